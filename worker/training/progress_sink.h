@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gnn::training {
+
+/// What a rank is doing; each phase may have its own time-out in whoever supervises the rank.
+enum class Phase { Setup, Train, Validate, Test, Checkpoint, Done };
+
+/// Seconds one step (or one epoch: the sums of its steps) spent, by phase. `wait` is the time in
+/// which the loop had no batch: sampling and fetching that did not hide behind compute.
+struct StepSeconds {
+  double wait = 0;
+  double forward = 0;
+  double backward =
+      0;  ///< with several ranks the gradient reduction that hides behind it is included
+  double reduce = 0;  ///< waiting for the step's small reduction after backward
+  double optimizer = 0;
+  double total = 0;
+};
+
+/// One optimisation step, the same on every rank where it says "global".
+struct StepReport {
+  int64_t epoch = 0;
+  int64_t epochs = 0;
+  int64_t step = 0;             ///< in this epoch, from 0
+  int64_t steps_per_epoch = 0;  ///< the longest rank's
+  int64_t global_step = 0;      ///< since the start of training
+  double loss = 0;              ///< global: mean over the batch items of all ranks
+  int64_t items = 0;            ///< this rank's seeds (or graphs); 0 in a shadow step
+  int64_t sampled_edges = 0;    ///< this rank's
+  int64_t input_nodes = 0;      ///< this rank's
+  StepSeconds seconds;
+};
+
+/// Correct answers among items seen, summed over all ranks: never a mean of means.
+struct Accuracy {
+  int64_t correct = 0;
+  int64_t total = 0;
+
+  /// NaN where nothing was counted.
+  [[nodiscard]] double value() const;
+};
+
+/// One epoch; the numbers are global.
+struct EpochReport {
+  int64_t epoch = 0;
+  int64_t epochs = 0;
+  int64_t steps = 0;
+  double average_loss = 0;  ///< over all items of the epoch
+  Accuracy train;           ///< counted on the training batches, in training mode
+  std::optional<Accuracy> validation;
+  std::optional<Accuracy> test;
+  double seconds = 0;
+  StepSeconds step_seconds;   ///< this rank's
+  int64_t items = 0;          ///< this rank's
+  int64_t sampled_edges = 0;  ///< this rank's
+};
+
+/// The end of a run that came to its end, preempted or not.
+struct FinalReport {
+  int64_t epochs = 0;
+  int64_t global_steps = 0;
+  double average_loss = 0;  ///< of the last epoch
+  std::map<std::string, double>
+      metrics;             ///< "train_accuracy", "validation_accuracy", "test_accuracy", …
+  std::string checkpoint;  ///< path of the newest one, or empty
+  bool preempted = false;
+  double seconds = 0;
+};
+
+/// Where a rank's progress goes: the console, the agent's socket, a test. Called on the training
+/// thread of one rank, in order; an implementation must not block for longer than it takes to write
+/// a line.
+class ProgressSink {
+ public:
+  virtual ~ProgressSink() = default;
+  virtual void on_phase(Phase phase) = 0;
+  virtual void on_step(const StepReport& report) = 0;
+  virtual void on_epoch(const EpochReport& report) = 0;
+  virtual void on_final(const FinalReport& report) = 0;
+  /// A sentence for the reader of the log ("resumed from …"); key numbers belong in the reports.
+  virtual void on_message(const std::string& message) = 0;
+};
+
+[[nodiscard]] std::string_view to_string(Phase phase);
+
+}  // namespace gnn::training

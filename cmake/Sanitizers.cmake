@@ -1,0 +1,10 @@
+# GNN_SANITIZE for every target of the build, so that no mixed binary is made.
+if(GNN_SANITIZE)
+  string(REPLACE ";" "," _gnn_sanitizers "${GNN_SANITIZE}")
+  add_compile_options(-fsanitize=${_gnn_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${_gnn_sanitizers})
+  if("address" IN_LIST GNN_SANITIZE)
+    # LibTorch is not instrumented: containers that cross its border would be reported wrongly.
+    add_compile_definitions(_GLIBCXX_SANITIZE_VECTOR=0)
+  endif()
+endif()

@@ -1,0 +1,149 @@
+#pragma once
+
+#include "common/result.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+/// The names that the controller, the worker, the chart and the dashboards agree on.
+/// docs/worker-contract.md describes the protocol around them; tests hold the two together.
+namespace gnn::contract {
+
+/// Version of the contract, in GNN_CONTRACT. A worker refuses any other with a configuration error.
+inline constexpr int kVersion = 1;
+
+// --- API
+// -------------------------------------------------------------------------------------------------
+inline constexpr std::string_view kApiGroup = "gnn.dev";
+inline constexpr std::string_view kApiVersion = "v1alpha1";
+inline constexpr std::string_view kApiGroupVersion = "gnn.dev/v1alpha1";
+inline constexpr std::string_view kKind = "GNNJob";
+inline constexpr std::string_view kPlural = "gnnjobs";
+/// The value of spec.managedBy, and of the managed-by label, that is ours.
+inline constexpr std::string_view kManagedBy = "gnn.dev/gnn-controller";
+/// Longest job name: pod names append "-<attempt>-<node>" and must stay DNS labels.
+inline constexpr int64_t kMaxJobNameLength = 40;
+
+// --- Labels, annotations, finalizers
+// ---------------------------------------------------------------------
+/// Name of the GNNJob that a child belongs to.
+inline constexpr std::string_view kLabelJob = "gnn.dev/job";
+/// UID of that GNNJob; a recreated job of the same name has another.
+inline constexpr std::string_view kLabelJobUid = "gnn.dev/job-uid";
+/// Attempt that a pod belongs to, decimal.
+inline constexpr std::string_view kLabelAttempt = "gnn.dev/attempt";
+/// Node rank of a pod inside its job, decimal from 0.
+inline constexpr std::string_view kLabelNode = "gnn.dev/node";
+inline constexpr std::string_view kLabelAppName = "app.kubernetes.io/name";
+inline constexpr std::string_view kLabelAppInstance = "app.kubernetes.io/instance";
+inline constexpr std::string_view kLabelAppComponent = "app.kubernetes.io/component";
+inline constexpr std::string_view kLabelAppManagedBy = "app.kubernetes.io/managed-by";
+inline constexpr std::string_view kAppName = "gnn-operator";
+inline constexpr std::string_view kComponentController = "controller";
+inline constexpr std::string_view kComponentWorker = "worker";
+/// Keeps a finished pod until the controller has read its result.
+inline constexpr std::string_view kPodFinalizer = "gnn.dev/result";
+/// Hash of the ConfigMap's data on the pods that mount it.
+inline constexpr std::string_view kAnnotationConfigHash = "gnn.dev/config-hash";
+
+// --- Environment of the agent (set by the controller)
+// ----------------------------------------------------
+inline constexpr std::string_view kEnvContract = "GNN_CONTRACT";
+inline constexpr std::string_view kEnvJob = "GNN_JOB";
+inline constexpr std::string_view kEnvJobNamespace = "GNN_JOB_NAMESPACE";
+inline constexpr std::string_view kEnvJobUid = "GNN_JOB_UID";
+inline constexpr std::string_view kEnvAttempt = "GNN_ATTEMPT";
+/// In-place restarts that this attempt may still use; fixed when the pods are created.
+inline constexpr std::string_view kEnvRoundsLeft = "GNN_ROUNDS_LEFT";
+inline constexpr std::string_view kEnvNodeRank = "GNN_NODE_RANK";
+inline constexpr std::string_view kEnvNnodes = "GNN_NNODES";
+inline constexpr std::string_view kEnvNprocPerNode = "GNN_NPROC_PER_NODE";
+/// Seconds between SIGTERM and SIGKILL of the pod (terminationGracePeriodSeconds).
+inline constexpr std::string_view kEnvGraceSeconds = "GNN_GRACE_SECONDS";
+/// File with the job's spec (YAML); default kConfigFile.
+inline constexpr std::string_view kEnvConfig = "GNN_CONFIG";
+/// File for the final result; default kTerminationLog.
+inline constexpr std::string_view kEnvTerminationLog = "GNN_TERMINATION_LOG";
+/// host:port that the agent's HTTP server listens on; default "0.0.0.0:9400".
+inline constexpr std::string_view kEnvHttpAddress = "GNN_HTTP_ADDRESS";
+inline constexpr std::string_view kEnvMasterAddr = "MASTER_ADDR";
+inline constexpr std::string_view kEnvMasterPort = "MASTER_PORT";
+
+// --- Environment of a rank (set by the agent; torchrun's names)
+// -------------------------------------------
+inline constexpr std::string_view kEnvRank = "RANK";
+inline constexpr std::string_view kEnvLocalRank = "LOCAL_RANK";
+inline constexpr std::string_view kEnvWorldSize = "WORLD_SIZE";
+inline constexpr std::string_view kEnvLocalWorldSize = "LOCAL_WORLD_SIZE";
+inline constexpr std::string_view kEnvGroupRank = "GROUP_RANK";
+/// In-place restart number inside the attempt, from 0.
+inline constexpr std::string_view kEnvRound = "GNN_ROUND";
+/// Unix socket on which a rank reports to its agent.
+inline constexpr std::string_view kEnvAgentSocket = "GNN_AGENT_SOCKET";
+
+/// Every name above that a user's workers.template.env may not set.
+inline constexpr std::array<std::string_view, 24> kReservedEnv = {
+    kEnvContract,     kEnvJob,          kEnvJobNamespace,   kEnvJobUid,
+    kEnvAttempt,      kEnvRoundsLeft,   kEnvNodeRank,       kEnvNnodes,
+    kEnvNprocPerNode, kEnvGraceSeconds, kEnvConfig,         kEnvTerminationLog,
+    kEnvHttpAddress,  kEnvMasterAddr,   kEnvMasterPort,     kEnvRank,
+    kEnvLocalRank,    kEnvWorldSize,    kEnvLocalWorldSize, kEnvGroupRank,
+    kEnvRound,        kEnvAgentSocket,  "LD_PRELOAD",       "LD_LIBRARY_PATH",
+};
+
+// --- Ports and paths of a pod
+// ------------------------------------------------------------------------------
+/// TCPStore of node 0.
+inline constexpr uint16_t kStorePort = 29400;
+inline constexpr std::string_view kStorePortName = "store";
+/// /metrics, /progress and /healthz of the agent.
+inline constexpr uint16_t kHttpPort = 9400;
+inline constexpr std::string_view kHttpPortName = "http";
+inline constexpr std::string_view kMetricsPath = "/metrics";
+inline constexpr std::string_view kProgressPath = "/progress";
+inline constexpr std::string_view kHealthPath = "/healthz";
+inline constexpr std::string_view kConfigDir = "/etc/gnn";
+inline constexpr std::string_view kConfigKey = "job.yaml";
+inline constexpr std::string_view kConfigFile = "/etc/gnn/job.yaml";
+inline constexpr std::string_view kTerminationLog = "/dev/termination-log";
+inline constexpr std::string_view kWorkerContainer = "worker";
+inline constexpr std::string_view kWorkerBinary = "/usr/local/bin/gnn-worker";
+
+// --- Names of a job's children
+// -----------------------------------------------------------------------------
+/// "<job>-<attempt>-<node>".
+[[nodiscard]] std::string pod_name(std::string_view job, int64_t attempt, int64_t node);
+/// "<job>-<node>": the same in every attempt, so that the rendezvous address is stable.
+[[nodiscard]] std::string pod_hostname(std::string_view job, int64_t node);
+/// "<job>-gnn": headless Service, ConfigMap and NetworkPolicy share it.
+[[nodiscard]] std::string child_name(std::string_view job);
+/// "<job>-0.<job>-gnn": resolved through the pod's search domains.
+[[nodiscard]] std::string master_address(std::string_view job);
+
+// --- Exit codes of the agent and its ranks
+// ------------------------------------------------------------------
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitConfiguration = 64;  ///< Never retried.
+inline constexpr int kExitData = 65;           ///< Never retried.
+inline constexpr int kExitOther = 70;          ///< Retried, charged to maxRestarts.
+inline constexpr int kExitPeerLost = 75;       ///< Retried; the lost peer is charged, not this one.
+inline constexpr int kExitPreempted = 76;      ///< Retried, not charged.
+inline constexpr int kExitOutOfMemory = 77;    ///< Retried once at the same peak, charged.
+
+[[nodiscard]] int exit_code_for(ErrorKind kind);
+/// A word for an exit code of the contract ("Configuration"), or "Error" for any other.
+[[nodiscard]] std::string_view exit_reason(int exit_code);
+
+// --- Sizes and times
+// -----------------------------------------------------------------------------------------
+/// Longest termination message that an agent writes; the kubelet keeps 4,096 bytes.
+inline constexpr int64_t kMaxResultBytes = 3500;
+/// Most that the controller reads of /progress or of a termination message.
+inline constexpr int64_t kMaxProgressBytes = 64 * 1024;
+inline constexpr int64_t kDefaultGraceSeconds = 120;
+/// How long pods stay bound to a node that is not ready or unreachable.
+inline constexpr int64_t kNodeLostSeconds = 30;
+
+}  // namespace gnn::contract

@@ -1,0 +1,140 @@
+#include "common/log.h"
+
+#include <nlohmann/json.hpp>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <memory>
+
+namespace gnn {
+namespace {
+
+struct LogState {
+  std::shared_ptr<spdlog::logger> logger;
+  std::atomic<LogFormat> format{LogFormat::kConsole};
+  std::atomic<LogLevel> level{LogLevel::kWarning};
+};
+
+LogState& state() {
+  // Leaked on purpose: other threads may log while static objects are destroyed.
+  static auto* const instance = [] {
+    auto* made = new LogState;  // NOLINT(cppcoreguidelines-owning-memory): see above.
+    made->logger =
+        std::make_shared<spdlog::logger>("gnn", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->logger->set_pattern("%v");
+    made->logger->set_level(spdlog::level::trace);
+    made->logger->flush_on(spdlog::level::trace);
+    return made;
+  }();
+  return *instance;
+}
+
+std::string timestamp_now() {
+  using std::chrono::system_clock;
+  const auto now = system_clock::now();
+  const std::time_t seconds = system_clock::to_time_t(now);
+  const auto millis =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::array<char, 40> text{};
+  const auto length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  std::string result(text.data(), length);
+  std::string digits = std::to_string(1000 + millis);
+  return result + "." + digits.substr(1) + "Z";
+}
+
+std::string_view name_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  return "error";
+}
+
+nlohmann::ordered_json to_json(const LogField::Value& value) {
+  return std::visit([](const auto& held) { return nlohmann::ordered_json(held); }, value);
+}
+
+// Invalid UTF-8 (a pod's message, say) becomes U+FFFD instead of an exception.
+std::string dump(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
+
+void init_logging(const LogOptions& options) {
+  state().format = options.format;
+  state().level = options.level;
+}
+
+Result<LogFormat> parse_log_format(std::string_view text) {
+  if (text == "console") return LogFormat::kConsole;
+  if (text == "json") return LogFormat::kJson;
+  return fail(
+      ErrorKind::kConfiguration,
+      "log format: expected 'console' or 'json', found '" + std::string(text) + "'"
+  );
+}
+
+Result<LogLevel> parse_log_level(std::string_view text) {
+  for (const LogLevel level :
+       {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
+    if (text == name_of(level)) return level;
+  }
+  return fail(
+      ErrorKind::kConfiguration,
+      "log level: expected debug, info, warning or error, found '" + std::string(text) + "'"
+  );
+}
+
+std::string format_log_line(
+    LogFormat format,
+    LogLevel level,
+    std::string_view timestamp,
+    std::string_view message,
+    std::initializer_list<LogField> fields
+) {
+  if (format == LogFormat::kJson) {
+    nlohmann::ordered_json line;
+    line["time"] = timestamp;
+    line["level"] = name_of(level);
+    line["message"] = message;
+    for (const LogField& field : fields) line[std::string(field.key)] = to_json(field.value);
+    return dump(line);
+  }
+  std::string line(timestamp);
+  line += ' ';
+  line += name_of(level);
+  line.resize(timestamp.size() + 1 + 8, ' ');
+  line += message;
+  for (const LogField& field : fields) {
+    line += ' ';
+    line += field.key;
+    line += '=';
+    line += dump(to_json(field.value));
+  }
+  return line;
+}
+
+bool log_enabled(LogLevel level) {
+  return level >= state().level.load();
+}
+
+void log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
+  if (!log_enabled(level)) return;
+  const std::string line =
+      format_log_line(state().format.load(), level, timestamp_now(), message, fields);
+  state().logger->log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
+}
+
+}  // namespace gnn

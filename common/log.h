@@ -1,0 +1,83 @@
+#pragma once
+
+#include "common/result.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace gnn {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+/// kJson: one object a line, for machines. kConsole: a line for people.
+enum class LogFormat { kConsole, kJson };
+
+struct LogOptions {
+  LogFormat format = LogFormat::kConsole;
+  LogLevel level = LogLevel::kInfo;
+};
+
+/// Sets the process's log: stderr, unbuffered lines. Until then warnings and errors go to the
+/// console form.
+void init_logging(const LogOptions& options);
+
+/// "console" or "json"; "debug", "info", "warning" or "error".
+[[nodiscard]] Result<LogFormat> parse_log_format(std::string_view text);
+[[nodiscard]] Result<LogLevel> parse_log_level(std::string_view text);
+
+/// One key of a log line with its value. Never a secret.
+struct LogField {
+  using Value = std::variant<std::string, int64_t, double, bool>;
+
+  template <class T>
+  LogField(std::string_view name, const T& field_value) : key(name), value(convert(field_value)) {}
+
+  std::string_view key;
+  Value value;
+
+ private:
+  template <class T>
+  static Value convert(const T& field_value) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return field_value;
+    } else if constexpr (std::is_integral_v<T>) {
+      return static_cast<int64_t>(field_value);
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return static_cast<double>(field_value);
+    } else {
+      return std::string(field_value);
+    }
+  }
+};
+
+/// Writes a line. Threading: safe from any thread.
+void log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
+[[nodiscard]] bool log_enabled(LogLevel level);
+
+/// The line as it would be written, without its time: what log() prints and tests read.
+[[nodiscard]] std::string format_log_line(
+    LogFormat format,
+    LogLevel level,
+    std::string_view timestamp,
+    std::string_view message,
+    std::initializer_list<LogField> fields
+);
+
+inline void log_debug(std::string_view message, std::initializer_list<LogField> fields = {}) {
+  log(LogLevel::kDebug, message, fields);
+}
+inline void log_info(std::string_view message, std::initializer_list<LogField> fields = {}) {
+  log(LogLevel::kInfo, message, fields);
+}
+inline void log_warning(std::string_view message, std::initializer_list<LogField> fields = {}) {
+  log(LogLevel::kWarning, message, fields);
+}
+inline void log_error(std::string_view message, std::initializer_list<LogField> fields = {}) {
+  log(LogLevel::kError, message, fields);
+}
+
+}  // namespace gnn

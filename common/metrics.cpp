@@ -1,0 +1,190 @@
+#include "common/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+
+namespace gnn {
+namespace internal {
+
+// A removed series loses its prometheus object; the cell then swallows what is written, so that a
+// handle somebody kept is harmless.
+template <class Metric>
+struct Cell {
+  std::mutex mutex;
+  Metric* metric = nullptr;
+
+  template <class F>
+  void with(F use) {
+    const std::lock_guard lock(mutex);
+    if (metric != nullptr) use(*metric);
+  }
+};
+
+struct CounterCell : Cell<prometheus::Counter> {};
+struct GaugeCell : Cell<prometheus::Gauge> {};
+struct HistogramCell : Cell<prometheus::Histogram> {};
+
+}  // namespace internal
+
+namespace {
+
+template <class Metric, class CellType>
+class Families {
+ public:
+  using Labels = MetricLabels;
+
+  template <class Build, class... Arguments>
+  std::shared_ptr<CellType> get(
+      const std::string& name,
+      const Labels& labels,
+      Build build_family,
+      const Arguments&... arguments
+  ) {
+    auto found = families_.find(name);
+    if (found == families_.end()) {
+      found = families_.emplace(name, Entry{&build_family(), {}}).first;
+    }
+    auto& cell = found->second.cells[labels];
+    if (!cell) {
+      cell = std::make_shared<CellType>();
+      cell->metric = &found->second.family->Add(labels, arguments...);
+    }
+    return cell;
+  }
+
+  [[nodiscard]] bool contains(const std::string& name) const { return families_.contains(name); }
+
+  size_t remove(const Labels& wanted) {
+    size_t removed = 0;
+    for (auto& [name, entry] : families_) {
+      removed += std::erase_if(entry.cells, [&](auto& item) {
+        const Labels& labels = item.first;
+        const bool matches = std::all_of(wanted.begin(), wanted.end(), [&](const auto& want) {
+          const auto at = labels.find(want.first);
+          return at != labels.end() && at->second == want.second;
+        });
+        if (!matches) return false;
+        const std::lock_guard lock(item.second->mutex);
+        entry.family->Remove(std::exchange(item.second->metric, nullptr));
+        return true;
+      });
+    }
+    return removed;
+  }
+
+ private:
+  struct Entry {
+    prometheus::Family<Metric>* family;
+    std::map<Labels, std::shared_ptr<CellType>> cells;
+  };
+  std::map<std::string, Entry> families_;
+};
+
+}  // namespace
+
+struct MetricsRegistry::Impl {
+  mutable std::mutex mutex;
+  // Throw on a name that is registered twice with different types instead of merging them.
+  prometheus::Registry registry{prometheus::Registry::InsertBehavior::Throw};
+  Families<prometheus::Counter, internal::CounterCell> counters;
+  Families<prometheus::Gauge, internal::GaugeCell> gauges;
+  Families<prometheus::Histogram, internal::HistogramCell> histograms;
+
+  void check_other_types(const std::string& name, bool counter, bool gauge, bool histogram) const {
+    if ((counter && counters.contains(name)) || (gauge && gauges.contains(name)) ||
+        (histogram && histograms.contains(name))) {
+      throw std::invalid_argument("metric '" + name + "' is already registered with another type");
+    }
+  }
+};
+
+MetricsRegistry::MetricsRegistry() : impl_(std::make_unique<Impl>()) {}
+MetricsRegistry::~MetricsRegistry() = default;
+
+Counter MetricsRegistry::counter(
+    const std::string& name, const std::string& help, const MetricLabels& labels
+) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->check_other_types(name, false, true, true);
+  return Counter(impl_->counters.get(name, labels, [&]() -> auto& {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(impl_->registry);
+  }));
+}
+
+Gauge MetricsRegistry::gauge(
+    const std::string& name, const std::string& help, const MetricLabels& labels
+) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->check_other_types(name, true, false, true);
+  return Gauge(impl_->gauges.get(name, labels, [&]() -> auto& {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry);
+  }));
+}
+
+Histogram MetricsRegistry::histogram(
+    const std::string& name,
+    const std::string& help,
+    const std::vector<double>& buckets,
+    const MetricLabels& labels
+) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->check_other_types(name, true, true, false);
+  return Histogram(impl_->histograms.get(
+      name,
+      labels,
+      [&]() -> auto& {
+        return prometheus::BuildHistogram().Name(name).Help(help).Register(impl_->registry);
+      },
+      buckets
+  ));
+}
+
+size_t MetricsRegistry::remove_series(const MetricLabels& labels) {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->counters.remove(labels) + impl_->gauges.remove(labels) +
+         impl_->histograms.remove(labels);
+}
+
+std::string MetricsRegistry::expose() const {
+  const std::lock_guard lock(impl_->mutex);
+  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+}
+
+void Counter::increment(double by) {
+  cell_->with([&](auto& metric) { metric.Increment(by); });
+}
+
+double Counter::value() const {
+  double value = 0;
+  cell_->with([&](auto& metric) { value = metric.Value(); });
+  return value;
+}
+
+void Gauge::set(double value) {
+  cell_->with([&](auto& metric) { metric.Set(value); });
+}
+
+void Gauge::add(double by) {
+  cell_->with([&](auto& metric) { metric.Increment(by); });
+}
+
+double Gauge::value() const {
+  double value = 0;
+  cell_->with([&](auto& metric) { value = metric.Value(); });
+  return value;
+}
+
+void Histogram::observe(double value) {
+  cell_->with([&](auto& metric) { metric.Observe(value); });
+}
+
+}  // namespace gnn

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gnn {
+
+/// Label names with their values. Values come from bounded sets only (house rule 26).
+using MetricLabels = std::map<std::string, std::string>;
+
+namespace internal {
+struct CounterCell;
+struct GaugeCell;
+struct HistogramCell;
+}  // namespace internal
+
+/// Counts up. Copies refer to the same series. A handle of a removed series goes on counting
+/// unseen. Threading: safe from any thread.
+class Counter {
+ public:
+  void increment(double by = 1.0);
+  [[nodiscard]] double value() const;
+
+ private:
+  friend class MetricsRegistry;
+  explicit Counter(std::shared_ptr<internal::CounterCell> cell) : cell_(std::move(cell)) {}
+  std::shared_ptr<internal::CounterCell> cell_;
+};
+
+/// A value that goes up and down. See Counter.
+class Gauge {
+ public:
+  void set(double value);
+  void add(double by);
+  [[nodiscard]] double value() const;
+
+ private:
+  friend class MetricsRegistry;
+  explicit Gauge(std::shared_ptr<internal::GaugeCell> cell) : cell_(std::move(cell)) {}
+  std::shared_ptr<internal::GaugeCell> cell_;
+};
+
+/// Counts observations into buckets. See Counter.
+class Histogram {
+ public:
+  void observe(double value);
+
+ private:
+  friend class MetricsRegistry;
+  explicit Histogram(std::shared_ptr<internal::HistogramCell> cell) : cell_(std::move(cell)) {}
+  std::shared_ptr<internal::HistogramCell> cell_;
+};
+
+/// What /metrics shows. Wraps prometheus-cpp, which needs care to remove series: handles here stay
+/// valid after removal, and asking again makes a fresh series. Errors: a name or label that
+/// Prometheus does not allow, or one name used for two types, is a programming error and throws
+/// std::invalid_argument. Threading: safe from any thread.
+class MetricsRegistry {
+ public:
+  MetricsRegistry();
+  ~MetricsRegistry();
+  MetricsRegistry(const MetricsRegistry&) = delete;
+  MetricsRegistry& operator=(const MetricsRegistry&) = delete;
+
+  /// The series of `name` with `labels`, made at zero if it is not there.
+  Counter counter(
+      const std::string& name, const std::string& help, const MetricLabels& labels = {}
+  );
+  Gauge gauge(const std::string& name, const std::string& help, const MetricLabels& labels = {});
+  /// `buckets`: upper bounds, ascending, without +Inf; fixed by the first call for a name.
+  Histogram histogram(
+      const std::string& name,
+      const std::string& help,
+      const std::vector<double>& buckets,
+      const MetricLabels& labels = {}
+  );
+
+  /// Removes every series, of every name, whose labels contain all of `labels`. Returns how many.
+  size_t remove_series(const MetricLabels& labels);
+
+  /// Prometheus text format, version 0.0.4.
+  [[nodiscard]] std::string expose() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gnn

@@ -1,0 +1,41 @@
+#include "common/contract.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace gnn::contract {
+namespace {
+
+TEST(Contract, NamesOfChildrenAreDeterministic) {
+  EXPECT_EQ(pod_name("job", 2, 1), "job-2-1");
+  EXPECT_EQ(pod_hostname("job", 1), "job-1");
+  EXPECT_EQ(child_name("job"), "job-gnn");
+  EXPECT_EQ(master_address("job"), "job-0.job-gnn");
+}
+
+TEST(Contract, TheLongestJobNameLeavesRoomForAttemptAndNode) {
+  const std::string longest(static_cast<size_t>(kMaxJobNameLength), 'a');
+  constexpr size_t kMaxDnsLabel = 63;
+  EXPECT_LE(pod_name(longest, 1'000'000'000, 100'000).size(), kMaxDnsLabel);
+  EXPECT_LE(child_name(longest).size(), kMaxDnsLabel);
+}
+
+TEST(Contract, WrongInputIsNeverRetriedAndLostPeersAre) {
+  EXPECT_EQ(exit_code_for(ErrorKind::kConfiguration), kExitConfiguration);
+  EXPECT_EQ(exit_code_for(ErrorKind::kData), kExitData);
+  EXPECT_EQ(exit_code_for(ErrorKind::kPeerLost), kExitPeerLost);
+  EXPECT_EQ(exit_code_for(ErrorKind::kIo), kExitOther);
+  EXPECT_EQ(exit_reason(kExitPreempted), "Preempted");
+  EXPECT_EQ(exit_reason(139), "Error");
+}
+
+TEST(Contract, ReservedNamesAreDistinct) {
+  EXPECT_EQ(
+      std::set<std::string_view>(kReservedEnv.begin(), kReservedEnv.end()).size(),
+      kReservedEnv.size()
+  );
+}
+
+}  // namespace
+}  // namespace gnn::contract

@@ -1,0 +1,76 @@
+#include "common/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <thread>
+
+namespace gnn {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(MetricsRegistry, ExposesEachTypeAsText) {
+  MetricsRegistry registry;
+  registry.counter("a_total", "A", {{"job", "x"}}).increment(2);
+  registry.gauge("b", "B").set(1.5);
+  registry.histogram("c_seconds", "C", {0.1, 1.0}).observe(0.5);
+  const std::string text = registry.expose();
+  EXPECT_THAT(text, HasSubstr("# TYPE a_total counter"));
+  EXPECT_THAT(text, HasSubstr("a_total{job=\"x\"} 2"));
+  EXPECT_THAT(text, HasSubstr("b 1.5"));
+  EXPECT_THAT(text, HasSubstr("c_seconds_bucket{le=\"1\"} 1"));
+}
+
+TEST(MetricsRegistry, TheSameNameAndLabelsAreTheSameSeries) {
+  MetricsRegistry registry;
+  registry.counter("a_total", "A", {{"job", "x"}}).increment();
+  registry.counter("a_total", "A", {{"job", "x"}}).increment();
+  EXPECT_EQ(registry.counter("a_total", "A", {{"job", "x"}}).value(), 2);
+}
+
+TEST(MetricsRegistry, RemovingAJobTakesItsSeriesOfEveryNameAndNoOther) {
+  MetricsRegistry registry;
+  Counter kept_handle = registry.counter("a_total", "A", {{"job", "x"}, {"rank", "0"}});
+  registry.gauge("b", "B", {{"job", "x"}}).set(1);
+  registry.gauge("b", "B", {{"job", "y"}}).set(2);
+  EXPECT_EQ(registry.remove_series({{"job", "x"}}), 2U);
+  kept_handle.increment();  // Unseen, and harmless.
+  const std::string text = registry.expose();
+  EXPECT_THAT(text, Not(HasSubstr("job=\"x\"")));
+  EXPECT_THAT(text, HasSubstr("b{job=\"y\"} 2"));
+  EXPECT_EQ(registry.remove_series({{"job", "x"}}), 0U);
+}
+
+TEST(MetricsRegistry, ASeriesAskedForAgainStartsAtZero) {
+  MetricsRegistry registry;
+  registry.counter("a_total", "A", {{"job", "x"}}).increment(5);
+  registry.remove_series({{"job", "x"}});
+  EXPECT_EQ(registry.counter("a_total", "A", {{"job", "x"}}).value(), 0);
+}
+
+TEST(MetricsRegistry, OneNameCannotHaveTwoTypes) {
+  MetricsRegistry registry;
+  (void)registry.counter("a_total", "A");
+  EXPECT_THROW((void)registry.gauge("a_total", "A"), std::invalid_argument);
+}
+
+TEST(MetricsRegistry, RemovalBesideUseIsSafe) {
+  MetricsRegistry registry;
+  Counter handle = registry.counter("a_total", "A", {{"job", "x"}});
+  constexpr int kRounds = 1000;
+  std::thread user([&] {
+    for (int i = 0; i < kRounds; ++i) handle.increment();
+  });
+  for (int i = 0; i < kRounds; ++i) {
+    (void)registry.counter("a_total", "A", {{"job", "x"}});
+    registry.remove_series({{"job", "x"}});
+  }
+  user.join();
+  EXPECT_THAT(registry.expose(), Not(HasSubstr("job=\"x\"")));
+}
+
+}  // namespace
+}  // namespace gnn

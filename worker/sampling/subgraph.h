@@ -1,0 +1,26 @@
+#pragma once
+
+#include "worker/graph/block.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace gnn::sampling {
+
+/// What sampling one batch of seeds gives. Lists run by node type or edge type; a homogeneous graph
+/// is the one-entry case.
+struct SampledSubgraph {
+  /// Per node type: int64 [n] global ids; seeds first, then in order of discovery, hop by hop.
+  std::vector<at::Tensor> node_ids;
+  /// Per node type: [hops + 1], nodes that each hop added; hop 0 are the seeds.
+  std::vector<std::vector<int64_t>> nodes_per_hop;
+  /// Per edge type: [hops], edges that each hop sampled.
+  std::vector<std::vector<int64_t>> edges_per_hop;
+  /// [layer, outermost (input) first][edge type].
+  std::vector<std::vector<graph::Block>> blocks;
+  int64_t num_seeds = 0;
+};
+
+}  // namespace gnn::sampling

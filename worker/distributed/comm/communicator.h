@@ -1,0 +1,78 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+
+namespace c10d {
+class ProcessGroup;
+}
+
+namespace gnn::comm {
+
+enum class ReduceOp { kSum, kMax, kMin };
+
+/// A group of ranks that call the same collectives in the same order.
+/// Tensors: contiguous, same shape, dtype and device on every rank; on the CPU, or on this rank's CUDA device
+/// when the backend is NCCL.
+/// Errors: kPeerLost when a rank is gone or did not come within the timeout; the group is unusable after it.
+/// Threading: one thread of a rank at a time.
+class Communicator {
+ public:
+  using Timeout = std::chrono::milliseconds;
+
+  virtual ~Communicator() = default;
+
+  [[nodiscard]] virtual int64_t rank() const = 0;
+  [[nodiscard]] virtual int64_t world_size() const = 0;
+  /// "single", "gloo" or "nccl".
+  [[nodiscard]] virtual const char* backend() const = 0;
+
+  /// Replaces `tensor` on every rank by the reduction over all ranks, in place.
+  /// `timeout`: instead of the group's own, e.g. around an evaluation whose length differs by rank.
+  [[nodiscard]] virtual Status all_reduce(
+      at::Tensor tensor,
+      ReduceOp op = ReduceOp::kSum,
+      std::optional<Timeout> timeout = std::nullopt
+  ) = 0;
+  /// Replaces `tensor` on every rank by that of `root`, in place.
+  [[nodiscard]] virtual Status broadcast(at::Tensor tensor, int64_t root) = 0;
+  /// The tensors of all ranks, by rank.
+  [[nodiscard]] virtual Result<std::vector<at::Tensor>> all_gather(const at::Tensor& tensor) = 0;
+  /// Returns when every rank has called it.
+  [[nodiscard]] virtual Status barrier(std::optional<Timeout> timeout = std::nullopt) = 0;
+
+  /// The c10d group behind it; null for a single process.
+  [[nodiscard]] virtual c10::intrusive_ptr<c10d::ProcessGroup> process_group() const = 0;
+
+ protected:
+  Communicator() = default;
+  Communicator(const Communicator&) = default;
+  Communicator& operator=(const Communicator&) = default;
+};
+
+/// Sums `values` over all ranks (counts, losses), in float64 on the CPU. Every rank gets the sums.
+[[nodiscard]] Result<std::vector<double>> all_reduce_sums(
+    Communicator& communicator,
+    const std::vector<double>& values,
+    std::optional<Communicator::Timeout> timeout = std::nullopt
+);
+
+/// The bytes of all ranks, by rank; lengths may differ.
+[[nodiscard]] Result<std::vector<std::string>> all_gather_bytes(
+    Communicator& communicator,
+    const std::string& bytes
+);
+
+/// A group of this process alone: every collective is done at once.
+[[nodiscard]] std::shared_ptr<Communicator> make_single_communicator();
+
+}  // namespace gnn::comm

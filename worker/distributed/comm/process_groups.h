@@ -1,0 +1,88 @@
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/result.h"
+#include "worker/distributed/comm/collective_activity.h"
+#include "worker/distributed/comm/communicator.h"
+#include "worker/distributed/comm/rendezvous.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace gnn::comm {
+
+class TcpStore;
+
+enum class Backend {
+  kAuto,  ///< NCCL when the device is CUDA, else Gloo.
+  kGloo,
+  kNccl,
+};
+
+struct CommunicatorOptions {
+  /// Longest wait for the other ranks in one collective.
+  Communicator::Timeout timeout{180'000};
+  std::string name = "world";
+  /// Local address that peers can reach, for Gloo; empty: loopback.
+  std::string address;
+  /// Told about every collective; may be null.
+  std::shared_ptr<CollectiveActivity> activity;
+};
+
+/// The CUDA device of a rank is its local rank; the CPU otherwise.
+[[nodiscard]] c10::Device device_of_rank(bool use_cuda, int64_t local_rank);
+
+/// A group over `store` with the given rank and size.
+/// Errors: kConfiguration when the backend is not in this build; kPeerLost when ranks don't come in time.
+[[nodiscard]] Result<std::shared_ptr<Communicator>> make_communicator(
+    Backend backend,
+    c10::Device device,
+    const c10::intrusive_ptr<c10d::Store>& store,
+    int64_t rank,
+    int64_t world_size,
+    const CommunicatorOptions& options = {}
+);
+
+/// The groups of one rank: the world, and after create_local_process_group() that of its node.
+class ProcessGroups {
+ public:
+  /// Joins the store, passes the handshake and forms the world. A world of one needs no store.
+  /// Errors: kPeerLost when the store is lost or refuses this job, attempt or round.
+  [[nodiscard]] static Result<ProcessGroups> create(
+      const Rendezvous& rendezvous,
+      Backend backend,
+      c10::Device device,
+      std::shared_ptr<CollectiveActivity> activity = nullptr
+  );
+
+  /// Forms one group per `processes_per_node` consecutive ranks. Collective: all ranks call it, and each
+  /// creates the groups in the same order.
+  /// Errors: kConfiguration when processes_per_node does not divide the world.
+  /// Source: PyG's multi-node tutorial, create_local_process_group.
+  [[nodiscard]] Status create_local_process_group(int64_t processes_per_node);
+  /// The group of this rank's node; its rank is the local rank, which picks the CUDA device.
+  /// Precondition: create_local_process_group() succeeded.
+  [[nodiscard]] const std::shared_ptr<Communicator>& get_local_process_group() const;
+
+  [[nodiscard]] const std::shared_ptr<Communicator>& world() const { return world_; }
+
+ private:
+  ProcessGroups(Rendezvous rendezvous, Backend backend, c10::Device device);
+
+  Rendezvous rendezvous_;
+  Backend backend_;
+  c10::Device device_;
+  CommunicatorOptions options_;
+  std::shared_ptr<TcpStore> store_;
+  std::shared_ptr<Communicator> world_;
+  std::shared_ptr<Communicator> local_;
+};
+
+}  // namespace gnn::comm

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/result.h"
+#include "worker/distributed/comm/store.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace gnn::comm {
+
+struct TcpStoreOptions {
+  std::string host;
+  uint16_t port = 0;
+  /// Longest wait for the connection; the host may start later than we do.
+  std::chrono::milliseconds connect_timeout{60'000};
+  /// Longest wait for the answer of one call; a store that is silent for longer is lost.
+  std::chrono::milliseconds call_timeout{10'000};
+};
+
+/// A client, and on node 0 also the host, of a c10d::TCPStore. c10d's client waits for ever for a host that
+/// is stopped or unreachable; this one bounds every call by options on its socket.
+class TcpStore final : public Store {
+ public:
+  /// Serves on options.port, or on `listening_socket`, which is taken over (so that no port has to be fixed).
+  [[nodiscard]] static Result<std::shared_ptr<TcpStore>> host(
+      const TcpStoreOptions& options,
+      std::optional<int> listening_socket = std::nullopt
+  );
+  [[nodiscard]] static Result<std::shared_ptr<TcpStore>> join(const TcpStoreOptions& options);
+  ~TcpStore() override;
+
+  [[nodiscard]] Status set(const std::string& key, const std::string& value) override;
+  [[nodiscard]] Result<std::vector<std::optional<std::string>>> get(
+      const std::vector<std::string>& keys
+  ) override;
+  [[nodiscard]] Result<int64_t> add(const std::string& key, int64_t by) override;
+
+  [[nodiscard]] uint16_t port() const;
+  /// The c10d store itself, for process groups.
+  [[nodiscard]] c10::intrusive_ptr<c10d::Store> handle() const;
+
+ private:
+  struct Impl;
+  explicit TcpStore(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A c10d store inside one process, for ranks that run as threads (tests).
+[[nodiscard]] c10::intrusive_ptr<c10d::Store> in_process_c10d_store();
+
+}  // namespace gnn::comm

@@ -1,0 +1,265 @@
+#include "worker/graph/dataset.h"
+
+#include <ATen/Functions.h>
+
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace gnn::graph {
+namespace {
+
+tl::unexpected<Error> breach(std::string_view where, const std::string& what) {
+  return fail(ErrorKind::kData, std::string(where) + ": " + what);
+}
+
+bool is_id_list(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.dim() == 1 && tensor.scalar_type() == at::kLong &&
+         tensor.device().is_cpu() && tensor.is_contiguous();
+}
+
+/// First position whose value lies outside [low, high), or -1.
+int64_t first_outside(const at::Tensor& values, int64_t low, int64_t high) {
+  const auto* data = values.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < values.numel(); ++i) {
+    if (data[i] < low || data[i] >= high) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+std::string at_position(const char* name, int64_t position, const at::Tensor& values) {
+  return std::string(name) + "[" + std::to_string(position) + "]: found " +
+         std::to_string(values.const_data_ptr<int64_t>()[position]);
+}
+
+Status check_features(
+    const FeatureStore& features, int64_t rows, const std::string& owner, std::string_view where
+) {
+  if (features.num_rows() != rows) {
+    return breach(
+        where,
+        owner + ": expected " + std::to_string(rows) + " feature rows, found " +
+            std::to_string(features.num_rows())
+    );
+  }
+  if (!at::isFloatingType(features.dtype())) {
+    return {};
+  }
+  // In slices, so that the mask of a file larger than memory never exists whole.
+  const int64_t step =
+      std::max<int64_t>(1, (int64_t{1} << 22) / std::max<int64_t>(1, features.width()));
+  for (int64_t begin = 0; begin < rows; begin += step) {
+    const at::Tensor slice = features.rows().narrow(0, begin, std::min(step, rows - begin));
+    // A sum is finite only if all its terms are; the exact place is looked for only when it isn't.
+    if (std::isfinite(slice.sum(at::kDouble).item<double>())) {
+      continue;
+    }
+    const at::Tensor bad = at::nonzero(at::logical_not(at::isfinite(slice)));
+    if (bad.size(0) > 0) {
+      return breach(
+          where,
+          owner + ": features[" + std::to_string(begin + bad[0][0].item<int64_t>()) + ", " +
+              std::to_string(bad[0][1].item<int64_t>()) + "] is not a finite number"
+      );
+    }
+  }
+  return {};
+}
+
+Status check_node_type(
+    const NodeTypeData& type, bool is_target, int64_t num_classes, std::string_view where
+) {
+  const std::string owner = "node type " + type.name;
+  if (type.num_nodes <= 0) {
+    return breach(
+        where, owner + ": expected at least one node, found " + std::to_string(type.num_nodes)
+    );
+  }
+  if (type.features) {
+    GNN_RETURN_IF_ERROR(check_features(*type.features, type.num_nodes, owner, where));
+  }
+  if (!type.labels.defined()) {
+    return {};
+  }
+  if (!is_id_list(type.labels) || type.labels.numel() != type.num_nodes) {
+    return breach(
+        where, owner + ": expected int64 labels [" + std::to_string(type.num_nodes) + "]"
+    );
+  }
+  if (const int64_t bad = is_target ? first_outside(type.labels, -1, num_classes) : -1; bad >= 0) {
+    return breach(
+        where,
+        owner + ": " + at_position("labels", bad, type.labels) + ", expected a class in [0, " +
+            std::to_string(num_classes) + ") or -1 for none"
+    );
+  }
+  return {};
+}
+
+Status check_edge_type(const EdgeTypeData& type, const Dataset& dataset, std::string_view where) {
+  const std::string owner =
+      "edge type (" + type.source + ", " + type.relation + ", " + type.destination + ")";
+  const auto types = static_cast<int64_t>(dataset.node_types.size());
+  if (type.source_index < 0 || type.source_index >= types || type.destination_index < 0 ||
+      type.destination_index >= types) {
+    return breach(where, owner + ": names a node type that does not exist");
+  }
+  const NodeTypeData& source = dataset.node_types[static_cast<size_t>(type.source_index)];
+  const NodeTypeData& destination = dataset.node_types[static_cast<size_t>(type.destination_index)];
+  if (source.name != type.source || destination.name != type.destination) {
+    return breach(
+        where, owner + ": its node types are " + source.name + " and " + destination.name
+    );
+  }
+  if (type.graph.num_src_nodes() != source.num_nodes ||
+      type.graph.num_dst_nodes() != destination.num_nodes) {
+    return breach(
+        where,
+        owner + ": joins " + std::to_string(type.graph.num_src_nodes()) + " to " +
+            std::to_string(type.graph.num_dst_nodes()) + " nodes, expected " +
+            std::to_string(source.num_nodes) + " and " + std::to_string(destination.num_nodes)
+    );
+  }
+  if (type.features) {
+    GNN_RETURN_IF_ERROR(check_features(*type.features, type.features->num_rows(), owner, where));
+  }
+  return {};
+}
+
+Status check_split(const Dataset& dataset, std::string_view where) {
+  struct Part {
+    const char* name;
+    const at::Tensor& ids;
+  };
+  const bool of_graphs = dataset.graphs.has_value();
+  const int64_t items = of_graphs ? dataset.graphs->num_graphs() : dataset.target().num_nodes;
+  const at::Tensor& labels = of_graphs ? dataset.graphs->labels : dataset.target().labels;
+  for (const Part& part :
+       {Part{"split.train", dataset.split.train},
+        Part{"split.validation", dataset.split.validation},
+        Part{"split.test", dataset.split.test}}) {
+    if (!is_id_list(part.ids)) {
+      return breach(where, std::string(part.name) + ": expected int64 ids [N]");
+    }
+    if (const int64_t bad = first_outside(part.ids, 0, items); bad >= 0) {
+      return breach(
+          where,
+          at_position(part.name, bad, part.ids) + ", expected an id in [0, " +
+              std::to_string(items) + ")"
+      );
+    }
+    if (!labels.defined()) {
+      continue;
+    }
+    const auto* id = part.ids.const_data_ptr<int64_t>();
+    const auto* label = labels.const_data_ptr<int64_t>();
+    for (int64_t i = 0; i < part.ids.numel(); ++i) {
+      if (label[id[i]] < 0) {
+        return breach(where, at_position(part.name, i, part.ids) + ", which has no label");
+      }
+    }
+  }
+  return {};
+}
+
+template <class Index>
+int64_t first_edge_between_graphs(
+    const CscGraph& graph, const std::vector<int64_t>& graph_of_node
+) {
+  const auto* indptr = graph.indptr().const_data_ptr<int64_t>();
+  const auto* indices = graph.indices().const_data_ptr<Index>();
+  for (int64_t node = 0; node < graph.num_dst_nodes(); ++node) {
+    for (int64_t edge = indptr[node]; edge < indptr[node + 1]; ++edge) {
+      if (graph_of_node[static_cast<size_t>(indices[edge])] !=
+          graph_of_node[static_cast<size_t>(node)]) {
+        return edge;
+      }
+    }
+  }
+  return -1;
+}
+
+Status check_graphs(const Dataset& dataset, std::string_view where) {
+  const GraphCollection& graphs = *dataset.graphs;
+  if (!dataset.is_homogeneous()) {
+    return breach(where, "a collection of graphs has one node type and one edge type");
+  }
+  if (!is_id_list(graphs.labels) || !is_id_list(graphs.node_offsets) ||
+      graphs.node_offsets.numel() != graphs.labels.numel() + 1) {
+    return breach(where, "expected int64 graph labels [G] and node offsets [G + 1]");
+  }
+  if (const int64_t bad = first_outside(graphs.labels, 0, dataset.num_classes); bad >= 0) {
+    return breach(
+        where,
+        at_position("graph labels", bad, graphs.labels) + ", expected a class in [0, " +
+            std::to_string(dataset.num_classes) + ")"
+    );
+  }
+  const auto* offset = graphs.node_offsets.const_data_ptr<int64_t>();
+  std::vector<int64_t> graph_of_node(static_cast<size_t>(dataset.node_types[0].num_nodes));
+  if (offset[0] != 0 || offset[graphs.num_graphs()] != dataset.node_types[0].num_nodes) {
+    return breach(where, "node offsets of the graphs must run from 0 to the number of nodes");
+  }
+  for (int64_t i = 0; i < graphs.num_graphs(); ++i) {
+    if (offset[i + 1] <= offset[i] || offset[i + 1] > dataset.node_types[0].num_nodes) {
+      return breach(where, "graph " + std::to_string(i) + ": expected at least one node");
+    }
+    std::fill(
+        graph_of_node.begin() + static_cast<std::ptrdiff_t>(offset[i]),
+        graph_of_node.begin() + static_cast<std::ptrdiff_t>(offset[i + 1]),
+        i
+    );
+  }
+  const CscGraph& graph = dataset.edge_types[0].graph;
+  const int64_t bad = graph.indices().scalar_type() == at::kInt
+                          ? first_edge_between_graphs<int32_t>(graph, graph_of_node)
+                          : first_edge_between_graphs<int64_t>(graph, graph_of_node);
+  if (bad >= 0) {
+    return breach(where, "edge " + std::to_string(bad) + " joins two graphs of the collection");
+  }
+  return {};
+}
+
+}  // namespace
+
+const CscGraph& Dataset::graph() const {
+  GNN_ASSERT(is_homogeneous(), "callers ask for the one graph only after is_homogeneous()");
+  return edge_types.front().graph;
+}
+
+const FeatureStore& Dataset::features() const {
+  GNN_ASSERT(
+      is_homogeneous() && node_types.front().features.has_value(),
+      "callers ask for the one feature matrix only after looking that it is there"
+  );
+  return *node_types.front().features;
+}
+
+Status check_dataset(const Dataset& dataset, std::string_view where) {
+  const auto types = static_cast<int64_t>(dataset.node_types.size());
+  if (types == 0 || dataset.target_node_type < 0 || dataset.target_node_type >= types) {
+    return breach(where, "expected at least one node type, the target being one of them");
+  }
+  std::set<std::string> names;
+  for (int64_t i = 0; i < types; ++i) {
+    const NodeTypeData& type = dataset.node_types[static_cast<size_t>(i)];
+    if (!names.insert(type.name).second) {
+      return breach(where, "node type " + type.name + " appears twice");
+    }
+    // Node labels of a graph collection are input, not targets.
+    const bool is_target = i == dataset.target_node_type && !dataset.graphs;
+    GNN_RETURN_IF_ERROR(check_node_type(type, is_target, dataset.num_classes, where));
+  }
+  for (const EdgeTypeData& type : dataset.edge_types) {
+    GNN_RETURN_IF_ERROR(check_edge_type(type, dataset, where));
+  }
+  if (dataset.graphs) {
+    GNN_RETURN_IF_ERROR(check_graphs(dataset, where));
+  }
+  return check_split(dataset, where);
+}
+
+}  // namespace gnn::graph

@@ -1,0 +1,106 @@
+#pragma once
+
+#include "common/result.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gnn::objects {
+
+using Json = nlohmann::json;
+
+/// What a text may cost before a DOM is built from it. nlohmann::json copies and destroys
+/// recursively, so depth must be bounded before it sees the text.
+struct JsonLimits {
+  int64_t max_bytes = int64_t{3} << 20;
+  int64_t max_depth = 64;
+};
+
+/// Parses one JSON value. Errors: kData with the position and what is wrong. Never throws.
+[[nodiscard]] Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
+
+/// The value as text; bytes that are no UTF-8 become U+FFFD. Never throws.
+[[nodiscard]] std::string dump_json(const Json& value);
+
+/// Reads one object of a DOM and remembers where it is, so that errors carry the JSON path. An
+/// absent or null member is absent; a member of the wrong type makes the reader fail. The first
+/// error is kept and everything after it is a no-op: callers check status() once, at the end.
+class ObjectReader {
+ public:
+  /// `value` must outlive the reader. A value that is no object fails at once.
+  ObjectReader(const Json& value, std::string path);
+
+  void read(std::string_view member, std::string& out);
+  void read(std::string_view member, std::optional<std::string>& out);
+  void read(std::string_view member, int64_t& out);
+  void read(std::string_view member, std::optional<int64_t>& out);
+  void read(std::string_view member, bool& out);
+  void read(std::string_view member, std::vector<std::string>& out);
+  void read(std::string_view member, std::map<std::string, std::string>& out);
+
+  /// `decode(const Json&, path)` gives a Result<T>; a missing member leaves `out` alone.
+  template <class T, class Decode>
+  void read_with(std::string_view member, T& out, Decode decode) {
+    const Json* value = find(member);
+    if (value == nullptr) return;
+    auto decoded = decode(*value, path_of(member));
+    if (decoded) {
+      out = std::move(*decoded);
+    } else {
+      error_ = std::move(decoded).error();
+    }
+  }
+
+  /// As read_with, element by element.
+  template <class T, class Decode>
+  void read_list(std::string_view member, std::vector<T>& out, Decode decode) {
+    const Json* list = find(member);
+    if (list == nullptr) return;
+    if (!list->is_array()) return fail_type(path_of(member), "an array", *list);
+    out.reserve(list->size());
+    for (size_t i = 0; i < list->size() && !error_; ++i) {
+      auto decoded = decode((*list)[i], path_of(member) + "[" + std::to_string(i) + "]");
+      if (decoded) {
+        out.push_back(std::move(*decoded));
+      } else {
+        error_ = std::move(decoded).error();
+      }
+    }
+  }
+
+  /// Makes the reader fail if the member is absent, null or an empty string.
+  void require(std::string_view member);
+
+  [[nodiscard]] Status status() const;
+
+  /// `value` if nothing failed, else the first error.
+  template <class T>
+  [[nodiscard]] Result<T> finish(T value) const {
+    if (error_) return tl::unexpected<Error>(*error_);
+    return value;
+  }
+
+ private:
+  [[nodiscard]] const Json* find(std::string_view member) const;
+  [[nodiscard]] std::string path_of(std::string_view member) const;
+  void fail_type(const std::string& path, std::string_view expected, const Json& found);
+
+  const Json* value_ = nullptr;
+  std::string path_;
+  std::optional<Error> error_;
+};
+
+/// Puts `value` under `member` unless it is empty: absent and empty mean the same to Kubernetes.
+template <class T>
+void put_unless_empty(Json& object, std::string_view member, const T& value) {
+  if (!value.empty()) object[std::string(member)] = value;
+}
+
+}  // namespace gnn::objects

@@ -1,0 +1,95 @@
+#pragma once
+
+#include "common/clock.h"
+#include "common/result.h"
+#include "controller/objects/json.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// The Kubernetes objects we touch: plain structs with only the fields that we read or write.
+namespace gnn::objects {
+
+/// Names an object of a known kind. Cluster-scoped objects have no namespace.
+struct ObjectKey {
+  std::string namespace_;
+  std::string name;
+
+  friend auto operator<=>(const ObjectKey&, const ObjectKey&) = default;
+  friend bool operator==(const ObjectKey&, const ObjectKey&) = default;
+};
+
+/// "namespace/name", as logs and messages show it.
+[[nodiscard]] std::string to_string(const ObjectKey& key);
+
+struct OwnerReference {
+  std::string api_version;
+  std::string kind;
+  std::string name;
+  std::string uid;
+  bool controller = false;
+  bool block_owner_deletion = false;
+  friend bool operator==(const OwnerReference&, const OwnerReference&) = default;
+};
+
+struct ObjectMeta {
+  std::string name;
+  std::string namespace_;
+  std::string uid;
+  std::string resource_version;
+  int64_t generation = 0;
+  std::optional<TimePoint> creation_timestamp;
+  std::optional<TimePoint> deletion_timestamp;
+  std::optional<int64_t> deletion_grace_period_seconds;
+  std::vector<std::string> finalizers;
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+  std::vector<OwnerReference> owner_references;
+  friend bool operator==(const ObjectMeta&, const ObjectMeta&) = default;
+};
+
+[[nodiscard]] inline ObjectKey key_of(const ObjectMeta& meta) {
+  return {meta.namespace_, meta.name};
+}
+
+/// The owner that is the controller of the object, if any.
+[[nodiscard]] const OwnerReference* controller_of(const ObjectMeta& meta);
+
+[[nodiscard]] Result<ObjectMeta> decode_meta(const Json& json, const std::string& path);
+/// What a client may set: name, namespace, labels, annotations, owners, finalizers, and, where they
+/// are not empty, uid and resourceVersion as preconditions.
+[[nodiscard]] Json encode(const ObjectMeta& meta);
+
+/// RFC 3339 with any fraction and offset, as the API server writes times.
+[[nodiscard]] Result<TimePoint> parse_time(std::string_view text);
+/// "2026-01-02T03:04:05Z" (metav1.Time).
+[[nodiscard]] std::string format_time(TimePoint time);
+/// "2026-01-02T03:04:05.678901Z" (metav1.MicroTime).
+[[nodiscard]] std::string format_micro_time(TimePoint time);
+
+/// Decodes a time member; for ObjectReader::read_with.
+[[nodiscard]] Result<std::optional<TimePoint>> decode_time(
+    const Json& json, const std::string& path
+);
+
+/// How the API server names a kind: specialised beside each struct. `kGroup` is empty for core.
+/// Needs: kGroup, kVersion, kKind, kPlural; decode(const Json&) -> Result<T>; meta(const T&) or a
+/// member `metadata`.
+template <class T>
+struct ResourceTraits;
+
+}  // namespace gnn::objects
+
+template <>
+struct std::hash<gnn::objects::ObjectKey> {
+  size_t operator()(const gnn::objects::ObjectKey& key) const noexcept {
+    const size_t a = std::hash<std::string>{}(key.namespace_);
+    const size_t b = std::hash<std::string>{}(key.name);
+    return a ^ (b + 0x9e3779b97f4a7c15ULL + (a << 6U) + (a >> 2U));
+  }
+};

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "controller/objects/meta.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gnn::objects {
+
+using MatchLabels = std::map<std::string, std::string>;
+
+/// Pods (of the policy's namespace, or of the namespaces that match). An empty MatchLabels selects
+/// all; an absent one does not restrict.
+struct NetworkPolicyPeer {
+  std::optional<MatchLabels> pod_selector;
+  std::optional<MatchLabels> namespace_selector;
+  friend bool operator==(const NetworkPolicyPeer&, const NetworkPolicyPeer&) = default;
+};
+
+struct NetworkPolicyPort {
+  std::string protocol = "TCP";
+  int64_t port = 0;
+  friend bool operator==(const NetworkPolicyPort&, const NetworkPolicyPort&) = default;
+};
+
+/// No peers: from anywhere. No ports: on every port.
+struct NetworkPolicyRule {
+  std::vector<NetworkPolicyPeer> peers;
+  std::vector<NetworkPolicyPort> ports;
+  friend bool operator==(const NetworkPolicyRule&, const NetworkPolicyRule&) = default;
+};
+
+struct NetworkPolicySpec {
+  MatchLabels pod_selector;
+  std::vector<std::string> policy_types;
+  std::vector<NetworkPolicyRule> ingress;
+  friend bool operator==(const NetworkPolicySpec&, const NetworkPolicySpec&) = default;
+};
+
+struct NetworkPolicy {
+  ObjectMeta metadata;
+  NetworkPolicySpec spec;
+  friend bool operator==(const NetworkPolicy&, const NetworkPolicy&) = default;
+};
+
+[[nodiscard]] Result<NetworkPolicy> decode_network_policy(const Json& json);
+[[nodiscard]] Json encode(const NetworkPolicy& policy);
+
+template <>
+struct ResourceTraits<NetworkPolicy> {
+  static constexpr std::string_view kGroup = "networking.k8s.io";
+  static constexpr std::string_view kVersion = "v1";
+  static constexpr std::string_view kKind = "NetworkPolicy";
+  static constexpr std::string_view kPlural = "networkpolicies";
+  [[nodiscard]] static Result<NetworkPolicy> decode(const Json& json) {
+    return decode_network_policy(json);
+  }
+};
+
+}  // namespace gnn::objects

@@ -31,6 +31,16 @@ if(GNN_BUILD_CONTROLLER)
   find_package(cpprestsdk 2.10 REQUIRED)
 endif()
 
+# The pinned virtual environment, with PyYAML and the linters; any Python 3 does for tests that need neither.
+execute_process(
+  COMMAND "${CMAKE_SOURCE_DIR}/scripts/setup" --print-dir dev
+  OUTPUT_VARIABLE GNN_DEV_DIR
+  OUTPUT_STRIP_TRAILING_WHITESPACE
+  ERROR_QUIET
+)
+find_program(GNN_PYTHON python3 PATHS "${GNN_DEV_DIR}/bin" NO_DEFAULT_PATH)
+find_program(GNN_PYTHON python3 REQUIRED)
+
 if(GNN_BUILD_TESTS)
   find_package(GTest 1.12 REQUIRED)
   find_path(GNN_RAPIDCHECK_INCLUDE rapidcheck.h REQUIRED)

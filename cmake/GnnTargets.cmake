@@ -131,3 +131,26 @@ function(gnn_test name)
   list(TRANSFORM arg_LABELS PREPEND gnn_tests_label_ OUTPUT_VARIABLE labels)
   _gnn_join_umbrella(${name} gnn_tests ${labels} gnn_tests_in_${folder})
 endfunction()
+
+# gnn_python_test(name SCRIPT file.py LABELS label... [TIMEOUT seconds] [ENV "A=b"...] [ARGS arg...])
+# A file of Python's unittest as one CTest entry, with the same kind of report as gnn_test's.
+function(gnn_python_test name)
+  cmake_parse_arguments(arg "" "SCRIPT;TIMEOUT" "LABELS;ENV;ARGS" ${ARGN})
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SCRIPT OR NOT arg_LABELS)
+    message(FATAL_ERROR "gnn_python_test(${name}): wrong arguments ${ARGN}")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  add_test(
+    NAME ${name}
+    COMMAND
+      "${GNN_PYTHON}" "${CMAKE_SOURCE_DIR}/tests/support/run_python_tests.py"
+      "${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT}" "${CMAKE_BINARY_DIR}/reports/${name}.xml" ${arg_ARGS}
+  )
+  set_tests_properties(
+    ${name}
+    PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+               ENVIRONMENT "PYTHONPATH=${CMAKE_SOURCE_DIR};GNN_BUILD_DIR=${CMAKE_BINARY_DIR};${arg_ENV}"
+  )
+endfunction()

@@ -1,0 +1,60 @@
+"""Fails on an unformatted C++ file, an invalid YAML file or a shell script with a syntax error."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def tracked(*suffixes):
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    return [name for name in listed if name.endswith(suffixes) and (ROOT / name).is_file()]
+
+
+def dev_bin():
+    made = subprocess.run(
+        [ROOT / "scripts/setup", "--print-dir", "dev"], check=True, capture_output=True, text=True
+    )
+    return Path(made.stdout.strip()) / "bin"
+
+
+def unformatted(clang_format, names):
+    """Files that the formatter would change. One line a file; its own --dry-run prints one a change."""
+    for name in names:
+        formatted = subprocess.run([clang_format, name], cwd=ROOT, check=True, capture_output=True).stdout
+        if formatted != (ROOT / name).read_bytes():
+            yield name
+
+
+def shell_scripts():
+    names = tracked(".sh") + [name for name in tracked("") if Path(name).parts[0] in ("scripts", ".ci")]
+    return sorted(
+        name for name in set(names)
+        if (ROOT / name).read_bytes()[:64].startswith((b"#!/usr/bin/env bash", b"#!/bin/sh", b"#!/bin/bash"))
+    )
+
+
+def main():
+    failed = False
+
+    def check(command):
+        nonlocal failed
+        failed |= subprocess.run(list(map(str, command)), cwd=ROOT, check=False).returncode != 0
+
+    sources = tracked(".h", ".cpp", ".cu", ".cuh")
+    for name in unformatted(dev_bin() / "clang-format", sources):
+        print(f"{name}: not formatted: run clang-format -i {name}")
+        failed = True
+    yaml_files = [name for name in tracked(".yaml", ".yml") if "/templates/" not in name]
+    if yaml_files:
+        check([dev_bin() / "yamllint", "--strict", "-c", ROOT / ".yamllint.yaml", *yaml_files])
+    for script in shell_scripts():
+        check(["bash", "-n", script])
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Runs clang-tidy, and clang's thread-safety analysis, over the sources; remembers what was clean.
+
+A source is checked again only if it, a header it includes, its flags or .clang-tidy changed: the key is the
+hash of its preprocessed text.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gnn-operator" / "tidy"
+
+
+def tool():
+    made = subprocess.run(
+        [ROOT / "scripts/setup", "--print-dir", "dev"], check=True, capture_output=True, text=True
+    )
+    return Path(made.stdout.strip()) / "bin" / "clang-tidy"
+
+
+def plain_command(entry):
+    """The compile command without launcher, output and precompiled header, as clang-tidy needs it."""
+    kept, skip = [], False
+    arguments = shlex.split(entry["command"])
+    while arguments and not arguments[0].endswith(("c++", "g++", "clang++")):
+        arguments.pop(0)
+    for argument in arguments:
+        if skip:
+            skip = False
+            continue
+        if argument in ("-o", "-include", "-MF", "-MT", "-MQ"):
+            skip = True
+            continue
+        if argument in ("-MD", "-Winvalid-pch", "-fpch-preprocess"):
+            continue
+        kept.append(argument)
+    return kept
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--build", default="build/tidy")
+    parser.add_argument("--worker", action="store_true", help="check the worker as well")
+    options = parser.parse_args()
+    build = ROOT / options.build
+    folders = ["common", "controller"] + (["worker"] if options.worker else [])
+    clang_tidy = tool()
+    settings = (ROOT / ".clang-tidy").read_bytes() + str(clang_tidy).encode()
+    entries = []
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        source = Path(entry["file"])
+        if source.is_relative_to(ROOT) and source.relative_to(ROOT).parts[0] in folders:
+            entries.append({**entry, "command": shlex.join(plain_command(entry))})
+    plain = build / "plain"
+    plain.mkdir(parents=True, exist_ok=True)
+    (plain / "compile_commands.json").write_text(json.dumps(entries))
+    CACHE.mkdir(parents=True, exist_ok=True)
+
+    def check(entry):
+        command = [part for part in shlex.split(entry["command"]) if part != "-c"]
+        text = subprocess.run([*command, "-E", "-P"], cwd=entry["directory"], capture_output=True, check=False)
+        # Comments carry NOLINT, so the source itself counts too.
+        key = hashlib.sha256(settings + text.stdout + Path(entry["file"]).read_bytes()).hexdigest()
+        marker = CACHE / key
+        if text.returncode == 0 and marker.exists():
+            return None
+        ran = subprocess.run(
+            [str(clang_tidy), "-p", str(plain), "--quiet", "--extra-arg=-Wthread-safety",
+             "--extra-arg=-Wno-unknown-warning-option", entry["file"]],
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )
+        if ran.returncode != 0:
+            return f"{Path(entry['file']).relative_to(ROOT)}\n{ran.stdout}{ran.stderr if not ran.stdout else ''}"
+        marker.touch()
+        return None
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        problems = [problem for problem in pool.map(check, entries) if problem]
+    for problem in problems:
+        print(problem)
+    print(f"tidy: {len(entries)} files, {len(problems)} with problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

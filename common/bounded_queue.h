@@ -1,0 +1,102 @@
+#pragma once
+
+#include "common/result.h"
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace gnn {
+
+/// A first-in first-out queue of at most `capacity` items between any number of threads. Waiting
+/// threads sleep on condition variables; nothing polls. Three ends: close() lets the readers drain
+/// it, fail() lets them drain it and then gives them the error, cancel() drops what is queued and
+/// wakes everybody at once. The first end to come decides, except that cancel() always applies.
+template <class T>
+class BoundedQueue {
+ public:
+  /// capacity > 0.
+  explicit BoundedQueue(size_t capacity) : capacity_(capacity) {
+    GNN_ASSERT(
+        capacity > 0, "queues without room are a mistake of the caller's code, not of its input"
+    );
+  }
+  BoundedQueue(const BoundedQueue&) = delete;
+  BoundedQueue& operator=(const BoundedQueue&) = delete;
+
+  /// Waits for room. Errors: kCancelled once the queue has ended, whichever way.
+  Status push(T item) {
+    std::unique_lock lock(mutex_);
+    room_.wait(lock, [this] { return end_ != End::kOpen || items_.size() < capacity_; });
+    if (end_ != End::kOpen) return fail(ErrorKind::kCancelled, "the queue no longer takes items");
+    items_.push_back(std::move(item));
+    lock.unlock();
+    ready_.notify_one();
+    return {};
+  }
+
+  /// Waits for an item; std::nullopt at the end of a closed queue.
+  /// Errors: the error given to fail() once the items before it are taken; kCancelled after
+  /// cancel().
+  Result<std::optional<T>> pop() {
+    std::unique_lock lock(mutex_);
+    ready_.wait(lock, [this] { return end_ != End::kOpen || !items_.empty(); });
+    if (end_ == End::kCancelled) return tl::unexpected<Error>(*error_);
+    if (items_.empty()) {
+      if (end_ == End::kFailed) return tl::unexpected<Error>(*error_);
+      return std::optional<T>();
+    }
+    std::optional<T> item(std::move(items_.front()));
+    items_.pop_front();
+    lock.unlock();
+    room_.notify_one();
+    return item;
+  }
+
+  void close() { end(End::kClosed, std::nullopt); }
+  void fail_with(Error error) { end(End::kFailed, std::move(error)); }
+
+  void cancel() {
+    std::deque<T> dropped;  // destroyed after the lock is released
+    {
+      const std::lock_guard lock(mutex_);
+      end_ = End::kCancelled;
+      error_ = Error{ErrorKind::kCancelled, "the queue was cancelled"};
+      dropped.swap(items_);
+    }
+    ready_.notify_all();
+    room_.notify_all();
+  }
+
+  [[nodiscard]] size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return items_.size();
+  }
+
+ private:
+  enum class End { kOpen, kClosed, kFailed, kCancelled };
+
+  void end(End how, std::optional<Error> error) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (end_ != End::kOpen) return;
+      end_ = how;
+      error_ = std::move(error);
+    }
+    ready_.notify_all();
+    room_.notify_all();
+  }
+
+  const size_t capacity_;
+  mutable std::mutex mutex_;
+  std::condition_variable ready_;
+  std::condition_variable room_;
+  std::deque<T> items_;
+  End end_ = End::kOpen;
+  std::optional<Error> error_;
+};
+
+}  // namespace gnn

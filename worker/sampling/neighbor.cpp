@@ -1,0 +1,291 @@
+#include "worker/sampling/neighbor.h"
+
+#include "worker/sampling/cpu/gather.h"
+#include "worker/sampling/cpu/neighbor_kernel.h"
+#include "worker/sampling/recycler.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <atomic>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace gnn::sampling {
+
+namespace {
+
+using cpu::KernelOptions;
+using cpu::NeighborKernel;
+using cpu::RelationView;
+using cpu::SampleArena;
+
+RelationView view_of(const Relation& relation) {
+  RelationView view;
+  view.indptr = relation.graph.indptr().const_data_ptr<int64_t>();
+  if (relation.graph.indices().scalar_type() == at::kInt) {
+    view.indices32 = relation.graph.indices().const_data_ptr<int32_t>();
+  } else {
+    view.indices64 = relation.graph.indices().const_data_ptr<int64_t>();
+  }
+  if (relation.graph.edge_ids().defined())
+    view.edge_ids = relation.graph.edge_ids().const_data_ptr<int64_t>();
+  view.num_dst = relation.graph.num_dst_nodes();
+  view.source_type = static_cast<int>(relation.source_type);
+  view.target_type = static_cast<int>(relation.target_type);
+  return view;
+}
+
+Status check(const NeighborSamplerOptions& options) {
+  if (options.fanout.empty() || options.fanout.size() > 255) {
+    return fail(
+        ErrorKind::kConfiguration,
+        "sampling.fanout: expected 1 to 255 hops, found " + std::to_string(options.fanout.size())
+    );
+  }
+  for (size_t hop = 0; hop < options.fanout.size(); ++hop) {
+    if (options.fanout[hop] < -1 || options.fanout[hop] == 0) {
+      return fail(
+          ErrorKind::kConfiguration,
+          "sampling.fanout[" + std::to_string(hop) +
+              "]: expected a positive number or -1 for all, found " +
+              std::to_string(options.fanout[hop])
+      );
+    }
+  }
+  return {};
+}
+
+Status check(const std::vector<int64_t>& num_nodes, const std::vector<Relation>& relations) {
+  const auto num_types = static_cast<int64_t>(num_nodes.size());
+  for (size_t i = 0; i < relations.size(); ++i) {
+    const Relation& relation = relations[i];
+    const std::string where = "relation " + std::to_string(i) + ": ";
+    for (const int64_t type : {relation.source_type, relation.target_type}) {
+      if (type < 0 || type >= num_types) {
+        return fail(
+            ErrorKind::kData,
+            where + "node type " + std::to_string(type) + " is not one of " +
+                std::to_string(num_types)
+        );
+      }
+    }
+    const int64_t sources = num_nodes[static_cast<size_t>(relation.source_type)];
+    const int64_t targets = num_nodes[static_cast<size_t>(relation.target_type)];
+    if (relation.graph.num_src_nodes() != sources || relation.graph.num_dst_nodes() != targets) {
+      return fail(
+          ErrorKind::kData,
+          where + "expected " + std::to_string(sources) + " source and " + std::to_string(targets) +
+              " target nodes, found " + std::to_string(relation.graph.num_src_nodes()) + " and " +
+              std::to_string(relation.graph.num_dst_nodes())
+      );
+    }
+  }
+  return {};
+}
+
+// Tensors over an arena's arrays: each keeps the arena borrowed.
+class ArenaTensors {
+ public:
+  explicit ArenaTensors(std::shared_ptr<SampleArena> arena) : arena_(std::move(arena)) {}
+
+  template <class T>
+  [[nodiscard]] at::Tensor over(const T* data, int64_t count) const {
+    const auto options = at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value);
+    if (count == 0) return at::empty({0}, options);
+    // const_cast: from_blob has no read-only form.
+    return at::from_blob(const_cast<T*>(data), {count}, [arena = arena_](void*) {}, options);
+  }
+
+ private:
+  std::shared_ptr<SampleArena> arena_;
+};
+
+// The rows, in the hop's offsets, that a layer's block reads.
+graph::Block block_of_hop(
+    const SampleArena& arena,
+    const RelationView& relation,
+    size_t edge_type,
+    size_t hop,
+    HopRule rule,
+    const ArenaTensors& tensors
+) {
+  const SampleArena::EdgeList& edges = arena.edges[edge_type];
+  const auto& targets = arena.nodes[static_cast<size_t>(relation.target_type)].up_to;
+  const auto& sources = arena.nodes[static_cast<size_t>(relation.source_type)].up_to;
+  const int64_t first_edge = rule == HopRule::kNewNodes ? 0 : edges.up_to[hop];
+  const int64_t num_edges = edges.up_to[hop + 1] - first_edge;
+  graph::Block block;
+  block.num_dst = targets[hop];
+  block.num_src = sources[hop + 1];
+  block.indptr = tensors.over(edges.indptr.data() + edges.indptr_at[hop], block.num_dst + 1);
+  block.indices = tensors.over(edges.indices.data() + first_edge, num_edges);
+  if (edges.edge_ids.data() != nullptr)
+    block.edge_ids = tensors.over(edges.edge_ids.data() + first_edge, num_edges);
+  return block;
+}
+
+}  // namespace
+
+class NeighborSampler::Impl {
+ public:
+  Impl(
+      NeighborSamplerOptions options,
+      std::vector<int64_t> num_nodes,
+      std::vector<Relation> relations
+  )
+      : options_(std::move(options)),
+        num_nodes_(std::move(num_nodes)),
+        relations_(std::move(relations)),
+        kernels_([this] { return make_kernel(); }),
+        arenas_([] { return std::make_unique<SampleArena>(); }) {
+    for (const Relation& relation : relations_) views_.push_back(view_of(relation));
+  }
+
+  [[nodiscard]] Result<SampledSubgraph> sample(
+      const std::vector<at::Tensor>& seeds, const StreamPosition& position
+  ) {
+    TORCH_CHECK(
+        seeds.size() == num_nodes_.size(),
+        "expected seeds for ",
+        num_nodes_.size(),
+        " node types, found ",
+        seeds.size()
+    );
+    std::vector<std::span<const int64_t>> spans;
+    for (size_t type = 0; type < seeds.size(); ++type) {
+      GNN_ASSIGN_OR_RETURN(auto span, checked(seeds[type], type));
+      spans.push_back(span);
+    }
+    std::shared_ptr<SampleArena> arena = arenas_.borrow();
+    {
+      const std::shared_ptr<NeighborKernel> kernel = kernels_.borrow();
+      kernel->sample(spans, position, *arena);
+    }
+    return describe(std::move(arena));
+  }
+
+  [[nodiscard]] const NeighborSamplerOptions& options() const { return options_; }
+
+  [[nodiscard]] int64_t state_bytes_per_thread() const {
+    size_t largest = 0;
+    kernels_.for_each_free([&](const NeighborKernel& kernel) {
+      largest = std::max(largest, kernel.state_bytes());
+    });
+    return static_cast<int64_t>(largest);
+  }
+
+ private:
+  [[nodiscard]] std::unique_ptr<NeighborKernel> make_kernel() const {
+    KernelOptions options;
+    options.fanout = options_.fanout;
+    options.replace = options_.replace;
+    options.expand_all_seen = options_.rule == HopRule::kAllSeen;
+    options.with_edge_ids = options_.with_edge_ids;
+    options.map_budget_bytes = options_.state_budget_bytes;
+    return std::make_unique<NeighborKernel>(num_nodes_, views_, std::move(options));
+  }
+
+  [[nodiscard]] Result<std::span<const int64_t>> checked(const at::Tensor& seeds, size_t type)
+      const {
+    if (!seeds.defined()) return std::span<const int64_t>();
+    TORCH_CHECK(
+        seeds.dim() == 1 && seeds.scalar_type() == at::kLong && seeds.is_contiguous() &&
+            seeds.is_cpu(),
+        "seeds must be a contiguous int64 vector on the CPU, found ",
+        seeds.toString(),
+        " of shape ",
+        seeds.sizes()
+    );
+    const std::span ids(seeds.const_data_ptr<int64_t>(), static_cast<size_t>(seeds.numel()));
+    const int64_t bad = cpu::first_out_of_range(ids, num_nodes_[type]);
+    if (bad >= 0) {
+      return fail(
+          ErrorKind::kData,
+          "seeds[" + std::to_string(bad) + "]: expected a node in [0, " +
+              std::to_string(num_nodes_[type]) + "), found " +
+              std::to_string(ids[static_cast<size_t>(bad)])
+      );
+    }
+    return ids;
+  }
+
+  [[nodiscard]] SampledSubgraph describe(std::shared_ptr<SampleArena> arena) const {
+    const ArenaTensors tensors(arena);
+    const size_t hops = options_.fanout.size();
+    SampledSubgraph result;
+    for (const SampleArena::NodeList& list : arena->nodes) {
+      result.node_ids.push_back(tensors.over(list.ids.data(), list.up_to.back()));
+      auto& per_hop = result.nodes_per_hop.emplace_back(list.up_to);
+      for (size_t hop = hops; hop > 0; --hop) per_hop[hop] -= per_hop[hop - 1];
+      result.num_seeds += list.up_to.front();
+    }
+    for (const SampleArena::EdgeList& list : arena->edges) {
+      auto& per_hop = result.edges_per_hop.emplace_back();
+      for (size_t hop = 0; hop < hops; ++hop)
+        per_hop.push_back(list.up_to[hop + 1] - list.up_to[hop]);
+    }
+    for (size_t layer = 0; layer < hops; ++layer) {
+      auto& blocks = result.blocks.emplace_back();
+      for (size_t type = 0; type < relations_.size(); ++type) {
+        blocks.push_back(
+            block_of_hop(*arena, views_[type], type, hops - 1 - layer, options_.rule, tensors)
+        );
+      }
+    }
+    return result;
+  }
+
+  const NeighborSamplerOptions options_;
+  const std::vector<int64_t> num_nodes_;
+  const std::vector<Relation> relations_;  // keeps the views' arrays alive
+  std::vector<RelationView> views_;
+  Recycler<NeighborKernel> kernels_;
+  Recycler<SampleArena> arenas_;
+};
+
+Result<NeighborSampler> NeighborSampler::create(
+    NeighborSamplerOptions options, const graph::CscGraph& graph
+) {
+  if (graph.num_src_nodes() != graph.num_dst_nodes()) {
+    return fail(
+        ErrorKind::kData,
+        "a graph of one node type must have as many sources as targets, found " +
+            std::to_string(graph.num_src_nodes()) + " and " + std::to_string(graph.num_dst_nodes())
+    );
+  }
+  return create(std::move(options), {graph.num_src_nodes()}, {Relation{.graph = graph}});
+}
+
+Result<NeighborSampler> NeighborSampler::create(
+    NeighborSamplerOptions options, std::vector<int64_t> num_nodes, std::vector<Relation> relations
+) {
+  GNN_RETURN_IF_ERROR(check(options));
+  GNN_RETURN_IF_ERROR(check(num_nodes, relations));
+  return NeighborSampler(
+      std::make_shared<Impl>(std::move(options), std::move(num_nodes), std::move(relations))
+  );
+}
+
+Result<SampledSubgraph> NeighborSampler::sample(
+    const at::Tensor& seeds, const StreamPosition& position
+) const {
+  return impl_->sample({seeds}, position);
+}
+
+Result<SampledSubgraph> NeighborSampler::sample(
+    const std::vector<at::Tensor>& seeds, const StreamPosition& position
+) const {
+  return impl_->sample(seeds, position);
+}
+
+const NeighborSamplerOptions& NeighborSampler::options() const {
+  return impl_->options();
+}
+
+int64_t NeighborSampler::state_bytes_per_thread() const {
+  return impl_->state_bytes_per_thread();
+}
+
+}  // namespace gnn::sampling

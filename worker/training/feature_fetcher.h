@@ -1,0 +1,43 @@
+#pragma once
+
+#include "common/result.h"
+#include "worker/sampling/cpu/buffer.h"
+#include "worker/sampling/recycler.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <future>
+
+namespace gnn::training {
+
+/// Fetches feature rows by global node ids, wherever they lie.
+class FeatureFetcher {
+ public:
+  virtual ~FeatureFetcher() = default;
+  /// `global_ids`: int64 [K], CPU, contiguous. The future holds the rows [K, ...] in the order of
+  /// the ids, or why there are none. Threads: any.
+  [[nodiscard]] virtual std::future<Result<at::Tensor>> submit(at::Tensor global_ids) = 0;
+};
+
+/// Rows in this process's memory (read or mapped): gathers on the calling thread, so that the
+/// future is ready at once. Results live in recycled buffers: hold one only as long as its batch is
+/// used.
+class LocalFeatureFetcher final : public FeatureFetcher {
+ public:
+  /// `rows`: [N, ...], CPU, contiguous, any dtype. Errors: kConfiguration naming what was found.
+  [[nodiscard]] static Result<LocalFeatureFetcher> create(at::Tensor rows);
+  /// Errors: kData naming the first id outside [0, N).
+  [[nodiscard]] std::future<Result<at::Tensor>> submit(at::Tensor global_ids) override;
+
+  /// What submit() does, without the future.
+  [[nodiscard]] Result<at::Tensor> fetch(const at::Tensor& global_ids) const;
+
+ private:
+  explicit LocalFeatureFetcher(at::Tensor rows);
+
+  at::Tensor rows_;
+  mutable sampling::Recycler<sampling::cpu::PageBuffer> buffers_;
+};
+
+}  // namespace gnn::training

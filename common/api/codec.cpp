@@ -1,0 +1,484 @@
+#include "common/api/codec.h"
+
+#include "common/api/enums.h"
+#include "common/api/fields.h"
+#include "common/api/yaml.h"
+#include "common/contract.h"
+#include "common/rfc3339.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace gnn::api {
+namespace {
+
+using nlohmann::json;
+
+template <class T>
+struct OptionalOf : std::false_type {};
+template <class T>
+struct OptionalOf<std::optional<T>> : std::true_type {};
+
+/// Text from a user, safe and short enough for a message.
+std::string shown(const json& value) {
+  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  constexpr std::size_t kLongest = 60;
+  if (text.size() > kLongest) {
+    text.resize(kLongest);
+    text += "…";
+  }
+  return text;
+}
+
+tl::unexpected<Error> wrong(const std::string& path, std::string_view expected, const json& found) {
+  return fail(
+      ErrorKind::kConfiguration,
+      path + ": expected " + std::string(expected) + ", found " + shown(found)
+  );
+}
+
+template <class E>
+std::string words_of() {
+  std::string words = "one of";
+  for (const auto& [value, word] : EnumTable<E>::words) words += " " + std::string(word);
+  return words;
+}
+
+// ---- decoding
+
+template <class T>
+Status decode_value(const json& value, const std::string& path, UnknownFields unknown, T& out);
+
+/// Visits a struct's fields and fills them from one JSON object; stops at the first error.
+class ObjectDecoder {
+ public:
+  ObjectDecoder(const json& object, const std::string& path, UnknownFields unknown)
+      : object_(object), path_(path), unknown_(unknown) {}
+
+  template <class T>
+  void required(std::string_view name, T& out, const Bounds&) {
+    if (!take(name, out) && status_) {
+      status_ = fail(ErrorKind::kConfiguration, child(name) + ": required field is missing");
+    }
+  }
+
+  template <class T>
+  void field(std::string_view name, T& out, const Bounds&) {
+    take(name, out);
+  }
+
+  /// The first error, unknown fields included.
+  Status finish() {
+    if (!status_ || unknown_ == UnknownFields::Ignore) return status_;
+    for (const auto& [name, value] : object_.items()) {
+      if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+      std::string expected;
+      for (const std::string_view known : known_) expected += " " + std::string(known);
+      return fail(
+          ErrorKind::kConfiguration,
+          path_ + ": unknown field " + shown(json(name)) + "; known here:" + expected
+      );
+    }
+    return {};
+  }
+
+ private:
+  std::string child(std::string_view name) const {
+    return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
+  }
+
+  /// Whether the field is there; null counts as absent, as everywhere in Kubernetes.
+  template <class T>
+  bool take(std::string_view name, T& out) {
+    known_.push_back(name);
+    if (!status_) return true;
+    const auto found = object_.find(name);
+    if (found == object_.end() || found->is_null()) return false;
+    status_ = decode_value(*found, child(name), unknown_, out);
+    return true;
+  }
+
+  const json& object_;
+  const std::string& path_;
+  UnknownFields unknown_;
+  std::vector<std::string_view> known_;
+  Status status_;
+};
+
+Status decode_scalar(const json& value, const std::string& path, bool& out) {
+  if (!value.is_boolean()) return wrong(path, "true or false", value);
+  out = value.get<bool>();
+  return {};
+}
+
+Status decode_scalar(const json& value, const std::string& path, std::int64_t& out) {
+  const bool fits = value.is_number_integer() &&
+                    (!value.is_number_unsigned() ||
+                     value.get<std::uint64_t>() <=
+                         static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+  if (!fits) return wrong(path, "an integer", value);
+  out = value.get<std::int64_t>();
+  return {};
+}
+
+Status decode_scalar(const json& value, const std::string& path, std::string& out) {
+  if (!value.is_string()) return wrong(path, "a string", value);
+  out = value.get<std::string>();
+  return {};
+}
+
+Status decode_scalar(const json& value, const std::string& path, Decimal& out) {
+  if (!value.is_string()) {
+    return wrong(path, "a decimal number in quotes, such as \"0.01\"", value);
+  }
+  out.text = value.get<std::string>();
+  if (std::isnan(out.value())) {
+    return wrong(path, "a decimal number in quotes, such as \"0.01\" or \"5e-4\"", value);
+  }
+  return {};
+}
+
+Status decode_scalar(const json& value, const std::string& path, TimePoint& out) {
+  const auto time = value.is_string() ? parse_rfc3339(value.get<std::string>()) : std::nullopt;
+  if (!time) return wrong(path, "a time such as \"2026-01-31T12:00:00Z\"", value);
+  out = *time;
+  return {};
+}
+
+/// Keys are data here, not field names. Quantities may be bare integers, as in Kubernetes.
+Status decode_map(
+    const json& value, const std::string& path, std::map<std::string, std::string>& out
+) {
+  if (!value.is_object()) return wrong(path, "an object", value);
+  out.clear();
+  for (const auto& [key, element] : value.items()) {
+    if (element.is_number_integer()) {
+      out[key] = element.dump();
+    } else if (element.is_string()) {
+      out[key] = element.get<std::string>();
+    } else {
+      return wrong(path + "[" + shown(json(key)) + "]", "a string", element);
+    }
+  }
+  return {};
+}
+
+template <class T>
+Status decode_list(
+    const json& value, const std::string& path, UnknownFields unknown, std::vector<T>& out
+) {
+  if (!value.is_array()) return wrong(path, "a list", value);
+  out.clear();
+  out.reserve(value.size());
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    T element{};
+    const std::string element_path = path + "[" + std::to_string(i) + "]";
+    GNN_RETURN_IF_ERROR(decode_value(value[i], element_path, unknown, element));
+    out.push_back(std::move(element));
+  }
+  return {};
+}
+
+template <class T>
+struct VectorOf : std::false_type {};
+template <class T>
+struct VectorOf<std::vector<T>> : std::true_type {};
+
+template <class T>
+concept Scalar =
+    std::same_as<T, bool> || std::same_as<T, std::int64_t> || std::same_as<T, std::string> ||
+    std::same_as<T, Decimal> || std::same_as<T, TimePoint>;
+
+template <class T>
+Status decode_value(const json& value, const std::string& path, UnknownFields unknown, T& out) {
+  if constexpr (OptionalOf<T>::value) {
+    out.emplace();
+    return decode_value(value, path, unknown, *out);
+  } else if constexpr (ApiEnum<T>) {
+    const auto found = value.is_string() ? from_word<T>(value.get<std::string>()) : std::nullopt;
+    if (!found) return wrong(path, words_of<T>(), value);
+    out = *found;
+    return {};
+  } else if constexpr (Scalar<T>) {
+    return decode_scalar(value, path, out);
+  } else if constexpr (VectorOf<T>::value) {
+    return decode_list(value, path, unknown, out);
+  } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
+    return decode_map(value, path, out);
+  } else {
+    if (!value.is_object()) return wrong(path, "an object", value);
+    ObjectDecoder decoder(value, path, unknown);
+    visit(decoder, out);
+    return decoder.finish();
+  }
+}
+
+/// Metadata has many fields of the API server that we don't read, so unknown ones are never an
+/// error.
+Status decode_metadata(const json& object, JobMetadata& out) {
+  const auto found = object.find("metadata");
+  if (found == object.end() || !found->is_object()) {
+    return fail(ErrorKind::kConfiguration, "metadata: required object is missing");
+  }
+  const std::string path = "metadata";
+  ObjectDecoder decoder(*found, path, UnknownFields::Ignore);
+  const Bounds any;
+  decoder.required("name", out.name, any);
+  decoder.field("namespace", out.namespace_, any);
+  decoder.field("uid", out.uid, any);
+  decoder.field("resourceVersion", out.resource_version, any);
+  decoder.field("generation", out.generation, any);
+  decoder.field("creationTimestamp", out.creation_timestamp, any);
+  decoder.field("deletionTimestamp", out.deletion_timestamp, any);
+  decoder.field("finalizers", out.finalizers, any);
+  decoder.field("labels", out.labels, any);
+  decoder.field("annotations", out.annotations, any);
+  return decoder.finish();
+}
+
+Status expect_word(const json& object, const char* name, std::string_view wanted) {
+  const auto found = object.find(name);
+  const json value = found == object.end() ? json() : *found;
+  if (value.is_string() && value.get<std::string>() == wanted) return {};
+  return wrong(name, wanted, value);
+}
+
+// ---- encoding
+
+template <class T>
+json encode_value(const T& value);
+
+/// Visits a struct's fields and writes them; what is absent or an empty list or map is left out.
+class ObjectEncoder {
+ public:
+  template <class T>
+  void required(std::string_view name, const T& value, const Bounds&) {
+    object_[std::string(name)] = encode_value(value);
+  }
+
+  template <class T>
+  void field(std::string_view name, const T& value, const Bounds& bounds) {
+    if constexpr (OptionalOf<T>::value) {
+      if (value) required(name, *value, bounds);
+    } else if constexpr (requires { value.empty(); } && !std::same_as<T, std::string>) {
+      if (!value.empty()) required(name, value, bounds);
+    } else {
+      required(name, value, bounds);
+    }
+  }
+
+  json take() { return std::move(object_); }
+
+ private:
+  json object_ = json::object();
+};
+
+template <class T>
+json encode_value(const T& value) {
+  if constexpr (ApiEnum<T>) {
+    return std::string(to_string(value));
+  } else if constexpr (std::same_as<T, Decimal>) {
+    return value.text;
+  } else if constexpr (std::same_as<T, TimePoint>) {
+    return format_rfc3339(value);
+  } else if constexpr (Scalar<T> || std::same_as<T, std::map<std::string, std::string>>) {
+    return value;
+  } else if constexpr (VectorOf<T>::value) {
+    json list = json::array();
+    for (const auto& element : value) list.push_back(encode_value(element));
+    return list;
+  } else {
+    ObjectEncoder encoder;
+    visit(encoder, value);
+    return encoder.take();
+  }
+}
+
+json encode_metadata(const JobMetadata& metadata) {
+  json object = {{"name", metadata.name}};
+  if (!metadata.namespace_.empty()) object["namespace"] = metadata.namespace_;
+  if (!metadata.uid.empty()) object["uid"] = metadata.uid;
+  if (!metadata.resource_version.empty()) object["resourceVersion"] = metadata.resource_version;
+  if (metadata.generation != 0) object["generation"] = metadata.generation;
+  if (metadata.creation_timestamp) {
+    object["creationTimestamp"] = format_rfc3339(*metadata.creation_timestamp);
+  }
+  if (metadata.deletion_timestamp) {
+    object["deletionTimestamp"] = format_rfc3339(*metadata.deletion_timestamp);
+  }
+  if (!metadata.finalizers.empty()) object["finalizers"] = metadata.finalizers;
+  if (!metadata.labels.empty()) object["labels"] = metadata.labels;
+  if (!metadata.annotations.empty()) object["annotations"] = metadata.annotations;
+  return object;
+}
+
+// ---- limits
+
+/// Depth and number of values of JSON text, counted before anything is built from it.
+Status check_limits(std::string_view text) {
+  if (text.size() > kMaxDocumentBytes) {
+    return fail(
+        ErrorKind::kConfiguration,
+        "document of " + std::to_string(text.size()) + " bytes is larger than the limit of " +
+            std::to_string(kMaxDocumentBytes)
+    );
+  }
+  std::int64_t depth = 0;
+  std::int64_t values = 1;
+  bool in_string = false;
+  bool escaped = false;
+  for (const char c : text) {
+    if (in_string) {
+      in_string = escaped || c != '"';
+      escaped = !escaped && c == '\\';
+      continue;
+    }
+    if (c == '"') in_string = true;
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (c == '{' || c == '[' || c == ',') ++values;
+    if (depth > kMaxDocumentDepth || values > kMaxDocumentValues) {
+      return fail(
+          ErrorKind::kConfiguration,
+          "document is deeper than " + std::to_string(kMaxDocumentDepth) +
+              " levels or has more than " + std::to_string(kMaxDocumentValues) + " values"
+      );
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+double Decimal::value() const {
+  // Digits, fraction, exponent; no sign, no hexadecimal, no locale.
+  constexpr double kInvalid = std::numeric_limits<double>::quiet_NaN();
+  if (text.empty() || text.size() > 32) return kInvalid;
+  std::size_t at = 0;
+  const auto digits = [&] {
+    const std::size_t start = at;
+    while (at < text.size() && text[at] >= '0' && text[at] <= '9') ++at;
+    return at > start;
+  };
+  if (!digits()) return kInvalid;
+  if (at < text.size() && text[at] == '.') {
+    ++at;
+    if (!digits()) return kInvalid;
+  }
+  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
+    ++at;
+    if (at < text.size() && (text[at] == '+' || text[at] == '-')) ++at;
+    if (!digits()) return kInvalid;
+  }
+  if (at != text.size()) return kInvalid;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) {
+    // Too small to represent is zero; too large is refused.
+    return text.find('-') != std::string::npos ? 0.0 : kInvalid;
+  }
+  return error == std::errc() ? value : kInvalid;
+}
+
+Result<json> parse_json(std::string_view text) {
+  GNN_RETURN_IF_ERROR(check_limits(text));
+  try {
+    return json::parse(text);
+  } catch (const json::exception& error) {
+    return fail(ErrorKind::kConfiguration, std::string("not JSON: ") + error.what());
+  }
+}
+
+Result<GnnJob> decode_job(const json& object, UnknownFields unknown) {
+  if (!object.is_object()) return wrong("document", "an object", object);
+  GNN_RETURN_IF_ERROR(expect_word(object, "apiVersion", contract::kApiGroupVersion));
+  GNN_RETURN_IF_ERROR(expect_word(object, "kind", contract::kKind));
+  GnnJob job;
+  GNN_RETURN_IF_ERROR(decode_metadata(object, job.metadata));
+  const auto spec = object.find("spec");
+  if (spec == object.end()) {
+    return fail(ErrorKind::kConfiguration, "spec: required field is missing");
+  }
+  GNN_RETURN_IF_ERROR(decode_value(*spec, "spec", unknown, job.spec));
+  const auto status = object.find("status");
+  if (status != object.end() && !status->is_null()) {
+    GNN_RETURN_IF_ERROR(decode_value(*status, "status", UnknownFields::Ignore, job.status));
+  }
+  if (unknown == UnknownFields::Reject) {
+    for (const auto& [name, value] : object.items()) {
+      if (name != "apiVersion" && name != "kind" && name != "metadata" && name != "spec" &&
+          name != "status") {
+        return fail(
+            ErrorKind::kConfiguration, "unknown field " + shown(json(name)) + " of the document"
+        );
+      }
+    }
+  }
+  return job;
+}
+
+Result<GnnJob> parse_job_json(std::string_view text, UnknownFields unknown) {
+  GNN_ASSIGN_OR_RETURN(const json object, parse_json(text));
+  return decode_job(object, unknown);
+}
+
+Result<GnnJob> parse_job_yaml(std::string_view text, UnknownFields unknown) {
+  GNN_ASSIGN_OR_RETURN(std::vector<json> documents, parse_yaml(text));
+  std::vector<json> jobs;
+  for (json& document : documents) {
+    if (documents.size() > 1 &&
+        (!document.is_object() || document.value("kind", json()) != contract::kKind)) {
+      continue;
+    }
+    jobs.push_back(std::move(document));
+  }
+  if (jobs.size() != 1) {
+    return fail(
+        ErrorKind::kConfiguration,
+        "expected one GNNJob in the document, found " + std::to_string(jobs.size())
+    );
+  }
+  return decode_job(jobs.front(), unknown);
+}
+
+json encode(const GnnJobSpec& spec) {
+  return encode_value(spec);
+}
+
+json encode(const GnnJobStatus& status) {
+  return encode_value(status);
+}
+
+json encode(const GnnJob& job) {
+  json object = {
+      {"apiVersion", std::string(contract::kApiGroupVersion)},
+      {"kind", std::string(contract::kKind)},
+      {"metadata", encode_metadata(job.metadata)},
+      {"spec", encode(job.spec)},
+  };
+  if (job.status != GnnJobStatus{}) object["status"] = encode(job.status);
+  return object;
+}
+
+std::string worker_config(const GnnJob& job) {
+  GnnJobSpec spec = job.spec;
+  spec.workers.pod_template.reset();
+  const json object = {
+      {"apiVersion", std::string(contract::kApiGroupVersion)},
+      {"kind", std::string(contract::kKind)},
+      {"metadata", {{"name", job.metadata.name}, {"namespace", job.metadata.namespace_}}},
+      {"spec", encode(spec)},
+  };
+  // JSON is YAML; keys are sorted, so equal jobs give equal bytes.
+  return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace gnn::api

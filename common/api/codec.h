@@ -1,0 +1,46 @@
+#pragma once
+
+#include "common/api/gnn_job.h"
+#include "common/result.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <string_view>
+
+/// Reading and writing GNNJobs. Errors are of kind kConfiguration and start with the JSON path
+/// ("spec.model.gin.layers: …").
+namespace gnn::api {
+
+inline constexpr std::size_t kMaxDocumentBytes =
+    2 * 1024 * 1024;  // etcd holds no object above 1.5 MiB
+inline constexpr std::int64_t kMaxDocumentDepth = 64;
+inline constexpr std::int64_t kMaxDocumentValues =
+    200000;  // YAML aliases counted as often as they are used
+
+enum class UnknownFields {
+  Reject,  ///< the worker, and people's manifests: a misspelt or newer field is an error
+  Ignore,  ///< the controller: the API server has checked, and a newer CRD may have more
+};
+
+[[nodiscard]] Result<GnnJob> parse_job_json(std::string_view text, UnknownFields unknown);
+
+/// YAML 1.2 core schema. The text may hold several documents, exactly one of them a GNNJob.
+[[nodiscard]] Result<GnnJob> parse_job_yaml(std::string_view text, UnknownFields unknown);
+
+/// From an already parsed object, as in a list or a watch event.
+[[nodiscard]] Result<GnnJob> decode_job(const nlohmann::json& object, UnknownFields unknown);
+
+[[nodiscard]] nlohmann::json encode(const GnnJobSpec& spec);
+[[nodiscard]] nlohmann::json encode(const GnnJobStatus& status);
+/// The whole object with apiVersion and kind; status only if the controller has written one.
+[[nodiscard]] nlohmann::json encode(const GnnJob& job);
+
+/// What pods mount: the job less its pod template, as text that parse_job_yaml reads.
+/// Deterministic.
+[[nodiscard]] std::string worker_config(const GnnJob& job);
+
+/// JSON text → value, refusing what is larger, deeper or fuller than the limits above.
+[[nodiscard]] Result<nlohmann::json> parse_json(std::string_view text);
+
+}  // namespace gnn::api

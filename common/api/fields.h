@@ -1,0 +1,443 @@
+#pragma once
+
+#include "common/api/gnn_job.h"
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+/// The one place that says which JSON field each member is, whether it is required, and what values
+/// it may have. Decoder, encoder, validation and the test against the CRD all walk the structs
+/// through `visit`.
+namespace gnn::api {
+
+/// The form that a string must have. Its pattern stands word for word in the CRD.
+enum class TextForm {
+  Any,
+  DnsLabel,      ///< RFC 1123 label
+  DnsSubdomain,  ///< RFC 1123 subdomain
+  AbsolutePath,
+  RelativePath,
+  EnvName,
+  QualifiedName,  ///< label and taint keys: optional prefix and name
+  LabelValue,
+  Resume,  ///< Auto, Never or an absolute path
+};
+
+/// The regular expression of a form; empty for Any.
+[[nodiscard]] std::string_view pattern(TextForm form);
+
+/// What values a field may have; only the members that fit the field's type count.
+struct Bounds {
+  std::optional<std::int64_t> min;  ///< integers, and the elements of integer lists
+  std::optional<std::int64_t> max;
+  std::int64_t min_length = 0;  ///< strings, and the keys and values of string maps
+  std::int64_t max_length = 1024;
+  TextForm form = TextForm::Any;
+  std::int64_t min_items = 0;  ///< lists and maps
+  std::int64_t max_items = 64;
+  double min_decimal = 0;  ///< decimal strings, inclusive
+  double max_decimal = std::numeric_limits<double>::infinity();
+  bool above_min = false;  ///< the decimal must be greater than min_decimal
+  bool below_max = false;  ///< the decimal must be less than max_decimal
+};
+
+[[nodiscard]] constexpr Bounds between(std::int64_t min, std::int64_t max) {
+  Bounds bounds;
+  bounds.min = min;
+  bounds.max = max;
+  return bounds;
+}
+
+[[nodiscard]] constexpr Bounds items(std::int64_t min, std::int64_t max) {
+  Bounds bounds;
+  bounds.min_items = min;
+  bounds.max_items = max;
+  return bounds;
+}
+
+[[nodiscard]] constexpr Bounds text(
+    TextForm form, std::int64_t max_length, std::int64_t min_length = 1
+) {
+  Bounds bounds;
+  bounds.form = form;
+  bounds.max_length = max_length;
+  bounds.min_length = min_length;
+  return bounds;
+}
+
+/// A decimal in [min, max].
+[[nodiscard]] constexpr Bounds decimal(double min, double max) {
+  Bounds bounds;
+  bounds.min_decimal = min;
+  bounds.max_decimal = max;
+  return bounds;
+}
+
+/// A decimal in [min, max).
+[[nodiscard]] constexpr Bounds decimal_below(double min, double max) {
+  Bounds bounds = decimal(min, max);
+  bounds.below_max = true;
+  return bounds;
+}
+
+/// A decimal in (min, max].
+[[nodiscard]] constexpr Bounds decimal_above(double min, double max) {
+  Bounds bounds = decimal(min, max);
+  bounds.above_min = true;
+  return bounds;
+}
+
+inline constexpr std::int64_t kMaxNodes = 1024;
+inline constexpr std::int64_t kMaxProcessesPerNode = 64;
+inline constexpr std::int64_t kMaxSeed = 9007199254740991;  // 2^53 − 1: exact in every JSON reader
+inline constexpr std::int64_t kMaxSeconds = 31536000;       // a year
+inline constexpr std::int64_t kMaxLayers = 16;
+inline constexpr std::int64_t kMaxWidth = 16384;
+inline constexpr Bounds kFanout = [] {
+  Bounds bounds = items(1, kMaxLayers);
+  bounds.min = -1;
+  bounds.max = 100000;
+  return bounds;
+}();
+
+template <class T, class S>
+concept Of = std::same_as<std::remove_const_t<T>, S>;
+
+// A visitor has: required(name, member, bounds) for what a manifest must say;
+// field(name, member, bounds) for what has a default, or, where the member is a std::optional, a
+// meaning when absent.
+
+void visit(auto& v, Of<Task> auto& x) {
+  v.required("type", x.type, Bounds{});
+}
+
+void visit(auto& v, Of<Synthetic> auto& x) {
+  v.required("shape", x.shape, Bounds{});
+  v.field("scale", x.scale, decimal_above(0, 100));
+  v.field("seed", x.seed, between(0, kMaxSeed));
+  v.field("flippedLabels", x.flipped_labels, decimal(0, 1));
+}
+
+void visit(auto& v, Of<Split> auto& x) {
+  v.field("type", x.type, Bounds{});
+  v.field("name", x.name, text(TextForm::DnsSubdomain, 63));
+  v.field("train", x.train, decimal_above(0, 1));
+  v.field("validation", x.validation, decimal(0, 1));
+  v.field("test", x.test, decimal(0, 1));
+  v.field("folds", x.folds, between(2, 100));
+  v.field("fold", x.fold, between(0, 99));
+  v.field("seed", x.seed, between(0, kMaxSeed));
+}
+
+void visit(auto& v, Of<Dataset> auto& x) {
+  v.required("format", x.format, Bounds{});
+  v.field("path", x.path, text(TextForm::Any, 1024));
+  v.field("synthetic", x.synthetic, Bounds{});
+  v.field("split", x.split, Bounds{});
+  v.field("toUndirected", x.to_undirected, Bounds{});
+  v.field("addSelfLoops", x.add_self_loops, Bounds{});
+  v.field("coalesce", x.coalesce, Bounds{});
+  v.field("nodeFeatures", x.node_features, Bounds{});
+  v.field("featureTransform", x.feature_transform, Bounds{});
+}
+
+void visit(auto& v, Of<GraphSage> auto& x) {
+  v.field("layers", x.layers, between(1, kMaxLayers));
+  v.field("hiddenChannels", x.hidden_channels, between(1, kMaxWidth));
+  v.field("dropout", x.dropout, decimal_below(0, 1));
+  v.field("parameters", x.parameters, Bounds{});
+}
+
+void visit(auto& v, Of<Gcn> auto& x) {
+  v.field("layers", x.layers, between(1, kMaxLayers));
+  v.field("hiddenChannels", x.hidden_channels, between(1, kMaxWidth));
+  v.field("dropout", x.dropout, decimal_below(0, 1));
+}
+
+void visit(auto& v, Of<Gin> auto& x) {
+  v.field("layers", x.layers, between(1, kMaxLayers));
+  v.field("hiddenChannels", x.hidden_channels, between(1, kMaxWidth));
+  v.field("mlpLayers", x.mlp_layers, between(1, 4));
+  v.field("batchNorm", x.batch_norm, Bounds{});
+  v.field("learnEps", x.learn_eps, Bounds{});
+  v.field("dropout", x.dropout, decimal_below(0, 1));
+  v.field("pooling", x.pooling, Bounds{});
+  v.field("readout", x.readout, Bounds{});
+}
+
+void visit(auto& v, Of<Model> auto& x) {
+  v.required("type", x.type, Bounds{});
+  v.field("graphSage", x.graph_sage, Bounds{});
+  v.field("gcn", x.gcn, Bounds{});
+  v.field("gin", x.gin, Bounds{});
+}
+
+void visit(auto& v, Of<Sampling> auto& x) {
+  v.required("fanout", x.fanout, kFanout);
+  v.field("replace", x.replace, Bounds{});
+  v.field("rule", x.rule, Bounds{});
+  v.field("numThreads", x.num_threads, between(1, 256));
+}
+
+void visit(auto& v, Of<Optimizer> auto& x) {
+  v.field("type", x.type, Bounds{});
+  v.field("learningRate", x.learning_rate, decimal_above(0, 1000));
+  v.field("weightDecay", x.weight_decay, decimal(0, 1000));
+  v.field("momentum", x.momentum, decimal_below(0, 1));
+}
+
+void visit(auto& v, Of<Evaluation> auto& x) {
+  v.field("every", x.every, between(0, 1000000));
+  v.field("mode", x.mode, Bounds{});
+  v.field("fanout", x.fanout, kFanout);
+}
+
+void visit(auto& v, Of<StageTimeouts> auto& x) {
+  v.field("rendezvousSeconds", x.rendezvous_seconds, between(1, kMaxSeconds));
+  v.field("setupSeconds", x.setup_seconds, between(1, kMaxSeconds));
+  v.field("stepSeconds", x.step_seconds, between(1, kMaxSeconds));
+  v.field("checkpointSeconds", x.checkpoint_seconds, between(1, kMaxSeconds));
+}
+
+void visit(auto& v, Of<Training> auto& x) {
+  v.field("device", x.device, Bounds{});
+  v.field("epochs", x.epochs, between(1, 1000000));
+  v.field("batchSize", x.batch_size, between(1, 16777216));
+  v.field("shuffle", x.shuffle, Bounds{});
+  v.field("dropLast", x.drop_last, Bounds{});
+  v.field("seed", x.seed, between(0, kMaxSeed));
+  v.field("optimizer", x.optimizer, Bounds{});
+  v.field("sharding", x.sharding, Bounds{});
+  v.field("unevenInputs", x.uneven_inputs, Bounds{});
+  v.field("weighByBatchSize", x.weigh_by_batch_size, Bounds{});
+  v.field("gradientAccumulation", x.gradient_accumulation, between(1, 4096));
+  v.field("evaluation", x.evaluation, Bounds{});
+  v.field("timeouts", x.timeouts, Bounds{});
+}
+
+// ---- the pod template
+
+/// Keys of maps are qualified names. Quantities themselves are checked by the API server.
+inline constexpr Bounds kResourceList = [] {
+  Bounds bounds = text(TextForm::Any, 64);
+  bounds.max_items = 16;
+  return bounds;
+}();
+
+inline constexpr Bounds kLabelValues = [] {
+  Bounds bounds = text(TextForm::LabelValue, 63, 0);
+  bounds.max_items = 64;
+  return bounds;
+}();
+
+void visit(auto& v, Of<Resources> auto& x) {
+  v.field("requests", x.requests, kResourceList);
+  v.field("limits", x.limits, kResourceList);
+}
+
+void visit(auto& v, Of<Toleration> auto& x) {
+  v.field("key", x.key, text(TextForm::QualifiedName, 317));
+  v.field("operator", x.op, Bounds{});
+  v.field("value", x.value, text(TextForm::LabelValue, 63, 0));
+  v.field("effect", x.effect, Bounds{});
+  v.field("tolerationSeconds", x.toleration_seconds, between(0, kMaxSeconds));
+}
+
+void visit(auto& v, Of<NodeSelectorRequirement> auto& x) {
+  v.required("key", x.key, text(TextForm::QualifiedName, 317));
+  v.required("operator", x.op, Bounds{});
+  v.field("values", x.values, kLabelValues);
+}
+
+void visit(auto& v, Of<NodeSelectorTerm> auto& x) {
+  v.required("matchExpressions", x.match_expressions, items(1, 16));
+}
+
+void visit(auto& v, Of<PreferredNodeTerm> auto& x) {
+  v.required("weight", x.weight, between(1, 100));
+  v.required("preference", x.preference, Bounds{});
+}
+
+void visit(auto& v, Of<NodeSelector> auto& x) {
+  v.required("nodeSelectorTerms", x.node_selector_terms, items(1, 16));
+}
+
+void visit(auto& v, Of<NodeAffinity> auto& x) {
+  v.field("requiredDuringSchedulingIgnoredDuringExecution", x.required, Bounds{});
+  v.field("preferredDuringSchedulingIgnoredDuringExecution", x.preferred, items(0, 16));
+}
+
+void visit(auto& v, Of<Affinity> auto& x) {
+  v.field("nodeAffinity", x.node_affinity, Bounds{});
+}
+
+void visit(auto& v, Of<FieldRef> auto& x) {
+  v.required("fieldPath", x.field_path, Bounds{});
+}
+
+void visit(auto& v, Of<EnvVarSource> auto& x) {
+  v.required("fieldRef", x.field_ref, Bounds{});
+}
+
+void visit(auto& v, Of<EnvVar> auto& x) {
+  v.required("name", x.name, text(TextForm::EnvName, 128));
+  v.field("value", x.value, text(TextForm::Any, 4096, 0));
+  v.field("valueFrom", x.value_from, Bounds{});
+}
+
+void visit(auto& v, Of<LocalReference> auto& x) {
+  v.required("name", x.name, text(TextForm::DnsSubdomain, 253));
+}
+
+void visit(auto& v, Of<ClaimVolume> auto& x) {
+  v.required("claimName", x.claim_name, text(TextForm::DnsSubdomain, 253));
+  v.field("readOnly", x.read_only, Bounds{});
+}
+
+void visit(auto& v, Of<EmptyDirVolume> auto& x) {
+  v.field("medium", x.medium, Bounds{});
+  v.field("sizeLimit", x.size_limit, text(TextForm::Any, 32));
+}
+
+void visit(auto& v, Of<ConfigMapVolume> auto& x) {
+  v.required("name", x.name, text(TextForm::DnsSubdomain, 253));
+}
+
+void visit(auto& v, Of<Volume> auto& x) {
+  v.required("name", x.name, text(TextForm::DnsLabel, 63));
+  v.field("persistentVolumeClaim", x.persistent_volume_claim, Bounds{});
+  v.field("emptyDir", x.empty_dir, Bounds{});
+  v.field("configMap", x.config_map, Bounds{});
+}
+
+void visit(auto& v, Of<VolumeMount> auto& x) {
+  v.required("name", x.name, text(TextForm::DnsLabel, 63));
+  v.required("mountPath", x.mount_path, text(TextForm::AbsolutePath, 512));
+  v.field("subPath", x.sub_path, text(TextForm::RelativePath, 512));
+  v.field("readOnly", x.read_only, Bounds{});
+}
+
+void visit(auto& v, Of<PodSecurity> auto& x) {
+  v.field("runAsUser", x.run_as_user, between(1, 2147483647));
+  v.field("runAsGroup", x.run_as_group, between(1, 2147483647));
+  v.field("fsGroup", x.fs_group, between(1, 2147483647));
+}
+
+void visit(auto& v, Of<PodTemplate> auto& x) {
+  v.required("image", x.image, text(TextForm::Any, 512));
+  v.field("imagePullPolicy", x.image_pull_policy, Bounds{});
+  v.field("imagePullSecrets", x.image_pull_secrets, items(0, 8));
+  v.field("resources", x.resources, Bounds{});
+  v.field("nodeSelector", x.node_selector, kLabelValues);
+  v.field("tolerations", x.tolerations, items(0, 32));
+  v.field("affinity", x.affinity, Bounds{});
+  v.field("priorityClassName", x.priority_class_name, text(TextForm::DnsSubdomain, 253));
+  v.field("schedulerName", x.scheduler_name, text(TextForm::DnsSubdomain, 253));
+  v.field("env", x.env, items(0, 64));
+  v.field("volumes", x.volumes, items(0, 32));
+  v.field("volumeMounts", x.volume_mounts, items(0, 32));
+  v.field("securityContext", x.security_context, Bounds{});
+  v.field("terminationGracePeriodSeconds", x.termination_grace_period_seconds, between(1, 86400));
+}
+
+void visit(auto& v, Of<Workers> auto& x) {
+  v.field("nodes", x.nodes, between(1, kMaxNodes));
+  v.field("processesPerNode", x.processes_per_node, between(1, kMaxProcessesPerNode));
+  v.field("gpusPerProcess", x.gpus_per_process, between(0, 1));
+  v.field("backend", x.backend, Bounds{});
+  v.field("template", x.pod_template, Bounds{});
+}
+
+void visit(auto& v, Of<Checkpoint> auto& x) {
+  v.required("path", x.path, text(TextForm::Any, 1024));
+  v.field("everyEpochs", x.every_epochs, between(0, 1000000));
+  v.field("everySteps", x.every_steps, between(0, 1000000000));
+  v.field("keep", x.keep, between(1, 1000));
+  v.field("resume", x.resume, text(TextForm::Resume, 1024));
+}
+
+void visit(auto& v, Of<RunPolicy> auto& x) {
+  v.field("maxRestarts", x.max_restarts, between(0, 1000));
+  v.field("activeDeadlineSeconds", x.active_deadline_seconds, between(1, kMaxSeconds));
+  v.field("schedulingTimeoutSeconds", x.scheduling_timeout_seconds, between(1, kMaxSeconds));
+  v.field("ttlSecondsAfterFinished", x.ttl_seconds_after_finished, between(0, kMaxSeconds));
+  v.field("cleanPodPolicy", x.clean_pod_policy, Bounds{});
+}
+
+void visit(auto& v, Of<GnnJobSpec> auto& x) {
+  v.field("suspend", x.suspend, Bounds{});
+  v.field("managedBy", x.managed_by, text(TextForm::QualifiedName, 63));
+  v.required("task", x.task, Bounds{});
+  v.required("dataset", x.dataset, Bounds{});
+  v.required("model", x.model, Bounds{});
+  v.field("sampling", x.sampling, Bounds{});
+  v.field("training", x.training, Bounds{});
+  v.field("workers", x.workers, Bounds{});
+  v.field("checkpoint", x.checkpoint, Bounds{});
+  v.field("runPolicy", x.run_policy, Bounds{});
+}
+
+// ---- status: written by the controller alone
+
+void visit(auto& v, Of<Condition> auto& x) {
+  v.required("type", x.type, text(TextForm::Any, 63));
+  v.required("status", x.status, Bounds{});
+  v.required("reason", x.reason, text(TextForm::Any, 128));
+  v.required("message", x.message, text(TextForm::Any, 4096, 0));
+  v.field("observedGeneration", x.observed_generation, Bounds{});
+  v.required("lastTransitionTime", x.last_transition_time, Bounds{});
+}
+
+void visit(auto& v, Of<NodeCounts> auto& x) {
+  v.field("desired", x.desired, Bounds{});
+  v.field("ready", x.ready, Bounds{});
+  v.field("succeeded", x.succeeded, Bounds{});
+  v.field("failed", x.failed, Bounds{});
+  v.field("summary", x.summary, text(TextForm::Any, 32, 0));
+}
+
+void visit(auto& v, Of<Progress> auto& x) {
+  v.field("epoch", x.epoch, Bounds{});
+  v.field("epochs", x.epochs, Bounds{});
+  v.field("step", x.step, Bounds{});
+  v.field("loss", x.loss, text(TextForm::Any, 32));
+  v.field("trainMetric", x.train_metric, text(TextForm::Any, 32));
+  v.field("validationMetric", x.validation_metric, text(TextForm::Any, 32));
+  v.field("testMetric", x.test_metric, text(TextForm::Any, 32));
+  v.field("rate", x.rate, text(TextForm::Any, 32));
+  v.field("etaSeconds", x.eta_seconds, Bounds{});
+  v.field("checkpoint", x.checkpoint, text(TextForm::Any, 1024));
+}
+
+void visit(auto& v, Of<LastFailure> auto& x) {
+  v.field("attempt", x.attempt, Bounds{});
+  v.field("node", x.node, Bounds{});
+  v.field("rank", x.rank, Bounds{});
+  v.field("exitCode", x.exit_code, Bounds{});
+  v.field("reason", x.reason, text(TextForm::Any, 128, 0));
+  v.field("message", x.message, text(TextForm::Any, 4096, 0));
+  v.field("time", x.time, Bounds{});
+}
+
+void visit(auto& v, Of<GnnJobStatus> auto& x) {
+  v.field("observedGeneration", x.observed_generation, Bounds{});
+  v.field("conditions", x.conditions, items(0, 16));
+  v.field("state", x.state, text(TextForm::Any, 32, 0));
+  v.field("attempt", x.attempt, Bounds{});
+  v.field("round", x.round, Bounds{});
+  v.field("restarts", x.restarts, Bounds{});
+  v.field("outOfMemory", x.out_of_memory, Bounds{});
+  v.field("releases", x.releases, Bounds{});
+  v.field("nextAttemptTime", x.next_attempt_time, Bounds{});
+  v.field("nodes", x.nodes, Bounds{});
+  v.field("progress", x.progress, Bounds{});
+  v.field("startTime", x.start_time, Bounds{});
+  v.field("completionTime", x.completion_time, Bounds{});
+  v.field("lastFailure", x.last_failure, Bounds{});
+}
+
+}  // namespace gnn::api

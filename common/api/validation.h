@@ -1,0 +1,29 @@
+#pragma once
+
+#include "common/api/gnn_job.h"
+#include "common/result.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gnn::api {
+
+struct FieldError {
+  std::string path;  ///< e.g. "spec.sampling.fanout[2]"
+  std::string message;
+  friend bool operator==(const FieldError&, const FieldError&) = default;
+};
+
+/// Everything that is wrong with a job, not only the first thing: each field's bounds, and the
+/// rules between fields. The same as the CRD's schema and CEL rules, for manifests that never saw
+/// an API server and for clusters whose CRD is older than the controller.
+[[nodiscard]] std::vector<FieldError> validate(const GnnJob& job);
+
+/// kConfiguration with all errors in one message, or success.
+[[nodiscard]] Status check(const GnnJob& job);
+
+/// Whether a user may set the variable in workers.template.env.
+[[nodiscard]] bool is_reserved_env(std::string_view name);
+
+}  // namespace gnn::api

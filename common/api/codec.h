@@ -33,6 +33,13 @@ enum class UnknownFields {
 
 [[nodiscard]] nlohmann::json encode(const GnnJobSpec& spec);
 [[nodiscard]] nlohmann::json encode(const GnnJobStatus& status);
+// The parts of the pod template that a pod takes over as they are.
+[[nodiscard]] nlohmann::json encode(const Resources& resources);
+[[nodiscard]] nlohmann::json encode(const Affinity& affinity);
+[[nodiscard]] nlohmann::json encode(const Toleration& toleration);
+[[nodiscard]] nlohmann::json encode(const EnvVar& variable);
+[[nodiscard]] nlohmann::json encode(const Volume& volume);
+[[nodiscard]] nlohmann::json encode(const VolumeMount& mount);
 /// The whole object with apiVersion and kind; status only if the controller has written one.
 [[nodiscard]] nlohmann::json encode(const GnnJob& job);
 

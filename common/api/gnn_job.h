@@ -19,7 +19,7 @@ namespace gnn::api {
 /// A decimal number kept as the text the user wrote ("0.01", "5e-4"), so that the API holds no
 /// floats.
 struct Decimal {
-  std::string text;
+  std::string text = {};
   /// The number. Text that validation would refuse gives NaN.
   [[nodiscard]] double value() const;
   friend bool operator==(const Decimal&, const Decimal&) = default;
@@ -73,15 +73,15 @@ enum class SplitType {
 
 struct Split {
   SplitType type = SplitType::Provided;
-  std::optional<std::string>
-      name;  ///< Provided: the split's folder or name; absent: the only one there is
-  std::optional<Decimal> train;       ///< Random: fraction, required
-  std::optional<Decimal> validation;  ///< Random: fraction, required
-  std::optional<Decimal> test;        ///< Random: fraction, required; the three sum to at most 1
-  std::optional<std::int64_t> folds;  ///< KFold: number of folds, 2–100, required
-  std::optional<std::int64_t>
-      fold;  ///< KFold: the fold held out for test; absent: each in turn, one training per fold
-  std::optional<std::int64_t> seed;  ///< Random and KFold: absent means training.seed
+  std::optional<std::string> name = {
+  };  ///< Provided: the split's folder or name; absent: the only one there is
+  std::optional<Decimal> train = {};       ///< Random: fraction, required
+  std::optional<Decimal> validation = {};  ///< Random: fraction, required
+  std::optional<Decimal> test = {};  ///< Random: fraction, required; the three sum to at most 1
+  std::optional<std::int64_t> folds = {};  ///< KFold: number of folds, 2–100, required
+  std::optional<std::int64_t> fold = {
+  };  ///< KFold: the fold held out for test; absent: each in turn, one training per fold
+  std::optional<std::int64_t> seed = {};  ///< Random and KFold: absent means training.seed
   friend bool operator==(const Split&, const Split&) = default;
 };
 
@@ -98,9 +98,9 @@ enum class FeatureTransform {
 
 struct Dataset {
   DatasetFormat format = DatasetFormat::Native;
-  std::optional<std::string> path;     ///< where the worker sees it (inside the pod: below a volume
-                                       ///< mount); all formats but Synthetic
-  std::optional<Synthetic> synthetic;  ///< exactly with format Synthetic
+  std::optional<std::string> path = {};  ///< where the worker sees it (inside the pod: below a
+                                         ///< volume mount); all formats but Synthetic
+  std::optional<Synthetic> synthetic = {};  ///< exactly with format Synthetic
   Split split;
   bool to_undirected = false;   ///< add each edge's reverse, then remove duplicates
   bool add_self_loops = false;  ///< add v→v where it is missing
@@ -167,9 +167,9 @@ enum class ModelType {
 /// A union: exactly the member that `type` names is there.
 struct Model {
   ModelType type = ModelType::GraphSAGE;
-  std::optional<GraphSage> graph_sage;  ///< "graphSage"
-  std::optional<Gcn> gcn;
-  std::optional<Gin> gin;
+  std::optional<GraphSage> graph_sage = {};  ///< "graphSage"
+  std::optional<Gcn> gcn = {};
+  std::optional<Gin> gin = {};
   friend bool operator==(const Model&, const Model&) = default;
 };
 
@@ -182,12 +182,12 @@ enum class SamplingRule {
 
 /// Neighbour sampling; exactly with NodeClassification.
 struct Sampling {
-  std::vector<std::int64_t> fanout;  ///< one per model layer; fanout[0] is the hop next to the
-                                     ///< seeds; −1 all, 0 none (no edges at all)
+  std::vector<std::int64_t> fanout = {};  ///< one per model layer; fanout[0] is the hop next to the
+                                          ///< seeds; −1 all, 0 none (no edges at all)
   bool replace = false;
   SamplingRule rule = SamplingRule::PyG;
-  std::optional<std::int64_t>
-      num_threads;  ///< sampler threads per rank; absent: from the CPUs the rank may use
+  std::optional<std::int64_t> num_threads = {
+  };  ///< sampler threads per rank; absent: from the CPUs the rank may use
   friend bool operator==(const Sampling&, const Sampling&) = default;
 };
 
@@ -205,7 +205,7 @@ struct Optimizer {
   OptimizerType type = OptimizerType::Adam;
   Decimal learning_rate{"0.01"};
   Decimal weight_decay{"0"};
-  std::optional<Decimal> momentum;  ///< SGD alone; absent: 0
+  std::optional<Decimal> momentum = {};  ///< SGD alone; absent: 0
   friend bool operator==(const Optimizer&, const Optimizer&) = default;
 };
 
@@ -234,8 +234,8 @@ struct Evaluation {
   std::int64_t every = 1;  ///< epochs between two evaluations of the validation set; 0: only after
                            ///< the last epoch. The test set is evaluated once, at the end
   EvaluationMode mode = EvaluationMode::Sampled;
-  std::optional<std::vector<std::int64_t>>
-      fanout;  ///< Sampled, NodeClassification; absent: sampling.fanout
+  std::optional<std::vector<std::int64_t>> fanout = {
+  };  ///< Sampled, NodeClassification; absent: sampling.fanout
   friend bool operator==(const Evaluation&, const Evaluation&) = default;
 };
 
@@ -257,8 +257,8 @@ struct Training {
   bool drop_last = false;  ///< drop a rank's last, smaller batch
   std::int64_t seed = 0;
   Optimizer optimizer;
-  std::optional<Sharding>
-      sharding;  ///< absent: Slice for NodeClassification, Interleave for GraphClassification
+  std::optional<Sharding> sharding = {
+  };  ///< absent: Slice for NodeClassification, Interleave for GraphClassification
   UnevenInputs uneven_inputs = UnevenInputs::Shadow;
   bool weigh_by_batch_size = false;  ///< weigh each rank's gradient by its batch, so that N ranks
                                      ///< compute the gradient of the union batch
@@ -281,29 +281,29 @@ enum class Backend {
 using ResourceList = std::map<std::string, std::string>;
 
 struct Resources {
-  ResourceList requests;
-  ResourceList limits;
+  ResourceList requests = {};
+  ResourceList limits = {};
   friend bool operator==(const Resources&, const Resources&) = default;
 };
 
 struct Toleration {
-  std::optional<std::string> key;
-  std::optional<std::string> op;  ///< "operator": Exists | Equal
-  std::optional<std::string> value;
-  std::optional<std::string> effect;  ///< NoSchedule | PreferNoSchedule | NoExecute
-  std::optional<std::int64_t> toleration_seconds;
+  std::optional<std::string> key = {};
+  std::optional<std::string> op = {};  ///< "operator": Exists | Equal
+  std::optional<std::string> value = {};
+  std::optional<std::string> effect = {};  ///< NoSchedule | PreferNoSchedule | NoExecute
+  std::optional<std::int64_t> toleration_seconds = {};
   friend bool operator==(const Toleration&, const Toleration&) = default;
 };
 
 struct NodeSelectorRequirement {
-  std::string key;
-  std::string op;  ///< "operator": In | NotIn | Exists | DoesNotExist | Gt | Lt
-  std::vector<std::string> values;
+  std::string key = {};
+  std::string op = {};  ///< "operator": In | NotIn | Exists | DoesNotExist | Gt | Lt
+  std::vector<std::string> values = {};
   friend bool operator==(const NodeSelectorRequirement&, const NodeSelectorRequirement&) = default;
 };
 
 struct NodeSelectorTerm {
-  std::vector<NodeSelectorRequirement> match_expressions;
+  std::vector<NodeSelectorRequirement> match_expressions = {};
   friend bool operator==(const NodeSelectorTerm&, const NodeSelectorTerm&) = default;
 };
 
@@ -314,25 +314,25 @@ struct PreferredNodeTerm {
 };
 
 struct NodeSelector {
-  std::vector<NodeSelectorTerm> node_selector_terms;  ///< one of them must match
+  std::vector<NodeSelectorTerm> node_selector_terms = {};  ///< one of them must match
   friend bool operator==(const NodeSelector&, const NodeSelector&) = default;
 };
 
 /// "requiredDuringSchedulingIgnoredDuringExecution" and
 /// "preferredDuringSchedulingIgnoredDuringExecution".
 struct NodeAffinity {
-  std::optional<NodeSelector> required;
-  std::vector<PreferredNodeTerm> preferred;
+  std::optional<NodeSelector> required = {};
+  std::vector<PreferredNodeTerm> preferred = {};
   friend bool operator==(const NodeAffinity&, const NodeAffinity&) = default;
 };
 
 struct Affinity {
-  std::optional<NodeAffinity> node_affinity;
+  std::optional<NodeAffinity> node_affinity = {};
   friend bool operator==(const Affinity&, const Affinity&) = default;
 };
 
 struct FieldRef {
-  std::string field_path;  ///< e.g. spec.nodeName
+  std::string field_path = {};  ///< e.g. spec.nodeName
   friend bool operator==(const FieldRef&, const FieldRef&) = default;
 };
 
@@ -343,47 +343,47 @@ struct EnvVarSource {
 
 /// One environment variable: a literal, or a field of the pod itself.
 struct EnvVar {
-  std::string name;
-  std::optional<std::string> value;
-  std::optional<EnvVarSource> value_from;
+  std::string name = {};
+  std::optional<std::string> value = {};
+  std::optional<EnvVarSource> value_from = {};
   friend bool operator==(const EnvVar&, const EnvVar&) = default;
 };
 
 struct LocalReference {
-  std::string name;
+  std::string name = {};
   friend bool operator==(const LocalReference&, const LocalReference&) = default;
 };
 
 struct ClaimVolume {
-  std::string claim_name;
+  std::string claim_name = {};
   bool read_only = false;
   friend bool operator==(const ClaimVolume&, const ClaimVolume&) = default;
 };
 
 struct EmptyDirVolume {
-  std::optional<std::string> medium;  ///< Memory
-  std::optional<std::string> size_limit;
+  std::optional<std::string> medium = {};  ///< Memory
+  std::optional<std::string> size_limit = {};
   friend bool operator==(const EmptyDirVolume&, const EmptyDirVolume&) = default;
 };
 
 struct ConfigMapVolume {
-  std::string name;
+  std::string name = {};
   friend bool operator==(const ConfigMapVolume&, const ConfigMapVolume&) = default;
 };
 
 /// Exactly one of the three sources.
 struct Volume {
-  std::string name;
-  std::optional<ClaimVolume> persistent_volume_claim;
-  std::optional<EmptyDirVolume> empty_dir;
-  std::optional<ConfigMapVolume> config_map;
+  std::string name = {};
+  std::optional<ClaimVolume> persistent_volume_claim = {};
+  std::optional<EmptyDirVolume> empty_dir = {};
+  std::optional<ConfigMapVolume> config_map = {};
   friend bool operator==(const Volume&, const Volume&) = default;
 };
 
 struct VolumeMount {
-  std::string name;
-  std::string mount_path;
-  std::optional<std::string> sub_path;
+  std::string name = {};
+  std::string mount_path = {};
+  std::optional<std::string> sub_path = {};
   bool read_only = false;
   friend bool operator==(const VolumeMount&, const VolumeMount&) = default;
 };
@@ -402,19 +402,19 @@ enum class ImagePullPolicy { Always, IfNotPresent, Never };
 /// namespaces or paths, no privilege, no service account, nothing of another namespace). Absent in
 /// manifests run by `gnn-worker run`.
 struct PodTemplate {
-  std::string image;
+  std::string image = {};
   ImagePullPolicy image_pull_policy = ImagePullPolicy::IfNotPresent;
-  std::vector<std::string>
-      image_pull_secrets;  ///< names of Secrets of the job's namespace, used by the kubelet alone
+  std::vector<std::string> image_pull_secrets = {
+  };  ///< names of Secrets of the job's namespace, used by the kubelet alone
   Resources resources;
-  std::map<std::string, std::string> node_selector;
-  std::vector<Toleration> tolerations;
-  std::optional<Affinity> affinity;
-  std::optional<std::string> priority_class_name;
-  std::optional<std::string> scheduler_name;
-  std::vector<EnvVar> env;
-  std::vector<Volume> volumes;
-  std::vector<VolumeMount> volume_mounts;
+  std::map<std::string, std::string> node_selector = {};
+  std::vector<Toleration> tolerations = {};
+  std::optional<Affinity> affinity = {};
+  std::optional<std::string> priority_class_name = {};
+  std::optional<std::string> scheduler_name = {};
+  std::vector<EnvVar> env = {};
+  std::vector<Volume> volumes = {};
+  std::vector<VolumeMount> volume_mounts = {};
   PodSecurity security_context;
   std::int64_t termination_grace_period_seconds = 120;
   friend bool operator==(const PodTemplate&, const PodTemplate&) = default;
@@ -425,7 +425,7 @@ struct Workers {
   std::int64_t processes_per_node = 1;  ///< ranks per pod
   std::int64_t gpus_per_process = 0;    ///< 0 or 1
   Backend backend = Backend::Auto;
-  std::optional<PodTemplate> pod_template;  ///< "template"
+  std::optional<PodTemplate> pod_template = {};  ///< "template"
   friend bool operator==(const Workers&, const Workers&) = default;
 };
 
@@ -433,8 +433,8 @@ struct Workers {
 
 /// Absent: no checkpoint is written and none is read.
 struct Checkpoint {
-  std::string
-      path;  ///< folder, on a volume that all nodes share if the job is to survive a lost node
+  std::string path = {
+  };  ///< folder, on a volume that all nodes share if the job is to survive a lost node
   std::int64_t every_epochs = 1;  ///< 0: not by epochs
   std::int64_t every_steps = 0;   ///< 0: not by steps
   std::int64_t keep = 3;          ///< newest valid ones kept
@@ -451,10 +451,10 @@ enum class CleanPodPolicy {
 
 struct RunPolicy {
   std::int64_t max_restarts = 3;  ///< charged attempts + rounds; disruptions are free
-  std::optional<std::int64_t> active_deadline_seconds;  ///< since startTime; absent: none
+  std::optional<std::int64_t> active_deadline_seconds = {};  ///< since startTime; absent: none
   std::optional<std::int64_t> scheduling_timeout_seconds =
       600;  ///< a gang not placed whole by then is released and retried later; null: waits for ever
-  std::optional<std::int64_t> ttl_seconds_after_finished;  ///< absent: the job stays
+  std::optional<std::int64_t> ttl_seconds_after_finished = {};  ///< absent: the job stays
   CleanPodPolicy clean_pod_policy = CleanPodPolicy::Running;
   friend bool operator==(const RunPolicy&, const RunPolicy&) = default;
 };
@@ -462,16 +462,16 @@ struct RunPolicy {
 // ---- spec
 
 struct GnnJobSpec {
-  bool suspend = false;                   ///< no pods while true
-  std::optional<std::string> managed_by;  ///< absent or "gnn.dev/gnn-controller": ours; any other:
-                                          ///< the controller keeps its hands off
+  bool suspend = false;                        ///< no pods while true
+  std::optional<std::string> managed_by = {};  ///< absent or "gnn.dev/gnn-controller": ours; any
+                                               ///< other: the controller keeps its hands off
   Task task;
   Dataset dataset;
   Model model;
-  std::optional<Sampling> sampling;
+  std::optional<Sampling> sampling = {};
   Training training;
   Workers workers;
-  std::optional<Checkpoint> checkpoint;
+  std::optional<Checkpoint> checkpoint = {};
   RunPolicy run_policy;
   friend bool operator==(const GnnJobSpec&, const GnnJobSpec&) = default;
 };
@@ -479,10 +479,10 @@ struct GnnJobSpec {
 // ---- status
 
 struct Condition {
-  std::string type;
-  std::string status;  ///< True | False | Unknown
-  std::string reason;
-  std::string message;
+  std::string type = {};
+  std::string status = {};  ///< True | False | Unknown
+  std::string reason = {};
+  std::string message = {};
   std::int64_t observed_generation = 0;
   TimePoint last_transition_time{};
   friend bool operator==(const Condition&, const Condition&) = default;
@@ -493,53 +493,53 @@ struct NodeCounts {
   std::int64_t ready = 0;  ///< running and ready, or succeeded
   std::int64_t succeeded = 0;
   std::int64_t failed = 0;
-  std::string summary;  ///< "ready/desired" for the printer column
+  std::string summary = {};  ///< "ready/desired" for the printer column
   friend bool operator==(const NodeCounts&, const NodeCounts&) = default;
 };
 
 /// The last that is known of the training: pulled from node 0 while it runs, from its termination
 /// message at the end. Decimal strings; NaN and infinities as "NaN", "Inf", "-Inf".
 struct Progress {
-  std::optional<std::int64_t> epoch;  ///< epochs begun, from 1
-  std::optional<std::int64_t> epochs;
-  std::optional<std::int64_t> step;  ///< optimizer steps done
-  std::optional<std::string> loss;   ///< mean of the last epoch
-  std::optional<std::string> train_metric;
-  std::optional<std::string> validation_metric;
-  std::optional<std::string> test_metric;
-  std::optional<std::string> rate;  ///< seeds (or graphs) per second, all ranks
-  std::optional<std::int64_t> eta_seconds;
-  std::optional<std::string> checkpoint;  ///< newest one written
+  std::optional<std::int64_t> epoch = {};  ///< epochs begun, from 1
+  std::optional<std::int64_t> epochs = {};
+  std::optional<std::int64_t> step = {};  ///< optimizer steps done
+  std::optional<std::string> loss = {};   ///< mean of the last epoch
+  std::optional<std::string> train_metric = {};
+  std::optional<std::string> validation_metric = {};
+  std::optional<std::string> test_metric = {};
+  std::optional<std::string> rate = {};  ///< seeds (or graphs) per second, all ranks
+  std::optional<std::int64_t> eta_seconds = {};
+  std::optional<std::string> checkpoint = {};  ///< newest one written
   friend bool operator==(const Progress&, const Progress&) = default;
 };
 
 struct LastFailure {
   std::int64_t attempt = 0;
-  std::optional<std::int64_t> node;
-  std::optional<std::int64_t> rank;  ///< the rank that failed first, if its agent could say
-  std::optional<std::int64_t> exit_code;
-  std::string reason;
-  std::string message;
+  std::optional<std::int64_t> node = {};
+  std::optional<std::int64_t> rank = {};  ///< the rank that failed first, if its agent could say
+  std::optional<std::int64_t> exit_code = {};
+  std::string reason = {};
+  std::string message = {};
   TimePoint time{};
   friend bool operator==(const LastFailure&, const LastFailure&) = default;
 };
 
 struct GnnJobStatus {
   std::int64_t observed_generation = 0;
-  std::vector<Condition> conditions;
-  std::string state;          ///< one word derived from the conditions, for the printer column
+  std::vector<Condition> conditions = {};
+  std::string state = {};     ///< one word derived from the conditions, for the printer column
   std::int64_t attempt = 0;   ///< incarnation of the gang's pods, from 1; 0: none was started yet
   std::int64_t round = 0;     ///< highest in-place restart seen in this attempt
   std::int64_t restarts = 0;  ///< charged attempts + rounds; never falls
   std::int64_t out_of_memory = 0;  ///< times the job ran out of memory; the second ends it
   std::int64_t releases =
       0;  ///< times the gang was released because it could not be placed, since it last ran
-  std::optional<TimePoint> next_attempt_time;  ///< a released gang is not tried before
+  std::optional<TimePoint> next_attempt_time = {};  ///< a released gang is not tried before
   NodeCounts nodes;
-  std::optional<Progress> progress;
-  std::optional<TimePoint> start_time;  ///< first pods created since the last resume
-  std::optional<TimePoint> completion_time;
-  std::optional<LastFailure> last_failure;
+  std::optional<Progress> progress = {};
+  std::optional<TimePoint> start_time = {};  ///< first pods created since the last resume
+  std::optional<TimePoint> completion_time = {};
+  std::optional<LastFailure> last_failure = {};
   friend bool operator==(const GnnJobStatus&, const GnnJobStatus&) = default;
 };
 
@@ -547,16 +547,16 @@ struct GnnJobStatus {
 
 /// What we read of metadata; written back by patches only.
 struct JobMetadata {
-  std::string name;
-  std::string namespace_;
-  std::string uid;
-  std::string resource_version;
+  std::string name = {};
+  std::string namespace_ = {};
+  std::string uid = {};
+  std::string resource_version = {};
   std::int64_t generation = 0;
-  std::optional<TimePoint> creation_timestamp;
-  std::optional<TimePoint> deletion_timestamp;
-  std::vector<std::string> finalizers;
-  std::map<std::string, std::string> labels;
-  std::map<std::string, std::string> annotations;
+  std::optional<TimePoint> creation_timestamp = {};
+  std::optional<TimePoint> deletion_timestamp = {};
+  std::vector<std::string> finalizers = {};
+  std::map<std::string, std::string> labels = {};
+  std::map<std::string, std::string> annotations = {};
   friend bool operator==(const JobMetadata&, const JobMetadata&) = default;
 };
 

@@ -1,0 +1,232 @@
+#include "common/api/codec.h"
+
+#include "common/api/yaml.h"
+#include "tests/common/api/sample_job.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <string>
+
+namespace gnn::api {
+namespace {
+
+using nlohmann::json;
+
+std::string error_of(const Result<GnnJob>& result) {
+  return result ? "no error" : result.error().message;
+}
+
+/// The sample as JSON with one value put at a path.
+json sample_with(const std::string& pointer, json value) {
+  json object = encode(sample_job());
+  object[json::json_pointer(pointer)] = std::move(value);
+  return object;
+}
+
+std::string error_with(const std::string& pointer, json value) {
+  return error_of(decode_job(sample_with(pointer, std::move(value)), UnknownFields::Reject));
+}
+
+TEST(Codec, ReadsBackWhatItWrites) {
+  for (GnnJob job : {sample_job(), sample_graph_job()}) {
+    job.spec.checkpoint.emplace();
+    job.spec.checkpoint->path = "/ckpt";
+    job.status.attempt = 2;
+    job.status.conditions.push_back(
+        {.type = "Running", .status = "True", .reason = "PodsReady", .message = "2 of 2"}
+    );
+    job.status.last_failure.emplace();
+    const auto read = decode_job(encode(job), UnknownFields::Reject);
+    ASSERT_TRUE(read) << error_of(read);
+    EXPECT_EQ(*read, job);
+    const auto again = parse_job_json(encode(job).dump(), UnknownFields::Reject);
+    ASSERT_TRUE(again) << error_of(again);
+    EXPECT_EQ(*again, job);
+  }
+}
+
+TEST(Codec, ReadsYaml) {
+  const auto job = parse_job_yaml(
+      R"(
+# two-hop sampling
+apiVersion: gnn.dev/v1alpha1
+kind: GNNJob
+metadata: {name: cora, labels: {team: "7"}}
+spec:
+  task: {type: NodeClassification}
+  dataset: {format: OGB, path: /data/cora, split: {name: planetoid}, featureTransform: RowNormalize}
+  model:
+    type: GCN
+    gcn: {layers: 2, dropout: "0.5"}
+  sampling:
+    fanout: [-1, -1]
+  training:
+    optimizer: {learningRate: "0.01", weightDecay: "5e-4"}
+)",
+      UnknownFields::Reject
+  );
+  ASSERT_TRUE(job) << error_of(job);
+  EXPECT_EQ(job->metadata.name, "cora");
+  EXPECT_EQ(job->spec.dataset.split.name, "planetoid");
+  EXPECT_EQ(job->spec.sampling->fanout, (std::vector<std::int64_t>{-1, -1}));
+  EXPECT_DOUBLE_EQ(job->spec.training.optimizer.weight_decay.value(), 5e-4);
+  EXPECT_EQ(job->spec.training.epochs, 5);  // a default
+}
+
+TEST(Codec, TakesTheOneJobAmongOtherDocuments) {
+  const std::string job = encode(sample_job()).dump();
+  EXPECT_TRUE(parse_job_yaml("kind: Namespace\n---\n" + job, UnknownFields::Reject));
+  EXPECT_EQ(
+      error_of(parse_job_yaml(job + "\n---\n" + job, UnknownFields::Reject)),
+      "expected one GNNJob in the document, found 2"
+  );
+  EXPECT_EQ(
+      error_of(parse_job_yaml("", UnknownFields::Reject)),
+      "expected one GNNJob in the document, found 0"
+  );
+}
+
+TEST(Codec, NamesThePathOfAnError) {
+  EXPECT_EQ(
+      error_with("/spec/training/epochs", "five"),
+      "spec.training.epochs: expected an integer, found \"five\""
+  );
+  EXPECT_EQ(
+      error_with("/spec/sampling/fanout/1", 2.5),
+      "spec.sampling.fanout[1]: expected an integer, found 2.5"
+  );
+  EXPECT_EQ(
+      error_with("/spec/model/type", "Transformer"),
+      "spec.model.type: expected one of GraphSAGE GCN GIN, found \"Transformer\""
+  );
+  EXPECT_EQ(
+      error_with("/spec/workers/template/env", {{{"name", "A"}, {"value", 1}}}),
+      "spec.workers.template.env[0].value: expected a string, found 1"
+  );
+  EXPECT_EQ(
+      error_with("/spec/workers/template/resources", {{"limits", {{"cpu", true}}}}),
+      "spec.workers.template.resources.limits[\"cpu\"]: expected a string, found true"
+  );
+  EXPECT_EQ(error_with("/spec/suspend", 1), "spec.suspend: expected true or false, found 1");
+  EXPECT_EQ(
+      error_with("/spec/dataset", json::array()), "spec.dataset: expected an object, found []"
+  );
+  EXPECT_EQ(
+      error_with("/spec/sampling", {{"rule", "PyG"}}),
+      "spec.sampling.fanout: required field is missing"
+  );
+  EXPECT_EQ(error_with("/kind", "Job"), "kind: expected GNNJob, found \"Job\"");
+  EXPECT_EQ(
+      error_with("/apiVersion", "gnn.dev/v1"),
+      "apiVersion: expected gnn.dev/v1alpha1, found \"gnn.dev/v1\""
+  );
+  EXPECT_EQ(
+      error_with("/spec/training/seed", 18446744073709551615U),
+      "spec.training.seed: expected an integer, found 18446744073709551615"
+  );
+}
+
+TEST(Codec, DecimalsAreQuotedText) {
+  EXPECT_EQ(
+      error_with("/spec/training/optimizer/learningRate", 0.01),
+      "spec.training.optimizer.learningRate: expected a decimal number in quotes, such as "
+      "\"0.01\", found 0.01"
+  );
+  for (const char* text :
+       {"", "x", "-1", "0x10", "1.", ".5", "1e", "nan", "inf", "1e999", " 1", "1,5"}) {
+    EXPECT_TRUE(std::isnan(Decimal{text}.value())) << text;
+  }
+  EXPECT_DOUBLE_EQ(Decimal{"5e-4"}.value(), 5e-4);
+  EXPECT_DOUBLE_EQ(Decimal{"1E+2"}.value(), 100);
+  EXPECT_DOUBLE_EQ(Decimal{"1e-999"}.value(), 0);
+}
+
+TEST(Codec, UnknownFieldIsAnErrorOnlyInStrictMode) {
+  const json object = sample_with("/spec/training/epoch", 3);
+  const auto strict = decode_job(object, UnknownFields::Reject);
+  ASSERT_FALSE(strict);
+  EXPECT_EQ(strict.error().kind, ErrorKind::kConfiguration);
+  EXPECT_TRUE(strict.error().message.starts_with(
+      "spec.training: unknown field \"epoch\"; known here: device epochs"
+  )) << strict.error().message;
+  EXPECT_TRUE(decode_job(object, UnknownFields::Ignore));
+  EXPECT_EQ(
+      error_of(decode_job(sample_with("/extra", 1), UnknownFields::Reject)),
+      "unknown field \"extra\" of the document"
+  );
+}
+
+TEST(Codec, NullCountsAsAbsent) {
+  const auto job = decode_job(sample_with("/spec/checkpoint", nullptr), UnknownFields::Reject);
+  ASSERT_TRUE(job) << error_of(job);
+  EXPECT_FALSE(job->spec.checkpoint);
+  EXPECT_EQ(error_with("/spec/task", nullptr), "spec.task: required field is missing");
+}
+
+TEST(Codec, LimitsDepthSizeAndNumberOfValues) {
+  const std::string deep(100000, '[');
+  EXPECT_NE(parse_json(deep).error().message.find("deeper than 64"), std::string::npos);
+  std::string nested = "1";
+  for (int i = 0; i < 64; ++i) nested = "[" + nested + "]";
+  EXPECT_TRUE(parse_json(nested));
+  EXPECT_FALSE(parse_json("[" + nested + "]"));
+  EXPECT_TRUE(parse_json("\"[[[[\\\"[[\""));  // brackets in strings don't count
+  EXPECT_NE(
+      parse_json(std::string(kMaxDocumentBytes + 1, ' ')).error().message.find("larger than"),
+      std::string::npos
+  );
+  EXPECT_FALSE(parse_json("[" + std::string(300000, ',') + "]"));
+  EXPECT_FALSE(parse_json("{\"a\": 1e999}"));
+  EXPECT_FALSE(parse_json("{\"a\": \"\xff\"}"));
+  EXPECT_FALSE(parse_json(""));
+}
+
+TEST(Codec, YamlLimitsAliasesAndRefusesDoubleKeys) {
+  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 10; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int j = 0; j < 10; ++j) bomb += before + ", ";
+    bomb += before + "]\n";
+  }
+  EXPECT_FALSE(parse_yaml(bomb));
+  EXPECT_FALSE(parse_yaml(std::string(20000, '[')));
+  EXPECT_EQ(
+      parse_yaml("a: 1\nb: 2\na: 3\n").error().message,
+      "YAML key \"a\" appears twice (line 3, column 1)"
+  );
+  EXPECT_FALSE(parse_yaml("? [a]\n: b\n"));
+  EXPECT_FALSE(parse_yaml("a: [1, 2"));
+  EXPECT_FALSE(parse_yaml("a: *nowhere"));
+}
+
+TEST(Codec, YamlScalarsFollowTheCoreSchema) {
+  const auto documents =
+      parse_yaml("[yes, 'true', true, ~, \"1\", 1, -7, +7, 1.5, 0o7, 1_000, '', -, .inf]");
+  ASSERT_TRUE(documents) << documents.error().message;
+  EXPECT_EQ(
+      documents->front(),
+      json({"yes", "true", true, nullptr, "1", 1, -7, 7, 1.5, "0o7", "1_000", "", "-", ".inf"})
+  );
+}
+
+TEST(Codec, WorkerConfigIsTheJobWithoutThePodTemplate) {
+  const GnnJob job = sample_job();
+  const auto read = parse_job_yaml(worker_config(job), UnknownFields::Reject);
+  ASSERT_TRUE(read) << error_of(read);
+  GnnJobSpec expected = job.spec;
+  expected.workers.pod_template.reset();
+  EXPECT_EQ(read->spec, expected);
+  EXPECT_EQ(read->metadata.name, job.metadata.name);
+  EXPECT_EQ(worker_config(job), worker_config(job));
+}
+
+TEST(Codec, MessagesCutWhatTheyShow) {
+  const std::string message = error_with("/spec/training/epochs", std::string(5000, 'x'));
+  EXPECT_LT(message.size(), 200U);
+}
+
+}  // namespace
+}  // namespace gnn::api

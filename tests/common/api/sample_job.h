@@ -1,0 +1,41 @@
+#pragma once
+
+#include "common/api/gnn_job.h"
+
+namespace gnn::api {
+
+/// A valid job of the kind of tutorial 1: two pods, synthetic data, every rule between fields met.
+inline GnnJob sample_job() {
+  GnnJob job;
+  job.metadata.name = "arxiv";
+  job.metadata.namespace_ = "train";
+  job.spec.dataset.format = DatasetFormat::Synthetic;
+  job.spec.dataset.synthetic.emplace();
+  job.spec.model.graph_sage.emplace();
+  job.spec.sampling.emplace();
+  job.spec.sampling->fanout = {10, 10, 10};
+  job.spec.workers.nodes = 2;
+  job.spec.workers.pod_template.emplace();
+  job.spec.workers.pod_template->image = "gnn-worker:0.1";
+  return job;
+}
+
+/// A valid job of the kind of tutorial 2.
+inline GnnJob sample_graph_job() {
+  GnnJob job;
+  job.metadata.name = "imdb";
+  job.metadata.namespace_ = "train";
+  job.spec.task.type = TaskType::GraphClassification;
+  job.spec.dataset.format = DatasetFormat::GIN;
+  job.spec.dataset.path = "/data/IMDBBINARY.txt";
+  job.spec.dataset.split.type = SplitType::Random;
+  job.spec.dataset.split.train = Decimal{"0.8"};
+  job.spec.dataset.split.validation = Decimal{"0.1"};
+  job.spec.dataset.split.test = Decimal{"0.1"};
+  job.spec.dataset.node_features = NodeFeatures::Constant;
+  job.spec.model.type = ModelType::GIN;
+  job.spec.model.gin.emplace();
+  return job;
+}
+
+}  // namespace gnn::api

@@ -1,0 +1,196 @@
+#include "common/api/validation.h"
+
+#include "tests/common/api/sample_job.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace gnn::api {
+namespace {
+
+using Change = std::function<void(GnnJob&)>;
+
+std::vector<std::string> paths_of(const GnnJob& job) {
+  std::vector<std::string> paths;
+  for (const FieldError& error : validate(job)) paths.push_back(error.path);
+  return paths;
+}
+
+/// A change that makes a valid job wrong, and the path that must be named.
+struct Case {
+  std::string path;
+  Change change;
+  bool graphs = false;  ///< start from the graph-classification sample
+};
+
+void expect_refused(const std::vector<Case>& cases) {
+  for (const Case& each : cases) {
+    GnnJob job = each.graphs ? sample_graph_job() : sample_job();
+    each.change(job);
+    const std::vector<std::string> paths = paths_of(job);
+    EXPECT_EQ(paths, std::vector<std::string>{each.path})
+        << testing::PrintToString(validate(job).size());
+  }
+}
+
+TEST(Validation, AcceptsTheSamples) {
+  EXPECT_EQ(paths_of(sample_job()), std::vector<std::string>{});
+  EXPECT_EQ(paths_of(sample_graph_job()), std::vector<std::string>{});
+}
+
+TEST(Validation, ChecksEveryFieldsBounds) {
+  expect_refused({
+      {"spec.workers.nodes", [](GnnJob& j) { j.spec.workers.nodes = 0; }},
+      {"spec.workers.nodes", [](GnnJob& j) { j.spec.workers.nodes = -3; }},
+      {"spec.workers.nodes", [](GnnJob& j) { j.spec.workers.nodes = 2147483648; }},
+      {"spec.workers.gpusPerProcess", [](GnnJob& j) { j.spec.workers.gpus_per_process = 2; }},
+      {"spec.training.epochs", [](GnnJob& j) { j.spec.training.epochs = 0; }},
+      {"spec.training.optimizer.learningRate",
+       [](GnnJob& j) { j.spec.training.optimizer.learning_rate = Decimal{"0"}; }},
+      {"spec.training.optimizer.learningRate",
+       [](GnnJob& j) { j.spec.training.optimizer.learning_rate = Decimal{"fast"}; }},
+      {"spec.model.graphSage.dropout",
+       [](GnnJob& j) { j.spec.model.graph_sage->dropout = Decimal{"1"}; }},
+      {"spec.sampling.fanout[1]", [](GnnJob& j) { j.spec.sampling->fanout[1] = -2; }},
+      {"spec.dataset.synthetic.scale",
+       [](GnnJob& j) { j.spec.dataset.synthetic->scale = Decimal{"0"}; }},
+      {"spec.workers.template.image", [](GnnJob& j) { j.spec.workers.pod_template->image = ""; }},
+      {"spec.workers.template.image",
+       [](GnnJob& j) { j.spec.workers.pod_template->image = std::string(600, 'x'); }},
+      {"spec.workers.template.env[0].name",
+       [](GnnJob& j) { j.spec.workers.pod_template->env = {{.name = "A B", .value = "1"}}; }},
+      {"spec.workers.template.nodeSelector[\"b/a/d\"]",
+       [](GnnJob& j) { j.spec.workers.pod_template->node_selector = {{"b/a/d", "x"}}; }},
+      {"spec.workers.template.securityContext.runAsUser",
+       [](GnnJob& j) { j.spec.workers.pod_template->security_context.run_as_user = 0; }},
+      {"spec.runPolicy.maxRestarts", [](GnnJob& j) { j.spec.run_policy.max_restarts = -1; }},
+  });
+}
+
+TEST(Validation, ChecksNames) {
+  for (const char* name :
+       {"",
+        "9lives",
+        "Arxiv",
+        "a_b",
+        "a.b",
+        "-a",
+        "a-",
+        "ünder",
+        "a b",
+        "a1234567890123456789012345678901234567890"}) {
+    GnnJob job = sample_job();
+    job.metadata.name = name;
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{"metadata.name"}) << name;
+  }
+}
+
+TEST(Validation, ChecksRulesBetweenFields) {
+  expect_refused({
+      {"spec.dataset", [](GnnJob& j) { j.spec.dataset.path = "/data"; }},
+      {"spec.dataset", [](GnnJob& j) { j.spec.dataset.synthetic.reset(); }},
+      {"spec.dataset", [](GnnJob& j) { j.spec.dataset.to_undirected = true; }, true},
+      {"spec.dataset", [](GnnJob& j) { j.spec.dataset.path.reset(); }, true},
+      {"spec.dataset.format", [](GnnJob& j) { j.spec.dataset.format = DatasetFormat::OGB; }, true},
+      {"spec.dataset.nodeFeatures",
+       [](GnnJob& j) { j.spec.dataset.node_features = NodeFeatures::Constant; }},
+      {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.train = Decimal{"0.5"}; }},
+      {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.seed = 3; }},
+      {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.fold = 3; }},
+      {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.folds = 3; }},
+      {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.name = "x"; }, true},
+      {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.test = Decimal{"0.2"}; }, true},
+      {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.test.reset(); }, true},
+      {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split = {}; }, true},
+      {"spec.model", [](GnnJob& j) { j.spec.model.graph_sage.reset(); }},
+      {"spec.model", [](GnnJob& j) { j.spec.model.gcn.emplace(); }},
+      {"spec.sampling", [](GnnJob& j) { j.spec.sampling.reset(); }},
+      {"spec.sampling.fanout", [](GnnJob& j) { j.spec.sampling->fanout = {10, 10, 10, 10}; }},
+      {"spec.training.evaluation.fanout",
+       [](GnnJob& j) { j.spec.training.evaluation.fanout = {{10}}; }},
+      {"spec.training.evaluation.fanout",
+       [](GnnJob& j) {
+         j.spec.training.evaluation.mode = EvaluationMode::LayerWise;
+         j.spec.training.evaluation.fanout = {{10, 10, 10}};
+       }},
+      {"spec.training.evaluation.mode",
+       [](GnnJob& j) { j.spec.training.evaluation.mode = EvaluationMode::LayerWise; },
+       true},
+      {"spec.training.optimizer",
+       [](GnnJob& j) { j.spec.training.optimizer.momentum = Decimal{"0.9"}; }},
+      {"spec.training.device", [](GnnJob& j) { j.spec.training.device = DeviceChoice::CUDA; }},
+      {"spec.workers.backend", [](GnnJob& j) { j.spec.workers.backend = Backend::NCCL; }},
+      {"spec.checkpoint",
+       [](GnnJob& j) { j.spec.checkpoint = Checkpoint{.path = "/c", .every_epochs = 0}; }},
+  });
+}
+
+TEST(Validation, KFoldNeedsFoldsAboveFold) {
+  GnnJob job = sample_graph_job();
+  job.spec.dataset.split = {.type = SplitType::KFold};
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.dataset.split"});
+  job.spec.dataset.split.folds = 10;
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{});
+  job.spec.dataset.split.fold = 9;
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{});
+  job.spec.dataset.split.fold = 10;
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.dataset.split"});
+}
+
+TEST(Validation, TheModelMustFitTheTask) {
+  GnnJob job = sample_job();
+  job.spec.model = {.type = ModelType::GIN, .gin = Gin{.layers = 3}};
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.model.type"});
+}
+
+TEST(Validation, GuardsThePodTemplate) {
+  const auto pod = [](std::function<void(PodTemplate&)> change) {
+    return [change = std::move(change)](GnnJob& job) { change(*job.spec.workers.pod_template); };
+  };
+  const std::string path = "spec.workers.template";
+  expect_refused({
+      {path + ".env", pod([](PodTemplate& p) { p.env = {{.name = "A"}, {.name = "A"}}; })},
+      {path + ".env[0].name", pod([](PodTemplate& p) { p.env = {{.name = "MASTER_ADDR"}}; })},
+      {path + ".env[0].name", pod([](PodTemplate& p) { p.env = {{.name = "GNN_ANYTHING"}}; })},
+      {path + ".env[0]", pod([](PodTemplate& p) {
+         p.env = {{.name = "A", .value = "1", .value_from = EnvVarSource{{"spec.nodeName"}}}};
+       })},
+      {path + ".volumes[0]", pod([](PodTemplate& p) { p.volumes = {{.name = "a"}}; })},
+      {path + ".volumes[0].name", pod([](PodTemplate& p) {
+         p.volumes = {{.name = "gnn-tmp", .empty_dir = EmptyDirVolume{}}};
+       })},
+      {path + ".volumeMounts[0].name",
+       pod([](PodTemplate& p) { p.volume_mounts = {{.name = "a", .mount_path = "/data"}}; })},
+      {path + ".volumeMounts[0].mountPath", pod([](PodTemplate& p) {
+         p.volumes = {{.name = "a", .empty_dir = EmptyDirVolume{}}};
+         p.volume_mounts = {{.name = "a", .mount_path = "/etc/gnn/x"}};
+       })},
+      {path + ".volumeMounts[0].subPath", pod([](PodTemplate& p) {
+         p.volumes = {{.name = "a", .empty_dir = EmptyDirVolume{}}};
+         p.volume_mounts = {{.name = "a", .mount_path = "/data", .sub_path = "../b"}};
+       })},
+      {path + ".resources",
+       pod([](PodTemplate& p) { p.resources.limits = {{"nvidia.com/gpu", "1"}}; })},
+      {path + ".priorityClassName",
+       pod([](PodTemplate& p) { p.priority_class_name = "system-node-critical"; })},
+  });
+}
+
+TEST(Validation, CollectsAllErrorsInOneMessage) {
+  GnnJob job = sample_job();
+  job.spec.workers.nodes = 0;
+  job.spec.training.epochs = 0;
+  const Status status = check(job);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(
+      status.error().message,
+      "spec.training.epochs: must be at least 1; spec.workers.nodes: must be at least 1"
+  );
+}
+
+}  // namespace
+}  // namespace gnn::api

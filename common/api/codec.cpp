@@ -457,17 +457,29 @@ json encode(const GnnJobStatus& status) {
   return encode_value(status);
 }
 
-json encode(const Resources& resources) { return encode_value(resources); }
+json encode(const Resources& resources) {
+  return encode_value(resources);
+}
 
-json encode(const Affinity& affinity) { return encode_value(affinity); }
+json encode(const Affinity& affinity) {
+  return encode_value(affinity);
+}
 
-json encode(const Toleration& toleration) { return encode_value(toleration); }
+json encode(const Toleration& toleration) {
+  return encode_value(toleration);
+}
 
-json encode(const EnvVar& variable) { return encode_value(variable); }
+json encode(const EnvVar& variable) {
+  return encode_value(variable);
+}
 
-json encode(const Volume& volume) { return encode_value(volume); }
+json encode(const Volume& volume) {
+  return encode_value(volume);
+}
 
-json encode(const VolumeMount& mount) { return encode_value(mount); }
+json encode(const VolumeMount& mount) {
+  return encode_value(mount);
+}
 
 json encode(const GnnJob& job) {
   json object = {

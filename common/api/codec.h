@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 /// Reading and writing GNNJobs. Errors are of kind kConfiguration and start with the JSON path

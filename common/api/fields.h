@@ -400,7 +400,7 @@ void visit(auto& v, Of<NodeCounts> auto& x) {
   v.field("summary", x.summary, text(TextForm::Any, 32, 0));
 }
 
-void visit(auto& v, Of<Progress> auto& x) {
+void visit(auto& v, Of<JobProgress> auto& x) {
   v.field("epoch", x.epoch, Bounds{});
   v.field("epochs", x.epochs, Bounds{});
   v.field("step", x.step, Bounds{});

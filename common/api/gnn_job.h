@@ -98,8 +98,8 @@ enum class FeatureTransform {
 
 struct Dataset {
   DatasetFormat format = DatasetFormat::Native;
-  std::optional<std::string> path = {};  ///< where the worker sees it (inside the pod: below a
-                                         ///< volume mount); all formats but Synthetic
+  std::optional<std::string> path = {};     ///< where the worker sees it (inside the pod: below a
+                                            ///< volume mount); all formats but Synthetic
   std::optional<Synthetic> synthetic = {};  ///< exactly with format Synthetic
   Split split;
   bool to_undirected = false;   ///< add each edge's reverse, then remove duplicates
@@ -499,7 +499,7 @@ struct NodeCounts {
 
 /// The last that is known of the training: pulled from node 0 while it runs, from its termination
 /// message at the end. Decimal strings; NaN and infinities as "NaN", "Inf", "-Inf".
-struct Progress {
+struct JobProgress {
   std::optional<std::int64_t> epoch = {};  ///< epochs begun, from 1
   std::optional<std::int64_t> epochs = {};
   std::optional<std::int64_t> step = {};  ///< optimizer steps done
@@ -510,7 +510,7 @@ struct Progress {
   std::optional<std::string> rate = {};  ///< seeds (or graphs) per second, all ranks
   std::optional<std::int64_t> eta_seconds = {};
   std::optional<std::string> checkpoint = {};  ///< newest one written
-  friend bool operator==(const Progress&, const Progress&) = default;
+  friend bool operator==(const JobProgress&, const JobProgress&) = default;
 };
 
 struct LastFailure {
@@ -536,7 +536,7 @@ struct GnnJobStatus {
       0;  ///< times the gang was released because it could not be placed, since it last ran
   std::optional<TimePoint> next_attempt_time = {};  ///< a released gang is not tried before
   NodeCounts nodes;
-  std::optional<Progress> progress = {};
+  std::optional<JobProgress> progress = {};
   std::optional<TimePoint> start_time = {};  ///< first pods created since the last resume
   std::optional<TimePoint> completion_time = {};
   std::optional<LastFailure> last_failure = {};

@@ -80,10 +80,34 @@ inline constexpr std::string_view kEnvLocalWorldSize = "LOCAL_WORLD_SIZE";
 inline constexpr std::string_view kEnvGroupRank = "GROUP_RANK";
 /// In-place restart number inside the attempt, from 0.
 inline constexpr std::string_view kEnvRound = "GNN_ROUND";
-/// Unix socket on which a rank reports to its agent.
+/// Unix socket on which a rank reports to its agent: "fd:<number>", inherited.
 inline constexpr std::string_view kEnvAgentSocket = "GNN_AGENT_SOCKET";
 
-/// Every name above that a user's workers.template.env may not set.
+// --- Time-outs of agent and ranks, whole seconds; defaults below
+// ------------------------------------------
+/// Longest wait of an agent for all other agents of its attempt.
+inline constexpr std::string_view kEnvRendezvousTimeout = "GNN_RENDEZVOUS_TIMEOUT";
+inline constexpr int64_t kDefaultRendezvousSeconds = 600;
+/// Silence after which another agent, or the store, counts as lost.
+inline constexpr std::string_view kEnvPeerTimeout = "GNN_PEER_TIMEOUT";
+inline constexpr int64_t kDefaultPeerSeconds = 10;
+/// Silence after which an agent takes a rank of its own for stopped.
+inline constexpr std::string_view kEnvHeartbeatTimeout = "GNN_HEARTBEAT_TIMEOUT";
+inline constexpr int64_t kDefaultHeartbeatSeconds = 30;
+/// Longest time without progress in each stage of a rank.
+inline constexpr std::string_view kEnvSetupTimeout = "GNN_SETUP_TIMEOUT";
+inline constexpr int64_t kDefaultSetupSeconds = 600;
+inline constexpr std::string_view kEnvStepTimeout = "GNN_STEP_TIMEOUT";
+inline constexpr int64_t kDefaultStepSeconds = 180;
+inline constexpr std::string_view kEnvEvaluationTimeout = "GNN_EVALUATION_TIMEOUT";
+inline constexpr int64_t kDefaultEvaluationSeconds = 600;
+inline constexpr std::string_view kEnvCheckpointTimeout = "GNN_CHECKPOINT_TIMEOUT";
+inline constexpr int64_t kDefaultCheckpointSeconds = 420;
+/// Longest wait of a rank for the other ranks in one collective.
+inline constexpr std::string_view kEnvCollectiveTimeout = "GNN_COLLECTIVE_TIMEOUT";
+inline constexpr int64_t kDefaultCollectiveSeconds = 600;
+
+/// Every name that a user's workers.template.env may not set; the time-outs they may.
 inline constexpr std::array<std::string_view, 24> kReservedEnv = {
     kEnvContract,     kEnvJob,          kEnvJobNamespace,   kEnvJobUid,
     kEnvAttempt,      kEnvRoundsLeft,   kEnvNodeRank,       kEnvNnodes,

@@ -1,5 +1,8 @@
 #pragma once
 
+#include "common/result.h"
+#include "worker/distributed/comm/collective_activity.h"
+
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
@@ -10,8 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "common/result.h"
-
 namespace c10d {
 class ProcessGroup;
 }
@@ -21,10 +22,9 @@ namespace gnn::comm {
 enum class ReduceOp { kSum, kMax, kMin };
 
 /// A group of ranks that call the same collectives in the same order.
-/// Tensors: contiguous, same shape, dtype and device on every rank; on the CPU, or on this rank's CUDA device
-/// when the backend is NCCL.
-/// Errors: kPeerLost when a rank is gone or did not come within the timeout; the group is unusable after it.
-/// Threading: one thread of a rank at a time.
+/// Tensors: contiguous, same shape, dtype and device on every rank; on the CPU, or on this rank's
+/// CUDA device when the backend is NCCL. Errors: kPeerLost when a rank is gone or did not come
+/// within the timeout; the group is unusable after it. Threading: one thread of a rank at a time.
 class Communicator {
  public:
   using Timeout = std::chrono::milliseconds;
@@ -39,9 +39,7 @@ class Communicator {
   /// Replaces `tensor` on every rank by the reduction over all ranks, in place.
   /// `timeout`: instead of the group's own, e.g. around an evaluation whose length differs by rank.
   [[nodiscard]] virtual Status all_reduce(
-      at::Tensor tensor,
-      ReduceOp op = ReduceOp::kSum,
-      std::optional<Timeout> timeout = std::nullopt
+      at::Tensor tensor, ReduceOp op = ReduceOp::kSum, std::optional<Timeout> timeout = std::nullopt
   ) = 0;
   /// Replaces `tensor` on every rank by that of `root`, in place.
   [[nodiscard]] virtual Status broadcast(at::Tensor tensor, int64_t root) = 0;
@@ -50,6 +48,8 @@ class Communicator {
   /// Returns when every rank has called it.
   [[nodiscard]] virtual Status barrier(std::optional<Timeout> timeout = std::nullopt) = 0;
 
+  /// Told when a collective starts and ends; may be null.
+  [[nodiscard]] virtual std::shared_ptr<CollectiveActivity> activity() const { return nullptr; }
   /// The c10d group behind it; null for a single process.
   [[nodiscard]] virtual c10::intrusive_ptr<c10d::ProcessGroup> process_group() const = 0;
 
@@ -68,8 +68,7 @@ class Communicator {
 
 /// The bytes of all ranks, by rank; lengths may differ.
 [[nodiscard]] Result<std::vector<std::string>> all_gather_bytes(
-    Communicator& communicator,
-    const std::string& bytes
+    Communicator& communicator, const std::string& bytes
 );
 
 /// A group of this process alone: every collective is done at once.

@@ -1,16 +1,16 @@
 #pragma once
 
+#include "common/result.h"
+#include "worker/distributed/comm/collective_activity.h"
+#include "worker/distributed/comm/communicator.h"
+#include "worker/distributed/comm/rendezvous.h"
+
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
-
-#include "common/result.h"
-#include "worker/distributed/comm/collective_activity.h"
-#include "worker/distributed/comm/communicator.h"
-#include "worker/distributed/comm/rendezvous.h"
 
 namespace c10d {
 class Store;
@@ -28,7 +28,7 @@ enum class Backend {
 
 struct CommunicatorOptions {
   /// Longest wait for the other ranks in one collective.
-  Communicator::Timeout timeout{180'000};
+  Communicator::Timeout timeout{600'000};
   std::string name = "world";
   /// Local address that peers can reach, for Gloo; empty: loopback.
   std::string address;
@@ -40,7 +40,8 @@ struct CommunicatorOptions {
 [[nodiscard]] c10::Device device_of_rank(bool use_cuda, int64_t local_rank);
 
 /// A group over `store` with the given rank and size.
-/// Errors: kConfiguration when the backend is not in this build; kPeerLost when ranks don't come in time.
+/// Errors: kConfiguration when the backend is not in this build; kPeerLost when ranks don't come in
+/// time.
 [[nodiscard]] Result<std::shared_ptr<Communicator>> make_communicator(
     Backend backend,
     c10::Device device,
@@ -62,8 +63,7 @@ class ProcessGroups {
       std::shared_ptr<CollectiveActivity> activity = nullptr
   );
 
-  /// Forms one group per `processes_per_node` consecutive ranks. Collective: all ranks call it, and each
-  /// creates the groups in the same order.
+  /// Forms one group per `processes_per_node` consecutive ranks. Collective: all ranks call it.
   /// Errors: kConfiguration when processes_per_node does not divide the world.
   /// Source: PyG's multi-node tutorial, create_local_process_group.
   [[nodiscard]] Status create_local_process_group(int64_t processes_per_node);

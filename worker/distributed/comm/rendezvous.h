@@ -1,13 +1,13 @@
 #pragma once
 
+#include "common/result.h"
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "common/result.h"
 
 namespace gnn::comm {
 
@@ -17,8 +17,8 @@ using EnvironmentLookup = std::function<std::optional<std::string>(std::string_v
 /// The environment of this process.
 [[nodiscard]] EnvironmentLookup process_environment();
 
-/// Which incarnation of which job a process belongs to. Every key of the store starts with it, so an old pod
-/// or an old rank can't meet a new one.
+/// Which incarnation of which job a process belongs to. Every key of the store starts with it, so
+/// an old pod or an old rank can't meet a new one.
 struct Incarnation {
   std::string job_uid;
   int64_t attempt = 0;  ///< The controller's: one set of pods.
@@ -32,7 +32,8 @@ struct Incarnation {
 /// "<job uid>/<attempt>/<round>/": what the ranks of a round share.
 [[nodiscard]] std::string round_prefix(const Incarnation& incarnation);
 
-/// Where a rank stands in its job: parsed once from the environment that its agent set, and checked.
+/// Where a rank stands in its job: parsed once from the environment that its agent set, and
+/// checked.
 struct Rendezvous {
   std::string job;
   Incarnation incarnation;
@@ -44,18 +45,18 @@ struct Rendezvous {
   std::string store_host;  ///< Empty when world_size is 1 and nothing has to be met.
   uint16_t store_port = 0;
   /// Longest wait for the other ranks in one collective.
-  std::chrono::milliseconds collective_timeout{180'000};
+  std::chrono::milliseconds collective_timeout{600'000};
 
   [[nodiscard]] int64_t node_count() const { return world_size / local_world_size; }
 };
 
-/// Parses RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT, GNN_JOB,
-/// GNN_JOB_UID, GNN_ATTEMPT and GNN_ROUND. Without RANK it is the only process of a job of one.
-/// Errors: kConfiguration, naming the variable, what was expected and what was found.
+/// Parses RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT,
+/// GNN_JOB, GNN_JOB_UID, GNN_ATTEMPT and GNN_ROUND. Without RANK it is the only process of a job of
+/// one. Errors: kConfiguration, naming the variable, what was expected and what was found.
 [[nodiscard]] Result<Rendezvous> parse_rendezvous(const EnvironmentLookup& environment);
 
-/// A variable that must be a decimal number in [least, most]; `fallback` when it is not set, or an error when
-/// there is no fallback.
+/// A variable that must be a decimal number in [least, most]; `fallback` when it is not set, or an
+/// error when there is no fallback.
 [[nodiscard]] Result<int64_t> parse_integer(
     const EnvironmentLookup& environment,
     std::string_view name,

@@ -1,0 +1,94 @@
+#include "worker/distributed/comm/c10d_communicator.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+namespace gnn::comm {
+namespace {
+
+c10d::ReduceOp to_c10d(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return c10d::ReduceOp::SUM;
+    case ReduceOp::kMax:
+      return c10d::ReduceOp::MAX;
+    case ReduceOp::kMin:
+      return c10d::ReduceOp::MIN;
+  }
+  TORCH_CHECK(false, "unknown ReduceOp");
+}
+
+class C10dCommunicator final : public Communicator {
+ public:
+  C10dCommunicator(
+      c10::intrusive_ptr<c10d::ProcessGroup> group,
+      const char* backend,
+      const CommunicatorOptions& options
+  )
+      : group_(std::move(group)),
+        backend_(backend),
+        timeout_(options.timeout),
+        activity_(options.activity) {}
+
+  int64_t rank() const override { return group_->getRank(); }
+  int64_t world_size() const override { return group_->getSize(); }
+  const char* backend() const override { return backend_; }
+
+  Status all_reduce(at::Tensor tensor, ReduceOp op, std::optional<Timeout> timeout) override {
+    return run_collective("all_reduce", activity_.get(), [&] {
+      std::vector<at::Tensor> tensors{tensor};
+      c10d::AllreduceOptions options;
+      options.reduceOp = to_c10d(op);
+      options.timeout = timeout.value_or(timeout_);
+      group_->allreduce(tensors, options)->wait(options.timeout);
+    });
+  }
+
+  Status broadcast(at::Tensor tensor, int64_t root) override {
+    return run_collective("broadcast", activity_.get(), [&] {
+      std::vector<at::Tensor> tensors{tensor};
+      c10d::BroadcastOptions options;
+      options.rootRank = root;
+      options.timeout = timeout_;
+      group_->broadcast(tensors, options)->wait(options.timeout);
+    });
+  }
+
+  Result<std::vector<at::Tensor>> all_gather(const at::Tensor& tensor) override {
+    std::vector<std::vector<at::Tensor>> outputs(1);
+    for (int64_t r = 0; r < world_size(); ++r) outputs[0].push_back(at::empty_like(tensor));
+    GNN_RETURN_IF_ERROR(run_collective("all_gather", activity_.get(), [&] {
+      std::vector<at::Tensor> inputs{tensor};
+      c10d::AllgatherOptions options;
+      options.timeout = timeout_;
+      group_->allgather(outputs, inputs, options)->wait(options.timeout);
+    }));
+    return std::move(outputs[0]);
+  }
+
+  // A reduction of one number: c10d's own barrier takes no per-call time-out with every backend.
+  Status barrier(std::optional<Timeout> timeout) override {
+    return all_reduce(at::zeros({1}, at::kInt), ReduceOp::kSum, timeout);
+  }
+
+  std::shared_ptr<CollectiveActivity> activity() const override { return activity_; }
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override { return group_; }
+
+ private:
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  const char* backend_;
+  Timeout timeout_;
+  std::shared_ptr<CollectiveActivity> activity_;
+};
+
+}  // namespace
+
+std::shared_ptr<Communicator> make_c10d_communicator(
+    c10::intrusive_ptr<c10d::ProcessGroup> group,
+    const char* backend,
+    const CommunicatorOptions& options
+) {
+  return std::make_shared<C10dCommunicator>(std::move(group), backend, options);
+}
+
+}  // namespace gnn::comm

@@ -1,0 +1,321 @@
+#include "worker/distributed/comm/ddp.h"
+
+#include "worker/distributed/comm/c10d_communicator.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <sstream>
+
+namespace gnn::comm {
+namespace {
+
+// Places of the numbers that travel as the "gradient" of the agreement tensor.
+enum AgreementField : int64_t { kStopVotes, kActiveRanks, kBatchSize, kAgreementFields };
+
+constexpr size_t kBroadcastBytes = 250 * 1024 * 1024;
+
+uint64_t fnv1a(const void* data, size_t size, uint64_t hash = 14695981039346656037ULL) {
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  for (size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * 1099511628211ULL;
+  return hash;
+}
+
+std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(named.size());
+  for (const auto& item : named) tensors.push_back(item.tensor);
+  return tensors;
+}
+
+// One line per tensor: what must be equal on all ranks.
+std::string describe(const std::vector<NamedTensor>& named) {
+  std::ostringstream text;
+  for (const auto& item : named)
+    text << item.name << ' ' << item.tensor.dtype().name() << ' ' << item.tensor.sizes() << '\n';
+  return text.str();
+}
+
+std::string first_different_line(const std::string& expected, const std::string& found) {
+  std::istringstream left(expected);
+  std::istringstream right(found);
+  std::string a = "nothing";
+  std::string b = "nothing";
+  for (;;) {
+    const bool more_left = static_cast<bool>(std::getline(left, a));
+    const bool more_right = static_cast<bool>(std::getline(right, b));
+    if (!more_left) a = "nothing";
+    if (!more_right) b = "nothing";
+    if (a != b || (!more_left && !more_right)) return "'" + a + "', found '" + b + "'";
+  }
+}
+
+Status check_same_layout(Communicator& communicator, const std::string& layout) {
+  GNN_ASSIGN_OR_RETURN(const auto layouts, all_gather_bytes(communicator, layout));
+  for (size_t r = 1; r < layouts.size(); ++r) {
+    if (layouts[r] == layouts[0]) continue;
+    return fail(
+        ErrorKind::kConfiguration,
+        "the model differs between ranks: rank 0 has " +
+            first_different_line(layouts[0], layouts[r]) + " on rank " + std::to_string(r)
+    );
+  }
+  return {};
+}
+
+// Buckets in the order in which gradients become ready: the reverse of registration.
+std::vector<std::vector<size_t>> bucket_layout(
+    const std::vector<at::Tensor>& parameters, const DdpOptions& options
+) {
+  const std::vector<at::Tensor> reversed(parameters.rbegin(), parameters.rend());
+  std::vector<int64_t> indices(parameters.size());
+  std::iota(indices.rbegin(), indices.rend(), 0);
+  const std::vector<size_t> limits{
+      static_cast<size_t>(options.first_bucket_bytes), static_cast<size_t>(options.bucket_bytes)
+  };
+  return std::get<0>(c10d::compute_bucket_assignment_by_size(
+      reversed, limits, std::vector<bool>(parameters.size(), false), indices
+  ));
+}
+
+uint64_t hash_layout(const std::string& names, const std::vector<std::vector<size_t>>& buckets) {
+  uint64_t hash = fnv1a(names.data(), names.size());
+  for (const auto& bucket : buckets) {
+    const size_t end = SIZE_MAX;
+    hash = fnv1a(bucket.data(), bucket.size() * sizeof(size_t), hash);
+    hash = fnv1a(&end, sizeof end, hash);
+  }
+  return hash;
+}
+
+}  // namespace
+
+struct DistributedDataParallel::Impl {
+  std::vector<NamedTensor> parameters;
+  std::vector<NamedTensor> buffers;
+  std::shared_ptr<Communicator> communicator;
+  DdpOptions options;
+  // Its gradient carries this rank's StepContribution through the first bucket; not a parameter of
+  // the model.
+  at::Tensor agreement;
+  std::unique_ptr<c10d::Reducer> reducer;  // null in a group of one
+  uint64_t layout_hash = 0;
+  double accumulated_batch_size = 0;
+  std::shared_ptr<CollectiveActivity> activity;
+
+  double world() const { return static_cast<double>(communicator->world_size()); }
+
+  Status send_from(const std::vector<NamedTensor>& named, int64_t source) {
+    if (named.empty() || communicator->world_size() == 1) return {};
+    at::NoGradGuard no_grad;
+    std::vector<at::Tensor> detached;
+    for (const auto& item : named) detached.push_back(item.tensor.detach());
+    return run_collective("broadcast of the model", nullptr, [&] {
+      c10d::broadcast_coalesced(
+          communicator->process_group(), detached, kBroadcastBytes, static_cast<int>(source)
+      );
+    });
+  }
+
+  void make_reducer() {
+    auto tensors = tensors_of(parameters);
+    auto dtype = tensors.back().scalar_type();
+    if (dtype != at::kDouble) dtype = at::kFloat;
+    agreement =
+        at::zeros({kAgreementFields}, tensors.back().options().dtype(dtype)).requires_grad_(true);
+    tensors.push_back(agreement);
+    auto buckets = bucket_layout(tensors, options);
+    layout_hash = hash_layout(describe(parameters) + describe(buffers), buckets);
+    if (communicator->world_size() == 1) return;
+    std::unordered_map<size_t, std::string> names;
+    for (size_t i = 0; i < parameters.size(); ++i) names[i] = parameters[i].name;
+    names[parameters.size()] = "(agreement)";
+    const size_t count = tensors.size();
+    reducer = std::make_unique<c10d::Reducer>(
+        std::move(tensors),
+        std::move(buckets),
+        communicator->process_group(),
+        std::vector<bool>(count, false),
+        options.bucket_bytes,
+        options.find_unused_parameters,
+        /*gradient_as_bucket_view=*/false,
+        std::move(names),
+        options.first_bucket_bytes,
+        /*skip_all_reduce_unused_params=*/false,
+        /*use_python_reducer=*/false,
+        std::vector<int64_t>{}
+    );
+  }
+
+  // The gradient at the loss, so that gradients come out weighted.
+  double weight_of(const StepContribution& mine) const {
+    return options.average == GradientAverage::kBatchSize ? mine.batch_size : 1.0;
+  }
+
+  at::Tensor contribution(double stop, double active, double batch_size) const {
+    return at::tensor({stop, active, batch_size}, at::kDouble).to(agreement.options());
+  }
+
+  // Backward from `roots`, with the agreement as one more root, and the reduction that overlaps it.
+  Status reduce_backward(
+      std::vector<at::Tensor> roots, std::vector<at::Tensor> gradients, const at::Tensor& mine
+  ) {
+    return run_collective("gradient reduction", activity.get(), [&] {
+      agreement.mutable_grad().reset();
+      // An operation of its own, so that the search for unused parameters sees where it leads.
+      roots.push_back(agreement * 1.0);
+      gradients.push_back(mine);
+      if (reducer) {
+        // Only outputs with a graph behind them can lead to parameters.
+        std::vector<at::Tensor> outputs;
+        for (const auto& root : roots)
+          if (root.grad_fn()) outputs.push_back(root);
+        reducer->prepare_for_backward(outputs);
+      }
+      torch::autograd::backward(roots, gradients);
+      // Drops what the reducer collects for rebuilding buckets, which we never do.
+      if (reducer) reducer->reset_state();
+    });
+  }
+
+  // Reads the agreement and brings the gradients from sum / world size to the wanted average.
+  StepResult finish_step() {
+    // The one wait for the device in a step: whether to stop must be known on the host.
+    const auto sums = agreement.grad().to(at::kCPU, at::kDouble) * world();
+    const auto field = [&](AgreementField which) { return sums.const_data_ptr<double>()[which]; };
+    StepResult result;
+    result.stop = std::round(field(kStopVotes)) > 0;
+    result.active_ranks = static_cast<int64_t>(std::round(field(kActiveRanks)));
+    result.total_batch_size = field(kBatchSize);
+    const double scale = scale_of(result);
+    if (scale != 1.0) {
+      at::NoGradGuard no_grad;
+      for (const auto& item : parameters)
+        if (item.tensor.grad().defined()) item.tensor.grad().mul_(scale);
+    }
+    accumulated_batch_size = 0;
+    return result;
+  }
+
+  double scale_of(const StepResult& result) const {
+    switch (options.average) {
+      case GradientAverage::kWorldSize:
+        return 1.0;
+      case GradientAverage::kActiveRanks:
+        return result.active_ranks > 0 ? world() / static_cast<double>(result.active_ranks) : 1.0;
+      case GradientAverage::kBatchSize:
+        return result.total_batch_size > 0 ? world() / result.total_batch_size : 1.0;
+    }
+    return 1.0;
+  }
+};
+
+DistributedDataParallel::DistributedDataParallel(std::unique_ptr<Impl> impl)
+    : impl_(std::move(impl)) {}
+DistributedDataParallel::~DistributedDataParallel() = default;
+DistributedDataParallel::DistributedDataParallel(DistributedDataParallel&&) noexcept = default;
+DistributedDataParallel& DistributedDataParallel::operator=(DistributedDataParallel&&) noexcept =
+    default;
+
+Result<DistributedDataParallel> DistributedDataParallel::create(
+    std::vector<NamedTensor> parameters,
+    std::vector<NamedTensor> buffers,
+    std::shared_ptr<Communicator> communicator,
+    const DdpOptions& options
+) {
+  std::erase_if(parameters, [](const NamedTensor& item) { return !item.tensor.requires_grad(); });
+  TORCH_CHECK(
+      !parameters.empty(), "a model needs a parameter that requires a gradient, found none"
+  );
+  auto impl = std::make_unique<Impl>();
+  impl->parameters = std::move(parameters);
+  impl->buffers = std::move(buffers);
+  impl->communicator = std::move(communicator);
+  impl->options = options;
+  GNN_RETURN_IF_ERROR(
+      check_same_layout(*impl->communicator, describe(impl->parameters) + describe(impl->buffers))
+  );
+  GNN_RETURN_IF_ERROR(impl->send_from(impl->parameters, 0));
+  GNN_RETURN_IF_ERROR(impl->send_from(impl->buffers, 0));
+  impl->activity = impl->communicator->activity();
+  impl->make_reducer();
+  return DistributedDataParallel(std::move(impl));
+}
+
+Status DistributedDataParallel::start_step(int64_t buffer_source) {
+  if (!impl_->options.broadcast_buffers) return {};
+  return impl_->send_from(impl_->buffers, buffer_source);
+}
+
+Result<StepResult> DistributedDataParallel::backward(
+    const at::Tensor& loss, const StepContribution& mine
+) {
+  auto& impl = *impl_;
+  const double batch_size = impl.accumulated_batch_size + mine.batch_size;
+  GNN_RETURN_IF_ERROR(impl.reduce_backward(
+      {loss},
+      {at::full_like(loss, impl.weight_of(mine))},
+      impl.contribution(mine.stop ? 1 : 0, 1, batch_size)
+  ));
+  return impl.finish_step();
+}
+
+Result<StepResult> DistributedDataParallel::shadow_step(bool stop) {
+  auto& impl = *impl_;
+  std::vector<at::Tensor> roots;
+  std::vector<at::Tensor> gradients;
+  // Parameters count as used here only where that is not asked of each step: the others decide it
+  // then.
+  if (!impl.options.find_unused_parameters) {
+    roots = tensors_of(impl.parameters);
+    for (const auto& root : roots) gradients.push_back(at::zeros_like(root));
+  }
+  GNN_RETURN_IF_ERROR(impl.reduce_backward(
+      std::move(roots),
+      std::move(gradients),
+      impl.contribution(
+          stop ? 1 : 0, impl.accumulated_batch_size > 0 ? 1 : 0, impl.accumulated_batch_size
+      )
+  ));
+  return impl.finish_step();
+}
+
+Status DistributedDataParallel::accumulate(const at::Tensor& loss, const StepContribution& mine) {
+  impl_->accumulated_batch_size += mine.batch_size;
+  try {
+    torch::autograd::backward({loss}, {at::full_like(loss, impl_->weight_of(mine))});
+  } catch (const std::exception& error) {
+    return fail(ErrorKind::kInternal, std::string("backward: ") + error.what());
+  }
+  return {};
+}
+
+void DistributedDataParallel::zero_grad() {
+  for (auto& item : impl_->parameters) item.tensor.mutable_grad().reset();
+}
+
+uint64_t DistributedDataParallel::layout_hash() const {
+  return impl_->layout_hash;
+}
+
+Result<bool> DistributedDataParallel::replicas_agree() {
+  uint64_t hash = fnv1a(nullptr, 0);
+  for (const auto* named : {&impl_->parameters, &impl_->buffers})
+    for (const auto& item : *named) {
+      const auto bytes = item.tensor.detach().contiguous().to(at::kCPU);
+      hash = fnv1a(bytes.const_data_ptr(), bytes.nbytes(), hash);
+    }
+  const std::string mine(reinterpret_cast<const char*>(&hash), sizeof hash);
+  GNN_ASSIGN_OR_RETURN(const auto all, all_gather_bytes(*impl_->communicator, mine));
+  return std::all_of(all.begin(), all.end(), [&](const std::string& other) {
+    return other == mine;
+  });
+}
+
+}  // namespace gnn::comm

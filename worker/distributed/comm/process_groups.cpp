@@ -1,0 +1,209 @@
+#include "worker/distributed/comm/process_groups.h"
+
+#include "worker/distributed/comm/c10d_communicator.h"
+#include "worker/distributed/comm/gloo/gloo_backend.h"
+#include "worker/distributed/comm/nccl/nccl_backend.h"
+#include "worker/distributed/comm/tcp_store.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace gnn::comm {
+namespace {
+
+// The address that this machine uses towards the store is one that the other ranks can reach too.
+// Connecting a datagram socket only looks up the route; nothing is sent.
+Result<std::string> local_address_towards(const std::string& host, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (code != 0)
+    return fail(ErrorKind::kPeerLost, "can't resolve " + host + ": " + ::gai_strerror(code));
+  std::string address;
+  for (const addrinfo* entry = found; entry != nullptr && address.empty(); entry = entry->ai_next) {
+    const int fd = ::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    sockaddr_storage mine{};
+    socklen_t length = sizeof mine;
+    char text[NI_MAXHOST] = {};
+    if (::connect(fd, entry->ai_addr, entry->ai_addrlen) == 0 &&
+        ::getsockname(fd, reinterpret_cast<sockaddr*>(&mine), &length) == 0 &&
+        ::getnameinfo(
+            reinterpret_cast<sockaddr*>(&mine),
+            length,
+            text,
+            sizeof text,
+            nullptr,
+            0,
+            NI_NUMERICHOST
+        ) == 0)
+      address = text;
+    ::close(fd);
+  }
+  ::freeaddrinfo(found);
+  if (address.empty()) return fail(ErrorKind::kPeerLost, "no route to " + host);
+  return address;
+}
+
+Result<std::shared_ptr<TcpStore>> join_store(const Rendezvous& rendezvous) {
+  GNN_ASSIGN_OR_RETURN(
+      auto store,
+      TcpStore::join({
+          .host = rendezvous.store_host,
+          .port = rendezvous.store_port,
+          .connect_timeout = std::chrono::seconds(30),
+          .call_timeout = std::chrono::seconds(30),
+      })
+  );
+  GNN_ASSIGN_OR_RETURN(const Handshake handshake, rank_handshake(*store, rendezvous.incarnation));
+  if (handshake.answer != HandshakeAnswer::kWelcome)
+    return fail(ErrorKind::kPeerLost, "refused by the handshake: " + handshake.reason);
+  return store;
+}
+
+}  // namespace
+
+c10::Device device_of_rank(bool use_cuda, int64_t local_rank) {
+  if (!use_cuda) return c10::Device(c10::kCPU);
+  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank));
+}
+
+Result<std::shared_ptr<Communicator>> make_communicator(
+    Backend backend,
+    c10::Device device,
+    const c10::intrusive_ptr<c10d::Store>& store,
+    int64_t rank,
+    int64_t world_size,
+    const CommunicatorOptions& options
+) {
+  const bool nccl = backend == Backend::kNccl || (backend == Backend::kAuto && device.is_cuda());
+  if (nccl && !nccl_backend::available())
+    return fail(
+        ErrorKind::kConfiguration, "backend NCCL was asked for, but this build has no NCCL"
+    );
+  if (nccl && !device.is_cuda())
+    return fail(ErrorKind::kConfiguration, "backend NCCL needs device CUDA, found " + device.str());
+  try {
+    auto prefixed = c10::make_intrusive<c10d::PrefixStore>(options.name, store);
+    auto group = c10::make_intrusive<c10d::ProcessGroup>(
+        prefixed, static_cast<int>(rank), static_cast<int>(world_size)
+    );
+    // Tensors on the CPU (counts, hashes) go by Gloo whatever the gradients use.
+    group->setBackend(
+        c10::DeviceType::CPU,
+        c10d::ProcessGroup::BackendType::GLOO,
+        gloo_backend::make(
+            c10::make_intrusive<c10d::PrefixStore>("gloo", prefixed), rank, world_size, options
+        )
+    );
+    group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+    if (nccl) {
+      group->setBackend(
+          c10::DeviceType::CUDA,
+          c10d::ProcessGroup::BackendType::NCCL,
+          nccl_backend::make(
+              c10::make_intrusive<c10d::PrefixStore>("nccl", prefixed),
+              rank,
+              world_size,
+              device,
+              options
+          )
+      );
+    }
+    group->setGroupName(options.name);
+    return make_c10d_communicator(std::move(group), nccl ? "nccl" : "gloo", options);
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return fail(
+        ErrorKind::kPeerLost,
+        "can't form group " + options.name + ": " + text.substr(0, text.find('\n'))
+    );
+  }
+}
+
+ProcessGroups::ProcessGroups(Rendezvous rendezvous, Backend backend, c10::Device device)
+    : rendezvous_(std::move(rendezvous)), backend_(backend), device_(device) {}
+
+Result<ProcessGroups> ProcessGroups::create(
+    const Rendezvous& rendezvous,
+    Backend backend,
+    c10::Device device,
+    std::shared_ptr<CollectiveActivity> activity
+) {
+  ProcessGroups groups(rendezvous, backend, device);
+  if (rendezvous.world_size == 1 && backend != Backend::kNccl) {
+    groups.world_ = make_single_communicator();
+    return groups;
+  }
+  groups.options_.timeout = rendezvous.collective_timeout;
+  groups.options_.activity = std::move(activity);
+  if (rendezvous.world_size == 1) {
+    GNN_ASSIGN_OR_RETURN(
+        groups.world_,
+        make_communicator(backend, device, in_process_c10d_store(), 0, 1, groups.options_)
+    );
+    return groups;
+  }
+  GNN_ASSIGN_OR_RETURN(
+      groups.options_.address, local_address_towards(rendezvous.store_host, rendezvous.store_port)
+  );
+  GNN_ASSIGN_OR_RETURN(groups.store_, join_store(rendezvous));
+  CommunicatorOptions options = groups.options_;
+  options.name = round_prefix(rendezvous.incarnation) + "world";
+  GNN_ASSIGN_OR_RETURN(
+      groups.world_,
+      make_communicator(
+          backend, device, groups.store_->handle(), rendezvous.rank, rendezvous.world_size, options
+      )
+  );
+  return groups;
+}
+
+Status ProcessGroups::create_local_process_group(int64_t processes_per_node) {
+  const int64_t world = world_->world_size();
+  if (processes_per_node < 1 || world % processes_per_node != 0)
+    return fail(
+        ErrorKind::kConfiguration,
+        "processes per node (" + std::to_string(processes_per_node) +
+            ") must divide the world size (" + std::to_string(world) + ")"
+    );
+  if (processes_per_node == world) {
+    local_ = world_;
+    return {};
+  }
+  if (processes_per_node == 1) {
+    local_ = make_single_communicator();
+    return {};
+  }
+  // Every group has a name of its own in the store, so creating those of other nodes, which c10d
+  // asks of Python programs to keep its counters equal, would do nothing here.
+  CommunicatorOptions options = options_;
+  options.name = round_prefix(rendezvous_.incarnation) + "node" +
+                 std::to_string(world_->rank() / processes_per_node);
+  GNN_ASSIGN_OR_RETURN(
+      local_,
+      make_communicator(
+          backend_,
+          device_,
+          store_->handle(),
+          world_->rank() % processes_per_node,
+          processes_per_node,
+          options
+      )
+  );
+  return world_->barrier();
+}
+
+const std::shared_ptr<Communicator>& ProcessGroups::get_local_process_group() const {
+  TORCH_CHECK(local_ != nullptr, "create_local_process_group() was not called");
+  return local_;
+}
+
+}  // namespace gnn::comm

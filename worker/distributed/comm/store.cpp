@@ -1,0 +1,116 @@
+#include "worker/distributed/comm/store.h"
+
+#include "common/contract.h"
+
+#include <charconv>
+
+namespace gnn::comm {
+namespace {
+
+constexpr const char* kLost = "the store is lost";
+
+struct Identity {
+  int contract = 0;
+  int64_t attempt = 0;
+  std::string job_uid;
+};
+
+// "<contract> <attempt> <job uid>": what an honest host writes; anything else is somebody else's
+// store.
+std::string encode_identity(const Incarnation& incarnation) {
+  return std::to_string(contract::kVersion) + " " + std::to_string(incarnation.attempt) + " " +
+         incarnation.job_uid;
+}
+
+std::optional<Identity> decode_identity(const std::string& text) {
+  Identity identity;
+  const char* end = text.data() + text.size();
+  auto parsed = std::from_chars(text.data(), end, identity.contract);
+  if (parsed.ec != std::errc() || parsed.ptr == end || *parsed.ptr != ' ') return std::nullopt;
+  parsed = std::from_chars(parsed.ptr + 1, end, identity.attempt);
+  if (parsed.ec != std::errc() || parsed.ptr == end || *parsed.ptr != ' ') return std::nullopt;
+  identity.job_uid.assign(parsed.ptr + 1, end);
+  return identity;
+}
+
+Result<Handshake> refuse(Store& store, std::string reason) {
+  GNN_ASSIGN_OR_RETURN([[maybe_unused]] const int64_t count, store.add(kRefusedKey, 1));
+  return Handshake{.answer = HandshakeAnswer::kRefused, .reason = std::move(reason)};
+}
+
+}  // namespace
+
+Status InProcessStore::set(const std::string& key, const std::string& value) {
+  auto state = state_.lock();
+  if (state->failed) return fail(ErrorKind::kPeerLost, kLost);
+  state->values[key] = value;
+  return {};
+}
+
+Result<std::vector<std::optional<std::string>>> InProcessStore::get(
+    const std::vector<std::string>& keys
+) {
+  auto state = state_.lock();
+  if (state->failed) return fail(ErrorKind::kPeerLost, kLost);
+  std::vector<std::optional<std::string>> values;
+  for (const auto& key : keys) {
+    const auto found = state->values.find(key);
+    values.push_back(found == state->values.end() ? std::nullopt : std::optional(found->second));
+  }
+  return values;
+}
+
+Result<int64_t> InProcessStore::add(const std::string& key, int64_t by) {
+  auto state = state_.lock();
+  if (state->failed) return fail(ErrorKind::kPeerLost, kLost);
+  auto& value = state->values.try_emplace(key, "0").first->second;
+  int64_t sum = 0;
+  std::from_chars(value.data(), value.data() + value.size(), sum);
+  sum += by;
+  value = std::to_string(sum);
+  return sum;
+}
+
+void InProcessStore::fail_from_now_on() {
+  state_.lock()->failed = true;
+}
+
+Status announce_identity(Store& store, const Incarnation& incarnation) {
+  return store.set(kIdentityKey, encode_identity(incarnation));
+}
+
+Result<Handshake> agent_handshake(Store& store, const Incarnation& incarnation) {
+  GNN_ASSIGN_OR_RETURN(const auto values, store.get({kIdentityKey}));
+  if (!values[0])
+    return Handshake{
+        .answer = HandshakeAnswer::kNotYet, .reason = "the store's host has not said who it is"
+    };
+  const auto host = decode_identity(*values[0]);
+  const std::string found = "the store is of '" + *values[0] + "', we are '" +
+                            encode_identity(incarnation) + "' (contract, attempt, job uid)";
+  if (!host || host->contract != contract::kVersion || host->job_uid != incarnation.job_uid)
+    return refuse(store, found);
+  if (host->attempt > incarnation.attempt) return refuse(store, "a newer attempt runs: " + found);
+  if (host->attempt < incarnation.attempt)
+    return Handshake{
+        .answer = HandshakeAnswer::kNotYet, .reason = "an older attempt still runs: " + found
+    };
+  return Handshake{.answer = HandshakeAnswer::kWelcome, .reason = {}};
+}
+
+Result<Handshake> rank_handshake(Store& store, const Incarnation& incarnation) {
+  GNN_ASSIGN_OR_RETURN(Handshake handshake, agent_handshake(store, incarnation));
+  if (handshake.answer == HandshakeAnswer::kRefused) return handshake;
+  // A rank is started after its agents met, so for a rank "not yet" is a wrong store.
+  if (handshake.answer == HandshakeAnswer::kNotYet) return refuse(store, handshake.reason);
+  GNN_ASSIGN_OR_RETURN(const auto values, store.get({attempt_prefix(incarnation) + kRoundKey}));
+  const std::string current = values[0].value_or("none");
+  if (current != std::to_string(incarnation.round))
+    return refuse(
+        store,
+        "round " + current + " runs, this rank is of round " + std::to_string(incarnation.round)
+    );
+  return handshake;
+}
+
+}  // namespace gnn::comm

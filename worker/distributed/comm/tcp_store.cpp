@@ -1,0 +1,174 @@
+#include "worker/distributed/comm/tcp_store.h"
+
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <filesystem>
+#include <mutex>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <set>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace gnn::comm {
+namespace {
+
+uint16_t port_of(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET)
+    return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+  if (address.ss_family == AF_INET6)
+    return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+  return 0;
+}
+
+// The descriptors of this process that are connected to `port` somewhere.
+std::set<int> connections_to(uint16_t port) {
+  std::set<int> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
+        port_of(peer) == port)
+      found.insert(fd);
+  }
+  return found;
+}
+
+// c10d keeps its socket to itself. Its reads and writes treat EAGAIN as an error, so these options
+// turn a silent host into an exception instead of an endless wait.
+void bound_calls(int fd, std::chrono::milliseconds timeout) {
+  const timeval limit{
+      .tv_sec = static_cast<time_t>(timeout.count() / 1000),
+      .tv_usec = static_cast<suseconds_t>(timeout.count() % 1000 * 1000)
+  };
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  const auto unacknowledged = static_cast<unsigned>(timeout.count());
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged, sizeof unacknowledged);
+}
+
+std::string one_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+std::vector<uint8_t> to_bytes(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+}  // namespace
+
+struct TcpStore::Impl {
+  TcpStoreOptions options;
+  c10::intrusive_ptr<c10d::TCPStore> store;
+  std::mutex mutex;
+  std::optional<std::string> lost;
+
+  std::string where() const { return options.host + ":" + std::to_string(options.port); }
+
+  template <class Call>
+  auto guarded(const char* what, Call call) -> Result<decltype(call())> {
+    std::lock_guard lock(mutex);
+    if (lost) return fail(ErrorKind::kPeerLost, *lost);
+    try {
+      return call();
+    } catch (const std::exception& error) {
+      // After a broken call the connection may hold half an answer: it is never used again.
+      lost = "the store at " + where() + " is lost (" + what + ": " + one_line(error) + ")";
+      return fail(ErrorKind::kPeerLost, *lost);
+    }
+  }
+
+  static Result<std::shared_ptr<TcpStore>> connect(
+      TcpStoreOptions options, bool host, std::optional<int> listening_socket
+  ) {
+    // One at a time, so that the new connection is the one that was not there before.
+    static std::mutex connecting;
+    std::lock_guard lock(connecting);
+    auto impl = std::make_unique<Impl>();
+    c10d::TCPStoreOptions native;
+    native.port = options.port;
+    native.isServer = host;
+    native.waitWorkers = false;
+    native.timeout = options.connect_timeout;
+    native.masterListenFd = listening_socket;
+    try {
+      const auto before = connections_to(options.port);
+      impl->store = c10::make_intrusive<c10d::TCPStore>(options.host, native);
+      options.port = impl->store->getPort();
+      for (const int fd : connections_to(options.port))
+        if (before.count(fd) == 0) bound_calls(fd, options.call_timeout);
+      impl->store->setTimeout(options.call_timeout);
+    } catch (const std::exception& error) {
+      return fail(
+          ErrorKind::kPeerLost,
+          std::string(host ? "can't serve" : "can't reach") + " the store at " + options.host +
+              ":" + std::to_string(options.port) + ": " + one_line(error)
+      );
+    }
+    impl->options = std::move(options);
+    return std::shared_ptr<TcpStore>(new TcpStore(std::move(impl)));
+  }
+};
+
+TcpStore::TcpStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TcpStore::~TcpStore() = default;
+
+Result<std::shared_ptr<TcpStore>> TcpStore::host(
+    const TcpStoreOptions& options, std::optional<int> listening_socket
+) {
+  return Impl::connect(options, true, listening_socket);
+}
+
+Result<std::shared_ptr<TcpStore>> TcpStore::join(const TcpStoreOptions& options) {
+  return Impl::connect(options, false, std::nullopt);
+}
+
+Status TcpStore::set(const std::string& key, const std::string& value) {
+  auto done = impl_->guarded("set", [&] {
+    impl_->store->set(key, to_bytes(value));
+    return true;
+  });
+  if (!done) return tl::make_unexpected(std::move(done).error());
+  return {};
+}
+
+Result<std::vector<std::optional<std::string>>> TcpStore::get(const std::vector<std::string>& keys
+) {
+  return impl_->guarded("get", [&] {
+    std::vector<std::optional<std::string>> values(keys.size());
+    // All there: one call instead of one a key.
+    if (impl_->store->check(keys)) {
+      const auto bytes = impl_->store->multiGet(keys);
+      for (size_t i = 0; i < keys.size(); ++i) values[i].emplace(bytes[i].begin(), bytes[i].end());
+      return values;
+    }
+    for (size_t i = 0; i < keys.size() && keys.size() > 1; ++i) {
+      if (!impl_->store->check({keys[i]})) continue;
+      const auto bytes = impl_->store->get(keys[i]);
+      values[i].emplace(bytes.begin(), bytes.end());
+    }
+    return values;
+  });
+}
+
+Result<int64_t> TcpStore::add(const std::string& key, int64_t by) {
+  return impl_->guarded("add", [&] { return impl_->store->add(key, by); });
+}
+
+uint16_t TcpStore::port() const {
+  return impl_->options.port;
+}
+
+c10::intrusive_ptr<c10d::Store> TcpStore::handle() const {
+  return impl_->store;
+}
+
+c10::intrusive_ptr<c10d::Store> in_process_c10d_store() {
+  return c10::make_intrusive<c10d::HashStore>();
+}
+
+}  // namespace gnn::comm

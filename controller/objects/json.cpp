@@ -1,0 +1,162 @@
+#include "controller/objects/json.h"
+
+#include <algorithm>
+
+namespace gnn::objects {
+namespace {
+
+/// Deepest nesting of arrays and objects in `text`, which need not be valid JSON.
+int64_t nesting_depth(std::string_view text) {
+  int64_t depth = 0;
+  int64_t deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') {
+        ++i;
+      } else if (c == '"') {
+        in_string = false;
+      }
+      continue;
+    }
+    if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
+  if (static_cast<int64_t>(text.size()) > limits.max_bytes) {
+    return fail(
+        ErrorKind::kData,
+        "expected at most " + std::to_string(limits.max_bytes) + " bytes of JSON, found " +
+            std::to_string(text.size())
+    );
+  }
+  if (nesting_depth(text) > limits.max_depth) {
+    return fail(
+        ErrorKind::kData,
+        "expected JSON of at most " + std::to_string(limits.max_depth) + " levels, found more"
+    );
+  }
+  try {
+    return Json::parse(text.begin(), text.end());
+  } catch (const Json::exception& error) {
+    return fail(ErrorKind::kData, std::string("not valid JSON: ") + error.what());
+  }
+}
+
+std::string dump_json(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+ObjectReader::ObjectReader(const Json& value, std::string path) : path_(std::move(path)) {
+  if (value.is_object()) {
+    value_ = &value;
+  } else {
+    fail_type(path_.empty() ? "." : path_, "an object", value);
+  }
+}
+
+const Json* ObjectReader::find(std::string_view member) const {
+  if (error_ || value_ == nullptr) return nullptr;
+  const auto found = value_->find(member);
+  return found == value_->end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string ObjectReader::path_of(std::string_view member) const {
+  return path_.empty() ? std::string(member) : path_ + "." + std::string(member);
+}
+
+void ObjectReader::fail_type(
+    const std::string& path, std::string_view expected, const Json& found
+) {
+  error_ = Error{
+      .kind = ErrorKind::kData,
+      .message = path + ": expected " + std::string(expected) + ", found " + found.type_name(),
+  };
+}
+
+void ObjectReader::read(std::string_view member, std::string& out) {
+  const Json* value = find(member);
+  if (value == nullptr) return;
+  if (!value->is_string()) return fail_type(path_of(member), "a string", *value);
+  out = value->get_ref<const std::string&>();
+}
+
+void ObjectReader::read(std::string_view member, std::optional<std::string>& out) {
+  if (find(member) == nullptr) return;
+  std::string text;
+  read(member, text);
+  if (!error_) out = std::move(text);
+}
+
+void ObjectReader::read(std::string_view member, int64_t& out) {
+  const Json* value = find(member);
+  if (value == nullptr) return;
+  if (!value->is_number_integer()) return fail_type(path_of(member), "an integer", *value);
+  if (value->is_number_unsigned() && value->get<uint64_t>() > uint64_t{INT64_MAX}) {
+    error_ = Error{.kind = ErrorKind::kData, .message = path_of(member) + ": integer out of range"};
+    return;
+  }
+  out = value->get<int64_t>();
+}
+
+void ObjectReader::read(std::string_view member, std::optional<int64_t>& out) {
+  if (find(member) == nullptr) return;
+  int64_t number = 0;
+  read(member, number);
+  if (!error_) out = number;
+}
+
+void ObjectReader::read(std::string_view member, bool& out) {
+  const Json* value = find(member);
+  if (value == nullptr) return;
+  if (!value->is_boolean()) return fail_type(path_of(member), "a boolean", *value);
+  out = value->get<bool>();
+}
+
+void ObjectReader::read(std::string_view member, std::vector<std::string>& out) {
+  read_list(member, out, [this](const Json& item, const std::string& path) -> Result<std::string> {
+    if (item.is_string()) return item.get<std::string>();
+    fail_type(path, "a string", item);
+    return tl::unexpected<Error>(*error_);
+  });
+}
+
+void ObjectReader::read(std::string_view member, std::map<std::string, std::string>& out) {
+  const Json* value = find(member);
+  if (value == nullptr) return;
+  if (!value->is_object()) return fail_type(path_of(member), "an object", *value);
+  for (const auto& [key, item] : value->items()) {
+    if (!item.is_string()) return fail_type(path_of(member) + "[" + key + "]", "a string", item);
+    out.insert_or_assign(key, item.get<std::string>());
+  }
+}
+
+void ObjectReader::require(std::string_view member) {
+  if (error_) return;
+  const Json* value = find(member);
+  const bool empty =
+      value == nullptr || (value->is_string() && value->get_ref<const std::string&>().empty());
+  if (empty) {
+    error_ = Error{
+        .kind = ErrorKind::kData, .message = path_of(member) + ": expected a value, found none"
+    };
+  }
+}
+
+Status ObjectReader::status() const {
+  if (error_) return tl::unexpected<Error>(*error_);
+  return {};
+}
+
+}  // namespace gnn::objects

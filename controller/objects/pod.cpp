@@ -1,0 +1,295 @@
+#include "controller/objects/pod.h"
+
+namespace gnn::objects {
+namespace {
+
+//
+// What we write
+
+Json encode(const api::EnvVar& variable) {
+  Json json = {{"name", variable.name}};
+  if (variable.value_from) {
+    json["valueFrom"] = {{"fieldRef", {{"fieldPath", variable.value_from->field_ref.field_path}}}};
+  } else {
+    json["value"] = variable.value.value_or("");
+  }
+  return json;
+}
+
+Json encode(const api::Resources& resources) {
+  Json json = Json::object();
+  put_unless_empty(json, "requests", resources.requests);
+  put_unless_empty(json, "limits", resources.limits);
+  return json;
+}
+
+Json encode(const api::VolumeMount& mount) {
+  Json json = {{"name", mount.name}, {"mountPath", mount.mount_path}};
+  if (mount.sub_path) json["subPath"] = *mount.sub_path;
+  if (mount.read_only) json["readOnly"] = true;
+  return json;
+}
+
+Json encode(const api::Volume& volume) {
+  Json json = {{"name", volume.name}};
+  if (volume.persistent_volume_claim) {
+    Json claim = {{"claimName", volume.persistent_volume_claim->claim_name}};
+    if (volume.persistent_volume_claim->read_only) claim["readOnly"] = true;
+    json["persistentVolumeClaim"] = std::move(claim);
+  }
+  if (volume.empty_dir) {
+    Json empty_dir = Json::object();
+    if (volume.empty_dir->medium) empty_dir["medium"] = *volume.empty_dir->medium;
+    if (volume.empty_dir->size_limit) empty_dir["sizeLimit"] = *volume.empty_dir->size_limit;
+    json["emptyDir"] = std::move(empty_dir);
+  }
+  if (volume.config_map) json["configMap"] = {{"name", volume.config_map->name}};
+  return json;
+}
+
+Json encode(const api::Toleration& toleration) {
+  Json json = Json::object();
+  if (toleration.key) json["key"] = *toleration.key;
+  if (toleration.op) json["operator"] = *toleration.op;
+  if (toleration.value) json["value"] = *toleration.value;
+  if (toleration.effect) json["effect"] = *toleration.effect;
+  if (toleration.toleration_seconds) json["tolerationSeconds"] = *toleration.toleration_seconds;
+  return json;
+}
+
+Json encode(const api::NodeSelectorTerm& term) {
+  Json expressions = Json::array();
+  for (const api::NodeSelectorRequirement& requirement : term.match_expressions) {
+    Json expression = {{"key", requirement.key}, {"operator", requirement.op}};
+    put_unless_empty(expression, "values", requirement.values);
+    expressions.push_back(std::move(expression));
+  }
+  return Json{{"matchExpressions", std::move(expressions)}};
+}
+
+Json encode(const api::Affinity& affinity) {
+  Json json = Json::object();
+  if (!affinity.node_affinity) return json;
+  Json node = Json::object();
+  if (affinity.node_affinity->required) {
+    Json terms = Json::array();
+    for (const api::NodeSelectorTerm& term :
+         affinity.node_affinity->required->node_selector_terms) {
+      terms.push_back(encode(term));
+    }
+    node["requiredDuringSchedulingIgnoredDuringExecution"] = {
+        {"nodeSelectorTerms", std::move(terms)}
+    };
+  }
+  for (const api::PreferredNodeTerm& term : affinity.node_affinity->preferred) {
+    node["preferredDuringSchedulingIgnoredDuringExecution"].push_back(
+        Json{{"weight", term.weight}, {"preference", encode(term.preference)}}
+    );
+  }
+  json["nodeAffinity"] = std::move(node);
+  return json;
+}
+
+Json encode(const ContainerPort& port) {
+  return Json{{"name", port.name}, {"containerPort", port.container_port}};
+}
+
+Json encode(const HttpProbe& probe) {
+  return Json{
+      {"httpGet", {{"path", probe.path}, {"port", probe.port}}},
+      {"initialDelaySeconds", probe.initial_delay_seconds},
+      {"periodSeconds", probe.period_seconds},
+      {"timeoutSeconds", probe.timeout_seconds},
+      {"failureThreshold", probe.failure_threshold},
+  };
+}
+
+Json encode(const ContainerSecurity& security) {
+  return Json{
+      {"allowPrivilegeEscalation", security.allow_privilege_escalation},
+      {"readOnlyRootFilesystem", security.read_only_root_filesystem},
+      {"capabilities", {{"drop", security.drop_capabilities}}},
+  };
+}
+
+Json encode(const PodSecurityContext& security) {
+  return Json{
+      {"runAsNonRoot", security.run_as_non_root},
+      {"runAsUser", security.run_as_user},
+      {"runAsGroup", security.run_as_group},
+      {"fsGroup", security.fs_group},
+      {"seccompProfile", {{"type", security.seccomp_profile}}},
+  };
+}
+
+Json encode(const TopologySpreadConstraint& constraint) {
+  return Json{
+      {"maxSkew", constraint.max_skew},
+      {"topologyKey", constraint.topology_key},
+      {"whenUnsatisfiable", constraint.when_unsatisfiable},
+      {"labelSelector", {{"matchLabels", constraint.match_labels}}},
+  };
+}
+
+Json encode(const Container& container);
+
+template <class T>
+void put_list(Json& object, const char* member, const std::vector<T>& items) {
+  for (const T& item : items) object[member].push_back(encode(item));
+}
+
+Json encode(const Container& container) {
+  Json json = {{"name", container.name}, {"image", container.image}};
+  put_unless_empty(json, "imagePullPolicy", container.image_pull_policy);
+  put_unless_empty(json, "command", container.command);
+  put_unless_empty(json, "args", container.args);
+  put_list(json, "env", container.env);
+  put_list(json, "ports", container.ports);
+  json["resources"] = encode(container.resources);
+  put_list(json, "volumeMounts", container.volume_mounts);
+  if (container.readiness_probe) json["readinessProbe"] = encode(*container.readiness_probe);
+  put_unless_empty(json, "terminationMessagePath", container.termination_message_path);
+  put_unless_empty(json, "terminationMessagePolicy", container.termination_message_policy);
+  json["securityContext"] = encode(container.security);
+  return json;
+}
+
+Json encode(const PodSpec& spec) {
+  Json json = {
+      {"automountServiceAccountToken", spec.automount_service_account_token},
+      {"enableServiceLinks", spec.enable_service_links},
+      {"securityContext", encode(spec.security)},
+  };
+  put_unless_empty(json, "nodeName", spec.node_name);
+  put_unless_empty(json, "hostname", spec.hostname);
+  put_unless_empty(json, "subdomain", spec.subdomain);
+  put_unless_empty(json, "restartPolicy", spec.restart_policy);
+  if (spec.termination_grace_period_seconds) {
+    json["terminationGracePeriodSeconds"] = *spec.termination_grace_period_seconds;
+  }
+  put_unless_empty(json, "priorityClassName", spec.priority_class_name);
+  put_unless_empty(json, "schedulerName", spec.scheduler_name);
+  for (const std::string& secret : spec.image_pull_secrets) {
+    json["imagePullSecrets"].push_back(Json{{"name", secret}});
+  }
+  put_list(json, "containers", spec.containers);
+  put_list(json, "volumes", spec.volumes);
+  put_unless_empty(json, "nodeSelector", spec.node_selector);
+  put_list(json, "tolerations", spec.tolerations);
+  if (spec.affinity) json["affinity"] = encode(*spec.affinity);
+  put_list(json, "topologySpreadConstraints", spec.topology_spread_constraints);
+  return json;
+}
+
+//
+// What we read
+
+Result<PodSpec> decode_spec(const Json& json, const std::string& path) {
+  PodSpec spec;
+  ObjectReader reader(json, path);
+  reader.read("nodeName", spec.node_name);
+  reader.read("terminationGracePeriodSeconds", spec.termination_grace_period_seconds);
+  return reader.finish(std::move(spec));
+}
+
+Result<PodCondition> decode_condition(const Json& json, const std::string& path) {
+  PodCondition condition;
+  ObjectReader reader(json, path);
+  reader.read("type", condition.type);
+  reader.read("status", condition.status);
+  reader.read("reason", condition.reason);
+  reader.read("message", condition.message);
+  reader.read_with("lastTransitionTime", condition.last_transition_time, decode_time);
+  return reader.finish(std::move(condition));
+}
+
+Result<std::optional<ContainerWaiting>> decode_waiting(const Json& json, const std::string& path) {
+  ContainerWaiting waiting;
+  ObjectReader reader(json, path);
+  reader.read("reason", waiting.reason);
+  reader.read("message", waiting.message);
+  return reader.finish(std::optional(std::move(waiting)));
+}
+
+Result<std::optional<ContainerRunning>> decode_running(const Json& json, const std::string& path) {
+  ContainerRunning running;
+  ObjectReader reader(json, path);
+  reader.read_with("startedAt", running.started_at, decode_time);
+  return reader.finish(std::optional(running));
+}
+
+Result<std::optional<ContainerTerminated>> decode_terminated(
+    const Json& json, const std::string& path
+) {
+  ContainerTerminated terminated;
+  ObjectReader reader(json, path);
+  reader.read("exitCode", terminated.exit_code);
+  reader.read("signal", terminated.signal);
+  reader.read("reason", terminated.reason);
+  reader.read("message", terminated.message);
+  reader.read_with("startedAt", terminated.started_at, decode_time);
+  reader.read_with("finishedAt", terminated.finished_at, decode_time);
+  return reader.finish(std::optional(std::move(terminated)));
+}
+
+Result<ContainerState> decode_state(const Json& json, const std::string& path) {
+  ContainerState state;
+  ObjectReader reader(json, path);
+  reader.read_with("waiting", state.waiting, decode_waiting);
+  reader.read_with("running", state.running, decode_running);
+  reader.read_with("terminated", state.terminated, decode_terminated);
+  return reader.finish(std::move(state));
+}
+
+Result<ContainerStatus> decode_container_status(const Json& json, const std::string& path) {
+  ContainerStatus status;
+  ObjectReader reader(json, path);
+  reader.read("name", status.name);
+  reader.read("ready", status.ready);
+  reader.read("restartCount", status.restart_count);
+  reader.read_with("state", status.state, decode_state);
+  return reader.finish(std::move(status));
+}
+
+Result<PodStatus> decode_status(const Json& json, const std::string& path) {
+  PodStatus status;
+  ObjectReader reader(json, path);
+  reader.read("phase", status.phase);
+  reader.read("reason", status.reason);
+  reader.read("message", status.message);
+  reader.read("podIP", status.pod_ip);
+  reader.read_with("startTime", status.start_time, decode_time);
+  reader.read_list("conditions", status.conditions, decode_condition);
+  reader.read_list("containerStatuses", status.container_statuses, decode_container_status);
+  return reader.finish(std::move(status));
+}
+
+}  // namespace
+
+const PodCondition* find_condition(const Pod& pod, std::string_view type) {
+  for (const PodCondition& condition : pod.status.conditions) {
+    if (condition.type == type) return &condition;
+  }
+  return nullptr;
+}
+
+Result<Pod> decode_pod(const Json& json) {
+  Pod pod;
+  ObjectReader reader(json, "");
+  reader.require("metadata");
+  reader.read_with("metadata", pod.metadata, decode_meta);
+  reader.read_with("spec", pod.spec, decode_spec);
+  reader.read_with("status", pod.status, decode_status);
+  return reader.finish(std::move(pod));
+}
+
+Json encode(const Pod& pod) {
+  return Json{
+      {"apiVersion", "v1"},
+      {"kind", "Pod"},
+      {"metadata", encode(pod.metadata)},
+      {"spec", encode(pod.spec)},
+  };
+}
+
+}  // namespace gnn::objects

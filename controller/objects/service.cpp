@@ -1,0 +1,50 @@
+#include "controller/objects/service.h"
+
+namespace gnn::objects {
+namespace {
+
+Result<ServicePort> decode_port(const Json& json, const std::string& path) {
+  ServicePort port;
+  ObjectReader reader(json, path);
+  reader.read("name", port.name);
+  reader.read("port", port.port);
+  return reader.finish(std::move(port));
+}
+
+Result<ServiceSpec> decode_spec(const Json& json, const std::string& path) {
+  ServiceSpec spec;
+  ObjectReader reader(json, path);
+  reader.read("clusterIP", spec.cluster_ip);
+  reader.read("publishNotReadyAddresses", spec.publish_not_ready_addresses);
+  reader.read("selector", spec.selector);
+  reader.read_list("ports", spec.ports, decode_port);
+  return reader.finish(std::move(spec));
+}
+
+}  // namespace
+
+Result<Service> decode_service(const Json& json) {
+  Service service;
+  ObjectReader reader(json, "");
+  reader.require("metadata");
+  reader.read_with("metadata", service.metadata, decode_meta);
+  reader.read_with("spec", service.spec, decode_spec);
+  return reader.finish(std::move(service));
+}
+
+Json encode(const Service& service) {
+  Json spec = {{"publishNotReadyAddresses", service.spec.publish_not_ready_addresses}};
+  put_unless_empty(spec, "clusterIP", service.spec.cluster_ip);
+  put_unless_empty(spec, "selector", service.spec.selector);
+  for (const ServicePort& port : service.spec.ports) {
+    spec["ports"].push_back(Json{{"name", port.name}, {"port", port.port}, {"protocol", "TCP"}});
+  }
+  return Json{
+      {"apiVersion", "v1"},
+      {"kind", "Service"},
+      {"metadata", encode(service.metadata)},
+      {"spec", std::move(spec)},
+  };
+}
+
+}  // namespace gnn::objects

@@ -1,0 +1,85 @@
+#include "controller/objects/json.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace gnn::objects {
+namespace {
+
+std::string nested(int depth) {
+  return std::string(static_cast<size_t>(depth), '[') +
+         std::string(static_cast<size_t>(depth), ']');
+}
+
+TEST(ParseJson, RefusesDeepNestingBeforeBuildingIt) {
+  EXPECT_TRUE(parse_json(nested(64)));
+  const auto refused = parse_json(nested(65));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("64 levels"), std::string::npos);
+  // Deep enough to overflow the stack of a recursive destructor.
+  EXPECT_FALSE(parse_json(nested(1'000'000)));
+}
+
+TEST(ParseJson, BracketsInsideStringsAreNoDepth) {
+  EXPECT_TRUE(parse_json(R"({"a": ")" + std::string(500, '[') + R"(\"[[{{"})"));
+}
+
+TEST(ParseJson, RefusesTextOverTheSizeCap) {
+  const JsonLimits limits{.max_bytes = 10};
+  EXPECT_TRUE(parse_json("\"12345678\"", limits));
+  EXPECT_FALSE(parse_json("\"123456789\"", limits));
+}
+
+TEST(ParseJson, InvalidTextIsAnErrorNotAnException) {
+  for (const char* text : {"", "{", "{]", "nul", "\"\xff\"", "1e999999", "[1,]"}) {
+    EXPECT_FALSE(parse_json(text)) << text;
+  }
+}
+
+TEST(DumpJson, ReplacesWhatIsNoUtf8) {
+  EXPECT_EQ(dump_json(Json("a\xffz")), "\"a\xef\xbf\xbdz\"");
+}
+
+TEST(ObjectReader, ErrorsCarryThePathAndWhatWasFound) {
+  const Json json = Json::parse(R"({"list": ["x", 3]})");
+  ObjectReader reader(json, "spec");
+  std::vector<std::string> list;
+  reader.read("list", list);
+  ASSERT_FALSE(reader.status());
+  EXPECT_EQ(reader.status().error().message, "spec.list[1]: expected a string, found number");
+}
+
+TEST(ObjectReader, FirstErrorWinsAndLaterReadsAreSkipped) {
+  const Json json = Json::parse(R"({"a": 1, "b": "text"})");
+  ObjectReader reader(json, "");
+  std::string a;
+  std::string b = "untouched";
+  reader.read("a", a);
+  reader.read("b", b);
+  EXPECT_EQ(reader.status().error().message, "a: expected a string, found number");
+  EXPECT_EQ(b, "untouched");
+}
+
+TEST(ObjectReader, NullAndAbsentAreAbsent) {
+  const Json json = Json::parse(R"({"a": null})");
+  ObjectReader reader(json, "");
+  std::optional<int64_t> a;
+  int64_t b = 7;
+  reader.read("a", a);
+  reader.read("b", b);
+  EXPECT_TRUE(reader.status());
+  EXPECT_FALSE(a);
+  EXPECT_EQ(b, 7);
+}
+
+TEST(ObjectReader, IntegersOutsideInt64AreRefused) {
+  const Json json = Json::parse(R"({"n": 18446744073709551615})");
+  ObjectReader reader(json, "");
+  int64_t n = 0;
+  reader.read("n", n);
+  EXPECT_FALSE(reader.status());
+}
+
+}  // namespace
+}  // namespace gnn::objects

@@ -1,0 +1,142 @@
+#include "controller/objects/config_map.h"
+#include "controller/objects/event.h"
+#include "controller/objects/lease.h"
+#include "controller/objects/network_policy.h"
+#include "controller/objects/pod.h"
+#include "controller/objects/service.h"
+
+#include <gtest/gtest.h>
+
+namespace gnn::objects {
+namespace {
+
+TEST(Pod, ReadsWhatTheKubeletReports) {
+  const Pod pod = decode_pod(Json::parse(R"({
+    "metadata": {"name": "j-1-0", "namespace": "ns", "managedFields": [{"deep": {"er": {}}}]},
+    "spec": {"nodeName": "n1", "containers": [{"name": "worker", "env": [{"name": "A"}]}]},
+    "status": {
+      "phase": "Failed", "podIP": "10.0.0.7", "startTime": "2026-01-02T03:04:05Z",
+      "conditions": [{"type": "Ready", "status": "False", "reason": "PodFailed"}],
+      "containerStatuses": [{"name": "worker", "ready": false, "restartCount": 0, "state": {
+        "terminated": {"exitCode": 137, "signal": 9, "reason": "OOMKilled", "message": "m"}}}]
+    }})"))
+                      .value();
+  EXPECT_EQ(pod.spec.node_name, "n1");
+  EXPECT_TRUE(pod.spec.containers.empty());
+  ASSERT_NE(find_condition(pod, "Ready"), nullptr);
+  EXPECT_EQ(find_condition(pod, "Ready")->reason, "PodFailed");
+  EXPECT_EQ(find_condition(pod, "Scheduled"), nullptr);
+  EXPECT_EQ(pod.status.container_statuses.at(0).state.terminated->exit_code, 137);
+  EXPECT_EQ(pod.status.container_statuses.at(0).state.terminated->reason, "OOMKilled");
+}
+
+TEST(Pod, DecodeErrorsNameThePath) {
+  const auto refused = decode_pod(Json::parse(R"({
+    "metadata": {"name": "p"},
+    "status": {"containerStatuses": [{"state": {"terminated": {"exitCode": "x"}}}]}})"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(
+      refused.error().message,
+      "status.containerStatuses[0].state.terminated.exitCode: expected an integer, found string"
+  );
+}
+
+TEST(Pod, EncodesForCreate) {
+  Pod pod;
+  pod.metadata.name = "j-1-0";
+  pod.metadata.labels = {{"a", "b"}};
+  pod.spec.hostname = "j-0";
+  pod.spec.restart_policy = "Never";
+  Container container;
+  container.name = "worker";
+  container.image = "image";
+  container.env = {
+      {.name = "A", .value = "1", .value_from = {}},
+      {.name = "NODE", .value = {}, .value_from = api::EnvVarSource{{"spec.nodeName"}}},
+  };
+  container.resources.requests = {{"cpu", "1"}};
+  container.readiness_probe = HttpProbe{.path = "/healthz", .port = "http"};
+  pod.spec.containers = {container};
+  api::Volume volume;
+  volume.name = "tmp";
+  volume.empty_dir = api::EmptyDirVolume{};
+  pod.spec.volumes = {volume};
+
+  const Json json = encode(pod);
+  EXPECT_EQ(
+      json["spec"]["containers"][0]["env"][1]["valueFrom"]["fieldRef"]["fieldPath"], "spec.nodeName"
+  );
+  EXPECT_EQ(json["spec"]["containers"][0]["env"][0]["value"], "1");
+  EXPECT_EQ(json["spec"]["volumes"][0]["emptyDir"], Json::object());
+  EXPECT_EQ(json["spec"]["automountServiceAccountToken"], false);
+  EXPECT_EQ(json["spec"]["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+  EXPECT_EQ(
+      json["spec"]["containers"][0]["securityContext"]["capabilities"]["drop"], Json::array({"ALL"})
+  );
+  EXPECT_FALSE(json.contains("status"));
+  EXPECT_FALSE(json["metadata"].contains("resourceVersion"));
+}
+
+TEST(Service, RoundTrips) {
+  Service service;
+  service.metadata.name = "j-gnn";
+  service.spec = {
+      .cluster_ip = "None",
+      .publish_not_ready_addresses = true,
+      .selector = {{"a", "b"}},
+      .ports = {{.name = "store", .port = 29400}},
+  };
+  EXPECT_EQ(decode_service(encode(service)).value(), service);
+}
+
+TEST(ConfigMap, RoundTrips) {
+  ConfigMap config_map;
+  config_map.metadata.name = "j-gnn";
+  config_map.data = {{"job.yaml", "task: {}\n"}};
+  config_map.immutable = true;
+  EXPECT_EQ(decode_config_map(encode(config_map)).value(), config_map);
+}
+
+TEST(NetworkPolicy, RoundTripsEmptyAndAbsentSelectors) {
+  NetworkPolicy policy;
+  policy.metadata.name = "j-gnn";
+  policy.spec.pod_selector = {{"gnn.dev/job", "j"}};
+  policy.spec.policy_types = {"Ingress"};
+  policy.spec.ingress = {
+      {.peers = {{.pod_selector = MatchLabels{{"gnn.dev/job", "j"}}, .namespace_selector = {}}},
+       .ports = {}},
+      {.peers = {{.pod_selector = {}, .namespace_selector = MatchLabels{}}},
+       .ports = {{.protocol = "TCP", .port = 9400}}},
+  };
+  EXPECT_EQ(decode_network_policy(encode(policy)).value(), policy);
+}
+
+TEST(Lease, KeepsWhatItDoesNotRead) {
+  const Json read = Json::parse(R"({
+    "metadata": {"name": "l", "namespace": "ns", "resourceVersion": "5", "annotations": {"k": "v"}},
+    "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "strategy": "OldestEmulationVersion",
+             "renewTime": "2026-01-02T03:04:05.000001Z", "leaseTransitions": 2}})");
+  Lease lease = decode_lease(read).value();
+  EXPECT_EQ(lease.holder_identity, "a");
+  EXPECT_EQ(lease.lease_transitions, 2);
+  lease.holder_identity = "b";
+  const Json written = encode(lease);
+  EXPECT_EQ(written["spec"]["strategy"], "OldestEmulationVersion");
+  EXPECT_EQ(written["spec"]["holderIdentity"], "b");
+  EXPECT_EQ(written["spec"]["renewTime"], "2026-01-02T03:04:05.000001Z");
+  EXPECT_EQ(written["metadata"]["resourceVersion"], "5");
+}
+
+TEST(Event, RoundTripsWithItsSeries) {
+  Event event;
+  event.metadata.name = "j.1";
+  event.event_time = TimePoint(std::chrono::seconds(1'767'323'045));
+  event.type = "Normal";
+  event.reason = "Running";
+  event.regarding.name = "j";
+  event.series = EventSeries{.count = 3, .last_observed_time = event.event_time};
+  EXPECT_EQ(decode_event(encode(event)).value(), event);
+}
+
+}  // namespace
+}  // namespace gnn::objects

@@ -1,0 +1,30 @@
+# What the images copy: component `controller` is one program; component `worker` is one program and the
+# libraries of LibTorch that it loads, all beside each other in lib.
+set(GNN_INSTALL_RPATH "$ORIGIN/../lib:$ORIGIN/../lib/gnn")
+
+if(GNN_WITH_TORCH AND GNN_BUILD_WORKER)
+  set(_torch_files "${LibTorch_PREFIX}/lib/libtorch_cpu.so" "${LibTorch_PREFIX}/lib/libc10.so")
+  # An official zip names its OpenMP library with a hash; the wheel does not.
+  file(GLOB _gomp "${LibTorch_PREFIX}/lib/libgomp*.so*")
+  list(APPEND _torch_files ${_gomp})
+  if(LibTorch_CUDA_PREFIX)
+    foreach(lib libcudart.so.13 libcupti.so.13)
+      list(APPEND _torch_files "${LibTorch_CUDA_PREFIX}/lib/${lib}")
+    endforeach()
+  endif()
+  install(FILES ${_torch_files} DESTINATION lib COMPONENT worker)
+
+  if(GNN_WITH_NCCL OR GNN_WITH_CUDA_KERNELS)
+    # What libtorch_cuda.so loads; cuDNN opens its sub-libraries by name, so all of them go along.
+    set(_nvidia "${LibTorch_CUDA_PREFIX}/..")
+    file(
+      GLOB _cuda_files
+      "${LibTorch_PREFIX}/lib/libtorch_cuda*.so" "${LibTorch_PREFIX}/lib/libc10_cuda.so"
+      "${_nvidia}/nccl/lib/libnccl.so.2" "${_nvidia}/cudnn/lib/libcudnn*.so.*"
+      "${_nvidia}/cusparselt/lib/libcusparseLt.so.*" "${_nvidia}/nvshmem/lib/libnvshmem_host.so.*"
+      "${LibTorch_CUDA_PREFIX}/lib/libcublas*.so.*" "${LibTorch_CUDA_PREFIX}/lib/libcu*.so.*"
+      "${LibTorch_CUDA_PREFIX}/lib/libnvJitLink.so.*" "${LibTorch_CUDA_PREFIX}/lib/libnvrtc*.so.*"
+    )
+    install(FILES ${_cuda_files} DESTINATION cuda-lib COMPONENT worker)
+  endif()
+endif()

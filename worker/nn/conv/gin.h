@@ -1,0 +1,42 @@
+#pragma once
+
+#include "worker/graph/block.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+
+namespace gnn::nn {
+
+struct GinConvOptions {
+  int64_t in_channels = 0;
+  int64_t hidden_channels = 0;  ///< Width inside the MLP; unused when it is one Linear.
+  int64_t out_channels = 0;
+  int64_t mlp_layers = 2;  ///< Linear layers, ReLU between them; 1 is tutorial 2's single Linear.
+  bool batch_norm = true;  ///< Before each ReLU inside the MLP.
+  double eps = 0;
+  bool learn_eps = false;  ///< eps is a parameter; otherwise a buffer, as in DGL.
+};
+
+/// out_i = MLP((1 + eps) x_i + sum of x_j over i's in-edges).
+/// Source: Xu et al. 2019, eq. 4.1.
+class GinConvImpl : public torch::nn::Module {
+ public:
+  explicit GinConvImpl(const GinConvOptions& options);
+
+  /// Shapes: x floating [num_src, in_channels]; result [num_dst, out_channels].
+  at::Tensor forward(const at::Tensor& x, const graph::Block& block);
+
+  [[nodiscard]] const GinConvOptions& options() const { return options_; }
+
+ private:
+  GinConvOptions options_;
+  at::Tensor eps_;  // [1]
+  torch::nn::Sequential mlp_{nullptr};
+};
+TORCH_MODULE(GinConv);
+
+}  // namespace gnn::nn

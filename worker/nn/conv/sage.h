@@ -1,0 +1,49 @@
+#pragma once
+
+#include "worker/graph/block.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+
+namespace gnn::nn {
+
+/// Whose names and initial values the two linear maps of a SAGE layer have; the function that the
+/// layer computes is the same.
+enum class SageParameters {
+  Dgl,  ///< fc_self (with bias) and fc_neigh; weights Xavier-uniform with ReLU's gain, bias
+        ///< U(±1/√in).
+  Pyg,  ///< lin_l of the neighbours (with bias) and lin_r of the node itself; all U(±1/√in).
+};
+
+struct SageConvOptions {
+  int64_t in_channels = 0;
+  int64_t out_channels = 0;
+  SageParameters parameters = SageParameters::Dgl;
+};
+
+/// out_i = W_self x_i + W_neigh mean of x_j over i's in-edges + bias; the mean of nothing is 0.
+/// Projects before it aggregates where out_channels < in_channels: fewer numbers to gather.
+/// Source: Hamilton et al. 2017, alg. 1 with the mean aggregator of DGL and PyG.
+class SageConvImpl : public torch::nn::Module {
+ public:
+  explicit SageConvImpl(const SageConvOptions& options);
+
+  /// Shapes: x floating [num_src, in_channels] on the block's device; result [num_dst,
+  /// out_channels]. Errors: c10::Error where they do not fit.
+  at::Tensor forward(const at::Tensor& x, const graph::Block& block);
+
+  void reset_parameters();
+  [[nodiscard]] const SageConvOptions& options() const { return options_; }
+
+ private:
+  SageConvOptions options_;
+  torch::nn::Linear self_{nullptr};
+  torch::nn::Linear neighbors_{nullptr};
+};
+TORCH_MODULE(SageConv);
+
+}  // namespace gnn::nn

@@ -1,0 +1,168 @@
+#include "worker/nn/functional/csr.h"
+
+#include "worker/nn/functional/cpu/kernels.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/bincount.h>
+#include <ATen/ops/diff.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/repeat_interleave.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
+
+#include <string_view>
+
+namespace gnn::nn {
+namespace {
+
+bool is_index(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kInt || tensor.scalar_type() == at::kLong;
+}
+
+// Level (b) of the CUDA path: torch's own operators, all of them deterministic on integers.
+Csr transpose_with_operators(const Csr& matrix) {
+  const at::Tensor rows = at::repeat_interleave(
+      at::arange(matrix.num_rows, matrix.indices.options()), at::diff(matrix.indptr)
+  );
+  const at::Tensor order =
+      at::argsort(matrix.indices, /*stable=*/true, /*dim=*/0, /*descending=*/false);
+  at::Tensor indptr = at::zeros({matrix.num_cols + 1}, matrix.indptr.options());
+  indptr.narrow(0, 1, matrix.num_cols)
+      .copy_(at::bincount(matrix.indices, {}, matrix.num_cols).cumsum(0));
+  return Csr{
+      .indptr = std::move(indptr),
+      .indices = rows.index_select(0, order),
+      .num_rows = matrix.num_cols,
+      .num_cols = matrix.num_rows,
+  };
+}
+
+template <class I>
+void check_columns(const at::Tensor& indices, int64_t num_cols) {
+  const I* data = indices.const_data_ptr<I>();
+  const int64_t outside = cpu::first_outside<I>(data, indices.numel(), num_cols);
+  TORCH_CHECK(
+      outside < 0,
+      "block.indices[",
+      outside,
+      "]: expected a source in [0, ",
+      num_cols,
+      "), found ",
+      outside < 0 ? 0 : data[outside]
+  );
+}
+
+// Values are checked on the CPU alone: reading a GPU's memory here would stall the step.
+void check_offsets(const at::Tensor& offsets, int64_t size, int64_t last, std::string_view name) {
+  TORCH_CHECK(
+      offsets.defined() && offsets.scalar_type() == at::kLong && offsets.dim() == 1 &&
+          offsets.numel() == size && offsets.is_contiguous(),
+      name,
+      ": expected contiguous int64 [",
+      size,
+      "]"
+  );
+  if (!offsets.is_cpu()) return;
+  const auto* data = offsets.const_data_ptr<int64_t>();
+  const int64_t falling = cpu::first_falling(data, size);
+  TORCH_CHECK(falling < 0, name, "[", falling, "]: expected no less than the entry before it");
+  TORCH_CHECK(
+      data[0] == 0 && data[size - 1] == last,
+      name,
+      ": expected to run from 0 to ",
+      last,
+      ", found ",
+      data[0],
+      " to ",
+      data[size - 1]
+  );
+}
+
+template <class I>
+void transpose_on_cpu(const Csr& matrix, Csr& result) {
+  cpu::transpose<I>(
+      matrix.indptr.const_data_ptr<int64_t>(),
+      matrix.indices.const_data_ptr<I>(),
+      matrix.num_rows,
+      matrix.num_cols,
+      result.indptr.mutable_data_ptr<int64_t>(),
+      result.indices.mutable_data_ptr<I>()
+  );
+}
+
+}  // namespace
+
+Csr to_csr(const graph::Block& block) {
+  TORCH_CHECK(
+      0 <= block.num_dst && block.num_dst <= block.num_src,
+      "block: expected 0 <= num_dst <= num_src, found num_dst ",
+      block.num_dst,
+      " and num_src ",
+      block.num_src
+  );
+  TORCH_CHECK(
+      block.indices.defined() && is_index(block.indices) && block.indices.dim() == 1 &&
+          block.indices.is_contiguous(),
+      "block.indices: expected contiguous int32 or int64 [E]"
+  );
+  check_offsets(block.indptr, block.num_dst + 1, block.indices.numel(), "block.indptr");
+  TORCH_CHECK(
+      block.indices.device() == block.indptr.device(),
+      "block.indices: expected on ",
+      block.indptr.device(),
+      " like block.indptr, found on ",
+      block.indices.device()
+  );
+  if (block.indices.is_cpu()) {
+    if (block.indices.scalar_type() == at::kInt) {
+      check_columns<int32_t>(block.indices, block.num_src);
+    } else {
+      check_columns<int64_t>(block.indices, block.num_src);
+    }
+  }
+  return Csr{
+      .indptr = block.indptr,
+      .indices = block.indices,
+      .num_rows = block.num_dst,
+      .num_cols = block.num_src,
+  };
+}
+
+Csr to_csr_of_segments(const at::Tensor& offsets, int64_t num_cols) {
+  TORCH_CHECK(offsets.dim() == 1 && offsets.numel() >= 1, "offsets: expected int64 [segments + 1]");
+  check_offsets(offsets, offsets.numel(), num_cols, "offsets");
+  return Csr{
+      .indptr = offsets,
+      .indices = at::arange(num_cols, offsets.options()),
+      .num_rows = offsets.numel() - 1,
+      .num_cols = num_cols,
+  };
+}
+
+Csr transpose(const Csr& matrix) {
+  if (!matrix.indices.is_cpu()) return transpose_with_operators(matrix);
+  Csr result{
+      .indptr = at::empty({matrix.num_cols + 1}, matrix.indptr.options()),
+      .indices = at::empty({matrix.indices.numel()}, matrix.indices.options()),
+      .num_rows = matrix.num_cols,
+      .num_cols = matrix.num_rows,
+  };
+  if (matrix.indices.scalar_type() == at::kInt) {
+    transpose_on_cpu<int32_t>(matrix, result);
+  } else {
+    transpose_on_cpu<int64_t>(matrix, result);
+  }
+  return result;
+}
+
+at::Tensor in_degrees_without_loops(const graph::Block& block) {
+  const Csr matrix = to_csr(block);
+  const at::Tensor degrees = at::diff(matrix.indptr);
+  const at::Tensor rows =
+      at::repeat_interleave(at::arange(matrix.num_rows, matrix.indptr.options()), degrees);
+  const at::Tensor loops = rows.masked_select(rows.eq(matrix.indices));
+  return degrees - at::bincount(loops, {}, matrix.num_rows);
+}
+
+}  // namespace gnn::nn

@@ -1,0 +1,48 @@
+#include "worker/nn/models/gcn.h"
+
+#include "worker/nn/functional/csr.h"
+#include "worker/nn/functional/relu_dropout.h"
+#include "worker/nn/models/layers.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <string>
+
+namespace gnn::nn {
+
+GcnImpl::GcnImpl(const GcnOptions& options) : options_(options) {
+  for (const LayerWidth& width : layer_widths(
+           {options.in_channels, options.hidden_channels, options.out_channels, options.layers}
+       )) {
+    layers_.push_back(register_module(
+        "convs_" + std::to_string(layers_.size()),
+        GcnConv(GcnConvOptions{.in_channels = width.in, .out_channels = width.out})
+    ));
+  }
+}
+
+at::Tensor GcnImpl::forward(const at::Tensor& x, const std::vector<graph::Block>& blocks) {
+  check_blocks(x, blocks, options_.layers);
+  const graph::Block& outermost = blocks.front();
+  at::Tensor degrees = at::zeros({outermost.num_src}, outermost.indptr.options());
+  degrees.narrow(0, 0, outermost.num_dst).copy_(in_degrees_without_loops(outermost));
+  at::Tensor h = x;
+  for (size_t layer = 0; layer < layers_.size(); ++layer) {
+    const graph::Block& block = blocks[layer];
+    h = layers_[layer]->forward(
+        h.narrow(0, 0, block.num_src), block, degrees.narrow(0, 0, block.num_src)
+    );
+    if (layer + 1 < layers_.size()) h = relu_dropout(std::move(h), options_.dropout, is_training());
+  }
+  return h;
+}
+
+at::Tensor GcnImpl::forward_layer(
+    int64_t layer, const at::Tensor& x, const graph::Block& block, const at::Tensor& source_degrees
+) {
+  at::Tensor h = layers_.at(static_cast<size_t>(layer))->forward(x, block, source_degrees);
+  if (layer + 1 == options_.layers) return h;
+  return relu_dropout(std::move(h), options_.dropout, is_training());
+}
+
+}  // namespace gnn::nn

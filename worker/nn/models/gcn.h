@@ -1,0 +1,46 @@
+#pragma once
+
+#include "worker/graph/block.h"
+#include "worker/nn/conv/gcn.h"
+#include "worker/nn/models/model.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace gnn::nn {
+
+struct GcnOptions {
+  int64_t in_channels = 0;
+  int64_t hidden_channels = 16;
+  int64_t out_channels = 0;  ///< Classes.
+  int64_t layers = 2;
+  double dropout = 0.5;
+};
+
+/// GCN layers with ReLU and dropout between them (tutorial 3).
+/// forward normalises by the degrees in the sampled subgraph, as PyG does: blocks[0] gives them,
+/// and a source that has no in-edges there (the frontier) counts its self-loop alone.
+class GcnImpl : public NodeModel {
+ public:
+  explicit GcnImpl(const GcnOptions& options);
+
+  at::Tensor forward(const at::Tensor& x, const std::vector<graph::Block>& blocks) override;
+  at::Tensor forward_layer(
+      int64_t layer,
+      const at::Tensor& x,
+      const graph::Block& block,
+      const at::Tensor& source_degrees
+  ) override;
+  [[nodiscard]] int64_t num_layers() const override { return options_.layers; }
+  [[nodiscard]] const GcnOptions& options() const { return options_; }
+
+ private:
+  GcnOptions options_;
+  std::vector<GcnConv> layers_;
+};
+TORCH_MODULE(Gcn);
+
+}  // namespace gnn::nn

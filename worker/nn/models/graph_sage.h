@@ -1,0 +1,45 @@
+#pragma once
+
+#include "worker/graph/block.h"
+#include "worker/nn/conv/sage.h"
+#include "worker/nn/models/model.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace gnn::nn {
+
+struct GraphSageOptions {
+  int64_t in_channels = 0;
+  int64_t hidden_channels = 256;
+  int64_t out_channels = 0;  ///< Classes.
+  int64_t layers = 3;
+  double dropout = 0.5;
+  SageParameters parameters = SageParameters::Dgl;
+};
+
+/// SAGE layers with ReLU and dropout between them (tutorials 1 and 4).
+class GraphSageImpl : public NodeModel {
+ public:
+  explicit GraphSageImpl(const GraphSageOptions& options);
+
+  at::Tensor forward(const at::Tensor& x, const std::vector<graph::Block>& blocks) override;
+  at::Tensor forward_layer(
+      int64_t layer,
+      const at::Tensor& x,
+      const graph::Block& block,
+      const at::Tensor& source_degrees
+  ) override;
+  [[nodiscard]] int64_t num_layers() const override { return options_.layers; }
+  [[nodiscard]] const GraphSageOptions& options() const { return options_; }
+
+ private:
+  GraphSageOptions options_;
+  std::vector<SageConv> layers_;
+};
+TORCH_MODULE(GraphSage);
+
+}  // namespace gnn::nn

@@ -1,0 +1,76 @@
+{{- define "gnn.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "gnn.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "gnn.name" . -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels that select; they never change for a release. */}}
+{{- define "gnn.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "gnn.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: controller
+{{- end -}}
+
+{{- define "gnn.labels" -}}
+{{ include "gnn.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: gnn-operator
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "gnn.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "gnn.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.name: set it to the ServiceAccount to use, or set serviceAccount.create=true" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* registry/repository:tag, or @digest; call with a dict of image and defaultTag. */}}
+{{- define "gnn.image" -}}
+{{- $image := .image -}}
+{{- $name := $image.repository -}}
+{{- with $image.registry -}}{{- $name = printf "%s/%s" . $name -}}{{- end -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $name $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $name (default .defaultTag $image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gnn.controllerImage" -}}
+{{- include "gnn.image" (dict "image" .Values.image "defaultTag" .Chart.AppVersion) -}}
+{{- end -}}
+
+{{/* Pod and container settings that pass Pod Security "restricted". */}}
+{{- define "gnn.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+{{- define "gnn.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* What the controller may do in a namespace whose jobs it runs. manifests/base holds the same. */}}
+{{- define "gnn.jobRules" -}}
+{{ .Files.Get "files/job-rules.yaml" }}
+{{- end -}}

@@ -1,0 +1,234 @@
+"""Writes the Grafana dashboards of the chart; run it after a change. A test holds the files up to date.
+
+usage: dashboards.py [--check]
+"""
+
+import json
+import sys
+from pathlib import Path
+
+OUT = Path(__file__).resolve().parent.parent / "dashboards"
+SELECT = 'job=~"$job", instance=~"$instance"'
+JOB = f'namespace=~"$namespace", {SELECT}'
+
+
+def variable(name, label, query, multi=True):
+    return {
+        "name": name, "label": label, "type": "query", "datasource": {"type": "prometheus", "uid": "$datasource"},
+        "query": {"query": query, "refId": name}, "definition": query, "refresh": 2, "multi": multi,
+        "includeAll": multi, "allValue": ".+" if multi else None, "sort": 1,
+        "current": {"text": "All", "value": "$__all"} if multi else {},
+    }
+
+
+def panel(title, description, unit, *targets, kind="timeseries", width=8, decimals=None):
+    """targets: (PromQL, legend)."""
+    defaults = {"unit": unit}
+    if decimals is not None:
+        defaults["decimals"] = decimals
+    options = {
+        "timeseries": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
+        "stat": {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "value", "graphMode": "area"},
+        "heatmap": {"calculate": False, "color": {"mode": "scheme", "scheme": "Oranges"}},
+        "table": {"showHeader": True},
+    }[kind]
+    return {
+        "title": title, "description": description, "type": kind, "_width": width,
+        "datasource": {"type": "prometheus", "uid": "$datasource"},
+        "fieldConfig": {"defaults": defaults, "overrides": []}, "options": options,
+        "targets": [
+            {
+                "refId": chr(ord("A") + index), "expr": expression, "legendFormat": legend,
+                "datasource": {"type": "prometheus", "uid": "$datasource"},
+                **({"format": "heatmap"} if kind == "heatmap" else {}),
+                **({"format": "table", "instant": True} if kind == "table" else {}),
+            }
+            for index, (expression, legend) in enumerate(targets)
+        ],
+    }
+
+
+def dashboard(uid, title, description, variables, panels):
+    x = y = 0
+    for number, item in enumerate(panels, start=1):
+        width = item.pop("_width")
+        if x + width > 24:
+            x, y = 0, y + 8
+        item["id"] = number
+        item["gridPos"] = {"x": x, "y": y, "w": width, "h": 8}
+        x += width
+    return {
+        "uid": uid, "title": title, "description": description, "tags": ["gnn-operator"], "editable": False,
+        "schemaVersion": 39, "version": 1, "timezone": "utc", "refresh": "30s",
+        "time": {"from": "now-1h", "to": "now"}, "graphTooltip": 1, "annotations": {"list": []}, "links": [],
+        "templating": {
+            "list": [
+                {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {}},
+                *variables,
+            ]
+        },
+        "panels": panels,
+    }
+
+
+def quantile(q, metric, by, select):
+    return f"histogram_quantile({q}, sum by (le, {by}) (rate({metric}_bucket{{{select}}}[$__rate_interval])))"
+
+
+def operator():
+    rate = "rate({}{{" + SELECT + "}}[$__rate_interval])"
+    return dashboard(
+        "gnn-operator", "GNN operator", "The controller itself: is it alive, fast and free of errors?",
+        [
+            variable("job", "Scrape job", "label_values(gnn_operator_build_info, job)"),
+            variable("instance", "Instance", 'label_values(gnn_operator_build_info{job=~"$job"}, instance)'),
+        ],
+        [
+            panel("Leader", "1 for the controller that holds the lease; exactly one should.", "short",
+                  (f"sum by (instance) (leader_election_master_status{{{SELECT}}})", "{{instance}}"), kind="stat"),
+            panel("GNNJobs", "Jobs that exist, by state of their conditions.", "short",
+                  (f'sum by (condition) (gnnjob_condition{{{SELECT.replace("job=~", "job=~")}, status="True"}})', "{{condition}}")),
+            panel("Version", "What runs.", "short",
+                  (f"gnn_operator_build_info{{{SELECT}}}", "{{version}}"), kind="table"),
+            panel("Reconciles", "Finished reconciles a second, by result.", "ops",
+                  (f"sum by (result) ({rate.format('controller_runtime_reconcile_total')})", "{{result}}")),
+            panel("Reconcile time", "Half and 99 % of the reconciles take less.", "s",
+                  (quantile(0.5, "controller_runtime_reconcile_time_seconds", "controller", SELECT), "p50"),
+                  (quantile(0.99, "controller_runtime_reconcile_time_seconds", "controller", SELECT), "p99")),
+            panel("Errors", "Failed reconciles a second; those that are not retried apart.", "ops",
+                  (f"sum({rate.format('controller_runtime_reconcile_errors_total')})", "errors"),
+                  (f"sum({rate.format('controller_runtime_terminal_reconcile_errors_total')})", "terminal")),
+            panel("Queue depth", "Keys that wait for a worker.", "short",
+                  (f"sum by (name) (workqueue_depth{{{SELECT}}})", "{{name}}")),
+            panel("Time in queue", "99 % of the keys wait less.", "s",
+                  (quantile(0.99, "workqueue_queue_duration_seconds", "name", SELECT), "{{name}}")),
+            panel("Longest running reconcile", "Grows without end when one hangs.", "s",
+                  (f"max by (instance) (workqueue_longest_running_processor_seconds{{{SELECT}}})", "{{instance}}")),
+            panel("API requests", "Requests to the API server a second, by answer.", "reqps",
+                  (f"sum by (code, method) ({rate.format('rest_client_requests_total')})", "{{method}} {{code}}")),
+            panel("API latency", "99 % of the requests take less.", "s",
+                  (quantile(0.99, "rest_client_request_duration_seconds", "verb", SELECT), "{{verb}}")),
+            panel("Watch age", "Time since the last event or bookmark of each watch.", "s",
+                  (f"time() - max by (resource) (gnn_operator_watch_last_event_timestamp_seconds{{{SELECT}}})", "{{resource}}")),
+            panel("Objects in cache", "What the controller holds in memory.", "short",
+                  (f"sum by (resource) (gnn_operator_cache_objects{{{SELECT}}})", "{{resource}}")),
+            panel("Memory", "Resident memory of each controller.", "bytes",
+                  (f"process_resident_memory_bytes{{{SELECT}}}", "{{instance}}")),
+            panel("CPU", "Cores used by each controller.", "short",
+                  (f"sum by (instance) ({rate.format('process_cpu_seconds_total')})", "{{instance}}")),
+        ],
+    )
+
+
+def job_variables():
+    return [
+        variable("namespace", "Namespace", "label_values(gnn_agent_info, namespace)"),
+        variable("job", "GNNJob", 'label_values(gnn_agent_info{namespace=~"$namespace"}, job)'),
+        variable("instance", "Pod", 'label_values(gnn_agent_info{namespace=~"$namespace", job=~"$job"}, instance)'),
+    ]
+
+
+def jobs():
+    controller = 'namespace=~"$namespace", job=~"$job", instance=~".+"'
+    return dashboard(
+        "gnn-jobs", "GNN jobs overview", "All GNNJobs: what runs, how far, how fast, what restarts.", job_variables(),
+        [
+            panel("Conditions", "Conditions that hold, per job.", "short",
+                  (f'max by (namespace, job, condition) (gnnjob_condition{{{controller}, status="True"}}) == 1', "{{namespace}}/{{job}} {{condition}}"),
+                  kind="table", width=12),
+            panel("Nodes", "Pods of each job, by state.", "short",
+                  (f"max by (namespace, job, state) (gnnjob_nodes{{{controller}}})", "{{namespace}}/{{job}} {{state}}"), width=12),
+            panel("Progress", "Part of the epochs that are begun.", "percentunit",
+                  (f"max by (namespace, job) (gnn_train_epoch{{{JOB}}}) / max by (namespace, job) (gnn_train_epochs{{{JOB}}})", "{{namespace}}/{{job}}")),
+            panel("Loss", "Loss of the last step, over all ranks.", "short",
+                  (f"max by (namespace, job) (gnn_train_loss{{{JOB}}})", "{{namespace}}/{{job}}"), decimals=4),
+            panel("Validation accuracy", "Of the last evaluation.", "percentunit",
+                  (f'max by (namespace, job) (gnn_train_accuracy{{{JOB}, split="validation"}})', "{{namespace}}/{{job}}")),
+            panel("Samples", "Seeds (or graphs) trained a second, all ranks.", "ops",
+                  (f"sum by (namespace, job) (rate(gnn_train_samples_total{{{JOB}}}[$__rate_interval]))", "{{namespace}}/{{job}}")),
+            panel("Restarts", "Charged restarts since the controller started, by reason.", "short",
+                  (f"sum by (namespace, job, reason) (increase(gnnjob_restarts_total{{{controller}}}[$__range]))", "{{namespace}}/{{job}} {{reason}}")),
+            panel("Created to placed", "Half and 99 % of the jobs wait less for a place.", "s",
+                  ('histogram_quantile(0.5, sum by (le) (gnnjob_queue_duration_seconds_bucket{job=~".+", instance=~".+"}))', "p50"),
+                  ('histogram_quantile(0.99, sum by (le) (gnnjob_queue_duration_seconds_bucket{job=~".+", instance=~".+"}))', "p99")),
+        ],
+    )
+
+
+def job():
+    phase = f"rate(gnn_train_phase_seconds_total{{{JOB}}}[$__rate_interval])"
+    return dashboard(
+        "gnn-job", "GNN job detail", "One job: each rank's steps by phase, loss, checkpoints, memory.", job_variables(),
+        [
+            panel("Epoch", "Epochs begun.", "short", (f"max by (job) (gnn_train_epoch{{{JOB}}})", "epoch"), kind="stat", width=4),
+            panel("Loss", "Loss of the last step, over all ranks.", "short",
+                  (f"max by (job) (gnn_train_loss{{{JOB}}})", "{{job}}"), width=10, decimals=4),
+            panel("Accuracy", "By split; training's is counted in training mode.", "percentunit",
+                  (f"max by (job, split) (gnn_train_accuracy{{{JOB}}})", "{{split}}"), width=10),
+            panel("Step phases per rank", "Share of time that each rank spends in each phase.", "percentunit",
+                  (f"sum by (node, rank, phase) ({phase})", "node {{node}} rank {{rank}} {{phase}}"), width=12),
+            panel("Step time per rank", "Half of the steps take less.", "s",
+                  (quantile(0.5, "gnn_train_step_duration_seconds", "node, rank", JOB), "node {{node}} rank {{rank}}"), width=12),
+            panel("Step time heat map", "Steps a second by duration, all ranks.", "s",
+                  (f"sum by (le) (rate(gnn_train_step_duration_seconds_bucket{{{JOB}}}[$__rate_interval]))", "{{le}}"),
+                  kind="heatmap", width=12),
+            panel("Waiting in the reduction", "Time a rank waits for the others; the rank that never waits is the slow one.", "percentunit",
+                  (f'sum by (node, rank) (rate(gnn_train_phase_seconds_total{{{JOB}, phase="reduce"}}[$__rate_interval]))', "node {{node}} rank {{rank}}"), width=12),
+            panel("Phase of each agent", "What each node is doing.", "short",
+                  (f"max by (node, phase) (gnn_agent_phase{{{JOB}}}) == 1", "node {{node}} {{phase}}"), kind="table"),
+            panel("Rounds", "In-place restarts of this attempt.", "short",
+                  (f"max by (node) (increase(gnn_agent_rounds_total{{{JOB}}}[$__range]))", "node {{node}}")),
+            panel("Silence of each rank", "Time since a rank last reported.", "s",
+                  (f"time() - max by (node, rank) (gnn_agent_rank_last_report_timestamp_seconds{{{JOB}}})", "node {{node}} rank {{rank}}")),
+            panel("Age of the newest checkpoint", "What a crash would lose.", "s",
+                  (f"time() - max by (job) (gnn_checkpoint_last_success_timestamp_seconds{{{JOB}}})", "{{job}}")),
+            panel("Checkpoint time", "Half of the checkpoints take less.", "s",
+                  (f"histogram_quantile(0.5, sum by (le, job) (gnn_checkpoint_duration_seconds_bucket{{{JOB}}}))", "{{job}}")),
+            panel("Memory by owner", "Resident memory of the ranks.", "bytes",
+                  (f"sum by (node, rank, owner) (gnn_memory_bytes{{{JOB}}})", "node {{node}} rank {{rank}} {{owner}}")),
+        ],
+    )
+
+
+def sampler():
+    def rate(metric, by="node, rank"):
+        return f"sum by ({by}) (rate({metric}{{{JOB}}}[$__rate_interval]))"
+
+    return dashboard(
+        "gnn-sampler", "GNN sampler and features", "The data path of a job: does training wait for batches?", job_variables(),
+        [
+            panel("Sampled edges", "Edges a second, per rank.", "ops", (rate("gnn_sampler_edges_total"), "node {{node}} rank {{rank}}")),
+            panel("Input nodes", "Nodes a second whose features a batch needs.", "ops", (rate("gnn_sampler_nodes_total"), "node {{node}} rank {{rank}}")),
+            panel("Features gathered", "Bytes a second, per rank.", "Bps", (rate("gnn_feature_bytes_total"), "node {{node}} rank {{rank}}")),
+            panel("Edges per step", "How large the sampled graphs are.", "short",
+                  (f"sum by (job) (rate(gnn_sampler_edges_total{{{JOB}}}[$__rate_interval])) / sum by (job) (rate(gnn_train_steps_total{{{JOB}}}[$__rate_interval]))", "{{job}}")),
+            panel("Stall by stage", "Share of time that each stage of the pipeline waited.", "percentunit",
+                  (rate("gnn_loader_stall_seconds_total", "node, rank, stage"), "node {{node}} rank {{rank}} {{stage}}"), width=16),
+            panel("Training waits for batches", "Share of time without a batch: sampling that did not hide behind compute.", "percentunit",
+                  (f'sum by (node, rank) (rate(gnn_train_phase_seconds_total{{{JOB}, phase="wait"}}[$__rate_interval]))', "node {{node}} rank {{rank}}"), width=24),
+        ],
+    )
+
+
+def main():
+    check = sys.argv[1:] == ["--check"]
+    if sys.argv[1:] and not check:
+        print(__doc__, file=sys.stderr)
+        return 2
+    stale = []
+    for name, made in {"operator": operator(), "jobs": jobs(), "job": job(), "sampler": sampler()}.items():
+        file = OUT / f"{name}.json"
+        text = json.dumps(made, indent=2) + "\n"
+        if check:
+            if not file.is_file() or file.read_text(encoding="utf-8") != text:
+                stale.append(file.name)
+        else:
+            OUT.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    if stale:
+        print(f"out of date: {', '.join(stale)}: run {Path(__file__).name}", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

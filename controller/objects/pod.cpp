@@ -1,94 +1,14 @@
 #include "controller/objects/pod.h"
 
+#include "common/api/codec.h"
+
 namespace gnn::objects {
 namespace {
 
 //
 // What we write
 
-Json encode(const api::EnvVar& variable) {
-  Json json = {{"name", variable.name}};
-  if (variable.value_from) {
-    json["valueFrom"] = {{"fieldRef", {{"fieldPath", variable.value_from->field_ref.field_path}}}};
-  } else {
-    json["value"] = variable.value.value_or("");
-  }
-  return json;
-}
-
-Json encode(const api::Resources& resources) {
-  Json json = Json::object();
-  put_unless_empty(json, "requests", resources.requests);
-  put_unless_empty(json, "limits", resources.limits);
-  return json;
-}
-
-Json encode(const api::VolumeMount& mount) {
-  Json json = {{"name", mount.name}, {"mountPath", mount.mount_path}};
-  if (mount.sub_path) json["subPath"] = *mount.sub_path;
-  if (mount.read_only) json["readOnly"] = true;
-  return json;
-}
-
-Json encode(const api::Volume& volume) {
-  Json json = {{"name", volume.name}};
-  if (volume.persistent_volume_claim) {
-    Json claim = {{"claimName", volume.persistent_volume_claim->claim_name}};
-    if (volume.persistent_volume_claim->read_only) claim["readOnly"] = true;
-    json["persistentVolumeClaim"] = std::move(claim);
-  }
-  if (volume.empty_dir) {
-    Json empty_dir = Json::object();
-    if (volume.empty_dir->medium) empty_dir["medium"] = *volume.empty_dir->medium;
-    if (volume.empty_dir->size_limit) empty_dir["sizeLimit"] = *volume.empty_dir->size_limit;
-    json["emptyDir"] = std::move(empty_dir);
-  }
-  if (volume.config_map) json["configMap"] = {{"name", volume.config_map->name}};
-  return json;
-}
-
-Json encode(const api::Toleration& toleration) {
-  Json json = Json::object();
-  if (toleration.key) json["key"] = *toleration.key;
-  if (toleration.op) json["operator"] = *toleration.op;
-  if (toleration.value) json["value"] = *toleration.value;
-  if (toleration.effect) json["effect"] = *toleration.effect;
-  if (toleration.toleration_seconds) json["tolerationSeconds"] = *toleration.toleration_seconds;
-  return json;
-}
-
-Json encode(const api::NodeSelectorTerm& term) {
-  Json expressions = Json::array();
-  for (const api::NodeSelectorRequirement& requirement : term.match_expressions) {
-    Json expression = {{"key", requirement.key}, {"operator", requirement.op}};
-    put_unless_empty(expression, "values", requirement.values);
-    expressions.push_back(std::move(expression));
-  }
-  return Json{{"matchExpressions", std::move(expressions)}};
-}
-
-Json encode(const api::Affinity& affinity) {
-  Json json = Json::object();
-  if (!affinity.node_affinity) return json;
-  Json node = Json::object();
-  if (affinity.node_affinity->required) {
-    Json terms = Json::array();
-    for (const api::NodeSelectorTerm& term :
-         affinity.node_affinity->required->node_selector_terms) {
-      terms.push_back(encode(term));
-    }
-    node["requiredDuringSchedulingIgnoredDuringExecution"] = {
-        {"nodeSelectorTerms", std::move(terms)}
-    };
-  }
-  for (const api::PreferredNodeTerm& term : affinity.node_affinity->preferred) {
-    node["preferredDuringSchedulingIgnoredDuringExecution"].push_back(
-        Json{{"weight", term.weight}, {"preference", encode(term.preference)}}
-    );
-  }
-  json["nodeAffinity"] = std::move(node);
-  return json;
-}
+// The parts of the template come from common/api by argument-dependent lookup.
 
 Json encode(const ContainerPort& port) {
   return Json{{"name", port.name}, {"containerPort", port.container_port}};

@@ -1,0 +1,340 @@
+#include "controller/client/api_client.h"
+
+#include "common/guarded.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace gnn::client {
+namespace {
+
+constexpr int64_t kMaxListBytes = int64_t{64} << 20;
+constexpr int64_t kMaxObjectBytes = int64_t{4} << 20;
+const std::vector<double> kDurationBuckets = {
+    0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 45, 60
+};
+
+std::string_view content_type_of(PatchKind kind) {
+  switch (kind) {
+    case PatchKind::kMerge:
+      return "application/merge-patch+json";
+    case PatchKind::kJson:
+      return "application/json-patch+json";
+    case PatchKind::kStrategicMerge:
+      return "application/strategic-merge-patch+json";
+  }
+  return "application/merge-patch+json";
+}
+
+std::optional<Duration> retry_after_of(const HttpResponse& response) {
+  const auto header = response.headers.find("retry-after");
+  if (header == response.headers.end()) return std::nullopt;
+  const std::string& text = header->second;
+  int64_t seconds = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (parsed.ec != std::errc() || seconds < 0) return std::nullopt;
+  return std::chrono::seconds(std::min<int64_t>(seconds, 3600));
+}
+
+std::string call_name(const HttpRequest& request) {
+  return request.method + " " + request.path.substr(0, request.path.find('?'));
+}
+
+objects::ObjectKey key_of_json(const Json& object) {
+  objects::ObjectKey key;
+  const auto meta = object.find("metadata");
+  if (meta == object.end() || !meta->is_object()) return key;
+  objects::ObjectReader reader(*meta, "metadata");
+  reader.read("namespace", key.namespace_);
+  reader.read("name", key.name);
+  return key;
+}
+
+void add_parameter(std::string& path, std::string_view name, std::string_view value) {
+  if (value.empty()) return;
+  path += path.find('?') == std::string::npos ? '?' : '&';
+  path += std::string(name) + "=" + percent_encode(value);
+}
+
+ApiError decode_error(const Error& error, std::string_view call) {
+  ApiError result;
+  result.kind = ApiErrorKind::kDecode;
+  result.message = std::string(call) + ": reply: " + error.message;
+  return result;
+}
+
+}  // namespace
+
+struct ApiClient::Shared {
+  Guarded<bool> stopping{false};
+};
+
+std::string percent_encode(std::string_view text) {
+  static constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string encoded;
+  encoded.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '.' || c == '_' || c == '~';
+    if (plain) {
+      encoded.push_back(c);
+    } else {
+      encoded.push_back('%');
+      encoded.push_back(kHex[byte >> 4U]);
+      encoded.push_back(kHex[byte & 0xfU]);
+    }
+  }
+  return encoded;
+}
+
+std::string resource_path(
+    const Resource& resource,
+    std::string_view namespace_,
+    std::string_view name,
+    std::string_view subresource
+) {
+  std::string path = resource.group.empty() ? "/api/" : "/apis/" + resource.group + "/";
+  path += resource.version;
+  if (!namespace_.empty()) path += "/namespaces/" + percent_encode(namespace_);
+  path += "/" + resource.plural;
+  if (!name.empty()) path += "/" + percent_encode(name);
+  if (!subresource.empty()) path += "/" + std::string(subresource);
+  return path;
+}
+
+ApiClient::ApiClient(
+    HttpTransport& transport,
+    TokenSource& tokens,
+    Clock& clock,
+    MetricsRegistry& metrics,
+    ApiClientOptions options
+)
+    : transport_(&transport),
+      tokens_(&tokens),
+      clock_(&clock),
+      metrics_(&metrics),
+      options_(std::move(options)),
+      shared_(std::make_shared<Shared>()) {}
+
+ApiClient ApiClient::with_timeout(Duration timeout) const {
+  ApiClient copy = *this;
+  copy.options_.timeout = timeout;
+  return copy;
+}
+
+void ApiClient::shut_down() {
+  *shared_->stopping.lock() = true;
+  shared_->stopping.notify_all();
+}
+
+ApiResult<std::string> ApiClient::call(HttpRequest request) {
+  request.timeout = options_.timeout;
+  const std::string name = call_name(request);
+  const std::string& host = options_.host;
+  bool refreshed = false;
+  for (int64_t retries = 0;; ++retries) {
+    request.bearer_token = tokens_->token();
+    const MonotonicPoint started = clock_->monotonic();
+    auto reply = transport_->send(request);
+    const std::chrono::duration<double> took = clock_->monotonic() - started;
+    metrics_
+        ->histogram(
+            "rest_client_request_duration_seconds",
+            "Request latency in seconds, by verb and host.",
+            kDurationBuckets,
+            {{"verb", request.method}, {"host", host}}
+        )
+        .observe(took.count());
+    metrics_
+        ->counter(
+            "rest_client_requests_total",
+            "Number of HTTP requests, by status code, method and host.",
+            {{"code", reply ? std::to_string(reply->status) : "<error>"},
+             {"method", request.method},
+             {"host", host}}
+        )
+        .increment();
+    if (!reply) return tl::unexpected<ApiError>(api_error_from_transport(reply.error(), name));
+    if (reply->status / 100 == 2) return std::move(reply->body);
+
+    ApiError error = api_error_from_reply(reply->status, reply->body, name);
+    if (auto after = retry_after_of(*reply)) error.retry_after = after;
+    bool again = false;
+    if (reply->status == 401 && !refreshed) {
+      refreshed = true;
+      again = tokens_->refresh_after_refusal();
+    } else if ((reply->status == 429 || reply->status >= 500) && error.retry_after &&
+               *error.retry_after <= options_.max_retry_after && retries < options_.max_retries) {
+      auto stopping = shared_->stopping.lock();
+      again = !stopping.wait_until(
+          *clock_, clock_->monotonic() + *error.retry_after, [](bool stop) { return stop; }
+      );
+    }
+    if (!again) return tl::unexpected<ApiError>(std::move(error));
+    metrics_
+        ->counter(
+            "rest_client_request_retries_total",
+            "Number of request retries, by status code, verb and host.",
+            {{"code", std::to_string(reply->status)}, {"verb", request.method}, {"host", host}}
+        )
+        .increment();
+  }
+}
+
+ApiResult<Json> ApiClient::call_for_object(HttpRequest request) {
+  request.max_body_bytes = kMaxObjectBytes;
+  const std::string name = call_name(request);
+  auto body = call(std::move(request));
+  if (!body) return tl::unexpected<ApiError>(std::move(body).error());
+  auto json = objects::parse_json(*body, {.max_bytes = kMaxObjectBytes});
+  if (!json) return tl::unexpected<ApiError>(decode_error(json.error(), name));
+  return std::move(*json);
+}
+
+ApiResult<Json> ApiClient::get(const Resource& resource, const objects::ObjectKey& key) {
+  HttpRequest request;
+  request.path = resource_path(resource, key.namespace_, key.name);
+  return call_for_object(std::move(request));
+}
+
+ApiResult<Json> ApiClient::create(const Resource& resource, const Json& object) {
+  HttpRequest request;
+  request.method = "POST";
+  request.path = resource_path(resource, key_of_json(object).namespace_);
+  request.content_type = "application/json";
+  request.body = objects::dump_json(object);
+  return call_for_object(std::move(request));
+}
+
+ApiResult<Json> ApiClient::replace(const Resource& resource, const Json& object) {
+  const objects::ObjectKey key = key_of_json(object);
+  HttpRequest request;
+  request.method = "PUT";
+  request.path = resource_path(resource, key.namespace_, key.name);
+  request.content_type = "application/json";
+  request.body = objects::dump_json(object);
+  return call_for_object(std::move(request));
+}
+
+ApiResult<Json> ApiClient::replace_status(const Resource& resource, const Json& object) {
+  const objects::ObjectKey key = key_of_json(object);
+  HttpRequest request;
+  request.method = "PUT";
+  request.path = resource_path(resource, key.namespace_, key.name, "status");
+  request.content_type = "application/json";
+  request.body = objects::dump_json(object);
+  return call_for_object(std::move(request));
+}
+
+ApiResult<Json> ApiClient::patch(
+    const Resource& resource, const objects::ObjectKey& key, PatchKind kind, const Json& patch
+) {
+  HttpRequest request;
+  request.method = "PATCH";
+  request.path = resource_path(resource, key.namespace_, key.name);
+  request.content_type = content_type_of(kind);
+  request.body = objects::dump_json(patch);
+  return call_for_object(std::move(request));
+}
+
+ApiResult<void> ApiClient::remove(
+    const Resource& resource, const objects::ObjectKey& key, const DeleteOptions& options
+) {
+  Json body = {
+      {"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"propagationPolicy", "Background"}
+  };
+  if (!options.uid.empty()) body["preconditions"] = {{"uid", options.uid}};
+  if (options.grace_period_seconds) body["gracePeriodSeconds"] = *options.grace_period_seconds;
+  HttpRequest request;
+  request.method = "DELETE";
+  request.path = resource_path(resource, key.namespace_, key.name);
+  request.content_type = "application/json";
+  request.body = objects::dump_json(body);
+  auto reply = call(std::move(request));
+  if (!reply) return tl::unexpected<ApiError>(std::move(reply).error());
+  return {};
+}
+
+ApiResult<std::string> ApiClient::list(
+    const Resource& resource,
+    const ListOptions& options,
+    const std::function<void(const Json&)>& item
+) {
+  std::string continuation;
+  do {
+    HttpRequest request;
+    request.path = resource_path(resource, options.namespace_);
+    request.max_body_bytes = kMaxListBytes;
+    add_parameter(request.path, "labelSelector", options.label_selector);
+    add_parameter(request.path, "limit", std::to_string(options.page_size));
+    add_parameter(request.path, "continue", continuation);
+    if (continuation.empty()) {
+      add_parameter(request.path, "resourceVersion", options.resource_version);
+    }
+    const std::string name = call_name(request);
+    auto body = call(std::move(request));
+    if (!body) return tl::unexpected<ApiError>(std::move(body).error());
+    auto page = objects::parse_json(*body, {.max_bytes = kMaxListBytes});
+    body->clear();
+    body->shrink_to_fit();
+    if (!page) return tl::unexpected<ApiError>(decode_error(page.error(), name));
+    const auto items = page->is_object() ? page->find("items") : page->end();
+    const auto meta = page->is_object() ? page->find("metadata") : page->end();
+    if (items == page->end() || meta == page->end() || !(items->is_array() || items->is_null())) {
+      return tl::unexpected<ApiError>(decode_error({.message = "expected a list"}, name));
+    }
+    for (const Json& object : *items) item(object);
+    std::string version;
+    continuation.clear();
+    objects::ObjectReader reader(*meta, "metadata");
+    reader.read("resourceVersion", version);
+    reader.read("continue", continuation);
+    if (const Status status = reader.status(); !status) {
+      return tl::unexpected<ApiError>(decode_error(status.error(), name));
+    }
+    if (continuation.empty()) return version;
+  } while (true);
+}
+
+ApiResult<std::unique_ptr<HttpStream>> ApiClient::watch(
+    const Resource& resource, const WatchOptions& options
+) {
+  HttpRequest request;
+  request.path = resource_path(resource, options.namespace_) + "?watch=true";
+  request.timeout = options.idle_timeout;
+  add_parameter(request.path, "allowWatchBookmarks", "true");
+  add_parameter(request.path, "labelSelector", options.label_selector);
+  add_parameter(request.path, "resourceVersion", options.resource_version);
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(options.server_timeout).count();
+  add_parameter(request.path, "timeoutSeconds", std::to_string(seconds));
+  const std::string name = "WATCH " + request.path.substr(0, request.path.find('?'));
+  for (bool refreshed = false;; refreshed = true) {
+    request.bearer_token = tokens_->token();
+    auto stream = transport_->open(request);
+    if (!stream) return tl::unexpected<ApiError>(api_error_from_transport(stream.error(), name));
+    const int status = (*stream)->status();
+    metrics_
+        ->counter(
+            "rest_client_requests_total",
+            "Number of HTTP requests, by status code, method and host.",
+            {{"code", std::to_string(status)}, {"method", "GET"}, {"host", options_.host}}
+        )
+        .increment();
+    if (status == 200) return std::move(*stream);
+    std::string body;
+    while (body.size() < size_t{64} << 10U) {
+      auto bytes = (*stream)->read();
+      if (!bytes || bytes->empty()) break;
+      body += *bytes;
+    }
+    if (status == 401 && !refreshed && tokens_->refresh_after_refusal()) continue;
+    ApiError error = api_error_from_reply(status, body, name);
+    HttpResponse reply{.status = status, .headers = (*stream)->headers(), .body = {}};
+    if (auto after = retry_after_of(reply)) error.retry_after = after;
+    return tl::unexpected<ApiError>(std::move(error));
+  }
+}
+
+}  // namespace gnn::client

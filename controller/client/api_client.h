@@ -1,0 +1,134 @@
+#pragma once
+
+#include "common/clock.h"
+#include "common/metrics.h"
+#include "controller/client/api_error.h"
+#include "controller/client/http_transport.h"
+#include "controller/client/kube_config.h"
+#include "controller/objects/meta.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gnn::client {
+
+using objects::Json;
+
+/// A kind as the API server's URLs name it.
+struct Resource {
+  std::string group;  ///< empty: core
+  std::string version;
+  std::string plural;
+};
+
+template <class T>
+[[nodiscard]] Resource resource_of() {
+  using Traits = objects::ResourceTraits<T>;
+  return {std::string(Traits::kGroup), std::string(Traits::kVersion), std::string(Traits::kPlural)};
+}
+
+enum class PatchKind { kMerge, kJson, kStrategicMerge };
+
+struct ListOptions {
+  std::string namespace_;  ///< empty: all
+  std::string label_selector;
+  std::string resource_version;
+  int64_t page_size = 500;
+};
+
+struct WatchOptions {
+  std::string namespace_;  ///< empty: all
+  std::string label_selector;
+  std::string resource_version;
+  Duration server_timeout = std::chrono::minutes(5);
+  /// A stream that is silent for longer is dead; bookmarks come about every minute.
+  Duration idle_timeout = std::chrono::seconds(90);
+};
+
+struct DeleteOptions {
+  std::string uid;  ///< precondition; empty: none
+  std::optional<int64_t> grace_period_seconds;
+};
+
+struct ApiClientOptions {
+  Duration timeout = std::chrono::seconds(30);
+  /// How often one call is sent again after 429, or 5xx with Retry-After.
+  int64_t max_retries = 5;
+  /// Longest Retry-After that is waited for inside a call.
+  Duration max_retry_after = std::chrono::seconds(10);
+  std::string host;  ///< label `host` of the metrics
+};
+
+/// Calls of the Kubernetes API with deadlines, typed errors and Retry-After. Knows no kind.
+/// Threading: every method may be called from any thread.
+class ApiClient {
+ public:
+  ApiClient(
+      HttpTransport& transport,
+      TokenSource& tokens,
+      Clock& clock,
+      MetricsRegistry& metrics,
+      ApiClientOptions options = {}
+  );
+
+  [[nodiscard]] ApiResult<Json> get(const Resource& resource, const objects::ObjectKey& key);
+  /// `object.metadata.namespace` says where.
+  [[nodiscard]] ApiResult<Json> create(const Resource& resource, const Json& object);
+  [[nodiscard]] ApiResult<Json> replace(const Resource& resource, const Json& object);
+  /// The status subresource; resourceVersion, if there, is a precondition.
+  [[nodiscard]] ApiResult<Json> replace_status(const Resource& resource, const Json& object);
+  [[nodiscard]] ApiResult<Json> patch(
+      const Resource& resource, const objects::ObjectKey& key, PatchKind kind, const Json& patch
+  );
+  [[nodiscard]] ApiResult<void> remove(
+      const Resource& resource, const objects::ObjectKey& key, const DeleteOptions& options
+  );
+
+  /// Calls `item` for each object of all pages, in order, and returns the list's resourceVersion.
+  /// Never holds more than one page. A page token that expired is 410 (kGone): start again.
+  [[nodiscard]] ApiResult<std::string> list(
+      const Resource& resource,
+      const ListOptions& options,
+      const std::function<void(const Json&)>& item
+  );
+
+  /// Opens a watch. A status other than 200 is an error here.
+  [[nodiscard]] ApiResult<std::unique_ptr<HttpStream>> watch(
+      const Resource& resource, const WatchOptions& options
+  );
+
+  /// The same client with another deadline for every call.
+  [[nodiscard]] ApiClient with_timeout(Duration timeout) const;
+
+  /// Makes waits for Retry-After end: the process is leaving.
+  void shut_down();
+
+ private:
+  struct Shared;
+
+  [[nodiscard]] ApiResult<std::string> call(HttpRequest request);
+  [[nodiscard]] ApiResult<Json> call_for_object(HttpRequest request);
+
+  HttpTransport* transport_;
+  TokenSource* tokens_;
+  Clock* clock_;
+  MetricsRegistry* metrics_;
+  ApiClientOptions options_;
+  std::shared_ptr<Shared> shared_;
+};
+
+/// "/apis/GROUP/VERSION/namespaces/NS/PLURAL/NAME", percent-encoded; empty parts are left out.
+[[nodiscard]] std::string resource_path(
+    const Resource& resource,
+    std::string_view namespace_,
+    std::string_view name = {},
+    std::string_view subresource = {}
+);
+
+[[nodiscard]] std::string percent_encode(std::string_view text);
+
+}  // namespace gnn::client

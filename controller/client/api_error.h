@@ -1,0 +1,55 @@
+#pragma once
+
+#include "common/clock.h"
+#include "common/result.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gnn::client {
+
+/// What a caller of the Kubernetes API can act on.
+enum class ApiErrorKind {
+  kBadRequest,
+  kUnauthorized,
+  kForbidden,  ///< RBAC, quota, Pod Security or an admission plugin says no
+  kNotFound,
+  kAlreadyExists,
+  kConflict,  ///< resourceVersion or UID precondition failed
+  kGone,      ///< the resourceVersion is too old
+  kInvalid,   ///< 422
+  kTooManyRequests,
+  kServer,  ///< other 5xx
+  kTimeout,
+  kNetwork,
+  kCancelled,
+  kDecode,  ///< the reply is not what we expect
+  kOther,
+};
+
+[[nodiscard]] std::string_view to_string(ApiErrorKind kind);
+
+/// A failed call: what was called and what the server (or the network) said.
+struct ApiError {
+  ApiErrorKind kind = ApiErrorKind::kOther;
+  int status = 0;       ///< HTTP status; 0 if there was no reply
+  std::string reason;   ///< the Status object's reason, e.g. "AlreadyExists"
+  std::string message;  ///< "POST /api/v1/...: text"
+  std::optional<Duration> retry_after;
+
+  /// Whether the very same request may succeed later without anybody changing anything.
+  [[nodiscard]] bool retryable() const;
+};
+
+template <class T>
+using ApiResult = Result<T, ApiError>;
+
+/// From a reply's status and body (a Status object, if the API server wrote it).
+[[nodiscard]] ApiError api_error_from_reply(
+    int status, std::string_view body, std::string_view call
+);
+/// From what the transport says.
+[[nodiscard]] ApiError api_error_from_transport(const Error& error, std::string_view call);
+
+}  // namespace gnn::client

@@ -1,0 +1,219 @@
+#include "controller/client/cpprest_transport.h"
+
+#include "common/log.h"
+
+#include <cpprest/http_client.h>
+#include <openssl/ssl.h>
+#include <pplx/threadpool.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+// The only file that knows cpprestsdk. What it does about the library's traps: the time-out is an
+// idle timer of the client object, so there is one client for each time-out; nothing waits inside a
+// continuation; bodies are read here, under a cap, instead of by extract_*(); the CA is set by the
+// callback that runs for each new connection.
+namespace gnn::client {
+namespace {
+
+using web::http::client::http_client;
+using web::http::client::http_client_config;
+using ByteBuffer = concurrency::streams::streambuf<uint8_t>;
+
+constexpr size_t kIoThreads = 4;  // the library's default of 40 costs an arena each
+
+/// Puts only our CA into the store: the library has already added the system's roots.
+void set_up_tls(boost::asio::ssl::context& context, const KubeConfig& config) {
+  namespace ssl = boost::asio::ssl;
+  boost::system::error_code error;
+  context.set_options(
+      ssl::context::default_workarounds | ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1 |
+          ssl::context::no_sslv2 | ssl::context::no_sslv3,
+      error
+  );
+  const auto load = [](const PemSource& source, std::string_view what) -> std::string {
+    auto text = source.load();
+    if (text) return *text;
+    // No CA means that the handshake fails, and with it the call: it is safe to go on.
+    log_error("cannot load a TLS file", {{"what", what}, {"error", text.error().message}});
+    return {};
+  };
+  if (!config.ca.empty()) {
+    SSL_CTX_set_cert_store(context.native_handle(), X509_STORE_new());
+    const std::string ca = load(config.ca, "certificate authority");
+    if (!ca.empty()) context.add_certificate_authority(boost::asio::buffer(ca), error);
+    if (error) log_error("the certificate authority is not PEM", {{"error", error.message()}});
+  }
+  if (!config.client_certificate.empty()) {
+    const std::string certificate = load(config.client_certificate, "client certificate");
+    const std::string key = load(config.client_key, "client key");
+    context.use_certificate_chain(boost::asio::buffer(certificate), error);
+    if (error) log_error("the client certificate is not PEM", {{"error", error.message()}});
+    context.use_private_key(boost::asio::buffer(key), ssl::context::pem, error);
+    if (error) log_error("the client key does not fit", {{"error", error.message()}});
+  }
+}
+
+Error error_from(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const pplx::task_canceled&) {
+    return {.kind = ErrorKind::kCancelled, .message = "cancelled"};
+  } catch (const web::http::http_exception& error) {
+    ErrorKind kind = ErrorKind::kNetwork;
+    if (error.error_code() == std::errc::timed_out) kind = ErrorKind::kTimeout;
+    if (error.error_code() == std::errc::operation_canceled) kind = ErrorKind::kCancelled;
+    return {.kind = kind, .message = error.what()};
+  } catch (const std::exception& error) {
+    return {.kind = ErrorKind::kNetwork, .message = error.what()};
+  }
+}
+
+std::map<std::string, std::string> kept_headers(const web::http::http_headers& headers) {
+  std::map<std::string, std::string> kept;
+  for (const char* name : {"retry-after", "content-type"}) {
+    const auto found = headers.find(name);
+    if (found != headers.end()) kept.emplace(name, found->second);
+  }
+  return kept;
+}
+
+class CpprestStream final : public HttpStream {
+ public:
+  CpprestStream(web::http::http_response response, pplx::cancellation_token_source cancellation)
+      : response_(std::move(response)),
+        cancellation_(std::move(cancellation)),
+        headers_(kept_headers(response_.headers())),
+        buffer_(response_.body().streambuf()) {}
+
+  ~CpprestStream() override { cancellation_.cancel(); }
+
+  [[nodiscard]] int status() const override { return response_.status_code(); }
+  [[nodiscard]] const std::map<std::string, std::string>& headers() const override {
+    return headers_;
+  }
+
+  [[nodiscard]] Result<std::string> read() override {
+    try {
+      // Waits for one byte, then takes what came with it.
+      const auto first = buffer_.bumpc().get();
+      if (first == ByteBuffer::traits::eof()) {
+        if (cancellation_.get_token().is_canceled()) {
+          return fail(ErrorKind::kCancelled, "cancelled");
+        }
+        return std::string();
+      }
+      std::string bytes(1, static_cast<char>(first));
+      const size_t available = std::min(buffer_.in_avail(), size_t{256} << 10U);
+      if (available > 0) {
+        bytes.resize(1 + available);
+        auto* target = reinterpret_cast<uint8_t*>(bytes.data() + 1);
+        const size_t count = buffer_.getn(target, available).get();
+        bytes.resize(1 + count);
+      }
+      return bytes;
+    } catch (...) {
+      Error error = error_from(std::current_exception());
+      if (cancellation_.get_token().is_canceled()) error.kind = ErrorKind::kCancelled;
+      return tl::unexpected<Error>(std::move(error));
+    }
+  }
+
+  void cancel() override { cancellation_.cancel(); }
+
+ private:
+  web::http::http_response response_;
+  pplx::cancellation_token_source cancellation_;
+  std::map<std::string, std::string> headers_;
+  ByteBuffer buffer_;
+};
+
+class CpprestTransport final : public HttpTransport {
+ public:
+  CpprestTransport(KubeConfig config, web::uri base)
+      : config_(std::move(config)), base_(std::move(base)) {}
+
+  [[nodiscard]] Result<HttpResponse> send(const HttpRequest& request) override {
+    const auto deadline = std::chrono::steady_clock::now() + request.timeout;
+    auto stream = open(request);
+    if (!stream) return tl::unexpected<Error>(std::move(stream).error());
+    HttpResponse response;
+    response.status = (*stream)->status();
+    response.headers = (*stream)->headers();
+    while (true) {
+      auto bytes = (*stream)->read();
+      if (!bytes) return tl::unexpected<Error>(std::move(bytes).error());
+      if (bytes->empty()) return response;
+      response.body += *bytes;
+      if (static_cast<int64_t>(response.body.size()) > request.max_body_bytes) {
+        return fail(
+            ErrorKind::kData,
+            "expected a body of at most " + std::to_string(request.max_body_bytes) + " bytes"
+        );
+      }
+      if (std::chrono::steady_clock::now() > deadline) {
+        return fail(ErrorKind::kTimeout, "the body did not end in time");
+      }
+    }
+  }
+
+  [[nodiscard]] Result<std::unique_ptr<HttpStream>> open(const HttpRequest& request) override {
+    try {
+      web::http::http_request message(request.method);
+      message.set_request_uri(web::uri(request.path));
+      message.headers().add("Accept", "application/json");
+      message.headers().add("User-Agent", "gnn-controller");
+      if (!request.bearer_token.empty()) {
+        message.headers().add("Authorization", "Bearer " + request.bearer_token);
+      }
+      if (!request.content_type.empty()) message.set_body(request.body, request.content_type);
+      pplx::cancellation_token_source cancellation;
+      auto response = client_for(request.timeout)->request(message, cancellation.get_token()).get();
+      return std::make_unique<CpprestStream>(std::move(response), std::move(cancellation));
+    } catch (...) {
+      return tl::unexpected<Error>(error_from(std::current_exception()));
+    }
+  }
+
+ private:
+  std::shared_ptr<http_client> client_for(Duration timeout) {
+    const std::lock_guard lock(mutex_);
+    auto& client = clients_[timeout];
+    if (!client) {
+      http_client_config options;
+      options.set_timeout(std::chrono::ceil<std::chrono::milliseconds>(timeout));
+      options.set_validate_certificates(true);
+      options.set_ssl_context_callback([config = config_](boost::asio::ssl::context& context) {
+        set_up_tls(context, config);
+      });
+      client = std::make_shared<http_client>(base_, options);
+    }
+    return client;
+  }
+
+  const KubeConfig config_;
+  const web::uri base_;
+  std::mutex mutex_;
+  std::map<Duration, std::shared_ptr<http_client>> clients_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<HttpTransport>> make_cpprest_transport(const KubeConfig& config) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    try {
+      crossplat::threadpool::initialize_with_threads(kIoThreads);
+    } catch (const std::exception&) {
+      // Somebody in this process has already used the library: its default stays.
+    }
+  });
+  try {
+    return std::make_unique<CpprestTransport>(config, web::uri(config.server));
+  } catch (const std::exception& error) {
+    return fail(ErrorKind::kConfiguration, "server URL '" + config.server + "': " + error.what());
+  }
+}
+
+}  // namespace gnn::client

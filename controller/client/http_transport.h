@@ -1,0 +1,64 @@
+#pragma once
+
+#include "common/clock.h"
+#include "common/result.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gnn::client {
+
+/// One HTTP request to the API server.
+struct HttpRequest {
+  std::string method = "GET";
+  std::string path;  ///< Path and query, already percent-encoded.
+  std::string body;
+  std::string content_type;  ///< Empty: no body.
+  std::string bearer_token;  ///< Empty: no Authorization header.
+  /// Longest silence of the server that is waited for; the whole of a send() may take this long
+  /// plus one more silence.
+  Duration timeout = std::chrono::seconds(30);
+  /// Longest body that send() accepts.
+  int64_t max_body_bytes = int64_t{64} << 20;
+};
+
+struct HttpResponse {
+  int status = 0;
+  /// Names in lower case; only those that somebody reads.
+  std::map<std::string, std::string> headers;
+  std::string body;
+};
+
+/// A response whose body is read as it comes.
+/// Threading: one reader; cancel() may be called from any thread.
+class HttpStream {
+ public:
+  virtual ~HttpStream() = default;
+
+  [[nodiscard]] virtual int status() const = 0;
+  [[nodiscard]] virtual const std::map<std::string, std::string>& headers() const = 0;
+  /// Waits for the next bytes, any number of them; empty means the end of the body.
+  /// Errors: kTimeout (the request's timeout passed in silence), kNetwork, kCancelled.
+  [[nodiscard]] virtual Result<std::string> read() = 0;
+  /// Makes a read() that waits, and every later one, fail with kCancelled soon.
+  virtual void cancel() = 0;
+};
+
+/// How the rest of the controller speaks HTTP. Redirects are never followed.
+/// Threading: every method may be called from any thread.
+class HttpTransport {
+ public:
+  virtual ~HttpTransport() = default;
+
+  /// Errors: kNetwork (a server whose certificate is not trusted, too), kTimeout, kCancelled, kData
+  /// (body above the cap).
+  [[nodiscard]] virtual Result<HttpResponse> send(const HttpRequest& request) = 0;
+  /// Returns when the headers are there.
+  [[nodiscard]] virtual Result<std::unique_ptr<HttpStream>> open(const HttpRequest& request) = 0;
+};
+
+}  // namespace gnn::client

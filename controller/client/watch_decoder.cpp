@@ -1,0 +1,85 @@
+#include "controller/client/watch_decoder.h"
+
+#include <utility>
+
+namespace gnn::client {
+namespace {
+
+WatchEventType type_from(std::string_view name) {
+  if (name == "ADDED") return WatchEventType::kAdded;
+  if (name == "MODIFIED") return WatchEventType::kModified;
+  if (name == "DELETED") return WatchEventType::kDeleted;
+  if (name == "BOOKMARK") return WatchEventType::kBookmark;
+  if (name == "ERROR") return WatchEventType::kError;
+  return WatchEventType::kUnknown;
+}
+
+}  // namespace
+
+Status WatchDecoder::feed(std::string_view bytes, std::vector<WatchEvent>& events) {
+  if (broken_) return fail(ErrorKind::kData, "the watch stream was broken before");
+  while (!bytes.empty()) {
+    const size_t end = bytes.find('\n');
+    const std::string_view piece = bytes.substr(0, end);
+    if (static_cast<int64_t>(line_.size() + piece.size()) > limits_.max_bytes) {
+      broken_ = true;
+      line_ = {};
+      return fail(
+          ErrorKind::kData,
+          "expected watch events of at most " + std::to_string(limits_.max_bytes) +
+              " bytes, found a longer line"
+      );
+    }
+    if (end == std::string_view::npos) {
+      line_.append(piece);
+      return {};
+    }
+    bytes.remove_prefix(end + 1);
+    Status taken;
+    if (line_.empty()) {
+      taken = take_line(piece, events);
+    } else {
+      line_.append(piece);
+      taken = take_line(line_, events);
+      // A long line must not keep its memory for the stream's life.
+      if (line_.capacity() > size_t{64} << 10U) {
+        line_ = {};
+      } else {
+        line_.clear();
+      }
+    }
+    if (!taken) {
+      broken_ = true;
+      line_ = {};
+      return taken;
+    }
+  }
+  return {};
+}
+
+Status WatchDecoder::take_line(std::string_view line, std::vector<WatchEvent>& events) {
+  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return {};
+  auto json = objects::parse_json(line, limits_);
+  if (!json) {
+    return tl::unexpected<Error>(with_context(std::move(json).error(), "watch event"));
+  }
+  if (!json->is_object()) {
+    return fail(
+        ErrorKind::kData, std::string("watch event: expected an object, found ") + json->type_name()
+    );
+  }
+  const auto type = json->find("type");
+  const auto object = json->find("object");
+  if (type == json->end() || !type->is_string() || object == json->end()) {
+    // An API server that refuses a watch may answer 200 with a plain Status object.
+    if (json->contains("kind") && (*json)["kind"] == "Status") {
+      events.push_back({WatchEventType::kError, std::move(*json)});
+      return {};
+    }
+    return fail(ErrorKind::kData, "watch event: expected members type and object");
+  }
+  events.push_back({type_from(type->get_ref<const std::string&>()), std::move(*object)});
+  return {};
+}
+
+}  // namespace gnn::client

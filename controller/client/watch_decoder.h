@@ -1,0 +1,45 @@
+#pragma once
+
+#include "common/result.h"
+#include "controller/client/api_error.h"
+#include "controller/objects/json.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gnn::client {
+
+enum class WatchEventType { kAdded, kModified, kDeleted, kBookmark, kError, kUnknown };
+
+struct WatchEvent {
+  WatchEventType type = WatchEventType::kUnknown;
+  objects::Json object;
+};
+
+/// Cuts the bytes of a watch's body into events, whatever the chunks. A line that is cut off by the
+/// stream's end is dropped: its event comes again with the next watch. Holds at most one line.
+class WatchDecoder {
+ public:
+  explicit WatchDecoder(objects::JsonLimits limits = {}) : limits_(limits) {}
+
+  /// Takes the next bytes and appends the events that they complete. Errors: kData for a line that
+  /// is too long, too deep or no watch event; the stream cannot be trusted after that.
+  [[nodiscard]] Status feed(std::string_view bytes, std::vector<WatchEvent>& events);
+
+  /// Bytes of the unfinished line that are kept.
+  [[nodiscard]] int64_t buffered_bytes() const { return static_cast<int64_t>(line_.size()); }
+
+ private:
+  [[nodiscard]] Status take_line(std::string_view line, std::vector<WatchEvent>& events);
+
+  objects::JsonLimits limits_;
+  std::string line_;
+  bool broken_ = false;
+};
+
+/// What an ERROR event's Status object says.
+[[nodiscard]] ApiError api_error_from_status(const objects::Json& status, std::string_view call);
+
+}  // namespace gnn::client

@@ -1,0 +1,82 @@
+"""Writes the chart's README from values.yaml, as helm-docs does: a row a value, with its "# --" comment.
+
+usage: readme.py [--check]
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import yaml
+
+CHART = Path(__file__).resolve().parent.parent
+
+HEAD = """# gnn-operator
+
+{description}
+
+```sh
+helm install gnn-operator charts/gnn-operator --namespace gnn-system --create-namespace \\
+  --set image.registry=REGISTRY
+helm test gnn-operator --namespace gnn-system --logs
+```
+
+Needs Kubernetes {kube}. Uninstalling keeps the CRD and all GNNJobs unless `crds.keep` is false. Upgrading does not
+touch running jobs: their pods belong to the GNNJobs, not to the release.
+
+## Values
+
+| Key | Type | Default | What |
+| --- | --- | --- | --- |
+"""
+
+
+def comments(text):
+    """Dotted key -> the "# --" comment above it."""
+    found, path, comment = {}, [], []
+    for line in text.splitlines():
+        match = re.match(r"^( *)# (-- )?(.*)$", line)
+        if match:
+            if match.group(2):
+                comment = [match.group(3)]
+            elif comment:
+                comment.append(match.group(3))
+            continue
+        match = re.match(r"^( *)([A-Za-z]+):", line)
+        if match:
+            depth = len(match.group(1)) // 2
+            path = path[:depth] + [match.group(2)]
+            if comment:
+                found[".".join(path)] = " ".join(comment)
+        comment = []
+    return found
+
+
+def rows(value, notes, path=""):
+    if isinstance(value, dict) and value and not (path in notes):
+        for key in sorted(value):
+            yield from rows(value[key], notes, f"{path}.{key}" if path else key)
+        return
+    kind = {bool: "bool", int: "int", str: "string", list: "list", dict: "object"}[type(value)]
+    note = notes.get(path, "").replace("|", "\\|")
+    yield f"| `{path}` | {kind} | `{json.dumps(value)}` | {note} |"
+
+
+def main():
+    text = (CHART / "values.yaml").read_text(encoding="utf-8")
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    head = HEAD.format(description=chart["description"] + ".", kube=chart["kubeVersion"].replace("-0", "").replace(">=", "") + " or newer")
+    made = head + "\n".join(rows(yaml.safe_load(text), comments(text))) + "\n"
+    file = CHART / "README.md"
+    if sys.argv[1:] == ["--check"]:
+        if not file.is_file() or file.read_text(encoding="utf-8") != made:
+            print("README.md is out of date: run readme.py", file=sys.stderr)
+            return 1
+        return 0
+    file.write_text(made, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""Writes manifests/base from the chart's default rendering; run it after a change of the chart.
+
+usage: generate.py [--check]
+"""
+
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/charts"))
+
+from manifests import bare_objects  # noqa: E402
+
+FILE = ROOT / "manifests/base/gnn-operator.yaml"
+HEAD = "# Written by manifests/tools/generate.py from charts/gnn-operator; change the chart and run it again.\n"
+
+
+def main():
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "gnn-system", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+    }
+    objects = [namespace, *(item for item in bare_objects("chart") if item["kind"] != "CustomResourceDefinition")]
+    text = HEAD + "---\n".join(yaml.safe_dump(item, sort_keys=False, width=200) for item in objects)
+    if sys.argv[1:] == ["--check"]:
+        if not FILE.is_file() or FILE.read_text(encoding="utf-8") != text:
+            print(f"{FILE.name} is out of date: run manifests/tools/generate.py", file=sys.stderr)
+            return 1
+        return 0
+    FILE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""What the chart renders: each toggle, the schema, and that it is what Kubernetes accepts."""
+
+import subprocess
+import sys
+import unittest
+
+import kubernetes_validate
+import yaml
+
+from chart import CHART, CI_VALUES, ROOT, helm, named, render
+
+KUBERNETES = "1.34"
+# Kinds that Kubernetes' own schemas do not know.
+FOREIGN = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "GNNJob"}
+
+
+class Render(unittest.TestCase):
+    def test_lints_with_every_ci_file(self):
+        self.assertGreaterEqual(len(CI_VALUES), 3)
+        for file in CI_VALUES:
+            ran = helm("lint", "--strict", CHART, "--values", file)
+            if "everything" not in file.name:  # lint knows no --api-versions for the monitoring kinds
+                self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+
+    def test_every_object_is_valid_for_kubernetes(self):
+        for file in CI_VALUES:
+            for item in render(files=[file], monitoring=True):
+                if item["kind"] not in FOREIGN:
+                    kubernetes_validate.validate(item, KUBERNETES, strict=True)
+
+    def test_a_misspelt_value_is_refused_by_name(self):
+        ran = helm("template", "x", CHART, "--set", "controler.replicas=2")
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertIn("controler", ran.stderr)
+
+    def test_values_out_of_range_are_refused(self):
+        for value in ("replicaCount=-1", "controller.progress=maybe", "image.digest=latest", "metrics.port=0"):
+            self.assertNotEqual(helm("template", "x", CHART, "--set", value).returncode, 0, value)
+
+    def test_generated_files_are_up_to_date(self):
+        for generator in ("schema.py", "dashboards.py", "readme.py"):
+            ran = subprocess.run(
+                [sys.executable, CHART / "tools" / generator, "--check"], capture_output=True, text=True, check=False
+            )
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+
+    def test_names_are_cut_to_what_kubernetes_allows(self):
+        for item in render(release="r" * 53):
+            self.assertLessEqual(len(item["metadata"]["name"]), 63 if item["kind"] != "CustomResourceDefinition" else 253)
+
+    def test_a_release_named_like_the_chart_is_not_named_twice(self):
+        self.assertEqual(named(render(), "Deployment")[0]["metadata"]["name"], "gnn-operator")
+        self.assertEqual(named(render(release="a"), "Deployment")[0]["metadata"]["name"], "a-gnn-operator")
+
+
+class Crd(unittest.TestCase):
+    def test_the_charts_copy_is_the_manifests_file(self):
+        self.assertEqual(
+            (CHART / "files/gnnjobs.gnn.dev.yaml").read_bytes(),
+            (ROOT / "manifests/crds/gnnjobs.gnn.dev.yaml").read_bytes(),
+        )
+
+    def test_renders_the_same_spec_and_is_kept_by_default(self):
+        source = yaml.safe_load((ROOT / "manifests/crds/gnnjobs.gnn.dev.yaml").read_text(encoding="utf-8"))
+        crd = named(render(), "CustomResourceDefinition")[0]
+        self.assertEqual(crd["spec"], source["spec"])
+        self.assertEqual(crd["metadata"]["annotations"]["helm.sh/resource-policy"], "keep")
+
+    def test_can_be_left_out_or_not_kept(self):
+        self.assertEqual(named(render("crds.enabled=false"), "CustomResourceDefinition"), [])
+        crd = named(render("crds.keep=false"), "CustomResourceDefinition")[0]
+        self.assertNotIn("helm.sh/resource-policy", crd["metadata"].get("annotations") or {})
+
+
+class Deployment(unittest.TestCase):
+    def pod(self, *values):
+        return named(render(*values), "Deployment")[0]["spec"]["template"]["spec"]
+
+    def test_passes_pod_security_restricted(self):
+        for spec in (self.pod(), named(render(), "Job", "-release")[0]["spec"]["template"]["spec"]):
+            self.assertTrue(spec["securityContext"]["runAsNonRoot"])
+            self.assertEqual(spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault")
+            container = spec["containers"][0]["securityContext"]
+            self.assertFalse(container["allowPrivilegeEscalation"])
+            self.assertTrue(container["readOnlyRootFilesystem"])
+            self.assertEqual(container["capabilities"], {"drop": ["ALL"]})
+
+    def test_takes_tag_and_digest(self):
+        self.assertEqual(self.pod("image.tag=v1")["containers"][0]["image"], "gnn-controller:v1")
+        digest = "sha256:" + "a" * 64
+        image = self.pod("image.registry=r.example.com", "image.tag=v1", f"image.digest={digest}")["containers"][0]["image"]
+        self.assertEqual(image, f"r.example.com/gnn-controller@{digest}")
+
+    def test_elects_a_leader_in_its_own_namespace(self):
+        arguments = self.pod()["containers"][0]["args"]
+        self.assertIn("--leader-elect", arguments)
+        self.assertIn("--lease-namespace=gnn-system", arguments)
+
+    def test_names_its_namespaces(self):
+        arguments = self.pod("controller.watchNamespaces={a,b}")["containers"][0]["args"]
+        self.assertEqual([a for a in arguments if a.startswith("--namespace")], ["--namespace=a", "--namespace=b"])
+
+    def test_the_budget_is_there_only_with_more_than_one_replica(self):
+        self.assertEqual(len(named(render(), "PodDisruptionBudget")), 1)
+        self.assertEqual(named(render("replicaCount=1"), "PodDisruptionBudget"), [])
+        self.assertEqual(named(render("podDisruptionBudget.enabled=false"), "PodDisruptionBudget"), [])
+
+    def test_selectors_hold_only_what_never_changes(self):
+        selector = named(render("commonLabels.team=x"), "Deployment")[0]["spec"]["selector"]["matchLabels"]
+        self.assertEqual(
+            set(selector),
+            {"app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component"},
+        )
+
+
+class Rbac(unittest.TestCase):
+    def rules(self, *values):
+        objects = render(*values)
+        return [
+            (item["kind"], item["metadata"].get("namespace"), rule)
+            for item in objects if item["kind"] in ("Role", "ClusterRole") for rule in item["rules"]
+        ]
+
+    def test_is_least_privilege(self):
+        for kind, _, rule in self.rules():
+            for field in ("apiGroups", "resources", "verbs"):
+                self.assertNotIn("*", rule[field])
+            for resource in ("secrets", "pods/exec", "nodes", "serviceaccounts", "roles", "clusterroles"):
+                self.assertNotIn(resource, rule["resources"], kind)
+
+    def test_is_namespaced_when_namespaces_are_named(self):
+        objects = render("controller.watchNamespaces={team-a,team-b}")
+        cluster = [item["metadata"]["name"] for item in named(objects, "ClusterRole")]
+        self.assertEqual(sorted(cluster), ["gnn-operator-editor", "gnn-operator-viewer"])
+        roles = {item["metadata"]["namespace"] for item in named(objects, "Role", "gnn-operator")}
+        self.assertEqual(roles, {"team-a", "team-b"})
+
+    def test_editor_and_viewer_are_aggregated_unless_told_not_to(self):
+        editor = named(render(), "ClusterRole", "-editor")[0]["metadata"]["labels"]
+        self.assertEqual(editor["rbac.authorization.k8s.io/aggregate-to-edit"], "true")
+        editor = named(render("rbac.aggregate=false"), "ClusterRole", "-editor")[0]["metadata"]["labels"]
+        self.assertNotIn("rbac.authorization.k8s.io/aggregate-to-edit", editor)
+
+    def test_the_policy_to_the_lease_names_the_lease(self):
+        role = named(render(), "Role", "-leader-election")[0]
+        named_rules = [rule for rule in role["rules"] if "update" in rule["verbs"]]
+        self.assertEqual(named_rules[0]["resourceNames"], ["gnn-operator"])
+
+    def test_an_own_service_account_must_be_named(self):
+        ran = helm("template", "x", CHART, "--set", "serviceAccount.create=false")
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertIn("serviceAccount.name", ran.stderr)
+
+
+class Toggles(unittest.TestCase):
+    def test_each_turns_its_object_on_and_off(self):
+        for value, kind, suffix in (
+            ("networkPolicy.enabled", "NetworkPolicy", ""),
+            ("admissionPolicy.enabled", "ValidatingAdmissionPolicy", ""),
+            ("hooks.releasePods", "Job", "-release"),
+            ("rbac.create", "ClusterRole", ""),
+            ("serviceAccount.create", "ServiceAccount", ""),
+            ("metrics.serviceMonitor.enabled", "ServiceMonitor", ""),
+            ("metrics.podMonitor.enabled", "PodMonitor", ""),
+            ("metrics.prometheusRule.enabled", "PrometheusRule", ""),
+            ("dashboards.enabled", "ConfigMap", ""),
+        ):
+            on = render(f"{value}=true", monitoring=True)
+            off = render(f"{value}=false", "serviceAccount.name=x", monitoring=True)
+            self.assertGreaterEqual(len(named(on, kind, suffix)), 1, value)
+            self.assertEqual(named(off, kind, suffix), [], value)
+
+    def test_monitoring_without_its_api_says_what_to_do(self):
+        for value in ("metrics.serviceMonitor", "metrics.podMonitor", "metrics.prometheusRule"):
+            ran = helm("template", "x", CHART, "--set", f"{value}.enabled=true")
+            self.assertIn("install the Prometheus operator or set it to false", ran.stderr)
+
+    def test_the_pod_monitor_has_limits(self):
+        monitor = named(render("metrics.podMonitor.enabled=true", monitoring=True), "PodMonitor")[0]["spec"]
+        self.assertGreater(monitor["sampleLimit"], 0)
+        self.assertGreater(monitor["labelLimit"], 0)
+
+    def test_dashboards_carry_the_sidecars_label(self):
+        maps = named(render("dashboards.enabled=true"), "ConfigMap")
+        self.assertEqual(len(maps), 4)
+        for item in maps:
+            self.assertEqual(item["metadata"]["labels"]["grafana_dashboard"], "1")
+
+
+class Manifests(unittest.TestCase):
+    def test_kustomize_gives_the_charts_objects(self):
+        """manifests/ is the chart's default rendering without Helm's own labels, annotations and hooks."""
+        from manifests import bare_objects  # beside this file
+
+        built = subprocess.run(
+            [sys.executable, ROOT / "manifests/tools/generate.py", "--check"], capture_output=True, text=True, check=False
+        )
+        self.assertEqual(built.returncode, 0, built.stderr)
+        self.assertEqual(bare_objects("kustomize"), bare_objects("chart"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "common/result.h"
+#include "tests/support/http.h"
+#include "tests/support/process.h"
 
 #include <chrono>
 #include <cstdint>
@@ -29,15 +31,9 @@ struct ControlPlaneOptions {
   /// in real clusters): the API server answers from its memory what it still holds there.
   bool watch_cache = true;
   /// Appended to the API server's flags, e.g. "--max-requests-inflight=1".
-  std::vector<std::string> api_server_flags;
+  std::vector<std::string> api_server_flags = {};
   /// A part that isn't ready by then is an error that quotes the end of its log.
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
-};
-
-struct CommandOutput {
-  int exit_code = 0;
-  std::string output;  ///< stdout
-  std::string errors;  ///< stderr
 };
 
 /// A real Kubernetes control plane (etcd, kube-apiserver and more) on free loopback ports, whose
@@ -75,6 +71,8 @@ class ControlPlane {
   [[nodiscard]] std::string token_file() const;
   /// The administrator's, by certificate.
   [[nodiscard]] std::string kubeconfig_file() const;
+  /// The administrator's access for http_request() and HttpStream.
+  [[nodiscard]] HttpEndpoint admin_endpoint() const;
   /// A folder of this control plane for the test's own files; removed at the end.
   [[nodiscard]] std::filesystem::path directory() const;
 

@@ -66,8 +66,8 @@ struct RefuseRequest {};
 /// The proxy answers by itself; the API server never sees the request.
 struct Answer {
   int status = 500;
-  HttpHeaders headers;
-  std::string body;
+  HttpHeaders headers = {};
+  std::string body = {};
 };
 /// The reply passes in writes of at most that many bytes, so that lines and characters are split.
 struct Fragment {
@@ -105,14 +105,14 @@ using RequestMatcher = std::function<bool(const RecordedRequest&)>;
 
 struct FaultProxyOptions {
   std::string upstream_url;  ///< https://127.0.0.1:PORT (or http://)
-  std::string upstream_ca_file;
+  std::string upstream_ca_file = {};
   /// Shown to the API server for requests without an Authorization header: a client's certificate
   /// ends at the proxy, its token passes. Empty: such requests are anonymous.
-  std::string upstream_certificate_file;
-  std::string upstream_key_file;
+  std::string upstream_certificate_file = {};
+  std::string upstream_key_file = {};
   /// The proxy's own certificate; empty: it speaks plain HTTP to its clients.
-  std::string certificate_file;
-  std::string key_file;
+  std::string certificate_file = {};
+  std::string key_file = {};
 };
 
 /// Stands between a client and the API server on a free loopback port, records each request, and

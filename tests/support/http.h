@@ -50,10 +50,10 @@ struct UrlParts {
 /// How to reach and trust a server; empty file names leave that part out.
 struct HttpEndpoint {
   std::string url;  ///< https://HOST:PORT or http://HOST:PORT
-  std::string ca_file;
-  std::string certificate_file;
-  std::string key_file;
-  std::string bearer_token;
+  std::string ca_file = {};
+  std::string certificate_file = {};
+  std::string key_file = {};
+  std::string bearer_token = {};
 };
 
 struct HttpReply {

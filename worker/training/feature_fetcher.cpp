@@ -10,7 +10,7 @@
 
 namespace gnn::training {
 
-Result<LocalFeatureFetcher> LocalFeatureFetcher::create(at::Tensor rows) {
+Result<std::shared_ptr<LocalFeatureFetcher>> LocalFeatureFetcher::create(at::Tensor rows) {
   if (!rows.defined() || rows.dim() < 1 || !rows.is_cpu() || !rows.is_contiguous()) {
     const std::string found =
         rows.defined() ? rows.toString() + " with " + std::to_string(rows.dim()) + " dimensions"
@@ -20,7 +20,7 @@ Result<LocalFeatureFetcher> LocalFeatureFetcher::create(at::Tensor rows) {
         "feature rows: expected a contiguous CPU tensor of rows, found " + found
     );
   }
-  return LocalFeatureFetcher(std::move(rows));
+  return std::shared_ptr<LocalFeatureFetcher>(new LocalFeatureFetcher(std::move(rows)));
 }
 
 LocalFeatureFetcher::LocalFeatureFetcher(at::Tensor rows)

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <future>
+#include <memory>
 
 namespace gnn::training {
 
@@ -26,7 +27,7 @@ class FeatureFetcher {
 class LocalFeatureFetcher final : public FeatureFetcher {
  public:
   /// `rows`: [N, ...], CPU, contiguous, any dtype. Errors: kConfiguration naming what was found.
-  [[nodiscard]] static Result<LocalFeatureFetcher> create(at::Tensor rows);
+  [[nodiscard]] static Result<std::shared_ptr<LocalFeatureFetcher>> create(at::Tensor rows);
   /// Errors: kData naming the first id outside [0, N).
   [[nodiscard]] std::future<Result<at::Tensor>> submit(at::Tensor global_ids) override;
 

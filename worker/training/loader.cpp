@@ -82,7 +82,7 @@ class NodeLoader::Impl {
       std::shared_ptr<sampling::Sampler> sampler,
       at::Tensor seeds,
       std::shared_ptr<FeatureFetcher> features,
-      std::unique_ptr<LocalFeatureFetcher> labels
+      std::shared_ptr<LocalFeatureFetcher> labels
   )
       : options_(options),
         items_(std::move(items)),
@@ -271,7 +271,7 @@ class NodeLoader::Impl {
   const std::shared_ptr<sampling::Sampler> sampler_;
   const at::Tensor seeds_;
   const std::shared_ptr<FeatureFetcher> features_;
-  const std::unique_ptr<LocalFeatureFetcher> labels_;
+  const std::shared_ptr<LocalFeatureFetcher> labels_;
   mutable std::mutex mutex_;
   std::shared_ptr<EpochRun> run_;
   LoaderStats stats_;
@@ -310,11 +310,10 @@ Result<std::unique_ptr<NodeLoader>> NodeLoader::create(
             std::to_string(options.num_threads) + " and " + std::to_string(options.prefetch)
     );
   }
-  std::unique_ptr<LocalFeatureFetcher> label_rows;
+  std::shared_ptr<LocalFeatureFetcher> label_rows;
   if (labels.defined()) {
     GNN_RETURN_IF_ERROR(check_ids(seeds, "seeds", labels.size(0)));
-    GNN_ASSIGN_OR_RETURN(auto rows, LocalFeatureFetcher::create(labels));
-    label_rows = std::make_unique<LocalFeatureFetcher>(std::move(rows));
+    GNN_ASSIGN_OR_RETURN(label_rows, LocalFeatureFetcher::create(labels));
   }
   sampling::ItemSamplerOptions item_options = options.items;
   item_options.num_items = seeds.numel();

@@ -10,7 +10,7 @@
 
 namespace gnn::training {
 
-Result<std::shared_ptr<LocalFeatureFetcher>> LocalFeatureFetcher::create(at::Tensor rows) {
+Result<LocalFeatureFetcher> LocalFeatureFetcher::create(at::Tensor rows) {
   if (!rows.defined() || rows.dim() < 1 || !rows.is_cpu() || !rows.is_contiguous()) {
     const std::string found =
         rows.defined() ? rows.toString() + " with " + std::to_string(rows.dim()) + " dimensions"
@@ -20,12 +20,16 @@ Result<std::shared_ptr<LocalFeatureFetcher>> LocalFeatureFetcher::create(at::Ten
         "feature rows: expected a contiguous CPU tensor of rows, found " + found
     );
   }
-  return std::shared_ptr<LocalFeatureFetcher>(new LocalFeatureFetcher(std::move(rows)));
+  return LocalFeatureFetcher(std::move(rows));
 }
 
 LocalFeatureFetcher::LocalFeatureFetcher(at::Tensor rows)
     : rows_(std::move(rows)),
       buffers_([] { return std::make_unique<sampling::cpu::PageBuffer>(); }) {}
+
+LocalFeatureFetcher::LocalFeatureFetcher(LocalFeatureFetcher&&) noexcept = default;
+LocalFeatureFetcher& LocalFeatureFetcher::operator=(LocalFeatureFetcher&&) noexcept = default;
+LocalFeatureFetcher::~LocalFeatureFetcher() = default;
 
 Result<at::Tensor> LocalFeatureFetcher::fetch(const at::Tensor& global_ids) const {
   TORCH_CHECK(

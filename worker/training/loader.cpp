@@ -313,7 +313,8 @@ Result<std::unique_ptr<NodeLoader>> NodeLoader::create(
   std::shared_ptr<LocalFeatureFetcher> label_rows;
   if (labels.defined()) {
     GNN_RETURN_IF_ERROR(check_ids(seeds, "seeds", labels.size(0)));
-    GNN_ASSIGN_OR_RETURN(label_rows, LocalFeatureFetcher::create(labels));
+    GNN_ASSIGN_OR_RETURN(auto rows, LocalFeatureFetcher::create(labels));
+    label_rows = std::make_shared<LocalFeatureFetcher>(std::move(rows));
   }
   sampling::ItemSamplerOptions item_options = options.items;
   item_options.num_items = seeds.numel();

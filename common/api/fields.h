@@ -24,7 +24,8 @@ enum class TextForm {
   EnvName,
   QualifiedName,  ///< label and taint keys: optional prefix and name
   LabelValue,
-  Resume,  ///< Auto, Never or an absolute path
+  Quantity,  ///< Kubernetes quantity, not negative
+  Resume,    ///< Auto, Never or an absolute path
 };
 
 /// The regular expression of a form; empty for Any.
@@ -223,7 +224,7 @@ void visit(auto& v, Of<Training> auto& x) {
 
 /// Keys of maps are qualified names. Quantities themselves are checked by the API server.
 inline constexpr Bounds kResourceList = [] {
-  Bounds bounds = text(TextForm::Any, 64);
+  Bounds bounds = text(TextForm::Quantity, 64, 0);
   bounds.max_items = 16;
   return bounds;
 }();
@@ -300,7 +301,7 @@ void visit(auto& v, Of<ClaimVolume> auto& x) {
 
 void visit(auto& v, Of<EmptyDirVolume> auto& x) {
   v.field("medium", x.medium, Bounds{});
-  v.field("sizeLimit", x.size_limit, text(TextForm::Any, 32));
+  v.field("sizeLimit", x.size_limit, text(TextForm::Quantity, 32));
 }
 
 void visit(auto& v, Of<ConfigMapVolume> auto& x) {
@@ -427,6 +428,7 @@ void visit(auto& v, Of<GnnJobStatus> auto& x) {
   v.field("observedGeneration", x.observed_generation, Bounds{});
   v.field("conditions", x.conditions, items(0, 16));
   v.field("state", x.state, text(TextForm::Any, 32, 0));
+  v.field("message", x.message, text(TextForm::Any, 4096, 0));
   v.field("attempt", x.attempt, Bounds{});
   v.field("round", x.round, Bounds{});
   v.field("restarts", x.restarts, Bounds{});

@@ -528,6 +528,7 @@ struct GnnJobStatus {
   std::int64_t observed_generation = 0;
   std::vector<Condition> conditions = {};
   std::string state = {};     ///< one word derived from the conditions, for the printer column
+  std::string message = {};   ///< why it is in this state, what it waits for
   std::int64_t attempt = 0;   ///< incarnation of the gang's pods, from 1; 0: none was started yet
   std::int64_t round = 0;     ///< highest in-place restart seen in this attempt
   std::int64_t restarts = 0;  ///< charged attempts + rounds; never falls

@@ -36,6 +36,8 @@ std::string_view pattern(TextForm form) {
       return "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
     case TextForm::LabelValue:
       return "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
+    case TextForm::Quantity:
+      return R"(^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE][-+]?[0-9]+))?$)";
     case TextForm::Resume:
       return "^(Auto|Never|/.+)$";
   }
@@ -60,6 +62,7 @@ bool has_form(const std::string& text, TextForm form) {
           TextForm::EnvName,
           TextForm::QualifiedName,
           TextForm::LabelValue,
+          TextForm::Quantity,
           TextForm::Resume}) {
       made.emplace(each, std::regex(std::string(pattern(each)), std::regex::ECMAScript));
     }

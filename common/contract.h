@@ -165,7 +165,7 @@ inline constexpr int kExitOutOfMemory = 77;    ///< Retried once at the same pea
 /// Longest termination message that an agent writes; the kubelet keeps 4,096 bytes.
 inline constexpr int64_t kMaxResultBytes = 3500;
 /// Most that the controller reads of /progress or of a termination message.
-inline constexpr int64_t kMaxProgressBytes = 64 * 1024;
+inline constexpr int64_t kMaxProgressBytes = int64_t{64} * 1024;
 inline constexpr int64_t kDefaultGraceSeconds = 120;
 /// How long pods stay bound to a node that is not ready or unreachable.
 inline constexpr int64_t kNodeLostSeconds = 30;

@@ -58,6 +58,7 @@ namespace internal {
 
 }  // namespace gnn
 
+// NOLINTBEGIN(bugprone-macro-parentheses): `lhs` may declare a variable.
 #define GNN_CONCAT_INNER(a, b) a##b
 #define GNN_CONCAT(a, b) GNN_CONCAT_INNER(a, b)
 
@@ -68,6 +69,8 @@ namespace internal {
   auto result = (expr);                                                 \
   if (!result) return ::tl::make_unexpected(std::move(result).error()); \
   lhs = std::move(*result)
+
+// NOLINTEND(bugprone-macro-parentheses)
 
 /// Returns the error of `expr`, if it has one, from the enclosing function.
 #define GNN_RETURN_IF_ERROR(expr)                                  \

@@ -117,18 +117,25 @@ class CheckpointStore {
   [[nodiscard]] const CheckpointOptions& options() const { return options_; }
 
  private:
-  CheckpointStore(
-      CheckpointOptions options,
-      std::shared_ptr<FileOps> files,
-      std::vector<std::filesystem::path> inherited
-  );
+  CheckpointStore(CheckpointOptions options, std::shared_ptr<FileOps> files);
+
+  [[nodiscard]] Status begin_incarnation(Inherit inherit);
+  [[nodiscard]] Result<std::vector<std::filesystem::path>> find_inherited() const;
+  [[nodiscard]] Status forget_own();
   [[nodiscard]] Result<std::vector<std::filesystem::path>> manifests() const;
   [[nodiscard]] Status check_fence() const;
-  [[nodiscard]] Status write_manifest(const CheckpointState& state, std::string_view data_name);
+  [[nodiscard]] Status write_file(const std::filesystem::path& path, std::string_view content);
+  [[nodiscard]] Status replace(const std::filesystem::path& path, std::string_view content);
+  [[nodiscard]] Status write_fence(bool complete);
+  [[nodiscard]] Result<std::filesystem::path> write_checkpoint(const CheckpointState& state);
   void prune();
+  void sweep(
+      const std::filesystem::path& directory, const std::vector<std::filesystem::path>& kept
+  );
 
   CheckpointOptions options_;
   std::shared_ptr<FileOps> files_;
+  std::filesystem::path own_directory_;
   std::vector<std::filesystem::path> inherited_;  // manifests of older incarnations, newest first
 };
 

@@ -1,0 +1,412 @@
+#include "worker/training/checkpoint.h"
+
+#include "worker/training/checkpoint_format.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <utility>
+
+namespace gnn::training {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int64_t kMaxFenceBytes = int64_t{16} << 20;
+constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;
+// A fence may come between a writer's check and its rename, once; then the checkpoint before is
+// what counts.
+constexpr int64_t kAlwaysKept = 2;
+constexpr std::string_view kTemporary = ".tmp";
+
+template <class... Numbers>
+std::string format(const char* pattern, Numbers... numbers) {
+  std::array<char, 96> text{};
+  std::snprintf(text.data(), text.size(), pattern, static_cast<long long>(numbers)...);
+  return text.data();
+}
+
+std::string incarnation_name(const Incarnation& incarnation) {
+  return format("a%06lld-r%04lld", incarnation.attempt, incarnation.round);
+}
+
+std::string fence_name(const Incarnation& incarnation) {
+  return "FENCE-" + incarnation_name(incarnation);
+}
+
+std::string manifest_name(int64_t step) {
+  return format("step-%012lld.manifest", step);
+}
+
+// The names are parsed by printing again what was read: only the one spelling of a number counts.
+std::optional<Incarnation> parse_incarnation(const std::string& name) {
+  long long attempt = 0;
+  long long round = 0;
+  if (std::sscanf(name.c_str(), "a%lld-r%lld", &attempt, &round) != 2) return std::nullopt;
+  const Incarnation incarnation{.attempt = attempt, .round = round};
+  if (attempt < 0 || round < 0 || incarnation_name(incarnation) != name) return std::nullopt;
+  return incarnation;
+}
+
+std::optional<Incarnation> parse_fence(const std::string& name) {
+  if (!name.starts_with("FENCE-")) return std::nullopt;
+  return parse_incarnation(name.substr(6));
+}
+
+bool is_manifest(const std::string& name) {
+  long long step = 0;
+  return std::sscanf(name.c_str(), "step-%lld.manifest", &step) == 1 && step >= 0 &&
+         manifest_name(step) == name;
+}
+
+bool is_data(const std::string& name) {
+  return name.starts_with("data-") && name.ends_with(".bin");
+}
+
+// What a FENCE file says. It is written twice: first to stop older writers, then with what it
+// inherits.
+struct Fence {
+  bool complete = false;
+  std::vector<fs::path> inherited;  // relative to the job's directory
+};
+
+std::string to_text(const Fence& fence) {
+  Json list = Json::array();
+  for (const fs::path& path : fence.inherited) list.push_back(path.generic_string());
+  return seal(Json{{"complete", fence.complete}, {"inherited", std::move(list)}}.dump(1));
+}
+
+Result<Fence> parse_fence_text(std::string_view text) {
+  auto plain = unseal(text);
+  if (!plain) return tl::make_unexpected(plain.error());
+  try {
+    const Json json = Json::parse(*plain);
+    Fence fence{.complete = json.at("complete").get<bool>(), .inherited = {}};
+    for (const Json& entry : json.at("inherited")) {
+      const fs::path path = entry.get<std::string>();
+      if (!parse_incarnation(path.parent_path().string()) ||
+          !is_manifest(path.filename().string())) {
+        return fail(ErrorKind::kData, "bad name in its list: " + entry.dump());
+      }
+      fence.inherited.push_back(path);
+    }
+    return fence;
+  } catch (const Json::exception& error) {
+    return fail(ErrorKind::kData, error.what());
+  }
+}
+
+Result<Fence> read_fence(const fs::path& path, FileOps& files) {
+  auto text = files.read(path, kMaxFenceBytes);
+  if (!text) return tl::make_unexpected(text.error());
+  auto fence = parse_fence_text(*text);
+  if (!fence) {
+    return tl::make_unexpected(with_context(
+        fence.error(), path.string() + " (remove it to inherit every checkpoint that is there)"
+    ));
+  }
+  return fence;
+}
+
+Result<std::vector<std::string>> list_or_empty(const fs::path& directory, FileOps& files) {
+  auto names = files.list(directory);
+  if (!names && names.error().kind == ErrorKind::kNotFound) return std::vector<std::string>{};
+  return names;
+}
+
+// Names of the manifests in `directory`, as paths below `prefix`, newest first.
+Result<std::vector<fs::path>> list_manifests(
+    const fs::path& directory, const fs::path& prefix, FileOps& files
+) {
+  GNN_ASSIGN_OR_RETURN(const std::vector<std::string> names, list_or_empty(directory, files));
+  std::vector<fs::path> paths;
+  for (const std::string& name : names) {
+    if (is_manifest(name)) paths.push_back(prefix / name);
+  }
+  std::ranges::reverse(paths);  // list ascends, and so do the padded numbers
+  return paths;
+}
+
+bool contains(const std::vector<fs::path>& paths, const fs::path& path) {
+  return std::ranges::find(paths, path) != paths.end();
+}
+
+// Errors of calls that only tidy up: what stays is tidied next time, and nothing is read from it.
+void best_effort(const Status& status) {
+  static_cast<void>(status);
+}
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(CheckpointOptions options, std::shared_ptr<FileOps> files)
+    : options_(std::move(options)),
+      files_(std::move(files)),
+      own_directory_(options_.directory / incarnation_name(options_.incarnation)) {}
+
+Result<CheckpointStore> CheckpointStore::begin(
+    CheckpointOptions options, Inherit inherit, std::shared_ptr<FileOps> files
+) {
+  if (options.keep < 1 || options.directory.empty()) {
+    return fail(
+        ErrorKind::kConfiguration, "checkpoint: expected a directory and keep of at least 1"
+    );
+  }
+  // "checkpoints/" and "checkpoints" are one directory, whose parent has a name.
+  options.directory = fs::absolute(options.directory).lexically_normal();
+  if (!options.directory.has_filename()) options.directory = options.directory.parent_path();
+  CheckpointStore store(std::move(options), std::move(files));
+  if (auto status = store.begin_incarnation(inherit); !status) {
+    return tl::make_unexpected(with_context(status.error(), "checkpoint: begin"));
+  }
+  return store;
+}
+
+Status CheckpointStore::begin_incarnation(Inherit inherit) {
+  const fs::path& directory = options_.directory;
+  if (auto names = files_->list(directory); !names) {
+    if (names.error().kind != ErrorKind::kNotFound) return tl::make_unexpected(names.error());
+    GNN_RETURN_IF_ERROR(files_->make_directory(directory));
+    GNN_RETURN_IF_ERROR(files_->sync_directory(directory.parent_path()));
+  }
+  GNN_RETURN_IF_ERROR(check_fence());
+
+  // 1. Stop older writers. 2. See what they left: none of it can come later. 3. Say so in the
+  // fence.
+  const fs::path own_fence = directory / fence_name(options_.incarnation);
+  auto fence = read_fence(own_fence, *files_);
+  if (!fence && fence.error().kind != ErrorKind::kNotFound) {
+    return tl::make_unexpected(fence.error());
+  }
+  const bool begun_before = fence && fence->complete;
+  if (!begun_before) GNN_RETURN_IF_ERROR(write_fence(false));
+  if (inherit == Inherit::Newest) {
+    GNN_ASSIGN_OR_RETURN(inherited_, find_inherited());
+  } else {
+    GNN_RETURN_IF_ERROR(forget_own());
+  }
+  GNN_RETURN_IF_ERROR(write_fence(true));
+  GNN_RETURN_IF_ERROR(files_->make_directory(own_directory_));
+  return files_->sync_directory(directory);
+}
+
+Result<std::vector<fs::path>> CheckpointStore::find_inherited() const {
+  GNN_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->list(options_.directory));
+  // The newest fence that is complete says what counts; a later one that isn't never wrote a
+  // checkpoint.
+  std::optional<Fence> newest;
+  Incarnation newest_of{.attempt = -1};
+  std::vector<Incarnation> directories;
+  for (const std::string& name : names) {
+    if (const auto directory = parse_incarnation(name); directory) {
+      if (*directory < options_.incarnation) directories.push_back(*directory);
+    }
+    const auto of = parse_fence(name);
+    if (!of || *of > options_.incarnation || *of < newest_of) continue;
+    GNN_ASSIGN_OR_RETURN(const Fence fence, read_fence(options_.directory / name, *files_));
+    if (!fence.complete) continue;
+    newest = fence;
+    newest_of = *of;
+  }
+  std::ranges::sort(directories, std::greater<>());
+  std::vector<fs::path> inherited;
+  for (const Incarnation& incarnation : directories) {
+    const fs::path name = incarnation_name(incarnation);
+    GNN_ASSIGN_OR_RETURN(
+        const std::vector<fs::path> found, list_manifests(options_.directory / name, name, *files_)
+    );
+    for (const fs::path& path : found) {
+      if (!newest || incarnation == newest_of || contains(newest->inherited, path)) {
+        inherited.push_back(path);
+      }
+    }
+  }
+  return inherited;
+}
+
+Status CheckpointStore::forget_own() {
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<fs::path> own, list_manifests(own_directory_, own_directory_, *files_)
+  );
+  if (own.empty()) return {};
+  for (const fs::path& path : own) GNN_RETURN_IF_ERROR(files_->remove_file(path));
+  return files_->sync_directory(own_directory_);
+}
+
+Status CheckpointStore::check_fence() const {
+  GNN_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->list(options_.directory));
+  for (const std::string& name : names) {
+    const auto fence = parse_fence(name);
+    if (fence && *fence > options_.incarnation) {
+      return fail(
+          ErrorKind::kConflict,
+          (options_.directory / name).string() + ": " + incarnation_name(*fence) +
+              " has begun; this is " + incarnation_name(options_.incarnation)
+      );
+    }
+  }
+  return {};
+}
+
+Status CheckpointStore::write_file(const fs::path& path, std::string_view content) {
+  GNN_ASSIGN_OR_RETURN(const int file, files_->create(path));
+  const auto fill = [&]() -> Status {
+    for (size_t done = 0; done < content.size();) {
+      GNN_ASSIGN_OR_RETURN(
+          const size_t count, files_->write(file, content.data() + done, content.size() - done)
+      );
+      if (count == 0) return fail(ErrorKind::kIo, path.string() + ": write wrote nothing");
+      done += count;
+    }
+    return files_->sync(file);
+  };
+  const Status filled = fill();
+  const Status closed = files_->close(file);
+  if (filled && closed) return {};
+  best_effort(files_->remove_file(path));  // gives a full disk its room back
+  return filled ? closed : tl::make_unexpected(with_context(filled.error(), path.string()));
+}
+
+Status CheckpointStore::replace(const fs::path& path, std::string_view content) {
+  const fs::path temporary = path.string() + std::string(kTemporary);
+  GNN_RETURN_IF_ERROR(write_file(temporary, content));
+  GNN_RETURN_IF_ERROR(files_->rename(temporary, path));
+  return files_->sync_directory(path.parent_path());
+}
+
+Status CheckpointStore::write_fence(bool complete) {
+  return replace(
+      options_.directory / fence_name(options_.incarnation),
+      to_text({.complete = complete, .inherited = inherited_})
+  );
+}
+
+Result<NewestCheckpoint> CheckpointStore::load_newest() {
+  NewestCheckpoint result;
+  GNN_ASSIGN_OR_RETURN(const std::vector<fs::path> candidates, manifests());
+  for (const fs::path& path : candidates) {
+    auto loaded = load_checkpoint(path, *files_);
+    if (loaded) {
+      result.checkpoint = *std::move(loaded);
+      return result;
+    }
+    // A disk that can't be read now may be read later: going on without would throw training away.
+    if (loaded.error().kind == ErrorKind::kIo) return tl::make_unexpected(loaded.error());
+    result.rejected.push_back({.path = path, .reason = loaded.error().message});
+  }
+  return result;
+}
+
+Result<std::vector<fs::path>> CheckpointStore::manifests() const {
+  GNN_ASSIGN_OR_RETURN(
+      std::vector<fs::path> paths, list_manifests(own_directory_, own_directory_, *files_)
+  );
+  for (const fs::path& path : inherited_) paths.push_back(options_.directory / path);
+  return paths;
+}
+
+Result<fs::path> CheckpointStore::save(const CheckpointState& state) {
+  auto path = write_checkpoint(state);
+  if (!path) {
+    // A later incarnation may have removed this one's directory: then that is the reason.
+    if (auto fence = check_fence(); !fence && fence.error().kind == ErrorKind::kConflict) {
+      return tl::make_unexpected(with_context(fence.error(), "checkpoint: save"));
+    }
+    return tl::make_unexpected(with_context(path.error(), "checkpoint: save"));
+  }
+  prune();
+  return path;
+}
+
+Result<fs::path> CheckpointStore::write_checkpoint(const CheckpointState& state) {
+  GNN_RETURN_IF_ERROR(check_fence());
+  GNN_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, encode_checkpoint(state));
+  GNN_RETURN_IF_ERROR(replace(own_directory_ / data_file_name(encoded.data_checksum), encoded.data)
+  );
+  const fs::path manifest = own_directory_ / manifest_name(state.global_step);
+  const fs::path temporary = manifest.string() + std::string(kTemporary);
+  GNN_RETURN_IF_ERROR(write_file(temporary, encoded.manifest));
+  GNN_RETURN_IF_ERROR(check_fence());
+  GNN_RETURN_IF_ERROR(files_->rename(temporary, manifest));
+  GNN_RETURN_IF_ERROR(files_->sync_directory(own_directory_));
+  // Whoever began before the rename may not have seen it; whoever begins after this line has.
+  GNN_RETURN_IF_ERROR(check_fence());
+  return manifest;
+}
+
+void CheckpointStore::prune() {
+  const auto all = manifests();
+  if (!all) return;
+  const auto keep = static_cast<size_t>(std::max(options_.keep, kAlwaysKept));
+  const std::vector<fs::path> kept(all->begin(), all->begin() + std::min(keep, all->size()));
+  std::erase_if(inherited_, [&](const fs::path& path) {
+    return !contains(kept, options_.directory / path);
+  });
+  const auto names = files_->list(options_.directory);
+  if (!names) return;
+  for (const std::string& name : *names) {
+    const auto incarnation = parse_incarnation(name);
+    if (incarnation && *incarnation <= options_.incarnation) {
+      sweep(options_.directory / name, kept);
+    }
+    const auto fence = parse_fence(name);
+    if (fence && *fence < options_.incarnation) {
+      best_effort(files_->remove_file(options_.directory / name));
+    }
+  }
+}
+
+void CheckpointStore::sweep(const fs::path& directory, const std::vector<fs::path>& kept) {
+  const auto names = files_->list(directory);
+  if (!names) return;
+  std::vector<std::string> wanted;
+  bool removed_manifest = false;
+  for (const std::string& name : *names) {
+    if (!is_manifest(name)) continue;
+    if (!contains(kept, directory / name)) {
+      best_effort(files_->remove_file(directory / name));
+      removed_manifest = true;
+      continue;
+    }
+    const auto text = files_->read(directory / name, kMaxManifestBytes);
+    const auto summary = text ? read_manifest(*text) : tl::make_unexpected(text.error());
+    if (!summary) return;  // unknown which data is its own, so none is removed
+    wanted.push_back(summary->data_file);
+  }
+  // Data goes only once it is certain that no manifest names it, whatever happens to the machine.
+  if (removed_manifest && !files_->sync_directory(directory)) return;
+  for (const std::string& name : *names) {
+    const bool unwanted_data = is_data(name) && std::ranges::find(wanted, name) == wanted.end();
+    if (unwanted_data || name.ends_with(kTemporary)) {
+      best_effort(files_->remove_file(directory / name));
+    }
+  }
+  if (wanted.empty() && directory != own_directory_) {
+    best_effort(files_->remove_directory(directory));
+  }
+}
+
+Result<LoadedCheckpoint> load_checkpoint(const fs::path& manifest, FileOps& files) {
+  const auto in_manifest = [&](const Error& error) {
+    return tl::make_unexpected(with_context(error, manifest.string()));
+  };
+  auto text = files.read(manifest, kMaxManifestBytes);
+  if (!text) return tl::make_unexpected(text.error());
+  const auto summary = read_manifest(*text);
+  if (!summary) return in_manifest(summary.error());
+  const fs::path data_path = manifest.parent_path() / summary->data_file;
+  auto data = files.read(data_path, summary->data_bytes);
+  if (!data) {
+    Error error = data.error();
+    // The manifest promised it, so it is damage, not absence.
+    if (error.kind == ErrorKind::kNotFound) error.kind = ErrorKind::kData;
+    return in_manifest(error);
+  }
+  auto state = decode_checkpoint(*text, *data);
+  if (!state) return in_manifest(state.error());
+  return LoadedCheckpoint{.path = manifest, .state = *std::move(state)};
+}
+
+}  // namespace gnn::training

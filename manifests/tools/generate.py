@@ -30,6 +30,7 @@ def main():
             print(f"{FILE.name} is out of date: run manifests/tools/generate.py", file=sys.stderr)
             return 1
         return 0
+    FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(text, encoding="utf-8")
     return 0
 

@@ -404,8 +404,8 @@ enum class ImagePullPolicy { Always, IfNotPresent, Never };
 struct PodTemplate {
   std::string image = {};
   ImagePullPolicy image_pull_policy = ImagePullPolicy::IfNotPresent;
-  std::vector<std::string> image_pull_secrets = {
-  };  ///< names of Secrets of the job's namespace, used by the kubelet alone
+  /// Secrets of the job's namespace, read by the kubelet alone.
+  std::vector<LocalReference> image_pull_secrets = {};
   Resources resources;
   std::map<std::string, std::string> node_selector = {};
   std::vector<Toleration> tolerations = {};
@@ -452,8 +452,8 @@ enum class CleanPodPolicy {
 struct RunPolicy {
   std::int64_t max_restarts = 3;  ///< charged attempts + rounds; disruptions are free
   std::optional<std::int64_t> active_deadline_seconds = {};  ///< since startTime; absent: none
-  std::optional<std::int64_t> scheduling_timeout_seconds =
-      600;  ///< a gang not placed whole by then is released and retried later; null: waits for ever
+  /// A gang not placed whole by then is released and tried again later.
+  std::int64_t scheduling_timeout_seconds = 600;
   std::optional<std::int64_t> ttl_seconds_after_finished = {};  ///< absent: the job stays
   CleanPodPolicy clean_pod_policy = CleanPodPolicy::Running;
   friend bool operator==(const RunPolicy&, const RunPolicy&) = default;
@@ -538,7 +538,8 @@ struct GnnJobStatus {
   std::optional<TimePoint> next_attempt_time = {};  ///< a released gang is not tried before
   NodeCounts nodes;
   std::optional<JobProgress> progress = {};
-  std::optional<TimePoint> start_time = {};  ///< first pods created since the last resume
+  std::optional<TimePoint> start_time = {
+  };  ///< when the job was begun, or begun again after a resume
   std::optional<TimePoint> completion_time = {};
   std::optional<LastFailure> last_failure = {};
   friend bool operator==(const GnnJobStatus&, const GnnJobStatus&) = default;

@@ -97,7 +97,9 @@ class SchemaChecker {
   template <class T>
   void check_default(const T& value, const json& property, bool required) {
     const bool is_spec = path_.starts_with("spec");
-    if constexpr (requires { value.empty(); }) {
+    if constexpr (std::same_as<T, std::string>) {
+      EXPECT_EQ(property.value("default", json()), value.empty() ? json() : json(value));
+    } else if constexpr (requires { value.empty(); }) {
       EXPECT_FALSE(property.contains("default"));
     } else if constexpr (requires(SchemaChecker& v) { visit(v, value); }) {
       // Without `default: {}` the API server would not fill the defaults inside an absent object.

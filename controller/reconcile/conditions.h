@@ -1,0 +1,105 @@
+#pragma once
+
+#include "common/api/gnn_job.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+/// Types and reasons of a GNNJob's conditions, and the words of status.state. docs/state-machine.md
+/// tells what each means; a test holds the two together.
+namespace gnn::reconcile {
+
+namespace condition {
+inline constexpr std::string_view kAccepted = "Accepted";
+inline constexpr std::string_view kScheduled = "Scheduled";
+inline constexpr std::string_view kRunning = "Running";
+inline constexpr std::string_view kRestarting = "Restarting";
+inline constexpr std::string_view kSuspended = "Suspended";
+inline constexpr std::string_view kComplete = "Complete";
+inline constexpr std::string_view kFailed = "Failed";
+}  // namespace condition
+
+namespace reason {
+// Accepted
+inline constexpr std::string_view kValid = "Valid";
+inline constexpr std::string_view kIdleGpus = "IdleGpus";
+inline constexpr std::string_view kInvalidSpec = "InvalidSpec";
+// Scheduled
+inline constexpr std::string_view kCreating = "Creating";
+inline constexpr std::string_view kNameTaken = "NameTaken";
+inline constexpr std::string_view kQuotaExceeded = "QuotaExceeded";
+inline constexpr std::string_view kRefused = "Refused";
+inline constexpr std::string_view kUnschedulable = "Unschedulable";
+inline constexpr std::string_view kReleased = "Released";
+inline constexpr std::string_view kAllNodesPlaced = "AllNodesPlaced";
+// Running
+inline constexpr std::string_view kNotPlaced = "NotPlaced";
+inline constexpr std::string_view kStarting = "Starting";
+inline constexpr std::string_view kAllNodesReady = "AllNodesReady";
+inline constexpr std::string_view kRestarting = "Restarting";
+inline constexpr std::string_view kStopping = "Stopping";
+inline constexpr std::string_view kFinished = "Finished";
+// Restarting, and Failed where a failure ends the job
+inline constexpr std::string_view kConfiguration = "Configuration";
+inline constexpr std::string_view kData = "Data";
+inline constexpr std::string_view kError = "Error";
+inline constexpr std::string_view kOutOfMemory = "OutOfMemory";
+inline constexpr std::string_view kPeerLost = "PeerLost";
+inline constexpr std::string_view kPreempted = "Preempted";
+inline constexpr std::string_view kDisrupted = "Disrupted";
+inline constexpr std::string_view kPodDeleted = "PodDeleted";
+inline constexpr std::string_view kNodeLost = "NodeLost";
+inline constexpr std::string_view kRestarted = "Restarted";
+// Suspended
+inline constexpr std::string_view kSuspendedByUser = "Suspended";
+inline constexpr std::string_view kResumed = "Resumed";
+// Complete, Failed
+inline constexpr std::string_view kAllNodesDone = "AllNodesDone";
+inline constexpr std::string_view kMaxRestartsExceeded = "MaxRestartsExceeded";
+inline constexpr std::string_view kDeadlineExceeded = "DeadlineExceeded";
+}  // namespace reason
+
+namespace state {
+inline constexpr std::string_view kInvalid = "Invalid";
+inline constexpr std::string_view kPending = "Pending";
+inline constexpr std::string_view kReleased = "Released";
+inline constexpr std::string_view kStarting = "Starting";
+inline constexpr std::string_view kRunning = "Running";
+inline constexpr std::string_view kRestarting = "Restarting";
+inline constexpr std::string_view kSuspending = "Suspending";
+inline constexpr std::string_view kSuspended = "Suspended";
+inline constexpr std::string_view kComplete = "Complete";
+inline constexpr std::string_view kFailed = "Failed";
+}  // namespace state
+
+[[nodiscard]] const api::Condition* find_condition(
+    const api::GnnJobStatus& status, std::string_view type
+);
+
+[[nodiscard]] bool is_true(const api::GnnJobStatus& status, std::string_view type);
+
+/// Whether the condition is there with this reason.
+[[nodiscard]] bool has_reason(
+    const api::GnnJobStatus& status, std::string_view type, std::string_view reason
+);
+
+/// Complete or Failed: nothing of the status changes any more.
+[[nodiscard]] bool is_finished(const api::GnnJobStatus& status);
+
+struct NewCondition {
+  std::string_view type;
+  bool holds = false;
+  std::string_view reason;
+  std::string message;
+};
+
+/// Adds or changes a condition; the time of transition moves only if it now holds or holds no more.
+void set_condition(
+    api::GnnJobStatus& status, const NewCondition& condition, std::int64_t generation, TimePoint now
+);
+
+/// The word and the sentence for people, from the conditions.
+void derive_state(api::GnnJobStatus& status);
+
+}  // namespace gnn::reconcile

@@ -1,0 +1,248 @@
+#include "controller/reconcile/desired.h"
+
+#include "common/api/codec.h"
+#include "common/api/enums.h"
+#include "common/contract.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gnn::reconcile {
+namespace {
+
+using api::GnnJob;
+
+constexpr std::string_view kConfigVolume = "gnn-config";
+constexpr std::string_view kTmpVolume = "gnn-tmp";
+constexpr std::string_view kSharedMemoryVolume = "gnn-shm";
+constexpr std::string_view kGpuResource = "nvidia.com/gpu";
+/// NCCL keeps its intra-node buffers in shared memory.
+constexpr std::int64_t kSharedMemoryMiPerProcess = 512;
+
+using Labels = std::map<std::string, std::string>;
+
+Labels selector_of(const GnnJob& job) {
+  return {{std::string(contract::kLabelJobUid), job.metadata.uid}};
+}
+
+Labels labels_of(const GnnJob& job) {
+  return {
+      {std::string(contract::kLabelJob), job.metadata.name},
+      {std::string(contract::kLabelJobUid), job.metadata.uid},
+      {std::string(contract::kLabelAppName), std::string(contract::kAppName)},
+      {std::string(contract::kLabelAppInstance), job.metadata.name},
+      {std::string(contract::kLabelAppComponent), std::string(contract::kComponentWorker)},
+      {std::string(contract::kLabelAppManagedBy), std::string(contract::kAppName)},
+  };
+}
+
+objects::ObjectMeta child_meta(const GnnJob& job, std::string name) {
+  objects::ObjectMeta meta;
+  meta.name = std::move(name);
+  meta.namespace_ = job.metadata.namespace_;
+  meta.labels = labels_of(job);
+  meta.owner_references.push_back({
+      .api_version = std::string(contract::kApiGroupVersion),
+      .kind = std::string(contract::kKind),
+      .name = job.metadata.name,
+      .uid = job.metadata.uid,
+      .controller = true,
+      .block_owner_deletion = true,
+  });
+  return meta;
+}
+
+api::EnvVar literal(std::string_view name, std::string value) {
+  return {.name = std::string(name), .value = std::move(value)};
+}
+
+std::vector<api::EnvVar> environment(
+    const GnnJob& job, std::int64_t attempt, std::int64_t node, std::int64_t rounds_left
+) {
+  const api::Workers& workers = job.spec.workers;
+  std::vector<api::EnvVar> env = {
+      literal(contract::kEnvContract, std::to_string(contract::kVersion)),
+      literal(contract::kEnvJob, job.metadata.name),
+      literal(contract::kEnvJobNamespace, job.metadata.namespace_),
+      literal(contract::kEnvJobUid, job.metadata.uid),
+      literal(contract::kEnvAttempt, std::to_string(attempt)),
+      literal(contract::kEnvRoundsLeft, std::to_string(rounds_left)),
+      literal(contract::kEnvNodeRank, std::to_string(node)),
+      literal(contract::kEnvNnodes, std::to_string(workers.nodes)),
+      literal(contract::kEnvNprocPerNode, std::to_string(workers.processes_per_node)),
+      literal(
+          contract::kEnvGraceSeconds,
+          std::to_string(workers.pod_template->termination_grace_period_seconds)
+      ),
+      literal(contract::kEnvMasterAddr, contract::master_address(job.metadata.name)),
+      literal(contract::kEnvMasterPort, std::to_string(contract::kStorePort)),
+  };
+  const std::vector<api::EnvVar>& own = workers.pod_template->env;
+  env.insert(env.end(), own.begin(), own.end());
+  return env;
+}
+
+bool needs_shared_memory(const GnnJob& job) {
+  return job.spec.workers.gpus_per_process > 0 && job.spec.workers.processes_per_node > 1;
+}
+
+std::vector<api::Volume> volumes_of(const GnnJob& job) {
+  std::vector<api::Volume> volumes = {
+      {.name = std::string(kConfigVolume),
+       .config_map = api::ConfigMapVolume{contract::child_name(job.metadata.name)}},
+      {.name = std::string(kTmpVolume), .empty_dir = api::EmptyDirVolume{}},
+  };
+  if (needs_shared_memory(job)) {
+    const std::int64_t size = kSharedMemoryMiPerProcess * job.spec.workers.processes_per_node;
+    volumes.push_back(
+        {.name = std::string(kSharedMemoryVolume),
+         .empty_dir =
+             api::EmptyDirVolume{.medium = "Memory", .size_limit = std::to_string(size) + "Mi"}}
+    );
+  }
+  const std::vector<api::Volume>& own = job.spec.workers.pod_template->volumes;
+  volumes.insert(volumes.end(), own.begin(), own.end());
+  return volumes;
+}
+
+std::vector<api::VolumeMount> mounts_of(const GnnJob& job) {
+  std::vector<api::VolumeMount> mounts = {
+      {.name = std::string(kConfigVolume),
+       .mount_path = std::string(contract::kConfigDir),
+       .read_only = true},
+      {.name = std::string(kTmpVolume), .mount_path = "/tmp"},
+  };
+  if (needs_shared_memory(job)) {
+    mounts.push_back({.name = std::string(kSharedMemoryVolume), .mount_path = "/dev/shm"});
+  }
+  const std::vector<api::VolumeMount>& own = job.spec.workers.pod_template->volume_mounts;
+  mounts.insert(mounts.end(), own.begin(), own.end());
+  return mounts;
+}
+
+/// The user's, and 30 s for machines that do not answer, unless the user chose otherwise.
+std::vector<api::Toleration> tolerations_of(const api::PodTemplate& pod) {
+  std::vector<api::Toleration> tolerations = pod.tolerations;
+  for (const char* key : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
+    const bool chosen = std::any_of(
+        pod.tolerations.begin(),
+        pod.tolerations.end(),
+        [&](const api::Toleration& toleration) { return toleration.key == key; }
+    );
+    if (chosen) continue;
+    tolerations.push_back({
+        .key = key,
+        .op = "Exists",
+        .effect = "NoExecute",
+        .toleration_seconds = contract::kNodeLostSeconds,
+    });
+  }
+  return tolerations;
+}
+
+objects::Container worker_container(
+    const GnnJob& job, std::int64_t attempt, std::int64_t node, std::int64_t rounds_left
+) {
+  const api::Workers& workers = job.spec.workers;
+  const api::PodTemplate& pod = *workers.pod_template;
+  objects::Container container;
+  container.name = contract::kWorkerContainer;
+  container.image = pod.image;
+  container.image_pull_policy = api::to_string(pod.image_pull_policy);
+  container.command = {std::string(contract::kWorkerBinary), "agent"};
+  container.env = environment(job, attempt, node, rounds_left);
+  container.ports = {
+      {.name = std::string(contract::kStorePortName), .container_port = contract::kStorePort},
+      {.name = std::string(contract::kHttpPortName), .container_port = contract::kHttpPort},
+  };
+  container.resources = pod.resources;
+  const std::int64_t gpus = workers.gpus_per_process * workers.processes_per_node;
+  if (gpus > 0) container.resources.limits[std::string(kGpuResource)] = std::to_string(gpus);
+  container.volume_mounts = mounts_of(job);
+  objects::HttpProbe probe;
+  probe.path = contract::kHealthPath;
+  probe.port = contract::kHttpPortName;
+  probe.period_seconds = 2;
+  probe.timeout_seconds = 2;
+  container.readiness_probe = probe;
+  container.termination_message_path = contract::kTerminationLog;
+  // Where no result was written, the end of the log says why.
+  container.termination_message_policy = "FallbackToLogsOnError";
+  return container;
+}
+
+}  // namespace
+
+objects::Service desired_service(const GnnJob& job) {
+  objects::Service service;
+  service.metadata = child_meta(job, contract::child_name(job.metadata.name));
+  service.spec.cluster_ip = "None";
+  service.spec.publish_not_ready_addresses = true;
+  service.spec.selector = selector_of(job);
+  service.spec.ports = {
+      {.name = std::string(contract::kStorePortName), .port = contract::kStorePort},
+      {.name = std::string(contract::kHttpPortName), .port = contract::kHttpPort},
+  };
+  return service;
+}
+
+objects::ConfigMap desired_config_map(const GnnJob& job) {
+  objects::ConfigMap config_map;
+  config_map.metadata = child_meta(job, contract::child_name(job.metadata.name));
+  config_map.data[std::string(contract::kConfigKey)] = api::worker_config(job);
+  config_map.immutable = true;
+  return config_map;
+}
+
+objects::NetworkPolicy desired_network_policy(const GnnJob& job) {
+  objects::NetworkPolicy policy;
+  policy.metadata = child_meta(job, contract::child_name(job.metadata.name));
+  policy.spec.pod_selector = selector_of(job);
+  policy.spec.policy_types = {"Ingress"};
+  objects::NetworkPolicyRule gang;
+  gang.peers.push_back({.pod_selector = selector_of(job), .namespace_selector = std::nullopt});
+  objects::NetworkPolicyRule http;
+  http.ports.push_back({.protocol = "TCP", .port = contract::kHttpPort});
+  policy.spec.ingress = {gang, http};
+  return policy;
+}
+
+objects::Pod desired_pod(
+    const GnnJob& job, std::int64_t attempt, std::int64_t node, std::int64_t rounds_left
+) {
+  const api::PodTemplate& chosen = *job.spec.workers.pod_template;
+  objects::Pod pod;
+  pod.metadata = child_meta(job, contract::pod_name(job.metadata.name, attempt, node));
+  pod.metadata.labels[std::string(contract::kLabelAttempt)] = std::to_string(attempt);
+  pod.metadata.labels[std::string(contract::kLabelNode)] = std::to_string(node);
+  pod.metadata.finalizers = {std::string(contract::kPodFinalizer)};
+  objects::PodSpec& spec = pod.spec;
+  spec.hostname = contract::pod_hostname(job.metadata.name, node);
+  spec.subdomain = contract::child_name(job.metadata.name);
+  spec.restart_policy = "Never";
+  spec.termination_grace_period_seconds = chosen.termination_grace_period_seconds;
+  spec.priority_class_name = chosen.priority_class_name.value_or("");
+  spec.scheduler_name = chosen.scheduler_name.value_or("");
+  for (const api::LocalReference& secret : chosen.image_pull_secrets) {
+    spec.image_pull_secrets.push_back(secret.name);
+  }
+  spec.containers = {worker_container(job, attempt, node, rounds_left)};
+  spec.volumes = volumes_of(job);
+  spec.node_selector = chosen.node_selector;
+  spec.tolerations = tolerations_of(chosen);
+  spec.affinity = chosen.affinity;
+  objects::TopologySpreadConstraint spread;
+  spread.topology_key = "kubernetes.io/hostname";
+  spread.when_unsatisfiable = "ScheduleAnyway";
+  spread.match_labels = selector_of(job);
+  spec.topology_spread_constraints = {spread};
+  spec.security.run_as_user = chosen.security_context.run_as_user;
+  spec.security.run_as_group = chosen.security_context.run_as_group;
+  spec.security.fs_group = chosen.security_context.fs_group;
+  return pod;
+}
+
+}  // namespace gnn::reconcile

@@ -1,0 +1,74 @@
+#include "controller/reconcile/pass.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace gnn::reconcile {
+namespace {
+
+constexpr std::array<std::string_view, 3> kTrouble = {
+    reason::kNameTaken, reason::kQuotaExceeded, reason::kRefused
+};
+
+EventType severity(const api::Condition& condition) {
+  if (condition.type == condition::kFailed) return EventType::Warning;
+  if (condition.type == condition::kRestarting && condition.status == "True") {
+    return EventType::Warning;
+  }
+  if (condition.type == condition::kAccepted && condition.status == "False") {
+    return EventType::Warning;
+  }
+  if (condition.type != condition::kScheduled || condition.status == "True") {
+    return EventType::Normal;
+  }
+  const bool trouble =
+      condition.reason == reason::kUnschedulable || condition.reason == reason::kReleased ||
+      std::find(kTrouble.begin(), kTrouble.end(), condition.reason) != kTrouble.end();
+  return trouble ? EventType::Warning : EventType::Normal;
+}
+
+/// "Running", "Restarting" and so on for what holds now; the reason for what explains a wait.
+std::string name_of(const api::Condition& condition) {
+  if (condition.status == "True") return condition.type;
+  return condition.reason;
+}
+
+/// Which changes are worth a line in `kubectl describe`: what holds now, and why placing stalls.
+bool is_news(const api::Condition* before, const api::Condition& after) {
+  const bool began = after.status == "True" && (before == nullptr || before->status != "True");
+  if (began) return after.type != condition::kAccepted;
+  if (after.status == "True") return false;
+  const bool other_reason = before == nullptr || before->reason != after.reason;
+  if (!other_reason) return false;
+  if (after.type == condition::kAccepted) return true;
+  if (after.type == condition::kSuspended) return before != nullptr;  // resumed
+  if (after.type == condition::kScheduled) return after.reason != reason::kSuspendedByUser;
+  return false;
+}
+
+}  // namespace
+
+std::vector<EventRecord> events_between(
+    const api::GnnJobStatus& before, const api::GnnJobStatus& after
+) {
+  std::vector<EventRecord> events;
+  for (const api::Condition& condition : after.conditions) {
+    const api::Condition* old = find_condition(before, condition.type);
+    const bool again = condition.type == condition::kRestarting && condition.status == "True" &&
+                       after.attempt > before.attempt;
+    if (!again && !is_news(old, condition)) continue;
+    events.push_back({severity(condition), name_of(condition), condition.message});
+  }
+  if (after.attempt == before.attempt && after.round > before.round) {
+    events.push_back(
+        {EventType::Warning,
+         "RestartedInPlace",
+         "The ranks of attempt " + std::to_string(after.attempt) + " were restarted in place, " +
+             std::to_string(after.restarts) + " restarts so far"}
+    );
+  }
+  return events;
+}
+
+}  // namespace gnn::reconcile

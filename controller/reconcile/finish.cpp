@@ -1,0 +1,95 @@
+#include "controller/reconcile/pass.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+namespace gnn::reconcile {
+namespace {
+
+using std::chrono::seconds;
+
+bool has_ended(const objects::Pod& pod) {
+  return pod.status.phase == "Succeeded" || pod.status.phase == "Failed";
+}
+
+bool is_deleted_by(api::CleanPodPolicy policy, const objects::Pod& pod) {
+  switch (policy) {
+    case api::CleanPodPolicy::Running:
+      return !has_ended(pod);
+    case api::CleanPodPolicy::All:
+      return true;
+    case api::CleanPodPolicy::None:
+      return false;
+  }
+  return false;
+}
+
+void release(Pass& pass, const objects::Pod& pod) {
+  const objects::ObjectMeta& meta = pod.metadata;
+  if (has_our_finalizer(meta)) {
+    pass.out.actions.emplace_back(ReleasePod{meta.name, meta.uid, meta.finalizers});
+  }
+}
+
+}  // namespace
+
+void fail_job(Pass& pass, std::string_view why, std::string message) {
+  pass.status().completion_time = std::chrono::floor<seconds>(pass.in.now);
+  if (is_true(pass.status(), condition::kRestarting)) {
+    pass.set(condition::kRestarting, false, reason::kFinished, message);
+  }
+  pass.set(condition::kRunning, false, reason::kFinished, message);
+  pass.set(condition::kFailed, true, why, std::move(message));
+  pass.requeue(Duration::zero());
+}
+
+bool apply_deadline(Pass& pass) {
+  const auto& limit = pass.job().spec.run_policy.active_deadline_seconds;
+  const auto& start = pass.status().start_time;
+  if (!limit || !start || pass.job().spec.suspend) return false;
+  const TimePoint deadline = *start + seconds(*limit);
+  if (pass.in.now < deadline) {
+    pass.requeue_at(deadline);
+    return false;
+  }
+  fail_job(
+      pass,
+      reason::kDeadlineExceeded,
+      "The job was active for more than activeDeadlineSeconds = " + std::to_string(*limit)
+  );
+  return true;
+}
+
+bool apply_finished(Pass& pass) {
+  const api::GnnJob& job = pass.job();
+  if (!is_finished(job.status)) return false;
+  const api::RunPolicy& policy = job.spec.run_policy;
+  for (const objects::Pod& pod : pass.in.pods) {
+    if (!is_owned_by(pod.metadata, job)) continue;
+    release(pass, pod);
+    if (!pod.metadata.deletion_timestamp && is_deleted_by(policy.clean_pod_policy, pod)) {
+      pass.out.actions.emplace_back(DeletePod{pod.metadata.name, pod.metadata.uid, std::nullopt});
+    }
+  }
+  if (policy.ttl_seconds_after_finished && job.status.completion_time) {
+    const TimePoint end = *job.status.completion_time + seconds(*policy.ttl_seconds_after_finished);
+    if (pass.in.now >= end) {
+      pass.out.actions.emplace_back(DeleteJob{job.metadata.uid});
+    } else {
+      pass.requeue_at(end);
+    }
+  }
+  return true;
+}
+
+bool apply_deletion(Pass& pass) {
+  const api::GnnJob& job = pass.job();
+  if (!job.metadata.deletion_timestamp) return false;
+  for (const objects::Pod& pod : pass.in.pods) {
+    if (is_owned_by(pod.metadata, job)) remove_pod(pass, pod);
+  }
+  return true;
+}
+
+}  // namespace gnn::reconcile

@@ -1,0 +1,255 @@
+#include "controller/reconcile/gang.h"
+
+#include "common/contract.h"
+#include "controller/reconcile/conditions.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+
+namespace gnn::reconcile {
+namespace {
+
+using objects::ContainerTerminated;
+using objects::Pod;
+
+constexpr std::size_t kMaxMessageBytes = 1024;
+/// Reasons by which a kubelet ends or refuses a pod for its own sake ("OutOfcpu" and the like start
+/// with OutOf).
+constexpr std::array<std::string_view, 7> kKubeletReasons = {
+    "Evicted",
+    "Preempting",
+    "NodeAffinity",
+    "NodeShutdown",
+    "NodeLost",
+    "Terminated",
+    "UnexpectedAdmissionError",
+};
+
+const objects::ContainerStatus* worker_status(const Pod& pod) {
+  for (const objects::ContainerStatus& status : pod.status.container_statuses) {
+    if (status.name == contract::kWorkerContainer) return &status;
+  }
+  return nullptr;
+}
+
+const ContainerTerminated* terminated(const Pod& pod) {
+  const objects::ContainerStatus* status = worker_status(pod);
+  return status != nullptr && status->state.terminated ? &*status->state.terminated : nullptr;
+}
+
+bool condition_holds(const Pod& pod, std::string_view type) {
+  const objects::PodCondition* condition = objects::find_condition(pod, type);
+  return condition != nullptr && condition->status == "True";
+}
+
+bool is_disrupted(const Pod& pod) {
+  const std::string& reason = pod.status.reason;
+  return condition_holds(pod, "DisruptionTarget") || reason.starts_with("OutOf") ||
+         std::find(kKubeletReasons.begin(), kKubeletReasons.end(), reason) != kKubeletReasons.end();
+}
+
+FailureKind kind_of_end(const Pod& pod, const ContainerTerminated* end) {
+  const std::int64_t code = end == nullptr ? -1 : end->exit_code;
+  if (code == contract::kExitConfiguration) return FailureKind::Configuration;
+  if (code == contract::kExitData) return FailureKind::Data;
+  if (is_disrupted(pod)) return FailureKind::Disrupted;
+  if (pod.metadata.deletion_timestamp) return FailureKind::PodDeleted;
+  if (end != nullptr && end->reason == "OOMKilled") return FailureKind::OutOfMemory;
+  if (code == contract::kExitOutOfMemory) return FailureKind::OutOfMemory;
+  if (code == contract::kExitPeerLost) return FailureKind::PeerLost;
+  if (code == contract::kExitPreempted) return FailureKind::Preempted;
+  return FailureKind::Error;
+}
+
+/// What the pod says of its end, best source first.
+std::string message_of_end(const NodeView& view, const ContainerTerminated* end) {
+  const Pod& pod = *view.pod;
+  if (view.report && !view.report->message.empty()) return view.report->message;
+  if (is_disrupted(pod)) {
+    const objects::PodCondition* target = objects::find_condition(pod, "DisruptionTarget");
+    const std::string& text = target != nullptr && !target->message.empty() ? target->message
+                              : !pod.status.message.empty()                 ? pod.status.message
+                                                                            : pod.status.reason;
+    return printable(text, kMaxMessageBytes);
+  }
+  if (end != nullptr && !view.report && !end->message.empty()) {
+    return printable(end->message, kMaxMessageBytes);
+  }
+  if (!pod.status.message.empty()) return printable(pod.status.message, kMaxMessageBytes);
+  return end == nullptr ? "" : printable(end->reason, kMaxMessageBytes);
+}
+
+NodeFailure failure_of_end(const NodeView& view, const ContainerTerminated* end) {
+  NodeFailure failure;
+  failure.kind = kind_of_end(*view.pod, end);
+  if (view.report) failure.rank = view.report->rank;
+  if (end != nullptr) {
+    failure.exit_code = end->exit_code;
+    failure.time = end->finished_at;
+  }
+  failure.message = message_of_end(view, end);
+  return failure;
+}
+
+std::string waiting_text(const Pod& pod) {
+  const objects::PodCondition* scheduled = objects::find_condition(pod, "PodScheduled");
+  if (scheduled != nullptr && scheduled->status == "False") {
+    const std::string& text = scheduled->message.empty() ? scheduled->reason : scheduled->message;
+    return printable(text, kMaxMessageBytes);
+  }
+  const objects::ContainerStatus* status = worker_status(pod);
+  if (status == nullptr || !status->state.waiting) return "";
+  const objects::ContainerWaiting& waiting = *status->state.waiting;
+  // Every pod passes through this one; it says nothing.
+  if (waiting.reason == "ContainerCreating" || waiting.reason == "PodInitializing") return "";
+  return printable(
+      waiting.reason + (waiting.message.empty() ? "" : ": " + waiting.message), kMaxMessageBytes
+  );
+}
+
+bool is_scheduled(const Pod& pod) {
+  return condition_holds(pod, "PodScheduled") || !pod.spec.node_name.empty();
+}
+
+/// Sets phase, failure and waiting of a node that has a pod.
+void judge(NodeView& view, const Observed& observed, std::int64_t attempt) {
+  const Pod& pod = *view.pod;
+  const ContainerTerminated* end = terminated(pod);
+  if (end != nullptr) {
+    auto report = parse_report(end->message);
+    const bool fits = report && report->job_uid == observed.job.metadata.uid &&
+                      report->attempt == attempt && report->node == view.node;
+    if (fits) view.report = std::move(report);
+  }
+  const bool done = pod.status.phase == "Succeeded" ||
+                    (end != nullptr && end->exit_code == 0 && end->reason != "OOMKilled" &&
+                     pod.status.phase != "Failed");
+  if (done) {
+    view.phase = NodePhase::Succeeded;
+    return;
+  }
+  if (pod.status.phase == "Failed" || end != nullptr) {
+    view.phase = NodePhase::Failed;
+    view.failure = failure_of_end(view, end);
+    return;
+  }
+  if (pod.metadata.deletion_timestamp) {
+    // Grace 0 with an object that is still there: the kubelet is done with it, only our finalizer
+    // holds it.
+    const bool gone = pod.metadata.deletion_grace_period_seconds == 0;
+    const bool overdue =
+        observed.now >= *pod.metadata.deletion_timestamp + observed.config.lost_after;
+    if (!gone && !overdue) {
+      view.phase = NodePhase::Leaving;
+      return;
+    }
+    view.phase = NodePhase::Failed;
+    view.failure.emplace();
+    view.failure->kind = is_disrupted(pod) ? FailureKind::Disrupted
+                         : gone            ? FailureKind::PodDeleted
+                                           : FailureKind::NodeLost;
+    view.failure->time = pod.metadata.deletion_timestamp;
+    view.failure->message =
+        gone ? "the pod was deleted"
+             : "the pod should have ended but its machine does not say so: it counts as lost";
+    return;
+  }
+  view.waiting = waiting_text(pod);
+  view.phase = !is_scheduled(pod)              ? NodePhase::Unscheduled
+               : condition_holds(pod, "Ready") ? NodePhase::Ready
+                                               : NodePhase::Starting;
+}
+
+}  // namespace
+
+std::string_view to_reason(FailureKind kind) {
+  switch (kind) {
+    case FailureKind::Configuration:
+      return reason::kConfiguration;
+    case FailureKind::Data:
+      return reason::kData;
+    case FailureKind::OutOfMemory:
+      return reason::kOutOfMemory;
+    case FailureKind::Error:
+      return reason::kError;
+    case FailureKind::PeerLost:
+      return reason::kPeerLost;
+    case FailureKind::Preempted:
+      return reason::kPreempted;
+    case FailureKind::Disrupted:
+      return reason::kDisrupted;
+    case FailureKind::PodDeleted:
+      return reason::kPodDeleted;
+    case FailureKind::NodeLost:
+      return reason::kNodeLost;
+  }
+  return reason::kError;
+}
+
+bool is_owned_by(const objects::ObjectMeta& meta, const api::GnnJob& job) {
+  const objects::OwnerReference* owner = objects::controller_of(meta);
+  return owner != nullptr && owner->uid == job.metadata.uid;
+}
+
+bool has_our_finalizer(const objects::ObjectMeta& meta) {
+  return std::find(meta.finalizers.begin(), meta.finalizers.end(), contract::kPodFinalizer) !=
+         meta.finalizers.end();
+}
+
+std::int64_t GangView::count(NodePhase phase) const {
+  return std::count_if(nodes.begin(), nodes.end(), [&](const NodeView& node) {
+    return node.phase == phase;
+  });
+}
+
+bool GangView::all(NodePhase phase) const {
+  return count(phase) == static_cast<std::int64_t>(nodes.size());
+}
+
+bool GangView::is_complete() const {
+  return std::all_of(nodes.begin(), nodes.end(), [](const NodeView& node) {
+    return node.pod != nullptr;
+  });
+}
+
+GangView view_gang(const Observed& observed, std::int64_t attempt, bool created) {
+  const api::GnnJob& job = observed.job;
+  GangView view;
+  std::map<std::string, std::int64_t> node_of_name;
+  for (std::int64_t node = 0; node < job.spec.workers.nodes; ++node) {
+    view.nodes.push_back({.node = node, .pod = nullptr, .waiting = {}, .failure = {}, .report = {}}
+    );
+    node_of_name[contract::pod_name(job.metadata.name, attempt, node)] = node;
+  }
+  for (const Pod& pod : observed.pods) {
+    const auto wanted = node_of_name.find(pod.metadata.name);
+    const objects::OwnerReference* owner = objects::controller_of(pod.metadata);
+    if (is_owned_by(pod.metadata, job)) {
+      if (wanted == node_of_name.end()) {
+        view.old.push_back(&pod);
+      } else {
+        view.nodes[static_cast<std::size_t>(wanted->second)].pod = &pod;
+      }
+    } else if (owner != nullptr && owner->kind == contract::kKind &&
+               owner->name == job.metadata.name) {
+      view.previous.push_back(&pod);
+    } else if (wanted != node_of_name.end()) {
+      view.stranger = &pod;
+    }
+  }
+  for (NodeView& node : view.nodes) {
+    if (node.pod != nullptr) {
+      judge(node, observed, attempt);
+    } else if (created) {
+      node.phase = NodePhase::Failed;
+      node.failure.emplace();
+      node.failure->kind = FailureKind::PodDeleted;
+      node.failure->message = "the pod is gone";
+    }
+  }
+  return view;
+}
+
+}  // namespace gnn::reconcile

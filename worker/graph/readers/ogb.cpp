@@ -288,8 +288,11 @@ Result<Array> read_npz_labels(const std::string& path, int64_t num_nodes, ArrayS
   return storage.commit(std::move(labels));
 }
 
-/// The split's folder: the one asked for, or the only one.
-Result<std::string> find_split(const std::string& folder, const std::string& wanted) {
+/// The split's folder: the one asked for, or the only one; "" when none is needed and which is not
+/// clear.
+Result<std::string> find_split(
+    const std::string& folder, const std::string& wanted, bool required
+) {
   std::error_code error;
   const std::string splits = folder + "/split";
   std::vector<std::string> names;
@@ -299,6 +302,9 @@ Result<std::string> find_split(const std::string& folder, const std::string& wan
     }
   }
   std::sort(names.begin(), names.end());
+  if (names.empty() && wanted.empty() && !required) {
+    return "";
+  }
   if (names.empty()) {
     return fail(ErrorKind::kNotFound, splits + ": expected a folder with the split, found none");
   }
@@ -307,6 +313,9 @@ Result<std::string> find_split(const std::string& folder, const std::string& wan
     listed += (listed.empty() ? "" : ", ") + name;
   }
   if (wanted.empty() && names.size() != 1) {
+    if (!required) {
+      return "";
+    }
     return fail(ErrorKind::kConfiguration, splits + ": name one of the splits: " + listed);
   }
   if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {
@@ -413,7 +422,9 @@ Result<DatasetArrays> read_ogb(
 ) {
   GNN_ASSIGN_OR_RETURN(const RawFolder raw, RawFolder::open(folder));
   // The small parts first: what is wrong with them should not show only after minutes of reading.
-  GNN_ASSIGN_OR_RETURN(const std::string split, find_split(folder, options.split));
+  GNN_ASSIGN_OR_RETURN(
+      const std::string split, find_split(folder, options.split, options.split_required)
+  );
   GNN_ASSIGN_OR_RETURN(const int64_t nodes, raw.num_nodes());
   GNN_ASSIGN_OR_RETURN(Array labels, raw.labels(nodes, storage));
   GNN_ASSIGN_OR_RETURN(

@@ -208,6 +208,15 @@ Result<bool> NumberReader::next_floats(std::vector<float>& out) {
   return more;
 }
 
+Result<bool> NumberReader::next_doubles(std::vector<double>& out) {
+  out.clear();
+  GNN_ASSIGN_OR_RETURN(const bool more, next_line());
+  if (more) {
+    GNN_RETURN_IF_ERROR(parse_line<double>(VectorOut<double>{out}));
+  }
+  return more;
+}
+
 EdgeBuffer::EdgeBuffer(Array sources, Array destinations)
     : sources_(std::move(sources)),
       destinations_(std::move(destinations)),
@@ -376,6 +385,34 @@ Result<int64_t> count_classes(
     );
   }
   return options.num_classes.value_or(largest + 1);
+}
+
+Result<CscArrays> build_csc_of(
+    std::span<const EdgePair> edges,
+    int64_t num_nodes,
+    const ReadOptions& options,
+    ArrayStorage& storage,
+    Progress& progress,
+    const std::string& where_prefix
+) {
+  const auto count = static_cast<int64_t>(edges.size());
+  GNN_ASSIGN_OR_RETURN(EdgeBuffer buffer, EdgeBuffer::create(storage, count, num_nodes));
+  for (int64_t i = 0; i < count; ++i) {
+    buffer.set(i, edges[static_cast<size_t>(i)].source, edges[static_cast<size_t>(i)].destination);
+  }
+  return build_csc(
+      buffer.edges(count, where_prefix, 1),
+      csc_options(num_nodes, options),
+      storage,
+      kEdgesName,
+      progress
+  );
+}
+
+void one_hot(FeatureBuffer& features, std::span<const int64_t> categories, int64_t first) {
+  for (size_t row = 0; row < categories.size(); ++row) {
+    features.row(static_cast<int64_t>(row))[static_cast<size_t>(first + categories[row])] = 1.0F;
+  }
 }
 
 Status SplitIds::add(int64_t id, const std::string& where) {

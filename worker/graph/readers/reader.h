@@ -19,7 +19,8 @@ namespace gnn::graph {
 
 /// What all readers can be asked for.
 struct ReadOptions {
-  std::string split;  // folder or name of the split; empty: the only one there is
+  std::string split;           // folder or name of the split; empty: the only one there is
+  bool split_required = true;  // false: a data set that comes without a split is fine
   bool to_undirected = false;
   bool coalesce = false;
   SelfLoops self_loops = SelfLoops::kKeep;
@@ -51,6 +52,8 @@ class NumberReader {
   Result<bool> next_floats(std::span<float> out);
   /// As many as there are; for the first line, whose length gives the width.
   Result<bool> next_floats(std::vector<float>& out);
+  /// As many as there are, integers up to 2^53 exactly.
+  Result<bool> next_doubles(std::vector<double>& out);
 
   [[nodiscard]] std::string where() const { return lines_.where(); }
   [[nodiscard]] const ByteSource& source() const { return lines_.source(); }
@@ -154,6 +157,23 @@ DatasetArrays homogeneous(
 Result<int64_t> count_classes(
     std::span<const int64_t> labels, const ReadOptions& options, const std::string& where
 );
+
+/// An EdgeBuffer's worth of edges that a reader collected one by one, sorted.
+struct EdgePair {
+  int64_t source;
+  int64_t destination;
+};
+Result<CscArrays> build_csc_of(
+    std::span<const EdgePair> edges,
+    int64_t num_nodes,
+    const ReadOptions& options,
+    ArrayStorage& storage,
+    Progress& progress,
+    const std::string& where_prefix
+);
+
+/// One-hot rows for `category` of each row, in columns [first, first + number of categories).
+void one_hot(FeatureBuffer& features, std::span<const int64_t> categories, int64_t first);
 
 /// Checks ids of a split one by one: in range, none twice.
 class SplitIds {

@@ -1,0 +1,326 @@
+#include "worker/graph/load.h"
+
+#include "worker/graph/generate.h"
+#include "worker/graph/native.h"
+#include "worker/graph/readers/edge_list.h"
+#include "worker/graph/readers/gin.h"
+#include "worker/graph/readers/ogb.h"
+#include "worker/graph/readers/tu.h"
+#include "worker/graph/split.h"
+#include "worker/graph/transforms.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace gnn::graph {
+namespace {
+
+Result<at::ScalarType> scalar_type(const Array& array) {
+  switch (array.dtype()) {
+    case DType::kBool:
+      return at::kBool;
+    case DType::kUInt8:
+      return at::kByte;
+    case DType::kInt8:
+      return at::kChar;
+    case DType::kInt16:
+      return at::kShort;
+    case DType::kInt32:
+      return at::kInt;
+    case DType::kInt64:
+      return at::kLong;
+    case DType::kFloat16:
+      return at::kHalf;
+    case DType::kBFloat16:
+      return at::kBFloat16;
+    case DType::kFloat32:
+      return at::kFloat;
+    case DType::kFloat64:
+      return at::kDouble;
+    case DType::kUInt16:
+    case DType::kUInt32:
+    case DType::kUInt64:
+      break;
+  }
+  return fail(
+      ErrorKind::kData,
+      array.name() + ": elements of type " + std::string(dtype_name(array.dtype())) +
+          " are not supported here"
+  );
+}
+
+/// A tensor over the array's memory, which lives as long as the tensor.
+Result<at::Tensor> tensor_over(const Array& array) {
+  if (!array.defined()) {
+    return at::Tensor();
+  }
+  GNN_ASSIGN_OR_RETURN(const at::ScalarType type, scalar_type(array));
+  // from_blob wants a pointer to mutable memory; nobody writes to a data set.
+  auto* data = const_cast<std::byte*>(array.bytes());
+  return at::from_blob(
+      data,
+      array.shape(),
+      [owner = array.owner()](void*) mutable { owner.reset(); },
+      at::TensorOptions().dtype(type)
+  );
+}
+
+Result<std::optional<FeatureStore>> features_over(const Array& array) {
+  if (!array.defined()) {
+    return std::optional<FeatureStore>();
+  }
+  GNN_ASSIGN_OR_RETURN(at::Tensor rows, tensor_over(array));
+  GNN_ASSIGN_OR_RETURN(FeatureStore store, FeatureStore::create(std::move(rows)));
+  return std::optional<FeatureStore>(std::move(store));
+}
+
+Result<int64_t> index_of(
+    const DatasetArrays& arrays, const std::string& name, std::string_view where
+) {
+  for (size_t i = 0; i < arrays.node_tables.size(); ++i) {
+    if (arrays.node_tables[i].name == name) {
+      return static_cast<int64_t>(i);
+    }
+  }
+  return fail(ErrorKind::kData, std::string(where) + ": no node type '" + name + "'");
+}
+
+Result<EdgeTypeData> edge_type_over(
+    const DatasetArrays& arrays, const EdgeTable& table, std::string_view where
+) {
+  const std::string owner = std::string(where) + ": edge type (" + table.source + ", " +
+                            table.relation + ", " + table.destination + ")";
+  GNN_ASSIGN_OR_RETURN(const int64_t source, index_of(arrays, table.source, where));
+  GNN_ASSIGN_OR_RETURN(const int64_t destination, index_of(arrays, table.destination, where));
+  GNN_ASSIGN_OR_RETURN(at::Tensor indptr, tensor_over(table.indptr));
+  GNN_ASSIGN_OR_RETURN(at::Tensor indices, tensor_over(table.indices));
+  GNN_ASSIGN_OR_RETURN(at::Tensor edge_ids, tensor_over(table.edge_ids));
+  auto graph = CscGraph::create(
+      std::move(indptr),
+      std::move(indices),
+      arrays.node_tables[static_cast<size_t>(source)].num_nodes,
+      std::move(edge_ids)
+  );
+  if (!graph) {
+    return tl::make_unexpected(with_context(graph.error(), owner));
+  }
+  GNN_ASSIGN_OR_RETURN(auto features, features_over(table.features));
+  return EdgeTypeData{
+      .source = table.source,
+      .relation = table.relation,
+      .destination = table.destination,
+      .source_index = source,
+      .destination_index = destination,
+      .graph = std::move(*graph),
+      .features = std::move(features)
+  };
+}
+
+Result<at::Tensor> ids_over(const Array& array) {
+  return array.defined() ? tensor_over(array) : Result<at::Tensor>(at::empty({0}, at::kLong));
+}
+
+at::Tensor ids_tensor(const std::vector<int64_t>& ids) {
+  return at::tensor(ids, at::kLong);
+}
+
+TransformOptions transforms_of(const api::Dataset& spec) {
+  TransformOptions options;
+  options.to_undirected = spec.to_undirected;
+  options.coalesce = spec.coalesce;
+  options.self_loops = spec.add_self_loops ? SelfLoops::kAddRemaining : SelfLoops::kKeep;
+  options.normalize_rows = spec.feature_transform == api::FeatureTransform::RowNormalize;
+  switch (spec.node_features) {
+    case api::NodeFeatures::Provided:
+      options.features = FeatureSource::kProvided;
+      break;
+    case api::NodeFeatures::Constant:
+      options.features = FeatureSource::kConstant;
+      break;
+    case api::NodeFeatures::DegreeOneHot:
+      options.features = FeatureSource::kDegreeOneHot;
+      break;
+  }
+  return options;
+}
+
+Shape shape_of(api::SyntheticShape shape) {
+  switch (shape) {
+    case api::SyntheticShape::Arxiv:
+      return Shape::kArxiv;
+    case api::SyntheticShape::Products:
+      return Shape::kProducts;
+    case api::SyntheticShape::Reddit:
+      return Shape::kReddit;
+    case api::SyntheticShape::FakeDataset:
+      return Shape::kFakeDataset;
+  }
+  return Shape::kArxiv;
+}
+
+/// The text forms turn the edges over while they sort them, so that they are sorted once.
+ReadOptions read_options(const api::Dataset& spec, TransformOptions& transforms) {
+  ReadOptions options;
+  options.split = spec.split.type == api::SplitType::Provided ? spec.split.name.value_or("") : "";
+  options.split_required = spec.split.type == api::SplitType::Provided;
+  options.to_undirected = std::exchange(transforms.to_undirected, false);
+  options.coalesce = std::exchange(transforms.coalesce, false);
+  options.self_loops = std::exchange(transforms.self_loops, SelfLoops::kKeep);
+  return options;
+}
+
+Result<DatasetArrays> read_arrays(
+    const api::Dataset& spec,
+    const LoadOptions& options,
+    TransformOptions& transforms,
+    Progress& progress
+) {
+  MemoryStorage memory;
+  if (spec.format == api::DatasetFormat::Synthetic) {
+    if (!spec.synthetic) {
+      return fail(
+          ErrorKind::kConfiguration, "spec.dataset.synthetic: expected with format Synthetic"
+      );
+    }
+    const GenerateOptions generated{
+        .shape = shape_of(spec.synthetic->shape),
+        .scale = spec.synthetic->scale.value(),
+        .seed = static_cast<uint64_t>(spec.synthetic->seed),
+        .flipped_labels = spec.synthetic->flipped_labels.value()
+    };
+    return generate(generated, memory, progress);
+  }
+  if (!spec.path || spec.path->empty()) {
+    return fail(
+        ErrorKind::kConfiguration, "spec.dataset.path: expected with every format but Synthetic"
+    );
+  }
+  const std::string& path = *spec.path;
+  if (spec.format == api::DatasetFormat::Native) {
+    GNN_ASSIGN_OR_RETURN(NativeDataset native, open_native(path, options.map));
+    return std::move(native.arrays);
+  }
+  const ReadOptions reading = read_options(spec, transforms);
+  switch (spec.format) {
+    case api::DatasetFormat::OGB:
+      return read_ogb(path, reading, memory, progress);
+    case api::DatasetFormat::TU:
+      return read_tu(path, reading, memory, progress);
+    case api::DatasetFormat::GIN:
+      return read_gin(path, reading, memory, progress);
+    case api::DatasetFormat::EdgeList:
+      return read_edge_list(path, reading, memory, progress);
+    case api::DatasetFormat::Native:
+    case api::DatasetFormat::Synthetic:
+      break;
+  }
+  return fail(ErrorKind::kConfiguration, "spec.dataset.format: unknown");
+}
+
+}  // namespace
+
+Result<Dataset> make_dataset(const DatasetArrays& arrays, std::string_view where) {
+  Dataset dataset;
+  dataset.name = arrays.name;
+  dataset.num_classes = arrays.num_classes;
+  GNN_ASSIGN_OR_RETURN(dataset.target_node_type, index_of(arrays, arrays.target_node_type, where));
+  for (const NodeTable& table : arrays.node_tables) {
+    GNN_ASSIGN_OR_RETURN(auto features, features_over(table.features));
+    GNN_ASSIGN_OR_RETURN(at::Tensor labels, tensor_over(table.labels));
+    dataset.node_types.push_back(
+        {.name = table.name,
+         .num_nodes = table.num_nodes,
+         .features = std::move(features),
+         .labels = std::move(labels)}
+    );
+  }
+  for (const EdgeTable& table : arrays.edge_tables) {
+    GNN_ASSIGN_OR_RETURN(EdgeTypeData type, edge_type_over(arrays, table, where));
+    dataset.edge_types.push_back(std::move(type));
+  }
+  GNN_ASSIGN_OR_RETURN(dataset.split.train, ids_over(arrays.train));
+  GNN_ASSIGN_OR_RETURN(dataset.split.validation, ids_over(arrays.validation));
+  GNN_ASSIGN_OR_RETURN(dataset.split.test, ids_over(arrays.test));
+  if (arrays.graph_labels.defined()) {
+    GraphCollection graphs;
+    GNN_ASSIGN_OR_RETURN(graphs.node_offsets, tensor_over(arrays.graph_offsets));
+    GNN_ASSIGN_OR_RETURN(graphs.labels, tensor_over(arrays.graph_labels));
+    dataset.graphs = std::move(graphs);
+  }
+  dataset.provenance.source =
+      arrays.origin.path.empty() ? arrays.origin.source : arrays.origin.path;
+  dataset.provenance.options = arrays.origin.options;
+  if (!arrays.origin.inputs.empty()) {
+    dataset.provenance.digest = arrays.origin.inputs.front().digest;
+  }
+  GNN_RETURN_IF_ERROR(check_dataset(dataset, where));
+  return dataset;
+}
+
+Result<Dataset> load_native(const std::string& directory, const MapOptions& options) {
+  GNN_ASSIGN_OR_RETURN(const NativeDataset native, open_native(directory, options));
+  GNN_ASSIGN_OR_RETURN(Dataset dataset, make_dataset(native.arrays, directory));
+  dataset.provenance.digest = native.manifest_digest;
+  return dataset;
+}
+
+Result<DataSplit> make_split(
+    const Dataset& dataset, const api::Split& split, int64_t training_seed
+) {
+  if (split.type == api::SplitType::Provided) {
+    if (dataset.split.train.numel() == 0) {
+      return fail(
+          ErrorKind::kData,
+          dataset.name + ": has no split; ask for one by spec.dataset.split.type Random or KFold"
+      );
+    }
+    return dataset.split;
+  }
+  const at::Tensor labels = dataset.graphs ? dataset.graphs->labels : dataset.target().labels;
+  if (!labels.defined()) {
+    return fail(ErrorKind::kData, dataset.name + ": has no labels to split by");
+  }
+  const std::span<const int64_t> label(
+      labels.const_data_ptr<int64_t>(), static_cast<size_t>(labels.numel())
+  );
+  // numpy's legacy generator takes 32 bits.
+  const auto seed = static_cast<uint32_t>(split.seed.value_or(training_seed));
+  SplitIdLists lists;
+  if (split.type == api::SplitType::Random) {
+    const auto value = [](const std::optional<api::Decimal>& fraction) {
+      return fraction ? fraction->value() : 0.0;
+    };
+    const Fractions fractions{
+        .train = value(split.train),
+        .validation = value(split.validation),
+        .test = value(split.test)
+    };
+    GNN_ASSIGN_OR_RETURN(lists, random_split(label, fractions, seed));
+  } else {
+    GNN_ASSIGN_OR_RETURN(
+        lists, stratified_fold(label, split.folds.value_or(10), split.fold.value_or(0), seed)
+    );
+  }
+  return DataSplit{
+      .train = ids_tensor(lists.train),
+      .validation = ids_tensor(lists.validation),
+      .test = ids_tensor(lists.test)
+  };
+}
+
+Result<Dataset> load_dataset(
+    const api::Dataset& spec, const LoadOptions& options, Progress& progress
+) {
+  TransformOptions transforms = transforms_of(spec);
+  GNN_ASSIGN_OR_RETURN(DatasetArrays arrays, read_arrays(spec, options, transforms, progress));
+  MemoryStorage memory;
+  GNN_ASSIGN_OR_RETURN(arrays, transform(std::move(arrays), transforms, memory, progress));
+  GNN_ASSIGN_OR_RETURN(Dataset dataset, make_dataset(arrays, spec.path.value_or(arrays.name)));
+  GNN_ASSIGN_OR_RETURN(dataset.split, make_split(dataset, spec.split, options.training_seed));
+  return dataset;
+}
+
+}  // namespace gnn::graph

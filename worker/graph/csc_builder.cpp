@@ -248,9 +248,10 @@ int64_t fill_and_sort(
   });
   progress.advance_to(filled);
   progress.end();
-  return sort_lists<Index>(
+  const int64_t left = sort_lists<Index>(
       indptr, indices, edge_ids, options.coalesce || options.to_undirected, progress
   );
+  return options.max_pairs > 0 ? drop_pairs<Index>(indptr, indices, options.max_pairs) : left;
 }
 
 template <class Index>

@@ -336,8 +336,11 @@ Result<CscArrays> make_edges(const Job& job, const Communities* communities) {
   csc.max_pairs =
       static_cast<int64_t>(std::llround(static_cast<double>(job.spec.num_pairs) * job.options.scale)
       );
+  // In smaller communities more edges fall on the same pair of nodes.
+  const double smaller = std::max(1.0 / std::sqrt(job.options.scale) - 1.0, 0.0);
+  const double oversample = std::min(job.spec.oversample + 0.25 * smaller, 3.0);
   const auto drawn =
-      static_cast<int64_t>(std::llround(static_cast<double>(csc.max_pairs) * job.spec.oversample));
+      static_cast<int64_t>(std::llround(static_cast<double>(csc.max_pairs) * oversample));
   const CommunityEdges edges(*communities, drawn, job.spec.hub, job.options.seed);
   return build_csc(edges, csc, job.storage, kEdgesName, job.progress);
 }

@@ -68,13 +68,9 @@ Result<at::Tensor> tensor_over(const Array& array) {
   );
 }
 
-Result<std::optional<FeatureStore>> features_over(const Array& array) {
-  if (!array.defined()) {
-    return std::optional<FeatureStore>();
-  }
+Result<FeatureStore> features_over(const Array& array) {
   GNN_ASSIGN_OR_RETURN(at::Tensor rows, tensor_over(array));
-  GNN_ASSIGN_OR_RETURN(FeatureStore store, FeatureStore::create(std::move(rows)));
-  return std::optional<FeatureStore>(std::move(store));
+  return FeatureStore::create(std::move(rows));
 }
 
 Result<int64_t> index_of(
@@ -107,16 +103,20 @@ Result<EdgeTypeData> edge_type_over(
   if (!graph) {
     return tl::make_unexpected(with_context(graph.error(), owner));
   }
-  GNN_ASSIGN_OR_RETURN(auto features, features_over(table.features));
-  return EdgeTypeData{
+  EdgeTypeData type{
       .source = table.source,
       .relation = table.relation,
       .destination = table.destination,
       .source_index = source,
       .destination_index = destination,
       .graph = std::move(*graph),
-      .features = std::move(features)
+      .features = std::nullopt
   };
+  if (table.features.defined()) {
+    GNN_ASSIGN_OR_RETURN(FeatureStore features, features_over(table.features));
+    type.features.emplace(std::move(features));
+  }
+  return type;
 }
 
 Result<at::Tensor> ids_over(const Array& array) {
@@ -228,14 +228,15 @@ Result<Dataset> make_dataset(const DatasetArrays& arrays, std::string_view where
   dataset.num_classes = arrays.num_classes;
   GNN_ASSIGN_OR_RETURN(dataset.target_node_type, index_of(arrays, arrays.target_node_type, where));
   for (const NodeTable& table : arrays.node_tables) {
-    GNN_ASSIGN_OR_RETURN(auto features, features_over(table.features));
-    GNN_ASSIGN_OR_RETURN(at::Tensor labels, tensor_over(table.labels));
-    dataset.node_types.push_back(
-        {.name = table.name,
-         .num_nodes = table.num_nodes,
-         .features = std::move(features),
-         .labels = std::move(labels)}
-    );
+    NodeTypeData type{
+        .name = table.name, .num_nodes = table.num_nodes, .features = std::nullopt, .labels = {}
+    };
+    GNN_ASSIGN_OR_RETURN(type.labels, tensor_over(table.labels));
+    if (table.features.defined()) {
+      GNN_ASSIGN_OR_RETURN(FeatureStore features, features_over(table.features));
+      type.features.emplace(std::move(features));
+    }
+    dataset.node_types.push_back(std::move(type));
   }
   for (const EdgeTable& table : arrays.edge_tables) {
     GNN_ASSIGN_OR_RETURN(EdgeTypeData type, edge_type_over(arrays, table, where));
@@ -315,7 +316,14 @@ Result<Dataset> load_dataset(
     const api::Dataset& spec, const LoadOptions& options, Progress& progress
 ) {
   TransformOptions transforms = transforms_of(spec);
-  GNN_ASSIGN_OR_RETURN(DatasetArrays arrays, read_arrays(spec, options, transforms, progress));
+  auto read = read_arrays(spec, options, transforms, progress);
+  if (!read) {
+    Error error = std::move(read).error();
+    // A file that is not there stays away however often the job is tried again.
+    error.kind = error.kind == ErrorKind::kNotFound ? ErrorKind::kData : error.kind;
+    return tl::make_unexpected(std::move(error));
+  }
+  DatasetArrays arrays = std::move(*read);
   MemoryStorage memory;
   GNN_ASSIGN_OR_RETURN(arrays, transform(std::move(arrays), transforms, memory, progress));
   GNN_ASSIGN_OR_RETURN(Dataset dataset, make_dataset(arrays, spec.path.value_or(arrays.name)));

@@ -431,11 +431,14 @@ Result<DatasetArrays> read_ogb(
       const int64_t num_classes,
       count_classes(labels.view<int64_t>(), options, folder + ": label of node ")
   );
-  GNN_ASSIGN_OR_RETURN(Array train, read_ids(split, "train", "split.train", nodes, storage));
-  GNN_ASSIGN_OR_RETURN(
-      Array validation, read_ids(split, "valid", "split.validation", nodes, storage)
-  );
-  GNN_ASSIGN_OR_RETURN(Array test, read_ids(split, "test", "split.test", nodes, storage));
+  Array train;
+  Array validation;
+  Array test;
+  if (!split.empty()) {
+    GNN_ASSIGN_OR_RETURN(train, read_ids(split, "train", "split.train", nodes, storage));
+    GNN_ASSIGN_OR_RETURN(validation, read_ids(split, "valid", "split.validation", nodes, storage));
+    GNN_ASSIGN_OR_RETURN(test, read_ids(split, "test", "split.test", nodes, storage));
+  }
   GNN_ASSIGN_OR_RETURN(const CscArrays edges, raw.edges(nodes, options, storage, progress));
   GNN_ASSIGN_OR_RETURN(Array features, raw.features(nodes, options, storage, progress));
   DatasetArrays dataset = homogeneous(

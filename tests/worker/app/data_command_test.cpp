@@ -1,0 +1,279 @@
+#include "worker/app/data_command.h"
+
+#include "common/contract.h"
+#include "tests/worker/graph/files.h"
+#include "worker/app/command.h"
+#include "worker/graph/load.h"
+#include "worker/graph/native.h"
+#include "worker/graph/readers/ogb.h"
+
+#include <CLI/CLI.hpp>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace gnn::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+using graph::testing::gzip;
+using graph::testing::OgbFiles;
+using graph::testing::read_all;
+using graph::testing::TemporaryFolder;
+using ::testing::HasSubstr;
+
+const std::string kIndex =
+    "Package: a\nSection: net\nDepends: b\nDescription: one\n\n"
+    "Package: b\nSection: libs\nDescription: two\n\n"
+    "Package: c\nSection: libs\nDepends: a\nDescription: three\n";
+
+class DataCommand : public ::testing::Test {
+ protected:
+  DataConsole console() {
+    return {.out = out_, .progress = silent_, .dumpavail = []() -> Result<std::string> {
+              return kIndex;
+            }};
+  }
+  ImportRequest ring() {
+    OgbFiles().write(folder_);
+    ImportRequest request;
+    request.input = folder_.path("ring");
+    request.output = folder_.path("out");
+    return request;
+  }
+  /// Runs a command line as main() does; returns the exit code.
+  int run(std::vector<std::string> arguments) {
+    CLI::App root{"gnn-worker"};
+    Action action;
+    add_data_command(root, action);
+    std::reverse(arguments.begin(), arguments.end());
+    try {
+      root.parse(arguments);
+    } catch (const CLI::ParseError& error) {
+      return root.exit(error, out_, out_) == 0 ? 0 : contract::kExitConfiguration;
+    }
+    return action();
+  }
+
+  TemporaryFolder folder_;
+  std::ostringstream out_;
+  SilentProgress silent_;
+};
+
+TEST_F(DataCommand, ImportsInspectsAndVerifies) {
+  ImportRequest request = ring();
+  request.reading.to_undirected = true;
+  const Status imported = import_data(request, console());
+  ASSERT_TRUE(imported) << imported.error().message;
+  EXPECT_THAT(out_.str(), HasSubstr("out: 6 nodes, 16 edges, 3 classes"));
+  out_.str("");
+  ASSERT_TRUE(inspect_data(request.output, false, console()));
+  EXPECT_THAT(out_.str(), HasSubstr("node: 6 nodes, features float32 [6, 2], labels int64 [6]"));
+  EXPECT_THAT(
+      out_.str(), HasSubstr("16 edges (int32 ids), largest in-degree 3, 0 nodes without in-edge")
+  );
+  EXPECT_THAT(out_.str(), HasSubstr("3 train, 1 validation, 2 test"));
+  EXPECT_THAT(out_.str(), HasSubstr("toUndirected=true"));
+  out_.str("");
+  ASSERT_TRUE(inspect_data(request.output, true, console()));
+  const auto json = nlohmann::json::parse(out_.str());
+  EXPECT_EQ(json["nodeTypes"][0]["count"], 6);
+  EXPECT_EQ(json["split"]["test"], 2);
+  out_.str("");
+  ASSERT_TRUE(verify_data(request.output, console()));
+  EXPECT_THAT(out_.str(), HasSubstr("whole (6 nodes, 16 edges"));
+}
+
+TEST_F(DataCommand, LeavesACompleteOutputAsItIs) {
+  const ImportRequest request = ring();
+  ASSERT_TRUE(import_data(request, console()));
+  const auto made = fs::last_write_time(request.output + "/" + graph::kManifestFile);
+  out_.str("");
+  ASSERT_TRUE(import_data(request, console()));
+  EXPECT_THAT(
+      out_.str(), HasSubstr("is complete already, made from the same inputs with the same options")
+  );
+  EXPECT_EQ(fs::last_write_time(request.output + "/" + graph::kManifestFile), made);
+}
+
+TEST_F(DataCommand, OtherInputsNeedReplace) {
+  ImportRequest request = ring();
+  ASSERT_TRUE(import_data(request, console()));
+  folder_.write("ring/raw/node-label.csv.gz", gzip("0\n1\n2\n0\n1\n1\n"));
+  const Status refused = import_data(request, console());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kConflict);
+  EXPECT_THAT(refused.error().message, HasSubstr("--replace"));
+  request.replace = true;
+  ASSERT_TRUE(import_data(request, console()));
+  const auto dataset = graph::load_native(request.output, {});
+  EXPECT_EQ(dataset->target().labels[5].item<int64_t>(), 1);
+}
+
+TEST_F(DataCommand, GoesOnAfterAnInterruptedImport) {
+  const ImportRequest request = ring();
+  ASSERT_TRUE(import_data(request, console()));
+  const std::string whole = read_all(request.output + "/" + graph::kManifestFile);
+  fs::remove_all(request.output);
+  // The process dies while features are read: the edges are in place, the features are not.
+  const std::string features = folder_.path("ring/raw/node-feat.csv.gz");
+  const std::string content = read_all(features);
+  {
+    const std::string key = [&] {
+      const auto at = whole.find("key: ");
+      std::string text = whole.substr(at + 5, whole.find('\n', at) - at - 5);
+      std::erase(text, '"');
+      return text;
+    }();
+    auto writer = *graph::NativeWriter::open(request.output, key);
+    fs::remove(features);
+    folder_.write("ring/raw/node-feat.csv.gz", "damaged");
+    ASSERT_FALSE(graph::read_ogb(request.input, request.reading, *writer, silent_));
+  }
+  EXPECT_FALSE(fs::exists(request.output));
+  folder_.write("ring/raw/node-feat.csv.gz", content);
+  out_.str("");
+  ASSERT_TRUE(import_data(request, console()));
+  EXPECT_THAT(out_.str(), HasSubstr("goes on from"));
+  EXPECT_EQ(read_all(request.output + "/" + graph::kManifestFile), whole);
+}
+
+TEST_F(DataCommand, PublishesNothingThatTrainingWouldRefuse) {
+  const ImportRequest request = ring();
+  folder_.write(
+      "ring/raw/node-label.csv.gz", gzip("0\n1\nnan\n0\n1\n1\n")
+  );  // node 2 is to be trained on
+  const Status status = import_data(request, console());
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().kind, ErrorKind::kData);
+  EXPECT_THAT(status.error().message, HasSubstr("split.train[2]: found 2, which has no label"));
+  EXPECT_FALSE(fs::exists(request.output));
+}
+
+TEST_F(DataCommand, ImportsThePackageIndexFromAptOrAFile) {
+  ImportRequest request;
+  request.format = ImportFormat::kPackageIndex;
+  request.output = folder_.path("apt");
+  request.package_index.num_features = 16;
+  ASSERT_TRUE(import_data(request, console()));
+  request.input = folder_.write("index.gz", gzip(kIndex));
+  request.output = folder_.path("file");
+  ASSERT_TRUE(import_data(request, console()));
+  const auto from_apt = graph::open_native(folder_.path("apt"), {});
+  const auto from_file = graph::open_native(folder_.path("file"), {});
+  ASSERT_TRUE(from_apt && from_file);
+  // sha256sum of the index, packed or not
+  EXPECT_EQ(from_apt->arrays.origin.facts, from_file->arrays.origin.facts);
+  EXPECT_EQ(from_apt->arrays.origin.facts.front().first, "indexDigest");
+}
+
+TEST_F(DataCommand, GeneratesAndSaysWhatItMade) {
+  GenerateRequest request{
+      .output = folder_.path("synthetic"),
+      .replace = false,
+      .options = {.scale = 0.01, .flipped_labels = 0.2}
+  };
+  ASSERT_TRUE(generate_data(request, console()));
+  EXPECT_THAT(out_.str(), HasSubstr("1693 nodes, 23156 edges, 40 classes"));
+  out_.str("");
+  ASSERT_TRUE(inspect_data(request.output, false, console()));
+  EXPECT_THAT(out_.str(), HasSubstr("accuracyCeiling = 0.805"));
+  out_.str("");
+  ASSERT_TRUE(generate_data(request, console()));
+  EXPECT_THAT(out_.str(), HasSubstr("is complete already"));
+}
+
+TEST_F(DataCommand, VerifyFindsDamage) {
+  const ImportRequest request = ring();
+  ASSERT_TRUE(import_data(request, console()));
+  const std::string labels = request.output + "/nodes.node.labels.npy";
+  std::string bytes = read_all(labels);
+  bytes.back() = 1;
+  folder_.write("out/nodes.node.labels.npy", bytes);
+  EXPECT_THAT(
+      verify_data(request.output, console()).error().message,
+      HasSubstr("nodes.node.labels.npy: damaged")
+  );
+}
+
+TEST_F(DataCommand, ExitCodesAreThoseOfTheContract) {
+  OgbFiles().write(folder_);
+  const std::string input = folder_.path("ring");
+  const std::string output = folder_.path("cli");
+  EXPECT_EQ(
+      run(
+          {"data",
+           "import",
+           "--format",
+           "ogb",
+           "--input",
+           input,
+           "--output",
+           output,
+           "--to-undirected",
+           "--self-loops",
+           "add-remaining"}
+      ),
+      0
+  );
+  EXPECT_EQ(graph::load_native(output, {})->graph().num_edges(), 22);
+  EXPECT_EQ(run({"data", "verify", output}), 0);
+  EXPECT_EQ(run({"data", "inspect", output, "--json"}), 0);
+  EXPECT_EQ(
+      run({"data", "import", "--format", "csv", "--input", input, "--output", output}),
+      contract::kExitConfiguration
+  );
+  EXPECT_EQ(
+      run({"data", "import", "--format", "ogb", "--output", output}), contract::kExitConfiguration
+  );
+  EXPECT_EQ(
+      run({"data", "generate", "--shape", "mag", "--output", folder_.path("g")}),
+      contract::kExitConfiguration
+  );
+  EXPECT_EQ(
+      run(
+          {"data",
+           "generate",
+           "--shape",
+           "fake-dataset",
+           "--scale",
+           "0.01",
+           "--output",
+           folder_.path("g")}
+      ),
+      0
+  );
+  folder_.write("ring/raw/edge.csv.gz", "0,1\n");
+  EXPECT_EQ(
+      run({"data", "import", "--format", "ogb", "--input", input, "--output", folder_.path("b")}),
+      contract::kExitData
+  );
+  EXPECT_FALSE(fs::exists(folder_.path("b")));
+  fs::remove_all(folder_.path("ring/split"));
+  OgbFiles files;
+  files.write(folder_);
+  fs::remove_all(folder_.path("ring/split"));
+  EXPECT_EQ(
+      run(
+          {"data",
+           "import",
+           "--format",
+           "ogb",
+           "--input",
+           input,
+           "--output",
+           folder_.path("n"),
+           "--no-split"}
+      ),
+      0
+  );
+}
+
+}  // namespace
+}  // namespace gnn::app

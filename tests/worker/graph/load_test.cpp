@@ -1,0 +1,260 @@
+#include "worker/graph/load.h"
+
+#include "tests/worker/graph/files.h"
+#include "worker/graph/native.h"
+#include "worker/graph/readers/ogb.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace gnn::graph {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::OgbFiles;
+using testing::TemporaryFolder;
+
+class Load : public ::testing::Test {
+ protected:
+  Result<Dataset> load(const api::Dataset& spec, int64_t seed = 0) {
+    return load_dataset(spec, {.training_seed = seed, .map = {}}, silent_);
+  }
+  api::Dataset ogb() {
+    OgbFiles().write(folder_);
+    api::Dataset spec;
+    spec.format = api::DatasetFormat::OGB;
+    spec.path = folder_.path("ring");
+    return spec;
+  }
+  TemporaryFolder folder_;
+  SilentProgress silent_;
+};
+
+TEST_F(Load, AppliesTransformsAlikeToTextAndNativeForm) {
+  api::Dataset spec = ogb();
+  {
+    auto writer = *NativeWriter::open(folder_.path("native"), "k");
+    const auto arrays = read_ogb(*spec.path, {}, *writer, silent_);
+    ASSERT_TRUE(writer->publish(*arrays, false));
+  }
+  spec.to_undirected = true;
+  spec.add_self_loops = true;
+  spec.feature_transform = api::FeatureTransform::RowNormalize;
+  const auto text = load(spec);
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_EQ(text->graph().num_edges(), 16 + 6);
+  EXPECT_EQ(text->graph().indices().scalar_type(), at::kInt);
+  EXPECT_FLOAT_EQ(text->features().rows()[5][1].item<float>(), 0.75F);
+  spec.format = api::DatasetFormat::Native;
+  spec.path = folder_.path("native");
+  const auto native = load(spec);
+  ASSERT_TRUE(native) << native.error().message;
+  EXPECT_TRUE(at::equal(text->graph().indptr(), native->graph().indptr()));
+  EXPECT_TRUE(at::equal(text->graph().indices(), native->graph().indices()));
+  EXPECT_TRUE(at::equal(text->features().rows(), native->features().rows()));
+  EXPECT_TRUE(at::equal(text->split.train, native->split.train));
+}
+
+TEST_F(Load, TensorsKeepTheirMapping) {
+  const api::Dataset spec = ogb();
+  {
+    auto writer = *NativeWriter::open(folder_.path("native"), "k");
+    ASSERT_TRUE(writer->publish(*read_ogb(*spec.path, {}, *writer, silent_), false));
+  }
+  at::Tensor rows;
+  {
+    const auto dataset = load_native(folder_.path("native"), {});
+    ASSERT_TRUE(dataset) << dataset.error().message;
+    EXPECT_THAT(dataset->provenance.digest, HasSubstr("xxh64:"));
+    rows = dataset->features().rows();
+  }
+  std::filesystem::remove_all(folder_.path("native"));
+  EXPECT_EQ(rows[5][1].item<float>(), 6.0F);
+}
+
+TEST_F(Load, MakesFeaturesFromNothing) {
+  api::Dataset spec = ogb();
+  spec.to_undirected = true;
+  spec.node_features = api::NodeFeatures::DegreeOneHot;
+  const auto degrees = load(spec);
+  ASSERT_TRUE(degrees) << degrees.error().message;
+  EXPECT_EQ(degrees->features().width(), 4);  // degrees 2 and 3
+  EXPECT_EQ(degrees->features().rows()[0][3].item<float>(), 1.0F);
+  spec.node_features = api::NodeFeatures::Constant;
+  EXPECT_TRUE(at::equal(load(spec)->features().rows(), at::ones({6, 1})));
+}
+
+TEST_F(Load, MakesSplits) {
+  api::Dataset spec = ogb();
+  spec.split.type = api::SplitType::Random;
+  spec.split.train = api::Decimal{"0.5"};
+  spec.split.validation = api::Decimal{"0.25"};
+  spec.split.test = api::Decimal{"0.25"};
+  const auto dataset = load(spec, 7);
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  EXPECT_EQ(dataset->split.train.numel(), 3);
+  EXPECT_EQ(dataset->split.validation.numel(), 1);
+  EXPECT_EQ(dataset->split.test.numel(), 2);
+  const at::Tensor all =
+      at::cat({dataset->split.train, dataset->split.validation, dataset->split.test});
+  EXPECT_TRUE(at::equal(std::get<0>(at::sort(all)), at::arange(6)));
+  spec.split.seed = 7;
+  EXPECT_TRUE(at::equal(load(spec, 99)->split.train, dataset->split.train));
+  spec.split = {};
+  spec.split.type = api::SplitType::KFold;
+  spec.split.folds = 3;
+  spec.split.fold = 2;
+  const auto fold = load(spec);
+  EXPECT_EQ(fold->split.test.numel(), 2);
+  EXPECT_EQ(fold->split.train.numel(), 4);
+  std::filesystem::remove_all(folder_.path("ring/split"));
+  EXPECT_TRUE(load_dataset(spec, {}, silent_));  // a random split needs none on disk
+}
+
+TEST_F(Load, GeneratesSyntheticData) {
+  api::Dataset spec;
+  spec.format = api::DatasetFormat::Synthetic;
+  spec.synthetic = api::Synthetic{
+      .shape = api::SyntheticShape::Arxiv, .scale = {"0.01"}, .seed = 3, .flipped_labels = {"0.1"}
+  };
+  const auto dataset = load(spec);
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  EXPECT_EQ(dataset->target().num_nodes, 1693);
+  EXPECT_EQ(dataset->num_classes, 40);
+}
+
+TEST_F(Load, NamesTheFieldThatIsMissing) {
+  api::Dataset spec;
+  EXPECT_THAT(load(spec).error().message, HasSubstr("spec.dataset.path: expected"));
+  EXPECT_EQ(load(spec).error().kind, ErrorKind::kConfiguration);
+  spec.format = api::DatasetFormat::Synthetic;
+  EXPECT_THAT(load(spec).error().message, HasSubstr("spec.dataset.synthetic: expected"));
+  spec.format = api::DatasetFormat::Native;
+  spec.path = folder_.path("nowhere");
+  EXPECT_EQ(load(spec).error().kind, ErrorKind::kData);
+}
+
+/// A two-type manifest: users buy items, items are alike.
+TEST_F(Load, ReadsTwoNodeTypesAndTheirRelations) {
+  auto writer = *NativeWriter::open(folder_.path("shop"), "k");
+  const auto ids = [&](const std::string& name, std::vector<int64_t> values) {
+    Array array = *writer->create(name, DType::kInt64, {static_cast<int64_t>(values.size())});
+    std::copy(values.begin(), values.end(), array.mutable_view<int64_t>().begin());
+    return *writer->commit(std::move(array));
+  };
+  DatasetArrays shop;
+  shop.name = "shop";
+  shop.node_tables.push_back(
+      {.name = "user", .num_nodes = 3, .features = {}, .labels = ids("user.labels", {0, 1, 0})}
+  );
+  shop.node_tables.push_back({.name = "item", .num_nodes = 2, .features = {}, .labels = {}});
+  shop.edge_tables.push_back(
+      {.source = "item",
+       .relation = "bought_by",
+       .destination = "user",
+       .indptr = ids("a.indptr", {0, 1, 1, 3}),
+       .indices = ids("a.indices", {1, 0, 1}),
+       .edge_ids = ids("a.ids", {2, 0, 1}),
+       .features = {}}
+  );
+  shop.edge_tables.push_back(
+      {.source = "item",
+       .relation = "like",
+       .destination = "item",
+       .indptr = ids("b.indptr", {0, 1, 2}),
+       .indices = ids("b.indices", {1, 0}),
+       .edge_ids = {},
+       .features = {}}
+  );
+  shop.target_node_type = "user";
+  shop.num_classes = 2;
+  shop.train = ids("train", {0, 2});
+  shop.validation = ids("validation", {1});
+  shop.test = ids("test", {});
+  ASSERT_TRUE(writer->publish(shop, false));
+  const auto dataset = load_native(folder_.path("shop"), {});
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  EXPECT_FALSE(dataset->is_homogeneous());
+  EXPECT_EQ(dataset->target().name, "user");
+  ASSERT_EQ(dataset->edge_types.size(), 2U);
+  EXPECT_EQ(dataset->edge_types[0].source_index, 1);
+  EXPECT_EQ(dataset->edge_types[0].destination_index, 0);
+  EXPECT_EQ(dataset->edge_types[0].graph.num_src_nodes(), 2);
+  EXPECT_EQ(dataset->edge_types[0].graph.num_dst_nodes(), 3);
+  EXPECT_EQ(dataset->edge_types[0].graph.edge_ids()[0].item<int64_t>(), 2);
+  EXPECT_EQ(dataset->edge_types[1].graph.num_edges(), 2);
+  // Transforms of one graph make no sense here and say so.
+  api::Dataset spec;
+  spec.format = api::DatasetFormat::Native;
+  spec.path = folder_.path("shop");
+  spec.to_undirected = true;
+  EXPECT_THAT(load(spec).error().message, HasSubstr("one node type and one edge type"));
+}
+
+/// Data sets that are not part of the repository. Without them the tests are skipped, but not in
+/// CI.
+class TestData : public Load {
+ protected:
+  void SetUp() override {
+    const char* folder = std::getenv("GNN_TEST_DATA");
+    const char* ci = std::getenv("CI");
+    if (folder != nullptr && *folder != '\0') {
+      data_ = folder;
+    } else if (ci != nullptr && std::string_view(ci) == "true") {
+      FAIL() << "GNN_TEST_DATA must name the folder of the test data in CI";
+    } else {
+      GTEST_SKIP() << "GNN_TEST_DATA is not set: no cora and IMDBBINARY";
+    }
+  }
+  std::string data_;
+};
+
+TEST_F(TestData, CoraIsThePlanetoidSplitOfCora) {
+  api::Dataset spec;
+  spec.format = api::DatasetFormat::OGB;
+  spec.path = data_ + "/cora";
+  spec.to_undirected = true;
+  spec.feature_transform = api::FeatureTransform::RowNormalize;
+  const auto cora = load(spec);
+  ASSERT_TRUE(cora) << cora.error().message;
+  EXPECT_EQ(cora->target().num_nodes, 2708);
+  EXPECT_EQ(cora->graph().num_edges(), 10556);
+  EXPECT_EQ(cora->features().width(), 1433);
+  EXPECT_EQ(cora->num_classes, 7);
+  EXPECT_EQ(cora->split.train.numel(), 140);
+  EXPECT_EQ(cora->split.validation.numel(), 500);
+  EXPECT_EQ(cora->split.test.numel(), 1000);
+  const at::Tensor sums = cora->features().rows().sum(1);
+  EXPECT_TRUE(at::allclose(sums, at::ones({2708})));
+}
+
+TEST_F(TestData, ImdbBinaryHasAThousandGraphs) {
+  api::Dataset spec;
+  spec.format = api::DatasetFormat::GIN;
+  spec.path = data_ + "/IMDBBINARY";
+  spec.split.type = api::SplitType::Random;
+  spec.split.train = api::Decimal{"0.8"};
+  spec.split.validation = api::Decimal{"0.1"};
+  spec.split.test = api::Decimal{"0.1"};
+  const auto imdb = load(spec);
+  ASSERT_TRUE(imdb) << imdb.error().message;
+  ASSERT_TRUE(imdb->graphs.has_value());
+  EXPECT_EQ(imdb->graphs->num_graphs(), 1000);
+  EXPECT_EQ(imdb->num_classes, 2);
+  EXPECT_EQ(imdb->target().num_nodes, 19773);
+  EXPECT_EQ(imdb->graph().num_edges(), 193062);
+  EXPECT_EQ(imdb->graphs->labels.sum().item<int64_t>(), 500);
+  // Without node labels every node has the constant 1.
+  EXPECT_TRUE(at::equal(imdb->features().rows(), at::ones({19773, 1})));
+  EXPECT_EQ(imdb->split.train.numel(), 800);
+  spec.node_features = api::NodeFeatures::DegreeOneHot;
+  EXPECT_EQ(load(spec)->features().width(), 136);
+}
+
+}  // namespace
+}  // namespace gnn::graph

@@ -1,0 +1,156 @@
+#include "tests/support/blocks.h"
+#include "tests/support/gradcheck.h"
+#include "worker/nn/conv/gcn.h"
+#include "worker/nn/conv/gin.h"
+#include "worker/nn/conv/sage.h"
+#include "worker/nn/pool/graph_pool.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+namespace gnn::nn {
+namespace {
+
+using testing::gradients_match;
+using testing::random_block;
+
+std::vector<std::string> names(const torch::nn::Module& module) {
+  std::vector<std::string> result;
+  for (const auto& entry : module.named_parameters()) result.push_back(entry.key());
+  return result;
+}
+
+// Every parameter of the layer, and the features.
+std::vector<at::Tensor> inputs(torch::nn::Module& layer, const at::Tensor& x) {
+  std::vector<at::Tensor> tensors = layer.parameters();
+  tensors.push_back(x);
+  return tensors;
+}
+
+at::Tensor features(int64_t rows, int64_t width) {
+  return torch::randn({rows, width}, torch::kFloat64).requires_grad_();
+}
+
+double largest(const at::Tensor& tensor) {
+  return tensor.abs().max().item<double>();
+}
+
+TEST(SageConv, HasTheParametersOfDgl) {
+  torch::manual_seed(1);
+  SageConv layer(SageConvOptions{.in_channels = 300, .out_channels = 200});
+  EXPECT_EQ(
+      names(*layer), (std::vector<std::string>{"fc_neigh.weight", "fc_self.weight", "fc_self.bias"})
+  );
+  // Xavier with ReLU's gain, and the bias as torch's Linear has it.
+  const double bound = std::sqrt(2.0) * std::sqrt(6.0 / 500);
+  const auto parameters = layer->named_parameters();
+  for (const char* name : {"fc_neigh.weight", "fc_self.weight"}) {
+    EXPECT_LE(largest(parameters[name]), bound);
+    EXPECT_GT(largest(parameters[name]), 0.99 * bound);
+  }
+  EXPECT_LE(largest(parameters["fc_self.bias"]), 1 / std::sqrt(300.0));
+}
+
+TEST(SageConv, HasTheParametersOfPyg) {
+  torch::manual_seed(1);
+  SageConv layer(
+      SageConvOptions{.in_channels = 300, .out_channels = 200, .parameters = SageParameters::Pyg}
+  );
+  EXPECT_EQ(
+      names(*layer), (std::vector<std::string>{"lin_l.weight", "lin_l.bias", "lin_r.weight"})
+  );
+  const double bound = 1 / std::sqrt(300.0);
+  for (const at::Tensor& parameter : layer->parameters()) {
+    EXPECT_LE(largest(parameter), bound);
+    EXPECT_GT(largest(parameter), 0.9 * bound);
+  }
+}
+
+TEST(SageConv, GradientsMatchDifferences) {
+  torch::manual_seed(2);
+  const graph::Block block = random_block(4, 7, 3, 5);
+  for (const int64_t out : {2, 6}) {
+    SageConv layer(SageConvOptions{.in_channels = 4, .out_channels = out});
+    layer->to(torch::kFloat64);
+    const at::Tensor x = features(7, 4);
+    EXPECT_TRUE(gradients_match([&] { return layer->forward(x, block).pow(2); }, inputs(*layer, x))
+    );
+  }
+}
+
+TEST(SageConv, RefusesNoChannels) {
+  EXPECT_THROW(SageConv(SageConvOptions{.in_channels = 0, .out_channels = 2}), c10::Error);
+}
+
+TEST(GcnConv, HasTheParametersOfPyg) {
+  torch::manual_seed(1);
+  GcnConv layer(GcnConvOptions{.in_channels = 300, .out_channels = 200});
+  EXPECT_EQ(names(*layer), (std::vector<std::string>{"bias", "weight"}));
+  const auto parameters = layer->named_parameters();
+  EXPECT_EQ(largest(parameters["bias"]), 0);
+  EXPECT_LE(largest(parameters["weight"]), std::sqrt(6.0 / 500));
+  EXPECT_GT(largest(parameters["weight"]), 0.99 * std::sqrt(6.0 / 500));
+}
+
+TEST(GcnConv, GradientsMatchDifferences) {
+  torch::manual_seed(3);
+  const graph::Block block = random_block(4, 7, 3, 6, at::kInt);
+  const at::Tensor degrees = torch::tensor({3, 1, 0, 2, 2, 0, 1}, torch::kInt64);
+  for (const int64_t out : {2, 6}) {
+    GcnConv layer(GcnConvOptions{.in_channels = 4, .out_channels = out});
+    layer->to(torch::kFloat64);
+    const at::Tensor x = features(7, 4);
+    EXPECT_TRUE(
+        gradients_match([&] { return layer->forward(x, block, degrees).pow(2); }, inputs(*layer, x))
+    );
+  }
+}
+
+TEST(GinConv, KeepsEpsAsBufferUnlessItLearns) {
+  GinConvOptions options{.in_channels = 3, .out_channels = 2, .mlp_layers = 1, .batch_norm = false};
+  GinConv fixed(options);
+  EXPECT_EQ(names(*fixed), (std::vector<std::string>{"mlp.0.weight", "mlp.0.bias"}));
+  EXPECT_EQ(fixed->named_buffers().keys(), std::vector<std::string>{"eps"});
+  options.learn_eps = true;
+  EXPECT_EQ(
+      names(*GinConv(options)), (std::vector<std::string>{"eps", "mlp.0.weight", "mlp.0.bias"})
+  );
+}
+
+TEST(GinConv, GradientsMatchDifferences) {
+  torch::manual_seed(4);
+  const graph::Block block = random_block(6, 8, 3, 7);
+  for (const bool learn_eps : {false, true}) {
+    GinConv layer(GinConvOptions{
+        .in_channels = 3,
+        .hidden_channels = 5,
+        .out_channels = 2,
+        .mlp_layers = 2,
+        .batch_norm = true,
+        .eps = 0.5,
+        .learn_eps = learn_eps,
+    });
+    layer->to(torch::kFloat64);
+    const at::Tensor x = features(8, 3);
+    EXPECT_TRUE(gradients_match(
+        [&] { return layer->forward(x, block).pow(2); },
+        inputs(*layer, x),
+        {.absolute_tolerance = 1e-6}
+    ));
+  }
+}
+
+TEST(GraphPool, PoolsByItsOption) {
+  const at::Tensor x = torch::tensor({{1.0}, {5.0}, {3.0}});
+  const at::Tensor offsets = torch::tensor({0, 2, 3}, torch::kInt64);
+  GraphPool mean(GraphPoolOptions{.pooling = Pooling::Mean});
+  EXPECT_TRUE(torch::equal(mean->forward(x, offsets), torch::tensor({{3.0}, {3.0}})));
+  GraphPool max(GraphPoolOptions{.pooling = Pooling::Max});
+  EXPECT_TRUE(torch::equal(max->forward(x, offsets), torch::tensor({{5.0}, {3.0}})));
+}
+
+}  // namespace
+}  // namespace gnn::nn

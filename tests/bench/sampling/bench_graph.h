@@ -1,0 +1,36 @@
+#pragma once
+
+#include "worker/sampling/cpu/neighbor_kernel.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gnn::bench {
+
+/// A graph and its features as plain arrays, generated or mapped from files.
+struct BenchGraph {
+  sampling::cpu::RelationView relation;
+  int64_t num_nodes = 0;
+  int64_t num_edges = 0;
+  const std::byte* features = nullptr;  // num_nodes rows, or null
+  size_t row_bytes = 0;
+  std::shared_ptr<void> owner;  // keeps the arrays
+};
+
+/// A power-law graph of ogbn-products' size: 2,449,029 nodes, about 124 M directed edges, 100
+/// floats per node. In-degrees follow degree^-2.6, capped at 20,000 times the smallest; a
+/// neighbour is drawn in proportion to its degree.
+[[nodiscard]] BenchGraph make_products_shape();
+
+/// Maps indptr.npy (int64), indices.npy (int32 or int64) and, if present, features.npy (two
+/// dimensions) of `directory`. Throws std::runtime_error naming the file and what is wrong with it.
+[[nodiscard]] BenchGraph map_npy_graph(const std::string& directory);
+/// Writes those files. Throws std::runtime_error.
+void write_npy_graph(const BenchGraph& graph, const std::string& directory);
+/// Reads an int64 vector. Throws std::runtime_error.
+[[nodiscard]] std::vector<int64_t> read_npy_ids(const std::string& path);
+
+}  // namespace gnn::bench

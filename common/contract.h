@@ -82,6 +82,8 @@ inline constexpr std::string_view kEnvGroupRank = "GROUP_RANK";
 inline constexpr std::string_view kEnvRound = "GNN_ROUND";
 /// Unix socket on which a rank reports to its agent: "fd:<number>", inherited.
 inline constexpr std::string_view kEnvAgentSocket = "GNN_AGENT_SOCKET";
+/// CPUs that a rank may keep busy: its share of the pod's CPU limit.
+inline constexpr std::string_view kEnvRankCpus = "GNN_RANK_CPUS";
 
 // --- Time-outs of agent and ranks, whole seconds; defaults below
 // ------------------------------------------
@@ -108,13 +110,14 @@ inline constexpr std::string_view kEnvCollectiveTimeout = "GNN_COLLECTIVE_TIMEOU
 inline constexpr int64_t kDefaultCollectiveSeconds = 600;
 
 /// Every name that a user's workers.template.env may not set; the time-outs they may.
-inline constexpr std::array<std::string_view, 24> kReservedEnv = {
-    kEnvContract,     kEnvJob,          kEnvJobNamespace,   kEnvJobUid,
-    kEnvAttempt,      kEnvRoundsLeft,   kEnvNodeRank,       kEnvNnodes,
-    kEnvNprocPerNode, kEnvGraceSeconds, kEnvConfig,         kEnvTerminationLog,
-    kEnvHttpAddress,  kEnvMasterAddr,   kEnvMasterPort,     kEnvRank,
-    kEnvLocalRank,    kEnvWorldSize,    kEnvLocalWorldSize, kEnvGroupRank,
-    kEnvRound,        kEnvAgentSocket,  "LD_PRELOAD",       "LD_LIBRARY_PATH",
+inline constexpr std::array<std::string_view, 25> kReservedEnv = {
+    kEnvContract,      kEnvJob,          kEnvJobNamespace,   kEnvJobUid,
+    kEnvAttempt,       kEnvRoundsLeft,   kEnvNodeRank,       kEnvNnodes,
+    kEnvNprocPerNode,  kEnvGraceSeconds, kEnvConfig,         kEnvTerminationLog,
+    kEnvHttpAddress,   kEnvMasterAddr,   kEnvMasterPort,     kEnvRank,
+    kEnvLocalRank,     kEnvWorldSize,    kEnvLocalWorldSize, kEnvGroupRank,
+    kEnvRound,         kEnvAgentSocket,  kEnvRankCpus,       "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
 };
 
 // --- Ports and paths of a pod

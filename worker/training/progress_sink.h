@@ -67,8 +67,9 @@ struct FinalReport {
   int64_t global_steps = 0;
   double average_loss = 0;  ///< of the last epoch
   std::map<std::string, double>
-      metrics;             ///< "train_accuracy", "validation_accuracy", "test_accuracy", …
-  std::string checkpoint;  ///< path of the newest one, or empty
+      metrics;                  ///< "train_accuracy", "validation_accuracy", "test_accuracy", …
+  std::string checkpoint;       ///< path of the newest one, or empty
+  std::string parameters_hash;  ///< XXH64 over the final parameters, 16 hex digits; or empty
   bool preempted = false;
   double seconds = 0;
 };

@@ -25,13 +25,13 @@ class C10dCommunicator final : public Communicator {
       const char* backend,
       const CommunicatorOptions& options
   )
-      : group_(std::move(group)),
+      : handle_{std::move(group)},
         backend_(backend),
         timeout_(options.timeout),
         activity_(options.activity) {}
 
-  int64_t rank() const override { return group_->getRank(); }
-  int64_t world_size() const override { return group_->getSize(); }
+  int64_t rank() const override { return handle_.group->getRank(); }
+  int64_t world_size() const override { return handle_.group->getSize(); }
   const char* backend() const override { return backend_; }
 
   Status all_reduce(at::Tensor tensor, ReduceOp op, std::optional<Timeout> timeout) override {
@@ -40,7 +40,7 @@ class C10dCommunicator final : public Communicator {
       c10d::AllreduceOptions options;
       options.reduceOp = to_c10d(op);
       options.timeout = timeout.value_or(timeout_);
-      group_->allreduce(tensors, options)->wait(options.timeout);
+      handle_.group->allreduce(tensors, options)->wait(options.timeout);
     });
   }
 
@@ -50,7 +50,7 @@ class C10dCommunicator final : public Communicator {
       c10d::BroadcastOptions options;
       options.rootRank = root;
       options.timeout = timeout_;
-      group_->broadcast(tensors, options)->wait(options.timeout);
+      handle_.group->broadcast(tensors, options)->wait(options.timeout);
     });
   }
 
@@ -61,7 +61,7 @@ class C10dCommunicator final : public Communicator {
       std::vector<at::Tensor> inputs{tensor};
       c10d::AllgatherOptions options;
       options.timeout = timeout_;
-      group_->allgather(outputs, inputs, options)->wait(options.timeout);
+      handle_.group->allgather(outputs, inputs, options)->wait(options.timeout);
     }));
     return std::move(outputs[0]);
   }
@@ -72,10 +72,10 @@ class C10dCommunicator final : public Communicator {
   }
 
   std::shared_ptr<CollectiveActivity> activity() const override { return activity_; }
-  c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override { return group_; }
+  const C10dGroupHandle* process_group() const override { return &handle_; }
 
  private:
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  C10dGroupHandle handle_;
   const char* backend_;
   Timeout timeout_;
   std::shared_ptr<CollectiveActivity> activity_;

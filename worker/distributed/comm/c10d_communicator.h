@@ -7,7 +7,20 @@
 
 #include <memory>
 
+namespace c10d {
+class ProcessGroup;
+class Store;
+}  // namespace c10d
+
 namespace gnn::comm {
+
+struct C10dStoreHandle {
+  c10::intrusive_ptr<c10d::Store> store;
+};
+
+struct C10dGroupHandle {
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+};
 
 /// A communicator over a c10d group whose backends are set.
 [[nodiscard]] std::shared_ptr<Communicator> make_c10d_communicator(

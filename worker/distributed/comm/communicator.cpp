@@ -1,7 +1,6 @@
 #include "worker/distributed/comm/communicator.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <cstring>
 
@@ -22,7 +21,6 @@ class SingleCommunicator final : public Communicator {
     return std::vector<at::Tensor>{tensor.clone()};
   }
   Status barrier(std::optional<Timeout>) override { return {}; }
-  c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override { return {}; }
 };
 
 }  // namespace

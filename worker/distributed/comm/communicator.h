@@ -4,7 +4,6 @@
 #include "worker/distributed/comm/collective_activity.h"
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <chrono>
 #include <cstdint>
@@ -13,11 +12,10 @@
 #include <string>
 #include <vector>
 
-namespace c10d {
-class ProcessGroup;
-}
-
 namespace gnn::comm {
+
+/// A c10d group, opaque outside this folder.
+struct C10dGroupHandle;
 
 enum class ReduceOp { kSum, kMax, kMin };
 
@@ -51,7 +49,7 @@ class Communicator {
   /// Told when a collective starts and ends; may be null.
   [[nodiscard]] virtual std::shared_ptr<CollectiveActivity> activity() const { return nullptr; }
   /// The c10d group behind it; null for a single process.
-  [[nodiscard]] virtual c10::intrusive_ptr<c10d::ProcessGroup> process_group() const = 0;
+  [[nodiscard]] virtual const C10dGroupHandle* process_group() const { return nullptr; }
 
  protected:
   Communicator() = default;

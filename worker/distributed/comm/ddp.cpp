@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
@@ -105,6 +106,8 @@ struct DistributedDataParallel::Impl {
   // the model.
   at::Tensor agreement;
   std::unique_ptr<c10d::Reducer> reducer;  // null in a group of one
+  // Where the reducer's hooks are.
+  std::vector<std::shared_ptr<torch::autograd::Node>> hooked;
   uint64_t layout_hash = 0;
   double accumulated_batch_size = 0;
   std::shared_ptr<CollectiveActivity> activity;
@@ -118,7 +121,7 @@ struct DistributedDataParallel::Impl {
     for (const auto& item : named) detached.push_back(item.tensor.detach());
     return run_collective("broadcast of the model", nullptr, [&] {
       c10d::broadcast_coalesced(
-          communicator->process_group(), detached, kBroadcastBytes, static_cast<int>(source)
+          communicator->process_group()->group, detached, kBroadcastBytes, static_cast<int>(source)
       );
     });
   }
@@ -133,6 +136,7 @@ struct DistributedDataParallel::Impl {
     auto buckets = bucket_layout(tensors, options);
     layout_hash = hash_layout(describe(parameters) + describe(buffers), buckets);
     if (communicator->world_size() == 1) return;
+    hooked = accumulators();
     std::unordered_map<size_t, std::string> names;
     for (size_t i = 0; i < parameters.size(); ++i) names[i] = parameters[i].name;
     names[parameters.size()] = "(agreement)";
@@ -140,7 +144,7 @@ struct DistributedDataParallel::Impl {
     reducer = std::make_unique<c10d::Reducer>(
         std::move(tensors),
         std::move(buckets),
-        communicator->process_group(),
+        communicator->process_group()->group,
         std::vector<bool>(count, false),
         options.bucket_bytes,
         options.find_unused_parameters,
@@ -151,6 +155,22 @@ struct DistributedDataParallel::Impl {
         /*use_python_reducer=*/false,
         std::vector<int64_t>{}
     );
+  }
+
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators() const {
+    std::vector<std::shared_ptr<torch::autograd::Node>> nodes;
+    for (const auto& item : parameters)
+      nodes.push_back(torch::autograd::impl::grad_accumulator(item.tensor));
+    return nodes;
+  }
+
+  // Giving a parameter another storage (torch's archives do so when they load) gives it another
+  // place for hooks, too; without new ones its gradients would silently stay local.
+  void follow_replaced_parameters() {
+    if (reducer && accumulators() != hooked) {
+      reducer.reset();
+      make_reducer();
+    }
   }
 
   // The gradient at the loss, so that gradients come out weighted.
@@ -167,6 +187,7 @@ struct DistributedDataParallel::Impl {
       std::vector<at::Tensor> roots, std::vector<at::Tensor> gradients, const at::Tensor& mine
   ) {
     return run_collective("gradient reduction", activity.get(), [&] {
+      follow_replaced_parameters();
       agreement.mutable_grad().reset();
       // An operation of its own, so that the search for unused parameters sees where it leads.
       roots.push_back(agreement * 1.0);
@@ -179,8 +200,10 @@ struct DistributedDataParallel::Impl {
         reducer->prepare_for_backward(outputs);
       }
       torch::autograd::backward(roots, gradients);
+      if (!reducer) return;
+      reducer->check_finalized();  // throws when a parameter got no gradient
       // Drops what the reducer collects for rebuilding buckets, which we never do.
-      if (reducer) reducer->reset_state();
+      reducer->reset_state();
     });
   }
 
@@ -306,11 +329,10 @@ uint64_t DistributedDataParallel::layout_hash() const {
 
 Result<bool> DistributedDataParallel::replicas_agree() {
   uint64_t hash = fnv1a(nullptr, 0);
-  for (const auto* named : {&impl_->parameters, &impl_->buffers})
-    for (const auto& item : *named) {
-      const auto bytes = item.tensor.detach().contiguous().to(at::kCPU);
-      hash = fnv1a(bytes.const_data_ptr(), bytes.nbytes(), hash);
-    }
+  for (const auto& item : impl_->parameters) {
+    const auto bytes = item.tensor.detach().contiguous().to(at::kCPU);
+    hash = fnv1a(bytes.const_data_ptr(), bytes.nbytes(), hash);
+  }
   const std::string mine(reinterpret_cast<const char*>(&hash), sizeof hash);
   GNN_ASSIGN_OR_RETURN(const auto all, all_gather_bytes(*impl_->communicator, mine));
   return std::all_of(all.begin(), all.end(), [&](const std::string& other) {

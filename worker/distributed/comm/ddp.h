@@ -1,5 +1,8 @@
 #pragma once
 
+#include "common/result.h"
+#include "worker/distributed/comm/communicator.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -7,9 +10,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "common/result.h"
-#include "worker/distributed/comm/communicator.h"
 
 namespace gnn::comm {
 
@@ -21,14 +21,15 @@ struct NamedTensor {
 
 /// How gradients of the ranks become one.
 enum class GradientAverage {
-  kWorldSize,    ///< Sum / world size, also while some ranks are out of batches (DDP's default under Join).
+  kWorldSize,  ///< Sum / world size, also while some ranks are out of batches (DDP's default under
+               ///< Join).
   kActiveRanks,  ///< Sum / number of ranks that had a batch in this step.
   kBatchSize,    ///< Weighted by batch size: the gradient of the union of the ranks' batches.
 };
 
 struct DdpOptions {
-  /// Buckets are laid out once, in reverse order of registration, and never rebuilt: sums over three or more
-  /// ranks depend on the layout.
+  /// Buckets are laid out once, in reverse order of registration, and never rebuilt: sums over
+  /// three or more ranks depend on the layout.
   int64_t bucket_bytes = 25 * 1024 * 1024;
   int64_t first_bucket_bytes = 1024 * 1024;
   /// Allows parameters that a step's loss doesn't depend on.
@@ -40,28 +41,28 @@ struct DdpOptions {
 
 /// What a rank brings to a step besides its loss.
 struct StepContribution {
-  double batch_size = 1;  ///< Number of items behind the loss, which is their mean. Used by kBatchSize.
-  bool stop = false;      ///< This rank wants everybody to stop after this step (SIGTERM).
+  double batch_size =
+      1;              ///< Number of items behind the loss, which is their mean. Used by kBatchSize.
+  bool stop = false;  ///< This rank wants everybody to stop after this step (SIGTERM).
 };
 
 /// What the ranks agreed on in a step: the same on every rank.
 struct StepResult {
-  bool stop = false;          ///< Some rank wants to stop; all stop after this step.
-  int64_t active_ranks = 0;   ///< Ranks that had a batch.
+  bool stop = false;         ///< Some rank wants to stop; all stop after this step.
+  int64_t active_ranks = 0;  ///< Ranks that had a batch.
   double total_batch_size = 0;
 };
 
 /// Keeps the replicas of a model equal by summing gradients over ranks while backward still runs
-/// (c10d::Reducer). The agreement on StepResult travels inside the first gradient bucket, so it costs no
-/// message of its own.
-/// Each optimizer step is, on every rank: start_step, forward, backward (or shadow_step on a rank without a
-/// batch), optimizer step. Gradients are then equal on all ranks, and so stay parameters and optimizer state.
-/// Errors: kPeerLost as in Communicator.
+/// (c10d::Reducer). The agreement on StepResult travels inside the first gradient bucket, so it
+/// costs no message of its own. Each optimizer step is, on every rank: start_step, forward,
+/// backward (or shadow_step on a rank without a batch), optimizer step. Gradients are then equal on
+/// all ranks, and so stay parameters and optimizer state. Errors: kPeerLost as in Communicator.
 class DistributedDataParallel {
  public:
-  /// Checks that all ranks have the same parameters and layout, then sends rank 0's parameters and buffers to
-  /// all. Collective. `parameters` in order of registration, all on one device.
-  /// Errors: kConfiguration, the same on all ranks, naming the first tensor that differs.
+  /// Checks that all ranks have the same parameters and layout, then sends rank 0's parameters and
+  /// buffers to all. Collective. `parameters` in order of registration, all on one device. Errors:
+  /// kConfiguration, the same on all ranks, naming the first tensor that differs.
   [[nodiscard]] static Result<DistributedDataParallel> create(
       std::vector<NamedTensor> parameters,
       std::vector<NamedTensor> buffers,
@@ -75,11 +76,14 @@ class DistributedDataParallel {
   /// Before forward: sends the buffers of `buffer_source`, which must be a rank that has a batch.
   [[nodiscard]] Status start_step(int64_t buffer_source = 0);
   /// Runs backward from a scalar loss, adds the gradients over ranks and averages them.
-  [[nodiscard]] Result<StepResult> backward(const at::Tensor& loss, const StepContribution& mine = {});
-  /// Takes part in a step without a batch: contributes zeros and receives the average. Call start_step first.
+  [[nodiscard]] Result<StepResult> backward(
+      const at::Tensor& loss, const StepContribution& mine = {}
+  );
+  /// Takes part in a step without a batch: contributes zeros and receives the average. Call
+  /// start_step first.
   [[nodiscard]] Result<StepResult> shadow_step(bool stop = false);
-  /// Gradient accumulation (no_sync): adds to the local gradients only; the next backward() sums them all.
-  /// With kBatchSize the gradients are weighted here already.
+  /// Gradient accumulation (no_sync): adds to the local gradients only; the next backward() sums
+  /// them all. With kBatchSize the gradients are weighted here already.
   [[nodiscard]] Status accumulate(const at::Tensor& loss, const StepContribution& mine = {});
 
   /// Sets every gradient to undefined. Use it instead of Optimizer::zero_grad.
@@ -87,7 +91,7 @@ class DistributedDataParallel {
 
   /// Hash of names, shapes, dtypes and bucket layout; a checkpoint keeps it.
   [[nodiscard]] uint64_t layout_hash() const;
-  /// Whether parameters and buffers have the same bits on all ranks. Collective.
+  /// Whether the parameters have the same bits on all ranks. Collective.
   [[nodiscard]] Result<bool> replicas_agree();
 
  private:

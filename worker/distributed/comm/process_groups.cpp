@@ -78,7 +78,7 @@ c10::Device device_of_rank(bool use_cuda, int64_t local_rank) {
 Result<std::shared_ptr<Communicator>> make_communicator(
     Backend backend,
     c10::Device device,
-    const c10::intrusive_ptr<c10d::Store>& store,
+    const C10dStoreHandle& store,
     int64_t rank,
     int64_t world_size,
     const CommunicatorOptions& options
@@ -91,7 +91,7 @@ Result<std::shared_ptr<Communicator>> make_communicator(
   if (nccl && !device.is_cuda())
     return fail(ErrorKind::kConfiguration, "backend NCCL needs device CUDA, found " + device.str());
   try {
-    auto prefixed = c10::make_intrusive<c10d::PrefixStore>(options.name, store);
+    auto prefixed = c10::make_intrusive<c10d::PrefixStore>(options.name, store.store);
     auto group = c10::make_intrusive<c10d::ProcessGroup>(
         prefixed, static_cast<int>(rank), static_cast<int>(world_size)
     );
@@ -147,7 +147,7 @@ Result<ProcessGroups> ProcessGroups::create(
   if (rendezvous.world_size == 1) {
     GNN_ASSIGN_OR_RETURN(
         groups.world_,
-        make_communicator(backend, device, in_process_c10d_store(), 0, 1, groups.options_)
+        make_communicator(backend, device, *in_process_c10d_store(), 0, 1, groups.options_)
     );
     return groups;
   }
@@ -160,7 +160,7 @@ Result<ProcessGroups> ProcessGroups::create(
   GNN_ASSIGN_OR_RETURN(
       groups.world_,
       make_communicator(
-          backend, device, groups.store_->handle(), rendezvous.rank, rendezvous.world_size, options
+          backend, device, *groups.store_->handle(), rendezvous.rank, rendezvous.world_size, options
       )
   );
   return groups;
@@ -192,7 +192,7 @@ Status ProcessGroups::create_local_process_group(int64_t processes_per_node) {
       make_communicator(
           backend_,
           device_,
-          store_->handle(),
+          *store_->handle(),
           world_->rank() % processes_per_node,
           processes_per_node,
           options

@@ -6,19 +6,15 @@
 #include "worker/distributed/comm/rendezvous.h"
 
 #include <c10/core/Device.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
-namespace c10d {
-class Store;
-}
-
 namespace gnn::comm {
 
 class TcpStore;
+struct C10dStoreHandle;
 
 enum class Backend {
   kAuto,  ///< NCCL when the device is CUDA, else Gloo.
@@ -31,9 +27,9 @@ struct CommunicatorOptions {
   Communicator::Timeout timeout{600'000};
   std::string name = "world";
   /// Local address that peers can reach, for Gloo; empty: loopback.
-  std::string address;
+  std::string address{};
   /// Told about every collective; may be null.
-  std::shared_ptr<CollectiveActivity> activity;
+  std::shared_ptr<CollectiveActivity> activity{};
 };
 
 /// The CUDA device of a rank is its local rank; the CPU otherwise.
@@ -45,7 +41,7 @@ struct CommunicatorOptions {
 [[nodiscard]] Result<std::shared_ptr<Communicator>> make_communicator(
     Backend backend,
     c10::Device device,
-    const c10::intrusive_ptr<c10d::Store>& store,
+    const C10dStoreHandle& store,
     int64_t rank,
     int64_t world_size,
     const CommunicatorOptions& options = {}

@@ -1,14 +1,21 @@
 #include "worker/distributed/comm/tcp_store.h"
 
+#include "worker/distributed/comm/c10d_communicator.h"
+
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <mutex>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <set>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 namespace gnn::comm {
@@ -48,6 +55,52 @@ void bound_calls(int fd, std::chrono::milliseconds timeout) {
   ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   const auto unacknowledged = static_cast<unsigned>(timeout.count());
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged, sizeof unacknowledged);
+}
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// Whether something accepts connections at `address` before `deadline`.
+bool accepts(const addrinfo& address, Deadline deadline) {
+  const int fd = ::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  int error = ::connect(fd, address.ai_addr, address.ai_addrlen) == 0 ? 0 : errno;
+  if (error == EINPROGRESS) {
+    pollfd event{.fd = fd, .events = POLLOUT, .revents = 0};
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now()
+    );
+    const int ready = ::poll(&event, 1, static_cast<int>(std::max<int64_t>(left.count(), 1)));
+    socklen_t length = sizeof error;
+    if (ready != 1 || ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
+      error = ETIMEDOUT;
+  }
+  ::close(fd);
+  return error == 0;
+}
+
+// Waits until the host serves. c10d would wait too, but looks only once a second and writes a stack
+// trace to stderr when it gives up.
+Status wait_for_host(const TcpStoreOptions& options) {
+  const Deadline deadline = std::chrono::steady_clock::now() + options.connect_timeout;
+  std::string why;
+  do {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const int code =
+        ::getaddrinfo(options.host.c_str(), std::to_string(options.port).c_str(), &hints, &found);
+    why = code != 0 ? ::gai_strerror(code) : "nobody accepts connections";
+    bool accepted = false;
+    for (const addrinfo* entry = found; entry != nullptr && !accepted; entry = entry->ai_next)
+      accepted = accepts(*entry, deadline);
+    if (found != nullptr) ::freeaddrinfo(found);
+    if (accepted) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  } while (std::chrono::steady_clock::now() < deadline);
+  return fail(
+      ErrorKind::kPeerLost,
+      "can't reach the store at " + options.host + ":" + std::to_string(options.port) + ": " + why
+  );
 }
 
 std::string one_line(const std::exception& error) {
@@ -124,6 +177,7 @@ Result<std::shared_ptr<TcpStore>> TcpStore::host(
 }
 
 Result<std::shared_ptr<TcpStore>> TcpStore::join(const TcpStoreOptions& options) {
+  GNN_RETURN_IF_ERROR(wait_for_host(options));
   return Impl::connect(options, false, std::nullopt);
 }
 
@@ -163,12 +217,12 @@ uint16_t TcpStore::port() const {
   return impl_->options.port;
 }
 
-c10::intrusive_ptr<c10d::Store> TcpStore::handle() const {
-  return impl_->store;
+std::shared_ptr<C10dStoreHandle> TcpStore::handle() const {
+  return std::make_shared<C10dStoreHandle>(C10dStoreHandle{impl_->store});
 }
 
-c10::intrusive_ptr<c10d::Store> in_process_c10d_store() {
-  return c10::make_intrusive<c10d::HashStore>();
+std::shared_ptr<C10dStoreHandle> in_process_c10d_store() {
+  return std::make_shared<C10dStoreHandle>(C10dStoreHandle{c10::make_intrusive<c10d::HashStore>()});
 }
 
 }  // namespace gnn::comm

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <c10/util/intrusive_ptr.h>
+#include "common/result.h"
+#include "worker/distributed/comm/store.h"
 
 #include <chrono>
 #include <cstdint>
@@ -8,14 +9,10 @@
 #include <optional>
 #include <string>
 
-#include "common/result.h"
-#include "worker/distributed/comm/store.h"
-
-namespace c10d {
-class Store;
-}
-
 namespace gnn::comm {
+
+/// A c10d store, opaque outside this folder.
+struct C10dStoreHandle;
 
 struct TcpStoreOptions {
   std::string host;
@@ -26,14 +23,14 @@ struct TcpStoreOptions {
   std::chrono::milliseconds call_timeout{10'000};
 };
 
-/// A client, and on node 0 also the host, of a c10d::TCPStore. c10d's client waits for ever for a host that
-/// is stopped or unreachable; this one bounds every call by options on its socket.
+/// A client, and on node 0 also the host, of a c10d::TCPStore. c10d's client waits for ever for a
+/// host that is stopped or unreachable; this one bounds every call by options on its socket.
 class TcpStore final : public Store {
  public:
-  /// Serves on options.port, or on `listening_socket`, which is taken over (so that no port has to be fixed).
+  /// Serves on options.port, or on `listening_socket`, which is taken over (so that no port has to
+  /// be fixed).
   [[nodiscard]] static Result<std::shared_ptr<TcpStore>> host(
-      const TcpStoreOptions& options,
-      std::optional<int> listening_socket = std::nullopt
+      const TcpStoreOptions& options, std::optional<int> listening_socket = std::nullopt
   );
   [[nodiscard]] static Result<std::shared_ptr<TcpStore>> join(const TcpStoreOptions& options);
   ~TcpStore() override;
@@ -46,7 +43,7 @@ class TcpStore final : public Store {
 
   [[nodiscard]] uint16_t port() const;
   /// The c10d store itself, for process groups.
-  [[nodiscard]] c10::intrusive_ptr<c10d::Store> handle() const;
+  [[nodiscard]] std::shared_ptr<C10dStoreHandle> handle() const;
 
  private:
   struct Impl;
@@ -55,6 +52,6 @@ class TcpStore final : public Store {
 };
 
 /// A c10d store inside one process, for ranks that run as threads (tests).
-[[nodiscard]] c10::intrusive_ptr<c10d::Store> in_process_c10d_store();
+[[nodiscard]] std::shared_ptr<C10dStoreHandle> in_process_c10d_store();
 
 }  // namespace gnn::comm

@@ -1,0 +1,350 @@
+#include "worker/agent/agent.h"
+
+#include "common/contract.h"
+#include "common/guarded.h"
+#include "common/log.h"
+#include "worker/agent/http_server.h"
+#include "worker/agent/rank_group.h"
+#include "worker/agent/result.h"
+#include "worker/agent/signals.h"
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <poll.h>
+#include <sys/wait.h>
+#include <vector>
+
+namespace gnn::agent {
+namespace {
+
+constexpr int kTickMilliseconds = 100;
+constexpr auto kMemoryInterval = std::chrono::seconds(1);
+constexpr auto kFinalBarrier = std::chrono::seconds(10);
+constexpr auto kHealthLimit = std::chrono::seconds(10);
+
+// Ends by itself when everything else failed to end it.
+constexpr auto kStopMargin = std::chrono::seconds(3);
+
+class Agent {
+ public:
+  Agent(const AgentOptions& options, StoreConnector connect, const AgentOutput& output)
+      : options_(options),
+        output_(output),
+        signals_({SIGTERM, SIGINT, SIGCHLD}),
+        progress_(options),
+        link_(options, std::move(connect)) {
+    mine_.node = options.node;
+  }
+
+  int run() {
+    if (auto status = serve(); !status) return end(status.error());
+    while (!exit_code_) turn();
+    return *exit_code_;
+  }
+
+ private:
+  Status serve() {
+    HttpPages pages{
+        .metrics = [this] { return progress_.registry().expose(); },
+        .progress = [this] { return *page_.lock(); },
+        .healthy =
+            [this] {
+              return clock_.monotonic().time_since_epoch() - last_turn_.load() < kHealthLimit;
+            }
+    };
+    refresh_page();
+    GNN_ASSIGN_OR_RETURN(http_, HttpServer::start(options_.http_address, std::move(pages)));
+    log_info(
+        "agent started",
+        {{"job", options_.job},
+         {"attempt", options_.attempt},
+         {"node", options_.node},
+         {"http_port", http_->port()}}
+    );
+    return {};
+  }
+
+  void turn() {
+    wait_for_events();
+    const auto now = clock_.monotonic();
+    last_turn_.store(now.time_since_epoch());
+    for (const int signal : signals_.take())
+      if (signal != SIGCHLD) on_stop_signal(signal, now);
+    if (ranks_) ranks_->read(now);
+    reap();
+    if (ranks_) ranks_->watch(now);
+    read_memory(now);
+    judge_ranks();
+    const auto view = link_.view();
+    if (view.refused > refused_) {
+      log_warning(
+          "refused by the handshake: another job, attempt or round", {{"total", view.refused}}
+      );
+      refused_ = view.refused;
+      progress_.on_refused(refused_);
+    }
+    obey(view, now);
+    mine_.items_per_second = progress_.items_per_second();
+    if (!exit_code_) posted_ = link_.report(mine_);
+    all_items_per_second_ = sum_rates(view);
+    refresh_page();
+  }
+
+  void wait_for_events() {
+    std::vector<pollfd> entries{
+        {.fd = signals_.fd(), .events = POLLIN, .revents = 0},
+        {.fd = link_.changed_fd(), .events = POLLIN, .revents = 0}
+    };
+    if (ranks_) ranks_->add_poll_entries(entries);
+    ::poll(entries.data(), entries.size(), kTickMilliseconds);
+    link_.clear_changed();
+  }
+
+  void on_stop_signal(int signal, MonotonicPoint now) {
+    if (!mine_.stop_requested) stop_since_ = now;
+    mine_.stop_requested = true;
+    log_info("asked to stop", {{"signal", signal}, {"node", options_.node}});
+  }
+
+  void reap() {
+    int status = 0;
+    for (pid_t pid = ::waitpid(-1, &status, WNOHANG); pid > 0;
+         pid = ::waitpid(-1, &status, WNOHANG))
+      if (ranks_) ranks_->on_exit(pid, status);
+  }
+
+  void read_memory(MonotonicPoint now) {
+    if (!ranks_ || now - memory_at_ < kMemoryInterval) return;
+    memory_at_ = now;
+    for (int64_t i = 0; i < options_.processes_per_node; ++i)
+      progress_.on_memory(
+          options_.node * options_.processes_per_node + i, ranks_->resident_bytes(i)
+      );
+  }
+
+  // What the ranks' ends mean for this node's report.
+  void judge_ranks() {
+    if (!ranks_ || leaving_) return;
+    // The first failure, or the one that it turned out to follow from.
+    if (ranks_->failure() != mine_.failure) {
+      mine_.phase = NodePhase::kFailed;
+      mine_.failure = ranks_->failure();
+      if (mine_.failure) progress_.on_failure(*mine_.failure);
+      log_warning(
+          "a rank failed",
+          {{"node", options_.node},
+           {"rank", mine_.failure->rank},
+           {"round", mine_.round},
+           {"why", mine_.failure->message},
+           {"follow_on", mine_.failure->follow_on}}
+      );
+    } else if (mine_.phase == NodePhase::kRunning && ranks_->all_ended()) {
+      mine_.phase = ranks_->any_preempted() ? NodePhase::kStopped : NodePhase::kDone;
+    }
+  }
+
+  void obey(const StoreLink::View& view, MonotonicPoint now) {
+    if (leaving_) return leave_step(view, now);
+    if (view.lost)
+      return begin_leaving(
+          Directive{
+              .action = Action::kLeave,
+              .exit_code = contract::kExitPeerLost,
+              .message = view.lost->message
+          },
+          now
+      );
+    if (stop_since_ && (!view.directive || now - *stop_since_ > options_.grace + kStopMargin))
+      return begin_leaving(
+          Directive{
+              .action = Action::kLeave,
+              .exit_code = contract::kExitPreempted,
+              .message = view.directive ? "asked to stop; the job did not leave in time"
+                                        : "asked to stop before the rendezvous"
+          },
+          now
+      );
+    if (!view.directive) return;
+    const Directive& directive = *view.directive;
+    switch (directive.action) {
+      case Action::kPrepare:
+        return prepare(directive);
+      case Action::kRun:
+        return start_ranks(directive.round, now);
+      case Action::kStop:
+        if (ranks_) ranks_->stop();
+        return;
+      case Action::kLeave:
+        return begin_leaving(directive, now);
+    }
+  }
+
+  void prepare(const Directive& directive) {
+    if (mine_.round == directive.round) return;
+    if (ranks_) {
+      ranks_->kill();
+      reap();
+      if (!ranks_->all_ended()) return;  // come back when they are gone
+      ranks_.reset();
+    }
+    mine_.round = directive.round;
+    mine_.phase = NodePhase::kReady;
+    mine_.failure.reset();
+    progress_.on_round(directive.round);
+    log_warning(
+        "restarting in place",
+        {{"node", options_.node},
+         {"round", directive.round},
+         {"why", directive.failure ? directive.failure->message : std::string()}}
+    );
+  }
+
+  void start_ranks(int64_t round, MonotonicPoint now) {
+    if (mine_.phase != NodePhase::kReady || mine_.round != round || mine_.failure) return;
+    auto started = RankGroup::start(
+        options_,
+        round,
+        output_.on_line,
+        [this](int64_t rank, const RankReport& report) { on_report(rank, report); },
+        now
+    );
+    mine_.phase = NodePhase::kRunning;
+    if (started) {
+      ranks_ = std::move(*started);
+      return;
+    }
+    Failure failure{.node = options_.node, .exit_code = contract::kExitOther, .reason = "Error"};
+    failure.message = started.error().message;
+    mine_.failure = std::move(failure);
+    mine_.phase = NodePhase::kFailed;
+  }
+
+  void on_report(int64_t rank, const RankReport& report) {
+    progress_.on_report(rank, report, clock_.monotonic(), clock_.now());
+    if (output_.on_numbers && rank == options_.node * options_.processes_per_node)
+      output_.on_numbers(progress_.numbers());
+  }
+
+  void begin_leaving(const Directive& directive, MonotonicPoint now) {
+    leaving_ = directive;
+    leaving_since_ = now;
+    if (ranks_) ranks_->kill();
+    const bool ended_well = directive.exit_code == contract::kExitDone;
+    if (!ended_well)
+      log_warning(
+          "leaving",
+          {{"node", options_.node}, {"code", directive.exit_code}, {"why", directive.message}}
+      );
+    leave_step(link_.view(), now);
+  }
+
+  void leave_step(const StoreLink::View& view, MonotonicPoint now) {
+    const bool late = now - leaving_since_ > kFinalBarrier;
+    if (ranks_ && !ranks_->all_ended() && !late) return;
+    if (!result_written_) {
+      result_written_ = true;
+      const NodeResult result = make_result();
+      if (auto status = write_result(options_, result); !status)
+        log_warning("no result written", {{"why", status.error().message}});
+      mine_.phase = NodePhase::kLeft;
+      posted_ = link_.report(mine_);
+    }
+    // The final barrier: the others see that we left in order; node 0, who hosts the store, goes
+    // last.
+    const bool posted = view.lost || !view.joined || view.posted >= posted_;
+    const bool alone = options_.node != 0 || view.lost || others_left(view);
+    if (late || (posted && alone)) exit_code_ = code_of(*leaving_);
+  }
+
+  bool others_left(const StoreLink::View& view) const {
+    for (size_t n = 1; n < view.nodes.size(); ++n) {
+      // Who never came, or is the lost one itself, won't say goodbye.
+      if (!view.nodes[n]) continue;
+      if (leaving_->failure && leaving_->failure->rank < 0 &&
+          leaving_->failure->node == static_cast<int64_t>(n))
+        continue;
+      if (view.nodes[n]->phase != NodePhase::kLeft) return false;
+    }
+    return true;
+  }
+
+  // The culprit's node leaves with the failure's code; to the others it is a lost peer.
+  int code_of(const Directive& directive) const {
+    const bool shared = directive.exit_code == contract::kExitDone ||
+                        directive.exit_code == contract::kExitPreempted;
+    const bool culprit = directive.failure && directive.failure->node == options_.node;
+    return static_cast<int>(shared || culprit ? directive.exit_code : contract::kExitPeerLost);
+  }
+
+  NodeResult make_result() const {
+    NodeResult result;
+    result.round = mine_.round;
+    result.exit_code = code_of(*leaving_);
+    result.message = leaving_->message;
+    if (leaving_->exit_code != contract::kExitDone)
+      result.failure = leaving_->failure ? leaving_->failure : mine_.failure;
+    result.numbers = progress_.numbers();
+    return result;
+  }
+
+  int end(const Error& error) {
+    log_error(error.message);
+    const int exit_code = contract::exit_code_for(error.kind);
+    const NodeResult result{.exit_code = exit_code, .message = error.message};
+    if (auto status = write_result(options_, result); !status)
+      log_warning("no result written", {{"why", status.error().message}});
+    return exit_code;
+  }
+
+  double sum_rates(const StoreLink::View& view) const {
+    if (view.nodes.empty()) return mine_.items_per_second;
+    double sum = 0;
+    for (const auto& node : view.nodes)
+      if (node) sum += node->items_per_second;
+    return sum;
+  }
+
+  void refresh_page() {
+    std::string phase = "Rendezvous";
+    if (leaving_) {
+      phase = "Leaving";
+    } else if (ranks_) {
+      phase = to_string(progress_.phase());
+    }
+    progress_.on_phase(phase, ranks_ ? ranks_->running() : 0);
+    auto page =
+        encode_progress(options_, mine_.round, phase, progress_.numbers(), all_items_per_second_);
+    *page_.lock() = std::move(page);
+  }
+
+  const AgentOptions& options_;
+  const AgentOutput& output_;
+  SystemClock clock_;
+  SignalEvents signals_;  // before whatever makes threads
+  NodeProgress progress_;
+  StoreLink link_;
+  Guarded<std::string> page_;
+  std::atomic<Duration> last_turn_{SystemClock().monotonic().time_since_epoch()};
+  std::unique_ptr<HttpServer> http_;
+  std::optional<RankGroup> ranks_;
+  NodeReport mine_;
+  int64_t posted_ = 0;
+  int64_t refused_ = 0;
+  double all_items_per_second_ = 0;
+  MonotonicPoint memory_at_{};
+  std::optional<MonotonicPoint> stop_since_;
+  std::optional<Directive> leaving_;
+  MonotonicPoint leaving_since_{};
+  bool result_written_ = false;
+  std::optional<int> exit_code_;
+};
+
+}  // namespace
+
+int run_agent(const AgentOptions& options, StoreConnector connect, const AgentOutput& output) {
+  Agent agent(options, std::move(connect), output);
+  return agent.run();
+}
+
+}  // namespace gnn::agent

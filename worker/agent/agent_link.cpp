@@ -1,0 +1,187 @@
+#include "worker/agent/agent_link.h"
+
+#include "common/contract.h"
+
+#include <array>
+#include <charconv>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+namespace gnn::agent {
+namespace {
+
+constexpr int kHeartbeatMilliseconds = 500;
+// Bounds a message: faster steps than these per heartbeat are not all in the histogram.
+constexpr size_t kMostDurations = 2000;
+
+// A full socket means that the agent is stopped or gone: the rank must not wait for it.
+void send_now(int socket, const std::string& message) {
+  [[maybe_unused]] const auto sent =
+      ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+Result<int> parse_socket(const std::string& text) {
+  int fd = -1;
+  const char* end = text.data() + text.size();
+  if (text.rfind("fd:", 0) == 0) {
+    const auto parsed = std::from_chars(text.data() + 3, end, fd);
+    if (parsed.ec == std::errc() && parsed.ptr == end && ::fcntl(fd, F_GETFD) >= 0) return fd;
+  }
+  return fail(
+      ErrorKind::kConfiguration,
+      std::string(contract::kEnvAgentSocket) + " must be fd:<number of an open socket>, found '" +
+          text + "'"
+  );
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AgentLink>> AgentLink::from_environment(
+    const comm::EnvironmentLookup& environment,
+    std::shared_ptr<comm::CollectiveActivity> activity,
+    std::shared_ptr<training::StopToken> stop
+) {
+  const auto text = environment(contract::kEnvAgentSocket);
+  if (!text) return std::unique_ptr<AgentLink>();
+  GNN_ASSIGN_OR_RETURN(const int fd, parse_socket(*text));
+  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  return std::unique_ptr<AgentLink>(
+      new AgentLink(UniqueFd(fd), std::move(wake), std::move(activity), std::move(stop))
+  );
+}
+
+AgentLink::AgentLink(
+    UniqueFd socket,
+    UniqueFd wake,
+    std::shared_ptr<comm::CollectiveActivity> activity,
+    std::shared_ptr<training::StopToken> stop
+)
+    : socket_(std::move(socket)),
+      wake_(std::move(wake)),
+      activity_(std::move(activity)),
+      stop_(std::move(stop)),
+      thread_([this] { run(); }) {}
+
+AgentLink::~AgentLink() {
+  closing_.store(true);
+  wake();
+  thread_.join();
+}
+
+void AgentLink::on_phase(training::Phase phase) {
+  {
+    auto report = report_.lock();
+    const auto now = SystemClock().monotonic();
+    if (checkpoint_since_) {
+      const std::chrono::duration<double> took = now - *checkpoint_since_;
+      report->checkpoint_durations.push_back(took.count());
+      checkpoint_since_.reset();
+    }
+    if (phase == training::Phase::Checkpoint) checkpoint_since_ = now;
+    report->phase = phase;
+    report->marks += 1;
+  }
+  wake();
+}
+
+void AgentLink::on_step(const training::StepReport& report) {
+  auto sums = report_.lock();
+  if (sums->steps == 0) wake();  // that training began is worth a message of its own
+  sums->marks += 1;
+  sums->steps += 1;
+  sums->step = report;
+  sums->items += report.items;
+  sums->sampled_edges += report.sampled_edges;
+  sums->input_nodes += report.input_nodes;
+  sums->seconds.wait += report.seconds.wait;
+  sums->seconds.forward += report.seconds.forward;
+  sums->seconds.backward += report.seconds.backward;
+  sums->seconds.reduce += report.seconds.reduce;
+  sums->seconds.optimizer += report.seconds.optimizer;
+  sums->seconds.total += report.seconds.total;
+  if (sums->step_durations.size() < kMostDurations)
+    sums->step_durations.push_back(report.seconds.total);
+}
+
+void AgentLink::on_epoch(const training::EpochReport& report) {
+  {
+    auto sums = report_.lock();
+    sums->marks += 1;
+    sums->epoch = report;
+  }
+  wake();
+}
+
+void AgentLink::on_final(const training::FinalReport& report) {
+  {
+    auto sums = report_.lock();
+    sums->marks += 1;
+    sums->final = report;
+  }
+  send_report();  // at once: the process may end before the thread wakes
+}
+
+void AgentLink::on_message(const std::string&) {
+  report_.lock()->marks += 1;
+}
+
+void AgentLink::send_failure(const Error& error) {
+  send_report();
+  send_now(
+      socket_.get(),
+      encode(RankFailure{
+          .kind = std::string(to_string(error.kind)), .message = printable(error.message, 2000)
+      })
+  );
+}
+
+void AgentLink::send_report() {
+  RankReport report;
+  {
+    auto latest = report_.lock();
+    report = *latest;
+    latest->step_durations.clear();
+    latest->checkpoint_durations.clear();
+  }
+  if (activity_) {
+    report.in_collective = activity_->waiting();
+    report.collectives_done = activity_->done();
+  }
+  send_now(socket_.get(), encode(report));
+}
+
+void AgentLink::receive() {
+  std::array<char, 256> buffer{};
+  const auto size = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+  const bool stop =
+      size > 0 && std::string_view(buffer.data(), static_cast<size_t>(size)) == kStopMessage;
+  // The end of the agent is the end of the job here: the ranks of its node can't be supervised any
+  // more.
+  if ((stop || size == 0) && stop_) stop_->request();
+  if (size == 0) closing_.store(true);
+}
+
+void AgentLink::run() {
+  while (!closing_.load()) {
+    send_report();
+    std::array<pollfd, 2> events{
+        pollfd{.fd = socket_.get(), .events = POLLIN, .revents = 0},
+        pollfd{.fd = wake_.get(), .events = POLLIN, .revents = 0}
+    };
+    if (::poll(events.data(), events.size(), kHeartbeatMilliseconds) <= 0) continue;
+    if (events[0].revents != 0) receive();
+    if (events[1].revents == 0) continue;
+    uint64_t count = 0;
+    [[maybe_unused]] const auto taken = ::read(wake_.get(), &count, sizeof count);
+  }
+}
+
+void AgentLink::wake() const {
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+}
+
+}  // namespace gnn::agent

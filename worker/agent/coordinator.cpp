@@ -1,0 +1,180 @@
+#include "worker/agent/coordinator.h"
+
+#include "common/contract.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace gnn::agent {
+namespace {
+
+using Reports = std::vector<std::optional<NodeReport>>;
+
+template <class Predicate>
+bool all_nodes(const Reports& reports, Predicate predicate) {
+  return std::all_of(reports.begin(), reports.end(), [&](const auto& report) {
+    return report && predicate(*report);
+  });
+}
+
+bool retryable(int64_t exit_code) {
+  return exit_code != contract::kExitConfiguration && exit_code != contract::kExitData &&
+         exit_code != contract::kExitOutOfMemory;
+}
+
+std::string seconds(std::chrono::milliseconds duration) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(duration).count()) + " s";
+}
+
+std::string missing_nodes(const Reports& reports, int64_t round) {
+  std::string names;
+  for (size_t n = 0; n < reports.size(); ++n)
+    if (!reports[n] || reports[n]->round != round)
+      names += (names.empty() ? "" : ", ") + std::to_string(n);
+  return names;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorOptions options, MonotonicPoint now)
+    : options_(options), seen_(static_cast<size_t>(options.nodes)), gathering_since_(now) {
+  for (auto& seen : seen_) seen.at = now;
+}
+
+const Directive& Coordinator::step(const Reports& reports, MonotonicPoint now) {
+  if (directive_.action == Action::kLeave) return directive_;
+  if (const auto lost = lost_node(reports, now)) {
+    Failure failure{.node = *lost, .exit_code = contract::kExitPeerLost, .reason = "PeerLost"};
+    const bool left = reports[static_cast<size_t>(*lost)]->phase == NodePhase::kLeft;
+    failure.message =
+        "the agent of node " + std::to_string(*lost) +
+        (left ? " left by itself" : " was silent for " + seconds(options_.peer_timeout));
+    leave(contract::kExitPeerLost, failure.message, failure);
+    return directive_;
+  }
+  switch (directive_.action) {
+    case Action::kPrepare:
+      gather(reports, now);
+      break;
+    case Action::kRun:
+      watch_round(reports, now);
+      break;
+    case Action::kStop:
+      watch_stop(reports, now);
+      break;
+    case Action::kLeave:
+      break;
+  }
+  return directive_;
+}
+
+std::optional<int64_t> Coordinator::lost_node(const Reports& reports, MonotonicPoint now) {
+  for (size_t n = 0; n < reports.size(); ++n) {
+    if (!reports[n]) continue;  // not here yet: gather() bounds that
+    if (reports[n]->beat != seen_[n].beat) seen_[n] = {.beat = reports[n]->beat, .at = now};
+    const bool silent = now - seen_[n].at > options_.peer_timeout;
+    if (silent || reports[n]->phase == NodePhase::kLeft) return static_cast<int64_t>(n);
+  }
+  return std::nullopt;
+}
+
+void Coordinator::gather(const Reports& reports, MonotonicPoint now) {
+  for (const auto& report : reports)
+    if (report && report->stop_requested)
+      return leave(contract::kExitPreempted, "asked to stop before the ranks ran", std::nullopt);
+  const int64_t round = directive_.round;
+  const auto ready = [round](const NodeReport& report) {
+    return report.round == round && report.phase == NodePhase::kReady;
+  };
+  if (all_nodes(reports, ready)) {
+    directive_.action = Action::kRun;
+    follow_on_since_.reset();
+    return;
+  }
+  // What an agent can't do at the barrier (a rank that can't be started) ends the attempt.
+  for (const auto& report : reports)
+    if (report && report->round == round && report->failure)
+      return leave(report->failure->exit_code, report->failure->message, report->failure);
+  if (now - gathering_since_ <= options_.rendezvous_timeout) return;
+  const std::string missing = missing_nodes(reports, round);
+  Failure failure{.exit_code = contract::kExitPeerLost, .reason = "PeerLost"};
+  failure.node = std::atoll(missing.c_str());
+  failure.message = "after " + seconds(options_.rendezvous_timeout) +
+                    " these nodes are missing at round " + std::to_string(round) + ": " + missing;
+  leave(contract::kExitPeerLost, failure.message, failure);
+}
+
+std::optional<Failure> Coordinator::first_failure(const Reports& reports, MonotonicPoint now) {
+  std::optional<Failure> follow_on;
+  for (const auto& report : reports) {
+    if (!report || report->round != directive_.round || !report->failure) continue;
+    if (!report->failure->follow_on) return report->failure;
+    if (!follow_on) follow_on = report->failure;
+  }
+  if (!follow_on) return std::nullopt;
+  if (!follow_on_since_) follow_on_since_ = now;
+  if (now - *follow_on_since_ < options_.blame_window) return std::nullopt;
+  return follow_on;
+}
+
+void Coordinator::watch_round(const Reports& reports, MonotonicPoint now) {
+  const int64_t round = directive_.round;
+  const auto stop = [](const std::optional<NodeReport>& report) {
+    return report && report->stop_requested;
+  };
+  if (std::any_of(reports.begin(), reports.end(), stop)) {
+    directive_.action = Action::kStop;
+    stopping_since_ = now;
+    return;
+  }
+  if (const auto failure = first_failure(reports, now)) return end_round(*failure, now);
+  const auto done = [round](const NodeReport& report) {
+    return report.round == round && report.phase == NodePhase::kDone;
+  };
+  if (all_nodes(reports, done)) leave(contract::kExitDone, "done", std::nullopt);
+}
+
+void Coordinator::watch_stop(const Reports& reports, MonotonicPoint now) {
+  const auto ended = [](const NodeReport& report) {
+    return report.phase == NodePhase::kDone || report.phase == NodePhase::kStopped ||
+           report.phase == NodePhase::kFailed;
+  };
+  const auto done = [](const NodeReport& report) { return report.phase == NodePhase::kDone; };
+  if (all_nodes(reports, done)) return leave(contract::kExitDone, "done", std::nullopt);
+  const auto failure = first_failure(reports, now);
+  if (all_nodes(reports, ended) || failure)
+    return leave(
+        contract::kExitPreempted,
+        failure ? "asked to stop; then " + failure->message : "asked to stop",
+        failure
+    );
+  if (now - stopping_since_ > options_.grace)
+    leave(
+        contract::kExitPreempted,
+        "asked to stop; not all ranks had left after " + seconds(options_.grace),
+        std::nullopt
+    );
+}
+
+void Coordinator::end_round(const Failure& failure, MonotonicPoint now) {
+  if (!retryable(failure.exit_code)) return leave(failure.exit_code, failure.message, failure);
+  if (directive_.round >= options_.rounds_left)
+    return leave(
+        failure.exit_code,
+        failure.message + " (no restart left after round " + std::to_string(directive_.round) + ")",
+        failure
+    );
+  directive_.action = Action::kPrepare;
+  directive_.round += 1;
+  directive_.failure = failure;
+  gathering_since_ = now;
+}
+
+void Coordinator::leave(int64_t exit_code, std::string message, std::optional<Failure> failure) {
+  directive_.action = Action::kLeave;
+  directive_.exit_code = exit_code;
+  directive_.message = std::move(message);
+  if (failure) directive_.failure = std::move(failure);
+}
+
+}  // namespace gnn::agent

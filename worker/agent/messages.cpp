@@ -1,0 +1,308 @@
+#include "worker/agent/messages.h"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace gnn::agent {
+namespace {
+
+using nlohmann::json;
+using training::Accuracy;
+using training::EpochReport;
+using training::FinalReport;
+using training::Phase;
+using training::StepReport;
+using training::StepSeconds;
+
+constexpr std::array kPhases{
+    Phase::Setup, Phase::Train, Phase::Validate, Phase::Test, Phase::Checkpoint, Phase::Done
+};
+constexpr std::array<std::string_view, 6> kNodePhases{
+    "ready", "running", "done", "stopped", "failed", "left"
+};
+constexpr std::array<std::string_view, 4> kActions{"prepare", "run", "stop", "leave"};
+
+// JSON has no NaN and no infinity; null stands for "no number".
+json number(double value) {
+  return std::isfinite(value) ? json(value) : json(nullptr);
+}
+double number_of(const json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+json to_json(const StepSeconds& s) {
+  return {
+      {"wait", s.wait},
+      {"forward", s.forward},
+      {"backward", s.backward},
+      {"reduce", s.reduce},
+      {"optimizer", s.optimizer},
+      {"total", s.total}
+  };
+}
+
+StepSeconds seconds_of(const json& j) {
+  return {
+      .wait = j.value("wait", 0.0),
+      .forward = j.value("forward", 0.0),
+      .backward = j.value("backward", 0.0),
+      .reduce = j.value("reduce", 0.0),
+      .optimizer = j.value("optimizer", 0.0),
+      .total = j.value("total", 0.0)
+  };
+}
+
+json to_json(const Accuracy& a) {
+  return {{"correct", a.correct}, {"total", a.total}};
+}
+Accuracy accuracy_of(const json& j) {
+  return {.correct = j.value("correct", int64_t{0}), .total = j.value("total", int64_t{0})};
+}
+
+json to_json(const StepReport& s) {
+  return {
+      {"epoch", s.epoch},
+      {"epochs", s.epochs},
+      {"step", s.step},
+      {"stepsPerEpoch", s.steps_per_epoch},
+      {"globalStep", s.global_step},
+      {"loss", number(s.loss)}
+  };
+}
+
+StepReport step_of(const json& j) {
+  StepReport s;
+  s.epoch = j.value("epoch", int64_t{0});
+  s.epochs = j.value("epochs", int64_t{0});
+  s.step = j.value("step", int64_t{0});
+  s.steps_per_epoch = j.value("stepsPerEpoch", int64_t{0});
+  s.global_step = j.value("globalStep", int64_t{0});
+  s.loss = number_of(j.at("loss"));
+  return s;
+}
+
+json to_json(const EpochReport& e) {
+  json j{
+      {"epoch", e.epoch},
+      {"epochs", e.epochs},
+      {"steps", e.steps},
+      {"seconds", e.seconds},
+      {"train", to_json(e.train)},
+      {"averageLoss", number(e.average_loss)}
+  };
+  if (e.validation) j["validation"] = to_json(*e.validation);
+  if (e.test) j["test"] = to_json(*e.test);
+  return j;
+}
+
+EpochReport epoch_of(const json& j) {
+  EpochReport e;
+  e.epoch = j.value("epoch", int64_t{0});
+  e.epochs = j.value("epochs", int64_t{0});
+  e.steps = j.value("steps", int64_t{0});
+  e.seconds = j.value("seconds", 0.0);
+  e.average_loss = number_of(j.at("averageLoss"));
+  e.train = accuracy_of(j.at("train"));
+  if (j.contains("validation")) e.validation = accuracy_of(j.at("validation"));
+  if (j.contains("test")) e.test = accuracy_of(j.at("test"));
+  return e;
+}
+
+json to_json(const FinalReport& f) {
+  json metrics = json::object();
+  for (const auto& [name, value] : f.metrics) metrics[name] = number(value);
+  return {
+      {"epochs", f.epochs},
+      {"globalSteps", f.global_steps},
+      {"checkpoint", f.checkpoint},
+      {"averageLoss", number(f.average_loss)},
+      {"preempted", f.preempted},
+      {"seconds", f.seconds},
+      {"parametersHash", f.parameters_hash},
+      {"metrics", metrics}
+  };
+}
+
+FinalReport final_of(const json& j) {
+  FinalReport f;
+  f.epochs = j.value("epochs", int64_t{0});
+  f.global_steps = j.value("globalSteps", int64_t{0});
+  f.checkpoint = j.value("checkpoint", "");
+  f.parameters_hash = j.value("parametersHash", "");
+  f.average_loss = number_of(j.at("averageLoss"));
+  f.preempted = j.value("preempted", false);
+  f.seconds = j.value("seconds", 0.0);
+  for (const auto& [name, value] : j.at("metrics").items()) f.metrics[name] = number_of(value);
+  return f;
+}
+
+json to_json(const Failure& f) {
+  return {
+      {"node", f.node},
+      {"rank", f.rank},
+      {"exitCode", f.exit_code},
+      {"signal", f.signal},
+      {"followOn", f.follow_on},
+      {"reason", f.reason},
+      {"message", f.message},
+      {"stderr", f.stderr_tail}
+  };
+}
+
+Failure failure_of(const json& j) {
+  Failure f;
+  f.node = j.at("node").get<int64_t>();
+  f.rank = j.at("rank").get<int64_t>();
+  f.exit_code = j.at("exitCode").get<int64_t>();
+  f.signal = j.value("signal", int64_t{0});
+  f.follow_on = j.value("followOn", false);
+  f.reason = j.value("reason", "");
+  f.message = j.value("message", "");
+  f.stderr_tail = j.value("stderr", "");
+  return f;
+}
+
+template <class Enum, size_t n>
+std::optional<Enum> find_name(
+    const std::array<std::string_view, n>& names, const std::string& name
+) {
+  for (size_t i = 0; i < n; ++i)
+    if (names[i] == name) return static_cast<Enum>(i);
+  return std::nullopt;
+}
+
+// Stderr tails may hold any bytes; nothing that a rank writes may break the agents' messages.
+std::string dump(const json& j) {
+  return j.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+template <class Decode>
+auto decoding(const char* what, std::string_view text, Decode decode)
+    -> Result<decltype(decode(json()))> {
+  try {
+    return decode(json::parse(text));
+  } catch (const json::exception& error) {
+    return fail(ErrorKind::kInternal, std::string(what) + " can't be read: " + error.what());
+  }
+}
+
+}  // namespace
+
+std::string encode(const RankReport& report) {
+  json j{
+      {"phase", to_string(report.phase)},
+      {"marks", report.marks},
+      {"inCollective", report.in_collective},
+      {"collectives", report.collectives_done},
+      {"step", to_json(report.step)},
+      {"steps", report.steps},
+      {"items", report.items},
+      {"edges", report.sampled_edges},
+      {"inputNodes", report.input_nodes},
+      {"seconds", to_json(report.seconds)},
+      {"stepDurations", report.step_durations},
+      {"checkpointDurations", report.checkpoint_durations},
+  };
+  if (report.epoch) j["epoch"] = to_json(*report.epoch);
+  if (report.final) j["final"] = to_json(*report.final);
+  return dump({{"report", j}});
+}
+
+std::string encode(const RankFailure& failure) {
+  return dump({{"failure", {{"kind", failure.kind}, {"message", failure.message}}}});
+}
+
+Result<RankMessage> decode_rank_message(std::string_view text) {
+  return decoding("a rank's message", text, [](const json& j) {
+    RankMessage message;
+    if (j.contains("failure")) {
+      const auto& f = j.at("failure");
+      message.failure = RankFailure{.kind = f.at("kind"), .message = f.at("message")};
+      return message;
+    }
+    const auto& r = j.at("report");
+    RankReport report;
+    const auto phase = r.at("phase").get<std::string>();
+    for (const Phase candidate : kPhases)
+      if (to_string(candidate) == phase) report.phase = candidate;
+    report.marks = r.at("marks").get<int64_t>();
+    report.in_collective = r.value("inCollective", false);
+    report.collectives_done = r.value("collectives", int64_t{0});
+    report.step = step_of(r.at("step"));
+    report.steps = r.value("steps", int64_t{0});
+    report.items = r.value("items", int64_t{0});
+    report.sampled_edges = r.value("edges", int64_t{0});
+    report.input_nodes = r.value("inputNodes", int64_t{0});
+    report.seconds = seconds_of(r.at("seconds"));
+    report.step_durations = r.value("stepDurations", std::vector<double>());
+    report.checkpoint_durations = r.value("checkpointDurations", std::vector<double>());
+    if (r.contains("epoch")) report.epoch = epoch_of(r.at("epoch"));
+    if (r.contains("final")) report.final = final_of(r.at("final"));
+    message.report = std::move(report);
+    return message;
+  });
+}
+
+std::string encode(const NodeReport& report) {
+  json j{
+      {"node", report.node},
+      {"beat", report.beat},
+      {"round", report.round},
+      {"phase", kNodePhases[static_cast<size_t>(report.phase)]},
+      {"stop", report.stop_requested},
+      {"rate", number(report.items_per_second)},
+  };
+  if (report.failure) j["failure"] = to_json(*report.failure);
+  return dump(j);
+}
+
+Result<NodeReport> decode_node_report(std::string_view text) {
+  return decoding("an agent's report", text, [](const json& j) {
+    NodeReport report;
+    report.node = j.at("node").get<int64_t>();
+    report.beat = j.at("beat").get<int64_t>();
+    report.round = j.at("round").get<int64_t>();
+    report.phase = find_name<NodePhase>(kNodePhases, j.at("phase")).value_or(NodePhase::kReady);
+    report.stop_requested = j.value("stop", false);
+    report.items_per_second = number_of(j.value("rate", json(0.0)));
+    if (j.contains("failure")) report.failure = failure_of(j.at("failure"));
+    return report;
+  });
+}
+
+std::string encode(const Directive& directive) {
+  json j{
+      {"action", kActions[static_cast<size_t>(directive.action)]},
+      {"round", directive.round},
+      {"exitCode", directive.exit_code},
+      {"message", directive.message},
+  };
+  if (directive.failure) j["failure"] = to_json(*directive.failure);
+  return dump(j);
+}
+
+Result<Directive> decode_directive(std::string_view text) {
+  return decoding("node 0's directive", text, [](const json& j) {
+    Directive directive;
+    directive.action = find_name<Action>(kActions, j.at("action")).value_or(Action::kPrepare);
+    directive.round = j.at("round").get<int64_t>();
+    directive.exit_code = j.value("exitCode", int64_t{0});
+    directive.message = j.value("message", "");
+    if (j.contains("failure")) directive.failure = failure_of(j.at("failure"));
+    return directive;
+  });
+}
+
+std::string printable(std::string_view text, size_t most) {
+  std::string clean;
+  for (const char c : text.substr(0, most)) {
+    const bool good = (c >= ' ' && c <= '~') || c == '\n' || c == '\t';
+    clean += good ? c : '?';
+  }
+  return clean;
+}
+
+}  // namespace gnn::agent

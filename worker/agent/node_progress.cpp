@@ -1,0 +1,317 @@
+#include "worker/agent/node_progress.h"
+
+#include "common/contract.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdio>
+
+namespace gnn::agent {
+namespace {
+
+using training::StepSeconds;
+
+constexpr auto kRateWindow = std::chrono::seconds(10);
+
+struct StepPhase {
+  const char* name;
+  double StepSeconds::*field;
+};
+constexpr StepPhase kStepPhases[] = {
+    {"wait", &StepSeconds::wait},
+    {"forward", &StepSeconds::forward},
+    {"backward", &StepSeconds::backward},
+    {"reduce", &StepSeconds::reduce},
+    {"optimizer", &StepSeconds::optimizer},
+};
+
+struct Count {
+  const char* name;
+  const char* help;
+  int64_t RankReport::*field;
+};
+constexpr Count kCounts[] = {
+    {"gnn_train_steps_total", "Optimizer steps, shadow steps included.", &RankReport::steps},
+    {"gnn_train_samples_total", "Seeds (or graphs) trained on.", &RankReport::items},
+    {"gnn_sampler_edges_total", "Sampled edges.", &RankReport::sampled_edges},
+    {"gnn_sampler_nodes_total", "Input nodes of sampled batches.", &RankReport::input_nodes},
+};
+
+const std::vector<double> kStepBuckets{
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30
+};
+const std::vector<double> kCheckpointBuckets{0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300};
+
+MetricLabels with(MetricLabels labels, const char* name, const std::string& value) {
+  labels[name] = value;
+  return labels;
+}
+
+double to_unix_seconds(TimePoint time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+// Reports are sums since the rank started: a smaller one is of a new process.
+template <class Number>
+double growth(Number before, Number now) {
+  return static_cast<double>(now >= before ? now - before : now);
+}
+
+std::optional<double> value_of(const std::optional<training::Accuracy>& accuracy) {
+  if (!accuracy || accuracy->total == 0) return std::nullopt;
+  return accuracy->value();
+}
+
+void keep_known(std::optional<double>& kept, std::optional<double> value) {
+  if (value) kept = value;
+}
+
+}  // namespace
+
+NodeProgress::NodeProgress(const AgentOptions& options) : options_(&options) {
+  registry_.counter(
+      "gnn_agent_rounds_total", "In-place restarts seen by this agent.", node_labels()
+  );
+  on_round(0);
+  on_refused(0);
+  on_phase("Rendezvous", 0);
+}
+
+MetricLabels NodeProgress::node_labels() const {
+  return {{"job", options_->job}, {"node", std::to_string(options_->node)}};
+}
+
+MetricLabels NodeProgress::rank_labels(int64_t rank) const {
+  return with(node_labels(), "rank", std::to_string(rank));
+}
+
+void NodeProgress::on_round(int64_t round) {
+  if (round > 0)
+    registry_
+        .counter("gnn_agent_rounds_total", "In-place restarts seen by this agent.", node_labels())
+        .increment();
+  auto labels = with(node_labels(), "attempt", std::to_string(options_->attempt));
+  registry_.remove_series(labels);
+  labels["round"] = std::to_string(round);
+  labels["version"] = std::to_string(contract::kVersion);
+  registry_.gauge("gnn_agent_info", "1; the attempt, the round and the contract's version.", labels)
+      .set(1);
+}
+
+void NodeProgress::on_phase(const std::string& phase, int64_t running_ranks) {
+  const auto show = [&](const std::string& name, double value) {
+    registry_
+        .gauge(
+            "gnn_agent_phase", "1 for what the node does now.", with(node_labels(), "phase", name)
+        )
+        .set(value);
+  };
+  if (phase != shown_phase_) {
+    if (!shown_phase_.empty()) show(shown_phase_, 0);
+    show(phase, 1);
+    shown_phase_ = phase;
+  }
+  registry_.gauge("gnn_agent_ranks", "Ranks of this node that run.", node_labels())
+      .set(static_cast<double>(running_ranks));
+}
+
+void NodeProgress::on_failure(const Failure& failure) {
+  const std::string reason(contract::exit_reason(static_cast<int>(failure.exit_code)));
+  registry_
+      .counter(
+          "gnn_agent_rank_failures_total",
+          "Ranks that ended badly.",
+          with(node_labels(), "reason", reason)
+      )
+      .increment();
+}
+
+void NodeProgress::on_refused(int64_t refused) {
+  registry_
+      .counter(
+          "gnn_agent_handshakes_refused_total",
+          "Peers of another job, attempt or round that were sent away.",
+          node_labels()
+      )
+      .increment(static_cast<double>(refused - refused_));
+  refused_ = refused;
+}
+
+void NodeProgress::on_memory(int64_t rank, int64_t resident_bytes) {
+  registry_
+      .gauge(
+          "gnn_memory_bytes",
+          "Resident memory of a rank.",
+          with(rank_labels(rank), "owner", "total")
+      )
+      .set(static_cast<double>(resident_bytes));
+}
+
+void NodeProgress::on_report(
+    int64_t rank, const RankReport& report, MonotonicPoint now, TimePoint wall_time
+) {
+  count(rank, reports_[rank], report);
+  show(rank, report, wall_time);
+  reports_[rank] = report;
+  auto& samples = samples_[rank];
+  if (!samples.empty() && report.steps < samples.back().steps) samples.clear();
+  samples.push_back({.at = now, .items = report.items, .steps = report.steps});
+  while (samples.size() > 2 && now - samples.front().at > kRateWindow) samples.pop_front();
+  if (rank == options_->node * options_->processes_per_node) read_numbers(report);
+}
+
+void NodeProgress::count(int64_t rank, const RankReport& before, const RankReport& report) {
+  const auto labels = rank_labels(rank);
+  for (const auto& item : kCounts)
+    registry_.counter(item.name, item.help, labels)
+        .increment(growth(before.*item.field, report.*item.field));
+  for (const auto& phase : kStepPhases)
+    registry_
+        .counter(
+            "gnn_train_phase_seconds_total",
+            "Seconds that steps spent in each phase.",
+            with(labels, "phase", phase.name)
+        )
+        .increment(growth(before.seconds.*phase.field, report.seconds.*phase.field));
+  auto steps =
+      registry_.histogram("gnn_train_step_duration_seconds", "Whole steps.", kStepBuckets, labels);
+  for (const double duration : report.step_durations) steps.observe(duration);
+}
+
+void NodeProgress::show(int64_t rank, const RankReport& report, TimePoint wall_time) {
+  const auto gauge = [&](const char* name, const char* help, double value) {
+    registry_.gauge(name, help, rank_labels(rank)).set(value);
+  };
+  gauge(
+      "gnn_agent_rank_last_report_timestamp_seconds",
+      "When the rank was last heard of.",
+      to_unix_seconds(wall_time)
+  );
+  for (const double duration : report.checkpoint_durations) {
+    registry_
+        .histogram(
+            "gnn_checkpoint_duration_seconds",
+            "Writing a checkpoint.",
+            kCheckpointBuckets,
+            rank_labels(rank)
+        )
+        .observe(duration);
+    gauge(
+        "gnn_checkpoint_last_success_timestamp_seconds",
+        "When the newest one was whole.",
+        to_unix_seconds(wall_time)
+    );
+  }
+  if (report.steps == 0) return;
+  gauge("gnn_train_epoch", "Epochs begun, from 1.", static_cast<double>(report.step.epoch + 1));
+  gauge("gnn_train_epochs", "Epochs to do.", static_cast<double>(report.step.epochs));
+  gauge("gnn_train_loss", "Loss of the last step, over all ranks.", report.step.loss);
+  if (report.epoch) show_epoch(rank, *report.epoch);
+}
+
+void NodeProgress::show_epoch(int64_t rank, const training::EpochReport& epoch) {
+  const auto show_accuracy = [&](const char* split, const std::optional<double>& value) {
+    if (!value) return;
+    registry_
+        .gauge("gnn_train_accuracy", "Latest accuracy.", with(rank_labels(rank), "split", split))
+        .set(*value);
+  };
+  show_accuracy("train", value_of(epoch.train));
+  show_accuracy("validation", value_of(epoch.validation));
+  show_accuracy("test", value_of(epoch.test));
+}
+
+void NodeProgress::read_numbers(const RankReport& report) {
+  phase_ = report.phase;
+  if (report.steps > 0) {
+    numbers_.epoch = report.step.epoch + 1;
+    numbers_.epochs = report.step.epochs;
+    numbers_.step = report.step.global_step;
+    numbers_.steps_per_epoch = report.step.steps_per_epoch;
+    numbers_.step_in_epoch = report.step.step + 1;
+    if (!report.epoch) numbers_.loss = report.step.loss;
+    const double steps_per_second = rate_of(samples_.begin()->second, &Sample::steps);
+    const int64_t left = (report.step.epochs - report.step.epoch) * report.step.steps_per_epoch -
+                         report.step.step - 1;
+    if (steps_per_second > 0)
+      numbers_.eta_seconds = static_cast<int64_t>(static_cast<double>(left) / steps_per_second);
+  }
+  if (report.epoch) {
+    numbers_.loss = report.epoch->average_loss;
+    keep_known(numbers_.train_metric, value_of(report.epoch->train));
+    keep_known(numbers_.validation_metric, value_of(report.epoch->validation));
+    keep_known(numbers_.test_metric, value_of(report.epoch->test));
+  }
+  if (!report.final) return;
+  const auto& final = *report.final;
+  const auto metric = [&final](const char* name) -> std::optional<double> {
+    const auto found = final.metrics.find(name);
+    return found == final.metrics.end() ? std::nullopt : std::optional(found->second);
+  };
+  numbers_.step = final.global_steps;
+  numbers_.loss = final.average_loss;
+  keep_known(numbers_.train_metric, metric("train_accuracy"));
+  keep_known(numbers_.validation_metric, metric("validation_accuracy"));
+  keep_known(numbers_.test_metric, metric("test_accuracy"));
+  if (!final.checkpoint.empty()) numbers_.checkpoint = final.checkpoint;
+  numbers_.parameters_hash = final.parameters_hash;
+}
+
+double NodeProgress::rate_of(const std::deque<Sample>& samples, int64_t Sample::*field) {
+  if (samples.size() < 2) return 0;
+  const std::chrono::duration<double> window = samples.back().at - samples.front().at;
+  if (window.count() <= 0) return 0;
+  return static_cast<double>(samples.back().*field - samples.front().*field) / window.count();
+}
+
+double NodeProgress::items_per_second() const {
+  double sum = 0;
+  for (const auto& [rank, samples] : samples_) sum += rate_of(samples, &Sample::items);
+  return sum;
+}
+
+std::string decimal(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Inf" : "-Inf";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+std::string encode_progress(
+    const AgentOptions& options,
+    int64_t round,
+    const std::string& phase,
+    const JobNumbers& numbers,
+    double items_per_second
+) {
+  nlohmann::ordered_json j{
+      {"contract", contract::kVersion},
+      {"job", printable(options.job, 40)},
+      {"jobUid", printable(options.job_uid, 64)},
+      {"attempt", options.attempt},
+      {"round", round},
+      {"node", options.node},
+      {"phase", phase},
+  };
+  const auto put_integer = [&j](const char* name, const std::optional<int64_t>& value) {
+    if (value) j[name] = *value;
+  };
+  const auto put_decimal = [&j](const char* name, const std::optional<double>& value) {
+    if (value) j[name] = decimal(*value);
+  };
+  put_integer("epoch", numbers.epoch);
+  put_integer("epochs", numbers.epochs);
+  put_integer("step", numbers.step);
+  put_decimal("loss", numbers.loss);
+  put_decimal("trainMetric", numbers.train_metric);
+  put_decimal("validationMetric", numbers.validation_metric);
+  put_decimal("testMetric", numbers.test_metric);
+  if (items_per_second > 0) j["rate"] = decimal(items_per_second);
+  put_integer("etaSeconds", numbers.eta_seconds);
+  if (!numbers.checkpoint.empty()) j["checkpoint"] = printable(numbers.checkpoint, 1024);
+  return j.dump();
+}
+
+}  // namespace gnn::agent

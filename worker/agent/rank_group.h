@@ -1,0 +1,119 @@
+#pragma once
+
+#include "common/clock.h"
+#include "common/result.h"
+#include "worker/agent/agent_options.h"
+#include "worker/agent/messages.h"
+#include "worker/agent/rank_process.h"
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <poll.h>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+namespace gnn::agent {
+
+/// How a rank ended, for judge_exit().
+struct RankExit {
+  int64_t node = 0;
+  int64_t rank = 0;
+  int status = 0;         ///< As by waitpid.
+  bool stopping = false;  ///< The job was asked to stop.
+  int64_t oom_kills = 0;  ///< By the kernel in our cgroup while the rank ran.
+  std::optional<MemoryState> memory{};
+  std::optional<RankFailure> said{};
+  std::string stderr_tail{};
+};
+
+/// What went wrong, or nothing for a good end ("done", or "preempted" after a stop).
+[[nodiscard]] std::optional<Failure> judge_exit(const RankExit& rank_exit);
+
+/// What an agent knows of a running rank, for judge_silence().
+struct RankSigns {
+  bool spoke = false;            ///< It sent something since it started.
+  MonotonicPoint heard_at{};     ///< Latest message; the start before the first one.
+  MonotonicPoint progress_at{};  ///< Latest sign of progress.
+  RankReport report{};
+};
+
+/// Why a rank counts as hung, or nothing while it doesn't. `follow_on` is set when it only waits
+/// for others.
+struct Silence {
+  std::string message{};
+  bool follow_on = false;
+};
+[[nodiscard]] std::optional<Silence> judge_silence(
+    const RankSigns& signs, const RankTimeouts& timeouts, MonotonicPoint now
+);
+
+/// The ranks of one node in one round: starts, hears, watches and ends them. Keeps the first
+/// failure. Threading: one thread, which must be the process's main one (see RankProcess).
+class RankGroup {
+ public:
+  using LineSink = std::function<void(int64_t rank, bool is_error, std::string_view line)>;
+  using ReportSink = std::function<void(int64_t rank, const RankReport& report)>;
+
+  /// `on_line`: each line that a rank writes. `on_report`: each report.
+  [[nodiscard]] static Result<RankGroup> start(
+      const AgentOptions& options,
+      int64_t round,
+      LineSink on_line,
+      ReportSink on_report,
+      MonotonicPoint now
+  );
+
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  /// Reads whatever the ranks wrote, without waiting.
+  void read(MonotonicPoint now);
+  /// Tells of a child that ended; returns whether it was a rank of this group.
+  bool on_exit(pid_t pid, int status);
+  /// Ends ranks that hang.
+  void watch(MonotonicPoint now);
+  /// Asks the ranks to checkpoint and leave.
+  void stop();
+  /// Ends all ranks at once; what follows is nobody's failure.
+  void kill();
+
+  [[nodiscard]] int64_t round() const { return round_; }
+  [[nodiscard]] bool all_ended() const;
+  [[nodiscard]] bool any_preempted() const;
+  [[nodiscard]] int64_t running() const;
+  [[nodiscard]] const std::optional<Failure>& failure() const { return failure_; }
+  /// Resident bytes of a local rank, 0 when it has ended.
+  [[nodiscard]] int64_t resident_bytes(int64_t local_rank) const;
+
+ private:
+  struct Rank {
+    RankProcess process;
+    int64_t rank = 0;
+    RankSigns signs{};
+    std::optional<RankFailure> said{};
+    LineSplitter output{};
+    LineSplitter error{};
+    std::string stderr_tail{};
+    std::optional<int> status{};
+    bool hung = false;  ///< Its failure is already kept; its exit tells nothing new.
+  };
+
+  RankGroup() = default;
+  void read_lines(Rank& rank, bool is_error);
+  void read_messages(Rank& rank, MonotonicPoint now);
+  void keep(Failure failure);
+
+  const AgentOptions* options_ = nullptr;
+  int64_t round_ = 0;
+  LineSink on_line_;
+  ReportSink on_report_;
+  std::deque<Rank> ranks_;
+  std::optional<Failure> failure_;
+  std::optional<MemoryState> memory_at_start_;
+  bool stopping_ = false;
+  bool killed_ = false;
+};
+
+}  // namespace gnn::agent

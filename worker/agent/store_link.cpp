@@ -1,0 +1,206 @@
+#include "worker/agent/store_link.h"
+
+#include "common/log.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sys/eventfd.h>
+
+namespace gnn::agent {
+namespace {
+
+constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr auto kConnectSlice = std::chrono::milliseconds(2'000);
+constexpr const char* kDirectiveKey = "directive";
+
+int64_t to_number(const std::optional<std::string>& text) {
+  int64_t number = 0;
+  if (text) std::from_chars(text->data(), text->data() + text->size(), number);
+  return number;
+}
+
+}  // namespace
+
+CoordinatorOptions coordinator_options(const AgentOptions& options) {
+  using std::chrono::milliseconds;
+  // The agents themselves need a little of the grace period after the ranks have left.
+  const auto margin = std::min<milliseconds>(milliseconds(10'000), options.grace / 4);
+  return {
+      .nodes = options.nodes,
+      .rounds_left = options.rounds_left,
+      .rendezvous_timeout = options.rendezvous_timeout,
+      .peer_timeout = options.peer_timeout,
+      .blame_window = options.peer_timeout + milliseconds(2'000),
+      .grace = options.grace - margin
+  };
+}
+
+StoreLink::StoreLink(const AgentOptions& options, StoreConnector connect)
+    : options_(&options),
+      connect_(std::move(connect)),
+      attempt_(options.incarnation(0)),
+      changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  outgoing_.lock()->report.node = options.node;
+  thread_ = std::thread([this] { run(); });
+}
+
+StoreLink::~StoreLink() {
+  outgoing_.lock()->stopping = true;
+  outgoing_.notify_all();
+  thread_.join();
+}
+
+int64_t StoreLink::report(NodeReport report) {
+  int64_t number = 0;
+  {
+    auto outgoing = outgoing_.lock();
+    if (outgoing->number > 0 && report == outgoing->report) return outgoing->number;
+    outgoing->report = std::move(report);
+    number = ++outgoing->number;
+  }
+  outgoing_.notify_all();
+  return number;
+}
+
+StoreLink::View StoreLink::view() {
+  return *view_.lock();
+}
+
+void StoreLink::clear_changed() const {
+  uint64_t count = 0;
+  [[maybe_unused]] const auto taken = ::read(changed_.get(), &count, sizeof count);
+}
+
+void StoreLink::publish(const std::function<void(View&)>& change) {
+  change(*view_.lock());
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(changed_.get(), &one, sizeof one);
+}
+
+// Waits, but not past a new report; returns false when the link ends.
+bool StoreLink::pause(std::chrono::milliseconds duration) {
+  const int64_t posted = view_.lock()->posted;
+  auto outgoing = outgoing_.lock();
+  outgoing.wait_until(clock_, clock_.monotonic() + duration, [posted](const Outgoing& out) {
+    return out.stopping || out.number > posted;
+  });
+  return !outgoing->stopping;
+}
+
+std::string StoreLink::node_key(int64_t node) const {
+  return comm::attempt_prefix(attempt_) + "node/" + std::to_string(node);
+}
+
+Result<bool> StoreLink::try_join(std::shared_ptr<comm::Store>& store) {
+  if (!store) {
+    GNN_ASSIGN_OR_RETURN(store, connect_(kConnectSlice));
+    if (options_->node == 0) GNN_RETURN_IF_ERROR(comm::announce_identity(*store, attempt_));
+  }
+  GNN_ASSIGN_OR_RETURN(const auto handshake, comm::agent_handshake(*store, attempt_));
+  switch (handshake.answer) {
+    case comm::HandshakeAnswer::kWelcome:
+      return true;
+    case comm::HandshakeAnswer::kRefused:
+      return fail(ErrorKind::kConflict, "refused by the handshake: " + handshake.reason);
+    case comm::HandshakeAnswer::kNotYet:
+      // The next look may be at another host behind the same name.
+      store.reset();
+      return fail(ErrorKind::kPeerLost, handshake.reason);
+  }
+  return false;
+}
+
+Result<std::shared_ptr<comm::Store>> StoreLink::join() {
+  const auto deadline = clock_.monotonic() + options_->rendezvous_timeout;
+  std::shared_ptr<comm::Store> store;
+  std::string said;
+  for (;;) {
+    auto joined = try_join(store);
+    if (joined && *joined) return store;
+    const Error error = joined ? Error{} : joined.error();
+    if (error.kind == ErrorKind::kConflict) return fail(ErrorKind::kPeerLost, error.message);
+    if (error.message != said) log_info("waiting for the store", {{"why", error.message}});
+    said = error.message;
+    if (clock_.monotonic() > deadline)
+      return fail(ErrorKind::kPeerLost, "node 0 did not open the store in time: " + error.message);
+    store.reset();
+    if (!pause(kTick)) return fail(ErrorKind::kCancelled, "asked to end");
+  }
+}
+
+void StoreLink::run() {
+  auto store = join();
+  if (!store) {
+    publish([&](View& view) { view.lost = store.error(); });
+    return;
+  }
+  if (options_->node == 0) coordinator_.emplace(coordinator_options(*options_), clock_.monotonic());
+  publish([](View& view) { view.joined = true; });
+  do {
+    if (auto done = exchange(**store); !done) {
+      publish([&](View& view) { view.lost = done.error(); });
+      return;
+    }
+  } while (pause(kTick));
+}
+
+Status StoreLink::exchange(comm::Store& store) {
+  const Outgoing outgoing = *outgoing_.lock();
+  View view = *view_.lock();
+  NodeReport report = outgoing.report;
+  report.beat = ++beat_;
+  GNN_RETURN_IF_ERROR(store.set(node_key(options_->node), encode(report)));
+  std::optional<Directive> directive;
+  if (coordinator_) {
+    GNN_ASSIGN_OR_RETURN(directive, decide(store, view));
+  } else {
+    GNN_ASSIGN_OR_RETURN(directive, read_directive(store));
+  }
+  const bool changed = directive != view.directive || outgoing.number != view.posted;
+  const auto update = [&](View& shared) {
+    shared.directive = directive;
+    shared.posted = outgoing.number;
+    shared.refused = view.refused;
+    shared.nodes = view.nodes;
+  };
+  if (changed) {
+    publish(update);
+  } else {
+    update(*view_.lock());
+  }
+  return {};
+}
+
+Result<Directive> StoreLink::decide(comm::Store& store, View& view) {
+  std::vector<std::string> keys;
+  for (int64_t n = 0; n < options_->nodes; ++n) keys.push_back(node_key(n));
+  GNN_ASSIGN_OR_RETURN(const auto values, store.get(keys));
+  view.nodes.assign(values.size(), std::nullopt);
+  for (size_t n = 0; n < values.size(); ++n) {
+    if (!values[n]) continue;
+    // What can't be read counts as silence.
+    if (auto report = decode_node_report(*values[n])) view.nodes[n] = std::move(*report);
+  }
+  GNN_ASSIGN_OR_RETURN(const auto refused, store.get({comm::kRefusedKey}));
+  view.refused = to_number(refused[0]);
+  const Directive directive = coordinator_->step(view.nodes, clock_.monotonic());
+  if (announced_ == directive) return directive;
+  // The round is known before anybody may start a rank of it.
+  GNN_RETURN_IF_ERROR(
+      store.set(comm::attempt_prefix(attempt_) + comm::kRoundKey, std::to_string(directive.round))
+  );
+  GNN_RETURN_IF_ERROR(store.set(comm::attempt_prefix(attempt_) + kDirectiveKey, encode(directive)));
+  announced_ = directive;
+  return directive;
+}
+
+Result<std::optional<Directive>> StoreLink::read_directive(comm::Store& store) const {
+  GNN_ASSIGN_OR_RETURN(
+      const auto values, store.get({comm::attempt_prefix(attempt_) + kDirectiveKey})
+  );
+  if (!values[0]) return std::optional<Directive>();
+  GNN_ASSIGN_OR_RETURN(Directive directive, decode_directive(*values[0]));
+  return std::optional(std::move(directive));
+}
+
+}  // namespace gnn::agent

@@ -1,0 +1,251 @@
+#include "worker/agent/agent.h"
+
+#include "common/contract.h"
+#include "worker/agent/result.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <arpa/inet.h>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <httplib.h>
+#include <netinet/in.h>
+#include <sstream>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace gnn::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A port that was free a moment ago.
+uint16_t free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  ::close(fd);
+  return ntohs(address.sin_port);
+}
+
+struct Outcome {
+  int exit_code = -1;
+  json result;
+  std::string lines;
+};
+
+// One node whose store lives in its own process. The agent runs in a child: it takes over signals
+// and reaps every child of its process, as PID 1 does.
+class AgentTest : public testing::Test {
+ protected:
+  AgentTest() : folder_(fs::path(testing::TempDir()) / ("agent-" + std::to_string(::getpid()))) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    options_.job = "arxiv";
+    options_.job_uid = "6f0c";
+    options_.processes_per_node = 2;
+    options_.http_address = "127.0.0.1:0";
+    options_.termination_log = (folder_ / "result").string();
+    options_.rank_command = {std::getenv("GNN_FAKE_RANK")};
+    options_.peer_timeout = milliseconds(500);
+    options_.cgroup = {.root = folder_.string(), .membership = (folder_ / "membership").string()};
+    std::ofstream(folder_ / "membership") << "0::/\n";
+    std::ofstream(folder_ / "memory.events") << "oom 0\noom_kill 0\n";
+    ::setenv("FAKE_MEMORY_EVENTS", (folder_ / "memory.events").c_str(), 1);
+  }
+  ~AgentTest() override { fs::remove_all(folder_); }
+
+  pid_t start(const std::string& words) {
+    ::setenv("FAKE_RANK", words.c_str(), 1);
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    std::ofstream lines(folder_ / "lines");
+    const AgentOutput output{
+        .on_line = [&](int64_t rank, bool is_error, std::string_view line
+                   ) { lines << rank << (is_error ? " err " : " out ") << line << std::endl; },
+        .on_numbers = {}
+    };
+    const auto store = std::make_shared<comm::InProcessStore>();
+    if (store_fails_after_)
+      std::thread([store, after = *store_fails_after_] {
+        std::this_thread::sleep_for(after);
+        store->fail_from_now_on();
+      }).detach();
+    std::_Exit(run_agent(options_, [store](milliseconds) { return store; }, output));
+  }
+
+  Outcome finish(pid_t child) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    Outcome outcome;
+    outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    const std::string text = read("result");
+    outcome.result = json::parse(text, nullptr, false);
+    EXPECT_FALSE(outcome.result.is_discarded()) << text;
+    outcome.lines = read("lines");
+    return outcome;
+  }
+
+  Outcome run(const std::string& words) { return finish(start(words)); }
+
+  std::string read(const char* name) const {
+    std::ifstream file(folder_ / name);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  fs::path folder_;
+  AgentOptions options_;
+  std::optional<milliseconds> store_fails_after_;
+};
+
+TEST_F(AgentTest, ThatAllRanksEndedWellIsDone) {
+  const auto outcome = run("say train final");
+  EXPECT_EQ(outcome.exit_code, contract::kExitDone);
+  EXPECT_EQ(outcome.result.at("reason"), "Done");
+  EXPECT_EQ(outcome.result.at("testMetric"), "0.75");
+  EXPECT_NE(outcome.lines.find("0 out round 0"), std::string::npos) << outcome.lines;
+  EXPECT_NE(outcome.lines.find("1 out round 0"), std::string::npos) << outcome.lines;
+}
+
+TEST_F(AgentTest, ARankThatDiesIsRestartedWithAllOthersInANewRound) {
+  options_.rounds_left = 1;
+  const auto outcome = run("say pause die@0:1 train");
+  EXPECT_EQ(outcome.exit_code, contract::kExitDone);
+  EXPECT_EQ(outcome.result.at("round"), 1);
+  EXPECT_NE(outcome.lines.find("0 out round 1"), std::string::npos) << outcome.lines;
+  EXPECT_NE(outcome.lines.find("1 out round 1"), std::string::npos) << outcome.lines;
+}
+
+TEST_F(AgentTest, WithoutARestartLeftTheCulpritAndItsLastWordsAreNamed) {
+  const auto outcome = run("cry:1 pause die:1 stop");
+  EXPECT_EQ(outcome.exit_code, contract::kExitOther);
+  EXPECT_EQ(outcome.result.at("rank"), 1);
+  const auto message = outcome.result.at("message").get<std::string>();
+  EXPECT_NE(message.find("killed by signal 9"), std::string::npos) << message;
+  EXPECT_NE(message.find("this is why"), std::string::npos) << message;
+}
+
+TEST_F(AgentTest, WrongDataIsNeverRetried) {
+  options_.rounds_left = 5;
+  const auto outcome = run("explain:0 exit65:0 stop");
+  EXPECT_EQ(outcome.exit_code, contract::kExitData);
+  EXPECT_EQ(outcome.result.at("round"), 0);
+  EXPECT_EQ(outcome.result.at("rank"), 0);
+  EXPECT_NE(outcome.result.at("message").get<std::string>().find("edge 7"), std::string::npos);
+}
+
+TEST_F(AgentTest, ARankThatLostItsPeerIsNotTheCulprit) {
+  const auto outcome = run("exit75:0 pause die:1");
+  EXPECT_EQ(outcome.exit_code, contract::kExitOther);
+  EXPECT_EQ(outcome.result.at("rank"), 1);
+}
+
+TEST_F(AgentTest, AStoppedRankIsFoundByItsSilenceAndRestarted) {
+  options_.rounds_left = 1;
+  options_.timeouts.heartbeat = seconds(2);
+  const auto outcome = run("train freeze@0:1 stop@0 train");
+  EXPECT_EQ(outcome.exit_code, contract::kExitDone);
+  EXPECT_EQ(outcome.result.at("round"), 1);
+}
+
+TEST_F(AgentTest, ARankWithoutProgressIsFoundByItsStage) {
+  options_.timeouts.step = seconds(2);
+  const auto outcome = run("train stop");
+  EXPECT_EQ(outcome.exit_code, contract::kExitOther);
+  const auto message = outcome.result.at("message").get<std::string>();
+  EXPECT_NE(message.find("no progress for"), std::string::npos) << message;
+  EXPECT_NE(message.find("in phase Train"), std::string::npos) << message;
+}
+
+TEST_F(AgentTest, ARankOutOfMemoryIsNamedSo) {
+  options_.rounds_left = 3;
+  const auto outcome = run("train oom:1 die:1 stop");
+  EXPECT_EQ(outcome.exit_code, contract::kExitOutOfMemory);
+  EXPECT_EQ(outcome.result.at("reason"), "OutOfMemory");
+  EXPECT_EQ(outcome.result.at("rank"), 1);
+}
+
+TEST_F(AgentTest, SigtermMakesTheRanksLeavePreempted) {
+  const pid_t agent = start("say train stop");
+  while (read("lines").find("1 out") == std::string::npos) std::this_thread::yield();
+  ::kill(agent, SIGTERM);
+  const auto outcome = finish(agent);
+  EXPECT_EQ(outcome.exit_code, contract::kExitPreempted);
+  EXPECT_EQ(outcome.result.at("reason"), "Preempted");
+}
+
+TEST_F(AgentTest, RanksThatIgnoreTheStopAreEndedAfterTheGracePeriod) {
+  options_.grace = seconds(2);
+  const pid_t agent = start("say freeze");
+  while (read("lines").find("1 out") == std::string::npos) std::this_thread::yield();
+  ::kill(agent, SIGTERM);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(finish(agent).exit_code, contract::kExitPreempted);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
+}
+
+TEST_F(AgentTest, ALostStoreEndsTheAttempt) {
+  store_fails_after_ = milliseconds(500);
+  const auto outcome = run("stop");
+  EXPECT_EQ(outcome.exit_code, contract::kExitPeerLost);
+  EXPECT_EQ(outcome.result.at("reason"), "PeerLost");
+}
+
+TEST_F(AgentTest, ARankThatCannotBeStartedEndsTheJobWithTheReason) {
+  options_.rank_command = {"/nonexistent/rank"};
+  const auto outcome = run("");
+  EXPECT_EQ(outcome.exit_code, contract::kExitOther);
+  EXPECT_NE(
+      outcome.result.at("message").get<std::string>().find("No such file"), std::string::npos
+  );
+}
+
+TEST_F(AgentTest, WhatARankStartedEndsWithIt) {
+  // The child of the rank inherits its output: the pipe closes only when it is gone too.
+  const pid_t agent = start("child say pause");
+  EXPECT_EQ(finish(agent).exit_code, contract::kExitDone);
+  EXPECT_NE(::kill(-agent, 0), 0);
+}
+
+TEST_F(AgentTest, ServesMetricsProgressAndHealth) {
+  options_.http_address = "127.0.0.1:" + std::to_string(free_port());
+  const pid_t agent = start("say train stop");
+  while (read("lines").find("1 out") == std::string::npos) std::this_thread::yield();
+  httplib::Client client("http://" + options_.http_address);
+  const auto deadline = std::chrono::steady_clock::now() + seconds(10);
+  const std::string steps = "gnn_train_steps_total{job=\"arxiv\",node=\"0\",rank=\"0\"} 10";
+  std::string metrics;
+  while (metrics.find(steps) == std::string::npos && std::chrono::steady_clock::now() < deadline)
+    if (const auto page = client.Get("/metrics")) metrics = page->body;
+  EXPECT_NE(metrics.find(steps), std::string::npos) << metrics;
+  EXPECT_NE(
+      metrics.find("gnn_agent_phase{job=\"arxiv\",node=\"0\",phase=\"Train\"} 1"), std::string::npos
+  );
+  const auto progress = client.Get("/progress");
+  ASSERT_TRUE(progress);
+  EXPECT_EQ(json::parse(progress->body).at("jobUid"), "6f0c");
+  const auto health = client.Get("/healthz");
+  ASSERT_TRUE(health);
+  EXPECT_EQ(health->status, 200);
+  ::kill(agent, SIGTERM);
+  EXPECT_EQ(finish(agent).exit_code, contract::kExitPreempted);
+}
+
+}  // namespace
+}  // namespace gnn::agent

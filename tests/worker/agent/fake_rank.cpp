@@ -1,0 +1,105 @@
+// A rank without a model, for tests of the agent: does what FAKE_RANK says, a list of words that
+// are done in order. "word@round" is done only in that round, "word:rank" only by that rank.
+
+#include "common/contract.h"
+#include "worker/agent/agent_link.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+namespace {
+
+using gnn::agent::AgentLink;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Splits "word@round:rank"; returns the word when it is meant for us, else "".
+std::string meant_for_us(std::string word) {
+  if (const auto colon = word.find(':'); colon != std::string::npos) {
+    if (word.substr(colon + 1) != variable("RANK")) return "";
+    word.resize(colon);
+  }
+  if (const auto at = word.find('@'); at != std::string::npos) {
+    if (word.substr(at + 1) != variable("GNN_ROUND")) return "";
+    word.resize(at);
+  }
+  return word;
+}
+
+void pause_briefly() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+}
+
+void train(AgentLink& link, int steps) {
+  link.on_phase(gnn::training::Phase::Train);
+  for (int i = 0; i < steps; ++i) {
+    gnn::training::StepReport step;
+    step.epochs = 1;
+    step.step = i;
+    step.steps_per_epoch = steps;
+    step.global_step = i + 1;
+    step.loss = 1.0 / (i + 1);
+    step.items = 10;
+    link.on_step(step);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+void count_an_oom_kill(const std::string& path) {
+  std::ofstream(path) << "oom 1\noom_kill 1\n";
+}
+
+void wait_for_stop(const gnn::training::StopToken& stop) {
+  while (!stop.requested()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::exit(gnn::contract::kExitPreempted);
+}
+
+void start_a_child_that_sleeps() {
+  if (::fork() == 0) {
+    ::execl("/bin/sleep", "sleep", "1000", nullptr);
+    std::_Exit(1);
+  }
+}
+
+}  // namespace
+
+int main() {
+  const auto stop = std::make_shared<gnn::training::StopToken>();
+  auto link = AgentLink::from_environment(gnn::comm::process_environment(), nullptr, stop);
+  if (!link || !*link) return 3;
+  std::istringstream words(variable("FAKE_RANK"));
+  for (std::string raw; words >> raw;) {
+    const std::string word = meant_for_us(raw);
+    if (word.empty()) continue;
+    if (word == "train") train(**link, 10);
+    if (word == "pause") pause_briefly();
+    if (word == "say") std::cout << "round " << variable("GNN_ROUND") << std::endl;
+    if (word == "cry") std::cerr << "this is why" << std::endl;
+    if (word == "explain")
+      (*link)->send_failure({gnn::ErrorKind::kData, "edge 7 leaves the graph"});
+    if (word == "die") ::raise(SIGKILL);
+    if (word == "freeze") ::raise(SIGSTOP);
+    if (word == "oom") count_an_oom_kill(variable("FAKE_MEMORY_EVENTS"));
+    if (word == "stop") wait_for_stop(*stop);
+    if (word == "child") start_a_child_that_sleeps();
+    if (word == "final") {
+      gnn::training::FinalReport report;
+      report.metrics["test_accuracy"] = 0.75;
+      (*link)->on_final(report);
+    }
+    if (word.rfind("exit", 0) == 0) std::_Exit(std::atoi(word.c_str() + 4));
+  }
+  return 0;
+}

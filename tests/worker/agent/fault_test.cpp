@@ -1,0 +1,354 @@
+// Kills, stops and confuses parts of a running job (small_job.cpp), and looks at what is left.
+
+#include "common/contract.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <sstream>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace gnn {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using Variables = std::map<std::string, std::string>;
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  std::istringstream list(
+      read_file("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children")
+  );
+  for (pid_t child = 0; list >> child;) children.push_back(child);
+  return children;
+}
+
+// A variable that a process was started with.
+std::string variable_of(pid_t pid, const std::string& name) {
+  std::istringstream list(read_file("/proc/" + std::to_string(pid) + "/environ"));
+  for (std::string entry; std::getline(list, entry, '\0');)
+    if (entry.rfind(name + "=", 0) == 0) return entry.substr(name.size() + 1);
+  return "";
+}
+
+class FaultTest : public testing::Test {
+ protected:
+  static constexpr int kNodes = 2;
+  static constexpr int kProcesses = 2;
+
+  FaultTest() : folder_(fs::path(testing::TempDir()) / ("faults-" + std::to_string(::getpid()))) {
+    // Orphans come to us, so that they can be seen.
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    fresh_folder();
+  }
+  ~FaultTest() override {
+    if (job_ > 0) {
+      ::kill(job_, SIGKILL);
+      ::waitpid(job_, nullptr, 0);
+    }
+    fs::remove_all(folder_);
+  }
+
+  void fresh_folder() {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+
+  static pid_t spawn(
+      const std::vector<std::string>& arguments, const Variables& variables, const fs::path& output
+  ) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    ::setpgid(0, 0);
+    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+    const int file = ::open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
+    ::dup2(file, STDOUT_FILENO);
+    ::dup2(file, STDERR_FILENO);
+    std::vector<char*> pointers;
+    for (const auto& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
+    pointers.push_back(nullptr);
+    ::execv(pointers[0], pointers.data());
+    std::_Exit(127);
+  }
+
+  void start(int rounds, Variables variables = {}, int nodes = kNodes, int processes = kProcesses) {
+    variables.try_emplace("SMALL_JOB_DIR", folder_.string());
+    variables.try_emplace("SMALL_JOB_STEP_MS", "20");
+    variables.try_emplace("GNN_PEER_TIMEOUT", "3");
+    variables.try_emplace("GNN_HEARTBEAT_TIMEOUT", "4");
+    variables.try_emplace("GNN_TERMINATION_LOG", (folder_ / "result").string());
+    job_ = spawn(
+        {std::getenv("GNN_SMALL_JOB"),
+         "run",
+         std::to_string(nodes),
+         std::to_string(processes),
+         std::to_string(rounds)},
+        variables,
+        folder_ / "output"
+    );
+  }
+
+  // Waits for the job's end; its code, or -1 when it took longer.
+  int finish(seconds limit = seconds(60)) {
+    const auto deadline = steady_clock::now() + limit;
+    int status = 0;
+    while (::waitpid(job_, &status, WNOHANG) == 0) {
+      if (steady_clock::now() > deadline) return -1;
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    job_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  // Whether `condition` came true within half a minute.
+  template <class Condition>
+  static bool wait_until(Condition condition) {
+    const auto deadline = steady_clock::now() + seconds(30);
+    while (!condition()) {
+      if (steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return true;
+  }
+
+  int step_of(int rank) const {
+    return std::atoi(read_file(folder_ / ("step-" + std::to_string(rank))).c_str());
+  }
+  pid_t pid_of(int rank) const {
+    return std::atoi(read_file(folder_ / ("pid-" + std::to_string(rank))).c_str());
+  }
+  bool reached(int rank, int step) const {
+    return wait_until([&] { return step_of(rank) >= step; });
+  }
+  // Agents are the job's children, in order of their nodes.
+  pid_t agent_of(int node) const { return children_of(job_).at(static_cast<size_t>(node)); }
+
+  std::set<std::string> final_hashes(int world = kNodes * kProcesses) const {
+    std::set<std::string> hashes;
+    for (int rank = 0; rank < world; ++rank)
+      hashes.insert(read_file(folder_ / ("final-" + std::to_string(rank))));
+    return hashes;
+  }
+  std::string output() const { return read_file(folder_ / "output"); }
+  std::string result_of(int node) const {
+    return read_file(folder_ / ("result." + std::to_string(node)));
+  }
+
+  // Processes that outlived the job became our children; there must be none after a moment.
+  static void expect_no_orphan() {
+    EXPECT_TRUE(wait_until([] {
+      while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+      }
+      return children_of(::getpid()).empty();
+    })) << "processes outlived their job";
+  }
+
+  // What every rank's parameters are without any fault.
+  std::string undisturbed() {
+    static std::string hash;
+    if (!hash.empty()) return hash;
+    start(0, {{"SMALL_JOB_STEP_MS", "0"}});
+    EXPECT_EQ(finish(), contract::kExitDone) << output();
+    const auto hashes = final_hashes();
+    EXPECT_EQ(hashes.size(), 1U) << "ranks differ";
+    hash = *hashes.begin();
+    EXPECT_EQ(hash.size(), 16U);
+    fresh_folder();
+    return hash;
+  }
+
+  void expect_recovered(const std::string& expected) {
+    EXPECT_EQ(finish(), contract::kExitDone) << output();
+    EXPECT_EQ(final_hashes(), std::set<std::string>{expected}) << output();
+    expect_no_orphan();
+  }
+
+  fs::path folder_;
+  pid_t job_ = -1;
+};
+
+TEST_F(FaultTest, TrainsOnAnyNumberOfNodesAndProcesses) {
+  for (const auto& [nodes, processes] :
+       std::vector<std::pair<int, int>>{{1, 2}, {3, 1}, {1, 3}, {2, 2}}) {
+    fresh_folder();
+    start(0, {{"SMALL_JOB_STEP_MS", "0"}}, nodes, processes);
+    EXPECT_EQ(finish(), contract::kExitDone) << output();
+    EXPECT_EQ(final_hashes(nodes * processes).size(), 1U) << nodes << "x" << processes;
+    EXPECT_NE(result_of(nodes - 1).find("\"parametersHash\""), std::string::npos)
+        << result_of(nodes - 1);
+    expect_no_orphan();
+  }
+}
+
+TEST_F(FaultTest, KilledRanksAreRecoveredBitForBit) {
+  const std::string expected = undisturbed();
+  const int runs = std::getenv("GNN_FULL") != nullptr ? 50 : 5;
+  std::mt19937 random(20);
+  for (int run = 0; run < runs; ++run) {
+    fresh_folder();
+    start(3);
+    const int rank = static_cast<int>(random() % 4);
+    const int step = static_cast<int>(random() % 35);
+    ASSERT_TRUE(reached(rank, step)) << output();
+    ASSERT_TRUE(wait_until([&] { return pid_of(rank) > 0; }));
+    std::this_thread::sleep_for(milliseconds(random() % 40));
+    ::kill(pid_of(rank), SIGKILL);
+    expect_recovered(expected);
+    if (HasFailure()) FAIL() << "run " << run << ": rank " << rank << " killed at step " << step;
+  }
+}
+
+TEST_F(FaultTest, AStoppedRankIsFoundKilledAndRecovered) {
+  const std::string expected = undisturbed();
+  start(1);
+  ASSERT_TRUE(reached(2, 8)) << output();
+  ::kill(pid_of(2), SIGSTOP);
+  expect_recovered(expected);
+  EXPECT_NE(output().find("rank 2 hangs: no heartbeat"), std::string::npos) << output();
+}
+
+TEST_F(FaultTest, WithoutRestartsTheCulpritIsNamedNotItsPeers) {
+  start(0);
+  ASSERT_TRUE(reached(1, 8)) << output();
+  ::kill(pid_of(1), SIGKILL);
+  EXPECT_EQ(finish(), contract::kExitOther);
+  for (int node = 0; node < kNodes; ++node) {
+    EXPECT_NE(result_of(node).find("\"rank\":1"), std::string::npos) << result_of(node);
+    EXPECT_NE(result_of(node).find("rank 1 was killed by signal 9"), std::string::npos)
+        << result_of(node);
+  }
+  EXPECT_NE(result_of(0).find("\"exitCode\":70"), std::string::npos) << result_of(0);
+  EXPECT_NE(result_of(1).find("\"exitCode\":75"), std::string::npos) << result_of(1);
+  expect_no_orphan();
+}
+
+TEST_F(FaultTest, AKilledAgentMakesTheOthersLeaveInSeconds) {
+  start(3);
+  ASSERT_TRUE(reached(3, 8)) << output();
+  const auto start_time = steady_clock::now();
+  ::kill(agent_of(1), SIGKILL);
+  EXPECT_NE(finish(), -1) << output();
+  EXPECT_LT(steady_clock::now() - start_time, seconds(10));
+  EXPECT_NE(result_of(0).find("\"exitCode\":75"), std::string::npos) << result_of(0);
+  EXPECT_NE(result_of(0).find("node 1"), std::string::npos) << result_of(0);
+  expect_no_orphan();
+}
+
+TEST_F(FaultTest, AKilledStoreHostMakesTheOthersLeaveInSeconds) {
+  start(3);
+  ASSERT_TRUE(reached(3, 8)) << output();
+  const auto start_time = steady_clock::now();
+  ::kill(agent_of(0), SIGKILL);
+  EXPECT_NE(finish(), -1) << output();
+  EXPECT_LT(steady_clock::now() - start_time, seconds(10));
+  EXPECT_NE(result_of(1).find("\"exitCode\":75"), std::string::npos) << result_of(1);
+  expect_no_orphan();
+}
+
+TEST_F(FaultTest, AStoppedStoreHostIsLostAfterThePeerTimeout) {
+  start(3);
+  ASSERT_TRUE(reached(3, 8)) << output();
+  const pid_t host = agent_of(0);
+  ::kill(host, SIGSTOP);
+  EXPECT_TRUE(wait_until([&] { return result_of(1).find("\"exitCode\":75") != std::string::npos; })
+  );
+  ::kill(host, SIGKILL);
+  EXPECT_NE(finish(), -1) << output();
+  expect_no_orphan();
+}
+
+TEST_F(FaultTest, CtrlCWritesACheckpointOfOneStepAndTheNextRunEndsWithTheSameBits) {
+  const std::string expected = undisturbed();
+  start(0);
+  ASSERT_TRUE(reached(0, 12)) << output();
+  ::kill(job_, SIGINT);
+  EXPECT_EQ(finish(seconds(20)), contract::kExitPreempted) << output();
+  EXPECT_EQ(std::set({step_of(0), step_of(1), step_of(2), step_of(3)}).size(), 1U)
+      << "ranks stopped apart";
+  EXPECT_TRUE(fs::exists(folder_ / ("checkpoint-" + std::to_string(step_of(0)))));
+  expect_no_orphan();
+  start(0, {{"SMALL_JOB_STEP_MS", "0"}});
+  expect_recovered(expected);
+}
+
+TEST_F(FaultTest, SigtermOnAnyPodStopsAllOfThem) {
+  for (int node = 0; node < kNodes; ++node) {
+    fresh_folder();
+    start(2);
+    ASSERT_TRUE(reached(0, 6)) << output();
+    ::kill(agent_of(node), SIGTERM);
+    EXPECT_EQ(finish(seconds(20)), contract::kExitPreempted) << output();
+    for (int other = 0; other < kNodes; ++other)
+      EXPECT_NE(result_of(other).find("\"exitCode\":76"), std::string::npos) << result_of(other);
+    expect_no_orphan();
+  }
+}
+
+TEST_F(FaultTest, ARankOfAnotherRoundAttemptOrJobIsRefused) {
+  start(0, {{"SMALL_JOB_STEP_MS", "100"}});
+  ASSERT_TRUE(reached(0, 2)) << output();
+  const pid_t real = pid_of(1);
+  const Variables position{
+      {"RANK", "1"},
+      {"WORLD_SIZE", "4"},
+      {"LOCAL_RANK", "1"},
+      {"LOCAL_WORLD_SIZE", "2"},
+      {"GROUP_RANK", "0"},
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", variable_of(real, "MASTER_PORT")},
+      {"GNN_JOB_UID", variable_of(real, "GNN_JOB_UID")},
+      {"GNN_ATTEMPT", "0"},
+      {"GNN_ROUND", "0"},
+      {"SMALL_JOB_DIR", folder_.string()},
+      {"GNN_AGENT_SOCKET", "fd:0"},
+  };
+  for (const auto& [name, value] :
+       Variables{{"GNN_ROUND", "1"}, {"GNN_ATTEMPT", "1"}, {"GNN_JOB_UID", "other"}}) {
+    Variables variables = position;
+    variables[name] = value;
+    const auto log = folder_ / ("stale-" + name);
+    const pid_t stale = spawn({std::getenv("GNN_SMALL_JOB"), "rank"}, variables, log);
+    int status = 0;
+    ::waitpid(stale, &status, 0);
+    EXPECT_EQ(WEXITSTATUS(status), contract::kExitPeerLost) << read_file(log);
+    EXPECT_NE(read_file(log).find("refused by the handshake"), std::string::npos) << read_file(log);
+  }
+  EXPECT_EQ(finish(), contract::kExitDone) << output();
+  EXPECT_NE(output().find("refused"), std::string::npos)
+      << "the host says that it refused somebody";
+}
+
+TEST_F(FaultTest, AKilledRunLeavesNothingBehind) {
+  start(0);
+  ASSERT_TRUE(reached(0, 5)) << output();
+  ::kill(job_, SIGKILL);
+  EXPECT_EQ(finish(), -SIGKILL);
+  expect_no_orphan();
+}
+
+}  // namespace
+}  // namespace gnn

@@ -1,0 +1,83 @@
+#include "worker/agent/messages.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace gnn::agent {
+namespace {
+
+TEST(Messages, ARankReportComesBackAsItWas) {
+  RankReport report;
+  report.phase = training::Phase::Validate;
+  report.marks = 7;
+  report.in_collective = true;
+  report.collectives_done = 12;
+  report.step.global_step = 42;
+  report.step.loss = 0.25;
+  report.items = 1024;
+  report.seconds.backward = 1.5;
+  report.epoch = training::EpochReport{};
+  report.epoch->average_loss = 0.5;
+  report.epoch->validation = training::Accuracy{.correct = 3, .total = 4};
+  report.final = training::FinalReport{};
+  report.final->metrics["test_accuracy"] = 0.7;
+  const auto decoded = decode_rank_message(encode(report));
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  ASSERT_TRUE(decoded->report);
+  const auto& found = *decoded->report;
+  EXPECT_EQ(found.phase, training::Phase::Validate);
+  EXPECT_EQ(found.marks, 7);
+  EXPECT_TRUE(found.in_collective);
+  EXPECT_EQ(found.collectives_done, 12);
+  EXPECT_EQ(found.step.global_step, 42);
+  EXPECT_EQ(found.step.loss, 0.25);
+  EXPECT_EQ(found.items, 1024);
+  EXPECT_EQ(found.seconds.backward, 1.5);
+  EXPECT_EQ(found.epoch->validation->correct, 3);
+  EXPECT_FALSE(found.epoch->test);
+  EXPECT_EQ(found.final->metrics.at("test_accuracy"), 0.7);
+}
+
+TEST(Messages, ALossThatIsNoNumberStaysOne) {
+  RankReport report;
+  report.step.loss = std::numeric_limits<double>::quiet_NaN();
+  const auto decoded = decode_rank_message(encode(report));
+  ASSERT_TRUE(decoded);
+  EXPECT_TRUE(std::isnan(decoded->report->step.loss));
+}
+
+TEST(Messages, NodeReportsAndDirectivesComeBackAsTheyWere) {
+  NodeReport report{
+      .node = 2, .beat = 9, .round = 1, .phase = NodePhase::kFailed, .stop_requested = true
+  };
+  report.failure = Failure{
+      .node = 2, .rank = 5, .exit_code = 70, .signal = 9, .follow_on = true, .reason = "Error"
+  };
+  report.failure->stderr_tail = "bytes \xff\xfe";
+  const auto decoded = decode_node_report(encode(report));
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(decoded->phase, NodePhase::kFailed);
+  EXPECT_EQ(decoded->beat, 9);
+  EXPECT_TRUE(decoded->stop_requested);
+  EXPECT_EQ(decoded->failure->signal, 9);
+  EXPECT_TRUE(decoded->failure->follow_on);
+
+  for (const auto action : {Action::kPrepare, Action::kRun, Action::kStop, Action::kLeave}) {
+    const Directive directive{.action = action, .round = 3, .exit_code = 75, .message = "why"};
+    EXPECT_EQ(decode_directive(encode(directive)).value(), directive);
+  }
+}
+
+TEST(Messages, RefusesWhatIsNotAMessage) {
+  for (const char* text :
+       {"", "{", "[]", "1", "{\"report\":1}", "{\"report\":{\"phase\":7}}", "\xff"}) {
+    EXPECT_FALSE(decode_rank_message(text)) << text;
+    EXPECT_FALSE(decode_node_report(text)) << text;
+    EXPECT_FALSE(decode_directive(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace gnn::agent

@@ -1,0 +1,135 @@
+#include "worker/agent/rank_group.h"
+
+#include "common/contract.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace gnn::agent {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr int exited(int code) {
+  return code << 8;
+}
+constexpr int signaled(int signal) {
+  return signal;
+}
+
+TEST(JudgeExit, AGoodEndIsNoFailure) {
+  EXPECT_FALSE(judge_exit({.status = exited(0)}));
+  EXPECT_FALSE(judge_exit({.status = exited(contract::kExitPreempted), .stopping = true}));
+}
+
+TEST(JudgeExit, PreemptedWithoutAStopIsAFailure) {
+  EXPECT_TRUE(judge_exit({.status = exited(contract::kExitPreempted)}));
+}
+
+TEST(JudgeExit, KeepsTheContractsCodesAndMakesOthersOne) {
+  EXPECT_EQ(judge_exit({.status = exited(64)})->exit_code, 64);
+  EXPECT_EQ(judge_exit({.status = exited(65)})->exit_code, 65);
+  EXPECT_EQ(judge_exit({.status = exited(1)})->exit_code, contract::kExitOther);
+  EXPECT_EQ(judge_exit({.status = exited(139)})->exit_code, contract::kExitOther);
+}
+
+TEST(JudgeExit, ALostPeerFollowsFromAnotherFailure) {
+  EXPECT_TRUE(judge_exit({.status = exited(75)})->follow_on);
+  EXPECT_FALSE(judge_exit({.status = exited(70)})->follow_on);
+}
+
+TEST(JudgeExit, SaysWhatTheRankSaid) {
+  RankExit rank_exit{.rank = 3, .status = exited(65)};
+  rank_exit.said = RankFailure{.kind = "Data", .message = "edge 7 leaves the graph"};
+  const auto failure = judge_exit(rank_exit);
+  EXPECT_EQ(failure->message, "rank 3 left with code 65: edge 7 leaves the graph");
+  EXPECT_EQ(failure->reason, "Data");
+}
+
+TEST(JudgeExit, TellsOutOfMemoryFromAnotherKill) {
+  RankExit rank_exit{.rank = 1, .status = signaled(SIGKILL)};
+  EXPECT_EQ(judge_exit(rank_exit)->exit_code, contract::kExitOther);
+  EXPECT_EQ(judge_exit(rank_exit)->signal, SIGKILL);
+  rank_exit.oom_kills = 1;
+  rank_exit.memory = MemoryState{.oom_kills = 1, .peak_bytes = 64 << 20, .limit_bytes = 65 << 20};
+  const auto failure = judge_exit(rank_exit);
+  EXPECT_EQ(failure->exit_code, contract::kExitOutOfMemory);
+  EXPECT_EQ(failure->reason, "OutOfMemory");
+  EXPECT_NE(failure->message.find("peak 64 MiB, limit 65 MiB"), std::string::npos)
+      << failure->message;
+}
+
+class JudgeSilence : public testing::Test {
+ protected:
+  std::optional<Silence> after(seconds heard, seconds progress) const {
+    RankSigns signs = signs_;
+    signs.heard_at = now_ - heard;
+    signs.progress_at = now_ - progress;
+    return judge_silence(signs, {}, now_);
+  }
+  RankSigns signs_{.spoke = true};
+  MonotonicPoint now_{seconds(100'000)};
+};
+
+TEST_F(JudgeSilence, ARankThatSpeaksAndProgressesIsFine) {
+  EXPECT_FALSE(after(seconds(1), seconds(100)));
+}
+
+TEST_F(JudgeSilence, WithoutHeartbeatItIsStopped) {
+  const auto silence = after(seconds(31), seconds(31));
+  ASSERT_TRUE(silence);
+  EXPECT_FALSE(silence->follow_on);
+  EXPECT_NE(silence->message.find("no heartbeat for 31 s"), std::string::npos) << silence->message;
+}
+
+TEST_F(JudgeSilence, BeforeItsFirstWordOnlySetupBoundsIt) {
+  signs_.spoke = false;
+  EXPECT_FALSE(after(seconds(599), seconds(599)));
+  EXPECT_TRUE(after(seconds(601), seconds(601)));
+}
+
+TEST_F(JudgeSilence, EachStageHasItsOwnLimit) {
+  const auto limit_of = [&](training::Phase phase) {
+    signs_.report.phase = phase;
+    for (int64_t s = 1;; ++s)
+      if (after(seconds(0), seconds(s))) return s;
+  };
+  EXPECT_EQ(limit_of(training::Phase::Setup), 601);
+  EXPECT_EQ(limit_of(training::Phase::Train), 181);
+  EXPECT_EQ(limit_of(training::Phase::Validate), 601);
+  EXPECT_EQ(limit_of(training::Phase::Checkpoint), 421);
+}
+
+TEST_F(JudgeSilence, ARankThatWaitsForOthersIsNotTheCulprit) {
+  signs_.report.phase = training::Phase::Train;
+  EXPECT_FALSE(after(seconds(0), seconds(200))->follow_on);
+  signs_.report.in_collective = true;
+  EXPECT_TRUE(after(seconds(0), seconds(200))->follow_on);
+}
+
+TEST(LineSplitter, HandsOutLinesWhateverThePieces) {
+  const std::string text = "one\n\ntwo\nthree";
+  for (size_t size = 1; size <= text.size(); ++size) {
+    LineSplitter splitter;
+    std::vector<std::string> lines;
+    const auto keep = [&lines](std::string_view line) { lines.emplace_back(line); };
+    for (size_t at = 0; at < text.size(); at += size)
+      splitter.append(std::string_view(text).substr(at, size), keep);
+    splitter.finish(keep);
+    EXPECT_EQ(lines, (std::vector<std::string>{"one", "", "two", "three"})) << size;
+  }
+}
+
+TEST(LineSplitter, CutsEndlessLines) {
+  LineSplitter splitter;
+  size_t longest = 0;
+  splitter.append(std::string(100'000, 'x'), [&](std::string_view line) {
+    longest = std::max(longest, line.size());
+  });
+  EXPECT_GT(longest, 0U);
+  EXPECT_LE(longest, 8192U);
+}
+
+}  // namespace
+}  // namespace gnn::agent

@@ -1,0 +1,329 @@
+// Start, restart, scaling and overhead of jobs, measured from outside on real agents and ranks:
+//   gnn_distributed_bench GNN_WORKER
+// Prints each figure with the bound that it must keep; ends with 1 when one doesn't.
+
+#include <arpa/inet.h>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <httplib.h>
+#include <map>
+#include <netinet/in.h>
+#include <optional>
+#include <sched.h>
+#include <sstream>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using Variables = std::map<std::string, std::string>;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+int free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ::bind(fd, reinterpret_cast<sockaddr*>(&address), length);
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  ::close(fd);
+  return ntohs(address.sin_port);
+}
+
+// The sum of a metric's series that hold `labels`; nullopt when there is none.
+std::optional<double> sum_of(
+    const std::string& page, const std::string& name, const std::string& labels = ""
+) {
+  std::optional<double> sum;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(name + "{", 0) != 0 || line.find(labels) == std::string::npos) continue;
+    sum = sum.value_or(0) + std::atof(line.c_str() + line.rfind(' '));
+  }
+  return sum;
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    if (pid <= 0) continue;
+    const std::string stat = read_file(entry.path() / "stat");
+    const auto name_end = stat.rfind(')');
+    if (name_end == std::string::npos) continue;
+    char state = 0;
+    int ppid = 0;
+    if (std::sscanf(stat.c_str() + name_end + 1, " %c %d", &state, &ppid) == 2 && ppid == parent)
+      children.push_back(pid);
+  }
+  return children;
+}
+
+double cpu_seconds(pid_t pid) {
+  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+  std::string field;
+  double ticks = 0;
+  for (int i = 3; fields >> field && i <= 15; ++i)
+    if (i >= 14) ticks += std::atof(field.c_str());
+  return ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+double resident_mebibytes(pid_t pid) {
+  const std::string status = read_file("/proc/" + std::to_string(pid) + "/status");
+  const auto at = status.find("VmRSS:");
+  return at == std::string::npos ? 0 : std::atof(status.c_str() + at + 6) / 1024;
+}
+
+struct JobOptions {
+  int nodes = 1;
+  int processes = 1;
+  std::string manifest;
+  std::optional<int> only_cpu;  // pins everything to one core
+};
+
+// Agents as pods would run them, on this machine.
+class Job {
+ public:
+  Job(const std::string& worker, const fs::path& folder, const JobOptions& options)
+      : started_(Clock::now()) {
+    const fs::path config = folder / "job.yaml";
+    std::ofstream(config) << options.manifest;
+    const int store_port = free_port();
+    for (int node = 0; node < options.nodes; ++node) {
+      ports_.push_back(free_port());
+      agents_.push_back(start(worker, folder, options, node, store_port));
+    }
+  }
+  ~Job() {
+    for (const pid_t agent : agents_) ::kill(agent, SIGKILL);
+    for (const pid_t agent : agents_) ::waitpid(agent, nullptr, 0);
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  double age() const { return seconds_since(started_); }
+  const std::vector<pid_t>& agents() const { return agents_; }
+  std::vector<pid_t> ranks() const {
+    std::vector<pid_t> all;
+    for (const pid_t agent : agents_)
+      for (const pid_t rank : children_of(agent)) all.push_back(rank);
+    return all;
+  }
+
+  // The sum over all nodes.
+  double metric(const std::string& name, const std::string& labels = "") const {
+    double sum = 0;
+    for (const int port : ports_) {
+      httplib::Client client("127.0.0.1", port);
+      client.set_connection_timeout(1);
+      if (const auto page = client.Get("/metrics"))
+        sum += sum_of(page->body, name, labels).value_or(0);
+    }
+    return sum;
+  }
+
+  // Waits for `condition`; ends the program when it doesn't come true in two minutes.
+  void wait_for(const char* what, const std::function<bool()>& condition) const {
+    const auto start_time = Clock::now();
+    while (!condition()) {
+      if (seconds_since(start_time) > 120) {
+        std::fprintf(stderr, "gave up waiting for %s\n", what);
+        std::exit(2);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  void wait_for_steps(double steps) const {
+    wait_for("steps", [&] { return metric("gnn_train_steps_total") >= steps; });
+  }
+
+ private:
+  pid_t start(
+      const std::string& worker,
+      const fs::path& folder,
+      const JobOptions& options,
+      int node,
+      int store_port
+  ) {
+    const std::string log = (folder / ("node-" + std::to_string(node))).string();
+    const Variables variables{
+        {"GNN_CONTRACT", "1"},
+        {"GNN_JOB", "bench"},
+        {"GNN_JOB_UID", "bench"},
+        {"GNN_ATTEMPT", "1"},
+        {"GNN_ROUNDS_LEFT", "10"},
+        {"GNN_NODE_RANK", std::to_string(node)},
+        {"GNN_NNODES", std::to_string(options.nodes)},
+        {"GNN_NPROC_PER_NODE", std::to_string(options.processes)},
+        {"GNN_CONFIG", (folder / "job.yaml").string()},
+        {"GNN_TERMINATION_LOG", log + ".result"},
+        {"GNN_HTTP_ADDRESS", "127.0.0.1:" + std::to_string(ports_.back())},
+        {"MASTER_ADDR", "127.0.0.1"},
+        {"MASTER_PORT", std::to_string(store_port)},
+    };
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+    if (options.only_cpu) {
+      cpu_set_t cpus;
+      CPU_ZERO(&cpus);
+      CPU_SET(*options.only_cpu, &cpus);
+      ::sched_setaffinity(0, sizeof cpus, &cpus);
+    } else if (options.nodes > 1) {
+      ::setenv("OMP_NUM_THREADS", "1", 1);
+    }
+    const int file = ::open((log + ".log").c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    ::dup2(file, STDOUT_FILENO);
+    ::dup2(file, STDERR_FILENO);
+    ::execl(worker.c_str(), worker.c_str(), "agent", nullptr);
+    std::_Exit(127);
+  }
+
+  Clock::time_point started_;
+  std::vector<int> ports_;
+  std::vector<pid_t> agents_;
+};
+
+// Tutorial 1's model on a graph of arxiv's shape; `scale` of its nodes.
+std::string manifest(
+    const std::string& scale, int nodes, int processes, int batch_size, int epochs
+) {
+  std::ostringstream text;
+  text << "apiVersion: gnn.dev/v1alpha1\nkind: GNNJob\nmetadata: {name: bench}\nspec:\n"
+       << "  task: {type: NodeClassification}\n"
+       << "  dataset: {format: Synthetic, synthetic: {shape: Arxiv, scale: \"" << scale
+       << "\", seed: 1}}\n"
+       << "  model: {type: GraphSAGE, graphSage: {layers: 3, hiddenChannels: 256, dropout: "
+          "\"0.5\"}}\n"
+       << "  sampling: {fanout: [10, 10, 10]}\n"
+       << "  training: {device: CPU, epochs: " << epochs << ", batchSize: " << batch_size
+       << ", optimizer: {type: Adam, learningRate: \"0.01\"}, evaluation: {every: 0}}\n"
+       << "  workers: {nodes: " << nodes << ", processesPerNode: " << processes << "}\n";
+  return text.str();
+}
+
+bool all_good = true;
+
+void report(const char* what, double value, const char* unit, const char* relation, double bound) {
+  const bool good = std::strcmp(relation, "<=") == 0 ? value <= bound : value >= bound;
+  all_good = all_good && good;
+  std::printf(
+      "%-58s %9.3f %-8s %s %.2f  %s\n", what, value, unit, relation, bound, good ? "ok" : "MISSED"
+  );
+  std::fflush(stdout);
+}
+
+void measure_start_restart_and_overhead(const std::string& worker, const fs::path& folder) {
+  const Job job(
+      worker, folder, {.nodes = 1, .processes = 2, .manifest = manifest("0.01", 1, 2, 64, 100000)}
+  );
+  job.wait_for_steps(1);
+  report("job start: agents started -> first step", job.age(), "s", "<=", 3);
+  job.wait_for_steps(200);
+  double largest = 0;
+  for (const pid_t rank : job.ranks()) largest = std::max(largest, resident_mebibytes(rank));
+  report("resident memory of a rank, small graph and batches", largest, "MiB", "<=", 200);
+
+  const double before = cpu_seconds(job.agents()[0]);
+  const auto start = Clock::now();
+  std::this_thread::sleep_for(std::chrono::seconds(10));
+  const double share = (cpu_seconds(job.agents()[0]) - before) / seconds_since(start);
+  report("agent's share of one CPU", share * 100, "%", "<=", 1);
+
+  const pid_t victim = job.ranks().at(0);
+  const double steps = job.metric("gnn_train_steps_total");
+  const auto crash = Clock::now();
+  ::kill(victim, SIGKILL);
+  job.wait_for("the next round", [&] { return job.metric("gnn_agent_info", "round=\"1\"") > 0; });
+  const double steps_then = std::max(steps, job.metric("gnn_train_steps_total"));
+  job.wait_for_steps(steps_then + 1);
+  report("rank killed -> first step of the next round", seconds_since(crash), "s", "<=", 5);
+}
+
+void measure_process_start(const std::string& worker, const fs::path& folder) {
+  double best = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    const Job job(
+        worker, folder, {.nodes = 1, .processes = 1, .manifest = manifest("0.01", 1, 1, 64, 100000)}
+    );
+    job.wait_for_steps(1);
+    best = std::min(best, job.age());
+  }
+  report("agent's start -> first step of a small job of one rank", best, "s", "<=", 0.7);
+}
+
+double samples_per_second(const Job& job, double warm_up_steps, double seconds) {
+  job.wait_for_steps(warm_up_steps);
+  const double before = job.metric("gnn_train_samples_total");
+  const auto start = Clock::now();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  return (job.metric("gnn_train_samples_total") - before) / seconds_since(start);
+}
+
+void measure_scaling(const std::string& worker, const fs::path& folder) {
+  double one = 0;
+  double two = 0;
+  {
+    const Job job(
+        worker,
+        folder,
+        {.nodes = 1, .processes = 1, .manifest = manifest("1", 1, 1, 1024, 1000), .only_cpu = 0}
+    );
+    one = samples_per_second(job, 8, 60);
+  }
+  {
+    const Job job(
+        worker,
+        folder,
+        {.nodes = 2, .processes = 1, .manifest = manifest("1", 2, 1, 1024, 1000), .only_cpu = {}}
+    );
+    two = samples_per_second(job, 16, 60);
+  }
+  std::printf("%-58s %9.1f seeds/s\n", "1 rank on one core, arxiv's shape, batch 1024", one);
+  std::printf("%-58s %9.1f seeds/s\n", "2 ranks on 2 cores, same batch for each", two);
+  report("epoch speed of 2 ranks / 1 rank", two / one, "x", ">=", 1.7);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count != 2) {
+    std::fprintf(stderr, "usage: gnn_distributed_bench GNN_WORKER\n");
+    return 64;
+  }
+  const std::string worker = fs::absolute(arguments[1]).string();
+  const fs::path folder = fs::temp_directory_path() / ("gnn-bench-" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  measure_process_start(worker, folder);
+  measure_start_restart_and_overhead(worker, folder);
+  measure_scaling(worker, folder);
+  fs::remove_all(folder);
+  return all_good ? 0 : 1;
+}

@@ -5,10 +5,10 @@
 
 namespace gnn::comm {
 
-/// Whether a rank now waits for others, for whoever supervises it: when a job hangs, the rank that hangs is
-/// the one that is not in a collective, or in an earlier one than the rest.
-/// Threading: the counters are only ever compared with each other and with older readings, so relaxed order
-/// is enough.
+/// Whether a rank now waits for others, for whoever supervises it: when a job hangs, the rank that
+/// hangs is the one that is not in a collective, or in an earlier one than the rest. Threading: the
+/// counters are only ever compared with each other and with older readings, so relaxed order is
+/// enough.
 class CollectiveActivity {
  public:
   void started() { started_.fetch_add(1, std::memory_order_relaxed); }

@@ -1,5 +1,9 @@
 #pragma once
 
+#include "common/guarded.h"
+#include "common/result.h"
+#include "worker/distributed/comm/rendezvous.h"
+
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -7,10 +11,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "common/guarded.h"
-#include "common/result.h"
-#include "worker/distributed/comm/rendezvous.h"
 
 namespace gnn::comm {
 
@@ -22,7 +22,8 @@ class Store {
   virtual ~Store() = default;
 
   [[nodiscard]] virtual Status set(const std::string& key, const std::string& value) = 0;
-  /// The values of `keys`, in their order; nullopt for a key that is not set. Does not wait for keys.
+  /// The values of `keys`, in their order; nullopt for a key that is not set. Does not wait for
+  /// keys.
   [[nodiscard]] virtual Result<std::vector<std::optional<std::string>>> get(
       const std::vector<std::string>& keys
   ) = 0;
@@ -59,9 +60,10 @@ inline constexpr const char* kRoundKey = "round";
 
 /// What a store answered to a handshake.
 enum class HandshakeAnswer {
-  kWelcome,    ///< Same job, attempt and (for ranks) round.
-  kNotYet,     ///< The host has not said who it is, or is of an older attempt that will vanish: try again.
-  kRefused,    ///< Another job, a newer attempt, or another round: leave. Counted under kRefusedKey.
+  kWelcome,  ///< Same job, attempt and (for ranks) round.
+  kNotYet,   ///< The host has not said who it is, or is of an older attempt that will vanish: try
+             ///< again.
+  kRefused,  ///< Another job, a newer attempt, or another round: leave. Counted under kRefusedKey.
 };
 
 /// Announces the host's job and attempt.

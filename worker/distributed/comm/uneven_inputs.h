@@ -1,15 +1,16 @@
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "common/result.h"
 #include "worker/distributed/comm/communicator.h"
 
+#include <cstdint>
+#include <vector>
+
 namespace gnn::comm {
 
-/// Who has a batch in which step of an epoch, from batch counts that are known beforehand (the item sampler
-/// gives them in closed form). Ranks that are out shadow the others' steps; nothing is sent to find out.
+/// Who has a batch in which step of an epoch, from batch counts that are known beforehand (the item
+/// sampler gives them in closed form). Ranks that are out shadow the others' steps; nothing is sent
+/// to find out.
 class ShadowPlan {
  public:
   /// `batches_per_rank[r]` >= 0: how many batches rank r has in this epoch.
@@ -34,9 +35,9 @@ struct JoinedStep {
   int64_t buffer_source = 0;  ///< The lowest active rank.
 };
 
-/// For loaders of unknown length: before each step the ranks tell each other whether they have a batch (one
-/// small all-reduce a step).
-/// Use: `while (true) { auto batch = loader.next(); step = join.handshake(batch.has_value());
+/// For loaders of unknown length: before each step the ranks tell each other whether they have a
+/// batch (one small all-reduce a step). Use: `while (true) { auto batch = loader.next(); step =
+/// join.handshake(batch.has_value());
 ///       if (step.active_ranks == 0) break; batch ? train(*batch) : ddp.shadow_step(); }`
 class Join {
  public:

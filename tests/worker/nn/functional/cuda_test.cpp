@@ -1,16 +1,17 @@
-// The CPU's results are the reference for the GPU's. Skipped, with the reason, where there is no GPU or no kernel.
-#include <gtest/gtest.h>
-#include <torch/torch.h>
-
-#include <string>
-#include <tuple>
-
+// The CPU's results are the reference for the GPU's. Skipped, with the reason, where there is no
+// GPU or no kernel.
 #include "tests/support/blocks.h"
 #include "worker/nn/functional/csr.h"
 #include "worker/nn/functional/segment_pool.h"
 #include "worker/nn/functional/spmm.h"
 #include "worker/nn/models/gcn.h"
 #include "worker/nn/models/graph_sage.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+#include <tuple>
 
 namespace gnn::nn {
 namespace {
@@ -27,7 +28,8 @@ graph::Block on_gpu(const graph::Block& block) {
 class OnGpu : public ::testing::TestWithParam<std::tuple<at::ScalarType, at::ScalarType>> {
  protected:
   void SetUp() override {
-    if (!GNN_TEST_CUDA_KERNELS) GTEST_SKIP() << "built without CUDA kernels (GNN_WITH_CUDA_KERNELS)";
+    if (!GNN_TEST_CUDA_KERNELS)
+      GTEST_SKIP() << "built without CUDA kernels (GNN_WITH_CUDA_KERNELS)";
     if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
     torch::manual_seed(1);
   }
@@ -69,9 +71,7 @@ TEST_P(OnGpu, SpmmEqualsTheCpu) {
         .root_scale = options.root_scale.cuda(),
         .skip_loops = true,
     };
-    expect_close(
-        spmm(to_csr(on_gpu(block)), x.cuda(), moved), spmm(to_csr(block), x, options)
-    );
+    expect_close(spmm(to_csr(on_gpu(block)), x.cuda(), moved), spmm(to_csr(block), x, options));
   }
 }
 
@@ -87,8 +87,12 @@ TEST_P(OnGpu, ModelsAndTheirGradientsEqualTheCpu) {
   const graph::Block block = random_block(200, 200, 8, 7, index());
   const at::Tensor x = torch::randn({200, 24}, type());
   std::vector<std::shared_ptr<NodeModel>> models = {
-      GraphSage(GraphSageOptions{.in_channels = 24, .hidden_channels = 32, .out_channels = 5, .dropout = 0}).ptr(),
-      Gcn(GcnOptions{.in_channels = 24, .hidden_channels = 32, .out_channels = 5, .dropout = 0}).ptr(),
+      GraphSage(GraphSageOptions{
+                    .in_channels = 24, .hidden_channels = 32, .out_channels = 5, .dropout = 0
+                })
+          .ptr(),
+      Gcn(GcnOptions{.in_channels = 24, .hidden_channels = 32, .out_channels = 5, .dropout = 0})
+          .ptr(),
   };
   for (const auto& model : models) {
     const auto blocks = [&](const graph::Block& one) {
@@ -98,13 +102,15 @@ TEST_P(OnGpu, ModelsAndTheirGradientsEqualTheCpu) {
     const at::Tensor expected = model->forward(x, blocks(block));
     expected.pow(2).mean().backward();
     std::vector<at::Tensor> gradients;
-    for (const at::Tensor& parameter : model->parameters()) gradients.push_back(parameter.grad().clone());
+    for (const at::Tensor& parameter : model->parameters())
+      gradients.push_back(parameter.grad().clone());
     model->zero_grad();
     model->to(torch::kCUDA);
     const at::Tensor found = model->forward(x.cuda(), blocks(on_gpu(block)));
     expect_close(found, expected);
     found.pow(2).mean().backward();
-    for (size_t i = 0; i < gradients.size(); ++i) expect_close(model->parameters()[i].grad(), gradients[i]);
+    for (size_t i = 0; i < gradients.size(); ++i)
+      expect_close(model->parameters()[i].grad(), gradients[i]);
   }
 }
 
@@ -112,7 +118,9 @@ TEST_P(OnGpu, PoolsLikeTheCpu) {
   const at::Tensor offsets = torch::tensor({0, 3, 3, 10}, torch::kInt64);
   const at::Tensor x = torch::randn({10, 6}, type());
   for (const Pooling pooling : {Pooling::Sum, Pooling::Mean, Pooling::Max}) {
-    expect_close(segment_pool(x.cuda(), offsets.cuda(), pooling), segment_pool(x, offsets, pooling));
+    expect_close(
+        segment_pool(x.cuda(), offsets.cuda(), pooling), segment_pool(x, offsets, pooling)
+    );
   }
 }
 

@@ -1,3 +1,5 @@
+#include "worker/nn/functional/cuda/spmm.h"
+
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAException.h>
@@ -7,8 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-
-#include "worker/nn/functional/cuda/spmm.h"
 
 namespace gnn::nn::cuda {
 namespace {
@@ -45,13 +45,14 @@ struct Arguments {
 constexpr int kWarp = 32;
 constexpr int kWarpsPerBlock = 8;
 
-// A warp takes a row, its lanes neighbouring columns, so that reads of x coalesce. Each element is summed by one
-// thread in the order of the entries: no atomics, and the same bits at every launch.
+// A warp takes a row, its lanes neighbouring columns, so that reads of x coalesce. Each element is
+// summed by one thread in the order of the entries: no atomics, and the same bits at every launch.
 template <class T, class I>
 __global__ void spmm_kernel(const Arguments<T, I> a) {
   using Scale = typename ScaleOf<T>::Type;
   const int64_t warps = static_cast<int64_t>(gridDim.x) * kWarpsPerBlock;
-  for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWarpsPerBlock + threadIdx.y; row < a.num_rows;
+  for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWarpsPerBlock + threadIdx.y;
+       row < a.num_rows;
        row += warps) {
     const int64_t begin = a.indptr[row];
     const int64_t end = a.indptr[row + 1];
@@ -103,9 +104,11 @@ void launch(const Csr& matrix, const at::Tensor& x, const SpmmOptions& options, 
   const int64_t wanted = (matrix.num_rows + kWarpsPerBlock - 1) / kWarpsPerBlock;
   const int64_t most = int64_t{64} * at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
   const dim3 threads(kWarp, kWarpsPerBlock);
-  spmm_kernel<T, I><<<static_cast<unsigned>(std::min(wanted, most)), threads, 0, at::cuda::getCurrentCUDAStream()>>>(
-      arguments
-  );
+  spmm_kernel<T, I>
+      <<<static_cast<unsigned>(std::min(wanted, most)),
+         threads,
+         0,
+         at::cuda::getCurrentCUDAStream()>>>(arguments);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
@@ -121,7 +124,9 @@ void launch(const Csr& matrix, const at::Tensor& x, const SpmmOptions& options, 
 }  // namespace
 
 at::Tensor spmm(const Csr& matrix, const at::Tensor& x, const SpmmOptions& options) {
-  TORCH_CHECK(x.is_cuda(), "spmm: expected tensors on the CPU or a CUDA device, found ", x.device());
+  TORCH_CHECK(
+      x.is_cuda(), "spmm: expected tensors on the CPU or a CUDA device, found ", x.device()
+  );
   const c10::cuda::CUDAGuard guard(x.device());
   at::Tensor out = at::empty({matrix.num_rows, x.size(1)}, x.options());
   if (out.numel() == 0) return out;

@@ -1,0 +1,147 @@
+#include "controller/reconcile/desired.h"
+
+#include "common/api/codec.h"
+#include "common/contract.h"
+#include "tests/controller/reconcile/builders.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace gnn::reconcile {
+namespace {
+
+std::string env_of(const objects::Pod& pod, std::string_view name) {
+  for (const api::EnvVar& variable : pod.spec.containers.at(0).env) {
+    if (variable.name == name) return variable.value.value_or("");
+  }
+  return "(absent)";
+}
+
+TEST(Desired, PodCarriesTheContract) {
+  api::GnnJob job = small_job(3);
+  job.spec.workers.processes_per_node = 2;
+  const objects::Pod pod = desired_pod(job, 4, 1, 2);
+  EXPECT_EQ(pod.metadata.name, "arxiv-4-1");
+  EXPECT_EQ(pod.spec.hostname, "arxiv-1");
+  EXPECT_EQ(pod.spec.subdomain, "arxiv-gnn");
+  EXPECT_EQ(pod.spec.restart_policy, "Never");
+  EXPECT_EQ(env_of(pod, "GNN_CONTRACT"), "1");
+  EXPECT_EQ(env_of(pod, "GNN_JOB"), "arxiv");
+  EXPECT_EQ(env_of(pod, "GNN_JOB_NAMESPACE"), "train");
+  EXPECT_EQ(env_of(pod, "GNN_JOB_UID"), job.metadata.uid);
+  EXPECT_EQ(env_of(pod, "GNN_ATTEMPT"), "4");
+  EXPECT_EQ(env_of(pod, "GNN_ROUNDS_LEFT"), "2");
+  EXPECT_EQ(env_of(pod, "GNN_NODE_RANK"), "1");
+  EXPECT_EQ(env_of(pod, "GNN_NNODES"), "3");
+  EXPECT_EQ(env_of(pod, "GNN_NPROC_PER_NODE"), "2");
+  EXPECT_EQ(env_of(pod, "GNN_GRACE_SECONDS"), "120");
+  EXPECT_EQ(env_of(pod, "MASTER_ADDR"), "arxiv-0.arxiv-gnn");
+  EXPECT_EQ(env_of(pod, "MASTER_PORT"), "29400");
+  EXPECT_EQ(pod.metadata.labels.at("gnn.dev/attempt"), "4");
+  EXPECT_EQ(pod.metadata.labels.at("gnn.dev/node"), "1");
+  EXPECT_EQ(pod.metadata.labels.at("gnn.dev/job-uid"), job.metadata.uid);
+  EXPECT_EQ(pod.metadata.finalizers, std::vector<std::string>{"gnn.dev/result"});
+}
+
+TEST(Desired, EveryChildIsOwnedByTheJob) {
+  const api::GnnJob job = small_job();
+  for (const objects::ObjectMeta& meta :
+       {desired_pod(job, 1, 0, 0).metadata,
+        desired_service(job).metadata,
+        desired_config_map(job).metadata,
+        desired_network_policy(job).metadata}) {
+    const objects::OwnerReference* owner = objects::controller_of(meta);
+    ASSERT_NE(owner, nullptr) << meta.name;
+    EXPECT_EQ(owner->uid, job.metadata.uid);
+    EXPECT_TRUE(owner->block_owner_deletion);
+    EXPECT_EQ(meta.namespace_, "train");
+  }
+}
+
+TEST(Desired, PodIsWithinPodSecurityRestricted) {
+  const objects::Json json = encode(desired_pod(small_job(), 1, 0, 0));
+  const objects::Json& spec = json["spec"];
+  EXPECT_EQ(spec["automountServiceAccountToken"], false);
+  EXPECT_EQ(spec["enableServiceLinks"], false);
+  EXPECT_FALSE(spec.contains("serviceAccountName"));
+  EXPECT_EQ(spec["securityContext"]["runAsNonRoot"], true);
+  EXPECT_EQ(spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+  const objects::Json& container = spec["containers"][0];
+  EXPECT_EQ(container["securityContext"]["allowPrivilegeEscalation"], false);
+  EXPECT_EQ(container["securityContext"]["capabilities"]["drop"], objects::Json({"ALL"}));
+  EXPECT_EQ(container["securityContext"]["readOnlyRootFilesystem"], true);
+  for (const char* field : {"hostNetwork", "hostPID", "hostIPC"})
+    EXPECT_FALSE(spec.contains(field));
+}
+
+TEST(Desired, LeavesANodeThatDoesNotAnswerAfterThirtySeconds) {
+  const objects::Pod pod = desired_pod(small_job(), 1, 0, 0);
+  ASSERT_EQ(pod.spec.tolerations.size(), 2U);
+  EXPECT_EQ(pod.spec.tolerations[0].key, "node.kubernetes.io/not-ready");
+  EXPECT_EQ(pod.spec.tolerations[1].key, "node.kubernetes.io/unreachable");
+  EXPECT_EQ(pod.spec.tolerations[0].toleration_seconds, 30);
+
+  api::GnnJob chosen = small_job();
+  chosen.spec.workers.pod_template->tolerations = {
+      {.key = "node.kubernetes.io/unreachable", .op = "Exists", .toleration_seconds = 5}
+  };
+  EXPECT_EQ(desired_pod(chosen, 1, 0, 0).spec.tolerations.size(), 2U);
+}
+
+TEST(Desired, AsksForGpusAndSharedMemoryByProcess) {
+  api::GnnJob job = small_job();
+  EXPECT_TRUE(desired_pod(job, 1, 0, 0).spec.containers[0].resources.limits.empty());
+  job.spec.workers.gpus_per_process = 1;
+  job.spec.workers.processes_per_node = 4;
+  const objects::Pod pod = desired_pod(job, 1, 0, 0);
+  EXPECT_EQ(pod.spec.containers[0].resources.limits.at("nvidia.com/gpu"), "4");
+  const auto& mounts = pod.spec.containers[0].volume_mounts;
+  EXPECT_TRUE(std::any_of(mounts.begin(), mounts.end(), [](const api::VolumeMount& mount) {
+    return mount.mount_path == "/dev/shm";
+  }));
+}
+
+TEST(Desired, ServicePublishesPodsThatAreNotReady) {
+  const objects::Service service = desired_service(small_job());
+  EXPECT_EQ(service.metadata.name, "arxiv-gnn");
+  EXPECT_EQ(service.spec.cluster_ip, "None");
+  EXPECT_TRUE(service.spec.publish_not_ready_addresses);
+  EXPECT_EQ(service.spec.selector.at("gnn.dev/job-uid"), small_job().metadata.uid);
+}
+
+TEST(Desired, NetworkPolicyLetsTheGangAndTheHttpPortIn) {
+  const objects::NetworkPolicy policy = desired_network_policy(small_job());
+  ASSERT_EQ(policy.spec.ingress.size(), 2U);
+  ASSERT_EQ(policy.spec.ingress[0].peers.size(), 1U);
+  EXPECT_EQ(policy.spec.ingress[0].peers[0].pod_selector, policy.spec.pod_selector);
+  EXPECT_TRUE(policy.spec.ingress[0].ports.empty());
+  EXPECT_TRUE(policy.spec.ingress[1].peers.empty());
+  ASSERT_EQ(policy.spec.ingress[1].ports.size(), 1U);
+  EXPECT_EQ(policy.spec.ingress[1].ports[0].port, contract::kHttpPort);
+}
+
+TEST(Desired, ConfigMapHoldsWhatTheWorkerReads) {
+  const api::GnnJob job = small_job();
+  const objects::ConfigMap config_map = desired_config_map(job);
+  EXPECT_TRUE(config_map.immutable);
+  const auto read = api::parse_job_yaml(
+      config_map.data.at(std::string(contract::kConfigKey)), api::UnknownFields::Reject
+  );
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->spec.training, job.spec.training);
+  EXPECT_FALSE(read->spec.workers.pod_template);
+}
+
+TEST(Desired, LongestNameStillMakesDnsLabels) {
+  api::GnnJob job = small_job(1024);
+  job.metadata.name = std::string(40, 'a');
+  const objects::Pod pod = desired_pod(job, 999999, 1023, 0);
+  EXPECT_LE(pod.metadata.name.size(), 63U);
+  EXPECT_LE(pod.spec.hostname.size(), 63U);
+  EXPECT_LE(pod.spec.subdomain.size(), 63U);
+}
+
+}  // namespace
+}  // namespace gnn::reconcile

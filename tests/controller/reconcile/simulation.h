@@ -1,0 +1,179 @@
+#pragma once
+
+#include "controller/reconcile/plan.h"
+#include "tests/controller/reconcile/builders.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gnn::reconcile {
+
+/// An API server, kubelets and a clock small enough to be played through in thousands of ways. It
+/// keeps the rules that the controller relies on: names are unique, UIDs are preconditions,
+/// finalizers hold objects, the status is written under its resourceVersion.
+class Simulation {
+ public:
+  explicit Simulation(api::GnnJob job) {
+    world_.job = std::move(job);
+    world_.now = at(0);
+  }
+
+  /// One pass of the controller. `stop_after`: it dies after so many actions; the status is then
+  /// not written. `stale`: what it has in its cache of the job, if that is behind.
+  Plan reconcile(
+      std::optional<std::size_t> stop_after = std::nullopt,
+      std::optional<api::GnnJobStatus> stale = std::nullopt
+  ) {
+    Observed seen = world_;
+    if (stale) seen.job.status = *stale;
+    Plan made = plan(seen);
+    // What was refused in an earlier pass is forgotten by a pass that writes.
+    if (!made.actions.empty()) world_.refusals.clear();
+    std::size_t done = 0;
+    for (const Action& action : made.actions) {
+      if (stop_after && done++ == *stop_after) return made;
+      std::visit([this](const auto& each) { apply(each); }, action);
+    }
+    if (stop_after || stale) return made;
+    world_.job.status = made.status;
+    return made;
+  }
+
+  /// Passes until nothing is left to do at this moment; false if that takes too many.
+  bool settle(int limit = 20) {
+    for (int i = 0; i < limit; ++i) {
+      const api::GnnJobStatus before = world_.job.status;
+      const Plan made = reconcile();
+      if (made.actions.empty() && made.status == before) return true;
+    }
+    return false;
+  }
+
+  // ---- what kubelets, schedulers and people do
+
+  void schedule_pod(std::size_t i) {
+    if (objects::Pod* pod = living(i)) schedule(*pod);
+  }
+  void ready_pod(std::size_t i) {
+    if (objects::Pod* pod = living(i)) make_ready(*pod);
+  }
+  void end_pod(std::size_t i, std::int64_t code) {
+    if (objects::Pod* pod = living(i)) end_container(*pod, code, "", world_.now);
+  }
+  void oom_pod(std::size_t i) {
+    if (objects::Pod* pod = living(i))
+      end_container(*pod, 137, "", world_.now).reason = "OOMKilled";
+  }
+  void evict_pod(std::size_t i) {
+    if (objects::Pod* pod = living(i)) {
+      pod->status.phase = "Failed";
+      pod->status.reason = "Evicted";
+    }
+  }
+  void delete_pod(std::size_t i) {
+    if (world_.pods.empty()) return;
+    const objects::ObjectMeta meta = world_.pods[i % world_.pods.size()].metadata;
+    apply(DeletePod{meta.name, meta.uid, std::nullopt});
+  }
+  /// The kubelet ends what is to leave.
+  void finish_leaving() {
+    for (objects::Pod& pod : world_.pods) {
+      if (!pod.metadata.deletion_timestamp) continue;
+      if (!ended(pod)) end_container(pod, contract::kExitPreempted, "", world_.now);
+      pod.metadata.deletion_grace_period_seconds = 0;
+    }
+    collect();
+  }
+  void advance(std::int64_t seconds) { world_.now += std::chrono::seconds(seconds); }
+
+  Observed& world() { return world_; }
+  [[nodiscard]] const api::GnnJobStatus& status() const { return world_.job.status; }
+  bool quota = false;  ///< pods beyond the first are refused
+
+ private:
+  static bool ended(const objects::Pod& pod) {
+    return pod.status.phase == "Succeeded" || pod.status.phase == "Failed";
+  }
+
+  objects::Pod* living(std::size_t i) {
+    if (world_.pods.empty()) return nullptr;
+    objects::Pod& pod = world_.pods[i % world_.pods.size()];
+    return ended(pod) ? nullptr : &pod;
+  }
+
+  objects::Pod* find(const std::string& name, const std::string& uid) {
+    for (objects::Pod& pod : world_.pods) {
+      if (pod.metadata.name == name && pod.metadata.uid == uid) return &pod;
+    }
+    return nullptr;
+  }
+
+  /// Removes what is deleted, has no grace left and no finalizer.
+  void collect() {
+    std::erase_if(world_.pods, [](const objects::Pod& pod) {
+      return pod.metadata.deletion_timestamp && pod.metadata.deletion_grace_period_seconds == 0 &&
+             pod.metadata.finalizers.empty();
+    });
+  }
+
+  void apply(const CreatePod& action) {
+    const auto same = [&](const objects::Pod& pod) {
+      return pod.metadata.name == action.pod.metadata.name;
+    };
+    if (std::any_of(world_.pods.begin(), world_.pods.end(), same)) return;
+    if (quota && !world_.pods.empty()) {
+      world_.refusals.push_back(
+          {.kind = ApiRefusal::Kind::Quota,
+           .object = "pod " + action.pod.metadata.name,
+           .message = "exceeded quota",
+           .time = world_.now}
+      );
+      return;
+    }
+    objects::Pod pod = action.pod;
+    pod.metadata.uid = "pod-uid-" + std::to_string(++pods_made_);
+    pod.metadata.creation_timestamp = world_.now;
+    pod.status.phase = "Pending";
+    world_.pods.push_back(std::move(pod));
+  }
+  void apply(const CreateService& action) {
+    if (!world_.service) world_.service = action.service;
+  }
+  void apply(const CreateConfigMap& action) {
+    if (!world_.config_map) world_.config_map = action.config_map;
+  }
+  void apply(const CreateNetworkPolicy& action) {
+    if (!world_.network_policy) world_.network_policy = action.network_policy;
+  }
+  void apply(const UpdateService& action) { world_.service = action.service; }
+  void apply(const UpdateNetworkPolicy& action) { world_.network_policy = action.network_policy; }
+  void apply(const ReleasePod& action) {
+    if (objects::Pod* pod = find(action.name, action.uid)) {
+      std::erase(pod->metadata.finalizers, std::string(contract::kPodFinalizer));
+    }
+    collect();
+  }
+  void apply(const DeletePod& action) {
+    objects::Pod* pod = find(action.name, action.uid);
+    if (pod == nullptr) return;
+    const bool at_once =
+        ended(*pod) || pod->spec.node_name.empty() || action.grace_period_seconds == 0;
+    const std::int64_t grace = at_once ? 0 : 120;
+    if (!pod->metadata.deletion_timestamp) {
+      mark_deleted(*pod, world_.now + std::chrono::seconds(grace), grace);
+    } else if (at_once) {
+      pod->metadata.deletion_grace_period_seconds = 0;
+    }
+    collect();
+  }
+  void apply(const DeleteJob&) { job_deleted_ = true; }
+
+  Observed world_;
+  std::int64_t pods_made_ = 0;
+  bool job_deleted_ = false;
+};
+
+}  // namespace gnn::reconcile

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import time
@@ -42,7 +43,12 @@ class Steps:
 def sample(name, worker_image):
     """A sample manifest with the image that was just built, for a machine that pulls none."""
     text = (ROOT / "manifests/samples" / name).read_text(encoding="utf-8")
-    return text.replace("image: gnn-worker:0.1.0", f"image: {worker_image}\n      imagePullPolicy: Never", 1)
+    return re.sub(r"( +)image: gnn-worker:\S+", rf"\1image: {worker_image}\n\1imagePullPolicy: Never", text)
+
+
+def on_two_nodes(manifest):
+    """The sample's job on 2 nodes x 2 processes, with a checkpoint every epoch."""
+    return manifest.replace("  workers:\n", "  workers:\n    nodes: 2\n    processesPerNode: 2\n", 1)
 
 
 def show_progress(demo, seconds):
@@ -92,7 +98,7 @@ def main():
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
         })
-        folder = demo.volume(NAMESPACE, "data")
+        folder = demo.volume(NAMESPACE, "datasets")
         index = folder / "Packages"
         with open(index, "wb") as output:
             subprocess.run(["apt-cache", "dumpavail"], stdout=output, check=True)
@@ -102,7 +108,7 @@ def main():
         demo.kubectl("-n", NAMESPACE, "wait", "job/data-import", "--for=condition=Complete", "--timeout=300s")
         print(demo.kubectl("-n", NAMESPACE, "logs", "job/data-import", "--tail=12"))
         steps.begin("kubectl apply -f manifests/samples/packages-sage.yaml: 2 nodes x 2 processes")
-        demo.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=sample("packages-sage.yaml", demo.images["worker"]))
+        demo.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=on_two_nodes(sample("packages-sage.yaml", demo.images["worker"])))
         job = show_progress(demo, 900)
         if not demo.holds(job, "Complete"):
             raise Failed("the job failed: " + json.dumps(job["status"], indent=2))

@@ -2,6 +2,7 @@
 
 #include "common/api/codec.h"
 #include "common/api/enums.h"
+#include "common/api/environment.h"
 #include "common/contract.h"
 
 #include <algorithm>
@@ -80,6 +81,9 @@ std::vector<api::EnvVar> environment(
       literal(contract::kEnvMasterAddr, contract::master_address(job.metadata.name)),
       literal(contract::kEnvMasterPort, std::to_string(contract::kStorePort)),
   };
+  for (auto& [name, value] : api::timeout_environment(job.spec.training.timeouts)) {
+    env.push_back(literal(name, std::move(value)));
+  }
   const std::vector<api::EnvVar>& own = workers.pod_template->env;
   env.insert(env.end(), own.begin(), own.end());
   return env;

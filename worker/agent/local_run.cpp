@@ -144,7 +144,10 @@ class LocalJob {
         const auto file = environment(name);
         return file ? *file + "." + std::to_string(node) : "/dev/null";
       }
-      return environment(name);
+      if (auto given = environment(name)) return given;
+      for (const auto& [own, value] : run_.environment)
+        if (own == name) return value;
+      return std::nullopt;
     };
     auto parsed = parse_agent_options(lookup, run_.rank_command);
     GNN_ASSERT(parsed.has_value(), "every variable that an agent needs is given above");

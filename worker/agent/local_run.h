@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gnn::agent {
@@ -20,6 +21,9 @@ struct LocalRun {
   int64_t processes_per_node = 1;
   int64_t rounds_left = 0;
   std::chrono::milliseconds grace{120'000};
+  /// Variables of the contract that the job sets, its time-outs; the process's own environment
+  /// wins.
+  std::vector<std::pair<std::string, std::string>> environment;
   /// Program and arguments of a rank; program "/proc/self/exe" is this one.
   std::vector<std::string> rank_command;
 };

@@ -1,5 +1,6 @@
 #include "worker/app/local_job.h"
 
+#include "common/api/environment.h"
 #include "worker/agent/local_run.h"
 #include "worker/app/store_connector.h"
 
@@ -15,6 +16,7 @@ int run_local_job(const api::GnnJob& job, std::vector<std::string> rank_command)
   run.rounds_left = job.spec.run_policy.max_restarts;
   if (const auto& pod = job.spec.workers.pod_template)
     run.grace = std::chrono::seconds(pod->termination_grace_period_seconds);
+  run.environment = api::timeout_environment(job.spec.training.timeouts);
   run.rank_command = std::move(rank_command);
   return agent::run_local_job(run, make_tcp_connector);
 }

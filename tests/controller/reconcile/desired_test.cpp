@@ -37,6 +37,10 @@ TEST(Desired, PodCarriesTheContract) {
   EXPECT_EQ(env_of(pod, "GNN_NNODES"), "3");
   EXPECT_EQ(env_of(pod, "GNN_NPROC_PER_NODE"), "2");
   EXPECT_EQ(env_of(pod, "GNN_GRACE_SECONDS"), "120");
+  EXPECT_EQ(env_of(pod, "GNN_RENDEZVOUS_TIMEOUT"), "600");
+  EXPECT_EQ(env_of(pod, "GNN_SETUP_TIMEOUT"), "1800");
+  EXPECT_EQ(env_of(pod, "GNN_STEP_TIMEOUT"), "300");
+  EXPECT_EQ(env_of(pod, "GNN_CHECKPOINT_TIMEOUT"), "600");
   EXPECT_EQ(env_of(pod, "MASTER_ADDR"), "arxiv-0.arxiv-gnn");
   EXPECT_EQ(env_of(pod, "MASTER_PORT"), "29400");
   EXPECT_EQ(pod.metadata.labels.at("gnn.dev/attempt"), "4");

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "common/api/gnn_job.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gnn::api {
+
+/// The environment variables (contract.h) by which an agent learns the job's stage time-outs: the
+/// same for pods and for a job on one machine. `stepSeconds` covers evaluation batches too.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> timeout_environment(
+    const StageTimeouts& timeouts
+);
+
+}  // namespace gnn::api

@@ -72,13 +72,18 @@ Status check_options(const CscOptions& options) {
   return {};
 }
 
-/// In-degrees into indptr[0 .. n), everything checked on the way.
+/// In-degrees of the finished graph, duplicates included, into indptr[0 .. n). One pass that checks
+/// every id before it counts it.
 Status count_degrees(
     const EdgeSource& edges,
     const CscOptions& options,
     std::span<int64_t> indptr,
     Progress& progress
 ) {
+  const bool drop_loops =
+      options.self_loops == SelfLoops::kRemove || options.self_loops == SelfLoops::kAddRemaining;
+  const bool add_loops =
+      options.self_loops == SelfLoops::kAdd || options.self_loops == SelfLoops::kAddRemaining;
   int64_t position = 0;
   std::optional<int64_t> bad_position;
   std::array<int64_t, 2> bad{};
@@ -86,14 +91,21 @@ Status count_degrees(
   edges.for_each_chunk([&](std::span<const int64_t> sources,
                            std::span<const int64_t> destinations) {
     for (size_t i = 0; i < sources.size() && !bad_position; ++i) {
-      if (sources[i] < 0 || sources[i] >= options.num_sources || destinations[i] < 0 ||
-          destinations[i] >= options.num_destinations) {
+      const int64_t source = sources[i];
+      const int64_t destination = destinations[i];
+      if (source < 0 || source >= options.num_sources || destination < 0 ||
+          destination >= options.num_destinations) {
         bad_position = position + static_cast<int64_t>(i);
-        bad = {sources[i], destinations[i]};
+        bad = {source, destination};
+      } else if (!drop_loops || source != destination) {
+        ++indptr[static_cast<size_t>(destination)];
+        if (options.to_undirected) {
+          ++indptr[static_cast<size_t>(source)];
+        }
       }
     }
     position += static_cast<int64_t>(sources.size());
-    progress.advance_to(position);
+    progress.advance_to(position, {});
   });
   progress.end();
   if (bad_position) {
@@ -107,9 +119,9 @@ Status count_degrees(
             ", found " + std::to_string(bad[0]) + "," + std::to_string(bad[1])
     );
   }
-  for_each_final_edge(edges, options, [&](int64_t, int64_t destination, int64_t) {
-    ++indptr[static_cast<size_t>(destination)];
-  });
+  for (int64_t node = 0; add_loops && node < options.num_destinations; ++node) {
+    ++indptr[static_cast<size_t>(node)];
+  }
   return {};
 }
 

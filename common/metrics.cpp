@@ -63,9 +63,11 @@ class Families {
 
   [[nodiscard]] bool contains(const std::string& name) const { return families_.contains(name); }
 
-  size_t remove(const Labels& wanted) {
+  /// `only` empty: the series of every name.
+  size_t remove(const std::string& only, const Labels& wanted) {
     size_t removed = 0;
     for (auto& [name, entry] : families_) {
+      if (!only.empty() && name != only) continue;
       removed += std::erase_if(entry.cells, [&](auto& item) {
         const Labels& labels = item.first;
         const bool matches = std::all_of(wanted.begin(), wanted.end(), [&](const auto& want) {
@@ -149,9 +151,13 @@ Histogram MetricsRegistry::histogram(
 }
 
 size_t MetricsRegistry::remove_series(const MetricLabels& labels) {
+  return remove_series("", labels);
+}
+
+size_t MetricsRegistry::remove_series(const std::string& name, const MetricLabels& labels) {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->counters.remove(labels) + impl_->gauges.remove(labels) +
-         impl_->histograms.remove(labels);
+  return impl_->counters.remove(name, labels) + impl_->gauges.remove(name, labels) +
+         impl_->histograms.remove(name, labels);
 }
 
 std::string MetricsRegistry::expose() const {

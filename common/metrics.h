@@ -79,6 +79,8 @@ class MetricsRegistry {
 
   /// Removes every series, of every name, whose labels contain all of `labels`. Returns how many.
   size_t remove_series(const MetricLabels& labels);
+  /// The same for the series of one name.
+  size_t remove_series(const std::string& name, const MetricLabels& labels);
 
   /// Prometheus text format, version 0.0.4.
   [[nodiscard]] std::string expose() const;

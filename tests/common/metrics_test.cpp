@@ -72,5 +72,14 @@ TEST(MetricsRegistry, RemovalBesideUseIsSafe) {
   EXPECT_THAT(registry.expose(), Not(HasSubstr("job=\"x\"")));
 }
 
+TEST(MetricsRegistry, RemovesOneNameOnly) {
+  MetricsRegistry registry;
+  registry.gauge("a", "A.", {{"job", "x"}}).set(1);
+  registry.gauge("b", "B.", {{"job", "x"}}).set(1);
+  EXPECT_EQ(registry.remove_series("a", {{"job", "x"}}), 1U);
+  EXPECT_EQ(registry.expose().find("a{"), std::string::npos);
+  EXPECT_NE(registry.expose().find("b{job=\"x\"} 1"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace gnn

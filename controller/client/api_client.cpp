@@ -135,6 +135,11 @@ ApiResult<std::string> ApiClient::call(HttpRequest request) {
   const std::string& host = options_.host;
   bool refreshed = false;
   for (int64_t retries = 0;; ++retries) {
+    if (request.method != "GET" && options_.may_write && !options_.may_write()) {
+      return tl::unexpected<ApiError>(api_error_from_transport(
+          {.kind = ErrorKind::kCancelled, .message = "not the leader"}, name
+      ));
+    }
     request.bearer_token = tokens_->token();
     const MonotonicPoint started = clock_->monotonic();
     auto reply = transport_->send(request);
@@ -229,11 +234,15 @@ ApiResult<Json> ApiClient::replace_status(const Resource& resource, const Json& 
 }
 
 ApiResult<Json> ApiClient::patch(
-    const Resource& resource, const objects::ObjectKey& key, PatchKind kind, const Json& patch
+    const Resource& resource,
+    const objects::ObjectKey& key,
+    PatchKind kind,
+    const Json& patch,
+    std::string_view subresource
 ) {
   HttpRequest request;
   request.method = "PATCH";
-  request.path = resource_path(resource, key.namespace_, key.name);
+  request.path = resource_path(resource, key.namespace_, key.name, subresource);
   request.content_type = content_type_of(kind);
   request.body = objects::dump_json(patch);
   return call_for_object(std::move(request));

@@ -34,24 +34,24 @@ template <class T>
 enum class PatchKind { kMerge, kJson, kStrategicMerge };
 
 struct ListOptions {
-  std::string namespace_;  ///< empty: all
-  std::string label_selector;
-  std::string resource_version;
+  std::string namespace_{};  ///< empty: all
+  std::string label_selector{};
+  std::string resource_version{};
   int64_t page_size = 500;
 };
 
 struct WatchOptions {
-  std::string namespace_;  ///< empty: all
-  std::string label_selector;
-  std::string resource_version;
+  std::string namespace_{};  ///< empty: all
+  std::string label_selector{};
+  std::string resource_version{};
   Duration server_timeout = std::chrono::minutes(5);
   /// A stream that is silent for longer is dead; bookmarks come about every minute.
   Duration idle_timeout = std::chrono::seconds(90);
 };
 
 struct DeleteOptions {
-  std::string uid;  ///< precondition; empty: none
-  std::optional<int64_t> grace_period_seconds;
+  std::string uid{};  ///< precondition; empty: none
+  std::optional<int64_t> grace_period_seconds{};
 };
 
 struct ApiClientOptions {
@@ -60,7 +60,10 @@ struct ApiClientOptions {
   int64_t max_retries = 5;
   /// Longest Retry-After that is waited for inside a call.
   Duration max_retry_after = std::chrono::seconds(10);
-  std::string host;  ///< label `host` of the metrics
+  std::string host{};  ///< label `host` of the metrics
+  /// Asked before each write; false makes it fail with kCancelled: whoever is no longer the leader
+  /// must not write. Empty: always.
+  std::function<bool()> may_write{};
 };
 
 /// Calls of the Kubernetes API with deadlines, typed errors and Retry-After. Knows no kind.
@@ -81,8 +84,13 @@ class ApiClient {
   [[nodiscard]] ApiResult<Json> replace(const Resource& resource, const Json& object);
   /// The status subresource; resourceVersion, if there, is a precondition.
   [[nodiscard]] ApiResult<Json> replace_status(const Resource& resource, const Json& object);
+  /// `subresource` empty: the object itself.
   [[nodiscard]] ApiResult<Json> patch(
-      const Resource& resource, const objects::ObjectKey& key, PatchKind kind, const Json& patch
+      const Resource& resource,
+      const objects::ObjectKey& key,
+      PatchKind kind,
+      const Json& patch,
+      std::string_view subresource = {}
   );
   [[nodiscard]] ApiResult<void> remove(
       const Resource& resource, const objects::ObjectKey& key, const DeleteOptions& options

@@ -125,6 +125,7 @@ ApiError api_error_from_status(const objects::Json& status, std::string_view cal
   error.reason = std::move(reason);
   message.resize(std::min(message.size(), kMaxMessage));
   error.message = std::string(call) + ": " + message;
+  error.text = std::move(message);
   return error;
 }
 

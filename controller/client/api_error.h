@@ -35,6 +35,7 @@ struct ApiError {
   ApiErrorKind kind = ApiErrorKind::kOther;
   int status = 0;       ///< HTTP status; 0 if there was no reply
   std::string reason;   ///< the Status object's reason, e.g. "AlreadyExists"
+  std::string text;     ///< what the server said, and nothing else
   std::string message;  ///< "POST /api/v1/...: text"
   std::optional<Duration> retry_after;
 

@@ -1,0 +1,207 @@
+#include "controller/runtime/event_recorder.h"
+
+#include "common/log.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <utility>
+
+namespace gnn::runtime {
+namespace {
+
+constexpr size_t kMaxNote = 1024;
+const client::Resource kEvents = client::resource_of<objects::Event>();
+
+/// At most `limit` bytes, never ending inside a character.
+std::string cut(std::string text, size_t limit) {
+  if (text.size() <= limit) return text;
+  text.resize(limit - 3);
+  while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0U) == 0x80U) {
+    text.pop_back();
+  }
+  if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xc0U) text.pop_back();
+  return text + "...";
+}
+
+std::string object_id(const EventText& text) {
+  return text.regarding.kind + "/" + text.regarding.namespace_ + "/" + text.regarding.name + "/" +
+         text.regarding.uid;
+}
+
+std::string kind_id(const EventText& text) {
+  return text.type + "/" + text.reason + "/" + text.action;
+}
+
+}  // namespace
+
+EventCorrelator::EventCorrelator(
+    EventCorrelatorOptions options, std::string controller, std::string instance
+)
+    : options_(options), controller_(std::move(controller)), instance_(std::move(instance)) {}
+
+std::optional<EventWrite> EventCorrelator::correlate(
+    const EventText& text, TimePoint now, MonotonicPoint monotonic
+) {
+  ObjectState& state = state_of(text, monotonic);
+
+  // 1. Many events that differ in their note alone become one.
+  Similar& similar = state.similar[kind_id(text)];
+  if (monotonic - similar.last > options_.similar_window) similar.notes.clear();
+  similar.last = monotonic;
+  std::string note = cut(text.note, kMaxNote);
+  bool combined = false;
+  if (static_cast<int64_t>(similar.notes.size()) < options_.similar_limit ||
+      similar.notes.contains(note)) {
+    similar.notes.emplace(note, true);
+  } else {
+    combined = true;
+    note = cut("(combined from similar events): " + note, kMaxNote);
+  }
+
+  // 2. One object cannot flood the server.
+  if (!take_token(state, monotonic)) return std::nullopt;
+
+  // 3. What was said before is counted, not said again.
+  const std::string id = kind_id(text) + (combined ? "" : "/" + note);
+  const auto known = state.written.find(id);
+  if (known != state.written.end() && monotonic - known->second.last <= options_.similar_window) {
+    known->second.last = monotonic;
+    return RaiseCount{
+        .key = known->second.key,
+        .series = {.count = ++known->second.count, .last_observed_time = now},
+    };
+  }
+
+  CreateEvent create;
+  objects::Event& event = create.event;
+  std::array<char, 24> suffix{};
+  std::snprintf(
+      suffix.data(),
+      suffix.size(),
+      ".%llx",
+      static_cast<unsigned long long>(now.time_since_epoch().count()) + state.written.size()
+  );
+  event.metadata.name = text.regarding.name + suffix.data();
+  event.metadata.namespace_ = text.regarding.namespace_;
+  event.event_time = now;
+  event.reporting_controller = controller_;
+  event.reporting_instance = cut(instance_, 128);
+  event.action = text.action;
+  event.type = text.type;
+  event.reason = text.reason;
+  event.note = std::move(note);
+  event.regarding = text.regarding;
+  state.written[id] = {.key = objects::key_of(event.metadata), .count = 1, .last = monotonic};
+  return create;
+}
+
+EventCorrelator::ObjectState& EventCorrelator::state_of(const EventText& text, MonotonicPoint now) {
+  const std::string id = object_id(text);
+  const auto found = objects_.find(id);
+  if (found != objects_.end()) {
+    by_age_.splice(by_age_.begin(), by_age_, found->second.age);
+    return found->second;
+  }
+  if (objects_.size() >= options_.max_objects) {
+    objects_.erase(by_age_.back());
+    by_age_.pop_back();
+  }
+  by_age_.push_front(id);
+  ObjectState state;
+  state.tokens = options_.burst;
+  state.refilled = now;
+  state.age = by_age_.begin();
+  return objects_.emplace(id, std::move(state)).first->second;
+}
+
+bool EventCorrelator::take_token(ObjectState& state, MonotonicPoint now) const {
+  const double earned = static_cast<double>((now - state.refilled).count()) /
+                        static_cast<double>(options_.refill.count());
+  state.tokens = std::min(options_.burst, state.tokens + earned);
+  state.refilled = now;
+  if (state.tokens < 1) return false;
+  state.tokens -= 1;
+  return true;
+}
+
+EventRecorder::EventRecorder(
+    client::ApiClient& api, EventRecorderOptions options, Clock& clock, MetricsRegistry& metrics
+)
+    : api_(api),
+      options_(std::move(options)),
+      clock_(clock),
+      correlator_(options_.correlator, options_.controller, options_.instance),
+      dropped_(metrics.counter(
+          "gnn_operator_events_dropped_total",
+          "Events that were not written: too many, or the API server refused them."
+      )),
+      thread_([this] { run(); }) {}
+
+EventRecorder::~EventRecorder() {
+  stop();
+}
+
+void EventRecorder::record(EventText text) {
+  {
+    auto state = state_.lock();
+    if (state->stopping || state->waiting.size() >= options_.max_waiting) {
+      dropped_.increment();
+      return;
+    }
+    state->waiting.push_back(std::move(text));
+  }
+  state_.notify_all();
+}
+
+void EventRecorder::stop() {
+  state_.lock()->stopping = true;
+  state_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void EventRecorder::run() {
+  const auto pause = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(1.0 / options_.writes_per_second)
+  );
+  while (true) {
+    EventText text;
+    {
+      auto state = state_.lock();
+      state.wait([](const State& now) { return now.stopping || !now.waiting.empty(); });
+      if (state->waiting.empty()) return;
+      text = std::move(state->waiting.front());
+      state->waiting.pop_front();
+    }
+    write(text);
+    auto state = state_.lock();
+    state.wait_until(clock_, clock_.monotonic() + pause, [](const State& now) {
+      return now.stopping;
+    });
+  }
+}
+
+void EventRecorder::write(const EventText& text) {
+  const auto write = correlator_.correlate(text, clock_.now(), clock_.monotonic());
+  if (!write) {
+    dropped_.increment();
+    return;
+  }
+  std::optional<client::ApiError> error;
+  if (const auto* create = std::get_if<CreateEvent>(&*write)) {
+    if (auto reply = api_.create(kEvents, encode(create->event)); !reply) error = reply.error();
+  } else if (const auto* raise = std::get_if<RaiseCount>(&*write)) {
+    const objects::Json patch = {
+        {"series",
+         {{"count", raise->series.count},
+          {"lastObservedTime", objects::format_micro_time(raise->series.last_observed_time)}}}
+    };
+    auto reply = api_.patch(kEvents, raise->key, client::PatchKind::kMerge, patch);
+    if (!reply) error = reply.error();
+  }
+  if (!error) return;
+  dropped_.increment();
+  log_warning("cannot write an event", {{"job", text.regarding.name}, {"error", error->message}});
+}
+
+}  // namespace gnn::runtime

@@ -1,0 +1,131 @@
+#pragma once
+
+#include "common/clock.h"
+#include "common/guarded.h"
+#include "common/metrics.h"
+#include "controller/client/api_client.h"
+#include "controller/objects/event.h"
+
+#include <deque>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+
+namespace gnn::runtime {
+
+/// One thing that happened to an object, as a person reads it.
+struct EventText {
+  objects::ObjectReference regarding;
+  std::string type;    ///< Normal | Warning
+  std::string reason;  ///< CamelCase
+  std::string action;  ///< CamelCase: what the controller did
+  std::string note;    ///< a sentence
+};
+
+struct EventCorrelatorOptions {
+  /// More than so many events that differ in their note alone become one combined event.
+  int64_t similar_limit = 10;
+  Duration similar_window = std::chrono::minutes(10);
+  /// Each object may cause so many events at once, and then one more each `refill`.
+  double burst = 25;
+  Duration refill = std::chrono::minutes(5);
+  size_t max_objects = 4096;
+};
+
+/// A new event to create, or the count of one that exists to raise.
+struct CreateEvent {
+  objects::Event event;
+};
+struct RaiseCount {
+  objects::ObjectKey key;
+  objects::EventSeries series;
+};
+using EventWrite = std::variant<CreateEvent, RaiseCount>;
+
+/// client-go's aggregation and spam filter as a pure state machine. Nothing for an event that is
+/// dropped. Threading: one thread at a time.
+class EventCorrelator {
+ public:
+  explicit EventCorrelator(
+      EventCorrelatorOptions options, std::string controller, std::string instance
+  );
+
+  [[nodiscard]] std::optional<EventWrite> correlate(
+      const EventText& text, TimePoint now, MonotonicPoint monotonic
+  );
+
+ private:
+  struct Similar {
+    std::map<std::string, bool> notes;
+    MonotonicPoint last{};
+  };
+  struct Written {
+    objects::ObjectKey key;
+    int64_t count = 1;
+    MonotonicPoint last{};
+  };
+  struct ObjectState {
+    double tokens = 0;
+    MonotonicPoint refilled{};
+    std::map<std::string, Similar> similar;
+    std::map<std::string, Written> written;
+    std::list<std::string>::iterator age;
+  };
+
+  [[nodiscard]] ObjectState& state_of(const EventText& text, MonotonicPoint now);
+  [[nodiscard]] bool take_token(ObjectState& state, MonotonicPoint now) const;
+
+  const EventCorrelatorOptions options_;
+  const std::string controller_;
+  const std::string instance_;
+  std::unordered_map<std::string, ObjectState> objects_;
+  std::list<std::string> by_age_;  ///< the object that spoke last is at the front
+};
+
+struct EventRecorderOptions {
+  EventCorrelatorOptions correlator;
+  std::string controller;  ///< reportingController
+  std::string instance;    ///< reportingInstance, the pod's name
+  size_t max_waiting = 4096;
+  /// Events stand behind the real work: at most so many writes a second.
+  double writes_per_second = 20;
+};
+
+/// Writes events on a thread of its own; losing one harms nobody.
+/// Threading: record() may be called from any thread.
+class EventRecorder {
+ public:
+  EventRecorder(
+      client::ApiClient& api, EventRecorderOptions options, Clock& clock, MetricsRegistry& metrics
+  );
+  ~EventRecorder();
+  EventRecorder(const EventRecorder&) = delete;
+  EventRecorder& operator=(const EventRecorder&) = delete;
+
+  void record(EventText text);
+  /// Writes what waits, as far as it can at once, and joins.
+  void stop();
+
+ private:
+  struct State {
+    std::deque<EventText> waiting;
+    bool stopping = false;
+  };
+
+  void run();
+  void write(const EventText& text);
+
+  client::ApiClient& api_;
+  const EventRecorderOptions options_;
+  Clock& clock_;
+  EventCorrelator correlator_;
+  Counter dropped_;
+  Guarded<State> state_;
+  std::thread thread_;
+};
+
+}  // namespace gnn::runtime

@@ -1,0 +1,200 @@
+#include "controller/runtime/reflector.h"
+
+#include <type_traits>
+
+namespace gnn::runtime {
+namespace {
+
+std::string version_of(const objects::Json& object) {
+  std::string version;
+  if (!object.is_object()) return version;
+  const auto meta = object.find("metadata");
+  if (meta == object.end() || !meta->is_object()) return version;
+  objects::ObjectReader reader(*meta, "metadata");
+  reader.read("resourceVersion", version);
+  return version;
+}
+
+}  // namespace
+
+ReflectorThread::ReflectorThread(
+    client::ApiClient& api,
+    client::Resource resource,
+    ReflectorOptions options,
+    Clock& clock,
+    RandomSource& random,
+    MetricsRegistry& metrics,
+    Sink sink
+)
+    : api_(api),
+      resource_(std::move(resource)),
+      options_(std::move(options)),
+      clock_(clock),
+      random_(random),
+      metrics_(metrics),
+      sink_(std::move(sink)),
+      watcher_(options_.watcher) {}
+
+ReflectorThread::~ReflectorThread() {
+  stop();
+}
+
+void ReflectorThread::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void ReflectorThread::stop() {
+  {
+    auto state = state_.lock();
+    state->stopping = true;
+    if (state->stream != nullptr) state->stream->cancel();
+  }
+  state_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool ReflectorThread::stopping() {
+  return state_.lock()->stopping;
+}
+
+void ReflectorThread::run() {
+  WatchInput input = watch_input::Started{};
+  while (!stopping()) {
+    const WatchStep step = watcher_.step(input, clock_.monotonic(), random_);
+    if (!step.reason.empty()) {
+      metrics_
+          .counter(
+              "gnn_operator_watch_restarts_total",
+              "Watches that did not just go on, by reason.",
+              {{"resource", resource_.plural}, {"reason", std::string(step.reason)}}
+          )
+          .increment();
+    }
+    switch (step.action) {
+      case WatchAction::kList:
+        close_watch();
+        input = list();
+        break;
+      case WatchAction::kOpenWatch:
+        close_watch();
+        input = open_watch(step.resource_version);
+        break;
+      case WatchAction::kRead:
+        input = read();
+        break;
+      case WatchAction::kWait: {
+        close_watch();
+        auto state = state_.lock();
+        state.wait_until(clock_, clock_.monotonic() + step.wait, [](const State& now) {
+          return now.stopping;
+        });
+        input = watch_input::Waited{};
+        break;
+      }
+    }
+  }
+  close_watch();
+}
+
+WatchInput ReflectorThread::list() {
+  metrics_
+      .counter(
+          "gnn_operator_lists_total",
+          "Full lists that were asked for.",
+          {{"resource", resource_.plural}}
+      )
+      .increment();
+  sink_.begin_list();
+  auto version = api_.list(
+      resource_,
+      {.namespace_ = options_.namespace_,
+       .label_selector = options_.label_selector,
+       .resource_version = {},
+       .page_size = options_.page_size},
+      [this](const objects::Json& object) { sink_.listed(object); }
+  );
+  if (!version) {
+    log_warning(
+        "cannot list", {{"resource", resource_.plural}, {"error", version.error().message}}
+    );
+    return watch_input::ListFailed{std::move(version).error()};
+  }
+  sink_.end_list();
+  return watch_input::Listed{std::move(*version)};
+}
+
+WatchInput ReflectorThread::open_watch(const std::string& resource_version) {
+  const double factor = 1.0 + random_.uniform();
+  auto stream = api_.watch(
+      resource_,
+      {.namespace_ = options_.namespace_,
+       .label_selector = options_.label_selector,
+       .resource_version = resource_version,
+       .server_timeout =
+           std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::nano>(
+               static_cast<double>(options_.shortest_server_timeout.count()) * factor
+           )),
+       .idle_timeout = options_.idle_timeout}
+  );
+  if (!stream) {
+    log_warning(
+        "cannot watch", {{"resource", resource_.plural}, {"error", stream.error().message}}
+    );
+    return watch_input::WatchOpenFailed{std::move(stream).error()};
+  }
+  stream_ = std::move(*stream);
+  decoder_ = client::WatchDecoder();
+  pending_.clear();
+  next_pending_ = 0;
+  auto state = state_.lock();
+  state->stream = stream_.get();
+  if (state->stopping) stream_->cancel();
+  return watch_input::WatchOpened{};
+}
+
+void ReflectorThread::close_watch() {
+  state_.lock()->stream = nullptr;
+  stream_.reset();
+}
+
+WatchInput ReflectorThread::read() {
+  while (next_pending_ == pending_.size()) {
+    pending_.clear();
+    next_pending_ = 0;
+    auto bytes = stream_->read();
+    if (!bytes) return watch_input::WatchBroken{std::move(bytes).error()};
+    if (bytes->empty()) return watch_input::WatchEnded{};
+    metrics_
+        .gauge(
+            "gnn_operator_watch_last_event_timestamp_seconds",
+            "When the watch last heard from the API server, bookmarks included.",
+            {{"resource", resource_.plural}}
+        )
+        .set(std::chrono::duration<double>(clock_.now().time_since_epoch()).count());
+    if (auto fed = decoder_.feed(*bytes, pending_); !fed) {
+      // Events before the bad line are lost with it: the list that follows brings their state.
+      log_warning(
+          "unreadable watch", {{"resource", resource_.plural}, {"error", fed.error().message}}
+      );
+      return watch_input::WatchBroken{std::move(fed).error()};
+    }
+  }
+  client::WatchEvent& event = pending_[next_pending_++];
+  switch (event.type) {
+    case client::WatchEventType::kAdded:
+    case client::WatchEventType::kModified:
+    case client::WatchEventType::kDeleted:
+      sink_.changed(event.type, event.object);
+      break;
+    case client::WatchEventType::kError:
+      return watch_input::ErrorSeen{client::api_error_from_status(event.object, "watch")};
+    case client::WatchEventType::kBookmark:
+    case client::WatchEventType::kUnknown:
+      break;
+  }
+  watch_input::EventSeen seen{.type = event.type, .resource_version = version_of(event.object)};
+  event.object = nullptr;
+  return seen;
+}
+
+}  // namespace gnn::runtime

@@ -1,0 +1,177 @@
+#pragma once
+
+#include "common/clock.h"
+#include "common/guarded.h"
+#include "common/log.h"
+#include "common/metrics.h"
+#include "common/random.h"
+#include "controller/client/api_client.h"
+#include "controller/client/watch_decoder.h"
+#include "controller/runtime/store.h"
+#include "controller/runtime/watcher.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace gnn::runtime {
+
+struct ReflectorOptions {
+  std::string namespace_{};  ///< empty: all
+  std::string label_selector{};
+  int64_t page_size = 200;
+  WatcherOptions watcher{};
+  /// A watch is asked to end after a time drawn from [shortest, 2 × shortest).
+  Duration shortest_server_timeout = std::chrono::minutes(5);
+  Duration idle_timeout = std::chrono::seconds(90);
+};
+
+/// The part of a Reflector that does not know the type: a thread that lists and watches as a
+/// Watcher says.
+class ReflectorThread {
+ public:
+  /// What is done with what the server sends. Called by the reflector's thread only.
+  struct Sink {
+    std::function<void()> begin_list;
+    std::function<void(const objects::Json&)> listed;
+    std::function<void()> end_list;
+    /// ADDED, MODIFIED or DELETED.
+    std::function<void(client::WatchEventType, const objects::Json&)> changed;
+  };
+
+  ReflectorThread(
+      client::ApiClient& api,
+      client::Resource resource,
+      ReflectorOptions options,
+      Clock& clock,
+      RandomSource& random,
+      MetricsRegistry& metrics,
+      Sink sink
+  );
+  ~ReflectorThread();
+  ReflectorThread(const ReflectorThread&) = delete;
+  ReflectorThread& operator=(const ReflectorThread&) = delete;
+
+  void start();
+  /// Ends the watch and joins.
+  void stop();
+
+ private:
+  struct State {
+    bool stopping = false;
+    client::HttpStream* stream = nullptr;  ///< the open watch, for stop() to cancel
+  };
+
+  void run();
+  [[nodiscard]] WatchInput list();
+  [[nodiscard]] WatchInput open_watch(const std::string& resource_version);
+  /// Reads until something happens that the Watcher decides on.
+  [[nodiscard]] WatchInput read();
+  void close_watch();
+  [[nodiscard]] bool stopping();
+
+  client::ApiClient& api_;
+  const client::Resource resource_;
+  const ReflectorOptions options_;
+  Clock& clock_;
+  RandomSource& random_;
+  MetricsRegistry& metrics_;
+  const Sink sink_;
+  Watcher watcher_;
+  client::WatchDecoder decoder_;
+  std::vector<client::WatchEvent> pending_;  ///< decoded, not yet given to the Watcher
+  size_t next_pending_ = 0;
+  std::unique_ptr<client::HttpStream> stream_;
+  Guarded<State> state_;
+  std::thread thread_;
+};
+
+/// Keeps a Store equal to what the API server has. An object that cannot be decoded is skipped and
+/// counted; the others go on.
+template <class T>
+class Reflector {
+ public:
+  Reflector(
+      client::ApiClient& api,
+      Store<T>& store,
+      ReflectorOptions options,
+      Clock& clock,
+      RandomSource& random,
+      MetricsRegistry& metrics
+  )
+      : store_(store),
+        namespace_(options.namespace_),
+        undecodable_(metrics.counter(
+            "gnn_operator_undecodable_objects_total",
+            "Objects of the API server that could not be decoded and were skipped.",
+            {{"resource", client::resource_of<T>().plural}}
+        )),
+        cached_(metrics.gauge(
+            "gnn_operator_cache_objects",
+            "Objects in the cache.",
+            {{"resource", client::resource_of<T>().plural}}
+        )),
+        thread_(
+            api,
+            client::resource_of<T>(),
+            std::move(options),
+            clock,
+            random,
+            metrics,
+            {
+                .begin_list = [this] { listing_.clear(); },
+                .listed =
+                    [this](const objects::Json& json) {
+                      if (auto object = decode(json)) listing_.push_back(std::move(object));
+                    },
+                .end_list =
+                    [this] {
+                      store_.replace(std::exchange(listing_, {}), namespace_);
+                      cached_.set(static_cast<double>(store_.size()));
+                    },
+                .changed = [this](
+                               client::WatchEventType type, const objects::Json& json
+                           ) { change(type, json); },
+            }
+        ) {}
+
+  void start() { thread_.start(); }
+  void stop() { thread_.stop(); }
+
+ private:
+  using Pointer = typename Store<T>::Pointer;
+
+  Pointer decode(const objects::Json& json) {
+    auto object = objects::ResourceTraits<T>::decode(json);
+    if (object) return std::make_shared<const T>(std::move(*object));
+    undecodable_.increment();
+    log_warning(
+        "skipping an object that cannot be decoded",
+        {{"resource", client::resource_of<T>().plural}, {"error", object.error().message}}
+    );
+    return nullptr;
+  }
+
+  void change(client::WatchEventType type, const objects::Json& json) {
+    Pointer object = decode(json);
+    if (!object) return;
+    if (type == client::WatchEventType::kDeleted) {
+      store_.erase({object->metadata.namespace_, object->metadata.name});
+    } else {
+      store_.upsert(std::move(object));
+    }
+    cached_.set(static_cast<double>(store_.size()));
+  }
+
+  Store<T>& store_;
+  const std::string namespace_;
+  std::vector<Pointer> listing_;
+  Counter undecodable_;
+  Gauge cached_;
+  ReflectorThread thread_;  // last: its thread uses all of the above
+};
+
+}  // namespace gnn::runtime

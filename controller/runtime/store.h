@@ -1,0 +1,194 @@
+#pragma once
+
+#include "controller/objects/meta.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace gnn::runtime {
+
+using objects::ObjectKey;
+
+/// The objects of one kind as a watch shows them. One writer, the reflector; readers get immutable
+/// objects that stay valid. A reader that wrote an object itself may put the server's answer in at
+/// once (expect/fulfil), so that it never acts on its own past.
+/// Threading: every method may be called from any thread.
+template <class T>
+class Store {
+ public:
+  using Pointer = std::shared_ptr<const T>;
+  /// Which group an object belongs to, e.g. its job; empty: none.
+  using IndexFunction = std::function<std::string(const T&)>;
+  /// Called by the writer after the change, without the lock. `after` is null when it is gone.
+  using Handler = std::function<void(const Pointer& before, const Pointer& after)>;
+
+  explicit Store(IndexFunction index = {}) : index_(std::move(index)) {}
+
+  /// Before the first write only.
+  void on_change(Handler handler) { handler_ = std::move(handler); }
+
+  [[nodiscard]] Pointer find(const ObjectKey& key) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = objects_.find(key);
+    return found == objects_.end() ? nullptr : found->second;
+  }
+
+  [[nodiscard]] std::vector<Pointer> all() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<Pointer> objects;
+    objects.reserve(objects_.size());
+    for (const auto& [key, object] : objects_) objects.push_back(object);
+    return objects;
+  }
+
+  /// The objects of one group, in order of their keys.
+  [[nodiscard]] std::vector<Pointer> group(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<Pointer> objects;
+    const auto found = groups_.find(name);
+    if (found == groups_.end()) return objects;
+    objects.reserve(found->second.size());
+    for (const ObjectKey& key : found->second) objects.push_back(objects_.at(key));
+    return objects;
+  }
+
+  [[nodiscard]] size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return objects_.size();
+  }
+
+  /// Whether a whole list of that namespace (empty: of all of them at once) has been seen.
+  [[nodiscard]] bool synced(const std::string& namespace_ = {}) const {
+    const std::lock_guard lock(mutex_);
+    return synced_.contains(namespace_);
+  }
+
+  /// The writer's: a list takes the place of everything in that namespace (empty: of everything);
+  /// what it lacks is gone.
+  void replace(std::vector<Pointer> objects, const std::string& namespace_ = {}) {
+    std::vector<std::pair<Pointer, Pointer>> changes;
+    {
+      const std::lock_guard lock(mutex_);
+      std::unordered_map<ObjectKey, Pointer> before = take_all_locked(namespace_);
+      for (Pointer& object : objects) {
+        const ObjectKey key = key_of(*object);
+        Pointer old;
+        if (auto found = before.extract(key)) old = found.mapped();
+        put_locked(key, object);
+        if (!old || old->metadata.resource_version != object->metadata.resource_version) {
+          changes.emplace_back(std::move(old), std::move(object));
+        }
+      }
+      for (auto& [key, old] : before) changes.emplace_back(old, nullptr);
+      synced_.insert(namespace_);
+    }
+    for (const auto& [old, object] : changes) notify(old, object);
+  }
+
+  /// The writer's: added or modified.
+  void upsert(Pointer object) {
+    Pointer old;
+    {
+      const std::lock_guard lock(mutex_);
+      const ObjectKey key = key_of(*object);
+      expected_.erase(key);
+      old = take_locked(key);
+      put_locked(key, object);
+    }
+    notify(old, object);
+  }
+
+  /// The writer's: deleted.
+  void erase(const ObjectKey& key) {
+    Pointer old;
+    {
+      const std::lock_guard lock(mutex_);
+      expected_.erase(key);
+      old = take_locked(key);
+    }
+    if (old) notify(old, nullptr);
+  }
+
+  /// A reader's, before it writes the object to the API server.
+  void expect(const ObjectKey& key) {
+    const std::lock_guard lock(mutex_);
+    expected_.insert(key);
+  }
+
+  /// A reader's, with the server's answer. Taken only if the watch has said nothing about the
+  /// object since expect(): else the watch may already know better.
+  void fulfil(Pointer object) {
+    const std::lock_guard lock(mutex_);
+    const ObjectKey key = key_of(*object);
+    if (expected_.erase(key) == 0) return;
+    take_locked(key);
+    put_locked(key, object);
+  }
+
+  /// A reader's: the write failed.
+  void forget(const ObjectKey& key) {
+    const std::lock_guard lock(mutex_);
+    expected_.erase(key);
+  }
+
+ private:
+  [[nodiscard]] static ObjectKey key_of(const T& object) {
+    return {object.metadata.namespace_, object.metadata.name};
+  }
+
+  std::unordered_map<ObjectKey, Pointer> take_all_locked(const std::string& namespace_) {
+    const auto inside = [&](const ObjectKey& key) {
+      return namespace_.empty() || key.namespace_ == namespace_;
+    };
+    std::erase_if(expected_, inside);
+    std::vector<ObjectKey> keys;
+    for (const auto& [key, object] : objects_) {
+      if (inside(key)) keys.push_back(key);
+    }
+    std::unordered_map<ObjectKey, Pointer> taken;
+    for (const ObjectKey& key : keys) taken.emplace(key, take_locked(key));
+    return taken;
+  }
+
+  void put_locked(const ObjectKey& key, const Pointer& object) {
+    objects_[key] = object;
+    if (!index_) return;
+    const std::string group = index_(*object);
+    if (!group.empty()) groups_[group].insert(key);
+  }
+
+  Pointer take_locked(const ObjectKey& key) {
+    auto found = objects_.extract(key);
+    if (!found) return nullptr;
+    if (index_) {
+      const auto group = groups_.find(index_(*found.mapped()));
+      if (group != groups_.end()) {
+        group->second.erase(key);
+        if (group->second.empty()) groups_.erase(group);
+      }
+    }
+    return found.mapped();
+  }
+
+  void notify(const Pointer& before, const Pointer& after) const {
+    if (handler_) handler_(before, after);
+  }
+
+  const IndexFunction index_;
+  Handler handler_;
+  mutable std::mutex mutex_;
+  std::unordered_map<ObjectKey, Pointer> objects_;
+  std::unordered_map<std::string, std::set<ObjectKey>> groups_;
+  std::set<ObjectKey> expected_;
+  std::set<std::string> synced_;
+};
+
+}  // namespace gnn::runtime

@@ -1,0 +1,109 @@
+#pragma once
+
+#include "common/backoff.h"
+#include "common/clock.h"
+#include "controller/client/api_error.h"
+#include "controller/client/watch_decoder.h"
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace gnn::runtime {
+
+/// What happened since the last step of a Watcher.
+namespace watch_input {
+struct Started {};
+struct Listed {
+  std::string resource_version;
+};
+struct ListFailed {
+  client::ApiError error;
+};
+struct WatchOpened {};
+struct WatchOpenFailed {
+  client::ApiError error;
+};
+/// An event of the watch; `resource_version` is that of its object.
+struct EventSeen {
+  client::WatchEventType type = client::WatchEventType::kUnknown;
+  std::string resource_version;
+};
+/// An ERROR event.
+struct ErrorSeen {
+  client::ApiError error;
+};
+/// The body ended as it should.
+struct WatchEnded {};
+/// The body broke off, or could not be read.
+struct WatchBroken {
+  Error error;
+};
+struct Waited {};
+}  // namespace watch_input
+
+using WatchInput = std::variant<
+    watch_input::Started,
+    watch_input::Listed,
+    watch_input::ListFailed,
+    watch_input::WatchOpened,
+    watch_input::WatchOpenFailed,
+    watch_input::EventSeen,
+    watch_input::ErrorSeen,
+    watch_input::WatchEnded,
+    watch_input::WatchBroken,
+    watch_input::Waited>;
+
+enum class WatchAction { kList, kOpenWatch, kRead, kWait };
+
+/// What to do next.
+struct WatchStep {
+  WatchAction action = WatchAction::kList;
+  std::string resource_version{};  ///< kOpenWatch: where to go on
+  Duration wait{0};                ///< kWait
+  std::string_view reason{};       ///< why the watch did not just go on; empty: it did
+};
+
+struct WatcherOptions {
+  BackoffOptions backoff{};  ///< 0.8 s, doubling, at most 30 s, jitter 1
+  /// A watch that ends sooner without any event counts as a failure.
+  Duration shortest_watch = std::chrono::seconds(1);
+  /// Failures are forgotten after a watch that lived this long.
+  Duration healthy_after = std::chrono::minutes(2);
+};
+
+/// Decides between list, watch and wait: a state machine without I/O. Bookmarks and events move the
+/// resourceVersion; a gone resourceVersion, an unknown error or an unreadable stream lists again;
+/// everything else watches again from where it was. Failures without progress wait, longer and
+/// longer.
+class Watcher {
+ public:
+  explicit Watcher(WatcherOptions options = {}) : options_(options), backoff_(options.backoff) {}
+
+  [[nodiscard]] WatchStep step(const WatchInput& input, MonotonicPoint now, RandomSource& random);
+
+  [[nodiscard]] const std::string& resource_version() const { return resource_version_; }
+
+ private:
+  enum class AfterWait { kList, kWatch };
+
+  [[nodiscard]] WatchStep wait_then(
+      AfterWait after, const client::ApiError& error, std::string_view reason, RandomSource& random
+  );
+  [[nodiscard]] WatchStep list_again(std::string_view reason, RandomSource& random);
+  [[nodiscard]] WatchStep watch_again(
+      std::string_view reason, MonotonicPoint now, RandomSource& random
+  );
+  [[nodiscard]] WatchStep watch() const {
+    return {.action = WatchAction::kOpenWatch, .resource_version = resource_version_};
+  }
+
+  WatcherOptions options_;
+  Backoff backoff_;
+  std::string resource_version_;
+  AfterWait after_wait_ = AfterWait::kList;
+  MonotonicPoint watch_opened_{};
+  bool saw_event_ = false;
+};
+
+}  // namespace gnn::runtime

@@ -1,0 +1,174 @@
+#pragma once
+
+#include "common/clock.h"
+#include "common/metrics.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace gnn::runtime {
+
+/// The workqueue_* series of one queue, under the names that stock dashboards know.
+struct WorkQueueMetrics {
+  WorkQueueMetrics(MetricsRegistry& registry, const std::string& name);
+
+  Gauge depth;
+  Counter adds;
+  Counter retries;
+  Histogram queue_duration;
+  Histogram work_duration;
+  Gauge unfinished_work;
+  Gauge longest_running;
+};
+
+/// A queue of keys. A key that is added while it waits is there once; one that is added while it is
+/// worked on comes again afterwards; no key is ever worked on twice at a time. First in, first out.
+/// Threading: every method may be called from any thread.
+template <class K>
+class WorkQueue {
+ public:
+  WorkQueue(Clock& clock, WorkQueueMetrics metrics) : clock_(clock), metrics_(std::move(metrics)) {}
+
+  void add(const K& key) {
+    const std::lock_guard lock(mutex_);
+    add_locked(key);
+  }
+
+  /// The key comes no later than after `delay`; an earlier time that was asked for before stays.
+  void add_after(const K& key, Duration delay) {
+    const std::lock_guard lock(mutex_);
+    if (shut_down_) return;
+    if (delay <= Duration::zero()) return add_locked(key);
+    const MonotonicPoint due = clock_.monotonic() + delay;
+    const auto known = delayed_.find(key);
+    if (known != delayed_.end()) {
+      if (known->second <= due) return;
+      due_.erase({known->second, key});
+    }
+    delayed_[key] = due;
+    due_.insert({due, key});
+    changed_.notify_one();
+  }
+
+  /// As add_after, for a key whose work failed.
+  void retry_after(const K& key, Duration delay) {
+    metrics_.retries.increment();
+    add_after(key, delay);
+  }
+
+  /// Waits for a key. Nothing means that the queue is shut down. Whoever gets a key says done().
+  [[nodiscard]] std::optional<K> get() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      if (shut_down_) return std::nullopt;
+      release_due_locked();
+      if (!ready_.empty()) break;
+      const auto something = [this] {
+        return shut_down_ || !ready_.empty() ||
+               (!due_.empty() && due_.begin()->first <= clock_.monotonic());
+      };
+      if (due_.empty()) {
+        changed_.wait(lock, [&] { return something() || !due_.empty(); });
+      } else {
+        const MonotonicPoint next = due_.begin()->first;
+        clock_.wait_until(lock, changed_, next, [&] {
+          return something() || due_.empty() || due_.begin()->first < next;
+        });
+      }
+    }
+    K key = std::move(ready_.front());
+    ready_.pop_front();
+    const MonotonicPoint now = clock_.monotonic();
+    metrics_.depth.set(static_cast<double>(ready_.size()));
+    metrics_.queue_duration.observe(std::chrono::duration<double>(now - added_[key]).count());
+    added_.erase(key);
+    dirty_.erase(key);
+    processing_[key] = now;
+    return key;
+  }
+
+  void done(const K& key) {
+    const std::lock_guard lock(mutex_);
+    const auto started = processing_.find(key);
+    if (started == processing_.end()) return;
+    const std::chrono::duration<double> took = clock_.monotonic() - started->second;
+    metrics_.work_duration.observe(took.count());
+    processing_.erase(started);
+    if (dirty_.contains(key)) push_locked(key);
+  }
+
+  /// get() gives nothing from now on, and nothing is added.
+  void shut_down() {
+    const std::lock_guard lock(mutex_);
+    shut_down_ = true;
+    changed_.notify_all();
+  }
+
+  [[nodiscard]] size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return ready_.size();
+  }
+
+  /// Brings the gauges up to date that change by themselves.
+  void update_metrics() {
+    const std::lock_guard lock(mutex_);
+    double sum = 0;
+    double longest = 0;
+    const MonotonicPoint now = clock_.monotonic();
+    for (const auto& [key, started] : processing_) {
+      const double seconds = std::chrono::duration<double>(now - started).count();
+      sum += seconds;
+      longest = std::max(longest, seconds);
+    }
+    metrics_.unfinished_work.set(sum);
+    metrics_.longest_running.set(longest);
+  }
+
+ private:
+  void add_locked(const K& key) {
+    if (shut_down_ || !dirty_.insert(key).second) return;
+    metrics_.adds.increment();
+    if (!processing_.contains(key))
+      push_locked(key);
+    else
+      added_.emplace(key, clock_.monotonic());
+  }
+
+  void push_locked(const K& key) {
+    added_.emplace(key, clock_.monotonic());
+    ready_.push_back(key);
+    metrics_.depth.set(static_cast<double>(ready_.size()));
+    changed_.notify_one();
+  }
+
+  void release_due_locked() {
+    const MonotonicPoint now = clock_.monotonic();
+    while (!due_.empty() && due_.begin()->first <= now) {
+      const K key = due_.begin()->second;
+      due_.erase(due_.begin());
+      delayed_.erase(key);
+      add_locked(key);
+    }
+  }
+
+  Clock& clock_;
+  WorkQueueMetrics metrics_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<K> ready_;
+  std::set<K> dirty_;                       // wanted: waiting in ready_, or again after processing_
+  std::map<K, MonotonicPoint> added_;       // when a dirty key was added
+  std::map<K, MonotonicPoint> processing_;  // since when
+  std::map<K, MonotonicPoint> delayed_;
+  std::set<std::pair<MonotonicPoint, K>> due_;
+  bool shut_down_ = false;
+};
+
+}  // namespace gnn::runtime

@@ -1,0 +1,208 @@
+#include "controller/client/api_client.h"
+
+#include "controller/objects/pod.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gnn::client {
+namespace {
+
+using gnn::testing::FakeClock;
+using gnn::testing::FakeTransport;
+using gnn::testing::ScriptedReply;
+using objects::Json;
+
+std::string status_object(int code, const std::string& reason, const std::string& message) {
+  return Json{{"kind", "Status"}, {"code", code}, {"reason", reason}, {"message", message}}.dump();
+}
+
+class ApiClientTest : public ::testing::Test {
+ protected:
+  FakeClock clock_;
+  FakeTransport transport_;
+  MetricsRegistry metrics_;
+  TokenSource tokens_{
+      [] {
+        KubeConfig config;
+        config.token = "t";
+        return config;
+      }(),
+      clock_
+  };
+  ApiClient api_{transport_, tokens_, clock_, metrics_, {.host = "h"}};
+  const Resource pods_ = resource_of<objects::Pod>();
+};
+
+TEST_F(ApiClientTest, PathsArePercentEncoded) {
+  EXPECT_EQ(
+      resource_path({"gnn.dev", "v1alpha1", "gnnjobs"}, "a/b", "x y", "status"),
+      "/apis/gnn.dev/v1alpha1/namespaces/a%2Fb/gnnjobs/x%20y/status"
+  );
+  EXPECT_EQ(resource_path(pods_, ""), "/api/v1/pods");
+}
+
+TEST_F(ApiClientTest, SendsTokenDeadlineAndBody) {
+  transport_.reply(201, R"({"metadata":{"name":"p"}})");
+  const Json pod = {{"metadata", {{"name", "p"}, {"namespace", "ns"}}}};
+  ASSERT_TRUE(api_.create(pods_, pod));
+  const HttpRequest request = transport_.requests().at(0);
+  EXPECT_EQ(request.method, "POST");
+  EXPECT_EQ(request.path, "/api/v1/namespaces/ns/pods");
+  EXPECT_EQ(request.bearer_token, "t");
+  EXPECT_EQ(request.timeout, std::chrono::seconds(30));
+  EXPECT_EQ(Json::parse(request.body), pod);
+}
+
+TEST_F(ApiClientTest, ErrorsAreTyped) {
+  const struct {
+    int code;
+    std::string reason;
+    ApiErrorKind kind;
+    bool retryable;
+  } cases[] = {
+      {400, "BadRequest", ApiErrorKind::kBadRequest, false},
+      {403, "Forbidden", ApiErrorKind::kForbidden, false},
+      {404, "NotFound", ApiErrorKind::kNotFound, false},
+      {409, "AlreadyExists", ApiErrorKind::kAlreadyExists, false},
+      {409, "Conflict", ApiErrorKind::kConflict, true},
+      {410, "Expired", ApiErrorKind::kGone, true},
+      {422, "Invalid", ApiErrorKind::kInvalid, false},
+      {429, "TooManyRequests", ApiErrorKind::kTooManyRequests, true},
+      {500, "InternalError", ApiErrorKind::kServer, true},
+      {504, "Timeout", ApiErrorKind::kTimeout, true},
+  };
+  for (const auto& each : cases) {
+    transport_.reply(each.code, status_object(each.code, each.reason, "because"));
+    const auto reply = api_.get(pods_, {"ns", "p"});
+    ASSERT_FALSE(reply);
+    EXPECT_EQ(reply.error().kind, each.kind) << each.code;
+    EXPECT_EQ(reply.error().retryable(), each.retryable) << each.code;
+    EXPECT_EQ(reply.error().reason, each.reason);
+    EXPECT_NE(reply.error().message.find("because"), std::string::npos);
+    EXPECT_NE(reply.error().message.find("GET /api/v1/namespaces/ns/pods/p"), std::string::npos);
+  }
+}
+
+TEST_F(ApiClientTest, AReplyThatIsNotJsonIsADecodeError) {
+  transport_.reply(200, "<html>");
+  EXPECT_EQ(api_.get(pods_, {"ns", "p"}).error().kind, ApiErrorKind::kDecode);
+}
+
+TEST_F(ApiClientTest, HonoursRetryAfter) {
+  ScriptedReply busy;
+  busy.status = 429;
+  busy.headers = {{"retry-after", "3"}};
+  transport_.reply(busy).reply(200, "{}");
+  std::thread caller([&] { EXPECT_TRUE(api_.get(pods_, {"ns", "p"})); });
+  clock_.await_waiters(1);
+  EXPECT_EQ(transport_.requests().size(), 1U);
+  clock_.advance(std::chrono::milliseconds(2900));
+  EXPECT_EQ(transport_.requests().size(), 1U);
+  clock_.advance(std::chrono::milliseconds(200));
+  caller.join();
+  EXPECT_EQ(transport_.requests().size(), 2U);
+}
+
+TEST_F(ApiClientTest, ALongRetryAfterIsLeftToTheCaller) {
+  ScriptedReply busy;
+  busy.status = 503;
+  busy.headers = {{"retry-after", "600"}};
+  transport_.reply(busy);
+  const auto reply = api_.get(pods_, {"ns", "p"});
+  EXPECT_EQ(reply.error().retry_after, std::chrono::seconds(600));
+}
+
+TEST_F(ApiClientTest, ShutDownEndsTheWaitForRetryAfter) {
+  ScriptedReply busy;
+  busy.status = 429;
+  busy.headers = {{"retry-after", "9"}};
+  transport_.reply(busy);
+  std::thread caller([&] { EXPECT_FALSE(api_.get(pods_, {"ns", "p"})); });
+  clock_.await_waiters(1);
+  api_.shut_down();
+  caller.join();
+}
+
+TEST_F(ApiClientTest, ListsPageByPage) {
+  transport_
+      .reply(200, R"({"metadata":{"resourceVersion":"7","continue":"a b"},"items":[{"n":1}]})")
+      .reply(200, R"({"metadata":{"resourceVersion":"7"},"items":[{"n":2},{"n":3}]})");
+  std::vector<int> seen;
+  const auto version = api_.list(
+      pods_,
+      {.namespace_ = {}, .label_selector = "x=y", .resource_version = {}},
+      [&](const Json& item) { seen.push_back(item["n"].get<int>()); }
+  );
+  EXPECT_EQ(version.value(), "7");
+  EXPECT_EQ(seen, (std::vector{1, 2, 3}));
+  EXPECT_EQ(transport_.requests().at(0).path, "/api/v1/pods?labelSelector=x%3Dy&limit=500");
+  EXPECT_EQ(
+      transport_.requests().at(1).path, "/api/v1/pods?labelSelector=x%3Dy&limit=500&continue=a%20b"
+  );
+}
+
+TEST_F(ApiClientTest, AnExpiredPageTokenIsGone) {
+  transport_.reply(200, R"({"metadata":{"continue":"x"},"items":[]})")
+      .reply(410, status_object(410, "Expired", "token too old"));
+  EXPECT_EQ(api_.list(pods_, {}, [](const Json&) {}).error().kind, ApiErrorKind::kGone);
+}
+
+TEST_F(ApiClientTest, WhatIsNoListIsADecodeError) {
+  for (const char* body :
+       {"[]",
+        "{}",
+        R"({"items":[]})",
+        R"({"items":3,"metadata":{}})",
+        R"({"items":[],"metadata":{"continue":3}})"}) {
+    transport_.reply(200, body);
+    EXPECT_EQ(api_.list(pods_, {}, [](const Json&) {}).error().kind, ApiErrorKind::kDecode) << body;
+  }
+}
+
+TEST_F(ApiClientTest, DeleteCarriesTheUid) {
+  transport_.reply(200, "{}");
+  ASSERT_TRUE(api_.remove(pods_, {"ns", "p"}, {.uid = "u1", .grace_period_seconds = {}}));
+  const Json body = Json::parse(transport_.requests().at(0).body);
+  EXPECT_EQ(body["preconditions"]["uid"], "u1");
+}
+
+TEST_F(ApiClientTest, AWatchThatIsRefusedIsAnError) {
+  transport_.reply(403, status_object(403, "Forbidden", "no watch for you"));
+  const auto stream = api_.watch(pods_, {});
+  ASSERT_FALSE(stream);
+  EXPECT_EQ(stream.error().kind, ApiErrorKind::kForbidden);
+}
+
+TEST_F(ApiClientTest, WritesStopWhenTheGateIsShut) {
+  bool open = true;
+  ApiClient gated(transport_, tokens_, clock_, metrics_, {.host = "h", .may_write = [&] {
+                                                            return open;
+                                                          }});
+  transport_.reply(200, "{}").reply(200, "{}");
+  EXPECT_TRUE(gated.remove(pods_, {"ns", "p"}, {}));
+  open = false;
+  const auto refused = gated.remove(pods_, {"ns", "p"}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ApiErrorKind::kCancelled);
+  EXPECT_EQ(transport_.requests().size(), 1U);
+  EXPECT_TRUE(gated.get(pods_, {"ns", "p"}));
+}
+
+TEST_F(ApiClientTest, CountsRequestsUnderClientGosNames) {
+  transport_.reply(200, "{}");
+  static_cast<void>(api_.get(pods_, {"ns", "p"}));
+  const std::string text = metrics_.expose();
+  EXPECT_NE(
+      text.find("rest_client_requests_total{code=\"200\",host=\"h\",method=\"GET\"} 1"),
+      std::string::npos
+  ) << text;
+}
+
+}  // namespace
+}  // namespace gnn::client

@@ -1,0 +1,149 @@
+#include "controller/client/watch_decoder.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace gnn::client {
+namespace {
+
+const std::string kStream =
+    R"({"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"1"}}})"
+    "\n"
+    R"({"type":"MODIFIED","object":{"metadata":{"name":"grün ✓","resourceVersion":"2"}}})"
+    "\r\n\n"
+    R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"3"}}})"
+    "\n"
+    R"({"type":"SPARKLE","object":{}})"
+    "\n"
+    R"({"type":"DELETED","object":{"metadata":{"name":"a","resourceVersion":"4"}}})"
+    "\n";
+
+std::string describe(const std::vector<WatchEvent>& events) {
+  std::string text;
+  for (const WatchEvent& event : events) {
+    text += std::to_string(static_cast<int>(event.type)) + objects::dump_json(event.object) + "\n";
+  }
+  return text;
+}
+
+std::string whole() {
+  WatchDecoder decoder;
+  std::vector<WatchEvent> events;
+  EXPECT_TRUE(decoder.feed(kStream, events));
+  EXPECT_EQ(events.size(), 5U);
+  return describe(events);
+}
+
+TEST(WatchDecoder, GivesTheSameEventsForEverySplitInTwo) {
+  const std::string expected = whole();
+  for (size_t cut = 0; cut <= kStream.size(); ++cut) {
+    WatchDecoder decoder;
+    std::vector<WatchEvent> events;
+    ASSERT_TRUE(decoder.feed(std::string_view(kStream).substr(0, cut), events));
+    ASSERT_TRUE(decoder.feed(std::string_view(kStream).substr(cut), events));
+    ASSERT_EQ(describe(events), expected) << "cut at byte " << cut;
+  }
+}
+
+RC_GTEST_PROP(WatchDecoder, GivesTheSameEventsForAnyChunks, ()) {
+  static const std::string expected = whole();
+  WatchDecoder decoder;
+  std::vector<WatchEvent> events;
+  std::string_view rest = kStream;
+  while (!rest.empty()) {
+    const size_t size = *rc::gen::inRange<size_t>(1, 40);
+    RC_ASSERT(decoder.feed(rest.substr(0, size), events).has_value());
+    rest.remove_prefix(std::min(size, rest.size()));
+  }
+  RC_ASSERT(describe(events) == expected);
+  RC_ASSERT(decoder.buffered_bytes() == 0);
+}
+
+TEST(WatchDecoder, ACutStreamGivesOnlyWholeEvents) {
+  for (size_t cut = 0; cut < kStream.size(); ++cut) {
+    WatchDecoder decoder;
+    std::vector<WatchEvent> events;
+    ASSERT_TRUE(decoder.feed(std::string_view(kStream).substr(0, cut), events));
+    ASSERT_LE(events.size(), 4U);
+  }
+}
+
+TEST(WatchDecoder, TooLongALineIsAnErrorAndIsNotKept) {
+  WatchDecoder decoder({.max_bytes = 100});
+  std::vector<WatchEvent> events;
+  EXPECT_TRUE(decoder.feed(std::string(100, ' '), events));
+  EXPECT_FALSE(decoder.feed(" ", events));
+  EXPECT_EQ(decoder.buffered_bytes(), 0);
+  EXPECT_FALSE(decoder.feed("\n", events));
+}
+
+TEST(WatchDecoder, WhatIsNoEventIsAnError) {
+  for (const char* line : {"[]", "{}", "x", R"({"type":1,"object":{}})", R"({"type":"ADDED"})"}) {
+    WatchDecoder decoder;
+    std::vector<WatchEvent> events;
+    EXPECT_FALSE(decoder.feed(std::string(line) + "\n", events)) << line;
+    EXPECT_TRUE(events.empty());
+  }
+}
+
+TEST(WatchDecoder, APlainStatusObjectIsAnErrorEvent) {
+  WatchDecoder decoder;
+  std::vector<WatchEvent> events;
+  const std::string status =
+      R"({"kind":"Status","status":"Failure","reason":"Expired","message":"old","code":410})";
+  ASSERT_TRUE(decoder.feed(status + "\n", events));
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].type, WatchEventType::kError);
+  EXPECT_EQ(api_error_from_status(events[0].object, "watch").kind, ApiErrorKind::kGone);
+}
+
+// A fixed walk through mutations of a good stream: bytes changed, cut, doubled and moved. It must
+// neither crash nor keep more than a line, and a decoder that failed stays failed.
+TEST(WatchDecoder, SurvivesMutatedStreams) {
+  std::mt19937_64 random(7);
+  constexpr int64_t kMaxLine = 200;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string stream = kStream;
+    for (uint64_t edits = random() % 6; edits > 0 && !stream.empty(); --edits) {
+      const size_t at = random() % stream.size();
+      switch (random() % 4) {
+        case 0:
+          stream[at] = static_cast<char>(random());
+          break;
+        case 1:
+          stream.erase(at, random() % 20);
+          break;
+        case 2:
+          stream.insert(at, stream.substr(random() % stream.size(), random() % 30));
+          break;
+        default:
+          stream.insert(at, std::string(random() % 80, "[{\""[random() % 3]));
+          break;
+      }
+    }
+    WatchDecoder decoder({.max_bytes = kMaxLine});
+    std::vector<WatchEvent> events;
+    bool failed = false;
+    std::string_view rest = stream;
+    while (!rest.empty()) {
+      const size_t size = 1 + random() % 50;
+      const bool fed = decoder.feed(rest.substr(0, size), events).has_value();
+      ASSERT_FALSE(failed && fed);
+      failed = !fed;
+      ASSERT_LE(decoder.buffered_bytes(), kMaxLine);
+      rest.remove_prefix(std::min(size, rest.size()));
+    }
+    for (const WatchEvent& event : events) {
+      if (event.type == WatchEventType::kError) {
+        static_cast<void>(api_error_from_status(event.object, "watch"));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gnn::client

@@ -1,0 +1,110 @@
+#include "controller/runtime/event_recorder.h"
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace gnn::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+EventText text(const std::string& reason, const std::string& note, const std::string& job = "j") {
+  EventText text;
+  text.regarding.kind = "GNNJob";
+  text.regarding.namespace_ = "ns";
+  text.regarding.name = job;
+  text.type = "Normal";
+  text.reason = reason;
+  text.action = "Reconcile";
+  text.note = note;
+  return text;
+}
+
+class EventCorrelatorTest : public ::testing::Test {
+ protected:
+  std::optional<EventWrite> say(const EventText& what) {
+    return correlator_.correlate(what, TimePoint(now_.time_since_epoch()), now_);
+  }
+  static std::string note_of(const std::optional<EventWrite>& write) {
+    return write && std::holds_alternative<CreateEvent>(*write)
+               ? std::get<CreateEvent>(*write).event.note
+               : "";
+  }
+
+  MonotonicPoint now_{1h};
+  EventCorrelator correlator_{{}, "gnn.dev/gnn-controller", "pod-1"};
+};
+
+TEST_F(EventCorrelatorTest, TheSameEventAgainRaisesItsCount) {
+  EXPECT_EQ(note_of(say(text("Running", "all 4 nodes run"))), "all 4 nodes run");
+  const auto again = say(text("Running", "all 4 nodes run"));
+  ASSERT_TRUE(again && std::holds_alternative<RaiseCount>(*again));
+  EXPECT_EQ(std::get<RaiseCount>(*again).series.count, 2);
+  now_ += 11min;
+  EXPECT_EQ(note_of(say(text("Running", "all 4 nodes run"))), "all 4 nodes run");
+}
+
+TEST_F(EventCorrelatorTest, ManySimilarEventsBecomeOne) {
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(note_of(say(text("Waiting", std::to_string(i)))), std::to_string(i));
+  }
+  EXPECT_EQ(note_of(say(text("Waiting", "10"))), "(combined from similar events): 10");
+  const auto next = say(text("Waiting", "11"));
+  ASSERT_TRUE(next && std::holds_alternative<RaiseCount>(*next));
+  EXPECT_EQ(
+      note_of(say(text("Running", "other reasons are not touched"))),
+      "other reasons are not touched"
+  );
+}
+
+TEST_F(EventCorrelatorTest, AnObjectThatFloodsIsCutOffAloneAndRefilled) {
+  int written = 0;
+  for (int i = 0; i < 100; ++i) {
+    if (say(text("R" + std::to_string(i), "n"))) ++written;
+  }
+  EXPECT_EQ(written, 25);
+  EXPECT_TRUE(say(text("Running", "n", "other")));
+  now_ += 5min;
+  EXPECT_TRUE(say(text("Later", "n")));
+  EXPECT_FALSE(say(text("Later2", "n")));
+}
+
+TEST_F(EventCorrelatorTest, NotesAreCutBetweenCharacters) {
+  std::string note;
+  while (note.size() < 3000) note += "ü";
+  const std::string written = note_of(say(text("Running", "x" + note)));
+  EXPECT_LE(written.size(), 1024U);
+  EXPECT_EQ(objects::Json::parse(objects::dump_json(written)).get<std::string>(), written);
+}
+
+TEST(EventRecorder, WritesInOrderAndSurvivesRefusals) {
+  SystemClock clock;
+  gnn::testing::FakeTransport transport;
+  MetricsRegistry metrics;
+  client::TokenSource tokens(client::KubeConfig{}, clock);
+  client::ApiClient api(transport, tokens, clock, metrics);
+  transport.reply(201, "{}").reply(403, "{}").reply(200, "{}");
+  {
+    EventRecorder recorder(
+        api,
+        {.correlator = {}, .controller = "c", .instance = "i", .writes_per_second = 1e6},
+        clock,
+        metrics
+    );
+    recorder.record(text("A", "1"));
+    recorder.record(text("B", "2"));
+    recorder.record(text("A", "1"));
+    transport.await_requests(3);
+  }
+  const auto requests = transport.requests();
+  EXPECT_EQ(requests.at(0).path, "/apis/events.k8s.io/v1/namespaces/ns/events");
+  EXPECT_EQ(requests.at(2).method, "PATCH");
+  EXPECT_NE(metrics.expose().find("gnn_operator_events_dropped_total 1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gnn::runtime

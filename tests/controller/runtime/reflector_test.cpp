@@ -1,0 +1,186 @@
+#include "controller/runtime/reflector.h"
+
+#include "controller/objects/pod.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_transport.h"
+#include "tests/support/fixed_random.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace gnn::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+using gnn::testing::ScriptedBody;
+using gnn::testing::ScriptedReply;
+using objects::Pod;
+
+std::string pod(const std::string& name, int version) {
+  return R"({"metadata":{"namespace":"ns","name":")" + name + R"(","resourceVersion":")" +
+         std::to_string(version) + R"("}})";
+}
+std::string event(const std::string& type, const std::string& object) {
+  return R"({"type":")" + type + R"(","object":)" + object + "}\n";
+}
+std::string list(int version, const std::string& items) {
+  return R"({"metadata":{"resourceVersion":")" + std::to_string(version) + R"("},"items":[)" +
+         items + "]}";
+}
+
+class ReflectorTest : public ::testing::Test {
+ protected:
+  ReflectorTest() {
+    store_.on_change([this](const auto&, const auto&) {
+      const std::lock_guard lock(mutex_);
+      changed_.notify_all();
+    });
+  }
+
+  void script_watch(ScriptedBody body) {
+    ScriptedReply reply;
+    reply.stream = std::move(body);
+    transport_.reply(std::move(reply));
+  }
+  static ScriptedBody silent(std::vector<std::string> pieces = {}) {
+    return {.pieces = std::move(pieces), .ends = false, .breaks = {}};
+  }
+  /// Waits until the store holds exactly these pods, as name and version.
+  void await(const std::map<std::string, std::string>& pods) {
+    std::unique_lock lock(mutex_);
+    const bool same = changed_.wait_for(lock, 20s, [&] {
+      std::map<std::string, std::string> found;
+      for (const auto& each : store_.all()) {
+        found[each->metadata.name] = each->metadata.resource_version;
+      }
+      return found == pods;
+    });
+    ASSERT_TRUE(same);
+  }
+
+  SystemClock clock_;
+  gnn::testing::FixedRandom random_;
+  gnn::testing::FakeTransport transport_;
+  MetricsRegistry metrics_;
+  client::TokenSource tokens_{client::KubeConfig{}, clock_};
+  client::ApiClient api_{transport_, tokens_, clock_, metrics_};
+  Store<Pod> store_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Reflector<Pod> reflector_{
+      api_,
+      store_,
+      {.namespace_ = {}, .label_selector = {}, .watcher = {.backoff = {.initial = 1ms, .cap = 2ms}}
+      },
+      clock_,
+      random_,
+      metrics_
+  };
+};
+
+TEST_F(ReflectorTest, FollowsListAndWatch) {
+  transport_.reply(200, list(5, pod("a", 1) + "," + pod("b", 2)));
+  script_watch(silent(
+      {event("MODIFIED", pod("a", 6)), event("DELETED", pod("b", 7)), event("ADDED", pod("c", 8))}
+  ));
+  reflector_.start();
+  await({{"a", "6"}, {"c", "8"}});
+  reflector_.stop();
+  EXPECT_NE(transport_.requests().at(1).path.find("resourceVersion=5"), std::string::npos);
+}
+
+TEST_F(ReflectorTest, AWatchCutAtEveryByteLosesNothing) {
+  const std::string first = event("ADDED", pod("a", 6)) + event("ADDED", pod("b", 7));
+  const std::string all = first + event("ADDED", pod("c", 8));
+  // What the server sends again after a cut: everything after the version that was asked for.
+  for (size_t cut = 0; cut <= all.size(); ++cut) {
+    gnn::testing::FakeTransport transport;
+    client::ApiClient api(transport, tokens_, clock_, metrics_);
+    Store<Pod> store;
+    transport.reply(200, list(5, ""));
+    ScriptedReply broken;
+    broken.stream = ScriptedBody{
+        .pieces = {all.substr(0, cut)},
+        .breaks = Error{.kind = ErrorKind::kNetwork, .message = "cut"},
+    };
+    transport.reply(std::move(broken));
+    ScriptedReply next;
+    next.stream = silent();
+    transport.reply(std::move(next));
+    Reflector<Pod> reflector(
+        api,
+        store,
+        {.watcher = {.backoff = {.initial = 1us, .cap = 1us}}},
+        clock_,
+        random_,
+        metrics_
+    );
+    reflector.start();
+    transport.await_requests(3);
+    reflector.stop();
+    // The watch goes on exactly after the last event that was whole, and the store shows those.
+    size_t whole = 0;
+    for (size_t end = all.find('\n'); end < cut; end = all.find('\n', end + 1)) ++whole;
+    ASSERT_EQ(store.size(), whole) << "cut at byte " << cut;
+    const std::string expected = "resourceVersion=" + std::to_string(5 + whole);
+    ASSERT_NE(transport.requests().at(2).path.find(expected), std::string::npos) << cut;
+  }
+}
+
+TEST_F(ReflectorTest, ADeletionDuringAGapIsSeenByTheRelist) {
+  transport_.reply(200, list(5, pod("a", 1) + "," + pod("b", 2)));
+  script_watch(
+      {.pieces = {event("ERROR", R"({"kind":"Status","code":410,"reason":"Expired"})")},
+       .breaks = {}}
+  );
+  transport_.reply(200, list(9, pod("a", 8)));
+  script_watch(silent());
+  reflector_.start();
+  await({{"a", "8"}});
+  reflector_.stop();
+  EXPECT_NE(
+      metrics_.expose().find(
+          "gnn_operator_watch_restarts_total{reason=\"gone\",resource=\"pods\"} 1"
+      ),
+      std::string::npos
+  );
+}
+
+TEST_F(ReflectorTest, AnObjectThatCannotBeDecodedIsSkippedAndCounted) {
+  transport_.reply(200, list(5, R"({"metadata":{"name":3}},)" + pod("a", 1)));
+  script_watch(silent(
+      {event("MODIFIED", R"({"metadata":{"name":"p"},"status":[]})"), event("ADDED", pod("b", 7))}
+  ));
+  reflector_.start();
+  await({{"a", "1"}, {"b", "7"}});
+  reflector_.stop();
+  EXPECT_NE(
+      metrics_.expose().find("gnn_operator_undecodable_objects_total{resource=\"pods\"} 2"),
+      std::string::npos
+  );
+}
+
+TEST_F(ReflectorTest, AFailedListIsTriedAgain) {
+  transport_.reply(500, "{}").reply(403, "{}").reply(200, list(5, pod("a", 1)));
+  script_watch(silent());
+  reflector_.start();
+  await({{"a", "1"}});
+  reflector_.stop();
+}
+
+TEST_F(ReflectorTest, StopEndsASilentWatchAtOnce) {
+  transport_.reply(200, list(5, ""));
+  script_watch(silent());
+  reflector_.start();
+  transport_.await_requests(2);
+  reflector_.stop();
+  EXPECT_TRUE(store_.synced());
+}
+
+}  // namespace
+}  // namespace gnn::runtime

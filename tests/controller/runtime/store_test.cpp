@@ -1,0 +1,112 @@
+#include "controller/runtime/store.h"
+
+#include "controller/objects/pod.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace gnn::runtime {
+namespace {
+
+using objects::Pod;
+
+Store<Pod>::Pointer pod(
+    const std::string& name, const std::string& version, const std::string& job = "j"
+) {
+  Pod pod;
+  pod.metadata.namespace_ = "ns";
+  pod.metadata.name = name;
+  pod.metadata.resource_version = version;
+  pod.metadata.labels["job"] = job;
+  return std::make_shared<const Pod>(std::move(pod));
+}
+
+class StoreTest : public ::testing::Test {
+ protected:
+  StoreTest() {
+    store_.on_change([this](const Store<Pod>::Pointer& before, const Store<Pod>::Pointer& after) {
+      changes_.push_back(
+          (before ? before->metadata.name + before->metadata.resource_version : "-") + ">" +
+          (after ? after->metadata.name + after->metadata.resource_version : "-")
+      );
+    });
+  }
+
+  Store<Pod> store_{[](const Pod& pod) { return pod.metadata.labels.at("job"); }};
+  std::vector<std::string> changes_;
+};
+
+TEST_F(StoreTest, IsSyncedAfterTheFirstList) {
+  store_.upsert(pod("a", "1"));
+  EXPECT_FALSE(store_.synced());
+  store_.replace({});
+  EXPECT_TRUE(store_.synced());
+}
+
+TEST_F(StoreTest, AListShowsWhatWasDeletedMeanwhile) {
+  store_.replace({pod("a", "1"), pod("b", "2"), pod("c", "3")});
+  changes_.clear();
+  store_.replace({pod("a", "1"), pod("b", "5"), pod("d", "6")});
+  std::sort(changes_.begin(), changes_.end());
+  EXPECT_EQ(changes_, (std::vector<std::string>{"->d6", "b2>b5", "c3>-"}));
+  EXPECT_EQ(store_.size(), 3U);
+  EXPECT_EQ(store_.group("j").size(), 3U);
+}
+
+TEST_F(StoreTest, AListOfOneNamespaceLeavesTheOthersAlone) {
+  Pod other;
+  other.metadata.namespace_ = "other";
+  other.metadata.name = "x";
+  other.metadata.labels["job"] = "j";
+  store_.replace({std::make_shared<const Pod>(other)}, "other");
+  EXPECT_FALSE(store_.synced("ns"));
+  store_.replace({pod("a", "1")}, "ns");
+  EXPECT_TRUE(store_.synced("ns"));
+  EXPECT_EQ(store_.size(), 2U);
+  store_.replace({}, "ns");
+  EXPECT_EQ(store_.size(), 1U);
+}
+
+TEST_F(StoreTest, GroupsFollowTheObject) {
+  store_.upsert(pod("a", "1", "x"));
+  store_.upsert(pod("b", "1", "x"));
+  store_.upsert(pod("a", "2", "y"));
+  EXPECT_EQ(store_.group("x").size(), 1U);
+  EXPECT_EQ(store_.group("y").size(), 1U);
+  store_.erase({"ns", "a"});
+  EXPECT_TRUE(store_.group("y").empty());
+  EXPECT_EQ(store_.find({"ns", "a"}), nullptr);
+}
+
+TEST_F(StoreTest, ReadsWhatItWroteBeforeTheWatchShowsIt) {
+  store_.expect({"ns", "a"});
+  store_.fulfil(pod("a", "3"));
+  ASSERT_NE(store_.find({"ns", "a"}), nullptr);
+  EXPECT_TRUE(changes_.empty());
+  store_.upsert(pod("a", "3"));
+  EXPECT_EQ(changes_, std::vector<std::string>{"a3>a3"});
+}
+
+TEST_F(StoreTest, TheWatchWinsOverAnAnswerThatComesLate) {
+  store_.expect({"ns", "a"});
+  store_.upsert(pod("a", "4"));
+  store_.fulfil(pod("a", "3"));
+  EXPECT_EQ(store_.find({"ns", "a"})->metadata.resource_version, "4");
+
+  store_.expect({"ns", "b"});
+  store_.upsert(pod("b", "5"));
+  store_.erase({"ns", "b"});
+  store_.fulfil(pod("b", "5"));
+  EXPECT_EQ(store_.find({"ns", "b"}), nullptr);
+
+  store_.expect({"ns", "c"});
+  store_.replace({});
+  store_.fulfil(pod("c", "6"));
+  EXPECT_EQ(store_.find({"ns", "c"}), nullptr);
+}
+
+}  // namespace
+}  // namespace gnn::runtime

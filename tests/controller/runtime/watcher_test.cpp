@@ -1,0 +1,155 @@
+#include "controller/runtime/watcher.h"
+
+#include "tests/support/fixed_random.h"
+
+#include <gtest/gtest.h>
+
+namespace gnn::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+namespace in = watch_input;
+using client::ApiErrorKind;
+using client::WatchEventType;
+
+class WatcherTest : public ::testing::Test {
+ protected:
+  WatchStep give(const WatchInput& input) { return watcher_.step(input, now_, random_); }
+  WatchStep listed(const std::string& version) { return give(in::Listed{version}); }
+  static client::ApiError error(ApiErrorKind kind) {
+    client::ApiError error;
+    error.kind = kind;
+    return error;
+  }
+
+  gnn::testing::FixedRandom random_;
+  MonotonicPoint now_{1h};
+  Watcher watcher_;
+};
+
+TEST_F(WatcherTest, ListsThenWatchesFromTheListsVersion) {
+  EXPECT_EQ(give(in::Started{}).action, WatchAction::kList);
+  const WatchStep step = listed("7");
+  EXPECT_EQ(step.action, WatchAction::kOpenWatch);
+  EXPECT_EQ(step.resource_version, "7");
+  EXPECT_EQ(give(in::WatchOpened{}).action, WatchAction::kRead);
+}
+
+TEST_F(WatcherTest, ABookmarkMovesTheVersion) {
+  listed("7");
+  give(in::WatchOpened{});
+  EXPECT_EQ(give(in::EventSeen{WatchEventType::kBookmark, "9"}).action, WatchAction::kRead);
+  now_ += 5min;
+  const WatchStep step = give(in::WatchEnded{});
+  EXPECT_EQ(step.action, WatchAction::kOpenWatch);
+  EXPECT_EQ(step.resource_version, "9");
+  EXPECT_TRUE(step.reason.empty());
+}
+
+TEST_F(WatcherTest, AnUnknownEventMovesNothing) {
+  listed("7");
+  give(in::WatchOpened{});
+  give(in::EventSeen{WatchEventType::kUnknown, "9"});
+  EXPECT_EQ(watcher_.resource_version(), "7");
+}
+
+TEST_F(WatcherTest, RelistsAfterGone) {
+  listed("7");
+  give(in::WatchOpened{});
+  const WatchStep step = give(in::ErrorSeen{error(ApiErrorKind::kGone)});
+  EXPECT_EQ(step.action, WatchAction::kList);
+  EXPECT_EQ(step.reason, "gone");
+}
+
+TEST_F(WatcherTest, AServerThatAlwaysSaysGoneIsAskedSlower) {
+  listed("7");
+  EXPECT_EQ(give(in::WatchOpenFailed{error(ApiErrorKind::kGone)}).action, WatchAction::kList);
+  listed("8");
+  Duration last{0};
+  for (int i = 0; i < 4; ++i) {
+    const WatchStep step = give(in::WatchOpenFailed{error(ApiErrorKind::kGone)});
+    ASSERT_EQ(step.action, WatchAction::kWait);
+    EXPECT_GT(step.wait, last);
+    last = step.wait;
+    EXPECT_EQ(give(in::Waited{}).action, WatchAction::kList);
+    listed("9");
+  }
+}
+
+TEST_F(WatcherTest, RefusedConnectionsWaitAndWatchAgainFromTheSameVersion) {
+  listed("7");
+  Duration last{0};
+  for (int i = 0; i < 10; ++i) {
+    const WatchStep step = give(in::WatchOpenFailed{error(ApiErrorKind::kNetwork)});
+    ASSERT_EQ(step.action, WatchAction::kWait);
+    EXPECT_GE(step.wait, last);
+    EXPECT_LE(step.wait, 60s);
+    last = step.wait;
+    const WatchStep again = give(in::Waited{});
+    EXPECT_EQ(again.action, WatchAction::kOpenWatch);
+    EXPECT_EQ(again.resource_version, "7");
+  }
+  EXPECT_EQ(last, 30s);
+}
+
+TEST_F(WatcherTest, WaitsAsLongAsTheServerAsks) {
+  listed("7");
+  client::ApiError busy = error(ApiErrorKind::kTooManyRequests);
+  busy.retry_after = 20s;
+  EXPECT_EQ(give(in::WatchOpenFailed{busy}).wait, 20s);
+}
+
+TEST_F(WatcherTest, AForbiddenWatchListsAgainSoThatTheReasonIsSeen) {
+  listed("7");
+  EXPECT_EQ(give(in::WatchOpenFailed{error(ApiErrorKind::kForbidden)}).action, WatchAction::kWait);
+  EXPECT_EQ(give(in::Waited{}).action, WatchAction::kList);
+}
+
+TEST_F(WatcherTest, ABrokenWatchGoesOnWhereItWas) {
+  listed("7");
+  give(in::WatchOpened{});
+  give(in::EventSeen{WatchEventType::kAdded, "8"});
+  const WatchStep step = give(in::WatchBroken{{ErrorKind::kNetwork, "reset"}});
+  EXPECT_EQ(step.action, WatchAction::kOpenWatch);
+  EXPECT_EQ(step.resource_version, "8");
+  EXPECT_EQ(step.reason, "broken");
+}
+
+TEST_F(WatcherTest, ADeadStreamIsCountedAndWatchedAgain) {
+  listed("7");
+  give(in::WatchOpened{});
+  now_ += 90s;
+  const WatchStep step = give(in::WatchBroken{{ErrorKind::kTimeout, "silence"}});
+  EXPECT_EQ(step.action, WatchAction::kOpenWatch);
+  EXPECT_EQ(step.reason, "silent");
+}
+
+TEST_F(WatcherTest, AnUnreadableStreamListsAgain) {
+  listed("7");
+  give(in::WatchOpened{});
+  EXPECT_EQ(give(in::WatchBroken{{ErrorKind::kData, "junk"}}).action, WatchAction::kWait);
+  EXPECT_EQ(give(in::Waited{}).action, WatchAction::kList);
+}
+
+TEST_F(WatcherTest, AWatchThatEndsAtOnceWithoutEventsIsAFailure) {
+  listed("7");
+  give(in::WatchOpened{});
+  const WatchStep step = give(in::WatchEnded{});
+  EXPECT_EQ(step.action, WatchAction::kWait);
+  EXPECT_EQ(step.reason, "too_short");
+}
+
+TEST_F(WatcherTest, EventsAndHealthyWatchesForgetFailures) {
+  listed("7");
+  for (int i = 0; i < 6; ++i) {
+    give(in::WatchOpenFailed{error(ApiErrorKind::kNetwork)});
+    give(in::Waited{});
+  }
+  give(in::WatchOpened{});
+  now_ += 3min;
+  give(in::WatchEnded{});
+  EXPECT_EQ(give(in::WatchOpenFailed{error(ApiErrorKind::kNetwork)}).wait, 800ms);
+}
+
+}  // namespace
+}  // namespace gnn::runtime

@@ -1,0 +1,149 @@
+#include "controller/runtime/work_queue.h"
+
+#include "common/random.h"
+#include "controller/runtime/key_backoff.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/fixed_random.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gnn::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+class WorkQueueTest : public ::testing::Test {
+ protected:
+  gnn::testing::FakeClock clock_;
+  MetricsRegistry metrics_;
+  WorkQueue<std::string> queue_{clock_, WorkQueueMetrics(metrics_, "test")};
+};
+
+TEST_F(WorkQueueTest, AKeyWaitsOnlyOnce) {
+  queue_.add("a");
+  queue_.add("a");
+  queue_.add("b");
+  EXPECT_EQ(queue_.size(), 2U);
+  EXPECT_EQ(queue_.get(), "a");
+  EXPECT_EQ(queue_.get(), "b");
+}
+
+TEST_F(WorkQueueTest, AKeyAddedWhileItIsWorkedOnComesAgainAfterwards) {
+  queue_.add("a");
+  EXPECT_EQ(queue_.get(), "a");
+  queue_.add("a");
+  EXPECT_EQ(queue_.size(), 0U);
+  queue_.done("a");
+  EXPECT_EQ(queue_.get(), "a");
+  queue_.done("a");
+  EXPECT_EQ(queue_.size(), 0U);
+}
+
+TEST_F(WorkQueueTest, ADelayedKeyComesWhenItsTimeHasCome) {
+  queue_.add_after("a", 5s);
+  std::optional<std::string> got;
+  std::thread taker([&] { got = queue_.get(); });
+  clock_.await_waiters(1);
+  clock_.advance(4s);
+  clock_.advance(1s);
+  taker.join();
+  EXPECT_EQ(got, "a");
+}
+
+TEST_F(WorkQueueTest, TheEarliestOfSeveralDelaysCounts) {
+  queue_.add_after("a", 5s);
+  queue_.add_after("a", 1s);
+  queue_.add_after("a", 9s);
+  clock_.advance(1s);
+  EXPECT_EQ(queue_.get(), "a");
+  queue_.done("a");
+  clock_.advance(20s);
+  queue_.add("b");
+  EXPECT_EQ(queue_.get(), "b");
+  EXPECT_EQ(queue_.size(), 0U);
+}
+
+TEST_F(WorkQueueTest, ShutDownWakesThoseWhoWait) {
+  std::thread taker([&] { EXPECT_EQ(queue_.get(), std::nullopt); });
+  queue_.shut_down();
+  taker.join();
+  queue_.add("a");
+  EXPECT_EQ(queue_.get(), std::nullopt);
+}
+
+TEST_F(WorkQueueTest, ShowsStockMetrics) {
+  queue_.add("a");
+  clock_.advance(2s);
+  EXPECT_EQ(queue_.get(), "a");
+  clock_.advance(3s);
+  queue_.update_metrics();
+  const std::string text = metrics_.expose();
+  for (const char* line :
+       {"workqueue_adds_total{name=\"test\"} 1",
+        "workqueue_depth{name=\"test\"} 0",
+        "workqueue_queue_duration_seconds_sum{name=\"test\"} 2",
+        "workqueue_unfinished_work_seconds{name=\"test\"} 3",
+        "workqueue_longest_running_processor_seconds{name=\"test\"} 3"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << line;
+  }
+}
+
+TEST(WorkQueueThreads, NeverWorksOnAKeyTwiceAtATime) {
+  SystemClock clock;
+  MetricsRegistry metrics;
+  WorkQueue<int> queue(clock, WorkQueueMetrics(metrics, "test"));
+  std::array<std::atomic<int>, 5> busy{};
+  std::array<std::atomic<int>, 5> added{};
+  std::atomic<int> worked = 0;
+  std::atomic<bool> overlap = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (const auto key = queue.get()) {
+        const auto slot = static_cast<size_t>(*key);
+        if (busy[slot].fetch_add(1) != 0) overlap = true;
+        added[slot] = 0;
+        ++worked;
+        busy[slot].fetch_sub(1);
+        queue.done(*key);
+      }
+    });
+  }
+  for (int i = 0; i < 20'000; ++i) {
+    const int key = i % 5;
+    added[static_cast<size_t>(key)] = 1;
+    queue.add(key);
+    if (i % 7 == 0) queue.add_after(key, 10us);
+  }
+  // What was added last is worked on after that.
+  while (std::any_of(added.begin(), added.end(), [](const auto& flag) { return flag != 0; })) {
+    std::this_thread::yield();
+  }
+  queue.shut_down();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(overlap);
+  EXPECT_GT(worked, 0);
+}
+
+TEST(KeyBackoff, GrowsForOneKeyAndForgets) {
+  gnn::testing::FixedRandom random;
+  KeyBackoff<std::string> backoff({.initial = 5ms, .factor = 2, .cap = 1s, .jitter = 0});
+  EXPECT_EQ(backoff.next("a", random), 5ms);
+  EXPECT_EQ(backoff.next("a", random), 10ms);
+  EXPECT_EQ(backoff.next("b", random), 5ms);
+  for (int i = 0; i < 40; ++i) static_cast<void>(backoff.next("a", random));
+  EXPECT_EQ(backoff.next("a", random), 1s);
+  backoff.forget("a");
+  EXPECT_EQ(backoff.next("a", random), 5ms);
+  EXPECT_EQ(backoff.size(), 2U);
+}
+
+}  // namespace
+}  // namespace gnn::runtime

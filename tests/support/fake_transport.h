@@ -1,0 +1,130 @@
+#pragma once
+
+#include "controller/client/http_transport.h"
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gnn::testing {
+
+/// A body given piece by piece; the last piece may be an error, and without an end the stream stays
+/// silent until it is cancelled.
+struct ScriptedBody {
+  std::vector<std::string> pieces;
+  bool ends = true;
+  std::optional<Error> breaks;  ///< after the pieces
+};
+
+struct ScriptedReply {
+  int status = 200;
+  std::string body;
+  std::map<std::string, std::string> headers;
+  std::optional<Error> error;          ///< instead of a reply
+  std::optional<ScriptedBody> stream;  ///< for open(); otherwise `body` is one piece
+};
+
+/// Answers from a script and remembers what it was asked. Without a scripted reply left it fails
+/// with kNetwork. Threading: safe from any thread.
+class FakeTransport final : public client::HttpTransport {
+ public:
+  FakeTransport& reply(ScriptedReply reply) {
+    const std::lock_guard lock(mutex_);
+    script_.push_back(std::move(reply));
+    return *this;
+  }
+  FakeTransport& reply(int status, std::string body) {
+    ScriptedReply scripted;
+    scripted.status = status;
+    scripted.body = std::move(body);
+    return reply(std::move(scripted));
+  }
+
+  [[nodiscard]] std::vector<client::HttpRequest> requests() const {
+    const std::lock_guard lock(mutex_);
+    return requests_;
+  }
+  /// Blocks until that many requests were made.
+  void await_requests(size_t count) const {
+    std::unique_lock lock(mutex_);
+    asked_.wait(lock, [&] { return requests_.size() >= count; });
+  }
+
+  [[nodiscard]] Result<client::HttpResponse> send(const client::HttpRequest& request) override {
+    const ScriptedReply scripted = next(request);
+    if (scripted.error) return tl::unexpected<Error>(*scripted.error);
+    return client::HttpResponse{
+        .status = scripted.status, .headers = scripted.headers, .body = scripted.body
+    };
+  }
+
+  [[nodiscard]] Result<std::unique_ptr<client::HttpStream>> open(const client::HttpRequest& request
+  ) override {
+    ScriptedReply scripted = next(request);
+    if (scripted.error) return tl::unexpected<Error>(*scripted.error);
+    if (!scripted.stream) scripted.stream = ScriptedBody{.pieces = {scripted.body}, .breaks = {}};
+    return std::make_unique<Stream>(std::move(scripted));
+  }
+
+ private:
+  class Stream final : public client::HttpStream {
+   public:
+    explicit Stream(ScriptedReply reply) : reply_(std::move(reply)) {}
+
+    [[nodiscard]] int status() const override { return reply_.status; }
+    [[nodiscard]] const std::map<std::string, std::string>& headers() const override {
+      return reply_.headers;
+    }
+    [[nodiscard]] Result<std::string> read() override {
+      std::unique_lock lock(mutex_);
+      if (cancelled_) return fail(ErrorKind::kCancelled, "cancelled");
+      while (next_ < reply_.stream->pieces.size()) {
+        const std::string& piece = reply_.stream->pieces[next_++];
+        if (!piece.empty()) return piece;
+      }
+      if (reply_.stream->breaks) return tl::unexpected<Error>(*reply_.stream->breaks);
+      if (reply_.stream->ends) return std::string();
+      changed_.wait(lock, [this] { return cancelled_; });
+      return fail(ErrorKind::kCancelled, "cancelled");
+    }
+    void cancel() override {
+      const std::lock_guard lock(mutex_);
+      cancelled_ = true;
+      changed_.notify_all();
+    }
+
+   private:
+    const ScriptedReply reply_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    size_t next_ = 0;
+    bool cancelled_ = false;
+  };
+
+  ScriptedReply next(const client::HttpRequest& request) {
+    const std::lock_guard lock(mutex_);
+    requests_.push_back(request);
+    asked_.notify_all();
+    if (script_.empty()) {
+      ScriptedReply none;
+      none.error = Error{.kind = ErrorKind::kNetwork, .message = "nothing is scripted"};
+      return none;
+    }
+    ScriptedReply reply = std::move(script_.front());
+    script_.pop_front();
+    return reply;
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable asked_;
+  std::deque<ScriptedReply> script_;
+  std::vector<client::HttpRequest> requests_;
+};
+
+}  // namespace gnn::testing

@@ -1,0 +1,57 @@
+#include "controller/app/connection.h"
+
+#include "controller/client/cpprest_transport.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+namespace gnn::app {
+namespace {
+
+std::optional<std::string> environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+}  // namespace
+
+Result<client::KubeConfig> find_kube_config(const Options& options) {
+  if (!options.kubeconfig.empty()) {
+    return client::load_kubeconfig(options.kubeconfig, options.context);
+  }
+  auto in_cluster = client::in_cluster_config(
+      environment("KUBERNETES_SERVICE_HOST"), environment("KUBERNETES_SERVICE_PORT")
+  );
+  if (in_cluster || in_cluster.error().kind != ErrorKind::kNotFound) return in_cluster;
+  if (const auto file = environment("KUBECONFIG"); file && !file->empty()) {
+    return client::load_kubeconfig(*file, options.context);
+  }
+  const auto home = environment("HOME");
+  const std::string file = home.value_or("") + "/.kube/config";
+  std::error_code error;
+  if (home && std::filesystem::exists(file, error)) {
+    return client::load_kubeconfig(file, options.context);
+  }
+  return in_cluster;
+}
+
+client::ApiClient Connection::client(
+    Clock& clock, MetricsRegistry& metrics, std::function<bool()> may_write
+) const {
+  client::ApiClientOptions options;
+  options.host = config.server.substr(config.server.find("//") + 2);
+  options.may_write = std::move(may_write);
+  return {*transport, *tokens, clock, metrics, std::move(options)};
+}
+
+Result<Connection> connect(const Options& options, Clock& clock) {
+  Connection connection;
+  GNN_ASSIGN_OR_RETURN(connection.config, find_kube_config(options));
+  GNN_ASSIGN_OR_RETURN(connection.transport, client::make_cpprest_transport(connection.config));
+  connection.tokens = std::make_unique<client::TokenSource>(connection.config, clock);
+  return connection;
+}
+
+}  // namespace gnn::app

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "controller/app/options.h"
+#include "controller/client/api_client.h"
+#include "controller/client/http_transport.h"
+#include "controller/client/kube_config.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace gnn::app {
+
+/// Credentials by the options and the environment: --kubeconfig, the pod's account, $KUBECONFIG,
+/// ~/.kube/config, in this order.
+[[nodiscard]] Result<client::KubeConfig> find_kube_config(const Options& options);
+
+/// A way to the API server.
+struct Connection {
+  client::KubeConfig config;
+  std::unique_ptr<client::HttpTransport> transport;
+  std::unique_ptr<client::TokenSource> tokens;
+
+  [[nodiscard]] client::ApiClient client(
+      Clock& clock, MetricsRegistry& metrics, std::function<bool()> may_write = {}
+  ) const;
+};
+
+[[nodiscard]] Result<Connection> connect(const Options& options, Clock& clock);
+
+}  // namespace gnn::app

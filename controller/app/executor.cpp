@@ -1,0 +1,281 @@
+#include "controller/app/executor.h"
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+#include <utility>
+
+namespace gnn::app {
+namespace {
+
+using client::ApiError;
+using client::ApiErrorKind;
+using objects::Json;
+using reconcile::ApiRefusal;
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
+
+/// "pod x", as messages name it.
+template <class T>
+std::string describe(const std::string& name) {
+  std::string kind(objects::ResourceTraits<T>::kKind);
+  std::transform(kind.begin(), kind.end(), kind.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return kind + " " + name;
+}
+
+template <class T>
+std::shared_ptr<const T> decoded(const Json& json) {
+  auto object = objects::ResourceTraits<T>::decode(json);
+  return object ? std::make_shared<const T>(std::move(*object)) : nullptr;
+}
+
+/// Puts the answer into the store, or takes the expectation back.
+template <class T>
+void settle(
+    runtime::Store<T>& store, const objects::ObjectKey& key, const client::ApiResult<Json>& reply
+) {
+  if (auto object = reply ? decoded<T>(*reply) : nullptr) {
+    store.fulfil(std::move(object));
+  } else {
+    store.forget(key);
+  }
+}
+
+bool succeeded_or(const client::ApiError& error, std::initializer_list<ApiErrorKind> kinds) {
+  return std::find(kinds.begin(), kinds.end(), error.kind) != kinds.end();
+}
+
+}  // namespace
+
+Execution Executor::execute(const reconcile::Plan& plan, const api::GnnJob& job) {
+  Execution execution;
+  run_actions(
+      plan.actions, {job.metadata.namespace_, job.metadata.name, job.metadata.uid}, execution
+  );
+  if (execution.error || plan.status == job.status) return execution;
+  execution.error = write_status(plan.status, job);
+  execution.status_written = !execution.error;
+  return execution;
+}
+
+Execution Executor::execute(
+    const std::vector<reconcile::Action>& actions, const std::string& namespace_
+) {
+  Execution execution;
+  run_actions(actions, {.namespace_ = namespace_, .name = {}, .uid = {}}, execution);
+  return execution;
+}
+
+void Executor::run_actions(
+    const std::vector<reconcile::Action>& actions, const Owner& owner, Execution& execution
+) {
+  const auto take = [&execution](Outcome outcome) {
+    if (outcome.refusal) execution.refusals.push_back(std::move(*outcome.refusal));
+    if (outcome.error && !execution.error) execution.error = std::move(outcome.error);
+  };
+  for (size_t i = 0; i < actions.size() && !execution.error;) {
+    std::vector<const reconcile::CreatePod*> creates;
+    while (i < actions.size() && std::holds_alternative<reconcile::CreatePod>(actions[i])) {
+      creates.push_back(&std::get<reconcile::CreatePod>(actions[i++]));
+    }
+    if (creates.empty()) {
+      take(run_action(actions[i++], owner));
+    } else {
+      for (Outcome& outcome : create_pods(creates, owner)) take(std::move(outcome));
+    }
+  }
+}
+
+std::vector<Executor::Outcome> Executor::create_pods(
+    const std::vector<const reconcile::CreatePod*>& creates, const Owner& owner
+) {
+  std::vector<Outcome> outcomes;
+  for (size_t batch = 1; outcomes.size() < creates.size(); batch *= 2) {
+    const size_t first = outcomes.size();
+    const size_t count = std::min(batch, creates.size() - first);
+    outcomes.resize(first + count);
+    parallel_.run(count, [&](size_t i) {
+      outcomes[first + i] = create(creates[first + i]->pod, caches_.pods, owner);
+    });
+    const bool all_ok = std::all_of(
+        outcomes.begin() + static_cast<std::ptrdiff_t>(first),
+        outcomes.end(),
+        [](const Outcome& outcome) { return outcome.ok(); }
+    );
+    if (!all_ok) break;
+  }
+  return outcomes;
+}
+
+Executor::Outcome Executor::run_action(const reconcile::Action& action, const Owner& owner) {
+  return std::visit(
+      Overloaded{
+          [&](const reconcile::CreateService& each) {
+            return create(each.service, caches_.services, owner);
+          },
+          [&](const reconcile::CreateConfigMap& each) {
+            return create(each.config_map, caches_.config_maps, owner);
+          },
+          [&](const reconcile::CreateNetworkPolicy& each) {
+            return create(each.network_policy, caches_.network_policies, owner);
+          },
+          [&](const reconcile::UpdateService& each) {
+            return patch_spec(each.service, caches_.services, owner);
+          },
+          [&](const reconcile::UpdateNetworkPolicy& each) {
+            return patch_spec(each.network_policy, caches_.network_policies, owner);
+          },
+          [&](const reconcile::CreatePod& each) { return create(each.pod, caches_.pods, owner); },
+          [&](const reconcile::ReleasePod& each) { return release(each, owner); },
+          [&](const reconcile::DeletePod& each) -> Outcome {
+            const auto reply = api_.remove(
+                client::resource_of<objects::Pod>(),
+                {owner.namespace_, each.name},
+                {.uid = each.uid, .grace_period_seconds = each.grace_period_seconds}
+            );
+            // A failed precondition: that pod is gone, the name is another's now.
+            if (reply ||
+                succeeded_or(reply.error(), {ApiErrorKind::kNotFound, ApiErrorKind::kConflict})) {
+              return {};
+            }
+            return failed(reply.error(), describe<objects::Pod>(each.name));
+          },
+          [&](const reconcile::DeleteJob& each) -> Outcome {
+            const auto reply = api_.remove(
+                client::resource_of<api::GnnJob>(),
+                {owner.namespace_, owner.name},
+                {.uid = each.uid}
+            );
+            if (reply ||
+                succeeded_or(reply.error(), {ApiErrorKind::kNotFound, ApiErrorKind::kConflict})) {
+              return {};
+            }
+            return failed(reply.error(), describe<api::GnnJob>(owner.name));
+          },
+      },
+      action
+  );
+}
+
+template <class T>
+Executor::Outcome Executor::create(const T& object, runtime::Store<T>& store, const Owner& owner) {
+  const client::Resource resource = client::resource_of<T>();
+  const objects::ObjectKey key = objects::key_of(object.metadata);
+  store.expect(key);
+  auto reply = api_.create(resource, encode(object));
+  settle(store, key, reply);
+  if (reply) return {};
+  if (reply.error().kind != ApiErrorKind::kAlreadyExists) {
+    return failed(reply.error(), describe<T>(key.name));
+  }
+
+  // Ours from an earlier pass that the cache does not show yet, or somebody else's?
+  store.expect(key);
+  auto found = api_.get(resource, key);
+  settle(store, key, found);
+  if (!found) {
+    ApiError error = std::move(found).error();
+    // Gone again in between: the next pass sees that.
+    if (error.kind == ApiErrorKind::kNotFound) error.kind = ApiErrorKind::kConflict;
+    return failed(error, describe<T>(key.name));
+  }
+  const auto existing = decoded<T>(*found);
+  const objects::OwnerReference* controller =
+      existing ? objects::controller_of(existing->metadata) : nullptr;
+  if (controller != nullptr && controller->uid == owner.uid) return {};
+  Outcome outcome;
+  outcome.refusal = ApiRefusal{
+      .kind = ApiRefusal::Kind::NameTaken,
+      .object = describe<T>(key.name),
+      .message = describe<T>(key.name) + " exists and does not belong to this job",
+      .time = clock_.now(),
+  };
+  return outcome;
+}
+
+template <class T>
+Executor::Outcome Executor::patch_spec(
+    const T& object, runtime::Store<T>& store, const Owner& owner
+) {
+  const objects::ObjectKey key{owner.namespace_, object.metadata.name};
+  const Json whole = encode(object);
+  const Json patch = {{"metadata", {{"labels", object.metadata.labels}}}, {"spec", whole["spec"]}};
+  store.expect(key);
+  auto reply = api_.patch(client::resource_of<T>(), key, client::PatchKind::kMerge, patch);
+  settle(store, key, reply);
+  if (reply || reply.error().kind == ApiErrorKind::kNotFound) return {};
+  return failed(reply.error(), describe<T>(key.name));
+}
+
+Executor::Outcome Executor::release(const reconcile::ReleasePod& action, const Owner& owner) {
+  const objects::ObjectKey key{owner.namespace_, action.name};
+  // Takes one entry off the list whatever else is on it; the UID makes it this very pod's.
+  const Json patch = {
+      {"metadata",
+       {{"uid", action.uid},
+        {"$deleteFromPrimitiveList/finalizers", Json::array({contract::kPodFinalizer})}}}
+  };
+  caches_.pods.expect(key);
+  auto reply = api_.patch(
+      client::resource_of<objects::Pod>(), key, client::PatchKind::kStrategicMerge, patch
+  );
+  // A pod that was only waiting for its finalizer is gone with this write: the answer is its last
+  // state, and only the watch may take it out of the cache.
+  caches_.pods.forget(key);
+  if (reply || succeeded_or(reply.error(), {ApiErrorKind::kNotFound, ApiErrorKind::kConflict})) {
+    return {};
+  }
+  return failed(reply.error(), describe<objects::Pod>(action.name));
+}
+
+Executor::Outcome Executor::failed(const ApiError& error, const std::string& object) const {
+  Outcome outcome;
+  std::optional<ApiRefusal::Kind> kind;
+  if (error.kind == ApiErrorKind::kForbidden) {
+    kind = error.text.find("exceeded quota") != std::string::npos ? ApiRefusal::Kind::Quota
+                                                                  : ApiRefusal::Kind::Forbidden;
+  } else if (error.kind == ApiErrorKind::kInvalid || error.kind == ApiErrorKind::kBadRequest) {
+    kind = ApiRefusal::Kind::Invalid;
+  }
+  if (kind) {
+    outcome.refusal = ApiRefusal{
+        .kind = *kind,
+        .object = object,
+        .message = error.text.empty() ? error.message : error.text,
+        .time = clock_.now(),
+    };
+  } else {
+    outcome.error = error;
+  }
+  return outcome;
+}
+
+std::optional<ApiError> Executor::write_status(
+    const api::GnnJobStatus& status, const api::GnnJob& job
+) {
+  const objects::ObjectKey key{job.metadata.namespace_, job.metadata.name};
+  const Json object = {
+      {"apiVersion", contract::kApiGroupVersion},
+      {"kind", contract::kKind},
+      {"metadata",
+       {{"name", key.name},
+        {"namespace", key.namespace_},
+        {"uid", job.metadata.uid},
+        {"resourceVersion", job.metadata.resource_version}}},
+      {"status", api::encode(status)},
+  };
+  caches_.jobs.expect(key);
+  auto reply = api_.replace_status(client::resource_of<api::GnnJob>(), object);
+  settle(caches_.jobs, key, reply);
+  if (reply) return std::nullopt;
+  return std::move(reply).error();
+}
+
+}  // namespace gnn::app

@@ -1,0 +1,36 @@
+#include "common/log.h"
+#include "controller/app/operator.h"
+#include "controller/app/options.h"
+
+#include <cstdio>
+#include <malloc.h>
+#include <signal.h>
+
+int main(int argc, char** argv) {
+  // Few arenas: most threads only wait, and each arena keeps what it once held.
+  ::mallopt(M_ARENA_MAX, 2);
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  // Before any thread is made, so that all inherit it and sigwait alone gets them.
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+
+  const gnn::app::ParsedOptions parsed = gnn::app::parse_options(argc, argv);
+  if (parsed.finished) {
+    std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
+    return parsed.exit_code;
+  }
+  gnn::init_logging(parsed.options.log);
+  switch (parsed.options.command) {
+    case gnn::app::Command::kRun:
+      return gnn::app::run_operator(parsed.options);
+    case gnn::app::Command::kRelease:
+      return gnn::app::run_release(parsed.options);
+    case gnn::app::Command::kVersion:
+      std::printf("gnn-controller %s\n", gnn::app::kProgramVersion);
+      return 0;
+  }
+  return 0;
+}

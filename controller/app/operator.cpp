@@ -1,0 +1,386 @@
+#include "controller/app/operator.h"
+
+#include "common/contract.h"
+#include "common/log.h"
+#include "controller/app/caches.h"
+#include "controller/app/connection.h"
+#include "controller/app/executor.h"
+#include "controller/app/health.h"
+#include "controller/app/job_metrics.h"
+#include "controller/app/process_metrics.h"
+#include "controller/app/reconciler.h"
+#include "controller/runtime/controller_loop.h"
+#include "controller/runtime/event_recorder.h"
+#include "controller/runtime/leader_elector.h"
+#include "controller/runtime/reflector.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <malloc.h>
+#include <memory>
+#include <optional>
+#include <signal.h>
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace gnn::app {
+namespace {
+
+using objects::ObjectKey;
+
+constexpr size_t kParallelCalls = 8;
+constexpr int64_t kProgressWorkers = 4;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+/// The key of the job that an object with our label belongs to.
+std::optional<ObjectKey> job_of(const objects::ObjectMeta& meta) {
+  const auto label = meta.labels.find(std::string(contract::kLabelJob));
+  if (label == meta.labels.end()) return std::nullopt;
+  return ObjectKey{meta.namespace_, label->second};
+}
+
+/// The whole controller: what owns what, and who tells whom.
+class Operator {
+ public:
+  Operator(const Options& options, Connection connection)
+      : options_(options),
+        connection_(std::move(connection)),
+        api_(connection_.client(clock_, metrics_, [this] { return may_write(); })),
+        election_api_(connection_.client(clock_, metrics_)),
+        parallel_(kParallelCalls),
+        executor_(api_, caches_, parallel_, clock_),
+        events_(
+            api_,
+            {.correlator = {},
+             .controller = std::string(contract::kManagedBy),
+             .instance = identity()},
+            clock_,
+            metrics_
+        ),
+        reconciler_(
+            caches_,
+            executor_,
+            events_,
+            job_metrics_,
+            clock_,
+            reconciler_options(),
+            [this](const ObjectKey& key) { progress_.queue().add_after(key, kProgressInterval); }
+        ),
+        progress_(
+            {.name = "progress", .workers = kProgressWorkers},
+            clock_,
+            random_,
+            metrics_,
+            [this](const ObjectKey& key) {
+              return reconciler_.poll_progress(key, [this](const ObjectKey& changed) {
+                loop_.queue().add(changed);
+              });
+            }
+        ),
+        loop_(
+            {.name = "gnnjob", .workers = options.workers},
+            clock_,
+            random_,
+            metrics_,
+            [this](const ObjectKey& key) { return reconciler_.reconcile(key); }
+        ) {
+    metrics_
+        .gauge(
+            "gnn_operator_build_info", "Version of this controller.", {{"version", kProgramVersion}}
+        )
+        .set(1);
+    caches_.jobs.on_change([this](const auto& before, const auto& after) {
+      const api::JobMetadata& meta = (after ? after : before)->metadata;
+      loop_.queue().add({meta.namespace_, meta.name});
+    });
+    enqueue_owner(caches_.pods);
+    enqueue_owner(caches_.services);
+    enqueue_owner(caches_.config_maps);
+    enqueue_owner(caches_.network_policies);
+    make_reflectors();
+  }
+
+  ~Operator() { stop(); }
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
+
+  [[nodiscard]] Status start() {
+    GNN_ASSIGN_OR_RETURN(const HostPort address, parse_host_port(options_.bind_address));
+    GNN_ASSIGN_OR_RETURN(
+        health_,
+        HealthServer::start(
+            address,
+            {.metrics = [this] { return expose(); }, .not_ready = [this] { return not_ready(); }}
+        )
+    );
+    log_info(
+        "serving metrics and health",
+        {{"address", address.host}, {"port", health_->port()}, {"version", kProgramVersion}}
+    );
+    for (const auto& start_reflector : starters_) start_reflector();
+    if (options_.leader_elect) {
+      elector_ = std::make_unique<runtime::LeaderElector>(
+          election_api_,
+          leader_options(),
+          clock_,
+          random_,
+          metrics_,
+          [this] { leading_ = true; },
+          [] {
+            // Another may lead already: nothing more may be written, not even on the way out.
+            std::_Exit(kExitLostLease);
+          }
+      );
+      elector_->start();
+    } else {
+      leading_ = true;
+    }
+    return {};
+  }
+
+  /// Starts the reconciles once this process leads and every cache is whole. Returns whether they
+  /// run.
+  bool start_work_if_ready() {
+    if (working_ || !leading_ || !synced()) return working_;
+    log_info(
+        "caches are synced, reconciling",
+        {{"jobs", caches_.jobs.size()}, {"pods", caches_.pods.size()}}
+    );
+    ::malloc_trim(0);  // the lists' pages
+    loop_.start();
+    progress_.start();
+    working_ = true;
+    return true;
+  }
+
+  /// In this order: no new work, work that runs comes to its end, its events go out, the lease is
+  /// released, the caches stop.
+  void stop() {
+    if (stopped_) return;
+    stopped_ = true;
+    stopping_ = true;
+    api_.shut_down();
+    progress_.stop();
+    loop_.stop();
+    events_.stop();
+    if (elector_) elector_->stop();
+    for (const auto& stop_reflector : stoppers_) stop_reflector();
+    health_.reset();
+  }
+
+ private:
+  static constexpr Duration kProgressInterval = std::chrono::seconds(5);
+
+  [[nodiscard]] ReconcilerOptions reconciler_options() const {
+    ReconcilerOptions options;
+    options.config.network_policy = options_.job_network_policy;
+    options.poll_progress = options_.progress == ProgressMode::kPodIp;
+    options.progress_interval = kProgressInterval;
+    return options;
+  }
+
+  [[nodiscard]] runtime::LeaderOptions leader_options() const {
+    runtime::LeaderOptions options;
+    const std::string& given = options_.lease_namespace;
+    options.lease = {given.empty() ? connection_.config.namespace_ : given, options_.lease_name};
+    options.identity = identity();
+    options.lease_duration = options_.lease_duration;
+    options.renew_deadline = options_.renew_deadline;
+    options.retry_period = options_.retry_period;
+    return options;
+  }
+
+  [[nodiscard]] std::string identity() const {
+    return (options_.identity.empty() ? host_name() : options_.identity) + "_" + suffix_;
+  }
+
+  [[nodiscard]] bool may_write() const {
+    if (!options_.leader_elect) return true;
+    return leading_ && elector_->is_leader();
+  }
+
+  template <class T>
+  void enqueue_owner(runtime::Store<T>& store) {
+    store.on_change([this](const auto& before, const auto& after) {
+      for (const auto& object : {before, after}) {
+        if (!object) continue;
+        if (const auto key = job_of(object->metadata)) loop_.queue().add(*key);
+      }
+    });
+  }
+
+  void make_reflectors() {
+    const std::string children(contract::kLabelJob);
+    for (const std::string& where : namespaces_) {
+      add_reflector(caches_.jobs, where, "");
+      add_reflector(caches_.pods, where, children);
+      add_reflector(caches_.services, where, children);
+      add_reflector(caches_.config_maps, where, children);
+      add_reflector(caches_.network_policies, where, children);
+    }
+  }
+
+  template <class T>
+  void add_reflector(
+      runtime::Store<T>& store, const std::string& where, const std::string& labels
+  ) {
+    runtime::ReflectorOptions options;
+    options.namespace_ = where;
+    options.label_selector = labels;
+    options.idle_timeout = options_.watch_idle_timeout;
+    auto reflector = std::make_shared<runtime::Reflector<T>>(
+        api_, store, std::move(options), clock_, random_, metrics_
+    );
+    starters_.push_back([reflector] { reflector->start(); });
+    stoppers_.push_back([reflector] { reflector->stop(); });
+  }
+
+  [[nodiscard]] bool synced() const {
+    return std::all_of(namespaces_.begin(), namespaces_.end(), [this](const std::string& where) {
+      return caches_.jobs.synced(where) && caches_.pods.synced(where) &&
+             caches_.services.synced(where) && caches_.config_maps.synced(where) &&
+             caches_.network_policies.synced(where);
+    });
+  }
+
+  [[nodiscard]] std::string not_ready() const {
+    if (stopping_) return "stopping";
+    if (!synced()) return "the caches are not synced yet";
+    return {};
+  }
+
+  [[nodiscard]] std::string expose() {
+    process_metrics_.update();
+    loop_.queue().update_metrics();
+    progress_.queue().update_metrics();
+    return metrics_.expose();
+  }
+
+  const Options options_;
+  /// One entry for each set of watches; empty text: all namespaces.
+  const std::vector<std::string> namespaces_ =
+      options_.namespaces.empty() ? std::vector<std::string>{""} : options_.namespaces;
+  SystemClock clock_;
+  SystemRandom random_;
+  const std::string suffix_ = std::to_string(random_.next());
+  MetricsRegistry metrics_;
+  ProcessMetrics process_metrics_{metrics_};
+  JobMetrics job_metrics_{metrics_};
+  Connection connection_;
+  std::unique_ptr<runtime::LeaderElector> elector_;
+  std::atomic<bool> leading_ = false;
+  std::atomic<bool> stopping_ = false;
+  client::ApiClient api_;
+  client::ApiClient election_api_;
+  Caches caches_;
+  Parallel parallel_;
+  Executor executor_;
+  runtime::EventRecorder events_;
+  Reconciler reconciler_;
+  runtime::ControllerLoop progress_;
+  runtime::ControllerLoop loop_;
+  std::vector<std::function<void()>> starters_;
+  std::vector<std::function<void()>> stoppers_;
+  std::unique_ptr<HealthServer> health_;
+  bool working_ = false;
+  bool stopped_ = false;
+};
+
+/// Waits for a signal of the set for a moment. Returns its number, or 0.
+int wait_for_signal(const sigset_t& signals) {
+  const timespec pause{.tv_sec = 0, .tv_nsec = 20'000'000};
+  const int number = ::sigtimedwait(&signals, nullptr, &pause);
+  return number > 0 ? number : 0;
+}
+
+}  // namespace
+
+int run_operator(const Options& options) {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  SystemClock clock;
+  auto connection = connect(options, clock);
+  if (!connection) {
+    log_error("cannot connect", {{"error", connection.error().message}});
+    return contract::exit_code_for(connection.error().kind);
+  }
+  Operator controller(options, std::move(*connection));
+  if (const Status started = controller.start(); !started) {
+    log_error("cannot start", {{"error", started.error().message}});
+    return contract::exit_code_for(started.error().kind);
+  }
+  bool working = false;
+  while (true) {
+    const int number = working ? ::sigwaitinfo(&signals, nullptr) : wait_for_signal(signals);
+    if (number > 0) {
+      log_info("stopping", {{"signal", number}});
+      controller.stop();
+      return 0;
+    }
+    if (!working) working = controller.start_work_if_ready();
+  }
+}
+
+int run_release(const Options& options) {
+  SystemClock clock;
+  MetricsRegistry metrics;
+  auto connection = connect(options, clock);
+  if (!connection) {
+    log_error("cannot connect", {{"error", connection.error().message}});
+    return contract::exit_code_for(connection.error().kind);
+  }
+  client::ApiClient api = connection->client(clock, metrics);
+  std::vector<std::string> namespaces = options.namespaces;
+  if (namespaces.empty()) namespaces.emplace_back();
+  int64_t released = 0;
+  int64_t failed = 0;
+  for (const std::string& name_space : namespaces) {
+    std::vector<objects::Pod> pods;
+    const auto listed = api.list(
+        client::resource_of<objects::Pod>(),
+        {.namespace_ = name_space, .label_selector = std::string(contract::kLabelJob)},
+        [&](const objects::Json& json) {
+          if (auto pod = objects::decode_pod(json)) pods.push_back(std::move(*pod));
+        }
+    );
+    if (!listed) {
+      log_error("cannot list pods", {{"error", listed.error().message}});
+      return contract::kExitOther;
+    }
+    Caches caches;
+    Parallel parallel(1);
+    Executor executor(api, caches, parallel, clock);
+    for (const reconcile::Action& action : reconcile::release_orphans(pods)) {
+      const auto* pod = std::get_if<reconcile::ReleasePod>(&action);
+      const auto at = std::find_if(pods.begin(), pods.end(), [&](const objects::Pod& each) {
+        return pod != nullptr && each.metadata.uid == pod->uid;
+      });
+      if (at == pods.end()) continue;
+      const Execution done = executor.execute({action}, at->metadata.namespace_);
+      ++released;
+      if (!done.error && done.refusals.empty()) continue;
+      ++failed;
+      log_error(
+          "cannot release a pod",
+          {{"pod", pod->name},
+           {"error", done.error ? done.error->message : done.refusals.front().message}}
+      );
+    }
+  }
+  log_info("released pods", {{"pods", released - failed}, {"failed", failed}});
+  return failed == 0 ? 0 : contract::kExitOther;
+}
+
+}  // namespace gnn::app

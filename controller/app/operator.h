@@ -1,0 +1,18 @@
+#pragma once
+
+#include "controller/app/options.h"
+
+namespace gnn::app {
+
+/// Runs the controller until SIGTERM or SIGINT (0), or until it cannot go on (not 0). SIGTERM,
+/// SIGINT must be blocked in the calling thread before any other thread is made. Losing the Lease
+/// ends the process at once with kExitLostLease.
+[[nodiscard]] int run_operator(const Options& options);
+
+/// Takes our finalizer off every worker pod. 0 if none is left.
+[[nodiscard]] int run_release(const Options& options);
+
+inline constexpr int kExitLostLease = 3;
+inline constexpr const char* kProgramVersion = GNN_VERSION;
+
+}  // namespace gnn::app

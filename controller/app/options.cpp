@@ -1,0 +1,135 @@
+#include "controller/app/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <map>
+
+namespace gnn::app {
+namespace {
+
+/// Seconds with a fraction, as a flag; `into` must outlive the parsing.
+void add_seconds(CLI::App& app, const std::string& name, Duration& into, const std::string& help) {
+  app.add_option_function<double>(
+         name,
+         [&into](double seconds) {
+           into = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+         },
+         help + " (seconds, default " +
+             std::to_string(std::chrono::duration_cast<std::chrono::seconds>(into).count()) + ")"
+  )
+      ->check(CLI::Range(0.05, 86400.0));
+}
+
+void add_connection(CLI::App& app, Options& options) {
+  app.add_option("--kubeconfig", options.kubeconfig, "kubeconfig file; default: the pod's account")
+      ->envname("GNN_CONTROLLER_KUBECONFIG");
+  app.add_option("--context", options.context, "context of the kubeconfig");
+  app.add_option("--namespace", options.namespaces, "watch only this namespace; repeat for more")
+      ->envname("GNN_CONTROLLER_NAMESPACE");
+  app.add_option("--log-format", options.log.format, "json or console")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, LogFormat>{
+          {"json", LogFormat::kJson}, {"console", LogFormat::kConsole}
+      }));
+  app.add_option("--log-level", options.log.level, "debug, info, warning or error")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, LogLevel>{
+          {"debug", LogLevel::kDebug},
+          {"info", LogLevel::kInfo},
+          {"warning", LogLevel::kWarning},
+          {"error", LogLevel::kError}
+      }));
+}
+
+void add_run(CLI::App& app, Options& options) {
+  app.add_option("--workers", options.workers, "reconciles at a time")->check(CLI::Range(1, 64));
+  app.add_option("--progress", options.progress, "pod-ip: poll node 0's agent; off")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, ProgressMode>{
+          {"pod-ip", ProgressMode::kPodIp}, {"off", ProgressMode::kOff}
+      }));
+  app.add_option(
+      "--job-network-policy", options.job_network_policy, "fence each job (true, false)"
+  );
+  app.add_option(
+      "--bind-address", options.bind_address, "HOST:PORT of /metrics, /healthz, /readyz"
+  );
+  app.add_flag("--leader-elect", options.leader_elect, "work only while holding a Lease");
+  app.add_option("--lease-namespace", options.lease_namespace, "namespace of the Lease");
+  app.add_option("--lease-name", options.lease_name, "name of the Lease");
+  app.add_option("--identity", options.identity, "name in the Lease")->envname("POD_NAME");
+  add_seconds(app, "--lease-duration", options.lease_duration, "others wait so long for a leader");
+  add_seconds(app, "--renew-deadline", options.renew_deadline, "a leader that can't renew ends");
+  add_seconds(app, "--retry-period", options.retry_period, "pause between tries");
+  add_seconds(app, "--watch-idle-timeout", options.watch_idle_timeout, "a silent watch is dead");
+}
+
+std::string check_together(const Options& options) {
+  if (options.renew_deadline >= options.lease_duration ||
+      options.retry_period >= options.renew_deadline) {
+    return "--retry-period must be less than --renew-deadline, and that less than --lease-duration";
+  }
+  if (auto address = parse_host_port(options.bind_address); !address) {
+    return "--bind-address: " + address.error().message;
+  }
+  return {};
+}
+
+}  // namespace
+
+ParsedOptions parse_options(int argc, const char* const* argv) {
+  ParsedOptions parsed;
+  Options& options = parsed.options;
+  CLI::App app("The controller of GNNJobs (gnn.dev/v1alpha1).", "gnn-controller");
+  app.set_config("--config", "", "file with options of this command line (TOML)");
+  app.require_subcommand(0, 1);
+  app.fallthrough();
+  add_connection(app, options);
+  add_run(app, options);
+  CLI::App* run = app.add_subcommand("run", "reconcile GNNJobs until told to stop (the default)");
+  CLI::App* release = app.add_subcommand(
+      "release", "take the finalizer off every worker pod and end: before an uninstall"
+  );
+  CLI::App* version = app.add_subcommand("version", "print the version");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out;
+    std::ostringstream problems;
+    parsed.exit_code = app.exit(error, out, problems) == 0 ? 0 : 64;
+    parsed.finished = true;
+    parsed.text = out.str() + problems.str();
+    return parsed;
+  }
+  static_cast<void>(run);
+  if (release->parsed()) options.command = Command::kRelease;
+  if (version->parsed()) options.command = Command::kVersion;
+  if (std::string problem = check_together(options); !problem.empty()) {
+    parsed.finished = true;
+    parsed.exit_code = 64;
+    parsed.text = problem + "\n";
+  }
+  return parsed;
+}
+
+Result<HostPort> parse_host_port(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  const auto refuse = [&] {
+    return fail(ErrorKind::kConfiguration, "expected HOST:PORT, found '" + text + "'");
+  };
+  if (colon == std::string::npos) return refuse();
+  HostPort result;
+  result.host = text.substr(0, colon);
+  if (result.host.size() >= 2 && result.host.front() == '[' && result.host.back() == ']') {
+    result.host = result.host.substr(1, result.host.size() - 2);
+  } else if (result.host.find(':') != std::string::npos) {
+    return refuse();
+  }
+  if (result.host.empty()) result.host = "0.0.0.0";
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data() + colon + 1, end, result.port);
+  if (parsed.ec != std::errc() || parsed.ptr != end || result.port < 0 || result.port > 65535) {
+    return refuse();
+  }
+  return result;
+}
+
+}  // namespace gnn::app

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/result.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gnn::app {
+
+enum class Command { kRun, kRelease, kVersion };
+
+enum class ProgressMode {
+  kPodIp,  ///< ask node 0's agent by its pod's address
+  kOff,
+};
+
+/// What the command line, the environment (GNN_CONTROLLER_*) and the file of --config say.
+struct Options {
+  Command command = Command::kRun;
+  std::string kubeconfig;  ///< empty: the pod's service account, else $KUBECONFIG, ~/.kube/config
+  std::string context;
+  std::vector<std::string> namespaces;  ///< empty: all
+  int64_t workers = 4;
+  ProgressMode progress = ProgressMode::kPodIp;
+  bool job_network_policy = true;
+  std::string bind_address = "0.0.0.0:8080";  ///< /metrics, /healthz, /readyz
+  LogOptions log{.format = LogFormat::kJson, .level = LogLevel::kInfo};
+
+  bool leader_elect = false;
+  std::string lease_namespace;  ///< empty: the namespace of the credentials
+  std::string lease_name = "gnn-controller";
+  std::string identity;  ///< empty: the host's name and a random part
+  Duration lease_duration = std::chrono::seconds(15);
+  Duration renew_deadline = std::chrono::seconds(10);
+  Duration retry_period = std::chrono::seconds(2);
+
+  /// A watch that hears nothing for so long is dead; the API server's bookmarks come each minute.
+  Duration watch_idle_timeout = std::chrono::seconds(90);
+};
+
+/// What is to be done, or text for the user and the exit code to end with.
+struct ParsedOptions {
+  Options options;
+  bool finished = false;  ///< --help was asked for, or the line is wrong: `text` says it
+  int exit_code = 0;
+  std::string text;
+};
+
+[[nodiscard]] ParsedOptions parse_options(int argc, const char* const* argv);
+
+struct HostPort {
+  std::string host;
+  int port = 0;  ///< 0: any free one
+};
+/// "HOST:PORT", ":PORT" (all addresses) or "[IPV6]:PORT".
+[[nodiscard]] Result<HostPort> parse_host_port(const std::string& text);
+
+}  // namespace gnn::app

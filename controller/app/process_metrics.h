@@ -1,0 +1,21 @@
+#pragma once
+
+#include "common/metrics.h"
+
+namespace gnn::app {
+
+/// The process_* series under Prometheus' own names; update() reads /proc.
+/// Threading: one thread at a time.
+class ProcessMetrics {
+ public:
+  explicit ProcessMetrics(MetricsRegistry& registry);
+  void update();
+
+ private:
+  Gauge resident_;
+  Gauge virtual_;
+  Gauge open_fds_;
+  Counter cpu_seconds_;
+};
+
+}  // namespace gnn::app

@@ -1,0 +1,179 @@
+#include "controller/app/reconciler.h"
+
+#include "common/log.h"
+#include "controller/app/progress_client.h"
+
+#include <utility>
+
+namespace gnn::app {
+namespace {
+
+using objects::ObjectKey;
+
+/// How a failed pass goes on.
+runtime::Outcome retry(const client::ApiError& error) {
+  return runtime::Retry{.error = error.message, .at_least = error.retry_after};
+}
+
+}  // namespace
+
+Reconciler::Reconciler(
+    Caches& caches,
+    Executor& executor,
+    runtime::EventRecorder& events,
+    JobMetrics& metrics,
+    Clock& clock,
+    ReconcilerOptions options,
+    std::function<void(const ObjectKey&)> watch_progress
+)
+    : caches_(caches),
+      executor_(executor),
+      events_(events),
+      metrics_(metrics),
+      clock_(clock),
+      options_(std::move(options)),
+      watch_progress_(std::move(watch_progress)) {}
+
+runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
+  const auto job = caches_.jobs.find(key);
+  if (!job) return clean_up(key);
+
+  const reconcile::Observed observed = observe(*job, key);
+  const reconcile::Plan plan = reconcile::plan(observed);
+  Execution execution = executor_.execute(plan, *job);
+
+  const bool new_refusals = !execution.refusals.empty();
+  if (!plan.actions.empty()) {
+    auto memory = memory_.lock();
+    (*memory)[key].refusals = std::move(execution.refusals);
+  }
+  if (execution.error) return retry(*execution.error);
+
+  if (execution.status_written) {
+    log_info(
+        "status",
+        {{"job", objects::to_string(key)},
+         {"attempt", plan.status.attempt},
+         {"state", plan.status.state},
+         {"ready", plan.status.nodes.ready},
+         {"desired", plan.status.nodes.desired}}
+    );
+    metrics_.count_change(*job, plan.status);
+  }
+  api::GnnJob shown = *job;
+  shown.status = plan.status;
+  metrics_.show(shown);
+  record_events(plan, *job);
+  if (options_.poll_progress && reconcile::progress_address(shown, observed.pods)) {
+    watch_progress_(key);
+  }
+  // What was refused is input of the next pass, which says so in the status.
+  if (new_refusals) return runtime::RequeueAfter{std::chrono::milliseconds(1)};
+  if (plan.requeue_after) return runtime::RequeueAfter{*plan.requeue_after};
+  return runtime::Done{};
+}
+
+runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
+  memory_.lock()->erase(key);
+  metrics_.remove(key.namespace_, key.name);
+  std::vector<objects::Pod> pods;
+  for (const auto& pod : caches_.pods.group(objects::to_string(key))) pods.push_back(*pod);
+  const auto actions = reconcile::release_orphans(pods);
+  if (actions.empty()) return runtime::Done{};
+  const Execution execution = executor_.execute(actions, key.namespace_);
+  if (execution.error) return retry(*execution.error);
+  if (!execution.refusals.empty()) {
+    return runtime::Retry{.error = execution.refusals.front().message, .at_least = {}};
+  }
+  return runtime::Done{};
+}
+
+reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey& key) {
+  reconcile::Observed observed;
+  observed.job = job;
+  for (const auto& pod : caches_.pods.group(objects::to_string(key))) {
+    observed.pods.push_back(*pod);
+  }
+  const ObjectKey child{key.namespace_, contract::child_name(key.name)};
+  if (const auto found = caches_.services.find(child)) observed.service = *found;
+  if (const auto found = caches_.config_maps.find(child)) observed.config_map = *found;
+  if (const auto found = caches_.network_policies.find(child)) observed.network_policy = *found;
+  Memory memory = recall(key, job.metadata.uid);
+  observed.progress = std::move(memory.report);
+  observed.refusals = std::move(memory.refusals);
+  if (reconcile::wants_competitors(job)) observed.older_gang = find_older_gang(job);
+  observed.config = options_.config;
+  observed.now = clock_.now();
+  return observed;
+}
+
+std::optional<std::string> Reconciler::find_older_gang(const api::GnnJob& job) const {
+  for (const auto& other : caches_.jobs.all()) {
+    if (other->metadata.uid != job.metadata.uid &&
+        reconcile::is_older_gang_in_placement(*other, job)) {
+      return other->metadata.namespace_ + "/" + other->metadata.name;
+    }
+  }
+  return std::nullopt;
+}
+
+void Reconciler::record_events(const reconcile::Plan& plan, const api::GnnJob& job) {
+  for (const reconcile::EventRecord& record : plan.events) {
+    runtime::EventText text;
+    text.regarding.api_version = contract::kApiGroupVersion;
+    text.regarding.kind = contract::kKind;
+    text.regarding.namespace_ = job.metadata.namespace_;
+    text.regarding.name = job.metadata.name;
+    text.regarding.uid = job.metadata.uid;
+    text.type = record.type == reconcile::EventType::Normal ? "Normal" : "Warning";
+    text.reason = record.reason;
+    text.action = "Reconcile";
+    text.note = record.message;
+    events_.record(std::move(text));
+  }
+}
+
+Reconciler::Memory Reconciler::recall(const ObjectKey& key, const std::string& uid) {
+  auto memory = memory_.lock();
+  Memory& found = (*memory)[key];
+  if (found.uid != uid) found = Memory{.uid = uid, .refusals = {}, .report = {}};
+  return found;
+}
+
+runtime::Outcome Reconciler::poll_progress(
+    const ObjectKey& key, const std::function<void(const ObjectKey&)>& changed
+) {
+  const auto job = caches_.jobs.find(key);
+  if (!job) return runtime::Done{};
+  std::vector<objects::Pod> pods;
+  for (const auto& pod : caches_.pods.group(objects::to_string(key))) pods.push_back(*pod);
+  const auto address = reconcile::progress_address(*job, pods);
+  if (!address) return runtime::Done{};
+  const auto body = fetch_from_pod(
+      *address,
+      contract::kHttpPort,
+      std::string(contract::kProgressPath),
+      options_.progress_timeout,
+      contract::kMaxProgressBytes
+  );
+  if (!body) {
+    log_debug("no progress", {{"job", objects::to_string(key)}, {"error", body.error().message}});
+    return runtime::RequeueAfter{options_.progress_interval};
+  }
+  auto report = reconcile::parse_report(*body);
+  if (report) {
+    bool news = false;
+    {
+      auto memory = memory_.lock();
+      Memory& found = (*memory)[key];
+      if (found.uid == job->metadata.uid && found.report != report) {
+        found.report = std::move(report);
+        news = true;
+      }
+    }
+    if (news) changed(key);
+  }
+  return runtime::RequeueAfter{options_.progress_interval};
+}
+
+}  // namespace gnn::app

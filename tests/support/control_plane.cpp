@@ -432,6 +432,8 @@ void ControlPlane::State::make_arguments() {
       "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
       "--cidr=127.64.0.0/16",
       "--node-ip=127.0.0.1",
+      // It renews leases at a quarter of this, well within the controller manager's grace period.
+      "--node-lease-duration-seconds=8",
   };
   std::error_code error;
   for (const auto& stage : fs::directory_iterator(tools + "/kwok-stages", error)) {

@@ -16,21 +16,21 @@ enum class Phase { Setup, Train, Validate, Test, Checkpoint, Done };
 struct StepSeconds {
   double wait = 0;
   double forward = 0;
-  double backward =
-      0;  ///< with several ranks the gradient reduction that hides behind it is included
-  double reduce = 0;  ///< waiting for the step's small reduction after backward
+  double backward = 0;  ///< with several ranks it includes the gradient reduction
+  double reduce =
+      0;  ///< collectives outside backward: buffers before forward, all of a shadow step
   double optimizer = 0;
   double total = 0;
 };
 
-/// One optimisation step, the same on every rank where it says "global".
+/// One optimizer step of one rank.
 struct StepReport {
   int64_t epoch = 0;
   int64_t epochs = 0;
   int64_t step = 0;             ///< in this epoch, from 0
   int64_t steps_per_epoch = 0;  ///< the longest rank's
   int64_t global_step = 0;      ///< since the start of training
-  double loss = 0;              ///< global: mean over the batch items of all ranks
+  double loss = 0;              ///< this rank's: mean over its batch; NaN in a shadow step
   int64_t items = 0;            ///< this rank's seeds (or graphs); 0 in a shadow step
   int64_t sampled_edges = 0;    ///< this rank's
   int64_t input_nodes = 0;      ///< this rank's

@@ -1,0 +1,143 @@
+#include "worker/training/training_checkpoints.h"
+
+#include "worker/training/checkpoint_format.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace gnn::training {
+namespace {
+
+/// Gives every rank the bytes of rank 0.
+Status broadcast_bytes(comm::Communicator& communicator, std::string& bytes) {
+  if (communicator.world_size() == 1) return {};
+  const at::Tensor size = at::full({1}, static_cast<int64_t>(bytes.size()), at::kLong);
+  GNN_RETURN_IF_ERROR(communicator.broadcast(size, 0));
+  const at::Tensor content = at::empty({size.item<int64_t>()}, at::kByte);
+  if (content.numel() == 0) {
+    bytes.clear();
+    return {};
+  }
+  if (communicator.rank() == 0) std::memcpy(content.mutable_data_ptr(), bytes.data(), bytes.size());
+  GNN_RETURN_IF_ERROR(communicator.broadcast(content, 0));
+  bytes.assign(
+      static_cast<const char*>(content.const_data_ptr()), static_cast<size_t>(content.numel())
+  );
+  return {};
+}
+
+/// Tells every rank whether rank 0 succeeded; the others blame it.
+template <class T>
+Status agree(
+    comm::Communicator& communicator,
+    const Result<T>& result,
+    std::optional<comm::Communicator::Timeout> timeout = std::nullopt
+) {
+  const at::Tensor failed = at::full({1}, result.has_value() ? 0 : 1, at::kLong);
+  const Status status = communicator.all_reduce(failed, comm::ReduceOp::kMax, timeout);
+  if (!result) return tl::unexpected(result.error());
+  if (!status) return status;
+  if (failed.item<int64_t>() == 0) return {};
+  return fail(ErrorKind::kPeerLost, "rank 0 could not read or write the checkpoint");
+}
+
+}  // namespace
+
+TrainingCheckpoints::TrainingCheckpoints(
+    const TrainingCheckpointOptions& options, std::shared_ptr<comm::Communicator> communicator
+)
+    : options_(options),
+      communicator_(std::move(communicator)),
+      files_(std::make_shared<PosixFileOps>()) {}
+
+Result<TrainingCheckpoints> TrainingCheckpoints::open(
+    const TrainingCheckpointOptions& options, std::shared_ptr<comm::Communicator> communicator
+) {
+  TrainingCheckpoints made(options, std::move(communicator));
+  Status opened;
+  if (made.writes()) {
+    const bool anew = made.first_incarnation() && options.checkpoint.resume != "Auto";
+    Result<CheckpointStore> store = CheckpointStore::begin(
+        {.directory = options.checkpoint.path,
+         .incarnation = options.incarnation,
+         .keep = options.checkpoint.keep},
+        anew ? Inherit::Nothing : Inherit::Newest,
+        made.files_
+    );
+    if (store) {
+      made.store_ = std::move(*store);
+    } else {
+      opened = tl::unexpected(with_context(std::move(store).error(), "spec.checkpoint.path"));
+    }
+  }
+  GNN_RETURN_IF_ERROR(agree(*made.communicator_, opened));
+  return made;
+}
+
+/// Rank 0's part of resume().
+Result<Resume> TrainingCheckpoints::read() {
+  Resume resume;
+  const std::string& choice = options_.checkpoint.resume;
+  if (first_incarnation() && choice == "Never") return resume;
+  std::optional<LoadedCheckpoint> loaded;
+  if (!first_incarnation() || choice == "Auto") {
+    GNN_ASSIGN_OR_RETURN(NewestCheckpoint newest, store_->load_newest());
+    for (const RejectedCheckpoint& rejected : newest.rejected) {
+      resume.notices.push_back(
+          "checkpoint passed over: " + rejected.path.string() + ": " + rejected.reason
+      );
+    }
+    loaded = std::move(newest.checkpoint);
+  }
+  if (!loaded && choice != "Auto" && choice != "Never") {
+    Result<LoadedCheckpoint> named = load_checkpoint(choice, *files_);
+    if (!named)
+      return tl::unexpected(with_context(std::move(named).error(), "spec.checkpoint.resume"));
+    loaded = std::move(*named);
+  }
+  if (!loaded) return resume;
+  resume.path = loaded->path.string();
+  resume.state = std::move(loaded->state);
+  return resume;
+}
+
+Result<Resume> TrainingCheckpoints::resume() {
+  Result<Resume> mine = writes() ? read() : Resume{};
+  GNN_RETURN_IF_ERROR(agree(*communicator_, mine));
+  if (communicator_->world_size() == 1) return mine;
+
+  EncodedCheckpoint encoded;
+  if (mine->state) {
+    GNN_ASSIGN_OR_RETURN(encoded, encode_checkpoint(*mine->state));
+  }
+  for (std::string* part : {&encoded.manifest, &encoded.data, &mine->path}) {
+    GNN_RETURN_IF_ERROR(broadcast_bytes(*communicator_, *part));
+  }
+  if (writes() || encoded.manifest.empty()) return mine;
+  GNN_ASSIGN_OR_RETURN(mine->state, decode_checkpoint(encoded.manifest, encoded.data));
+  return mine;
+}
+
+Result<std::string> TrainingCheckpoints::write(
+    const std::function<Result<CheckpointState>()>& capture
+) {
+  GNN_ASSIGN_OR_RETURN(const CheckpointState state, capture());
+  GNN_ASSIGN_OR_RETURN(const std::filesystem::path path, store_->save(state));
+  return path.string();
+}
+
+Result<std::string> TrainingCheckpoints::save(
+    const std::function<Result<CheckpointState>()>& capture
+) {
+  // The others wait for a slow disk, not for a peer.
+  constexpr std::chrono::minutes kLongestWrite{10};
+  Result<std::string> path = writes() ? write(capture) : std::string();
+  GNN_RETURN_IF_ERROR(agree(*communicator_, path, kLongestWrite));
+  GNN_RETURN_IF_ERROR(broadcast_bytes(*communicator_, *path));
+  return path;
+}
+
+}  // namespace gnn::training

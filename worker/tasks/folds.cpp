@@ -1,0 +1,86 @@
+#include "worker/tasks/folds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace gnn::tasks {
+namespace {
+
+using training::EpochReport;
+using training::TrainingOutcome;
+
+/// The epochs of a fold that had an evaluation.
+std::vector<EpochReport> measured(const TrainingOutcome& fold) {
+  std::vector<EpochReport> epochs;
+  std::ranges::copy_if(fold.epochs, std::back_inserter(epochs), [](const EpochReport& epoch) {
+    return epoch.test.has_value();
+  });
+  return epochs;
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+/// The sample's, over n - 1.
+double standard_deviation(const std::vector<double>& values) {
+  if (values.size() < 2) return 0;
+  const double center = mean(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - center) * (value - center);
+  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+std::vector<double> accuracies_at(
+    const std::vector<std::vector<EpochReport>>& folds, size_t epoch
+) {
+  std::vector<double> values;
+  for (const auto& fold : folds) values.push_back(fold[epoch].test->value());
+  return values;
+}
+
+double by_validation(const std::vector<EpochReport>& fold) {
+  const auto best = std::ranges::max_element(fold, {}, [](const EpochReport& epoch) {
+    return epoch.validation->value();
+  });
+  return best->test->value();
+}
+
+}  // namespace
+
+std::map<std::string, double> fold_metrics(std::span<const TrainingOutcome> outcomes) {
+  std::vector<std::vector<EpochReport>> folds;
+  size_t epochs = SIZE_MAX;
+  for (const TrainingOutcome& outcome : outcomes) {
+    folds.push_back(measured(outcome));
+    epochs = std::min(epochs, folds.back().size());
+  }
+  if (folds.empty() || epochs == 0) return {};
+
+  size_t best = 0;
+  for (size_t epoch = 1; epoch < epochs; ++epoch) {
+    if (mean(accuracies_at(folds, epoch)) > mean(accuracies_at(folds, best))) best = epoch;
+  }
+  const std::vector<double> at_best = accuracies_at(folds, best);
+  std::map<std::string, double> metrics = {
+      {"test_accuracy", mean(at_best)},
+      {"test_accuracy_stddev", standard_deviation(at_best)},
+      {"test_accuracy_epoch", static_cast<double>(folds.front()[best].epoch)},
+      {"test_accuracy_last_epoch", mean(accuracies_at(folds, epochs - 1))},
+  };
+  const bool validated = std::ranges::all_of(folds, [](const std::vector<EpochReport>& fold) {
+    return std::ranges::all_of(fold, [](const EpochReport& epoch) {
+      return epoch.validation.has_value();
+    });
+  });
+  if (!validated) return metrics;
+  std::vector<double> chosen;
+  for (const auto& fold : folds) chosen.push_back(by_validation(fold));
+  metrics["test_accuracy_by_validation"] = mean(chosen);
+  return metrics;
+}
+
+}  // namespace gnn::tasks

@@ -1,0 +1,118 @@
+#include "worker/tasks/graph_classification.h"
+
+#include "worker/graph/load.h"
+#include "worker/tasks/folds.h"
+#include "worker/tasks/graph_workload.h"
+#include "worker/tasks/models.h"
+#include "worker/tasks/run_training.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+#include <vector>
+
+namespace gnn::tasks {
+namespace {
+
+Result<graph::Dataset> open_prepared(const api::GnnJobSpec& spec, TaskContext& context) {
+  GNN_ASSIGN_OR_RETURN(
+      graph::Dataset dataset, graph::load_dataset(spec.dataset, load_options(spec), context.loading)
+  );
+  if (!dataset.target().features) {
+    return fail(
+        ErrorKind::kData,
+        dataset.name +
+            ": node features expected, the data set has none; set spec.dataset.nodeFeatures to "
+            "Constant or DegreeOneHot"
+    );
+  }
+  if (!dataset.graphs || !dataset.is_homogeneous()) {
+    return fail(
+        ErrorKind::kData,
+        dataset.name +
+            ": GraphClassification expects a set of graphs with one node and one edge type"
+    );
+  }
+  return dataset;
+}
+
+class GraphClassification final : public TaskRun {
+ public:
+  explicit GraphClassification(api::GnnJobSpec spec) : spec_(std::move(spec)) {}
+
+  Result<TaskOutcome> run(TaskContext& context) override {
+    context.progress.on_phase(training::Phase::Setup);
+    GNN_ASSIGN_OR_RETURN(dataset_, open_prepared(spec_, context));
+    const api::Split& split = spec_.dataset.split;
+    if (split.type == api::SplitType::KFold && !split.fold) return run_folds(context);
+    GNN_ASSIGN_OR_RETURN(
+        training::TrainingOutcome outcome,
+        train_one(context, split.fold.value_or(0), trainer_options(spec_, context))
+    );
+    return finish(std::move(outcome.report), outcome.stopped, context);
+  }
+
+ private:
+  Result<training::TrainingOutcome> train_one(
+      TaskContext& context, int64_t fold, const training::TrainerOptions& options
+  );
+  Result<TaskOutcome> run_folds(TaskContext& context);
+
+  api::GnnJobSpec spec_;
+  graph::Dataset dataset_;
+};
+
+Result<training::TrainingOutcome> GraphClassification::train_one(
+    TaskContext& context, int64_t fold, const training::TrainerOptions& options
+) {
+  graph::Dataset dataset = dataset_;
+  api::Split split = spec_.dataset.split;
+  if (split.type == api::SplitType::KFold) split.fold = fold;
+  GNN_ASSIGN_OR_RETURN(dataset.split, graph::make_split(dataset, split, spec_.training.seed));
+  context.progress.on_message(describe(dataset));
+  torch::manual_seed(static_cast<uint64_t>(spec_.training.seed));
+  auto model = make_graph_model(
+      spec_.model, {.in_channels = dataset.features().width(), .num_classes = dataset.num_classes}
+  );
+  model->to(context.device);
+  GNN_ASSIGN_OR_RETURN(
+      const auto workload,
+      GraphWorkload::create(
+          std::move(dataset),
+          std::move(model),
+          context.world,
+          {.training = spec_.training, .device = context.device}
+      )
+  );
+  return run_training(*workload, context, options);
+}
+
+/// Each fold in turn from fresh parameters; the test set is measured after every evaluation, so
+/// that an epoch can be chosen afterwards.
+Result<TaskOutcome> GraphClassification::run_folds(TaskContext& context) {
+  std::vector<training::TrainingOutcome> folds;
+  for (int64_t fold = 0; fold < *spec_.dataset.split.folds; ++fold) {
+    context.progress.on_message(
+        "Fold " + std::to_string(fold + 1) + " of " + std::to_string(*spec_.dataset.split.folds)
+    );
+    training::TrainerOptions options = trainer_options(spec_, context);
+    options.test_with_validation = true;
+    if (options.checkpoint) options.checkpoint->path += "/fold-" + std::to_string(fold);
+    GNN_ASSIGN_OR_RETURN(training::TrainingOutcome outcome, train_one(context, fold, options));
+    folds.push_back(std::move(outcome));
+    if (folds.back().stopped) return finish(std::move(folds.back().report), true, context);
+  }
+  training::FinalReport report = folds.back().report;
+  report.metrics = fold_metrics(folds);
+  return finish(std::move(report), false, context);
+}
+
+}  // namespace
+
+Parsed<std::unique_ptr<TaskRun>> parse_graph_classification(const api::GnnJobSpec& spec) {
+  std::vector<api::FieldError> errors = check_trainer(spec);
+  if (!errors.empty()) return tl::unexpected(std::move(errors));
+  return std::make_unique<GraphClassification>(spec);
+}
+
+}  // namespace gnn::tasks

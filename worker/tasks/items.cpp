@@ -1,0 +1,46 @@
+#include "worker/tasks/items.h"
+
+#include <algorithm>
+
+namespace gnn::tasks {
+
+sampling::ItemSamplerOptions train_item_options(
+    const api::Training& training, api::Sharding sharding, const comm::Communicator& world
+) {
+  sampling::ItemSamplerOptions options{
+      .batch_size = training.batch_size,
+      .rank = world.rank(),
+      .world_size = world.world_size(),
+      .shuffle = training.shuffle,
+      .drop_last = training.drop_last,
+      .seed = static_cast<uint64_t>(training.seed),
+  };
+  if (sharding == api::Sharding::Interleave) {
+    options.split = sampling::SplitRule::kPaddedStride;  // even by construction: nothing to drop
+  } else {
+    options.drop_uneven_inputs = training.uneven_inputs == api::UnevenInputs::Drop;
+  }
+  return options;
+}
+
+Result<std::vector<int64_t>> batches_of_ranks(const sampling::ItemSamplerOptions& options) {
+  GNN_ASSIGN_OR_RETURN(const auto sampler, sampling::ItemSampler::create(options));
+  std::vector<int64_t> batches;
+  for (int64_t rank = 0; rank < options.world_size; ++rank)
+    batches.push_back(sampler.share_of(rank).num_batches);
+  return batches;
+}
+
+Status check_training_batches(
+    const std::vector<int64_t>& batches,
+    const std::string& dataset,
+    const sampling::ItemSamplerOptions& options
+) {
+  if (std::ranges::max(batches) > 0) return {};
+  std::string message = dataset + ": no training batch; " + std::to_string(options.num_items) +
+                        " training items for batches of " + std::to_string(options.batch_size);
+  if (options.drop_last) message += ", and spec.training.dropLast drops batches that are not full";
+  return fail(ErrorKind::kData, std::move(message));
+}
+
+}  // namespace gnn::tasks

@@ -1,0 +1,79 @@
+#include "worker/tasks/node_classification.h"
+
+#include "worker/graph/load.h"
+#include "worker/tasks/models.h"
+#include "worker/tasks/node_workload.h"
+#include "worker/tasks/run_training.h"
+#include "worker/training/trainer.h"
+
+#include <torch/torch.h>
+
+#include <utility>
+
+namespace gnn::tasks {
+namespace {
+
+Result<graph::Dataset> open_prepared(const api::GnnJobSpec& spec, TaskContext& context) {
+  GNN_ASSIGN_OR_RETURN(
+      graph::Dataset dataset, graph::load_dataset(spec.dataset, load_options(spec), context.loading)
+  );
+  if (!dataset.target().features) {
+    return fail(ErrorKind::kData, dataset.name + ": node features expected, the data set has none");
+  }
+  if (dataset.graphs || !dataset.is_homogeneous() || !dataset.target().labels.defined()) {
+    return fail(
+        ErrorKind::kData,
+        dataset.name +
+            ": NodeClassification expects one graph with one node and one edge type and labelled "
+            "nodes"
+    );
+  }
+  return dataset;
+}
+
+class NodeClassification final : public TaskRun {
+ public:
+  explicit NodeClassification(api::GnnJobSpec spec) : spec_(std::move(spec)) {}
+
+  Result<TaskOutcome> run(TaskContext& context) override {
+    context.progress.on_phase(training::Phase::Setup);
+    GNN_ASSIGN_OR_RETURN(graph::Dataset dataset, open_prepared(spec_, context));
+    context.progress.on_message(describe(dataset));
+
+    torch::manual_seed(static_cast<uint64_t>(spec_.training.seed));
+    auto model = make_node_model(
+        spec_.model, {.in_channels = dataset.features().width(), .num_classes = dataset.num_classes}
+    );
+    model->to(context.device);
+    GNN_ASSIGN_OR_RETURN(
+        const auto workload,
+        NodeWorkload::create(
+            std::move(dataset),
+            std::move(model),
+            context.world,
+            {.sampling = *spec_.sampling,
+             .training = spec_.training,
+             .device = context.device,
+             .num_cpus = context.num_cpus}
+        )
+    );
+    GNN_ASSIGN_OR_RETURN(
+        training::TrainingOutcome outcome,
+        run_training(*workload, context, trainer_options(spec_, context))
+    );
+    return finish(std::move(outcome.report), outcome.stopped, context);
+  }
+
+ private:
+  api::GnnJobSpec spec_;
+};
+
+}  // namespace
+
+Parsed<std::unique_ptr<TaskRun>> parse_node_classification(const api::GnnJobSpec& spec) {
+  std::vector<api::FieldError> errors = check_trainer(spec);
+  if (!errors.empty()) return tl::unexpected(std::move(errors));
+  return std::make_unique<NodeClassification>(spec);
+}
+
+}  // namespace gnn::tasks

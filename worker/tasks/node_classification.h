@@ -1,0 +1,14 @@
+#pragma once
+
+#include "worker/tasks/task.h"
+
+#include <memory>
+
+namespace gnn::tasks {
+
+/// One class per node of one big graph, in mini-batches of sampled neighbourhoods: tutorials 1
+/// and 3.
+[[nodiscard]] Parsed<std::unique_ptr<TaskRun>> parse_node_classification(const api::GnnJobSpec& spec
+);
+
+}  // namespace gnn::tasks

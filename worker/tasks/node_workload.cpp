@@ -1,0 +1,160 @@
+#include "worker/tasks/node_workload.h"
+
+#include "worker/sampling/item_sampler.h"
+#include "worker/tasks/items.h"
+#include "worker/training/evaluator.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace gnn::tasks {
+namespace {
+
+sampling::NeighborSamplerOptions sampler_options(
+    const api::Sampling& sampling, const std::vector<int64_t>& fanout
+) {
+  return {
+      .fanout = fanout,
+      .replace = sampling.replace,
+      .rule = sampling.rule == api::SamplingRule::DGL ? sampling::HopRule::kAllSeen
+                                                      : sampling::HopRule::kNewNodes,
+  };
+}
+
+Result<std::shared_ptr<training::FeatureFetcher>> local_features(const graph::Dataset& dataset) {
+  if (!dataset.target().features) {
+    return fail(ErrorKind::kData, dataset.name + ": node features expected, the data set has none");
+  }
+  GNN_ASSIGN_OR_RETURN(
+      training::LocalFeatureFetcher fetcher,
+      training::LocalFeatureFetcher::create(dataset.features().rows())
+  );
+  return std::make_shared<training::LocalFeatureFetcher>(std::move(fetcher));
+}
+
+}  // namespace
+
+NodeWorkload::NodeWorkload(
+    graph::Dataset dataset,
+    std::shared_ptr<nn::NodeModel> model,
+    std::shared_ptr<comm::Communicator> world,
+    const NodeWorkloadOptions& options
+)
+    : dataset_(std::move(dataset)),
+      model_(std::move(model)),
+      world_(std::move(world)),
+      options_(options) {}
+
+Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
+    graph::Dataset dataset,
+    std::shared_ptr<nn::NodeModel> model,
+    std::shared_ptr<comm::Communicator> world,
+    const NodeWorkloadOptions& options
+) {
+  std::unique_ptr<NodeWorkload> made(
+      new NodeWorkload(std::move(dataset), std::move(model), std::move(world), options)
+  );
+  const graph::Dataset& data = made->dataset_;
+  GNN_ASSIGN_OR_RETURN(made->features_, local_features(data));
+  training::NodeLoaderOptions loader = made->loader_options();
+  loader.sampling = sampler_options(options.sampling, options.sampling.fanout);
+  loader.items = train_item_options(
+      options.training, options.training.sharding.value_or(api::Sharding::Slice), *made->world_
+  );
+  loader.items.num_items = data.split.train.numel();
+  GNN_ASSIGN_OR_RETURN(made->batches_per_rank_, batches_of_ranks(loader.items));
+  GNN_RETURN_IF_ERROR(check_training_batches(made->batches_per_rank_, data.name, loader.items));
+  GNN_ASSIGN_OR_RETURN(
+      made->train_loader_,
+      training::NodeLoader::create(
+          loader, data.graph(), data.split.train, made->features_, data.target().labels
+      )
+  );
+  return made;
+}
+
+training::NodeLoaderOptions NodeWorkload::loader_options() const {
+  // On the CPU the model's own threads use every core; a quarter of them for sampling keeps both
+  // busy.
+  const int64_t threads =
+      options_.sampling.num_threads.value_or(std::max<int64_t>(1, options_.num_cpus / 4));
+  training::NodeLoaderOptions options;
+  options.num_threads = threads;
+  options.device = options_.device;
+  return options;
+}
+
+Status NodeWorkload::start_epoch(int64_t epoch, int64_t first_batch) {
+  batch_.reset();
+  return train_loader_->start_epoch(epoch, first_batch);
+}
+
+Result<std::optional<training::BatchSize>> NodeWorkload::next_batch() {
+  batch_.reset();  // gives the batch's memory back before the next one is taken
+  GNN_ASSIGN_OR_RETURN(batch_, train_loader_->next());
+  if (!batch_) return std::optional<training::BatchSize>();
+  training::BatchSize size{
+      .items = batch_->seeds.size(0),
+      .input_nodes = batch_->subgraph.node_ids.front().size(0),
+  };
+  for (const std::vector<int64_t>& type : batch_->subgraph.edges_per_hop) {
+    for (const int64_t edges : type) size.sampled_edges += edges;
+  }
+  return size;
+}
+
+training::Scores NodeWorkload::forward() {
+  GNN_ASSERT(batch_.has_value(), "the trainer fetches a batch before each forward");
+  return training::scores_of(*model_, *batch_);
+}
+
+const at::Tensor& NodeWorkload::ids_of(training::Part part) const {
+  return part == training::Part::Validation ? dataset_.split.validation : dataset_.split.test;
+}
+
+Result<training::Evaluated> NodeWorkload::evaluate(
+    training::Part part, const training::StopToken& stop
+) {
+  if (options_.training.evaluation.mode == api::EvaluationMode::Sampled)
+    return evaluate_sampled(part, stop);
+  const training::WholeGraph whole{
+      .graph = dataset_.graph(),
+      .features = dataset_.features().rows(),
+      .labels = dataset_.target().labels,
+  };
+  return training::evaluate_layer_wise(
+      *model_,
+      whole,
+      ids_of(part),
+      *world_,
+      stop,
+      {.num_threads = loader_options().num_threads, .device = options_.device}
+  );
+}
+
+Result<training::Evaluated> NodeWorkload::evaluate_sampled(
+    training::Part part, const training::StopToken& stop
+) {
+  training::NodeLoaderOptions loader = loader_options();
+  loader.sampling = sampler_options(
+      options_.sampling, options_.training.evaluation.fanout.value_or(options_.sampling.fanout)
+  );
+  loader.items = {
+      .batch_size = options_.training.batch_size,
+      .rank = world_->rank(),
+      .world_size = world_->world_size(),
+      .seed = static_cast<uint64_t>(options_.training.seed),
+  };
+  GNN_ASSIGN_OR_RETURN(
+      const auto batches,
+      training::NodeLoader::create(
+          loader, dataset_.graph(), ids_of(part), features_, dataset_.target().labels
+      )
+  );
+  GNN_RETURN_IF_ERROR(batches->start_epoch(0));
+  return training::evaluate_sampled(*model_, *batches, *world_, stop);
+}
+
+}  // namespace gnn::tasks

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "common/api/gnn_job.h"
+#include "common/result.h"
+#include "worker/distributed/comm/communicator.h"
+#include "worker/graph/dataset.h"
+#include "worker/nn/models/model.h"
+#include "worker/training/loader.h"
+#include "worker/training/workload.h"
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace gnn::tasks {
+
+struct NodeWorkloadOptions {
+  api::Sampling sampling;
+  api::Training training;
+  c10::Device device{c10::kCPU};
+  int64_t num_cpus = 1;
+};
+
+/// Mini-batches of sampled neighbourhoods of one homogeneous graph, and both ways to measure on it.
+class NodeWorkload final : public training::Workload {
+ public:
+  /// Errors: kConfiguration and kData, naming the field or the item.
+  [[nodiscard]] static Result<std::unique_ptr<NodeWorkload>> create(
+      graph::Dataset dataset,
+      std::shared_ptr<nn::NodeModel> model,
+      std::shared_ptr<comm::Communicator> world,
+      const NodeWorkloadOptions& options
+  );
+
+  [[nodiscard]] torch::nn::Module& module() override { return *model_; }
+  [[nodiscard]] const std::vector<int64_t>& batches_per_rank() const override {
+    return batches_per_rank_;
+  }
+  [[nodiscard]] Status start_epoch(int64_t epoch, int64_t first_batch) override;
+  [[nodiscard]] Result<std::optional<training::BatchSize>> next_batch() override;
+  [[nodiscard]] training::Scores forward() override;
+  [[nodiscard]] bool has(training::Part part) const override { return ids_of(part).numel() > 0; }
+  [[nodiscard]] Result<training::Evaluated> evaluate(
+      training::Part part, const training::StopToken& stop
+  ) override;
+
+ private:
+  NodeWorkload(
+      graph::Dataset dataset,
+      std::shared_ptr<nn::NodeModel> model,
+      std::shared_ptr<comm::Communicator> world,
+      const NodeWorkloadOptions& options
+  );
+
+  [[nodiscard]] const at::Tensor& ids_of(training::Part part) const;
+  [[nodiscard]] training::NodeLoaderOptions loader_options() const;
+  Result<training::Evaluated> evaluate_sampled(
+      training::Part part, const training::StopToken& stop
+  );
+
+  graph::Dataset dataset_;
+  std::shared_ptr<nn::NodeModel> model_;
+  std::shared_ptr<comm::Communicator> world_;
+  NodeWorkloadOptions options_;
+  std::shared_ptr<training::FeatureFetcher> features_;
+  std::vector<int64_t> batches_per_rank_;
+  std::unique_ptr<training::NodeLoader> train_loader_;
+  std::optional<training::MiniBatch> batch_;
+};
+
+}  // namespace gnn::tasks

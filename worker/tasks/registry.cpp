@@ -1,0 +1,51 @@
+#include "worker/tasks/registry.h"
+
+#include "worker/tasks/graph_classification.h"
+#include "worker/tasks/node_classification.h"
+
+#include <array>
+#include <string>
+
+namespace gnn::tasks {
+namespace {
+
+constexpr std::array kTasks = {
+    Task{
+        .type = api::TaskType::NodeClassification,
+        .name = "NodeClassification",
+        .parse = &parse_node_classification,
+    },
+    Task{
+        .type = api::TaskType::GraphClassification,
+        .name = "GraphClassification",
+        .parse = &parse_graph_classification,
+    },
+};
+
+}  // namespace
+
+std::span<const Task> all_tasks() {
+  return kTasks;
+}
+
+Parsed<std::unique_ptr<TaskRun>> parse_task(const api::GnnJob& job) {
+  std::vector<api::FieldError> errors = api::validate(job);
+  if (!errors.empty()) return tl::unexpected(std::move(errors));
+  for (const Task& task : kTasks) {
+    if (task.type == job.spec.task.type) return task.parse(job.spec);
+  }
+  return tl::unexpected(std::vector<api::FieldError>{
+      {.path = "spec.task.type", .message = "this worker has no task of that type"}
+  });
+}
+
+Error to_error(const std::vector<api::FieldError>& errors) {
+  std::string message;
+  for (const api::FieldError& error : errors) {
+    if (!message.empty()) message += "; ";
+    message += error.path + ": " + error.message;
+  }
+  return {.kind = ErrorKind::kConfiguration, .message = std::move(message)};
+}
+
+}  // namespace gnn::tasks

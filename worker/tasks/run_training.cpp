@@ -1,0 +1,94 @@
+#include "worker/tasks/run_training.h"
+
+#include "common/api/codec.h"
+
+#include <nlohmann/json.hpp>
+
+#include <utility>
+
+namespace gnn::tasks {
+namespace {
+
+/// 1234567 → "1,234,567".
+std::string grouped(int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto place = static_cast<int64_t>(text.size()) - 3; place > 0; place -= 3) {
+    text.insert(static_cast<size_t>(place), ",");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<api::FieldError> check_trainer(const api::GnnJobSpec& spec) {
+  std::vector<api::FieldError> errors;
+  if (spec.training.uneven_inputs == api::UnevenInputs::Join &&
+      spec.training.gradient_accumulation > 1) {
+    errors.push_back(
+        {.path = "spec.training.gradientAccumulation",
+         .message = "must be 1 with unevenInputs: Join, whose handshake is a step's; use Shadow"}
+    );
+  }
+  return errors;
+}
+
+graph::LoadOptions load_options(const api::GnnJobSpec& spec) {
+  graph::LoadOptions options;
+  options.training_seed = spec.training.seed;
+  return options;
+}
+
+std::string config_hash(const api::GnnJobSpec& spec) {
+  nlohmann::json json = api::encode(spec);
+  for (const char* name : {"suspend", "managedBy", "workers", "checkpoint", "runPolicy"})
+    json.erase(name);
+  for (const char* name : {"epochs", "evaluation", "timeouts", "device"})
+    json["training"].erase(name);
+  // FNV-1a, which is the same on every machine and in every version of the standard library.
+  uint64_t hash = 14695981039346656037ULL;
+  for (const char byte : json.dump())
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211ULL;
+  return std::to_string(hash);
+}
+
+training::TrainerOptions trainer_options(const api::GnnJobSpec& spec, const TaskContext& context) {
+  return {
+      .training = spec.training,
+      .checkpoint = spec.checkpoint,
+      .incarnation = context.incarnation,
+      .config_hash = config_hash(spec),
+  };
+}
+
+Result<training::TrainingOutcome> run_training(
+    training::Workload& workload, TaskContext& context, const training::TrainerOptions& options
+) {
+  training::TrainerContext trainer{
+      .communicator = context.world,
+      .device = context.device,
+      .progress = context.progress,
+      .stop = context.stop,
+  };
+  return training::train(workload, trainer, options);
+}
+
+TaskOutcome finish(training::FinalReport report, bool stopped, TaskContext& context) {
+  context.progress.on_phase(training::Phase::Done);
+  context.progress.on_final(report);
+  return {.report = std::move(report), .stopped = stopped};
+}
+
+std::string describe(const graph::Dataset& dataset) {
+  std::string text = dataset.name + ": ";
+  if (dataset.graphs) text += grouped(dataset.graphs->num_graphs()) + " graphs, ";
+  text += grouped(dataset.target().num_nodes) + " nodes, " + grouped(dataset.graph().num_edges()) +
+          " edges";
+  if (dataset.target().features) text += ", " + grouped(dataset.features().width()) + " features";
+  text += ", " + grouped(dataset.num_classes) + " classes; " +
+          grouped(dataset.split.train.numel()) + " training, " +
+          grouped(dataset.split.validation.numel()) + " validation and " +
+          grouped(dataset.split.test.numel()) + " test items";
+  return text;
+}
+
+}  // namespace gnn::tasks

@@ -1,0 +1,94 @@
+#include "common/contract.h"
+#include "common/log.h"
+#include "worker/agent/agent_link.h"
+#include "worker/app/command.h"
+#include "worker/app/console.h"
+#include "worker/app/job_file.h"
+#include "worker/app/rank_run.h"
+#include "worker/training/console_sink.h"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gnn::app {
+namespace {
+
+struct RankArguments {
+  ConsoleChoice console;
+  std::string config;
+  std::vector<std::string> overrides;
+};
+
+/// Everything that a rank needs before its task, each part checked.
+struct RankSetup {
+  comm::Rendezvous rendezvous;
+  std::shared_ptr<comm::CollectiveActivity> activity;
+  std::unique_ptr<agent::AgentLink> link;  // null without an agent
+};
+
+Result<RankSetup> set_up(const std::shared_ptr<training::StopToken>& stop) {
+  const comm::EnvironmentLookup environment = comm::process_environment();
+  RankSetup setup;
+  setup.activity = std::make_shared<comm::CollectiveActivity>();
+  GNN_ASSIGN_OR_RETURN(
+      setup.link, agent::AgentLink::from_environment(environment, setup.activity, stop)
+  );
+  GNN_ASSIGN_OR_RETURN(setup.rendezvous, comm::parse_rendezvous(environment));
+  return setup;
+}
+
+int fail_with(const Error& error, agent::AgentLink* link) {
+  const int code = contract::exit_code_for(error.kind);
+  log_error(error.message, {{"kind", to_string(error.kind)}, {"exit_code", code}});
+  if (link != nullptr) link->send_failure(error);
+  return code;
+}
+
+int run(const RankArguments& arguments) {
+  if (const Status status = apply_console_options(arguments.console); !status) {
+    return fail_with(status.error(), nullptr);
+  }
+  const auto stop = std::make_shared<training::StopToken>();
+  stop_on_signals(*stop);
+  const Result<RankSetup> setup = set_up(stop);
+  if (!setup) return fail_with(setup.error(), nullptr);
+  const Result<api::GnnJob> job = load_job(arguments.config, arguments.overrides);
+  if (!job) return fail_with(job.error(), setup->link.get());
+
+  // The reports are the same on all ranks: one console speaks for them.
+  std::unique_ptr<training::ProgressSink> console;
+  std::vector<training::ProgressSink*> sinks;
+  if (setup->link) sinks.push_back(setup->link.get());
+  if (setup->rendezvous.rank == 0) {
+    console = make_console_sink(arguments.console);
+    sinks.push_back(console.get());
+  }
+  training::TeeSink progress(std::move(sinks));
+  const Result<tasks::TaskOutcome> outcome = run_rank(
+      *job,
+      {.rendezvous = setup->rendezvous,
+       .progress = progress,
+       .stop = *stop,
+       .activity = setup->activity}
+  );
+  if (!outcome) return fail_with(outcome.error(), setup->link.get());
+  return exit_code_of(outcome);
+}
+
+}  // namespace
+
+void add_rank_command(CLI::App& root, Action& action) {
+  auto arguments = std::make_shared<RankArguments>();
+  arguments->config = contract::kConfigFile;
+  CLI::App* command = root.add_subcommand("rank", "One rank of a job, started by its agent");
+  command->add_option("--config", arguments->config, "Manifest of the job")
+      ->envname(std::string(contract::kEnvConfig));
+  command->add_option("--set", arguments->overrides, "As of `run`")->take_all();
+  add_console_options(*command, arguments->console);
+  command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace gnn::app

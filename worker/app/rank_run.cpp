@@ -1,0 +1,132 @@
+#include "worker/app/rank_run.h"
+
+#include "common/contract.h"
+#include "common/progress.h"
+#include "worker/agent/limits.h"
+#include "worker/distributed/comm/process_groups.h"
+#include "worker/tasks/registry.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <unistd.h>
+
+namespace gnn::app {
+namespace {
+
+training::StopToken* stop_of_signals = nullptr;
+
+extern "C" void request_stop(int signal) {
+  // A second Ctrl-C is an order: the default action ends the process.
+  if (signal == SIGINT && stop_of_signals->requested()) {
+    std::signal(SIGINT, SIG_DFL);
+    std::raise(SIGINT);
+  }
+  stop_of_signals->request();
+}
+
+comm::Backend backend_of(api::Backend backend) {
+  switch (backend) {
+    case api::Backend::Auto:
+      return comm::Backend::kAuto;
+    case api::Backend::Gloo:
+      return comm::Backend::kGloo;
+    case api::Backend::NCCL:
+      return comm::Backend::kNccl;
+  }
+  return comm::Backend::kAuto;
+}
+
+/// A bar for a person who watches; nothing for logs.
+std::unique_ptr<Progress> loading_progress(int64_t rank) {
+  if (rank == 0 && isatty(STDERR_FILENO) != 0) return make_progress(stderr);
+  return std::make_unique<SilentProgress>();
+}
+
+Result<tasks::TaskOutcome> run_checked(
+    tasks::TaskRun& task, const api::GnnJob& job, c10::Device device, const RankOptions& options
+) {
+  const comm::Rendezvous& place = options.rendezvous;
+  GNN_ASSIGN_OR_RETURN(
+      const int64_t cpus, agent::cpus_of_rank(comm::process_environment(), place.local_world_size)
+  );
+  at::set_num_threads(static_cast<int>(cpus));
+
+  GNN_ASSIGN_OR_RETURN(
+      comm::ProcessGroups groups,
+      comm::ProcessGroups::create(
+          place, backend_of(job.spec.workers.backend), device, options.activity
+      )
+  );
+  GNN_RETURN_IF_ERROR(groups.create_local_process_group(place.local_world_size));
+  const std::unique_ptr<Progress> loading = loading_progress(place.rank);
+  tasks::TaskContext context{
+      .world = groups.world(),
+      .local = groups.get_local_process_group(),
+      .device = device,
+      .num_cpus = cpus,
+      .incarnation = {.attempt = place.incarnation.attempt, .round = place.incarnation.round},
+      .loading = *loading,
+      .progress = options.progress,
+      .stop = options.stop,
+  };
+  return task.run(context);
+}
+
+}  // namespace
+
+Result<c10::Device> choose_device(api::DeviceChoice choice, int64_t local_rank) {
+  if (choice == api::DeviceChoice::CPU) return c10::Device(c10::kCPU);
+  const auto devices = static_cast<int64_t>(torch::cuda::device_count());
+  if (local_rank < devices) return comm::device_of_rank(true, local_rank);
+  if (choice == api::DeviceChoice::Auto) return c10::Device(c10::kCPU);
+  return fail(
+      ErrorKind::kConfiguration,
+      "spec.training.device: CUDA was asked for; local rank " + std::to_string(local_rank) +
+          " needs a GPU of its own, found " + std::to_string(devices)
+  );
+}
+
+Result<tasks::TaskOutcome> run_rank(const api::GnnJob& job, const RankOptions& options) {
+  try {
+    auto task = tasks::parse_task(job);
+    if (!task) return tl::unexpected(tasks::to_error(task.error()));
+    GNN_ASSIGN_OR_RETURN(
+        const c10::Device device,
+        choose_device(job.spec.training.device, options.rendezvous.local_rank)
+    );
+    return run_checked(**task, job, device, options);
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorKind::kOutOfMemory, "memory ran out");
+  } catch (const c10::OutOfMemoryError& error) {
+    return fail(ErrorKind::kOutOfMemory, error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    const std::string what = error.what_without_backtrace();
+    // torch's CPU allocator reports a refused allocation as a plain error.
+    const bool memory = what.find("can't allocate memory") != std::string::npos;
+    return fail(memory ? ErrorKind::kOutOfMemory : ErrorKind::kInternal, what);
+  } catch (const std::exception& error) {
+    return fail(ErrorKind::kInternal, error.what());
+  }
+}
+
+int exit_code_of(const Result<tasks::TaskOutcome>& outcome) {
+  if (!outcome) return contract::exit_code_for(outcome.error().kind);
+  return outcome->stopped ? contract::kExitPreempted : contract::kExitDone;
+}
+
+void stop_on_signals(training::StopToken& stop) {
+  stop_of_signals = &stop;
+  struct sigaction action = {};
+  action.sa_handler = &request_stop;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+}  // namespace gnn::app

@@ -1,0 +1,91 @@
+#include "common/contract.h"
+#include "common/log.h"
+#include "worker/app/command.h"
+#include "worker/app/console.h"
+#include "worker/app/job_file.h"
+#include "worker/app/local_job.h"
+#include "worker/app/rank_run.h"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gnn::app {
+namespace {
+
+struct RunArguments {
+  ConsoleChoice console;
+  std::string manifest;
+  std::vector<std::string> overrides;
+};
+
+int fail_with(const Error& error) {
+  const int code = contract::exit_code_for(error.kind);
+  log_error(error.message, {{"kind", to_string(error.kind)}, {"exit_code", code}});
+  return code;
+}
+
+/// A job of one rank runs in this very process: nobody to meet, nobody to supervise.
+int run_single(const api::GnnJob& job, const RunArguments& arguments) {
+  training::StopToken stop;
+  stop_on_signals(stop);
+  const std::unique_ptr<training::ProgressSink> console = make_console_sink(arguments.console);
+  comm::Rendezvous alone;
+  alone.job = job.metadata.name;
+  alone.incarnation.attempt = 1;
+  const Result<tasks::TaskOutcome> outcome =
+      run_rank(job, {.rendezvous = alone, .progress = *console, .stop = stop, .activity = nullptr});
+  if (!outcome) return fail_with(outcome.error());
+  return exit_code_of(outcome);
+}
+
+/// What the agents start as a rank: this program with the same manifest.
+std::vector<std::string> rank_command(const RunArguments& arguments) {
+  std::vector<std::string> command = {
+      "/proc/self/exe",
+      "rank",
+      "--config",
+      arguments.manifest,
+      "--log-format",
+      arguments.console.log_format,
+      "--log-level",
+      arguments.console.log_level
+  };
+  for (const std::string& text : arguments.overrides) {
+    command.push_back("--set");
+    command.push_back(text);
+  }
+  return command;
+}
+
+int run(const RunArguments& arguments) {
+  if (const Status status = apply_console_options(arguments.console); !status)
+    return fail_with(status.error());
+  const Result<api::GnnJob> job = load_job(arguments.manifest, arguments.overrides);
+  if (!job) return fail_with(job.error());
+  if (job->spec.workers.nodes == 1 && job->spec.workers.processes_per_node == 1)
+    return run_single(*job, arguments);
+  return run_local_job(*job, rank_command(arguments));
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& root, Action& action) {
+  auto arguments = std::make_shared<RunArguments>();
+  CLI::App* command = root.add_subcommand("run", "Trains a GNNJob manifest on this machine");
+  command->add_option("manifest", arguments->manifest, "The GNNJob, YAML")->required();
+  command
+      ->add_option(
+          "--set",
+          arguments->overrides,
+          "Sets a field of the spec: --set training.epochs=3 --set dataset.path=/data/cora; may "
+          "come several times"
+      )
+      ->take_all();
+  add_console_options(*command, arguments->console);
+  command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+}
+
+}  // namespace gnn::app

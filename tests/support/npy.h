@@ -2,13 +2,14 @@
 
 #include <torch/torch.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <regex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gnn::testing {
@@ -17,16 +18,18 @@ namespace gnn::testing {
 /// order.
 inline at::Tensor read_npy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (bytes.size() < 10 || bytes.compare(0, 8, std::string("\x93NUMPY\x01\0", 8)) != 0) {
+  std::array<char, 10> start{};
+  if (!file.read(start.data(), start.size()) ||
+      std::string_view(start.data(), 8) != std::string_view("\x93NUMPY\x01\0", 8)) {
     throw std::runtime_error(path + ": expected a .npy file of version 1");
   }
   uint16_t length = 0;
-  std::memcpy(&length, bytes.data() + 8, sizeof(length));
-  const std::string header = bytes.substr(10, length);
+  std::memcpy(&length, start.data() + 8, sizeof(length));
+  std::string header(length, ' ');
+  file.read(header.data(), length);
   std::smatch found;
   static const std::regex pattern(
-      R"re(\{'descr': '(<f4|<i8)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \}\s*)re"
+      R"re(\{'descr': '(<f4|<i4|<i8)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \}\s*)re"
   );
   if (!std::regex_match(header, found, pattern)) {
     throw std::runtime_error(path + ": unexpected header " + header);
@@ -38,11 +41,14 @@ inline at::Tensor read_npy(const std::string& path) {
        ++at) {
     shape.push_back(std::stoll(at->str()));
   }
-  at::Tensor tensor = torch::empty(shape, found[1] == "<f4" ? torch::kFloat32 : torch::kInt64);
-  if (bytes.size() != 10U + length + tensor.nbytes()) {
+  const at::ScalarType type = found[1] == "<f4"   ? torch::kFloat32
+                              : found[1] == "<i4" ? torch::kInt32
+                                                  : torch::kInt64;
+  at::Tensor tensor = torch::empty(shape, type);
+  const auto bytes = static_cast<std::streamsize>(tensor.nbytes());
+  if (!file.read(static_cast<char*>(tensor.mutable_data_ptr()), bytes) || file.get() != EOF) {
     throw std::runtime_error(path + ": expected as much data as its shape says");
   }
-  std::memcpy(tensor.mutable_data_ptr(), bytes.data() + 10 + length, tensor.nbytes());
   return tensor;
 }
 

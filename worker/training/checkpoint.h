@@ -53,7 +53,7 @@ struct Incarnation {
 
 struct CheckpointOptions {
   std::filesystem::path directory;  ///< Of the job; made when missing (its parent must be there).
-  Incarnation incarnation;
+  Incarnation incarnation = {};
   int64_t keep =
       3;  ///< Newest ones that save leaves; with 1 the last but one stays too (see save).
 };

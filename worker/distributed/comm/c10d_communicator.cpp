@@ -1,7 +1,11 @@
 #include "worker/distributed/comm/c10d_communicator.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <new>
+#include <string_view>
 
 namespace gnn::comm {
 namespace {
@@ -82,6 +86,28 @@ class C10dCommunicator final : public Communicator {
 };
 
 }  // namespace
+
+Error error_of_current_exception(const char* what) {
+  const auto make = [what](ErrorKind kind, const std::exception& error) {
+    const std::string text = error.what();
+    return Error{
+        .kind = kind, .message = std::string(what) + ": " + text.substr(0, text.find('\n'))
+    };
+  };
+  try {
+    throw;
+  } catch (const c10::DistError& error) {
+    return make(ErrorKind::kPeerLost, error);
+  } catch (const c10::OutOfMemoryError& error) {
+    return make(ErrorKind::kOutOfMemory, error);
+  } catch (const std::bad_alloc& error) {
+    return make(ErrorKind::kOutOfMemory, error);
+  } catch (const std::exception& error) {
+    // Gloo's own exceptions carry the file that threw them.
+    const bool from_gloo = std::string_view(error.what()).find("gloo") != std::string_view::npos;
+    return make(from_gloo ? ErrorKind::kPeerLost : ErrorKind::kInternal, error);
+  }
+}
 
 std::shared_ptr<Communicator> make_c10d_communicator(
     c10::intrusive_ptr<c10d::ProcessGroup> group,

@@ -29,7 +29,11 @@ struct C10dGroupHandle {
     const CommunicatorOptions& options
 );
 
-/// Runs `collective`, which may throw as c10d does, and gives kPeerLost for what it throws. Tells
+/// The exception being handled as an error: kPeerLost when it comes from the communication between
+/// ranks, kOutOfMemory, or kInternal for anything else. Call it inside a catch block only.
+[[nodiscard]] Error error_of_current_exception(const char* what);
+
+/// Runs `collective`, which may throw as c10d does; see error_of_current_exception(). Tells
 /// `activity` (may be null) when it began and ended.
 template <class Collective>
 [[nodiscard]] Status run_collective(
@@ -39,9 +43,8 @@ template <class Collective>
   Status status;
   try {
     collective();
-  } catch (const std::exception& error) {
-    const std::string text = error.what();
-    status = fail(ErrorKind::kPeerLost, std::string(what) + ": " + text.substr(0, text.find('\n')));
+  } catch (const std::exception&) {
+    status = tl::make_unexpected(error_of_current_exception(what));
   }
   if (activity != nullptr) activity->finished();
   return status;

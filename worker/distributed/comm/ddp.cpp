@@ -313,8 +313,8 @@ Status DistributedDataParallel::accumulate(const at::Tensor& loss, const StepCon
   impl_->accumulated_batch_size += mine.batch_size;
   try {
     torch::autograd::backward({loss}, {at::full_like(loss, impl_->weight_of(mine))});
-  } catch (const std::exception& error) {
-    return fail(ErrorKind::kInternal, std::string("backward: ") + error.what());
+  } catch (const std::exception&) {
+    return tl::make_unexpected(error_of_current_exception("backward"));
   }
   return {};
 }

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <functional>
 #include <httplib.h>
+#include <limits>
 #include <netinet/in.h>
 #include <sstream>
 #include <sys/socket.h>
@@ -41,6 +42,32 @@ uint16_t free_port() {
   ::close(fd);
   return ntohs(address.sin_port);
 }
+
+// A store whose host dies after some calls.
+class MortalStore final : public comm::Store {
+ public:
+  Status set(const std::string& key, const std::string& value) override {
+    count();
+    return store_.set(key, value);
+  }
+  Result<std::vector<std::optional<std::string>>> get(const std::vector<std::string>& keys
+  ) override {
+    count();
+    return store_.get(keys);
+  }
+  Result<int64_t> add(const std::string& key, int64_t by) override {
+    count();
+    return store_.add(key, by);
+  }
+
+  int64_t calls_left = 0;
+
+ private:
+  void count() {
+    if (calls_left-- == 0) store_.fail_from_now_on();
+  }
+  comm::InProcessStore store_;
+};
 
 struct Outcome {
   int exit_code = -1;
@@ -79,12 +106,8 @@ class AgentTest : public testing::Test {
                    ) { lines << rank << (is_error ? " err " : " out ") << line << std::endl; },
         .on_numbers = {}
     };
-    const auto store = std::make_shared<comm::InProcessStore>();
-    if (store_fails_after_)
-      std::thread([store, after = *store_fails_after_] {
-        std::this_thread::sleep_for(after);
-        store->fail_from_now_on();
-      }).detach();
+    const auto store = std::make_shared<MortalStore>();
+    store->calls_left = store_calls_;
     std::_Exit(run_agent(options_, [store](milliseconds) { return store; }, output));
   }
 
@@ -111,7 +134,7 @@ class AgentTest : public testing::Test {
 
   fs::path folder_;
   AgentOptions options_;
-  std::optional<milliseconds> store_fails_after_;
+  int64_t store_calls_ = std::numeric_limits<int64_t>::max();
 };
 
 TEST_F(AgentTest, ThatAllRanksEndedWellIsDone) {
@@ -201,7 +224,7 @@ TEST_F(AgentTest, RanksThatIgnoreTheStopAreEndedAfterTheGracePeriod) {
 }
 
 TEST_F(AgentTest, ALostStoreEndsTheAttempt) {
-  store_fails_after_ = milliseconds(500);
+  store_calls_ = 30;
   const auto outcome = run("stop");
   EXPECT_EQ(outcome.exit_code, contract::kExitPeerLost);
   EXPECT_EQ(outcome.result.at("reason"), "PeerLost");

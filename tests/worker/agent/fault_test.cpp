@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -38,12 +40,21 @@ std::string read_file(const fs::path& path) {
   return text.str();
 }
 
+// In order of their start; read from every process's parent, since not every kernel lists children.
 std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
-  std::istringstream list(
-      read_file("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children")
-  );
-  for (pid_t child = 0; list >> child;) children.push_back(child);
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    const std::string stat = pid > 0 ? read_file(entry.path() / "stat") : "";
+    const auto name_end = stat.rfind(')');
+    if (name_end == std::string::npos) continue;
+    char state = 0;
+    int its_parent = 0;
+    if (std::sscanf(stat.c_str() + name_end + 1, " %c %d", &state, &its_parent) == 2 &&
+        its_parent == parent)
+      children.push_back(pid);
+  }
+  std::sort(children.begin(), children.end());
   return children;
 }
 
@@ -85,6 +96,8 @@ class FaultTest : public testing::Test {
     if (child != 0) return child;
     ::setpgid(0, 0);
     for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
+    if (const auto cgroup = variables.find("TEST_CGROUP"); cgroup != variables.end())
+      std::ofstream(cgroup->second + "/cgroup.procs") << ::getpid();
     const int file = ::open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
     ::dup2(file, STDOUT_FILENO);
     ::dup2(file, STDERR_FILENO);
@@ -342,12 +355,125 @@ TEST_F(FaultTest, ARankOfAnotherRoundAttemptOrJobIsRefused) {
       << "the host says that it refused somebody";
 }
 
+// A memory cgroup with a limit; invalid where this machine lets us make none.
+class MemoryCgroup {
+ public:
+  explicit MemoryCgroup(int64_t limit_bytes) {
+    const bool v2 =
+        fs::exists("/sys/fs/cgroup/memory.stat") || fs::exists("/sys/fs/cgroup/cgroup.controllers");
+    path_ = fs::path(v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory") /
+            ("gnn-test-" + std::to_string(::getpid()));
+    std::error_code error;
+    if (!fs::create_directory(path_, error)) return;
+    std::ofstream limit(path_ / (v2 ? "memory.max" : "memory.limit_in_bytes"));
+    limit << limit_bytes << std::flush;
+    valid_ = limit.good();
+  }
+  ~MemoryCgroup() { ::rmdir(path_.c_str()); }
+  MemoryCgroup(const MemoryCgroup&) = delete;
+  MemoryCgroup& operator=(const MemoryCgroup&) = delete;
+
+  [[nodiscard]] bool valid() const { return valid_; }
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+  bool valid_ = false;
+};
+
+TEST_F(FaultTest, ARankOutOfMemoryEndsTheJobWithItsNameAndPeak) {
+  const MemoryCgroup cgroup(int64_t{1500} << 20);
+  if (!cgroup.valid()) GTEST_SKIP() << "no memory cgroup can be made here";
+  start(3, {{"SMALL_JOB_EATER", "2"}, {"TEST_CGROUP", cgroup.path()}});
+  EXPECT_EQ(finish(), contract::kExitOutOfMemory) << output();
+  EXPECT_NE(result_of(1).find("\"reason\":\"OutOfMemory\""), std::string::npos) << result_of(1);
+  EXPECT_NE(result_of(0).find("\"rank\":2"), std::string::npos) << result_of(0);
+  EXPECT_NE(result_of(0).find("limit 1500 MiB"), std::string::npos) << result_of(0);
+  expect_no_orphan();
+}
+
 TEST_F(FaultTest, AKilledRunLeavesNothingBehind) {
   start(0);
   ASSERT_TRUE(reached(0, 5)) << output();
   ::kill(job_, SIGKILL);
   EXPECT_EQ(finish(), -SIGKILL);
   expect_no_orphan();
+}
+
+// The same with gnn-worker itself, on a small graph of arxiv's shape.
+class WorkerFaultTest : public FaultTest {
+ protected:
+  void SetUp() override {
+    if (std::getenv("GNN_WORKER") == nullptr) GTEST_SKIP() << "built without gnn-worker";
+  }
+
+  void start_worker() {
+    const fs::path manifest = folder_ / "job.yaml";
+    std::ofstream(manifest) << R"(apiVersion: gnn.dev/v1alpha1
+kind: GNNJob
+metadata: {name: small}
+spec:
+  task: {type: NodeClassification}
+  dataset: {format: Synthetic, synthetic: {shape: Arxiv, scale: "0.01", seed: 1}}
+  model: {type: GraphSAGE, graphSage: {layers: 3, hiddenChannels: 64, dropout: "0.5"}}
+  sampling: {fanout: [10, 10, 10]}
+  training: {device: CPU, epochs: 12, batchSize: 64}
+  workers: {nodes: 2, processesPerNode: 2}
+)" << "  checkpoint: {everyEpochs: 0, everySteps: 5, path: "
+                            << (folder_ / "checkpoints").string() << "}\n";
+    job_ = spawn(
+        {std::getenv("GNN_WORKER"), "run", manifest.string()},
+        {{"GNN_TERMINATION_LOG", (folder_ / "result").string()}},
+        folder_ / "output"
+    );
+  }
+
+  bool reached_epoch(const std::string& epoch) const {
+    return wait_until([&] { return output().find("Epoch " + epoch) != std::string::npos; });
+  }
+
+  std::string hash() const {
+    const std::string result = result_of(0);
+    const std::string key = "\"parametersHash\":\"";
+    const auto at = result.find(key);
+    return at == std::string::npos ? "" : result.substr(at + key.size(), 16);
+  }
+
+  // The parameters' hash of a run without faults.
+  std::string undisturbed_worker() {
+    static std::string expected;
+    if (!expected.empty()) return expected;
+    start_worker();
+    EXPECT_EQ(finish(), contract::kExitDone) << output();
+    expected = hash();
+    EXPECT_EQ(expected.size(), 16U) << result_of(0);
+    fresh_folder();
+    return expected;
+  }
+};
+
+TEST_F(WorkerFaultTest, AKilledRankIsRecoveredBitForBit) {
+  const std::string expected = undisturbed_worker();
+  start_worker();
+  ASSERT_TRUE(reached_epoch("00003")) << output();
+  ::kill(children_of(agent_of(1)).at(0), SIGKILL);
+  EXPECT_EQ(finish(), contract::kExitDone) << output();
+  EXPECT_NE(result_of(0).find("\"round\":1"), std::string::npos) << result_of(0);
+  EXPECT_EQ(hash(), expected);
+  expect_no_orphan();
+}
+
+TEST_F(WorkerFaultTest, CtrlCResumesAndEndsWithTheSameBits) {
+  const std::string expected = undisturbed_worker();
+  start_worker();
+  ASSERT_TRUE(reached_epoch("00004")) << output();
+  ::kill(job_, SIGINT);
+  EXPECT_EQ(finish(), contract::kExitPreempted) << output();
+  expect_no_orphan();
+  start_worker();
+  EXPECT_EQ(finish(), contract::kExitDone) << output();
+  EXPECT_NE(output().find("Resumed from"), std::string::npos) << output();
+  EXPECT_EQ(hash(), expected);
 }
 
 }  // namespace

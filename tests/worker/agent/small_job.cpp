@@ -1,8 +1,9 @@
 // A job with a tiny model, for fault tests: `small_job run NODES PROCESSES ROUNDS` starts agents
 // and ranks as `gnn-worker run` does, `small_job rank` is a rank. Environment:
-//   SMALL_JOB_DIR      folder for checkpoints, and for pid-<rank>, step-<rank> and final-<rank>
-//   files SMALL_JOB_STEPS    optimizer steps of the training (default 40) SMALL_JOB_STEP_MS  pause
-//   in each step
+// SMALL_JOB_DIR: folder for checkpoints, and for pid-<rank>, step-<rank> and final-<rank> files.
+// SMALL_JOB_STEPS: optimizer steps of the training (default 40).
+// SMALL_JOB_STEP_MS: pause in each step.
+// SMALL_JOB_EATER: this rank takes memory without end in its sixth step.
 
 #include "common/contract.h"
 #include "common/log.h"
@@ -111,6 +112,7 @@ class Training {
       const gnn::training::StopToken& stop
   ) {
     std::this_thread::sleep_for(std::chrono::milliseconds(number("SMALL_JOB_STEP_MS", "0")));
+    if (step == 5 && number("SMALL_JOB_EATER", "-1") == rendezvous_.rank) eat_memory();
     const auto begin = std::chrono::steady_clock::now();
     ddp_.zero_grad();
     GNN_RETURN_IF_ERROR(ddp_.start_step(plan.buffer_source(step)));
@@ -137,6 +139,11 @@ class Training {
     sink.on_step(report);
     write_file(folder() / ("step-" + std::to_string(rendezvous_.rank)), std::to_string(step + 1));
     return result.stop;
+  }
+
+  [[noreturn]] static void eat_memory() {
+    std::vector<std::string> eaten;
+    for (;;) eaten.emplace_back(16 << 20, 'x');
   }
 
   fs::path checkpoint(int64_t step) const {
@@ -258,12 +265,30 @@ int run_main(char** arguments) {
   );
 }
 
+// One node by the contract's environment, as `gnn-worker agent` is.
+int agent_main() {
+  gnn::init_logging({});
+  const auto options =
+      gnn::agent::parse_agent_options(process_environment(), {"/proc/self/exe", "rank"});
+  if (!options) {
+    std::cerr << options.error().message << "\n";
+    return gnn::contract::exit_code_for(options.error().kind);
+  }
+  const gnn::agent::AgentOutput output{
+      .on_line = [](int64_t rank, bool, std::string_view line
+                 ) { std::cout << rank << " " << line << std::endl; },
+      .on_numbers = {}
+  };
+  return gnn::agent::run_agent(*options, gnn::app::make_tcp_connector(*options, -1), output);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   const std::string mode = count > 1 ? arguments[1] : "";
   if (mode == "rank") std::_Exit(rank_main());
+  if (mode == "agent") return agent_main();
   if (mode == "run" && count == 5) return run_main(arguments + 2);
-  std::cerr << "usage: small_job run NODES PROCESSES ROUNDS | small_job rank\n";
+  std::cerr << "usage: small_job run NODES PROCESSES ROUNDS | small_job agent | small_job rank\n";
   return gnn::contract::kExitConfiguration;
 }

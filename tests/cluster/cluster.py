@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -61,6 +62,7 @@ class Cluster:
         self.layout = Layout(name)
         self.directory = self.layout.directory
         self._tools = None
+        self._registering = threading.Lock()
 
     # --- State -------------------------------------------------------------------------------------------------
 
@@ -123,12 +125,14 @@ class Cluster:
 
     def start_part(self, part, command, network=None, mount=False):
         """Starts a daemon; `network` names the part whose namespaces it joins (None: this machine's)."""
+        description = {"part": part, "command": [str(c) for c in command], "network": network, "mount": mount}
         folder = self.directory / "parts"
-        folder.mkdir(exist_ok=True)
-        existing = self.parts()
-        order = existing[part]["order"] if part in existing else len(existing)
-        description = {"part": part, "order": order, "command": [str(c) for c in command], "network": network, "mount": mount}
-        (folder / f"{order:02}-{part}.json").write_text(json.dumps(description))
+        with self._registering:
+            folder.mkdir(exist_ok=True)
+            file = folder / f"{len(os.listdir(folder)):02}-{part}.json"
+            # By rename, because `status` may read at any time.
+            file.with_suffix(".part").write_text(json.dumps(description))
+            file.with_suffix(".part").rename(file)
         return self._spawn(description)
 
     def _spawn(self, description):
@@ -661,7 +665,7 @@ def main(arguments):
     except UserError as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 1
-    except (RuntimeError, ApiError, OSError, subprocess.SubprocessError) as error:
+    except (RuntimeError, ApiError, OSError, ValueError, subprocess.SubprocessError) as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -28,6 +28,8 @@ int main(int argc, char** argv) {
       return gnn::app::run_operator(parsed.options);
     case gnn::app::Command::kRelease:
       return gnn::app::run_release(parsed.options);
+    case gnn::app::Command::kWait:
+      return gnn::app::run_wait(parsed.options);
     case gnn::app::Command::kVersion:
       std::printf("gnn-controller %s\n", gnn::app::kProgramVersion);
       return 0;

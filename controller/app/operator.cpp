@@ -1,5 +1,6 @@
 #include "controller/app/operator.h"
 
+#include "common/api/codec.h"
 #include "common/contract.h"
 #include "common/log.h"
 #include "controller/app/caches.h"
@@ -9,6 +10,7 @@
 #include "controller/app/job_metrics.h"
 #include "controller/app/process_metrics.h"
 #include "controller/app/reconciler.h"
+#include "controller/reconcile/conditions.h"
 #include "controller/runtime/controller_loop.h"
 #include "controller/runtime/event_recorder.h"
 #include "controller/runtime/leader_elector.h"
@@ -17,6 +19,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <malloc.h>
@@ -24,6 +27,7 @@
 #include <optional>
 #include <signal.h>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -381,6 +385,47 @@ int run_release(const Options& options) {
   }
   log_info("released pods", {{"pods", released - failed}, {"failed", failed}});
   return failed == 0 ? 0 : contract::kExitOther;
+}
+
+int run_wait(const Options& options) {
+  constexpr auto kPause = std::chrono::milliseconds(500);
+  constexpr int kExitTimeout = 124;  // as of coreutils' timeout
+  SystemClock clock;
+  MetricsRegistry metrics;
+  auto connection = connect(options, clock);
+  if (!connection) {
+    log_error("cannot connect", {{"error", connection.error().message}});
+    return contract::exit_code_for(connection.error().kind);
+  }
+  client::ApiClient api = connection->client(clock, metrics);
+  const objects::ObjectKey key{.namespace_ = options.namespaces.front(), .name = options.wait_job};
+  const MonotonicPoint deadline = clock.monotonic() + options.wait_timeout;
+  std::string last = "it was not seen yet";
+  while (clock.monotonic() < deadline) {
+    const auto found = api.get(client::resource_of<api::GnnJob>(), key);
+    if (!found) {
+      last = found.error().message;
+    } else if (const auto job = api::decode_job(*found, api::UnknownFields::Ignore); !job) {
+      last = job.error().message;
+    } else {
+      last = "its state is " + (job->status.state.empty() ? "not set" : job->status.state);
+      for (const api::Condition& condition : job->status.conditions) {
+        const bool complete = condition.type == reconcile::condition::kComplete;
+        if (condition.status != "True" ||
+            !(complete || condition.type == reconcile::condition::kFailed))
+          continue;
+        std::printf(
+            "%s %s: %s\n", key.name.c_str(), condition.type.c_str(), condition.message.c_str()
+        );
+        return complete ? 0 : 1;
+      }
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  log_error(
+      "the job has not finished in time", {{"job", key.namespace_ + "/" + key.name}, {"last", last}}
+  );
+  return kExitTimeout;
 }
 
 }  // namespace gnn::app

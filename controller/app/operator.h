@@ -12,6 +12,10 @@ namespace gnn::app {
 /// Takes our finalizer off every worker pod. 0 if none is left.
 [[nodiscard]] int run_release(const Options& options);
 
+/// Waits until a GNNJob has finished and prints its state. 0 Complete, 1 Failed, 124 neither in
+/// time; errors of the API server are retried until then.
+[[nodiscard]] int run_wait(const Options& options);
+
 inline constexpr int kExitLostLease = 3;
 inline constexpr const char* kProgramVersion = GNN_VERSION;
 

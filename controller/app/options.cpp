@@ -63,6 +63,9 @@ void add_run(CLI::App& app, Options& options) {
 }
 
 std::string check_together(const Options& options) {
+  if (options.command == Command::kWait && options.namespaces.size() != 1) {
+    return "wait: name the job's namespace by --namespace, once";
+  }
   if (options.renew_deadline >= options.lease_duration ||
       options.retry_period >= options.renew_deadline) {
     return "--retry-period must be less than --renew-deadline, and that less than --lease-duration";
@@ -88,6 +91,11 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   CLI::App* release = app.add_subcommand(
       "release", "take the finalizer off every worker pod and end: before an uninstall"
   );
+  CLI::App* wait = app.add_subcommand(
+      "wait", "wait until a GNNJob has finished; code 0: Complete, 1: Failed, 124: neither in time"
+  );
+  wait->add_option("job", options.wait_job, "name of the GNNJob in --namespace")->required();
+  add_seconds(*wait, "--timeout", options.wait_timeout, "how long to wait");
   CLI::App* version = app.add_subcommand("version", "print the version");
   try {
     app.parse(argc, argv);
@@ -101,6 +109,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   }
   static_cast<void>(run);
   if (release->parsed()) options.command = Command::kRelease;
+  if (wait->parsed()) options.command = Command::kWait;
   if (version->parsed()) options.command = Command::kVersion;
   if (std::string problem = check_together(options); !problem.empty()) {
     parsed.finished = true;

@@ -10,7 +10,7 @@
 
 namespace gnn::app {
 
-enum class Command { kRun, kRelease, kVersion };
+enum class Command { kRun, kRelease, kWait, kVersion };
 
 enum class ProgressMode {
   kPodIp,  ///< ask node 0's agent by its pod's address
@@ -36,6 +36,9 @@ struct Options {
   Duration lease_duration = std::chrono::seconds(15);
   Duration renew_deadline = std::chrono::seconds(10);
   Duration retry_period = std::chrono::seconds(2);
+
+  std::string wait_job;  ///< `wait`: name of the GNNJob, in the one --namespace
+  Duration wait_timeout = std::chrono::seconds(300);
 
   /// A watch that hears nothing for so long is dead; the API server's bookmarks come each minute.
   Duration watch_idle_timeout = std::chrono::seconds(90);

@@ -1,0 +1,326 @@
+#include "worker/training/trainer.h"
+
+#include "worker/training/console_sink.h"
+#include "worker/training/evaluator.h"
+#include "worker/training/meters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace gnn::training {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// A model with dropout, so that a wrong seed shows.
+class TinyNetImpl : public torch::nn::Module {
+ public:
+  TinyNetImpl() {
+    first_ = register_module("first", torch::nn::Linear(4, 8));
+    second_ = register_module("second", torch::nn::Linear(8, 3));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return second_->forward(torch::dropout(torch::relu(first_->forward(x)), 0.5, is_training()));
+  }
+
+ private:
+  torch::nn::Linear first_{nullptr};
+  torch::nn::Linear second_{nullptr};
+};
+
+/// Twenty points in batches of four; the label is the place of the largest of the first three
+/// coordinates.
+class TinyWorkload final : public Workload {
+ public:
+  TinyWorkload() {
+    torch::manual_seed(7);
+    points_ = torch::randn({20, 4});
+    labels_ = points_.narrow(1, 0, 3).argmax(1);
+    net_ = std::make_shared<TinyNetImpl>();
+  }
+
+  torch::nn::Module& module() override { return *net_; }
+  const std::vector<int64_t>& batches_per_rank() const override { return batches_; }
+  Status start_epoch(int64_t epoch, int64_t first_batch) override {
+    starts.emplace_back(epoch, first_batch);
+    next_ = first_batch;
+    return {};
+  }
+  Result<std::optional<BatchSize>> next_batch() override {
+    if (next_ == batches_[0]) return std::optional<BatchSize>();
+    current_ = next_++;
+    if (on_batch) on_batch(current_);
+    return BatchSize{.items = 4, .sampled_edges = 0, .input_nodes = 4};
+  }
+  Scores forward() override {
+    return {net_->forward(points_.narrow(0, current_ * 4, 4)), labels_.narrow(0, current_ * 4, 4)};
+  }
+  bool has(Part part) const override { return part == Part::Validation; }
+  Result<Evaluated> evaluate(Part, const StopToken& stop) override {
+    if (stop.requested()) return Evaluated();
+    return Accuracy{.correct = count_correct({net_->forward(points_), labels_}), .total = 20};
+  }
+
+  std::vector<std::pair<int64_t, int64_t>> starts;
+  std::function<void(int64_t)> on_batch;
+
+ private:
+  at::Tensor points_;
+  at::Tensor labels_;
+  std::shared_ptr<TinyNetImpl> net_;
+  std::vector<int64_t> batches_ = {5};
+  int64_t next_ = 0;
+  int64_t current_ = 0;
+};
+
+struct Scene {
+  NullSink sink;
+  StopToken stop;
+  TrainerContext context{
+      .communicator = comm::make_single_communicator(),
+      .device = c10::kCPU,
+      .progress = sink,
+      .stop = stop
+  };
+};
+
+TrainerOptions options_for(int64_t epochs) {
+  TrainerOptions options;
+  options.training.epochs = epochs;
+  options.training.batch_size = 4;
+  options.training.seed = 3;
+  return options;
+}
+
+std::vector<at::Tensor> parameters_of(Workload& workload) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& parameter : workload.module().parameters())
+    copies.push_back(parameter.detach().clone());
+  return copies;
+}
+
+bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  bool same = a.size() == b.size();
+  for (size_t i = 0; same && i < a.size(); ++i) same = at::equal(a[i], b[i]);
+  return same;
+}
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "gnn-trainer-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+api::Checkpoint checkpoints_in(const TemporaryFolder& folder) {
+  api::Checkpoint checkpoint;
+  checkpoint.path = folder.path() + "/job";
+  return checkpoint;
+}
+
+TEST(Trainer, LowersTheLossAndReportsEveryEpoch) {
+  TinyWorkload workload;
+  Scene run;
+  const auto outcome = train(workload, run.context, options_for(30));
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  EXPECT_FALSE(outcome->stopped);
+  ASSERT_EQ(outcome->epochs.size(), 30U);
+  EXPECT_EQ(outcome->report.global_steps, 150);
+  EXPECT_EQ(outcome->epochs[0].train.total, 20);
+  EXPECT_EQ(outcome->epochs[0].steps, 5);
+  EXPECT_LT(outcome->epochs.back().average_loss, outcome->epochs.front().average_loss);
+  EXPECT_DOUBLE_EQ(
+      outcome->report.metrics.at("validation_accuracy"), outcome->epochs.back().validation->value()
+  );
+}
+
+TEST(Trainer, GivesTheSameBitsForTheSameSeed) {
+  TinyWorkload first;
+  TinyWorkload second;
+  TinyWorkload other;
+  Scene run;
+  TrainerOptions options = options_for(3);
+  ASSERT_TRUE(train(first, run.context, options).has_value());
+  torch::manual_seed(99);  // what the generator was before is of no matter
+  torch::rand({100});
+  ASSERT_TRUE(train(second, run.context, options).has_value());
+  options.training.seed = 4;
+  ASSERT_TRUE(train(other, run.context, options).has_value());
+  EXPECT_TRUE(same_bits(parameters_of(first), parameters_of(second)));
+  EXPECT_FALSE(same_bits(parameters_of(first), parameters_of(other)));
+}
+
+TEST(Trainer, MeasuresAsOftenAsAsked) {
+  TinyWorkload workload;
+  Scene run;
+  TrainerOptions options = options_for(5);
+  options.training.evaluation.every = 2;
+  const auto outcome = train(workload, run.context, options);
+  ASSERT_TRUE(outcome.has_value());
+  std::vector<bool> measured;
+  for (const EpochReport& epoch : outcome->epochs) measured.push_back(epoch.validation.has_value());
+  EXPECT_EQ(measured, (std::vector<bool>{false, true, false, true, true}));
+}
+
+TEST(Trainer, AccumulatesGradientsOfSeveralBatches) {
+  // Five batches by two: three steps, the last of one batch. Weighted by size, a step of both
+  // batches of a pair is the step of their union; dropout is off in that comparison.
+  TinyWorkload workload;
+  Scene run;
+  TrainerOptions options = options_for(2);
+  options.training.gradient_accumulation = 2;
+  const auto outcome = train(workload, run.context, options);
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  EXPECT_EQ(outcome->report.global_steps, 6);
+  EXPECT_EQ(outcome->epochs[0].train.total, 20);
+}
+
+TEST(Trainer, StopsAtAStepAndGoesOnWithTheSameBits) {
+  Scene undisturbed;
+  TinyWorkload whole;
+  const auto expected = train(whole, undisturbed.context, options_for(4));
+  ASSERT_TRUE(expected.has_value());
+
+  // The request comes while batch 2 of epoch 1 is fetched: three steps of that epoch are done then.
+  const TemporaryFolder folder;
+  TrainerOptions options = options_for(4);
+  options.checkpoint = checkpoints_in(folder);
+  TinyWorkload interrupted;
+  Scene first;
+  int64_t fetched = 0;
+  interrupted.on_batch = [&](int64_t) {
+    if (++fetched == 8) first.stop.request();
+  };
+  const auto stopped = train(interrupted, first.context, options);
+  ASSERT_TRUE(stopped.has_value()) << stopped.error().message;
+  EXPECT_TRUE(stopped->stopped);
+  EXPECT_TRUE(stopped->report.preempted);
+  EXPECT_EQ(stopped->report.global_steps, 8);
+  EXPECT_NE(stopped->report.checkpoint, "");
+
+  TinyWorkload resumed;
+  Scene second;
+  const auto outcome = train(resumed, second.context, options);
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  EXPECT_EQ(resumed.starts.front(), (std::pair<int64_t, int64_t>{1, 3}));
+  EXPECT_EQ(outcome->report.global_steps, 20);
+  EXPECT_TRUE(same_bits(parameters_of(whole), parameters_of(resumed)));
+  ASSERT_EQ(outcome->epochs.size(), 4U);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(outcome->epochs[i].average_loss, expected->epochs[i].average_loss);
+    EXPECT_EQ(outcome->epochs[i].train.correct, expected->epochs[i].train.correct);
+    EXPECT_EQ(outcome->epochs[i].validation->correct, expected->epochs[i].validation->correct);
+  }
+}
+
+TEST(Trainer, RepeatsAnEvaluationThatWasInterrupted) {
+  const TemporaryFolder folder;
+  TrainerOptions options = options_for(2);
+  options.checkpoint = checkpoints_in(folder);
+  options.checkpoint->every_epochs = 0;
+  options.checkpoint->every_steps = 1000;
+  TinyWorkload interrupted;
+  Scene first;
+  // The step of the last batch has agreed on going on when the request comes: in the evaluation
+  // then.
+  class StopAtValidation final : public ProgressSink {
+   public:
+    explicit StopAtValidation(StopToken& stop) : stop_(stop) {}
+    void on_phase(Phase phase) override {
+      if (phase == Phase::Validate) stop_.request();
+    }
+    void on_step(const StepReport&) override {}
+    void on_epoch(const EpochReport&) override {}
+    void on_final(const FinalReport&) override {}
+    void on_message(const std::string&) override {}
+
+   private:
+    StopToken& stop_;
+  } sink(first.stop);
+  TrainerContext context{
+      .communicator = comm::make_single_communicator(),
+      .device = c10::kCPU,
+      .progress = sink,
+      .stop = first.stop
+  };
+  const auto stopped = train(interrupted, context, options);
+  ASSERT_TRUE(stopped.has_value());
+  EXPECT_TRUE(stopped->stopped);
+  EXPECT_TRUE(stopped->epochs.empty());
+
+  TinyWorkload resumed;
+  Scene second;
+  const auto outcome = train(resumed, second.context, options);
+  ASSERT_TRUE(outcome.has_value());
+  ASSERT_EQ(outcome->epochs.size(), 2U);
+  EXPECT_TRUE(outcome->epochs[0].validation.has_value());
+  EXPECT_EQ(outcome->epochs[0].train.total, 20);
+  EXPECT_EQ(outcome->report.global_steps, 10);
+}
+
+TEST(Trainer, StartsAnewWhenResumeIsNever) {
+  const TemporaryFolder folder;
+  TrainerOptions options = options_for(1);
+  options.checkpoint = checkpoints_in(folder);
+  Scene run;
+  TinyWorkload first;
+  ASSERT_TRUE(train(first, run.context, options).has_value());
+  options.checkpoint->resume = "Never";
+  TinyWorkload second;
+  ASSERT_TRUE(train(second, run.context, options).has_value());
+  EXPECT_EQ(second.starts.front(), (std::pair<int64_t, int64_t>{0, 0}));
+}
+
+TEST(Trainer, RefusesACheckpointPathThatIsNone) {
+  const TemporaryFolder folder;
+  TrainerOptions options = options_for(1);
+  options.checkpoint = checkpoints_in(folder);
+  options.checkpoint->resume = folder.path() + "/none.manifest";
+  Scene run;
+  TinyWorkload workload;
+  const auto outcome = train(workload, run.context, options);
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_THAT(outcome.error().message, HasSubstr("spec.checkpoint.resume"));
+}
+
+TEST(Trainer, NamesTheLearningRateWhenTheLossIsNotFinite) {
+  TinyWorkload workload;
+  Scene run;
+  TrainerOptions options = options_for(3);
+  options.training.optimizer.type = api::OptimizerType::SGD;
+  options.training.optimizer.learning_rate.text = "1e30";
+  const auto outcome = train(workload, run.context, options);
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::kConfiguration);
+  EXPECT_THAT(outcome.error().message, HasSubstr("spec.training.optimizer.learningRate (1e30)"));
+}
+
+TEST(Trainer, JoinGivesTheSameBitsAsShadowSteps) {
+  TinyWorkload shadow;
+  TinyWorkload join;
+  Scene run;
+  TrainerOptions options = options_for(2);
+  ASSERT_TRUE(train(shadow, run.context, options).has_value());
+  options.training.uneven_inputs = api::UnevenInputs::Join;
+  ASSERT_TRUE(train(join, run.context, options).has_value());
+  EXPECT_TRUE(same_bits(parameters_of(shadow), parameters_of(join)));
+}
+
+}  // namespace
+}  // namespace gnn::training

@@ -3,78 +3,19 @@
 #include <algorithm>
 #include <cstring>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 namespace gnn::sampling::cpu {
 
 namespace {
 
 constexpr size_t kLineBytes = 64;
-constexpr size_t kAheadBytes =
-    4096;  // prefetched and not yet copied: about what one core has in flight
-constexpr size_t kStreamBytes =
-    size_t{4} << 20;  // results from here on would only push useful lines out of the caches
+constexpr size_t kAheadBytes = 4096;  // prefetched and not yet copied: what one core has in flight
 constexpr size_t kPieceBytes = size_t{1} << 20;  // a thread's share of a parallel gather
 
 void prefetch_row(const std::byte* row, size_t row_bytes) {
-  for (size_t offset = 0; offset < row_bytes; offset += kLineBytes)
+  for (size_t offset = 0; offset < row_bytes; offset += kLineBytes) {
     __builtin_prefetch(row + offset, 0, 0);
+  }
   __builtin_prefetch(row + row_bytes - 1, 0, 0);
-}
-
-template <class Copy>
-void gather_with(
-    const std::byte* rows, size_t row_bytes, std::span<const int64_t> ids, std::byte* out, Copy copy
-) {
-  const size_t ahead = std::clamp<size_t>(kAheadBytes / row_bytes, 1, 64);
-  const auto row = [&](size_t i) { return rows + static_cast<size_t>(ids[i]) * row_bytes; };
-  for (size_t i = 0; i < std::min(ahead, ids.size()); ++i) prefetch_row(row(i), row_bytes);
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (i + ahead < ids.size()) prefetch_row(row(i + ahead), row_bytes);
-    copy(out + i * row_bytes, row(i));
-  }
-}
-
-#if defined(__SSE2__)
-// The rows of a result follow each other without a gap, so the write-combining buffers fill whole
-// lines across rows.
-void gather_streaming(
-    const std::byte* rows, size_t row_bytes, std::span<const int64_t> ids, std::byte* out
-) {
-  gather_with(rows, row_bytes, ids, out, [row_bytes](std::byte* to, const std::byte* from) {
-    for (size_t offset = 0; offset < row_bytes; offset += sizeof(__m128i)) {
-      // reinterpret_cast: the intrinsics' own pointer type; any alignment is allowed for the load.
-      const __m128i value = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + offset));
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + offset), value);
-    }
-  });
-  _mm_sfence();
-}
-
-bool can_stream(size_t row_bytes, const std::byte* out) {
-  return row_bytes % sizeof(__m128i) == 0 &&
-         reinterpret_cast<uintptr_t>(out) % sizeof(__m128i) == 0;
-}
-#endif
-
-void gather(
-    const std::byte* rows,
-    size_t row_bytes,
-    std::span<const int64_t> ids,
-    std::byte* out,
-    size_t total_bytes
-) {
-#if defined(__SSE2__)
-  if (total_bytes >= kStreamBytes && can_stream(row_bytes, out)) {
-    gather_streaming(rows, row_bytes, ids, out);
-    return;
-  }
-#endif
-  gather_with(rows, row_bytes, ids, out, [row_bytes](std::byte* to, const std::byte* from) {
-    std::memcpy(to, from, row_bytes);
-  });
 }
 
 }  // namespace
@@ -94,7 +35,15 @@ void gather_rows(
     const std::byte* rows, size_t row_bytes, std::span<const int64_t> ids, std::byte* out
 ) {
   if (ids.empty() || row_bytes == 0) return;
-  gather(rows, row_bytes, ids, out, ids.size() * row_bytes);
+  const size_t ahead = std::clamp<size_t>(kAheadBytes / row_bytes, 1, 64);
+  const auto row = [&](size_t i) { return rows + static_cast<size_t>(ids[i]) * row_bytes; };
+  for (size_t i = 0; i < std::min(ahead, ids.size()); ++i) prefetch_row(row(i), row_bytes);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i + ahead < ids.size()) prefetch_row(row(i + ahead), row_bytes);
+    // Plain stores: non-temporal ones took half as long again, as the loads between them flush
+    // half-filled lines.
+    std::memcpy(out + i * row_bytes, row(i), row_bytes);
+  }
 }
 
 void gather_rows(
@@ -109,9 +58,7 @@ void gather_rows(
   pool.parallel_for(static_cast<int64_t>(ids.size()), grain, [&](int64_t begin, int64_t end) {
     const auto first = static_cast<size_t>(begin);
     const auto count = static_cast<size_t>(end - begin);
-    gather(
-        rows, row_bytes, ids.subspan(first, count), out + first * row_bytes, ids.size() * row_bytes
-    );
+    gather_rows(rows, row_bytes, ids.subspan(first, count), out + first * row_bytes);
   });
 }
 

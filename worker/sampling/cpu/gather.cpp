@@ -40,8 +40,7 @@ void gather_rows(
   for (size_t i = 0; i < std::min(ahead, ids.size()); ++i) prefetch_row(row(i), row_bytes);
   for (size_t i = 0; i < ids.size(); ++i) {
     if (i + ahead < ids.size()) prefetch_row(row(i + ahead), row_bytes);
-    // Plain stores: non-temporal ones took half as long again, as the loads between them flush
-    // half-filled lines.
+    // Plain stores: non-temporal ones were slower where measured (docs/benchmarks.md).
     std::memcpy(out + i * row_bytes, row(i), row_bytes);
   }
 }

@@ -1,7 +1,8 @@
 // Start, restart, scaling and overhead of jobs, measured from outside on real agents and ranks:
-//   gnn_distributed_bench GNN_WORKER
+//   gnn_distributed_bench GNN_WORKER [start|restart|scaling]
 // Prints each figure with the bound that it must keep; ends with 1 when one doesn't.
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <chrono>
 #include <csignal>
@@ -103,8 +104,8 @@ double resident_mebibytes(pid_t pid) {
 struct JobOptions {
   int nodes = 1;
   int processes = 1;
-  std::string manifest;
-  std::optional<int> only_cpu;  // pins everything to one core
+  std::string manifest{};
+  std::optional<int> only_cpu{};  // pins everything to one core
 };
 
 // Agents as pods would run them, on this machine.
@@ -314,16 +315,18 @@ void measure_scaling(const std::string& worker, const fs::path& folder) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 2) {
-    std::fprintf(stderr, "usage: gnn_distributed_bench GNN_WORKER\n");
+  if (count != 2 && count != 3) {
+    std::fprintf(stderr, "usage: gnn_distributed_bench GNN_WORKER [start|restart|scaling]\n");
     return 64;
   }
+  const std::string only = count == 3 ? arguments[2] : "";
+  const auto wanted = [&only](const char* part) { return only.empty() || only == part; };
   const std::string worker = fs::absolute(arguments[1]).string();
   const fs::path folder = fs::temp_directory_path() / ("gnn-bench-" + std::to_string(::getpid()));
   fs::create_directories(folder);
-  measure_process_start(worker, folder);
-  measure_start_restart_and_overhead(worker, folder);
-  measure_scaling(worker, folder);
+  if (wanted("start")) measure_process_start(worker, folder);
+  if (wanted("restart")) measure_start_restart_and_overhead(worker, folder);
+  if (wanted("scaling")) measure_scaling(worker, folder);
   fs::remove_all(folder);
   return all_good ? 0 : 1;
 }

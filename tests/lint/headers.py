@@ -41,12 +41,14 @@ def flags_by_folder(commands):
 
 def flags_for(header, flags):
     """Those of the header's folder, its mirror under tests, or the nearest folder above."""
+    if header.parts[0] == "worker" or header.parts[:2] in (("tests", "worker"), ("tests", "support")):
+        # Folders there mix sources with and without LibTorch; with it, every header finds what it includes.
+        return flags[Path("worker/tasks")]
     for folder in [header.parent, *header.parent.parents]:
         for candidate in (folder, Path("tests") / folder):
             if candidate in flags:
                 return flags[candidate]
-    # A folder of headers alone: the worker's see LibTorch, the others what common sees.
-    return flags[Path("worker/graph") if header.parts[0] == "worker" else Path("common")]
+    return flags[Path("common")]
 
 
 def main():

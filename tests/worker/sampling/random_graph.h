@@ -2,6 +2,7 @@
 
 #include "worker/sampling/rng.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -71,7 +71,12 @@ Result<std::unique_ptr<NativeWriter>> NativeWriter::open(
   if (lock < 0) {
     return io_failure(lock_path, "can't create", std::strerror(errno));
   }
-  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+  // A writer that is just ending removes the file: a lock on what is no longer there locks nobody
+  // out.
+  struct stat held {};
+  struct stat named {};
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0 || fstat(lock, &held) != 0 ||
+      stat(lock_path.c_str(), &named) != 0 || held.st_ino != named.st_ino) {
     close(lock);
     return fail(ErrorKind::kConflict, output + ": another process is writing this data set");
   }

@@ -4,6 +4,7 @@
 #include "common/contract.h"
 #include "controller/reconcile/pass.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -72,8 +73,21 @@ void watch_leaving_nodes(Pass& pass) {
   }
 }
 
+/// Pods of ours show that the first attempt has begun, even where the status write that would say
+/// so was lost with its writer.
+void recover_first_attempt(Pass& pass) {
+  const bool begun =
+      std::any_of(pass.gang.nodes.begin(), pass.gang.nodes.end(), [](const NodeView& node) {
+        return node.pod != nullptr;
+      });
+  if (!begun || pass.status().attempt != 0) return;
+  pass.status().attempt = pass.attempt;
+  pass.status().start_time = std::chrono::floor<std::chrono::seconds>(pass.in.now);
+}
+
 /// The policies, each of which may settle the pass; what is left starts the gang and tells of it.
 void settle(Pass& pass) {
+  recover_first_attempt(pass);
   count_nodes(pass);
   watch_leaving_nodes(pass);
   merge_progress(pass);

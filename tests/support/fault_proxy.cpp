@@ -210,9 +210,9 @@ class FaultProxy::Impl {
     const std::lock_guard lock(mutex_);
     return static_cast<int>(std::count(applied_.begin(), applied_.end(), number));
   }
-  void after_write(int k, std::function<void()> callback) {
+  void after_write(int k, std::function<void()> callback, RequestMatcher counts) {
     const std::lock_guard lock(mutex_);
-    write_callbacks_.push_back({k, std::move(callback)});
+    write_callbacks_.push_back({k, std::move(callback), std::move(counts)});
   }
 
   void cut_connections() {
@@ -262,6 +262,7 @@ class FaultProxy::Impl {
   struct WriteCallback {
     int writes_left;
     std::function<void()> callback;
+    RequestMatcher counts;
   };
   struct Client {
     int64_t number = 0;
@@ -303,7 +304,7 @@ class FaultProxy::Impl {
       const std::optional<Fault>& fault
   );
   Status send_body(Exchange& exchange, std::string_view bytes, bool chunked, int64_t limit);
-  void run_write_callbacks();
+  void run_write_callbacks(const RecordedRequest& request);
   void hold(Exchange& exchange) const;
   void sleep(const Client& client, std::chrono::milliseconds duration);
 
@@ -610,7 +611,7 @@ Result<bool> FaultProxy::Impl::forward(Exchange& exchange, const std::optional<F
     if (entries[1].revents != 0 && !exchange.reader.peer_is_there()) return break_connection();
   }
   GNN_ASSIGN_OR_RETURN(const ReplyHead reply, read_reply_head(reader, request.method, deadline));
-  if (request.is_write()) run_write_callbacks();
+  if (request.is_write()) run_write_callbacks(request);
   if (delay != nullptr) sleep(exchange.client, delay->before_reply);
   if (fault && std::holds_alternative<LoseReply>(*fault)) return break_connection();
 
@@ -705,12 +706,12 @@ Status FaultProxy::Impl::send_body(
   return {};
 }
 
-void FaultProxy::Impl::run_write_callbacks() {
+void FaultProxy::Impl::run_write_callbacks(const RecordedRequest& request) {
   std::vector<std::function<void()>> due;
   {
     const std::lock_guard lock(mutex_);
     for (WriteCallback& entry : write_callbacks_) {
-      if (--entry.writes_left == 0) due.push_back(entry.callback);
+      if (entry.counts(request) && --entry.writes_left == 0) due.push_back(entry.callback);
     }
     std::erase_if(write_callbacks_, [](const WriteCallback& entry) {
       return entry.writes_left <= 0;
@@ -788,8 +789,8 @@ void FaultProxy::clear_faults() {
 int FaultProxy::times_applied(int number) const {
   return impl_->times_applied(number);
 }
-void FaultProxy::after_write(int k, std::function<void()> callback) {
-  impl_->after_write(k, std::move(callback));
+void FaultProxy::after_write(int k, std::function<void()> callback, RequestMatcher counts) {
+  impl_->after_write(k, std::move(callback), std::move(counts));
 }
 Result<Snapshot> FaultProxy::take_snapshot(std::string_view collection_path) {
   return impl_->take_snapshot(collection_path);

@@ -148,7 +148,8 @@ class FaultProxy {
   /// Calls `callback` once, when the API server has done the k-th write from now (from 1) and
   /// before the client hears of it; the reply follows after `callback` returns, if the connection
   /// still is.
-  void after_write(int k, std::function<void()> callback);
+  /// Only writes that `counts` matches are counted.
+  void after_write(int k, std::function<void()> callback, RequestMatcher counts = any_write());
 
   /// Reads the collection, e.g. "/apis/gnn.dev/v1alpha1/namespaces/x/gnnjobs", for ServeSnapshot.
   [[nodiscard]] Result<Snapshot> take_snapshot(std::string_view collection_path);

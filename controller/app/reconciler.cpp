@@ -165,9 +165,10 @@ runtime::Outcome Reconciler::poll_progress(
     bool news = false;
     {
       auto memory = memory_.lock();
-      Memory& found = (*memory)[key];
-      if (found.uid == job->metadata.uid && found.report != report) {
-        found.report = std::move(report);
+      const auto found = memory->find(key);
+      if (found != memory->end() && found->second.uid == job->metadata.uid &&
+          found->second.report != report) {
+        found->second.report = std::move(report);
         news = true;
       }
     }

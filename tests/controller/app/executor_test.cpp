@@ -1,0 +1,177 @@
+#include "controller/app/executor.h"
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace gnn::app {
+namespace {
+
+using gnn::testing::FakeClock;
+using gnn::testing::FakeTransport;
+using objects::Json;
+
+class ExecutorTest : public ::testing::Test {
+ protected:
+  ExecutorTest() {
+    job_.metadata.name = "j";
+    job_.metadata.namespace_ = "ns";
+    job_.metadata.uid = "job-uid";
+    job_.metadata.resource_version = "7";
+  }
+
+  static objects::Pod pod(int node) {
+    objects::Pod pod;
+    pod.metadata.name = "j-1-" + std::to_string(node);
+    pod.metadata.namespace_ = "ns";
+    return pod;
+  }
+  static std::string pod_owned_by(const std::string& uid) {
+    return Json{{"metadata",
+                 {{"name", "j-1-0"},
+                  {"namespace", "ns"},
+                  {"ownerReferences", {{{"uid", uid}, {"controller", true}}}}}}
+    }.dump();
+  }
+  static std::string refusal(const std::string& reason, const std::string& message) {
+    return Json{{"kind", "Status"}, {"reason", reason}, {"message", message}}.dump();
+  }
+  reconcile::Plan plan_of_pods(int count) {
+    reconcile::Plan plan;
+    for (int i = 0; i < count; ++i) plan.actions.push_back(reconcile::CreatePod{pod(i)});
+    plan.status = job_.status;
+    return plan;
+  }
+
+  FakeClock clock_;
+  FakeTransport transport_;
+  MetricsRegistry metrics_;
+  client::TokenSource tokens_{client::KubeConfig{}, clock_};
+  client::ApiClient api_{transport_, tokens_, clock_, metrics_};
+  Caches caches_;
+  Parallel parallel_{4};
+  Executor executor_{api_, caches_, parallel_, clock_};
+  api::GnnJob job_;
+};
+
+TEST_F(ExecutorTest, CreatesAllPodsAndReadsThemBackAtOnce) {
+  for (int i = 0; i < 7; ++i) {
+    transport_.reply(
+        201, R"({"metadata":{"name":"j-1-)" + std::to_string(i) + R"(","namespace":"ns"}})"
+    );
+  }
+  const Execution done = executor_.execute(plan_of_pods(7), job_);
+  EXPECT_FALSE(done.error);
+  EXPECT_EQ(transport_.requests().size(), 7U);
+  EXPECT_FALSE(done.status_written) << "the status did not change";
+}
+
+TEST_F(ExecutorTest, AQuotaDenialCostsFewCalls) {
+  transport_.reply(403, refusal("Forbidden", "pods \"j-1-0\" is forbidden: exceeded quota: q"));
+  const Execution done = executor_.execute(plan_of_pods(64), job_);
+  EXPECT_EQ(transport_.requests().size(), 1U);
+  ASSERT_EQ(done.refusals.size(), 1U);
+  EXPECT_EQ(done.refusals[0].kind, reconcile::ApiRefusal::Kind::Quota);
+  EXPECT_EQ(done.refusals[0].object, "pod j-1-0");
+  EXPECT_EQ(done.refusals[0].message, "pods \"j-1-0\" is forbidden: exceeded quota: q");
+  EXPECT_FALSE(done.error);
+}
+
+TEST_F(ExecutorTest, WhatExistsAlreadyAndIsOursIsASuccess) {
+  transport_.reply(409, refusal("AlreadyExists", "")).reply(200, pod_owned_by("job-uid"));
+  const Execution done = executor_.execute(plan_of_pods(1), job_);
+  EXPECT_FALSE(done.error);
+  EXPECT_TRUE(done.refusals.empty());
+  EXPECT_NE(caches_.pods.find({"ns", "j-1-0"}), nullptr);
+}
+
+TEST_F(ExecutorTest, WhatBelongsToSomebodyElseIsNeverAdopted) {
+  for (const std::string& body :
+       {pod_owned_by("other"), std::string(R"({"metadata":{"name":"j-1-0"}})")}) {
+    transport_.reply(409, refusal("AlreadyExists", "")).reply(200, body);
+    const Execution done = executor_.execute(plan_of_pods(1), job_);
+    ASSERT_EQ(done.refusals.size(), 1U);
+    EXPECT_EQ(done.refusals[0].kind, reconcile::ApiRefusal::Kind::NameTaken);
+  }
+  for (const auto& request : transport_.requests()) {
+    EXPECT_TRUE(request.method == "POST" || request.method == "GET") << request.method;
+  }
+}
+
+TEST_F(ExecutorTest, StopsAtTheFirstRetryableErrorAndWritesNoStatus) {
+  reconcile::Plan plan = plan_of_pods(1);
+  plan.actions.push_back(reconcile::DeletePod{.name = "x", .uid = "u", .grace_period_seconds = {}});
+  plan.status.attempt = 5;
+  transport_.reply(500, "{}");
+  const Execution done = executor_.execute(plan, job_);
+  ASSERT_TRUE(done.error);
+  EXPECT_EQ(transport_.requests().size(), 1U);
+  EXPECT_FALSE(done.status_written);
+}
+
+TEST_F(ExecutorTest, WritesTheStatusOnceUnderTheObservedVersion) {
+  reconcile::Plan plan;
+  plan.status = job_.status;
+  plan.status.attempt = 1;
+  transport_.reply(200, "{}");
+  const Execution done = executor_.execute(plan, job_);
+  EXPECT_TRUE(done.status_written);
+  const client::HttpRequest request = transport_.requests().at(0);
+  EXPECT_EQ(request.method, "PUT");
+  EXPECT_EQ(request.path, "/apis/gnn.dev/v1alpha1/namespaces/ns/gnnjobs/j/status");
+  const Json body = Json::parse(request.body);
+  EXPECT_EQ(body["metadata"]["resourceVersion"], "7");
+  EXPECT_EQ(body["metadata"]["uid"], "job-uid");
+  EXPECT_EQ(body["status"]["attempt"], 1);
+}
+
+TEST_F(ExecutorTest, AConflictOnTheStatusIsRetried) {
+  reconcile::Plan plan;
+  plan.status = job_.status;
+  plan.status.attempt = 1;
+  transport_.reply(409, refusal("Conflict", "the object has been modified"));
+  const Execution done = executor_.execute(plan, job_);
+  ASSERT_TRUE(done.error);
+  EXPECT_TRUE(done.error->retryable());
+}
+
+TEST_F(ExecutorTest, DeletesByUidAndTakesGoneForDone) {
+  reconcile::Plan plan;
+  plan.status = job_.status;
+  plan.actions = {
+      reconcile::DeletePod{.name = "a", .uid = "u1", .grace_period_seconds = 0},
+      reconcile::DeletePod{.name = "b", .uid = "u2", .grace_period_seconds = {}},
+      reconcile::DeleteJob{.uid = "job-uid"},
+  };
+  transport_.reply(404, refusal("NotFound", ""))
+      .reply(409, refusal("Conflict", ""))
+      .reply(200, "{}");
+  EXPECT_FALSE(executor_.execute(plan, job_).error);
+  const auto requests = transport_.requests();
+  EXPECT_EQ(Json::parse(requests.at(0).body)["preconditions"]["uid"], "u1");
+  EXPECT_EQ(Json::parse(requests.at(0).body)["gracePeriodSeconds"], 0);
+  EXPECT_FALSE(Json::parse(requests.at(1).body).contains("gracePeriodSeconds"));
+  EXPECT_EQ(requests.at(2).path, "/apis/gnn.dev/v1alpha1/namespaces/ns/gnnjobs/j");
+}
+
+TEST_F(ExecutorTest, ReleasesAPodByItsUidAndLeavesOtherFinalizers) {
+  transport_.reply(200, "{}");
+  const Execution done = executor_.execute(
+      {reconcile::ReleasePod{.name = "a", .uid = "u1", .finalizers = {"gnn.dev/result", "x"}}}, "ns"
+  );
+  EXPECT_FALSE(done.error);
+  const client::HttpRequest request = transport_.requests().at(0);
+  EXPECT_EQ(request.content_type, "application/strategic-merge-patch+json");
+  const Json body = Json::parse(request.body);
+  EXPECT_EQ(body["metadata"]["uid"], "u1");
+  EXPECT_EQ(
+      body["metadata"]["$deleteFromPrimitiveList/finalizers"], Json::array({"gnn.dev/result"})
+  );
+}
+
+}  // namespace
+}  // namespace gnn::app

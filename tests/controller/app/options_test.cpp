@@ -1,0 +1,90 @@
+#include "controller/app/options.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace gnn::app {
+namespace {
+
+ParsedOptions parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "gnn-controller");
+  return parse_options(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST(Options, RunIsTheDefaultCommand) {
+  const ParsedOptions parsed = parse({});
+  EXPECT_FALSE(parsed.finished);
+  EXPECT_EQ(parsed.options.command, Command::kRun);
+  EXPECT_TRUE(parsed.options.namespaces.empty());
+  EXPECT_FALSE(parsed.options.leader_elect);
+}
+
+TEST(Options, ReadsTheLineOfTheChart) {
+  const ParsedOptions parsed = parse(
+      {"run",
+       "--leader-elect",
+       "--lease-namespace=gnn-system",
+       "--lease-name=gnn-operator",
+       "--bind-address=0.0.0.0:8080",
+       "--workers=8",
+       "--log-format=json",
+       "--log-level=warning",
+       "--progress=off",
+       "--job-network-policy=false",
+       "--namespace=a",
+       "--namespace=b"}
+  );
+  ASSERT_FALSE(parsed.finished) << parsed.text;
+  EXPECT_TRUE(parsed.options.leader_elect);
+  EXPECT_EQ(parsed.options.lease_name, "gnn-operator");
+  EXPECT_EQ(parsed.options.workers, 8);
+  EXPECT_EQ(parsed.options.log.level, LogLevel::kWarning);
+  EXPECT_EQ(parsed.options.progress, ProgressMode::kOff);
+  EXPECT_FALSE(parsed.options.job_network_policy);
+  EXPECT_EQ(parsed.options.namespaces, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(Options, ReleaseIsACommand) {
+  const ParsedOptions parsed = parse({"release", "--namespace=a"});
+  EXPECT_EQ(parsed.options.command, Command::kRelease);
+  EXPECT_EQ(parsed.options.namespaces.size(), 1U);
+}
+
+TEST(Options, WrongLinesEndWithTheConfigurationCode) {
+  for (const std::vector<const char*>& line : std::vector<std::vector<const char*>>{
+           {"--nosuch"},
+           {"fly"},
+           {"--workers=0"},
+           {"--workers=x"},
+           {"--progress=sometimes"},
+           {"--log-level=loud"},
+           {"--bind-address=nowhere"},
+           {"--renew-deadline=20"},
+           {"--retry-period=12"},
+       }) {
+    const ParsedOptions parsed = parse(line);
+    EXPECT_TRUE(parsed.finished) << line.front();
+    EXPECT_EQ(parsed.exit_code, 64) << line.front();
+    EXPECT_FALSE(parsed.text.empty());
+  }
+}
+
+TEST(Options, HelpIsNoError) {
+  const ParsedOptions parsed = parse({"--help"});
+  EXPECT_TRUE(parsed.finished);
+  EXPECT_EQ(parsed.exit_code, 0);
+  EXPECT_NE(parsed.text.find("--leader-elect"), std::string::npos);
+}
+
+TEST(HostPort, ReadsAllForms) {
+  EXPECT_EQ(parse_host_port(":8080").value().host, "0.0.0.0");
+  EXPECT_EQ(parse_host_port("127.0.0.1:0").value().port, 0);
+  EXPECT_EQ(parse_host_port("[::1]:80").value().host, "::1");
+  for (const char* text : {"", "8080", "a:b", "::1:80", "x:70000", "x:-1"}) {
+    EXPECT_FALSE(parse_host_port(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace gnn::app

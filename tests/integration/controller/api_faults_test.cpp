@@ -1,0 +1,160 @@
+#include "tests/integration/controller/fixture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace gnn::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Every fault ends the same way as no fault: the job Complete, one attempt, each pod made once.
+class ApiFaults : public ::testing::Test {
+ protected:
+  void start(std::vector<std::string> more = {}) {
+    controller_ = std::make_unique<Controller>(
+        cluster_.plane(), cluster_.arguments_through(*proxy_, std::move(more))
+    );
+  }
+  void expect_undisturbed_end() {
+    kubelets_.let_finish();
+    ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Complete"); }, 90s))
+        << cluster_.describe("j") << controller_->log();
+    const Json status = cluster_.job("j")["status"];
+    EXPECT_EQ(status["attempt"], 1);
+    EXPECT_EQ(status["restarts"], 0);
+    EXPECT_EQ(kubelets_.seen().size(), 2U);
+    EXPECT_EQ(controller_->terminate(), 0);
+  }
+  [[nodiscard]] bool running() {
+    return eventually([&] { return cluster_.holds("j", "Running"); }, 90s);
+  }
+
+  Cluster cluster_;
+  std::unique_ptr<FaultProxy> proxy_ = must(FaultProxy::in_front_of(cluster_.plane()));
+  FakeKubelets kubelets_{cluster_.plane(), cluster_.name_space(), 0ms};
+  std::unique_ptr<Controller> controller_;
+};
+
+TEST_F(ApiFaults, WatchesCutInTheMiddleOfEvents) {
+  // Each watch breaks, each after another number of bytes, until the faults are used up.
+  for (const int64_t bytes : {0, 1, 7, 100, 333, 1000, 1234, 2048, 3001, 4000, 5555, 7000}) {
+    proxy_->add_fault(any_watch(), CutReply{.after_body_bytes = bytes, .reset = bytes % 2 == 1}, 1);
+  }
+  start();
+  cluster_.create_job("j");
+  expect_undisturbed_end();
+}
+
+TEST_F(ApiFaults, RepliesInPiecesOfFiveBytes) {
+  proxy_->add_fault(any_request(), Fragment{.bytes = 5});
+  start();
+  cluster_.create_job("j");
+  expect_undisturbed_end();
+}
+
+TEST_F(ApiFaults, ExpiredVersions) {
+  proxy_->add_fault(any_watch(), answer_watch_expired(), 8);
+  proxy_->add_fault(any_watch(), answer_gone(), 4);
+  start();
+  cluster_.create_job("j");
+  expect_undisturbed_end();
+}
+
+TEST_F(ApiFaults, ConflictsOnEveryWrite) {
+  proxy_->add_fault(any_write(), answer_conflict(), 8);
+  start();
+  cluster_.create_job("j");
+  expect_undisturbed_end();
+}
+
+TEST_F(ApiFaults, TooManyRequestsAreSentAgainWhenTheServerSays) {
+  const int fault = proxy_->add_fault(any_write(), answer_too_many_requests(1s), 4);
+  start();
+  cluster_.create_job("j");
+  expect_undisturbed_end();
+  EXPECT_EQ(proxy_->times_applied(fault), 4);
+}
+
+TEST_F(ApiFaults, LostRepliesToWrites) {
+  proxy_->add_fault(any_write(), LoseReply{}, 6);
+  start();
+  cluster_.create_job("j");
+  expect_undisturbed_end();
+}
+
+TEST_F(ApiFaults, BlackHoledWatchesAreFoundDeadAndWatchedAgain) {
+  proxy_->add_fault(any_watch(), BlackHole{}, 5);
+  start({"--watch-idle-timeout=2"});
+  ASSERT_TRUE(controller_->wait_working());
+  cluster_.create_job("j");
+  expect_undisturbed_end();
+}
+
+TEST_F(ApiFaults, TheApiServerRestartsMidRun) {
+  start();
+  cluster_.create_job("j");
+  ASSERT_TRUE(running()) << cluster_.describe("j");
+  must(cluster_.plane().restart(ControlPlanePart::kApiServer));
+  expect_undisturbed_end();
+}
+
+TEST_F(ApiFaults, ARevokedTokenIsReadAgain) {
+  controller_ = std::make_unique<Controller>(
+      cluster_.plane(),
+      ControllerArguments{
+          must(cluster_.plane().write_kubeconfig(
+              cluster_.plane().server_url(), ControlPlane::KubeconfigUser::kTokenFile
+          )),
+          cluster_.name_space()
+      }
+  );
+  cluster_.create_job("j");
+  ASSERT_TRUE(running()) << cluster_.describe("j") << controller_->log();
+  must(cluster_.plane().rotate_token(ControlPlane::OldToken::kRevoke));
+  expect_undisturbed_end();
+}
+
+TEST_F(ApiFaults, AServerOfAnotherCaIsRefused) {
+  const std::string other = (cluster_.plane().directory() / "other-ca.crt").string();
+  must(run_command(
+      {"openssl",
+       "req",
+       "-x509",
+       "-newkey",
+       "rsa:2048",
+       "-nodes",
+       "-days",
+       "1",
+       "-subj",
+       "/CN=other",
+       "-keyout",
+       "/dev/null",
+       "-out",
+       other}
+  ));
+  const std::string kubeconfig =
+      must(cluster_.plane().write_kubeconfig(cluster_.plane().server_url()));
+  std::string text;
+  {
+    std::ifstream in(kubeconfig);
+    text.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  const size_t at = text.find(cluster_.plane().ca_file());
+  ASSERT_NE(at, std::string::npos) << text;
+  text.replace(at, cluster_.plane().ca_file().size(), other);
+  std::ofstream(kubeconfig) << text;
+  controller_ = std::make_unique<Controller>(
+      cluster_.plane(), ControllerArguments{kubeconfig, cluster_.name_space()}
+  );
+  EXPECT_FALSE(controller_->wait_working(3s));
+  EXPECT_THAT(controller_->log(), ::testing::HasSubstr("SSL"));
+  EXPECT_EQ(controller_->http("/readyz").status, 503);
+  EXPECT_EQ(controller_->terminate(), 0);
+}
+
+}  // namespace
+}  // namespace gnn::testing

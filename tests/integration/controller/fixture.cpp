@@ -1,0 +1,478 @@
+#include "tests/integration/controller/fixture.h"
+
+#include "common/contract.h"
+
+#include <arpa/inet.h>
+#include <fstream>
+#include <netinet/in.h>
+#include <regex>
+#include <signal.h>
+#include <sstream>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+namespace gnn::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string content_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+std::string text_at(const Json& json, const char* pointer) {
+  return json.value(Json::json_pointer(pointer), std::string());
+}
+
+Json checked(const HttpReply& reply, const std::string& call) {
+  if (reply.status / 100 != 2) throw std::runtime_error(call + ": " + reply.body);
+  return Json::parse(reply.body);
+}
+
+ProcessSpawner& spawner() {
+  static ProcessSpawner instance;
+  return instance;
+}
+
+}  // namespace
+
+bool eventually(const std::function<bool()>& done, std::chrono::milliseconds timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(20ms);
+  }
+  return true;
+}
+
+Json Api::get(const std::string& path) const {
+  return checked(must(http_request(endpoint_, "GET", path)), "GET " + path);
+}
+
+Json Api::find(const std::string& path) const {
+  const auto reply = http_request(endpoint_, "GET", path);
+  // While the API server restarts nothing is there; callers poll.
+  if (!reply || reply->status / 100 != 2) return nullptr;
+  return Json::parse(reply->body);
+}
+
+Json Api::create(const std::string& collection, const Json& object) const {
+  const HttpHeaders headers{{"Content-Type", "application/json"}};
+  return checked(
+      must(http_request(endpoint_, "POST", collection, object.dump(), headers)),
+      "POST " + collection
+  );
+}
+
+bool Api::patch(const std::string& path, const Json& patch) const {
+  const HttpHeaders headers{{"Content-Type", "application/merge-patch+json"}};
+  const auto reply = http_request(endpoint_, "PATCH", path, patch.dump(), headers);
+  return reply && reply->status / 100 == 2;
+}
+
+void Api::remove(const std::string& path, std::string_view options) const {
+  const HttpHeaders headers{{"Content-Type", "application/json"}};
+  const HttpReply reply = must(http_request(endpoint_, "DELETE", path, options, headers));
+  if (reply.status / 100 != 2 && reply.status != 404) {
+    throw std::runtime_error("DELETE " + path + ": " + reply.body);
+  }
+}
+
+Controller::Controller(ControlPlane& cluster, const ControllerArguments& arguments) {
+  static std::atomic<int> number = 0;
+  log_file_ = cluster.directory() / ("controller-" + std::to_string(++number) + ".log");
+  std::vector<std::string> line{
+      GNN_CONTROLLER_BINARY,
+      "run",
+      "--kubeconfig=" + arguments.kubeconfig,
+      "--bind-address=127.0.0.1:0",
+      "--progress=" + arguments.progress,
+  };
+  if (!arguments.name_space.empty()) line.push_back("--namespace=" + arguments.name_space);
+  line.insert(line.end(), arguments.more.begin(), arguments.more.end());
+  pid_ = must(spawner().spawn(line, log_file_));
+}
+
+Controller::~Controller() {
+  if (ended_) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void Controller::signal(int number) const {
+  if (!ended_) ::kill(pid_, number);
+}
+
+int Controller::terminate() {
+  signal(SIGTERM);
+  return wait(30s);
+}
+
+int Controller::wait(std::chrono::milliseconds timeout) {
+  int status = 0;
+  const bool ended = eventually([&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; }, timeout);
+  if (!ended) return -1;
+  ended_ = true;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+bool Controller::wait_working(std::chrono::milliseconds timeout) {
+  return eventually(
+      [this] { return log().find("caches are synced, reconciling") != std::string::npos; }, timeout
+  );
+}
+
+std::string Controller::log() const {
+  return content_of(log_file_);
+}
+
+HttpReply Controller::http(const std::string& path) const {
+  std::smatch found;
+  const std::string text = log();
+  if (!std::regex_search(text, found, std::regex("\"port\":([0-9]+)"))) {
+    throw std::runtime_error("the controller serves nothing yet: " + text);
+  }
+  HttpEndpoint endpoint;
+  endpoint.url = "http://127.0.0.1:" + found[1].str();
+  return must(http_request(endpoint, "GET", path));
+}
+
+int run_release(const Cluster& cluster) {
+  return must(run_command(
+                  {GNN_CONTROLLER_BINARY,
+                   "release",
+                   "--kubeconfig=" + cluster.plane().kubeconfig_file(),
+                   "--namespace=" + cluster.name_space()}
+              ))
+      .exit_code;
+}
+
+FakeKubelets::FakeKubelets(
+    const ControlPlane& cluster, std::string name_space, std::chrono::milliseconds run_time
+)
+    : api_(cluster),
+      name_space_(std::move(name_space)),
+      run_time_(run_time),
+      thread_([this] { run(); }) {}
+
+FakeKubelets::~FakeKubelets() {
+  stopping_ = true;
+  thread_.join();
+}
+
+std::set<std::string> FakeKubelets::seen() const {
+  const std::lock_guard lock(mutex_);
+  return seen_;
+}
+
+void FakeKubelets::run() {
+  while (!stopping_) {
+    const Json list = api_.find("/api/v1/namespaces/" + name_space_ + "/pods");
+    if (list.is_object()) {
+      for (const Json& pod : list["items"]) step(pod);
+    }
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
+void FakeKubelets::step(const Json& pod) {
+  const std::string name = text_at(pod, "/metadata/name");
+  const std::string uid = text_at(pod, "/metadata/uid");
+  const std::string path = "/api/v1/namespaces/" + name_space_ + "/pods/" + name;
+  {
+    const std::lock_guard lock(mutex_);
+    seen_.insert(name + "/" + uid);
+  }
+  const std::string phase = text_at(pod, "/status/phase");
+  const auto now = std::chrono::steady_clock::now();
+  const Json labels = pod["metadata"].value("labels", Json::object());
+  const bool ours = labels.contains(std::string(contract::kLabelNode));
+  if (!ours || pod["metadata"].contains("deletionTimestamp")) return;
+  if (phase == "Pending") {
+    running_since_[uid] = now;
+    api_.patch(
+        path + "/status",
+        {{"metadata", {{"uid", uid}}},
+         {"status",
+          {{"phase", "Running"},
+           {"podIP", "127.0.0.1"},
+           {"conditions",
+            {{{"type", "PodScheduled"}, {"status", "True"}}, {{"type", "Ready"}, {"status", "True"}}
+            }},
+           {"containerStatuses",
+            {{{"name", contract::kWorkerContainer},
+              {"image", "x"},
+              {"imageID", "x"},
+              {"restartCount", 0},
+              {"ready", true},
+              {"state", {{"running", Json::object()}}}}}}}}}
+    );
+  } else if (phase == "Running" && finish_ && now - running_since_[uid] >= run_time_) {
+    const Json result = {
+        {"contract", contract::kVersion},
+        {"job", labels[std::string(contract::kLabelJob)]},
+        {"jobUid", labels[std::string(contract::kLabelJobUid)]},
+        {"attempt", std::stoi(labels[std::string(contract::kLabelAttempt)].get<std::string>())},
+        {"round", 0},
+        {"node", std::stoi(labels[std::string(contract::kLabelNode)].get<std::string>())},
+        {"exitCode", 0},
+        {"reason", "Done"},
+        {"epoch", 5},
+        {"epochs", 5},
+        {"testMetric", "0.5"},
+    };
+    api_.patch(
+        path + "/status",
+        {{"metadata", {{"uid", uid}}},
+         {"status",
+          {{"phase", "Succeeded"},
+           {"containerStatuses",
+            {{{"name", contract::kWorkerContainer},
+              {"image", "x"},
+              {"imageID", "x"},
+              {"restartCount", 0},
+              {"ready", false},
+              {"state",
+               {{"terminated",
+                 {{"exitCode", 0}, {"reason", "Completed"}, {"message", result.dump()}}}}}}}}}}}
+    );
+  }
+}
+
+ProcessKubelets::ProcessKubelets(const ControlPlane& cluster, std::string name_space)
+    : api_(cluster),
+      name_space_(std::move(name_space)),
+      directory_(cluster.directory() / ("pods-" + name_space_)),
+      thread_([this] { run(); }) {}
+
+ProcessKubelets::~ProcessKubelets() {
+  stopping_ = true;
+  thread_.join();
+  for (const auto& [uid, container] : containers_) {
+    ::kill(container.pid, SIGKILL);
+    ::waitpid(container.pid, nullptr, 0);
+  }
+}
+
+bool ProcessKubelets::kill_pod(const std::string& pod) {
+  const std::lock_guard lock(mutex_);
+  const auto uid = uids_.find(pod);
+  if (uid == uids_.end() || !containers_.contains(uid->second)) return false;
+  return ::kill(containers_[uid->second].pid, SIGKILL) == 0;
+}
+
+void ProcessKubelets::run() {
+  std::filesystem::create_directories(directory_);
+  while (!stopping_) {
+    const Json list = api_.find("/api/v1/namespaces/" + name_space_ + "/pods");
+    if (list.is_object()) {
+      const std::lock_guard lock(mutex_);
+      std::set<std::string> listed;
+      for (const Json& pod : list["items"]) {
+        listed.insert(text_at(pod, "/metadata/uid"));
+        step(pod);
+      }
+      std::erase_if(containers_, [&](const auto& each) {
+        if (listed.contains(each.first)) return false;
+        ::kill(each.second.pid, SIGKILL);
+        ::waitpid(each.second.pid, nullptr, 0);
+        return true;
+      });
+    }
+    std::this_thread::sleep_for(50ms);
+  }
+}
+
+void ProcessKubelets::step(const Json& pod) {
+  const std::string uid = text_at(pod, "/metadata/uid");
+  const std::string path =
+      "/api/v1/namespaces/" + name_space_ + "/pods/" + text_at(pod, "/metadata/name");
+  const bool deleted = pod["metadata"].contains("deletionTimestamp");
+  const auto found = containers_.find(uid);
+  if (found == containers_.end()) {
+    if (text_at(pod, "/status/phase") == "Pending" && !deleted) start(pod);
+    return;
+  }
+  Container& container = found->second;
+  if (deleted && !std::exchange(container.told_to_stop, true)) ::kill(container.pid, SIGTERM);
+  int status = 0;
+  if (::waitpid(container.pid, &status, WNOHANG) == container.pid) {
+    report_end(path, container, status);
+    containers_.erase(found);
+  }
+}
+
+void ProcessKubelets::start(const Json& pod) {
+  const std::string name = text_at(pod, "/metadata/name");
+  const std::string uid = text_at(pod, "/metadata/uid");
+  const std::string job = pod["metadata"]["labels"][std::string(contract::kLabelJob)];
+  const Json config =
+      api_.find("/api/v1/namespaces/" + name_space_ + "/configmaps/" + contract::child_name(job));
+  if (!config.is_object()) return;
+  const std::filesystem::path config_file = directory_ / (uid + ".yaml");
+  std::ofstream(config_file
+  ) << config["data"][std::string(contract::kConfigKey)].get<std::string>();
+
+  Container container;
+  const int number = ++addresses_;
+  container.address =
+      "127.77." + std::to_string(number / 250) + "." + std::to_string(1 + number % 250);
+  container.result_file = directory_ / (uid + ".result");
+  std::vector<std::string> line{"/usr/bin/env", "-i"};
+  for (const Json& variable : pod["spec"]["containers"][0]["env"]) {
+    line.push_back(text_at(variable, "/name") + "=" + text_at(variable, "/value"));
+  }
+  const auto set = [&line](std::string_view variable, const std::string& value) {
+    line.push_back(std::string(variable) + "=" + value);
+  };
+  // What a container would see through its mounts and the cluster's DNS.
+  set(contract::kEnvConfig, config_file);
+  set(contract::kEnvTerminationLog, container.result_file);
+  set(contract::kEnvHttpAddress, container.address + ":" + std::to_string(contract::kHttpPort));
+  set(contract::kEnvMasterAddr, "127.0.0.1");
+  const std::string attempt = pod["metadata"]["labels"][std::string(contract::kLabelAttempt)];
+  set(contract::kEnvMasterPort, std::to_string(store_port(job + "/" + attempt)));
+  line.insert(line.end(), {GNN_CONFORMANCE_WORKER, "agent"});
+  container.pid = must(spawner_.spawn(line, directory_ / (name + ".log")));
+  const Json running = {
+      {"metadata", {{"uid", uid}}},
+      {"status",
+       {{"phase", "Running"},
+        {"podIP", container.address},
+        {"conditions",
+         {{{"type", "PodScheduled"}, {"status", "True"}}, {{"type", "Ready"}, {"status", "True"}}}},
+        {"containerStatuses",
+         {{{"name", contract::kWorkerContainer},
+           {"image", "x"},
+           {"imageID", "x"},
+           {"restartCount", 0},
+           {"ready", true},
+           {"state", {{"running", Json::object()}}}}}}}},
+  };
+  api_.patch("/api/v1/namespaces/" + name_space_ + "/pods/" + name + "/status", running);
+  uids_[name] = uid;
+  containers_[uid] = std::move(container);
+}
+
+int ProcessKubelets::store_port(const std::string& gang) {
+  int& port = ports_[gang];
+  if (port != 0) return port;
+  // All pods are on one machine here: a gang gets a port that is free now.
+  const int probe = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof(address);
+  ::bind(probe, reinterpret_cast<sockaddr*>(&address), size);
+  ::getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size);
+  ::close(probe);
+  port = ntohs(address.sin_port);
+  return port;
+}
+
+void ProcessKubelets::report_end(const std::string& path, const Container& container, int status) {
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  api_.patch(
+      path + "/status",
+      {{"status",
+        {{"phase", code == 0 ? "Succeeded" : "Failed"},
+         {"containerStatuses",
+          {{{"name", contract::kWorkerContainer},
+            {"image", "x"},
+            {"imageID", "x"},
+            {"restartCount", 0},
+            {"ready", false},
+            {"state",
+             {{"terminated",
+               {{"exitCode", code},
+                {"reason", code == 0 ? "Completed" : "Error"},
+                {"message", content_of(container.result_file)}}}}}}}}}}}
+  );
+}
+
+Cluster::Cluster() : plane_(ControlPlane::shared()), api_(plane_) {
+  static const bool applied = [this] {
+    must(plane_.apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
+    return true;
+  }();
+  static_cast<void>(applied);
+  name_space_ = must(plane_.create_namespace("job"));
+}
+
+std::string Cluster::jobs() const {
+  return "/apis/gnn.dev/v1alpha1/namespaces/" + name_space_ + "/gnnjobs";
+}
+
+std::string Cluster::pods() const {
+  return "/api/v1/namespaces/" + name_space_ + "/pods";
+}
+
+ControllerArguments Cluster::arguments(std::vector<std::string> more) const {
+  return {plane_.kubeconfig_file(), name_space_, std::move(more)};
+}
+
+ControllerArguments Cluster::arguments_through(
+    const FaultProxy& proxy, std::vector<std::string> more
+) const {
+  return {must(plane_.write_kubeconfig(proxy.url())), name_space_, std::move(more)};
+}
+
+Json Cluster::create_job(const std::string& name, int nodes, const Json& changes) const {
+  Json job = {
+      {"apiVersion", "gnn.dev/v1alpha1"},
+      {"kind", "GNNJob"},
+      {"metadata", {{"name", name}, {"namespace", name_space_}}},
+      {"spec",
+       {{"task", {{"type", "NodeClassification"}}},
+        {"dataset",
+         {{"format", "Synthetic"}, {"synthetic", {{"shape", "Arxiv"}, {"scale", "0.01"}}}}},
+        {"model", {{"type", "GraphSAGE"}, {"graphSage", {{"layers", 2}}}}},
+        {"sampling", {{"fanout", {5, 5}}}},
+        {"workers", {{"nodes", nodes}, {"template", {{"image", "localhost/none:1"}}}}}}},
+  };
+  job["spec"].merge_patch(changes);
+  return api_.create(jobs(), job);
+}
+
+std::vector<Json> Cluster::pods_of(const std::string& job) const {
+  const Json list = api_.find(pods() + "?labelSelector=gnn.dev%2Fjob%3D" + job);
+  std::vector<Json> found;
+  if (list.is_object()) found.assign(list["items"].begin(), list["items"].end());
+  return found;
+}
+
+bool Cluster::holds(const std::string& name, const std::string& condition) const {
+  const Json found = job(name);
+  if (!found.is_object() || !found.contains("status") || !found["status"].contains("conditions")) {
+    return false;
+  }
+  for (const Json& each : found["status"]["conditions"]) {
+    if (each["type"] == condition) return each["status"] == "True";
+  }
+  return false;
+}
+
+std::string Cluster::describe(const std::string& name) const {
+  const Json found = job(name);
+  return found.is_object() && found.contains("status") ? found["status"].dump(1) : "no status";
+}
+
+void Cluster::fail_pod(const std::string& pod, int exit_code) const {
+  api_.patch(
+      pods() + "/" + pod + "/status",
+      {{"status",
+        {{"phase", "Failed"},
+         {"containerStatuses",
+          {{{"name", contract::kWorkerContainer},
+            {"image", "x"},
+            {"imageID", "x"},
+            {"restartCount", 0},
+            {"ready", false},
+            {"state", {{"terminated", {{"exitCode", exit_code}, {"reason", "Error"}}}}}}}}}}}
+  );
+}
+
+}  // namespace gnn::testing

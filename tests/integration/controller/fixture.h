@@ -1,0 +1,198 @@
+#pragma once
+
+#include "tests/support/control_plane.h"
+#include "tests/support/fault_proxy.h"
+#include "tests/support/http.h"
+#include "tests/support/process.h"
+
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <thread>
+#include <vector>
+
+namespace gnn::testing {
+
+using Json = nlohmann::json;
+
+/// The value, or an exception with the error's text: a test that cannot go on fails.
+template <class T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
+}
+inline void must(const Status& status) {
+  if (!status) throw std::runtime_error(status.error().message);
+}
+
+/// Polls until `done()`; false when the time is up.
+[[nodiscard]] bool eventually(
+    const std::function<bool()>& done, std::chrono::milliseconds timeout = std::chrono::seconds(60)
+);
+
+/// The API as the administrator. Throws on anything but success, unless told otherwise.
+class Api {
+ public:
+  explicit Api(const ControlPlane& cluster) : endpoint_(cluster.admin_endpoint()) {}
+
+  [[nodiscard]] Json get(const std::string& path) const;
+  /// null if it is not there.
+  [[nodiscard]] Json find(const std::string& path) const;
+  Json create(const std::string& collection, const Json& object) const;
+  /// Merge patch; false if the object is not there (any more).
+  bool patch(const std::string& path, const Json& patch) const;
+  void remove(const std::string& path, std::string_view options = "{}") const;
+
+ private:
+  HttpEndpoint endpoint_;
+};
+
+struct ControllerArguments {
+  std::string kubeconfig;
+  std::string name_space;  ///< empty: all
+  std::vector<std::string> more{};
+  std::string progress = "off";
+};
+
+/// gnn-controller as a process.
+class Controller {
+ public:
+  Controller(ControlPlane& cluster, const ControllerArguments& arguments);
+  ~Controller();  ///< kills it
+  Controller(const Controller&) = delete;
+  Controller& operator=(const Controller&) = delete;
+
+  void signal(int number) const;
+  /// SIGTERM, and its exit code.
+  [[nodiscard]] int terminate();
+  /// Waits for its end by itself; the exit code, or -1 if it still runs then. 128 + n: by signal n.
+  [[nodiscard]] int wait(std::chrono::milliseconds timeout);
+  /// Waits until it reconciles.
+  [[nodiscard]] bool wait_working(std::chrono::milliseconds timeout = std::chrono::seconds(30));
+  [[nodiscard]] std::string log() const;
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  /// GET on its own port.
+  [[nodiscard]] HttpReply http(const std::string& path) const;
+
+ private:
+  std::string log_file_;
+  pid_t pid_ = 0;
+  bool ended_ = false;
+};
+
+/// `gnn-controller release` on everything; its exit code.
+class Cluster;
+[[nodiscard]] int run_release(const Cluster& cluster);
+
+/// Plays the kubelets of one namespace: pods become Running, and after a while Succeeded with a
+/// result of the contract; deleted pods go. Remembers every pod it has seen.
+class FakeKubelets {
+ public:
+  FakeKubelets(
+      const ControlPlane& cluster, std::string name_space, std::chrono::milliseconds run_time
+  );
+  ~FakeKubelets();
+
+  /// Pods run on until this is called.
+  void let_finish() { finish_ = true; }
+  /// "name/uid" of each pod ever seen.
+  [[nodiscard]] std::set<std::string> seen() const;
+
+ private:
+  void run();
+  void step(const Json& pod);
+
+  const Api api_;
+  const std::string name_space_;
+  const std::chrono::milliseconds run_time_;
+  std::atomic<bool> finish_ = false;
+  std::atomic<bool> stopping_ = false;
+  mutable std::mutex mutex_;
+  std::set<std::string> seen_;
+  std::map<std::string, std::chrono::steady_clock::time_point> running_since_;
+  std::thread thread_;
+};
+
+/// Plays the kubelets of one namespace with real processes: each pod's container runs as
+/// gnn-conformance-worker on an address of its own in 127/8, with the pod's own environment, the
+/// job's ConfigMap as its file and SIGTERM at deletion. Node 0 of every job is at MASTER_ADDR.
+class ProcessKubelets {
+ public:
+  ProcessKubelets(const ControlPlane& cluster, std::string name_space);
+  ~ProcessKubelets();
+
+  /// Kills the pod's process as a crash would. False if it does not run.
+  bool kill_pod(const std::string& pod);
+
+ private:
+  struct Container {
+    pid_t pid = 0;
+    std::string address;
+    std::string result_file;
+    bool told_to_stop = false;
+  };
+
+  void run();
+  void step(const Json& pod);
+  void start(const Json& pod);
+  [[nodiscard]] int store_port(const std::string& gang);
+  void report_end(const std::string& path, const Container& container, int status);
+
+  const Api api_;
+  const std::string name_space_;
+  const std::filesystem::path directory_;
+  ProcessSpawner spawner_;
+  std::mutex mutex_;
+  std::map<std::string, Container> containers_;  // by UID of the pod
+  std::map<std::string, std::string> uids_;      // by name of the pod
+  std::map<std::string, int> ports_;             // of the stores, by job and attempt
+  int addresses_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+/// The shared control plane with our CRD, and a fresh namespace for each test.
+class Cluster {
+ public:
+  Cluster();
+
+  [[nodiscard]] ControlPlane& plane() const { return plane_; }
+  [[nodiscard]] const Api& api() const { return api_; }
+  [[nodiscard]] const std::string& name_space() const { return name_space_; }
+
+  [[nodiscard]] std::string jobs() const;
+  [[nodiscard]] std::string pods() const;
+  [[nodiscard]] ControllerArguments arguments(std::vector<std::string> more = {}) const;
+  [[nodiscard]] ControllerArguments arguments_through(
+      const FaultProxy& proxy, std::vector<std::string> more = {}
+  ) const;
+
+  Json create_job(const std::string& name, int nodes = 2, const Json& changes = Json::object())
+      const;
+  [[nodiscard]] Json job(const std::string& name) const { return api_.find(jobs() + "/" + name); }
+  [[nodiscard]] std::vector<Json> pods_of(const std::string& job) const;
+  /// Whether the condition of that type is True.
+  [[nodiscard]] bool holds(const std::string& job, const std::string& condition) const;
+  /// All conditions of the job as text, for messages.
+  [[nodiscard]] std::string describe(const std::string& job) const;
+  /// Makes a pod fail as a kubelet would report it.
+  void fail_pod(const std::string& pod, int exit_code) const;
+
+ private:
+  ControlPlane& plane_;
+  Api api_;
+  std::string name_space_;
+};
+
+}  // namespace gnn::testing

@@ -1,0 +1,96 @@
+#include "tests/integration/controller/fixture.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <signal.h>
+
+namespace gnn::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kExitLostLease = 3;
+
+/// A short lease, so that a test need not wait 15 s for a dead leader.
+std::vector<std::string> lease(const std::string& name_space) {
+  return {
+      "--leader-elect",
+      "--lease-namespace=" + name_space,
+      "--lease-duration=1.5",
+      "--renew-deadline=1",
+      "--retry-period=0.2",
+  };
+}
+
+TEST(Leader, KilledAfterEachWriteOfAJobsLife) {
+  const bool full = std::getenv("GNN_FULL") != nullptr;
+  for (int k = 1; k <= 60; k += full ? 1 : 4) {
+    Cluster cluster;
+    const auto proxy = must(FaultProxy::in_front_of(cluster.plane()));
+    FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
+    kubelets.let_finish();
+    auto arguments = cluster.arguments_through(*proxy, lease(cluster.name_space()));
+    auto first = std::make_unique<Controller>(cluster.plane(), arguments);
+    ASSERT_TRUE(first->wait_working()) << first->log();
+    std::atomic<bool> killed = false;
+    // Renewals of the lease are writes, too, but not of the job's life.
+    proxy->after_write(
+        k,
+        [&] {
+          first->signal(SIGKILL);
+          killed = true;
+        },
+        [](const RecordedRequest& request) {
+          return request.path.find("/leases") == std::string::npos;
+        }
+    );
+    cluster.create_job("j");
+    ASSERT_TRUE(eventually([&] { return killed || cluster.holds("j", "Complete"); }));
+    Controller second(cluster.plane(), cluster.arguments(lease(cluster.name_space())));
+    ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete"); }))
+        << "killed after write " << k << "\n"
+        << cluster.describe("j") << second.log();
+    const Json status = cluster.job("j")["status"];
+    EXPECT_EQ(status["attempt"], 1) << "killed after write " << k;
+    EXPECT_EQ(status["restarts"], 0) << "killed after write " << k;
+    EXPECT_EQ(kubelets.seen().size(), 2U) << "killed after write " << k;
+    if (!killed) break;  // The job's life has fewer writes.
+  }
+}
+
+TEST(Leader, StoppedAndWokenItEndsBeforeItWrites) {
+  Cluster cluster;
+  FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
+  Controller first(cluster.plane(), cluster.arguments(lease(cluster.name_space())));
+  ASSERT_TRUE(first.wait_working()) << first.log();
+  Controller second(cluster.plane(), cluster.arguments(lease(cluster.name_space())));
+  cluster.create_job("j");
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Running"); }));
+  EXPECT_FALSE(second.wait_working(500ms));
+
+  first.signal(SIGSTOP);
+  ASSERT_TRUE(second.wait_working()) << second.log();
+  kubelets.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete"); })) << cluster.describe("j");
+  first.signal(SIGCONT);
+  EXPECT_EQ(first.wait(10s), kExitLostLease) << first.log();
+  EXPECT_EQ(cluster.job("j")["status"]["attempt"], 1);
+  EXPECT_EQ(kubelets.seen().size(), 2U);
+}
+
+TEST(Leader, ToldToStopItHandsOverAtOnce) {
+  Cluster cluster;
+  const std::vector<std::string> slow = {
+      "--leader-elect", "--lease-namespace=" + cluster.name_space(), "--retry-period=0.2"
+  };
+  Controller first(cluster.plane(), cluster.arguments(slow));
+  ASSERT_TRUE(first.wait_working()) << first.log();
+  Controller second(cluster.plane(), cluster.arguments(slow));
+  EXPECT_EQ(first.terminate(), 0);
+  // Far less than the lease's 15 seconds.
+  EXPECT_TRUE(second.wait_working(5s)) << second.log();
+}
+
+}  // namespace
+}  // namespace gnn::testing

@@ -7,12 +7,15 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <signal.h>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <unistd.h>
 
 namespace gnn::testing {
 namespace {
@@ -67,13 +70,28 @@ std::string next_event(HttpStream& watch) {
          object.at("metadata").at("name").get<std::string>();
 }
 
+/// What a process has used of the processors so far.
+double processor_seconds(int64_t pid) {
+  const std::string stat = content_of("/proc/" + std::to_string(pid) + "/stat");
+  std::istringstream fields(stat.substr(stat.rfind(')') + 1));  // the name before may hold spaces
+  std::string skipped;
+  for (int i = 3; i < 14; ++i) fields >> skipped;
+  int64_t user_ticks = 0;
+  int64_t system_ticks = 0;
+  fields >> user_ticks >> system_ticks;
+  return static_cast<double>(user_ticks + system_ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
 TEST(ControlPlane, IsUpInSeconds) {
   const auto before = std::chrono::steady_clock::now();
   const auto cluster = must(ControlPlane::start());
   const auto took = std::chrono::steady_clock::now() - before;
   RecordProperty("start_ms", static_cast<int>(took / milliseconds(1)));
-  // 3 to 5 s on two cores; the bound leaves room for a busy machine.
-  EXPECT_LT(took, seconds(20));
+  // Under 5 s on two idle cores. Other tests may share them, so what is held is the work it takes.
+  const double used = processor_seconds(cluster->pid(ControlPlanePart::kEtcd)) +
+                      processor_seconds(cluster->pid(ControlPlanePart::kApiServer));
+  EXPECT_GT(used, 0.0);
+  EXPECT_LT(used, 10.0);
   EXPECT_EQ(must(http_request(cluster->admin_endpoint(), "GET", "/readyz")).body, "ok");
 }
 

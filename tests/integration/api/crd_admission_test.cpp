@@ -1,0 +1,612 @@
+#include "common/api/codec.h"
+#include "common/api/validation.h"
+#include "common/api/yaml.h"
+#include "tests/common/api/sample_job.h"
+#include "tests/support/control_plane.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// What a real API server takes and refuses by our CRD. Every CEL rule is broken here once, with
+/// its exact message, and every rule is passed by jobs that use what it guards.
+namespace gnn::api {
+namespace {
+
+using nlohmann::json;
+using testing::ControlPlane;
+
+const std::string kCrd = std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml";
+
+/// Values put at JSON pointers, in order; null removes.
+using Changes = std::vector<std::pair<std::string, json>>;
+
+json job(const GnnJob& base, const std::string& name, const Changes& changes) {
+  json object = encode(base);
+  object["metadata"] = {{"name", name}};
+  for (const auto& [pointer, value] : changes) {
+    const json::json_pointer at(pointer);
+    if (value.is_null()) {
+      object[at.parent_pointer()].erase(at.back());
+    } else {
+      object[at] = value;
+    }
+  }
+  return object;
+}
+
+json nodes(const std::string& name, const Changes& changes) {
+  return job(sample_job(), name, changes);
+}
+
+json graphs(const std::string& name, const Changes& changes) {
+  GnnJob base = sample_graph_job();
+  base.spec.workers.pod_template.emplace();
+  base.spec.workers.pod_template->image = "gnn-worker:0.1";
+  return job(base, name, changes);
+}
+
+class CrdAdmission : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ControlPlane& cluster = ControlPlane::shared();
+    const Status applied = cluster.apply(kCrd);
+    ASSERT_TRUE(applied) << applied.error().message;
+    name_space() = cluster.create_namespace("crd").value();
+  }
+
+  static std::string& name_space() {
+    static std::string name;
+    return name;
+  }
+
+  static testing::CommandOutput kubectl(
+      std::vector<std::string> arguments, const std::string& input = ""
+  ) {
+    arguments.push_back("--namespace=" + name_space());
+    auto output = ControlPlane::shared().kubectl(arguments, input);
+    EXPECT_TRUE(output) << output.error().message;
+    return *output;
+  }
+
+  /// What the API server says to each of many objects, in one call; by name.
+  static std::map<std::string, std::string> submit(const std::vector<json>& objects) {
+    json list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", objects}};
+    const auto output =
+        kubectl({"create", "--dry-run=server", "--validate=false", "-f", "-"}, list.dump());
+    std::map<std::string, std::string> said;
+    for (const json& object : objects) {
+      const std::string name = object["metadata"]["name"];
+      const std::size_t refused = output.errors.find("\"" + name + "\" is invalid");
+      const std::size_t unknown = output.errors.find("in version");
+      if (refused != std::string::npos) {
+        const std::size_t end = output.errors.find("The GNNJob \"", refused);
+        said[name] = output.errors.substr(refused, end - refused);
+      } else if (output.output.find("/" + name + " created") != std::string::npos) {
+        said[name] = "created";
+      } else {
+        said[name] = output.errors.substr(unknown == std::string::npos ? 0 : unknown);
+      }
+    }
+    return said;
+  }
+};
+
+struct Refusal {
+  json object;
+  std::string path;  ///< as the API server names it
+  std::string text;  ///< part of what it says
+};
+
+std::vector<Refusal> broken_rules() {
+  const std::string t = "/spec/workers/template";
+  const json volume = {{{"name", "data"}, {"emptyDir", json::object()}}};
+  std::vector<Refusal> cases = {
+      {graphs("", {{"/spec/dataset/format", "OGB"}}),
+       "spec.dataset.format",
+       "GraphClassification reads TU, GIN or Native; NodeClassification reads OGB, EdgeList, "
+       "Native or Synthetic"},
+      {graphs("", {{"/spec/dataset/toUndirected", true}}),
+       "spec.dataset",
+       "toUndirected, addSelfLoops and coalesce are for NodeClassification"},
+      {nodes("", {{"/spec/dataset/nodeFeatures", "Constant"}}),
+       "spec.dataset.nodeFeatures",
+       "Constant and DegreeOneHot are for GraphClassification"},
+      {nodes("", {{"/spec/dataset/split", {{"type", "KFold"}, {"folds", 5}}}}),
+       "spec.dataset.split",
+       "KFold is for GraphClassification"},
+      {nodes("", {{"/spec/model", {{"type", "GIN"}, {"gin", {{"layers", 3}}}}}}),
+       "spec.model.type",
+       "GIN is for GraphClassification; GraphSAGE and GCN are for NodeClassification"},
+      {nodes("", {{"/spec/sampling", nullptr}}),
+       "spec",
+       "sampling must be set exactly for NodeClassification"},
+      {graphs("", {{"/spec/sampling", {{"fanout", {5}}}}}),
+       "spec",
+       "sampling must be set exactly for NodeClassification"},
+      {nodes("", {{"/spec/sampling/fanout", {10, 10}}}),
+       "spec.sampling.fanout",
+       "must have one entry per layer of the model"},
+      {nodes("", {{"/spec/model", {{"type", "GCN"}, {"gcn", {{"layers", 2}}}}}}),
+       "spec.sampling.fanout",
+       "must have one entry per layer of the model"},
+      {graphs("", {{"/spec/training/evaluation/mode", "LayerWise"}}),
+       "spec.training.evaluation.mode",
+       "LayerWise is for NodeClassification"},
+      {nodes(
+           "",
+           {{"/spec/training/evaluation/mode", "LayerWise"},
+            {"/spec/training/evaluation/fanout", {1, 1, 1}}}
+       ),
+       "spec.training.evaluation",
+       "fanout is for NodeClassification with mode Sampled"},
+      {nodes("", {{"/spec/training/evaluation/fanout", {1, 1}}}),
+       "spec.training.evaluation",
+       "fanout must have one entry per layer of the model"},
+      {nodes("", {{"/spec/training/device", "CUDA"}}),
+       "spec.training.device",
+       "CUDA needs workers.gpusPerProcess: 1"},
+      {nodes("", {{"/spec/workers/backend", "NCCL"}}),
+       "spec.workers.backend",
+       "NCCL needs workers.gpusPerProcess: 1 and a training.device other than CPU"},
+      {nodes("", {{"/spec/dataset/synthetic", nullptr}}),
+       "spec.dataset",
+       "synthetic must be set exactly when format is Synthetic"},
+      {nodes("", {{"/spec/dataset/path", "/data"}}),
+       "spec.dataset",
+       "path must be set for every format but Synthetic"},
+      {graphs("", {{"/spec/dataset/split", json::object()}}),
+       "spec.dataset.split",
+       "TU and GIN data sets bring no split: set type Random or KFold"},
+      {graphs("", {{"/spec/dataset/split/test", nullptr}}),
+       "spec.dataset.split",
+       "train, validation and test must be set exactly when type is Random"},
+      {graphs("", {{"/spec/dataset/split/test", "0.2"}}),
+       "spec.dataset.split",
+       "train, validation and test must sum to at most 1"},
+      {graphs("", {{"/spec/dataset/split", {{"type", "KFold"}}}}),
+       "spec.dataset.split",
+       "folds must be set exactly when type is KFold"},
+      {graphs("", {{"/spec/dataset/split", {{"type", "KFold"}, {"folds", 5}, {"fold", 5}}}}),
+       "spec.dataset.split",
+       "fold needs type KFold and must be less than folds"},
+      {graphs("", {{"/spec/dataset/split/name", "x"}}),
+       "spec.dataset.split",
+       "name needs type Provided"},
+      {nodes("", {{"/spec/dataset/split/seed", 1}}),
+       "spec.dataset.split",
+       "seed needs type Random or KFold"},
+      {nodes("", {{"/spec/model/gcn", json::object()}}),
+       "spec.model",
+       "set exactly the member that type names: graphSage for GraphSAGE, gcn for GCN, gin for GIN"},
+      {nodes("", {{"/spec/training/optimizer/momentum", "0.9"}}),
+       "spec.training.optimizer",
+       "momentum needs type SGD"},
+      {nodes("", {{"/spec/checkpoint", {{"path", "/c"}, {"everyEpochs", 0}}}}),
+       "spec.checkpoint",
+       "everyEpochs or everySteps must be above 0"},
+      // Decimals
+      {nodes("", {{"/spec/dataset/synthetic/scale", "0"}}),
+       "spec.dataset.synthetic.scale",
+       "must be a decimal number above 0 and at most 100"},
+      {nodes("", {{"/spec/dataset/synthetic/flippedLabels", "1.5"}}),
+       "spec.dataset.synthetic.flippedLabels",
+       "must be a decimal number of at least 0 and at most 1"},
+      {graphs("", {{"/spec/dataset/split/train", "0"}}),
+       "spec.dataset.split.train",
+       "must be a decimal number above 0 and at most 1"},
+      {graphs("", {{"/spec/dataset/split/validation", "2"}}),
+       "spec.dataset.split.validation",
+       "must be a decimal number of at least 0 and at most 1"},
+      {graphs("", {{"/spec/dataset/split/test", "1e2"}}),
+       "spec.dataset.split.test",
+       "must be a decimal number of at least 0 and at most 1"},
+      {nodes("", {{"/spec/model/graphSage/dropout", "1"}}),
+       "spec.model.graphSage.dropout",
+       "must be a decimal number of at least 0 and below 1"},
+      {nodes(
+           "", {{"/spec/model", {{"type", "GCN"}, {"gcn", {{"layers", 3}, {"dropout", "1.0"}}}}}}
+       ),
+       "spec.model.gcn.dropout",
+       "must be a decimal number of at least 0 and below 1"},
+      {graphs("", {{"/spec/model/gin/dropout", "7"}}),
+       "spec.model.gin.dropout",
+       "must be a decimal number of at least 0 and below 1"},
+      {nodes("", {{"/spec/training/optimizer/learningRate", "0"}}),
+       "spec.training.optimizer.learningRate",
+       "must be a decimal number above 0 and at most 1000"},
+      {nodes("", {{"/spec/training/optimizer/weightDecay", "1e9"}}),
+       "spec.training.optimizer.weightDecay",
+       "must be a decimal number of at least 0 and at most 1000"},
+      {nodes("", {{"/spec/training/optimizer", {{"type", "SGD"}, {"momentum", "1"}}}}),
+       "spec.training.optimizer.momentum",
+       "must be a decimal number of at least 0 and below 1"},
+      {nodes("", {{"/spec/training/optimizer/learningRate", "fast"}}),
+       "spec.training.optimizer.learningRate",
+       "should match"},
+      {nodes("", {{"/spec/training/optimizer/learningRate", 0.01}}),
+       "spec.training.optimizer.learningRate",
+       "must be of type string"},
+      // The pod template
+      {nodes("", {{t + "/resources/limits", {{"nvidia.com/gpu", 1}}}}),
+       "spec.workers.template.resources",
+       "set workers.gpusPerProcess instead of nvidia.com/gpu"},
+      {nodes("", {{t + "/volumeMounts", {{{"name", "x"}, {"mountPath", "/x"}}}}}),
+       "spec.workers.template.volumeMounts",
+       "each volumeMount must name a volume of the template"},
+      {nodes("", {{t + "/priorityClassName", "system-node-critical"}}),
+       "spec.workers.template.priorityClassName",
+       "system- classes are not for training jobs"},
+      {nodes(
+           "",
+           {{t + "/env",
+             {{{"name", "A"},
+               {"value", "1"},
+               {"valueFrom", {{"fieldRef", {{"fieldPath", "spec.nodeName"}}}}}}}}}
+       ),
+       "spec.workers.template.env[0]",
+       "set value or valueFrom, not both"},
+      {nodes("", {{t + "/env", {{{"name", "MASTER_ADDR"}, {"value", "evil"}}}}}),
+       "spec.workers.template.env[0].name",
+       "is reserved for the operator"},
+      {nodes("", {{t + "/env", {{{"name", "GNN_JOB"}}}}}),
+       "spec.workers.template.env[0].name",
+       "is reserved for the operator"},
+      {nodes("", {{t + "/env", {{{"name", "A B"}}}}}),
+       "spec.workers.template.env[0].name",
+       "should match"},
+      {nodes("", {{t + "/env", {{{"name", "A"}}, {{"name", "A"}}}}}),
+       "spec.workers.template.env[1]",
+       "Duplicate value"},
+      {nodes("", {{t + "/volumes", {{{"name", "data"}}}}}),
+       "spec.workers.template.volumes[0]",
+       "set exactly one of persistentVolumeClaim, emptyDir and configMap"},
+      {nodes("", {{t + "/volumes", {{{"name", "gnn-tmp"}, {"emptyDir", json::object()}}}}}),
+       "spec.workers.template.volumes[0].name",
+       "names that start with gnn- are reserved"},
+      {nodes(
+           "",
+           {{t + "/volumes", volume},
+            {t + "/volumeMounts", {{{"name", "data"}, {"mountPath", "/etc/gnn/job.yaml"}}}}}
+       ),
+       "spec.workers.template.volumeMounts[0].mountPath",
+       "/, /etc/gnn, /tmp, /dev, /proc and /sys are reserved"},
+      {nodes(
+           "",
+           {{t + "/volumes", volume},
+            {t + "/volumeMounts",
+             {{{"name", "data"}, {"mountPath", "/d"}, {"subPath", "a/../../b"}}}}}
+       ),
+       "spec.workers.template.volumeMounts[0].subPath",
+       "must not contain .."},
+      {nodes("", {{t + "/securityContext/runAsUser", 0}}),
+       "spec.workers.template.securityContext.runAsUser",
+       "should be greater than or equal to 1"},
+      {nodes("", {{t + "/resources/limits", {{"memory", "lots"}}}}),
+       "spec.workers.template.resources.limits.memory",
+       "should match"},
+      // Counts
+      {nodes("", {{"/spec/workers/nodes", 0}}),
+       "spec.workers.nodes",
+       "should be greater than or equal to 1"},
+      {nodes("", {{"/spec/workers/nodes", -1}}),
+       "spec.workers.nodes",
+       "should be greater than or equal to 1"},
+      {nodes("", {{"/spec/workers/nodes", 2147483648}}),
+       "spec.workers.nodes",
+       "should be less than or equal to 1024"},
+      {nodes("", {{"/spec/workers/gpusPerProcess", 2}}),
+       "spec.workers.gpusPerProcess",
+       "should be less than or equal to 1"},
+      {nodes("", {{"/spec/training/epochs", "five"}}),
+       "spec.training.epochs",
+       "must be of type integer"},
+      {nodes("", {{"/spec/sampling/fanout", json::array()}}),
+       "spec.sampling.fanout",
+       "should have at least 1 items"},
+      {nodes("", {{"/spec/sampling/fanout", {-2, 1, 1}}}),
+       "spec.sampling.fanout[0]",
+       "should be greater than or equal to -1"},
+      {nodes("", {{"/spec/model/type", "Transformer"}}), "spec.model.type", "Unsupported value"},
+      {nodes("", {{"/spec/task", nullptr}}), "spec.task", "Required value"},
+      {nodes("", {{"/spec/workers/template/image", nullptr}}),
+       "spec.workers.template.image",
+       "Required value"},
+      {nodes("", {{t + "/image", std::string(600, 'x')}}), "spec.workers.template.image", "Too long"
+      },
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    cases[i].object["metadata"]["name"] = "refused-" + std::to_string(i) + "-x";
+  }
+  return cases;
+}
+
+TEST_F(CrdAdmission, RefusesWithThePathAndTheFix) {
+  const std::vector<Refusal> cases = broken_rules();
+  std::vector<json> objects;
+  for (const Refusal& each : cases) objects.push_back(each.object);
+  const auto said = submit(objects);
+  for (const Refusal& each : cases) {
+    const std::string answer = said.at(each.object["metadata"]["name"]);
+    EXPECT_NE(answer.find(each.path), std::string::npos) << each.path << ": " << answer;
+    EXPECT_NE(answer.find(each.text), std::string::npos) << each.path << ": " << answer;
+  }
+}
+
+/// The typed validation finds what the API server finds, so that manifests without a cluster are
+/// held to the same rules.
+TEST_F(CrdAdmission, TheTypedValidationRefusesTheSame) {
+  for (const Refusal& each : broken_rules()) {
+    const auto decoded = decode_job(each.object, UnknownFields::Reject);
+    const bool refused = !decoded || !check(*decoded);
+    EXPECT_TRUE(refused) << each.path << " " << each.text;
+  }
+}
+
+TEST_F(CrdAdmission, EveryRuleIsBrokenByACase) {
+  std::ifstream file(kCrd);
+  std::stringstream text;
+  text << file.rdbuf();
+  const json crd = parse_yaml(text.str()).value().front();
+  std::set<std::string> messages;
+  const std::function<void(const json&)> collect = [&](const json& schema) {
+    for (const auto& [name, value] : schema.items()) {
+      if (schema.is_object() && name == "x-kubernetes-validations") {
+        for (const json& rule : value) messages.insert(rule["message"].get<std::string>());
+      } else if (value.is_structured()) {
+        collect(value);
+      }
+    }
+  };
+  collect(crd);
+  std::set<std::string> broken;
+  for (const Refusal& each : broken_rules()) broken.insert(each.text);
+  for (const std::string& message : messages) {
+    // Names and changes have tests of their own.
+    const bool elsewhere = message.starts_with("metadata.name") ||
+                           message.find("immutable") != std::string::npos ||
+                           message.find("only while the job is suspended") != std::string::npos;
+    EXPECT_TRUE(elsewhere || broken.contains(message)) << message;
+  }
+}
+
+TEST_F(CrdAdmission, RefusesNamesThatMakeNoDnsLabels) {
+  std::vector<json> objects;
+  for (const char* name : {"9lives", "a.b", "a1234567890123456789012345678901234567890"}) {
+    objects.push_back(nodes(name, {}));
+  }
+  for (const auto& [name, answer] : submit(objects)) {
+    EXPECT_NE(
+        answer.find("metadata.name must be a lower-case DNS label of at most 40"), std::string::npos
+    ) << name
+      << ": " << answer;
+  }
+  // Kubernetes itself refuses the rest.
+  for (const char* name : {"Big", "a_b", "-a", "ünder"}) {
+    EXPECT_NE(submit({nodes(name, {})}).at(name), "created") << name;
+  }
+}
+
+TEST_F(CrdAdmission, RefusesForbiddenPodFieldsAndUnknownOnes) {
+  const std::string t = "/spec/workers/template";
+  for (const auto& [pointer, value] : Changes{
+           {t + "/hostNetwork", true},
+           {t + "/serviceAccountName", "admin"},
+           {t + "/command", json({"sh"})},
+           {t + "/nodeName", "n"},
+           {t + "/securityContext/privileged", true},
+           {t + "/volumes", json({{{"name", "a"}, {"hostPath", {{"path", "/"}}}}})},
+           {t + "/env",
+            json({{{"name", "A"}, {"valueFrom", {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}}}}}
+            )},
+           {"/spec/training/epoch", 5},
+           {"/spec/servers", json::object()},
+       }) {
+    const auto output = kubectl(
+        {"create", "--dry-run=server", "--validate=strict", "-f", "-"},
+        nodes("unknown", {{pointer, value}}).dump()
+    );
+    EXPECT_NE(output.exit_code, 0) << pointer;
+    const std::string leaf = pointer.substr(pointer.rfind('/') + 1);
+    EXPECT_TRUE(
+        output.errors.find("unknown field") != std::string::npos ||
+        output.errors.find("Required value") != std::string::npos ||
+        output.errors.find("set exactly one of") != std::string::npos
+    ) << pointer
+      << ": " << output.errors;
+  }
+}
+
+TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
+  const std::string t = "/spec/workers/template";
+  const json random = {
+      {"type", "Random"}, {"train", "0.5"}, {"validation", "0.25"}, {"test", "0.25"}, {"seed", 3}
+  };
+  std::vector<json> objects = {
+      nodes("plain", {}),
+      nodes(
+          "native",
+          {{"/spec/dataset",
+            {{"format", "Native"}, {"path", "/data"}, {"split", {{"name", "time"}}}}}}
+      ),
+      nodes(
+          "ogb",
+          {{"/spec/dataset",
+            {{"format", "OGB"},
+             {"path", "/d"},
+             {"toUndirected", true},
+             {"addSelfLoops", true},
+             {"coalesce", true},
+             {"split", random}}}}
+      ),
+      nodes(
+          "gcn",
+          {{"/spec/model", {{"type", "GCN"}, {"gcn", json::object()}}},
+           {"/spec/sampling/fanout", {-1, 0}}}
+      ),
+      nodes("layerwise", {{"/spec/training/evaluation/mode", "LayerWise"}}),
+      nodes("evaluation", {{"/spec/training/evaluation/fanout", {5, 5, 5}}}),
+      nodes(
+          "cuda",
+          {{"/spec/training/device", "CUDA"},
+           {"/spec/workers/gpusPerProcess", 1},
+           {"/spec/workers/backend", "NCCL"}}
+      ),
+      nodes("idle", {{"/spec/training/device", "CPU"}, {"/spec/workers/gpusPerProcess", 1}}),
+      nodes(
+          "sgd",
+          {{"/spec/training/optimizer",
+            {{"type", "SGD"}, {"momentum", "0.9"}, {"learningRate", "1e-3"}}}}
+      ),
+      nodes(
+          "checkpoint",
+          {{"/spec/checkpoint",
+            {{"path", "/c"}, {"everyEpochs", 0}, {"everySteps", 10}, {"resume", "/c/1"}}}}
+      ),
+      nodes("managed", {{"/spec/managedBy", "kueue.x-k8s.io/multikueue"}}),
+      nodes(
+          "pods",
+          {{t + "/volumes",
+            {{{"name", "data"},
+              {"persistentVolumeClaim", {{"claimName", "arxiv"}, {"readOnly", true}}}},
+             {{"name", "scratch"}, {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", "1Gi"}}}},
+             {{"name", "more"}, {"configMap", {{"name", "settings"}}}}}},
+           {t + "/volumeMounts",
+            {{{"name", "data"}, {"mountPath", "/data"}, {"subPath", "arxiv"}},
+             {{"name", "scratch"}, {"mountPath", "/tmpfs"}}}},
+           {t + "/env",
+            {{{"name", "NCCL_DEBUG"}, {"value", "INFO"}},
+             {{"name", "HOST"}, {"valueFrom", {{"fieldRef", {{"fieldPath", "spec.nodeName"}}}}}}}},
+           {t + "/resources",
+            {{"requests", {{"cpu", 4}, {"memory", "8Gi"}}}, {"limits", {{"memory", "8Gi"}}}}},
+           {t + "/priorityClassName", "training"},
+           {t + "/imagePullSecrets", {{{"name", "registry"}}}},
+           {t + "/tolerations", {{{"operator", "Exists"}}}},
+           {t + "/nodeSelector", {{"disk", "nvme"}}},
+           {t + "/affinity",
+            {{"nodeAffinity",
+              {{"requiredDuringSchedulingIgnoredDuringExecution",
+                {{"nodeSelectorTerms",
+                  {{{"matchExpressions", {{{"key", "zone"}, {"operator", "In"}, {"values", {"a"}}}}}
+                  }}}}}}}}}}
+      ),
+      nodes("a123456789012345678901234567890123456789", {}),
+      graphs("random", {}),
+      graphs(
+          "folds",
+          {{"/spec/dataset/split", {{"type", "KFold"}, {"folds", 10}, {"fold", 9}, {"seed", 1}}}}
+      ),
+      graphs(
+          "all-folds",
+          {{"/spec/dataset/split", {{"type", "KFold"}, {"folds", 10}}},
+           {"/spec/dataset/nodeFeatures", "DegreeOneHot"}}
+      ),
+      graphs("tu", {{"/spec/dataset/format", "TU"}}),
+  };
+  for (const auto& [name, answer] : submit(objects)) EXPECT_EQ(answer, "created") << name;
+  for (const json& object : objects) {
+    const auto decoded = decode_job(object, UnknownFields::Reject);
+    ASSERT_TRUE(decoded) << decoded.error().message;
+    const Status valid = check(*decoded);
+    EXPECT_TRUE(valid) << object["metadata"]["name"] << ": " << valid.error().message;
+  }
+}
+
+TEST_F(CrdAdmission, FillsTheDefaultsOfTheStructs) {
+  const auto created = kubectl(
+      {"create", "--dry-run=server", "-o", "json", "-f", "-"},
+      R"({"apiVersion": "gnn.dev/v1alpha1", "kind": "GNNJob", "metadata": {"name": "bare"}, "spec": {
+          "task": {"type": "NodeClassification"},
+          "dataset": {"format": "Synthetic", "synthetic": {"shape": "Arxiv"}},
+          "model": {"type": "GraphSAGE", "graphSage": {}},
+          "sampling": {"fanout": [10, 10, 10]},
+          "workers": {"template": {"image": "gnn-worker:0.1"}}}})"
+  );
+  ASSERT_EQ(created.exit_code, 0) << created.errors;
+  const auto read = parse_job_json(created.output, UnknownFields::Reject);
+  ASSERT_TRUE(read) << read.error().message;
+  GnnJob expected = sample_job();
+  expected.spec.workers.nodes = 1;
+  EXPECT_EQ(read->spec, expected.spec) << encode(read->spec).dump(2);
+}
+
+TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
+  ASSERT_EQ(kubectl({"create", "-f", "-"}, nodes("steady", {}).dump()).exit_code, 0);
+  const auto patch = [&](const char* change, const char* field = "steady") {
+    return kubectl({"patch", "gnnjob", field, "--type=merge", "--dry-run=server", "-p", change});
+  };
+  for (const char* change : {
+           R"({"spec": {"training": {"epochs": 9}}})",
+           R"({"spec": {"model": {"graphSage": {"hiddenChannels": 9}}}})",
+           R"({"spec": {"dataset": {"synthetic": {"seed": 9}}}})",
+           R"({"spec": {"sampling": {"replace": true}}})",
+           R"({"spec": {"checkpoint": {"path": "/c"}}})",
+           R"({"spec": {"managedBy": "somebody/else"}})",
+           R"({"spec": {"workers": {"nodes": 9}}})",
+           R"({"spec": {"workers": {"template": {"image": "other"}}}})",
+           R"({"spec": {"workers": {"template": {"env": [{"name": "A"}]}}}})",
+           R"({"spec": {"runPolicy": {"maxRestarts": 9}}})",
+           R"({"spec": {"runPolicy": {"cleanPodPolicy": "All"}}})",
+       }) {
+    const auto output = patch(change);
+    EXPECT_NE(output.exit_code, 0) << change;
+    EXPECT_NE(output.errors.find("immutable"), std::string::npos)
+        << change << ": " << output.errors;
+  }
+  const char* selector =
+      R"({"spec": {"workers": {"template": {"nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}}}})";
+  EXPECT_NE(
+      patch(selector).errors.find(
+          "nodeSelector and tolerations may change only while the job is suspended"
+      ),
+      std::string::npos
+  );
+  for (const char* change : {
+           R"({"spec": {"suspend": true}})",
+           R"({"spec": {"runPolicy": {"ttlSecondsAfterFinished": 9}}})",
+           R"({"spec": {"runPolicy": {"activeDeadlineSeconds": 9}}})",
+           R"({"metadata": {"labels": {"a": "b"}}})",
+           R"({"spec": {"suspend": true, "workers": {"template": {"nodeSelector": {"a": "b"}}}}})",
+       }) {
+    const auto output = patch(change);
+    EXPECT_EQ(output.exit_code, 0) << change << ": " << output.errors;
+  }
+  // A queueing system puts the machine's labels in and starts the job in one write.
+  ASSERT_EQ(
+      kubectl({"create", "-f", "-"}, nodes("queued", {{"/spec/suspend", true}}).dump()).exit_code, 0
+  );
+  const auto admitted = patch(
+      R"({"spec": {"suspend": false, "workers": {"template": {"nodeSelector": {"a": "b"}}}}})",
+      "queued"
+  );
+  EXPECT_EQ(admitted.exit_code, 0) << admitted.errors;
+  EXPECT_NE(
+      patch(R"({"spec": {"workers": {"template": {"image": "other"}}}})", "queued").exit_code, 0
+  );
+}
+
+TEST_F(CrdAdmission, ShowsItsColumnsAndExplainsEveryField) {
+  ASSERT_EQ(kubectl({"create", "-f", "-"}, nodes("columns", {}).dump()).exit_code, 0);
+  EXPECT_NE(kubectl({"get", "gj"}).output.find("STATE"), std::string::npos);
+  const std::string wide = kubectl({"get", "gj", "-o", "wide"}).output;
+  for (const char* column :
+       {"STATE", "NODES", "EPOCH", "RESTARTS", "AGE", "MODEL", "LOSS", "METRIC", "MESSAGE"}) {
+    EXPECT_NE(wide.find(column), std::string::npos) << column;
+  }
+  const auto explained = kubectl({"explain", "gnnjob.spec.sampling.fanout"});
+  EXPECT_NE(explained.output.find("Neighbours drawn per node and hop"), std::string::npos)
+      << explained.errors;
+  EXPECT_NE(kubectl({"get", "gnn"}).output.find("columns"), std::string::npos) << "the category";
+}
+
+}  // namespace
+}  // namespace gnn::api

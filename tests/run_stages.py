@@ -19,11 +19,13 @@ BUILD = ROOT / "build"
 LOGS = BUILD / "test-logs"
 JOBS = str(os.cpu_count() or 1)
 
-# Folders whose tests run under a sanitizer by default (everything of tests/ under --full).
-ASAN_FOLDERS = [
+# Tests that run under the address sanitizer by default; with --full, every unit test of ASAN_FULL_FOLDERS.
+ASAN_TESTS = ["gnn_graph_data_test", "gnn_prefetch_test", "gnn_sampling_core_test"]
+ASAN_FULL_FOLDERS = [
     "common", "common_api",
     "controller_objects", "controller_client", "controller_runtime", "controller_reconcile", "controller_app",
-    "worker_graph", "worker_sampling",
+    "worker_graph", "worker_sampling", "worker_nn", "worker_training", "worker_tasks", "worker_agent",
+    "worker_distributed/comm",
 ]
 
 # One kernel and the NCCL group: what only the CUDA build compiles.
@@ -80,17 +82,15 @@ def stages(mode):
         fast_build = build("dev", "gnn_tests_label_unit")
         return [Stage("build", "dev preset, unit tests", fast_build), unit]
 
-    asan_folders = ASAN_FOLDERS + (
-        ["worker_nn", "worker_training", "worker_tasks", "worker_agent", "worker_distributed/comm"] if full else []
-    )
-    asan_targets = umbrella_targets(asan_folders)
+    asan_targets = umbrella_targets(ASAN_FULL_FOLDERS) if full else ASAN_TESTS
+    asan_tests = tests_of(ASAN_FULL_FOLDERS) if full else ASAN_TESTS
     sanitizer_env = {
         "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
         "LSAN_OPTIONS": f"suppressions={ROOT}/tests/support/lsan.supp",
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "TSAN_OPTIONS": f"halt_on_error=1:suppressions={ROOT}/tests/support/tsan.supp",
     }
-    tidy = python("tests/lint/tidy.py", "--jobs", JOBS, *(["--worker"] if full else []))
+    tidy = python("tests/lint/tidy.py", "--jobs", JOBS, "--worker")
     result = [
         Stage("format", "clang-format, yamllint, shell syntax", [python("tests/lint/format.py")]),
         Stage("build", "dev preset", build("dev")),
@@ -98,30 +98,29 @@ def stages(mode):
               python("tests/lint/headers.py", "--jobs", JOBS)], ["build"]),
         unit,
         Stage("asan", "address and undefined-behaviour sanitizers",
-              [*build("asan", *asan_targets), ctest("asan", "-L", "^unit$", "-LE", "slow", "-R", asan_pattern(asan_folders), "-j", JOBS)],
+              [*build("asan", *asan_targets), ctest("asan", "-L", "^unit$", "-LE", "slow", "-R", f"^({'|'.join(asan_tests)})$", "-j", JOBS)],
               [], "asan", sanitizer_env),
         Stage("tsan", "thread sanitizer",
               [*build("tsan", "gnn_tests_label_unit"), ctest("tsan", "-L", "^unit$", "-LE", "slow", "-j", JOBS)],
               [], "tsan", sanitizer_env),
-        Stage("tidy", "clang-tidy", [["cmake", "--preset", "tidy"], tidy]),
         Stage("cuda", "nvcc and NCCL compile without a GPU", build("cuda", *([] if full else CUDA_OBJECTS))),
         Stage("integration", "tests against a real API server and real processes",
               [ctest("dev", "-L", "^integration$", "-LE", "slow")], ["build"], "dev"),
         Stage("e2e", "tests on the two-node cluster", [ctest("dev", "-L", "^e2e$", "-LE", "slow")], ["build"], "dev"),
     ]
     if full:
+        result.append(Stage("tidy", "clang-tidy", [["cmake", "--preset", "tidy"], tidy]))
         result.append(Stage("slow", "long loops", [ctest("dev", "-L", "slow")], ["build"], "dev", {"GNN_FULL": "1"}))
     return result
 
 
-def asan_pattern(folders):
-    modules = []
+def tests_of(folders):
+    """Names of the gnn_test entries of some folders of tests/."""
+    names = set()
     for folder in folders:
-        for test in (ROOT / "tests" / folder_path(folder)).glob("CMakeLists.txt"):
-            text = test.read_text()
-            for chunk in text.split("gnn_test(")[1:]:
-                modules.append(chunk.split()[0])
-    return "^(" + "|".join(sorted(set(modules))) + ")$"
+        for listing in (ROOT / "tests" / folder_path(folder)).glob("CMakeLists.txt"):
+            names.update(chunk.split()[0] for chunk in listing.read_text(encoding="utf-8").split("gnn_test(")[1:])
+    return sorted(names)
 
 
 def run_stage(stage):

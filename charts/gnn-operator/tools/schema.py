@@ -26,7 +26,6 @@ REFINED = {
     "controller.progress": {"enum": ["pod-ip", "off"]},
     "controller.watchNamespaces": {"items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}, "uniqueItems": True},
     "controller.extraArgs": {"items": {"type": "string"}},
-    "jobs.networkPolicy.storageCIDRs": {"items": {"type": "string", "pattern": "/[0-9]+$"}},
     "networkPolicy.apiServer.ports": {"items": {"type": "integer", "minimum": 1, "maximum": 65535}, "minItems": 1},
     "metrics.port": {"minimum": 1, "maximum": 65535},
     "terminationGracePeriodSeconds": {"minimum": 1},

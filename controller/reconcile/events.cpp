@@ -43,7 +43,9 @@ bool is_news(const api::Condition* before, const api::Condition& after) {
   if (!other_reason) return false;
   if (after.type == condition::kAccepted) return true;
   if (after.type == condition::kSuspended) return before != nullptr;  // resumed
-  if (after.type == condition::kScheduled) return after.reason != reason::kSuspendedByUser;
+  if (after.type == condition::kScheduled) {
+    return after.reason != reason::kSuspendedByUser && after.reason != reason::kPlacing;
+  }
   return false;
 }
 

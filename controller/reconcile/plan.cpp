@@ -18,6 +18,7 @@ Pass begin_pass(const Observed& observed) {
   // From then on a pod that is not there was taken away; before, it was not created yet.
   const bool created =
       status.attempt > 0 && (is_true(status, condition::kScheduled) ||
+                             has_reason(status, condition::kScheduled, reason::kPlacing) ||
                              has_reason(status, condition::kScheduled, reason::kUnschedulable));
   Pass pass{
       .in = observed,

@@ -75,7 +75,7 @@ bool is_older_gang_in_placement(const api::GnnJob& other, const api::GnnJob& job
   const bool older = born_a != born_b ? born_a < born_b : a.uid < b.uid;
   if (!older || other.status.attempt == 0) return false;
   for (const std::string_view why :
-       {reason::kCreating, reason::kUnschedulable, reason::kQuotaExceeded}) {
+       {reason::kCreating, reason::kPlacing, reason::kUnschedulable, reason::kQuotaExceeded}) {
     if (has_reason(other.status, condition::kScheduled, why)) return true;
   }
   return false;

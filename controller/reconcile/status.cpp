@@ -52,12 +52,18 @@ void describe_placement(Pass& pass) {
     }
     return;
   }
+  const std::string stuck = first_waiting(pass, NodePhase::Unscheduled);
+  if (open > 0 && stuck.empty()) {
+    // The scheduler has not looked yet: no trouble, and no news with each pod that it places.
+    pass.set(condition::kScheduled, false, reason::kPlacing, "All pods exist and are being placed");
+    return;
+  }
   if (open > 0) {
     pass.set(
         condition::kScheduled,
         false,
         reason::kUnschedulable,
-        of_all(pass, open) + "wait for a place" + first_waiting(pass, NodePhase::Unscheduled)
+        of_all(pass, open) + "wait for a place" + stuck
     );
     return;
   }

@@ -147,6 +147,21 @@ TEST(Plan, SaysWhatTheSchedulerSays) {
   EXPECT_EQ(result.status.state, "Pending");
 }
 
+TEST(Plan, AGangThatTheSchedulerHasNotLookedAtIsInNoTrouble) {
+  Observed observed = running(2);
+  observed.job.status = {};
+  observed.pods = {pod_of(observed.job, 0), pod_of(observed.job, 1)};
+  const Plan none = plan(observed);
+  EXPECT_EQ(reason_of(none, condition::kScheduled), reason::kPlacing);
+  EXPECT_TRUE(event_reasons(none).empty());
+  Observed one = next(observed, none, 0);
+  schedule(one.pods[0]);
+  EXPECT_EQ(plan(one).status, none.status) << "a write for each pod that is placed";
+  Observed lost = next(observed, none);
+  lost.pods.pop_back();
+  EXPECT_EQ(plan(lost).status.attempt, 2) << "all pods were seen: a missing one was taken away";
+}
+
 TEST(Plan, SaysWhenAnImageCannotBePulled) {
   Observed observed = running(2);
   observed.job.status = {};

@@ -69,6 +69,11 @@ void wait_until(const std::function<bool()>& done, std::chrono::seconds timeout,
   }
 }
 
+/// What it is at, on stderr: a run takes minutes.
+void say(const std::string& stage) {
+  std::fprintf(stderr, "%s\n", stage.c_str());
+}
+
 double percentile(std::vector<double> values, double p) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -360,9 +365,12 @@ int run(bool quick) {
   Parallel parallel(kThreads);
   Watch watch(api, clock, metrics);
 
+  say("measuring the limit");
   const double limit = measure_limit(api, parallel, watch, raw_space, jobs);
+  say(std::to_string(limit) + " writes a second; clearing");
   clear(api, *plane, watch, raw_space);
 
+  say("starting the controller");
   testing::ProcessSpawner spawner;
   const std::string log = (plane->directory() / "controller.log").string();
   const pid_t controller = must(spawner.spawn(
@@ -384,6 +392,7 @@ int run(bool quick) {
       "the controller"
   );
 
+  say("creating jobs");
   const auto start = std::chrono::steady_clock::now();
   const auto asked = create_jobs(api, parallel, space, "j-", jobs, kNodesPerJob);
   wait_until([&] { return watch.complete(space) == static_cast<size_t>(jobs); }, 600s, "all pods");
@@ -398,6 +407,7 @@ int run(bool quick) {
   const double rate = jobs * kObjectsPerJob / total;
   const double implied = jobs * kObjectsPerJob / limit;
 
+  say(std::to_string(rate) + " writes a second by the controller; waiting for its pods");
   create_jobs(api, parallel, space, "more-", more_jobs, kNodesPerJob);
   const auto all_ready = [&](size_t pods) {
     const auto all = watch.jobs.all();
@@ -408,8 +418,10 @@ int run(bool quick) {
   const auto small_pods = static_cast<size_t>((jobs + more_jobs) * kNodesPerJob);
   wait_until([&] { return all_ready(small_pods); }, 600s, "all nodes ready");
   std::this_thread::sleep_for(5s);
+  say("changing one pod at a time");
   const std::vector<double> latencies = measure_status(api, watch, space, samples, jobs);
 
+  say("making many pods");
   create_jobs(api, parallel, space, "large-", large_jobs, large_nodes);
   const size_t many_pods = small_pods + static_cast<size_t>(large_jobs * large_nodes);
   wait_until([&] { return watch.pods.size() == many_pods; }, 900s, "many pods");

@@ -20,6 +20,7 @@ struct RankArguments {
   ConsoleChoice console;
   std::string config;
   std::vector<std::string> overrides;
+  int64_t local_attempt = 0;
 };
 
 /// Everything that a rank needs before its task, each part checked.
@@ -72,7 +73,8 @@ int run(const RankArguments& arguments) {
       {.rendezvous = setup->rendezvous,
        .progress = progress,
        .stop = *stop,
-       .activity = setup->activity}
+       .activity = setup->activity,
+       .local_attempt = arguments.local_attempt}
   );
   if (!outcome) return fail_with(outcome.error(), setup->link.get());
   return exit_code_of(outcome);
@@ -87,6 +89,7 @@ void add_rank_command(CLI::App& root, Action& action) {
   command->add_option("--config", arguments->config, "Manifest of the job")
       ->envname(std::string(contract::kEnvConfig));
   command->add_option("--set", arguments->overrides, "As of `run`")->take_all();
+  command->add_option("--local-attempt", arguments->local_attempt, "Set by `run`")->group("");
   add_console_options(*command, arguments->console);
   command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }

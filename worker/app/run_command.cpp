@@ -5,6 +5,7 @@
 #include "worker/app/job_file.h"
 #include "worker/app/local_job.h"
 #include "worker/app/rank_run.h"
+#include "worker/training/training_checkpoints.h"
 
 #include <CLI/CLI.hpp>
 
@@ -27,6 +28,11 @@ int fail_with(const Error& error) {
   return code;
 }
 
+/// Each run by hand is an attempt of its own, above those that left checkpoints.
+int64_t attempt_of(const api::GnnJob& job) {
+  return job.spec.checkpoint ? training::next_attempt(job.spec.checkpoint->path) : 1;
+}
+
 /// A job of one rank runs in this very process: nobody to meet, nobody to supervise.
 int run_single(const api::GnnJob& job, const RunArguments& arguments) {
   training::StopToken stop;
@@ -34,15 +40,20 @@ int run_single(const api::GnnJob& job, const RunArguments& arguments) {
   const std::unique_ptr<training::ProgressSink> console = make_console_sink(arguments.console);
   comm::Rendezvous alone;
   alone.job = job.metadata.name;
-  alone.incarnation.attempt = 1;
-  const Result<tasks::TaskOutcome> outcome =
-      run_rank(job, {.rendezvous = alone, .progress = *console, .stop = stop, .activity = nullptr});
+  const Result<tasks::TaskOutcome> outcome = run_rank(
+      job,
+      {.rendezvous = alone,
+       .progress = *console,
+       .stop = stop,
+       .activity = nullptr,
+       .local_attempt = attempt_of(job)}
+  );
   if (!outcome) return fail_with(outcome.error());
   return exit_code_of(outcome);
 }
 
 /// What the agents start as a rank: this program with the same manifest.
-std::vector<std::string> rank_command(const RunArguments& arguments) {
+std::vector<std::string> rank_command(const RunArguments& arguments, int64_t attempt) {
   std::vector<std::string> command = {
       "/proc/self/exe",
       "rank",
@@ -51,7 +62,9 @@ std::vector<std::string> rank_command(const RunArguments& arguments) {
       "--log-format",
       arguments.console.log_format,
       "--log-level",
-      arguments.console.log_level
+      arguments.console.log_level,
+      "--local-attempt",
+      std::to_string(attempt)
   };
   for (const std::string& text : arguments.overrides) {
     command.push_back("--set");
@@ -67,7 +80,7 @@ int run(const RunArguments& arguments) {
   if (!job) return fail_with(job.error());
   if (job->spec.workers.nodes == 1 && job->spec.workers.processes_per_node == 1)
     return run_single(*job, arguments);
-  return run_local_job(*job, rank_command(arguments));
+  return run_local_job(*job, rank_command(arguments, attempt_of(*job)));
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ struct TaskContext {
   int64_t num_cpus =
       1;  ///< CPUs that this rank may keep busy: compute and sampler threads together
   training::Incarnation incarnation;  ///< of the job; fences checkpoints
+  int64_t first_attempt = 1;          ///< the attempt at which the user started the job
   Progress& loading;                  ///< bar for reading or making the data set
   training::ProgressSink& progress;
   const training::StopToken& stop;

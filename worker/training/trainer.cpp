@@ -463,7 +463,9 @@ Status TrainingLoop::resume() {
   GNN_ASSIGN_OR_RETURN(
       checkpoints_,
       TrainingCheckpoints::open(
-          {.checkpoint = *options_.checkpoint, .incarnation = options_.incarnation},
+          {.checkpoint = *options_.checkpoint,
+           .incarnation = options_.incarnation,
+           .first_attempt = options_.first_attempt},
           context_.communicator
       )
   );

@@ -31,6 +31,7 @@ struct TrainerOptions {
   api::Training training{};
   std::optional<api::Checkpoint> checkpoint{};
   Incarnation incarnation{};  ///< of the job; a checkpoint folder refuses writers of older ones
+  int64_t first_attempt = 1;  ///< of the job, as in TrainingCheckpointOptions
   std::string config_hash{
   };  ///< of all that the numbers depend on; a resume with another one is announced
   /// Measures the test set whenever the validation set is, not only at the end: for protocols that

@@ -4,7 +4,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -45,6 +47,20 @@ Status agree(
 }
 
 }  // namespace
+
+int64_t next_attempt(const std::string& folder) {
+  PosixFileOps files;
+  const Result<std::vector<std::string>> names = files.list(folder);
+  if (!names) return 1;  // nothing has begun in a folder that is not there
+  int64_t next = 1;
+  for (const std::string& name : *names) {
+    long long attempt = 0;
+    if (std::sscanf(name.c_str(), "FENCE-a%lld-r", &attempt) == 1)
+      next = std::max<int64_t>(next, attempt + 1);
+    if (name.starts_with("fold-")) next = std::max(next, next_attempt(folder + "/" + name));
+  }
+  return next;
+}
 
 TrainingCheckpoints::TrainingCheckpoints(
     const TrainingCheckpointOptions& options, std::shared_ptr<comm::Communicator> communicator

@@ -16,7 +16,14 @@ namespace gnn::training {
 struct TrainingCheckpointOptions {
   api::Checkpoint checkpoint{};
   Incarnation incarnation{};
+  /// The attempt at which the job's user started it: 1 in a cluster; a run by hand counts on from
+  /// what it finds.
+  int64_t first_attempt = 1;
 };
+
+/// An attempt above all that have begun in `folder`, or in its folders of folds: for a run by hand,
+/// which nobody counts.
+[[nodiscard]] int64_t next_attempt(const std::string& folder);
 
 /// What a run starts from, and what the log should know of it.
 struct Resume {
@@ -49,7 +56,8 @@ class TrainingCheckpoints {
 
   [[nodiscard]] bool writes() const { return communicator_->rank() == 0; }
   [[nodiscard]] bool first_incarnation() const {
-    return options_.incarnation.attempt <= 1 && options_.incarnation.round == 0;
+    return options_.incarnation.attempt <= options_.first_attempt &&
+           options_.incarnation.round == 0;
   }
   Result<Resume> read();
   Result<std::string> write(const std::function<Result<CheckpointState>()>& capture);

@@ -3,6 +3,7 @@
 #include "worker/training/console_sink.h"
 #include "worker/training/evaluator.h"
 #include "worker/training/meters.h"
+#include "worker/training/training_checkpoints.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -285,6 +286,41 @@ TEST(Trainer, StartsAnewWhenResumeIsNever) {
   TinyWorkload second;
   ASSERT_TRUE(train(second, run.context, options).has_value());
   EXPECT_EQ(second.starts.front(), (std::pair<int64_t, int64_t>{0, 0}));
+}
+
+TEST(NextAttempt, IsAboveAllThatHaveBegun) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(next_attempt(folder.path() + "/none"), 1);
+  EXPECT_EQ(next_attempt(folder.path()), 1);
+  TrainerOptions options = options_for(1);
+  options.checkpoint = checkpoints_in(folder);
+  options.checkpoint->path += "/fold-3";
+  std::filesystem::create_directories(folder.path() + "/job");
+  options.incarnation = {.attempt = 4, .round = 1};
+  Scene run;
+  TinyWorkload workload;
+  const auto outcome = train(workload, run.context, options);
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  EXPECT_EQ(next_attempt(folder.path() + "/job"), 5);
+}
+
+TEST(Trainer, ARestartedRoundGoesOnEvenWhenResumeIsNever) {
+  const TemporaryFolder folder;
+  TrainerOptions options = options_for(2);
+  options.checkpoint = checkpoints_in(folder);
+  options.checkpoint->resume = "Never";
+  Scene first;
+  TinyWorkload interrupted;
+  int64_t fetched = 0;
+  interrupted.on_batch = [&](int64_t) {
+    if (++fetched == 7) first.stop.request();
+  };
+  ASSERT_TRUE(train(interrupted, first.context, options).has_value());
+  options.incarnation.round = 1;
+  Scene second;
+  TinyWorkload resumed;
+  ASSERT_TRUE(train(resumed, second.context, options).has_value());
+  EXPECT_EQ(resumed.starts.front(), (std::pair<int64_t, int64_t>{1, 2}));
 }
 
 TEST(Trainer, RefusesACheckpointPathThatIsNone) {

@@ -1,0 +1,108 @@
+#include "common/progress.h"
+#include "tests/worker/app/samples.h"
+#include "worker/app/data_command.h"
+#include "worker/graph/readers/package_index.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace gnn::app {
+namespace {
+
+TEST(Accuracy, OfGinOnImdbBinaryIsThePapersByItsProtocol) {
+  GNN_REQUIRE_TEST_DATA();
+  const auto outcome = run_job(
+      sample("imdb-gin-folds.yaml", {"dataset.path=" + test_data() + "/IMDBBINARY/IMDBBINARY.txt"})
+  );
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  for (const auto& [name, value] : outcome->report.metrics)
+    RecordProperty(name, std::to_string(value));
+  EXPECT_GE(outcome->report.metrics.at("test_accuracy"), 0.70);
+}
+
+TEST(Accuracy, OfGraphSageOnArxivsShapeIsNearThePlantedCeiling) {
+  // A tenth of the labels drawn anew among 40 classes: 1 - 0.1 · 39/40.
+  constexpr double kCeiling = 0.9025;
+  const auto outcome =
+      run_job(sample("arxiv-sage.yaml", {"workers.nodes=1", "workers.processesPerNode=1"}));
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  const double accuracy = outcome->report.metrics.at("test_accuracy");
+  RecordProperty("test_accuracy", std::to_string(accuracy));
+  EXPECT_GE(accuracy, kCeiling - 0.02);
+  EXPECT_LE(accuracy, kCeiling + 0.01);
+}
+
+/// Test accuracies of the seeds 0, 1 and 2.
+std::vector<double> accuracies_on_packages(const std::string& folder, const std::string& fanout) {
+  std::vector<double> values;
+  for (int64_t seed = 0; seed < 3; ++seed) {
+    const auto outcome = run_job(sample(
+        "packages-sage.yaml",
+        {"dataset.path=" + folder,
+         "sampling.fanout=" + fanout,
+         "training.seed=" + std::to_string(seed)}
+    ));
+    if (!outcome) {
+      ADD_FAILURE() << outcome.error().message;
+      return {};
+    }
+    values.push_back(outcome->report.metrics.at("test_accuracy"));
+  }
+  return values;
+}
+
+struct Spread {
+  double mean = 0;
+  double variance_of_mean = 0;
+};
+
+Spread spread_of(const std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  Spread spread;
+  for (const double value : values) spread.mean += value / n;
+  for (const double value : values) {
+    spread.variance_of_mean += (value - spread.mean) * (value - spread.mean) / (n - 1) / n;
+  }
+  return spread;
+}
+
+TEST(Accuracy, OfGraphSageOnPackagesIsAboveThatOfTheSameNetworkWithoutEdges) {
+  if (!graph::run_dumpavail()) GTEST_SKIP() << "this machine has no package index";
+  std::string folder = (std::filesystem::temp_directory_path() / "gnn-packages-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  SilentProgress silent;
+  std::ostringstream out;
+  ImportRequest request;
+  request.format = ImportFormat::kPackageIndex;
+  request.output = folder + "/packages";
+  const DataConsole console{.out = out, .progress = silent, .dumpavail = &graph::run_dumpavail};
+  const Status imported = import_data(request, console);
+  ASSERT_TRUE(imported.has_value()) << imported.error().message;
+  std::ostringstream facts;
+  const DataConsole printer{.out = facts, .progress = silent, .dumpavail = &graph::run_dumpavail};
+  ASSERT_TRUE(inspect_data(request.output, /*json=*/true, printer).has_value());
+  RecordProperty("data", facts.str());  // with the SHA-256 of the index
+
+  const std::vector<double> with_edges = accuracies_on_packages(request.output, "[10,10,10]");
+  const std::vector<double> without = accuracies_on_packages(request.output, "[0,0,0]");
+  std::filesystem::remove_all(folder);
+  ASSERT_EQ(with_edges.size(), 3U);
+  ASSERT_EQ(without.size(), 3U);
+  const Spread sage = spread_of(with_edges);
+  const Spread mlp = spread_of(without);
+  const double error = std::sqrt(sage.variance_of_mean + mlp.variance_of_mean);
+  RecordProperty("graphsage", std::to_string(sage.mean));
+  RecordProperty("mlp", std::to_string(mlp.mean));
+  RecordProperty("standard_error", std::to_string(error));
+  EXPECT_GE(sage.mean - mlp.mean, 0.02);
+  EXPECT_GT(sage.mean - mlp.mean, 3 * error);
+}
+
+}  // namespace
+}  // namespace gnn::app

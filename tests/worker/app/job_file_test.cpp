@@ -1,0 +1,120 @@
+#include "worker/app/job_file.h"
+
+#include "common/contract.h"
+#include "tests/worker/app/samples.h"
+#include "worker/tasks/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <string>
+
+namespace gnn::app {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Samples, AllLoadAndFitATask) {
+  int64_t found = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(GNN_SAMPLES)) {
+    if (entry.path().extension() != ".yaml") continue;
+    ++found;
+    const auto job = load_job(entry.path().string());
+    ASSERT_TRUE(job.has_value()) << job.error().message;
+    EXPECT_TRUE(tasks::parse_task(*job).has_value()) << entry.path();
+  }
+  EXPECT_GE(found, 6);
+}
+
+TEST(LoadJob, SetsFieldsOfTheSpec) {
+  const api::GnnJob job = sample(
+      "cora.yaml",
+      {"training.epochs=3",
+       "spec.dataset.path=/elsewhere",
+       "sampling.fanout=[5,5]",
+       "training.optimizer.learningRate=\"0.5\""}
+  );
+  EXPECT_EQ(job.spec.training.epochs, 3);
+  EXPECT_EQ(job.spec.dataset.path, "/elsewhere");
+  EXPECT_EQ(job.spec.sampling->fanout, (std::vector<int64_t>{5, 5}));
+  EXPECT_EQ(job.spec.training.optimizer.learning_rate.text, "0.5");
+}
+
+TEST(LoadJob, NamesAFieldThatIsNone) {
+  const auto job = load_job(std::string(GNN_SAMPLES) + "/cora.yaml", {"training.epocs=3"});
+  ASSERT_FALSE(job.has_value());
+  EXPECT_EQ(job.error().kind, ErrorKind::kConfiguration);
+  EXPECT_THAT(job.error().message, HasSubstr("epocs"));
+}
+
+TEST(LoadJob, NamesEveryFieldThatIsWrong) {
+  const auto job = load_job(
+      std::string(GNN_SAMPLES) + "/cora.yaml",
+      {"training.epochs=-1", "sampling.fanout=[5]", "training.batchSize=0"}
+  );
+  ASSERT_FALSE(job.has_value());
+  EXPECT_EQ(contract::exit_code_for(job.error().kind), contract::kExitConfiguration);
+  EXPECT_THAT(job.error().message, HasSubstr("spec.training.epochs"));
+  EXPECT_THAT(job.error().message, HasSubstr("spec.sampling.fanout"));
+  EXPECT_THAT(job.error().message, HasSubstr("spec.training.batchSize"));
+}
+
+TEST(LoadJob, RefusesAnOverrideWithoutAPath) {
+  EXPECT_FALSE(load_job(std::string(GNN_SAMPLES) + "/cora.yaml", {"=3"}).has_value());
+  EXPECT_FALSE(load_job(std::string(GNN_SAMPLES) + "/cora.yaml", {"epochs"}).has_value());
+  EXPECT_FALSE(
+      load_job(std::string(GNN_SAMPLES) + "/cora.yaml", {"training.epochs.more=1"}).has_value()
+  );
+}
+
+TEST(LoadJob, NamesTheFileThatIsNotThere) {
+  const auto job = load_job("/no/such/job.yaml");
+  ASSERT_FALSE(job.has_value());
+  EXPECT_THAT(job.error().message, HasSubstr("/no/such/job.yaml"));
+}
+
+TEST(RunRank, GivesConfigurationForCudaThatIsAbsent) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
+  const auto device = choose_device(api::DeviceChoice::CUDA, 0);
+  ASSERT_FALSE(device.has_value());
+  EXPECT_EQ(device.error().kind, ErrorKind::kConfiguration);
+  EXPECT_THAT(device.error().message, HasSubstr("spec.training.device"));
+  EXPECT_EQ(choose_device(api::DeviceChoice::Auto, 0)->type(), c10::kCPU);
+}
+
+TEST(RunRank, GivesDataForADataSetThatIsNotThere) {
+  const auto outcome = run_job(sample("cora.yaml", {"dataset.path=/no/such/folder"}));
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(contract::exit_code_for(outcome.error().kind), contract::kExitData)
+      << outcome.error().message;
+}
+
+TEST(RunRank, RefusesJoinWithAccumulatedGradients) {
+  const auto outcome = run_job(
+      sample("fake-gcn.yaml", {"training.unevenInputs=Join", "training.gradientAccumulation=2"})
+  );
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::kConfiguration);
+  EXPECT_THAT(outcome.error().message, HasSubstr("spec.training.gradientAccumulation"));
+}
+
+TEST(RunRank, TrainsAGeneratedGraph) {
+  const auto outcome = run_job(sample(
+      "arxiv-sage.yaml",
+      {"dataset.synthetic.scale=\"0.01\"",
+       "training.epochs=2",
+       "model.graphSage.hiddenChannels=16",
+       "training.batchSize=128",
+       "workers.nodes=1",
+       "workers.processesPerNode=1"}
+  ));
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  EXPECT_EQ(outcome->report.epochs, 2);
+  EXPECT_GT(outcome->report.metrics.at("test_accuracy"), 0.1);
+  EXPECT_EQ(outcome->report.parameters_hash.size(), 16U);
+}
+
+}  // namespace
+}  // namespace gnn::app

@@ -1,0 +1,111 @@
+"""gnn-controller and a worker that keeps the contract on the two-node cluster, with real kubelets, pods and DNS: what the
+controller promises, without LibTorch. Needs root and the cluster's programs, and one run of gnn-controller's build.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from installation import ROOT, Installation, run
+
+NAMESPACE = "conformance"
+IMAGE = "localhost/gnn-conformance-worker:1"
+BUILD = Path(os.environ["GNN_BUILD_DIR"])
+BUILDAH = ["buildah", "--storage-driver", "vfs"]
+
+cluster = Installation("conformance")
+controller = None
+
+
+def setUpModule():
+    global controller
+    cluster.down()
+    cluster.up()
+    run([*BUILDAH, "build", "--isolation", "chroot", "-t", IMAGE, "-f", ROOT / "tests/conformance/Containerfile",
+         BUILD / "tests/conformance"])
+    cluster.images["worker"] = IMAGE
+    cluster.load_images()
+    cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "manifests/crds"))
+    cluster.apply({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+    })
+    kubeconfig = cluster.status()["kubeconfig"]
+    log = open(Path(tempfile.gettempdir()) / "gnn-conformance-controller.log", "w", encoding="utf-8")
+    # In the cluster's network, so that pods can be asked for their progress.
+    controller = subprocess.Popen(
+        [sys.executable, ROOT / "tests/cluster/cluster.py", "--name", cluster.name, "enter", "--",
+         BUILD / "controller/app/gnn-controller", "run", f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1:0"],
+        stderr=log,
+    )
+
+
+def tearDownModule():
+    if controller:
+        controller.terminate()
+        controller.wait(30)
+    cluster.down()
+
+
+def job(name, **environment):
+    variables = [{"name": key, "value": value} for key, value in environment.items()]
+    return {
+        "apiVersion": "gnn.dev/v1alpha1", "kind": "GNNJob", "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "task": {"type": "NodeClassification"},
+            "dataset": {"format": "Synthetic", "synthetic": {"shape": "Arxiv", "scale": "0.01"}},
+            "model": {"type": "GraphSAGE", "graphSage": {"layers": 2}},
+            "sampling": {"fanout": [5, 5]},
+            "training": {"epochs": 12},
+            "workers": {"nodes": 2, "template": {
+                "image": IMAGE, "imagePullPolicy": "Never", "env": variables, "terminationGracePeriodSeconds": 10,
+            }},
+        },
+    }
+
+
+class ConformanceTest(unittest.TestCase):
+    def restarting_events(self, name):
+        events = cluster.list("events", NAMESPACE)
+        return [each for each in events if each["involvedObject"]["name"] == name and each["reason"] == "Restarting"]
+
+    def test_runs_to_complete_on_both_nodes(self):
+        cluster.apply(job("plain"))
+        cluster.kubectl("wait", "-n", NAMESPACE, "gnnjob/plain", "--for=condition=Running", "--timeout=60s")
+
+        def progress():
+            return (cluster.get("gnnjob", "plain", NAMESPACE)["status"].get("progress") or {}).get("epoch", 0) > 1
+
+        cluster.wait("progress in the status", progress, 30)
+        cluster.kubectl("wait", "-n", NAMESPACE, "gnnjob/plain", "--for=condition=Complete", "--timeout=90s")
+        pods = cluster.list("pods", NAMESPACE, "gnn.dev/job=plain")
+        self.assertEqual(len({pod["spec"]["nodeName"] for pod in pods}), 2)
+        found = cluster.get("gnnjob", "plain", NAMESPACE)["status"]
+        self.assertEqual((found["attempt"], found["restarts"]), (1, 0))
+        self.assertEqual(found["progress"]["testMetric"], "0.75")
+        described = cluster.kubectl("describe", "gnnjob", "plain", "-n", NAMESPACE)
+        self.assertIn("Complete", described)
+        self.assertIn("gnn.dev/gnn-controller", described)
+
+    def test_a_killed_pod_gives_one_restarting_and_a_complete(self):
+        cluster.apply(job("killed"))
+        cluster.kubectl("wait", "-n", NAMESPACE, "gnnjob/killed", "--for=condition=Running", "--timeout=60s")
+        cluster.kubectl("delete", "pod", "killed-1-1", "-n", NAMESPACE, "--grace-period=0", "--force")
+        cluster.kubectl("wait", "-n", NAMESPACE, "gnnjob/killed", "--for=condition=Complete", "--timeout=120s")
+        found = cluster.get("gnnjob", "killed", NAMESPACE)["status"]
+        self.assertEqual(found["attempt"], 2)
+        cluster.wait("an event Restarting", lambda: self.restarting_events("killed"), 10)
+        self.assertEqual(len(self.restarting_events("killed")), 1)
+
+    def test_a_configuration_error_is_never_retried(self):
+        cluster.apply(job("wrong", CONFORMANCE_FAIL_NODE="1", CONFORMANCE_EXIT_CODE="64"))
+        cluster.kubectl("wait", "-n", NAMESPACE, "gnnjob/wrong", "--for=condition=Failed", "--timeout=60s")
+        found = cluster.get("gnnjob", "wrong", NAMESPACE)["status"]
+        self.assertEqual((found["attempt"], found["lastFailure"]["node"], found["lastFailure"]["exitCode"]), (1, 1, 64))
+
+
+if __name__ == "__main__":
+    unittest.main()

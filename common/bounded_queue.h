@@ -27,11 +27,11 @@ class BoundedQueue {
   BoundedQueue(const BoundedQueue&) = delete;
   BoundedQueue& operator=(const BoundedQueue&) = delete;
 
-  /// Waits for room. Errors: kCancelled once the queue has ended, whichever way.
+  /// Waits for room. Errors: Cancelled once the queue has ended, whichever way.
   Status push(T item) {
     std::unique_lock lock(mutex_);
-    room_.wait(lock, [this] { return end_ != End::kOpen || items_.size() < capacity_; });
-    if (end_ != End::kOpen) return fail(ErrorKind::kCancelled, "the queue no longer takes items");
+    room_.wait(lock, [this] { return end_ != End::Open || items_.size() < capacity_; });
+    if (end_ != End::Open) return fail(ErrorKind::Cancelled, "the queue no longer takes items");
     items_.push_back(std::move(item));
     lock.unlock();
     ready_.notify_one();
@@ -39,14 +39,14 @@ class BoundedQueue {
   }
 
   /// Waits for an item; std::nullopt at the end of a closed queue.
-  /// Errors: the error given to fail() once the items before it are taken; kCancelled after
+  /// Errors: the error given to fail() once the items before it are taken; Cancelled after
   /// cancel().
   Result<std::optional<T>> pop() {
     std::unique_lock lock(mutex_);
-    ready_.wait(lock, [this] { return end_ != End::kOpen || !items_.empty(); });
-    if (end_ == End::kCancelled) return tl::unexpected<Error>(*error_);
+    ready_.wait(lock, [this] { return end_ != End::Open || !items_.empty(); });
+    if (end_ == End::Cancelled) return tl::unexpected<Error>(*error_);
     if (items_.empty()) {
-      if (end_ == End::kFailed) return tl::unexpected<Error>(*error_);
+      if (end_ == End::Failed) return tl::unexpected<Error>(*error_);
       return std::optional<T>();
     }
     std::optional<T> item(std::move(items_.front()));
@@ -56,15 +56,15 @@ class BoundedQueue {
     return item;
   }
 
-  void close() { end(End::kClosed, std::nullopt); }
-  void fail_with(Error error) { end(End::kFailed, std::move(error)); }
+  void close() { end(End::Closed, std::nullopt); }
+  void fail_with(Error error) { end(End::Failed, std::move(error)); }
 
   void cancel() {
     std::deque<T> dropped;  // destroyed after the lock is released
     {
       const std::lock_guard lock(mutex_);
-      end_ = End::kCancelled;
-      error_ = Error{ErrorKind::kCancelled, "the queue was cancelled"};
+      end_ = End::Cancelled;
+      error_ = Error{ErrorKind::Cancelled, "the queue was cancelled"};
       dropped.swap(items_);
     }
     ready_.notify_all();
@@ -77,12 +77,12 @@ class BoundedQueue {
   }
 
  private:
-  enum class End { kOpen, kClosed, kFailed, kCancelled };
+  enum class End { Open, Closed, Failed, Cancelled };
 
   void end(End how, std::optional<Error> error) {
     {
       const std::lock_guard lock(mutex_);
-      if (end_ != End::kOpen) return;
+      if (end_ != End::Open) return;
       end_ = how;
       error_ = std::move(error);
     }
@@ -95,7 +95,7 @@ class BoundedQueue {
   std::condition_variable ready_;
   std::condition_variable room_;
   std::deque<T> items_;
-  End end_ = End::kOpen;
+  End end_ = End::Open;
   std::optional<Error> error_;
 };
 

@@ -20,23 +20,23 @@ std::string master_address(std::string_view job) {
 
 int exit_code_for(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::kConfiguration:
+    case ErrorKind::Configuration:
       return kExitConfiguration;
-    case ErrorKind::kData:
+    case ErrorKind::Data:
       return kExitData;
-    case ErrorKind::kPeerLost:
+    case ErrorKind::PeerLost:
       return kExitPeerLost;
-    case ErrorKind::kPreempted:
+    case ErrorKind::Preempted:
       return kExitPreempted;
-    case ErrorKind::kOutOfMemory:
+    case ErrorKind::OutOfMemory:
       return kExitOutOfMemory;
-    case ErrorKind::kIo:
-    case ErrorKind::kNetwork:
-    case ErrorKind::kTimeout:
-    case ErrorKind::kCancelled:
-    case ErrorKind::kNotFound:
-    case ErrorKind::kConflict:
-    case ErrorKind::kInternal:
+    case ErrorKind::Io:
+    case ErrorKind::Network:
+    case ErrorKind::Timeout:
+    case ErrorKind::Cancelled:
+    case ErrorKind::NotFound:
+    case ErrorKind::Conflict:
+    case ErrorKind::Internal:
       return kExitOther;
   }
   return kExitOther;

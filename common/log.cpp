@@ -14,8 +14,8 @@ namespace {
 
 struct LogState {
   std::shared_ptr<spdlog::logger> logger;
-  std::atomic<LogFormat> format{LogFormat::kConsole};
-  std::atomic<LogLevel> level{LogLevel::kWarning};
+  std::atomic<LogFormat> format{LogFormat::Console};
+  std::atomic<LogLevel> level{LogLevel::Warning};
 };
 
 LogState& state() {
@@ -49,13 +49,13 @@ std::string timestamp_now() {
 
 std::string_view name_of(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug:
+    case LogLevel::Debug:
       return "debug";
-    case LogLevel::kInfo:
+    case LogLevel::Info:
       return "info";
-    case LogLevel::kWarning:
+    case LogLevel::Warning:
       return "warning";
-    case LogLevel::kError:
+    case LogLevel::Error:
       return "error";
   }
   return "error";
@@ -78,21 +78,21 @@ void init_logging(const LogOptions& options) {
 }
 
 Result<LogFormat> parse_log_format(std::string_view text) {
-  if (text == "console") return LogFormat::kConsole;
-  if (text == "json") return LogFormat::kJson;
+  if (text == "console") return LogFormat::Console;
+  if (text == "json") return LogFormat::Json;
   return fail(
-      ErrorKind::kConfiguration,
+      ErrorKind::Configuration,
       "log format: expected 'console' or 'json', found '" + std::string(text) + "'"
   );
 }
 
 Result<LogLevel> parse_log_level(std::string_view text) {
   for (const LogLevel level :
-       {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning, LogLevel::kError}) {
+       {LogLevel::Debug, LogLevel::Info, LogLevel::Warning, LogLevel::Error}) {
     if (text == name_of(level)) return level;
   }
   return fail(
-      ErrorKind::kConfiguration,
+      ErrorKind::Configuration,
       "log level: expected debug, info, warning or error, found '" + std::string(text) + "'"
   );
 }
@@ -104,7 +104,7 @@ std::string format_log_line(
     std::string_view message,
     std::initializer_list<LogField> fields
 ) {
-  if (format == LogFormat::kJson) {
+  if (format == LogFormat::Json) {
     nlohmann::ordered_json line;
     line["time"] = timestamp;
     line["level"] = name_of(level);

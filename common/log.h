@@ -12,13 +12,13 @@
 
 namespace gnn {
 
-enum class LogLevel { kDebug, kInfo, kWarning, kError };
-/// kJson: one object a line, for machines. kConsole: a line for people.
-enum class LogFormat { kConsole, kJson };
+enum class LogLevel { Debug, Info, Warning, Error };
+/// Json: one object a line, for machines. Console: a line for people.
+enum class LogFormat { Console, Json };
 
 struct LogOptions {
-  LogFormat format = LogFormat::kConsole;
-  LogLevel level = LogLevel::kInfo;
+  LogFormat format = LogFormat::Console;
+  LogLevel level = LogLevel::Info;
 };
 
 /// Sets the process's log: stderr, unbuffered lines. Until then warnings and errors go to the
@@ -68,16 +68,16 @@ void log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
 );
 
 inline void log_debug(std::string_view message, std::initializer_list<LogField> fields = {}) {
-  log(LogLevel::kDebug, message, fields);
+  log(LogLevel::Debug, message, fields);
 }
 inline void log_info(std::string_view message, std::initializer_list<LogField> fields = {}) {
-  log(LogLevel::kInfo, message, fields);
+  log(LogLevel::Info, message, fields);
 }
 inline void log_warning(std::string_view message, std::initializer_list<LogField> fields = {}) {
-  log(LogLevel::kWarning, message, fields);
+  log(LogLevel::Warning, message, fields);
 }
 inline void log_error(std::string_view message, std::initializer_list<LogField> fields = {}) {
-  log(LogLevel::kError, message, fields);
+  log(LogLevel::Error, message, fields);
 }
 
 }  // namespace gnn

@@ -7,29 +7,29 @@ namespace gnn {
 
 std::string_view to_string(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::kConfiguration:
+    case ErrorKind::Configuration:
       return "Configuration";
-    case ErrorKind::kData:
+    case ErrorKind::Data:
       return "Data";
-    case ErrorKind::kIo:
+    case ErrorKind::Io:
       return "Io";
-    case ErrorKind::kNetwork:
+    case ErrorKind::Network:
       return "Network";
-    case ErrorKind::kTimeout:
+    case ErrorKind::Timeout:
       return "Timeout";
-    case ErrorKind::kCancelled:
+    case ErrorKind::Cancelled:
       return "Cancelled";
-    case ErrorKind::kPeerLost:
+    case ErrorKind::PeerLost:
       return "PeerLost";
-    case ErrorKind::kPreempted:
+    case ErrorKind::Preempted:
       return "Preempted";
-    case ErrorKind::kOutOfMemory:
+    case ErrorKind::OutOfMemory:
       return "OutOfMemory";
-    case ErrorKind::kNotFound:
+    case ErrorKind::NotFound:
       return "NotFound";
-    case ErrorKind::kConflict:
+    case ErrorKind::Conflict:
       return "Conflict";
-    case ErrorKind::kInternal:
+    case ErrorKind::Internal:
       return "Internal";
   }
   return "Internal";

@@ -10,18 +10,18 @@ namespace gnn {
 
 /// What a caller can do about an error; contract.h maps each kind to the worker's exit code.
 enum class ErrorKind {
-  kConfiguration,  ///< The user's configuration is wrong; retrying cannot help.
-  kData,           ///< The input data is wrong or damaged; retrying cannot help.
-  kIo,             ///< A file operation failed.
-  kNetwork,        ///< A connection failed or broke.
-  kTimeout,        ///< A deadline passed.
-  kCancelled,      ///< The caller asked to stop.
-  kPeerLost,       ///< Another node or rank of the job is gone.
-  kPreempted,      ///< The pod was told to leave; state was saved.
-  kOutOfMemory,    ///< Memory ran out.
-  kNotFound,       ///< The named thing does not exist.
-  kConflict,       ///< The thing changed meanwhile or belongs to somebody else.
-  kInternal,       ///< Anything else.
+  Configuration,  ///< The user's configuration is wrong; retrying cannot help.
+  Data,           ///< The input data is wrong or damaged; retrying cannot help.
+  Io,             ///< A file operation failed.
+  Network,        ///< A connection failed or broke.
+  Timeout,        ///< A deadline passed.
+  Cancelled,      ///< The caller asked to stop.
+  PeerLost,       ///< Another node or rank of the job is gone.
+  Preempted,      ///< The pod was told to leave; state was saved.
+  OutOfMemory,    ///< Memory ran out.
+  NotFound,       ///< The named thing does not exist.
+  Conflict,       ///< The thing changed meanwhile or belongs to somebody else.
+  Internal,       ///< Anything else.
 };
 
 /// The kind's name as it is logged, e.g. "Configuration".
@@ -29,7 +29,7 @@ enum class ErrorKind {
 
 /// An expected failure: what was expected, what was found and where. Holds no secrets.
 struct Error {
-  ErrorKind kind = ErrorKind::kInternal;
+  ErrorKind kind = ErrorKind::Internal;
   std::string message;
 
   friend bool operator==(const Error&, const Error&) = default;
@@ -41,7 +41,7 @@ using Result = tl::expected<T, E>;
 
 using Status = Result<void>;
 
-/// The failing side of a Result: `return fail(ErrorKind::kData, "...")`.
+/// The failing side of a Result: `return fail(ErrorKind::Data, "...")`.
 [[nodiscard]] inline tl::unexpected<Error> fail(ErrorKind kind, std::string message) {
   return tl::unexpected<Error>(Error{.kind = kind, .message = std::move(message)});
 }

@@ -40,7 +40,7 @@ std::string shown(const json& value) {
 
 tl::unexpected<Error> wrong(const std::string& path, std::string_view expected, const json& found) {
   return fail(
-      ErrorKind::kConfiguration,
+      ErrorKind::Configuration,
       path + ": expected " + std::string(expected) + ", found " + shown(found)
   );
 }
@@ -66,7 +66,7 @@ class ObjectDecoder {
   template <class T>
   void required(std::string_view name, T& out, const Bounds&) {
     if (!take(name, out) && status_) {
-      status_ = fail(ErrorKind::kConfiguration, child(name) + ": required field is missing");
+      status_ = fail(ErrorKind::Configuration, child(name) + ": required field is missing");
     }
   }
 
@@ -83,7 +83,7 @@ class ObjectDecoder {
       std::string expected;
       for (const std::string_view known : known_) expected += " " + std::string(known);
       return fail(
-          ErrorKind::kConfiguration,
+          ErrorKind::Configuration,
           path_ + ": unknown field " + shown(json(name)) + "; known here:" + expected
       );
     }
@@ -226,7 +226,7 @@ Status decode_value(const json& value, const std::string& path, UnknownFields un
 Status decode_metadata(const json& object, JobMetadata& out) {
   const auto found = object.find("metadata");
   if (found == object.end() || !found->is_object()) {
-    return fail(ErrorKind::kConfiguration, "metadata: required object is missing");
+    return fail(ErrorKind::Configuration, "metadata: required object is missing");
   }
   const std::string path = "metadata";
   ObjectDecoder decoder(*found, path, UnknownFields::Ignore);
@@ -326,7 +326,7 @@ json encode_metadata(const JobMetadata& metadata) {
 Status check_limits(std::string_view text) {
   if (text.size() > kMaxDocumentBytes) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "document of " + std::to_string(text.size()) + " bytes is larger than the limit of " +
             std::to_string(kMaxDocumentBytes)
     );
@@ -347,7 +347,7 @@ Status check_limits(std::string_view text) {
     if (c == '{' || c == '[' || c == ',') ++values;
     if (depth > kMaxDocumentDepth || values > kMaxDocumentValues) {
       return fail(
-          ErrorKind::kConfiguration,
+          ErrorKind::Configuration,
           "document is deeper than " + std::to_string(kMaxDocumentDepth) +
               " levels or has more than " + std::to_string(kMaxDocumentValues) + " values"
       );
@@ -393,7 +393,7 @@ Result<json> parse_json(std::string_view text) {
   try {
     return json::parse(text);
   } catch (const json::exception& error) {
-    return fail(ErrorKind::kConfiguration, std::string("not JSON: ") + error.what());
+    return fail(ErrorKind::Configuration, std::string("not JSON: ") + error.what());
   }
 }
 
@@ -405,7 +405,7 @@ Result<GnnJob> decode_job(const json& object, UnknownFields unknown) {
   GNN_RETURN_IF_ERROR(decode_metadata(object, job.metadata));
   const auto spec = object.find("spec");
   if (spec == object.end()) {
-    return fail(ErrorKind::kConfiguration, "spec: required field is missing");
+    return fail(ErrorKind::Configuration, "spec: required field is missing");
   }
   GNN_RETURN_IF_ERROR(decode_value(*spec, "spec", unknown, job.spec));
   const auto status = object.find("status");
@@ -417,7 +417,7 @@ Result<GnnJob> decode_job(const json& object, UnknownFields unknown) {
       if (name != "apiVersion" && name != "kind" && name != "metadata" && name != "spec" &&
           name != "status") {
         return fail(
-            ErrorKind::kConfiguration, "unknown field " + shown(json(name)) + " of the document"
+            ErrorKind::Configuration, "unknown field " + shown(json(name)) + " of the document"
         );
       }
     }
@@ -442,7 +442,7 @@ Result<GnnJob> parse_job_yaml(std::string_view text, UnknownFields unknown) {
   }
   if (jobs.size() != 1) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "expected one GNNJob in the document, found " + std::to_string(jobs.size())
     );
   }

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-/// Reading and writing GNNJobs. Errors are of kind kConfiguration and start with the JSON path
+/// Reading and writing GNNJobs. Errors are of kind Configuration and start with the JSON path
 /// ("spec.model.gin.layers: …").
 namespace gnn::api {
 

@@ -496,7 +496,7 @@ Status check(const GnnJob& job) {
     if (!message.empty()) message += "; ";
     message += error.path + ": " + error.message;
   }
-  return fail(ErrorKind::kConfiguration, std::move(message));
+  return fail(ErrorKind::Configuration, std::move(message));
 }
 
 }  // namespace gnn::api

@@ -20,7 +20,7 @@ struct FieldError {
 /// an API server and for clusters whose CRD is older than the controller.
 [[nodiscard]] std::vector<FieldError> validate(const GnnJob& job);
 
-/// kConfiguration with all errors in one message, or success.
+/// Configuration with all errors in one message, or success.
 [[nodiscard]] Status check(const GnnJob& job);
 
 /// Whether a user may set the variable in workers.template.env.

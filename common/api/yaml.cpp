@@ -51,7 +51,7 @@ class Converter {
   Result<json> convert(const YAML::Node& node, std::int64_t depth) {
     if (depth > kMaxDocumentDepth || ++values_ > kMaxDocumentValues) {
       return fail(
-          ErrorKind::kConfiguration,
+          ErrorKind::Configuration,
           "YAML is deeper than " + std::to_string(kMaxDocumentDepth) + " levels or has more than " +
               std::to_string(kMaxDocumentValues) +
               " values, aliases counted each time they are used"
@@ -87,12 +87,12 @@ class Converter {
     json object = json::object();
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) {
-        return fail(ErrorKind::kConfiguration, "YAML key is not a string" + where(entry.first));
+        return fail(ErrorKind::Configuration, "YAML key is not a string" + where(entry.first));
       }
       const std::string key = entry.first.Scalar();
       if (object.contains(key)) {
         return fail(
-            ErrorKind::kConfiguration, "YAML key \"" + key + "\" appears twice" + where(entry.first)
+            ErrorKind::Configuration, "YAML key \"" + key + "\" appears twice" + where(entry.first)
         );
       }
       GNN_ASSIGN_OR_RETURN(json value, convert(entry.second, depth + 1));
@@ -109,7 +109,7 @@ class Converter {
 Result<std::vector<json>> parse_yaml(std::string_view text) {
   if (text.size() > kMaxDocumentBytes) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "document of " + std::to_string(text.size()) + " bytes is larger than the limit of " +
             std::to_string(kMaxDocumentBytes)
     );
@@ -123,7 +123,7 @@ Result<std::vector<json>> parse_yaml(std::string_view text) {
     }
     return documents;
   } catch (const YAML::Exception& error) {
-    return fail(ErrorKind::kConfiguration, std::string("not YAML: ") + error.what());
+    return fail(ErrorKind::Configuration, std::string("not YAML: ") + error.what());
   }
 }
 

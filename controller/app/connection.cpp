@@ -24,7 +24,7 @@ Result<client::KubeConfig> find_kube_config(const Options& options) {
   auto in_cluster = client::in_cluster_config(
       environment("KUBERNETES_SERVICE_HOST"), environment("KUBERNETES_SERVICE_PORT")
   );
-  if (in_cluster || in_cluster.error().kind != ErrorKind::kNotFound) return in_cluster;
+  if (in_cluster || in_cluster.error().kind != ErrorKind::NotFound) return in_cluster;
   if (const auto file = environment("KUBECONFIG"); file && !file->empty()) {
     return client::load_kubeconfig(*file, options.context);
   }

@@ -142,7 +142,7 @@ Executor::Outcome Executor::run_action(const reconcile::Action& action, const Ow
             );
             // A failed precondition: that pod is gone, the name is another's now.
             if (reply ||
-                succeeded_or(reply.error(), {ApiErrorKind::kNotFound, ApiErrorKind::kConflict})) {
+                succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
               return {};
             }
             return failed(reply.error(), describe<objects::Pod>(each.name));
@@ -154,7 +154,7 @@ Executor::Outcome Executor::run_action(const reconcile::Action& action, const Ow
                 {.uid = each.uid}
             );
             if (reply ||
-                succeeded_or(reply.error(), {ApiErrorKind::kNotFound, ApiErrorKind::kConflict})) {
+                succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
               return {};
             }
             return failed(reply.error(), describe<api::GnnJob>(owner.name));
@@ -172,7 +172,7 @@ Executor::Outcome Executor::create(const T& object, runtime::Store<T>& store, co
   auto reply = api_.create(resource, encode(object));
   settle(store, key, reply);
   if (reply) return {};
-  if (reply.error().kind != ApiErrorKind::kAlreadyExists) {
+  if (reply.error().kind != ApiErrorKind::AlreadyExists) {
     return failed(reply.error(), describe<T>(key.name));
   }
 
@@ -183,7 +183,7 @@ Executor::Outcome Executor::create(const T& object, runtime::Store<T>& store, co
   if (!found) {
     ApiError error = std::move(found).error();
     // Gone again in between: the next pass sees that.
-    if (error.kind == ApiErrorKind::kNotFound) error.kind = ApiErrorKind::kConflict;
+    if (error.kind == ApiErrorKind::NotFound) error.kind = ApiErrorKind::Conflict;
     return failed(error, describe<T>(key.name));
   }
   const auto existing = decoded<T>(*found);
@@ -208,9 +208,9 @@ Executor::Outcome Executor::patch_spec(
   const Json whole = encode(object);
   const Json patch = {{"metadata", {{"labels", object.metadata.labels}}}, {"spec", whole["spec"]}};
   store.expect(key);
-  auto reply = api_.patch(client::resource_of<T>(), key, client::PatchKind::kMerge, patch);
+  auto reply = api_.patch(client::resource_of<T>(), key, client::PatchKind::MergePatch, patch);
   settle(store, key, reply);
-  if (reply || reply.error().kind == ApiErrorKind::kNotFound) return {};
+  if (reply || reply.error().kind == ApiErrorKind::NotFound) return {};
   return failed(reply.error(), describe<T>(key.name));
 }
 
@@ -224,12 +224,12 @@ Executor::Outcome Executor::release(const reconcile::ReleasePod& action, const O
   };
   caches_.pods.expect(key);
   auto reply = api_.patch(
-      client::resource_of<objects::Pod>(), key, client::PatchKind::kStrategicMerge, patch
+      client::resource_of<objects::Pod>(), key, client::PatchKind::StrategicMergePatch, patch
   );
   // A pod that was only waiting for its finalizer is gone with this write: the answer is its last
   // state, and only the watch may take it out of the cache.
   caches_.pods.forget(key);
-  if (reply || succeeded_or(reply.error(), {ApiErrorKind::kNotFound, ApiErrorKind::kConflict})) {
+  if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
     return {};
   }
   return failed(reply.error(), describe<objects::Pod>(action.name));
@@ -238,10 +238,10 @@ Executor::Outcome Executor::release(const reconcile::ReleasePod& action, const O
 Executor::Outcome Executor::failed(const ApiError& error, const std::string& object) const {
   Outcome outcome;
   std::optional<ApiRefusal::Kind> kind;
-  if (error.kind == ApiErrorKind::kForbidden) {
+  if (error.kind == ApiErrorKind::Forbidden) {
     kind = error.text.find("exceeded quota") != std::string::npos ? ApiRefusal::Kind::Quota
                                                                   : ApiRefusal::Kind::Forbidden;
-  } else if (error.kind == ApiErrorKind::kInvalid || error.kind == ApiErrorKind::kBadRequest) {
+  } else if (error.kind == ApiErrorKind::Invalid || error.kind == ApiErrorKind::BadRequest) {
     kind = ApiRefusal::Kind::Invalid;
   }
   if (kind) {

@@ -40,7 +40,7 @@ class Server final : public HealthServer {
     }
     if (port_ <= 0) {
       return fail(
-          ErrorKind::kNetwork,
+          ErrorKind::Network,
           "cannot listen on " + address.host + ":" + std::to_string(address.port)
       );
     }

@@ -18,7 +18,7 @@ struct HealthRoutes {
 /// Serves /metrics, /healthz and /readyz until it is destroyed.
 class HealthServer {
  public:
-  /// Errors: kNetwork if the address cannot be bound.
+  /// Errors: Network if the address cannot be bound.
   [[nodiscard]] static Result<std::unique_ptr<HealthServer>> start(
       const HostPort& address, HealthRoutes routes
   );

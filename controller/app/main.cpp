@@ -24,13 +24,13 @@ int main(int argc, char** argv) {
   }
   gnn::init_logging(parsed.options.log);
   switch (parsed.options.command) {
-    case gnn::app::Command::kRun:
+    case gnn::app::Command::Run:
       return gnn::app::run_operator(parsed.options);
-    case gnn::app::Command::kRelease:
+    case gnn::app::Command::Release:
       return gnn::app::run_release(parsed.options);
-    case gnn::app::Command::kWait:
+    case gnn::app::Command::Wait:
       return gnn::app::run_wait(parsed.options);
-    case gnn::app::Command::kVersion:
+    case gnn::app::Command::Version:
       std::printf("gnn-controller %s\n", gnn::app::kProgramVersion);
       return 0;
   }

@@ -29,14 +29,14 @@ void add_connection(CLI::App& app, Options& options) {
       ->envname("GNN_CONTROLLER_NAMESPACE");
   app.add_option("--log-format", options.log.format, "json or console")
       ->transform(CLI::CheckedTransformer(std::map<std::string, LogFormat>{
-          {"json", LogFormat::kJson}, {"console", LogFormat::kConsole}
+          {"json", LogFormat::Json}, {"console", LogFormat::Console}
       }));
   app.add_option("--log-level", options.log.level, "debug, info, warning or error")
       ->transform(CLI::CheckedTransformer(std::map<std::string, LogLevel>{
-          {"debug", LogLevel::kDebug},
-          {"info", LogLevel::kInfo},
-          {"warning", LogLevel::kWarning},
-          {"error", LogLevel::kError}
+          {"debug", LogLevel::Debug},
+          {"info", LogLevel::Info},
+          {"warning", LogLevel::Warning},
+          {"error", LogLevel::Error}
       }));
 }
 
@@ -44,7 +44,7 @@ void add_run(CLI::App& app, Options& options) {
   app.add_option("--workers", options.workers, "reconciles at a time")->check(CLI::Range(1, 64));
   app.add_option("--progress", options.progress, "pod-ip: poll node 0's agent; off")
       ->transform(CLI::CheckedTransformer(std::map<std::string, ProgressMode>{
-          {"pod-ip", ProgressMode::kPodIp}, {"off", ProgressMode::kOff}
+          {"pod-ip", ProgressMode::PodIp}, {"off", ProgressMode::Off}
       }));
   app.add_option(
       "--job-network-policy", options.job_network_policy, "fence each job (true, false)"
@@ -63,7 +63,7 @@ void add_run(CLI::App& app, Options& options) {
 }
 
 std::string check_together(const Options& options) {
-  if (options.command == Command::kWait && options.namespaces.size() != 1) {
+  if (options.command == Command::Wait && options.namespaces.size() != 1) {
     return "wait: name the job's namespace by --namespace, once";
   }
   if (options.renew_deadline >= options.lease_duration ||
@@ -108,9 +108,9 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     return parsed;
   }
   static_cast<void>(run);
-  if (release->parsed()) options.command = Command::kRelease;
-  if (wait->parsed()) options.command = Command::kWait;
-  if (version->parsed()) options.command = Command::kVersion;
+  if (release->parsed()) options.command = Command::Release;
+  if (wait->parsed()) options.command = Command::Wait;
+  if (version->parsed()) options.command = Command::Version;
   if (std::string problem = check_together(options); !problem.empty()) {
     parsed.finished = true;
     parsed.exit_code = 64;
@@ -122,7 +122,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
 Result<HostPort> parse_host_port(const std::string& text) {
   const size_t colon = text.rfind(':');
   const auto refuse = [&] {
-    return fail(ErrorKind::kConfiguration, "expected HOST:PORT, found '" + text + "'");
+    return fail(ErrorKind::Configuration, "expected HOST:PORT, found '" + text + "'");
   };
   if (colon == std::string::npos) return refuse();
   HostPort result;

@@ -10,24 +10,24 @@
 
 namespace gnn::app {
 
-enum class Command { kRun, kRelease, kWait, kVersion };
+enum class Command { Run, Release, Wait, Version };
 
 enum class ProgressMode {
-  kPodIp,  ///< ask node 0's agent by its pod's address
-  kOff,
+  PodIp,  ///< ask node 0's agent by its pod's address
+  Off,
 };
 
 /// What the command line, the environment (GNN_CONTROLLER_*) and the file of --config say.
 struct Options {
-  Command command = Command::kRun;
+  Command command = Command::Run;
   std::string kubeconfig;  ///< empty: the pod's service account, else $KUBECONFIG, ~/.kube/config
   std::string context;
   std::vector<std::string> namespaces;  ///< empty: all
   int64_t workers = 4;
-  ProgressMode progress = ProgressMode::kPodIp;
+  ProgressMode progress = ProgressMode::PodIp;
   bool job_network_policy = true;
   std::string bind_address = "0.0.0.0:8080";  ///< /metrics, /healthz, /readyz
-  LogOptions log{.format = LogFormat::kJson, .level = LogLevel::kInfo};
+  LogOptions log{.format = LogFormat::Json, .level = LogLevel::Info};
 
   bool leader_elect = false;
   std::string lease_namespace;  ///< empty: the namespace of the credentials

@@ -37,12 +37,12 @@ class Socket {
   [[nodiscard]] Status await(short events, SteadyPoint deadline) const {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return fail(ErrorKind::kTimeout, "no answer in time");
+    if (left.count() <= 0) return fail(ErrorKind::Timeout, "no answer in time");
     pollfd entry{.fd = descriptor_, .events = events, .revents = 0};
     const int ready = ::poll(&entry, 1, static_cast<int>(left.count()));
-    if (ready == 0) return fail(ErrorKind::kTimeout, "no answer in time");
+    if (ready == 0) return fail(ErrorKind::Timeout, "no answer in time");
     if (ready < 0 && errno != EINTR) {
-      return fail(ErrorKind::kNetwork, std::generic_category().message(errno));
+      return fail(ErrorKind::Network, std::generic_category().message(errno));
     }
     return {};
   }
@@ -54,13 +54,13 @@ class Socket {
 Status connect_to(Socket& socket, const addrinfo& address, SteadyPoint deadline) {
   if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) return {};
   if (errno != EINPROGRESS) {
-    return fail(ErrorKind::kNetwork, std::generic_category().message(errno));
+    return fail(ErrorKind::Network, std::generic_category().message(errno));
   }
   GNN_RETURN_IF_ERROR(socket.await(POLLOUT, deadline));
   int error = 0;
   socklen_t size = sizeof(error);
   ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  if (error != 0) return fail(ErrorKind::kNetwork, std::generic_category().message(error));
+  if (error != 0) return fail(ErrorKind::Network, std::generic_category().message(error));
   return {};
 }
 
@@ -72,7 +72,7 @@ Status send_all(const Socket& socket, std::string_view text, SteadyPoint deadlin
     } else if (errno == EAGAIN || errno == EINTR) {
       GNN_RETURN_IF_ERROR(socket.await(POLLOUT, deadline));
     } else {
-      return fail(ErrorKind::kNetwork, std::generic_category().message(errno));
+      return fail(ErrorKind::Network, std::generic_category().message(errno));
     }
   }
   return {};
@@ -95,15 +95,15 @@ std::optional<std::string> header_of(std::string_view head, std::string_view nam
 /// How long the body is; nothing: until the connection ends.
 Result<std::optional<int64_t>> body_length(std::string_view head) {
   const bool ok = head.starts_with("HTTP/1.1 200") || head.starts_with("HTTP/1.0 200");
-  if (!ok) return fail(ErrorKind::kData, "expected status 200");
+  if (!ok) return fail(ErrorKind::Data, "expected status 200");
   if (header_of(head, "transfer-encoding")) {
-    return fail(ErrorKind::kData, "expected a body without transfer encoding");
+    return fail(ErrorKind::Data, "expected a body without transfer encoding");
   }
   const auto text = header_of(head, "content-length");
   if (!text) return std::optional<int64_t>();
   int64_t length = 0;
   const auto parsed = std::from_chars(text->data(), text->data() + text->size(), length);
-  if (parsed.ec != std::errc() || length < 0) return fail(ErrorKind::kData, "bad content-length");
+  if (parsed.ec != std::errc() || length < 0) return fail(ErrorKind::Data, "bad content-length");
   return std::optional(length);
 }
 
@@ -118,22 +118,22 @@ Result<std::string> receive(const Socket& socket, SteadyPoint deadline, int64_t 
       const auto have = static_cast<int64_t>(received.size() - *body_at);
       if (have > max_bytes || (length && *length > max_bytes)) {
         return fail(
-            ErrorKind::kData, "expected at most " + std::to_string(max_bytes) + " bytes, found more"
+            ErrorKind::Data, "expected at most " + std::to_string(max_bytes) + " bytes, found more"
         );
       }
       if (length && have >= *length) {
         return received.substr(*body_at, static_cast<size_t>(*length));
       }
     } else if (received.size() > kMaxHeaderBytes) {
-      return fail(ErrorKind::kData, "expected a shorter header");
+      return fail(ErrorKind::Data, "expected a shorter header");
     }
     GNN_RETURN_IF_ERROR(socket.await(POLLIN, deadline));
     const ssize_t count = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (count < 0) return fail(ErrorKind::kNetwork, std::generic_category().message(errno));
+    if (count < 0) return fail(ErrorKind::Network, std::generic_category().message(errno));
     if (count == 0) {
       if (body_at && !length) return received.substr(*body_at);
-      return fail(ErrorKind::kNetwork, "the connection ended early");
+      return fail(ErrorKind::Network, "the connection ended early");
     }
     received.append(buffer.data(), static_cast<size_t>(count));
     if (body_at) continue;
@@ -162,11 +162,11 @@ Result<std::string> fetch_from_pod(
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (error != 0)
-    return fail(ErrorKind::kNetwork, std::string("bad address: ") + gai_strerror(error));
+    return fail(ErrorKind::Network, std::string("bad address: ") + gai_strerror(error));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, ::freeaddrinfo);
 
   Socket socket(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket.get() < 0) return fail(ErrorKind::kNetwork, std::generic_category().message(errno));
+  if (socket.get() < 0) return fail(ErrorKind::Network, std::generic_category().message(errno));
   GNN_RETURN_IF_ERROR(connect_to(socket, *found, deadline));
   const bool ipv6 = address.find(':') != std::string::npos;
   const std::string host = ipv6 ? "[" + address + "]" : address;

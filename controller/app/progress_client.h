@@ -10,7 +10,7 @@ namespace gnn::app {
 
 /// Fetches http://ADDRESS:PORT/PATH from a pod, which may be hostile: everything is bounded.
 /// `address` is an IP address, never a name.
-/// Errors: kNetwork, kTimeout (the whole took longer than `timeout`), kData (any status but 200, a
+/// Errors: Network, Timeout (the whole took longer than `timeout`), Data (any status but 200, a
 /// redirect too, a chunked body, or more than `max_bytes`).
 [[nodiscard]] Result<std::string> fetch_from_pod(
     const std::string& address,

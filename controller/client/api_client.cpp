@@ -17,11 +17,11 @@ const std::vector<double> kDurationBuckets = {
 
 std::string_view content_type_of(PatchKind kind) {
   switch (kind) {
-    case PatchKind::kMerge:
+    case PatchKind::MergePatch:
       return "application/merge-patch+json";
-    case PatchKind::kJson:
+    case PatchKind::JsonPatch:
       return "application/json-patch+json";
-    case PatchKind::kStrategicMerge:
+    case PatchKind::StrategicMergePatch:
       return "application/strategic-merge-patch+json";
   }
   return "application/merge-patch+json";
@@ -59,7 +59,7 @@ void add_parameter(std::string& path, std::string_view name, std::string_view va
 
 ApiError decode_error(const Error& error, std::string_view call) {
   ApiError result;
-  result.kind = ApiErrorKind::kDecode;
+  result.kind = ApiErrorKind::Decode;
   result.message = std::string(call) + ": reply: " + error.message;
   return result;
 }
@@ -137,7 +137,7 @@ ApiResult<std::string> ApiClient::call(HttpRequest request) {
   for (int64_t retries = 0;; ++retries) {
     if (request.method != "GET" && options_.may_write && !options_.may_write()) {
       return tl::unexpected<ApiError>(api_error_from_transport(
-          {.kind = ErrorKind::kCancelled, .message = "not the leader"}, name
+          {.kind = ErrorKind::Cancelled, .message = "not the leader"}, name
       ));
     }
     request.bearer_token = tokens_->token();

@@ -31,7 +31,7 @@ template <class T>
   return {std::string(Traits::kGroup), std::string(Traits::kVersion), std::string(Traits::kPlural)};
 }
 
-enum class PatchKind { kMerge, kJson, kStrategicMerge };
+enum class PatchKind { MergePatch, JsonPatch, StrategicMergePatch };
 
 struct ListOptions {
   std::string namespace_{};  ///< empty: all
@@ -61,7 +61,7 @@ struct ApiClientOptions {
   /// Longest Retry-After that is waited for inside a call.
   Duration max_retry_after = std::chrono::seconds(10);
   std::string host{};  ///< label `host` of the metrics
-  /// Asked before each write; false makes it fail with kCancelled: whoever is no longer the leader
+  /// Asked before each write; false makes it fail with Cancelled: whoever is no longer the leader
   /// must not write. Empty: always.
   std::function<bool()> may_write{};
 };
@@ -97,7 +97,7 @@ class ApiClient {
   );
 
   /// Calls `item` for each object of all pages, in order, and returns the list's resourceVersion.
-  /// Never holds more than one page. A page token that expired is 410 (kGone): start again.
+  /// Never holds more than one page. A page token that expired is 410 (Gone): start again.
   [[nodiscard]] ApiResult<std::string> list(
       const Resource& resource,
       const ListOptions& options,

@@ -14,26 +14,26 @@ constexpr size_t kMaxMessage = 1024;
 ApiErrorKind kind_from(int status, std::string_view reason) {
   switch (status) {
     case 400:
-      return ApiErrorKind::kBadRequest;
+      return ApiErrorKind::BadRequest;
     case 401:
-      return ApiErrorKind::kUnauthorized;
+      return ApiErrorKind::Unauthorized;
     case 403:
-      return ApiErrorKind::kForbidden;
+      return ApiErrorKind::Forbidden;
     case 404:
-      return ApiErrorKind::kNotFound;
+      return ApiErrorKind::NotFound;
     case 408:
     case 504:
-      return ApiErrorKind::kTimeout;
+      return ApiErrorKind::Timeout;
     case 409:
-      return reason == "AlreadyExists" ? ApiErrorKind::kAlreadyExists : ApiErrorKind::kConflict;
+      return reason == "AlreadyExists" ? ApiErrorKind::AlreadyExists : ApiErrorKind::Conflict;
     case 410:
-      return ApiErrorKind::kGone;
+      return ApiErrorKind::Gone;
     case 422:
-      return ApiErrorKind::kInvalid;
+      return ApiErrorKind::Invalid;
     case 429:
-      return ApiErrorKind::kTooManyRequests;
+      return ApiErrorKind::TooManyRequests;
     default:
-      return status >= 500 ? ApiErrorKind::kServer : ApiErrorKind::kOther;
+      return status >= 500 ? ApiErrorKind::Server : ApiErrorKind::Other;
   }
 }
 
@@ -41,35 +41,35 @@ ApiErrorKind kind_from(int status, std::string_view reason) {
 
 std::string_view to_string(ApiErrorKind kind) {
   switch (kind) {
-    case ApiErrorKind::kBadRequest:
+    case ApiErrorKind::BadRequest:
       return "BadRequest";
-    case ApiErrorKind::kUnauthorized:
+    case ApiErrorKind::Unauthorized:
       return "Unauthorized";
-    case ApiErrorKind::kForbidden:
+    case ApiErrorKind::Forbidden:
       return "Forbidden";
-    case ApiErrorKind::kNotFound:
+    case ApiErrorKind::NotFound:
       return "NotFound";
-    case ApiErrorKind::kAlreadyExists:
+    case ApiErrorKind::AlreadyExists:
       return "AlreadyExists";
-    case ApiErrorKind::kConflict:
+    case ApiErrorKind::Conflict:
       return "Conflict";
-    case ApiErrorKind::kGone:
+    case ApiErrorKind::Gone:
       return "Gone";
-    case ApiErrorKind::kInvalid:
+    case ApiErrorKind::Invalid:
       return "Invalid";
-    case ApiErrorKind::kTooManyRequests:
+    case ApiErrorKind::TooManyRequests:
       return "TooManyRequests";
-    case ApiErrorKind::kServer:
+    case ApiErrorKind::Server:
       return "Server";
-    case ApiErrorKind::kTimeout:
+    case ApiErrorKind::Timeout:
       return "Timeout";
-    case ApiErrorKind::kNetwork:
+    case ApiErrorKind::Network:
       return "Network";
-    case ApiErrorKind::kCancelled:
+    case ApiErrorKind::Cancelled:
       return "Cancelled";
-    case ApiErrorKind::kDecode:
+    case ApiErrorKind::Decode:
       return "Decode";
-    case ApiErrorKind::kOther:
+    case ApiErrorKind::Other:
       return "Other";
   }
   return "Other";
@@ -77,22 +77,22 @@ std::string_view to_string(ApiErrorKind kind) {
 
 bool ApiError::retryable() const {
   switch (kind) {
-    case ApiErrorKind::kUnauthorized:  // a token that is being rotated
-    case ApiErrorKind::kConflict:
-    case ApiErrorKind::kGone:
-    case ApiErrorKind::kTooManyRequests:
-    case ApiErrorKind::kServer:
-    case ApiErrorKind::kTimeout:
-    case ApiErrorKind::kNetwork:
-    case ApiErrorKind::kCancelled:
+    case ApiErrorKind::Unauthorized:  // a token that is being rotated
+    case ApiErrorKind::Conflict:
+    case ApiErrorKind::Gone:
+    case ApiErrorKind::TooManyRequests:
+    case ApiErrorKind::Server:
+    case ApiErrorKind::Timeout:
+    case ApiErrorKind::Network:
+    case ApiErrorKind::Cancelled:
       return true;
-    case ApiErrorKind::kBadRequest:
-    case ApiErrorKind::kForbidden:
-    case ApiErrorKind::kNotFound:
-    case ApiErrorKind::kAlreadyExists:
-    case ApiErrorKind::kInvalid:
-    case ApiErrorKind::kDecode:
-    case ApiErrorKind::kOther:
+    case ApiErrorKind::BadRequest:
+    case ApiErrorKind::Forbidden:
+    case ApiErrorKind::NotFound:
+    case ApiErrorKind::AlreadyExists:
+    case ApiErrorKind::Invalid:
+    case ApiErrorKind::Decode:
+    case ApiErrorKind::Other:
       return false;
   }
   return false;
@@ -121,7 +121,7 @@ ApiError api_error_from_status(const objects::Json& status, std::string_view cal
   reader.read_with("details", has_details, read_details);
   error.status = static_cast<int>(std::clamp<int64_t>(code, 0, 999));
   error.kind = kind_from(error.status, reason);
-  if (reason == "Expired" || reason == "Gone") error.kind = ApiErrorKind::kGone;
+  if (reason == "Expired" || reason == "Gone") error.kind = ApiErrorKind::Gone;
   error.reason = std::move(reason);
   message.resize(std::min(message.size(), kMaxMessage));
   error.message = std::string(call) + ": " + message;
@@ -145,10 +145,10 @@ ApiError api_error_from_reply(int status, std::string_view body, std::string_vie
 }
 
 ApiError api_error_from_transport(const Error& error, std::string_view call) {
-  ApiErrorKind kind = ApiErrorKind::kNetwork;
-  if (error.kind == ErrorKind::kTimeout) kind = ApiErrorKind::kTimeout;
-  if (error.kind == ErrorKind::kCancelled) kind = ApiErrorKind::kCancelled;
-  if (error.kind == ErrorKind::kData) kind = ApiErrorKind::kDecode;
+  ApiErrorKind kind = ApiErrorKind::Network;
+  if (error.kind == ErrorKind::Timeout) kind = ApiErrorKind::Timeout;
+  if (error.kind == ErrorKind::Cancelled) kind = ApiErrorKind::Cancelled;
+  if (error.kind == ErrorKind::Data) kind = ApiErrorKind::Decode;
   ApiError result;
   result.kind = kind;
   result.message = std::string(call) + ": " + error.message;

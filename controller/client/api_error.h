@@ -11,28 +11,28 @@ namespace gnn::client {
 
 /// What a caller of the Kubernetes API can act on.
 enum class ApiErrorKind {
-  kBadRequest,
-  kUnauthorized,
-  kForbidden,  ///< RBAC, quota, Pod Security or an admission plugin says no
-  kNotFound,
-  kAlreadyExists,
-  kConflict,  ///< resourceVersion or UID precondition failed
-  kGone,      ///< the resourceVersion is too old
-  kInvalid,   ///< 422
-  kTooManyRequests,
-  kServer,  ///< other 5xx
-  kTimeout,
-  kNetwork,
-  kCancelled,
-  kDecode,  ///< the reply is not what we expect
-  kOther,
+  BadRequest,
+  Unauthorized,
+  Forbidden,  ///< RBAC, quota, Pod Security or an admission plugin says no
+  NotFound,
+  AlreadyExists,
+  Conflict,  ///< resourceVersion or UID precondition failed
+  Gone,      ///< the resourceVersion is too old
+  Invalid,   ///< 422
+  TooManyRequests,
+  Server,  ///< other 5xx
+  Timeout,
+  Network,
+  Cancelled,
+  Decode,  ///< the reply is not what we expect
+  Other,
 };
 
 [[nodiscard]] std::string_view to_string(ApiErrorKind kind);
 
 /// A failed call: what was called and what the server (or the network) said.
 struct ApiError {
-  ApiErrorKind kind = ApiErrorKind::kOther;
+  ApiErrorKind kind = ApiErrorKind::Other;
   int status = 0;       ///< HTTP status; 0 if there was no reply
   std::string reason;   ///< the Status object's reason, e.g. "AlreadyExists"
   std::string text;     ///< what the server said, and nothing else

@@ -59,14 +59,14 @@ Error error_from(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
   } catch (const pplx::task_canceled&) {
-    return {.kind = ErrorKind::kCancelled, .message = "cancelled"};
+    return {.kind = ErrorKind::Cancelled, .message = "cancelled"};
   } catch (const web::http::http_exception& error) {
-    ErrorKind kind = ErrorKind::kNetwork;
-    if (error.error_code() == std::errc::timed_out) kind = ErrorKind::kTimeout;
-    if (error.error_code() == std::errc::operation_canceled) kind = ErrorKind::kCancelled;
+    ErrorKind kind = ErrorKind::Network;
+    if (error.error_code() == std::errc::timed_out) kind = ErrorKind::Timeout;
+    if (error.error_code() == std::errc::operation_canceled) kind = ErrorKind::Cancelled;
     return {.kind = kind, .message = error.what()};
   } catch (const std::exception& error) {
-    return {.kind = ErrorKind::kNetwork, .message = error.what()};
+    return {.kind = ErrorKind::Network, .message = error.what()};
   }
 }
 
@@ -100,7 +100,7 @@ class CpprestStream final : public HttpStream {
       const auto first = buffer_.bumpc().get();
       if (first == ByteBuffer::traits::eof()) {
         if (cancellation_.get_token().is_canceled()) {
-          return fail(ErrorKind::kCancelled, "cancelled");
+          return fail(ErrorKind::Cancelled, "cancelled");
         }
         return std::string();
       }
@@ -115,7 +115,7 @@ class CpprestStream final : public HttpStream {
       return bytes;
     } catch (...) {
       Error error = error_from(std::current_exception());
-      if (cancellation_.get_token().is_canceled()) error.kind = ErrorKind::kCancelled;
+      if (cancellation_.get_token().is_canceled()) error.kind = ErrorKind::Cancelled;
       return tl::unexpected<Error>(std::move(error));
     }
   }
@@ -148,12 +148,12 @@ class CpprestTransport final : public HttpTransport {
       response.body += *bytes;
       if (static_cast<int64_t>(response.body.size()) > request.max_body_bytes) {
         return fail(
-            ErrorKind::kData,
+            ErrorKind::Data,
             "expected a body of at most " + std::to_string(request.max_body_bytes) + " bytes"
         );
       }
       if (std::chrono::steady_clock::now() > deadline) {
-        return fail(ErrorKind::kTimeout, "the body did not end in time");
+        return fail(ErrorKind::Timeout, "the body did not end in time");
       }
     }
   }
@@ -212,7 +212,7 @@ Result<std::unique_ptr<HttpTransport>> make_cpprest_transport(const KubeConfig& 
   try {
     return std::make_unique<CpprestTransport>(config, web::uri(config.server));
   } catch (const std::exception& error) {
-    return fail(ErrorKind::kConfiguration, "server URL '" + config.server + "': " + error.what());
+    return fail(ErrorKind::Configuration, "server URL '" + config.server + "': " + error.what());
   }
 }
 

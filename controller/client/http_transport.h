@@ -42,9 +42,9 @@ class HttpStream {
   [[nodiscard]] virtual int status() const = 0;
   [[nodiscard]] virtual const std::map<std::string, std::string>& headers() const = 0;
   /// Waits for the next bytes, any number of them; empty means the end of the body.
-  /// Errors: kTimeout (the request's timeout passed in silence), kNetwork, kCancelled.
+  /// Errors: Timeout (the request's timeout passed in silence), Network, Cancelled.
   [[nodiscard]] virtual Result<std::string> read() = 0;
-  /// Makes a read() that waits, and every later one, fail with kCancelled soon.
+  /// Makes a read() that waits, and every later one, fail with Cancelled soon.
   virtual void cancel() = 0;
 };
 
@@ -54,7 +54,7 @@ class HttpTransport {
  public:
   virtual ~HttpTransport() = default;
 
-  /// Errors: kNetwork (a server whose certificate is not trusted, too), kTimeout, kCancelled, kData
+  /// Errors: Network (a server whose certificate is not trusted, too), Timeout, Cancelled, Data
   /// (body above the cap).
   [[nodiscard]] virtual Result<HttpResponse> send(const HttpRequest& request) = 0;
   /// Returns when the headers are there.

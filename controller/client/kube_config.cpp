@@ -14,13 +14,13 @@ constexpr Duration kTokenLifetime = std::chrono::minutes(1);
 
 Result<std::string> read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) return fail(ErrorKind::kIo, "cannot open '" + path + "'");
+  if (!in) return fail(ErrorKind::Io, "cannot open '" + path + "'");
   std::string text(kMaxFileBytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) return fail(ErrorKind::kIo, "cannot read '" + path + "'");
+  if (in.bad()) return fail(ErrorKind::Io, "cannot read '" + path + "'");
   text.resize(static_cast<size_t>(in.gcount()));
   if (text.size() > kMaxFileBytes) {
-    return fail(ErrorKind::kIo, "'" + path + "': expected at most 1 MiB, found more");
+    return fail(ErrorKind::Io, "'" + path + "': expected at most 1 MiB, found more");
   }
   return text;
 }
@@ -47,7 +47,7 @@ Result<std::string> decode_base64(std::string_view text, const std::string& what
   for (const char c : text) {
     if (c == '=' || c == '\n' || c == '\r') continue;
     const int digit = base64_digit(c);
-    if (digit < 0) return fail(ErrorKind::kConfiguration, what + ": expected base64");
+    if (digit < 0) return fail(ErrorKind::Configuration, what + ": expected base64");
     bits = (bits << 6U) | static_cast<uint32_t>(digit);
     if (++count % 4 != 1) {
       const unsigned shift = static_cast<unsigned>(6 - 2 * ((count - 1) % 4));
@@ -70,11 +70,11 @@ Result<YAML::Node> find_entry(
       if (entry.IsMap() && entry["name"] && entry["name"].as<std::string>() == name) {
         const YAML::Node found = entry[body];
         if (found && found.IsMap()) return found;
-        return fail(ErrorKind::kConfiguration, list + " '" + name + "': has no '" + body + "'");
+        return fail(ErrorKind::Configuration, list + " '" + name + "': has no '" + body + "'");
       }
     }
   }
-  return fail(ErrorKind::kConfiguration, "has no entry '" + name + "' in " + list);
+  return fail(ErrorKind::Configuration, "has no entry '" + name + "' in " + list);
 }
 
 std::string text_of(const YAML::Node& node, const std::string& member) {
@@ -102,7 +102,7 @@ Result<PemSource> pem_of(
 
 Status refuse(const YAML::Node& node, const std::string& member, const std::string& instead) {
   if (!node[member]) return {};
-  return fail(ErrorKind::kConfiguration, "'" + member + "' is not supported: " + instead);
+  return fail(ErrorKind::Configuration, "'" + member + "' is not supported: " + instead);
 }
 
 Status check_server(const std::string& server) {
@@ -114,7 +114,7 @@ Status check_server(const std::string& server) {
     if (rest.empty() || rest.front() == ':' || rest.front() == '/') return {};
   }
   return fail(
-      ErrorKind::kConfiguration,
+      ErrorKind::Configuration,
       "expected a server URL with https:// (http:// only for loopback), found '" + server + "'"
   );
 }
@@ -122,10 +122,10 @@ Status check_server(const std::string& server) {
 Result<KubeConfig> from_nodes(
     const YAML::Node& root, const std::string& directory, std::string context_name
 ) {
-  if (!root.IsMap()) return fail(ErrorKind::kConfiguration, "expected a YAML mapping");
+  if (!root.IsMap()) return fail(ErrorKind::Configuration, "expected a YAML mapping");
   if (context_name.empty()) context_name = text_of(root, "current-context");
   if (context_name.empty()) {
-    return fail(ErrorKind::kConfiguration, "names no current-context; give a context");
+    return fail(ErrorKind::Configuration, "names no current-context; give a context");
   }
   GNN_ASSIGN_OR_RETURN(
       const YAML::Node context, find_entry(root, "contexts", "context", context_name)
@@ -140,7 +140,7 @@ Result<KubeConfig> from_nodes(
   const std::string insecure = text_of(cluster, "insecure-skip-tls-verify");
   if (!insecure.empty() && insecure != "false") {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "'insecure-skip-tls-verify' is not supported: give the server's CA as certificate-authority"
     );
   }
@@ -161,7 +161,7 @@ Result<KubeConfig> from_nodes(
   GNN_ASSIGN_OR_RETURN(config.client_key, pem_of(user, "client-key", directory));
   if (config.client_certificate.empty() != config.client_key.empty()) {
     return fail(
-        ErrorKind::kConfiguration, "client-certificate and client-key: expected both or neither"
+        ErrorKind::Configuration, "client-certificate and client-key: expected both or neither"
     );
   }
   config.token = text_of(user, "token");
@@ -185,7 +185,7 @@ Result<KubeConfig> in_cluster_config(
 ) {
   if (!host || host->empty() || !port || port->empty()) {
     return fail(
-        ErrorKind::kNotFound,
+        ErrorKind::NotFound,
         "not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; give "
         "--kubeconfig"
     );
@@ -197,7 +197,7 @@ Result<KubeConfig> in_cluster_config(
   config.token_file = directory + "/token";
   GNN_ASSIGN_OR_RETURN(const std::string token, read_file(config.token_file));
   if (trimmed(token).empty()) {
-    return fail(ErrorKind::kConfiguration, "'" + config.token_file + "' is empty");
+    return fail(ErrorKind::Configuration, "'" + config.token_file + "' is empty");
   }
   auto name_space = read_file(directory + "/namespace");
   config.namespace_ = name_space ? trimmed(*name_space) : "default";
@@ -208,12 +208,12 @@ Result<KubeConfig> parse_kubeconfig(
     std::string_view text, const std::string& directory, const std::string& context
 ) {
   if (text.size() > kMaxFileBytes) {
-    return fail(ErrorKind::kConfiguration, "expected at most 1 MiB, found more");
+    return fail(ErrorKind::Configuration, "expected at most 1 MiB, found more");
   }
   try {
     return from_nodes(YAML::Load(std::string(text)), directory, context);
   } catch (const YAML::Exception& error) {
-    return fail(ErrorKind::kConfiguration, std::string("not valid YAML: ") + error.what());
+    return fail(ErrorKind::Configuration, std::string("not valid YAML: ") + error.what());
   }
 }
 

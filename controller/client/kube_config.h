@@ -33,7 +33,7 @@ struct KubeConfig {
 };
 
 /// The pod's service account: KUBERNETES_SERVICE_HOST and _PORT and the files under `directory`.
-/// Errors: kNotFound if the environment says that this is no pod.
+/// Errors: NotFound if the environment says that this is no pod.
 [[nodiscard]] Result<KubeConfig> in_cluster_config(
     const std::optional<std::string>& host,
     const std::optional<std::string>& port,
@@ -41,9 +41,9 @@ struct KubeConfig {
 );
 
 /// Reads a kubeconfig file. `context` empty: its current-context. Relative file names are relative
-/// to its folder. Errors, each naming file and entry: kConfiguration for what we do not do (exec
+/// to its folder. Errors, each naming file and entry: Configuration for what we do not do (exec
 /// and auth-provider plugins, basic auth, insecure-skip-tls-verify, proxies) and for what is
-/// missing; kIo.
+/// missing; Io.
 [[nodiscard]] Result<KubeConfig> load_kubeconfig(
     const std::string& path, const std::string& context = {}
 );

@@ -6,18 +6,18 @@ namespace gnn::client {
 namespace {
 
 WatchEventType type_from(std::string_view name) {
-  if (name == "ADDED") return WatchEventType::kAdded;
-  if (name == "MODIFIED") return WatchEventType::kModified;
-  if (name == "DELETED") return WatchEventType::kDeleted;
-  if (name == "BOOKMARK") return WatchEventType::kBookmark;
-  if (name == "ERROR") return WatchEventType::kError;
-  return WatchEventType::kUnknown;
+  if (name == "ADDED") return WatchEventType::Added;
+  if (name == "MODIFIED") return WatchEventType::Modified;
+  if (name == "DELETED") return WatchEventType::Deleted;
+  if (name == "BOOKMARK") return WatchEventType::Bookmark;
+  if (name == "ERROR") return WatchEventType::Error;
+  return WatchEventType::Unknown;
 }
 
 }  // namespace
 
 Status WatchDecoder::feed(std::string_view bytes, std::vector<WatchEvent>& events) {
-  if (broken_) return fail(ErrorKind::kData, "the watch stream was broken before");
+  if (broken_) return fail(ErrorKind::Data, "the watch stream was broken before");
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
     const std::string_view piece = bytes.substr(0, end);
@@ -25,7 +25,7 @@ Status WatchDecoder::feed(std::string_view bytes, std::vector<WatchEvent>& event
       broken_ = true;
       line_ = {};
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           "expected watch events of at most " + std::to_string(limits_.max_bytes) +
               " bytes, found a longer line"
       );
@@ -65,7 +65,7 @@ Status WatchDecoder::take_line(std::string_view line, std::vector<WatchEvent>& e
   }
   if (!json->is_object()) {
     return fail(
-        ErrorKind::kData, std::string("watch event: expected an object, found ") + json->type_name()
+        ErrorKind::Data, std::string("watch event: expected an object, found ") + json->type_name()
     );
   }
   const auto type = json->find("type");
@@ -73,10 +73,10 @@ Status WatchDecoder::take_line(std::string_view line, std::vector<WatchEvent>& e
   if (type == json->end() || !type->is_string() || object == json->end()) {
     // An API server that refuses a watch may answer 200 with a plain Status object.
     if (json->contains("kind") && (*json)["kind"] == "Status") {
-      events.push_back({WatchEventType::kError, std::move(*json)});
+      events.push_back({WatchEventType::Error, std::move(*json)});
       return {};
     }
-    return fail(ErrorKind::kData, "watch event: expected members type and object");
+    return fail(ErrorKind::Data, "watch event: expected members type and object");
   }
   events.push_back({type_from(type->get_ref<const std::string&>()), std::move(*object)});
   return {};

@@ -11,10 +11,10 @@
 
 namespace gnn::client {
 
-enum class WatchEventType { kAdded, kModified, kDeleted, kBookmark, kError, kUnknown };
+enum class WatchEventType { Added, Modified, Deleted, Bookmark, Error, Unknown };
 
 struct WatchEvent {
-  WatchEventType type = WatchEventType::kUnknown;
+  WatchEventType type = WatchEventType::Unknown;
   objects::Json object;
 };
 
@@ -24,7 +24,7 @@ class WatchDecoder {
  public:
   explicit WatchDecoder(objects::JsonLimits limits = {}) : limits_(limits) {}
 
-  /// Takes the next bytes and appends the events that they complete. Errors: kData for a line that
+  /// Takes the next bytes and appends the events that they complete. Errors: Data for a line that
   /// is too long, too deep or no watch event; the stream cannot be trusted after that.
   [[nodiscard]] Status feed(std::string_view bytes, std::vector<WatchEvent>& events);
 

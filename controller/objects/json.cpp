@@ -36,21 +36,21 @@ int64_t nesting_depth(std::string_view text) {
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   if (static_cast<int64_t>(text.size()) > limits.max_bytes) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         "expected at most " + std::to_string(limits.max_bytes) + " bytes of JSON, found " +
             std::to_string(text.size())
     );
   }
   if (nesting_depth(text) > limits.max_depth) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         "expected JSON of at most " + std::to_string(limits.max_depth) + " levels, found more"
     );
   }
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const Json::exception& error) {
-    return fail(ErrorKind::kData, std::string("not valid JSON: ") + error.what());
+    return fail(ErrorKind::Data, std::string("not valid JSON: ") + error.what());
   }
 }
 
@@ -80,7 +80,7 @@ void ObjectReader::fail_type(
     const std::string& path, std::string_view expected, const Json& found
 ) {
   error_ = Error{
-      .kind = ErrorKind::kData,
+      .kind = ErrorKind::Data,
       .message = path + ": expected " + std::string(expected) + ", found " + found.type_name(),
   };
 }
@@ -104,7 +104,7 @@ void ObjectReader::read(std::string_view member, int64_t& out) {
   if (value == nullptr) return;
   if (!value->is_number_integer()) return fail_type(path_of(member), "an integer", *value);
   if (value->is_number_unsigned() && value->get<uint64_t>() > uint64_t{INT64_MAX}) {
-    error_ = Error{.kind = ErrorKind::kData, .message = path_of(member) + ": integer out of range"};
+    error_ = Error{.kind = ErrorKind::Data, .message = path_of(member) + ": integer out of range"};
     return;
   }
   out = value->get<int64_t>();
@@ -149,7 +149,7 @@ void ObjectReader::require(std::string_view member) {
       value == nullptr || (value->is_string() && value->get_ref<const std::string&>().empty());
   if (empty) {
     error_ = Error{
-        .kind = ErrorKind::kData, .message = path_of(member) + ": expected a value, found none"
+        .kind = ErrorKind::Data, .message = path_of(member) + ": expected a value, found none"
     };
   }
 }

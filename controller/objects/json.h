@@ -23,7 +23,7 @@ struct JsonLimits {
   int64_t max_depth = 64;
 };
 
-/// Parses one JSON value. Errors: kData with the position and what is wrong. Never throws.
+/// Parses one JSON value. Errors: Data with the position and what is wrong. Never throws.
 [[nodiscard]] Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 /// The value as text; bytes that are no UTF-8 become U+FFFD. Never throws.

@@ -116,7 +116,7 @@ Json encode(const ObjectMeta& meta) {
 Result<TimePoint> parse_time(std::string_view text) {
   const auto refuse = [&] {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         "expected a time such as 2026-01-02T03:04:05Z, found '" + std::string(text.substr(0, 64)) +
             "'"
     );
@@ -186,7 +186,7 @@ std::string format_micro_time(TimePoint time) {
 
 Result<std::optional<TimePoint>> decode_time(const Json& json, const std::string& path) {
   if (!json.is_string()) {
-    return fail(ErrorKind::kData, path + ": expected a time, found " + json.type_name());
+    return fail(ErrorKind::Data, path + ": expected a time, found " + json.type_name());
   }
   auto time = parse_time(json.get_ref<const std::string&>());
   if (!time) return tl::unexpected<Error>(with_context(std::move(time).error(), path));

@@ -77,8 +77,8 @@ struct ObjectMeta {
     const Json& json, const std::string& path
 );
 
-/// How the API server names a kind: specialised beside each struct. `kGroup` is empty for core.
-/// Needs: kGroup, kVersion, kKind, kPlural; decode(const Json&) -> Result<T>; meta(const T&) or a
+/// How the API server names a kind: specialised beside each struct. `Group` is empty for core.
+/// Needs: Group, kVersion, Kind, Plural; decode(const Json&) -> Result<T>; meta(const T&) or a
 /// member `metadata`.
 template <class T>
 struct ResourceTraits;

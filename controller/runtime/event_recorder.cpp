@@ -196,7 +196,7 @@ void EventRecorder::write(const EventText& text) {
          {{"count", raise->series.count},
           {"lastObservedTime", objects::format_micro_time(raise->series.last_observed_time)}}}
     };
-    auto reply = api_.patch(kEvents, raise->key, client::PatchKind::kMerge, patch);
+    auto reply = api_.patch(kEvents, raise->key, client::PatchKind::MergePatch, patch);
     if (!reply) error = reply.error();
   }
   if (!error) return;

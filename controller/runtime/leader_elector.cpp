@@ -20,11 +20,11 @@ LeaseVerdict judge_lease(
     view.record = record;
     view.changed_at = now;
   }
-  if (lease.holder_identity == options.identity) return LeaseVerdict::kMine;
-  if (lease.holder_identity.empty()) return LeaseVerdict::kFree;
+  if (lease.holder_identity == options.identity) return LeaseVerdict::Mine;
+  if (lease.holder_identity.empty()) return LeaseVerdict::Free;
   const Duration holders_duration = std::chrono::seconds(lease.lease_duration_seconds);
   const bool silent = now - view.changed_at >= std::max(holders_duration, options.lease_duration);
-  return silent ? LeaseVerdict::kFree : LeaseVerdict::kTaken;
+  return silent ? LeaseVerdict::Free : LeaseVerdict::Taken;
 }
 
 LeaderElector::LeaderElector(
@@ -107,7 +107,7 @@ void LeaderElector::run() {
 bool LeaderElector::try_hold() {
   auto json = api_.get(kLeases, options_.lease);
   if (!json) {
-    if (json.error().kind != client::ApiErrorKind::kNotFound) {
+    if (json.error().kind != client::ApiErrorKind::NotFound) {
       log_warning("cannot read the lease", {{"error", json.error().message}});
       return false;
     }
@@ -122,10 +122,10 @@ bool LeaderElector::try_hold() {
     return false;
   }
   switch (judge_lease(*lease, view_, clock_.monotonic(), options_)) {
-    case LeaseVerdict::kTaken:
+    case LeaseVerdict::Taken:
       return false;
-    case LeaseVerdict::kMine:
-    case LeaseVerdict::kFree:
+    case LeaseVerdict::Mine:
+    case LeaseVerdict::Free:
       return write(std::move(*lease), false);
   }
   return false;

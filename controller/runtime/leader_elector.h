@@ -32,9 +32,9 @@ struct LeaseView {
 };
 
 enum class LeaseVerdict {
-  kMine,   ///< renew it
-  kFree,   ///< nobody's, or its holder has been silent too long: take it
-  kTaken,  ///< wait
+  Mine,   ///< renew it
+  Free,   ///< nobody's, or its holder has been silent too long: take it
+  Taken,  ///< wait
 };
 
 /// Updates the view and says whose the lease is. Pure but for `view`.

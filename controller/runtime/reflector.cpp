@@ -71,18 +71,18 @@ void ReflectorThread::run() {
           .increment();
     }
     switch (step.action) {
-      case WatchAction::kList:
+      case WatchAction::List:
         close_watch();
         input = list();
         break;
-      case WatchAction::kOpenWatch:
+      case WatchAction::OpenWatch:
         close_watch();
         input = open_watch(step.resource_version);
         break;
-      case WatchAction::kRead:
+      case WatchAction::Read:
         input = read();
         break;
-      case WatchAction::kWait: {
+      case WatchAction::Wait: {
         close_watch();
         auto state = state_.lock();
         state.wait_until(clock_, clock_.monotonic() + step.wait, [](const State& now) {
@@ -181,15 +181,15 @@ WatchInput ReflectorThread::read() {
   }
   client::WatchEvent& event = pending_[next_pending_++];
   switch (event.type) {
-    case client::WatchEventType::kAdded:
-    case client::WatchEventType::kModified:
-    case client::WatchEventType::kDeleted:
+    case client::WatchEventType::Added:
+    case client::WatchEventType::Modified:
+    case client::WatchEventType::Deleted:
       sink_.changed(event.type, event.object);
       break;
-    case client::WatchEventType::kError:
+    case client::WatchEventType::Error:
       return watch_input::ErrorSeen{client::api_error_from_status(event.object, "watch")};
-    case client::WatchEventType::kBookmark:
-    case client::WatchEventType::kUnknown:
+    case client::WatchEventType::Bookmark:
+    case client::WatchEventType::Unknown:
       break;
   }
   watch_input::EventSeen seen{.type = event.type, .resource_version = version_of(event.object)};

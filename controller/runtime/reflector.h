@@ -158,7 +158,7 @@ class Reflector {
   void change(client::WatchEventType type, const objects::Json& json) {
     Pointer object = decode(json);
     if (!object) return;
-    if (type == client::WatchEventType::kDeleted) {
+    if (type == client::WatchEventType::Deleted) {
       store_.erase({object->metadata.namespace_, object->metadata.name});
     } else {
       store_.upsert(std::move(object));

@@ -15,22 +15,22 @@ Overloaded(Cases...) -> Overloaded<Cases...>;
 /// Whether the server may still know our resourceVersion after this.
 bool keeps_version(const client::ApiError& error) {
   switch (error.kind) {
-    case client::ApiErrorKind::kUnauthorized:
-    case client::ApiErrorKind::kTooManyRequests:
-    case client::ApiErrorKind::kServer:
-    case client::ApiErrorKind::kTimeout:
-    case client::ApiErrorKind::kNetwork:
-    case client::ApiErrorKind::kCancelled:
+    case client::ApiErrorKind::Unauthorized:
+    case client::ApiErrorKind::TooManyRequests:
+    case client::ApiErrorKind::Server:
+    case client::ApiErrorKind::Timeout:
+    case client::ApiErrorKind::Network:
+    case client::ApiErrorKind::Cancelled:
       return true;
-    case client::ApiErrorKind::kBadRequest:
-    case client::ApiErrorKind::kForbidden:
-    case client::ApiErrorKind::kNotFound:
-    case client::ApiErrorKind::kAlreadyExists:
-    case client::ApiErrorKind::kConflict:
-    case client::ApiErrorKind::kGone:
-    case client::ApiErrorKind::kInvalid:
-    case client::ApiErrorKind::kDecode:
-    case client::ApiErrorKind::kOther:
+    case client::ApiErrorKind::BadRequest:
+    case client::ApiErrorKind::Forbidden:
+    case client::ApiErrorKind::NotFound:
+    case client::ApiErrorKind::AlreadyExists:
+    case client::ApiErrorKind::Conflict:
+    case client::ApiErrorKind::Gone:
+    case client::ApiErrorKind::Invalid:
+    case client::ApiErrorKind::Decode:
+    case client::ApiErrorKind::Other:
       return false;
   }
   return false;
@@ -47,46 +47,46 @@ WatchStep Watcher::step(const WatchInput& input, MonotonicPoint now, RandomSourc
             return watch();
           },
           [&](const watch_input::ListFailed& failed) {
-            return wait_then(AfterWait::kList, failed.error, "list_failed", random);
+            return wait_then(AfterWait::List, failed.error, "list_failed", random);
           },
           [&](const watch_input::WatchOpened&) -> WatchStep {
             watch_opened_ = now;
             saw_event_ = false;
-            return {.action = WatchAction::kRead};
+            return {.action = WatchAction::Read};
           },
           [&](const watch_input::WatchOpenFailed& failed) {
-            if (failed.error.kind == client::ApiErrorKind::kGone) {
+            if (failed.error.kind == client::ApiErrorKind::Gone) {
               return list_again("gone", random);
             }
             const AfterWait after =
-                keeps_version(failed.error) ? AfterWait::kWatch : AfterWait::kList;
+                keeps_version(failed.error) ? AfterWait::Watch : AfterWait::List;
             return wait_then(after, failed.error, "open_failed", random);
           },
           [&](const watch_input::EventSeen& event) -> WatchStep {
-            const bool known = event.type != client::WatchEventType::kUnknown;
+            const bool known = event.type != client::WatchEventType::Unknown;
             if (known && !event.resource_version.empty()) {
               resource_version_ = event.resource_version;
             }
-            if (known && event.type != client::WatchEventType::kBookmark) {
+            if (known && event.type != client::WatchEventType::Bookmark) {
               saw_event_ = true;
               backoff_.reset();
             }
-            return {.action = WatchAction::kRead};
+            return {.action = WatchAction::Read};
           },
           [&](const watch_input::ErrorSeen& seen) {
-            if (seen.error.kind == client::ApiErrorKind::kGone) return list_again("gone", random);
-            return wait_then(AfterWait::kList, seen.error, "error_event", random);
+            if (seen.error.kind == client::ApiErrorKind::Gone) return list_again("gone", random);
+            return wait_then(AfterWait::List, seen.error, "error_event", random);
           },
           [&](const watch_input::WatchEnded&) { return watch_again({}, now, random); },
           [&](const watch_input::WatchBroken& broken) {
-            if (broken.error.kind == ErrorKind::kData) {
-              return wait_then(AfterWait::kList, {}, "unreadable", random);
+            if (broken.error.kind == ErrorKind::Data) {
+              return wait_then(AfterWait::List, {}, "unreadable", random);
             }
-            const bool silent = broken.error.kind == ErrorKind::kTimeout;
+            const bool silent = broken.error.kind == ErrorKind::Timeout;
             return watch_again(silent ? "silent" : "broken", now, random);
           },
           [&](const watch_input::Waited&) -> WatchStep {
-            if (after_wait_ == AfterWait::kWatch) return watch();
+            if (after_wait_ == AfterWait::Watch) return watch();
             return {};
           },
       },
@@ -100,15 +100,15 @@ WatchStep Watcher::wait_then(
   after_wait_ = after;
   Duration wait = backoff_.next(random);
   if (error.retry_after) wait = std::max(wait, *error.retry_after);
-  return {.action = WatchAction::kWait, .wait = wait, .reason = reason};
+  return {.action = WatchAction::Wait, .wait = wait, .reason = reason};
 }
 
 WatchStep Watcher::list_again(std::string_view reason, RandomSource& random) {
   // The first time at once; a server that goes on saying "gone" without any event between is not
   // asked in a tight loop.
-  if (backoff_.attempts() > 0) return wait_then(AfterWait::kList, {}, reason, random);
+  if (backoff_.attempts() > 0) return wait_then(AfterWait::List, {}, reason, random);
   static_cast<void>(backoff_.next(random));
-  return {.action = WatchAction::kList, .reason = reason};
+  return {.action = WatchAction::List, .reason = reason};
 }
 
 WatchStep Watcher::watch_again(std::string_view reason, MonotonicPoint now, RandomSource& random) {
@@ -116,7 +116,7 @@ WatchStep Watcher::watch_again(std::string_view reason, MonotonicPoint now, Rand
   if (lived >= options_.healthy_after) backoff_.reset();
   const bool too_short = !saw_event_ && lived < options_.shortest_watch;
   if (too_short) {
-    return wait_then(AfterWait::kWatch, {}, reason.empty() ? "too_short" : reason, random);
+    return wait_then(AfterWait::Watch, {}, reason.empty() ? "too_short" : reason, random);
   }
   WatchStep next = watch();
   next.reason = reason;

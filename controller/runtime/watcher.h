@@ -26,7 +26,7 @@ struct WatchOpenFailed {
 };
 /// An event of the watch; `resource_version` is that of its object.
 struct EventSeen {
-  client::WatchEventType type = client::WatchEventType::kUnknown;
+  client::WatchEventType type = client::WatchEventType::Unknown;
   std::string resource_version;
 };
 /// An ERROR event.
@@ -54,13 +54,13 @@ using WatchInput = std::variant<
     watch_input::WatchBroken,
     watch_input::Waited>;
 
-enum class WatchAction { kList, kOpenWatch, kRead, kWait };
+enum class WatchAction { List, OpenWatch, Read, Wait };
 
 /// What to do next.
 struct WatchStep {
-  WatchAction action = WatchAction::kList;
-  std::string resource_version{};  ///< kOpenWatch: where to go on
-  Duration wait{0};                ///< kWait
+  WatchAction action = WatchAction::List;
+  std::string resource_version{};  ///< OpenWatch: where to go on
+  Duration wait{0};                ///< Wait
   std::string_view reason{};       ///< why the watch did not just go on; empty: it did
 };
 
@@ -85,7 +85,7 @@ class Watcher {
   [[nodiscard]] const std::string& resource_version() const { return resource_version_; }
 
  private:
-  enum class AfterWait { kList, kWatch };
+  enum class AfterWait { List, Watch };
 
   [[nodiscard]] WatchStep wait_then(
       AfterWait after, const client::ApiError& error, std::string_view reason, RandomSource& random
@@ -95,13 +95,13 @@ class Watcher {
       std::string_view reason, MonotonicPoint now, RandomSource& random
   );
   [[nodiscard]] WatchStep watch() const {
-    return {.action = WatchAction::kOpenWatch, .resource_version = resource_version_};
+    return {.action = WatchAction::OpenWatch, .resource_version = resource_version_};
   }
 
   WatcherOptions options_;
   Backoff backoff_;
   std::string resource_version_;
-  AfterWait after_wait_ = AfterWait::kList;
+  AfterWait after_wait_ = AfterWait::List;
   MonotonicPoint watch_opened_{};
   bool saw_event_ = false;
 };

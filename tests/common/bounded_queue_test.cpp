@@ -51,7 +51,7 @@ TEST(BoundedQueue, LetsReadersDrainAClosedQueue) {
   BoundedQueue<int> queue(2);
   ASSERT_TRUE(queue.push(1));
   queue.close();
-  EXPECT_EQ(queue.push(2).error().kind, ErrorKind::kCancelled);
+  EXPECT_EQ(queue.push(2).error().kind, ErrorKind::Cancelled);
   EXPECT_EQ(queue.pop().value(), 1);
   EXPECT_EQ(queue.pop().value(), std::nullopt);
   EXPECT_EQ(queue.pop().value(), std::nullopt);
@@ -60,10 +60,10 @@ TEST(BoundedQueue, LetsReadersDrainAClosedQueue) {
 TEST(BoundedQueue, GivesTheErrorAfterTheItemsBeforeIt) {
   BoundedQueue<int> queue(2);
   ASSERT_TRUE(queue.push(1));
-  queue.fail_with({ErrorKind::kNetwork, "peer gone"});
+  queue.fail_with({ErrorKind::Network, "peer gone"});
   EXPECT_EQ(queue.pop().value(), 1);
   EXPECT_EQ(queue.pop().error().message, "peer gone");
-  EXPECT_EQ(queue.pop().error().kind, ErrorKind::kNetwork);
+  EXPECT_EQ(queue.pop().error().kind, ErrorKind::Network);
 }
 
 TEST(BoundedQueue, CancelDropsWhatIsQueuedEvenAfterClose) {
@@ -73,7 +73,7 @@ TEST(BoundedQueue, CancelDropsWhatIsQueuedEvenAfterClose) {
   queue.close();
   queue.cancel();
   EXPECT_EQ(item.use_count(), 1);
-  EXPECT_EQ(queue.pop().error().kind, ErrorKind::kCancelled);
+  EXPECT_EQ(queue.pop().error().kind, ErrorKind::Cancelled);
 }
 
 TEST(BoundedQueue, CancelWakesAWaitingReaderAndAWaitingWriter) {
@@ -84,8 +84,8 @@ TEST(BoundedQueue, CancelWakesAWaitingReaderAndAWaitingWriter) {
   auto writer = std::async(std::launch::async, [&] { return full.push(2).error().kind; });
   empty.cancel();
   full.cancel();
-  EXPECT_EQ(reader.get(), ErrorKind::kCancelled);
-  EXPECT_EQ(writer.get(), ErrorKind::kCancelled);
+  EXPECT_EQ(reader.get(), ErrorKind::Cancelled);
+  EXPECT_EQ(writer.get(), ErrorKind::Cancelled);
 }
 
 TEST(BoundedQueue, HandsEachItemToExactlyOneOfManyReaders) {

@@ -22,10 +22,10 @@ TEST(Contract, TheLongestJobNameLeavesRoomForAttemptAndNode) {
 }
 
 TEST(Contract, WrongInputIsNeverRetriedAndLostPeersAre) {
-  EXPECT_EQ(exit_code_for(ErrorKind::kConfiguration), kExitConfiguration);
-  EXPECT_EQ(exit_code_for(ErrorKind::kData), kExitData);
-  EXPECT_EQ(exit_code_for(ErrorKind::kPeerLost), kExitPeerLost);
-  EXPECT_EQ(exit_code_for(ErrorKind::kIo), kExitOther);
+  EXPECT_EQ(exit_code_for(ErrorKind::Configuration), kExitConfiguration);
+  EXPECT_EQ(exit_code_for(ErrorKind::Data), kExitData);
+  EXPECT_EQ(exit_code_for(ErrorKind::PeerLost), kExitPeerLost);
+  EXPECT_EQ(exit_code_for(ErrorKind::Io), kExitOther);
   EXPECT_EQ(exit_reason(kExitPreempted), "Preempted");
   EXPECT_EQ(exit_reason(139), "Error");
 }

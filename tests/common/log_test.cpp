@@ -8,8 +8,8 @@ namespace {
 
 TEST(Log, JsonLineKeepsTypesAndEscapes) {
   const std::string line = format_log_line(
-      LogFormat::kJson,
-      LogLevel::kInfo,
+      LogFormat::Json,
+      LogLevel::Info,
       "2026-01-01T00:00:00.000Z",
       "pod \"x\"\nfailed",
       {{"job", "ns/a"}, {"attempt", 3}, {"loss", 0.5}, {"final", true}}
@@ -25,22 +25,22 @@ TEST(Log, JsonLineKeepsTypesAndEscapes) {
 
 TEST(Log, InvalidUtf8BecomesAReplacementCharacter) {
   const std::string line =
-      format_log_line(LogFormat::kJson, LogLevel::kError, "t", "bad \xff byte", {});
+      format_log_line(LogFormat::Json, LogLevel::Error, "t", "bad \xff byte", {});
   EXPECT_EQ(nlohmann::json::parse(line).at("message"), "bad \xEF\xBF\xBD byte");
 }
 
 TEST(Log, ConsoleLineQuotesTextValues) {
   EXPECT_EQ(
       format_log_line(
-          LogFormat::kConsole, LogLevel::kWarning, "t", "slow", {{"rank", 1}, {"why", "a b"}}
+          LogFormat::Console, LogLevel::Warning, "t", "slow", {{"rank", 1}, {"why", "a b"}}
       ),
       "t warning slow rank=1 why=\"a b\""
   );
 }
 
 TEST(Log, ParsesNamesAndNamesWhatItExpected) {
-  EXPECT_EQ(*parse_log_format("json"), LogFormat::kJson);
-  EXPECT_EQ(*parse_log_level("debug"), LogLevel::kDebug);
+  EXPECT_EQ(*parse_log_format("json"), LogFormat::Json);
+  EXPECT_EQ(*parse_log_level("debug"), LogLevel::Debug);
   EXPECT_EQ(
       parse_log_level("loud").error().message,
       "log level: expected debug, info, warning or error, found 'loud'"

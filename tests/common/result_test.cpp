@@ -8,7 +8,7 @@ namespace gnn {
 namespace {
 
 Result<int> parse(int value) {
-  if (value < 0) return fail(ErrorKind::kData, "value: expected at least 0");
+  if (value < 0) return fail(ErrorKind::Data, "value: expected at least 0");
   return value;
 }
 
@@ -29,9 +29,9 @@ Result<std::unique_ptr<int>> boxed(int value) {
 
 TEST(Result, MacrosPassValuesOnAndReturnErrors) {
   EXPECT_EQ(*doubled(4), 8);
-  EXPECT_EQ(doubled(-1).error(), (Error{ErrorKind::kData, "value: expected at least 0"}));
+  EXPECT_EQ(doubled(-1).error(), (Error{ErrorKind::Data, "value: expected at least 0"}));
   EXPECT_TRUE(checked(1).has_value());
-  EXPECT_EQ(checked(-1).error().kind, ErrorKind::kData);
+  EXPECT_EQ(checked(-1).error().kind, ErrorKind::Data);
 }
 
 TEST(Result, CarriesMoveOnlyValues) {
@@ -40,7 +40,7 @@ TEST(Result, CarriesMoveOnlyValues) {
 
 TEST(Result, ContextGoesBeforeTheMessage) {
   EXPECT_EQ(
-      with_context(Error{ErrorKind::kIo, "no such file"}, "data/x.npy").message,
+      with_context(Error{ErrorKind::Io, "no such file"}, "data/x.npy").message,
       "data/x.npy: no such file"
   );
 }

@@ -33,26 +33,26 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::array kAllParts = {
-    ControlPlanePart::kEtcd,
-    ControlPlanePart::kApiServer,
-    ControlPlanePart::kControllerManager,
-    ControlPlanePart::kScheduler,
-    ControlPlanePart::kKwok,
+    ControlPlanePart::Etcd,
+    ControlPlanePart::ApiServer,
+    ControlPlanePart::ControllerManager,
+    ControlPlanePart::Scheduler,
+    ControlPlanePart::Kwok,
 };
 constexpr const char* kFolderPrefix = "gnn-control-plane-";
 constexpr seconds kStopTimeout{20};
 
 const char* name_of(ControlPlanePart part) {
   switch (part) {
-    case ControlPlanePart::kEtcd:
+    case ControlPlanePart::Etcd:
       return "etcd";
-    case ControlPlanePart::kApiServer:
+    case ControlPlanePart::ApiServer:
       return "kube-apiserver";
-    case ControlPlanePart::kControllerManager:
+    case ControlPlanePart::ControllerManager:
       return "kube-controller-manager";
-    case ControlPlanePart::kScheduler:
+    case ControlPlanePart::Scheduler:
       return "kube-scheduler";
-    case ControlPlanePart::kKwok:
+    case ControlPlanePart::Kwok:
       return "kwok";
   }
   return "?";
@@ -68,7 +68,7 @@ Result<std::string> tools_folder() {
       run_command({GNN_SOURCE_DIR "/tests/cluster/tools/build"}, {}, std::chrono::minutes(30))
   );
   if (built.exit_code != 0) {
-    return fail(ErrorKind::kConfiguration, "the cluster's programs are missing: " + built.errors);
+    return fail(ErrorKind::Configuration, "the cluster's programs are missing: " + built.errors);
   }
   while (!built.output.empty() && built.output.back() == '\n') built.output.pop_back();
   return built.output;
@@ -82,7 +82,7 @@ Status write_file(const fs::path& path, std::string_view content) {
   std::error_code error;
   if (file) fs::permissions(temporary, fs::perms::owner_read | fs::perms::owner_write, error);
   if (file && !error) fs::rename(temporary, path, error);
-  if (!file || error) return fail(ErrorKind::kIo, "writing " + path.string());
+  if (!file || error) return fail(ErrorKind::Io, "writing " + path.string());
   return {};
 }
 
@@ -102,7 +102,7 @@ std::string end_of_file(const fs::path& path, size_t size) {
 Status run_checked(const std::vector<std::string>& arguments) {
   GNN_ASSIGN_OR_RETURN(const CommandOutput output, run_command(arguments));
   if (output.exit_code == 0) return {};
-  return fail(ErrorKind::kInternal, arguments.front() + " failed: " + output.errors);
+  return fail(ErrorKind::Internal, arguments.front() + " failed: " + output.errors);
 }
 
 /// A loopback port that stays ours: the socket is bound and never listens, and only programs of the
@@ -120,7 +120,7 @@ class ReservedPort {
     socklen_t size = sizeof(address);
     auto* generic = reinterpret_cast<sockaddr*>(&address);
     if (bind(reserved.fd_, generic, size) != 0 || getsockname(reserved.fd_, generic, &size) != 0) {
-      return fail(ErrorKind::kNetwork, std::string("no loopback port: ") + std::strerror(errno));
+      return fail(ErrorKind::Network, std::string("no loopback port: ") + std::strerror(errno));
     }
     reserved.port_ = ntohs(address.sin_port);
     return reserved;
@@ -245,13 +245,13 @@ Status ControlPlane::State::prepare() {
   std::string name = (parent / (std::string(kFolderPrefix) + "XXXXXX")).string();
   if (mkdtemp(name.data()) == nullptr) {
     return fail(
-        ErrorKind::kIo, "making a folder in " + parent.string() + ": " + std::strerror(errno)
+        ErrorKind::Io, "making a folder in " + parent.string() + ": " + std::strerror(errno)
     );
   }
   folder = name;
   lock_fd = open(file("owner.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_fd < 0 || flock(lock_fd, LOCK_EX) != 0) {
-    return fail(ErrorKind::kIo, "locking " + folder.string() + ": " + std::strerror(errno));
+    return fail(ErrorKind::Io, "locking " + folder.string() + ": " + std::strerror(errno));
   }
   fs::create_directory(folder / "files");
 
@@ -369,7 +369,7 @@ Status ControlPlane::State::issue_server(const std::string& name) const {
 
 void ControlPlane::State::make_arguments() {
   const std::string peer_url = "http://127.0.0.1:" + etcd_peer_port.text();
-  part(ControlPlanePart::kEtcd).arguments = {
+  part(ControlPlanePart::Etcd).arguments = {
       tools + "/etcd",
       "--name=default",
       "--data-dir=" + file("etcd"),
@@ -382,7 +382,7 @@ void ControlPlane::State::make_arguments() {
       "--unsafe-no-fsync",
       "--log-level=warn",
   };
-  auto& api = part(ControlPlanePart::kApiServer).arguments;
+  auto& api = part(ControlPlanePart::ApiServer).arguments;
   api = {
       tools + "/kube-apiserver",
       "--etcd-servers=" + etcd_url(),
@@ -405,7 +405,7 @@ void ControlPlane::State::make_arguments() {
       "--cert-dir=" + file("apiserver"),
   };
   api.insert(api.end(), options.api_server_flags.begin(), options.api_server_flags.end());
-  part(ControlPlanePart::kControllerManager).arguments = {
+  part(ControlPlanePart::ControllerManager).arguments = {
       tools + "/kube-controller-manager",
       "--kubeconfig=" + file("kubeconfig"),
       "--service-account-private-key-file=" + file("accounts.key"),
@@ -417,7 +417,7 @@ void ControlPlane::State::make_arguments() {
       "--kube-api-qps=200",
       "--kube-api-burst=400",
   };
-  part(ControlPlanePart::kScheduler).arguments = {
+  part(ControlPlanePart::Scheduler).arguments = {
       tools + "/kube-scheduler",
       "--kubeconfig=" + file("kubeconfig"),
       "--leader-elect=false",
@@ -425,7 +425,7 @@ void ControlPlane::State::make_arguments() {
       "--kube-api-qps=200",
       "--kube-api-burst=400",
   };
-  auto& kwok = part(ControlPlanePart::kKwok).arguments;
+  auto& kwok = part(ControlPlanePart::Kwok).arguments;
   kwok = {
       tools + "/kwok",
       "--kubeconfig=" + file("kubeconfig"),
@@ -451,18 +451,18 @@ bool ControlPlane::State::has_exited(ControlPlanePart which) {
 
 bool ControlPlane::State::is_ready(ControlPlanePart which) const {
   switch (which) {
-    case ControlPlanePart::kEtcd: {
+    case ControlPlanePart::Etcd: {
       const auto reply =
           http_request({.url = etcd_url()}, "GET", "/health", {}, {}, milliseconds(500));
       return reply && reply->status == 200;
     }
-    case ControlPlanePart::kApiServer: {
+    case ControlPlanePart::ApiServer: {
       const auto reply = http_request(admin(), "GET", "/readyz", {}, {}, seconds(2));
       return reply && reply->status == 200;
     }
-    case ControlPlanePart::kControllerManager:
-    case ControlPlanePart::kScheduler:
-    case ControlPlanePart::kKwok:
+    case ControlPlanePart::ControllerManager:
+    case ControlPlanePart::Scheduler:
+    case ControlPlanePart::Kwok:
       return true;  // seen by their effects
   }
   return false;
@@ -472,7 +472,7 @@ Status ControlPlane::State::start_part(ControlPlanePart which) {
   Part& entry = part(which);
   const std::string name = name_of(which);
   if (entry.pid != 0 && !has_exited(which)) {
-    return fail(ErrorKind::kConflict, name + " runs already");
+    return fail(ErrorKind::Conflict, name + " runs already");
   }
   GNN_ASSIGN_OR_RETURN(entry.pid, spawner.spawn(entry.arguments, file(name + ".log")));
   entry.paused = false;
@@ -484,7 +484,7 @@ Status ControlPlane::State::start_part(ControlPlanePart which) {
   if (ready && !exited) return {};
   const std::string what = exited ? " ended at once" : " isn't ready in time";
   return fail(
-      ErrorKind::kInternal,
+      ErrorKind::Internal,
       name + what + "; its log ends with:\n" + end_of_file(file(name + ".log"), 2000)
   );
 }
@@ -492,7 +492,7 @@ Status ControlPlane::State::start_part(ControlPlanePart which) {
 Status ControlPlane::State::end_part(ControlPlanePart which, int signal) {
   Part& entry = part(which);
   if (has_exited(which)) {
-    return fail(ErrorKind::kNotFound, std::string(name_of(which)) + " does not run");
+    return fail(ErrorKind::NotFound, std::string(name_of(which)) + " does not run");
   }
   ::kill(entry.pid, signal);
   if (entry.paused && signal != SIGKILL) ::kill(entry.pid, SIGCONT);
@@ -510,12 +510,12 @@ Status ControlPlane::State::create(std::string_view collection, const Json& obje
       const HttpReply reply, http_request(admin(), "POST", collection, object.dump())
   );
   if (reply.status == 201 || reply.status == 409) return {};
-  return fail(ErrorKind::kInternal, "creating in " + std::string(collection) + ": " + reply.body);
+  return fail(ErrorKind::Internal, "creating in " + std::string(collection) + ": " + reply.body);
 }
 
 Status ControlPlane::State::make_accounts() {
   // The API server makes its own namespaces a moment after it is ready.
-  Status made = fail(ErrorKind::kTimeout, "kube-system did not appear");
+  Status made = fail(ErrorKind::Timeout, "kube-system did not appear");
   const bool done = wait_until(options.start_timeout, [&] {
     made = create(
         "/api/v1/namespaces/kube-system/serviceaccounts", {{"metadata", {{"name", "test-admin"}}}}
@@ -546,7 +546,7 @@ Status ControlPlane::State::wait_for_default_account(std::string_view name_space
   });
   if (found) return {};
   return fail(
-      ErrorKind::kTimeout,
+      ErrorKind::Timeout,
       "namespace " + std::string(name_space) +
           " got no default service account; kube-controller-manager's log ends with:\n" +
           end_of_file(file("kube-controller-manager.log"), 2000)
@@ -616,17 +616,17 @@ Result<std::unique_ptr<ControlPlane>> ControlPlane::start(ControlPlaneOptions op
   GNN_RETURN_IF_ERROR(state->prepare());
   std::unique_ptr<ControlPlane> plane(new ControlPlane(std::move(state)));
   State& self = *plane->state_;
-  GNN_RETURN_IF_ERROR(self.start_part(ControlPlanePart::kEtcd));
-  GNN_RETURN_IF_ERROR(self.start_part(ControlPlanePart::kApiServer));
+  GNN_RETURN_IF_ERROR(self.start_part(ControlPlanePart::Etcd));
+  GNN_RETURN_IF_ERROR(self.start_part(ControlPlanePart::ApiServer));
   if (self.options.controller_manager) {
-    GNN_RETURN_IF_ERROR(self.start_part(ControlPlanePart::kControllerManager));
+    GNN_RETURN_IF_ERROR(self.start_part(ControlPlanePart::ControllerManager));
   }
-  if (self.options.scheduler) GNN_RETURN_IF_ERROR(self.start_part(ControlPlanePart::kScheduler));
+  if (self.options.scheduler) GNN_RETURN_IF_ERROR(self.start_part(ControlPlanePart::Scheduler));
   GNN_RETURN_IF_ERROR(self.make_accounts());
-  GNN_RETURN_IF_ERROR(plane->rotate_token(OldToken::kKeep));
+  GNN_RETURN_IF_ERROR(plane->rotate_token(OldToken::Keep));
   if (self.options.fake_nodes > 0) {
     GNN_RETURN_IF_ERROR(self.add_fake_nodes());
-    GNN_RETURN_IF_ERROR(self.start_part(ControlPlanePart::kKwok));
+    GNN_RETURN_IF_ERROR(self.start_part(ControlPlanePart::Kwok));
   }
   if (self.options.controller_manager) {
     GNN_RETURN_IF_ERROR(self.wait_for_default_account("default"));
@@ -664,7 +664,7 @@ Result<std::string> ControlPlane::write_kubeconfig(
 ) {
   GNN_ASSIGN_OR_RETURN(
       const std::string config,
-      state_->kubeconfig(server_url, user == KubeconfigUser::kCertificate ? "certificate" : "token")
+      state_->kubeconfig(server_url, user == KubeconfigUser::Certificate ? "certificate" : "token")
   );
   const std::string path = state_->file("kubeconfig-" + std::to_string(state_->next_kubeconfig++));
   GNN_RETURN_IF_ERROR(write_file(path, config));
@@ -683,7 +683,7 @@ Status ControlPlane::start(ControlPlanePart part) {
 
 Status ControlPlane::pause(ControlPlanePart part) {
   if (!running(part))
-    return fail(ErrorKind::kNotFound, std::string(name_of(part)) + " does not run");
+    return fail(ErrorKind::NotFound, std::string(name_of(part)) + " does not run");
   ::kill(state_->part(part).pid, SIGSTOP);
   state_->part(part).paused = true;
   return {};
@@ -691,7 +691,7 @@ Status ControlPlane::pause(ControlPlanePart part) {
 
 Status ControlPlane::resume(ControlPlanePart part) {
   if (!running(part))
-    return fail(ErrorKind::kNotFound, std::string(name_of(part)) + " does not run");
+    return fail(ErrorKind::NotFound, std::string(name_of(part)) + " does not run");
   ::kill(state_->part(part).pid, SIGCONT);
   state_->part(part).paused = false;
   return {};
@@ -720,14 +720,14 @@ Result<int64_t> ControlPlane::compact_etcd() {
   );
   const Json header = Json::parse(read.body, nullptr, false);
   if (read.status != 200 || !header.contains("header")) {
-    return fail(ErrorKind::kInternal, "reading etcd's revision: " + read.body);
+    return fail(ErrorKind::Internal, "reading etcd's revision: " + read.body);
   }
   const std::string revision = header.at("header").at("revision");
   const Json request = {{"revision", revision}, {"physical", true}};
   GNN_ASSIGN_OR_RETURN(
       const HttpReply reply, http_request(etcd, "POST", "/v3/kv/compaction", request.dump())
   );
-  if (reply.status != 200) return fail(ErrorKind::kInternal, "compacting etcd: " + reply.body);
+  if (reply.status != 200) return fail(ErrorKind::Internal, "compacting etcd: " + reply.body);
   return std::stoll(revision);
 }
 
@@ -752,17 +752,17 @@ Status ControlPlane::rotate_token(OldToken old_token) {
           request.dump()
       )
   );
-  if (reply.status != 201) return fail(ErrorKind::kInternal, "requesting a token: " + reply.body);
+  if (reply.status != 201) return fail(ErrorKind::Internal, "requesting a token: " + reply.body);
   const std::string old_content = read_file(token_file());
   GNN_RETURN_IF_ERROR(
       write_file(token_file(), Json::parse(reply.body).at("status").at("token").get<std::string>())
   );
   const int previous = state_->next_token++ - 1;
-  if (old_token == OldToken::kKeep || previous < 0) return {};
+  if (old_token == OldToken::Keep || previous < 0) return {};
 
   const std::string path = secrets + "/test-admin-" + std::to_string(previous);
   GNN_ASSIGN_OR_RETURN(const HttpReply gone, http_request(state_->admin(), "DELETE", path));
-  if (gone.status != 200) return fail(ErrorKind::kInternal, "revoking a token: " + gone.body);
+  if (gone.status != 200) return fail(ErrorKind::Internal, "revoking a token: " + gone.body);
   const HttpEndpoint with_old{
       .url = state_->server_url, .ca_file = ca_file(), .bearer_token = old_content
   };
@@ -770,7 +770,7 @@ Status ControlPlane::rotate_token(OldToken old_token) {
     const auto answer = http_request(with_old, "GET", "/api/v1/namespaces/default");
     return answer && answer->status == 401;
   });
-  if (!refused) return fail(ErrorKind::kTimeout, "the revoked token is still accepted");
+  if (!refused) return fail(ErrorKind::Timeout, "the revoked token is still accepted");
   return {};
 }
 
@@ -787,15 +787,15 @@ Result<std::string> ControlPlane::token_for(
           R"({"spec": {"expirationSeconds": 3600}})"
       )
   );
-  if (reply.status != 201) return fail(ErrorKind::kNotFound, "requesting a token: " + reply.body);
+  if (reply.status != 201) return fail(ErrorKind::NotFound, "requesting a token: " + reply.body);
   return Json::parse(reply.body).at("status").at("token").get<std::string>();
 }
 
 Status ControlPlane::rotate_server_ca() {
-  GNN_RETURN_IF_ERROR(kill(ControlPlanePart::kApiServer));
+  GNN_RETURN_IF_ERROR(kill(ControlPlanePart::ApiServer));
   GNN_RETURN_IF_ERROR(state_->make_ca("server-ca"));
   GNN_RETURN_IF_ERROR(state_->issue_server("server"));
-  return start(ControlPlanePart::kApiServer);
+  return start(ControlPlanePart::ApiServer);
 }
 
 Result<CommandOutput> ControlPlane::kubectl(
@@ -820,7 +820,7 @@ Status ControlPlane::apply(std::string_view path, std::string_view standard_inpu
       )
   );
   if (output.exit_code != 0) {
-    return fail(ErrorKind::kConfiguration, "applying " + std::string(path) + ": " + output.errors);
+    return fail(ErrorKind::Configuration, "applying " + std::string(path) + ": " + output.errors);
   }
   const bool established = wait_until(seconds(30), [&] {
     const auto reply = http_request(
@@ -838,7 +838,7 @@ Status ControlPlane::apply(std::string_view path, std::string_view standard_inpu
     }
     return true;
   });
-  if (!established) return fail(ErrorKind::kTimeout, "a CRD was not established within 30 s");
+  if (!established) return fail(ErrorKind::Timeout, "a CRD was not established within 30 s");
   return {};
 }
 

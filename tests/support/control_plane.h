@@ -16,7 +16,7 @@ namespace gnn::testing {
 
 /// The programs of a control plane. Kwok plays the kubelet for fake nodes; without it nothing moves
 /// a pod's status but the test.
-enum class ControlPlanePart { kEtcd, kApiServer, kControllerManager, kScheduler, kKwok };
+enum class ControlPlanePart { Etcd, ApiServer, ControllerManager, Scheduler, Kwok };
 
 struct ControlPlaneOptions {
   /// Garbage collection, namespaces' default service accounts, quota. Without it a pod can be
@@ -78,9 +78,9 @@ class ControlPlane {
 
   /// Writes another kubeconfig: the same CA and, by `user`, the administrator's certificate or the
   /// token file, for another server, e.g. a FaultProxy. Returns its path.
-  enum class KubeconfigUser { kCertificate, kTokenFile };
+  enum class KubeconfigUser { Certificate, TokenFile };
   [[nodiscard]] Result<std::string> write_kubeconfig(
-      std::string_view server_url, KubeconfigUser user = KubeconfigUser::kCertificate
+      std::string_view server_url, KubeconfigUser user = KubeconfigUser::Certificate
   );
 
   /// SIGTERM and wait; SIGKILL and wait; SIGSTOP and SIGCONT. Errors: the part does not run.
@@ -104,7 +104,7 @@ class ControlPlane {
 
   /// Replaces token_file() by a new token of the same account, by rename as kubelets do. With
   /// kRevokeOld it returns once the API server refuses the old one (it remembers tokens for 10 s).
-  enum class OldToken { kKeep, kRevoke };
+  enum class OldToken { Keep, Revoke };
   [[nodiscard]] Status rotate_token(OldToken old_token);
   /// A token of any service account, valid for an hour; creates neither account nor rights.
   [[nodiscard]] Result<std::string> token_for(

@@ -31,7 +31,7 @@ struct ScriptedReply {
 };
 
 /// Answers from a script and remembers what it was asked. Without a scripted reply left it fails
-/// with kNetwork. Threading: safe from any thread.
+/// with Network. Threading: safe from any thread.
 class FakeTransport final : public client::HttpTransport {
  public:
   FakeTransport& reply(ScriptedReply reply) {
@@ -83,7 +83,7 @@ class FakeTransport final : public client::HttpTransport {
     }
     [[nodiscard]] Result<std::string> read() override {
       std::unique_lock lock(mutex_);
-      if (cancelled_) return fail(ErrorKind::kCancelled, "cancelled");
+      if (cancelled_) return fail(ErrorKind::Cancelled, "cancelled");
       while (next_ < reply_.stream->pieces.size()) {
         const std::string& piece = reply_.stream->pieces[next_++];
         if (!piece.empty()) return piece;
@@ -91,7 +91,7 @@ class FakeTransport final : public client::HttpTransport {
       if (reply_.stream->breaks) return tl::unexpected<Error>(*reply_.stream->breaks);
       if (reply_.stream->ends) return std::string();
       changed_.wait(lock, [this] { return cancelled_; });
-      return fail(ErrorKind::kCancelled, "cancelled");
+      return fail(ErrorKind::Cancelled, "cancelled");
     }
     void cancel() override {
       const std::lock_guard lock(mutex_);
@@ -113,7 +113,7 @@ class FakeTransport final : public client::HttpTransport {
     asked_.notify_all();
     if (script_.empty()) {
       ScriptedReply none;
-      none.error = Error{.kind = ErrorKind::kNetwork, .message = "nothing is scripted"};
+      none.error = Error{.kind = ErrorKind::Network, .message = "nothing is scripted"};
       return none;
     }
     ScriptedReply reply = std::move(script_.front());

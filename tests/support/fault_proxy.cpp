@@ -77,7 +77,7 @@ Result<int> bind_loopback(uint16_t port) {
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     std::string error = std::strerror(errno);
     close(fd);
-    return fail(ErrorKind::kNetwork, "binding a loopback port: " + error);
+    return fail(ErrorKind::Network, "binding a loopback port: " + error);
   }
   return fd;
 }
@@ -333,7 +333,7 @@ class FaultProxy::Impl {
 namespace {
 /// The fault wants the connection broken here; nothing is wrong with the proxy.
 tl::unexpected<Error> break_connection() {
-  return fail(ErrorKind::kCancelled, "the connection is broken on purpose");
+  return fail(ErrorKind::Cancelled, "the connection is broken on purpose");
 }
 }  // namespace
 
@@ -468,7 +468,7 @@ Result<std::optional<RecordedRequest>> FaultProxy::Impl::read_request(
   const size_t first = line.find(' ');
   const size_t second = line.find(' ', first + 1);
   if (first == std::string::npos || second == std::string::npos) {
-    return fail(ErrorKind::kNetwork, "bad request line: " + line);
+    return fail(ErrorKind::Network, "bad request line: " + line);
   }
   request.method = line.substr(0, first);
   request.target = line.substr(first + 1, second - first - 1);
@@ -497,7 +497,7 @@ Result<std::optional<RecordedRequest>> FaultProxy::Impl::read_request(
   std::from_chars(length_text.data(), length_text.data() + length_text.size(), length);
   const bool chunked =
       request.headers.find("Transfer-Encoding").value_or("").find("chunked") != std::string::npos;
-  reader.begin_body(chunked ? HttpReader::Framing::kChunked : HttpReader::Framing::kLength, length);
+  reader.begin_body(chunked ? HttpReader::Framing::Chunked : HttpReader::Framing::Length, length);
   GNN_ASSIGN_OR_RETURN(request.body, reader.read_whole_body(deadline));
   return request;
 }
@@ -619,8 +619,8 @@ Result<bool> FaultProxy::Impl::forward(Exchange& exchange, const std::optional<F
   for (const auto& [name, value] : reply.head.headers) {
     if (!is_framing_header(name)) text += name + ": " + value + "\r\n";
   }
-  const bool has_body = reply.framing != HttpReader::Framing::kNone;
-  const bool chunked = has_body && reply.framing != HttpReader::Framing::kLength;
+  const bool has_body = reply.framing != HttpReader::Framing::None;
+  const bool chunked = has_body && reply.framing != HttpReader::Framing::Length;
   if (chunked) {
     text += "Transfer-Encoding: chunked\r\n";
   } else if (has_body) {
@@ -669,7 +669,7 @@ Status FaultProxy::Impl::stream_body(
     }
     Result<std::string> bytes =
         upstream_reader.read_body(deadline_in(std::chrono::milliseconds(50)));
-    if (!bytes && bytes.error().kind == ErrorKind::kTimeout) continue;
+    if (!bytes && bytes.error().kind == ErrorKind::Timeout) continue;
     if (!bytes) return tl::make_unexpected(std::move(bytes).error());
     if (bytes->empty()) break;
     const int64_t limit = left ? std::min<int64_t>(*left, std::ssize(*bytes)) : std::ssize(*bytes);
@@ -743,7 +743,7 @@ Result<Snapshot> FaultProxy::Impl::take_snapshot(std::string_view collection_pat
   GNN_ASSIGN_OR_RETURN(const HttpReply reply, http_request(endpoint, "GET", collection_path));
   if (reply.status != 200) {
     return fail(
-        ErrorKind::kNotFound,
+        ErrorKind::NotFound,
         "snapshot of " + std::string(collection_path) + ": status " + std::to_string(reply.status)
     );
   }

@@ -69,7 +69,7 @@ Result<UrlParts> parse_url(std::string_view url) {
     rest.remove_prefix(7);
   } else {
     return fail(
-        ErrorKind::kConfiguration, "expected http(s)://HOST:PORT, found " + std::string(url)
+        ErrorKind::Configuration, "expected http(s)://HOST:PORT, found " + std::string(url)
     );
   }
   rest = rest.substr(0, rest.find('/'));
@@ -77,7 +77,7 @@ Result<UrlParts> parse_url(std::string_view url) {
   if (colon == std::string_view::npos ||
       std::from_chars(rest.data() + colon + 1, rest.data() + rest.size(), parts.port).ec !=
           std::errc{}) {
-    return fail(ErrorKind::kConfiguration, "expected a port in " + std::string(url));
+    return fail(ErrorKind::Configuration, "expected a port in " + std::string(url));
   }
   parts.host = rest.substr(0, colon);
   return parts;

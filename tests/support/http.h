@@ -63,7 +63,7 @@ struct HttpReply {
 };
 
 /// One request on its own connection, for tests that must see what is really on the wire. Errors:
-/// kNetwork (also an incomplete body), kTimeout.
+/// Network (also an incomplete body), Timeout.
 [[nodiscard]] Result<HttpReply> http_request(
     const HttpEndpoint& endpoint,
     std::string_view method,
@@ -85,8 +85,8 @@ class HttpStream {
   ~HttpStream();
 
   [[nodiscard]] int status() const;
-  /// The next line without its end; nullopt when the reply ended as it should. Errors: kTimeout:
-  /// none came in time (reading may go on); kNetwork: the connection broke.
+  /// The next line without its end; nullopt when the reply ended as it should. Errors: Timeout:
+  /// none came in time (reading may go on); Network: the connection broke.
   [[nodiscard]] Result<std::optional<std::string>> read_line(std::chrono::milliseconds timeout);
 
  private:

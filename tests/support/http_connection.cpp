@@ -60,10 +60,10 @@ int poll_timeout(Deadline deadline) {
 
 Result<SslContext> make_client_context(const HttpEndpoint& endpoint) {
   SslContext context(SSL_CTX_new(TLS_client_method()));
-  if (!context) return fail(ErrorKind::kInternal, ssl_error("SSL_CTX_new"));
+  if (!context) return fail(ErrorKind::Internal, ssl_error("SSL_CTX_new"));
   if (!endpoint.ca_file.empty()) {
     if (SSL_CTX_load_verify_locations(context.get(), endpoint.ca_file.c_str(), nullptr) != 1) {
-      return fail(ErrorKind::kIo, ssl_error("CA file " + endpoint.ca_file));
+      return fail(ErrorKind::Io, ssl_error("CA file " + endpoint.ca_file));
     }
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   }
@@ -71,7 +71,7 @@ Result<SslContext> make_client_context(const HttpEndpoint& endpoint) {
     if (SSL_CTX_use_certificate_chain_file(context.get(), endpoint.certificate_file.c_str()) != 1 ||
         SSL_CTX_use_PrivateKey_file(context.get(), endpoint.key_file.c_str(), SSL_FILETYPE_PEM) !=
             1) {
-      return fail(ErrorKind::kIo, ssl_error("client certificate " + endpoint.certificate_file));
+      return fail(ErrorKind::Io, ssl_error("client certificate " + endpoint.certificate_file));
     }
   }
   return context;
@@ -89,10 +89,10 @@ Result<SslContext> make_server_context(
     const std::string& certificate_file, const std::string& key_file
 ) {
   SslContext context(SSL_CTX_new(TLS_server_method()));
-  if (!context) return fail(ErrorKind::kInternal, ssl_error("SSL_CTX_new"));
+  if (!context) return fail(ErrorKind::Internal, ssl_error("SSL_CTX_new"));
   if (SSL_CTX_use_certificate_chain_file(context.get(), certificate_file.c_str()) != 1 ||
       SSL_CTX_use_PrivateKey_file(context.get(), key_file.c_str(), SSL_FILETYPE_PEM) != 1) {
-    return fail(ErrorKind::kIo, ssl_error("server certificate " + certificate_file));
+    return fail(ErrorKind::Io, ssl_error("server certificate " + certificate_file));
   }
   return context;
 }
@@ -107,7 +107,7 @@ Result<std::unique_ptr<Connection>> Connection::connect(
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (const int rc = getaddrinfo(url.host.c_str(), nullptr, &hints, &found); rc != 0) {
-    return fail(ErrorKind::kNetwork, "resolving " + url.host + ": " + gai_strerror(rc));
+    return fail(ErrorKind::Network, "resolving " + url.host + ": " + gai_strerror(rc));
   }
   sockaddr_in address{};
   std::memcpy(&address, found->ai_addr, sizeof(address));
@@ -115,12 +115,12 @@ Result<std::unique_ptr<Connection>> Connection::connect(
   address.sin_port = htons(url.port);
 
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return fail(ErrorKind::kNetwork, system_error("socket"));
+  if (fd < 0) return fail(ErrorKind::Network, system_error("socket"));
   std::unique_ptr<Connection> connection(new Connection(fd));
   set_nonblocking(fd);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     if (errno != EINPROGRESS) {
-      return fail(ErrorKind::kNetwork, system_error("connecting to " + endpoint.url));
+      return fail(ErrorKind::Network, system_error("connecting to " + endpoint.url));
     }
     GNN_RETURN_IF_ERROR(connection->wait(POLLOUT, deadline));
     int error = 0;
@@ -128,7 +128,7 @@ Result<std::unique_ptr<Connection>> Connection::connect(
     getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     if (error != 0) {
       errno = error;
-      return fail(ErrorKind::kNetwork, system_error("connecting to " + endpoint.url));
+      return fail(ErrorKind::Network, system_error("connecting to " + endpoint.url));
     }
   }
   if (!url.tls) return connection;
@@ -175,9 +175,9 @@ Status Connection::wait(short events, Deadline deadline) const {
     pollfd entry{.fd = fd_, .events = events, .revents = 0};
     const int ready = poll(&entry, 1, poll_timeout(deadline));
     if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return fail(ErrorKind::kNetwork, system_error("poll"));
+    if (ready < 0 && errno != EINTR) return fail(ErrorKind::Network, system_error("poll"));
     if (ready == 0 && std::chrono::steady_clock::now() >= deadline) {
-      return fail(ErrorKind::kTimeout, "nothing came in time");
+      return fail(ErrorKind::Timeout, "nothing came in time");
     }
   }
 }
@@ -196,7 +196,7 @@ Status Connection::handshake(bool server, Deadline deadline) {
         GNN_RETURN_IF_ERROR(wait(POLLOUT, deadline));
         break;
       default:
-        return fail(ErrorKind::kNetwork, ssl_error("TLS handshake"));
+        return fail(ErrorKind::Network, ssl_error("TLS handshake"));
     }
   }
 }
@@ -206,7 +206,7 @@ Result<std::optional<size_t>> Connection::try_read(char* buffer, size_t size) {
     const ssize_t count = recv(fd_, buffer, size, 0);
     if (count >= 0) return static_cast<size_t>(count);
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return std::nullopt;
-    return fail(ErrorKind::kNetwork, system_error("receiving"));
+    return fail(ErrorKind::Network, system_error("receiving"));
   }
   ERR_clear_error();
   const int count = SSL_read(
@@ -222,7 +222,7 @@ Result<std::optional<size_t>> Connection::try_read(char* buffer, size_t size) {
     default:
       // An end without TLS goodbye: the framing of HTTP tells whether something is missing.
       if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING) return size_t{0};
-      return fail(ErrorKind::kNetwork, ssl_error(system_error("receiving")));
+      return fail(ErrorKind::Network, ssl_error(system_error("receiving")));
   }
 }
 
@@ -241,7 +241,7 @@ Status Connection::write_all(std::string_view data, Deadline deadline) {
     if (ssl_ == nullptr) {
       count = send(fd_, data.data(), data.size(), MSG_NOSIGNAL);
       if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-        return fail(ErrorKind::kNetwork, system_error("sending"));
+        return fail(ErrorKind::Network, system_error("sending"));
       }
     } else {
       ERR_clear_error();
@@ -252,7 +252,7 @@ Status Connection::write_all(std::string_view data, Deadline deadline) {
       if (rc <= 0) {
         const int error = SSL_get_error(ssl_, rc);
         if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) {
-          return fail(ErrorKind::kNetwork, ssl_error(system_error("sending")));
+          return fail(ErrorKind::Network, ssl_error(system_error("sending")));
         }
         want_read = error == SSL_ERROR_WANT_READ;
       }
@@ -300,10 +300,10 @@ Result<std::string> HttpReader::take_line(Deadline deadline) {
       return line;
     }
     if (std::ssize(buffer_) > kMaxHeadBytes) {
-      return fail(ErrorKind::kNetwork, "an HTTP head line without end");
+      return fail(ErrorKind::Network, "an HTTP head line without end");
     }
     if (at_end_)
-      return fail(ErrorKind::kNetwork, "the connection ended inside an HTTP head or chunk");
+      return fail(ErrorKind::Network, "the connection ended inside an HTTP head or chunk");
     from = buffer_.size();
     GNN_RETURN_IF_ERROR(fill(deadline));
   }
@@ -320,16 +320,16 @@ Result<std::optional<HttpReader::Head>> HttpReader::read_head(Deadline deadline)
     GNN_ASSIGN_OR_RETURN(const std::string line, take_line(deadline));
     if (line.empty()) return head;
     const size_t colon = line.find(':');
-    if (colon == std::string::npos) return fail(ErrorKind::kNetwork, "bad header line: " + line);
+    if (colon == std::string::npos) return fail(ErrorKind::Network, "bad header line: " + line);
     head.headers.add(line.substr(0, colon), trim(std::string_view(line).substr(colon + 1)));
   }
 }
 
 void HttpReader::begin_body(Framing framing, int64_t length) {
   framing_ = framing;
-  remaining_ = framing == Framing::kLength ? length : 0;
+  remaining_ = framing == Framing::Length ? length : 0;
   in_chunk_ = false;
-  complete_ = framing == Framing::kNone || (framing == Framing::kLength && length == 0);
+  complete_ = framing == Framing::None || (framing == Framing::Length && length == 0);
 }
 
 std::string HttpReader::take(int64_t limit) {
@@ -340,7 +340,7 @@ std::string HttpReader::take(int64_t limit) {
 
 Result<std::string> HttpReader::read_body(Deadline deadline) {
   while (!complete_) {
-    if (framing_ == Framing::kChunked && remaining_ == 0) {
+    if (framing_ == Framing::Chunked && remaining_ == 0) {
       if (in_chunk_) {  // the line end after a chunk's data
         GNN_ASSIGN_OR_RETURN([[maybe_unused]] const std::string line_end, take_line(deadline));
         in_chunk_ = false;
@@ -349,7 +349,7 @@ Result<std::string> HttpReader::read_body(Deadline deadline) {
       const auto [end, error] =
           std::from_chars(line.data(), line.data() + line.size(), remaining_, 16);
       if (error != std::errc{} || end == line.data()) {
-        return fail(ErrorKind::kNetwork, "bad chunk size: " + line);
+        return fail(ErrorKind::Network, "bad chunk size: " + line);
       }
       in_chunk_ = true;
       if (remaining_ > 0) continue;
@@ -362,8 +362,8 @@ Result<std::string> HttpReader::read_body(Deadline deadline) {
     }
     if (buffer_.empty()) {
       if (at_end_) {
-        if (framing_ != Framing::kUntilClose) {
-          return fail(ErrorKind::kNetwork, "the connection ended inside an HTTP body");
+        if (framing_ != Framing::UntilClose) {
+          return fail(ErrorKind::Network, "the connection ended inside an HTTP body");
         }
         complete_ = true;
         break;
@@ -371,10 +371,10 @@ Result<std::string> HttpReader::read_body(Deadline deadline) {
       GNN_RETURN_IF_ERROR(fill(deadline));
       continue;
     }
-    if (framing_ == Framing::kUntilClose) return take(std::ssize(buffer_));
+    if (framing_ == Framing::UntilClose) return take(std::ssize(buffer_));
     std::string bytes = take(remaining_);
     remaining_ -= std::ssize(bytes);
-    if (framing_ == Framing::kLength && remaining_ == 0) complete_ = true;
+    if (framing_ == Framing::Length && remaining_ == 0) complete_ = true;
     return bytes;
   }
   return std::string();
@@ -393,32 +393,32 @@ Result<ReplyHead> read_reply_head(HttpReader& reader, std::string_view method, D
   ReplyHead reply;
   do {
     GNN_ASSIGN_OR_RETURN(std::optional<HttpReader::Head> head, reader.read_head(deadline));
-    if (!head) return fail(ErrorKind::kNetwork, "the connection ended before a reply");
+    if (!head) return fail(ErrorKind::Network, "the connection ended before a reply");
     reply.head = std::move(*head);
     const std::string& line = reply.head.first_line;  // HTTP/1.1 200 OK
     const size_t space = line.find(' ');
     if (space == std::string::npos ||
         std::from_chars(line.data() + space + 1, line.data() + line.size(), reply.status).ec !=
             std::errc{}) {
-      return fail(ErrorKind::kNetwork, "bad status line: " + line);
+      return fail(ErrorKind::Network, "bad status line: " + line);
     }
   } while (reply.status < 200);
 
   const HttpHeaders& headers = reply.head.headers;
   const std::optional<std::string> length = headers.find("Content-Length");
   if (method == "HEAD" || reply.status == 204 || reply.status == 304) {
-    reply.framing = HttpReader::Framing::kNone;
+    reply.framing = HttpReader::Framing::None;
   } else if (headers.find("Transfer-Encoding").value_or("").find("chunked") != std::string::npos) {
-    reply.framing = HttpReader::Framing::kChunked;
+    reply.framing = HttpReader::Framing::Chunked;
   } else if (length) {
-    reply.framing = HttpReader::Framing::kLength;
+    reply.framing = HttpReader::Framing::Length;
     const auto [end, error] =
         std::from_chars(length->data(), length->data() + length->size(), reply.length);
     if (error != std::errc{} || reply.length < 0) {
-      return fail(ErrorKind::kNetwork, "bad Content-Length: " + *length);
+      return fail(ErrorKind::Network, "bad Content-Length: " + *length);
     }
   } else {
-    reply.framing = HttpReader::Framing::kUntilClose;
+    reply.framing = HttpReader::Framing::UntilClose;
   }
   reader.begin_body(reply.framing, reply.length);
   return reply;

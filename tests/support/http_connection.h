@@ -44,7 +44,7 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
   ~Connection();
 
-  /// At least one byte, or 0 at the end of the stream. Errors: kTimeout, kNetwork.
+  /// At least one byte, or 0 at the end of the stream. Errors: Timeout, Network.
   [[nodiscard]] Result<size_t> read_some(char* buffer, size_t size, Deadline deadline);
   /// What is there now; nullopt: nothing yet.
   [[nodiscard]] Result<std::optional<size_t>> try_read(char* buffer, size_t size);
@@ -83,10 +83,10 @@ class HttpReader {
   [[nodiscard]] Result<std::optional<Head>> read_head(Deadline deadline);
 
   /// How the body that follows is delimited.
-  enum class Framing { kNone, kLength, kChunked, kUntilClose };
-  /// `length` only with kLength.
+  enum class Framing { None, Length, Chunked, UntilClose };
+  /// `length` only with Length.
   void begin_body(Framing framing, int64_t length);
-  /// The next decoded bytes; empty: the body is complete. Errors: kNetwork if the stream ends
+  /// The next decoded bytes; empty: the body is complete. Errors: Network if the stream ends
   /// inside it.
   [[nodiscard]] Result<std::string> read_body(Deadline deadline);
   /// read_body() until it is complete.
@@ -105,7 +105,7 @@ class HttpReader {
   Connection& connection_;
   std::string buffer_;
   bool at_end_ = false;
-  Framing framing_ = Framing::kNone;
+  Framing framing_ = Framing::None;
   int64_t remaining_ = 0;  // of the body or of the chunk
   bool in_chunk_ = false;
   bool complete_ = true;
@@ -114,7 +114,7 @@ class HttpReader {
 struct ReplyHead {
   int status = 0;
   HttpReader::Head head;
-  HttpReader::Framing framing = HttpReader::Framing::kNone;
+  HttpReader::Framing framing = HttpReader::Framing::None;
   int64_t length = 0;
 };
 /// Reads a reply's head (skipping 1xx) and prepares `reader` for its body.

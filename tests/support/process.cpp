@@ -51,7 +51,7 @@ Result<pid_t> start_process(const std::vector<std::string>& arguments, int in, i
   Pipe failure;  // carries errno if exec fails
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid < 0) return fail(ErrorKind::kInternal, std::string("fork: ") + std::strerror(errno));
+  if (pid < 0) return fail(ErrorKind::Internal, std::string("fork: ") + std::strerror(errno));
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
@@ -69,9 +69,7 @@ Result<pid_t> start_process(const std::vector<std::string>& arguments, int in, i
   int error = 0;
   if (read(failure.read_end, &error, sizeof(error)) == sizeof(error)) {
     waitpid(pid, nullptr, 0);
-    return fail(
-        ErrorKind::kNotFound, "starting " + arguments.front() + ": " + std::strerror(error)
-    );
+    return fail(ErrorKind::NotFound, "starting " + arguments.front() + ": " + std::strerror(error));
   }
   return pid;
 }
@@ -107,7 +105,7 @@ Result<CommandOutput> run_command(
     if (left.count() <= 0) {
       ::kill(pid, SIGKILL);
       waitpid(pid, nullptr, 0);
-      return fail(ErrorKind::kTimeout, arguments.front() + " took longer than expected");
+      return fail(ErrorKind::Timeout, arguments.front() + " took longer than expected");
     }
     // poll ignores the entries whose descriptor is -1
     pollfd entries[3] = {
@@ -167,7 +165,7 @@ Result<pid_t> ProcessSpawner::spawn(
   const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (log < 0) {
     close(null);
-    return fail(ErrorKind::kIo, "opening " + log_file + ": " + std::strerror(errno));
+    return fail(ErrorKind::Io, "opening " + log_file + ": " + std::strerror(errno));
   }
   std::promise<Result<pid_t>> promise;
   {

@@ -169,7 +169,7 @@ class SimulatedDisk final : public training::FileOps {
   [[nodiscard]] Status remove_directory(const Path& path) override {
     if (auto stop = enter()) return *stop;
     for (const auto& [file, inode] : now_.files) {
-      if (file.parent_path() == path) return fail(ErrorKind::kIo, path.string() + ": not empty");
+      if (file.parent_path() == path) return fail(ErrorKind::Io, path.string() + ": not empty");
     }
     change({.kind = Change::RemoveDirectory, .path = path, .to = {}, .inode = {}});
     return {};
@@ -193,7 +193,7 @@ class SimulatedDisk final : public training::FileOps {
     const auto file = now_.files.find(path);
     if (file == now_.files.end()) return missing(path);
     if (static_cast<int64_t>(file->second->content.size()) > max_bytes) {
-      return fail(ErrorKind::kData, path.string() + ": too large");
+      return fail(ErrorKind::Data, path.string() + ": too large");
     }
     return file->second->content;
   }
@@ -215,7 +215,7 @@ class SimulatedDisk final : public training::FileOps {
   };
 
   static tl::unexpected<Error> missing(const Path& path) {
-    return fail(ErrorKind::kNotFound, path.string() + ": no such file or directory");
+    return fail(ErrorKind::NotFound, path.string() + ": no such file or directory");
   }
 
   static void apply(const Change& change, Tree& tree) {
@@ -252,14 +252,14 @@ class SimulatedDisk final : public training::FileOps {
   }
 
   std::optional<tl::unexpected<Error>> enter() {
-    if (crashed_) return fail(ErrorKind::kIo, "the machine has crashed");
+    if (crashed_) return fail(ErrorKind::Io, "the machine has crashed");
     const int64_t call = calls_++;
     if (action_ && call == action_call_) std::exchange(action_, nullptr)();
     if (call != fault_call_) return std::nullopt;
     fired_ = true;
     if (fault_ == Fault::ShortWrite) return std::nullopt;
     crashed_ = fault_ == Fault::Crash;
-    return fail(ErrorKind::kIo, "no space left on device");
+    return fail(ErrorKind::Io, "no space left on device");
   }
 
   Tree now_;

@@ -128,7 +128,7 @@ class Agent {
     if (!ranks_ || leaving_) return;
     // The first failure, or the one that it turned out to follow from.
     if (ranks_->failure() != mine_.failure) {
-      mine_.phase = NodePhase::kFailed;
+      mine_.phase = NodePhase::Failed;
       mine_.failure = ranks_->failure();
       if (mine_.failure) progress_.on_failure(*mine_.failure);
       log_warning(
@@ -139,8 +139,8 @@ class Agent {
            {"why", mine_.failure->message},
            {"follow_on", mine_.failure->follow_on}}
       );
-    } else if (mine_.phase == NodePhase::kRunning && ranks_->all_ended()) {
-      mine_.phase = ranks_->any_preempted() ? NodePhase::kStopped : NodePhase::kDone;
+    } else if (mine_.phase == NodePhase::Running && ranks_->all_ended()) {
+      mine_.phase = ranks_->any_preempted() ? NodePhase::Stopped : NodePhase::Done;
     }
   }
 
@@ -149,7 +149,7 @@ class Agent {
     if (view.lost)
       return begin_leaving(
           Directive{
-              .action = Action::kLeave,
+              .action = Action::Leave,
               .exit_code = contract::kExitPeerLost,
               .message = view.lost->message
           },
@@ -158,7 +158,7 @@ class Agent {
     if (stop_since_ && (!view.directive || now - *stop_since_ > options_.grace + kStopMargin))
       return begin_leaving(
           Directive{
-              .action = Action::kLeave,
+              .action = Action::Leave,
               .exit_code = contract::kExitPreempted,
               .message = view.directive ? "asked to stop; the job did not leave in time"
                                         : "asked to stop before the rendezvous"
@@ -168,14 +168,14 @@ class Agent {
     if (!view.directive) return;
     const Directive& directive = *view.directive;
     switch (directive.action) {
-      case Action::kPrepare:
+      case Action::Prepare:
         return prepare(directive);
-      case Action::kRun:
+      case Action::Run:
         return start_ranks(directive.round, now);
-      case Action::kStop:
+      case Action::Stop:
         if (ranks_) ranks_->stop();
         return;
-      case Action::kLeave:
+      case Action::Leave:
         return begin_leaving(directive, now);
     }
   }
@@ -189,7 +189,7 @@ class Agent {
       ranks_.reset();
     }
     mine_.round = directive.round;
-    mine_.phase = NodePhase::kReady;
+    mine_.phase = NodePhase::Ready;
     mine_.failure.reset();
     progress_.on_round(directive.round);
     log_warning(
@@ -201,7 +201,7 @@ class Agent {
   }
 
   void start_ranks(int64_t round, MonotonicPoint now) {
-    if (mine_.phase != NodePhase::kReady || mine_.round != round || mine_.failure) return;
+    if (mine_.phase != NodePhase::Ready || mine_.round != round || mine_.failure) return;
     auto started = RankGroup::start(
         options_,
         round,
@@ -209,7 +209,7 @@ class Agent {
         [this](int64_t rank, const RankReport& report) { on_report(rank, report); },
         now
     );
-    mine_.phase = NodePhase::kRunning;
+    mine_.phase = NodePhase::Running;
     if (started) {
       ranks_ = std::move(*started);
       return;
@@ -217,7 +217,7 @@ class Agent {
     Failure failure{.node = options_.node, .exit_code = contract::kExitOther, .reason = "Error"};
     failure.message = started.error().message;
     mine_.failure = std::move(failure);
-    mine_.phase = NodePhase::kFailed;
+    mine_.phase = NodePhase::Failed;
   }
 
   void on_report(int64_t rank, const RankReport& report) {
@@ -247,7 +247,7 @@ class Agent {
       const NodeResult result = make_result();
       if (auto status = write_result(options_, result); !status)
         log_warning("no result written", {{"why", status.error().message}});
-      mine_.phase = NodePhase::kLeft;
+      mine_.phase = NodePhase::Left;
       posted_ = link_.report(mine_);
     }
     // The final barrier: the others see that we left in order; node 0, who hosts the store, goes
@@ -264,7 +264,7 @@ class Agent {
       if (leaving_->failure && leaving_->failure->rank < 0 &&
           leaving_->failure->node == static_cast<int64_t>(n))
         continue;
-      if (view.nodes[n]->phase != NodePhase::kLeft) return false;
+      if (view.nodes[n]->phase != NodePhase::Left) return false;
     }
     return true;
   }

@@ -30,7 +30,7 @@ Result<int> parse_socket(const std::string& text) {
     if (parsed.ec == std::errc() && parsed.ptr == end && ::fcntl(fd, F_GETFD) >= 0) return fd;
   }
   return fail(
-      ErrorKind::kConfiguration,
+      ErrorKind::Configuration,
       std::string(contract::kEnvAgentSocket) + " must be fd:<number of an open socket>, found '" +
           text + "'"
   );

@@ -21,7 +21,7 @@ Result<std::string> parse_text(const EnvironmentLookup& environment, std::string
   auto value = environment(name);
   if (!value || value->empty())
     return fail(
-        ErrorKind::kConfiguration, "environment variable " + std::string(name) + " is not set"
+        ErrorKind::Configuration, "environment variable " + std::string(name) + " is not set"
     );
   return *value;
 }
@@ -72,14 +72,14 @@ Result<AgentOptions> parse_agent_options(
   );
   if (version != c::kVersion)
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "this worker knows version " + std::to_string(c::kVersion) + " of the contract, " +
             std::string(c::kEnvContract) + " asks for " + std::to_string(version)
     );
   GNN_ASSIGN_OR_RETURN(options.job, parse_text(environment, c::kEnvJob));
   GNN_ASSIGN_OR_RETURN(options.job_uid, parse_text(environment, c::kEnvJobUid));
   if (options.job_uid.find('/') != std::string::npos)
-    return fail(ErrorKind::kConfiguration, std::string(c::kEnvJobUid) + " must not hold '/'");
+    return fail(ErrorKind::Configuration, std::string(c::kEnvJobUid) + " must not hold '/'");
   GNN_ASSIGN_OR_RETURN(options.attempt, parse_integer(environment, c::kEnvAttempt, 0, kMost));
   GNN_ASSIGN_OR_RETURN(
       options.rounds_left, parse_integer(environment, c::kEnvRoundsLeft, 0, kMost, 0)

@@ -50,7 +50,7 @@ struct AgentOptions {
 };
 
 /// Parses the environment that the controller set (docs/worker-contract.md).
-/// Errors: kConfiguration, naming the variable, what was expected and what was found.
+/// Errors: Configuration, naming the variable, what was expected and what was found.
 [[nodiscard]] Result<AgentOptions> parse_agent_options(
     const comm::EnvironmentLookup& environment, std::vector<std::string> rank_command
 );

@@ -42,10 +42,10 @@ Coordinator::Coordinator(CoordinatorOptions options, MonotonicPoint now)
 }
 
 const Directive& Coordinator::step(const Reports& reports, MonotonicPoint now) {
-  if (directive_.action == Action::kLeave) return directive_;
+  if (directive_.action == Action::Leave) return directive_;
   if (const auto lost = lost_node(reports, now)) {
     Failure failure{.node = *lost, .exit_code = contract::kExitPeerLost, .reason = "PeerLost"};
-    const bool left = reports[static_cast<size_t>(*lost)]->phase == NodePhase::kLeft;
+    const bool left = reports[static_cast<size_t>(*lost)]->phase == NodePhase::Left;
     failure.message =
         "the agent of node " + std::to_string(*lost) +
         (left ? " left by itself" : " was silent for " + seconds(options_.peer_timeout));
@@ -53,16 +53,16 @@ const Directive& Coordinator::step(const Reports& reports, MonotonicPoint now) {
     return directive_;
   }
   switch (directive_.action) {
-    case Action::kPrepare:
+    case Action::Prepare:
       gather(reports, now);
       break;
-    case Action::kRun:
+    case Action::Run:
       watch_round(reports, now);
       break;
-    case Action::kStop:
+    case Action::Stop:
       watch_stop(reports, now);
       break;
-    case Action::kLeave:
+    case Action::Leave:
       break;
   }
   return directive_;
@@ -73,7 +73,7 @@ std::optional<int64_t> Coordinator::lost_node(const Reports& reports, MonotonicP
     if (!reports[n]) continue;  // not here yet: gather() bounds that
     if (reports[n]->beat != seen_[n].beat) seen_[n] = {.beat = reports[n]->beat, .at = now};
     const bool silent = now - seen_[n].at > options_.peer_timeout;
-    if (silent || reports[n]->phase == NodePhase::kLeft) return static_cast<int64_t>(n);
+    if (silent || reports[n]->phase == NodePhase::Left) return static_cast<int64_t>(n);
   }
   return std::nullopt;
 }
@@ -84,10 +84,10 @@ void Coordinator::gather(const Reports& reports, MonotonicPoint now) {
       return leave(contract::kExitPreempted, "asked to stop before the ranks ran", std::nullopt);
   const int64_t round = directive_.round;
   const auto ready = [round](const NodeReport& report) {
-    return report.round == round && report.phase == NodePhase::kReady;
+    return report.round == round && report.phase == NodePhase::Ready;
   };
   if (all_nodes(reports, ready)) {
-    directive_.action = Action::kRun;
+    directive_.action = Action::Run;
     follow_on_since_.reset();
     return;
   }
@@ -123,23 +123,23 @@ void Coordinator::watch_round(const Reports& reports, MonotonicPoint now) {
     return report && report->stop_requested;
   };
   if (std::any_of(reports.begin(), reports.end(), stop)) {
-    directive_.action = Action::kStop;
+    directive_.action = Action::Stop;
     stopping_since_ = now;
     return;
   }
   if (const auto failure = first_failure(reports, now)) return end_round(*failure, now);
   const auto done = [round](const NodeReport& report) {
-    return report.round == round && report.phase == NodePhase::kDone;
+    return report.round == round && report.phase == NodePhase::Done;
   };
   if (all_nodes(reports, done)) leave(contract::kExitDone, "done", std::nullopt);
 }
 
 void Coordinator::watch_stop(const Reports& reports, MonotonicPoint now) {
   const auto ended = [](const NodeReport& report) {
-    return report.phase == NodePhase::kDone || report.phase == NodePhase::kStopped ||
-           report.phase == NodePhase::kFailed;
+    return report.phase == NodePhase::Done || report.phase == NodePhase::Stopped ||
+           report.phase == NodePhase::Failed;
   };
-  const auto done = [](const NodeReport& report) { return report.phase == NodePhase::kDone; };
+  const auto done = [](const NodeReport& report) { return report.phase == NodePhase::Done; };
   if (all_nodes(reports, done)) return leave(contract::kExitDone, "done", std::nullopt);
   const auto failure = first_failure(reports, now);
   if (all_nodes(reports, ended) || failure)
@@ -164,14 +164,14 @@ void Coordinator::end_round(const Failure& failure, MonotonicPoint now) {
         failure.message + " (no restart left after round " + std::to_string(directive_.round) + ")",
         failure
     );
-  directive_.action = Action::kPrepare;
+  directive_.action = Action::Prepare;
   directive_.round += 1;
   directive_.failure = failure;
   gathering_since_ = now;
 }
 
 void Coordinator::leave(int64_t exit_code, std::string message, std::optional<Failure> failure) {
-  directive_.action = Action::kLeave;
+  directive_.action = Action::Leave;
   directive_.exit_code = exit_code;
   directive_.message = std::move(message);
   if (failure) directive_.failure = std::move(failure);

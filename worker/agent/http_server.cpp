@@ -28,7 +28,7 @@ Result<Address> parse_address(const std::string& text) {
       return address;
   }
   return fail(
-      ErrorKind::kConfiguration,
+      ErrorKind::Configuration,
       std::string(contract::kEnvHttpAddress) + " must be host:port, found '" + text + "'"
   );
 }
@@ -79,7 +79,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& address
   } else {
     impl->port = server.bind_to_port(where.host.c_str(), where.port) ? where.port : -1;
   }
-  if (impl->port <= 0) return fail(ErrorKind::kNetwork, "can't listen on " + address);
+  if (impl->port <= 0) return fail(ErrorKind::Network, "can't listen on " + address);
   impl->thread = std::thread([shown] {
     shown->server.listen_after_bind();
     shown->ended.store(true);

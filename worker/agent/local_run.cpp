@@ -32,7 +32,7 @@ Result<UniqueFd> listen_on_free_port(uint16_t& port) {
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (!fd.valid() || ::bind(fd.get(), generic, length) != 0 || ::listen(fd.get(), 1024) != 0 ||
       ::getsockname(fd.get(), generic, &length) != 0)
-    return fail(ErrorKind::kNetwork, std::string("no port for the store: ") + std::strerror(errno));
+    return fail(ErrorKind::Network, std::string("no port for the store: ") + std::strerror(errno));
   port = ntohs(address.sin_port);
   return fd;
 }
@@ -161,10 +161,10 @@ class LocalJob {
     std::array<int, 2> numbers{};
     if (::pipe2(lines.data(), O_CLOEXEC) != 0 ||
         ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, numbers.data()) != 0)
-      return fail(ErrorKind::kIo, std::string("can't start an agent: ") + std::strerror(errno));
+      return fail(ErrorKind::Io, std::string("can't start an agent: ") + std::strerror(errno));
     const pid_t parent = ::getpid();
     const pid_t child = ::fork();
-    if (child < 0) return fail(ErrorKind::kIo, std::string("fork: ") + std::strerror(errno));
+    if (child < 0) return fail(ErrorKind::Io, std::string("fork: ") + std::strerror(errno));
     if (child == 0) {
       become_child_of(parent);
       ::dup2(lines[1], STDOUT_FILENO);

@@ -185,7 +185,7 @@ auto decoding(const char* what, std::string_view text, Decode decode)
   try {
     return decode(json::parse(text));
   } catch (const json::exception& error) {
-    return fail(ErrorKind::kInternal, std::string(what) + " can't be read: " + error.what());
+    return fail(ErrorKind::Internal, std::string(what) + " can't be read: " + error.what());
   }
 }
 
@@ -265,7 +265,7 @@ Result<NodeReport> decode_node_report(std::string_view text) {
     report.node = j.at("node").get<int64_t>();
     report.beat = j.at("beat").get<int64_t>();
     report.round = j.at("round").get<int64_t>();
-    report.phase = find_name<NodePhase>(kNodePhases, j.at("phase")).value_or(NodePhase::kReady);
+    report.phase = find_name<NodePhase>(kNodePhases, j.at("phase")).value_or(NodePhase::Ready);
     report.stop_requested = j.value("stop", false);
     report.items_per_second = number_of(j.value("rate", json(0.0)));
     if (j.contains("failure")) report.failure = failure_of(j.at("failure"));
@@ -287,7 +287,7 @@ std::string encode(const Directive& directive) {
 Result<Directive> decode_directive(std::string_view text) {
   return decoding("node 0's directive", text, [](const json& j) {
     Directive directive;
-    directive.action = find_name<Action>(kActions, j.at("action")).value_or(Action::kPrepare);
+    directive.action = find_name<Action>(kActions, j.at("action")).value_or(Action::Prepare);
     directive.round = j.at("round").get<int64_t>();
     directive.exit_code = j.value("exitCode", int64_t{0});
     directive.message = j.value("message", "");

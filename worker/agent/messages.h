@@ -74,12 +74,12 @@ struct Failure {
 
 /// What an agent is doing.
 enum class NodePhase {
-  kReady,    ///< At the barrier of `round`, no ranks running.
-  kRunning,  ///< Its ranks run.
-  kDone,     ///< All its ranks ended well.
-  kStopped,  ///< All its ranks ended well or "preempted" after a stop.
-  kFailed,   ///< A rank of it failed in this round.
-  kLeft,     ///< Past the final barrier.
+  Ready,    ///< At the barrier of `round`, no ranks running.
+  Running,  ///< Its ranks run.
+  Done,     ///< All its ranks ended well.
+  Stopped,  ///< All its ranks ended well or "preempted" after a stop.
+  Failed,   ///< A rank of it failed in this round.
+  Left,     ///< Past the final barrier.
 };
 
 /// What each agent writes for all to read, with a counter that shows it is alive.
@@ -87,7 +87,7 @@ struct NodeReport {
   int64_t node = 0;
   int64_t beat = 0;
   int64_t round = 0;
-  NodePhase phase = NodePhase::kReady;
+  NodePhase phase = NodePhase::Ready;
   bool stop_requested = false;  ///< It got SIGTERM.
   double items_per_second = 0;  ///< Of its ranks together.
   std::optional<Failure> failure{};
@@ -100,15 +100,15 @@ struct NodeReport {
 
 /// What all agents shall do.
 enum class Action {
-  kPrepare,  ///< End the ranks of earlier rounds and come to the barrier of `round`.
-  kRun,      ///< Run the ranks of `round`.
-  kStop,     ///< Make the ranks checkpoint and leave.
-  kLeave,    ///< Leave with `exit_code`.
+  Prepare,  ///< End the ranks of earlier rounds and come to the barrier of `round`.
+  Run,      ///< Run the ranks of `round`.
+  Stop,     ///< Make the ranks checkpoint and leave.
+  Leave,    ///< Leave with `exit_code`.
 };
 
 /// Node 0's decision: the only thing that agents act on, so they can't disagree.
 struct Directive {
-  Action action = Action::kPrepare;
+  Action action = Action::Prepare;
   int64_t round = 0;
   int64_t exit_code = 0;             ///< With kLeave.
   std::string message{};             ///< With kLeave: why.

@@ -28,7 +28,7 @@ struct Pipe {
 Result<Pipe> make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    return fail(ErrorKind::kIo, std::string("pipe: ") + std::strerror(errno));
+    return fail(ErrorKind::Io, std::string("pipe: ") + std::strerror(errno));
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   return Pipe{.read = UniqueFd(ends[0]), .write = UniqueFd(ends[1])};
 }
@@ -92,7 +92,7 @@ Result<RankProcess> RankProcess::spawn(
   GNN_ASSIGN_OR_RETURN(Pipe error, make_pipe());
   std::array<int, 2> link{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link.data()) != 0)
-    return fail(ErrorKind::kIo, std::string("socketpair: ") + std::strerror(errno));
+    return fail(ErrorKind::Io, std::string("socketpair: ") + std::strerror(errno));
   UniqueFd ours(link[0]);
   const UniqueFd theirs(link[1]);
   environment[std::string(contract::kEnvAgentSocket)] = "fd:" + std::to_string(theirs.get());
@@ -106,7 +106,7 @@ Result<RankProcess> RankProcess::spawn(
   const pid_t parent = ::getpid();
 
   const pid_t child = ::fork();
-  if (child < 0) return fail(ErrorKind::kIo, std::string("fork: ") + std::strerror(errno));
+  if (child < 0) return fail(ErrorKind::Io, std::string("fork: ") + std::strerror(errno));
   if (child == 0) {
     become_child_of(parent);
     ::dup2(output.write.get(), STDOUT_FILENO);

@@ -80,7 +80,7 @@ Status write_result(const AgentOptions& options, const NodeResult& result) {
   const bool closed = file != nullptr && std::fclose(file) == 0;
   if (!written || !closed)
     return fail(
-        ErrorKind::kIo,
+        ErrorKind::Io,
         "can't write the result to " + options.termination_log + ": " + std::strerror(errno)
     );
   return {};

@@ -98,14 +98,14 @@ Result<bool> StoreLink::try_join(std::shared_ptr<comm::Store>& store) {
   }
   GNN_ASSIGN_OR_RETURN(const auto handshake, comm::agent_handshake(*store, attempt_));
   switch (handshake.answer) {
-    case comm::HandshakeAnswer::kWelcome:
+    case comm::HandshakeAnswer::Welcome:
       return true;
-    case comm::HandshakeAnswer::kRefused:
-      return fail(ErrorKind::kConflict, "refused by the handshake: " + handshake.reason);
-    case comm::HandshakeAnswer::kNotYet:
+    case comm::HandshakeAnswer::Refused:
+      return fail(ErrorKind::Conflict, "refused by the handshake: " + handshake.reason);
+    case comm::HandshakeAnswer::NotYet:
       // The next look may be at another host behind the same name.
       store.reset();
-      return fail(ErrorKind::kPeerLost, handshake.reason);
+      return fail(ErrorKind::PeerLost, handshake.reason);
   }
   return false;
 }
@@ -118,13 +118,13 @@ Result<std::shared_ptr<comm::Store>> StoreLink::join() {
     auto joined = try_join(store);
     if (joined && *joined) return store;
     const Error error = joined ? Error{} : joined.error();
-    if (error.kind == ErrorKind::kConflict) return fail(ErrorKind::kPeerLost, error.message);
+    if (error.kind == ErrorKind::Conflict) return fail(ErrorKind::PeerLost, error.message);
     if (error.message != said) log_info("waiting for the store", {{"why", error.message}});
     said = error.message;
     if (clock_.monotonic() > deadline)
-      return fail(ErrorKind::kPeerLost, "node 0 did not open the store in time: " + error.message);
+      return fail(ErrorKind::PeerLost, "node 0 did not open the store in time: " + error.message);
     store.reset();
-    if (!pause(kTick)) return fail(ErrorKind::kCancelled, "asked to end");
+    if (!pause(kTick)) return fail(ErrorKind::Cancelled, "asked to end");
   }
 }
 

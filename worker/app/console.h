@@ -20,7 +20,7 @@ struct ConsoleChoice {
 
 void add_console_options(CLI::App& command, ConsoleChoice& choice);
 
-/// Sets up the log. Errors: kConfiguration naming the option.
+/// Sets up the log. Errors: Configuration naming the option.
 [[nodiscard]] Status apply_console_options(const ConsoleChoice& choice);
 
 /// Progress on standard output: the tutorials' lines with a bar on standard error when that is a

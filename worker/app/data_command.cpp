@@ -29,11 +29,11 @@ namespace fs = std::filesystem;
 
 const std::map<std::string, ImportFormat>& import_formats() {
   static const std::map<std::string, ImportFormat> formats{
-      {"ogb", ImportFormat::kOgb},
-      {"tu", ImportFormat::kTu},
-      {"gin", ImportFormat::kGin},
-      {"edge-list", ImportFormat::kEdgeList},
-      {"package-index", ImportFormat::kPackageIndex},
+      {"ogb", ImportFormat::Ogb},
+      {"tu", ImportFormat::Tu},
+      {"gin", ImportFormat::Gin},
+      {"edge-list", ImportFormat::EdgeList},
+      {"package-index", ImportFormat::PackageIndex},
   };
   return formats;
 }
@@ -58,7 +58,7 @@ Result<std::vector<graph::InputFile>> input_files(const std::string& input, Prog
       }
     }
     if (error) {
-      return fail(ErrorKind::kIo, input + ": can't list it: " + error.message());
+      return fail(ErrorKind::Io, input + ": can't list it: " + error.message());
     }
   } else {
     paths.push_back(input);
@@ -68,7 +68,7 @@ Result<std::vector<graph::InputFile>> input_files(const std::string& input, Prog
   progress.begin("hashing input", static_cast<int64_t>(paths.size()), "files");
   for (const std::string& path : paths) {
     GNN_ASSIGN_OR_RETURN(
-        graph::FileDigest digest, graph::digest_file(graph::DigestKind::kXxh64, path)
+        graph::FileDigest digest, graph::digest_file(graph::DigestKind::Xxh64, path)
     );
     files.push_back({.path = path, .bytes = digest.bytes, .digest = std::move(digest.digest)});
     progress.advance_to(static_cast<int64_t>(files.size()), {});
@@ -88,7 +88,7 @@ std::string key_of(
   for (const graph::InputFile& input : inputs) {
     text += input.path.substr(std::min(root.size(), input.path.size())) + " " + input.digest + "\n";
   }
-  return graph::digest_of(graph::DigestKind::kSha256, std::as_bytes(std::span(text)));
+  return graph::digest_of(graph::DigestKind::Sha256, std::as_bytes(std::span(text)));
 }
 
 std::string summary(const graph::DatasetArrays& arrays) {
@@ -126,7 +126,7 @@ Status produce(
   std::error_code error;
   if (!replace && fs::exists(output, error) && !fs::is_empty(output, error)) {
     return fail(
-        ErrorKind::kConflict,
+        ErrorKind::Conflict,
         output +
             ": exists and was made from other inputs or options; --replace exchanges it for the "
             "new one"
@@ -283,9 +283,9 @@ int run(const std::function<Status(const DataConsole&)>& command) {
   }
   std::cerr << "gnn-worker data: " << status.error().message << "\n";
   switch (status.error().kind) {
-    case ErrorKind::kNotFound:  // a file of the data set, or the folder given
+    case ErrorKind::NotFound:  // a file of the data set, or the folder given
       return contract::kExitData;
-    case ErrorKind::kConflict:  // the output given
+    case ErrorKind::Conflict:  // the output given
       return contract::kExitConfiguration;
     default:
       return contract::exit_code_for(status.error().kind);
@@ -321,14 +321,14 @@ void add_import(CLI::App& data, Action& action) {
   );
   command->add_option("--self-loops", reading.self_loops, "keep, remove, add or add-remaining")
       ->transform(CLI::CheckedTransformer(std::map<std::string, graph::SelfLoops>{
-          {"keep", graph::SelfLoops::kKeep},
-          {"remove", graph::SelfLoops::kRemove},
-          {"add", graph::SelfLoops::kAdd},
-          {"add-remaining", graph::SelfLoops::kAddRemaining}
+          {"keep", graph::SelfLoops::Keep},
+          {"remove", graph::SelfLoops::Remove},
+          {"add", graph::SelfLoops::Add},
+          {"add-remaining", graph::SelfLoops::AddRemaining}
       }));
   command->add_option("--feature-dtype", reading.feature_dtype, "float32 or float16")
       ->transform(CLI::CheckedTransformer(std::map<std::string, graph::DType>{
-          {"float32", graph::DType::kFloat32}, {"float16", graph::DType::kFloat16}
+          {"float32", graph::DType::Float32}, {"float16", graph::DType::Float16}
       }));
   command->add_option(
       "--classes", reading.num_classes, "Number of classes; default: the largest label + 1"
@@ -375,10 +375,10 @@ void add_generate(CLI::App& data, Action& action) {
 }  // namespace
 
 Status import_data(const ImportRequest& request, const DataConsole& console) {
-  const bool is_index = request.format == ImportFormat::kPackageIndex;
+  const bool is_index = request.format == ImportFormat::PackageIndex;
   if (request.input.empty() && !is_index) {
     return fail(
-        ErrorKind::kConfiguration, "--input: expected with --format " + name_of(request.format)
+        ErrorKind::Configuration, "--input: expected with --format " + name_of(request.format)
     );
   }
   graph::PackageIndexOptions index_options = request.package_index;
@@ -396,8 +396,8 @@ Status import_data(const ImportRequest& request, const DataConsole& console) {
     inputs.push_back(
         {.path = "apt-cache dumpavail",
          .bytes = static_cast<int64_t>(index_text.size()),
-         .digest =
-             graph::digest_of(graph::DigestKind::kSha256, std::as_bytes(std::span(index_text)))}
+         .digest = graph::digest_of(graph::DigestKind::Sha256, std::as_bytes(std::span(index_text)))
+        }
     );
   } else {
     GNN_ASSIGN_OR_RETURN(inputs, input_files(request.input, console.progress));
@@ -405,15 +405,15 @@ Status import_data(const ImportRequest& request, const DataConsole& console) {
   const std::string key = key_of(name_of(request.format), options, request.input, inputs);
   const auto make = [&](graph::ArrayStorage& storage) -> Result<graph::DatasetArrays> {
     switch (request.format) {
-      case ImportFormat::kOgb:
+      case ImportFormat::Ogb:
         return graph::read_ogb(request.input, request.reading, storage, console.progress);
-      case ImportFormat::kTu:
+      case ImportFormat::Tu:
         return graph::read_tu(request.input, request.reading, storage, console.progress);
-      case ImportFormat::kGin:
+      case ImportFormat::Gin:
         return graph::read_gin(request.input, request.reading, storage, console.progress);
-      case ImportFormat::kEdgeList:
+      case ImportFormat::EdgeList:
         return graph::read_edge_list(request.input, request.reading, storage, console.progress);
-      case ImportFormat::kPackageIndex:
+      case ImportFormat::PackageIndex:
         break;
     }
     auto source = request.input.empty() ? Result<std::unique_ptr<graph::ByteSource>>(

@@ -15,10 +15,10 @@
 namespace gnn::app {
 
 /// The formats that `data import` reads.
-enum class ImportFormat { kOgb, kTu, kGin, kEdgeList, kPackageIndex };
+enum class ImportFormat { Ogb, Tu, Gin, EdgeList, PackageIndex };
 
 struct ImportRequest {
-  ImportFormat format = ImportFormat::kOgb;
+  ImportFormat format = ImportFormat::Ogb;
   std::string input;   // folder or file; empty for the package index: apt-cache is run
   std::string output;  // folder of the on-disk form
   bool replace = false;

@@ -21,16 +21,16 @@ constexpr std::streamoff kMaxBytes = api::kMaxDocumentBytes;
 Result<std::string> read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) {
-    return fail(ErrorKind::kConfiguration, path + ": " + std::strerror(errno));
+    return fail(ErrorKind::Configuration, path + ": " + std::strerror(errno));
   }
   const std::streamoff size = file.tellg();
   if (size < 0 || size > kMaxBytes) {
-    return fail(ErrorKind::kConfiguration, path + ": expected a manifest of at most 2 MiB");
+    return fail(ErrorKind::Configuration, path + ": expected a manifest of at most 2 MiB");
   }
   std::string text(static_cast<size_t>(size), '\0');
   file.seekg(0);
   file.read(text.data(), size);
-  if (!file) return fail(ErrorKind::kConfiguration, path + ": can't be read");
+  if (!file) return fail(ErrorKind::Configuration, path + ": can't be read");
   return text;
 }
 
@@ -38,7 +38,7 @@ Status apply_override(nlohmann::json& spec, const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
     return fail(
-        ErrorKind::kConfiguration, "--set " + text + ": expected path=value, e.g. training.epochs=3"
+        ErrorKind::Configuration, "--set " + text + ": expected path=value, e.g. training.epochs=3"
     );
   }
   nlohmann::json* place = &spec;
@@ -48,8 +48,7 @@ Status apply_override(nlohmann::json& spec, const std::string& text) {
     const size_t dot = std::min(path.find('.', begin), path.size());
     if (!place->is_object() && !place->is_null()) {
       return fail(
-          ErrorKind::kConfiguration,
-          "--set " + text + ": " + path.substr(0, begin) + " is no object"
+          ErrorKind::Configuration, "--set " + text + ": " + path.substr(0, begin) + " is no object"
       );
     }
     place = &(*place)[path.substr(begin, dot - begin)];

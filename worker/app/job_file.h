@@ -11,7 +11,7 @@ namespace gnn::app {
 
 /// Reads a GNNJob manifest, fills its defaults and validates it.
 /// `overrides`: "training.epochs=3" sets spec.training.epochs; the value is JSON, or text where it
-/// is none. Errors: kConfiguration naming the file and every field that is wrong.
+/// is none. Errors: Configuration naming the file and every field that is wrong.
 [[nodiscard]] Result<api::GnnJob> load_job(
     const std::string& path, const std::vector<std::string>& overrides = {}
 );

@@ -32,13 +32,13 @@ extern "C" void request_stop(int signal) {
 comm::Backend backend_of(api::Backend backend) {
   switch (backend) {
     case api::Backend::Auto:
-      return comm::Backend::kAuto;
+      return comm::Backend::Auto;
     case api::Backend::Gloo:
-      return comm::Backend::kGloo;
+      return comm::Backend::Gloo;
     case api::Backend::NCCL:
-      return comm::Backend::kNccl;
+      return comm::Backend::Nccl;
   }
-  return comm::Backend::kAuto;
+  return comm::Backend::Auto;
 }
 
 /// A bar for a person who watches; nothing for logs.
@@ -89,7 +89,7 @@ Result<c10::Device> choose_device(api::DeviceChoice choice, int64_t local_rank) 
   if (local_rank < devices) return comm::device_of_rank(true, local_rank);
   if (choice == api::DeviceChoice::Auto) return c10::Device(c10::kCPU);
   return fail(
-      ErrorKind::kConfiguration,
+      ErrorKind::Configuration,
       "spec.training.device: CUDA was asked for; local rank " + std::to_string(local_rank) +
           " needs a GPU of its own, found " + std::to_string(devices)
   );
@@ -105,16 +105,16 @@ Result<tasks::TaskOutcome> run_rank(const api::GnnJob& job, const RankOptions& o
     );
     return run_checked(**task, job, device, options);
   } catch (const std::bad_alloc&) {
-    return fail(ErrorKind::kOutOfMemory, "memory ran out");
+    return fail(ErrorKind::OutOfMemory, "memory ran out");
   } catch (const c10::OutOfMemoryError& error) {
-    return fail(ErrorKind::kOutOfMemory, error.what_without_backtrace());
+    return fail(ErrorKind::OutOfMemory, error.what_without_backtrace());
   } catch (const c10::Error& error) {
     const std::string what = error.what_without_backtrace();
     // torch's CPU allocator reports a refused allocation as a plain error.
     const bool memory = what.find("can't allocate memory") != std::string::npos;
-    return fail(memory ? ErrorKind::kOutOfMemory : ErrorKind::kInternal, what);
+    return fail(memory ? ErrorKind::OutOfMemory : ErrorKind::Internal, what);
   } catch (const std::exception& error) {
-    return fail(ErrorKind::kInternal, error.what());
+    return fail(ErrorKind::Internal, error.what());
   }
 }
 

@@ -25,12 +25,12 @@ struct RankOptions {
 };
 
 /// The device that `choice` means for a rank.
-/// Errors: kConfiguration when CUDA is asked for and there is none for this local rank.
+/// Errors: Configuration when CUDA is asked for and there is none for this local rank.
 [[nodiscard]] Result<c10::Device> choose_device(api::DeviceChoice choice, int64_t local_rank);
 
 /// Runs the task of `job` as one rank: device, threads, process groups, task. `job` is validated
 /// and has its defaults. Errors: of the configuration, the data, the peers; what torch throws
-/// becomes kInternal or kOutOfMemory.
+/// becomes kInternal or OutOfMemory.
 [[nodiscard]] Result<tasks::TaskOutcome> run_rank(
     const api::GnnJob& job, const RankOptions& options
 );

@@ -17,19 +17,19 @@ struct DTypeInfo {
   bool is_float;
 };
 constexpr std::array<DTypeInfo, 13> kDTypes{{
-    {DType::kBool, 1, "bool", false},
-    {DType::kUInt8, 1, "uint8", false},
-    {DType::kInt8, 1, "int8", false},
-    {DType::kInt16, 2, "int16", false},
-    {DType::kUInt16, 2, "uint16", false},
-    {DType::kInt32, 4, "int32", false},
-    {DType::kUInt32, 4, "uint32", false},
-    {DType::kInt64, 8, "int64", false},
-    {DType::kUInt64, 8, "uint64", false},
-    {DType::kFloat16, 2, "float16", true},
-    {DType::kBFloat16, 2, "bfloat16", true},
-    {DType::kFloat32, 4, "float32", true},
-    {DType::kFloat64, 8, "float64", true},
+    {DType::Bool, 1, "bool", false},
+    {DType::UInt8, 1, "uint8", false},
+    {DType::Int8, 1, "int8", false},
+    {DType::Int16, 2, "int16", false},
+    {DType::UInt16, 2, "uint16", false},
+    {DType::Int32, 4, "int32", false},
+    {DType::UInt32, 4, "uint32", false},
+    {DType::Int64, 8, "int64", false},
+    {DType::UInt64, 8, "uint64", false},
+    {DType::Float16, 2, "float16", true},
+    {DType::BFloat16, 2, "bfloat16", true},
+    {DType::Float32, 4, "float32", true},
+    {DType::Float64, 8, "float64", true},
 }};
 
 const DTypeInfo& info(DType dtype) {
@@ -44,7 +44,7 @@ Result<Array> anonymous_array(std::string name, DType dtype, std::vector<int64_t
   );
   if (data == MAP_FAILED) {
     return fail(
-        ErrorKind::kOutOfMemory,
+        ErrorKind::OutOfMemory,
         "no memory for array " + name + " " + shape_text(shape) + " of " +
             std::string(dtype_name(dtype)) + ": " + std::strerror(errno)
     );
@@ -73,7 +73,7 @@ Result<DType> parse_dtype_name(std::string_view name) {
       return entry.dtype;
     }
   }
-  return fail(ErrorKind::kData, "unknown element type '" + std::string(name) + "'");
+  return fail(ErrorKind::Data, "unknown element type '" + std::string(name) + "'");
 }
 
 std::string shape_text(const std::vector<int64_t>& shape) {
@@ -89,11 +89,11 @@ Result<int64_t> checked_elements(const std::vector<int64_t>& shape, int64_t elem
   int64_t bytes = 0;
   for (const int64_t size : shape) {
     if (size < 0 || __builtin_mul_overflow(elements, size, &elements)) {
-      return fail(ErrorKind::kData, "shape " + shape_text(shape) + " is not possible");
+      return fail(ErrorKind::Data, "shape " + shape_text(shape) + " is not possible");
     }
   }
   if (__builtin_mul_overflow(elements, element_bytes, &bytes)) {
-    return fail(ErrorKind::kData, "shape " + shape_text(shape) + " is not possible");
+    return fail(ErrorKind::Data, "shape " + shape_text(shape) + " is not possible");
   }
   return elements;
 }

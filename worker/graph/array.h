@@ -14,53 +14,53 @@ namespace gnn::graph {
 
 /// Element types that data sets are stored in. Little-endian, as every machine we run on.
 enum class DType {
-  kBool,
-  kUInt8,
-  kInt8,
-  kInt16,
-  kUInt16,
-  kInt32,
-  kUInt32,
-  kInt64,
-  kUInt64,
-  kFloat16,
-  kBFloat16,
-  kFloat32,
-  kFloat64
+  Bool,
+  UInt8,
+  Int8,
+  Int16,
+  UInt16,
+  Int32,
+  UInt32,
+  Int64,
+  UInt64,
+  Float16,
+  BFloat16,
+  Float32,
+  Float64
 };
 
 [[nodiscard]] int64_t dtype_size(DType dtype);
 [[nodiscard]] std::string_view dtype_name(DType dtype);  // "float32"
 [[nodiscard]] bool dtype_is_float(DType dtype);
-/// Errors: kData for a name that dtype_name() never gives.
+/// Errors: Data for a name that dtype_name() never gives.
 Result<DType> parse_dtype_name(std::string_view name);
 
 template <class T>
 struct DTypeOf;
 template <>
 struct DTypeOf<uint8_t> {
-  static constexpr DType kValue = DType::kUInt8;
+  static constexpr DType kValue = DType::UInt8;
 };
 template <>
 struct DTypeOf<int32_t> {
-  static constexpr DType kValue = DType::kInt32;
+  static constexpr DType kValue = DType::Int32;
 };
 template <>
 struct DTypeOf<int64_t> {
-  static constexpr DType kValue = DType::kInt64;
+  static constexpr DType kValue = DType::Int64;
 };
 template <>
 struct DTypeOf<float> {
-  static constexpr DType kValue = DType::kFloat32;
+  static constexpr DType kValue = DType::Float32;
 };
 template <>
 struct DTypeOf<double> {
-  static constexpr DType kValue = DType::kFloat64;
+  static constexpr DType kValue = DType::Float64;
 };
 
 /// "[2708, 1433]"
 std::string shape_text(const std::vector<int64_t>& shape);
-/// Product of the sizes. Errors: kData when a size is negative or the product times `element_bytes`
+/// Product of the sizes. Errors: Data when a size is negative or the product times `element_bytes`
 /// overflows.
 Result<int64_t> checked_elements(const std::vector<int64_t>& shape, int64_t element_bytes);
 
@@ -104,7 +104,7 @@ class Array {
   void require(DType dtype) const;
 
   std::string name_;
-  DType dtype_ = DType::kFloat32;
+  DType dtype_ = DType::Float32;
   std::vector<int64_t> shape_;
   int64_t elements_ = 0;
   std::shared_ptr<void> owner_;

@@ -18,7 +18,7 @@ constexpr int64_t kProgressStep = int64_t{1} << 20;
 template <class Visit>
 void for_each_final_edge(const EdgeSource& edges, const CscOptions& options, const Visit& visit) {
   const bool drop_loops =
-      options.self_loops == SelfLoops::kRemove || options.self_loops == SelfLoops::kAddRemaining;
+      options.self_loops == SelfLoops::Remove || options.self_loops == SelfLoops::AddRemaining;
   int64_t position = 0;
   edges.for_each_chunk([&](std::span<const int64_t> sources,
                            std::span<const int64_t> destinations) {
@@ -34,7 +34,7 @@ void for_each_final_edge(const EdgeSource& edges, const CscOptions& options, con
       }
     }
   });
-  if (options.self_loops == SelfLoops::kAdd || options.self_loops == SelfLoops::kAddRemaining) {
+  if (options.self_loops == SelfLoops::Add || options.self_loops == SelfLoops::AddRemaining) {
     for (int64_t node = 0; node < options.num_destinations; ++node) {
       visit(node, node, -1);
     }
@@ -44,27 +44,27 @@ void for_each_final_edge(const EdgeSource& edges, const CscOptions& options, con
 Status check_options(const CscOptions& options) {
   if (options.num_sources <= 0 || options.num_destinations <= 0) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         "expected a graph with at least one node, found " + std::to_string(options.num_sources) +
             " sources and " + std::to_string(options.num_destinations) + " destinations"
     );
   }
   const bool same_type = options.num_sources == options.num_destinations;
-  if (!same_type && (options.to_undirected || options.self_loops != SelfLoops::kKeep)) {
+  if (!same_type && (options.to_undirected || options.self_loops != SelfLoops::Keep)) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "reverse edges and self loops need a graph whose sources and destinations are the same "
         "nodes"
     );
   }
   if (options.edge_ids &&
-      (options.self_loops == SelfLoops::kAdd || options.self_loops == SelfLoops::kAddRemaining)) {
+      (options.self_loops == SelfLoops::Add || options.self_loops == SelfLoops::AddRemaining)) {
     return fail(
-        ErrorKind::kConfiguration, "added self loops have no edge id: ask for one or the other"
+        ErrorKind::Configuration, "added self loops have no edge id: ask for one or the other"
     );
   }
   const bool loops_added =
-      options.self_loops == SelfLoops::kAdd || options.self_loops == SelfLoops::kAddRemaining;
+      options.self_loops == SelfLoops::Add || options.self_loops == SelfLoops::AddRemaining;
   GNN_ASSERT(
       options.max_pairs == 0 || (options.to_undirected && !options.edge_ids && !loops_added),
       "only generators limit the number of pairs"
@@ -81,9 +81,9 @@ Status count_degrees(
     Progress& progress
 ) {
   const bool drop_loops =
-      options.self_loops == SelfLoops::kRemove || options.self_loops == SelfLoops::kAddRemaining;
+      options.self_loops == SelfLoops::Remove || options.self_loops == SelfLoops::AddRemaining;
   const bool add_loops =
-      options.self_loops == SelfLoops::kAdd || options.self_loops == SelfLoops::kAddRemaining;
+      options.self_loops == SelfLoops::Add || options.self_loops == SelfLoops::AddRemaining;
   int64_t position = 0;
   std::optional<int64_t> bad_position;
   std::array<int64_t, 2> bad{};
@@ -110,7 +110,7 @@ Status count_degrees(
   progress.end();
   if (bad_position) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         edges.where(*bad_position) + ": expected node ids in [0, " +
             std::to_string(options.num_sources) + ")" +
             (options.num_sources == options.num_destinations
@@ -324,7 +324,7 @@ ArrayEdges::ArrayEdges(
 }
 
 void ArrayEdges::for_each_chunk(const Chunk& chunk) const {
-  if (sources_.dtype() == DType::kInt32) {
+  if (sources_.dtype() == DType::Int32) {
     array_chunks<int32_t>(sources_, destinations_, count_, chunk);
   } else {
     array_chunks<int64_t>(sources_, destinations_, count_, chunk);
@@ -339,7 +339,7 @@ CscEdges::CscEdges(Array indptr, Array indices)
     : indptr_(std::move(indptr)), indices_(std::move(indices)) {}
 
 void CscEdges::for_each_chunk(const Chunk& chunk) const {
-  if (indices_.dtype() == DType::kInt32) {
+  if (indices_.dtype() == DType::Int32) {
     csc_chunks<int32_t>(indptr_.view<int64_t>(), indices_.view<int32_t>(), chunk);
   } else {
     csc_chunks<int64_t>(indptr_.view<int64_t>(), indices_.view<int64_t>(), chunk);
@@ -374,7 +374,7 @@ Result<CscArrays> build_csc(
   }
   // 1. Count.
   GNN_ASSIGN_OR_RETURN(
-      csc.indptr, storage.create(name + ".indptr", DType::kInt64, {options.num_destinations + 1})
+      csc.indptr, storage.create(name + ".indptr", DType::Int64, {options.num_destinations + 1})
   );
   const std::span<int64_t> indptr = csc.indptr.mutable_view<int64_t>();
   GNN_RETURN_IF_ERROR(count_degrees(edges, options, indptr, progress));
@@ -387,12 +387,11 @@ Result<CscArrays> build_csc(
   // 3. Place and sort.
   const bool narrow = options.num_sources <= std::numeric_limits<int32_t>::max();
   GNN_ASSIGN_OR_RETURN(
-      csc.indices,
-      storage.create(name + ".indices", narrow ? DType::kInt32 : DType::kInt64, {total})
+      csc.indices, storage.create(name + ".indices", narrow ? DType::Int32 : DType::Int64, {total})
   );
   std::span<int64_t> edge_ids;
   if (options.edge_ids) {
-    GNN_ASSIGN_OR_RETURN(csc.edge_ids, storage.create(name + ".edge_ids", DType::kInt64, {total}));
+    GNN_ASSIGN_OR_RETURN(csc.edge_ids, storage.create(name + ".edge_ids", DType::Int64, {total}));
     edge_ids = csc.edge_ids.mutable_view<int64_t>();
   }
   const int64_t left =

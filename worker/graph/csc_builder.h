@@ -67,10 +67,10 @@ class CscEdges final : public EdgeSource {
 };
 
 enum class SelfLoops {
-  kKeep,          // as they are in the input
-  kRemove,        // none
-  kAdd,           // one more on every node (PyG's add_self_loops)
-  kAddRemaining,  // exactly one on every node (PyG's add_remaining_self_loops)
+  Keep,          // as they are in the input
+  Remove,        // none
+  Add,           // one more on every node (PyG's add_self_loops)
+  AddRemaining,  // exactly one on every node (PyG's add_remaining_self_loops)
 };
 
 struct CscOptions {
@@ -80,7 +80,7 @@ struct CscOptions {
   bool to_undirected = false;
   /// Removes duplicate edges; the first of them stays.
   bool coalesce = false;
-  SelfLoops self_loops = SelfLoops::kKeep;
+  SelfLoops self_loops = SelfLoops::Keep;
   /// Also gives the position of each edge in the input; a reverse has the position of its edge.
   bool edge_ids = false;
   /// With to_undirected: leaves out pairs, evenly spread, until at most this many undirected edges
@@ -96,8 +96,8 @@ struct CscArrays {
 
 /// Sorts the edges by destination with a counting sort: two passes over `edges`, no memory beside
 /// the result. The arrays are committed to `storage` as NAME.indptr, NAME.indices and
-/// NAME.edge_ids; if an earlier run left them whole, they are taken as they are. Errors: kData for
-/// an id out of range, naming the edge; kConfiguration for options that contradict.
+/// NAME.edge_ids; if an earlier run left them whole, they are taken as they are. Errors: Data for
+/// an id out of range, naming the edge; Configuration for options that contradict.
 Result<CscArrays> build_csc(
     const EdgeSource& edges,
     const CscOptions& options,

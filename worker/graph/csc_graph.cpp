@@ -20,7 +20,7 @@ Status check_form(const char* name, const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.dim() != 1 || !tensor.device().is_cpu() ||
       !tensor.is_contiguous()) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         std::string(name) + ": expected a contiguous 1-d CPU tensor, found " + describe(tensor)
     );
   }
@@ -31,12 +31,12 @@ Status check_indptr(const at::Tensor& indptr, int64_t num_edges) {
   const auto* data = indptr.const_data_ptr<int64_t>();
   const int64_t count = indptr.numel();
   if (data[0] != 0) {
-    return fail(ErrorKind::kData, "indptr[0]: expected 0, found " + std::to_string(data[0]));
+    return fail(ErrorKind::Data, "indptr[0]: expected 0, found " + std::to_string(data[0]));
   }
   for (int64_t i = 1; i < count; ++i) {
     if (data[i] < data[i - 1]) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           "indptr[" + std::to_string(i) + "]: expected at least " + std::to_string(data[i - 1]) +
               ", found " + std::to_string(data[i])
       );
@@ -44,7 +44,7 @@ Status check_indptr(const at::Tensor& indptr, int64_t num_edges) {
   }
   if (data[count - 1] != num_edges) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         "indptr[" + std::to_string(count - 1) + "]: expected the number of edges " +
             std::to_string(num_edges) + ", found " + std::to_string(data[count - 1])
     );
@@ -59,7 +59,7 @@ Status check_indices(const at::Tensor& indices, int64_t num_src_nodes) {
   for (int64_t i = 0; i < count; ++i) {
     if (data[i] < 0 || data[i] >= num_src_nodes) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           "indices[" + std::to_string(i) + "]: expected a node in [0, " +
               std::to_string(num_src_nodes) + "), found " + std::to_string(data[i])
       );
@@ -76,16 +76,14 @@ Result<CscGraph> CscGraph::create(
   GNN_RETURN_IF_ERROR(check_form("indptr", indptr));
   GNN_RETURN_IF_ERROR(check_form("indices", indices));
   if (indptr.scalar_type() != at::kLong || indptr.numel() < 1) {
-    return fail(
-        ErrorKind::kData, "indptr: expected int64 [num_dst + 1], found " + describe(indptr)
-    );
+    return fail(ErrorKind::Data, "indptr: expected int64 [num_dst + 1], found " + describe(indptr));
   }
   if (indices.scalar_type() != at::kLong && indices.scalar_type() != at::kInt) {
-    return fail(ErrorKind::kData, "indices: expected int32 or int64, found " + describe(indices));
+    return fail(ErrorKind::Data, "indices: expected int32 or int64, found " + describe(indices));
   }
   if (num_src_nodes < 0) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         "num_src_nodes: expected at least 0, found " + std::to_string(num_src_nodes)
     );
   }
@@ -93,7 +91,7 @@ Result<CscGraph> CscGraph::create(
     GNN_RETURN_IF_ERROR(check_form("edge_ids", edge_ids));
     if (edge_ids.scalar_type() != at::kLong || edge_ids.numel() != indices.numel()) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           "edge_ids: expected int64 [" + std::to_string(indices.numel()) + "], found " +
               describe(edge_ids)
       );

@@ -16,7 +16,7 @@ class CscGraph {
   /// Checks shapes, dtypes, monotonicity of indptr and the range of every index.
   /// Shapes: indptr int64 [num_dst + 1]; indices int32 or int64 [E], values in [0, num_src_nodes);
   /// edge_ids int64 [E], or undefined. All contiguous and on the CPU.
-  /// Errors: kData, naming the tensor and the first bad position.
+  /// Errors: Data, naming the tensor and the first bad position.
   [[nodiscard]] static Result<CscGraph> create(
       at::Tensor indptr, at::Tensor indices, int64_t num_src_nodes, at::Tensor edge_ids = {}
   );

@@ -11,7 +11,7 @@ namespace gnn::graph {
 namespace {
 
 tl::unexpected<Error> breach(std::string_view where, const std::string& what) {
-  return fail(ErrorKind::kData, std::string(where) + ": " + what);
+  return fail(ErrorKind::Data, std::string(where) + ": " + what);
 }
 
 bool is_id_list(const at::Tensor& tensor) {

@@ -19,7 +19,7 @@ struct Digester::State {
 
 Digester::Digester(DigestKind kind) : state_(std::make_unique<State>()) {
   state_->kind = kind;
-  if (kind == DigestKind::kXxh64) {
+  if (kind == DigestKind::Xxh64) {
     state_->xxh64 = XXH64_createState();
     XXH64_reset(state_->xxh64, 0);
   } else {
@@ -34,7 +34,7 @@ Digester::~Digester() {
 }
 
 void Digester::add(std::span<const std::byte> bytes) {
-  if (state_->kind == DigestKind::kXxh64) {
+  if (state_->kind == DigestKind::Xxh64) {
     XXH64_update(state_->xxh64, bytes.data(), bytes.size());
   } else {
     EVP_DigestUpdate(state_->sha256, bytes.data(), bytes.size());
@@ -42,7 +42,7 @@ void Digester::add(std::span<const std::byte> bytes) {
 }
 
 std::string Digester::finish() {
-  if (state_->kind == DigestKind::kXxh64) {
+  if (state_->kind == DigestKind::Xxh64) {
     std::array<char, 24> text{};
     std::snprintf(
         text.data(),

@@ -11,8 +11,8 @@
 namespace gnn::graph {
 
 enum class DigestKind {
-  kXxh64,   // fast: against damage
-  kSha256,  // slow: names an input for good
+  Xxh64,   // fast: against damage
+  Sha256,  // slow: names an input for good
 };
 
 /// Digests bytes as they come by.
@@ -38,7 +38,7 @@ struct FileDigest {
   int64_t bytes = 0;
   std::string digest;
 };
-/// Errors: kNotFound, kIo.
+/// Errors: NotFound, Io.
 Result<FileDigest> digest_file(DigestKind kind, const std::string& path);
 
 }  // namespace gnn::graph

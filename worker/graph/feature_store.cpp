@@ -15,14 +15,14 @@ FeatureStore::FeatureStore(at::Tensor rows)
 
 Result<FeatureStore> FeatureStore::create(at::Tensor rows) {
   if (!rows.defined()) {
-    return fail(ErrorKind::kData, "features: expected a tensor, found none");
+    return fail(ErrorKind::Data, "features: expected a tensor, found none");
   }
   std::ostringstream found;
   found << rows.scalar_type() << " " << rows.sizes() << " on " << rows.device();
   if (rows.dim() != 2 || rows.layout() != at::kStrided || !rows.device().is_cpu() ||
       rows.is_complex() || rows.is_quantized()) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         "features: expected a dense [rows, width] matrix of numbers on the CPU, found " +
             found.str()
     );

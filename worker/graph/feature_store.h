@@ -15,7 +15,7 @@ namespace gnn::graph {
 class FeatureStore {
  public:
   /// Shapes: rows [num_rows, width] on CPU, any dtype but complex and quantised.
-  /// Errors: kData when the tensor is undefined, not two-dimensional, not dense or not on the CPU.
+  /// Errors: Data when the tensor is undefined, not two-dimensional, not dense or not on the CPU.
   static Result<FeatureStore> create(at::Tensor rows);
 
   [[nodiscard]] int64_t num_rows() const { return rows_.size(0); }

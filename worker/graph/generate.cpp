@@ -33,11 +33,11 @@ struct ShapeSpec {
 // after coalescing; PyG's FakeDataset. `hub` gives products and Reddit their largest degree, arxiv
 // half of it.
 constexpr std::array<ShapeSpec, 4> kShapes{{
-    {Shape::kArxiv, "ogbn-arxiv", 169'343, 1'157'799, 128, 40, 90'941, 29'799, 0.03, 1.12},
-    {Shape::kProducts, "ogbn-products", 2'449'029, 61'859'140, 100, 47, 196'615, 39'323, 0.031, 1.12
+    {Shape::Arxiv, "ogbn-arxiv", 169'343, 1'157'799, 128, 40, 90'941, 29'799, 0.03, 1.12},
+    {Shape::Products, "ogbn-products", 2'449'029, 61'859'140, 100, 47, 196'615, 39'323, 0.031, 1.12
     },
-    {Shape::kReddit, "reddit", 232'965, 57'307'946, 602, 41, 153'431, 23'831, 0.09, 1.6},
-    {Shape::kFakeDataset, "fake-dataset", 100'000, 0, 64, 10, 60'000, 20'000, 0.0, 1.0},
+    {Shape::Reddit, "reddit", 232'965, 57'307'946, 602, 41, 153'431, 23'831, 0.09, 1.6},
+    {Shape::FakeDataset, "fake-dataset", 100'000, 0, 64, 10, 60'000, 20'000, 0.0, 1.0},
 }};
 constexpr int64_t kFakeDegree = 10;
 
@@ -252,7 +252,7 @@ Result<NodeClasses> make_labels(const Job& job, const Communities* communities) 
     return classes;
   }
   GNN_ASSIGN_OR_RETURN(
-      Array labels, job.storage.create(kLabelsName, DType::kInt64, {job.num_nodes})
+      Array labels, job.storage.create(kLabelsName, DType::Int64, {job.num_nodes})
   );
   const std::span<int64_t> out = labels.mutable_view<int64_t>();
   const CounterRandom flip(job.options.seed, kFlip);
@@ -271,7 +271,7 @@ Result<Array> make_features(const Job& job, const NodeClasses& classes) {
     return done;
   }
   const int64_t width = job.spec.width;
-  const bool fake = job.spec.shape == Shape::kFakeDataset;
+  const bool fake = job.spec.shape == Shape::FakeDataset;
   std::vector<float> means(static_cast<size_t>(job.spec.num_classes * width));
   const CounterRandom sign(job.options.seed, kMeans);
   const float size = kSignal / std::sqrt(static_cast<float>(width));
@@ -282,7 +282,7 @@ Result<Array> make_features(const Job& job, const NodeClasses& classes) {
                                             : -size;
   }
   GNN_ASSIGN_OR_RETURN(
-      Array features, job.storage.create(kFeaturesName, DType::kFloat32, {job.num_nodes, width})
+      Array features, job.storage.create(kFeaturesName, DType::Float32, {job.num_nodes, width})
   );
   const CounterRandom random(job.options.seed, kNoise);
   float* out = features.mutable_view<float>().data();
@@ -366,7 +366,7 @@ Result<Shape> parse_shape(std::string_view name) {
     names += (names.empty() ? "" : ", ") + std::string(spec.name);
   }
   return fail(
-      ErrorKind::kConfiguration, "unknown shape '" + std::string(name) + "'; there are: " + names
+      ErrorKind::Configuration, "unknown shape '" + std::string(name) + "'; there are: " + names
   );
 }
 
@@ -381,18 +381,18 @@ Result<DatasetArrays> generate(
   const ShapeSpec& spec = spec_of(options.shape);
   if (!(options.scale > 0.0 && options.scale <= 100.0)) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "scale: expected a number in (0, 100], found " + std::to_string(options.scale)
     );
   }
   if (!(options.flipped_labels >= 0.0 && options.flipped_labels <= 1.0)) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "flipped labels: expected a fraction in [0, 1], found " +
             std::to_string(options.flipped_labels)
     );
   }
-  const bool fake = options.shape == Shape::kFakeDataset;
+  const bool fake = options.shape == Shape::FakeDataset;
   auto num_nodes =
       static_cast<int64_t>(std::llround(static_cast<double>(spec.num_nodes) * options.scale));
   if (fake) {  // uniform in [3/4, 5/4] of the average, as FakeDataset draws it
@@ -402,7 +402,7 @@ Result<DatasetArrays> generate(
   // Below that communities have no room for an edge that is no self loop.
   if (num_nodes < 4 * spec.num_classes) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "scale " + number_text(options.scale) + " leaves " + std::to_string(num_nodes) +
             " nodes of " + std::string(spec.name) + ", expected at least " +
             std::to_string(4 * spec.num_classes)

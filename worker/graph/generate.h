@@ -11,15 +11,15 @@
 namespace gnn::graph {
 
 /// The data sets whose size, width, number of classes and split a generated one takes over.
-enum class Shape { kArxiv, kProducts, kReddit, kFakeDataset };
+enum class Shape { Arxiv, Products, Reddit, FakeDataset };
 
 /// "ogbn-arxiv", "ogbn-products", "reddit", "fake-dataset".
 std::string_view shape_name(Shape shape);
-/// Errors: kConfiguration for another name, listing those there are.
+/// Errors: Configuration for another name, listing those there are.
 Result<Shape> parse_shape(std::string_view name);
 
 struct GenerateOptions {
-  Shape shape = Shape::kArxiv;
+  Shape shape = Shape::Arxiv;
   double scale = 1.0;  // factor on nodes, edges and split, in (0, 100]
   uint64_t seed = 0;
   double flipped_labels = 0.0;  // fraction f of labels drawn anew from all classes, in [0, 1]
@@ -39,7 +39,7 @@ struct GenerateOptions {
 /// random edges each, made undirected; random labels; features are unit noise plus the label in all
 /// 64 columns.
 ///
-/// Errors: kConfiguration for values out of range; those of `storage`.
+/// Errors: Configuration for values out of range; those of `storage`.
 Result<DatasetArrays> generate(
     const GenerateOptions& options, ArrayStorage& storage, Progress& progress
 );

@@ -20,33 +20,33 @@ namespace {
 
 Result<at::ScalarType> scalar_type(const Array& array) {
   switch (array.dtype()) {
-    case DType::kBool:
+    case DType::Bool:
       return at::kBool;
-    case DType::kUInt8:
+    case DType::UInt8:
       return at::kByte;
-    case DType::kInt8:
+    case DType::Int8:
       return at::kChar;
-    case DType::kInt16:
+    case DType::Int16:
       return at::kShort;
-    case DType::kInt32:
+    case DType::Int32:
       return at::kInt;
-    case DType::kInt64:
+    case DType::Int64:
       return at::kLong;
-    case DType::kFloat16:
+    case DType::Float16:
       return at::kHalf;
-    case DType::kBFloat16:
+    case DType::BFloat16:
       return at::kBFloat16;
-    case DType::kFloat32:
+    case DType::Float32:
       return at::kFloat;
-    case DType::kFloat64:
+    case DType::Float64:
       return at::kDouble;
-    case DType::kUInt16:
-    case DType::kUInt32:
-    case DType::kUInt64:
+    case DType::UInt16:
+    case DType::UInt32:
+    case DType::UInt64:
       break;
   }
   return fail(
-      ErrorKind::kData,
+      ErrorKind::Data,
       array.name() + ": elements of type " + std::string(dtype_name(array.dtype())) +
           " are not supported here"
   );
@@ -81,7 +81,7 @@ Result<int64_t> index_of(
       return static_cast<int64_t>(i);
     }
   }
-  return fail(ErrorKind::kData, std::string(where) + ": no node type '" + name + "'");
+  return fail(ErrorKind::Data, std::string(where) + ": no node type '" + name + "'");
 }
 
 Result<EdgeTypeData> edge_type_over(
@@ -131,17 +131,17 @@ TransformOptions transforms_of(const api::Dataset& spec) {
   TransformOptions options;
   options.to_undirected = spec.to_undirected;
   options.coalesce = spec.coalesce;
-  options.self_loops = spec.add_self_loops ? SelfLoops::kAddRemaining : SelfLoops::kKeep;
+  options.self_loops = spec.add_self_loops ? SelfLoops::AddRemaining : SelfLoops::Keep;
   options.normalize_rows = spec.feature_transform == api::FeatureTransform::RowNormalize;
   switch (spec.node_features) {
     case api::NodeFeatures::Provided:
-      options.features = FeatureSource::kProvided;
+      options.features = FeatureSource::Provided;
       break;
     case api::NodeFeatures::Constant:
-      options.features = FeatureSource::kConstant;
+      options.features = FeatureSource::Constant;
       break;
     case api::NodeFeatures::DegreeOneHot:
-      options.features = FeatureSource::kDegreeOneHot;
+      options.features = FeatureSource::DegreeOneHot;
       break;
   }
   return options;
@@ -150,15 +150,15 @@ TransformOptions transforms_of(const api::Dataset& spec) {
 Shape shape_of(api::SyntheticShape shape) {
   switch (shape) {
     case api::SyntheticShape::Arxiv:
-      return Shape::kArxiv;
+      return Shape::Arxiv;
     case api::SyntheticShape::Products:
-      return Shape::kProducts;
+      return Shape::Products;
     case api::SyntheticShape::Reddit:
-      return Shape::kReddit;
+      return Shape::Reddit;
     case api::SyntheticShape::FakeDataset:
-      return Shape::kFakeDataset;
+      return Shape::FakeDataset;
   }
-  return Shape::kArxiv;
+  return Shape::Arxiv;
 }
 
 /// The text forms turn the edges over while they sort them, so that they are sorted once.
@@ -168,7 +168,7 @@ ReadOptions read_options(const api::Dataset& spec, TransformOptions& transforms)
   options.split_required = spec.split.type == api::SplitType::Provided;
   options.to_undirected = std::exchange(transforms.to_undirected, false);
   options.coalesce = std::exchange(transforms.coalesce, false);
-  options.self_loops = std::exchange(transforms.self_loops, SelfLoops::kKeep);
+  options.self_loops = std::exchange(transforms.self_loops, SelfLoops::Keep);
   return options;
 }
 
@@ -182,7 +182,7 @@ Result<DatasetArrays> read_arrays(
   if (spec.format == api::DatasetFormat::Synthetic) {
     if (!spec.synthetic) {
       return fail(
-          ErrorKind::kConfiguration, "spec.dataset.synthetic: expected with format Synthetic"
+          ErrorKind::Configuration, "spec.dataset.synthetic: expected with format Synthetic"
       );
     }
     const GenerateOptions generated{
@@ -195,7 +195,7 @@ Result<DatasetArrays> read_arrays(
   }
   if (!spec.path || spec.path->empty()) {
     return fail(
-        ErrorKind::kConfiguration, "spec.dataset.path: expected with every format but Synthetic"
+        ErrorKind::Configuration, "spec.dataset.path: expected with every format but Synthetic"
     );
   }
   const std::string& path = *spec.path;
@@ -217,7 +217,7 @@ Result<DatasetArrays> read_arrays(
     case api::DatasetFormat::Synthetic:
       break;
   }
-  return fail(ErrorKind::kConfiguration, "spec.dataset.format: unknown");
+  return fail(ErrorKind::Configuration, "spec.dataset.format: unknown");
 }
 
 }  // namespace
@@ -274,7 +274,7 @@ Result<DataSplit> make_split(
   if (split.type == api::SplitType::Provided) {
     if (dataset.split.train.numel() == 0) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           dataset.name + ": has no split; ask for one by spec.dataset.split.type Random or KFold"
       );
     }
@@ -282,7 +282,7 @@ Result<DataSplit> make_split(
   }
   const at::Tensor labels = dataset.graphs ? dataset.graphs->labels : dataset.target().labels;
   if (!labels.defined()) {
-    return fail(ErrorKind::kData, dataset.name + ": has no labels to split by");
+    return fail(ErrorKind::Data, dataset.name + ": has no labels to split by");
   }
   const std::span<const int64_t> label(
       labels.const_data_ptr<int64_t>(), static_cast<size_t>(labels.numel())
@@ -320,7 +320,7 @@ Result<Dataset> load_dataset(
   if (!read) {
     Error error = std::move(read).error();
     // A file that is not there stays away however often the job is tried again.
-    error.kind = error.kind == ErrorKind::kNotFound ? ErrorKind::kData : error.kind;
+    error.kind = error.kind == ErrorKind::NotFound ? ErrorKind::Data : error.kind;
     return tl::make_unexpected(std::move(error));
   }
   DatasetArrays arrays = std::move(*read);

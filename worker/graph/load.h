@@ -21,14 +21,14 @@ struct LoadOptions {
 
 /// Loads what `spec.dataset` of a GNNJob names, whatever its format, applies its transforms and its
 /// split, and checks the result. Native sets are mapped, the rest is read into memory. With split
-/// KFold and no fold named, fold 0 is taken; make_split() gives the others. Errors: kNotFound,
-/// kData with file and place, kConfiguration with the field of the spec.
+/// KFold and no fold named, fold 0 is taken; make_split() gives the others. Errors: NotFound,
+/// Data with file and place, Configuration with the field of the spec.
 Result<Dataset> load_dataset(
     const api::Dataset& spec, const LoadOptions& options, Progress& progress
 );
 
 /// The split that `split` asks for; Provided gives the one the data set came with.
-/// Errors: kConfiguration; kData when none came with it.
+/// Errors: Configuration; Data when none came with it.
 Result<DataSplit> make_split(
     const Dataset& dataset, const api::Split& split, int64_t training_seed
 );

@@ -95,7 +95,7 @@ class FieldReader {
     }
     const int line = node.IsDefined() ? node.Mark().line + 1 : 0;
     status_ = fail(
-        ErrorKind::kData, where_ + (line > 0 ? ": line " + std::to_string(line) : "") + ": " + what
+        ErrorKind::Data, where_ + (line > 0 ? ": line " + std::to_string(line) : "") + ": " + what
     );
   }
   /// Complains about keys of `node` that are not in `known`.
@@ -189,7 +189,7 @@ Array reference(FieldReader& fields, const YAML::Node& node, const char* key, bo
     return {};
   }
   static const auto kNoData = std::make_shared<int>(0);
-  return Array(fields.text(node, key), DType::kUInt8, {0}, kNoData, nullptr);
+  return Array(fields.text(node, key), DType::UInt8, {0}, kNoData, nullptr);
 }
 
 void read_types(FieldReader& fields, const YAML::Node& root, DatasetArrays& dataset) {
@@ -286,7 +286,7 @@ void read_root(FieldReader& fields, const YAML::Node& root, Manifest& manifest) 
 Result<std::string> read_text(const std::string& path) {
   GNN_ASSIGN_OR_RETURN(const auto source, open_file(path));
   if (source->bytes_left() > kMaxManifestBytes) {
-    return fail(ErrorKind::kData, path + ": larger than a manifest can be");
+    return fail(ErrorKind::Data, path + ": larger than a manifest can be");
   }
   std::string text(static_cast<size_t>(source->bytes_left()), '\0');
   GNN_RETURN_IF_ERROR(source->read_exactly(std::as_writable_bytes(std::span(text))));
@@ -332,11 +332,11 @@ Result<std::string> encode_manifest(
   }
   out << YAML::EndSeq << YAML::EndMap;
   if (!out.good()) {
-    return fail(ErrorKind::kInternal, "can't write the manifest: " + out.GetLastError());
+    return fail(ErrorKind::Internal, "can't write the manifest: " + out.GetLastError());
   }
   std::string text = std::string(out.c_str()) + "\n";
-  text += std::string(kDigestField) +
-          digest_of(DigestKind::kXxh64, std::as_bytes(std::span(text))) + "\n";
+  text += std::string(kDigestField) + digest_of(DigestKind::Xxh64, std::as_bytes(std::span(text))) +
+          "\n";
   return text;
 }
 
@@ -344,30 +344,30 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
   // 1. The digest line, which everything else is trusted by.
   const size_t at = text.rfind("\n" + std::string(kDigestField));
   if (at == std::string::npos || !text.ends_with('\n')) {
-    return fail(ErrorKind::kData, where + ": expected a last line 'digest: …' (cut short?)");
+    return fail(ErrorKind::Data, where + ": expected a last line 'digest: …' (cut short?)");
   }
   const std::string body = text.substr(0, at + 1);
   const std::string found =
       text.substr(at + 1 + kDigestField.size(), text.size() - at - 2 - kDigestField.size());
   Manifest manifest;
-  manifest.digest = digest_of(DigestKind::kXxh64, std::as_bytes(std::span(body)));
+  manifest.digest = digest_of(DigestKind::Xxh64, std::as_bytes(std::span(body)));
   try {
     const YAML::Node root = YAML::Load(body);
     FieldReader fields(where);
     // 2. The version before anything that may differ between versions.
     if (fields.text(root, "format") != kFormat) {
-      return fail(ErrorKind::kData, where + ": expected 'format: " + std::string(kFormat) + "'");
+      return fail(ErrorKind::Data, where + ": expected 'format: " + std::string(kFormat) + "'");
     }
     if (const int64_t version = fields.number(root, "version"); version != kNativeVersion) {
       return fail(
-          ErrorKind::kConfiguration,
+          ErrorKind::Configuration,
           where + ": version " + std::to_string(version) +
               " of the on-disk form, this program knows " + std::to_string(kNativeVersion)
       );
     }
     if (found != manifest.digest) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           where + ": damaged: its digest is " + manifest.digest + ", it says " + found
       );
     }
@@ -375,7 +375,7 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
     read_root(fields, root, manifest);
     GNN_RETURN_IF_ERROR(fields.status());
   } catch (const YAML::Exception& error) {
-    return fail(ErrorKind::kData, where + ": not a manifest: " + error.what());
+    return fail(ErrorKind::Data, where + ": not a manifest: " + error.what());
   }
   return manifest;
 }
@@ -408,7 +408,7 @@ Status append_journal(const std::string& path, const ManifestArray& entry) {
     close(descriptor);
   }
   if (!written) {
-    return fail(ErrorKind::kIo, path + ": can't write: " + std::strerror(code));
+    return fail(ErrorKind::Io, path + ": can't write: " + std::strerror(code));
   }
   return {};
 }
@@ -420,7 +420,7 @@ Result<std::vector<ManifestArray>> read_journal(const std::string& path, const s
     const YAML::Node root = YAML::Load(text);
     FieldReader fields(path);
     if (!root.IsSequence() || root.size() == 0 || fields.text(root[0], "key") != key) {
-      return fail(ErrorKind::kConflict, path + ": the journal of another import");
+      return fail(ErrorKind::Conflict, path + ": the journal of another import");
     }
     std::vector<ManifestArray> entries;
     for (size_t i = 1; i < root.size(); ++i) {
@@ -429,7 +429,7 @@ Result<std::vector<ManifestArray>> read_journal(const std::string& path, const s
     GNN_RETURN_IF_ERROR(fields.status());
     return entries;
   } catch (const YAML::Exception& error) {
-    return fail(ErrorKind::kData, path + ": not a journal: " + error.what());
+    return fail(ErrorKind::Data, path + ": not a journal: " + error.what());
   }
 }
 

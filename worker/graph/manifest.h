@@ -22,7 +22,7 @@ struct Manifest {
   std::vector<ManifestArray> files;
   DatasetArrays dataset;
 };
-/// Errors: kNotFound; kData with file, line and field; kConfiguration for another version.
+/// Errors: NotFound; Data with file, line and field; Configuration for another version.
 Result<Manifest> read_manifest(const std::string& path);
 Result<Manifest> parse_manifest(const std::string& text, const std::string& where);
 
@@ -30,7 +30,7 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
 /// in that a cut last entry is ignored.
 std::string journal_head(const std::string& key);
 Status append_journal(const std::string& path, const ManifestArray& entry);
-/// Errors: kNotFound; kConflict when it is another key's.
+/// Errors: NotFound; kConflict when it is another key's.
 Result<std::vector<ManifestArray>> read_journal(const std::string& path, const std::string& key);
 
 }  // namespace gnn::graph

@@ -30,9 +30,9 @@ class Descriptor {
 tl::unexpected<Error> system_failure(
     const std::string& path, const std::string& what, int code = errno
 ) {
-  const ErrorKind kind = code == ENOENT   ? ErrorKind::kNotFound
-                         : code == ENOMEM ? ErrorKind::kOutOfMemory
-                                          : ErrorKind::kIo;
+  const ErrorKind kind = code == ENOENT   ? ErrorKind::NotFound
+                         : code == ENOMEM ? ErrorKind::OutOfMemory
+                                          : ErrorKind::Io;
   return fail(kind, path + ": " + what + ": " + std::strerror(code));
 }
 
@@ -60,7 +60,7 @@ Result<Mapping> map_file(const std::string& path, const MapOptions& options) {
     return system_failure(path, "can't look at it");
   }
   if (!S_ISREG(status.st_mode) || status.st_size == 0) {
-    return fail(ErrorKind::kData, path + ": expected a regular file that is not empty");
+    return fail(ErrorKind::Data, path + ": expected a regular file that is not empty");
   }
   GNN_ASSIGN_OR_RETURN(Mapping mapping, map(path, file.value(), status.st_size, PROT_READ));
   // Hints: a kernel that knows neither loses speed, not correctness.

@@ -22,7 +22,7 @@ struct MapOptions {
 };
 
 /// Maps the whole file read-only and shared: all processes of a machine use the same memory.
-/// Errors: kNotFound, kIo, kData for an empty file.
+/// Errors: NotFound, Io, Data for an empty file.
 Result<Mapping> map_file(const std::string& path, const MapOptions& options);
 
 /// Creates `path` with `bytes` bytes of disk space reserved (a full disk shows here, not as a
@@ -32,7 +32,7 @@ Result<Mapping> create_mapped_file(const std::string& path, int64_t bytes);
 /// Cuts the file, writes it to the disk.
 Status truncate_and_sync(const std::string& path, int64_t bytes);
 Status sync_directory(const std::string& path);
-/// Creates the file with that content and writes it to the disk. Errors: also kIo when it exists.
+/// Creates the file with that content and writes it to the disk. Errors: also Io when it exists.
 Status write_and_sync(const std::string& path, const std::string& content);
 
 }  // namespace gnn::graph

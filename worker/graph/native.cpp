@@ -18,7 +18,7 @@ Result<Array> map_checked(
   GNN_ASSIGN_OR_RETURN(auto source, open_file(path));
   if (source->file_bytes_total() != entry.file_bytes) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         path + ": expected " + std::to_string(entry.file_bytes) +
             " bytes as the manifest says, found " + std::to_string(source->file_bytes_total())
     );
@@ -29,7 +29,7 @@ Result<Array> map_checked(
   };
   if (header.dtype != entry.dtype || header.shape != entry.shape || header.fortran_order) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         path + ": expected " + describe(entry.dtype, entry.shape) +
             " as the manifest says, found " + describe(header.dtype, header.shape) +
             (header.fortran_order ? " in Fortran order" : "")
@@ -38,14 +38,14 @@ Result<Array> map_checked(
   if (header.data_offset + header.num_elements() * dtype_size(header.dtype) != entry.file_bytes ||
       header.data_offset % dtype_size(header.dtype) != 0) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         path + ": its elements don't fill the file from offset " +
             std::to_string(header.data_offset)
     );
   }
   GNN_ASSIGN_OR_RETURN(const Mapping mapping, map_file(path, options));
   if (mapping.bytes != entry.file_bytes) {
-    return fail(ErrorKind::kData, path + ": changed while it was opened");
+    return fail(ErrorKind::Data, path + ": changed while it was opened");
   }
   return Array(
       entry.name,
@@ -101,12 +101,12 @@ Result<NativeDataset> open_native(const std::string& directory, const MapOptions
         });
     if (entry == manifest.files.end()) {
       return fail(
-          ErrorKind::kData, manifest_path + ": no array named '" + name + "' in the list of arrays"
+          ErrorKind::Data, manifest_path + ": no array named '" + name + "' in the list of arrays"
       );
     }
-    if (entry->shape.size() != slot.dims || (slot.integers && entry->dtype != DType::kInt64)) {
+    if (entry->shape.size() != slot.dims || (slot.integers && entry->dtype != DType::Int64)) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           manifest_path + ": array '" + name + "': expected " + std::to_string(slot.dims) +
               " dimensions" + (slot.integers ? " of int64" : "") + ", found " +
               std::string(dtype_name(entry->dtype)) + " " + shape_text(entry->shape)
@@ -133,10 +133,10 @@ Status verify_digests(
   progress.begin("verifying", total, "bytes");
   for (const ManifestArray& file : dataset.files) {
     const std::string path = directory + "/" + file.file;
-    GNN_ASSIGN_OR_RETURN(const FileDigest found, digest_file(DigestKind::kXxh64, path));
+    GNN_ASSIGN_OR_RETURN(const FileDigest found, digest_file(DigestKind::Xxh64, path));
     if (found.digest != file.digest) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           path + ": damaged: its digest is " + found.digest + ", the manifest says " + file.digest
       );
     }

@@ -22,7 +22,7 @@ inline constexpr const char* kManifestFile = "manifest.yaml";
 struct ManifestArray {
   std::string name;
   std::string file;
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::Float32;
   std::vector<int64_t> shape;
   int64_t file_bytes = 0;
   std::string digest;  // of the whole file, "xxh64:…"
@@ -36,11 +36,11 @@ struct NativeDataset {
 };
 
 /// Maps a published data set. Everything the manifest says is checked against the files but their
-/// digests. Errors: kNotFound without a manifest; kData with file and field for what doesn't fit;
-/// kConfiguration for a version this program doesn't know.
+/// digests. Errors: NotFound without a manifest; Data with file and field for what doesn't fit;
+/// Configuration for a version this program doesn't know.
 Result<NativeDataset> open_native(const std::string& directory, const MapOptions& options);
 
-/// Reads every file again and compares its digest with the manifest's. Errors: kData naming the
+/// Reads every file again and compares its digest with the manifest's. Errors: Data naming the
 /// damaged file.
 Status verify_digests(
     const std::string& directory, const NativeDataset& dataset, Progress& progress
@@ -54,7 +54,7 @@ class NativeWriter final : public ArrayStorage {
   using ArrayStorage::commit;
 
   /// `key` names the inputs and options. Errors: kConflict when another process writes the same
-  /// output; kIo.
+  /// output; Io.
   static Result<std::unique_ptr<NativeWriter>> open(
       const std::string& output, const std::string& key
   );

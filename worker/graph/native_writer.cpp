@@ -31,7 +31,7 @@ constexpr int64_t kScratchInMemoryBytes = int64_t{2} << 30;
 tl::unexpected<Error> io_failure(
     const std::string& path, const std::string& what, const std::string& why
 ) {
-  return fail(ErrorKind::kIo, path + ": " + what + ": " + why);
+  return fail(ErrorKind::Io, path + ": " + what + ": " + why);
 }
 
 Result<Array> map_array(const std::string& path, const ManifestArray& entry) {
@@ -78,7 +78,7 @@ Result<std::unique_ptr<NativeWriter>> NativeWriter::open(
   if (flock(lock, LOCK_EX | LOCK_NB) != 0 || fstat(lock, &held) != 0 ||
       stat(lock_path.c_str(), &named) != 0 || held.st_ino != named.st_ino) {
     close(lock);
-    return fail(ErrorKind::kConflict, output + ": another process is writing this data set");
+    return fail(ErrorKind::Conflict, output + ": another process is writing this data set");
   }
   std::unique_ptr<NativeWriter> writer(new NativeWriter(output, key, lock));
   GNN_RETURN_IF_ERROR(writer->load_journal());
@@ -103,7 +103,7 @@ Status NativeWriter::load_journal() {
   std::set<std::string> keep{kJournalFile};
   for (ManifestArray& entry : *entries) {
     // What the journal calls whole is still looked at: the machine may have lost power since.
-    const auto digest = digest_file(DigestKind::kXxh64, path_of(entry.file));
+    const auto digest = digest_file(DigestKind::Xxh64, path_of(entry.file));
     if (digest && digest->bytes == entry.file_bytes && digest->digest == entry.digest) {
       keep.insert(entry.file);
       whole_.push_back(std::move(entry));
@@ -157,7 +157,7 @@ Result<Array> NativeWriter::commit(Array array, int64_t length) {
   std::byte* begin = array.mutable_bytes() - kHeaderBytes;
   std::memcpy(begin, header.data(), header.size());
   entry.digest =
-      digest_of(DigestKind::kXxh64, std::span(begin, static_cast<size_t>(entry.file_bytes)));
+      digest_of(DigestKind::Xxh64, std::span(begin, static_cast<size_t>(entry.file_bytes)));
   const std::string path = path_of(entry.file);
   array = Array();  // unmapped before the file is cut
   GNN_RETURN_IF_ERROR(truncate_and_sync(path, entry.file_bytes));
@@ -187,7 +187,7 @@ Status NativeWriter::publish(const DatasetArrays& dataset, bool replace) {
   if (fs::exists(output_, error) && !fs::is_empty(output_, error)) {
     if (!replace) {
       return fail(
-          ErrorKind::kConflict, output_ + ": exists already; remove it or ask for it to be replaced"
+          ErrorKind::Conflict, output_ + ": exists already; remove it or ask for it to be replaced"
       );
     }
     if (renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, output_.c_str(), RENAME_EXCHANGE) != 0) {

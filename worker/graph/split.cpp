@@ -60,7 +60,7 @@ Result<SplitIdLists> random_split(
   if (!valid(fractions.train) || !valid(fractions.validation) || !valid(fractions.test) ||
       sum > 1.0 + 1e-9) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "split: expected fractions in [0, 1] that sum to at most 1, found " +
             std::to_string(fractions.train) + ", " + std::to_string(fractions.validation) + ", " +
             std::to_string(fractions.test)
@@ -77,7 +77,7 @@ Result<SplitIdLists> random_split(
   const int64_t test = sum > 1.0 - 1e-9 ? total - train - validation : share(fractions.test);
   if (train < 1) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "split: no item is left to train on, of " + std::to_string(total) + " with a label"
     );
   }
@@ -96,7 +96,7 @@ Result<SplitIdLists> stratified_fold(
 ) {
   if (folds < 2 || fold < 0 || fold >= folds) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "split: expected a fold of at least 2, found fold " + std::to_string(fold) + " of " +
             std::to_string(folds)
     );
@@ -104,7 +104,7 @@ Result<SplitIdLists> stratified_fold(
   std::vector<int64_t> order = shuffled_labelled(labels, seed);
   if (static_cast<int64_t>(order.size()) < folds) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "split: " + std::to_string(order.size()) + " items can't be dealt to " +
             std::to_string(folds) + " folds"
     );

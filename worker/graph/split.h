@@ -19,7 +19,7 @@ struct SplitIdLists {
 
 /// Permutes the items that have a label and cuts them at the fractions, sizes rounded down;
 /// fractions that sum to 1 leave the remainder to the test part, as DGL's split_dataset does.
-/// Errors: kConfiguration for fractions outside [0, 1] or summing to more than 1, or no item to
+/// Errors: Configuration for fractions outside [0, 1] or summing to more than 1, or no item to
 /// train on.
 struct Fractions {
   double train = 0;
@@ -32,7 +32,7 @@ Result<SplitIdLists> random_split(
 
 /// Deals the items of each class to `folds` folds in an order drawn by `seed`; fold `fold` is the
 /// test part, the others together the training part, the validation part is empty. Errors:
-/// kConfiguration for fewer than 2 folds, a fold outside [0, folds), fewer items than folds.
+/// Configuration for fewer than 2 folds, a fold outside [0, folds), fewer items than folds.
 Result<SplitIdLists> stratified_fold(
     std::span<const int64_t> labels, int64_t folds, int64_t fold, uint32_t seed
 );

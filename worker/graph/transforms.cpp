@@ -26,15 +26,14 @@ Result<Array> degree_one_hot(
   }
   if (largest >= kMaxDegreeColumns) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "a one-hot of the degree would have " + std::to_string(largest + 1) + " columns, at most " +
             std::to_string(kMaxDegreeColumns) + " are supported"
     );
   }
   const int64_t width = largest + 1;
   GNN_ASSIGN_OR_RETURN(
-      Array features,
-      storage.create(kTransformedFeatures, DType::kFloat32, {nodes.num_nodes, width})
+      Array features, storage.create(kTransformedFeatures, DType::Float32, {nodes.num_nodes, width})
   );
   const std::span<float> out = features.mutable_view<float>();
   for (size_t node = 0; node + 1 < indptr.size(); ++node) {
@@ -46,7 +45,7 @@ Result<Array> degree_one_hot(
 
 Result<Array> constant(const NodeTable& nodes, ArrayStorage& storage) {
   GNN_ASSIGN_OR_RETURN(
-      Array features, storage.create(kTransformedFeatures, DType::kFloat32, {nodes.num_nodes, 1})
+      Array features, storage.create(kTransformedFeatures, DType::Float32, {nodes.num_nodes, 1})
   );
   std::fill_n(features.mutable_view<float>().begin(), nodes.num_nodes, 1.0F);
   return features;
@@ -55,15 +54,15 @@ Result<Array> constant(const NodeTable& nodes, ArrayStorage& storage) {
 /// The features as float32, writable.
 Result<Array> copy_as_float(const Array& from, ArrayStorage& storage) {
   GNN_ASSIGN_OR_RETURN(
-      Array copy, storage.create(kTransformedFeatures, DType::kFloat32, from.shape())
+      Array copy, storage.create(kTransformedFeatures, DType::Float32, from.shape())
   );
   const std::span<float> out = copy.mutable_view<float>();
   const auto* halves = reinterpret_cast<const uint16_t*>(from.bytes());
   switch (from.dtype()) {
-    case DType::kFloat32:
+    case DType::Float32:
       std::copy_n(from.view<float>().begin(), out.size(), out.begin());
       return copy;
-    case DType::kFloat64:
+    case DType::Float64:
       std::transform(
           from.view<double>().begin(),
           from.view<double>().end(),
@@ -71,15 +70,15 @@ Result<Array> copy_as_float(const Array& from, ArrayStorage& storage) {
           [](double value) { return static_cast<float>(value); }
       );
       return copy;
-    case DType::kFloat16:
+    case DType::Float16:
       std::transform(halves, halves + out.size(), out.begin(), half_to_float);
       return copy;
-    case DType::kBFloat16:
+    case DType::BFloat16:
       std::transform(halves, halves + out.size(), out.begin(), bfloat16_to_float);
       return copy;
     default:
       return fail(
-          ErrorKind::kConfiguration,
+          ErrorKind::Configuration,
           "row normalisation needs floating-point features, found " +
               std::string(dtype_name(from.dtype()))
       );
@@ -95,15 +94,15 @@ Result<DatasetArrays> transform(
     Progress& progress
 ) {
   const bool edges_change =
-      options.to_undirected || options.coalesce || options.self_loops != SelfLoops::kKeep;
+      options.to_undirected || options.coalesce || options.self_loops != SelfLoops::Keep;
   const bool features_change =
-      options.features != FeatureSource::kProvided || options.normalize_rows;
+      options.features != FeatureSource::Provided || options.normalize_rows;
   if (!edges_change && !features_change) {
     return dataset;
   }
   if (dataset.node_tables.size() != 1 || dataset.edge_tables.size() != 1) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "transforms of edges and features need a data set with one node type and one edge type"
     );
   }
@@ -112,7 +111,7 @@ Result<DatasetArrays> transform(
   if (edges_change) {
     if (edges.features.defined() || edges.edge_ids.defined()) {
       return fail(
-          ErrorKind::kConfiguration,
+          ErrorKind::Configuration,
           "edges with features or ids of their own can't be merged or added"
       );
     }
@@ -134,12 +133,12 @@ Result<DatasetArrays> transform(
     return dataset;
   }
   Array features = nodes.features;
-  if (options.features == FeatureSource::kConstant) {
+  if (options.features == FeatureSource::Constant) {
     GNN_ASSIGN_OR_RETURN(features, constant(nodes, storage));
-  } else if (options.features == FeatureSource::kDegreeOneHot) {
+  } else if (options.features == FeatureSource::DegreeOneHot) {
     GNN_ASSIGN_OR_RETURN(features, degree_one_hot(nodes, edges, storage));
   } else if (!features.defined()) {
-    return fail(ErrorKind::kConfiguration, "the data set has no features to normalise");
+    return fail(ErrorKind::Configuration, "the data set has no features to normalise");
   } else {
     GNN_ASSIGN_OR_RETURN(features, copy_as_float(features, storage));
   }

@@ -12,22 +12,22 @@ namespace gnn::graph {
 
 /// What becomes of the nodes' features.
 enum class FeatureSource {
-  kProvided,
-  kConstant,      // a single 1.0 for each node
-  kDegreeOneHot,  // one-hot of the in-degree, largest degree + 1 columns (PyG's OneHotDegree)
+  Provided,
+  Constant,      // a single 1.0 for each node
+  DegreeOneHot,  // one-hot of the in-degree, largest degree + 1 columns (PyG's OneHotDegree)
 };
 
 struct TransformOptions {
   bool to_undirected = false;
   bool coalesce = false;
-  SelfLoops self_loops = SelfLoops::kKeep;
-  FeatureSource features = FeatureSource::kProvided;
+  SelfLoops self_loops = SelfLoops::Keep;
+  FeatureSource features = FeatureSource::Provided;
   bool normalize_rows = false;  // after the features are made; PyG's NormalizeFeatures
 };
 
 /// Applies the transforms to a homogeneous data set; what changes is made anew in `storage`, the
 /// rest is shared. Edge order: undirected and coalesced first, self loops with them. Errors:
-/// kConfiguration when the data set has several types, or edge features that would lose their
+/// Configuration when the data set has several types, or edge features that would lose their
 /// edges.
 Result<DatasetArrays> transform(
     DatasetArrays dataset,

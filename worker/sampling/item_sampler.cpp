@@ -21,8 +21,7 @@ std::vector<int64_t> global_order(const ItemSamplerOptions& options, int64_t epo
   if (!options.shuffle) return order;
   CounterRng rng(
       derive_key(
-          {.seed = options.seed, .epoch = static_cast<uint64_t>(epoch)},
-          StreamPurpose::kEpochShuffle
+          {.seed = options.seed, .epoch = static_cast<uint64_t>(epoch)}, StreamPurpose::EpochShuffle
       ),
       0,
       0
@@ -43,7 +42,7 @@ std::span<const int64_t> EpochItems::batch(int64_t index) const {
 
 Result<ItemSampler> ItemSampler::create(const ItemSamplerOptions& options) {
   const auto invalid = [](const std::string& what) {
-    return fail(ErrorKind::kConfiguration, "item sampler: " + what);
+    return fail(ErrorKind::Configuration, "item sampler: " + what);
   };
   if (options.num_items < 0) {
     return invalid("num_items must not be negative, found " + std::to_string(options.num_items));
@@ -60,7 +59,7 @@ Result<ItemSampler> ItemSampler::create(const ItemSamplerOptions& options) {
         std::to_string(options.rank)
     );
   }
-  if (options.drop_uneven_inputs && options.split != SplitRule::kContiguousSlices) {
+  if (options.drop_uneven_inputs && options.split != SplitRule::ContiguousSlices) {
     return invalid(
         "drop_uneven_inputs goes with contiguous slices only; strided splits are even by themselves"
     );
@@ -99,14 +98,14 @@ RankShare ItemSampler::slice_of(int64_t rank) const {
 RankShare ItemSampler::share_of(int64_t rank) const {
   RankShare share;
   switch (options_.split) {
-    case SplitRule::kContiguousSlices:
+    case SplitRule::ContiguousSlices:
       share = slice_of(rank);
       break;
-    case SplitRule::kPaddedStride:
+    case SplitRule::PaddedStride:
       share = {.first = rank, .stride = options_.world_size};
       share.num_items = ceil_div(options_.num_items, options_.world_size);
       break;
-    case SplitRule::kTruncatedStride:
+    case SplitRule::TruncatedStride:
       share = {.first = rank, .stride = options_.world_size};
       share.num_items = options_.num_items / options_.world_size;
       break;

@@ -10,12 +10,12 @@ namespace gnn::sampling {
 
 /// How the items of an epoch's global order are dealt to the ranks.
 enum class SplitRule {
-  kContiguousSlices,  ///< GraphBolt's DistributedItemSampler: whole batches first, rank r takes a
-                      ///< slice; no item twice.
-  kPaddedStride,  ///< torch's DistributedSampler: padded by repetition to a multiple of the ranks,
-                  ///< then every R-th item.
-  kTruncatedStride,  ///< torch's DistributedSampler(drop_last=True): the tail is cut, then every
-                     ///< R-th item.
+  ContiguousSlices,  ///< GraphBolt's DistributedItemSampler: whole batches first, rank r takes a
+                     ///< slice; no item twice.
+  PaddedStride,  ///< torch's DistributedSampler: padded by repetition to a multiple of the ranks,
+                 ///< then every R-th item.
+  TruncatedStride,  ///< torch's DistributedSampler(drop_last=True): the tail is cut, then every
+                    ///< R-th item.
 };
 
 struct ItemSamplerOptions {
@@ -23,7 +23,7 @@ struct ItemSamplerOptions {
   int64_t batch_size = 1;  ///< Items per rank and step.
   int64_t rank = 0;
   int64_t world_size = 1;
-  SplitRule split = SplitRule::kContiguousSlices;
+  SplitRule split = SplitRule::ContiguousSlices;
   bool shuffle = false;
   bool drop_last = false;  ///< No batch smaller than batch_size.
   bool drop_uneven_inputs =
@@ -66,7 +66,7 @@ class EpochItems {
 /// the order of a PyTorch run with the same seed.
 class ItemSampler {
  public:
-  /// Errors: kConfiguration, naming the option: batch_size < 1, rank outside the world, negative
+  /// Errors: Configuration, naming the option: batch_size < 1, rank outside the world, negative
   /// num_items, drop_uneven_inputs with a stride rule (those are always even).
   [[nodiscard]] static Result<ItemSampler> create(const ItemSamplerOptions& options);
 

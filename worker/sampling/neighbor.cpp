@@ -40,14 +40,14 @@ RelationView view_of(const Relation& relation) {
 Status check(const NeighborSamplerOptions& options) {
   if (options.fanout.empty() || options.fanout.size() > 255) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "sampling.fanout: expected 1 to 255 hops, found " + std::to_string(options.fanout.size())
     );
   }
   for (size_t hop = 0; hop < options.fanout.size(); ++hop) {
     if (options.fanout[hop] < -1 || options.fanout[hop] == 0) {
       return fail(
-          ErrorKind::kConfiguration,
+          ErrorKind::Configuration,
           "sampling.fanout[" + std::to_string(hop) +
               "]: expected a positive number or -1 for all, found " +
               std::to_string(options.fanout[hop])
@@ -65,7 +65,7 @@ Status check(const std::vector<int64_t>& num_nodes, const std::vector<Relation>&
     for (const int64_t type : {relation.source_type, relation.target_type}) {
       if (type < 0 || type >= num_types) {
         return fail(
-            ErrorKind::kData,
+            ErrorKind::Data,
             where + "node type " + std::to_string(type) + " is not one of " +
                 std::to_string(num_types)
         );
@@ -75,7 +75,7 @@ Status check(const std::vector<int64_t>& num_nodes, const std::vector<Relation>&
     const int64_t targets = num_nodes[static_cast<size_t>(relation.target_type)];
     if (relation.graph.num_src_nodes() != sources || relation.graph.num_dst_nodes() != targets) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           where + "expected " + std::to_string(sources) + " source and " + std::to_string(targets) +
               " target nodes, found " + std::to_string(relation.graph.num_src_nodes()) + " and " +
               std::to_string(relation.graph.num_dst_nodes())
@@ -114,7 +114,7 @@ graph::Block block_of_hop(
   const SampleArena::EdgeList& edges = arena.edges[edge_type];
   const auto& targets = arena.nodes[static_cast<size_t>(relation.target_type)].up_to;
   const auto& sources = arena.nodes[static_cast<size_t>(relation.source_type)].up_to;
-  const int64_t first_edge = rule == HopRule::kNewNodes ? 0 : edges.up_to[hop];
+  const int64_t first_edge = rule == HopRule::NewNodes ? 0 : edges.up_to[hop];
   const int64_t num_edges = edges.up_to[hop + 1] - first_edge;
   graph::Block block;
   block.num_dst = targets[hop];
@@ -181,7 +181,7 @@ class NeighborSampler::Impl {
     KernelOptions options;
     options.fanout = options_.fanout;
     options.replace = options_.replace;
-    options.expand_all_seen = options_.rule == HopRule::kAllSeen;
+    options.expand_all_seen = options_.rule == HopRule::AllSeen;
     options.with_edge_ids = options_.with_edge_ids;
     options.map_budget_bytes = options_.state_budget_bytes;
     return std::make_unique<NeighborKernel>(num_nodes_, views_, std::move(options));
@@ -202,7 +202,7 @@ class NeighborSampler::Impl {
     const int64_t bad = cpu::first_out_of_range(ids, num_nodes_[type]);
     if (bad >= 0) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           "seeds[" + std::to_string(bad) + "]: expected a node in [0, " +
               std::to_string(num_nodes_[type]) + "), found " +
               std::to_string(ids[static_cast<size_t>(bad)])
@@ -250,7 +250,7 @@ Result<NeighborSampler> NeighborSampler::create(
 ) {
   if (graph.num_src_nodes() != graph.num_dst_nodes()) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         "a graph of one node type must have as many sources as targets, found " +
             std::to_string(graph.num_src_nodes()) + " and " + std::to_string(graph.num_dst_nodes())
     );

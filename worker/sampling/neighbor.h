@@ -15,10 +15,10 @@ namespace gnn::sampling {
 
 /// Which nodes a hop expands.
 enum class HopRule {
-  kNewNodes,  ///< PyG: the nodes new in the hop before. Every node is sampled once; all layers
-              ///< share its edges, so a layer nearer to the seeds uses a prefix of the next one's
-              ///< edges (trim_to_layer).
-  kAllSeen,  ///< DGL: all nodes seen so far, with fresh draws in each hop. Every layer has edges of
+  NewNodes,  ///< PyG: the nodes new in the hop before. Every node is sampled once; all layers
+             ///< share its edges, so a layer nearer to the seeds uses a prefix of the next one's
+             ///< edges (trim_to_layer).
+  AllSeen,   ///< DGL: all nodes seen so far, with fresh draws in each hop. Every layer has edges of
              ///< its own.
 };
 
@@ -26,7 +26,7 @@ struct NeighborSamplerOptions {
   std::vector<int64_t> fanout;  ///< Per hop, index 0 next to the seeds (PyG's order; DGL lists it
                                 ///< reversed); -1 takes all.
   bool replace = false;  ///< With replacement: `fanout` draws wherever there is an in-edge at all.
-  HopRule rule = HopRule::kNewNodes;
+  HopRule rule = HopRule::NewNodes;
   bool with_edge_ids = false;
   int64_t state_budget_bytes = int64_t{200}
                                << 20;  ///< Per thread; above it ids are mapped by hashing.
@@ -47,7 +47,7 @@ struct Relation {
 /// each call in progress has its own state.
 class NeighborSampler {
  public:
-  /// Errors: kConfiguration for an empty fan-out or one below -1; kData when relations disagree on
+  /// Errors: Configuration for an empty fan-out or one below -1; Data when relations disagree on
   /// a type's number of nodes.
   [[nodiscard]] static Result<NeighborSampler> create(
       NeighborSamplerOptions options, const graph::CscGraph& graph
@@ -61,7 +61,7 @@ class NeighborSampler {
 
   /// Samples around `seeds` (int64 [S], CPU, contiguous). A seed given twice keeps two rows; edges
   /// refer to the first. The tensors of the result share one recycled arena: hold the result only
-  /// as long as the batch is used. Shapes: Block indices are int32. Errors: kData naming the first
+  /// as long as the batch is used. Shapes: Block indices are int32. Errors: Data naming the first
   /// seed outside the graph.
   [[nodiscard]] Result<SampledSubgraph> sample(
       const at::Tensor& seeds, const StreamPosition& position

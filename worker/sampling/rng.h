@@ -30,7 +30,7 @@ struct Philox4x32 {
 };
 
 /// What a stream of random numbers is for; streams of different purposes never share bits.
-enum class StreamPurpose : uint32_t { kNewNodesRule = 1, kAllSeenRule = 2, kEpochShuffle = 3 };
+enum class StreamPurpose : uint32_t { NewNodesRule = 1, AllSeenRule = 2, EpochShuffle = 3 };
 
 /// Where in a run a stream belongs. `batch` is the position of the batch's first item in the
 /// epoch's global order, so that a sample does not depend on which rank or thread draws it.

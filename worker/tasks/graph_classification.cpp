@@ -20,7 +20,7 @@ Result<graph::Dataset> open_prepared(const api::GnnJobSpec& spec, TaskContext& c
   );
   if (!dataset.target().features) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         dataset.name +
             ": node features expected, the data set has none; set spec.dataset.nodeFeatures to "
             "Constant or DegreeOneHot"
@@ -28,7 +28,7 @@ Result<graph::Dataset> open_prepared(const api::GnnJobSpec& spec, TaskContext& c
   }
   if (!dataset.graphs || !dataset.is_homogeneous()) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         dataset.name +
             ": GraphClassification expects a set of graphs with one node and one edge type"
     );

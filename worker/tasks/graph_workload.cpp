@@ -42,7 +42,7 @@ Result<std::unique_ptr<GraphWorkload>> GraphWorkload::create(
     const GraphWorkloadOptions& options
 ) {
   if (!dataset.graphs)
-    return fail(ErrorKind::kData, dataset.name + ": a set of graphs expected, found one graph");
+    return fail(ErrorKind::Data, dataset.name + ": a set of graphs expected, found one graph");
   sampling::ItemSamplerOptions items = train_item_options(
       options.training, options.training.sharding.value_or(api::Sharding::Interleave), *world
   );

@@ -25,7 +25,7 @@ struct GraphWorkloadOptions {
 /// Block-diagonal mini-batches of a set of small graphs. Evaluation is sharded over the ranks too.
 class GraphWorkload final : public training::Workload {
  public:
-  /// `dataset` has graphs and a split of graph numbers. Errors: kConfiguration and kData, naming
+  /// `dataset` has graphs and a split of graph numbers. Errors: Configuration and Data, naming
   /// the field.
   [[nodiscard]] static Result<std::unique_ptr<GraphWorkload>> create(
       graph::Dataset dataset,

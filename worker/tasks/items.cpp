@@ -16,7 +16,7 @@ sampling::ItemSamplerOptions train_item_options(
       .seed = static_cast<uint64_t>(training.seed),
   };
   if (sharding == api::Sharding::Interleave) {
-    options.split = sampling::SplitRule::kPaddedStride;  // even by construction: nothing to drop
+    options.split = sampling::SplitRule::PaddedStride;  // even by construction: nothing to drop
   } else {
     options.drop_uneven_inputs = training.uneven_inputs == api::UnevenInputs::Drop;
   }
@@ -40,7 +40,7 @@ Status check_training_batches(
   std::string message = dataset + ": no training batch; " + std::to_string(options.num_items) +
                         " training items for batches of " + std::to_string(options.batch_size);
   if (options.drop_last) message += ", and spec.training.dropLast drops batches that are not full";
-  return fail(ErrorKind::kData, std::move(message));
+  return fail(ErrorKind::Data, std::move(message));
 }
 
 }  // namespace gnn::tasks

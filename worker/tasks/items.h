@@ -21,7 +21,7 @@ namespace gnn::tasks {
     const sampling::ItemSamplerOptions& options
 );
 
-/// kData, naming what leaves an epoch of `dataset` without a single batch.
+/// Data, naming what leaves an epoch of `dataset` without a single batch.
 [[nodiscard]] Status check_training_batches(
     const std::vector<int64_t>& batches,
     const std::string& dataset,

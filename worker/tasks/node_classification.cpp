@@ -18,11 +18,11 @@ Result<graph::Dataset> open_prepared(const api::GnnJobSpec& spec, TaskContext& c
       graph::Dataset dataset, graph::load_dataset(spec.dataset, load_options(spec), context.loading)
   );
   if (!dataset.target().features) {
-    return fail(ErrorKind::kData, dataset.name + ": node features expected, the data set has none");
+    return fail(ErrorKind::Data, dataset.name + ": node features expected, the data set has none");
   }
   if (dataset.graphs || !dataset.is_homogeneous() || !dataset.target().labels.defined()) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         dataset.name +
             ": NodeClassification expects one graph with one node and one edge type and labelled "
             "nodes"

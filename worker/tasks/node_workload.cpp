@@ -18,14 +18,14 @@ sampling::NeighborSamplerOptions sampler_options(
   return {
       .fanout = fanout,
       .replace = sampling.replace,
-      .rule = sampling.rule == api::SamplingRule::DGL ? sampling::HopRule::kAllSeen
-                                                      : sampling::HopRule::kNewNodes,
+      .rule = sampling.rule == api::SamplingRule::DGL ? sampling::HopRule::AllSeen
+                                                      : sampling::HopRule::NewNodes,
   };
 }
 
 Result<std::shared_ptr<training::FeatureFetcher>> local_features(const graph::Dataset& dataset) {
   if (!dataset.target().features) {
-    return fail(ErrorKind::kData, dataset.name + ": node features expected, the data set has none");
+    return fail(ErrorKind::Data, dataset.name + ": node features expected, the data set has none");
   }
   GNN_ASSIGN_OR_RETURN(
       training::LocalFeatureFetcher fetcher,

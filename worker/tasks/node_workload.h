@@ -27,7 +27,7 @@ struct NodeWorkloadOptions {
 /// Mini-batches of sampled neighbourhoods of one homogeneous graph, and both ways to measure on it.
 class NodeWorkload final : public training::Workload {
  public:
-  /// Errors: kConfiguration and kData, naming the field or the item.
+  /// Errors: Configuration and Data, naming the field or the item.
   [[nodiscard]] static Result<std::unique_ptr<NodeWorkload>> create(
       graph::Dataset dataset,
       std::shared_ptr<nn::NodeModel> model,

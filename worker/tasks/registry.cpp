@@ -45,7 +45,7 @@ Error to_error(const std::vector<api::FieldError>& errors) {
     if (!message.empty()) message += "; ";
     message += error.path + ": " + error.message;
   }
-  return {.kind = ErrorKind::kConfiguration, .message = std::move(message)};
+  return {.kind = ErrorKind::Configuration, .message = std::move(message)};
 }
 
 }  // namespace gnn::tasks

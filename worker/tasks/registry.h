@@ -13,7 +13,7 @@ namespace gnn::tasks {
 /// Errors: all that is found, each with its path; never empty.
 [[nodiscard]] Parsed<std::unique_ptr<TaskRun>> parse_task(const api::GnnJob& job);
 
-/// The errors as one of kind kConfiguration.
+/// The errors as one of kind Configuration.
 [[nodiscard]] Error to_error(const std::vector<api::FieldError>& errors);
 
 }  // namespace gnn::tasks

@@ -45,8 +45,8 @@ class TaskRun {
  public:
   virtual ~TaskRun() = default;
   /// Trains and evaluates. Collective: every rank of the world calls it.
-  /// Errors: kData for what is wrong with the data set; kConfiguration where data and configuration
-  /// don't fit; kPeerLost.
+  /// Errors: Data for what is wrong with the data set; Configuration where data and configuration
+  /// don't fit; PeerLost.
   [[nodiscard]] virtual Result<TaskOutcome> run(TaskContext& context) = 0;
 };
 

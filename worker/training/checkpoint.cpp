@@ -89,13 +89,13 @@ Result<Fence> parse_fence_text(std::string_view text) {
       const fs::path path = entry.get<std::string>();
       if (!parse_incarnation(path.parent_path().string()) ||
           !is_manifest(path.filename().string())) {
-        return fail(ErrorKind::kData, "bad name in its list: " + entry.dump());
+        return fail(ErrorKind::Data, "bad name in its list: " + entry.dump());
       }
       fence.inherited.push_back(path);
     }
     return fence;
   } catch (const Json::exception& error) {
-    return fail(ErrorKind::kData, error.what());
+    return fail(ErrorKind::Data, error.what());
   }
 }
 
@@ -113,7 +113,7 @@ Result<Fence> read_fence(const fs::path& path, FileOps& files) {
 
 Result<std::vector<std::string>> list_or_empty(const fs::path& directory, FileOps& files) {
   auto names = files.list(directory);
-  if (!names && names.error().kind == ErrorKind::kNotFound) return std::vector<std::string>{};
+  if (!names && names.error().kind == ErrorKind::NotFound) return std::vector<std::string>{};
   return names;
 }
 
@@ -151,7 +151,7 @@ Result<CheckpointStore> CheckpointStore::begin(
 ) {
   if (options.keep < 1 || options.directory.empty()) {
     return fail(
-        ErrorKind::kConfiguration, "checkpoint: expected a directory and keep of at least 1"
+        ErrorKind::Configuration, "checkpoint: expected a directory and keep of at least 1"
     );
   }
   // "checkpoints/" and "checkpoints" are one directory, whose parent has a name.
@@ -167,7 +167,7 @@ Result<CheckpointStore> CheckpointStore::begin(
 Status CheckpointStore::begin_incarnation(Inherit inherit) {
   const fs::path& directory = options_.directory;
   if (auto names = files_->list(directory); !names) {
-    if (names.error().kind != ErrorKind::kNotFound) return tl::make_unexpected(names.error());
+    if (names.error().kind != ErrorKind::NotFound) return tl::make_unexpected(names.error());
     GNN_RETURN_IF_ERROR(files_->make_directory(directory));
     GNN_RETURN_IF_ERROR(files_->sync_directory(directory.parent_path()));
   }
@@ -177,7 +177,7 @@ Status CheckpointStore::begin_incarnation(Inherit inherit) {
   // fence.
   const fs::path own_fence = directory / fence_name(options_.incarnation);
   auto fence = read_fence(own_fence, *files_);
-  if (!fence && fence.error().kind != ErrorKind::kNotFound) {
+  if (!fence && fence.error().kind != ErrorKind::NotFound) {
     return tl::make_unexpected(fence.error());
   }
   const bool begun_before = fence && fence->complete;
@@ -241,7 +241,7 @@ Status CheckpointStore::check_fence() const {
     const auto fence = parse_fence(name);
     if (fence && *fence > options_.incarnation) {
       return fail(
-          ErrorKind::kConflict,
+          ErrorKind::Conflict,
           (options_.directory / name).string() + ": " + incarnation_name(*fence) +
               " has begun; this is " + incarnation_name(options_.incarnation)
       );
@@ -257,7 +257,7 @@ Status CheckpointStore::write_file(const fs::path& path, std::string_view conten
       GNN_ASSIGN_OR_RETURN(
           const size_t count, files_->write(file, content.data() + done, content.size() - done)
       );
-      if (count == 0) return fail(ErrorKind::kIo, path.string() + ": write wrote nothing");
+      if (count == 0) return fail(ErrorKind::Io, path.string() + ": write wrote nothing");
       done += count;
     }
     return files_->sync(file);
@@ -293,7 +293,7 @@ Result<NewestCheckpoint> CheckpointStore::load_newest() {
       return result;
     }
     // A disk that can't be read now may be read later: going on without would throw training away.
-    if (loaded.error().kind == ErrorKind::kIo) return tl::make_unexpected(loaded.error());
+    if (loaded.error().kind == ErrorKind::Io) return tl::make_unexpected(loaded.error());
     result.rejected.push_back({.path = path, .reason = loaded.error().message});
   }
   return result;
@@ -311,7 +311,7 @@ Result<fs::path> CheckpointStore::save(const CheckpointState& state) {
   auto path = write_checkpoint(state);
   if (!path) {
     // A later incarnation may have removed this one's directory: then that is the reason.
-    if (auto fence = check_fence(); !fence && fence.error().kind == ErrorKind::kConflict) {
+    if (auto fence = check_fence(); !fence && fence.error().kind == ErrorKind::Conflict) {
       return tl::make_unexpected(with_context(fence.error(), "checkpoint: save"));
     }
     return tl::make_unexpected(with_context(path.error(), "checkpoint: save"));
@@ -401,7 +401,7 @@ Result<LoadedCheckpoint> load_checkpoint(const fs::path& manifest, FileOps& file
   if (!data) {
     Error error = data.error();
     // The manifest promised it, so it is damage, not absence.
-    if (error.kind == ErrorKind::kNotFound) error.kind = ErrorKind::kData;
+    if (error.kind == ErrorKind::NotFound) error.kind = ErrorKind::Data;
     return in_manifest(error);
   }
   auto state = decode_checkpoint(*text, *data);

@@ -99,7 +99,7 @@ class CheckpointStore {
  public:
   /// Begins the incarnation: lists the checkpoints to inherit and writes the FENCE file. Call once,
   /// before any load or save of this incarnation, on rank 0. Errors: kConflict if a later
-  /// incarnation has begun; kIo.
+  /// incarnation has begun; Io.
   [[nodiscard]] static Result<CheckpointStore> begin(
       CheckpointOptions options, Inherit inherit, std::shared_ptr<FileOps> files
   );
@@ -110,7 +110,7 @@ class CheckpointStore {
   /// Writes one checkpoint durably and then removes those beyond `keep`, though never the two
   /// newest: a fence that came meanwhile may have left this one out, and then the one before it is
   /// what the next attempt loads. Returns the manifest's path. Where it fails the older ones are as
-  /// they were. Errors: kConflict once a later incarnation has begun (this writer must stop); kIo,
+  /// they were. Errors: kConflict once a later incarnation has begun (this writer must stop); Io,
   /// e.g. a full disk.
   [[nodiscard]] Result<std::filesystem::path> save(const CheckpointState& state);
 
@@ -140,7 +140,7 @@ class CheckpointStore {
 };
 
 /// One checkpoint by the path of its manifest, every checksum verified; for `resume: <path>`.
-/// Errors: kData saying what is damaged; kNotFound; kIo.
+/// Errors: Data saying what is damaged; NotFound; Io.
 [[nodiscard]] Result<LoadedCheckpoint> load_checkpoint(
     const std::filesystem::path& manifest, FileOps& files
 );

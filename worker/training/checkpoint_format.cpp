@@ -73,7 +73,7 @@ std::string checksum(std::string_view bytes) {
 }
 
 tl::unexpected<Error> bad(std::string what) {
-  return fail(ErrorKind::kData, std::move(what));
+  return fail(ErrorKind::Data, std::move(what));
 }
 
 // One list of CheckpointState and the word for it in the manifest.
@@ -93,7 +93,7 @@ Status append(
   const auto dtype = name_of(entry.tensor.scalar_type());
   if (!dtype) {
     return fail(
-        ErrorKind::kInternal,
+        ErrorKind::Internal,
         "checkpoint: " + entry.name + ": dtype " + c10::toString(entry.tensor.scalar_type()) +
             " has no place in the format"
     );
@@ -249,7 +249,7 @@ Result<EncodedCheckpoint> encode_checkpoint(const CheckpointState& state) {
     result.manifest = seal(manifest.dump(1));
   } catch (const Json::exception& error) {
     // A name or note that is not UTF-8.
-    return fail(ErrorKind::kInternal, std::string("checkpoint: ") + error.what());
+    return fail(ErrorKind::Internal, std::string("checkpoint: ") + error.what());
   }
   return result;
 }

@@ -32,17 +32,17 @@ struct ManifestSummary {
   std::string data_checksum;
 };
 
-/// Errors: kData saying what is wrong.
+/// Errors: Data saying what is wrong.
 [[nodiscard]] Result<ManifestSummary> read_manifest(std::string_view manifest);
 
-/// Errors: kData saying what is wrong; nothing in either argument is trusted.
+/// Errors: Data saying what is wrong; nothing in either argument is trusted.
 [[nodiscard]] Result<CheckpointState> decode_checkpoint(
     std::string_view manifest, std::string_view data
 );
 
 /// Appends a line with the checksum of all before it; unseal takes it off again.
 [[nodiscard]] std::string seal(std::string text);
-/// Errors: kData if the line is missing or wrong.
+/// Errors: Data if the line is missing or wrong.
 [[nodiscard]] Result<std::string_view> unseal(std::string_view sealed);
 
 }  // namespace gnn::training

@@ -128,7 +128,7 @@ Result<at::Tensor> LayerWise::hidden_layer(int64_t layer, const at::Tensor& inpu
   const at::Tensor agreed = at::zeros({2}, at::kLong);
   agreed[0] = output.defined() ? output.size(1) : 0;
   agreed[1] = stop_.requested() ? 1 : 0;
-  GNN_RETURN_IF_ERROR(communicator_.all_reduce(agreed, comm::ReduceOp::kMax));
+  GNN_RETURN_IF_ERROR(communicator_.all_reduce(agreed, comm::ReduceOp::Max));
   if (agreed[1].item<int64_t>() != 0) return at::Tensor();
   if (!output.defined()) output = at::empty({num_nodes, agreed[0].item<int64_t>()}, at::kFloat);
   GNN_RETURN_IF_ERROR(exchange(output));

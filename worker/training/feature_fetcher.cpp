@@ -16,7 +16,7 @@ Result<LocalFeatureFetcher> LocalFeatureFetcher::create(at::Tensor rows) {
         rows.defined() ? rows.toString() + " with " + std::to_string(rows.dim()) + " dimensions"
                        : std::string("none");
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "feature rows: expected a contiguous CPU tensor of rows, found " + found
     );
   }
@@ -46,7 +46,7 @@ Result<at::Tensor> LocalFeatureFetcher::fetch(const at::Tensor& global_ids) cons
   const int64_t bad = sampling::cpu::first_out_of_range(ids, rows_.size(0));
   if (bad >= 0) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         "feature row " + std::to_string(bad) + " of the batch: expected an id in [0, " +
             std::to_string(rows_.size(0)) + "), found " +
             std::to_string(ids[static_cast<size_t>(bad)])

@@ -25,14 +25,14 @@ class FeatureFetcher {
 /// used.
 class LocalFeatureFetcher final : public FeatureFetcher {
  public:
-  /// `rows`: [N, ...], CPU, contiguous, any dtype. Errors: kConfiguration naming what was found.
+  /// `rows`: [N, ...], CPU, contiguous, any dtype. Errors: Configuration naming what was found.
   [[nodiscard]] static Result<LocalFeatureFetcher> create(at::Tensor rows);
   // Not inline: GCC 12 warns of a wrong free when it inlines them into a Result's destructor.
   LocalFeatureFetcher(LocalFeatureFetcher&&) noexcept;
   LocalFeatureFetcher& operator=(LocalFeatureFetcher&&) noexcept;
   ~LocalFeatureFetcher() override;
 
-  /// Errors: kData naming the first id outside [0, N).
+  /// Errors: Data naming the first id outside [0, N).
   [[nodiscard]] std::future<Result<at::Tensor>> submit(at::Tensor global_ids) override;
 
   /// What submit() does, without the future.

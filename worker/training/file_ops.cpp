@@ -17,14 +17,14 @@ namespace fs = std::filesystem;
 tl::unexpected<Error> failed(const char* call, const fs::path& path) {
   const int code = errno;
   return fail(
-      code == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo,
+      code == ENOENT ? ErrorKind::NotFound : ErrorKind::Io,
       path.string() + ": " + call + ": " + std::generic_category().message(code)
   );
 }
 
 tl::unexpected<Error> failed(const char* call, int file) {
   return fail(
-      ErrorKind::kIo,
+      ErrorKind::Io,
       std::string(call) + " of file " + std::to_string(file) + ": " +
           std::generic_category().message(errno)
   );
@@ -98,7 +98,7 @@ Status PosixFileOps::make_directory(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return failed("stat", path);
   if (!S_ISDIR(status.st_mode)) {
-    return fail(ErrorKind::kIo, path.string() + ": expected a directory, found a file");
+    return fail(ErrorKind::Io, path.string() + ": expected a directory, found a file");
   }
   return {};
 }
@@ -136,11 +136,11 @@ Result<std::string> PosixFileOps::read(const fs::path& path, int64_t max_bytes) 
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return failed("fstat", path);
   if (!S_ISREG(status.st_mode)) {
-    return fail(ErrorKind::kData, path.string() + ": expected a regular file");
+    return fail(ErrorKind::Data, path.string() + ": expected a regular file");
   }
   if (status.st_size > max_bytes) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         path.string() + ": expected at most " + std::to_string(max_bytes) + " bytes, found " +
             std::to_string(status.st_size)
     );

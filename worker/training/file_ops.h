@@ -11,8 +11,8 @@
 namespace gnn::training {
 
 /// The system calls that checkpoints are made of, each of which may fail: the real ones, or a
-/// test's simulated disk that fails, writes short or stops at any of them. Errors: kIo with the
-/// path and the system's reason; kNotFound where the name is not there.
+/// test's simulated disk that fails, writes short or stops at any of them. Errors: Io with the
+/// path and the system's reason; NotFound where the name is not there.
 class FileOps {
  public:
   virtual ~FileOps() = default;
@@ -37,7 +37,7 @@ class FileOps {
   /// Names (not paths) of the entries, in ascending order.
   [[nodiscard]] virtual Result<std::vector<std::string>> list(const std::filesystem::path& directory
   ) = 0;
-  /// The whole file; `max_bytes` bounds what is read: a larger file is kData.
+  /// The whole file; `max_bytes` bounds what is read: a larger file is Data.
   [[nodiscard]] virtual Result<std::string> read(
       const std::filesystem::path& path, int64_t max_bytes
   ) = 0;

@@ -84,7 +84,7 @@ Result<History> decode_history(std::string_view text) {
     for (const Json& epoch : json.at("epochs")) history.epochs.push_back(decode_epoch(epoch));
     return history;
   } catch (const Json::exception& error) {
-    return fail(ErrorKind::kData, std::string("the checkpoint's history: ") + error.what());
+    return fail(ErrorKind::Data, std::string("the checkpoint's history: ") + error.what());
   }
 }
 

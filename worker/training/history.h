@@ -18,7 +18,7 @@ struct History {
 
 /// JSON; the sums keep all their bits.
 [[nodiscard]] std::string encode_history(const History& history);
-/// Errors: kData naming what is missing.
+/// Errors: Data naming what is missing.
 [[nodiscard]] Result<History> decode_history(std::string_view text);
 
 }  // namespace gnn::training

@@ -37,7 +37,7 @@ Status check_ids(const at::Tensor& ids, const char* name, int64_t limit) {
   const int64_t bad = sampling::cpu::first_out_of_range(values, limit);
   if (bad < 0) return {};
   return fail(
-      ErrorKind::kData,
+      ErrorKind::Data,
       std::string(name) + "[" + std::to_string(bad) + "]: expected an id in [0, " +
           std::to_string(limit) + "), found " + std::to_string(values[static_cast<size_t>(bad)])
   );
@@ -100,7 +100,7 @@ class NodeLoader::Impl {
     const int64_t num_batches = items_.num_batches();
     if (epoch < 0 || first_batch < 0 || first_batch > num_batches) {
       return fail(
-          ErrorKind::kConfiguration,
+          ErrorKind::Configuration,
           "an epoch starts at a batch in [0, " + std::to_string(num_batches) + "], found " +
               std::to_string(first_batch) + " of epoch " + std::to_string(epoch)
       );
@@ -124,7 +124,7 @@ class NodeLoader::Impl {
 
   Result<std::optional<MiniBatch>> next() {
     const std::shared_ptr<EpochRun> run = current();
-    if (run == nullptr) return fail(ErrorKind::kCancelled, "no epoch is under way");
+    if (run == nullptr) return fail(ErrorKind::Cancelled, "no epoch is under way");
     if (run->prefetcher == nullptr) return make_next(*run);
     if (run->prepared == nullptr) return run->prefetcher->next();
     const auto start = std::chrono::steady_clock::now();
@@ -216,7 +216,7 @@ class NodeLoader::Impl {
       DeviceCopy(options_.device).move(batch);
     } catch (const c10::Error& error) {
       return fail(
-          ErrorKind::kInternal, std::string("copy to the device: ") + error.what_without_backtrace()
+          ErrorKind::Internal, std::string("copy to the device: ") + error.what_without_backtrace()
       );
     }
     add([&](LoaderStats& stats) { stats.copy_seconds += seconds_since(start); });
@@ -305,7 +305,7 @@ Result<std::unique_ptr<NodeLoader>> NodeLoader::create(
 ) {
   if (options.num_threads < 0 || options.prefetch < 1) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "loader: expected num_threads >= 0 and prefetch >= 1, found " +
             std::to_string(options.num_threads) + " and " + std::to_string(options.prefetch)
     );

@@ -47,7 +47,7 @@ class NodeLoader {
  public:
   /// The whole graph, features and labels in this process.
   /// Shapes: seeds int64 [S], unique or not; labels [num_nodes, ...] or undefined.
-  /// Errors: kConfiguration and kData, naming the option or the first bad seed.
+  /// Errors: Configuration and Data, naming the option or the first bad seed.
   [[nodiscard]] static Result<std::unique_ptr<NodeLoader>> create(
       const NodeLoaderOptions& options,
       const graph::CscGraph& graph,
@@ -74,10 +74,10 @@ class NodeLoader {
   /// Starts an epoch at batch `first_batch` (a resumed run's cursor); ends the one under way.
   /// Resets stats().
   Status start_epoch(int64_t epoch, int64_t first_batch = 0);
-  /// The next batch, or std::nullopt after the epoch's last. Errors: what a stage met, kCancelled
+  /// The next batch, or std::nullopt after the epoch's last. Errors: what a stage met, Cancelled
   /// after stop().
   [[nodiscard]] Result<std::optional<MiniBatch>> next();
-  /// Ends the epoch under way from any thread: a waiting next() returns kCancelled.
+  /// Ends the epoch under way from any thread: a waiting next() returns Cancelled.
   void stop();
 
   [[nodiscard]] LoaderStats stats() const;

@@ -55,7 +55,7 @@ class OrderedPrefetcher {
   OrderedPrefetcher& operator=(const OrderedPrefetcher&) = delete;
 
   /// The next item, or std::nullopt after the last. Errors: that of the item (again on each later
-  /// call); kCancelled after stop().
+  /// call); Cancelled after stop().
   Result<std::optional<T>> next() {
     std::unique_lock lock(mutex_);
     if (failure_) return tl::unexpected<Error>(*failure_);
@@ -64,7 +64,7 @@ class OrderedPrefetcher {
     const auto start = std::chrono::steady_clock::now();
     made_.wait(lock, [&] { return stopped_ || slot.has_value(); });
     stalls_.reader_seconds += seconds_since(start);
-    if (!slot.has_value()) return fail(ErrorKind::kCancelled, "the loader was stopped");
+    if (!slot.has_value()) return fail(ErrorKind::Cancelled, "the loader was stopped");
     Result<T> item = std::move(*slot);
     slot.reset();
     ++next_to_read_;
@@ -107,9 +107,9 @@ class OrderedPrefetcher {
     try {
       return produce_(index);
     } catch (const std::bad_alloc&) {
-      return fail(ErrorKind::kOutOfMemory, "batch " + std::to_string(index) + ": out of memory");
+      return fail(ErrorKind::OutOfMemory, "batch " + std::to_string(index) + ": out of memory");
     } catch (const std::exception& error) {
-      return fail(ErrorKind::kInternal, "batch " + std::to_string(index) + ": " + error.what());
+      return fail(ErrorKind::Internal, "batch " + std::to_string(index) + ": " + error.what());
     }
   }
 

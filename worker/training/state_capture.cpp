@@ -22,7 +22,7 @@ at::Tensor copy(const at::Tensor& tensor) {
 }
 
 tl::unexpected<Error> mismatch(const std::string& what) {
-  return fail(ErrorKind::kConfiguration, "checkpoint does not fit: " + what);
+  return fail(ErrorKind::Configuration, "checkpoint does not fit: " + what);
 }
 
 std::string describe(const at::Tensor& tensor) {
@@ -148,7 +148,7 @@ std::vector<at::Tensor> parameters_of(const Optimizer& optimizer) {
 }
 
 tl::unexpected<Error> unknown_optimizer() {
-  return fail(ErrorKind::kInternal, "checkpoint: expected Adam, AdamW or SGD");
+  return fail(ErrorKind::Internal, "checkpoint: expected Adam, AdamW or SGD");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace gnn::training {
 [[nodiscard]] std::vector<CheckpointTensor> capture_module(const torch::nn::Module& module);
 
 /// Copies the values into the module's own tensors (on whatever device), so that the optimizer
-/// keeps its hold. Errors: kConfiguration naming the first tensor that is missing, unknown or of
+/// keeps its hold. Errors: Configuration naming the first tensor that is missing, unknown or of
 /// another shape or dtype; then nothing was changed.
 [[nodiscard]] Status restore_module(
     torch::nn::Module& module, const std::vector<CheckpointTensor>& tensors
@@ -27,7 +27,7 @@ namespace gnn::training {
     const torch::optim::Optimizer& optimizer
 );
 
-/// Errors: kConfiguration as in restore_module.
+/// Errors: Configuration as in restore_module.
 [[nodiscard]] Status restore_optimizer(
     torch::optim::Optimizer& optimizer, const std::vector<CheckpointTensor>& tensors
 );

@@ -53,8 +53,8 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(
 
 comm::DdpOptions ddp_options(const api::Training& training) {
   comm::DdpOptions options;
-  options.average = training.weigh_by_batch_size ? comm::GradientAverage::kBatchSize
-                                                 : comm::GradientAverage::kWorldSize;
+  options.average = training.weigh_by_batch_size ? comm::GradientAverage::BatchSize
+                                                 : comm::GradientAverage::WorldSize;
   return options;
 }
 
@@ -307,7 +307,7 @@ Status TrainingLoop::fetch_batch(StepReport& report) {
   GNN_ASSIGN_OR_RETURN(batch_, workload_.next_batch());
   if (batch_) return {};
   return fail(
-      ErrorKind::kInternal,
+      ErrorKind::Internal,
       "epoch " + std::to_string(report.epoch) + ", step " + std::to_string(report.step) +
           ": rank " + std::to_string(rank_) + " was to have " + std::to_string(my_batches_) +
           " batches and has fewer"
@@ -334,7 +334,7 @@ Result<bool> TrainingLoop::finish_epoch() {
   GNN_ASSIGN_OR_RETURN(const EpochSums sums, reduce(*context_.communicator, sums_));
   if (!std::isfinite(sums.average_loss())) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "epoch " + std::to_string(position_.epoch) + ": the average loss is " +
             std::to_string(sums.average_loss()) + "; spec.training.optimizer.learningRate (" +
             training().optimizer.learning_rate.text +

@@ -58,8 +58,8 @@ struct TrainingOutcome {
 /// with the gradient reduction, optimizer step; evaluations and checkpoints between. Collective.
 /// The result is a function of (options, workload, world size): dropout draws are keyed by (seed,
 /// epoch, batch, rank). Loss: cross entropy, the mean over a batch. Ranks without a batch shadow
-/// the step. Errors: those of the workload; kConfiguration for a checkpoint of another task or
-/// model; kPeerLost; kInternal for a loss that is not finite.
+/// the step. Errors: those of the workload; Configuration for a checkpoint of another task or
+/// model; PeerLost; kInternal for a loss that is not finite.
 [[nodiscard]] Result<TrainingOutcome> train(
     Workload& workload, TrainerContext& context, const TrainerOptions& options
 );

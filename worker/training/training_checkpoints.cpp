@@ -39,11 +39,11 @@ Status agree(
     std::optional<comm::Communicator::Timeout> timeout = std::nullopt
 ) {
   const at::Tensor failed = at::full({1}, result.has_value() ? 0 : 1, at::kLong);
-  const Status status = communicator.all_reduce(failed, comm::ReduceOp::kMax, timeout);
+  const Status status = communicator.all_reduce(failed, comm::ReduceOp::Max, timeout);
   if (!result) return tl::unexpected(result.error());
   if (!status) return status;
   if (failed.item<int64_t>() == 0) return {};
-  return fail(ErrorKind::kPeerLost, "rank 0 could not read or write the checkpoint");
+  return fail(ErrorKind::PeerLost, "rank 0 could not read or write the checkpoint");
 }
 
 }  // namespace

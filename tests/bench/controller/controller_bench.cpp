@@ -329,7 +329,7 @@ std::vector<double> measure_status(
     static_cast<void>(must(api.patch(
         client::resource_of<objects::Pod>(),
         {name_space, contract::pod_name(job, 1, 1)},
-        client::PatchKind::kStrategicMerge,
+        client::PatchKind::StrategicMergePatch,
         patch,
         "status"
     )));

@@ -135,7 +135,7 @@ nlohmann::json run(const Arguments& arguments) {
   training::NodeLoaderOptions options;
   options.sampling.fanout = parse_fanout(arguments.fanout);
   options.sampling.rule =
-      arguments.rule == "dgl" ? sampling::HopRule::kAllSeen : sampling::HopRule::kNewNodes;
+      arguments.rule == "dgl" ? sampling::HopRule::AllSeen : sampling::HopRule::NewNodes;
   options.items.batch_size = arguments.batch_size;
   options.num_threads = arguments.sampler_threads;
   const auto loader =

@@ -32,11 +32,11 @@ constexpr size_t kBatch = 1024;
 constexpr int64_t kLoads = 20'000'000;
 constexpr size_t kGatheredRows = 500'000;  // about the nodes of one batch
 
-enum class Map { kDirect, kHash };
+enum class Map { Direct, Hash };
 
 struct SampleCase {
   std::string rule;
-  Map map = Map::kDirect;
+  Map map = Map::Direct;
 };
 
 std::vector<int64_t> random_nodes(size_t count, int64_t num_nodes, uint64_t stream) {
@@ -84,7 +84,7 @@ void sample(benchmark::State& state, const BenchGraph& graph, const SampleCase& 
   sampling::cpu::KernelOptions options;
   options.fanout = {15, 10, 5};
   options.expand_all_seen = each.rule == "all-seen";
-  if (each.map == Map::kHash) options.map_budget_bytes = 0;
+  if (each.map == Map::Hash) options.map_budget_bytes = 0;
   NeighborKernel kernel({graph.num_nodes}, {graph.relation}, options);
   SampleArena arena;
   auto batch = static_cast<uint64_t>(state.thread_index()) << 32;
@@ -224,10 +224,10 @@ int run_benchmarks(const std::string& summary_path, int repetitions) {
   };
   add("random_loads", random_loads);
   add("random_loads_two_threads", random_loads)->Threads(2);
-  add("sample_new_nodes", sample, SampleCase{"new-nodes", Map::kDirect});
-  add("sample_new_nodes_two_threads", sample, SampleCase{"new-nodes", Map::kDirect})->Threads(2);
-  add("sample_all_seen", sample, SampleCase{"all-seen", Map::kDirect});
-  add("sample_new_nodes_hash", sample, SampleCase{"new-nodes", Map::kHash});
+  add("sample_new_nodes", sample, SampleCase{"new-nodes", Map::Direct});
+  add("sample_new_nodes_two_threads", sample, SampleCase{"new-nodes", Map::Direct})->Threads(2);
+  add("sample_all_seen", sample, SampleCase{"all-seen", Map::Direct});
+  add("sample_new_nodes_hash", sample, SampleCase{"new-nodes", Map::Hash});
   add("memcpy", copy_memory);
   add("gather_100_floats", gather);
   SummaryReporter reporter;

@@ -147,7 +147,7 @@ TEST(Codec, UnknownFieldIsAnErrorOnlyInStrictMode) {
   const json object = sample_with("/spec/training/epoch", 3);
   const auto strict = decode_job(object, UnknownFields::Reject);
   ASSERT_FALSE(strict);
-  EXPECT_EQ(strict.error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(strict.error().kind, ErrorKind::Configuration);
   EXPECT_TRUE(strict.error().message.starts_with(
       "spec.training: unknown field \"epoch\"; known here: device epochs"
   )) << strict.error().message;

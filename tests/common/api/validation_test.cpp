@@ -185,7 +185,7 @@ TEST(Validation, CollectsAllErrorsInOneMessage) {
   job.spec.training.epochs = 0;
   const Status status = check(job);
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(status.error().kind, ErrorKind::Configuration);
   EXPECT_EQ(
       status.error().message,
       "spec.training.epochs: must be at least 1; spec.workers.nodes: must be at least 1"

@@ -15,7 +15,7 @@ ParsedOptions parse(std::vector<const char*> arguments) {
 TEST(Options, RunIsTheDefaultCommand) {
   const ParsedOptions parsed = parse({});
   EXPECT_FALSE(parsed.finished);
-  EXPECT_EQ(parsed.options.command, Command::kRun);
+  EXPECT_EQ(parsed.options.command, Command::Run);
   EXPECT_TRUE(parsed.options.namespaces.empty());
   EXPECT_FALSE(parsed.options.leader_elect);
 }
@@ -39,15 +39,15 @@ TEST(Options, ReadsTheLineOfTheChart) {
   EXPECT_TRUE(parsed.options.leader_elect);
   EXPECT_EQ(parsed.options.lease_name, "gnn-operator");
   EXPECT_EQ(parsed.options.workers, 8);
-  EXPECT_EQ(parsed.options.log.level, LogLevel::kWarning);
-  EXPECT_EQ(parsed.options.progress, ProgressMode::kOff);
+  EXPECT_EQ(parsed.options.log.level, LogLevel::Warning);
+  EXPECT_EQ(parsed.options.progress, ProgressMode::Off);
   EXPECT_FALSE(parsed.options.job_network_policy);
   EXPECT_EQ(parsed.options.namespaces, (std::vector<std::string>{"a", "b"}));
 }
 
 TEST(Options, ReleaseIsACommand) {
   const ParsedOptions parsed = parse({"release", "--namespace=a"});
-  EXPECT_EQ(parsed.options.command, Command::kRelease);
+  EXPECT_EQ(parsed.options.command, Command::Release);
   EXPECT_EQ(parsed.options.namespaces.size(), 1U);
 }
 

@@ -75,7 +75,7 @@ TEST(FetchFromPod, FollowsNoRedirect) {
   const auto body =
       HostilePod("HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/\r\n\r\n").fetch();
   ASSERT_FALSE(body);
-  EXPECT_EQ(body.error().kind, ErrorKind::kData);
+  EXPECT_EQ(body.error().kind, ErrorKind::Data);
 }
 
 TEST(FetchFromPod, RefusesABodyAboveTheCap) {
@@ -90,7 +90,7 @@ TEST(FetchFromPod, GivesUpOnAPodThatDripsBytes) {
   const auto started = std::chrono::steady_clock::now();
   const auto body = pod.fetch(200ms);
   ASSERT_FALSE(body);
-  EXPECT_EQ(body.error().kind, ErrorKind::kTimeout);
+  EXPECT_EQ(body.error().kind, ErrorKind::Timeout);
   EXPECT_LT(std::chrono::steady_clock::now() - started, 2s);
 }
 

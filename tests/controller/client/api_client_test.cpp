@@ -66,16 +66,16 @@ TEST_F(ApiClientTest, ErrorsAreTyped) {
     ApiErrorKind kind;
     bool retryable;
   } cases[] = {
-      {400, "BadRequest", ApiErrorKind::kBadRequest, false},
-      {403, "Forbidden", ApiErrorKind::kForbidden, false},
-      {404, "NotFound", ApiErrorKind::kNotFound, false},
-      {409, "AlreadyExists", ApiErrorKind::kAlreadyExists, false},
-      {409, "Conflict", ApiErrorKind::kConflict, true},
-      {410, "Expired", ApiErrorKind::kGone, true},
-      {422, "Invalid", ApiErrorKind::kInvalid, false},
-      {429, "TooManyRequests", ApiErrorKind::kTooManyRequests, true},
-      {500, "InternalError", ApiErrorKind::kServer, true},
-      {504, "Timeout", ApiErrorKind::kTimeout, true},
+      {400, "BadRequest", ApiErrorKind::BadRequest, false},
+      {403, "Forbidden", ApiErrorKind::Forbidden, false},
+      {404, "NotFound", ApiErrorKind::NotFound, false},
+      {409, "AlreadyExists", ApiErrorKind::AlreadyExists, false},
+      {409, "Conflict", ApiErrorKind::Conflict, true},
+      {410, "Expired", ApiErrorKind::Gone, true},
+      {422, "Invalid", ApiErrorKind::Invalid, false},
+      {429, "TooManyRequests", ApiErrorKind::TooManyRequests, true},
+      {500, "InternalError", ApiErrorKind::Server, true},
+      {504, "Timeout", ApiErrorKind::Timeout, true},
   };
   for (const auto& each : cases) {
     transport_.reply(each.code, status_object(each.code, each.reason, "because"));
@@ -91,7 +91,7 @@ TEST_F(ApiClientTest, ErrorsAreTyped) {
 
 TEST_F(ApiClientTest, AReplyThatIsNotJsonIsADecodeError) {
   transport_.reply(200, "<html>");
-  EXPECT_EQ(api_.get(pods_, {"ns", "p"}).error().kind, ApiErrorKind::kDecode);
+  EXPECT_EQ(api_.get(pods_, {"ns", "p"}).error().kind, ApiErrorKind::Decode);
 }
 
 TEST_F(ApiClientTest, HonoursRetryAfter) {
@@ -150,7 +150,7 @@ TEST_F(ApiClientTest, ListsPageByPage) {
 TEST_F(ApiClientTest, AnExpiredPageTokenIsGone) {
   transport_.reply(200, R"({"metadata":{"continue":"x"},"items":[]})")
       .reply(410, status_object(410, "Expired", "token too old"));
-  EXPECT_EQ(api_.list(pods_, {}, [](const Json&) {}).error().kind, ApiErrorKind::kGone);
+  EXPECT_EQ(api_.list(pods_, {}, [](const Json&) {}).error().kind, ApiErrorKind::Gone);
 }
 
 TEST_F(ApiClientTest, WhatIsNoListIsADecodeError) {
@@ -161,7 +161,7 @@ TEST_F(ApiClientTest, WhatIsNoListIsADecodeError) {
         R"({"items":3,"metadata":{}})",
         R"({"items":[],"metadata":{"continue":3}})"}) {
     transport_.reply(200, body);
-    EXPECT_EQ(api_.list(pods_, {}, [](const Json&) {}).error().kind, ApiErrorKind::kDecode) << body;
+    EXPECT_EQ(api_.list(pods_, {}, [](const Json&) {}).error().kind, ApiErrorKind::Decode) << body;
   }
 }
 
@@ -176,7 +176,7 @@ TEST_F(ApiClientTest, AWatchThatIsRefusedIsAnError) {
   transport_.reply(403, status_object(403, "Forbidden", "no watch for you"));
   const auto stream = api_.watch(pods_, {});
   ASSERT_FALSE(stream);
-  EXPECT_EQ(stream.error().kind, ApiErrorKind::kForbidden);
+  EXPECT_EQ(stream.error().kind, ApiErrorKind::Forbidden);
 }
 
 TEST_F(ApiClientTest, WritesStopWhenTheGateIsShut) {
@@ -189,7 +189,7 @@ TEST_F(ApiClientTest, WritesStopWhenTheGateIsShut) {
   open = false;
   const auto refused = gated.remove(pods_, {"ns", "p"}, {});
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ApiErrorKind::kCancelled);
+  EXPECT_EQ(refused.error().kind, ApiErrorKind::Cancelled);
   EXPECT_EQ(transport_.requests().size(), 1U);
   EXPECT_TRUE(gated.get(pods_, {"ns", "p"}));
 }

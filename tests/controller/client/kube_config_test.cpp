@@ -80,7 +80,7 @@ TEST(Kubeconfig, RefusesWhatItWouldNotDoSafely) {
   for (const auto& each : cases) {
     const auto config = parse_kubeconfig(kubeconfig(each.cluster, each.user), "/");
     ASSERT_FALSE(config) << each.cluster << each.user;
-    EXPECT_EQ(config.error().kind, ErrorKind::kConfiguration);
+    EXPECT_EQ(config.error().kind, ErrorKind::Configuration);
     EXPECT_NE(config.error().message.find(each.says), std::string::npos) << config.error().message;
   }
 }
@@ -100,7 +100,7 @@ TEST(Kubeconfig, TextThatIsNoKubeconfigIsAnError) {
 TEST(InCluster, OutsideAPodItSaysSo) {
   const auto config = in_cluster_config(std::nullopt, std::nullopt);
   ASSERT_FALSE(config);
-  EXPECT_EQ(config.error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(config.error().kind, ErrorKind::NotFound);
 }
 
 TEST_F(Files, InClusterReadsTheServiceAccount) {

@@ -97,8 +97,8 @@ TEST(WatchDecoder, APlainStatusObjectIsAnErrorEvent) {
       R"({"kind":"Status","status":"Failure","reason":"Expired","message":"old","code":410})";
   ASSERT_TRUE(decoder.feed(status + "\n", events));
   ASSERT_EQ(events.size(), 1U);
-  EXPECT_EQ(events[0].type, WatchEventType::kError);
-  EXPECT_EQ(api_error_from_status(events[0].object, "watch").kind, ApiErrorKind::kGone);
+  EXPECT_EQ(events[0].type, WatchEventType::Error);
+  EXPECT_EQ(api_error_from_status(events[0].object, "watch").kind, ApiErrorKind::Gone);
 }
 
 // A fixed walk through mutations of a good stream: bytes changed, cut, doubled and moved. It must
@@ -138,7 +138,7 @@ TEST(WatchDecoder, SurvivesMutatedStreams) {
       rest.remove_prefix(std::min(size, rest.size()));
     }
     for (const WatchEvent& event : events) {
-      if (event.type == WatchEventType::kError) {
+      if (event.type == WatchEventType::Error) {
         static_cast<void>(api_error_from_status(event.object, "watch"));
       }
     }

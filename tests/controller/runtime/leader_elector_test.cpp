@@ -36,14 +36,14 @@ objects::Lease lease(const std::string& holder, const std::string& version) {
 TEST(JudgeLease, AnothersLeaseIsFreeOnlyAfterItsSilenceByOurClock) {
   LeaseView view;
   MonotonicPoint now{1h};
-  EXPECT_EQ(judge_lease(lease("other", "1"), view, now, options()), LeaseVerdict::kTaken);
+  EXPECT_EQ(judge_lease(lease("other", "1"), view, now, options()), LeaseVerdict::Taken);
   now += 14s;
-  EXPECT_EQ(judge_lease(lease("other", "1"), view, now, options()), LeaseVerdict::kTaken);
-  EXPECT_EQ(judge_lease(lease("other", "2"), view, now, options()), LeaseVerdict::kTaken);
+  EXPECT_EQ(judge_lease(lease("other", "1"), view, now, options()), LeaseVerdict::Taken);
+  EXPECT_EQ(judge_lease(lease("other", "2"), view, now, options()), LeaseVerdict::Taken);
   now += 14s;
-  EXPECT_EQ(judge_lease(lease("other", "2"), view, now, options()), LeaseVerdict::kTaken);
+  EXPECT_EQ(judge_lease(lease("other", "2"), view, now, options()), LeaseVerdict::Taken);
   now += 1s;
-  EXPECT_EQ(judge_lease(lease("other", "2"), view, now, options()), LeaseVerdict::kFree);
+  EXPECT_EQ(judge_lease(lease("other", "2"), view, now, options()), LeaseVerdict::Free);
 }
 
 TEST(JudgeLease, ALongerLeaseOfAnotherIsRespected) {
@@ -53,15 +53,13 @@ TEST(JudgeLease, ALongerLeaseOfAnotherIsRespected) {
   longer.lease_duration_seconds = 60;
   static_cast<void>(judge_lease(longer, view, now, options()));
   now += 59s;
-  EXPECT_EQ(judge_lease(longer, view, now, options()), LeaseVerdict::kTaken);
+  EXPECT_EQ(judge_lease(longer, view, now, options()), LeaseVerdict::Taken);
 }
 
 TEST(JudgeLease, AReleasedLeaseIsFreeAtOnce) {
   LeaseView view;
-  EXPECT_EQ(judge_lease(lease("", "1"), view, MonotonicPoint{1h}, options()), LeaseVerdict::kFree);
-  EXPECT_EQ(
-      judge_lease(lease("me", "1"), view, MonotonicPoint{1h}, options()), LeaseVerdict::kMine
-  );
+  EXPECT_EQ(judge_lease(lease("", "1"), view, MonotonicPoint{1h}, options()), LeaseVerdict::Free);
+  EXPECT_EQ(judge_lease(lease("me", "1"), view, MonotonicPoint{1h}, options()), LeaseVerdict::Mine);
 }
 
 class LeaderElectorTest : public ::testing::Test {

@@ -106,7 +106,7 @@ TEST_F(ReflectorTest, AWatchCutAtEveryByteLosesNothing) {
     ScriptedReply broken;
     broken.stream = ScriptedBody{
         .pieces = {all.substr(0, cut)},
-        .breaks = Error{.kind = ErrorKind::kNetwork, .message = "cut"},
+        .breaks = Error{.kind = ErrorKind::Network, .message = "cut"},
     };
     transport.reply(std::move(broken));
     ScriptedReply next;

@@ -28,20 +28,20 @@ class WatcherTest : public ::testing::Test {
 };
 
 TEST_F(WatcherTest, ListsThenWatchesFromTheListsVersion) {
-  EXPECT_EQ(give(in::Started{}).action, WatchAction::kList);
+  EXPECT_EQ(give(in::Started{}).action, WatchAction::List);
   const WatchStep step = listed("7");
-  EXPECT_EQ(step.action, WatchAction::kOpenWatch);
+  EXPECT_EQ(step.action, WatchAction::OpenWatch);
   EXPECT_EQ(step.resource_version, "7");
-  EXPECT_EQ(give(in::WatchOpened{}).action, WatchAction::kRead);
+  EXPECT_EQ(give(in::WatchOpened{}).action, WatchAction::Read);
 }
 
 TEST_F(WatcherTest, ABookmarkMovesTheVersion) {
   listed("7");
   give(in::WatchOpened{});
-  EXPECT_EQ(give(in::EventSeen{WatchEventType::kBookmark, "9"}).action, WatchAction::kRead);
+  EXPECT_EQ(give(in::EventSeen{WatchEventType::Bookmark, "9"}).action, WatchAction::Read);
   now_ += 5min;
   const WatchStep step = give(in::WatchEnded{});
-  EXPECT_EQ(step.action, WatchAction::kOpenWatch);
+  EXPECT_EQ(step.action, WatchAction::OpenWatch);
   EXPECT_EQ(step.resource_version, "9");
   EXPECT_TRUE(step.reason.empty());
 }
@@ -49,29 +49,29 @@ TEST_F(WatcherTest, ABookmarkMovesTheVersion) {
 TEST_F(WatcherTest, AnUnknownEventMovesNothing) {
   listed("7");
   give(in::WatchOpened{});
-  give(in::EventSeen{WatchEventType::kUnknown, "9"});
+  give(in::EventSeen{WatchEventType::Unknown, "9"});
   EXPECT_EQ(watcher_.resource_version(), "7");
 }
 
 TEST_F(WatcherTest, RelistsAfterGone) {
   listed("7");
   give(in::WatchOpened{});
-  const WatchStep step = give(in::ErrorSeen{error(ApiErrorKind::kGone)});
-  EXPECT_EQ(step.action, WatchAction::kList);
+  const WatchStep step = give(in::ErrorSeen{error(ApiErrorKind::Gone)});
+  EXPECT_EQ(step.action, WatchAction::List);
   EXPECT_EQ(step.reason, "gone");
 }
 
 TEST_F(WatcherTest, AServerThatAlwaysSaysGoneIsAskedSlower) {
   listed("7");
-  EXPECT_EQ(give(in::WatchOpenFailed{error(ApiErrorKind::kGone)}).action, WatchAction::kList);
+  EXPECT_EQ(give(in::WatchOpenFailed{error(ApiErrorKind::Gone)}).action, WatchAction::List);
   listed("8");
   Duration last{0};
   for (int i = 0; i < 4; ++i) {
-    const WatchStep step = give(in::WatchOpenFailed{error(ApiErrorKind::kGone)});
-    ASSERT_EQ(step.action, WatchAction::kWait);
+    const WatchStep step = give(in::WatchOpenFailed{error(ApiErrorKind::Gone)});
+    ASSERT_EQ(step.action, WatchAction::Wait);
     EXPECT_GT(step.wait, last);
     last = step.wait;
-    EXPECT_EQ(give(in::Waited{}).action, WatchAction::kList);
+    EXPECT_EQ(give(in::Waited{}).action, WatchAction::List);
     listed("9");
   }
 }
@@ -80,13 +80,13 @@ TEST_F(WatcherTest, RefusedConnectionsWaitAndWatchAgainFromTheSameVersion) {
   listed("7");
   Duration last{0};
   for (int i = 0; i < 10; ++i) {
-    const WatchStep step = give(in::WatchOpenFailed{error(ApiErrorKind::kNetwork)});
-    ASSERT_EQ(step.action, WatchAction::kWait);
+    const WatchStep step = give(in::WatchOpenFailed{error(ApiErrorKind::Network)});
+    ASSERT_EQ(step.action, WatchAction::Wait);
     EXPECT_GE(step.wait, last);
     EXPECT_LE(step.wait, 60s);
     last = step.wait;
     const WatchStep again = give(in::Waited{});
-    EXPECT_EQ(again.action, WatchAction::kOpenWatch);
+    EXPECT_EQ(again.action, WatchAction::OpenWatch);
     EXPECT_EQ(again.resource_version, "7");
   }
   EXPECT_EQ(last, 30s);
@@ -94,23 +94,23 @@ TEST_F(WatcherTest, RefusedConnectionsWaitAndWatchAgainFromTheSameVersion) {
 
 TEST_F(WatcherTest, WaitsAsLongAsTheServerAsks) {
   listed("7");
-  client::ApiError busy = error(ApiErrorKind::kTooManyRequests);
+  client::ApiError busy = error(ApiErrorKind::TooManyRequests);
   busy.retry_after = 20s;
   EXPECT_EQ(give(in::WatchOpenFailed{busy}).wait, 20s);
 }
 
 TEST_F(WatcherTest, AForbiddenWatchListsAgainSoThatTheReasonIsSeen) {
   listed("7");
-  EXPECT_EQ(give(in::WatchOpenFailed{error(ApiErrorKind::kForbidden)}).action, WatchAction::kWait);
-  EXPECT_EQ(give(in::Waited{}).action, WatchAction::kList);
+  EXPECT_EQ(give(in::WatchOpenFailed{error(ApiErrorKind::Forbidden)}).action, WatchAction::Wait);
+  EXPECT_EQ(give(in::Waited{}).action, WatchAction::List);
 }
 
 TEST_F(WatcherTest, ABrokenWatchGoesOnWhereItWas) {
   listed("7");
   give(in::WatchOpened{});
-  give(in::EventSeen{WatchEventType::kAdded, "8"});
-  const WatchStep step = give(in::WatchBroken{{ErrorKind::kNetwork, "reset"}});
-  EXPECT_EQ(step.action, WatchAction::kOpenWatch);
+  give(in::EventSeen{WatchEventType::Added, "8"});
+  const WatchStep step = give(in::WatchBroken{{ErrorKind::Network, "reset"}});
+  EXPECT_EQ(step.action, WatchAction::OpenWatch);
   EXPECT_EQ(step.resource_version, "8");
   EXPECT_EQ(step.reason, "broken");
 }
@@ -119,36 +119,36 @@ TEST_F(WatcherTest, ADeadStreamIsCountedAndWatchedAgain) {
   listed("7");
   give(in::WatchOpened{});
   now_ += 90s;
-  const WatchStep step = give(in::WatchBroken{{ErrorKind::kTimeout, "silence"}});
-  EXPECT_EQ(step.action, WatchAction::kOpenWatch);
+  const WatchStep step = give(in::WatchBroken{{ErrorKind::Timeout, "silence"}});
+  EXPECT_EQ(step.action, WatchAction::OpenWatch);
   EXPECT_EQ(step.reason, "silent");
 }
 
 TEST_F(WatcherTest, AnUnreadableStreamListsAgain) {
   listed("7");
   give(in::WatchOpened{});
-  EXPECT_EQ(give(in::WatchBroken{{ErrorKind::kData, "junk"}}).action, WatchAction::kWait);
-  EXPECT_EQ(give(in::Waited{}).action, WatchAction::kList);
+  EXPECT_EQ(give(in::WatchBroken{{ErrorKind::Data, "junk"}}).action, WatchAction::Wait);
+  EXPECT_EQ(give(in::Waited{}).action, WatchAction::List);
 }
 
 TEST_F(WatcherTest, AWatchThatEndsAtOnceWithoutEventsIsAFailure) {
   listed("7");
   give(in::WatchOpened{});
   const WatchStep step = give(in::WatchEnded{});
-  EXPECT_EQ(step.action, WatchAction::kWait);
+  EXPECT_EQ(step.action, WatchAction::Wait);
   EXPECT_EQ(step.reason, "too_short");
 }
 
 TEST_F(WatcherTest, EventsAndHealthyWatchesForgetFailures) {
   listed("7");
   for (int i = 0; i < 6; ++i) {
-    give(in::WatchOpenFailed{error(ApiErrorKind::kNetwork)});
+    give(in::WatchOpenFailed{error(ApiErrorKind::Network)});
     give(in::Waited{});
   }
   give(in::WatchOpened{});
   now_ += 3min;
   give(in::WatchEnded{});
-  EXPECT_EQ(give(in::WatchOpenFailed{error(ApiErrorKind::kNetwork)}).wait, 800ms);
+  EXPECT_EQ(give(in::WatchOpenFailed{error(ApiErrorKind::Network)}).wait, 800ms);
 }
 
 }  // namespace

@@ -88,8 +88,8 @@ TEST(ControlPlane, IsUpInSeconds) {
   const auto took = std::chrono::steady_clock::now() - before;
   RecordProperty("start_ms", static_cast<int>(took / milliseconds(1)));
   // Under 5 s on two idle cores. Other tests may share them, so what is held is the work it takes.
-  const double used = processor_seconds(cluster->pid(ControlPlanePart::kEtcd)) +
-                      processor_seconds(cluster->pid(ControlPlanePart::kApiServer));
+  const double used = processor_seconds(cluster->pid(ControlPlanePart::Etcd)) +
+                      processor_seconds(cluster->pid(ControlPlanePart::ApiServer));
   EXPECT_GT(used, 0.0);
   EXPECT_LT(used, 10.0);
   EXPECT_EQ(must(http_request(cluster->admin_endpoint(), "GET", "/readyz")).body, "ok");
@@ -111,8 +111,7 @@ TEST(ControlPlane, AcceptsCertificateTokenAndKubeconfigAndRefusesStrangers) {
   EXPECT_EQ(must(http_request(nobody, "GET", "/api/v1/nodes")).status, 403);
 
   const std::string by_token =
-      must(cluster.write_kubeconfig(cluster.server_url(), ControlPlane::KubeconfigUser::kTokenFile)
-      );
+      must(cluster.write_kubeconfig(cluster.server_url(), ControlPlane::KubeconfigUser::TokenFile));
   const CommandOutput as_account =
       must(cluster.kubectl({"--kubeconfig=" + by_token, "auth", "whoami", "-o", "json"}));
   EXPECT_THAT(as_account.output, HasSubstr("system:serviceaccount:kube-system:test-admin"));
@@ -129,14 +128,14 @@ TEST(ControlPlane, WatchIsCutByARestartAndTooOldAfterACompaction) {
   EXPECT_EQ(next_event(*watch), "ADDED second");
 
   // The API server dies under the open watch, and history is gone when it is back.
-  must(cluster.kill(ControlPlanePart::kApiServer));
+  must(cluster.kill(ControlPlanePart::ApiServer));
   const auto broken = watch->read_line(seconds(10));
   ASSERT_TRUE(!broken || !*broken) << **broken;
   if (!broken) {
-    EXPECT_EQ(broken.error().kind, ErrorKind::kNetwork) << broken.error().message;
+    EXPECT_EQ(broken.error().kind, ErrorKind::Network) << broken.error().message;
   }
   EXPECT_GE(must(cluster.compact_etcd()), std::stoll(old_version));
-  must(cluster.start(ControlPlanePart::kApiServer));
+  must(cluster.start(ControlPlanePart::ApiServer));
 
   // Going on from the old version is refused: as a 410 reply or as an ERROR event.
   const auto resumed =
@@ -186,7 +185,7 @@ TEST(ControlPlane, WithoutWatchCacheACompactedVersionIsGoneAtOnce) {
 TEST(ControlPlane, PausedEtcdStallsWritesAndResumes) {
   ControlPlane& cluster = ControlPlane::shared();
   const std::string ns = must(cluster.create_namespace("paused"));
-  must(cluster.pause(ControlPlanePart::kEtcd));
+  must(cluster.pause(ControlPlanePart::Etcd));
   const auto stalled = http_request(
       cluster.admin_endpoint(),
       "POST",
@@ -196,7 +195,7 @@ TEST(ControlPlane, PausedEtcdStallsWritesAndResumes) {
       milliseconds(700)
   );
   EXPECT_FALSE(stalled);
-  must(cluster.resume(ControlPlanePart::kEtcd));
+  must(cluster.resume(ControlPlanePart::Etcd));
   create_config_map(cluster, ns, "after");
 }
 
@@ -204,7 +203,7 @@ TEST(ControlPlane, KilledEtcdKeepsItsData) {
   ControlPlane& cluster = ControlPlane::shared();
   const std::string ns = must(cluster.create_namespace("kept"));
   create_config_map(cluster, ns, "kept");
-  must(cluster.restart(ControlPlanePart::kEtcd));
+  must(cluster.restart(ControlPlanePart::Etcd));
   const auto deadline = std::chrono::steady_clock::now() + seconds(30);
   int status = 0;
   while (status != 200 && std::chrono::steady_clock::now() < deadline) {
@@ -217,7 +216,7 @@ TEST(ControlPlane, KilledEtcdKeepsItsData) {
 TEST(ControlPlane, RevokedTokenIsRefusedAndTheNewOneServes) {
   ControlPlane& cluster = ControlPlane::shared();
   const std::string old_token = content_of(cluster.token_file());
-  must(cluster.rotate_token(ControlPlane::OldToken::kRevoke));
+  must(cluster.rotate_token(ControlPlane::OldToken::Revoke));
   const std::string new_token = content_of(cluster.token_file());
   EXPECT_NE(old_token, new_token);
   HttpEndpoint endpoint{
@@ -297,8 +296,8 @@ TEST(ControlPlane, NothingOfItRemains) {
   {
     const auto cluster = must(ControlPlane::start({.controller_manager = false}));
     folder = cluster->directory().parent_path();
-    etcd = cluster->pid(ControlPlanePart::kEtcd);
-    api_server = cluster->pid(ControlPlanePart::kApiServer);
+    etcd = cluster->pid(ControlPlanePart::Etcd);
+    api_server = cluster->pid(ControlPlanePart::ApiServer);
     ASSERT_EQ(::kill(static_cast<pid_t>(etcd), 0), 0);
   }
   EXPECT_FALSE(std::filesystem::exists(folder));

@@ -103,7 +103,7 @@ TEST_F(FaultProxyTest, CutsAListAfterEveryNumberOfBytes) {
         proxy_->add_fault(any_request(), CutReply{.after_body_bytes = k, .reset = k % 2 == 0}, 1);
     const auto reply = http_request(client_, "GET", path);
     ASSERT_FALSE(reply) << "cut after " << k;
-    EXPECT_EQ(reply.error().kind, ErrorKind::kNetwork);
+    EXPECT_EQ(reply.error().kind, ErrorKind::Network);
     EXPECT_EQ(proxy_->times_applied(fault), 1);
     ASSERT_TRUE(proxy_->wait_for_requests(
         [&](const RecordedRequest& request) {
@@ -122,7 +122,7 @@ TEST_F(FaultProxyTest, CutsAWatchInsideALine) {
   const auto stream = watch();
   const auto line = stream->read_line(seconds(10));
   ASSERT_FALSE(line);
-  EXPECT_EQ(line.error().kind, ErrorKind::kNetwork);
+  EXPECT_EQ(line.error().kind, ErrorKind::Network);
   EXPECT_TRUE(must(watch()->read_line(seconds(10))).has_value()) << "the fault is used up";
 }
 
@@ -133,16 +133,16 @@ TEST_F(FaultProxyTest, BlackHoleStaysSilentUntilItIsCut) {
   must(create("unseen"));
   const auto silence = stream->read_line(milliseconds(300));
   ASSERT_FALSE(silence);
-  EXPECT_EQ(silence.error().kind, ErrorKind::kTimeout);
+  EXPECT_EQ(silence.error().kind, ErrorKind::Timeout);
   proxy_->cut_connections();
   const auto broken = stream->read_line(seconds(10));
   ASSERT_FALSE(broken);
-  EXPECT_EQ(broken.error().kind, ErrorKind::kNetwork);
+  EXPECT_EQ(broken.error().kind, ErrorKind::Network);
 
   proxy_->add_fault(any_request(), BlackHole{});
   const auto nothing = http_request(client_, "GET", maps(), {}, {}, milliseconds(300));
   ASSERT_FALSE(nothing);
-  EXPECT_EQ(nothing.error().kind, ErrorKind::kTimeout);
+  EXPECT_EQ(nothing.error().kind, ErrorKind::Timeout);
 }
 
 TEST_F(FaultProxyTest, AnswersByItself) {
@@ -260,7 +260,7 @@ TEST_F(FaultProxyTest, DeadApiServerLooksLikeABrokenConnection) {
   const auto orphan = must(FaultProxy::start({.upstream_url = "http://127.0.0.1:1"}));
   const auto reply = http_request({.url = orphan->url()}, "GET", "/");
   ASSERT_FALSE(reply);
-  EXPECT_EQ(reply.error().kind, ErrorKind::kNetwork);
+  EXPECT_EQ(reply.error().kind, ErrorKind::Network);
 }
 
 TEST_F(FaultProxyTest, StopsWhileWatchesAreOpen) {

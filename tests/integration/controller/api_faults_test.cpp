@@ -98,7 +98,7 @@ TEST_F(ApiFaults, TheApiServerRestartsMidRun) {
   start();
   cluster_.create_job("j");
   ASSERT_TRUE(running()) << cluster_.describe("j");
-  must(cluster_.plane().restart(ControlPlanePart::kApiServer));
+  must(cluster_.plane().restart(ControlPlanePart::ApiServer));
   expect_undisturbed_end();
 }
 
@@ -107,14 +107,14 @@ TEST_F(ApiFaults, ARevokedTokenIsReadAgain) {
       cluster_.plane(),
       ControllerArguments{
           must(cluster_.plane().write_kubeconfig(
-              cluster_.plane().server_url(), ControlPlane::KubeconfigUser::kTokenFile
+              cluster_.plane().server_url(), ControlPlane::KubeconfigUser::TokenFile
           )),
           cluster_.name_space()
       }
   );
   cluster_.create_job("j");
   ASSERT_TRUE(running()) << cluster_.describe("j") << controller_->log();
-  must(cluster_.plane().rotate_token(ControlPlane::OldToken::kRevoke));
+  must(cluster_.plane().rotate_token(ControlPlane::OldToken::Revoke));
   expect_undisturbed_end();
 }
 

@@ -87,8 +87,7 @@ int main() {
     if (word == "pause") pause_briefly();
     if (word == "say") std::cout << "round " << variable("GNN_ROUND") << std::endl;
     if (word == "cry") std::cerr << "this is why" << std::endl;
-    if (word == "explain")
-      (*link)->send_failure({gnn::ErrorKind::kData, "edge 7 leaves the graph"});
+    if (word == "explain") (*link)->send_failure({gnn::ErrorKind::Data, "edge 7 leaves the graph"});
     if (word == "die") ::raise(SIGKILL);
     if (word == "freeze") ::raise(SIGSTOP);
     if (word == "oom") count_an_oom_kill(variable("FAKE_MEMORY_EVENTS"));

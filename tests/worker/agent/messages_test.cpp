@@ -50,7 +50,7 @@ TEST(Messages, ALossThatIsNoNumberStaysOne) {
 
 TEST(Messages, NodeReportsAndDirectivesComeBackAsTheyWere) {
   NodeReport report{
-      .node = 2, .beat = 9, .round = 1, .phase = NodePhase::kFailed, .stop_requested = true
+      .node = 2, .beat = 9, .round = 1, .phase = NodePhase::Failed, .stop_requested = true
   };
   report.failure = Failure{
       .node = 2, .rank = 5, .exit_code = 70, .signal = 9, .follow_on = true, .reason = "Error"
@@ -58,13 +58,13 @@ TEST(Messages, NodeReportsAndDirectivesComeBackAsTheyWere) {
   report.failure->stderr_tail = "bytes \xff\xfe";
   const auto decoded = decode_node_report(encode(report));
   ASSERT_TRUE(decoded) << decoded.error().message;
-  EXPECT_EQ(decoded->phase, NodePhase::kFailed);
+  EXPECT_EQ(decoded->phase, NodePhase::Failed);
   EXPECT_EQ(decoded->beat, 9);
   EXPECT_TRUE(decoded->stop_requested);
   EXPECT_EQ(decoded->failure->signal, 9);
   EXPECT_TRUE(decoded->failure->follow_on);
 
-  for (const auto action : {Action::kPrepare, Action::kRun, Action::kStop, Action::kLeave}) {
+  for (const auto action : {Action::Prepare, Action::Run, Action::Stop, Action::Leave}) {
     const Directive directive{.action = action, .round = 3, .exit_code = 75, .message = "why"};
     EXPECT_EQ(decode_directive(encode(directive)).value(), directive);
   }

@@ -218,11 +218,11 @@ Result<int> train(
   torch::manual_seed(rendezvous.rank);  // rank 0's parameters are sent to all
   GNN_ASSIGN_OR_RETURN(
       auto groups,
-      ProcessGroups::create(rendezvous, Backend::kGloo, c10::Device(c10::kCPU), activity)
+      ProcessGroups::create(rendezvous, Backend::Gloo, c10::Device(c10::kCPU), activity)
   );
   GNN_RETURN_IF_ERROR(groups.create_local_process_group(rendezvous.local_world_size));
   if (groups.get_local_process_group()->rank() != rendezvous.local_rank)
-    return gnn::fail(ErrorKind::kInternal, "the local group's rank is not the local rank");
+    return gnn::fail(ErrorKind::Internal, "the local group's rank is not the local rank");
   write_file(folder() / ("pid-" + std::to_string(rendezvous.rank)), std::to_string(::getpid()));
   Net net;
   GNN_ASSIGN_OR_RETURN(
@@ -231,7 +231,7 @@ Result<int> train(
           named_parameters_of(*net),
           named_buffers_of(*net),
           groups.world(),
-          {.average = GradientAverage::kBatchSize}
+          {.average = GradientAverage::BatchSize}
       )
   );
   return Training(rendezvous, std::move(groups), std::move(ddp), net).run(link, stop);

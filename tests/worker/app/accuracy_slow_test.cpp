@@ -79,7 +79,7 @@ TEST(Accuracy, OfGraphSageOnPackagesIsAboveThatOfTheSameNetworkWithoutEdges) {
   SilentProgress silent;
   std::ostringstream out;
   ImportRequest request;
-  request.format = ImportFormat::kPackageIndex;
+  request.format = ImportFormat::PackageIndex;
   request.output = folder + "/packages";
   const DataConsole console{.out = out, .progress = silent, .dumpavail = &graph::run_dumpavail};
   const Status imported = import_data(request, console);

@@ -108,7 +108,7 @@ TEST_F(DataCommand, OtherInputsNeedReplace) {
   folder_.write("ring/raw/node-label.csv.gz", gzip("0\n1\n2\n0\n1\n1\n"));
   const Status refused = import_data(request, console());
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::kConflict);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Conflict);
   EXPECT_THAT(refused.error().message, HasSubstr("--replace"));
   request.replace = true;
   ASSERT_TRUE(import_data(request, console()));
@@ -151,14 +151,14 @@ TEST_F(DataCommand, PublishesNothingThatTrainingWouldRefuse) {
   );  // node 2 is to be trained on
   const Status status = import_data(request, console());
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().kind, ErrorKind::kData);
+  EXPECT_EQ(status.error().kind, ErrorKind::Data);
   EXPECT_THAT(status.error().message, HasSubstr("split.train[2]: found 2, which has no label"));
   EXPECT_FALSE(fs::exists(request.output));
 }
 
 TEST_F(DataCommand, ImportsThePackageIndexFromAptOrAFile) {
   ImportRequest request;
-  request.format = ImportFormat::kPackageIndex;
+  request.format = ImportFormat::PackageIndex;
   request.output = folder_.path("apt");
   request.package_index.num_features = 16;
   ASSERT_TRUE(import_data(request, console()));

@@ -45,7 +45,7 @@ TEST(LoadJob, SetsFieldsOfTheSpec) {
 TEST(LoadJob, NamesAFieldThatIsNone) {
   const auto job = load_job(std::string(GNN_SAMPLES) + "/cora.yaml", {"training.epocs=3"});
   ASSERT_FALSE(job.has_value());
-  EXPECT_EQ(job.error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(job.error().kind, ErrorKind::Configuration);
   EXPECT_THAT(job.error().message, HasSubstr("epocs"));
 }
 
@@ -79,7 +79,7 @@ TEST(RunRank, GivesConfigurationForCudaThatIsAbsent) {
   if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
   const auto device = choose_device(api::DeviceChoice::CUDA, 0);
   ASSERT_FALSE(device.has_value());
-  EXPECT_EQ(device.error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(device.error().kind, ErrorKind::Configuration);
   EXPECT_THAT(device.error().message, HasSubstr("spec.training.device"));
   EXPECT_EQ(choose_device(api::DeviceChoice::Auto, 0)->type(), c10::kCPU);
 }
@@ -96,7 +96,7 @@ TEST(RunRank, RefusesJoinWithAccumulatedGradients) {
       sample("fake-gcn.yaml", {"training.unevenInputs=Join", "training.gradientAccumulation=2"})
   );
   ASSERT_FALSE(outcome.has_value());
-  EXPECT_EQ(outcome.error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(outcome.error().kind, ErrorKind::Configuration);
   EXPECT_THAT(outcome.error().message, HasSubstr("spec.training.gradientAccumulation"));
 }
 

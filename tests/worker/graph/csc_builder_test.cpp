@@ -24,8 +24,8 @@ using Pairs = std::vector<std::pair<int64_t, int64_t>>;
 
 ArrayEdges edges_of(const Pairs& pairs) {
   MemoryStorage memory;
-  Array sources = *memory.scratch(DType::kInt64, {static_cast<int64_t>(pairs.size())});
-  Array destinations = *memory.scratch(DType::kInt64, {static_cast<int64_t>(pairs.size())});
+  Array sources = *memory.scratch(DType::Int64, {static_cast<int64_t>(pairs.size())});
+  Array destinations = *memory.scratch(DType::Int64, {static_cast<int64_t>(pairs.size())});
   for (size_t i = 0; i < pairs.size(); ++i) {
     sources.mutable_view<int64_t>()[i] = pairs[i].first;
     destinations.mutable_view<int64_t>()[i] = pairs[i].second;
@@ -55,7 +55,7 @@ Pairs pairs_of(const CscArrays& csc) {
 
 /// What PyG's functions of the same names make of an edge list, written the slow way.
 Pairs reference(Pairs pairs, const CscOptions& options) {
-  if (options.self_loops == SelfLoops::kRemove || options.self_loops == SelfLoops::kAddRemaining) {
+  if (options.self_loops == SelfLoops::Remove || options.self_loops == SelfLoops::AddRemaining) {
     std::erase_if(pairs, [](const auto& pair) { return pair.first == pair.second; });
   }
   if (options.to_undirected) {
@@ -64,7 +64,7 @@ Pairs reference(Pairs pairs, const CscOptions& options) {
       pairs.emplace_back(destination, source);
     }
   }
-  if (options.self_loops == SelfLoops::kAdd || options.self_loops == SelfLoops::kAddRemaining) {
+  if (options.self_loops == SelfLoops::Add || options.self_loops == SelfLoops::AddRemaining) {
     for (int64_t node = 0; node < options.num_destinations; ++node) {
       pairs.emplace_back(node, node);
     }
@@ -129,7 +129,7 @@ TEST(BuildCsc, NamesTheEdgeThatIsOutOfRange) {
   const CscOptions options{.num_sources = 3, .num_destinations = 3};
   const auto high = build({{0, 1}, {1, 3}}, options);
   ASSERT_FALSE(high);
-  EXPECT_EQ(high.error().kind, ErrorKind::kData);
+  EXPECT_EQ(high.error().kind, ErrorKind::Data);
   EXPECT_THAT(
       high.error().message, HasSubstr("edges.csv: line 2: expected node ids in [0, 3), found 1,3")
   );
@@ -166,7 +166,7 @@ class Transform : public ::testing::Test {
   ) {
     DatasetArrays arrays;
     const auto csc = build(pairs, {.num_sources = nodes, .num_destinations = nodes});
-    Array rows = *memory_.create("f", DType::kFloat32, {nodes, width});
+    Array rows = *memory_.create("f", DType::Float32, {nodes, width});
     std::copy(features.begin(), features.end(), rows.mutable_view<float>().begin());
     arrays.node_tables.push_back(
         {.name = "node", .num_nodes = nodes, .features = rows, .labels = {}}
@@ -208,19 +208,19 @@ TEST_F(Transform, NormalizesRowsAsPyGDoes) {
 TEST_F(Transform, MakesDegreeOneHotAndConstantFeatures) {
   const DatasetArrays arrays = dataset({{0, 1}, {2, 1}, {1, 0}}, 3, {0, 0, 0}, 1);
   const auto degrees =
-      transform(arrays, {.features = FeatureSource::kDegreeOneHot}, memory_, silent_);
+      transform(arrays, {.features = FeatureSource::DegreeOneHot}, memory_, silent_);
   EXPECT_EQ(degrees->node_tables[0].features.shape(), (std::vector<int64_t>{3, 3}));
   EXPECT_THAT(
       to_vector<float>(degrees->node_tables[0].features), ElementsAre(0, 1, 0, 0, 0, 1, 1, 0, 0)
   );
-  const auto constant = transform(arrays, {.features = FeatureSource::kConstant}, memory_, silent_);
+  const auto constant = transform(arrays, {.features = FeatureSource::Constant}, memory_, silent_);
   EXPECT_THAT(to_vector<float>(constant->node_tables[0].features), ElementsAre(1, 1, 1));
 }
 
 TEST_F(Transform, TurnsEdgesOver) {
   const auto result = transform(
       dataset({{0, 1}, {1, 2}}, 3, {0, 0, 0}, 1),
-      {.to_undirected = true, .self_loops = SelfLoops::kAddRemaining},
+      {.to_undirected = true, .self_loops = SelfLoops::AddRemaining},
       memory_,
       silent_
   );

@@ -131,19 +131,19 @@ TEST_F(Load, GeneratesSyntheticData) {
 TEST_F(Load, NamesTheFieldThatIsMissing) {
   api::Dataset spec;
   EXPECT_THAT(load(spec).error().message, HasSubstr("spec.dataset.path: expected"));
-  EXPECT_EQ(load(spec).error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(load(spec).error().kind, ErrorKind::Configuration);
   spec.format = api::DatasetFormat::Synthetic;
   EXPECT_THAT(load(spec).error().message, HasSubstr("spec.dataset.synthetic: expected"));
   spec.format = api::DatasetFormat::Native;
   spec.path = folder_.path("nowhere");
-  EXPECT_EQ(load(spec).error().kind, ErrorKind::kData);
+  EXPECT_EQ(load(spec).error().kind, ErrorKind::Data);
 }
 
 /// A two-type manifest: users buy items, items are alike.
 TEST_F(Load, ReadsTwoNodeTypesAndTheirRelations) {
   auto writer = *NativeWriter::open(folder_.path("shop"), "k");
   const auto ids = [&](const std::string& name, std::vector<int64_t> values) {
-    Array array = *writer->create(name, DType::kInt64, {static_cast<int64_t>(values.size())});
+    Array array = *writer->create(name, DType::Int64, {static_cast<int64_t>(values.size())});
     std::copy(values.begin(), values.end(), array.mutable_view<int64_t>().begin());
     return *writer->commit(std::move(array));
   };

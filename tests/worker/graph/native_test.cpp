@@ -94,7 +94,7 @@ TEST_F(Native, DoesNotReplaceUnlessAsked) {
   ASSERT_TRUE(publish("key-1"));
   const Status refused = publish("key-2");
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::kConflict);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Conflict);
   EXPECT_EQ(published_key(output_), "key-1");
   ASSERT_TRUE(publish("key-2", true));
   EXPECT_EQ(published_key(output_), "key-2");
@@ -111,24 +111,24 @@ TEST_F(Native, OnlyOneWritesAtATime) {
   ASSERT_TRUE(first);
   const auto second = NativeWriter::open(output_, "a");
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().kind, ErrorKind::kConflict);
+  EXPECT_EQ(second.error().kind, ErrorKind::Conflict);
 }
 
 TEST_F(Native, GoesOnFromWhatIsWhole) {
   const auto write_two = [&](const std::string& key) {
     auto writer = *NativeWriter::open(output_, key);
     for (const char* name : {"first", "second"}) {
-      Array array = *writer->create(name, DType::kInt64, {3});
+      Array array = *writer->create(name, DType::Int64, {3});
       array.mutable_view<int64_t>()[2] = 7;
       ASSERT_TRUE(writer->commit(std::move(array)));
     }
     // Created, never committed: as if the process had been killed here.
-    ASSERT_TRUE(writer->create("third", DType::kInt64, {3}));
+    ASSERT_TRUE(writer->create("third", DType::Int64, {3}));
   };
   write_two("key");
   ASSERT_TRUE(fs::exists(output_ + ".partial"));
   EXPECT_FALSE(fs::exists(output_));
-  EXPECT_EQ(open_native(output_, {}).error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(open_native(output_, {}).error().kind, ErrorKind::NotFound);
   {
     auto writer = *NativeWriter::open(output_, "key");
     EXPECT_EQ(writer->num_resumed(), 2);
@@ -181,7 +181,7 @@ TEST_F(Native, HoldsFilesAgainstTheManifest) {
       open_error(), HasSubstr("expected float32 [6, 2] as the manifest says, found float32 [2, 6]")
   );
   fs::remove(output_ + "/" + features);
-  EXPECT_EQ(open_native(output_, {}).error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(open_native(output_, {}).error().kind, ErrorKind::NotFound);
 }
 
 TEST_F(Native, VerifyFindsAFlippedBit) {
@@ -191,7 +191,7 @@ TEST_F(Native, VerifyFindsAFlippedBit) {
   ASSERT_TRUE(dataset);  // the right size and type
   const Status status = verify_digests(output_, *dataset, silent_);
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().kind, ErrorKind::kData);
+  EXPECT_EQ(status.error().kind, ErrorKind::Data);
   EXPECT_THAT(status.error().message, HasSubstr("nodes.node.features.npy: damaged"));
 }
 
@@ -234,7 +234,7 @@ TEST(Manifest, AFileNameCannotLeaveTheDirectory) {
   ManifestArray array{
       .name = "a",
       .file = "../../etc/passwd",
-      .dtype = DType::kInt64,
+      .dtype = DType::Int64,
       .shape = {1},
       .file_bytes = 4104,
       .digest = "xxh64:0"
@@ -260,7 +260,7 @@ class Generate : public ::testing::Test {
 };
 
 TEST_F(Generate, HasTheShapeOfTheOriginal) {
-  const auto dataset = make(Shape::kArxiv, 0.05);
+  const auto dataset = make(Shape::Arxiv, 0.05);
   ASSERT_TRUE(dataset) << dataset.error().message;
   EXPECT_EQ(dataset->node_tables[0].num_nodes, 8467);
   EXPECT_EQ(dataset->node_tables[0].features.shape(), (std::vector<int64_t>{8467, 128}));
@@ -276,9 +276,9 @@ TEST_F(Generate, HasTheShapeOfTheOriginal) {
 }
 
 TEST_F(Generate, IsAFunctionOfItsOptions) {
-  const auto first = make(Shape::kProducts, 0.001);
-  const auto again = make(Shape::kProducts, 0.001);
-  const auto other = make(Shape::kProducts, 0.001, 2);
+  const auto first = make(Shape::Products, 0.001);
+  const auto again = make(Shape::Products, 0.001);
+  const auto other = make(Shape::Products, 0.001, 2);
   EXPECT_EQ(
       to_vector<int32_t>(first->edge_tables[0].indices),
       to_vector<int32_t>(again->edge_tables[0].indices)
@@ -295,7 +295,7 @@ TEST_F(Generate, IsAFunctionOfItsOptions) {
 }
 
 TEST_F(Generate, IsUndirectedSimpleAndHeavyTailed) {
-  const auto dataset = make(Shape::kArxiv, 0.1);
+  const auto dataset = make(Shape::Arxiv, 0.1);
   const auto indptr = to_vector<int64_t>(dataset->edge_tables[0].indptr);
   const auto indices = to_vector<int32_t>(dataset->edge_tables[0].indices);
   const auto labels = to_vector<int64_t>(dataset->node_tables[0].labels);
@@ -327,8 +327,8 @@ TEST_F(Generate, IsUndirectedSimpleAndHeavyTailed) {
 }
 
 TEST_F(Generate, FlipsTheStatedFractionOfLabels) {
-  const auto clean = make(Shape::kArxiv, 0.2);
-  const auto noisy = make(Shape::kArxiv, 0.2, 1, 0.3);
+  const auto clean = make(Shape::Arxiv, 0.2);
+  const auto noisy = make(Shape::Arxiv, 0.2, 1, 0.3);
   const auto before = to_vector<int64_t>(clean->node_tables[0].labels);
   const auto after = to_vector<int64_t>(noisy->node_tables[0].labels);
   int64_t same = 0;
@@ -342,7 +342,7 @@ TEST_F(Generate, FlipsTheStatedFractionOfLabels) {
 }
 
 TEST_F(Generate, FeaturesAreTheMeanOfTheCommunityPlusUnitNoise) {
-  const auto dataset = make(Shape::kArxiv, 0.1);
+  const auto dataset = make(Shape::Arxiv, 0.1);
   const auto features = to_vector<float>(dataset->node_tables[0].features);
   const auto labels = to_vector<int64_t>(dataset->node_tables[0].labels);
   double sum = 0;
@@ -362,7 +362,7 @@ TEST_F(Generate, FeaturesAreTheMeanOfTheCommunityPlusUnitNoise) {
 }
 
 TEST_F(Generate, FakeDatasetIsPyGs) {
-  const auto dataset = make(Shape::kFakeDataset, 0.1);
+  const auto dataset = make(Shape::FakeDataset, 0.1);
   ASSERT_TRUE(dataset) << dataset.error().message;
   const int64_t nodes = dataset->node_tables[0].num_nodes;
   EXPECT_GE(nodes, 7500);
@@ -382,11 +382,11 @@ TEST_F(Generate, FakeDatasetIsPyGs) {
 
 TEST_F(Generate, RefusesWhatMakesNoGraph) {
   EXPECT_THAT(
-      make(Shape::kArxiv, 0.0001).error().message, HasSubstr("leaves 17 nodes of ogbn-arxiv")
+      make(Shape::Arxiv, 0.0001).error().message, HasSubstr("leaves 17 nodes of ogbn-arxiv")
   );
-  EXPECT_FALSE(make(Shape::kArxiv, 0.0));
-  EXPECT_FALSE(make(Shape::kArxiv, NAN));
-  EXPECT_FALSE(make(Shape::kArxiv, 0.1, 1, 1.5));
+  EXPECT_FALSE(make(Shape::Arxiv, 0.0));
+  EXPECT_FALSE(make(Shape::Arxiv, NAN));
+  EXPECT_FALSE(make(Shape::Arxiv, 0.1, 1, 1.5));
   EXPECT_THAT(
       parse_shape("mag").error().message,
       HasSubstr("ogbn-arxiv, ogbn-products, reddit, fake-dataset")

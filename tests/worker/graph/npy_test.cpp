@@ -110,7 +110,7 @@ TEST(Npy, FindsNumbersThatAreNotFinite) {
   std::vector<float> values(4);
   const Status status = reader->read_floats(values);
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().kind, ErrorKind::kData);
+  EXPECT_EQ(status.error().kind, ErrorKind::Data);
   EXPECT_THAT(
       status.error().message, HasSubstr("f.npy: element 2 (offset 136): expected a finite number")
   );
@@ -118,12 +118,7 @@ TEST(Npy, FindsNumbersThatAreNotFinite) {
 
 TEST(Npy, WritesHeadersItReadsBackWithPageAlignedElements) {
   for (const DType dtype :
-       {DType::kBool,
-        DType::kInt32,
-        DType::kInt64,
-        DType::kFloat16,
-        DType::kBFloat16,
-        DType::kFloat32}) {
+       {DType::Bool, DType::Int32, DType::Int64, DType::Float16, DType::BFloat16, DType::Float32}) {
     for (const std::vector<int64_t>& shape : {std::vector<int64_t>{}, {0}, {3}, {2, 5}}) {
       const std::string bytes = *make_npy_header(dtype, shape);
       int64_t elements = 1;
@@ -188,7 +183,7 @@ TEST_F(Npz, ReadsStoredAndDeflatedMembersOfZipAndZip64) {
 TEST_F(Npz, NamesTheMembersThereAre) {
   const auto values = read(zip_bytes(members_), "c");
   ASSERT_FALSE(values);
-  EXPECT_EQ(values.error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(values.error().kind, ErrorKind::NotFound);
   EXPECT_THAT(values.error().message, HasSubstr("no member 'c'; it has: a, b"));
 }
 

@@ -128,11 +128,11 @@ TEST_F(Ogb, AppliesOptions) {
   ReadOptions options;
   options.to_undirected = true;
   options.normalize_rows = true;
-  options.feature_dtype = DType::kFloat16;
+  options.feature_dtype = DType::Float16;
   const auto dataset = ogb(options);
   ASSERT_TRUE(dataset) << dataset.error().message;
   EXPECT_EQ(dataset->edge_tables[0].indices.num_elements(), 16);
-  EXPECT_EQ(dataset->node_tables[0].features.dtype(), DType::kFloat16);
+  EXPECT_EQ(dataset->node_tables[0].features.dtype(), DType::Float16);
   const auto* halves = reinterpret_cast<const uint16_t*>(dataset->node_tables[0].features.bytes());
   EXPECT_EQ(halves[10], 0x3400);  // 2 / 8 = 0.25
 }
@@ -144,7 +144,7 @@ TEST_F(Ogb, PicksTheSplitOrAsksForOne) {
   folder_.write("ring/split/time/test.csv", "");
   const auto unclear = ogb();
   ASSERT_FALSE(unclear);
-  EXPECT_EQ(unclear.error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(unclear.error().kind, ErrorKind::Configuration);
   EXPECT_THAT(unclear.error().message, HasSubstr("name one of the splits: random, time"));
   ReadOptions options;
   options.split = "time";
@@ -245,7 +245,7 @@ TEST_F(Ogb, NoticesTruncatedAndDamagedGzip) {
   std::string flipped = whole;
   flipped[14] = static_cast<char>(~flipped[14]);
   folder_.write("ring/raw/edge.csv.gz", flipped);
-  EXPECT_EQ(ogb().error().kind, ErrorKind::kData);
+  EXPECT_EQ(ogb().error().kind, ErrorKind::Data);
   folder_.write("ring/raw/edge.csv.gz", "0,1\n");
   EXPECT_THAT(ogb().error().message, HasSubstr("incorrect header check"));
   // Two members after each other are one stream.
@@ -311,7 +311,7 @@ TEST_F(Tu, NamesFileAndLineOfBadInput) {
       HasSubstr("SET_A.txt (ids from 0): line 2: expected node ids in [0, 5), found 5,0")
   );
   std::filesystem::remove(folder_.path("SET/SET_A.txt"));
-  EXPECT_EQ(read_tu(folder_.path("SET"), {}, memory_, silent_).error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(read_tu(folder_.path("SET"), {}, memory_, silent_).error().kind, ErrorKind::NotFound);
 }
 
 class Gin : public Reader {

@@ -157,9 +157,9 @@ TEST(StridedSplits, AreThoseOfDistributedSampler) {
         if (i < whole) truncated.push_back(padded[i]);
       }
       ItemSamplerOptions options = options_of(layout, rank);
-      options.split = SplitRule::kPaddedStride;
+      options.split = SplitRule::PaddedStride;
       ASSERT_EQ(items_of(make(options).epoch(0)), with_padding) << describe(layout);
-      options.split = SplitRule::kTruncatedStride;
+      options.split = SplitRule::TruncatedStride;
       ASSERT_EQ(items_of(make(options).epoch(0)), truncated) << describe(layout);
     }
   }
@@ -168,14 +168,14 @@ TEST(StridedSplits, AreThoseOfDistributedSampler) {
 TEST(StridedSplits, GiveTheSevenBatchesOfTutorialTwo) {
   // 800 graphs on 4 ranks, batches of 32: 200 graphs, 7 batches each.
   ItemSamplerOptions options = options_of({800, 32, 4}, 2);
-  options.split = SplitRule::kPaddedStride;
+  options.split = SplitRule::PaddedStride;
   EXPECT_EQ(make(options).num_batches(), 7);
 }
 
 TEST(ItemSampler, MaxBatchesIsThatOfTheBusiestRank) {
   for (const Layout& layout : layouts()) {
     for (const SplitRule split :
-         {SplitRule::kContiguousSlices, SplitRule::kPaddedStride, SplitRule::kTruncatedStride}) {
+         {SplitRule::ContiguousSlices, SplitRule::PaddedStride, SplitRule::TruncatedStride}) {
       ItemSamplerOptions options = options_of(layout, 0);
       options.split = split;
       const ItemSampler sampler = make(options);
@@ -234,7 +234,7 @@ TEST(EpochShuffle, IsUniform) {
 TEST(ItemSampler, RefusesWhatCannotBe) {
   const auto message = [](const ItemSamplerOptions& options) {
     const auto sampler = ItemSampler::create(options);
-    EXPECT_EQ(sampler.error().kind, ErrorKind::kConfiguration);
+    EXPECT_EQ(sampler.error().kind, ErrorKind::Configuration);
     return sampler.error().message;
   };
   const Layout layout{10, 2, 2};
@@ -250,7 +250,7 @@ TEST(ItemSampler, RefusesWhatCannotBe) {
   options.world_size = 0;
   EXPECT_NE(message(options).find("world_size"), std::string::npos);
   options = options_of(layout, 0);
-  options.split = SplitRule::kPaddedStride;
+  options.split = SplitRule::PaddedStride;
   options.drop_uneven_inputs = true;
   EXPECT_NE(message(options).find("drop_uneven_inputs"), std::string::npos);
 }

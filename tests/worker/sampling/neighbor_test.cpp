@@ -36,7 +36,7 @@ graph::CscGraph random_graph(
   return graph::CscGraph::create(ids(edges.indptr), ids(edges.indices).to(type), num_src).value();
 }
 
-NeighborSamplerOptions options_of(std::vector<int64_t> fanout, HopRule rule = HopRule::kNewNodes) {
+NeighborSamplerOptions options_of(std::vector<int64_t> fanout, HopRule rule = HopRule::NewNodes) {
   NeighborSamplerOptions options;
   options.fanout = std::move(fanout);
   options.rule = rule;
@@ -84,7 +84,7 @@ TEST(NeighborSampler, SharesEdgesBetweenLayersByTheNewNodesRule) {
 
 TEST(NeighborSampler, GivesEachLayerItsOwnEdgesByTheAllSeenRule) {
   const auto sampler =
-      NeighborSampler::create(options_of({5, 5}, HopRule::kAllSeen), tiny()).value();
+      NeighborSampler::create(options_of({5, 5}, HopRule::AllSeen), tiny()).value();
   const SampledSubgraph sample = sampler.sample(ids({3, 0}), {}).value();
   EXPECT_EQ(sample.edges_per_hop[0], (std::vector<int64_t>{2, 4}));
   const graph::Block& input = sample.blocks[0][0];
@@ -135,7 +135,7 @@ TEST(NeighborSampler, ResultsOutliveTheSamplerAndLaterBatches) {
 
 TEST(NeighborSampler, GivesTheSameBitsToOneTwoAndEightThreadsOfOneSampler) {
   const auto graph = random_graph(3000, 3000, 5);
-  for (const HopRule rule : {HopRule::kNewNodes, HopRule::kAllSeen}) {
+  for (const HopRule rule : {HopRule::NewNodes, HopRule::AllSeen}) {
     const auto sampler = NeighborSampler::create(options_of({10, 5}, rule), graph).value();
     const auto sample_all = [&](int64_t num_threads) {
       std::vector<SampledSubgraph> samples(24);
@@ -217,7 +217,7 @@ TEST(NeighborSampler, SamplesEachRelationOfATypedGraph) {
 TEST(NeighborSampler, NamesTheFirstBadSeed) {
   const auto sampler = NeighborSampler::create(options_of({5}), tiny()).value();
   const auto error = sampler.sample(ids({0, 4}), {}).error();
-  EXPECT_EQ(error.kind, ErrorKind::kData);
+  EXPECT_EQ(error.kind, ErrorKind::Data);
   EXPECT_EQ(error.message, "seeds[1]: expected a node in [0, 4), found 4");
   EXPECT_EQ(
       sampler.sample(ids({-1}), {}).error().message, "seeds[0]: expected a node in [0, 4), found -1"
@@ -230,14 +230,14 @@ TEST(NeighborSampler, RefusesFanoutsThatMeanNothing) {
        {std::vector<int64_t>{}, std::vector<int64_t>{5, -2}, std::vector<int64_t>{0}}) {
     const auto sampler = NeighborSampler::create(options_of(fanout), tiny());
     ASSERT_FALSE(sampler);
-    EXPECT_EQ(sampler.error().kind, ErrorKind::kConfiguration);
+    EXPECT_EQ(sampler.error().kind, ErrorKind::Configuration);
     EXPECT_NE(sampler.error().message.find("sampling.fanout"), std::string::npos);
   }
 }
 
 TEST(NeighborSampler, RefusesGraphsThatDoNotFitTheirTypes) {
   const auto bipartite = random_graph(300, 200, 1);
-  EXPECT_EQ(NeighborSampler::create(options_of({5}), bipartite).error().kind, ErrorKind::kData);
+  EXPECT_EQ(NeighborSampler::create(options_of({5}), bipartite).error().kind, ErrorKind::Data);
   const auto sampler = NeighborSampler::create(options_of({5}), {300, 201}, {{bipartite, 1, 0}});
   EXPECT_EQ(
       sampler.error().message,

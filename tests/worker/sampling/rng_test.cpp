@@ -29,25 +29,25 @@ TEST(Philox, GivesTheAuthorsKnownAnswers) {
 TEST(DeriveKey, DependsOnEveryPartOfThePosition) {
   constexpr uint64_t kHigh = uint64_t{1} << 32;
   const StreamPosition base{.seed = 1, .epoch = 2, .batch = 3};
-  std::set<Philox4x32::Key> keys{derive_key(base, StreamPurpose::kNewNodesRule)};
-  keys.insert(derive_key(base, StreamPurpose::kAllSeenRule));
-  keys.insert(derive_key(base, StreamPurpose::kEpochShuffle));
+  std::set<Philox4x32::Key> keys{derive_key(base, StreamPurpose::NewNodesRule)};
+  keys.insert(derive_key(base, StreamPurpose::AllSeenRule));
+  keys.insert(derive_key(base, StreamPurpose::EpochShuffle));
   for (const uint64_t change : {uint64_t{1}, kHigh}) {
     keys.insert(
-        derive_key({base.seed + change, base.epoch, base.batch}, StreamPurpose::kNewNodesRule)
+        derive_key({base.seed + change, base.epoch, base.batch}, StreamPurpose::NewNodesRule)
     );
     keys.insert(
-        derive_key({base.seed, base.epoch + change, base.batch}, StreamPurpose::kNewNodesRule)
+        derive_key({base.seed, base.epoch + change, base.batch}, StreamPurpose::NewNodesRule)
     );
     keys.insert(
-        derive_key({base.seed, base.epoch, base.batch + change}, StreamPurpose::kNewNodesRule)
+        derive_key({base.seed, base.epoch, base.batch + change}, StreamPurpose::NewNodesRule)
     );
   }
   EXPECT_EQ(keys.size(), 9U);
 }
 
 TEST(CounterRng, GivesEachNodeAndLaneItsOwnNumbers) {
-  const Philox4x32::Key key = derive_key({}, StreamPurpose::kNewNodesRule);
+  const Philox4x32::Key key = derive_key({}, StreamPurpose::NewNodesRule);
   std::set<uint64_t> first_draws;
   for (uint32_t lane = 0; lane < 4; ++lane) {
     for (const uint64_t node :

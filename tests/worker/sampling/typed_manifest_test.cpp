@@ -28,7 +28,7 @@ class TypedManifest : public ::testing::Test {
 
   Array ids(const std::string& name, const std::vector<int64_t>& values) {
     Array array =
-        *writer_->create(name, graph::DType::kInt64, {static_cast<int64_t>(values.size())});
+        *writer_->create(name, graph::DType::Int64, {static_cast<int64_t>(values.size())});
     std::copy(values.begin(), values.end(), array.mutable_view<int64_t>().begin());
     return *writer_->commit(std::move(array));
   }

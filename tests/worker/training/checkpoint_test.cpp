@@ -207,7 +207,7 @@ TEST_F(CheckpointTest, SaysWhatIsDamaged) {
   disk->erase(files_of(".bin").at(0));
   const auto loaded = load_checkpoint(*path, *disk);
   ASSERT_FALSE(loaded);
-  EXPECT_EQ(loaded.error().kind, ErrorKind::kData);
+  EXPECT_EQ(loaded.error().kind, ErrorKind::Data);
   EXPECT_THAT(loaded.error().message, HasSubstr("step-000000000001.manifest"));
   const auto found = store.load_newest();
   ASSERT_TRUE(found);
@@ -268,10 +268,10 @@ TEST_F(CheckpointTest, AnEarlierAttemptMayNeitherBeginNorSaveAfterALater) {
   CheckpointStore second = must_begin(2);
   const auto late = first.save(state_at(2));
   ASSERT_FALSE(late);
-  EXPECT_EQ(late.error().kind, ErrorKind::kConflict);
+  EXPECT_EQ(late.error().kind, ErrorKind::Conflict);
   const auto again = begin(1);
   ASSERT_FALSE(again);
-  EXPECT_EQ(again.error().kind, ErrorKind::kConflict);
+  EXPECT_EQ(again.error().kind, ErrorKind::Conflict);
   EXPECT_EQ(newest(second), 1);
   ASSERT_TRUE(second.save(state_at(2)));
   EXPECT_EQ(newest(second), 2);
@@ -305,7 +305,7 @@ TEST_F(CheckpointTest, ADiskThatCannotBeReadIsNoReasonToStartAnew) {
     const auto found = store.load_newest();
     if (!disk->fired()) break;
     ASSERT_FALSE(found) << "call " << call;
-    EXPECT_EQ(found.error().kind, ErrorKind::kIo);
+    EXPECT_EQ(found.error().kind, ErrorKind::Io);
   }
 }
 
@@ -315,7 +315,7 @@ TEST_F(CheckpointTest, ADamagedFenceIsNamed) {
   disk->content("/job/checkpoints/FENCE-a000001-r0000")[3] ^= 1;
   const auto second = begin(2);
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().kind, ErrorKind::kData);
+  EXPECT_EQ(second.error().kind, ErrorKind::Data);
   EXPECT_THAT(second.error().message, HasSubstr("FENCE-a000001-r0000"));
   disk->erase("/job/checkpoints/FENCE-a000001-r0000");
   CheckpointStore third = must_begin(2);
@@ -412,7 +412,7 @@ TEST_F(CheckpointTest, AFenceHoldsAtEveryMomentOfAnOldWritersSave) {
       EXPECT_EQ(newest(*next), seen) << "the old writer took it away, call " << call;
       const auto late = old.save(state_at(4));
       ASSERT_FALSE(late);
-      EXPECT_EQ(late.error().kind, ErrorKind::kConflict);
+      EXPECT_EQ(late.error().kind, ErrorKind::Conflict);
       EXPECT_EQ(newest(*next), seen);
       CheckpointStore after = must_begin(3, Inherit::Newest, keep);
       EXPECT_EQ(newest(after), seen);
@@ -457,7 +457,7 @@ TEST_F(PosixCheckpointTest, SavesAndLoadsOnARealDisk) {
 TEST_F(PosixCheckpointTest, NamesTheFileAndTheReason) {
   const auto missing = load_checkpoint(root / "step-000000000001.manifest", *files);
   ASSERT_FALSE(missing);
-  EXPECT_EQ(missing.error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(missing.error().kind, ErrorKind::NotFound);
   EXPECT_THAT(missing.error().message, HasSubstr("step-000000000001.manifest"));
   const auto no_parent =
       CheckpointStore::begin({.directory = root / "a/b"}, Inherit::Newest, files);
@@ -465,7 +465,7 @@ TEST_F(PosixCheckpointTest, NamesTheFileAndTheReason) {
   const auto bad_keep =
       CheckpointStore::begin({.directory = root, .keep = 0}, Inherit::Newest, files);
   ASSERT_FALSE(bad_keep);
-  EXPECT_EQ(bad_keep.error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(bad_keep.error().kind, ErrorKind::Configuration);
 }
 
 TEST_F(PosixCheckpointTest, ReportsAFullDisk) {
@@ -474,7 +474,7 @@ TEST_F(PosixCheckpointTest, ReportsAFullDisk) {
   ASSERT_TRUE(file);
   const auto written = files->write(*file, "x", 1);
   ASSERT_FALSE(written);
-  EXPECT_EQ(written.error().kind, ErrorKind::kIo);
+  EXPECT_EQ(written.error().kind, ErrorKind::Io);
   EXPECT_THAT(written.error().message, HasSubstr("No space left"));
   EXPECT_TRUE(files->close(*file));
 }

@@ -156,7 +156,7 @@ TEST(NodeLoader, StopWakesTheReaderAndAnEpochCanStartAfterIt) {
   const auto loader = data.loader(options_of(2));
   ASSERT_TRUE(loader->start_epoch(0));
   loader->stop();
-  EXPECT_EQ(loader->next().error().kind, ErrorKind::kCancelled);
+  EXPECT_EQ(loader->next().error().kind, ErrorKind::Cancelled);
   EXPECT_EQ(static_cast<int64_t>(read_epoch(*loader, 0).size()), loader->num_batches());
 }
 
@@ -166,7 +166,7 @@ class BrokenSampler final : public sampling::Sampler {
   std::future<Result<sampling::SampledSubgraph>> submit(sampling::SampleRequest request) override {
     std::promise<Result<sampling::SampledSubgraph>> promise;
     if (request.position.batch >= 128) {
-      promise.set_value(fail(ErrorKind::kPeerLost, "sampling server 2 closed the connection"));
+      promise.set_value(fail(ErrorKind::PeerLost, "sampling server 2 closed the connection"));
     } else {
       sampling::SampledSubgraph sample;
       sample.node_ids = {request.seeds};
@@ -193,7 +193,7 @@ TEST(NodeLoader, HandsASamplersErrorToTheReaderInItsPlace) {
     ASSERT_TRUE(loader->next());
     const auto broken = loader->next();
     ASSERT_FALSE(broken);
-    EXPECT_EQ(broken.error().kind, ErrorKind::kPeerLost);
+    EXPECT_EQ(broken.error().kind, ErrorKind::PeerLost);
     EXPECT_EQ(broken.error().message, "sampling server 2 closed the connection");
   }
 }
@@ -206,7 +206,7 @@ TEST(NodeLoader, HandsAFetchersErrorToTheReader) {
   ASSERT_TRUE(loader->start_epoch(0));
   const auto batch = loader->next();
   ASSERT_FALSE(batch);
-  EXPECT_EQ(batch.error().kind, ErrorKind::kData);
+  EXPECT_EQ(batch.error().kind, ErrorKind::Data);
   EXPECT_NE(batch.error().message.find("expected an id in [0, 10)"), std::string::npos);
 }
 
@@ -277,7 +277,7 @@ TEST(NodeLoader, RefusesBadInputBeforeTheFirstStep) {
   NodeLoaderOptions options = options_of(-1);
   EXPECT_EQ(
       NodeLoader::create(options, data.graph, data.seeds, nullptr, {}).error().kind,
-      ErrorKind::kConfiguration
+      ErrorKind::Configuration
   );
   const auto few_labels = data.labels.slice(0, 0, 5);
   EXPECT_FALSE(NodeLoader::create(options_of(1), data.graph, data.seeds, nullptr, few_labels));

@@ -66,12 +66,12 @@ TEST(OrderedPrefetcher, GivesAnErrorInItsPlaceAndThenOnlyIt) {
   std::atomic<int64_t> started = 0;
   Prefetcher prefetcher(pool, {0, 1000}, 4, [&](int64_t index) -> Result<int64_t> {
     ++started;
-    if (index == 5) return fail(ErrorKind::kData, "node 12 is not in the graph");
+    if (index == 5) return fail(ErrorKind::Data, "node 12 is not in the graph");
     return index;
   });
   for (int64_t i = 0; i < 5; ++i) ASSERT_EQ(prefetcher.next().value(), i);
   EXPECT_EQ(prefetcher.next().error().message, "node 12 is not in the graph");
-  EXPECT_EQ(prefetcher.next().error().kind, ErrorKind::kData);
+  EXPECT_EQ(prefetcher.next().error().kind, ErrorKind::Data);
   prefetcher.stop();
   EXPECT_LE(started, 5 + 4);
 }
@@ -84,7 +84,7 @@ TEST(OrderedPrefetcher, TurnsExceptionsIntoErrorsThatNameTheBatch) {
   });
   EXPECT_EQ(prefetcher.next().value(), 0);
   EXPECT_EQ(prefetcher.next().error().message, "batch 1: no such row");
-  EXPECT_EQ(prefetcher.next().error().kind, ErrorKind::kInternal);
+  EXPECT_EQ(prefetcher.next().error().kind, ErrorKind::Internal);
 }
 
 TEST(OrderedPrefetcher, StopWakesAWaitingReader) {
@@ -100,7 +100,7 @@ TEST(OrderedPrefetcher, StopWakesAWaitingReader) {
   auto reader = std::async(std::launch::async, [&] { return prefetcher.next(); });
   making.get_future().wait();
   auto stopper = std::async(std::launch::async, [&] { prefetcher.stop(); });
-  EXPECT_EQ(reader.get().error().kind, ErrorKind::kCancelled);
+  EXPECT_EQ(reader.get().error().kind, ErrorKind::Cancelled);
   release.set_value();
   stopper.get();
 }

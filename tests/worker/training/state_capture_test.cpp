@@ -127,7 +127,7 @@ TEST(StateCapture, RefusesAnotherModelAndChangesNothing) {
     }
     const Status status = restore_module(*model, tensors);
     ASSERT_FALSE(status);
-    EXPECT_EQ(status.error().kind, ErrorKind::kConfiguration);
+    EXPECT_EQ(status.error().kind, ErrorKind::Configuration);
     EXPECT_THAT(status.error().message, HasSubstr(word));
     EXPECT_TRUE(torch::equal(before[0].tensor, model->parameters()[0]));
   };
@@ -166,7 +166,7 @@ TEST(StateCapture, RefusesAnotherOptimizersState) {
 TEST(StateCapture, RefusesAGeneratorStateThatIsNone) {
   const Status status = restore_cpu_generator(torch::zeros({3}, torch::kUInt8));
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(status.error().kind, ErrorKind::Configuration);
 }
 
 }  // namespace

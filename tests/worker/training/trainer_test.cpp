@@ -343,7 +343,7 @@ TEST(Trainer, NamesTheLearningRateWhenTheLossIsNotFinite) {
   options.training.optimizer.learning_rate.text = "1e30";
   const auto outcome = train(workload, run.context, options);
   ASSERT_FALSE(outcome.has_value());
-  EXPECT_EQ(outcome.error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(outcome.error().kind, ErrorKind::Configuration);
   EXPECT_THAT(outcome.error().message, HasSubstr("spec.training.optimizer.learningRate (1e30)"));
 }
 

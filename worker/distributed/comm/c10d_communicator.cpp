@@ -12,11 +12,11 @@ namespace {
 
 c10d::ReduceOp to_c10d(ReduceOp op) {
   switch (op) {
-    case ReduceOp::kSum:
+    case ReduceOp::Sum:
       return c10d::ReduceOp::SUM;
-    case ReduceOp::kMax:
+    case ReduceOp::Max:
       return c10d::ReduceOp::MAX;
-    case ReduceOp::kMin:
+    case ReduceOp::Min:
       return c10d::ReduceOp::MIN;
   }
   TORCH_CHECK(false, "unknown ReduceOp");
@@ -72,7 +72,7 @@ class C10dCommunicator final : public Communicator {
 
   // A reduction of one number: c10d's own barrier takes no per-call time-out with every backend.
   Status barrier(std::optional<Timeout> timeout) override {
-    return all_reduce(at::zeros({1}, at::kInt), ReduceOp::kSum, timeout);
+    return all_reduce(at::zeros({1}, at::kInt), ReduceOp::Sum, timeout);
   }
 
   std::shared_ptr<CollectiveActivity> activity() const override { return activity_; }
@@ -97,15 +97,15 @@ Error error_of_current_exception(const char* what) {
   try {
     throw;
   } catch (const c10::DistError& error) {
-    return make(ErrorKind::kPeerLost, error);
+    return make(ErrorKind::PeerLost, error);
   } catch (const c10::OutOfMemoryError& error) {
-    return make(ErrorKind::kOutOfMemory, error);
+    return make(ErrorKind::OutOfMemory, error);
   } catch (const std::bad_alloc& error) {
-    return make(ErrorKind::kOutOfMemory, error);
+    return make(ErrorKind::OutOfMemory, error);
   } catch (const std::exception& error) {
     // Gloo's own exceptions carry the file that threw them.
     const bool from_gloo = std::string_view(error.what()).find("gloo") != std::string_view::npos;
-    return make(from_gloo ? ErrorKind::kPeerLost : ErrorKind::kInternal, error);
+    return make(from_gloo ? ErrorKind::PeerLost : ErrorKind::Internal, error);
   }
 }
 

@@ -35,7 +35,7 @@ Result<std::vector<double>> all_reduce_sums(
     std::optional<Communicator::Timeout> timeout
 ) {
   auto sums = at::tensor(values, at::kDouble);
-  GNN_RETURN_IF_ERROR(communicator.all_reduce(sums, ReduceOp::kSum, timeout));
+  GNN_RETURN_IF_ERROR(communicator.all_reduce(sums, ReduceOp::Sum, timeout));
   const double* begin = sums.const_data_ptr<double>();
   return std::vector<double>(begin, begin + sums.numel());
 }

@@ -17,11 +17,11 @@ namespace gnn::comm {
 /// A c10d group, opaque outside this folder.
 struct C10dGroupHandle;
 
-enum class ReduceOp { kSum, kMax, kMin };
+enum class ReduceOp { Sum, Max, Min };
 
 /// A group of ranks that call the same collectives in the same order.
 /// Tensors: contiguous, same shape, dtype and device on every rank; on the CPU, or on this rank's
-/// CUDA device when the backend is NCCL. Errors: kPeerLost when a rank is gone or did not come
+/// CUDA device when the backend is NCCL. Errors: PeerLost when a rank is gone or did not come
 /// within the timeout; the group is unusable after it. Threading: one thread of a rank at a time.
 class Communicator {
  public:
@@ -37,7 +37,7 @@ class Communicator {
   /// Replaces `tensor` on every rank by the reduction over all ranks, in place.
   /// `timeout`: instead of the group's own, e.g. around an evaluation whose length differs by rank.
   [[nodiscard]] virtual Status all_reduce(
-      at::Tensor tensor, ReduceOp op = ReduceOp::kSum, std::optional<Timeout> timeout = std::nullopt
+      at::Tensor tensor, ReduceOp op = ReduceOp::Sum, std::optional<Timeout> timeout = std::nullopt
   ) = 0;
   /// Replaces `tensor` on every rank by that of `root`, in place.
   [[nodiscard]] virtual Status broadcast(at::Tensor tensor, int64_t root) = 0;

@@ -62,7 +62,7 @@ Status check_same_layout(Communicator& communicator, const std::string& layout) 
   for (size_t r = 1; r < layouts.size(); ++r) {
     if (layouts[r] == layouts[0]) continue;
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "the model differs between ranks: rank 0 has " +
             first_different_line(layouts[0], layouts[r]) + " on rank " + std::to_string(r)
     );
@@ -175,7 +175,7 @@ struct DistributedDataParallel::Impl {
 
   // The gradient at the loss, so that gradients come out weighted.
   double weight_of(const StepContribution& mine) const {
-    return options.average == GradientAverage::kBatchSize ? mine.batch_size : 1.0;
+    return options.average == GradientAverage::BatchSize ? mine.batch_size : 1.0;
   }
 
   at::Tensor contribution(double stop, double active, double batch_size) const {
@@ -228,11 +228,11 @@ struct DistributedDataParallel::Impl {
 
   double scale_of(const StepResult& result) const {
     switch (options.average) {
-      case GradientAverage::kWorldSize:
+      case GradientAverage::WorldSize:
         return 1.0;
-      case GradientAverage::kActiveRanks:
+      case GradientAverage::ActiveRanks:
         return result.active_ranks > 0 ? world() / static_cast<double>(result.active_ranks) : 1.0;
-      case GradientAverage::kBatchSize:
+      case GradientAverage::BatchSize:
         return result.total_batch_size > 0 ? world() / result.total_batch_size : 1.0;
     }
     return 1.0;

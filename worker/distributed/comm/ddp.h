@@ -21,10 +21,10 @@ struct NamedTensor {
 
 /// How gradients of the ranks become one.
 enum class GradientAverage {
-  kWorldSize,  ///< Sum / world size, also while some ranks are out of batches (DDP's default under
-               ///< Join).
-  kActiveRanks,  ///< Sum / number of ranks that had a batch in this step.
-  kBatchSize,    ///< Weighted by batch size: the gradient of the union of the ranks' batches.
+  WorldSize,    ///< Sum / world size, also while some ranks are out of batches (DDP's default under
+                ///< Join).
+  ActiveRanks,  ///< Sum / number of ranks that had a batch in this step.
+  BatchSize,    ///< Weighted by batch size: the gradient of the union of the ranks' batches.
 };
 
 struct DdpOptions {
@@ -36,7 +36,7 @@ struct DdpOptions {
   bool find_unused_parameters = false;
   /// Sends the buffers of one rank to all before each step.
   bool broadcast_buffers = true;
-  GradientAverage average = GradientAverage::kWorldSize;
+  GradientAverage average = GradientAverage::WorldSize;
 };
 
 /// What a rank brings to a step besides its loss.
@@ -57,12 +57,12 @@ struct StepResult {
 /// (c10d::Reducer). The agreement on StepResult travels inside the first gradient bucket, so it
 /// costs no message of its own. Each optimizer step is, on every rank: start_step, forward,
 /// backward (or shadow_step on a rank without a batch), optimizer step. Gradients are then equal on
-/// all ranks, and so stay parameters and optimizer state. Errors: kPeerLost as in Communicator.
+/// all ranks, and so stay parameters and optimizer state. Errors: PeerLost as in Communicator.
 class DistributedDataParallel {
  public:
   /// Checks that all ranks have the same parameters and layout, then sends rank 0's parameters and
   /// buffers to all. Collective. `parameters` in order of registration, all on one device. Errors:
-  /// kConfiguration, the same on all ranks, naming the first tensor that differs.
+  /// Configuration, the same on all ranks, naming the first tensor that differs.
   [[nodiscard]] static Result<DistributedDataParallel> create(
       std::vector<NamedTensor> parameters,
       std::vector<NamedTensor> buffers,

@@ -25,7 +25,7 @@ Result<std::string> local_address_towards(const std::string& host, uint16_t port
   addrinfo* found = nullptr;
   const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (code != 0)
-    return fail(ErrorKind::kPeerLost, "can't resolve " + host + ": " + ::gai_strerror(code));
+    return fail(ErrorKind::PeerLost, "can't resolve " + host + ": " + ::gai_strerror(code));
   std::string address;
   for (const addrinfo* entry = found; entry != nullptr && address.empty(); entry = entry->ai_next) {
     const int fd = ::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -48,7 +48,7 @@ Result<std::string> local_address_towards(const std::string& host, uint16_t port
     ::close(fd);
   }
   ::freeaddrinfo(found);
-  if (address.empty()) return fail(ErrorKind::kPeerLost, "no route to " + host);
+  if (address.empty()) return fail(ErrorKind::PeerLost, "no route to " + host);
   return address;
 }
 
@@ -63,8 +63,8 @@ Result<std::shared_ptr<TcpStore>> join_store(const Rendezvous& rendezvous) {
       })
   );
   GNN_ASSIGN_OR_RETURN(const Handshake handshake, rank_handshake(*store, rendezvous.incarnation));
-  if (handshake.answer != HandshakeAnswer::kWelcome)
-    return fail(ErrorKind::kPeerLost, "refused by the handshake: " + handshake.reason);
+  if (handshake.answer != HandshakeAnswer::Welcome)
+    return fail(ErrorKind::PeerLost, "refused by the handshake: " + handshake.reason);
   return store;
 }
 
@@ -83,13 +83,11 @@ Result<std::shared_ptr<Communicator>> make_communicator(
     int64_t world_size,
     const CommunicatorOptions& options
 ) {
-  const bool nccl = backend == Backend::kNccl || (backend == Backend::kAuto && device.is_cuda());
+  const bool nccl = backend == Backend::Nccl || (backend == Backend::Auto && device.is_cuda());
   if (nccl && !nccl_backend::available())
-    return fail(
-        ErrorKind::kConfiguration, "backend NCCL was asked for, but this build has no NCCL"
-    );
+    return fail(ErrorKind::Configuration, "backend NCCL was asked for, but this build has no NCCL");
   if (nccl && !device.is_cuda())
-    return fail(ErrorKind::kConfiguration, "backend NCCL needs device CUDA, found " + device.str());
+    return fail(ErrorKind::Configuration, "backend NCCL needs device CUDA, found " + device.str());
   try {
     auto prefixed = c10::make_intrusive<c10d::PrefixStore>(options.name, store.store);
     auto group = c10::make_intrusive<c10d::ProcessGroup>(
@@ -122,7 +120,7 @@ Result<std::shared_ptr<Communicator>> make_communicator(
   } catch (const std::exception& error) {
     const std::string text = error.what();
     return fail(
-        ErrorKind::kPeerLost,
+        ErrorKind::PeerLost,
         "can't form group " + options.name + ": " + text.substr(0, text.find('\n'))
     );
   }
@@ -138,7 +136,7 @@ Result<ProcessGroups> ProcessGroups::create(
     std::shared_ptr<CollectiveActivity> activity
 ) {
   ProcessGroups groups(rendezvous, backend, device);
-  if (rendezvous.world_size == 1 && backend != Backend::kNccl) {
+  if (rendezvous.world_size == 1 && backend != Backend::Nccl) {
     groups.world_ = make_single_communicator();
     return groups;
   }
@@ -170,7 +168,7 @@ Status ProcessGroups::create_local_process_group(int64_t processes_per_node) {
   const int64_t world = world_->world_size();
   if (processes_per_node < 1 || world % processes_per_node != 0)
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "processes per node (" + std::to_string(processes_per_node) +
             ") must divide the world size (" + std::to_string(world) + ")"
     );

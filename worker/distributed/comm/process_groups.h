@@ -17,9 +17,9 @@ class TcpStore;
 struct C10dStoreHandle;
 
 enum class Backend {
-  kAuto,  ///< NCCL when the device is CUDA, else Gloo.
-  kGloo,
-  kNccl,
+  Auto,  ///< NCCL when the device is CUDA, else Gloo.
+  Gloo,
+  Nccl,
 };
 
 struct CommunicatorOptions {
@@ -36,7 +36,7 @@ struct CommunicatorOptions {
 [[nodiscard]] c10::Device device_of_rank(bool use_cuda, int64_t local_rank);
 
 /// A group over `store` with the given rank and size.
-/// Errors: kConfiguration when the backend is not in this build; kPeerLost when ranks don't come in
+/// Errors: Configuration when the backend is not in this build; PeerLost when ranks don't come in
 /// time.
 [[nodiscard]] Result<std::shared_ptr<Communicator>> make_communicator(
     Backend backend,
@@ -51,7 +51,7 @@ struct CommunicatorOptions {
 class ProcessGroups {
  public:
   /// Joins the store, passes the handshake and forms the world. A world of one needs no store.
-  /// Errors: kPeerLost when the store is lost or refuses this job, attempt or round.
+  /// Errors: PeerLost when the store is lost or refuses this job, attempt or round.
   [[nodiscard]] static Result<ProcessGroups> create(
       const Rendezvous& rendezvous,
       Backend backend,
@@ -60,7 +60,7 @@ class ProcessGroups {
   );
 
   /// Forms one group per `processes_per_node` consecutive ranks. Collective: all ranks call it.
-  /// Errors: kConfiguration when processes_per_node does not divide the world.
+  /// Errors: Configuration when processes_per_node does not divide the world.
   /// Source: PyG's multi-node tutorial, create_local_process_group.
   [[nodiscard]] Status create_local_process_group(int64_t processes_per_node);
   /// The group of this rank's node; its rank is the local rank, which picks the CUDA device.

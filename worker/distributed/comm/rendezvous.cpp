@@ -12,7 +12,7 @@ Result<std::string> require(const EnvironmentLookup& environment, std::string_vi
   auto value = environment(name);
   if (!value || value->empty())
     return fail(
-        ErrorKind::kConfiguration, "environment variable " + std::string(name) + " is not set"
+        ErrorKind::Configuration, "environment variable " + std::string(name) + " is not set"
     );
   return *value;
 }
@@ -20,7 +20,7 @@ Result<std::string> require(const EnvironmentLookup& environment, std::string_vi
 Status check_position(const Rendezvous& rendezvous) {
   if (rendezvous.world_size % rendezvous.local_world_size != 0)
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "WORLD_SIZE " + std::to_string(rendezvous.world_size) +
             " is not a multiple of LOCAL_WORLD_SIZE " + std::to_string(rendezvous.local_world_size)
     );
@@ -28,7 +28,7 @@ Status check_position(const Rendezvous& rendezvous) {
       rendezvous.node_rank * rendezvous.local_world_size + rendezvous.local_rank;
   if (rendezvous.rank != expected)
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "RANK " + std::to_string(rendezvous.rank) +
             " does not follow from GROUP_RANK, LOCAL_WORLD_SIZE and LOCAL_RANK, which give " +
             std::to_string(expected)
@@ -65,7 +65,7 @@ Result<int64_t> parse_integer(
   if (!text || text->empty()) {
     if (fallback) return *fallback;
     return fail(
-        ErrorKind::kConfiguration, "environment variable " + std::string(name) + " is not set"
+        ErrorKind::Configuration, "environment variable " + std::string(name) + " is not set"
     );
   }
   int64_t value = 0;
@@ -73,7 +73,7 @@ Result<int64_t> parse_integer(
   const auto parsed = std::from_chars(text->data(), end, value);
   if (parsed.ec != std::errc() || parsed.ptr != end || value < least || value > most)
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "environment variable " + std::string(name) + " must be a number from " +
             std::to_string(least) + " to " + std::to_string(most) + ", found '" + *text + "'"
     );

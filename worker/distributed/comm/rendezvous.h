@@ -52,7 +52,7 @@ struct Rendezvous {
 
 /// Parses RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT,
 /// GNN_JOB, GNN_JOB_UID, GNN_ATTEMPT and GNN_ROUND. Without RANK it is the only process of a job of
-/// one. Errors: kConfiguration, naming the variable, what was expected and what was found.
+/// one. Errors: Configuration, naming the variable, what was expected and what was found.
 [[nodiscard]] Result<Rendezvous> parse_rendezvous(const EnvironmentLookup& environment);
 
 /// A variable that must be a decimal number in [least, most]; `fallback` when it is not set, or an

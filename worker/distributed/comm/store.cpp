@@ -35,14 +35,14 @@ std::optional<Identity> decode_identity(const std::string& text) {
 
 Result<Handshake> refuse(Store& store, std::string reason) {
   GNN_ASSIGN_OR_RETURN([[maybe_unused]] const int64_t count, store.add(kRefusedKey, 1));
-  return Handshake{.answer = HandshakeAnswer::kRefused, .reason = std::move(reason)};
+  return Handshake{.answer = HandshakeAnswer::Refused, .reason = std::move(reason)};
 }
 
 }  // namespace
 
 Status InProcessStore::set(const std::string& key, const std::string& value) {
   auto state = state_.lock();
-  if (state->failed) return fail(ErrorKind::kPeerLost, kLost);
+  if (state->failed) return fail(ErrorKind::PeerLost, kLost);
   state->values[key] = value;
   return {};
 }
@@ -51,7 +51,7 @@ Result<std::vector<std::optional<std::string>>> InProcessStore::get(
     const std::vector<std::string>& keys
 ) {
   auto state = state_.lock();
-  if (state->failed) return fail(ErrorKind::kPeerLost, kLost);
+  if (state->failed) return fail(ErrorKind::PeerLost, kLost);
   std::vector<std::optional<std::string>> values;
   for (const auto& key : keys) {
     const auto found = state->values.find(key);
@@ -62,7 +62,7 @@ Result<std::vector<std::optional<std::string>>> InProcessStore::get(
 
 Result<int64_t> InProcessStore::add(const std::string& key, int64_t by) {
   auto state = state_.lock();
-  if (state->failed) return fail(ErrorKind::kPeerLost, kLost);
+  if (state->failed) return fail(ErrorKind::PeerLost, kLost);
   auto& value = state->values.try_emplace(key, "0").first->second;
   int64_t sum = 0;
   std::from_chars(value.data(), value.data() + value.size(), sum);
@@ -83,7 +83,7 @@ Result<Handshake> agent_handshake(Store& store, const Incarnation& incarnation) 
   GNN_ASSIGN_OR_RETURN(const auto values, store.get({kIdentityKey}));
   if (!values[0])
     return Handshake{
-        .answer = HandshakeAnswer::kNotYet, .reason = "the store's host has not said who it is"
+        .answer = HandshakeAnswer::NotYet, .reason = "the store's host has not said who it is"
     };
   const auto host = decode_identity(*values[0]);
   const std::string found = "the store is of '" + *values[0] + "', we are '" +
@@ -93,16 +93,16 @@ Result<Handshake> agent_handshake(Store& store, const Incarnation& incarnation) 
   if (host->attempt > incarnation.attempt) return refuse(store, "a newer attempt runs: " + found);
   if (host->attempt < incarnation.attempt)
     return Handshake{
-        .answer = HandshakeAnswer::kNotYet, .reason = "an older attempt still runs: " + found
+        .answer = HandshakeAnswer::NotYet, .reason = "an older attempt still runs: " + found
     };
-  return Handshake{.answer = HandshakeAnswer::kWelcome, .reason = {}};
+  return Handshake{.answer = HandshakeAnswer::Welcome, .reason = {}};
 }
 
 Result<Handshake> rank_handshake(Store& store, const Incarnation& incarnation) {
   GNN_ASSIGN_OR_RETURN(Handshake handshake, agent_handshake(store, incarnation));
-  if (handshake.answer == HandshakeAnswer::kRefused) return handshake;
+  if (handshake.answer == HandshakeAnswer::Refused) return handshake;
   // A rank is started after its agents met, so for a rank "not yet" is a wrong store.
-  if (handshake.answer == HandshakeAnswer::kNotYet) return refuse(store, handshake.reason);
+  if (handshake.answer == HandshakeAnswer::NotYet) return refuse(store, handshake.reason);
   GNN_ASSIGN_OR_RETURN(const auto values, store.get({attempt_prefix(incarnation) + kRoundKey}));
   const std::string current = values[0].value_or("none");
   if (current != std::to_string(incarnation.round))

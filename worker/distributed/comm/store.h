@@ -15,7 +15,7 @@
 namespace gnn::comm {
 
 /// The key-value store at which the agents of a job meet. Calls end within the deadline that the
-/// implementation was made with; afterwards they give kPeerLost, and so does every later call.
+/// implementation was made with; afterwards they give PeerLost, and so does every later call.
 /// Threading: safe from any thread; calls are serialised.
 class Store {
  public:
@@ -40,7 +40,7 @@ class InProcessStore final : public Store {
   ) override;
   [[nodiscard]] Result<int64_t> add(const std::string& key, int64_t by) override;
 
-  /// From now on every call gives kPeerLost, as when the host of the store died.
+  /// From now on every call gives PeerLost, as when the host of the store died.
   void fail_from_now_on();
 
  private:
@@ -60,17 +60,17 @@ inline constexpr const char* kRoundKey = "round";
 
 /// What a store answered to a handshake.
 enum class HandshakeAnswer {
-  kWelcome,  ///< Same job, attempt and (for ranks) round.
-  kNotYet,   ///< The host has not said who it is, or is of an older attempt that will vanish: try
-             ///< again.
-  kRefused,  ///< Another job, a newer attempt, or another round: leave. Counted under kRefusedKey.
+  Welcome,  ///< Same job, attempt and (for ranks) round.
+  NotYet,   ///< The host has not said who it is, or is of an older attempt that will vanish: try
+            ///< again.
+  Refused,  ///< Another job, a newer attempt, or another round: leave. Counted under kRefusedKey.
 };
 
 /// Announces the host's job and attempt.
 [[nodiscard]] Status announce_identity(Store& store, const Incarnation& incarnation);
 
 struct Handshake {
-  HandshakeAnswer answer = HandshakeAnswer::kNotYet;
+  HandshakeAnswer answer = HandshakeAnswer::NotYet;
   std::string reason;  ///< Why not, for people.
 };
 

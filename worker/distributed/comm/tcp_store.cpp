@@ -98,7 +98,7 @@ Status wait_for_host(const TcpStoreOptions& options) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   } while (std::chrono::steady_clock::now() < deadline);
   return fail(
-      ErrorKind::kPeerLost,
+      ErrorKind::PeerLost,
       "can't reach the store at " + options.host + ":" + std::to_string(options.port) + ": " + why
   );
 }
@@ -125,13 +125,13 @@ struct TcpStore::Impl {
   template <class Call>
   auto guarded(const char* what, Call call) -> Result<decltype(call())> {
     std::lock_guard lock(mutex);
-    if (lost) return fail(ErrorKind::kPeerLost, *lost);
+    if (lost) return fail(ErrorKind::PeerLost, *lost);
     try {
       return call();
     } catch (const std::exception& error) {
       // After a broken call the connection may hold half an answer: it is never used again.
       lost = "the store at " + where() + " is lost (" + what + ": " + one_line(error) + ")";
-      return fail(ErrorKind::kPeerLost, *lost);
+      return fail(ErrorKind::PeerLost, *lost);
     }
   }
 
@@ -157,7 +157,7 @@ struct TcpStore::Impl {
       impl->store->setTimeout(options.call_timeout);
     } catch (const std::exception& error) {
       return fail(
-          ErrorKind::kPeerLost,
+          ErrorKind::PeerLost,
           std::string(host ? "can't serve" : "can't reach") + " the store at " + options.host +
               ":" + std::to_string(options.port) + ": " + one_line(error)
       );

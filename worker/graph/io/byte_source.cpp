@@ -36,13 +36,13 @@ class FileSource final : public ByteSource {
       }
       if (got < 0) {
         return fail(
-            ErrorKind::kIo,
+            ErrorKind::Io,
             system_error("can't read at offset " + std::to_string(offset_ + done_), name_)
         );
       }
       if (got == 0) {
         return fail(
-            ErrorKind::kData,
+            ErrorKind::Data,
             name_ + ": ends at offset " + std::to_string(offset_ + done_) + ", expected " +
                 std::to_string(length_ - done_) + " more bytes"
         );
@@ -106,7 +106,7 @@ class InflateSource final : public ByteSource {
 
   Result<size_t> read(std::span<std::byte> out) override {
     if (!ready_) {
-      return fail(ErrorKind::kOutOfMemory, name() + ": no memory to unpack");
+      return fail(ErrorKind::OutOfMemory, name() + ": no memory to unpack");
     }
     if (ended_ || out.empty()) {
       return size_t{0};
@@ -150,7 +150,7 @@ class InflateSource final : public ByteSource {
  private:
   tl::unexpected<Error> damaged(const std::string& why) const {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         name() + ": damaged " + (gzip_ ? "gzip" : "deflate") + " data near packed offset " +
             std::to_string(inner_->file_bytes_read() - stream_.avail_in) + ": " + why
     );
@@ -210,7 +210,7 @@ class Crc32Source final : public ByteSource {
       checked_ = true;
       if (crc_ != expected_) {
         return fail(
-            ErrorKind::kData,
+            ErrorKind::Data,
             name() + ": CRC-32 of the contents differs from the directory's: damaged"
         );
       }
@@ -235,13 +235,13 @@ Result<std::unique_ptr<ByteSource>> open_range(
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
     return fail(
-        errno == ENOENT ? ErrorKind::kNotFound : ErrorKind::kIo, system_error("can't open", path)
+        errno == ENOENT ? ErrorKind::NotFound : ErrorKind::Io, system_error("can't open", path)
     );
   }
   struct stat status {};
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(descriptor);
-    return fail(ErrorKind::kData, path + ": expected a regular file");
+    return fail(ErrorKind::Data, path + ": expected a regular file");
   }
   if (length < 0) {
     length = status.st_size - offset;
@@ -249,7 +249,7 @@ Result<std::unique_ptr<ByteSource>> open_range(
   auto source = std::make_unique<FileSource>(std::move(name), descriptor, offset, length);
   if (offset < 0 || length < 0 || offset > status.st_size || length > status.st_size - offset) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         source->name() + ": expected bytes up to offset " + std::to_string(offset + length) +
             ", the file has " + std::to_string(status.st_size)
     );
@@ -266,7 +266,7 @@ Status ByteSource::read_exactly(std::span<std::byte> out) {
     GNN_ASSIGN_OR_RETURN(const size_t got, read(out.subspan(done)));
     if (got == 0) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           name() + ": ends too early, expected " + std::to_string(out.size() - done) + " more bytes"
       );
     }
@@ -322,7 +322,7 @@ Result<bool> LineReader::fill() {
   const size_t kept = buffer_.size();
   if (kept > max_line_bytes_) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         source_->name() + ": line " + std::to_string(line_number_ + 1) + " is longer than " +
             std::to_string(max_line_bytes_) + " bytes"
     );

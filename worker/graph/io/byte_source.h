@@ -15,7 +15,7 @@ class ByteSource {
  public:
   virtual ~ByteSource() = default;
   /// Fills as much of `out` as there is; 0 only at the end.
-  /// Errors: kIo when reading fails, kData when the stream is damaged or cut short.
+  /// Errors: Io when reading fails, Data when the stream is damaged or cut short.
   virtual Result<size_t> read(std::span<std::byte> out) = 0;
   /// What is being read, for messages: "raw/edge.csv.gz" or "raw/data.npz(edge_index.npy)".
   [[nodiscard]] virtual const std::string& name() const = 0;
@@ -25,13 +25,13 @@ class ByteSource {
   /// Bytes that a reader may still expect, if the container says so; -1 when unknown (gzip).
   [[nodiscard]] virtual int64_t bytes_left() const = 0;
 
-  /// Fills all of `out`. Errors: also kData when the stream ends before that.
+  /// Fills all of `out`. Errors: also Data when the stream ends before that.
   Status read_exactly(std::span<std::byte> out);
 };
 
-/// The whole file as it is. Errors: kNotFound, kIo.
+/// The whole file as it is. Errors: NotFound, Io.
 Result<std::unique_ptr<ByteSource>> open_file(const std::string& path);
-/// The unpacked bytes of a gzip file (any number of members). Errors: kNotFound, kIo; reading
+/// The unpacked bytes of a gzip file (any number of members). Errors: NotFound, Io; reading
 /// reports a damaged or cut stream with the offset in the packed file.
 Result<std::unique_ptr<ByteSource>> open_gzip(const std::string& path);
 /// open_gzip() if `path` ends in ".gz", else open_file().
@@ -56,7 +56,7 @@ class LineReader {
     std::string_view text;  // valid until the next call
     bool at_end = false;    // true: there was no further line
   };
-  /// Errors: those of the source, and kData for a line over the limit.
+  /// Errors: those of the source, and Data for a line over the limit.
   Result<Line> next();
 
   [[nodiscard]] int64_t line_number() const {

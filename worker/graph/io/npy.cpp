@@ -23,19 +23,19 @@ struct Descr {
 // '<' = little-endian, '|' = no byte order; '=' (native) is never written by NumPy. NumPy knows no
 // bfloat16: ml_dtypes writes it as two opaque bytes.
 constexpr std::array<Descr, 13> kDescrs{{
-    {"|b1", DType::kBool},
-    {"|u1", DType::kUInt8},
-    {"|i1", DType::kInt8},
-    {"<i2", DType::kInt16},
-    {"<u2", DType::kUInt16},
-    {"<i4", DType::kInt32},
-    {"<u4", DType::kUInt32},
-    {"<i8", DType::kInt64},
-    {"<u8", DType::kUInt64},
-    {"<f2", DType::kFloat16},
-    {"<V2", DType::kBFloat16},
-    {"<f4", DType::kFloat32},
-    {"<f8", DType::kFloat64},
+    {"|b1", DType::Bool},
+    {"|u1", DType::UInt8},
+    {"|i1", DType::Int8},
+    {"<i2", DType::Int16},
+    {"<u2", DType::UInt16},
+    {"<i4", DType::Int32},
+    {"<u4", DType::UInt32},
+    {"<i8", DType::Int64},
+    {"<u8", DType::UInt64},
+    {"<f2", DType::Float16},
+    {"<V2", DType::BFloat16},
+    {"<f4", DType::Float32},
+    {"<f8", DType::Float64},
 }};
 
 /// The Python dict literal {'descr': …, 'fortran_order': …, 'shape': (…)}; keys in any order,
@@ -83,7 +83,7 @@ class DictParser {
  private:
   tl::unexpected<Error> error(const std::string& what) const {
     return fail(
-        ErrorKind::kData, where_ + ": header: " + what + " (character " + std::to_string(at_) + ")"
+        ErrorKind::Data, where_ + ": header: " + what + " (character " + std::to_string(at_) + ")"
     );
   }
   void skip_blanks() {
@@ -135,7 +135,7 @@ class DictParser {
       // One-byte types carry any byte order, as old writers do.
       if (value == known.text ||
           (value.size() == 3 && known.text[0] == '|' && value.substr(1) == known.text.substr(1)) ||
-          (value == "|V2" && known.dtype == DType::kBFloat16)) {
+          (value == "|V2" && known.dtype == DType::BFloat16)) {
         return known.dtype;
       }
     }
@@ -205,7 +205,7 @@ Result<NpyHeader> read_npy_header(ByteSource& source) {
   std::array<std::byte, 12> start{};
   GNN_RETURN_IF_ERROR(source.read_exactly(std::span(start).first(10)));
   if (std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
-    return fail(ErrorKind::kData, source.name() + ": offset 0: expected a .npy file (\\x93NUMPY)");
+    return fail(ErrorKind::Data, source.name() + ": offset 0: expected a .npy file (\\x93NUMPY)");
   }
   const int version = std::to_integer<int>(start[6]);
   size_t length = load<uint16_t>(start.data() + 8);
@@ -216,7 +216,7 @@ Result<NpyHeader> read_npy_header(ByteSource& source) {
     offset = 12;
   } else if (version != 1) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         source.name() + ": offset 6: expected .npy version 1, 2 or 3, found " +
             std::to_string(version)
     );
@@ -224,7 +224,7 @@ Result<NpyHeader> read_npy_header(ByteSource& source) {
   const int64_t left = source.bytes_left();
   if (length > kMaxHeaderBytes || (left >= 0 && static_cast<int64_t>(length) > left)) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         source.name() + ": offset 8: header length " + std::to_string(length) +
             " exceeds the file or 64 KiB"
     );
@@ -241,7 +241,7 @@ Result<NpyHeader> read_npy_header(ByteSource& source) {
   const int64_t bytes = *elements * dtype_size(header.dtype);
   if (source.bytes_left() >= 0 && bytes > source.bytes_left()) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         source.name() + ": offset " + std::to_string(header.data_offset) + ": expected " +
             std::to_string(bytes) + " bytes of " + std::string(dtype_name(header.dtype)) + " " +
             shape_text(header.shape) + ", found " + std::to_string(source.bytes_left()) +
@@ -295,7 +295,7 @@ std::string NpyReader::where(size_t index_in_chunk) const {
 Status NpyReader::read_raw(size_t count) {
   if (elements_read_ + static_cast<int64_t>(count) > header_.num_elements()) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         name() + ": holds " + std::to_string(header_.num_elements()) + " elements, more are needed"
     );
   }
@@ -321,7 +321,7 @@ Status NpyReader::read_integers(std::span<int64_t> out, const int64_t* nan_value
           out[i] = static_cast<int64_t>(value);
         } else {
           return fail(
-              ErrorKind::kData,
+              ErrorKind::Data,
               where(i) + ": expected a whole number, found " + std::to_string(value)
           );
         }
@@ -329,41 +329,41 @@ Status NpyReader::read_integers(std::span<int64_t> out, const int64_t* nan_value
       return {};
     };
     switch (header_.dtype) {
-      case DType::kBool:
-      case DType::kUInt8:
+      case DType::Bool:
+      case DType::UInt8:
         convert(uint8_t{});
         break;
-      case DType::kInt8:
+      case DType::Int8:
         convert(int8_t{});
         break;
-      case DType::kInt16:
+      case DType::Int16:
         convert(int16_t{});
         break;
-      case DType::kUInt16:
+      case DType::UInt16:
         convert(uint16_t{});
         break;
-      case DType::kInt32:
+      case DType::Int32:
         convert(int32_t{});
         break;
-      case DType::kUInt32:
+      case DType::UInt32:
         convert(uint32_t{});
         break;
-      case DType::kInt64:
+      case DType::Int64:
         convert(int64_t{});
         break;
-      case DType::kUInt64:
+      case DType::UInt64:
         convert(uint64_t{});
         break;
-      case DType::kFloat32:
+      case DType::Float32:
         GNN_RETURN_IF_ERROR(convert_whole(float{}));
         break;
-      case DType::kFloat64:
+      case DType::Float64:
         GNN_RETURN_IF_ERROR(convert_whole(double{}));
         break;
-      case DType::kFloat16:
-      case DType::kBFloat16:
+      case DType::Float16:
+      case DType::BFloat16:
         return fail(
-            ErrorKind::kData,
+            ErrorKind::Data,
             name() + ": expected integers, found " + std::string(dtype_name(header_.dtype))
         );
     }
@@ -383,43 +383,43 @@ Status NpyReader::read_floats(std::span<float> out) {
       }
     };
     switch (header_.dtype) {
-      case DType::kBool:
-      case DType::kUInt8:
+      case DType::Bool:
+      case DType::UInt8:
         convert(uint8_t{});
         break;
-      case DType::kInt8:
+      case DType::Int8:
         convert(int8_t{});
         break;
-      case DType::kInt16:
+      case DType::Int16:
         convert(int16_t{});
         break;
-      case DType::kUInt16:
+      case DType::UInt16:
         convert(uint16_t{});
         break;
-      case DType::kInt32:
+      case DType::Int32:
         convert(int32_t{});
         break;
-      case DType::kUInt32:
+      case DType::UInt32:
         convert(uint32_t{});
         break;
-      case DType::kInt64:
+      case DType::Int64:
         convert(int64_t{});
         break;
-      case DType::kUInt64:
+      case DType::UInt64:
         convert(uint64_t{});
         break;
-      case DType::kFloat32:
+      case DType::Float32:
         convert(float{});
         break;
-      case DType::kFloat64:
+      case DType::Float64:
         convert(double{});
         break;
-      case DType::kFloat16:
+      case DType::Float16:
         for (size_t i = 0; i < count; ++i) {
           out[i] = half_to_float(load<uint16_t>(raw_.data() + 2 * i));
         }
         break;
-      case DType::kBFloat16:
+      case DType::BFloat16:
         for (size_t i = 0; i < count; ++i) {
           out[i] = bfloat16_to_float(load<uint16_t>(raw_.data() + 2 * i));
         }
@@ -428,7 +428,7 @@ Status NpyReader::read_floats(std::span<float> out) {
     for (size_t i = 0; i < count; ++i) {
       if (!std::isfinite(out[i])) {
         return fail(
-            ErrorKind::kData,
+            ErrorKind::Data,
             where(i) + ": expected a finite number, found " + std::to_string(out[i])
         );
       }
@@ -443,7 +443,7 @@ Status NpyReader::finish() {
   std::byte extra{};
   GNN_ASSIGN_OR_RETURN(const size_t got, source_->read({&extra, 1}));
   if (got != 0) {
-    return fail(ErrorKind::kData, name() + ": has bytes after its last element");
+    return fail(ErrorKind::Data, name() + ": has bytes after its last element");
   }
   return {};
 }

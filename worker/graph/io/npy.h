@@ -12,7 +12,7 @@ namespace gnn::graph {
 
 /// What stands before the elements of a .npy file.
 struct NpyHeader {
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::Float32;
   bool fortran_order = false;
   std::vector<int64_t> shape;
   int64_t data_offset = 0;  // bytes from the start of the file to the first element
@@ -21,7 +21,7 @@ struct NpyHeader {
 };
 
 /// Reads the header of versions 1, 2 and 3 and leaves `source` at the first element.
-/// Errors: kData with file and offset for anything but a plain little-endian array: other magic,
+/// Errors: Data with file and offset for anything but a plain little-endian array: other magic,
 /// version or byte order, structured or object types, negative or overflowing shapes, a header over
 /// 64 KiB, and elements that exceed what the container says is left.
 Result<NpyHeader> read_npy_header(ByteSource& source);
@@ -42,9 +42,9 @@ class NpyReader {
   [[nodiscard]] int64_t elements_read() const { return elements_read_; }
 
   /// The next out.size() elements as int64. Floating-point elements must be whole numbers; NaN
-  /// becomes `nan_value` if one is given. Errors: kData with the element's offset.
+  /// becomes `nan_value` if one is given. Errors: Data with the element's offset.
   Status read_integers(std::span<int64_t> out, const int64_t* nan_value = nullptr);
-  /// The next out.size() elements as float32. Errors: kData for NaN or infinity, with the element's
+  /// The next out.size() elements as float32. Errors: Data for NaN or infinity, with the element's
   /// offset.
   Status read_floats(std::span<float> out);
   /// Fails unless the elements are the last bytes of the stream.

@@ -61,7 +61,7 @@ struct Directory {
 };
 
 tl::unexpected<Error> damaged(const std::string& path, int64_t offset, const std::string& what) {
-  return fail(ErrorKind::kData, path + ": offset " + std::to_string(offset) + ": " + what);
+  return fail(ErrorKind::Data, path + ": offset " + std::to_string(offset) + ": " + what);
 }
 
 /// An unsigned number from the file as an offset or length within a file of `limit` bytes.
@@ -70,7 +70,7 @@ Result<int64_t> bounded(
 ) {
   if (value > static_cast<uint64_t>(limit)) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         path + ": " + what + " " + std::to_string(value) + " lies beyond the file's " +
             std::to_string(limit) + " bytes"
     );
@@ -139,14 +139,14 @@ Status apply_zip64(std::string_view extra, uint64_t& unpacked, uint64_t& packed,
     const uint16_t id = head.u16(0);
     const size_t length = head.u16(2);
     if (length > extra.size() - 4) {
-      return fail(ErrorKind::kData, "extra field longer than its record");
+      return fail(ErrorKind::Data, "extra field longer than its record");
     }
     if (id == 1) {
       std::string_view rest = extra.substr(4, length);
       for (uint64_t* value : {&unpacked, &packed, &offset}) {
         if (*value == 0xFFFFFFFF) {
           if (rest.size() < 8) {
-            return fail(ErrorKind::kData, "zip64 extra field is too short");
+            return fail(ErrorKind::Data, "zip64 extra field is too short");
           }
           *value = Fields(rest).u64(0);
           rest.remove_prefix(8);
@@ -254,7 +254,7 @@ Result<std::unique_ptr<ByteSource>> NpzArchive::open_member(std::string_view nam
       names += (names.empty() ? "" : ", ") + entry.name;
     }
     return fail(
-        ErrorKind::kNotFound,
+        ErrorKind::NotFound,
         path_ + ": no member '" + std::string(name) +
             "'; it has: " + (names.empty() ? "none" : names)
     );

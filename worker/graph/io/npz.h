@@ -26,14 +26,14 @@ class NpzArchive {
   };
 
   /// Reads the central directory and checks every offset and length in it against the size of the
-  /// file. Errors: kNotFound, kIo, kData with file and offset.
+  /// file. Errors: NotFound, Io, Data with file and offset.
   static Result<NpzArchive> open(std::string path);
 
   [[nodiscard]] const std::vector<Member>& members() const { return members_; }
   [[nodiscard]] bool contains(std::string_view name) const;
 
   /// A stream over the member's unpacked bytes whose CRC-32 is checked at its end.
-  /// Errors: kNotFound naming the members there are; kData for a damaged local header, encryption
+  /// Errors: NotFound naming the members there are; Data for a damaged local header, encryption
   /// or another method of compression.
   [[nodiscard]] Result<std::unique_ptr<ByteSource>> open_member(std::string_view name) const;
   [[nodiscard]] Result<NpyReader> open_array(std::string_view name) const;

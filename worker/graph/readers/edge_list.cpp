@@ -31,7 +31,7 @@ Result<std::vector<int64_t>> read_column(const std::string& path) {
     const NpyHeader& header = reader.header();
     if (header.shape.empty() || header.shape[0] != header.num_elements()) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           path + ": expected a column, [N] or [N, 1], found " + shape_text(header.shape)
       );
     }
@@ -60,7 +60,7 @@ Result<std::vector<EdgePair>> read_npy_pairs(const std::string& path) {
   const bool in_columns = two && header.shape[1] == 2;  // [E, 2]; [2, 2] counts as [2, E]
   if (!in_rows && !in_columns) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         path + ": expected edges of shape [2, E] or [E, 2], found " + shape_text(header.shape)
     );
   }
@@ -109,7 +109,7 @@ Result<Array> read_features(
     const NpyHeader& header = reader.header();
     if (header.shape.size() != 2 || header.fortran_order) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           path + ": expected [N, width] in C order, found " + shape_text(header.shape)
       );
     }
@@ -132,7 +132,7 @@ Result<Array> read_features(
     }
     if (!rows.empty() && row.size() != width) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           reader.where() + ": expected " + std::to_string(width) + " values, found " +
               std::to_string(row.size())
       );
@@ -141,7 +141,7 @@ Result<Array> read_features(
     rows.insert(rows.end(), row.begin(), row.end());
   }
   if (rows.empty()) {
-    return fail(ErrorKind::kData, path + ": empty");
+    return fail(ErrorKind::Data, path + ": empty");
   }
   GNN_ASSIGN_OR_RETURN(
       FeatureBuffer features,
@@ -167,7 +167,7 @@ Status read_split(
   const std::string train = find_part(folder, "train");
   if (train.empty() && options.split_required) {
     return fail(
-        ErrorKind::kNotFound,
+        ErrorKind::NotFound,
         folder + ": the split is missing, expected train.npy, train.csv.gz or train.csv"
     );
   }
@@ -203,7 +203,7 @@ Result<DatasetArrays> read_edge_list(
 ) {
   const std::string edge_path = find_part(folder, "edges");
   if (edge_path.empty()) {
-    return fail(ErrorKind::kNotFound, folder + ": expected edges.npy, edges.csv.gz or edges.csv");
+    return fail(ErrorKind::NotFound, folder + ": expected edges.npy, edges.csv.gz or edges.csv");
   }
   GNN_ASSIGN_OR_RETURN(const std::vector<EdgePair> pairs, read_pairs(edge_path, progress));
   GNN_ASSIGN_OR_RETURN(Array features, storage.find(kFeaturesName));
@@ -228,7 +228,7 @@ Result<DatasetArrays> read_edge_list(
     // memory.
     if (num_nodes > 64 * static_cast<int64_t>(pairs.size()) + 1024) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           edge_path + ": the largest id, " + std::to_string(num_nodes - 1) +
               ", is implausible for " + std::to_string(pairs.size()) +
               " edges; give labels or features to say how many nodes there are"
@@ -237,7 +237,7 @@ Result<DatasetArrays> read_edge_list(
   }
   if (!labels.empty() && static_cast<int64_t>(labels.size()) != num_nodes) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         label_path + ": expected " + std::to_string(num_nodes) +
             " labels as there are feature rows, found " + std::to_string(labels.size())
     );

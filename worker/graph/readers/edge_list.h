@@ -10,7 +10,7 @@ namespace gnn::graph {
 /// features
 /// (.npy [N, width]), labels (.npy [N] or [N, 1]) and train, validation and test (ids). Each is
 /// NAME.npy, NAME.csv.gz or NAME.csv. The number of nodes is that of the labels or features, else
-/// the largest id + 1. Errors: kNotFound for missing edges, or a split that is needed; kData with
+/// the largest id + 1. Errors: NotFound for missing edges, or a split that is needed; Data with
 /// file and line or offset.
 Result<DatasetArrays> read_edge_list(
     const std::string& folder, const ReadOptions& options, ArrayStorage& storage, Progress& progress

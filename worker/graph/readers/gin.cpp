@@ -23,14 +23,14 @@ Result<std::string> find_file(const std::string& path) {
     if (entry.path().extension() == ".txt") {
       if (!found.empty()) {
         return fail(
-            ErrorKind::kConfiguration, path + ": more than one .txt file, name the one to read"
+            ErrorKind::Configuration, path + ": more than one .txt file, name the one to read"
         );
       }
       found = entry.path().string();
     }
   }
   if (found.empty()) {
-    return fail(ErrorKind::kNotFound, path + ": expected a .txt file in it");
+    return fail(ErrorKind::NotFound, path + ": expected a .txt file in it");
   }
   return found;
 }
@@ -86,7 +86,7 @@ class Parser {
 
  private:
   [[nodiscard]] tl::unexpected<Error> bad(const std::string& what) const {
-    return fail(ErrorKind::kData, reader_.where() + ": " + what);
+    return fail(ErrorKind::Data, reader_.where() + ": " + what);
   }
   Status need_line(std::span<int64_t> out, const std::string& what) {
     GNN_ASSIGN_OR_RETURN(const bool more, reader_.next_integers(out));
@@ -172,7 +172,7 @@ Result<Array> make_features(
   const int64_t num_nodes = graphs.offsets.back();
   if (graphs.width == 0 && graphs.num_tags > kMaxTags) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         where + ": " + std::to_string(graphs.num_tags) +
             " kinds of tags are too many for a one-hot, at most " + std::to_string(kMaxTags) +
             " are supported"

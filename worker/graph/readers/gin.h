@@ -12,7 +12,7 @@ namespace gnn::graph {
 /// file, or a folder with one .txt file in it. A neighbour k in node j's line is the edge j -> k.
 /// Features are the attributes where there are some, else the tags one-hot (one constant column
 /// when all are equal). Labels and tags are numbered by first sight, as the authors' loader does.
-/// The form knows no split. Errors: kNotFound; kData with file and line.
+/// The form knows no split. Errors: NotFound; Data with file and line.
 Result<DatasetArrays> read_gin(
     const std::string& path, const ReadOptions& options, ArrayStorage& storage, Progress& progress
 );

@@ -15,15 +15,13 @@ namespace fs = std::filesystem;
 constexpr int64_t kProgressRows = 4096;
 
 tl::unexpected<Error> bad(const std::string& where, const std::string& what) {
-  return fail(ErrorKind::kData, where + ": " + what);
+  return fail(ErrorKind::Data, where + ": " + what);
 }
 
 Result<std::string> need_csv(const std::string& folder, const std::string& stem) {
   std::string path = find_csv(folder, stem);
   if (path.empty()) {
-    return fail(
-        ErrorKind::kNotFound, folder + ": expected " + stem + ".csv.gz or " + stem + ".csv"
-    );
+    return fail(ErrorKind::NotFound, folder + ": expected " + stem + ".csv.gz or " + stem + ".csv");
   }
   return path;
 }
@@ -141,7 +139,7 @@ Result<Array> read_csv_labels(const std::string& path, int64_t num_nodes, ArrayS
   if (num_nodes / 1100 > source->file_bytes_total()) {
     return bad(path, "too short for the labels of " + std::to_string(num_nodes) + " nodes");
   }
-  GNN_ASSIGN_OR_RETURN(Array labels, storage.create(kLabelsName, DType::kInt64, {num_nodes}));
+  GNN_ASSIGN_OR_RETURN(Array labels, storage.create(kLabelsName, DType::Int64, {num_nodes}));
   LineReader lines(std::move(source));
   const std::span<int64_t> out = labels.mutable_view<int64_t>();
   int64_t row = 0;
@@ -281,7 +279,7 @@ Result<Array> read_npz_labels(const std::string& path, int64_t num_nodes, ArrayS
             shape_text(header.shape)
     );
   }
-  GNN_ASSIGN_OR_RETURN(Array labels, storage.create(kLabelsName, DType::kInt64, {num_nodes}));
+  GNN_ASSIGN_OR_RETURN(Array labels, storage.create(kLabelsName, DType::Int64, {num_nodes}));
   const int64_t none = -1;
   GNN_RETURN_IF_ERROR(reader.read_integers(labels.mutable_view<int64_t>(), &none));
   GNN_RETURN_IF_ERROR(reader.finish());
@@ -306,7 +304,7 @@ Result<std::string> find_split(
     return "";
   }
   if (names.empty()) {
-    return fail(ErrorKind::kNotFound, splits + ": expected a folder with the split, found none");
+    return fail(ErrorKind::NotFound, splits + ": expected a folder with the split, found none");
   }
   std::string listed;
   for (const std::string& name : names) {
@@ -316,10 +314,10 @@ Result<std::string> find_split(
     if (!required) {
       return "";
     }
-    return fail(ErrorKind::kConfiguration, splits + ": name one of the splits: " + listed);
+    return fail(ErrorKind::Configuration, splits + ": name one of the splits: " + listed);
   }
   if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {
-    return fail(ErrorKind::kNotFound, splits + ": no split '" + wanted + "'; there are: " + listed);
+    return fail(ErrorKind::NotFound, splits + ": no split '" + wanted + "'; there are: " + listed);
   }
   return splits + "/" + (wanted.empty() ? names.front() : wanted);
 }
@@ -354,7 +352,7 @@ struct RawFolder {
     std::error_code error;
     if (!fs::is_directory(raw.path, error)) {
       return fail(
-          ErrorKind::kNotFound, folder + ": expected the folder raw of an OGB data set in it"
+          ErrorKind::NotFound, folder + ": expected the folder raw of an OGB data set in it"
       );
     }
     if (fs::is_regular_file(raw.path + "/data.npz", error)) {

@@ -133,7 +133,7 @@ struct Index {
 
 Status keep(Package&& package, const std::string& where, Index& index) {
   if (package.name.empty()) {
-    return fail(ErrorKind::kData, where + ": the paragraph that ends here has no field Package");
+    return fail(ErrorKind::Data, where + ": the paragraph that ends here has no field Package");
   }
   std::string name = package.name;
   if (!index.packages.try_emplace(std::move(name), std::move(package)).second) {
@@ -144,7 +144,7 @@ Status keep(Package&& package, const std::string& where, Index& index) {
 
 Result<Index> parse(std::unique_ptr<ByteSource> source, Progress& progress) {
   Index index;
-  Digester digester(DigestKind::kSha256);
+  Digester digester(DigestKind::Sha256);
   LineReader lines(std::make_unique<DigestingSource>(std::move(source), digester));
   progress.begin("reading packages", lines.source().file_bytes_total(), "bytes");
   Package package;
@@ -166,7 +166,7 @@ Result<Index> parse(std::unique_ptr<ByteSource> source, Progress& progress) {
     if (line.text.front() == ' ' || line.text.front() == '\t') {  // the field goes on
       if (!in_paragraph) {
         return fail(
-            ErrorKind::kData, lines.where() + ": a line that goes on, but no field before it"
+            ErrorKind::Data, lines.where() + ": a line that goes on, but no field before it"
         );
       }
       if (value != nullptr) {
@@ -178,7 +178,7 @@ Result<Index> parse(std::unique_ptr<ByteSource> source, Progress& progress) {
     const size_t colon = line.text.find(':');
     if (colon == std::string_view::npos || colon == 0) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           lines.where() + ": expected \"Field: value\", found '" +
               std::string(line.text.substr(0, 40)) + "'"
       );
@@ -194,7 +194,7 @@ Result<Index> parse(std::unique_ptr<ByteSource> source, Progress& progress) {
   }
   progress.end();
   if (index.packages.empty()) {
-    return fail(ErrorKind::kData, lines.source().name() + ": expected packages, found none");
+    return fail(ErrorKind::Data, lines.source().name() + ": expected packages, found none");
   }
   index.digest = digester.finish();
   return index;
@@ -303,7 +303,7 @@ Result<DatasetArrays> read_package_index(
 ) {
   if (options.num_features < 1 || options.num_features > 65536) {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "features: expected between 1 and 65536 columns, found " +
             std::to_string(options.num_features)
     );
@@ -325,7 +325,7 @@ Result<DatasetArrays> read_package_index(
   GNN_ASSIGN_OR_RETURN(Array features, make_features(index, options, storage));
   Labels labels = make_labels(index);
   if (labels.names.empty()) {
-    return fail(ErrorKind::kData, "package index: no package has a field Section");
+    return fail(ErrorKind::Data, "package index: no package has a field Section");
   }
   GNN_ASSIGN_OR_RETURN(
       const SplitIdLists split,
@@ -369,7 +369,7 @@ Result<std::string> run_dumpavail() {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
     return fail(
-        ErrorKind::kIo, std::string("apt-cache: can't make a pipe: ") + std::strerror(errno)
+        ErrorKind::Io, std::string("apt-cache: can't make a pipe: ") + std::strerror(errno)
     );
   }
   const pid_t child = fork();
@@ -382,7 +382,7 @@ Result<std::string> run_dumpavail() {
   close(ends[1]);
   if (child < 0) {
     close(ends[0]);
-    return fail(ErrorKind::kIo, std::string("apt-cache: can't start: ") + std::strerror(errno));
+    return fail(ErrorKind::Io, std::string("apt-cache: can't start: ") + std::strerror(errno));
   }
   std::string output;
   std::array<char, 65536> buffer{};
@@ -402,14 +402,12 @@ Result<std::string> run_dumpavail() {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
     return fail(
-        ErrorKind::kNotFound,
+        ErrorKind::NotFound,
         "apt-cache: not found; on a machine without it, give a saved index as --input"
     );
   }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    return fail(
-        ErrorKind::kIo, "apt-cache dumpavail: failed with status " + std::to_string(status)
-    );
+    return fail(ErrorKind::Io, "apt-cache dumpavail: failed with status " + std::to_string(status));
   }
   return output;
 }

@@ -15,7 +15,7 @@ struct PackageIndexOptions {
   double validation = 0.2;
   uint32_t seed = 0;  // of the split
   bool to_undirected = false;
-  DType feature_dtype = DType::kFloat32;
+  DType feature_dtype = DType::Float32;
 };
 
 /// Makes a graph of a Debian package index as `apt-cache dumpavail` prints it: a paragraph of
@@ -34,7 +34,7 @@ struct PackageIndexOptions {
 /// names; packages
 ///   without one have none.
 /// Origin::facts record the SHA-256 of the index, the counts of edges by kind and what was left
-/// out. Errors: kData for a text that is no index, with its line.
+/// out. Errors: Data for a text that is no index, with its line.
 Result<DatasetArrays> read_package_index(
     std::unique_ptr<ByteSource> index,
     const PackageIndexOptions& options,
@@ -42,8 +42,8 @@ Result<DatasetArrays> read_package_index(
     Progress& progress
 );
 
-/// The output of `apt-cache dumpavail`, run without a shell. Errors: kNotFound when there is no
-/// apt-cache, kIo when it fails.
+/// The output of `apt-cache dumpavail`, run without a shell. Errors: NotFound when there is no
+/// apt-cache, Io when it fails.
 Result<std::string> run_dumpavail();
 
 }  // namespace gnn::graph

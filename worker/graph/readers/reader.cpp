@@ -15,13 +15,13 @@ namespace {
 
 std::string_view name_of(SelfLoops self_loops) {
   switch (self_loops) {
-    case SelfLoops::kKeep:
+    case SelfLoops::Keep:
       return "keep";
-    case SelfLoops::kRemove:
+    case SelfLoops::Remove:
       return "remove";
-    case SelfLoops::kAdd:
+    case SelfLoops::Add:
       return "add";
-    case SelfLoops::kAddRemaining:
+    case SelfLoops::AddRemaining:
       return "add-remaining";
   }
   return "keep";
@@ -146,7 +146,7 @@ Status NumberReader::parse_line(Out out) {
       const char* const stop = std::find(begin, end, separator_);
       const std::string found(begin, std::min<size_t>(static_cast<size_t>(stop - begin), 40));
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           where() + ": value " + std::to_string(out.count + 1) + ": expected " +
               (std::is_integral_v<T> ? "an integer" : "a finite number") + ", found '" + found + "'"
       );
@@ -159,14 +159,14 @@ Status NumberReader::parse_line(Out out) {
       skip_blanks();
     } else if (at != end && (separator_ != ' ' || at == number_end)) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           where() + ": value " + std::to_string(out.count) + " is followed by '" + *at + "'"
       );
     }
   }
   if (!out.complete()) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         where() + ": expected " + std::to_string(out.expected()) + " values, found " +
             std::to_string(out.count)
     );
@@ -222,11 +222,11 @@ EdgeBuffer::EdgeBuffer(Array sources, Array destinations)
       destinations_(std::move(destinations)),
       source_data_(sources_.mutable_bytes()),
       destination_data_(destinations_.mutable_bytes()),
-      narrow_(sources_.dtype() == DType::kInt32) {}
+      narrow_(sources_.dtype() == DType::Int32) {}
 
 Result<EdgeBuffer> EdgeBuffer::create(ArrayStorage& storage, int64_t num_edges, int64_t num_nodes) {
   const DType dtype =
-      num_nodes <= std::numeric_limits<int32_t>::max() ? DType::kInt32 : DType::kInt64;
+      num_nodes <= std::numeric_limits<int32_t>::max() ? DType::Int32 : DType::Int64;
   GNN_ASSIGN_OR_RETURN(Array sources, storage.scratch(dtype, {num_edges}));
   GNN_ASSIGN_OR_RETURN(Array destinations, storage.scratch(dtype, {num_edges}));
   return EdgeBuffer(std::move(sources), std::move(destinations));
@@ -243,20 +243,20 @@ Result<FeatureBuffer> FeatureBuffer::create(
   buffer.width_ = width;
   buffer.normalize_rows_ = options.normalize_rows;
   if (width <= 0) {
-    return fail(ErrorKind::kData, name + ": expected at least one feature a node");
+    return fail(ErrorKind::Data, name + ": expected at least one feature a node");
   }
-  if (options.feature_dtype == DType::kFloat32) {
+  if (options.feature_dtype == DType::Float32) {
     GNN_ASSIGN_OR_RETURN(
-        buffer.values_, storage.create(std::move(name), DType::kFloat32, {num_rows, width})
+        buffer.values_, storage.create(std::move(name), DType::Float32, {num_rows, width})
     );
-  } else if (options.feature_dtype == DType::kFloat16) {
-    GNN_ASSIGN_OR_RETURN(buffer.values_, storage.scratch(DType::kFloat32, {num_rows, width}));
+  } else if (options.feature_dtype == DType::Float16) {
+    GNN_ASSIGN_OR_RETURN(buffer.values_, storage.scratch(DType::Float32, {num_rows, width}));
     GNN_ASSIGN_OR_RETURN(
-        buffer.narrowed_, storage.create(std::move(name), DType::kFloat16, {num_rows, width})
+        buffer.narrowed_, storage.create(std::move(name), DType::Float16, {num_rows, width})
     );
   } else {
     return fail(
-        ErrorKind::kConfiguration,
+        ErrorKind::Configuration,
         "features can be stored as float32 or float16, not as " +
             std::string(dtype_name(options.feature_dtype))
     );
@@ -277,7 +277,7 @@ Result<Array> FeatureBuffer::commit(ArrayStorage& storage) {
     to[i] = float_to_half(from[i]);
     if (!std::isfinite(half_to_float(to[i]))) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           narrowed_.name() + ": element " + std::to_string(i) + ": " + std::to_string(from[i]) +
               " is too large for float16"
       );
@@ -314,7 +314,7 @@ Result<Array> store_ids(
     return found;
   }
   GNN_ASSIGN_OR_RETURN(
-      Array array, storage.create(name, DType::kInt64, {static_cast<int64_t>(ids.size())})
+      Array array, storage.create(name, DType::Int64, {static_cast<int64_t>(ids.size())})
   );
   std::copy(ids.begin(), ids.end(), array.mutable_view<int64_t>().begin());
   return storage.commit(std::move(array));
@@ -362,7 +362,7 @@ Result<int64_t> count_classes(
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i] < -1 || (options.num_classes && labels[i] >= *options.num_classes)) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           where + std::to_string(i) + ": expected a class " +
               (options.num_classes ? "below " + std::to_string(*options.num_classes) : "from 0 on"
               ) +
@@ -372,13 +372,13 @@ Result<int64_t> count_classes(
     largest = std::max(largest, labels[i]);
   }
   if (largest < 0) {
-    return fail(ErrorKind::kData, where + "*: expected at least one label");
+    return fail(ErrorKind::Data, where + "*: expected at least one label");
   }
   // A label beyond the number of items is damage, and an output layer of that width would fit
   // nowhere.
   if (!options.num_classes && largest >= static_cast<int64_t>(labels.size())) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         where + "*: the largest label, " + std::to_string(largest) +
             ", exceeds the number of labels, " + std::to_string(labels.size()) +
             "; if that is right, say the number of classes"
@@ -419,13 +419,13 @@ Status SplitIds::add(int64_t id, const std::string& where) {
   const auto items = static_cast<int64_t>(seen_.size());
   if (id < 0 || id >= items) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         where + ": expected an id in [0, " + std::to_string(items) + "), found " +
             std::to_string(id)
     );
   }
   if (seen_[static_cast<size_t>(id)]) {
-    return fail(ErrorKind::kData, where + ": id " + std::to_string(id) + " appears twice");
+    return fail(ErrorKind::Data, where + ": id " + std::to_string(id) + " appears twice");
   }
   seen_[static_cast<size_t>(id)] = true;
   ids_.push_back(id);

@@ -23,10 +23,10 @@ struct ReadOptions {
   bool split_required = true;  // false: a data set that comes without a split is fine
   bool to_undirected = false;
   bool coalesce = false;
-  SelfLoops self_loops = SelfLoops::kKeep;
-  bool normalize_rows = false;            // PyG's NormalizeFeatures
-  DType feature_dtype = DType::kFloat32;  // or kFloat16
-  std::optional<int64_t> num_classes;     // absent: the largest label + 1
+  SelfLoops self_loops = SelfLoops::Keep;
+  bool normalize_rows = false;           // PyG's NormalizeFeatures
+  DType feature_dtype = DType::Float32;  // or kFloat16
+  std::optional<int64_t> num_classes;    // absent: the largest label + 1
 };
 
 /// "split=planetoid, toUndirected=true, …": what Origin::options records.
@@ -38,13 +38,13 @@ std::string find_csv(const std::string& folder, const std::string& stem);
 /// Lines of numbers parted by `separator` and blanks; ' ' means blanks alone.
 class NumberReader {
  public:
-  /// Errors: kNotFound, kIo.
+  /// Errors: NotFound, Io.
   static Result<NumberReader> open(const std::string& path, char separator = ',');
   NumberReader(LineReader lines, char separator)
       : lines_(std::move(lines)), separator_(separator) {}
 
   /// The integers of the next line that is not blank, exactly out.size() of them; false at the end.
-  /// "3.0" is taken for 3. Errors: kData with file and line.
+  /// "3.0" is taken for 3. Errors: Data with file and line.
   Result<bool> next_integers(std::span<int64_t> out);
   /// As many integers as there are in the next line.
   Result<bool> next_integers(std::vector<int64_t>& out);

@@ -26,7 +26,7 @@ Result<std::string> find_stem(const std::string& folder) {
       }
     }
   }
-  return fail(ErrorKind::kNotFound, folder + ": expected a file NAME_A.txt of the TU form in it");
+  return fail(ErrorKind::NotFound, folder + ": expected a file NAME_A.txt of the TU form in it");
 }
 
 /// All lines of a file of one integer each.
@@ -72,7 +72,7 @@ Result<std::vector<int64_t>> read_offsets(const std::string& path, int64_t num_g
       }
     } else if (graph != current) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           reader.where() + ": expected graph " + std::to_string(current) + " or the next of " +
               std::to_string(num_graphs) + ", found " + std::to_string(graph)
       );
@@ -82,7 +82,7 @@ Result<std::vector<int64_t>> read_offsets(const std::string& path, int64_t num_g
   offsets.push_back(node);
   if (static_cast<int64_t>(offsets.size()) != num_graphs + 1 || node == 0) {
     return fail(
-        ErrorKind::kData,
+        ErrorKind::Data,
         path + ": expected nodes of " + std::to_string(num_graphs) + " graphs, found " +
             std::to_string(node == 0 ? 0 : offsets.size() - 1)
     );
@@ -122,7 +122,7 @@ Result<Array> read_features(
     if (static_cast<int64_t>(labels.size()) != num_nodes ||
         static_cast<size_t>(num_labels) > kMaxCategories) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           label_path + ": expected " + std::to_string(num_nodes) + " labels of at most " +
               std::to_string(kMaxCategories) + " kinds, found " + std::to_string(labels.size()) +
               " of " + std::to_string(num_labels)
@@ -135,7 +135,7 @@ Result<Array> read_features(
     GNN_ASSIGN_OR_RETURN(attributes, NumberReader::open(attribute_path));
     GNN_ASSIGN_OR_RETURN(const bool more, attributes->next_floats(first));
     if (!more) {
-      return fail(ErrorKind::kData, attribute_path + ": empty");
+      return fail(ErrorKind::Data, attribute_path + ": empty");
     }
   }
   const auto num_attributes = static_cast<int64_t>(first.size());
@@ -153,7 +153,7 @@ Result<Array> read_features(
     );
     if (!more) {
       return fail(
-          ErrorKind::kData,
+          ErrorKind::Data,
           attribute_path + ": ends after " + std::to_string(row) + " rows, expected " +
               std::to_string(num_nodes)
       );
@@ -172,7 +172,7 @@ Result<DatasetArrays> read_tu(
   GNN_ASSIGN_OR_RETURN(std::vector<int64_t> labels, read_column(stem + "_graph_labels.txt"));
   const auto num_graphs = static_cast<int64_t>(labels.size());
   if (num_graphs == 0) {
-    return fail(ErrorKind::kData, stem + "_graph_labels.txt: expected at least one graph");
+    return fail(ErrorKind::Data, stem + "_graph_labels.txt: expected at least one graph");
   }
   const int64_t num_classes = rank_values(labels);
   GNN_ASSIGN_OR_RETURN(

@@ -195,8 +195,7 @@ void NeighborKernel::sample(
   }
   place_seeds(seeds, arena);
   const Philox4x32::Key key = derive_key(
-      position,
-      options_.expand_all_seen ? StreamPurpose::kAllSeenRule : StreamPurpose::kNewNodesRule
+      position, options_.expand_all_seen ? StreamPurpose::AllSeenRule : StreamPurpose::NewNodesRule
   );
   for (size_t hop = 0; hop < options_.fanout.size(); ++hop) {
     for (size_t edge_type = 0; edge_type < relations_.size(); ++edge_type)

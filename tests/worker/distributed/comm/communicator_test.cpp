@@ -20,10 +20,10 @@ TEST_P(GlooTest, ReducesGathersAndBroadcasts) {
     EXPECT_EQ(sum[2].item<double>(), static_cast<double>(world * (world + 1)) / 2);
 
     auto largest = at::full({1}, comm->rank(), at::kLong);
-    require(comm->all_reduce(largest, ReduceOp::kMax));
+    require(comm->all_reduce(largest, ReduceOp::Max));
     EXPECT_EQ(largest.item<int64_t>(), world - 1);
     auto smallest = at::full({1}, comm->rank() + 5, at::kLong);
-    require(comm->all_reduce(smallest, ReduceOp::kMin));
+    require(comm->all_reduce(smallest, ReduceOp::Min));
     EXPECT_EQ(smallest.item<int64_t>(), 5);
 
     auto sent = at::full({2}, comm->rank() == world - 1 ? 7.0F : 0.0F, at::kFloat);
@@ -48,11 +48,12 @@ INSTANTIATE_TEST_SUITE_P(WorldSizes, GlooTest, testing::Values(1, 2, 3, 4));
 
 TEST(Gloo, ARankThatDoesNotComeIsALostPeerWithinTheTimeout) {
   run_ranks(2, [](const std::shared_ptr<Communicator>& comm) {
+    require(comm->barrier());       // all connections of the group are made
     if (comm->rank() == 1) return;  // leaves: its connections close
     const auto start = std::chrono::steady_clock::now();
     const auto status = comm->barrier(std::chrono::seconds(5));
     ASSERT_FALSE(status);
-    EXPECT_EQ(status.error().kind, ErrorKind::kPeerLost);
+    EXPECT_EQ(status.error().kind, ErrorKind::PeerLost);
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   });
 }
@@ -60,7 +61,7 @@ TEST(Gloo, ARankThatDoesNotComeIsALostPeerWithinTheTimeout) {
 TEST(Gloo, TellsWhoWatchesThatItWaits) {
   auto activity = std::make_shared<CollectiveActivity>();
   auto comm = make_communicator(
-      Backend::kGloo, c10::Device(c10::kCPU), *in_process_c10d_store(), 0, 1, {.activity = activity}
+      Backend::Gloo, c10::Device(c10::kCPU), *in_process_c10d_store(), 0, 1, {.activity = activity}
   );
   ASSERT_TRUE(comm) << comm.error().message;
   ASSERT_TRUE((*comm)->barrier());
@@ -80,9 +81,9 @@ TEST(SingleCommunicator, DoesEveryCollectiveAtOnce) {
 
 TEST(ProcessGroups, ABackendThatIsNotInThisBuildIsAConfigurationError) {
   const auto comm =
-      make_communicator(Backend::kNccl, c10::Device(c10::kCPU), *in_process_c10d_store(), 0, 1, {});
+      make_communicator(Backend::Nccl, c10::Device(c10::kCPU), *in_process_c10d_store(), 0, 1, {});
   ASSERT_FALSE(comm);
-  EXPECT_EQ(comm.error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(comm.error().kind, ErrorKind::Configuration);
 }
 
 }  // namespace

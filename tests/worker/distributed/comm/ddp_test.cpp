@@ -121,7 +121,7 @@ TEST_P(WeightedTest, TrainsAsOneProcessOnTheUnionBatch) {
     auto ddp = wrap(
         net,
         comm,
-        {.bucket_bytes = 200, .first_bucket_bytes = 64, .average = GradientAverage::kBatchSize}
+        {.bucket_bytes = 200, .first_bucket_bytes = 64, .average = GradientAverage::BatchSize}
     );
     torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     for (int64_t step = 0; step < 10; ++step) {
@@ -170,7 +170,7 @@ TEST(DistributedDataParallel, KeepsReplicasEqualOverUnevenEpochs) {
   for (const auto& batches :
        std::vector<std::vector<int64_t>>{{4, 3}, {1, 9}, {0, 3, 2}, {5, 5, 4, 0}}) {
     const ShadowPlan plan(batches);
-    for (const auto average : {GradientAverage::kWorldSize, GradientAverage::kActiveRanks})
+    for (const auto average : {GradientAverage::WorldSize, GradientAverage::ActiveRanks})
       run_ranks(
           static_cast<int64_t>(batches.size()),
           [&](const std::shared_ptr<Communicator>& comm) {
@@ -200,7 +200,7 @@ TEST(DistributedDataParallel, ActiveRanksAverageLeavesOutRanksWithoutABatch) {
   run_ranks(2, [](const std::shared_ptr<Communicator>& comm) {
     Net net(at::kDouble, 0);
     Net alone(at::kDouble, 0);
-    auto ddp = wrap(net, comm, {.average = GradientAverage::kActiveRanks});
+    auto ddp = wrap(net, comm, {.average = GradientAverage::ActiveRanks});
     const auto batch = items(0, 6, at::kDouble);
     loss_of(alone, batch).backward();
     require(ddp.start_step(0));
@@ -233,7 +233,7 @@ TEST(DistributedDataParallel, AccumulatedStepsEqualTheUnionBatch) {
     Net net(at::kDouble, 0);
     Net alone(at::kDouble, 0);
     loss_of(alone, items(0, 12, at::kDouble)).backward();
-    auto ddp = wrap(net, comm, {.average = GradientAverage::kBatchSize});
+    auto ddp = wrap(net, comm, {.average = GradientAverage::BatchSize});
     require(ddp.start_step());
     // Rank 0 takes 5 + 3 items in two parts, rank 1 takes 1 + 3.
     const int64_t begin = comm->rank() == 0 ? 0 : 8;
@@ -300,7 +300,7 @@ TEST(DistributedDataParallel, AParameterWithoutGradientIsAnErrorNotASilentDiverg
     require(ddp.start_step());
     const auto result = ddp.backward(net->first.sum());  // `second` is not reached
     ASSERT_FALSE(result);
-    EXPECT_EQ(result.error().kind, ErrorKind::kInternal) << "no peer is to blame";
+    EXPECT_EQ(result.error().kind, ErrorKind::Internal) << "no peer is to blame";
   });
 }
 
@@ -319,7 +319,7 @@ TEST(DistributedDataParallel, NamesTheFirstTensorThatDiffersBetweenRanks) {
     const auto mine = at::zeros({2, comm->rank() == 0 ? 3 : 4}).requires_grad_(true);
     const auto ddp = DistributedDataParallel::create({{"weight", mine}}, {}, comm);
     ASSERT_FALSE(ddp);
-    EXPECT_EQ(ddp.error().kind, ErrorKind::kConfiguration);
+    EXPECT_EQ(ddp.error().kind, ErrorKind::Configuration);
     EXPECT_NE(ddp.error().message.find("weight"), std::string::npos);
     EXPECT_NE(ddp.error().message.find("[2, 4]"), std::string::npos);
   });

@@ -40,7 +40,7 @@ std::string error_with(const char* name, const char* value) {
   const auto parsed = parse_rendezvous(lookup(variables));
   EXPECT_FALSE(parsed.has_value()) << name << "=" << value;
   if (parsed) return {};
-  EXPECT_EQ(parsed.error().kind, ErrorKind::kConfiguration);
+  EXPECT_EQ(parsed.error().kind, ErrorKind::Configuration);
   return parsed.error().message;
 }
 

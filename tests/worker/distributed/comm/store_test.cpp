@@ -25,43 +25,43 @@ class HandshakeTest : public testing::Test {
 };
 
 TEST_F(HandshakeTest, WaitsForAHostThatHasNotSpoken) {
-  EXPECT_EQ(agent(kHost), HandshakeAnswer::kNotYet);
+  EXPECT_EQ(agent(kHost), HandshakeAnswer::NotYet);
   EXPECT_EQ(refused(), 0);
 }
 
 TEST_F(HandshakeTest, WelcomesAgentsOfTheSameAttempt) {
   announce();
-  EXPECT_EQ(agent(kHost), HandshakeAnswer::kWelcome);
+  EXPECT_EQ(agent(kHost), HandshakeAnswer::Welcome);
   EXPECT_EQ(refused(), 0);
 }
 
 TEST_F(HandshakeTest, RefusesAndCountsAnotherJob) {
   announce();
-  EXPECT_EQ(agent({.job_uid = "other", .attempt = 3}), HandshakeAnswer::kRefused);
+  EXPECT_EQ(agent({.job_uid = "other", .attempt = 3}), HandshakeAnswer::Refused);
   EXPECT_EQ(refused(), 1);
 }
 
 TEST_F(HandshakeTest, RefusesAnOldAgentAndLetsANewerOneWaitForTheOldHostToVanish) {
   announce();
-  EXPECT_EQ(agent({.job_uid = "6f0c", .attempt = 2}), HandshakeAnswer::kRefused);
-  EXPECT_EQ(agent({.job_uid = "6f0c", .attempt = 4}), HandshakeAnswer::kNotYet);
+  EXPECT_EQ(agent({.job_uid = "6f0c", .attempt = 2}), HandshakeAnswer::Refused);
+  EXPECT_EQ(agent({.job_uid = "6f0c", .attempt = 4}), HandshakeAnswer::NotYet);
   EXPECT_EQ(refused(), 1);
 }
 
 TEST_F(HandshakeTest, RefusesARankOfAnyOtherRound) {
   announce();
   set_round(1);
-  EXPECT_EQ(rank({.job_uid = "6f0c", .attempt = 3, .round = 1}), HandshakeAnswer::kWelcome);
-  EXPECT_EQ(rank({.job_uid = "6f0c", .attempt = 3, .round = 0}), HandshakeAnswer::kRefused);
-  EXPECT_EQ(rank({.job_uid = "6f0c", .attempt = 3, .round = 2}), HandshakeAnswer::kRefused);
-  EXPECT_EQ(rank({.job_uid = "6f0c", .attempt = 4, .round = 1}), HandshakeAnswer::kRefused);
+  EXPECT_EQ(rank({.job_uid = "6f0c", .attempt = 3, .round = 1}), HandshakeAnswer::Welcome);
+  EXPECT_EQ(rank({.job_uid = "6f0c", .attempt = 3, .round = 0}), HandshakeAnswer::Refused);
+  EXPECT_EQ(rank({.job_uid = "6f0c", .attempt = 3, .round = 2}), HandshakeAnswer::Refused);
+  EXPECT_EQ(rank({.job_uid = "6f0c", .attempt = 4, .round = 1}), HandshakeAnswer::Refused);
   EXPECT_EQ(refused(), 3);
 }
 
 TEST_F(HandshakeTest, RefusesAStoreOfSomebodyElse) {
   for (const char* identity : {"", "hello", "1", "1 3", "2 3 6f0c", "x 3 6f0c"}) {
     ASSERT_TRUE(store_.set(kIdentityKey, identity));
-    EXPECT_EQ(agent(kHost), HandshakeAnswer::kRefused) << identity;
+    EXPECT_EQ(agent(kHost), HandshakeAnswer::Refused) << identity;
   }
   EXPECT_EQ(refused(), 6);
 }
@@ -71,7 +71,7 @@ TEST_F(HandshakeTest, PassesOnThatTheStoreIsLost) {
   store_.fail_from_now_on();
   const auto handshake = agent_handshake(store_, kHost);
   ASSERT_FALSE(handshake);
-  EXPECT_EQ(handshake.error().kind, ErrorKind::kPeerLost);
+  EXPECT_EQ(handshake.error().kind, ErrorKind::PeerLost);
 }
 
 }  // namespace

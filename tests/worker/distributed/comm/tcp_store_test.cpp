@@ -99,7 +99,7 @@ TEST(TcpStore, AHostThatDiesIsLostAtOnce) {
   while ((status = (*client)->set("a", "2")) && steady_clock::now() - start < seconds(5)) {
   }
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().kind, ErrorKind::kPeerLost);
+  EXPECT_EQ(status.error().kind, ErrorKind::PeerLost);
   EXPECT_LT(steady_clock::now() - start, seconds(1));
 }
 
@@ -112,7 +112,7 @@ TEST(TcpStore, AHostThatIsStoppedIsLostWithinTheCallTimeout) {
   const auto start = steady_clock::now();
   const auto value = (*client)->get({"a"});
   ASSERT_FALSE(value);
-  EXPECT_EQ(value.error().kind, ErrorKind::kPeerLost);
+  EXPECT_EQ(value.error().kind, ErrorKind::PeerLost);
   EXPECT_LT(steady_clock::now() - start, seconds(5));
   // And it stays lost, without waiting again.
   const auto again = steady_clock::now();
@@ -129,7 +129,7 @@ TEST(TcpStore, NobodyThereIsAnErrorAfterTheConnectTimeout) {
   const auto start = steady_clock::now();
   const auto client = TcpStore::join(options);
   ASSERT_FALSE(client);
-  EXPECT_EQ(client.error().kind, ErrorKind::kPeerLost);
+  EXPECT_EQ(client.error().kind, ErrorKind::PeerLost);
   EXPECT_LT(steady_clock::now() - start, seconds(10));
 }
 

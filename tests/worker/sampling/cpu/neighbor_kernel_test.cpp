@@ -78,7 +78,7 @@ Sample brute_force(
     sample.up_to.push_back({static_cast<int64_t>(seeds[type].size())});
   }
   const auto key = derive_key(
-      position, options.expand_all_seen ? StreamPurpose::kAllSeenRule : StreamPurpose::kNewNodesRule
+      position, options.expand_all_seen ? StreamPurpose::AllSeenRule : StreamPurpose::NewNodesRule
   );
   for (size_t hop = 0; hop < options.fanout.size(); ++hop) {
     for (size_t r = 0; r < graph.relations.size(); ++r) {

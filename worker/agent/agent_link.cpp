@@ -74,13 +74,6 @@ AgentLink::~AgentLink() {
 void AgentLink::on_phase(training::Phase phase) {
   {
     auto report = report_.lock();
-    const auto now = SystemClock().monotonic();
-    if (checkpoint_since_) {
-      const std::chrono::duration<double> took = now - *checkpoint_since_;
-      report->checkpoint_durations.push_back(took.count());
-      checkpoint_since_.reset();
-    }
-    if (phase == training::Phase::Checkpoint) checkpoint_since_ = now;
     report->phase = phase;
     report->marks += 1;
   }
@@ -122,6 +115,20 @@ void AgentLink::on_final(const training::FinalReport& report) {
     sums->final = report;
   }
   send_report();  // at once: the process may end before the thread wakes
+}
+
+void AgentLink::on_checkpoint(const training::CheckpointReport& report) {
+  {
+    auto sums = report_.lock();
+    sums->marks += 1;
+    if (report.written) {
+      sums->checkpoint_durations.push_back(report.seconds);
+      sums->checkpoint_bytes = report.bytes;
+    } else {
+      sums->checkpoint_failures += 1;
+    }
+  }
+  wake();
 }
 
 void AgentLink::on_message(const std::string&) {

@@ -39,6 +39,7 @@ class AgentLink final : public training::ProgressSink {
   void on_step(const training::StepReport& report) override;
   void on_epoch(const training::EpochReport& report) override;
   void on_final(const training::FinalReport& report) override;
+  void on_checkpoint(const training::CheckpointReport& report) override;
   void on_message(const std::string& message) override;
 
   /// Says why this rank is about to leave with an error.
@@ -61,7 +62,6 @@ class AgentLink final : public training::ProgressSink {
   std::shared_ptr<comm::CollectiveActivity> activity_;
   std::shared_ptr<training::StopToken> stop_;
   Guarded<RankReport> report_;
-  std::optional<MonotonicPoint> checkpoint_since_;
   std::atomic<bool> closing_{false};
   std::thread thread_;
 };

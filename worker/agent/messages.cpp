@@ -11,8 +11,10 @@ namespace {
 
 using nlohmann::json;
 using training::Accuracy;
+using training::DataPath;
 using training::EpochReport;
 using training::FinalReport;
+using training::MemoryByOwner;
 using training::Phase;
 using training::StepReport;
 using training::StepSeconds;
@@ -44,6 +46,37 @@ json to_json(const StepSeconds& s) {
   };
 }
 
+json to_json(const DataPath& d) {
+  return {
+      {"featureBytes", d.feature_bytes},
+      {"samplerStall", d.sampler_stall_seconds},
+      {"copyStall", d.copy_stall_seconds},
+      {"trainingStall", d.training_stall_seconds}
+  };
+}
+
+DataPath data_path_of(const json& j) {
+  return {
+      .feature_bytes = j.value("featureBytes", int64_t{0}),
+      .sampler_stall_seconds = j.value("samplerStall", 0.0),
+      .copy_stall_seconds = j.value("copyStall", 0.0),
+      .training_stall_seconds = j.value("trainingStall", 0.0)
+  };
+}
+
+json to_json(const MemoryByOwner& m) {
+  return {{"graph", m.graph}, {"features", m.features}, {"sampler", m.sampler}, {"model", m.model}};
+}
+
+MemoryByOwner memory_of(const json& j) {
+  return {
+      .graph = j.value("graph", int64_t{0}),
+      .features = j.value("features", int64_t{0}),
+      .sampler = j.value("sampler", int64_t{0}),
+      .model = j.value("model", int64_t{0})
+  };
+}
+
 StepSeconds seconds_of(const json& j) {
   return {
       .wait = j.value("wait", 0.0),
@@ -69,7 +102,9 @@ json to_json(const StepReport& s) {
       {"step", s.step},
       {"stepsPerEpoch", s.steps_per_epoch},
       {"globalStep", s.global_step},
-      {"loss", number(s.loss)}
+      {"loss", number(s.loss)},
+      {"dataPath", to_json(s.data_path)},
+      {"memory", to_json(s.memory)}
   };
 }
 
@@ -81,6 +116,8 @@ StepReport step_of(const json& j) {
   s.steps_per_epoch = j.value("stepsPerEpoch", int64_t{0});
   s.global_step = j.value("globalStep", int64_t{0});
   s.loss = number_of(j.at("loss"));
+  s.data_path = data_path_of(j.value("dataPath", json::object()));
+  s.memory = memory_of(j.value("memory", json::object()));
   return s;
 }
 
@@ -205,6 +242,8 @@ std::string encode(const RankReport& report) {
       {"seconds", to_json(report.seconds)},
       {"stepDurations", report.step_durations},
       {"checkpointDurations", report.checkpoint_durations},
+      {"checkpointBytes", report.checkpoint_bytes},
+      {"checkpointFailures", report.checkpoint_failures},
   };
   if (report.epoch) j["epoch"] = to_json(*report.epoch);
   if (report.final) j["final"] = to_json(*report.final);
@@ -239,6 +278,8 @@ Result<RankMessage> decode_rank_message(std::string_view text) {
     report.seconds = seconds_of(r.at("seconds"));
     report.step_durations = r.value("stepDurations", std::vector<double>());
     report.checkpoint_durations = r.value("checkpointDurations", std::vector<double>());
+    report.checkpoint_bytes = r.value("checkpointBytes", int64_t{0});
+    report.checkpoint_failures = r.value("checkpointFailures", int64_t{0});
     if (r.contains("epoch")) report.epoch = epoch_of(r.at("epoch"));
     if (r.contains("final")) report.final = final_of(r.at("final"));
     message.report = std::move(report);

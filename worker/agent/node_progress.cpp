@@ -26,6 +26,30 @@ constexpr StepPhase kStepPhases[] = {
     {"optimizer", &StepSeconds::optimizer},
 };
 
+struct Stall {
+  const char* stage;
+  double training::DataPath::*field;
+};
+constexpr Stall kStalls[] = {
+    {"sample", &training::DataPath::sampler_stall_seconds},
+    {"copy", &training::DataPath::copy_stall_seconds},
+    {"train", &training::DataPath::training_stall_seconds},
+};
+
+struct Owner {
+  const char* name;
+  int64_t training::MemoryByOwner::*field;
+};
+constexpr Owner kOwners[] = {
+    {"graph", &training::MemoryByOwner::graph},
+    {"features", &training::MemoryByOwner::features},
+    {"sampler", &training::MemoryByOwner::sampler},
+    {"model", &training::MemoryByOwner::model},
+};
+
+constexpr const char* kMemoryName = "gnn_memory_bytes";
+constexpr const char* kMemoryHelp = "Memory of a rank by owner; total is what is resident.";
+
 struct Count {
   const char* name;
   const char* help;
@@ -36,6 +60,9 @@ constexpr Count kCounts[] = {
     {"gnn_train_samples_total", "Seeds (or graphs) trained on.", &RankReport::items},
     {"gnn_sampler_edges_total", "Sampled edges.", &RankReport::sampled_edges},
     {"gnn_sampler_nodes_total", "Input nodes of sampled batches.", &RankReport::input_nodes},
+    {"gnn_checkpoint_failures_total",
+     "Checkpoints that could not be written.",
+     &RankReport::checkpoint_failures},
 };
 
 const std::vector<double> kStepBuckets{
@@ -139,12 +166,7 @@ void NodeProgress::on_refused(int64_t refused) {
 }
 
 void NodeProgress::on_memory(int64_t rank, int64_t resident_bytes) {
-  registry_
-      .gauge(
-          "gnn_memory_bytes",
-          "Resident memory of a rank.",
-          with(rank_labels(rank), "owner", "total")
-      )
+  registry_.gauge(kMemoryName, kMemoryHelp, with(rank_labels(rank), "owner", "total"))
       .set(static_cast<double>(resident_bytes));
 }
 
@@ -174,6 +196,18 @@ void NodeProgress::count(int64_t rank, const RankReport& before, const RankRepor
             with(labels, "phase", phase.name)
         )
         .increment(growth(before.seconds.*phase.field, report.seconds.*phase.field));
+  const training::DataPath& path_before = before.step.data_path;
+  const training::DataPath& path = report.step.data_path;
+  registry_.counter("gnn_feature_bytes_total", "Feature bytes gathered for training.", labels)
+      .increment(growth(path_before.feature_bytes, path.feature_bytes));
+  for (const auto& stall : kStalls)
+    registry_
+        .counter(
+            "gnn_loader_stall_seconds_total",
+            "Seconds that a stage waited for its neighbour.",
+            with(labels, "stage", stall.stage)
+        )
+        .increment(growth(path_before.*stall.field, path.*stall.field));
   auto steps =
       registry_.histogram("gnn_train_step_duration_seconds", "Whole steps.", kStepBuckets, labels);
   for (const double duration : report.step_durations) steps.observe(duration);
@@ -203,7 +237,16 @@ void NodeProgress::show(int64_t rank, const RankReport& report, TimePoint wall_t
         to_unix_seconds(wall_time)
     );
   }
+  if (report.checkpoint_bytes > 0)
+    gauge(
+        "gnn_checkpoint_bytes",
+        "Size of the newest checkpoint.",
+        static_cast<double>(report.checkpoint_bytes)
+    );
   if (report.steps == 0) return;
+  for (const auto& owner : kOwners)
+    registry_.gauge(kMemoryName, kMemoryHelp, with(rank_labels(rank), "owner", owner.name))
+        .set(static_cast<double>(report.step.memory.*owner.field));
   gauge("gnn_train_epoch", "Epochs begun, from 1.", static_cast<double>(report.step.epoch + 1));
   gauge("gnn_train_epochs", "Epochs to do.", static_cast<double>(report.step.epochs));
   gauge("gnn_train_loss", "Loss of the last step, over all ranks.", report.step.loss);

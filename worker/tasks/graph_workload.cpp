@@ -1,6 +1,5 @@
 #include "worker/tasks/graph_workload.h"
 
-#include "worker/tasks/graph_batch.h"
 #include "worker/tasks/items.h"
 #include "worker/training/evaluator.h"
 #include "worker/training/meters.h"
@@ -83,8 +82,7 @@ Result<std::optional<training::BatchSize>> GraphWorkload::next_batch() {
   return training::BatchSize{.items = static_cast<int64_t>(batch_.size())};
 }
 
-training::Scores GraphWorkload::scores_of(std::span<const int64_t> graph_ids) {
-  const GraphBatch batch = batch_graphs(dataset_, graph_ids);
+training::Scores GraphWorkload::scores_of(const GraphBatch& batch) {
   const at::Tensor x =
       dataset_.features().gather(batch.node_ids).to(options_.device).to(at::kFloat);
   return {
@@ -96,7 +94,17 @@ training::Scores GraphWorkload::scores_of(std::span<const int64_t> graph_ids) {
 }
 
 training::Scores GraphWorkload::forward() {
-  return scores_of(batch_);
+  const GraphBatch batch = batch_graphs(dataset_, batch_);
+  feature_bytes_ += batch.node_ids.numel() * dataset_.features().row_bytes();
+  return scores_of(batch);
+}
+
+training::MemoryByOwner GraphWorkload::memory() const {
+  const graph::CscGraph& graph = dataset_.graph();
+  return {
+      .graph = static_cast<int64_t>(graph.indptr().nbytes() + graph.indices().nbytes()),
+      .features = static_cast<int64_t>(dataset_.features().rows().nbytes()),
+  };
 }
 
 Result<training::Evaluated> GraphWorkload::evaluate(
@@ -115,7 +123,8 @@ Result<training::Evaluated> GraphWorkload::evaluate(
   const sampling::EpochItems items = sampler.epoch(0);
   training::Accuracy counts;
   for (int64_t batch = 0; batch < items.num_batches() && !stop.requested(); ++batch) {
-    const training::Scores scores = scores_of(graphs_at(ids, items.batch(batch)));
+    const training::Scores scores =
+        scores_of(batch_graphs(dataset_, graphs_at(ids, items.batch(batch))));
     counts.correct += training::count_correct(scores);
     counts.total += scores.labels.size(0);
   }

@@ -6,6 +6,7 @@
 #include "worker/graph/dataset.h"
 #include "worker/nn/models/model.h"
 #include "worker/sampling/item_sampler.h"
+#include "worker/tasks/graph_batch.h"
 #include "worker/training/workload.h"
 
 #include <c10/core/Device.h>
@@ -41,6 +42,10 @@ class GraphWorkload final : public training::Workload {
   [[nodiscard]] Status start_epoch(int64_t epoch, int64_t first_batch) override;
   [[nodiscard]] Result<std::optional<training::BatchSize>> next_batch() override;
   [[nodiscard]] training::Scores forward() override;
+  [[nodiscard]] training::DataPath data_path() const override {
+    return {.feature_bytes = feature_bytes_};
+  }
+  [[nodiscard]] training::MemoryByOwner memory() const override;
   [[nodiscard]] bool has(training::Part part) const override { return ids_of(part).numel() > 0; }
   [[nodiscard]] Result<training::Evaluated> evaluate(
       training::Part part, const training::StopToken& stop
@@ -60,7 +65,7 @@ class GraphWorkload final : public training::Workload {
   [[nodiscard]] std::vector<int64_t> graphs_at(
       const at::Tensor& ids, std::span<const int64_t> places
   ) const;
-  [[nodiscard]] training::Scores scores_of(std::span<const int64_t> graph_ids);
+  [[nodiscard]] training::Scores scores_of(const GraphBatch& batch);
 
   graph::Dataset dataset_;
   std::shared_ptr<nn::GraphModel> model_;
@@ -71,6 +76,7 @@ class GraphWorkload final : public training::Workload {
   std::optional<sampling::EpochItems> items_;
   int64_t next_batch_ = 0;
   std::vector<int64_t> batch_;  ///< graph ids
+  int64_t feature_bytes_ = 0;   // gathered for training
 };
 
 }  // namespace gnn::tasks

@@ -88,6 +88,7 @@ training::NodeLoaderOptions NodeWorkload::loader_options() const {
 
 Status NodeWorkload::start_epoch(int64_t epoch, int64_t first_batch) {
   batch_.reset();
+  past_epochs_ = data_path();
   return train_loader_->start_epoch(epoch, first_batch);
 }
 
@@ -108,6 +109,25 @@ Result<std::optional<training::BatchSize>> NodeWorkload::next_batch() {
 training::Scores NodeWorkload::forward() {
   GNN_ASSERT(batch_.has_value(), "the trainer fetches a batch before each forward");
   return training::scores_of(*model_, *batch_);
+}
+
+training::DataPath NodeWorkload::data_path() const {
+  const training::LoaderStats stats = train_loader_->stats();
+  training::DataPath sums = past_epochs_;
+  sums.feature_bytes += stats.gathered_bytes;
+  sums.sampler_stall_seconds += stats.consumer_stall_seconds;
+  sums.copy_stall_seconds += stats.copy_stall_seconds;
+  sums.training_stall_seconds += stats.loader_stall_seconds;
+  return sums;
+}
+
+training::MemoryByOwner NodeWorkload::memory() const {
+  const graph::CscGraph& graph = dataset_.graph();
+  return {
+      .graph = static_cast<int64_t>(graph.indptr().nbytes() + graph.indices().nbytes()),
+      .features = static_cast<int64_t>(dataset_.features().rows().nbytes()),
+      .sampler = train_loader_->stats().sampler_bytes,
+  };
 }
 
 const at::Tensor& NodeWorkload::ids_of(training::Part part) const {

@@ -42,6 +42,8 @@ class NodeWorkload final : public training::Workload {
   [[nodiscard]] Status start_epoch(int64_t epoch, int64_t first_batch) override;
   [[nodiscard]] Result<std::optional<training::BatchSize>> next_batch() override;
   [[nodiscard]] training::Scores forward() override;
+  [[nodiscard]] training::DataPath data_path() const override;
+  [[nodiscard]] training::MemoryByOwner memory() const override;
   [[nodiscard]] bool has(training::Part part) const override { return ids_of(part).numel() > 0; }
   [[nodiscard]] Result<training::Evaluated> evaluate(
       training::Part part, const training::StopToken& stop
@@ -68,6 +70,7 @@ class NodeWorkload final : public training::Workload {
   std::shared_ptr<training::FeatureFetcher> features_;
   std::vector<int64_t> batches_per_rank_;
   std::unique_ptr<training::NodeLoader> train_loader_;
+  training::DataPath past_epochs_;  // the loader counts from its epoch's start
   std::optional<training::MiniBatch> batch_;
 };
 

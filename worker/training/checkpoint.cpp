@@ -307,20 +307,20 @@ Result<std::vector<fs::path>> CheckpointStore::manifests() const {
   return paths;
 }
 
-Result<fs::path> CheckpointStore::save(const CheckpointState& state) {
-  auto path = write_checkpoint(state);
-  if (!path) {
+Result<SavedCheckpoint> CheckpointStore::save(const CheckpointState& state) {
+  auto saved = write_checkpoint(state);
+  if (!saved) {
     // A later incarnation may have removed this one's directory: then that is the reason.
     if (auto fence = check_fence(); !fence && fence.error().kind == ErrorKind::Conflict) {
       return tl::make_unexpected(with_context(fence.error(), "checkpoint: save"));
     }
-    return tl::make_unexpected(with_context(path.error(), "checkpoint: save"));
+    return tl::make_unexpected(with_context(saved.error(), "checkpoint: save"));
   }
   prune();
-  return path;
+  return saved;
 }
 
-Result<fs::path> CheckpointStore::write_checkpoint(const CheckpointState& state) {
+Result<SavedCheckpoint> CheckpointStore::write_checkpoint(const CheckpointState& state) {
   GNN_RETURN_IF_ERROR(check_fence());
   GNN_ASSIGN_OR_RETURN(const EncodedCheckpoint encoded, encode_checkpoint(state));
   GNN_RETURN_IF_ERROR(replace(own_directory_ / data_file_name(encoded.data_checksum), encoded.data)
@@ -333,7 +333,10 @@ Result<fs::path> CheckpointStore::write_checkpoint(const CheckpointState& state)
   GNN_RETURN_IF_ERROR(files_->sync_directory(own_directory_));
   // Whoever began before the rename may not have seen it; whoever begins after this line has.
   GNN_RETURN_IF_ERROR(check_fence());
-  return manifest;
+  return SavedCheckpoint{
+      .path = manifest,
+      .bytes = static_cast<int64_t>(encoded.manifest.size() + encoded.data.size()),
+  };
 }
 
 void CheckpointStore::prune() {

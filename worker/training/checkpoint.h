@@ -75,6 +75,11 @@ struct NewestCheckpoint {
   std::vector<RejectedCheckpoint> rejected;  ///< Newer than it, newest first.
 };
 
+struct SavedCheckpoint {
+  std::filesystem::path path;  ///< The manifest.
+  int64_t bytes = 0;           ///< Manifest and data.
+};
+
 /// Which older checkpoints a new incarnation builds on.
 enum class Inherit {
   Newest,   ///< Those that are there.
@@ -109,10 +114,9 @@ class CheckpointStore {
 
   /// Writes one checkpoint durably and then removes those beyond `keep`, though never the two
   /// newest: a fence that came meanwhile may have left this one out, and then the one before it is
-  /// what the next attempt loads. Returns the manifest's path. Where it fails the older ones are as
-  /// they were. Errors: kConflict once a later incarnation has begun (this writer must stop); Io,
-  /// e.g. a full disk.
-  [[nodiscard]] Result<std::filesystem::path> save(const CheckpointState& state);
+  /// what the next attempt loads. Where it fails the older ones are as they were. Errors: kConflict
+  /// once a later incarnation has begun (this writer must stop); Io, e.g. a full disk.
+  [[nodiscard]] Result<SavedCheckpoint> save(const CheckpointState& state);
 
   [[nodiscard]] const CheckpointOptions& options() const { return options_; }
 
@@ -127,7 +131,7 @@ class CheckpointStore {
   [[nodiscard]] Status write_file(const std::filesystem::path& path, std::string_view content);
   [[nodiscard]] Status replace(const std::filesystem::path& path, std::string_view content);
   [[nodiscard]] Status write_fence(bool complete);
-  [[nodiscard]] Result<std::filesystem::path> write_checkpoint(const CheckpointState& state);
+  [[nodiscard]] Result<SavedCheckpoint> write_checkpoint(const CheckpointState& state);
   void prune();
   void sweep(
       const std::filesystem::path& directory, const std::vector<std::filesystem::path>& kept

@@ -103,6 +103,16 @@ std::string to_json_line(const FinalReport& report) {
       .dump();
 }
 
+std::string to_json_line(const CheckpointReport& report) {
+  return Json{
+      {"event", "checkpoint"},
+      {"written", report.written},
+      {"bytes", report.bytes},
+      {"seconds", number(report.seconds)},
+  }
+      .dump();
+}
+
 ConsoleSink::ConsoleSink(std::FILE* out, std::unique_ptr<Progress> progress, ConsoleOptions options)
     : out_(out), progress_(std::move(progress)), options_(options) {}
 
@@ -170,6 +180,11 @@ void ConsoleSink::on_final(const FinalReport& report) {
   if (report.preempted) line("Stopped on request; checkpoint: " + report.checkpoint);
 }
 
+void ConsoleSink::on_checkpoint(const CheckpointReport& report) {
+  // People read of a failure in the run's error; a good one would only interrupt the bar.
+  if (options_.format == ConsoleFormat::Json) line(to_json_line(report));
+}
+
 void ConsoleSink::on_message(const std::string& message) {
   if (options_.format == ConsoleFormat::Json) {
     line(Json{{"event", "message"}, {"message", message}}.dump());
@@ -189,6 +204,9 @@ void TeeSink::on_epoch(const EpochReport& report) {
 }
 void TeeSink::on_final(const FinalReport& report) {
   for (ProgressSink* sink : sinks_) sink->on_final(report);
+}
+void TeeSink::on_checkpoint(const CheckpointReport& report) {
+  for (ProgressSink* sink : sinks_) sink->on_checkpoint(report);
 }
 void TeeSink::on_message(const std::string& message) {
   for (ProgressSink* sink : sinks_) sink->on_message(message);

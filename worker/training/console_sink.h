@@ -34,6 +34,7 @@ class ConsoleSink final : public ProgressSink {
   void on_step(const StepReport& report) override;
   void on_epoch(const EpochReport& report) override;
   void on_final(const FinalReport& report) override;
+  void on_checkpoint(const CheckpointReport& report) override;
   void on_message(const std::string& message) override;
 
  private:
@@ -55,6 +56,7 @@ class ConsoleSink final : public ProgressSink {
 [[nodiscard]] std::string to_json_line(const StepReport& report);
 [[nodiscard]] std::string to_json_line(const EpochReport& report);
 [[nodiscard]] std::string to_json_line(const FinalReport& report);
+[[nodiscard]] std::string to_json_line(const CheckpointReport& report);
 
 /// Passes every call to several sinks, in order.
 class TeeSink final : public ProgressSink {
@@ -65,6 +67,7 @@ class TeeSink final : public ProgressSink {
   void on_step(const StepReport& report) override;
   void on_epoch(const EpochReport& report) override;
   void on_final(const FinalReport& report) override;
+  void on_checkpoint(const CheckpointReport& report) override;
   void on_message(const std::string& message) override;
 
  private:
@@ -78,6 +81,7 @@ class NullSink final : public ProgressSink {
   void on_step(const StepReport&) override {}
   void on_epoch(const EpochReport&) override {}
   void on_final(const FinalReport&) override {}
+  void on_checkpoint(const CheckpointReport&) override {}
   void on_message(const std::string&) override {}
 };
 

@@ -147,8 +147,14 @@ class NodeLoader::Impl {
   }
 
   [[nodiscard]] LoaderStats stats() const {
-    const std::lock_guard lock(mutex_);
-    return run_ == nullptr ? stats_ : with_stalls(stats_, *run_);
+    LoaderStats stats;
+    {
+      const std::lock_guard lock(mutex_);
+      stats = run_ == nullptr ? stats_ : with_stalls(stats_, *run_);
+    }
+    stats.sampler_bytes =
+        sampler_->state_bytes_per_thread() * std::max<int64_t>(1, options_.num_threads);
+    return stats;
   }
 
  private:
@@ -179,7 +185,9 @@ class NodeLoader::Impl {
     if (run.prefetcher == nullptr) return stats;
     const PrefetchStalls stalls = run.prefetcher->stalls();
     stats.consumer_stall_seconds = stalls.producer_seconds;
-    if (run.prepared == nullptr) stats.loader_stall_seconds = stalls.reader_seconds;
+    // The prefetcher's reader is the copy to the device, where there is one.
+    (run.prepared == nullptr ? stats.loader_stall_seconds : stats.copy_stall_seconds) =
+        stalls.reader_seconds;
     return stats;
   }
 

@@ -38,6 +38,8 @@ struct LoaderStats {
       0;  ///< The caller of next() waited for a batch: the loader is the bottleneck.
   double consumer_stall_seconds =
       0;  ///< Sampler threads, summed, waited for room: the model is the bottleneck.
+  double copy_stall_seconds = 0;  ///< The copy to a device waited for a sampled batch.
+  int64_t sampler_bytes = 0;      ///< State of the sampler's threads, as of now.
 };
 
 /// Feeds training: item -> sample -> fetch features -> copy to device, ahead of the reader, on

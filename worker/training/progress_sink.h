@@ -23,6 +23,25 @@ struct StepSeconds {
   double total = 0;
 };
 
+/// What a rank's data path has done for training since the rank started, and where it waited.
+struct DataPath {
+  int64_t feature_bytes = 0;  ///< gathered
+  /// Sampler threads, summed, had no room for another batch: the model is the bottleneck.
+  double sampler_stall_seconds = 0;
+  /// The copy to the device had no batch to copy; 0 where there is no device.
+  double copy_stall_seconds = 0;
+  /// Training had no batch: sampling and fetching are the bottleneck.
+  double training_stall_seconds = 0;
+};
+
+/// Bytes that a rank holds, by owner. Mapped files count in full: ranks of one node share them.
+struct MemoryByOwner {
+  int64_t graph = 0;
+  int64_t features = 0;
+  int64_t sampler = 0;  ///< state of its threads; batches are not counted
+  int64_t model = 0;    ///< parameters, buffers, gradients and the optimizer's state
+};
+
 /// One optimizer step of one rank.
 struct StepReport {
   int64_t epoch = 0;
@@ -35,6 +54,15 @@ struct StepReport {
   int64_t sampled_edges = 0;    ///< this rank's
   int64_t input_nodes = 0;      ///< this rank's
   StepSeconds seconds;
+  DataPath data_path;    ///< this rank's
+  MemoryByOwner memory;  ///< this rank's
+};
+
+/// One attempt to write a checkpoint, by the rank that writes.
+struct CheckpointReport {
+  bool written = false;
+  int64_t bytes = 0;  ///< of the checkpoint's files, when written
+  double seconds = 0;
 };
 
 /// Correct answers among items seen, summed over all ranks: never a mean of means.
@@ -84,6 +112,8 @@ class ProgressSink {
   virtual void on_step(const StepReport& report) = 0;
   virtual void on_epoch(const EpochReport& report) = 0;
   virtual void on_final(const FinalReport& report) = 0;
+  /// On the rank that writes them alone.
+  virtual void on_checkpoint(const CheckpointReport& report) = 0;
   /// A sentence for the reader of the log ("resumed from …"); key numbers belong in the reports.
   virtual void on_message(const std::string& message) = 0;
 };

@@ -194,6 +194,18 @@ Result<std::vector<CheckpointTensor>> capture_optimizer(const Optimizer& optimiz
   return result;
 }
 
+int64_t optimizer_bytes(const Optimizer& optimizer) {
+  const Kind* kind = kind_of(optimizer);
+  if (kind == nullptr) return 0;
+  int64_t bytes = 0;
+  for (const auto& [parameter, state] : optimizer.state()) {
+    for (const CheckpointTensor& field : kind->fields(*state)) {
+      if (field.tensor.defined()) bytes += static_cast<int64_t>(field.tensor.nbytes());
+    }
+  }
+  return bytes;
+}
+
 Status restore_optimizer(Optimizer& optimizer, const std::vector<CheckpointTensor>& tensors) {
   const Kind* kind = kind_of(optimizer);
   if (kind == nullptr) return unknown_optimizer();

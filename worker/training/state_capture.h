@@ -27,6 +27,10 @@ namespace gnn::training {
     const torch::optim::Optimizer& optimizer
 );
 
+/// Bytes of the state that the optimizer keeps by now; 0 of a kind that capture_optimizer() does
+/// not know.
+[[nodiscard]] int64_t optimizer_bytes(const torch::optim::Optimizer& optimizer);
+
 /// Errors: Configuration as in restore_module.
 [[nodiscard]] Status restore_optimizer(
     torch::optim::Optimizer& optimizer, const std::vector<CheckpointTensor>& tensors

@@ -141,6 +141,7 @@ class TrainingLoop {
   Result<bool> finish_epoch();
   Result<bool> stop_in_evaluation();
   Result<Evaluated> evaluate(Part part);
+  [[nodiscard]] MemoryByOwner memory();
   [[nodiscard]] FinalReport final_report();
   [[nodiscard]] std::map<std::string, std::string> environment() const;
   [[nodiscard]] Result<CheckpointState> capture(const EpochSums& sums) const;
@@ -170,6 +171,7 @@ class TrainingLoop {
   std::optional<TrainingCheckpoints> checkpoints_;
   std::string newest_checkpoint_;
   int64_t saved_step_ = -1;  // global step of the newest checkpoint
+  int64_t model_bytes_ = 0;  // known from the first step on, when all of it is there
   TrainingOutcome outcome_;
 };
 
@@ -227,6 +229,8 @@ Result<bool> TrainingLoop::run_steps() {
     epoch_report_.step_seconds += report.seconds;
     epoch_report_.items += report.items;
     epoch_report_.sampled_edges += report.sampled_edges;
+    report.data_path = workload_.data_path();
+    report.memory = memory();
     context_.progress.on_step(report);
 
     const int64_t every = options_.checkpoint ? options_.checkpoint->every_steps : 0;
@@ -364,6 +368,23 @@ Result<bool> TrainingLoop::finish_epoch() {
   return false;
 }
 
+MemoryByOwner TrainingLoop::memory() {
+  if (model_bytes_ == 0) {
+    const auto count = [this](const at::Tensor& tensor) {
+      if (tensor.defined()) model_bytes_ += static_cast<int64_t>(tensor.nbytes());
+    };
+    for (const at::Tensor& parameter : workload_.module().parameters()) {
+      count(parameter);
+      count(parameter.grad());
+    }
+    for (const at::Tensor& buffer : workload_.module().buffers()) count(buffer);
+    model_bytes_ += optimizer_bytes(*optimizer_);
+  }
+  MemoryByOwner memory = workload_.memory();
+  memory.model = model_bytes_;
+  return memory;
+}
+
 FinalReport TrainingLoop::final_report() {
   FinalReport report;
   report.epochs = position_.epoch;
@@ -466,7 +487,8 @@ Status TrainingLoop::resume() {
           {.checkpoint = *options_.checkpoint,
            .incarnation = options_.incarnation,
            .first_attempt = options_.first_attempt},
-          context_.communicator
+          context_.communicator,
+          context_.progress
       )
   );
   GNN_ASSIGN_OR_RETURN(const Resume found, checkpoints_->resume());

@@ -1,6 +1,7 @@
 #include "worker/training/training_checkpoints.h"
 
 #include "worker/training/checkpoint_format.h"
+#include "worker/training/meters.h"
 
 #include <ATen/ATen.h>
 
@@ -63,16 +64,21 @@ int64_t next_attempt(const std::string& folder) {
 }
 
 TrainingCheckpoints::TrainingCheckpoints(
-    const TrainingCheckpointOptions& options, std::shared_ptr<comm::Communicator> communicator
+    const TrainingCheckpointOptions& options,
+    std::shared_ptr<comm::Communicator> communicator,
+    ProgressSink& progress
 )
     : options_(options),
       communicator_(std::move(communicator)),
+      progress_(&progress),
       files_(std::make_shared<PosixFileOps>()) {}
 
 Result<TrainingCheckpoints> TrainingCheckpoints::open(
-    const TrainingCheckpointOptions& options, std::shared_ptr<comm::Communicator> communicator
+    const TrainingCheckpointOptions& options,
+    std::shared_ptr<comm::Communicator> communicator,
+    ProgressSink& progress
 ) {
-  TrainingCheckpoints made(options, std::move(communicator));
+  TrainingCheckpoints made(options, std::move(communicator), progress);
   Status opened;
   if (made.writes()) {
     const bool anew = made.first_incarnation() && options.checkpoint.resume != "Auto";
@@ -137,12 +143,25 @@ Result<Resume> TrainingCheckpoints::resume() {
   return mine;
 }
 
-Result<std::string> TrainingCheckpoints::write(
+Result<SavedCheckpoint> TrainingCheckpoints::write(
     const std::function<Result<CheckpointState>()>& capture
 ) {
   GNN_ASSIGN_OR_RETURN(const CheckpointState state, capture());
-  GNN_ASSIGN_OR_RETURN(const std::filesystem::path path, store_->save(state));
-  return path.string();
+  return store_->save(state);
+}
+
+Result<std::string> TrainingCheckpoints::write_and_report(
+    const std::function<Result<CheckpointState>()>& capture
+) {
+  LapTimer timer;
+  const Result<SavedCheckpoint> saved = write(capture);
+  progress_->on_checkpoint({
+      .written = saved.has_value(),
+      .bytes = saved ? saved->bytes : 0,
+      .seconds = timer.lap(),
+  });
+  if (!saved) return tl::unexpected(saved.error());
+  return saved->path.string();
 }
 
 Result<std::string> TrainingCheckpoints::save(
@@ -150,7 +169,7 @@ Result<std::string> TrainingCheckpoints::save(
 ) {
   // The others wait for a slow disk, not for a peer.
   constexpr std::chrono::minutes kLongestWrite{10};
-  Result<std::string> path = writes() ? write(capture) : std::string();
+  Result<std::string> path = writes() ? write_and_report(capture) : std::string();
   GNN_RETURN_IF_ERROR(agree(*communicator_, path, kLongestWrite));
   GNN_RETURN_IF_ERROR(broadcast_bytes(*communicator_, *path));
   return path;

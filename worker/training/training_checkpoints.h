@@ -4,6 +4,7 @@
 #include "common/result.h"
 #include "worker/distributed/comm/communicator.h"
 #include "worker/training/checkpoint.h"
+#include "worker/training/progress_sink.h"
 
 #include <functional>
 #include <memory>
@@ -37,8 +38,11 @@ struct Resume {
 /// what fails on rank 0 fails on all.
 class TrainingCheckpoints {
  public:
+  /// `progress` hears of each write, on rank 0; it outlives this.
   [[nodiscard]] static Result<TrainingCheckpoints> open(
-      const TrainingCheckpointOptions& options, std::shared_ptr<comm::Communicator> communicator
+      const TrainingCheckpointOptions& options,
+      std::shared_ptr<comm::Communicator> communicator,
+      ProgressSink& progress
   );
 
   /// What spec.checkpoint.resume names. Never and a path hold for a job's first incarnation: a
@@ -51,7 +55,9 @@ class TrainingCheckpoints {
 
  private:
   TrainingCheckpoints(
-      const TrainingCheckpointOptions& options, std::shared_ptr<comm::Communicator> communicator
+      const TrainingCheckpointOptions& options,
+      std::shared_ptr<comm::Communicator> communicator,
+      ProgressSink& progress
   );
 
   [[nodiscard]] bool writes() const { return communicator_->rank() == 0; }
@@ -60,10 +66,12 @@ class TrainingCheckpoints {
            options_.incarnation.round == 0;
   }
   Result<Resume> read();
-  Result<std::string> write(const std::function<Result<CheckpointState>()>& capture);
+  Result<SavedCheckpoint> write(const std::function<Result<CheckpointState>()>& capture);
+  Result<std::string> write_and_report(const std::function<Result<CheckpointState>()>& capture);
 
   TrainingCheckpointOptions options_;
   std::shared_ptr<comm::Communicator> communicator_;
+  ProgressSink* progress_;
   std::shared_ptr<FileOps> files_;
   std::optional<CheckpointStore> store_;  // on rank 0
 };

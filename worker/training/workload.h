@@ -53,6 +53,11 @@ class Workload {
   /// Runs the model on the batch that next_batch() gave last. May throw what torch throws.
   [[nodiscard]] virtual Scores forward() = 0;
 
+  /// What loading the batches has cost so far. A workload without a loader has nothing to say.
+  [[nodiscard]] virtual DataPath data_path() const { return {}; }
+  /// What the workload keeps in memory; `model` is the trainer's to fill in.
+  [[nodiscard]] virtual MemoryByOwner memory() const { return {}; }
+
   /// Whether `part` has any item; the same on every rank.
   [[nodiscard]] virtual bool has(Part part) const = 0;
   /// Measures the model, in evaluation mode, on all ranks together. Collective. When some rank's

@@ -16,6 +16,15 @@ TEST(Messages, ARankReportComesBackAsItWas) {
   report.collectives_done = 12;
   report.step.global_step = 42;
   report.step.loss = 0.25;
+  report.step.data_path = {
+      .feature_bytes = 4096,
+      .sampler_stall_seconds = 1.5,
+      .copy_stall_seconds = 2.5,
+      .training_stall_seconds = 3.5
+  };
+  report.step.memory = {.graph = 1, .features = 2, .sampler = 3, .model = 4};
+  report.checkpoint_bytes = 8192;
+  report.checkpoint_failures = 2;
   report.items = 1024;
   report.seconds.backward = 1.5;
   report.epoch = training::EpochReport{};
@@ -33,6 +42,16 @@ TEST(Messages, ARankReportComesBackAsItWas) {
   EXPECT_EQ(found.collectives_done, 12);
   EXPECT_EQ(found.step.global_step, 42);
   EXPECT_EQ(found.step.loss, 0.25);
+  EXPECT_EQ(found.step.data_path.feature_bytes, 4096);
+  EXPECT_EQ(found.step.data_path.sampler_stall_seconds, 1.5);
+  EXPECT_EQ(found.step.data_path.copy_stall_seconds, 2.5);
+  EXPECT_EQ(found.step.data_path.training_stall_seconds, 3.5);
+  EXPECT_EQ(found.step.memory.graph, 1);
+  EXPECT_EQ(found.step.memory.features, 2);
+  EXPECT_EQ(found.step.memory.sampler, 3);
+  EXPECT_EQ(found.step.memory.model, 4);
+  EXPECT_EQ(found.checkpoint_bytes, 8192);
+  EXPECT_EQ(found.checkpoint_failures, 2);
   EXPECT_EQ(found.items, 1024);
   EXPECT_EQ(found.seconds.backward, 1.5);
   EXPECT_EQ(found.epoch->validation->correct, 3);

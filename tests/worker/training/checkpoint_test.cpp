@@ -101,11 +101,11 @@ class CheckpointTest : public ::testing::Test {
 TEST_F(CheckpointTest, LoadsWhatWasSaved) {
   CheckpointStore store = must_begin(1);
   EXPECT_EQ(newest(store), -1);
-  const auto path = store.save(state_at(12));
-  ASSERT_TRUE(path) << path.error().message;
-  EXPECT_EQ(path->string(), "/job/checkpoints/a000001-r0000/step-000000000012.manifest");
+  const auto saved = store.save(state_at(12));
+  ASSERT_TRUE(saved) << saved.error().message;
+  EXPECT_EQ(saved->path.string(), "/job/checkpoints/a000001-r0000/step-000000000012.manifest");
   EXPECT_EQ(newest(store), 12);
-  const auto loaded = load_checkpoint(*path, *disk);
+  const auto loaded = load_checkpoint(saved->path, *disk);
   ASSERT_TRUE(loaded);
   EXPECT_TRUE(same(loaded->state, state_at(12)));
 }
@@ -140,9 +140,9 @@ TEST_F(CheckpointTest, RefusesADtypeItCannotKeep) {
   CheckpointState state = state_at(1);
   state.model.push_back({"complex", torch::zeros({2}, torch::kComplexFloat)});
   CheckpointStore store = must_begin(1);
-  const auto path = store.save(state);
-  ASSERT_FALSE(path);
-  EXPECT_THAT(path.error().message, HasSubstr("complex"));
+  const auto saved = store.save(state);
+  ASSERT_FALSE(saved);
+  EXPECT_THAT(saved.error().message, HasSubstr("complex"));
   EXPECT_EQ(newest(store), -1);
 }
 
@@ -202,17 +202,17 @@ TEST_F(CheckpointTest, PassesOverADamagedOneWhateverByteIsWrong) {
 
 TEST_F(CheckpointTest, SaysWhatIsDamaged) {
   CheckpointStore store = must_begin(1);
-  const auto path = store.save(state_at(1));
-  ASSERT_TRUE(path);
+  const auto saved = store.save(state_at(1));
+  ASSERT_TRUE(saved);
   disk->erase(files_of(".bin").at(0));
-  const auto loaded = load_checkpoint(*path, *disk);
+  const auto loaded = load_checkpoint(saved->path, *disk);
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().kind, ErrorKind::Data);
   EXPECT_THAT(loaded.error().message, HasSubstr("step-000000000001.manifest"));
   const auto found = store.load_newest();
   ASSERT_TRUE(found);
   EXPECT_FALSE(found->checkpoint);
-  EXPECT_EQ(found->rejected.at(0).path, *path);
+  EXPECT_EQ(found->rejected.at(0).path, saved->path);
 }
 
 // A manifest whose checksum is right but whose content lies must not be believed either.

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 
@@ -249,6 +250,7 @@ TEST(Trainer, RepeatsAnEvaluationThatWasInterrupted) {
     void on_step(const StepReport&) override {}
     void on_epoch(const EpochReport&) override {}
     void on_final(const FinalReport&) override {}
+    void on_checkpoint(const CheckpointReport&) override {}
     void on_message(const std::string&) override {}
 
    private:
@@ -273,6 +275,85 @@ TEST(Trainer, RepeatsAnEvaluationThatWasInterrupted) {
   EXPECT_TRUE(outcome->epochs[0].validation.has_value());
   EXPECT_EQ(outcome->epochs[0].train.total, 20);
   EXPECT_EQ(outcome->report.global_steps, 10);
+}
+
+/// Keeps what a rank says of its steps and checkpoints.
+class RecordingSink final : public ProgressSink {
+ public:
+  void on_phase(Phase) override {}
+  void on_step(const StepReport& report) override { steps.push_back(report); }
+  void on_epoch(const EpochReport&) override {}
+  void on_final(const FinalReport&) override {}
+  void on_checkpoint(const CheckpointReport& report) override { checkpoints.push_back(report); }
+  void on_message(const std::string&) override {}
+
+  std::vector<StepReport> steps;
+  std::vector<CheckpointReport> checkpoints;
+};
+
+Result<TrainingOutcome> train_recorded(
+    Workload& workload, const TrainerOptions& options, RecordingSink& sink
+) {
+  const StopToken stop;
+  TrainerContext context{
+      .communicator = comm::make_single_communicator(),
+      .device = c10::kCPU,
+      .progress = sink,
+      .stop = stop
+  };
+  return train(workload, context, options);
+}
+
+TEST(Trainer, ReportsWhatCheckpointsWeigh) {
+  const TemporaryFolder folder;
+  TrainerOptions options = options_for(1);
+  options.checkpoint = checkpoints_in(folder);
+  TinyWorkload workload;
+  RecordingSink sink;
+  ASSERT_TRUE(train_recorded(workload, options, sink).has_value());
+  ASSERT_EQ(sink.checkpoints.size(), 1U);
+  EXPECT_TRUE(sink.checkpoints[0].written);
+  EXPECT_GT(sink.checkpoints[0].seconds, 0);
+  int64_t bytes = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder.path())) {
+    const std::string name = file.path().filename().string();
+    if (file.is_regular_file() && !name.starts_with("FENCE"))
+      bytes += static_cast<int64_t>(file.file_size());
+  }
+  EXPECT_EQ(sink.checkpoints[0].bytes, bytes);
+}
+
+TEST(Trainer, ReportsACheckpointThatCouldNotBeWritten) {
+  const TemporaryFolder folder;
+  TrainerOptions options = options_for(1);
+  options.checkpoint = checkpoints_in(folder);
+  TinyWorkload workload;
+  workload.on_batch = [&](int64_t batch) {
+    if (batch < 4) return;
+    std::filesystem::remove_all(options.checkpoint->path);
+    std::ofstream(options.checkpoint->path) << "in the way";
+  };
+  RecordingSink sink;
+  const auto outcome = train_recorded(workload, options, sink);
+  ASSERT_FALSE(outcome.has_value());
+  ASSERT_EQ(sink.checkpoints.size(), 1U);
+  EXPECT_FALSE(sink.checkpoints[0].written);
+}
+
+TEST(Trainer, ReportsTheModelsMemoryWithGradientsAndOptimizer) {
+  TrainerOptions options = options_for(1);
+  options.training.optimizer.type = api::OptimizerType::Adam;
+  TinyWorkload workload;
+  RecordingSink sink;
+  ASSERT_TRUE(train_recorded(workload, options, sink).has_value());
+  int64_t parameters = 0;
+  for (const at::Tensor& parameter : workload.module().parameters())
+    parameters += static_cast<int64_t>(parameter.nbytes());
+  const auto step_counts =
+      static_cast<int64_t>(workload.module().parameters().size() * sizeof(int64_t));
+  ASSERT_FALSE(sink.steps.empty());
+  EXPECT_EQ(sink.steps.back().memory.model, 4 * parameters + step_counts)
+      << "a parameter, its gradient and Adam's two moments";
 }
 
 TEST(Trainer, StartsAnewWhenResumeIsNever) {

@@ -1,0 +1,93 @@
+#include "worker/agent/node_progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace gnn::agent {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+AgentOptions options_of_node_1() {
+  AgentOptions options;
+  options.job = "arxiv";
+  options.node = 1;
+  options.nodes = 2;
+  options.processes_per_node = 2;
+  return options;
+}
+
+class NodeProgressTest : public testing::Test {
+ protected:
+  void hear(const RankReport& report) { progress_.on_report(2, report, {}, {}); }
+  [[nodiscard]] std::string page() const { return progress_.registry().expose(); }
+
+  AgentOptions options_ = options_of_node_1();
+  NodeProgress progress_{options_};
+};
+
+TEST_F(NodeProgressTest, ShowsTheDataPathOfARank) {
+  RankReport report;
+  report.steps = 1;
+  report.step.data_path = {
+      .feature_bytes = 4096,
+      .sampler_stall_seconds = 1.5,
+      .copy_stall_seconds = 2.5,
+      .training_stall_seconds = 3.5
+  };
+  hear(report);
+  const std::string labels = "{job=\"arxiv\",node=\"1\",rank=\"2\"";
+  EXPECT_THAT(page(), HasSubstr("gnn_feature_bytes_total" + labels + "} 4096\n"));
+  const std::string stall = "gnn_loader_stall_seconds_total" + labels + ",stage=";
+  EXPECT_THAT(page(), HasSubstr(stall + "\"sample\"} 1.5\n"));
+  EXPECT_THAT(page(), HasSubstr(stall + "\"copy\"} 2.5\n"));
+  EXPECT_THAT(page(), HasSubstr(stall + "\"train\"} 3.5\n"));
+}
+
+TEST_F(NodeProgressTest, CountersGoOnWhereARestartedRankBeginsAgain) {
+  RankReport report;
+  report.steps = 10;
+  report.step.data_path.feature_bytes = 1000;
+  hear(report);
+  report.steps = 1;
+  report.step.data_path.feature_bytes = 100;
+  hear(report);
+  EXPECT_THAT(page(), HasSubstr("rank=\"2\"} 1100\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_train_steps_total{job=\"arxiv\",node=\"1\",rank=\"2\"} 11\n"));
+}
+
+TEST_F(NodeProgressTest, ShowsMemoryByOwner) {
+  RankReport report;
+  report.steps = 1;
+  report.step.memory = {.graph = 11, .features = 12, .sampler = 13, .model = 14};
+  hear(report);
+  progress_.on_memory(2, 99);
+  const std::string memory = "gnn_memory_bytes{job=\"arxiv\",node=\"1\",owner=";
+  EXPECT_THAT(page(), HasSubstr(memory + "\"graph\",rank=\"2\"} 11\n"));
+  EXPECT_THAT(page(), HasSubstr(memory + "\"features\",rank=\"2\"} 12\n"));
+  EXPECT_THAT(page(), HasSubstr(memory + "\"sampler\",rank=\"2\"} 13\n"));
+  EXPECT_THAT(page(), HasSubstr(memory + "\"model\",rank=\"2\"} 14\n"));
+  EXPECT_THAT(page(), HasSubstr(memory + "\"total\",rank=\"2\"} 99\n"));
+}
+
+// An alert asks for the increase of the failures: the first one shows only beside an earlier zero.
+TEST_F(NodeProgressTest, ShowsCheckpointsAndTheirFailuresFromZeroOn) {
+  RankReport report;
+  hear(report);
+  const std::string labels = "{job=\"arxiv\",node=\"1\",rank=\"2\"} ";
+  EXPECT_THAT(page(), HasSubstr("gnn_checkpoint_failures_total" + labels + "0\n"));
+  EXPECT_THAT(page(), Not(HasSubstr("gnn_checkpoint_bytes"))) << "this rank writes none";
+  report.checkpoint_durations = {0.25};
+  report.checkpoint_bytes = 8192;
+  report.checkpoint_failures = 1;
+  hear(report);
+  EXPECT_THAT(page(), HasSubstr("gnn_checkpoint_bytes" + labels + "8192\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_checkpoint_failures_total" + labels + "1\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_checkpoint_duration_seconds_count" + labels + "1\n"));
+}
+
+}  // namespace
+}  // namespace gnn::agent

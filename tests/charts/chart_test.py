@@ -187,6 +187,24 @@ class Toggles(unittest.TestCase):
             self.assertEqual(item["metadata"]["labels"]["grafana_dashboard"], "1")
 
 
+class HelmTest(unittest.TestCase):
+    def worker_image(self, *values):
+        hooks = [item for item in render(*values) if (item["metadata"].get("annotations") or {}).get("helm.sh/hook") == "test"]
+        job, pod = sorted(hooks, key=lambda item: item["metadata"]["annotations"]["helm.sh/hook-weight"])
+        self.assertEqual((job["kind"], pod["kind"]), ("GNNJob", "Pod"))
+        self.assertEqual(pod["spec"]["containers"][0]["args"][-1], job["metadata"]["name"])
+        return job["spec"]["workers"]["template"]["image"]
+
+    def test_runs_a_job_of_the_image_beside_the_controllers(self):
+        self.assertEqual(self.worker_image("image.registry=r.example", "image.tag=v2"), "r.example/gnn-worker:v2")
+
+    def test_does_not_take_the_controllers_digest_for_the_workers(self):
+        self.assertEqual(self.worker_image("image.digest=sha256:" + "a" * 64), "gnn-worker:0.1.0")
+
+    def test_runs_the_image_it_is_told(self):
+        self.assertEqual(self.worker_image("tests.workerImage=w:1"), "w:1")
+
+
 class Manifests(unittest.TestCase):
     def test_kustomize_gives_the_charts_objects(self):
         """manifests/ is the chart's default rendering without Helm's own labels, annotations and hooks."""

@@ -57,6 +57,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- include "gnn.image" (dict "image" .Values.image "defaultTag" .Chart.AppVersion) -}}
 {{- end -}}
 
+{{/* The worker's image: named, or beside the controller's with the same tag. */}}
+{{- define "gnn.workerImage" -}}
+{{- $beside := dict "registry" .Values.image.registry "repository" "gnn-worker" "tag" .Values.image.tag -}}
+{{- default (include "gnn.image" (dict "image" $beside "defaultTag" .Chart.AppVersion)) .Values.tests.workerImage -}}
+{{- end -}}
+
 {{/* Pod and container settings that pass Pod Security "restricted". */}}
 {{- define "gnn.podSecurityContext" -}}
 runAsNonRoot: true

@@ -22,6 +22,9 @@ helm install gnn-operator charts/gnn-operator --namespace gnn-system --create-na
 helm test gnn-operator --namespace gnn-system --logs
 ```
 
+`scripts/images` builds the images; `image.tag` names a tag other than the chart's version. How to set up monitoring, limit
+the operator to namespaces, and upgrade is in [operations](../../docs/operations.md).
+
 Needs Kubernetes {kube}. Uninstalling keeps the CRD and all GNNJobs unless `crds.keep` is false. Upgrading does not
 touch running jobs: their pods belong to the GNNJobs, not to the release.
 

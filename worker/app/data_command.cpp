@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -292,6 +293,26 @@ int run(const std::function<Status(const DataConsole&)>& command) {
   }
 }
 
+// An option that the chosen format has no use for is a mistake, not something to pass over.
+Status check_import_options(const CLI::App& command, ImportFormat format) {
+  constexpr std::array kNotForIndex{
+      "--split", "--no-split", "--coalesce", "--row-normalize", "--self-loops", "--classes"
+  };
+  constexpr std::array kOnlyForIndex{"--features", "--seed"};
+  const auto refuse = [&](const auto& options) -> Status {
+    for (const char* option : options) {
+      if (command.count(option) == 0) continue;
+      return fail(
+          ErrorKind::Configuration,
+          std::string(option) + ": has no meaning with --format " + name_of(format) +
+              "; leave it out"
+      );
+    }
+    return {};
+  };
+  return format == ImportFormat::PackageIndex ? refuse(kNotForIndex) : refuse(kOnlyForIndex);
+}
+
 void add_import(CLI::App& data, Action& action) {
   auto request = std::make_shared<ImportRequest>();
   CLI::App* command =
@@ -317,7 +338,9 @@ void add_import(CLI::App& data, Action& action) {
   );
   command->add_flag("--coalesce", reading.coalesce, "Remove duplicate edges");
   command->add_flag(
-      "--row-normalize", reading.normalize_rows, "Divide each feature row by its sum"
+      "--row-normalize",
+      reading.normalize_rows,
+      "Subtract the features' minimum, then divide each row by its sum"
   );
   command->add_option("--self-loops", reading.self_loops, "keep, remove, add or add-remaining")
       ->transform(CLI::CheckedTransformer(std::map<std::string, graph::SelfLoops>{
@@ -341,9 +364,12 @@ void add_import(CLI::App& data, Action& action) {
       ->capture_default_str();
   command->add_option("--seed", index.seed, "package-index: seed of the split")
       ->capture_default_str();
-  command->callback([request, &action] {
-    action = [request] {
-      return run([request](const DataConsole& console) { return import_data(*request, console); });
+  command->callback([command, request, &action] {
+    action = [command, request] {
+      return run([command, request](const DataConsole& console) -> Status {
+        GNN_RETURN_IF_ERROR(check_import_options(*command, request->format));
+        return import_data(*request, console);
+      });
     };
   });
 }

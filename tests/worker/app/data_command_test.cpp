@@ -232,6 +232,12 @@ TEST_F(DataCommand, ExitCodesAreThoseOfTheContract) {
   EXPECT_EQ(
       run({"data", "import", "--format", "ogb", "--output", output}), contract::kExitConfiguration
   );
+  const auto import_as = [&](const char* format, const char* option) {
+    return run({"data", "import", "--format", format, "--input", input, "--output", output, option}
+    );
+  };
+  EXPECT_EQ(import_as("package-index", "--coalesce"), contract::kExitConfiguration);
+  EXPECT_EQ(import_as("ogb", "--seed=1"), contract::kExitConfiguration);
   EXPECT_EQ(
       run({"data", "generate", "--shape", "mag", "--output", folder_.path("g")}),
       contract::kExitConfiguration

@@ -154,7 +154,10 @@ void JobMetrics::count_change(const api::GnnJob& job, const api::GnnJobStatus& a
     if (end == nullptr || !after.start_time) continue;
     registry_
         .histogram(
-            "gnnjob_run_duration_seconds", "From running to finished.", kHours, {{"result", result}}
+            "gnnjob_run_duration_seconds",
+            "From the job's startTime to finished.",
+            kHours,
+            {{"result", result}}
         )
         .observe(seconds_between(*after.start_time, end->last_transition_time));
   }

@@ -16,9 +16,9 @@ enum class Phase { Setup, Train, Validate, Test, Checkpoint, Done };
 struct StepSeconds {
   double wait = 0;
   double forward = 0;
-  double backward = 0;  ///< with several ranks it includes the gradient reduction
+  double backward = 0;  ///< with the part of the gradient reduction that hides behind it
   double reduce =
-      0;  ///< collectives outside backward: buffers before forward, all of a shadow step
+      0;  ///< waits for others: buffers, gradients once this rank's are ready, all of a shadow step
   double optimizer = 0;
   double total = 0;
 };
@@ -49,7 +49,7 @@ struct StepReport {
   int64_t step = 0;             ///< in this epoch, from 0
   int64_t steps_per_epoch = 0;  ///< the longest rank's
   int64_t global_step = 0;      ///< since the start of training
-  double loss = 0;              ///< this rank's: mean over its batch; NaN in a shadow step
+  double loss = 0;              ///< mean over the items of all ranks: the same on every rank
   int64_t items = 0;            ///< this rank's seeds (or graphs); 0 in a shadow step
   int64_t sampled_edges = 0;    ///< this rank's
   int64_t input_nodes = 0;      ///< this rank's

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
-#include <limits>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -225,6 +224,7 @@ Result<bool> TrainingLoop::run_steps() {
     GNN_ASSIGN_OR_RETURN(const comm::StepResult agreed, run_step(*plan, report));
     ++position_.step;
     ++global_step_;
+    report.loss = agreed.mean_loss;
     report.seconds.total = timer.lap();
     epoch_report_.step_seconds += report.seconds;
     epoch_report_.items += report.items;
@@ -243,7 +243,6 @@ Result<bool> TrainingLoop::run_steps() {
 Result<comm::StepResult> TrainingLoop::run_step(const StepPlan& plan, StepReport& report) {
   replicas_.zero_grad();
   comm::StepResult agreed;
-  report.loss = std::numeric_limits<double>::quiet_NaN();
   if (plan.mine.first == plan.mine.last) {
     LapTimer timer;
     GNN_RETURN_IF_ERROR(replicas_.start_step(plan.buffer_source));
@@ -286,6 +285,7 @@ Result<std::optional<comm::StepResult>> TrainingLoop::run_batch(
   const comm::StepContribution mine{
       .batch_size = static_cast<double>(batch_->items),
       .stop = context_.stop.requested(),
+      .reported_loss = loss,
   };
   std::optional<comm::StepResult> agreed;
   if (reduces) {
@@ -296,13 +296,14 @@ Result<std::optional<comm::StepResult>> TrainingLoop::run_batch(
 
   // Reads the loss back to the host, where the device has just been waited for by the reduction or
   // has nothing queued behind this batch: sampling threads prepare the next one meanwhile.
-  report.loss = loss.item<double>();
-  sums_.add(report.loss, batch_->items, count_correct(scores));
+  sums_.add(loss.item<double>(), batch_->items, count_correct(scores));
   report.items += batch_->items;
   report.sampled_edges += batch_->sampled_edges;
   report.input_nodes += batch_->input_nodes;
   batch_.reset();
-  report.seconds.backward += timer.lap();
+  const double waited = reduces ? replicas_.exposed_reduce_seconds() : 0;
+  report.seconds.reduce += waited;
+  report.seconds.backward += timer.lap() - waited;
   return agreed;
 }
 

@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <sstream>
@@ -18,7 +19,7 @@ namespace gnn::comm {
 namespace {
 
 // Places of the numbers that travel as the "gradient" of the agreement tensor.
-enum AgreementField : int64_t { kStopVotes, kActiveRanks, kBatchSize, kAgreementFields };
+enum AgreementField : int64_t { kStopVotes, kActiveRanks, kBatchSize, kLossSum, kAgreementFields };
 
 constexpr size_t kBroadcastBytes = 250 * 1024 * 1024;
 
@@ -95,6 +96,28 @@ uint64_t hash_layout(const std::string& names, const std::vector<std::vector<siz
   return hash;
 }
 
+using Instant = std::chrono::steady_clock::time_point;
+
+// The mean over the ranks, and when this rank's part of the last bucket was ready for it.
+class TimedAllReduce final
+    : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
+ public:
+  TimedAllReduce(
+      c10::intrusive_ptr<c10d::ProcessGroup> group, std::shared_ptr<Instant> bucket_ready
+  )
+      : CppCommHookInterface(std::move(group)), bucket_ready_(std::move(bucket_ready)) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    *bucket_ready_ = std::chrono::steady_clock::now();
+    std::vector<at::Tensor> gradients{bucket.getBufferRef()};
+    gradients.front().div_(state_->getSize());  // first, so that no sum overflows
+    return state_->allreduce(gradients)->getFuture();
+  }
+
+ private:
+  std::shared_ptr<Instant> bucket_ready_;
+};
+
 }  // namespace
 
 struct DistributedDataParallel::Impl {
@@ -110,7 +133,10 @@ struct DistributedDataParallel::Impl {
   std::vector<std::shared_ptr<torch::autograd::Node>> hooked;
   uint64_t layout_hash = 0;
   double accumulated_batch_size = 0;
+  at::Tensor accumulated_loss;  // [1], each batch's mean loss times its size; undefined: none
   std::shared_ptr<CollectiveActivity> activity;
+  std::shared_ptr<Instant> bucket_ready = std::make_shared<Instant>();
+  double exposed_reduce_seconds = 0;
 
   double world() const { return static_cast<double>(communicator->world_size()); }
 
@@ -155,6 +181,9 @@ struct DistributedDataParallel::Impl {
         /*use_python_reducer=*/false,
         std::vector<int64_t>{}
     );
+    reducer->register_comm_hook(
+        std::make_unique<TimedAllReduce>(communicator->process_group()->group, bucket_ready)
+    );
   }
 
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators() const {
@@ -178,8 +207,21 @@ struct DistributedDataParallel::Impl {
     return options.average == GradientAverage::BatchSize ? mine.batch_size : 1.0;
   }
 
-  at::Tensor contribution(double stop, double active, double batch_size) const {
-    return at::tensor({stop, active, batch_size}, at::kDouble).to(agreement.options());
+  void accumulate(const at::Tensor& loss, const StepContribution& mine) {
+    const at::Tensor& reported = mine.reported_loss.defined() ? mine.reported_loss : loss;
+    const at::Tensor sum = reported.detach().to(agreement.options()).reshape({1}) * mine.batch_size;
+    accumulated_loss = accumulated_loss.defined() ? accumulated_loss + sum : sum;
+    accumulated_batch_size += mine.batch_size;
+  }
+
+  // This rank's part of the agreement: its votes and what accumulate() gathered.
+  at::Tensor contribution(bool stop, bool active) const {
+    const at::Tensor votes =
+        at::tensor({stop ? 1.0 : 0.0, active ? 1.0 : 0.0, accumulated_batch_size}, at::kDouble)
+            .to(agreement.options());
+    return at::cat(
+        {votes, accumulated_loss.defined() ? accumulated_loss : at::zeros({1}, votes.options())}
+    );
   }
 
   // Backward from `roots`, with the agreement as one more root, and the reduction that overlaps it.
@@ -216,6 +258,7 @@ struct DistributedDataParallel::Impl {
     result.stop = std::round(field(kStopVotes)) > 0;
     result.active_ranks = static_cast<int64_t>(std::round(field(kActiveRanks)));
     result.total_batch_size = field(kBatchSize);
+    result.mean_loss = field(kLossSum) / field(kBatchSize);
     const double scale = scale_of(result);
     if (scale != 1.0) {
       at::NoGradGuard no_grad;
@@ -223,6 +266,11 @@ struct DistributedDataParallel::Impl {
         if (item.tensor.grad().defined()) item.tensor.grad().mul_(scale);
     }
     accumulated_batch_size = 0;
+    accumulated_loss.reset();
+    if (reducer) {
+      const auto waited = std::chrono::steady_clock::now() - *bucket_ready;
+      exposed_reduce_seconds = std::chrono::duration<double>(waited).count();
+    }
     return result;
   }
 
@@ -280,11 +328,9 @@ Result<StepResult> DistributedDataParallel::backward(
     const at::Tensor& loss, const StepContribution& mine
 ) {
   auto& impl = *impl_;
-  const double batch_size = impl.accumulated_batch_size + mine.batch_size;
+  impl.accumulate(loss, mine);
   GNN_RETURN_IF_ERROR(impl.reduce_backward(
-      {loss},
-      {at::full_like(loss, impl.weight_of(mine))},
-      impl.contribution(mine.stop ? 1 : 0, 1, batch_size)
+      {loss}, {at::full_like(loss, impl.weight_of(mine))}, impl.contribution(mine.stop, true)
   ));
   return impl.finish_step();
 }
@@ -302,21 +348,23 @@ Result<StepResult> DistributedDataParallel::shadow_step(bool stop) {
   GNN_RETURN_IF_ERROR(impl.reduce_backward(
       std::move(roots),
       std::move(gradients),
-      impl.contribution(
-          stop ? 1 : 0, impl.accumulated_batch_size > 0 ? 1 : 0, impl.accumulated_batch_size
-      )
+      impl.contribution(stop, impl.accumulated_batch_size > 0)
   ));
   return impl.finish_step();
 }
 
 Status DistributedDataParallel::accumulate(const at::Tensor& loss, const StepContribution& mine) {
-  impl_->accumulated_batch_size += mine.batch_size;
+  impl_->accumulate(loss, mine);
   try {
     torch::autograd::backward({loss}, {at::full_like(loss, impl_->weight_of(mine))});
   } catch (const std::exception&) {
     return tl::make_unexpected(error_of_current_exception("backward"));
   }
   return {};
+}
+
+double DistributedDataParallel::exposed_reduce_seconds() const {
+  return impl_->exposed_reduce_seconds;
 }
 
 void DistributedDataParallel::zero_grad() {

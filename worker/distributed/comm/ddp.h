@@ -44,6 +44,8 @@ struct StepContribution {
   double batch_size =
       1;              ///< Number of items behind the loss, which is their mean. Used by kBatchSize.
   bool stop = false;  ///< This rank wants everybody to stop after this step (SIGTERM).
+  /// Scalar for StepResult::mean_loss where it is not the loss that backward starts from.
+  at::Tensor reported_loss{};
 };
 
 /// What the ranks agreed on in a step: the same on every rank.
@@ -51,6 +53,7 @@ struct StepResult {
   bool stop = false;         ///< Some rank wants to stop; all stop after this step.
   int64_t active_ranks = 0;  ///< Ranks that had a batch.
   double total_batch_size = 0;
+  double mean_loss = 0;  ///< Over the items of all ranks, in the gradients' precision; NaN: none.
 };
 
 /// Keeps the replicas of a model equal by summing gradients over ranks while backward still runs
@@ -85,6 +88,10 @@ class DistributedDataParallel {
   /// Gradient accumulation (no_sync): adds to the local gradients only; the next backward() sums
   /// them all. With kBatchSize the gradients are weighted here already.
   [[nodiscard]] Status accumulate(const at::Tensor& loss, const StepContribution& mine = {});
+
+  /// Seconds that this rank waited in its last backward() after its own gradients were ready: what
+  /// of the reduction did not hide behind backward.
+  [[nodiscard]] double exposed_reduce_seconds() const;
 
   /// Sets every gradient to undefined. Use it instead of Optimizer::zero_grad.
   void zero_grad();

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <chrono>
+
 namespace gnn::comm {
 namespace {
 
@@ -194,6 +196,49 @@ TEST(DistributedDataParallel, KeepsReplicasEqualOverUnevenEpochs) {
           }
       );
   }
+}
+
+TEST(DistributedDataParallel, EveryRankLearnsTheMeanLossOfAllItems) {
+  run_ranks(3, [](const std::shared_ptr<Communicator>& comm) {
+    Net net(at::kDouble, 0);
+    Net alone(at::kDouble, 0);
+    const double expected = loss_of(alone, items(0, 9, at::kDouble)).item<double>();
+    auto ddp = wrap(net, comm);
+    require(ddp.start_step());
+    // Rank 0 takes 4 items and, before them, 2; rank 1 takes 3; rank 2 has none.
+    const auto part = [&](int64_t from, int64_t to) {
+      return loss_of(net, items(from, to, at::kDouble));
+    };
+    StepResult result;
+    if (comm->rank() == 0) {
+      const at::Tensor first = part(0, 2);
+      require(ddp.accumulate(first / 2, {.batch_size = 2, .reported_loss = first}));
+      const at::Tensor second = part(2, 6);
+      result = require(ddp.backward(second / 2, {.batch_size = 4, .reported_loss = second}));
+    } else if (comm->rank() == 1) {
+      result = require(ddp.backward(part(6, 9), {.batch_size = 3}));
+    } else {
+      result = require(ddp.shadow_step());
+    }
+    EXPECT_NEAR(result.mean_loss, expected, 1e-12);
+    // And the next step starts from nothing.
+    require(ddp.start_step());
+    EXPECT_NEAR(require(ddp.backward(part(0, 9), {.batch_size = 9})).mean_loss, expected, 1e-12);
+  });
+}
+
+TEST(DistributedDataParallel, SaysHowLongARankWaitedForTheOthersGradients) {
+  run_ranks(2, [](const std::shared_ptr<Communicator>& comm) {
+    Net net(at::kFloat, 0);
+    auto ddp = wrap(net, comm);
+    EXPECT_EQ(ddp.exposed_reduce_seconds(), 0);
+    require(ddp.start_step());
+    const auto start = std::chrono::steady_clock::now();
+    require(ddp.backward(loss_of(net, items(0, 4, at::kFloat))));
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    EXPECT_GT(ddp.exposed_reduce_seconds(), 0);
+    EXPECT_LE(ddp.exposed_reduce_seconds(), took.count());
+  });
 }
 
 TEST(DistributedDataParallel, ActiveRanksAverageLeavesOutRanksWithoutABatch) {

@@ -100,6 +100,15 @@ NodeProgress::NodeProgress(const AgentOptions& options) : options_(&options) {
   registry_.counter(
       "gnn_agent_rounds_total", "In-place restarts seen by this agent.", node_labels()
   );
+  // From zero on, so that the first failure is an increase.
+  for (const int code :
+       {contract::kExitConfiguration,
+        contract::kExitData,
+        contract::kExitOther,
+        contract::kExitPeerLost,
+        contract::kExitPreempted,
+        contract::kExitOutOfMemory})
+    failures(code);
   on_round(0);
   on_refused(0);
   on_phase("Rendezvous", 0);
@@ -143,15 +152,16 @@ void NodeProgress::on_phase(const std::string& phase, int64_t running_ranks) {
       .set(static_cast<double>(running_ranks));
 }
 
+Counter NodeProgress::failures(int exit_code) {
+  return registry_.counter(
+      "gnn_agent_rank_failures_total",
+      "Ranks that ended badly.",
+      with(node_labels(), "reason", std::string(contract::exit_reason(exit_code)))
+  );
+}
+
 void NodeProgress::on_failure(const Failure& failure) {
-  const std::string reason(contract::exit_reason(static_cast<int>(failure.exit_code)));
-  registry_
-      .counter(
-          "gnn_agent_rank_failures_total",
-          "Ranks that ended badly.",
-          with(node_labels(), "reason", reason)
-      )
-      .increment();
+  failures(static_cast<int>(failure.exit_code)).increment();
 }
 
 void NodeProgress::on_refused(int64_t refused) {

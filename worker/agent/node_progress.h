@@ -59,6 +59,7 @@ class NodeProgress {
     int64_t steps = 0;
   };
 
+  Counter failures(int exit_code);
   void count(int64_t rank, const RankReport& before, const RankReport& report);
   void show(int64_t rank, const RankReport& report, TimePoint wall_time);
   void show_epoch(int64_t rank, const training::EpochReport& epoch);

@@ -59,6 +59,14 @@ TEST_F(NodeProgressTest, CountersGoOnWhereARestartedRankBeginsAgain) {
   EXPECT_THAT(page(), HasSubstr("gnn_train_steps_total{job=\"arxiv\",node=\"1\",rank=\"2\"} 11\n"));
 }
 
+TEST_F(NodeProgressTest, CountsFailuresOfRanksByReasonFromZeroOn) {
+  const std::string name = "gnn_agent_rank_failures_total{job=\"arxiv\",node=\"1\",reason=";
+  EXPECT_THAT(page(), HasSubstr(name + "\"Data\"} 0\n"));
+  progress_.on_failure({.node = 1, .rank = 2, .exit_code = 65});
+  EXPECT_THAT(page(), HasSubstr(name + "\"Data\"} 1\n"));
+  EXPECT_THAT(page(), HasSubstr(name + "\"OutOfMemory\"} 0\n"));
+}
+
 TEST_F(NodeProgressTest, ShowsMemoryByOwner) {
   RankReport report;
   report.steps = 1;

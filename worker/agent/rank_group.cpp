@@ -92,6 +92,8 @@ Environment rank_environment(const AgentOptions& options, int64_t round, int64_t
   const int64_t cpus = std::max<int64_t>(1, node_cpus / options.processes_per_node);
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(cpus));
   put(c::kEnvRankCpus, std::to_string(cpus));
+  // Here a rank need not start itself again to have it (worker/app/passive_openmp.cpp).
+  environment.try_emplace("OMP_WAIT_POLICY", "passive");
   // c10d warns with stack traces of what we report in a line; a user's own choice stands.
   environment.try_emplace("TORCH_CPP_LOG_LEVEL", "ERROR");
   return environment;

@@ -20,7 +20,7 @@ struct LogState {
 
 LogState& state() {
   // Leaked on purpose: other threads may log while static objects are destroyed.
-  static auto* const instance = [] {
+  static auto* const kState = [] {
     auto* made = new LogState;  // NOLINT(cppcoreguidelines-owning-memory): see above.
     made->logger =
         std::make_shared<spdlog::logger>("gnn", std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -29,7 +29,7 @@ LogState& state() {
     made->logger->flush_on(spdlog::level::trace);
     return made;
   }();
-  return *instance;
+  return *kState;
 }
 
 std::string timestamp_now() {

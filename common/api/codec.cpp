@@ -48,7 +48,7 @@ tl::unexpected<Error> wrong(const std::string& path, std::string_view expected, 
 template <class E>
 std::string words_of() {
   std::string words = "one of";
-  for (const auto& [value, word] : EnumTable<E>::words) words += " " + std::string(word);
+  for (const auto& [value, word] : EnumTable<E>::kWords) words += " " + std::string(word);
   return words;
 }
 

@@ -13,11 +13,11 @@
 /// ("spec.model.gin.layers: …").
 namespace gnn::api {
 
-inline constexpr std::size_t kMaxDocumentBytes =
-    2 * 1024 * 1024;  // etcd holds no object above 1.5 MiB
+/// etcd holds no object above 1.5 MiB.
+inline constexpr std::size_t kMaxDocumentBytes = std::size_t{2} << 20U;
 inline constexpr std::int64_t kMaxDocumentDepth = 64;
-inline constexpr std::int64_t kMaxDocumentValues =
-    200000;  // YAML aliases counted as often as they are used
+/// YAML aliases count as often as they are used.
+inline constexpr std::int64_t kMaxDocumentValues = 200000;
 
 enum class UnknownFields {
   Reject,  ///< the worker, and people's manifests: a misspelt or newer field is an error

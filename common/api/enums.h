@@ -19,71 +19,71 @@ struct EnumTable;  // specialised below for every enum of gnn_job.h
 
 // clang-format off
 template <> struct EnumTable<TaskType> {
-  static constexpr EnumWords<TaskType, 2> words{{{TaskType::NodeClassification, "NodeClassification"}, {TaskType::GraphClassification, "GraphClassification"}}};
+  static constexpr EnumWords<TaskType, 2> kWords{{{TaskType::NodeClassification, "NodeClassification"}, {TaskType::GraphClassification, "GraphClassification"}}};
 };
 template <> struct EnumTable<DatasetFormat> {
-  static constexpr EnumWords<DatasetFormat, 6> words{{{DatasetFormat::OGB, "OGB"}, {DatasetFormat::TU, "TU"}, {DatasetFormat::GIN, "GIN"}, {DatasetFormat::EdgeList, "EdgeList"}, {DatasetFormat::Native, "Native"}, {DatasetFormat::Synthetic, "Synthetic"}}};
+  static constexpr EnumWords<DatasetFormat, 6> kWords{{{DatasetFormat::OGB, "OGB"}, {DatasetFormat::TU, "TU"}, {DatasetFormat::GIN, "GIN"}, {DatasetFormat::EdgeList, "EdgeList"}, {DatasetFormat::Native, "Native"}, {DatasetFormat::Synthetic, "Synthetic"}}};
 };
 template <> struct EnumTable<SyntheticShape> {
-  static constexpr EnumWords<SyntheticShape, 4> words{{{SyntheticShape::Arxiv, "Arxiv"}, {SyntheticShape::Products, "Products"}, {SyntheticShape::Reddit, "Reddit"}, {SyntheticShape::FakeDataset, "FakeDataset"}}};
+  static constexpr EnumWords<SyntheticShape, 4> kWords{{{SyntheticShape::Arxiv, "Arxiv"}, {SyntheticShape::Products, "Products"}, {SyntheticShape::Reddit, "Reddit"}, {SyntheticShape::FakeDataset, "FakeDataset"}}};
 };
 template <> struct EnumTable<SplitType> {
-  static constexpr EnumWords<SplitType, 3> words{{{SplitType::Provided, "Provided"}, {SplitType::Random, "Random"}, {SplitType::KFold, "KFold"}}};
+  static constexpr EnumWords<SplitType, 3> kWords{{{SplitType::Provided, "Provided"}, {SplitType::Random, "Random"}, {SplitType::KFold, "KFold"}}};
 };
 template <> struct EnumTable<NodeFeatures> {
-  static constexpr EnumWords<NodeFeatures, 3> words{{{NodeFeatures::Provided, "Provided"}, {NodeFeatures::Constant, "Constant"}, {NodeFeatures::DegreeOneHot, "DegreeOneHot"}}};
+  static constexpr EnumWords<NodeFeatures, 3> kWords{{{NodeFeatures::Provided, "Provided"}, {NodeFeatures::Constant, "Constant"}, {NodeFeatures::DegreeOneHot, "DegreeOneHot"}}};
 };
 template <> struct EnumTable<FeatureTransform> {
-  static constexpr EnumWords<FeatureTransform, 2> words{{{FeatureTransform::None, "None"}, {FeatureTransform::RowNormalize, "RowNormalize"}}};
+  static constexpr EnumWords<FeatureTransform, 2> kWords{{{FeatureTransform::None, "None"}, {FeatureTransform::RowNormalize, "RowNormalize"}}};
 };
 template <> struct EnumTable<SageParameters> {
-  static constexpr EnumWords<SageParameters, 2> words{{{SageParameters::DGL, "DGL"}, {SageParameters::PyG, "PyG"}}};
+  static constexpr EnumWords<SageParameters, 2> kWords{{{SageParameters::DGL, "DGL"}, {SageParameters::PyG, "PyG"}}};
 };
 template <> struct EnumTable<Pooling> {
-  static constexpr EnumWords<Pooling, 3> words{{{Pooling::Sum, "Sum"}, {Pooling::Mean, "Mean"}, {Pooling::Max, "Max"}}};
+  static constexpr EnumWords<Pooling, 3> kWords{{{Pooling::Sum, "Sum"}, {Pooling::Mean, "Mean"}, {Pooling::Max, "Max"}}};
 };
 template <> struct EnumTable<Readout> {
-  static constexpr EnumWords<Readout, 2> words{{{Readout::LastLayer, "LastLayer"}, {Readout::EveryLayer, "EveryLayer"}}};
+  static constexpr EnumWords<Readout, 2> kWords{{{Readout::LastLayer, "LastLayer"}, {Readout::EveryLayer, "EveryLayer"}}};
 };
 template <> struct EnumTable<ModelType> {
-  static constexpr EnumWords<ModelType, 3> words{{{ModelType::GraphSAGE, "GraphSAGE"}, {ModelType::GCN, "GCN"}, {ModelType::GIN, "GIN"}}};
+  static constexpr EnumWords<ModelType, 3> kWords{{{ModelType::GraphSAGE, "GraphSAGE"}, {ModelType::GCN, "GCN"}, {ModelType::GIN, "GIN"}}};
 };
 template <> struct EnumTable<SamplingRule> {
-  static constexpr EnumWords<SamplingRule, 2> words{{{SamplingRule::PyG, "PyG"}, {SamplingRule::DGL, "DGL"}}};
+  static constexpr EnumWords<SamplingRule, 2> kWords{{{SamplingRule::PyG, "PyG"}, {SamplingRule::DGL, "DGL"}}};
 };
 template <> struct EnumTable<DeviceChoice> {
-  static constexpr EnumWords<DeviceChoice, 3> words{{{DeviceChoice::Auto, "Auto"}, {DeviceChoice::CPU, "CPU"}, {DeviceChoice::CUDA, "CUDA"}}};
+  static constexpr EnumWords<DeviceChoice, 3> kWords{{{DeviceChoice::Auto, "Auto"}, {DeviceChoice::CPU, "CPU"}, {DeviceChoice::CUDA, "CUDA"}}};
 };
 template <> struct EnumTable<OptimizerType> {
-  static constexpr EnumWords<OptimizerType, 2> words{{{OptimizerType::Adam, "Adam"}, {OptimizerType::SGD, "SGD"}}};
+  static constexpr EnumWords<OptimizerType, 2> kWords{{{OptimizerType::Adam, "Adam"}, {OptimizerType::SGD, "SGD"}}};
 };
 template <> struct EnumTable<Sharding> {
-  static constexpr EnumWords<Sharding, 2> words{{{Sharding::Slice, "Slice"}, {Sharding::Interleave, "Interleave"}}};
+  static constexpr EnumWords<Sharding, 2> kWords{{{Sharding::Slice, "Slice"}, {Sharding::Interleave, "Interleave"}}};
 };
 template <> struct EnumTable<UnevenInputs> {
-  static constexpr EnumWords<UnevenInputs, 3> words{{{UnevenInputs::Shadow, "Shadow"}, {UnevenInputs::Join, "Join"}, {UnevenInputs::Drop, "Drop"}}};
+  static constexpr EnumWords<UnevenInputs, 3> kWords{{{UnevenInputs::Shadow, "Shadow"}, {UnevenInputs::Join, "Join"}, {UnevenInputs::Drop, "Drop"}}};
 };
 template <> struct EnumTable<EvaluationMode> {
-  static constexpr EnumWords<EvaluationMode, 2> words{{{EvaluationMode::Sampled, "Sampled"}, {EvaluationMode::LayerWise, "LayerWise"}}};
+  static constexpr EnumWords<EvaluationMode, 2> kWords{{{EvaluationMode::Sampled, "Sampled"}, {EvaluationMode::LayerWise, "LayerWise"}}};
 };
 template <> struct EnumTable<Backend> {
-  static constexpr EnumWords<Backend, 3> words{{{Backend::Auto, "Auto"}, {Backend::Gloo, "Gloo"}, {Backend::NCCL, "NCCL"}}};
+  static constexpr EnumWords<Backend, 3> kWords{{{Backend::Auto, "Auto"}, {Backend::Gloo, "Gloo"}, {Backend::NCCL, "NCCL"}}};
 };
 template <> struct EnumTable<ImagePullPolicy> {
-  static constexpr EnumWords<ImagePullPolicy, 3> words{{{ImagePullPolicy::Always, "Always"}, {ImagePullPolicy::IfNotPresent, "IfNotPresent"}, {ImagePullPolicy::Never, "Never"}}};
+  static constexpr EnumWords<ImagePullPolicy, 3> kWords{{{ImagePullPolicy::Always, "Always"}, {ImagePullPolicy::IfNotPresent, "IfNotPresent"}, {ImagePullPolicy::Never, "Never"}}};
 };
 template <> struct EnumTable<CleanPodPolicy> {
-  static constexpr EnumWords<CleanPodPolicy, 3> words{{{CleanPodPolicy::Running, "Running"}, {CleanPodPolicy::All, "All"}, {CleanPodPolicy::None, "None"}}};
+  static constexpr EnumWords<CleanPodPolicy, 3> kWords{{{CleanPodPolicy::Running, "Running"}, {CleanPodPolicy::All, "All"}, {CleanPodPolicy::None, "None"}}};
 };
 // clang-format on
 
 template <class E>
-concept ApiEnum = std::is_enum_v<E> && requires { EnumTable<E>::words; };
+concept ApiEnum = std::is_enum_v<E> && requires { EnumTable<E>::kWords; };
 
 /// The API's word for an enum value.
 template <ApiEnum E>
 [[nodiscard]] constexpr std::string_view to_string(E value) {
-  for (const auto& [candidate, word] : EnumTable<E>::words) {
+  for (const auto& [candidate, word] : EnumTable<E>::kWords) {
     if (candidate == value) return word;
   }
   return "";
@@ -92,7 +92,7 @@ template <ApiEnum E>
 /// The enum value of a word, if it is one.
 template <ApiEnum E>
 [[nodiscard]] constexpr std::optional<E> from_word(std::string_view word) {
-  for (const auto& [candidate, name] : EnumTable<E>::words) {
+  for (const auto& [candidate, name] : EnumTable<E>::kWords) {
     if (name == word) return candidate;
   }
   return std::nullopt;

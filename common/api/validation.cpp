@@ -52,7 +52,7 @@ constexpr std::array<std::string_view, 6> kReservedMounts = {
 };
 
 bool has_form(const std::string& text, TextForm form) {
-  static const std::map<TextForm, std::regex> regexes = [] {
+  static const std::map<TextForm, std::regex> kRegexes = [] {
     std::map<TextForm, std::regex> made;
     for (const TextForm each :
          {TextForm::DnsLabel,
@@ -68,7 +68,7 @@ bool has_form(const std::string& text, TextForm form) {
     }
     return made;
   }();
-  return form == TextForm::Any || std::regex_match(text, regexes.at(form));
+  return form == TextForm::Any || std::regex_match(text, kRegexes.at(form));
 }
 
 std::string number(double value) {

@@ -148,7 +148,7 @@ class SchemaChecker {
       check_text(property, bounds);
     } else if constexpr (ApiEnum<T>) {
       json words = json::array();
-      for (const auto& [each, word] : EnumTable<T>::words) words.push_back(std::string(word));
+      for (const auto& [each, word] : EnumTable<T>::kWords) words.push_back(std::string(word));
       EXPECT_EQ(property["enum"], words);
     } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
       EXPECT_EQ(property["type"], "object");

@@ -31,7 +31,7 @@ Reconciler::Reconciler(
       events_(events),
       metrics_(metrics),
       clock_(clock),
-      options_(std::move(options)),
+      options_(options),
       watch_progress_(std::move(watch_progress)) {}
 
 runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {

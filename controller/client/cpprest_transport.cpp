@@ -27,11 +27,12 @@ constexpr size_t kIoThreads = 4;  // the library's default of 40 costs an arena 
 void set_up_tls(boost::asio::ssl::context& context, const KubeConfig& config) {
   namespace ssl = boost::asio::ssl;
   boost::system::error_code error;
-  context.set_options(
-      ssl::context::default_workarounds | ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1 |
-          ssl::context::no_sslv2 | ssl::context::no_sslv3,
-      error
-  );
+  constexpr auto kOptions = ssl::context::default_workarounds | ssl::context::no_tlsv1 |
+                            ssl::context::no_tlsv1_1 | ssl::context::no_sslv2 |
+                            ssl::context::no_sslv3;
+  if (context.set_options(kOptions, error)) {
+    log_error("old TLS versions can't be refused", {{"error", error.message()}});
+  }
   const auto load = [](const PemSource& source, std::string_view what) -> std::string {
     auto text = source.load();
     if (text) return *text;
@@ -42,16 +43,19 @@ void set_up_tls(boost::asio::ssl::context& context, const KubeConfig& config) {
   if (!config.ca.empty()) {
     SSL_CTX_set_cert_store(context.native_handle(), X509_STORE_new());
     const std::string ca = load(config.ca, "certificate authority");
-    if (!ca.empty()) context.add_certificate_authority(boost::asio::buffer(ca), error);
-    if (error) log_error("the certificate authority is not PEM", {{"error", error.message()}});
+    if (!ca.empty() && context.add_certificate_authority(boost::asio::buffer(ca), error)) {
+      log_error("the certificate authority is not PEM", {{"error", error.message()}});
+    }
   }
   if (!config.client_certificate.empty()) {
     const std::string certificate = load(config.client_certificate, "client certificate");
     const std::string key = load(config.client_key, "client key");
-    context.use_certificate_chain(boost::asio::buffer(certificate), error);
-    if (error) log_error("the client certificate is not PEM", {{"error", error.message()}});
-    context.use_private_key(boost::asio::buffer(key), ssl::context::pem, error);
-    if (error) log_error("the client key does not fit", {{"error", error.message()}});
+    if (context.use_certificate_chain(boost::asio::buffer(certificate), error)) {
+      log_error("the client certificate is not PEM", {{"error", error.message()}});
+    }
+    if (context.use_private_key(boost::asio::buffer(key), ssl::context::pem, error)) {
+      log_error("the client key does not fit", {{"error", error.message()}});
+    }
   }
 }
 
@@ -205,8 +209,9 @@ Result<std::unique_ptr<HttpTransport>> make_cpprest_transport(const KubeConfig& 
   std::call_once(once, [] {
     try {
       crossplat::threadpool::initialize_with_threads(kIoThreads);
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
       // Somebody in this process has already used the library: its default stays.
+      log_debug("cpprestsdk keeps its threads", {{"reason", error.what()}});
     }
   });
   try {

@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -65,16 +66,19 @@ Result<YAML::Node> find_entry(
     const std::string& name
 ) {
   const YAML::Node entries = root[list];
-  if (entries && entries.IsSequence()) {
-    for (const YAML::Node& entry : entries) {
-      if (entry.IsMap() && entry["name"] && entry["name"].as<std::string>() == name) {
-        const YAML::Node found = entry[body];
-        if (found && found.IsMap()) return found;
-        return fail(ErrorKind::Configuration, list + " '" + name + "': has no '" + body + "'");
-      }
-    }
-  }
-  return fail(ErrorKind::Configuration, "has no entry '" + name + "' in " + list);
+  const auto has_the_name = [&](const YAML::Node& entry) {
+    return entry.IsMap() && entry["name"] && entry["name"].as<std::string>() == name;
+  };
+  const auto refuse = [&] {
+    return fail(ErrorKind::Configuration, "has no entry '" + name + "' in " + list);
+  };
+  if (!entries || !entries.IsSequence()) return refuse();
+  const auto entry = std::find_if(entries.begin(), entries.end(), has_the_name);
+  if (entry == entries.end()) return refuse();
+  const YAML::Node& named = *entry;
+  YAML::Node found = named[body];
+  if (found && found.IsMap()) return found;
+  return fail(ErrorKind::Configuration, list + " '" + name + "': has no '" + body + "'");
 }
 
 std::string text_of(const YAML::Node& node, const std::string& member) {

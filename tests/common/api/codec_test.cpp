@@ -2,6 +2,7 @@
 
 #include "common/api/yaml.h"
 #include "tests/common/api/sample_job.h"
+#include "tests/support/mutations.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -226,6 +227,40 @@ TEST(Codec, WorkerConfigIsTheJobWithoutThePodTemplate) {
 TEST(Codec, MessagesCutWhatTheyShow) {
   const std::string message = error_with("/spec/training/epochs", std::string(5000, 'x'));
   EXPECT_LT(message.size(), 200U);
+}
+
+/// What mutated text came to: a job that reads back as itself, or an error that says something.
+void expect_job_or_error(const Result<GnnJob>& job, int& read) {
+  if (!job) {
+    EXPECT_EQ(job.error().kind, ErrorKind::Configuration);
+    EXPECT_FALSE(job.error().message.empty());
+    EXPECT_LT(job.error().message.size(), 2000U);
+    return;
+  }
+  ++read;
+  const auto again = decode_job(encode(*job), UnknownFields::Reject);
+  ASSERT_TRUE(again) << error_of(again);
+  EXPECT_EQ(*again, *job);
+}
+
+TEST(CodecMutations, JsonIsAJobOrAnError) {
+  testing::Mutations mutations(23);
+  int read = 0;
+  const std::string whole = encode(sample_job()).dump();
+  for (int round = 0; round < testing::mutation_rounds(1000); ++round) {
+    expect_job_or_error(parse_job_json(mutations.of(whole), UnknownFields::Ignore), read);
+  }
+  EXPECT_GT(read, 10);  // otherwise nothing but the first check was tried
+}
+
+TEST(CodecMutations, YamlIsAJobOrAnError) {
+  testing::Mutations mutations(29);
+  int read = 0;
+  const std::string whole = worker_config(sample_graph_job());
+  for (int round = 0; round < testing::mutation_rounds(1000); ++round) {
+    expect_job_or_error(parse_job_yaml(mutations.of(whole), UnknownFields::Ignore), read);
+  }
+  EXPECT_GT(read, 10);
 }
 
 }  // namespace

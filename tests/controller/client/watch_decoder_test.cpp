@@ -1,9 +1,10 @@
 #include "controller/client/watch_decoder.h"
 
+#include "tests/support/mutations.h"
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <random>
 #include <string>
 #include <vector>
 
@@ -101,36 +102,18 @@ TEST(WatchDecoder, APlainStatusObjectIsAnErrorEvent) {
   EXPECT_EQ(api_error_from_status(events[0].object, "watch").kind, ApiErrorKind::Gone);
 }
 
-// A fixed walk through mutations of a good stream: bytes changed, cut, doubled and moved. It must
-// neither crash nor keep more than a line, and a decoder that failed stays failed.
+// It must neither crash nor keep more than a line, and a decoder that failed stays failed.
 TEST(WatchDecoder, SurvivesMutatedStreams) {
-  std::mt19937_64 random(7);
+  testing::Mutations mutations(7);
   constexpr int64_t kMaxLine = 200;
-  for (int round = 0; round < 20'000; ++round) {
-    std::string stream = kStream;
-    for (uint64_t edits = random() % 6; edits > 0 && !stream.empty(); --edits) {
-      const size_t at = random() % stream.size();
-      switch (random() % 4) {
-        case 0:
-          stream[at] = static_cast<char>(random());
-          break;
-        case 1:
-          stream.erase(at, random() % 20);
-          break;
-        case 2:
-          stream.insert(at, stream.substr(random() % stream.size(), random() % 30));
-          break;
-        default:
-          stream.insert(at, std::string(random() % 80, "[{\""[random() % 3]));
-          break;
-      }
-    }
+  for (int round = 0; round < testing::mutation_rounds(20'000); ++round) {
+    const std::string stream = round % 10 == 0 ? std::string(kStream) : mutations.of(kStream);
     WatchDecoder decoder({.max_bytes = kMaxLine});
     std::vector<WatchEvent> events;
     bool failed = false;
     std::string_view rest = stream;
     while (!rest.empty()) {
-      const size_t size = 1 + random() % 50;
+      const size_t size = 1 + mutations.below(50);
       const bool fed = decoder.feed(rest.substr(0, size), events).has_value();
       ASSERT_FALSE(failed && fed);
       failed = !fed;

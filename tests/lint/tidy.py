@@ -82,11 +82,13 @@ def main():
         marker.touch()
         return None
 
+    problems = 0
     with ThreadPoolExecutor(options.jobs) as pool:
-        problems = [problem for problem in pool.map(check, entries) if problem]
-    for problem in problems:
-        print(problem)
-    print(f"tidy: {len(entries)} files, {len(problems)} with problems")
+        for problem in pool.map(check, entries):
+            if problem:
+                problems += 1
+                print(problem, flush=True)
+    print(f"tidy: {len(entries)} files, {problems} with problems")
     return 1 if problems else 0
 
 

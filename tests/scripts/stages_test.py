@@ -1,0 +1,140 @@
+"""How scripts/test runs its stages and counts what came of them."""
+
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import run_stages
+
+REPORT = """<testsuites><testsuite name="a">{cases}</testsuite></testsuites>"""
+PASSED = '<testcase classname="Suite" name="Works" status="run"/>'
+FAILED = '<testcase classname="Suite" name="Breaks" status="run"><failure message="no"/></testcase>'
+DISABLED = '<testcase classname="Suite" name="Off" status="notrun"/>'
+
+
+def skipped(reason):
+    return f'<testcase classname="Suite" name="Waits" status="run"><skipped message="a_test.cpp:3&#x0A;{reason}"/></testcase>'
+
+
+class Stages(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gnn-stages-")
+        self.addCleanup(folder.cleanup)
+        self.build = Path(folder.name)
+        for name, value in {"BUILD": self.build, "LOGS": self.build / "test-logs"}.items():
+            patch = mock.patch.object(run_stages, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        patch = mock.patch.dict(os.environ)
+        patch.start()
+        self.addCleanup(patch.stop)
+        os.environ.pop("CI", None)
+
+    def stage(self, name, *commands, **fields):
+        return run_stages.Stage(name, "a stage of the test", [list(command) for command in commands], **fields)
+
+    def stage_of_tests(self, **entries):
+        """A stage whose CTest has run these entries: (CTest's status, cases of the report, or None for no report)."""
+        stage = self.stage("unit", ["true"], reports="dev")
+        reports = self.build / "dev" / "reports"
+        reports.mkdir(parents=True)
+        suite = xml.Element("testsuite")
+        for name, (status, cases) in entries.items():
+            xml.SubElement(suite, "testcase", name=name, status=status)
+            if cases is not None:
+                (reports / f"{name}.xml").write_text(REPORT.format(cases=cases), encoding="utf-8")
+        (self.build / "test-logs").mkdir()
+        xml.ElementTree(suite).write(run_stages.ctest_report(stage))
+        return stage
+
+    def run_(self, *stages):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            status = run_stages.run(list(stages))
+        return status, output.getvalue()
+
+    def test_passed_stages_and_cases_are_counted(self):
+        status, output = self.run_(
+            self.stage("build", ["true"]), self.stage_of_tests(a=("run", PASSED + DISABLED), b=("run", PASSED))
+        )
+        self.assertEqual(status, 0)
+        self.assertEqual(output.splitlines()[-1], "3 passed, 0 failed, 0 skipped")
+
+    def test_a_failed_command_is_named_with_its_log_and_output(self):
+        status, output = self.run_(self.stage("build", ["sh", "-c", "echo worker/x.h:3: broken; exit 3"], ["true"]))
+        self.assertEqual(status, 1)
+        self.assertIn("worker/x.h:3: broken", output)
+        self.assertIn("test: build FAILED: sh -c", output)
+        self.assertIn(str(self.build / "test-logs" / "build.log"), output)
+        self.assertEqual(output.splitlines()[-1], "0 passed, 1 failed, 0 skipped")
+
+    def test_a_stage_that_needs_a_failed_one_counts_as_failed(self):
+        status, output = self.run_(
+            self.stage("build", ["false"]), self.stage("unit", ["true"], needs=["build"], reports="dev"),
+            self.stage("cuda", ["true"]),
+        )
+        self.assertEqual(status, 1)
+        self.assertIn("test: unit: not run, because build failed", output)
+        self.assertEqual(output.splitlines()[-1], "1 passed, 2 failed, 0 skipped")
+
+    def test_a_failed_case_is_named(self):
+        count = run_stages.count_stage(self.stage_of_tests(a=("fail", PASSED + FAILED)), False)
+        self.assertEqual((count.passed, count.failed), (1, ["Suite.Breaks"]))
+
+    def test_a_test_that_crashed_is_named_beside_others_that_failed(self):
+        stage = self.stage_of_tests(a=("fail", FAILED), b=("fail", None), c=("fail", PASSED), d=("run", "<damaged"))
+        self.assertEqual(
+            run_stages.count_stage(stage, False).failed,
+            ["Suite.Breaks", *(f"{name}: crashed, ran out of time or did not start" for name in "bc"), "d: left no report"],
+        )
+
+    def test_reports_of_tests_that_this_stage_did_not_run_do_not_count(self):
+        stage = self.stage_of_tests(a=("run", PASSED))
+        (self.build / "dev" / "reports" / "stale.xml").write_text(REPORT.format(cases=FAILED), encoding="utf-8")
+        self.assertEqual(run_stages.count_stage(stage, True).failed, [])
+
+    def test_skips_are_counted_with_their_reasons(self):
+        status, output = self.run_(self.stage_of_tests(a=("run", PASSED + skipped("no CUDA device"))))
+        self.assertEqual(status, 0)
+        self.assertEqual(output.splitlines()[-1], "1 passed, 0 failed, 1 skipped (no CUDA device)")
+
+    def test_in_ci_only_known_reasons_may_skip(self):
+        os.environ["CI"] = "true"
+        status, output = self.run_(
+            self.stage_of_tests(a=("run", skipped("no CUDA device")), b=("run", skipped("no memory cgroup can be made here")))
+        )
+        self.assertEqual(status, 1)
+        self.assertIn("Suite.Waits: skipped in CI: no memory cgroup can be made here", output)
+        self.assertEqual(output.splitlines()[-1], "0 passed, 1 failed, 1 skipped (no CUDA device)")
+
+    def test_stages_are_reported_as_junit(self):
+        self.run_(self.stage("format", ["true"]), self.stage("build", ["false"]))
+        cases = list(xml.parse(self.build / "test-logs" / "stages.xml").iter("testcase"))
+        self.assertEqual([(case.get("name"), len(case)) for case in cases], [("format", 0), ("build", 1)])
+
+    def test_default_stages_hold_what_a_change_must_pass(self):
+        names = [stage.name for stage in run_stages.stages("default")]
+        self.assertEqual(
+            names, ["format", "build", "lint", "tidy", "unit", "asan", "tsan", "cuda", "integration", "e2e"]
+        )
+        self.assertEqual([stage.name for stage in run_stages.stages("fast")], ["build", "unit"])
+        self.assertIn("slow", [stage.name for stage in run_stages.stages("full")])
+
+    def test_every_folder_of_unit_tests_with_a_sanitizer_exists(self):
+        self.assertGreater(len(run_stages.tests_of(run_stages.ASAN_FULL_FOLDERS)), len(run_stages.tests_of(run_stages.ASAN_FOLDERS)))
+
+    def test_an_unknown_stage_is_refused(self):
+        with mock.patch("sys.argv", ["run_stages.py", "--stage", "nonsense"]), contextlib.redirect_stderr(io.StringIO()) as errors:
+            self.assertEqual(run_stages.main(), 2)
+        self.assertIn("unknown stage nonsense", errors.getvalue())
+
+
+if __name__ == "__main__":
+    unittest.main()

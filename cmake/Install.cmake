@@ -4,10 +4,13 @@ set(GNN_INSTALL_RPATH "$ORIGIN/../lib:$ORIGIN/../lib/gnn")
 
 if(GNN_WITH_TORCH AND GNN_BUILD_WORKER)
   set(_torch_files "${LibTorch_PREFIX}/lib/libtorch_cpu.so" "${LibTorch_PREFIX}/lib/libc10.so")
-  # An official zip names its OpenMP library with a hash; the wheel does not.
-  file(GLOB _gomp "${LibTorch_PREFIX}/lib/libgomp*.so*")
-  list(APPEND _torch_files ${_gomp})
-  if(LibTorch_CUDA_PREFIX)
+  # An official zip has hashes in these libraries' names, and the CUDA ones only if it is a CUDA zip.
+  file(
+    GLOB _bundled
+    "${LibTorch_PREFIX}/lib/libgomp*.so*" "${LibTorch_PREFIX}/lib/libcudart*.so*" "${LibTorch_PREFIX}/lib/libcupti*.so*"
+  )
+  list(APPEND _torch_files ${_bundled})
+  if(EXISTS "${LibTorch_CUDA_PREFIX}/lib/libcupti.so.13")
     foreach(lib libcudart.so.13 libcupti.so.13)
       list(APPEND _torch_files "${LibTorch_CUDA_PREFIX}/lib/${lib}")
     endforeach()

@@ -57,10 +57,9 @@ std::optional<nanoseconds> take_fraction(std::string_view& text) {
   if (!take(text, '.')) return nanoseconds(0);
   std::int64_t value = 0;
   std::size_t digits = 0;
-  while (!text.empty() && text.front() >= '0' && text.front() <= '9' && digits < 9) {
-    value = value * 10 + (text.front() - '0');
+  for (; !text.empty() && text.front() >= '0' && text.front() <= '9'; ++digits) {
+    if (digits < 9) value = value * 10 + (text.front() - '0');
     text.remove_prefix(1);
-    ++digits;
   }
   if (digits == 0) return std::nullopt;
   for (; digits < 9; ++digits) value *= 10;
@@ -116,8 +115,8 @@ std::optional<TimePoint> parse_rfc3339(std::string_view text) {
       std::chrono::month(static_cast<unsigned>(*month)),
       std::chrono::day(static_cast<unsigned>(*day))
   );
-  // Nanoseconds since 1970 reach from 1678 to 2261.
-  if (!date.ok() || *year < 1700 || *year > 2200) return std::nullopt;
+  // Nanoseconds since 1970 in 64 bits end in 1677 and 2262.
+  if (!date.ok() || *year < 1678 || *year > 2261) return std::nullopt;
   return TimePoint(std::chrono::sys_days(date)) + hours(*hour) + minutes(*minute) +
          seconds(*second) + *fraction - *offset;
 }

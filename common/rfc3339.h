@@ -14,7 +14,7 @@ namespace gnn {
 /// "2026-11-21T11:28:56.000123Z": the form of Kubernetes' MicroTime.
 [[nodiscard]] std::string format_rfc3339_micro(TimePoint time);
 
-/// Reads either form, with Z or a numeric offset and up to nine digits of fraction; nothing for
+/// Reads either form, with Z or a numeric offset and any fraction (cut to nanoseconds); nothing for
 /// anything else.
 [[nodiscard]] std::optional<TimePoint> parse_rfc3339(std::string_view text);
 

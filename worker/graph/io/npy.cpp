@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 namespace gnn::graph {
 namespace {
@@ -191,6 +192,49 @@ T load(const std::byte* at) {
   return value;
 }
 
+/// Floating-point elements of 16 bits, as they lie in the file.
+struct Half {
+  uint16_t bits;
+  explicit operator float() const { return half_to_float(bits); }
+};
+struct BFloat16 {
+  uint16_t bits;
+  explicit operator float() const { return bfloat16_to_float(bits); }
+};
+
+/// Calls `visit` with an element of the type that `dtype` names.
+template <class Visitor>
+auto with_element_type(DType dtype, const Visitor& visit) {
+  switch (dtype) {
+    case DType::Bool:
+    case DType::UInt8:
+      return visit(uint8_t{});
+    case DType::Int8:
+      return visit(int8_t{});
+    case DType::Int16:
+      return visit(int16_t{});
+    case DType::UInt16:
+      return visit(uint16_t{});
+    case DType::Int32:
+      return visit(int32_t{});
+    case DType::UInt32:
+      return visit(uint32_t{});
+    case DType::Int64:
+      return visit(int64_t{});
+    case DType::UInt64:
+      return visit(uint64_t{});
+    case DType::Float16:
+      return visit(Half{});
+    case DType::BFloat16:
+      return visit(BFloat16{});
+    case DType::Float32:
+      return visit(float{});
+    case DType::Float64:
+      break;
+  }
+  return visit(double{});
+}
+
 }  // namespace
 
 int64_t NpyHeader::num_elements() const {
@@ -307,66 +351,34 @@ Status NpyReader::read_integers(std::span<int64_t> out, const int64_t* nan_value
   while (!out.empty()) {
     const size_t count = std::min(out.size(), kChunkElements);
     GNN_RETURN_IF_ERROR(read_raw(count));
-    const auto convert = [&]<class T>(T) {
-      for (size_t i = 0; i < count; ++i) {
-        out[i] = static_cast<int64_t>(load<T>(raw_.data() + i * sizeof(T)));
-      }
-    };
-    const auto convert_whole = [&]<class T>(T) -> Status {
-      for (size_t i = 0; i < count; ++i) {
-        const auto value = static_cast<double>(load<T>(raw_.data() + i * sizeof(T)));
-        if (std::isnan(value) && nan_value != nullptr) {
-          out[i] = *nan_value;
-        } else if (std::trunc(value) == value && std::abs(value) < 9.0e15) {
-          out[i] = static_cast<int64_t>(value);
-        } else {
-          return fail(
-              ErrorKind::Data,
-              where(i) + ": expected a whole number, found " + std::to_string(value)
-          );
+    const auto convert = [&]<class T>(T) -> Status {
+      if constexpr (std::is_integral_v<T>) {
+        for (size_t i = 0; i < count; ++i) {
+          out[i] = static_cast<int64_t>(load<T>(raw_.data() + i * sizeof(T)));
         }
-      }
-      return {};
-    };
-    switch (header_.dtype) {
-      case DType::Bool:
-      case DType::UInt8:
-        convert(uint8_t{});
-        break;
-      case DType::Int8:
-        convert(int8_t{});
-        break;
-      case DType::Int16:
-        convert(int16_t{});
-        break;
-      case DType::UInt16:
-        convert(uint16_t{});
-        break;
-      case DType::Int32:
-        convert(int32_t{});
-        break;
-      case DType::UInt32:
-        convert(uint32_t{});
-        break;
-      case DType::Int64:
-        convert(int64_t{});
-        break;
-      case DType::UInt64:
-        convert(uint64_t{});
-        break;
-      case DType::Float32:
-        GNN_RETURN_IF_ERROR(convert_whole(float{}));
-        break;
-      case DType::Float64:
-        GNN_RETURN_IF_ERROR(convert_whole(double{}));
-        break;
-      case DType::Float16:
-      case DType::BFloat16:
+      } else if constexpr (std::is_floating_point_v<T>) {
+        for (size_t i = 0; i < count; ++i) {
+          const auto value = static_cast<double>(load<T>(raw_.data() + i * sizeof(T)));
+          if (std::isnan(value) && nan_value != nullptr) {
+            out[i] = *nan_value;
+          } else if (std::trunc(value) == value && std::abs(value) < 9.0e15) {
+            out[i] = static_cast<int64_t>(value);
+          } else {
+            return fail(
+                ErrorKind::Data,
+                where(i) + ": expected a whole number, found " + std::to_string(value)
+            );
+          }
+        }
+      } else {
         return fail(
             ErrorKind::Data,
             name() + ": expected integers, found " + std::string(dtype_name(header_.dtype))
         );
-    }
+      }
+      return {};
+    };
+    GNN_RETURN_IF_ERROR(with_element_type(header_.dtype, convert));
     elements_read_ += static_cast<int64_t>(count);
     out = out.subspan(count);
   }
@@ -377,54 +389,11 @@ Status NpyReader::read_floats(std::span<float> out) {
   while (!out.empty()) {
     const size_t count = std::min(out.size(), kChunkElements);
     GNN_RETURN_IF_ERROR(read_raw(count));
-    const auto convert = [&]<class T>(T) {
+    with_element_type(header_.dtype, [&]<class T>(T) {
       for (size_t i = 0; i < count; ++i) {
         out[i] = static_cast<float>(load<T>(raw_.data() + i * sizeof(T)));
       }
-    };
-    switch (header_.dtype) {
-      case DType::Bool:
-      case DType::UInt8:
-        convert(uint8_t{});
-        break;
-      case DType::Int8:
-        convert(int8_t{});
-        break;
-      case DType::Int16:
-        convert(int16_t{});
-        break;
-      case DType::UInt16:
-        convert(uint16_t{});
-        break;
-      case DType::Int32:
-        convert(int32_t{});
-        break;
-      case DType::UInt32:
-        convert(uint32_t{});
-        break;
-      case DType::Int64:
-        convert(int64_t{});
-        break;
-      case DType::UInt64:
-        convert(uint64_t{});
-        break;
-      case DType::Float32:
-        convert(float{});
-        break;
-      case DType::Float64:
-        convert(double{});
-        break;
-      case DType::Float16:
-        for (size_t i = 0; i < count; ++i) {
-          out[i] = half_to_float(load<uint16_t>(raw_.data() + 2 * i));
-        }
-        break;
-      case DType::BFloat16:
-        for (size_t i = 0; i < count; ++i) {
-          out[i] = bfloat16_to_float(load<uint16_t>(raw_.data() + 2 * i));
-        }
-        break;
-    }
+    });
     for (size_t i = 0; i < count; ++i) {
       if (!std::isfinite(out[i])) {
         return fail(

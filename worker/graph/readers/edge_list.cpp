@@ -3,7 +3,6 @@
 #include "worker/graph/io/npy.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <utility>
 
@@ -82,20 +81,7 @@ Result<std::vector<EdgePair>> read_pairs(const std::string& path, Progress& prog
   if (path.ends_with(".npy")) {
     return read_npy_pairs(path);
   }
-  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
-  std::vector<EdgePair> edges;
-  std::array<int64_t, 2> ends{};
-  progress.begin("reading edges", reader.source().file_bytes_total(), "bytes");
-  while (true) {
-    GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers(ends));
-    if (!more) {
-      break;
-    }
-    edges.push_back({.source = ends[0], .destination = ends[1]});
-    progress.advance_to(reader.source().file_bytes_read(), {});
-  }
-  progress.end();
-  return edges;
+  return read_text_edges(path, 0, progress);
 }
 
 Result<Array> read_features(

@@ -163,6 +163,10 @@ struct EdgePair {
   int64_t source;
   int64_t destination;
 };
+/// The edges of a text file, source and destination a line, whose ids start at `first_id`.
+Result<std::vector<EdgePair>> read_text_edges(
+    const std::string& path, int64_t first_id, Progress& progress
+);
 Result<CscArrays> build_csc_of(
     std::span<const EdgePair> edges,
     int64_t num_nodes,

@@ -1,7 +1,6 @@
 #include "worker/graph/readers/tu.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -90,23 +89,6 @@ Result<std::vector<int64_t>> read_offsets(const std::string& path, int64_t num_g
   return offsets;
 }
 
-Result<std::vector<EdgePair>> read_edges(const std::string& path, Progress& progress) {
-  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
-  std::vector<EdgePair> edges;
-  std::array<int64_t, 2> ends{};
-  progress.begin("reading edges", reader.source().file_bytes_total(), "bytes");
-  while (true) {
-    GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers(ends));
-    if (!more) {
-      break;
-    }
-    edges.push_back({.source = ends[0] - 1, .destination = ends[1] - 1});
-    progress.advance_to(reader.source().file_bytes_read(), {});
-  }
-  progress.end();
-  return edges;
-}
-
 /// Attributes, then labels one-hot; undefined when there are neither.
 Result<Array> read_features(
     const std::string& stem, int64_t num_nodes, const ReadOptions& options, ArrayStorage& storage
@@ -179,7 +161,9 @@ Result<DatasetArrays> read_tu(
       const std::vector<int64_t> offsets, read_offsets(stem + "_graph_indicator.txt", num_graphs)
   );
   const int64_t num_nodes = offsets.back();
-  GNN_ASSIGN_OR_RETURN(const std::vector<EdgePair> pairs, read_edges(stem + "_A.txt", progress));
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<EdgePair> pairs, read_text_edges(stem + "_A.txt", 1, progress)
+  );
   GNN_ASSIGN_OR_RETURN(
       const CscArrays edges,
       build_csc_of(

@@ -273,9 +273,8 @@ def run(chosen):
         print("\nfailed:")
         for name in total.failed:
             print(f"  {name}")
-    reasons = sorted({reason for _, reason in total.skipped})
-    because = f" ({'; '.join(reasons)})" if reasons else ""
-    print(f"\n{total.passed} passed, {len(total.failed)} failed, {len(total.skipped)} skipped{because}")
+    # Nothing else on this line: CI systems look for it.
+    print(f"\n{total.passed} passed, {len(total.failed)} failed, {len(total.skipped)} skipped")
     return 1 if total.failed else 0
 
 

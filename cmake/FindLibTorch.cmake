@@ -30,8 +30,9 @@ endif()
 set(_root "${GNN_LIBTORCH_ROOT}")
 set(_remedy "run scripts/setup, or name an unpacked LibTorch by -DGNN_LIBTORCH_ROOT=PATH")
 if(_root)
-  set(_remedy "GNN_LIBTORCH_ROOT is '${_root}'; expected a folder that holds lib/libtorch_cpu.so and include/ATen \
-(an unpacked LibTorch zip) or torch/lib/libtorch_cpu.so (installed wheels)")
+  # find_package_handle_standard_args() takes the message apart at semicolons.
+  set(_remedy "expected '${_root}', which GNN_LIBTORCH_ROOT names, to hold lib/libtorch_cpu.so and include/ATen (an \
+unpacked LibTorch zip) or torch/lib/libtorch_cpu.so (installed wheels)")
   if(NOT IS_DIRECTORY "${_root}")
     message(FATAL_ERROR "GNN_LIBTORCH_ROOT names '${_root}', which is no folder")
   endif()

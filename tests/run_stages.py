@@ -84,8 +84,9 @@ def tests_of(folders):
 
 def stages(mode):
     full = mode == "full"
+    long_loops = {"GNN_FULL": "1"} if full else {}
     unit = Stage(
-        "unit", "unit tests", [ctest("dev", "-L", "^unit$", "-LE", "slow", "-j", JOBS)], ["build"], "dev",
+        "unit", "unit tests", [ctest("dev", "-L", "^unit$", "-LE", "slow", "-j", JOBS)], ["build"], "dev", long_loops,
     )
     if mode == "fast":
         fast_build = build("dev", "gnn_tests_label_unit")
@@ -93,6 +94,7 @@ def stages(mode):
 
     asan_tests = tests_of(ASAN_FULL_FOLDERS if full else ASAN_FOLDERS)
     sanitizer_env = {
+        **long_loops,
         "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
         "LSAN_OPTIONS": f"suppressions={ROOT}/tests/support/lsan.supp",
         "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -118,7 +120,7 @@ def stages(mode):
         Stage("e2e", "tests on the two-node cluster", [ctest("dev", "-L", "^e2e$", "-LE", "slow")], ["build"], "dev"),
     ]
     if full:
-        result.append(Stage("slow", "long loops", [ctest("dev", "-L", "slow")], ["build"], "dev", {"GNN_FULL": "1"}))
+        result.append(Stage("slow", "long loops", [ctest("dev", "-L", "slow")], ["build"], "dev", long_loops))
     return result
 
 

@@ -3,10 +3,12 @@
 #include "common/api/codec.h"
 
 #include <nlohmann/json.hpp>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <charconv>
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -44,6 +46,39 @@ json resolve(const std::string& text) {
     if (const auto real = whole_number<double>(text)) return *real;
   }
   return text;
+}
+
+/// Refuses a closing bracket without its opening one ("{}}"): yaml-cpp finds a document there and
+/// does not move on, so that the list of documents grows until the memory is full.
+class EachDocumentMovesOn final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (mark.pos <= last_start_) throw YAML::ParserException(mark, "expected the document's end");
+    last_start_ = mark.pos;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&)
+      override {}
+  void OnSequenceStart(
+      const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value
+  ) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value)
+      override {}
+  void OnMapEnd() override {}
+
+ private:
+  int last_start_ = -1;
+};
+
+void check_documents(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  EachDocumentMovesOn check;
+  while (parser.HandleNextDocument(check)) {
+  }
 }
 
 class Converter {
@@ -117,7 +152,9 @@ Result<std::vector<json>> parse_yaml(std::string_view text) {
   try {
     std::vector<json> documents;
     Converter converter;
-    for (const YAML::Node& node : YAML::LoadAll(std::string(text))) {
+    const std::string copy(text);
+    check_documents(copy);
+    for (const YAML::Node& node : YAML::LoadAll(copy)) {
       GNN_ASSIGN_OR_RETURN(json document, converter.convert(node, 1));
       if (!document.is_null()) documents.push_back(std::move(document));
     }

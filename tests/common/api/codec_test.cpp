@@ -203,6 +203,13 @@ TEST(Codec, YamlLimitsAliasesAndRefusesDoubleKeys) {
   EXPECT_FALSE(parse_yaml("a: *nowhere"));
 }
 
+TEST(Codec, YamlWithABracketTooManyEnds) {
+  for (const char* text : {"{}}", "[]]", "a: {}}", "{\n  }\n},\n", "---\n{}\n---\n]\n"}) {
+    EXPECT_FALSE(parse_yaml(text)) << text;
+  }
+  EXPECT_TRUE(parse_yaml("---\n---\n{}\n---\n[]\n...\n"));
+}
+
 TEST(Codec, YamlScalarsFollowTheCoreSchema) {
   const auto documents =
       parse_yaml("[yes, 'true', true, ~, \"1\", 1, -7, +7, 1.5, 0o7, 1_000, '', -, .inf]");

@@ -207,11 +207,11 @@ TEST_F(Npz, RefusesSizesThatCannotBe) {
 }
 
 TEST_F(Npz, SurvivesMutations) {
-  testing::Mutations mutations(7);
+  gnn::testing::Mutations mutations(7);
   int read_whole = 0;
   for (const bool zip64 : {false, true}) {
     const std::string whole = zip_bytes(members_, zip64);
-    for (int round = 0; round < testing::mutation_rounds(1500); ++round) {
+    for (int round = 0; round < gnn::testing::mutation_rounds(1500); ++round) {
       const std::string bytes = mutations.of(whole);
       for (const char* member : {"a", "b"}) {
         const auto values = read(bytes, member);
@@ -228,12 +228,12 @@ TEST_F(Npz, SurvivesMutations) {
 }
 
 TEST(NpyMutations, SurviveAnyHeader) {
-  testing::Mutations mutations(11);
+  gnn::testing::Mutations mutations(11);
   const std::string whole = npy_bytes("<i8", "(2, 3)", bytes_of<int64_t>({1, 2, 3, 4, 5, 6}));
   constexpr size_t kHeader = 80;
   int failed = 0;
   int read_whole = 0;
-  for (int round = 0; round < testing::mutation_rounds(20000); ++round) {
+  for (int round = 0; round < gnn::testing::mutation_rounds(20000); ++round) {
     const std::string bytes = mutations.of(whole.substr(0, kHeader)) + whole.substr(kHeader);
     const auto values = integers_of(bytes);
     if (values) {

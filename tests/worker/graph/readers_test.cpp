@@ -261,19 +261,20 @@ TEST_F(Ogb, NoticesTruncatedAndDamagedGzip) {
 TEST_F(Ogb, SurvivesMutatedGzip) {
   OgbFiles().write(folder_);
   const std::string whole = testing::read_all(folder_.path("ring/raw/edge.csv.gz"));
-  testing::Mutations mutations(17);
-  for (int round = 0; round < testing::mutation_rounds(400); ++round) {
+  gnn::testing::Mutations mutations(17);
+  for (int round = 0; round < gnn::testing::mutation_rounds(400); ++round) {
     folder_.write("ring/raw/edge.csv.gz", mutations.of(whole));
     const auto dataset = ogb();
-    if (!dataset) EXPECT_EQ(dataset.error().kind, ErrorKind::Data) << dataset.error().message;
+    if (dataset) continue;
+    EXPECT_EQ(dataset.error().kind, ErrorKind::Data) << dataset.error().message;
   }
 }
 
 TEST_F(Ogb, SurvivesMutatedText) {
   OgbFiles().write(folder_);
-  testing::Mutations mutations(18);
+  gnn::testing::Mutations mutations(18);
   int failed = 0;
-  for (int round = 0; round < testing::mutation_rounds(400); ++round) {
+  for (int round = 0; round < gnn::testing::mutation_rounds(400); ++round) {
     folder_.write(
         "ring/raw/edge.csv.gz", gzip(mutations.of("0,1\n1,2\n2,3\n3,4\n4,5\n5,0\n0,3\n1,4\n"))
     );
@@ -366,9 +367,9 @@ TEST_F(Gin, ReadsTagsDegreesAndNeighbours) {
 }
 
 TEST_F(Gin, SurvivesMutations) {
-  testing::Mutations mutations(19);
+  gnn::testing::Mutations mutations(19);
   int failed = 0;
-  for (int round = 0; round < testing::mutation_rounds(1000); ++round) {
+  for (int round = 0; round < gnn::testing::mutation_rounds(1000); ++round) {
     const auto dataset = read(mutations.of("2\n2 5\n0 1 1\n9 1 0\n3 4\n9 2 1 2\n0 1 0\n0 1 0\n"));
     if (dataset) continue;
     ++failed;

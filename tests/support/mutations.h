@@ -8,10 +8,10 @@
 
 namespace gnn::testing {
 
-/// How many rounds a loop over mutations makes: `quick`, or fifty times as many where GNN_FULL is
+/// How many rounds a loop over mutations makes: `quick`, or twenty times as many where GNN_FULL is
 /// set, as in `scripts/test --full`.
 inline int mutation_rounds(int quick) {
-  return std::getenv("GNN_FULL") != nullptr ? 50 * quick : quick;
+  return std::getenv("GNN_FULL") != nullptr ? 20 * quick : quick;
 }
 
 /// A fixed walk through mutations of good inputs, for the readers of what other people wrote: no

@@ -56,8 +56,18 @@ std::vector<CheckpointTensor> state_of(const torch::nn::Module& module) {
 }
 
 // Fields of one kind of per-parameter state: read them as tensors, and make the state from tensors.
-template <class AdamState>
-std::vector<CheckpointTensor> fields_of(const AdamState& state) {
+std::vector<CheckpointTensor> fields_of(const torch::optim::AdamParamState& state) {
+  std::vector<CheckpointTensor> fields = {
+      {.name = "step", .tensor = torch::tensor(state.step(), torch::kInt64)},
+      {.name = "exp_avg", .tensor = state.exp_avg()},
+      {.name = "exp_avg_sq", .tensor = state.exp_avg_sq()},
+  };
+  if (state.max_exp_avg_sq().defined()) {
+    fields.push_back({.name = "max_exp_avg_sq", .tensor = state.max_exp_avg_sq()});
+  }
+  return fields;
+}
+std::vector<CheckpointTensor> fields_of(const torch::optim::AdamWParamState& state) {
   std::vector<CheckpointTensor> fields = {
       {.name = "step", .tensor = torch::tensor(state.step(), torch::kInt64)},
       {.name = "exp_avg", .tensor = state.exp_avg()},

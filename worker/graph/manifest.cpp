@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <initializer_list>
 #include <string_view>
 #include <unistd.h>
@@ -415,7 +416,16 @@ Status append_journal(const std::string& path, const ManifestArray& entry) {
 
 Result<std::vector<ManifestArray>> read_journal(const std::string& path, const std::string& key) {
   GNN_ASSIGN_OR_RETURN(std::string text, read_text(path));
-  text.resize(text.rfind('\n') + 1);  // npos + 1 = 0: a line without its end was never finished
+  const size_t whole = text.rfind('\n') + 1;  // npos + 1 = 0
+  if (whole < text.size()) {
+    // A line without its end was never finished. In the file it would spoil the next one.
+    std::error_code error;
+    std::filesystem::resize_file(path, whole, error);
+    if (error) {
+      return fail(ErrorKind::Io, path + ": can't cut its last line: " + error.message());
+    }
+    text.resize(whole);
+  }
   try {
     const YAML::Node root = YAML::Load(text);
     FieldReader fields(path);

@@ -27,10 +27,11 @@ Result<Manifest> read_manifest(const std::string& path);
 Result<Manifest> parse_manifest(const std::string& text, const std::string& where);
 
 /// The journal of a run: the key, then one entry for each array that is whole. Appending is atomic
-/// in that a cut last entry is ignored.
+/// in that read_journal() ignores a cut last entry.
 std::string journal_head(const std::string& key);
 Status append_journal(const std::string& path, const ManifestArray& entry);
-/// Errors: NotFound; kConflict when it is another key's.
+/// Cuts a last entry that was never finished off the file.
+/// Errors: NotFound; Conflict when it is another key's; Io.
 Result<std::vector<ManifestArray>> read_journal(const std::string& path, const std::string& key);
 
 }  // namespace gnn::graph

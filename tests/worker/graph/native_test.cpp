@@ -145,6 +145,23 @@ TEST_F(Native, GoesOnFromWhatIsWhole) {
   EXPECT_EQ((*NativeWriter::open(output_, "other"))->num_resumed(), 0);
 }
 
+TEST_F(Native, GoesOnAgainAfterALineOfTheJournalWasCut) {
+  const auto write = [&](NativeWriter& writer, const char* name) {
+    Array array = *writer.create(name, DType::Int64, {3});
+    array.mutable_view<int64_t>()[0] = 7;
+    ASSERT_TRUE(writer.commit(std::move(array)));
+  };
+  write(**NativeWriter::open(output_, "key"), "first");
+  const std::string journal = read_all(output_ + ".partial/journal.yaml");
+  folder_.write("out.partial/journal.yaml", journal + "- {name: second, fi");
+  {
+    auto writer = *NativeWriter::open(output_, "key");
+    EXPECT_EQ(writer->num_resumed(), 1);
+    write(*writer, "second");
+  }
+  EXPECT_EQ((*NativeWriter::open(output_, "key"))->num_resumed(), 2);
+}
+
 TEST_F(Native, ResumedImportEndsInTheSameBytes) {
   ASSERT_TRUE(publish());
   const std::string whole = read_all(output_ + "/" + kManifestFile);

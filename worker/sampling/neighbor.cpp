@@ -45,11 +45,11 @@ Status check(const NeighborSamplerOptions& options) {
     );
   }
   for (size_t hop = 0; hop < options.fanout.size(); ++hop) {
-    if (options.fanout[hop] < -1 || options.fanout[hop] == 0) {
+    if (options.fanout[hop] < -1) {
       return fail(
           ErrorKind::Configuration,
           "sampling.fanout[" + std::to_string(hop) +
-              "]: expected a positive number or -1 for all, found " +
+              "]: expected a number of neighbours or -1 for all, found " +
               std::to_string(options.fanout[hop])
       );
     }

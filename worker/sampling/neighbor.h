@@ -24,7 +24,7 @@ enum class HopRule {
 
 struct NeighborSamplerOptions {
   std::vector<int64_t> fanout;  ///< Per hop, index 0 next to the seeds (PyG's order; DGL lists it
-                                ///< reversed); -1 takes all.
+                                ///< reversed); -1 takes all, 0 none.
   bool replace = false;  ///< With replacement: `fanout` draws wherever there is an in-edge at all.
   HopRule rule = HopRule::NewNodes;
   bool with_edge_ids = false;

@@ -226,13 +226,19 @@ TEST(NeighborSampler, NamesTheFirstBadSeed) {
 }
 
 TEST(NeighborSampler, RefusesFanoutsThatMeanNothing) {
-  for (const std::vector<int64_t>& fanout :
-       {std::vector<int64_t>{}, std::vector<int64_t>{5, -2}, std::vector<int64_t>{0}}) {
+  for (const std::vector<int64_t>& fanout : {std::vector<int64_t>{}, std::vector<int64_t>{5, -2}}) {
     const auto sampler = NeighborSampler::create(options_of(fanout), tiny());
     ASSERT_FALSE(sampler);
     EXPECT_EQ(sampler.error().kind, ErrorKind::Configuration);
     EXPECT_NE(sampler.error().message.find("sampling.fanout"), std::string::npos);
   }
+}
+
+TEST(NeighborSampler, TakesNoNeighborsWhereTheFanoutIsZero) {
+  const auto sampler = NeighborSampler::create(options_of({0, 0}), tiny()).value();
+  const SampledSubgraph alone = sampler.sample(ids({1, 0}), {}).value();
+  EXPECT_EQ(list(alone.node_ids[0]), (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(list(alone.blocks[0][0].indptr), (std::vector<int64_t>{0, 0, 0}));
 }
 
 TEST(NeighborSampler, RefusesGraphsThatDoNotFitTheirTypes) {

@@ -233,7 +233,8 @@ std::vector<Variant> variants() {
   // Narrow, all, one beyond what fits a chunk, one that takes the hubs' draws by table and by
   // shuffle.
   for (const std::vector<int64_t>& fanout :
-       {std::vector<int64_t>{15, 10, 5}, {-1, -1}, {3, -1, 2}, {64, 65}, {100, 200}, {1}}) {
+       {std::vector<int64_t>{15, 10, 5}, {-1, -1}, {3, -1, 2}, {64, 65}, {100, 200}, {1}, {3, 0, 2}
+       }) {
     for (const bool replace : {false, true}) {
       for (const bool all_seen : {false, true}) {
         for (const int64_t budget : {int64_t{1} << 30, int64_t{0}})

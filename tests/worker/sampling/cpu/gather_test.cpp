@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -34,6 +35,7 @@ class GatherRows : public testing::TestWithParam<GatherCase> {};
 TEST_P(GatherRows, CopiesTheNamedRows) {
   const auto [row_bytes, count] = GetParam();
   constexpr size_t kRows = 700;
+  constexpr size_t kMargin = 13;
   const auto rows = random_bytes(kRows * row_bytes);
   const auto ids = random_ids(count, kRows);
   std::vector<std::byte> expected(count * row_bytes);
@@ -51,6 +53,13 @@ TEST_P(GatherRows, CopiesTheNamedRows) {
   std::vector<std::byte> together(count * row_bytes);
   gather_rows(rows.data(), row_bytes, ids, together.data(), pool);
   EXPECT_EQ(together, expected);
+  // A result that starts inside a cache line leaves what lies before and after it alone.
+  std::vector<std::byte> shifted(count * row_bytes + 2 * kMargin, std::byte{0x5A});
+  gather_rows(rows.data(), row_bytes, ids, shifted.data() + kMargin);
+  const std::vector<std::byte> margin(kMargin, std::byte{0x5A});
+  EXPECT_TRUE(std::equal(margin.begin(), margin.end(), shifted.begin()));
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), shifted.begin() + kMargin));
+  EXPECT_TRUE(std::equal(margin.begin(), margin.end(), shifted.end() - kMargin));
 }
 
 // Odd widths, one label, more than a page; results small, and large enough to be written past the
@@ -67,7 +76,10 @@ INSTANTIATE_TEST_SUITE_P(
         GatherCase{400, 11000},
         GatherCase{402, 11000},
         GatherCase{512, 9000},
-        GatherCase{9008, 500}
+        GatherCase{9008, 500},
+        GatherCase{400, 50000},
+        GatherCase{402, 50000},
+        GatherCase{9008, 2500}
     ),
     [](const auto& each) {
       return std::to_string(each.param.row_bytes) + "BytesTimes" + std::to_string(each.param.count);

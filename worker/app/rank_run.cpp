@@ -5,6 +5,7 @@
 #include "worker/agent/limits.h"
 #include "worker/distributed/comm/process_groups.h"
 #include "worker/tasks/registry.h"
+#include "worker/training/tensor_memory.h"
 
 #include <torch/torch.h>
 
@@ -55,6 +56,7 @@ Result<tasks::TaskOutcome> run_checked(
       const int64_t cpus, agent::cpus_of_rank(comm::process_environment(), place.local_world_size)
   );
   at::set_num_threads(static_cast<int>(cpus));
+  training::keep_tensor_memory();
 
   GNN_ASSIGN_OR_RETURN(
       comm::ProcessGroups groups,

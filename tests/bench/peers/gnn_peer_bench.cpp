@@ -5,6 +5,7 @@
 #include "worker/graph/csc_graph.h"
 #include "worker/nn/models/graph_sage.h"
 #include "worker/training/loader.h"
+#include "worker/training/tensor_memory.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -116,6 +117,7 @@ class Products {
 
 nlohmann::json run(const Arguments& arguments) {
   at::set_num_threads(arguments.threads);
+  training::keep_tensor_memory();  // as gnn-worker does
   torch::manual_seed(0);
   const auto load = [&](const std::string& name) {
     return testing::read_npy(arguments.graph + "/" + name + ".npy");

@@ -81,7 +81,7 @@ class ObjectDecoder {
     for (const auto& [name, value] : object_.items()) {
       if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
       std::string expected;
-      for (const std::string_view known : known_) expected += " " + std::string(known);
+      for (const std::string_view known : known_) expected.append(" ").append(known);
       return fail(
           ErrorKind::Configuration,
           path_ + ": unknown field " + shown(json(name)) + "; known here:" + expected

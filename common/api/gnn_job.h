@@ -76,7 +76,7 @@ struct Split {
   std::optional<std::string> name = {
   };  ///< Provided: the split's folder or name; absent: the only one there is
   std::optional<Decimal> train = {};       ///< Random: fraction, required
-  std::optional<Decimal> validation = {};  ///< Random: fraction, required
+  std::optional<Decimal> validation = {};  ///< fraction; Random: required; KFold: of the rest
   std::optional<Decimal> test = {};  ///< Random: fraction, required; the three sum to at most 1
   std::optional<std::int64_t> folds = {};  ///< KFold: number of folds, 2–100, required
   std::optional<std::int64_t> fold = {

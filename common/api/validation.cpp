@@ -249,10 +249,15 @@ void check_split(const GnnJobSpec& spec, Report& report) {
   const bool folds = split.type == SplitType::KFold;
   constexpr std::string_view kPath = "spec.dataset.split";
   report.require(
-      random == (split.train && split.validation && split.test) &&
-          random == (split.train || split.validation || split.test),
+      random == split.train.has_value() && random == split.test.has_value(),
       kPath,
-      "train, validation and test must be set exactly when type is Random"
+      "train and test must be set exactly when type is Random"
+  );
+  report.require(
+      random ? split.validation.has_value()
+             : !split.validation || (folds && split.validation->value() < 1.0),
+      kPath,
+      "validation must be set with type Random, may be set below 1 with KFold"
   );
   if (split.train && split.validation && split.test) {
     const double sum = split.train->value() + split.validation->value() + split.test->value();

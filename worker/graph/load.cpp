@@ -289,11 +289,11 @@ Result<DataSplit> make_split(
   );
   // numpy's legacy generator takes 32 bits.
   const auto seed = static_cast<uint32_t>(split.seed.value_or(training_seed));
+  const auto value = [](const std::optional<api::Decimal>& fraction) {
+    return fraction ? fraction->value() : 0.0;
+  };
   SplitIdLists lists;
   if (split.type == api::SplitType::Random) {
-    const auto value = [](const std::optional<api::Decimal>& fraction) {
-      return fraction ? fraction->value() : 0.0;
-    };
     const Fractions fractions{
         .train = value(split.train),
         .validation = value(split.validation),
@@ -301,9 +301,12 @@ Result<DataSplit> make_split(
     };
     GNN_ASSIGN_OR_RETURN(lists, random_split(label, fractions, seed));
   } else {
-    GNN_ASSIGN_OR_RETURN(
-        lists, stratified_fold(label, split.folds.value_or(10), split.fold.value_or(0), seed)
-    );
+    const FoldOptions fold{
+        .folds = split.folds.value_or(10),
+        .fold = split.fold.value_or(0),
+        .validation = value(split.validation)
+    };
+    GNN_ASSIGN_OR_RETURN(lists, stratified_fold(label, fold, seed));
   }
   return DataSplit{
       .train = ids_tensor(lists.train),

@@ -92,13 +92,20 @@ Result<SplitIdLists> random_split(
 }
 
 Result<SplitIdLists> stratified_fold(
-    std::span<const int64_t> labels, int64_t folds, int64_t fold, uint32_t seed
+    std::span<const int64_t> labels, const FoldOptions& options, uint32_t seed
 ) {
+  const auto [folds, fold, validation] = options;
   if (folds < 2 || fold < 0 || fold >= folds) {
     return fail(
         ErrorKind::Configuration,
         "split: expected a fold of at least 2, found fold " + std::to_string(fold) + " of " +
             std::to_string(folds)
+    );
+  }
+  if (!(validation >= 0.0 && validation < 1.0)) {
+    return fail(
+        ErrorKind::Configuration,
+        "split: expected a fraction in [0, 1) to validate, found " + std::to_string(validation)
     );
   }
   std::vector<int64_t> order = shuffled_labelled(labels, seed);
@@ -115,8 +122,18 @@ Result<SplitIdLists> stratified_fold(
     return labels[static_cast<size_t>(a)] < labels[static_cast<size_t>(b)];
   });
   SplitIdLists lists;
+  // Every 1 / validation-th of the items that are not held out validates: as evenly by class as the
+  // folds.
+  double due = 0.0;
   for (size_t i = 0; i < order.size(); ++i) {
-    (static_cast<int64_t>(i) % folds == fold ? lists.test : lists.train).push_back(order[i]);
+    if (static_cast<int64_t>(i) % folds == fold) {
+      lists.test.push_back(order[i]);
+      continue;
+    }
+    due += validation;
+    const bool validates = due >= 1.0 - 1e-9;
+    if (validates) due -= 1.0;
+    (validates ? lists.validation : lists.train).push_back(order[i]);
   }
   return lists;
 }

@@ -31,10 +31,16 @@ Result<SplitIdLists> random_split(
 );
 
 /// Deals the items of each class to `folds` folds in an order drawn by `seed`; fold `fold` is the
-/// test part, the others together the training part, the validation part is empty. Errors:
-/// Configuration for fewer than 2 folds, a fold outside [0, folds), fewer items than folds.
+/// test part, the fraction `validation` of the others, class by class, the validation part, and the
+/// rest trains. Errors: Configuration for fewer than 2 folds, a fold outside [0, folds), fewer
+/// items than folds, a fraction outside [0, 1).
+struct FoldOptions {
+  int64_t folds = 10;
+  int64_t fold = 0;
+  double validation = 0;
+};
 Result<SplitIdLists> stratified_fold(
-    std::span<const int64_t> labels, int64_t folds, int64_t fold, uint32_t seed
+    std::span<const int64_t> labels, const FoldOptions& options, uint32_t seed
 );
 
 }  // namespace gnn::graph

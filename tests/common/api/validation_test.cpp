@@ -140,6 +140,17 @@ TEST(Validation, KFoldNeedsFoldsAboveFold) {
   EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.dataset.split"});
 }
 
+TEST(Validation, KFoldMayHaveAValidationFractionBelowOne) {
+  GnnJob job = sample_graph_job();
+  job.spec.dataset.split = {.type = SplitType::KFold, .validation = Decimal{"0.1"}, .folds = 10};
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{});
+  job.spec.dataset.split.validation = Decimal{"1"};
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.dataset.split"});
+  job = sample_job();
+  job.spec.dataset.split.validation = Decimal{"0.1"};
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.dataset.split"});
+}
+
 TEST(Validation, TheModelMustFitTheTask) {
   GnnJob job = sample_job();
   job.spec.model = {.type = ModelType::GIN, .gin = Gin{.layers = 3}};

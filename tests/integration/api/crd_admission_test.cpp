@@ -169,7 +169,18 @@ std::vector<Refusal> broken_rules() {
        "TU and GIN data sets bring no split: set type Random or KFold"},
       {graphs("", {{"/spec/dataset/split/test", nullptr}}),
        "spec.dataset.split",
-       "train, validation and test must be set exactly when type is Random"},
+       "train and test must be set exactly when type is Random"},
+      {graphs("", {{"/spec/dataset/split/validation", nullptr}}),
+       "spec.dataset.split",
+       "validation must be set with type Random, may be set below 1 with KFold"},
+      {nodes("", {{"/spec/dataset/split/validation", "0.1"}}),
+       "spec.dataset.split",
+       "validation must be set with type Random, may be set below 1 with KFold"},
+      {graphs(
+           "", {{"/spec/dataset/split", {{"type", "KFold"}, {"folds", 5}, {"validation", "1"}}}}
+       ),
+       "spec.dataset.split",
+       "validation must be set with type Random, may be set below 1 with KFold"},
       {graphs("", {{"/spec/dataset/split/test", "0.2"}}),
        "spec.dataset.split",
        "train, validation and test must sum to at most 1"},
@@ -503,7 +514,8 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
       graphs("random", {}),
       graphs(
           "folds",
-          {{"/spec/dataset/split", {{"type", "KFold"}, {"folds", 10}, {"fold", 9}, {"seed", 1}}}}
+          {{"/spec/dataset/split",
+            {{"type", "KFold"}, {"folds", 10}, {"fold", 9}, {"seed", 1}, {"validation", "0.1"}}}}
       ),
       graphs(
           "all-folds",

@@ -112,6 +112,9 @@ TEST_F(Load, MakesSplits) {
   const auto fold = load(spec);
   EXPECT_EQ(fold->split.test.numel(), 2);
   EXPECT_EQ(fold->split.train.numel(), 4);
+  spec.split.validation = api::Decimal{"0.25"};
+  EXPECT_EQ(load(spec)->split.validation.numel(), 1);
+  EXPECT_EQ(load(spec)->split.train.numel(), 3);
   std::filesystem::remove_all(folder_.path("ring/split"));
   EXPECT_TRUE(load_dataset(spec, {}, silent_));  // a random split needs none on disk
 }

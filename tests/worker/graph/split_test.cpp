@@ -63,7 +63,7 @@ TEST(StratifiedFold, HoldsEveryItemOutOnceAndKeepsTheClassesEven) {
   }
   std::vector<int> held(1000);
   for (int64_t fold = 0; fold < 10; ++fold) {
-    const auto split = stratified_fold(labels, 10, fold, 5);
+    const auto split = stratified_fold(labels, {.folds = 10, .fold = fold}, 5);
     ASSERT_TRUE(split);
     EXPECT_EQ(split->test.size(), 100U);
     EXPECT_EQ(split->train.size(), 900U);
@@ -75,9 +75,32 @@ TEST(StratifiedFold, HoldsEveryItemOutOnceAndKeepsTheClassesEven) {
     EXPECT_NEAR(static_cast<double>(zeros), 50.3, 1.0);
   }
   EXPECT_THAT(held, ::testing::Each(1));
-  EXPECT_NE(stratified_fold(labels, 10, 0, 5)->test, stratified_fold(labels, 10, 0, 6)->test);
-  EXPECT_FALSE(stratified_fold(labels, 10, 10, 5));
-  EXPECT_FALSE(stratified_fold(labels, 1, 0, 5));
+  EXPECT_NE(stratified_fold(labels, {}, 5)->test, stratified_fold(labels, {}, 6)->test);
+  EXPECT_FALSE(stratified_fold(labels, {.folds = 10, .fold = 10}, 5));
+  EXPECT_FALSE(stratified_fold(labels, {.folds = 1}, 5));
+}
+
+TEST(StratifiedFold, SetsAFractionOfTheOthersAsideToValidate) {
+  std::vector<int64_t> labels(1000);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    labels[i] = i < 300 ? 0 : 1;
+  }
+  const auto plain = stratified_fold(labels, {.fold = 3}, 5);
+  const auto split = stratified_fold(labels, {.fold = 3, .validation = 0.1}, 5);
+  ASSERT_TRUE(plain && split);
+  EXPECT_TRUE(plain->validation.empty());
+  EXPECT_EQ(split->test, plain->test);  // the folds stay
+  EXPECT_EQ(split->validation.size(), 90U);
+  const auto zeros =
+      std::count_if(split->validation.begin(), split->validation.end(), [&labels](int64_t id) {
+        return labels[static_cast<size_t>(id)] == 0;
+      });
+  EXPECT_NEAR(static_cast<double>(zeros), 27.0, 1.0);
+  std::vector<int64_t> others = split->train;
+  others.insert(others.end(), split->validation.begin(), split->validation.end());
+  EXPECT_THAT(others, ::testing::UnorderedElementsAreArray(plain->train));
+  EXPECT_FALSE(stratified_fold(labels, {.validation = 1.0}, 5));
+  EXPECT_FALSE(stratified_fold(labels, {.validation = -0.1}, 5));
 }
 
 }  // namespace

@@ -8,6 +8,9 @@
 
 #include <torch/torch.h>
 
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -87,9 +90,19 @@ Result<training::TrainingOutcome> GraphClassification::train_one(
   return run_training(*workload, context, options);
 }
 
+/// Makes the folder that the folds' folders lie in. Its own parent must be there: a volume that is
+/// not mounted is not to be taken for one. Where it can't be made, the first fold's checkpoints say
+/// why, to all ranks.
+void make_folder_of_folds(const std::string& path, const comm::Communicator& world) {
+  if (world.rank() != 0) return;  // which alone writes
+  std::error_code ignored;
+  std::filesystem::create_directory(path, ignored);
+}
+
 /// Each fold in turn from fresh parameters; the test set is measured after every evaluation, so
 /// that an epoch can be chosen afterwards.
 Result<TaskOutcome> GraphClassification::run_folds(TaskContext& context) {
+  if (spec_.checkpoint) make_folder_of_folds(spec_.checkpoint->path, *context.world);
   std::vector<training::TrainingOutcome> folds;
   for (int64_t fold = 0; fold < *spec_.dataset.split.folds; ++fold) {
     context.progress.on_message(
@@ -111,6 +124,16 @@ Result<TaskOutcome> GraphClassification::run_folds(TaskContext& context) {
 
 Parsed<std::unique_ptr<TaskRun>> parse_graph_classification(const api::GnnJobSpec& spec) {
   std::vector<api::FieldError> errors = check_trainer(spec);
+  const api::Split& split = spec.dataset.split;
+  const bool all_folds = split.type == api::SplitType::KFold && !split.fold;
+  if (all_folds && spec.checkpoint && spec.checkpoint->resume != "Auto" &&
+      spec.checkpoint->resume != "Never") {
+    errors.push_back(
+        {.path = "spec.checkpoint.resume",
+         .message = "must be Auto or Never where each fold is trained in turn: a checkpoint knows "
+                    "the test items of all folds but its own; set spec.dataset.split.fold"}
+    );
+  }
   if (!errors.empty()) return tl::unexpected(std::move(errors));
   return std::make_unique<GraphClassification>(spec);
 }

@@ -19,10 +19,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
+bool is_gnn_job(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line == "kind: GNNJob") return true;
+  }
+  return false;
+}
+
 TEST(Samples, AllLoadAndFitATask) {
   int64_t found = 0;
   for (const auto& entry : std::filesystem::directory_iterator(GNN_SAMPLES)) {
-    if (entry.path().extension() != ".yaml") continue;
+    if (!is_gnn_job(entry.path())) continue;  // data-import.yaml is a plain Job
     ++found;
     const auto job = load_job(entry.path().string());
     ASSERT_TRUE(job.has_value()) << job.error().message;
@@ -147,15 +155,16 @@ TEST(RunRank, TrainsAGeneratedGraph) {
   const auto outcome = run_job(sample(
       "arxiv-sage.yaml",
       {"dataset.synthetic.scale=\"0.01\"",
-       "training.epochs=2",
-       "model.graphSage.hiddenChannels=16",
+       "training.epochs=10",
+       "model.graphSage.hiddenChannels=64",
        "training.batchSize=128",
        "workers.nodes=1",
        "workers.processesPerNode=1"}
   ));
   ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
-  EXPECT_EQ(outcome->report.epochs, 2);
-  EXPECT_GT(outcome->report.metrics.at("test_accuracy"), 0.1);
+  EXPECT_EQ(outcome->report.epochs, 10);
+  // Guessing gives 1/40.
+  EXPECT_GT(outcome->report.metrics.at("test_accuracy"), 0.2);
   EXPECT_EQ(outcome->report.parameters_hash.size(), 16U);
 }
 

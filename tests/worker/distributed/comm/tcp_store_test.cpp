@@ -109,6 +109,7 @@ TEST(TcpStore, AHostThatIsStoppedIsLostWithinTheCallTimeout) {
   ASSERT_TRUE(client) << client.error().message;
   ASSERT_TRUE((*client)->set("a", "1"));
   ::kill(host.pid, SIGSTOP);
+  ::waitpid(host.pid, nullptr, WUNTRACED);  // until then its threads may still answer
   const auto start = steady_clock::now();
   const auto value = (*client)->get({"a"});
   ASSERT_FALSE(value);

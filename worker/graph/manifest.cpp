@@ -343,7 +343,7 @@ Result<std::string> encode_manifest(
 
 Result<Manifest> parse_manifest(const std::string& text, const std::string& where) {
   // 1. The digest line, which everything else is trusted by.
-  const size_t at = text.rfind("\n" + std::string(kDigestField));
+  const size_t at = text.rfind(std::string("\n").append(kDigestField));
   if (at == std::string::npos || !text.ends_with('\n')) {
     return fail(ErrorKind::Data, where + ": expected a last line 'digest: …' (cut short?)");
   }

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from installation import ROOT, Failed, Installation
+from installation import ROOT, Failed, Installation, run
 
 NAMESPACE = "demo"
 JOB = "packages-sage"
@@ -16,10 +16,10 @@ JOB = "packages-sage"
 class Steps:
     """Prints each step with its duration."""
 
-    def __init__(self):
-        self._started = time.monotonic()
+    def __init__(self, setup_seconds):
+        self._started = time.monotonic() - setup_seconds
         self._step = None
-        self.minutes = []
+        self.minutes = [("Set the machine up", setup_seconds / 60)]
 
     def begin(self, text):
         self.end()
@@ -30,6 +30,7 @@ class Steps:
         if self._step:
             text, started = self._step
             self.minutes.append((text, (time.monotonic() - started) / 60))
+            print(f"    {self.minutes[-1][1]:.1f} minutes", flush=True)
             self._step = None
 
     def summary(self):
@@ -40,6 +41,26 @@ class Steps:
         print(f"{(time.monotonic() - self._started) / 60:7.1f}  in all")
 
 
+def build_programs(preset):
+    """Builds both programs and shows how far it is: in place on a terminal, a line every 20 s elsewhere."""
+    run(["cmake", "--preset", preset], cwd=ROOT)
+    command = ["cmake", "--build", ROOT / "build" / preset, "--target", "gnn-controller", "gnn-worker"]
+    said, output = time.monotonic(), []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as build:
+        for line in build.stdout:
+            output = [*output[-40:], line]
+            done = re.match(r"\[(\d+/\d+)\]", line)
+            if done and sys.stdout.isatty():
+                print(f"\r\033[K    {done[1]} built", end="", flush=True)
+            elif done and time.monotonic() - said > 20:
+                said = time.monotonic()
+                print(f"    {done[1]} built", flush=True)
+    if sys.stdout.isatty():
+        print("\r\033[K", end="")
+    if build.returncode != 0:
+        raise Failed("the build failed:\n" + "".join(output))
+
+
 def sample(name, worker_image):
     """A sample manifest with the image that was just built, for a machine that pulls none."""
     text = (ROOT / "manifests/samples" / name).read_text(encoding="utf-8")
@@ -47,7 +68,7 @@ def sample(name, worker_image):
 
 
 def on_two_nodes(manifest):
-    """The sample's job on 2 nodes x 2 processes, with a checkpoint every epoch."""
+    """The sample's job on 2 nodes x 2 processes."""
     return manifest.replace("  workers:\n", "  workers:\n    nodes: 2\n    processesPerNode: 2\n", 1)
 
 
@@ -80,11 +101,17 @@ def show_progress(demo, seconds):
 def main():
     parser = argparse.ArgumentParser(prog="scripts/demo")
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--setup-seconds", type=int, default=0)
     options = parser.parse_args()
     demo = Installation("demo")
-    steps = Steps()
+    if demo.status()["state"] == "running":
+        print("demo: its cluster is still up: scripts/cluster --name demo down", file=sys.stderr)
+        return 1
+    steps = Steps(options.setup_seconds)
     try:
-        steps.begin("Build both programs and their images (the first time: many minutes)")
+        steps.begin("Build both programs (the first time: many minutes)")
+        build_programs("release")
+        steps.begin("Make their images")
         demo.build_images("release", log=print)
         steps.begin("Start a two-node Kubernetes with Prometheus")
         demo.up("--prometheus")
@@ -125,8 +152,8 @@ def main():
         ):
             print(f"{title}:  {expression}")
             for item in demo.query(expression)[:8]:
-                labels = {k: v for k, v in item["metric"].items() if k in ("node", "rank", "result", "job")}
-                print(f"    {labels}  {item['value'][1]}")
+                labels = ", ".join(f"{k} {item['metric'][k]}" for k in ("node", "rank", "result") if k in item["metric"])
+                print(f"    {labels:24} {float(item['value'][1]):.0f}")
         steps.end()
         print("\nWhere to look next: docs/quickstart.md for your own cluster, docs/training.md for what a GNNJob can say,")
         print("manifests/samples for the tutorials' jobs.")

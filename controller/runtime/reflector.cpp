@@ -119,7 +119,7 @@ WatchInput ReflectorThread::list() {
     );
     return watch_input::ListFailed{std::move(version).error()};
   }
-  sink_.end_list();
+  sink_.end_list(*version);
   return watch_input::Listed{std::move(*version)};
 }
 

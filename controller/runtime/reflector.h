@@ -37,7 +37,8 @@ class ReflectorThread {
   struct Sink {
     std::function<void()> begin_list;
     std::function<void(const objects::Json&)> listed;
-    std::function<void()> end_list;
+    /// With the resourceVersion of the list.
+    std::function<void(const std::string&)> end_list;
     /// ADDED, MODIFIED or DELETED.
     std::function<void(client::WatchEventType, const objects::Json&)> changed;
   };
@@ -128,8 +129,8 @@ class Reflector {
                       if (auto object = decode(json)) listing_.push_back(std::move(object));
                     },
                 .end_list =
-                    [this] {
-                      store_.replace(std::exchange(listing_, {}), namespace_);
+                    [this](const std::string& version) {
+                      store_.replace(std::exchange(listing_, {}), namespace_, version);
                       cached_.set(static_cast<double>(store_.size()));
                     },
                 .changed = [this](

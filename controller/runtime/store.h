@@ -72,12 +72,16 @@ class Store {
   }
 
   /// The writer's: a list takes the place of everything in that namespace (empty: of everything);
-  /// what it lacks is gone.
-  void replace(std::vector<Pointer> objects, const std::string& namespace_ = {}) {
+  /// what it lacks is gone, unless a reader made it after the list of that `version` was read.
+  void replace(
+      std::vector<Pointer> objects,
+      const std::string& namespace_ = {},
+      const std::string& version = {}
+  ) {
     std::vector<std::pair<Pointer, Pointer>> changes;
     {
       const std::lock_guard lock(mutex_);
-      std::unordered_map<ObjectKey, Pointer> before = take_all_locked(namespace_);
+      std::unordered_map<ObjectKey, Pointer> before = take_all_locked(namespace_, version);
       for (Pointer& object : objects) {
         const ObjectKey key = key_of(*object);
         Pointer old;
@@ -87,7 +91,18 @@ class Store {
           changes.emplace_back(std::move(old), std::move(object));
         }
       }
-      for (auto& [key, old] : before) changes.emplace_back(old, nullptr);
+      std::set<ObjectKey> unconfirmed = std::exchange(fulfilled_, {});
+      for (auto& [key, old] : before) {
+        if (unconfirmed.contains(key) && is_newer(old->metadata.resource_version, version)) {
+          put_locked(key, old);
+          fulfilled_.insert(key);
+        } else {
+          changes.emplace_back(old, nullptr);
+        }
+      }
+      for (const ObjectKey& key : unconfirmed) {
+        if (!is_inside(key, namespace_)) fulfilled_.insert(key);
+      }
       synced_.insert(namespace_);
     }
     for (const auto& [old, object] : changes) notify(old, object);
@@ -100,6 +115,7 @@ class Store {
       const std::lock_guard lock(mutex_);
       const ObjectKey key = key_of(*object);
       expected_.erase(key);
+      fulfilled_.erase(key);
       old = take_locked(key);
       put_locked(key, object);
     }
@@ -112,6 +128,7 @@ class Store {
     {
       const std::lock_guard lock(mutex_);
       expected_.erase(key);
+      fulfilled_.erase(key);
       old = take_locked(key);
     }
     if (old) notify(old, nullptr);
@@ -120,17 +137,21 @@ class Store {
   /// A reader's, before it writes the object to the API server.
   void expect(const ObjectKey& key) {
     const std::lock_guard lock(mutex_);
-    expected_.insert(key);
+    expected_[key].clear();
   }
 
   /// A reader's, with the server's answer. Taken only if the watch has said nothing about the
-  /// object since expect(): else the watch may already know better.
+  /// object since expect(), and no list that is as new: else the watch may already know better.
   void fulfil(Pointer object) {
     const std::lock_guard lock(mutex_);
     const ObjectKey key = key_of(*object);
-    if (expected_.erase(key) == 0) return;
+    const auto expected = expected_.extract(key);
+    if (!expected) return;
+    const std::string& listed = expected.mapped();
+    if (!listed.empty() && !is_newer(object->metadata.resource_version, listed)) return;
     take_locked(key);
     put_locked(key, object);
+    fulfilled_.insert(key);
   }
 
   /// A reader's: the write failed.
@@ -140,15 +161,34 @@ class Store {
   }
 
  private:
+  [[nodiscard]] static bool is_inside(const ObjectKey& key, const std::string& namespace_) {
+    return namespace_.empty() || key.namespace_ == namespace_;
+  }
+
+  /// The API server counts its versions upwards, in decimal digits.
+  [[nodiscard]] static bool is_newer(const std::string& version, const std::string& than) {
+    const auto is_number = [](const std::string& text) {
+      return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    };
+    if (!is_number(version) || !is_number(than)) return false;
+    return version.size() != than.size() ? version.size() > than.size() : version > than;
+  }
+
   [[nodiscard]] static ObjectKey key_of(const T& object) {
     return {object.metadata.namespace_, object.metadata.name};
   }
 
-  std::unordered_map<ObjectKey, Pointer> take_all_locked(const std::string& namespace_) {
-    const auto inside = [&](const ObjectKey& key) {
-      return namespace_.empty() || key.namespace_ == namespace_;
-    };
-    std::erase_if(expected_, inside);
+  std::unordered_map<ObjectKey, Pointer> take_all_locked(
+      const std::string& namespace_, const std::string& version
+  ) {
+    const auto inside = [&](const ObjectKey& key) { return is_inside(key, namespace_); };
+    if (version.empty()) {
+      std::erase_if(expected_, [&](const auto& each) { return inside(each.first); });
+    } else {
+      for (auto& [key, listed] : expected_) {
+        if (inside(key)) listed = version;
+      }
+    }
     std::vector<ObjectKey> keys;
     for (const auto& [key, object] : objects_) {
       if (inside(key)) keys.push_back(key);
@@ -187,7 +227,8 @@ class Store {
   mutable std::mutex mutex_;
   std::unordered_map<ObjectKey, Pointer> objects_;
   std::unordered_map<std::string, std::set<ObjectKey>> groups_;
-  std::set<ObjectKey> expected_;
+  std::map<ObjectKey, std::string> expected_;  // with the version of a list that came meanwhile
+  std::set<ObjectKey> fulfilled_;              // put by a reader, not seen by the watch yet
   std::set<std::string> synced_;
 };
 

@@ -108,5 +108,37 @@ TEST_F(StoreTest, TheWatchWinsOverAnAnswerThatComesLate) {
   EXPECT_EQ(store_.find({"ns", "c"}), nullptr);
 }
 
+TEST_F(StoreTest, AListThatIsOlderThanWhatAReaderMadeDoesNotTakeItAway) {
+  // The answer came before the list, the list was read before the create.
+  store_.expect({"ns", "a"});
+  store_.fulfil(pod("a", "12"));
+  store_.replace({}, "", "9");
+  EXPECT_NE(store_.find({"ns", "a"}), nullptr);
+  EXPECT_EQ(store_.group("j").size(), 1U);
+  store_.replace({}, "other", "13");
+  EXPECT_NE(store_.find({"ns", "a"}), nullptr);
+  store_.replace({}, "", "13");
+  EXPECT_EQ(store_.find({"ns", "a"}), nullptr);
+
+  // The answer comes after the list: it counts if it is newer.
+  store_.expect({"ns", "b"});
+  store_.replace({}, "", "14");
+  store_.fulfil(pod("b", "15"));
+  EXPECT_NE(store_.find({"ns", "b"}), nullptr);
+  store_.expect({"ns", "c"});
+  store_.replace({}, "", "17");
+  store_.fulfil(pod("c", "16"));
+  EXPECT_EQ(store_.find({"ns", "c"}), nullptr);
+}
+
+TEST_F(StoreTest, AListTakesAwayWhatTheWatchHasShownBefore) {
+  store_.expect({"ns", "a"});
+  store_.fulfil(pod("a", "12"));
+  store_.upsert(pod("a", "12"));
+  // Older than the object, as after a restore of etcd: the list is the truth.
+  store_.replace({}, "", "9");
+  EXPECT_EQ(store_.find({"ns", "a"}), nullptr);
+}
+
 }  // namespace
 }  // namespace gnn::runtime

@@ -67,7 +67,8 @@ class Operator {
             api_,
             {.correlator = {},
              .controller = std::string(contract::kManagedBy),
-             .instance = identity()},
+             .instance = identity(),
+             .busy = [this] { return loop_.queue().size() > 0; }},
             clock_,
             metrics_
         ),

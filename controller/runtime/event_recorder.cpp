@@ -1,6 +1,7 @@
 #include "controller/runtime/event_recorder.h"
 
 #include "common/log.h"
+#include "common/rfc3339.h"
 
 #include <algorithm>
 #include <array>
@@ -161,9 +162,6 @@ void EventRecorder::stop() {
 }
 
 void EventRecorder::run() {
-  const auto pause = std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(1.0 / options_.writes_per_second)
-  );
   while (true) {
     EventText text;
     {
@@ -174,6 +172,10 @@ void EventRecorder::run() {
       state->waiting.pop_front();
     }
     write(text);
+    const double rate =
+        options_.busy() ? options_.writes_per_second_when_busy : options_.writes_per_second;
+    const auto pause =
+        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(1.0 / rate));
     auto state = state_.lock();
     state.wait_until(clock_, clock_.monotonic() + pause, [](const State& now) {
       return now.stopping;
@@ -194,7 +196,7 @@ void EventRecorder::write(const EventText& text) {
     const objects::Json patch = {
         {"series",
          {{"count", raise->series.count},
-          {"lastObservedTime", objects::format_micro_time(raise->series.last_observed_time)}}}
+          {"lastObservedTime", format_rfc3339_micro(raise->series.last_observed_time)}}}
     };
     auto reply = api_.patch(kEvents, raise->key, client::PatchKind::MergePatch, patch);
     if (!reply) error = reply.error();

@@ -7,6 +7,7 @@
 #include "controller/objects/event.h"
 
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <optional>
@@ -91,8 +92,12 @@ struct EventRecorderOptions {
   std::string controller;  ///< reportingController
   std::string instance;    ///< reportingInstance, the pod's name
   size_t max_waiting = 4096;
-  /// Events stand behind the real work: at most so many writes a second.
+  /// Events stand behind the real work: at most so many writes a second, and while that work waits
+  /// only so many.
   double writes_per_second = 20;
+  double writes_per_second_when_busy = 2;
+  /// Whether real work waits.
+  std::function<bool()> busy = [] { return false; };
 };
 
 /// Writes events on a thread of its own; losing one harms nobody.

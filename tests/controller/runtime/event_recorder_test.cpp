@@ -106,5 +106,32 @@ TEST(EventRecorder, WritesInOrderAndSurvivesRefusals) {
   EXPECT_NE(metrics.expose().find("gnn_operator_events_dropped_total 1"), std::string::npos);
 }
 
+TEST(EventRecorder, StandsBehindWorkThatWaits) {
+  gnn::testing::FakeClock clock;
+  gnn::testing::FakeTransport transport;
+  MetricsRegistry metrics;
+  client::TokenSource tokens(client::KubeConfig{}, clock);
+  client::ApiClient api(transport, tokens, clock, metrics);
+  transport.reply(201, "{}").reply(201, "{}");
+  EventRecorder recorder(
+      api,
+      {.correlator = {},
+       .controller = "c",
+       .instance = "i",
+       .writes_per_second = 10,
+       .writes_per_second_when_busy = 1,
+       .busy = [] { return true; }},
+      clock,
+      metrics
+  );
+  recorder.record(text("A", "1"));
+  recorder.record(text("B", "2"));
+  clock.await_waiters(1);
+  clock.advance(std::chrono::milliseconds(900));
+  EXPECT_EQ(transport.requests().size(), 1U);
+  clock.advance(std::chrono::milliseconds(100));
+  transport.await_requests(2);
+}
+
 }  // namespace
 }  // namespace gnn::runtime

@@ -60,6 +60,7 @@ Execution Executor::execute(const reconcile::Plan& plan, const api::GnnJob& job)
       plan.actions, {job.metadata.namespace_, job.metadata.name, job.metadata.uid}, execution
   );
   if (execution.error || plan.status == job.status) return execution;
+  if (plan.status_needs_success && !execution.refusals.empty()) return execution;
   execution.error = write_status(plan.status, job);
   execution.status_written = !execution.error;
   return execution;

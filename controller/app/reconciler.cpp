@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "controller/app/progress_client.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace gnn::app {
@@ -42,14 +43,17 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   const reconcile::Plan plan = reconcile::plan(observed);
   Execution execution = executor_.execute(plan, *job);
 
-  const bool new_refusals = !execution.refusals.empty();
+  const bool refused = !execution.refusals.empty();
+  const Duration retry_refused = pause_after(execution.refusals, observed.refusals);
   if (!plan.actions.empty()) {
     auto memory = memory_.lock();
     (*memory)[key].refusals = std::move(execution.refusals);
   }
   if (execution.error) return retry(*execution.error);
+  if (refused && plan.status_needs_success) return runtime::RequeueAfter{retry_refused};
 
   if (execution.status_written) {
+    (*memory_.lock())[key].status_written = observed.now;
     log_info(
         "status",
         {{"job", objects::to_string(key)},
@@ -67,10 +71,20 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   if (options_.poll_progress && reconcile::progress_address(shown, observed.pods)) {
     watch_progress_(key);
   }
-  // What was refused is input of the next pass, which says so in the status.
-  if (new_refusals) return runtime::RequeueAfter{std::chrono::milliseconds(1)};
+  if (refused) return runtime::RequeueAfter{retry_refused};
   if (plan.requeue_after) return runtime::RequeueAfter{*plan.requeue_after};
   return runtime::Done{};
+}
+
+Duration Reconciler::pause_after(
+    const std::vector<reconcile::ApiRefusal>& now, const std::vector<reconcile::ApiRefusal>& before
+) const {
+  if (before.empty()) return std::chrono::milliseconds(1);
+  const bool same =
+      std::equal(now.begin(), now.end(), before.begin(), before.end(), [](auto& a, auto& b) {
+        return a.kind == b.kind && a.object == b.object && a.message == b.message;
+      });
+  return same ? options_.config.refusal_retry : std::chrono::seconds(1);
 }
 
 runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
@@ -101,6 +115,7 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   Memory memory = recall(key, job.metadata.uid);
   observed.progress = std::move(memory.report);
   observed.refusals = std::move(memory.refusals);
+  observed.status_written = memory.status_written;
   if (reconcile::wants_competitors(job)) observed.older_gang = find_older_gang(job);
   observed.config = options_.config;
   observed.now = clock_.now();
@@ -136,7 +151,7 @@ void Reconciler::record_events(const reconcile::Plan& plan, const api::GnnJob& j
 Reconciler::Memory Reconciler::recall(const ObjectKey& key, const std::string& uid) {
   auto memory = memory_.lock();
   Memory& found = (*memory)[key];
-  if (found.uid != uid) found = Memory{.uid = uid, .refusals = {}, .report = {}};
+  if (found.uid != uid) found = Memory{.uid = uid};
   return found;
 }
 

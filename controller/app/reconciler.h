@@ -50,11 +50,18 @@ class Reconciler {
  private:
   /// What is kept of a job between passes, while its UID is the same.
   struct Memory {
-    std::string uid;
-    std::vector<reconcile::ApiRefusal> refusals;
-    std::optional<reconcile::Report> report;
+    std::string uid{};
+    std::vector<reconcile::ApiRefusal> refusals{};
+    std::optional<TimePoint> status_written{};
+    std::optional<reconcile::Report> report{};
   };
 
+  /// What was refused is input of the next pass, which says so in the status: at once the first
+  /// time. What is refused again waits, so that the API server is not asked in a tight loop.
+  [[nodiscard]] Duration pause_after(
+      const std::vector<reconcile::ApiRefusal>& now,
+      const std::vector<reconcile::ApiRefusal>& before
+  ) const;
   [[nodiscard]] runtime::Outcome clean_up(const objects::ObjectKey& key);
   [[nodiscard]] reconcile::Observed observe(const api::GnnJob& job, const objects::ObjectKey& key);
   [[nodiscard]] std::optional<std::string> find_older_gang(const api::GnnJob& job) const;

@@ -97,9 +97,6 @@ void create_children(Pass& pass) {
   if (was_refused_just_now(pass)) return;
   ensure_common_children(pass);
   if (complete) return;
-  if (pass.in.refusals.empty()) {
-    pass.set(condition::kScheduled, false, reason::kCreating, "The pods are being created");
-  }
   const std::int64_t rounds_left =
       std::max<std::int64_t>(pass.job().spec.run_policy.max_restarts - pass.status().restarts, 0);
   for (const NodeView& node : pass.gang.nodes) {
@@ -108,6 +105,9 @@ void create_children(Pass& pass) {
         CreatePod{desired_pod(pass.job(), pass.attempt, node.node, rounds_left)}
     );
   }
+  // One write tells of the creates and of what they led to. It is true only if none is refused.
+  pass.set(condition::kScheduled, false, reason::kPlacing, "All pods exist and are being placed");
+  pass.out.status_needs_success = true;
 }
 
 }  // namespace gnn::reconcile

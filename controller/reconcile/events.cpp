@@ -44,7 +44,8 @@ bool is_news(const api::Condition* before, const api::Condition& after) {
   if (after.type == condition::kAccepted) return true;
   if (after.type == condition::kSuspended) return before != nullptr;  // resumed
   if (after.type == condition::kScheduled) {
-    return after.reason != reason::kSuspendedByUser && after.reason != reason::kPlacing;
+    if (after.reason == reason::kPlacing) return before == nullptr;
+    return after.reason != reason::kSuspendedByUser;
   }
   return false;
 }

@@ -30,6 +30,8 @@ struct OperatorConfig {
   Duration min_attempt_interval = std::chrono::seconds(10);
   /// A pod that is still there this long after its deletion was due is lost with its node.
   Duration lost_after = std::chrono::seconds(30);
+  /// A status that differs in counts and texts alone is written no sooner than this after the last.
+  Duration minor_status_interval = std::chrono::seconds(1);
 };
 
 /// A write that the API server refused: quota, admission, Pod Security, validation, or a name that
@@ -61,6 +63,8 @@ struct Observed {
   std::optional<Report> progress;
   /// What was refused in the last pass that wrote; empty once a pass went through.
   std::vector<ApiRefusal> refusals;
+  /// When this controller last wrote the job's status; nothing: it has not yet.
+  std::optional<TimePoint> status_written;
   /// Name ("ns/name") of an older job whose gang is just being placed; needed only if
   /// wants_competitors(job). See older_gang_in_placement().
   std::optional<std::string> older_gang;

@@ -93,6 +93,9 @@ void count_nodes(Pass& pass);
 void merge_progress(Pass& pass);
 /// Scheduled and Running, from what is seen of the gang.
 void describe_gang(Pass& pass);
+/// Leaves the status as it is for now if only counts and texts moved since a write a moment ago:
+/// the pods of a large gang become ready one after the other, and one write tells of many.
+void hold_back_minor_news(Pass& pass);
 
 // ---- events.cpp
 

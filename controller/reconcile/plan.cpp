@@ -123,6 +123,7 @@ Plan plan(const Observed& observed) {
     condition.observed_generation = observed.job.metadata.generation;
   }
   derive_state(pass.status());
+  hold_back_minor_news(pass);
   pass.out.events = events_between(observed.job.status, pass.status());
   return std::move(pass.out);
 }

@@ -87,6 +87,9 @@ struct Plan {
   /// Written after the actions, with the observed resourceVersion as precondition, if it differs
   /// from the observed status.
   api::GnnJobStatus status;
+  /// The status tells of the actions as done: it is not written if one of them is refused, and the
+  /// next pass, which sees the refusal, says that instead.
+  bool status_needs_success = false;
   /// Emitted after the status is written, or when there was nothing to write.
   std::vector<EventRecord> events;
   /// Look again after this even if nothing happens.

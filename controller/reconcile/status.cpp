@@ -103,6 +103,18 @@ void describe_running(Pass& pass) {
   );
 }
 
+/// Everything but counts of nodes, progress, and the sentences about them.
+bool differs_in_counts_alone(const api::GnnJobStatus& before, api::GnnJobStatus after) {
+  if (before.conditions.size() != after.conditions.size()) return false;
+  for (std::size_t i = 0; i < before.conditions.size(); ++i) {
+    after.conditions[i].message = before.conditions[i].message;
+  }
+  after.nodes = before.nodes;
+  after.progress = before.progress;
+  after.message = before.message;
+  return after == before;
+}
+
 }  // namespace
 
 void Pass::set(std::string_view type, bool holds, std::string_view why, std::string message) {
@@ -147,6 +159,15 @@ void merge_progress(Pass& pass) {
 void describe_gang(Pass& pass) {
   describe_placement(pass);
   describe_running(pass);
+}
+
+void hold_back_minor_news(Pass& pass) {
+  const api::GnnJobStatus& before = pass.job().status;
+  if (pass.status() == before || !pass.in.status_written) return;
+  const TimePoint due = *pass.in.status_written + pass.in.config.minor_status_interval;
+  if (pass.in.now >= due || !differs_in_counts_alone(before, pass.status())) return;
+  pass.out.status = before;
+  pass.requeue_at(due);
 }
 
 }  // namespace gnn::reconcile

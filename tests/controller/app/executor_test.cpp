@@ -81,6 +81,17 @@ TEST_F(ExecutorTest, AQuotaDenialCostsFewCalls) {
   EXPECT_FALSE(done.error);
 }
 
+TEST_F(ExecutorTest, AStatusThatTellsOfTheCreatesIsNotWrittenWhenOneIsRefused) {
+  transport_.reply(403, refusal("Forbidden", "exceeded quota: q"));
+  reconcile::Plan plan = plan_of_pods(2);
+  plan.status.attempt = 1;
+  plan.status_needs_success = true;
+  const Execution done = executor_.execute(plan, job_);
+  EXPECT_FALSE(done.status_written);
+  EXPECT_EQ(done.refusals.size(), 1U);
+  EXPECT_EQ(transport_.requests().size(), 1U);
+}
+
 TEST_F(ExecutorTest, WhatExistsAlreadyAndIsOursIsASuccess) {
   transport_.reply(409, refusal("AlreadyExists", "")).reply(200, pod_owned_by("job-uid"));
   const Execution done = executor_.execute(plan_of_pods(1), job_);

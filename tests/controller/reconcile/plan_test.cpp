@@ -58,7 +58,9 @@ TEST(Plan, StartsTheWholeGangInOnePass) {
   EXPECT_EQ(first.status.state, "Pending");
   EXPECT_EQ(first.status.observed_generation, 1);
   EXPECT_EQ(first.status.start_time, at(1));
-  EXPECT_EQ(reason_of(first, condition::kScheduled), reason::kCreating);
+  // One status write tells of the creates, which is why it must not be written if one is refused.
+  EXPECT_EQ(reason_of(first, condition::kScheduled), reason::kPlacing);
+  EXPECT_TRUE(first.status_needs_success);
 }
 
 TEST(Plan, CreatesOnlyWhatIsMissing) {
@@ -153,7 +155,7 @@ TEST(Plan, AGangThatTheSchedulerHasNotLookedAtIsInNoTrouble) {
   observed.pods = {pod_of(observed.job, 0), pod_of(observed.job, 1)};
   const Plan none = plan(observed);
   EXPECT_EQ(reason_of(none, condition::kScheduled), reason::kPlacing);
-  EXPECT_TRUE(event_reasons(none).empty());
+  EXPECT_EQ(event_reasons(none), std::vector<std::string>{"Placing"}) << "where the story begins";
   Observed one = next(observed, none, 0);
   schedule(one.pods[0]);
   EXPECT_EQ(plan(one).status, none.status) << "a write for each pod that is placed";
@@ -196,7 +198,9 @@ TEST(Plan, SaysWhatTheApiServerRefusesAndPacesItsTries) {
 
   const Plan again = plan(next(observed, refused, 11));
   EXPECT_EQ(count_of<CreatePod>(again), 1);
-  EXPECT_EQ(reason_of(again, condition::kScheduled), reason::kQuotaExceeded);
+  // True only if the try succeeds; else the refusal stays in the status.
+  EXPECT_EQ(reason_of(again, condition::kScheduled), reason::kPlacing);
+  EXPECT_TRUE(again.status_needs_success);
 }
 
 // ---- names that others hold
@@ -801,7 +805,7 @@ TEST(Plan, AGangThatFindsNoPlaceGivesItsPlacesBack) {
   waiting.now = *released.status.next_attempt_time;
   const Plan tries = plan(waiting);
   EXPECT_EQ(count_of<CreatePod>(tries), 2);
-  EXPECT_EQ(reason_of(tries, condition::kScheduled), reason::kCreating);
+  EXPECT_EQ(reason_of(tries, condition::kScheduled), reason::kPlacing);
 }
 
 TEST(Plan, AReleasedGangLetsAnOlderOneGoFirst) {
@@ -919,6 +923,28 @@ TEST(Plan, AsksNodeZeroForProgressOnlyWhileItRuns) {
   EXPECT_FALSE(progress_address(observed.job, observed.pods));
 }
 
+// ---- how often the status is written
+
+TEST(Plan, CountsAreWrittenOnceASecondAndConditionsAtOnce) {
+  Observed observed = running(3);
+  observed.pods[2].status.conditions.clear();
+  schedule(observed.pods[2]);
+  // Nothing was written for a while, or not by this controller: counts are news.
+  EXPECT_EQ(plan(observed).status.nodes.ready, 2);
+  observed.status_written = observed.now - std::chrono::seconds(1);
+  EXPECT_EQ(plan(observed).status.nodes.ready, 2);
+
+  observed.status_written = observed.now - std::chrono::milliseconds(300);
+  const Plan held = plan(observed);
+  EXPECT_EQ(held.status, observed.job.status);
+  EXPECT_TRUE(held.events.empty());
+  ASSERT_TRUE(held.requeue_after);
+  EXPECT_LE(*held.requeue_after, std::chrono::milliseconds(700));
+
+  end_container(observed.pods[2], 70);
+  EXPECT_EQ(plan(observed).status.state, "Restarting");
+}
+
 // ---- the story that `kubectl describe` tells
 
 TEST(Plan, EventsTellTheStoryOnce) {
@@ -944,7 +970,7 @@ TEST(Plan, EventsTellTheStoryOnce) {
   for (objects::Pod& pod : observed.pods) end_container(pod, 0);
   pass();
   pass();
-  EXPECT_EQ(story, (std::vector<std::string>{"Creating", "Scheduled", "Running", "Complete"}));
+  EXPECT_EQ(story, (std::vector<std::string>{"Placing", "Scheduled", "Running", "Complete"}));
 }
 
 }  // namespace

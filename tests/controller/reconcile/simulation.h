@@ -38,6 +38,7 @@ class Simulation {
       std::visit([this](const auto& each) { apply(each); }, action);
     }
     if (stop_after || stale) return made;
+    if (made.status_needs_success && !world_.refusals.empty()) return made;
     world_.job.status = made.status;
     return made;
   }

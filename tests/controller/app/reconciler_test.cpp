@@ -1,0 +1,162 @@
+#include "controller/app/reconciler.h"
+
+#include "common/contract.h"
+#include "controller/reconcile/conditions.h"
+#include "controller/reconcile/desired.h"
+#include "tests/common/api/sample_job.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace gnn::app {
+namespace {
+
+using gnn::testing::FakeClock;
+using gnn::testing::FakeTransport;
+using objects::Json;
+using namespace std::chrono_literals;
+
+class ReconcilerTest : public ::testing::Test {
+ protected:
+  static api::GnnJob job() {
+    api::GnnJob job = api::sample_job();
+    job.metadata.uid = "job-uid";
+    job.metadata.resource_version = "7";
+    return job;
+  }
+  /// A job that has ended, and its pod, which our finalizer still holds.
+  void put_finished_job() {
+    api::GnnJob finished = job();
+    finished.status.state = reconcile::state::kComplete;
+    finished.status.conditions.push_back(
+        {.type = std::string(reconcile::condition::kComplete),
+         .status = "True",
+         .reason = std::string(reconcile::reason::kAllNodesDone),
+         .message = {}}
+    );
+    caches_.jobs.upsert(std::make_shared<const api::GnnJob>(finished));
+    objects::Pod pod;
+    pod.metadata.name = "arxiv-1-0";
+    pod.metadata.namespace_ = "train";
+    pod.metadata.uid = "pod-uid";
+    pod.metadata.labels[std::string(contract::kLabelJob)] = "arxiv";
+    pod.metadata.finalizers = {std::string(contract::kPodFinalizer)};
+    pod.metadata.owner_references.push_back(
+        {.api_version = {}, .kind = {}, .name = {}, .uid = "job-uid", .controller = true}
+    );
+    pod.status.phase = "Succeeded";
+    caches_.pods.upsert(std::make_shared<const objects::Pod>(pod));
+  }
+  /// A new job whose Service, ConfigMap and NetworkPolicy are there already.
+  void put_start() {
+    caches_.jobs.upsert(std::make_shared<const api::GnnJob>(job()));
+    caches_.services.upsert(
+        std::make_shared<const objects::Service>(reconcile::desired_service(job()))
+    );
+    caches_.config_maps.upsert(
+        std::make_shared<const objects::ConfigMap>(reconcile::desired_config_map(job()))
+    );
+    caches_.network_policies.upsert(
+        std::make_shared<const objects::NetworkPolicy>(reconcile::desired_network_policy(job()))
+    );
+  }
+  void refuse(const std::string& message) {
+    transport_.reply(
+        403, Json{{"kind", "Status"}, {"reason", "Forbidden"}, {"message", message}}.dump()
+    );
+  }
+  /// After what time the job comes again.
+  Duration pause_after_pass() {
+    const runtime::Outcome outcome = reconciler_.reconcile({"train", "arxiv"});
+    const auto* later = std::get_if<runtime::RequeueAfter>(&outcome);
+    return later == nullptr ? Duration::max() : later->delay;
+  }
+  size_t count(const std::string& method) {
+    size_t found = 0;
+    for (const auto& request : transport_.requests()) {
+      if (request.method == method) ++found;
+    }
+    return found;
+  }
+
+  FakeClock clock_;
+  FakeTransport transport_;
+  MetricsRegistry metrics_;
+  client::TokenSource tokens_{client::KubeConfig{}, clock_};
+  client::ApiClient api_{transport_, tokens_, clock_, metrics_};
+  Caches caches_;
+  Parallel parallel_{1};
+  Executor executor_{api_, caches_, parallel_, clock_};
+  runtime::EventRecorder events_{
+      api_, {.correlator = {}, .controller = "c", .instance = "i"}, clock_, metrics_
+  };
+  JobMetrics job_metrics_{metrics_};
+  Reconciler reconciler_{
+      caches_, executor_, events_, job_metrics_, clock_, {}, [](const objects::ObjectKey&) {}
+  };
+};
+
+TEST_F(ReconcilerTest, WhatIsRefusedAgainIsNotAskedForInATightLoop) {
+  put_finished_job();
+  refuse("a webhook says no");
+  EXPECT_LE(pause_after_pass(), 10ms) << "the next pass may say so in the status";
+  refuse("a webhook says no");
+  EXPECT_GE(pause_after_pass(), 5s);
+  // A text that changes with each refusal is no reason to hurry either.
+  refuse("a webhook says no, request 17");
+  EXPECT_GE(pause_after_pass(), 1s);
+}
+
+TEST_F(ReconcilerTest, ARefusedStartIsNotToldAsDone) {
+  put_start();
+  refuse("exceeded quota: q");
+  EXPECT_LE(pause_after_pass(), 10ms);
+  EXPECT_EQ(count("POST"), 1U) << "one pod, and no event of pods that exist";
+  EXPECT_EQ(count("PUT"), 0U);
+  EXPECT_EQ(metrics_.expose().find("gnnjob_condition"), std::string::npos);
+
+  transport_.reply(409, Json{{"kind", "Status"}, {"reason", "Conflict"}}.dump());
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  const Json written = Json::parse(transport_.requests().back().body);
+  EXPECT_NE(written.dump().find("QuotaExceeded"), std::string::npos) << written;
+}
+
+TEST_F(ReconcilerTest, TheStartOfAGangIsToldInOneStatus) {
+  put_start();
+  const auto made = [&](const std::string& name) {
+    transport_.reply(
+        201,
+        Json{{"metadata",
+              {{"name", name},
+               {"namespace", "train"},
+               {"uid", "uid-of-" + name},
+               {"labels", {{contract::kLabelJob, "arxiv"}}},
+               {"ownerReferences", {{{"uid", "job-uid"}, {"controller", true}}}}}}
+        }.dump()
+    );
+  };
+  made("arxiv-1-0");
+  made("arxiv-1-1");
+  transport_.reply(409, Json{{"kind", "Status"}, {"reason", "Conflict"}}.dump());
+  const runtime::Outcome first = reconciler_.reconcile({"train", "arxiv"});
+  EXPECT_TRUE(std::holds_alternative<runtime::Retry>(first)) << "the status met a conflict";
+  EXPECT_EQ(count("POST"), 2U);
+  EXPECT_EQ(count("PUT"), 1U);
+
+  // Everything is there: the second try writes the status alone.
+  transport_.reply(409, Json{{"kind", "Status"}, {"reason", "Conflict"}}.dump());
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("POST"), 2U);
+  EXPECT_EQ(count("PUT"), 2U);
+  const Json written = Json::parse(transport_.requests().back().body);
+  EXPECT_EQ(written["status"]["attempt"], 1);
+  EXPECT_EQ(written["metadata"]["resourceVersion"], "7");
+}
+
+}  // namespace
+}  // namespace gnn::app

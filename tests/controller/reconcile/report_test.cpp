@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
 #include <string>
+#include <string_view>
 
 namespace gnn::reconcile {
 namespace {
@@ -85,6 +88,69 @@ TEST(Printable, CutsAtACharacterAndSaysSo) {
   EXPECT_EQ(printable("ääääää", 8), "ää…");
   EXPECT_LE(printable(std::string(100000, 'x'), 1024).size(), 1024U);
   EXPECT_EQ(printable("abc", 2), "");
+}
+
+/// Valid UTF-8 without control characters, as everything that leaves this module must be.
+bool is_clean(std::string_view text) {
+  return printable(text, text.size() + 8) == text &&
+         std::none_of(text.begin(), text.end(), [](char c) {
+           return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+         });
+}
+
+// A fixed walk through mutations of a good report: bytes changed, cut, doubled and moved. Whatever
+// comes out is short and clean, and the same text gives the same report.
+TEST(Report, SurvivesMutatedMessages) {
+  const std::string good =
+      std::string(kHead) +
+      R"(, "reason": "Error", "rank": 3, "message": "b\u00f6om \u202e", "epoch": 5, "epochs": 9,
+         "step": 110, "loss": "1.07", "trainMetric": "0.5e-3", "validationMetric": "NaN",
+         "testMetric": "-Inf", "rate": "12.5", "etaSeconds": 60, "checkpoint": "/ckpt/5"})";
+  std::mt19937_64 random(11);
+  int read = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string text = good;
+    for (uint64_t edits = random() % 5; edits > 0 && !text.empty(); --edits) {
+      const size_t at = random() % text.size();
+      switch (random() % 5) {
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, random() % 20);
+          break;
+        case 2:
+          text.insert(at, text.substr(random() % text.size(), random() % 40));
+          break;
+        case 3:
+          text.insert(at, std::to_string(random()));
+          break;
+        default:
+          text.insert(at, std::string(random() % 100, "[{\"0\\"[random() % 5]));
+          break;
+      }
+    }
+    const auto report = parse_report(text);
+    ASSERT_EQ(report, parse_report(text));
+    const std::string shown = printable(text, 1024);
+    ASSERT_LE(shown.size(), 1024U);
+    ASSERT_TRUE(is_clean(shown)) << shown;
+    if (!report) continue;
+    ++read;
+    ASSERT_GE(report->attempt, 0);
+    ASSERT_GE(report->round, 0);
+    ASSERT_GE(report->node, 0);
+    for (const std::string& each :
+         {report->job_uid,
+          report->reason,
+          report->message,
+          report->progress.loss.value_or(""),
+          report->progress.checkpoint.value_or("")}) {
+      ASSERT_LE(each.size(), 1024U);
+      ASSERT_TRUE(is_clean(each)) << each;
+    }
+  }
+  EXPECT_GT(read, 1000) << "too few mutations left a report to look at";
 }
 
 }  // namespace

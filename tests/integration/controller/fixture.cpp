@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <fstream>
 #include <netinet/in.h>
+#include <optional>
 #include <regex>
 #include <signal.h>
 #include <sstream>
@@ -31,6 +32,23 @@ std::string text_at(const Json& json, const char* pointer) {
 Json checked(const HttpReply& reply, const std::string& call) {
   if (reply.status / 100 != 2) throw std::runtime_error(call + ": " + reply.body);
   return Json::parse(reply.body);
+}
+
+/// What a kubelet reports of a pod whose worker has ended badly.
+Json failed_status(int exit_code, const std::string& message) {
+  return {
+      {"status",
+       {{"phase", "Failed"},
+        {"containerStatuses",
+         {{{"name", contract::kWorkerContainer},
+           {"image", "x"},
+           {"imageID", "x"},
+           {"restartCount", 0},
+           {"ready", false},
+           {"state",
+            {{"terminated", {{"exitCode", exit_code}, {"reason", "Error"}, {"message", message}}}}}}
+         }}}}
+  };
 }
 
 ProcessSpawner& spawner() {
@@ -169,6 +187,16 @@ std::set<std::string> FakeKubelets::seen() const {
   return seen_;
 }
 
+void FakeKubelets::fail(const std::string& pod, int exit_code) {
+  const std::lock_guard lock(mutex_);
+  failures_[pod] = exit_code;
+}
+
+void FakeKubelets::set_address(const std::string& pod, const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  addresses_[pod] = address;
+}
+
 void FakeKubelets::run() {
   while (!stopping_) {
     const Json list = api_.find("/api/v1/namespaces/" + name_space_ + "/pods");
@@ -183,9 +211,15 @@ void FakeKubelets::step(const Json& pod) {
   const std::string name = text_at(pod, "/metadata/name");
   const std::string uid = text_at(pod, "/metadata/uid");
   const std::string path = "/api/v1/namespaces/" + name_space_ + "/pods/" + name;
+  std::optional<int> failure;
+  std::string address = "127.0.0.1";
   {
     const std::lock_guard lock(mutex_);
     seen_.insert(name + "/" + uid);
+    if (const auto found = failures_.find(name); found != failures_.end()) failure = found->second;
+    if (const auto found = addresses_.find(name); found != addresses_.end()) {
+      address = found->second;
+    }
   }
   const std::string phase = text_at(pod, "/status/phase");
   const auto now = std::chrono::steady_clock::now();
@@ -199,7 +233,7 @@ void FakeKubelets::step(const Json& pod) {
         {{"metadata", {{"uid", uid}}},
          {"status",
           {{"phase", "Running"},
-           {"podIP", "127.0.0.1"},
+           {"podIP", address},
            {"conditions",
             {{{"type", "PodScheduled"}, {"status", "True"}}, {{"type", "Ready"}, {"status", "True"}}
             }},
@@ -211,6 +245,8 @@ void FakeKubelets::step(const Json& pod) {
               {"ready", true},
               {"state", {{"running", Json::object()}}}}}}}}}
     );
+  } else if (phase == "Running" && failure) {
+    api_.patch(path + "/status", failed_status(*failure, ""));
   } else if (phase == "Running" && finish_ && now - running_since_[uid] >= run_time_) {
     const Json result = {
         {"contract", contract::kVersion},
@@ -460,19 +496,8 @@ std::string Cluster::describe(const std::string& name) const {
   return found.is_object() && found.contains("status") ? found["status"].dump(1) : "no status";
 }
 
-void Cluster::fail_pod(const std::string& pod, int exit_code) const {
-  api_.patch(
-      pods() + "/" + pod + "/status",
-      {{"status",
-        {{"phase", "Failed"},
-         {"containerStatuses",
-          {{{"name", contract::kWorkerContainer},
-            {"image", "x"},
-            {"imageID", "x"},
-            {"restartCount", 0},
-            {"ready", false},
-            {"state", {{"terminated", {{"exitCode", exit_code}, {"reason", "Error"}}}}}}}}}}}
-  );
+void Cluster::fail_pod(const std::string& pod, int exit_code, const std::string& message) const {
+  api_.patch(pods() + "/" + pod + "/status", failed_status(exit_code, message));
 }
 
 }  // namespace gnn::testing

@@ -106,6 +106,10 @@ class FakeKubelets {
 
   /// Pods run on until this is called.
   void let_finish() { finish_ = true; }
+  /// The pod of that name fails as soon as it runs.
+  void fail(const std::string& pod, int exit_code);
+  /// The address that the pod of that name gets; 127.0.0.1 otherwise.
+  void set_address(const std::string& pod, const std::string& address);
   /// "name/uid" of each pod ever seen.
   [[nodiscard]] std::set<std::string> seen() const;
 
@@ -120,6 +124,8 @@ class FakeKubelets {
   std::atomic<bool> stopping_ = false;
   mutable std::mutex mutex_;
   std::set<std::string> seen_;
+  std::map<std::string, int> failures_;           // exit codes by name of the pod
+  std::map<std::string, std::string> addresses_;  // by name of the pod
   std::map<std::string, std::chrono::steady_clock::time_point> running_since_;
   std::thread thread_;
 };
@@ -187,7 +193,7 @@ class Cluster {
   /// All conditions of the job as text, for messages.
   [[nodiscard]] std::string describe(const std::string& job) const;
   /// Makes a pod fail as a kubelet would report it.
-  void fail_pod(const std::string& pod, int exit_code) const;
+  void fail_pod(const std::string& pod, int exit_code, const std::string& message = "") const;
 
  private:
   ControlPlane& plane_;

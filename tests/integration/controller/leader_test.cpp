@@ -23,12 +23,14 @@ std::vector<std::string> lease(const std::string& name_space) {
   };
 }
 
+// The life has a failure in it: start, run, restart, end.
 TEST(Leader, KilledAfterEachWriteOfAJobsLife) {
   const bool full = std::getenv("GNN_FULL") != nullptr;
-  for (int k = 1; k <= 60; k += full ? 1 : 4) {
+  for (int k = 1;; k += full ? 1 : 8) {
     Cluster cluster;
     const auto proxy = must(FaultProxy::in_front_of(cluster.plane()));
     FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
+    kubelets.fail("j-1-1", 70);
     kubelets.let_finish();
     auto arguments = cluster.arguments_through(*proxy, lease(cluster.name_space()));
     auto first = std::make_unique<Controller>(cluster.plane(), arguments);
@@ -60,9 +62,9 @@ TEST(Leader, KilledAfterEachWriteOfAJobsLife) {
         << k << "\n"
         << cluster.describe("j") << second->log();
     const Json status = cluster.job("j")["status"];
-    EXPECT_EQ(status["attempt"], 1) << "killed after write " << k;
-    EXPECT_EQ(status["restarts"], 0) << "killed after write " << k;
-    EXPECT_EQ(kubelets.seen().size(), 2U) << "killed after write " << k;
+    EXPECT_EQ(status["attempt"], 2) << "killed after write " << k;
+    EXPECT_EQ(status["restarts"], 1) << "killed after write " << k;
+    EXPECT_EQ(kubelets.seen().size(), 4U) << "killed after write " << k;
     if (!killed) break;  // The job's life has fewer writes.
   }
 }

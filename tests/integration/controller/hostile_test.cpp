@@ -1,0 +1,278 @@
+#include "common/contract.h"
+#include "tests/integration/controller/fixture.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <array>
+#include <netinet/in.h>
+#include <poll.h>
+#include <random>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vector>
+
+namespace gnn::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Stands where a pod's agent should and answers each request in its own way, on a loopback address
+/// of its own.
+class FakeAgent {
+ public:
+  /// Gets the connection after the request was read; closes nothing.
+  using Answer = std::function<void(int connection)>;
+
+  explicit FakeAgent(Answer answer)
+      : answer_(std::move(answer)), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    // The port is the contract's, so the address has to differ.
+    std::random_device random;
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(contract::kHttpPort);
+    do {
+      address_ = "127." + std::to_string(128 + random() % 100) + "." +
+                 std::to_string(random() % 250) + "." + std::to_string(1 + random() % 250);
+      ::inet_pton(AF_INET, address_.c_str(), &at.sin_addr);
+    } while (::bind(listener_, reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0);
+    ::listen(listener_, 8);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~FakeAgent() {
+    stopping_ = true;
+    ::shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    ::close(listener_);
+  }
+  FakeAgent(const FakeAgent&) = delete;
+  FakeAgent& operator=(const FakeAgent&) = delete;
+
+  [[nodiscard]] const std::string& address() const { return address_; }
+  [[nodiscard]] int asked() const { return asked_; }
+
+ private:
+  void run() {
+    while (!stopping_) {
+      const int connection = ::accept(listener_, nullptr, nullptr);
+      if (connection < 0) continue;
+      std::array<char, 1024> request{};
+      if (::recv(connection, request.data(), request.size(), 0) > 0) {
+        ++asked_;
+        answer_(connection);
+      }
+      ::close(connection);
+    }
+  }
+
+  const Answer answer_;
+  int listener_;
+  std::string address_;
+  std::atomic<int> asked_ = 0;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+bool send_text(int connection, std::string_view text) {
+  return ::send(connection, text.data(), text.size(), MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(text.size());
+}
+
+FakeAgent::Answer with_body(std::string body) {
+  return [body = std::move(body)](int connection) {
+    send_text(
+        connection,
+        "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body
+    );
+  };
+}
+
+Json report(const Json& job, const Json& more) {
+  Json json = {
+      {"contract", contract::kVersion},
+      {"job", job["metadata"]["name"]},
+      {"jobUid", job["metadata"]["uid"]},
+      {"attempt", 1},
+      {"round", 0},
+      {"node", 0},
+  };
+  json.update(more);
+  return json;
+}
+
+bool has_control_characters(const std::string& text) {
+  return std::any_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+}
+
+/// The image is the user's: what its pods say must not harm the controller or other jobs.
+class Hostile : public ::testing::Test {
+ protected:
+  Controller start_with_progress() {
+    ControllerArguments arguments = cluster_.arguments();
+    arguments.progress = "pod-ip";
+    return {cluster_.plane(), arguments};
+  }
+
+  Cluster cluster_;
+  FakeKubelets kubelets_{cluster_.plane(), cluster_.name_space(), 0ms};
+};
+
+TEST_F(Hostile, ProgressBodiesHarmNobody) {
+  Controller controller = start_with_progress();
+  FakeAgent trap(with_body("{}"));
+  std::map<std::string, std::unique_ptr<FakeAgent>> agents;
+  const auto add = [&](const std::string& name,
+                       const std::function<FakeAgent::Answer(Json)>& make) {
+    // Suspended until the agent that needs the job's UID is there.
+    const Json job = cluster_.create_job(name, 1, {{"suspend", true}});
+    agents[name] = std::make_unique<FakeAgent>(make(job));
+    kubelets_.set_address(contract::pod_name(name, 1, 0), agents[name]->address());
+    ASSERT_TRUE(cluster_.api().patch(cluster_.jobs() + "/" + name, {{"spec", {{"suspend", false}}}})
+    );
+  };
+  add("endless", [](const Json&) {
+    return [](int connection) {
+      const std::string piece(65536, 'x');
+      send_text(connection, "HTTP/1.1 200 OK\r\n\r\n");
+      while (send_text(connection, piece)) {
+      }
+    };
+  });
+  add("slow", [](const Json&) {
+    return [](int connection) {
+      send_text(connection, "HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n");
+      pollfd peer{.fd = connection, .events = POLLIN, .revents = 0};
+      // A byte now and then until the other side has had enough.
+      while (::poll(&peer, 1, 50) == 0 && send_text(connection, " ")) {
+      }
+    };
+  });
+  add("redirect", [&](const Json&) {
+    return [&](int connection) {
+      send_text(
+          connection,
+          "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: http://" + trap.address() +
+              ":9400/progress\r\n\r\n"
+      );
+    };
+  });
+  add("binary", [](const Json&) {
+    std::mt19937 random(3);
+    std::string body(60'000, '\0');
+    for (char& c : body) c = static_cast<char>(random());
+    return with_body(body);
+  });
+  add("deep", [](const Json&) { return with_body(std::string(60'000, '[')); });
+  add("silent", [](const Json&) { return [](int) {}; });
+  add("other", [](const Json& job) {
+    return with_body(report(job, {{"jobUid", "another's"}, {"epoch", 9}}).dump());
+  });
+  add("tricks", [](const Json& job) {
+    return with_body(report(
+                         job,
+                         {{"epoch", 4},
+                          {"step", -1},
+                          {"loss", "1; rm -rf /"},
+                          {"rate", 1e300},
+                          {"round", 1'000'000},
+                          {"checkpoint", "/ckpt/\u001b[31m\u202e5"}}
+    ).dump());
+  });
+  add("honest", [](const Json& job) {
+    return with_body(report(job, {{"epoch", 3}, {"epochs", 5}, {"loss", "0.5"}}).dump());
+  });
+
+  const auto progress = [&](const std::string& name) {
+    return cluster_.job(name)["status"].value("progress", Json());
+  };
+  ASSERT_TRUE(eventually([&] {
+    return std::all_of(agents.begin(), agents.end(), [](const auto& each) {
+      return each.second->asked() >= 2;
+    });
+  })) << controller.log();
+  ASSERT_TRUE(eventually([&] {
+    return progress("honest").value("epoch", 0) == 3 && progress("tricks").value("epoch", 0) == 4;
+  })) << cluster_.describe("honest");
+  for (const char* name : {"endless", "slow", "redirect", "binary", "deep", "silent", "other"}) {
+    EXPECT_TRUE(progress(name).is_null()) << name << cluster_.describe(name);
+    EXPECT_TRUE(cluster_.holds(name, "Running")) << name;
+  }
+  const Json tricked = progress("tricks");
+  EXPECT_FALSE(tricked.contains("loss"));
+  EXPECT_FALSE(tricked.contains("step"));
+  EXPECT_FALSE(has_control_characters(tricked.value("checkpoint", ""))) << tricked;
+  EXPECT_LE(cluster_.job("tricks")["status"]["restarts"].get<int>(), 3);
+  EXPECT_EQ(trap.asked(), 0) << "a redirect was followed";
+  EXPECT_EQ(controller.http("/healthz").status, 200);
+  EXPECT_EQ(controller.http("/metrics").body.find("rm -rf"), std::string::npos);
+
+  kubelets_.let_finish();
+  for (const auto& [name, agent] : agents) {
+    ASSERT_TRUE(eventually([&] { return cluster_.holds(name, "Complete"); }))
+        << name << cluster_.describe(name);
+  }
+  EXPECT_EQ(controller.terminate(), 0) << controller.log();
+}
+
+TEST_F(Hostile, TerminationMessagesHarmNobody) {
+  Controller controller(cluster_.plane(), cluster_.arguments());
+  const Json job = cluster_.create_job("j", 2, {{"runPolicy", {{"maxRestarts", 20}}}});
+  const std::vector<std::string> messages = {
+      std::string(300'000, 'A'),
+      std::string(100'000, '['),
+      std::string("\0\x01\x02\x1b[2J\x7f", 8),
+      "right\u202eto left \u2028 and \u200b hidden",
+      "{\"contract\": 1, \"jobUid\": " + std::string(60, '{'),
+      report(job, {{"attempt", "six"}, {"message", "not of this attempt"}}).dump(),
+      report(job, {{"attempt", 6}, {"node", 77}, {"message", "not of this node"}}).dump(),
+      "\n\n\n",
+  };
+  int attempt = 1;
+  for (const std::string& message : messages) {
+    ASSERT_TRUE(eventually([&] {
+      return cluster_.holds("j", "Running") && cluster_.job("j")["status"]["attempt"] == attempt;
+    })) << cluster_.describe("j");
+    cluster_.fail_pod(contract::pod_name("j", attempt, 1), contract::kExitOther, message);
+    ++attempt;
+    ASSERT_TRUE(eventually([&] { return cluster_.job("j")["status"]["attempt"] == attempt; }))
+        << cluster_.describe("j") << controller.log();
+    const Json failure = cluster_.job("j")["status"]["lastFailure"];
+    EXPECT_EQ(failure["exitCode"], contract::kExitOther);
+    EXPECT_EQ(failure["node"], 1);
+    const std::string told = failure.value("message", "");
+    EXPECT_LE(told.size(), 1024U);
+    EXPECT_FALSE(has_control_characters(told)) << told;
+    EXPECT_EQ(told.find("\u202e"), std::string::npos) << told;
+  }
+  EXPECT_EQ(cluster_.job("j")["status"]["restarts"], attempt - 1);
+  kubelets_.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Complete"); }))
+      << cluster_.describe("j") << controller.log();
+  EXPECT_EQ(controller.terminate(), 0) << controller.log();
+}
+
+TEST_F(Hostile, AWorkerThatLiesAboutItsRoundsHarmsItsOwnJobAlone) {
+  Controller controller(cluster_.plane(), cluster_.arguments());
+  const Json liar = cluster_.create_job("liar", 1, {{"runPolicy", {{"maxRestarts", 3}}}});
+  cluster_.create_job("other", 1);
+  ASSERT_TRUE(eventually([&] {
+    return cluster_.holds("liar", "Running") && cluster_.holds("other", "Running");
+  }));
+  cluster_.fail_pod(
+      "liar-1-0",
+      contract::kExitOther,
+      report(liar, {{"round", 1'000'000'000}, {"reason", "Error"}, {"message", "lies"}}).dump()
+  );
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("liar", "Failed"); }))
+      << cluster_.describe("liar");
+  EXPECT_EQ(cluster_.job("liar")["status"]["restarts"], 3);
+  kubelets_.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("other", "Complete"); }))
+      << cluster_.describe("other");
+}
+
+}  // namespace
+}  // namespace gnn::testing

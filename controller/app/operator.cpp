@@ -189,6 +189,7 @@ class Operator {
   [[nodiscard]] ReconcilerOptions reconciler_options() const {
     ReconcilerOptions options;
     options.config.network_policy = options_.job_network_policy;
+    options.config.fence = options_.job_fence;
     options.poll_progress = options_.progress == ProgressMode::PodIp;
     options.progress_interval = kProgressInterval;
     return options;

@@ -1,5 +1,8 @@
 #include "controller/app/options.h"
 
+#include "controller/objects/json.h"
+#include "controller/objects/network_policy.h"
+
 #include <CLI/CLI.hpp>
 
 #include <charconv>
@@ -49,6 +52,15 @@ void add_run(CLI::App& app, Options& options) {
   app.add_option(
       "--job-network-policy", options.job_network_policy, "fence each job (true, false)"
   );
+  app.add_option_function<std::string>(
+         "--job-fence",
+         [&options](const std::string& json) { options.job_fence = *parse_job_fence(json); },
+         R"(JSON: {"metricsFrom": [peer...], "egress": [rule...]} of each job's NetworkPolicy)"
+  )
+      ->check([](const std::string& json) {
+        const auto fence = parse_job_fence(json);
+        return fence ? std::string() : fence.error().message;
+      });
   app.add_option(
       "--bind-address", options.bind_address, "HOST:PORT of /metrics, /healthz, /readyz"
   );
@@ -117,6 +129,22 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     parsed.text = problem + "\n";
   }
   return parsed;
+}
+
+Result<reconcile::JobFence> parse_job_fence(const std::string& json) {
+  GNN_ASSIGN_OR_RETURN(const objects::Json value, objects::parse_json(json));
+  reconcile::JobFence fence;
+  objects::ObjectReader reader(value, "");
+  for (const auto& [name, unused] : value.items()) {
+    if (name != "metricsFrom" && name != "egress")
+      return fail(ErrorKind::Configuration, name + ": expected metricsFrom or egress");
+  }
+  reader.read_list("metricsFrom", fence.metrics_from, objects::decode_peer_strictly);
+  if (value.contains("egress")) {
+    fence.egress.emplace();
+    reader.read_list("egress", *fence.egress, objects::decode_egress_strictly);
+  }
+  return reader.finish(std::move(fence));
 }
 
 Result<HostPort> parse_host_port(const std::string& text) {

@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/result.h"
+#include "controller/reconcile/observed.h"
 
 #include <cstdint>
 #include <string>
@@ -26,6 +27,7 @@ struct Options {
   int64_t workers = 4;
   ProgressMode progress = ProgressMode::PodIp;
   bool job_network_policy = true;
+  reconcile::JobFence job_fence;
   std::string bind_address = "0.0.0.0:8080";  ///< /metrics, /healthz, /readyz
   LogOptions log{.format = LogFormat::Json, .level = LogLevel::Info};
 
@@ -53,6 +55,9 @@ struct ParsedOptions {
 };
 
 [[nodiscard]] ParsedOptions parse_options(int argc, const char* const* argv);
+
+/// {"metricsFrom": [NetworkPolicyPeer...], "egress": [NetworkPolicyEgressRule...]}, both optional.
+[[nodiscard]] Result<reconcile::JobFence> parse_job_fence(const std::string& json);
 
 struct HostPort {
   std::string host;

@@ -18,11 +18,21 @@ Result<std::optional<MatchLabels>> decode_optional_selector(
   return std::optional(std::move(*labels));
 }
 
+Result<std::optional<IpBlock>> decode_ip_block(const Json& json, const std::string& path) {
+  IpBlock block;
+  ObjectReader reader(json, path);
+  reader.require("cidr");
+  reader.read("cidr", block.cidr);
+  reader.read("except", block.except);
+  return reader.finish(std::optional(std::move(block)));
+}
+
 Result<NetworkPolicyPeer> decode_peer(const Json& json, const std::string& path) {
   NetworkPolicyPeer peer;
   ObjectReader reader(json, path);
   reader.read_with("podSelector", peer.pod_selector, decode_optional_selector);
   reader.read_with("namespaceSelector", peer.namespace_selector, decode_optional_selector);
+  reader.read_with("ipBlock", peer.ip_block, decode_ip_block);
   return reader.finish(std::move(peer));
 }
 
@@ -34,12 +44,22 @@ Result<NetworkPolicyPort> decode_port(const Json& json, const std::string& path)
   return reader.finish(std::move(port));
 }
 
-Result<NetworkPolicyRule> decode_rule(const Json& json, const std::string& path) {
+Result<NetworkPolicyRule> decode_rule(
+    const Json& json, const std::string& path, std::string_view peers
+) {
   NetworkPolicyRule rule;
   ObjectReader reader(json, path);
-  reader.read_list("from", rule.peers, decode_peer);
+  reader.read_list(peers, rule.peers, decode_peer);
   reader.read_list("ports", rule.ports, decode_port);
   return reader.finish(std::move(rule));
+}
+
+Result<NetworkPolicyRule> decode_ingress(const Json& json, const std::string& path) {
+  return decode_rule(json, path, "from");
+}
+
+Result<NetworkPolicyRule> decode_egress(const Json& json, const std::string& path) {
+  return decode_rule(json, path, "to");
 }
 
 Result<NetworkPolicySpec> decode_spec(const Json& json, const std::string& path) {
@@ -47,7 +67,8 @@ Result<NetworkPolicySpec> decode_spec(const Json& json, const std::string& path)
   ObjectReader reader(json, path);
   reader.read_with("podSelector", spec.pod_selector, decode_selector);
   reader.read("policyTypes", spec.policy_types);
-  reader.read_list("ingress", spec.ingress, decode_rule);
+  reader.read_list("ingress", spec.ingress, decode_ingress);
+  reader.read_list("egress", spec.egress, decode_egress);
   return reader.finish(std::move(spec));
 }
 
@@ -57,23 +78,53 @@ Json encode_selector(const MatchLabels& labels) {
   return json;
 }
 
-Json encode(const NetworkPolicyRule& rule) {
+Json encode(const NetworkPolicyPeer& peer) {
   Json json = Json::object();
-  for (const NetworkPolicyPeer& peer : rule.peers) {
-    Json from = Json::object();
-    if (peer.pod_selector) from["podSelector"] = encode_selector(*peer.pod_selector);
-    if (peer.namespace_selector) {
-      from["namespaceSelector"] = encode_selector(*peer.namespace_selector);
-    }
-    json["from"].push_back(std::move(from));
+  if (peer.pod_selector) json["podSelector"] = encode_selector(*peer.pod_selector);
+  if (peer.namespace_selector) {
+    json["namespaceSelector"] = encode_selector(*peer.namespace_selector);
   }
+  if (peer.ip_block) {
+    json["ipBlock"] = Json{{"cidr", peer.ip_block->cidr}};
+    put_unless_empty(json["ipBlock"], "except", peer.ip_block->except);
+  }
+  return json;
+}
+
+Json encode(const NetworkPolicyRule& rule, const char* peers) {
+  Json json = Json::object();
+  for (const NetworkPolicyPeer& peer : rule.peers) json[peers].push_back(encode(peer));
   for (const NetworkPolicyPort& port : rule.ports) {
     json["ports"].push_back(Json{{"protocol", port.protocol}, {"port", port.port}});
   }
   return json;
 }
 
+Error partly_read(const std::string& path, const Json& given, const Json& understood) {
+  return Error{
+      ErrorKind::Configuration,
+      path +
+          ": only podSelector.matchLabels, namespaceSelector.matchLabels, ipBlock, and ports by "
+          "protocol and number are known here; of " +
+          given.dump() + " that leaves " + understood.dump()
+  };
+}
+
 }  // namespace
+
+Result<NetworkPolicyPeer> decode_peer_strictly(const Json& json, const std::string& path) {
+  GNN_ASSIGN_OR_RETURN(NetworkPolicyPeer peer, decode_peer(json, path));
+  const Json understood = encode(peer);
+  if (understood != json) return tl::unexpected(partly_read(path, json, understood));
+  return peer;
+}
+
+Result<NetworkPolicyRule> decode_egress_strictly(const Json& json, const std::string& path) {
+  GNN_ASSIGN_OR_RETURN(NetworkPolicyRule rule, decode_egress(json, path));
+  const Json understood = encode(rule, "to");
+  if (understood != json) return tl::unexpected(partly_read(path, json, understood));
+  return rule;
+}
 
 Result<NetworkPolicy> decode_network_policy(const Json& json) {
   NetworkPolicy policy;
@@ -88,7 +139,10 @@ Json encode(const NetworkPolicy& policy) {
   Json spec = {{"podSelector", encode_selector(policy.spec.pod_selector)}};
   put_unless_empty(spec, "policyTypes", policy.spec.policy_types);
   for (const NetworkPolicyRule& rule : policy.spec.ingress) {
-    spec["ingress"].push_back(encode(rule));
+    spec["ingress"].push_back(encode(rule, "from"));
+  }
+  for (const NetworkPolicyRule& rule : policy.spec.egress) {
+    spec["egress"].push_back(encode(rule, "to"));
   }
   return Json{
       {"apiVersion", "networking.k8s.io/v1"},

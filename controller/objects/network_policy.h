@@ -13,11 +13,19 @@ namespace gnn::objects {
 
 using MatchLabels = std::map<std::string, std::string>;
 
-/// Pods (of the policy's namespace, or of the namespaces that match). An empty MatchLabels selects
-/// all; an absent one does not restrict.
+/// Addresses of one block.
+struct IpBlock {
+  std::string cidr;
+  std::vector<std::string> except;
+  friend bool operator==(const IpBlock&, const IpBlock&) = default;
+};
+
+/// Pods (of the policy's namespace, or of the namespaces that match), or a block of addresses. An
+/// empty MatchLabels selects all; an absent one does not restrict.
 struct NetworkPolicyPeer {
   std::optional<MatchLabels> pod_selector;
   std::optional<MatchLabels> namespace_selector;
+  std::optional<IpBlock> ip_block = {};
   friend bool operator==(const NetworkPolicyPeer&, const NetworkPolicyPeer&) = default;
 };
 
@@ -27,7 +35,7 @@ struct NetworkPolicyPort {
   friend bool operator==(const NetworkPolicyPort&, const NetworkPolicyPort&) = default;
 };
 
-/// No peers: from anywhere. No ports: on every port.
+/// No peers: from or to anywhere. No ports: on every port.
 struct NetworkPolicyRule {
   std::vector<NetworkPolicyPeer> peers;
   std::vector<NetworkPolicyPort> ports;
@@ -38,6 +46,7 @@ struct NetworkPolicySpec {
   MatchLabels pod_selector;
   std::vector<std::string> policy_types;
   std::vector<NetworkPolicyRule> ingress;
+  std::vector<NetworkPolicyRule> egress = {};
   friend bool operator==(const NetworkPolicySpec&, const NetworkPolicySpec&) = default;
 };
 
@@ -46,6 +55,15 @@ struct NetworkPolicy {
   NetworkPolicySpec spec;
   friend bool operator==(const NetworkPolicy&, const NetworkPolicy&) = default;
 };
+
+/// One peer or one rule of egress, for options that hold them; the field that is not known here is
+/// refused, because a rule that is read in part lets through more than it says.
+[[nodiscard]] Result<NetworkPolicyPeer> decode_peer_strictly(
+    const Json& json, const std::string& path
+);
+[[nodiscard]] Result<NetworkPolicyRule> decode_egress_strictly(
+    const Json& json, const std::string& path
+);
 
 [[nodiscard]] Result<NetworkPolicy> decode_network_policy(const Json& json);
 [[nodiscard]] Json encode(const NetworkPolicy& policy);

@@ -80,7 +80,7 @@ void ensure_common_children(Pass& pass) {
     pass.out.actions.emplace_back(CreateConfigMap{desired_config_map(in.job)});
   }
   if (!in.config.network_policy) return;
-  objects::NetworkPolicy policy = desired_network_policy(in.job);
+  objects::NetworkPolicy policy = desired_network_policy(in.job, in.config.fence);
   if (!in.network_policy) {
     pass.out.actions.emplace_back(CreateNetworkPolicy{std::move(policy)});
   } else if (is_drifted(*in.network_policy, policy)) {

@@ -14,6 +14,8 @@
 namespace gnn::reconcile {
 namespace {
 
+constexpr int64_t kDnsPort = 53;
+
 using api::GnnJob;
 
 constexpr std::string_view kConfigVolume = "gnn-config";
@@ -201,7 +203,7 @@ objects::ConfigMap desired_config_map(const GnnJob& job) {
   return config_map;
 }
 
-objects::NetworkPolicy desired_network_policy(const GnnJob& job) {
+objects::NetworkPolicy desired_network_policy(const GnnJob& job, const JobFence& fence) {
   objects::NetworkPolicy policy;
   policy.metadata = child_meta(job, contract::child_name(job.metadata.name));
   policy.spec.pod_selector = selector_of(job);
@@ -209,8 +211,16 @@ objects::NetworkPolicy desired_network_policy(const GnnJob& job) {
   objects::NetworkPolicyRule gang;
   gang.peers.push_back({.pod_selector = selector_of(job), .namespace_selector = std::nullopt});
   objects::NetworkPolicyRule http;
+  http.peers = fence.metrics_from;
   http.ports.push_back({.protocol = "TCP", .port = contract::kHttpPort});
   policy.spec.ingress = {gang, http};
+  if (!fence.egress) return policy;
+  // Names are asked for wherever the cluster's resolver is, be it a pod or an address of the node.
+  objects::NetworkPolicyRule dns;
+  dns.ports = {{.protocol = "UDP", .port = kDnsPort}, {.protocol = "TCP", .port = kDnsPort}};
+  policy.spec.policy_types.emplace_back("Egress");
+  policy.spec.egress = {gang, dns};
+  policy.spec.egress.insert(policy.spec.egress.end(), fence.egress->begin(), fence.egress->end());
   return policy;
 }
 

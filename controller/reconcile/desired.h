@@ -5,6 +5,7 @@
 #include "controller/objects/network_policy.h"
 #include "controller/objects/pod.h"
 #include "controller/objects/service.h"
+#include "controller/reconcile/observed.h"
 
 #include <cstdint>
 
@@ -17,8 +18,11 @@ namespace gnn::reconcile {
 /// The worker's part of the job; immutable.
 [[nodiscard]] objects::ConfigMap desired_config_map(const api::GnnJob& job);
 
-/// Pods of the job reach each other on every port; others reach the agent's HTTP port alone.
-[[nodiscard]] objects::NetworkPolicy desired_network_policy(const api::GnnJob& job);
+/// Pods of the job reach each other on every port; others reach the agent's HTTP port alone, and
+/// the job's pods reach others, as far as the fence lets them.
+[[nodiscard]] objects::NetworkPolicy desired_network_policy(
+    const api::GnnJob& job, const JobFence& fence = {}
+);
 
 /// One node of one attempt, within Pod Security "restricted". `rounds_left` is fixed from now on.
 [[nodiscard]] objects::Pod desired_pod(

@@ -16,8 +16,18 @@
 
 namespace gnn::reconcile {
 
+/// What a job's NetworkPolicy lets through besides the traffic among the job's own pods.
+struct JobFence {
+  /// Who may read the agents' HTTP port; empty: everybody.
+  std::vector<objects::NetworkPolicyPeer> metrics_from;
+  /// Absent: pods reach whom they like. Otherwise only their own, DNS, and these.
+  std::optional<std::vector<objects::NetworkPolicyRule>> egress;
+  friend bool operator==(const JobFence&, const JobFence&) = default;
+};
+
 struct OperatorConfig {
   bool network_policy = true;  ///< give each job a NetworkPolicy
+  JobFence fence;
   /// A released gang is tried again after this, doubled with each release, up to the cap, with
   /// jitter by the job's UID.
   Duration release_backoff = std::chrono::seconds(15);

@@ -1,5 +1,7 @@
 """What the chart renders: each toggle, the schema, and that it is what Kubernetes accepts."""
 
+import json
+import re
 import subprocess
 import sys
 import unittest
@@ -99,6 +101,23 @@ class Deployment(unittest.TestCase):
     def test_names_its_namespaces(self):
         arguments = self.pod("controller.watchNamespaces={a,b}")["containers"][0]["args"]
         self.assertEqual([a for a in arguments if a.startswith("--namespace")], ["--namespace=a", "--namespace=b"])
+
+    def fence(self, *values):
+        arguments = self.pod(*values)["containers"][0]["args"]
+        return json.loads(next(a for a in arguments if a.startswith("--job-fence=")).partition("=")[2])
+
+    def test_the_jobs_fence_lets_in_the_controller_and_prometheus_and_nothing_out(self):
+        fence = self.fence()
+        own, prometheus = fence["metricsFrom"]
+        self.assertEqual(own["podSelector"]["matchLabels"]["app.kubernetes.io/component"], "controller")
+        self.assertEqual(own["namespaceSelector"]["matchLabels"], {"kubernetes.io/metadata.name": "gnn-system"})
+        self.assertEqual(prometheus["namespaceSelector"]["matchLabels"], {"kubernetes.io/metadata.name": "monitoring"})
+        self.assertEqual(fence["egress"], [])
+
+    def test_the_jobs_fence_says_what_values_say(self):
+        self.assertEqual(self.fence("jobs.networkPolicy.metricsFrom=null", "jobs.networkPolicy.egress.enabled=false"), {})
+        fence = self.fence("jobs.networkPolicy.egress.rules[0].ports[0].port=443", "jobs.networkPolicy.egress.rules[0].ports[0].protocol=TCP")
+        self.assertEqual(fence["egress"], [{"ports": [{"port": 443, "protocol": "TCP"}]}])
 
     def test_the_budget_is_there_only_with_more_than_one_replica(self):
         self.assertEqual(len(named(render(), "PodDisruptionBudget")), 1)
@@ -215,6 +234,16 @@ class Manifests(unittest.TestCase):
         )
         self.assertEqual(built.returncode, 0, built.stderr)
         self.assertEqual(bare_objects("kustomize"), bare_objects("chart"))
+
+
+class Samples(unittest.TestCase):
+    def test_name_the_image_that_goes_with_the_chart(self):
+        version = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["appVersion"]
+        samples = sorted((ROOT / "manifests/samples").glob("*.yaml"))
+        self.assertGreaterEqual(len(samples), 5)
+        for sample in samples:
+            images = re.findall(r"^ *(?:- )?image: (\S+)$", sample.read_text(encoding="utf-8"), re.MULTILINE)
+            self.assertEqual(images, [f"gnn-worker:{version}"], sample.name)
 
 
 if __name__ == "__main__":

@@ -80,3 +80,18 @@ capabilities: {drop: [ALL]}
 {{- define "gnn.jobRules" -}}
 {{ .Files.Get "files/job-rules.yaml" }}
 {{- end -}}
+
+{{/* JSON of --job-fence: who reads the agents' metrics (the controller among them), and whom a job's pods reach. */}}
+{{- define "gnn.jobFence" -}}
+{{- $policy := .Values.jobs.networkPolicy -}}
+{{- $fence := dict -}}
+{{- with $policy.metricsFrom -}}
+{{- $pods := dict "matchLabels" (include "gnn.selectorLabels" $ | fromYaml) -}}
+{{- $namespace := dict "matchLabels" (dict "kubernetes.io/metadata.name" $.Release.Namespace) -}}
+{{- $_ := set $fence "metricsFrom" (prepend . (dict "podSelector" $pods "namespaceSelector" $namespace)) -}}
+{{- end -}}
+{{- if $policy.egress.enabled -}}
+{{- $_ := set $fence "egress" $policy.egress.rules -}}
+{{- end -}}
+{{- toJson $fence -}}
+{{- end -}}

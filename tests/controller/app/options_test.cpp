@@ -45,6 +45,31 @@ TEST(Options, ReadsTheLineOfTheChart) {
   EXPECT_EQ(parsed.options.namespaces, (std::vector<std::string>{"a", "b"}));
 }
 
+TEST(Options, FenceOfJobsIsReadAsKubernetesWritesIt) {
+  const auto fence = parse_job_fence(R"({
+      "metricsFrom": [{"namespaceSelector": {"matchLabels": {"team": "ops"}}, "podSelector": {}}],
+      "egress": [{"to": [{"ipBlock": {"cidr": "10.1.0.0/16", "except": ["10.1.2.0/24"]}}],
+                  "ports": [{"protocol": "TCP", "port": 443}]}]})");
+  ASSERT_TRUE(fence) << fence.error().message;
+  EXPECT_EQ(fence->metrics_from.at(0).namespace_selector->at("team"), "ops");
+  EXPECT_EQ(fence->egress->at(0).peers.at(0).ip_block->except.at(0), "10.1.2.0/24");
+  EXPECT_FALSE(parse_job_fence("{}")->egress);
+  EXPECT_TRUE(parse_job_fence(R"({"egress": []})")->egress->empty());
+}
+
+TEST(Options, FenceThatWouldBeReadInPartIsRefused) {
+  for (const char* json : {
+           "[]",
+           "x",
+           R"({"ingress": []})",
+           R"({"metricsFrom": [{"podSelector": {"matchExpressions": []}}]})",
+           R"({"egress": [{"to": [{"ipBlock": {}}]}]})",
+           R"({"egress": [{"ports": [{"protocol": "TCP", "port": 1, "endPort": 9}]}]})",
+       }) {
+    EXPECT_FALSE(parse_job_fence(json)) << json;
+  }
+}
+
 TEST(Options, ReleaseIsACommand) {
   const ParsedOptions parsed = parse({"release", "--namespace=a"});
   EXPECT_EQ(parsed.options.command, Command::Release);
@@ -58,6 +83,7 @@ TEST(Options, WrongLinesEndWithTheConfigurationCode) {
            {"--workers=0"},
            {"--workers=x"},
            {"--progress=sometimes"},
+           {"--job-fence=all"},
            {"--log-level=loud"},
            {"--bind-address=nowhere"},
            {"--renew-deadline=20"},

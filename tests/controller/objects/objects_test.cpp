@@ -108,6 +108,13 @@ TEST(NetworkPolicy, RoundTripsEmptyAndAbsentSelectors) {
       {.peers = {{.pod_selector = {}, .namespace_selector = MatchLabels{}}},
        .ports = {{.protocol = "TCP", .port = 9400}}},
   };
+  policy.spec.egress = {
+      {.peers =
+           {{.pod_selector = {},
+             .namespace_selector = {},
+             .ip_block = IpBlock{.cidr = "10.0.0.0/8", .except = {"10.9.0.0/16"}}}},
+       .ports = {}},
+  };
   EXPECT_EQ(decode_network_policy(encode(policy)).value(), policy);
 }
 

@@ -126,6 +126,29 @@ TEST(Desired, NetworkPolicyLetsTheGangAndTheHttpPortIn) {
   EXPECT_EQ(policy.spec.ingress[1].ports[0].port, contract::kHttpPort);
 }
 
+TEST(Desired, FenceNamesWhoReadsMetricsAndWhomPodsReach) {
+  const objects::NetworkPolicyPeer monitoring{
+      .pod_selector = {},
+      .namespace_selector = objects::MatchLabels{{"kubernetes.io/metadata.name", "monitoring"}}
+  };
+  const objects::NetworkPolicyRule storage{
+      .peers = {{.pod_selector = {}, .namespace_selector = {}, .ip_block = {{"10.1.0.0/16", {}}}}},
+      .ports = {}
+  };
+  EXPECT_EQ(
+      desired_network_policy(small_job()).spec.policy_types, std::vector<std::string>{"Ingress"}
+  );
+  const JobFence fence{.metrics_from = {monitoring}, .egress = {{storage}}};
+  const objects::NetworkPolicySpec spec = desired_network_policy(small_job(), fence).spec;
+  EXPECT_EQ(spec.policy_types, (std::vector<std::string>{"Ingress", "Egress"}));
+  EXPECT_EQ(spec.ingress.at(1).peers, fence.metrics_from);
+  ASSERT_EQ(spec.egress.size(), 3U);
+  EXPECT_EQ(spec.egress[0].peers.at(0).pod_selector, spec.pod_selector);
+  EXPECT_TRUE(spec.egress[1].peers.empty());
+  EXPECT_EQ(spec.egress[1].ports.size(), 2U);
+  EXPECT_EQ(spec.egress[2], storage);
+}
+
 TEST(Desired, ConfigMapHoldsWhatTheWorkerReads) {
   const api::GnnJob job = small_job();
   const objects::ConfigMap config_map = desired_config_map(job);

@@ -94,7 +94,7 @@ def show_progress(demo, seconds):
         if demo.holds(job, "Complete") or demo.holds(job, "Failed"):
             print()
             return job
-        time.sleep(0.5)
+        time.sleep(1.5)
     raise Failed(f"the job did not finish within {seconds} s: {json.dumps(status)}")
 
 

@@ -1,6 +1,7 @@
-"""Draws a dashboard's time series as one SVG, from what a real Prometheus holds; docs/dashboards.md shows the result.
+"""Draws the panels of the dashboards, one SVG for each dashboard, from what a real Prometheus holds; docs/dashboards.md shows
+them.
 
-usage: draw_panels.py CLUSTER DASHBOARD.json JOB SECONDS OUT.svg
+usage: draw_panels.py CLUSTER JOB SECONDS FOLDER
 """
 
 import html
@@ -10,7 +11,7 @@ import time
 import urllib.parse
 from pathlib import Path
 
-from installation import Installation
+from installation import ROOT, Installation
 
 COLUMNS, WIDTH, HEIGHT, MARGIN = 3, 380, 190, 44
 COLOURS = ["#3b6fb6", "#d9822b", "#3a9a5b", "#b64a4a", "#7d5fb2", "#8a6d3b", "#c25fa0", "#6b7785"]
@@ -66,32 +67,55 @@ def draw(panel, series, unit):
     return parts
 
 
-def main():
-    if len(sys.argv) != 6:
-        print(__doc__, file=sys.stderr)
-        return 2
-    operator = Installation(sys.argv[1])
-    dashboard = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
-    job, seconds = sys.argv[3], int(sys.argv[4])
-    panels = [panel for panel in dashboard["panels"] if panel["type"] == "timeseries"]
+def draw_table(panel, series):
+    """One panel as SVG: a row of text for each series."""
+    parts = [f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff" stroke="#d5d9e0"/>',
+             f'<text x="10" y="18" font-weight="600">{html.escape(panel["title"])}</text>']
+    for row, (name, _) in enumerate(sorted(series)[:10]):
+        parts.append(f'<text x="14" y="{40 + 15 * row}">{html.escape(name[:60])}</text>')
+    return parts
+
+
+def expanded(expression, job, seconds):
+    for variable, value in (("$__rate_interval", "15s"), ("$__range", f"{seconds}s"), ("$namespace", ".+"), ("$job", job),
+                            ("$instance", ".+")):
+        expression = expression.replace(variable, value)
+    return expression
+
+
+def draw_dashboard(operator, dashboard, job, seconds):
+    panels = dashboard["panels"]
     rows = -(-len(panels) // COLUMNS)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{COLUMNS * (WIDTH + 8)}" height="{rows * (HEIGHT + 8)}" '
            'font-family="sans-serif" font-size="11">']
     for number, panel in enumerate(panels):
         series = []
         for target in panel["targets"]:
-            expression = target["expr"]
-            for variable, value in (("$__rate_interval", "15s"), ("$__range", f"{seconds}s"), ("$namespace", ".+"),
-                                    ("$job", job), ("$instance", ".+")):
-                expression = expression.replace(variable, value)
-            for item in query_range(operator, expression, seconds):
-                series.append((legend(target["legendFormat"], item["metric"]), item["values"]))
+            for item in query_range(operator, expanded(target["expr"], job, seconds), seconds):
+                name = legend(target["legendFormat"], item["metric"])
+                series.append((name or panel["title"], item["values"]))
         x, y = (number % COLUMNS) * (WIDTH + 8), (number // COLUMNS) * (HEIGHT + 8)
         out.append(f'<g transform="translate({x},{y})">')
-        out += draw(panel, series, panel["fieldConfig"]["defaults"]["unit"])
+        if panel["type"] == "table":
+            out += draw_table(panel, series)
+        else:
+            out += draw(panel, series, panel["fieldConfig"]["defaults"]["unit"])
         out.append("</g>")
     out.append("</svg>\n")
-    Path(sys.argv[5]).write_text("\n".join(out), encoding="utf-8")
+    return "\n".join(out)
+
+
+def main():
+    if len(sys.argv) != 5:
+        print(__doc__, file=sys.stderr)
+        return 2
+    operator, job, seconds, folder = Installation(sys.argv[1]), sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in sorted((ROOT / "charts/gnn-operator/dashboards").glob("*.json")):
+        dashboard = json.loads(file.read_text(encoding="utf-8"))
+        # In the operator's dashboard `job` is Prometheus' own label.
+        text = draw_dashboard(operator, dashboard, ".+" if file.stem == "operator" else job, seconds)
+        (folder / f"{file.stem}.svg").write_text(text, encoding="utf-8")
     return 0
 
 

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import yaml
 
-from installation import ROOT, Installation
+from installation import ROOT, Installation, run
 
 NAMESPACE = "train"
 STEPS_BEFORE_FAULT = 40
+# The build whose programs the images take.
+PRESET = os.environ.get("GNN_E2E_PRESET", "dev")
 
 operator = Installation("e2e")
 
@@ -25,7 +27,7 @@ operator = Installation("e2e")
 def setUpModule():
     operator.down()
     operator.up("--prometheus")
-    operator.build_images("dev")
+    operator.build_images(PRESET)
     operator.load_images()
     operator.install()
     operator.apply({
@@ -84,13 +86,13 @@ def processes(job, subcommand):
         if not entry.name.isdigit():
             continue
         try:
+            program = os.readlink(entry / "exe")  # an agent starts its ranks as /proc/self/exe
             arguments = (entry / "cmdline").read_bytes().split(b"\0")
             environment = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if len(arguments) > 1 and arguments[0].endswith(b"gnn-worker") and arguments[1] == subcommand.encode():
-            if f"GNN_JOB={job}".encode() in environment:
-                found.append(int(entry.name))
+        if program.endswith("/gnn-worker") and arguments[1:2] == [subcommand.encode()] and f"GNN_JOB={job}".encode() in environment:
+            found.append(int(entry.name))
     return sorted(found)
 
 
@@ -188,6 +190,24 @@ class Faults(EndToEnd):
         job = self.assert_complete_like_undisturbed(name, restarts=1)
         self.assertEqual(job["status"]["attempt"], 2)
 
+    def test_a_killed_pod_starts_a_new_attempt(self):
+        name = self.disturbed("pod-killed")
+        operator.kubectl("delete", "pod", f"{name}-1-1", "-n", NAMESPACE, "--grace-period=0", "--force")
+        job = self.assert_complete_like_undisturbed(name, restarts=0)
+        self.assertEqual(job["status"]["attempt"], 2)
+
+    def test_a_deleted_node_is_replaced(self):
+        name = self.disturbed("node-deleted")
+        node = operator.get("pod", f"{name}-1-1", NAMESPACE)["spec"]["nodeName"]
+        operator.kubectl("delete", "node", node)
+        try:
+            job = self.assert_complete_like_undisturbed(name, restarts=0, seconds=400)
+            self.assertEqual(job["status"]["attempt"], 2)
+        finally:
+            operator.restart_part(f"{node}-kubelet")  # registers the node again
+            operator.wait(f"node {node} is back", lambda: operator.get("node", node, "default"), 60)
+            operator.kubectl("wait", f"node/{node}", "--for=condition=Ready", "--timeout=60s")
+
     def test_an_evicted_pod_is_not_charged(self):
         name = self.disturbed("evicted")
         pod = f"{name}-1-1"
@@ -222,37 +242,57 @@ class Faults(EndToEnd):
         kubelet = operator.status()["parts"][f"{node}-kubelet"]
         os.kill(kubelet, signal.SIGKILL)
         try:
-            job = self.assert_complete_like_undisturbed(name, seconds=400)
-            self.assertGreaterEqual(job["status"]["attempt"], 2)
+            job = self.assert_complete_like_undisturbed(name, restarts=0, seconds=400)
+            self.assertEqual(job["status"]["attempt"], 2)
         finally:
             operator.restart_part(f"{node}-kubelet")
             operator.kubectl("wait", f"node/{node}", "--for=condition=Ready", "--timeout=60s")
 
 
 class Fence(EndToEnd):
-    def test_only_the_jobs_own_pods_reach_its_store(self):
-        name = self.submit("fenced", epochs=200)
-        operator.wait_step(name, NAMESPACE, 1, 120)
-        address = operator.get("pod", f"{name}-1-0", NAMESPACE)["status"]["podIP"]
-        probe = {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger", "namespace": NAMESPACE},
+    """The job's NetworkPolicy, on a cluster that enforces it."""
+
+    def asks(self, name, labels, questions):
+        """What a pod with these labels hears: title -> whether the connection (or the name) was there."""
+        script = "".join(f"{command} >/dev/null 2>&1 </dev/null && echo {title} yes || echo {title} no\n" for title, command in questions.items())
+        self.addCleanup(operator.kubectl, "-n", NAMESPACE, "delete", "pod", name, "--ignore-not-found", "--wait=false")
+        operator.apply({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
             "spec": {
-                "restartPolicy": "Never", "automountServiceAccountToken": False,
+                "restartPolicy": "Never", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1,
                 "securityContext": {"runAsNonRoot": True, "runAsUser": 65534, "seccompProfile": {"type": "RuntimeDefault"}},
                 "containers": [{
                     "name": "probe", "image": "localhost/gnn-cluster/busybox:1", "imagePullPolicy": "Never",
-                    "command": ["sh", "-c", f"nc -w 3 {address} 29400 </dev/null && echo reached || echo refused"],
+                    "command": ["sh", "-c", script],
                     "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
                 }],
             },
-        }
-        self.addCleanup(operator.kubectl, "-n", NAMESPACE, "delete", "pod", "stranger", "--ignore-not-found", "--wait=false")
-        operator.apply(probe)
+        })
         operator.wait(
-            "the stranger has tried",
-            lambda: operator.get("pod", "stranger", NAMESPACE)["status"].get("phase") in ("Succeeded", "Failed"), 60,
+            f"pod {name} has asked",
+            lambda: operator.get("pod", name, NAMESPACE)["status"].get("phase") in ("Succeeded", "Failed"), 90,
         )
-        self.assertEqual(operator.kubectl("-n", NAMESPACE, "logs", "stranger").strip(), "refused")
+        answers = operator.kubectl("-n", NAMESPACE, "logs", name).split("\n")
+        return {title: answer == "yes" for title, answer in (line.split() for line in answers if line)}
+
+    def test_only_the_jobs_own_pods_reach_its_store_and_they_reach_nobody_else(self):
+        name = self.submit("fenced", epochs=400)
+        job = operator.wait_step(name, NAMESPACE, 1, 120)
+        own = operator.get("pod", f"{name}-1-0", NAMESPACE)["status"]["podIP"]
+        prometheus = operator.get("pod", "prometheus", "monitoring")["status"]["podIP"]
+        questions = {
+            "store": f"nc -w 3 {own} 29400 -e true", "metrics": f"nc -w 3 {own} 9400 -e true", "prometheus": f"nc -w 3 {prometheus} 9090 -e true",
+            "name": f"getent hosts {name}-0.{name}-gnn.{NAMESPACE}.svc.cluster.local",
+        }
+        self.assertEqual(
+            self.asks("stranger", {}, questions), {"store": False, "metrics": False, "prometheus": True, "name": True}
+        )
+        self.assertEqual(
+            self.asks("insider", {"gnn.dev/job-uid": job["metadata"]["uid"]}, questions),
+            {"store": True, "metrics": True, "prometheus": False, "name": True},
+        )
+        # The controller and Prometheus are let in: progress came above, and a target is up.
+        operator.wait("Prometheus reads the agents", lambda: operator.query(f'gnn_train_epoch{{job="{name}"}}'), 30)
 
 
 class Monitoring(EndToEnd):
@@ -308,13 +348,88 @@ class Chart(EndToEnd):
     def test_helm_test_runs_a_job(self):
         operator.helm("test", "gnn-operator", "--namespace", operator.namespace, "--timeout", "300s")
 
-    def test_an_upgrade_leaves_a_running_job_alone(self):
+    def test_upgrade_and_rollback_leave_a_running_job_alone(self):
         undisturbed_hash()
         name = self.submit("upgraded")
         operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
         operator.install("controller.logLevel=debug")
+        operator.helm("rollback", "gnn-operator", "--namespace", operator.namespace, "--wait", "--timeout", "120s")
         job = self.assert_complete_like_undisturbed(name, restarts=0)
         self.assertEqual(job["status"]["attempt"], 1)
+
+    def test_uninstalling_keeps_jobs_and_manifests_take_over(self):
+        """Helm goes with a job running, `kubectl apply -k` comes, and then Helm again."""
+        undisturbed_hash()
+        name = self.submit("uninstalled")
+        operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
+        operator.helm("uninstall", "gnn-operator", "--namespace", operator.namespace, "--wait", "--timeout", "120s")
+        self.addCleanup(operator.install)
+        self.assertEqual(operator.list("deployments", operator.namespace), [])
+        self.assertIsNotNone(operator.get("gnnjob", name, NAMESPACE))
+        pods = operator.list("pods", NAMESPACE, f"gnn.dev/job={name}")
+        self.assertEqual([pod["metadata"].get("finalizers", []) for pod in pods], [[]] * len(pods))
+
+        objects = self.manifests()
+        operator.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(objects))
+        self.addCleanup(operator.kubectl, "delete", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(
+            [item for item in objects if item["kind"] not in ("CustomResourceDefinition", "Namespace")]
+        ))
+        operator.kubectl("-n", operator.namespace, "rollout", "status", "deployment/gnn-operator", "--timeout=120s")
+        self.assert_complete_like_undisturbed(name)
+
+    @staticmethod
+    def manifests():
+        """`kubectl kustomize manifests/` with the image that was just built, as a kustomization of one's own would say."""
+        objects = list(yaml.safe_load_all(operator.kubectl("kustomize", ROOT / "manifests")))
+        for item in objects:
+            if item["kind"] == "Deployment":
+                container = item["spec"]["template"]["spec"]["containers"][0]
+                container.update(image=operator.images["controller"], imagePullPolicy="Never")
+        return objects
+
+
+class Images(unittest.TestCase):
+    """The images that the other cases run."""
+
+    BUILDAH = ("buildah", "--storage-driver", "vfs")
+
+    def inspect(self, target):
+        return json.loads(run([*self.BUILDAH, "inspect", "--type", "image", operator.images[target]]))
+
+    def test_run_as_a_numeric_user_and_say_what_they_are(self):
+        for target, program in (("controller", "gnn-controller"), ("worker", "gnn-worker")):
+            config = self.inspect(target)["OCIv1"]["config"]
+            self.assertEqual(config["User"], "65532:65532")
+            self.assertEqual(config["Entrypoint"], [f"/usr/local/bin/{program}"])
+            self.assertEqual(config["Labels"]["org.opencontainers.image.title"], program)
+            self.assertRegex(config["Labels"]["org.opencontainers.image.revision"], "^([0-9a-f]{40}|unknown)$")
+
+    def test_the_worker_image_stays_small(self):
+        listed = json.loads(run([*self.BUILDAH, "images", "--json", operator.images["worker"]]))
+        self.assertLessEqual(size_in_megabytes(listed[0]["size"]), 700)
+
+    def test_name_what_they_hold(self):
+        for target, name, package in (
+            ("controller", "gnn-controller", "libcpprest2.10"), ("worker", "gnn-worker", "torch"),
+        ):
+            container = run([*self.BUILDAH, "from", "--pull-never", operator.images[target]]).strip()
+            self.addCleanup(run, [*self.BUILDAH, "rm", container])
+            folder = Path(run([*self.BUILDAH, "mount", container]).strip())
+            bill = json.loads((folder / f"usr/share/doc/{name}.spdx.json").read_text(encoding="utf-8"))
+            self.assertEqual(bill["spdxVersion"], "SPDX-2.3")
+            packages = {item["name"]: item["versionInfo"] for item in bill["packages"]}
+            self.assertIn(package, packages)
+            self.assertIn("libc6", packages)
+
+    def test_the_same_input_gives_the_same_tag(self):
+        before = dict(operator.images)
+        self.assertEqual(operator.build_images(PRESET), before)
+
+
+def size_in_megabytes(text):
+    """Of buildah's "638 MB"."""
+    number, unit = text.split()
+    return float(number) * {"KB": 1e-3, "MB": 1, "GB": 1e3}[unit]
 
 
 if __name__ == "__main__":

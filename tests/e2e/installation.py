@@ -141,7 +141,7 @@ class Installation:
                 return found
             if time.monotonic() > deadline:
                 raise Failed(f"{what}: not within {seconds} s")
-            time.sleep(0.2)
+            time.sleep(0.5)  # each look runs a kubectl, on the cores that the job trains on
 
     def wait_finished(self, name, namespace, seconds):
         def check():

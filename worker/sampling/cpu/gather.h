@@ -12,7 +12,7 @@ namespace gnn::sampling::cpu {
 [[nodiscard]] int64_t first_out_of_range(std::span<const int64_t> ids, int64_t num_rows);
 
 /// Copies rows[ids[i]] to out[i]; rows lie row_bytes apart. The ids must have been checked. Rows
-/// are prefetched ahead of their turn; large results are written past the caches.
+/// are prefetched ahead of their turn.
 void gather_rows(
     const std::byte* rows, size_t row_bytes, std::span<const int64_t> ids, std::byte* out
 );

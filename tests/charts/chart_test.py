@@ -171,6 +171,25 @@ class Rbac(unittest.TestCase):
         self.assertIn("serviceAccount.name", ran.stderr)
 
 
+class Admission(unittest.TestCase):
+    def policy(self):
+        return named(render(), "ValidatingAdmissionPolicy")[0]["spec"]
+
+    def test_holds_for_every_kind_of_container(self):
+        expressions = [each["expression"] for each in self.policy()["validations"]]
+        over_containers = [each for each in expressions if "privileged" in each]
+        for field in ("containers", "initContainers", "ephemeralContainers"):
+            held = [each for each in over_containers if f"object.spec.{field}.all(" in each]
+            self.assertEqual(len(held), 1, field)
+            for word in ("privileged", "allowPrivilegeEscalation", "capabilities.add"):
+                self.assertIn(word, held[0], field)
+
+    def test_is_asked_when_a_container_is_put_into_a_running_pod(self):
+        rule = self.policy()["matchConstraints"]["resourceRules"][0]
+        self.assertEqual(set(rule["resources"]), {"pods", "pods/ephemeralcontainers"})
+        self.assertEqual(set(rule["operations"]), {"CREATE", "UPDATE"})
+
+
 class Toggles(unittest.TestCase):
     def test_each_turns_its_object_on_and_off(self):
         for value, kind, suffix in (

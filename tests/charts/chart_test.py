@@ -189,6 +189,11 @@ class Admission(unittest.TestCase):
         self.assertEqual(set(rule["resources"]), {"pods", "pods/ephemeralcontainers"})
         self.assertEqual(set(rule["operations"]), {"CREATE", "UPDATE"})
 
+    def test_lets_an_older_pod_get_rid_of_its_finalizer(self):
+        condition = self.policy()["matchConditions"][0]["expression"]
+        for part in ('request.operation == "CREATE"', "object.spec != oldObject.spec", '"gnn.dev/job-uid" in oldObject'):
+            self.assertIn(part, condition)
+
 
 class Toggles(unittest.TestCase):
     def test_each_turns_its_object_on_and_off(self):

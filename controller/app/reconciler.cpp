@@ -32,7 +32,7 @@ Reconciler::Reconciler(
       events_(events),
       metrics_(metrics),
       clock_(clock),
-      options_(options),
+      options_(std::move(options)),
       watch_progress_(std::move(watch_progress)) {}
 
 runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {

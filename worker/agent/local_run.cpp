@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <random>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -35,11 +34,6 @@ Result<UniqueFd> listen_on_free_port(uint16_t& port) {
     return fail(ErrorKind::Network, std::string("no port for the store: ") + std::strerror(errno));
   port = ntohs(address.sin_port);
   return fd;
-}
-
-std::string fresh_uid() {
-  std::random_device device;
-  return "local-" + std::to_string(device()) + std::to_string(device());
 }
 
 struct Child {
@@ -100,7 +94,7 @@ class LocalJob {
     uint16_t port = 0;
     auto socket = listen_on_free_port(port);
     if (!socket) return failed(socket.error());
-    const std::string uid = fresh_uid();
+    const std::string uid = comm::fresh_job_uid();
     for (int64_t node = 0; node < run_.nodes; ++node)
       if (auto status = start_agent(node, uid, port, socket->get()); !status) {
         kill_all();

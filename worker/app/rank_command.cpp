@@ -20,7 +20,6 @@ struct RankArguments {
   ConsoleChoice console;
   std::string config;
   std::vector<std::string> overrides;
-  int64_t local_attempt = 0;
 };
 
 /// Everything that a rank needs before its task, each part checked.
@@ -38,6 +37,8 @@ Result<RankSetup> set_up(const std::shared_ptr<training::StopToken>& stop) {
       setup.link, agent::AgentLink::from_environment(environment, setup.activity, stop)
   );
   GNN_ASSIGN_OR_RETURN(setup.rendezvous, comm::parse_rendezvous(environment));
+  std::string& job_uid = setup.rendezvous.incarnation.job_uid;
+  if (job_uid.empty()) job_uid = comm::fresh_job_uid();
   return setup;
 }
 
@@ -73,8 +74,7 @@ int run(const RankArguments& arguments) {
       {.rendezvous = setup->rendezvous,
        .progress = progress,
        .stop = *stop,
-       .activity = setup->activity,
-       .local_attempt = arguments.local_attempt}
+       .activity = setup->activity}
   );
   if (!outcome) return fail_with(outcome.error(), setup->link.get());
   return exit_code_of(outcome);
@@ -89,7 +89,6 @@ void add_rank_command(CLI::App& root, Action& action) {
   command->add_option("--config", arguments->config, "Manifest of the job")
       ->envname(std::string(contract::kEnvConfig));
   command->add_option("--set", arguments->overrides, "As of `run`")->take_all();
-  command->add_option("--local-attempt", arguments->local_attempt, "Set by `run`")->group("");
   add_console_options(*command, arguments->console);
   command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }

@@ -66,16 +66,12 @@ Result<tasks::TaskOutcome> run_checked(
   );
   GNN_RETURN_IF_ERROR(groups.create_local_process_group(place.local_world_size));
   const std::unique_ptr<Progress> loading = loading_progress(place.rank);
-  const bool local = options.local_attempt > 0;
   tasks::TaskContext context{
       .world = groups.world(),
       .local = groups.get_local_process_group(),
       .device = device,
       .num_cpus = cpus,
-      .incarnation =
-          {.attempt = local ? options.local_attempt : place.incarnation.attempt,
-           .round = place.incarnation.round},
-      .first_attempt = local ? options.local_attempt : 1,
+      .incarnation = place.incarnation,
       .loading = *loading,
       .progress = options.progress,
       .stop = options.stop,

@@ -19,9 +19,6 @@ struct RankOptions {
   training::ProgressSink& progress;
   const training::StopToken& stop;
   std::shared_ptr<comm::CollectiveActivity> activity;  ///< may be null
-  /// For a run by hand: the attempt that its checkpoints carry, and the first one of the job. 0:
-  /// the rendezvous'.
-  int64_t local_attempt = 0;
 };
 
 /// The device that `choice` means for a rank.

@@ -5,7 +5,6 @@
 #include "worker/app/job_file.h"
 #include "worker/app/local_job.h"
 #include "worker/app/rank_run.h"
-#include "worker/training/training_checkpoints.h"
 
 #include <CLI/CLI.hpp>
 
@@ -28,11 +27,6 @@ int fail_with(const Error& error) {
   return code;
 }
 
-/// Each run by hand is an attempt of its own, above those that left checkpoints.
-int64_t attempt_of(const api::GnnJob& job) {
-  return job.spec.checkpoint ? training::next_attempt(job.spec.checkpoint->path) : 1;
-}
-
 /// A job of one rank runs in this very process: nobody to meet, nobody to supervise.
 int run_single(const api::GnnJob& job, const RunArguments& arguments) {
   training::StopToken stop;
@@ -40,20 +34,15 @@ int run_single(const api::GnnJob& job, const RunArguments& arguments) {
   const std::unique_ptr<training::ProgressSink> console = make_console_sink(arguments.console);
   comm::Rendezvous alone;
   alone.job = job.metadata.name;
-  const Result<tasks::TaskOutcome> outcome = run_rank(
-      job,
-      {.rendezvous = alone,
-       .progress = *console,
-       .stop = stop,
-       .activity = nullptr,
-       .local_attempt = attempt_of(job)}
-  );
+  alone.incarnation.job_uid = comm::fresh_job_uid();
+  const Result<tasks::TaskOutcome> outcome =
+      run_rank(job, {.rendezvous = alone, .progress = *console, .stop = stop, .activity = nullptr});
   if (!outcome) return fail_with(outcome.error());
   return exit_code_of(outcome);
 }
 
 /// What the agents start as a rank: this program with the same manifest.
-std::vector<std::string> rank_command(const RunArguments& arguments, int64_t attempt) {
+std::vector<std::string> rank_command(const RunArguments& arguments) {
   std::vector<std::string> command = {
       "/proc/self/exe",
       "rank",
@@ -62,9 +51,7 @@ std::vector<std::string> rank_command(const RunArguments& arguments, int64_t att
       "--log-format",
       arguments.console.log_format,
       "--log-level",
-      arguments.console.log_level,
-      "--local-attempt",
-      std::to_string(attempt)
+      arguments.console.log_level
   };
   for (const std::string& text : arguments.overrides) {
     command.push_back("--set");
@@ -80,7 +67,7 @@ int run(const RunArguments& arguments) {
   if (!job) return fail_with(job.error());
   if (job->spec.workers.nodes == 1 && job->spec.workers.processes_per_node == 1)
     return run_single(*job, arguments);
-  return run_local_job(*job, rank_command(arguments, attempt_of(*job)));
+  return run_local_job(*job, rank_command(arguments));
 }
 
 }  // namespace

@@ -56,7 +56,6 @@ training::TrainerOptions trainer_options(const api::GnnJobSpec& spec, const Task
       .training = spec.training,
       .checkpoint = spec.checkpoint,
       .incarnation = context.incarnation,
-      .first_attempt = context.first_attempt,
       .config_hash = config_hash(spec),
   };
 }

@@ -5,7 +5,7 @@
 #include "common/progress.h"
 #include "common/result.h"
 #include "worker/distributed/comm/communicator.h"
-#include "worker/training/checkpoint.h"
+#include "worker/distributed/comm/rendezvous.h"
 #include "worker/training/progress_sink.h"
 #include "worker/training/stop_token.h"
 
@@ -27,9 +27,8 @@ struct TaskContext {
   c10::Device device{c10::kCPU};
   int64_t num_cpus =
       1;  ///< CPUs that this rank may keep busy: compute and sampler threads together
-  training::Incarnation incarnation;  ///< of the job; fences checkpoints
-  int64_t first_attempt = 1;          ///< the attempt at which the user started the job
-  Progress& loading;                  ///< bar for reading or making the data set
+  comm::Incarnation incarnation;  ///< fences checkpoints
+  Progress& loading;              ///< bar for reading or making the data set
   training::ProgressSink& progress;
   const training::StopToken& stop;
 };

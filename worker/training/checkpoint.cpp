@@ -70,13 +70,26 @@ bool is_data(const std::string& name) {
 // inherits.
 struct Fence {
   bool complete = false;
+  std::vector<std::string> jobs;    // uids of those that have used the folder; the last wrote this
+  int64_t first_attempt = 0;        // the folder's number of that job's attempt 0
   std::vector<fs::path> inherited;  // relative to the job's directory
+};
+
+struct NamedFence {
+  Incarnation of;
+  Fence fence;
 };
 
 std::string to_text(const Fence& fence) {
   Json list = Json::array();
   for (const fs::path& path : fence.inherited) list.push_back(path.generic_string());
-  return seal(Json{{"complete", fence.complete}, {"inherited", std::move(list)}}.dump(1));
+  return seal(Json{
+      {"complete", fence.complete},
+      {"jobs", fence.jobs},
+      {"firstAttempt", fence.first_attempt},
+      {"inherited", std::move(list)},
+  }
+                  .dump(1));
 }
 
 Result<Fence> parse_fence_text(std::string_view text) {
@@ -84,7 +97,13 @@ Result<Fence> parse_fence_text(std::string_view text) {
   if (!plain) return tl::make_unexpected(plain.error());
   try {
     const Json json = Json::parse(*plain);
-    Fence fence{.complete = json.at("complete").get<bool>(), .inherited = {}};
+    Fence fence{
+        .complete = json.at("complete").get<bool>(),
+        .jobs = json.at("jobs").get<std::vector<std::string>>(),
+        .first_attempt = json.at("firstAttempt").get<int64_t>(),
+        .inherited = {},
+    };
+    if (fence.jobs.empty()) return fail(ErrorKind::Data, "it names no job");
     for (const Json& entry : json.at("inherited")) {
       const fs::path path = entry.get<std::string>();
       if (!parse_incarnation(path.parent_path().string()) ||
@@ -134,6 +153,34 @@ bool contains(const std::vector<fs::path>& paths, const fs::path& path) {
   return std::ranges::find(paths, path) != paths.end();
 }
 
+// Every fence of the folder, oldest first.
+Result<std::vector<NamedFence>> read_fences(const fs::path& directory, FileOps& files) {
+  GNN_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.list(directory));
+  std::vector<NamedFence> fences;
+  for (const std::string& name : names) {
+    const auto of = parse_fence(name);
+    if (!of) continue;
+    auto fence = read_fence(directory / name, files);
+    // The writer before removes those before it.
+    if (!fence && fence.error().kind == ErrorKind::NotFound) continue;
+    if (!fence) return tl::make_unexpected(fence.error());
+    fences.push_back({.of = *of, .fence = *std::move(fence)});
+  }
+  std::ranges::sort(fences, {}, &NamedFence::of);
+  return fences;
+}
+
+// The highest attempt that the folder knows of; -1 where it was never used.
+int64_t highest_attempt(const std::vector<std::string>& names) {
+  int64_t highest = -1;
+  for (const std::string& name : names) {
+    for (const auto& known : {parse_fence(name), parse_incarnation(name)}) {
+      if (known) highest = std::max(highest, known->attempt);
+    }
+  }
+  return highest;
+}
+
 // Errors of calls that only tidy up: what stays is tidied next time, and nothing is read from it.
 void best_effort(const Status& status) {
   static_cast<void>(status);
@@ -142,9 +189,7 @@ void best_effort(const Status& status) {
 }  // namespace
 
 CheckpointStore::CheckpointStore(CheckpointOptions options, std::shared_ptr<FileOps> files)
-    : options_(std::move(options)),
-      files_(std::move(files)),
-      own_directory_(options_.directory / incarnation_name(options_.incarnation)) {}
+    : options_(std::move(options)), files_(std::move(files)) {}
 
 Result<CheckpointStore> CheckpointStore::begin(
     CheckpointOptions options, Inherit inherit, std::shared_ptr<FileOps> files
@@ -164,6 +209,36 @@ Result<CheckpointStore> CheckpointStore::begin(
   return store;
 }
 
+Status CheckpointStore::take_place() {
+  GNN_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->list(options_.directory));
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<NamedFence> fences, read_fences(options_.directory, *files_)
+  );
+  if (!fences.empty()) {
+    const Fence& newest = fences.back().fence;
+    jobs_ = newest.jobs;
+    first_attempt_ = newest.first_attempt;
+  }
+  const auto known = std::ranges::find(jobs_, options_.job_uid);
+  if (known == jobs_.end()) {
+    jobs_.push_back(options_.job_uid);
+    first_attempt_ = highest_attempt(names) + 1;
+  } else if (std::next(known) != jobs_.end()) {
+    return fail(
+        ErrorKind::Conflict,
+        options_.directory.string() + ": the job with uid " + jobs_.back() +
+            " has taken this folder over from this one, " + options_.job_uid
+    );
+  }
+  job_has_begun_ = std::ranges::any_of(fences, [&](const NamedFence& named) {
+    return named.fence.complete && named.fence.jobs.back() == options_.job_uid;
+  });
+  incarnation_ = options_.incarnation;
+  incarnation_.attempt += first_attempt_;
+  own_directory_ = options_.directory / incarnation_name(incarnation_);
+  return {};
+}
+
 Status CheckpointStore::begin_incarnation(Inherit inherit) {
   const fs::path& directory = options_.directory;
   if (auto names = files_->list(directory); !names) {
@@ -171,21 +246,20 @@ Status CheckpointStore::begin_incarnation(Inherit inherit) {
     GNN_RETURN_IF_ERROR(files_->make_directory(directory));
     GNN_RETURN_IF_ERROR(files_->sync_directory(directory.parent_path()));
   }
+  GNN_RETURN_IF_ERROR(take_place());
   GNN_RETURN_IF_ERROR(check_fence());
 
   // 1. Stop older writers. 2. See what they left: none of it can come later. 3. Say so in the
   // fence.
-  const fs::path own_fence = directory / fence_name(options_.incarnation);
+  const fs::path own_fence = directory / fence_name(incarnation_);
   auto fence = read_fence(own_fence, *files_);
   if (!fence && fence.error().kind != ErrorKind::NotFound) {
     return tl::make_unexpected(fence.error());
   }
-  const bool begun_before = fence && fence->complete;
+  const bool begun_before = fence && fence->complete && fence->jobs.back() == options_.job_uid;
   if (!begun_before) GNN_RETURN_IF_ERROR(write_fence(false));
-  if (inherit == Inherit::Newest) {
+  if (inherit == Inherit::Newest || job_has_begun_) {
     GNN_ASSIGN_OR_RETURN(inherited_, find_inherited());
-  } else {
-    GNN_RETURN_IF_ERROR(forget_own());
   }
   GNN_RETURN_IF_ERROR(write_fence(true));
   GNN_RETURN_IF_ERROR(files_->make_directory(own_directory_));
@@ -193,22 +267,20 @@ Status CheckpointStore::begin_incarnation(Inherit inherit) {
 }
 
 Result<std::vector<fs::path>> CheckpointStore::find_inherited() const {
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<NamedFence> fences, read_fences(options_.directory, *files_)
+  );
   GNN_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->list(options_.directory));
   // The newest fence that is complete says what counts; a later one that isn't never wrote a
   // checkpoint.
-  std::optional<Fence> newest;
-  Incarnation newest_of{.attempt = -1};
+  const NamedFence* newest = nullptr;
+  for (const NamedFence& named : fences) {
+    if (named.of <= incarnation_ && named.fence.complete) newest = &named;
+  }
   std::vector<Incarnation> directories;
   for (const std::string& name : names) {
-    if (const auto directory = parse_incarnation(name); directory) {
-      if (*directory < options_.incarnation) directories.push_back(*directory);
-    }
-    const auto of = parse_fence(name);
-    if (!of || *of > options_.incarnation || *of < newest_of) continue;
-    GNN_ASSIGN_OR_RETURN(const Fence fence, read_fence(options_.directory / name, *files_));
-    if (!fence.complete) continue;
-    newest = fence;
-    newest_of = *of;
+    const auto directory = parse_incarnation(name);
+    if (directory && *directory < incarnation_) directories.push_back(*directory);
   }
   std::ranges::sort(directories, std::greater<>());
   std::vector<fs::path> inherited;
@@ -218,7 +290,8 @@ Result<std::vector<fs::path>> CheckpointStore::find_inherited() const {
         const std::vector<fs::path> found, list_manifests(options_.directory / name, name, *files_)
     );
     for (const fs::path& path : found) {
-      if (!newest || incarnation == newest_of || contains(newest->inherited, path)) {
+      if (newest == nullptr || incarnation == newest->of ||
+          contains(newest->fence.inherited, path)) {
         inherited.push_back(path);
       }
     }
@@ -226,24 +299,26 @@ Result<std::vector<fs::path>> CheckpointStore::find_inherited() const {
   return inherited;
 }
 
-Status CheckpointStore::forget_own() {
-  GNN_ASSIGN_OR_RETURN(
-      const std::vector<fs::path> own, list_manifests(own_directory_, own_directory_, *files_)
-  );
-  if (own.empty()) return {};
-  for (const fs::path& path : own) GNN_RETURN_IF_ERROR(files_->remove_file(path));
-  return files_->sync_directory(own_directory_);
-}
-
 Status CheckpointStore::check_fence() const {
   GNN_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->list(options_.directory));
   for (const std::string& name : names) {
-    const auto fence = parse_fence(name);
-    if (fence && *fence > options_.incarnation) {
+    const auto of = parse_fence(name);
+    if (!of || *of < incarnation_) continue;
+    const fs::path path = options_.directory / name;
+    if (*of > incarnation_) {
       return fail(
           ErrorKind::Conflict,
-          (options_.directory / name).string() + ": " + incarnation_name(*fence) +
-              " has begun; this is " + incarnation_name(options_.incarnation)
+          path.string() + ": " + incarnation_name(*of) + " has begun; this is " +
+              incarnation_name(incarnation_)
+      );
+    }
+    // Two jobs that came at the same moment count alike: the fence names the one that came last.
+    GNN_ASSIGN_OR_RETURN(const Fence own, read_fence(path, *files_));
+    if (own.jobs.back() != options_.job_uid) {
+      return fail(
+          ErrorKind::Conflict,
+          path.string() + ": the job with uid " + own.jobs.back() +
+              " has begun; this job's uid is " + options_.job_uid
       );
     }
   }
@@ -278,8 +353,13 @@ Status CheckpointStore::replace(const fs::path& path, std::string_view content) 
 
 Status CheckpointStore::write_fence(bool complete) {
   return replace(
-      options_.directory / fence_name(options_.incarnation),
-      to_text({.complete = complete, .inherited = inherited_})
+      options_.directory / fence_name(incarnation_),
+      to_text({
+          .complete = complete,
+          .jobs = jobs_,
+          .first_attempt = first_attempt_,
+          .inherited = inherited_,
+      })
   );
 }
 
@@ -351,11 +431,11 @@ void CheckpointStore::prune() {
   if (!names) return;
   for (const std::string& name : *names) {
     const auto incarnation = parse_incarnation(name);
-    if (incarnation && *incarnation <= options_.incarnation) {
+    if (incarnation && *incarnation <= incarnation_) {
       sweep(options_.directory / name, kept);
     }
     const auto fence = parse_fence(name);
-    if (fence && *fence < options_.incarnation) {
+    if (fence && *fence < incarnation_) {
       best_effort(files_->remove_file(options_.directory / name));
     }
   }

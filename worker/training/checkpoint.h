@@ -42,8 +42,8 @@ struct CheckpointState {
   std::vector<CheckpointTensor> rng;        ///< Generator states, e.g. "rank0".
 };
 
-/// Which run of the job writes: the controller's attempt and the agents' round in it. Later ones
-/// are greater.
+/// Which run of a job writes: the controller's attempt and the agents' round in it. Later ones are
+/// greater.
 struct Incarnation {
   int64_t attempt = 1;
   int64_t round = 0;
@@ -53,6 +53,7 @@ struct Incarnation {
 
 struct CheckpointOptions {
   std::filesystem::path directory;  ///< Of the job; made when missing (its parent must be there).
+  std::string job_uid;  ///< Jobs may follow each other in one folder; a new one has a new uid.
   Incarnation incarnation = {};
   int64_t keep =
       3;  ///< Newest ones that save leaves; with 1 the last but one stays too (see save).
@@ -80,19 +81,23 @@ struct SavedCheckpoint {
   int64_t bytes = 0;           ///< Manifest and data.
 };
 
-/// Which older checkpoints a new incarnation builds on.
+/// Which checkpoints of earlier jobs a job builds on. Its own it always goes on from.
 enum class Inherit {
   Newest,   ///< Those that are there.
-  Nothing,  ///< None: training starts anew and what an older incarnation left is never loaded
-            ///< again.
+  Nothing,  ///< None: training starts anew and what earlier jobs left is never loaded again.
 };
 
 /// The checkpoints of one job in one directory (a local path or a mounted volume), written by rank
 /// 0 alone.
 ///
-///   <directory>/FENCE-a000002-r0000                         attempt 2 has begun; lists what it
-///   inherits <directory>/a000001-r0000/step-000000000123.manifest    JSON with checksums; valid
-///   once it is there <directory>/a000001-r0000/data-<checksum>.bin           the tensors' bytes
+///   <directory>/FENCE-a000002-r0000                         attempt 2 has begun; names the job,
+///                                                           lists what it inherits
+///   <directory>/a000001-r0000/step-000000000123.manifest    JSON with checksums; valid once it is
+///                                                           there
+///   <directory>/a000001-r0000/data-<checksum>.bin           the tensors' bytes
+///
+/// A job that finds the folder used by others counts its attempts on from theirs, so that all of
+/// its incarnations are later than all of theirs; those jobs may not come back.
 ///
 /// Whatever stops a writer, and wherever, a reader finds the last checkpoint whose save returned,
 /// or the one being saved, never a mixture: data and manifest are each written under a temporary
@@ -103,8 +108,9 @@ enum class Inherit {
 class CheckpointStore {
  public:
   /// Begins the incarnation: lists the checkpoints to inherit and writes the FENCE file. Call once,
-  /// before any load or save of this incarnation, on rank 0. Errors: kConflict if a later
-  /// incarnation has begun; Io.
+  /// before any load or save of this incarnation, on rank 0. `inherit` counts until an incarnation
+  /// of this job has begun, whichever that is. Errors: Conflict if a later incarnation or a later
+  /// job has begun; Io.
   [[nodiscard]] static Result<CheckpointStore> begin(
       CheckpointOptions options, Inherit inherit, std::shared_ptr<FileOps> files
   );
@@ -123,9 +129,10 @@ class CheckpointStore {
  private:
   CheckpointStore(CheckpointOptions options, std::shared_ptr<FileOps> files);
 
+  /// What the folder says of this job: how it counts its attempts, and whether it has begun.
+  [[nodiscard]] Status take_place();
   [[nodiscard]] Status begin_incarnation(Inherit inherit);
   [[nodiscard]] Result<std::vector<std::filesystem::path>> find_inherited() const;
-  [[nodiscard]] Status forget_own();
   [[nodiscard]] Result<std::vector<std::filesystem::path>> manifests() const;
   [[nodiscard]] Status check_fence() const;
   [[nodiscard]] Status write_file(const std::filesystem::path& path, std::string_view content);
@@ -139,6 +146,10 @@ class CheckpointStore {
 
   CheckpointOptions options_;
   std::shared_ptr<FileOps> files_;
+  std::vector<std::string> jobs_;  // that have used the folder, in order; the last is this one
+  int64_t first_attempt_ = 0;      // the folder's number of this job's attempt 0
+  bool job_has_begun_ = false;     // an incarnation of this job was here before
+  Incarnation incarnation_;        // as the folder counts
   std::filesystem::path own_directory_;
   std::vector<std::filesystem::path> inherited_;  // manifests of older incarnations, newest first
 };

@@ -485,9 +485,7 @@ Status TrainingLoop::resume() {
   GNN_ASSIGN_OR_RETURN(
       checkpoints_,
       TrainingCheckpoints::open(
-          {.checkpoint = *options_.checkpoint,
-           .incarnation = options_.incarnation,
-           .first_attempt = options_.first_attempt},
+          {.checkpoint = *options_.checkpoint, .incarnation = options_.incarnation},
           context_.communicator,
           context_.progress
       )

@@ -3,7 +3,7 @@
 #include "common/api/gnn_job.h"
 #include "common/result.h"
 #include "worker/distributed/comm/communicator.h"
-#include "worker/training/checkpoint.h"
+#include "worker/distributed/comm/rendezvous.h"
 #include "worker/training/progress_sink.h"
 #include "worker/training/stop_token.h"
 #include "worker/training/workload.h"
@@ -30,8 +30,7 @@ struct Position {
 struct TrainerOptions {
   api::Training training{};
   std::optional<api::Checkpoint> checkpoint{};
-  Incarnation incarnation{};  ///< of the job; a checkpoint folder refuses writers of older ones
-  int64_t first_attempt = 1;  ///< of the job, as in TrainingCheckpointOptions
+  comm::Incarnation incarnation{};  ///< a checkpoint folder refuses writers of older ones
   std::string config_hash{
   };  ///< of all that the numbers depend on; a resume with another one is announced
   /// Measures the test set whenever the validation set is, not only at the end: for protocols that

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -49,20 +48,6 @@ Status agree(
 
 }  // namespace
 
-int64_t next_attempt(const std::string& folder) {
-  PosixFileOps files;
-  const Result<std::vector<std::string>> names = files.list(folder);
-  if (!names) return 1;  // nothing has begun in a folder that is not there
-  int64_t next = 1;
-  for (const std::string& name : *names) {
-    long long attempt = 0;
-    if (std::sscanf(name.c_str(), "FENCE-a%lld-r", &attempt) == 1)
-      next = std::max<int64_t>(next, attempt + 1);
-    if (name.starts_with("fold-")) next = std::max(next, next_attempt(folder + "/" + name));
-  }
-  return next;
-}
-
 TrainingCheckpoints::TrainingCheckpoints(
     const TrainingCheckpointOptions& options,
     std::shared_ptr<comm::Communicator> communicator,
@@ -81,12 +66,13 @@ Result<TrainingCheckpoints> TrainingCheckpoints::open(
   TrainingCheckpoints made(options, std::move(communicator), progress);
   Status opened;
   if (made.writes()) {
-    const bool anew = made.first_incarnation() && options.checkpoint.resume != "Auto";
     Result<CheckpointStore> store = CheckpointStore::begin(
         {.directory = options.checkpoint.path,
-         .incarnation = options.incarnation,
+         .job_uid = options.incarnation.job_uid,
+         .incarnation =
+             {.attempt = options.incarnation.attempt, .round = options.incarnation.round},
          .keep = options.checkpoint.keep},
-        anew ? Inherit::Nothing : Inherit::Newest,
+        options.checkpoint.resume == "Auto" ? Inherit::Newest : Inherit::Nothing,
         made.files_
     );
     if (store) {
@@ -103,17 +89,13 @@ Result<TrainingCheckpoints> TrainingCheckpoints::open(
 Result<Resume> TrainingCheckpoints::read() {
   Resume resume;
   const std::string& choice = options_.checkpoint.resume;
-  if (first_incarnation() && choice == "Never") return resume;
-  std::optional<LoadedCheckpoint> loaded;
-  if (!first_incarnation() || choice == "Auto") {
-    GNN_ASSIGN_OR_RETURN(NewestCheckpoint newest, store_->load_newest());
-    for (const RejectedCheckpoint& rejected : newest.rejected) {
-      resume.notices.push_back(
-          "checkpoint passed over: " + rejected.path.string() + ": " + rejected.reason
-      );
-    }
-    loaded = std::move(newest.checkpoint);
+  GNN_ASSIGN_OR_RETURN(NewestCheckpoint newest, store_->load_newest());
+  for (const RejectedCheckpoint& rejected : newest.rejected) {
+    resume.notices.push_back(
+        "checkpoint passed over: " + rejected.path.string() + ": " + rejected.reason
+    );
   }
+  std::optional<LoadedCheckpoint> loaded = std::move(newest.checkpoint);
   if (!loaded && choice != "Auto" && choice != "Never") {
     Result<LoadedCheckpoint> named = load_checkpoint(choice, *files_);
     if (!named)

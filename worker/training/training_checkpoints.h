@@ -3,6 +3,7 @@
 #include "common/api/gnn_job.h"
 #include "common/result.h"
 #include "worker/distributed/comm/communicator.h"
+#include "worker/distributed/comm/rendezvous.h"
 #include "worker/training/checkpoint.h"
 #include "worker/training/progress_sink.h"
 
@@ -16,15 +17,8 @@ namespace gnn::training {
 
 struct TrainingCheckpointOptions {
   api::Checkpoint checkpoint{};
-  Incarnation incarnation{};
-  /// The attempt at which the job's user started it: 1 in a cluster; a run by hand counts on from
-  /// what it finds.
-  int64_t first_attempt = 1;
+  comm::Incarnation incarnation{};
 };
-
-/// An attempt above all that have begun in `folder`, or in its folders of folds: for a run by hand,
-/// which nobody counts.
-[[nodiscard]] int64_t next_attempt(const std::string& folder);
 
 /// What a run starts from, and what the log should know of it.
 struct Resume {
@@ -45,8 +39,8 @@ class TrainingCheckpoints {
       ProgressSink& progress
   );
 
-  /// What spec.checkpoint.resume names. Never and a path hold for a job's first incarnation: a
-  /// restarted one goes on from its own newest checkpoint.
+  /// What spec.checkpoint.resume names. Never and a path hold until an incarnation of the job has
+  /// begun: from then on it goes on from its own newest checkpoint.
   [[nodiscard]] Result<Resume> resume();
 
   /// Rank 0 asks `capture` for the state and writes it; returns the checkpoint's path on every
@@ -61,10 +55,6 @@ class TrainingCheckpoints {
   );
 
   [[nodiscard]] bool writes() const { return communicator_->rank() == 0; }
-  [[nodiscard]] bool first_incarnation() const {
-    return options_.incarnation.attempt <= options_.first_attempt &&
-           options_.incarnation.round == 0;
-  }
   Result<Resume> read();
   Result<SavedCheckpoint> write(const std::function<Result<CheckpointState>()>& capture);
   Result<std::string> write_and_report(const std::function<Result<CheckpointState>()>& capture);

@@ -59,6 +59,7 @@ class CheckpointTest : public ::testing::Test {
   static CheckpointOptions options(int64_t attempt, int64_t keep = 3, int64_t round = 0) {
     return {
         .directory = "/job/checkpoints",
+        .job_uid = "one",
         .incarnation = {.attempt = attempt, .round = round},
         .keep = keep,
     };
@@ -72,6 +73,20 @@ class CheckpointTest : public ::testing::Test {
       int64_t attempt, Inherit inherit = Inherit::Newest, int64_t keep = 3, int64_t round = 0
   ) const {
     auto store = begin(attempt, inherit, keep, round);
+    if (!store) ADD_FAILURE() << store.error().message;
+    return *std::move(store);
+  }
+  Result<CheckpointStore> begin_job(
+      const std::string& uid, int64_t attempt, Inherit inherit = Inherit::Newest
+  ) const {
+    CheckpointOptions job = options(attempt);
+    job.job_uid = uid;
+    return CheckpointStore::begin(job, inherit, disk);
+  }
+  CheckpointStore must_begin_job(
+      const std::string& uid, int64_t attempt, Inherit inherit = Inherit::Newest
+  ) const {
+    auto store = begin_job(uid, attempt, inherit);
     if (!store) ADD_FAILURE() << store.error().message;
     return *std::move(store);
   }
@@ -277,17 +292,80 @@ TEST_F(CheckpointTest, AnEarlierAttemptMayNeitherBeginNorSaveAfterALater) {
   EXPECT_EQ(newest(second), 2);
 }
 
+TEST_F(CheckpointTest, AJobThatIsMadeAnewGoesOnWhereTheOneBeforeItEnded) {
+  must_begin_job("before", 1);
+  CheckpointStore before = must_begin_job("before", 2);
+  ASSERT_TRUE(before.save(state_at(9)));
+  CheckpointStore after = must_begin_job("after", 1);
+  EXPECT_EQ(newest(after), 9);
+  ASSERT_TRUE(after.save(state_at(10)));
+  CheckpointStore restarted = must_begin_job("after", 2);
+  EXPECT_EQ(newest(restarted), 10);
+}
+
+TEST_F(CheckpointTest, AnEarlierJobMayNeitherSaveNorComeBack) {
+  CheckpointStore before = must_begin_job("before", 5);
+  ASSERT_TRUE(before.save(state_at(1)));
+  CheckpointStore after = must_begin_job("after", 1);
+  const auto late = before.save(state_at(2));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().kind, ErrorKind::Conflict);
+  ASSERT_TRUE(after.save(state_at(3)));  // and the fences of the job before are gone
+  const auto back = begin_job("before", 9);
+  ASSERT_FALSE(back);
+  EXPECT_EQ(back.error().kind, ErrorKind::Conflict);
+  EXPECT_THAT(back.error().message, HasSubstr("after has taken this folder over"));
+  EXPECT_EQ(newest(after), 3);
+}
+
+TEST_F(CheckpointTest, OfTwoJobsThatBeginAtOnceOneMaySave) {
+  for (int64_t call = 0;; ++call) {
+    disk = std::make_shared<SimulatedDisk>();
+    std::optional<Result<CheckpointStore>> second;
+    disk->before_call(call, [&] { second = begin_job("second", 1); });
+    auto first = begin_job("first", 1);
+    if (!disk->action_ran()) break;
+    const bool first_saves = first && first->save(state_at(1));
+    const bool second_saves = *second && (*second)->save(state_at(2));
+    EXPECT_NE(first_saves, second_saves) << "call " << call;
+  }
+}
+
 TEST_F(CheckpointTest, StartingAnewForgetsForGood) {
-  CheckpointStore first = must_begin(1);
-  ASSERT_TRUE(first.save(state_at(9)));
-  CheckpointStore second = must_begin(2, Inherit::Nothing);
-  EXPECT_EQ(newest(second), -1);
-  ASSERT_TRUE(second.save(state_at(1)));
-  CheckpointStore third = must_begin(3);
-  EXPECT_EQ(newest(third), 1);
-  // The same incarnation again, as `gnn-worker run` on one machine does.
-  CheckpointStore again = must_begin(3, Inherit::Nothing);
+  CheckpointStore before = must_begin_job("before", 1);
+  ASSERT_TRUE(before.save(state_at(9)));
+  CheckpointStore first = must_begin_job("anew", 1, Inherit::Nothing);
+  EXPECT_EQ(newest(first), -1);
+  ASSERT_TRUE(first.save(state_at(1)));
+  CheckpointStore second = must_begin_job("anew", 2, Inherit::Nothing);
+  EXPECT_EQ(newest(second), 1) << "its own it goes on from";
+  CheckpointStore again = must_begin_job("third", 1, Inherit::Nothing);
   EXPECT_EQ(newest(again), -1);
+}
+
+TEST_F(CheckpointTest, StartingAnewHoldsForTheFirstIncarnationThatBeginsWhicheverItIs) {
+  CheckpointStore before = must_begin_job("before", 1);
+  ASSERT_TRUE(before.save(state_at(9)));
+  // The gang of attempt 1 ended before its rank 0 came to this.
+  CheckpointStore second = must_begin_job("anew", 2, Inherit::Nothing);
+  EXPECT_EQ(newest(second), -1);
+  CheckpointStore third = must_begin_job("anew", 3, Inherit::Nothing);
+  EXPECT_EQ(newest(third), -1);
+}
+
+TEST_F(CheckpointTest, StartingAnewHoldsAfterABeginThatWasStoppedAnywhere) {
+  for (int64_t call = 0;; ++call) {
+    disk = std::make_shared<SimulatedDisk>();
+    CheckpointStore before = must_begin_job("before", 1);
+    ASSERT_TRUE(before.save(state_at(9)));
+    disk->fail_at(call, Fault::Crash);
+    static_cast<void>(begin_job("anew", 1, Inherit::Nothing));
+    const bool fired = disk->fired();
+    disk->restart(Survival::Some, static_cast<uint64_t>(call));
+    CheckpointStore next = must_begin_job("anew", 1 + call % 2, Inherit::Nothing);
+    EXPECT_EQ(newest(next), -1) << "call " << call;
+    if (!fired) break;
+  }
 }
 
 TEST_F(CheckpointTest, TheSameIncarnationFindsItsOwnAgain) {

@@ -3,7 +3,6 @@
 #include "worker/training/console_sink.h"
 #include "worker/training/evaluator.h"
 #include "worker/training/meters.h"
-#include "worker/training/training_checkpoints.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -363,26 +362,31 @@ TEST(Trainer, StartsAnewWhenResumeIsNever) {
   Scene run;
   TinyWorkload first;
   ASSERT_TRUE(train(first, run.context, options).has_value());
+  options.incarnation.job_uid = "another";
   options.checkpoint->resume = "Never";
   TinyWorkload second;
   ASSERT_TRUE(train(second, run.context, options).has_value());
   EXPECT_EQ(second.starts.front(), (std::pair<int64_t, int64_t>{0, 0}));
 }
 
-TEST(NextAttempt, IsAboveAllThatHaveBegun) {
+TEST(Trainer, LoadsTheNamedCheckpointEvenIfTheFirstAttemptNeverCameToIt) {
   const TemporaryFolder folder;
-  EXPECT_EQ(next_attempt(folder.path() + "/none"), 1);
-  EXPECT_EQ(next_attempt(folder.path()), 1);
   TrainerOptions options = options_for(1);
   options.checkpoint = checkpoints_in(folder);
-  options.checkpoint->path += "/fold-3";
-  std::filesystem::create_directories(folder.path() + "/job");
-  options.incarnation = {.attempt = 4, .round = 1};
   Scene run;
-  TinyWorkload workload;
-  const auto outcome = train(workload, run.context, options);
-  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
-  EXPECT_EQ(next_attempt(folder.path() + "/job"), 5);
+  TinyWorkload first;
+  const auto named = train(first, run.context, options);
+  ASSERT_TRUE(named.has_value());
+  options.training.epochs = 3;
+  options.incarnation.job_uid = "longer";
+  TinyWorkload second;
+  ASSERT_TRUE(train(second, run.context, options).has_value());
+
+  options.incarnation = {.job_uid = "another", .attempt = 2, .round = 1};
+  options.checkpoint->resume = named->report.checkpoint;
+  TinyWorkload third;
+  ASSERT_TRUE(train(third, run.context, options).has_value());
+  EXPECT_EQ(third.starts.front(), (std::pair<int64_t, int64_t>{0, 5}));
 }
 
 TEST(Trainer, ARestartedRoundGoesOnEvenWhenResumeIsNever) {

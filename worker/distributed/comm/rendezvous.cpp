@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <random>
 
 namespace gnn::comm {
 namespace {
@@ -54,6 +55,11 @@ std::string round_prefix(const Incarnation& incarnation) {
   return attempt_prefix(incarnation) + std::to_string(incarnation.round) + "/";
 }
 
+std::string fresh_job_uid() {
+  std::random_device device;
+  return "local-" + std::to_string(device()) + std::to_string(device());
+}
+
 Result<int64_t> parse_integer(
     const EnvironmentLookup& environment,
     std::string_view name,
@@ -85,6 +91,7 @@ Result<Rendezvous> parse_rendezvous(const EnvironmentLookup& environment) {
   constexpr int64_t kMost = 1'000'000;
   Rendezvous rendezvous;
   rendezvous.job = environment(c::kEnvJob).value_or("local");
+  rendezvous.incarnation.job_uid = environment(c::kEnvJobUid).value_or("");
   if (!environment(c::kEnvRank)) return rendezvous;
 
   GNN_ASSIGN_OR_RETURN(

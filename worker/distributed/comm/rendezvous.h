@@ -32,6 +32,9 @@ struct Incarnation {
 /// "<job uid>/<attempt>/<round>/": what the ranks of a round share.
 [[nodiscard]] std::string round_prefix(const Incarnation& incarnation);
 
+/// The uid of a run by hand, which no cluster named: no other run has it.
+[[nodiscard]] std::string fresh_job_uid();
+
 /// Where a rank stands in its job: parsed once from the environment that its agent set, and
 /// checked.
 struct Rendezvous {

@@ -64,6 +64,19 @@ TEST(Rendezvous, WithoutRankIsAJobOfOne) {
   EXPECT_EQ(parsed->rank, 0);
 }
 
+TEST(Rendezvous, AJobOfOneRankKnowsItsUid) {
+  const auto parsed = parse_rendezvous(lookup(
+      {{"RANK", "0"},
+       {"WORLD_SIZE", "1"},
+       {"LOCAL_RANK", "0"},
+       {"LOCAL_WORLD_SIZE", "1"},
+       {"GROUP_RANK", "0"},
+       {"GNN_JOB_UID", "6f0c"}}
+  ));
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->incarnation.job_uid, "6f0c");
+}
+
 TEST(Rendezvous, NamesTheVariableAndWhatItFound) {
   EXPECT_NE(error_with("WORLD_SIZE", "six").find("WORLD_SIZE"), std::string::npos);
   EXPECT_NE(error_with("WORLD_SIZE", "six").find("'six'"), std::string::npos);

@@ -80,6 +80,10 @@ void AgentLink::on_phase(training::Phase phase) {
   wake();
 }
 
+void AgentLink::on_mark() {
+  report_.lock()->marks += 1;
+}
+
 void AgentLink::on_step(const training::StepReport& report) {
   auto sums = report_.lock();
   if (sums->steps == 0) wake();  // that training began is worth a message of its own

@@ -36,6 +36,7 @@ class AgentLink final : public training::ProgressSink {
   AgentLink& operator=(const AgentLink&) = delete;
 
   void on_phase(training::Phase phase) override;
+  void on_mark() override;
   void on_step(const training::StepReport& report) override;
   void on_epoch(const training::EpochReport& report) override;
   void on_final(const training::FinalReport& report) override;

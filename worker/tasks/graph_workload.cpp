@@ -108,7 +108,7 @@ training::MemoryByOwner GraphWorkload::memory() const {
 }
 
 Result<training::Evaluated> GraphWorkload::evaluate(
-    training::Part part, const training::StopToken& stop
+    training::Part part, const training::Watch& watch
 ) {
   const at::Tensor& ids = ids_of(part);
   GNN_ASSIGN_OR_RETURN(
@@ -122,13 +122,14 @@ Result<training::Evaluated> GraphWorkload::evaluate(
   );
   const sampling::EpochItems items = sampler.epoch(0);
   training::Accuracy counts;
-  for (int64_t batch = 0; batch < items.num_batches() && !stop.requested(); ++batch) {
+  for (int64_t batch = 0; batch < items.num_batches() && !watch.stop.requested(); ++batch) {
     const training::Scores scores =
         scores_of(batch_graphs(dataset_, graphs_at(ids, items.batch(batch))));
     counts.correct += training::count_correct(scores);
     counts.total += scores.labels.size(0);
+    watch.progress.on_mark();
   }
-  return training::reduce_counts(*world_, counts, stop);
+  return training::reduce_counts(*world_, counts, watch.stop);
 }
 
 }  // namespace gnn::tasks

@@ -48,7 +48,7 @@ class GraphWorkload final : public training::Workload {
   [[nodiscard]] training::MemoryByOwner memory() const override;
   [[nodiscard]] bool has(training::Part part) const override { return ids_of(part).numel() > 0; }
   [[nodiscard]] Result<training::Evaluated> evaluate(
-      training::Part part, const training::StopToken& stop
+      training::Part part, const training::Watch& watch
   ) override;
 
  private:

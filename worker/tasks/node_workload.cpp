@@ -135,10 +135,10 @@ const at::Tensor& NodeWorkload::ids_of(training::Part part) const {
 }
 
 Result<training::Evaluated> NodeWorkload::evaluate(
-    training::Part part, const training::StopToken& stop
+    training::Part part, const training::Watch& watch
 ) {
   if (options_.training.evaluation.mode == api::EvaluationMode::Sampled)
-    return evaluate_sampled(part, stop);
+    return evaluate_sampled(part, watch);
   const training::WholeGraph whole{
       .graph = dataset_.graph(),
       .features = dataset_.features().rows(),
@@ -149,13 +149,13 @@ Result<training::Evaluated> NodeWorkload::evaluate(
       whole,
       ids_of(part),
       *world_,
-      stop,
+      watch,
       {.num_threads = loader_options().num_threads, .device = options_.device}
   );
 }
 
 Result<training::Evaluated> NodeWorkload::evaluate_sampled(
-    training::Part part, const training::StopToken& stop
+    training::Part part, const training::Watch& watch
 ) {
   training::NodeLoaderOptions loader = loader_options();
   loader.sampling = sampler_options(
@@ -174,7 +174,7 @@ Result<training::Evaluated> NodeWorkload::evaluate_sampled(
       )
   );
   GNN_RETURN_IF_ERROR(batches->start_epoch(0));
-  return training::evaluate_sampled(*model_, *batches, *world_, stop);
+  return training::evaluate_sampled(*model_, *batches, *world_, watch);
 }
 
 }  // namespace gnn::tasks

@@ -46,7 +46,7 @@ class NodeWorkload final : public training::Workload {
   [[nodiscard]] training::MemoryByOwner memory() const override;
   [[nodiscard]] bool has(training::Part part) const override { return ids_of(part).numel() > 0; }
   [[nodiscard]] Result<training::Evaluated> evaluate(
-      training::Part part, const training::StopToken& stop
+      training::Part part, const training::Watch& watch
   ) override;
 
  private:
@@ -59,9 +59,7 @@ class NodeWorkload final : public training::Workload {
 
   [[nodiscard]] const at::Tensor& ids_of(training::Part part) const;
   [[nodiscard]] training::NodeLoaderOptions loader_options() const;
-  Result<training::Evaluated> evaluate_sampled(
-      training::Part part, const training::StopToken& stop
-  );
+  Result<training::Evaluated> evaluate_sampled(training::Part part, const training::Watch& watch);
 
   graph::Dataset dataset_;
   std::shared_ptr<nn::NodeModel> model_;

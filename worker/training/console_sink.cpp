@@ -196,6 +196,9 @@ void ConsoleSink::on_message(const std::string& message) {
 void TeeSink::on_phase(Phase phase) {
   for (ProgressSink* sink : sinks_) sink->on_phase(phase);
 }
+void TeeSink::on_mark() {
+  for (ProgressSink* sink : sinks_) sink->on_mark();
+}
 void TeeSink::on_step(const StepReport& report) {
   for (ProgressSink* sink : sinks_) sink->on_step(report);
 }

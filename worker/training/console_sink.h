@@ -64,6 +64,7 @@ class TeeSink final : public ProgressSink {
   explicit TeeSink(std::vector<ProgressSink*> sinks) : sinks_(std::move(sinks)) {}
 
   void on_phase(Phase phase) override;
+  void on_mark() override;
   void on_step(const StepReport& report) override;
   void on_epoch(const EpochReport& report) override;
   void on_final(const FinalReport& report) override;

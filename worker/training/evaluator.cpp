@@ -29,13 +29,13 @@ class LayerWise {
       nn::NodeModel& model,
       const WholeGraph& whole,
       comm::Communicator& communicator,
-      const StopToken& stop,
+      const Watch& watch,
       const LayerWiseOptions& options
   )
       : model_(model),
         whole_(whole),
         communicator_(communicator),
-        stop_(stop),
+        watch_(watch),
         options_(options),
         degrees_(nn::in_degrees_without_loops(whole_block(whole.graph))) {}
 
@@ -54,7 +54,7 @@ class LayerWise {
   nn::NodeModel& model_;
   const WholeGraph& whole_;
   comm::Communicator& communicator_;
-  const StopToken& stop_;
+  const Watch& watch_;
   const LayerWiseOptions& options_;
   at::Tensor degrees_;  // int64 [num_nodes]
 };
@@ -108,6 +108,7 @@ Status LayerWise::exchange(at::Tensor rows) {
     if (share.num_items == 0) continue;
     GNN_RETURN_IF_ERROR(communicator_.broadcast(rows.narrow(0, share.first, share.num_items), rank)
     );
+    watch_.progress.on_mark();
   }
   return {};
 }
@@ -116,18 +117,19 @@ Result<at::Tensor> LayerWise::hidden_layer(int64_t layer, const at::Tensor& inpu
   const int64_t num_nodes = whole_.graph.num_dst_nodes();
   GNN_ASSIGN_OR_RETURN(auto loader, start_loader(at::arange(num_nodes), input, {}));
   at::Tensor output;
-  while (!stop_.requested()) {
+  while (!watch_.stop.requested()) {
     GNN_ASSIGN_OR_RETURN(const std::optional<MiniBatch> batch, loader->next());
     if (!batch) break;
     const at::Tensor rows = run_batch(layer, *batch).to(at::kCPU);
     if (!output.defined()) output = at::empty({num_nodes, rows.size(1)}, rows.options());
     // Slices of all nodes in order: the batch's rows are consecutive.
     output.narrow(0, batch->seeds[0].item<int64_t>(), rows.size(0)).copy_(rows);
+    watch_.progress.on_mark();
   }
   // Width and stop together: a rank without nodes learns the width from the others.
   const at::Tensor agreed = at::zeros({2}, at::kLong);
   agreed[0] = output.defined() ? output.size(1) : 0;
-  agreed[1] = stop_.requested() ? 1 : 0;
+  agreed[1] = watch_.stop.requested() ? 1 : 0;
   GNN_RETURN_IF_ERROR(communicator_.all_reduce(agreed, comm::ReduceOp::Max));
   if (agreed[1].item<int64_t>() != 0) return at::Tensor();
   if (!output.defined()) output = at::empty({num_nodes, agreed[0].item<int64_t>()}, at::kFloat);
@@ -138,14 +140,15 @@ Result<at::Tensor> LayerWise::hidden_layer(int64_t layer, const at::Tensor& inpu
 Result<Evaluated> LayerWise::last_layer(const at::Tensor& input, const at::Tensor& ids) {
   GNN_ASSIGN_OR_RETURN(auto loader, start_loader(ids, input, whole_.labels));
   Accuracy counts;
-  while (!stop_.requested()) {
+  while (!watch_.stop.requested()) {
     GNN_ASSIGN_OR_RETURN(const std::optional<MiniBatch> batch, loader->next());
     if (!batch) break;
     counts.correct +=
         count_correct({.logits = run_batch(model_.num_layers() - 1, *batch), .labels = batch->y});
     counts.total += batch->y.size(0);
+    watch_.progress.on_mark();
   }
-  return reduce_counts(communicator_, counts, stop_);
+  return reduce_counts(communicator_, counts, watch_.stop);
 }
 
 Result<Evaluated> LayerWise::run(const at::Tensor& ids) {
@@ -184,19 +187,17 @@ Result<Evaluated> reduce_counts(
 }
 
 Result<Evaluated> evaluate_sampled(
-    nn::NodeModel& model,
-    NodeLoader& loader,
-    comm::Communicator& communicator,
-    const StopToken& stop
+    nn::NodeModel& model, NodeLoader& loader, comm::Communicator& communicator, const Watch& watch
 ) {
   Accuracy counts;
-  while (!stop.requested()) {
+  while (!watch.stop.requested()) {
     GNN_ASSIGN_OR_RETURN(const std::optional<MiniBatch> batch, loader.next());
     if (!batch) break;
     counts.correct += count_correct(scores_of(model, *batch));
     counts.total += batch->y.size(0);
+    watch.progress.on_mark();
   }
-  return reduce_counts(communicator, counts, stop);
+  return reduce_counts(communicator, counts, watch.stop);
 }
 
 Result<Evaluated> evaluate_layer_wise(
@@ -204,10 +205,10 @@ Result<Evaluated> evaluate_layer_wise(
     const WholeGraph& whole,
     const at::Tensor& ids,
     comm::Communicator& communicator,
-    const StopToken& stop,
+    const Watch& watch,
     const LayerWiseOptions& options
 ) {
-  return LayerWise(model, whole, communicator, stop, options).run(ids);
+  return LayerWise(model, whole, communicator, watch, options).run(ids);
 }
 
 }  // namespace gnn::training

@@ -29,10 +29,7 @@ namespace gnn::training {
 /// Accuracy on the mini-batches of a started loader; each rank has its share of them. Collective.
 /// Precondition: the model is in evaluation mode, gradients are off.
 [[nodiscard]] Result<Evaluated> evaluate_sampled(
-    nn::NodeModel& model,
-    NodeLoader& loader,
-    comm::Communicator& communicator,
-    const StopToken& stop
+    nn::NodeModel& model, NodeLoader& loader, comm::Communicator& communicator, const Watch& watch
 );
 
 /// A graph as layer-wise inference reads it.
@@ -58,7 +55,7 @@ struct LayerWiseOptions {
     const WholeGraph& whole,
     const at::Tensor& ids,
     comm::Communicator& communicator,
-    const StopToken& stop,
+    const Watch& watch,
     const LayerWiseOptions& options
 );
 

@@ -109,6 +109,9 @@ class ProgressSink {
  public:
   virtual ~ProgressSink() = default;
   virtual void on_phase(Phase phase) = 0;
+  /// A piece of work is done that no report tells of, e.g. a batch of an evaluation: whoever
+  /// watches the rank sees that it does not hang. Cheap.
+  virtual void on_mark() {}
   virtual void on_step(const StepReport& report) = 0;
   virtual void on_epoch(const EpochReport& report) = 0;
   virtual void on_final(const FinalReport& report) = 0;

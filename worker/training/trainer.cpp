@@ -323,7 +323,7 @@ Result<Evaluated> TrainingLoop::evaluate(Part part) {
   context_.progress.on_phase(part == Part::Validation ? Phase::Validate : Phase::Test);
   workload_.module().eval();
   const at::NoGradGuard no_grad;
-  return workload_.evaluate(part, context_.stop);
+  return workload_.evaluate(part, {.stop = context_.stop, .progress = context_.progress});
 }
 
 /// The next run starts with the epoch's evaluation.

@@ -32,6 +32,12 @@ struct Scores {
 /// The parts of a data set that a trained model is measured on.
 enum class Part { Validation, Test };
 
+/// How an evaluation is watched from outside.
+struct Watch {
+  const StopToken& stop;   ///< asks for an early end
+  ProgressSink& progress;  ///< hears a mark of each batch: an evaluation may be long
+};
+
 /// Correct answers over all ranks, or nothing when the ranks agreed to stop in between.
 using Evaluated = std::optional<Accuracy>;
 
@@ -61,8 +67,8 @@ class Workload {
   /// Whether `part` has any item; the same on every rank.
   [[nodiscard]] virtual bool has(Part part) const = 0;
   /// Measures the model, in evaluation mode, on all ranks together. Collective. When some rank's
-  /// `stop` is set meanwhile, all of them may give up early.
-  [[nodiscard]] virtual Result<Evaluated> evaluate(Part part, const StopToken& stop) = 0;
+  /// stop is requested meanwhile, all of them may give up early.
+  [[nodiscard]] virtual Result<Evaluated> evaluate(Part part, const Watch& watch) = 0;
 };
 
 }  // namespace gnn::training

@@ -64,8 +64,8 @@ class TinyWorkload final : public Workload {
     return {net_->forward(points_.narrow(0, current_ * 4, 4)), labels_.narrow(0, current_ * 4, 4)};
   }
   bool has(Part part) const override { return part == Part::Validation; }
-  Result<Evaluated> evaluate(Part, const StopToken& stop) override {
-    if (stop.requested()) return Evaluated();
+  Result<Evaluated> evaluate(Part, const Watch& watch) override {
+    if (watch.stop.requested()) return Evaluated();
     return Accuracy{.correct = count_correct({net_->forward(points_), labels_}), .total = 20};
   }
 

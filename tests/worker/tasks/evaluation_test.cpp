@@ -1,0 +1,136 @@
+#include "worker/tasks/graph_workload.h"
+#include "worker/tasks/node_workload.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <memory>
+
+namespace gnn::tasks {
+namespace {
+
+constexpr int64_t kItems = 6;
+
+class CountingSink final : public training::ProgressSink {
+ public:
+  void on_phase(training::Phase) override {}
+  void on_mark() override { ++marks; }
+  void on_step(const training::StepReport&) override {}
+  void on_epoch(const training::EpochReport&) override {}
+  void on_final(const training::FinalReport&) override {}
+  void on_checkpoint(const training::CheckpointReport&) override {}
+  void on_message(const std::string&) override {}
+
+  int64_t marks = 0;
+};
+
+/// Two layers that say class 0 of everything.
+class FlatNodeModel final : public nn::NodeModel {
+ public:
+  at::Tensor forward(const at::Tensor&, const std::vector<graph::Block>& blocks) override {
+    return at::zeros({blocks.back().num_dst, 2});
+  }
+  at::Tensor forward_layer(int64_t, const at::Tensor&, const graph::Block& block, const at::Tensor&)
+      override {
+    return at::zeros({block.num_dst, 2});
+  }
+  [[nodiscard]] int64_t num_layers() const override { return 2; }
+};
+
+class FlatGraphModel final : public nn::GraphModel {
+ public:
+  at::Tensor forward(const at::Tensor&, const graph::Block&, const at::Tensor& offsets) override {
+    return at::zeros({offsets.size(0) - 1, 2});
+  }
+};
+
+/// Six nodes in a row, each of class 0 and an item of every part.
+graph::Dataset row_of_nodes() {
+  graph::Dataset dataset;
+  dataset.name = "row";
+  dataset.num_classes = 2;
+  dataset.node_types.push_back(
+      {.name = "node",
+       .num_nodes = kItems,
+       .features = graph::FeatureStore::create(at::ones({kItems, 1})).value(),
+       .labels = at::zeros({kItems}, at::kLong)}
+  );
+  dataset.edge_types.push_back(graph::EdgeTypeData{
+      .source = "node",
+      .relation = "to",
+      .destination = "node",
+      .graph = graph::CscGraph::create(
+                   torch::tensor({0, 0, 1, 2, 3, 4, 5}, at::kLong),
+                   torch::tensor({0, 1, 2, 3, 4}, at::kLong),
+                   kItems
+      )
+                   .value(),
+      .features = std::nullopt
+  });
+  const at::Tensor all = at::arange(kItems);
+  dataset.split = {.train = all, .validation = all, .test = all};
+  return dataset;
+}
+
+/// The same nodes, each a graph of its own.
+graph::Dataset six_graphs() {
+  graph::Dataset dataset = row_of_nodes();
+  dataset.edge_types[0].graph =
+      graph::CscGraph::create(at::zeros({kItems + 1}, at::kLong), at::empty({0}, at::kLong), kItems)
+          .value();
+  dataset.graphs = graph::GraphCollection{
+      .node_offsets = at::arange(kItems + 1), .labels = at::zeros({kItems}, at::kLong)
+  };
+  return dataset;
+}
+
+api::Training batches_of_two(api::EvaluationMode mode) {
+  api::Training training;
+  training.batch_size = 2;
+  training.evaluation.mode = mode;
+  return training;
+}
+
+/// Marks of one evaluation of six items.
+int64_t marks_of(training::Workload& workload) {
+  CountingSink sink;
+  const training::StopToken stop;
+  const auto evaluated =
+      workload.evaluate(training::Part::Validation, {.stop = stop, .progress = sink});
+  EXPECT_TRUE(evaluated.has_value());
+  if (evaluated) EXPECT_EQ((*evaluated)->correct, kItems);
+  return sink.marks;
+}
+
+std::unique_ptr<NodeWorkload> node_workload(api::EvaluationMode mode) {
+  NodeWorkloadOptions options{.training = batches_of_two(mode)};
+  options.sampling.fanout = {-1, -1};
+  auto workload = NodeWorkload::create(
+      row_of_nodes(), std::make_shared<FlatNodeModel>(), comm::make_single_communicator(), options
+  );
+  return std::move(workload).value();
+}
+
+// An evaluation may take longer than any time-out: its batches must show that it goes on.
+
+TEST(Evaluation, ASampledOneMarksEveryBatch) {
+  EXPECT_EQ(marks_of(*node_workload(api::EvaluationMode::Sampled)), 3);
+}
+
+TEST(Evaluation, ALayerWiseOneMarksEveryLayersBatchesAndExchange) {
+  EXPECT_GE(marks_of(*node_workload(api::EvaluationMode::LayerWise)), 3);
+}
+
+TEST(Evaluation, OneOfGraphsMarksEveryBatch) {
+  auto workload = GraphWorkload::create(
+      six_graphs(),
+      std::make_shared<FlatGraphModel>(),
+      comm::make_single_communicator(),
+      {.training = batches_of_two(api::EvaluationMode::Sampled)}
+  );
+  ASSERT_TRUE(workload.has_value());
+  EXPECT_EQ(marks_of(**workload), 3);
+}
+
+}  // namespace
+}  // namespace gnn::tasks

@@ -2,10 +2,17 @@
 
 #include "common/contract.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
 namespace gnn::api {
+namespace {
+
+// By how much the wait in a collective outlasts the longest stage.
+constexpr std::int64_t kCollectiveMarginSeconds = 60;
+
+}  // namespace
 
 std::vector<std::pair<std::string, std::string>> timeout_environment(const StageTimeouts& timeouts
 ) {
@@ -18,6 +25,11 @@ std::vector<std::pair<std::string, std::string>> timeout_environment(const Stage
   set(contract::kEnvStepTimeout, timeouts.step_seconds);
   set(contract::kEnvEvaluationTimeout, timeouts.step_seconds);
   set(contract::kEnvCheckpointTimeout, timeouts.checkpoint_seconds);
+  // A rank waits for the others for as long as one of them may take: who hangs is for the agents to
+  // find out first.
+  const std::int64_t longest =
+      std::max({timeouts.setup_seconds, timeouts.step_seconds, timeouts.checkpoint_seconds});
+  set(contract::kEnvCollectiveTimeout, longest + kCollectiveMarginSeconds);
   return environment;
 }
 

@@ -9,7 +9,8 @@
 namespace gnn::api {
 
 /// The environment variables (contract.h) by which an agent learns the job's stage time-outs: the
-/// same for pods and for a job on one machine. `stepSeconds` covers evaluation batches too.
+/// same for pods and for a job on one machine. `stepSeconds` covers evaluation batches too; the
+/// wait in a collective outlasts every stage.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> timeout_environment(
     const StageTimeouts& timeouts
 );

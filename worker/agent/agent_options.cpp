@@ -55,6 +55,10 @@ Status parse_timeouts(const EnvironmentLookup& environment, AgentOptions& option
       parse_seconds(environment, c::kEnvCheckpointTimeout, c::kDefaultCheckpointSeconds)
   );
   GNN_ASSIGN_OR_RETURN(
+      options.collective_timeout,
+      parse_seconds(environment, c::kEnvCollectiveTimeout, c::kDefaultCollectiveSeconds)
+  );
+  GNN_ASSIGN_OR_RETURN(
       options.grace, parse_seconds(environment, c::kEnvGraceSeconds, c::kDefaultGraceSeconds)
   );
   return {};

@@ -37,6 +37,7 @@ struct AgentOptions {
   std::chrono::milliseconds rendezvous_timeout{600'000};
   std::chrono::milliseconds peer_timeout{10'000};
   RankTimeouts timeouts;
+  std::chrono::milliseconds collective_timeout{600'000};  ///< The ranks' own.
   /// Program and arguments of a rank.
   std::vector<std::string> rank_command;
   CgroupFiles cgroup;

@@ -87,6 +87,8 @@ Environment rank_environment(const AgentOptions& options, int64_t round, int64_t
   put(c::kEnvGroupRank, std::to_string(options.node));
   put(c::kEnvMasterAddr, options.store_host);
   put(c::kEnvMasterPort, std::to_string(options.store_port));
+  put(c::kEnvCollectiveTimeout,
+      std::to_string(options.collective_timeout / std::chrono::seconds(1)));
   // A rank's share of the pod's CPUs; a user's own choice stands.
   const int64_t node_cpus = options.cpus > 0 ? options.cpus : usable_cpus(options.cgroup);
   const int64_t cpus = std::max<int64_t>(1, node_cpus / options.processes_per_node);

@@ -6,7 +6,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -33,13 +32,9 @@ Status broadcast_bytes(comm::Communicator& communicator, std::string& bytes) {
 
 /// Tells every rank whether rank 0 succeeded; the others blame it.
 template <class T>
-Status agree(
-    comm::Communicator& communicator,
-    const Result<T>& result,
-    std::optional<comm::Communicator::Timeout> timeout = std::nullopt
-) {
+Status agree(comm::Communicator& communicator, const Result<T>& result) {
   const at::Tensor failed = at::full({1}, result.has_value() ? 0 : 1, at::kLong);
-  const Status status = communicator.all_reduce(failed, comm::ReduceOp::Max, timeout);
+  const Status status = communicator.all_reduce(failed, comm::ReduceOp::Max);
   if (!result) return tl::unexpected(result.error());
   if (!status) return status;
   if (failed.item<int64_t>() == 0) return {};
@@ -149,10 +144,8 @@ Result<std::string> TrainingCheckpoints::write_and_report(
 Result<std::string> TrainingCheckpoints::save(
     const std::function<Result<CheckpointState>()>& capture
 ) {
-  // The others wait for a slow disk, not for a peer.
-  constexpr std::chrono::minutes kLongestWrite{10};
   Result<std::string> path = writes() ? write_and_report(capture) : std::string();
-  GNN_RETURN_IF_ERROR(agree(*communicator_, path, kLongestWrite));
+  GNN_RETURN_IF_ERROR(agree(*communicator_, path));
   GNN_RETURN_IF_ERROR(broadcast_bytes(*communicator_, *path));
   return path;
 }

@@ -1,0 +1,52 @@
+#include "worker/agent/agent_options.h"
+
+#include "common/api/environment.h"
+#include "common/contract.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace gnn::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What the controller sets for the only node of a job, and `own` beside it.
+Result<AgentOptions> parsed_with(const std::map<std::string, std::string>& own) {
+  std::map<std::string, std::string> variables = {
+      {"GNN_CONTRACT", std::to_string(contract::kVersion)},
+      {"GNN_JOB", "arxiv"},
+      {"GNN_JOB_UID", "6f0c"},
+      {"GNN_ATTEMPT", "1"},
+      {"GNN_NNODES", "1"},
+      {"GNN_NODE_RANK", "0"},
+      {"GNN_NPROC_PER_NODE", "2"},
+      {"MASTER_ADDR", "arxiv-0.arxiv-gnn"},
+  };
+  for (const auto& [name, value] : own) variables[name] = value;
+  const auto lookup = [&](std::string_view name) -> std::optional<std::string> {
+    const auto found = variables.find(std::string(name));
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+  return parse_agent_options(lookup, {"rank"});
+}
+
+std::map<std::string, std::string> variables_of(const api::StageTimeouts& timeouts) {
+  std::map<std::string, std::string> variables;
+  for (const auto& [name, value] : api::timeout_environment(timeouts)) variables[name] = value;
+  return variables;
+}
+
+TEST(AgentOptions, RanksWaitForEachOtherLongerThanAnyStageMayTake) {
+  const auto options = parsed_with(
+      variables_of({.setup_seconds = 900, .step_seconds = 7200, .checkpoint_seconds = 3600})
+  );
+  ASSERT_TRUE(options.has_value()) << options.error().message;
+  EXPECT_EQ(options->timeouts.step, 7200s);
+  EXPECT_GT(options->collective_timeout, 7200s);
+}
+
+}  // namespace
+}  // namespace gnn::agent

@@ -9,11 +9,15 @@ using comm::EnvironmentLookup;
 using comm::parse_integer;
 
 constexpr int64_t kMost = 1'000'000;
+constexpr int64_t kMostPeerSeconds = 86'400;  // sockets count it in milliseconds
 
 Result<std::chrono::milliseconds> parse_seconds(
-    const EnvironmentLookup& environment, std::string_view name, int64_t fallback
+    const EnvironmentLookup& environment,
+    std::string_view name,
+    int64_t fallback,
+    int64_t most = comm::kMaxTimeoutSeconds
 ) {
-  GNN_ASSIGN_OR_RETURN(const int64_t value, parse_integer(environment, name, 1, 86'400, fallback));
+  GNN_ASSIGN_OR_RETURN(const int64_t value, parse_integer(environment, name, 1, most, fallback));
   return std::chrono::seconds(value);
 }
 
@@ -33,7 +37,8 @@ Status parse_timeouts(const EnvironmentLookup& environment, AgentOptions& option
       parse_seconds(environment, c::kEnvRendezvousTimeout, c::kDefaultRendezvousSeconds)
   );
   GNN_ASSIGN_OR_RETURN(
-      options.peer_timeout, parse_seconds(environment, c::kEnvPeerTimeout, c::kDefaultPeerSeconds)
+      options.peer_timeout,
+      parse_seconds(environment, c::kEnvPeerTimeout, c::kDefaultPeerSeconds, kMostPeerSeconds)
   );
   auto& timeouts = options.timeouts;
   GNN_ASSIGN_OR_RETURN(

@@ -116,8 +116,7 @@ class LocalJob {
     return contract::exit_code_for(error.kind);
   }
 
-  AgentOptions options_of(int64_t node, const std::string& uid, uint16_t port) const {
-    AgentOptions options;
+  Result<AgentOptions> options_of(int64_t node, const std::string& uid, uint16_t port) const {
     const auto environment = comm::process_environment();
     // The time-outs of the environment hold here too.
     const auto lookup = [&](std::string_view name) -> std::optional<std::string> {
@@ -143,14 +142,13 @@ class LocalJob {
         if (own == name) return value;
       return std::nullopt;
     };
-    auto parsed = parse_agent_options(lookup, run_.rank_command);
-    GNN_ASSERT(parsed.has_value(), "every variable that an agent needs is given above");
-    parsed->cpus = std::max<int64_t>(1, usable_cpus() / run_.nodes);
-    return *parsed;
+    GNN_ASSIGN_OR_RETURN(AgentOptions options, parse_agent_options(lookup, run_.rank_command));
+    options.cpus = std::max<int64_t>(1, usable_cpus() / run_.nodes);
+    return options;
   }
 
   Status start_agent(int64_t node, const std::string& uid, uint16_t port, int listening_socket) {
-    const AgentOptions options = options_of(node, uid, port);
+    GNN_ASSIGN_OR_RETURN(const AgentOptions options, options_of(node, uid, port));
     std::array<int, 2> lines{};
     std::array<int, 2> numbers{};
     if (::pipe2(lines.data(), O_CLOEXEC) != 0 ||

@@ -2,6 +2,7 @@
 
 #include "common/api/environment.h"
 #include "common/contract.h"
+#include "worker/agent/local_run.h"
 
 #include <gtest/gtest.h>
 
@@ -46,6 +47,34 @@ TEST(AgentOptions, RanksWaitForEachOtherLongerThanAnyStageMayTake) {
   ASSERT_TRUE(options.has_value()) << options.error().message;
   EXPECT_EQ(options->timeouts.step, 7200s);
   EXPECT_GT(options->collective_timeout, 7200s);
+}
+
+TEST(AgentOptions, TakesTheLongestTimeoutsThatAJobMaySet) {
+  constexpr int64_t kYear = 31'536'000;  // the CRD's maximum
+  const auto options = parsed_with(variables_of(
+      {.rendezvous_seconds = kYear,
+       .setup_seconds = kYear,
+       .step_seconds = kYear,
+       .checkpoint_seconds = kYear}
+  ));
+  ASSERT_TRUE(options.has_value()) << options.error().message;
+  EXPECT_EQ(options->timeouts.setup, std::chrono::seconds(kYear));
+}
+
+TEST(AgentOptions, NamesATimeoutThatIsNone) {
+  const auto options = parsed_with({{"GNN_PEER_TIMEOUT", "abc"}});
+  ASSERT_FALSE(options.has_value());
+  EXPECT_EQ(options.error().kind, ErrorKind::Configuration);
+  EXPECT_NE(options.error().message.find("GNN_PEER_TIMEOUT"), std::string::npos);
+}
+
+TEST(LocalRun, LeavesWithTheCodeOfAWrongConfigurationForATimeoutThatIsNone) {
+  const LocalRun run{.environment = {{"GNN_PEER_TIMEOUT", "abc"}}, .rank_command = {"rank"}};
+  const ConnectorFactory never = [](const AgentOptions&, int) -> StoreConnector {
+    ADD_FAILURE() << "no agent starts";
+    return {};
+  };
+  EXPECT_EQ(run_local_job(run, never), contract::kExitConfiguration);
 }
 
 }  // namespace

@@ -127,7 +127,9 @@ Result<Rendezvous> parse_rendezvous(const EnvironmentLookup& environment) {
   rendezvous.store_port = static_cast<uint16_t>(port);
   GNN_ASSIGN_OR_RETURN(
       const int64_t timeout,
-      parse_integer(environment, c::kEnvCollectiveTimeout, 1, 86'400, c::kDefaultCollectiveSeconds)
+      parse_integer(
+          environment, c::kEnvCollectiveTimeout, 1, kMaxTimeoutSeconds, c::kDefaultCollectiveSeconds
+      )
   );
   rendezvous.collective_timeout = std::chrono::seconds(timeout);
   return rendezvous;

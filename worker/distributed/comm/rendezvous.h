@@ -58,6 +58,9 @@ struct Rendezvous {
 /// one. Errors: Configuration, naming the variable, what was expected and what was found.
 [[nodiscard]] Result<Rendezvous> parse_rendezvous(const EnvironmentLookup& environment);
 
+/// Longest time-out that a variable may set: a GNNJob's year, and a collective's margin above it.
+inline constexpr int64_t kMaxTimeoutSeconds = 31'536'000 + 60;
+
 /// A variable that must be a decimal number in [least, most]; `fallback` when it is not set, or an
 /// error when there is no fallback.
 [[nodiscard]] Result<int64_t> parse_integer(

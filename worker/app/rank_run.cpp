@@ -1,6 +1,7 @@
 #include "worker/app/rank_run.h"
 
 #include "common/contract.h"
+#include "common/out_of_memory.h"
 #include "common/progress.h"
 #include "worker/agent/limits.h"
 #include "worker/distributed/comm/process_groups.h"
@@ -13,7 +14,6 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
-#include <new>
 #include <unistd.h>
 
 namespace gnn::app {
@@ -40,6 +40,10 @@ comm::Backend backend_of(api::Backend backend) {
       return comm::Backend::Nccl;
   }
   return comm::Backend::Auto;
+}
+
+ErrorKind kind_of(const std::exception& error) {
+  return is_out_of_memory(error) ? ErrorKind::OutOfMemory : ErrorKind::Internal;
 }
 
 /// A bar for a person who watches; nothing for logs.
@@ -102,17 +106,10 @@ Result<tasks::TaskOutcome> run_rank(const api::GnnJob& job, const RankOptions& o
         choose_device(job.spec.training.device, options.rendezvous.local_rank)
     );
     return run_checked(**task, job, device, options);
-  } catch (const std::bad_alloc&) {
-    return fail(ErrorKind::OutOfMemory, "memory ran out");
-  } catch (const c10::OutOfMemoryError& error) {
-    return fail(ErrorKind::OutOfMemory, error.what_without_backtrace());
   } catch (const c10::Error& error) {
-    const std::string what = error.what_without_backtrace();
-    // torch's CPU allocator reports a refused allocation as a plain error.
-    const bool memory = what.find("can't allocate memory") != std::string::npos;
-    return fail(memory ? ErrorKind::OutOfMemory : ErrorKind::Internal, what);
+    return fail(kind_of(error), error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return fail(ErrorKind::Internal, error.what());
+    return fail(kind_of(error), error.what());
   }
 }
 

@@ -1,6 +1,7 @@
 #include "worker/training/loader.h"
 
 #include "common/bounded_queue.h"
+#include "common/out_of_memory.h"
 #include "common/thread_pool.h"
 #include "worker/sampling/cpu/gather.h"
 #include "worker/training/prefetch.h"
@@ -196,15 +197,30 @@ class NodeLoader::Impl {
         static_cast<size_t>(std::max<int64_t>(1, options_.prefetch))
     );
     run.copier = std::thread([this, &run] {
-      while (true) {
-        auto batch = run.prefetcher->next();
-        if (!batch) return run.prepared->fail_with(std::move(batch).error());
-        if (!batch->has_value()) return run.prepared->close();
-        if (const Status copied = copy(**batch); !copied)
-          return run.prepared->fail_with(copied.error());
-        if (!run.prepared->push(std::move(**batch))) return;
+      try {
+        copy_all(run);
+      } catch (const std::exception& error) {
+        run.prepared->fail_with(copy_error(error, error.what()));
       }
     });
+  }
+
+  void copy_all(EpochRun& run) {
+    while (true) {
+      auto batch = run.prefetcher->next();
+      if (!batch) return run.prepared->fail_with(std::move(batch).error());
+      if (!batch->has_value()) return run.prepared->close();
+      if (const Status copied = copy(**batch); !copied)
+        return run.prepared->fail_with(copied.error());
+      if (!run.prepared->push(std::move(**batch))) return;
+    }
+  }
+
+  static Error copy_error(const std::exception& error, const std::string& what) {
+    return {
+        .kind = is_out_of_memory(error) ? ErrorKind::OutOfMemory : ErrorKind::Internal,
+        .message = "copy to the device: " + what
+    };
   }
 
   Result<std::optional<MiniBatch>> make_next(EpochRun& run) {
@@ -223,9 +239,9 @@ class NodeLoader::Impl {
     try {
       DeviceCopy(options_.device).move(batch);
     } catch (const c10::Error& error) {
-      return fail(
-          ErrorKind::Internal, std::string("copy to the device: ") + error.what_without_backtrace()
-      );
+      return tl::unexpected(copy_error(error, error.what_without_backtrace()));
+    } catch (const std::exception& error) {
+      return tl::unexpected(copy_error(error, error.what()));
     }
     add([&](LoaderStats& stats) { stats.copy_seconds += seconds_since(start); });
     return {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/out_of_memory.h"
 #include "common/result.h"
 #include "common/thread_pool.h"
 
@@ -106,10 +107,11 @@ class OrderedPrefetcher {
   Result<T> make(int64_t index) const {
     try {
       return produce_(index);
-    } catch (const std::bad_alloc&) {
-      return fail(ErrorKind::OutOfMemory, "batch " + std::to_string(index) + ": out of memory");
     } catch (const std::exception& error) {
-      return fail(ErrorKind::Internal, "batch " + std::to_string(index) + ": " + error.what());
+      return fail(
+          is_out_of_memory(error) ? ErrorKind::OutOfMemory : ErrorKind::Internal,
+          "batch " + std::to_string(index) + ": " + error.what()
+      );
     }
   }
 

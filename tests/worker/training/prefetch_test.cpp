@@ -87,6 +87,14 @@ TEST(OrderedPrefetcher, TurnsExceptionsIntoErrorsThatNameTheBatch) {
   EXPECT_EQ(prefetcher.next().error().kind, ErrorKind::Internal);
 }
 
+TEST(OrderedPrefetcher, TellsThatMemoryRanOutInTorchsWordsToo) {
+  ThreadPool pool(1);
+  Prefetcher prefetcher(pool, {0, 1}, 1, [](int64_t) -> Result<int64_t> {
+    throw std::runtime_error("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8");
+  });
+  EXPECT_EQ(prefetcher.next().error().kind, ErrorKind::OutOfMemory);
+}
+
 TEST(OrderedPrefetcher, StopWakesAWaitingReader) {
   ThreadPool pool(1);
   std::promise<void> release;

@@ -1,10 +1,11 @@
 #include "worker/distributed/comm/c10d_communicator.h"
 
+#include "common/out_of_memory.h"
+
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include <new>
 #include <string_view>
 
 namespace gnn::comm {
@@ -98,11 +99,8 @@ Error error_of_current_exception(const char* what) {
     throw;
   } catch (const c10::DistError& error) {
     return make(ErrorKind::PeerLost, error);
-  } catch (const c10::OutOfMemoryError& error) {
-    return make(ErrorKind::OutOfMemory, error);
-  } catch (const std::bad_alloc& error) {
-    return make(ErrorKind::OutOfMemory, error);
   } catch (const std::exception& error) {
+    if (is_out_of_memory(error)) return make(ErrorKind::OutOfMemory, error);
     // Gloo's own exceptions carry the file that threw them.
     const bool from_gloo = std::string_view(error.what()).find("gloo") != std::string_view::npos;
     return make(from_gloo ? ErrorKind::PeerLost : ErrorKind::Internal, error);

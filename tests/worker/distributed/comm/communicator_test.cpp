@@ -1,6 +1,7 @@
 #include "worker/distributed/comm/communicator.h"
 
 #include "tests/worker/distributed/comm/in_process_ranks.h"
+#include "worker/distributed/comm/c10d_communicator.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,14 @@
 
 namespace gnn::comm {
 namespace {
+
+TEST(RunCollective, TellsThatTorchFoundNoMemory) {
+  const Status status = run_collective("backward", nullptr, [] {
+    TORCH_CHECK(false, "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes");
+  });
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().kind, ErrorKind::OutOfMemory) << status.error().message;
+}
 
 class GlooTest : public testing::TestWithParam<int64_t> {};
 

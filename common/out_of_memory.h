@@ -1,0 +1,11 @@
+#pragma once
+
+#include <exception>
+
+namespace gnn {
+
+/// Whether an exception says that memory ran out: std::bad_alloc, or an error whose words do.
+/// Torch's CPU allocator throws a plain error, "can't allocate memory"; CUDA's say "out of memory".
+[[nodiscard]] bool is_out_of_memory(const std::exception& error);
+
+}  // namespace gnn

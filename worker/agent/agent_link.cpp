@@ -16,10 +16,18 @@ constexpr int kHeartbeatMilliseconds = 500;
 // Bounds a message: faster steps than these per heartbeat are not all in the histogram.
 constexpr size_t kMostDurations = 2000;
 
-// A full socket means that the agent is stopped or gone: the rank must not wait for it.
+// A last word waits for an agent that is behind with reading, but not for one that is stopped.
+constexpr timeval kLongestLastWord{.tv_sec = 5, .tv_usec = 0};
+
+// A full socket means that the agent is behind, stopped or gone: the rank does not wait for it.
 void send_now(int socket, const std::string& message) {
   [[maybe_unused]] const auto sent =
       ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+// Waits for room, at most kLongestLastWord.
+void send_last_word(int socket, const std::string& message) {
+  [[maybe_unused]] const auto sent = ::send(socket, message.data(), message.size(), MSG_NOSIGNAL);
 }
 
 Result<int> parse_socket(const std::string& text) {
@@ -47,6 +55,7 @@ Result<std::unique_ptr<AgentLink>> AgentLink::from_environment(
   if (!text) return std::unique_ptr<AgentLink>();
   GNN_ASSIGN_OR_RETURN(const int fd, parse_socket(*text));
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kLongestLastWord, sizeof kLongestLastWord);
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   return std::unique_ptr<AgentLink>(
       new AgentLink(UniqueFd(fd), std::move(wake), std::move(activity), std::move(stop))
@@ -118,7 +127,8 @@ void AgentLink::on_final(const training::FinalReport& report) {
     sums->marks += 1;
     sums->final = report;
   }
-  send_report();  // at once: the process may end before the thread wakes
+  // At once: the process may end before the thread wakes.
+  send_report(send_last_word);
 }
 
 void AgentLink::on_checkpoint(const training::CheckpointReport& report) {
@@ -140,8 +150,8 @@ void AgentLink::on_message(const std::string&) {
 }
 
 void AgentLink::send_failure(const Error& error) {
-  send_report();
-  send_now(
+  send_report(send_last_word);
+  send_last_word(
       socket_.get(),
       encode(RankFailure{
           .kind = std::string(to_string(error.kind)), .message = printable(error.message, 2000)
@@ -149,7 +159,9 @@ void AgentLink::send_failure(const Error& error) {
   );
 }
 
-void AgentLink::send_report() {
+void AgentLink::send_report(const SendMessage& send) {
+  // One at a time: an older report must not follow a newer one.
+  const std::lock_guard sending(sending_);
   RankReport report;
   {
     auto latest = report_.lock();
@@ -161,7 +173,7 @@ void AgentLink::send_report() {
     report.in_collective = activity_->waiting();
     report.collectives_done = activity_->done();
   }
-  send_now(socket_.get(), encode(report));
+  send(socket_.get(), encode(report));
 }
 
 void AgentLink::receive() {
@@ -177,7 +189,7 @@ void AgentLink::receive() {
 
 void AgentLink::run() {
   while (!closing_.load()) {
-    send_report();
+    send_report(send_now);
     std::array<pollfd, 2> events{
         pollfd{.fd = socket_.get(), .events = POLLIN, .revents = 0},
         pollfd{.fd = wake_.get(), .events = POLLIN, .revents = 0}

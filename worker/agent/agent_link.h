@@ -11,7 +11,9 @@
 #include "worker/training/stop_token.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -55,7 +57,8 @@ class AgentLink final : public training::ProgressSink {
   );
   void run();
   void receive();
-  void send_report();
+  using SendMessage = std::function<void(int socket, const std::string& message)>;
+  void send_report(const SendMessage& send);
   void wake() const;
 
   UniqueFd socket_;
@@ -63,6 +66,7 @@ class AgentLink final : public training::ProgressSink {
   std::shared_ptr<comm::CollectiveActivity> activity_;
   std::shared_ptr<training::StopToken> stop_;
   Guarded<RankReport> report_;
+  std::mutex sending_;
   std::atomic<bool> closing_{false};
   std::thread thread_;
 };

@@ -1,0 +1,82 @@
+#include "worker/agent/agent_link.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <future>
+#include <string>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vector>
+
+namespace gnn::agent {
+namespace {
+
+/// The agent's end of the socket, and a rank's.
+struct SocketPair {
+  SocketPair() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+    agent = UniqueFd(ends[0]);
+    rank = ends[1];
+  }
+  UniqueFd agent;
+  int rank = -1;  // the link's to close
+};
+
+std::unique_ptr<AgentLink> link_on(int socket) {
+  auto link = AgentLink::from_environment(
+      [socket](std::string_view name) -> std::optional<std::string> {
+        if (name == "GNN_AGENT_SOCKET") return "fd:" + std::to_string(socket);
+        return std::nullopt;
+      },
+      nullptr,
+      nullptr
+  );
+  EXPECT_TRUE(link.has_value());
+  return std::move(*link);
+}
+
+void fill(int socket) {
+  const std::string message(4096, '.');
+  while (::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+  }
+}
+
+/// All that comes until the rank's end is closed.
+std::vector<RankMessage> read_all(int socket) {
+  std::vector<RankMessage> messages;
+  std::vector<char> buffer(64 * 1024);
+  for (;;) {
+    const ssize_t size = ::recv(socket, buffer.data(), buffer.size(), 0);
+    if (size <= 0) return messages;
+    auto message = decode_rank_message({buffer.data(), static_cast<size_t>(size)});
+    if (message) messages.push_back(std::move(*message));
+  }
+}
+
+TEST(AgentLink, LastWordsArriveThoughTheAgentIsBehindWithReading) {
+  const SocketPair sockets;
+  auto link = link_on(sockets.rank);
+  fill(sockets.rank);
+  auto rank = std::async(std::launch::async, [&link] {
+    training::FinalReport report;
+    report.epochs = 7;
+    link->on_final(report);
+    link->send_failure({ErrorKind::Data, "edge 7 leaves the graph"});
+    link.reset();
+  });
+  const std::vector<RankMessage> messages = read_all(sockets.agent.get());
+  rank.get();
+  ASSERT_GE(messages.size(), 2U);
+  const RankMessage& last = messages.back();
+  ASSERT_TRUE(last.failure.has_value());
+  EXPECT_EQ(last.failure->message, "edge 7 leaves the graph");
+  const RankMessage& before = messages[messages.size() - 2];
+  ASSERT_TRUE(before.report.has_value());
+  ASSERT_TRUE(before.report->final.has_value());
+  EXPECT_EQ(before.report->final->epochs, 7);
+}
+
+}  // namespace
+}  // namespace gnn::agent

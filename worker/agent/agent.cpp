@@ -33,7 +33,7 @@ class Agent {
         output_(output),
         signals_({SIGTERM, SIGINT, SIGCHLD}),
         progress_(options),
-        link_(options, std::move(connect)) {
+        link_(options, std::move(connect), clock_) {
     mine_.node = options.node;
   }
 

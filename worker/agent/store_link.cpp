@@ -35,9 +35,10 @@ CoordinatorOptions coordinator_options(const AgentOptions& options) {
   };
 }
 
-StoreLink::StoreLink(const AgentOptions& options, StoreConnector connect)
+StoreLink::StoreLink(const AgentOptions& options, StoreConnector connect, Clock& clock)
     : options_(&options),
       connect_(std::move(connect)),
+      clock_(clock),
       attempt_(options.incarnation(0)),
       changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   outgoing_.lock()->report.node = options.node;
@@ -77,14 +78,23 @@ void StoreLink::publish(const std::function<void(View&)>& change) {
   [[maybe_unused]] const auto written = ::write(changed_.get(), &one, sizeof one);
 }
 
-// Waits, but not past a new report; returns false when the link ends.
-bool StoreLink::pause(std::chrono::milliseconds duration) {
-  const int64_t posted = view_.lock()->posted;
+// Waits a tick, but not past what `wakes`; returns false when the link ends.
+template <class Wakes>
+bool StoreLink::pause_unless(Wakes wakes) {
   auto outgoing = outgoing_.lock();
-  outgoing.wait_until(clock_, clock_.monotonic() + duration, [posted](const Outgoing& out) {
-    return out.stopping || out.number > posted;
+  outgoing.wait_until(clock_, clock_.monotonic() + kTick, [&wakes](const Outgoing& out) {
+    return out.stopping || wakes(out);
   });
   return !outgoing->stopping;
+}
+
+bool StoreLink::pause() {
+  return pause_unless([](const Outgoing&) { return false; });
+}
+
+bool StoreLink::pause_or_new_report() {
+  const int64_t posted = view_.lock()->posted;
+  return pause_unless([posted](const Outgoing& out) { return out.number > posted; });
 }
 
 std::string StoreLink::node_key(int64_t node) const {
@@ -124,7 +134,8 @@ Result<std::shared_ptr<comm::Store>> StoreLink::join() {
     if (clock_.monotonic() > deadline)
       return fail(ErrorKind::PeerLost, "node 0 did not open the store in time: " + error.message);
     store.reset();
-    if (!pause(kTick)) return fail(ErrorKind::Cancelled, "asked to end");
+    // No report can be posted yet: a new one is no reason to hurry.
+    if (!pause()) return fail(ErrorKind::Cancelled, "asked to end");
   }
 }
 
@@ -141,7 +152,7 @@ void StoreLink::run() {
       publish([&](View& view) { view.lost = done.error(); });
       return;
     }
-  } while (pause(kTick));
+  } while (pause_or_new_report());
 }
 
 Status StoreLink::exchange(comm::Store& store) {

@@ -40,7 +40,8 @@ class StoreLink {
     std::vector<std::optional<NodeReport>> nodes{};  ///< Known on node 0.
   };
 
-  StoreLink(const AgentOptions& options, StoreConnector connect);
+  /// `options` and `clock` outlive the link.
+  StoreLink(const AgentOptions& options, StoreConnector connect, Clock& clock);
   ~StoreLink();
   StoreLink(const StoreLink&) = delete;
   StoreLink& operator=(const StoreLink&) = delete;
@@ -65,13 +66,16 @@ class StoreLink {
   [[nodiscard]] Status exchange(comm::Store& store);
   [[nodiscard]] Result<Directive> decide(comm::Store& store, View& view);
   [[nodiscard]] Result<std::optional<Directive>> read_directive(comm::Store& store) const;
-  [[nodiscard]] bool pause(std::chrono::milliseconds duration);
+  [[nodiscard]] bool pause();
+  [[nodiscard]] bool pause_or_new_report();
+  template <class Wakes>
+  [[nodiscard]] bool pause_unless(Wakes wakes);
   void publish(const std::function<void(View&)>& change);
   [[nodiscard]] std::string node_key(int64_t node) const;
 
   const AgentOptions* options_;
   StoreConnector connect_;
-  SystemClock clock_;
+  Clock& clock_;
   comm::Incarnation attempt_;
   Guarded<Outgoing> outgoing_;
   Guarded<View> view_;

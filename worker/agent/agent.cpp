@@ -173,7 +173,8 @@ class Agent {
       case Action::Run:
         return start_ranks(directive.round, now);
       case Action::Stop:
-        if (ranks_) ranks_->stop();
+        if (ranks_) return ranks_->stop();
+        if (mine_.phase == NodePhase::Ready) mine_.phase = NodePhase::Unstarted;
         return;
       case Action::Leave:
         return begin_leaving(directive, now);

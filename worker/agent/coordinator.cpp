@@ -139,6 +139,10 @@ void Coordinator::watch_stop(const Reports& reports, MonotonicPoint now) {
     return report.phase == NodePhase::Done || report.phase == NodePhase::Stopped ||
            report.phase == NodePhase::Failed;
   };
+  // The ranks that run wait for those of that node: they have done nothing that could be lost.
+  for (const auto& report : reports)
+    if (report && report->phase == NodePhase::Unstarted)
+      return leave(contract::kExitPreempted, "asked to stop before all ranks ran", std::nullopt);
   const auto done = [](const NodeReport& report) { return report.phase == NodePhase::Done; };
   if (all_nodes(reports, done)) return leave(contract::kExitDone, "done", std::nullopt);
   const auto failure = first_failure(reports, now);

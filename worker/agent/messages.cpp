@@ -22,8 +22,8 @@ using training::StepSeconds;
 constexpr std::array kPhases{
     Phase::Setup, Phase::Train, Phase::Validate, Phase::Test, Phase::Checkpoint, Phase::Done
 };
-constexpr std::array<std::string_view, 6> kNodePhases{
-    "ready", "running", "done", "stopped", "failed", "left"
+constexpr std::array<std::string_view, 7> kNodePhases{
+    "ready", "running", "done", "stopped", "failed", "left", "unstarted"
 };
 constexpr std::array<std::string_view, 4> kActions{"prepare", "run", "stop", "leave"};
 

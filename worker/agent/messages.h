@@ -76,12 +76,13 @@ struct Failure {
 
 /// What an agent is doing.
 enum class NodePhase {
-  Ready,    ///< At the barrier of `round`, no ranks running.
-  Running,  ///< Its ranks run.
-  Done,     ///< All its ranks ended well.
-  Stopped,  ///< All its ranks ended well or "preempted" after a stop.
-  Failed,   ///< A rank of it failed in this round.
-  Left,     ///< Past the final barrier.
+  Ready,      ///< At the barrier of `round`, no ranks running.
+  Running,    ///< Its ranks run.
+  Done,       ///< All its ranks ended well.
+  Stopped,    ///< All its ranks ended well or "preempted" after a stop.
+  Failed,     ///< A rank of it failed in this round.
+  Left,       ///< Past the final barrier.
+  Unstarted,  ///< Told to stop before it had started its ranks: nobody's ranks can meet any more.
 };
 
 /// What each agent writes for all to read, with a counter that shows it is alive.

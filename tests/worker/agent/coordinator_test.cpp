@@ -191,6 +191,17 @@ TEST_F(CoordinatorTest, SigtermOnOnePodStopsAllAndAllLeavePreempted) {
   EXPECT_EQ(coordinator_.directive().exit_code, contract::kExitPreempted);
 }
 
+TEST_F(CoordinatorTest, AStopThatOvertakesTheStartOfANodeEndsTheRanksThatWaitForIt) {
+  tick();
+  node(0).phase = NodePhase::Running;
+  node(2).phase = NodePhase::Running;
+  node(0).stop_requested = true;
+  EXPECT_EQ(tick().action, Action::Stop);
+  node(1).phase = NodePhase::Unstarted;  // it saw prepare, then stop
+  EXPECT_EQ(tick().action, Action::Leave);
+  EXPECT_EQ(coordinator_.directive().exit_code, contract::kExitPreempted);
+}
+
 TEST_F(CoordinatorTest, AJobThatEndsWhileItIsStoppedIsDone) {
   run();
   node(1).stop_requested = true;

@@ -67,6 +67,21 @@ TEST(Messages, ALossThatIsNoNumberStaysOne) {
   EXPECT_TRUE(std::isnan(decoded->report->step.loss));
 }
 
+TEST(Messages, EveryPhaseOfANodeComesBack) {
+  for (const NodePhase phase :
+       {NodePhase::Ready,
+        NodePhase::Running,
+        NodePhase::Done,
+        NodePhase::Stopped,
+        NodePhase::Failed,
+        NodePhase::Left,
+        NodePhase::Unstarted}) {
+    const auto decoded = decode_node_report(encode(NodeReport{.phase = phase}));
+    ASSERT_TRUE(decoded) << decoded.error().message;
+    EXPECT_EQ(decoded->phase, phase);
+  }
+}
+
 TEST(Messages, NodeReportsAndDirectivesComeBackAsTheyWere) {
   NodeReport report{
       .node = 2, .beat = 9, .round = 1, .phase = NodePhase::Failed, .stop_requested = true

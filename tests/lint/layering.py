@@ -52,6 +52,7 @@ RESTRICTED = [
     (re.compile(r"^torch/torch\.h$"), lambda name: name.endswith(".cpp")),
     (re.compile(r"^prometheus/"), lambda name: name == "common/metrics.cpp"),
     (re.compile(r"^spdlog/"), lambda name: name == "common/log.cpp"),
+    (re.compile(r"^httplib\.h$"), lambda name: name == "common/http_server.cpp"),
 ]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)

@@ -54,7 +54,7 @@ class Agent {
             }
     };
     refresh_page();
-    GNN_ASSIGN_OR_RETURN(http_, HttpServer::start(options_.http_address, std::move(pages)));
+    GNN_ASSIGN_OR_RETURN(http_, start_http_server(options_.http_address, std::move(pages)));
     log_info(
         "agent started",
         {{"job", options_.job},

@@ -2,10 +2,8 @@
 
 #include "common/contract.h"
 
-#include <atomic>
 #include <charconv>
-#include <httplib.h>
-#include <thread>
+#include <utility>
 
 namespace gnn::agent {
 namespace {
@@ -35,67 +33,26 @@ Result<Address> parse_address(const std::string& text) {
 
 }  // namespace
 
-struct HttpServer::Impl {
-  httplib::Server server;
-  HttpPages pages;
-  int port = 0;
-  std::atomic<bool> ended{false};
-  std::thread thread;
-};
-
-HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
-Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& address, HttpPages pages) {
+Result<std::unique_ptr<HttpServer>> start_http_server(const std::string& address, HttpPages pages) {
   GNN_ASSIGN_OR_RETURN(const Address where, parse_address(address));
-  auto impl = std::make_unique<Impl>();
-  impl->pages = std::move(pages);
-  auto& server = impl->server;
-  // Few and short requests: a scraper, the controller, a probe.
-  server.new_task_queue = [] { return new httplib::ThreadPool(2); };
-  server.set_keep_alive_max_count(1);
-  server.set_read_timeout(5, 0);
-  server.set_write_timeout(5, 0);
-  server.set_payload_max_length(1024);
-  Impl* shown = impl.get();
-  server.Get(
-      std::string(contract::kMetricsPath),
-      [shown](const auto&, httplib::Response& response) {
-        response.set_content(shown->pages.metrics(), "text/plain; version=0.0.4");
-      }
-  );
-  server.Get(
-      std::string(contract::kProgressPath),
-      [shown](const auto&, httplib::Response& response) {
-        response.set_content(shown->pages.progress(), "application/json");
-      }
-  );
-  server.Get(std::string(contract::kHealthPath), [shown](const auto&, httplib::Response& response) {
-    const bool healthy = shown->pages.healthy();
-    response.status = healthy ? 200 : 503;
-    response.set_content(healthy ? "ok\n" : "the agent's loop stands still\n", "text/plain");
-  });
-  if (where.port == 0) {
-    impl->port = server.bind_to_any_port(where.host.c_str());
-  } else {
-    impl->port = server.bind_to_port(where.host.c_str(), where.port) ? where.port : -1;
-  }
-  if (impl->port <= 0) return fail(ErrorKind::Network, "can't listen on " + address);
-  impl->thread = std::thread([shown] {
-    shown->server.listen_after_bind();
-    shown->ended.store(true);
-  });
-  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
-}
-
-HttpServer::~HttpServer() {
-  // stop() before the thread reached its loop would be lost.
-  while (!impl_->server.is_running() && !impl_->ended.load()) std::this_thread::yield();
-  impl_->server.stop();
-  impl_->thread.join();
-}
-
-uint16_t HttpServer::port() const {
-  return static_cast<uint16_t>(impl_->port);
+  HttpServerOptions options{.host = where.host, .port = where.port};
+  options.pages = {
+      {.path = std::string(contract::kMetricsPath),
+       .answer =
+           [page = std::move(pages.metrics)] {
+             return HttpAnswer{.content_type = "text/plain; version=0.0.4", .body = page()};
+           }},
+      {.path = std::string(contract::kProgressPath),
+       .answer = [page = std::move(pages.progress
+                  )] { return HttpAnswer{.content_type = "application/json", .body = page()}; }},
+      {.path = std::string(contract::kHealthPath),
+       .answer =
+           [healthy = std::move(pages.healthy)] {
+             if (healthy()) return HttpAnswer{.body = "ok\n"};
+             return HttpAnswer{.status = 503, .body = "the agent's loop stands still\n"};
+           }},
+  };
+  return HttpServer::start(std::move(options));
 }
 
 }  // namespace gnn::agent

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "common/http_server.h"
 #include "common/result.h"
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,21 +16,11 @@ struct HttpPages {
   std::function<bool()> healthy;
 };
 
-/// Serves /metrics, /progress and /healthz until it is destroyed.
-class HttpServer {
- public:
-  /// `address`: "host:port", or "[v6]:port"; port 0 takes a free one.
-  [[nodiscard]] static Result<std::unique_ptr<HttpServer>> start(
-      const std::string& address, HttpPages pages
-  );
-  ~HttpServer();
-
-  [[nodiscard]] uint16_t port() const;
-
- private:
-  struct Impl;
-  explicit HttpServer(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
-};
+/// Serves /metrics, /progress and /healthz until the server is destroyed.
+/// `address`: "host:port", or "[v6]:port"; port 0 takes a free one.
+/// Errors: Configuration for an address that is none; Network.
+[[nodiscard]] Result<std::unique_ptr<HttpServer>> start_http_server(
+    const std::string& address, HttpPages pages
+);
 
 }  // namespace gnn::agent

@@ -53,7 +53,7 @@ struct Incarnation {
 
 struct CheckpointOptions {
   std::filesystem::path directory;  ///< Of the job; made when missing (its parent must be there).
-  std::string job_uid;  ///< Jobs may follow each other in one folder; a new one has a new uid.
+  std::string job_uid{};  ///< Jobs may follow each other in one folder; a new one has a new uid.
   Incarnation incarnation = {};
   int64_t keep =
       3;  ///< Newest ones that save leaves; with 1 the last but one stays too (see save).

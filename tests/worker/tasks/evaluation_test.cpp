@@ -103,7 +103,8 @@ int64_t marks_of(training::Workload& workload) {
 }
 
 std::unique_ptr<NodeWorkload> node_workload(api::EvaluationMode mode) {
-  NodeWorkloadOptions options{.training = batches_of_two(mode)};
+  NodeWorkloadOptions options;
+  options.training = batches_of_two(mode);
   options.sampling.fanout = {-1, -1};
   auto workload = NodeWorkload::create(
       row_of_nodes(), std::make_shared<FlatNodeModel>(), comm::make_single_communicator(), options

@@ -98,7 +98,9 @@ int64_t marks_of(training::Workload& workload) {
   const auto evaluated =
       workload.evaluate(training::Part::Validation, {.stop = stop, .progress = sink});
   EXPECT_TRUE(evaluated.has_value());
-  if (evaluated) EXPECT_EQ((*evaluated)->correct, kItems);
+  if (evaluated) {
+    EXPECT_EQ((*evaluated)->correct, kItems);
+  }
   return sink.marks;
 }
 

@@ -2,6 +2,21 @@
 #include "controller/reconcile/pass.h"
 
 namespace gnn::reconcile {
+namespace {
+
+/// Removes a pod that should have left long ago.
+void take_if_lost(Pass& pass, const objects::ObjectMeta& meta) {
+  if (!meta.deletion_timestamp) return;
+  const TimePoint lost = *meta.deletion_timestamp + pass.in.config.lost_after;
+  if (pass.in.now >= lost) {
+    // Its machine does not answer. What comes after it is fenced against it.
+    pass.out.actions.emplace_back(DeletePod{meta.name, meta.uid, 0});
+  } else {
+    pass.requeue_at(lost);
+  }
+}
+
+}  // namespace
 
 void begin_attempt(Pass& pass) {
   api::GnnJobStatus& status = pass.status();
@@ -15,7 +30,9 @@ void begin_attempt(Pass& pass) {
 
 bool clear_old_pods(Pass& pass) {
   for (const objects::Pod* pod : pass.gang.old) remove_pod(pass, *pod);
-  // What an earlier job of the name has left is deleted by the garbage collector.
+  // What an earlier job of the name has left is deleted by the garbage collector, which does not
+  // insist where a machine is silent.
+  for (const objects::Pod* pod : pass.gang.previous) take_if_lost(pass, pod->metadata);
   return !pass.gang.old.empty() || !pass.gang.previous.empty();
 }
 
@@ -28,13 +45,7 @@ void remove_pod(Pass& pass, const objects::Pod& pod) {
     pass.out.actions.emplace_back(DeletePod{meta.name, meta.uid, std::nullopt});
     return;
   }
-  const TimePoint lost = *meta.deletion_timestamp + pass.in.config.lost_after;
-  if (pass.in.now >= lost) {
-    // Its machine does not answer. What comes after it is fenced against it.
-    pass.out.actions.emplace_back(DeletePod{meta.name, meta.uid, 0});
-  } else {
-    pass.requeue_at(lost);
-  }
+  take_if_lost(pass, meta);
 }
 
 }  // namespace gnn::reconcile

@@ -91,6 +91,8 @@ void create_children(Pass& pass);
 
 void count_nodes(Pass& pass);
 void merge_progress(Pass& pass);
+/// Scheduled, while pods of an earlier job of the same name hold up this one.
+void describe_earlier_job(Pass& pass);
 /// Scheduled and Running, from what is seen of the gang.
 void describe_gang(Pass& pass);
 /// Leaves the status as it is for now if only counts and texts moved since a write a moment ago:

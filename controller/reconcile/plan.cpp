@@ -102,6 +102,7 @@ void settle(Pass& pass) {
   if (apply_failure(pass) || apply_release(pass)) return;
   if (pass.status().attempt == 0) pass.status().attempt = pass.attempt;
   if (clear_old_pods(pass) || wait_for_turn(pass)) {
+    describe_earlier_job(pass);
     describe_gang(pass);
     return;
   }

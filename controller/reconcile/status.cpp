@@ -156,6 +156,19 @@ void merge_progress(Pass& pass) {
   }
 }
 
+void describe_earlier_job(Pass& pass) {
+  if (pass.gang.previous.empty() || pass.gang.is_complete()) return;
+  const objects::Pod& pod = *pass.gang.previous.front();
+  const std::string& machine = pod.spec.node_name;
+  pass.set(
+      condition::kScheduled,
+      false,
+      reason::kCreating,
+      "Waits until pod " + pod.metadata.name + " of an earlier job of this name " +
+          (machine.empty() ? "is gone" : "has left " + machine)
+  );
+}
+
 void describe_gang(Pass& pass) {
   describe_placement(pass);
   describe_running(pass);

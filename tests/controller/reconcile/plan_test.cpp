@@ -252,6 +252,35 @@ TEST(Plan, ARecreatedJobWaitsForThePodsOfTheOldOne) {
   EXPECT_EQ(count_of<CreatePod>(plan(later)), 2);
 }
 
+TEST(Plan, APodOfTheOldJobOnAMachineThatDoesNotAnswerIsTakenAway) {
+  api::GnnJob old = small_job();
+  old.metadata.uid = "uid-of-the-old-one";
+  Observed observed;
+  observed.job = small_job();
+  observed.now = at(110);
+  objects::Pod left = pod_of(old, 0);
+  make_ready(left);
+  mark_deleted(left, at(100));
+  std::erase(left.metadata.finalizers, std::string(contract::kPodFinalizer));
+  observed.pods = {left};
+  const Plan waits = plan(observed);
+  EXPECT_TRUE(waits.actions.empty());
+  ASSERT_TRUE(waits.requeue_after);
+  EXPECT_EQ(observed.now + *waits.requeue_after, at(130));
+  EXPECT_EQ(reason_of(waits, condition::kScheduled), reason::kCreating);
+  EXPECT_EQ(
+      message_of(waits, condition::kScheduled),
+      "Waits until pod arxiv-1-0 of an earlier job of this name has left machine"
+  );
+
+  const Plan takes = plan(next(observed, waits, 20));
+  EXPECT_EQ(count_of<CreatePod>(takes), 0);
+  const auto deletes = actions_of<DeletePod>(takes);
+  ASSERT_EQ(deletes.size(), 1U);
+  EXPECT_EQ(deletes[0].uid, left.metadata.uid);
+  EXPECT_EQ(deletes[0].grace_period_seconds, 0);
+}
+
 TEST(Plan, OrphansAreFreed) {
   std::vector<objects::Pod> pods = {pod_of(small_job(), 0), pod_of(small_job(), 1)};
   pods[1].metadata.finalizers = {"other/finalizer"};

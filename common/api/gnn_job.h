@@ -446,7 +446,7 @@ struct Checkpoint {
 enum class CleanPodPolicy {
   Running,  ///< at the end delete pods that still run, keep finished ones for their logs
   All,
-  None,
+  None,  ///< also keep those that still run when the job fails, but stop them
 };
 
 struct RunPolicy {

@@ -148,6 +148,7 @@ Executor::Outcome Executor::run_action(const reconcile::Action& action, const Ow
             }
             return failed(reply.error(), describe<objects::Pod>(each.name));
           },
+          [&](const reconcile::StopPod& each) { return stop(each, owner); },
           [&](const reconcile::DeleteJob& each) -> Outcome {
             const auto reply = api_.remove(
                 client::resource_of<api::GnnJob>(),
@@ -230,6 +231,22 @@ Executor::Outcome Executor::release(const reconcile::ReleasePod& action, const O
   // A pod that was only waiting for its finalizer is gone with this write: the answer is its last
   // state, and only the watch may take it out of the cache.
   caches_.pods.forget(key);
+  if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
+    return {};
+  }
+  return failed(reply.error(), describe<objects::Pod>(action.name));
+}
+
+Executor::Outcome Executor::stop(const reconcile::StopPod& action, const Owner& owner) {
+  const objects::ObjectKey key{owner.namespace_, action.name};
+  const Json patch = {
+      {"metadata", {{"uid", action.uid}}}, {"spec", {{"activeDeadlineSeconds", 1}}}
+  };
+  caches_.pods.expect(key);
+  auto reply = api_.patch(
+      client::resource_of<objects::Pod>(), key, client::PatchKind::StrategicMergePatch, patch
+  );
+  settle(caches_.pods, key, reply);
   if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
     return {};
   }

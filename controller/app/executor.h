@@ -60,6 +60,7 @@ class Executor {
   template <class T>
   [[nodiscard]] Outcome patch_spec(const T& object, runtime::Store<T>& store, const Owner& owner);
   [[nodiscard]] Outcome release(const reconcile::ReleasePod& action, const Owner& owner);
+  [[nodiscard]] Outcome stop(const reconcile::StopPod& action, const Owner& owner);
   [[nodiscard]] Outcome failed(const client::ApiError& error, const std::string& object) const;
   [[nodiscard]] std::optional<client::ApiError> write_status(
       const api::GnnJobStatus& status, const api::GnnJob& job

@@ -87,6 +87,7 @@ Json encode(const PodSpec& spec) {
   if (spec.termination_grace_period_seconds) {
     json["terminationGracePeriodSeconds"] = *spec.termination_grace_period_seconds;
   }
+  if (spec.active_deadline_seconds) json["activeDeadlineSeconds"] = *spec.active_deadline_seconds;
   put_unless_empty(json, "priorityClassName", spec.priority_class_name);
   put_unless_empty(json, "schedulerName", spec.scheduler_name);
   for (const std::string& secret : spec.image_pull_secrets) {
@@ -109,6 +110,7 @@ Result<PodSpec> decode_spec(const Json& json, const std::string& path) {
   ObjectReader reader(json, path);
   reader.read("nodeName", spec.node_name);
   reader.read("terminationGracePeriodSeconds", spec.termination_grace_period_seconds);
+  reader.read("activeDeadlineSeconds", spec.active_deadline_seconds);
   return reader.finish(std::move(spec));
 }
 

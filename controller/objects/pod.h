@@ -73,14 +73,16 @@ struct TopologySpreadConstraint {
       default;
 };
 
-/// Written whole by encode(). Of a pod that the API server sent only node_name and
-/// termination_grace_period_seconds are read back: 10,000 pods must fit the cache.
+/// Written whole by encode(). Of a pod that the API server sent only node_name,
+/// termination_grace_period_seconds and active_deadline_seconds are read back: 10,000 pods must fit
+/// the cache.
 struct PodSpec {
   std::string node_name;
   std::string hostname;
   std::string subdomain;
   std::string restart_policy;
   std::optional<int64_t> termination_grace_period_seconds;
+  std::optional<int64_t> active_deadline_seconds;
   bool automount_service_account_token = false;
   bool enable_service_links = false;
   std::string priority_class_name;

@@ -25,6 +25,16 @@ bool is_deleted_by(api::CleanPodPolicy policy, const objects::Pod& pod) {
   return false;
 }
 
+/// A job that failed keeps no machine busy, whatever is to stay of it.
+void stop(Pass& pass, const objects::Pod& pod) {
+  const objects::ObjectMeta& meta = pod.metadata;
+  if (pod.spec.node_name.empty()) {  // no kubelet would hear of it, and there are no logs
+    pass.out.actions.emplace_back(DeletePod{meta.name, meta.uid, std::nullopt});
+  } else if (!pod.spec.active_deadline_seconds) {
+    pass.out.actions.emplace_back(StopPod{meta.name, meta.uid});
+  }
+}
+
 void release(Pass& pass, const objects::Pod& pod) {
   const objects::ObjectMeta& meta = pod.metadata;
   if (has_our_finalizer(meta)) {
@@ -68,8 +78,11 @@ bool apply_finished(Pass& pass) {
   for (const objects::Pod& pod : pass.in.pods) {
     if (!is_owned_by(pod.metadata, job)) continue;
     release(pass, pod);
-    if (!pod.metadata.deletion_timestamp && is_deleted_by(policy.clean_pod_policy, pod)) {
+    if (pod.metadata.deletion_timestamp) continue;
+    if (is_deleted_by(policy.clean_pod_policy, pod)) {
       pass.out.actions.emplace_back(DeletePod{pod.metadata.name, pod.metadata.uid, std::nullopt});
+    } else if (is_true(job.status, condition::kFailed) && !has_ended(pod)) {
+      stop(pass, pod);
     }
   }
   if (policy.ttl_seconds_after_finished && job.status.completion_time) {

@@ -56,6 +56,13 @@ struct ReleasePod {
   std::vector<std::string> finalizers;  ///< those that were seen; the others stay
 };
 
+/// Makes the pod's kubelet end it and keeps the object, and with it the logs: a deadline that has
+/// passed. With the UID as precondition; "not found" and a failed precondition are success.
+struct StopPod {
+  std::string name;
+  std::string uid;
+};
+
 /// With the UID as precondition and background propagation.
 struct DeleteJob {
   std::string uid;
@@ -70,6 +77,7 @@ using Action = std::variant<
     CreatePod,
     ReleasePod,
     DeletePod,
+    StopPod,
     DeleteJob>;
 
 enum class EventType { Normal, Warning };

@@ -169,6 +169,18 @@ TEST_F(ExecutorTest, DeletesByUidAndTakesGoneForDone) {
   EXPECT_EQ(requests.at(2).path, "/apis/gnn.dev/v1alpha1/namespaces/ns/gnnjobs/j");
 }
 
+TEST_F(ExecutorTest, StopsAPodByItsUidWithADeadlineOfItsKubelet) {
+  transport_.reply(409, refusal("Conflict", "the UID is another's"));
+  const Execution done = executor_.execute({reconcile::StopPod{.name = "a", .uid = "u1"}}, "ns");
+  EXPECT_FALSE(done.error);
+  const client::HttpRequest request = transport_.requests().at(0);
+  EXPECT_EQ(request.method, "PATCH");
+  EXPECT_EQ(request.path, "/api/v1/namespaces/ns/pods/a");
+  const Json body = Json::parse(request.body);
+  EXPECT_EQ(body["metadata"]["uid"], "u1");
+  EXPECT_EQ(body["spec"]["activeDeadlineSeconds"], 1);
+}
+
 TEST_F(ExecutorTest, ReleasesAPodByItsUidAndLeavesOtherFinalizers) {
   transport_.reply(200, "{}");
   const Execution done = executor_.execute(

@@ -683,6 +683,29 @@ TEST(Plan, CleanPodPolicyDecidesWhatStays) {
   }
 }
 
+TEST(Plan, AJobThatFailedKeepsNoMachineBusyWhateverIsToStay) {
+  Observed observed = running(3);
+  observed.job.spec.run_policy.clean_pod_policy = api::CleanPodPolicy::None;
+  observed.pods[2].spec.node_name.clear();
+  observed.job.spec.run_policy.active_deadline_seconds = 100;
+  observed.job.status.start_time = at(0);
+  observed.now = at(100);
+  end_container(observed.pods[0], contract::kExitPeerLost);
+  const Plan failed = plan(observed);
+  EXPECT_TRUE(is_true(failed.status, condition::kFailed));
+  Observed later = next(observed, failed);
+  const Plan stops = plan(later);
+  // The kubelet ends what runs, and its logs stay; what waits for a machine has none.
+  const auto stopped = actions_of<StopPod>(stops);
+  ASSERT_EQ(stopped.size(), 1U);
+  EXPECT_EQ(stopped[0].uid, observed.pods[1].metadata.uid);
+  const auto deleted = actions_of<DeletePod>(stops);
+  ASSERT_EQ(deleted.size(), 1U);
+  EXPECT_EQ(deleted[0].uid, observed.pods[2].metadata.uid);
+  later.pods[1].spec.active_deadline_seconds = 1;
+  EXPECT_EQ(count_of<StopPod>(plan(later)), 0);
+}
+
 TEST(Plan, TimeToLiveDeletesOnlyFinishedJobs) {
   Observed observed = running();
   observed.job.spec.run_policy.ttl_seconds_after_finished = 60;

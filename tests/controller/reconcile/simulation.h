@@ -79,9 +79,10 @@ class Simulation {
     const objects::ObjectMeta meta = world_.pods[i % world_.pods.size()].metadata;
     apply(DeletePod{meta.name, meta.uid, std::nullopt});
   }
-  /// The kubelet ends what is to leave.
+  /// The kubelet ends what is to leave or may run no longer.
   void finish_leaving() {
     for (objects::Pod& pod : world_.pods) {
+      if (pod.spec.active_deadline_seconds && !ended(pod)) end_container(pod, 137, "", world_.now);
       if (!pod.metadata.deletion_timestamp) continue;
       if (!ended(pod)) end_container(pod, contract::kExitPreempted, "", world_.now);
       pod.metadata.deletion_grace_period_seconds = 0;
@@ -169,6 +170,9 @@ class Simulation {
       pod->metadata.deletion_grace_period_seconds = 0;
     }
     collect();
+  }
+  void apply(const StopPod& action) {
+    if (objects::Pod* pod = find(action.name, action.uid)) pod->spec.active_deadline_seconds = 1;
   }
   void apply(const DeleteJob&) { job_deleted_ = true; }
 

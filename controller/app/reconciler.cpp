@@ -42,6 +42,7 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   const reconcile::Observed observed = observe(*job, key);
   const reconcile::Plan plan = reconcile::plan(observed);
   Execution execution = executor_.execute(plan, *job);
+  (*memory_.lock())[key].awaits_culprit_since = plan.awaits_culprit_since;
 
   const bool refused = !execution.refusals.empty();
   const Duration retry_refused = pause_after(execution.refusals, observed.refusals);
@@ -116,6 +117,7 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   observed.progress = std::move(memory.report);
   observed.refusals = std::move(memory.refusals);
   observed.status_written = memory.status_written;
+  observed.awaits_culprit_since = memory.awaits_culprit_since;
   if (reconcile::wants_competitors(job)) observed.older_gang = find_older_gang(job);
   observed.config = options_.config;
   observed.now = clock_.now();

@@ -54,6 +54,7 @@ class Reconciler {
     std::vector<reconcile::ApiRefusal> refusals{};
     std::optional<TimePoint> status_written{};
     std::optional<reconcile::Report> report{};
+    std::optional<TimePoint> awaits_culprit_since{};
   };
 
   /// What was refused is input of the next pass, which says so in the status: at once the first

@@ -62,14 +62,19 @@ const NodeView* culprit_of(const GangView& gang) {
 }
 
 /// "Peer lost" and "preempted" are what the others say; the node it comes from may not have ended
-/// yet. Whether to wait for it, and until when at most.
-std::optional<TimePoint> wait_for_culprit(const Pass& pass, const NodeView& culprit) {
+/// yet. Whether to wait for it, and until when at most: by our own clock, since that of a machine
+/// may be wrong.
+std::optional<TimePoint> wait_for_culprit(Pass& pass, const NodeView& culprit) {
   if (rank_of(culprit.failure->kind) < rank_of(FailureKind::Preempted)) return std::nullopt;
   const GangView& gang = pass.gang;
   const std::int64_t ended = gang.count(NodePhase::Failed) + gang.count(NodePhase::Succeeded);
   if (ended == static_cast<std::int64_t>(gang.nodes.size())) return std::nullopt;
-  const TimePoint until = culprit.failure->time.value_or(pass.in.now) + pass.in.config.culprit_wait;
-  return pass.in.now < until ? std::optional(until) : std::nullopt;
+  const TimePoint seen = pass.in.awaits_culprit_since.value_or(pass.in.now);
+  const TimePoint since = std::min(culprit.failure->time.value_or(seen), seen);
+  const TimePoint until = since + pass.in.config.culprit_wait;
+  if (pass.in.now >= until) return std::nullopt;
+  pass.out.awaits_culprit_since = seen;
+  return until;
 }
 
 std::string sentence(const NodeView& node) {

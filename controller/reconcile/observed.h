@@ -75,6 +75,9 @@ struct Observed {
   std::vector<ApiRefusal> refusals;
   /// When this controller last wrote the job's status; nothing: it has not yet.
   std::optional<TimePoint> status_written;
+  /// Plan::awaits_culprit_since of the pass before: since when, by our own clock, failed nodes wait
+  /// for the one that explains them. Nothing: they don't, or this controller has not seen it yet.
+  std::optional<TimePoint> awaits_culprit_since;
   /// Name ("ns/name") of an older job whose gang is just being placed; needed only if
   /// wants_competitors(job). See older_gang_in_placement().
   std::optional<std::string> older_gang;

@@ -102,6 +102,8 @@ struct Plan {
   std::vector<EventRecord> events;
   /// Look again after this even if nothing happens.
   std::optional<Duration> requeue_after;
+  /// For Observed of the next pass.
+  std::optional<TimePoint> awaits_culprit_since;
 };
 
 [[nodiscard]] Plan plan(const Observed& observed);

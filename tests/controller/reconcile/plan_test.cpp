@@ -27,6 +27,7 @@ std::string message_of(const Plan& plan, std::string_view type) {
 Observed next(const Observed& observed, const Plan& before, std::int64_t wait_seconds = 1) {
   Observed later = observed;
   later.job.status = before.status;
+  later.awaits_culprit_since = before.awaits_culprit_since;
   later.now += seconds(wait_seconds);
   return later;
 }
@@ -367,6 +368,20 @@ TEST(Plan, PeerLostDoesNotWaitForEver) {
   end_container(observed.pods[0], contract::kExitPeerLost, "", at(50));
   observed.now = at(50) + observed.config.culprit_wait;
   EXPECT_EQ(plan(observed).status.attempt, 2);
+}
+
+TEST(Plan, AMachineWhoseClockIsAheadDoesNotProlongTheWaitForTheCulprit) {
+  Observed observed = running(2);
+  end_container(observed.pods[0], contract::kExitPeerLost, "", at(3650));
+  observed.now = at(50);
+  const Plan waits = plan(observed);
+  EXPECT_EQ(waits.status.attempt, 1);
+  EXPECT_EQ(waits.requeue_after, observed.config.culprit_wait);
+  Observed later = next(observed, waits, 59);
+  const Plan still = plan(later);
+  EXPECT_EQ(still.status.attempt, 1);
+  EXPECT_EQ(still.requeue_after, Duration(seconds(1)));
+  EXPECT_EQ(plan(next(later, still)).status.attempt, 2);
 }
 
 TEST(Plan, AGangThatLostItselfIsCharged) {

@@ -30,6 +30,7 @@ class Simulation {
     Observed seen = world_;
     if (stale) seen.job.status = *stale;
     Plan made = plan(seen);
+    world_.awaits_culprit_since = made.awaits_culprit_since;
     // What was refused in an earlier pass is forgotten by a pass that writes.
     if (!made.actions.empty()) world_.refusals.clear();
     std::size_t done = 0;

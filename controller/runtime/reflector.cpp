@@ -5,17 +5,34 @@
 namespace gnn::runtime {
 namespace {
 
+/// Its metadata, or nullptr.
+const objects::Json* metadata_of(const objects::Json& object) {
+  if (!object.is_object()) return nullptr;
+  const auto meta = object.find("metadata");
+  return meta == object.end() || !meta->is_object() ? nullptr : &*meta;
+}
+
 std::string version_of(const objects::Json& object) {
   std::string version;
-  if (!object.is_object()) return version;
-  const auto meta = object.find("metadata");
-  if (meta == object.end() || !meta->is_object()) return version;
+  const objects::Json* meta = metadata_of(object);
+  if (meta == nullptr) return version;
   objects::ObjectReader reader(*meta, "metadata");
   reader.read("resourceVersion", version);
   return version;
 }
 
 }  // namespace
+
+std::optional<ObjectKey> key_in(const objects::Json& object) {
+  const objects::Json* meta = metadata_of(object);
+  if (meta == nullptr) return std::nullopt;
+  ObjectKey key;
+  objects::ObjectReader reader(*meta, "metadata");
+  reader.read("namespace", key.namespace_);
+  reader.read("name", key.name);
+  if (!reader.status() || key.name.empty()) return std::nullopt;
+  return key;
+}
 
 ReflectorThread::ReflectorThread(
     client::ApiClient& api,

@@ -90,6 +90,9 @@ class ReflectorThread {
   std::thread thread_;
 };
 
+/// Which object this is; nothing if not even that can be read.
+[[nodiscard]] std::optional<ObjectKey> key_in(const objects::Json& object);
+
 /// Keeps a Store equal to what the API server has. An object that cannot be decoded is skipped and
 /// counted; the others go on.
 template <class T>
@@ -160,8 +163,9 @@ class Reflector {
     Pointer object = decode(json);
     if (!object) return;
     if (type == client::WatchEventType::Deleted) {
-      store_.erase({object->metadata.namespace_, object->metadata.name});
-    } else {
+      // What is gone need not be read whole: it must not stay because its last state is broken.
+      if (const auto key = key_in(json)) store_.erase(*key);
+    } else if (Pointer object = decode(json)) {
       store_.upsert(std::move(object));
     }
     cached_.set(static_cast<double>(store_.size()));

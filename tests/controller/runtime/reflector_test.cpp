@@ -165,6 +165,16 @@ TEST_F(ReflectorTest, AnObjectThatCannotBeDecodedIsSkippedAndCounted) {
   );
 }
 
+TEST_F(ReflectorTest, ADeletedObjectThatCannotBeDecodedIsGoneAllTheSame) {
+  transport_.reply(200, list(5, pod("a", 1) + "," + pod("b", 2)));
+  script_watch(silent({event(
+      "DELETED", R"({"metadata":{"namespace":"ns","name":"a","resourceVersion":"6"},"status":[]})"
+  )}));
+  reflector_.start();
+  await({{"b", "2"}});
+  reflector_.stop();
+}
+
 TEST_F(ReflectorTest, AFailedListIsTriedAgain) {
   transport_.reply(500, "{}").reply(403, "{}").reply(200, list(5, pod("a", 1)));
   script_watch(silent());

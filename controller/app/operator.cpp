@@ -15,6 +15,7 @@
 #include "controller/runtime/event_recorder.h"
 #include "controller/runtime/leader_elector.h"
 #include "controller/runtime/reflector.h"
+#include "controller/runtime/watchdog.h"
 
 #include <algorithm>
 #include <array>
@@ -169,15 +170,19 @@ class Operator {
   }
 
   /// In this order: no new work, work that runs comes to its end, its events go out, the lease is
-  /// released, the caches stop.
+  /// released, the caches stop. An API server that does not answer gets kStopPatience: the lease
+  /// must be given back before the kubelet kills this process.
   void stop() {
     if (stopped_) return;
     stopped_ = true;
     stopping_ = true;
     api_.shut_down();
-    progress_.stop();
-    loop_.stop();
-    events_.stop();
+    {
+      const runtime::Watchdog watchdog(clock_, kStopPatience, [this] { api_.cancel(); });
+      progress_.stop();
+      loop_.stop();
+      events_.stop();
+    }
     if (elector_) elector_->stop();
     for (const auto& stop_reflector : stoppers_) stop_reflector();
     health_.reset();
@@ -185,6 +190,7 @@ class Operator {
 
  private:
   static constexpr Duration kProgressInterval = std::chrono::seconds(5);
+  static constexpr Duration kStopPatience = std::chrono::seconds(8);
 
   [[nodiscard]] ReconcilerOptions reconciler_options() const {
     ReconcilerOptions options;

@@ -68,6 +68,7 @@ ApiError decode_error(const Error& error, std::string_view call) {
 
 struct ApiClient::Shared {
   Guarded<bool> stopping{false};
+  std::stop_source cancelled;
 };
 
 std::string percent_encode(std::string_view text) {
@@ -129,8 +130,14 @@ void ApiClient::shut_down() {
   shared_->stopping.notify_all();
 }
 
+void ApiClient::cancel() {
+  shut_down();
+  shared_->cancelled.request_stop();
+}
+
 ApiResult<std::string> ApiClient::call(HttpRequest request) {
   request.timeout = options_.timeout;
+  if (!request.stop.stop_possible()) request.stop = shared_->cancelled.get_token();
   const std::string name = call_name(request);
   const std::string& host = options_.host;
   bool refreshed = false;
@@ -276,6 +283,7 @@ ApiResult<std::string> ApiClient::list(
     HttpRequest request;
     request.path = resource_path(resource, options.namespace_);
     request.max_body_bytes = kMaxListBytes;
+    request.stop = options.stop;
     add_parameter(request.path, "labelSelector", options.label_selector);
     add_parameter(request.path, "limit", std::to_string(options.page_size));
     add_parameter(request.path, "continue", continuation);
@@ -313,6 +321,7 @@ ApiResult<std::unique_ptr<HttpStream>> ApiClient::watch(
   HttpRequest request;
   request.path = resource_path(resource, options.namespace_) + "?watch=true";
   request.timeout = options.idle_timeout;
+  request.stop = options.stop.stop_possible() ? options.stop : shared_->cancelled.get_token();
   add_parameter(request.path, "allowWatchBookmarks", "true");
   add_parameter(request.path, "labelSelector", options.label_selector);
   add_parameter(request.path, "resourceVersion", options.resource_version);

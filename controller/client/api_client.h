@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,7 @@ struct ListOptions {
   std::string label_selector{};
   std::string resource_version{};
   int64_t page_size = 500;
+  std::stop_token stop{};  ///< ends the list with Cancelled
 };
 
 struct WatchOptions {
@@ -47,6 +49,7 @@ struct WatchOptions {
   Duration server_timeout = std::chrono::minutes(5);
   /// A stream that is silent for longer is dead; bookmarks come about every minute.
   Duration idle_timeout = std::chrono::seconds(90);
+  std::stop_token stop{};  ///< ends the watch with Cancelled, also while it is being opened
 };
 
 struct DeleteOptions {
@@ -114,6 +117,9 @@ class ApiClient {
 
   /// Makes waits for Retry-After end: the process is leaving.
   void shut_down();
+  /// Makes calls that are under way, and all later ones, fail with Cancelled; lists and watches
+  /// with a stop token of their own listen to that one alone.
+  void cancel();
 
  private:
   struct Shared;

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <mutex>
+#include <stop_token>
 #include <utility>
 
 // The only file that knows cpprestsdk. What it does about the library's traps: the time-out is an
@@ -83,15 +84,33 @@ std::map<std::string, std::string> kept_headers(const web::http::http_headers& h
   return kept;
 }
 
+/// The library's cancellation, on when a stop is asked for. Cancelling closes the connection.
+class Cancellation {
+ public:
+  explicit Cancellation(std::stop_token stop) : on_stop_(std::move(stop), Cancel{source_}) {}
+
+  [[nodiscard]] pplx::cancellation_token token() const { return source_.get_token(); }
+  [[nodiscard]] bool cancelled() const { return source_.get_token().is_canceled(); }
+  void cancel() const { source_.cancel(); }
+
+ private:
+  struct Cancel {
+    pplx::cancellation_token_source source;
+    void operator()() const { source.cancel(); }
+  };
+  pplx::cancellation_token_source source_;
+  std::stop_callback<Cancel> on_stop_;
+};
+
 class CpprestStream final : public HttpStream {
  public:
-  CpprestStream(web::http::http_response response, pplx::cancellation_token_source cancellation)
+  CpprestStream(web::http::http_response response, std::unique_ptr<Cancellation> cancellation)
       : response_(std::move(response)),
         cancellation_(std::move(cancellation)),
         headers_(kept_headers(response_.headers())),
         buffer_(response_.body().streambuf()) {}
 
-  ~CpprestStream() override { cancellation_.cancel(); }
+  ~CpprestStream() override { cancellation_->cancel(); }
 
   [[nodiscard]] int status() const override { return response_.status_code(); }
   [[nodiscard]] const std::map<std::string, std::string>& headers() const override {
@@ -103,9 +122,7 @@ class CpprestStream final : public HttpStream {
       // Waits for one byte, then takes what came with it.
       const auto first = buffer_.bumpc().get();
       if (first == ByteBuffer::traits::eof()) {
-        if (cancellation_.get_token().is_canceled()) {
-          return fail(ErrorKind::Cancelled, "cancelled");
-        }
+        if (cancellation_->cancelled()) return fail(ErrorKind::Cancelled, "cancelled");
         return std::string();
       }
       std::string bytes(1, static_cast<char>(first));
@@ -119,16 +136,14 @@ class CpprestStream final : public HttpStream {
       return bytes;
     } catch (...) {
       Error error = error_from(std::current_exception());
-      if (cancellation_.get_token().is_canceled()) error.kind = ErrorKind::Cancelled;
+      if (cancellation_->cancelled()) error.kind = ErrorKind::Cancelled;
       return tl::unexpected<Error>(std::move(error));
     }
   }
 
-  void cancel() override { cancellation_.cancel(); }
-
  private:
   web::http::http_response response_;
-  pplx::cancellation_token_source cancellation_;
+  std::unique_ptr<Cancellation> cancellation_;
   std::map<std::string, std::string> headers_;
   ByteBuffer buffer_;
 };
@@ -163,6 +178,7 @@ class CpprestTransport final : public HttpTransport {
   }
 
   [[nodiscard]] Result<std::unique_ptr<HttpStream>> open(const HttpRequest& request) override {
+    auto cancellation = std::make_unique<Cancellation>(request.stop);
     try {
       web::http::http_request message(request.method);
       message.set_request_uri(web::uri(request.path));
@@ -172,11 +188,12 @@ class CpprestTransport final : public HttpTransport {
         message.headers().add("Authorization", "Bearer " + request.bearer_token);
       }
       if (!request.content_type.empty()) message.set_body(request.body, request.content_type);
-      pplx::cancellation_token_source cancellation;
-      auto response = client_for(request.timeout)->request(message, cancellation.get_token()).get();
+      auto response = client_for(request.timeout)->request(message, cancellation->token()).get();
       return std::make_unique<CpprestStream>(std::move(response), std::move(cancellation));
     } catch (...) {
-      return tl::unexpected<Error>(error_from(std::current_exception()));
+      Error error = error_from(std::current_exception());
+      if (cancellation && cancellation->cancelled()) error.kind = ErrorKind::Cancelled;
+      return tl::unexpected<Error>(std::move(error));
     }
   }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,8 @@ struct HttpRequest {
   Duration timeout = std::chrono::seconds(30);
   /// Longest body that send() accepts.
   int64_t max_body_bytes = int64_t{64} << 20;
+  /// Makes the request, and the stream that it opened, fail with Cancelled soon.
+  std::stop_token stop{};
 };
 
 struct HttpResponse {
@@ -34,7 +37,7 @@ struct HttpResponse {
 };
 
 /// A response whose body is read as it comes.
-/// Threading: one reader; cancel() may be called from any thread.
+/// Threading: one thread; the request's stop token may be used from any.
 class HttpStream {
  public:
   virtual ~HttpStream() = default;
@@ -44,8 +47,6 @@ class HttpStream {
   /// Waits for the next bytes, any number of them; empty means the end of the body.
   /// Errors: Timeout (the request's timeout passed in silence), Network, Cancelled.
   [[nodiscard]] virtual Result<std::string> read() = 0;
-  /// Makes a read() that waits, and every later one, fail with Cancelled soon.
-  virtual void cancel() = 0;
 };
 
 /// How the rest of the controller speaks HTTP. Redirects are never followed.

@@ -171,23 +171,27 @@ void EventRecorder::run() {
       text = std::move(state->waiting.front());
       state->waiting.pop_front();
     }
-    write(text);
+    const bool got_through = write(text);
     const double rate =
         options_.busy() ? options_.writes_per_second_when_busy : options_.writes_per_second;
     const auto pause =
         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(1.0 / rate));
     auto state = state_.lock();
+    if (!got_through && state->stopping) {
+      dropped_.increment(static_cast<double>(state->waiting.size()));
+      return;
+    }
     state.wait_until(clock_, clock_.monotonic() + pause, [](const State& now) {
       return now.stopping;
     });
   }
 }
 
-void EventRecorder::write(const EventText& text) {
+bool EventRecorder::write(const EventText& text) {
   const auto write = correlator_.correlate(text, clock_.now(), clock_.monotonic());
   if (!write) {
     dropped_.increment();
-    return;
+    return true;
   }
   std::optional<client::ApiError> error;
   if (const auto* create = std::get_if<CreateEvent>(&*write)) {
@@ -201,9 +205,10 @@ void EventRecorder::write(const EventText& text) {
     auto reply = api_.patch(kEvents, raise->key, client::PatchKind::MergePatch, patch);
     if (!reply) error = reply.error();
   }
-  if (!error) return;
+  if (!error) return true;
   dropped_.increment();
   log_warning("cannot write an event", {{"job", text.regarding.name}, {"error", error->message}});
+  return error->kind != client::ApiErrorKind::Cancelled;
 }
 
 }  // namespace gnn::runtime

@@ -112,7 +112,7 @@ class EventRecorder {
   EventRecorder& operator=(const EventRecorder&) = delete;
 
   void record(EventText text);
-  /// Writes what waits, as far as it can at once, and joins.
+  /// Writes what waits, until the client's calls are cancelled, and joins.
   void stop();
 
  private:
@@ -122,7 +122,8 @@ class EventRecorder {
   };
 
   void run();
-  void write(const EventText& text);
+  /// Returns false when no call gets through any more.
+  [[nodiscard]] bool write(const EventText& text);
 
   client::ApiClient& api_;
   const EventRecorderOptions options_;

@@ -61,22 +61,15 @@ void ReflectorThread::start() {
 }
 
 void ReflectorThread::stop() {
-  {
-    auto state = state_.lock();
-    state->stopping = true;
-    if (state->stream != nullptr) state->stream->cancel();
-  }
-  state_.notify_all();
+  *stopping_.lock() = true;
+  stopping_.notify_all();
+  stop_.request_stop();
   if (thread_.joinable()) thread_.join();
-}
-
-bool ReflectorThread::stopping() {
-  return state_.lock()->stopping;
 }
 
 void ReflectorThread::run() {
   WatchInput input = watch_input::Started{};
-  while (!stopping()) {
+  while (!stop_.stop_requested()) {
     const WatchStep step = watcher_.step(input, clock_.monotonic(), random_);
     if (!step.reason.empty()) {
       metrics_
@@ -89,28 +82,27 @@ void ReflectorThread::run() {
     }
     switch (step.action) {
       case WatchAction::List:
-        close_watch();
+        stream_.reset();
         input = list();
         break;
       case WatchAction::OpenWatch:
-        close_watch();
+        stream_.reset();
         input = open_watch(step.resource_version);
         break;
       case WatchAction::Read:
         input = read();
         break;
       case WatchAction::Wait: {
-        close_watch();
-        auto state = state_.lock();
-        state.wait_until(clock_, clock_.monotonic() + step.wait, [](const State& now) {
-          return now.stopping;
+        stream_.reset();
+        stopping_.lock().wait_until(clock_, clock_.monotonic() + step.wait, [](bool stop) {
+          return stop;
         });
         input = watch_input::Waited{};
         break;
       }
     }
   }
-  close_watch();
+  stream_.reset();
 }
 
 WatchInput ReflectorThread::list() {
@@ -127,13 +119,16 @@ WatchInput ReflectorThread::list() {
       {.namespace_ = options_.namespace_,
        .label_selector = options_.label_selector,
        .resource_version = {},
-       .page_size = options_.page_size},
+       .page_size = options_.page_size,
+       .stop = stop_.get_token()},
       [this](const objects::Json& object) { sink_.listed(object); }
   );
   if (!version) {
-    log_warning(
-        "cannot list", {{"resource", resource_.plural}, {"error", version.error().message}}
-    );
+    if (!stop_.stop_requested()) {
+      log_warning(
+          "cannot list", {{"resource", resource_.plural}, {"error", version.error().message}}
+      );
+    }
     return watch_input::ListFailed{std::move(version).error()};
   }
   sink_.end_list(*version);
@@ -151,27 +146,22 @@ WatchInput ReflectorThread::open_watch(const std::string& resource_version) {
            std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::nano>(
                static_cast<double>(options_.shortest_server_timeout.count()) * factor
            )),
-       .idle_timeout = options_.idle_timeout}
+       .idle_timeout = options_.idle_timeout,
+       .stop = stop_.get_token()}
   );
   if (!stream) {
-    log_warning(
-        "cannot watch", {{"resource", resource_.plural}, {"error", stream.error().message}}
-    );
+    if (!stop_.stop_requested()) {
+      log_warning(
+          "cannot watch", {{"resource", resource_.plural}, {"error", stream.error().message}}
+      );
+    }
     return watch_input::WatchOpenFailed{std::move(stream).error()};
   }
   stream_ = std::move(*stream);
   decoder_ = client::WatchDecoder();
   pending_.clear();
   next_pending_ = 0;
-  auto state = state_.lock();
-  state->stream = stream_.get();
-  if (state->stopping) stream_->cancel();
   return watch_input::WatchOpened{};
-}
-
-void ReflectorThread::close_watch() {
-  state_.lock()->stream = nullptr;
-  stream_.reset();
 }
 
 WatchInput ReflectorThread::read() {

@@ -12,6 +12,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -57,22 +59,15 @@ class ReflectorThread {
   ReflectorThread& operator=(const ReflectorThread&) = delete;
 
   void start();
-  /// Ends the watch and joins.
+  /// Ends the list or watch, whatever it waits for, and joins.
   void stop();
 
  private:
-  struct State {
-    bool stopping = false;
-    client::HttpStream* stream = nullptr;  ///< the open watch, for stop() to cancel
-  };
-
   void run();
   [[nodiscard]] WatchInput list();
   [[nodiscard]] WatchInput open_watch(const std::string& resource_version);
   /// Reads until something happens that the Watcher decides on.
   [[nodiscard]] WatchInput read();
-  void close_watch();
-  [[nodiscard]] bool stopping();
 
   client::ApiClient& api_;
   const client::Resource resource_;
@@ -86,7 +81,8 @@ class ReflectorThread {
   std::vector<client::WatchEvent> pending_;  ///< decoded, not yet given to the Watcher
   size_t next_pending_ = 0;
   std::unique_ptr<client::HttpStream> stream_;
-  Guarded<State> state_;
+  std::stop_source stop_;
+  Guarded<bool> stopping_{false};
   std::thread thread_;
 };
 
@@ -160,8 +156,6 @@ class Reflector {
   }
 
   void change(client::WatchEventType type, const objects::Json& json) {
-    Pointer object = decode(json);
-    if (!object) return;
     if (type == client::WatchEventType::Deleted) {
       // What is gone need not be read whole: it must not stay because its last state is broken.
       if (const auto key = key_in(json)) store_.erase(*key);

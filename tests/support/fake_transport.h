@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +16,7 @@
 namespace gnn::testing {
 
 /// A body given piece by piece; the last piece may be an error, and without an end the stream stays
-/// silent until it is cancelled.
+/// silent until the request is told to stop.
 struct ScriptedBody {
   std::vector<std::string> pieces;
   bool ends = true;
@@ -27,6 +28,7 @@ struct ScriptedReply {
   std::string body;
   std::map<std::string, std::string> headers;
   std::optional<Error> error;          ///< instead of a reply
+  bool hangs = false;                  ///< instead of a reply: silence until told to stop
   std::optional<ScriptedBody> stream;  ///< for open(); otherwise `body` is one piece
 };
 
@@ -58,6 +60,7 @@ class FakeTransport final : public client::HttpTransport {
 
   [[nodiscard]] Result<client::HttpResponse> send(const client::HttpRequest& request) override {
     const ScriptedReply scripted = next(request);
+    if (scripted.hangs) return hang(request.stop);
     if (scripted.error) return tl::unexpected<Error>(*scripted.error);
     return client::HttpResponse{
         .status = scripted.status, .headers = scripted.headers, .body = scripted.body
@@ -67,45 +70,47 @@ class FakeTransport final : public client::HttpTransport {
   [[nodiscard]] Result<std::unique_ptr<client::HttpStream>> open(const client::HttpRequest& request
   ) override {
     ScriptedReply scripted = next(request);
+    if (scripted.hangs) return hang(request.stop);
     if (scripted.error) return tl::unexpected<Error>(*scripted.error);
     if (!scripted.stream) scripted.stream = ScriptedBody{.pieces = {scripted.body}, .breaks = {}};
-    return std::make_unique<Stream>(std::move(scripted));
+    return std::make_unique<Stream>(std::move(scripted), request.stop);
   }
 
  private:
   class Stream final : public client::HttpStream {
    public:
-    explicit Stream(ScriptedReply reply) : reply_(std::move(reply)) {}
+    Stream(ScriptedReply reply, std::stop_token stop)
+        : reply_(std::move(reply)), stop_(std::move(stop)) {}
 
     [[nodiscard]] int status() const override { return reply_.status; }
     [[nodiscard]] const std::map<std::string, std::string>& headers() const override {
       return reply_.headers;
     }
     [[nodiscard]] Result<std::string> read() override {
-      std::unique_lock lock(mutex_);
-      if (cancelled_) return fail(ErrorKind::Cancelled, "cancelled");
+      if (stop_.stop_requested()) return fail(ErrorKind::Cancelled, "cancelled");
       while (next_ < reply_.stream->pieces.size()) {
         const std::string& piece = reply_.stream->pieces[next_++];
         if (!piece.empty()) return piece;
       }
       if (reply_.stream->breaks) return tl::unexpected<Error>(*reply_.stream->breaks);
       if (reply_.stream->ends) return std::string();
-      changed_.wait(lock, [this] { return cancelled_; });
-      return fail(ErrorKind::Cancelled, "cancelled");
-    }
-    void cancel() override {
-      const std::lock_guard lock(mutex_);
-      cancelled_ = true;
-      changed_.notify_all();
+      return hang(stop_);
     }
 
    private:
     const ScriptedReply reply_;
-    std::mutex mutex_;
-    std::condition_variable changed_;
+    const std::stop_token stop_;
     size_t next_ = 0;
-    bool cancelled_ = false;
   };
+
+  /// Blocks until told to stop.
+  static tl::unexpected<Error> hang(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::unique_lock lock(mutex);
+    changed.wait(lock, stop, [] { return false; });
+    return fail(ErrorKind::Cancelled, "cancelled");
+  }
 
   ScriptedReply next(const client::HttpRequest& request) {
     const std::lock_guard lock(mutex_);

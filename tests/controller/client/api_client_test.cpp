@@ -129,6 +129,22 @@ TEST_F(ApiClientTest, ShutDownEndsTheWaitForRetryAfter) {
   caller.join();
 }
 
+TEST_F(ApiClientTest, CancelEndsACallThatIsNotAnsweredAndAllLaterOnes) {
+  ScriptedReply silence;
+  silence.hangs = true;
+  transport_.reply(silence).reply(silence).reply(silence);
+  std::thread caller([&] {
+    const auto reply = api_.get(pods_, {"ns", "p"});
+    ASSERT_FALSE(reply);
+    EXPECT_EQ(reply.error().kind, ApiErrorKind::Cancelled);
+  });
+  transport_.await_requests(1);
+  api_.cancel();
+  caller.join();
+  EXPECT_EQ(api_.get(pods_, {"ns", "p"}).error().kind, ApiErrorKind::Cancelled);
+  EXPECT_EQ(api_.watch(pods_, {}).error().kind, ApiErrorKind::Cancelled);
+}
+
 TEST_F(ApiClientTest, ListsPageByPage) {
   transport_
       .reply(200, R"({"metadata":{"resourceVersion":"7","continue":"a b"},"items":[{"n":1}]})")

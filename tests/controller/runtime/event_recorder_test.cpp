@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 
 namespace gnn::runtime {
 namespace {
@@ -131,6 +132,27 @@ TEST(EventRecorder, StandsBehindWorkThatWaits) {
   EXPECT_EQ(transport.requests().size(), 1U);
   clock.advance(std::chrono::milliseconds(100));
   transport.await_requests(2);
+}
+
+TEST(EventRecorder, StopDoesNotWaitForAnApiServerThatIsSilent) {
+  SystemClock clock;
+  gnn::testing::FakeTransport transport;
+  MetricsRegistry metrics;
+  client::TokenSource tokens(client::KubeConfig{}, clock);
+  client::ApiClient api(transport, tokens, clock, metrics);
+  gnn::testing::ScriptedReply silence;
+  silence.hangs = true;
+  transport.reply(silence).reply(201, "{}").reply(201, "{}");
+  EventRecorder recorder(
+      api, {.correlator = {}, .controller = "c", .instance = "i"}, clock, metrics
+  );
+  for (const char* job : {"1", "2", "3"}) recorder.record(text("A", "n", job));
+  transport.await_requests(1);
+  std::thread stopper([&] { recorder.stop(); });
+  api.cancel();
+  stopper.join();
+  EXPECT_NE(metrics.expose().find("gnn_operator_events_dropped_total 3"), std::string::npos)
+      << metrics.expose();
 }
 
 }  // namespace

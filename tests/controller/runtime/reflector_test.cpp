@@ -192,5 +192,25 @@ TEST_F(ReflectorTest, StopEndsASilentWatchAtOnce) {
   EXPECT_TRUE(store_.synced());
 }
 
+TEST_F(ReflectorTest, StopEndsAListThatNobodyAnswers) {
+  ScriptedReply silence;
+  silence.hangs = true;
+  transport_.reply(silence);
+  reflector_.start();
+  transport_.await_requests(1);
+  reflector_.stop();
+  EXPECT_EQ(transport_.requests().size(), 1U);
+}
+
+TEST_F(ReflectorTest, StopEndsAWatchThatDoesNotOpen) {
+  ScriptedReply silence;
+  silence.hangs = true;
+  transport_.reply(200, list(5, "")).reply(silence);
+  reflector_.start();
+  transport_.await_requests(2);
+  reflector_.stop();
+  EXPECT_EQ(transport_.requests().size(), 2U);
+}
+
 }  // namespace
 }  // namespace gnn::runtime

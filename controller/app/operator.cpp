@@ -47,6 +47,31 @@ std::string host_name() {
   return name.data();
 }
 
+ObjectKey lease_of(const Options& options, const Connection& connection) {
+  const std::string& given = options.lease_namespace;
+  return {given.empty() ? connection.config.namespace_ : given, options.lease_name};
+}
+
+/// With --leader-elect: takes the lease, so that for `duration` no controller leads.
+bool keep_others_from_leading(
+    const Options& options,
+    const Connection& connection,
+    client::ApiClient& api,
+    Clock& clock,
+    Duration duration
+) {
+  if (!options.leader_elect) return true;
+  runtime::LeaderOptions lease;
+  lease.lease = lease_of(options, connection);
+  lease.identity = (options.identity.empty() ? host_name() : options.identity) + "_release";
+  lease.lease_duration = duration;
+  if (const auto seized = runtime::seize_lease(api, lease, clock); !seized) {
+    log_error("cannot take the lease", {{"error", seized.error().message}});
+    return false;
+  }
+  return true;
+}
+
 /// The key of the job that an object with our label belongs to.
 std::optional<ObjectKey> job_of(const objects::ObjectMeta& meta) {
   const auto label = meta.labels.find(std::string(contract::kLabelJob));
@@ -203,8 +228,7 @@ class Operator {
 
   [[nodiscard]] runtime::LeaderOptions leader_options() const {
     runtime::LeaderOptions options;
-    const std::string& given = options_.lease_namespace;
-    options.lease = {given.empty() ? connection_.config.namespace_ : given, options_.lease_name};
+    options.lease = lease_of(options_, connection_);
     options.identity = identity();
     options.lease_duration = options_.lease_duration;
     options.renew_deadline = options_.renew_deadline;
@@ -354,6 +378,12 @@ int run_release(const Options& options) {
     return contract::exit_code_for(connection.error().kind);
   }
   client::ApiClient api = connection->client(clock, metrics);
+  // While a controller leads it may start pods with new finalizers behind our back.
+  constexpr Duration kLongestRelease = std::chrono::minutes(3);
+  constexpr Duration kUntilUninstalled = std::chrono::seconds(30);
+  if (!keep_others_from_leading(options, *connection, api, clock, kLongestRelease)) {
+    return contract::kExitOther;
+  }
   std::vector<std::string> namespaces = options.namespaces;
   if (namespaces.empty()) namespaces.emplace_back();
   int64_t released = 0;
@@ -392,6 +422,9 @@ int run_release(const Options& options) {
     }
   }
   log_info("released pods", {{"pods", released - failed}, {"failed", failed}});
+  if (!keep_others_from_leading(options, *connection, api, clock, kUntilUninstalled)) {
+    return contract::kExitOther;
+  }
   return failed == 0 ? 0 : contract::kExitOther;
 }
 

@@ -101,7 +101,10 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   add_run(app, options);
   CLI::App* run = app.add_subcommand("run", "reconcile GNNJobs until told to stop (the default)");
   CLI::App* release = app.add_subcommand(
-      "release", "take the finalizer off every worker pod and end: before an uninstall"
+      "release",
+      "take the finalizer off every worker pod and end: before an uninstall; with --leader-elect "
+      "it "
+      "takes the Lease first, so that no controller starts pods meanwhile"
   );
   CLI::App* wait = app.add_subcommand(
       "wait", "wait until a GNNJob has finished; code 0: Complete, 1: Failed, 124: neither in time"

@@ -10,6 +10,47 @@ namespace {
 
 const client::Resource kLeases = client::resource_of<objects::Lease>();
 
+/// The lease as its new or old holder writes it.
+void claim(objects::Lease& lease, const LeaderOptions& options, TimePoint now) {
+  if (lease.holder_identity != options.identity) {
+    if (!lease.metadata.resource_version.empty()) ++lease.lease_transitions;
+    lease.holder_identity = options.identity;
+    lease.acquire_time = now;
+  }
+  lease.renew_time = now;
+  lease.lease_duration_seconds =
+      std::max<int64_t>(1, std::chrono::ceil<std::chrono::seconds>(options.lease_duration).count());
+}
+
+/// The lease as it is; as it is to be created if there is none.
+client::ApiResult<objects::Lease> read_lease(
+    client::ApiClient& api, const objects::ObjectKey& key
+) {
+  auto json = api.get(kLeases, key);
+  if (!json) {
+    if (json.error().kind != client::ApiErrorKind::NotFound) {
+      return tl::unexpected<client::ApiError>(std::move(json).error());
+    }
+    objects::Lease lease;
+    lease.metadata.name = key.name;
+    lease.metadata.namespace_ = key.namespace_;
+    return lease;
+  }
+  auto lease = objects::decode_lease(*json);
+  if (lease) return std::move(*lease);
+  client::ApiError error;
+  error.kind = client::ApiErrorKind::Decode;
+  error.message = "lease " + objects::to_string(key) + ": " + lease.error().message;
+  return tl::unexpected<client::ApiError>(std::move(error));
+}
+
+/// resourceVersion makes this a compare-and-swap: of two who see a free lease one gets 409.
+client::ApiResult<objects::Json> write_lease(client::ApiClient& api, const objects::Lease& lease) {
+  const objects::Json json = encode(lease);
+  return lease.metadata.resource_version.empty() ? api.create(kLeases, json)
+                                                 : api.replace(kLeases, json);
+}
+
 }  // namespace
 
 LeaseVerdict judge_lease(
@@ -25,6 +66,33 @@ LeaseVerdict judge_lease(
   const Duration holders_duration = std::chrono::seconds(lease.lease_duration_seconds);
   const bool silent = now - view.changed_at >= std::max(holders_duration, options.lease_duration);
   return silent ? LeaseVerdict::Free : LeaseVerdict::Taken;
+}
+
+client::ApiResult<void> seize_lease(
+    client::ApiClient& api, const LeaderOptions& options, Clock& clock
+) {
+  constexpr int kTries = 10;  // a leader renews every few seconds: more than one is bad luck
+  for (int tries = 1;; ++tries) {
+    auto lease = read_lease(api, options.lease);
+    if (!lease) return tl::unexpected<client::ApiError>(std::move(lease).error());
+    const std::string holder = lease->holder_identity;
+    const auto patience = std::chrono::seconds(lease->lease_duration_seconds);
+    claim(*lease, options, clock.now());
+    auto written = write_lease(api, *lease);
+    if (!written) {
+      const client::ApiErrorKind kind = written.error().kind;
+      const bool lost_race =
+          kind == client::ApiErrorKind::Conflict || kind == client::ApiErrorKind::AlreadyExists;
+      if (lost_race && tries < kTries) continue;
+      return tl::unexpected<client::ApiError>(std::move(written).error());
+    }
+    if (!holder.empty() && holder != options.identity) {
+      log_info("took the lease, waiting until its holder has noticed", {{"holder", holder}});
+      Guarded<bool> never{false};
+      never.lock().wait_until(clock, clock.monotonic() + patience, [](bool now) { return now; });
+    }
+    return {};
+  }
 }
 
 LeaderElector::LeaderElector(
@@ -105,46 +173,17 @@ void LeaderElector::run() {
 }
 
 bool LeaderElector::try_hold() {
-  auto json = api_.get(kLeases, options_.lease);
-  if (!json) {
-    if (json.error().kind != client::ApiErrorKind::NotFound) {
-      log_warning("cannot read the lease", {{"error", json.error().message}});
-      return false;
-    }
-    objects::Lease lease;
-    lease.metadata.name = options_.lease.name;
-    lease.metadata.namespace_ = options_.lease.namespace_;
-    return write(std::move(lease), true);
-  }
-  auto lease = objects::decode_lease(*json);
+  auto lease = read_lease(api_, options_.lease);
   if (!lease) {
-    log_error("cannot decode the lease", {{"error", lease.error().message}});
+    log_warning("cannot read the lease", {{"error", lease.error().message}});
     return false;
   }
-  switch (judge_lease(*lease, view_, clock_.monotonic(), options_)) {
-    case LeaseVerdict::Taken:
-      return false;
-    case LeaseVerdict::Mine:
-    case LeaseVerdict::Free:
-      return write(std::move(*lease), false);
+  const bool exists = !lease->metadata.resource_version.empty();
+  if (exists && judge_lease(*lease, view_, clock_.monotonic(), options_) == LeaseVerdict::Taken) {
+    return false;
   }
-  return false;
-}
-
-bool LeaderElector::write(objects::Lease lease, bool create) {
-  const TimePoint now = clock_.now();
-  if (lease.holder_identity != options_.identity) {
-    if (!create) ++lease.lease_transitions;
-    lease.holder_identity = options_.identity;
-    lease.acquire_time = now;
-  }
-  lease.renew_time = now;
-  lease.lease_duration_seconds = std::max<int64_t>(
-      1, std::chrono::ceil<std::chrono::seconds>(options_.lease_duration).count()
-  );
-  // resourceVersion makes this a compare-and-swap: of two who see a free lease one gets 409.
-  const objects::Json json = encode(lease);
-  auto written = create ? api_.create(kLeases, json) : api_.replace(kLeases, json);
+  claim(*lease, options_, clock_.now());
+  auto written = write_lease(api_, *lease);
   if (!written) {
     log_warning("cannot write the lease", {{"error", written.error().message}});
     return false;

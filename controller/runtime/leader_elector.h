@@ -42,6 +42,13 @@ enum class LeaseVerdict {
     const objects::Lease& lease, LeaseView& view, MonotonicPoint now, const LeaderOptions& options
 );
 
+/// Takes the lease whoever holds it, and returns when that one must have stopped leading: after the
+/// duration of its lease. Nobody else leads from then on until `options.lease_duration` after the
+/// last call. Errors: the API server's; Conflict if others keep writing the lease.
+[[nodiscard]] client::ApiResult<void> seize_lease(
+    client::ApiClient& api, const LeaderOptions& options, Clock& clock
+);
+
 /// Holds a Lease while it can. There is no fencing in a Lease: is_leader() turns false by itself
 /// when the renew deadline has passed, so that a process that was stopped and wakes up must not
 /// write.
@@ -74,7 +81,6 @@ class LeaderElector {
   void run();
   /// Tries once to take or renew the lease. Returns whether it is ours.
   [[nodiscard]] bool try_hold();
-  [[nodiscard]] bool write(objects::Lease lease, bool create);
   void release();
 
   client::ApiClient api_;

@@ -98,6 +98,14 @@ class Deployment(unittest.TestCase):
         self.assertIn("--leader-elect", arguments)
         self.assertIn("--lease-namespace=gnn-system", arguments)
 
+    def test_the_release_hook_takes_the_same_lease(self):
+        def lease(arguments):
+            return sorted(each for each in arguments if "--lease" in each or "--leader" in each)
+
+        hook = named(render(), "Job", "-release")[0]["spec"]["template"]["spec"]["containers"][0]["args"]
+        self.assertEqual(lease(hook), lease(self.pod()["containers"][0]["args"]))
+        self.assertEqual(len(lease(hook)), 3)
+
     def test_names_its_namespaces(self):
         arguments = self.pod("controller.watchNamespaces={a,b}")["containers"][0]["args"]
         self.assertEqual([a for a in arguments if a.startswith("--namespace")], ["--namespace=a", "--namespace=b"])

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -60,6 +61,53 @@ TEST(JudgeLease, AReleasedLeaseIsFreeAtOnce) {
   LeaseView view;
   EXPECT_EQ(judge_lease(lease("", "1"), view, MonotonicPoint{1h}, options()), LeaseVerdict::Free);
   EXPECT_EQ(judge_lease(lease("me", "1"), view, MonotonicPoint{1h}, options()), LeaseVerdict::Mine);
+}
+
+TEST(SeizeLease, TakesItFromItsHolderAndWaitsUntilThatOneMustHaveStopped) {
+  gnn::testing::FakeClock clock;
+  FakeTransport transport;
+  MetricsRegistry metrics;
+  client::TokenSource tokens(client::KubeConfig{}, clock);
+  client::ApiClient api(transport, tokens, clock, metrics);
+  LeaderOptions mine = options();
+  mine.lease_duration = 180s;
+  // The holder renews in between once.
+  transport.reply(200, encode(lease("other", "1")).dump())
+      .reply(409, R"({"kind":"Status","reason":"Conflict"})")
+      .reply(200, encode(lease("other", "2")).dump())
+      .reply(200, encode(lease("me", "3")).dump());
+  std::atomic<bool> returned = false;
+  std::thread caller([&] {
+    EXPECT_TRUE(seize_lease(api, mine, clock));
+    returned = true;
+  });
+  clock.await_waiters(1);
+  EXPECT_FALSE(returned);
+  clock.advance(15s);
+  caller.join();
+  const auto requests = transport.requests();
+  ASSERT_EQ(requests.size(), 4U);
+  const objects::Json written = objects::Json::parse(requests[3].body);
+  EXPECT_EQ(written["metadata"]["resourceVersion"], "2");
+  EXPECT_EQ(written["spec"]["holderIdentity"], "me");
+  EXPECT_EQ(written["spec"]["leaseDurationSeconds"], 180);
+}
+
+TEST(SeizeLease, WaitsForNobodyWhereNobodyLeads) {
+  gnn::testing::FakeClock clock;
+  FakeTransport transport;
+  MetricsRegistry metrics;
+  client::TokenSource tokens(client::KubeConfig{}, clock);
+  client::ApiClient api(transport, tokens, clock, metrics);
+  transport.reply(404, R"({"kind":"Status","reason":"NotFound"})").reply(201, "{}");
+  EXPECT_TRUE(seize_lease(api, options(), clock));
+  EXPECT_EQ(transport.requests().at(1).method, "POST");
+  for (const char* holder : {"", "me"}) {
+    transport.reply(200, encode(lease(holder, "1")).dump()).reply(200, "{}");
+    EXPECT_TRUE(seize_lease(api, options(), clock));
+  }
+  transport.reply(403, R"({"kind":"Status","reason":"Forbidden"})");
+  EXPECT_FALSE(seize_lease(api, options(), clock));
 }
 
 class LeaderElectorTest : public ::testing::Test {

@@ -48,6 +48,13 @@ void settle(
   }
 }
 
+/// What pods cannot start without: a gang beside somebody else's Service would never meet.
+bool is_needed_by_pods(const reconcile::Action& action) {
+  return std::holds_alternative<reconcile::CreateService>(action) ||
+         std::holds_alternative<reconcile::CreateConfigMap>(action) ||
+         std::holds_alternative<reconcile::CreateNetworkPolicy>(action);
+}
+
 bool succeeded_or(const client::ApiError& error, std::initializer_list<ApiErrorKind> kinds) {
   return std::find(kinds.begin(), kinds.end(), error.kind) != kinds.end();
 }
@@ -81,14 +88,18 @@ void Executor::run_actions(
     if (outcome.refusal) execution.refusals.push_back(std::move(*outcome.refusal));
     if (outcome.error && !execution.error) execution.error = std::move(outcome.error);
   };
+  bool pods_can_start = true;
   for (size_t i = 0; i < actions.size() && !execution.error;) {
     std::vector<const reconcile::CreatePod*> creates;
     while (i < actions.size() && std::holds_alternative<reconcile::CreatePod>(actions[i])) {
       creates.push_back(&std::get<reconcile::CreatePod>(actions[i++]));
     }
     if (creates.empty()) {
-      take(run_action(actions[i++], owner));
-    } else {
+      const reconcile::Action& action = actions[i++];
+      const size_t refused = execution.refusals.size();
+      take(run_action(action, owner));
+      if (is_needed_by_pods(action) && execution.refusals.size() > refused) pods_can_start = false;
+    } else if (pods_can_start) {
       for (Outcome& outcome : create_pods(creates, owner)) take(std::move(outcome));
     }
   }

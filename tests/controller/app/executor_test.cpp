@@ -92,6 +92,22 @@ TEST_F(ExecutorTest, AStatusThatTellsOfTheCreatesIsNotWrittenWhenOneIsRefused) {
   EXPECT_EQ(transport_.requests().size(), 1U);
 }
 
+TEST_F(ExecutorTest, NoPodIsMadeBesideAServiceThatIsSomebodyElses) {
+  const std::string foreign =
+      Json{{"metadata", {{"name", "j-gnn"}, {"namespace", "ns"}}}, {"spec", Json::object()}}.dump();
+  transport_.reply(409, refusal("AlreadyExists", "exists")).reply(200, foreign);
+  reconcile::Plan plan = plan_of_pods(2);
+  reconcile::CreateService service;
+  service.service.metadata.name = "j-gnn";
+  service.service.metadata.namespace_ = "ns";
+  plan.actions.insert(plan.actions.begin(), service);
+  const Execution done = executor_.execute(plan, job_);
+  EXPECT_FALSE(done.error);
+  ASSERT_EQ(done.refusals.size(), 1U);
+  EXPECT_EQ(done.refusals[0].kind, reconcile::ApiRefusal::Kind::NameTaken);
+  EXPECT_EQ(transport_.requests().size(), 2U);
+}
+
 TEST_F(ExecutorTest, WhatExistsAlreadyAndIsOursIsASuccess) {
   transport_.reply(409, refusal("AlreadyExists", "")).reply(200, pod_owned_by("job-uid"));
   const Execution done = executor_.execute(plan_of_pods(1), job_);

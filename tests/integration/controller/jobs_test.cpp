@@ -119,6 +119,26 @@ TEST_F(Jobs, AForeignPodOfOurNameIsNeitherAdoptedNorDeleted) {
       << cluster_.describe("j");
 }
 
+TEST_F(Jobs, AForeignServiceOfOurNameIsNeitherAdoptedNorChanged) {
+  const std::string services = "/api/v1/namespaces/" + cluster_.name_space() + "/services";
+  const Json foreign = cluster_.api().create(
+      services, {{"metadata", {{"name", "j-gnn"}}}, {"spec", {{"ports", {{{"port", 80}}}}}}}
+  );
+  Controller controller(cluster_.plane(), cluster_.arguments());
+  FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
+  kubelets.let_finish();
+  cluster_.create_job("j");
+  ASSERT_TRUE(eventually([&] {
+    return cluster_.describe("j").find("NameTaken") != std::string::npos;
+  })) << cluster_.describe("j");
+  EXPECT_TRUE(cluster_.pods_of("j").empty()) << "nothing is started beside it";
+  const Json still = cluster_.api().get(services + "/j-gnn");
+  EXPECT_EQ(still["metadata"]["resourceVersion"], foreign["metadata"]["resourceVersion"]);
+  cluster_.api().remove(services + "/j-gnn");
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Complete"); }))
+      << cluster_.describe("j");
+}
+
 TEST_F(Jobs, DeletedAndCreatedAgainUnderTheSameNameStartsAfresh) {
   Controller controller(cluster_.plane(), cluster_.arguments());
   FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);

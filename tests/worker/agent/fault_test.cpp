@@ -15,9 +15,11 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <sched.h>
 #include <set>
 #include <sstream>
 #include <string>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -66,6 +68,22 @@ std::string variable_of(pid_t pid, const std::string& name) {
   return "";
 }
 
+// Mounts a file system of that size for this process and what it starts; says whether it may.
+bool mount_small_disk(const std::string& path, const std::string& size) {
+  const std::string options = "size=" + size;
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount("tmpfs", path.c_str(), "tmpfs", 0, options.c_str()) == 0;
+}
+
+bool may_mount(const std::string& path) {
+  const pid_t child = ::fork();
+  if (child == 0) std::_Exit(mount_small_disk(path, "64k") ? 0 : 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 class FaultTest : public testing::Test {
  protected:
   static constexpr int kNodes = 2;
@@ -98,6 +116,8 @@ class FaultTest : public testing::Test {
     for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
     if (const auto cgroup = variables.find("TEST_CGROUP"); cgroup != variables.end())
       std::ofstream(cgroup->second + "/cgroup.procs") << ::getpid();
+    const auto disk = variables.find("TEST_SMALL_DISK");
+    if (disk != variables.end() && !mount_small_disk(disk->second, "700k")) std::_Exit(126);
     const int file = ::open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
     ::dup2(file, STDOUT_FILENO);
     ::dup2(file, STDERR_FILENO);
@@ -407,7 +427,8 @@ class WorkerFaultTest : public FaultTest {
     if (std::getenv("GNN_WORKER") == nullptr) GTEST_SKIP() << "built without gnn-worker";
   }
 
-  void start_worker() {
+  void start_worker(Variables variables = {}) {
+    variables.emplace("GNN_TERMINATION_LOG", (folder_ / "result").string());
     const fs::path manifest = folder_ / "job.yaml";
     std::ofstream(manifest) << R"(apiVersion: gnn.dev/v1alpha1
 kind: GNNJob
@@ -421,11 +442,8 @@ spec:
   workers: {nodes: 2, processesPerNode: 2}
 )" << "  checkpoint: {everyEpochs: 0, everySteps: 5, path: "
                             << (folder_ / "checkpoints").string() << "}\n";
-    job_ = spawn(
-        {std::getenv("GNN_WORKER"), "run", manifest.string()},
-        {{"GNN_TERMINATION_LOG", (folder_ / "result").string()}},
-        folder_ / "output"
-    );
+    job_ =
+        spawn({std::getenv("GNN_WORKER"), "run", manifest.string()}, variables, folder_ / "output");
   }
 
   bool reached_epoch(const std::string& epoch) const {
@@ -460,6 +478,22 @@ TEST_F(WorkerFaultTest, AKilledRankIsRecoveredBitForBit) {
   EXPECT_EQ(finish(), contract::kExitDone) << output();
   EXPECT_NE(result_of(0).find("\"round\":1"), std::string::npos) << result_of(0);
   EXPECT_EQ(hash(), expected);
+  expect_no_orphan();
+}
+
+// The disk has room for one checkpoint and not for a second one.
+TEST_F(WorkerFaultTest, AFullDiskEndsTheJobWithItsReason) {
+  const fs::path disk = folder_ / "checkpoints";
+  fs::create_directories(disk);
+  if (!may_mount(disk.string())) GTEST_SKIP() << "nothing can be mounted here";
+  start_worker({{"TEST_SMALL_DISK", disk.string()}});
+  EXPECT_EQ(finish(seconds(120)), contract::kExitOther) << output();
+  EXPECT_NE(output().find("Resumed from"), std::string::npos) << "the first one was whole";
+  for (int node = 0; node < kNodes; ++node) {
+    EXPECT_NE(result_of(node).find("\"rank\":0"), std::string::npos) << result_of(node);
+    EXPECT_NE(result_of(node).find("No space left on device"), std::string::npos)
+        << result_of(node);
+  }
   expect_no_orphan();
 }
 

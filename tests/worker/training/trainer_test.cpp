@@ -408,6 +408,30 @@ TEST(Trainer, ARestartedRoundGoesOnEvenWhenResumeIsNever) {
   EXPECT_EQ(resumed.starts.front(), (std::pair<int64_t, int64_t>{1, 2}));
 }
 
+TEST(Trainer, StartsFromTheCheckpointThatResumeNames) {
+  const TemporaryFolder old_folder;
+  TrainerOptions options = options_for(1);
+  options.checkpoint = checkpoints_in(old_folder);
+  Scene run;
+  TinyWorkload first;
+  const auto trained = train(first, run.context, options);
+  ASSERT_TRUE(trained.has_value());
+  const TemporaryFolder new_folder;
+  options = options_for(2);
+  options.checkpoint = checkpoints_in(new_folder);
+  options.checkpoint->resume = trained->report.checkpoint;
+  TinyWorkload second;
+  const auto outcome = train(second, run.context, options);
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  EXPECT_EQ(outcome->report.global_steps, 10);
+  EXPECT_EQ(second.starts.back(), (std::pair<int64_t, int64_t>{1, 0}));
+
+  TinyWorkload undisturbed;
+  options.checkpoint.reset();
+  ASSERT_TRUE(train(undisturbed, run.context, options).has_value());
+  EXPECT_TRUE(same_bits(parameters_of(second), parameters_of(undisturbed)));
+}
+
 TEST(Trainer, RefusesACheckpointPathThatIsNone) {
   const TemporaryFolder folder;
   TrainerOptions options = options_for(1);

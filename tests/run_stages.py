@@ -20,13 +20,14 @@ BUILD = ROOT / "build"
 LOGS = BUILD / "test-logs"
 JOBS = str(os.cpu_count() or 1)
 
-# Tests that run under the address sanitizer by default; with --full, every unit test of ASAN_FULL_FOLDERS.
-ASAN_TESTS = ["gnn_graph_data_test", "gnn_prefetch_test", "gnn_sampling_core_test"]
-ASAN_FULL_FOLDERS = [
+# Folders of tests/ whose unit tests run under the address sanitizer, by default and with --full.
+ASAN_FOLDERS = [
     "common", "common/api",
     "controller/objects", "controller/client", "controller/runtime", "controller/reconcile", "controller/app",
-    "worker/graph", "worker/sampling", "worker/nn", "worker/training", "worker/tasks", "worker/agent",
-    "worker/distributed/comm",
+    "worker/graph", "worker/sampling",
+]
+ASAN_FULL_FOLDERS = [
+    *ASAN_FOLDERS, "worker/nn", "worker/training", "worker/tasks", "worker/agent", "worker/distributed/comm",
 ]
 
 # What CI may skip, by reason. Any other skip there is a machine that lacks something, and fails.
@@ -91,7 +92,7 @@ def stages(mode):
         fast_build = build("dev", "gnn_tests_label_unit")
         return [Stage("build", "dev preset, unit tests", fast_build), unit]
 
-    asan_tests = tests_of(ASAN_FULL_FOLDERS) if full else ASAN_TESTS
+    asan_tests = tests_of(ASAN_FULL_FOLDERS if full else ASAN_FOLDERS)
     sanitizer_env = {
         **long_loops,
         "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
@@ -105,6 +106,7 @@ def stages(mode):
         Stage("build", "dev preset", build("dev")),
         Stage("lint", "layering; each header alone", [python("tests/lint/layering.py"),
               python("tests/lint/headers.py", "--jobs", JOBS)], ["build"]),
+        Stage("tidy", f"clang-tidy: {'everything' if full else 'common and controller'}", [["cmake", "--preset", "tidy"], tidy]),
         unit,
         Stage("asan", "address and undefined-behaviour sanitizers",
               [*build("asan", *asan_tests), ctest("asan", "-L", "^unit$", "-LE", "slow", "-R", f"^({'|'.join(asan_tests)})$", "-j", JOBS)],
@@ -118,7 +120,6 @@ def stages(mode):
         Stage("e2e", "tests on the two-node cluster", [ctest("dev", "-L", "^e2e$", "-LE", "slow")], ["build"], "dev"),
     ]
     if full:
-        result.append(Stage("tidy", "clang-tidy", [["cmake", "--preset", "tidy"], tidy]))
         result.append(Stage("slow", "long loops", [ctest("dev", "-L", "slow")], ["build"], "dev", long_loops))
     return result
 

@@ -25,7 +25,7 @@ struct LocalRun {
   /// wins.
   std::vector<std::pair<std::string, std::string>> environment{};
   /// Program and arguments of a rank; program "/proc/self/exe" is this one.
-  std::vector<std::string> rank_command;
+  std::vector<std::string> rank_command{};
 };
 
 /// Makes the connector of one node's agent. `listening_socket`: for node 0, the bound socket that

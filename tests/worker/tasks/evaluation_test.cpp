@@ -1,3 +1,4 @@
+#include "tests/worker/training/counting_sink.h"
 #include "worker/tasks/graph_workload.h"
 #include "worker/tasks/node_workload.h"
 
@@ -10,19 +11,6 @@ namespace gnn::tasks {
 namespace {
 
 constexpr int64_t kItems = 6;
-
-class CountingSink final : public training::ProgressSink {
- public:
-  void on_phase(training::Phase) override {}
-  void on_mark() override { ++marks; }
-  void on_step(const training::StepReport&) override {}
-  void on_epoch(const training::EpochReport&) override {}
-  void on_final(const training::FinalReport&) override {}
-  void on_checkpoint(const training::CheckpointReport&) override {}
-  void on_message(const std::string&) override {}
-
-  int64_t marks = 0;
-};
 
 /// Two layers that say class 0 of everything.
 class FlatNodeModel final : public nn::NodeModel {
@@ -93,7 +81,7 @@ api::Training batches_of_two(api::EvaluationMode mode) {
 
 /// Marks of one evaluation of six items.
 int64_t marks_of(training::Workload& workload) {
-  CountingSink sink;
+  training::CountingSink sink;
   const training::StopToken stop;
   const auto evaluated =
       workload.evaluate(training::Part::Validation, {.stop = stop, .progress = sink});

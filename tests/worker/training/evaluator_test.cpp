@@ -2,6 +2,7 @@
 
 #include "tests/worker/distributed/comm/in_process_ranks.h"
 #include "tests/worker/sampling/random_graph.h"
+#include "tests/worker/training/counting_sink.h"
 #include "worker/nn/models/gcn.h"
 #include "worker/nn/models/graph_sage.h"
 #include "worker/training/meters.h"
@@ -50,7 +51,10 @@ struct Scene {
       nn::NodeModel& model, comm::Communicator& communicator, const StopToken& stop
   ) const {
     const at::NoGradGuard no_grad;
-    return evaluate_layer_wise(model, whole, ids, communicator, stop, {.batch_size = 32});
+    CountingSink progress;
+    return evaluate_layer_wise(
+        model, whole, ids, communicator, {.stop = stop, .progress = progress}, {.batch_size = 32}
+    );
   }
 
   WholeGraph whole;

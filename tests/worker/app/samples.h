@@ -15,14 +15,7 @@ namespace gnn::app {
 
 /// A sample of manifests/samples with fields of its spec set. A sample that does not load fails the
 /// test.
-inline api::GnnJob sample(const std::string& name, const std::vector<std::string>& overrides = {}) {
-  auto job = load_job(std::string(GNN_SAMPLES) + "/" + name, overrides);
-  if (!job) {
-    ADD_FAILURE() << job.error().message;
-    return {};
-  }
-  return std::move(*job);
-}
+api::GnnJob sample(const std::string& name, const std::vector<std::string>& overrides = {});
 
 /// Runs a job in this process as its only rank.
 inline Result<tasks::TaskOutcome> run_job(const api::GnnJob& job) {

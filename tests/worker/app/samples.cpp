@@ -1,0 +1,16 @@
+#include "tests/worker/app/samples.h"
+
+#include <filesystem>
+
+namespace gnn::app {
+
+api::GnnJob sample(const std::string& name, const std::vector<std::string>& overrides) {
+  auto job = load_job((std::filesystem::path(GNN_SAMPLES) / name).string(), overrides);
+  if (!job) {
+    ADD_FAILURE() << job.error().message;
+    return {};
+  }
+  return std::move(*job);
+}
+
+}  // namespace gnn::app

@@ -192,8 +192,8 @@ Executor::Outcome Executor::create(const T& object, runtime::Store<T>& store, co
   // Ours from an earlier pass that the cache does not show yet, or somebody else's?
   store.expect(key);
   auto found = api_.get(resource, key);
-  settle(store, key, found);
   if (!found) {
+    store.forget(key);
     ApiError error = std::move(found).error();
     // Gone again in between: the next pass sees that.
     if (error.kind == ApiErrorKind::NotFound) error.kind = ApiErrorKind::Conflict;
@@ -202,7 +202,12 @@ Executor::Outcome Executor::create(const T& object, runtime::Store<T>& store, co
   const auto existing = decoded<T>(*found);
   const objects::OwnerReference* controller =
       existing ? objects::controller_of(existing->metadata) : nullptr;
-  if (controller != nullptr && controller->uid == owner.uid) return {};
+  if (controller != nullptr && controller->uid == owner.uid) {
+    settle(store, key, found);
+    return {};
+  }
+  // Not kept: what lacks our labels is not in our watch, which could not say when it goes.
+  store.forget(key);
   Outcome outcome;
   outcome.refusal = ApiRefusal{
       .kind = ApiRefusal::Kind::NameTaken,

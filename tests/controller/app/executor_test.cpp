@@ -123,6 +123,7 @@ TEST_F(ExecutorTest, WhatBelongsToSomebodyElseIsNeverAdopted) {
     const Execution done = executor_.execute(plan_of_pods(1), job_);
     ASSERT_EQ(done.refusals.size(), 1U);
     EXPECT_EQ(done.refusals[0].kind, reconcile::ApiRefusal::Kind::NameTaken);
+    EXPECT_EQ(caches_.pods.find({"ns", "j-1-0"}), nullptr) << "no watch would say when it goes";
   }
   for (const auto& request : transport_.requests()) {
     EXPECT_TRUE(request.method == "POST" || request.method == "GET") << request.method;

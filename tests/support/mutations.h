@@ -32,7 +32,8 @@ class Mutations {
 
  private:
   char telling_byte() {
-    constexpr std::string_view kBytes("\0\x01\x7F\x80\xFF-.,:0129eE{[\"'}]&*! \t\r\n", 31);
+    using namespace std::string_view_literals;
+    constexpr std::string_view kBytes = "\0\x01\x7F\x80\xFF-.,:0129eE{[\"'}]&*! \t\r\n"sv;
     return kBytes[below(kBytes.size())];
   }
 

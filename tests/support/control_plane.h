@@ -103,7 +103,7 @@ class ControlPlane {
   [[nodiscard]] Result<int64_t> compact_etcd();
 
   /// Replaces token_file() by a new token of the same account, by rename as kubelets do. With
-  /// kRevokeOld it returns once the API server refuses the old one (it remembers tokens for 10 s).
+  /// Revoke it returns once the API server refuses the old one (it remembers tokens for 10 s).
   enum class OldToken { Keep, Revoke };
   [[nodiscard]] Status rotate_token(OldToken old_token);
   /// A token of any service account, valid for an hour; creates neither account nor rights.

@@ -113,8 +113,8 @@ enum class Action {
 struct Directive {
   Action action = Action::Prepare;
   int64_t round = 0;
-  int64_t exit_code = 0;             ///< With kLeave.
-  std::string message{};             ///< With kLeave: why.
+  int64_t exit_code = 0;             ///< With Leave.
+  std::string message{};             ///< With Leave: why.
   std::optional<Failure> failure{};  ///< The culprit of the last failed round, or of the end.
 
   friend bool operator==(const Directive&, const Directive&) = default;

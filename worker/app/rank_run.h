@@ -27,7 +27,7 @@ struct RankOptions {
 
 /// Runs the task of `job` as one rank: device, threads, process groups, task. `job` is validated
 /// and has its defaults. Errors: of the configuration, the data, the peers; what torch throws
-/// becomes kInternal or OutOfMemory.
+/// becomes Internal or OutOfMemory.
 [[nodiscard]] Result<tasks::TaskOutcome> run_rank(
     const api::GnnJob& job, const RankOptions& options
 );

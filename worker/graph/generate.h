@@ -27,7 +27,7 @@ struct GenerateOptions {
 
 /// A graph made from nothing but the options; equal options give equal bits on every machine.
 ///
-/// kArxiv, kProducts, kReddit: every class is a community. An edge picks its first end among all
+/// Arxiv, Products, Reddit: every class is a community. An edge picks its first end among all
 /// nodes and its second, for the fraction `kHomophily`, in the same community, otherwise among all;
 /// inside a community nodes are picked by a power law (density of degrees ~ degree^-2.5). Self
 /// loops and duplicates are left out, every edge has its reverse, and the number of edges is that
@@ -35,7 +35,7 @@ struct GenerateOptions {
 /// are the community's mean, a random sign per column, times `kSignal`, plus unit noise. Labels are
 /// the community but for the fraction f: no classifier does better than 1 - f (C - 1) / C.
 ///
-/// kFakeDataset: as PyG's FakeDataset(avg_num_nodes=100000): between 75,000 and 125,000 nodes, ten
+/// FakeDataset: as PyG's FakeDataset(avg_num_nodes=100000): between 75,000 and 125,000 nodes, ten
 /// random edges each, made undirected; random labels; features are unit noise plus the label in all
 /// 64 columns.
 ///

@@ -53,7 +53,7 @@ class NativeWriter final : public ArrayStorage {
  public:
   using ArrayStorage::commit;
 
-  /// `key` names the inputs and options. Errors: kConflict when another process writes the same
+  /// `key` names the inputs and options. Errors: Conflict when another process writes the same
   /// output; Io.
   static Result<std::unique_ptr<NativeWriter>> open(
       const std::string& output, const std::string& key
@@ -72,7 +72,7 @@ class NativeWriter final : public ArrayStorage {
 
   /// Writes the manifest and renames the directory to `output` in one step. All arrays of `dataset`
   /// must have been committed here. `replace`: an existing output is exchanged, otherwise it is
-  /// kConflict.
+  /// Conflict.
   Status publish(const DatasetArrays& dataset, bool replace);
 
  private:

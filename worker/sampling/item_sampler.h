@@ -27,7 +27,7 @@ struct ItemSamplerOptions {
   bool shuffle = false;
   bool drop_last = false;  ///< No batch smaller than batch_size.
   bool drop_uneven_inputs =
-      false;          ///< The same number of batches on every rank; only for kContiguousSlices.
+      false;          ///< The same number of batches on every rank; only for ContiguousSlices.
   uint64_t seed = 0;  ///< The same on every rank.
 };
 

@@ -120,7 +120,7 @@ class CheckpointStore {
 
   /// Writes one checkpoint durably and then removes those beyond `keep`, though never the two
   /// newest: a fence that came meanwhile may have left this one out, and then the one before it is
-  /// what the next attempt loads. Where it fails the older ones are as they were. Errors: kConflict
+  /// what the next attempt loads. Where it fails the older ones are as they were. Errors: Conflict
   /// once a later incarnation has begun (this writer must stop); Io, e.g. a full disk.
   [[nodiscard]] Result<SavedCheckpoint> save(const CheckpointState& state);
 

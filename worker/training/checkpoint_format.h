@@ -19,7 +19,7 @@ struct EncodedCheckpoint {
 };
 
 /// Takes a snapshot: the tensors may change as soon as it returns.
-/// Errors: kInternal naming a tensor whose dtype has no place in the format.
+/// Errors: Internal naming a tensor whose dtype has no place in the format.
 [[nodiscard]] Result<EncodedCheckpoint> encode_checkpoint(const CheckpointState& state);
 
 /// Name of the file that holds data of this checksum.

@@ -58,7 +58,7 @@ struct TrainingOutcome {
 /// The result is a function of (options, workload, world size): dropout draws are keyed by (seed,
 /// epoch, batch, rank). Loss: cross entropy, the mean over a batch. Ranks without a batch shadow
 /// the step. Errors: those of the workload; Configuration for a checkpoint of another task or
-/// model; PeerLost; kInternal for a loss that is not finite.
+/// model; PeerLost; Internal for a loss that is not finite.
 [[nodiscard]] Result<TrainingOutcome> train(
     Workload& workload, TrainerContext& context, const TrainerOptions& options
 );

@@ -30,7 +30,7 @@ struct C10dGroupHandle {
 );
 
 /// The exception being handled as an error: PeerLost when it comes from the communication between
-/// ranks, OutOfMemory, or kInternal for anything else. Call it inside a catch block only.
+/// ranks, OutOfMemory, or Internal for anything else. Call it inside a catch block only.
 [[nodiscard]] Error error_of_current_exception(const char* what);
 
 /// Runs `collective`, which may throw as c10d does; see error_of_current_exception(). Tells

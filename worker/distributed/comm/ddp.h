@@ -42,7 +42,7 @@ struct DdpOptions {
 /// What a rank brings to a step besides its loss.
 struct StepContribution {
   double batch_size =
-      1;              ///< Number of items behind the loss, which is their mean. Used by kBatchSize.
+      1;              ///< Number of items behind the loss, which is their mean. Used by BatchSize.
   bool stop = false;  ///< This rank wants everybody to stop after this step (SIGTERM).
   /// Scalar for StepResult::mean_loss where it is not the loss that backward starts from.
   at::Tensor reported_loss{};
@@ -86,7 +86,7 @@ class DistributedDataParallel {
   /// start_step first.
   [[nodiscard]] Result<StepResult> shadow_step(bool stop = false);
   /// Gradient accumulation (no_sync): adds to the local gradients only; the next backward() sums
-  /// them all. With kBatchSize the gradients are weighted here already.
+  /// them all. With BatchSize the gradients are weighted here already.
   [[nodiscard]] Status accumulate(const at::Tensor& loss, const StepContribution& mine = {});
 
   /// Seconds that this rank waited in its last backward() after its own gradients were ready: what

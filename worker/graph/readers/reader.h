@@ -25,7 +25,7 @@ struct ReadOptions {
   bool coalesce = false;
   SelfLoops self_loops = SelfLoops::Keep;
   bool normalize_rows = false;           // PyG's NormalizeFeatures
-  DType feature_dtype = DType::Float32;  // or kFloat16
+  DType feature_dtype = DType::Float32;  // or Float16
   std::optional<int64_t> num_classes;    // absent: the largest label + 1
 };
 

@@ -1,24 +1,10 @@
 #include "controller/app/health.h"
 
-#include "common/http_server.h"
-
 #include <utility>
 
 namespace gnn::app {
-namespace {
 
-class Server final : public HealthServer {
- public:
-  explicit Server(std::unique_ptr<HttpServer> server) : server_(std::move(server)) {}
-  [[nodiscard]] int port() const override { return server_->port(); }
-
- private:
-  std::unique_ptr<HttpServer> server_;
-};
-
-}  // namespace
-
-Result<std::unique_ptr<HealthServer>> HealthServer::start(
+Result<std::unique_ptr<HttpServer>> start_health_server(
     const HostPort& address, HealthRoutes routes
 ) {
   HttpServerOptions options{.host = address.host, .port = address.port};
@@ -39,8 +25,7 @@ Result<std::unique_ptr<HealthServer>> HealthServer::start(
              return HttpAnswer{.status = 503, .body = missing + "\n"};
            }},
   };
-  GNN_ASSIGN_OR_RETURN(auto server, HttpServer::start(std::move(options)));
-  return std::make_unique<Server>(std::move(server));
+  return HttpServer::start(std::move(options));
 }
 
 }  // namespace gnn::app

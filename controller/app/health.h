@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/http_server.h"
 #include "common/result.h"
 #include "controller/app/options.h"
 
@@ -15,17 +16,10 @@ struct HealthRoutes {
   std::function<std::string()> not_ready;
 };
 
-/// Serves /metrics, /healthz and /readyz until it is destroyed.
-class HealthServer {
- public:
-  /// Errors: Network if the address cannot be bound.
-  [[nodiscard]] static Result<std::unique_ptr<HealthServer>> start(
-      const HostPort& address, HealthRoutes routes
-  );
-  virtual ~HealthServer() = default;
-
-  /// The port that is listened on.
-  [[nodiscard]] virtual int port() const = 0;
-};
+/// Serves /metrics, /healthz and /readyz until the server is destroyed.
+/// Errors: Network if the address cannot be bound.
+[[nodiscard]] Result<std::unique_ptr<HttpServer>> start_health_server(
+    const HostPort& address, HealthRoutes routes
+);
 
 }  // namespace gnn::app

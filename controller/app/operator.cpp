@@ -149,7 +149,7 @@ class Operator {
     GNN_ASSIGN_OR_RETURN(const HostPort address, parse_host_port(options_.bind_address));
     GNN_ASSIGN_OR_RETURN(
         health_,
-        HealthServer::start(
+        start_health_server(
             address,
             {.metrics = [this] { return expose(); }, .not_ready = [this] { return not_ready(); }}
         )
@@ -327,7 +327,7 @@ class Operator {
   runtime::ControllerLoop loop_;
   std::vector<std::function<void()>> starters_;
   std::vector<std::function<void()>> stoppers_;
-  std::unique_ptr<HealthServer> health_;
+  std::unique_ptr<HttpServer> health_;
   bool working_ = false;
   bool stopped_ = false;
 };

@@ -1,5 +1,7 @@
 #include "controller/objects/event.h"
 
+#include "common/rfc3339.h"
+
 namespace gnn::objects {
 namespace {
 
@@ -64,7 +66,7 @@ Json encode(const Event& event) {
       {"apiVersion", "events.k8s.io/v1"},
       {"kind", "Event"},
       {"metadata", encode(event.metadata)},
-      {"eventTime", format_micro_time(event.event_time)},
+      {"eventTime", format_rfc3339_micro(event.event_time)},
       {"reportingController", event.reporting_controller},
       {"reportingInstance", event.reporting_instance},
       {"action", event.action},
@@ -77,7 +79,7 @@ Json encode(const Event& event) {
   if (event.series) {
     json["series"] = {
         {"count", event.series->count},
-        {"lastObservedTime", format_micro_time(event.series->last_observed_time)},
+        {"lastObservedTime", format_rfc3339_micro(event.series->last_observed_time)},
     };
   }
   return json;

@@ -1,5 +1,7 @@
 #include "controller/objects/lease.h"
 
+#include "common/rfc3339.h"
+
 namespace gnn::objects {
 
 Result<Lease> decode_lease(const Json& json) {
@@ -32,8 +34,8 @@ Json encode(const Lease& lease) {
   spec["leaseTransitions"] = lease.lease_transitions;
   // The API server refuses a duration of 0; a lease that nobody ever held has none.
   if (lease.lease_duration_seconds > 0) spec["leaseDurationSeconds"] = lease.lease_duration_seconds;
-  if (lease.acquire_time) spec["acquireTime"] = format_micro_time(*lease.acquire_time);
-  if (lease.renew_time) spec["renewTime"] = format_micro_time(*lease.renew_time);
+  if (lease.acquire_time) spec["acquireTime"] = format_rfc3339_micro(*lease.acquire_time);
+  if (lease.renew_time) spec["renewTime"] = format_rfc3339_micro(*lease.renew_time);
   return json;
 }
 

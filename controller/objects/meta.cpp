@@ -84,14 +84,6 @@ Result<TimePoint> parse_time(std::string_view text) {
   );
 }
 
-std::string format_time(TimePoint time) {
-  return format_rfc3339(time);
-}
-
-std::string format_micro_time(TimePoint time) {
-  return format_rfc3339_micro(time);
-}
-
 Result<std::optional<TimePoint>> decode_time(const Json& json, const std::string& path) {
   if (!json.is_string()) {
     return fail(ErrorKind::Data, path + ": expected a time, found " + json.type_name());

@@ -67,10 +67,6 @@ struct ObjectMeta {
 
 /// RFC 3339 with any fraction and offset, as the API server writes times.
 [[nodiscard]] Result<TimePoint> parse_time(std::string_view text);
-/// "2026-01-02T03:04:05Z" (metav1.Time).
-[[nodiscard]] std::string format_time(TimePoint time);
-/// "2026-01-02T03:04:05.678901Z" (metav1.MicroTime).
-[[nodiscard]] std::string format_micro_time(TimePoint time);
 
 /// Decodes a time member; for ObjectReader::read_with.
 [[nodiscard]] Result<std::optional<TimePoint>> decode_time(

@@ -1,5 +1,7 @@
 #include "controller/objects/meta.h"
 
+#include "common/rfc3339.h"
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -39,9 +41,9 @@ TEST(Time, RefusesWhatIsNoTime) {
 RC_GTEST_PROP(Time, FormatsRoundTrip, ()) {
   const auto micros = *rc::gen::inRange<int64_t>(-9'000'000'000'000'000, 9'000'000'000'000'000);
   const TimePoint time{std::chrono::microseconds(micros)};
-  RC_ASSERT(parse_time(format_micro_time(time)).value() == time);
+  RC_ASSERT(parse_time(format_rfc3339_micro(time)).value() == time);
   RC_ASSERT(
-      parse_time(format_time(time)).value() == std::chrono::floor<std::chrono::seconds>(time)
+      parse_time(format_rfc3339(time)).value() == std::chrono::floor<std::chrono::seconds>(time)
   );
 }
 

@@ -110,7 +110,10 @@ class CpprestStream final : public HttpStream {
         headers_(kept_headers(response_.headers())),
         buffer_(response_.body().streambuf()) {}
 
-  ~CpprestStream() override { cancellation_->cancel(); }
+  /// A body that was read to its end leaves its connection to the next request.
+  ~CpprestStream() override {
+    if (!ended_) cancellation_->cancel();
+  }
 
   [[nodiscard]] int status() const override { return response_.status_code(); }
   [[nodiscard]] const std::map<std::string, std::string>& headers() const override {
@@ -123,6 +126,7 @@ class CpprestStream final : public HttpStream {
       const auto first = buffer_.bumpc().get();
       if (first == ByteBuffer::traits::eof()) {
         if (cancellation_->cancelled()) return fail(ErrorKind::Cancelled, "cancelled");
+        ended_ = true;
         return std::string();
       }
       std::string bytes(1, static_cast<char>(first));
@@ -146,6 +150,7 @@ class CpprestStream final : public HttpStream {
   std::unique_ptr<Cancellation> cancellation_;
   std::map<std::string, std::string> headers_;
   ByteBuffer buffer_;
+  bool ended_ = false;
 };
 
 class CpprestTransport final : public HttpTransport {

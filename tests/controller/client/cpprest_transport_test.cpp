@@ -4,44 +4,63 @@
 
 #include <arpa/inet.h>
 #include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
 #include <netinet/in.h>
+#include <poll.h>
 #include <string>
+#include <string_view>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace gnn::client {
 namespace {
 
-/// A server that takes one connection and says what the test tells it to.
-class OneConnection {
+/// A socket that listens on a free port of the loopback.
+class Listener {
  public:
-  OneConnection() : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  Listener() : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     auto* any = reinterpret_cast<sockaddr*>(&address);
     socklen_t size = sizeof(address);
-    const bool listens = ::bind(listener_, any, size) == 0 && ::listen(listener_, 1) == 0 &&
-                         ::getsockname(listener_, any, &size) == 0;
+    const bool listens = ::bind(fd_, any, size) == 0 && ::listen(fd_, 64) == 0 &&
+                         ::getsockname(fd_, any, &size) == 0;
     EXPECT_TRUE(listens);
     port_ = ntohs(address.sin_port);
   }
-  ~OneConnection() {
-    ::close(connection_);
-    ::close(listener_);
-  }
-  OneConnection(const OneConnection&) = delete;
-  OneConnection& operator=(const OneConnection&) = delete;
+  ~Listener() { ::close(fd_); }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
 
+  [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] std::unique_ptr<HttpTransport> transport() const {
     KubeConfig config;
     config.server = "http://127.0.0.1:" + std::to_string(port_);
     return make_cpprest_transport(config).value();
   }
+
+ private:
+  int fd_;
+  int port_ = 0;
+};
+
+/// A server that takes one connection and says what the test tells it to.
+class OneConnection {
+ public:
+  OneConnection() = default;
+  ~OneConnection() { ::close(connection_); }
+  OneConnection(const OneConnection&) = delete;
+  OneConnection& operator=(const OneConnection&) = delete;
+
+  [[nodiscard]] std::unique_ptr<HttpTransport> transport() const { return listener_.transport(); }
   /// Returns when the client has sent its request.
   void await_request() {
-    connection_ = ::accept(listener_, nullptr, nullptr);
+    connection_ = ::accept(listener_.fd(), nullptr, nullptr);
     std::array<char, 4096> bytes{};
     EXPECT_GT(::read(connection_, bytes.data(), bytes.size()), 0);
   }
@@ -50,9 +69,47 @@ class OneConnection {
   }
 
  private:
-  int listener_;
+  Listener listener_;
   int connection_ = -1;
-  int port_ = 0;
+};
+
+/// A server that answers everything at once and counts the connections that were made to it.
+class CountingServer {
+ public:
+  CountingServer() : thread_([this](const std::stop_token& stop) { serve(stop); }) {}
+
+  [[nodiscard]] std::unique_ptr<HttpTransport> transport() const { return listener_.transport(); }
+  [[nodiscard]] int connections() const { return connections_; }
+
+ private:
+  void serve(const std::stop_token& stop) {
+    std::vector<pollfd> watched{{.fd = listener_.fd(), .events = POLLIN, .revents = 0}};
+    while (!stop.stop_requested()) {
+      ::poll(watched.data(), watched.size(), 10);
+      for (size_t i = 1; i < watched.size(); ++i) {
+        if (watched[i].revents != 0 && !answer(watched[i].fd)) {
+          ::close(watched[i].fd);
+          watched.erase(watched.begin() + static_cast<std::ptrdiff_t>(i--));
+        }
+      }
+      if (watched[0].revents == 0) continue;
+      const int connection = ::accept(listener_.fd(), nullptr, nullptr);
+      watched.push_back({.fd = connection, .events = POLLIN, .revents = 0});
+      ++connections_;
+    }
+    for (size_t i = 1; i < watched.size(); ++i) ::close(watched[i].fd);
+  }
+
+  static bool answer(int connection) {
+    std::array<char, 4096> request{};
+    if (::read(connection, request.data(), request.size()) <= 0) return false;
+    constexpr std::string_view kReply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+    return ::write(connection, kReply.data(), kReply.size()) == static_cast<ssize_t>(kReply.size());
+  }
+
+  Listener listener_;
+  std::atomic<int> connections_ = 0;
+  std::jthread thread_;
 };
 
 HttpRequest request_until(const std::stop_source& stop) {
@@ -92,6 +149,18 @@ TEST(CpprestTransport, AStopEndsAStreamThatIsSilent) {
   server.await_request();
   server.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n");
   caller.join();
+}
+
+TEST(CpprestTransport, RequestsKeepTheirConnection) {
+  CountingServer server;
+  const auto transport = server.transport();
+  const std::stop_source stop;
+  constexpr int kRequests = 50;
+  for (int i = 0; i < kRequests; ++i) {
+    EXPECT_EQ(transport->send(request_until(stop)).value().body, "{}");
+  }
+  // A reply may be read before the library has put its connection back: a few more are made then.
+  EXPECT_LE(server.connections(), kRequests / 5);
 }
 
 }  // namespace

@@ -12,15 +12,6 @@ const objects::Json* metadata_of(const objects::Json& object) {
   return meta == object.end() || !meta->is_object() ? nullptr : &*meta;
 }
 
-std::string version_of(const objects::Json& object) {
-  std::string version;
-  const objects::Json* meta = metadata_of(object);
-  if (meta == nullptr) return version;
-  objects::ObjectReader reader(*meta, "metadata");
-  reader.read("resourceVersion", version);
-  return version;
-}
-
 }  // namespace
 
 std::optional<ObjectKey> key_in(const objects::Json& object) {
@@ -32,6 +23,15 @@ std::optional<ObjectKey> key_in(const objects::Json& object) {
   reader.read("name", key.name);
   if (!reader.status() || key.name.empty()) return std::nullopt;
   return key;
+}
+
+std::string version_in(const objects::Json& object) {
+  std::string version;
+  const objects::Json* meta = metadata_of(object);
+  if (meta == nullptr) return version;
+  objects::ObjectReader reader(*meta, "metadata");
+  reader.read("resourceVersion", version);
+  return version;
 }
 
 ReflectorThread::ReflectorThread(
@@ -199,7 +199,7 @@ WatchInput ReflectorThread::read() {
     case client::WatchEventType::Unknown:
       break;
   }
-  watch_input::EventSeen seen{.type = event.type, .resource_version = version_of(event.object)};
+  watch_input::EventSeen seen{.type = event.type, .resource_version = version_in(event.object)};
   event.object = nullptr;
   return seen;
 }

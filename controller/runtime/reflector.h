@@ -89,6 +89,9 @@ class ReflectorThread {
 /// Which object this is; nothing if not even that can be read.
 [[nodiscard]] std::optional<ObjectKey> key_in(const objects::Json& object);
 
+/// Its metadata.resourceVersion; empty if that can't be read.
+[[nodiscard]] std::string version_in(const objects::Json& object);
+
 /// Keeps a Store equal to what the API server has. An object that cannot be decoded is skipped and
 /// counted; the others go on.
 template <class T>
@@ -158,7 +161,7 @@ class Reflector {
   void change(client::WatchEventType type, const objects::Json& json) {
     if (type == client::WatchEventType::Deleted) {
       // What is gone need not be read whole: it must not stay because its last state is broken.
-      if (const auto key = key_in(json)) store_.erase(*key);
+      if (const auto key = key_in(json)) store_.erase(*key, version_in(json));
     } else if (Pointer object = decode(json)) {
       store_.upsert(std::move(object));
     }

@@ -72,7 +72,7 @@ class Store {
   }
 
   /// The writer's: a list takes the place of everything in that namespace (empty: of everything);
-  /// what it lacks is gone, unless a reader made it after the list of that `version` was read.
+  /// what it lacks is gone, unless a reader wrote it after the list of that `version` was read.
   void replace(
       std::vector<Pointer> objects,
       const std::string& namespace_ = {},
@@ -82,53 +82,51 @@ class Store {
     {
       const std::lock_guard lock(mutex_);
       std::unordered_map<ObjectKey, Pointer> before = take_all_locked(namespace_, version);
+      std::erase_if(fulfilled_, [&](const ObjectKey& key) {
+        if (!is_inside(key, namespace_)) return false;
+        const auto written = before.find(key);
+        if (written == before.end() || !is_newer(version_of(*written->second), version)) {
+          return true;
+        }
+        put_locked(key, written->second);
+        before.erase(written);
+        return false;
+      });
       for (Pointer& object : objects) {
         const ObjectKey key = key_of(*object);
+        if (fulfilled_.contains(key)) continue;
         Pointer old;
         if (auto found = before.extract(key)) old = found.mapped();
         put_locked(key, object);
-        if (!old || old->metadata.resource_version != object->metadata.resource_version) {
+        if (!old || version_of(*old) != version_of(*object)) {
           changes.emplace_back(std::move(old), std::move(object));
         }
       }
-      std::set<ObjectKey> unconfirmed = std::exchange(fulfilled_, {});
-      for (auto& [key, old] : before) {
-        if (unconfirmed.contains(key) && is_newer(old->metadata.resource_version, version)) {
-          put_locked(key, old);
-          fulfilled_.insert(key);
-        } else {
-          changes.emplace_back(old, nullptr);
-        }
-      }
-      for (const ObjectKey& key : unconfirmed) {
-        if (!is_inside(key, namespace_)) fulfilled_.insert(key);
-      }
+      for (auto& [key, old] : before) changes.emplace_back(old, nullptr);
       synced_.insert(namespace_);
     }
     for (const auto& [old, object] : changes) notify(old, object);
   }
 
-  /// The writer's: added or modified.
+  /// The writer's: added or modified. What a reader wrote since is newer, and stays.
   void upsert(Pointer object) {
     Pointer old;
     {
       const std::lock_guard lock(mutex_);
       const ObjectKey key = key_of(*object);
-      expected_.erase(key);
-      fulfilled_.erase(key);
+      if (!confirm_locked(key, version_of(*object))) return;
       old = take_locked(key);
       put_locked(key, object);
     }
     notify(old, object);
   }
 
-  /// The writer's: deleted.
-  void erase(const ObjectKey& key) {
+  /// The writer's: deleted, at that version. What a reader made since under that name stays.
+  void erase(const ObjectKey& key, const std::string& version) {
     Pointer old;
     {
       const std::lock_guard lock(mutex_);
-      expected_.erase(key);
-      fulfilled_.erase(key);
+      if (!confirm_locked(key, version)) return;
       old = take_locked(key);
     }
     if (old) notify(old, nullptr);
@@ -140,15 +138,15 @@ class Store {
     expected_[key].clear();
   }
 
-  /// A reader's, with the server's answer. Taken only if the watch has said nothing about the
-  /// object since expect(), and no list that is as new: else the watch may already know better.
+  /// A reader's, with the server's answer. Taken only if it is newer than what a watch or a list
+  /// has said since expect(): else the watch may already know better.
   void fulfil(Pointer object) {
     const std::lock_guard lock(mutex_);
     const ObjectKey key = key_of(*object);
     const auto expected = expected_.extract(key);
     if (!expected) return;
-    const std::string& listed = expected.mapped();
-    if (!listed.empty() && !is_newer(object->metadata.resource_version, listed)) return;
+    const std::string& seen = expected.mapped();
+    if (!seen.empty() && !is_newer(version_of(*object), seen)) return;
     take_locked(key);
     put_locked(key, object);
     fulfilled_.insert(key);
@@ -178,6 +176,24 @@ class Store {
     return {object.metadata.namespace_, object.metadata.name};
   }
 
+  [[nodiscard]] static const std::string& version_of(const T& object) {
+    return object.metadata.resource_version;
+  }
+
+  /// Whether what the watch says of an object is to be taken: not if a reader wrote it since.
+  bool confirm_locked(const ObjectKey& key, const std::string& version) {
+    if (fulfilled_.contains(key) && is_newer(version_of(*objects_.at(key)), version)) return false;
+    fulfilled_.erase(key);
+    const auto expected = expected_.find(key);
+    if (expected == expected_.end()) return true;
+    if (version.empty()) {
+      expected_.erase(expected);  // of unknown age: the answer may be older
+    } else {
+      expected->second = version;
+    }
+    return true;
+  }
+
   std::unordered_map<ObjectKey, Pointer> take_all_locked(
       const std::string& namespace_, const std::string& version
   ) {
@@ -185,8 +201,8 @@ class Store {
     if (version.empty()) {
       std::erase_if(expected_, [&](const auto& each) { return inside(each.first); });
     } else {
-      for (auto& [key, listed] : expected_) {
-        if (inside(key)) listed = version;
+      for (auto& [key, seen] : expected_) {
+        if (inside(key)) seen = version;
       }
     }
     std::vector<ObjectKey> keys;
@@ -227,7 +243,7 @@ class Store {
   mutable std::mutex mutex_;
   std::unordered_map<ObjectKey, Pointer> objects_;
   std::unordered_map<std::string, std::set<ObjectKey>> groups_;
-  std::map<ObjectKey, std::string> expected_;  // with the version of a list that came meanwhile
+  std::map<ObjectKey, std::string> expected_;  // with the version that was seen since
   std::set<ObjectKey> fulfilled_;              // put by a reader, not seen by the watch yet
   std::set<std::string> synced_;
 };

@@ -112,8 +112,14 @@ class FakeTransport final : public client::HttpTransport {
     return fail(ErrorKind::Cancelled, "cancelled");
   }
 
+  /// A request that is cancelled before it is sent takes nothing from the script.
   ScriptedReply next(const client::HttpRequest& request) {
     const std::lock_guard lock(mutex_);
+    if (request.stop.stop_requested()) {
+      ScriptedReply cancelled;
+      cancelled.error = Error{.kind = ErrorKind::Cancelled, .message = "cancelled"};
+      return cancelled;
+    }
     requests_.push_back(request);
     asked_.notify_all();
     if (script_.empty()) {

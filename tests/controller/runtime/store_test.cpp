@@ -76,7 +76,7 @@ TEST_F(StoreTest, GroupsFollowTheObject) {
   store_.upsert(pod("a", "2", "y"));
   EXPECT_EQ(store_.group("x").size(), 1U);
   EXPECT_EQ(store_.group("y").size(), 1U);
-  store_.erase({"ns", "a"});
+  store_.erase({"ns", "a"}, "3");
   EXPECT_TRUE(store_.group("y").empty());
   EXPECT_EQ(store_.find({"ns", "a"}), nullptr);
 }
@@ -98,7 +98,7 @@ TEST_F(StoreTest, TheWatchWinsOverAnAnswerThatComesLate) {
 
   store_.expect({"ns", "b"});
   store_.upsert(pod("b", "5"));
-  store_.erase({"ns", "b"});
+  store_.erase({"ns", "b"}, "6");
   store_.fulfil(pod("b", "5"));
   EXPECT_EQ(store_.find({"ns", "b"}), nullptr);
 
@@ -106,6 +106,50 @@ TEST_F(StoreTest, TheWatchWinsOverAnAnswerThatComesLate) {
   store_.replace({});
   store_.fulfil(pod("c", "6"));
   EXPECT_EQ(store_.find({"ns", "c"}), nullptr);
+}
+
+TEST_F(StoreTest, TheWatchDoesNotTakeBackWhatAReaderWroteSince) {
+  store_.upsert(pod("a", "9"));
+  store_.expect({"ns", "a"});
+  store_.fulfil(pod("a", "12"));
+  changes_.clear();
+
+  store_.upsert(pod("a", "11"));
+  EXPECT_EQ(store_.find({"ns", "a"})->metadata.resource_version, "12");
+  store_.erase({"ns", "a"}, "11");  // of the object that had the name before
+  EXPECT_NE(store_.find({"ns", "a"}), nullptr);
+  EXPECT_TRUE(changes_.empty());
+
+  store_.upsert(pod("a", "12"));
+  store_.erase({"ns", "a"}, "13");
+  EXPECT_EQ(store_.find({"ns", "a"}), nullptr);
+  EXPECT_EQ(changes_, (std::vector<std::string>{"a12>a12", "a12>-"}));
+}
+
+TEST_F(StoreTest, AnAnswerCountsIfItIsNewerThanWhatTheWatchSaidMeanwhile) {
+  store_.upsert(pod("a", "9"));
+  store_.expect({"ns", "a"});
+  store_.upsert(pod("a", "11"));
+  store_.fulfil(pod("a", "12"));
+  EXPECT_EQ(store_.find({"ns", "a"})->metadata.resource_version, "12");
+
+  store_.expect({"ns", "b"});
+  store_.erase({"ns", "b"}, "");
+  store_.fulfil(pod("b", "13"));
+  EXPECT_EQ(store_.find({"ns", "b"}), nullptr);
+}
+
+TEST_F(StoreTest, AListDoesNotTakeBackWhatAReaderWroteSince) {
+  store_.replace({pod("a", "5")}, "", "6");
+  store_.expect({"ns", "a"});
+  store_.fulfil(pod("a", "12"));
+  changes_.clear();
+  store_.replace({pod("a", "5")}, "", "9");
+  EXPECT_EQ(store_.find({"ns", "a"})->metadata.resource_version, "12");
+  EXPECT_TRUE(changes_.empty());
+  store_.replace({pod("a", "14")}, "", "15");
+  EXPECT_EQ(store_.find({"ns", "a"})->metadata.resource_version, "14");
+  EXPECT_EQ(store_.group("j").size(), 1U);
 }
 
 TEST_F(StoreTest, AListThatIsOlderThanWhatAReaderMadeDoesNotTakeItAway) {

@@ -138,6 +138,7 @@ void AgentLink::on_checkpoint(const training::CheckpointReport& report) {
     if (report.written) {
       sums->checkpoint_durations.push_back(report.seconds);
       sums->checkpoint_bytes = report.bytes;
+      sums->checkpoint_path = report.path;
     } else {
       sums->checkpoint_failures += 1;
     }

@@ -242,6 +242,7 @@ std::string encode(const RankReport& report) {
       {"seconds", to_json(report.seconds)},
       {"stepDurations", report.step_durations},
       {"checkpointDurations", report.checkpoint_durations},
+      {"checkpointPath", report.checkpoint_path},
       {"checkpointBytes", report.checkpoint_bytes},
       {"checkpointFailures", report.checkpoint_failures},
   };
@@ -278,6 +279,7 @@ Result<RankMessage> decode_rank_message(std::string_view text) {
     report.seconds = seconds_of(r.at("seconds"));
     report.step_durations = r.value("stepDurations", std::vector<double>());
     report.checkpoint_durations = r.value("checkpointDurations", std::vector<double>());
+    report.checkpoint_path = r.value("checkpointPath", std::string());
     report.checkpoint_bytes = r.value("checkpointBytes", int64_t{0});
     report.checkpoint_failures = r.value("checkpointFailures", int64_t{0});
     if (r.contains("epoch")) report.epoch = epoch_of(r.at("epoch"));

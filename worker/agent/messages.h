@@ -32,6 +32,7 @@ struct RankReport {
   training::StepSeconds seconds;
   std::vector<double> step_durations;        ///< Seconds of each step since the last message.
   std::vector<double> checkpoint_durations;  ///< Seconds of each checkpoint since the last message.
+  std::string checkpoint_path{};             ///< Of the newest; empty: this rank has written none.
   int64_t checkpoint_bytes = 0;              ///< Of the newest; 0: this rank has written none.
   int64_t checkpoint_failures = 0;
   std::optional<training::EpochReport> epoch;  ///< The latest.

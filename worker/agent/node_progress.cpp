@@ -296,6 +296,7 @@ void NodeProgress::read_numbers(const RankReport& report) {
     keep_known(numbers_.validation_metric, value_of(report.epoch->validation));
     keep_known(numbers_.test_metric, value_of(report.epoch->test));
   }
+  if (!report.checkpoint_path.empty()) numbers_.checkpoint = report.checkpoint_path;
   if (!report.final) return;
   const auto& final = *report.final;
   const auto metric = [&final](const char* name) -> std::optional<double> {

@@ -61,6 +61,7 @@ struct StepReport {
 /// One attempt to write a checkpoint, by the rank that writes.
 struct CheckpointReport {
   bool written = false;
+  std::string path;   ///< of its manifest, when written
   int64_t bytes = 0;  ///< of the checkpoint's files, when written
   double seconds = 0;
 };

@@ -134,6 +134,7 @@ Result<std::string> TrainingCheckpoints::write_and_report(
   const Result<SavedCheckpoint> saved = write(capture);
   progress_->on_checkpoint({
       .written = saved.has_value(),
+      .path = saved ? saved->path.string() : std::string(),
       .bytes = saved ? saved->bytes : 0,
       .seconds = timer.lap(),
   });

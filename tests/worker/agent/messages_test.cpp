@@ -23,6 +23,7 @@ TEST(Messages, ARankReportComesBackAsItWas) {
       .training_stall_seconds = 3.5
   };
   report.step.memory = {.graph = 1, .features = 2, .sampler = 3, .model = 4};
+  report.checkpoint_path = "/ckpt/a000001-r0000/step-000000000040.manifest";
   report.checkpoint_bytes = 8192;
   report.checkpoint_failures = 2;
   report.items = 1024;
@@ -50,6 +51,7 @@ TEST(Messages, ARankReportComesBackAsItWas) {
   EXPECT_EQ(found.step.memory.features, 2);
   EXPECT_EQ(found.step.memory.sampler, 3);
   EXPECT_EQ(found.step.memory.model, 4);
+  EXPECT_EQ(found.checkpoint_path, report.checkpoint_path);
   EXPECT_EQ(found.checkpoint_bytes, 8192);
   EXPECT_EQ(found.checkpoint_failures, 2);
   EXPECT_EQ(found.items, 1024);

@@ -81,6 +81,13 @@ TEST_F(NodeProgressTest, ShowsMemoryByOwner) {
   EXPECT_THAT(page(), HasSubstr(memory + "\"total\",rank=\"2\"} 99\n"));
 }
 
+TEST_F(NodeProgressTest, NamesTheNewestCheckpointWhileTheRankTrains) {
+  RankReport report;
+  report.checkpoint_path = "/ckpt/a000001-r0000/step-000000000040.manifest";
+  hear(report);
+  EXPECT_EQ(progress_.numbers().checkpoint, report.checkpoint_path);
+}
+
 // An alert asks for the increase of the failures: the first one shows only beside an earlier zero.
 TEST_F(NodeProgressTest, ShowsCheckpointsAndTheirFailuresFromZeroOn) {
   RankReport report;

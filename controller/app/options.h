@@ -24,7 +24,7 @@ struct Options {
   std::string kubeconfig;  ///< empty: the pod's service account, else $KUBECONFIG, ~/.kube/config
   std::string context;
   std::vector<std::string> namespaces;  ///< empty: all
-  int64_t workers = 4;
+  int64_t workers = 8;
   ProgressMode progress = ProgressMode::PodIp;
   bool job_network_policy = true;
   reconcile::JobFence job_fence;

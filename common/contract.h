@@ -109,7 +109,7 @@ inline constexpr int64_t kDefaultCheckpointSeconds = 420;
 inline constexpr std::string_view kEnvCollectiveTimeout = "GNN_COLLECTIVE_TIMEOUT";
 inline constexpr int64_t kDefaultCollectiveSeconds = 600;
 
-/// Every name that a user's workers.template.env may not set; the time-outs they may.
+/// The names that a user's workers.template.env may not set, beside all that start with GNN_.
 inline constexpr std::array<std::string_view, 25> kReservedEnv = {
     kEnvContract,      kEnvJob,          kEnvJobNamespace,   kEnvJobUid,
     kEnvAttempt,       kEnvRoundsLeft,   kEnvNodeRank,       kEnvNnodes,

@@ -412,6 +412,9 @@ void ControlPlane::State::make_arguments() {
       "--root-ca-file=" + file("server-ca.crt"),
       "--leader-elect=false",
       "--secure-port=0",
+      // Endpoints of pods with loopback addresses are refused: their controllers would only retry.
+      "--controllers=*,-endpoints-controller,-endpointslice-controller,"
+      "-endpointslice-mirroring-controller",
       "--node-monitor-grace-period=8s",
       "--node-monitor-period=1s",
       "--kube-api-qps=200",

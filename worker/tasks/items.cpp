@@ -36,6 +36,13 @@ Status check_training_batches(
     const std::string& dataset,
     const sampling::ItemSamplerOptions& options
 ) {
+  if (options.num_items > 0 && options.batch_size > options.num_items) {
+    return fail(
+        ErrorKind::Configuration,
+        "spec.training.batchSize: expected at most the " + std::to_string(options.num_items) +
+            " training items of " + dataset + ", found " + std::to_string(options.batch_size)
+    );
+  }
   if (std::ranges::max(batches) > 0) return {};
   std::string message = dataset + ": no training batch; " + std::to_string(options.num_items) +
                         " training items for batches of " + std::to_string(options.batch_size);

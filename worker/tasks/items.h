@@ -21,7 +21,8 @@ namespace gnn::tasks {
     const sampling::ItemSamplerOptions& options
 );
 
-/// Data, naming what leaves an epoch of `dataset` without a single batch.
+/// Before the first step: Configuration if a batch is larger than the whole set, Data naming what
+/// leaves an epoch of `dataset` without a single batch.
 [[nodiscard]] Status check_training_batches(
     const std::vector<int64_t>& batches,
     const std::string& dataset,

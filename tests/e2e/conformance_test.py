@@ -106,6 +106,22 @@ class ConformanceTest(unittest.TestCase):
         found = cluster.get("gnnjob", "wrong", NAMESPACE)["status"]
         self.assertEqual((found["attempt"], found["lastFailure"]["node"], found["lastFailure"]["exitCode"]), (1, 1, 64))
 
+    def test_a_failed_job_that_keeps_its_pods_stops_them(self):
+        manifest = job("kept", CONFORMANCE_EPOCH_SECONDS="600")
+        manifest["spec"]["runPolicy"] = {"activeDeadlineSeconds": 10, "cleanPodPolicy": "None"}
+        cluster.apply(manifest)
+        cluster.kubectl("wait", "-n", NAMESPACE, "gnnjob/kept", "--for=condition=Failed", "--timeout=60s")
+
+        def stopped():
+            pods = cluster.list("pods", NAMESPACE, "gnn.dev/job=kept")
+            return pods if all(pod["status"]["phase"] in ("Failed", "Succeeded") for pod in pods) else None
+
+        pods = cluster.wait("the kubelets have stopped both pods", stopped, 60)
+        self.assertEqual(len(pods), 2)
+        cluster.wait("both are released", lambda: not any(
+            pod["metadata"].get("finalizers") for pod in cluster.list("pods", NAMESPACE, "gnn.dev/job=kept")
+        ), 30)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -422,8 +422,8 @@ class Images(unittest.TestCase):
             self.assertIn("libc6", packages)
 
     def test_the_same_input_gives_the_same_tag(self):
-        before = dict(operator.images)
-        self.assertEqual(operator.build_images(PRESET), before)
+        again = Installation("again")  # the cluster has the first ones loaded: the other cases go on with those
+        self.assertEqual(again.build_images(PRESET), operator.images)
 
 
 def size_in_megabytes(text):

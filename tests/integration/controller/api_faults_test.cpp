@@ -118,6 +118,18 @@ TEST_F(ApiFaults, ARevokedTokenIsReadAgain) {
   expect_undisturbed_end();
 }
 
+TEST_F(ApiFaults, SigtermEndsAControllerWhoseApiServerAnswersNoMore) {
+  start();
+  cluster_.create_job("j");
+  ASSERT_TRUE(running());
+  const int fault = proxy_->add_fault(any_request(), BlackHole{});
+  // Its watch still shows this, its writes wait for ever.
+  ASSERT_TRUE(cluster_.api().patch(cluster_.jobs() + "/j", {{"spec", {{"suspend", true}}}}));
+  ASSERT_TRUE(eventually([&] { return proxy_->times_applied(fault) > 0; }));
+  // Within the grace period of a pod, and not as after a crash: the watchdog lets go of the writes.
+  EXPECT_EQ(controller_->terminate(), 0) << controller_->log();
+}
+
 TEST_F(ApiFaults, AServerOfAnotherCaIsRefused) {
   const std::string other = (cluster_.plane().directory() / "other-ca.crt").string();
   must(run_command(

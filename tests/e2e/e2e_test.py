@@ -72,11 +72,12 @@ def small_job(name, nodes=2, processes=2, epochs=30, **changes):
 
 
 @lru_cache
-def undisturbed_hash():
-    operator.apply(small_job("undisturbed"))
-    job = operator.wait_finished("undisturbed", NAMESPACE, 240)
+def undisturbed_hash(epochs=30):
+    name = f"undisturbed-{epochs}"
+    operator.apply(small_job(name, epochs=epochs))
+    job = operator.wait_finished(name, NAMESPACE, 400)
     assert operator.holds(job, "Complete"), json.dumps(job["status"])
-    return operator.results("undisturbed", NAMESPACE)[0]["parametersHash"]
+    return operator.results(name, NAMESPACE)[0]["parametersHash"]
 
 
 def processes(job, subcommand):
@@ -105,7 +106,8 @@ class EndToEnd(unittest.TestCase):
     def assert_complete_like_undisturbed(self, name, restarts=None, seconds=300):
         job = operator.wait_finished(name, NAMESPACE, seconds)
         self.assertTrue(operator.holds(job, "Complete"), json.dumps(job["status"], indent=1))
-        self.assertEqual(operator.results(name, NAMESPACE)[0]["parametersHash"], undisturbed_hash())
+        undisturbed = undisturbed_hash(job["spec"]["training"]["epochs"])
+        self.assertEqual(operator.results(name, NAMESPACE)[0]["parametersHash"], undisturbed)
         if restarts is not None:
             self.assertEqual(job["status"].get("restarts", 0), restarts, json.dumps(job["status"], indent=1))
         return job
@@ -113,11 +115,12 @@ class EndToEnd(unittest.TestCase):
 
 class Jobs(EndToEnd):
     def test_a_job_completes_and_kubectl_wait_returns(self):
-        undisturbed_hash()
-        operator.kubectl("wait", "gnnjob/undisturbed", "-n", NAMESPACE, "--for=condition=Complete", "--timeout=5s")
-        story = operator.kubectl("describe", "gnnjob", "undisturbed", "-n", NAMESPACE)
+        name = self.submit("plain")
+        operator.kubectl("wait", f"gnnjob/{name}", "-n", NAMESPACE, "--for=condition=Complete", "--timeout=240s")
+        self.assert_complete_like_undisturbed(name, restarts=0)
+        story = operator.kubectl("describe", "gnnjob", name, "-n", NAMESPACE)
         self.assertIn("Complete", story)
-        results = operator.results("undisturbed", NAMESPACE)
+        results = operator.results(name, NAMESPACE)
         self.assertEqual(set(results), {0, 1})
         self.assertEqual(results[0]["exitCode"], 0)
 
@@ -172,9 +175,9 @@ class Jobs(EndToEnd):
 
 
 class Faults(EndToEnd):
-    def disturbed(self, name, **changes):
-        undisturbed_hash()
-        self.submit(name, **changes)
+    def disturbed(self, name, epochs=30):
+        undisturbed_hash(epochs)
+        self.submit(name, epochs=epochs)
         operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
         return name
 
@@ -197,7 +200,9 @@ class Faults(EndToEnd):
         self.assertEqual(job["status"]["attempt"], 2)
 
     def test_a_deleted_node_is_replaced(self):
-        name = self.disturbed("node-deleted")
+        # Its kubelet knows nothing of it and goes on: the pod goes when the garbage collector of pods sees that its node
+        # is no more, which takes up to a minute.
+        name = self.disturbed("node-deleted", epochs=150)
         node = operator.get("pod", f"{name}-1-1", NAMESPACE)["spec"]["nodeName"]
         operator.kubectl("delete", "node", node)
         try:

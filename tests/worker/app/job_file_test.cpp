@@ -127,6 +127,7 @@ class SmallGraphs : public ::testing::Test {
         "dataset.path=" + folder_ + "/small.txt",
         "dataset.split.folds=2",
         "training.epochs=1",
+        "training.batchSize=3",
         "checkpoint.path=" + folder_ + "/checkpoints"
     };
   }

@@ -53,6 +53,7 @@ TEST(CheckTrainingBatches, NoItemsAtAllIsAnErrorOfTheData) {
 TEST(CheckTrainingBatches, DroppingTheLastMayLeaveNone) {
   sampling::ItemSamplerOptions options = items_of(140, 100);
   options.world_size = 4;
+  options.split = sampling::SplitRule::PaddedStride;
   options.drop_last = true;
   const Status status = check(options);
   ASSERT_FALSE(status);

@@ -521,7 +521,7 @@ class Cluster:
         print(f"export GNN_CLUSTER_ENTER={json.dumps(' '.join(prefix))}")
 
     def restart(self, part):
-        self.running_options()
+        options = self.running_options()
         parts = self.parts()
         if part not in parts:
             raise UserError(f"no part {part!r}; there are: {', '.join(parts)}")
@@ -535,6 +535,15 @@ class Cluster:
         process = self._spawn(parts[part])
         time.sleep(0.2)
         self.check_alive(process, part)
+        nodes = {} if options["control_plane_only"] else {f"{n.name}-kubelet": n for n in self.layout.nodes(options["nodes"])}
+        if part in nodes:
+            # A node that was deleted meanwhile registers anew, without what `up` had given it.
+            client = self.client(options)
+            client.wait(
+                f"node {nodes[part].name} ready", lambda: ready_nodes(client, [nodes[part]]), START_TIMEOUT,
+                lambda: self.check_alive(process, part),
+            )
+            self._add_gpus(client, nodes[part], options["gpus"])
         say(f"{part} is restarted (process {process.pid})")
 
 

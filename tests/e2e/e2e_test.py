@@ -210,8 +210,6 @@ class Faults(EndToEnd):
             self.assertEqual(job["status"]["attempt"], 2)
         finally:
             operator.restart_part(f"{node}-kubelet")  # registers the node again
-            operator.wait(f"node {node} is back", lambda: operator.get("node", node, "default"), 60)
-            operator.kubectl("wait", f"node/{node}", "--for=condition=Ready", "--timeout=60s")
 
     def test_an_evicted_pod_is_not_charged(self):
         name = self.disturbed("evicted")

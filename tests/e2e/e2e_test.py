@@ -203,7 +203,11 @@ class Faults(EndToEnd):
         # Its kubelet knows nothing of it and goes on: the pod goes when the garbage collector of pods sees that its node
         # is no more, which takes up to a minute.
         name = self.disturbed("node-deleted", epochs=150)
-        node = operator.get("pod", f"{name}-1-1", NAMESPACE)["spec"]["nodeName"]
+        monitored_from = operator.get("pod", "prometheus", "monitoring")["spec"]["nodeName"]
+        node = next(  # Prometheus would be gone with its node
+            pod["spec"]["nodeName"] for pod in operator.list("pods", NAMESPACE, f"gnn.dev/job={name}")
+            if pod["spec"]["nodeName"] != monitored_from
+        )
         operator.kubectl("delete", "node", node)
         try:
             job = self.assert_complete_like_undisturbed(name, restarts=0, seconds=400)
@@ -226,7 +230,7 @@ class Faults(EndToEnd):
         operator.kubectl(
             "-n", operator.namespace, "delete", "pods", "-l", "app.kubernetes.io/component=controller", "--wait=false"
         )
-        operator.restart_part("kube-apiserver")
+        operator.restart_part("api-server")
         operator.wait("the API server answers", lambda: self.answers(), 60)
         job = self.assert_complete_like_undisturbed(name, restarts=0)
         self.assertEqual(job["status"]["attempt"], 1)

@@ -529,9 +529,7 @@ class Cluster:
             raise UserError(f"{part} keeps namespaces that the others are in: run scripts/cluster down and up instead")
         pid = host.main_processes(self.directory).get(part)
         if pid:
-            os.kill(pid, signal.SIGKILL)
-            while host.main_processes(self.directory).get(part) == pid:
-                time.sleep(0.01)
+            host.kill_and_wait(pid)
         process = self._spawn(parts[part])
         time.sleep(0.2)
         self.check_alive(process, part)

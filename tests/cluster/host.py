@@ -1,6 +1,7 @@
 """What the cluster needs of this machine: checks before, processes, namespaces and cgroups while, removal after."""
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -159,6 +160,17 @@ def main_processes(directory):
         except ProcessLookupError:
             pass  # ended meanwhile
     return found
+
+
+def kill_and_wait(pid):
+    """Returns when the process has let go of its ports and files, which is later than when its memory is gone."""
+    process = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        if not select.select([process], [], [], 30)[0]:
+            raise UserError(f"process {pid} does not end")
+    finally:
+        os.close(process)
 
 
 def _cgroup_folders(prefix):

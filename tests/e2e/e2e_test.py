@@ -72,7 +72,7 @@ def small_job(name, nodes=2, processes=2, epochs=30, **changes):
 
 
 @lru_cache
-def undisturbed_hash(epochs=30):
+def undisturbed_hash(epochs):
     name = f"undisturbed-{epochs}"
     operator.apply(small_job(name, epochs=epochs))
     job = operator.wait_finished(name, NAMESPACE, 400)
@@ -356,7 +356,7 @@ class Chart(EndToEnd):
         operator.helm("test", "gnn-operator", "--namespace", operator.namespace, "--timeout", "300s")
 
     def test_upgrade_and_rollback_leave_a_running_job_alone(self):
-        undisturbed_hash()
+        undisturbed_hash(30)
         name = self.submit("upgraded")
         operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
         operator.install("controller.logLevel=debug")
@@ -366,7 +366,7 @@ class Chart(EndToEnd):
 
     def test_uninstalling_keeps_jobs_and_manifests_take_over(self):
         """Helm goes with a job running, `kubectl apply -k` comes, and then Helm again."""
-        undisturbed_hash()
+        undisturbed_hash(30)
         name = self.submit("uninstalled")
         operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
         operator.helm("uninstall", "gnn-operator", "--namespace", operator.namespace, "--wait", "--timeout", "120s")

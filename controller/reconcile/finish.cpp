@@ -9,10 +9,6 @@ namespace {
 
 using std::chrono::seconds;
 
-bool has_ended(const objects::Pod& pod) {
-  return pod.status.phase == "Succeeded" || pod.status.phase == "Failed";
-}
-
 bool is_deleted_by(api::CleanPodPolicy policy, const objects::Pod& pod) {
   switch (policy) {
     case api::CleanPodPolicy::Running:

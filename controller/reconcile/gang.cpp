@@ -164,6 +164,11 @@ void judge(NodeView& view, const Observed& observed, std::int64_t attempt) {
 
 }  // namespace
 
+bool has_ended(const objects::Pod& pod) {
+  return pod.status.phase == "Succeeded" || pod.status.phase == "Failed" ||
+         terminated(pod) != nullptr;
+}
+
 std::string_view to_reason(FailureKind kind) {
   switch (kind) {
     case FailureKind::Configuration:

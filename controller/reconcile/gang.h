@@ -68,6 +68,10 @@ struct GangView {
 /// `created`: all pods of the attempt were seen once, so that one that is not there was taken away.
 [[nodiscard]] GangView view_gang(const Observed& observed, std::int64_t attempt, bool created);
 
+/// Whether the pod's worker has run to its end, well or not. A kubelet says so of the container up
+/// to seconds before it says so of the pod.
+[[nodiscard]] bool has_ended(const objects::Pod& pod);
+
 /// Whether the object's controller is this very job.
 [[nodiscard]] bool is_owned_by(const objects::ObjectMeta& meta, const api::GnnJob& job);
 

@@ -698,6 +698,20 @@ TEST(Plan, CleanPodPolicyDecidesWhatStays) {
   }
 }
 
+// The kubelet tells of the container's end first and of the pod's later; the job is Complete by then.
+TEST(Plan, AFinishedPodStaysAlsoWhileItsPhaseStillSaysRunning) {
+  Observed observed = running();
+  for (objects::Pod& pod : observed.pods) {
+    end_container(pod, 0);
+    pod.status.phase = "Running";
+  }
+  const Plan completes = plan(observed);
+  EXPECT_TRUE(is_true(completes.status, condition::kComplete));
+  const Plan cleans = plan(next(observed, completes));
+  EXPECT_EQ(count_of<DeletePod>(cleans), 0) << "its logs are asked for later";
+  EXPECT_EQ(count_of<ReleasePod>(cleans), 2);
+}
+
 TEST(Plan, AJobThatFailedKeepsNoMachineBusyWhateverIsToStay) {
   Observed observed = running(3);
   observed.job.spec.run_policy.clean_pod_policy = api::CleanPodPolicy::None;

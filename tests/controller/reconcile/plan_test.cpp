@@ -698,7 +698,7 @@ TEST(Plan, CleanPodPolicyDecidesWhatStays) {
   }
 }
 
-// The kubelet tells of the container's end first and of the pod's later; the job is Complete by then.
+// The kubelet tells of the container's end first, of the pod's later: the job is Complete by then.
 TEST(Plan, AFinishedPodStaysAlsoWhileItsPhaseStillSaysRunning) {
   Observed observed = running();
   for (objects::Pod& pod : observed.pods) {

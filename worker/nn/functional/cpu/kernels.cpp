@@ -169,8 +169,13 @@ GNN_INLINE void relu_dropout_chunk(
   for (int64_t i = 0; i < size; ++i) {
     const uint32_t random = mix(static_cast<uint32_t>(i) * 0x9e3779b9U + low) ^ high;
     const Scale value = load(y[i]);
-    const Scale kept = random >= threshold ? value * scale : Scale{0};
-    y[i] = store<T>(value < Scale{0} ? Scale{0} : kept);  // a NaN is kept, as at::relu does
+    const Scale scaled = value * scale;
+    // Not short-circuited and one select: a branch here is taken at random. A NaN that is not
+    // dropped is kept, as at::relu does.
+    const bool zero = static_cast<bool>(
+        static_cast<unsigned>(random < threshold) | static_cast<unsigned>(value < Scale{0})
+    );
+    y[i] = store<T>(zero ? Scale{0} : scaled);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <unordered_map>
 #include <utility>
 
 namespace gnn::training {
@@ -30,18 +31,28 @@ class TensorMemory::Blocks : public std::enable_shared_from_this<Blocks> {
  public:
   c10::DataPtr take(size_t bytes) {
     const size_t size = rounded(bytes);
-    auto block = std::make_unique<Block>();
-    block->pages = find(size);
+    PageBuffer pages = find(size);
     try {
-      block->pages.reserve(size);
+      pages.reserve(size);
     } catch (const std::bad_alloc&) {
       drop_kept();
-      block->pages.reserve(size);
+      pages.reserve(size);
     }
-    block->owner = shared_from_this();
-    add_used(block->pages.bytes());
-    void* const data = block->pages.data();
-    return {data, block.release(), &give_back, c10::Device(c10::kCPU)};
+    void* const data = pages.data();
+    add_used(pages.bytes());
+    blocks_in_use().add(data, {std::move(pages), shared_from_this()});
+    return {data, data, &give_back, c10::Device(c10::kCPU)};
+  }
+
+  /// For any address that a TensorMemory's allocate() returned: torch's own allocator knows those
+  /// that are no block.
+  static void give_back(void* data) {
+    Block block = blocks_in_use().take(data);
+    if (block.owner == nullptr) {
+      c10::GetDefaultCPUAllocator()->raw_deleter()(data);
+      return;
+    }
+    block.owner->keep(std::move(block.pages));
   }
 
   [[nodiscard]] Bytes bytes() const {
@@ -55,9 +66,30 @@ class TensorMemory::Blocks : public std::enable_shared_from_this<Blocks> {
     std::shared_ptr<Blocks> owner;
   };
 
-  static void give_back(void* context) {
-    const std::unique_ptr<Block> block(static_cast<Block*>(context));
-    block->owner->keep(std::move(block->pages));
+  /// Blocks by their address. One for the process, since a deleter gets nothing but an address.
+  class InUse {
+   public:
+    void add(void* data, Block block) {
+      const std::lock_guard lock(mutex_);
+      blocks_.emplace(data, std::move(block));
+    }
+
+    /// An empty block when there is none at that address.
+    Block take(void* data) {
+      const std::lock_guard lock(mutex_);
+      auto node = blocks_.extract(data);
+      return node.empty() ? Block{} : std::move(node.mapped());
+    }
+
+   private:
+    std::mutex mutex_;
+    std::unordered_map<void*, Block> blocks_;
+  };
+
+  static InUse& blocks_in_use() {
+    // Never destroyed: tensors in static storage are freed after main.
+    static auto* const blocks = new InUse;
+    return *blocks;
   }
 
   /// A kept block of at least `size` bytes and not much more, or an empty one.
@@ -112,6 +144,10 @@ TensorMemory::~TensorMemory() = default;
 c10::DataPtr TensorMemory::allocate(size_t bytes) {
   if (bytes < kSmallest) return c10::GetDefaultCPUAllocator()->allocate(bytes);
   return blocks_->take(bytes);
+}
+
+c10::DeleterFnPtr TensorMemory::raw_deleter() const {
+  return &Blocks::give_back;
 }
 
 void TensorMemory::copy_data(void* to, const void* from, size_t bytes) const {

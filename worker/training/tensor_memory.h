@@ -28,6 +28,9 @@ class TensorMemory final : public c10::Allocator {
 
   /// Throws std::bad_alloc when there is no memory even without what is kept.
   c10::DataPtr allocate(size_t bytes) override;
+  /// Takes back what allocate() gave by its address alone, whichever size it has: LibTorch's oneDNN
+  /// asks for its scratch memory so (raw_allocate, raw_deallocate).
+  [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override;
   void copy_data(void* to, const void* from, size_t bytes) const override;
 
   [[nodiscard]] Bytes bytes() const;

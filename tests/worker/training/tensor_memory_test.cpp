@@ -56,6 +56,17 @@ TEST(TensorMemory, TensorsMayOutliveIt) {
   std::memset(data.get(), 1, 2 * kMiB);
 }
 
+TEST(TensorMemory, TakesBackByAddressAlone) {
+  TensorMemory memory;
+  for (const size_t bytes : {size_t{64}, 2 * kMiB}) {
+    void* const data = memory.raw_allocate(bytes);
+    std::memset(data, 1, bytes);
+    EXPECT_EQ(memory.bytes().in_use, bytes < kMiB ? 0U : bytes);
+    memory.raw_deallocate(data);
+    EXPECT_EQ(memory.bytes().in_use, 0U);
+  }
+}
+
 TEST(TensorMemory, ServesManyThreads) {
   TensorMemory memory;
   std::vector<std::thread> threads;

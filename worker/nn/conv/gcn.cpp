@@ -1,9 +1,9 @@
 #include "worker/nn/conv/gcn.h"
 
 #include "worker/nn/functional/aggregate.h"
+#include "worker/nn/functional/matmul.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 #include <torch/nn/init.h>
@@ -33,9 +33,9 @@ at::Tensor GcnConvImpl::forward(
 ) {
   // The two maps commute: whichever gathers fewer numbers goes second.
   if (options_.out_channels < options_.in_channels) {
-    return gcn_aggregate(block, at::linear(x, weight_), source_degrees) + bias_;
+    return gcn_aggregate(block, linear_rows(x, weight_), source_degrees) + bias_;
   }
-  return at::linear(gcn_aggregate(block, x.contiguous(), source_degrees), weight_, bias_);
+  return linear_rows(gcn_aggregate(block, x.contiguous(), source_degrees), weight_, bias_);
 }
 
 }  // namespace gnn::nn

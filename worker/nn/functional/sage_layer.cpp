@@ -2,9 +2,9 @@
 
 #include "worker/nn/functional/csr.h"
 #include "worker/nn/functional/linear_aggregate.h"
+#include "worker/nn/functional/matmul.h"
 #include "worker/nn/functional/spmm.h"
 
-#include <ATen/ops/addmm.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -30,17 +30,18 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
   ) {
     const at::Tensor scale = inverse_row_sizes(matrix, x.scalar_type());
     const at::Tensor x_dst = x.narrow(0, 0, matrix.num_rows);
-    at::Tensor out = at::addmm(bias, x_dst, weight_self.t());
+    at::Tensor out = bias.expand({matrix.num_rows, weight_self.size(0)}).contiguous();
+    addmm_rows_(out, x_dst, weight_self.t());
     at::Tensor means;
     if (projects_first(weight_neighbors)) {
       out = spmm(
           matrix,
-          x.mm(weight_neighbors.t()),
+          mm_rows(x, weight_neighbors.t()),
           {.row_scale = scale, .col_scale = {}, .root = out, .root_scale = {}}
       );
     } else {
       means = spmm(matrix, x, {.row_scale = scale, .col_scale = {}, .root = {}, .root_scale = {}});
-      out.addmm_(means, weight_neighbors.t());
+      addmm_rows_(out, means, weight_neighbors.t());
     }
     context->save_for_backward(
         {x, weight_self, weight_neighbors, matrix.indptr, matrix.indices, scale, means}
@@ -72,26 +73,29 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
           gradient,
           {.row_scale = {}, .col_scale = scale, .root = {}, .root_scale = {}}
       );
-      grad_neighbors = projected.t().mm(x);
+      grad_neighbors = mm_over_rows(projected, x);
       if (needs_x) {
-        grad_x = projected.mm(weight_neighbors);
-        grad_x.narrow(0, 0, matrix.num_rows).addmm_(gradient, weight_self);
+        grad_x = mm_rows(projected, weight_neighbors);
+        at::Tensor own_rows = grad_x.narrow(0, 0, matrix.num_rows);
+        addmm_rows_(own_rows, gradient, weight_self);
       }
     } else {
-      grad_neighbors = gradient.t().mm(means);
+      grad_neighbors = mm_over_rows(gradient, means);
       if (needs_x) {
         // The destinations' own share enters as the root of the same pass.
         grad_x = spmm(
             transpose(matrix),
-            gradient.mm(weight_neighbors),
-            {.row_scale = {}, .col_scale = scale, .root = gradient.mm(weight_self), .root_scale = {}
-            }
+            mm_rows(gradient, weight_neighbors),
+            {.row_scale = {},
+             .col_scale = scale,
+             .root = mm_rows(gradient, weight_self),
+             .root_scale = {}}
         );
       }
     }
     return {
         grad_x,
-        gradient.t().mm(x.narrow(0, 0, matrix.num_rows)),
+        mm_over_rows(gradient, x.narrow(0, 0, matrix.num_rows)),
         grad_neighbors,
         gradient.sum(0),
         {},

@@ -1,0 +1,162 @@
+#include "worker/nn/functional/matmul.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+namespace at::native {
+
+// result = beta * result + alpha * mat1 · mat2 by oneDNN. LibTorch exports it but installs no
+// header for it (its ATen/native/mkldnn/Matmul.h). Weak: a LibTorch without it still links, and
+// at::mm is used. NOLINTNEXTLINE(readability-redundant-declaration): no header has it
+__attribute__((weak)) void mkldnn_matmul(
+    const Tensor& mat1, const Tensor& mat2, const Tensor& result, float beta, float alpha
+);
+
+}  // namespace at::native
+
+namespace gnn::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Largest first; what is left below the smallest is at::mm's. A kernel compiled for each of them
+// and each pair of widths takes about 0.3 MB.
+constexpr std::array<int64_t, 3> kPieces = {8192, 2048, 512};
+
+bool cpu_is_faster_with_onednn() {
+#if defined(__x86_64__)
+  static const bool faster = at::native::mkldnn_matmul != nullptr && at::hasMKLDNN() &&
+                             __builtin_cpu_is("intel") == 0 &&
+                             __builtin_cpu_supports("avx512f") != 0;
+  return faster;
+#else
+  return false;  // at::mm itself goes to oneDNN on other processors
+#endif
+}
+
+/// Calls piece(first row, rows) over the rows in pieces of fixed sizes, then rest(first row, rows).
+template <class Piece, class Rest>
+void in_pieces(int64_t rows, const Piece& piece, const Rest& rest) {
+  int64_t begin = 0;
+  for (const int64_t size : kPieces) {
+    for (; rows - begin >= size; begin += size) piece(begin, size);
+  }
+  if (begin < rows) rest(begin, rows - begin);
+}
+
+void mm_rows_onto(const at::Tensor& out, const at::Tensor& x, const at::Tensor& w, bool add) {
+  in_pieces(
+      x.size(0),
+      [&](int64_t begin, int64_t size) {
+        at::native::mkldnn_matmul(
+            x.narrow(0, begin, size), w, out.narrow(0, begin, size), add ? 1.F : 0.F, 1.F
+        );
+      },
+      [&](int64_t begin, int64_t size) {
+        at::Tensor part = out.narrow(0, begin, size);
+        if (add) {
+          part.addmm_(x.narrow(0, begin, size), w);
+        } else {
+          at::mm_out(part, x.narrow(0, begin, size), w);
+        }
+      }
+  );
+}
+
+bool products_fit(const at::Tensor& x, const at::Tensor& w) {
+  // What does not fit is left to at::mm, which says so.
+  return x.dim() == 2 && w.dim() == 2 && x.scalar_type() == w.scalar_type() && w.is_cpu() &&
+         x.numel() > 0 && w.numel() > 0;
+}
+
+class Linear : public torch::autograd::Function<Linear> {
+ public:
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& x,
+      const at::Tensor& weight,
+      const std::optional<at::Tensor>& bias
+  ) {
+    context->save_for_backward({x, weight});
+    context->saved_data["biased"] = bias.has_value();
+    if (!bias) return mm_rows(x, weight.t());
+    at::Tensor out = bias->expand({x.size(0), weight.size(0)}).contiguous();
+    addmm_rows_(out, x, weight.t());
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor gradient = gradients[0].contiguous();
+    variable_list result(3);
+    if (context->needs_input_grad(0)) result[0] = mm_rows(gradient, saved[1]);
+    if (context->needs_input_grad(1)) result[1] = mm_over_rows(gradient, saved[0]);
+    if (context->saved_data["biased"].toBool() && context->needs_input_grad(2))
+      result[2] = gradient.sum(0);
+    return result;
+  }
+};
+
+}  // namespace
+
+bool uses_onednn(const at::Tensor& x) {
+  return x.is_cpu() && x.scalar_type() == at::kFloat && cpu_is_faster_with_onednn() &&
+         at::globalContext().userEnabledMkldnn();
+}
+
+at::Tensor mm_rows(const at::Tensor& x, const at::Tensor& w) {
+  if (!uses_onednn(x) || !products_fit(x, w) || x.size(1) != w.size(0)) return x.mm(w);
+  at::Tensor out = at::empty({x.size(0), w.size(1)}, x.options());
+  mm_rows_onto(out, x, w, /*add=*/false);
+  return out;
+}
+
+void addmm_rows_(at::Tensor& out, const at::Tensor& x, const at::Tensor& w) {
+  const bool fits = products_fit(x, w) && x.size(1) == w.size(0) && out.dim() == 2 &&
+                    out.size(0) == x.size(0) && out.size(1) == w.size(1) &&
+                    out.scalar_type() == x.scalar_type() && out.is_contiguous();
+  if (!uses_onednn(x) || !fits) {
+    out.addmm_(x, w);
+    return;
+  }
+  mm_rows_onto(out, x, w, /*add=*/true);
+}
+
+at::Tensor mm_over_rows(const at::Tensor& a, const at::Tensor& b) {
+  if (!uses_onednn(a) || !products_fit(a, b) || a.size(0) != b.size(0)) return a.t().mm(b);
+  at::Tensor out = at::empty({a.size(1), b.size(1)}, a.options());
+  bool add = false;
+  in_pieces(
+      a.size(0),
+      [&](int64_t begin, int64_t size) {
+        at::native::mkldnn_matmul(
+            a.narrow(0, begin, size).t(), b.narrow(0, begin, size), out, add ? 1.F : 0.F, 1.F
+        );
+        add = true;
+      },
+      [&](int64_t begin, int64_t size) {
+        const at::Tensor left = a.narrow(0, begin, size).t();
+        if (add) {
+          out.addmm_(left, b.narrow(0, begin, size));
+        } else {
+          at::mm_out(out, left, b.narrow(0, begin, size));
+        }
+      }
+  );
+  return out;
+}
+
+at::Tensor linear_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (!uses_onednn(x) || !products_fit(x, weight)) return at::linear(x, weight, bias);
+  return Linear::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+}
+
+}  // namespace gnn::nn

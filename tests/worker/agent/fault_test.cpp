@@ -114,8 +114,6 @@ class FaultTest : public testing::Test {
     if (child != 0) return child;
     ::setpgid(0, 0);
     for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
-    if (const auto cgroup = variables.find("TEST_CGROUP"); cgroup != variables.end())
-      std::ofstream(cgroup->second + "/cgroup.procs") << ::getpid();
     const auto disk = variables.find("TEST_SMALL_DISK");
     if (disk != variables.end() && !mount_small_disk(disk->second, "700k")) std::_Exit(126);
     const int file = ::open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
@@ -402,13 +400,13 @@ class MemoryCgroup {
 };
 
 TEST_F(FaultTest, ARankOutOfMemoryEndsTheJobWithItsNameAndPeak) {
-  const MemoryCgroup cgroup(int64_t{1500} << 20);
+  const MemoryCgroup cgroup(int64_t{800} << 20);
   if (!cgroup.valid()) GTEST_SKIP() << "no memory cgroup can be made here";
-  start(3, {{"SMALL_JOB_EATER", "2"}, {"TEST_CGROUP", cgroup.path()}});
+  start(3, {{"SMALL_JOB_EATER", "2"}, {"SMALL_JOB_CGROUP", cgroup.path()}});
   EXPECT_EQ(finish(), contract::kExitOutOfMemory) << output();
   EXPECT_NE(result_of(1).find("\"reason\":\"OutOfMemory\""), std::string::npos) << result_of(1);
   EXPECT_NE(result_of(0).find("\"rank\":2"), std::string::npos) << result_of(0);
-  EXPECT_NE(result_of(0).find("limit 1500 MiB"), std::string::npos) << result_of(0);
+  EXPECT_NE(result_of(0).find("limit 800 MiB"), std::string::npos) << result_of(0);
   expect_no_orphan();
 }
 

@@ -4,6 +4,9 @@
 // SMALL_JOB_STEPS: optimizer steps of the training (default 40).
 // SMALL_JOB_STEP_MS: pause in each step.
 // SMALL_JOB_EATER: this rank takes memory without end in its sixth step.
+// SMALL_JOB_CGROUP: the folder of the cgroup that the agent of that rank's node is in, with its
+// ranks, as a pod is: the kernel may end more than one process of a cgroup, so the other node stays
+// out of it.
 
 #include "common/contract.h"
 #include "common/log.h"
@@ -252,6 +255,13 @@ int rank_main() {
   return gnn::contract::exit_code_for(code.error().kind);
 }
 
+void join_cgroup(const gnn::agent::AgentOptions& options) {
+  const char* const path = std::getenv("SMALL_JOB_CGROUP");
+  if (path == nullptr) return;
+  if (number("SMALL_JOB_EATER", "-1") / options.processes_per_node != options.node) return;
+  std::ofstream(fs::path(path) / "cgroup.procs") << ::getpid();
+}
+
 int run_main(char** arguments) {
   gnn::init_logging({});
   return gnn::agent::run_local_job(
@@ -261,7 +271,10 @@ int run_main(char** arguments) {
        .rounds_left = std::atoll(arguments[2]),
        .grace = std::chrono::seconds(30),
        .rank_command = {"/proc/self/exe", "rank"}},
-      gnn::app::make_tcp_connector
+      [](const gnn::agent::AgentOptions& options, int listening_socket) {
+        join_cgroup(options);  // in the agent's process, before it starts its ranks
+        return gnn::app::make_tcp_connector(options, listening_socket);
+      }
   );
 }
 

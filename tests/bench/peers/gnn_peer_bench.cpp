@@ -3,6 +3,7 @@
 #include "common/result.h"
 #include "tests/support/npy.h"
 #include "worker/graph/csc_graph.h"
+#include "worker/nn/functional/matmul.h"
 #include "worker/nn/models/graph_sage.h"
 #include "worker/training/loader.h"
 #include "worker/training/tensor_memory.h"
@@ -81,7 +82,22 @@ class Products {
     grad_weight_ = torch::randn({widest * widest});
   }
 
-  void run(const StepSizes& step) {
+  /// By LibTorch's at::mm, which all programs have, or by the products that the worker takes.
+  void run(const StepSizes& step, bool by_libtorch) {
+    const auto mm = [&](at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+      if (by_libtorch) {
+        at::mm_out(out, a, b);
+      } else {
+        out = nn::mm_rows(a, b);
+      }
+    };
+    const auto mm_over_rows = [&](at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+      if (by_libtorch) {
+        at::mm_out(out, a.t(), b);
+      } else {
+        out = nn::mm_over_rows(a, b);
+      }
+    };
     for (size_t layer = 0; layer < step.size(); ++layer) {
       const auto [num_src, num_dst] = step[layer];
       const int64_t in = widths_[layer];
@@ -93,16 +109,16 @@ class Products {
       const at::Tensor w = view(weight_, out, in);
       at::Tensor y = view(out_, num_dst, out);
       at::Tensor z = view(other_out_, neighbors, out);
-      at::mm_out(y, x, w.t());
-      at::mm_out(z, n, w.t());
+      mm(y, x, w.t());
+      mm(z, n, w.t());
       at::Tensor grad_weight = view(grad_weight_, out, in);
-      at::mm_out(grad_weight, y.t(), x);
-      at::mm_out(grad_weight, z.t(), n);
+      mm_over_rows(grad_weight, y, x);
+      mm_over_rows(grad_weight, z, n);
       if (layer == 0) continue;
       at::Tensor grad_x = view(rows_, num_dst, in);
       at::Tensor grad_n = view(other_rows_, neighbors, in);
-      at::mm_out(grad_x, y, w);
-      at::mm_out(grad_n, z, w);
+      mm(grad_x, y, w);
+      mm(grad_n, z, w);
     }
   }
 
@@ -204,10 +220,12 @@ nlohmann::json run(const Arguments& arguments) {
     int64_t max_rows = 0;
     for (const StepSizes& step : steps) max_rows = std::max(max_rows, step.front().num_src);
     Products products({in, kHidden, kHidden, classes}, max_rows);
-    products.run(steps.front());
-    const auto begin = Clock::now();
-    for (const StepSizes& step : steps) products.run(step);
-    result["products_seconds"] = seconds_since(begin);
+    for (const bool by_libtorch : {true, false}) {
+      products.run(steps.front(), by_libtorch);
+      const auto begin = Clock::now();
+      for (const StepSizes& step : steps) products.run(step, by_libtorch);
+      result[by_libtorch ? "libtorch_products_seconds" : "products_seconds"] = seconds_since(begin);
+    }
   }
   return result;
 }

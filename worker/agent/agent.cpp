@@ -18,7 +18,7 @@
 namespace gnn::agent {
 namespace {
 
-constexpr int kTickMilliseconds = 100;
+constexpr int kTickMilliseconds = 250;
 constexpr auto kMemoryInterval = std::chrono::seconds(1);
 constexpr auto kFinalBarrier = std::chrono::seconds(10);
 constexpr auto kHealthLimit = std::chrono::seconds(10);

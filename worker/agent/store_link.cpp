@@ -10,6 +10,10 @@ namespace gnn::agent {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
+// While nothing happens: an exchange is a few round trips, on every node, for as long as the job
+// runs.
+constexpr auto kQuietTick = std::chrono::milliseconds(300);
+constexpr int64_t kQuietExchanges = 20;
 constexpr auto kConnectSlice = std::chrono::milliseconds(2'000);
 constexpr const char* kDirectiveKey = "directive";
 
@@ -56,8 +60,11 @@ int64_t StoreLink::report(NodeReport report) {
   {
     auto outgoing = outgoing_.lock();
     if (outgoing->number > 0 && report == outgoing->report) return outgoing->number;
-    outgoing->report = std::move(report);
     number = ++outgoing->number;
+    // A rate alone is for the progress page and can wait for the next exchange.
+    outgoing->report.items_per_second = report.items_per_second;
+    if (report != outgoing->report || number == 1) outgoing->urgent = number;
+    outgoing->report = std::move(report);
   }
   outgoing_.notify_all();
   return number;
@@ -82,10 +89,14 @@ void StoreLink::publish(const std::function<void(View&)>& change) {
 template <class Wakes>
 bool StoreLink::pause_unless(Wakes wakes) {
   auto outgoing = outgoing_.lock();
-  outgoing.wait_until(clock_, clock_.monotonic() + kTick, [&wakes](const Outgoing& out) {
+  outgoing.wait_until(clock_, clock_.monotonic() + tick(), [&wakes](const Outgoing& out) {
     return out.stopping || wakes(out);
   });
   return !outgoing->stopping;
+}
+
+std::chrono::milliseconds StoreLink::tick() const {
+  return quiet_exchanges_ < kQuietExchanges ? kTick : kQuietTick;
 }
 
 bool StoreLink::pause() {
@@ -94,7 +105,7 @@ bool StoreLink::pause() {
 
 bool StoreLink::pause_or_new_report() {
   const int64_t posted = view_.lock()->posted;
-  return pause_unless([posted](const Outgoing& out) { return out.number > posted; });
+  return pause_unless([posted](const Outgoing& out) { return out.urgent > posted; });
 }
 
 std::string StoreLink::node_key(int64_t node) const {
@@ -167,7 +178,8 @@ Status StoreLink::exchange(comm::Store& store) {
   } else {
     GNN_ASSIGN_OR_RETURN(directive, read_directive(store));
   }
-  const bool changed = directive != view.directive || outgoing.number != view.posted;
+  const bool changed = directive != view.directive || outgoing.urgent > view.posted;
+  quiet_exchanges_ = changed ? 0 : quiet_exchanges_ + 1;
   const auto update = [&](View& shared) {
     shared.directive = directive;
     shared.posted = outgoing.number;

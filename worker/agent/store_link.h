@@ -57,6 +57,7 @@ class StoreLink {
   struct Outgoing {
     NodeReport report;
     int64_t number = 0;
+    int64_t urgent = 0;  // the number of the last report that others wait for
     bool stopping = false;
   };
 
@@ -67,6 +68,7 @@ class StoreLink {
   [[nodiscard]] Result<Directive> decide(comm::Store& store, View& view);
   [[nodiscard]] Result<std::optional<Directive>> read_directive(comm::Store& store) const;
   [[nodiscard]] bool pause();
+  [[nodiscard]] std::chrono::milliseconds tick() const;
   [[nodiscard]] bool pause_or_new_report();
   template <class Wakes>
   [[nodiscard]] bool pause_unless(Wakes wakes);
@@ -83,6 +85,7 @@ class StoreLink {
   std::optional<Coordinator> coordinator_;
   std::optional<Directive> announced_;
   int64_t beat_ = 0;
+  int64_t quiet_exchanges_ = 0;  // since the last change that anybody waited for
   std::thread thread_;
 };
 

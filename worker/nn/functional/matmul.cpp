@@ -88,7 +88,7 @@ class Linear : public torch::autograd::Function<Linear> {
     context->save_for_backward({x, weight});
     context->saved_data["biased"] = bias.has_value();
     if (!bias) return mm_rows(x, weight.t());
-    at::Tensor out = bias->expand({x.size(0), weight.size(0)}).contiguous();
+    at::Tensor out = bias_rows(*bias, x.size(0));
     addmm_rows_(out, x, weight.t());
     return out;
   }
@@ -110,6 +110,11 @@ class Linear : public torch::autograd::Function<Linear> {
 bool uses_onednn(const at::Tensor& x) {
   return x.is_cpu() && x.scalar_type() == at::kFloat && cpu_is_faster_with_onednn() &&
          at::globalContext().userEnabledMkldnn();
+}
+
+at::Tensor bias_rows(const at::Tensor& bias, int64_t rows) {
+  // Not contiguous(): of one row that is the bias itself.
+  return bias.expand({rows, bias.size(0)}).clone(at::MemoryFormat::Contiguous);
 }
 
 at::Tensor mm_rows(const at::Tensor& x, const at::Tensor& w) {

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 namespace gnn::nn {
 
 // Dense products of a mini-batch's rows with a layer's weights, on the fastest library at hand.
@@ -22,6 +24,9 @@ namespace gnn::nn {
 
 /// out += x · w, of the same shapes.
 void addmm_rows_(at::Tensor& out, const at::Tensor& x, const at::Tensor& w);
+
+/// A copy of `bias` [M] for each of `rows` rows, [rows, M], to add products to.
+[[nodiscard]] at::Tensor bias_rows(const at::Tensor& bias, int64_t rows);
 
 /// aᵀ · b: [N, K], [N, M] -> [K, M], summed over the batch's N rows: a weight's gradient.
 [[nodiscard]] at::Tensor mm_over_rows(const at::Tensor& a, const at::Tensor& b);

@@ -30,7 +30,7 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
   ) {
     const at::Tensor scale = inverse_row_sizes(matrix, x.scalar_type());
     const at::Tensor x_dst = x.narrow(0, 0, matrix.num_rows);
-    at::Tensor out = bias.expand({matrix.num_rows, weight_self.size(0)}).contiguous();
+    at::Tensor out = bias_rows(bias, matrix.num_rows);
     addmm_rows_(out, x_dst, weight_self.t());
     at::Tensor means;
     if (projects_first(weight_neighbors)) {

@@ -101,6 +101,14 @@ TEST(Matmul, OnlyFloatOnTheCpuLeavesTorch) {
   at::globalContext().setUserEnabledMkldnn(enabled);
 }
 
+// The bias of one row is as contiguous as its rows.
+TEST(LinearRows, OneRowLeavesTheBiasAlone) {
+  const at::Tensor bias = torch::zeros({2});
+  const at::Tensor y = linear_rows(torch::ones({1, 3}), torch::ones({2, 3}), bias);
+  EXPECT_TRUE(torch::equal(y, torch::full({1, 2}, 3.0F)));
+  EXPECT_TRUE(torch::equal(bias, torch::zeros({2})));
+}
+
 // Float gradients against torch's own in double; gradcheck of the layers is in their tests.
 TEST(LinearRows, HasTorchsValueAndGradients) {
   torch::manual_seed(5);

@@ -42,6 +42,13 @@ INSTANTIATE_TEST_SUITE_P(
     All, SageLayerOfWidths, ::testing::Values(Widths{5, 2}, Widths{3, 3}, Widths{2, 5})
 );
 
+TEST_P(SageLayerOfWidths, OfOneDestinationLeavesTheBiasAlone) {
+  block = random_block(1, 9, 5, 17, at::kInt);
+  const at::Tensor before = bias.detach().clone();
+  EXPECT_EQ(run().size(0), 1);
+  EXPECT_TRUE(torch::equal(bias.detach(), before));
+}
+
 TEST_P(SageLayerOfWidths, EqualsItsFormula) {
   const at::Tensor expected = x.narrow(0, 0, 4).mm(weight_self.t()) +
                               aggregate(block, x, Aggregation::Mean).mm(weight_neighbors.t()) +

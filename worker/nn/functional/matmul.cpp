@@ -42,33 +42,32 @@ bool cpu_is_faster_with_onednn() {
 #endif
 }
 
-/// Calls piece(first row, rows) over the rows in pieces of fixed sizes, then rest(first row, rows).
-template <class Piece, class Rest>
-void in_pieces(int64_t rows, const Piece& piece, const Rest& rest) {
+/// Calls piece(first row, rows, by_onednn) over the rows in pieces of fixed sizes, then over the
+/// rest.
+template <class Piece>
+void in_pieces(int64_t rows, const Piece& piece) {
   int64_t begin = 0;
   for (const int64_t size : kPieces) {
-    for (; rows - begin >= size; begin += size) piece(begin, size);
+    for (; rows - begin >= size; begin += size) piece(begin, size, true);
   }
-  if (begin < rows) rest(begin, rows - begin);
+  if (begin < rows) piece(begin, rows - begin, false);
+}
+
+/// out = a · b, or out += a · b.
+void multiply(at::Tensor out, const at::Tensor& a, const at::Tensor& b, bool add, bool by_onednn) {
+  if (by_onednn) {
+    at::native::mkldnn_matmul(a, b, out, add ? 1.F : 0.F, 1.F);
+  } else if (add) {
+    out.addmm_(a, b);
+  } else {
+    at::mm_out(out, a, b);
+  }
 }
 
 void mm_rows_onto(const at::Tensor& out, const at::Tensor& x, const at::Tensor& w, bool add) {
-  in_pieces(
-      x.size(0),
-      [&](int64_t begin, int64_t size) {
-        at::native::mkldnn_matmul(
-            x.narrow(0, begin, size), w, out.narrow(0, begin, size), add ? 1.F : 0.F, 1.F
-        );
-      },
-      [&](int64_t begin, int64_t size) {
-        at::Tensor part = out.narrow(0, begin, size);
-        if (add) {
-          part.addmm_(x.narrow(0, begin, size), w);
-        } else {
-          at::mm_out(part, x.narrow(0, begin, size), w);
-        }
-      }
-  );
+  in_pieces(x.size(0), [&](int64_t begin, int64_t size, bool by_onednn) {
+    multiply(out.narrow(0, begin, size), x.narrow(0, begin, size), w, add, by_onednn);
+  });
 }
 
 bool products_fit(const at::Tensor& x, const at::Tensor& w) {
@@ -138,24 +137,10 @@ void addmm_rows_(at::Tensor& out, const at::Tensor& x, const at::Tensor& w) {
 at::Tensor mm_over_rows(const at::Tensor& a, const at::Tensor& b) {
   if (!uses_onednn(a) || !products_fit(a, b) || a.size(0) != b.size(0)) return a.t().mm(b);
   at::Tensor out = at::empty({a.size(1), b.size(1)}, a.options());
-  bool add = false;
-  in_pieces(
-      a.size(0),
-      [&](int64_t begin, int64_t size) {
-        at::native::mkldnn_matmul(
-            a.narrow(0, begin, size).t(), b.narrow(0, begin, size), out, add ? 1.F : 0.F, 1.F
-        );
-        add = true;
-      },
-      [&](int64_t begin, int64_t size) {
-        const at::Tensor left = a.narrow(0, begin, size).t();
-        if (add) {
-          out.addmm_(left, b.narrow(0, begin, size));
-        } else {
-          at::mm_out(out, left, b.narrow(0, begin, size));
-        }
-      }
-  );
+  in_pieces(a.size(0), [&](int64_t begin, int64_t size, bool by_onednn) {
+    const bool add = begin > 0;
+    multiply(out, a.narrow(0, begin, size).t(), b.narrow(0, begin, size), add, by_onednn);
+  });
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include "tests/support/http.h"
 #include "tests/support/process.h"
+#include "tests/support/read_file.h"
 
 #include <nlohmann/json.hpp>
 
@@ -84,13 +85,6 @@ Status write_file(const fs::path& path, std::string_view content) {
   if (file && !error) fs::rename(temporary, path, error);
   if (!file || error) return fail(ErrorKind::Io, "writing " + path.string());
   return {};
-}
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 std::string end_of_file(const fs::path& path, size_t size) {

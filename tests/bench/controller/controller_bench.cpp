@@ -16,25 +16,22 @@
 #include "controller/reconcile/plan.h"
 #include "controller/runtime/reflector.h"
 #include "tests/support/control_plane.h"
-#include "tests/support/http.h"
-#include "tests/support/process.h"
+#include "tests/support/controller_process.h"
+#include "tests/support/must.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <regex>
-#include <signal.h>
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -45,21 +42,13 @@ namespace {
 using namespace std::chrono_literals;
 using objects::Json;
 using SteadyPoint = std::chrono::steady_clock::time_point;
+using testing::ControllerProcess;
 using testing::ControlPlane;
+using testing::must;
 
 constexpr int kNodesPerJob = 4;
 constexpr int kObjectsPerJob = 3 + kNodesPerJob + 1;
 constexpr size_t kThreads = 8;
-
-template <class T, class E>
-T must(Result<T, E> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  return std::move(*result);
-}
-template <class E>
-void must(const Result<void, E>& status) {
-  if (!status) throw std::runtime_error(status.error().message);
-}
 
 double seconds_since(SteadyPoint start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -327,57 +316,30 @@ ProcessUse use_of(pid_t pid) {
   return use;
 }
 
-/// gnn-controller, as its own process until the end of the scope.
-class Controller {
- public:
-  /// Returns once it leads and reconciles.
-  explicit Controller(const ControlPlane& plane) {
-    const std::string log = (plane.directory() / "controller.log").string();
-    std::filesystem::remove(log);  // of the controller before
-    pid_ = must(spawner_.spawn(
-        {GNN_CONTROLLER_BINARY,
-         "run",
-         "--kubeconfig=" + plane.kubeconfig_file(),
-         "--bind-address=127.0.0.1:0",
-         "--progress=off",
-         "--log-level=info"},
-        log
-    ));
-    std::string text;
-    wait_until(
-        [&] {
-          std::ifstream in(log);
-          text.assign(std::istreambuf_iterator<char>(in), {});
-          return text.find("reconciling") != std::string::npos;
-        },
-        30s,
-        "the controller"
-    );
-    std::smatch port;
-    std::regex_search(text, port, std::regex("\"port\":([0-9]+)"));
-    url_ = "http://127.0.0.1:" + port[1].str();
+/// Starts gnn-controller; returns once it leads and reconciles.
+std::unique_ptr<ControllerProcess> start_controller(const ControlPlane& plane) {
+  auto controller = std::make_unique<ControllerProcess>(
+      plane,
+      testing::ControllerArguments{
+          .kubeconfig = plane.kubeconfig_file(), .name_space = {}, .more = {"--log-level=info"}
+      }
+  );
+  if (!controller->wait_working()) {
+    throw std::runtime_error("the controller does not reconcile: " + controller->log());
   }
-  ~Controller() {
-    ::kill(pid_, SIGTERM);
-    static_cast<void>(testing::wait_for_exit(pid_, 30s));
+  return controller;
+}
+
+/// Ends it in order: the one after it then need not wait for its lease.
+void stop(ControllerProcess& controller) {
+  if (const int code = controller.terminate(); code != 0) {
+    throw std::runtime_error("the controller ended with " + std::to_string(code));
   }
-  Controller(const Controller&) = delete;
-  Controller& operator=(const Controller&) = delete;
-
-  [[nodiscard]] pid_t pid() const { return pid_; }
-  [[nodiscard]] const std::string& url() const { return url_; }
-
- private:
-  testing::ProcessSpawner spawner_;
-  pid_t pid_ = 0;
-  std::string url_;
-};
+}
 
 /// What the controller has asked of the API server so far, by method, from its own metrics.
-std::map<std::string, double> calls_of(const std::string& url) {
-  testing::HttpEndpoint endpoint;
-  endpoint.url = url;
-  const std::string text = must(testing::http_request(endpoint, "GET", "/metrics")).body;
+std::map<std::string, double> calls_of(const ControllerProcess& controller) {
+  const std::string text = controller.http("/metrics").body;
   static const std::regex line(
       "rest_client_requests_total\\{[^}]*method=\"([A-Z]+)\"[^}]*\\} ([0-9.e+]+)"
   );
@@ -505,7 +467,7 @@ class Bench {
     create_jobs(api_, parallel_, space, "j-", jobs_, kNodesPerJob);
     say("starting the controller");
     {
-      const Controller controller(*plane_);
+      const auto controller = start_controller(*plane_);
       const auto start = std::chrono::steady_clock::now();
       wait_for_start_of_all(space);
       SteadyPoint last = start;
@@ -513,8 +475,9 @@ class Bench {
       for (const auto& [job, at] : watch_.told(space)) last = std::max(last, at);
       rate.controller =
           jobs_ * kObjectsPerJob / std::chrono::duration<double>(last - start).count();
-      rate.cpu_seconds = use_of(controller.pid()).cpu_seconds;
-      rate.calls = calls_of(controller.url());
+      rate.cpu_seconds = use_of(controller->pid()).cpu_seconds;
+      rate.calls = calls_of(*controller);
+      stop(*controller);
     }
     say(std::to_string(rate.controller) + " writes a second by the controller; clearing");
     clear(*plane_, watch_, space);
@@ -526,12 +489,13 @@ class Bench {
     const std::string space = must(plane_->create_namespace("live"));
     std::vector<double> to_pods;
     {
-      const Controller controller(*plane_);
+      const auto controller = start_controller(*plane_);
       const auto asked = create_jobs(api_, parallel_, space, "j-", jobs_, kNodesPerJob);
       wait_for_start_of_all(space);
       for (const auto& [job, end] : watch_.complete(space)) {
         to_pods.push_back(std::chrono::duration<double>(end - asked.at(job)).count());
       }
+      stop(*controller);
     }
     clear(*plane_, watch_, space);
     const double implied = jobs_ * kObjectsPerJob / limit;
@@ -549,7 +513,7 @@ class Bench {
     const int large_jobs = options_.quick ? 2 : 30;
     const int large_nodes = options_.quick ? 10 : 100;
     const std::string space = must(plane_->create_namespace("rest"));
-    const Controller controller(*plane_);
+    const auto controller = start_controller(*plane_);
     say("making 1,000 pods");
     create_jobs(api_, parallel_, space, "j-", status_jobs, kNodesPerJob);
     const auto small_pods = static_cast<size_t>(status_jobs * kNodesPerJob);
@@ -564,9 +528,9 @@ class Bench {
     const size_t many_pods = small_pods + static_cast<size_t>(large_jobs * large_nodes);
     wait_until([&] { return all_ready(many_pods); }, 900s, "many pods");
     std::this_thread::sleep_for(5s);
-    const ProcessUse before = use_of(controller.pid());
+    const ProcessUse before = use_of(controller->pid());
     std::this_thread::sleep_for(20s);
-    const ProcessUse after = use_of(controller.pid());
+    const ProcessUse after = use_of(controller->pid());
     result["podEventToStatusMilliseconds"] = {
         {"samples", latencies.size()},
         {"podsPresent", small_pods},
@@ -574,6 +538,7 @@ class Bench {
         {"p99", percentile(latencies, 0.99) * 1e3},
     };
     result["memory"] = {{"pods", many_pods}, {"residentMiB", after.resident_mib}};
+    stop(*controller);
     result["idleCpuPercent"] = (after.cpu_seconds - before.cpu_seconds) / 20 * 100;
   }
 

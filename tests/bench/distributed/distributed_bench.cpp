@@ -1,6 +1,7 @@
 // Start, restart, scaling and overhead of jobs, measured from outside on real agents and ranks:
 //   gnn_distributed_bench GNN_WORKER [start|restart|scaling]
 // Prints each figure with the bound that it must keep; ends with 1 when one doesn't.
+#include "tests/support/read_file.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -31,17 +32,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
+using gnn::testing::read_file;
 using Variables = std::map<std::string, std::string>;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 int free_port() {

@@ -1,6 +1,7 @@
 // Our side of the comparison with the peers: the same graph, seeds and work as the scripts beside
 // this file, and the same line of JSON.
 #include "common/result.h"
+#include "tests/support/must.h"
 #include "tests/support/npy.h"
 #include "worker/graph/csc_graph.h"
 #include "worker/nn/functional/matmul.h"
@@ -23,6 +24,7 @@ namespace gnn {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using testing::must;
 
 constexpr int64_t kHidden = 256;
 constexpr int64_t kWarmUp = 2;
@@ -40,12 +42,6 @@ struct Arguments {
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  return *std::move(result);
 }
 
 std::vector<int64_t> parse_fanout(const std::string& text) {

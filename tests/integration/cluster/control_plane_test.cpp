@@ -1,6 +1,8 @@
 #include "tests/support/control_plane.h"
 
 #include "tests/support/http.h"
+#include "tests/support/must.h"
+#include "tests/support/read_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,21 +26,6 @@ using Json = nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  return std::move(*result);
-}
-void must(const Status& status) {
-  if (!status) throw std::runtime_error(status.error().message);
-}
-
-std::string content_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 std::string config_maps(const std::string& name_space) {
   return "/api/v1/namespaces/" + name_space + "/configmaps";
@@ -72,7 +59,7 @@ std::string next_event(HttpStream& watch) {
 
 /// What a process has used of the processors so far.
 double processor_seconds(int64_t pid) {
-  const std::string stat = content_of("/proc/" + std::to_string(pid) + "/stat");
+  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
   std::istringstream fields(stat.substr(stat.rfind(')') + 1));  // the name before may hold spaces
   std::string skipped;
   for (int i = 3; i < 14; ++i) fields >> skipped;
@@ -103,7 +90,7 @@ TEST(ControlPlane, AcceptsCertificateTokenAndKubeconfigAndRefusesStrangers) {
   const HttpEndpoint with_token{
       .url = cluster.server_url(),
       .ca_file = cluster.ca_file(),
-      .bearer_token = content_of(cluster.token_file()),
+      .bearer_token = read_file(cluster.token_file()),
   };
   EXPECT_EQ(must(http_request(with_token, "GET", "/api/v1/nodes")).status, 200);
 
@@ -215,9 +202,9 @@ TEST(ControlPlane, KilledEtcdKeepsItsData) {
 
 TEST(ControlPlane, RevokedTokenIsRefusedAndTheNewOneServes) {
   ControlPlane& cluster = ControlPlane::shared();
-  const std::string old_token = content_of(cluster.token_file());
+  const std::string old_token = read_file(cluster.token_file());
   must(cluster.rotate_token(ControlPlane::OldToken::Revoke));
-  const std::string new_token = content_of(cluster.token_file());
+  const std::string new_token = read_file(cluster.token_file());
   EXPECT_NE(old_token, new_token);
   HttpEndpoint endpoint{
       .url = cluster.server_url(), .ca_file = cluster.ca_file(), .bearer_token = old_token
@@ -230,7 +217,7 @@ TEST(ControlPlane, RevokedTokenIsRefusedAndTheNewOneServes) {
 TEST(ControlPlane, RotatedCaIsNeededToTrustTheServer) {
   const auto cluster = must(ControlPlane::start({.controller_manager = false}));
   const std::string old_ca = (cluster->directory() / "old-ca.crt").string();
-  std::ofstream(old_ca) << content_of(cluster->ca_file());
+  std::ofstream(old_ca) << read_file(cluster->ca_file());
   must(cluster->rotate_server_ca());
   HttpEndpoint endpoint = cluster->admin_endpoint();
   EXPECT_EQ(must(http_request(endpoint, "GET", "/readyz")).status, 200);

@@ -2,6 +2,7 @@
 
 #include "tests/support/control_plane.h"
 #include "tests/support/http.h"
+#include "tests/support/must.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,12 +24,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
-
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  return std::move(*result);
-}
 
 class FaultProxyTest : public ::testing::Test {
  protected:

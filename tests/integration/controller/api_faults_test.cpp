@@ -1,4 +1,5 @@
 #include "tests/integration/controller/fixture.h"
+#include "tests/support/must.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ using namespace std::chrono_literals;
 class ApiFaults : public ::testing::Test {
  protected:
   void start(std::vector<std::string> more = {}) {
-    controller_ = std::make_unique<Controller>(
+    controller_ = std::make_unique<ControllerProcess>(
         cluster_.plane(), cluster_.arguments_through(*proxy_, std::move(more))
     );
   }
@@ -36,7 +37,7 @@ class ApiFaults : public ::testing::Test {
   Cluster cluster_;
   std::unique_ptr<FaultProxy> proxy_ = must(FaultProxy::in_front_of(cluster_.plane()));
   FakeKubelets kubelets_{cluster_.plane(), cluster_.name_space(), 0ms};
-  std::unique_ptr<Controller> controller_;
+  std::unique_ptr<ControllerProcess> controller_;
 };
 
 TEST_F(ApiFaults, WatchesCutInTheMiddleOfEvents) {
@@ -103,7 +104,7 @@ TEST_F(ApiFaults, TheApiServerRestartsMidRun) {
 }
 
 TEST_F(ApiFaults, ARevokedTokenIsReadAgain) {
-  controller_ = std::make_unique<Controller>(
+  controller_ = std::make_unique<ControllerProcess>(
       cluster_.plane(),
       ControllerArguments{
           must(cluster_.plane().write_kubeconfig(
@@ -159,7 +160,7 @@ TEST_F(ApiFaults, AServerOfAnotherCaIsRefused) {
   ASSERT_NE(at, std::string::npos) << text;
   text.replace(at, cluster_.plane().ca_file().size(), other);
   std::ofstream(kubeconfig) << text;
-  controller_ = std::make_unique<Controller>(
+  controller_ = std::make_unique<ControllerProcess>(
       cluster_.plane(), ControllerArguments{kubeconfig, cluster_.name_space()}
   );
   EXPECT_FALSE(controller_->wait_working(3s));

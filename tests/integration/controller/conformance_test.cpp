@@ -1,5 +1,6 @@
 #include "common/contract.h"
 #include "tests/integration/controller/fixture.h"
+#include "tests/support/must.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ class Conformance : public ::testing::Test {
 
   Cluster cluster_;
   ProcessKubelets kubelets_{cluster_.plane(), cluster_.name_space()};
-  Controller controller_{cluster_.plane(), with_progress(cluster_.arguments())};
+  ControllerProcess controller_{cluster_.plane(), with_progress(cluster_.arguments())};
 };
 
 TEST_F(Conformance, NodesMeetReportProgressAndComplete) {

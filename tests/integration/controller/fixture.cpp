@@ -1,14 +1,14 @@
 #include "tests/integration/controller/fixture.h"
 
 #include "common/contract.h"
+#include "tests/support/must.h"
+#include "tests/support/read_file.h"
 
 #include <arpa/inet.h>
 #include <fstream>
 #include <netinet/in.h>
 #include <optional>
-#include <regex>
 #include <signal.h>
-#include <sstream>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,12 +18,6 @@ namespace gnn::testing {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::string content_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 std::string text_at(const Json& json, const char* pointer) {
   return json.value(Json::json_pointer(pointer), std::string());
@@ -51,21 +45,7 @@ Json failed_status(int exit_code, const std::string& message) {
   };
 }
 
-ProcessSpawner& spawner() {
-  static ProcessSpawner instance;
-  return instance;
-}
-
 }  // namespace
-
-bool eventually(const std::function<bool()>& done, std::chrono::milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(20ms);
-  }
-  return true;
-}
 
 Json Api::get(const std::string& path) const {
   return checked(must(http_request(endpoint_, "GET", path)), "GET " + path);
@@ -98,75 +78,6 @@ void Api::remove(const std::string& path, std::string_view options) const {
   if (reply.status / 100 != 2 && reply.status != 404) {
     throw std::runtime_error("DELETE " + path + ": " + reply.body);
   }
-}
-
-Controller::Controller(ControlPlane& cluster, const ControllerArguments& arguments) {
-  static std::atomic<int> number = 0;
-  log_file_ = cluster.directory() / ("controller-" + std::to_string(++number) + ".log");
-  std::vector<std::string> line{
-      GNN_CONTROLLER_BINARY,
-      "run",
-      "--kubeconfig=" + arguments.kubeconfig,
-      "--bind-address=127.0.0.1:0",
-      "--progress=" + arguments.progress,
-  };
-  if (!arguments.name_space.empty()) line.push_back("--namespace=" + arguments.name_space);
-  line.insert(line.end(), arguments.more.begin(), arguments.more.end());
-  pid_ = must(spawner().spawn(line, log_file_));
-}
-
-Controller::~Controller() {
-  if (ended_) return;
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
-}
-
-void Controller::signal(int number) const {
-  if (!ended_) ::kill(pid_, number);
-}
-
-int Controller::terminate() {
-  signal(SIGTERM);
-  return wait(30s);
-}
-
-int Controller::wait(std::chrono::milliseconds timeout) {
-  int status = 0;
-  const bool ended = eventually([&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; }, timeout);
-  if (!ended) return -1;
-  ended_ = true;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-bool Controller::wait_working(std::chrono::milliseconds timeout) {
-  return eventually(
-      [this] { return log().find("caches are synced, reconciling") != std::string::npos; }, timeout
-  );
-}
-
-std::string Controller::log() const {
-  return content_of(log_file_);
-}
-
-HttpReply Controller::http(const std::string& path) const {
-  std::smatch found;
-  const std::string text = log();
-  if (!std::regex_search(text, found, std::regex("\"port\":([0-9]+)"))) {
-    throw std::runtime_error("the controller serves nothing yet: " + text);
-  }
-  HttpEndpoint endpoint;
-  endpoint.url = "http://127.0.0.1:" + found[1].str();
-  return must(http_request(endpoint, "GET", path));
-}
-
-int run_release(const Cluster& cluster) {
-  return must(run_command(
-                  {GNN_CONTROLLER_BINARY,
-                   "release",
-                   "--kubeconfig=" + cluster.plane().kubeconfig_file(),
-                   "--namespace=" + cluster.name_space()}
-              ))
-      .exit_code;
 }
 
 FakeKubelets::FakeKubelets(
@@ -425,7 +336,7 @@ void ProcessKubelets::report_end(const std::string& path, const Container& conta
              {{"terminated",
                {{"exitCode", code},
                 {"reason", code == 0 ? "Completed" : "Error"},
-                {"message", content_of(container.result_file)}}}}}}}}}}}
+                {"message", read_file(container.result_file)}}}}}}}}}}}
   );
 }
 

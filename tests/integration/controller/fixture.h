@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tests/support/control_plane.h"
+#include "tests/support/controller_process.h"
 #include "tests/support/fault_proxy.h"
 #include "tests/support/http.h"
 #include "tests/support/process.h"
@@ -26,21 +27,6 @@ namespace gnn::testing {
 
 using Json = nlohmann::json;
 
-/// The value, or an exception with the error's text: a test that cannot go on fails.
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  return std::move(*result);
-}
-inline void must(const Status& status) {
-  if (!status) throw std::runtime_error(status.error().message);
-}
-
-/// Polls until `done()`; false when the time is up.
-[[nodiscard]] bool eventually(
-    const std::function<bool()>& done, std::chrono::milliseconds timeout = std::chrono::seconds(60)
-);
-
 /// The API as the administrator. Throws on anything but success, unless told otherwise.
 class Api {
  public:
@@ -57,43 +43,6 @@ class Api {
  private:
   HttpEndpoint endpoint_;
 };
-
-struct ControllerArguments {
-  std::string kubeconfig;
-  std::string name_space;  ///< empty: all
-  std::vector<std::string> more{};
-  std::string progress = "off";
-};
-
-/// gnn-controller as a process.
-class Controller {
- public:
-  Controller(ControlPlane& cluster, const ControllerArguments& arguments);
-  ~Controller();  ///< kills it
-  Controller(const Controller&) = delete;
-  Controller& operator=(const Controller&) = delete;
-
-  void signal(int number) const;
-  /// SIGTERM, and its exit code.
-  [[nodiscard]] int terminate();
-  /// Waits for its end by itself; the exit code, or -1 if it still runs then. 128 + n: by signal n.
-  [[nodiscard]] int wait(std::chrono::milliseconds timeout);
-  /// Waits until it reconciles.
-  [[nodiscard]] bool wait_working(std::chrono::milliseconds timeout = std::chrono::seconds(30));
-  [[nodiscard]] std::string log() const;
-  [[nodiscard]] pid_t pid() const { return pid_; }
-  /// GET on its own port.
-  [[nodiscard]] HttpReply http(const std::string& path) const;
-
- private:
-  std::string log_file_;
-  pid_t pid_ = 0;
-  bool ended_ = false;
-};
-
-/// `gnn-controller release` on everything; its exit code.
-class Cluster;
-[[nodiscard]] int run_release(const Cluster& cluster);
 
 /// Plays the kubelets of one namespace: pods become Running, and after a while Succeeded with a
 /// result of the contract; deleted pods go. Remembers every pod it has seen.

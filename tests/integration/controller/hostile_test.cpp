@@ -110,7 +110,7 @@ bool has_control_characters(const std::string& text) {
 /// The image is the user's: what its pods say must not harm the controller or other jobs.
 class Hostile : public ::testing::Test {
  protected:
-  Controller start_with_progress() {
+  ControllerProcess start_with_progress() {
     ControllerArguments arguments = cluster_.arguments();
     arguments.progress = "pod-ip";
     return {cluster_.plane(), arguments};
@@ -121,7 +121,7 @@ class Hostile : public ::testing::Test {
 };
 
 TEST_F(Hostile, ProgressBodiesHarmNobody) {
-  Controller controller = start_with_progress();
+  ControllerProcess controller = start_with_progress();
   FakeAgent trap(with_body("{}"));
   std::map<std::string, std::unique_ptr<FakeAgent>> agents;
   const auto add = [&](const std::string& name,
@@ -218,7 +218,7 @@ TEST_F(Hostile, ProgressBodiesHarmNobody) {
 }
 
 TEST_F(Hostile, TerminationMessagesHarmNobody) {
-  Controller controller(cluster_.plane(), cluster_.arguments());
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   const Json job = cluster_.create_job("j", 2, {{"runPolicy", {{"maxRestarts", 20}}}});
   const std::vector<std::string> messages = {
       std::string(300'000, 'A'),
@@ -255,7 +255,7 @@ TEST_F(Hostile, TerminationMessagesHarmNobody) {
 }
 
 TEST_F(Hostile, AWorkerThatLiesAboutItsRoundsHarmsItsOwnJobAlone) {
-  Controller controller(cluster_.plane(), cluster_.arguments());
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   const Json liar = cluster_.create_job("liar", 1, {{"runPolicy", {{"maxRestarts", 3}}}});
   cluster_.create_job("other", 1);
   ASSERT_TRUE(eventually([&] {

@@ -1,5 +1,6 @@
 #include "common/contract.h"
 #include "tests/integration/controller/fixture.h"
+#include "tests/support/must.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ class Jobs : public ::testing::Test {
 };
 
 TEST_F(Jobs, RunsToCompleteAndCleansUpAfterItself) {
-  Controller controller(cluster_.plane(), cluster_.arguments());
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
   cluster_.create_job("j", 3);
   ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running"); }))
@@ -78,7 +79,7 @@ TEST_F(Jobs, RunsToCompleteAndCleansUpAfterItself) {
 }
 
 TEST_F(Jobs, ALostPodGivesExactlyOneRestart) {
-  Controller controller(cluster_.plane(), cluster_.arguments());
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
   cluster_.create_job("j");
   ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running"); })) << cluster_.describe("j");
@@ -104,7 +105,7 @@ TEST_F(Jobs, AForeignPodOfOurNameIsNeitherAdoptedNorDeleted) {
       {{"metadata", {{"name", "j-1-1"}}},
        {"spec", {{"containers", {{{"name", "c"}, {"image", "localhost/none:1"}}}}}}}
   );
-  Controller controller(cluster_.plane(), cluster_.arguments());
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
   kubelets.let_finish();
   cluster_.create_job("j");
@@ -124,7 +125,7 @@ TEST_F(Jobs, AForeignServiceOfOurNameIsNeitherAdoptedNorChanged) {
   const Json foreign = cluster_.api().create(
       services, {{"metadata", {{"name", "j-gnn"}}}, {"spec", {{"ports", {{{"port", 80}}}}}}}
   );
-  Controller controller(cluster_.plane(), cluster_.arguments());
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
   kubelets.let_finish();
   cluster_.create_job("j");
@@ -140,7 +141,7 @@ TEST_F(Jobs, AForeignServiceOfOurNameIsNeitherAdoptedNorChanged) {
 }
 
 TEST_F(Jobs, DeletedAndCreatedAgainUnderTheSameNameStartsAfresh) {
-  Controller controller(cluster_.plane(), cluster_.arguments());
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
   const Json first = cluster_.create_job("j");
   ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running"); })) << cluster_.describe("j");
@@ -165,7 +166,7 @@ TEST_F(Jobs, AQuotaThatAdmitsHalfTheGangIsNamedAndCostsFewCalls) {
                .get("/api/v1/namespaces/" + cluster_.name_space() + "/resourcequotas/two-pods")
                .value(Json::json_pointer("/status/hard/pods"), std::string()) == "2";
   }));
-  Controller controller(cluster_.plane(), cluster_.arguments());
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   cluster_.create_job("j", 4);
   ASSERT_TRUE(eventually([&] {
     return cluster_.describe("j").find("exceeded quota: two-pods") != std::string::npos;
@@ -177,7 +178,7 @@ TEST_F(Jobs, AQuotaThatAdmitsHalfTheGangIsNamedAndCostsFewCalls) {
 
 TEST_F(Jobs, ANamespaceDeletedWhileTheControllerIsDownIsNotWedged) {
   {
-    Controller controller(cluster_.plane(), cluster_.arguments());
+    ControllerProcess controller(cluster_.plane(), cluster_.arguments());
     FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
     cluster_.create_job("j");
     ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running"); }));
@@ -185,7 +186,7 @@ TEST_F(Jobs, ANamespaceDeletedWhileTheControllerIsDownIsNotWedged) {
     ASSERT_EQ(controller.wait(10s), 128 + SIGKILL);
   }
   cluster_.api().remove("/api/v1/namespaces/" + cluster_.name_space());
-  Controller controller(cluster_.plane(), cluster_.arguments());
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   EXPECT_TRUE(eventually(
       [&] { return cluster_.api().find("/api/v1/namespaces/" + cluster_.name_space()).is_null(); },
       90s
@@ -194,7 +195,7 @@ TEST_F(Jobs, ANamespaceDeletedWhileTheControllerIsDownIsNotWedged) {
 
 TEST_F(Jobs, ReleaseFreesThePodsOfAnOperatorThatIsGone) {
   {
-    Controller controller(cluster_.plane(), cluster_.arguments());
+    ControllerProcess controller(cluster_.plane(), cluster_.arguments());
     FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
     cluster_.create_job("j");
     ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running"); }));
@@ -202,7 +203,7 @@ TEST_F(Jobs, ReleaseFreesThePodsOfAnOperatorThatIsGone) {
   for (const Json& pod : cluster_.pods_of("j")) {
     ASSERT_EQ(pod["metadata"]["finalizers"], Json::array({contract::kPodFinalizer}));
   }
-  ASSERT_EQ(run_release(cluster_), 0);
+  ASSERT_EQ(run_release(cluster_.plane().kubeconfig_file(), cluster_.name_space()), 0);
   for (const Json& pod : cluster_.pods_of("j")) {
     EXPECT_FALSE(pod["metadata"].contains("finalizers"));
   }

@@ -1,4 +1,5 @@
 #include "tests/integration/controller/fixture.h"
+#include "tests/support/must.h"
 
 #include <gtest/gtest.h>
 
@@ -33,7 +34,7 @@ TEST(Leader, KilledAfterEachWriteOfAJobsLife) {
     kubelets.fail("j-1-1", 70);
     kubelets.let_finish();
     auto arguments = cluster.arguments_through(*proxy, lease(cluster.name_space()));
-    auto first = std::make_unique<Controller>(cluster.plane(), arguments);
+    auto first = std::make_unique<ControllerProcess>(cluster.plane(), arguments);
     ASSERT_TRUE(first->wait_working()) << first->log();
     std::atomic<bool> killed = false;
     // Renewals of the lease are writes, too, but not of the job's life.
@@ -50,12 +51,12 @@ TEST(Leader, KilledAfterEachWriteOfAJobsLife) {
     cluster.create_job("j");
     ASSERT_TRUE(eventually([&] { return killed || cluster.holds("j", "Complete"); }));
     const auto standby = cluster.arguments(lease(cluster.name_space()));
-    auto second = std::make_unique<Controller>(cluster.plane(), standby);
+    auto second = std::make_unique<ControllerProcess>(cluster.plane(), standby);
     ASSERT_TRUE(eventually([&] {
       // A busy machine may cost it the short lease: it ends, and starts again as its Deployment
       // would have it.
       if (second->wait(0ms) != -1) {
-        second = std::make_unique<Controller>(cluster.plane(), standby);
+        second = std::make_unique<ControllerProcess>(cluster.plane(), standby);
       }
       return cluster.holds("j", "Complete");
     })) << "killed after write "
@@ -72,9 +73,9 @@ TEST(Leader, KilledAfterEachWriteOfAJobsLife) {
 TEST(Leader, StoppedAndWokenItEndsBeforeItWrites) {
   Cluster cluster;
   FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
-  Controller first(cluster.plane(), cluster.arguments(lease(cluster.name_space())));
+  ControllerProcess first(cluster.plane(), cluster.arguments(lease(cluster.name_space())));
   ASSERT_TRUE(first.wait_working()) << first.log();
-  Controller second(cluster.plane(), cluster.arguments(lease(cluster.name_space())));
+  ControllerProcess second(cluster.plane(), cluster.arguments(lease(cluster.name_space())));
   cluster.create_job("j");
   ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Running"); }));
   EXPECT_FALSE(second.wait_working(500ms));
@@ -94,9 +95,9 @@ TEST(Leader, ToldToStopItHandsOverAtOnce) {
   const std::vector<std::string> slow = {
       "--leader-elect", "--lease-namespace=" + cluster.name_space(), "--retry-period=0.2"
   };
-  Controller first(cluster.plane(), cluster.arguments(slow));
+  ControllerProcess first(cluster.plane(), cluster.arguments(slow));
   ASSERT_TRUE(first.wait_working()) << first.log();
-  Controller second(cluster.plane(), cluster.arguments(slow));
+  ControllerProcess second(cluster.plane(), cluster.arguments(slow));
   EXPECT_EQ(first.terminate(), 0);
   // Far less than the lease's 15 seconds.
   EXPECT_TRUE(second.wait_working(5s)) << second.log();

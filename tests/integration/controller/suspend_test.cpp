@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 TEST(Suspend, AndResumeManyTimes) {
   const int times = std::getenv("GNN_FULL") != nullptr ? 50 : 5;
   Cluster cluster;
-  Controller controller(cluster.plane(), cluster.arguments());
+  ControllerProcess controller(cluster.plane(), cluster.arguments());
   FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
   cluster.create_job("j", 2, {{"runPolicy", {{"maxRestarts", 0}}}});
   const auto suspend = [&](bool wanted) {

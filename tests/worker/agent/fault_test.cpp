@@ -1,6 +1,7 @@
 // Kills, stops and confuses parts of a running job (small_job.cpp), and looks at what is left.
 
 #include "common/contract.h"
+#include "tests/support/read_file.h"
 
 #include <gtest/gtest.h>
 
@@ -33,14 +34,8 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
+using testing::read_file;
 using Variables = std::map<std::string, std::string>;
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 // In order of their start; read from every process's parent, since not every kernel lists children.
 std::vector<pid_t> children_of(pid_t parent) {

@@ -1,5 +1,6 @@
 // The samples that follow the tutorials, with four ranks in two nodes.
 
+#include "tests/support/read_file.h"
 #include "worker/agent/local_run.h"
 #include "worker/app/store_connector.h"
 
@@ -19,13 +20,7 @@ namespace gnn::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+using testing::read_file;
 
 /// Small graphs of two classes in GIN's text format: rings, and rings with a chord.
 void write_graphs(const fs::path& path, int graphs) {

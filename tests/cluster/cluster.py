@@ -344,10 +344,22 @@ class Cluster:
         if options["prometheus"]:
             discovery = [sys.executable, SOURCE / "pod_discovery.py", *enforcer[2:7]]
             self.start_part("pod-discovery", discovery, CONTROL_HOLDER)
+            if options["prometheus_rules"]:
+                self._give_rules(options["prometheus_rules"])
             self.kubectl_apply(SOURCE / "manifests" / "prometheus.yaml")
             client.wait(
                 "a ready Prometheus", lambda: pod_is_ready(client, "monitoring", "prometheus"), START_TIMEOUT, nodes_alive
             )
+
+    def _give_rules(self, file):
+        """The ConfigMap that Prometheus reads at its start."""
+        metadata = {"name": "prometheus-rules", "namespace": "monitoring"}
+        manifest = self.layout.directory / "prometheus-rules.json"
+        manifest.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "monitoring"}},
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"rules.yaml": Path(file).read_text()}},
+        ]}))
+        self.kubectl_apply(manifest)
 
     def _make_network(self, nodes):
         """A namespace for the control plane with a bridge, and one for each node, linked to it. None has a way out."""
@@ -612,6 +624,9 @@ def parse(arguments):
     up.add_argument("--control-plane-only", action="store_true", help="no nodes, on this machine's loopback, no root")
     up.add_argument("--port", type=int, help="the API server's port, with --control-plane-only (default: a free one)")
     up.add_argument("--prometheus", action="store_true", help="Debian's Prometheus in the namespace monitoring")
+    up.add_argument(
+        "--prometheus-rules", metavar="FILE", help="recording and alerting rules for that Prometheus"
+    )
     commands.add_parser("down", parents=[common], help="remove everything of a cluster, whatever state it is in")
     status = commands.add_parser("status", parents=[common], help="what runs; code 3 unless all of it does")
     status.add_argument("--json", action="store_true")
@@ -637,6 +652,10 @@ def parse(arguments):
             options.nodes = 0
         elif not 1 <= options.nodes <= 8:
             parser.error("--nodes must be 1 to 8")
+        if options.prometheus_rules and not options.prometheus:
+            parser.error("--prometheus-rules needs --prometheus")
+        if options.prometheus_rules and not Path(options.prometheus_rules).is_file():
+            parser.error(f"--prometheus-rules: there is no file {options.prometheus_rules}")
         if not 0 <= options.fake_nodes <= 5000 or not 0 <= options.gpus <= 64:
             parser.error("--fake-nodes must be 0 to 5000 and --gpus 0 to 64")
         if options.port is not None and not options.control_plane_only:
@@ -651,7 +670,7 @@ def main(arguments):
     try:
         cluster = Cluster(options.name)
         if options.command == "up":
-            wanted = ("nodes", "fake_nodes", "gpus", "control_plane_only", "port", "prometheus")
+            wanted = ("nodes", "fake_nodes", "gpus", "control_plane_only", "port", "prometheus", "prometheus_rules")
             cluster.up({name: getattr(options, name) for name in wanted})
         elif options.command == "down":
             cluster.down()

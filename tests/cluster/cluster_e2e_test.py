@@ -164,7 +164,10 @@ class FeaturesTest(unittest.TestCase):
     def setUpClass(cls):
         cls.addClassCleanup(cluster, "down")
         started = time.monotonic()
-        cluster("up", "--prometheus", "--fake-nodes", "2")
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as rules:
+            rules.write("groups: [{name: answers, rules: [{record: 'answer:doubled', expr: 2 * answer}]}]\n")
+            rules.flush()
+            cluster("up", "--prometheus", "--prometheus-rules", rules.name, "--fake-nodes", "2")
         cls.up_seconds = time.monotonic() - started
 
     def setUp(self):
@@ -364,13 +367,13 @@ spec:
         self.apply(pod("metrics", node="node-0", namespace=self.namespace, command=command, annotations=annotations))
         self.wait_ready("metrics")
 
-        def answer():
-            url = "http://prometheus.monitoring:9090/api/v1/query?query=answer"
+        def answers(expression):
+            url = f"http://prometheus.monitoring:9090/api/v1/query?query={expression}"
             got = self.run_in("metrics", "curl", "-sS", "-m", "3", url, check=False).stdout
-            return json.loads(got)["data"]["result"] if got else []
+            return [(r["metric"]["pod"], r["value"][1]) for r in json.loads(got)["data"]["result"]] if got else []
 
-        found = eventually(answer)
-        self.assertEqual([(r["metric"]["pod"], r["value"][1]) for r in found], [("metrics", "42")])
+        self.assertEqual(eventually(lambda: answers("answer")), [("metrics", "42")])
+        self.assertEqual(eventually(lambda: answers("answer:doubled")), [("metrics", "84")], "the rules of --prometheus-rules")
 
     def test_fake_nodes_run_pods_that_ask_for_them(self):
         toleration = "tolerations: [{key: kwok.x-k8s.io/node, operator: Exists}]\n  nodeSelector: {type: kwok}"

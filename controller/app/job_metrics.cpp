@@ -1,10 +1,13 @@
 #include "controller/app/job_metrics.h"
 
 #include "common/api/enums.h"
+#include "controller/reconcile/conditions.h"
+#include "controller/reconcile/plan.h"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <optional>
@@ -18,6 +21,9 @@ namespace {
 constexpr std::string_view kTrue = "True";
 constexpr std::array<const char*, 5> kTrainingGauges = {
     "gnnjob_epoch", "gnnjob_epochs", "gnnjob_loss", "gnnjob_rate", "gnnjob_metric"
+};
+constexpr std::array<std::string_view, 2> kResults = {
+    reconcile::condition::kComplete, reconcile::condition::kFailed
 };
 const std::vector<double> kMinutes = {1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200};
 const std::vector<double> kHours = {
@@ -61,7 +67,52 @@ double seconds_between(TimePoint from, TimePoint to) {
   return std::max(0.0, std::chrono::duration<double>(to - from).count());
 }
 
+/// Whether the attempt before ended in a failure that was charged.
+bool charges_attempt(const api::GnnJobStatus& before, const api::GnnJobStatus& after) {
+  if (after.attempt <= before.attempt || !after.last_failure) return false;
+  const api::LastFailure& failure = *after.last_failure;
+  const auto& charged = reconcile::kChargedReasons;
+  return failure.attempt + 1 == after.attempt &&
+         std::find(charged.begin(), charged.end(), failure.reason) != charged.end();
+}
+
 }  // namespace
+
+JobMetrics::JobMetrics(MetricsRegistry& registry) : registry_(registry) {
+  // From zero on, so that the first duration is an increase.
+  queue_duration();
+  startup_duration();
+  for (const std::string_view result : kResults) run_duration(result);
+}
+
+Counter JobMetrics::restarts(const api::GnnJob& job, std::string_view reason) {
+  return registry_.counter(
+      "gnnjob_restarts_total",
+      "Restarts that count against maxRestarts, by reason.",
+      with(labels_of(job), "reason", std::string(reason))
+  );
+}
+
+Histogram JobMetrics::queue_duration() {
+  return registry_.histogram(
+      "gnnjob_queue_duration_seconds", "From created to all pods placed.", kMinutes
+  );
+}
+
+Histogram JobMetrics::startup_duration() {
+  return registry_.histogram(
+      "gnnjob_startup_duration_seconds", "From all pods placed to running.", kMinutes
+  );
+}
+
+Histogram JobMetrics::run_duration(std::string_view result) {
+  return registry_.histogram(
+      "gnnjob_run_duration_seconds",
+      "From the job's startTime to finished.",
+      kHours,
+      {{"result", std::string(result)}}
+  );
+}
 
 void JobMetrics::show(const api::GnnJob& job) {
   const MetricLabels labels = labels_of(job);
@@ -70,6 +121,9 @@ void JobMetrics::show(const api::GnnJob& job) {
   info["task"] = std::string(api::to_string(job.spec.task.type));
   info["model"] = std::string(api::to_string(job.spec.model.type));
   registry_.gauge("gnnjob_info", "A GNNJob that exists.", info).set(1);
+  // From zero on, so that the first restart is an increase.
+  for (const std::string_view reason : reconcile::kChargedReasons) restarts(job, reason);
+  restarts(job, reconcile::kRestartedInPlace);
   for (const api::Condition& condition : status.conditions) {
     for (const char* value : {"True", "False", "Unknown"}) {
       MetricLabels each = with(labels, "condition", condition.type);
@@ -122,44 +176,39 @@ void JobMetrics::show(const api::GnnJob& job) {
 
 void JobMetrics::count_change(const api::GnnJob& job, const api::GnnJobStatus& after) {
   const api::GnnJobStatus& before = job.status;
-  if (after.restarts > before.restarts) {
-    const std::string reason = after.last_failure ? after.last_failure->reason : "Unknown";
-    registry_
-        .counter(
-            "gnnjob_restarts_total",
-            "Restarts that count against maxRestarts, by reason.",
-            with(labels_of(job), "reason", reason)
-        )
-        .increment(static_cast<double>(after.restarts - before.restarts));
-  }
+  count_restarts(job, after);
   const auto turned_true = [&](std::string_view type) -> const api::Condition* {
     return is_true(after, type) && !is_true(before, type) ? find(after, type) : nullptr;
   };
   if (const api::Condition* scheduled = turned_true("Scheduled");
       scheduled != nullptr && job.metadata.creation_timestamp && after.attempt <= 1) {
-    registry_
-        .histogram("gnnjob_queue_duration_seconds", "From created to all pods placed.", kMinutes)
-        .observe(seconds_between(*job.metadata.creation_timestamp, scheduled->last_transition_time)
-        );
+    queue_duration().observe(
+        seconds_between(*job.metadata.creation_timestamp, scheduled->last_transition_time)
+    );
   }
   const api::Condition* scheduled = find(after, "Scheduled");
   if (const api::Condition* running = turned_true("Running");
       running != nullptr && scheduled != nullptr && scheduled->status == kTrue) {
-    registry_
-        .histogram("gnnjob_startup_duration_seconds", "From all pods placed to running.", kMinutes)
-        .observe(seconds_between(scheduled->last_transition_time, running->last_transition_time));
+    startup_duration().observe(
+        seconds_between(scheduled->last_transition_time, running->last_transition_time)
+    );
   }
-  for (const char* result : {"Complete", "Failed"}) {
+  for (const std::string_view result : kResults) {
     const api::Condition* end = turned_true(result);
     if (end == nullptr || !after.start_time) continue;
-    registry_
-        .histogram(
-            "gnnjob_run_duration_seconds",
-            "From the job's startTime to finished.",
-            kHours,
-            {{"result", result}}
-        )
-        .observe(seconds_between(*after.start_time, end->last_transition_time));
+    run_duration(result).observe(seconds_between(*after.start_time, end->last_transition_time));
+  }
+}
+
+void JobMetrics::count_restarts(const api::GnnJob& job, const api::GnnJobStatus& after) {
+  std::int64_t in_place = after.restarts - job.status.restarts;
+  if (in_place > 0 && charges_attempt(job.status, after)) {
+    restarts(job, after.last_failure->reason).increment();
+    --in_place;
+  }
+  // Agents say how often they began again, not why.
+  if (in_place > 0) {
+    restarts(job, reconcile::kRestartedInPlace).increment(static_cast<double>(in_place));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/api/gnn_job.h"
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -60,6 +61,11 @@ inline constexpr std::string_view kAllNodesDone = "AllNodesDone";
 inline constexpr std::string_view kMaxRestartsExceeded = "MaxRestartsExceeded";
 inline constexpr std::string_view kDeadlineExceeded = "DeadlineExceeded";
 }  // namespace reason
+
+/// The reasons of Restarting that are charged to maxRestarts.
+inline constexpr std::array<std::string_view, 3> kChargedReasons = {
+    reason::kError, reason::kOutOfMemory, reason::kPeerLost
+};
 
 namespace state {
 inline constexpr std::string_view kInvalid = "Invalid";

@@ -66,7 +66,7 @@ std::vector<EventRecord> events_between(
   if (after.attempt == before.attempt && after.round > before.round) {
     events.push_back(
         {EventType::Warning,
-         "RestartedInPlace",
+         std::string(kRestartedInPlace),
          "The ranks of attempt " + std::to_string(after.attempt) + " were restarted in place, " +
              std::to_string(after.restarts) + " restarts so far"}
     );

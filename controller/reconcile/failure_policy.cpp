@@ -40,8 +40,8 @@ bool is_permanent(FailureKind kind) {
 /// A gang whose nodes all say that a peer was lost has no culprit; it is charged itself, so that a
 /// broken network ends the job instead of restarting it for ever.
 bool is_charged(FailureKind kind) {
-  return kind == FailureKind::OutOfMemory || kind == FailureKind::Error ||
-         kind == FailureKind::PeerLost;
+  return std::find(kChargedReasons.begin(), kChargedReasons.end(), to_reason(kind)) !=
+         kChargedReasons.end();
 }
 
 bool explains_more(const NodeView& a, const NodeView& b) {

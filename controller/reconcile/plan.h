@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -79,6 +80,9 @@ using Action = std::variant<
     DeletePod,
     StopPod,
     DeleteJob>;
+
+/// What ranks that were restarted inside their pods are called, in an event and in the metrics.
+inline constexpr std::string_view kRestartedInPlace = "RestartedInPlace";
 
 enum class EventType { Normal, Warning };
 

@@ -1,11 +1,19 @@
 #include "controller/app/job_metrics.h"
 
+#include "controller/reconcile/conditions.h"
+#include "tests/controller/reconcile/builders.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
 
 namespace gnn::app {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using namespace std::chrono_literals;
@@ -14,6 +22,11 @@ void name_job(api::GnnJob& job) {
   job.metadata.name = "j";
   job.metadata.namespace_ = "ns";
   job.metadata.creation_timestamp = TimePoint(1000s);
+}
+
+/// The beginning of a line of /metrics.
+std::string restarts(const std::string& reason) {
+  return R"(gnnjob_restarts_total{job="j",namespace="ns",reason=")" + reason + R"("} )";
 }
 
 api::Condition condition(
@@ -63,6 +76,83 @@ TEST(JobMetrics, ShowsARunningJobAndForgetsItsTrainingAtTheEnd) {
   EXPECT_THAT(registry.expose(), HasSubstr("gnnjob_info{"));
 }
 
+// An alert asks for the increase: the first restart shows only beside an earlier zero.
+TEST(JobMetrics, CountsRestartsOfEachReasonFromZeroOn) {
+  MetricsRegistry registry;
+  JobMetrics metrics(registry);
+  api::GnnJob fresh;
+  name_job(fresh);
+  metrics.show(fresh);
+  for (const char* reason : {"Error", "OutOfMemory", "PeerLost", "RestartedInPlace"}) {
+    EXPECT_THAT(registry.expose(), HasSubstr(restarts(reason) + "0\n"));
+  }
+}
+
+/// The status after the attempt that `before` is in has ended with one node's exit code.
+api::GnnJobStatus after_exit(const reconcile::Observed& before, std::int64_t code) {
+  reconcile::Observed seen = before;
+  reconcile::end_container(seen.pods[1], code, "", seen.now);
+  if (code == contract::kExitPeerLost) {
+    reconcile::end_container(seen.pods[0], code, "", seen.now);
+  }
+  return reconcile::plan(seen).status;
+}
+
+TEST(JobMetrics, CountsAChargedAttemptByItsReasonAndAFreeOneNotAtAll) {
+  const reconcile::Observed running = reconcile::running();
+  const std::string job = "{job=\"" + running.job.metadata.name + "\",namespace=\"" +
+                          running.job.metadata.namespace_ + "\",reason=";
+  for (const auto& [code, reason] : std::map<int, std::string>{
+           {contract::kExitOther, "Error"},
+           {contract::kExitOutOfMemory, "OutOfMemory"},
+           {contract::kExitPeerLost, "PeerLost"},
+       }) {
+    MetricsRegistry registry;
+    JobMetrics metrics(registry);
+    metrics.show(running.job);
+    const std::string zeros = registry.expose();
+    metrics.count_change(running.job, after_exit(running, code));
+    const std::string series = "gnnjob_restarts_total" + job + "\"" + reason + "\"} ";
+    EXPECT_THAT(zeros, HasSubstr(series + "0\n")) << "an increase needs a zero";
+    EXPECT_THAT(registry.expose(), HasSubstr(series + "1\n"));
+  }
+  MetricsRegistry registry;
+  JobMetrics metrics(registry);
+  metrics.show(running.job);
+  reconcile::Observed evicted = running;
+  evicted.pods[1].status.phase = "Failed";
+  evicted.pods[1].status.reason = "Evicted";
+  const api::GnnJobStatus after = reconcile::plan(evicted).status;
+  ASSERT_EQ(after.attempt, 2);
+  metrics.count_change(running.job, after);
+  EXPECT_THAT(registry.expose(), Not(ContainsRegex(R"(gnnjob_restarts_total\{[^}]*\} [1-9])")));
+}
+
+// The ranks' restarts of the attempt that a failure ends are not that failure's, and later ones are
+// not the last failure's.
+TEST(JobMetrics, TellsRestartsInPlaceFromTheAttemptsEnd) {
+  MetricsRegistry registry;
+  JobMetrics metrics(registry);
+  api::GnnJob running;
+  name_job(running);
+  running.status.attempt = 1;
+  api::GnnJobStatus after;
+  after.attempt = 2;
+  after.restarts = 3;
+  after.last_failure = api::LastFailure{};
+  after.last_failure->attempt = 1;
+  after.last_failure->reason = "OutOfMemory";
+  metrics.count_change(running, after);
+  EXPECT_THAT(registry.expose(), HasSubstr(restarts("OutOfMemory") + "1\n"));
+  EXPECT_THAT(registry.expose(), HasSubstr(restarts("RestartedInPlace") + "2\n"));
+  running.status = after;
+  after.restarts = 4;
+  after.round = 1;
+  metrics.count_change(running, after);
+  EXPECT_THAT(registry.expose(), HasSubstr(restarts("OutOfMemory") + "1\n"));
+  EXPECT_THAT(registry.expose(), HasSubstr(restarts("RestartedInPlace") + "3\n"));
+}
+
 TEST(JobMetrics, AllSeriesGoWithTheJob) {
   MetricsRegistry registry;
   JobMetrics metrics(registry);
@@ -72,17 +162,19 @@ TEST(JobMetrics, AllSeriesGoWithTheJob) {
   api::GnnJobStatus after;
   after.restarts = 2;
   metrics.count_change(fresh, after);
-  EXPECT_THAT(
-      registry.expose(),
-      HasSubstr("gnnjob_restarts_total{job=\"j\",namespace=\"ns\",reason=\"Unknown\"} 2")
-  );
+  EXPECT_THAT(registry.expose(), HasSubstr(restarts("RestartedInPlace") + "2\n"));
   metrics.remove("ns", "j");
   EXPECT_THAT(registry.expose(), Not(HasSubstr("job=\"j\"")));
 }
 
-TEST(JobMetrics, MeasuresQueueStartupAndRun) {
+TEST(JobMetrics, MeasuresQueueStartupAndRunFromZeroOn) {
   MetricsRegistry registry;
   JobMetrics metrics(registry);
+  EXPECT_THAT(registry.expose(), HasSubstr("gnnjob_queue_duration_seconds_count 0"));
+  EXPECT_THAT(registry.expose(), HasSubstr("gnnjob_startup_duration_seconds_count 0"));
+  EXPECT_THAT(
+      registry.expose(), HasSubstr("gnnjob_run_duration_seconds_count{result=\"Failed\"} 0")
+  );
   api::GnnJob before;
   name_job(before);
   api::GnnJobStatus after;

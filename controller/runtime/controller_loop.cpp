@@ -3,6 +3,7 @@
 #include "common/log.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <utility>
 
@@ -12,6 +13,7 @@ namespace {
 const std::vector<double> kBuckets = {
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 };
+constexpr std::array<const char*, 3> kResults = {"success", "requeue_after", "error"};
 
 }  // namespace
 
@@ -62,6 +64,8 @@ ControllerLoop::ControllerLoop(
           {{"controller", options_.name}}
       )
       .set(static_cast<double>(options_.workers));
+  // From zero on, so that the first of each is an increase.
+  for (const char* result : kResults) count(result, 0);
 }
 
 ControllerLoop::~ControllerLoop() {
@@ -132,14 +136,14 @@ void ControllerLoop::settle(const objects::ObjectKey& key, const Outcome& outcom
   }
 }
 
-void ControllerLoop::count(const std::string& result) {
+void ControllerLoop::count(const std::string& result, double by) {
   metrics_
       .counter(
           "controller_runtime_reconcile_total",
           "Total number of reconciliations per controller.",
           {{"controller", options_.name}, {"result", result}}
       )
-      .increment();
+      .increment(by);
 }
 
 }  // namespace gnn::runtime

@@ -71,7 +71,7 @@ class ControllerLoop {
   void work();
   [[nodiscard]] Outcome reconcile_once(const objects::ObjectKey& key);
   void settle(const objects::ObjectKey& key, const Outcome& outcome);
-  void count(const std::string& result);
+  void count(const std::string& result, double by = 1);
 
   const ControllerLoopOptions options_;
   Clock& clock_;

@@ -88,6 +88,12 @@ TEST_F(ControllerLoopTest, OutcomesDecideWhenAKeyComesAgain) {
         return Done{};
       }
   );
+  for (const char* result : {"success", "requeue_after", "error"}) {
+    const std::string line =
+        std::string("controller_runtime_reconcile_total{controller=\"test\",") + "result=\"" +
+        result + "\"} 0";
+    EXPECT_NE(metrics_.expose().find(line), std::string::npos) << "an increase needs a zero";
+  }
   loop.start();
   for (const char* name : {"terminal", "retry", "requeue"}) loop.queue().add({"ns", name});
   calls_.await("retry", 3);

@@ -221,6 +221,17 @@ void NodeProgress::count(int64_t rank, const RankReport& before, const RankRepor
   auto steps =
       registry_.histogram("gnn_train_step_duration_seconds", "Whole steps.", kStepBuckets, labels);
   for (const double duration : report.step_durations) steps.observe(duration);
+  // Rank 0 alone writes checkpoints; from zero on, so that the first one is an increase.
+  if (rank == 0) checkpoint_durations(rank);
+}
+
+Histogram NodeProgress::checkpoint_durations(int64_t rank) {
+  return registry_.histogram(
+      "gnn_checkpoint_duration_seconds",
+      "Writing a checkpoint.",
+      kCheckpointBuckets,
+      rank_labels(rank)
+  );
 }
 
 void NodeProgress::show(int64_t rank, const RankReport& report, TimePoint wall_time) {
@@ -233,14 +244,7 @@ void NodeProgress::show(int64_t rank, const RankReport& report, TimePoint wall_t
       to_unix_seconds(wall_time)
   );
   for (const double duration : report.checkpoint_durations) {
-    registry_
-        .histogram(
-            "gnn_checkpoint_duration_seconds",
-            "Writing a checkpoint.",
-            kCheckpointBuckets,
-            rank_labels(rank)
-        )
-        .observe(duration);
+    checkpoint_durations(rank).observe(duration);
     gauge(
         "gnn_checkpoint_last_success_timestamp_seconds",
         "When the newest one was whole.",

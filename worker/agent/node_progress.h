@@ -60,6 +60,7 @@ class NodeProgress {
   };
 
   Counter failures(int exit_code);
+  Histogram checkpoint_durations(int64_t rank);
   void count(int64_t rank, const RankReport& before, const RankReport& report);
   void show(int64_t rank, const RankReport& report, TimePoint wall_time);
   void show_epoch(int64_t rank, const training::EpochReport& epoch);

@@ -89,6 +89,17 @@ TEST_F(NodeProgressTest, NamesTheNewestCheckpointWhileTheRankTrains) {
 }
 
 // An alert asks for the increase of the failures: the first one shows only beside an earlier zero.
+TEST_F(NodeProgressTest, ShowsDurationsOfCheckpointsFromZeroOnWhereTheyAreWritten) {
+  AgentOptions options = options_of_node_1();
+  options.node = 0;
+  NodeProgress node_0{options};
+  node_0.on_report(0, RankReport{}, {}, {});
+  node_0.on_report(1, RankReport{}, {}, {});
+  const std::string count = "gnn_checkpoint_duration_seconds_count{job=\"arxiv\",node=\"0\",rank=";
+  EXPECT_THAT(node_0.registry().expose(), HasSubstr(count + "\"0\"} 0\n"));
+  EXPECT_THAT(node_0.registry().expose(), Not(HasSubstr(count + "\"1\"")));
+}
+
 TEST_F(NodeProgressTest, ShowsCheckpointsAndTheirFailuresFromZeroOn) {
   RankReport report;
   hear(report);

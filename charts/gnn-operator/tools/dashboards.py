@@ -75,7 +75,15 @@ def quantile(q, metric, by, select):
     return f"histogram_quantile({q}, sum by (le, {by}) (rate({metric}_bucket{{{select}}}[$__rate_interval])))"
 
 
+def quantile_of_range(q, metric, by, select=""):
+    """Of what happens seldom: over the whole time shown, since a rate interval may hold none."""
+    selector = f"{{{select}}}" if select else ""
+    return f"histogram_quantile({q}, sum by ({by}) (increase({metric}_bucket{selector}[$__range])))"
+
+
 def operator():
+    # The `job` of series about GNNJobs is the GNNJob: their scrape job is that of the controller that shows them.
+    conditions = f'gnnjob_condition{{instance=~"$instance", status="True"}} and on (instance) gnn_operator_build_info{{{SELECT}}}'
     rate = "rate({}{{" + SELECT + "}}[$__rate_interval])"
     return dashboard(
         "gnn-operator", "GNN operator", "The controller itself: is it alive, fast and free of errors?",
@@ -87,7 +95,7 @@ def operator():
             panel("Leader", "1 for the controller that holds the lease; exactly one should.", "short",
                   (f"sum by (instance) (leader_election_master_status{{{SELECT}}})", "{{instance}}"), kind="stat"),
             panel("GNNJobs", "Jobs that exist, by state of their conditions.", "short",
-                  (f'sum by (condition) (gnnjob_condition{{{SELECT.replace("job=~", "job=~")}, status="True"}})', "{{condition}}")),
+                  (f"sum by (condition) ({conditions})", "{{condition}}")),
             panel("Version", "What runs.", "short",
                   (f"gnn_operator_build_info{{{SELECT}}}", "{{version}}"), kind="table"),
             panel("Reconciles", "Finished reconciles a second, by result.", "ops",
@@ -129,7 +137,7 @@ def job_variables():
 
 
 def jobs():
-    controller = 'namespace=~"$namespace", job=~"$job", instance=~".+"'
+    controller = 'namespace=~"$namespace", job=~"$job"'  # $instance is a pod of the job, not the controller's
     return dashboard(
         "gnn-jobs", "GNN jobs overview", "All GNNJobs: what runs, how far, how fast, what restarts.", job_variables(),
         [
@@ -146,11 +154,11 @@ def jobs():
                   (f'max by (namespace, job) (gnn_train_accuracy{{{JOB}, split="validation"}})', "{{namespace}}/{{job}}")),
             panel("Samples", "Seeds (or graphs) trained a second, all ranks.", "ops",
                   (f"sum by (namespace, job) (rate(gnn_train_samples_total{{{JOB}}}[$__rate_interval]))", "{{namespace}}/{{job}}")),
-            panel("Restarts", "Charged restarts since the controller started, by reason.", "short",
-                  (f"sum by (namespace, job, reason) (increase(gnnjob_restarts_total{{{controller}}}[$__range]))", "{{namespace}}/{{job}} {{reason}}")),
-            panel("Created to placed", "Half and 99 % of the jobs wait less for a place.", "s",
-                  ('histogram_quantile(0.5, sum by (le) (gnnjob_queue_duration_seconds_bucket{job=~".+", instance=~".+"}))', "p50"),
-                  ('histogram_quantile(0.99, sum by (le) (gnnjob_queue_duration_seconds_bucket{job=~".+", instance=~".+"}))', "p99")),
+            panel("Restarts", "Charged restarts in the time shown, by reason; jobs without any are left out.", "short",
+                  (f"round(sum by (namespace, job, reason) (increase(gnnjob_restarts_total{{{controller}}}[$__range]))) > 0", "{{namespace}}/{{job}} {{reason}}")),
+            panel("Created to placed", "Half and 99 % of all jobs placed in the time shown waited less, whatever is selected above.", "s",
+                  (quantile_of_range(0.5, "gnnjob_queue_duration_seconds", "le"), "p50"),
+                  (quantile_of_range(0.99, "gnnjob_queue_duration_seconds", "le"), "p99")),
         ],
     )
 
@@ -176,14 +184,14 @@ def job():
                   (f'sum by (node, rank) (rate(gnn_train_phase_seconds_total{{{JOB}, phase="reduce"}}[$__rate_interval]))', "node {{node}} rank {{rank}}"), width=12),
             panel("Phase of each agent", "What each node is doing.", "short",
                   (f"max by (node, phase) (gnn_agent_phase{{{JOB}}}) == 1", "node {{node}} {{phase}}"), kind="table"),
-            panel("Rounds", "In-place restarts of this attempt.", "short",
-                  (f"max by (node) (increase(gnn_agent_rounds_total{{{JOB}}}[$__range]))", "node {{node}}")),
+            panel("Rounds", "In-place restarts in the time shown.", "short",
+                  (f"round(max by (node) (increase(gnn_agent_rounds_total{{{JOB}}}[$__range])))", "node {{node}}")),
             panel("Silence of each rank", "Time since a rank last reported.", "s",
                   (f"time() - max by (node, rank) (gnn_agent_rank_last_report_timestamp_seconds{{{JOB}}})", "node {{node}} rank {{rank}}")),
             panel("Age of the newest checkpoint", "What a crash would lose.", "s",
                   (f"time() - max by (job) (gnn_checkpoint_last_success_timestamp_seconds{{{JOB}}})", "{{job}}")),
-            panel("Checkpoint time", "Half of the checkpoints take less.", "s",
-                  (f"histogram_quantile(0.5, sum by (le, job) (gnn_checkpoint_duration_seconds_bucket{{{JOB}}}))", "{{job}}")),
+            panel("Checkpoint time", "Half of the checkpoints written in the time shown took less.", "s",
+                  (quantile_of_range(0.5, "gnn_checkpoint_duration_seconds", "le, job", JOB), "{{job}}")),
             panel("Memory by owner", "Resident memory of the ranks.", "bytes",
                   (f"sum by (node, rank, owner) (gnn_memory_bytes{{{JOB}}})", "node {{node}} rank {{rank}} {{owner}}")),
         ],

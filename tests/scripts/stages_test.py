@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -123,13 +124,66 @@ class Stages(unittest.TestCase):
     def test_default_stages_hold_what_a_change_must_pass(self):
         names = [stage.name for stage in run_stages.stages("default")]
         self.assertEqual(
-            names, ["format", "build", "lint", "tidy", "unit", "asan", "tsan", "cuda", "integration", "e2e"]
+            names, ["format", "build", "lint", "tidy", "unit", "asan", "tsan", "cuda", "integration", "gpu", "e2e"]
         )
         self.assertEqual([stage.name for stage in run_stages.stages("fast")], ["build", "unit"])
         self.assertIn("slow", [stage.name for stage in run_stages.stages("full")])
 
-    def test_every_folder_of_unit_tests_with_a_sanitizer_exists(self):
-        self.assertGreater(len(run_stages.tests_of(run_stages.ASAN_FULL_FOLDERS)), len(run_stages.tests_of(run_stages.ASAN_FOLDERS)))
+    def test_every_folder_of_unit_tests_has_the_address_sanitizer_in_full(self):
+        tests = run_stages.ROOT / "tests"
+        folders = [file.parent.relative_to(tests).as_posix() for file in tests.glob("**/CMakeLists.txt")]
+        with_unit_tests = sorted(folder for folder in folders if run_stages.tests_of([folder]))
+        self.assertGreater(len(with_unit_tests), 10)
+        self.assertEqual(with_unit_tests, sorted(run_stages.ASAN_FULL_FOLDERS))
+        self.assertLess(set(run_stages.ASAN_FOLDERS), set(run_stages.ASAN_FULL_FOLDERS))
+
+    def test_the_sanitizers_build_what_they_run(self):
+        of_the_worker = run_stages.tests_of(["worker/app", "worker/nn", "worker/agent"])
+        self.assertEqual(of_the_worker, ["gnn_agent_test", "gnn_data_command_test", "gnn_nn_test", "gnn_worker_app_test"])
+
+    def test_every_label_of_a_test_is_run_by_a_stage(self):
+        known = re.search(r'MATCHES "\^\(([a-z0-9|]+)\)\$"', (run_stages.ROOT / "cmake/GnnTargets.cmake").read_text()).group(1)
+        commands = [command for stage in run_stages.stages("full") for command in stage.commands if command[0] == "ctest"]
+        selected = {command[command.index("-L") + 1].strip("^$") for command in commands}
+        self.assertEqual(selected, set(known.split("|")))
+
+    def test_gpu_tests_are_those_of_the_build_that_is_made(self):
+        for mode, preset, need in (("default", "dev", "build"), ("full", "cuda", "cuda")):
+            with self.subTest(mode=mode):
+                by_name = {stage.name: stage for stage in run_stages.stages(mode)}
+                gpu = by_name["gpu"]
+                self.assertEqual((gpu.reports, gpu.needs), (preset, [need]))
+                self.assertIn(f"build/{preset}", gpu.commands[0])
+                self.assertIn("^gpu$", gpu.commands[0])
+        self.assertEqual(by_name["cuda"].commands[1][:4], ["cmake", "--build", "build/cuda", "-j"])
+        self.assertNotIn("--target", by_name["cuda"].commands[1])
+
+    def test_ci_lets_the_gpu_tests_skip(self):
+        source = (run_stages.ROOT / "tests/worker/nn/functional/cuda_test.cpp").read_text(encoding="utf-8")
+        reasons = re.findall(r'GTEST_SKIP\(\) << "([^"]+)"', source)
+        self.assertEqual(len(reasons), 2)
+        for reason in reasons:
+            self.assertRegex(reason, run_stages.SKIPS_IN_CI)
+
+    def main(self, *arguments):
+        """The names of the stages that a command line runs."""
+        ran = []
+        run = mock.patch.object(run_stages, "run", side_effect=lambda stages: ran.extend(stages) or 0)
+        with run, mock.patch("sys.argv", ["run_stages.py", *arguments]):
+            self.assertEqual(run_stages.main(), 0)
+        return [stage.name for stage in ran]
+
+    def test_a_chosen_stage_brings_what_it_needs(self):
+        self.assertEqual(self.main("--stage", "lint"), ["build", "lint"])
+        self.assertEqual(self.main("--stage", "unit", "--stage", "format"), ["format", "build", "unit"])
+        self.assertEqual(self.main("--full", "--stage", "gpu"), ["cuda", "gpu"])
+        self.assertEqual(self.main("--stage", "tidy"), ["tidy"])
+
+    def test_reports_of_an_earlier_run_are_removed(self):
+        for preset in ("dev", "asan", "tsan", "cuda"):
+            (self.build / preset / "reports").mkdir(parents=True)
+        self.main("--stage", "format")
+        self.assertEqual(list(self.build.glob("*/reports")), [])
 
     def test_an_unknown_stage_is_refused(self):
         with mock.patch("sys.argv", ["run_stages.py", "--stage", "nonsense"]), contextlib.redirect_stderr(io.StringIO()) as errors:

@@ -1,8 +1,6 @@
-"""Writes manifests/base from the chart's default rendering; run it after a change of the chart.
+"""Writes manifests/base from the chart's default rendering; run it after a change of the chart."""
 
-usage: generate.py [--check]
-"""
-
+import argparse
 import sys
 from pathlib import Path
 
@@ -18,6 +16,9 @@ HEAD = "# Written by manifests/tools/generate.py from charts/gnn-operator; chang
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is out of date")
+    check = parser.parse_args().check
     namespace = {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -25,7 +26,7 @@ def main():
     }
     objects = [namespace, *(item for item in bare_objects("chart") if item["kind"] != "CustomResourceDefinition")]
     text = HEAD + "---\n".join(yaml.safe_dump(item, sort_keys=False, width=200) for item in objects)
-    if sys.argv[1:] == ["--check"]:
+    if check:
         if not FILE.is_file() or FILE.read_text(encoding="utf-8") != text:
             print(f"{FILE.name} is out of date: run manifests/tools/generate.py", file=sys.stderr)
             return 1

@@ -57,7 +57,11 @@ def main():
     parser.add_argument("--build", default="build/dev")
     options = parser.parse_args()
     build = ROOT / options.build
-    flags = flags_by_folder(json.loads((build / "compile_commands.json").read_text()))
+    commands = build / "compile_commands.json"
+    if not commands.is_file():
+        print(f"headers: {commands} is missing: configure first, as scripts/test --stage lint does", file=sys.stderr)
+        return 1
+    flags = flags_by_folder(json.loads(commands.read_text()))
     names = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "*.h"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.splitlines()

@@ -4,6 +4,7 @@ Linking enforces the layering first: a module's include path is the whole tree, 
 what it links. This is the second net, for headers that need no symbol.
 """
 
+import argparse
 import re
 import subprocess
 import sys
@@ -95,6 +96,7 @@ def problems_in(name, text):
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__).parse_args()
     names = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "*.h", "*.cpp", "*.cu", "*.cuh"],
         cwd=ROOT, check=True, capture_output=True, text=True,

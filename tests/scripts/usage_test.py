@@ -1,17 +1,50 @@
 """Every script refuses what it does not know with its usage and status 2, and tells its usage when asked."""
 
+import os
 import subprocess
+import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ["setup", "test", "images", "demo", "cluster"]
 
+# Programs that people or tests call outside scripts/. A generator that took an unknown option for none would rewrite
+# its file.
+TOOLS = [
+    "charts/gnn-operator/tools/dashboards.py", "charts/gnn-operator/tools/readme.py", "charts/gnn-operator/tools/schema.py",
+    "manifests/tools/generate.py", "manifests/tools/reference.py",
+    "tests/bench/peers/run",
+    "tests/cluster/base_image",
+    "tests/lint/format.py", "tests/lint/headers.py", "tests/lint/layering.py", "tests/lint/tidy.py",
+    "tests/run_stages.py",
+    "tests/worker/nn/parity/make_parity.py",
+]
+
+
+def run_program(command, **environment):
+    return subprocess.run(
+        [str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        env={**os.environ, **environment},
+    )
+
 
 def run(script, *arguments):
-    return subprocess.run(
-        [ROOT / "scripts" / script, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    return run_program([ROOT / "scripts" / script, *arguments])
+
+
+def run_tool(tool, *arguments):
+    command = [ROOT / tool, *arguments]
+    if tool.endswith(".py"):
+        command.insert(0, sys.executable)
+    if not tool.endswith("make_parity.py"):
+        return run_program(command)
+    # Its libraries are those of the peers' environments; what it does with its arguments needs none.
+    with tempfile.TemporaryDirectory(prefix="gnn-usage-") as folder:
+        for library in ("numpy", "torch"):
+            (Path(folder) / f"{library}.py").touch()
+        return run_program(command, PYTHONPATH=folder)
 
 
 class Usage(unittest.TestCase):
@@ -42,6 +75,38 @@ class Usage(unittest.TestCase):
     def test_options_that_contradict(self):
         self.assert_refused("setup", "--cuda", "--no-torch")
         self.assert_refused("setup", "--print-dir", "nonsense")
+
+    def test_all_tools_are_tested(self):
+        found = {
+            path.relative_to(ROOT).as_posix()
+            for folder in ("charts/gnn-operator/tools", "manifests/tools", "tests/lint")
+            for path in (ROOT / folder).glob("*.py") if not path.name.endswith("_test.py")
+        }
+        self.assertGreater(len(found), 8)
+        self.assertLessEqual(found, set(TOOLS))
+
+    def test_tools_refuse_what_they_do_not_know(self):
+        for tool in TOOLS:
+            for word in ("--no-such-option", "nonsense"):
+                with self.subTest(tool=tool, word=word):
+                    ran = run_tool(tool, word)
+                    self.assertEqual(ran.returncode, 2, ran.stdout + ran.stderr)
+                    self.assertIn("usage: ", ran.stderr)
+                    self.assertEqual(ran.stdout, "")
+
+    def test_a_choice_that_is_missing(self):
+        ran = run_tool("tests/worker/nn/parity/make_parity.py")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("usage: ", ran.stderr)
+
+    def test_headers_before_any_build_say_what_is_missing(self):
+        with tempfile.TemporaryDirectory(prefix="gnn-usage-") as folder:
+            ran = run_tool("tests/lint/headers.py", "--build", folder)
+        self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+        self.assertRegex(ran.stderr, r"^headers: .*compile_commands.json is missing: .*\n$")
+
+    def test_help_says_what_needs_root(self):
+        self.assertRegex(run("test", "--help").stdout, r"e2e .*needs root")
 
     def test_help_is_no_error(self):
         for script in SCRIPTS:

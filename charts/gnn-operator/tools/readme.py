@@ -1,8 +1,6 @@
-"""Writes the chart's README from values.yaml, as helm-docs does: a row a value, with its "# --" comment.
+"""Writes the chart's README from values.yaml, as helm-docs does: a row a value, with its "# --" comment."""
 
-usage: readme.py [--check]
-"""
-
+import argparse
 import json
 import re
 import sys
@@ -67,12 +65,15 @@ def rows(value, notes, path=""):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is out of date")
+    check = parser.parse_args().check
     text = (CHART / "values.yaml").read_text(encoding="utf-8")
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     head = HEAD.format(description=chart["description"] + ".", kube=chart["kubeVersion"].replace("-0", "").replace(">=", "") + " or newer")
     made = head + "\n".join(rows(yaml.safe_load(text), comments(text))) + "\n"
     file = CHART / "README.md"
-    if sys.argv[1:] == ["--check"]:
+    if check:
         if not file.is_file() or file.read_text(encoding="utf-8") != made:
             print("README.md is out of date: run readme.py", file=sys.stderr)
             return 1

@@ -1,8 +1,6 @@
-"""Writes values.schema.json from values.yaml: every key that is ours, and no other; run it after a change.
+"""Writes values.schema.json from values.yaml: every key that is ours, and no other; run it after a change."""
 
-usage: schema.py [--check]
-"""
-
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -54,12 +52,15 @@ def schema_of(value, path=""):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is out of date")
+    check = parser.parse_args().check
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     made = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of gnn-operator", **schema_of(values)}
     made["properties"]["global"] = {"type": "object", "description": "Helm's own, for parent charts"}
     text = json.dumps(made, indent=2) + "\n"
     file = CHART / "values.schema.json"
-    if sys.argv[1:] == ["--check"]:
+    if check:
         if not file.is_file() or file.read_text(encoding="utf-8") != text:
             print("values.schema.json is out of date: run schema.py", file=sys.stderr)
             return 1

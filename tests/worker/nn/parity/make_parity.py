@@ -7,8 +7,8 @@
 tests/bench/peers/run makes both environments. `dgl` also writes the graph and the features, `pyg` reads them.
 """
 
+import argparse
 import os
-import sys
 
 import numpy as np
 import torch
@@ -87,4 +87,7 @@ def run_pyg():
 
 
 if __name__ == "__main__":
-    {"dgl": run_dgl, "pyg": run_pyg}[sys.argv[1]]()
+    made_by = {"dgl": run_dgl, "pyg": run_pyg}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library", choices=made_by, help="whose layers compute")
+    made_by[parser.parse_args().library]()

@@ -1,4 +1,4 @@
-"""Every relative link of a Markdown page leads to a file of the tree."""
+"""Every relative link of a Markdown page leads to a file of the tree, and every decision has its four parts."""
 
 import re
 import subprocess
@@ -21,6 +21,18 @@ class Links(unittest.TestCase):
                 if "://" not in target and not (ROOT / page).parent.joinpath(target).exists():
                     broken.append(f"{page}: {target}")
         self.assertEqual(broken, [])
+
+
+class Decisions(unittest.TestCase):
+    def test_have_context_decision_alternatives_and_consequences(self):
+        pages = sorted((ROOT / "docs/adr").glob("*.md"))
+        self.assertGreater(len(pages), 5)
+        for number, page in enumerate(pages, 1):
+            with self.subTest(page=page.name):
+                text = page.read_text(encoding="utf-8")
+                self.assertTrue(text.startswith(f"# {number}. "))
+                self.assertTrue(page.name.startswith(f"{number:04}-"))
+                self.assertEqual(re.findall(r"^## (.*)$", text, re.MULTILINE), ["Context", "Decision", "Alternatives", "Consequences"])
 
 
 if __name__ == "__main__":

@@ -24,6 +24,22 @@ class ArchitecturePage(unittest.TestCase):
                 self.assertIn(f"[{folder}](../{folder})", self.where)
                 self.assertTrue((layering.ROOT / folder / "CMakeLists.txt").is_file())
 
+    def test_the_rows_allow_what_the_check_allows(self):
+        """Before the semicolon a row lists modules; what follows narrows them, or is about others' libraries."""
+        for modules, allowed in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", self.rules, re.MULTILINE)[2:]:
+            listed = [word for word in allowed.split(";")[0].split(", ") if word in layering.ALLOWED]
+            for module in modules.split(", "):
+                with self.subTest(module=module):
+                    self.assertEqual(listed, layering.ALLOWED[module])
+
+    def test_the_targets_of_a_module_are_in_its_row(self):
+        for module in layering.ALLOWED:
+            with self.subTest(module=module):
+                row = re.search(rf"^\| \[{module}\].*$", self.where, re.MULTILINE).group()
+                named = set(re.findall(r"`([^`]+)`", row.split("|")[2]))
+                made = layering.targets_in((layering.ROOT / module / "CMakeLists.txt").read_text(encoding="utf-8"))
+                self.assertEqual(named, {re.sub("^gnn_", "gnn::", target) for target in made})
+
     def test_every_source_of_the_product_is_in_a_module(self):
         listed = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard", "common/*", "controller/*", "worker/*"],
@@ -50,6 +66,40 @@ class Layering(unittest.TestCase):
         self.assert_problem("controller/runtime/x.cpp", "#include <cpprest/http_client.h>\n", "may not be included")
         self.assert_problem("worker/nn/x.h", "#pragma once\n#include <torch/torch.h>\n", "may not be included")
 
+    def test_cpprestsdk_is_in_one_file(self):
+        include = "#include <cpprest/http_client.h>\n"
+        self.assertEqual(layering.problems_in("controller/client/cpprest_transport.cpp", include), [])
+        self.assert_problem("controller/client/cpprest_json.cpp", include, "may not be included")
+        self.assert_problem("controller/client/cpprest_transport.h", "#pragma once\n" + include, "may not be included")
+
+    def test_one_file_of_the_graphs_knows_the_gnnjob(self):
+        include = '#pragma once\n#include "common/api/gnn_job.h"\n'
+        self.assertEqual(layering.problems_in("worker/graph/load.h", include), [])
+        self.assert_problem("worker/graph/dataset.h", include, "only worker/graph/load.h may include common/api")
+        self.assertEqual(layering.problems_in("controller/objects/pod.h", include), [])
+        self.assert_problem("controller/objects/meta.h", include, "only controller/objects/pod.h may include common/api")
+
+    def test_the_agent_knows_reports_of_training_alone(self):
+        self.assertEqual(
+            layering.problems_in("worker/agent/x.h", '#pragma once\n#include "worker/training/progress_sink.h"\n'), []
+        )
+        self.assert_problem(
+            "worker/agent/x.h", '#pragma once\n#include "worker/training/trainer.h"\n', "may not include worker/training/trainer.h"
+        )
+
+    def test_decisions_have_no_threads_io_or_log(self):
+        for header in ("<thread>", "<mutex>", "<fstream>", "<random>", "<unistd.h>", '"common/log.h"', '"common/guarded.h"'):
+            with self.subTest(header=header):
+                self.assert_problem("controller/reconcile/x.cpp", f"#include {header}\n", "decides and does nothing else")
+        self.assertEqual(layering.problems_in("controller/runtime/x.cpp", '#include <thread>\n#include "common/log.h"\n'), [])
+
+    def test_decisions_are_told_the_time(self):
+        for code in ("std::chrono::system_clock::now()", "clock.now ()", "const Clock& clock", 'std::getenv("HOME")'):
+            with self.subTest(code=code):
+                self.assert_problem("controller/reconcile/x.cpp", f"void f() {{\n  {code};\n}}\n", "x.cpp:2: controller/reconcile is told")
+        harmless = '// now() is the caller\'s\nauto f(TimePoint now) { return text("not now()", now); }\nauto g = refused_now(x);\n'
+        self.assertEqual(layering.problems_in("controller/reconcile/x.cpp", harmless), [])
+
     def test_finds_paths_that_are_not_from_the_root(self):
         self.assert_problem("common/x.cpp", '#include "result.h"\n', "include from the root")
 
@@ -60,6 +110,60 @@ class Layering(unittest.TestCase):
         self.assertEqual(
             layering.problems_in("worker/sampling/x.h", '#pragma once\n#include "worker/graph/block.h"\n'), []
         )
+
+
+class Links(unittest.TestCase):
+    OWNERS = {
+        "gnn_common": "common", "gnn_graph": "worker/graph", "gnn_training": "worker/training", "gnn_progress": "worker/training",
+        "gnn_agent": "worker/agent", "gnn_client": "controller/client",
+    }
+
+    def problems(self, module, text):
+        return layering.link_problems_in(f"{module}/CMakeLists.txt", text, self.OWNERS)
+
+    def test_reads_the_lists_of_every_command(self):
+        text = """
+        # gnn_library(gnn_x PUBLIC gnn::agent)
+        gnn_library(gnn_x TORCH
+          SOURCES a.cpp b.cpp  # gnn::agent
+          PUBLIC gnn::common PRIVATE gnn::graph)
+        target_link_libraries(gnn_x PUBLIC LibTorch::cuda)
+        gnn_executable(x SOURCES main.cpp PRIVATE gnn::x COMPONENT worker)
+        """
+        self.assertEqual(list(layering.links_in(text)), [
+            ("gnn_x", "LibTorch::cpu"), ("gnn_x", "gnn::common"), ("gnn_x", "gnn::graph"), ("gnn_x", "LibTorch::cuda"),
+            ("x", "gnn::x"),
+        ])
+        self.assertEqual(layering.targets_in("gnn_library(gnn_x SOURCES a.cpp)\ngnn_executable(gnn-y SOURCES b.cpp)"), ["gnn_x", "gnn-y"])
+
+    def test_finds_a_link_against_the_table(self):
+        for module, library in (
+            ("common", "gnn::graph"), ("worker/graph", "gnn::agent"), ("worker/agent", "gnn::training"), ("controller/runtime", "gnn::graph"),
+        ):
+            with self.subTest(module=module, library=library):
+                found = self.problems(module, f"gnn_library(gnn_x SOURCES a.cpp PRIVATE {library})")
+                self.assertEqual(len(found), 1)
+                self.assertIn(f"{module} may not link {library}", found[0])
+
+    def test_finds_others_libraries_where_they_do_not_belong(self):
+        for module, text in (
+            ("worker/agent", "gnn_library(gnn_x TORCH SOURCES a.cpp)"),
+            ("common", "gnn_library(gnn_x SOURCES a.cpp)\ntarget_link_libraries(gnn_x PRIVATE LibTorch::cpu)"),
+            ("controller/runtime", "gnn_library(gnn_x SOURCES a.cpp PRIVATE cpprestsdk::cpprest)"),
+            ("worker/tasks", "gnn_library(gnn_x SOURCES a.cpp PRIVATE prometheus-cpp::core)"),
+        ):
+            with self.subTest(module=module):
+                self.assertRegex(" ".join(self.problems(module, text)), "may not be linked here")
+
+    def test_finds_a_library_that_nobody_makes(self):
+        self.assertRegex(self.problems("common", "gnn_library(gnn_x PUBLIC gnn::nowhere)")[0], "no module makes")
+
+    def test_lets_good_links_pass(self):
+        self.assertEqual(self.problems("worker/agent", "gnn_library(gnn_x SOURCES a.cpp PUBLIC gnn::common gnn::progress)"), [])
+        self.assertEqual(self.problems("worker/training", "gnn_library(gnn_x TORCH SOURCES a.cpp PUBLIC gnn::graph gnn::progress)"), [])
+
+    def test_the_tree_keeps_to_the_table(self):
+        self.assertEqual(layering.link_problems(), [])
 
 
 if __name__ == "__main__":

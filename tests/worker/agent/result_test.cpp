@@ -1,14 +1,28 @@
 #include "worker/agent/result.h"
 
 #include "common/contract.h"
+#include "tests/support/schema.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace gnn::agent {
 namespace {
 
 using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAreArray;
+
+const std::string kSchemas = std::string(GNN_SOURCE_DIR) + "/docs/schemas/";
 
 AgentOptions options() {
   AgentOptions result;
@@ -27,6 +41,129 @@ NodeResult failed() {
   result.failure->message = "rank 3 was killed by signal 9";
   result.failure->stderr_tail = "last words";
   return result;
+}
+
+JobNumbers all_numbers() {
+  JobNumbers numbers;
+  numbers.epoch = 5;
+  numbers.epochs = 9;
+  numbers.step = 110;
+  numbers.steps_per_epoch = 22;
+  numbers.step_in_epoch = 3;
+  numbers.loss = 1.0731;
+  numbers.train_metric = 1e-12;
+  numbers.validation_metric = std::nan("");
+  numbers.test_metric = -std::numeric_limits<double>::infinity();
+  numbers.eta_seconds = 60;
+  numbers.checkpoint = "/ckpt/a000001-r0000/step-000000000110.manifest";
+  numbers.parameters_hash = "9ae16a3b2f90404f";
+  return numbers;
+}
+
+/// The keys of JSON objects together.
+class Keys {
+ public:
+  void add(const std::string& text) {
+    const json document = json::parse(text);
+    for (const auto& [key, value] : document.items()) keys_.insert(key);
+  }
+  [[nodiscard]] const std::set<std::string>& seen() const { return keys_; }
+
+ private:
+  std::set<std::string> keys_;
+};
+
+// docs/schemas are what others build workers and readers against, so ours must write just that.
+TEST(Result, IsADocumentOfItsSchemaAndUsesAllOfIt) {
+  const gnn::testing::Schema schema(kSchemas + "result.v1.json");
+  Keys keys;
+  const auto expect_document = [&](const AgentOptions& of, const NodeResult& result) {
+    const auto text = encode_result(of, result, contract::kMaxResultBytes);
+    EXPECT_THAT(schema.problems(text), IsEmpty()) << text;
+    keys.add(text);
+  };
+  for (const int code :
+       {contract::kExitDone,
+        contract::kExitConfiguration,
+        contract::kExitData,
+        contract::kExitOther,
+        contract::kExitPeerLost,
+        contract::kExitPreempted,
+        contract::kExitOutOfMemory}) {
+    auto result = failed();
+    result.exit_code = code;
+    expect_document(options(), result);
+    result.numbers = all_numbers();
+    expect_document(options(), result);
+    result.failure.reset();
+    expect_document(options(), result);
+  }
+  auto long_one = failed();
+  long_one.numbers = all_numbers();
+  long_one.numbers.checkpoint = std::string(5000, 'c');
+  long_one.failure->stderr_tail = std::string(50'000, 'x');
+  auto long_names = options();
+  long_names.job = std::string(300, 'j');
+  long_names.job_uid = std::string(300, 'u');
+  expect_document(long_names, long_one);
+  EXPECT_THAT(keys.seen(), UnorderedElementsAreArray(schema.properties()));
+}
+
+TEST(Progress, IsADocumentOfItsSchemaAndUsesAllOfIt) {
+  const gnn::testing::Schema schema(kSchemas + "progress.v1.json");
+  Keys keys;
+  std::vector<std::string> phases{"Rendezvous", "Leaving"};
+  for (const auto phase :
+       {training::Phase::Setup,
+        training::Phase::Train,
+        training::Phase::Validate,
+        training::Phase::Test,
+        training::Phase::Checkpoint,
+        training::Phase::Done})
+    phases.emplace_back(to_string(phase));
+  for (const auto& phase : phases)
+    for (const auto& numbers : {JobNumbers{}, all_numbers()})
+      for (const double rate : {0.0, 0.25, 123456789.0}) {
+        const auto text = encode_progress(options(), 1, phase, numbers, rate);
+        EXPECT_THAT(schema.problems(text), IsEmpty()) << text;
+        keys.add(text);
+      }
+  EXPECT_THAT(keys.seen(), UnorderedElementsAreArray(schema.properties()));
+}
+
+// The two tests above can see a fault only if their checker does.
+TEST(Schema, NamesEachRuleThatADocumentBreaks) {
+  const gnn::testing::Schema schema(kSchemas + "result.v1.json");
+  const json good = json::parse(encode_result(options(), failed(), contract::kMaxResultBytes));
+  struct Case {
+    const char* key;
+    json value;
+    const char* rule;
+  };
+  for (const auto& [key, value, rule] : std::vector<Case>{
+           {"pods", 1, "additionalProperties"},
+           {"contract", 2, "const"},
+           {"reason", "Tired", "enum"},
+           {"node", "1", "type"},
+           {"epoch", 1.5, "type"},
+           {"message", 7, "type"},
+           {"truncated", "yes", "type"},
+           {"round", -1, "minimum"},
+           {"exitCode", 256, "maximum"},
+           {"job", std::string(41, 'j'), "maxLength"},
+           {"loss", "1,5", "pattern"},
+           {"loss", 1.5, "type"},
+           {"parametersHash", "9ae1", "pattern"},
+       }) {
+    json bad = good;
+    bad[key] = value;
+    EXPECT_THAT(schema.problems(bad.dump()), ElementsAre(HasSubstr(rule))) << key;
+  }
+  json without = good;
+  without.erase("jobUid");
+  EXPECT_THAT(schema.problems(without.dump()), ElementsAre(HasSubstr("required")));
+  EXPECT_THAT(schema.problems("[]"), ::testing::Contains(HasSubstr("type")));
+  EXPECT_THAT(schema.problems("{"), ElementsAre(HasSubstr("no JSON")));
 }
 
 TEST(Result, SaysWhoFailedAndWhy) {

@@ -9,12 +9,6 @@ set(
   $<$<CONFIG:Release>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>
 )
 
-function(gnn_add_subdirectory_if_exists path)
-  if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${path}/CMakeLists.txt")
-    add_subdirectory(${path})
-  endif()
-endfunction()
-
 # One precompiled header for all that includes torch: 26 s once instead of 10 s in each file.
 if(GNN_WITH_TORCH)
   file(WRITE "${CMAKE_BINARY_DIR}/gnn_torch_pch.cpp.in" "// Carries the shared precompiled header.\n")
@@ -84,19 +78,9 @@ function(gnn_executable name)
   endif()
 endfunction()
 
-# Umbrella targets, one a label and one a top folder, so that scripts/test builds just what a stage runs.
-function(_gnn_join_umbrella target)
-  foreach(umbrella ${ARGN})
-    if(NOT TARGET ${umbrella})
-      add_custom_target(${umbrella})
-    endif()
-    add_dependencies(${umbrella} ${target})
-  endforeach()
-endfunction()
-
 # gnn_test(name [TORCH] SOURCES file... [LINK lib...] LABELS label... [TIMEOUT seconds] [ENV "A=b"...])
 # One GoogleTest binary and one CTest entry. Its XML report goes to ${CMAKE_BINARY_DIR}/reports, where
-# scripts/test counts the cases.
+# scripts/test counts the cases. gnn_tests_label_unit builds all tests with the label unit, and so on.
 function(gnn_test name)
   cmake_parse_arguments(arg "TORCH" "TIMEOUT" "SOURCES;LINK;LABELS;ENV" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
@@ -127,10 +111,12 @@ function(gnn_test name)
     ${name}
     PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${arg_ENV}"
   )
-  file(RELATIVE_PATH folder "${CMAKE_SOURCE_DIR}/tests" "${CMAKE_CURRENT_SOURCE_DIR}")
-  string(REPLACE "/" "_" folder "${folder}")
-  list(TRANSFORM arg_LABELS PREPEND gnn_tests_label_ OUTPUT_VARIABLE labels)
-  _gnn_join_umbrella(${name} gnn_tests ${labels} gnn_tests_in_${folder})
+  foreach(label ${arg_LABELS})
+    if(NOT TARGET gnn_tests_label_${label})
+      add_custom_target(gnn_tests_label_${label})
+    endif()
+    add_dependencies(gnn_tests_label_${label} ${name})
+  endforeach()
 endfunction()
 
 # gnn_python_test(name SCRIPT file.py LABELS label... [TIMEOUT seconds] [ENV "A=b"...] [ARGS arg...])

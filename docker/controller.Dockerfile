@@ -15,7 +15,8 @@ RUN apt-get update -q \
         libprometheus-cpp-core1.0 libcpp-httplib0.11 libxxhash0 libssl3 zlib1g \
     && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/*
 COPY sbom.sh /tmp/sbom.sh
-RUN sh /tmp/sbom.sh gnn-controller > /usr/share/doc/gnn-controller.spdx.json && rm /tmp/sbom.sh
 COPY bin/gnn-controller /usr/local/bin/gnn-controller
+RUN sh /tmp/sbom.sh gnn-controller "${VERSION}" /usr/local/bin/gnn-controller > /usr/share/doc/gnn-controller.spdx.json \
+    && rm /tmp/sbom.sh
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/gnn-controller"]

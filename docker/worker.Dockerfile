@@ -9,10 +9,14 @@ RUN apt-get update -q \
         ca-certificates libstdc++6 libyaml-cpp0.7 libspdlog1.10 libfmt9 libprometheus-cpp-core1.0 \
         libcpp-httplib0.11 libxxhash0 zlib1g libssl3 \
     && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/*
-COPY sbom.sh /tmp/sbom.sh
-COPY wheels.txt /tmp/wheels.txt
-RUN sh /tmp/sbom.sh gnn-worker /tmp/wheels.txt > /usr/share/doc/gnn-worker.spdx.json \
-    && rm /tmp/sbom.sh /tmp/wheels.txt
+
+# The program and the bill of what is in its image, in their places, so that one small copy adds both.
+FROM runtime AS program
+ARG VERSION=0.0.0
+COPY bin/gnn-worker sbom.sh wheels.txt /tmp/
+RUN mkdir -p /program/usr/local/bin /program/usr/share/doc \
+    && cp /tmp/gnn-worker /program/usr/local/bin/ \
+    && sh /tmp/sbom.sh gnn-worker "${VERSION}" /tmp/gnn-worker /tmp/wheels.txt > /program/usr/share/doc/gnn-worker.spdx.json
 
 FROM runtime AS cpu
 ARG VERSION=0.0.0
@@ -23,7 +27,7 @@ LABEL org.opencontainers.image.title="gnn-worker" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 COPY lib/ /usr/local/lib/gnn/
-COPY bin/gnn-worker /usr/local/bin/gnn-worker
+COPY --from=program /program/ /
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/gnn-worker"]
 CMD ["agent"]

@@ -4,6 +4,7 @@ The machine is a folder of programs: the base system's own, and stand-ins for dp
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -65,6 +66,7 @@ class Machine(unittest.TestCase):
         self.environment = {
             "PATH": str(self.bin), "HOME": str(self.folder), "XDG_CACHE_HOME": str(self.folder / "cache"),
             "STAND_IN": str(self.folder),
+            "GNN_SETUP_SIGN_SECONDS": "600",  # whatever waits for the next one would hold a test up until it fails
         }
 
     def program(self, name, text):
@@ -76,7 +78,7 @@ class Machine(unittest.TestCase):
     def setup_(self, *arguments):
         return subprocess.run(
             [ROOT / "scripts/setup", *arguments], env=self.environment, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, check=False,
+            capture_output=True, text=True, check=False, timeout=120,
         )
 
     def calls(self):
@@ -152,18 +154,59 @@ class Machine(unittest.TestCase):
         self.assert_done(self.setup_())
         self.assertEqual(self.made(), ["dev", "pip", "torch"])
 
-    def test_an_interrupt_leaves_nothing_half_made(self):
+    def test_each_part_that_is_made_says_how_long_it_took(self):
+        parts = ["Debian packages", "clang-format, clang-tidy and test tools", "LibTorch"]
+        times = self.folder / "times"
+        first = self.setup_("--times", str(times))
+        self.assert_done(first)
+        said = re.findall(r"^setup: (.*): done in \d+ s$", first.stdout, re.MULTILINE)
+        self.assertEqual(said, parts)
+        self.assertEqual([line.split(" ", 1)[1] for line in times.read_text(encoding="utf-8").splitlines()], parts)
+        again = self.setup_("--times", str(times))
+        self.assertNotIn("done in", again.stdout)
+        self.assertEqual(len(times.read_text(encoding="utf-8").splitlines()), len(parts))
+
+    def started(self, **environment):
+        """A run whose first pip waits for `never` to be written."""
         (self.folder / "installed").touch()
         for pipe in ("started", "never"):
             os.mkfifo(self.folder / pipe)
-        with subprocess.Popen(
-            [ROOT / "scripts/setup"], env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, start_new_session=True,
-        ) as process:
-            (self.folder / "started").read_text(encoding="utf-8")
-            os.killpg(process.pid, signal.SIGTERM)
-            self.assertEqual(process.wait(), 143)
+        process = subprocess.Popen(
+            [ROOT / "scripts/setup"], env={**self.environment, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+        )
+        self.addCleanup(process.stdout.close)
+        (self.folder / "started").read_text(encoding="utf-8")
+        return process
+
+    def test_a_long_part_gives_signs_of_life(self):
+        process = self.started(GNN_SETUP_SIGN_SECONDS="0.02")
+        signs = []
+        while len(signs) < 2:
+            line = process.stdout.readline()
+            self.assertTrue(line, "it ended without a sign")
+            if "still" in line:
+                signs.append(line)
+        self.assertRegex(signs[1], r"^setup: clang-format, clang-tidy and test tools: still installing, \d+ s$")
+        (self.folder / "started").unlink()
+        (self.folder / "never").write_text("\n", encoding="utf-8")
+        rest, _ = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, rest)
+        self.assertIn("setup: clang-format, clang-tidy and test tools: done in", rest)
+
+    def test_an_interrupt_leaves_nothing_half_made(self):
+        process = self.started()
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 143)
         self.assertEqual(self.made(), [])
+
+    def test_signs_of_life_end_with_a_killed_set_up(self):
+        process = self.started()
+        process.kill()
+        # The end comes when nobody has this pipe any more: the command that is left writes to its log.
+        process.communicate(timeout=120)
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

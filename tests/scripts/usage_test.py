@@ -70,6 +70,7 @@ class Usage(unittest.TestCase):
     def test_an_option_without_its_value(self):
         self.assert_refused("test", "--stage")
         self.assert_refused("setup", "--print-dir")
+        self.assert_refused("setup", "--times")
         self.assert_refused("images", "controller", "--tag")
 
     def test_options_that_contradict(self):

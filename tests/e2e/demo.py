@@ -1,6 +1,8 @@
 """The work of scripts/demo: cluster, images, chart, import of the package index, one GNNJob, and what it looks like."""
 
 import argparse
+import contextlib
+import functools
 import json
 import re
 import subprocess
@@ -11,15 +13,22 @@ from installation import ROOT, Failed, Installation, run
 
 NAMESPACE = "demo"
 JOB = "packages-sage"
+IMPORT = "data-import"
+# For each look at a cluster where something has gone wrong.
+LOOK_SECONDS = 20
 
 
 class Steps:
     """Prints each step with its duration."""
 
-    def __init__(self, setup_seconds):
+    def __init__(self, setup_seconds, setup_parts=()):
+        """setup_parts: what scripts/setup has made, as it writes it: "SECONDS PART"."""
         self._started = time.monotonic() - setup_seconds
         self._step = None
         self.minutes = [("Set the machine up", setup_seconds / 60)]
+        for line in setup_parts:
+            seconds, _, part = line.partition(" ")
+            self.minutes.append((f"    of which {part}", int(seconds) / 60))
 
     def begin(self, text):
         self.end()
@@ -77,7 +86,7 @@ def show_progress(demo, seconds):
     deadline = time.monotonic() + seconds
     last = ""
     while time.monotonic() < deadline:
-        job = demo.get("gnnjob", JOB, NAMESPACE)
+        job = demo.get("gnnjob", JOB, NAMESPACE) or {}
         status = job.get("status", {})
         progress = status.get("progress", {})
         line = f"{status.get('state', 'Created'):12}"
@@ -95,81 +104,183 @@ def show_progress(demo, seconds):
             print()
             return job
         time.sleep(1.5)
-    raise Failed(f"the job did not finish within {seconds} s: {json.dumps(status)}")
+    raise Failed(f"GNNJob {JOB} did not finish within {seconds} s")
+
+
+def dump_package_index(path):
+    with open(path, "wb") as output:
+        run(["apt-cache", "dumpavail"], stdout=output)
+    if path.stat().st_size == 0:
+        raise Failed("apt-cache dumpavail printed nothing: run apt-get update first")
+
+
+def wait_for_import(demo, seconds):
+    def finished():
+        job = demo.get("job", IMPORT, NAMESPACE)
+        if demo.holds(job, "Failed"):
+            raise Failed(f"Job {IMPORT} failed: {demo.condition(job, 'Failed').get('message')}")
+        return demo.holds(job, "Complete")
+
+    demo.wait(f"Job {IMPORT} finished", finished, seconds)
+
+
+def events(demo, namespace, **options):
+    # Our events have an eventTime and no lastTimestamp; all have been created.
+    return demo.kubectl(
+        "-n", namespace, "get", "events", "--sort-by=.metadata.creationTimestamp", "-o",
+        "custom-columns=REASON:.reason,OBJECT:.involvedObject.name,MESSAGE:.message", **options,
+    )
+
+
+def story_of_job(demo):
+    """What the GNNJob's status says, in lines."""
+    job = demo.get("gnnjob", JOB, NAMESPACE, timeout=LOOK_SECONDS)
+    if job is None:
+        return "there is none yet"
+    status = job.get("status", {})
+    lines = [f"{status.get('state', 'no state yet')}: {status.get('message', '')}"]
+    for condition in status.get("conditions", []):
+        lines.append(f"{condition['type']} {condition['status']} {condition.get('reason', '')}: {condition.get('message', '')}")
+    for field in ("progress", "lastFailure"):
+        if status.get(field):
+            lines.append(f"{field}: {json.dumps(status[field])}")
+    return "\n".join(lines)
+
+
+def say_error(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def look(title, ask):
+    """Prints what ask() gives, or why it gave nothing: one look that fails is no reason to skip the next."""
+    say_error(f"\n--- {title}")
+    try:
+        say_error(str(ask()).rstrip() or "nothing")
+    except Failed as error:
+        say_error(str(error))
+
+
+def explain_namespace(demo, namespace):
+    def ask(*arguments):
+        return demo.kubectl("-n", namespace, *arguments, timeout=LOOK_SECONDS)
+
+    look(f"jobs and pods in namespace {namespace}", lambda: ask("get", "jobs,pods", "-o", "wide"))
+    look(f"events in namespace {namespace}", lambda: events(demo, namespace, timeout=LOOK_SECONDS))
+    try:
+        pods = [pod["metadata"]["name"] for pod in demo.list("pods", namespace, timeout=LOOK_SECONDS)]
+    except Failed:
+        return  # the first look has told why
+    for pod in pods:
+        look(f"end of the log of pod {namespace}/{pod}", functools.partial(ask, "logs", pod, "--all-containers", "--tail=20"))
+
+
+def explain(demo):
+    """Prints what is known of a demo that failed, before its cluster and with it the logs are gone."""
+    state = demo.status()["state"]
+    say_error(f"demo: its cluster is {state}")
+    if state in ("not running", "half made"):
+        return
+    look(f"GNNJob {JOB}", lambda: story_of_job(demo))
+    for namespace in (NAMESPACE, demo.namespace):
+        explain_namespace(demo, namespace)
+
+
+def show(demo, steps):
+    """The demo itself."""
+    steps.begin("Build both programs (the first time: many minutes)")
+    build_programs("release")
+    steps.begin("Make their images")
+    demo.build_images("release", log=print)
+    steps.begin("Start a two-node Kubernetes with Prometheus")
+    demo.up("--prometheus")
+    print(demo.kubectl("get", "nodes"))
+    steps.begin("Load the images and install the chart")
+    demo.load_images()
+    demo.install()
+    print(demo.kubectl("-n", demo.namespace, "get", "pods"))
+    steps.begin("Import this machine's package index into a volume")
+    demo.apply({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+    })
+    folder = demo.volume(NAMESPACE, "datasets")
+    dump_package_index(folder / "Packages")
+    demo.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=sample("data-import.yaml", demo.images["worker"]))
+    wait_for_import(demo, 300)
+    print(demo.kubectl("-n", NAMESPACE, "logs", f"job/{IMPORT}", "--tail=12"))
+    steps.begin("kubectl apply -f manifests/samples/packages-sage.yaml: 2 nodes x 2 processes")
+    demo.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=on_two_nodes(sample("packages-sage.yaml", demo.images["worker"])))
+    job = show_progress(demo, 900)
+    if not demo.holds(job, "Complete"):
+        raise Failed(f"GNNJob {JOB} failed: {demo.condition(job, 'Failed').get('message')}")
+    steps.begin("What happened")
+    print(demo.kubectl("-n", NAMESPACE, "get", "gnnjobs", "-o", "wide"))
+    print(f"final test accuracy: {job['status'].get('progress', {}).get('testMetric')}\n")
+    print(events(demo, NAMESPACE))
+    steps.begin("What Prometheus saw")
+    for title, expression in (
+        ("steps by rank", "max_over_time(gnn_train_steps_total[30m])"),
+        ("sampled edges by rank", "max_over_time(gnn_sampler_edges_total[30m])"),
+        ("reconciles by result", "controller_runtime_reconcile_total"),
+    ):
+        print(f"{title}:  {expression}")
+        for item in demo.query(expression)[:8]:
+            labels = ", ".join(f"{k} {item['metric'][k]}" for k in ("node", "rank", "result") if k in item["metric"])
+            print(f"    {labels:24} {float(item['value'][1]):.0f}")
+    steps.end()
+    print("\nWhere to look next: docs/quickstart.md for your own cluster, docs/training.md for what a GNNJob can say,")
+    print("manifests/samples for the tutorials' jobs.")
+
+
+def attempt(demo, steps, keep):
+    """Shows the demo, or what went wrong; returns the exit status."""
+    try:
+        show(demo, steps)
+    except (Failed, OSError) as error:
+        say_error(f"\ndemo: {error}")
+        with contextlib.suppress(Failed):
+            explain(demo)
+        say_error("\ndemo: " + (
+            "the cluster stays up: scripts/cluster --name demo kubectl, logs and, at the end, down" if keep
+            else "the cluster is taken down; scripts/demo --keep leaves it up for a closer look"
+        ))
+        return 1
+    if keep:
+        print("The cluster stays: scripts/cluster --name demo kubectl -n demo get gnnjobs")
+        print("                   scripts/cluster --name demo down")
+    return 0
 
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts/demo")
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--setup-seconds", type=int, default=0)
+    parser.add_argument("--setup-part", action="append", default=[])
     options = parser.parse_args()
     demo = Installation("demo")
-    if demo.status()["state"] == "running":
-        print("demo: its cluster is still up: scripts/cluster --name demo down", file=sys.stderr)
-        return 1
-    steps = Steps(options.setup_seconds)
     try:
-        steps.begin("Build both programs (the first time: many minutes)")
-        build_programs("release")
-        steps.begin("Make their images")
-        demo.build_images("release", log=print)
-        steps.begin("Start a two-node Kubernetes with Prometheus")
-        demo.up("--prometheus")
-        print(demo.kubectl("get", "nodes"))
-        steps.begin("Load the images and install the chart")
-        demo.load_images()
-        demo.install()
-        print(demo.kubectl("-n", demo.namespace, "get", "pods"))
-        steps.begin("Import this machine's package index into a volume")
-        demo.apply({
-            "apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
-        })
-        folder = demo.volume(NAMESPACE, "datasets")
-        index = folder / "Packages"
-        with open(index, "wb") as output:
-            subprocess.run(["apt-cache", "dumpavail"], stdout=output, check=True)
-        if index.stat().st_size == 0:
-            raise Failed("apt-cache dumpavail printed nothing: run apt-get update first")
-        demo.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=sample("data-import.yaml", demo.images["worker"]))
-        demo.kubectl("-n", NAMESPACE, "wait", "job/data-import", "--for=condition=Complete", "--timeout=300s")
-        print(demo.kubectl("-n", NAMESPACE, "logs", "job/data-import", "--tail=12"))
-        steps.begin("kubectl apply -f manifests/samples/packages-sage.yaml: 2 nodes x 2 processes")
-        demo.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=on_two_nodes(sample("packages-sage.yaml", demo.images["worker"])))
-        job = show_progress(demo, 900)
-        if not demo.holds(job, "Complete"):
-            raise Failed("the job failed: " + json.dumps(job["status"], indent=2))
-        steps.begin("What happened")
-        print(demo.kubectl("-n", NAMESPACE, "get", "gnnjobs", "-o", "wide"))
-        print(f"final test accuracy: {job['status']['progress'].get('testMetric')}\n")
-        print(demo.kubectl("-n", NAMESPACE, "get", "events", "--sort-by=.lastTimestamp", "-o",
-                           "custom-columns=REASON:.reason,OBJECT:.involvedObject.name,MESSAGE:.message"))
-        steps.begin("What Prometheus saw")
-        for title, expression in (
-            ("steps by rank", "max_over_time(gnn_train_steps_total[30m])"),
-            ("sampled edges by rank", "max_over_time(gnn_sampler_edges_total[30m])"),
-            ("reconciles by result", "controller_runtime_reconcile_total"),
-        ):
-            print(f"{title}:  {expression}")
-            for item in demo.query(expression)[:8]:
-                labels = ", ".join(f"{k} {item['metric'][k]}" for k in ("node", "rank", "result") if k in item["metric"])
-                print(f"    {labels:24} {float(item['value'][1]):.0f}")
-        steps.end()
-        print("\nWhere to look next: docs/quickstart.md for your own cluster, docs/training.md for what a GNNJob can say,")
-        print("manifests/samples for the tutorials' jobs.")
-        if options.keep:
-            print("The cluster stays: scripts/cluster --name demo kubectl -n demo get gnnjobs")
-            print("                   scripts/cluster --name demo down")
+        if demo.status()["state"] == "running":
+            raise Failed("its cluster is still up: scripts/cluster --name demo down")
     except Failed as error:
-        print(f"\ndemo: {error}", file=sys.stderr)
-        print("demo: scripts/cluster --name demo logs has the cluster's logs; --keep keeps it for a look", file=sys.stderr)
+        say_error(f"demo: {error}")
         return 1
+    steps = Steps(options.setup_seconds, options.setup_part)
+    code = 0
+    try:
+        code = attempt(demo, steps, options.keep)
+    except KeyboardInterrupt:
+        code = 130
+        say_error("\ndemo: interrupted")
     finally:
         if not options.keep:
             steps.begin("Take everything down")
-            demo.down()
+            try:
+                demo.down()
+            except Failed as error:
+                code = code or 1
+                say_error(f"demo: {error}")
         steps.summary()
-    return 0
+    return code
 
 
 if __name__ == "__main__":

@@ -17,10 +17,26 @@ class Failed(Exception):
 
 
 def run(command, **options):
-    ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, **options)
+    """What the command printed, unless `stdout` says where that goes. Options are subprocess.run's."""
+    said = " ".join(map(str, command))
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    try:
+        ran = subprocess.run([str(part) for part in command], text=True, check=False, **options)
+    except OSError as error:
+        raise Failed(f"{said} could not be started: {error}") from None
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"{said} was not done within {error.timeout} s") from None
     if ran.returncode != 0:
-        raise Failed(f"{' '.join(map(str, command))} failed with code {ran.returncode}:\n{ran.stdout[-3000:]}{ran.stderr[-3000:]}")
+        raise Failed(f"{said} failed with code {ran.returncode}:\n{(ran.stdout or '')[-3000:]}{ran.stderr[-3000:]}")
     return ran.stdout
+
+
+def parsed(text, what):
+    """A command's output that is JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise Failed(f"{what}: expected JSON, got {text[-3000:]!r}") from None
 
 
 class Installation:
@@ -38,8 +54,9 @@ class Installation:
         run([*self._cluster, "down"])
 
     def status(self):
+        # It prints its answer also with the code that says that not all runs.
         ran = subprocess.run([*map(str, self._cluster), "status", "--json"], capture_output=True, text=True, check=False)
-        return json.loads(ran.stdout)
+        return parsed(ran.stdout or ran.stderr, f"status of cluster {self.name}")
 
     def restart_part(self, part):
         run([*self._cluster, "restart", part])
@@ -82,16 +99,17 @@ class Installation:
         return self.helm(*command)
 
     # --- Objects -----------------------------------------------------------------------------------------------------
-    def kubectl(self, *arguments, stdin=None):
-        return run([*self._cluster, "kubectl", *arguments], input=stdin)
+    def kubectl(self, *arguments, stdin=None, timeout=None):
+        return run([*self._cluster, "kubectl", *arguments], input=stdin, timeout=timeout)
 
-    def get(self, kind, name, namespace):
+    def get(self, kind, name, namespace, timeout=None):
         """The object, or None if there is none."""
-        found = self.kubectl("get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found")
-        return json.loads(found) if found.strip() else None
+        found = self.kubectl("get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found", timeout=timeout)
+        return parsed(found, f"kubectl get {kind} {name}") if found.strip() else None
 
-    def list(self, kind, namespace, selector=""):
-        return json.loads(self.kubectl("get", kind, "-n", namespace, "-l", selector, "-o", "json"))["items"]
+    def list(self, kind, namespace, selector="", timeout=None):
+        found = self.kubectl("get", kind, "-n", namespace, "-l", selector, "-o", "json", timeout=timeout)
+        return parsed(found, f"kubectl get {kind}")["items"]
 
     def apply(self, *objects):
         for item in objects:
@@ -175,7 +193,7 @@ class Installation:
     def query(self, expression):
         """Prometheus' answer to an instant query: a list of {metric, value}."""
         path = "/api/v1/namespaces/monitoring/pods/prometheus:9090/proxy/api/v1/query?query=" + urllib.parse.quote(expression)
-        answer = json.loads(self.kubectl("get", "--raw", path))
+        answer = parsed(self.kubectl("get", "--raw", path), expression)
         if answer["status"] != "success":
             raise Failed(f"{expression}: {answer}")
         return answer["data"]["result"]

@@ -204,6 +204,7 @@ def show(demo, steps):
         "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
     })
     folder = demo.volume(NAMESPACE, "datasets")
+    demo.volume(NAMESPACE, "job-checkpoints")
     dump_package_index(folder / "Packages")
     demo.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=sample("data-import.yaml", demo.images["worker"]))
     wait_for_import(demo, 300)

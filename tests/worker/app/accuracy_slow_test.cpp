@@ -45,6 +45,7 @@ std::vector<double> accuracies_on_packages(const std::string& folder, const std:
     const auto outcome = run_job(sample(
         "packages-sage.yaml",
         {"dataset.path=" + folder,
+         "checkpoint=null",
          "sampling.fanout=" + fanout,
          "training.seed=" + std::to_string(seed)}
     ));

@@ -128,6 +128,8 @@ def _rule_lines(rule, direction, policy, pod, pods, namespaces):
         return lines
     for peer in peers:
         if "ipBlock" in peer:
+            if ":" in peer["ipBlock"]["cidr"]:
+                continue  # nobody here has an IPv6 address
             match = f"ip {side} {peer['ipBlock']['cidr']} "
             if peer["ipBlock"].get("except"):
                 match += f"ip {side} != {{ {', '.join(peer['ipBlock']['except'])} }} "

@@ -117,6 +117,13 @@ class CompileTest(unittest.TestCase):
             ["ip daddr 10.0.0.0/8 ip daddr != { 10.244.0.0/16 } tcp dport 443 return", "counter drop"],
         )
 
+    def test_blocks_of_ipv6_admit_nobody_here(self):
+        blocks = [{"ipBlock": {"cidr": cidr}} for cidr in ("0.0.0.0/0", "::/0")]
+        script = self.compiled(policy(policyTypes=["Egress"], egress=[{"to": blocks, "ports": [{"port": 443}]}]))
+        self.assertEqual(chain(script, "egress_10_244_1_2"), ["ip daddr 0.0.0.0/0 tcp dport 443 return", "counter drop"])
+        script = self.compiled(policy(policyTypes=["Egress"], egress=[{"to": blocks[1:]}]))
+        self.assertEqual(chain(script, "egress_10_244_1_2"), ["counter drop"])
+
     def test_named_ports_are_the_listeners(self):
         server = pod("s", "10.244.2.9", node="n1", ports=[{"name": "web", "containerPort": 8080}], role="server")
         to_servers = {"podSelector": {"matchLabels": {"role": "server"}}}

@@ -30,12 +30,21 @@ class Render(unittest.TestCase):
                     kubernetes_validate.validate(item, KUBERNETES, strict=True)
 
     def test_a_misspelt_value_is_refused_by_name(self):
-        ran = helm("template", "x", CHART, "--set", "controler.replicas=2")
-        self.assertNotEqual(ran.returncode, 0)
-        self.assertIn("controler", ran.stderr)
+        for value, name in (
+            ("controler.workers=2", "controler"),
+            ("controller.loglevel=debug", "loglevel"),
+            ("jobs.networkPolicy.egress.rule=x", "rule"),
+            ("networkPolicy.apiServer.cidr=10.0.0.0/8", "cidr"),
+        ):
+            ran = helm("template", "x", CHART, "--set", value)
+            self.assertNotEqual(ran.returncode, 0, value)
+            self.assertRegex(ran.stderr, f"additional properties '{name}' not allowed", value)
 
     def test_values_out_of_range_are_refused(self):
-        for value in ("replicaCount=-1", "controller.progress=maybe", "image.digest=latest", "metrics.port=0"):
+        for value in (
+            "replicaCount=-1", "controller.progress=maybe", "image.digest=latest", "metrics.port=0",
+            "networkPolicy.apiServer.cidrs={here}",
+        ):
             self.assertNotEqual(helm("template", "x", CHART, "--set", value).returncode, 0, value)
 
     def test_generated_files_are_up_to_date(self):
@@ -176,6 +185,41 @@ class Rbac(unittest.TestCase):
         ran = helm("template", "x", CHART, "--set", "serviceAccount.create=false")
         self.assertNotEqual(ran.returncode, 0)
         self.assertIn("serviceAccount.name", ran.stderr)
+
+
+class NetworkPolicy(unittest.TestCase):
+    """The controller's own; those of jobs are the controller's work."""
+
+    def policy(self, *values):
+        return named(render(*values), "NetworkPolicy")[0]["spec"]
+
+    def test_fences_the_controller_alone(self):
+        policy = self.policy()
+        self.assertEqual(policy["podSelector"], named(render(), "Deployment")[0]["spec"]["selector"])
+        self.assertEqual(policy["policyTypes"], ["Ingress", "Egress"])
+
+    def test_lets_in_only_the_http_port(self):
+        self.assertEqual(self.policy("metrics.port=8888")["ingress"], [{"ports": [{"port": 8888, "protocol": "TCP"}]}])
+        ingress = self.policy("networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus")["ingress"]
+        self.assertEqual([rule["from"] for rule in ingress], [[{"podSelector": {"matchLabels": {"app": "prometheus"}}}]])
+
+    def test_lets_out_names_the_api_server_and_agents(self):
+        names, api_server, agents = self.policy()["egress"]
+        self.assertEqual(names, {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]})
+        self.assertEqual(api_server, {
+            "to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}],
+            "ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}],
+        })
+        self.assertEqual(agents, {
+            "to": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {
+                "app.kubernetes.io/name": "gnn-operator", "app.kubernetes.io/component": "worker",
+            }}}],
+            "ports": [{"port": 9400, "protocol": "TCP"}],
+        })
+
+    def test_the_api_servers_address_can_be_told(self):
+        api_server = self.policy("networkPolicy.apiServer.cidrs={10.9.0.1/32}", "networkPolicy.apiServer.ports={8443}")["egress"][1]
+        self.assertEqual(api_server, {"to": [{"ipBlock": {"cidr": "10.9.0.1/32"}}], "ports": [{"port": 8443, "protocol": "TCP"}]})
 
 
 class Admission(unittest.TestCase):

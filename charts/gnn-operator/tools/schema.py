@@ -24,6 +24,7 @@ REFINED = {
     "controller.progress": {"enum": ["pod-ip", "off"]},
     "controller.watchNamespaces": {"items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}, "uniqueItems": True},
     "controller.extraArgs": {"items": {"type": "string"}},
+    "networkPolicy.apiServer.cidrs": {"items": {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]+$"}, "minItems": 1},
     "networkPolicy.apiServer.ports": {"items": {"type": "integer", "minimum": 1, "maximum": 65535}, "minItems": 1},
     "metrics.port": {"minimum": 1, "maximum": 65535},
     "terminationGracePeriodSeconds": {"minimum": 1},

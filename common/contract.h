@@ -26,7 +26,7 @@ inline constexpr std::string_view kManagedBy = "gnn.dev/gnn-controller";
 /// Longest job name: pod names append "-<attempt>-<node>" and must stay DNS labels.
 inline constexpr int64_t kMaxJobNameLength = 40;
 
-// --- Labels, annotations, finalizers
+// --- Labels, finalizers
 // ---------------------------------------------------------------------
 /// Name of the GNNJob that a child belongs to.
 inline constexpr std::string_view kLabelJob = "gnn.dev/job";
@@ -41,12 +41,9 @@ inline constexpr std::string_view kLabelAppInstance = "app.kubernetes.io/instanc
 inline constexpr std::string_view kLabelAppComponent = "app.kubernetes.io/component";
 inline constexpr std::string_view kLabelAppManagedBy = "app.kubernetes.io/managed-by";
 inline constexpr std::string_view kAppName = "gnn-operator";
-inline constexpr std::string_view kComponentController = "controller";
 inline constexpr std::string_view kComponentWorker = "worker";
 /// Keeps a finished pod until the controller has read its result.
 inline constexpr std::string_view kPodFinalizer = "gnn.dev/result";
-/// Hash of the ConfigMap's data on the pods that mount it.
-inline constexpr std::string_view kAnnotationConfigHash = "gnn.dev/config-hash";
 
 // --- Environment of the agent (set by the controller)
 // ----------------------------------------------------

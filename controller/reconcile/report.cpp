@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 
 namespace gnn::reconcile {
 namespace {
@@ -17,9 +16,6 @@ constexpr std::int64_t kMaxCount = 1'000'000'000'000;  // nothing we count in a 
 constexpr std::size_t kMaxDecimalBytes = 32;
 constexpr std::size_t kMaxPathBytes = 1024;
 constexpr std::size_t kMaxMessageBytes = 1024;
-constexpr std::array<std::string_view, 7> kReasons = {
-    "Done", "Configuration", "Data", "Error", "PeerLost", "Preempted", "OutOfMemory"
-};
 
 std::optional<std::int64_t> count_of(const json& object, const char* name) {
   const auto found = object.find(name);
@@ -148,8 +144,6 @@ std::optional<Report> parse_report(std::string_view text) {
   report.round = *round;
   report.node = *node;
   report.rank = count_of(object, "rank");
-  const std::string said = text_of(object, "reason").value_or("");
-  if (std::find(kReasons.begin(), kReasons.end(), said) != kReasons.end()) report.reason = said;
   report.message = printable(text_of(object, "message").value_or(""), kMaxMessageBytes);
   report.progress.epoch = count_of(object, "epoch");
   report.progress.epochs = count_of(object, "epochs");

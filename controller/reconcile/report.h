@@ -18,7 +18,6 @@ struct Report {
   std::int64_t round = 0;
   std::int64_t node = 0;
   std::optional<std::int64_t> rank;  ///< the rank that failed first
-  std::string reason;                ///< a word of the contract, or empty
   std::string message;
   api::JobProgress progress;
   friend bool operator==(const Report&, const Report&) = default;

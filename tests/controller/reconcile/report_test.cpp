@@ -25,7 +25,6 @@ TEST(Report, ReadsAResult) {
   ASSERT_TRUE(report);
   EXPECT_EQ(report->attempt, 2);
   EXPECT_EQ(report->rank, 3);
-  EXPECT_EQ(report->reason, "Error");
   EXPECT_EQ(report->message, "boom");
   EXPECT_EQ(report->progress.epoch, 5);
   EXPECT_EQ(report->progress.test_metric, "0.69");
@@ -57,7 +56,7 @@ TEST(Report, AFieldThatDoesNotFitIsAsIfItWereNotThere) {
   const auto report = parse(
       R"(, "epoch": -1, "step": 18446744073709551615, "loss": "1; rm -rf", "rate": 5,
          "trainMetric": "0.1234567890123456789012345678901234567890", "validationMetric": "NaN",
-         "testMetric": "-Inf", "reason": "Sabotage", "checkpoint": 3, "rank": "x")"
+         "testMetric": "-Inf", "checkpoint": 3, "rank": "x")"
   );
   ASSERT_TRUE(report);
   const api::JobProgress& progress = report->progress;
@@ -70,7 +69,6 @@ TEST(Report, AFieldThatDoesNotFitIsAsIfItWereNotThere) {
   EXPECT_EQ(progress.test_metric, "-Inf");
   EXPECT_FALSE(progress.checkpoint);
   EXPECT_FALSE(report->rank);
-  EXPECT_EQ(report->reason, "");
 }
 
 TEST(Printable, KeepsTextAndDropsTricks) {
@@ -142,7 +140,6 @@ TEST(Report, SurvivesMutatedMessages) {
     ASSERT_GE(report->node, 0);
     for (const std::string& each :
          {report->job_uid,
-          report->reason,
           report->message,
           report->progress.loss.value_or(""),
           report->progress.checkpoint.value_or("")}) {

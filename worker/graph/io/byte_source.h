@@ -59,10 +59,7 @@ class LineReader {
   /// Errors: those of the source, and Data for a line over the limit.
   Result<Line> next();
 
-  [[nodiscard]] int64_t line_number() const {
-    return line_number_;
-  }  // of the line given last, from 1
-  /// "FILE: line 12"
+  /// "FILE: line 12", of the line given last; the first is 1.
   [[nodiscard]] std::string where() const;
   [[nodiscard]] const ByteSource& source() const { return *source_; }
 

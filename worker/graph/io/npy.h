@@ -39,7 +39,6 @@ class NpyReader {
   [[nodiscard]] const NpyHeader& header() const { return header_; }
   [[nodiscard]] const std::string& name() const { return source_->name(); }
   [[nodiscard]] const ByteSource& source() const { return *source_; }
-  [[nodiscard]] int64_t elements_read() const { return elements_read_; }
 
   /// The next out.size() elements as int64. Floating-point elements must be whole numbers; NaN
   /// becomes `nan_value` if one is given. Errors: Data with the element's offset.

@@ -425,11 +425,6 @@ Result<GnnJob> decode_job(const json& object, UnknownFields unknown) {
   return job;
 }
 
-Result<GnnJob> parse_job_json(std::string_view text, UnknownFields unknown) {
-  GNN_ASSIGN_OR_RETURN(const json object, parse_json(text));
-  return decode_job(object, unknown);
-}
-
 Result<GnnJob> parse_job_yaml(std::string_view text, UnknownFields unknown) {
   GNN_ASSIGN_OR_RETURN(std::vector<json> documents, parse_yaml(text));
   std::vector<json> jobs;

@@ -24,8 +24,6 @@ enum class UnknownFields {
   Ignore,  ///< the controller: the API server has checked, and a newer CRD may have more
 };
 
-[[nodiscard]] Result<GnnJob> parse_job_json(std::string_view text, UnknownFields unknown);
-
 /// YAML 1.2 core schema. The text may hold several documents, exactly one of them a GNNJob.
 [[nodiscard]] Result<GnnJob> parse_job_yaml(std::string_view text, UnknownFields unknown);
 

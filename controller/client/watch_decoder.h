@@ -4,7 +4,6 @@
 #include "controller/client/api_error.h"
 #include "controller/objects/json.h"
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +26,6 @@ class WatchDecoder {
   /// Takes the next bytes and appends the events that they complete. Errors: Data for a line that
   /// is too long, too deep or no watch event; the stream cannot be trusted after that.
   [[nodiscard]] Status feed(std::string_view bytes, std::vector<WatchEvent>& events);
-
-  /// Bytes of the unfinished line that are kept.
-  [[nodiscard]] int64_t buffered_bytes() const { return static_cast<int64_t>(line_.size()); }
 
  private:
   [[nodiscard]] Status take_line(std::string_view line, std::vector<WatchEvent>& events);

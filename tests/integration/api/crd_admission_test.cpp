@@ -544,7 +544,7 @@ TEST_F(CrdAdmission, FillsTheDefaultsOfTheStructs) {
           "workers": {"template": {"image": "gnn-worker:0.1"}}}})"
   );
   ASSERT_EQ(created.exit_code, 0) << created.errors;
-  const auto read = parse_job_json(created.output, UnknownFields::Reject);
+  const auto read = decode_job(json::parse(created.output), UnknownFields::Reject);
   ASSERT_TRUE(read) << read.error().message;
   GnnJob expected = sample_job();
   expected.spec.workers.nodes = 1;

@@ -93,6 +93,7 @@ class Training {
     std::vector<int64_t> batches(static_cast<size_t>(rendezvous_.world_size), steps);
     if (batches.size() > 1) batches.back() = steps / 2;
     const ShadowPlan plan(batches);
+    my_batches_ = batches[static_cast<size_t>(rendezvous_.rank)];
     sink.on_phase(gnn::training::Phase::Train);
     for (int64_t step = start; step < steps; ++step) {
       GNN_ASSIGN_OR_RETURN(const bool stopped, train_step(plan, step, steps, sink, stop));
@@ -121,7 +122,7 @@ class Training {
     GNN_RETURN_IF_ERROR(ddp_.start_step(plan.buffer_source(step)));
     StepResult result;
     at::Tensor loss = at::zeros({});
-    if (plan.is_active(rendezvous_.rank, step)) {
+    if (step < my_batches_) {
       loss = loss_of(net_, step, rendezvous_.rank);
       GNN_ASSIGN_OR_RETURN(
           result, ddp_.backward(loss, {.batch_size = 16, .stop = stop.requested()})
@@ -205,6 +206,7 @@ class Training {
   }
 
   Rendezvous rendezvous_;
+  int64_t my_batches_ = 0;
   ProcessGroups groups_;
   DistributedDataParallel ddp_;
   Net net_;

@@ -49,8 +49,6 @@ struct Rendezvous {
   uint16_t store_port = 0;
   /// Longest wait for the other ranks in one collective.
   std::chrono::milliseconds collective_timeout{600'000};
-
-  [[nodiscard]] int64_t node_count() const { return world_size / local_world_size; }
 };
 
 /// Parses RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT,

@@ -17,10 +17,6 @@ ShadowPlan::ShadowPlan(std::vector<int64_t> batches_per_rank)
   }
 }
 
-bool ShadowPlan::is_active(int64_t rank, int64_t step) const {
-  return step < batches_per_rank_.at(static_cast<size_t>(rank));
-}
-
 int64_t ShadowPlan::active_ranks(int64_t step) const {
   return std::count_if(batches_per_rank_.begin(), batches_per_rank_.end(), [step](int64_t batches) {
     return step < batches;

@@ -18,7 +18,6 @@ class ShadowPlan {
 
   /// Steps that every rank takes part in: the largest batch count.
   [[nodiscard]] int64_t total_steps() const { return total_steps_; }
-  [[nodiscard]] bool is_active(int64_t rank, int64_t step) const;
   /// Number of ranks with a batch in `step`.
   [[nodiscard]] int64_t active_ranks(int64_t step) const;
   /// The lowest rank that has a batch in `step`: whose buffers are sent to all.

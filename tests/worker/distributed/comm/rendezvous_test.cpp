@@ -51,7 +51,7 @@ TEST(Rendezvous, ReadsWhatTheAgentSet) {
   EXPECT_EQ(parsed->world_size, 6);
   EXPECT_EQ(parsed->local_rank, 1);
   EXPECT_EQ(parsed->node_rank, 1);
-  EXPECT_EQ(parsed->node_count(), 2);
+  EXPECT_EQ(parsed->local_world_size, 3);
   EXPECT_EQ(parsed->store_host, "arxiv-0.arxiv-gnn");
   EXPECT_EQ(parsed->store_port, 29400);
   EXPECT_EQ(round_prefix(parsed->incarnation), "6f0c/2/1/");

@@ -10,9 +10,6 @@ namespace {
 TEST(ShadowPlan, FollowsFromBatchCounts) {
   const ShadowPlan plan({0, 3, 2});
   EXPECT_EQ(plan.total_steps(), 3);
-  EXPECT_FALSE(plan.is_active(0, 0));
-  EXPECT_TRUE(plan.is_active(1, 2));
-  EXPECT_FALSE(plan.is_active(2, 2));
   EXPECT_EQ(plan.active_ranks(1), 2);
   EXPECT_EQ(plan.active_ranks(2), 1);
   EXPECT_EQ(plan.buffer_source(0), 1);

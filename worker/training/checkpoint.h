@@ -24,7 +24,8 @@ struct CheckpointTensor {
                       ///< when saved.
 };
 
-/// All that a resumed run needs to go on as if it had never stopped.
+/// All that a resumed run needs to go on as if it had never stopped. No generators' states: what is
+/// drawn follows from the seed and the position.
 struct CheckpointState {
   int64_t epoch = 0;         ///< Epochs finished.
   int64_t batch_cursor = 0;  ///< Steps done in the epoch after those.
@@ -39,7 +40,6 @@ struct CheckpointState {
   std::map<std::string, std::string> notes;
   std::vector<CheckpointTensor> model;      ///< Parameters and buffers.
   std::vector<CheckpointTensor> optimizer;  ///< State tensors and step counts.
-  std::vector<CheckpointTensor> rng;        ///< Generator states, e.g. "rank0".
 };
 
 /// Which run of a job writes: the controller's attempt and the agents' round in it. Later ones are

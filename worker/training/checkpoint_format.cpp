@@ -84,7 +84,6 @@ struct Section {
 constexpr std::array kSections = {
     Section{"model", &CheckpointState::model},
     Section{"optimizer", &CheckpointState::optimizer},
-    Section{"rng", &CheckpointState::rng},
 };
 
 Status append(
@@ -290,7 +289,6 @@ Result<CheckpointState> decode_checkpoint(std::string_view manifest, std::string
         .notes = json.at("notes").get<std::map<std::string, std::string>>(),
         .model = {},
         .optimizer = {},
-        .rng = {},
     };
     GNN_RETURN_IF_ERROR(read_tensors(json.at("tensors"), data, state));
     return state;

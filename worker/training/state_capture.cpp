@@ -1,12 +1,10 @@
 #include "worker/training/state_capture.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
 #include <map>
-#include <mutex>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -236,23 +234,6 @@ Status restore_optimizer(Optimizer& optimizer, const std::vector<CheckpointTenso
   optimizer.state().clear();
   for (auto& [index, state] : states) {
     optimizer.state()[parameters[index].unsafeGetTensorImpl()] = std::move(state);
-  }
-  return {};
-}
-
-at::Tensor capture_cpu_generator() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  return generator.get_state().clone();
-}
-
-Status restore_cpu_generator(const at::Tensor& state) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  try {
-    generator.set_state(state);
-  } catch (const c10::Error& error) {
-    return mismatch(std::string("generator state: ") + error.what_without_backtrace());
   }
   return {};
 }

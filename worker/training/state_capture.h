@@ -36,8 +36,4 @@ namespace gnn::training {
     torch::optim::Optimizer& optimizer, const std::vector<CheckpointTensor>& tensors
 );
 
-/// State of torch's default CPU generator, and setting it.
-[[nodiscard]] at::Tensor capture_cpu_generator();
-[[nodiscard]] Status restore_cpu_generator(const at::Tensor& state);
-
 }  // namespace gnn::training

@@ -50,14 +50,6 @@ struct GraphCollection {
   [[nodiscard]] int64_t num_graphs() const { return labels.size(0); }
 };
 
-/// Where a data set came from; copied into checkpoints and logs.
-struct Provenance {
-  std::string source;   // path or command it was read from, or the generator's name
-  std::string options;  // the options that shaped it, one line
-  std::string
-      digest;  // "sha256:…" or "xxh64:…" of the input or of the manifest, empty when unknown
-};
-
 /// A checked data set, ready to be sampled and trained on. Homogeneous graphs have one node type
 /// and one edge type. Cheap to copy: tensors share storage. Threads: safe to read from any number.
 struct Dataset {
@@ -68,7 +60,6 @@ struct Dataset {
   int64_t num_classes = 0;
   DataSplit split;
   std::optional<GraphCollection> graphs;  // set for graph classification only
-  Provenance provenance;
 
   [[nodiscard]] bool is_homogeneous() const {
     return node_types.size() == 1 && edge_types.size() == 1;

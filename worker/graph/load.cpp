@@ -251,20 +251,7 @@ Result<Dataset> make_dataset(const DatasetArrays& arrays, std::string_view where
     GNN_ASSIGN_OR_RETURN(graphs.labels, tensor_over(arrays.graph_labels));
     dataset.graphs = std::move(graphs);
   }
-  dataset.provenance.source =
-      arrays.origin.path.empty() ? arrays.origin.source : arrays.origin.path;
-  dataset.provenance.options = arrays.origin.options;
-  if (!arrays.origin.inputs.empty()) {
-    dataset.provenance.digest = arrays.origin.inputs.front().digest;
-  }
   GNN_RETURN_IF_ERROR(check_dataset(dataset, where));
-  return dataset;
-}
-
-Result<Dataset> load_native(const std::string& directory, const MapOptions& options) {
-  GNN_ASSIGN_OR_RETURN(const NativeDataset native, open_native(directory, options));
-  GNN_ASSIGN_OR_RETURN(Dataset dataset, make_dataset(native.arrays, directory));
-  dataset.provenance.digest = native.manifest_digest;
   return dataset;
 }
 

@@ -36,7 +36,4 @@ Result<DataSplit> make_split(
 /// Tensors over the arrays, sharing their memory, with everything that a Dataset promises checked.
 Result<Dataset> make_dataset(const DatasetArrays& arrays, std::string_view where);
 
-/// A published data set in its on-disk form, mapped read-only.
-Result<Dataset> load_native(const std::string& directory, const MapOptions& options);
-
 }  // namespace gnn::graph

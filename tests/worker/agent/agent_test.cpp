@@ -1,6 +1,7 @@
 #include "worker/agent/agent.h"
 
 #include "common/contract.h"
+#include "tests/support/in_process_store.h"
 #include "worker/agent/result.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +67,7 @@ class MortalStore final : public comm::Store {
   void count() {
     if (calls_left-- == 0) store_.fail_from_now_on();
   }
-  comm::InProcessStore store_;
+  gnn::testing::InProcessStore store_;
 };
 
 struct Outcome {
@@ -77,9 +78,9 @@ struct Outcome {
 
 // One node whose store lives in its own process. The agent runs in a child: it takes over signals
 // and reaps every child of its process, as PID 1 does.
-class AgentTest : public testing::Test {
+class AgentTest : public ::testing::Test {
  protected:
-  AgentTest() : folder_(fs::path(testing::TempDir()) / ("agent-" + std::to_string(::getpid()))) {
+  AgentTest() : folder_(fs::path(::testing::TempDir()) / ("agent-" + std::to_string(::getpid()))) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     options_.job = "arxiv";

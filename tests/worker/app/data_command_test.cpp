@@ -2,8 +2,8 @@
 
 #include "common/contract.h"
 #include "tests/worker/graph/files.h"
+#include "tests/worker/graph/load_native.h"
 #include "worker/app/command.h"
-#include "worker/graph/load.h"
 #include "worker/graph/native.h"
 #include "worker/graph/readers/ogb.h"
 
@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 using graph::testing::gzip;
+using graph::testing::load_native;
 using graph::testing::OgbFiles;
 using graph::testing::read_all;
 using graph::testing::TemporaryFolder;
@@ -112,7 +113,7 @@ TEST_F(DataCommand, OtherInputsNeedReplace) {
   EXPECT_THAT(refused.error().message, HasSubstr("--replace"));
   request.replace = true;
   ASSERT_TRUE(import_data(request, console()));
-  const auto dataset = graph::load_native(request.output, {});
+  const auto dataset = load_native(request.output);
   EXPECT_EQ(dataset->target().labels[5].item<int64_t>(), 1);
 }
 
@@ -222,7 +223,7 @@ TEST_F(DataCommand, ExitCodesAreThoseOfTheContract) {
       ),
       0
   );
-  EXPECT_EQ(graph::load_native(output, {})->graph().num_edges(), 22);
+  EXPECT_EQ(load_native(output)->graph().num_edges(), 22);
   EXPECT_EQ(run({"data", "verify", output}), 0);
   EXPECT_EQ(run({"data", "inspect", output, "--json"}), 0);
   EXPECT_EQ(

@@ -1,5 +1,5 @@
 #include "tests/worker/graph/files.h"
-#include "worker/graph/load.h"
+#include "tests/worker/graph/load_native.h"
 #include "worker/graph/native.h"
 #include "worker/sampling/neighbor.h"
 
@@ -52,7 +52,7 @@ class TypedManifest : public ::testing::Test {
   }
   graph::Dataset publish_and_load(const DatasetArrays& arrays) {
     EXPECT_TRUE(writer_->publish(arrays, false));
-    return *graph::load_native(folder_.path("set"), {});
+    return *graph::testing::load_native(folder_.path("set"));
   }
   /// All edges around `seeds` of the target type, by global ids, for each relation.
   static std::vector<std::set<std::pair<int64_t, int64_t>>> sample_all(

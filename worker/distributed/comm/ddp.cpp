@@ -9,7 +9,6 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <numeric>
@@ -373,19 +372,6 @@ void DistributedDataParallel::zero_grad() {
 
 uint64_t DistributedDataParallel::layout_hash() const {
   return impl_->layout_hash;
-}
-
-Result<bool> DistributedDataParallel::replicas_agree() {
-  uint64_t hash = fnv1a(nullptr, 0);
-  for (const auto& item : impl_->parameters) {
-    const auto bytes = item.tensor.detach().contiguous().to(at::kCPU);
-    hash = fnv1a(bytes.const_data_ptr(), bytes.nbytes(), hash);
-  }
-  const std::string mine(reinterpret_cast<const char*>(&hash), sizeof hash);
-  GNN_ASSIGN_OR_RETURN(const auto all, all_gather_bytes(*impl_->communicator, mine));
-  return std::all_of(all.begin(), all.end(), [&](const std::string& other) {
-    return other == mine;
-  });
 }
 
 }  // namespace gnn::comm

@@ -98,8 +98,6 @@ class DistributedDataParallel {
 
   /// Hash of names, shapes, dtypes and bucket layout; a checkpoint keeps it.
   [[nodiscard]] uint64_t layout_hash() const;
-  /// Whether the parameters have the same bits on all ranks. Collective.
-  [[nodiscard]] Result<bool> replicas_agree();
 
  private:
   struct Impl;

@@ -7,8 +7,6 @@
 namespace gnn::comm {
 namespace {
 
-constexpr const char* kLost = "the store is lost";
-
 struct Identity {
   int contract = 0;
   int64_t attempt = 0;
@@ -39,41 +37,6 @@ Result<Handshake> refuse(Store& store, std::string reason) {
 }
 
 }  // namespace
-
-Status InProcessStore::set(const std::string& key, const std::string& value) {
-  auto state = state_.lock();
-  if (state->failed) return fail(ErrorKind::PeerLost, kLost);
-  state->values[key] = value;
-  return {};
-}
-
-Result<std::vector<std::optional<std::string>>> InProcessStore::get(
-    const std::vector<std::string>& keys
-) {
-  auto state = state_.lock();
-  if (state->failed) return fail(ErrorKind::PeerLost, kLost);
-  std::vector<std::optional<std::string>> values;
-  for (const auto& key : keys) {
-    const auto found = state->values.find(key);
-    values.push_back(found == state->values.end() ? std::nullopt : std::optional(found->second));
-  }
-  return values;
-}
-
-Result<int64_t> InProcessStore::add(const std::string& key, int64_t by) {
-  auto state = state_.lock();
-  if (state->failed) return fail(ErrorKind::PeerLost, kLost);
-  auto& value = state->values.try_emplace(key, "0").first->second;
-  int64_t sum = 0;
-  std::from_chars(value.data(), value.data() + value.size(), sum);
-  sum += by;
-  value = std::to_string(sum);
-  return sum;
-}
-
-void InProcessStore::fail_from_now_on() {
-  state_.lock()->failed = true;
-}
 
 Status announce_identity(Store& store, const Incarnation& incarnation) {
   return store.set(kIdentityKey, encode_identity(incarnation));

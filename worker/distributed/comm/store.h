@@ -1,13 +1,9 @@
 #pragma once
 
-#include "common/guarded.h"
 #include "common/result.h"
 #include "worker/distributed/comm/rendezvous.h"
 
-#include <chrono>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,26 +25,6 @@ class Store {
   ) = 0;
   /// Adds to a counter, made at zero if it is not there, and returns the sum.
   [[nodiscard]] virtual Result<int64_t> add(const std::string& key, int64_t by) = 0;
-};
-
-/// A store inside one process, for agents that run as threads (tests).
-class InProcessStore final : public Store {
- public:
-  [[nodiscard]] Status set(const std::string& key, const std::string& value) override;
-  [[nodiscard]] Result<std::vector<std::optional<std::string>>> get(
-      const std::vector<std::string>& keys
-  ) override;
-  [[nodiscard]] Result<int64_t> add(const std::string& key, int64_t by) override;
-
-  /// From now on every call gives PeerLost, as when the host of the store died.
-  void fail_from_now_on();
-
- private:
-  struct State {
-    std::map<std::string, std::string> values;
-    bool failed = false;
-  };
-  Guarded<State> state_;
 };
 
 /// Key that says whose store this is; written by its host before anything else.

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "worker/distributed/comm/communicator.h"
 #include "worker/distributed/comm/process_groups.h"
 #include "worker/distributed/comm/tcp_store.h"
 
+#include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
 #include <exception>
@@ -49,6 +51,19 @@ T require(Result<T> result) {
 }
 inline void require(const Status& status) {
   if (!status) throw std::runtime_error(status.error().message);
+}
+
+/// Whether the tensors have the same bits on all ranks. Collective.
+inline bool replicas_agree(const std::vector<at::Tensor>& tensors, Communicator& communicator) {
+  std::string mine;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor bytes = tensor.detach().contiguous();
+    mine.append(static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes());
+  }
+  for (const std::string& other : require(all_gather_bytes(communicator, mine))) {
+    if (other != mine) return false;
+  }
+  return true;
 }
 
 }  // namespace gnn::comm

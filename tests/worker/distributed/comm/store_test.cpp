@@ -1,5 +1,7 @@
 #include "worker/distributed/comm/store.h"
 
+#include "tests/support/in_process_store.h"
+
 #include <gtest/gtest.h>
 
 namespace gnn::comm {
@@ -7,7 +9,7 @@ namespace {
 
 const Incarnation kHost{.job_uid = "6f0c", .attempt = 3, .round = 0};
 
-class HandshakeTest : public testing::Test {
+class HandshakeTest : public ::testing::Test {
  protected:
   void announce() { ASSERT_TRUE(announce_identity(store_, kHost)); }
   void set_round(int64_t round) {
@@ -21,7 +23,7 @@ class HandshakeTest : public testing::Test {
     return rank_handshake(store_, incarnation).value().answer;
   }
 
-  InProcessStore store_;
+  gnn::testing::InProcessStore store_;
 };
 
 TEST_F(HandshakeTest, WaitsForAHostThatHasNotSpoken) {

@@ -3,7 +3,6 @@
 #include "worker/nn/models/gcn.h"
 #include "worker/nn/models/gin.h"
 #include "worker/nn/models/graph_sage.h"
-#include "worker/nn/models/mlp.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -84,7 +83,6 @@ TEST(Models, TrimmedLayersGiveTheSeedsWhatTheWholeSubgraphGives) {
       )
           .ptr(),
       Gcn(GcnOptions{.in_channels = 6, .hidden_channels = 5, .out_channels = 3, .layers = 2}).ptr(),
-      Mlp(MlpOptions{.in_channels = 6, .hidden_channels = 5, .out_channels = 3, .layers = 2}).ptr(),
   };
   for (const auto& model : models) {
     model->to(torch::kFloat64);
@@ -104,7 +102,6 @@ TEST(Models, LayerByLayerEqualsAllAtOnceOnAWholeGraph) {
   std::vector<std::shared_ptr<NodeModel>> models = {
       GraphSage(GraphSageOptions{.in_channels = 6, .hidden_channels = 8, .out_channels = 3}).ptr(),
       Gcn(GcnOptions{.in_channels = 6, .hidden_channels = 8, .out_channels = 3, .layers = 3}).ptr(),
-      Mlp(MlpOptions{.in_channels = 6, .hidden_channels = 8, .out_channels = 3}).ptr(),
   };
   for (const auto& model : models) {
     model->to(torch::kFloat64);
@@ -167,16 +164,6 @@ TEST(GraphSage, LearnsWhatOnlyNeighboursTell) {
   model->eval();
   const at::Tensor right = model->forward(x, {block, block}).argmax(1).eq(labels);
   EXPECT_GT(right.masked_select(has_neighbors).to(at::kDouble).mean().item<double>(), 0.95);
-}
-
-TEST(Mlp, IgnoresEdges) {
-  Mlp model(MlpOptions{.in_channels = 6, .hidden_channels = 5, .out_channels = 3, .layers = 2});
-  model->eval();
-  const at::Tensor x = torch::randn({9, 6});
-  const graph::Block none = make_block({{}, {}}, 2);
-  EXPECT_TRUE(torch::equal(
-      model->forward(x, {outer(), inner()}), model->forward(x.narrow(0, 0, 2), {none, none})
-  ));
 }
 
 TEST(Gin, ScoresEachGraphByItself) {

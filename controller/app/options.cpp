@@ -26,10 +26,10 @@ void add_seconds(CLI::App& app, const std::string& name, Duration& into, const s
 
 void add_connection(CLI::App& app, Options& options) {
   app.add_option("--kubeconfig", options.kubeconfig, "kubeconfig file; default: the pod's account")
-      ->envname("GNN_CONTROLLER_KUBECONFIG");
+      ->envname(kEnvKubeconfig);
   app.add_option("--context", options.context, "context of the kubeconfig");
   app.add_option("--namespace", options.namespaces, "watch only this namespace; repeat for more")
-      ->envname("GNN_CONTROLLER_NAMESPACE");
+      ->envname(kEnvNamespace);
   app.add_option("--log-format", options.log.format, "json or console")
       ->transform(CLI::CheckedTransformer(std::map<std::string, LogFormat>{
           {"json", LogFormat::Json}, {"console", LogFormat::Console}
@@ -67,7 +67,7 @@ void add_run(CLI::App& app, Options& options) {
   app.add_flag("--leader-elect", options.leader_elect, "work only while holding a Lease");
   app.add_option("--lease-namespace", options.lease_namespace, "namespace of the Lease");
   app.add_option("--lease-name", options.lease_name, "name of the Lease");
-  app.add_option("--identity", options.identity, "name in the Lease")->envname("POD_NAME");
+  app.add_option("--identity", options.identity, "name in the Lease")->envname(kEnvIdentity);
   add_seconds(app, "--lease-duration", options.lease_duration, "others wait so long for a leader");
   add_seconds(app, "--renew-deadline", options.renew_deadline, "a leader that can't renew ends");
   add_seconds(app, "--retry-period", options.retry_period, "pause between tries");

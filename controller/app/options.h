@@ -11,6 +11,12 @@
 
 namespace gnn::app {
 
+/// Variables that stand in for --kubeconfig, --namespace (one) and --identity where those are not
+/// given (docs/operations.md).
+inline constexpr const char* kEnvKubeconfig = "GNN_CONTROLLER_KUBECONFIG";
+inline constexpr const char* kEnvNamespace = "GNN_CONTROLLER_NAMESPACE";
+inline constexpr const char* kEnvIdentity = "POD_NAME";
+
 enum class Command { Run, Release, Wait, Version };
 
 enum class ProgressMode {
@@ -18,7 +24,7 @@ enum class ProgressMode {
   Off,
 };
 
-/// What the command line, the environment (GNN_CONTROLLER_*) and the file of --config say.
+/// What the command line, the environment and the file of --config say.
 struct Options {
   Command command = Command::Run;
   std::string kubeconfig;  ///< empty: the pod's service account, else $KUBECONFIG, ~/.kube/config

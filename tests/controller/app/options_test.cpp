@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string>
 #include <vector>
 
 namespace gnn::app {
@@ -43,6 +45,32 @@ TEST(Options, ReadsTheLineOfTheChart) {
   EXPECT_EQ(parsed.options.progress, ProgressMode::Off);
   EXPECT_FALSE(parsed.options.job_network_policy);
   EXPECT_EQ(parsed.options.namespaces, (std::vector<std::string>{"a", "b"}));
+}
+
+/// A variable of this process while a test runs.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+TEST(Options, VariablesStandInForOptionsThatAreNotGiven) {
+  const Variable kubeconfig(kEnvKubeconfig, "/etc/kubeconfig");
+  const Variable namespace_(kEnvNamespace, "a");
+  const Variable identity(kEnvIdentity, "pod-1");
+  const ParsedOptions bare = parse({});
+  EXPECT_EQ(bare.options.kubeconfig, "/etc/kubeconfig");
+  EXPECT_EQ(bare.options.namespaces, (std::vector<std::string>{"a"}));
+  EXPECT_EQ(bare.options.identity, "pod-1");
+  const ParsedOptions given = parse({"--kubeconfig=mine", "--namespace=b", "--identity=me"});
+  EXPECT_EQ(given.options.kubeconfig, "mine");
+  EXPECT_EQ(given.options.namespaces, (std::vector<std::string>{"b"}));
+  EXPECT_EQ(given.options.identity, "me");
 }
 
 TEST(Options, FenceOfJobsIsReadAsKubernetesWritesIt) {

@@ -37,6 +37,8 @@ struct HistogramCell : Cell<prometheus::Histogram> {};
 
 namespace {
 
+enum class MetricType { Counter, Gauge, Histogram };
+
 template <class Metric, class CellType>
 class Families {
  public:
@@ -101,9 +103,11 @@ struct MetricsRegistry::Impl {
   Families<prometheus::Gauge, internal::GaugeCell> gauges;
   Families<prometheus::Histogram, internal::HistogramCell> histograms;
 
-  void check_other_types(const std::string& name, bool counter, bool gauge, bool histogram) const {
-    if ((counter && counters.contains(name)) || (gauge && gauges.contains(name)) ||
-        (histogram && histograms.contains(name))) {
+  /// Call it before a series of `type` is made or found.
+  void check_type(const std::string& name, MetricType type) const {
+    if ((type != MetricType::Counter && counters.contains(name)) ||
+        (type != MetricType::Gauge && gauges.contains(name)) ||
+        (type != MetricType::Histogram && histograms.contains(name))) {
       throw std::invalid_argument("metric '" + name + "' is already registered with another type");
     }
   }
@@ -116,7 +120,7 @@ Counter MetricsRegistry::counter(
     const std::string& name, const std::string& help, const MetricLabels& labels
 ) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->check_other_types(name, false, true, true);
+  impl_->check_type(name, MetricType::Counter);
   return Counter(impl_->counters.get(name, labels, [&]() -> auto& {
     return prometheus::BuildCounter().Name(name).Help(help).Register(impl_->registry);
   }));
@@ -126,7 +130,7 @@ Gauge MetricsRegistry::gauge(
     const std::string& name, const std::string& help, const MetricLabels& labels
 ) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->check_other_types(name, true, false, true);
+  impl_->check_type(name, MetricType::Gauge);
   return Gauge(impl_->gauges.get(name, labels, [&]() -> auto& {
     return prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry);
   }));
@@ -139,7 +143,7 @@ Histogram MetricsRegistry::histogram(
     const MetricLabels& labels
 ) {
   const std::lock_guard lock(impl_->mutex);
-  impl_->check_other_types(name, true, true, false);
+  impl_->check_type(name, MetricType::Histogram);
   return Histogram(impl_->histograms.get(
       name,
       labels,

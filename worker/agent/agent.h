@@ -2,6 +2,7 @@
 
 #include "worker/agent/agent_options.h"
 #include "worker/agent/node_progress.h"
+#include "worker/agent/rank_process.h"
 #include "worker/agent/store_link.h"
 
 #include <functional>
@@ -14,7 +15,7 @@ namespace gnn::agent {
 /// Where an agent shows things beside its HTTP pages.
 struct AgentOutput {
   /// A line that a rank wrote.
-  std::function<void(int64_t rank, bool is_error, std::string_view line)> on_line;
+  std::function<void(int64_t rank, RankStream stream, std::string_view line)> on_line;
   /// The training's numbers, a few times a second while they change; may be empty.
   std::function<void(const JobNumbers& numbers)> on_numbers;
 };

@@ -68,7 +68,7 @@ int agent_main(
     int numbers_fd
 ) {
   AgentOutput output;
-  output.on_line = [](int64_t rank, bool, std::string_view line) {
+  output.on_line = [](int64_t rank, RankStream, std::string_view line) {
     write_line("rank " + std::to_string(rank) + " | ", line);
   };
   if (options.node == 0)

@@ -177,16 +177,17 @@ void RankGroup::add_poll_entries(std::vector<pollfd>& entries) const {
 void RankGroup::read(MonotonicPoint now) {
   for (auto& rank : ranks_) {
     read_messages(rank, now);
-    read_lines(rank, false);
-    read_lines(rank, true);
+    read_lines(rank, RankStream::Output);
+    read_lines(rank, RankStream::Error);
   }
 }
 
-void RankGroup::read_lines(Rank& rank, bool is_error) {
+void RankGroup::read_lines(Rank& rank, RankStream stream) {
+  const bool is_error = stream == RankStream::Error;
   const int fd = is_error ? rank.process.error() : rank.process.output();
   if (fd < 0) return;
   auto& splitter = is_error ? rank.error : rank.output;
-  const auto on_line = [&](std::string_view line) { on_line_(rank.rank, is_error, line); };
+  const auto on_line = [&](std::string_view line) { on_line_(rank.rank, stream, line); };
   std::array<char, 16 * 1024> buffer{};
   for (int turns = 0; turns < 16; ++turns) {  // a rank that only writes must not keep us here
     const ssize_t size = ::read(fd, buffer.data(), buffer.size());
@@ -231,8 +232,8 @@ bool RankGroup::on_exit(pid_t pid, int status) {
   if (found == ranks_.end()) return false;
   // Its last words may still be on the way through the pipes.
   read_messages(*found, found->signs.heard_at);
-  read_lines(*found, false);
-  read_lines(*found, true);
+  read_lines(*found, RankStream::Output);
+  read_lines(*found, RankStream::Error);
   found->process.signal(SIGKILL);  // what it may have started
   found->status = status;
   if (killed_ || found->hung) return true;

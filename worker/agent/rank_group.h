@@ -55,7 +55,7 @@ struct Silence {
 /// failure. Threading: one thread, which must be the process's main one (see RankProcess).
 class RankGroup {
  public:
-  using LineSink = std::function<void(int64_t rank, bool is_error, std::string_view line)>;
+  using LineSink = std::function<void(int64_t rank, RankStream stream, std::string_view line)>;
   using ReportSink = std::function<void(int64_t rank, const RankReport& report)>;
 
   /// `on_line`: each line that a rank writes. `on_report`: each report.
@@ -101,7 +101,7 @@ class RankGroup {
   };
 
   RankGroup() = default;
-  void read_lines(Rank& rank, bool is_error);
+  void read_lines(Rank& rank, RankStream stream);
   void read_messages(Rank& rank, MonotonicPoint now);
   void keep(Failure failure);
 

@@ -17,6 +17,9 @@ using Environment = std::map<std::string, std::string>;
 /// This process's environment.
 [[nodiscard]] Environment current_environment();
 
+/// Which of its two outputs a rank wrote to.
+enum class RankStream { Output, Error };
+
 /// Cuts a stream of bytes into lines; a line longer than 8 KiB is cut too.
 class LineSplitter {
  public:

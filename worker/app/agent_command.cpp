@@ -15,10 +15,10 @@ namespace gnn::app {
 namespace {
 
 // The container's log: every line with its rank, in one write, so that ranks' lines don't mix.
-void write_line(int64_t rank, bool is_error, std::string_view line) {
+void write_line(int64_t rank, agent::RankStream stream, std::string_view line) {
   const std::string text = "rank " + std::to_string(rank) + " | " + std::string(line) + "\n";
-  [[maybe_unused]] const auto written =
-      ::write(is_error ? STDERR_FILENO : STDOUT_FILENO, text.data(), text.size());
+  const int fd = stream == agent::RankStream::Error ? STDERR_FILENO : STDOUT_FILENO;
+  [[maybe_unused]] const auto written = ::write(fd, text.data(), text.size());
 }
 
 int run_pod() {

@@ -83,6 +83,8 @@ void emit_origin(YAML::Emitter& out, const Origin& origin) {
   out << YAML::EndMap << YAML::EndMap;
 }
 
+enum class Presence { Required, Optional };
+
 /// Reads fields of a YAML map and remembers the first thing that is wrong, with its line.
 class FieldReader {
  public:
@@ -112,13 +114,13 @@ class FieldReader {
       }
     }
   }
-  std::string text(const YAML::Node& node, const char* key, bool required = true) {
-    const YAML::Node value = get(node, key, required);
+  std::string text(const YAML::Node& node, const char* key) {
+    const YAML::Node value = get(node, key, Presence::Required);
     return value.IsDefined() && value.IsScalar() ? value.Scalar()
                                                  : wrong<std::string>(value, key, "a string");
   }
   int64_t number(const YAML::Node& node, const char* key) {
-    const YAML::Node value = get(node, key, true);
+    const YAML::Node value = get(node, key, Presence::Required);
     int64_t number = -1;
     if (!value.IsDefined() || !YAML::convert<int64_t>::decode(value, number) || number < 0) {
       return wrong<int64_t>(value, key, "a number that is not negative");
@@ -127,16 +129,16 @@ class FieldReader {
   }
   /// A list; an absent one is empty.
   YAML::Node list(const YAML::Node& node, const char* key) {
-    const YAML::Node value = get(node, key, false);
+    const YAML::Node value = get(node, key, Presence::Optional);
     if (value.IsDefined() && !value.IsSequence()) {
       complain(value, std::string(key) + ": expected a list");
       return {};
     }
     return value;
   }
-  YAML::Node get(const YAML::Node& node, const char* key, bool required) {
+  YAML::Node get(const YAML::Node& node, const char* key, Presence presence) {
     const YAML::Node value = node.IsMap() ? node[key] : YAML::Node(YAML::NodeType::Undefined);
-    if (required && !value.IsDefined()) {
+    if (presence == Presence::Required && !value.IsDefined()) {
       complain(node, std::string("field '") + key + "' is missing");
     }
     return value;
@@ -184,8 +186,8 @@ ManifestArray read_array(FieldReader& fields, const YAML::Node& node) {
 }
 
 /// The Array that stands for a reference by name until the files are mapped.
-Array reference(FieldReader& fields, const YAML::Node& node, const char* key, bool required) {
-  const YAML::Node value = fields.get(node, key, required);
+Array reference(FieldReader& fields, const YAML::Node& node, const char* key, Presence presence) {
+  const YAML::Node value = fields.get(node, key, presence);
   if (!value.IsDefined()) {
     return {};
   }
@@ -199,8 +201,8 @@ void read_types(FieldReader& fields, const YAML::Node& root, DatasetArrays& data
     NodeTable table;
     table.name = fields.text(node, "name");
     table.num_nodes = fields.number(node, "count");
-    table.features = reference(fields, node, "features", false);
-    table.labels = reference(fields, node, "labels", false);
+    table.features = reference(fields, node, "features", Presence::Optional);
+    table.labels = reference(fields, node, "labels", Presence::Optional);
     dataset.node_tables.push_back(std::move(table));
   }
   for (const auto& node : fields.list(root, "edgeTypes")) {
@@ -211,10 +213,10 @@ void read_types(FieldReader& fields, const YAML::Node& root, DatasetArrays& data
     table.source = fields.text(node, "source");
     table.relation = fields.text(node, "relation");
     table.destination = fields.text(node, "destination");
-    table.indptr = reference(fields, node, "indptr", true);
-    table.indices = reference(fields, node, "indices", true);
-    table.edge_ids = reference(fields, node, "edgeIds", false);
-    table.features = reference(fields, node, "features", false);
+    table.indptr = reference(fields, node, "indptr", Presence::Required);
+    table.indices = reference(fields, node, "indices", Presence::Required);
+    table.edge_ids = reference(fields, node, "edgeIds", Presence::Optional);
+    table.features = reference(fields, node, "features", Presence::Optional);
     dataset.edge_tables.push_back(std::move(table));
   }
 }
@@ -232,7 +234,7 @@ void read_origin(FieldReader& fields, const YAML::Node& node, Origin& origin) {
          .digest = fields.text(input, "digest")}
     );
   }
-  const YAML::Node facts = fields.get(node, "facts", false);
+  const YAML::Node facts = fields.get(node, "facts", Presence::Optional);
   if (facts.IsDefined() && facts.IsMap()) {
     for (const auto& fact : facts) {
       const auto name = fact.first.as<std::string>();
@@ -259,7 +261,7 @@ void read_root(FieldReader& fields, const YAML::Node& root, Manifest& manifest) 
   DatasetArrays& dataset = manifest.dataset;
   manifest.key = fields.text(root, "key");
   dataset.name = fields.text(root, "name");
-  const YAML::Node task = fields.get(root, "task", true);
+  const YAML::Node task = fields.get(root, "task", Presence::Required);
   fields.only(task, {"targetNodeType", "numClasses", "classNames"});
   dataset.target_node_type = fields.text(task, "targetNodeType");
   dataset.num_classes = fields.number(task, "numClasses");
@@ -267,18 +269,19 @@ void read_root(FieldReader& fields, const YAML::Node& root, Manifest& manifest) 
     dataset.class_names.push_back(name.as<std::string>());
   }
   read_types(fields, root, dataset);
-  if (const YAML::Node split = fields.get(root, "split", false); split.IsDefined()) {
+  if (const YAML::Node split = fields.get(root, "split", Presence::Optional); split.IsDefined()) {
     fields.only(split, {"train", "validation", "test"});
-    dataset.train = reference(fields, split, "train", true);
-    dataset.validation = reference(fields, split, "validation", true);
-    dataset.test = reference(fields, split, "test", true);
+    dataset.train = reference(fields, split, "train", Presence::Required);
+    dataset.validation = reference(fields, split, "validation", Presence::Required);
+    dataset.test = reference(fields, split, "test", Presence::Required);
   }
-  if (const YAML::Node graphs = fields.get(root, "graphs", false); graphs.IsDefined()) {
+  if (const YAML::Node graphs = fields.get(root, "graphs", Presence::Optional);
+      graphs.IsDefined()) {
     fields.only(graphs, {"offsets", "labels"});
-    dataset.graph_offsets = reference(fields, graphs, "offsets", true);
-    dataset.graph_labels = reference(fields, graphs, "labels", true);
+    dataset.graph_offsets = reference(fields, graphs, "offsets", Presence::Required);
+    dataset.graph_labels = reference(fields, graphs, "labels", Presence::Required);
   }
-  read_origin(fields, fields.get(root, "origin", true), dataset.origin);
+  read_origin(fields, fields.get(root, "origin", Presence::Required), dataset.origin);
   for (const auto& node : fields.list(root, "arrays")) {
     manifest.files.push_back(read_array(fields, node));
   }

@@ -103,8 +103,11 @@ class AgentTest : public ::testing::Test {
     if (child != 0) return child;
     std::ofstream lines(folder_ / "lines");
     const AgentOutput output{
-        .on_line = [&](int64_t rank, bool is_error, std::string_view line
-                   ) { lines << rank << (is_error ? " err " : " out ") << line << std::endl; },
+        .on_line =
+            [&](int64_t rank, RankStream stream, std::string_view line) {
+              const char* name = stream == RankStream::Error ? " err " : " out ";
+              lines << rank << name << line << std::endl;
+            },
         .on_numbers = {}
     };
     const auto store = std::make_shared<MortalStore>();

@@ -290,7 +290,7 @@ int agent_main() {
     return gnn::contract::exit_code_for(options.error().kind);
   }
   const gnn::agent::AgentOutput output{
-      .on_line = [](int64_t rank, bool, std::string_view line
+      .on_line = [](int64_t rank, gnn::agent::RankStream, std::string_view line
                  ) { std::cout << rank << " " << line << std::endl; },
       .on_numbers = {}
   };

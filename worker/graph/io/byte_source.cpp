@@ -88,17 +88,19 @@ class MemorySource final : public ByteSource {
   size_t done_ = 0;
 };
 
+enum class Packing { Gzip, RawDeflate };
+
 /// zlib over another source: gzip (members may follow each other) or raw deflate of a known
 /// unpacked size.
 class InflateSource final : public ByteSource {
  public:
-  InflateSource(std::unique_ptr<ByteSource> inner, bool gzip, int64_t unpacked_bytes)
+  InflateSource(std::unique_ptr<ByteSource> inner, Packing packing, int64_t unpacked_bytes)
       : inner_(std::move(inner)),
-        gzip_(gzip),
+        gzip_(packing == Packing::Gzip),
         unpacked_bytes_(unpacked_bytes),
         packed_(kBufferBytes) {
     // 15 window bits; +16 selects the gzip wrapper, negative means none.
-    ready_ = inflateInit2(&stream_, gzip ? 15 + 16 : -15) == Z_OK;
+    ready_ = inflateInit2(&stream_, gzip_ ? 15 + 16 : -15) == Z_OK;
   }
   ~InflateSource() override { inflateEnd(&stream_); }
   InflateSource(const InflateSource&) = delete;
@@ -281,7 +283,9 @@ Result<std::unique_ptr<ByteSource>> open_file(const std::string& path) {
 
 Result<std::unique_ptr<ByteSource>> open_gzip(const std::string& path) {
   GNN_ASSIGN_OR_RETURN(auto file, open_file(path));
-  return std::unique_ptr<ByteSource>(std::make_unique<InflateSource>(std::move(file), true, -1));
+  return std::unique_ptr<ByteSource>(
+      std::make_unique<InflateSource>(std::move(file), Packing::Gzip, -1)
+  );
 }
 
 Result<std::unique_ptr<ByteSource>> open_by_suffix(const std::string& path) {
@@ -299,7 +303,7 @@ Result<std::unique_ptr<ByteSource>> open_file_range(
 }
 
 std::unique_ptr<ByteSource> inflate_raw(std::unique_ptr<ByteSource> inner, int64_t unpacked_bytes) {
-  return std::make_unique<InflateSource>(std::move(inner), false, unpacked_bytes);
+  return std::make_unique<InflateSource>(std::move(inner), Packing::RawDeflate, unpacked_bytes);
 }
 
 std::unique_ptr<ByteSource> check_crc32(std::unique_ptr<ByteSource> inner, uint32_t expected) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace gnn::api {
@@ -14,11 +15,10 @@ constexpr std::int64_t kCollectiveMarginSeconds = 60;
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> timeout_environment(const StageTimeouts& timeouts
-) {
-  std::vector<std::pair<std::string, std::string>> environment;
+std::vector<EnvVar> timeout_environment(const StageTimeouts& timeouts) {
+  std::vector<EnvVar> environment;
   const auto set = [&](std::string_view name, std::int64_t seconds) {
-    environment.emplace_back(std::string(name), std::to_string(seconds));
+    environment.push_back({.name = std::string(name), .value = std::to_string(seconds)});
   };
   set(contract::kEnvRendezvousTimeout, timeouts.rendezvous_seconds);
   set(contract::kEnvSetupTimeout, timeouts.setup_seconds);

@@ -2,8 +2,6 @@
 
 #include "common/api/gnn_job.h"
 
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace gnn::api {
@@ -11,8 +9,6 @@ namespace gnn::api {
 /// The environment variables (contract.h) by which an agent learns the job's stage time-outs: the
 /// same for pods and for a job on one machine. `stepSeconds` covers evaluation batches too; the
 /// wait in a collective outlasts every stage.
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> timeout_environment(
-    const StageTimeouts& timeouts
-);
+[[nodiscard]] std::vector<EnvVar> timeout_environment(const StageTimeouts& timeouts);
 
 }  // namespace gnn::api

@@ -83,9 +83,8 @@ std::vector<api::EnvVar> environment(
       literal(contract::kEnvMasterAddr, contract::master_address(job.metadata.name)),
       literal(contract::kEnvMasterPort, std::to_string(contract::kStorePort)),
   };
-  for (auto& [name, value] : api::timeout_environment(job.spec.training.timeouts)) {
-    env.push_back(literal(name, std::move(value)));
-  }
+  const std::vector<api::EnvVar> timeouts = api::timeout_environment(job.spec.training.timeouts);
+  env.insert(env.end(), timeouts.begin(), timeouts.end());
   const std::vector<api::EnvVar>& own = workers.pod_template->env;
   env.insert(env.end(), own.begin(), own.end());
   return env;

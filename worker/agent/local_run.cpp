@@ -138,9 +138,8 @@ class LocalJob {
         return file ? *file + "." + std::to_string(node) : "/dev/null";
       }
       if (auto given = environment(name)) return given;
-      for (const auto& [own, value] : run_.environment)
-        if (own == name) return value;
-      return std::nullopt;
+      const auto own = run_.environment.find(std::string(name));
+      return own == run_.environment.end() ? std::nullopt : std::optional(own->second);
     };
     GNN_ASSIGN_OR_RETURN(AgentOptions options, parse_agent_options(lookup, run_.rank_command));
     options.cpus = std::max<int64_t>(1, usable_cpus() / run_.nodes);

@@ -3,12 +3,12 @@
 #include "common/result.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/agent_options.h"
+#include "worker/agent/rank_process.h"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace gnn::agent {
@@ -23,7 +23,7 @@ struct LocalRun {
   std::chrono::milliseconds grace{120'000};
   /// Variables of the contract that the job sets, its time-outs; the process's own environment
   /// wins.
-  std::vector<std::pair<std::string, std::string>> environment{};
+  Environment environment{};
   /// Program and arguments of a rank; program "/proc/self/exe" is this one.
   std::vector<std::string> rank_command{};
 };

@@ -16,7 +16,8 @@ int run_local_job(const api::GnnJob& job, std::vector<std::string> rank_command)
   run.rounds_left = job.spec.run_policy.max_restarts;
   if (const auto& pod = job.spec.workers.pod_template)
     run.grace = std::chrono::seconds(pod->termination_grace_period_seconds);
-  run.environment = api::timeout_environment(job.spec.training.timeouts);
+  for (const api::EnvVar& timeout : api::timeout_environment(job.spec.training.timeouts))
+    run.environment[timeout.name] = timeout.value.value_or("");
   run.rank_command = std::move(rank_command);
   return agent::run_local_job(run, make_tcp_connector);
 }

@@ -36,7 +36,8 @@ Result<AgentOptions> parsed_with(const std::map<std::string, std::string>& own) 
 
 std::map<std::string, std::string> variables_of(const api::StageTimeouts& timeouts) {
   std::map<std::string, std::string> variables;
-  for (const auto& [name, value] : api::timeout_environment(timeouts)) variables[name] = value;
+  for (const api::EnvVar& timeout : api::timeout_environment(timeouts))
+    variables[timeout.name] = timeout.value.value_or("");
   return variables;
 }
 

@@ -70,6 +70,25 @@ std::string dump(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+// What was said by a file or a peer must not look like further lines, nor drive the terminal.
+void append_escaped(std::string& line, std::string_view text) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte >= 0x20 && byte != 0x7f) {
+      line += character;
+    } else if (character == '\n') {
+      line += "\\n";
+    } else if (character == '\t') {
+      line += "\\t";
+    } else {
+      line += "\\x";
+      line += kHex[byte >> 4U];
+      line += kHex[byte & 0xfU];
+    }
+  }
+}
+
 }  // namespace
 
 void init_logging(const LogOptions& options) {
@@ -116,7 +135,7 @@ std::string format_log_line(
   line += ' ';
   line += name_of(level);
   line.resize(timestamp.size() + 1 + 8, ' ');
-  line += message;
+  append_escaped(line, message);
   for (const LogField& field : fields) {
     line += ' ';
     line += field.key;

@@ -21,8 +21,8 @@ struct LogOptions {
   LogLevel level = LogLevel::Info;
 };
 
-/// Sets the process's log: stderr, unbuffered lines. Until then warnings and errors go to the
-/// console form.
+/// Sets the process's log: stderr, unbuffered lines. Until then warnings and errors are written, in
+/// the console form.
 void init_logging(const LogOptions& options);
 
 /// "console" or "json"; "debug", "info", "warning" or "error".
@@ -58,7 +58,8 @@ struct LogField {
 void log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 [[nodiscard]] bool log_enabled(LogLevel level);
 
-/// The line as it would be written, without its time: what log() prints and tests read.
+/// What log() prints, without the line's end. Always one line: in the console form line ends and
+/// other ASCII control characters of the message are shown as "\n" or "\x1b".
 [[nodiscard]] std::string format_log_line(
     LogFormat format,
     LogLevel level,

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <string>
+
 namespace gnn {
 namespace {
 
@@ -36,6 +39,57 @@ TEST(Log, ConsoleLineQuotesTextValues) {
       ),
       "t warning slow rank=1 why=\"a b\""
   );
+}
+
+TEST(Log, ConsoleLineStaysOneLine) {
+  EXPECT_EQ(
+      format_log_line(
+          LogFormat::Console,
+          LogLevel::Error,
+          "t",
+          "bad\nt error forged\r\t\x1b[31m\x7f\\ \xC3\xA4",
+          {}
+      ),
+      "t error   bad\\nt error forged\\x0d\\t\\x1b[31m\\x7f\\ \xC3\xA4"
+  );
+}
+
+/// The process's log, put back after the test.
+class ProcessLog : public ::testing::Test {
+ protected:
+  ProcessLog() { ::testing::internal::CaptureStderr(); }
+  ~ProcessLog() override {
+    init_logging({.format = LogFormat::Console, .level = LogLevel::Warning});
+  }
+
+  static std::string written() { return ::testing::internal::GetCapturedStderr(); }
+};
+
+TEST_F(ProcessLog, WritesWarningsAndErrorsForPeopleUntilItIsSetUp) {
+  EXPECT_FALSE(log_enabled(LogLevel::Info));
+  log_info("quiet");
+  log_warning("slow", {{"rank", 1}});
+  log_error("broken");
+  const std::string text = written();
+  EXPECT_EQ(text.find("quiet"), std::string::npos) << text;
+  EXPECT_NE(text.find("Z warning slow rank=1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("Z error   broken\n"), std::string::npos) << text;
+}
+
+TEST_F(ProcessLog, WritesALineOfTheChosenFormFromTheChosenLevelOn) {
+  init_logging({.format = LogFormat::Json, .level = LogLevel::Info});
+  EXPECT_FALSE(log_enabled(LogLevel::Debug));
+  EXPECT_TRUE(log_enabled(LogLevel::Info));
+  EXPECT_TRUE(log_enabled(LogLevel::Error));
+  log_debug("quiet");
+  log_info("started", {{"attempt", 3}});
+  const std::string text = written();
+  ASSERT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json.at("message"), "started");
+  EXPECT_EQ(json.at("level"), "info");
+  EXPECT_EQ(json.at("attempt"), 3);
+  EXPECT_TRUE(json.contains("time"));
 }
 
 TEST(Log, ParsesNamesAndNamesWhatItExpected) {

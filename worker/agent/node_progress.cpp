@@ -1,11 +1,9 @@
 #include "worker/agent/node_progress.h"
 
 #include "common/contract.h"
+#include "worker/agent/report_fields.h"
 
 #include <nlohmann/json.hpp>
-
-#include <cmath>
-#include <cstdio>
 
 namespace gnn::agent {
 namespace {
@@ -329,14 +327,6 @@ double NodeProgress::items_per_second() const {
   return sum;
 }
 
-std::string decimal(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Inf" : "-Inf";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
-
 std::string encode_progress(
     const AgentOptions& options,
     int64_t round,
@@ -344,31 +334,11 @@ std::string encode_progress(
     const JobNumbers& numbers,
     double items_per_second
 ) {
-  nlohmann::ordered_json j{
-      {"contract", contract::kVersion},
-      {"job", printable(options.job, 40)},
-      {"jobUid", printable(options.job_uid, 64)},
-      {"attempt", options.attempt},
-      {"round", round},
-      {"node", options.node},
-      {"phase", phase},
-  };
-  const auto put_integer = [&j](const char* name, const std::optional<int64_t>& value) {
-    if (value) j[name] = *value;
-  };
-  const auto put_decimal = [&j](const char* name, const std::optional<double>& value) {
-    if (value) j[name] = decimal(*value);
-  };
-  put_integer("epoch", numbers.epoch);
-  put_integer("epochs", numbers.epochs);
-  put_integer("step", numbers.step);
-  put_decimal("loss", numbers.loss);
-  put_decimal("trainMetric", numbers.train_metric);
-  put_decimal("validationMetric", numbers.validation_metric);
-  put_decimal("testMetric", numbers.test_metric);
+  nlohmann::ordered_json j = begin_report(options, round);
+  j["phase"] = phase;
+  add_numbers(j, numbers);
   if (items_per_second > 0) j["rate"] = decimal(items_per_second);
-  put_integer("etaSeconds", numbers.eta_seconds);
-  if (!numbers.checkpoint.empty()) j["checkpoint"] = printable(numbers.checkpoint, 1024);
+  if (numbers.eta_seconds) j["etaSeconds"] = *numbers.eta_seconds;
   return j.dump();
 }
 

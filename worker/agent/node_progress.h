@@ -89,7 +89,4 @@ class NodeProgress {
     double items_per_second
 );
 
-/// A number as the schemas want it: NaN, Inf and -Inf are words.
-[[nodiscard]] std::string decimal(double value);
-
 }  // namespace gnn::agent

@@ -1,6 +1,7 @@
 #include "worker/agent/result.h"
 
 #include "common/contract.h"
+#include "worker/agent/report_fields.h"
 
 #include <nlohmann/json.hpp>
 
@@ -25,40 +26,16 @@ std::string explain(const NodeResult& result) {
   return text;
 }
 
-void put_numbers(nlohmann::ordered_json& j, const JobNumbers& numbers) {
-  const auto put_integer = [&j](const char* name, const std::optional<int64_t>& value) {
-    if (value) j[name] = *value;
-  };
-  const auto put_decimal = [&j](const char* name, const std::optional<double>& value) {
-    if (value) j[name] = decimal(*value);
-  };
-  put_integer("epoch", numbers.epoch);
-  put_integer("epochs", numbers.epochs);
-  put_integer("step", numbers.step);
-  put_decimal("loss", numbers.loss);
-  put_decimal("trainMetric", numbers.train_metric);
-  put_decimal("validationMetric", numbers.validation_metric);
-  put_decimal("testMetric", numbers.test_metric);
-  if (!numbers.checkpoint.empty()) j["checkpoint"] = printable(numbers.checkpoint, 1024);
-  if (!numbers.parameters_hash.empty())
-    j["parametersHash"] = printable(numbers.parameters_hash, 16);
-}
-
 }  // namespace
 
 std::string encode_result(const AgentOptions& options, const NodeResult& result, size_t most) {
-  nlohmann::ordered_json j{
-      {"contract", contract::kVersion},
-      {"job", printable(options.job, 40)},
-      {"jobUid", printable(options.job_uid, 64)},
-      {"attempt", options.attempt},
-      {"round", result.round},
-      {"node", options.node},
-      {"exitCode", result.exit_code},
-      {"reason", contract::exit_reason(static_cast<int>(result.exit_code))},
-  };
+  nlohmann::ordered_json j = begin_report(options, result.round);
+  j["exitCode"] = result.exit_code;
+  j["reason"] = contract::exit_reason(static_cast<int>(result.exit_code));
   if (result.failure && result.failure->rank >= 0) j["rank"] = result.failure->rank;
-  put_numbers(j, result.numbers);
+  add_numbers(j, result.numbers);
+  if (!result.numbers.parameters_hash.empty())
+    j["parametersHash"] = printable(result.numbers.parameters_hash, 16);
   const std::string text = printable(explain(result), 64 * 1024);
   if (result.exit_code == contract::kExitDone || text.empty()) return j.dump();
   j["message"] = text;

@@ -3,6 +3,7 @@
 #include "controller/objects/meta.h"
 
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -159,6 +160,9 @@ class Store {
   }
 
  private:
+  /// What readers are about to write, with the version that was seen since; empty: none was.
+  using Expectations = std::map<ObjectKey, std::string>;
+
   [[nodiscard]] static bool is_inside(const ObjectKey& key, const std::string& namespace_) {
     return namespace_.empty() || key.namespace_ == namespace_;
   }
@@ -185,29 +189,27 @@ class Store {
     if (fulfilled_.contains(key) && is_newer(version_of(*objects_.at(key)), version)) return false;
     fulfilled_.erase(key);
     const auto expected = expected_.find(key);
-    if (expected == expected_.end()) return true;
-    if (version.empty()) {
-      expected_.erase(expected);  // of unknown age: the answer may be older
-    } else {
-      expected->second = version;
-    }
+    if (expected != expected_.end()) see_locked(expected, version);
     return true;
+  }
+
+  /// The expected object was seen at `version`. Gives the expectation after it.
+  Expectations::iterator see_locked(Expectations::iterator expected, const std::string& version) {
+    if (version.empty())
+      return expected_.erase(expected);  // of unknown age: newer, for all we know
+    expected->second = version;
+    return std::next(expected);
   }
 
   std::unordered_map<ObjectKey, Pointer> take_all_locked(
       const std::string& namespace_, const std::string& version
   ) {
-    const auto inside = [&](const ObjectKey& key) { return is_inside(key, namespace_); };
-    if (version.empty()) {
-      std::erase_if(expected_, [&](const auto& each) { return inside(each.first); });
-    } else {
-      for (auto& [key, seen] : expected_) {
-        if (inside(key)) seen = version;
-      }
+    for (auto each = expected_.begin(); each != expected_.end();) {
+      each = is_inside(each->first, namespace_) ? see_locked(each, version) : std::next(each);
     }
     std::vector<ObjectKey> keys;
     for (const auto& [key, object] : objects_) {
-      if (inside(key)) keys.push_back(key);
+      if (is_inside(key, namespace_)) keys.push_back(key);
     }
     std::unordered_map<ObjectKey, Pointer> taken;
     for (const ObjectKey& key : keys) taken.emplace(key, take_locked(key));
@@ -243,8 +245,8 @@ class Store {
   mutable std::mutex mutex_;
   std::unordered_map<ObjectKey, Pointer> objects_;
   std::unordered_map<std::string, std::set<ObjectKey>> groups_;
-  std::map<ObjectKey, std::string> expected_;  // with the version that was seen since
-  std::set<ObjectKey> fulfilled_;              // put by a reader, not seen by the watch yet
+  Expectations expected_;
+  std::set<ObjectKey> fulfilled_;  // put by a reader, not seen by the watch yet
   std::set<std::string> synced_;
 };
 

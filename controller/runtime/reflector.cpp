@@ -12,6 +12,16 @@ const objects::Json* metadata_of(const objects::Json& object) {
   return meta == object.end() || !meta->is_object() ? nullptr : &*meta;
 }
 
+/// Its metadata.resourceVersion; empty if that can't be read.
+std::string version_in(const objects::Json& object) {
+  std::string version;
+  const objects::Json* meta = metadata_of(object);
+  if (meta == nullptr) return version;
+  objects::ObjectReader reader(*meta, "metadata");
+  reader.read("resourceVersion", version);
+  return version;
+}
+
 }  // namespace
 
 std::optional<ObjectKey> key_in(const objects::Json& object) {
@@ -23,15 +33,6 @@ std::optional<ObjectKey> key_in(const objects::Json& object) {
   reader.read("name", key.name);
   if (!reader.status() || key.name.empty()) return std::nullopt;
   return key;
-}
-
-std::string version_in(const objects::Json& object) {
-  std::string version;
-  const objects::Json* meta = metadata_of(object);
-  if (meta == nullptr) return version;
-  objects::ObjectReader reader(*meta, "metadata");
-  reader.read("resourceVersion", version);
-  return version;
 }
 
 ReflectorThread::ReflectorThread(
@@ -187,11 +188,12 @@ WatchInput ReflectorThread::read() {
     }
   }
   client::WatchEvent& event = pending_[next_pending_++];
+  watch_input::EventSeen seen{.type = event.type, .resource_version = version_in(event.object)};
   switch (event.type) {
     case client::WatchEventType::Added:
     case client::WatchEventType::Modified:
     case client::WatchEventType::Deleted:
-      sink_.changed(event.type, event.object);
+      sink_.changed(event, seen.resource_version);
       break;
     case client::WatchEventType::Error:
       return watch_input::ErrorSeen{client::api_error_from_status(event.object, "watch")};
@@ -199,7 +201,6 @@ WatchInput ReflectorThread::read() {
     case client::WatchEventType::Unknown:
       break;
   }
-  watch_input::EventSeen seen{.type = event.type, .resource_version = version_in(event.object)};
   event.object = nullptr;
   return seen;
 }

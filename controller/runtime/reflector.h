@@ -41,8 +41,8 @@ class ReflectorThread {
     std::function<void(const objects::Json&)> listed;
     /// With the resourceVersion of the list.
     std::function<void(const std::string&)> end_list;
-    /// ADDED, MODIFIED or DELETED.
-    std::function<void(client::WatchEventType, const objects::Json&)> changed;
+    /// ADDED, MODIFIED or DELETED, with the object's resourceVersion; empty if that can't be read.
+    std::function<void(const client::WatchEvent&, const std::string&)> changed;
   };
 
   ReflectorThread(
@@ -89,9 +89,6 @@ class ReflectorThread {
 /// Which object this is; nothing if not even that can be read.
 [[nodiscard]] std::optional<ObjectKey> key_in(const objects::Json& object);
 
-/// Its metadata.resourceVersion; empty if that can't be read.
-[[nodiscard]] std::string version_in(const objects::Json& object);
-
 /// Keeps a Store equal to what the API server has. An object that cannot be decoded is skipped and
 /// counted; the others go on.
 template <class T>
@@ -136,8 +133,8 @@ class Reflector {
                       cached_.set(static_cast<double>(store_.size()));
                     },
                 .changed = [this](
-                               client::WatchEventType type, const objects::Json& json
-                           ) { change(type, json); },
+                               const client::WatchEvent& event, const std::string& version
+                           ) { change(event, version); },
             }
         ) {}
 
@@ -158,11 +155,11 @@ class Reflector {
     return nullptr;
   }
 
-  void change(client::WatchEventType type, const objects::Json& json) {
-    if (type == client::WatchEventType::Deleted) {
+  void change(const client::WatchEvent& event, const std::string& version) {
+    if (event.type == client::WatchEventType::Deleted) {
       // What is gone need not be read whole: it must not stay because its last state is broken.
-      if (const auto key = key_in(json)) store_.erase(*key, version_in(json));
-    } else if (Pointer object = decode(json)) {
+      if (const auto key = key_in(event.object)) store_.erase(*key, version);
+    } else if (Pointer object = decode(event.object)) {
       store_.upsert(std::move(object));
     }
     cached_.set(static_cast<double>(store_.size()));

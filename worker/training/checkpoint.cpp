@@ -29,12 +29,12 @@ std::string format(const char* pattern, Numbers... numbers) {
   return text.data();
 }
 
-std::string incarnation_name(const Incarnation& incarnation) {
-  return format("a%06lld-r%04lld", incarnation.attempt, incarnation.round);
+std::string turn_name(const FolderTurn& turn) {
+  return format("a%06lld-r%04lld", turn.attempt, turn.round);
 }
 
-std::string fence_name(const Incarnation& incarnation) {
-  return "FENCE-" + incarnation_name(incarnation);
+std::string fence_name(const FolderTurn& turn) {
+  return "FENCE-" + turn_name(turn);
 }
 
 std::string manifest_name(int64_t step) {
@@ -42,18 +42,18 @@ std::string manifest_name(int64_t step) {
 }
 
 // The names are parsed by printing again what was read: only the one spelling of a number counts.
-std::optional<Incarnation> parse_incarnation(const std::string& name) {
+std::optional<FolderTurn> parse_turn(const std::string& name) {
   long long attempt = 0;
   long long round = 0;
   if (std::sscanf(name.c_str(), "a%lld-r%lld", &attempt, &round) != 2) return std::nullopt;
-  const Incarnation incarnation{.attempt = attempt, .round = round};
-  if (attempt < 0 || round < 0 || incarnation_name(incarnation) != name) return std::nullopt;
-  return incarnation;
+  const FolderTurn turn{.attempt = attempt, .round = round};
+  if (attempt < 0 || round < 0 || turn_name(turn) != name) return std::nullopt;
+  return turn;
 }
 
-std::optional<Incarnation> parse_fence(const std::string& name) {
+std::optional<FolderTurn> parse_fence(const std::string& name) {
   if (!name.starts_with("FENCE-")) return std::nullopt;
-  return parse_incarnation(name.substr(6));
+  return parse_turn(name.substr(6));
 }
 
 bool is_manifest(const std::string& name) {
@@ -76,7 +76,7 @@ struct Fence {
 };
 
 struct NamedFence {
-  Incarnation of;
+  FolderTurn of;
   Fence fence;
 };
 
@@ -106,8 +106,7 @@ Result<Fence> parse_fence_text(std::string_view text) {
     if (fence.jobs.empty()) return fail(ErrorKind::Data, "it names no job");
     for (const Json& entry : json.at("inherited")) {
       const fs::path path = entry.get<std::string>();
-      if (!parse_incarnation(path.parent_path().string()) ||
-          !is_manifest(path.filename().string())) {
+      if (!parse_turn(path.parent_path().string()) || !is_manifest(path.filename().string())) {
         return fail(ErrorKind::Data, "bad name in its list: " + entry.dump());
       }
       fence.inherited.push_back(path);
@@ -174,7 +173,7 @@ Result<std::vector<NamedFence>> read_fences(const fs::path& directory, FileOps& 
 int64_t highest_attempt(const std::vector<std::string>& names) {
   int64_t highest = -1;
   for (const std::string& name : names) {
-    for (const auto& known : {parse_fence(name), parse_incarnation(name)}) {
+    for (const auto& known : {parse_fence(name), parse_turn(name)}) {
       if (known) highest = std::max(highest, known->attempt);
     }
   }
@@ -219,23 +218,25 @@ Status CheckpointStore::take_place() {
     jobs_ = newest.jobs;
     first_attempt_ = newest.first_attempt;
   }
-  const auto known = std::ranges::find(jobs_, options_.job_uid);
+  const auto known = std::ranges::find(jobs_, options_.incarnation.job_uid);
   if (known == jobs_.end()) {
-    jobs_.push_back(options_.job_uid);
+    jobs_.push_back(options_.incarnation.job_uid);
     first_attempt_ = highest_attempt(names) + 1;
   } else if (std::next(known) != jobs_.end()) {
     return fail(
         ErrorKind::Conflict,
         options_.directory.string() + ": the job with uid " + jobs_.back() +
-            " has taken this folder over from this one, " + options_.job_uid
+            " has taken this folder over from this one, " + options_.incarnation.job_uid
     );
   }
   job_has_begun_ = std::ranges::any_of(fences, [&](const NamedFence& named) {
-    return named.fence.complete && named.fence.jobs.back() == options_.job_uid;
+    return named.fence.complete && named.fence.jobs.back() == options_.incarnation.job_uid;
   });
-  incarnation_ = options_.incarnation;
-  incarnation_.attempt += first_attempt_;
-  own_directory_ = options_.directory / incarnation_name(incarnation_);
+  turn_ = {
+      .attempt = first_attempt_ + options_.incarnation.attempt,
+      .round = options_.incarnation.round,
+  };
+  own_directory_ = options_.directory / turn_name(turn_);
   return {};
 }
 
@@ -251,12 +252,13 @@ Status CheckpointStore::begin_incarnation(Inherit inherit) {
 
   // 1. Stop older writers. 2. See what they left: none of it can come later. 3. Say so in the
   // fence.
-  const fs::path own_fence = directory / fence_name(incarnation_);
+  const fs::path own_fence = directory / fence_name(turn_);
   auto fence = read_fence(own_fence, *files_);
   if (!fence && fence.error().kind != ErrorKind::NotFound) {
     return tl::make_unexpected(fence.error());
   }
-  const bool begun_before = fence && fence->complete && fence->jobs.back() == options_.job_uid;
+  const bool begun_before =
+      fence && fence->complete && fence->jobs.back() == options_.incarnation.job_uid;
   if (!begun_before) GNN_RETURN_IF_ERROR(write_fence(false));
   if (inherit == Inherit::Newest || job_has_begun_) {
     GNN_ASSIGN_OR_RETURN(inherited_, find_inherited());
@@ -275,23 +277,22 @@ Result<std::vector<fs::path>> CheckpointStore::find_inherited() const {
   // checkpoint.
   const NamedFence* newest = nullptr;
   for (const NamedFence& named : fences) {
-    if (named.of <= incarnation_ && named.fence.complete) newest = &named;
+    if (named.of <= turn_ && named.fence.complete) newest = &named;
   }
-  std::vector<Incarnation> directories;
+  std::vector<FolderTurn> directories;
   for (const std::string& name : names) {
-    const auto directory = parse_incarnation(name);
-    if (directory && *directory < incarnation_) directories.push_back(*directory);
+    const auto directory = parse_turn(name);
+    if (directory && *directory < turn_) directories.push_back(*directory);
   }
   std::ranges::sort(directories, std::greater<>());
   std::vector<fs::path> inherited;
-  for (const Incarnation& incarnation : directories) {
-    const fs::path name = incarnation_name(incarnation);
+  for (const FolderTurn& turn : directories) {
+    const fs::path name = turn_name(turn);
     GNN_ASSIGN_OR_RETURN(
         const std::vector<fs::path> found, list_manifests(options_.directory / name, name, *files_)
     );
     for (const fs::path& path : found) {
-      if (newest == nullptr || incarnation == newest->of ||
-          contains(newest->fence.inherited, path)) {
+      if (newest == nullptr || turn == newest->of || contains(newest->fence.inherited, path)) {
         inherited.push_back(path);
       }
     }
@@ -303,22 +304,21 @@ Status CheckpointStore::check_fence() const {
   GNN_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->list(options_.directory));
   for (const std::string& name : names) {
     const auto of = parse_fence(name);
-    if (!of || *of < incarnation_) continue;
+    if (!of || *of < turn_) continue;
     const fs::path path = options_.directory / name;
-    if (*of > incarnation_) {
+    if (*of > turn_) {
       return fail(
           ErrorKind::Conflict,
-          path.string() + ": " + incarnation_name(*of) + " has begun; this is " +
-              incarnation_name(incarnation_)
+          path.string() + ": " + turn_name(*of) + " has begun; this is " + turn_name(turn_)
       );
     }
     // Two jobs that came at the same moment count alike: the fence names the one that came last.
     GNN_ASSIGN_OR_RETURN(const Fence own, read_fence(path, *files_));
-    if (own.jobs.back() != options_.job_uid) {
+    if (own.jobs.back() != options_.incarnation.job_uid) {
       return fail(
           ErrorKind::Conflict,
           path.string() + ": the job with uid " + own.jobs.back() +
-              " has begun; this job's uid is " + options_.job_uid
+              " has begun; this job's uid is " + options_.incarnation.job_uid
       );
     }
   }
@@ -353,7 +353,7 @@ Status CheckpointStore::replace(const fs::path& path, std::string_view content) 
 
 Status CheckpointStore::write_fence(bool complete) {
   return replace(
-      options_.directory / fence_name(incarnation_),
+      options_.directory / fence_name(turn_),
       to_text({
           .complete = complete,
           .jobs = jobs_,
@@ -430,12 +430,12 @@ void CheckpointStore::prune() {
   const auto names = files_->list(options_.directory);
   if (!names) return;
   for (const std::string& name : *names) {
-    const auto incarnation = parse_incarnation(name);
-    if (incarnation && *incarnation <= incarnation_) {
+    const auto turn = parse_turn(name);
+    if (turn && *turn <= turn_) {
       sweep(options_.directory / name, kept);
     }
     const auto fence = parse_fence(name);
-    if (fence && *fence < incarnation_) {
+    if (fence && *fence < turn_) {
       best_effort(files_->remove_file(options_.directory / name));
     }
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/result.h"
+#include "worker/distributed/comm/rendezvous.h"
 #include "worker/training/file_ops.h"
 
 #include <ATen/core/Tensor.h>
@@ -42,19 +43,18 @@ struct CheckpointState {
   std::vector<CheckpointTensor> optimizer;  ///< State tensors and step counts.
 };
 
-/// Which run of a job writes: the controller's attempt and the agents' round in it. Later ones are
+/// An incarnation as a folder counts, over all jobs that follow each other in it. Later ones are
 /// greater.
-struct Incarnation {
-  int64_t attempt = 1;
+struct FolderTurn {
+  int64_t attempt = 0;
   int64_t round = 0;
 
-  friend auto operator<=>(const Incarnation&, const Incarnation&) = default;
+  friend auto operator<=>(const FolderTurn&, const FolderTurn&) = default;
 };
 
 struct CheckpointOptions {
   std::filesystem::path directory;  ///< Of the job; made when missing (its parent must be there).
-  std::string job_uid{};  ///< Jobs may follow each other in one folder; a new one has a new uid.
-  Incarnation incarnation = {};
+  comm::Incarnation incarnation{};  ///< Who writes. Jobs may follow each other in one folder.
   int64_t keep =
       3;  ///< Newest ones that save leaves; with 1 the last but one stays too (see save).
 };
@@ -149,7 +149,7 @@ class CheckpointStore {
   std::vector<std::string> jobs_;  // that have used the folder, in order; the last is this one
   int64_t first_attempt_ = 0;      // the folder's number of this job's attempt 0
   bool job_has_begun_ = false;     // an incarnation of this job was here before
-  Incarnation incarnation_;        // as the folder counts
+  FolderTurn turn_;                // of this incarnation
   std::filesystem::path own_directory_;
   std::vector<std::filesystem::path> inherited_;  // manifests of older incarnations, newest first
 };

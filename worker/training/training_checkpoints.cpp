@@ -63,9 +63,7 @@ Result<TrainingCheckpoints> TrainingCheckpoints::open(
   if (made.writes()) {
     Result<CheckpointStore> store = CheckpointStore::begin(
         {.directory = options.checkpoint.path,
-         .job_uid = options.incarnation.job_uid,
-         .incarnation =
-             {.attempt = options.incarnation.attempt, .round = options.incarnation.round},
+         .incarnation = options.incarnation,
          .keep = options.checkpoint.keep},
         options.checkpoint.resume == "Auto" ? Inherit::Newest : Inherit::Nothing,
         made.files_

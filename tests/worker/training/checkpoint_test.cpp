@@ -60,8 +60,7 @@ class CheckpointTest : public ::testing::Test {
   static CheckpointOptions options(int64_t attempt, int64_t keep = 3, int64_t round = 0) {
     return {
         .directory = "/job/checkpoints",
-        .job_uid = "one",
-        .incarnation = {.attempt = attempt, .round = round},
+        .incarnation = {.job_uid = "one", .attempt = attempt, .round = round},
         .keep = keep,
     };
   }
@@ -81,7 +80,7 @@ class CheckpointTest : public ::testing::Test {
       const std::string& uid, int64_t attempt, Inherit inherit = Inherit::Newest
   ) const {
     CheckpointOptions job = options(attempt);
-    job.job_uid = uid;
+    job.incarnation.job_uid = uid;
     return CheckpointStore::begin(job, inherit, disk);
   }
   CheckpointStore must_begin_job(
@@ -515,7 +514,9 @@ class PosixCheckpointTest : public ::testing::Test {
 TEST_F(PosixCheckpointTest, SavesAndLoadsOnARealDisk) {
   const auto open = [&](int64_t attempt) {
     return CheckpointStore::begin(
-        {.directory = root / "deep/", .incarnation = {.attempt = attempt}, .keep = 2},
+        {.directory = root / "deep/",
+         .incarnation = {.job_uid = "one", .attempt = attempt},
+         .keep = 2},
         Inherit::Newest,
         files
     );

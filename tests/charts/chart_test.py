@@ -82,12 +82,21 @@ class Crd(unittest.TestCase):
         self.assertNotIn("helm.sh/resource-policy", crd["metadata"].get("annotations") or {})
 
 
+def hook_pod(objects):
+    return named(objects, "Job", "-release")[0]["spec"]["template"]["spec"]
+
+
+def waiting_pod(objects):
+    return named(objects, "Pod", "-test")[0]["spec"]
+
+
 class Deployment(unittest.TestCase):
     def pod(self, *values):
         return named(render(*values), "Deployment")[0]["spec"]["template"]["spec"]
 
     def test_passes_pod_security_restricted(self):
-        for spec in (self.pod(), named(render(), "Job", "-release")[0]["spec"]["template"]["spec"]):
+        objects = render()
+        for spec in (self.pod(), hook_pod(objects), waiting_pod(objects)):
             self.assertTrue(spec["securityContext"]["runAsNonRoot"])
             self.assertEqual(spec["securityContext"]["seccompProfile"]["type"], "RuntimeDefault")
             container = spec["containers"][0]["securityContext"]
@@ -110,7 +119,7 @@ class Deployment(unittest.TestCase):
         def lease(arguments):
             return sorted(each for each in arguments if "--lease" in each or "--leader" in each)
 
-        hook = named(render(), "Job", "-release")[0]["spec"]["template"]["spec"]["containers"][0]["args"]
+        hook = hook_pod(render())["containers"][0]["args"]
         self.assertEqual(lease(hook), lease(self.pod()["containers"][0]["args"]))
         self.assertEqual(len(lease(hook)), 3)
 
@@ -134,6 +143,25 @@ class Deployment(unittest.TestCase):
         self.assertEqual(self.fence("jobs.networkPolicy.metricsFrom=null", "jobs.networkPolicy.egress.enabled=false"), {})
         fence = self.fence("jobs.networkPolicy.egress.rules[0].ports[0].port=443", "jobs.networkPolicy.egress.rules[0].ports[0].protocol=TCP")
         self.assertEqual(fence["egress"], [{"ports": [{"port": 443, "protocol": "TCP"}]}])
+
+    def test_pods_that_run_once_go_where_the_controller_may(self):
+        """Else `helm uninstall` hangs where every node is tainted."""
+        required = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0]"
+        objects = render(
+            "nodeSelector.pool=control", "tolerations[0].key=control", "tolerations[0].operator=Exists",
+            "priorityClassName=system-cluster-critical", f"{required}.key=kubernetes.io/arch", f"{required}.operator=In",
+            f"{required}.values[0]=amd64", "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=x",
+        )
+        controller = named(objects, "Deployment")[0]["spec"]["template"]["spec"]
+        self.assertEqual(controller["nodeSelector"], {"pool": "control"})
+        self.assertEqual(set(controller["affinity"]), {"nodeAffinity", "podAntiAffinity"})
+        for spec in (hook_pod(objects), waiting_pod(objects)):
+            for field in ("nodeSelector", "tolerations", "priorityClassName"):
+                self.assertEqual(spec[field], controller[field], field)
+            self.assertEqual(spec["affinity"], {"nodeAffinity": controller["affinity"]["nodeAffinity"]})
+        worker = named(objects, "GNNJob")[0]["spec"]["workers"]["template"]
+        self.assertEqual([worker["nodeSelector"], worker["tolerations"]], [controller["nodeSelector"], controller["tolerations"]])
+        self.assertNotIn("priorityClassName", worker, "the CRD refuses system- classes")
 
     def test_the_budget_is_there_only_with_more_than_one_replica(self):
         self.assertEqual(len(named(render(), "PodDisruptionBudget")), 1)
@@ -282,12 +310,30 @@ class Toggles(unittest.TestCase):
 
 
 class HelmTest(unittest.TestCase):
-    def worker_image(self, *values):
+    def hooks(self, *values):
+        """The job, and the pod that waits for it."""
         hooks = [item for item in render(*values) if (item["metadata"].get("annotations") or {}).get("helm.sh/hook") == "test"]
         job, pod = sorted(hooks, key=lambda item: item["metadata"]["annotations"]["helm.sh/hook-weight"])
         self.assertEqual((job["kind"], pod["kind"]), ("GNNJob", "Pod"))
         self.assertEqual(pod["spec"]["containers"][0]["args"][-1], job["metadata"]["name"])
-        return job["spec"]["workers"]["template"]["image"]
+        return job, pod
+
+    def worker_image(self, *values):
+        return self.hooks(*values)[0]["spec"]["workers"]["template"]["image"]
+
+    def test_runs_its_job_in_a_namespace_that_is_watched(self):
+        for watched, chosen in (([], "gnn-system"), (["team-a", "gnn-system"], "gnn-system"), (["team-a", "team-b"], "team-a")):
+            value = f"controller.watchNamespaces={{{','.join(watched)}}}" if watched else "controller.watchNamespaces=null"
+            job, pod = self.hooks(value)
+            self.assertEqual(job["metadata"]["namespace"], chosen)
+            self.assertIn(f"--namespace={chosen}", pod["spec"]["containers"][0]["args"])
+            # The pod's account is in the release's namespace; it may read the job where the job is.
+            self.assertEqual(pod["metadata"]["namespace"], "gnn-system")
+            if watched:
+                binding = next(item for item in named(render(value), "RoleBinding", "gnn-operator") if item["metadata"]["namespace"] == chosen)
+                self.assertEqual(binding["subjects"], [
+                    {"kind": "ServiceAccount", "name": pod["spec"]["serviceAccountName"], "namespace": "gnn-system"},
+                ])
 
     def test_runs_a_job_of_the_image_beside_the_controllers(self):
         self.assertEqual(self.worker_image("image.registry=r.example", "image.tag=v2"), "r.example/gnn-worker:v2")

@@ -76,6 +76,34 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
+{{/* Which nodes the controller may run on, and with what priority. */}}
+{{- define "gnn.placement" -}}
+{{- $placement := dict -}}
+{{- range $key := list "nodeSelector" "priorityClassName" "tolerations" -}}
+{{- with index $.Values $key -}}{{- $_ := set $placement $key . -}}{{- end -}}
+{{- end -}}
+{{- with $placement -}}{{- toYaml . -}}{{- end -}}
+{{- end -}}
+
+{{/* The same for a pod that runs once beside it: rules about other pods could keep it from where the controller still is. */}}
+{{- define "gnn.placementBeside" -}}
+{{- include "gnn.placement" . -}}
+{{- with .Values.affinity.nodeAffinity }}
+affinity:
+  nodeAffinity: {{- toYaml . | nindent 4 }}
+{{- end -}}
+{{- end -}}
+
+{{/* Where helm test's GNNJob is run: a namespace that the controller watches. */}}
+{{- define "gnn.testNamespace" -}}
+{{- $watched := .Values.controller.watchNamespaces -}}
+{{- if or (not $watched) (has .Release.Namespace $watched) -}}
+{{- .Release.Namespace -}}
+{{- else -}}
+{{- first $watched -}}
+{{- end -}}
+{{- end -}}
+
 {{/* What the controller may do in a namespace whose jobs it runs. manifests/base holds the same. */}}
 {{- define "gnn.jobRules" -}}
 {{ .Files.Get "files/job-rules.yaml" }}

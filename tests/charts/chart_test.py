@@ -144,6 +144,23 @@ class Deployment(unittest.TestCase):
         fence = self.fence("jobs.networkPolicy.egress.rules[0].ports[0].port=443", "jobs.networkPolicy.egress.rules[0].ports[0].protocol=TCP")
         self.assertEqual(fence["egress"], [{"ports": [{"port": 443, "protocol": "TCP"}]}])
 
+    def test_mounts_extra_volumes(self):
+        spec = self.pod(
+            "controller.extraVolumes[0].name=ca", "controller.extraVolumes[0].configMap.name=bundle",
+            "controller.extraVolumeMounts[0].name=ca", "controller.extraVolumeMounts[0].mountPath=/ca",
+        )
+        self.assertEqual(spec["volumes"], [{"name": "ca", "configMap": {"name": "bundle"}}])
+        self.assertEqual(spec["containers"][0]["volumeMounts"], [{"name": "ca", "mountPath": "/ca"}])
+        self.assertNotIn("volumes", self.pod())
+
+    def test_pods_have_their_token_whatever_the_account_says(self):
+        for automount in ("true", "false"):
+            objects = render(f"serviceAccount.automount={automount}")
+            account = named(objects, "ServiceAccount")[0]
+            self.assertEqual(account["automountServiceAccountToken"], automount == "true")
+            for spec in (named(objects, "Deployment")[0]["spec"]["template"]["spec"], hook_pod(objects), waiting_pod(objects)):
+                self.assertTrue(spec["automountServiceAccountToken"])
+
     def test_pods_that_run_once_go_where_the_controller_may(self):
         """Else `helm uninstall` hangs where every node is tainted."""
         required = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0]"

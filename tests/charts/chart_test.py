@@ -62,6 +62,19 @@ class Render(unittest.TestCase):
         self.assertEqual(named(render(), "Deployment")[0]["metadata"]["name"], "gnn-operator")
         self.assertEqual(named(render(release="a"), "Deployment")[0]["metadata"]["name"], "a-gnn-operator")
 
+    def test_names_can_be_overridden(self):
+        for value, name in (("nameOverride=trainer", "a-trainer"), ("fullnameOverride=gnn", "gnn")):
+            objects = render(value, release="a")
+            deployment = named(objects, "Deployment")[0]
+            self.assertEqual(deployment["metadata"]["name"], name)
+            self.assertIn(f"--lease-name={name}", deployment["spec"]["template"]["spec"]["containers"][0]["args"])
+            own = [item["metadata"]["name"] for item in objects if item["kind"] != "CustomResourceDefinition"]
+            self.assertEqual([each for each in own if not each.startswith(name)], [], value)
+
+    def test_extra_objects_are_templates(self):
+        extra = named(render(files=[CHART / "ci/everything-values.yaml"], monitoring=True), "ConfigMap", "-extra")
+        self.assertEqual([item["metadata"]["name"] for item in extra], ["gnn-operator-extra"])
+
 
 class Crd(unittest.TestCase):
     def test_the_charts_copy_is_the_manifests_file(self):
@@ -320,10 +333,13 @@ class Toggles(unittest.TestCase):
         self.assertGreater(monitor["labelLimit"], 0)
 
     def test_dashboards_carry_the_sidecars_label(self):
-        maps = named(render("dashboards.enabled=true"), "ConfigMap")
-        self.assertEqual(len(maps), 4)
-        for item in maps:
-            self.assertEqual(item["metadata"]["labels"]["grafana_dashboard"], "1")
+        own = ("dashboards.label=grafana", "dashboards.labelValue=gnn")
+        for values, label, content in (((), "grafana_dashboard", "1"), (own, "grafana", "gnn")):
+            maps = named(render("dashboards.enabled=true", *values), "ConfigMap")
+            self.assertEqual(len(maps), 4)
+            for item in maps:
+                self.assertEqual(item["metadata"]["labels"][label], content)
+                self.assertEqual("grafana_dashboard" in item["metadata"]["labels"], not values)
 
 
 class HelmTest(unittest.TestCase):

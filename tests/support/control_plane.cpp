@@ -393,6 +393,8 @@ void ControlPlane::State::make_arguments() {
       "--service-cluster-ip-range=10.96.0.0/16",
       "--authorization-mode=Node,RBAC",
       "--enable-admission-plugins=NodeRestriction",
+      // As in real clusters: who may not have it is for policies to say.
+      "--allow-privileged=true",
       "--shutdown-delay-duration=0s",
       "--profiling=false",
       std::string("--watch-cache=") + (options.watch_cache ? "true" : "false"),

@@ -1,5 +1,10 @@
+#include "common/api/codec.h"
 #include "common/contract.h"
+#include "controller/objects/pod.h"
+#include "controller/reconcile/desired.h"
+#include "tests/common/api/sample_job.h"
 #include "tests/support/control_plane.h"
+#include "tests/support/http.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -7,8 +12,12 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <set>
 #include <sstream>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 /// What a real API server refuses by the chart's ValidatingAdmissionPolicy, as manifests/base has
@@ -19,7 +28,8 @@ namespace {
 using nlohmann::json;
 
 const std::string kManifests = std::string(GNN_SOURCE_DIR) + "/manifests/base/gnn-operator.yaml";
-constexpr std::string_view kPrivilege = "may not be privileged, escalate privileges or add";
+constexpr std::string_view kPolicy = "gnn-operator-worker-pods";
+constexpr std::string_view kCapabilities = "securityContext.capabilities: ";
 
 /// The documents of the policy and of its binding.
 std::string policy_documents() {
@@ -39,28 +49,168 @@ std::string policy_documents() {
   return found;
 }
 
-json container(const std::string& name) {
+/// What the controller makes of a GNNJob that asks for all that its pod template knows.
+json worker_pod(const std::string& name_space) {
+  json object = api::encode(api::sample_job());
+  object["metadata"] = {{"name", "arxiv"}, {"namespace", name_space}, {"uid", "u"}};
+  json& workers = object["spec"]["workers"];
+  workers["processesPerNode"] = 2;
+  workers["gpusPerProcess"] = 1;  // and so shared memory
+  workers["template"].update(json::parse(R"({
+    "imagePullSecrets": [{"name": "pull"}],
+    "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}},
+    "nodeSelector": {"kubernetes.io/os": "linux"},
+    "tolerations": [{"operator": "Exists"}],
+    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+      {"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}
+    ]}}},
+    "schedulerName": "another",
+    "env": [{"name": "TZ", "value": "UTC"}, {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+    "volumes": [
+      {"name": "data", "persistentVolumeClaim": {"claimName": "data", "readOnly": true}},
+      {"name": "scratch", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+      {"name": "settings", "configMap": {"name": "settings"}}
+    ],
+    "volumeMounts": [{"name": "data", "mountPath": "/data", "subPath": "arxiv", "readOnly": true}],
+    "securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000}
+  })"));
+  const Result<api::GnnJob> job = api::decode_job(object, api::UnknownFields::Reject);
+  if (!job) throw std::runtime_error(job.error().message);
+  return objects::encode(reconcile::desired_pod(*job, 1, 0, 0));
+}
+
+json container_of(const json& pod, const std::string& name) {
+  json container = pod.at("spec").at("containers").at(0);
+  container["name"] = name;
+  return container;
+}
+
+/// One that stays beside the others, and so may have probes.
+json init_container_of(const json& pod, const std::string& name) {
+  json container = container_of(pod, name);
+  container["restartPolicy"] = "Always";
+  return container;
+}
+
+/// The API lets these have no ports, probes, resources and sub-paths.
+json ephemeral_container_of(const json& pod, const std::string& name) {
+  json container = container_of(pod, name);
+  for (const char* field : {"ports", "readinessProbe", "resources", "volumeMounts"}) {
+    container.erase(field);
+  }
+  return container;
+}
+
+/// The API server by itself takes this one.
+json grasping(json container) {
+  container["securityContext"]["capabilities"]["add"] = json::array({"NET_ADMIN"});
+  return container;
+}
+
+/// Values put at JSON pointers, in order; null removes.
+using Changes = std::vector<std::pair<std::string, json>>;
+
+json changed(json object, const Changes& changes) {
+  for (const auto& [pointer, value] : changes) {
+    const json::json_pointer at(pointer);
+    if (value.is_null()) {
+      object[at.parent_pointer()].erase(at.back());
+    } else {
+      object[at] = value;
+    }
+  }
+  return object;
+}
+
+/// What breaks one rule and no other.
+struct Breach {
+  std::string field;   ///< with which the refusal begins
+  Changes changes;     ///< below the pod's spec, or below a container
+  Changes needs = {};  ///< below the pod's spec: without it the API refuses `changes` itself
+};
+
+std::vector<Breach> breaches_of_pods() {
+  const auto volume = [](const char* kind, const json& source) {
+    return Changes{{"/volumes/-", {{"name", "more"}, {kind, source}}}};
+  };
+  const json token = {{"serviceAccountToken", {{"path", "token"}}}};
   return {
-      {"name", name}, {"image", "i"}, {"securityContext", {{"allowPrivilegeEscalation", false}}}
+      {"hostNetwork", {{"/hostNetwork", true}}},
+      {"hostNetwork, hostPID", {{"/hostPID", true}}},
+      {"hostNetwork, hostPID, hostIPC", {{"/hostIPC", true}}},
+      {"nodeName", {{"/nodeName", "somewhere"}}},
+      {"automountServiceAccountToken", {{"/automountServiceAccountToken", true}}},
+      {"automountServiceAccountToken", {{"/automountServiceAccountToken", nullptr}}},
+      {"serviceAccountName", {{"/serviceAccountName", "builder"}}},
+      {"volumes", volume("hostPath", {{"path", "/"}})},
+      {"volumes", volume("secret", {{"secretName", "keys"}})},
+      {"volumes", volume("projected", {{"sources", json::array({token})}})},
+      {"volumes", volume("nfs", {{"server", "files"}, {"path", "/"}})},
+      {"securityContext.runAsNonRoot", {{"/securityContext/runAsNonRoot", nullptr}}},
+      {"securityContext.seccompProfile", {{"/securityContext/seccompProfile", nullptr}}},
+      {"securityContext.sysctls",
+       {{"/securityContext/sysctls", json::array({{{"name", "kernel.msgmax"}, {"value", "1"}}})}}},
   };
 }
 
-/// The API server by itself takes this one: "privileged" it may refuse whatever the policy says.
-json grasping(const std::string& name) {
-  json asks = container(name);
-  asks["securityContext"]["capabilities"]["add"] = json::array({"NET_ADMIN"});
-  return asks;
+/// In the pod's own securityContext and in a container's.
+std::vector<Breach> breaches_of_security_contexts() {
+  const json unconfined = {{"type", "Unconfined"}};
+  return {
+      {"securityContext.runAsNonRoot", {{"/securityContext/runAsNonRoot", false}}},
+      {"securityContext.runAsUser", {{"/securityContext/runAsUser", 0}}},
+      {"securityContext.seccompProfile", {{"/securityContext/seccompProfile", unconfined}}},
+      {"securityContext.appArmorProfile", {{"/securityContext/appArmorProfile", unconfined}}},
+      {"securityContext.seLinuxOptions",
+       {{"/securityContext/seLinuxOptions", {{"user", "system_u"}}}}},
+      {"securityContext.seLinuxOptions",
+       {{"/securityContext/seLinuxOptions", {{"role", "system_r"}}}}},
+      {"securityContext.seLinuxOptions", {{"/securityContext/seLinuxOptions", {{"type", "spc_t"}}}}
+      },
+  };
 }
 
-json pod(const std::string& name) {
+std::vector<Breach> breaches_of_containers() {
+  const json key = {{"name", "keys"}, {"key", "k"}};
   return {
-      {"apiVersion", "v1"},
-      {"kind", "Pod"},
-      {"metadata", {{"name", name}, {"labels", {{contract::kLabelJobUid, "u"}}}}},
-      {"spec",
-       {{"automountServiceAccountToken", false}, {"containers", json::array({container("worker")})}}
-      }
+      {"env", {{"/env/-", {{"name", "KEY"}, {"valueFrom", {{"secretKeyRef", key}}}}}}},
+      {"env, envFrom", {{"/envFrom", json::array({{{"secretRef", {{"name", "keys"}}}}})}}},
+      {"securityContext.privileged",
+       {{"/securityContext/privileged", true},
+        {"/securityContext/allowPrivilegeEscalation", nullptr}}},
+      {"securityContext.allowPrivilegeEscalation",
+       {{"/securityContext/allowPrivilegeEscalation", true}}},
+      {"securityContext.allowPrivilegeEscalation",
+       {{"/securityContext/allowPrivilegeEscalation", nullptr}}},
+      {"securityContext.capabilities",
+       {{"/securityContext/capabilities/add", json::array({"NET_BIND_SERVICE"})}}},
+      {"securityContext.capabilities", {{"/securityContext/capabilities", nullptr}}},
+      {"securityContext.capabilities",
+       {{"/securityContext/capabilities/drop", json::array({"NET_RAW"})}}},
+      {"securityContext.procMount",
+       {{"/securityContext/procMount", "Unmasked"}},
+       {{"/hostUsers", false}}},
   };
+}
+
+/// Of fields that ephemeral containers do not have.
+std::vector<Breach> breaches_of_lasting_containers() {
+  const json http = {{"httpGet", {{"host", "10.0.0.1"}, {"port", 80}}}};
+  const json tcp = {{"tcpSocket", {{"host", "10.0.0.1"}, {"port", 80}}}};
+  return {
+      {"ports.hostPort", {{"/ports", json::array({{{"containerPort", 80}, {"hostPort", 80}}})}}},
+      {"httpGet.host", {{"/livenessProbe", http}}},
+      {"httpGet.host", {{"/readinessProbe", http}}},
+      {"httpGet.host", {{"/startupProbe", http}}},
+      {"httpGet.host, tcpSocket.host", {{"/livenessProbe", tcp}}},
+      {"httpGet.host", {{"/lifecycle/postStart", http}}},
+      {"httpGet.host", {{"/lifecycle/preStop", http}}},
+  };
+}
+
+std::vector<Breach> together(std::vector<Breach> all, const std::vector<Breach>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
 class WorkerPodsPolicy : public ::testing::Test {
@@ -68,18 +218,20 @@ class WorkerPodsPolicy : public ::testing::Test {
   static void SetUpTestSuite() {
     ControlPlane& cluster = ControlPlane::shared();
     name_space() = cluster.create_namespace("policy").value();
+    const json account = {
+        {"apiVersion", "v1"}, {"kind", "ServiceAccount"}, {"metadata", {{"name", "builder"}}}
+    };
+    ASSERT_EQ(create(account), "");
     // From before the policy, as after an upgrade of the chart.
     json older = pod("older");
-    older["metadata"]["finalizers"] = json::array({"gnn.dev/result"});
-    older["spec"]["initContainers"] = json::array({grasping("init")});
+    older["metadata"]["finalizers"] = json::array({contract::kPodFinalizer});
+    older["spec"]["initContainers"] = json::array({grasping(init_container_of(older, "init"))});
     ASSERT_EQ(create(older), "");
     const Status applied = cluster.apply("-", policy_documents());
     ASSERT_TRUE(applied) << applied.error().message;
     // The API server compiles policies behind the scenes.
-    json refused = pod("refused");
-    refused["spec"]["containers"] = json::array({grasping("worker")});
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (create(refused, "--dry-run=server").empty()) {
+    while (create(grasping_pod("refused"), "--dry-run=server").empty()) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline)
           << "the policy does not come into force";
     }
@@ -88,6 +240,19 @@ class WorkerPodsPolicy : public ::testing::Test {
   static std::string& name_space() {
     static std::string name;
     return name;
+  }
+
+  /// The worker's pod, less what would let the controller manager delete it.
+  static json pod(const std::string& name) {
+    json made = worker_pod(name_space());
+    made["metadata"]["name"] = name;
+    made["metadata"].erase("ownerReferences");
+    return made;
+  }
+  static json grasping_pod(const std::string& name) {
+    json made = pod(name);
+    made["spec"]["containers"] = json::array({grasping(container_of(made, "worker"))});
+    return made;
   }
 
   /// What the API server says against it; empty: nothing.
@@ -103,29 +268,113 @@ class WorkerPodsPolicy : public ::testing::Test {
   static std::string patch(const std::string& name, const json& change) {
     return run({"patch", "pod", name, "--type=merge", "--patch=" + change.dump()}, {});
   }
-  static std::string debug(json whole, const json& ephemeral) {
-    whole["metadata"]["namespace"] = name_space();
-    whole["spec"]["ephemeralContainers"] = json::array({ephemeral});
-    const std::string path = "/api/v1/namespaces/" + name_space() + "/pods/" +
-                             whole["metadata"]["name"].get<std::string>() + "/ephemeralcontainers";
-    return run({"replace", "--raw=" + path, "-f", "-"}, whole);
+
+  /// What the policy says against it, or whoever else refuses it; empty: nothing. Changes nothing.
+  static std::string refusal(std::string_view method, const std::string& path, const json& object) {
+    const std::string target = "/api/v1/namespaces/" + name_space() + "/pods" + path +
+                               "?dryRun=All&fieldValidation=Strict";
+    const auto reply =
+        http_request(ControlPlane::shared().admin_endpoint(), method, target, object.dump());
+    if (!reply) return reply.error().message;
+    if (reply->status < 300) return "";
+    const std::string message = json::parse(reply->body).at("message");
+    const std::string denied = "ValidatingAdmissionPolicy '" + std::string(kPolicy) +
+                               "' with binding '" + std::string(kPolicy) + "' denied request: ";
+    const std::size_t at = message.find(denied);
+    return at == std::string::npos ? message : message.substr(at + denied.size());
+  }
+  static std::string refusal(const json& whole) { return refusal("POST", "", whole); }
+  /// Of one more container in the pod "running".
+  static std::string refusal_of_ephemeral(const json& container) {
+    json whole = pod("running");
+    whole["spec"]["ephemeralContainers"] = json::array({container});
+    return refusal("PUT", "/running/ephemeralcontainers", whole);
+  }
+
+  static void expect_begins(const std::string& said, const Breach& breach) {
+    EXPECT_TRUE(said.starts_with(breach.field + ": ") || said.starts_with(breach.field + ", "))
+        << breach.field << " by " << json(breach.changes).dump() << ": " << said;
   }
 };
 
-TEST_F(WorkerPodsPolicy, HoldsForInitContainers) {
-  json one = pod("init");
-  one["spec"]["initContainers"] = json::array({container("first")});
-  EXPECT_EQ(create(one, "--dry-run=server"), "");
-  one["spec"]["initContainers"].push_back(grasping("second"));
-  EXPECT_NE(create(one, "--dry-run=server").find(kPrivilege), std::string::npos);
-  one["metadata"]["labels"] = {{"not", "ours"}};
-  EXPECT_EQ(create(one, "--dry-run=server"), "");
+TEST_F(WorkerPodsPolicy, TakesWhatTheControllerMakes) {
+  EXPECT_EQ(refusal(worker_pod(name_space())), "");
 }
 
-TEST_F(WorkerPodsPolicy, HoldsForContainersThatArePutIntoARunningPod) {
+TEST_F(WorkerPodsPolicy, IsWellTyped) {
+  const std::string resource = "validatingadmissionpolicy/" + std::string(kPolicy);
+  ASSERT_EQ(
+      run({"wait", resource, "--for=jsonpath={.status.observedGeneration}", "--timeout=60s"}, {}),
+      ""
+  );
+  const auto found = ControlPlane::shared().kubectl(
+      {"get", resource, "--output=jsonpath={.status.typeChecking.expressionWarnings}"}
+  );
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->output, "");
+}
+
+TEST_F(WorkerPodsPolicy, RefusesWhatPodsMayNotHave) {
+  const json good = worker_pod(name_space());
+  for (const Breach& breach : together(breaches_of_pods(), breaches_of_security_contexts())) {
+    json bad = good;
+    bad["spec"] = changed(good["spec"], breach.changes);
+    expect_begins(refusal(bad), breach);
+  }
+}
+
+TEST_F(WorkerPodsPolicy, RefusesWhatContainersMayNotHave) {
+  json good = worker_pod(name_space());
+  good["spec"]["initContainers"] = json::array({init_container_of(good, "init")});
+  ASSERT_EQ(refusal(good), "");
+  std::vector<Breach> all = together(breaches_of_security_contexts(), breaches_of_containers());
+  all = together(all, breaches_of_lasting_containers());
+  for (const Breach& breach : all) {
+    json base = good;
+    base["spec"] = changed(good["spec"], breach.needs);
+    ASSERT_EQ(refusal(base), "") << breach.field;
+    for (const char* kind : {"containers", "initContainers"}) {
+      json bad = base;
+      bad["spec"][kind][0] = changed(bad["spec"][kind][0], breach.changes);
+      expect_begins(refusal(bad), breach);
+    }
+  }
+}
+
+TEST_F(WorkerPodsPolicy, RefusesWhatContainersMayNotHaveThatArePutIntoARunningPod) {
   ASSERT_EQ(create(pod("running")), "");
-  EXPECT_NE(debug(pod("running"), grasping("debugger")).find(kPrivilege), std::string::npos);
-  EXPECT_EQ(debug(pod("running"), container("debugger")), "");
+  const json good = ephemeral_container_of(pod("running"), "debugger");
+  ASSERT_EQ(refusal_of_ephemeral(good), "");
+  for (const Breach& breach : together(breaches_of_security_contexts(), breaches_of_containers())) {
+    if (!breach.needs.empty()) continue;  // The pod is what it is.
+    expect_begins(refusal_of_ephemeral(changed(good, breach.changes)), breach);
+  }
+}
+
+TEST_F(WorkerPodsPolicy, HasNoRuleThatIsNotTestedHere) {
+  const auto found = ControlPlane::shared().kubectl(
+      {"get",
+       "validatingadmissionpolicy",
+       std::string(kPolicy),
+       R"(--output=jsonpath={range .spec.validations[*]}{.message}{"\n"}{end})"}
+  );
+  ASSERT_TRUE(found) << found.error().message;
+  std::vector<Breach> all = together(breaches_of_pods(), breaches_of_security_contexts());
+  all = together(together(all, breaches_of_containers()), breaches_of_lasting_containers());
+  std::set<std::string> tested;
+  for (const Breach& breach : all) tested.insert(breach.field.substr(0, breach.field.find(',')));
+  std::set<std::string> rules;
+  std::istringstream messages(found->output);
+  for (std::string line; std::getline(messages, line);) {
+    rules.insert(line.substr(0, line.find_first_of(",:")));
+  }
+  EXPECT_EQ(rules, tested);
+}
+
+TEST_F(WorkerPodsPolicy, LeavesOtherPodsAlone) {
+  json other = grasping_pod("other");
+  other["metadata"]["labels"] = {{"not", "ours"}};
+  EXPECT_EQ(refusal(other), "");
 }
 
 TEST_F(WorkerPodsPolicy, DoesNotHoldBackAPodThatIsOlder) {
@@ -133,12 +382,11 @@ TEST_F(WorkerPodsPolicy, DoesNotHoldBackAPodThatIsOlder) {
 }
 
 TEST_F(WorkerPodsPolicy, NobodyMayLabelAnotherPodAsOurs) {
-  json other = pod("other");
+  json other = grasping_pod("other");
   other["metadata"]["labels"] = {{"not", "ours"}};
-  other["spec"]["containers"] = json::array({grasping("worker")});
   ASSERT_EQ(create(other), "");
   const json label = {{"metadata", {{"labels", {{contract::kLabelJobUid, "u"}}}}}};
-  EXPECT_NE(patch("other", label).find(kPrivilege), std::string::npos);
+  EXPECT_NE(patch("other", label).find(kCapabilities), std::string::npos);
 }
 
 }  // namespace

@@ -797,11 +797,15 @@ Status ControlPlane::rotate_server_ca() {
   return start(ControlPlanePart::ApiServer);
 }
 
+std::string ControlPlane::program(std::string_view name) const {
+  return state_->tools + "/" + std::string(name);
+}
+
 Result<CommandOutput> ControlPlane::kubectl(
     const std::vector<std::string>& arguments, std::string_view standard_input
 ) const {
   std::vector<std::string> command = {
-      state_->tools + "/kubectl",
+      program("kubectl"),
       "--kubeconfig=" + kubeconfig_file(),
       // Ports come back, and what kubectl remembers of a server goes by its port.
       "--cache-dir=" + state_->file("kubectl-cache"),

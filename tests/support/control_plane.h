@@ -114,6 +114,8 @@ class ControlPlane {
   /// server. Client certificates and tokens stay valid.
   [[nodiscard]] Status rotate_server_ca();
 
+  /// The path of one of the pinned programs, e.g. "helm".
+  [[nodiscard]] std::string program(std::string_view name) const;
   /// Runs the pinned kubectl as the administrator.
   [[nodiscard]] Result<CommandOutput> kubectl(
       const std::vector<std::string>& arguments, std::string_view standard_input = {}

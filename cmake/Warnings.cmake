@@ -5,6 +5,8 @@ target_compile_options(
   INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${GNN_WERROR}>>:-Werror>
+    # GCC 12's own guesses about libstdc++'s strings and vectors, once -O3 has inlined them: false, and no errors there.
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-Wno-error=maybe-uninitialized;-Wno-error=restrict;-Wno-error=stringop-overflow>
 )
 # Conversions are checked where LibTorch's macros do not drown them.
 add_library(gnn_strict_warnings INTERFACE)

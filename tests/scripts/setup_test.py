@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 BASE_PROGRAMS = [
-    "bash", "basename", "cat", "chmod", "cp", "cut", "dirname", "grep", "mkdir", "mktemp", "mv", "rm", "sed", "seq",
-    "sha256sum", "tail", "tr", "xargs",
+    "bash", "basename", "cat", "chmod", "cp", "cut", "dirname", "env", "find", "grep", "mkdir", "mktemp", "mv", "rm", "sed",
+    "seq", "sha256sum", "tail", "tr", "xargs",
 ]
 
 # As python3 it makes a virtual environment, that is, puts itself there; as that one's it is pip.
@@ -200,6 +200,15 @@ class Machine(unittest.TestCase):
         process.communicate(timeout=120)
         self.assertEqual(process.returncode, 143)
         self.assertEqual(self.made(), [])
+
+    def test_what_a_killed_set_up_left_goes_once_no_set_up_can_be_at_it(self):
+        old, new = (self.cache / "torch" / f"0123.part.{name}" for name in ("aaaaaa", "bbbbbb"))
+        for part in (old, new):
+            (part / "torch").mkdir(parents=True)
+        hours_ago = os.stat(old).st_mtime - 7 * 3600
+        os.utime(old, (hours_ago, hours_ago))
+        self.assert_done(self.setup_())
+        self.assertEqual((old.exists(), new.exists()), (False, True))
 
     def test_signs_of_life_end_with_a_killed_set_up(self):
         process = self.started()

@@ -79,12 +79,12 @@ bool may_mount(const std::string& path) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-class FaultTest : public testing::Test {
+class FaultTest : public ::testing::Test {
  protected:
   static constexpr int kNodes = 2;
   static constexpr int kProcesses = 2;
 
-  FaultTest() : folder_(fs::path(testing::TempDir()) / ("faults-" + std::to_string(::getpid()))) {
+  FaultTest() : folder_(fs::path(::testing::TempDir()) / ("faults-" + std::to_string(::getpid()))) {
     // Orphans come to us, so that they can be seen.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     fresh_folder();

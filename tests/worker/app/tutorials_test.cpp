@@ -42,10 +42,10 @@ void write_graphs(const fs::path& path, int graphs) {
   }
 }
 
-class TutorialTest : public testing::Test {
+class TutorialTest : public ::testing::Test {
  protected:
   TutorialTest()
-      : folder_(fs::path(testing::TempDir()) / ("tutorials-" + std::to_string(::getpid()))) {
+      : folder_(fs::path(::testing::TempDir()) / ("tutorials-" + std::to_string(::getpid()))) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
@@ -131,7 +131,7 @@ TEST_F(TutorialTest, Three_GcnOnAFakeDatasetWithALocalGroupPerNode) {
 }
 
 // What the ranks do when their numbers of batches differ, and exact evaluation sharded over them.
-class UnevenInputsTest : public TutorialTest, public testing::WithParamInterface<const char*> {};
+class UnevenInputsTest : public TutorialTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(UnevenInputsTest, EndWithTheSameParametersOnEveryRank) {
   const auto losses = losses_of(
@@ -146,7 +146,7 @@ TEST_P(UnevenInputsTest, EndWithTheSameParametersOnEveryRank) {
   EXPECT_EQ(losses.size(), 2U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Choices, UnevenInputsTest, testing::Values("Shadow", "Join", "Drop"));
+INSTANTIATE_TEST_SUITE_P(Choices, UnevenInputsTest, ::testing::Values("Shadow", "Join", "Drop"));
 
 }  // namespace
 }  // namespace gnn::app

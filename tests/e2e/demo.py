@@ -114,14 +114,24 @@ def dump_package_index(path):
         raise Failed("apt-cache dumpavail printed nothing: run apt-get update first")
 
 
-def wait_for_import(demo, seconds):
+def wait_for_import(demo, seconds, namespace=NAMESPACE):
     def finished():
-        job = demo.get("job", IMPORT, NAMESPACE)
+        job = demo.get("job", IMPORT, namespace)
         if demo.holds(job, "Failed"):
             raise Failed(f"Job {IMPORT} failed: {demo.condition(job, 'Failed').get('message')}")
         return demo.holds(job, "Complete")
 
     demo.wait(f"Job {IMPORT} finished", finished, seconds)
+
+
+def import_package_index(demo, namespace):
+    """Volumes as the samples name them, and this machine's package index in one of them; returns the import's last words."""
+    folder = demo.volume(namespace, "datasets")
+    demo.volume(namespace, "job-checkpoints")
+    dump_package_index(folder / "Packages")
+    demo.kubectl("apply", "-n", namespace, "-f", "-", stdin=sample("data-import.yaml", demo.images["worker"]))
+    wait_for_import(demo, 300, namespace)
+    return demo.kubectl("-n", namespace, "logs", f"job/{IMPORT}", "--tail=12")
 
 
 def events(demo, namespace, **options):
@@ -203,12 +213,7 @@ def show(demo, steps):
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
     })
-    folder = demo.volume(NAMESPACE, "datasets")
-    demo.volume(NAMESPACE, "job-checkpoints")
-    dump_package_index(folder / "Packages")
-    demo.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=sample("data-import.yaml", demo.images["worker"]))
-    wait_for_import(demo, 300)
-    print(demo.kubectl("-n", NAMESPACE, "logs", f"job/{IMPORT}", "--tail=12"))
+    print(import_package_index(demo, NAMESPACE))
     steps.begin("kubectl apply -f manifests/samples/packages-sage.yaml: 2 nodes x 2 processes")
     demo.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=on_two_nodes(sample("packages-sage.yaml", demo.images["worker"])))
     job = show_progress(demo, 900)

@@ -192,8 +192,12 @@ class Installation:
     # --- Prometheus ----------------------------------------------------------------------------------------------------
     def query(self, expression):
         """Prometheus' answer to an instant query: a list of {metric, value}."""
-        path = "/api/v1/namespaces/monitoring/pods/prometheus:9090/proxy/api/v1/query?query=" + urllib.parse.quote(expression)
-        answer = parsed(self.kubectl("get", "--raw", path), expression)
+        return self.prometheus("query", query=expression)["result"]
+
+    def prometheus(self, endpoint, **arguments):
+        """The data of a GET on Prometheus' API, e.g. prometheus("label/job/values", match="up")."""
+        path = f"/api/v1/namespaces/monitoring/pods/prometheus:9090/proxy/api/v1/{endpoint}?" + urllib.parse.urlencode(arguments)
+        answer = parsed(self.kubectl("get", "--raw", path), path)
         if answer["status"] != "success":
-            raise Failed(f"{expression}: {answer}")
-        return answer["data"]["result"]
+            raise Failed(f"{endpoint} {arguments}: {answer}")
+        return answer["data"]

@@ -237,7 +237,7 @@ class Faults(EndToEnd):
     def test_a_deleted_node_is_replaced(self):
         # Its kubelet knows nothing of it and goes on: the pod goes when the garbage collector of pods sees that its node
         # is no more, which takes up to a minute.
-        name = self.disturbed("node-deleted", epochs=150)
+        name = self.disturbed("node-deleted", epochs=300)
         monitored_from = operator.get("pod", "prometheus", "monitoring")["spec"]["nodeName"]
         node = next(  # Prometheus would be gone with its node
             pod["spec"]["nodeName"] for pod in operator.list("pods", NAMESPACE, f"gnn.dev/job={name}")

@@ -227,7 +227,7 @@ def show(demo, steps):
     for title, expression in (
         ("steps by rank", "max_over_time(gnn_train_steps_total[30m])"),
         ("sampled edges by rank", "max_over_time(gnn_sampler_edges_total[30m])"),
-        ("reconciles by result", "controller_runtime_reconcile_total"),
+        ("reconciles by result", "sum by (result) (controller_runtime_reconcile_total)"),
     ):
         print(f"{title}:  {expression}")
         for item in demo.query(expression)[:8]:

@@ -2,6 +2,7 @@
 #include "common/api/validation.h"
 #include "common/api/yaml.h"
 #include "tests/common/api/sample_job.h"
+#include "tests/integration/api/changes.h"
 #include "tests/support/control_plane.h"
 
 #include <gtest/gtest.h>
@@ -23,25 +24,15 @@ namespace gnn::api {
 namespace {
 
 using nlohmann::json;
+using testing::Changes;
 using testing::ControlPlane;
 
 const std::string kCrd = std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml";
 
-/// Values put at JSON pointers, in order; null removes.
-using Changes = std::vector<std::pair<std::string, json>>;
-
 json job(const GnnJob& base, const std::string& name, const Changes& changes) {
   json object = encode(base);
   object["metadata"] = {{"name", name}};
-  for (const auto& [pointer, value] : changes) {
-    const json::json_pointer at(pointer);
-    if (value.is_null()) {
-      object[at.parent_pointer()].erase(at.back());
-    } else {
-      object[at] = value;
-    }
-  }
-  return object;
+  return testing::changed(std::move(object), changes);
 }
 
 json nodes(const std::string& name, const Changes& changes) {

@@ -3,6 +3,7 @@
 #include "controller/objects/pod.h"
 #include "controller/reconcile/desired.h"
 #include "tests/common/api/sample_job.h"
+#include "tests/integration/api/changes.h"
 #include "tests/support/control_plane.h"
 #include "tests/support/http.h"
 
@@ -105,21 +106,6 @@ json ephemeral_container_of(const json& pod, const std::string& name) {
 json grasping(json container) {
   container["securityContext"]["capabilities"]["add"] = json::array({"NET_ADMIN"});
   return container;
-}
-
-/// Values put at JSON pointers, in order; null removes.
-using Changes = std::vector<std::pair<std::string, json>>;
-
-json changed(json object, const Changes& changes) {
-  for (const auto& [pointer, value] : changes) {
-    const json::json_pointer at(pointer);
-    if (value.is_null()) {
-      object[at.parent_pointer()].erase(at.back());
-    } else {
-      object[at] = value;
-    }
-  }
-  return object;
 }
 
 /// What breaks one rule and no other.

@@ -8,9 +8,11 @@
 
 namespace gnn::sampling::cpu {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
-// Under the address sanitizer the heap is used, so that a write past the end is seen.
+// Under the sanitizers the heap is used: the address sanitizer sees a write past its end, and the
+// thread sanitizer knows when it changes hands (it does not intercept mremap, and took the next
+// owner's writes for a race).
 void PageBuffer::reserve(size_t bytes) {
   if (bytes <= bytes_) return;
   void* grown = std::realloc(data_, bytes);

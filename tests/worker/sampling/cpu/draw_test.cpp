@@ -31,8 +31,9 @@ class DistinctDraw : public testing::TestWithParam<Case> {};
 
 TEST_P(DistinctDraw, IsUniformOverPositions) {
   const auto [degree, count] = GetParam();
-  // At least 40 expected hits per position; fewer trials where each draws thousands.
-  const int64_t trials = std::max<int64_t>(count <= 100 ? 20000 : 4000, 40 * degree / count);
+  // At least 40 expected hits per position, and two million draws where one trial draws hundreds.
+  const int64_t trials =
+      std::max<int64_t>(count <= 100 ? 20000 : 2'000'000 / count, 40 * degree / count);
   NeighborDraw drawer(count);
   std::vector<int64_t> out(static_cast<size_t>(count));
   std::vector<int64_t> hits(static_cast<size_t>(degree));

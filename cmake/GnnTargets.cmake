@@ -129,10 +129,10 @@ function(gnn_test name)
   endforeach()
 endfunction()
 
-# gnn_python_test(name SCRIPT file.py LABELS label... [TIMEOUT seconds] [ENV "A=b"...] [ARGS arg...])
+# gnn_python_test(name SCRIPT file.py LABELS label... [TIMEOUT seconds] [ENV "A=b"...])
 # A file of Python's unittest as one CTest entry, with the same kind of report as gnn_test's.
 function(gnn_python_test name)
-  cmake_parse_arguments(arg "" "SCRIPT;TIMEOUT" "LABELS;ENV;ARGS" ${ARGN})
+  cmake_parse_arguments(arg "" "SCRIPT;TIMEOUT" "LABELS;ENV" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SCRIPT OR NOT arg_LABELS)
     message(FATAL_ERROR "gnn_python_test(${name}): wrong arguments ${ARGN}")
   endif()
@@ -143,7 +143,7 @@ function(gnn_python_test name)
     NAME ${name}
     COMMAND
       "${GNN_PYTHON}" "${CMAKE_SOURCE_DIR}/tests/support/run_python_tests.py"
-      "${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT}" "${CMAKE_BINARY_DIR}/reports/${name}.xml" ${arg_ARGS}
+      "${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT}" "${CMAKE_BINARY_DIR}/reports/${name}.xml"
   )
   set_tests_properties(
     ${name}

@@ -328,6 +328,17 @@ class Toggles(unittest.TestCase):
             ran = helm("template", "x", CHART, "--set", f"{value}.enabled=true")
             self.assertIn("install the Prometheus operator or set it to false", ran.stderr)
 
+    def test_alerts_name_the_sites_own_runbooks(self):
+        page = "https://wiki.example.org/gnn"
+        rules = named(
+            render("metrics.prometheusRule.enabled=true", f"metrics.prometheusRule.runbookUrl={page}", monitoring=True),
+            "PrometheusRule",
+        )[0]
+        alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
+        self.assertGreater(len(alerts), 5)
+        for alert in alerts:
+            self.assertEqual(alert["annotations"]["runbook_url"], f"{page}#{alert['alert'].lower()}")
+
     def test_the_pod_monitor_has_limits(self):
         monitor = named(render("metrics.podMonitor.enabled=true", monitoring=True), "PodMonitor")[0]["spec"]
         self.assertGreater(monitor["sampleLimit"], 0)

@@ -26,6 +26,7 @@ REFINED = {
     "controller.extraArgs": {"items": {"type": "string"}},
     "networkPolicy.apiServer.cidrs": {"items": {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]+$"}, "minItems": 1},
     "networkPolicy.apiServer.ports": {"items": {"type": "integer", "minimum": 1, "maximum": 65535}, "minItems": 1},
+    "metrics.prometheusRule.runbookUrl": {"pattern": "^https?://[^#\\s]+$"},
     "metrics.port": {"minimum": 1, "maximum": 65535},
     "terminationGracePeriodSeconds": {"minimum": 1},
     "tests.timeoutSeconds": {"minimum": 10},

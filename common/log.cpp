@@ -73,13 +73,18 @@ std::string dump(const nlohmann::ordered_json& json) {
 // What was said by a file or a peer must not look like further lines, nor drive the terminal.
 void append_escaped(std::string& line, std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
-  for (const char character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (byte >= 0x20 && byte != 0x7f) {
-      line += character;
-    } else if (character == '\n') {
+  for (size_t i = 0; i < text.size(); ++i) {
+    auto byte = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F: controls of one byte each before UTF-8, which terminals still obey.
+    const bool high_control = byte == 0xc2 && i + 1 < text.size() &&
+                              static_cast<unsigned char>(text[i + 1]) >= 0x80 &&
+                              static_cast<unsigned char>(text[i + 1]) <= 0x9f;
+    if (high_control) byte = static_cast<unsigned char>(text[++i]);
+    if (byte >= 0x20 && byte != 0x7f && !high_control) {
+      line += text[i];
+    } else if (byte == '\n') {
       line += "\\n";
-    } else if (character == '\t') {
+    } else if (byte == '\t') {
       line += "\\t";
     } else {
       line += "\\x";
@@ -140,7 +145,7 @@ std::string format_log_line(
     line += ' ';
     line += field.key;
     line += '=';
-    line += dump(to_json(field.value));
+    append_escaped(line, dump(to_json(field.value)));
   }
   return line;
 }

@@ -59,7 +59,7 @@ void log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
 [[nodiscard]] bool log_enabled(LogLevel level);
 
 /// What log() prints, without the line's end. Always one line: in the console form line ends and
-/// other ASCII control characters of the message are shown as "\n" or "\x1b".
+/// other control characters of message and fields are shown as "\n" or "\x1b".
 [[nodiscard]] std::string format_log_line(
     LogFormat format,
     LogLevel level,

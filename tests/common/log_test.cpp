@@ -47,10 +47,11 @@ TEST(Log, ConsoleLineStaysOneLine) {
           LogFormat::Console,
           LogLevel::Error,
           "t",
-          "bad\nt error forged\r\t\x1b[31m\x7f\\ \xC3\xA4",
-          {}
+          "bad\nt error forged\r\t\x1b[31m\x7f\xC2\x9B\\ \xC3\xA4",
+          {{"error", "\n\x7f\xC2\x9B\xC3\xA4"}}
       ),
-      "t error   bad\\nt error forged\\x0d\\t\\x1b[31m\\x7f\\ \xC3\xA4"
+      "t error   bad\\nt error forged\\x0d\\t\\x1b[31m\\x7f\\x9b\\ \xC3\xA4 "
+      "error=\"\\n\\x7f\\x9b\xC3\xA4\""
   );
 }
 

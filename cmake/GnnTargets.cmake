@@ -83,11 +83,12 @@ function(gnn_executable name)
   endif()
 endfunction()
 
-# gnn_test(name [TORCH] SOURCES file... [LINK lib...] LABELS label... [TIMEOUT seconds] [ENV "A=b"...])
+# gnn_test(name [TORCH] [OPTIMIZED] SOURCES file... [LINK lib...] LABELS label... [TIMEOUT seconds] [ENV "A=b"...])
 # One GoogleTest binary and one CTest entry. Its XML report goes to ${CMAKE_BINARY_DIR}/reports, where
 # scripts/test counts the cases. gnn_tests_label_unit builds all tests with the label unit, and so on.
+# OPTIMIZED is for tests of product code that lives in headers.
 function(gnn_test name)
-  cmake_parse_arguments(arg "TORCH" "TIMEOUT" "SOURCES;LINK;LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;OPTIMIZED" "TIMEOUT" "SOURCES;LINK;LABELS;ENV" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "gnn_test(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -108,9 +109,9 @@ function(gnn_test name)
   add_executable(${name} ${arg_SOURCES})
   _gnn_target_defaults(${name} "${arg_TORCH}")
   target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
-  # A test's own code runs once and takes half its compile time to optimise. With torch it shares the precompiled header,
-  # which wants the library's flags.
-  if(NOT arg_TORCH)
+  # A test's own code takes half its compile time to optimise. With torch it shares the precompiled header, which wants the
+  # library's flags.
+  if(NOT arg_TORCH AND NOT arg_OPTIMIZED)
     target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
   endif()
   add_test(

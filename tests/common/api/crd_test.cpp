@@ -4,11 +4,11 @@
 #include "common/api/validation.h"
 #include "common/api/yaml.h"
 #include "common/contract.h"
+#include "tests/support/read_file.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
@@ -21,10 +21,9 @@ namespace {
 using nlohmann::json;
 
 json read_crd() {
-  const std::ifstream file(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml");
-  std::stringstream text;
-  text << file.rdbuf();
-  auto documents = parse_yaml(text.str());
+  auto documents = parse_yaml(
+      gnn::testing::read_file(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml")
+  );
   EXPECT_TRUE(documents) << documents.error().message;
   EXPECT_EQ(documents->size(), 1U);
   return documents->front();

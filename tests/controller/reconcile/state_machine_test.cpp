@@ -1,9 +1,9 @@
+#include "tests/support/read_file.h"
+
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
 
 /// Holds docs/state-machine.md against the constants of controller/reconcile/conditions.h.
@@ -11,10 +11,7 @@ namespace gnn::reconcile {
 namespace {
 
 std::string read(const std::string& path) {
-  const std::ifstream file(std::string(GNN_SOURCE_DIR) + "/" + path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return gnn::testing::read_file(std::string(GNN_SOURCE_DIR) + "/" + path);
 }
 
 std::set<std::string> matches(const std::string& text, const char* pattern) {

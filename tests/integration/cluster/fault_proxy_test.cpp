@@ -3,6 +3,7 @@
 #include "tests/support/control_plane.h"
 #include "tests/support/http.h"
 #include "tests/support/must.h"
+#include "tests/support/read_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +11,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <future>
-#include <sstream>
-#include <stdexcept>
 #include <string>
 
 namespace gnn::testing {
@@ -73,9 +71,7 @@ TEST_F(FaultProxyTest, PassesAndRecordsRequests) {
 TEST_F(FaultProxyTest, PassesTheClientsTokenAndNotItsOwnRights) {
   client_.bearer_token = "not-a-token";
   EXPECT_EQ(must(http_request(client_, "GET", maps())).status, 401);
-  std::ostringstream token;
-  token << std::ifstream(cluster_.token_file()).rdbuf();
-  client_.bearer_token = token.str();
+  client_.bearer_token = read_file(cluster_.token_file());
   EXPECT_EQ(must(http_request(client_, "GET", maps())).status, 200);
 }
 

@@ -1,11 +1,11 @@
 #include "tests/integration/controller/fixture.h"
 #include "tests/support/must.h"
+#include "tests/support/read_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <iterator>
 
 namespace gnn::testing {
 namespace {
@@ -151,11 +151,7 @@ TEST_F(ApiFaults, AServerOfAnotherCaIsRefused) {
   ));
   const std::string kubeconfig =
       must(cluster_.plane().write_kubeconfig(cluster_.plane().server_url()));
-  std::string text;
-  {
-    std::ifstream in(kubeconfig);
-    text.assign(std::istreambuf_iterator<char>(in), {});
-  }
+  std::string text = read_file(kubeconfig);
   const size_t at = text.find(cluster_.plane().ca_file());
   ASSERT_NE(at, std::string::npos) << text;
   text.replace(at, cluster_.plane().ca_file().size(), other);

@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <optional>
 #include <signal.h>
+#include <stdexcept>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -2,6 +2,7 @@
 
 #include "common/contract.h"
 #include "tests/support/in_process_store.h"
+#include "tests/support/read_file.h"
 #include "worker/agent/result.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,6 @@
 #include <httplib.h>
 #include <limits>
 #include <netinet/in.h>
-#include <sstream>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <thread>
@@ -129,12 +129,7 @@ class AgentTest : public ::testing::Test {
 
   Outcome run(const std::string& words) { return finish(start(words)); }
 
-  std::string read(const char* name) const {
-    std::ifstream file(folder_ / name);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
+  std::string read(const char* name) const { return gnn::testing::read_file(folder_ / name); }
 
   fs::path folder_;
   AgentOptions options_;

@@ -1,6 +1,7 @@
 #include "worker/app/data_command.h"
 
 #include "common/contract.h"
+#include "tests/support/read_file.h"
 #include "tests/worker/graph/files.h"
 #include "tests/worker/graph/load_native.h"
 #include "worker/app/command.h"
@@ -22,10 +23,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using gnn::testing::read_file;
 using graph::testing::gzip;
 using graph::testing::load_native;
 using graph::testing::OgbFiles;
-using graph::testing::read_all;
 using graph::testing::TemporaryFolder;
 using ::testing::HasSubstr;
 
@@ -120,11 +121,11 @@ TEST_F(DataCommand, OtherInputsNeedReplace) {
 TEST_F(DataCommand, GoesOnAfterAnInterruptedImport) {
   const ImportRequest request = ring();
   ASSERT_TRUE(import_data(request, console()));
-  const std::string whole = read_all(request.output + "/" + graph::kManifestFile);
+  const std::string whole = read_file(request.output + "/" + graph::kManifestFile);
   fs::remove_all(request.output);
   // The process dies while features are read: the edges are in place, the features are not.
   const std::string features = folder_.path("ring/raw/node-feat.csv.gz");
-  const std::string content = read_all(features);
+  const std::string content = read_file(features);
   {
     const std::string key = [&] {
       const auto at = whole.find("key: ");
@@ -142,7 +143,7 @@ TEST_F(DataCommand, GoesOnAfterAnInterruptedImport) {
   out_.str("");
   ASSERT_TRUE(import_data(request, console()));
   EXPECT_THAT(out_.str(), HasSubstr("goes on from"));
-  EXPECT_EQ(read_all(request.output + "/" + graph::kManifestFile), whole);
+  EXPECT_EQ(read_file(request.output + "/" + graph::kManifestFile), whole);
 }
 
 TEST_F(DataCommand, PublishesNothingThatTrainingWouldRefuse) {
@@ -194,7 +195,7 @@ TEST_F(DataCommand, VerifyFindsDamage) {
   const ImportRequest request = ring();
   ASSERT_TRUE(import_data(request, console()));
   const std::string labels = request.output + "/nodes.node.labels.npy";
-  std::string bytes = read_all(labels);
+  std::string bytes = read_file(labels);
   bytes.back() = 1;
   folder_.write("out/nodes.node.labels.npy", bytes);
   EXPECT_THAT(

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <stdlib.h>
 #include <string>
 #include <string_view>
@@ -44,11 +43,6 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
-
-inline std::string read_all(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 /// `window_bits` as zlib wants them: 31 = gzip, -15 = raw deflate.
 inline std::string deflate_bytes(std::string_view plain, int window_bits) {

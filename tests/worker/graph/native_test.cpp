@@ -1,5 +1,6 @@
 #include "worker/graph/native.h"
 
+#include "tests/support/read_file.h"
 #include "tests/worker/graph/files.h"
 #include "worker/graph/generate.h"
 #include "worker/graph/manifest.h"
@@ -18,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using gnn::testing::read_file;
 using ::testing::HasSubstr;
 using testing::OgbFiles;
-using testing::read_all;
 using testing::TemporaryFolder;
 using testing::to_vector;
 
@@ -40,7 +41,7 @@ class Native : public ::testing::Test {
     return dataset ? "" : dataset.error().message;
   }
   void damage(const std::string& file, size_t at) {
-    std::string bytes = read_all(output_ + "/" + file);
+    std::string bytes = read_file(output_ + "/" + file);
     bytes.at(at) = static_cast<char>(~bytes.at(at));
     folder_.write("out/" + file, bytes);
   }
@@ -137,7 +138,7 @@ TEST_F(Native, GoesOnFromWhatIsWhole) {
     EXPECT_FALSE(writer->find("third")->defined());
   }
   // An array that the journal calls whole, but whose bytes are not: made anew.
-  std::string bytes = read_all(output_ + ".partial/second.npy");
+  std::string bytes = read_file(output_ + ".partial/second.npy");
   bytes.back() = 1;
   folder_.write("out.partial/second.npy", bytes);
   EXPECT_EQ((*NativeWriter::open(output_, "key"))->num_resumed(), 1);
@@ -152,7 +153,7 @@ TEST_F(Native, GoesOnAgainAfterALineOfTheJournalWasCut) {
     ASSERT_TRUE(writer.commit(std::move(array)));
   };
   write(**NativeWriter::open(output_, "key"), "first");
-  const std::string journal = read_all(output_ + ".partial/journal.yaml");
+  const std::string journal = read_file(output_ + ".partial/journal.yaml");
   folder_.write("out.partial/journal.yaml", journal + "- {name: second, fi");
   {
     auto writer = *NativeWriter::open(output_, "key");
@@ -164,7 +165,7 @@ TEST_F(Native, GoesOnAgainAfterALineOfTheJournalWasCut) {
 
 TEST_F(Native, ResumedImportEndsInTheSameBytes) {
   ASSERT_TRUE(publish());
-  const std::string whole = read_all(output_ + "/" + kManifestFile);
+  const std::string whole = read_file(output_ + "/" + kManifestFile);
   fs::remove_all(output_);
   {
     auto writer = *NativeWriter::open(output_, "key-1");
@@ -180,13 +181,13 @@ TEST_F(Native, ResumedImportEndsInTheSameBytes) {
   const auto arrays = read_ogb(folder_.path("ring"), {}, *writer, silent_);
   ASSERT_TRUE(arrays) << arrays.error().message;
   ASSERT_TRUE(writer->publish(*arrays, false));
-  EXPECT_EQ(read_all(output_ + "/" + kManifestFile), whole);
+  EXPECT_EQ(read_file(output_ + "/" + kManifestFile), whole);
 }
 
 TEST_F(Native, HoldsFilesAgainstTheManifest) {
   ASSERT_TRUE(publish());
   const std::string features = "nodes.node.features.npy";
-  const std::string whole = read_all(output_ + "/" + features);
+  const std::string whole = read_file(output_ + "/" + features);
   folder_.write("out/" + features, whole.substr(0, whole.size() - 4));
   EXPECT_THAT(
       open_error(), HasSubstr("features.npy: expected 4144 bytes as the manifest says, found 4140")
@@ -215,7 +216,7 @@ TEST_F(Native, VerifyFindsAFlippedBit) {
 TEST_F(Native, ManifestIsCheckedBeforeItIsTrusted) {
   ASSERT_TRUE(publish());
   const std::string file = std::string(kManifestFile);
-  const std::string whole = read_all(output_ + "/" + file);
+  const std::string whole = read_file(output_ + "/" + file);
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string text = whole;
     text.replace(text.find(from), from.size(), to);

@@ -1,4 +1,5 @@
 #include "tests/support/mutations.h"
+#include "tests/support/read_file.h"
 #include "tests/worker/graph/files.h"
 #include "worker/graph/readers/edge_list.h"
 #include "worker/graph/readers/gin.h"
@@ -237,7 +238,7 @@ TEST_F(Ogb, NamesFileAndLineOfBadInput) {
 
 TEST_F(Ogb, NoticesTruncatedAndDamagedGzip) {
   OgbFiles().write(folder_);
-  const std::string whole = testing::read_all(folder_.path("ring/raw/edge.csv.gz"));
+  const std::string whole = gnn::testing::read_file(folder_.path("ring/raw/edge.csv.gz"));
   folder_.write("ring/raw/edge.csv.gz", whole.substr(0, whole.size() - 9));
   EXPECT_THAT(
       ogb().error().message,
@@ -260,7 +261,7 @@ TEST_F(Ogb, NoticesTruncatedAndDamagedGzip) {
 
 TEST_F(Ogb, SurvivesMutatedGzip) {
   OgbFiles().write(folder_);
-  const std::string whole = testing::read_all(folder_.path("ring/raw/edge.csv.gz"));
+  const std::string whole = gnn::testing::read_file(folder_.path("ring/raw/edge.csv.gz"));
   gnn::testing::Mutations mutations(17);
   for (int round = 0; round < gnn::testing::mutation_rounds(400); ++round) {
     folder_.write("ring/raw/edge.csv.gz", mutations.of(whole));

@@ -160,6 +160,13 @@ class Images(unittest.TestCase):
         self.assertEqual(self.image(name), ["stage only", "first"])
         self.assertEqual(len(self.lines("builds")), 2)
 
+    def test_rebuild_makes_an_image_anew_without_what_was_kept_of_it(self):
+        name = self.name("controller")
+        self.assertEqual(self.name("--rebuild", "controller"), name)
+        first, second = self.lines("builds")
+        self.assertNotIn("--no-cache", first)
+        self.assertIn("--no-cache", second)
+
     def test_print_makes_no_image(self):
         (self.bin / "buildah").unlink()
         name = self.name("--print", "worker")

@@ -185,14 +185,18 @@ def explain_namespace(demo, namespace):
 
 
 def explain(demo):
-    """Prints what is known of a demo that failed, before its cluster and with it the logs are gone."""
+    """Prints what is known of a demo that failed, before its cluster and with it the logs are gone.
+
+    Returns whether there is a cluster.
+    """
     state = demo.status()["state"]
     say_error(f"demo: its cluster is {state}")
     if state in ("not running", "half made"):
-        return
+        return state != "not running"
     look(f"GNNJob {JOB}", lambda: story_of_job(demo))
     for namespace in (NAMESPACE, demo.namespace):
         explain_namespace(demo, namespace)
+    return True
 
 
 def show(demo, steps):
@@ -244,12 +248,14 @@ def attempt(demo, steps, keep):
         show(demo, steps)
     except (Failed, OSError) as error:
         say_error(f"\ndemo: {error}")
+        exists = True
         with contextlib.suppress(Failed):
-            explain(demo)
-        say_error("\ndemo: " + (
-            "the cluster stays up: scripts/cluster --name demo kubectl, logs and, at the end, down" if keep
-            else "the cluster is taken down; scripts/demo --keep leaves it up for a closer look"
-        ))
+            exists = explain(demo)
+        if exists:
+            say_error("\ndemo: " + (
+                "the cluster stays up: scripts/cluster --name demo kubectl, logs and, at the end, down" if keep
+                else "the cluster is taken down; scripts/demo --keep leaves it up for a closer look"
+            ))
         return 1
     if keep:
         print("The cluster stays: scripts/cluster --name demo kubectl -n demo get gnnjobs")

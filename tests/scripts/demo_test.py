@@ -123,7 +123,14 @@ class Demo(unittest.TestCase):
         code, said = self.main()
         self.assertEqual(code, 1)
         self.assertIn("its cluster is not running", said)
+        self.assertNotIn("the cluster", said)
         self.assertEqual(self.cluster.told, ["down"])
+
+    def test_keep_does_not_speak_of_a_cluster_that_is_not_there(self):
+        self.cluster.state = "not running"
+        code, said = self.main("--keep")
+        self.assertEqual(code, 1)
+        self.assertNotIn("stays up", said)
 
     def test_an_interrupt_takes_the_cluster_down(self):
         self.cluster.state = "not running"

@@ -3,6 +3,7 @@
 The machine is a folder of programs: the base system's own, and stand-ins for dpkg-query, apt-get and python3.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -166,6 +167,13 @@ class Machine(unittest.TestCase):
         self.assertNotIn("done in", again.stdout)
         self.assertEqual(len(times.read_text(encoding="utf-8").splitlines()), len(parts))
 
+    @staticmethod
+    def end(process):
+        with contextlib.suppress(ProcessLookupError):  # a test that failed leaves it waiting
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
     def started(self, **environment):
         """A run whose first pip waits for `never` to be written."""
         (self.folder / "installed").touch()
@@ -175,7 +183,7 @@ class Machine(unittest.TestCase):
             [ROOT / "scripts/setup"], env={**self.environment, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True, start_new_session=True,
         )
-        self.addCleanup(process.stdout.close)
+        self.addCleanup(self.end, process)
         (self.folder / "started").read_text(encoding="utf-8")
         return process
 

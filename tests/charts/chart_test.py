@@ -193,6 +193,9 @@ class Deployment(unittest.TestCase):
         self.assertEqual([worker["nodeSelector"], worker["tolerations"]], [controller["nodeSelector"], controller["tolerations"]])
         self.assertNotIn("priorityClassName", worker, "the CRD refuses system- classes")
 
+    def test_affinity_may_be_null(self):
+        self.assertNotIn("affinity", hook_pod(render("affinity=null")))
+
     def test_the_budget_is_there_only_with_more_than_one_replica(self):
         self.assertEqual(len(named(render(), "PodDisruptionBudget")), 1)
         self.assertEqual(named(render("replicaCount=1"), "PodDisruptionBudget"), [])

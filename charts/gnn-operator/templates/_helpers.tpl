@@ -88,7 +88,7 @@ capabilities: {drop: [ALL]}
 {{/* The same for a pod that runs once beside it: rules about other pods could keep it from where the controller still is. */}}
 {{- define "gnn.placementBeside" -}}
 {{- include "gnn.placement" . -}}
-{{- with .Values.affinity.nodeAffinity }}
+{{- with (.Values.affinity | default dict).nodeAffinity }}
 affinity:
   nodeAffinity: {{- toYaml . | nindent 4 }}
 {{- end -}}

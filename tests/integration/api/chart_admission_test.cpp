@@ -86,7 +86,8 @@ TEST(ChartAdmission, TakesTheChartWithEachFileOfValues) {
     ASSERT_TRUE(applied) << applied.error().message;
     EXPECT_EQ(applied->exit_code, 0) << applied->errors;
     EXPECT_EQ(applied->errors, "") << "a warning, of Pod Security for one";
-    for (const char* object : {"deployment.apps/gnn-operator", "pod/gnn-operator-test", "gnnjob"}) {
+    for (const char* object :
+         {"deployment.apps/gnn-operator", "pod/gnn-operator-test", "gnnjob.gnn.dev/"}) {
       EXPECT_NE(applied->output.find(object), std::string::npos) << applied->output;
     }
   }

@@ -58,6 +58,9 @@ json worker_pod(const std::string& name_space) {
   workers["processesPerNode"] = 2;
   workers["gpusPerProcess"] = 1;  // and so shared memory
   workers["template"].update(json::parse(R"({
+    "imagePullPolicy": "Always",
+    "terminationGracePeriodSeconds": 60,
+    "priorityClassName": "gangs",
     "imagePullSecrets": [{"name": "pull"}],
     "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}},
     "nodeSelector": {"kubernetes.io/os": "linux"},
@@ -208,6 +211,13 @@ class WorkerPodsPolicy : public ::testing::Test {
         {"apiVersion", "v1"}, {"kind", "ServiceAccount"}, {"metadata", {{"name", "builder"}}}
     };
     ASSERT_EQ(create(account), "");
+    const json priority_class = {
+        {"apiVersion", "scheduling.k8s.io/v1"},
+        {"kind", "PriorityClass"},
+        {"metadata", {{"name", "gangs"}}},
+        {"value", 1000}
+    };
+    ASSERT_EQ(create(priority_class), "");
     // From before the policy, as after an upgrade of the chart.
     json older = pod("older");
     older["metadata"]["finalizers"] = json::array({contract::kPodFinalizer});
@@ -358,7 +368,7 @@ TEST_F(WorkerPodsPolicy, HasNoRuleThatIsNotTestedHere) {
 }
 
 TEST_F(WorkerPodsPolicy, LeavesOtherPodsAlone) {
-  json other = grasping_pod("other");
+  json other = grasping_pod("unlabelled");
   other["metadata"]["labels"] = {{"not", "ours"}};
   EXPECT_EQ(refusal(other), "");
 }

@@ -88,7 +88,6 @@ TEST_F(NodeProgressTest, NamesTheNewestCheckpointWhileTheRankTrains) {
   EXPECT_EQ(progress_.numbers().checkpoint, report.checkpoint_path);
 }
 
-// An alert asks for the increase of the failures: the first one shows only beside an earlier zero.
 TEST_F(NodeProgressTest, ShowsDurationsOfCheckpointsFromZeroOnWhereTheyAreWritten) {
   AgentOptions options = options_of_node_1();
   options.node = 0;
@@ -100,6 +99,7 @@ TEST_F(NodeProgressTest, ShowsDurationsOfCheckpointsFromZeroOnWhereTheyAreWritte
   EXPECT_THAT(node_0.registry().expose(), Not(HasSubstr(count + "\"1\"")));
 }
 
+// An alert asks for the increase of the failures: the first one shows only beside an earlier zero.
 TEST_F(NodeProgressTest, ShowsCheckpointsAndTheirFailuresFromZeroOn) {
   RankReport report;
   hear(report);

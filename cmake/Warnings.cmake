@@ -5,6 +5,9 @@ target_compile_options(
   INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${GNN_WERROR}>>:-Werror>
+    # Without -Wpedantic, which complains of the code that nvcc hands to the host's compiler.
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>
+    $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${GNN_WERROR}>>:-Werror=all-warnings;-Xcompiler=-Werror>
     # GCC 12's own guesses about libstdc++'s strings and vectors, once -O3 has inlined them: false, and no errors there.
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-Wno-error=maybe-uninitialized;-Wno-error=restrict;-Wno-error=stringop-overflow>
 )

@@ -51,6 +51,15 @@ def flags_for(header, flags):
     return flags[Path("common")]
 
 
+def launcher(build):
+    """What CMake runs the compiler with: a compiler cache, or nothing."""
+    for line in (build / "CMakeCache.txt").read_text().splitlines():
+        name, _, value = line.partition("=")
+        if name == "GNN_COMPILER_LAUNCHER:INTERNAL":
+            return [word for word in value.split(";") if word]
+    return []
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=2)
@@ -65,6 +74,7 @@ def main():
     names = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "*.h"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.splitlines()
+    through = launcher(build)
     work = build / "headers"
     work.mkdir(parents=True, exist_ok=True)
 
@@ -75,7 +85,7 @@ def main():
         if not source.exists() or source.read_text() != text:
             source.write_text(text)
         ran = subprocess.run(
-            [*command, "-O0", "-o", str(source.with_suffix(".o")), "-c", str(source)],
+            [*through, *command, "-O0", "-o", str(source.with_suffix(".o")), "-c", str(source)],
             cwd=build, capture_output=True, text=True, check=False,
         )
         return f"{name}: does not compile alone\n{ran.stderr}" if ran.returncode else None

@@ -70,19 +70,25 @@ std::string dump(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+// U+0080 to U+009F: controls of one byte each before UTF-8, which terminals still obey.
+bool starts_with_high_control(std::string_view text) {
+  if (text.size() < 2 || text[0] != '\xc2') return false;
+  const auto second = static_cast<unsigned char>(text[1]);
+  return second >= 0x80 && second <= 0x9f;
+}
+
 // What was said by a file or a peer must not look like further lines, nor drive the terminal.
 void append_escaped(std::string& line, std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
   for (size_t i = 0; i < text.size(); ++i) {
     auto byte = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F: controls of one byte each before UTF-8, which terminals still obey.
-    const bool high_control = byte == 0xc2 && i + 1 < text.size() &&
-                              static_cast<unsigned char>(text[i + 1]) >= 0x80 &&
-                              static_cast<unsigned char>(text[i + 1]) <= 0x9f;
-    if (high_control) byte = static_cast<unsigned char>(text[++i]);
-    if (byte >= 0x20 && byte != 0x7f && !high_control) {
+    if (starts_with_high_control(text.substr(i))) {
+      byte = static_cast<unsigned char>(text[++i]);
+    } else if (byte >= 0x20 && byte != 0x7f) {
       line += text[i];
-    } else if (byte == '\n') {
+      continue;
+    }
+    if (byte == '\n') {
       line += "\\n";
     } else if (byte == '\t') {
       line += "\\t";

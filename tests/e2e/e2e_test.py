@@ -152,6 +152,13 @@ class EndToEnd(unittest.TestCase):
         self.addCleanup(operator.kubectl, "delete", "gnnjob", name, "-n", NAMESPACE, "--ignore-not-found")
         return name
 
+    def disturbed(self, name):
+        """A job that trains by now, to be held against the undisturbed run."""
+        undisturbed_hash()
+        self.submit(name)
+        operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
+        return name
+
     def assert_complete_like_undisturbed(self, name, restarts=None, seconds=300):
         job = operator.wait_finished(name, NAMESPACE, seconds)
         self.assertTrue(operator.holds(job, "Complete"), json.dumps(job["status"], indent=1))
@@ -241,12 +248,6 @@ class PackageIndex(EndToEnd):
 
 
 class Faults(EndToEnd):
-    def disturbed(self, name):
-        undisturbed_hash()
-        self.submit(name)
-        operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
-        return name
-
     def test_a_killed_rank_restarts_in_place(self):
         name = self.disturbed("rank-killed")
         os.kill(processes(name, "rank")[-1], signal.SIGKILL)
@@ -458,9 +459,7 @@ class Chart(EndToEnd):
         operator.helm("test", "gnn-operator", "--namespace", operator.namespace, "--timeout", "300s")
 
     def test_upgrade_and_rollback_leave_a_running_job_alone(self):
-        undisturbed_hash()
-        name = self.submit("upgraded")
-        operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
+        name = self.disturbed("upgraded")
         install("controller.logLevel=debug")
         operator.helm("rollback", "gnn-operator", "--namespace", operator.namespace, "--wait", "--timeout", "120s")
         job = self.assert_complete_like_undisturbed(name, restarts=0)
@@ -468,9 +467,7 @@ class Chart(EndToEnd):
 
     def test_uninstalling_keeps_jobs_and_manifests_take_over(self):
         """Helm goes with a job running, `kubectl apply -k` comes, and then Helm again."""
-        undisturbed_hash()
-        name = self.submit("uninstalled")
-        operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
+        name = self.disturbed("uninstalled")
         operator.helm("uninstall", "gnn-operator", "--namespace", operator.namespace, "--wait", "--timeout", "120s")
         self.addCleanup(install)
         self.assertEqual(operator.list("deployments", operator.namespace), [])

@@ -362,6 +362,11 @@ void check_training(const GnnJobSpec& spec, Report& report) {
       "spec.training.optimizer",
       "momentum needs type SGD"
   );
+  report.require(
+      training.uneven_inputs != UnevenInputs::Join || training.gradient_accumulation == 1,
+      "spec.training.gradientAccumulation",
+      "must be 1 with unevenInputs: Join, whose handshake is a step's; use Shadow"
+  );
   const bool gpus = spec.workers.gpus_per_process > 0;
   report.require(
       training.device != DeviceChoice::CUDA || gpus,

@@ -123,7 +123,7 @@ Result<TaskOutcome> GraphClassification::run_folds(TaskContext& context) {
 }  // namespace
 
 Parsed<std::unique_ptr<TaskRun>> parse_graph_classification(const api::GnnJobSpec& spec) {
-  std::vector<api::FieldError> errors = check_trainer(spec);
+  std::vector<api::FieldError> errors;
   const api::Split& split = spec.dataset.split;
   const bool all_folds = split.type == api::SplitType::KFold && !split.fold;
   if (all_folds && spec.checkpoint && spec.checkpoint->resume != "Auto" &&

@@ -71,8 +71,6 @@ class NodeClassification final : public TaskRun {
 }  // namespace
 
 Parsed<std::unique_ptr<TaskRun>> parse_node_classification(const api::GnnJobSpec& spec) {
-  std::vector<api::FieldError> errors = check_trainer(spec);
-  if (!errors.empty()) return tl::unexpected(std::move(errors));
   return std::make_unique<NodeClassification>(spec);
 }
 

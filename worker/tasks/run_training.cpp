@@ -20,18 +20,6 @@ std::string grouped(int64_t number) {
 
 }  // namespace
 
-std::vector<api::FieldError> check_trainer(const api::GnnJobSpec& spec) {
-  std::vector<api::FieldError> errors;
-  if (spec.training.uneven_inputs == api::UnevenInputs::Join &&
-      spec.training.gradient_accumulation > 1) {
-    errors.push_back(
-        {.path = "spec.training.gradientAccumulation",
-         .message = "must be 1 with unevenInputs: Join, whose handshake is a step's; use Shadow"}
-    );
-  }
-  return errors;
-}
-
 graph::LoadOptions load_options(const api::GnnJobSpec& spec) {
   graph::LoadOptions options;
   options.training_seed = spec.training.seed;

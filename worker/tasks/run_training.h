@@ -1,7 +1,6 @@
 #pragma once
 
 #include "common/api/gnn_job.h"
-#include "common/api/validation.h"
 #include "common/result.h"
 #include "worker/graph/dataset.h"
 #include "worker/graph/load.h"
@@ -9,12 +8,8 @@
 #include "worker/training/trainer.h"
 
 #include <string>
-#include <vector>
 
 namespace gnn::tasks {
-
-/// What the trainer can't do together, each with its path; empty when all is well.
-[[nodiscard]] std::vector<api::FieldError> check_trainer(const api::GnnJobSpec& spec);
 
 /// How the data set of a spec is loaded.
 [[nodiscard]] graph::LoadOptions load_options(const api::GnnJobSpec& spec);

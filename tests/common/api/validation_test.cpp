@@ -121,6 +121,11 @@ TEST(Validation, ChecksRulesBetweenFields) {
        true},
       {"spec.training.optimizer",
        [](GnnJob& j) { j.spec.training.optimizer.momentum = Decimal{"0.9"}; }},
+      {"spec.training.gradientAccumulation",
+       [](GnnJob& j) {
+         j.spec.training.uneven_inputs = UnevenInputs::Join;
+         j.spec.training.gradient_accumulation = 2;
+       }},
       {"spec.training.device", [](GnnJob& j) { j.spec.training.device = DeviceChoice::CUDA; }},
       {"spec.workers.backend", [](GnnJob& j) { j.spec.workers.backend = Backend::NCCL; }},
       {"spec.checkpoint",

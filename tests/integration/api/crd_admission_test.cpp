@@ -143,6 +143,11 @@ std::vector<Refusal> broken_rules() {
       {nodes("", {{"/spec/training/evaluation/fanout", {1, 1}}}),
        "spec.training.evaluation",
        "fanout must have one entry per layer of the model"},
+      {nodes(
+           "", {{"/spec/training/unevenInputs", "Join"}, {"/spec/training/gradientAccumulation", 2}}
+       ),
+       "spec.training.gradientAccumulation",
+       "must be 1 with unevenInputs: Join, whose handshake is a step's; use Shadow"},
       {nodes("", {{"/spec/training/device", "CUDA"}}),
        "spec.training.device",
        "CUDA needs workers.gpusPerProcess: 1"},

@@ -72,6 +72,9 @@ Result<TrainingCheckpoints> TrainingCheckpoints::open(
       made.store_ = std::move(*store);
     } else {
       opened = tl::unexpected(with_context(std::move(store).error(), "spec.checkpoint.path"));
+      // Whoever watches learns of a read-only folder as of a full one; one that a newer run took
+      // over is as it should be.
+      if (opened.error().kind != ErrorKind::Conflict) progress.on_checkpoint(CheckpointReport{});
     }
   }
   GNN_RETURN_IF_ERROR(agree(*made.communicator_, opened));

@@ -339,6 +339,34 @@ TEST(Trainer, ReportsACheckpointThatCouldNotBeWritten) {
   EXPECT_FALSE(sink.checkpoints[0].written);
 }
 
+TEST(Trainer, ReportsACheckpointFolderThatCannotBeMade) {
+  const TemporaryFolder folder;
+  TrainerOptions options = options_for(1);
+  options.checkpoint = checkpoints_in(folder);
+  std::filesystem::remove_all(options.checkpoint->path);
+  std::ofstream(options.checkpoint->path) << "in the way";
+  TinyWorkload workload;
+  RecordingSink sink;
+  ASSERT_FALSE(train_recorded(workload, options, sink).has_value());
+  ASSERT_EQ(sink.checkpoints.size(), 1U);
+  EXPECT_FALSE(sink.checkpoints[0].written);
+}
+
+TEST(Trainer, AFolderThatANewerRunTookOverIsNoFailedCheckpoint) {
+  const TemporaryFolder folder;
+  TrainerOptions options = options_for(1);
+  options.checkpoint = checkpoints_in(folder);
+  options.incarnation.attempt = 1;
+  TinyWorkload newer;
+  RecordingSink sink;
+  ASSERT_TRUE(train_recorded(newer, options, sink).has_value());
+  options.incarnation.attempt = 0;
+  TinyWorkload older;
+  RecordingSink late;
+  ASSERT_FALSE(train_recorded(older, options, late).has_value());
+  EXPECT_TRUE(late.checkpoints.empty());
+}
+
 TEST(Trainer, ReportsTheModelsMemoryWithGradientsAndOptimizer) {
   TrainerOptions options = options_for(1);
   options.training.optimizer.type = api::OptimizerType::Adam;

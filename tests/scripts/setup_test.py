@@ -1,6 +1,6 @@
 """scripts/setup on machines that lack something: what it says, and what it leaves behind.
 
-The machine is a folder of programs: the base system's own, and stand-ins for dpkg-query, apt-get and python3.
+The machine is a folder of programs: the base system's own, and stand-ins for dpkg, apt, python3 and sleep.
 """
 
 import contextlib
@@ -16,8 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 BASE_PROGRAMS = [
-    "bash", "basename", "cat", "chmod", "cp", "cut", "dirname", "env", "find", "grep", "mkdir", "mktemp", "mv", "rm", "sed",
-    "seq", "sha256sum", "tail", "tr", "xargs",
+    "bash", "basename", "cat", "chmod", "cp", "cut", "dirname", "env", "find", "grep", "head", "mkdir", "mktemp", "mv", "rm",
+    "sed", "seq", "sha256sum", "tail", "timeout", "tr", "xargs",
 ]
 
 # As python3 it makes a virtual environment, that is, puts itself there; as that one's it is pip.
@@ -46,7 +46,24 @@ if [ -f "$STAND_IN/installed" ] || [[ "${!#}" != libgloo-dev ]]; then echo -n "i
 APT_GET = r"""#!/usr/bin/env bash
 echo "apt-get $*" >>"$STAND_IN/calls"
 if [ -f "$STAND_IN/no-network" ]; then echo "Could not resolve 'deb.debian.org'"; exit 100; fi
-if [ "$1" = install ]; then : >"$STAND_IN/installed"; fi
+if [ -f "$STAND_IN/locked" ]; then
+  rm "$STAND_IN/locked"
+  echo "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)"
+  exit 100
+fi
+if [ "$1" = install ]; then
+  if [ -f "$STAND_IN/interrupted" ]; then echo "dpkg was interrupted"; exit 100; fi
+  : >"$STAND_IN/installed"
+fi
+if [ "$1" = update ]; then : >"$STAND_IN/index"; fi
+"""
+
+APT_CACHE = r"""#!/usr/bin/env bash
+if [ -f "$STAND_IN/index" ]; then echo "Package: bash"; fi
+"""
+
+DPKG = r"""#!/usr/bin/env bash
+if [ "$1" = --configure ]; then rm -f "$STAND_IN/interrupted"; fi
 """
 
 
@@ -62,6 +79,9 @@ class Machine(unittest.TestCase):
         self.program("python3", PYTHON)
         self.program("dpkg-query", DPKG_QUERY)
         self.program("apt-get", APT_GET)
+        self.program("apt-cache", APT_CACHE)
+        self.program("dpkg", DPKG)
+        self.program("sleep", "#!/usr/bin/env bash\necho \"sleep $*\" >>\"$STAND_IN/calls\"\n")
         self.program("id", "#!/usr/bin/env bash\necho 0\n")
         self.program("uname", "#!/usr/bin/env bash\necho x86_64\n")
         self.environment = {
@@ -140,6 +160,24 @@ class Machine(unittest.TestCase):
         self.assert_failed(ran, "failed: apt-get update", str(log), "apt-get install libgloo-dev")
         self.assertIn("Could not resolve", log.read_text(encoding="utf-8"))
         self.assertEqual(self.made(), [])
+
+    def test_it_waits_for_another_apt_that_holds_the_lists(self):
+        (self.folder / "locked").touch()
+        ran = self.setup_("--no-torch")
+        self.assert_done(ran)
+        self.assertIn("waiting for another apt-get", ran.stdout)
+        self.assertRegex(self.calls(), r"(?s)apt-get update.*sleep.*apt-get update.*apt-get install")
+
+    def test_packages_that_were_left_half_installed_are_finished_first(self):
+        (self.folder / "interrupted").touch()
+        self.assert_done(self.setup_("--no-torch"))
+
+    def test_the_cluster_needs_a_package_index_also_where_all_packages_are_there(self):
+        (self.folder / "installed").touch()
+        self.assertNotEqual(self.setup_("--cluster", "--no-torch").returncode, 0)  # this machine has no Go
+        self.assertEqual(self.calls().count("apt-get update"), 1)
+        self.setup_("--cluster", "--no-torch")
+        self.assertEqual(self.calls().count("apt-get update"), 1)
 
     def test_a_failed_download_names_command_and_log_and_leaves_nothing_half_made(self):
         (self.folder / "installed").touch()

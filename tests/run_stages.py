@@ -5,9 +5,11 @@ all. Standard library only: it runs before anything else is certain to be there.
 """
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 LOGS = BUILD / "test-logs"
 JOBS = str(os.cpu_count() or 1)
+# For what hangs; CTest has a limit for each test besides.
+COMMAND_SECONDS = 3 * 3600
 
 # Folders of tests/ whose unit tests run under the address sanitizer, by default and with --full.
 ASAN_FOLDERS = [
@@ -153,6 +157,22 @@ def with_needs(chosen, known):
     return [stage for stage in known if stage.name in names]
 
 
+def run_command(command, output, env):
+    """Returns the exit status, or None if the command was ended because it took too long."""
+    # In a session of its own, so that what ends us or the time limit ends all that it has started.
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=env, start_new_session=True,
+    ) as child:
+        try:
+            return child.wait(COMMAND_SECONDS)
+        except BaseException as error:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGTERM)
+            if isinstance(error, subprocess.TimeoutExpired):
+                return None
+            raise
+
+
 def run_stage(stage):
     """Runs the commands; returns (ok, seconds)."""
     LOGS.mkdir(parents=True, exist_ok=True)
@@ -165,10 +185,10 @@ def run_stage(stage):
                 command = [*command, "--output-junit", str(ctest_report(stage))]
             output.write("$ " + " ".join(command) + "\n")
             output.flush()
-            code = subprocess.run(
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                env={**os.environ, **stage.env}, check=False,
-            ).returncode
+            code = run_command(command, output, {**os.environ, **stage.env})
+            if code is None:
+                output.write(f"ended: it took more than {COMMAND_SECONDS} s\n")
+                output.flush()
             if code != 0:
                 tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-60:])
                 print(tail)
@@ -249,10 +269,12 @@ def write_report(outcomes):
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts/test")
-    parser.add_argument("--fast", action="store_true")
-    parser.add_argument("--full", action="store_true")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--fast", action="store_true")
+    modes.add_argument("--full", action="store_true")
     parser.add_argument("--stage", action="append", default=[])
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--list", action="store_true", help="name the stages and run none")
+    parser.add_argument("--check", action="store_true", help="judge the other options and run nothing")
     options = parser.parse_args()
     mode = "full" if options.full else "fast" if options.fast else "default"
     chosen = stages(mode)
@@ -262,8 +284,9 @@ def main():
         return 0
     unknown = set(options.stage) - {stage.name for stage in chosen}
     if unknown:
-        print(f"test: unknown stage {', '.join(sorted(unknown))}; see --list", file=sys.stderr)
-        return 2
+        parser.error(f"unknown stage {', '.join(sorted(unknown))}; there are {', '.join(stage.name for stage in chosen)}")
+    if options.check:
+        return 0
     if options.stage:
         chosen = with_needs(options.stage, chosen)
 
@@ -311,4 +334,8 @@ def run(chosen):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("test: interrupted")

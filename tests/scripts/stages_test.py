@@ -76,6 +76,19 @@ class Stages(unittest.TestCase):
         self.assertIn(str(self.build / "test-logs" / "build.log"), output)
         self.assertEqual(output.splitlines()[-1], "0 passed, 1 failed, 0 skipped")
 
+    def test_a_command_that_hangs_is_ended_with_what_it_has_started(self):
+        never, beside = (self.build / name for name in ("never", "beside"))
+        for pipe in (never, beside):
+            os.mkfifo(pipe)
+        reader = os.open(beside, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        with mock.patch.object(run_stages, "COMMAND_SECONDS", 0.2):
+            status, output = self.run_(self.stage("build", ["sh", "-c", f"exec 3>{beside}; cat {never} & cat {never}"]))
+        self.assertEqual(status, 1)
+        self.assertIn("ended: it took more than 0.2 s", output)
+        os.set_blocking(reader, True)
+        self.assertEqual(os.read(reader, 1), b"", "the end comes when nobody has the pipe any more")
+
     def test_a_stage_that_needs_a_failed_one_counts_as_failed(self):
         status, output = self.run_(
             self.stage("build", ["false"]), self.stage("unit", ["true"], needs=["build"], reports="dev"),
@@ -186,9 +199,15 @@ class Stages(unittest.TestCase):
         self.assertEqual(list(self.build.glob("*/reports")), [])
 
     def test_an_unknown_stage_is_refused(self):
-        with mock.patch("sys.argv", ["run_stages.py", "--stage", "nonsense"]), contextlib.redirect_stderr(io.StringIO()) as errors:
-            self.assertEqual(run_stages.main(), 2)
-        self.assertIn("unknown stage nonsense", errors.getvalue())
+        argv = mock.patch("sys.argv", ["run_stages.py", "--fast", "--stage", "nonsense"])
+        with argv, contextlib.redirect_stderr(io.StringIO()) as errors, self.assertRaises(SystemExit) as end:
+            run_stages.main()
+        self.assertEqual(end.exception.code, 2)
+        self.assertIn("usage: scripts/test", errors.getvalue())
+        self.assertIn("unknown stage nonsense; there are build, unit", errors.getvalue())
+
+    def test_a_check_of_the_options_runs_nothing(self):
+        self.assertEqual(self.main("--check", "--stage", "unit"), [])
 
 
 if __name__ == "__main__":

@@ -76,6 +76,15 @@ class Usage(unittest.TestCase):
     def test_options_that_contradict(self):
         self.assert_refused("setup", "--cuda", "--no-torch")
         self.assert_refused("setup", "--print-dir", "nonsense")
+        self.assert_refused("test", "--fast", "--full")
+
+    def test_an_unknown_stage_is_refused_before_set_up(self):
+        self.assert_refused("test", "--stage", "nonsense")
+
+    def test_the_stages_are_listed_without_set_up(self):
+        listed = run("test", "--list")
+        self.assertEqual((listed.returncode, listed.stderr), (0, ""))
+        self.assertRegex(listed.stdout, r"\Aformat ")
 
     def test_all_tools_are_tested(self):
         found = {

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -53,10 +54,13 @@ class Steps:
 def build_programs(preset):
     """Builds both programs and shows how far it is: in place on a terminal, a line every 20 s elsewhere."""
     run(["cmake", "--preset", preset], cwd=ROOT)
-    command = ["cmake", "--build", ROOT / "build" / preset, "--target", "gnn-controller", "gnn-worker"]
+    command = ["cmake", "--build", str(ROOT / "build" / preset), "--target", "gnn-controller", "gnn-worker"]
     said, output = time.monotonic(), []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as build:
+    log = ROOT / "build" / preset / "demo-build.log"
+    with open(log, "w", encoding="utf-8") as whole, \
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as build:
         for line in build.stdout:
+            whole.write(line)
             output = [*output[-40:], line]
             done = re.match(r"\[(\d+/\d+)\]", line)
             if done and sys.stdout.isatty():
@@ -67,7 +71,7 @@ def build_programs(preset):
     if sys.stdout.isatty():
         print("\r\033[K", end="")
     if build.returncode != 0:
-        raise Failed("the build failed:\n" + "".join(output))
+        raise Failed(f"{' '.join(command)} failed (whole output: {log}):\n" + "".join(output))
 
 
 def sample(name, worker_image):
@@ -271,8 +275,12 @@ def main():
     options = parser.parse_args()
     demo = Installation("demo")
     try:
-        if demo.status()["state"] == "running":
+        state = demo.status()["state"]
+        if state == "running":
             raise Failed("its cluster is still up: scripts/cluster --name demo down")
+        if state != "not running":
+            print(f"demo: an earlier one left its cluster {state}: taking that down", flush=True)
+            demo.down()
     except Failed as error:
         say_error(f"demo: {error}")
         return 1
@@ -296,4 +304,5 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -33,6 +33,7 @@ class Stage(Installation):
         super().__init__("test")
         self.told = []
         self.state = "running"
+        self.state_after = None  # once the images are being built
         self.objects = {}  # (kind, name) -> object
         self.fails = ()  # words of kubectl commands that fail
         self.without_limit = []
@@ -44,6 +45,7 @@ class Stage(Installation):
         self.told.append("down")
 
     def build_images(self, preset, log=None):
+        self.state = self.state_after or self.state
         raise Failed("buildah: no space left")
 
     def kubectl(self, *arguments, stdin=None, timeout=None):
@@ -102,7 +104,7 @@ class Demo(unittest.TestCase):
         self.assertIn("--sort-by=.metadata.creationTimestamp", demo.events(self.cluster, "demo"))
 
     def test_a_failure_is_explained_before_the_cluster_goes(self):
-        self.cluster.state = "damaged"
+        self.cluster.state, self.cluster.state_after = "not running", "damaged"
         code, said = self.main()
         self.assertEqual(code, 1)
         self.assertIn("demo: buildah: no space left\n", said)
@@ -112,11 +114,19 @@ class Demo(unittest.TestCase):
         self.assertIn("logs pod-of-demo", " ".join(self.cluster.told[:-1]))
 
     def test_keep_leaves_a_failed_demo_up(self):
-        self.cluster.state = "damaged"
+        self.cluster.state, self.cluster.state_after = "not running", "damaged"
         code, said = self.main("--keep")
         self.assertEqual(code, 1)
         self.assertNotIn("down", self.cluster.told)
         self.assertIn("the cluster stays up", said)
+
+    def test_what_an_earlier_demo_left_is_taken_down_first(self):
+        for state in ("half made", "damaged"):
+            with self.subTest(state=state):
+                self.cluster.told = []
+                self.cluster.state, self.cluster.state_after = state, "not running"
+                self.main("--keep")
+                self.assertEqual(self.cluster.told, ["down"])
 
     def test_without_a_cluster_there_is_no_look(self):
         self.cluster.state = "not running"

@@ -25,6 +25,7 @@ from layout import (
     CONTROL_ADDRESS,
     FAKE_POD_CIDR,
     KUBERNETES_SERVICE,
+    MARK,
     SERVICE_CIDR,
     SOURCE,
     Layout,
@@ -64,6 +65,10 @@ class Cluster:
         self._tools = None
         self._registering = threading.Lock()
 
+    def again(self, command):
+        """How the user says `command` of this cluster."""
+        return f"scripts/cluster --name {self.layout.name} {command}"
+
     # --- State -------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -100,7 +105,7 @@ class Cluster:
     def running_options(self):
         options = self.options()
         if options is None:
-            raise UserError(f"cluster {self.layout.name} is not running: run scripts/cluster up")
+            raise UserError(f"cluster {self.layout.name} is not running: run {self.again('up')}")
         return options
 
     def parts(self):
@@ -150,7 +155,7 @@ class Cluster:
         for part in candidates:
             if part in alive:
                 return alive[part]
-        raise UserError(f"cluster {self.layout.name} is damaged ({holder} is dead): run scripts/cluster down and up")
+        raise UserError(f"cluster {self.layout.name} is damaged ({holder} is dead): run {self.again('down')}, then up")
 
     def log_end(self, part, lines=5):
         try:
@@ -179,7 +184,7 @@ class Cluster:
             if any(self.directory.iterdir()) or self.leftovers():
                 raise UserError(
                     f"cluster {self.layout.name} is damaged or half made"
-                    f" (dead: {', '.join(self.dead_parts()) or 'nothing that had started'}): run scripts/cluster down first"
+                    f" (dead: {', '.join(self.dead_parts()) or 'nothing that had started'}): run {self.again('down')} first"
                 )
             started = time.monotonic()
             try:
@@ -420,7 +425,11 @@ class Cluster:
         deadline = time.monotonic() + START_TIMEOUT
         while True:
             self.check_alive(process, part)
-            done = subprocess.run(["ctr", "--address", str(node.socket), "version"], capture_output=True)
+            # Marked, because it outlives us if we are killed while it waits for the socket.
+            done = subprocess.run(
+                ["ctr", "--address", str(node.socket), "version"], capture_output=True,
+                env={**os.environ, MARK: str(self.directory)},
+            )
             if done.returncode == 0:
                 break
             if time.monotonic() > deadline:
@@ -538,7 +547,7 @@ class Cluster:
         if part not in parts:
             raise UserError(f"no part {part!r}; there are: {', '.join(parts)}")
         if part.endswith("-holder"):
-            raise UserError(f"{part} keeps namespaces that the others are in: run scripts/cluster down and up instead")
+            raise UserError(f"{part} keeps namespaces that the others are in: run {self.again('down')}, then up, instead")
         pid = host.main_processes(self.directory).get(part)
         if pid:
             host.kill_and_wait(pid)

@@ -12,10 +12,17 @@ from pathlib import Path
 
 import host
 import images
-from layout import Layout
+from layout import Layout, base_directory
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "cluster"
 NAME = f"e2e-{os.getpid()}"
+
+
+def setUpModule():
+    """Takes down what earlier runs left that were killed: their clusters' names tell whose they were."""
+    for folder in base_directory().glob("e2e-*"):
+        if not Path("/proc", folder.name.removeprefix("e2e-")).exists():
+            cluster("down", name=folder.name)
 
 
 def cluster(*arguments, name=NAME, check=True, text=None, env=None, timeout=180):
@@ -456,7 +463,7 @@ class FaultsTest(unittest.TestCase):
             os.kill(parts[part], signal.SIGKILL)
         again = eventually(lambda: status()["state"] == "damaged") and cluster("up", check=False)
         self.assertEqual(again.returncode, 1)
-        self.assertRegex(again.stderr, r"damaged or half made \(dead: .*etcd.*\): run scripts/cluster down first")
+        self.assertRegex(again.stderr, r"damaged or half made \(dead: .*etcd.*\): run scripts/cluster --name \S+ down first")
         cluster("down")
         self.assert_gone()
         cluster("up")

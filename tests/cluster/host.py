@@ -114,7 +114,7 @@ def hierarchies():
 
 
 def start(command, *, directory, part, log, enter=None):
-    """Starts a daemon of the cluster in `directory`; `enter` is a prefix such as Namespaces.enter()."""
+    """Starts a daemon of the cluster in `directory`; `enter` is a prefix as enter() makes it."""
     environment = {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": str(directory),
@@ -197,11 +197,19 @@ def create_cgroup(name):
     for hierarchy in hierarchies():
         folder = hierarchy / name
         if (hierarchy / "cgroup.subtree_control").exists():
+            refused = {}
             for controller in ("cpu", "cpuset", "io", "memory", "pids", "hugetlb"):
                 try:
                     (hierarchy / "cgroup.subtree_control").write_text(f"+{controller}")
-                except OSError:
-                    pass  # not offered by this machine; hierarchies() has checked those that must be
+                except OSError as error:
+                    refused[controller] = error.strerror
+            for controller in ("cpu", "memory", "pids"):
+                if controller in refused:
+                    # Of a container with cgroups of its own: its processes sit where the nodes' cgroups would be made.
+                    raise UserError(
+                        f"the cgroup controller '{controller}' can't be given to {hierarchy}'s children ({refused[controller]}):"
+                        f" in a container, move its processes to a child of {hierarchy} first, or use --cgroupns=host"
+                    )
         folder.mkdir(exist_ok=True)
         for setting in ("cpuset.cpus", "cpuset.mems"):
             if (folder / setting).exists() and not (hierarchy / "cgroup.controllers").exists():

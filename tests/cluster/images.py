@@ -32,14 +32,12 @@ def _write_image(path, reference, files, config, links=None, folders=None):
     """A docker-archive of one layer; the same content gives the same bytes. `files` maps a path to content or a file."""
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as archive:
-        made = set()
         for name in sorted([*files, *(links or {})]):
             for parent in reversed(Path(name).parents[:-1]):
                 folders = {**(folders or {}), str(parent): (folders or {}).get(str(parent), 0o755)}
         for name in sorted(folders or {}):
             entry = tarfile.TarInfo(name)
             entry.type, entry.mode = tarfile.DIRTYPE, folders[name]
-            made.add(name)
             archive.addfile(entry)
         for name in sorted(files):
             content = files[name]

@@ -33,9 +33,9 @@ class Pki:
         self._request(name, subject, ["basicConstraints=critical,CA:FALSE", "authorityKeyIdentifier=keyid", *extensions],
                       "-CA", self.certificate(authority), "-CAkey", self.key(authority))
 
-    def server(self, name, hosts, common_name=None):
+    def server(self, name, hosts):
         alternatives = ",".join(f"IP:{h}" if h[0].isdigit() else f"DNS:{h}" for h in hosts)
-        self._issue(name, f"/CN={common_name or name}", "server-ca",
+        self._issue(name, f"/CN={name}", "server-ca",
                     ["extendedKeyUsage=serverAuth", f"subjectAltName={alternatives}"])
 
     def client(self, name, user, group=None):

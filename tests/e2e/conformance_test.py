@@ -5,7 +5,6 @@ controller promises, without LibTorch. Needs root and the cluster's programs, an
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -17,12 +16,15 @@ BUILD = Path(os.environ["GNN_BUILD_DIR"])
 BUILDAH = ["buildah", "--storage-driver", "vfs"]
 
 cluster = Installation("conformance")
-controller = None
+
+def stop(process):
+    process.terminate()
+    process.wait(30)
 
 
 def setUpModule():
-    global controller
     cluster.down()
+    unittest.addModuleCleanup(cluster.down)  # also where what follows fails
     cluster.up()
     run([*BUILDAH, "build", "--isolation", "chroot", "-t", IMAGE, "-f", ROOT / "tests/conformance/Containerfile",
          BUILD / "tests/conformance"])
@@ -34,20 +36,15 @@ def setUpModule():
         "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
     })
     kubeconfig = cluster.status()["kubeconfig"]
-    log = open(Path(tempfile.gettempdir()) / "gnn-conformance-controller.log", "w", encoding="utf-8")
+    log = open(BUILD / "conformance-controller.log", "w", encoding="utf-8")
+    unittest.addModuleCleanup(log.close)
     # In the cluster's network, so that pods can be asked for their progress.
     controller = subprocess.Popen(
         [sys.executable, ROOT / "tests/cluster/cluster.py", "--name", cluster.name, "enter", "--",
          BUILD / "controller/app/gnn-controller", "run", f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1:0"],
         stderr=log,
     )
-
-
-def tearDownModule():
-    if controller:
-        controller.terminate()
-        controller.wait(30)
-    cluster.down()
+    unittest.addModuleCleanup(stop, controller)
 
 
 def job(name, **environment):

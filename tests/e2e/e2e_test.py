@@ -47,16 +47,13 @@ def make_namespace(name):
 
 def setUpModule():
     operator.down()
+    unittest.addModuleCleanup(operator.down)  # also where what follows fails
     operator.up("--prometheus", "--prometheus-rules", RULES)
     operator.build_images(PRESET)
     operator.load_images()
     install()
     make_namespace(NAMESPACE)
     operator.volume(NAMESPACE, "checkpoints")
-
-
-def tearDownModule():
-    operator.down()
 
 
 def small_job(name, nodes=2, processes=2, epochs=30, **changes):

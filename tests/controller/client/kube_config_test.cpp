@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -28,9 +29,9 @@ users:
 
 class Files : public ::testing::Test {
  protected:
-  Files() : directory_(std::filesystem::path(::testing::TempDir()) / "kube_config_test") {
-    std::filesystem::remove_all(directory_);
-    std::filesystem::create_directories(directory_);
+  Files() {
+    std::string name = ::testing::TempDir() + "/gnn-kube-config-XXXXXX";
+    directory_ = ::mkdtemp(name.data());
   }
   ~Files() override { std::filesystem::remove_all(directory_); }
 

@@ -129,6 +129,16 @@ class AgentTest : public ::testing::Test {
 
   Outcome run(const std::string& words) { return finish(start(words)); }
 
+  /// Waits for a rank's line; false if none comes.
+  bool said(const char* text) const {
+    const auto deadline = std::chrono::steady_clock::now() + seconds(60);
+    while (read("lines").find(text) == std::string::npos) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
   std::string read(const char* name) const { return gnn::testing::read_file(folder_ / name); }
 
   fs::path folder_;
@@ -205,7 +215,7 @@ TEST_F(AgentTest, ARankOutOfMemoryIsNamedSo) {
 
 TEST_F(AgentTest, SigtermMakesTheRanksLeavePreempted) {
   const pid_t agent = start("say train stop");
-  while (read("lines").find("1 out") == std::string::npos) std::this_thread::yield();
+  EXPECT_TRUE(said("1 out"));
   ::kill(agent, SIGTERM);
   const auto outcome = finish(agent);
   EXPECT_EQ(outcome.exit_code, contract::kExitPreempted);
@@ -215,7 +225,7 @@ TEST_F(AgentTest, SigtermMakesTheRanksLeavePreempted) {
 TEST_F(AgentTest, RanksThatIgnoreTheStopAreEndedAfterTheGracePeriod) {
   options_.grace = seconds(2);
   const pid_t agent = start("say freeze");
-  while (read("lines").find("1 out") == std::string::npos) std::this_thread::yield();
+  EXPECT_TRUE(said("1 out"));
   ::kill(agent, SIGTERM);
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(finish(agent).exit_code, contract::kExitPreempted);
@@ -248,7 +258,7 @@ TEST_F(AgentTest, WhatARankStartedEndsWithIt) {
 TEST_F(AgentTest, ServesMetricsProgressAndHealth) {
   options_.http_address = "127.0.0.1:" + std::to_string(free_port());
   const pid_t agent = start("say train stop");
-  while (read("lines").find("1 out") == std::string::npos) std::this_thread::yield();
+  EXPECT_TRUE(said("1 out"));
   httplib::Client client("http://" + options_.http_address);
   const auto deadline = std::chrono::steady_clock::now() + seconds(10);
   const std::string steps = "gnn_train_steps_total{job=\"arxiv\",node=\"0\",rank=\"0\"} 10";

@@ -378,9 +378,13 @@ class MemoryCgroup {
             ("gnn-test-" + std::to_string(::getpid()));
     std::error_code error;
     if (!fs::create_directory(path_, error)) return;
-    std::ofstream limit(path_ / (v2 ? "memory.max" : "memory.limit_in_bytes"));
-    limit << limit_bytes << std::flush;
-    valid_ = limit.good();
+    valid_ = set(v2 ? "memory.max" : "memory.limit_in_bytes", limit_bytes);
+    // Where there is swap: of that none, else the limit only slows what runs against it.
+    if (v2) {
+      set("memory.swap.max", 0);
+    } else if (!set("memory.memsw.limit_in_bytes", limit_bytes)) {
+      set("memory.swappiness", 0);
+    }
   }
   ~MemoryCgroup() { ::rmdir(path_.c_str()); }
   MemoryCgroup(const MemoryCgroup&) = delete;
@@ -390,6 +394,13 @@ class MemoryCgroup {
   [[nodiscard]] std::string path() const { return path_.string(); }
 
  private:
+  bool set(const char* setting, int64_t value) const {
+    if (!fs::exists(path_ / setting)) return false;
+    std::ofstream file(path_ / setting);
+    file << value << std::flush;
+    return file.good();
+  }
+
   fs::path path_;
   bool valid_ = false;
 };

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def tracked(*suffixes):
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     ).stdout.splitlines()
     return [name for name in listed if name.endswith(suffixes) and (ROOT / name).is_file()]
 

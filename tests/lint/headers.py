@@ -72,7 +72,7 @@ def main():
         return 1
     flags = flags_by_folder(json.loads(commands.read_text()))
     names = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "*.h"], cwd=ROOT, check=True, capture_output=True, text=True
+        ["git", "ls-files", "-co", "--exclude-standard", "*.h"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
     ).stdout.splitlines()
     through = launcher(build)
     work = build / "headers"

@@ -195,7 +195,7 @@ def main():
     argparse.ArgumentParser(description=__doc__).parse_args()
     names = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "*.h", "*.cpp", "*.cu", "*.cuh"],
-        cwd=ROOT, check=True, capture_output=True, text=True,
+        cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True,
     ).stdout.splitlines()
     problems = link_problems()
     for name in names:

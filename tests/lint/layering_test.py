@@ -43,7 +43,7 @@ class ArchitecturePage(unittest.TestCase):
     def test_every_source_of_the_product_is_in_a_module(self):
         listed = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard", "common/*", "controller/*", "worker/*"],
-            cwd=layering.ROOT, check=True, capture_output=True, text=True,
+            cwd=layering.ROOT, check=True, stdout=subprocess.PIPE, text=True,
         ).stdout.splitlines()
         self.assertGreater(len(listed), 200)
         self.assertEqual([name for name in listed if layering.module_of(name) is None], [])

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 class Links(unittest.TestCase):
     def test_relative_links_lead_somewhere(self):
         pages = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, check=True, capture_output=True, text=True
+            ["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
         ).stdout.splitlines()
         self.assertGreater(len(pages), 10)
         broken = []

@@ -38,8 +38,9 @@ execute_process(
   OUTPUT_STRIP_TRAILING_WHITESPACE
   ERROR_QUIET
 )
-find_program(GNN_PYTHON python3 PATHS "${GNN_DEV_DIR}/bin" NO_DEFAULT_PATH)
-find_program(GNN_PYTHON python3 REQUIRED)
+# Not cached: the folder's name changes with the pins.
+find_program(GNN_PYTHON python3 PATHS "${GNN_DEV_DIR}/bin" NO_DEFAULT_PATH NO_CACHE)
+find_program(GNN_PYTHON python3 REQUIRED NO_CACHE)
 
 if(GNN_BUILD_TESTS)
   find_package(GTest 1.12 REQUIRED)

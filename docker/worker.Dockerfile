@@ -19,6 +19,8 @@ RUN mkdir -p /program/usr/local/bin /program/usr/share/doc \
     && sh /tmp/sbom.sh gnn-worker "${VERSION}" /tmp/gnn-worker /tmp/wheels.txt > /program/usr/share/doc/gnn-worker.spdx.json
 
 FROM runtime AS cpu
+# Before what changes with each commit: its layer, most of the image, is then made once.
+COPY lib/ /usr/local/lib/gnn/
 ARG VERSION=0.0.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="gnn-worker" \
@@ -26,7 +28,6 @@ LABEL org.opencontainers.image.title="gnn-worker" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-COPY lib/ /usr/local/lib/gnn/
 COPY --from=program /program/ /
 USER 65532:65532
 ENTRYPOINT ["/usr/local/bin/gnn-worker"]

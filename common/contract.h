@@ -154,7 +154,7 @@ inline constexpr int kExitData = 65;           ///< Never retried.
 inline constexpr int kExitOther = 70;          ///< Retried, charged to maxRestarts.
 inline constexpr int kExitPeerLost = 75;       ///< Retried; the lost peer is charged, not this one.
 inline constexpr int kExitPreempted = 76;      ///< Retried, not charged.
-inline constexpr int kExitOutOfMemory = 77;    ///< Retried once at the same peak, charged.
+inline constexpr int kExitOutOfMemory = 77;    ///< Retried once, charged; final the second time.
 
 [[nodiscard]] int exit_code_for(ErrorKind kind);
 /// A word for an exit code of the contract ("Configuration"), or "Error" for any other.

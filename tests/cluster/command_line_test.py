@@ -97,6 +97,20 @@ class MachineTest(unittest.TestCase):
             Path(folder, "cgroup.controllers").write_text("cpu memory pids")
             self.assertEqual(host.hierarchies(), [Path(folder)])
 
+    def test_a_cgroup_takes_what_a_hierarchy_offers_and_says_what_it_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch("host.CGROUPS", Path(folder)):
+            # Version 1, and beside it a hierarchy of version 2 with nothing left for it.
+            for name in ("cpu", "memory", "pids", "unified"):
+                Path(folder, name).mkdir()
+                Path(folder, name, "cgroup.procs").touch()
+            Path(folder, "unified/cgroup.controllers").write_text("")
+            Path(folder, "unified/cgroup.subtree_control").mkdir()  # whatever is written to it is refused
+            host.create_cgroup("node")
+            self.assertTrue(Path(folder, "unified/node").is_dir())
+            Path(folder, "unified/cgroup.controllers").write_text("memory")
+            with self.assertRaisesRegex(UserError, "'memory' can't be given to .*unified's children"):
+                host.create_cgroup("node")
+
     def test_taken_port_is_said(self):
         import socket
 

@@ -197,19 +197,18 @@ def create_cgroup(name):
     for hierarchy in hierarchies():
         folder = hierarchy / name
         if (hierarchy / "cgroup.subtree_control").exists():
-            refused = {}
-            for controller in ("cpu", "cpuset", "io", "memory", "pids", "hugetlb"):
+            # Beside those of version 1 it has what they have left, often nothing.
+            offered = (hierarchy / "cgroup.controllers").read_text().split()
+            for controller in {"cpu", "cpuset", "io", "memory", "pids", "hugetlb"}.intersection(offered):
                 try:
                     (hierarchy / "cgroup.subtree_control").write_text(f"+{controller}")
                 except OSError as error:
-                    refused[controller] = error.strerror
-            for controller in ("cpu", "memory", "pids"):
-                if controller in refused:
-                    # Of a container with cgroups of its own: its processes sit where the nodes' cgroups would be made.
-                    raise UserError(
-                        f"the cgroup controller '{controller}' can't be given to {hierarchy}'s children ({refused[controller]}):"
-                        f" in a container, move its processes to a child of {hierarchy} first, or use --cgroupns=host"
-                    )
+                    if controller in ("cpu", "memory", "pids"):
+                        # In a container with cgroups of its own, its processes sit where the nodes' cgroups would be made.
+                        raise UserError(
+                            f"the cgroup controller '{controller}' can't be given to {hierarchy}'s children ({error.strerror}):"
+                            f" in a container, move its processes to a child of {hierarchy} first, or use --cgroupns=host"
+                        ) from None
         folder.mkdir(exist_ok=True)
         for setting in ("cpuset.cpus", "cpuset.mems"):
             if (folder / setting).exists() and not (hierarchy / "cgroup.controllers").exists():

@@ -368,6 +368,7 @@ class Cluster:
 
     def _make_network(self, nodes):
         """A namespace for the control plane with a bridge, and one for each node, linked to it. None has a way out."""
+        processes = {}
         self.start_part(CONTROL_HOLDER, ["unshare", "--net", "--", "sleep", "infinity"])
         for node in nodes:
             for folder in (node.directory, node.directory / "lib", node.directory / "log"):
@@ -375,12 +376,12 @@ class Cluster:
             host.create_cgroup(node.cgroup)
             command = ["unshare", "--net", "--mount", "--propagation", "private", "--",
                        "sh", "-c", programs.NODE_MOUNTS, "holder", node.directory]
-            self.start_part(node.holder, command)
+            processes[node] = self.start_part(node.holder, command)
         control = self._wait_for_namespace(CONTROL_HOLDER)
         holders = {}
         for node in nodes:
             holders[node] = self._wait_for_namespace(node.holder)
-            self._wait_for_file(node.directory / "ready", node.holder)
+            self._wait_for_file(node.directory / "ready", processes[node], node.holder)
 
         lines = ["link set lo up", "link add br0 type bridge", f"addr add {CONTROL_ADDRESS}/24 dev br0", "link set br0 up",
                  f"route add unreachable {FAKE_POD_CIDR}"]
@@ -412,10 +413,12 @@ class Cluster:
             time.sleep(0.01)
         raise RuntimeError(f"{part} got no network namespace: {self.log_end(part)}")
 
-    def _wait_for_file(self, file, part):
+    def _wait_for_file(self, file, process, part):
         deadline = time.monotonic() + START_TIMEOUT
         while not file.exists():
-            if time.monotonic() > deadline or part not in host.main_processes(self.directory):
+            # Not by its mark: while it starts its next program, its environment can't be read.
+            self.check_alive(process, part)
+            if time.monotonic() > deadline:
                 raise RuntimeError(f"{part} made no {file.name}; its log ends with:\n{self.log_end(part)}")
             time.sleep(0.01)
 

@@ -22,7 +22,8 @@ if(GNN_WITH_TORCH AND GNN_BUILD_WORKER)
     set(_nvidia "${LibTorch_CUDA_PREFIX}/..")
     file(
       GLOB _cuda_files
-      "${LibTorch_PREFIX}/lib/libtorch_cuda*.so" "${LibTorch_PREFIX}/lib/libc10_cuda.so"
+      "${LibTorch_PREFIX}/lib/libtorch_cuda*.so" "${LibTorch_PREFIX}/lib/libtorch_nvshmem.so"
+      "${LibTorch_PREFIX}/lib/libc10_cuda.so"
       "${_nvidia}/nccl/lib/libnccl.so.2" "${_nvidia}/cudnn/lib/libcudnn*.so.*"
       "${_nvidia}/cusparselt/lib/libcusparseLt.so.*" "${_nvidia}/nvshmem/lib/libnvshmem_host.so.*"
       "${LibTorch_CUDA_PREFIX}/lib/libcublas*.so.*" "${LibTorch_CUDA_PREFIX}/lib/libcu*.so.*"

@@ -13,7 +13,7 @@ FeatureStore::FeatureStore(at::Tensor rows)
       data_(static_cast<const std::byte*>(rows_.const_data_ptr())),
       row_bytes_(rows_.size(1) * rows_.element_size()) {}
 
-Result<FeatureStore> FeatureStore::create(at::Tensor rows) {
+Result<FeatureStore> FeatureStore::create(const at::Tensor& rows) {
   if (!rows.defined()) {
     return fail(ErrorKind::Data, "features: expected a tensor, found none");
   }

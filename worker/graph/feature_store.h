@@ -16,7 +16,7 @@ class FeatureStore {
  public:
   /// Shapes: rows [num_rows, width] on CPU, any dtype but complex and quantised.
   /// Errors: Data when the tensor is undefined, not two-dimensional, not dense or not on the CPU.
-  static Result<FeatureStore> create(at::Tensor rows);
+  static Result<FeatureStore> create(const at::Tensor& rows);
 
   [[nodiscard]] int64_t num_rows() const { return rows_.size(0); }
   [[nodiscard]] int64_t width() const { return rows_.size(1); }

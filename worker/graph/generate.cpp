@@ -42,17 +42,15 @@ constexpr std::array<ShapeSpec, 4> kShapes{{
 constexpr int64_t kFakeDegree = 10;
 
 /// One stream of random bits for each thing that is drawn.
-enum Stream : uint64_t {
-  kEdges = 1,
-  kPermutation,
-  kFlip,
-  kFlippedTo,
-  kMeans,
-  kNoise,
-  kSplitOrder,
-  kNumNodes,
-  kFakeLabels,
-};
+constexpr uint64_t kEdges = 1;
+constexpr uint64_t kPermutation = 2;
+constexpr uint64_t kFlip = 3;
+constexpr uint64_t kFlippedTo = 4;
+constexpr uint64_t kMeans = 5;
+constexpr uint64_t kNoise = 6;
+constexpr uint64_t kSplitOrder = 7;
+constexpr uint64_t kNumNodes = 8;
+constexpr uint64_t kFakeLabels = 9;
 
 const ShapeSpec& spec_of(Shape shape) {
   return kShapes.at(static_cast<size_t>(shape));
@@ -277,9 +275,8 @@ Result<Array> make_features(const Job& job, const NodeClasses& classes) {
   const float size = kSignal / std::sqrt(static_cast<float>(width));
   for (size_t i = 0; i < means.size(); ++i) {
     // PyG's FakeDataset adds the label itself to every column.
-    means[i] = fake                         ? static_cast<float>(i / static_cast<size_t>(width))
-               : (sign.bits(i) >> 63U) != 0 ? size
-                                            : -size;
+    const size_t label = i / static_cast<size_t>(width);
+    means[i] = fake ? static_cast<float>(label) : (sign.bits(i) >> 63U) != 0 ? size : -size;
   }
   GNN_ASSIGN_OR_RETURN(
       Array features, job.storage.create(kFeaturesName, DType::Float32, {job.num_nodes, width})

@@ -85,6 +85,25 @@ std::vector<Slot> slots_of(DatasetArrays& dataset) {
   return slots;
 }
 
+/// The manifest's entry for a place in the data set, if it is one that the place can take.
+Result<const ManifestArray*> find_entry(const std::vector<ManifestArray>& files, const Slot& slot) {
+  const std::string& name = slot.array->name();
+  const auto entry =
+      std::find_if(files.begin(), files.end(), [&](const auto& file) { return file.name == name; });
+  if (entry == files.end()) {
+    return fail(ErrorKind::Data, "no array named '" + name + "' in the list of arrays");
+  }
+  if (entry->shape.size() != slot.dims || (slot.integers && entry->dtype != DType::Int64)) {
+    return fail(
+        ErrorKind::Data,
+        "array '" + name + "': expected " + std::to_string(slot.dims) + " dimensions" +
+            (slot.integers ? " of int64" : "") + ", found " +
+            std::string(dtype_name(entry->dtype)) + " " + shape_text(entry->shape)
+    );
+  }
+  return &*entry;
+}
+
 }  // namespace
 
 Result<NativeDataset> open_native(const std::string& directory, const MapOptions& options) {
@@ -94,25 +113,9 @@ Result<NativeDataset> open_native(const std::string& directory, const MapOptions
     if (!slot.array->defined()) {
       continue;
     }
-    const std::string& name = slot.array->name();
-    const auto entry =
-        std::find_if(manifest.files.begin(), manifest.files.end(), [&](const auto& file) {
-          return file.name == name;
-        });
-    if (entry == manifest.files.end()) {
-      return fail(
-          ErrorKind::Data, manifest_path + ": no array named '" + name + "' in the list of arrays"
-      );
-    }
-    if (entry->shape.size() != slot.dims || (slot.integers && entry->dtype != DType::Int64)) {
-      return fail(
-          ErrorKind::Data,
-          manifest_path + ": array '" + name + "': expected " + std::to_string(slot.dims) +
-              " dimensions" + (slot.integers ? " of int64" : "") + ", found " +
-              std::string(dtype_name(entry->dtype)) + " " + shape_text(entry->shape)
-      );
-    }
-    GNN_ASSIGN_OR_RETURN(*slot.array, map_checked(directory, *entry, options));
+    Result<const ManifestArray*> entry = find_entry(manifest.files, slot);
+    if (!entry) return tl::unexpected(with_context(std::move(entry).error(), manifest_path));
+    GNN_ASSIGN_OR_RETURN(*slot.array, map_checked(directory, **entry, options));
   }
   return NativeDataset{
       .arrays = std::move(manifest.dataset),

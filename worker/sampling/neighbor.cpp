@@ -163,7 +163,7 @@ class NeighborSampler::Impl {
       const std::shared_ptr<NeighborKernel> kernel = kernels_.borrow();
       kernel->sample(spans, position, *arena);
     }
-    return describe(std::move(arena));
+    return describe(arena);
   }
 
   [[nodiscard]] const NeighborSamplerOptions& options() const { return options_; }
@@ -211,7 +211,7 @@ class NeighborSampler::Impl {
     return ids;
   }
 
-  [[nodiscard]] SampledSubgraph describe(std::shared_ptr<SampleArena> arena) const {
+  [[nodiscard]] SampledSubgraph describe(const std::shared_ptr<SampleArena>& arena) const {
     const ArenaTensors tensors(arena);
     const size_t hops = options_.fanout.size();
     SampledSubgraph result;

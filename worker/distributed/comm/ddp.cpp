@@ -18,9 +18,13 @@ namespace gnn::comm {
 namespace {
 
 // Places of the numbers that travel as the "gradient" of the agreement tensor.
-enum AgreementField : int64_t { kStopVotes, kActiveRanks, kBatchSize, kLossSum, kAgreementFields };
+constexpr int64_t kStopVotes = 0;
+constexpr int64_t kActiveRanks = 1;
+constexpr int64_t kBatchSize = 2;
+constexpr int64_t kLossSum = 3;
+constexpr int64_t kAgreementFields = 4;
 
-constexpr size_t kBroadcastBytes = 250 * 1024 * 1024;
+constexpr size_t kBroadcastBytes = size_t{250} * 1024 * 1024;
 
 uint64_t fnv1a(const void* data, size_t size, uint64_t hash = 14695981039346656037ULL) {
   const auto* bytes = static_cast<const unsigned char*>(data);
@@ -143,6 +147,7 @@ struct DistributedDataParallel::Impl {
     if (named.empty() || communicator->world_size() == 1) return {};
     at::NoGradGuard no_grad;
     std::vector<at::Tensor> detached;
+    detached.reserve(named.size());
     for (const auto& item : named) detached.push_back(item.tensor.detach());
     return run_collective("broadcast of the model", nullptr, [&] {
       c10d::broadcast_coalesced(
@@ -187,6 +192,7 @@ struct DistributedDataParallel::Impl {
 
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators() const {
     std::vector<std::shared_ptr<torch::autograd::Node>> nodes;
+    nodes.reserve(parameters.size());
     for (const auto& item : parameters)
       nodes.push_back(torch::autograd::impl::grad_accumulator(item.tensor));
     return nodes;
@@ -252,7 +258,7 @@ struct DistributedDataParallel::Impl {
   StepResult finish_step() {
     // The one wait for the device in a step: whether to stop must be known on the host.
     const auto sums = agreement.grad().to(at::kCPU, at::kDouble) * world();
-    const auto field = [&](AgreementField which) { return sums.const_data_ptr<double>()[which]; };
+    const auto field = [&](int64_t which) { return sums.const_data_ptr<double>()[which]; };
     StepResult result;
     result.stop = std::round(field(kStopVotes)) > 0;
     result.active_ranks = static_cast<int64_t>(std::round(field(kActiveRanks)));

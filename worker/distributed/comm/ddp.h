@@ -30,8 +30,8 @@ enum class GradientAverage {
 struct DdpOptions {
   /// Buckets are laid out once, in reverse order of registration, and never rebuilt: sums over
   /// three or more ranks depend on the layout.
-  int64_t bucket_bytes = 25 * 1024 * 1024;
-  int64_t first_bucket_bytes = 1024 * 1024;
+  int64_t bucket_bytes = int64_t{25} * 1024 * 1024;
+  int64_t first_bucket_bytes = int64_t{1024} * 1024;
   /// Allows parameters that a step's loss doesn't depend on.
   bool find_unused_parameters = false;
   /// Sends the buffers of one rank to all before each step.

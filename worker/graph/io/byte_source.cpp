@@ -343,15 +343,9 @@ Result<bool> LineReader::fill() {
 Result<LineReader::Line> LineReader::next() {
   size_t searched = begin_;
   while (true) {
-    const void* found =
-        searched < buffer_.size()
-            ? std::memchr(buffer_.data() + searched, '\n', buffer_.size() - searched)
-            : nullptr;
-    size_t end = found != nullptr
-                     ? static_cast<size_t>(static_cast<const char*>(found) - buffer_.data())
-                     : 0;
+    size_t end = buffer_.find('\n', searched);
     size_t next_begin = end + 1;
-    if (found == nullptr) {
+    if (end == std::string::npos) {
       const size_t pending = buffer_.size() - begin_;
       GNN_ASSIGN_OR_RETURN(const bool more, fill());
       searched = begin_ + pending;

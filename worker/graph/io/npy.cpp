@@ -354,6 +354,7 @@ Status NpyReader::read_integers(std::span<int64_t> out, const int64_t* nan_value
     const auto convert = [&]<class T>(T) -> Status {
       if constexpr (std::is_integral_v<T>) {
         for (size_t i = 0; i < count; ++i) {
+          // An int8 is a number here, no character: NOLINTNEXTLINE(bugprone-signed-char-misuse)
           out[i] = static_cast<int64_t>(load<T>(raw_.data() + i * sizeof(T)));
         }
       } else if constexpr (std::is_floating_point_v<T>) {

@@ -102,8 +102,9 @@ std::string describe(const ReadOptions& options) {
 }
 
 std::string find_csv(const std::string& folder, const std::string& stem) {
+  const std::string table = folder + "/" + stem;
   for (const char* suffix : {".csv.gz", ".csv"}) {
-    std::string path = folder + "/" + stem + suffix;
+    std::string path = table + suffix;
     std::error_code error;
     if (std::filesystem::is_regular_file(path, error)) {
       return path;

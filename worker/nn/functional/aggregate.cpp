@@ -4,6 +4,7 @@
 #include "worker/nn/functional/linear_aggregate.h"
 #include "worker/nn/functional/spmm.h"
 
+#include <ATen/TensorOperators.h>
 #include <c10/util/Exception.h>
 
 namespace gnn::nn {

@@ -2,6 +2,7 @@
 
 #include "worker/nn/functional/cpu/kernels.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/bincount.h>

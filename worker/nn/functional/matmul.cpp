@@ -33,10 +33,10 @@ constexpr std::array<int64_t, 3> kPieces = {8192, 2048, 512};
 
 bool cpu_is_faster_with_onednn() {
 #if defined(__x86_64__)
-  static const bool faster = at::native::mkldnn_matmul != nullptr && at::hasMKLDNN() &&
-                             __builtin_cpu_is("intel") == 0 &&
-                             __builtin_cpu_supports("avx512f") != 0;
-  return faster;
+  static const bool kFaster = at::native::mkldnn_matmul != nullptr && at::hasMKLDNN() &&
+                              __builtin_cpu_is("intel") == 0 &&
+                              __builtin_cpu_supports("avx512f") != 0;
+  return kFaster;
 #else
   return false;  // at::mm itself goes to oneDNN on other processors
 #endif
@@ -88,7 +88,7 @@ class Linear : public torch::autograd::Function<Linear> {
     context->saved_data["biased"] = bias.has_value();
     if (!bias) return mm_rows(x, weight.t());
     at::Tensor out = bias_rows(*bias, x.size(0));
-    addmm_rows_(out, x, weight.t());
+    addmm_rows(out, x, weight.t());
     return out;
   }
 
@@ -123,7 +123,7 @@ at::Tensor mm_rows(const at::Tensor& x, const at::Tensor& w) {
   return out;
 }
 
-void addmm_rows_(at::Tensor& out, const at::Tensor& x, const at::Tensor& w) {
+void addmm_rows(at::Tensor& out, const at::Tensor& x, const at::Tensor& w) {
   const bool fits = products_fit(x, w) && x.size(1) == w.size(0) && out.dim() == 2 &&
                     out.size(0) == x.size(0) && out.size(1) == w.size(1) &&
                     out.scalar_type() == x.scalar_type() && out.is_contiguous();

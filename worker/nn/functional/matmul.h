@@ -23,7 +23,7 @@ namespace gnn::nn {
 [[nodiscard]] at::Tensor mm_rows(const at::Tensor& x, const at::Tensor& w);
 
 /// out += x · w, of the same shapes.
-void addmm_rows_(at::Tensor& out, const at::Tensor& x, const at::Tensor& w);
+void addmm_rows(at::Tensor& out, const at::Tensor& x, const at::Tensor& w);
 
 /// A copy of `bias` [M] for each of `rows` rows, [rows, M], to add products to.
 [[nodiscard]] at::Tensor bias_rows(const at::Tensor& bias, int64_t rows);

@@ -31,7 +31,7 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
     const at::Tensor scale = inverse_row_sizes(matrix, x.scalar_type());
     const at::Tensor x_dst = x.narrow(0, 0, matrix.num_rows);
     at::Tensor out = bias_rows(bias, matrix.num_rows);
-    addmm_rows_(out, x_dst, weight_self.t());
+    addmm_rows(out, x_dst, weight_self.t());
     at::Tensor means;
     if (projects_first(weight_neighbors)) {
       out = spmm(
@@ -41,7 +41,7 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
       );
     } else {
       means = spmm(matrix, x, {.row_scale = scale, .col_scale = {}, .root = {}, .root_scale = {}});
-      addmm_rows_(out, means, weight_neighbors.t());
+      addmm_rows(out, means, weight_neighbors.t());
     }
     context->save_for_backward(
         {x, weight_self, weight_neighbors, matrix.indptr, matrix.indices, scale, means}
@@ -77,7 +77,7 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
       if (needs_x) {
         grad_x = mm_rows(projected, weight_neighbors);
         at::Tensor own_rows = grad_x.narrow(0, 0, matrix.num_rows);
-        addmm_rows_(own_rows, gradient, weight_self);
+        addmm_rows(own_rows, gradient, weight_self);
       }
     } else {
       grad_neighbors = mm_over_rows(gradient, means);

@@ -48,7 +48,7 @@ TEST(Matmul, AddsToWhatIsThere) {
     const at::Tensor x = torch::randn({rows, 9});
     at::Tensor out = torch::randn({rows, 12});
     const at::Tensor exact = out.to(at::kDouble) + x.to(at::kDouble).mm(w.to(at::kDouble));
-    addmm_rows_(out, x, w);
+    addmm_rows(out, x, w);
     expect_near(out, exact, 9);
   }
 }
@@ -56,7 +56,7 @@ TEST(Matmul, AddsToWhatIsThere) {
 TEST(Matmul, AddsToTheFirstRowsOfATensorAlone) {
   at::Tensor all = torch::zeros({700, 4});
   at::Tensor first = all.narrow(0, 0, 600);
-  addmm_rows_(first, torch::ones({600, 3}), torch::ones({3, 4}));
+  addmm_rows(first, torch::ones({600, 3}), torch::ones({3, 4}));
   EXPECT_TRUE(torch::equal(all.narrow(0, 0, 600), torch::full({600, 4}, 3.0F)));
   EXPECT_TRUE(torch::equal(all.narrow(0, 600, 100), torch::zeros({100, 4})));
 }
@@ -82,7 +82,7 @@ TEST(Matmul, MismatchedWidthsAreRefusedAsByTorch) {
   EXPECT_THROW((void)mm_rows(x, torch::ones({4, 2})), c10::Error);
   EXPECT_THROW((void)mm_over_rows(x, torch::ones({599, 2})), c10::Error);
   at::Tensor out = torch::zeros({600, 5});
-  EXPECT_THROW(addmm_rows_(out, x, torch::ones({3, 2})), c10::Error);
+  EXPECT_THROW(addmm_rows(out, x, torch::ones({3, 2})), c10::Error);
 }
 
 TEST(Matmul, TheSameBitsFromRunToRun) {

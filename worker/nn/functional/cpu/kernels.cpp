@@ -22,8 +22,8 @@ namespace {
 
 bool has_avx2() {
 #if defined(__x86_64__)
-  static const bool has = __builtin_cpu_supports("avx2");
-  return has;
+  static const bool kHas = __builtin_cpu_supports("avx2");
+  return kHas;
 #else
   return false;
 #endif
@@ -305,6 +305,7 @@ void relu_dropout_backward(
   });
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are types
 #define GNN_INSTANTIATE_FOR(T)                                      \
   template void spmm<T, int32_t>(const SpmmArguments<T, int32_t>&); \
   template void spmm<T, int64_t>(const SpmmArguments<T, int64_t>&); \
@@ -318,5 +319,6 @@ GNN_INSTANTIATE_FOR(BFloat16)
   template int64_t first_outside<I>(const I*, int64_t, int64_t);
 GNN_INSTANTIATE_INDEX(int32_t)
 GNN_INSTANTIATE_INDEX(int64_t)
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace gnn::nn::cpu

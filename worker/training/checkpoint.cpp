@@ -422,8 +422,8 @@ Result<SavedCheckpoint> CheckpointStore::write_checkpoint(const CheckpointState&
 void CheckpointStore::prune() {
   const auto all = manifests();
   if (!all) return;
-  const auto keep = static_cast<size_t>(std::max(options_.keep, kAlwaysKept));
-  const std::vector<fs::path> kept(all->begin(), all->begin() + std::min(keep, all->size()));
+  const int64_t keep = std::max<int64_t>(options_.keep, kAlwaysKept);
+  const std::vector<fs::path> kept(all->begin(), all->begin() + std::min(keep, std::ssize(*all)));
   std::erase_if(inherited_, [&](const fs::path& path) {
     return !contains(kept, options_.directory / path);
   });

@@ -133,7 +133,7 @@ Result<at::Tensor> read_tensor(const Json& entry, std::string_view data) {
         " does not fit into " + std::to_string(size) + " bytes of data"
     );
   }
-  at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(*dtype));
+  at::Tensor tensor = at::empty(shape, at::TensorOptions().dtype(dtype));
   if (*bytes > 0) {
     std::memcpy(tensor.mutable_data_ptr(), data.data() + offset, static_cast<size_t>(*bytes));
   }
@@ -146,7 +146,7 @@ Status read_tensors(const Json& tensors, std::string_view data, CheckpointState&
     const auto name = entry.at("name").get<std::string>();
     auto tensor = read_tensor(entry, data);
     if (!tensor)
-      return tl::make_unexpected(with_context(tensor.error(), section_name + "/" + name));
+      return tl::make_unexpected(with_context(with_context(tensor.error(), name), section_name));
     bool found = false;
     for (const Section& section : kSections) {
       if (section.name != section_name) continue;

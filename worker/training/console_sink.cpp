@@ -150,7 +150,7 @@ void ConsoleSink::on_step(const StepReport& report) {
     progress_->begin(
         format(
             "epoch %lld/%lld",
-            static_cast<long long>(report.epoch + 1),
+            static_cast<long long>(report.epoch) + 1,
             static_cast<long long>(report.epochs)
         ),
         report.steps_per_epoch,

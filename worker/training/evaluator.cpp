@@ -49,7 +49,7 @@ class LayerWise {
   Result<at::Tensor> hidden_layer(int64_t layer, const at::Tensor& input);
   Result<Evaluated> last_layer(const at::Tensor& input, const at::Tensor& ids);
   at::Tensor run_batch(int64_t layer, const MiniBatch& batch);
-  Status exchange(at::Tensor rows);
+  Status exchange(const at::Tensor& rows);
 
   nn::NodeModel& model_;
   const WholeGraph& whole_;
@@ -99,7 +99,7 @@ at::Tensor LayerWise::run_batch(int64_t layer, const MiniBatch& batch) {
   return model_.forward_layer(layer, batch.x.to(at::kFloat), batch.subgraph.blocks[0][0], degrees);
 }
 
-Status LayerWise::exchange(at::Tensor rows) {
+Status LayerWise::exchange(const at::Tensor& rows) {
   sampling::ItemSamplerOptions options = item_options(options_, communicator_);
   options.num_items = rows.size(0);
   GNN_ASSIGN_OR_RETURN(const auto sampler, sampling::ItemSampler::create(options));

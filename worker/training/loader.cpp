@@ -86,7 +86,7 @@ class NodeLoader::Impl {
       std::shared_ptr<LocalFeatureFetcher> labels
   )
       : options_(options),
-        items_(std::move(items)),
+        items_(items),
         sampler_(std::move(sampler)),
         seeds_(std::move(seeds)),
         features_(std::move(features)),
@@ -344,12 +344,7 @@ Result<std::unique_ptr<NodeLoader>> NodeLoader::create(
   item_options.num_items = seeds.numel();
   GNN_ASSIGN_OR_RETURN(auto items, sampling::ItemSampler::create(item_options));
   return std::unique_ptr<NodeLoader>(new NodeLoader(std::make_unique<Impl>(
-      options,
-      std::move(items),
-      std::move(sampler),
-      seeds,
-      std::move(features),
-      std::move(label_rows)
+      options, items, std::move(sampler), seeds, std::move(features), std::move(label_rows)
   )));
 }
 

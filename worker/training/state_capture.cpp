@@ -109,7 +109,7 @@ struct Kind {
 template <class Optim, class State>
 Kind kind(
     std::unique_ptr<OptimizerParamState> (*make)(ByName&, const at::Tensor&),
-    std::vector<std::string> required
+    const std::vector<std::string>& required
 ) {
   return Kind{
       .is = [](const Optimizer& optimizer
@@ -117,7 +117,7 @@ Kind kind(
       .fields = [](const OptimizerParamState& state
                 ) { return fields_of(static_cast<const State&>(state)); },
       .make = make,
-      .required = std::move(required),
+      .required = required,
   };
 }
 
@@ -126,12 +126,12 @@ const Kind* kind_of(const Optimizer& optimizer) {
   using optim::AdamParamState;
   using optim::AdamWParamState;
   const std::vector<std::string> adam_fields = {"step", "exp_avg", "exp_avg_sq"};
-  static const std::vector<Kind> kinds = {
+  static const std::vector<Kind> kKinds = {
       kind<optim::Adam, AdamParamState>(&make_adam<AdamParamState>, adam_fields),
       kind<optim::AdamW, AdamWParamState>(&make_adam<AdamWParamState>, adam_fields),
       kind<optim::SGD, optim::SGDParamState>(&make_sgd, {"momentum_buffer"}),
   };
-  for (const Kind& candidate : kinds) {
+  for (const Kind& candidate : kKinds) {
     if (candidate.is(optimizer)) return &candidate;
   }
   return nullptr;

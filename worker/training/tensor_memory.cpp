@@ -88,8 +88,8 @@ class TensorMemory::Blocks : public std::enable_shared_from_this<Blocks> {
 
   static InUse& blocks_in_use() {
     // Never destroyed: tensors in static storage are freed after main.
-    static auto* const blocks = new InUse;
-    return *blocks;
+    static auto* const kBlocks = new InUse;
+    return *kBlocks;
   }
 
   /// A kept block of at least `size` bytes and not much more, or an empty one.

@@ -38,6 +38,7 @@ std::vector<double> accuracies_at(
     const std::vector<std::vector<EpochReport>>& folds, size_t epoch
 ) {
   std::vector<double> values;
+  values.reserve(folds.size());
   for (const auto& fold : folds) values.push_back(fold[epoch].test->value());
   return values;
 }
@@ -78,6 +79,7 @@ std::map<std::string, double> fold_metrics(std::span<const TrainingOutcome> outc
   });
   if (!validated) return metrics;
   std::vector<double> chosen;
+  chosen.reserve(folds.size());
   for (const auto& fold : folds) chosen.push_back(by_validation(fold));
   metrics["test_accuracy_by_validation"] = mean(chosen);
   return metrics;

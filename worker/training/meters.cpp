@@ -1,6 +1,7 @@
 #include "worker/training/meters.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <limits>
 #include <vector>

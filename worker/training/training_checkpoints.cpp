@@ -34,7 +34,7 @@ Status broadcast_bytes(comm::Communicator& communicator, std::string& bytes) {
 template <class T>
 Status agree(comm::Communicator& communicator, const Result<T>& result) {
   const at::Tensor failed = at::full({1}, result.has_value() ? 0 : 1, at::kLong);
-  const Status status = communicator.all_reduce(failed, comm::ReduceOp::Max);
+  Status status = communicator.all_reduce(failed, comm::ReduceOp::Max);
   if (!result) return tl::unexpected(result.error());
   if (!status) return status;
   if (failed.item<int64_t>() == 0) return {};

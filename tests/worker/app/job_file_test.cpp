@@ -102,6 +102,47 @@ TEST(RunRank, GivesDataForADataSetThatIsNotThere) {
       << outcome.error().message;
 }
 
+/// Six graphs of two nodes and one edge, of two classes, in GIN's text form; removed at the end.
+class SmallGraphs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
+    std::ofstream file(folder_ + "/small.txt");
+    file << "6\n";
+    for (int graph = 0; graph < 6; ++graph) file << "2 " << graph % 2 << "\n0 1 1\n0 1 0\n";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] std::vector<std::string> overrides() const {
+    return {
+        "dataset.path=" + folder_ + "/small.txt",
+        "dataset.split.folds=2",
+        "training.epochs=1",
+        "training.batchSize=3",
+        "checkpoint.path=" + folder_ + "/checkpoints"
+    };
+  }
+
+  std::string folder_ =
+      (std::filesystem::temp_directory_path() / "gnn-small-graphs-XXXXXX").string();
+};
+
+TEST_F(SmallGraphs, KeepEachFoldsCheckpointsInAFolderThatIsMade) {
+  const auto outcome = run_job(sample("imdb-gin-folds.yaml", overrides()));
+  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  EXPECT_TRUE(std::filesystem::is_directory(folder_ + "/checkpoints/fold-0"));
+  EXPECT_TRUE(std::filesystem::is_directory(folder_ + "/checkpoints/fold-1"));
+}
+
+TEST_F(SmallGraphs, RefuseOneCheckpointForAllFolds) {
+  std::vector<std::string> with_resume = overrides();
+  with_resume.emplace_back("checkpoint.resume=/some/checkpoint");
+  const auto outcome = run_job(sample("imdb-gin-folds.yaml", with_resume));
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(outcome.error().message, HasSubstr("spec.checkpoint.resume"));
+}
+
 TEST(RunRank, TrainsAGeneratedGraph) {
   const auto outcome = run_job(sample(
       "arxiv-sage.yaml",

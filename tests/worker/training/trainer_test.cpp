@@ -322,6 +322,12 @@ TEST(Trainer, ReportsWhatCheckpointsWeigh) {
   EXPECT_EQ(sink.checkpoints[0].bytes, bytes);
 }
 
+// Nothing can be written under the path from then on.
+void put_file_in_place_of(const std::filesystem::path& folder) {
+  std::filesystem::remove_all(folder);
+  std::ofstream(folder) << "in the way";
+}
+
 TEST(Trainer, ReportsACheckpointThatCouldNotBeWritten) {
   const TemporaryFolder folder;
   TrainerOptions options = options_for(1);
@@ -329,8 +335,7 @@ TEST(Trainer, ReportsACheckpointThatCouldNotBeWritten) {
   TinyWorkload workload;
   workload.on_batch = [&](int64_t batch) {
     if (batch < 4) return;
-    std::filesystem::remove_all(options.checkpoint->path);
-    std::ofstream(options.checkpoint->path) << "in the way";
+    put_file_in_place_of(options.checkpoint->path);
   };
   RecordingSink sink;
   const auto outcome = train_recorded(workload, options, sink);
@@ -343,8 +348,7 @@ TEST(Trainer, ReportsACheckpointFolderThatCannotBeMade) {
   const TemporaryFolder folder;
   TrainerOptions options = options_for(1);
   options.checkpoint = checkpoints_in(folder);
-  std::filesystem::remove_all(options.checkpoint->path);
-  std::ofstream(options.checkpoint->path) << "in the way";
+  put_file_in_place_of(options.checkpoint->path);
   TinyWorkload workload;
   RecordingSink sink;
   ASSERT_FALSE(train_recorded(workload, options, sink).has_value());

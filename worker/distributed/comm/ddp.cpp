@@ -57,8 +57,9 @@ std::string first_different_line(const std::string& expected, const std::string&
     const bool more_right = static_cast<bool>(std::getline(right, b));
     if (!more_left) a = "nothing";
     if (!more_right) b = "nothing";
-    if (a != b || (!more_left && !more_right)) return "'" + a + "', found '" + b + "'";
+    if (a != b || (!more_left && !more_right)) break;
   }
+  return "'" + a + "', found '" + b + "'";
 }
 
 Status check_same_layout(Communicator& communicator, const std::string& layout) {

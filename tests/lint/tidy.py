@@ -44,6 +44,13 @@ def plain_command(entry):
     return kept
 
 
+def write_openmp_header(folder):
+    """GCC's omp.h, which our clang has none of, without the attribute that only GCC knows."""
+    header = subprocess.run(["c++", "-print-file-name=include/omp.h"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    text = Path(header).read_text(encoding="utf-8")
+    (folder / "omp.h").write_text(text.replace("__malloc__ (omp_free),", ""), encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=2)
@@ -64,10 +71,9 @@ def main():
     (plain / "compile_commands.json").write_text(json.dumps(entries))
     CACHE.mkdir(parents=True, exist_ok=True)
 
-    # clang has no omp.h of its own; GCC's comes last, so that nothing else is taken from there. Of what is deprecated the
-    # compiler warns, and not within the standard library.
-    omp = subprocess.run(["c++", "-print-file-name=include"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
-    extra = [f"--extra-arg={word}" for word in ("-Wno-unknown-warning-option", "-Wno-deprecated-declarations", f"-idirafter{omp}")]
+    write_openmp_header(plain)
+    # Of what is deprecated the compiler warns, and not within the standard library.
+    extra = [f"--extra-arg={word}" for word in ("-Wno-unknown-warning-option", "-Wno-deprecated-declarations", f"-idirafter{plain}")]
 
     def check(entry):
         command = [part for part in shlex.split(entry["command"]) if part != "-c"]

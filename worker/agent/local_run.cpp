@@ -217,7 +217,7 @@ class LocalJob {
   }
 
   void read_lines(Child& child) {
-    std::array<char, 16 * 1024> buffer{};
+    std::array<char, size_t{16} * 1024> buffer{};
     for (int turns = 0; turns < 64 && child.lines.valid(); ++turns) {
       const ssize_t size = ::read(child.lines.get(), buffer.data(), buffer.size());
       if (size < 0) return;

@@ -13,14 +13,14 @@ namespace gnn::agent {
 namespace {
 
 constexpr size_t kStderrTail = 2048;
-constexpr size_t kLongestMessage = 64 * 1024;
+constexpr size_t kLongestMessage = size_t{64} * 1024;
 
 std::string seconds(std::chrono::nanoseconds duration) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(duration).count()) + " s";
 }
 
 std::string mebibytes(int64_t bytes) {
-  return std::to_string(bytes / (1024 * 1024)) + " MiB";
+  return std::to_string(bytes / (int64_t{1} << 20)) + " MiB";
 }
 
 int64_t contract_code(int code) {
@@ -188,7 +188,7 @@ void RankGroup::read_lines(Rank& rank, RankStream stream) {
   if (fd < 0) return;
   auto& splitter = is_error ? rank.error : rank.output;
   const auto on_line = [&](std::string_view line) { on_line_(rank.rank, stream, line); };
-  std::array<char, 16 * 1024> buffer{};
+  std::array<char, size_t{16} * 1024> buffer{};
   for (int turns = 0; turns < 16; ++turns) {  // a rank that only writes must not keep us here
     const ssize_t size = ::read(fd, buffer.data(), buffer.size());
     if (size > 0) {

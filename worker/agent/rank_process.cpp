@@ -18,7 +18,7 @@ extern char** environ;
 namespace gnn::agent {
 namespace {
 
-constexpr size_t kLongestLine = 8 * 1024;
+constexpr size_t kLongestLine = size_t{8} * 1024;
 
 struct Pipe {
   UniqueFd read;
@@ -35,6 +35,7 @@ Result<Pipe> make_pipe() {
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (auto& text : texts) result.push_back(text.data());
   result.push_back(nullptr);
   return result;
@@ -100,7 +101,9 @@ Result<RankProcess> RankProcess::spawn(
   // Everything that allocates happens before fork: other threads may hold the allocator's lock.
   std::vector<std::string> arguments = command;
   std::vector<std::string> variables;
-  for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
+  variables.reserve(environment.size());
+  for (const auto& [name, value] : environment)
+    variables.emplace_back(name).append("=").append(value);
   const auto argument_pointers = pointers(arguments);
   const auto variable_pointers = pointers(variables);
   const pid_t parent = ::getpid();

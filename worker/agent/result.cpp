@@ -36,7 +36,7 @@ std::string encode_result(const AgentOptions& options, const NodeResult& result,
   add_numbers(j, result.numbers);
   if (!result.numbers.parameters_hash.empty())
     j["parametersHash"] = printable(result.numbers.parameters_hash, 16);
-  const std::string text = printable(explain(result), 64 * 1024);
+  const std::string text = printable(explain(result), size_t{64} * 1024);
   if (result.exit_code == contract::kExitDone || text.empty()) return j.dump();
   j["message"] = text;
   // A control character or quote takes two bytes in JSON, so cut by what came out, not by length.

@@ -206,7 +206,7 @@ Result<Directive> StoreLink::decide(comm::Store& store, View& view) {
   }
   GNN_ASSIGN_OR_RETURN(const auto refused, store.get({comm::kRefusedKey}));
   view.refused = to_number(refused[0]);
-  const Directive directive = coordinator_->step(view.nodes, clock_.monotonic());
+  Directive directive = coordinator_->step(view.nodes, clock_.monotonic());
   if (announced_ == directive) return directive;
   // The round is known before anybody may start a rank of it.
   GNN_RETURN_IF_ERROR(

@@ -29,14 +29,14 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::map<std::string, ImportFormat>& import_formats() {
-  static const std::map<std::string, ImportFormat> formats{
+  static const std::map<std::string, ImportFormat> kFormats{
       {"ogb", ImportFormat::Ogb},
       {"tu", ImportFormat::Tu},
       {"gin", ImportFormat::Gin},
       {"edge-list", ImportFormat::EdgeList},
       {"package-index", ImportFormat::PackageIndex},
   };
-  return formats;
+  return kFormats;
 }
 
 std::string name_of(ImportFormat format) {

@@ -44,6 +44,6 @@ __attribute__((no_sanitize("address", "undefined"))) void start_with_passive_ope
 }
 
 __attribute__((section(".preinit_array"), used)
-) void (*const preinit)(int, char**, char**) = &start_with_passive_openmp;
+) void (*const kPreinit)(int, char**, char**) = &start_with_passive_openmp;
 
 }  // namespace

@@ -87,6 +87,7 @@ Result<tasks::TaskOutcome> run_checked(
 
 Result<c10::Device> choose_device(api::DeviceChoice choice, int64_t local_rank) {
   if (choice == api::DeviceChoice::CPU) return c10::Device(c10::kCPU);
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): its type is of 8 bits and is no character
   const auto devices = static_cast<int64_t>(torch::cuda::device_count());
   if (local_rank < devices) return comm::device_of_rank(true, local_rank);
   if (choice == api::DeviceChoice::Auto) return c10::Device(c10::kCPU);

@@ -69,8 +69,8 @@ Result<at::Tensor> tensor_over(const Array& array) {
 }
 
 Result<FeatureStore> features_over(const Array& array) {
-  GNN_ASSIGN_OR_RETURN(at::Tensor rows, tensor_over(array));
-  return FeatureStore::create(std::move(rows));
+  GNN_ASSIGN_OR_RETURN(const at::Tensor rows, tensor_over(array));
+  return FeatureStore::create(rows);
 }
 
 Result<int64_t> index_of(

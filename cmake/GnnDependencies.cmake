@@ -60,13 +60,17 @@ if(GNN_WITH_TORCH)
 endif()
 
 # ccache makes a second checkout warm; the base directory makes paths of checkouts comparable, and the
-# sloppiness is what ccache's manual asks for with precompiled headers.
+# sloppiness is what ccache's manual asks for with precompiled headers. Its keys hold the locale, of which the
+# scripts, started by Python, have another one than a shell: the compiler gets the same from both.
 find_program(GNN_CCACHE ccache)
 if(GNN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(
     CMAKE_CXX_COMPILER_LAUNCHER
-    "${CMAKE_COMMAND};-E;env;CCACHE_DIR=${GNN_CACHE_DIR}/ccache;CCACHE_BASEDIR=${CMAKE_SOURCE_DIR};CCACHE_NOHASHDIR=1;CCACHE_MAXSIZE=10G;CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime;${GNN_CCACHE}"
+    "${CMAKE_COMMAND}" -E env --unset=LC_ALL --unset=LC_CTYPE --unset=LC_MESSAGES LANG=C.UTF-8
+    "CCACHE_DIR=${GNN_CACHE_DIR}/ccache" "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=10G
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    "${GNN_CCACHE}"
   )
   set(CMAKE_CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
 endif()
-set(GNN_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}" CACHE INTERNAL "Read by tests/lint/headers.py")
+set(GNN_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}" CACHE INTERNAL "Read by tests/lint/headers.py and tests/cmake")

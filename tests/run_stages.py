@@ -130,6 +130,7 @@ def stages(mode):
         Stage("e2e", "tests on the two-node cluster", [ctest("dev", "-L", "^e2e$", "-LE", "slow")], ["build"], "dev"),
     ]
     if full:
+        result.append(Stage("bench", "benchmarks compile", build("bench")))
         result.append(Stage("slow", "long loops", [ctest("dev", "-L", "slow")], ["build"], "dev", long_loops))
     return result
 

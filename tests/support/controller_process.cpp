@@ -93,13 +93,18 @@ HttpReply ControllerProcess::http(const std::string& path) const {
   return must(http_request(endpoint, "GET", path));
 }
 
-int run_release(const std::string& kubeconfig, const std::string& name_space) {
-  return must(run_command({
-                  GNN_CONTROLLER_BINARY,
-                  "release",
-                  "--kubeconfig=" + kubeconfig,
-                  "--namespace=" + name_space,
-              }))
+int run_release(
+    const std::string& kubeconfig, const std::string& name_space, std::chrono::milliseconds timeout
+) {
+  return must(run_command(
+                  {GNN_CONTROLLER_BINARY,
+                   "release",
+                   "--kubeconfig=" + kubeconfig,
+                   "--namespace=" + name_space,
+                   "--log-level=error"},
+                  {},
+                  timeout
+              ))
       .exit_code;
 }
 

@@ -51,6 +51,10 @@ class ControllerProcess {
 };
 
 /// `gnn-controller release` on everything in that namespace; its exit code.
-[[nodiscard]] int run_release(const std::string& kubeconfig, const std::string& name_space);
+[[nodiscard]] int run_release(
+    const std::string& kubeconfig,
+    const std::string& name_space,
+    std::chrono::milliseconds timeout = std::chrono::minutes(2)
+);
 
 }  // namespace gnn::testing

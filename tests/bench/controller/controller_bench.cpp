@@ -265,15 +265,7 @@ void clear(ControlPlane& plane, Watch& watch, const std::string& name_space) {
   static_cast<void>(
       must(plane.kubectl({"delete", "gnnjobs", "--all", "-n", name_space, "--wait=false"}))
   );
-  static_cast<void>(must(testing::run_command(
-      {GNN_CONTROLLER_BINARY,
-       "release",
-       "--kubeconfig=" + plane.kubeconfig_file(),
-       "--namespace=" + name_space,
-       "--log-level=error"},
-      {},
-      5min
-  )));
+  static_cast<void>(testing::run_release(plane.kubeconfig_file(), name_space, 5min));
   static_cast<void>(must(plane.kubectl(
       {"delete",
        "pods,services,configmaps,networkpolicies",

@@ -1,7 +1,7 @@
 """Runs clang-tidy over the sources; remembers what was clean.
 
 A source is checked again only if it, a header it includes, its flags or .clang-tidy changed: the key is the
-hash of its preprocessed text, with comments, which carry NOLINT, and macros.
+hash of its preprocessed text, with macros and the comments outside of those, which carry NOLINT.
 """
 
 import argparse
@@ -77,11 +77,14 @@ def main():
 
     def check(entry):
         command = [part for part in shlex.split(entry["command"]) if part != "-c"]
-        text = subprocess.run([*command, "-E", "-P", "-CC", "-dD"], cwd=entry["directory"], capture_output=True, check=False)
+        # Not -CC: it puts comments of macros where other macros paste them into names.
+        text = subprocess.run([*command, "-E", "-P", "-C", "-dD"], cwd=entry["directory"], capture_output=True, check=False)
+        if text.returncode != 0:
+            return f"{Path(entry['file']).relative_to(ROOT)}\n{text.stderr.decode(errors='replace')}"
         flags = " ".join(command).replace(str(ROOT), "")  # the same for each checkout
         key = hashlib.sha256(settings + flags.encode() + text.stdout).hexdigest()
         marker = CACHE / key
-        if text.returncode == 0 and marker.exists():
+        if marker.exists():
             return None
         ran = subprocess.run(
             [str(clang_tidy), "-p", str(plain), "--quiet", *extra, entry["file"]],

@@ -64,7 +64,7 @@ find_path(
 foreach(lib c10 torch_cpu)
   find_library(LibTorch_${lib}_LIBRARY ${lib} PATHS "${LibTorch_PREFIX}/lib" NO_DEFAULT_PATH NO_CACHE)
 endforeach()
-# Optional here; asked for below where CUDA is.
+# Optional here; required below for CUDA.
 foreach(lib c10_cuda torch_cuda)
   find_library(LibTorch_${lib}_LIBRARY ${lib} PATHS "${LibTorch_PREFIX}/lib" NO_DEFAULT_PATH NO_CACHE)
 endforeach()
@@ -122,12 +122,12 @@ if(LibTorch_FOUND AND _want_cuda AND NOT TARGET LibTorch::cuda)
   # The wheels carry no unversioned .so links, so libraries are named with their version.
   file(GLOB _cudart "${LibTorch_CUDA_PREFIX}/lib/libcudart.so*" "${LibTorch_CUDA_PREFIX}/lib64/libcudart.so*")
   if(NOT LibTorch_torch_cuda_LIBRARY OR NOT LibTorch_c10_cuda_LIBRARY)
-    message(FATAL_ERROR "CUDA was asked for, but LibTorch in '${LibTorch_PREFIX}' is built without it")
+    message(FATAL_ERROR "CUDA was requested, but LibTorch in '${LibTorch_PREFIX}' is built without it")
   elseif(NOT EXISTS "${LibTorch_CUDA_PREFIX}/include/cuda_runtime_api.h" OR NOT _cudart)
-    message(FATAL_ERROR "CUDA was asked for, but '${LibTorch_CUDA_PREFIX}' lacks include/cuda_runtime_api.h or "
+    message(FATAL_ERROR "CUDA was requested, but '${LibTorch_CUDA_PREFIX}' lacks include/cuda_runtime_api.h or "
                         "libcudart: run scripts/setup --cuda, or name a toolkit by -DGNN_CUDA_ROOT=PATH")
   elseif(NOT LibTorch_NCCL_INCLUDE_DIR)
-    message(FATAL_ERROR "CUDA was asked for, but there is no nccl.h: run scripts/setup --cuda, or put NCCL into "
+    message(FATAL_ERROR "CUDA was requested, but there is no nccl.h: run scripts/setup --cuda, or put NCCL into "
                         "'${LibTorch_CUDA_PREFIX}/include'")
   endif()
   list(GET _cudart 0 _cudart)

@@ -15,12 +15,12 @@ struct BackoffOptions {
   double jitter = 1.0;
 };
 
-/// The delay before retry number `attempt` (0 is the first), before jitter: initial *
-/// factor^attempt, at most cap.
+/// The delay before retry number `attempt` (from 0), without jitter:
+/// min(initial * factor^attempt, cap).
 [[nodiscard]] Duration exponential_delay(const BackoffOptions& options, int64_t attempt);
 
-/// Capped exponential back-off with jitter. The caller owns the stop condition.
-/// Threading: one thread at a time.
+/// Capped exponential back-off with jitter. The caller decides when to give up.
+/// Threads: one thread at a time.
 class Backoff {
  public:
   explicit Backoff(BackoffOptions options) : options_(options) {}

@@ -11,23 +11,22 @@
 
 namespace gnn {
 
-/// A first-in first-out queue of at most `capacity` items between any number of threads. Waiting
-/// threads sleep on condition variables; nothing polls. Three ends: close() lets the readers drain
-/// it, fail() lets them drain it and then gives them the error, cancel() drops what is queued and
-/// wakes everybody at once. The first end to come decides, except that cancel() always applies.
+/// A first-in first-out queue of at most `capacity` items, for any number of threads, which wait
+/// without polling. It can end in three ways: after close() readers drain it; after fail_with()
+/// they drain it and then get the error; cancel() drops what is queued and wakes everybody. The
+/// first of these counts, except that cancel() always applies.
 template <class T>
 class BoundedQueue {
  public:
   /// capacity > 0.
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {
-    GNN_ASSERT(
-        capacity > 0, "queues without room are a mistake of the caller's code, not of its input"
-    );
+    GNN_ASSERT(capacity > 0, "callers choose the capacity in their code");
   }
   BoundedQueue(const BoundedQueue&) = delete;
   BoundedQueue& operator=(const BoundedQueue&) = delete;
 
-  /// Waits for room. Errors: Cancelled once the queue has ended, whichever way.
+  /// Waits for room.
+  /// Errors: Cancelled once the queue has ended in any way.
   Status push(T item) {
     std::unique_lock lock(mutex_);
     room_.wait(lock, [this] { return end_ != End::Open || items_.size() < capacity_; });
@@ -39,8 +38,7 @@ class BoundedQueue {
   }
 
   /// Waits for an item; std::nullopt at the end of a closed queue.
-  /// Errors: the error given to fail() once the items before it are taken; Cancelled after
-  /// cancel().
+  /// Errors: that of fail_with(), once the items before it are taken; Cancelled after cancel().
   Result<std::optional<T>> pop() {
     std::unique_lock lock(mutex_);
     ready_.wait(lock, [this] { return end_ != End::Open || !items_.empty(); });

@@ -8,13 +8,13 @@
 namespace gnn {
 
 using Duration = std::chrono::nanoseconds;
-/// Wall-clock time, for what people and the API server read.
+/// Wall-clock time, for users and the API server.
 using TimePoint = std::chrono::sys_time<Duration>;
-/// Monotonic time, for deadlines and measurements; a changed wall clock does not move it.
+/// Monotonic time, for deadlines and measurements; changes of the wall clock do not affect it.
 using MonotonicPoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
-/// Where time comes from, so that tests own it.
-/// Threading: every method may be called from any thread.
+/// Source of the time; tests replace it.
+/// Threads: every method may be called from any thread.
 class Clock {
  public:
   virtual ~Clock() = default;

@@ -2,6 +2,7 @@
 
 #include "common/result.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -14,23 +15,21 @@ namespace gnn::contract {
 /// Version of the contract, in GNN_CONTRACT. A worker refuses any other with a configuration error.
 inline constexpr int kVersion = 1;
 
-// --- API
-// -------------------------------------------------------------------------------------------------
+// ---- API
 inline constexpr std::string_view kApiGroup = "gnn.dev";
 inline constexpr std::string_view kApiVersion = "v1alpha1";
 inline constexpr std::string_view kApiGroupVersion = "gnn.dev/v1alpha1";
 inline constexpr std::string_view kKind = "GNNJob";
 inline constexpr std::string_view kPlural = "gnnjobs";
-/// The value of spec.managedBy, and of the managed-by label, that is ours.
+/// Our value of spec.managedBy and of the managed-by label.
 inline constexpr std::string_view kManagedBy = "gnn.dev/gnn-controller";
-/// Longest job name: pod names append "-<attempt>-<node>" and must stay DNS labels.
+/// Longest job name: pod names append "-<attempt>-<node>" and must remain DNS labels.
 inline constexpr int64_t kMaxJobNameLength = 40;
 
-// --- Labels, finalizers
-// ---------------------------------------------------------------------
+// ---- Labels, finalizers
 /// Name of the GNNJob that a child belongs to.
 inline constexpr std::string_view kLabelJob = "gnn.dev/job";
-/// UID of that GNNJob; a recreated job of the same name has another.
+/// UID of that GNNJob; a job created again under the same name has another one.
 inline constexpr std::string_view kLabelJobUid = "gnn.dev/job-uid";
 /// Attempt that a pod belongs to, decimal.
 inline constexpr std::string_view kLabelAttempt = "gnn.dev/attempt";
@@ -45,8 +44,7 @@ inline constexpr std::string_view kComponentWorker = "worker";
 /// Keeps a finished pod until the controller has read its result.
 inline constexpr std::string_view kPodFinalizer = "gnn.dev/result";
 
-// --- Environment of the agent (set by the controller)
-// ----------------------------------------------------
+// ---- Environment of the agent (set by the controller)
 inline constexpr std::string_view kEnvContract = "GNN_CONTRACT";
 inline constexpr std::string_view kEnvJob = "GNN_JOB";
 inline constexpr std::string_view kEnvJobNamespace = "GNN_JOB_NAMESPACE";
@@ -68,8 +66,7 @@ inline constexpr std::string_view kEnvHttpAddress = "GNN_HTTP_ADDRESS";
 inline constexpr std::string_view kEnvMasterAddr = "MASTER_ADDR";
 inline constexpr std::string_view kEnvMasterPort = "MASTER_PORT";
 
-// --- Environment of a rank (set by the agent; torchrun's names)
-// -------------------------------------------
+// ---- Environment of a rank (set by the agent; torchrun's names)
 inline constexpr std::string_view kEnvRank = "RANK";
 inline constexpr std::string_view kEnvLocalRank = "LOCAL_RANK";
 inline constexpr std::string_view kEnvWorldSize = "WORLD_SIZE";
@@ -82,31 +79,39 @@ inline constexpr std::string_view kEnvAgentSocket = "GNN_AGENT_SOCKET";
 /// CPUs that a rank may keep busy: its share of the pod's CPU limit.
 inline constexpr std::string_view kEnvRankCpus = "GNN_RANK_CPUS";
 
-// --- Time-outs of agent and ranks, whole seconds; defaults below
-// ------------------------------------------
+// ---- Time-outs of agent and ranks, in whole seconds
+// Their defaults stand here alone: those of spec.training.timeouts, which a job's agents are told,
+// and those of an agent that is told nothing.
+
 /// Longest wait of an agent for all other agents of its attempt.
 inline constexpr std::string_view kEnvRendezvousTimeout = "GNN_RENDEZVOUS_TIMEOUT";
 inline constexpr int64_t kDefaultRendezvousSeconds = 600;
 /// Silence after which another agent, or the store, counts as lost.
 inline constexpr std::string_view kEnvPeerTimeout = "GNN_PEER_TIMEOUT";
 inline constexpr int64_t kDefaultPeerSeconds = 10;
-/// Silence after which an agent takes a rank of its own for stopped.
+/// Silence after which an agent considers one of its ranks stopped.
 inline constexpr std::string_view kEnvHeartbeatTimeout = "GNN_HEARTBEAT_TIMEOUT";
 inline constexpr int64_t kDefaultHeartbeatSeconds = 30;
 /// Longest time without progress in each stage of a rank.
 inline constexpr std::string_view kEnvSetupTimeout = "GNN_SETUP_TIMEOUT";
-inline constexpr int64_t kDefaultSetupSeconds = 600;
+inline constexpr int64_t kDefaultSetupSeconds = 1800;
 inline constexpr std::string_view kEnvStepTimeout = "GNN_STEP_TIMEOUT";
-inline constexpr int64_t kDefaultStepSeconds = 180;
+inline constexpr int64_t kDefaultStepSeconds = 300;
 inline constexpr std::string_view kEnvEvaluationTimeout = "GNN_EVALUATION_TIMEOUT";
-inline constexpr int64_t kDefaultEvaluationSeconds = 600;
+inline constexpr int64_t kDefaultEvaluationSeconds = kDefaultStepSeconds;
 inline constexpr std::string_view kEnvCheckpointTimeout = "GNN_CHECKPOINT_TIMEOUT";
-inline constexpr int64_t kDefaultCheckpointSeconds = 420;
-/// Longest wait of a rank for the other ranks in one collective.
+inline constexpr int64_t kDefaultCheckpointSeconds = 600;
+/// Longest wait of a rank for the other ranks in one collective. It exceeds the time-out of every
+/// stage, so that the agents find out first who hangs.
 inline constexpr std::string_view kEnvCollectiveTimeout = "GNN_COLLECTIVE_TIMEOUT";
-inline constexpr int64_t kDefaultCollectiveSeconds = 600;
+inline constexpr int64_t kCollectiveMarginSeconds = 60;
+inline constexpr int64_t kDefaultCollectiveSeconds =
+    std::max({kDefaultSetupSeconds, kDefaultStepSeconds, kDefaultCheckpointSeconds}) +
+    kCollectiveMarginSeconds;
+/// Time between SIGTERM and SIGKILL of a pod (terminationGracePeriodSeconds).
+inline constexpr int64_t kDefaultGraceSeconds = 120;
 
-/// The names that a user's workers.template.env may not set, beside all that start with GNN_.
+/// Names that workers.template.env must not set, besides all that start with GNN_.
 inline constexpr std::array<std::string_view, 25> kReservedEnv = {
     kEnvContract,      kEnvJob,          kEnvJobNamespace,   kEnvJobUid,
     kEnvAttempt,       kEnvRoundsLeft,   kEnvNodeRank,       kEnvNnodes,
@@ -117,8 +122,7 @@ inline constexpr std::array<std::string_view, 25> kReservedEnv = {
     "LD_LIBRARY_PATH",
 };
 
-// --- Ports and paths of a pod
-// ------------------------------------------------------------------------------
+// ---- Ports and paths of a pod
 /// TCPStore of node 0.
 inline constexpr uint16_t kStorePort = 29400;
 inline constexpr std::string_view kStorePortName = "store";
@@ -135,39 +139,35 @@ inline constexpr std::string_view kTerminationLog = "/dev/termination-log";
 inline constexpr std::string_view kWorkerContainer = "worker";
 inline constexpr std::string_view kWorkerBinary = "/usr/local/bin/gnn-worker";
 
-// --- Names of a job's children
-// -----------------------------------------------------------------------------
+// ---- Names of a job's children
 /// "<job>-<attempt>-<node>".
 [[nodiscard]] std::string pod_name(std::string_view job, int64_t attempt, int64_t node);
-/// "<job>-<node>": the same in every attempt, so that the rendezvous address is stable.
+/// "<job>-<node>": the same in every attempt, so that the rendezvous address does not change.
 [[nodiscard]] std::string pod_hostname(std::string_view job, int64_t node);
-/// "<job>-gnn": headless Service, ConfigMap and NetworkPolicy share it.
+/// "<job>-gnn", the name of the headless Service, the ConfigMap and the NetworkPolicy.
 [[nodiscard]] std::string child_name(std::string_view job);
 /// "<job>-0.<job>-gnn": resolved through the pod's search domains.
 [[nodiscard]] std::string master_address(std::string_view job);
 
-// --- Exit codes of the agent and its ranks
-// ------------------------------------------------------------------
+// ---- Exit codes of the agent and its ranks
 inline constexpr int kExitDone = 0;
-inline constexpr int kExitConfiguration = 64;  ///< Never retried.
-inline constexpr int kExitData = 65;           ///< Never retried.
-inline constexpr int kExitOther = 70;          ///< Retried, charged to maxRestarts.
-inline constexpr int kExitPeerLost = 75;       ///< Retried; the lost peer is charged, not this one.
-inline constexpr int kExitPreempted = 76;      ///< Retried, not charged.
-inline constexpr int kExitOutOfMemory = 77;    ///< Retried once, charged; final the second time.
+inline constexpr int kExitConfiguration = 64;  ///< never retried
+inline constexpr int kExitData = 65;           ///< never retried
+inline constexpr int kExitOther = 70;          ///< retried, charged to maxRestarts
+inline constexpr int kExitPeerLost = 75;       ///< retried; the lost peer is charged, not this one
+inline constexpr int kExitPreempted = 76;      ///< retried, not charged
+inline constexpr int kExitOutOfMemory = 77;    ///< retried once, charged; final the second time
 
 [[nodiscard]] int exit_code_for(ErrorKind kind);
-/// A word for an exit code of the contract ("Configuration"), or "Error" for any other.
+/// The word for an exit code of the contract ("Configuration"), or "Error" for any other.
 [[nodiscard]] std::string_view exit_reason(int exit_code);
 
-// --- Sizes and times
-// -----------------------------------------------------------------------------------------
+// ---- Sizes and times
 /// Longest termination message that an agent writes; the kubelet keeps 4,096 bytes.
 inline constexpr int64_t kMaxResultBytes = 3500;
-/// Most that the controller reads of /progress or of a termination message.
+/// Most that the controller reads of /progress or a termination message.
 inline constexpr int64_t kMaxProgressBytes = int64_t{64} * 1024;
-inline constexpr int64_t kDefaultGraceSeconds = 120;
-/// How long pods stay bound to a node that is not ready or unreachable.
+/// How long pods stay on a node that is not ready or unreachable.
 inline constexpr int64_t kNodeLostSeconds = 30;
 
 }  // namespace gnn::contract

@@ -9,7 +9,7 @@
 
 namespace gnn {
 
-/// A value that is reachable only while its mutex is held.
+/// A value that can be reached only while its mutex is held.
 template <class T>
 class Guarded {
  public:
@@ -46,7 +46,7 @@ class Guarded {
 
   [[nodiscard]] Locked lock() { return Locked(mutex_, changed_, value_); }
 
-  /// Wakes one or all of those who wait on a Locked.
+  /// Wakes one, or all, of the threads that wait in a Locked.
   void notify_one() { changed_.notify_one(); }
   void notify_all() { changed_.notify_all(); }
 

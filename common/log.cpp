@@ -19,7 +19,7 @@ struct LogState {
 };
 
 LogState& state() {
-  // Leaked on purpose: other threads may log while static objects are destroyed.
+  // Leaked on purpose: other threads may still log while static objects are destroyed.
   static auto* const kState = [] {
     auto* made = new LogState;  // NOLINT(cppcoreguidelines-owning-memory): see above.
     made->logger =
@@ -70,14 +70,14 @@ std::string dump(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-// U+0080 to U+009F: controls of one byte each before UTF-8, which terminals still obey.
+// U+0080 to U+009F: control characters, which terminals obey.
 bool starts_with_high_control(std::string_view text) {
   if (text.size() < 2 || text[0] != '\xc2') return false;
   const auto second = static_cast<unsigned char>(text[1]);
   return second >= 0x80 && second <= 0x9f;
 }
 
-// What was said by a file or a peer must not look like further lines, nor drive the terminal.
+// Text of a file or a peer must neither look like more lines nor control the terminal.
 void append_escaped(std::string& line, std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
   for (size_t i = 0; i < text.size(); ++i) {

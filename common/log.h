@@ -13,7 +13,7 @@
 namespace gnn {
 
 enum class LogLevel { Debug, Info, Warning, Error };
-/// Json: one object a line, for machines. Console: a line for people.
+/// Json: one object per line, for machines. Console: lines for people.
 enum class LogFormat { Console, Json };
 
 struct LogOptions {
@@ -21,15 +21,15 @@ struct LogOptions {
   LogLevel level = LogLevel::Info;
 };
 
-/// Sets the process's log: stderr, unbuffered lines. Until then warnings and errors are written, in
-/// the console form.
+/// Sets format and level of the process's log, which goes to stderr, unbuffered. Before this call,
+/// warnings and errors are written in the console format.
 void init_logging(const LogOptions& options);
 
 /// "console" or "json"; "debug", "info", "warning" or "error".
 [[nodiscard]] Result<LogFormat> parse_log_format(std::string_view text);
 [[nodiscard]] Result<LogLevel> parse_log_level(std::string_view text);
 
-/// One key of a log line with its value. Never a secret.
+/// A key of a log line and its value, which must not be a secret.
 struct LogField {
   using Value = std::variant<std::string, int64_t, double, bool>;
 
@@ -54,12 +54,13 @@ struct LogField {
   }
 };
 
-/// Writes a line. Threading: safe from any thread.
+/// Writes a line.
+/// Threads: safe from any thread.
 void log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 [[nodiscard]] bool log_enabled(LogLevel level);
 
-/// What log() prints, without the line's end. Always one line: in the console form line ends and
-/// other control characters of message and fields are shown as "\n" or "\x1b".
+/// What log() prints, without the line end. It is always one line: the console format shows line
+/// ends and other control characters of message and fields as "\n" or "\x1b".
 [[nodiscard]] std::string format_log_line(
     LogFormat format,
     LogLevel level,

@@ -1,5 +1,7 @@
 #include "common/metrics.h"
 
+#include "common/guarded.h"
+
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
 #include <prometheus/gauge.h>
@@ -8,24 +10,22 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
-#include <mutex>
 #include <stdexcept>
 #include <utility>
 
 namespace gnn {
 namespace internal {
 
-// A removed series loses its prometheus object; the cell then swallows what is written, so that a
-// handle somebody kept is harmless.
+// When a series is removed, its cell loses the prometheus object and ignores further writes, so
+// that handles to it stay harmless.
 template <class Metric>
 struct Cell {
-  std::mutex mutex;
-  Metric* metric = nullptr;
+  Guarded<Metric*> metric{nullptr};
 
   template <class F>
   void with(F use) {
-    const std::lock_guard lock(mutex);
-    if (metric != nullptr) use(*metric);
+    auto held = metric.lock();
+    if (*held != nullptr) use(**held);
   }
 };
 
@@ -58,14 +58,14 @@ class Families {
     auto& cell = found->second.cells[labels];
     if (!cell) {
       cell = std::make_shared<CellType>();
-      cell->metric = &found->second.family->Add(labels, arguments...);
+      *cell->metric.lock() = &found->second.family->Add(labels, arguments...);
     }
     return cell;
   }
 
   [[nodiscard]] bool contains(const std::string& name) const { return families_.contains(name); }
 
-  /// `only` empty: the series of every name.
+  // `only` empty: series of any name.
   size_t remove(const std::string& only, const Labels& wanted) {
     size_t removed = 0;
     for (auto& [name, entry] : families_) {
@@ -77,8 +77,8 @@ class Families {
           return at != labels.end() && at->second == want.second;
         });
         if (!matches) return false;
-        const std::lock_guard lock(item.second->mutex);
-        entry.family->Remove(std::exchange(item.second->metric, nullptr));
+        auto metric = item.second->metric.lock();
+        entry.family->Remove(std::exchange(*metric, nullptr));
         return true;
       });
     }
@@ -93,17 +93,14 @@ class Families {
   std::map<std::string, Entry> families_;
 };
 
-}  // namespace
-
-struct MetricsRegistry::Impl {
-  mutable std::mutex mutex;
-  // Throw on a name that is registered twice with different types instead of merging them.
+struct Series {
+  // Throws for a name that is registered with two types, instead of merging them.
   prometheus::Registry registry{prometheus::Registry::InsertBehavior::Throw};
   Families<prometheus::Counter, internal::CounterCell> counters;
   Families<prometheus::Gauge, internal::GaugeCell> gauges;
   Families<prometheus::Histogram, internal::HistogramCell> histograms;
 
-  /// Call it before a series of `type` is made or found.
+  // To be called before a series of `type` is made or found.
   void check_type(const std::string& name, MetricType type) const {
     if ((type != MetricType::Counter && counters.contains(name)) ||
         (type != MetricType::Gauge && gauges.contains(name)) ||
@@ -113,26 +110,32 @@ struct MetricsRegistry::Impl {
   }
 };
 
+}  // namespace
+
+struct MetricsRegistry::Impl {
+  Guarded<Series> series;
+};
+
 MetricsRegistry::MetricsRegistry() : impl_(std::make_unique<Impl>()) {}
 MetricsRegistry::~MetricsRegistry() = default;
 
 Counter MetricsRegistry::counter(
     const std::string& name, const std::string& help, const MetricLabels& labels
 ) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->check_type(name, MetricType::Counter);
-  return Counter(impl_->counters.get(name, labels, [&]() -> auto& {
-    return prometheus::BuildCounter().Name(name).Help(help).Register(impl_->registry);
+  auto series = impl_->series.lock();
+  series->check_type(name, MetricType::Counter);
+  return Counter(series->counters.get(name, labels, [&]() -> auto& {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(series->registry);
   }));
 }
 
 Gauge MetricsRegistry::gauge(
     const std::string& name, const std::string& help, const MetricLabels& labels
 ) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->check_type(name, MetricType::Gauge);
-  return Gauge(impl_->gauges.get(name, labels, [&]() -> auto& {
-    return prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry);
+  auto series = impl_->series.lock();
+  series->check_type(name, MetricType::Gauge);
+  return Gauge(series->gauges.get(name, labels, [&]() -> auto& {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(series->registry);
   }));
 }
 
@@ -142,13 +145,13 @@ Histogram MetricsRegistry::histogram(
     const std::vector<double>& buckets,
     const MetricLabels& labels
 ) {
-  const std::lock_guard lock(impl_->mutex);
-  impl_->check_type(name, MetricType::Histogram);
-  return Histogram(impl_->histograms.get(
+  auto series = impl_->series.lock();
+  series->check_type(name, MetricType::Histogram);
+  return Histogram(series->histograms.get(
       name,
       labels,
       [&]() -> auto& {
-        return prometheus::BuildHistogram().Name(name).Help(help).Register(impl_->registry);
+        return prometheus::BuildHistogram().Name(name).Help(help).Register(series->registry);
       },
       buckets
   ));
@@ -159,14 +162,14 @@ size_t MetricsRegistry::remove_series(const MetricLabels& labels) {
 }
 
 size_t MetricsRegistry::remove_series(const std::string& name, const MetricLabels& labels) {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->counters.remove(name, labels) + impl_->gauges.remove(name, labels) +
-         impl_->histograms.remove(name, labels);
+  auto series = impl_->series.lock();
+  return series->counters.remove(name, labels) + series->gauges.remove(name, labels) +
+         series->histograms.remove(name, labels);
 }
 
 std::string MetricsRegistry::expose() const {
-  const std::lock_guard lock(impl_->mutex);
-  return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
+  auto series = impl_->series.lock();
+  return prometheus::TextSerializer().Serialize(series->registry.Collect());
 }
 
 void Counter::increment(double by) {

@@ -7,7 +7,7 @@
 
 namespace gnn {
 
-/// Label names with their values. Values come from bounded sets only (house rule 26).
+/// Label names with their values. Values come from bounded sets only.
 using MetricLabels = std::map<std::string, std::string>;
 
 namespace internal {
@@ -16,8 +16,9 @@ struct GaugeCell;
 struct HistogramCell;
 }  // namespace internal
 
-/// Counts up. Copies refer to the same series. A handle of a removed series goes on counting
-/// unseen. Threading: safe from any thread.
+/// Only goes up. Copies refer to the same series. A handle to a removed series still works, but
+/// what it counts is not shown.
+/// Threads: safe from any thread.
 class Counter {
  public:
   void increment(double by = 1.0);
@@ -53,10 +54,11 @@ class Histogram {
   std::shared_ptr<internal::HistogramCell> cell_;
 };
 
-/// What /metrics shows. Wraps prometheus-cpp, which needs care to remove series: handles here stay
-/// valid after removal, and asking again makes a fresh series. Errors: a name or label that
-/// Prometheus does not allow, or one name used for two types, is a programming error and throws
-/// std::invalid_argument. Threading: safe from any thread.
+/// What /metrics shows. Unlike prometheus-cpp's, which it wraps, its handles stay valid after their
+/// series is removed; asking for the series again creates a fresh one.
+/// Errors: throws std::invalid_argument for a programming error: a name or label that Prometheus
+/// does not allow, or one name used for two types.
+/// Threads: safe from any thread.
 class MetricsRegistry {
  public:
   MetricsRegistry();
@@ -64,7 +66,7 @@ class MetricsRegistry {
   MetricsRegistry(const MetricsRegistry&) = delete;
   MetricsRegistry& operator=(const MetricsRegistry&) = delete;
 
-  /// The series of `name` with `labels`, made at zero if it is not there.
+  /// The series of `name` with `labels`, created at zero if it does not exist.
   Counter counter(
       const std::string& name, const std::string& help, const MetricLabels& labels = {}
   );

@@ -5,12 +5,11 @@ namespace gnn {
 SystemRandom::SystemRandom() {
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device()};
-  engine_.seed(seed);
+  engine_.lock()->seed(seed);
 }
 
 uint64_t SystemRandom::next() {
-  const std::lock_guard lock(mutex_);
-  return engine_();
+  return (*engine_.lock())();
 }
 
 }  // namespace gnn

@@ -1,13 +1,15 @@
 #pragma once
 
+#include "common/guarded.h"
+
 #include <cstdint>
-#include <mutex>
 #include <random>
 
 namespace gnn {
 
-/// Randomness for jitter and names, injected so that tests can fix it. (Sampling and training have
-/// their own counter-based generators.) Threading: every method may be called from any thread.
+/// Source of randomness for jitter and names; tests replace it. Sampling and training have their
+/// own counter-based generators.
+/// Threads: every method may be called from any thread.
 class RandomSource {
  public:
   virtual ~RandomSource() = default;
@@ -29,8 +31,7 @@ class SystemRandom final : public RandomSource {
   [[nodiscard]] uint64_t next() override;
 
  private:
-  std::mutex mutex_;
-  std::mt19937_64 engine_;
+  Guarded<std::mt19937_64> engine_;
 };
 
 }  // namespace gnn

@@ -8,26 +8,27 @@
 
 namespace gnn {
 
-/// What a caller can do about an error; contract.h maps each kind to the worker's exit code.
+/// Kinds of errors, by what a caller can do about them; contract.h maps each to an exit code.
 enum class ErrorKind {
-  Configuration,  ///< The user's configuration is wrong; retrying cannot help.
-  Data,           ///< The input data is wrong or damaged; retrying cannot help.
-  Io,             ///< A file operation failed.
-  Network,        ///< A connection failed or broke.
-  Timeout,        ///< A deadline passed.
-  Cancelled,      ///< The caller asked to stop.
-  PeerLost,       ///< Another node or rank of the job is gone.
-  Preempted,      ///< The pod was told to leave; state was saved.
-  OutOfMemory,    ///< Memory ran out.
-  NotFound,       ///< The named thing does not exist.
-  Conflict,       ///< The thing changed meanwhile or belongs to somebody else.
-  Internal,       ///< Anything else.
+  Configuration,  ///< the user's configuration is wrong; retrying cannot help
+  Data,           ///< the input data is wrong or damaged; retrying cannot help
+  Io,             ///< a file operation failed
+  Network,        ///< a connection failed or broke
+  Timeout,        ///< a deadline passed
+  Cancelled,      ///< the caller asked to stop
+  PeerLost,       ///< another node or rank of the job is gone
+  Preempted,      ///< the pod was told to stop, and saved its state
+  OutOfMemory,    ///< the process ran out of memory
+  NotFound,       ///< the named thing does not exist
+  Conflict,       ///< the named thing has changed meanwhile, or has another owner
+  Internal,       ///< anything else
 };
 
 /// The kind's name as it is logged, e.g. "Configuration".
 [[nodiscard]] std::string_view to_string(ErrorKind kind);
 
-/// An expected failure: what was expected, what was found and where. Holds no secrets.
+/// An expected failure. The message says what was expected, what was found and where, and holds no
+/// secrets.
 struct Error {
   ErrorKind kind = ErrorKind::Internal;
   std::string message;
@@ -35,7 +36,7 @@ struct Error {
   friend bool operator==(const Error&, const Error&) = default;
 };
 
-/// A value, or why there is none; the caller must look at it.
+/// A value, or the reason why there is none. Callers must check it.
 template <class T, class E = Error>
 using Result = tl::expected<T, E>;
 
@@ -79,8 +80,8 @@ namespace internal {
       return ::tl::make_unexpected(std::move(gnn_status).error()); \
   } while (false)
 
-/// Ends the process when something impossible happened; `why` says why it cannot. Never used on
-/// what a user, a file or a peer can send.
+/// Aborts the process if `condition`, which cannot be false, is false; `why` says why it cannot be.
+/// Never for input of a user, a file or a peer.
 #define GNN_ASSERT(condition, why)                                                         \
   do {                                                                                     \
     if (!(condition)) ::gnn::internal::assert_failed(#condition, why, __FILE__, __LINE__); \

@@ -35,11 +35,11 @@ std::string format_seconds(TimePoint time) {
   return buffer.data();
 }
 
-/// Takes exactly `count` digits off the front of `text`.
-std::optional<int> take_digits(std::string_view& text, std::size_t count) {
+// Takes exactly `count` digits off the front of `text`.
+std::optional<int> take_digits(std::string_view& text, size_t count) {
   if (text.size() < count) return std::nullopt;
   int value = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     if (text[i] < '0' || text[i] > '9') return std::nullopt;
     value = value * 10 + (text[i] - '0');
   }
@@ -55,8 +55,8 @@ bool take(std::string_view& text, char wanted) {
 
 std::optional<nanoseconds> take_fraction(std::string_view& text) {
   if (!take(text, '.')) return nanoseconds(0);
-  std::int64_t value = 0;
-  std::size_t digits = 0;
+  int64_t value = 0;
+  size_t digits = 0;
   for (; !text.empty() && text.front() >= '0' && text.front() <= '9'; ++digits) {
     if (digits < 9) value = value * 10 + (text.front() - '0');
     text.remove_prefix(1);

@@ -8,10 +8,10 @@
 
 namespace gnn {
 
-/// "2026-11-21T11:28:56Z": the form of Kubernetes' Time; fractions of a second are cut off.
+/// "2026-11-21T11:28:56Z", as Kubernetes' Time. Cuts off fractions of a second.
 [[nodiscard]] std::string format_rfc3339(TimePoint time);
 
-/// "2026-11-21T11:28:56.000123Z": the form of Kubernetes' MicroTime.
+/// "2026-11-21T11:28:56.000123Z", as Kubernetes' MicroTime.
 [[nodiscard]] std::string format_rfc3339_micro(TimePoint time);
 
 /// Reads either form, with Z or a numeric offset and any fraction (cut to nanoseconds); nothing for

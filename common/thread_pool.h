@@ -50,9 +50,9 @@ class ThreadPool {
     return future;
   }
 
-  /// Runs body(begin, end) over [0, count) in pieces of `grain`, on the calling thread and on
-  /// whichever threads of the pool are free; returns when all pieces are done. The first exception
-  /// is thrown again here, and no further piece starts.
+  /// Runs body(begin, end) over [0, count) in pieces of `grain`, on the calling thread and on those
+  /// of the pool that are free; returns when all pieces are done. After an exception no further
+  /// piece starts; the first one is rethrown here.
   template <class Body>
   void parallel_for(int64_t count, int64_t grain, const Body& body) {
     const auto loop = std::make_shared<Loop>(count, grain);
@@ -67,8 +67,8 @@ class ThreadPool {
     loop->finish();
   }
 
-  /// Drops the tasks that have not started and lets the running ones end. May be called from any
-  /// thread, more than once.
+  /// Drops the tasks that have not started; running ones finish. May be called from any thread, and
+  /// more than once.
   void stop() {
     std::deque<std::function<void()>> dropped;  // destroyed after the lock is released
     {

@@ -1,4 +1,4 @@
-# The controller image. The context is what `scripts/images` stages: the installed component `controller`.
+# The controller's image. Its context is the installed component `controller`, which `scripts/images` stages.
 ARG BASE=debian:bookworm-slim
 
 FROM ${BASE}

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Prints an SPDX 2.3 document in JSON: the image that the document describes contains our program, its Debian packages and,
-# from the last argument, the Python wheels whose libraries it holds. Equal content gives equal bytes, and only equal
-# content gives an equal namespace. Runs inside the image while it is built; needs what Debian always has.
+# Prints an SPDX 2.3 document in JSON: the image's program, its Debian packages and the Python wheels whose libraries it
+# contains (last argument). Images with the same content, and only those, get the same document and namespace. Runs inside the
+# image while it is built, with the tools of every Debian.
 # usage: sbom.sh NAME VERSION PROGRAM [WHEELS-FILE]
 set -eu
 export LC_ALL=C
@@ -9,7 +9,7 @@ export LC_ALL=C
 name=$1 version=$2 program=$3 wheels=${4:-/dev/null}
 digest=$(sha256sum "$program")
 digest=${digest%% *}
-# Packages that were removed but for their configuration are not in the image.
+# Skips packages that were removed and left only their configuration.
 packages=$(dpkg-query -W -f '${db:Status-Status}\tdeb\t${Package}\t${Version}\n')
 contents=$(
   printf '%s\n' "$packages" | sed -n 's/^installed\t//p' | sort
@@ -22,7 +22,7 @@ function encoded(text) { gsub(/\+/, "%2B", text); return text }
 function relation(from, type, to) {
   return "{\"spdxElementId\":\"" from "\",\"relationshipType\":\"" type "\",\"relatedSpdxElement\":\"" to "\"}"
 }
-# An element of `packages`; `more` is the fields that only some have.
+# One element of `packages`; `more` has the fields that only some have.
 function element(id, name, version, more) {
   return "{\"SPDXID\":\"" id "\",\"name\":\"" name "\",\"versionInfo\":\"" version "\"," \
     "\"downloadLocation\":\"NOASSERTION\",\"filesAnalyzed\":false," more "}"
@@ -38,7 +38,7 @@ BEGIN {
   relations = relation("SPDXRef-DOCUMENT", "DESCRIBES", image) "," relation(image, "CONTAINS", program)
 }
 NF == 3 {
-  # Identifiers know letters, digits, dots and dashes alone.
+  # Identifiers may contain only letters, digits, dots and dashes.
   id = $2; gsub(/\+/, "plus", id); gsub(/_/, "-", id); id = "SPDXRef-" $1 "-" id
   purl = (($1 == "deb") ? "pkg:deb/debian/" : "pkg:pypi/") encoded($2) "@" encoded($3)
   printf ",%s", element(id, $2, $3, "\"externalRefs\":[{\"referenceCategory\":\"PACKAGE-MANAGER\"," \

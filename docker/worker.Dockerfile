@@ -1,16 +1,16 @@
-# The worker image. Targets: cpu, cuda. The context is what `scripts/images` stages: the installed component
-# `worker` (bin/gnn-worker and the libraries of LibTorch that it loads), made from this checkout.
+# The worker's image, with the targets cpu and cuda. Its context is the installed component `worker`, which `scripts/images`
+# stages: bin/gnn-worker and the libraries of LibTorch that it loads.
 ARG BASE=debian:bookworm-slim
 
 FROM ${BASE} AS runtime
-# Debian's part of what gnn-worker loads; no package manager cache stays behind.
+# Debian's libraries that gnn-worker loads.
 RUN apt-get update -q \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
         ca-certificates libstdc++6 libyaml-cpp0.7 libspdlog1.10 libfmt9 libprometheus-cpp-core1.0 \
         libcpp-httplib0.11 libxxhash0 zlib1g libssl3 \
     && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/*
 
-# The program and the bill of what is in its image, in their places, so that one small copy adds both.
+# The program and the bill of materials, so that one small layer adds both.
 FROM runtime AS program
 ARG VERSION=0.0.0
 COPY bin/gnn-worker sbom.sh wheels.txt /tmp/
@@ -19,7 +19,7 @@ RUN mkdir -p /program/usr/local/bin /program/usr/share/doc \
     && sh /tmp/sbom.sh gnn-worker "${VERSION}" /tmp/gnn-worker /tmp/wheels.txt > /program/usr/share/doc/gnn-worker.spdx.json
 
 FROM runtime AS cpu
-# Before what changes with each commit: its layer, most of the image, is then made once.
+# Copied before what changes with each commit, so that this layer, most of the image, is built once.
 COPY lib/ /usr/local/lib/gnn/
 ARG VERSION=0.0.0
 ARG REVISION=unknown
@@ -34,6 +34,6 @@ ENTRYPOINT ["/usr/local/bin/gnn-worker"]
 CMD ["agent"]
 
 FROM cpu AS cuda
-# The driver's libcuda.so comes from the node through the container runtime; these ask it for compute alone.
+# The container runtime adds the driver's libcuda.so from the machine; these variables ask for compute only.
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 COPY cuda-lib/ /usr/local/lib/gnn/

@@ -27,10 +27,10 @@ struct OptionalOf : std::false_type {};
 template <class T>
 struct OptionalOf<std::optional<T>> : std::true_type {};
 
-/// Text from a user, safe and short enough for a message.
+// A user's value, made safe and short enough for a message.
 std::string shown(const json& value) {
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  constexpr std::size_t kLongest = 60;
+  constexpr size_t kLongest = 60;
   if (text.size() > kLongest) {
     text.resize(kLongest);
     text += "…";
@@ -57,7 +57,7 @@ std::string words_of() {
 template <class T>
 Status decode_value(const json& value, const std::string& path, UnknownFields unknown, T& out);
 
-/// Visits a struct's fields and fills them from one JSON object; stops at the first error.
+// Visits a struct's fields and fills them from one JSON object; stops at the first error.
 class ObjectDecoder {
  public:
   ObjectDecoder(const json& object, const std::string& path, UnknownFields unknown)
@@ -75,7 +75,7 @@ class ObjectDecoder {
     take(name, out);
   }
 
-  /// The first error, unknown fields included.
+  // The first error, unknown fields included.
   Status finish() {
     if (!status_ || unknown_ == UnknownFields::Ignore) return status_;
     for (const auto& [name, value] : object_.items()) {
@@ -84,7 +84,7 @@ class ObjectDecoder {
       for (const std::string_view known : known_) expected.append(" ").append(known);
       return fail(
           ErrorKind::Configuration,
-          path_ + ": unknown field " + shown(json(name)) + "; known here:" + expected
+          path_ + ": unknown field " + shown(json(name)) + "; expected one of:" + expected
       );
     }
     return {};
@@ -95,7 +95,7 @@ class ObjectDecoder {
     return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
   }
 
-  /// Whether the field is there; null counts as absent, as everywhere in Kubernetes.
+  // Whether the field is there; as everywhere in Kubernetes, null counts as absent.
   template <class T>
   bool take(std::string_view name, T& out) {
     known_.push_back(name);
@@ -119,13 +119,13 @@ Status decode_scalar(const json& value, const std::string& path, bool& out) {
   return {};
 }
 
-Status decode_scalar(const json& value, const std::string& path, std::int64_t& out) {
-  const bool fits = value.is_number_integer() &&
-                    (!value.is_number_unsigned() ||
-                     value.get<std::uint64_t>() <=
-                         static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+Status decode_scalar(const json& value, const std::string& path, int64_t& out) {
+  const bool fits =
+      value.is_number_integer() &&
+      (!value.is_number_unsigned() ||
+       value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
   if (!fits) return wrong(path, "an integer", value);
-  out = value.get<std::int64_t>();
+  out = value.get<int64_t>();
   return {};
 }
 
@@ -153,7 +153,7 @@ Status decode_scalar(const json& value, const std::string& path, TimePoint& out)
   return {};
 }
 
-/// Keys are data here, not field names. Quantities may be bare integers, as in Kubernetes.
+// Keys are data here, not field names. Quantities may be bare integers, as in Kubernetes.
 Status decode_map(
     const json& value, const std::string& path, std::map<std::string, std::string>& out
 ) {
@@ -178,7 +178,7 @@ Status decode_list(
   if (!value.is_array()) return wrong(path, "a list", value);
   out.clear();
   out.reserve(value.size());
-  for (std::size_t i = 0; i < value.size(); ++i) {
+  for (size_t i = 0; i < value.size(); ++i) {
     T element{};
     const std::string element_path = path + "[" + std::to_string(i) + "]";
     GNN_RETURN_IF_ERROR(decode_value(value[i], element_path, unknown, element));
@@ -194,7 +194,7 @@ struct VectorOf<std::vector<T>> : std::true_type {};
 
 template <class T>
 concept Scalar =
-    std::same_as<T, bool> || std::same_as<T, std::int64_t> || std::same_as<T, std::string> ||
+    std::same_as<T, bool> || std::same_as<T, int64_t> || std::same_as<T, std::string> ||
     std::same_as<T, Decimal> || std::same_as<T, TimePoint>;
 
 template <class T>
@@ -221,8 +221,7 @@ Status decode_value(const json& value, const std::string& path, UnknownFields un
   }
 }
 
-/// Metadata has many fields of the API server that we don't read, so unknown ones are never an
-/// error.
+// Unknown fields are no error: metadata has many that we don't read.
 Status decode_metadata(const json& object, JobMetadata& out) {
   const auto found = object.find("metadata");
   if (found == object.end() || !found->is_object()) {
@@ -256,7 +255,7 @@ Status expect_word(const json& object, const char* name, std::string_view wanted
 template <class T>
 json encode_value(const T& value);
 
-/// Visits a struct's fields and writes them; what is absent or an empty list or map is left out.
+// Visits a struct's fields and writes them; what is absent or an empty list or map is left out.
 class ObjectEncoder {
  public:
   template <class T>
@@ -322,7 +321,7 @@ json encode_metadata(const JobMetadata& metadata) {
 
 // ---- limits
 
-/// Depth and number of values of JSON text, counted before anything is built from it.
+// Counts depth and values of JSON text before anything is built from it.
 Status check_limits(std::string_view text) {
   if (text.size() > kMaxDocumentBytes) {
     return fail(
@@ -331,8 +330,8 @@ Status check_limits(std::string_view text) {
             std::to_string(kMaxDocumentBytes)
     );
   }
-  std::int64_t depth = 0;
-  std::int64_t values = 1;
+  int64_t depth = 0;
+  int64_t values = 1;
   bool in_string = false;
   bool escaped = false;
   for (const char c : text) {
@@ -362,9 +361,9 @@ double Decimal::value() const {
   // Digits, fraction, exponent; no sign, no hexadecimal, no locale.
   constexpr double kInvalid = std::numeric_limits<double>::quiet_NaN();
   if (text.empty() || text.size() > 32) return kInvalid;
-  std::size_t at = 0;
+  size_t at = 0;
   const auto digits = [&] {
-    const std::size_t start = at;
+    const size_t start = at;
     while (at < text.size() && text[at] >= '0' && text[at] <= '9') ++at;
     return at > start;
   };
@@ -382,7 +381,7 @@ double Decimal::value() const {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::result_out_of_range) {
-    // Too small to represent is zero; too large is refused.
+    // Too small a number becomes zero; too large a one is invalid.
     return text.find('-') != std::string::npos ? 0.0 : kInvalid;
   }
   return error == std::errc() ? value : kInvalid;
@@ -416,9 +415,7 @@ Result<GnnJob> decode_job(const json& object, UnknownFields unknown) {
     for (const auto& [name, value] : object.items()) {
       if (name != "apiVersion" && name != "kind" && name != "metadata" && name != "spec" &&
           name != "status") {
-        return fail(
-            ErrorKind::Configuration, "unknown field " + shown(json(name)) + " of the document"
-        );
+        return fail(ErrorKind::Configuration, "unknown field " + shown(json(name)));
       }
     }
   }

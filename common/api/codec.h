@@ -14,14 +14,14 @@
 namespace gnn::api {
 
 /// etcd holds no object above 1.5 MiB.
-inline constexpr std::size_t kMaxDocumentBytes = std::size_t{2} << 20U;
-inline constexpr std::int64_t kMaxDocumentDepth = 64;
+inline constexpr size_t kMaxDocumentBytes = size_t{2} << 20U;
+inline constexpr int64_t kMaxDocumentDepth = 64;
 /// YAML aliases count as often as they are used.
-inline constexpr std::int64_t kMaxDocumentValues = 200000;
+inline constexpr int64_t kMaxDocumentValues = 200000;
 
 enum class UnknownFields {
-  Reject,  ///< the worker, and people's manifests: a misspelt or newer field is an error
-  Ignore,  ///< the controller: the API server has checked, and a newer CRD may have more
+  Reject,  ///< for the worker and manifests of users: a misspelt or newer field is an error
+  Ignore,  ///< for the controller: the API server has checked it, and a newer CRD may have more
 };
 
 /// YAML 1.2 core schema. The text may hold several documents, exactly one of them a GNNJob.
@@ -42,11 +42,12 @@ enum class UnknownFields {
 /// The whole object with apiVersion and kind; status only if the controller has written one.
 [[nodiscard]] nlohmann::json encode(const GnnJob& job);
 
-/// What pods mount: the job less its pod template, as text that parse_job_yaml reads.
-/// Deterministic.
+/// What pods mount: the job without its pod template, as text that parse_job_yaml() reads. The same
+/// job always gives the same text.
 [[nodiscard]] std::string worker_config(const GnnJob& job);
 
-/// JSON text → value, refusing what is larger, deeper or fuller than the limits above.
+/// Parses JSON text.
+/// Errors: Configuration, also for text beyond the limits above.
 [[nodiscard]] Result<nlohmann::json> parse_json(std::string_view text);
 
 }  // namespace gnn::api

@@ -4,9 +4,9 @@
 
 namespace gnn::api {
 
-/// Fills what depends on other fields and was left out: the model's options, split.seed,
-/// training.sharding, evaluation.fanout. Defaults that depend on nothing are the structs' member
-/// initializers and, in the cluster, the CRD's.
+/// Fills in absent fields whose defaults depend on other fields: the model's options, split.seed,
+/// training.sharding and evaluation.fanout. Other defaults are the structs' member initializers
+/// and, in a cluster, the CRD's.
 void apply_defaults(GnnJobSpec& spec);
 
 }  // namespace gnn::api

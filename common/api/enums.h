@@ -11,7 +11,7 @@
 /// The words that the API uses for our enums, in the order of the CRD.
 namespace gnn::api {
 
-template <class E, std::size_t N>
+template <class E, size_t N>
 using EnumWords = std::array<std::pair<E, std::string_view>, N>;
 
 template <class E>
@@ -49,7 +49,7 @@ template <> struct EnumTable<ModelType> {
   static constexpr EnumWords<ModelType, 3> kWords{{{ModelType::GraphSAGE, "GraphSAGE"}, {ModelType::GCN, "GCN"}, {ModelType::GIN, "GIN"}}};
 };
 template <> struct EnumTable<SamplingRule> {
-  static constexpr EnumWords<SamplingRule, 2> kWords{{{SamplingRule::PyG, "PyG"}, {SamplingRule::DGL, "DGL"}}};
+  static constexpr EnumWords<SamplingRule, 2> kWords{{{SamplingRule::NewNodes, "NewNodes"}, {SamplingRule::AllSeen, "AllSeen"}}};
 };
 template <> struct EnumTable<DeviceChoice> {
   static constexpr EnumWords<DeviceChoice, 3> kWords{{{DeviceChoice::Auto, "Auto"}, {DeviceChoice::CPU, "CPU"}, {DeviceChoice::CUDA, "CUDA"}}};

@@ -8,16 +8,9 @@
 #include <string_view>
 
 namespace gnn::api {
-namespace {
-
-// By how much the wait in a collective outlasts the longest stage.
-constexpr std::int64_t kCollectiveMarginSeconds = 60;
-
-}  // namespace
-
 std::vector<EnvVar> timeout_environment(const StageTimeouts& timeouts) {
   std::vector<EnvVar> environment;
-  const auto set = [&](std::string_view name, std::int64_t seconds) {
+  const auto set = [&](std::string_view name, int64_t seconds) {
     environment.push_back({.name = std::string(name), .value = std::to_string(seconds)});
   };
   set(contract::kEnvRendezvousTimeout, timeouts.rendezvous_seconds);
@@ -25,11 +18,9 @@ std::vector<EnvVar> timeout_environment(const StageTimeouts& timeouts) {
   set(contract::kEnvStepTimeout, timeouts.step_seconds);
   set(contract::kEnvEvaluationTimeout, timeouts.step_seconds);
   set(contract::kEnvCheckpointTimeout, timeouts.checkpoint_seconds);
-  // A rank waits for the others for as long as one of them may take: who hangs is for the agents to
-  // find out first.
-  const std::int64_t longest =
+  const int64_t longest =
       std::max({timeouts.setup_seconds, timeouts.step_seconds, timeouts.checkpoint_seconds});
-  set(contract::kEnvCollectiveTimeout, longest + kCollectiveMarginSeconds);
+  set(contract::kEnvCollectiveTimeout, longest + contract::kCollectiveMarginSeconds);
   return environment;
 }
 

@@ -6,9 +6,9 @@
 
 namespace gnn::api {
 
-/// The environment variables (contract.h) by which an agent learns the job's stage time-outs: the
-/// same for pods and for a job on one machine. `stepSeconds` covers evaluation batches too; the
-/// wait in a collective outlasts every stage.
+/// The environment variables (contract.h) that tell an agent the job's time-outs, in a pod or on a
+/// single machine. `stepSeconds` also covers evaluation batches; the time-out of a collective
+/// exceeds that of every stage.
 [[nodiscard]] std::vector<EnvVar> timeout_environment(const StageTimeouts& timeouts);
 
 }  // namespace gnn::api

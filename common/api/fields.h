@@ -9,12 +9,12 @@
 #include <string_view>
 #include <type_traits>
 
-/// The one place that says which JSON field each member is, whether it is required, and what values
-/// it may have. Decoder, encoder, validation and the test against the CRD all walk the structs
-/// through `visit`.
+/// The only place that maps members to JSON fields and says which fields are required and which
+/// values they allow. Decoder, encoder, validation and the test against the CRD all walk the
+/// structs by `visit`.
 namespace gnn::api {
 
-/// The form that a string must have. Its pattern stands word for word in the CRD.
+/// The form that a string must have. The CRD has the same pattern, word for word.
 enum class TextForm {
   Any,
   DnsLabel,      ///< RFC 1123 label
@@ -31,38 +31,36 @@ enum class TextForm {
 /// The regular expression of a form; empty for Any.
 [[nodiscard]] std::string_view pattern(TextForm form);
 
-/// What values a field may have; only the members that fit the field's type count.
+/// The values that a field allows; only the members that fit the field's type apply.
 struct Bounds {
-  std::optional<std::int64_t> min;  ///< integers, and the elements of integer lists
-  std::optional<std::int64_t> max;
-  std::int64_t min_length = 0;  ///< strings, and the keys and values of string maps
-  std::int64_t max_length = 1024;
+  std::optional<int64_t> min;  ///< integers, and the elements of integer lists
+  std::optional<int64_t> max;
+  int64_t min_length = 0;  ///< strings, and the keys and values of string maps
+  int64_t max_length = 1024;
   TextForm form = TextForm::Any;
-  std::int64_t min_items = 0;  ///< lists and maps
-  std::int64_t max_items = 64;
+  int64_t min_items = 0;  ///< lists and maps
+  int64_t max_items = 64;
   double min_decimal = 0;  ///< decimal strings, inclusive
   double max_decimal = std::numeric_limits<double>::infinity();
   bool above_min = false;  ///< the decimal must be greater than min_decimal
   bool below_max = false;  ///< the decimal must be less than max_decimal
 };
 
-[[nodiscard]] constexpr Bounds between(std::int64_t min, std::int64_t max) {
+[[nodiscard]] constexpr Bounds between(int64_t min, int64_t max) {
   Bounds bounds;
   bounds.min = min;
   bounds.max = max;
   return bounds;
 }
 
-[[nodiscard]] constexpr Bounds items(std::int64_t min, std::int64_t max) {
+[[nodiscard]] constexpr Bounds items(int64_t min, int64_t max) {
   Bounds bounds;
   bounds.min_items = min;
   bounds.max_items = max;
   return bounds;
 }
 
-[[nodiscard]] constexpr Bounds text(
-    TextForm form, std::int64_t max_length, std::int64_t min_length = 1
-) {
+[[nodiscard]] constexpr Bounds text(TextForm form, int64_t max_length, int64_t min_length = 1) {
   Bounds bounds;
   bounds.form = form;
   bounds.max_length = max_length;
@@ -92,12 +90,12 @@ struct Bounds {
   return bounds;
 }
 
-inline constexpr std::int64_t kMaxNodes = 1024;
-inline constexpr std::int64_t kMaxProcessesPerNode = 64;
-inline constexpr std::int64_t kMaxSeed = 9007199254740991;  // 2^53 − 1: exact in every JSON reader
-inline constexpr std::int64_t kMaxSeconds = 31536000;       // a year
-inline constexpr std::int64_t kMaxLayers = 16;
-inline constexpr std::int64_t kMaxWidth = 16384;
+inline constexpr int64_t kMaxNodes = 1024;
+inline constexpr int64_t kMaxProcessesPerNode = 64;
+inline constexpr int64_t kMaxSeed = 9007199254740991;  // 2^53 − 1: exact in every JSON reader
+inline constexpr int64_t kMaxSeconds = 31536000;       // a year
+inline constexpr int64_t kMaxLayers = 16;
+inline constexpr int64_t kMaxWidth = 16384;
 inline constexpr Bounds kFanout = [] {
   Bounds bounds = items(1, kMaxLayers);
   bounds.min = -1;
@@ -404,7 +402,7 @@ void visit(auto& v, Of<NodeCounts> auto& x) {
 void visit(auto& v, Of<JobProgress> auto& x) {
   v.field("epoch", x.epoch, Bounds{});
   v.field("epochs", x.epochs, Bounds{});
-  v.field("step", x.step, Bounds{});
+  v.field("globalStep", x.global_step, Bounds{});
   v.field("loss", x.loss, text(TextForm::Any, 32));
   v.field("trainMetric", x.train_metric, text(TextForm::Any, 32));
   v.field("validationMetric", x.validation_metric, text(TextForm::Any, 32));
@@ -421,6 +419,7 @@ void visit(auto& v, Of<LastFailure> auto& x) {
   v.field("exitCode", x.exit_code, Bounds{});
   v.field("reason", x.reason, text(TextForm::Any, 128, 0));
   v.field("message", x.message, text(TextForm::Any, 4096, 0));
+  v.field("stderrTail", x.stderr_tail, text(TextForm::Any, 4096, 0));
   v.field("time", x.time, Bounds{});
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/clock.h"
+#include "common/contract.h"
 
 #include <cstdint>
 #include <map>
@@ -8,19 +9,18 @@
 #include <string>
 #include <vector>
 
-/// The GNNJob (gnn.dev/v1alpha1): plain data, read by the controller and by the worker alike.
+/// The GNNJob (gnn.dev/v1alpha1) as plain data, for controller and worker.
 ///
-/// manifests/crds/gnnjobs.gnn.dev.yaml is the truth; a test holds names, enums, defaults and bounds
-/// here against it. A member initializer is the field's default. `std::optional` means that absence
-/// has a meaning of its own, and the comment says which. Decoding, encoding, defaults that depend
-/// on other fields, and validation: codec.h, defaults.h, validation.h.
+/// manifests/crds/gnnjobs.gnn.dev.yaml is the truth; a test compares names, enums, defaults and
+/// bounds with it. A member initializer is the field's default. `std::optional` means that absence
+/// has a meaning of its own, which the comment explains. See codec.h for decoding and encoding,
+/// defaults.h for defaults that depend on other fields, and validation.h.
 namespace gnn::api {
 
-/// A decimal number kept as the text the user wrote ("0.01", "5e-4"), so that the API holds no
-/// floats.
+/// A decimal number, kept as the user's text ("0.01", "5e-4"): the API has no floats.
 struct Decimal {
   std::string text = {};
-  /// The number. Text that validation would refuse gives NaN.
+  /// The number, or NaN for text that validation refuses.
   [[nodiscard]] double value() const;
   friend bool operator==(const Decimal&, const Decimal&) = default;
 };
@@ -28,10 +28,10 @@ struct Decimal {
 // ---- spec: task
 
 enum class TaskType {
-  NodeClassification,   ///< one class per node of one big graph; mini-batches by neighbour sampling
-                        ///< (tutorials 1 and 3)
-  GraphClassification,  ///< one class per graph of a set of small graphs; mini-batches are
-                        ///< block-diagonal unions (tutorial 2)
+  /// Predicts a class per node of one large graph; mini-batches by neighbour sampling.
+  NodeClassification,
+  /// Predicts a class per graph of a set of small graphs; mini-batches are block-diagonal unions.
+  GraphClassification,
 };
 
 struct Task {
@@ -42,68 +42,68 @@ struct Task {
 // ---- spec: dataset
 
 enum class DatasetFormat {
-  OGB,  ///< a node-property folder of the Open Graph Benchmark: raw/*.csv.gz or *.npz,
-        ///< split/<name>/
+  /// A node-property folder of the Open Graph Benchmark: raw/*.csv.gz or *.npz, split/<name>/.
+  OGB,
   TU,   ///< a TU folder: <NAME>_A.txt, <NAME>_graph_indicator.txt, <NAME>_graph_labels.txt, …
   GIN,  ///< the text form of "How powerful are graph neural networks?" (one file)
-  EdgeList,   ///< a folder with an edge list and .npy files for features, labels and splits
-  Native,     ///< our own memory-mapped form, made by `gnn-worker data import` (the package index
-              ///< comes this way)
-  Synthetic,  ///< generated on the spot by `synthetic`; no path
+  EdgeList,  ///< a folder with an edge list and .npy files for features, labels and splits
+  /// Our own memory-mapped form, written by `gnn-worker data import`.
+  Native,
+  Synthetic,  ///< generated at the start, as `synthetic` says; no path
 };
 
 enum class SyntheticShape { Arxiv, Products, Reddit, FakeDataset };
 
-/// A generated graph: power-law degrees, planted communities; the same bits for the same four
-/// values.
+/// A generated graph with power-law degrees and planted communities. The same values give the same
+/// bits.
 struct Synthetic {
   SyntheticShape shape = SyntheticShape::Arxiv;
   Decimal scale{"1"};  ///< factor on the number of nodes of the shape, in (0, 100]
-  std::int64_t seed = 0;
-  Decimal flipped_labels{"0"
-  };  ///< fraction f of labels drawn anew, in [0, 1]; the accuracy's ceiling is 1 − f·(C−1)/C
+  int64_t seed = 0;
+  /// Fraction f of labels replaced by random ones, in [0, 1]; limits accuracy to 1 − f·(C−1)/C.
+  Decimal flipped_labels{"0"};
   friend bool operator==(const Synthetic&, const Synthetic&) = default;
 };
 
 enum class SplitType {
-  Provided,  ///< the files of the data set (or of the generator); `name` picks one of several
-  Random,    ///< permutation by `seed`, cut at the fractions train, validation, test
-  KFold,     ///< stratified folds by `seed`; fold `fold` is held out
+  Provided,  ///< the data set's (or generator's) own split; `name` chooses one of several
+  Random,    ///< a permutation by `seed`, cut at the fractions train, validation and test
+  KFold,     ///< stratified folds by `seed`; `fold` is the test fold
 };
 
 struct Split {
   SplitType type = SplitType::Provided;
-  std::optional<std::string> name = {
-  };  ///< Provided: the split's folder or name; absent: the only one there is
+  /// Provided: the split's folder or name; may be absent if there is only one.
+  std::optional<std::string> name = {};
   std::optional<Decimal> train = {};       ///< Random: fraction, required
   std::optional<Decimal> validation = {};  ///< fraction; Random: required; KFold: of the rest
-  std::optional<Decimal> test = {};  ///< Random: fraction, required; the three sum to at most 1
-  std::optional<std::int64_t> folds = {};  ///< KFold: number of folds, 2–100, required
-  std::optional<std::int64_t> fold = {
-  };  ///< KFold: the fold held out for test; absent: each in turn, one training per fold
-  std::optional<std::int64_t> seed = {};  ///< Random and KFold: absent means training.seed
+  std::optional<Decimal> test = {};   ///< Random: fraction, required; the three sum to at most 1
+  std::optional<int64_t> folds = {};  ///< KFold: number of folds, 2–100, required
+  /// KFold: the test fold; absent: each fold in turn, with one training per fold.
+  std::optional<int64_t> fold = {};
+  std::optional<int64_t> seed = {};  ///< Random and KFold: absent means training.seed
   friend bool operator==(const Split&, const Split&) = default;
 };
 
 enum class NodeFeatures {
   Provided,      ///< what the data set has
   Constant,      ///< a single 1.0 per node (DGL's GINDataset without node labels)
-  DegreeOneHot,  ///< one-hot of the in-degree, as wide as the largest degree of the set
+  DegreeOneHot,  ///< one-hot in-degree, as wide as the set's largest degree
 };
 
 enum class FeatureTransform {
   None,
-  RowNormalize,  ///< each row divided by its sum; rows of zeros stay (PyG's NormalizeFeatures)
+  RowNormalize,  ///< divides each row by its sum, except rows of zeros (PyG's NormalizeFeatures)
 };
 
 struct Dataset {
   DatasetFormat format = DatasetFormat::Native;
-  std::optional<std::string> path = {};     ///< where the worker sees it (inside the pod: below a
-                                            ///< volume mount); all formats but Synthetic
-  std::optional<Synthetic> synthetic = {};  ///< exactly with format Synthetic
+  /// As the worker sees it, in a pod below a volume mount; for all formats but Synthetic.
+  std::optional<std::string> path = {};
+  std::optional<Synthetic> synthetic = {};  ///< if and only if the format is Synthetic
   Split split;
-  bool to_undirected = false;   ///< add each edge's reverse, then remove duplicates
-  bool add_self_loops = false;  ///< add v→v where it is missing
+  bool to_undirected = false;   ///< add the reverse of each edge, then remove duplicates
+  bool add_self_loops = false;  ///< add missing edges v→v
   bool coalesce = false;        ///< remove duplicate edges
   NodeFeatures node_features = NodeFeatures::Provided;
   FeatureTransform feature_transform = FeatureTransform::None;
@@ -113,25 +113,27 @@ struct Dataset {
 // ---- spec: model
 
 enum class SageParameters {
-  DGL,  ///< fc_self with bias, fc_neigh without; projects before aggregating where that is
-        ///< narrower; Xavier
-  PyG,  ///< lin_l of the neighbours' mean with bias, lin_r of the node itself without;
-        ///< Kaiming-uniform
+  /// fc_self with bias, fc_neigh without; projects before it aggregates where that is narrower;
+  /// Xavier initialization.
+  DGL,
+  /// lin_l of the neighbours' mean with bias, lin_r of the node itself without; Kaiming-uniform
+  /// initialization.
+  PyG,
 };
 
 /// Mean aggregation, ReLU and dropout between layers.
 struct GraphSage {
-  std::int64_t layers = 3;             ///< 1–16
-  std::int64_t hidden_channels = 256;  ///< 1–16384
-  Decimal dropout{"0.5"};              ///< in [0, 1)
+  int64_t layers = 3;             ///< 1–16
+  int64_t hidden_channels = 256;  ///< 1–16384
+  Decimal dropout{"0.5"};         ///< in [0, 1)
   SageParameters parameters = SageParameters::DGL;
   friend bool operator==(const GraphSage&, const GraphSage&) = default;
 };
 
 /// Symmetric normalisation with self-loops on the (sampled) graph, ReLU and dropout between layers.
 struct Gcn {
-  std::int64_t layers = 2;
-  std::int64_t hidden_channels = 16;
+  int64_t layers = 2;
+  int64_t hidden_channels = 16;
   Decimal dropout{"0.5"};
   friend bool operator==(const Gcn&, const Gcn&) = default;
 };
@@ -139,19 +141,20 @@ struct Gcn {
 enum class Pooling { Sum, Mean, Max };
 
 enum class Readout {
-  LastLayer,   ///< the last layer is as wide as there are classes; its pooled output is the score
-               ///< (tutorial 2)
-  EveryLayer,  ///< the pooled input and each layer's pooled output go through a linear layer of
-               ///< their own; scores are summed (Xu et al. 2019)
+  /// The width of the last layer is the number of classes; its pooled output is the score.
+  LastLayer,
+  /// The pooled input and each layer's pooled output go through a linear layer of their own; scores
+  /// are summed (Xu et al. 2019).
+  EveryLayer,
 };
 
 struct Gin {
-  std::int64_t layers = 5;  ///< number of convolutions
-  std::int64_t hidden_channels = 64;
-  std::int64_t mlp_layers =
-      2;  ///< linear layers inside each convolution, 1–4; 1 is tutorial 2's single Linear
+  int64_t layers = 5;  ///< number of convolutions
+  int64_t hidden_channels = 64;
+  /// Linear layers inside each convolution, 1–4; 1 is a single Linear.
+  int64_t mlp_layers = 2;
   bool batch_norm = true;  ///< inside the MLPs and after each convolution
-  bool learn_eps = false;  ///< the self weight 1+ε is learned; otherwise ε = 0
+  bool learn_eps = false;  ///< whether the weight 1+ε of the node itself is learned; else ε = 0
   Decimal dropout{"0.5"};  ///< on the scores of Readout::EveryLayer
   Pooling pooling = Pooling::Sum;
   Readout readout = Readout::EveryLayer;
@@ -164,7 +167,7 @@ enum class ModelType {
   GIN,        ///< GraphClassification
 };
 
-/// A union: exactly the member that `type` names is there.
+/// A union: exactly the member that matches `type` is set.
 struct Model {
   ModelType type = ModelType::GraphSAGE;
   std::optional<GraphSage> graph_sage = {};  ///< "graphSage"
@@ -176,27 +179,27 @@ struct Model {
 // ---- spec: sampling
 
 enum class SamplingRule {
-  PyG,  ///< a hop expands only the nodes that are new in the hop before
-  DGL,  ///< a hop samples again for every node seen so far
+  NewNodes,  ///< PyG's: a hop samples neighbours only for the nodes that the previous hop added
+  AllSeen,   ///< DGL's: a hop samples again for every node seen so far
 };
 
-/// Neighbour sampling; exactly with NodeClassification.
+/// Neighbour sampling; set if and only if the task is NodeClassification.
 struct Sampling {
-  std::vector<std::int64_t> fanout = {};  ///< one per model layer; fanout[0] is the hop next to the
-                                          ///< seeds; −1 all, 0 none (no edges at all)
+  /// One per model layer; fanout[0] is the hop next to the seeds; −1 all, 0 none (no edges at all).
+  std::vector<int64_t> fanout = {};
   bool replace = false;
-  SamplingRule rule = SamplingRule::PyG;
-  std::optional<std::int64_t> num_threads = {
-  };  ///< sampler threads per rank; absent: from the CPUs the rank may use
+  SamplingRule rule = SamplingRule::NewNodes;
+  /// Sampler threads per rank; absent: follows from the CPUs that the rank may use.
+  std::optional<int64_t> num_threads = {};
   friend bool operator==(const Sampling&, const Sampling&) = default;
 };
 
 // ---- spec: training
 
 enum class DeviceChoice {
-  Auto,  ///< CUDA where the rank has one, else CPU
+  Auto,  ///< CUDA if the rank has a GPU, else CPU
   CPU,
-  CUDA,  ///< absent CUDA is a configuration error, never a silent CPU
+  CUDA,  ///< a configuration error without a GPU, never a silent fallback to the CPU
 };
 
 enum class OptimizerType { Adam, SGD };
@@ -209,60 +212,64 @@ struct Optimizer {
   friend bool operator==(const Optimizer&, const Optimizer&) = default;
 };
 
-/// How items are dealt to the ranks of each epoch.
+/// How the items of an epoch are divided among the ranks.
 enum class Sharding {
-  Slice,       ///< one permutation over all items, a contiguous slice per rank (DGL's
-               ///< DistributedItemSampler)
-  Interleave,  ///< permutation padded by repetition to a multiple of the ranks, every world-th item
-               ///< (torch's DistributedSampler)
+  /// One permutation over all items, a contiguous slice per rank (DGL's DistributedItemSampler).
+  Slice,
+  /// Each of n ranks gets every n-th item of a permutation, which is padded by repetition to a
+  /// multiple of n (torch's DistributedSampler).
+  Interleave,
 };
 
-/// What ranks do that have fewer batches than others.
+/// What ranks with fewer batches than others do.
 enum class UnevenInputs {
-  Shadow,  ///< they shadow the others' reductions for the number of steps known in closed form
-  Join,  ///< the same by a handshake each step (torch's Join), for lengths nobody knows beforehand
-  Drop,  ///< every rank is cut to the smallest number of batches (drop_uneven_inputs)
+  Shadow,  ///< take part in the others' reductions for a number of steps known beforehand
+  Join,    ///< the same with a handshake per step, for unknown numbers (torch's Join)
+  Drop,    ///< all ranks stop at the smallest number of batches (drop_uneven_inputs)
 };
 
 enum class EvaluationMode {
-  Sampled,    ///< mini-batches with the evaluation's fanout
-  LayerWise,  ///< exact: layer by layer over all nodes, full neighbourhoods; NodeClassification
-              ///< alone
+  Sampled,  ///< mini-batches with the evaluation's fanout
+  /// Exact: layer by layer over all nodes, full neighbourhoods; NodeClassification alone.
+  LayerWise,
 };
 
 struct Evaluation {
-  std::int64_t every = 1;  ///< epochs between two evaluations of the validation set; 0: only after
-                           ///< the last epoch. The test set is evaluated once, at the end
+  /// Epochs between two evaluations of the validation set; 0: only after the last epoch. The test
+  /// set is evaluated once, at the end.
+  int64_t every = 1;
   EvaluationMode mode = EvaluationMode::Sampled;
-  std::optional<std::vector<std::int64_t>> fanout = {
-  };  ///< Sampled, NodeClassification; absent: sampling.fanout
+  /// Sampled, NodeClassification; absent: sampling.fanout.
+  std::optional<std::vector<int64_t>> fanout = {};
   friend bool operator==(const Evaluation&, const Evaluation&) = default;
 };
 
-/// Seconds after which the agent takes a stage for hung and restarts the round.
+/// Seconds without progress after which the agent considers a stage hung and starts a new round.
 struct StageTimeouts {
-  std::int64_t rendezvous_seconds = 600;  ///< all nodes present
-  std::int64_t setup_seconds =
-      1800;  ///< ranks spawned → first step (loading or generating the data included)
-  std::int64_t step_seconds = 300;  ///< between two steps or evaluation batches
-  std::int64_t checkpoint_seconds = 600;
+  int64_t rendezvous_seconds = contract::kDefaultRendezvousSeconds;  ///< until all nodes joined
+  /// From the start of the ranks to the first step, including reading or generating the data.
+  int64_t setup_seconds = contract::kDefaultSetupSeconds;
+  /// Between two steps or evaluation batches.
+  int64_t step_seconds = contract::kDefaultStepSeconds;
+  int64_t checkpoint_seconds = contract::kDefaultCheckpointSeconds;
   friend bool operator==(const StageTimeouts&, const StageTimeouts&) = default;
 };
 
 struct Training {
   DeviceChoice device = DeviceChoice::Auto;
-  std::int64_t epochs = 5;
-  std::int64_t batch_size = 1024;  ///< seeds (or graphs) per rank and step
+  int64_t epochs = 5;
+  int64_t batch_size = 1024;  ///< seeds (or graphs) per rank and step
   bool shuffle = true;
   bool drop_last = false;  ///< drop a rank's last, smaller batch
-  std::int64_t seed = 0;
+  int64_t seed = 0;
   Optimizer optimizer;
-  std::optional<Sharding> sharding = {
-  };  ///< absent: Slice for NodeClassification, Interleave for GraphClassification
+  /// Absent: Slice for NodeClassification, Interleave for GraphClassification.
+  std::optional<Sharding> sharding = {};
   UnevenInputs uneven_inputs = UnevenInputs::Shadow;
-  bool weigh_by_batch_size = false;  ///< weigh each rank's gradient by its batch, so that N ranks
-                                     ///< compute the gradient of the union batch
-  std::int64_t gradient_accumulation = 1;  ///< batches per optimizer step
+  /// Whether each rank's gradient is weighted by the size of its batch, so that all ranks together
+  /// compute the gradient of the union of their batches.
+  bool weigh_by_batch_size = false;
+  int64_t gradient_accumulation = 1;  ///< batches per optimizer step
   Evaluation evaluation;
   StageTimeouts timeouts;
   friend bool operator==(const Training&, const Training&) = default;
@@ -276,8 +283,9 @@ enum class Backend {
   NCCL,
 };
 
-/// From here to PodTemplate: names and shapes as in a Kubernetes pod, less what is not allowed. A
-/// Kubernetes resource list: name → quantity text.
+// From here to PodTemplate: names and shapes as in a Kubernetes pod, without what is not allowed.
+
+/// A Kubernetes resource list: name → quantity.
 using ResourceList = std::map<std::string, std::string>;
 
 struct Resources {
@@ -291,7 +299,7 @@ struct Toleration {
   std::optional<std::string> op = {};  ///< "operator": Exists | Equal
   std::optional<std::string> value = {};
   std::optional<std::string> effect = {};  ///< NoSchedule | PreferNoSchedule | NoExecute
-  std::optional<std::int64_t> toleration_seconds = {};
+  std::optional<int64_t> toleration_seconds = {};
   friend bool operator==(const Toleration&, const Toleration&) = default;
 };
 
@@ -308,13 +316,13 @@ struct NodeSelectorTerm {
 };
 
 struct PreferredNodeTerm {
-  std::int64_t weight = 1;
+  int64_t weight = 1;
   NodeSelectorTerm preference;
   friend bool operator==(const PreferredNodeTerm&, const PreferredNodeTerm&) = default;
 };
 
 struct NodeSelector {
-  std::vector<NodeSelectorTerm> node_selector_terms = {};  ///< one of them must match
+  std::vector<NodeSelectorTerm> node_selector_terms = {};  ///< at least one must match
   friend bool operator==(const NodeSelector&, const NodeSelector&) = default;
 };
 
@@ -361,7 +369,7 @@ struct ClaimVolume {
 };
 
 struct EmptyDirVolume {
-  std::optional<std::string> medium = {};  ///< Memory
+  std::optional<std::string> medium = {};  ///< "Memory"
   std::optional<std::string> size_limit = {};
   friend bool operator==(const EmptyDirVolume&, const EmptyDirVolume&) = default;
 };
@@ -390,17 +398,17 @@ struct VolumeMount {
 
 /// User, group and volume group of the worker; never root.
 struct PodSecurity {
-  std::int64_t run_as_user = 65532;
-  std::int64_t run_as_group = 65532;
-  std::int64_t fs_group = 65532;
+  int64_t run_as_user = 65532;
+  int64_t run_as_group = 65532;
+  int64_t fs_group = 65532;
   friend bool operator==(const PodSecurity&, const PodSecurity&) = default;
 };
 
 enum class ImagePullPolicy { Always, IfNotPresent, Never };
 
-/// The part of a pod that a user may choose. An allow-list: what is not here can't be had (no host
-/// namespaces or paths, no privilege, no service account, nothing of another namespace). Absent in
-/// manifests run by `gnn-worker run`.
+/// The part of a pod that users choose. It is an allow-list: there are no host namespaces or paths,
+/// no privileges, no service account and nothing of another namespace. May be absent in manifests
+/// for `gnn-worker run`.
 struct PodTemplate {
   std::string image = {};
   ImagePullPolicy image_pull_policy = ImagePullPolicy::IfNotPresent;
@@ -416,14 +424,14 @@ struct PodTemplate {
   std::vector<Volume> volumes = {};
   std::vector<VolumeMount> volume_mounts = {};
   PodSecurity security_context;
-  std::int64_t termination_grace_period_seconds = 120;
+  int64_t termination_grace_period_seconds = contract::kDefaultGraceSeconds;
   friend bool operator==(const PodTemplate&, const PodTemplate&) = default;
 };
 
 struct Workers {
-  std::int64_t nodes = 1;               ///< pods
-  std::int64_t processes_per_node = 1;  ///< ranks per pod
-  std::int64_t gpus_per_process = 0;    ///< 0 or 1
+  int64_t nodes = 1;               ///< pods
+  int64_t processes_per_node = 1;  ///< ranks per pod
+  int64_t gpus_per_process = 0;    ///< 0 or 1
   Backend backend = Backend::Auto;
   std::optional<PodTemplate> pod_template = {};  ///< "template"
   friend bool operator==(const Workers&, const Workers&) = default;
@@ -433,28 +441,29 @@ struct Workers {
 
 /// Absent: no checkpoint is written and none is read.
 struct Checkpoint {
-  std::string path = {
-  };  ///< folder, on a volume that all nodes share if the job is to survive a lost node
-  std::int64_t every_epochs = 1;  ///< 0: not by epochs
-  std::int64_t every_steps = 0;   ///< 0: not by steps
-  std::int64_t keep = 3;          ///< newest valid ones kept
-  std::string resume = "Auto";    ///< Auto: the newest valid one, if any; Never; or the path of one
-                                  ///< checkpoint, which must be valid
+  /// A folder, on a volume that all nodes share if the job is to survive the loss of a node.
+  std::string path = {};
+  int64_t every_epochs = 1;  ///< 0: not by epochs
+  int64_t every_steps = 0;   ///< 0: not by steps
+  int64_t keep = 3;          ///< number of newest valid checkpoints to keep
+  /// Auto: from the newest valid one, if any; Never; or the path of a checkpoint, which must be
+  /// valid.
+  std::string resume = "Auto";
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
 enum class CleanPodPolicy {
-  Running,  ///< at the end delete pods that still run, keep finished ones for their logs
-  All,
-  None,  ///< also keep those that still run when the job fails, but stop them
+  Running,  ///< delete pods that still run, keep finished ones for their logs
+  All,      ///< delete all pods
+  None,     ///< delete none, but stop those that still run when the job fails
 };
 
 struct RunPolicy {
-  std::int64_t max_restarts = 3;  ///< charged attempts + rounds; disruptions are free
-  std::optional<std::int64_t> active_deadline_seconds = {};  ///< since startTime; absent: none
-  /// A gang not placed whole by then is released and tried again later.
-  std::int64_t scheduling_timeout_seconds = 600;
-  std::optional<std::int64_t> ttl_seconds_after_finished = {};  ///< absent: the job stays
+  int64_t max_restarts = 3;  ///< attempts and rounds together; disruptions do not count
+  std::optional<int64_t> active_deadline_seconds = {};  ///< since startTime; absent: none
+  /// A gang whose pods are not all scheduled by then is released, to be tried again later.
+  int64_t scheduling_timeout_seconds = 600;
+  std::optional<int64_t> ttl_seconds_after_finished = {};  ///< absent: the job stays
   CleanPodPolicy clean_pod_policy = CleanPodPolicy::Running;
   friend bool operator==(const RunPolicy&, const RunPolicy&) = default;
 };
@@ -462,9 +471,9 @@ struct RunPolicy {
 // ---- spec
 
 struct GnnJobSpec {
-  bool suspend = false;                        ///< no pods while true
-  std::optional<std::string> managed_by = {};  ///< absent or "gnn.dev/gnn-controller": ours; any
-                                               ///< other: the controller keeps its hands off
+  bool suspend = false;  ///< no pods while true
+  /// Absent or "gnn.dev/gnn-controller": ours; the controller ignores jobs with any other value.
+  std::optional<std::string> managed_by = {};
   Task task;
   Dataset dataset;
   Model model;
@@ -483,63 +492,64 @@ struct Condition {
   std::string status = {};  ///< True | False | Unknown
   std::string reason = {};
   std::string message = {};
-  std::int64_t observed_generation = 0;
+  int64_t observed_generation = 0;
   TimePoint last_transition_time{};
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
 struct NodeCounts {
-  std::int64_t desired = 0;
-  std::int64_t ready = 0;  ///< running and ready, or succeeded
-  std::int64_t succeeded = 0;
-  std::int64_t failed = 0;
+  int64_t desired = 0;
+  int64_t ready = 0;  ///< running and ready, or succeeded
+  int64_t succeeded = 0;
+  int64_t failed = 0;
   std::string summary = {};  ///< "ready/desired" for the printer column
   friend bool operator==(const NodeCounts&, const NodeCounts&) = default;
 };
 
-/// The last that is known of the training: pulled from node 0 while it runs, from its termination
-/// message at the end. Decimal strings; NaN and infinities as "NaN", "Inf", "-Inf".
+/// The latest known progress: from node 0's /progress while it runs, from its termination message
+/// at the end. Numbers are decimal strings, or "NaN", "Inf" and "-Inf".
 struct JobProgress {
-  std::optional<std::int64_t> epoch = {};  ///< epochs begun, from 1
-  std::optional<std::int64_t> epochs = {};
-  std::optional<std::int64_t> step = {};  ///< optimizer steps done
-  std::optional<std::string> loss = {};   ///< mean of the last epoch
+  std::optional<int64_t> epoch = {};  ///< number of the current epoch, from 1
+  std::optional<int64_t> epochs = {};
+  std::optional<int64_t> global_step = {};  ///< optimizer steps done since the start of training
+  std::optional<std::string> loss = {};     ///< mean of the last epoch
   std::optional<std::string> train_metric = {};
   std::optional<std::string> validation_metric = {};
   std::optional<std::string> test_metric = {};
   std::optional<std::string> rate = {};  ///< seeds (or graphs) per second, all ranks
-  std::optional<std::int64_t> eta_seconds = {};
+  std::optional<int64_t> eta_seconds = {};
   std::optional<std::string> checkpoint = {};  ///< newest one written
   friend bool operator==(const JobProgress&, const JobProgress&) = default;
 };
 
 struct LastFailure {
-  std::int64_t attempt = 0;
-  std::optional<std::int64_t> node = {};
-  std::optional<std::int64_t> rank = {};  ///< the rank that failed first, if its agent could say
-  std::optional<std::int64_t> exit_code = {};
+  int64_t attempt = 0;
+  std::optional<int64_t> node = {};
+  std::optional<int64_t> rank = {};  ///< the rank that failed first, if its agent could tell
+  std::optional<int64_t> exit_code = {};
   std::string reason = {};
   std::string message = {};
+  std::optional<std::string> stderr_tail = {};  ///< the end of the failed rank's stderr
   TimePoint time{};
   friend bool operator==(const LastFailure&, const LastFailure&) = default;
 };
 
 struct GnnJobStatus {
-  std::int64_t observed_generation = 0;
+  int64_t observed_generation = 0;
   std::vector<Condition> conditions = {};
   std::string state = {};     ///< one word derived from the conditions, for the printer column
-  std::string message = {};   ///< why it is in this state, what it waits for
-  std::int64_t attempt = 0;   ///< incarnation of the gang's pods, from 1; 0: none was started yet
-  std::int64_t round = 0;     ///< highest in-place restart seen in this attempt
-  std::int64_t restarts = 0;  ///< charged attempts + rounds; never falls
-  std::int64_t out_of_memory = 0;  ///< times the job ran out of memory; the second ends it
-  std::int64_t releases =
-      0;  ///< times the gang was released because it could not be placed, since it last ran
-  std::optional<TimePoint> next_attempt_time = {};  ///< a released gang is not tried before
+  std::string message = {};   ///< why the job is in this state, or what it waits for
+  int64_t attempt = 0;        ///< number of the current gang of pods, from 1; 0 before the first
+  int64_t round = 0;          ///< in-place restarts in this attempt
+  int64_t restarts = 0;       ///< restarts that count against maxRestarts; never decreases
+  int64_t out_of_memory = 0;  ///< how often the job ran out of memory; the second time ends it
+  /// How often the gang was released unscheduled since it last ran.
+  int64_t releases = 0;
+  std::optional<TimePoint> next_attempt_time = {};  ///< the next attempt does not start before
   NodeCounts nodes;
   std::optional<JobProgress> progress = {};
-  std::optional<TimePoint> start_time = {
-  };  ///< when the job was begun, or begun again after a resume
+  /// When the operator started the job, or restarted it after a suspension.
+  std::optional<TimePoint> start_time = {};
   std::optional<TimePoint> completion_time = {};
   std::optional<LastFailure> last_failure = {};
   friend bool operator==(const GnnJobStatus&, const GnnJobStatus&) = default;
@@ -553,7 +563,7 @@ struct JobMetadata {
   std::string namespace_ = {};
   std::string uid = {};
   std::string resource_version = {};
-  std::int64_t generation = 0;
+  int64_t generation = 0;
   std::optional<TimePoint> creation_timestamp = {};
   std::optional<TimePoint> deletion_timestamp = {};
   std::vector<std::string> finalizers = {};

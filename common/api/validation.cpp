@@ -78,14 +78,14 @@ std::string number(double value) {
   return text;
 }
 
-/// Collects errors with their paths.
-class Report {
+// Everything that is wrong, with its path.
+class Problems {
  public:
   void add(std::string path, std::string message) {
     errors_.push_back({.path = std::move(path), .message = std::move(message)});
   }
 
-  /// Adds an error unless `holds`.
+  // Adds an error unless `holds`.
   void require(bool holds, std::string_view path, std::string_view message) {
     if (!holds) add(std::string(path), std::string(message));
   }
@@ -96,10 +96,11 @@ class Report {
   std::vector<FieldError> errors_;
 };
 
-/// Visits every field and checks its own bounds.
+// Visits every field and checks its own bounds.
 class BoundsChecker {
  public:
-  BoundsChecker(std::string path, Report& report) : path_(std::move(path)), report_(report) {}
+  BoundsChecker(std::string path, Problems& problems)
+      : path_(std::move(path)), problems_(problems) {}
 
   template <class T>
   void required(std::string_view name, const T& value, const Bounds& bounds) {
@@ -120,7 +121,7 @@ class BoundsChecker {
   template <class T>
   void check_value(const std::string& path, const std::vector<T>& list, const Bounds& bounds) {
     check_count(path, list.size(), bounds);
-    for (std::size_t i = 0; i < list.size(); ++i) {
+    for (size_t i = 0; i < list.size(); ++i) {
       check_value(path + "[" + std::to_string(i) + "]", list[i], bounds);
     }
   }
@@ -131,7 +132,7 @@ class BoundsChecker {
     check_count(path, map.size(), bounds);
     for (const auto& [key, value] : map) {
       const std::string entry = path + "[\"" + key.substr(0, 80) + "\"]";
-      report_.require(
+      problems_.require(
           has_form(key.substr(0, 400), TextForm::QualifiedName) && key.size() <= 317,
           entry,
           "the key must be a label name of at most 63 characters, with an optional DNS prefix and /"
@@ -140,27 +141,27 @@ class BoundsChecker {
     }
   }
 
-  void check_value(const std::string& path, std::int64_t value, const Bounds& bounds) {
+  void check_value(const std::string& path, int64_t value, const Bounds& bounds) {
     if (bounds.min && value < *bounds.min) {
-      report_.add(path, "must be at least " + std::to_string(*bounds.min));
+      problems_.add(path, "must be at least " + std::to_string(*bounds.min));
     }
     if (bounds.max && value > *bounds.max) {
-      report_.add(path, "must be at most " + std::to_string(*bounds.max));
+      problems_.add(path, "must be at most " + std::to_string(*bounds.max));
     }
   }
 
   void check_value(const std::string& path, const std::string& value, const Bounds& bounds) {
-    const auto length = static_cast<std::int64_t>(value.size());
+    const auto length = static_cast<int64_t>(value.size());
     if (length < bounds.min_length) {
-      report_.add(path, "must not be empty");
+      problems_.add(path, "must not be empty");
     } else if (length > bounds.max_length) {
-      report_.add(
+      problems_.add(
           path,
-          "is " + std::to_string(length) + " bytes long, allowed are " +
-              std::to_string(bounds.max_length)
+          "is " + std::to_string(length) + " bytes long, at most " +
+              std::to_string(bounds.max_length) + " are allowed"
       );
     } else if (!has_form(value, bounds.form)) {
-      report_.add(path, "must match " + std::string(pattern(bounds.form)));
+      problems_.add(path, "must match " + std::string(pattern(bounds.form)));
     }
   }
 
@@ -169,7 +170,7 @@ class BoundsChecker {
     const bool above = bounds.above_min ? value > bounds.min_decimal : value >= bounds.min_decimal;
     const bool below = bounds.below_max ? value < bounds.max_decimal : value <= bounds.max_decimal;
     if (above && below) return;  // NaN, an unreadable number, is neither
-    report_.add(
+    problems_.add(
         path,
         "must be a decimal number " + std::string(bounds.above_min ? "above " : "of at least ") +
             number(bounds.min_decimal) + " and " + (bounds.below_max ? "below " : "at most ") +
@@ -186,110 +187,112 @@ class BoundsChecker {
   template <class T>
     requires requires(BoundsChecker& checker, const T& value) { visit(checker, value); }
   void check_value(const std::string& path, const T& value, const Bounds&) {
-    BoundsChecker inside(path, report_);
+    BoundsChecker inside(path, problems_);
     visit(inside, value);
   }
 
-  void check_count(const std::string& path, std::size_t size, const Bounds& bounds) {
-    const auto count = static_cast<std::int64_t>(size);
+  void check_count(const std::string& path, size_t size, const Bounds& bounds) {
+    const auto count = static_cast<int64_t>(size);
     if (count < bounds.min_items || count > bounds.max_items) {
-      report_.add(
+      problems_.add(
           path,
-          "has " + std::to_string(count) + " items, allowed are " +
-              std::to_string(bounds.min_items) + " to " + std::to_string(bounds.max_items)
+          "has " + std::to_string(count) + " items, expected " + std::to_string(bounds.min_items) +
+              " to " + std::to_string(bounds.max_items)
       );
     }
   }
 
   std::string path_;
-  Report& report_;
+  Problems& problems_;
 };
 
 // ---- rules between fields; the CRD has each of them in CEL, with the same message
 
-void check_dataset(const GnnJobSpec& spec, Report& report) {
+void check_dataset(const GnnJobSpec& spec, Problems& problems) {
   const Dataset& dataset = spec.dataset;
   const bool synthetic = dataset.format == DatasetFormat::Synthetic;
-  report.require(
+  problems.require(
       synthetic == dataset.synthetic.has_value(),
       "spec.dataset",
-      "synthetic must be set exactly when format is Synthetic"
+      "synthetic must be set if and only if format is Synthetic"
   );
-  report.require(
+  problems.require(
       synthetic != dataset.path.has_value(),
       "spec.dataset",
-      "path must be set for every format but Synthetic"
+      "path must be set if and only if format is not Synthetic"
   );
   const bool many_graphs = spec.task.type == TaskType::GraphClassification;
   const bool fits =
       dataset.format == DatasetFormat::Native ||
       many_graphs == (dataset.format == DatasetFormat::TU || dataset.format == DatasetFormat::GIN);
-  report.require(
+  problems.require(
       fits,
       "spec.dataset.format",
       "GraphClassification reads TU, GIN or Native; NodeClassification reads OGB, EdgeList, Native "
-      "or "
-      "Synthetic"
+      "or Synthetic"
   );
-  report.require(
+  problems.require(
       !many_graphs || !(dataset.to_undirected || dataset.add_self_loops || dataset.coalesce),
       "spec.dataset",
-      "toUndirected, addSelfLoops and coalesce are for NodeClassification"
+      "toUndirected, addSelfLoops and coalesce are only for NodeClassification"
   );
-  report.require(
+  problems.require(
       many_graphs || dataset.node_features == NodeFeatures::Provided,
       "spec.dataset.nodeFeatures",
-      "Constant and DegreeOneHot are for GraphClassification"
+      "Constant and DegreeOneHot are only for GraphClassification"
   );
 }
 
-void check_split(const GnnJobSpec& spec, Report& report) {
+void check_split(const GnnJobSpec& spec, Problems& problems) {
   const Split& split = spec.dataset.split;
   const bool random = split.type == SplitType::Random;
   const bool folds = split.type == SplitType::KFold;
   constexpr std::string_view kPath = "spec.dataset.split";
-  report.require(
+  problems.require(
       random == split.train.has_value() && random == split.test.has_value(),
       kPath,
-      "train and test must be set exactly when type is Random"
+      "train and test must be set if and only if type is Random"
   );
-  report.require(
+  problems.require(
       random ? split.validation.has_value()
              : !split.validation || (folds && split.validation->value() < 1.0),
       kPath,
-      "validation must be set with type Random, may be set below 1 with KFold"
+      "validation is required with type Random, optional and below 1 with KFold, and not allowed "
+      "with Provided"
   );
   if (split.train && split.validation && split.test) {
     const double sum = split.train->value() + split.validation->value() + split.test->value();
-    report.require(!(sum > 1.0 + 1e-9), kPath, "train, validation and test must sum to at most 1");
+    problems.require(
+        !(sum > 1.0 + 1e-9), kPath, "train, validation and test must sum to at most 1"
+    );
   }
-  report.require(
-      folds == split.folds.has_value(), kPath, "folds must be set exactly when type is KFold"
+  problems.require(
+      folds == split.folds.has_value(), kPath, "folds must be set if and only if type is KFold"
   );
-  report.require(
+  problems.require(
       !split.fold || (folds && (!split.folds || *split.fold < *split.folds)),
       kPath,
-      "fold needs type KFold and must be less than folds"
+      "fold requires type KFold and must be less than folds"
   );
-  report.require(
-      !split.name || split.type == SplitType::Provided, kPath, "name needs type Provided"
+  problems.require(
+      !split.name || split.type == SplitType::Provided, kPath, "name requires type Provided"
   );
-  report.require(!split.seed || random || folds, kPath, "seed needs type Random or KFold");
-  report.require(
+  problems.require(!split.seed || random || folds, kPath, "seed requires type Random or KFold");
+  problems.require(
       !folds || spec.task.type == TaskType::GraphClassification,
       kPath,
-      "KFold is for GraphClassification"
+      "KFold is only for GraphClassification"
   );
   const DatasetFormat format = spec.dataset.format;
-  report.require(
+  problems.require(
       split.type != SplitType::Provided ||
           (format != DatasetFormat::TU && format != DatasetFormat::GIN),
       kPath,
-      "TU and GIN data sets bring no split: set type Random or KFold"
+      "TU and GIN data sets have no split of their own: set type Random or KFold"
   );
 }
 
-std::optional<std::int64_t> layers_of(const Model& model) {
+std::optional<int64_t> layers_of(const Model& model) {
   switch (model.type) {
     case ModelType::GraphSAGE:
       if (model.graph_sage) return model.graph_sage->layers;
@@ -304,81 +307,81 @@ std::optional<std::int64_t> layers_of(const Model& model) {
   return std::nullopt;
 }
 
-void check_model(const GnnJobSpec& spec, Report& report) {
+void check_model(const GnnJobSpec& spec, Problems& problems) {
   const Model& model = spec.model;
   const bool one = (model.type == ModelType::GraphSAGE) == model.graph_sage.has_value() &&
                    (model.type == ModelType::GCN) == model.gcn.has_value() &&
                    (model.type == ModelType::GIN) == model.gin.has_value();
-  report.require(
+  problems.require(
       one,
       "spec.model",
-      "set exactly the member that type names: graphSage for GraphSAGE, gcn for GCN, gin for GIN"
+      "set exactly the member that matches type: graphSage for GraphSAGE, gcn for GCN, gin for GIN"
   );
-  report.require(
+  problems.require(
       (model.type == ModelType::GIN) == (spec.task.type == TaskType::GraphClassification),
       "spec.model.type",
       "GIN is for GraphClassification; GraphSAGE and GCN are for NodeClassification"
   );
 }
 
-void check_sampling(const GnnJobSpec& spec, Report& report) {
+void check_sampling(const GnnJobSpec& spec, Problems& problems) {
   const bool nodes = spec.task.type == TaskType::NodeClassification;
-  report.require(
+  problems.require(
       nodes == spec.sampling.has_value(),
       "spec.sampling",
-      "must be set exactly for NodeClassification"
+      "must be set if and only if task.type is NodeClassification"
   );
-  const std::optional<std::int64_t> layers = layers_of(spec.model);
-  const auto fits = [&](const std::vector<std::int64_t>& fanout) {
-    return !layers || static_cast<std::int64_t>(fanout.size()) == *layers;
+  const std::optional<int64_t> layers = layers_of(spec.model);
+  const auto fits = [&](const std::vector<int64_t>& fanout) {
+    return !layers || static_cast<int64_t>(fanout.size()) == *layers;
   };
-  report.require(
+  problems.require(
       !spec.sampling || fits(spec.sampling->fanout),
       "spec.sampling.fanout",
       "must have one entry per layer of the model"
   );
   const Evaluation& evaluation = spec.training.evaluation;
-  report.require(
+  problems.require(
       nodes || evaluation.mode == EvaluationMode::Sampled,
       "spec.training.evaluation.mode",
-      "LayerWise is for NodeClassification"
+      "LayerWise is only for NodeClassification"
   );
-  report.require(
+  problems.require(
       !evaluation.fanout || (nodes && evaluation.mode == EvaluationMode::Sampled),
       "spec.training.evaluation.fanout",
-      "is for NodeClassification with mode Sampled"
+      "is only for NodeClassification with mode Sampled"
   );
-  report.require(
+  problems.require(
       !evaluation.fanout || fits(*evaluation.fanout),
       "spec.training.evaluation.fanout",
       "must have one entry per layer of the model"
   );
 }
 
-void check_training(const GnnJobSpec& spec, Report& report) {
+void check_training(const GnnJobSpec& spec, Problems& problems) {
   const Training& training = spec.training;
-  report.require(
+  problems.require(
       !training.optimizer.momentum || training.optimizer.type == OptimizerType::SGD,
       "spec.training.optimizer",
-      "momentum needs type SGD"
+      "momentum requires type SGD"
   );
-  report.require(
+  problems.require(
       training.uneven_inputs != UnevenInputs::Join || training.gradient_accumulation == 1,
       "spec.training.gradientAccumulation",
-      "must be 1 with unevenInputs: Join, whose handshake is a step's; use Shadow"
+      "must be 1 with unevenInputs: Join, which synchronizes once per step; use Shadow"
   );
   const bool gpus = spec.workers.gpus_per_process > 0;
-  report.require(
+  problems.require(
       training.device != DeviceChoice::CUDA || gpus,
       "spec.training.device",
-      "CUDA needs workers.gpusPerProcess: 1"
+      "CUDA requires workers.gpusPerProcess: 1"
   );
-  report.require(
+  problems.require(
       spec.workers.backend != Backend::NCCL || (gpus && training.device != DeviceChoice::CPU),
       "spec.workers.backend",
-      "NCCL needs workers.gpusPerProcess: 1 and a training.device other than CPU"
+      "NCCL requires workers.gpusPerProcess: 1 and a training.device other than CPU"
   );
-  report.require(
+  problems.require(
       !spec.checkpoint || spec.checkpoint->every_epochs > 0 || spec.checkpoint->every_steps > 0,
       "spec.checkpoint",
       "everyEpochs or everySteps must be above 0"
@@ -404,68 +407,72 @@ bool is_reserved_mount(const std::string& path) {
   );
 }
 
-void check_volumes(const PodTemplate& pod, Report& report) {
+void check_volumes(const PodTemplate& pod, Problems& problems) {
   const std::string path = "spec.workers.template";
-  report.require(names_are_unique(pod.volumes), path + ".volumes", "names must be unique");
-  for (std::size_t i = 0; i < pod.volumes.size(); ++i) {
+  problems.require(names_are_unique(pod.volumes), path + ".volumes", "names must be unique");
+  for (size_t i = 0; i < pod.volumes.size(); ++i) {
     const Volume& volume = pod.volumes[i];
     const std::string here = path + ".volumes[" + std::to_string(i) + "]";
     const int sources = (volume.persistent_volume_claim ? 1 : 0) + (volume.empty_dir ? 1 : 0) +
                         (volume.config_map ? 1 : 0);
-    report.require(
+    problems.require(
         sources == 1, here, "set exactly one of persistentVolumeClaim, emptyDir and configMap"
     );
-    report.require(
+    problems.require(
         !volume.name.starts_with("gnn-"), here + ".name", "names that start with gnn- are reserved"
     );
   }
   std::set<std::string_view> paths;
-  for (std::size_t i = 0; i < pod.volume_mounts.size(); ++i) {
+  for (size_t i = 0; i < pod.volume_mounts.size(); ++i) {
     const VolumeMount& mount = pod.volume_mounts[i];
     const std::string here = path + ".volumeMounts[" + std::to_string(i) + "]";
-    report.require(
+    problems.require(
         std::any_of(
             pod.volumes.begin(),
             pod.volumes.end(),
             [&](const Volume& volume) { return volume.name == mount.name; }
         ),
         here + ".name",
-        "names no volume of the template"
+        "must name a volume of the template"
     );
-    report.require(paths.insert(mount.mount_path).second, here + ".mountPath", "is mounted twice");
-    report.require(
+    problems.require(
+        paths.insert(mount.mount_path).second, here + ".mountPath", "is mounted twice"
+    );
+    problems.require(
         !is_reserved_mount(mount.mount_path),
         here + ".mountPath",
         "/, /etc/gnn, /tmp, /dev, /proc and /sys are reserved"
     );
     const std::string& sub_path = mount.sub_path.value_or("");
-    report.require(
+    problems.require(
         sub_path.find("..") == std::string::npos, here + ".subPath", "must not contain .."
     );
   }
 }
 
-void check_template(const PodTemplate& pod, Report& report) {
+void check_template(const PodTemplate& pod, Problems& problems) {
   const std::string path = "spec.workers.template";
-  report.require(names_are_unique(pod.env), path + ".env", "names must be unique");
-  for (std::size_t i = 0; i < pod.env.size(); ++i) {
+  problems.require(names_are_unique(pod.env), path + ".env", "names must be unique");
+  for (size_t i = 0; i < pod.env.size(); ++i) {
     const std::string here = path + ".env[" + std::to_string(i) + "]";
-    report.require(
+    problems.require(
         !is_reserved_env(pod.env[i].name), here + ".name", "is reserved for the operator"
     );
-    report.require(
+    problems.require(
         !(pod.env[i].value && pod.env[i].value_from), here, "set value or valueFrom, not both"
     );
   }
   const bool gpu = pod.resources.requests.contains(std::string(kGpuResource)) ||
                    pod.resources.limits.contains(std::string(kGpuResource));
-  report.require(!gpu, path + ".resources", "set workers.gpusPerProcess instead of nvidia.com/gpu");
-  report.require(
+  problems.require(
+      !gpu, path + ".resources", "set workers.gpusPerProcess instead of nvidia.com/gpu"
+  );
+  problems.require(
       !pod.priority_class_name || !pod.priority_class_name->starts_with("system-"),
       path + ".priorityClassName",
-      "system- classes are not for training jobs"
+      "names that start with system- are reserved for the cluster"
   );
-  check_volumes(pod, report);
+  check_volumes(pod, problems);
 }
 
 }  // namespace
@@ -477,25 +484,25 @@ bool is_reserved_env(std::string_view name) {
 }
 
 std::vector<FieldError> validate(const GnnJob& job) {
-  Report report;
+  Problems problems;
   const std::string& name = job.metadata.name;
   const bool name_fits = !name.empty() &&
-                         static_cast<std::int64_t>(name.size()) <= contract::kMaxJobNameLength &&
+                         static_cast<int64_t>(name.size()) <= contract::kMaxJobNameLength &&
                          has_form(name, TextForm::DnsLabel) && name[0] >= 'a';
-  report.require(
+  problems.require(
       name_fits,
       "metadata.name",
       "must be a lower-case DNS label of at most 40 characters that starts with a letter"
   );
-  BoundsChecker bounds("spec", report);
+  BoundsChecker bounds("spec", problems);
   visit(bounds, job.spec);
-  check_dataset(job.spec, report);
-  check_split(job.spec, report);
-  check_model(job.spec, report);
-  check_sampling(job.spec, report);
-  check_training(job.spec, report);
-  if (job.spec.workers.pod_template) check_template(*job.spec.workers.pod_template, report);
-  return report.take();
+  check_dataset(job.spec, problems);
+  check_split(job.spec, problems);
+  check_model(job.spec, problems);
+  check_sampling(job.spec, problems);
+  check_training(job.spec, problems);
+  if (job.spec.workers.pod_template) check_template(*job.spec.workers.pod_template, problems);
+  return problems.take();
 }
 
 Status check(const GnnJob& job) {

@@ -15,9 +15,9 @@ struct FieldError {
   friend bool operator==(const FieldError&, const FieldError&) = default;
 };
 
-/// Everything that is wrong with a job, not only the first thing: each field's bounds, and the
-/// rules between fields. The same as the CRD's schema and CEL rules, for manifests that never saw
-/// an API server and for clusters whose CRD is older than the controller.
+/// Everything that is wrong with a job: fields out of bounds and broken rules between fields. These
+/// checks repeat the CRD's schema and CEL rules, for manifests that no API server has checked and
+/// for clusters whose CRD is older than the controller.
 [[nodiscard]] std::vector<FieldError> validate(const GnnJob& job);
 
 /// Configuration with all errors in one message, or success.

@@ -24,7 +24,7 @@ std::string where(const YAML::Node& node) {
          ")";
 }
 
-/// The whole text as a number of type T.
+// The whole text as a number of type T.
 template <class T>
 std::optional<T> whole_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -34,12 +34,12 @@ std::optional<T> whole_number(std::string_view text) {
   return value;
 }
 
-/// A plain scalar by the core schema.
+// A plain scalar by the core schema.
 json resolve(const std::string& text) {
   if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") return {};
   if (text == "true" || text == "True" || text == "TRUE") return true;
   if (text == "false" || text == "False" || text == "FALSE") return false;
-  if (const auto integer = whole_number<std::int64_t>(text)) return *integer;
+  if (const auto integer = whole_number<int64_t>(text)) return *integer;
   const char first = text[text[0] == '+' || text[0] == '-' ? 1 : 0];
   const bool numeric = (first >= '0' && first <= '9') || first == '.';
   if (numeric) {
@@ -48,8 +48,8 @@ json resolve(const std::string& text) {
   return text;
 }
 
-/// Refuses a closing bracket without its opening one ("{}}"): yaml-cpp finds a document there and
-/// does not move on, so that the list of documents grows until the memory is full.
+// Refuses a closing bracket without an opening one ("{}}"). yaml-cpp would find a document there
+// again and again, without moving on, until memory runs out.
 class EachDocumentMovesOn final : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -83,7 +83,7 @@ void check_documents(const std::string& text) {
 
 class Converter {
  public:
-  Result<json> convert(const YAML::Node& node, std::int64_t depth) {
+  Result<json> convert(const YAML::Node& node, int64_t depth) {
     if (depth > kMaxDocumentDepth || ++values_ > kMaxDocumentValues) {
       return fail(
           ErrorKind::Configuration,
@@ -109,7 +109,7 @@ class Converter {
   }
 
  private:
-  Result<json> convert_list(const YAML::Node& node, std::int64_t depth) {
+  Result<json> convert_list(const YAML::Node& node, int64_t depth) {
     json list = json::array();
     for (const YAML::Node& element : node) {
       GNN_ASSIGN_OR_RETURN(json value, convert(element, depth + 1));
@@ -118,7 +118,7 @@ class Converter {
     return list;
   }
 
-  Result<json> convert_map(const YAML::Node& node, std::int64_t depth) {
+  Result<json> convert_map(const YAML::Node& node, int64_t depth) {
     json object = json::object();
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) {
@@ -136,7 +136,7 @@ class Converter {
     return object;
   }
 
-  std::int64_t values_ = 0;
+  int64_t values_ = 0;
 };
 
 }  // namespace

@@ -11,11 +11,11 @@
 
 namespace gnn::app {
 
-/// Credentials by the options and the environment: --kubeconfig, the pod's account, $KUBECONFIG,
-/// ~/.kube/config, in this order.
+/// Finds the credentials: --kubeconfig, the pod's service account, $KUBECONFIG, ~/.kube/config, in
+/// this order.
 [[nodiscard]] Result<client::KubeConfig> find_kube_config(const Options& options);
 
-/// A way to the API server.
+/// What it takes to call the API server.
 struct Connection {
   client::KubeConfig config;
   std::unique_ptr<client::HttpTransport> transport;

@@ -20,7 +20,7 @@ struct Overloaded : Cases... {
 template <class... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;
 
-/// "pod x", as messages name it.
+// "pod x", for messages.
 template <class T>
 std::string describe(const std::string& name) {
   std::string kind(objects::ResourceTraits<T>::kKind);
@@ -36,9 +36,9 @@ std::shared_ptr<const T> decoded(const Json& json) {
   return object ? std::make_shared<const T>(std::move(*object)) : nullptr;
 }
 
-/// Puts the answer into the store, or takes the expectation back.
+// Puts the object of the reply into the store, or withdraws the expectation.
 template <class T>
-void settle(
+void record_reply(
     runtime::Store<T>& store, const objects::ObjectKey& key, const client::ApiResult<Json>& reply
 ) {
   if (auto object = reply ? decoded<T>(*reply) : nullptr) {
@@ -48,7 +48,7 @@ void settle(
   }
 }
 
-/// What pods cannot start without: a gang beside somebody else's Service would never meet.
+// What pods cannot start without: with a foreign Service, the nodes would never meet.
 bool is_needed_by_pods(const reconcile::Action& action) {
   return std::holds_alternative<reconcile::CreateService>(action) ||
          std::holds_alternative<reconcile::CreateConfigMap>(action) ||
@@ -84,9 +84,9 @@ Execution Executor::execute(
 void Executor::run_actions(
     const std::vector<reconcile::Action>& actions, const Owner& owner, Execution& execution
 ) {
-  const auto take = [&execution](Outcome outcome) {
-    if (outcome.refusal) execution.refusals.push_back(std::move(*outcome.refusal));
-    if (outcome.error && !execution.error) execution.error = std::move(outcome.error);
+  const auto take = [&execution](ApplyResult result) {
+    if (result.refusal) execution.refusals.push_back(std::move(*result.refusal));
+    if (result.error && !execution.error) execution.error = std::move(result.error);
   };
   bool pods_can_start = true;
   for (size_t i = 0; i < actions.size() && !execution.error;) {
@@ -100,33 +100,33 @@ void Executor::run_actions(
       take(run_action(action, owner));
       if (is_needed_by_pods(action) && execution.refusals.size() > refused) pods_can_start = false;
     } else if (pods_can_start) {
-      for (Outcome& outcome : create_pods(creates, owner)) take(std::move(outcome));
+      for (ApplyResult& result : create_pods(creates, owner)) take(std::move(result));
     }
   }
 }
 
-std::vector<Executor::Outcome> Executor::create_pods(
+std::vector<Executor::ApplyResult> Executor::create_pods(
     const std::vector<const reconcile::CreatePod*>& creates, const Owner& owner
 ) {
-  std::vector<Outcome> outcomes;
-  for (size_t batch = 1; outcomes.size() < creates.size(); batch *= 2) {
-    const size_t first = outcomes.size();
+  std::vector<ApplyResult> results;
+  for (size_t batch = 1; results.size() < creates.size(); batch *= 2) {
+    const size_t first = results.size();
     const size_t count = std::min(batch, creates.size() - first);
-    outcomes.resize(first + count);
+    results.resize(first + count);
     parallel_.run(count, [&](size_t i) {
-      outcomes[first + i] = create(creates[first + i]->pod, caches_.pods, owner);
+      results[first + i] = create(creates[first + i]->pod, caches_.pods, owner);
     });
     const bool all_ok = std::all_of(
-        outcomes.begin() + static_cast<std::ptrdiff_t>(first),
-        outcomes.end(),
-        [](const Outcome& outcome) { return outcome.ok(); }
+        results.begin() + static_cast<std::ptrdiff_t>(first),
+        results.end(),
+        [](const ApplyResult& result) { return result.ok(); }
     );
     if (!all_ok) break;
   }
-  return outcomes;
+  return results;
 }
 
-Executor::Outcome Executor::run_action(const reconcile::Action& action, const Owner& owner) {
+Executor::ApplyResult Executor::run_action(const reconcile::Action& action, const Owner& owner) {
   return std::visit(
       Overloaded{
           [&](const reconcile::CreateService& each) {
@@ -146,13 +146,13 @@ Executor::Outcome Executor::run_action(const reconcile::Action& action, const Ow
           },
           [&](const reconcile::CreatePod& each) { return create(each.pod, caches_.pods, owner); },
           [&](const reconcile::ReleasePod& each) { return release(each, owner); },
-          [&](const reconcile::DeletePod& each) -> Outcome {
+          [&](const reconcile::DeletePod& each) -> ApplyResult {
             const auto reply = api_.remove(
                 client::resource_of<objects::Pod>(),
                 {owner.namespace_, each.name},
                 {.uid = each.uid, .grace_period_seconds = each.grace_period_seconds}
             );
-            // A failed precondition: that pod is gone, the name is another's now.
+            // A failed precondition: that pod is gone, and another has the name.
             if (reply ||
                 succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
               return {};
@@ -160,7 +160,7 @@ Executor::Outcome Executor::run_action(const reconcile::Action& action, const Ow
             return failed(reply.error(), describe<objects::Pod>(each.name));
           },
           [&](const reconcile::StopPod& each) { return stop(each, owner); },
-          [&](const reconcile::DeleteJob& each) -> Outcome {
+          [&](const reconcile::DeleteJob& each) -> ApplyResult {
             const auto reply = api_.remove(
                 client::resource_of<api::GnnJob>(),
                 {owner.namespace_, owner.name},
@@ -178,24 +178,26 @@ Executor::Outcome Executor::run_action(const reconcile::Action& action, const Ow
 }
 
 template <class T>
-Executor::Outcome Executor::create(const T& object, runtime::Store<T>& store, const Owner& owner) {
+Executor::ApplyResult Executor::create(
+    const T& object, runtime::Store<T>& store, const Owner& owner
+) {
   const client::Resource resource = client::resource_of<T>();
   const objects::ObjectKey key = objects::key_of(object.metadata);
   store.expect(key);
   auto reply = api_.create(resource, encode(object));
-  settle(store, key, reply);
+  record_reply(store, key, reply);
   if (reply) return {};
   if (reply.error().kind != ApiErrorKind::AlreadyExists) {
     return failed(reply.error(), describe<T>(key.name));
   }
 
-  // Ours from an earlier pass that the cache does not show yet, or somebody else's?
+  // Either ours, from an earlier pass that the cache does not show yet, or a foreign object.
   store.expect(key);
   auto found = api_.get(resource, key);
   if (!found) {
     store.forget(key);
     ApiError error = std::move(found).error();
-    // Gone again in between: the next pass sees that.
+    // Deleted in between: retry, the next pass creates it.
     if (error.kind == ApiErrorKind::NotFound) error.kind = ApiErrorKind::Conflict;
     return failed(error, describe<T>(key.name));
   }
@@ -203,23 +205,24 @@ Executor::Outcome Executor::create(const T& object, runtime::Store<T>& store, co
   const objects::OwnerReference* controller =
       existing ? objects::controller_of(existing->metadata) : nullptr;
   if (controller != nullptr && controller->uid == owner.uid) {
-    settle(store, key, found);
+    record_reply(store, key, found);
     return {};
   }
-  // Not kept: what lacks our labels is not in our watch, which could not say when it goes.
+  // Not cached: it may lack our labels, and then no watch would report its deletion.
   store.forget(key);
-  Outcome outcome;
-  outcome.refusal = ApiRefusal{
+  ApplyResult result;
+  result.refusal = ApiRefusal{
       .kind = ApiRefusal::Kind::NameTaken,
       .object = describe<T>(key.name),
-      .message = describe<T>(key.name) + " exists and does not belong to this job",
+      .message = std::string(objects::ResourceTraits<T>::kKind) + " " + key.name +
+                 " already exists and is not owned by this GNNJob",
       .time = clock_.now(),
   };
-  return outcome;
+  return result;
 }
 
 template <class T>
-Executor::Outcome Executor::patch_spec(
+Executor::ApplyResult Executor::patch_spec(
     const T& object, runtime::Store<T>& store, const Owner& owner
 ) {
   const objects::ObjectKey key{owner.namespace_, object.metadata.name};
@@ -227,14 +230,14 @@ Executor::Outcome Executor::patch_spec(
   const Json patch = {{"metadata", {{"labels", object.metadata.labels}}}, {"spec", whole["spec"]}};
   store.expect(key);
   auto reply = api_.patch(client::resource_of<T>(), key, client::PatchKind::MergePatch, patch);
-  settle(store, key, reply);
+  record_reply(store, key, reply);
   if (reply || reply.error().kind == ApiErrorKind::NotFound) return {};
   return failed(reply.error(), describe<T>(key.name));
 }
 
-Executor::Outcome Executor::release(const reconcile::ReleasePod& action, const Owner& owner) {
+Executor::ApplyResult Executor::release(const reconcile::ReleasePod& action, const Owner& owner) {
   const objects::ObjectKey key{owner.namespace_, action.name};
-  // Takes one entry off the list whatever else is on it; the UID makes it this very pod's.
+  // Removes one entry from the list whatever else is in it. The UID ensures it is the same pod.
   const Json patch = {
       {"metadata",
        {{"uid", action.uid},
@@ -244,8 +247,8 @@ Executor::Outcome Executor::release(const reconcile::ReleasePod& action, const O
   auto reply = api_.patch(
       client::resource_of<objects::Pod>(), key, client::PatchKind::StrategicMergePatch, patch
   );
-  // A pod that was only waiting for its finalizer is gone with this write: the answer is its last
-  // state, and only the watch may take it out of the cache.
+  // If only the finalizer held the pod, it is gone with this write, and the reply is its last
+  // state. Only the watch may remove it from the cache.
   caches_.pods.forget(key);
   if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
     return {};
@@ -253,7 +256,7 @@ Executor::Outcome Executor::release(const reconcile::ReleasePod& action, const O
   return failed(reply.error(), describe<objects::Pod>(action.name));
 }
 
-Executor::Outcome Executor::stop(const reconcile::StopPod& action, const Owner& owner) {
+Executor::ApplyResult Executor::stop(const reconcile::StopPod& action, const Owner& owner) {
   const objects::ObjectKey key{owner.namespace_, action.name};
   const Json patch = {
       {"metadata", {{"uid", action.uid}}}, {"spec", {{"activeDeadlineSeconds", 1}}}
@@ -262,15 +265,15 @@ Executor::Outcome Executor::stop(const reconcile::StopPod& action, const Owner& 
   auto reply = api_.patch(
       client::resource_of<objects::Pod>(), key, client::PatchKind::StrategicMergePatch, patch
   );
-  settle(caches_.pods, key, reply);
+  record_reply(caches_.pods, key, reply);
   if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
     return {};
   }
   return failed(reply.error(), describe<objects::Pod>(action.name));
 }
 
-Executor::Outcome Executor::failed(const ApiError& error, const std::string& object) const {
-  Outcome outcome;
+Executor::ApplyResult Executor::failed(const ApiError& error, const std::string& object) const {
+  ApplyResult result;
   std::optional<ApiRefusal::Kind> kind;
   if (error.kind == ApiErrorKind::Forbidden) {
     kind = error.text.find("exceeded quota") != std::string::npos ? ApiRefusal::Kind::Quota
@@ -279,16 +282,16 @@ Executor::Outcome Executor::failed(const ApiError& error, const std::string& obj
     kind = ApiRefusal::Kind::Invalid;
   }
   if (kind) {
-    outcome.refusal = ApiRefusal{
+    result.refusal = ApiRefusal{
         .kind = *kind,
         .object = object,
         .message = error.text.empty() ? error.message : error.text,
         .time = clock_.now(),
     };
   } else {
-    outcome.error = error;
+    result.error = error;
   }
-  return outcome;
+  return result;
 }
 
 std::optional<ApiError> Executor::write_status(
@@ -307,7 +310,7 @@ std::optional<ApiError> Executor::write_status(
   };
   caches_.jobs.expect(key);
   auto reply = api_.replace_status(client::resource_of<api::GnnJob>(), object);
-  settle(caches_.jobs, key, reply);
+  record_reply(caches_.jobs, key, reply);
   if (reply) return std::nullopt;
   return std::move(reply).error();
 }

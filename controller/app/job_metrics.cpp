@@ -18,13 +18,14 @@
 namespace gnn::app {
 namespace {
 
-constexpr std::string_view kTrue = "True";
+using reconcile::find_condition;
+using reconcile::is_true;
+namespace condition = reconcile::condition;
+
 constexpr std::array<const char*, 5> kTrainingGauges = {
     "gnnjob_epoch", "gnnjob_epochs", "gnnjob_loss", "gnnjob_rate", "gnnjob_metric"
 };
-constexpr std::array<std::string_view, 2> kResults = {
-    reconcile::condition::kComplete, reconcile::condition::kFailed
-};
+constexpr std::array<std::string_view, 2> kResults = {condition::kComplete, condition::kFailed};
 const std::vector<double> kMinutes = {1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200};
 const std::vector<double> kHours = {
     10, 30, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400, 259200
@@ -39,19 +40,7 @@ MetricLabels with(MetricLabels labels, const std::string& name, const std::strin
   return labels;
 }
 
-const api::Condition* find(const api::GnnJobStatus& status, std::string_view type) {
-  for (const api::Condition& condition : status.conditions) {
-    if (condition.type == type) return &condition;
-  }
-  return nullptr;
-}
-
-bool is_true(const api::GnnJobStatus& status, std::string_view type) {
-  const api::Condition* condition = find(status, type);
-  return condition != nullptr && condition->status == kTrue;
-}
-
-/// A decimal string of the status; "Inf" and "-Inf" are numbers, too.
+// Parses a decimal string of the status, which may be "Inf", "-Inf" or "NaN".
 std::optional<double> number(const std::optional<std::string>& text) {
   if (!text || text->empty()) return std::nullopt;
   if (*text == "Inf") return std::numeric_limits<double>::infinity();
@@ -67,7 +56,7 @@ double seconds_between(TimePoint from, TimePoint to) {
   return std::max(0.0, std::chrono::duration<double>(to - from).count());
 }
 
-/// Whether the attempt before ended in a failure that was charged.
+// Whether the previous attempt ended in a failure that counts against maxRestarts.
 bool charges_attempt(const api::GnnJobStatus& before, const api::GnnJobStatus& after) {
   if (after.attempt <= before.attempt || !after.last_failure) return false;
   const api::LastFailure& failure = *after.last_failure;
@@ -79,7 +68,7 @@ bool charges_attempt(const api::GnnJobStatus& before, const api::GnnJobStatus& a
 }  // namespace
 
 JobMetrics::JobMetrics(MetricsRegistry& registry) : registry_(registry) {
-  // From zero on, so that the first duration is an increase.
+  // Created at zero, so that the first duration shows as an increase.
   queue_duration();
   startup_duration();
   for (const std::string_view result : kResults) run_duration(result);
@@ -95,20 +84,20 @@ Counter JobMetrics::restarts(const api::GnnJob& job, std::string_view reason) {
 
 Histogram JobMetrics::queue_duration() {
   return registry_.histogram(
-      "gnnjob_queue_duration_seconds", "From created to all pods placed.", kMinutes
+      "gnnjob_queue_duration_seconds", "Time from creation until all pods are scheduled.", kMinutes
   );
 }
 
 Histogram JobMetrics::startup_duration() {
   return registry_.histogram(
-      "gnnjob_startup_duration_seconds", "From all pods placed to running.", kMinutes
+      "gnnjob_startup_duration_seconds", "Time from all pods scheduled until Running.", kMinutes
   );
 }
 
 Histogram JobMetrics::run_duration(std::string_view result) {
   return registry_.histogram(
       "gnnjob_run_duration_seconds",
-      "From the job's startTime to finished.",
+      "Time from the job's startTime until it finished.",
       kHours,
       {{"result", std::string(result)}}
   );
@@ -120,16 +109,16 @@ void JobMetrics::show(const api::GnnJob& job) {
   MetricLabels info = labels;
   info["task"] = std::string(api::to_string(job.spec.task.type));
   info["model"] = std::string(api::to_string(job.spec.model.type));
-  registry_.gauge("gnnjob_info", "A GNNJob that exists.", info).set(1);
-  // From zero on, so that the first restart is an increase.
+  registry_.gauge("gnnjob_info", "Always 1, for each GNNJob that exists.", info).set(1);
+  // Created at zero, so that the first restart shows as an increase.
   for (const std::string_view reason : reconcile::kChargedReasons) restarts(job, reason);
   restarts(job, reconcile::kRestartedInPlace);
-  for (const api::Condition& condition : status.conditions) {
+  for (const api::Condition& found : status.conditions) {
     for (const char* value : {"True", "False", "Unknown"}) {
-      MetricLabels each = with(labels, "condition", condition.type);
+      MetricLabels each = with(labels, "condition", found.type);
       each["status"] = value;
       registry_.gauge("gnnjob_condition", "Conditions of a GNNJob.", each)
-          .set(condition.status == value ? 1 : 0);
+          .set(found.status == value ? 1 : 0);
     }
   }
   const std::array<std::pair<const char*, int64_t>, 4> counts = {{
@@ -143,8 +132,8 @@ void JobMetrics::show(const api::GnnJob& job) {
         .gauge("gnnjob_nodes", "Nodes (pods) of a GNNJob by state.", with(labels, "state", state))
         .set(static_cast<double>(count));
   }
-  if (!is_true(status, "Running")) {
-    // What does not train has no loss and no rate.
+  if (!is_true(status, condition::kRunning)) {
+    // A job that does not train has no loss and no rate.
     for (const char* name : kTrainingGauges) registry_.remove_series(name, labels);
     return;
   }
@@ -157,10 +146,10 @@ void JobMetrics::show(const api::GnnJob& job) {
     if (!value) return std::nullopt;
     return static_cast<double>(*value);
   };
-  set("gnnjob_epoch", "Epochs begun, from 1.", count(progress.epoch));
-  set("gnnjob_epochs", "Epochs to do.", count(progress.epochs));
+  set("gnnjob_epoch", "Current epoch, from 1.", count(progress.epoch));
+  set("gnnjob_epochs", "Epochs in total.", count(progress.epochs));
   set("gnnjob_loss", "Mean loss of the last epoch.", number(progress.loss));
-  set("gnnjob_rate", "Seeds (or graphs) per second over all ranks.", number(progress.rate));
+  set("gnnjob_rate", "Seeds (or graphs) per second, over all ranks.", number(progress.rate));
   const std::array<std::pair<const char*, const std::optional<std::string>*>, 3> metrics = {{
       {"train", &progress.train_metric},
       {"validation", &progress.validation_metric},
@@ -178,17 +167,17 @@ void JobMetrics::count_change(const api::GnnJob& job, const api::GnnJobStatus& a
   const api::GnnJobStatus& before = job.status;
   count_restarts(job, after);
   const auto turned_true = [&](std::string_view type) -> const api::Condition* {
-    return is_true(after, type) && !is_true(before, type) ? find(after, type) : nullptr;
+    return is_true(after, type) && !is_true(before, type) ? find_condition(after, type) : nullptr;
   };
-  if (const api::Condition* scheduled = turned_true("Scheduled");
+  if (const api::Condition* scheduled = turned_true(condition::kScheduled);
       scheduled != nullptr && job.metadata.creation_timestamp && after.attempt <= 1) {
     queue_duration().observe(
         seconds_between(*job.metadata.creation_timestamp, scheduled->last_transition_time)
     );
   }
-  const api::Condition* scheduled = find(after, "Scheduled");
-  if (const api::Condition* running = turned_true("Running");
-      running != nullptr && scheduled != nullptr && scheduled->status == kTrue) {
+  const api::Condition* scheduled = find_condition(after, condition::kScheduled);
+  if (const api::Condition* running = turned_true(condition::kRunning);
+      running != nullptr && scheduled != nullptr && scheduled->status == "True") {
     startup_duration().observe(
         seconds_between(scheduled->last_transition_time, running->last_transition_time)
     );
@@ -201,12 +190,12 @@ void JobMetrics::count_change(const api::GnnJob& job, const api::GnnJobStatus& a
 }
 
 void JobMetrics::count_restarts(const api::GnnJob& job, const api::GnnJobStatus& after) {
-  std::int64_t in_place = after.restarts - job.status.restarts;
+  int64_t in_place = after.restarts - job.status.restarts;
   if (in_place > 0 && charges_attempt(job.status, after)) {
     restarts(job, after.last_failure->reason).increment();
     --in_place;
   }
-  // Agents say how often they began again, not why.
+  // Agents report how often they restarted ranks, not why.
   if (in_place > 0) {
     restarts(job, reconcile::kRestartedInPlace).increment(static_cast<double>(in_place));
   }

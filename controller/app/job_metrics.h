@@ -8,15 +8,15 @@
 
 namespace gnn::app {
 
-/// The gnnjob_* series: what each job is and does. They go with the job.
-/// Threading: safe from any thread.
+/// The gnnjob_* series: what each job is and does. They are removed with the job.
+/// Threads: safe from any thread.
 class JobMetrics {
  public:
   explicit JobMetrics(MetricsRegistry& registry);
 
-  /// The gauges of a job as it is now, and its counters, from zero on.
+  /// Sets the job's gauges, and creates its counters at zero.
   void show(const api::GnnJob& job);
-  /// The counters and durations of what a status write changed.
+  /// Counts what a status write changed: restarts and durations.
   void count_change(const api::GnnJob& job, const api::GnnJobStatus& after);
   void remove(const std::string& namespace_, const std::string& name);
 

@@ -1,17 +1,17 @@
 #include "controller/app/options.h"
 
+#include "common/host_port.h"
 #include "controller/objects/json.h"
 #include "controller/objects/network_policy.h"
 
 #include <CLI/CLI.hpp>
 
-#include <charconv>
 #include <map>
 
 namespace gnn::app {
 namespace {
 
-/// Seconds with a fraction, as a flag; `into` must outlive the parsing.
+// An option in seconds, with fractions. `into` must outlive the parsing.
 void add_seconds(CLI::App& app, const std::string& name, Duration& into, const std::string& help) {
   app.add_option_function<double>(
          name,
@@ -25,16 +25,23 @@ void add_seconds(CLI::App& app, const std::string& name, Duration& into, const s
 }
 
 void add_connection(CLI::App& app, Options& options) {
-  app.add_option("--kubeconfig", options.kubeconfig, "kubeconfig file; default: the pod's account")
+  app.add_option(
+         "--kubeconfig",
+         options.kubeconfig,
+         "kubeconfig file (default: the pod's service account, else $KUBECONFIG, else "
+         "~/.kube/config)"
+  )
       ->envname(kEnvKubeconfig);
-  app.add_option("--context", options.context, "context of the kubeconfig");
-  app.add_option("--namespace", options.namespaces, "watch only this namespace; repeat for more")
+  app.add_option("--context", options.context, "kubeconfig context (default: the current one)");
+  app.add_option("--namespace", options.namespaces, "namespace to watch; repeatable (default: all)")
       ->envname(kEnvNamespace);
-  app.add_option("--log-format", options.log.format, "json or console")
+  app.add_option("--log-format", options.log.format, "log format: json or console")
       ->transform(CLI::CheckedTransformer(std::map<std::string, LogFormat>{
           {"json", LogFormat::Json}, {"console", LogFormat::Console}
       }));
-  app.add_option("--log-level", options.log.level, "debug, info, warning or error")
+  app.add_option(
+         "--log-level", options.log.level, "lowest level to log: debug, info, warning or error"
+  )
       ->transform(CLI::CheckedTransformer(std::map<std::string, LogLevel>{
           {"debug", LogLevel::Debug},
           {"info", LogLevel::Info},
@@ -44,39 +51,73 @@ void add_connection(CLI::App& app, Options& options) {
 }
 
 void add_run(CLI::App& app, Options& options) {
-  app.add_option("--workers", options.workers, "reconciles at a time")->check(CLI::Range(1, 64));
-  app.add_option("--progress", options.progress, "pod-ip: poll node 0's agent; off")
+  app.add_option("--workers", options.workers, "number of jobs reconciled in parallel")
+      ->check(CLI::Range(1, 64));
+  app.add_option(
+         "--progress",
+         options.progress,
+         "how to read a job's progress: pod-ip (ask node 0's agent) or off"
+  )
       ->transform(CLI::CheckedTransformer(std::map<std::string, ProgressMode>{
           {"pod-ip", ProgressMode::PodIp}, {"off", ProgressMode::Off}
       }));
   app.add_option(
-      "--job-network-policy", options.job_network_policy, "fence each job (true, false)"
+      "--job-network-policy",
+      options.job_network_policy,
+      "create a NetworkPolicy for each job: true or false"
   );
   app.add_option_function<std::string>(
          "--job-fence",
          [&options](const std::string& json) { options.job_fence = *parse_job_fence(json); },
-         R"(JSON: {"metricsFrom": [peer...], "egress": [rule...]} of each job's NetworkPolicy)"
+         R"(what each job's NetworkPolicy admits, as JSON: {"metricsFrom": [peer...], "egress": [rule...]})"
   )
       ->check([](const std::string& json) {
         const auto fence = parse_job_fence(json);
         return fence ? std::string() : fence.error().message;
       });
   app.add_option(
-      "--bind-address", options.bind_address, "HOST:PORT of /metrics, /healthz, /readyz"
+      "--bind-address", options.bind_address, "HOST:PORT to serve /metrics, /healthz and /readyz on"
   );
-  app.add_flag("--leader-elect", options.leader_elect, "work only while holding a Lease");
-  app.add_option("--lease-namespace", options.lease_namespace, "namespace of the Lease");
+  app.add_flag("--leader-elect", options.leader_elect, "reconcile only while holding the Lease");
+  app.add_option(
+      "--lease-namespace",
+      options.lease_namespace,
+      "namespace of the Lease (default: that of the credentials)"
+  );
   app.add_option("--lease-name", options.lease_name, "name of the Lease");
-  app.add_option("--identity", options.identity, "name in the Lease")->envname(kEnvIdentity);
-  add_seconds(app, "--lease-duration", options.lease_duration, "others wait so long for a leader");
-  add_seconds(app, "--renew-deadline", options.renew_deadline, "a leader that can't renew ends");
-  add_seconds(app, "--retry-period", options.retry_period, "pause between tries");
-  add_seconds(app, "--watch-idle-timeout", options.watch_idle_timeout, "a silent watch is dead");
+  app.add_option(
+         "--identity", options.identity, "holder identity in the Lease (default: the host's name)"
+  )
+      ->envname(kEnvIdentity);
+  add_seconds(
+      app,
+      "--lease-duration",
+      options.lease_duration,
+      "how long a non-leader waits before taking the Lease"
+  );
+  add_seconds(
+      app,
+      "--renew-deadline",
+      options.renew_deadline,
+      "how long a leader tries to renew the Lease before it exits"
+  );
+  add_seconds(
+      app,
+      "--retry-period",
+      options.retry_period,
+      "pause between attempts to take or renew the Lease"
+  );
+  add_seconds(
+      app,
+      "--watch-idle-timeout",
+      options.watch_idle_timeout,
+      "reconnect a watch after this much silence"
+  );
 }
 
 std::string check_together(const Options& options) {
   if (options.command == Command::Wait && options.namespaces.size() != 1) {
-    return "wait: name the job's namespace by --namespace, once";
+    return "wait: expected exactly one --namespace, that of the job";
   }
   if (options.renew_deadline >= options.lease_duration ||
       options.retry_period >= options.renew_deadline) {
@@ -93,21 +134,21 @@ std::string check_together(const Options& options) {
 ParsedOptions parse_options(int argc, const char* const* argv) {
   ParsedOptions parsed;
   Options& options = parsed.options;
-  CLI::App app("The controller of GNNJobs (gnn.dev/v1alpha1).", "gnn-controller");
-  app.set_config("--config", "", "file with options of this command line (TOML)");
+  CLI::App app("Controller for GNNJobs (gnn.dev/v1alpha1).", "gnn-controller");
+  app.set_config("--config", "", "TOML file with options of this command line");
   app.require_subcommand(0, 1);
   app.fallthrough();
   add_connection(app, options);
   add_run(app, options);
-  CLI::App* run = app.add_subcommand("run", "reconcile GNNJobs until told to stop (the default)");
+  CLI::App* run = app.add_subcommand("run", "reconcile GNNJobs until SIGTERM (the default)");
   CLI::App* release = app.add_subcommand(
       "release",
-      "take the finalizer off every worker pod and end: before an uninstall; with --leader-elect "
-      "it "
-      "takes the Lease first, so that no controller starts pods meanwhile"
+      "remove the finalizer from every worker pod, before an uninstall; with --leader-elect, take "
+      "the Lease first so that no controller creates pods meanwhile"
   );
   CLI::App* wait = app.add_subcommand(
-      "wait", "wait until a GNNJob has finished; code 0: Complete, 1: Failed, 124: neither in time"
+      "wait",
+      "wait until a GNNJob has finished; exits with 0 (Complete), 1 (Failed) or 124 (timeout)"
   );
   wait->add_option("job", options.wait_job, "name of the GNNJob in --namespace")->required();
   add_seconds(*wait, "--timeout", options.wait_timeout, "how long to wait");
@@ -148,28 +189,6 @@ Result<reconcile::JobFence> parse_job_fence(const std::string& json) {
     reader.read_list("egress", *fence.egress, objects::decode_egress_strictly);
   }
   return reader.finish(std::move(fence));
-}
-
-Result<HostPort> parse_host_port(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  const auto refuse = [&] {
-    return fail(ErrorKind::Configuration, "expected HOST:PORT, found '" + text + "'");
-  };
-  if (colon == std::string::npos) return refuse();
-  HostPort result;
-  result.host = text.substr(0, colon);
-  if (result.host.size() >= 2 && result.host.front() == '[' && result.host.back() == ']') {
-    result.host = result.host.substr(1, result.host.size() - 2);
-  } else if (result.host.find(':') != std::string::npos) {
-    return refuse();
-  }
-  if (result.host.empty()) result.host = "0.0.0.0";
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data() + colon + 1, end, result.port);
-  if (parsed.ec != std::errc() || parsed.ptr != end || result.port < 0 || result.port > 65535) {
-    return refuse();
-  }
-  return result;
 }
 
 }  // namespace gnn::app

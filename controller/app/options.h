@@ -11,8 +11,8 @@
 
 namespace gnn::app {
 
-/// Variables that stand in for --kubeconfig, --namespace (one) and --identity where those are not
-/// given (docs/operations.md).
+/// Environment variables that set --kubeconfig, --namespace (one) and --identity where the command
+/// line does not (docs/operations.md).
 inline constexpr const char* kEnvKubeconfig = "GNN_CONTROLLER_KUBECONFIG";
 inline constexpr const char* kEnvNamespace = "GNN_CONTROLLER_NAMESPACE";
 inline constexpr const char* kEnvIdentity = "POD_NAME";
@@ -20,11 +20,11 @@ inline constexpr const char* kEnvIdentity = "POD_NAME";
 enum class Command { Run, Release, Wait, Version };
 
 enum class ProgressMode {
-  PodIp,  ///< ask node 0's agent by its pod's address
+  PodIp,  ///< ask node 0's agent at its pod's IP
   Off,
 };
 
-/// What the command line, the environment and the file of --config say.
+/// The options from the command line, the environment and the file of --config.
 struct Options {
   Command command = Command::Run;
   std::string kubeconfig;  ///< empty: the pod's service account, else $KUBECONFIG, ~/.kube/config
@@ -40,22 +40,22 @@ struct Options {
   bool leader_elect = false;
   std::string lease_namespace;  ///< empty: the namespace of the credentials
   std::string lease_name = "gnn-controller";
-  std::string identity;  ///< empty: the host's name and a random part
+  std::string identity;  ///< empty: the host's name; a random suffix is added either way
   Duration lease_duration = std::chrono::seconds(15);
   Duration renew_deadline = std::chrono::seconds(10);
   Duration retry_period = std::chrono::seconds(2);
 
-  std::string wait_job;  ///< `wait`: name of the GNNJob, in the one --namespace
+  std::string wait_job;  ///< `wait`: name of the GNNJob, in the only --namespace
   Duration wait_timeout = std::chrono::seconds(300);
 
-  /// A watch that hears nothing for so long is dead; the API server's bookmarks come each minute.
+  /// A watch is reconnected after this much silence. The API server sends a bookmark every minute.
   Duration watch_idle_timeout = std::chrono::seconds(90);
 };
 
-/// What is to be done, or text for the user and the exit code to end with.
+/// The options, or what to print and the exit code to end with.
 struct ParsedOptions {
   Options options;
-  bool finished = false;  ///< --help was asked for, or the line is wrong: `text` says it
+  bool finished = false;  ///< --help, or an invalid command line: print `text` and exit
   int exit_code = 0;
   std::string text;
 };
@@ -64,12 +64,5 @@ struct ParsedOptions {
 
 /// {"metricsFrom": [NetworkPolicyPeer...], "egress": [NetworkPolicyEgressRule...]}, both optional.
 [[nodiscard]] Result<reconcile::JobFence> parse_job_fence(const std::string& json);
-
-struct HostPort {
-  std::string host;
-  int port = 0;  ///< 0: any free one
-};
-/// "HOST:PORT", ":PORT" (all addresses) or "[IPV6]:PORT".
-[[nodiscard]] Result<HostPort> parse_host_port(const std::string& text);
 
 }  // namespace gnn::app

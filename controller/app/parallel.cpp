@@ -22,7 +22,7 @@ void Parallel::run(size_t count, const std::function<void(size_t)>& task) {
     for (size_t i = 0; i < count; ++i) {
       state->waiting.emplace_back([&left, &task, i] {
         task(i);
-        // Under the lock: the waiter may destroy `left` as soon as it can take it.
+        // Under the lock: the waiter may destroy `left` once it holds it.
         auto now = left.lock();
         --*now;
         left.notify_all();

@@ -10,8 +10,8 @@
 
 namespace gnn::app {
 
-/// Threads for calls that wait on the network. Threading: run() may be called from several threads;
-/// a task must not call run().
+/// A pool for calls that wait on the network.
+/// Threads: run() may be called from any thread, but not from a task.
 class Parallel {
  public:
   explicit Parallel(size_t threads);
@@ -19,7 +19,7 @@ class Parallel {
   Parallel(const Parallel&) = delete;
   Parallel& operator=(const Parallel&) = delete;
 
-  /// Calls `task(0)` … `task(count − 1)` and returns when all are through.
+  /// Calls `task(0)` … `task(count − 1)` and returns when all have returned.
   void run(size_t count, const std::function<void(size_t)>& task);
 
  private:

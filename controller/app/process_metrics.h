@@ -4,8 +4,8 @@
 
 namespace gnn::app {
 
-/// The process_* series under Prometheus' own names; update() reads /proc.
-/// Threading: one thread at a time.
+/// Prometheus' standard process_* series; update() reads /proc.
+/// Threads: one at a time.
 class ProcessMetrics {
  public:
   explicit ProcessMetrics(MetricsRegistry& registry);

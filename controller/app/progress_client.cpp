@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMaxHeaderBytes = 8192;
 using SteadyPoint = std::chrono::steady_clock::time_point;
 
-/// Closes its file descriptor.
+// Closes its file descriptor.
 class Socket {
  public:
   explicit Socket(int descriptor) : descriptor_(descriptor) {}
@@ -33,7 +33,7 @@ class Socket {
 
   [[nodiscard]] int get() const { return descriptor_; }
 
-  /// Waits until the socket is ready for `events`.
+  // Waits until the socket is ready for `events`.
   [[nodiscard]] Status await(short events, SteadyPoint deadline) const {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
@@ -78,7 +78,7 @@ Status send_all(const Socket& socket, std::string_view text, SteadyPoint deadlin
   return {};
 }
 
-/// The value of a header in lower case, without blanks around it.
+// The value of a header, in lower case and trimmed.
 std::optional<std::string> header_of(std::string_view head, std::string_view name) {
   std::string lower(head);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) {
@@ -92,7 +92,7 @@ std::optional<std::string> header_of(std::string_view head, std::string_view nam
   return lower.substr(first, end - first);
 }
 
-/// How long the body is; nothing: until the connection ends.
+// The length of the body; nothing: it ends with the connection.
 Result<std::optional<int64_t>> body_length(std::string_view head) {
   const bool ok = head.starts_with("HTTP/1.1 200") || head.starts_with("HTTP/1.0 200");
   if (!ok) return fail(ErrorKind::Data, "expected status 200");
@@ -107,7 +107,7 @@ Result<std::optional<int64_t>> body_length(std::string_view head) {
   return std::optional(length);
 }
 
-/// Reads until the body is whole.
+// Reads until the body is complete.
 Result<std::string> receive(const Socket& socket, SteadyPoint deadline, int64_t max_bytes) {
   std::string received;
   std::optional<size_t> body_at;

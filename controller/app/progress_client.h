@@ -8,10 +8,10 @@
 
 namespace gnn::app {
 
-/// Fetches http://ADDRESS:PORT/PATH from a pod, which may be hostile: everything is bounded.
-/// `address` is an IP address, never a name.
-/// Errors: Network, Timeout (the whole took longer than `timeout`), Data (any status but 200, a
-/// redirect too, a chunked body, or more than `max_bytes`).
+/// Fetches http://ADDRESS:PORT/PATH from a pod. The pod may be hostile, so time and size are
+/// bounded. `address` is an IP address, never a name.
+/// Errors: Network; Timeout if all of it takes longer than `timeout`; Data for any status but 200
+/// (redirects included), a chunked body, or more than `max_bytes`.
 [[nodiscard]] Result<std::string> fetch_from_pod(
     const std::string& address,
     uint16_t port,

@@ -2,8 +2,8 @@
 
 #include "common/log.h"
 #include "controller/app/progress_client.h"
+#include "controller/reconcile/scheduling.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace gnn::app {
@@ -11,7 +11,6 @@ namespace {
 
 using objects::ObjectKey;
 
-/// How a failed pass goes on.
 runtime::Outcome retry(const client::ApiError& error) {
   return runtime::Retry{.error = error.message, .at_least = error.retry_after};
 }
@@ -45,18 +44,21 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   (*memory_.lock())[key].awaits_culprit_since = plan.awaits_culprit_since;
 
   const bool refused = !execution.refusals.empty();
-  const Duration retry_refused = pause_after(execution.refusals, observed.refusals);
+  const bool repeated = reconcile::same_refusals(execution.refusals, observed.refusals);
+  const runtime::RequeueAfter after_refusal{
+      repeated ? plan.requeue_if_refused.repeated : plan.requeue_if_refused.changed
+  };
   if (!plan.actions.empty()) {
     auto memory = memory_.lock();
     (*memory)[key].refusals = std::move(execution.refusals);
   }
   if (execution.error) return retry(*execution.error);
-  if (refused && plan.status_needs_success) return runtime::RequeueAfter{retry_refused};
+  if (refused && plan.status_needs_success) return after_refusal;
 
   if (execution.status_written) {
     (*memory_.lock())[key].status_written = observed.now;
     log_info(
-        "status",
+        "status written",
         {{"job", objects::to_string(key)},
          {"attempt", plan.status.attempt},
          {"state", plan.status.state},
@@ -72,20 +74,9 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   if (options_.poll_progress && reconcile::progress_address(shown, observed.pods)) {
     watch_progress_(key);
   }
-  if (refused) return runtime::RequeueAfter{retry_refused};
+  if (refused) return after_refusal;
   if (plan.requeue_after) return runtime::RequeueAfter{*plan.requeue_after};
   return runtime::Done{};
-}
-
-Duration Reconciler::pause_after(
-    const std::vector<reconcile::ApiRefusal>& now, const std::vector<reconcile::ApiRefusal>& before
-) const {
-  if (before.empty()) return std::chrono::milliseconds(1);
-  const bool same =
-      std::equal(now.begin(), now.end(), before.begin(), before.end(), [](auto& a, auto& b) {
-        return a.kind == b.kind && a.object == b.object && a.message == b.message;
-      });
-  return same ? options_.config.refusal_retry : std::chrono::seconds(1);
 }
 
 runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
@@ -177,7 +168,7 @@ runtime::Outcome Reconciler::poll_progress(
     log_debug("no progress", {{"job", objects::to_string(key)}, {"error", body.error().message}});
     return runtime::RequeueAfter{options_.progress_interval};
   }
-  auto report = reconcile::parse_report(*body);
+  auto report = api::decode_report(*body);
   if (report) {
     bool news = false;
     {

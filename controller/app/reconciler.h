@@ -23,12 +23,13 @@ struct ReconcilerOptions {
   Duration progress_timeout = std::chrono::seconds(1);
 };
 
-/// Between the caches and the pure plan(): gathers what a pass may look at, has the plan carried
-/// out, and remembers between passes what is not in the API server (the last refusals, the last
-/// progress). Threading: one job by one thread at a time; different jobs from any threads.
+/// Joins the caches to the pure plan(): gathers what a pass may look at, has the plan carried out,
+/// and remembers between passes what the API server does not store (the last refusals, the last
+/// progress report).
+/// Threads: different jobs from any thread, each job from one at a time.
 class Reconciler {
  public:
-  /// `watch_progress(key)` asks for poll_progress(key) to be called after the progress interval.
+  /// `watch_progress(key)` must have poll_progress(key) called after the progress interval.
   Reconciler(
       Caches& caches,
       Executor& executor,
@@ -41,28 +42,22 @@ class Reconciler {
 
   [[nodiscard]] runtime::Outcome reconcile(const objects::ObjectKey& key);
 
-  /// Asks node 0 of the job for its progress. Returns when to ask again; `changed(key)` is called
-  /// when there is news.
+  /// Asks the job's node 0 for its progress. Returns when to ask again; calls `changed(key)` if the
+  /// report differs from the last one.
   [[nodiscard]] runtime::Outcome poll_progress(
       const objects::ObjectKey& key, const std::function<void(const objects::ObjectKey&)>& changed
   );
 
  private:
-  /// What is kept of a job between passes, while its UID is the same.
+  /// What is kept of a job between passes, as long as its UID stays the same.
   struct Memory {
     std::string uid{};
     std::vector<reconcile::ApiRefusal> refusals{};
     std::optional<TimePoint> status_written{};
-    std::optional<reconcile::Report> report{};
+    std::optional<api::ProgressReport> report{};
     std::optional<TimePoint> awaits_culprit_since{};
   };
 
-  /// What was refused is input of the next pass, which says so in the status: at once the first
-  /// time. What is refused again waits, so that the API server is not asked in a tight loop.
-  [[nodiscard]] Duration pause_after(
-      const std::vector<reconcile::ApiRefusal>& now,
-      const std::vector<reconcile::ApiRefusal>& before
-  ) const;
   [[nodiscard]] runtime::Outcome clean_up(const objects::ObjectKey& key);
   [[nodiscard]] reconcile::Observed observe(const api::GnnJob& job, const objects::ObjectKey& key);
   [[nodiscard]] std::optional<std::string> find_older_gang(const api::GnnJob& job) const;

@@ -19,8 +19,6 @@ std::string_view content_type_of(PatchKind kind) {
   switch (kind) {
     case PatchKind::MergePatch:
       return "application/merge-patch+json";
-    case PatchKind::JsonPatch:
-      return "application/json-patch+json";
     case PatchKind::StrategicMergePatch:
       return "application/strategic-merge-patch+json";
   }

@@ -32,7 +32,7 @@ template <class T>
   return {std::string(Traits::kGroup), std::string(Traits::kVersion), std::string(Traits::kPlural)};
 }
 
-enum class PatchKind { MergePatch, JsonPatch, StrategicMergePatch };
+enum class PatchKind { MergePatch, StrategicMergePatch };
 
 struct ListOptions {
   std::string namespace_{};  ///< empty: all
@@ -47,7 +47,7 @@ struct WatchOptions {
   std::string label_selector{};
   std::string resource_version{};
   Duration server_timeout = std::chrono::minutes(5);
-  /// A stream that is silent for longer is dead; bookmarks come about every minute.
+  /// A stream that is silent for longer counts as dead; bookmarks come about every minute.
   Duration idle_timeout = std::chrono::seconds(90);
   std::stop_token stop{};  ///< ends the watch with Cancelled, also while it is being opened
 };
@@ -59,18 +59,19 @@ struct DeleteOptions {
 
 struct ApiClientOptions {
   Duration timeout = std::chrono::seconds(30);
-  /// How often one call is sent again after 429, or 5xx with Retry-After.
+  /// How often a call is repeated after 429, or 5xx with Retry-After.
   int64_t max_retries = 5;
-  /// Longest Retry-After that is waited for inside a call.
+  /// Longest Retry-After that a call waits for.
   Duration max_retry_after = std::chrono::seconds(10);
   std::string host{};  ///< label `host` of the metrics
-  /// Asked before each write; false makes it fail with Cancelled: whoever is no longer the leader
-  /// must not write. Empty: always.
+  /// Asked before each write, which fails with Cancelled if the answer is false: a process that no
+  /// longer leads must not write. Empty: writes are always allowed.
   std::function<bool()> may_write{};
 };
 
-/// Calls of the Kubernetes API with deadlines, typed errors and Retry-After. Knows no kind.
-/// Threading: every method may be called from any thread.
+/// Calls the Kubernetes API, with deadlines, typed errors and Retry-After. Knows no particular
+/// kind.
+/// Threads: every method may be called from any thread.
 class ApiClient {
  public:
   ApiClient(
@@ -82,10 +83,10 @@ class ApiClient {
   );
 
   [[nodiscard]] ApiResult<Json> get(const Resource& resource, const objects::ObjectKey& key);
-  /// `object.metadata.namespace` says where.
+  /// Creates the object in its metadata.namespace.
   [[nodiscard]] ApiResult<Json> create(const Resource& resource, const Json& object);
   [[nodiscard]] ApiResult<Json> replace(const Resource& resource, const Json& object);
-  /// The status subresource; resourceVersion, if there, is a precondition.
+  /// Replaces the status subresource; resourceVersion, if set, is a precondition.
   [[nodiscard]] ApiResult<Json> replace_status(const Resource& resource, const Json& object);
   /// `subresource` empty: the object itself.
   [[nodiscard]] ApiResult<Json> patch(
@@ -100,14 +101,15 @@ class ApiClient {
   );
 
   /// Calls `item` for each object of all pages, in order, and returns the list's resourceVersion.
-  /// Never holds more than one page. A page token that expired is 410 (Gone): start again.
+  /// Holds one page at a time. Gone (410) means that the continue token has expired: start again.
   [[nodiscard]] ApiResult<std::string> list(
       const Resource& resource,
       const ListOptions& options,
       const std::function<void(const Json&)>& item
   );
 
-  /// Opens a watch. A status other than 200 is an error here.
+  /// Opens a watch.
+  /// Errors: also for any status other than 200.
   [[nodiscard]] ApiResult<std::unique_ptr<HttpStream>> watch(
       const Resource& resource, const WatchOptions& options
   );
@@ -115,10 +117,10 @@ class ApiClient {
   /// The same client with another deadline for every call.
   [[nodiscard]] ApiClient with_timeout(Duration timeout) const;
 
-  /// Makes waits for Retry-After end: the process is leaving.
+  /// Ends all waits for Retry-After, because the process is shutting down.
   void shut_down();
-  /// Makes calls that are under way, and all later ones, fail with Cancelled; lists and watches
-  /// with a stop token of their own listen to that one alone.
+  /// Makes calls in progress, and all later ones, fail with Cancelled; lists and watches that have
+  /// a stop token of their own heed only that one.
   void cancel();
 
  private:

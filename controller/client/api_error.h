@@ -9,14 +9,14 @@
 
 namespace gnn::client {
 
-/// What a caller of the Kubernetes API can act on.
+/// Kinds of errors of the Kubernetes API, by what a caller can do about them.
 enum class ApiErrorKind {
   BadRequest,
   Unauthorized,
-  Forbidden,  ///< RBAC, quota, Pod Security or an admission plugin says no
+  Forbidden,  ///< by RBAC, a quota, Pod Security or an admission plugin
   NotFound,
   AlreadyExists,
-  Conflict,  ///< resourceVersion or UID precondition failed
+  Conflict,  ///< a precondition on resourceVersion or UID failed
   Gone,      ///< the resourceVersion is too old
   Invalid,   ///< 422
   TooManyRequests,
@@ -30,7 +30,7 @@ enum class ApiErrorKind {
 
 [[nodiscard]] std::string_view to_string(ApiErrorKind kind);
 
-/// A failed call: what was called and what the server (or the network) said.
+/// A failed call: what was called, and what the server or the network reported.
 struct ApiError {
   ApiErrorKind kind = ApiErrorKind::Other;
   int status = 0;       ///< HTTP status; 0 if there was no reply
@@ -39,7 +39,7 @@ struct ApiError {
   std::string message;  ///< "POST /api/v1/...: text"
   std::optional<Duration> retry_after;
 
-  /// Whether the very same request may succeed later without anybody changing anything.
+  /// Whether the same request may succeed later although nobody changes anything.
   [[nodiscard]] bool retryable() const;
 };
 
@@ -50,7 +50,7 @@ using ApiResult = Result<T, ApiError>;
 [[nodiscard]] ApiError api_error_from_reply(
     int status, std::string_view body, std::string_view call
 );
-/// From what the transport says.
+/// From an error of the transport.
 [[nodiscard]] ApiError api_error_from_transport(const Error& error, std::string_view call);
 
 }  // namespace gnn::client

@@ -1,5 +1,6 @@
 #include "controller/client/cpprest_transport.h"
 
+#include "common/guarded.h"
 #include "common/log.h"
 
 #include <cpprest/http_client.h>
@@ -24,7 +25,7 @@ using ByteBuffer = concurrency::streams::streambuf<uint8_t>;
 
 constexpr size_t kIoThreads = 4;  // the library's default of 40 costs an arena each
 
-/// Puts only our CA into the store: the library has already added the system's roots.
+// Replaces the system's roots, which the library has added, by our CA alone.
 void set_up_tls(boost::asio::ssl::context& context, const KubeConfig& config) {
   namespace ssl = boost::asio::ssl;
   boost::system::error_code error;
@@ -32,12 +33,12 @@ void set_up_tls(boost::asio::ssl::context& context, const KubeConfig& config) {
                             ssl::context::no_tlsv1_1 | ssl::context::no_sslv2 |
                             ssl::context::no_sslv3;
   if (context.set_options(kOptions, error)) {
-    log_error("old TLS versions can't be refused", {{"error", error.message()}});
+    log_error("cannot disable old TLS versions", {{"error", error.message()}});
   }
   const auto load = [](const PemSource& source, std::string_view what) -> std::string {
     auto text = source.load();
     if (text) return *text;
-    // No CA means that the handshake fails, and with it the call: it is safe to go on.
+    // Going on is safe: without a CA the handshake fails, and so does the call.
     log_error("cannot load a TLS file", {{"what", what}, {"error", text.error().message}});
     return {};
   };
@@ -55,7 +56,9 @@ void set_up_tls(boost::asio::ssl::context& context, const KubeConfig& config) {
       log_error("the client certificate is not PEM", {{"error", error.message()}});
     }
     if (context.use_private_key(boost::asio::buffer(key), ssl::context::pem, error)) {
-      log_error("the client key does not fit", {{"error", error.message()}});
+      log_error(
+          "the client key does not match the client certificate", {{"error", error.message()}}
+      );
     }
   }
 }
@@ -84,7 +87,7 @@ std::map<std::string, std::string> kept_headers(const web::http::http_headers& h
   return kept;
 }
 
-/// The library's cancellation, on when a stop is asked for. Cancelling closes the connection.
+// The library's cancellation, on when a stop is requested. Cancelling closes the connection.
 class Cancellation {
  public:
   explicit Cancellation(std::stop_token stop) : on_stop_(std::move(stop), Cancel{source_}) {}
@@ -110,7 +113,7 @@ class CpprestStream final : public HttpStream {
         headers_(kept_headers(response_.headers())),
         buffer_(response_.body().streambuf()) {}
 
-  /// A body that was read to its end leaves its connection to the next request.
+  // After a body read to its end, the connection serves the next request.
   ~CpprestStream() override {
     if (!ended_) cancellation_->cancel();
   }
@@ -177,7 +180,7 @@ class CpprestTransport final : public HttpTransport {
         );
       }
       if (std::chrono::steady_clock::now() > deadline) {
-        return fail(ErrorKind::Timeout, "the body did not end in time");
+        return fail(ErrorKind::Timeout, "timed out before the body's end");
       }
     }
   }
@@ -204,8 +207,8 @@ class CpprestTransport final : public HttpTransport {
 
  private:
   std::shared_ptr<http_client> client_for(Duration timeout) {
-    const std::lock_guard lock(mutex_);
-    auto& client = clients_[timeout];
+    auto clients = clients_.lock();
+    auto& client = (*clients)[timeout];
     if (!client) {
       http_client_config options;
       options.set_timeout(std::chrono::ceil<std::chrono::milliseconds>(timeout));
@@ -220,8 +223,7 @@ class CpprestTransport final : public HttpTransport {
 
   const KubeConfig config_;
   const web::uri base_;
-  std::mutex mutex_;
-  std::map<Duration, std::shared_ptr<http_client>> clients_;
+  Guarded<std::map<Duration, std::shared_ptr<http_client>>> clients_;
 };
 
 }  // namespace
@@ -232,7 +234,7 @@ Result<std::unique_ptr<HttpTransport>> make_cpprest_transport(const KubeConfig& 
     try {
       crossplat::threadpool::initialize_with_threads(kIoThreads);
     } catch (const std::exception& error) {
-      // Somebody in this process has already used the library: its default stays.
+      // The library is already in use in this process, with its default.
       log_debug("cpprestsdk keeps its threads", {{"reason", error.what()}});
     }
   });

@@ -7,8 +7,9 @@
 
 namespace gnn::client {
 
-/// The transport on cpprestsdk: verified TLS always, a keep-alive pool, CA and client certificate
-/// read again for each new connection. Errors: Configuration if the server's URL is not usable.
+/// A transport on cpprestsdk. It always verifies TLS, keeps connections alive in a pool, and reads
+/// CA and client certificate again for each new connection.
+/// Errors: Configuration if the server's URL cannot be used.
 [[nodiscard]] Result<std::unique_ptr<HttpTransport>> make_cpprest_transport(const KubeConfig& config
 );
 

@@ -16,49 +16,48 @@ namespace gnn::client {
 /// One HTTP request to the API server.
 struct HttpRequest {
   std::string method = "GET";
-  std::string path;  ///< Path and query, already percent-encoded.
+  std::string path;  ///< path and query, already percent-encoded
   std::string body;
-  std::string content_type;  ///< Empty: no body.
-  std::string bearer_token;  ///< Empty: no Authorization header.
-  /// Longest silence of the server that is waited for; the whole of a send() may take this long
-  /// plus one more silence.
+  std::string content_type;  ///< empty: no body
+  std::string bearer_token;  ///< empty: no Authorization header
+  /// Longest silence of the server. A send() as a whole may take this long, plus one more silence.
   Duration timeout = std::chrono::seconds(30);
   /// Longest body that send() accepts.
   int64_t max_body_bytes = int64_t{64} << 20;
-  /// Makes the request, and the stream that it opened, fail with Cancelled soon.
+  /// Makes the request, and the stream that it opened, fail with Cancelled.
   std::stop_token stop{};
 };
 
 struct HttpResponse {
   int status = 0;
-  /// Names in lower case; only those that somebody reads.
+  /// Names in lower case; only those that are used somewhere.
   std::map<std::string, std::string> headers;
   std::string body;
 };
 
-/// A response whose body is read as it comes.
-/// Threading: one thread; the request's stop token may be used from any.
+/// A response whose body is read as it arrives.
+/// Threads: one thread; the request's stop token may be used from any.
 class HttpStream {
  public:
   virtual ~HttpStream() = default;
 
   [[nodiscard]] virtual int status() const = 0;
   [[nodiscard]] virtual const std::map<std::string, std::string>& headers() const = 0;
-  /// Waits for the next bytes, any number of them; empty means the end of the body.
+  /// Waits for the next bytes, any number of them; empty at the end of the body.
   /// Errors: Timeout (the request's timeout passed in silence), Network, Cancelled.
   [[nodiscard]] virtual Result<std::string> read() = 0;
 };
 
 /// How the rest of the controller speaks HTTP. Redirects are never followed.
-/// Threading: every method may be called from any thread.
+/// Threads: every method may be called from any thread.
 class HttpTransport {
  public:
   virtual ~HttpTransport() = default;
 
-  /// Errors: Network (a server whose certificate is not trusted, too), Timeout, Cancelled, Data
-  /// (body above the cap).
+  /// Errors: Network (also for an untrusted certificate), Timeout, Cancelled, Data (a body above
+  /// the limit).
   [[nodiscard]] virtual Result<HttpResponse> send(const HttpRequest& request) = 0;
-  /// Returns when the headers are there.
+  /// Returns once the headers have arrived.
   [[nodiscard]] virtual Result<std::unique_ptr<HttpStream>> open(const HttpRequest& request) = 0;
 };
 

@@ -58,7 +58,7 @@ Result<std::string> decode_base64(std::string_view text, const std::string& what
   return bytes;
 }
 
-/// The entry of a kubeconfig list ("clusters") with that name, and in it the body ("cluster").
+// The entry of a kubeconfig list ("clusters") with that name, and in it the body ("cluster").
 Result<YAML::Node> find_entry(
     const YAML::Node& root,
     const std::string& list,
@@ -70,7 +70,7 @@ Result<YAML::Node> find_entry(
     return entry.IsMap() && entry["name"] && entry["name"].as<std::string>() == name;
   };
   const auto refuse = [&] {
-    return fail(ErrorKind::Configuration, "has no entry '" + name + "' in " + list);
+    return fail(ErrorKind::Configuration, "no entry '" + name + "' in " + list);
   };
   if (!entries || !entries.IsSequence()) return refuse();
   const auto entry = std::find_if(entries.begin(), entries.end(), has_the_name);
@@ -78,7 +78,7 @@ Result<YAML::Node> find_entry(
   const YAML::Node& named = *entry;
   YAML::Node found = named[body];
   if (found && found.IsMap()) return found;
-  return fail(ErrorKind::Configuration, list + " '" + name + "': has no '" + body + "'");
+  return fail(ErrorKind::Configuration, list + " '" + name + "': no '" + body + "'");
 }
 
 std::string text_of(const YAML::Node& node, const std::string& member) {
@@ -129,7 +129,7 @@ Result<KubeConfig> from_nodes(
   if (!root.IsMap()) return fail(ErrorKind::Configuration, "expected a YAML mapping");
   if (context_name.empty()) context_name = text_of(root, "current-context");
   if (context_name.empty()) {
-    return fail(ErrorKind::Configuration, "names no current-context; give a context");
+    return fail(ErrorKind::Configuration, "no current-context: name a context");
   }
   GNN_ASSIGN_OR_RETURN(
       const YAML::Node context, find_entry(root, "contexts", "context", context_name)
@@ -150,7 +150,7 @@ Result<KubeConfig> from_nodes(
   }
   GNN_RETURN_IF_ERROR(refuse(cluster, "proxy-url", "connect directly"));
   GNN_RETURN_IF_ERROR(
-      refuse(cluster, "tls-server-name", "use a URL whose host the certificate names")
+      refuse(cluster, "tls-server-name", "use a URL with the host name that the certificate has")
   );
   const std::string other = "use a token, a tokenFile or a client certificate";
   for (const char* member : {"exec", "auth-provider", "username", "password", "as"}) {
@@ -165,7 +165,7 @@ Result<KubeConfig> from_nodes(
   GNN_ASSIGN_OR_RETURN(config.client_key, pem_of(user, "client-key", directory));
   if (config.client_certificate.empty() != config.client_key.empty()) {
     return fail(
-        ErrorKind::Configuration, "client-certificate and client-key: expected both or neither"
+        ErrorKind::Configuration, "expected both client-certificate and client-key, or neither"
     );
   }
   config.token = text_of(user, "token");
@@ -190,7 +190,7 @@ Result<KubeConfig> in_cluster_config(
   if (!host || host->empty() || !port || port->empty()) {
     return fail(
         ErrorKind::NotFound,
-        "not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; give "
+        "not in a pod (KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set): pass "
         "--kubeconfig"
     );
   }
@@ -230,32 +230,33 @@ Result<KubeConfig> load_kubeconfig(const std::string& path, const std::string& c
 }
 
 TokenSource::TokenSource(const KubeConfig& config, Clock& clock)
-    : clock_(clock), file_(config.token_file), token_(config.token) {}
+    : clock_(clock), file_(config.token_file), held_(Held{.token = config.token}) {}
 
 std::string TokenSource::token() {
-  const std::lock_guard lock(mutex_);
-  if (!file_.empty() && (!loaded_at_ || clock_.monotonic() - *loaded_at_ >= kTokenLifetime)) {
-    reload_locked();
+  auto held = held_.lock();
+  if (!file_.empty() &&
+      (!held->loaded_at || clock_.monotonic() - *held->loaded_at >= kTokenLifetime)) {
+    reload(*held);
   }
-  return token_;
+  return held->token;
 }
 
 bool TokenSource::refresh_after_refusal() {
-  const std::lock_guard lock(mutex_);
   if (file_.empty()) return false;
-  const std::string before = token_;
-  reload_locked();
-  return token_ != before;
+  auto held = held_.lock();
+  const std::string before = held->token;
+  reload(*held);
+  return held->token != before;
 }
 
-void TokenSource::reload_locked() {
-  loaded_at_ = clock_.monotonic();
+void TokenSource::reload(Held& held) const {
+  held.loaded_at = clock_.monotonic();
   auto text = read_file(file_);
   if (!text) return;
   std::string token = trimmed(std::move(*text));
   // A line break would end the header.
   if (token.empty() || token.find_first_of("\r\n") != std::string::npos) return;
-  token_ = std::move(token);
+  held.token = std::move(token);
 }
 
 }  // namespace gnn::client

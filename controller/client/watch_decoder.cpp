@@ -17,7 +17,7 @@ WatchEventType type_from(std::string_view name) {
 }  // namespace
 
 Status WatchDecoder::feed(std::string_view bytes, std::vector<WatchEvent>& events) {
-  if (broken_) return fail(ErrorKind::Data, "the watch stream was broken before");
+  if (broken_) return fail(ErrorKind::Data, "the watch stream is already broken");
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
     const std::string_view piece = bytes.substr(0, end);
@@ -41,7 +41,7 @@ Status WatchDecoder::feed(std::string_view bytes, std::vector<WatchEvent>& event
     } else {
       line_.append(piece);
       taken = take_line(line_, events);
-      // A long line must not keep its memory for the stream's life.
+      // Give back the memory of a long line.
       if (line_.capacity() > size_t{64} << 10U) {
         line_ = {};
       } else {
@@ -71,7 +71,7 @@ Status WatchDecoder::take_line(std::string_view line, std::vector<WatchEvent>& e
   const auto type = json->find("type");
   const auto object = json->find("object");
   if (type == json->end() || !type->is_string() || object == json->end()) {
-    // An API server that refuses a watch may answer 200 with a plain Status object.
+    // An API server that refuses a watch may reply 200 with a plain Status object.
     if (json->contains("kind") && (*json)["kind"] == "Status") {
       events.push_back({WatchEventType::Error, std::move(*json)});
       return {};

@@ -17,14 +17,15 @@ struct WatchEvent {
   objects::Json object;
 };
 
-/// Cuts the bytes of a watch's body into events, whatever the chunks. A line that is cut off by the
-/// stream's end is dropped: its event comes again with the next watch. Holds at most one line.
+/// Splits the bytes of a watch's body, in chunks of any size, into events. An incomplete last line
+/// is dropped: the next watch brings its event again. Holds at most one line.
 class WatchDecoder {
  public:
   explicit WatchDecoder(objects::JsonLimits limits = {}) : limits_(limits) {}
 
-  /// Takes the next bytes and appends the events that they complete. Errors: Data for a line that
-  /// is too long, too deep or no watch event; the stream cannot be trusted after that.
+  /// Takes the next bytes and appends the events that they complete.
+  /// Errors: Data for a line that is too long, too deeply nested or not a watch event; the stream
+  /// is unusable after that.
   [[nodiscard]] Status feed(std::string_view bytes, std::vector<WatchEvent>& events);
 
  private:
@@ -35,7 +36,7 @@ class WatchDecoder {
   bool broken_ = false;
 };
 
-/// What an ERROR event's Status object says.
+/// From the Status object of an ERROR event.
 [[nodiscard]] ApiError api_error_from_status(const objects::Json& status, std::string_view call);
 
 }  // namespace gnn::client

@@ -19,7 +19,7 @@ struct ObjectReference {
   friend bool operator==(const ObjectReference&, const ObjectReference&) = default;
 };
 
-/// How often an event came since it was first written.
+/// How often an event has occurred since it was first written.
 struct EventSeries {
   int64_t count = 0;
   TimePoint last_observed_time{};

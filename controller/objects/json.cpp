@@ -5,7 +5,7 @@
 namespace gnn::objects {
 namespace {
 
-/// Deepest nesting of arrays and objects in `text`, which need not be valid JSON.
+// Deepest nesting of arrays and objects in `text`, which need not be valid JSON.
 int64_t nesting_depth(std::string_view text) {
   int64_t depth = 0;
   int64_t deepest = 0;

@@ -16,25 +16,26 @@ namespace gnn::objects {
 
 using Json = nlohmann::json;
 
-/// What a text may cost before a DOM is built from it. nlohmann::json copies and destroys
-/// recursively, so depth must be bounded before it sees the text.
+/// Limits that a text must meet before it is parsed. nlohmann::json copies and destroys values
+/// recursively, so depth must be bounded beforehand.
 struct JsonLimits {
   int64_t max_bytes = int64_t{3} << 20;
   int64_t max_depth = 64;
 };
 
-/// Parses one JSON value. Errors: Data with the position and what is wrong. Never throws.
+/// Parses one JSON value.
+/// Errors: Data, with the position. Never throws.
 [[nodiscard]] Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
-/// The value as text; bytes that are no UTF-8 become U+FFFD. Never throws.
+/// The value as text; invalid UTF-8 becomes U+FFFD. Never throws.
 [[nodiscard]] std::string dump_json(const Json& value);
 
-/// Reads one object of a DOM and remembers where it is, so that errors carry the JSON path. An
-/// absent or null member is absent; a member of the wrong type makes the reader fail. The first
-/// error is kept and everything after it is a no-op: callers check status() once, at the end.
+/// Reads the members of one JSON object; its errors carry the JSON path. A null member counts as
+/// absent; a member of the wrong type is an error. After the first error the reader does nothing
+/// more, so that callers check status() once, at the end.
 class ObjectReader {
  public:
-  /// `value` must outlive the reader. A value that is no object fails at once.
+  /// `value` must outlive the reader. It is an error if it is not an object.
   ObjectReader(const Json& value, std::string path);
 
   void read(std::string_view member, std::string& out);
@@ -45,7 +46,7 @@ class ObjectReader {
   void read(std::string_view member, std::vector<std::string>& out);
   void read(std::string_view member, std::map<std::string, std::string>& out);
 
-  /// `decode(const Json&, path)` gives a Result<T>; a missing member leaves `out` alone.
+  /// `decode(const Json&, path)` returns a Result<T>; without the member, `out` stays as it is.
   template <class T, class Decode>
   void read_with(std::string_view member, T& out, Decode decode) {
     const Json* value = find(member);
@@ -58,7 +59,7 @@ class ObjectReader {
     }
   }
 
-  /// As read_with, element by element.
+  /// As read_with(), element by element.
   template <class T, class Decode>
   void read_list(std::string_view member, std::vector<T>& out, Decode decode) {
     const Json* list = find(member);
@@ -75,12 +76,12 @@ class ObjectReader {
     }
   }
 
-  /// Makes the reader fail if the member is absent, null or an empty string.
+  /// It is an error if the member is absent, null or an empty string.
   void require(std::string_view member);
 
   [[nodiscard]] Status status() const;
 
-  /// `value` if nothing failed, else the first error.
+  /// `value`, or the first error.
   template <class T>
   [[nodiscard]] Result<T> finish(T value) const {
     if (error_) return tl::unexpected<Error>(*error_);
@@ -97,7 +98,7 @@ class ObjectReader {
   std::optional<Error> error_;
 };
 
-/// Puts `value` under `member` unless it is empty: absent and empty mean the same to Kubernetes.
+/// Sets `member` to `value` unless that is empty: Kubernetes treats absent and empty alike.
 template <class T>
 void put_unless_empty(Json& object, std::string_view member, const T& value) {
   if (!value.empty()) object[std::string(member)] = value;

@@ -9,8 +9,7 @@
 
 namespace gnn::objects {
 
-/// coordination.k8s.io/v1 Lease. Updated as a whole object, so `remainder` keeps what we don't
-/// read.
+/// coordination.k8s.io/v1 Lease. It is updated as a whole, so `remainder` keeps what we don't read.
 struct Lease {
   ObjectMeta metadata;
   std::string holder_identity;  ///< empty: nobody holds it
@@ -18,7 +17,7 @@ struct Lease {
   std::optional<TimePoint> acquire_time;
   std::optional<TimePoint> renew_time;
   int64_t lease_transitions = 0;
-  Json remainder;  ///< The object as it was read; encode() writes the fields above over it.
+  Json remainder;  ///< the object as it was read; encode() writes the fields above over it
 };
 
 [[nodiscard]] Result<Lease> decode_lease(const Json& json);

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-/// The Kubernetes objects we touch: plain structs with only the fields that we read or write.
+/// The Kubernetes objects that we use: plain structs with only the fields that we read or write.
 namespace gnn::objects {
 
 /// Names an object of a known kind. Cluster-scoped objects have no namespace.
@@ -61,8 +61,8 @@ struct ObjectMeta {
 [[nodiscard]] const OwnerReference* controller_of(const ObjectMeta& meta);
 
 [[nodiscard]] Result<ObjectMeta> decode_meta(const Json& json, const std::string& path);
-/// What a client may set: name, namespace, labels, annotations, owners, finalizers, and, where they
-/// are not empty, uid and resourceVersion as preconditions.
+/// The fields that a client may set: name, namespace, labels, annotations, owners, finalizers, and,
+/// unless empty, uid and resourceVersion as preconditions.
 [[nodiscard]] Json encode(const ObjectMeta& meta);
 
 /// RFC 3339 with any fraction and offset, as the API server writes times.
@@ -73,9 +73,8 @@ struct ObjectMeta {
     const Json& json, const std::string& path
 );
 
-/// How the API server names a kind: specialised beside each struct. `Group` is empty for core.
-/// Needs: Group, kVersion, Kind, Plural; decode(const Json&) -> Result<T>; meta(const T&) or a
-/// member `metadata`.
+/// How the API server names a kind; specialized beside each struct. Members: kGroup (empty for the
+/// core group), kVersion, kKind, kPlural and decode(const Json&) -> Result<T>.
 template <class T>
 struct ResourceTraits;
 

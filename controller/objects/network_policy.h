@@ -13,15 +13,15 @@ namespace gnn::objects {
 
 using MatchLabels = std::map<std::string, std::string>;
 
-/// Addresses of one block.
+/// A block of addresses.
 struct IpBlock {
   std::string cidr;
   std::vector<std::string> except;
   friend bool operator==(const IpBlock&, const IpBlock&) = default;
 };
 
-/// Pods (of the policy's namespace, or of the namespaces that match), or a block of addresses. An
-/// empty MatchLabels selects all; an absent one does not restrict.
+/// Pods (of the policy's namespace, or of the namespaces that match), or a block of addresses.
+/// Empty MatchLabels select everything; absent ones do not restrict.
 struct NetworkPolicyPeer {
   std::optional<MatchLabels> pod_selector;
   std::optional<MatchLabels> namespace_selector;
@@ -56,8 +56,8 @@ struct NetworkPolicy {
   friend bool operator==(const NetworkPolicy&, const NetworkPolicy&) = default;
 };
 
-/// One peer or one rule of egress, for options that hold them; the field that is not known here is
-/// refused, because a rule that is read in part lets through more than it says.
+/// One peer or one egress rule, as given in an option. An unknown field is an error: a rule that is
+/// understood only in part would allow more than it says.
 [[nodiscard]] Result<NetworkPolicyPeer> decode_peer_strictly(
     const Json& json, const std::string& path
 );

@@ -168,7 +168,6 @@ Result<ContainerStatus> decode_container_status(const Json& json, const std::str
   ObjectReader reader(json, path);
   reader.read("name", status.name);
   reader.read("ready", status.ready);
-  reader.read("restartCount", status.restart_count);
   reader.read_with("state", status.state, decode_state);
   return reader.finish(std::move(status));
 }

@@ -29,7 +29,7 @@ struct HttpProbe {
   friend bool operator==(const HttpProbe&, const HttpProbe&) = default;
 };
 
-/// What Pod Security "restricted" asks of a container.
+/// What the Pod Security Standard "restricted" requires of a container.
 struct ContainerSecurity {
   bool allow_privilege_escalation = false;
   bool read_only_root_filesystem = true;
@@ -54,7 +54,7 @@ struct Container {
   friend bool operator==(const Container&, const Container&) = default;
 };
 
-/// What Pod Security "restricted" asks of a pod.
+/// What the Pod Security Standard "restricted" requires of a pod.
 struct PodSecurityContext {
   bool run_as_non_root = true;
   int64_t run_as_user = 65532;
@@ -73,9 +73,8 @@ struct TopologySpreadConstraint {
       default;
 };
 
-/// Written whole by encode(). Of a pod that the API server sent only node_name,
-/// termination_grace_period_seconds and active_deadline_seconds are read back: 10,000 pods must fit
-/// the cache.
+/// encode() writes all of it; decode_pod() reads only node_name, termination_grace_period_seconds
+/// and active_deadline_seconds, so that 10,000 pods fit the cache.
 struct PodSpec {
   std::string node_name;
   std::string hostname;
@@ -122,13 +121,13 @@ struct ContainerTerminated {
   int64_t exit_code = 0;
   int64_t signal = 0;
   std::string reason;
-  std::string message;  ///< What the container wrote: hostile input.
+  std::string message;  ///< written by the container: hostile input
   std::optional<TimePoint> started_at;
   std::optional<TimePoint> finished_at;
   friend bool operator==(const ContainerTerminated&, const ContainerTerminated&) = default;
 };
 
-/// Exactly one of the three, or none while the kubelet has not spoken yet.
+/// Exactly one of the three, or none before the kubelet's first report.
 struct ContainerState {
   std::optional<ContainerWaiting> waiting;
   std::optional<ContainerRunning> running;
@@ -139,7 +138,6 @@ struct ContainerState {
 struct ContainerStatus {
   std::string name;
   bool ready = false;
-  int64_t restart_count = 0;
   ContainerState state;
   friend bool operator==(const ContainerStatus&, const ContainerStatus&) = default;
 };

@@ -1,10 +1,15 @@
-#include "common/contract.h"
+#include "controller/reconcile/children.h"
+
+#include "controller/reconcile/conditions.h"
 #include "controller/reconcile/desired.h"
-#include "controller/reconcile/pass.h"
+#include "controller/reconcile/status.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace gnn::reconcile {
 namespace {
@@ -22,47 +27,54 @@ std::string_view reason_of(ApiRefusal::Kind kind) {
   return reason::kRefused;
 }
 
-/// Something of our name belongs to somebody else. It is never adopted, and nothing is started
-/// beside it.
-bool is_taken(Pass& pass, const objects::ObjectMeta& meta, std::string_view kind) {
-  if (is_owned_by(meta, pass.job())) return false;
+// An object with one of our names that is not owned by this job. It is never adopted, and nothing
+// is created beside it.
+struct ForeignObject {
+  std::string_view kind;
+  const objects::ObjectMeta* meta = nullptr;
+};
+
+std::optional<ForeignObject> foreign_object(const Pass& pass) {
+  const Observed& in = pass.in;
+  std::vector<ForeignObject> candidates;
+  if (in.service) candidates.push_back({"Service", &in.service->metadata});
+  if (in.config_map) candidates.push_back({"ConfigMap", &in.config_map->metadata});
+  if (in.network_policy) candidates.push_back({"NetworkPolicy", &in.network_policy->metadata});
+  if (pass.gang.stranger != nullptr) candidates.push_back({"Pod", &pass.gang.stranger->metadata});
+  for (const ForeignObject& each : candidates) {
+    if (!is_owned_by(*each.meta, pass.job())) return each;
+  }
+  return std::nullopt;
+}
+
+void describe_foreign_object(Pass& pass, const ForeignObject& object) {
   pass.set(
       condition::kScheduled,
       false,
       reason::kNameTaken,
-      "The " + std::string(kind) + " " + meta.name +
-          " is there already and does not belong to this job"
+      std::string(object.kind) + " " + object.meta->name +
+          " already exists and is not owned by this GNNJob"
   );
   pass.requeue(pass.in.config.refusal_retry);
-  return true;
 }
 
-bool any_name_is_taken(Pass& pass) {
-  const Observed& in = pass.in;
-  return (in.service && is_taken(pass, in.service->metadata, "Service")) ||
-         (in.config_map && is_taken(pass, in.config_map->metadata, "ConfigMap")) ||
-         (in.network_policy && is_taken(pass, in.network_policy->metadata, "NetworkPolicy")) ||
-         (pass.gang.stranger != nullptr && is_taken(pass, pass.gang.stranger->metadata, "pod"));
+void describe_refusal(Pass& pass, const ApiRefusal& refusal) {
+  const bool by_server = refusal.kind != ApiRefusal::Kind::NameTaken;
+  pass.set(
+      condition::kScheduled,
+      false,
+      reason_of(refusal.kind),
+      by_server ? "The API server refused " + refusal.object + ": " + refusal.message
+                : refusal.message
+  );
 }
 
-/// What the API server said a moment ago it would say again.
-bool was_refused_just_now(Pass& pass) {
-  if (pass.in.refusals.empty()) return false;
-  const ApiRefusal& refusal = pass.in.refusals.front();
-  if (!pass.gang.is_complete()) {
-    pass.set(
-        condition::kScheduled,
-        false,
-        reason_of(refusal.kind),
-        "The API server refuses " + refusal.object + ": " + refusal.message
-    );
-  }
+// When to try again what the API server refused; nothing if it refused nothing.
+std::optional<TimePoint> retry_time(const Pass& pass) {
+  if (pass.in.refusals.empty()) return std::nullopt;
   TimePoint latest{};
   for (const ApiRefusal& each : pass.in.refusals) latest = std::max(latest, each.time);
-  const TimePoint again = latest + pass.in.config.refusal_retry;
-  if (pass.in.now >= again) return false;
-  pass.requeue_at(again);
-  return true;
+  return latest + pass.in.config.refusal_retry;
 }
 
 void ensure_common_children(Pass& pass) {
@@ -91,22 +103,27 @@ void ensure_common_children(Pass& pass) {
 }  // namespace
 
 void create_children(Pass& pass) {
-  // A gang that is there runs on, whatever is wrong beside it.
+  // A gang that exists runs on, whatever happens to its other children.
   const bool complete = pass.gang.is_complete();
-  if (!complete && any_name_is_taken(pass)) return;
-  if (was_refused_just_now(pass)) return;
+  if (!complete) {
+    if (const auto foreign = foreign_object(pass)) return describe_foreign_object(pass, *foreign);
+    if (!pass.in.refusals.empty()) describe_refusal(pass, pass.in.refusals.front());
+  }
+  if (const auto retry = retry_time(pass); retry && pass.in.now < *retry) {
+    return pass.requeue_at(*retry);
+  }
   ensure_common_children(pass);
   if (complete) return;
-  const std::int64_t rounds_left =
-      std::max<std::int64_t>(pass.job().spec.run_policy.max_restarts - pass.status().restarts, 0);
+  const int64_t rounds_left =
+      std::max<int64_t>(pass.job().spec.run_policy.max_restarts - pass.status().restarts, 0);
   for (const NodeView& node : pass.gang.nodes) {
     if (node.phase != NodePhase::Missing) continue;
     pass.out.actions.emplace_back(
         CreatePod{desired_pod(pass.job(), pass.attempt, node.node, rounds_left)}
     );
   }
-  // One write tells of the creates and of what they led to. It is true only if none is refused.
-  pass.set(condition::kScheduled, false, reason::kPlacing, "All pods exist and are being placed");
+  // The status is written after the creates and assumes that none is refused.
+  pass.set(condition::kScheduled, false, reason::kPlacing, std::string(kPlacingMessage));
   pass.out.status_needs_success = true;
 }
 

@@ -1,6 +1,6 @@
 #include "controller/reconcile/conditions.h"
 
-#include "controller/reconcile/report.h"
+#include "common/printable.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,9 +8,9 @@
 namespace gnn::reconcile {
 namespace {
 
-constexpr std::size_t kMaxMessageBytes = 2048;
+constexpr size_t kMaxMessageBytes = 2048;
 
-/// What decides the state: one condition, and the word to show.
+// The condition that decides the state, and the word to show.
 struct Decisive {
   std::string_view word;
   const api::Condition* condition = nullptr;
@@ -37,7 +37,7 @@ Decisive decisive(const api::GnnJobStatus& status) {
   const bool placed = scheduled != nullptr && scheduled->status == "True";
   const bool creating = has_reason(status, condition::kScheduled, reason::kCreating);
   if (is_true(status, condition::kRestarting)) {
-    // Once more than the failure is known, why the new attempt waits is of more use.
+    // Once the new attempt waits for something, that is more useful than the failure.
     if (creating) return {state::kRestarting, find(condition::kRestarting)};
     return {state::kRestarting, placed ? running : scheduled};
   }
@@ -71,7 +71,7 @@ bool is_finished(const api::GnnJobStatus& status) {
 }
 
 void set_condition(
-    api::GnnJobStatus& status, const NewCondition& condition, std::int64_t generation, TimePoint now
+    api::GnnJobStatus& status, const NewCondition& condition, int64_t generation, TimePoint now
 ) {
   const std::string word = condition.holds ? "True" : "False";
   auto found = std::find_if(
@@ -85,11 +85,11 @@ void set_condition(
   }
   if (found->status != word) {
     found->status = word;
-    // The API keeps whole seconds; more would make every status look changed.
+    // The API stores whole seconds; fractions would make every status look changed.
     found->last_transition_time = std::chrono::floor<std::chrono::seconds>(now);
   }
   found->reason = condition.reason;
-  found->message = printable(condition.message, kMaxMessageBytes);
+  found->message = printable_line(condition.message, kMaxMessageBytes);
   found->observed_generation = generation;
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-/// Types and reasons of a GNNJob's conditions, and the words of status.state. docs/state-machine.md
-/// tells what each means; a test holds the two together.
+/// Types and reasons of a GNNJob's conditions, and the values of status.state.
+/// docs/state-machine.md says what each means; a test compares the two.
 namespace gnn::reconcile {
 
 namespace condition {
@@ -62,7 +62,7 @@ inline constexpr std::string_view kMaxRestartsExceeded = "MaxRestartsExceeded";
 inline constexpr std::string_view kDeadlineExceeded = "DeadlineExceeded";
 }  // namespace reason
 
-/// The reasons of Restarting that are charged to maxRestarts.
+/// The reasons of Restarting that count against maxRestarts.
 inline constexpr std::array<std::string_view, 3> kChargedReasons = {
     reason::kError, reason::kOutOfMemory, reason::kPeerLost
 };
@@ -86,12 +86,12 @@ inline constexpr std::string_view kFailed = "Failed";
 
 [[nodiscard]] bool is_true(const api::GnnJobStatus& status, std::string_view type);
 
-/// Whether the condition is there with this reason.
+/// Whether the condition exists with this reason.
 [[nodiscard]] bool has_reason(
     const api::GnnJobStatus& status, std::string_view type, std::string_view reason
 );
 
-/// Complete or Failed: nothing of the status changes any more.
+/// Complete or Failed: the status no longer changes.
 [[nodiscard]] bool is_finished(const api::GnnJobStatus& status);
 
 struct NewCondition {
@@ -101,12 +101,12 @@ struct NewCondition {
   std::string message;
 };
 
-/// Adds or changes a condition; the time of transition moves only if it now holds or holds no more.
+/// Adds or changes a condition. Its transition time changes only with its status.
 void set_condition(
-    api::GnnJobStatus& status, const NewCondition& condition, std::int64_t generation, TimePoint now
+    api::GnnJobStatus& status, const NewCondition& condition, int64_t generation, TimePoint now
 );
 
-/// The word and the sentence for people, from the conditions.
+/// Sets status.state and status.message from the conditions.
 void derive_state(api::GnnJobStatus& status);
 
 }  // namespace gnn::reconcile

@@ -22,8 +22,8 @@ constexpr std::string_view kConfigVolume = "gnn-config";
 constexpr std::string_view kTmpVolume = "gnn-tmp";
 constexpr std::string_view kSharedMemoryVolume = "gnn-shm";
 constexpr std::string_view kGpuResource = "nvidia.com/gpu";
-/// NCCL keeps its intra-node buffers in shared memory.
-constexpr std::int64_t kSharedMemoryMiPerProcess = 512;
+// NCCL keeps its intra-node buffers in shared memory.
+constexpr int64_t kSharedMemoryMiPerProcess = 512;
 
 using Labels = std::map<std::string, std::string>;
 
@@ -63,7 +63,7 @@ api::EnvVar literal(std::string_view name, std::string value) {
 }
 
 std::vector<api::EnvVar> environment(
-    const GnnJob& job, std::int64_t attempt, std::int64_t node, std::int64_t rounds_left
+    const GnnJob& job, int64_t attempt, int64_t node, int64_t rounds_left
 ) {
   const api::Workers& workers = job.spec.workers;
   std::vector<api::EnvVar> env = {
@@ -101,7 +101,7 @@ std::vector<api::Volume> volumes_of(const GnnJob& job) {
       {.name = std::string(kTmpVolume), .empty_dir = api::EmptyDirVolume{}},
   };
   if (needs_shared_memory(job)) {
-    const std::int64_t size = kSharedMemoryMiPerProcess * job.spec.workers.processes_per_node;
+    const int64_t size = kSharedMemoryMiPerProcess * job.spec.workers.processes_per_node;
     volumes.push_back(
         {.name = std::string(kSharedMemoryVolume),
          .empty_dir =
@@ -128,7 +128,7 @@ std::vector<api::VolumeMount> mounts_of(const GnnJob& job) {
   return mounts;
 }
 
-/// The user's, and 30 s for machines that do not answer, unless the user chose otherwise.
+// The user's, and 30 s for machines that do not answer unless the user says otherwise.
 std::vector<api::Toleration> tolerations_of(const api::PodTemplate& pod) {
   std::vector<api::Toleration> tolerations = pod.tolerations;
   for (const char* key : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
@@ -149,7 +149,7 @@ std::vector<api::Toleration> tolerations_of(const api::PodTemplate& pod) {
 }
 
 objects::Container worker_container(
-    const GnnJob& job, std::int64_t attempt, std::int64_t node, std::int64_t rounds_left
+    const GnnJob& job, int64_t attempt, int64_t node, int64_t rounds_left
 ) {
   const api::Workers& workers = job.spec.workers;
   const api::PodTemplate& pod = *workers.pod_template;
@@ -164,7 +164,7 @@ objects::Container worker_container(
       {.name = std::string(contract::kHttpPortName), .container_port = contract::kHttpPort},
   };
   container.resources = pod.resources;
-  const std::int64_t gpus = workers.gpus_per_process * workers.processes_per_node;
+  const int64_t gpus = workers.gpus_per_process * workers.processes_per_node;
   if (gpus > 0) container.resources.limits[std::string(kGpuResource)] = std::to_string(gpus);
   container.volume_mounts = mounts_of(job);
   objects::HttpProbe probe;
@@ -174,7 +174,7 @@ objects::Container worker_container(
   probe.timeout_seconds = 2;
   container.readiness_probe = probe;
   container.termination_message_path = contract::kTerminationLog;
-  // Where no result was written, the end of the log says why.
+  // If no result was written, the end of the log says why.
   container.termination_message_policy = "FallbackToLogsOnError";
   return container;
 }
@@ -214,7 +214,7 @@ objects::NetworkPolicy desired_network_policy(const GnnJob& job, const JobFence&
   http.ports.push_back({.protocol = "TCP", .port = contract::kHttpPort});
   policy.spec.ingress = {gang, http};
   if (!fence.egress) return policy;
-  // Names are asked for wherever the cluster's resolver is, be it a pod or an address of the node.
+  // To any destination: the cluster's resolver may be a pod or an address of the machine.
   objects::NetworkPolicyRule dns;
   dns.ports = {{.protocol = "UDP", .port = kDnsPort}, {.protocol = "TCP", .port = kDnsPort}};
   policy.spec.policy_types.emplace_back("Egress");
@@ -223,9 +223,7 @@ objects::NetworkPolicy desired_network_policy(const GnnJob& job, const JobFence&
   return policy;
 }
 
-objects::Pod desired_pod(
-    const GnnJob& job, std::int64_t attempt, std::int64_t node, std::int64_t rounds_left
-) {
+objects::Pod desired_pod(const GnnJob& job, int64_t attempt, int64_t node, int64_t rounds_left) {
   const api::PodTemplate& chosen = *job.spec.workers.pod_template;
   objects::Pod pod;
   pod.metadata = child_meta(job, contract::pod_name(job.metadata.name, attempt, node));

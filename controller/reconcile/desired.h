@@ -9,24 +9,25 @@
 
 #include <cstdint>
 
-/// The children that a job should have. Names are deterministic, each child is owned by the job.
+/// The children that a job should have. Names are deterministic, and the job owns each child.
 namespace gnn::reconcile {
 
-/// Headless, with the addresses of pods that are not ready yet: they must meet to become ready.
+/// Headless. Publishes pods that are not ready, since pods must find each other to become ready.
 [[nodiscard]] objects::Service desired_service(const api::GnnJob& job);
 
-/// The worker's part of the job; immutable.
+/// Holds the worker's part of the spec; immutable.
 [[nodiscard]] objects::ConfigMap desired_config_map(const api::GnnJob& job);
 
-/// Pods of the job reach each other on every port; others reach the agent's HTTP port alone, and
-/// the job's pods reach others, as far as the fence lets them.
+/// The job's pods reach each other on every port. Others reach only the agents' HTTP port, and the
+/// job's pods reach others, as the fence allows.
 [[nodiscard]] objects::NetworkPolicy desired_network_policy(
     const api::GnnJob& job, const JobFence& fence = {}
 );
 
-/// One node of one attempt, within Pod Security "restricted". `rounds_left` is fixed from now on.
+/// The pod of one node in one attempt, within Pod Security "restricted". `rounds_left` is how often
+/// it may restart its ranks in place.
 [[nodiscard]] objects::Pod desired_pod(
-    const api::GnnJob& job, std::int64_t attempt, std::int64_t node, std::int64_t rounds_left
+    const api::GnnJob& job, int64_t attempt, int64_t node, int64_t rounds_left
 );
 
 }  // namespace gnn::reconcile

@@ -1,4 +1,6 @@
-#include "controller/reconcile/pass.h"
+#include "controller/reconcile/events.h"
+
+#include "controller/reconcile/conditions.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +13,7 @@ constexpr std::array<std::string_view, 3> kTrouble = {
     reason::kNameTaken, reason::kQuotaExceeded, reason::kRefused
 };
 
-EventType severity(const api::Condition& condition) {
+EventType type_of(const api::Condition& condition) {
   if (condition.type == condition::kFailed) return EventType::Warning;
   if (condition.type == condition::kRestarting && condition.status == "True") {
     return EventType::Warning;
@@ -28,13 +30,13 @@ EventType severity(const api::Condition& condition) {
   return trouble ? EventType::Warning : EventType::Normal;
 }
 
-/// "Running", "Restarting" and so on for what holds now; the reason for what explains a wait.
+// The condition's type where it became true, else its reason.
 std::string name_of(const api::Condition& condition) {
   if (condition.status == "True") return condition.type;
   return condition.reason;
 }
 
-/// Which changes are worth a line in `kubectl describe`: what holds now, and why placing stalls.
+// Which changes are worth an event: what became true, and why scheduling stalls.
 bool is_news(const api::Condition* before, const api::Condition& after) {
   const bool began = after.status == "True" && (before == nullptr || before->status != "True");
   if (began) return after.type != condition::kAccepted;
@@ -61,13 +63,13 @@ std::vector<EventRecord> events_between(
     const bool again = condition.type == condition::kRestarting && condition.status == "True" &&
                        after.attempt > before.attempt;
     if (!again && !is_news(old, condition)) continue;
-    events.push_back({severity(condition), name_of(condition), condition.message});
+    events.push_back({type_of(condition), name_of(condition), condition.message});
   }
   if (after.attempt == before.attempt && after.round > before.round) {
     events.push_back(
         {EventType::Warning,
          std::string(kRestartedInPlace),
-         "The ranks of attempt " + std::to_string(after.attempt) + " were restarted in place, " +
+         "Restarted the ranks of attempt " + std::to_string(after.attempt) + " in place; " +
              std::to_string(after.restarts) + " restarts so far"}
     );
   }

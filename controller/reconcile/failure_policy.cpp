@@ -1,5 +1,8 @@
-#include "common/contract.h"
-#include "controller/reconcile/pass.h"
+#include "controller/reconcile/failure_policy.h"
+
+#include "controller/reconcile/conditions.h"
+#include "controller/reconcile/finish.h"
+#include "controller/reconcile/gang_restart.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,10 +12,9 @@
 namespace gnn::reconcile {
 namespace {
 
-/// How much a failure explains: of several nodes the one with the lowest number is the culprit, and
-/// among equals the one that ended first. A disruption explains everything that follows from it, a
-/// lost peer explains nothing.
-int rank_of(FailureKind kind) {
+// How much a failure explains; 0 explains most. A disruption explains all that follows from it, a
+// lost peer explains nothing.
+int severity(FailureKind kind) {
   switch (kind) {
     case FailureKind::Configuration:
     case FailureKind::Data:
@@ -37,21 +39,21 @@ bool is_permanent(FailureKind kind) {
   return kind == FailureKind::Configuration || kind == FailureKind::Data;
 }
 
-/// A gang whose nodes all say that a peer was lost has no culprit; it is charged itself, so that a
-/// broken network ends the job instead of restarting it for ever.
+// Where all nodes report a lost peer there is no culprit. The gang itself is charged, so that a
+// broken network ends the job instead of restarting it forever.
 bool is_charged(FailureKind kind) {
   return std::find(kChargedReasons.begin(), kChargedReasons.end(), to_reason(kind)) !=
          kChargedReasons.end();
 }
 
 bool explains_more(const NodeView& a, const NodeView& b) {
-  const int left = rank_of(a.failure->kind);
-  const int right = rank_of(b.failure->kind);
+  const int left = severity(a.failure->kind);
+  const int right = severity(b.failure->kind);
   if (left != right) return left < right;
   return a.failure->time.value_or(TimePoint::max()) < b.failure->time.value_or(TimePoint::max());
 }
 
-/// The node that failed first, as far as is known; nothing if none failed.
+// The failed node that explains most, of equals the first that ended; nothing if none failed.
 const NodeView* culprit_of(const GangView& gang) {
   const NodeView* culprit = nullptr;
   for (const NodeView& node : gang.nodes) {
@@ -61,30 +63,50 @@ const NodeView* culprit_of(const GangView& gang) {
   return culprit;
 }
 
-/// "Peer lost" and "preempted" are what the others say; the node it comes from may not have ended
-/// yet. Whether to wait for it, and until when at most: by our own clock, since that of a machine
-/// may be wrong.
-std::optional<TimePoint> wait_for_culprit(Pass& pass, const NodeView& culprit) {
-  if (rank_of(culprit.failure->kind) < rank_of(FailureKind::Preempted)) return std::nullopt;
+// "Peer lost" and "preempted" are consequences; the node that caused them may not have ended yet.
+// How long to wait for it is measured by our own clock, since a machine's may be wrong.
+std::optional<FailureDecision> await_culprit(const Pass& pass, const NodeView& failed) {
+  if (severity(failed.failure->kind) < severity(FailureKind::Preempted)) return std::nullopt;
   const GangView& gang = pass.gang;
-  const std::int64_t ended = gang.count(NodePhase::Failed) + gang.count(NodePhase::Succeeded);
-  if (ended == static_cast<std::int64_t>(gang.nodes.size())) return std::nullopt;
+  const int64_t ended = gang.count(NodePhase::Failed) + gang.count(NodePhase::Succeeded);
+  if (ended == static_cast<int64_t>(gang.nodes.size())) return std::nullopt;
   const TimePoint seen = pass.in.awaits_culprit_since.value_or(pass.in.now);
-  const TimePoint since = std::min(culprit.failure->time.value_or(seen), seen);
+  const TimePoint since = std::min(failed.failure->time.value_or(seen), seen);
   const TimePoint until = since + pass.in.config.culprit_wait;
   if (pass.in.now >= until) return std::nullopt;
-  pass.out.awaits_culprit_since = seen;
-  return until;
+  FailureDecision decision;
+  decision.verdict = FailureVerdict::AwaitCulprit;
+  decision.culprit = &failed;
+  decision.await_until = until;
+  decision.awaits_since = seen;
+  return decision;
 }
 
-std::string sentence(const NodeView& node) {
+// "Attempt 1, node 0, rank 3: what happened".
+std::string sentence(const Pass& pass, const NodeView& node) {
   const NodeFailure& failure = *node.failure;
-  std::string text = "node " + std::to_string(node.node);
-  if (failure.rank) text += ", rank " + std::to_string(*failure.rank);
-  if (failure.exit_code) text += ", exit code " + std::to_string(*failure.exit_code);
-  text += ": " + std::string(to_reason(failure.kind));
-  if (!failure.message.empty()) text += ": " + failure.message;
-  return text;
+  std::string text =
+      "Attempt " + std::to_string(pass.attempt) + ", node " + std::to_string(node.node);
+  const std::string rank = failure.rank ? "rank " + std::to_string(*failure.rank) : "";
+  // Some messages begin with the rank.
+  if (!rank.empty() && !failure.message.starts_with(rank + " ")) text += ", " + rank;
+  if (!failure.message.empty()) return text + ": " + failure.message;
+  const std::string kind(to_reason(failure.kind));
+  if (!failure.exit_code) return text + ": " + kind;
+  return text + ": exit code " + std::to_string(*failure.exit_code) + " (" + kind + ")";
+}
+
+// Attempts that are not charged must not follow each other at full speed.
+std::optional<TimePoint> earliest_restart(const Pass& pass) {
+  std::optional<TimePoint> began;
+  for (const NodeView& node : pass.gang.nodes) {
+    if (node.pod == nullptr || !node.pod->metadata.creation_timestamp) continue;
+    began = std::min(began.value_or(TimePoint::max()), *node.pod->metadata.creation_timestamp);
+  }
+  if (!began) return std::nullopt;
+  const TimePoint next = *began + pass.in.config.min_attempt_interval;
+  if (next <= pass.in.now) return std::nullopt;
+  return std::chrono::ceil<std::chrono::seconds>(next);
 }
 
 void record_failure(Pass& pass, const NodeView& node) {
@@ -96,94 +118,88 @@ void record_failure(Pass& pass, const NodeView& node) {
       .exit_code = failure.exit_code,
       .reason = std::string(to_reason(failure.kind)),
       .message = failure.message,
+      .stderr_tail =
+          failure.stderr_tail.empty() ? std::nullopt : std::optional(failure.stderr_tail),
       .time = std::chrono::floor<std::chrono::seconds>(failure.time.value_or(pass.in.now)),
   };
 }
 
-/// Ends the job if this failure is one too many; says whether it did.
-bool end_job(Pass& pass, const NodeView& culprit) {
-  const FailureKind kind = culprit.failure->kind;
-  const std::string what = "Attempt " + std::to_string(pass.attempt) + ", " + sentence(culprit);
+}  // namespace
+
+std::optional<FailureDecision> decide_failure(const Pass& pass) {
+  const NodeView* culprit = culprit_of(pass.gang);
+  if (culprit == nullptr) return std::nullopt;
+  if (auto wait = await_culprit(pass, *culprit)) return wait;
+  const FailureKind kind = culprit->failure->kind;
+  const api::GnnJobStatus& status = pass.status();
+  FailureDecision decision;
+  decision.culprit = culprit;
+  decision.message = sentence(pass, *culprit);
+  decision.reason = to_reason(kind);
+  decision.out_of_memory = kind == FailureKind::OutOfMemory;
   if (is_permanent(kind)) {
-    fail_job(pass, to_reason(kind), what);
-    return true;
+    decision.verdict = FailureVerdict::FailJob;
+    return decision;
+  }
+  if (decision.out_of_memory && status.out_of_memory > 0) {
+    // The same limits and the same work give the same peak.
+    decision.verdict = FailureVerdict::FailJob;
+    decision.message += " (out of memory for the second time)";
+    return decision;
+  }
+  if (!is_charged(kind)) {
+    decision.message += " (does not count against maxRestarts)";
+    decision.next_attempt_time = earliest_restart(pass);
+    return decision;
+  }
+  const int64_t allowed = pass.job().spec.run_policy.max_restarts;
+  if (status.restarts >= allowed) {
+    decision.verdict = FailureVerdict::FailJob;
+    decision.reason = reason::kMaxRestartsExceeded;
+    decision.message += " (maxRestarts of " + std::to_string(allowed) + " reached)";
+    return decision;
+  }
+  decision.charged = true;
+  return decision;
+}
+
+void apply_failure(Pass& pass, const FailureDecision& decision) {
+  if (decision.verdict == FailureVerdict::AwaitCulprit) {
+    pass.out.awaits_culprit_since = decision.awaits_since;
+    pass.requeue_at(decision.await_until);
+    return;
   }
   api::GnnJobStatus& status = pass.status();
-  if (kind == FailureKind::OutOfMemory && ++status.out_of_memory > 1) {
-    // The same limits and the same work give the same peak.
-    fail_job(pass, reason::kOutOfMemory, what + " (for the second time)");
-    return true;
+  record_failure(pass, *decision.culprit);
+  if (decision.out_of_memory) ++status.out_of_memory;
+  if (decision.verdict == FailureVerdict::FailJob) {
+    fail_job(pass, decision.reason, decision.message);
+    return;
   }
-  if (!is_charged(kind)) return false;
-  const std::int64_t allowed = pass.job().spec.run_policy.max_restarts;
-  if (status.restarts >= allowed) {
-    fail_job(
-        pass,
-        reason::kMaxRestartsExceeded,
-        "All " + std::to_string(allowed) + " restarts are used up. " + what
-    );
-    return true;
-  }
-  ++status.restarts;
-  return false;
+  if (decision.charged) ++status.restarts;
+  status.next_attempt_time = decision.next_attempt_time;
+  begin_attempt(pass);
+  pass.set(condition::kRestarting, true, decision.reason, decision.message);
+  pass.set(condition::kRunning, false, reason::kRestarting, decision.message);
 }
-
-/// Attempts that cost nothing must not follow each other at full speed.
-void delay_next_attempt(Pass& pass, FailureKind kind) {
-  pass.status().next_attempt_time.reset();
-  if (is_charged(kind)) return;
-  std::optional<TimePoint> began;
-  for (const NodeView& node : pass.gang.nodes) {
-    if (node.pod == nullptr || !node.pod->metadata.creation_timestamp) continue;
-    began = std::min(began.value_or(TimePoint::max()), *node.pod->metadata.creation_timestamp);
-  }
-  if (!began) return;
-  const TimePoint next = *began + pass.in.config.min_attempt_interval;
-  if (next > pass.in.now) {
-    pass.status().next_attempt_time = std::chrono::ceil<std::chrono::seconds>(next);
-  }
-}
-
-}  // namespace
 
 void count_rounds(Pass& pass) {
   api::GnnJobStatus& status = pass.status();
-  std::int64_t reported = 0;
-  const auto hear = [&](const std::optional<Report>& report) {
+  int64_t reported = 0;
+  const auto hear = [&](const std::optional<api::ProgressReport>& report) {
     const bool fits =
         report && report->job_uid == pass.job().metadata.uid && report->attempt == pass.attempt;
     if (fits) reported = std::max(reported, report->round);
   };
   hear(pass.in.progress);
   for (const NodeView& node : pass.gang.nodes) hear(node.report);
-  // What the pods were told they may use; a worker that says more is not believed.
-  const std::int64_t allowed =
+  // The limit that the pods were given; a worker that reports more is not believed.
+  const int64_t allowed =
       pass.job().spec.run_policy.max_restarts - (status.restarts - status.round);
-  const std::int64_t round = std::min(reported, std::max<std::int64_t>(allowed, 0));
+  const int64_t round = std::min(reported, std::max<int64_t>(allowed, 0));
   if (round <= status.round) return;
   status.restarts += round - status.round;
   status.round = round;
-}
-
-bool apply_failure(Pass& pass) {
-  const NodeView* culprit = culprit_of(pass.gang);
-  if (culprit == nullptr) return false;
-  if (const auto until = wait_for_culprit(pass, *culprit)) {
-    pass.requeue_at(*until);
-    describe_gang(pass);
-    return true;
-  }
-  record_failure(pass, *culprit);
-  if (end_job(pass, *culprit)) return true;
-  const FailureKind kind = culprit->failure->kind;
-  delay_next_attempt(pass, kind);
-  const std::string what = "Attempt " + std::to_string(pass.attempt) +
-                           " ended: " + sentence(*culprit) +
-                           (is_charged(kind) ? "" : " (not charged)");
-  begin_attempt(pass);
-  pass.set(condition::kRestarting, true, to_reason(kind), what);
-  pass.set(condition::kRunning, false, reason::kRestarting, what);
-  return true;
 }
 
 }  // namespace gnn::reconcile

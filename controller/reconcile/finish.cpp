@@ -1,4 +1,7 @@
-#include "controller/reconcile/pass.h"
+#include "controller/reconcile/finish.h"
+
+#include "controller/reconcile/conditions.h"
+#include "controller/reconcile/gang_restart.h"
 
 #include <algorithm>
 #include <chrono>
@@ -21,10 +24,10 @@ bool is_deleted_by(api::CleanPodPolicy policy, const objects::Pod& pod) {
   return false;
 }
 
-/// A job that failed keeps no machine busy, whatever is to stay of it.
+// A failed job occupies no machine, even where its pods are kept.
 void stop(Pass& pass, const objects::Pod& pod) {
   const objects::ObjectMeta& meta = pod.metadata;
-  if (pod.spec.node_name.empty()) {  // no kubelet would hear of it, and there are no logs
+  if (pod.spec.node_name.empty()) {  // not scheduled: no kubelet to stop it, no logs to keep
     pass.out.actions.emplace_back(DeletePod{meta.name, meta.uid, std::nullopt});
   } else if (!pod.spec.active_deadline_seconds) {
     pass.out.actions.emplace_back(StopPod{meta.name, meta.uid});
@@ -50,26 +53,24 @@ void fail_job(Pass& pass, std::string_view why, std::string message) {
   pass.requeue(Duration::zero());
 }
 
-bool apply_deadline(Pass& pass) {
+std::optional<TimePoint> job_deadline(const Pass& pass) {
   const auto& limit = pass.job().spec.run_policy.active_deadline_seconds;
   const auto& start = pass.status().start_time;
-  if (!limit || !start || pass.job().spec.suspend) return false;
-  const TimePoint deadline = *start + seconds(*limit);
-  if (pass.in.now < deadline) {
-    pass.requeue_at(deadline);
-    return false;
-  }
+  if (!limit || !start) return std::nullopt;
+  return *start + seconds(*limit);
+}
+
+void fail_past_deadline(Pass& pass) {
   fail_job(
       pass,
       reason::kDeadlineExceeded,
-      "The job was active for more than activeDeadlineSeconds = " + std::to_string(*limit)
+      "The job was active for longer than activeDeadlineSeconds (" +
+          std::to_string(pass.job().spec.run_policy.active_deadline_seconds.value_or(0)) + ")"
   );
-  return true;
 }
 
-bool apply_finished(Pass& pass) {
+void clean_up_finished(Pass& pass) {
   const api::GnnJob& job = pass.job();
-  if (!is_finished(job.status)) return false;
   const api::RunPolicy& policy = job.spec.run_policy;
   for (const objects::Pod& pod : pass.in.pods) {
     if (!is_owned_by(pod.metadata, job)) continue;
@@ -89,16 +90,12 @@ bool apply_finished(Pass& pass) {
       pass.requeue_at(end);
     }
   }
-  return true;
 }
 
-bool apply_deletion(Pass& pass) {
-  const api::GnnJob& job = pass.job();
-  if (!job.metadata.deletion_timestamp) return false;
+void remove_pods(Pass& pass) {
   for (const objects::Pod& pod : pass.in.pods) {
-    if (is_owned_by(pod.metadata, job)) remove_pod(pass, pod);
+    if (is_owned_by(pod.metadata, pass.job())) remove_pod(pass, pod);
   }
-  return true;
 }
 
 }  // namespace gnn::reconcile

@@ -1,6 +1,8 @@
 #include "controller/reconcile/gang.h"
 
+#include "common/api/report.h"
 #include "common/contract.h"
+#include "common/printable.h"
 #include "controller/reconcile/conditions.h"
 
 #include <algorithm>
@@ -14,9 +16,9 @@ namespace {
 using objects::ContainerTerminated;
 using objects::Pod;
 
-constexpr std::size_t kMaxMessageBytes = 1024;
-/// Reasons by which a kubelet ends or refuses a pod for its own sake ("OutOfcpu" and the like start
-/// with OutOf).
+constexpr size_t kMaxMessageBytes = 1024;
+// status.reason of pods that a kubelet ends or rejects for reasons of its own. "OutOfcpu" and the
+// like, which start with OutOf, belong to them.
 constexpr std::array<std::string_view, 7> kKubeletReasons = {
     "Evicted",
     "Preempting",
@@ -51,7 +53,7 @@ bool is_disrupted(const Pod& pod) {
 }
 
 FailureKind kind_of_end(const Pod& pod, const ContainerTerminated* end) {
-  const std::int64_t code = end == nullptr ? -1 : end->exit_code;
+  const int64_t code = end == nullptr ? -1 : end->exit_code;
   if (code == contract::kExitConfiguration) return FailureKind::Configuration;
   if (code == contract::kExitData) return FailureKind::Data;
   if (is_disrupted(pod)) return FailureKind::Disrupted;
@@ -63,7 +65,7 @@ FailureKind kind_of_end(const Pod& pod, const ContainerTerminated* end) {
   return FailureKind::Error;
 }
 
-/// What the pod says of its end, best source first.
+// Why the pod ended, from the best source that says so; may be empty.
 std::string message_of_end(const NodeView& view, const ContainerTerminated* end) {
   const Pod& pod = *view.pod;
   if (view.report && !view.report->message.empty()) return view.report->message;
@@ -72,19 +74,24 @@ std::string message_of_end(const NodeView& view, const ContainerTerminated* end)
     const std::string& text = target != nullptr && !target->message.empty() ? target->message
                               : !pod.status.message.empty()                 ? pod.status.message
                                                                             : pod.status.reason;
-    return printable(text, kMaxMessageBytes);
+    return printable_line(text, kMaxMessageBytes);
   }
   if (end != nullptr && !view.report && !end->message.empty()) {
-    return printable(end->message, kMaxMessageBytes);
+    return printable_line(end->message, kMaxMessageBytes);
   }
-  if (!pod.status.message.empty()) return printable(pod.status.message, kMaxMessageBytes);
-  return end == nullptr ? "" : printable(end->reason, kMaxMessageBytes);
+  if (!pod.status.message.empty()) return printable_line(pod.status.message, kMaxMessageBytes);
+  // "Error" says no more than the exit code does.
+  if (end == nullptr || end->reason == "Error") return "";
+  return printable_line(end->reason, kMaxMessageBytes);
 }
 
 NodeFailure failure_of_end(const NodeView& view, const ContainerTerminated* end) {
   NodeFailure failure;
   failure.kind = kind_of_end(*view.pod, end);
-  if (view.report) failure.rank = view.report->rank;
+  if (view.report) {
+    failure.rank = view.report->rank;
+    failure.stderr_tail = view.report->stderr_tail;
+  }
   if (end != nullptr) {
     failure.exit_code = end->exit_code;
     failure.time = end->finished_at;
@@ -97,14 +104,14 @@ std::string waiting_text(const Pod& pod) {
   const objects::PodCondition* scheduled = objects::find_condition(pod, "PodScheduled");
   if (scheduled != nullptr && scheduled->status == "False") {
     const std::string& text = scheduled->message.empty() ? scheduled->reason : scheduled->message;
-    return printable(text, kMaxMessageBytes);
+    return printable_line(text, kMaxMessageBytes);
   }
   const objects::ContainerStatus* status = worker_status(pod);
   if (status == nullptr || !status->state.waiting) return "";
   const objects::ContainerWaiting& waiting = *status->state.waiting;
-  // Every pod passes through this one; it says nothing.
+  // Every pod passes through these; they say nothing.
   if (waiting.reason == "ContainerCreating" || waiting.reason == "PodInitializing") return "";
-  return printable(
+  return printable_line(
       waiting.reason + (waiting.message.empty() ? "" : ": " + waiting.message), kMaxMessageBytes
   );
 }
@@ -113,12 +120,12 @@ bool is_scheduled(const Pod& pod) {
   return condition_holds(pod, "PodScheduled") || !pod.spec.node_name.empty();
 }
 
-/// Sets phase, failure and waiting of a node that has a pod.
-void judge(NodeView& view, const Observed& observed, std::int64_t attempt) {
+// Sets phase, failure and waiting of a node that has a pod.
+void judge(NodeView& view, const Observed& observed, int64_t attempt) {
   const Pod& pod = *view.pod;
   const ContainerTerminated* end = terminated(pod);
   if (end != nullptr) {
-    auto report = parse_report(end->message);
+    auto report = api::decode_report(end->message);
     const bool fits = report && report->job_uid == observed.job.metadata.uid &&
                       report->attempt == attempt && report->node == view.node;
     if (fits) view.report = std::move(report);
@@ -136,8 +143,8 @@ void judge(NodeView& view, const Observed& observed, std::int64_t attempt) {
     return;
   }
   if (pod.metadata.deletion_timestamp) {
-    // Grace 0 with an object that is still there: the kubelet is done with it, only our finalizer
-    // holds it.
+    // Grace period 0 and the object still exists: the kubelet is done with the pod, only our
+    // finalizer holds it.
     const bool gone = pod.metadata.deletion_grace_period_seconds == 0;
     const bool overdue =
         observed.now >= *pod.metadata.deletion_timestamp + observed.config.lost_after;
@@ -153,7 +160,7 @@ void judge(NodeView& view, const Observed& observed, std::int64_t attempt) {
     view.failure->time = pod.metadata.deletion_timestamp;
     view.failure->message =
         gone ? "the pod was deleted"
-             : "the pod should have ended but its machine does not say so: it counts as lost";
+             : "the pod outlived its grace period; its Kubernetes node is presumed lost";
     return;
   }
   view.waiting = waiting_text(pod);
@@ -203,14 +210,14 @@ bool has_our_finalizer(const objects::ObjectMeta& meta) {
          meta.finalizers.end();
 }
 
-std::int64_t GangView::count(NodePhase phase) const {
+int64_t GangView::count(NodePhase phase) const {
   return std::count_if(nodes.begin(), nodes.end(), [&](const NodeView& node) {
     return node.phase == phase;
   });
 }
 
 bool GangView::all(NodePhase phase) const {
-  return count(phase) == static_cast<std::int64_t>(nodes.size());
+  return count(phase) == static_cast<int64_t>(nodes.size());
 }
 
 bool GangView::is_complete() const {
@@ -219,11 +226,11 @@ bool GangView::is_complete() const {
   });
 }
 
-GangView view_gang(const Observed& observed, std::int64_t attempt, bool created) {
+GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
   const api::GnnJob& job = observed.job;
   GangView view;
-  std::map<std::string, std::int64_t> node_of_name;
-  for (std::int64_t node = 0; node < job.spec.workers.nodes; ++node) {
+  std::map<std::string, int64_t> node_of_name;
+  for (int64_t node = 0; node < job.spec.workers.nodes; ++node) {
     view.nodes.push_back({.node = node, .pod = nullptr, .waiting = {}, .failure = {}, .report = {}}
     );
     node_of_name[contract::pod_name(job.metadata.name, attempt, node)] = node;
@@ -235,7 +242,7 @@ GangView view_gang(const Observed& observed, std::int64_t attempt, bool created)
       if (wanted == node_of_name.end()) {
         view.old.push_back(&pod);
       } else {
-        view.nodes[static_cast<std::size_t>(wanted->second)].pod = &pod;
+        view.nodes[static_cast<size_t>(wanted->second)].pod = &pod;
       }
     } else if (owner != nullptr && owner->kind == contract::kKind &&
                owner->name == job.metadata.name) {
@@ -251,7 +258,7 @@ GangView view_gang(const Observed& observed, std::int64_t attempt, bool created)
       node.phase = NodePhase::Failed;
       node.failure.emplace();
       node.failure->kind = FailureKind::PodDeleted;
-      node.failure->message = "the pod is gone";
+      node.failure->message = "the pod no longer exists";
     }
   }
   return view;

@@ -9,70 +9,72 @@
 
 namespace gnn::reconcile {
 
-/// Why a node of the gang failed; what follows from it stands in failure_policy.h.
+/// Why a node of the gang failed. failure_policy.h decides what follows.
 enum class FailureKind {
   Configuration,  ///< exit code 64
   Data,           ///< exit code 65
   OutOfMemory,    ///< OOMKilled, or exit code 77
-  Error,          ///< any other end
+  Error,          ///< any other exit
   PeerLost,       ///< exit code 75
   Preempted,      ///< exit code 76
-  Disrupted,      ///< evicted, drained, preempted, refused or shut down by its node
-  PodDeleted,     ///< deleted by somebody
-  NodeLost,       ///< still there long after its deletion was due: its node does not answer
+  Disrupted,      ///< evicted, drained, preempted, rejected or shut down by its kubelet
+  PodDeleted,     ///< deleted by a user or another controller
+  NodeLost,       ///< exists long after its deletion was due: its machine does not answer
 };
 
-/// The reason constant of a kind.
+/// The condition reason for a kind.
 [[nodiscard]] std::string_view to_reason(FailureKind kind);
 
 struct NodeFailure {
   FailureKind kind = FailureKind::Error;
-  std::optional<std::int64_t> rank;
-  std::optional<std::int64_t> exit_code;
+  std::optional<int64_t> rank;
+  std::optional<int64_t> exit_code;
   std::string message;
-  std::optional<TimePoint> time;  ///< when the container ended, if it is known
+  std::string stderr_tail;
+  std::optional<TimePoint> time;  ///< when the container ended, if known
 };
 
 enum class NodePhase {
   Missing,      ///< no pod yet
-  Unscheduled,  ///< waits for a machine
-  Starting,     ///< on a machine, not ready
+  Unscheduled,  ///< waits to be scheduled
+  Starting,     ///< scheduled, not ready
   Ready,
   Leaving,  ///< being deleted, still inside its grace period
   Succeeded,
   Failed,
 };
 
-/// One node of the job in its present attempt.
+/// One node of the job in its current attempt.
 struct NodeView {
-  std::int64_t node = 0;
+  int64_t node = 0;
   const objects::Pod* pod = nullptr;
   NodePhase phase = NodePhase::Missing;
   std::string waiting;                 ///< what it waits for, if the pod says
-  std::optional<NodeFailure> failure;  ///< exactly in phase Failed
-  std::optional<Report> report;        ///< its termination message, if it fits this job and attempt
+  std::optional<NodeFailure> failure;  ///< set exactly in phase Failed
+  /// Its termination message, if of this job and attempt.
+  std::optional<api::ProgressReport> report;
 };
 
-/// The pods of one job's name, told apart. Pointers point into Observed.
+/// The pods with one job's name, sorted by what they are to it. Pointers point into Observed.
 struct GangView {
-  std::vector<NodeView> nodes;                ///< by node, one each
-  std::vector<const objects::Pod*> old;       ///< ours, of earlier attempts or of no node
+  std::vector<NodeView> nodes;                ///< one for each node, in order
+  std::vector<const objects::Pod*> old;       ///< this job's, but not of the current attempt
   std::vector<const objects::Pod*> previous;  ///< of an earlier job of the same name
-  const objects::Pod* stranger = nullptr;     ///< not ours, but with a name that we need
-  [[nodiscard]] std::int64_t count(NodePhase phase) const;
+  const objects::Pod* stranger = nullptr;     ///< holds a name that this job needs
+  [[nodiscard]] int64_t count(NodePhase phase) const;
   [[nodiscard]] bool all(NodePhase phase) const;
   /// Every node has a pod.
   [[nodiscard]] bool is_complete() const;
 };
 
-/// `created`: all pods of the attempt were seen once, so that one that is not there was taken away.
-[[nodiscard]] GangView view_gang(const Observed& observed, std::int64_t attempt, bool created);
+/// `created`: all pods of the attempt have existed, so a missing one was deleted.
+[[nodiscard]] GangView view_gang(const Observed& observed, int64_t attempt, bool created);
 
-/// Whether the pod's worker has run to its end, well or not. A kubelet says so of the container up
-/// to seconds before it says so of the pod.
+/// Whether the pod's worker has terminated, successfully or not. The kubelet reports the
+/// container's end up to seconds before the pod's.
 [[nodiscard]] bool has_ended(const objects::Pod& pod);
 
-/// Whether the object's controller is this very job.
+/// Whether the object's controller reference names this job's UID.
 [[nodiscard]] bool is_owned_by(const objects::ObjectMeta& meta, const api::GnnJob& job);
 
 [[nodiscard]] bool has_our_finalizer(const objects::ObjectMeta& meta);

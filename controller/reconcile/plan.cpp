@@ -2,7 +2,17 @@
 
 #include "common/api/validation.h"
 #include "common/contract.h"
+#include "controller/reconcile/children.h"
+#include "controller/reconcile/conditions.h"
+#include "controller/reconcile/events.h"
+#include "controller/reconcile/failure_policy.h"
+#include "controller/reconcile/finish.h"
+#include "controller/reconcile/gang_restart.h"
 #include "controller/reconcile/pass.h"
+#include "controller/reconcile/scheduling.h"
+#include "controller/reconcile/status.h"
+#include "controller/reconcile/success_policy.h"
+#include "controller/reconcile/suspend.h"
 
 #include <algorithm>
 #include <chrono>
@@ -14,8 +24,8 @@ namespace {
 
 Pass begin_pass(const Observed& observed) {
   const api::GnnJobStatus& status = observed.job.status;
-  const std::int64_t attempt = status.attempt == 0 ? 1 : status.attempt;
-  // From then on a pod that is not there was taken away; before, it was not created yet.
+  const int64_t attempt = status.attempt == 0 ? 1 : status.attempt;
+  // From here on a missing pod was deleted; before, it was not created yet.
   const bool created =
       status.attempt > 0 && (is_true(status, condition::kScheduled) ||
                              has_reason(status, condition::kScheduled, reason::kPlacing) ||
@@ -30,33 +40,30 @@ Pass begin_pass(const Observed& observed) {
   return pass;
 }
 
-/// The API server has checked the spec; this is for a CRD that is older than the controller.
-bool is_invalid(Pass& pass) {
-  const Status valid = api::check(pass.job());
-  const api::Workers& workers = pass.job().spec.workers;
-  if (valid && workers.pod_template) {
-    const bool idle_gpus =
-        workers.gpus_per_process > 0 && pass.job().spec.training.device == api::DeviceChoice::CPU;
-    pass.set(
-        condition::kAccepted,
-        true,
-        idle_gpus ? reason::kIdleGpus : reason::kValid,
-        idle_gpus ? "The specification is valid, but training.device CPU leaves the GPUs that "
-                    "workers.gpusPerProcess asks for idle"
-                  : "The specification is valid"
-    );
-    return false;
-  }
-  pass.set(
-      condition::kAccepted,
-      false,
-      reason::kInvalidSpec,
-      valid ? "spec.workers.template: required field is missing" : valid.error().message
-  );
-  return true;
+// What is wrong with the spec, or an empty text. The API server has validated it already; this is
+// for a CRD that is older than the controller.
+std::string spec_problem(const api::GnnJob& job) {
+  const Status valid = api::check(job);
+  if (!valid) return valid.error().message;
+  if (!job.spec.workers.pod_template) return "spec.workers.template: required field is missing";
+  return {};
 }
 
-/// No pod of a job that is gone, nor one that was taken from us, is held back by our finalizer.
+void accept(Pass& pass) {
+  const api::GnnJobSpec& spec = pass.job().spec;
+  const bool idle_gpus =
+      spec.workers.gpus_per_process > 0 && spec.training.device == api::DeviceChoice::CPU;
+  pass.set(
+      condition::kAccepted,
+      true,
+      idle_gpus ? reason::kIdleGpus : reason::kValid,
+      idle_gpus ? "The spec is valid, but with training.device CPU the GPUs that "
+                  "workers.gpusPerProcess requests stay idle"
+                : "The spec is valid"
+  );
+}
+
+// Our finalizer must not hold back pods of a deleted job, or pods that changed their owner.
 void release_others(Pass& pass) {
   for (const objects::Pod& pod : pass.in.pods) {
     if (is_owned_by(pod.metadata, pass.job()) || !has_our_finalizer(pod.metadata)) continue;
@@ -66,7 +73,7 @@ void release_others(Pass& pass) {
   }
 }
 
-/// A pod that does not leave in time makes no event; the clock does.
+// A pod that outlives its grace period causes no watch event, so the clock has to.
 void watch_leaving_nodes(Pass& pass) {
   for (const NodeView& node : pass.gang.nodes) {
     if (node.phase != NodePhase::Leaving) continue;
@@ -74,8 +81,12 @@ void watch_leaving_nodes(Pass& pass) {
   }
 }
 
-/// Pods of ours show that the first attempt has begun, even where the status write that would say
-/// so was lost with its writer.
+TimePoint now_in_seconds(const Pass& pass) {
+  return std::chrono::floor<std::chrono::seconds>(pass.in.now);
+}
+
+// Pods of ours show that the first attempt has begun, even if the status write that says so was
+// lost with the controller that made it.
 void recover_first_attempt(Pass& pass) {
   const bool begun =
       std::any_of(pass.gang.nodes.begin(), pass.gang.nodes.end(), [](const NodeView& node) {
@@ -83,48 +94,87 @@ void recover_first_attempt(Pass& pass) {
       });
   if (!begun || pass.status().attempt != 0) return;
   pass.status().attempt = pass.attempt;
-  pass.status().start_time = std::chrono::floor<std::chrono::seconds>(pass.in.now);
+  pass.status().start_time = now_in_seconds(pass);
 }
 
-/// The policies, each of which may settle the pass; what is left starts the gang and tells of it.
-void settle(Pass& pass) {
+// Starts the gang if nothing is in its way.
+void start_gang(Pass& pass) {
+  if (pass.status().attempt == 0) pass.status().attempt = pass.attempt;
+  if (has_old_pods(pass.gang)) {
+    remove_old_pods(pass);
+    return describe_earlier_job(pass);
+  }
+  if (const auto delay = start_delay(pass)) return apply_start_delay(pass, *delay);
+  create_children(pass);
+}
+
+// The policies in their order. The first one that has something to do ends the pass; if none has,
+// the gang is started, or it runs.
+void apply_policies(Pass& pass) {
   recover_first_attempt(pass);
   count_nodes(pass);
   watch_leaving_nodes(pass);
   merge_progress(pass);
   count_rounds(pass);
-  if (is_invalid(pass)) return;
-  if (apply_success(pass) || apply_deadline(pass)) return;
-  if (apply_suspend(pass)) return;
-  if (!pass.status().start_time) {
-    pass.status().start_time = std::chrono::floor<std::chrono::seconds>(pass.in.now);
+  if (const std::string problem = spec_problem(pass.job()); !problem.empty()) {
+    return pass.set(condition::kAccepted, false, reason::kInvalidSpec, problem);
   }
-  if (apply_failure(pass) || apply_release(pass)) return;
-  if (pass.status().attempt == 0) pass.status().attempt = pass.attempt;
-  if (clear_old_pods(pass) || wait_for_turn(pass)) {
-    describe_earlier_job(pass);
-    describe_gang(pass);
+  accept(pass);
+  if (has_succeeded(pass.gang)) return complete_job(pass);
+  if (pass.job().spec.suspend) return suspend_job(pass);
+  if (const auto deadline = job_deadline(pass)) {
+    if (pass.in.now >= *deadline) return fail_past_deadline(pass);
+    pass.requeue_at(*deadline);
+  }
+  if (is_resumed(pass)) {
+    resume_job(pass);
+    if (pass.status().attempt > 0) return begin_attempt(pass);
+  }
+  if (!pass.status().start_time) pass.status().start_time = now_in_seconds(pass);
+  if (const auto failure = decide_failure(pass)) {
+    apply_failure(pass, *failure);
+    if (failure->verdict == FailureVerdict::AwaitCulprit) describe_gang(pass);
     return;
   }
-  create_children(pass);
+  if (const auto deadline = scheduling_deadline(pass)) {
+    if (pass.in.now >= *deadline) return release_gang(pass);
+    pass.requeue_at(*deadline);
+  }
+  start_gang(pass);
   describe_gang(pass);
+}
+
+// The first refusal is told at once, by the next pass.
+RefusalDelays refusal_delays(const Observed& observed) {
+  constexpr auto kAtOnce = std::chrono::milliseconds(1);
+  constexpr auto kPause = std::chrono::seconds(1);
+  if (observed.refusals.empty()) return {.changed = kAtOnce, .repeated = kAtOnce};
+  return {.changed = kPause, .repeated = observed.config.refusal_retry};
 }
 
 }  // namespace
 
 Plan plan(const Observed& observed) {
   Pass pass = begin_pass(observed);
+  pass.out.requeue_if_refused = refusal_delays(observed);
   const auto& manager = observed.job.spec.managed_by;
   if (manager && *manager != contract::kManagedBy) return std::move(pass.out);
   release_others(pass);
-  if (apply_deletion(pass)) return std::move(pass.out);
+  if (observed.job.metadata.deletion_timestamp) {
+    remove_pods(pass);
+    return std::move(pass.out);
+  }
   pass.status().observed_generation = observed.job.metadata.generation;
-  if (!apply_finished(pass)) settle(pass);
+  if (is_finished(observed.job.status)) {
+    clean_up_finished(pass);
+  } else {
+    apply_policies(pass);
+  }
   for (api::Condition& condition : pass.status().conditions) {
     condition.observed_generation = observed.job.metadata.generation;
   }
   derive_state(pass.status());
-  hold_back_minor_news(pass);
+  if (is_minor_change(pass)) postpone_status(pass);
   pass.out.events = events_between(observed.job.status, pass.status());
   return std::move(pass.out);
 }

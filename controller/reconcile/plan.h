@@ -2,86 +2,20 @@
 
 #include "common/api/gnn_job.h"
 #include "common/clock.h"
-#include "controller/objects/config_map.h"
-#include "controller/objects/network_policy.h"
 #include "controller/objects/pod.h"
-#include "controller/objects/service.h"
+#include "controller/reconcile/action.h"
 #include "controller/reconcile/observed.h"
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-/// The decisions of the controller. plan() is total and deterministic and does no I/O; the executor
+/// The controller's decisions. plan() is total and deterministic and does no I/O; the executor
 /// carries out what it returns and decides nothing.
 namespace gnn::reconcile {
 
-// Creating: if an object of the name is there already and belongs to this job (owner UID), that is
-// success; if it belongs to somebody else, a refusal of kind NameTaken. Other refusals (403, 400,
-// 422) are kept with their time for the next pass. In a run of CreatePods order does not matter.
-struct CreatePod {
-  objects::Pod pod;
-};
-struct CreateService {
-  objects::Service service;
-};
-struct CreateConfigMap {
-  objects::ConfigMap config_map;
-};
-struct CreateNetworkPolicy {
-  objects::NetworkPolicy network_policy;
-};
-
-// Merge patches of the whole spec; "not found" means that the next pass creates it.
-struct UpdateService {
-  objects::Service service;
-};
-struct UpdateNetworkPolicy {
-  objects::NetworkPolicy network_policy;
-};
-
-/// With the UID as precondition; "not found" and a failed precondition are success.
-struct DeletePod {
-  std::string name;
-  std::string uid;
-  std::optional<std::int64_t> grace_period_seconds;  ///< absent: the pod's own; 0: its node is lost
-};
-
-/// Takes our finalizer (contract::kPodFinalizer) off the pod with this UID; "not found" is success.
-struct ReleasePod {
-  std::string name;
-  std::string uid;
-  std::vector<std::string> finalizers;  ///< those that were seen; the others stay
-};
-
-/// Makes the pod's kubelet end it and keeps the object, and with it the logs: a deadline that has
-/// passed. With the UID as precondition; "not found" and a failed precondition are success.
-struct StopPod {
-  std::string name;
-  std::string uid;
-};
-
-/// With the UID as precondition and background propagation.
-struct DeleteJob {
-  std::string uid;
-};
-
-using Action = std::variant<
-    CreateService,
-    CreateConfigMap,
-    CreateNetworkPolicy,
-    UpdateService,
-    UpdateNetworkPolicy,
-    CreatePod,
-    ReleasePod,
-    DeletePod,
-    StopPod,
-    DeleteJob>;
-
-/// What ranks that were restarted inside their pods are called, in an event and in the metrics.
+/// Event reason, and label value in the metrics, for ranks restarted without replacing their pods.
 inline constexpr std::string_view kRestartedInPlace = "RestartedInPlace";
 
 enum class EventType { Normal, Warning };
@@ -93,29 +27,39 @@ struct EventRecord {
   friend bool operator==(const EventRecord&, const EventRecord&) = default;
 };
 
+/// When to look again after the API server refused an action. The first refusal is reported at
+/// once; one that repeats is paced, so that the API server is not asked in a tight loop.
+struct RefusalDelays {
+  Duration changed{};   ///< the refusals differ from Observed::refusals
+  Duration repeated{};  ///< they are the same
+};
+
 struct Plan {
-  /// In this order; stop at the first error that is worth a retry, then write no status.
+  /// In this order. Stop at the first error that is worth a retry, and write no status then.
   std::vector<Action> actions;
-  /// Written after the actions, with the observed resourceVersion as precondition, if it differs
-  /// from the observed status.
+  /// Written after the actions if it differs from the observed status, with the observed
+  /// resourceVersion as precondition.
   api::GnnJobStatus status;
-  /// The status tells of the actions as done: it is not written if one of them is refused, and the
-  /// next pass, which sees the refusal, says that instead.
+  /// `status` assumes every action succeeds; if one is refused, skip the write: the next pass
+  /// reports it.
   bool status_needs_success = false;
-  /// Emitted after the status is written, or when there was nothing to write.
+  /// Emitted once the status is written, or if it did not change.
   std::vector<EventRecord> events;
-  /// Look again after this even if nothing happens.
+  /// Look again after this even if nothing changes.
   std::optional<Duration> requeue_after;
-  /// For Observed of the next pass.
+  /// Takes the place of requeue_after if an action is refused.
+  RefusalDelays requeue_if_refused;
+  /// Since when, by our own clock, failed nodes wait for the one that caused them to fail. Goes
+  /// into Observed of the next pass.
   std::optional<TimePoint> awaits_culprit_since;
 };
 
 [[nodiscard]] Plan plan(const Observed& observed);
 
-/// For pods with our label whose job is gone: takes our finalizer off, so that nothing wedges.
+/// For pods with our label whose job is gone: removes our finalizer, so that nothing hangs.
 [[nodiscard]] std::vector<Action> release_orphans(const std::vector<objects::Pod>& pods);
 
-/// Whether /progress of node 0 is worth asking for, and where: the pod's IP while it runs.
+/// The IP of node 0's pod if its /progress is worth asking for.
 [[nodiscard]] std::optional<std::string> progress_address(
     const api::GnnJob& job, const std::vector<objects::Pod>& pods
 );

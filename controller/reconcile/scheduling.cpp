@@ -1,5 +1,8 @@
-#include "common/rfc3339.h"
-#include "controller/reconcile/pass.h"
+#include "controller/reconcile/scheduling.h"
+
+#include "common/hash.h"
+#include "controller/reconcile/conditions.h"
+#include "controller/reconcile/gang_restart.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,28 +12,18 @@
 namespace gnn::reconcile {
 namespace {
 
-/// FNV-1a: the same jitter for the same job and release in every process.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 0x100000001b3U;
-  }
-  return hash;
-}
-
-/// In [0, 1), by the job's UID and how often it was released.
-double jitter(const api::GnnJob& job, std::int64_t releases) {
-  const std::uint64_t hash = hash_of(job.metadata.uid + "/" + std::to_string(releases));
+// In [0, 1), from the job's UID and how often it was released: the same in every controller.
+double jitter(const api::GnnJob& job, int64_t releases) {
+  const uint64_t hash = fnv1a(job.metadata.uid + "/" + std::to_string(releases));
   return static_cast<double>(hash >> 11U) * 0x1.0p-53;
 }
 
-/// Doubled with each release. The oldest gang waits 0.5 to 1 times as long, younger ones 1 to 1.5
-/// times, so that it comes first and no two come together.
-Duration release_wait(const Pass& pass, std::int64_t releases) {
+// Doubles with each release. The oldest gang waits 0.5 to 1 times as long, younger ones 1 to 1.5
+// times: it comes back first, and no two come back together.
+Duration release_wait(const Pass& pass, int64_t releases) {
   const OperatorConfig& config = pass.in.config;
   Duration wait = config.release_backoff;
-  for (std::int64_t i = 1; i < releases && wait < config.release_backoff_cap; ++i) wait *= 2;
+  for (int64_t i = 1; i < releases && wait < config.release_backoff_cap; ++i) wait *= 2;
   wait = std::min(wait, config.release_backoff_cap);
   const double factor = (pass.in.older_gang ? 1.0 : 0.5) + 0.5 * jitter(pass.job(), releases);
   return std::chrono::duration_cast<Duration>(wait * factor);
@@ -45,12 +38,16 @@ std::optional<TimePoint> first_pod_time(const GangView& gang) {
   return first;
 }
 
-std::string why_not_placed(const Pass& pass) {
-  for (const ApiRefusal& refusal : pass.in.refusals) return refusal.message;
+int64_t unscheduled_nodes(const GangView& gang) {
+  return gang.count(NodePhase::Missing) + gang.count(NodePhase::Unscheduled);
+}
+
+std::string why_not_scheduled(const Pass& pass) {
+  if (!pass.in.refusals.empty()) return pass.in.refusals.front().message;
   for (const NodeView& node : pass.gang.nodes) {
     if (node.phase == NodePhase::Unscheduled && !node.waiting.empty()) return node.waiting;
   }
-  return "no reason was given";
+  return "no reason given";
 }
 
 }  // namespace
@@ -81,22 +78,21 @@ bool is_older_gang_in_placement(const api::GnnJob& other, const api::GnnJob& job
   return false;
 }
 
-bool apply_release(Pass& pass) {
-  if (is_true(pass.status(), condition::kScheduled)) return false;
-  const std::int64_t open =
-      pass.gang.count(NodePhase::Missing) + pass.gang.count(NodePhase::Unscheduled);
-  const std::optional<TimePoint> first = first_pod_time(pass.gang);
-  if (open == 0 || !first) return false;  // placed whole, or it holds no places
-  const std::int64_t timeout = pass.job().spec.run_policy.scheduling_timeout_seconds;
-  const TimePoint deadline = *first + std::chrono::seconds(timeout);
-  if (pass.in.now < deadline) {
-    pass.requeue_at(deadline);
-    return false;
+std::optional<TimePoint> scheduling_deadline(const Pass& pass) {
+  if (is_true(pass.status(), condition::kScheduled) || unscheduled_nodes(pass.gang) == 0) {
+    return std::nullopt;
   }
-  const std::string message = std::to_string(open) + " of " +
+  const std::optional<TimePoint> first = first_pod_time(pass.gang);
+  if (!first) return std::nullopt;
+  return *first + std::chrono::seconds(pass.job().spec.run_policy.scheduling_timeout_seconds);
+}
+
+void release_gang(Pass& pass) {
+  const int64_t timeout = pass.job().spec.run_policy.scheduling_timeout_seconds;
+  const std::string message = std::to_string(unscheduled_nodes(pass.gang)) + " of " +
                               std::to_string(pass.gang.nodes.size()) +
-                              " nodes found no place within " + std::to_string(timeout) +
-                              " s; the gang gave its places back: " + why_not_placed(pass);
+                              " nodes were not scheduled within " + std::to_string(timeout) +
+                              " s; released the gang: " + why_not_scheduled(pass);
   api::GnnJobStatus& status = pass.status();
   ++status.releases;
   const TimePoint next = pass.in.now + release_wait(pass, status.releases);
@@ -104,29 +100,25 @@ bool apply_release(Pass& pass) {
   begin_attempt(pass);
   pass.set(condition::kScheduled, false, reason::kReleased, message);
   pass.set(condition::kRunning, false, reason::kNotPlaced, message);
-  return true;
 }
 
-bool wait_for_turn(Pass& pass) {
+std::optional<StartDelay> start_delay(const Pass& pass) {
   const auto& next = pass.status().next_attempt_time;
-  if (!next) return false;
-  if (pass.in.now < *next) {
-    pass.requeue_at(*next);
-    return true;
-  }
+  if (!next) return std::nullopt;
+  if (pass.in.now < *next) return StartDelay{.until = *next, .message = {}};
   const bool released = has_reason(pass.status(), condition::kScheduled, reason::kReleased);
-  if (released && pass.in.older_gang) {
-    constexpr auto kLookAgain = std::chrono::seconds(5);
-    pass.set(
-        condition::kScheduled,
-        false,
-        reason::kReleased,
-        "Waits while the older job " + *pass.in.older_gang + " is being placed"
-    );
-    pass.requeue(kLookAgain);
-    return true;
-  }
-  return false;
+  if (!released || !pass.in.older_gang) return std::nullopt;
+  constexpr auto kLookAgain = std::chrono::seconds(5);
+  return StartDelay{
+      .until = pass.in.now + kLookAgain,
+      .message = "Waiting for the older GNNJob " + *pass.in.older_gang + " to be scheduled first"
+  };
+}
+
+void apply_start_delay(Pass& pass, const StartDelay& delay) {
+  pass.requeue_at(delay.until);
+  if (delay.message.empty()) return;
+  pass.set(condition::kScheduled, false, reason::kReleased, delay.message);
 }
 
 }  // namespace gnn::reconcile

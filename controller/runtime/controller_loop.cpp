@@ -36,11 +36,6 @@ ControllerLoop::ControllerLoop(
           "Total number of reconciliation errors per controller.",
           {{"controller", options_.name}}
       )),
-      terminal_errors_(metrics.counter(
-          "controller_runtime_terminal_reconcile_errors_total",
-          "Total number of terminal reconciliation errors per controller.",
-          {{"controller", options_.name}}
-      )),
       panics_(metrics.counter(
           "controller_runtime_reconcile_panics_total",
           "Total number of reconciliation panics per controller.",
@@ -64,8 +59,14 @@ ControllerLoop::ControllerLoop(
           {{"controller", options_.name}}
       )
       .set(static_cast<double>(options_.workers));
-  // From zero on, so that the first of each is an increase.
+  // Created at zero, so that the first of each shows as an increase.
   for (const char* result : kResults) count(result, 0);
+  // Every error is retried, so this stays at zero; stock dashboards and alerts read it.
+  metrics.counter(
+      "controller_runtime_terminal_reconcile_errors_total",
+      "Total number of terminal reconciliation errors per controller.",
+      {{"controller", options_.name}}
+  );
 }
 
 ControllerLoop::~ControllerLoop() {
@@ -90,7 +91,7 @@ void ControllerLoop::work() {
     const MonotonicPoint started = clock_.monotonic();
     const Outcome outcome = reconcile_once(*key);
     time_.observe(std::chrono::duration<double>(clock_.monotonic() - started).count());
-    settle(*key, outcome);
+    requeue(*key, outcome);
     queue_.done(*key);
     active_.add(-1);
   }
@@ -105,7 +106,7 @@ Outcome ControllerLoop::reconcile_once(const objects::ObjectKey& key) {
   }
 }
 
-void ControllerLoop::settle(const objects::ObjectKey& key, const Outcome& outcome) {
+void ControllerLoop::requeue(const objects::ObjectKey& key, const Outcome& outcome) {
   if (std::holds_alternative<Done>(outcome)) {
     count("success");
     backoff_.forget(key);
@@ -125,14 +126,6 @@ void ControllerLoop::settle(const objects::ObjectKey& key, const Outcome& outcom
          {"retry_seconds", std::chrono::duration<double>(delay).count()}}
     );
     queue_.retry_after(key, delay);
-  } else if (const auto* terminal = std::get_if<Terminal>(&outcome)) {
-    count("error");
-    errors_.increment();
-    terminal_errors_.increment();
-    backoff_.forget(key);
-    log_error(
-        "reconcile failed for good", {{"job", objects::to_string(key)}, {"error", terminal->error}}
-    );
   }
 }
 

@@ -27,11 +27,7 @@ struct Retry {
   std::string error;
   std::optional<Duration> at_least;
 };
-/// Failed, and retrying cannot help until the object changes.
-struct Terminal {
-  std::string error;
-};
-using Outcome = std::variant<Done, RequeueAfter, Retry, Terminal>;
+using Outcome = std::variant<Done, RequeueAfter, Retry>;
 
 struct ControllerLoopOptions {
   std::string name;
@@ -70,7 +66,7 @@ class ControllerLoop {
  private:
   void work();
   [[nodiscard]] Outcome reconcile_once(const objects::ObjectKey& key);
-  void settle(const objects::ObjectKey& key, const Outcome& outcome);
+  void requeue(const objects::ObjectKey& key, const Outcome& outcome);
   void count(const std::string& result, double by = 1);
 
   const ControllerLoopOptions options_;
@@ -81,7 +77,6 @@ class ControllerLoop {
   WorkQueue<objects::ObjectKey> queue_;
   KeyBackoff<objects::ObjectKey> backoff_;
   Counter errors_;
-  Counter terminal_errors_;
   Counter panics_;
   Histogram time_;
   Gauge active_;

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMaxNote = 1024;
 const client::Resource kEvents = client::resource_of<objects::Event>();
 
-/// At most `limit` bytes, never ending inside a character.
+// At most `limit` bytes of the text, cut between characters.
 std::string cut(std::string text, size_t limit) {
   if (text.size() <= limit) return text;
   text.resize(limit - 3);
@@ -46,7 +46,7 @@ std::optional<EventWrite> EventCorrelator::correlate(
 ) {
   ObjectState& state = state_of(text, monotonic);
 
-  // 1. Many events that differ in their note alone become one.
+  // 1. Combine events that differ only in their note once there are many.
   Similar& similar = state.similar[kind_id(text)];
   if (monotonic - similar.last > options_.similar_window) similar.notes.clear();
   similar.last = monotonic;
@@ -60,10 +60,10 @@ std::optional<EventWrite> EventCorrelator::correlate(
     note = cut("(combined from similar events): " + note, kMaxNote);
   }
 
-  // 2. One object cannot flood the server.
+  // 2. Limit the rate of each object's events.
   if (!take_token(state, monotonic)) return std::nullopt;
 
-  // 3. What was said before is counted, not said again.
+  // 3. Count a repeated event instead of writing it again.
   const std::string id = kind_id(text) + (combined ? "" : "/" + note);
   const auto known = state.written.find(id);
   if (known != state.written.end() && monotonic - known->second.last <= options_.similar_window) {
@@ -135,7 +135,8 @@ EventRecorder::EventRecorder(
       correlator_(options_.correlator, options_.controller, options_.instance),
       dropped_(metrics.counter(
           "gnn_operator_events_dropped_total",
-          "Events that were not written: too many, or the API server refused them."
+          "Events that were not written, because there were too many or the API server refused "
+          "them."
       )),
       thread_([this] { run(); }) {}
 

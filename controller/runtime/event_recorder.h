@@ -18,7 +18,7 @@
 
 namespace gnn::runtime {
 
-/// One thing that happened to an object, as a person reads it.
+/// One event about an object, for a person to read.
 struct EventText {
   objects::ObjectReference regarding;
   std::string type;    ///< Normal | Warning
@@ -28,16 +28,16 @@ struct EventText {
 };
 
 struct EventCorrelatorOptions {
-  /// More than so many events that differ in their note alone become one combined event.
+  /// More events than this that differ only in their note are combined into one.
   int64_t similar_limit = 10;
   Duration similar_window = std::chrono::minutes(10);
-  /// Each object may cause so many events at once, and then one more each `refill`.
+  /// Each object may cause this many events at once, and then one more per `refill`.
   double burst = 25;
   Duration refill = std::chrono::minutes(5);
   size_t max_objects = 4096;
 };
 
-/// A new event to create, or the count of one that exists to raise.
+/// What to write: a new event, or a higher count for an existing one.
 struct CreateEvent {
   objects::Event event;
 };
@@ -47,8 +47,9 @@ struct RaiseCount {
 };
 using EventWrite = std::variant<CreateEvent, RaiseCount>;
 
-/// client-go's aggregation and spam filter as a pure state machine. Nothing for an event that is
-/// dropped. Threading: one thread at a time.
+/// client-go's aggregation and spam filter as a pure state machine. correlate() returns nothing for
+/// an event to drop.
+/// Threads: one thread at a time.
 class EventCorrelator {
  public:
   explicit EventCorrelator(
@@ -84,7 +85,7 @@ class EventCorrelator {
   const std::string controller_;
   const std::string instance_;
   std::unordered_map<std::string, ObjectState> objects_;
-  std::list<std::string> by_age_;  ///< the object that spoke last is at the front
+  std::list<std::string> by_age_;  ///< most recently used object first
 };
 
 struct EventRecorderOptions {
@@ -92,16 +93,16 @@ struct EventRecorderOptions {
   std::string controller;  ///< reportingController
   std::string instance;    ///< reportingInstance, the pod's name
   size_t max_waiting = 4096;
-  /// Events stand behind the real work: at most so many writes a second, and while that work waits
-  /// only so many.
+  /// Most writes per second, and most while reconciles wait, which take precedence.
   double writes_per_second = 20;
   double writes_per_second_when_busy = 2;
-  /// Whether real work waits.
+  /// Whether reconciles wait.
   std::function<bool()> busy = [] { return false; };
 };
 
-/// Writes events on a thread of its own; losing one harms nobody.
-/// Threading: record() may be called from any thread.
+/// Writes events on a thread of its own. Events are best effort: one that cannot be written is
+/// dropped and counted.
+/// Threads: record() may be called from any thread.
 class EventRecorder {
  public:
   EventRecorder(
@@ -112,7 +113,7 @@ class EventRecorder {
   EventRecorder& operator=(const EventRecorder&) = delete;
 
   void record(EventText text);
-  /// Writes what waits, until the client's calls are cancelled, and joins.
+  /// Writes the queued events, until the client's calls are cancelled, and joins.
   void stop();
 
  private:
@@ -122,7 +123,7 @@ class EventRecorder {
   };
 
   void run();
-  /// Returns false when no call gets through any more.
+  /// Returns false once the client's calls are cancelled.
   [[nodiscard]] bool write(const EventText& text);
 
   client::ApiClient& api_;

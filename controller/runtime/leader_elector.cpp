@@ -10,7 +10,7 @@ namespace {
 
 const client::Resource kLeases = client::resource_of<objects::Lease>();
 
-/// The lease as its new or old holder writes it.
+// Writes ourselves into the lease, as its new or renewing holder.
 void claim(objects::Lease& lease, const LeaderOptions& options, TimePoint now) {
   if (lease.holder_identity != options.identity) {
     if (!lease.metadata.resource_version.empty()) ++lease.lease_transitions;
@@ -22,7 +22,7 @@ void claim(objects::Lease& lease, const LeaderOptions& options, TimePoint now) {
       std::max<int64_t>(1, std::chrono::ceil<std::chrono::seconds>(options.lease_duration).count());
 }
 
-/// The lease as it is; as it is to be created if there is none.
+// The lease as it is, or a new one to be created if there is none.
 client::ApiResult<objects::Lease> read_lease(
     client::ApiClient& api, const objects::ObjectKey& key
 ) {
@@ -44,7 +44,7 @@ client::ApiResult<objects::Lease> read_lease(
   return tl::unexpected<client::ApiError>(std::move(error));
 }
 
-/// resourceVersion makes this a compare-and-swap: of two who see a free lease one gets 409.
+// resourceVersion makes this a compare-and-swap: of two who see a free lease one gets 409.
 client::ApiResult<objects::Json> write_lease(client::ApiClient& api, const objects::Lease& lease) {
   const objects::Json json = encode(lease);
   return lease.metadata.resource_version.empty() ? api.create(kLeases, json)
@@ -71,7 +71,8 @@ LeaseVerdict judge_lease(
 client::ApiResult<void> seize_lease(
     client::ApiClient& api, const LeaderOptions& options, Clock& clock
 ) {
-  constexpr int kTries = 10;  // a leader renews every few seconds: more than one is bad luck
+  constexpr int kTries =
+      10;  // a leader renews every few seconds, so more than one lost race is unlikely
   for (int tries = 1;; ++tries) {
     auto lease = read_lease(api, options.lease);
     if (!lease) return tl::unexpected<client::ApiError>(std::move(lease).error());
@@ -87,7 +88,7 @@ client::ApiResult<void> seize_lease(
       return tl::unexpected<client::ApiError>(std::move(written).error());
     }
     if (!holder.empty() && holder != options.identity) {
-      log_info("took the lease, waiting until its holder has noticed", {{"holder", holder}});
+      log_info("took the lease; waiting until its former holder has noticed", {{"holder", holder}});
       Guarded<bool> never{false};
       never.lock().wait_until(clock, clock.monotonic() + patience, [](bool now) { return now; });
     }
@@ -158,7 +159,7 @@ void LeaderElector::run() {
       on_lost_();
       return;
     }
-    // Those who wait spread out, so that they do not all ask at the same moment.
+    // Jitter keeps waiting processes from asking all at the same moment.
     const double spread = leading ? 1.0 : 1.0 + 0.2 * random_.uniform();
     const auto pause =
         std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::nano>(

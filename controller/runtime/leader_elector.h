@@ -15,7 +15,7 @@
 
 namespace gnn::runtime {
 
-/// client-go's numbers. A leader that could not renew for `renew_deadline` stops leading, well
+/// client-go's defaults. A leader that has not renewed for `renew_deadline` stops leading, well
 /// before another may take over after `lease_duration`.
 struct LeaderOptions {
   objects::ObjectKey lease;
@@ -25,37 +25,38 @@ struct LeaderOptions {
   Duration retry_period = std::chrono::seconds(2);
 };
 
-/// What was last seen of the lease, by this process's own clock: nobody else's clock counts.
+/// What was last seen of the lease, and when by this process's own clock, the only one that counts.
 struct LeaseView {
-  std::string record;  ///< UID and resourceVersion, to see a change
+  std::string record;  ///< UID and resourceVersion, to notice a change
   MonotonicPoint changed_at{};
 };
 
 enum class LeaseVerdict {
-  Mine,   ///< renew it
-  Free,   ///< nobody's, or its holder has been silent too long: take it
-  Taken,  ///< wait
+  Mine,   ///< ours: renew it
+  Free,   ///< nobody's, or its holder has been silent for too long: take it
+  Taken,  ///< another's: wait
 };
 
-/// Updates the view and says whose the lease is. Pure but for `view`.
+/// Updates the view and says whose the lease is. Pure except for `view`.
 [[nodiscard]] LeaseVerdict judge_lease(
     const objects::Lease& lease, LeaseView& view, MonotonicPoint now, const LeaderOptions& options
 );
 
-/// Takes the lease whoever holds it, and returns when that one must have stopped leading: after the
-/// duration of its lease. Nobody else leads from then on until `options.lease_duration` after the
-/// last call. Errors: the API server's; Conflict if others keep writing the lease.
+/// Takes the lease from whoever holds it, and returns when that holder must have stopped leading,
+/// which is after the duration of its lease. Nobody else leads until `options.lease_duration` after
+/// the last call.
+/// Errors: the API server's; Conflict if others keep writing the lease.
 [[nodiscard]] client::ApiResult<void> seize_lease(
     client::ApiClient& api, const LeaderOptions& options, Clock& clock
 );
 
-/// Holds a Lease while it can. There is no fencing in a Lease: is_leader() turns false by itself
-/// when the renew deadline has passed, so that a process that was stopped and wakes up must not
+/// Holds a Lease for as long as it can. A Lease does not fence: is_leader() turns false by itself
+/// once the renew deadline has passed, so that a process that was suspended and wakes up does not
 /// write.
 class LeaderElector {
  public:
-  /// `on_started` runs once, on the elector's thread, when the lease is ours; `on_lost` once when
-  /// it was and is no longer: the process is expected to end.
+  /// `on_started` runs once, on the elector's thread, when this process gets the lease; `on_lost`
+  /// once when it loses the lease, after which the process is expected to end.
   LeaderElector(
       client::ApiClient& api,
       LeaderOptions options,
@@ -70,16 +71,16 @@ class LeaderElector {
   LeaderElector& operator=(const LeaderElector&) = delete;
 
   void start();
-  /// Stops renewing and joins; a lease that is ours is released so that another may take it at
-  /// once.
+  /// Stops renewing, joins, and releases the lease if this process holds it, so that another may
+  /// take it at once.
   void stop();
 
-  /// Threading: safe from any thread.
+  /// Threads: safe from any thread.
   [[nodiscard]] bool is_leader() const;
 
  private:
   void run();
-  /// Tries once to take or renew the lease. Returns whether it is ours.
+  /// Tries once to take or renew the lease. Returns whether this process holds it.
   [[nodiscard]] bool try_hold();
   void release();
 
@@ -92,8 +93,8 @@ class LeaderElector {
   Gauge master_status_;
   std::optional<objects::Lease> lease_;
   LeaseView view_;
-  /// Nanoseconds of the monotonic clock until which we lead; 0: we don't. Relaxed order is enough:
-  /// the value alone matters.
+  /// Until when this process leads, in nanoseconds of the monotonic clock; 0: it does not. Relaxed
+  /// order is enough: only the value itself matters.
   std::atomic<int64_t> leads_until_{0};
   Guarded<bool> stopping_{false};
   std::thread thread_;

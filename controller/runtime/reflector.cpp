@@ -5,14 +5,14 @@
 namespace gnn::runtime {
 namespace {
 
-/// Its metadata, or nullptr.
+// Its metadata, or nullptr.
 const objects::Json* metadata_of(const objects::Json& object) {
   if (!object.is_object()) return nullptr;
   const auto meta = object.find("metadata");
   return meta == object.end() || !meta->is_object() ? nullptr : &*meta;
 }
 
-/// Its metadata.resourceVersion; empty if that can't be read.
+// Its metadata.resourceVersion; empty if that can't be read.
 std::string version_in(const objects::Json& object) {
   std::string version;
   const objects::Json* meta = metadata_of(object);
@@ -76,7 +76,7 @@ void ReflectorThread::run() {
       metrics_
           .counter(
               "gnn_operator_watch_restarts_total",
-              "Watches that did not just go on, by reason.",
+              "Watches that were interrupted, by reason.",
               {{"resource", resource_.plural}, {"reason", std::string(step.reason)}}
           )
           .increment();
@@ -110,7 +110,7 @@ WatchInput ReflectorThread::list() {
   metrics_
       .counter(
           "gnn_operator_lists_total",
-          "Full lists that were asked for.",
+          "Full lists requested from the API server.",
           {{"resource", resource_.plural}}
       )
       .increment();
@@ -175,14 +175,15 @@ WatchInput ReflectorThread::read() {
     metrics_
         .gauge(
             "gnn_operator_watch_last_event_timestamp_seconds",
-            "When the watch last heard from the API server, bookmarks included.",
+            "When the watch last received something from the API server, bookmarks included.",
             {{"resource", resource_.plural}}
         )
         .set(std::chrono::duration<double>(clock_.now().time_since_epoch()).count());
     if (auto fed = decoder_.feed(*bytes, pending_); !fed) {
-      // Events before the bad line are lost with it: the list that follows brings their state.
+      // Events before the bad line are lost, too; the list that follows brings their state.
       log_warning(
-          "unreadable watch", {{"resource", resource_.plural}, {"error", fed.error().message}}
+          "cannot read the watch stream",
+          {{"resource", resource_.plural}, {"error", fed.error().message}}
       );
       return watch_input::WatchBroken{std::move(fed).error()};
     }

@@ -26,22 +26,22 @@ struct ReflectorOptions {
   std::string label_selector{};
   int64_t page_size = 200;
   WatcherOptions watcher{};
-  /// A watch is asked to end after a time drawn from [shortest, 2 × shortest).
+  /// The server is asked to end each watch after a time drawn from [shortest, 2 × shortest).
   Duration shortest_server_timeout = std::chrono::minutes(5);
   Duration idle_timeout = std::chrono::seconds(90);
 };
 
-/// The part of a Reflector that does not know the type: a thread that lists and watches as a
-/// Watcher says.
+/// The part of a Reflector that does not depend on the type: a thread that lists and watches as a
+/// Watcher decides.
 class ReflectorThread {
  public:
-  /// What is done with what the server sends. Called by the reflector's thread only.
+  /// Receives what the server sends, on the reflector's thread.
   struct Sink {
     std::function<void()> begin_list;
     std::function<void(const objects::Json&)> listed;
     /// With the resourceVersion of the list.
     std::function<void(const std::string&)> end_list;
-    /// ADDED, MODIFIED or DELETED, with the object's resourceVersion; empty if that can't be read.
+    /// ADDED, MODIFIED or DELETED, with the object's resourceVersion; empty if that cannot be read.
     std::function<void(const client::WatchEvent&, const std::string&)> changed;
   };
 
@@ -59,14 +59,14 @@ class ReflectorThread {
   ReflectorThread& operator=(const ReflectorThread&) = delete;
 
   void start();
-  /// Ends the list or watch, whatever it waits for, and joins.
+  /// Ends the list or watch, even while it waits, and joins.
   void stop();
 
  private:
   void run();
   [[nodiscard]] WatchInput list();
   [[nodiscard]] WatchInput open_watch(const std::string& resource_version);
-  /// Reads until something happens that the Watcher decides on.
+  /// Reads until there is something for the Watcher to decide.
   [[nodiscard]] WatchInput read();
 
   client::ApiClient& api_;
@@ -78,7 +78,7 @@ class ReflectorThread {
   const Sink sink_;
   Watcher watcher_;
   client::WatchDecoder decoder_;
-  std::vector<client::WatchEvent> pending_;  ///< decoded, not yet given to the Watcher
+  std::vector<client::WatchEvent> pending_;  ///< decoded, but not yet given to the Watcher
   size_t next_pending_ = 0;
   std::unique_ptr<client::HttpStream> stream_;
   std::stop_source stop_;
@@ -86,11 +86,11 @@ class ReflectorThread {
   std::thread thread_;
 };
 
-/// Which object this is; nothing if not even that can be read.
+/// The object's key; nothing if not even that can be read.
 [[nodiscard]] std::optional<ObjectKey> key_in(const objects::Json& object);
 
-/// Keeps a Store equal to what the API server has. An object that cannot be decoded is skipped and
-/// counted; the others go on.
+/// Keeps a Store equal to the API server's objects. An object that cannot be decoded is skipped and
+/// counted.
 template <class T>
 class Reflector {
  public:
@@ -157,7 +157,7 @@ class Reflector {
 
   void change(const client::WatchEvent& event, const std::string& version) {
     if (event.type == client::WatchEventType::Deleted) {
-      // What is gone need not be read whole: it must not stay because its last state is broken.
+      // The key is enough: an object whose last state cannot be decoded must not stay.
       if (const auto key = key_in(event.object)) store_.erase(*key, version);
     } else if (Pointer object = decode(event.object)) {
       store_.upsert(std::move(object));

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "common/guarded.h"
 #include "controller/objects/meta.h"
 
 #include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -18,62 +18,63 @@ namespace gnn::runtime {
 
 using objects::ObjectKey;
 
-/// The objects of one kind as a watch shows them. One writer, the reflector; readers get immutable
-/// objects that stay valid. A reader that wrote an object itself may put the server's answer in at
-/// once (expect/fulfil), so that it never acts on its own past.
-/// Threading: every method may be called from any thread.
+/// The objects of one kind, as a watch shows them. The reflector is the only writer; readers get
+/// immutable objects that stay valid. A reader that writes an object to the API server may store
+/// the reply at once (expect() and fulfil()), so that it never acts on a state older than its own
+/// write.
+/// Threads: every method may be called from any thread.
 template <class T>
 class Store {
  public:
   using Pointer = std::shared_ptr<const T>;
-  /// Which group an object belongs to, e.g. its job; empty: none.
+  /// The group that an object belongs to, e.g. its job; empty: none.
   using IndexFunction = std::function<std::string(const T&)>;
-  /// Called by the writer after the change, without the lock. `after` is null when it is gone.
+  /// Called by the writer after the change, without the lock. `after` is null for a deleted object.
   using Handler = std::function<void(const Pointer& before, const Pointer& after)>;
 
   explicit Store(IndexFunction index = {}) : index_(std::move(index)) {}
 
-  /// Before the first write only.
+  /// To be called before the first write.
   void on_change(Handler handler) { handler_ = std::move(handler); }
 
   [[nodiscard]] Pointer find(const ObjectKey& key) const {
-    const std::lock_guard lock(mutex_);
-    const auto found = objects_.find(key);
-    return found == objects_.end() ? nullptr : found->second;
+    auto state = state_.lock();
+    const auto found = state->objects.find(key);
+    return found == state->objects.end() ? nullptr : found->second;
   }
 
   [[nodiscard]] std::vector<Pointer> all() const {
-    const std::lock_guard lock(mutex_);
+    auto state = state_.lock();
     std::vector<Pointer> objects;
-    objects.reserve(objects_.size());
-    for (const auto& [key, object] : objects_) objects.push_back(object);
+    objects.reserve(state->objects.size());
+    for (const auto& [key, object] : state->objects) objects.push_back(object);
     return objects;
   }
 
   /// The objects of one group, in order of their keys.
   [[nodiscard]] std::vector<Pointer> group(const std::string& name) const {
-    const std::lock_guard lock(mutex_);
+    auto state = state_.lock();
     std::vector<Pointer> objects;
-    const auto found = groups_.find(name);
-    if (found == groups_.end()) return objects;
+    const auto found = state->groups.find(name);
+    if (found == state->groups.end()) return objects;
     objects.reserve(found->second.size());
-    for (const ObjectKey& key : found->second) objects.push_back(objects_.at(key));
+    for (const ObjectKey& key : found->second) objects.push_back(state->objects.at(key));
     return objects;
   }
 
   [[nodiscard]] size_t size() const {
-    const std::lock_guard lock(mutex_);
-    return objects_.size();
+    auto state = state_.lock();
+    return state->objects.size();
   }
 
-  /// Whether a whole list of that namespace (empty: of all of them at once) has been seen.
+  /// Whether a complete list of that namespace (empty: of all namespaces) has been seen.
   [[nodiscard]] bool synced(const std::string& namespace_ = {}) const {
-    const std::lock_guard lock(mutex_);
-    return synced_.contains(namespace_);
+    auto state = state_.lock();
+    return state->synced.contains(namespace_);
   }
 
-  /// The writer's: a list takes the place of everything in that namespace (empty: of everything);
-  /// what it lacks is gone, unless a reader wrote it after the list of that `version` was read.
+  /// For the writer: replaces everything in that namespace (empty: in all) by a list. Objects that
+  /// it lacks are gone, unless a reader wrote them after the list of that `version` was read.
   void replace(
       std::vector<Pointer> objects,
       const std::string& namespace_ = {},
@@ -81,93 +82,102 @@ class Store {
   ) {
     std::vector<std::pair<Pointer, Pointer>> changes;
     {
-      const std::lock_guard lock(mutex_);
-      std::unordered_map<ObjectKey, Pointer> before = take_all_locked(namespace_, version);
-      std::erase_if(fulfilled_, [&](const ObjectKey& key) {
+      auto state = state_.lock();
+      std::unordered_map<ObjectKey, Pointer> before = take_all(*state, namespace_, version);
+      std::erase_if(state->fulfilled, [&](const ObjectKey& key) {
         if (!is_inside(key, namespace_)) return false;
         const auto written = before.find(key);
         if (written == before.end() || !is_newer(version_of(*written->second), version)) {
           return true;
         }
-        put_locked(key, written->second);
+        put(*state, key, written->second);
         before.erase(written);
         return false;
       });
       for (Pointer& object : objects) {
         const ObjectKey key = key_of(*object);
-        if (fulfilled_.contains(key)) continue;
+        if (state->fulfilled.contains(key)) continue;
         Pointer old;
         if (auto found = before.extract(key)) old = found.mapped();
-        put_locked(key, object);
+        put(*state, key, object);
         if (!old || version_of(*old) != version_of(*object)) {
           changes.emplace_back(std::move(old), std::move(object));
         }
       }
       for (auto& [key, old] : before) changes.emplace_back(old, nullptr);
-      synced_.insert(namespace_);
+      state->synced.insert(namespace_);
     }
     for (const auto& [old, object] : changes) notify(old, object);
   }
 
-  /// The writer's: added or modified. What a reader wrote since is newer, and stays.
+  /// For the writer: an object was added or modified. A newer one that a reader stored stays.
   void upsert(Pointer object) {
     Pointer old;
     {
-      const std::lock_guard lock(mutex_);
+      auto state = state_.lock();
       const ObjectKey key = key_of(*object);
-      if (!confirm_locked(key, version_of(*object))) return;
-      old = take_locked(key);
-      put_locked(key, object);
+      if (!confirm(*state, key, version_of(*object))) return;
+      old = take(*state, key);
+      put(*state, key, object);
     }
     notify(old, object);
   }
 
-  /// The writer's: deleted, at that version. What a reader made since under that name stays.
+  /// For the writer: an object was deleted at that version. A newer one of that name, stored by a
+  /// reader, stays.
   void erase(const ObjectKey& key, const std::string& version) {
     Pointer old;
     {
-      const std::lock_guard lock(mutex_);
-      if (!confirm_locked(key, version)) return;
-      old = take_locked(key);
+      auto state = state_.lock();
+      if (!confirm(*state, key, version)) return;
+      old = take(*state, key);
     }
     if (old) notify(old, nullptr);
   }
 
-  /// A reader's, before it writes the object to the API server.
+  /// For a reader: it is about to write the object to the API server.
   void expect(const ObjectKey& key) {
-    const std::lock_guard lock(mutex_);
-    expected_[key].clear();
+    auto state = state_.lock();
+    state->expected[key].clear();
   }
 
-  /// A reader's, with the server's answer. Taken only if it is newer than what a watch or a list
-  /// has said since expect(): else the watch may already know better.
+  /// For a reader: the server's reply to its write. Stored only if it is newer than what the writer
+  /// has stored since expect().
   void fulfil(Pointer object) {
-    const std::lock_guard lock(mutex_);
+    auto state = state_.lock();
     const ObjectKey key = key_of(*object);
-    const auto expected = expected_.extract(key);
+    const auto expected = state->expected.extract(key);
     if (!expected) return;
     const std::string& seen = expected.mapped();
     if (!seen.empty() && !is_newer(version_of(*object), seen)) return;
-    take_locked(key);
-    put_locked(key, object);
-    fulfilled_.insert(key);
+    take(*state, key);
+    put(*state, key, object);
+    state->fulfilled.insert(key);
   }
 
-  /// A reader's: the write failed.
+  /// For a reader: its write failed.
   void forget(const ObjectKey& key) {
-    const std::lock_guard lock(mutex_);
-    expected_.erase(key);
+    auto state = state_.lock();
+    state->expected.erase(key);
   }
 
  private:
-  /// What readers are about to write, with the version that was seen since; empty: none was.
+  /// Objects that readers are about to write, with the version seen since; empty: none was.
   using Expectations = std::map<ObjectKey, std::string>;
+
+  struct State {
+    std::unordered_map<ObjectKey, Pointer> objects;
+    std::unordered_map<std::string, std::set<ObjectKey>> groups;
+    Expectations expected;
+    std::set<ObjectKey> fulfilled;  ///< put by a reader, not yet seen by the watch
+    std::set<std::string> synced;
+  };
 
   [[nodiscard]] static bool is_inside(const ObjectKey& key, const std::string& namespace_) {
     return namespace_.empty() || key.namespace_ == namespace_;
   }
 
-  /// The API server counts its versions upwards, in decimal digits.
+  /// The API server's versions are ascending decimal numbers.
   [[nodiscard]] static bool is_newer(const std::string& version, const std::string& than) {
     const auto is_number = [](const std::string& text) {
       return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
@@ -184,53 +194,56 @@ class Store {
     return object.metadata.resource_version;
   }
 
-  /// Whether what the watch says of an object is to be taken: not if a reader wrote it since.
-  bool confirm_locked(const ObjectKey& key, const std::string& version) {
-    if (fulfilled_.contains(key) && is_newer(version_of(*objects_.at(key)), version)) return false;
-    fulfilled_.erase(key);
-    const auto expected = expected_.find(key);
-    if (expected != expected_.end()) see_locked(expected, version);
+  /// Whether to store what the watch says of an object: not if a reader has stored a newer one.
+  static bool confirm(State& state, const ObjectKey& key, const std::string& version) {
+    if (state.fulfilled.contains(key) && is_newer(version_of(*state.objects.at(key)), version))
+      return false;
+    state.fulfilled.erase(key);
+    const auto expected = state.expected.find(key);
+    if (expected != state.expected.end()) see(state, expected, version);
     return true;
   }
 
-  /// The expected object was seen at `version`. Gives the expectation after it.
-  Expectations::iterator see_locked(Expectations::iterator expected, const std::string& version) {
+  /// The expected object was seen at `version`. Returns the expectation after it.
+  static Expectations::iterator see(
+      State& state, Expectations::iterator expected, const std::string& version
+  ) {
     if (version.empty())
-      return expected_.erase(expected);  // of unknown age: newer, for all we know
+      return state.expected.erase(expected);  // of unknown age, so possibly newer
     expected->second = version;
     return std::next(expected);
   }
 
-  std::unordered_map<ObjectKey, Pointer> take_all_locked(
-      const std::string& namespace_, const std::string& version
+  std::unordered_map<ObjectKey, Pointer> take_all(
+      State& state, const std::string& namespace_, const std::string& version
   ) {
-    for (auto each = expected_.begin(); each != expected_.end();) {
-      each = is_inside(each->first, namespace_) ? see_locked(each, version) : std::next(each);
+    for (auto each = state.expected.begin(); each != state.expected.end();) {
+      each = is_inside(each->first, namespace_) ? see(state, each, version) : std::next(each);
     }
     std::vector<ObjectKey> keys;
-    for (const auto& [key, object] : objects_) {
+    for (const auto& [key, object] : state.objects) {
       if (is_inside(key, namespace_)) keys.push_back(key);
     }
     std::unordered_map<ObjectKey, Pointer> taken;
-    for (const ObjectKey& key : keys) taken.emplace(key, take_locked(key));
+    for (const ObjectKey& key : keys) taken.emplace(key, take(state, key));
     return taken;
   }
 
-  void put_locked(const ObjectKey& key, const Pointer& object) {
-    objects_[key] = object;
+  void put(State& state, const ObjectKey& key, const Pointer& object) {
+    state.objects[key] = object;
     if (!index_) return;
     const std::string group = index_(*object);
-    if (!group.empty()) groups_[group].insert(key);
+    if (!group.empty()) state.groups[group].insert(key);
   }
 
-  Pointer take_locked(const ObjectKey& key) {
-    auto found = objects_.extract(key);
+  Pointer take(State& state, const ObjectKey& key) {
+    auto found = state.objects.extract(key);
     if (!found) return nullptr;
     if (index_) {
-      const auto group = groups_.find(index_(*found.mapped()));
-      if (group != groups_.end()) {
+      const auto group = state.groups.find(index_(*found.mapped()));
+      if (group != state.groups.end()) {
         group->second.erase(key);
-        if (group->second.empty()) groups_.erase(group);
+        if (group->second.empty()) state.groups.erase(group);
       }
     }
     return found.mapped();
@@ -242,12 +255,7 @@ class Store {
 
   const IndexFunction index_;
   Handler handler_;
-  mutable std::mutex mutex_;
-  std::unordered_map<ObjectKey, Pointer> objects_;
-  std::unordered_map<std::string, std::set<ObjectKey>> groups_;
-  Expectations expected_;
-  std::set<ObjectKey> fulfilled_;  // put by a reader, not seen by the watch yet
-  std::set<std::string> synced_;
+  mutable Guarded<State> state_;
 };
 
 }  // namespace gnn::runtime

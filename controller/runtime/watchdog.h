@@ -9,7 +9,7 @@
 
 namespace gnn::runtime {
 
-/// Calls `late` on a thread of its own once `patience` has passed, unless it is destroyed before.
+/// Calls `late` on a thread of its own after `patience`, unless it is destroyed before.
 class Watchdog {
  public:
   Watchdog(Clock& clock, Duration patience, std::function<void()> late)

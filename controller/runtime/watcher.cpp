@@ -12,7 +12,7 @@ struct Overloaded : Cases... {
 template <class... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;
 
-/// Whether the server may still know our resourceVersion after this.
+// Whether the server may still know our resourceVersion after this error.
 bool keeps_version(const client::ApiError& error) {
   switch (error.kind) {
     case client::ApiErrorKind::Unauthorized:
@@ -104,8 +104,8 @@ WatchStep Watcher::wait_then(
 }
 
 WatchStep Watcher::list_again(std::string_view reason, RandomSource& random) {
-  // The first time at once; a server that goes on saying "gone" without any event between is not
-  // asked in a tight loop.
+  // At once the first time; but not in a tight loop if the server says "gone" again before any
+  // event.
   if (backoff_.attempts() > 0) return wait_then(AfterWait::List, {}, reason, random);
   static_cast<void>(backoff_.next(random));
   return {.action = WatchAction::List, .reason = reason};

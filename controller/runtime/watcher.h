@@ -11,7 +11,7 @@
 
 namespace gnn::runtime {
 
-/// What happened since the last step of a Watcher.
+/// What has happened since the last step of a Watcher.
 namespace watch_input {
 struct Started {};
 struct Listed {
@@ -33,9 +33,9 @@ struct EventSeen {
 struct ErrorSeen {
   client::ApiError error;
 };
-/// The body ended as it should.
+/// The body ended properly.
 struct WatchEnded {};
-/// The body broke off, or could not be read.
+/// The body ended early, or could not be read.
 struct WatchBroken {
   Error error;
 };
@@ -59,23 +59,23 @@ enum class WatchAction { List, OpenWatch, Read, Wait };
 /// What to do next.
 struct WatchStep {
   WatchAction action = WatchAction::List;
-  std::string resource_version{};  ///< OpenWatch: where to go on
-  Duration wait{0};                ///< Wait
-  std::string_view reason{};       ///< why the watch did not just go on; empty: it did
+  std::string resource_version{};  ///< OpenWatch: where to continue
+  Duration wait{0};                ///< for Wait
+  std::string_view reason{};       ///< why the watch was interrupted; empty: it was not
 };
 
 struct WatcherOptions {
   BackoffOptions backoff{};  ///< 0.8 s, doubling, at most 30 s, jitter 1
-  /// A watch that ends sooner without any event counts as a failure.
+  /// A watch that ends sooner, and without any event, counts as a failure.
   Duration shortest_watch = std::chrono::seconds(1);
-  /// Failures are forgotten after a watch that lived this long.
+  /// A watch that lives this long resets the back-off.
   Duration healthy_after = std::chrono::minutes(2);
 };
 
-/// Decides between list, watch and wait: a state machine without I/O. Bookmarks and events move the
-/// resourceVersion; a gone resourceVersion, an unknown error or an unreadable stream lists again;
-/// everything else watches again from where it was. Failures without progress wait, longer and
-/// longer.
+/// Decides between list, watch and wait: a state machine without I/O. Bookmarks and events advance
+/// the resourceVersion. An expired resourceVersion, an unknown error or an unreadable stream leads
+/// to a new list; anything else to a new watch from the last resourceVersion. Failures without
+/// progress wait, each longer than the one before.
 class Watcher {
  public:
   explicit Watcher(WatcherOptions options = {}) : options_(options), backoff_(options.backoff) {}

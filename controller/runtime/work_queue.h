@@ -28,9 +28,10 @@ struct WorkQueueMetrics {
   Gauge longest_running;
 };
 
-/// A queue of keys. A key that is added while it waits is there once; one that is added while it is
-/// worked on comes again afterwards; no key is ever worked on twice at a time. First in, first out.
-/// Threading: every method may be called from any thread.
+/// A first-in first-out queue of keys. A key that is added while it waits is queued once; one that
+/// is added while it is worked on comes again afterwards. No key is worked on twice at the same
+/// time.
+/// Threads: every method may be called from any thread.
 template <class K>
 class WorkQueue {
  public:
@@ -41,7 +42,7 @@ class WorkQueue {
     add_locked(key);
   }
 
-  /// The key comes no later than after `delay`; an earlier time that was asked for before stays.
+  /// The key comes no later than after `delay`; an earlier time that was requested before stays.
   void add_after(const K& key, Duration delay) {
     const std::lock_guard lock(mutex_);
     if (shut_down_) return;
@@ -57,13 +58,13 @@ class WorkQueue {
     changed_.notify_one();
   }
 
-  /// As add_after, for a key whose work failed.
+  /// As add_after(), for a key whose work failed.
   void retry_after(const K& key, Duration delay) {
     metrics_.retries.increment();
     add_after(key, delay);
   }
 
-  /// Waits for a key. Nothing means that the queue is shut down. Whoever gets a key says done().
+  /// Waits for a key, for which the caller must call done(). Nothing: the queue is shut down.
   [[nodiscard]] std::optional<K> get() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -104,7 +105,7 @@ class WorkQueue {
     if (dirty_.contains(key)) push_locked(key);
   }
 
-  /// get() gives nothing from now on, and nothing is added.
+  /// From now on get() returns nothing, and nothing is added.
   void shut_down() {
     const std::lock_guard lock(mutex_);
     shut_down_ = true;
@@ -116,7 +117,7 @@ class WorkQueue {
     return ready_.size();
   }
 
-  /// Brings the gauges up to date that change by themselves.
+  /// Updates the gauges that change with time.
   void update_metrics() {
     const std::lock_guard lock(mutex_);
     double sum = 0;
@@ -160,10 +161,12 @@ class WorkQueue {
 
   Clock& clock_;
   WorkQueueMetrics metrics_;
+  // A mutex rather than Guarded: get() waits for what both the queue and the clock say. It guards
+  // all that follows.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<K> ready_;
-  std::set<K> dirty_;                       // wanted: waiting in ready_, or again after processing_
+  std::set<K> dirty_;                       // waiting in ready_, or to come again after processing_
   std::map<K, MonotonicPoint> added_;       // when a dirty key was added
   std::map<K, MonotonicPoint> processing_;  // since when
   std::map<K, MonotonicPoint> delayed_;

@@ -9,6 +9,7 @@ import unittest
 import kubernetes_validate
 import yaml
 
+from bare_objects import bare_objects
 from chart import CHART, CI_VALUES, ROOT, helm, named, render
 
 KUBERNETES = "1.34"
@@ -48,9 +49,9 @@ class Render(unittest.TestCase):
             self.assertNotEqual(helm("template", "x", CHART, "--set", value).returncode, 0, value)
 
     def test_generated_files_are_up_to_date(self):
-        for generator in ("schema.py", "dashboards.py", "readme.py"):
+        for generator in ("chart_schema.py", "dashboards.py", "chart_readme.py"):
             ran = subprocess.run(
-                [sys.executable, CHART / "tools" / generator, "--check"], capture_output=True, text=True, check=False
+                [sys.executable, ROOT / "tools/generate" / generator, "--check"], capture_output=True, text=True, check=False
             )
             self.assertEqual(ran.returncode, 0, ran.stderr)
 
@@ -154,7 +155,8 @@ class Deployment(unittest.TestCase):
 
     def test_the_jobs_fence_says_what_values_say(self):
         self.assertEqual(self.fence("jobs.networkPolicy.metricsFrom=null", "jobs.networkPolicy.egress.enabled=false"), {})
-        fence = self.fence("jobs.networkPolicy.egress.rules[0].ports[0].port=443", "jobs.networkPolicy.egress.rules[0].ports[0].protocol=TCP")
+        port = "jobs.networkPolicy.egress.rules[0].ports[0]"
+        fence = self.fence(f"{port}.port=443", f"{port}.protocol=TCP")
         self.assertEqual(fence["egress"], [{"ports": [{"port": 443, "protocol": "TCP"}]}])
 
     def test_mounts_extra_volumes(self):
@@ -378,7 +380,8 @@ class HelmTest(unittest.TestCase):
             # The pod's account is in the release's namespace; it may read the job where the job is.
             self.assertEqual(pod["metadata"]["namespace"], "gnn-system")
             if watched:
-                binding = next(item for item in named(render(value), "RoleBinding", "gnn-operator") if item["metadata"]["namespace"] == chosen)
+                bindings = named(render(value), "RoleBinding", "gnn-operator")
+                binding = next(item for item in bindings if item["metadata"]["namespace"] == chosen)
                 self.assertEqual(binding["subjects"], [
                     {"kind": "ServiceAccount", "name": pod["spec"]["serviceAccountName"], "namespace": "gnn-system"},
                 ])
@@ -396,10 +399,9 @@ class HelmTest(unittest.TestCase):
 class Manifests(unittest.TestCase):
     def test_kustomize_gives_the_charts_objects(self):
         """manifests/ is the chart's default rendering without Helm's own labels, annotations and hooks."""
-        from manifests import bare_objects  # beside this file
 
         built = subprocess.run(
-            [sys.executable, ROOT / "manifests/tools/generate.py", "--check"], capture_output=True, text=True, check=False
+            [sys.executable, ROOT / "tools/generate/manifests.py", "--check"], capture_output=True, text=True, check=False
         )
         self.assertEqual(built.returncode, 0, built.stderr)
         self.assertEqual(bare_objects("kustomize"), bare_objects("chart"))

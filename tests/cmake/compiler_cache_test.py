@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from tests.lint.headers import launcher
+from headers import launcher
 
 BUILD = Path(os.environ["GNN_BUILD_DIR"])
 LOCALES = ("LANG", "LC_ALL", "LC_CTYPE", "LC_MESSAGES")

@@ -55,7 +55,7 @@ TEST(Log, ConsoleLineStaysOneLine) {
   );
 }
 
-/// The process's log, put back after the test.
+// The process's log, put back after the test.
 class ProcessLog : public ::testing::Test {
  protected:
   ProcessLog() { ::testing::internal::CaptureStderr(); }

@@ -10,7 +10,7 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::seconds;
 
-TimePoint at(std::int64_t unix_seconds) {
+TimePoint at(int64_t unix_seconds) {
   return TimePoint(seconds(unix_seconds));
 }
 

@@ -1,13 +1,17 @@
-// A worker that speaks the contract of docs/worker-contract.md in one file and trains nothing: what
-// any image must do so that gnn-controller can run it. Each node is one process; an epoch is a
-// pause. Its store is a line protocol on the store's port: "<uid>/<attempt>/<round> <node>" joins,
-// "go" begins, "epoch <n>" is one step of all, "stop" is a preemption, "done" and "bye" are the
-// final barrier.
+// A worker in one file that follows docs/worker-contract.md and trains nothing: what any image must
+// do so that gnn-controller can run it. Each node is one process; an epoch is a pause. Its store is
+// a line protocol on the store's port:
+//   "<uid>/<attempt>/<round> <node>"  joins
+//   "go"                              starts training
+//   "epoch <n>"                       ends an epoch on all nodes
+//   "stop"                            preempts
+//   "done", "bye"                     the final barrier
 //
-// Besides the contract's environment it reads CONFORMANCE_EPOCH_SECONDS (default 1) and
-// CONFORMANCE_FAIL_NODE with CONFORMANCE_EXIT_CODE: that node ends so in its first epoch of
-// the first attempt.
+// Besides the contract's environment it reads CONFORMANCE_EPOCH_SECONDS (default 1),
+// CONFORMANCE_FAIL_NODE and CONFORMANCE_EXIT_CODE: that node exits with that code in the first
+// epoch of the first attempt.
 #include "common/contract.h"
+#include "common/guarded.h"
 
 #include <nlohmann/json.hpp>
 
@@ -17,7 +21,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <netdb.h>
 #include <optional>
 #include <poll.h>
@@ -44,7 +47,7 @@ constexpr auto kPeerSilence = 15s;
 
 std::atomic<bool> stop_asked = false;
 
-/// Ends the process with a code of the contract.
+// Ends the process with a code of the contract.
 struct Exit : std::runtime_error {
   Exit(int exit_code, const std::string& why) : std::runtime_error(why), code(exit_code) {}
   int code;
@@ -86,11 +89,11 @@ struct Settings {
   int64_t fail_code = number("CONFORMANCE_EXIT_CODE", "70");
   int64_t epochs = read_epochs();
 
-  /// What joins: neither an old pod nor another job's says the same.
+  // What a node joins with; an old pod or another job's has a different one.
   [[nodiscard]] std::string round_id() const { return uid + "/" + std::to_string(attempt) + "/0"; }
 
  private:
-  /// training.epochs of the mounted job.
+  // training.epochs of the mounted job.
   static int64_t read_epochs() {
     const std::string path = environment(contract::kEnvConfig, std::string(contract::kConfigFile));
     std::ifstream in(path);
@@ -103,18 +106,12 @@ struct Settings {
   }
 };
 
-/// What /progress and the result say.
+// What /progress and the result report.
 struct State {
-  std::mutex mutex;
   std::string phase = "Rendezvous";
   int64_t epoch = 0;
-
-  void set(const std::string& now, int64_t begun) {
-    const std::lock_guard lock(mutex);
-    phase = now;
-    epoch = begun;
-  }
 };
+using SharedState = gnn::Guarded<State>;
 
 Json base(const Settings& settings) {
   return {
@@ -127,13 +124,12 @@ Json base(const Settings& settings) {
   };
 }
 
-Json progress(const Settings& settings, State& state) {
-  const std::lock_guard lock(state.mutex);
+Json progress(const Settings& settings, const State& state) {
   Json json = base(settings);
   json["phase"] = state.phase;
   json["epoch"] = state.epoch;
   json["epochs"] = settings.epochs;
-  json["step"] = state.epoch * 10;
+  json["globalStep"] = state.epoch * 10;
   json["loss"] = std::to_string(1.0 / static_cast<double>(1 + state.epoch));
   json["rate"] = "1000";
   return json;
@@ -146,7 +142,7 @@ void write_result(const std::string& file, Json result, int code, const std::str
   std::ofstream(file) << result.dump();
 }
 
-/// One end of a connection that carries lines.
+// One end of a connection that carries lines.
 class Line {
  public:
   explicit Line(int descriptor) : descriptor_(descriptor) {}
@@ -164,7 +160,7 @@ class Line {
     }
   }
 
-  /// The next line; nothing if none came in time.
+  // The next line; nothing if none comes in time.
   std::optional<std::string> read(std::chrono::milliseconds timeout) {
     const auto deadline = Clock::now() + timeout;
     while (true) {
@@ -226,8 +222,8 @@ int listen_on(const std::string& host, const std::string& port) {
   return listener;
 }
 
-/// /healthz, /progress and /metrics; each connection gets one reply.
-void serve(int listener, const Settings& settings, State& state) {
+// Serves /healthz, /progress and /metrics; each connection gets one reply.
+void serve(int listener, const Settings& settings, SharedState& shared) {
   while (true) {
     const int client = ::accept(listener, nullptr, nullptr);
     if (client < 0) return;
@@ -238,6 +234,7 @@ void serve(int listener, const Settings& settings, State& state) {
         request.substr(std::min<size_t>(4, request.size()), request.find(' ', 4) - 4);
     std::string body = "ok\n";
     std::string status = "200 OK";
+    const State state = *shared.lock();
     if (path == contract::kProgressPath) {
       body = progress(settings, state).dump();
     } else if (path == contract::kMetricsPath) {
@@ -248,9 +245,8 @@ void serve(int listener, const Settings& settings, State& state) {
     } else if (path != contract::kHealthPath) {
       status = "404 Not Found";
       body = "not here\n";
-    } else {
-      const std::lock_guard lock(state.mutex);
-      if (state.phase == "Rendezvous") status = "503 Service Unavailable";
+    } else if (state.phase == "Rendezvous") {
+      status = "503 Service Unavailable";
     }
     const std::string reply = "HTTP/1.1 " + status +
                               "\r\nContent-Length: " + std::to_string(body.size()) +
@@ -261,17 +257,17 @@ void serve(int listener, const Settings& settings, State& state) {
 }
 
 void give_up_after(Clock::time_point deadline, const std::string& what) {
-  if (stop_asked) throw Exit(contract::kExitPreempted, "told to stop before the start");
+  if (stop_asked) throw Exit(contract::kExitPreempted, "asked to stop before training started");
   if (Clock::now() > deadline) throw Exit(contract::kExitPeerLost, what);
 }
 
-/// Node 0: waits for every other node of this very attempt.
+// Node 0: waits for every other node of this attempt.
 std::map<int64_t, Line> gather(const Settings& settings) {
   const int listener = listen_on("", settings.master_port);
   const auto deadline = Clock::now() + kRendezvousTimeout;
   std::map<int64_t, Line> peers;
   while (std::ssize(peers) < settings.nodes - 1) {
-    give_up_after(deadline, "not all nodes came");
+    give_up_after(deadline, "some nodes did not join in time");
     pollfd entry{.fd = listener, .events = POLLIN, .revents = 0};
     if (::poll(&entry, 1, 200) <= 0) continue;
     Line peer(::accept(listener, nullptr, nullptr));
@@ -286,14 +282,14 @@ std::map<int64_t, Line> gather(const Settings& settings) {
         peer.write("refused");
       }
     } catch (const Exit&) {
-      // Whoever it was is gone.
+      // That node is gone.
     }
   }
   ::close(listener);
   return peers;
 }
 
-/// The others: come to node 0, however late its name can be resolved.
+// Other nodes: join node 0, however late its name resolves.
 Line join(const Settings& settings) {
   const auto deadline = Clock::now() + kRendezvousTimeout;
   while (true) {
@@ -324,19 +320,19 @@ Line join(const Settings& settings) {
 
 void fail_if_told(const Settings& settings) {
   if (settings.attempt == 1 && settings.fail_node == settings.node) {
-    throw Exit(static_cast<int>(settings.fail_code), "told to fail");
+    throw Exit(static_cast<int>(settings.fail_code), "asked to fail");
   }
 }
 
-void lead(const Settings& settings, State& state) {
+void lead(const Settings& settings, SharedState& state) {
   std::map<int64_t, Line> peers = gather(settings);
   const auto tell = [&](const std::string& line) {
     for (auto& [node, peer] : peers) peer.write(line);
   };
-  state.set("Train", 1);
+  *state.lock() = {.phase = "Train", .epoch = 1};
   tell("go");
   for (int64_t epoch = 1; epoch <= settings.epochs; ++epoch) {
-    state.set("Train", epoch);
+    *state.lock() = {.phase = "Train", .epoch = epoch};
     fail_if_told(settings);
     const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(settings.epoch_seconds)
@@ -352,21 +348,21 @@ void lead(const Settings& settings, State& state) {
     }
     tell(stop ? "stop" : "epoch " + std::to_string(epoch));
     if (stop) {
-      std::this_thread::sleep_for(200ms);  // The others leave first.
-      throw Exit(contract::kExitPreempted, "told to stop in epoch " + std::to_string(epoch));
+      std::this_thread::sleep_for(200ms);  // the others leave first
+      throw Exit(contract::kExitPreempted, "asked to stop in epoch " + std::to_string(epoch));
     }
   }
   // The final barrier: node 0 hosts the store and leaves last.
-  state.set("Leaving", settings.epochs);
+  *state.lock() = {.phase = "Leaving", .epoch = settings.epochs};
   for (auto& [node, peer] : peers) {
     while (peer.must_read(kPeerSilence) != "done") continue;
   }
   tell("bye");
 }
 
-void follow(const Settings& settings, State& state) {
+void follow(const Settings& settings, SharedState& state) {
   Line store = join(settings);
-  state.set("Train", 1);
+  *state.lock() = {.phase = "Train", .epoch = 1};
   fail_if_told(settings);
   bool told = false;
   auto heard = Clock::now();
@@ -379,10 +375,10 @@ void follow(const Settings& settings, State& state) {
       continue;
     }
     heard = Clock::now();
-    if (*line == "stop") throw Exit(contract::kExitPreempted, "node 0 says stop");
-    state.set("Train", std::min(++epoch + 1, settings.epochs));
+    if (*line == "stop") throw Exit(contract::kExitPreempted, "node 0 asked to stop");
+    *state.lock() = {.phase = "Train", .epoch = std::min(++epoch + 1, settings.epochs)};
   }
-  state.set("Leaving", settings.epochs);
+  *state.lock() = {.phase = "Leaving", .epoch = settings.epochs};
   store.write("done");
   while (store.must_read(kPeerSilence) != "bye") continue;
 }
@@ -393,11 +389,11 @@ int run() {
   try {
     result_file = environment(contract::kEnvTerminationLog, result_file);
     if (number(contract::kEnvContract) != contract::kVersion) {
-      throw Exit(contract::kExitConfiguration, "another version of the contract");
+      throw Exit(contract::kExitConfiguration, "GNN_CONTRACT has another version");
     }
     const Settings settings;
     result = base(settings);
-    State state;
+    SharedState state;
     const size_t colon = settings.http.rfind(':');
     const int listener = listen_on(settings.http.substr(0, colon), settings.http.substr(colon + 1));
     std::thread([&, listener] { serve(listener, settings, state); }).detach();
@@ -410,7 +406,7 @@ int run() {
     } catch (const Exit& exit) {
       write_result(result_file, result, exit.code, exit.what());
       std::fprintf(stderr, "%s\n", exit.what());
-      std::_Exit(exit.code);  // The server's thread still reads what is on this stack.
+      std::_Exit(exit.code);  // the server's thread still uses this stack
     }
     result["epoch"] = settings.epochs;
     result["epochs"] = settings.epochs;

@@ -38,10 +38,10 @@ def setUpModule():
     kubeconfig = cluster.status()["kubeconfig"]
     log = open(BUILD / "conformance-controller.log", "w", encoding="utf-8")
     unittest.addModuleCleanup(log.close)
-    # In the cluster's network, so that pods can be asked for their progress.
+    # In the cluster's network, so that pods' progress can be read.
     controller = subprocess.Popen(
-        [sys.executable, ROOT / "tests/cluster/cluster.py", "--name", cluster.name, "enter", "--",
-         BUILD / "controller/app/gnn-controller", "run", f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1:0"],
+        [sys.executable, ROOT / "tools/cluster/cluster.py", "--name", cluster.name, "enter", "--",
+         BUILD / "controller/main/gnn-controller", "run", f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1:0"],
         stderr=log,
     )
     unittest.addModuleCleanup(stop, controller)

@@ -14,7 +14,7 @@ image = None
 
 def setUpModule():
     global image
-    base = run([ROOT / "tests/cluster/base_image"]).strip().splitlines()[-1]
+    base = run([ROOT / "tools/cluster/base_image"]).strip().splitlines()[-1]
     image = run([ROOT / "scripts/images", "--base", base, "worker-cuda"]).strip().splitlines()[-1]
 
 

@@ -187,8 +187,8 @@ class Jobs(EndToEnd):
     def test_samples_pass_the_api_server(self):
         samples = sorted((ROOT / "manifests/samples").glob("*.yaml"))
         self.assertGreaterEqual(len(samples), 5)
-        for sample in samples:
-            operator.kubectl("apply", "-n", NAMESPACE, "--dry-run=server", "-f", sample)
+        for file in samples:
+            operator.kubectl("apply", "-n", NAMESPACE, "--dry-run=server", "-f", file)
 
     def test_suspend_and_resume_continue_from_the_checkpoint(self):
         name = self.submit("suspended")
@@ -300,7 +300,7 @@ class Faults(EndToEnd):
             "-n", operator.namespace, "delete", "pods", "-l", "app.kubernetes.io/component=controller", "--wait=false"
         )
         operator.restart_part("api-server")
-        operator.wait("the API server answers", lambda: self.answers(), 60)
+        operator.wait("the API server answers", self.answers, 60)
         job = self.assert_complete_like_undisturbed(name, restarts=0)
         self.assertEqual(job["status"]["attempt"], 1)
 
@@ -308,7 +308,7 @@ class Faults(EndToEnd):
     def answers():
         try:
             return operator.kubectl("get", "--raw", "/readyz")
-        except Exception:  # noqa: BLE001: any failure means not yet
+        except Exception:  # any failure means not yet
             return None
 
     def test_a_lost_node_is_replaced(self):
@@ -330,7 +330,9 @@ class Fence(EndToEnd):
 
     def asks(self, name, labels, questions, namespace=NAMESPACE):
         """What a pod with these labels hears: title -> whether the connection (or the name) was there."""
-        script = "".join(f"{command} >/dev/null 2>&1 </dev/null && echo {title} yes || echo {title} no\n" for title, command in questions.items())
+        script = "".join(
+            f"{command} >/dev/null 2>&1 </dev/null && echo {title} yes || echo {title} no\n" for title, command in questions.items()
+        )
         self.addCleanup(operator.kubectl, "-n", namespace, "delete", "pod", name, "--ignore-not-found", "--wait=false")
         operator.apply({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace, "labels": labels},
@@ -357,7 +359,9 @@ class Fence(EndToEnd):
         own = operator.get("pod", f"{name}-1-0", NAMESPACE)["status"]["podIP"]
         prometheus = operator.get("pod", "prometheus", "monitoring")["status"]["podIP"]
         questions = {
-            "store": f"nc -w 3 {own} 29400 -e true", "metrics": f"nc -w 3 {own} 9400 -e true", "prometheus": f"nc -w 3 {prometheus} 9090 -e true",
+            "store": f"nc -w 3 {own} 29400 -e true",
+            "metrics": f"nc -w 3 {own} 9400 -e true",
+            "prometheus": f"nc -w 3 {prometheus} 9090 -e true",
             "api": "nc -w 3 kubernetes.default.svc.cluster.local 443 -e true",
             "name": f"getent hosts {name}-0.{name}-gnn.{NAMESPACE}.svc.cluster.local",
         }

@@ -78,9 +78,9 @@ class Images(unittest.TestCase):
         shutil.copy(ROOT / "scripts/images", checkout / "scripts")
         shutil.copy(ROOT / "CMakeLists.txt", checkout)
         shutil.copytree(ROOT / "docker", checkout / "docker")
-        (checkout / "cmake").mkdir()
+        (checkout / "pins").mkdir()
         for pins in ("requirements-torch.txt", "requirements-cuda.txt"):
-            shutil.copy(ROOT / "cmake" / pins, checkout / "cmake")
+            shutil.copy(ROOT / "pins" / pins, checkout / "pins")
         return checkout
 
     def run_(self, *arguments, checkout=None):
@@ -122,7 +122,7 @@ class Images(unittest.TestCase):
             "library": lambda: self.write("library", "another torch"),
             "Dockerfile": lambda: self.append("docker/worker.Dockerfile"),
             "bill of materials": lambda: self.append("docker/sbom.sh"),
-            "pins": lambda: self.append("cmake/requirements-torch.txt"),
+            "pins": lambda: self.append("pins/requirements-torch.txt"),
         }.items():
             with self.subTest(what):
                 change()

@@ -59,14 +59,14 @@ const char* name_of(ControlPlanePart part) {
   return "?";
 }
 
-/// The folder with the pinned programs; builds them if this machine has not yet (minutes).
+// The folder with the pinned programs; builds them if this machine has not yet (minutes).
 Result<std::string> tools_folder() {
   if (const char* given = std::getenv("GNN_CLUSTER_TOOLS"); given != nullptr && *given != '\0') {
     return std::string(given);
   }
   GNN_ASSIGN_OR_RETURN(
       CommandOutput built,
-      run_command({GNN_SOURCE_DIR "/tests/cluster/tools/build"}, {}, std::chrono::minutes(30))
+      run_command({GNN_SOURCE_DIR "/tools/cluster/go/build"}, {}, std::chrono::minutes(30))
   );
   if (built.exit_code != 0) {
     return fail(ErrorKind::Configuration, "the cluster's programs are missing: " + built.errors);
@@ -99,8 +99,8 @@ Status run_checked(const std::vector<std::string>& arguments) {
   return fail(ErrorKind::Internal, arguments.front() + " failed: " + output.errors);
 }
 
-/// A loopback port that stays ours: the socket is bound and never listens, and only programs of the
-/// same user that share ports too (etcd and the API server are told to) can listen on it.
+// A loopback port that stays ours: the socket is bound and never listens, and only programs of the
+// same user that share ports too (etcd and the API server are told to) can listen on it.
 class ReservedPort {
  public:
   static Result<ReservedPort> reserve() {
@@ -137,7 +137,7 @@ class ReservedPort {
   uint16_t port_ = 0;
 };
 
-/// Removes what killed tests left: folders whose owner holds their lock no more.
+// Removes what killed tests left: folders whose owner holds their lock no more.
 void remove_stale_folders(const fs::path& parent) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(parent, error)) {

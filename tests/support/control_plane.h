@@ -39,7 +39,7 @@ struct ControlPlaneOptions {
 /// A real Kubernetes control plane (etcd, kube-apiserver and more) on free loopback ports, whose
 /// faults are ordinary test steps. No kubelet and no root: for real pods see scripts/cluster. Ports
 /// and files stay the same over restarts. All of it dies with the test's process, also when that is
-/// killed; the programs come from tests/cluster/tools/build, or from $GNN_CLUSTER_TOOLS. Threading:
+/// killed; the programs come from tools/cluster/go/build, or from $GNN_CLUSTER_TOOLS. Threads:
 /// one thread at a time, except the accessors. Typical use, one for a whole test binary:
 ///     ControlPlane& cluster = ControlPlane::shared();
 ///     const std::string ns = cluster.create_namespace("watch").value();
@@ -83,7 +83,8 @@ class ControlPlane {
       std::string_view server_url, KubeconfigUser user = KubeconfigUser::Certificate
   );
 
-  /// SIGTERM and wait; SIGKILL and wait; SIGSTOP and SIGCONT. Errors: the part does not run.
+  /// SIGTERM and wait; SIGKILL and wait; SIGSTOP and SIGCONT.
+  /// Errors: the part does not run.
   [[nodiscard]] Status stop(ControlPlanePart part);
   [[nodiscard]] Status kill(ControlPlanePart part);
   [[nodiscard]] Status pause(ControlPlanePart part);

@@ -23,7 +23,8 @@ struct ControllerArguments {
   std::string progress = "off";
 };
 
-/// gnn-controller as a process. Threading: one thread.
+/// gnn-controller as a process.
+/// Threads: one thread.
 class ControllerProcess {
  public:
   ControllerProcess(const ControlPlane& cluster, const ControllerArguments& arguments);

@@ -11,7 +11,8 @@
 namespace gnn::testing {
 
 /// A clock that moves only when a test says so. Waiters wake when their deadline is passed by
-/// advance(). Threading: every method may be called from any thread.
+/// advance().
+/// Threads: every method may be called from any thread.
 class FakeClock final : public Clock {
  public:
   explicit FakeClock(TimePoint start = TimePoint(std::chrono::seconds(1'700'000'000)))

@@ -33,7 +33,8 @@ struct ScriptedReply {
 };
 
 /// Answers from a script and remembers what it was asked. Without a scripted reply left it fails
-/// with Network. Threading: safe from any thread.
+/// with Network.
+/// Threads: safe from any thread.
 class FakeTransport final : public client::HttpTransport {
  public:
   FakeTransport& reply(ScriptedReply reply) {

@@ -64,8 +64,8 @@ bool is_framing_header(std::string_view name) {
   return false;
 }
 
-/// A socket bound to a free loopback port, kept so that nobody else gets the port while we don't
-/// listen.
+// A socket bound to a free loopback port, kept so that nobody else gets the port while we don't
+// listen.
 Result<int> bind_loopback(uint16_t port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int one = 1;
@@ -89,7 +89,7 @@ uint16_t port_of(int fd) {
   return ntohs(address.sin_port);
 }
 
-/// What ServeSnapshot answers; nullopt: the request is none of the snapshot's business.
+// What ServeSnapshot answers; nullopt: the request is none of the snapshot's business.
 std::optional<Answer> answer_from_snapshot(
     const Snapshot& snapshot, const RecordedRequest& request
 ) {
@@ -271,7 +271,7 @@ class FaultProxy::Impl {
     bool done = false;
     std::thread thread;
   };
-  /// What serving one request needs.
+  // What serving one request needs.
   struct Exchange {
     Client& client;
     Connection& connection;
@@ -331,7 +331,7 @@ class FaultProxy::Impl {
 };
 
 namespace {
-/// The fault wants the connection broken here; nothing is wrong with the proxy.
+// The fault wants the connection broken here; nothing is wrong with the proxy.
 tl::unexpected<Error> break_connection() {
   return fail(ErrorKind::Cancelled, "the connection is broken on purpose");
 }
@@ -689,7 +689,7 @@ Status FaultProxy::Impl::stream_body(
   return {};
 }
 
-/// Sends the first `limit` of `bytes`, in the framing of all of them: a chunk may stay incomplete.
+// Sends the first `limit` of `bytes`, in the framing of all of them: a chunk may stay incomplete.
 Status FaultProxy::Impl::send_body(
     Exchange& exchange, std::string_view bytes, bool chunked, int64_t limit
 ) {

@@ -19,13 +19,13 @@ class ControlPlane;
 
 /// A request as the proxy saw it, and what became of it.
 struct RecordedRequest {
-  int64_t index = 0;       ///< Position among all requests of this proxy, from 0.
-  int64_t connection = 0;  ///< Which client connection carried it, from 0.
+  int64_t index = 0;       ///< position among all requests of this proxy, from 0
+  int64_t connection = 0;  ///< which client connection carried it, from 0
   std::chrono::steady_clock::time_point received;
   std::string method;
-  std::string target;  ///< As sent: path and query.
-  std::string path;    ///< Percent-decoded, without query.
-  HttpQuery query;     ///< Percent-decoded.
+  std::string target;  ///< as sent: path and query
+  std::string path;    ///< percent-decoded, without query
+  HttpQuery query;     ///< percent-decoded
   HttpHeaders headers;
   std::string body;
 
@@ -38,15 +38,15 @@ struct RecordedRequest {
   /// Whether a fault was applied to it.
   bool faulted = false;
 
-  [[nodiscard]] bool is_write() const;  ///< POST, PUT, PATCH or DELETE.
-  [[nodiscard]] bool is_watch() const;  ///< GET with watch=true or watch=1.
+  [[nodiscard]] bool is_write() const;  ///< POST, PUT, PATCH or DELETE
+  [[nodiscard]] bool is_watch() const;  ///< GET with watch=true or watch=1
   [[nodiscard]] bool is_list_or_get() const { return method == "GET" && !is_watch(); }
 };
 
 /// Waits, then goes on as usual.
 struct Delay {
-  std::chrono::milliseconds before_request{0};  ///< Before the API server gets it.
-  std::chrono::milliseconds before_reply{0};    ///< After the API server's reply came.
+  std::chrono::milliseconds before_request{0};  ///< before the API server gets it
+  std::chrono::milliseconds before_reply{0};    ///< after the API server's reply came
 };
 /// The connection stays open and nothing more comes: nothing at all, or, with a number, nothing
 /// after that many bytes of the reply's body. Lasts until the client leaves or cut_connections().
@@ -117,7 +117,7 @@ struct FaultProxyOptions {
 
 /// Stands between a client and the API server on a free loopback port, records each request, and
 /// injects faults. HTTP/1.1 without upgrades (no exec, no port-forward).
-/// Threading: every method may be called from any thread.
+/// Threads: every method may be called from any thread.
 /// Typical use:
 ///     auto proxy = FaultProxy::in_front_of(cluster).value();
 ///     proxy->add_fault(any_watch(), CutReply{.after_body_bytes = 17}, 1);

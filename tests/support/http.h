@@ -85,8 +85,8 @@ class HttpStream {
   ~HttpStream();
 
   [[nodiscard]] int status() const;
-  /// The next line without its end; nullopt when the reply ended as it should. Errors: Timeout:
-  /// none came in time (reading may go on); Network: the connection broke.
+  /// The next line without its end; nullopt when the reply ended as it should.
+  /// Errors: Timeout: none came in time (reading may go on); Network: the connection broke.
   [[nodiscard]] Result<std::optional<std::string>> read_line(std::chrono::milliseconds timeout);
 
  private:

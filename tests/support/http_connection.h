@@ -30,7 +30,8 @@ using SslContext = std::unique_ptr<SSL_CTX, SslContextDeleter>;
     const std::string& certificate_file, const std::string& key_file
 );
 
-/// A TCP connection, with TLS or without. Threading: one thread, except interrupt().
+/// A TCP connection, with TLS or without.
+/// Threads: one thread, except interrupt().
 class Connection {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Connection>> connect(
@@ -44,7 +45,8 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
   ~Connection();
 
-  /// At least one byte, or 0 at the end of the stream. Errors: Timeout, Network.
+  /// At least one byte, or 0 at the end of the stream.
+  /// Errors: Timeout, Network.
   [[nodiscard]] Result<size_t> read_some(char* buffer, size_t size, Deadline deadline);
   /// What is there now; nullopt: nothing yet.
   [[nodiscard]] Result<std::optional<size_t>> try_read(char* buffer, size_t size);
@@ -86,8 +88,8 @@ class HttpReader {
   enum class Framing { None, Length, Chunked, UntilClose };
   /// `length` only with Length.
   void begin_body(Framing framing, int64_t length);
-  /// The next decoded bytes; empty: the body is complete. Errors: Network if the stream ends
-  /// inside it.
+  /// The next decoded bytes; empty: the body is complete.
+  /// Errors: Network if the stream ends inside it.
   [[nodiscard]] Result<std::string> read_body(Deadline deadline);
   /// read_body() until it is complete.
   [[nodiscard]] Result<std::string> read_whole_body(Deadline deadline);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/guarded.h"
-#include "worker/distributed/comm/store.h"
+#include "worker/rendezvous/store.h"
 
 #include <cstdint>
 #include <map>
@@ -12,7 +12,7 @@
 namespace gnn::testing {
 
 /// A store inside one process, whose host can die.
-class InProcessStore final : public comm::Store {
+class InProcessStore final : public rendezvous::Store {
  public:
   Status set(const std::string& key, const std::string& value) override {
     auto state = state_.lock();

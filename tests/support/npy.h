@@ -1,6 +1,7 @@
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/types.h>
 
 #include <array>
 #include <cstdint>

@@ -45,7 +45,7 @@ std::vector<char*> to_argv(const std::vector<std::string>& arguments) {
   return argv;
 }
 
-/// fork and exec with the three standard files; only async-signal-safe calls between the two.
+// fork and exec with the three standard files; only async-signal-safe calls between the two.
 Result<pid_t> start_process(const std::vector<std::string>& arguments, int in, int out, int err) {
   std::vector<char*> argv = to_argv(arguments);
   Pipe failure;  // carries errno if exec fails

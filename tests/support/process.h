@@ -20,8 +20,8 @@ struct CommandOutput {
   std::string errors;  ///< stderr
 };
 
-/// Runs a program to its end. Errors: it cannot be started, or `timeout` passed (it is killed
-/// then).
+/// Runs a program to its end.
+/// Errors: it cannot be started, or `timeout` passed (it is killed then).
 [[nodiscard]] Result<CommandOutput> run_command(
     const std::vector<std::string>& arguments,
     std::string_view standard_input = {},
@@ -29,7 +29,8 @@ struct CommandOutput {
 );
 
 /// Starts programs that die with this process, also when it is killed: the kernel ties that to the
-/// thread that starts them, so one thread of its own does it. Threading: any thread.
+/// thread that starts them, so one thread of its own does it.
+/// Threads: any thread.
 class ProcessSpawner {
  public:
   ProcessSpawner();

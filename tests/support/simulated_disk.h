@@ -1,6 +1,6 @@
 #pragma once
 
-#include "worker/training/file_ops.h"
+#include "worker/checkpoint/file_ops.h"
 
 #include <cstdint>
 #include <cstring>
@@ -19,14 +19,14 @@ namespace gnn::testing {
 /// A disk in memory that knows what would survive a crash of the machine: file contents that were
 /// synced, and changes of a directory after which it was synced. It can fail, write short or crash
 /// at any call.
-class SimulatedDisk final : public training::FileOps {
+class SimulatedDisk final : public checkpoint::FileOps {
  public:
   using Path = std::filesystem::path;
 
   enum class Fault {
-    Error,       ///< The call fails; a write may have written a part first.
-    ShortWrite,  ///< A write writes a part of what it was given; other calls are not touched.
-    Crash,       ///< The machine stops in the call; nothing after it happens.
+    Error,       ///< the call fails; a write may have written a part first
+    ShortWrite,  ///< a write writes a part of what it was given; other calls are not touched
+    Crash,       ///< the machine stops in the call; nothing after it happens
   };
   /// What of the changes that were not synced survives a crash: none, all, or each by the toss of a
   /// coin.

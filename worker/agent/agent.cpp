@@ -3,15 +3,16 @@
 #include "common/contract.h"
 #include "common/guarded.h"
 #include "common/log.h"
-#include "worker/agent/http_server.h"
+#include "worker/agent/final_result.h"
+#include "worker/agent/pages.h"
 #include "worker/agent/rank_group.h"
-#include "worker/agent/result.h"
 #include "worker/agent/signals.h"
 
 #include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <poll.h>
+#include <string>
 #include <sys/wait.h>
 #include <vector>
 
@@ -23,8 +24,17 @@ constexpr auto kMemoryInterval = std::chrono::seconds(1);
 constexpr auto kFinalBarrier = std::chrono::seconds(10);
 constexpr auto kHealthLimit = std::chrono::seconds(10);
 
-// Ends by itself when everything else failed to end it.
+// If node 0 does not end a stopped job in time, the agent leaves on its own.
 constexpr auto kStopMargin = std::chrono::seconds(3);
+
+// "node 0, rank 3, exit code 70" of the failure behind a directive; empty without one.
+std::string culprit_of(const Directive& directive) {
+  if (!directive.failure) return "";
+  const Failure& failure = *directive.failure;
+  std::string text = "node " + std::to_string(failure.node);
+  if (failure.rank >= 0) text += ", rank " + std::to_string(failure.rank);
+  return text + ", exit code " + std::to_string(failure.exit_code);
+}
 
 class Agent {
  public:
@@ -39,22 +49,22 @@ class Agent {
 
   int run() {
     if (auto status = serve(); !status) return end(status.error());
-    while (!exit_code_) turn();
+    while (!exit_code_) tick();
     return *exit_code_;
   }
 
  private:
   Status serve() {
-    HttpPages pages{
+    Pages pages{
         .metrics = [this] { return progress_.registry().expose(); },
         .progress = [this] { return *page_.lock(); },
         .healthy =
             [this] {
-              return clock_.monotonic().time_since_epoch() - last_turn_.load() < kHealthLimit;
+              return clock_.monotonic().time_since_epoch() - last_tick_.load() < kHealthLimit;
             }
     };
     refresh_page();
-    GNN_ASSIGN_OR_RETURN(http_, start_http_server(options_.http_address, std::move(pages)));
+    GNN_ASSIGN_OR_RETURN(http_, serve_pages(options_.http_address, std::move(pages)));
     log_info(
         "agent started",
         {{"job", options_.job},
@@ -65,10 +75,10 @@ class Agent {
     return {};
   }
 
-  void turn() {
+  void tick() {
     wait_for_events();
     const auto now = clock_.monotonic();
-    last_turn_.store(now.time_since_epoch());
+    last_tick_.store(now.time_since_epoch());
     for (const int signal : signals_.take())
       if (signal != SIGCHLD) on_stop_signal(signal, now);
     if (ranks_) ranks_->read(now);
@@ -79,7 +89,7 @@ class Agent {
     const auto view = link_.view();
     if (view.refused > refused_) {
       log_warning(
-          "refused by the handshake: another job, attempt or round", {{"total", view.refused}}
+          "handshake refused a process of another job, attempt or round", {{"total", view.refused}}
       );
       refused_ = view.refused;
       progress_.on_refused(refused_);
@@ -123,12 +133,12 @@ class Agent {
       );
   }
 
-  // What the ranks' ends mean for this node's report.
+  // Updates this node's report from how its ranks ended.
   void judge_ranks() {
     if (!ranks_ || leaving_) return;
-    // The first failure, or the one that it turned out to follow from.
+    // The first failure, or its cause if that was found later.
     if (ranks_->failure() != mine_.failure) {
-      mine_.phase = NodePhase::Failed;
+      mine_.phase = AgentPhase::Failed;
       mine_.failure = ranks_->failure();
       if (mine_.failure) progress_.on_failure(*mine_.failure);
       log_warning(
@@ -139,17 +149,17 @@ class Agent {
            {"why", mine_.failure->message},
            {"follow_on", mine_.failure->follow_on}}
       );
-    } else if (mine_.phase == NodePhase::Running && ranks_->all_ended()) {
-      mine_.phase = ranks_->any_preempted() ? NodePhase::Stopped : NodePhase::Done;
+    } else if (mine_.phase == AgentPhase::Running && ranks_->all_ended()) {
+      mine_.phase = ranks_->any_preempted() ? AgentPhase::Stopped : AgentPhase::Done;
     }
   }
 
   void obey(const StoreLink::View& view, MonotonicPoint now) {
-    if (leaving_) return leave_step(view, now);
+    if (leaving_) return continue_leaving(view, now);
     if (view.lost)
       return begin_leaving(
           Directive{
-              .action = Action::Leave,
+              .kind = DirectiveKind::Leave,
               .exit_code = contract::kExitPeerLost,
               .message = view.lost->message
           },
@@ -158,25 +168,25 @@ class Agent {
     if (stop_since_ && (!view.directive || now - *stop_since_ > options_.grace + kStopMargin))
       return begin_leaving(
           Directive{
-              .action = Action::Leave,
+              .kind = DirectiveKind::Leave,
               .exit_code = contract::kExitPreempted,
-              .message = view.directive ? "asked to stop; the job did not leave in time"
+              .message = view.directive ? "asked to stop; the job did not stop in time"
                                         : "asked to stop before the rendezvous"
           },
           now
       );
     if (!view.directive) return;
     const Directive& directive = *view.directive;
-    switch (directive.action) {
-      case Action::Prepare:
+    switch (directive.kind) {
+      case DirectiveKind::Prepare:
         return prepare(directive);
-      case Action::Run:
+      case DirectiveKind::Run:
         return start_ranks(directive.round, now);
-      case Action::Stop:
+      case DirectiveKind::Stop:
         if (ranks_) return ranks_->stop();
-        if (mine_.phase == NodePhase::Ready) mine_.phase = NodePhase::Unstarted;
+        if (mine_.phase == AgentPhase::Ready) mine_.phase = AgentPhase::Unstarted;
         return;
-      case Action::Leave:
+      case DirectiveKind::Leave:
         return begin_leaving(directive, now);
     }
   }
@@ -186,23 +196,24 @@ class Agent {
     if (ranks_) {
       ranks_->kill();
       reap();
-      if (!ranks_->all_ended()) return;  // come back when they are gone
+      if (!ranks_->all_ended()) return;  // the next tick tries again
       ranks_.reset();
     }
     mine_.round = directive.round;
-    mine_.phase = NodePhase::Ready;
+    mine_.phase = AgentPhase::Ready;
     mine_.failure.reset();
     progress_.on_round(directive.round);
     log_warning(
         "restarting in place",
         {{"node", options_.node},
          {"round", directive.round},
+         {"culprit", culprit_of(directive)},
          {"why", directive.failure ? directive.failure->message : std::string()}}
     );
   }
 
   void start_ranks(int64_t round, MonotonicPoint now) {
-    if (mine_.phase != NodePhase::Ready || mine_.round != round || mine_.failure) return;
+    if (mine_.phase != AgentPhase::Ready || mine_.round != round || mine_.failure) return;
     auto started = RankGroup::start(
         options_,
         round,
@@ -210,7 +221,7 @@ class Agent {
         [this](int64_t rank, const RankReport& report) { on_report(rank, report); },
         now
     );
-    mine_.phase = NodePhase::Running;
+    mine_.phase = AgentPhase::Running;
     if (started) {
       ranks_ = std::move(*started);
       return;
@@ -218,7 +229,7 @@ class Agent {
     Failure failure{.node = options_.node, .exit_code = contract::kExitOther, .reason = "Error"};
     failure.message = started.error().message;
     mine_.failure = std::move(failure);
-    mine_.phase = NodePhase::Failed;
+    mine_.phase = AgentPhase::Failed;
   }
 
   void on_report(int64_t rank, const RankReport& report) {
@@ -235,24 +246,27 @@ class Agent {
     if (!ended_well)
       log_warning(
           "leaving",
-          {{"node", options_.node}, {"code", directive.exit_code}, {"why", directive.message}}
+          {{"node", options_.node},
+           {"code", directive.exit_code},
+           {"culprit", culprit_of(directive)},
+           {"why", directive.message}}
       );
-    leave_step(link_.view(), now);
+    continue_leaving(link_.view(), now);
   }
 
-  void leave_step(const StoreLink::View& view, MonotonicPoint now) {
+  void continue_leaving(const StoreLink::View& view, MonotonicPoint now) {
     const bool late = now - leaving_since_ > kFinalBarrier;
     if (ranks_ && !ranks_->all_ended() && !late) return;
     if (!result_written_) {
       result_written_ = true;
       const NodeResult result = make_result();
       if (auto status = write_result(options_, result); !status)
-        log_warning("no result written", {{"why", status.error().message}});
-      mine_.phase = NodePhase::Left;
+        log_warning("cannot write the final result", {{"why", status.error().message}});
+      mine_.phase = AgentPhase::Left;
       posted_ = link_.report(mine_);
     }
-    // The final barrier: the others see that we left in order; node 0, who hosts the store, goes
-    // last.
+    // The final barrier: wait until the others can read that this node left in order. Node 0 hosts
+    // the store and leaves last.
     const bool posted = view.lost || !view.joined || view.posted >= posted_;
     const bool alone = options_.node != 0 || view.lost || others_left(view);
     if (late || (posted && alone)) exit_code_ = code_of(*leaving_);
@@ -260,17 +274,17 @@ class Agent {
 
   bool others_left(const StoreLink::View& view) const {
     for (size_t n = 1; n < view.nodes.size(); ++n) {
-      // Who never came, or is the lost one itself, won't say goodbye.
+      // A node that never came, or that was lost, will not report that it leaves.
       if (!view.nodes[n]) continue;
       if (leaving_->failure && leaving_->failure->rank < 0 &&
           leaving_->failure->node == static_cast<int64_t>(n))
         continue;
-      if (view.nodes[n]->phase != NodePhase::Left) return false;
+      if (view.nodes[n]->phase != AgentPhase::Left) return false;
     }
     return true;
   }
 
-  // The culprit's node leaves with the failure's code; to the others it is a lost peer.
+  // The culprit's node exits with the failure's code; the other nodes have lost a peer.
   int code_of(const Directive& directive) const {
     const bool shared = directive.exit_code == contract::kExitDone ||
                         directive.exit_code == contract::kExitPreempted;
@@ -294,7 +308,7 @@ class Agent {
     const int exit_code = contract::exit_code_for(error.kind);
     const NodeResult result{.exit_code = exit_code, .message = error.message};
     if (auto status = write_result(options_, result); !status)
-      log_warning("no result written", {{"why", status.error().message}});
+      log_warning("cannot write the final result", {{"why", status.error().message}});
     return exit_code;
   }
 
@@ -322,12 +336,12 @@ class Agent {
   const AgentOptions& options_;
   const AgentOutput& output_;
   SystemClock clock_;
-  SignalEvents signals_;  // before whatever makes threads
+  SignalEvents signals_;  // before all members that start threads
   NodeProgress progress_;
   StoreLink link_;
   Guarded<std::string> page_;
-  std::atomic<Duration> last_turn_{SystemClock().monotonic().time_since_epoch()};
-  std::unique_ptr<HttpServer> http_;
+  std::atomic<Duration> last_tick_{SystemClock().monotonic().time_since_epoch()};
+  std::unique_ptr<http::Server> http_;
   std::optional<RankGroup> ranks_;
   NodeReport mine_;
   int64_t posted_ = 0;

@@ -1,6 +1,7 @@
 #include "worker/agent/agent_link.h"
 
 #include "common/contract.h"
+#include "common/printable.h"
 
 #include <array>
 #include <charconv>
@@ -13,19 +14,19 @@ namespace gnn::agent {
 namespace {
 
 constexpr int kHeartbeatMilliseconds = 500;
-// Bounds a message: faster steps than these per heartbeat are not all in the histogram.
+// Bounds a message: of more steps than this per heartbeat, the histogram misses some.
 constexpr size_t kMostDurations = 2000;
 
-// A last word waits for an agent that is behind with reading, but not for one that is stopped.
+// How long a last message waits for an agent that is slow to read. A stopped agent never reads.
 constexpr timeval kLongestLastWord{.tv_sec = 5, .tv_usec = 0};
 
-// A full socket means that the agent is behind, stopped or gone: the rank does not wait for it.
+// A full socket means that the agent is slow, stopped or gone: the rank does not wait for it.
 void send_now(int socket, const std::string& message) {
   [[maybe_unused]] const auto sent =
       ::send(socket, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// Waits for room, at most kLongestLastWord.
+// Waits at most kLongestLastWord for room in the socket.
 void send_last_word(int socket, const std::string& message) {
   [[maybe_unused]] const auto sent = ::send(socket, message.data(), message.size(), MSG_NOSIGNAL);
 }
@@ -47,9 +48,9 @@ Result<int> parse_socket(const std::string& text) {
 }  // namespace
 
 Result<std::unique_ptr<AgentLink>> AgentLink::from_environment(
-    const comm::EnvironmentLookup& environment,
-    std::shared_ptr<comm::CollectiveActivity> activity,
-    std::shared_ptr<training::StopToken> stop
+    const rendezvous::EnvironmentLookup& environment,
+    std::shared_ptr<progress::CollectiveActivity> activity,
+    std::shared_ptr<StopToken> stop
 ) {
   const auto text = environment(contract::kEnvAgentSocket);
   if (!text) return std::unique_ptr<AgentLink>();
@@ -65,8 +66,8 @@ Result<std::unique_ptr<AgentLink>> AgentLink::from_environment(
 AgentLink::AgentLink(
     UniqueFd socket,
     UniqueFd wake,
-    std::shared_ptr<comm::CollectiveActivity> activity,
-    std::shared_ptr<training::StopToken> stop
+    std::shared_ptr<progress::CollectiveActivity> activity,
+    std::shared_ptr<StopToken> stop
 )
     : socket_(std::move(socket)),
       wake_(std::move(wake)),
@@ -80,7 +81,7 @@ AgentLink::~AgentLink() {
   thread_.join();
 }
 
-void AgentLink::on_phase(training::Phase phase) {
+void AgentLink::on_phase(progress::Phase phase) {
   {
     auto report = report_.lock();
     report->phase = phase;
@@ -93,9 +94,9 @@ void AgentLink::on_mark() {
   report_.lock()->marks += 1;
 }
 
-void AgentLink::on_step(const training::StepReport& report) {
+void AgentLink::on_step(const progress::StepReport& report) {
   auto sums = report_.lock();
-  if (sums->steps == 0) wake();  // that training began is worth a message of its own
+  if (sums->steps == 0) wake();  // report the start of training at once
   sums->marks += 1;
   sums->steps += 1;
   sums->step = report;
@@ -112,7 +113,7 @@ void AgentLink::on_step(const training::StepReport& report) {
     sums->step_durations.push_back(report.seconds.total);
 }
 
-void AgentLink::on_epoch(const training::EpochReport& report) {
+void AgentLink::on_epoch(const progress::EpochReport& report) {
   {
     auto sums = report_.lock();
     sums->marks += 1;
@@ -121,17 +122,17 @@ void AgentLink::on_epoch(const training::EpochReport& report) {
   wake();
 }
 
-void AgentLink::on_final(const training::FinalReport& report) {
+void AgentLink::on_final(const progress::FinalReport& report) {
   {
     auto sums = report_.lock();
     sums->marks += 1;
     sums->final = report;
   }
-  // At once: the process may end before the thread wakes.
+  // At once: the process may exit before the thread wakes.
   send_report(send_last_word);
 }
 
-void AgentLink::on_checkpoint(const training::CheckpointReport& report) {
+void AgentLink::on_checkpoint(const progress::CheckpointReport& report) {
   {
     auto sums = report_.lock();
     sums->marks += 1;
@@ -155,7 +156,8 @@ void AgentLink::send_failure(const Error& error) {
   send_last_word(
       socket_.get(),
       encode(RankFailure{
-          .kind = std::string(to_string(error.kind)), .message = printable(error.message, 2000)
+          .kind = std::string(to_string(error.kind)),
+          .message = printable_ascii(error.message, 2000)
       })
   );
 }
@@ -182,8 +184,7 @@ void AgentLink::receive() {
   const auto size = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
   const bool stop =
       size > 0 && std::string_view(buffer.data(), static_cast<size_t>(size)) == kStopMessage;
-  // The end of the agent is the end of the job here: the ranks of its node can't be supervised any
-  // more.
+  // Without its agent nobody supervises this rank, so it stops.
   if ((stop || size == 0) && stop_) stop_->request();
   if (size == 0) closing_.store(true);
 }

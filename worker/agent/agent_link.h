@@ -3,12 +3,12 @@
 #include "common/clock.h"
 #include "common/guarded.h"
 #include "common/result.h"
+#include "common/stop_token.h"
 #include "worker/agent/messages.h"
 #include "worker/agent/unique_fd.h"
-#include "worker/distributed/comm/collective_activity.h"
-#include "worker/distributed/comm/rendezvous.h"
-#include "worker/training/progress_sink.h"
-#include "worker/training/stop_token.h"
+#include "worker/progress/collective_activity.h"
+#include "worker/progress/progress_sink.h"
+#include "worker/rendezvous/rendezvous.h"
 
 #include <atomic>
 #include <functional>
@@ -20,40 +20,42 @@
 
 namespace gnn::agent {
 
-/// A rank's line to its agent: reports one way, "stop" the other. A thread of its own sends the
-/// latest report twice a second, so a rank that computes for long shows that it is alive, and one
-/// that is stopped doesn't. Threading: safe from any thread.
-class AgentLink final : public training::ProgressSink {
+/// A rank's connection to its agent: sends reports, receives "stop". A separate thread sends the
+/// latest report twice a second, so a rank in a long computation counts as alive, and a stopped
+/// process does not.
+/// Threads: safe from any thread.
+class AgentLink final : public progress::ProgressSink {
  public:
-  /// Takes the socket that GNN_AGENT_SOCKET names. Null when the variable is not set: no agent,
-  /// e.g. a rank started by hand. `activity` may be null; `stop` is requested when the job is asked
-  /// to stop.
+  /// Takes over the socket that GNN_AGENT_SOCKET names. Null if the variable is not set, as in a
+  /// rank that was started by hand. `activity` may be null; `stop` is requested when the agent says
+  /// so, or is gone.
+  /// Errors: Configuration if the variable does not name an open socket.
   [[nodiscard]] static Result<std::unique_ptr<AgentLink>> from_environment(
-      const comm::EnvironmentLookup& environment,
-      std::shared_ptr<comm::CollectiveActivity> activity,
-      std::shared_ptr<training::StopToken> stop
+      const rendezvous::EnvironmentLookup& environment,
+      std::shared_ptr<progress::CollectiveActivity> activity,
+      std::shared_ptr<StopToken> stop
   );
   ~AgentLink() override;
   AgentLink(const AgentLink&) = delete;
   AgentLink& operator=(const AgentLink&) = delete;
 
-  void on_phase(training::Phase phase) override;
+  void on_phase(progress::Phase phase) override;
   void on_mark() override;
-  void on_step(const training::StepReport& report) override;
-  void on_epoch(const training::EpochReport& report) override;
-  void on_final(const training::FinalReport& report) override;
-  void on_checkpoint(const training::CheckpointReport& report) override;
+  void on_step(const progress::StepReport& report) override;
+  void on_epoch(const progress::EpochReport& report) override;
+  void on_final(const progress::FinalReport& report) override;
+  void on_checkpoint(const progress::CheckpointReport& report) override;
   void on_message(const std::string& message) override;
 
-  /// Says why this rank is about to leave with an error.
+  /// Tells the agent why this rank is about to exit with an error.
   void send_failure(const Error& error);
 
  private:
   AgentLink(
       UniqueFd socket,
       UniqueFd wake,
-      std::shared_ptr<comm::CollectiveActivity> activity,
-      std::shared_ptr<training::StopToken> stop
+      std::shared_ptr<progress::CollectiveActivity> activity,
+      std::shared_ptr<StopToken> stop
   );
   void run();
   void receive();
@@ -63,10 +65,10 @@ class AgentLink final : public training::ProgressSink {
 
   UniqueFd socket_;
   UniqueFd wake_;
-  std::shared_ptr<comm::CollectiveActivity> activity_;
-  std::shared_ptr<training::StopToken> stop_;
+  std::shared_ptr<progress::CollectiveActivity> activity_;
+  std::shared_ptr<StopToken> stop_;
   Guarded<RankReport> report_;
-  std::mutex sending_;
+  std::mutex sending_;  // guards no data: keeps messages on socket_ in order
   std::atomic<bool> closing_{false};
   std::thread thread_;
 };

@@ -5,17 +5,17 @@
 namespace gnn::agent {
 namespace {
 
-using comm::EnvironmentLookup;
-using comm::parse_integer;
+using rendezvous::EnvironmentLookup;
+using rendezvous::parse_integer;
 
 constexpr int64_t kMost = 1'000'000;
-constexpr int64_t kMostPeerSeconds = 86'400;  // sockets count it in milliseconds
+constexpr int64_t kMostPeerSeconds = 86'400;  // sockets count milliseconds in an int
 
 Result<std::chrono::milliseconds> parse_seconds(
     const EnvironmentLookup& environment,
     std::string_view name,
     int64_t fallback,
-    int64_t most = comm::kMaxTimeoutSeconds
+    int64_t most = rendezvous::kMaxTimeoutSeconds
 ) {
   GNN_ASSIGN_OR_RETURN(const int64_t value, parse_integer(environment, name, 1, most, fallback));
   return std::chrono::seconds(value);
@@ -82,13 +82,13 @@ Result<AgentOptions> parse_agent_options(
   if (version != c::kVersion)
     return fail(
         ErrorKind::Configuration,
-        "this worker knows version " + std::to_string(c::kVersion) + " of the contract, " +
-            std::string(c::kEnvContract) + " asks for " + std::to_string(version)
+        std::string(c::kEnvContract) + " is " + std::to_string(version) +
+            ", but this worker supports only version " + std::to_string(c::kVersion)
     );
   GNN_ASSIGN_OR_RETURN(options.job, parse_text(environment, c::kEnvJob));
   GNN_ASSIGN_OR_RETURN(options.job_uid, parse_text(environment, c::kEnvJobUid));
   if (options.job_uid.find('/') != std::string::npos)
-    return fail(ErrorKind::Configuration, std::string(c::kEnvJobUid) + " must not hold '/'");
+    return fail(ErrorKind::Configuration, std::string(c::kEnvJobUid) + " must not contain '/'");
   GNN_ASSIGN_OR_RETURN(options.attempt, parse_integer(environment, c::kEnvAttempt, 0, kMost));
   GNN_ASSIGN_OR_RETURN(
       options.rounds_left, parse_integer(environment, c::kEnvRoundsLeft, 0, kMost, 0)

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "common/contract.h"
 #include "common/result.h"
 #include "worker/agent/limits.h"
-#include "worker/distributed/comm/rendezvous.h"
+#include "worker/rendezvous/rendezvous.h"
 
 #include <chrono>
 #include <cstdint>
@@ -11,16 +12,18 @@
 
 namespace gnn::agent {
 
-/// After how long a silence or standstill a rank counts as hung.
+/// How long a rank may be silent, or without progress, before it counts as hung.
 struct RankTimeouts {
-  std::chrono::milliseconds heartbeat{30'000};  ///< Silence of a rank that spoke before.
-  std::chrono::milliseconds setup{600'000};     ///< No progress in each stage.
-  std::chrono::milliseconds step{180'000};
-  std::chrono::milliseconds evaluation{600'000};
-  std::chrono::milliseconds checkpoint{420'000};
+  /// Longest silence of a rank that has reported before.
+  std::chrono::milliseconds heartbeat = std::chrono::seconds(contract::kDefaultHeartbeatSeconds);
+  // No progress in each stage.
+  std::chrono::milliseconds setup = std::chrono::seconds(contract::kDefaultSetupSeconds);
+  std::chrono::milliseconds step = std::chrono::seconds(contract::kDefaultStepSeconds);
+  std::chrono::milliseconds evaluation = std::chrono::seconds(contract::kDefaultEvaluationSeconds);
+  std::chrono::milliseconds checkpoint = std::chrono::seconds(contract::kDefaultCheckpointSeconds);
 };
 
-/// All that an agent is told, checked.
+/// The agent's configuration, checked.
 struct AgentOptions {
   std::string job;
   std::string job_uid;
@@ -29,31 +32,34 @@ struct AgentOptions {
   int64_t node = 0;
   int64_t nodes = 1;
   int64_t processes_per_node = 1;
-  std::chrono::milliseconds grace{120'000};
+  std::chrono::milliseconds grace = std::chrono::seconds(contract::kDefaultGraceSeconds);
   std::string termination_log;
-  std::string http_address;  ///< host:port; port 0 takes a free one.
+  std::string http_address;  ///< host:port; port 0 takes a free one
   std::string store_host;
   uint16_t store_port = 0;
-  std::chrono::milliseconds rendezvous_timeout{600'000};
-  std::chrono::milliseconds peer_timeout{10'000};
+  std::chrono::milliseconds rendezvous_timeout =
+      std::chrono::seconds(contract::kDefaultRendezvousSeconds);
+  std::chrono::milliseconds peer_timeout = std::chrono::seconds(contract::kDefaultPeerSeconds);
   RankTimeouts timeouts;
-  std::chrono::milliseconds collective_timeout{600'000};  ///< The ranks' own.
+  /// Longest wait of a rank in one collective.
+  std::chrono::milliseconds collective_timeout =
+      std::chrono::seconds(contract::kDefaultCollectiveSeconds);
   /// Program and arguments of a rank.
   std::vector<std::string> rank_command;
   CgroupFiles cgroup;
-  /// CPUs of this node; 0: its CPU limit. Smaller where nodes share a machine.
+  /// CPUs for this node's ranks; 0 means its CPU limit. Set where nodes share a machine.
   int64_t cpus = 0;
 
-  [[nodiscard]] comm::Incarnation incarnation(int64_t round) const {
+  [[nodiscard]] rendezvous::Incarnation incarnation(int64_t round) const {
     return {.job_uid = job_uid, .attempt = attempt, .round = round};
   }
   [[nodiscard]] int64_t world_size() const { return nodes * processes_per_node; }
 };
 
-/// Parses the environment that the controller set (docs/worker-contract.md).
+/// Reads the environment that the controller sets (docs/worker-contract.md).
 /// Errors: Configuration, naming the variable, what was expected and what was found.
 [[nodiscard]] Result<AgentOptions> parse_agent_options(
-    const comm::EnvironmentLookup& environment, std::vector<std::string> rank_command
+    const rendezvous::EnvironmentLookup& environment, std::vector<std::string> rank_command
 );
 
 }  // namespace gnn::agent

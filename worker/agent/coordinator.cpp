@@ -3,7 +3,8 @@
 #include "common/contract.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <string>
+#include <vector>
 
 namespace gnn::agent {
 namespace {
@@ -26,12 +27,18 @@ std::string seconds(std::chrono::milliseconds duration) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(duration).count()) + " s";
 }
 
-std::string missing_nodes(const Reports& reports, int64_t round) {
-  std::string names;
+std::vector<int64_t> missing_nodes(const Reports& reports, int64_t round) {
+  std::vector<int64_t> missing;
   for (size_t n = 0; n < reports.size(); ++n)
-    if (!reports[n] || reports[n]->round != round)
-      names += (names.empty() ? "" : ", ") + std::to_string(n);
-  return names;
+    if (!reports[n] || reports[n]->round != round) missing.push_back(static_cast<int64_t>(n));
+  return missing;
+}
+
+// "0, 2, 5"
+std::string joined(const std::vector<int64_t>& nodes) {
+  std::string text;
+  for (const int64_t node : nodes) text += (text.empty() ? "" : ", ") + std::to_string(node);
+  return text;
 }
 
 }  // namespace
@@ -41,28 +48,28 @@ Coordinator::Coordinator(CoordinatorOptions options, MonotonicPoint now)
   for (auto& seen : seen_) seen.at = now;
 }
 
-const Directive& Coordinator::step(const Reports& reports, MonotonicPoint now) {
-  if (directive_.action == Action::Leave) return directive_;
+const Directive& Coordinator::decide(const Reports& reports, MonotonicPoint now) {
+  if (directive_.kind == DirectiveKind::Leave) return directive_;
   if (const auto lost = lost_node(reports, now)) {
     Failure failure{.node = *lost, .exit_code = contract::kExitPeerLost, .reason = "PeerLost"};
-    const bool left = reports[static_cast<size_t>(*lost)]->phase == NodePhase::Left;
+    const bool left = reports[static_cast<size_t>(*lost)]->phase == AgentPhase::Left;
     failure.message =
         "the agent of node " + std::to_string(*lost) +
-        (left ? " left by itself" : " was silent for " + seconds(options_.peer_timeout));
+        (left ? " left on its own" : " was silent for " + seconds(options_.peer_timeout));
     leave(contract::kExitPeerLost, failure.message, failure);
     return directive_;
   }
-  switch (directive_.action) {
-    case Action::Prepare:
+  switch (directive_.kind) {
+    case DirectiveKind::Prepare:
       gather(reports, now);
       break;
-    case Action::Run:
+    case DirectiveKind::Run:
       watch_round(reports, now);
       break;
-    case Action::Stop:
+    case DirectiveKind::Stop:
       watch_stop(reports, now);
       break;
-    case Action::Leave:
+    case DirectiveKind::Leave:
       break;
   }
   return directive_;
@@ -70,10 +77,10 @@ const Directive& Coordinator::step(const Reports& reports, MonotonicPoint now) {
 
 std::optional<int64_t> Coordinator::lost_node(const Reports& reports, MonotonicPoint now) {
   for (size_t n = 0; n < reports.size(); ++n) {
-    if (!reports[n]) continue;  // not here yet: gather() bounds that
+    if (!reports[n]) continue;  // not here yet: gather() has the time-out
     if (reports[n]->beat != seen_[n].beat) seen_[n] = {.beat = reports[n]->beat, .at = now};
     const bool silent = now - seen_[n].at > options_.peer_timeout;
-    if (silent || reports[n]->phase == NodePhase::Left) return static_cast<int64_t>(n);
+    if (silent || reports[n]->phase == AgentPhase::Left) return static_cast<int64_t>(n);
   }
   return std::nullopt;
 }
@@ -81,26 +88,29 @@ std::optional<int64_t> Coordinator::lost_node(const Reports& reports, MonotonicP
 void Coordinator::gather(const Reports& reports, MonotonicPoint now) {
   for (const auto& report : reports)
     if (report && report->stop_requested)
-      return leave(contract::kExitPreempted, "asked to stop before the ranks ran", std::nullopt);
+      return leave(
+          contract::kExitPreempted, "asked to stop before the ranks had started", std::nullopt
+      );
   const int64_t round = directive_.round;
   const auto ready = [round](const NodeReport& report) {
-    return report.round == round && report.phase == NodePhase::Ready;
+    return report.round == round && report.phase == AgentPhase::Ready;
   };
   if (all_nodes(reports, ready)) {
-    directive_.action = Action::Run;
+    directive_.kind = DirectiveKind::Run;
     follow_on_since_.reset();
     return;
   }
-  // What an agent can't do at the barrier (a rank that can't be started) ends the attempt.
+  // A failure at the barrier, such as a rank that cannot be started, ends the attempt.
   for (const auto& report : reports)
     if (report && report->round == round && report->failure)
       return leave(report->failure->exit_code, report->failure->message, report->failure);
   if (now - gathering_since_ <= options_.rendezvous_timeout) return;
-  const std::string missing = missing_nodes(reports, round);
+  const std::vector<int64_t> missing = missing_nodes(reports, round);
   Failure failure{.exit_code = contract::kExitPeerLost, .reason = "PeerLost"};
-  failure.node = std::atoll(missing.c_str());
+  if (!missing.empty()) failure.node = missing.front();
   failure.message = "after " + seconds(options_.rendezvous_timeout) +
-                    " these nodes are missing at round " + std::to_string(round) + ": " + missing;
+                    ", these nodes had not reached the barrier of round " + std::to_string(round) +
+                    ": " + joined(missing);
   leave(contract::kExitPeerLost, failure.message, failure);
 }
 
@@ -123,27 +133,29 @@ void Coordinator::watch_round(const Reports& reports, MonotonicPoint now) {
     return report && report->stop_requested;
   };
   if (std::any_of(reports.begin(), reports.end(), stop)) {
-    directive_.action = Action::Stop;
+    directive_.kind = DirectiveKind::Stop;
     stopping_since_ = now;
     return;
   }
   if (const auto failure = first_failure(reports, now)) return end_round(*failure, now);
   const auto done = [round](const NodeReport& report) {
-    return report.round == round && report.phase == NodePhase::Done;
+    return report.round == round && report.phase == AgentPhase::Done;
   };
   if (all_nodes(reports, done)) leave(contract::kExitDone, "done", std::nullopt);
 }
 
 void Coordinator::watch_stop(const Reports& reports, MonotonicPoint now) {
   const auto ended = [](const NodeReport& report) {
-    return report.phase == NodePhase::Done || report.phase == NodePhase::Stopped ||
-           report.phase == NodePhase::Failed;
+    return report.phase == AgentPhase::Done || report.phase == AgentPhase::Stopped ||
+           report.phase == AgentPhase::Failed;
   };
-  // The ranks that run wait for those of that node: they have done nothing that could be lost.
+  // The ranks that run are waiting for that node's: no work is lost.
   for (const auto& report : reports)
-    if (report && report->phase == NodePhase::Unstarted)
-      return leave(contract::kExitPreempted, "asked to stop before all ranks ran", std::nullopt);
-  const auto done = [](const NodeReport& report) { return report.phase == NodePhase::Done; };
+    if (report && report->phase == AgentPhase::Unstarted)
+      return leave(
+          contract::kExitPreempted, "asked to stop before all ranks had started", std::nullopt
+      );
+  const auto done = [](const NodeReport& report) { return report.phase == AgentPhase::Done; };
   if (all_nodes(reports, done)) return leave(contract::kExitDone, "done", std::nullopt);
   const auto failure = first_failure(reports, now);
   if (all_nodes(reports, ended) || failure)
@@ -155,7 +167,7 @@ void Coordinator::watch_stop(const Reports& reports, MonotonicPoint now) {
   if (now - stopping_since_ > options_.grace)
     leave(
         contract::kExitPreempted,
-        "asked to stop; not all ranks had left after " + seconds(options_.grace),
+        "asked to stop; some ranks were still running after " + seconds(options_.grace),
         std::nullopt
     );
 }
@@ -168,14 +180,14 @@ void Coordinator::end_round(const Failure& failure, MonotonicPoint now) {
         failure.message + " (no restart left after round " + std::to_string(directive_.round) + ")",
         failure
     );
-  directive_.action = Action::Prepare;
+  directive_.kind = DirectiveKind::Prepare;
   directive_.round += 1;
   directive_.failure = failure;
   gathering_since_ = now;
 }
 
 void Coordinator::leave(int64_t exit_code, std::string message, std::optional<Failure> failure) {
-  directive_.action = Action::Leave;
+  directive_.kind = DirectiveKind::Leave;
   directive_.exit_code = exit_code;
   directive_.message = std::move(message);
   if (failure) directive_.failure = std::move(failure);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/clock.h"
+#include "common/contract.h"
 #include "worker/agent/messages.h"
 
 #include <chrono>
@@ -14,23 +15,26 @@ namespace gnn::agent {
 struct CoordinatorOptions {
   int64_t nodes = 1;
   int64_t rounds_left = 0;
-  std::chrono::milliseconds rendezvous_timeout{600'000};
+  std::chrono::milliseconds rendezvous_timeout =
+      std::chrono::seconds(contract::kDefaultRendezvousSeconds);
   std::chrono::milliseconds peer_timeout{10'000};
-  /// How long follow-on failures wait for the one that they follow from. Longer than peer_timeout,
-  /// so that a dead agent, which can report nothing, is found before its peers are blamed.
+  /// How long a follow-on failure waits for its cause to appear. Longer than peer_timeout, so that
+  /// an agent's death is noticed before its peers are blamed.
   std::chrono::milliseconds blame_window{12'000};
-  /// From the stop request to the moment when whoever is left is ended.
+  /// From the request to stop until ranks that still run are killed.
   std::chrono::milliseconds grace{110'000};
 };
 
-/// Node 0's decisions: takes what all agents report and says what all shall do. No I/O; time is an
-/// argument.
+/// Node 0's decisions: from the reports of all agents to the directive for all. No I/O; the time is
+/// an argument.
 class Coordinator {
  public:
   Coordinator(CoordinatorOptions options, MonotonicPoint now);
 
-  /// `reports[n]`: the latest of node n; nullopt before it came.
-  const Directive& step(const std::vector<std::optional<NodeReport>>& reports, MonotonicPoint now);
+  /// `reports[n]`: the latest report of node n; nullopt before its first.
+  const Directive& decide(
+      const std::vector<std::optional<NodeReport>>& reports, MonotonicPoint now
+  );
 
   [[nodiscard]] const Directive& directive() const { return directive_; }
 

@@ -42,9 +42,9 @@ std::optional<int64_t> read_key(const std::string& path, const std::string& key)
   return std::nullopt;
 }
 
-// Folders of our cgroup for one controller, innermost first. `controller` is empty for cgroup v2.
-// In a container the membership file may name the path as the host sees it: the mount's root comes
-// last.
+// The folders of our cgroup for one controller (empty for cgroup v2), innermost first. In a
+// container the membership file may contain the host's path, which does not exist here: so the
+// mount's root comes last.
 std::vector<std::string> folders(const CgroupFiles& files, const std::string& controller) {
   std::vector<std::string> found;
   const std::string mount = controller.empty() ? files.root : files.root + "/" + controller;
@@ -107,9 +107,11 @@ int64_t usable_cpus(const CgroupFiles& files) {
   return std::max<int64_t>(cpus, 1);
 }
 
-Result<int64_t> cpus_of_rank(const comm::EnvironmentLookup& environment, int64_t local_world_size) {
+Result<int64_t> cpus_of_rank(
+    const rendezvous::EnvironmentLookup& environment, int64_t local_world_size
+) {
   const int64_t share = std::max<int64_t>(1, usable_cpus() / local_world_size);
-  return comm::parse_integer(environment, contract::kEnvRankCpus, 1, 65536, share);
+  return rendezvous::parse_integer(environment, contract::kEnvRankCpus, 1, 65536, share);
 }
 
 std::optional<MemoryState> memory_state(const CgroupFiles& files) {

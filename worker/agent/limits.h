@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/result.h"
-#include "worker/distributed/comm/rendezvous.h"
+#include "worker/rendezvous/rendezvous.h"
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace gnn::agent {
 
-/// Where the kernel shows this process's cgroup; tests point it elsewhere.
+/// Where the kernel describes this process's cgroup; tests set other paths.
 struct CgroupFiles {
   std::string root = "/sys/fs/cgroup";
   std::string membership = "/proc/self/cgroup";
@@ -19,21 +19,23 @@ struct CgroupFiles {
 /// or v2), rounded down, at least 1.
 [[nodiscard]] int64_t usable_cpus(const CgroupFiles& files = {});
 
-/// CPUs that a rank may keep busy: GNN_RANK_CPUS as its agent set it, else its share of
+/// CPUs that a rank may keep busy: GNN_RANK_CPUS if its agent set it, otherwise its share of
 /// usable_cpus().
+/// Errors: Configuration if the variable is not a number of CPUs.
 [[nodiscard]] Result<int64_t> cpus_of_rank(
-    const comm::EnvironmentLookup& environment, int64_t local_world_size
+    const rendezvous::EnvironmentLookup& environment, int64_t local_world_size
 );
 
-/// The CPU quota alone, in CPUs; nullopt when there is none.
+/// The CPU quota alone, in CPUs; nullopt if there is none.
 [[nodiscard]] std::optional<double> cpu_quota(const CgroupFiles& files = {});
 
-/// What the memory controller says of this process's cgroup; nullopt where it doesn't.
+/// Memory of this process's cgroup.
 struct MemoryState {
-  int64_t oom_kills = 0;  ///< Processes that it ended for lack of memory.
+  int64_t oom_kills = 0;  ///< processes that the kernel killed for lack of memory
   std::optional<int64_t> peak_bytes;
   std::optional<int64_t> limit_bytes;
 };
+/// Nullopt without a memory controller.
 [[nodiscard]] std::optional<MemoryState> memory_state(const CgroupFiles& files = {});
 
 }  // namespace gnn::agent

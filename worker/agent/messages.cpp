@@ -10,24 +10,24 @@ namespace gnn::agent {
 namespace {
 
 using nlohmann::json;
-using training::Accuracy;
-using training::DataPath;
-using training::EpochReport;
-using training::FinalReport;
-using training::MemoryByOwner;
-using training::Phase;
-using training::StepReport;
-using training::StepSeconds;
+using progress::Accuracy;
+using progress::DataPath;
+using progress::EpochReport;
+using progress::FinalReport;
+using progress::MemoryByOwner;
+using progress::Phase;
+using progress::StepReport;
+using progress::StepSeconds;
 
 constexpr std::array kPhases{
     Phase::Setup, Phase::Train, Phase::Validate, Phase::Test, Phase::Checkpoint, Phase::Done
 };
-constexpr std::array<std::string_view, 7> kNodePhases{
+constexpr std::array<std::string_view, 7> kAgentPhases{
     "ready", "running", "done", "stopped", "failed", "left", "unstarted"
 };
-constexpr std::array<std::string_view, 4> kActions{"prepare", "run", "stop", "leave"};
+constexpr std::array<std::string_view, 4> kDirectiveKinds{"prepare", "run", "stop", "leave"};
 
-// JSON has no NaN and no infinity; null stands for "no number".
+// JSON has neither NaN nor infinity: null stands for them.
 json number(double value) {
   return std::isfinite(value) ? json(value) : json(nullptr);
 }
@@ -49,7 +49,7 @@ json to_json(const StepSeconds& s) {
 json to_json(const DataPath& d) {
   return {
       {"featureBytes", d.feature_bytes},
-      {"samplerStall", d.sampler_stall_seconds},
+      {"sampleStall", d.sample_stall_seconds},
       {"copyStall", d.copy_stall_seconds},
       {"trainingStall", d.training_stall_seconds}
   };
@@ -58,7 +58,7 @@ json to_json(const DataPath& d) {
 DataPath data_path_of(const json& j) {
   return {
       .feature_bytes = j.value("featureBytes", int64_t{0}),
-      .sampler_stall_seconds = j.value("samplerStall", 0.0),
+      .sample_stall_seconds = j.value("sampleStall", 0.0),
       .copy_stall_seconds = j.value("copyStall", 0.0),
       .training_stall_seconds = j.value("trainingStall", 0.0)
   };
@@ -211,7 +211,7 @@ std::optional<Enum> find_name(
   return std::nullopt;
 }
 
-// Stderr tails may hold any bytes; nothing that a rank writes may break the agents' messages.
+// The tail of stderr may contain any bytes, and must not break the agents' messages.
 std::string dump(const json& j) {
   return j.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -222,7 +222,7 @@ auto decoding(const char* what, std::string_view text, Decode decode)
   try {
     return decode(json::parse(text));
   } catch (const json::exception& error) {
-    return fail(ErrorKind::Internal, std::string(what) + " can't be read: " + error.what());
+    return fail(ErrorKind::Internal, std::string(what) + " cannot be read: " + error.what());
   }
 }
 
@@ -294,7 +294,7 @@ std::string encode(const NodeReport& report) {
       {"node", report.node},
       {"beat", report.beat},
       {"round", report.round},
-      {"phase", kNodePhases[static_cast<size_t>(report.phase)]},
+      {"phase", kAgentPhases[static_cast<size_t>(report.phase)]},
       {"stop", report.stop_requested},
       {"rate", number(report.items_per_second)},
   };
@@ -308,7 +308,7 @@ Result<NodeReport> decode_node_report(std::string_view text) {
     report.node = j.at("node").get<int64_t>();
     report.beat = j.at("beat").get<int64_t>();
     report.round = j.at("round").get<int64_t>();
-    report.phase = find_name<NodePhase>(kNodePhases, j.at("phase")).value_or(NodePhase::Ready);
+    report.phase = find_name<AgentPhase>(kAgentPhases, j.at("phase")).value_or(AgentPhase::Ready);
     report.stop_requested = j.value("stop", false);
     report.items_per_second = number_of(j.value("rate", json(0.0)));
     if (j.contains("failure")) report.failure = failure_of(j.at("failure"));
@@ -318,7 +318,7 @@ Result<NodeReport> decode_node_report(std::string_view text) {
 
 std::string encode(const Directive& directive) {
   json j{
-      {"action", kActions[static_cast<size_t>(directive.action)]},
+      {"kind", kDirectiveKinds[static_cast<size_t>(directive.kind)]},
       {"round", directive.round},
       {"exitCode", directive.exit_code},
       {"message", directive.message},
@@ -330,22 +330,14 @@ std::string encode(const Directive& directive) {
 Result<Directive> decode_directive(std::string_view text) {
   return decoding("node 0's directive", text, [](const json& j) {
     Directive directive;
-    directive.action = find_name<Action>(kActions, j.at("action")).value_or(Action::Prepare);
+    directive.kind =
+        find_name<DirectiveKind>(kDirectiveKinds, j.at("kind")).value_or(DirectiveKind::Prepare);
     directive.round = j.at("round").get<int64_t>();
     directive.exit_code = j.value("exitCode", int64_t{0});
     directive.message = j.value("message", "");
     if (j.contains("failure")) directive.failure = failure_of(j.at("failure"));
     return directive;
   });
-}
-
-std::string printable(std::string_view text, size_t most) {
-  std::string clean;
-  for (const char c : text.substr(0, most)) {
-    const bool good = (c >= ' ' && c <= '~') || c == '\n' || c == '\t';
-    clean += good ? c : '?';
-  }
-  return clean;
 }
 
 }  // namespace gnn::agent

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/result.h"
-#include "worker/training/progress_sink.h"
+#include "worker/progress/progress_sink.h"
 
 #include <cstdint>
 #include <optional>
@@ -9,43 +9,41 @@
 #include <string_view>
 #include <vector>
 
-/// What ranks, agents and node 0 tell each other, and its JSON form (docs/worker-contract.md).
-/// Decoders accept unknown keys and refuse wrong types: messages may come from a newer or a hostile
-/// peer.
+/// The messages between ranks, agents and node 0, and their JSON form (docs/worker-contract.md).
+/// Decoders accept unknown keys and refuse wrong types: the sender may be newer, or hostile.
 namespace gnn::agent {
 
-/// What a rank tells its agent. Sums are since the rank started; everything else is the latest
-/// value.
+/// What a rank reports to its agent: counters since the rank started, otherwise the latest values.
 struct RankReport {
-  training::Phase phase = training::Phase::Setup;
-  int64_t marks =
-      0;  ///< Grows with every step and change of phase: a change is a sign of progress.
-  /// Whether the rank waits for others now, and how many collectives it has done: tells the rank
-  /// that hangs from those that wait for it.
+  progress::Phase phase = progress::Phase::Setup;
+  int64_t marks = 0;  ///< grows with each sign of progress, such as a step or a new phase
+  /// Whether the rank is waiting in a collective, and how many it has completed: tells a rank that
+  /// hangs from those that wait for it.
   bool in_collective = false;
   int64_t collectives_done = 0;
-  training::StepReport step;  ///< The latest.
+  progress::StepReport step;  ///< latest step
   int64_t steps = 0;
   int64_t items = 0;
   int64_t sampled_edges = 0;
   int64_t input_nodes = 0;
-  training::StepSeconds seconds;
-  std::vector<double> step_durations;        ///< Seconds of each step since the last message.
-  std::vector<double> checkpoint_durations;  ///< Seconds of each checkpoint since the last message.
-  std::string checkpoint_path{};             ///< Of the newest; empty: this rank has written none.
-  int64_t checkpoint_bytes = 0;              ///< Of the newest; 0: this rank has written none.
+  progress::StepSeconds seconds;
+  std::vector<double> step_durations;  ///< of each step since the last message, in seconds
+  /// Of each checkpoint since the last message, in seconds.
+  std::vector<double> checkpoint_durations;
+  std::string checkpoint_path{};  ///< newest checkpoint; empty if this rank has written none
+  int64_t checkpoint_bytes = 0;   ///< of the newest checkpoint; 0 if none
   int64_t checkpoint_failures = 0;
-  std::optional<training::EpochReport> epoch;  ///< The latest.
-  std::optional<training::FinalReport> final;
+  std::optional<progress::EpochReport> epoch;  ///< latest epoch
+  std::optional<progress::FinalReport> final;
 };
 
-/// Why a rank leaves, in its own words.
+/// Why a rank exits, as the rank itself says.
 struct RankFailure {
-  std::string kind{};  ///< An ErrorKind as text.
+  std::string kind{};  ///< name of an ErrorKind
   std::string message{};
 };
 
-/// A message of a rank: one of the two is set.
+/// A message from a rank: exactly one of the two is set.
 struct RankMessage {
   std::optional<RankReport> report;
   std::optional<RankFailure> failure;
@@ -55,20 +53,20 @@ struct RankMessage {
 [[nodiscard]] std::string encode(const RankFailure& failure);
 [[nodiscard]] Result<RankMessage> decode_rank_message(std::string_view text);
 
-/// What an agent sends its ranks to make them checkpoint and leave.
+/// An agent sends it to its ranks: write a checkpoint and exit.
 inline constexpr std::string_view kStopMessage = "stop";
 
-/// The first thing that went wrong: who, how and why.
+/// The failure that came first: who failed, how and why.
 struct Failure {
   int64_t node = 0;
-  int64_t rank = -1;      ///< -1: the agent itself.
-  int64_t exit_code = 0;  ///< Of the contract; what the culprit's node leaves with.
-  int64_t signal = 0;     ///< That killed the rank, or 0.
-  /// True for what follows from another failure (a rank that lost its peer): never hides the first
-  /// one.
+  int64_t rank = -1;      ///< -1: the agent itself
+  int64_t exit_code = 0;  ///< of the contract; the culprit's node exits with it
+  int64_t signal = 0;     ///< signal that killed the rank, or 0
+  /// True if another failure caused this one, as when a rank lost its peer. Such a failure never
+  /// replaces the one that came first.
   bool follow_on = false;
-  std::string reason{
-  };  ///< One word: "Configuration", "Killed", "OutOfMemory", "Hung", "PeerLost", …
+  /// One word: "Configuration", "Killed", "OutOfMemory", "Hung", "PeerLost", ….
+  std::string reason{};
   std::string message{};
   std::string stderr_tail{};
 
@@ -76,24 +74,24 @@ struct Failure {
 };
 
 /// What an agent is doing.
-enum class NodePhase {
-  Ready,      ///< At the barrier of `round`, no ranks running.
-  Running,    ///< Its ranks run.
-  Done,       ///< All its ranks ended well.
-  Stopped,    ///< All its ranks ended well or "preempted" after a stop.
-  Failed,     ///< A rank of it failed in this round.
-  Left,       ///< Past the final barrier.
-  Unstarted,  ///< Told to stop before it had started its ranks: nobody's ranks can meet any more.
+enum class AgentPhase {
+  Ready,      ///< at the barrier of `round`; no rank runs
+  Running,    ///< its ranks run
+  Done,       ///< all its ranks exited with 0
+  Stopped,    ///< all its ranks exited with 0 or Preempted, after a stop
+  Failed,     ///< one of its ranks failed in this round
+  Left,       ///< past the final barrier
+  Unstarted,  ///< stopped before it started its ranks: the others' ranks wait in vain
 };
 
-/// What each agent writes for all to read, with a counter that shows it is alive.
+/// What each agent writes to the store. `beat` grows with every write: the agent is alive.
 struct NodeReport {
   int64_t node = 0;
   int64_t beat = 0;
   int64_t round = 0;
-  NodePhase phase = NodePhase::Ready;
-  bool stop_requested = false;  ///< It got SIGTERM.
-  double items_per_second = 0;  ///< Of its ranks together.
+  AgentPhase phase = AgentPhase::Ready;
+  bool stop_requested = false;  ///< it received SIGTERM
+  double items_per_second = 0;  ///< sum over its ranks
   std::optional<Failure> failure{};
 
   friend bool operator==(const NodeReport&, const NodeReport&) = default;
@@ -102,30 +100,26 @@ struct NodeReport {
 [[nodiscard]] std::string encode(const NodeReport& report);
 [[nodiscard]] Result<NodeReport> decode_node_report(std::string_view text);
 
-/// What all agents shall do.
-enum class Action {
-  Prepare,  ///< End the ranks of earlier rounds and come to the barrier of `round`.
-  Run,      ///< Run the ranks of `round`.
-  Stop,     ///< Make the ranks checkpoint and leave.
-  Leave,    ///< Leave with `exit_code`.
+/// What a directive tells all agents to do.
+enum class DirectiveKind {
+  Prepare,  ///< kill the ranks of earlier rounds and wait at the barrier of `round`
+  Run,      ///< start the ranks of `round`
+  Stop,     ///< make the ranks write a checkpoint and exit
+  Leave,    ///< exit with `exit_code`
 };
 
-/// Node 0's decision: the only thing that agents act on, so they can't disagree.
+/// Node 0's decision. Agents act on nothing else, so they cannot disagree.
 struct Directive {
-  Action action = Action::Prepare;
+  DirectiveKind kind = DirectiveKind::Prepare;
   int64_t round = 0;
-  int64_t exit_code = 0;             ///< With Leave.
-  std::string message{};             ///< With Leave: why.
-  std::optional<Failure> failure{};  ///< The culprit of the last failed round, or of the end.
+  int64_t exit_code = 0;             ///< with Leave
+  std::string message{};             ///< with Leave: why
+  std::optional<Failure> failure{};  ///< of the last failed round, or of the end
 
   friend bool operator==(const Directive&, const Directive&) = default;
 };
 
 [[nodiscard]] std::string encode(const Directive& directive);
 [[nodiscard]] Result<Directive> decode_directive(std::string_view text);
-
-/// Keeps printable ASCII, tabs and line ends; any other byte becomes a question mark. At most
-/// `most` bytes.
-[[nodiscard]] std::string printable(std::string_view text, size_t most);
 
 }  // namespace gnn::agent

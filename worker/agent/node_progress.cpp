@@ -1,14 +1,11 @@
 #include "worker/agent/node_progress.h"
 
 #include "common/contract.h"
-#include "worker/agent/report_fields.h"
-
-#include <nlohmann/json.hpp>
 
 namespace gnn::agent {
 namespace {
 
-using training::StepSeconds;
+using progress::StepSeconds;
 
 constexpr auto kRateWindow = std::chrono::seconds(10);
 
@@ -26,27 +23,27 @@ constexpr StepPhase kStepPhases[] = {
 
 struct Stall {
   const char* stage;
-  double training::DataPath::*field;
+  double progress::DataPath::*field;
 };
 constexpr Stall kStalls[] = {
-    {"sample", &training::DataPath::sampler_stall_seconds},
-    {"copy", &training::DataPath::copy_stall_seconds},
-    {"train", &training::DataPath::training_stall_seconds},
+    {"sample", &progress::DataPath::sample_stall_seconds},
+    {"copy", &progress::DataPath::copy_stall_seconds},
+    {"train", &progress::DataPath::training_stall_seconds},
 };
 
 struct Owner {
   const char* name;
-  int64_t training::MemoryByOwner::*field;
+  int64_t progress::MemoryByOwner::*field;
 };
 constexpr Owner kOwners[] = {
-    {"graph", &training::MemoryByOwner::graph},
-    {"features", &training::MemoryByOwner::features},
-    {"sampler", &training::MemoryByOwner::sampler},
-    {"model", &training::MemoryByOwner::model},
+    {"graph", &progress::MemoryByOwner::graph},
+    {"features", &progress::MemoryByOwner::features},
+    {"sampler", &progress::MemoryByOwner::sampler},
+    {"model", &progress::MemoryByOwner::model},
 };
 
 constexpr const char* kMemoryName = "gnn_memory_bytes";
-constexpr const char* kMemoryHelp = "Memory of a rank by owner; total is what is resident.";
+constexpr const char* kMemoryHelp = "Memory of a rank by owner; total is its resident memory.";
 
 struct Count {
   const char* name;
@@ -54,8 +51,8 @@ struct Count {
   int64_t RankReport::*field;
 };
 constexpr Count kCounts[] = {
-    {"gnn_train_steps_total", "Optimizer steps, shadow steps included.", &RankReport::steps},
-    {"gnn_train_samples_total", "Seeds (or graphs) trained on.", &RankReport::items},
+    {"gnn_train_steps_total", "Optimizer steps, including shadow steps.", &RankReport::steps},
+    {"gnn_train_samples_total", "Trained seeds (or graphs).", &RankReport::items},
     {"gnn_sampler_edges_total", "Sampled edges.", &RankReport::sampled_edges},
     {"gnn_sampler_nodes_total", "Input nodes of sampled batches.", &RankReport::input_nodes},
     {"gnn_checkpoint_failures_total",
@@ -77,13 +74,13 @@ double to_unix_seconds(TimePoint time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
-// Reports are sums since the rank started: a smaller one is of a new process.
+// Counters of a report start with the rank: a smaller one is from a new process.
 template <class Number>
 double growth(Number before, Number now) {
   return static_cast<double>(now >= before ? now - before : now);
 }
 
-std::optional<double> value_of(const std::optional<training::Accuracy>& accuracy) {
+std::optional<double> value_of(const std::optional<progress::Accuracy>& accuracy) {
   if (!accuracy || accuracy->total == 0) return std::nullopt;
   return accuracy->value();
 }
@@ -98,7 +95,7 @@ NodeProgress::NodeProgress(const AgentOptions& options) : options_(&options) {
   registry_.counter(
       "gnn_agent_rounds_total", "In-place restarts seen by this agent.", node_labels()
   );
-  // From zero on, so that the first failure is an increase.
+  // Start at zero, so that the first failure is an increase.
   for (const int code :
        {contract::kExitConfiguration,
         contract::kExitData,
@@ -129,7 +126,12 @@ void NodeProgress::on_round(int64_t round) {
   registry_.remove_series(labels);
   labels["round"] = std::to_string(round);
   labels["version"] = std::to_string(contract::kVersion);
-  registry_.gauge("gnn_agent_info", "1; the attempt, the round and the contract's version.", labels)
+  registry_
+      .gauge(
+          "gnn_agent_info",
+          "Always 1; attempt, round and version of the contract as labels.",
+          labels
+      )
       .set(1);
 }
 
@@ -137,7 +139,9 @@ void NodeProgress::on_phase(const std::string& phase, int64_t running_ranks) {
   const auto show = [&](const std::string& name, double value) {
     registry_
         .gauge(
-            "gnn_agent_phase", "1 for what the node does now.", with(node_labels(), "phase", name)
+            "gnn_agent_phase",
+            "1 for the current phase of the node, else 0.",
+            with(node_labels(), "phase", name)
         )
         .set(value);
   };
@@ -146,14 +150,14 @@ void NodeProgress::on_phase(const std::string& phase, int64_t running_ranks) {
     show(phase, 1);
     shown_phase_ = phase;
   }
-  registry_.gauge("gnn_agent_ranks", "Ranks of this node that run.", node_labels())
+  registry_.gauge("gnn_agent_ranks", "Running ranks of this node.", node_labels())
       .set(static_cast<double>(running_ranks));
 }
 
 Counter NodeProgress::failures(int exit_code) {
   return registry_.counter(
       "gnn_agent_rank_failures_total",
-      "Ranks that ended badly.",
+      "Ranks that failed, by reason.",
       with(node_labels(), "reason", std::string(contract::exit_reason(exit_code)))
   );
 }
@@ -166,7 +170,7 @@ void NodeProgress::on_refused(int64_t refused) {
   registry_
       .counter(
           "gnn_agent_handshakes_refused_total",
-          "Peers of another job, attempt or round that were sent away.",
+          "Refused handshakes: another job, attempt or round.",
           node_labels()
       )
       .increment(static_cast<double>(refused - refused_));
@@ -204,29 +208,30 @@ void NodeProgress::count(int64_t rank, const RankReport& before, const RankRepor
             with(labels, "phase", phase.name)
         )
         .increment(growth(before.seconds.*phase.field, report.seconds.*phase.field));
-  const training::DataPath& path_before = before.step.data_path;
-  const training::DataPath& path = report.step.data_path;
+  const progress::DataPath& path_before = before.step.data_path;
+  const progress::DataPath& path = report.step.data_path;
   registry_.counter("gnn_feature_bytes_total", "Feature bytes gathered for training.", labels)
       .increment(growth(path_before.feature_bytes, path.feature_bytes));
   for (const auto& stall : kStalls)
     registry_
         .counter(
             "gnn_loader_stall_seconds_total",
-            "Seconds that a stage waited for its neighbour.",
+            "Seconds that a stage of the data path waited for another.",
             with(labels, "stage", stall.stage)
         )
         .increment(growth(path_before.*stall.field, path.*stall.field));
-  auto steps =
-      registry_.histogram("gnn_train_step_duration_seconds", "Whole steps.", kStepBuckets, labels);
+  auto steps = registry_.histogram(
+      "gnn_train_step_duration_seconds", "Duration of a whole step.", kStepBuckets, labels
+  );
   for (const double duration : report.step_durations) steps.observe(duration);
-  // Rank 0 alone writes checkpoints; from zero on, so that the first one is an increase.
+  // Only rank 0 writes checkpoints; start at zero, so that the first one is an increase.
   if (rank == 0) checkpoint_durations(rank);
 }
 
 Histogram NodeProgress::checkpoint_durations(int64_t rank) {
   return registry_.histogram(
       "gnn_checkpoint_duration_seconds",
-      "Writing a checkpoint.",
+      "Time to write a checkpoint.",
       kCheckpointBuckets,
       rank_labels(rank)
   );
@@ -238,14 +243,14 @@ void NodeProgress::show(int64_t rank, const RankReport& report, TimePoint wall_t
   };
   gauge(
       "gnn_agent_rank_last_report_timestamp_seconds",
-      "When the rank was last heard of.",
+      "Time of the rank's last report.",
       to_unix_seconds(wall_time)
   );
   for (const double duration : report.checkpoint_durations) {
     checkpoint_durations(rank).observe(duration);
     gauge(
         "gnn_checkpoint_last_success_timestamp_seconds",
-        "When the newest one was whole.",
+        "Time when the newest checkpoint was complete.",
         to_unix_seconds(wall_time)
     );
   }
@@ -259,17 +264,21 @@ void NodeProgress::show(int64_t rank, const RankReport& report, TimePoint wall_t
   for (const auto& owner : kOwners)
     registry_.gauge(kMemoryName, kMemoryHelp, with(rank_labels(rank), "owner", owner.name))
         .set(static_cast<double>(report.step.memory.*owner.field));
-  gauge("gnn_train_epoch", "Epochs begun, from 1.", static_cast<double>(report.step.epoch + 1));
-  gauge("gnn_train_epochs", "Epochs to do.", static_cast<double>(report.step.epochs));
+  gauge("gnn_train_epoch", "Current epoch, from 1.", static_cast<double>(report.step.epoch + 1));
+  gauge("gnn_train_epochs", "Number of epochs.", static_cast<double>(report.step.epochs));
   gauge("gnn_train_loss", "Loss of the last step, over all ranks.", report.step.loss);
   if (report.epoch) show_epoch(rank, *report.epoch);
 }
 
-void NodeProgress::show_epoch(int64_t rank, const training::EpochReport& epoch) {
+void NodeProgress::show_epoch(int64_t rank, const progress::EpochReport& epoch) {
   const auto show_accuracy = [&](const char* split, const std::optional<double>& value) {
     if (!value) return;
     registry_
-        .gauge("gnn_train_accuracy", "Latest accuracy.", with(rank_labels(rank), "split", split))
+        .gauge(
+            "gnn_train_accuracy",
+            "Latest accuracy, by split.",
+            with(rank_labels(rank), "split", split)
+        )
         .set(*value);
   };
   show_accuracy("train", value_of(epoch.train));
@@ -282,9 +291,9 @@ void NodeProgress::read_numbers(const RankReport& report) {
   if (report.steps > 0) {
     numbers_.epoch = report.step.epoch + 1;
     numbers_.epochs = report.step.epochs;
-    numbers_.step = report.step.global_step;
+    numbers_.global_step = report.step.global_step;
     numbers_.steps_per_epoch = report.step.steps_per_epoch;
-    numbers_.step_in_epoch = report.step.step + 1;
+    numbers_.step = report.step.step + 1;
     if (!report.epoch) numbers_.loss = report.step.loss;
     const double steps_per_second = rate_of(samples_.begin()->second, &Sample::steps);
     const int64_t left = (report.step.epochs - report.step.epoch) * report.step.steps_per_epoch -
@@ -305,7 +314,7 @@ void NodeProgress::read_numbers(const RankReport& report) {
     const auto found = final.metrics.find(name);
     return found == final.metrics.end() ? std::nullopt : std::optional(found->second);
   };
-  numbers_.step = final.global_steps;
+  numbers_.global_step = final.global_steps;
   numbers_.loss = final.average_loss;
   keep_known(numbers_.train_metric, metric("train_accuracy"));
   keep_known(numbers_.validation_metric, metric("validation_accuracy"));
@@ -325,21 +334,6 @@ double NodeProgress::items_per_second() const {
   double sum = 0;
   for (const auto& [rank, samples] : samples_) sum += rate_of(samples, &Sample::items);
   return sum;
-}
-
-std::string encode_progress(
-    const AgentOptions& options,
-    int64_t round,
-    const std::string& phase,
-    const JobNumbers& numbers,
-    double items_per_second
-) {
-  nlohmann::ordered_json j = begin_report(options, round);
-  j["phase"] = phase;
-  add_numbers(j, numbers);
-  if (items_per_second > 0) j["rate"] = decimal(items_per_second);
-  if (numbers.eta_seconds) j["etaSeconds"] = *numbers.eta_seconds;
-  return j.dump();
 }
 
 }  // namespace gnn::agent

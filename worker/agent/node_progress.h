@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/metrics.h"
 #include "worker/agent/agent_options.h"
+#include "worker/agent/job_numbers.h"
 #include "worker/agent/messages.h"
 
 #include <cstdint>
@@ -15,24 +16,9 @@
 
 namespace gnn::agent {
 
-/// The training numbers that /progress and the result show. Absent: not known.
-struct JobNumbers {
-  std::optional<int64_t> epoch{};  ///< Epochs begun, from 1.
-  std::optional<int64_t> epochs{};
-  std::optional<int64_t> step{};  ///< Optimizer steps since training began.
-  std::optional<int64_t> steps_per_epoch{};
-  std::optional<int64_t> step_in_epoch{};
-  std::optional<double> loss{};
-  std::optional<double> train_metric{};
-  std::optional<double> validation_metric{};
-  std::optional<double> test_metric{};
-  std::optional<int64_t> eta_seconds{};
-  std::string checkpoint{};
-  std::string parameters_hash{};
-};
-
-/// Gathers what is known of a node's ranks: for /metrics as series (docs/metrics.md), for /progress
-/// as numbers. Threading: one thread; the registry may be read by others.
+/// Collects what a node's ranks report: as series for /metrics (docs/metrics.md), and as numbers
+/// for /progress.
+/// Threads: one thread, but others may read the registry.
 class NodeProgress {
  public:
   explicit NodeProgress(const AgentOptions& options);
@@ -45,10 +31,10 @@ class NodeProgress {
   void on_failure(const Failure& failure);
   void on_refused(int64_t refused);
 
-  /// Of the lowest local rank: what is global is the same on every rank.
+  /// From the lowest local rank: global values are the same on every rank.
   [[nodiscard]] const JobNumbers& numbers() const { return numbers_; }
-  [[nodiscard]] training::Phase phase() const { return phase_; }
-  /// Of this node's ranks together, over the last seconds.
+  [[nodiscard]] progress::Phase phase() const { return phase_; }
+  /// Sum over this node's ranks, over the last ten seconds.
   [[nodiscard]] double items_per_second() const;
   [[nodiscard]] const MetricsRegistry& registry() const { return registry_; }
 
@@ -63,7 +49,7 @@ class NodeProgress {
   Histogram checkpoint_durations(int64_t rank);
   void count(int64_t rank, const RankReport& before, const RankReport& report);
   void show(int64_t rank, const RankReport& report, TimePoint wall_time);
-  void show_epoch(int64_t rank, const training::EpochReport& epoch);
+  void show_epoch(int64_t rank, const progress::EpochReport& epoch);
   void read_numbers(const RankReport& report);
   [[nodiscard]] static double rate_of(const std::deque<Sample>& samples, int64_t Sample::*field);
   [[nodiscard]] MetricLabels node_labels() const;
@@ -74,19 +60,9 @@ class NodeProgress {
   std::map<int64_t, RankReport> reports_;
   std::map<int64_t, std::deque<Sample>> samples_;
   JobNumbers numbers_;
-  training::Phase phase_ = training::Phase::Setup;
+  progress::Phase phase_ = progress::Phase::Setup;
   std::string shown_phase_;
   int64_t refused_ = 0;
 };
-
-/// The body of /progress (docs/schemas/progress.v1.json). `phase`: a Phase, "Rendezvous" or
-/// "Leaving".
-[[nodiscard]] std::string encode_progress(
-    const AgentOptions& options,
-    int64_t round,
-    const std::string& phase,
-    const JobNumbers& numbers,
-    double items_per_second
-);
 
 }  // namespace gnn::agent

@@ -54,17 +54,17 @@ Failure judge_signal(const RankExit& rank_exit, Failure failure) {
   return failure;
 }
 
-std::chrono::milliseconds stage_timeout(const RankTimeouts& timeouts, training::Phase phase) {
+std::chrono::milliseconds stage_timeout(const RankTimeouts& timeouts, progress::Phase phase) {
   switch (phase) {
-    case training::Phase::Setup:
-    case training::Phase::Done:
+    case progress::Phase::Setup:
+    case progress::Phase::Done:
       return timeouts.setup;
-    case training::Phase::Train:
+    case progress::Phase::Train:
       return timeouts.step;
-    case training::Phase::Validate:
-    case training::Phase::Test:
+    case progress::Phase::Validate:
+    case progress::Phase::Test:
       return timeouts.evaluation;
-    case training::Phase::Checkpoint:
+    case progress::Phase::Checkpoint:
       return timeouts.checkpoint;
   }
   return timeouts.setup;
@@ -89,14 +89,14 @@ Environment rank_environment(const AgentOptions& options, int64_t round, int64_t
   put(c::kEnvMasterPort, std::to_string(options.store_port));
   put(c::kEnvCollectiveTimeout,
       std::to_string(options.collective_timeout / std::chrono::seconds(1)));
-  // A rank's share of the pod's CPUs; a user's own choice stands.
+  // The rank's share of the pod's CPUs; the user's own choice takes precedence.
   const int64_t node_cpus = options.cpus > 0 ? options.cpus : usable_cpus(options.cgroup);
   const int64_t cpus = std::max<int64_t>(1, node_cpus / options.processes_per_node);
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(cpus));
   put(c::kEnvRankCpus, std::to_string(cpus));
-  // Here a rank need not start itself again to have it (worker/app/passive_openmp.cpp).
+  // Saves the rank from starting itself again to get it (worker/main/passive_openmp.cpp).
   environment.try_emplace("OMP_WAIT_POLICY", "passive");
-  // c10d warns with stack traces of what we report in a line; a user's own choice stands.
+  // c10d warns with stack traces of what we report in one line; the user's choice takes precedence.
   environment.try_emplace("TORCH_CPP_LOG_LEVEL", "ERROR");
   return environment;
 }
@@ -113,8 +113,9 @@ std::optional<Failure> judge_exit(const RankExit& rank_exit) {
   failure.exit_code = contract_code(code);
   failure.reason = contract::exit_reason(static_cast<int>(failure.exit_code));
   failure.follow_on = code == contract::kExitPeerLost;
-  failure.message = "rank " + std::to_string(rank_exit.rank) + " left with code " +
-                    std::to_string(code) + (rank_exit.said ? ": " + rank_exit.said->message : "");
+  failure.message = rank_exit.said ? rank_exit.said->message
+                                   : "rank " + std::to_string(rank_exit.rank) +
+                                         " exited with code " + std::to_string(code);
   return failure;
 }
 
@@ -157,7 +158,7 @@ Result<RankGroup> RankGroup::start(
         RankProcess::spawn(options.rank_command, rank_environment(options, round, local_rank));
     if (!process) {
       group.kill();
-      return tl::make_unexpected(with_context(std::move(process).error(), "can't start a rank"));
+      return tl::make_unexpected(with_context(std::move(process).error(), "cannot start a rank"));
     }
     Rank rank{.process = std::move(*process)};
     rank.rank = options.node * options.processes_per_node + local_rank;
@@ -189,7 +190,7 @@ void RankGroup::read_lines(Rank& rank, RankStream stream) {
   auto& splitter = is_error ? rank.error : rank.output;
   const auto on_line = [&](std::string_view line) { on_line_(rank.rank, stream, line); };
   std::array<char, size_t{16} * 1024> buffer{};
-  for (int turns = 0; turns < 16; ++turns) {  // a rank that only writes must not keep us here
+  for (int reads = 0; reads < 16; ++reads) {  // a rank that never stops writing must not block us
     const ssize_t size = ::read(fd, buffer.data(), buffer.size());
     if (size > 0) {
       const std::string_view bytes(buffer.data(), static_cast<size_t>(size));
@@ -214,7 +215,7 @@ void RankGroup::read_messages(Rank& rank, MonotonicPoint now) {
     if (size < 0) return;
     if (size == 0) return rank.process.close_link();
     auto message = decode_rank_message({buffer.data(), static_cast<size_t>(size)});
-    if (!message) continue;  // not a rank of ours wrote it; silence will tell if it goes on
+    if (!message) continue;  // not written by our code; the heartbeat time-out covers the rest
     rank.signs.spoke = true;
     rank.signs.heard_at = now;
     if (message->failure) rank.said = std::move(message->failure);
@@ -230,11 +231,11 @@ bool RankGroup::on_exit(pid_t pid, int status) {
     return rank.process.pid() == pid;
   });
   if (found == ranks_.end()) return false;
-  // Its last words may still be on the way through the pipes.
+  // Its last lines may still be in the pipes.
   read_messages(*found, found->signs.heard_at);
   read_lines(*found, RankStream::Output);
   read_lines(*found, RankStream::Error);
-  found->process.signal(SIGKILL);  // what it may have started
+  found->process.signal(SIGKILL);  // processes that it has started
   found->status = status;
   if (killed_ || found->hung) return true;
   RankExit rank_exit{

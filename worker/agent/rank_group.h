@@ -18,47 +18,48 @@
 
 namespace gnn::agent {
 
-/// How a rank ended, for judge_exit().
+/// How a rank ended: what judge_exit() looks at.
 struct RankExit {
   int64_t node = 0;
   int64_t rank = 0;
-  int status = 0;         ///< As by waitpid.
-  bool stopping = false;  ///< The job was asked to stop.
-  int64_t oom_kills = 0;  ///< By the kernel in our cgroup while the rank ran.
+  int status = 0;         ///< from waitpid()
+  bool stopping = false;  ///< the job was asked to stop
+  int64_t oom_kills = 0;  ///< in our cgroup while the rank ran
   std::optional<MemoryState> memory{};
   std::optional<RankFailure> said{};
   std::string stderr_tail{};
 };
 
-/// What went wrong, or nothing for a good end ("done", or "preempted" after a stop).
+/// The failure, or nothing if the rank ended as it should: Done, or Preempted after a stop.
 [[nodiscard]] std::optional<Failure> judge_exit(const RankExit& rank_exit);
 
-/// What an agent knows of a running rank, for judge_silence().
+/// Signs of life of a running rank: what judge_silence() looks at.
 struct RankSigns {
-  bool spoke = false;            ///< It sent something since it started.
-  MonotonicPoint heard_at{};     ///< Latest message; the start before the first one.
-  MonotonicPoint progress_at{};  ///< Latest sign of progress.
+  bool spoke = false;            ///< it has sent something since it started
+  MonotonicPoint heard_at{};     ///< time of the latest message; before the first one, of the start
+  MonotonicPoint progress_at{};  ///< time of the latest sign of progress
   RankReport report{};
 };
 
-/// Why a rank counts as hung, or nothing while it doesn't. `follow_on` is set when it only waits
-/// for others.
+/// Why a rank counts as hung. `follow_on`: it only waits for other ranks.
 struct Silence {
   std::string message{};
   bool follow_on = false;
 };
+/// Nothing while the rank does not count as hung.
 [[nodiscard]] std::optional<Silence> judge_silence(
     const RankSigns& signs, const RankTimeouts& timeouts, MonotonicPoint now
 );
 
-/// The ranks of one node in one round: starts, hears, watches and ends them. Keeps the first
-/// failure. Threading: one thread, which must be the process's main one (see RankProcess).
+/// The ranks of one node in one round: starts them, reads their messages, notices those that hang,
+/// and stops them. Keeps the failure that came first.
+/// Threads: only the process's main thread (see RankProcess).
 class RankGroup {
  public:
   using LineSink = std::function<void(int64_t rank, RankStream stream, std::string_view line)>;
   using ReportSink = std::function<void(int64_t rank, const RankReport& report)>;
 
-  /// `on_line`: each line that a rank writes. `on_report`: each report.
+  /// `on_line` is called with each line that a rank writes, `on_report` with each report.
   [[nodiscard]] static Result<RankGroup> start(
       const AgentOptions& options,
       int64_t round,
@@ -68,15 +69,15 @@ class RankGroup {
   );
 
   void add_poll_entries(std::vector<pollfd>& entries) const;
-  /// Reads whatever the ranks wrote, without waiting.
+  /// Reads what the ranks have written, without waiting.
   void read(MonotonicPoint now);
-  /// Tells of a child that ended; returns whether it was a rank of this group.
+  /// Takes note of a child that ended; returns whether it was a rank of this group.
   bool on_exit(pid_t pid, int status);
-  /// Ends ranks that hang.
+  /// Kills ranks that hang.
   void watch(MonotonicPoint now);
-  /// Asks the ranks to checkpoint and leave.
+  /// Asks the ranks to write a checkpoint and exit.
   void stop();
-  /// Ends all ranks at once; what follows is nobody's failure.
+  /// Kills all ranks; their ends count as no failure.
   void kill();
 
   [[nodiscard]] int64_t round() const { return round_; }
@@ -84,7 +85,7 @@ class RankGroup {
   [[nodiscard]] bool any_preempted() const;
   [[nodiscard]] int64_t running() const;
   [[nodiscard]] const std::optional<Failure>& failure() const { return failure_; }
-  /// Resident bytes of a local rank, 0 when it has ended.
+  /// Resident bytes of a local rank; 0 if it has ended.
   [[nodiscard]] int64_t resident_bytes(int64_t local_rank) const;
 
  private:
@@ -97,7 +98,7 @@ class RankGroup {
     LineSplitter error{};
     std::string stderr_tail{};
     std::optional<int> status{};
-    bool hung = false;  ///< Its failure is already kept; its exit tells nothing new.
+    bool hung = false;  ///< its failure is kept already; its exit adds nothing
   };
 
   RankGroup() = default;

@@ -41,7 +41,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return result;
 }
 
-// Marks every descriptor but the standard ones for closing at exec: libraries don't always do it.
+// Marks every descriptor but the standard ones close-on-exec: not all libraries do so.
 void close_others_at_exec() {
 #ifdef SYS_close_range
   constexpr unsigned kCloexec = 4;  // CLOSE_RANGE_CLOEXEC
@@ -82,7 +82,8 @@ void LineSplitter::finish(const std::function<void(std::string_view)>& on_line) 
 void become_child_of(pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(contract::kExitOther);  // it died before the line above
+  if (::getppid() != parent)
+    ::_exit(contract::kExitOther);  // the parent died before the line above
   restore_signals();
 }
 
@@ -98,7 +99,7 @@ Result<RankProcess> RankProcess::spawn(
   const UniqueFd theirs(link[1]);
   environment[std::string(contract::kEnvAgentSocket)] = "fd:" + std::to_string(theirs.get());
 
-  // Everything that allocates happens before fork: other threads may hold the allocator's lock.
+  // No allocation between fork and exec: another thread may hold the allocator's lock.
   std::vector<std::string> arguments = command;
   std::vector<std::string> variables;
   variables.reserve(environment.size());
@@ -121,7 +122,7 @@ Result<RankProcess> RankProcess::spawn(
     [[maybe_unused]] auto written = ::write(STDERR_FILENO, why, std::strlen(why));
     ::_exit(contract::kExitOther);
   }
-  ::setpgid(child, child);  // both sides do it, so that it holds whoever comes first
+  ::setpgid(child, child);  // both sides do it, so that it is done whoever runs first
 
   RankProcess process;
   process.pid_ = child;

@@ -20,19 +20,19 @@ using Environment = std::map<std::string, std::string>;
 /// Which of its two outputs a rank wrote to.
 enum class RankStream { Output, Error };
 
-/// Cuts a stream of bytes into lines; a line longer than 8 KiB is cut too.
+/// Splits a stream of bytes into lines; lines longer than 8 KiB are split, too.
 class LineSplitter {
  public:
   void append(std::string_view bytes, const std::function<void(std::string_view)>& on_line);
-  /// Hands out what stands behind the last line end.
+  /// Emits what follows the last line end.
   void finish(const std::function<void(std::string_view)>& on_line);
 
  private:
   std::string rest_;
 };
 
-/// A child process in a process group of its own, with pipes on its output and a message socket to
-/// it. It dies with the thread that started it, so start it from the main thread.
+/// A child process in its own process group, with pipes from its outputs and a message socket.
+/// Threads: the child dies with the thread that started it, so start it from the main thread.
 class RankProcess {
  public:
   /// `command[0]` is the program. The child finds its end of the socket in GNN_AGENT_SOCKET.
@@ -58,8 +58,8 @@ class RankProcess {
   UniqueFd link_;
 };
 
-/// For a child between fork and exec or its own work: ends with `parent`, default signals, a
-/// process group of its own. Async-signal-safe.
+/// Call it in a child right after fork: the child then dies with `parent`, and has default signal
+/// handlers and its own process group. Async-signal-safe.
 void become_child_of(pid_t parent);
 
 }  // namespace gnn::agent

@@ -7,21 +7,21 @@
 
 namespace gnn::agent {
 
-/// Turns signals into readable events. Made before any thread is, since it blocks them for the
-/// process.
+/// Turns signals into events on a descriptor. Create it before any thread: it blocks the signals in
+/// the calling thread and those made later.
 class SignalEvents {
  public:
   explicit SignalEvents(const std::vector<int>& signals);
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  /// The signals that came since the last call.
+  /// The signals received since the last call.
   [[nodiscard]] std::vector<int> take();
 
  private:
   UniqueFd fd_;
 };
 
-/// Unblocks all signals and gives them their default action; for a child before exec.
+/// Unblocks all signals and restores their default handlers; for a child before exec.
 void restore_signals();
 
 }  // namespace gnn::agent

@@ -9,10 +9,9 @@
 namespace gnn::agent {
 namespace {
 
-constexpr auto kTick = std::chrono::milliseconds(100);
-// While nothing happens: an exchange is a few round trips, on every node, for as long as the job
-// runs.
-constexpr auto kQuietTick = std::chrono::milliseconds(300);
+constexpr auto kInterval = std::chrono::milliseconds(100);
+// While nothing changes: each exchange costs every node a few round trips.
+constexpr auto kQuietInterval = std::chrono::milliseconds(300);
 constexpr int64_t kQuietExchanges = 20;
 constexpr auto kConnectSlice = std::chrono::milliseconds(2'000);
 constexpr const char* kDirectiveKey = "directive";
@@ -27,7 +26,7 @@ int64_t to_number(const std::optional<std::string>& text) {
 
 CoordinatorOptions coordinator_options(const AgentOptions& options) {
   using std::chrono::milliseconds;
-  // The agents themselves need a little of the grace period after the ranks have left.
+  // The agents need some of the grace period after the ranks have exited.
   const auto margin = std::min<milliseconds>(milliseconds(10'000), options.grace / 4);
   return {
       .nodes = options.nodes,
@@ -61,7 +60,7 @@ int64_t StoreLink::report(NodeReport report) {
     auto outgoing = outgoing_.lock();
     if (outgoing->number > 0 && report == outgoing->report) return outgoing->number;
     number = ++outgoing->number;
-    // A rate alone is for the progress page and can wait for the next exchange.
+    // A new rate alone only matters to /progress and can wait for the next exchange.
     outgoing->report.items_per_second = report.items_per_second;
     if (report != outgoing->report || number == 1) outgoing->urgent = number;
     outgoing->report = std::move(report);
@@ -85,18 +84,18 @@ void StoreLink::publish(const std::function<void(View&)>& change) {
   [[maybe_unused]] const auto written = ::write(changed_.get(), &one, sizeof one);
 }
 
-// Waits a tick, but not past what `wakes`; returns false when the link ends.
+// Waits for one interval, or until `wakes` says so; returns false when the link ends.
 template <class Wakes>
 bool StoreLink::pause_unless(Wakes wakes) {
   auto outgoing = outgoing_.lock();
-  outgoing.wait_until(clock_, clock_.monotonic() + tick(), [&wakes](const Outgoing& out) {
+  outgoing.wait_until(clock_, clock_.monotonic() + interval(), [&wakes](const Outgoing& out) {
     return out.stopping || wakes(out);
   });
   return !outgoing->stopping;
 }
 
-std::chrono::milliseconds StoreLink::tick() const {
-  return quiet_exchanges_ < kQuietExchanges ? kTick : kQuietTick;
+std::chrono::milliseconds StoreLink::interval() const {
+  return quiet_exchanges_ < kQuietExchanges ? kInterval : kQuietInterval;
 }
 
 bool StoreLink::pause() {
@@ -109,31 +108,31 @@ bool StoreLink::pause_or_new_report() {
 }
 
 std::string StoreLink::node_key(int64_t node) const {
-  return comm::attempt_prefix(attempt_) + "node/" + std::to_string(node);
+  return rendezvous::attempt_prefix(attempt_) + "node/" + std::to_string(node);
 }
 
-Result<bool> StoreLink::try_join(std::shared_ptr<comm::Store>& store) {
+Result<bool> StoreLink::try_join(std::shared_ptr<rendezvous::Store>& store) {
   if (!store) {
     GNN_ASSIGN_OR_RETURN(store, connect_(kConnectSlice));
-    if (options_->node == 0) GNN_RETURN_IF_ERROR(comm::announce_identity(*store, attempt_));
+    if (options_->node == 0) GNN_RETURN_IF_ERROR(rendezvous::announce_identity(*store, attempt_));
   }
-  GNN_ASSIGN_OR_RETURN(const auto handshake, comm::agent_handshake(*store, attempt_));
+  GNN_ASSIGN_OR_RETURN(const auto handshake, rendezvous::agent_handshake(*store, attempt_));
   switch (handshake.answer) {
-    case comm::HandshakeAnswer::Welcome:
+    case rendezvous::HandshakeAnswer::Welcome:
       return true;
-    case comm::HandshakeAnswer::Refused:
+    case rendezvous::HandshakeAnswer::Refused:
       return fail(ErrorKind::Conflict, "refused by the handshake: " + handshake.reason);
-    case comm::HandshakeAnswer::NotYet:
-      // The next look may be at another host behind the same name.
+    case rendezvous::HandshakeAnswer::NotYet:
+      // The name may lead to another host next time.
       store.reset();
       return fail(ErrorKind::PeerLost, handshake.reason);
   }
   return false;
 }
 
-Result<std::shared_ptr<comm::Store>> StoreLink::join() {
+Result<std::shared_ptr<rendezvous::Store>> StoreLink::join() {
   const auto deadline = clock_.monotonic() + options_->rendezvous_timeout;
-  std::shared_ptr<comm::Store> store;
+  std::shared_ptr<rendezvous::Store> store;
   std::string said;
   for (;;) {
     auto joined = try_join(store);
@@ -143,9 +142,12 @@ Result<std::shared_ptr<comm::Store>> StoreLink::join() {
     if (error.message != said) log_info("waiting for the store", {{"why", error.message}});
     said = error.message;
     if (clock_.monotonic() > deadline)
-      return fail(ErrorKind::PeerLost, "node 0 did not open the store in time: " + error.message);
+      return fail(
+          ErrorKind::PeerLost,
+          "node 0 did not open the store within the rendezvous time-out: " + error.message
+      );
     store.reset();
-    // No report can be posted yet: a new one is no reason to hurry.
+    // Reports cannot be posted yet, so a new one is no reason to retry sooner.
     if (!pause()) return fail(ErrorKind::Cancelled, "asked to end");
   }
 }
@@ -166,7 +168,7 @@ void StoreLink::run() {
   } while (pause_or_new_report());
 }
 
-Status StoreLink::exchange(comm::Store& store) {
+Status StoreLink::exchange(rendezvous::Store& store) {
   const Outgoing outgoing = *outgoing_.lock();
   View view = *view_.lock();
   NodeReport report = outgoing.report;
@@ -194,32 +196,34 @@ Status StoreLink::exchange(comm::Store& store) {
   return {};
 }
 
-Result<Directive> StoreLink::decide(comm::Store& store, View& view) {
+Result<Directive> StoreLink::decide(rendezvous::Store& store, View& view) {
   std::vector<std::string> keys;
   for (int64_t n = 0; n < options_->nodes; ++n) keys.push_back(node_key(n));
   GNN_ASSIGN_OR_RETURN(const auto values, store.get(keys));
   view.nodes.assign(values.size(), std::nullopt);
   for (size_t n = 0; n < values.size(); ++n) {
     if (!values[n]) continue;
-    // What can't be read counts as silence.
+    // An unreadable report counts as silence.
     if (auto report = decode_node_report(*values[n])) view.nodes[n] = std::move(*report);
   }
-  GNN_ASSIGN_OR_RETURN(const auto refused, store.get({comm::kRefusedKey}));
+  GNN_ASSIGN_OR_RETURN(const auto refused, store.get({rendezvous::kRefusedKey}));
   view.refused = to_number(refused[0]);
-  Directive directive = coordinator_->step(view.nodes, clock_.monotonic());
+  Directive directive = coordinator_->decide(view.nodes, clock_.monotonic());
   if (announced_ == directive) return directive;
-  // The round is known before anybody may start a rank of it.
+  // Publish the round before any agent may start its ranks.
+  GNN_RETURN_IF_ERROR(store.set(
+      rendezvous::attempt_prefix(attempt_) + rendezvous::kRoundKey, std::to_string(directive.round)
+  ));
   GNN_RETURN_IF_ERROR(
-      store.set(comm::attempt_prefix(attempt_) + comm::kRoundKey, std::to_string(directive.round))
+      store.set(rendezvous::attempt_prefix(attempt_) + kDirectiveKey, encode(directive))
   );
-  GNN_RETURN_IF_ERROR(store.set(comm::attempt_prefix(attempt_) + kDirectiveKey, encode(directive)));
   announced_ = directive;
   return directive;
 }
 
-Result<std::optional<Directive>> StoreLink::read_directive(comm::Store& store) const {
+Result<std::optional<Directive>> StoreLink::read_directive(rendezvous::Store& store) const {
   GNN_ASSIGN_OR_RETURN(
-      const auto values, store.get({comm::attempt_prefix(attempt_) + kDirectiveKey})
+      const auto values, store.get({rendezvous::attempt_prefix(attempt_) + kDirectiveKey})
   );
   if (!values[0]) return std::optional<Directive>();
   GNN_ASSIGN_OR_RETURN(Directive directive, decode_directive(*values[0]));

@@ -7,7 +7,7 @@
 #include "worker/agent/coordinator.h"
 #include "worker/agent/messages.h"
 #include "worker/agent/unique_fd.h"
-#include "worker/distributed/comm/store.h"
+#include "worker/rendezvous/store.h"
 
 #include <atomic>
 #include <chrono>
@@ -21,23 +21,23 @@
 
 namespace gnn::agent {
 
-/// Hosts (node 0) or joins the store; waits at most `timeout`.
+/// Hosts the store (node 0) or joins it; waits at most `timeout`.
 using StoreConnector =
-    std::function<Result<std::shared_ptr<comm::Store>>(std::chrono::milliseconds timeout)>;
+    std::function<Result<std::shared_ptr<rendezvous::Store>>(std::chrono::milliseconds timeout)>;
 
-/// An agent's exchange with the store, on a thread of its own, so that a slow store never stops
-/// supervision: writes this node's report (each time with a new beat), reads node 0's directive. On
-/// node 0 it also reads all reports and lets the coordinator decide.
+/// An agent's exchange with the store, on its own thread, so that a slow store never delays
+/// supervision: writes this node's report with a new beat and reads node 0's directive. On node 0
+/// it reads all reports, lets the coordinator decide, and writes the directive.
 class StoreLink {
  public:
   struct View {
     bool joined = false;
     std::optional<Directive> directive{};
-    std::optional<Error> lost{
-    };  ///< The store, or the wait for it, is over; nothing changes any more.
-    int64_t posted = 0;   ///< The latest report() that all can read, by number.
-    int64_t refused = 0;  ///< By the handshake; known on node 0.
-    std::vector<std::optional<NodeReport>> nodes{};  ///< Known on node 0.
+    /// Why the store is lost or was never joined. Nothing changes after that.
+    std::optional<Error> lost{};
+    int64_t posted = 0;   ///< number of the latest report() that all can read
+    int64_t refused = 0;  ///< handshakes refused so far; known on node 0
+    std::vector<std::optional<NodeReport>> nodes{};  ///< known on node 0
   };
 
   /// `options` and `clock` outlive the link.
@@ -46,10 +46,10 @@ class StoreLink {
   StoreLink(const StoreLink&) = delete;
   StoreLink& operator=(const StoreLink&) = delete;
 
-  /// Hands over the next report; returns its number. The beat is set by the link.
+  /// Hands over the next report and returns its number. The link sets the beat.
   int64_t report(NodeReport report);
   [[nodiscard]] View view();
-  /// Becomes readable when the view changed.
+  /// Readable when the view has changed.
   [[nodiscard]] int changed_fd() const { return changed_.get(); }
   void clear_changed() const;
 
@@ -57,18 +57,18 @@ class StoreLink {
   struct Outgoing {
     NodeReport report;
     int64_t number = 0;
-    int64_t urgent = 0;  // the number of the last report that others wait for
+    int64_t urgent = 0;  ///< number of the last report that others wait for
     bool stopping = false;
   };
 
   void run();
-  [[nodiscard]] Result<std::shared_ptr<comm::Store>> join();
-  [[nodiscard]] Result<bool> try_join(std::shared_ptr<comm::Store>& store);
-  [[nodiscard]] Status exchange(comm::Store& store);
-  [[nodiscard]] Result<Directive> decide(comm::Store& store, View& view);
-  [[nodiscard]] Result<std::optional<Directive>> read_directive(comm::Store& store) const;
+  [[nodiscard]] Result<std::shared_ptr<rendezvous::Store>> join();
+  [[nodiscard]] Result<bool> try_join(std::shared_ptr<rendezvous::Store>& store);
+  [[nodiscard]] Status exchange(rendezvous::Store& store);
+  [[nodiscard]] Result<Directive> decide(rendezvous::Store& store, View& view);
+  [[nodiscard]] Result<std::optional<Directive>> read_directive(rendezvous::Store& store) const;
   [[nodiscard]] bool pause();
-  [[nodiscard]] std::chrono::milliseconds tick() const;
+  [[nodiscard]] std::chrono::milliseconds interval() const;
   [[nodiscard]] bool pause_or_new_report();
   template <class Wakes>
   [[nodiscard]] bool pause_unless(Wakes wakes);
@@ -78,18 +78,18 @@ class StoreLink {
   const AgentOptions* options_;
   StoreConnector connect_;
   Clock& clock_;
-  comm::Incarnation attempt_;
+  rendezvous::Incarnation attempt_;
   Guarded<Outgoing> outgoing_;
   Guarded<View> view_;
   UniqueFd changed_;
   std::optional<Coordinator> coordinator_;
   std::optional<Directive> announced_;
   int64_t beat_ = 0;
-  int64_t quiet_exchanges_ = 0;  // since the last change that anybody waited for
+  int64_t quiet_exchanges_ = 0;  // since the last change that others wait for
   std::thread thread_;
 };
 
-/// The coordinator's options that follow from the agent's.
+/// Derives the coordinator's options from the agent's.
 [[nodiscard]] CoordinatorOptions coordinator_options(const AgentOptions& options);
 
 }  // namespace gnn::agent

@@ -1,10 +1,10 @@
 #include "common/contract.h"
 #include "common/log.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/result.h"
+#include "worker/agent/final_result.h"
 #include "worker/app/command.h"
 #include "worker/app/store_connector.h"
-#include "worker/distributed/comm/rendezvous.h"
+#include "worker/rendezvous/rendezvous.h"
 
 #include <CLI/CLI.hpp>
 
@@ -14,7 +14,7 @@
 namespace gnn::app {
 namespace {
 
-// The container's log: every line with its rank, in one write, so that ranks' lines don't mix.
+// To the container's log: each line with its rank in one write, so that ranks' lines do not mix.
 void write_line(int64_t rank, agent::RankStream stream, std::string_view line) {
   const std::string text = "rank " + std::to_string(rank) + " | " + std::string(line) + "\n";
   const int fd = stream == agent::RankStream::Error ? STDERR_FILENO : STDOUT_FILENO;
@@ -22,7 +22,7 @@ void write_line(int64_t rank, agent::RankStream stream, std::string_view line) {
 }
 
 int run_pod() {
-  const auto environment = comm::process_environment();
+  const auto environment = rendezvous::process_environment();
   auto options = agent::parse_agent_options(environment, {"/proc/self/exe", "rank"});
   if (!options) {
     log_error(options.error().message);
@@ -32,7 +32,7 @@ int run_pod() {
     const int exit_code = contract::exit_code_for(options.error().kind);
     const agent::NodeResult result{.exit_code = exit_code, .message = options.error().message};
     if (auto status = agent::write_result(unknown, result); !status)
-      log_warning("no result written", {{"why", status.error().message}});
+      log_warning("cannot write the final result", {{"why", status.error().message}});
     return exit_code;
   }
   const agent::AgentOutput output{.on_line = write_line, .on_numbers = {}};
@@ -41,11 +41,11 @@ int run_pod() {
 
 }  // namespace
 
-void add_agent_command(CLI::App& root, Action& action) {
+void add_agent_command(CLI::App& root, Subcommand& chosen) {
   auto* command = root.add_subcommand(
-      "agent", "Runs one node of a job in a pod: reads the environment of docs/worker-contract.md"
+      "agent", "Run one node of a job in a pod, as the environment says (docs/worker-contract.md)"
   );
-  command->callback([&action] { action = run_pod; });
+  command->callback([&chosen] { chosen = run_pod; });
 }
 
 }  // namespace gnn::app

@@ -8,24 +8,19 @@ class App;
 
 namespace gnn::app {
 
-/// What a subcommand does once the command line has been parsed; returns the exit code of the
-/// contract.
-using Action = std::function<int()>;
+/// What a subcommand does once the command line is parsed. Returns the contract's exit code.
+using Subcommand = std::function<int()>;
 
-/// Each of these adds one subcommand (and its own ones) to `root`. When the user chose it, the
-/// callback that CLI11 runs while parsing must only set `action`; main() runs it after parsing, so
-/// that no work happens inside the parser.
-void add_run_command(
-    CLI::App& root, Action& action
-);  ///< run_command.cpp: a manifest on this machine
-void add_rank_command(
-    CLI::App& root, Action& action
-);  ///< rank_command.cpp: one rank, started by an agent
-void add_agent_command(
-    CLI::App& root, Action& action
-);  ///< agent_command.cpp: a pod's first process
-void add_data_command(
-    CLI::App& root, Action& action
-);  ///< data_command.cpp: import, generate, inspect, verify
+// Each function adds one subcommand to `root`. If the user chooses it, CLI11's callback only sets
+// `chosen`, which main() runs after parsing: no work happens inside the parser.
+
+/// Trains a manifest on this machine.
+void add_run_command(CLI::App& root, Subcommand& chosen);
+/// Runs one rank; an agent starts it.
+void add_rank_command(CLI::App& root, Subcommand& chosen);
+/// Runs a pod's agent.
+void add_agent_command(CLI::App& root, Subcommand& chosen);
+/// Imports, generates, inspects or verifies data sets.
+void add_data_command(CLI::App& root, Subcommand& chosen);
 
 }  // namespace gnn::app

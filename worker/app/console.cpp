@@ -1,8 +1,8 @@
 #include "worker/app/console.h"
 
 #include "common/log.h"
-#include "common/progress.h"
-#include "worker/training/console_sink.h"
+#include "common/progress_bar.h"
+#include "worker/progress/console_sink.h"
 
 #include <CLI/CLI.hpp>
 
@@ -13,9 +13,13 @@ namespace gnn::app {
 
 void add_console_options(CLI::App& command, ConsoleChoice& choice) {
   command.add_option(
-      "--log-format", choice.log_format, "console (default), or json: one object a line"
+      "--log-format", choice.log_format, "console (default), or json: one object per line"
   );
-  command.add_option("--log-level", choice.log_level, "debug, info (default), warning or error");
+  command.add_option(
+      "--log-level",
+      choice.log_level,
+      "Lowest level to log: debug, info (default), warning or error"
+  );
 }
 
 Status apply_console_options(const ConsoleChoice& choice) {
@@ -26,17 +30,17 @@ Status apply_console_options(const ConsoleChoice& choice) {
   return {};
 }
 
-std::unique_ptr<training::ProgressSink> make_console_sink(const ConsoleChoice& choice) {
+std::unique_ptr<progress::ProgressSink> make_console_sink(const ConsoleChoice& choice) {
   if (choice.log_format == "json") {
-    return std::make_unique<training::ConsoleSink>(
-        stdout, nullptr, training::ConsoleOptions{.format = training::ConsoleFormat::Json}
+    return std::make_unique<progress::ConsoleSink>(
+        stdout, nullptr, progress::ConsoleOptions{.format = progress::ConsoleFormat::Json}
     );
   }
-  // Plain lines are the epochs' own: without a terminal no bar is wanted.
-  std::unique_ptr<Progress> bar;
-  if (isatty(STDERR_FILENO) != 0) bar = make_progress(stderr);
-  return std::make_unique<training::ConsoleSink>(
-      stdout, std::move(bar), training::ConsoleOptions{}
+  // Without a terminal there is no bar: each epoch has its own line.
+  std::unique_ptr<ProgressBar> bar;
+  if (isatty(STDERR_FILENO) != 0) bar = make_progress_bar(stderr);
+  return std::make_unique<progress::ConsoleSink>(
+      stdout, std::move(bar), progress::ConsoleOptions{}
   );
 }
 

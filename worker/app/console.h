@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/result.h"
-#include "worker/training/progress_sink.h"
+#include "worker/progress/progress_sink.h"
 
 #include <memory>
 #include <string>
@@ -12,7 +12,7 @@ class App;
 
 namespace gnn::app {
 
-/// What a person chooses of the output; the same options on every subcommand that trains.
+/// The user's choices for output: the same options on every subcommand that trains.
 struct ConsoleChoice {
   std::string log_format = "console";  ///< console or json
   std::string log_level = "info";
@@ -20,12 +20,13 @@ struct ConsoleChoice {
 
 void add_console_options(CLI::App& command, ConsoleChoice& choice);
 
-/// Sets up the log. Errors: Configuration naming the option.
+/// Sets up the log.
+/// Errors: Configuration naming the option.
 [[nodiscard]] Status apply_console_options(const ConsoleChoice& choice);
 
-/// Progress on standard output: the tutorials' lines with a bar on standard error when that is a
-/// terminal, or JSON lines.
-[[nodiscard]] std::unique_ptr<training::ProgressSink> make_console_sink(const ConsoleChoice& choice
+/// Progress on standard output: JSON lines, or the tutorials' lines with a bar on standard error if
+/// that is a terminal.
+[[nodiscard]] std::unique_ptr<progress::ProgressSink> make_console_sink(const ConsoleChoice& choice
 );
 
 }  // namespace gnn::app

@@ -14,8 +14,7 @@
 namespace gnn::app {
 namespace {
 
-/// A manifest larger than this is none; the same bound as the codec's, before anything is read into
-/// memory.
+// The codec's bound, checked before the file is read into memory.
 constexpr std::streamoff kMaxBytes = api::kMaxDocumentBytes;
 
 Result<std::string> read_text(const std::string& path) {
@@ -25,12 +24,12 @@ Result<std::string> read_text(const std::string& path) {
   }
   const std::streamoff size = file.tellg();
   if (size < 0 || size > kMaxBytes) {
-    return fail(ErrorKind::Configuration, path + ": expected a manifest of at most 2 MiB");
+    return fail(ErrorKind::Configuration, path + ": larger than a manifest's limit of 2 MiB");
   }
   std::string text(static_cast<size_t>(size), '\0');
   file.seekg(0);
   file.read(text.data(), size);
-  if (!file) return fail(ErrorKind::Configuration, path + ": can't be read");
+  if (!file) return fail(ErrorKind::Configuration, path + ": cannot be read");
   return text;
 }
 
@@ -48,7 +47,8 @@ Status apply_override(nlohmann::json& spec, const std::string& text) {
     const size_t dot = std::min(path.find('.', begin), path.size());
     if (!place->is_object() && !place->is_null()) {
       return fail(
-          ErrorKind::Configuration, "--set " + text + ": " + path.substr(0, begin) + " is no object"
+          ErrorKind::Configuration,
+          "--set " + text + ": " + path.substr(0, begin) + " is not an object"
       );
     }
     place = &(*place)[path.substr(begin, dot - begin)];

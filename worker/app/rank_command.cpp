@@ -4,8 +4,8 @@
 #include "worker/app/command.h"
 #include "worker/app/console.h"
 #include "worker/app/job_file.h"
-#include "worker/app/rank_run.h"
-#include "worker/training/console_sink.h"
+#include "worker/app/run_rank.h"
+#include "worker/progress/console_sink.h"
 
 #include <CLI/CLI.hpp>
 
@@ -22,23 +22,23 @@ struct RankArguments {
   std::vector<std::string> overrides;
 };
 
-/// Everything that a rank needs before its task, each part checked.
+// What a rank needs before its task, checked.
 struct RankSetup {
-  comm::Rendezvous rendezvous;
-  std::shared_ptr<comm::CollectiveActivity> activity;
+  rendezvous::Rendezvous rendezvous;
+  std::shared_ptr<progress::CollectiveActivity> activity;
   std::unique_ptr<agent::AgentLink> link;  // null without an agent
 };
 
-Result<RankSetup> set_up(const std::shared_ptr<training::StopToken>& stop) {
-  const comm::EnvironmentLookup environment = comm::process_environment();
+Result<RankSetup> set_up(const std::shared_ptr<StopToken>& stop) {
+  const rendezvous::EnvironmentLookup environment = rendezvous::process_environment();
   RankSetup setup;
-  setup.activity = std::make_shared<comm::CollectiveActivity>();
+  setup.activity = std::make_shared<progress::CollectiveActivity>();
   GNN_ASSIGN_OR_RETURN(
       setup.link, agent::AgentLink::from_environment(environment, setup.activity, stop)
   );
-  GNN_ASSIGN_OR_RETURN(setup.rendezvous, comm::parse_rendezvous(environment));
+  GNN_ASSIGN_OR_RETURN(setup.rendezvous, rendezvous::parse_rendezvous(environment));
   std::string& job_uid = setup.rendezvous.incarnation.job_uid;
-  if (job_uid.empty()) job_uid = comm::fresh_job_uid();
+  if (job_uid.empty()) job_uid = rendezvous::fresh_job_uid();
   return setup;
 }
 
@@ -53,23 +53,23 @@ int run(const RankArguments& arguments) {
   if (const Status status = apply_console_options(arguments.console); !status) {
     return fail_with(status.error(), nullptr);
   }
-  const auto stop = std::make_shared<training::StopToken>();
+  const auto stop = std::make_shared<StopToken>();
   stop_on_signals(*stop);
   const Result<RankSetup> setup = set_up(stop);
   if (!setup) return fail_with(setup.error(), nullptr);
   const Result<api::GnnJob> job = load_job(arguments.config, arguments.overrides);
   if (!job) return fail_with(job.error(), setup->link.get());
 
-  // The reports are the same on all ranks: one console speaks for them.
-  std::unique_ptr<training::ProgressSink> console;
-  std::vector<training::ProgressSink*> sinks;
+  // All ranks have the same reports: rank 0 prints them.
+  std::unique_ptr<progress::ProgressSink> console;
+  std::vector<progress::ProgressSink*> sinks;
   if (setup->link) sinks.push_back(setup->link.get());
   if (setup->rendezvous.rank == 0) {
     console = make_console_sink(arguments.console);
     sinks.push_back(console.get());
   }
-  training::TeeSink progress(std::move(sinks));
-  const Result<tasks::TaskOutcome> outcome = run_rank(
+  progress::TeeSink progress(std::move(sinks));
+  const Result<tasks::TaskResult> outcome = run_rank(
       *job,
       {.rendezvous = setup->rendezvous,
        .progress = progress,
@@ -82,15 +82,17 @@ int run(const RankArguments& arguments) {
 
 }  // namespace
 
-void add_rank_command(CLI::App& root, Action& action) {
+void add_rank_command(CLI::App& root, Subcommand& chosen) {
   auto arguments = std::make_shared<RankArguments>();
   arguments->config = contract::kConfigFile;
-  CLI::App* command = root.add_subcommand("rank", "One rank of a job, started by its agent");
-  command->add_option("--config", arguments->config, "Manifest of the job")
+  CLI::App* command = root.add_subcommand("rank", "Run one rank of a job; its agent starts it");
+  command->add_option("--config", arguments->config, "Manifest of the job (YAML)")
       ->envname(std::string(contract::kEnvConfig));
-  command->add_option("--set", arguments->overrides, "As of `run`")->take_all();
+  command
+      ->add_option("--set", arguments->overrides, "Set a field of the spec, as in `gnn-worker run`")
+      ->take_all();
   add_console_options(*command, arguments->console);
-  command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+  command->callback([arguments, &chosen] { chosen = [arguments] { return run(*arguments); }; });
 }
 
 }  // namespace gnn::app

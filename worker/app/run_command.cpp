@@ -4,7 +4,7 @@
 #include "worker/app/console.h"
 #include "worker/app/job_file.h"
 #include "worker/app/local_job.h"
-#include "worker/app/rank_run.h"
+#include "worker/app/run_rank.h"
 
 #include <CLI/CLI.hpp>
 
@@ -27,21 +27,21 @@ int fail_with(const Error& error) {
   return code;
 }
 
-/// A job of one rank runs in this very process: nobody to meet, nobody to supervise.
+// A job of one rank runs in this process, without an agent.
 int run_single(const api::GnnJob& job, const RunArguments& arguments) {
-  training::StopToken stop;
+  StopToken stop;
   stop_on_signals(stop);
-  const std::unique_ptr<training::ProgressSink> console = make_console_sink(arguments.console);
-  comm::Rendezvous alone;
+  const std::unique_ptr<progress::ProgressSink> console = make_console_sink(arguments.console);
+  rendezvous::Rendezvous alone;
   alone.job = job.metadata.name;
-  alone.incarnation.job_uid = comm::fresh_job_uid();
-  const Result<tasks::TaskOutcome> outcome =
+  alone.incarnation.job_uid = rendezvous::fresh_job_uid();
+  const Result<tasks::TaskResult> outcome =
       run_rank(job, {.rendezvous = alone, .progress = *console, .stop = stop, .activity = nullptr});
   if (!outcome) return fail_with(outcome.error());
   return exit_code_of(outcome);
 }
 
-/// What the agents start as a rank: this program with the same manifest.
+// The command of a rank: this program with the same manifest.
 std::vector<std::string> rank_command(const RunArguments& arguments) {
   std::vector<std::string> command = {
       "/proc/self/exe",
@@ -72,20 +72,19 @@ int run(const RunArguments& arguments) {
 
 }  // namespace
 
-void add_run_command(CLI::App& root, Action& action) {
+void add_run_command(CLI::App& root, Subcommand& chosen) {
   auto arguments = std::make_shared<RunArguments>();
-  CLI::App* command = root.add_subcommand("run", "Trains a GNNJob manifest on this machine");
-  command->add_option("manifest", arguments->manifest, "The GNNJob, YAML")->required();
+  CLI::App* command = root.add_subcommand("run", "Train a GNNJob manifest on this machine");
+  command->add_option("manifest", arguments->manifest, "File with the GNNJob (YAML)")->required();
   command
       ->add_option(
           "--set",
           arguments->overrides,
-          "Sets a field of the spec: --set training.epochs=3 --set dataset.path=/data/cora; may "
-          "come several times"
+          "Set a field of the spec, as in --set training.epochs=3; may be repeated"
       )
       ->take_all();
   add_console_options(*command, arguments->console);
-  command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+  command->callback([arguments, &chosen] { chosen = [arguments] { return run(*arguments); }; });
 }
 
 }  // namespace gnn::app

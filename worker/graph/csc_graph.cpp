@@ -53,15 +53,15 @@ Status check_indptr(const at::Tensor& indptr, int64_t num_edges) {
 }
 
 template <class Index>
-Status check_indices(const at::Tensor& indices, int64_t num_src_nodes) {
+Status check_indices(const at::Tensor& indices, int64_t num_sources) {
   const auto* data = indices.const_data_ptr<Index>();
   const int64_t count = indices.numel();
   for (int64_t i = 0; i < count; ++i) {
-    if (data[i] < 0 || data[i] >= num_src_nodes) {
+    if (data[i] < 0 || data[i] >= num_sources) {
       return fail(
           ErrorKind::Data,
           "indices[" + std::to_string(i) + "]: expected a node in [0, " +
-              std::to_string(num_src_nodes) + "), found " + std::to_string(data[i])
+              std::to_string(num_sources) + "), found " + std::to_string(data[i])
       );
     }
   }
@@ -71,20 +71,21 @@ Status check_indices(const at::Tensor& indices, int64_t num_src_nodes) {
 }  // namespace
 
 Result<CscGraph> CscGraph::create(
-    at::Tensor indptr, at::Tensor indices, int64_t num_src_nodes, at::Tensor edge_ids
+    at::Tensor indptr, at::Tensor indices, int64_t num_sources, at::Tensor edge_ids
 ) {
   GNN_RETURN_IF_ERROR(check_form("indptr", indptr));
   GNN_RETURN_IF_ERROR(check_form("indices", indices));
   if (indptr.scalar_type() != at::kLong || indptr.numel() < 1) {
-    return fail(ErrorKind::Data, "indptr: expected int64 [num_dst + 1], found " + describe(indptr));
+    return fail(
+        ErrorKind::Data, "indptr: expected int64 [num_destinations + 1], found " + describe(indptr)
+    );
   }
   if (indices.scalar_type() != at::kLong && indices.scalar_type() != at::kInt) {
     return fail(ErrorKind::Data, "indices: expected int32 or int64, found " + describe(indices));
   }
-  if (num_src_nodes < 0) {
+  if (num_sources < 0) {
     return fail(
-        ErrorKind::Data,
-        "num_src_nodes: expected at least 0, found " + std::to_string(num_src_nodes)
+        ErrorKind::Data, "num_sources: expected at least 0, found " + std::to_string(num_sources)
     );
   }
   if (edge_ids.defined()) {
@@ -99,15 +100,15 @@ Result<CscGraph> CscGraph::create(
   }
   GNN_RETURN_IF_ERROR(check_indptr(indptr, indices.numel()));
   if (indices.scalar_type() == at::kInt) {
-    GNN_RETURN_IF_ERROR(check_indices<int32_t>(indices, num_src_nodes));
+    GNN_RETURN_IF_ERROR(check_indices<int32_t>(indices, num_sources));
   } else {
-    GNN_RETURN_IF_ERROR(check_indices<int64_t>(indices, num_src_nodes));
+    GNN_RETURN_IF_ERROR(check_indices<int64_t>(indices, num_sources));
   }
   CscGraph graph;
   graph.indptr_ = std::move(indptr);
   graph.indices_ = std::move(indices);
   graph.edge_ids_ = std::move(edge_ids);
-  graph.num_src_nodes_ = num_src_nodes;
+  graph.num_sources_ = num_sources;
   return graph;
 }
 

@@ -10,7 +10,7 @@
 namespace gnn::graph {
 namespace {
 
-tl::unexpected<Error> breach(std::string_view where, const std::string& what) {
+tl::unexpected<Error> problem(std::string_view where, const std::string& what) {
   return fail(ErrorKind::Data, std::string(where) + ": " + what);
 }
 
@@ -19,7 +19,7 @@ bool is_id_list(const at::Tensor& tensor) {
          tensor.device().is_cpu() && tensor.is_contiguous();
 }
 
-/// First position whose value lies outside [low, high), or -1.
+// First position whose value lies outside [low, high), or -1.
 int64_t first_outside(const at::Tensor& values, int64_t low, int64_t high) {
   const auto* data = values.const_data_ptr<int64_t>();
   for (int64_t i = 0; i < values.numel(); ++i) {
@@ -39,7 +39,7 @@ Status check_features(
     const FeatureStore& features, int64_t rows, const std::string& owner, std::string_view where
 ) {
   if (features.num_rows() != rows) {
-    return breach(
+    return problem(
         where,
         owner + ": expected " + std::to_string(rows) + " feature rows, found " +
             std::to_string(features.num_rows())
@@ -48,18 +48,18 @@ Status check_features(
   if (!at::isFloatingType(features.dtype())) {
     return {};
   }
-  // In slices, so that the mask of a file larger than memory never exists whole.
+  // In slices: the mask of the whole matrix may not fit into memory.
   const int64_t step =
       std::max<int64_t>(1, (int64_t{1} << 22) / std::max<int64_t>(1, features.width()));
   for (int64_t begin = 0; begin < rows; begin += step) {
     const at::Tensor slice = features.rows().narrow(0, begin, std::min(step, rows - begin));
-    // A sum is finite only if all its terms are; the exact place is looked for only when it isn't.
+    // A sum is finite only if all its terms are, so the place is looked for only if it is not.
     if (std::isfinite(slice.sum(at::kDouble).item<double>())) {
       continue;
     }
     const at::Tensor bad = at::nonzero(at::logical_not(at::isfinite(slice)));
     if (bad.size(0) > 0) {
-      return breach(
+      return problem(
           where,
           owner + ": features[" + std::to_string(begin + bad[0][0].item<int64_t>()) + ", " +
               std::to_string(bad[0][1].item<int64_t>()) + "] is not a finite number"
@@ -74,7 +74,7 @@ Status check_node_type(
 ) {
   const std::string owner = "node type " + type.name;
   if (type.num_nodes <= 0) {
-    return breach(
+    return problem(
         where, owner + ": expected at least one node, found " + std::to_string(type.num_nodes)
     );
   }
@@ -85,12 +85,12 @@ Status check_node_type(
     return {};
   }
   if (!is_id_list(type.labels) || type.labels.numel() != type.num_nodes) {
-    return breach(
+    return problem(
         where, owner + ": expected int64 labels [" + std::to_string(type.num_nodes) + "]"
     );
   }
   if (const int64_t bad = is_target ? first_outside(type.labels, -1, num_classes) : -1; bad >= 0) {
-    return breach(
+    return problem(
         where,
         owner + ": " + at_position("labels", bad, type.labels) + ", expected a class in [0, " +
             std::to_string(num_classes) + ") or -1 for none"
@@ -105,21 +105,21 @@ Status check_edge_type(const EdgeTypeData& type, const Dataset& dataset, std::st
   const auto types = static_cast<int64_t>(dataset.node_types.size());
   if (type.source_index < 0 || type.source_index >= types || type.destination_index < 0 ||
       type.destination_index >= types) {
-    return breach(where, owner + ": names a node type that does not exist");
+    return problem(where, owner + ": names a node type that does not exist");
   }
   const NodeTypeData& source = dataset.node_types[static_cast<size_t>(type.source_index)];
   const NodeTypeData& destination = dataset.node_types[static_cast<size_t>(type.destination_index)];
   if (source.name != type.source || destination.name != type.destination) {
-    return breach(
+    return problem(
         where, owner + ": its node types are " + source.name + " and " + destination.name
     );
   }
-  if (type.graph.num_src_nodes() != source.num_nodes ||
-      type.graph.num_dst_nodes() != destination.num_nodes) {
-    return breach(
+  if (type.graph.num_sources() != source.num_nodes ||
+      type.graph.num_destinations() != destination.num_nodes) {
+    return problem(
         where,
-        owner + ": joins " + std::to_string(type.graph.num_src_nodes()) + " to " +
-            std::to_string(type.graph.num_dst_nodes()) + " nodes, expected " +
+        owner + ": joins " + std::to_string(type.graph.num_sources()) + " to " +
+            std::to_string(type.graph.num_destinations()) + " nodes, expected " +
             std::to_string(source.num_nodes) + " and " + std::to_string(destination.num_nodes)
     );
   }
@@ -142,10 +142,10 @@ Status check_split(const Dataset& dataset, std::string_view where) {
         Part{"split.validation", dataset.split.validation},
         Part{"split.test", dataset.split.test}}) {
     if (!is_id_list(part.ids)) {
-      return breach(where, std::string(part.name) + ": expected int64 ids [N]");
+      return problem(where, std::string(part.name) + ": expected int64 ids [N]");
     }
     if (const int64_t bad = first_outside(part.ids, 0, items); bad >= 0) {
-      return breach(
+      return problem(
           where,
           at_position(part.name, bad, part.ids) + ", expected an id in [0, " +
               std::to_string(items) + ")"
@@ -158,7 +158,7 @@ Status check_split(const Dataset& dataset, std::string_view where) {
     const auto* label = labels.const_data_ptr<int64_t>();
     for (int64_t i = 0; i < part.ids.numel(); ++i) {
       if (label[id[i]] < 0) {
-        return breach(where, at_position(part.name, i, part.ids) + ", which has no label");
+        return problem(where, at_position(part.name, i, part.ids) + ", which has no label");
       }
     }
   }
@@ -171,7 +171,7 @@ int64_t first_edge_between_graphs(
 ) {
   const auto* indptr = graph.indptr().const_data_ptr<int64_t>();
   const auto* indices = graph.indices().const_data_ptr<Index>();
-  for (int64_t node = 0; node < graph.num_dst_nodes(); ++node) {
+  for (int64_t node = 0; node < graph.num_destinations(); ++node) {
     for (int64_t edge = indptr[node]; edge < indptr[node + 1]; ++edge) {
       if (graph_of_node[static_cast<size_t>(indices[edge])] !=
           graph_of_node[static_cast<size_t>(node)]) {
@@ -185,14 +185,14 @@ int64_t first_edge_between_graphs(
 Status check_graphs(const Dataset& dataset, std::string_view where) {
   const GraphCollection& graphs = *dataset.graphs;
   if (!dataset.is_homogeneous()) {
-    return breach(where, "a collection of graphs has one node type and one edge type");
+    return problem(where, "a collection of graphs has one node type and one edge type");
   }
   if (!is_id_list(graphs.labels) || !is_id_list(graphs.node_offsets) ||
       graphs.node_offsets.numel() != graphs.labels.numel() + 1) {
-    return breach(where, "expected int64 graph labels [G] and node offsets [G + 1]");
+    return problem(where, "expected int64 graph labels [G] and node offsets [G + 1]");
   }
   if (const int64_t bad = first_outside(graphs.labels, 0, dataset.num_classes); bad >= 0) {
-    return breach(
+    return problem(
         where,
         at_position("graph labels", bad, graphs.labels) + ", expected a class in [0, " +
             std::to_string(dataset.num_classes) + ")"
@@ -201,11 +201,11 @@ Status check_graphs(const Dataset& dataset, std::string_view where) {
   const auto* offset = graphs.node_offsets.const_data_ptr<int64_t>();
   std::vector<int64_t> graph_of_node(static_cast<size_t>(dataset.node_types[0].num_nodes));
   if (offset[0] != 0 || offset[graphs.num_graphs()] != dataset.node_types[0].num_nodes) {
-    return breach(where, "node offsets of the graphs must run from 0 to the number of nodes");
+    return problem(where, "node offsets of the graphs must run from 0 to the number of nodes");
   }
   for (int64_t i = 0; i < graphs.num_graphs(); ++i) {
     if (offset[i + 1] <= offset[i] || offset[i + 1] > dataset.node_types[0].num_nodes) {
-      return breach(where, "graph " + std::to_string(i) + ": expected at least one node");
+      return problem(where, "graph " + std::to_string(i) + ": expected at least one node");
     }
     std::fill(
         graph_of_node.begin() + static_cast<std::ptrdiff_t>(offset[i]),
@@ -218,7 +218,7 @@ Status check_graphs(const Dataset& dataset, std::string_view where) {
                           ? first_edge_between_graphs<int32_t>(graph, graph_of_node)
                           : first_edge_between_graphs<int64_t>(graph, graph_of_node);
   if (bad >= 0) {
-    return breach(where, "edge " + std::to_string(bad) + " joins two graphs of the collection");
+    return problem(where, "edge " + std::to_string(bad) + " joins two graphs of the collection");
   }
   return {};
 }
@@ -241,13 +241,13 @@ const FeatureStore& Dataset::features() const {
 Status check_dataset(const Dataset& dataset, std::string_view where) {
   const auto types = static_cast<int64_t>(dataset.node_types.size());
   if (types == 0 || dataset.target_node_type < 0 || dataset.target_node_type >= types) {
-    return breach(where, "expected at least one node type, the target being one of them");
+    return problem(where, "expected at least one node type, the target being one of them");
   }
   std::set<std::string> names;
   for (int64_t i = 0; i < types; ++i) {
     const NodeTypeData& type = dataset.node_types[static_cast<size_t>(i)];
     if (!names.insert(type.name).second) {
-      return breach(where, "node type " + type.name + " appears twice");
+      return problem(where, "node type " + type.name + " appears twice");
     }
     // Node labels of a graph collection are input, not targets.
     const bool is_target = i == dataset.target_node_type && !dataset.graphs;

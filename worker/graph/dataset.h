@@ -14,52 +14,52 @@
 
 namespace gnn::graph {
 
-/// All that is known of one type of node.
+/// A node type and its data.
 struct NodeTypeData {
-  std::string name;  // "node" in a homogeneous data set
+  std::string name;  ///< "node" in a homogeneous data set
   int64_t num_nodes = 0;
-  std::optional<FeatureStore> features;  // num_nodes rows
-  at::Tensor labels;                     // int64 [num_nodes], or undefined; -1 = no label
+  std::optional<FeatureStore> features;  ///< num_nodes rows
+  at::Tensor labels;                     ///< int64 [num_nodes], or undefined; -1 = no label
 };
 
-/// One relation. Its edges run from the nodes of `source` to the nodes of `destination`.
+/// An edge type: edges from nodes of `source` to nodes of `destination`.
 struct EdgeTypeData {
-  std::string source;             // name of a node type
-  std::string relation;           // "to" in a homogeneous data set
-  std::string destination;        // name of a node type
-  int64_t source_index = 0;       // place of `source` in Dataset::node_types
-  int64_t destination_index = 0;  // place of `destination` in Dataset::node_types
-  CscGraph graph;  // num_src_nodes = nodes of source, num_dst_nodes = nodes of destination
-  std::optional<FeatureStore>
-      features;  // one row per edge id, where the data set has edge features
+  std::string source;             ///< name of a node type
+  std::string relation;           ///< "to" in a homogeneous data set
+  std::string destination;        ///< name of a node type
+  int64_t source_index = 0;       ///< index of `source` in Dataset::node_types
+  int64_t destination_index = 0;  ///< index of `destination` in Dataset::node_types
+  CscGraph graph;
+  std::optional<FeatureStore> features;  ///< one row per edge id, if the data set has them
 };
 
-/// Ids of the items to train, validate and test on: node ids of the target type, or graph numbers.
+/// Ids of the items to train, validate and test on: nodes of the target type, or graphs.
 struct DataSplit {
-  at::Tensor train;       // int64 [T]
-  at::Tensor validation;  // int64 [V], may be empty
-  at::Tensor test;        // int64 [S], may be empty
+  at::Tensor train;       ///< int64 [T]
+  at::Tensor validation;  ///< int64 [V], may be empty
+  at::Tensor test;        ///< int64 [S], may be empty
 };
 
-/// Many small graphs kept as one block-diagonal graph: graph g owns the nodes
+/// Many small graphs as one block-diagonal graph: graph g owns the nodes
 /// [node_offsets[g], node_offsets[g + 1]) of node type 0, and no edge joins two graphs.
 struct GraphCollection {
-  at::Tensor node_offsets;  // int64 [num_graphs + 1]
-  at::Tensor labels;        // int64 [num_graphs], in [0, num_classes)
+  at::Tensor node_offsets;  ///< int64 [num_graphs + 1]
+  at::Tensor labels;        ///< int64 [num_graphs], in [0, num_classes)
 
   [[nodiscard]] int64_t num_graphs() const { return labels.size(0); }
 };
 
 /// A checked data set, ready to be sampled and trained on. Homogeneous graphs have one node type
-/// and one edge type. Cheap to copy: tensors share storage. Threads: safe to read from any number.
+/// and one edge type. Cheap to copy: tensors share storage.
+/// Threads: safe to read from any thread.
 struct Dataset {
   std::string name;
   std::vector<NodeTypeData> node_types;
   std::vector<EdgeTypeData> edge_types;
-  int64_t target_node_type = 0;  // the type that labels, num_classes and split speak of
+  int64_t target_node_type = 0;  ///< the type whose nodes are classified
   int64_t num_classes = 0;
   DataSplit split;
-  std::optional<GraphCollection> graphs;  // set for graph classification only
+  std::optional<GraphCollection> graphs;  ///< set for graph classification only
 
   [[nodiscard]] bool is_homogeneous() const {
     return node_types.size() == 1 && edge_types.size() == 1;
@@ -67,16 +67,19 @@ struct Dataset {
   [[nodiscard]] const NodeTypeData& target() const {
     return node_types[static_cast<size_t>(target_node_type)];
   }
-  /// The graph, the features and the labels of a homogeneous data set (GNN_ASSERT otherwise).
+  /// The graph of a homogeneous data set (GNN_ASSERT).
   [[nodiscard]] const CscGraph& graph() const;
-  [[nodiscard]] const FeatureStore& features() const;  // GNN_ASSERT that there are some
+  /// The features of a homogeneous data set that has some (GNN_ASSERT).
+  [[nodiscard]] const FeatureStore& features() const;
 };
 
-/// Checks what a Dataset promises and returns the first breach: sizes that agree across types,
-/// labels within
-/// [-1, num_classes), split ids in range and without a label of -1, finite features, at least one
-/// node, graph offsets that ascend and edges that stay within their graph. `where` names the data
-/// set in messages.
+/// Checks a Dataset and returns the first problem:
+/// - sizes agree across types, and there is at least one node;
+/// - labels are within [-1, num_classes);
+/// - split ids are in range and have a label other than -1;
+/// - features are finite;
+/// - graph offsets ascend and edges stay within their graph.
+/// `where` names the data set in messages.
 Status check_dataset(const Dataset& dataset, std::string_view where);
 
 }  // namespace gnn::graph

@@ -1,8 +1,10 @@
 #include "worker/graph/feature_store.h"
 
+#include "worker/data/gather.h"
+
 #include <ATen/Functions.h>
 
-#include <cstring>
+#include <span>
 #include <sstream>
 #include <utility>
 
@@ -39,22 +41,26 @@ at::Tensor FeatureStore::gather(const at::Tensor& ids) const {
       ids.sizes()
   );
   const at::Tensor wanted = ids.contiguous();
-  const auto* id = wanted.const_data_ptr<int64_t>();
-  const int64_t count = wanted.numel();
-  at::Tensor out = at::empty({count, width()}, rows_.options());
-  auto* to = static_cast<std::byte*>(out.mutable_data_ptr());
-  for (int64_t i = 0; i < count; ++i) {
-    TORCH_CHECK(
-        id[i] >= 0 && id[i] < num_rows(),
-        "ids[",
-        i,
-        "]: expected a row in [0, ",
-        num_rows(),
-        "), found ",
-        id[i]
-    );
-    std::memcpy(to + i * row_bytes_, row(id[i]), static_cast<size_t>(row_bytes_));
-  }
+  const std::span rows_wanted(
+      wanted.const_data_ptr<int64_t>(), static_cast<size_t>(wanted.numel())
+  );
+  const int64_t bad = data::first_out_of_range(rows_wanted, num_rows());
+  TORCH_CHECK(
+      bad < 0,
+      "ids[",
+      bad,
+      "]: expected a row in [0, ",
+      num_rows(),
+      "), found ",
+      bad < 0 ? 0 : rows_wanted[static_cast<size_t>(bad)]
+  );
+  at::Tensor out = at::empty({wanted.numel(), width()}, rows_.options());
+  data::gather_rows(
+      data_,
+      static_cast<size_t>(row_bytes_),
+      rows_wanted,
+      static_cast<std::byte*>(out.mutable_data_ptr())
+  );
   return out;
 }
 

@@ -1,13 +1,13 @@
 #include "worker/graph/load.h"
 
-#include "worker/graph/generate.h"
-#include "worker/graph/native.h"
-#include "worker/graph/readers/edge_list.h"
-#include "worker/graph/readers/gin.h"
-#include "worker/graph/readers/ogb.h"
-#include "worker/graph/readers/tu.h"
-#include "worker/graph/split.h"
-#include "worker/graph/transforms.h"
+#include "worker/data/generate.h"
+#include "worker/data/native.h"
+#include "worker/data/readers/edge_list.h"
+#include "worker/data/readers/gin.h"
+#include "worker/data/readers/ogb.h"
+#include "worker/data/readers/tu.h"
+#include "worker/data/split.h"
+#include "worker/data/transforms.h"
 
 #include <ATen/Functions.h>
 
@@ -18,47 +18,47 @@
 namespace gnn::graph {
 namespace {
 
-Result<at::ScalarType> scalar_type(const Array& array) {
+Result<at::ScalarType> scalar_type(const data::Array& array) {
   switch (array.dtype()) {
-    case DType::Bool:
+    case data::DType::Bool:
       return at::kBool;
-    case DType::UInt8:
+    case data::DType::UInt8:
       return at::kByte;
-    case DType::Int8:
+    case data::DType::Int8:
       return at::kChar;
-    case DType::Int16:
+    case data::DType::Int16:
       return at::kShort;
-    case DType::Int32:
+    case data::DType::Int32:
       return at::kInt;
-    case DType::Int64:
+    case data::DType::Int64:
       return at::kLong;
-    case DType::Float16:
+    case data::DType::Float16:
       return at::kHalf;
-    case DType::BFloat16:
+    case data::DType::BFloat16:
       return at::kBFloat16;
-    case DType::Float32:
+    case data::DType::Float32:
       return at::kFloat;
-    case DType::Float64:
+    case data::DType::Float64:
       return at::kDouble;
-    case DType::UInt16:
-    case DType::UInt32:
-    case DType::UInt64:
+    case data::DType::UInt16:
+    case data::DType::UInt32:
+    case data::DType::UInt64:
       break;
   }
   return fail(
       ErrorKind::Data,
-      array.name() + ": elements of type " + std::string(dtype_name(array.dtype())) +
+      array.name() + ": elements of type " + std::string(data::dtype_name(array.dtype())) +
           " are not supported here"
   );
 }
 
-/// A tensor over the array's memory, which lives as long as the tensor.
-Result<at::Tensor> tensor_over(const Array& array) {
+// A tensor over the array's memory, which it keeps alive.
+Result<at::Tensor> tensor_over(const data::Array& array) {
   if (!array.defined()) {
     return at::Tensor();
   }
   GNN_ASSIGN_OR_RETURN(const at::ScalarType type, scalar_type(array));
-  // from_blob wants a pointer to mutable memory; nobody writes to a data set.
+  // const_cast: from_blob takes no pointer to const; nobody writes to a data set.
   auto* data = const_cast<std::byte*>(array.bytes());
   return at::from_blob(
       data,
@@ -68,13 +68,13 @@ Result<at::Tensor> tensor_over(const Array& array) {
   );
 }
 
-Result<FeatureStore> features_over(const Array& array) {
+Result<FeatureStore> features_over(const data::Array& array) {
   GNN_ASSIGN_OR_RETURN(const at::Tensor rows, tensor_over(array));
   return FeatureStore::create(rows);
 }
 
 Result<int64_t> index_of(
-    const DatasetArrays& arrays, const std::string& name, std::string_view where
+    const data::DatasetArrays& arrays, const std::string& name, std::string_view where
 ) {
   for (size_t i = 0; i < arrays.node_tables.size(); ++i) {
     if (arrays.node_tables[i].name == name) {
@@ -85,7 +85,7 @@ Result<int64_t> index_of(
 }
 
 Result<EdgeTypeData> edge_type_over(
-    const DatasetArrays& arrays, const EdgeTable& table, std::string_view where
+    const data::DatasetArrays& arrays, const data::EdgeTable& table, std::string_view where
 ) {
   const std::string owner = std::string(where) + ": edge type (" + table.source + ", " +
                             table.relation + ", " + table.destination + ")";
@@ -119,7 +119,7 @@ Result<EdgeTypeData> edge_type_over(
   return type;
 }
 
-Result<at::Tensor> ids_over(const Array& array) {
+Result<at::Tensor> ids_over(const data::Array& array) {
   return array.defined() ? tensor_over(array) : Result<at::Tensor>(at::empty({0}, at::kLong));
 }
 
@@ -127,71 +127,71 @@ at::Tensor ids_tensor(const std::vector<int64_t>& ids) {
   return at::tensor(ids, at::kLong);
 }
 
-TransformOptions transforms_of(const api::Dataset& spec) {
-  TransformOptions options;
+data::TransformOptions transforms_of(const api::Dataset& spec) {
+  data::TransformOptions options;
   options.to_undirected = spec.to_undirected;
   options.coalesce = spec.coalesce;
-  options.self_loops = spec.add_self_loops ? SelfLoops::AddRemaining : SelfLoops::Keep;
+  options.self_loops = spec.add_self_loops ? data::SelfLoops::AddRemaining : data::SelfLoops::Keep;
   options.normalize_rows = spec.feature_transform == api::FeatureTransform::RowNormalize;
   switch (spec.node_features) {
     case api::NodeFeatures::Provided:
-      options.features = FeatureSource::Provided;
+      options.features = data::FeatureSource::Provided;
       break;
     case api::NodeFeatures::Constant:
-      options.features = FeatureSource::Constant;
+      options.features = data::FeatureSource::Constant;
       break;
     case api::NodeFeatures::DegreeOneHot:
-      options.features = FeatureSource::DegreeOneHot;
+      options.features = data::FeatureSource::DegreeOneHot;
       break;
   }
   return options;
 }
 
-Shape shape_of(api::SyntheticShape shape) {
+data::Shape shape_of(api::SyntheticShape shape) {
   switch (shape) {
     case api::SyntheticShape::Arxiv:
-      return Shape::Arxiv;
+      return data::Shape::Arxiv;
     case api::SyntheticShape::Products:
-      return Shape::Products;
+      return data::Shape::Products;
     case api::SyntheticShape::Reddit:
-      return Shape::Reddit;
+      return data::Shape::Reddit;
     case api::SyntheticShape::FakeDataset:
-      return Shape::FakeDataset;
+      return data::Shape::FakeDataset;
   }
-  return Shape::Arxiv;
+  return data::Shape::Arxiv;
 }
 
-/// The text forms turn the edges over while they sort them, so that they are sorted once.
-ReadOptions read_options(const api::Dataset& spec, TransformOptions& transforms) {
-  ReadOptions options;
+// Readers of text apply the transforms of edges while sorting, so that edges are sorted once.
+data::ReadOptions read_options(const api::Dataset& spec, data::TransformOptions& transforms) {
+  data::ReadOptions options;
   options.split = spec.split.type == api::SplitType::Provided ? spec.split.name.value_or("") : "";
   options.split_required = spec.split.type == api::SplitType::Provided;
   options.to_undirected = std::exchange(transforms.to_undirected, false);
   options.coalesce = std::exchange(transforms.coalesce, false);
-  options.self_loops = std::exchange(transforms.self_loops, SelfLoops::Keep);
+  options.self_loops = std::exchange(transforms.self_loops, data::SelfLoops::Keep);
   return options;
 }
 
-Result<DatasetArrays> read_arrays(
+Result<data::DatasetArrays> read_arrays(
     const api::Dataset& spec,
     const LoadOptions& options,
-    TransformOptions& transforms,
-    Progress& progress
+    data::TransformOptions& transforms,
+    ProgressBar& progress
 ) {
-  MemoryStorage memory;
+  data::MemoryStorage memory;
   if (spec.format == api::DatasetFormat::Synthetic) {
     if (!spec.synthetic) {
       return fail(
           ErrorKind::Configuration, "spec.dataset.synthetic: expected with format Synthetic"
       );
     }
-    const GenerateOptions generated{
+    const data::GenerateOptions generated{
         .shape = shape_of(spec.synthetic->shape),
         .scale = spec.synthetic->scale.value(),
         .seed = static_cast<uint64_t>(spec.synthetic->seed),
         .flipped_labels = spec.synthetic->flipped_labels.value()
     };
-    return generate(generated, memory, progress);
+    return data::generate(generated, memory, progress);
   }
   if (!spec.path || spec.path->empty()) {
     return fail(
@@ -200,19 +200,19 @@ Result<DatasetArrays> read_arrays(
   }
   const std::string& path = *spec.path;
   if (spec.format == api::DatasetFormat::Native) {
-    GNN_ASSIGN_OR_RETURN(NativeDataset native, open_native(path, options.map));
+    GNN_ASSIGN_OR_RETURN(data::NativeDataset native, data::open_native(path, options.map));
     return std::move(native.arrays);
   }
-  const ReadOptions reading = read_options(spec, transforms);
+  const data::ReadOptions reading = read_options(spec, transforms);
   switch (spec.format) {
     case api::DatasetFormat::OGB:
-      return read_ogb(path, reading, memory, progress);
+      return data::read_ogb(path, reading, memory, progress);
     case api::DatasetFormat::TU:
-      return read_tu(path, reading, memory, progress);
+      return data::read_tu(path, reading, memory, progress);
     case api::DatasetFormat::GIN:
-      return read_gin(path, reading, memory, progress);
+      return data::read_gin(path, reading, memory, progress);
     case api::DatasetFormat::EdgeList:
-      return read_edge_list(path, reading, memory, progress);
+      return data::read_edge_list(path, reading, memory, progress);
     case api::DatasetFormat::Native:
     case api::DatasetFormat::Synthetic:
       break;
@@ -222,12 +222,12 @@ Result<DatasetArrays> read_arrays(
 
 }  // namespace
 
-Result<Dataset> make_dataset(const DatasetArrays& arrays, std::string_view where) {
+Result<Dataset> make_dataset(const data::DatasetArrays& arrays, std::string_view where) {
   Dataset dataset;
   dataset.name = arrays.name;
   dataset.num_classes = arrays.num_classes;
   GNN_ASSIGN_OR_RETURN(dataset.target_node_type, index_of(arrays, arrays.target_node_type, where));
-  for (const NodeTable& table : arrays.node_tables) {
+  for (const data::NodeTable& table : arrays.node_tables) {
     NodeTypeData type{
         .name = table.name, .num_nodes = table.num_nodes, .features = std::nullopt, .labels = {}
     };
@@ -238,7 +238,7 @@ Result<Dataset> make_dataset(const DatasetArrays& arrays, std::string_view where
     }
     dataset.node_types.push_back(std::move(type));
   }
-  for (const EdgeTable& table : arrays.edge_tables) {
+  for (const data::EdgeTable& table : arrays.edge_tables) {
     GNN_ASSIGN_OR_RETURN(EdgeTypeData type, edge_type_over(arrays, table, where));
     dataset.edge_types.push_back(std::move(type));
   }
@@ -262,7 +262,7 @@ Result<DataSplit> make_split(
     if (dataset.split.train.numel() == 0) {
       return fail(
           ErrorKind::Data,
-          dataset.name + ": has no split; ask for one by spec.dataset.split.type Random or KFold"
+          dataset.name + ": has no split; set spec.dataset.split.type to Random or KFold"
       );
     }
     return dataset.split;
@@ -279,21 +279,21 @@ Result<DataSplit> make_split(
   const auto value = [](const std::optional<api::Decimal>& fraction) {
     return fraction ? fraction->value() : 0.0;
   };
-  SplitIdLists lists;
+  data::SplitIdLists lists;
   if (split.type == api::SplitType::Random) {
-    const Fractions fractions{
+    const data::Fractions fractions{
         .train = value(split.train),
         .validation = value(split.validation),
         .test = value(split.test)
     };
-    GNN_ASSIGN_OR_RETURN(lists, random_split(label, fractions, seed));
+    GNN_ASSIGN_OR_RETURN(lists, data::random_split(label, fractions, seed));
   } else {
-    const FoldOptions fold{
+    const data::FoldOptions fold{
         .folds = split.folds.value_or(10),
         .fold = split.fold.value_or(0),
         .validation = value(split.validation)
     };
-    GNN_ASSIGN_OR_RETURN(lists, stratified_fold(label, fold, seed));
+    GNN_ASSIGN_OR_RETURN(lists, data::stratified_fold(label, fold, seed));
   }
   return DataSplit{
       .train = ids_tensor(lists.train),
@@ -303,19 +303,19 @@ Result<DataSplit> make_split(
 }
 
 Result<Dataset> load_dataset(
-    const api::Dataset& spec, const LoadOptions& options, Progress& progress
+    const api::Dataset& spec, const LoadOptions& options, ProgressBar& progress
 ) {
-  TransformOptions transforms = transforms_of(spec);
+  data::TransformOptions transforms = transforms_of(spec);
   auto read = read_arrays(spec, options, transforms, progress);
   if (!read) {
     Error error = std::move(read).error();
-    // A file that is not there stays away however often the job is tried again.
+    // Data, which is not retried: a missing file is still missing in the next attempt.
     error.kind = error.kind == ErrorKind::NotFound ? ErrorKind::Data : error.kind;
     return tl::make_unexpected(std::move(error));
   }
-  DatasetArrays arrays = std::move(*read);
-  MemoryStorage memory;
-  GNN_ASSIGN_OR_RETURN(arrays, transform(std::move(arrays), transforms, memory, progress));
+  data::DatasetArrays arrays = std::move(*read);
+  data::MemoryStorage memory;
+  GNN_ASSIGN_OR_RETURN(arrays, data::transform(std::move(arrays), transforms, memory, progress));
   GNN_ASSIGN_OR_RETURN(Dataset dataset, make_dataset(arrays, spec.path.value_or(arrays.name)));
   GNN_ASSIGN_OR_RETURN(dataset.split, make_split(dataset, spec.split, options.training_seed));
   return dataset;

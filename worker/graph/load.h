@@ -1,11 +1,11 @@
 #pragma once
 
 #include "common/api/gnn_job.h"
-#include "common/progress.h"
+#include "common/progress_bar.h"
 #include "common/result.h"
+#include "worker/data/dataset_arrays.h"
+#include "worker/data/mapped_file.h"
 #include "worker/graph/dataset.h"
-#include "worker/graph/dataset_arrays.h"
-#include "worker/graph/mapped_file.h"
 
 #include <cstdint>
 #include <string>
@@ -14,26 +14,26 @@
 namespace gnn::graph {
 
 struct LoadOptions {
-  /// Where the split has no seed of its own.
+  /// Seeds a split that has no seed of its own.
   int64_t training_seed = 0;
-  MapOptions map;
+  data::MapOptions map;
 };
 
-/// Loads what `spec.dataset` of a GNNJob names, whatever its format, applies its transforms and its
-/// split, and checks the result. Native sets are mapped, the rest is read into memory. With split
-/// KFold and no fold named, fold 0 is taken; make_split() gives the others. Errors: NotFound,
-/// Data with file and place, Configuration with the field of the spec.
+/// Loads the data set of a GNNJob's `spec.dataset`, applies its transforms and its split, and
+/// checks the result. Native sets are mapped, all others read into memory. A KFold split without a
+/// fold takes fold 0; make_split() gives the others.
+/// Errors: Data with file and place, Configuration with the field of the spec.
 Result<Dataset> load_dataset(
-    const api::Dataset& spec, const LoadOptions& options, Progress& progress
+    const api::Dataset& spec, const LoadOptions& options, ProgressBar& progress
 );
 
-/// The split that `split` asks for; Provided gives the one the data set came with.
-/// Errors: Configuration; Data when none came with it.
+/// Makes the split that `split` describes; Provided returns the data set's own.
+/// Errors: Configuration; Data if the data set has no split or no labels.
 Result<DataSplit> make_split(
     const Dataset& dataset, const api::Split& split, int64_t training_seed
 );
 
-/// Tensors over the arrays, sharing their memory, with everything that a Dataset promises checked.
-Result<Dataset> make_dataset(const DatasetArrays& arrays, std::string_view where);
+/// A checked Dataset (see check_dataset) whose tensors share the arrays' memory.
+Result<Dataset> make_dataset(const data::DatasetArrays& arrays, std::string_view where);
 
 }  // namespace gnn::graph

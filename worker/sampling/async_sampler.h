@@ -1,8 +1,8 @@
 #pragma once
 
 #include "common/result.h"
+#include "worker/sampling/core/rng.h"
 #include "worker/sampling/neighbor.h"
-#include "worker/sampling/rng.h"
 #include "worker/sampling/subgraph.h"
 
 #include <ATen/core/Tensor.h>
@@ -12,22 +12,23 @@
 namespace gnn::sampling {
 
 struct SampleRequest {
-  at::Tensor seeds;  ///< int64 [S], global ids.
-  StreamPosition position;
+  at::Tensor seeds;  ///< int64 [S], global ids
+  core::StreamPosition position;
 };
 
-/// Samples by global ids, wherever the graph lies.
+/// Samples around seeds given by global ids, wherever the graph is.
 class Sampler {
  public:
   virtual ~Sampler() = default;
-  /// Threads: any. The future holds the subgraph or why there is none.
+  /// The future holds the subgraph, or why there is none.
+  /// Threads: any.
   [[nodiscard]] virtual std::future<Result<SampledSubgraph>> submit(SampleRequest request) = 0;
-  /// Bytes that it keeps in this process for each thread that samples, the graph not counted.
+  /// Bytes that it keeps in this process per sampling thread, without the graph.
   [[nodiscard]] virtual int64_t state_bytes_per_thread() const { return 0; }
 };
 
-/// The graph of this process: samples on the calling thread, so that the future is ready at once. A
-/// loader's threads are its parallelism, one mini-batch each.
+/// Samples this process's graph on the calling thread: the future is ready on return. A loader
+/// samples in parallel by calling it from several threads.
 class LocalSampler final : public Sampler {
  public:
   explicit LocalSampler(NeighborSampler sampler) : sampler_(std::move(sampler)) {}

@@ -1,8 +1,8 @@
 #include "worker/sampling/neighbor.h"
 
-#include "worker/sampling/cpu/gather.h"
-#include "worker/sampling/cpu/neighbor_kernel.h"
-#include "worker/sampling/recycler.h"
+#include "common/recycler.h"
+#include "worker/data/gather.h"
+#include "worker/sampling/core/neighbor_kernel.h"
 
 #include <ATen/Functions.h>
 
@@ -16,10 +16,10 @@ namespace gnn::sampling {
 
 namespace {
 
-using cpu::KernelOptions;
-using cpu::NeighborKernel;
-using cpu::RelationView;
-using cpu::SampleArena;
+using core::KernelOptions;
+using core::NeighborKernel;
+using core::RelationView;
+using core::SampleArena;
 
 RelationView view_of(const Relation& relation) {
   RelationView view;
@@ -31,9 +31,8 @@ RelationView view_of(const Relation& relation) {
   }
   if (relation.graph.edge_ids().defined())
     view.edge_ids = relation.graph.edge_ids().const_data_ptr<int64_t>();
-  view.num_dst = relation.graph.num_dst_nodes();
   view.source_type = static_cast<int>(relation.source_type);
-  view.target_type = static_cast<int>(relation.target_type);
+  view.destination_type = static_cast<int>(relation.destination_type);
   return view;
 }
 
@@ -62,7 +61,7 @@ Status check(const std::vector<int64_t>& num_nodes, const std::vector<Relation>&
   for (size_t i = 0; i < relations.size(); ++i) {
     const Relation& relation = relations[i];
     const std::string where = "relation " + std::to_string(i) + ": ";
-    for (const int64_t type : {relation.source_type, relation.target_type}) {
+    for (const int64_t type : {relation.source_type, relation.destination_type}) {
       if (type < 0 || type >= num_types) {
         return fail(
             ErrorKind::Data,
@@ -72,20 +71,22 @@ Status check(const std::vector<int64_t>& num_nodes, const std::vector<Relation>&
       }
     }
     const int64_t sources = num_nodes[static_cast<size_t>(relation.source_type)];
-    const int64_t targets = num_nodes[static_cast<size_t>(relation.target_type)];
-    if (relation.graph.num_src_nodes() != sources || relation.graph.num_dst_nodes() != targets) {
+    const int64_t destinations = num_nodes[static_cast<size_t>(relation.destination_type)];
+    if (relation.graph.num_sources() != sources ||
+        relation.graph.num_destinations() != destinations) {
       return fail(
           ErrorKind::Data,
-          where + "expected " + std::to_string(sources) + " source and " + std::to_string(targets) +
-              " target nodes, found " + std::to_string(relation.graph.num_src_nodes()) + " and " +
-              std::to_string(relation.graph.num_dst_nodes())
+          where + "expected " + std::to_string(sources) + " source and " +
+              std::to_string(destinations) + " destination nodes, found " +
+              std::to_string(relation.graph.num_sources()) + " and " +
+              std::to_string(relation.graph.num_destinations())
       );
     }
   }
   return {};
 }
 
-// Tensors over an arena's arrays: each keeps the arena borrowed.
+// Makes tensors over an arena's arrays. Each keeps the arena alive.
 class ArenaTensors {
  public:
   explicit ArenaTensors(std::shared_ptr<SampleArena> arena) : arena_(std::move(arena)) {}
@@ -94,7 +95,7 @@ class ArenaTensors {
   [[nodiscard]] at::Tensor over(const T* data, int64_t count) const {
     const auto options = at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value);
     if (count == 0) return at::empty({0}, options);
-    // const_cast: from_blob has no read-only form.
+    // const_cast: from_blob takes no pointer to const.
     return at::from_blob(const_cast<T*>(data), {count}, [arena = arena_](void*) {}, options);
   }
 
@@ -102,24 +103,25 @@ class ArenaTensors {
   std::shared_ptr<SampleArena> arena_;
 };
 
-// The rows, in the hop's offsets, that a layer's block reads.
+// The block of the layer that hop `hop` feeds.
 graph::Block block_of_hop(
     const SampleArena& arena,
     const RelationView& relation,
     size_t edge_type,
     size_t hop,
-    HopRule rule,
+    SamplingRule rule,
     const ArenaTensors& tensors
 ) {
   const SampleArena::EdgeList& edges = arena.edges[edge_type];
-  const auto& targets = arena.nodes[static_cast<size_t>(relation.target_type)].up_to;
+  const auto& destinations = arena.nodes[static_cast<size_t>(relation.destination_type)].up_to;
   const auto& sources = arena.nodes[static_cast<size_t>(relation.source_type)].up_to;
-  const int64_t first_edge = rule == HopRule::NewNodes ? 0 : edges.up_to[hop];
+  const int64_t first_edge = rule == SamplingRule::NewNodes ? 0 : edges.up_to[hop];
   const int64_t num_edges = edges.up_to[hop + 1] - first_edge;
   graph::Block block;
-  block.num_dst = targets[hop];
-  block.num_src = sources[hop + 1];
-  block.indptr = tensors.over(edges.indptr.data() + edges.indptr_at[hop], block.num_dst + 1);
+  block.num_destinations = destinations[hop];
+  block.num_sources = sources[hop + 1];
+  block.indptr =
+      tensors.over(edges.indptr.data() + edges.indptr_at[hop], block.num_destinations + 1);
   block.indices = tensors.over(edges.indices.data() + first_edge, num_edges);
   if (edges.edge_ids.data() != nullptr)
     block.edge_ids = tensors.over(edges.edge_ids.data() + first_edge, num_edges);
@@ -144,7 +146,7 @@ class NeighborSampler::Impl {
   }
 
   [[nodiscard]] Result<SampledSubgraph> sample(
-      const std::vector<at::Tensor>& seeds, const StreamPosition& position
+      const std::vector<at::Tensor>& seeds, const core::StreamPosition& position
   ) {
     TORCH_CHECK(
         seeds.size() == num_nodes_.size(),
@@ -170,7 +172,7 @@ class NeighborSampler::Impl {
 
   [[nodiscard]] int64_t state_bytes_per_thread() const {
     size_t largest = 0;
-    kernels_.for_each_free([&](const NeighborKernel& kernel) {
+    kernels_.for_each_idle([&](const NeighborKernel& kernel) {
       largest = std::max(largest, kernel.state_bytes());
     });
     return static_cast<int64_t>(largest);
@@ -181,9 +183,9 @@ class NeighborSampler::Impl {
     KernelOptions options;
     options.fanout = options_.fanout;
     options.replace = options_.replace;
-    options.expand_all_seen = options_.rule == HopRule::AllSeen;
+    options.rule = options_.rule;
     options.with_edge_ids = options_.with_edge_ids;
-    options.map_budget_bytes = options_.state_budget_bytes;
+    options.sampler_memory_bytes = options_.sampler_memory_bytes;
     return std::make_unique<NeighborKernel>(num_nodes_, views_, std::move(options));
   }
 
@@ -199,7 +201,7 @@ class NeighborSampler::Impl {
         seeds.sizes()
     );
     const std::span ids(seeds.const_data_ptr<int64_t>(), static_cast<size_t>(seeds.numel()));
-    const int64_t bad = cpu::first_out_of_range(ids, num_nodes_[type]);
+    const int64_t bad = data::first_out_of_range(ids, num_nodes_[type]);
     if (bad >= 0) {
       return fail(
           ErrorKind::Data,
@@ -248,14 +250,14 @@ class NeighborSampler::Impl {
 Result<NeighborSampler> NeighborSampler::create(
     NeighborSamplerOptions options, const graph::CscGraph& graph
 ) {
-  if (graph.num_src_nodes() != graph.num_dst_nodes()) {
+  if (graph.num_sources() != graph.num_destinations()) {
     return fail(
         ErrorKind::Data,
-        "a graph of one node type must have as many sources as targets, found " +
-            std::to_string(graph.num_src_nodes()) + " and " + std::to_string(graph.num_dst_nodes())
+        "a graph of one node type must have as many sources as destinations, found " +
+            std::to_string(graph.num_sources()) + " and " + std::to_string(graph.num_destinations())
     );
   }
-  return create(std::move(options), {graph.num_src_nodes()}, {Relation{.graph = graph}});
+  return create(std::move(options), {graph.num_sources()}, {Relation{.graph = graph}});
 }
 
 Result<NeighborSampler> NeighborSampler::create(
@@ -269,13 +271,13 @@ Result<NeighborSampler> NeighborSampler::create(
 }
 
 Result<SampledSubgraph> NeighborSampler::sample(
-    const at::Tensor& seeds, const StreamPosition& position
+    const at::Tensor& seeds, const core::StreamPosition& position
 ) const {
   return impl_->sample({seeds}, position);
 }
 
 Result<SampledSubgraph> NeighborSampler::sample(
-    const std::vector<at::Tensor>& seeds, const StreamPosition& position
+    const std::vector<at::Tensor>& seeds, const core::StreamPosition& position
 ) const {
   return impl_->sample(seeds, position);
 }

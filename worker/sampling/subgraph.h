@@ -9,12 +9,12 @@
 
 namespace gnn::sampling {
 
-/// What sampling one batch of seeds gives. Lists run by node type or edge type; a homogeneous graph
-/// is the one-entry case.
+/// The subgraph sampled around one batch of seeds. Lists are indexed by node type or edge type; a
+/// homogeneous graph has one of each.
 struct SampledSubgraph {
   /// Per node type: int64 [n] global ids; seeds first, then in order of discovery, hop by hop.
   std::vector<at::Tensor> node_ids;
-  /// Per node type: [hops + 1], nodes that each hop added; hop 0 are the seeds.
+  /// Per node type: [hops + 1], nodes that each hop added; index 0 is the seeds.
   std::vector<std::vector<int64_t>> nodes_per_hop;
   /// Per edge type: [hops], edges that each hop sampled.
   std::vector<std::vector<int64_t>> edges_per_hop;

@@ -7,11 +7,11 @@
 namespace gnn::tasks {
 namespace {
 
-using training::EpochReport;
-using training::TrainingOutcome;
+using progress::EpochReport;
+using training::TrainingResult;
 
-/// The epochs of a fold that had an evaluation.
-std::vector<EpochReport> measured(const TrainingOutcome& fold) {
+// The epochs of a fold that were evaluated.
+std::vector<EpochReport> measured(const TrainingResult& fold) {
   std::vector<EpochReport> epochs;
   std::ranges::copy_if(fold.epochs, std::back_inserter(epochs), [](const EpochReport& epoch) {
     return epoch.test.has_value();
@@ -25,7 +25,7 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// The sample's, over n - 1.
+// Of a sample: over n - 1.
 double standard_deviation(const std::vector<double>& values) {
   if (values.size() < 2) return 0;
   const double center = mean(values);
@@ -52,11 +52,11 @@ double by_validation(const std::vector<EpochReport>& fold) {
 
 }  // namespace
 
-std::map<std::string, double> fold_metrics(std::span<const TrainingOutcome> outcomes) {
+std::map<std::string, double> fold_metrics(std::span<const TrainingResult> results) {
   std::vector<std::vector<EpochReport>> folds;
   size_t epochs = SIZE_MAX;
-  for (const TrainingOutcome& outcome : outcomes) {
-    folds.push_back(measured(outcome));
+  for (const TrainingResult& result : results) {
+    folds.push_back(measured(result));
     epochs = std::min(epochs, folds.back().size());
   }
   if (folds.empty() || epochs == 0) return {};

@@ -6,7 +6,7 @@
 #include "worker/tasks/models.h"
 #include "worker/tasks/run_training.h"
 
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include <filesystem>
 #include <string>
@@ -25,7 +25,7 @@ Result<graph::Dataset> open_prepared(const api::GnnJobSpec& spec, TaskContext& c
     return fail(
         ErrorKind::Data,
         dataset.name +
-            ": node features expected, the data set has none; set spec.dataset.nodeFeatures to "
+            ": expected node features, the data set has none; set spec.dataset.nodeFeatures to "
             "Constant or DegreeOneHot"
     );
   }
@@ -43,29 +43,29 @@ class GraphClassification final : public TaskRun {
  public:
   explicit GraphClassification(api::GnnJobSpec spec) : spec_(std::move(spec)) {}
 
-  Result<TaskOutcome> run(TaskContext& context) override {
-    context.progress.on_phase(training::Phase::Setup);
+  Result<TaskResult> run(TaskContext& context) override {
+    context.progress.on_phase(progress::Phase::Setup);
     GNN_ASSIGN_OR_RETURN(dataset_, open_prepared(spec_, context));
     const api::Split& split = spec_.dataset.split;
     if (split.type == api::SplitType::KFold && !split.fold) return run_folds(context);
     GNN_ASSIGN_OR_RETURN(
-        training::TrainingOutcome outcome,
+        training::TrainingResult result,
         train_one(context, split.fold.value_or(0), trainer_options(spec_, context))
     );
-    return finish(std::move(outcome.report), outcome.stopped, context);
+    return finish(std::move(result.report), result.stopped, context);
   }
 
  private:
-  Result<training::TrainingOutcome> train_one(
+  Result<training::TrainingResult> train_one(
       TaskContext& context, int64_t fold, const training::TrainerOptions& options
   );
-  Result<TaskOutcome> run_folds(TaskContext& context);
+  Result<TaskResult> run_folds(TaskContext& context);
 
   api::GnnJobSpec spec_;
   graph::Dataset dataset_;
 };
 
-Result<training::TrainingOutcome> GraphClassification::train_one(
+Result<training::TrainingResult> GraphClassification::train_one(
     TaskContext& context, int64_t fold, const training::TrainerOptions& options
 ) {
   graph::Dataset dataset = dataset_;
@@ -83,27 +83,27 @@ Result<training::TrainingOutcome> GraphClassification::train_one(
       GraphWorkload::create(
           std::move(dataset),
           std::move(model),
-          context.world,
-          {.training = spec_.training, .device = context.device}
+          context.communicator,
+          {.training = spec_.training, .device = context.device, .num_cpus = context.num_cpus}
       )
   );
   return run_training(*workload, context, options);
 }
 
-/// Makes the folder that the folds' folders lie in. Its own parent must be there: a volume that is
-/// not mounted is not to be taken for one. Where it can't be made, the first fold's checkpoints say
-/// why, to all ranks.
-void make_folder_of_folds(const std::string& path, const comm::Communicator& world) {
-  if (world.rank() != 0) return;  // which alone writes
+// Makes the parent of the folds' folders, on rank 0, which alone writes. Its own parent must exist,
+// as the mount point of a volume does. If this fails, the first fold's checkpoints say why to all
+// ranks.
+void make_folder_of_folds(const std::string& path, const comm::Communicator& communicator) {
+  if (communicator.rank() != 0) return;
   std::error_code ignored;
   std::filesystem::create_directory(path, ignored);
 }
 
-/// Each fold in turn from fresh parameters; the test set is measured after every evaluation, so
-/// that an epoch can be chosen afterwards.
-Result<TaskOutcome> GraphClassification::run_folds(TaskContext& context) {
-  if (spec_.checkpoint) make_folder_of_folds(spec_.checkpoint->path, *context.world);
-  std::vector<training::TrainingOutcome> folds;
+// Trains each fold in turn from fresh parameters. Every evaluation measures the test set too, so
+// that an epoch can be chosen afterwards.
+Result<TaskResult> GraphClassification::run_folds(TaskContext& context) {
+  if (spec_.checkpoint) make_folder_of_folds(spec_.checkpoint->path, *context.communicator);
+  std::vector<training::TrainingResult> folds;
   for (int64_t fold = 0; fold < *spec_.dataset.split.folds; ++fold) {
     context.progress.on_message(
         "Fold " + std::to_string(fold + 1) + " of " + std::to_string(*spec_.dataset.split.folds)
@@ -111,11 +111,11 @@ Result<TaskOutcome> GraphClassification::run_folds(TaskContext& context) {
     training::TrainerOptions options = trainer_options(spec_, context);
     options.test_with_validation = true;
     if (options.checkpoint) options.checkpoint->path += "/fold-" + std::to_string(fold);
-    GNN_ASSIGN_OR_RETURN(training::TrainingOutcome outcome, train_one(context, fold, options));
-    folds.push_back(std::move(outcome));
+    GNN_ASSIGN_OR_RETURN(training::TrainingResult result, train_one(context, fold, options));
+    folds.push_back(std::move(result));
     if (folds.back().stopped) return finish(std::move(folds.back().report), true, context);
   }
-  training::FinalReport report = folds.back().report;
+  progress::FinalReport report = folds.back().report;
   report.metrics = fold_metrics(folds);
   return finish(std::move(report), false, context);
 }

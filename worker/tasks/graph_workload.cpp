@@ -1,58 +1,48 @@
 #include "worker/tasks/graph_workload.h"
 
+#include "worker/tasks/data_path.h"
 #include "worker/tasks/items.h"
 #include "worker/training/evaluator.h"
-#include "worker/training/meters.h"
 
-#include <ATen/ATen.h>
 #include <torch/nn/module.h>
 
 #include <algorithm>
 #include <utility>
 
 namespace gnn::tasks {
-namespace {
-
-graph::Block to_device(graph::Block block, c10::Device device) {
-  block.indptr = block.indptr.to(device);
-  block.indices = block.indices.to(device);
-  return block;
-}
-
-}  // namespace
 
 GraphWorkload::GraphWorkload(
     graph::Dataset dataset,
     std::shared_ptr<nn::GraphModel> model,
-    std::shared_ptr<comm::Communicator> world,
-    const GraphWorkloadOptions& options,
-    const sampling::ItemSampler& sampler
+    std::shared_ptr<comm::Communicator> communicator,
+    const GraphWorkloadOptions& options
 )
     : dataset_(std::move(dataset)),
       model_(std::move(model)),
-      world_(std::move(world)),
-      options_(options),
-      sampler_(sampler) {}
+      communicator_(std::move(communicator)),
+      options_(options) {}
 
 Result<std::unique_ptr<GraphWorkload>> GraphWorkload::create(
     graph::Dataset dataset,
     std::shared_ptr<nn::GraphModel> model,
-    std::shared_ptr<comm::Communicator> world,
+    std::shared_ptr<comm::Communicator> communicator,
     const GraphWorkloadOptions& options
 ) {
   if (!dataset.graphs)
-    return fail(ErrorKind::Data, dataset.name + ": a set of graphs expected, found one graph");
-  sampling::ItemSamplerOptions items = train_item_options(
-      options.training, options.training.sharding.value_or(api::Sharding::Interleave), *world
-  );
-  items.num_items = dataset.split.train.numel();
-  GNN_ASSIGN_OR_RETURN(std::vector<int64_t> batches, batches_of_ranks(items));
-  GNN_RETURN_IF_ERROR(check_training_batches(batches, dataset.name, items));
-  GNN_ASSIGN_OR_RETURN(const auto sampler, sampling::ItemSampler::create(items));
+    return fail(ErrorKind::Data, dataset.name + ": expected a set of graphs, found one graph");
   std::unique_ptr<GraphWorkload> made(
-      new GraphWorkload(std::move(dataset), std::move(model), std::move(world), options, sampler)
+      new GraphWorkload(std::move(dataset), std::move(model), std::move(communicator), options)
   );
-  made->batches_per_rank_ = std::move(batches);
+  const at::Tensor& train = made->dataset_.split.train;
+  sampling::core::ItemSamplerOptions items = train_item_options(
+      options.training,
+      options.training.sharding.value_or(api::Sharding::Interleave),
+      *made->communicator_
+  );
+  items.num_items = train.numel();
+  GNN_ASSIGN_OR_RETURN(made->batches_per_rank_, batches_of_ranks(items));
+  GNN_RETURN_IF_ERROR(check_training_batches(made->batches_per_rank_, made->dataset_.name, items));
+  GNN_ASSIGN_OR_RETURN(made->train_loader_, made->make_loader(items, train));
   return made;
 }
 
@@ -60,46 +50,48 @@ const at::Tensor& GraphWorkload::ids_of(training::Part part) const {
   return part == training::Part::Validation ? dataset_.split.validation : dataset_.split.test;
 }
 
-std::vector<int64_t> GraphWorkload::graphs_at(
-    const at::Tensor& ids, std::span<const int64_t> places
+Result<std::unique_ptr<loader::GraphLoader>> GraphWorkload::make_loader(
+    const sampling::core::ItemSamplerOptions& items, const at::Tensor& ids
 ) const {
-  const int64_t* graph_ids = ids.const_data_ptr<int64_t>();
-  std::vector<int64_t> graphs;
-  graphs.reserve(places.size());
-  for (const int64_t place : places) graphs.push_back(graph_ids[place]);
-  return graphs;
+  return loader::GraphLoader::create(
+      {.items = items, .num_threads = loading_threads(options_.num_cpus), .device = options_.device
+      },
+      dataset_,
+      ids
+  );
 }
 
 Status GraphWorkload::start_epoch(int64_t epoch, int64_t first_batch) {
-  items_.emplace(sampler_.epoch(epoch));
-  next_batch_ = first_batch;
-  return {};
+  current_.reset();
+  past_epochs_ = data_path();
+  return train_loader_->start_epoch(epoch, first_batch);
 }
 
 Result<std::optional<training::BatchSize>> GraphWorkload::next_batch() {
-  if (!items_ || next_batch_ == items_->num_batches()) return std::optional<training::BatchSize>();
-  batch_ = graphs_at(dataset_.split.train, items_->batch(next_batch_++));
-  return training::BatchSize{.items = static_cast<int64_t>(batch_.size())};
+  current_.reset();  // gives the batch's memory back before the next one is taken
+  GNN_ASSIGN_OR_RETURN(current_, train_loader_->next());
+  if (!current_) return std::optional<training::BatchSize>();
+  return training::BatchSize{.items = current_->graphs.labels.size(0)};
 }
 
-training::Scores GraphWorkload::scores_of(const GraphBatch& batch) {
-  const at::Tensor x =
-      dataset_.features().gather(batch.node_ids).to(options_.device).to(at::kFloat);
+training::Scores GraphWorkload::scores_of(const loader::GraphMiniBatch& batch) const {
   return {
-      .logits = model_->forward(
-          x, to_device(batch.block, options_.device), batch.node_offsets.to(options_.device)
-      ),
-      .labels = batch.labels.to(options_.device),
+      .logits =
+          model_->forward(batch.x.to(at::kFloat), batch.graphs.block, batch.graphs.node_offsets),
+      .labels = batch.graphs.labels,
   };
 }
 
 training::Scores GraphWorkload::forward() {
-  const GraphBatch batch = batch_graphs(dataset_, batch_);
-  feature_bytes_ += batch.node_ids.numel() * dataset_.features().row_bytes();
-  return scores_of(batch);
+  GNN_ASSERT(current_.has_value(), "the trainer fetches a batch before each forward");
+  return scores_of(*current_);
 }
 
-training::MemoryByOwner GraphWorkload::memory() const {
+progress::DataPath GraphWorkload::data_path() const {
+  return data_path_of(past_epochs_, train_loader_->stats());
+}
+
+progress::MemoryByOwner GraphWorkload::memory() const {
   const graph::CscGraph& graph = dataset_.graph();
   return {
       .graph = static_cast<int64_t>(graph.indptr().nbytes() + graph.indices().nbytes()),
@@ -108,28 +100,24 @@ training::MemoryByOwner GraphWorkload::memory() const {
 }
 
 Result<training::Evaluated> GraphWorkload::evaluate(
-    training::Part part, const training::Watch& watch
+    training::Part part, const training::EvaluationContext& context
 ) {
-  const at::Tensor& ids = ids_of(part);
   GNN_ASSIGN_OR_RETURN(
-      const auto sampler,
-      sampling::ItemSampler::create({
-          .num_items = ids.numel(),
-          .batch_size = options_.training.batch_size,
-          .rank = world_->rank(),
-          .world_size = world_->world_size(),
-      })
+      const auto loader,
+      make_loader(
+          {.batch_size = options_.training.batch_size,
+           .rank = communicator_->rank(),
+           .world_size = communicator_->world_size()},
+          ids_of(part)
+      )
   );
-  const sampling::EpochItems items = sampler.epoch(0);
-  training::Accuracy counts;
-  for (int64_t batch = 0; batch < items.num_batches() && !watch.stop.requested(); ++batch) {
-    const training::Scores scores =
-        scores_of(batch_graphs(dataset_, graphs_at(ids, items.batch(batch))));
-    counts.correct += training::count_correct(scores);
-    counts.total += scores.labels.size(0);
-    watch.progress.on_mark();
-  }
-  return training::reduce_counts(*world_, counts, watch.stop);
+  GNN_RETURN_IF_ERROR(loader->start_epoch(0));
+  const auto next = [&]() -> Result<std::optional<training::Scores>> {
+    GNN_ASSIGN_OR_RETURN(const std::optional<loader::GraphMiniBatch> batch, loader->next());
+    if (!batch) return std::optional<training::Scores>();
+    return scores_of(*batch);
+  };
+  return training::evaluate_batches(next, *communicator_, context);
 }
 
 }  // namespace gnn::tasks

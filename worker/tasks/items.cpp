@@ -4,27 +4,28 @@
 
 namespace gnn::tasks {
 
-sampling::ItemSamplerOptions train_item_options(
-    const api::Training& training, api::Sharding sharding, const comm::Communicator& world
+sampling::core::ItemSamplerOptions train_item_options(
+    const api::Training& training, api::Sharding sharding, const comm::Communicator& communicator
 ) {
-  sampling::ItemSamplerOptions options{
+  sampling::core::ItemSamplerOptions options{
       .batch_size = training.batch_size,
-      .rank = world.rank(),
-      .world_size = world.world_size(),
+      .rank = communicator.rank(),
+      .world_size = communicator.world_size(),
       .shuffle = training.shuffle,
       .drop_last = training.drop_last,
       .seed = static_cast<uint64_t>(training.seed),
   };
   if (sharding == api::Sharding::Interleave) {
-    options.split = sampling::SplitRule::PaddedStride;  // even by construction: nothing to drop
+    options.split =
+        sampling::core::SplitRule::PaddedStride;  // even by construction: nothing to drop
   } else {
     options.drop_uneven_inputs = training.uneven_inputs == api::UnevenInputs::Drop;
   }
   return options;
 }
 
-Result<std::vector<int64_t>> batches_of_ranks(const sampling::ItemSamplerOptions& options) {
-  GNN_ASSIGN_OR_RETURN(const auto sampler, sampling::ItemSampler::create(options));
+Result<std::vector<int64_t>> batches_of_ranks(const sampling::core::ItemSamplerOptions& options) {
+  GNN_ASSIGN_OR_RETURN(const auto sampler, sampling::core::ItemSampler::create(options));
   std::vector<int64_t> batches;
   for (int64_t rank = 0; rank < options.world_size; ++rank)
     batches.push_back(sampler.share_of(rank).num_batches);
@@ -34,7 +35,7 @@ Result<std::vector<int64_t>> batches_of_ranks(const sampling::ItemSamplerOptions
 Status check_training_batches(
     const std::vector<int64_t>& batches,
     const std::string& dataset,
-    const sampling::ItemSamplerOptions& options
+    const sampling::core::ItemSamplerOptions& options
 ) {
   if (options.num_items > 0 && options.batch_size > options.num_items) {
     return fail(

@@ -2,8 +2,8 @@
 
 #include "common/api/gnn_job.h"
 #include "common/result.h"
-#include "worker/distributed/comm/communicator.h"
-#include "worker/sampling/item_sampler.h"
+#include "worker/comm/communicator.h"
+#include "worker/sampling/core/item_sampler.h"
 
 #include <cstdint>
 #include <string>
@@ -11,22 +11,23 @@
 
 namespace gnn::tasks {
 
-/// How the training items of a spec are dealt to the ranks. num_items is left to the caller.
-[[nodiscard]] sampling::ItemSamplerOptions train_item_options(
-    const api::Training& training, api::Sharding sharding, const comm::Communicator& world
+/// How a spec deals its training items to the ranks. The caller sets num_items.
+[[nodiscard]] sampling::core::ItemSamplerOptions train_item_options(
+    const api::Training& training, api::Sharding sharding, const comm::Communicator& communicator
 );
 
-/// Batches of every rank in an epoch.
+/// How many batches each rank has in an epoch.
 [[nodiscard]] Result<std::vector<int64_t>> batches_of_ranks(
-    const sampling::ItemSamplerOptions& options
+    const sampling::core::ItemSamplerOptions& options
 );
 
-/// Before the first step: Configuration if a batch is larger than the whole set, Data naming what
-/// leaves an epoch of `dataset` without a single batch.
+/// Checks before the first step that an epoch has a batch.
+/// Errors: Configuration if a batch is larger than the whole set; Data saying why an epoch of
+/// `dataset` has no batch.
 [[nodiscard]] Status check_training_batches(
     const std::vector<int64_t>& batches,
     const std::string& dataset,
-    const sampling::ItemSamplerOptions& options
+    const sampling::core::ItemSamplerOptions& options
 );
 
 }  // namespace gnn::tasks

@@ -6,7 +6,7 @@
 #include "worker/tasks/run_training.h"
 #include "worker/training/trainer.h"
 
-#include <torch/torch.h>
+#include <torch/utils.h>
 
 #include <utility>
 
@@ -18,7 +18,7 @@ Result<graph::Dataset> open_prepared(const api::GnnJobSpec& spec, TaskContext& c
       graph::Dataset dataset, graph::load_dataset(spec.dataset, load_options(spec), context.loading)
   );
   if (!dataset.target().features) {
-    return fail(ErrorKind::Data, dataset.name + ": node features expected, the data set has none");
+    return fail(ErrorKind::Data, dataset.name + ": expected node features, the data set has none");
   }
   if (dataset.graphs || !dataset.is_homogeneous() || !dataset.target().labels.defined()) {
     return fail(
@@ -35,8 +35,8 @@ class NodeClassification final : public TaskRun {
  public:
   explicit NodeClassification(api::GnnJobSpec spec) : spec_(std::move(spec)) {}
 
-  Result<TaskOutcome> run(TaskContext& context) override {
-    context.progress.on_phase(training::Phase::Setup);
+  Result<TaskResult> run(TaskContext& context) override {
+    context.progress.on_phase(progress::Phase::Setup);
     GNN_ASSIGN_OR_RETURN(graph::Dataset dataset, open_prepared(spec_, context));
     context.progress.on_message(describe(dataset));
 
@@ -50,7 +50,7 @@ class NodeClassification final : public TaskRun {
         NodeWorkload::create(
             std::move(dataset),
             std::move(model),
-            context.world,
+            context.communicator,
             {.sampling = *spec_.sampling,
              .training = spec_.training,
              .device = context.device,
@@ -58,10 +58,10 @@ class NodeClassification final : public TaskRun {
         )
     );
     GNN_ASSIGN_OR_RETURN(
-        training::TrainingOutcome outcome,
+        training::TrainingResult result,
         run_training(*workload, context, trainer_options(spec_, context))
     );
-    return finish(std::move(outcome.report), outcome.stopped, context);
+    return finish(std::move(result.report), result.stopped, context);
   }
 
  private:

@@ -6,8 +6,8 @@
 
 namespace gnn::tasks {
 
-/// One class per node of one big graph, in mini-batches of sampled neighbourhoods: tutorials 1
-/// and 3.
+/// One class per node of one big graph, in mini-batches of sampled neighbourhoods:
+/// DGL's "Multi-GPU node classification", PyG's "Multi-node multi-GPU".
 [[nodiscard]] Parsed<std::unique_ptr<TaskRun>> parse_node_classification(const api::GnnJobSpec& spec
 );
 

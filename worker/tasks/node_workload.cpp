@@ -1,6 +1,7 @@
 #include "worker/tasks/node_workload.h"
 
-#include "worker/sampling/item_sampler.h"
+#include "worker/sampling/core/item_sampler.h"
+#include "worker/tasks/data_path.h"
 #include "worker/tasks/items.h"
 #include "worker/training/evaluator.h"
 
@@ -18,20 +19,20 @@ sampling::NeighborSamplerOptions sampler_options(
   return {
       .fanout = fanout,
       .replace = sampling.replace,
-      .rule = sampling.rule == api::SamplingRule::DGL ? sampling::HopRule::AllSeen
-                                                      : sampling::HopRule::NewNodes,
+      .rule = sampling.rule == api::SamplingRule::AllSeen ? sampling::SamplingRule::AllSeen
+                                                          : sampling::SamplingRule::NewNodes,
   };
 }
 
-Result<std::shared_ptr<training::FeatureFetcher>> local_features(const graph::Dataset& dataset) {
+Result<std::shared_ptr<loader::FeatureFetcher>> local_features(const graph::Dataset& dataset) {
   if (!dataset.target().features) {
-    return fail(ErrorKind::Data, dataset.name + ": node features expected, the data set has none");
+    return fail(ErrorKind::Data, dataset.name + ": expected node features, the data set has none");
   }
   GNN_ASSIGN_OR_RETURN(
-      training::LocalFeatureFetcher fetcher,
-      training::LocalFeatureFetcher::create(dataset.features().rows())
+      loader::LocalFeatureFetcher fetcher,
+      loader::LocalFeatureFetcher::create(dataset.features().rows())
   );
-  return std::make_shared<training::LocalFeatureFetcher>(std::move(fetcher));
+  return std::make_shared<loader::LocalFeatureFetcher>(std::move(fetcher));
 }
 
 }  // namespace
@@ -39,89 +40,81 @@ Result<std::shared_ptr<training::FeatureFetcher>> local_features(const graph::Da
 NodeWorkload::NodeWorkload(
     graph::Dataset dataset,
     std::shared_ptr<nn::NodeModel> model,
-    std::shared_ptr<comm::Communicator> world,
+    std::shared_ptr<comm::Communicator> communicator,
     const NodeWorkloadOptions& options
 )
     : dataset_(std::move(dataset)),
       model_(std::move(model)),
-      world_(std::move(world)),
+      communicator_(std::move(communicator)),
       options_(options) {}
 
 Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
     graph::Dataset dataset,
     std::shared_ptr<nn::NodeModel> model,
-    std::shared_ptr<comm::Communicator> world,
+    std::shared_ptr<comm::Communicator> communicator,
     const NodeWorkloadOptions& options
 ) {
   std::unique_ptr<NodeWorkload> made(
-      new NodeWorkload(std::move(dataset), std::move(model), std::move(world), options)
+      new NodeWorkload(std::move(dataset), std::move(model), std::move(communicator), options)
   );
   const graph::Dataset& data = made->dataset_;
   GNN_ASSIGN_OR_RETURN(made->features_, local_features(data));
-  training::NodeLoaderOptions loader = made->loader_options();
+  loader::NodeLoaderOptions loader = made->loader_options();
   loader.sampling = sampler_options(options.sampling, options.sampling.fanout);
   loader.items = train_item_options(
-      options.training, options.training.sharding.value_or(api::Sharding::Slice), *made->world_
+      options.training,
+      options.training.sharding.value_or(api::Sharding::Slice),
+      *made->communicator_
   );
   loader.items.num_items = data.split.train.numel();
   GNN_ASSIGN_OR_RETURN(made->batches_per_rank_, batches_of_ranks(loader.items));
   GNN_RETURN_IF_ERROR(check_training_batches(made->batches_per_rank_, data.name, loader.items));
   GNN_ASSIGN_OR_RETURN(
       made->train_loader_,
-      training::NodeLoader::create(
+      loader::NodeLoader::create(
           loader, data.graph(), data.split.train, made->features_, data.target().labels
       )
   );
   return made;
 }
 
-training::NodeLoaderOptions NodeWorkload::loader_options() const {
-  // On the CPU the model's own threads use every core; a quarter of them for sampling keeps both
-  // busy.
-  const int64_t threads =
-      options_.sampling.num_threads.value_or(std::max<int64_t>(1, options_.num_cpus / 4));
-  training::NodeLoaderOptions options;
-  options.num_threads = threads;
+loader::NodeLoaderOptions NodeWorkload::loader_options() const {
+  loader::NodeLoaderOptions options;
+  options.num_threads = options_.sampling.num_threads.value_or(loading_threads(options_.num_cpus));
   options.device = options_.device;
   return options;
 }
 
 Status NodeWorkload::start_epoch(int64_t epoch, int64_t first_batch) {
-  batch_.reset();
+  current_.reset();
   past_epochs_ = data_path();
   return train_loader_->start_epoch(epoch, first_batch);
 }
 
 Result<std::optional<training::BatchSize>> NodeWorkload::next_batch() {
-  batch_.reset();  // gives the batch's memory back before the next one is taken
-  GNN_ASSIGN_OR_RETURN(batch_, train_loader_->next());
-  if (!batch_) return std::optional<training::BatchSize>();
+  current_.reset();  // gives the batch's memory back before the next one is taken
+  GNN_ASSIGN_OR_RETURN(current_, train_loader_->next());
+  if (!current_) return std::optional<training::BatchSize>();
   training::BatchSize size{
-      .items = batch_->seeds.size(0),
-      .input_nodes = batch_->subgraph.node_ids.front().size(0),
+      .items = current_->seeds.size(0),
+      .input_nodes = current_->subgraph.node_ids.front().size(0),
   };
-  for (const std::vector<int64_t>& type : batch_->subgraph.edges_per_hop) {
+  for (const std::vector<int64_t>& type : current_->subgraph.edges_per_hop) {
     for (const int64_t edges : type) size.sampled_edges += edges;
   }
   return size;
 }
 
 training::Scores NodeWorkload::forward() {
-  GNN_ASSERT(batch_.has_value(), "the trainer fetches a batch before each forward");
-  return training::scores_of(*model_, *batch_);
+  GNN_ASSERT(current_.has_value(), "the trainer fetches a batch before each forward");
+  return training::scores_of(*model_, *current_);
 }
 
-training::DataPath NodeWorkload::data_path() const {
-  const training::LoaderStats stats = train_loader_->stats();
-  training::DataPath sums = past_epochs_;
-  sums.feature_bytes += stats.gathered_bytes;
-  sums.sampler_stall_seconds += stats.consumer_stall_seconds;
-  sums.copy_stall_seconds += stats.copy_stall_seconds;
-  sums.training_stall_seconds += stats.loader_stall_seconds;
-  return sums;
+progress::DataPath NodeWorkload::data_path() const {
+  return data_path_of(past_epochs_, train_loader_->stats());
 }
 
-training::MemoryByOwner NodeWorkload::memory() const {
+progress::MemoryByOwner NodeWorkload::memory() const {
   const graph::CscGraph& graph = dataset_.graph();
   return {
       .graph = static_cast<int64_t>(graph.indptr().nbytes() + graph.indices().nbytes()),
@@ -135,10 +128,10 @@ const at::Tensor& NodeWorkload::ids_of(training::Part part) const {
 }
 
 Result<training::Evaluated> NodeWorkload::evaluate(
-    training::Part part, const training::Watch& watch
+    training::Part part, const training::EvaluationContext& context
 ) {
   if (options_.training.evaluation.mode == api::EvaluationMode::Sampled)
-    return evaluate_sampled(part, watch);
+    return evaluate_sampled(part, context);
   const training::WholeGraph whole{
       .graph = dataset_.graph(),
       .features = dataset_.features().rows(),
@@ -148,33 +141,38 @@ Result<training::Evaluated> NodeWorkload::evaluate(
       *model_,
       whole,
       ids_of(part),
-      *world_,
-      watch,
+      *communicator_,
+      context,
       {.num_threads = loader_options().num_threads, .device = options_.device}
   );
 }
 
 Result<training::Evaluated> NodeWorkload::evaluate_sampled(
-    training::Part part, const training::Watch& watch
+    training::Part part, const training::EvaluationContext& context
 ) {
-  training::NodeLoaderOptions loader = loader_options();
+  loader::NodeLoaderOptions loader = loader_options();
   loader.sampling = sampler_options(
       options_.sampling, options_.training.evaluation.fanout.value_or(options_.sampling.fanout)
   );
   loader.items = {
       .batch_size = options_.training.batch_size,
-      .rank = world_->rank(),
-      .world_size = world_->world_size(),
+      .rank = communicator_->rank(),
+      .world_size = communicator_->world_size(),
       .seed = static_cast<uint64_t>(options_.training.seed),
   };
   GNN_ASSIGN_OR_RETURN(
       const auto batches,
-      training::NodeLoader::create(
+      loader::NodeLoader::create(
           loader, dataset_.graph(), ids_of(part), features_, dataset_.target().labels
       )
   );
   GNN_RETURN_IF_ERROR(batches->start_epoch(0));
-  return training::evaluate_sampled(*model_, *batches, *world_, watch);
+  const auto next = [&]() -> Result<std::optional<training::Scores>> {
+    GNN_ASSIGN_OR_RETURN(const std::optional<loader::MiniBatch> batch, batches->next());
+    if (!batch) return std::optional<training::Scores>();
+    return training::scores_of(*model_, *batch);
+  };
+  return training::evaluate_batches(next, *communicator_, context);
 }
 
 }  // namespace gnn::tasks

@@ -2,10 +2,10 @@
 
 #include "common/api/gnn_job.h"
 #include "common/result.h"
-#include "worker/distributed/comm/communicator.h"
+#include "worker/comm/communicator.h"
 #include "worker/graph/dataset.h"
+#include "worker/loader/node_loader.h"
 #include "worker/nn/models/model.h"
-#include "worker/training/loader.h"
 #include "worker/training/workload.h"
 
 #include <c10/core/Device.h>
@@ -21,17 +21,18 @@ struct NodeWorkloadOptions {
   api::Sampling sampling;
   api::Training training;
   c10::Device device{c10::kCPU};
-  int64_t num_cpus = 1;
+  int64_t num_cpus = 1;  ///< that this rank may keep busy
 };
 
-/// Mini-batches of sampled neighbourhoods of one homogeneous graph, and both ways to measure on it.
+/// Mini-batches of sampled neighbourhoods of one homogeneous graph, evaluated by sampling or layer
+/// by layer.
 class NodeWorkload final : public training::Workload {
  public:
   /// Errors: Configuration and Data, naming the field or the item.
   [[nodiscard]] static Result<std::unique_ptr<NodeWorkload>> create(
       graph::Dataset dataset,
       std::shared_ptr<nn::NodeModel> model,
-      std::shared_ptr<comm::Communicator> world,
+      std::shared_ptr<comm::Communicator> communicator,
       const NodeWorkloadOptions& options
   );
 
@@ -42,34 +43,36 @@ class NodeWorkload final : public training::Workload {
   [[nodiscard]] Status start_epoch(int64_t epoch, int64_t first_batch) override;
   [[nodiscard]] Result<std::optional<training::BatchSize>> next_batch() override;
   [[nodiscard]] training::Scores forward() override;
-  [[nodiscard]] training::DataPath data_path() const override;
-  [[nodiscard]] training::MemoryByOwner memory() const override;
+  [[nodiscard]] progress::DataPath data_path() const override;
+  [[nodiscard]] progress::MemoryByOwner memory() const override;
   [[nodiscard]] bool has(training::Part part) const override { return ids_of(part).numel() > 0; }
   [[nodiscard]] Result<training::Evaluated> evaluate(
-      training::Part part, const training::Watch& watch
+      training::Part part, const training::EvaluationContext& context
   ) override;
 
  private:
   NodeWorkload(
       graph::Dataset dataset,
       std::shared_ptr<nn::NodeModel> model,
-      std::shared_ptr<comm::Communicator> world,
+      std::shared_ptr<comm::Communicator> communicator,
       const NodeWorkloadOptions& options
   );
 
   [[nodiscard]] const at::Tensor& ids_of(training::Part part) const;
-  [[nodiscard]] training::NodeLoaderOptions loader_options() const;
-  Result<training::Evaluated> evaluate_sampled(training::Part part, const training::Watch& watch);
+  [[nodiscard]] loader::NodeLoaderOptions loader_options() const;
+  Result<training::Evaluated> evaluate_sampled(
+      training::Part part, const training::EvaluationContext& context
+  );
 
   graph::Dataset dataset_;
   std::shared_ptr<nn::NodeModel> model_;
-  std::shared_ptr<comm::Communicator> world_;
+  std::shared_ptr<comm::Communicator> communicator_;
   NodeWorkloadOptions options_;
-  std::shared_ptr<training::FeatureFetcher> features_;
+  std::shared_ptr<loader::FeatureFetcher> features_;
   std::vector<int64_t> batches_per_rank_;
-  std::unique_ptr<training::NodeLoader> train_loader_;
-  training::DataPath past_epochs_;  // the loader counts from its epoch's start
-  std::optional<training::MiniBatch> batch_;
+  std::unique_ptr<loader::NodeLoader> train_loader_;
+  progress::DataPath past_epochs_;            // the loader counts from its epoch's start
+  std::optional<loader::MiniBatch> current_;  // what next_batch() gave last
 };
 
 }  // namespace gnn::tasks

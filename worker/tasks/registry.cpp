@@ -9,24 +9,25 @@
 namespace gnn::tasks {
 namespace {
 
+// One kind of work that a GNNJob can ask for.
+struct Task {
+  api::TaskType type;
+  // Checks what api::validate() can't know. No I/O.
+  Parsed<std::unique_ptr<TaskRun>> (*parse)(const api::GnnJobSpec& spec);
+};
+
 constexpr std::array kTasks = {
     Task{
         .type = api::TaskType::NodeClassification,
-        .name = "NodeClassification",
         .parse = &parse_node_classification,
     },
     Task{
         .type = api::TaskType::GraphClassification,
-        .name = "GraphClassification",
         .parse = &parse_graph_classification,
     },
 };
 
 }  // namespace
-
-std::span<const Task> all_tasks() {
-  return kTasks;
-}
 
 Parsed<std::unique_ptr<TaskRun>> parse_task(const api::GnnJob& job) {
   std::vector<api::FieldError> errors = api::validate(job);
@@ -35,7 +36,7 @@ Parsed<std::unique_ptr<TaskRun>> parse_task(const api::GnnJob& job) {
     if (task.type == job.spec.task.type) return task.parse(job.spec);
   }
   return tl::unexpected(std::vector<api::FieldError>{
-      {.path = "spec.task.type", .message = "this worker has no task of that type"}
+      {.path = "spec.task.type", .message = "expected a task that this worker has"}
   });
 }
 

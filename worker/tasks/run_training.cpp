@@ -1,6 +1,7 @@
 #include "worker/tasks/run_training.h"
 
 #include "common/api/codec.h"
+#include "common/hash.h"
 
 #include <nlohmann/json.hpp>
 
@@ -9,7 +10,7 @@
 namespace gnn::tasks {
 namespace {
 
-/// 1234567 → "1,234,567".
+// 1234567 → "1,234,567".
 std::string grouped(int64_t number) {
   std::string text = std::to_string(number);
   for (auto place = static_cast<int64_t>(text.size()) - 3; place > 0; place -= 3) {
@@ -32,11 +33,7 @@ std::string config_hash(const api::GnnJobSpec& spec) {
     json.erase(name);
   for (const char* name : {"epochs", "evaluation", "timeouts", "device"})
     json["training"].erase(name);
-  // FNV-1a, which is the same on every machine and in every version of the standard library.
-  uint64_t hash = 14695981039346656037ULL;
-  for (const char byte : json.dump())
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211ULL;
-  return std::to_string(hash);
+  return std::to_string(fnv1a(json.dump()));
 }
 
 training::TrainerOptions trainer_options(const api::GnnJobSpec& spec, const TaskContext& context) {
@@ -48,11 +45,11 @@ training::TrainerOptions trainer_options(const api::GnnJobSpec& spec, const Task
   };
 }
 
-Result<training::TrainingOutcome> run_training(
+Result<training::TrainingResult> run_training(
     training::Workload& workload, TaskContext& context, const training::TrainerOptions& options
 ) {
   training::TrainerContext trainer{
-      .communicator = context.world,
+      .communicator = context.communicator,
       .device = context.device,
       .progress = context.progress,
       .stop = context.stop,
@@ -60,8 +57,8 @@ Result<training::TrainingOutcome> run_training(
   return training::train(workload, trainer, options);
 }
 
-TaskOutcome finish(training::FinalReport report, bool stopped, TaskContext& context) {
-  context.progress.on_phase(training::Phase::Done);
+TaskResult finish(progress::FinalReport report, bool stopped, TaskContext& context) {
+  context.progress.on_phase(progress::Phase::Done);
   context.progress.on_final(report);
   return {.report = std::move(report), .stopped = stopped};
 }

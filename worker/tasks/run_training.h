@@ -11,26 +11,28 @@
 
 namespace gnn::tasks {
 
-/// How the data set of a spec is loaded.
+/// How to load the data set of a spec.
 [[nodiscard]] graph::LoadOptions load_options(const api::GnnJobSpec& spec);
 
-/// Names everything in a spec that a run's numbers depend on, whatever machines it runs on and for
-/// how many epochs.
+/// Hash of everything in a spec that a run's numbers depend on. Machines and the number of epochs
+/// are not part of it.
 [[nodiscard]] std::string config_hash(const api::GnnJobSpec& spec);
 
+/// The trainer's options that a spec asks for.
 [[nodiscard]] training::TrainerOptions trainer_options(
     const api::GnnJobSpec& spec, const TaskContext& context
 );
 
-[[nodiscard]] Result<training::TrainingOutcome> run_training(
+/// Runs training::train() with what the task was given. Collective.
+[[nodiscard]] Result<training::TrainingResult> run_training(
     training::Workload& workload, TaskContext& context, const training::TrainerOptions& options
 );
 
-/// Reports the end and gives the outcome.
-[[nodiscard]] TaskOutcome finish(training::FinalReport report, bool stopped, TaskContext& context);
+/// Reports the end of the task and returns its result.
+[[nodiscard]] TaskResult finish(progress::FinalReport report, bool stopped, TaskContext& context);
 
-/// "cora: 2,708 nodes, 10,556 edges, 1,433 features, 7 classes; 140 training, 500 validation and
-/// 1,000 test items".
+/// A line for the log: "cora: 2,708 nodes, 10,556 edges, 1,433 features, 7 classes; 140 training,
+/// 500 validation and 1,000 test items".
 [[nodiscard]] std::string describe(const graph::Dataset& dataset);
 
 }  // namespace gnn::tasks

@@ -2,62 +2,53 @@
 
 #include "common/api/gnn_job.h"
 #include "common/api/validation.h"
-#include "common/progress.h"
+#include "common/progress_bar.h"
 #include "common/result.h"
-#include "worker/distributed/comm/communicator.h"
-#include "worker/distributed/comm/rendezvous.h"
-#include "worker/training/progress_sink.h"
-#include "worker/training/stop_token.h"
+#include "common/stop_token.h"
+#include "worker/comm/communicator.h"
+#include "worker/progress/progress_sink.h"
+#include "worker/rendezvous/rendezvous.h"
 
 #include <c10/core/Device.h>
 #include <tl/expected.hpp>
 
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <string_view>
 #include <vector>
 
 namespace gnn::tasks {
 
-/// What a rank gives the task that it runs.
+/// What a rank gives the task it runs.
 struct TaskContext {
-  std::shared_ptr<comm::Communicator> world;
-  std::shared_ptr<comm::Communicator> local;  ///< the ranks of this node
+  std::shared_ptr<comm::Communicator> communicator;       ///< of all ranks
+  std::shared_ptr<comm::Communicator> node_communicator;  ///< of the ranks of this node
   c10::Device device{c10::kCPU};
-  int64_t num_cpus =
-      1;  ///< CPUs that this rank may keep busy: compute and sampler threads together
-  comm::Incarnation incarnation;  ///< fences checkpoints
-  Progress& loading;              ///< bar for reading or making the data set
-  training::ProgressSink& progress;
-  const training::StopToken& stop;
+  /// CPUs that this rank may keep busy: compute and sampler threads together.
+  int64_t num_cpus = 1;
+  rendezvous::Incarnation incarnation;  ///< fences checkpoints
+  ProgressBar& loading;                 ///< bar for reading or making the data set
+  progress::ProgressSink& progress;
+  const StopToken& stop;
 };
 
-/// How a task ended that did not fail.
-struct TaskOutcome {
-  training::FinalReport report;
-  bool stopped = false;  ///< on request; training goes on from the checkpoint next time
+/// The end of a task that did not fail.
+struct TaskResult {
+  progress::FinalReport report;
+  bool stopped = false;  ///< on request; the next run resumes from the checkpoint
 };
 
 /// A task with its configuration, checked and ready to run once.
 class TaskRun {
  public:
   virtual ~TaskRun() = default;
-  /// Trains and evaluates. Collective: every rank of the world calls it.
-  /// Errors: Data for what is wrong with the data set; Configuration where data and configuration
+  /// Trains and evaluates. Collective.
+  /// Errors: Data for what is wrong with the data set; Configuration if data and configuration
   /// don't fit; PeerLost.
-  [[nodiscard]] virtual Result<TaskOutcome> run(TaskContext& context) = 0;
+  [[nodiscard]] virtual Result<TaskResult> run(TaskContext& context) = 0;
 };
 
+/// What was parsed, or every error with its path.
 template <class T>
 using Parsed = tl::expected<T, std::vector<api::FieldError>>;
-
-/// One kind of work that a GNNJob can ask for.
-struct Task {
-  api::TaskType type;
-  std::string_view name;
-  /// Checks what api::validate() can't know and returns every error, each with its path. No I/O.
-  Parsed<std::unique_ptr<TaskRun>> (*parse)(const api::GnnJobSpec& spec);
-};
 
 }  // namespace gnn::tasks

@@ -1,35 +1,28 @@
 #pragma once
 
 #include "common/result.h"
-#include "worker/distributed/comm/communicator.h"
+#include "worker/comm/communicator.h"
 #include "worker/graph/csc_graph.h"
 #include "worker/nn/models/model.h"
-#include "worker/training/loader.h"
-#include "worker/training/stop_token.h"
+#include "worker/training/scores.h"
 #include "worker/training/workload.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <memory>
+#include <functional>
+#include <optional>
 
 namespace gnn::training {
 
-/// Runs the model on a mini-batch of a homogeneous graph. Features of any stored dtype become
-/// float.
-[[nodiscard]] Scores scores_of(nn::NodeModel& model, const MiniBatch& batch);
+/// Scores the next batch of this rank; nothing after the last.
+using NextScores = std::function<Result<std::optional<Scores>>()>;
 
-/// Adds the ranks' counts, and agrees on stopping: nothing when any rank was asked to stop.
-/// Collective.
-[[nodiscard]] Result<Evaluated> reduce_counts(
-    comm::Communicator& communicator, const Accuracy& mine, const StopToken& stop
-);
-
-/// Accuracy on the mini-batches of a started loader; each rank has its share of them. Collective.
+/// Accuracy on the batches of `next`, of which each rank has its share. Collective.
 /// Precondition: the model is in evaluation mode, gradients are off.
-[[nodiscard]] Result<Evaluated> evaluate_sampled(
-    nn::NodeModel& model, NodeLoader& loader, comm::Communicator& communicator, const Watch& watch
+[[nodiscard]] Result<Evaluated> evaluate_batches(
+    const NextScores& next, comm::Communicator& communicator, const EvaluationContext& context
 );
 
 /// A graph as layer-wise inference reads it.
@@ -45,17 +38,18 @@ struct LayerWiseOptions {
   c10::Device device{c10::kCPU};
 };
 
-/// Exact accuracy on `ids`: layer by layer over all nodes with all their neighbours, the nodes
-/// sharded over the ranks; the last layer over `ids` alone. Every rank works its share of each
-/// layer and then gets the others'. Collective. Holds two layers' outputs of all nodes in memory.
-/// Precondition: as evaluate_sampled(). Source: tutorial 4's inference(), which runs on rank 0
-/// alone while the others wait.
+/// Exact accuracy on `ids`: each layer over all nodes with all their neighbours, the last layer
+/// over `ids` alone. The nodes are sharded: every rank computes its share of a layer and then
+/// receives the others'. Holds the outputs of two layers for all nodes in memory. Collective.
+/// Precondition: as evaluate_batches().
+/// Source: inference() of PyG's "Multi-GPU training in vanilla PyTorch", which runs on rank 0 alone
+/// while the others wait.
 [[nodiscard]] Result<Evaluated> evaluate_layer_wise(
     nn::NodeModel& model,
     const WholeGraph& whole,
     const at::Tensor& ids,
     comm::Communicator& communicator,
-    const Watch& watch,
+    const EvaluationContext& context,
     const LayerWiseOptions& options
 );
 

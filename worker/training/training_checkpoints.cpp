@@ -1,6 +1,6 @@
 #include "worker/training/training_checkpoints.h"
 
-#include "worker/training/checkpoint_format.h"
+#include "worker/checkpoint/checkpoint_format.h"
 #include "worker/training/meters.h"
 
 #include <ATen/ATen.h>
@@ -12,7 +12,7 @@
 namespace gnn::training {
 namespace {
 
-/// Gives every rank the bytes of rank 0.
+// Gives every rank the bytes of rank 0.
 Status broadcast_bytes(comm::Communicator& communicator, std::string& bytes) {
   if (communicator.world_size() == 1) return {};
   const at::Tensor size = at::full({1}, static_cast<int64_t>(bytes.size()), at::kLong);
@@ -30,7 +30,7 @@ Status broadcast_bytes(comm::Communicator& communicator, std::string& bytes) {
   return {};
 }
 
-/// Tells every rank whether rank 0 succeeded; the others blame it.
+// Tells every rank whether rank 0 succeeded; the others blame it.
 template <class T>
 Status agree(comm::Communicator& communicator, const Result<T>& result) {
   const at::Tensor failed = at::full({1}, result.has_value() ? 0 : 1, at::kLong);
@@ -46,93 +46,94 @@ Status agree(comm::Communicator& communicator, const Result<T>& result) {
 TrainingCheckpoints::TrainingCheckpoints(
     const TrainingCheckpointOptions& options,
     std::shared_ptr<comm::Communicator> communicator,
-    ProgressSink& progress
+    progress::ProgressSink& progress,
+    std::shared_ptr<checkpoint::FileOps> files
 )
     : options_(options),
       communicator_(std::move(communicator)),
       progress_(&progress),
-      files_(std::make_shared<PosixFileOps>()) {}
+      files_(std::move(files)) {}
 
 Result<TrainingCheckpoints> TrainingCheckpoints::open(
     const TrainingCheckpointOptions& options,
     std::shared_ptr<comm::Communicator> communicator,
-    ProgressSink& progress
+    progress::ProgressSink& progress,
+    std::shared_ptr<checkpoint::FileOps> files
 ) {
-  TrainingCheckpoints made(options, std::move(communicator), progress);
+  TrainingCheckpoints made(options, std::move(communicator), progress, std::move(files));
   Status opened;
   if (made.writes()) {
-    Result<CheckpointStore> store = CheckpointStore::begin(
+    Result<checkpoint::CheckpointStore> store = checkpoint::CheckpointStore::begin(
         {.directory = options.checkpoint.path,
          .incarnation = options.incarnation,
          .keep = options.checkpoint.keep},
-        options.checkpoint.resume == "Auto" ? Inherit::Newest : Inherit::Nothing,
+        options.checkpoint.resume == "Auto" ? checkpoint::Inherit::Newest
+                                            : checkpoint::Inherit::Nothing,
         made.files_
     );
     if (store) {
       made.store_ = std::move(*store);
     } else {
       opened = tl::unexpected(with_context(std::move(store).error(), "spec.checkpoint.path"));
-      // Whoever watches learns of a read-only folder as of a full one; one that a newer run took
-      // over is as it should be.
-      if (opened.error().kind != ErrorKind::Conflict) progress.on_checkpoint(CheckpointReport{});
+      // A read-only folder is reported as a full one is; that a newer run took it over is no fault.
+      if (opened.error().kind != ErrorKind::Conflict)
+        progress.on_checkpoint(progress::CheckpointReport{});
     }
   }
   GNN_RETURN_IF_ERROR(agree(*made.communicator_, opened));
   return made;
 }
 
-/// Rank 0's part of resume().
-Result<Resume> TrainingCheckpoints::read() {
-  Resume resume;
+Result<TrainingCheckpoints::Found> TrainingCheckpoints::read() {
+  Found found;
   const std::string& choice = options_.checkpoint.resume;
-  GNN_ASSIGN_OR_RETURN(NewestCheckpoint newest, store_->load_newest());
-  for (const RejectedCheckpoint& rejected : newest.rejected) {
-    resume.notices.push_back(
-        "checkpoint passed over: " + rejected.path.string() + ": " + rejected.reason
+  GNN_ASSIGN_OR_RETURN(checkpoint::NewestCheckpoint newest, store_->load_newest());
+  for (const checkpoint::RejectedCheckpoint& rejected : newest.rejected) {
+    found.resume.notices.push_back(
+        "skipped checkpoint " + rejected.path.string() + ": " + rejected.reason
     );
   }
-  std::optional<LoadedCheckpoint> loaded = std::move(newest.checkpoint);
+  std::optional<checkpoint::LoadedCheckpoint> loaded = std::move(newest.checkpoint);
   if (!loaded && choice != "Auto" && choice != "Never") {
-    Result<LoadedCheckpoint> named = load_checkpoint(choice, *files_);
+    Result<checkpoint::LoadedCheckpoint> named = checkpoint::load_checkpoint(choice, *files_);
     if (!named)
       return tl::unexpected(with_context(std::move(named).error(), "spec.checkpoint.resume"));
     loaded = std::move(*named);
   }
-  if (!loaded) return resume;
-  resume.path = loaded->path.string();
-  resume.state = std::move(loaded->state);
-  return resume;
+  if (!loaded) return found;
+  found.resume.path = loaded->path.string();
+  found.resume.state = std::move(loaded->state);
+  found.bytes = std::move(loaded->bytes);
+  return found;
 }
 
 Result<Resume> TrainingCheckpoints::resume() {
-  Result<Resume> mine = writes() ? read() : Resume{};
+  Result<Found> mine = writes() ? read() : Found{};
   GNN_RETURN_IF_ERROR(agree(*communicator_, mine));
-  if (communicator_->world_size() == 1) return mine;
+  if (communicator_->world_size() == 1) return std::move(mine->resume);
 
-  EncodedCheckpoint encoded;
-  if (mine->state) {
-    GNN_ASSIGN_OR_RETURN(encoded, encode_checkpoint(*mine->state));
-  }
-  for (std::string* part : {&encoded.manifest, &encoded.data, &mine->path}) {
+  // The bytes as they were read: encoding the state again could give others.
+  for (std::string* part : {&mine->bytes.manifest, &mine->bytes.data, &mine->resume.path}) {
     GNN_RETURN_IF_ERROR(broadcast_bytes(*communicator_, *part));
   }
-  if (writes() || encoded.manifest.empty()) return mine;
-  GNN_ASSIGN_OR_RETURN(mine->state, decode_checkpoint(encoded.manifest, encoded.data));
-  return mine;
+  if (!writes() && !mine->bytes.manifest.empty()) {
+    GNN_ASSIGN_OR_RETURN(mine->resume.state, checkpoint::decode_checkpoint(mine->bytes));
+  }
+  return std::move(mine->resume);
 }
 
-Result<SavedCheckpoint> TrainingCheckpoints::write(
-    const std::function<Result<CheckpointState>()>& capture
+Result<checkpoint::SavedCheckpoint> TrainingCheckpoints::write(
+    const std::function<Result<checkpoint::CheckpointState>()>& capture
 ) {
-  GNN_ASSIGN_OR_RETURN(const CheckpointState state, capture());
+  GNN_ASSIGN_OR_RETURN(const checkpoint::CheckpointState state, capture());
   return store_->save(state);
 }
 
 Result<std::string> TrainingCheckpoints::write_and_report(
-    const std::function<Result<CheckpointState>()>& capture
+    const std::function<Result<checkpoint::CheckpointState>()>& capture
 ) {
   LapTimer timer;
-  const Result<SavedCheckpoint> saved = write(capture);
+  const Result<checkpoint::SavedCheckpoint> saved = write(capture);
   progress_->on_checkpoint({
       .written = saved.has_value(),
       .path = saved ? saved->path.string() : std::string(),
@@ -144,7 +145,7 @@ Result<std::string> TrainingCheckpoints::write_and_report(
 }
 
 Result<std::string> TrainingCheckpoints::save(
-    const std::function<Result<CheckpointState>()>& capture
+    const std::function<Result<checkpoint::CheckpointState>()>& capture
 ) {
   Result<std::string> path = writes() ? write_and_report(capture) : std::string();
   GNN_RETURN_IF_ERROR(agree(*communicator_, path));

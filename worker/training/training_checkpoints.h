@@ -2,10 +2,11 @@
 
 #include "common/api/gnn_job.h"
 #include "common/result.h"
-#include "worker/distributed/comm/communicator.h"
-#include "worker/distributed/comm/rendezvous.h"
-#include "worker/training/checkpoint.h"
-#include "worker/training/progress_sink.h"
+#include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/file_ops.h"
+#include "worker/comm/communicator.h"
+#include "worker/progress/progress_sink.h"
+#include "worker/rendezvous/rendezvous.h"
 
 #include <functional>
 #include <memory>
@@ -17,53 +18,68 @@ namespace gnn::training {
 
 struct TrainingCheckpointOptions {
   api::Checkpoint checkpoint{};
-  comm::Incarnation incarnation{};
+  rendezvous::Incarnation incarnation{};
 };
 
-/// What a run starts from, and what the log should know of it.
+/// What a run starts from.
 struct Resume {
-  std::optional<CheckpointState> state;  ///< absent: the beginning
-  std::string path;                      ///< of the checkpoint, as rank 0 sees it
-  std::vector<std::string> notices;      ///< damaged checkpoints that were passed over; on rank 0
+  std::optional<checkpoint::CheckpointState> state;  ///< absent: the beginning
+  std::string path;                                  ///< of the checkpoint, as rank 0 sees it
+  std::vector<std::string> notices;  ///< for the log of rank 0: checkpoints that were passed over
 };
 
-/// A job's checkpoints as its ranks see them together: rank 0 reads and writes the folder, the
-/// others get what it read, so that no other node needs the volume. Every call is collective, and
-/// what fails on rank 0 fails on all.
+/// A job's checkpoints as all its ranks see them: rank 0 reads and writes the folder, the others
+/// receive what it read, so that no other node needs the volume. Every call is collective, and what
+/// fails on rank 0 fails on all.
 class TrainingCheckpoints {
  public:
-  /// `progress` hears of each write, on rank 0; it outlives this.
+  /// Rank 0 begins the incarnation in the folder, through `files`. `progress` is told of each write
+  /// there; it outlives this.
+  /// Errors: those of CheckpointStore::begin(); PeerLost on the other ranks.
   [[nodiscard]] static Result<TrainingCheckpoints> open(
       const TrainingCheckpointOptions& options,
       std::shared_ptr<comm::Communicator> communicator,
-      ProgressSink& progress
+      progress::ProgressSink& progress,
+      std::shared_ptr<checkpoint::FileOps> files
   );
 
-  /// What spec.checkpoint.resume names. Never and a path hold until an incarnation of the job has
-  /// begun: from then on it goes on from its own newest checkpoint.
+  /// The checkpoint that spec.checkpoint.resume asks for. Never and a path count only until some
+  /// incarnation of the job has begun: later ones resume from the job's own newest checkpoint.
   [[nodiscard]] Result<Resume> resume();
 
-  /// Rank 0 asks `capture` for the state and writes it; returns the checkpoint's path on every
-  /// rank.
-  [[nodiscard]] Result<std::string> save(const std::function<Result<CheckpointState>()>& capture);
+  /// Rank 0 writes what `capture` returns. Gives the checkpoint's path to every rank.
+  [[nodiscard]] Result<std::string> save(
+      const std::function<Result<checkpoint::CheckpointState>()>& capture
+  );
 
  private:
   TrainingCheckpoints(
       const TrainingCheckpointOptions& options,
       std::shared_ptr<comm::Communicator> communicator,
-      ProgressSink& progress
+      progress::ProgressSink& progress,
+      std::shared_ptr<checkpoint::FileOps> files
   );
 
   [[nodiscard]] bool writes() const { return communicator_->rank() == 0; }
-  Result<Resume> read();
-  Result<SavedCheckpoint> write(const std::function<Result<CheckpointState>()>& capture);
-  Result<std::string> write_and_report(const std::function<Result<CheckpointState>()>& capture);
+  // What rank 0 read from the folder.
+  struct Found {
+    Resume resume;
+    checkpoint::CheckpointBytes bytes;  // of resume.state
+  };
+
+  Result<Found> read();
+  Result<checkpoint::SavedCheckpoint> write(
+      const std::function<Result<checkpoint::CheckpointState>()>& capture
+  );
+  Result<std::string> write_and_report(
+      const std::function<Result<checkpoint::CheckpointState>()>& capture
+  );
 
   TrainingCheckpointOptions options_;
   std::shared_ptr<comm::Communicator> communicator_;
-  ProgressSink* progress_;
-  std::shared_ptr<FileOps> files_;
-  std::optional<CheckpointStore> store_;  // on rank 0
+  progress::ProgressSink* progress_;
+  std::shared_ptr<checkpoint::FileOps> files_;
+  std::optional<checkpoint::CheckpointStore> store_;  // on rank 0
 };
 
 }  // namespace gnn::training

@@ -9,6 +9,7 @@
 // usage: gnn-controller-bench [--quick] [--part=rate|rest]   (rate: 1 to 3; rest: 4 and 5)
 #include "common/log.h"
 #include "common/rfc3339.h"
+#include "common/stopwatch.h"
 #include "controller/app/caches.h"
 #include "controller/app/parallel.h"
 #include "controller/client/api_client.h"
@@ -50,10 +51,6 @@ constexpr int kNodesPerJob = 4;
 constexpr int kObjectsPerJob = 3 + kNodesPerJob + 1;
 constexpr size_t kThreads = 8;
 
-double seconds_since(SteadyPoint start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 void wait_until(const std::function<bool()>& done, std::chrono::seconds timeout, const char* what) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!done()) {
@@ -64,7 +61,7 @@ void wait_until(const std::function<bool()>& done, std::chrono::seconds timeout,
   }
 }
 
-/// What it is at, on stderr: a run takes minutes.
+// What it is at, on stderr: a run takes minutes.
 void say(const std::string& stage) {
   std::fprintf(stderr, "%s\n", stage.c_str());
 }
@@ -94,7 +91,7 @@ Json job_json(const std::string& name_space, const std::string& name, int nodes)
   };
 }
 
-/// What the bench sees of the cluster by watches of its own, on the controller's own client.
+// What the bench sees of the cluster by watches of its own, on the controller's own client.
 class Watch {
  public:
   Watch(client::ApiClient& api, Clock& clock, MetricsRegistry& metrics)
@@ -126,12 +123,12 @@ class Watch {
     jobs_reflector_.stop();
   }
 
-  /// When each job of the namespace had its last pod, by its name.
+  // When each job of the namespace had its last pod, by its name.
   [[nodiscard]] std::map<std::string, SteadyPoint> complete(const std::string& name_space) {
     const std::lock_guard lock(mutex_);
     return of_namespace(complete_, name_space);
   }
-  /// When each job of the namespace had its first status, by its name.
+  // When each job of the namespace had its first status, by its name.
   [[nodiscard]] std::map<std::string, SteadyPoint> told(const std::string& name_space) {
     const std::lock_guard lock(mutex_);
     return of_namespace(told_, name_space);
@@ -175,7 +172,7 @@ class Watch {
   runtime::Reflector<api::GnnJob> jobs_reflector_;
 };
 
-/// Creates the jobs in parallel; gives the time at which each was asked for, by its name.
+// Creates the jobs in parallel; gives the time at which each was requested, by its name.
 std::map<std::string, SteadyPoint> create_jobs(
     client::ApiClient& api,
     Parallel& parallel,
@@ -199,7 +196,7 @@ std::map<std::string, SteadyPoint> create_jobs(
   return started;
 }
 
-/// All writes of one job's start as the controller's own plan wants them.
+// All writes of one job's start as the controller's own plan wants them.
 std::vector<std::function<void()>> writes_of(client::ApiClient& api, const api::GnnJob& job) {
   reconcile::Observed observed;
   observed.job = job;
@@ -237,7 +234,7 @@ std::vector<std::function<void()>> writes_of(client::ApiClient& api, const api::
   return writes;
 }
 
-/// Writes per second of the raw objects of `count` jobs.
+// Writes per second of the raw objects of `count` jobs.
 double measure_limit(
     client::ApiClient& api,
     Parallel& parallel,
@@ -260,7 +257,7 @@ double measure_limit(
   return static_cast<double>(writes.size()) / seconds_since(start);
 }
 
-/// Removes the namespace's jobs and pods and waits until they are gone.
+// Removes the namespace's jobs and pods and waits until they are gone.
 void clear(ControlPlane& plane, Watch& watch, const std::string& name_space) {
   static_cast<void>(
       must(plane.kubectl({"delete", "gnnjobs", "--all", "-n", name_space, "--wait=false"}))
@@ -308,7 +305,7 @@ ProcessUse use_of(pid_t pid) {
   return use;
 }
 
-/// Starts gnn-controller; returns once it leads and reconciles.
+// Starts gnn-controller; returns once it leads and reconciles.
 std::unique_ptr<ControllerProcess> start_controller(const ControlPlane& plane) {
   auto controller = std::make_unique<ControllerProcess>(
       plane,
@@ -322,14 +319,14 @@ std::unique_ptr<ControllerProcess> start_controller(const ControlPlane& plane) {
   return controller;
 }
 
-/// Ends it in order: the one after it then need not wait for its lease.
+// Ends it in order: the one after it then need not wait for its lease.
 void stop(ControllerProcess& controller) {
   if (const int code = controller.terminate(); code != 0) {
     throw std::runtime_error("the controller ended with " + std::to_string(code));
   }
 }
 
-/// What the controller has asked of the API server so far, by method, from its own metrics.
+// What the controller has asked of the API server so far, by method, from its own metrics.
 std::map<std::string, double> calls_of(const ControllerProcess& controller) {
   const std::string text = controller.http("/metrics").body;
   static const std::regex line(
@@ -342,7 +339,7 @@ std::map<std::string, double> calls_of(const ControllerProcess& controller) {
   return calls;
 }
 
-/// Seconds from a pod's change to the status that says so, one pod at a time.
+// Seconds from a pod's change to the status that says so, one pod at a time.
 std::vector<double> measure_status(
     client::ApiClient& api, Watch& watch, const std::string& name_space, int samples, int jobs
 ) {
@@ -375,15 +372,15 @@ std::vector<double> measure_status(
 }
 
 struct BenchOptions {
-  bool quick = false;  ///< a tenth of everything
-  bool rate = true;    ///< parts 1 to 3
-  bool rest = true;    ///< parts 4 and 5
+  bool quick = false;  // a tenth of everything
+  bool rate = true;    // parts 1 to 3
+  bool rest = true;    // parts 4 and 5
 };
 
-/// Parts 1 and 2, once.
+// Parts 1 and 2, once.
 struct Rate {
-  double limit = 0;       ///< writes a second
-  double controller = 0;  ///< writes a second
+  double limit = 0;       // writes a second
+  double controller = 0;  // writes a second
   double cpu_seconds = 0;
   std::map<std::string, double> calls;
 
@@ -422,8 +419,8 @@ class Bench {
     return plane;
   }
 
-  /// Both rates differ by a fifth from one time to the next: the limit and the controller take
-  /// turns, and the round with the median ratio is reported.
+  // Both rates differ by a fifth from one time to the next: the limit and the controller take
+  // turns, and the round with the median ratio is reported.
   [[nodiscard]] Rate measure_rates(Json& result) {
     const int rounds = options_.quick ? 1 : 3;
     std::vector<Rate> rates;
@@ -534,7 +531,7 @@ class Bench {
     result["idleCpuPercent"] = (after.cpu_seconds - before.cpu_seconds) / 20 * 100;
   }
 
-  /// Until every job of the namespace has all its pods and a status.
+  // Until every job of the namespace has all its pods and a status.
   void wait_for_start_of_all(const std::string& name_space) {
     const auto all = static_cast<size_t>(jobs_);
     wait_until(

@@ -1,6 +1,7 @@
 // Start, restart, scaling and overhead of jobs, measured from outside on real agents and ranks:
 //   gnn_distributed_bench GNN_WORKER [start|restart|scaling]
 // Prints each figure with the bound that it must keep; ends with 1 when one doesn't.
+#include "common/stopwatch.h"
 #include "tests/support/read_file.h"
 
 #include <algorithm>
@@ -32,12 +33,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
+using gnn::seconds_since;
 using gnn::testing::read_file;
 using Variables = std::map<std::string, std::string>;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 int free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -205,7 +203,7 @@ class Job {
   std::vector<pid_t> agents_;
 };
 
-// Tutorial 1's model on a graph of arxiv's shape; `scale` of its nodes.
+// The model of DGL's "Multi-GPU node classification", a graph of arxiv's shape; `scale` of its nodes.
 std::string manifest(
     const std::string& scale, int nodes, int processes, int batch_size, int epochs
 ) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "worker/sampling/cpu/neighbor_kernel.h"
+#include "worker/sampling/core/neighbor_kernel.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace gnn::bench {
 
 /// A graph and its features as plain arrays, generated or mapped from files.
 struct BenchGraph {
-  sampling::cpu::RelationView relation;
+  sampling::core::RelationView relation;
   int64_t num_nodes = 0;
   int64_t num_edges = 0;
-  const std::byte* features = nullptr;  // num_nodes rows, or null
+  const std::byte* features = nullptr;  ///< num_nodes rows, or null
   size_t row_bytes = 0;
-  std::shared_ptr<void> owner;  // keeps the arrays
+  std::shared_ptr<void> owner;  ///< keeps the arrays
 };
 
 /// A power-law graph of ogbn-products' size: 2,449,029 nodes, about 124 M directed edges, 100

@@ -124,7 +124,6 @@ BenchGraph map_npy_graph(const std::string& directory) {
   graph.num_nodes = arrays->indptr.shape()[0] - 1;
   graph.num_edges = arrays->indices.shape()[0];
   graph.relation.indptr = arrays->indptr.as<int64_t>();
-  graph.relation.num_dst = graph.num_nodes;
   if (graph.num_nodes < 1 || graph.relation.indptr[graph.num_nodes] != graph.num_edges) {
     arrays->indptr.broken("does not end at the number of indices");
   }

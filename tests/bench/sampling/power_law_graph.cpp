@@ -1,6 +1,6 @@
+#include "common/page_buffer.h"
 #include "tests/bench/sampling/bench_graph.h"
-#include "worker/sampling/cpu/buffer.h"
-#include "worker/sampling/rng.h"
+#include "worker/sampling/core/rng.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,16 +15,16 @@ constexpr double kEdges = 123.7e6;
 constexpr size_t kFeatures = 100;
 
 struct Arrays {
-  sampling::cpu::Buffer<int64_t> indptr;
-  sampling::cpu::Buffer<int32_t> indices;
-  sampling::cpu::Buffer<float> features;
+  Buffer<int64_t> indptr;
+  Buffer<int32_t> indices;
+  Buffer<float> features;
 };
 
 }  // namespace
 
 BenchGraph make_products_shape() {
   const auto arrays = std::make_shared<Arrays>();
-  sampling::CounterRng rng({2024, 1}, 0, 0);
+  sampling::core::CounterRng rng({2024, 1}, 0, 0);
 
   std::vector<double> weights(kNodes);
   double total = 0;
@@ -63,7 +63,6 @@ BenchGraph make_products_shape() {
   graph.num_edges = num_edges;
   graph.relation.indptr = arrays->indptr.data();
   graph.relation.indices32 = arrays->indices.data();
-  graph.relation.num_dst = kNodes;
   // reinterpret_cast: rows are copied as bytes, whatever their type.
   graph.features = reinterpret_cast<const std::byte*>(arrays->features.data());
   graph.row_bytes = kFeatures * sizeof(float);

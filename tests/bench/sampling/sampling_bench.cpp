@@ -4,9 +4,9 @@
 #include "tests/bench/sampling/bench_graph.h"
 #include "tests/bench/sampling/limits.h"
 #include "tests/bench/sampling/side_by_side.h"
-#include "worker/sampling/cpu/gather.h"
-#include "worker/sampling/cpu/neighbor_kernel.h"
-#include "worker/sampling/rng.h"
+#include "worker/data/gather.h"
+#include "worker/sampling/core/neighbor_kernel.h"
+#include "worker/sampling/core/rng.h"
 
 #include <CLI/CLI.hpp>
 #include <benchmark/benchmark.h>
@@ -25,8 +25,9 @@
 namespace gnn::bench {
 namespace {
 
-using sampling::cpu::NeighborKernel;
-using sampling::cpu::SampleArena;
+using sampling::core::NeighborKernel;
+using sampling::core::SampleArena;
+using sampling::core::SamplingRule;
 
 constexpr size_t kBatch = 1024;
 constexpr int64_t kLoads = 20'000'000;
@@ -40,7 +41,7 @@ struct SampleCase {
 };
 
 std::vector<int64_t> random_nodes(size_t count, int64_t num_nodes, uint64_t stream) {
-  sampling::CounterRng rng({99, 1}, 0, stream);
+  sampling::core::CounterRng rng({99, 1}, 0, stream);
   std::vector<int64_t> nodes(count);
   for (int64_t& node : nodes)
     node = static_cast<int64_t>(rng.below(static_cast<uint64_t>(num_nodes)));
@@ -81,10 +82,10 @@ void random_loads(benchmark::State& state, const BenchGraph& graph) {
 }
 
 void sample(benchmark::State& state, const BenchGraph& graph, const SampleCase& each) {
-  sampling::cpu::KernelOptions options;
+  sampling::core::KernelOptions options;
   options.fanout = {15, 10, 5};
-  options.expand_all_seen = each.rule == "all-seen";
-  if (each.map == Map::Hash) options.map_budget_bytes = 0;
+  options.rule = each.rule == "all-seen" ? SamplingRule::AllSeen : SamplingRule::NewNodes;
+  if (each.map == Map::Hash) options.sampler_memory_bytes = 0;
   NeighborKernel kernel({graph.num_nodes}, {graph.relation}, options);
   SampleArena arena;
   auto batch = static_cast<uint64_t>(state.thread_index()) << 32;
@@ -107,7 +108,7 @@ void sample(benchmark::State& state, const BenchGraph& graph, const SampleCase& 
 
 void copy_memory(benchmark::State& state, const BenchGraph& graph) {
   const size_t bytes = kGatheredRows * graph.row_bytes;
-  sampling::cpu::PageBuffer out;
+  PageBuffer out;
   out.reserve(bytes);
   std::memcpy(out.data(), graph.features, bytes);
   size_t at = 0;
@@ -125,14 +126,12 @@ void gather(benchmark::State& state, const BenchGraph& graph) {
   std::vector<std::vector<int64_t>> batches;
   for (uint64_t i = 0; i < 4; ++i)
     batches.push_back(random_nodes(kGatheredRows, graph.num_nodes, 1000 + i));
-  sampling::cpu::PageBuffer out;
+  PageBuffer out;
   out.reserve(kGatheredRows * graph.row_bytes);
   size_t turn = 0;
   const auto run = [&] {
     const auto& ids = batches[turn++ % batches.size()];
-    sampling::cpu::gather_rows(
-        graph.features, graph.row_bytes, ids, static_cast<std::byte*>(out.data())
-    );
+    data::gather_rows(graph.features, graph.row_bytes, ids, static_cast<std::byte*>(out.data()));
     benchmark::ClobberMemory();
   };
   run();

@@ -1,6 +1,6 @@
 #include "tests/bench/sampling/side_by_side.h"
 
-#include "worker/sampling/cpu/gather.h"
+#include "worker/data/gather.h"
 
 #include <nlohmann/json.hpp>
 
@@ -16,8 +16,9 @@ namespace gnn::bench {
 
 namespace {
 
-using sampling::cpu::NeighborKernel;
-using sampling::cpu::SampleArena;
+using sampling::core::NeighborKernel;
+using sampling::core::SampleArena;
+using sampling::core::SamplingRule;
 
 struct Counts {
   int64_t edges = 0;
@@ -46,7 +47,7 @@ class Worker {
     const int64_t num_nodes = arena_.nodes[0].up_to.back();
     if (options_.gather) {
       rows_.reserve(static_cast<size_t>(num_nodes) * graph_.row_bytes);
-      sampling::cpu::gather_rows(
+      data::gather_rows(
           graph_.features,
           graph_.row_bytes,
           {arena_.nodes[0].ids.data(), static_cast<size_t>(num_nodes)},
@@ -65,10 +66,10 @@ class Worker {
 
  private:
   static NeighborKernel make_kernel(const BenchGraph& graph, const SideBySideOptions& options) {
-    sampling::cpu::KernelOptions kernel;
+    sampling::core::KernelOptions kernel;
     kernel.fanout = options.fanout;
     kernel.replace = options.replace;
-    kernel.expand_all_seen = options.rule == "all-seen";
+    kernel.rule = options.rule == "all-seen" ? SamplingRule::AllSeen : SamplingRule::NewNodes;
     return {{graph.num_nodes}, {graph.relation}, kernel};
   }
 
@@ -77,7 +78,7 @@ class Worker {
   const SideBySideOptions& options_;
   NeighborKernel kernel_;
   SampleArena arena_;
-  sampling::cpu::PageBuffer rows_;
+  PageBuffer rows_;
   Counts counts_;
 };
 
@@ -86,7 +87,7 @@ class Worker {
 std::string measure_side_by_side(
     const BenchGraph& graph, const std::vector<int64_t>& seeds, const SideBySideOptions& options
 ) {
-  const int64_t bad = sampling::cpu::first_out_of_range(seeds, graph.num_nodes);
+  const int64_t bad = data::first_out_of_range(seeds, graph.num_nodes);
   if (bad >= 0) {
     throw std::runtime_error("seed " + std::to_string(bad) + " lies outside the graph");
   }

@@ -10,8 +10,8 @@ namespace gnn::bench {
 
 /// One measurement to be held beside another program's on the same graph and seeds.
 struct SideBySideOptions {
-  std::vector<int64_t> fanout{15, 10, 5};  // index 0 next to the seeds
-  std::string rule = "new-nodes";          // or "all-seen"
+  std::vector<int64_t> fanout{15, 10, 5};  ///< index 0 next to the seeds
+  std::string rule = "new-nodes";          ///< or "all-seen"
   bool replace = false;
   bool gather = false;
   int64_t batch_size = 1024;

@@ -14,7 +14,7 @@
 #include <string>
 #include <type_traits>
 
-/// Holds the structs of common/api against the CRD, field by field.
+// Holds the structs of common/api against the CRD, field by field.
 namespace gnn::api {
 namespace {
 
@@ -44,7 +44,7 @@ struct Inner<std::optional<T>> {
   static constexpr bool kOptional = true;
 };
 
-/// Visits a struct made with defaults and compares each field with the schema of its object.
+// Visits a struct made with defaults and compares each field with the schema of its object.
 class SchemaChecker {
  public:
   SchemaChecker(const json& schema, std::string path) : schema_(schema), path_(std::move(path)) {}
@@ -59,7 +59,7 @@ class SchemaChecker {
     check(std::string(name), value, bounds, false);
   }
 
-  /// After the visit: the schema must have nothing that the struct lacks.
+  // After the visit: the schema must have nothing that the struct lacks.
   void finish() const {
     const json properties = schema_.value("properties", json::object());
     for (const auto& [name, schema] : properties.items()) {
@@ -135,7 +135,7 @@ class SchemaChecker {
   ) {
     if constexpr (std::same_as<T, bool>) {
       EXPECT_EQ(property["type"], "boolean");
-    } else if constexpr (std::same_as<T, std::int64_t>) {
+    } else if constexpr (std::same_as<T, int64_t>) {
       check_integer(property, bounds);
     } else if constexpr (std::same_as<T, TimePoint>) {
       EXPECT_EQ(property["type"], "string");
@@ -186,7 +186,7 @@ class SchemaChecker {
     }
   }
 
-  /// Words that Kubernetes defines are an enum in the CRD and plain text in the structs.
+  // Words that Kubernetes defines are an enum in the CRD and plain text in the structs.
   static void check_text(const json& property, const Bounds& bounds) {
     if (property.contains("enum")) return;
     EXPECT_EQ(property.value("minLength", 0), bounds.min_length);
@@ -196,7 +196,7 @@ class SchemaChecker {
 
   static std::string decimal_text(double value) {
     std::ostringstream text;
-    text << value << (value == static_cast<double>(static_cast<std::int64_t>(value)) ? ".0" : "");
+    text << value << (value == static_cast<double>(static_cast<int64_t>(value)) ? ".0" : "");
     return text.str();
   }
 
@@ -260,7 +260,7 @@ TEST(Crd, EveryRuleHasAMessage) {
   for (const json& rule : rules) EXPECT_FALSE(rule.value("message", "").empty()) << rule;
 }
 
-/// The CRD names reserved variables in CEL, the contract in a list.
+// The CRD names reserved variables in CEL, the contract in a list.
 TEST(Crd, ReservesTheContractsEnvironment) {
   const json item = schema_of("spec")["properties"]["workers"]["properties"]["template"]
                                      ["properties"]["env"]["items"]["properties"]["name"];

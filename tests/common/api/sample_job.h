@@ -4,7 +4,7 @@
 
 namespace gnn::api {
 
-/// A valid job of the kind of tutorial 1: two pods, synthetic data, every rule between fields met.
+/// A valid node classification job: two pods, synthetic data, every rule between fields met.
 inline GnnJob sample_job() {
   GnnJob job;
   job.metadata.name = "arxiv";
@@ -20,7 +20,7 @@ inline GnnJob sample_job() {
   return job;
 }
 
-/// A valid job of the kind of tutorial 2.
+/// A valid graph classification job.
 inline GnnJob sample_graph_job() {
   GnnJob job;
   job.metadata.name = "imdb";

@@ -19,11 +19,11 @@ std::vector<std::string> paths_of(const GnnJob& job) {
   return paths;
 }
 
-/// A change that makes a valid job wrong, and the path that must be named.
+// A change that makes a valid job wrong, and the path that must be named.
 struct Case {
   std::string path;
   Change change;
-  bool graphs = false;  ///< start from the graph-classification sample
+  bool graphs = false;  // start from the graph-classification sample
 };
 
 void expect_refused(const std::vector<Case>& cases) {

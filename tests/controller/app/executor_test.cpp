@@ -58,7 +58,7 @@ class ExecutorTest : public ::testing::Test {
   api::GnnJob job_;
 };
 
-TEST_F(ExecutorTest, CreatesAllPodsAndReadsThemBackAtOnce) {
+TEST_F(ExecutorTest, CreatesAllPodsAndCachesThem) {
   for (int i = 0; i < 7; ++i) {
     transport_.reply(
         201, R"({"metadata":{"name":"j-1-)" + std::to_string(i) + R"(","namespace":"ns"}})"
@@ -70,7 +70,7 @@ TEST_F(ExecutorTest, CreatesAllPodsAndReadsThemBackAtOnce) {
   EXPECT_FALSE(done.status_written) << "the status did not change";
 }
 
-TEST_F(ExecutorTest, AQuotaDenialCostsFewCalls) {
+TEST_F(ExecutorTest, AQuotaRefusalCostsFewCalls) {
   transport_.reply(403, refusal("Forbidden", "pods \"j-1-0\" is forbidden: exceeded quota: q"));
   const Execution done = executor_.execute(plan_of_pods(64), job_);
   EXPECT_EQ(transport_.requests().size(), 1U);
@@ -81,7 +81,7 @@ TEST_F(ExecutorTest, AQuotaDenialCostsFewCalls) {
   EXPECT_FALSE(done.error);
 }
 
-TEST_F(ExecutorTest, AStatusThatTellsOfTheCreatesIsNotWrittenWhenOneIsRefused) {
+TEST_F(ExecutorTest, SkipsAStatusThatNeedsSuccessIfAnActionIsRefused) {
   transport_.reply(403, refusal("Forbidden", "exceeded quota: q"));
   reconcile::Plan plan = plan_of_pods(2);
   plan.status.attempt = 1;
@@ -92,7 +92,7 @@ TEST_F(ExecutorTest, AStatusThatTellsOfTheCreatesIsNotWrittenWhenOneIsRefused) {
   EXPECT_EQ(transport_.requests().size(), 1U);
 }
 
-TEST_F(ExecutorTest, NoPodIsMadeBesideAServiceThatIsSomebodyElses) {
+TEST_F(ExecutorTest, CreatesNoPodBesideAForeignService) {
   const std::string foreign =
       Json{{"metadata", {{"name", "j-gnn"}, {"namespace", "ns"}}}, {"spec", Json::object()}}.dump();
   transport_.reply(409, refusal("AlreadyExists", "exists")).reply(200, foreign);
@@ -108,7 +108,7 @@ TEST_F(ExecutorTest, NoPodIsMadeBesideAServiceThatIsSomebodyElses) {
   EXPECT_EQ(transport_.requests().size(), 2U);
 }
 
-TEST_F(ExecutorTest, WhatExistsAlreadyAndIsOursIsASuccess) {
+TEST_F(ExecutorTest, AnExistingObjectOfTheJobIsSuccess) {
   transport_.reply(409, refusal("AlreadyExists", "")).reply(200, pod_owned_by("job-uid"));
   const Execution done = executor_.execute(plan_of_pods(1), job_);
   EXPECT_FALSE(done.error);
@@ -116,14 +116,14 @@ TEST_F(ExecutorTest, WhatExistsAlreadyAndIsOursIsASuccess) {
   EXPECT_NE(caches_.pods.find({"ns", "j-1-0"}), nullptr);
 }
 
-TEST_F(ExecutorTest, WhatBelongsToSomebodyElseIsNeverAdopted) {
+TEST_F(ExecutorTest, NeverAdoptsAForeignObject) {
   for (const std::string& body :
        {pod_owned_by("other"), std::string(R"({"metadata":{"name":"j-1-0"}})")}) {
     transport_.reply(409, refusal("AlreadyExists", "")).reply(200, body);
     const Execution done = executor_.execute(plan_of_pods(1), job_);
     ASSERT_EQ(done.refusals.size(), 1U);
     EXPECT_EQ(done.refusals[0].kind, reconcile::ApiRefusal::Kind::NameTaken);
-    EXPECT_EQ(caches_.pods.find({"ns", "j-1-0"}), nullptr) << "no watch would say when it goes";
+    EXPECT_EQ(caches_.pods.find({"ns", "j-1-0"}), nullptr) << "no watch would report its deletion";
   }
   for (const auto& request : transport_.requests()) {
     EXPECT_TRUE(request.method == "POST" || request.method == "GET") << request.method;
@@ -141,7 +141,7 @@ TEST_F(ExecutorTest, StopsAtTheFirstRetryableErrorAndWritesNoStatus) {
   EXPECT_FALSE(done.status_written);
 }
 
-TEST_F(ExecutorTest, WritesTheStatusOnceUnderTheObservedVersion) {
+TEST_F(ExecutorTest, WritesTheStatusWithTheObservedVersion) {
   reconcile::Plan plan;
   plan.status = job_.status;
   plan.status.attempt = 1;
@@ -157,7 +157,7 @@ TEST_F(ExecutorTest, WritesTheStatusOnceUnderTheObservedVersion) {
   EXPECT_EQ(body["status"]["attempt"], 1);
 }
 
-TEST_F(ExecutorTest, AConflictOnTheStatusIsRetried) {
+TEST_F(ExecutorTest, AStatusConflictIsRetryable) {
   reconcile::Plan plan;
   plan.status = job_.status;
   plan.status.attempt = 1;
@@ -167,7 +167,7 @@ TEST_F(ExecutorTest, AConflictOnTheStatusIsRetried) {
   EXPECT_TRUE(done.error->retryable());
 }
 
-TEST_F(ExecutorTest, DeletesByUidAndTakesGoneForDone) {
+TEST_F(ExecutorTest, DeletesByUidAndAcceptsNotFound) {
   reconcile::Plan plan;
   plan.status = job_.status;
   plan.actions = {
@@ -186,7 +186,7 @@ TEST_F(ExecutorTest, DeletesByUidAndTakesGoneForDone) {
   EXPECT_EQ(requests.at(2).path, "/apis/gnn.dev/v1alpha1/namespaces/ns/gnnjobs/j");
 }
 
-TEST_F(ExecutorTest, StopsAPodByItsUidWithADeadlineOfItsKubelet) {
+TEST_F(ExecutorTest, StopsAPodByUidThroughItsDeadline) {
   transport_.reply(409, refusal("Conflict", "the UID is another's"));
   const Execution done = executor_.execute({reconcile::StopPod{.name = "a", .uid = "u1"}}, "ns");
   EXPECT_FALSE(done.error);
@@ -198,7 +198,7 @@ TEST_F(ExecutorTest, StopsAPodByItsUidWithADeadlineOfItsKubelet) {
   EXPECT_EQ(body["spec"]["activeDeadlineSeconds"], 1);
 }
 
-TEST_F(ExecutorTest, ReleasesAPodByItsUidAndLeavesOtherFinalizers) {
+TEST_F(ExecutorTest, ReleasesAPodByUidAndKeepsOtherFinalizers) {
   transport_.reply(200, "{}");
   const Execution done = executor_.execute(
       {reconcile::ReleasePod{.name = "a", .uid = "u1", .finalizers = {"gnn.dev/result", "x"}}}, "ns"

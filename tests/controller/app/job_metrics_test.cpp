@@ -24,7 +24,7 @@ void name_job(api::GnnJob& job) {
   job.metadata.creation_timestamp = TimePoint(1000s);
 }
 
-/// The beginning of a line of /metrics.
+// The beginning of a line of /metrics.
 std::string restarts(const std::string& reason) {
   return R"(gnnjob_restarts_total{job="j",namespace="ns",reason=")" + reason + R"("} )";
 }
@@ -39,7 +39,7 @@ api::Condition condition(
   return condition;
 }
 
-TEST(JobMetrics, ShowsARunningJobAndForgetsItsTrainingAtTheEnd) {
+TEST(JobMetrics, ShowsTrainingOnlyWhileTheJobRuns) {
   MetricsRegistry registry;
   JobMetrics metrics(registry);
   api::GnnJob running;
@@ -76,8 +76,8 @@ TEST(JobMetrics, ShowsARunningJobAndForgetsItsTrainingAtTheEnd) {
   EXPECT_THAT(registry.expose(), HasSubstr("gnnjob_info{"));
 }
 
-// An alert asks for the increase: the first restart shows only beside an earlier zero.
-TEST(JobMetrics, CountsRestartsOfEachReasonFromZeroOn) {
+// Alerts use increase(): the first restart shows only after a zero.
+TEST(JobMetrics, CountsRestartsByReasonFromZero) {
   MetricsRegistry registry;
   JobMetrics metrics(registry);
   api::GnnJob fresh;
@@ -88,8 +88,8 @@ TEST(JobMetrics, CountsRestartsOfEachReasonFromZeroOn) {
   }
 }
 
-/// The status after the attempt that `before` is in has ended with one node's exit code.
-api::GnnJobStatus after_exit(const reconcile::Observed& before, std::int64_t code) {
+// The status after one node of the current attempt has exited with `code`.
+api::GnnJobStatus after_exit(const reconcile::Observed& before, int64_t code) {
   reconcile::Observed seen = before;
   reconcile::end_container(seen.pods[1], code, "", seen.now);
   if (code == contract::kExitPeerLost) {
@@ -98,7 +98,7 @@ api::GnnJobStatus after_exit(const reconcile::Observed& before, std::int64_t cod
   return reconcile::plan(seen).status;
 }
 
-TEST(JobMetrics, CountsAChargedAttemptByItsReasonAndAFreeOneNotAtAll) {
+TEST(JobMetrics, CountsOnlyChargedAttempts) {
   const reconcile::Observed running = reconcile::running();
   const std::string job = "{job=\"" + running.job.metadata.name + "\",namespace=\"" +
                           running.job.metadata.namespace_ + "\",reason=";
@@ -113,7 +113,7 @@ TEST(JobMetrics, CountsAChargedAttemptByItsReasonAndAFreeOneNotAtAll) {
     const std::string zeros = registry.expose();
     metrics.count_change(running.job, after_exit(running, code));
     const std::string series = "gnnjob_restarts_total" + job + "\"" + reason + "\"} ";
-    EXPECT_THAT(zeros, HasSubstr(series + "0\n")) << "an increase needs a zero";
+    EXPECT_THAT(zeros, HasSubstr(series + "0\n")) << "increase() needs a zero first";
     EXPECT_THAT(registry.expose(), HasSubstr(series + "1\n"));
   }
   MetricsRegistry registry;
@@ -128,9 +128,9 @@ TEST(JobMetrics, CountsAChargedAttemptByItsReasonAndAFreeOneNotAtAll) {
   EXPECT_THAT(registry.expose(), Not(ContainsRegex(R"(gnnjob_restarts_total\{[^}]*\} [1-9])")));
 }
 
-// The ranks' restarts of the attempt that a failure ends are not that failure's, and later ones are
-// not the last failure's.
-TEST(JobMetrics, TellsRestartsInPlaceFromTheAttemptsEnd) {
+// Restarts in place do not count for the failure that ends the attempt, nor later ones for the last
+// failure.
+TEST(JobMetrics, TellsRestartsInPlaceFromNewAttempts) {
   MetricsRegistry registry;
   JobMetrics metrics(registry);
   api::GnnJob running;
@@ -153,7 +153,7 @@ TEST(JobMetrics, TellsRestartsInPlaceFromTheAttemptsEnd) {
   EXPECT_THAT(registry.expose(), HasSubstr(restarts("RestartedInPlace") + "3\n"));
 }
 
-TEST(JobMetrics, AllSeriesGoWithTheJob) {
+TEST(JobMetrics, RemovesAllSeriesWithTheJob) {
   MetricsRegistry registry;
   JobMetrics metrics(registry);
   api::GnnJob fresh;
@@ -167,7 +167,7 @@ TEST(JobMetrics, AllSeriesGoWithTheJob) {
   EXPECT_THAT(registry.expose(), Not(HasSubstr("job=\"j\"")));
 }
 
-TEST(JobMetrics, MeasuresQueueStartupAndRunFromZeroOn) {
+TEST(JobMetrics, MeasuresQueueStartupAndRunFromZero) {
   MetricsRegistry registry;
   JobMetrics metrics(registry);
   EXPECT_THAT(registry.expose(), HasSubstr("gnnjob_queue_duration_seconds_count 0"));

@@ -22,7 +22,7 @@ TEST(Options, RunIsTheDefaultCommand) {
   EXPECT_FALSE(parsed.options.leader_elect);
 }
 
-TEST(Options, ReadsTheLineOfTheChart) {
+TEST(Options, ReadsTheChartsCommandLine) {
   const ParsedOptions parsed = parse(
       {"run",
        "--leader-elect",
@@ -47,7 +47,7 @@ TEST(Options, ReadsTheLineOfTheChart) {
   EXPECT_EQ(parsed.options.namespaces, (std::vector<std::string>{"a", "b"}));
 }
 
-/// A variable of this process while a test runs.
+// An environment variable, set while a test runs.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
@@ -59,7 +59,7 @@ class Variable {
   const char* name_;
 };
 
-TEST(Options, VariablesStandInForOptionsThatAreNotGiven) {
+TEST(Options, VariablesSetOptionsThatAreNotGiven) {
   const Variable kubeconfig(kEnvKubeconfig, "/etc/kubeconfig");
   const Variable namespace_(kEnvNamespace, "a");
   const Variable identity(kEnvIdentity, "pod-1");
@@ -73,7 +73,7 @@ TEST(Options, VariablesStandInForOptionsThatAreNotGiven) {
   EXPECT_EQ(given.options.identity, "me");
 }
 
-TEST(Options, FenceOfJobsIsReadAsKubernetesWritesIt) {
+TEST(Options, ReadsAJobFenceInKubernetesFormat) {
   const auto fence = parse_job_fence(R"({
       "metricsFrom": [{"namespaceSelector": {"matchLabels": {"team": "ops"}}, "podSelector": {}}],
       "egress": [{"to": [{"ipBlock": {"cidr": "10.1.0.0/16", "except": ["10.1.2.0/24"]}}],
@@ -85,7 +85,7 @@ TEST(Options, FenceOfJobsIsReadAsKubernetesWritesIt) {
   EXPECT_TRUE(parse_job_fence(R"({"egress": []})")->egress->empty());
 }
 
-TEST(Options, FenceThatWouldBeReadInPartIsRefused) {
+TEST(Options, RefusesAJobFenceItCannotReadWhole) {
   for (const char* json : {
            "[]",
            "x",
@@ -104,7 +104,7 @@ TEST(Options, ReleaseIsACommand) {
   EXPECT_EQ(parsed.options.namespaces.size(), 1U);
 }
 
-TEST(Options, WrongLinesEndWithTheConfigurationCode) {
+TEST(Options, InvalidCommandLinesExitWithTheConfigurationCode) {
   for (const std::vector<const char*>& line : std::vector<std::vector<const char*>>{
            {"--nosuch"},
            {"fly"},
@@ -129,15 +129,6 @@ TEST(Options, HelpIsNoError) {
   EXPECT_TRUE(parsed.finished);
   EXPECT_EQ(parsed.exit_code, 0);
   EXPECT_NE(parsed.text.find("--leader-elect"), std::string::npos);
-}
-
-TEST(HostPort, ReadsAllForms) {
-  EXPECT_EQ(parse_host_port(":8080").value().host, "0.0.0.0");
-  EXPECT_EQ(parse_host_port("127.0.0.1:0").value().port, 0);
-  EXPECT_EQ(parse_host_port("[::1]:80").value().host, "::1");
-  for (const char* text : {"", "8080", "a:b", "::1:80", "x:70000", "x:-1"}) {
-    EXPECT_FALSE(parse_host_port(text)) << text;
-  }
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A pod that answers whatever it likes, once, byte by byte if told so.
+// A pod that answers once, with any text, byte by byte if asked to.
 class HostilePod {
  public:
   explicit HostilePod(std::string reply, Duration pause_between_bytes = Duration::zero())
@@ -34,7 +34,7 @@ class HostilePod {
     thread_ = std::thread([this, reply = std::move(reply), pause_between_bytes] {
       const int client = ::accept(listener_, nullptr, nullptr);
       if (client < 0) return;
-      // A close with unread bytes would be a reset, and lose the reply.
+      // Closing with unread bytes would send a reset and lose the reply.
       std::array<char, 1024> request{};
       static_cast<void>(::recv(client, request.data(), request.size(), 0));
       const size_t step = pause_between_bytes == Duration::zero() ? reply.size() : 1;
@@ -85,7 +85,7 @@ TEST(FetchFromPod, RefusesABodyAboveTheCap) {
   EXPECT_FALSE(HostilePod("HTTP/1.1 200 OK\r\nX: " + huge).fetch());
 }
 
-TEST(FetchFromPod, GivesUpOnAPodThatDripsBytes) {
+TEST(FetchFromPod, TimesOutOnAPodThatDripsBytes) {
   const HostilePod pod("HTTP/1.1 200 OK\r\nX: " + std::string(500, 'y') + "\r\n\r\n", 5ms);
   const auto started = std::chrono::steady_clock::now();
   const auto body = pod.fetch(200ms);

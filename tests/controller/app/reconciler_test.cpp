@@ -29,7 +29,7 @@ class ReconcilerTest : public ::testing::Test {
     job.metadata.resource_version = "7";
     return job;
   }
-  /// A job that has ended, and its pod, which our finalizer still holds.
+  // A finished job with a pod that our finalizer still holds.
   void put_finished_job() {
     api::GnnJob finished = job();
     finished.status.state = reconcile::state::kComplete;
@@ -52,7 +52,7 @@ class ReconcilerTest : public ::testing::Test {
     pod.status.phase = "Succeeded";
     caches_.pods.upsert(std::make_shared<const objects::Pod>(pod));
   }
-  /// A new job whose Service, ConfigMap and NetworkPolicy are there already.
+  // A new job whose Service, ConfigMap and NetworkPolicy exist already.
   void put_start() {
     caches_.jobs.upsert(std::make_shared<const api::GnnJob>(job()));
     caches_.services.upsert(
@@ -70,7 +70,7 @@ class ReconcilerTest : public ::testing::Test {
         403, Json{{"kind", "Status"}, {"reason", "Forbidden"}, {"message", message}}.dump()
     );
   }
-  /// After what time the job comes again.
+  // How long the job waits for its next pass.
   Duration pause_after_pass() {
     const runtime::Outcome outcome = reconciler_.reconcile({"train", "arxiv"});
     const auto* later = std::get_if<runtime::RequeueAfter>(&outcome);
@@ -101,22 +101,22 @@ class ReconcilerTest : public ::testing::Test {
   };
 };
 
-TEST_F(ReconcilerTest, WhatIsRefusedAgainIsNotAskedForInATightLoop) {
+TEST_F(ReconcilerTest, PacesRepeatedRefusals) {
   put_finished_job();
   refuse("a webhook says no");
-  EXPECT_LE(pause_after_pass(), 10ms) << "the next pass may say so in the status";
+  EXPECT_LE(pause_after_pass(), 10ms) << "the next pass reports it in the status";
   refuse("a webhook says no");
   EXPECT_GE(pause_after_pass(), 5s);
-  // A text that changes with each refusal is no reason to hurry either.
+  // A message that differs with each refusal does not speed it up either.
   refuse("a webhook says no, request 17");
   EXPECT_GE(pause_after_pass(), 1s);
 }
 
-TEST_F(ReconcilerTest, ARefusedStartIsNotToldAsDone) {
+TEST_F(ReconcilerTest, ReportsARefusedStart) {
   put_start();
   refuse("exceeded quota: q");
   EXPECT_LE(pause_after_pass(), 10ms);
-  EXPECT_EQ(count("POST"), 1U) << "one pod, and no event of pods that exist";
+  EXPECT_EQ(count("POST"), 1U) << "one pod, and no event about the gang";
   EXPECT_EQ(count("PUT"), 0U);
   EXPECT_EQ(metrics_.expose().find("gnnjob_condition"), std::string::npos);
 
@@ -126,7 +126,7 @@ TEST_F(ReconcilerTest, ARefusedStartIsNotToldAsDone) {
   EXPECT_NE(written.dump().find("QuotaExceeded"), std::string::npos) << written;
 }
 
-TEST_F(ReconcilerTest, TheStartOfAGangIsToldInOneStatus) {
+TEST_F(ReconcilerTest, StartsAGangWithOneStatusWrite) {
   put_start();
   const auto made = [&](const std::string& name) {
     transport_.reply(
@@ -148,7 +148,7 @@ TEST_F(ReconcilerTest, TheStartOfAGangIsToldInOneStatus) {
   EXPECT_EQ(count("POST"), 2U);
   EXPECT_EQ(count("PUT"), 1U);
 
-  // Everything is there: the second try writes the status alone.
+  // Everything exists now, so the second pass only writes the status.
   transport_.reply(409, Json{{"kind", "Status"}, {"reason", "Conflict"}}.dump());
   static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
   EXPECT_EQ(count("POST"), 2U);

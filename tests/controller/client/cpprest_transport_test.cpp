@@ -19,7 +19,7 @@
 namespace gnn::client {
 namespace {
 
-/// A socket that listens on a free port of the loopback.
+// A socket that listens on a free port of the loopback.
 class Listener {
  public:
   Listener() : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -49,7 +49,7 @@ class Listener {
   int port_ = 0;
 };
 
-/// A server that takes one connection and says what the test tells it to.
+// A server that takes one connection and says what the test tells it to.
 class OneConnection {
  public:
   OneConnection() = default;
@@ -58,7 +58,7 @@ class OneConnection {
   OneConnection& operator=(const OneConnection&) = delete;
 
   [[nodiscard]] std::unique_ptr<HttpTransport> transport() const { return listener_.transport(); }
-  /// Returns when the client has sent its request.
+  // Returns when the client has sent its request.
   void await_request() {
     connection_ = ::accept(listener_.fd(), nullptr, nullptr);
     std::array<char, 4096> bytes{};
@@ -73,7 +73,7 @@ class OneConnection {
   int connection_ = -1;
 };
 
-/// A server that answers everything at once and counts the connections that were made to it.
+// A server that answers everything at once and counts the connections that were made to it.
 class CountingServer {
  public:
   CountingServer() : thread_([this](const std::stop_token& stop) { serve(stop); }) {}

@@ -1,12 +1,11 @@
 #include "controller/client/kube_config.h"
 
 #include "tests/support/fake_clock.h"
+#include "tests/support/temporary_folder.h"
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace gnn::client {
@@ -29,19 +28,11 @@ users:
 
 class Files : public ::testing::Test {
  protected:
-  Files() {
-    std::string name = ::testing::TempDir() + "/gnn-kube-config-XXXXXX";
-    directory_ = ::mkdtemp(name.data());
-  }
-  ~Files() override { std::filesystem::remove_all(directory_); }
-
   [[nodiscard]] std::string write(const std::string& name, const std::string& text) const {
-    const std::string path = (directory_ / name).string();
-    std::ofstream(path) << text;
-    return path;
+    return folder_.write(name, text);
   }
 
-  std::filesystem::path directory_;
+  gnn::testing::TemporaryFolder folder_;
 };
 
 TEST(Kubeconfig, ReadsInlineDataAndRelativeFiles) {
@@ -75,7 +66,7 @@ TEST(Kubeconfig, RefusesWhatItWouldNotDoSafely) {
       {"{server: 'http://example.com'}", "{}", "https://"},
       {"{server: 'http://localhost.evil.com'}", "{}", "https://"},
       {"{server: 'https://x', proxy-url: 'http://p'}", "{}", "'proxy-url' is not supported"},
-      {server, "{client-certificate: a}", "expected both or neither"},
+      {server, "{client-certificate: a}", "or neither"},
       {"{server: 'https://x', certificate-authority-data: '*'}", "{}", "expected base64"},
   };
   for (const auto& each : cases) {
@@ -89,7 +80,7 @@ TEST(Kubeconfig, RefusesWhatItWouldNotDoSafely) {
 TEST(Kubeconfig, NamesTheEntryThatIsMissing) {
   const auto config = parse_kubeconfig(kubeconfig("{server: 'https://x'}", "{}"), "/", "other");
   ASSERT_FALSE(config);
-  EXPECT_EQ(config.error().message, "has no entry 'nowhere' in clusters");
+  EXPECT_EQ(config.error().message, "no entry 'nowhere' in clusters");
 }
 
 TEST(Kubeconfig, TextThatIsNoKubeconfigIsAnError) {
@@ -108,7 +99,7 @@ TEST_F(Files, InClusterReadsTheServiceAccount) {
   static_cast<void>(write("token", "secret\n"));
   static_cast<void>(write("ca.crt", "CA"));
   static_cast<void>(write("namespace", "system"));
-  const KubeConfig config = in_cluster_config("fd00::1", "443", directory_.string()).value();
+  const KubeConfig config = in_cluster_config("fd00::1", "443", folder_.path()).value();
   EXPECT_EQ(config.server, "https://[fd00::1]:443");
   EXPECT_EQ(config.namespace_, "system");
   EXPECT_EQ(config.ca.load().value(), "CA");

@@ -12,14 +12,14 @@
 #include <cstdint>
 #include <string>
 
-/// What tests of the policies start from: a job of two nodes, and pods in any state.
+/// Builders for the policies' tests: a job of two nodes, and pods in any state.
 namespace gnn::reconcile {
 
-inline TimePoint at(std::int64_t seconds) {
+inline TimePoint at(int64_t seconds) {
   return TimePoint(std::chrono::seconds(1'800'000'000 + seconds));
 }
 
-inline api::GnnJob small_job(std::int64_t nodes = 2) {
+inline api::GnnJob small_job(int64_t nodes = 2) {
   api::GnnJob job = api::sample_job();
   job.metadata.uid = "uid-of-arxiv";
   job.metadata.generation = 1;
@@ -28,9 +28,9 @@ inline api::GnnJob small_job(std::int64_t nodes = 2) {
   return job;
 }
 
-/// The pod of a node as its creation leaves it in the API server.
+/// The pod of a node, as it is after its creation.
 inline objects::Pod pod_of(
-    const api::GnnJob& job, std::int64_t node, std::int64_t attempt = 1, TimePoint born = at(0)
+    const api::GnnJob& job, int64_t node, int64_t attempt = 1, TimePoint born = at(0)
 ) {
   objects::Pod pod = desired_pod(job, attempt, node, job.spec.run_policy.max_restarts);
   pod.metadata.uid = "uid-of-" + pod.metadata.name;
@@ -71,7 +71,7 @@ inline objects::Pod& make_ready(objects::Pod& pod) {
 }
 
 inline objects::ContainerTerminated& end_container(
-    objects::Pod& pod, std::int64_t exit_code, std::string message = "", TimePoint time = at(50)
+    objects::Pod& pod, int64_t exit_code, std::string message = "", TimePoint time = at(50)
 ) {
   schedule(pod);
   add_condition(pod, "Ready", false);
@@ -87,17 +87,17 @@ inline objects::ContainerTerminated& end_container(
   return *pod.status.container_statuses[0].state.terminated;
 }
 
-inline void mark_deleted(objects::Pod& pod, TimePoint due, std::int64_t grace = 120) {
+inline void mark_deleted(objects::Pod& pod, TimePoint due, int64_t grace = 120) {
   pod.metadata.deletion_timestamp = due;
   pod.metadata.deletion_grace_period_seconds = grace;
 }
 
-/// A job whose first attempt runs: status as the controller has written it, pods ready.
-inline Observed running(std::int64_t nodes = 2) {
+/// A job whose first attempt is running, with the status that the controller wrote.
+inline Observed running(int64_t nodes = 2) {
   Observed observed;
   observed.job = small_job(nodes);
   observed.now = at(30);
-  for (std::int64_t node = 0; node < nodes; ++node) {
+  for (int64_t node = 0; node < nodes; ++node) {
     objects::Pod pod = pod_of(observed.job, node);
     observed.pods.push_back(make_ready(pod));
   }
@@ -108,8 +108,33 @@ inline Observed running(std::int64_t nodes = 2) {
   return observed;
 }
 
+inline std::string reason_of(const Plan& plan, std::string_view type) {
+  const api::Condition* found = find_condition(plan.status, type);
+  return found == nullptr ? "" : found->reason;
+}
+
+inline std::string message_of(const Plan& plan, std::string_view type) {
+  const api::Condition* found = find_condition(plan.status, type);
+  return found == nullptr ? "" : found->message;
+}
+
+/// What the next pass observes, if the status was written and nothing else changed.
+inline Observed next(const Observed& observed, const Plan& before, int64_t wait_seconds = 1) {
+  Observed later = observed;
+  later.job.status = before.status;
+  later.awaits_culprit_since = before.awaits_culprit_since;
+  later.now += std::chrono::seconds(wait_seconds);
+  return later;
+}
+
+inline std::vector<std::string> event_reasons(const Plan& plan) {
+  std::vector<std::string> reasons;
+  for (const EventRecord& event : plan.events) reasons.push_back(event.reason);
+  return reasons;
+}
+
 template <class T>
-std::int64_t count_of(const Plan& plan) {
+int64_t count_of(const Plan& plan) {
   return std::count_if(plan.actions.begin(), plan.actions.end(), [](const Action& action) {
     return std::holds_alternative<T>(action);
   });
@@ -125,7 +150,7 @@ std::vector<T> actions_of(const Plan& plan) {
 }
 
 inline std::string result_message(
-    const api::GnnJob& job, std::int64_t attempt, std::int64_t node, const std::string& rest = ""
+    const api::GnnJob& job, int64_t attempt, int64_t node, const std::string& rest = ""
 ) {
   return R"({"contract": 1, "job": ")" + job.metadata.name + R"(", "jobUid": ")" +
          job.metadata.uid + R"(", "attempt": )" + std::to_string(attempt) + R"(, "node": )" +

@@ -81,7 +81,7 @@ TEST(Desired, PodIsWithinPodSecurityRestricted) {
     EXPECT_FALSE(spec.contains(field));
 }
 
-TEST(Desired, LeavesANodeThatDoesNotAnswerAfterThirtySeconds) {
+TEST(Desired, ToleratesASilentMachineForThirtySeconds) {
   const objects::Pod pod = desired_pod(small_job(), 1, 0, 0);
   ASSERT_EQ(pod.spec.tolerations.size(), 2U);
   EXPECT_EQ(pod.spec.tolerations[0].key, "node.kubernetes.io/not-ready");
@@ -95,7 +95,7 @@ TEST(Desired, LeavesANodeThatDoesNotAnswerAfterThirtySeconds) {
   EXPECT_EQ(desired_pod(chosen, 1, 0, 0).spec.tolerations.size(), 2U);
 }
 
-TEST(Desired, AsksForGpusAndSharedMemoryByProcess) {
+TEST(Desired, RequestsGpusAndSharedMemoryPerProcess) {
   api::GnnJob job = small_job();
   EXPECT_TRUE(desired_pod(job, 1, 0, 0).spec.containers[0].resources.limits.empty());
   job.spec.workers.gpus_per_process = 1;
@@ -116,7 +116,7 @@ TEST(Desired, ServicePublishesPodsThatAreNotReady) {
   EXPECT_EQ(service.spec.selector.at("gnn.dev/job-uid"), small_job().metadata.uid);
 }
 
-TEST(Desired, NetworkPolicyLetsTheGangAndTheHttpPortIn) {
+TEST(Desired, NetworkPolicyAdmitsTheGangAndTheHttpPort) {
   const objects::NetworkPolicy policy = desired_network_policy(small_job());
   ASSERT_EQ(policy.spec.ingress.size(), 2U);
   ASSERT_EQ(policy.spec.ingress[0].peers.size(), 1U);
@@ -127,7 +127,7 @@ TEST(Desired, NetworkPolicyLetsTheGangAndTheHttpPortIn) {
   EXPECT_EQ(policy.spec.ingress[1].ports[0].port, contract::kHttpPort);
 }
 
-TEST(Desired, FenceNamesWhoReadsMetricsAndWhomPodsReach) {
+TEST(Desired, FenceLimitsMetricsReadersAndEgress) {
   const objects::NetworkPolicyPeer monitoring{
       .pod_selector = {},
       .namespace_selector = objects::MatchLabels{{"kubernetes.io/metadata.name", "monitoring"}}
@@ -162,7 +162,7 @@ TEST(Desired, ConfigMapHoldsWhatTheWorkerReads) {
   EXPECT_FALSE(read->spec.workers.pod_template);
 }
 
-TEST(Desired, LongestNameStillMakesDnsLabels) {
+TEST(Desired, TheLongestNameStillMakesDnsLabels) {
   api::GnnJob job = small_job(1024);
   job.metadata.name = std::string(40, 'a');
   const objects::Pod pod = desired_pod(job, 999999, 1023, 0);

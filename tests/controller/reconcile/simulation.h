@@ -11,9 +11,9 @@
 
 namespace gnn::reconcile {
 
-/// An API server, kubelets and a clock small enough to be played through in thousands of ways. It
-/// keeps the rules that the controller relies on: names are unique, UIDs are preconditions,
-/// finalizers hold objects, the status is written under its resourceVersion.
+/// An API server, kubelets and a clock, small enough to play thousands of histories. It keeps the
+/// rules that the controller relies on: names are unique, UIDs are preconditions, finalizers hold
+/// objects, and a status write needs the current resourceVersion.
 class Simulation {
  public:
   explicit Simulation(api::GnnJob job) {
@@ -21,19 +21,19 @@ class Simulation {
     world_.now = at(0);
   }
 
-  /// One pass of the controller. `stop_after`: it dies after so many actions; the status is then
-  /// not written. `stale`: what it has in its cache of the job, if that is behind.
+  /// One pass of the controller. `stop_after`: it dies after this many actions and writes no status.
+  /// `stale`: the status in its cache, if that is behind.
   Plan reconcile(
-      std::optional<std::size_t> stop_after = std::nullopt,
+      std::optional<size_t> stop_after = std::nullopt,
       std::optional<api::GnnJobStatus> stale = std::nullopt
   ) {
     Observed seen = world_;
     if (stale) seen.job.status = *stale;
     Plan made = plan(seen);
     world_.awaits_culprit_since = made.awaits_culprit_since;
-    // What was refused in an earlier pass is forgotten by a pass that writes.
+    // A pass with actions replaces the refusals of an earlier one.
     if (!made.actions.empty()) world_.refusals.clear();
-    std::size_t done = 0;
+    size_t done = 0;
     for (const Action& action : made.actions) {
       if (stop_after && done++ == *stop_after) return made;
       std::visit([this](const auto& each) { apply(each); }, action);
@@ -44,8 +44,8 @@ class Simulation {
     return made;
   }
 
-  /// Passes until nothing is left to do at this moment; false if that takes too many.
-  bool settle(int limit = 20) {
+  /// Makes passes until none has anything left to do; false if `limit` passes are not enough.
+  bool run_until_idle(int limit = 20) {
     for (int i = 0; i < limit; ++i) {
       const api::GnnJobStatus before = world_.job.status;
       const Plan made = reconcile();
@@ -56,31 +56,31 @@ class Simulation {
 
   // ---- what kubelets, schedulers and people do
 
-  void schedule_pod(std::size_t i) {
+  void schedule_pod(size_t i) {
     if (objects::Pod* pod = living(i)) schedule(*pod);
   }
-  void ready_pod(std::size_t i) {
+  void ready_pod(size_t i) {
     if (objects::Pod* pod = living(i)) make_ready(*pod);
   }
-  void end_pod(std::size_t i, std::int64_t code) {
+  void end_pod(size_t i, int64_t code) {
     if (objects::Pod* pod = living(i)) end_container(*pod, code, "", world_.now);
   }
-  void oom_pod(std::size_t i) {
+  void oom_pod(size_t i) {
     if (objects::Pod* pod = living(i))
       end_container(*pod, 137, "", world_.now).reason = "OOMKilled";
   }
-  void evict_pod(std::size_t i) {
+  void evict_pod(size_t i) {
     if (objects::Pod* pod = living(i)) {
       pod->status.phase = "Failed";
       pod->status.reason = "Evicted";
     }
   }
-  void delete_pod(std::size_t i) {
+  void delete_pod(size_t i) {
     if (world_.pods.empty()) return;
     const objects::ObjectMeta meta = world_.pods[i % world_.pods.size()].metadata;
     apply(DeletePod{meta.name, meta.uid, std::nullopt});
   }
-  /// The kubelet ends what is to leave or may run no longer.
+  /// The kubelets stop pods that are being deleted or are past their deadline.
   void finish_leaving() {
     for (objects::Pod& pod : world_.pods) {
       if (pod.spec.active_deadline_seconds && !ended(pod)) end_container(pod, 137, "", world_.now);
@@ -90,7 +90,7 @@ class Simulation {
     }
     collect();
   }
-  void advance(std::int64_t seconds) { world_.now += std::chrono::seconds(seconds); }
+  void advance(int64_t seconds) { world_.now += std::chrono::seconds(seconds); }
 
   Observed& world() { return world_; }
   [[nodiscard]] const api::GnnJobStatus& status() const { return world_.job.status; }
@@ -101,7 +101,7 @@ class Simulation {
     return pod.status.phase == "Succeeded" || pod.status.phase == "Failed";
   }
 
-  objects::Pod* living(std::size_t i) {
+  objects::Pod* living(size_t i) {
     if (world_.pods.empty()) return nullptr;
     objects::Pod& pod = world_.pods[i % world_.pods.size()];
     return ended(pod) ? nullptr : &pod;
@@ -114,7 +114,7 @@ class Simulation {
     return nullptr;
   }
 
-  /// Removes what is deleted, has no grace left and no finalizer.
+  /// Removes deleted pods with no grace period and no finalizer left.
   void collect() {
     std::erase_if(world_.pods, [](const objects::Pod& pod) {
       return pod.metadata.deletion_timestamp && pod.metadata.deletion_grace_period_seconds == 0 &&
@@ -164,7 +164,7 @@ class Simulation {
     if (pod == nullptr) return;
     const bool at_once =
         ended(*pod) || pod->spec.node_name.empty() || action.grace_period_seconds == 0;
-    const std::int64_t grace = at_once ? 0 : 120;
+    const int64_t grace = at_once ? 0 : 120;
     if (!pod->metadata.deletion_timestamp) {
       mark_deleted(*pod, world_.now + std::chrono::seconds(grace), grace);
     } else if (at_once) {
@@ -178,7 +178,7 @@ class Simulation {
   void apply(const DeleteJob&) { job_deleted_ = true; }
 
   Observed world_;
-  std::int64_t pods_made_ = 0;
+  int64_t pods_made_ = 0;
   bool job_deleted_ = false;
 };
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-/// Holds docs/state-machine.md against the constants of controller/reconcile/conditions.h.
+// Compares docs/state-machine.md with the constants of controller/reconcile/conditions.h.
 namespace gnn::reconcile {
 namespace {
 
@@ -25,16 +25,16 @@ std::set<std::string> matches(const std::string& text, const char* pattern) {
   return found;
 }
 
-/// The text between a heading and the next.
+// The text between a heading and the next.
 std::string section(const std::string& text, const std::string& heading) {
-  const std::size_t start = text.find("## " + heading + "\n");
+  const size_t start = text.find("## " + heading + "\n");
   EXPECT_NE(start, std::string::npos) << heading;
-  const std::size_t end = text.find("\n## ", start + 1);
+  const size_t end = text.find("\n## ", start + 1);
   return text.substr(start, end - start);
 }
 
 std::string constants_of(const std::string& header, const std::string& name) {
-  const std::size_t start = header.find("namespace " + name + " {");
+  const size_t start = header.find("namespace " + name + " {");
   return header.substr(start, header.find("}  // namespace " + name) - start);
 }
 

@@ -50,7 +50,7 @@ class ReflectorTest : public ::testing::Test {
   static ScriptedBody silent(std::vector<std::string> pieces = {}) {
     return {.pieces = std::move(pieces), .ends = false, .breaks = {}};
   }
-  /// Waits until the store holds exactly these pods, as name and version.
+  // Waits until the store holds exactly these pods, as name and version.
   void await(const std::map<std::string, std::string>& pods) {
     std::unique_lock lock(mutex_);
     const bool same = changed_.wait_for(lock, 20s, [&] {
@@ -97,7 +97,7 @@ TEST_F(ReflectorTest, FollowsListAndWatch) {
 TEST_F(ReflectorTest, AWatchCutAtEveryByteLosesNothing) {
   const std::string first = event("ADDED", pod("a", 6)) + event("ADDED", pod("b", 7));
   const std::string all = first + event("ADDED", pod("c", 8));
-  // What the server sends again after a cut: everything after the version that was asked for.
+  // What the server sends again after a cut: everything after the requested version.
   for (size_t cut = 0; cut <= all.size(); ++cut) {
     gnn::testing::FakeTransport transport;
     client::ApiClient api(transport, tokens_, clock_, metrics_);

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-/// A real API server takes every object of the chart, with each file of values in the chart's ci
-/// folder.
+// A real API server takes every object of the chart, with each file of values in the chart's ci
+// folder.
 namespace gnn::testing {
 namespace {
 
@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 const std::string kChart = std::string(GNN_SOURCE_DIR) + "/charts/gnn-operator";
 const std::string kCrd = std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml";
 
-/// A dry run leaves nothing behind, so what the chart's objects need is made first: the namespaces
-/// that the values name, the test pod's account, and (applied by itself) the test job's kind.
+// A dry run leaves nothing behind, so what the chart's objects need is made first: the namespaces
+// that the values name, the test pod's account, and (applied by itself) the test job's kind.
 constexpr std::string_view kPrerequisites = R"(
 apiVersion: v1
 kind: Namespace

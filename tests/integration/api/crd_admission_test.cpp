@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-/// What a real API server takes and refuses by our CRD. Every CEL rule is broken here once, with
-/// its exact message, and every rule is passed by jobs that use what it guards.
+// What a real API server takes and refuses by our CRD. Every CEL rule is broken here once, with
+// its exact message, and every rule is passed by jobs that use what it guards.
 namespace gnn::api {
 namespace {
 
@@ -69,7 +69,7 @@ class CrdAdmission : public ::testing::Test {
     return *output;
   }
 
-  /// What the API server says to each of many objects, in one call; by name.
+  // What the API server says to each of many objects, in one call; by name.
   static std::map<std::string, std::string> submit(const std::vector<json>& objects) {
     json list = {{"apiVersion", "v1"}, {"kind", "List"}, {"items", objects}};
     const auto output =
@@ -77,10 +77,10 @@ class CrdAdmission : public ::testing::Test {
     std::map<std::string, std::string> said;
     for (const json& object : objects) {
       const std::string name = object["metadata"]["name"];
-      const std::size_t refused = output.errors.find("\"" + name + "\" is invalid");
-      const std::size_t unknown = output.errors.find("in version");
+      const size_t refused = output.errors.find("\"" + name + "\" is invalid");
+      const size_t unknown = output.errors.find("in version");
       if (refused != std::string::npos) {
-        const std::size_t end = output.errors.find("The GNNJob \"", refused);
+        const size_t end = output.errors.find("The GNNJob \"", refused);
         said[name] = output.errors.substr(refused, end - refused);
       } else if (output.output.find("/" + name + " created") != std::string::npos) {
         said[name] = "created";
@@ -94,8 +94,8 @@ class CrdAdmission : public ::testing::Test {
 
 struct Refusal {
   json object;
-  std::string path;  ///< as the API server names it
-  std::string text;  ///< part of what it says
+  std::string path;  // as the API server names it
+  std::string text;  // part of what it says
 };
 
 std::vector<Refusal> broken_rules() {
@@ -108,22 +108,22 @@ std::vector<Refusal> broken_rules() {
        "Native or Synthetic"},
       {graphs("", {{"/spec/dataset/toUndirected", true}}),
        "spec.dataset",
-       "toUndirected, addSelfLoops and coalesce are for NodeClassification"},
+       "toUndirected, addSelfLoops and coalesce are only for NodeClassification"},
       {nodes("", {{"/spec/dataset/nodeFeatures", "Constant"}}),
        "spec.dataset.nodeFeatures",
-       "Constant and DegreeOneHot are for GraphClassification"},
+       "Constant and DegreeOneHot are only for GraphClassification"},
       {nodes("", {{"/spec/dataset/split", {{"type", "KFold"}, {"folds", 5}}}}),
        "spec.dataset.split",
-       "KFold is for GraphClassification"},
+       "KFold is only for GraphClassification"},
       {nodes("", {{"/spec/model", {{"type", "GIN"}, {"gin", {{"layers", 3}}}}}}),
        "spec.model.type",
        "GIN is for GraphClassification; GraphSAGE and GCN are for NodeClassification"},
       {nodes("", {{"/spec/sampling", nullptr}}),
        "spec",
-       "sampling must be set exactly for NodeClassification"},
+       "sampling must be set if and only if task.type is NodeClassification"},
       {graphs("", {{"/spec/sampling", {{"fanout", {5}}}}}),
        "spec",
-       "sampling must be set exactly for NodeClassification"},
+       "sampling must be set if and only if task.type is NodeClassification"},
       {nodes("", {{"/spec/sampling/fanout", {10, 10}}}),
        "spec.sampling.fanout",
        "must have one entry per layer of the model"},
@@ -132,14 +132,14 @@ std::vector<Refusal> broken_rules() {
        "must have one entry per layer of the model"},
       {graphs("", {{"/spec/training/evaluation/mode", "LayerWise"}}),
        "spec.training.evaluation.mode",
-       "LayerWise is for NodeClassification"},
+       "LayerWise is only for NodeClassification"},
       {nodes(
            "",
            {{"/spec/training/evaluation/mode", "LayerWise"},
             {"/spec/training/evaluation/fanout", {1, 1, 1}}}
        ),
        "spec.training.evaluation",
-       "fanout is for NodeClassification with mode Sampled"},
+       "fanout is only for NodeClassification with mode Sampled"},
       {nodes("", {{"/spec/training/evaluation/fanout", {1, 1}}}),
        "spec.training.evaluation",
        "fanout must have one entry per layer of the model"},
@@ -147,57 +147,61 @@ std::vector<Refusal> broken_rules() {
            "", {{"/spec/training/unevenInputs", "Join"}, {"/spec/training/gradientAccumulation", 2}}
        ),
        "spec.training.gradientAccumulation",
-       "must be 1 with unevenInputs: Join, whose handshake is a step's; use Shadow"},
+       "must be 1 with unevenInputs: Join, which synchronizes once per step; use Shadow"},
       {nodes("", {{"/spec/training/device", "CUDA"}}),
        "spec.training.device",
-       "CUDA needs workers.gpusPerProcess: 1"},
+       "CUDA requires workers.gpusPerProcess: 1"},
       {nodes("", {{"/spec/workers/backend", "NCCL"}}),
        "spec.workers.backend",
-       "NCCL needs workers.gpusPerProcess: 1 and a training.device other than CPU"},
+       "NCCL requires workers.gpusPerProcess: 1 and a training.device other than CPU"},
       {nodes("", {{"/spec/dataset/synthetic", nullptr}}),
        "spec.dataset",
-       "synthetic must be set exactly when format is Synthetic"},
+       "synthetic must be set if and only if format is Synthetic"},
       {nodes("", {{"/spec/dataset/path", "/data"}}),
        "spec.dataset",
-       "path must be set for every format but Synthetic"},
+       "path must be set if and only if format is not Synthetic"},
       {graphs("", {{"/spec/dataset/split", json::object()}}),
        "spec.dataset.split",
-       "TU and GIN data sets bring no split: set type Random or KFold"},
+       "TU and GIN data sets have no split of their own: set type Random or KFold"},
       {graphs("", {{"/spec/dataset/split/test", nullptr}}),
        "spec.dataset.split",
-       "train and test must be set exactly when type is Random"},
+       "train and test must be set if and only if type is Random"},
       {graphs("", {{"/spec/dataset/split/validation", nullptr}}),
        "spec.dataset.split",
-       "validation must be set with type Random, may be set below 1 with KFold"},
+       "validation is required with type Random, optional and below 1 with KFold, and not allowed "
+       "with Provided"},
       {nodes("", {{"/spec/dataset/split/validation", "0.1"}}),
        "spec.dataset.split",
-       "validation must be set with type Random, may be set below 1 with KFold"},
+       "validation is required with type Random, optional and below 1 with KFold, and not allowed "
+       "with Provided"},
       {graphs(
            "", {{"/spec/dataset/split", {{"type", "KFold"}, {"folds", 5}, {"validation", "1"}}}}
        ),
        "spec.dataset.split",
-       "validation must be set with type Random, may be set below 1 with KFold"},
+       "validation is required with type Random, optional and below 1 with KFold, and not allowed "
+       "with Provided"},
       {graphs("", {{"/spec/dataset/split/test", "0.2"}}),
        "spec.dataset.split",
        "train, validation and test must sum to at most 1"},
       {graphs("", {{"/spec/dataset/split", {{"type", "KFold"}}}}),
        "spec.dataset.split",
-       "folds must be set exactly when type is KFold"},
+       "folds must be set if and only if type is KFold"},
       {graphs("", {{"/spec/dataset/split", {{"type", "KFold"}, {"folds", 5}, {"fold", 5}}}}),
        "spec.dataset.split",
-       "fold needs type KFold and must be less than folds"},
+       "fold requires type KFold and must be less than folds"},
       {graphs("", {{"/spec/dataset/split/name", "x"}}),
        "spec.dataset.split",
-       "name needs type Provided"},
+       "name requires type Provided"},
       {nodes("", {{"/spec/dataset/split/seed", 1}}),
        "spec.dataset.split",
-       "seed needs type Random or KFold"},
+       "seed requires type Random or KFold"},
       {nodes("", {{"/spec/model/gcn", json::object()}}),
        "spec.model",
-       "set exactly the member that type names: graphSage for GraphSAGE, gcn for GCN, gin for GIN"},
+       "set exactly the member that matches type: graphSage for GraphSAGE, gcn for GCN, gin for GIN"
+      },
       {nodes("", {{"/spec/training/optimizer/momentum", "0.9"}}),
        "spec.training.optimizer",
-       "momentum needs type SGD"},
+       "momentum requires type SGD"},
       {nodes("", {{"/spec/checkpoint", {{"path", "/c"}, {"everyEpochs", 0}}}}),
        "spec.checkpoint",
        "everyEpochs or everySteps must be above 0"},
@@ -252,7 +256,7 @@ std::vector<Refusal> broken_rules() {
        "each volumeMount must name a volume of the template"},
       {nodes("", {{t + "/priorityClassName", "system-node-critical"}}),
        "spec.workers.template.priorityClassName",
-       "system- classes are not for training jobs"},
+       "names that start with system- are reserved for the cluster"},
       {nodes(
            "",
            {{t + "/env",
@@ -331,7 +335,7 @@ std::vector<Refusal> broken_rules() {
       {nodes("", {{t + "/image", std::string(600, 'x')}}), "spec.workers.template.image", "Too long"
       },
   };
-  for (std::size_t i = 0; i < cases.size(); ++i) {
+  for (size_t i = 0; i < cases.size(); ++i) {
     cases[i].object["metadata"]["name"] = "refused-" + std::to_string(i) + "-x";
   }
   return cases;
@@ -349,8 +353,8 @@ TEST_F(CrdAdmission, RefusesWithThePathAndTheFix) {
   }
 }
 
-/// The typed validation finds what the API server finds, so that manifests without a cluster are
-/// held to the same rules.
+// The typed validation finds what the API server finds, so that manifests without a cluster are
+// held to the same rules.
 TEST_F(CrdAdmission, TheTypedValidationRefusesTheSame) {
   for (const Refusal& each : broken_rules()) {
     const auto decoded = decode_job(each.object, UnknownFields::Reject);
@@ -611,7 +615,7 @@ TEST_F(CrdAdmission, ShowsItsColumnsAndExplainsEveryField) {
     EXPECT_NE(wide.find(column), std::string::npos) << column;
   }
   const auto explained = kubectl({"explain", "gnnjob.spec.sampling.fanout"});
-  EXPECT_NE(explained.output.find("Neighbours drawn per node and hop"), std::string::npos)
+  EXPECT_NE(explained.output.find("Neighbours to draw per node"), std::string::npos)
       << explained.errors;
   EXPECT_NE(kubectl({"get", "gnn"}).output.find("columns"), std::string::npos) << "the category";
 }

@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-/// What a real API server refuses by the chart's ValidatingAdmissionPolicy, as manifests/base has
-/// it.
+// What a real API server refuses by the chart's ValidatingAdmissionPolicy, as manifests/base has
+// it.
 namespace gnn::testing {
 namespace {
 
@@ -32,7 +32,7 @@ const std::string kManifests = std::string(GNN_SOURCE_DIR) + "/manifests/base/gn
 constexpr std::string_view kPolicy = "gnn-operator-worker-pods";
 constexpr std::string_view kCapabilities = "securityContext.capabilities: ";
 
-/// The documents of the policy and of its binding.
+// The documents of the policy and of its binding.
 std::string policy_documents() {
   std::ifstream file(kManifests);
   std::ostringstream text;
@@ -40,7 +40,7 @@ std::string policy_documents() {
   std::string rest = text.str();
   std::string found;
   while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find("\n---\n"), rest.size());
+    const size_t end = std::min(rest.find("\n---\n"), rest.size());
     const std::string document = rest.substr(0, end);
     if (document.find("kind: ValidatingAdmissionPolicy") != std::string::npos) {
       found += document + "\n---\n";
@@ -50,7 +50,7 @@ std::string policy_documents() {
   return found;
 }
 
-/// What the controller makes of a GNNJob that asks for all that its pod template knows.
+// What the controller makes of a GNNJob that asks for all that its pod template knows.
 json worker_pod(const std::string& name_space) {
   json object = api::encode(api::sample_job());
   object["metadata"] = {{"name", "arxiv"}, {"namespace", name_space}, {"uid", "u"}};
@@ -89,14 +89,14 @@ json container_of(const json& pod, const std::string& name) {
   return container;
 }
 
-/// One that stays beside the others, and so may have probes.
+// One that stays beside the others, and so may have probes.
 json init_container_of(const json& pod, const std::string& name) {
   json container = container_of(pod, name);
   container["restartPolicy"] = "Always";
   return container;
 }
 
-/// The API lets these have no ports, probes, resources and sub-paths.
+// The API lets these have no ports, probes, resources and sub-paths.
 json ephemeral_container_of(const json& pod, const std::string& name) {
   json container = container_of(pod, name);
   for (const char* field : {"ports", "readinessProbe", "resources", "volumeMounts"}) {
@@ -105,17 +105,17 @@ json ephemeral_container_of(const json& pod, const std::string& name) {
   return container;
 }
 
-/// The API server by itself takes this one.
+// The API server by itself takes this one.
 json grasping(json container) {
   container["securityContext"]["capabilities"]["add"] = json::array({"NET_ADMIN"});
   return container;
 }
 
-/// What breaks one rule and no other.
+// What breaks one rule and no other.
 struct Breach {
-  std::string field;   ///< with which the refusal begins
-  Changes changes;     ///< below the pod's spec, or below a container
-  Changes needs = {};  ///< below the pod's spec: without it the API refuses `changes` itself
+  std::string field;   // with which the refusal begins
+  Changes changes;     // below the pod's spec, or below a container
+  Changes needs = {};  // below the pod's spec: without it the API refuses `changes` itself
 };
 
 std::vector<Breach> breaches_of_pods() {
@@ -142,7 +142,7 @@ std::vector<Breach> breaches_of_pods() {
   };
 }
 
-/// In the pod's own securityContext and in a container's.
+// In the pod's own securityContext and in a container's.
 std::vector<Breach> breaches_of_security_contexts() {
   const json unconfined = {{"type", "Unconfined"}};
   return {
@@ -182,7 +182,7 @@ std::vector<Breach> breaches_of_containers() {
   };
 }
 
-/// Of fields that ephemeral containers do not have.
+// Of fields that ephemeral containers do not have.
 std::vector<Breach> breaches_of_lasting_containers() {
   const json http = {{"httpGet", {{"host", "10.0.0.1"}, {"port", 80}}}};
   const json tcp = {{"tcpSocket", {{"host", "10.0.0.1"}, {"port", 80}}}};
@@ -238,7 +238,7 @@ class WorkerPodsPolicy : public ::testing::Test {
     return name;
   }
 
-  /// The worker's pod, less what would let the controller manager delete it.
+  // The worker's pod, less what would let the controller manager delete it.
   static json pod(const std::string& name) {
     json made = worker_pod(name_space());
     made["metadata"]["name"] = name;
@@ -251,7 +251,7 @@ class WorkerPodsPolicy : public ::testing::Test {
     return made;
   }
 
-  /// What the API server says against it; empty: nothing.
+  // What the API server says against it; empty: nothing.
   static std::string run(std::vector<std::string> arguments, const json& input) {
     arguments.push_back("--namespace=" + name_space());
     const auto output = ControlPlane::shared().kubectl(arguments, input.dump());
@@ -265,7 +265,7 @@ class WorkerPodsPolicy : public ::testing::Test {
     return run({"patch", "pod", name, "--type=merge", "--patch=" + change.dump()}, {});
   }
 
-  /// What the policy says against it, or whoever else refuses it; empty: nothing. Changes nothing.
+  // What the policy says against it, or whoever else refuses it; empty: nothing. Changes nothing.
   static std::string refusal(std::string_view method, const std::string& path, const json& object) {
     const std::string target = "/api/v1/namespaces/" + name_space() + "/pods" + path +
                                "?dryRun=All&fieldValidation=Strict";
@@ -276,11 +276,11 @@ class WorkerPodsPolicy : public ::testing::Test {
     const std::string message = json::parse(reply->body).at("message");
     const std::string denied = "ValidatingAdmissionPolicy '" + std::string(kPolicy) +
                                "' with binding '" + std::string(kPolicy) + "' denied request: ";
-    const std::size_t at = message.find(denied);
+    const size_t at = message.find(denied);
     return at == std::string::npos ? message : message.substr(at + denied.size());
   }
   static std::string refusal(const json& whole) { return refusal("POST", "", whole); }
-  /// Of one more container in the pod "running".
+  // Of one more container in the pod "running".
   static std::string refusal_of_ephemeral(const json& container) {
     json whole = pod("running");
     whole["spec"]["ephemeralContainers"] = json::array({container});

@@ -31,7 +31,7 @@ std::string config_maps(const std::string& name_space) {
   return "/api/v1/namespaces/" + name_space + "/configmaps";
 }
 
-/// Creates a config map and returns its resourceVersion.
+// Creates a config map and returns its resourceVersion.
 std::string create_config_map(
     const ControlPlane& cluster, const std::string& name_space, const std::string& name
 ) {
@@ -46,7 +46,7 @@ std::string watch_target(const std::string& name_space, const std::string& resou
   return config_maps(name_space) + "?watch=true&resourceVersion=" + resource_version;
 }
 
-/// The next event's type and object name.
+// The next event's type and object name.
 std::string next_event(HttpStream& watch) {
   const std::optional<std::string> line = must(watch.read_line(seconds(10)));
   if (!line) return "end";
@@ -57,7 +57,7 @@ std::string next_event(HttpStream& watch) {
          object.at("metadata").at("name").get<std::string>();
 }
 
-/// What a process has used of the processors so far.
+// What a process has used of the processors so far.
 double processor_seconds(int64_t pid) {
   const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
   std::istringstream fields(stat.substr(stat.rfind(')') + 1));  // the name before may hold spaces

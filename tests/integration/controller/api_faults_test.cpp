@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Every fault ends the same way as no fault: the job Complete, one attempt, each pod made once.
+// Whatever the fault, the job ends as without it: Complete, in one attempt, each pod created once.
 class ApiFaults : public ::testing::Test {
  protected:
   void start(std::vector<std::string> more = {}) {
@@ -43,9 +43,9 @@ class ApiFaults : public ::testing::Test {
 };
 
 TEST_F(ApiFaults, WatchesCutInTheMiddleOfEvents) {
-  // Each watch breaks, each after another number of bytes, until the faults are used up: in turns
-  // within an event and after some. A watch that never got one whole would wait longer and longer
-  // between its tries.
+  // Until the faults are used up each watch breaks, after a different number of bytes: sometimes
+  // within its first event, sometimes later. A watch that never received a whole event would back
+  // off further and further.
   std::vector<int> cuts;
   for (const int64_t bytes : {0, 6001, 1, 9000, 333, 7001, 1000, 12345}) {
     const CutReply cut{.after_body_bytes = bytes, .reset = bytes % 2 == 1};
@@ -96,7 +96,7 @@ TEST_F(ApiFaults, LostRepliesToWrites) {
   expect_undisturbed_end();
 }
 
-TEST_F(ApiFaults, BlackHoledWatchesAreFoundDeadAndWatchedAgain) {
+TEST_F(ApiFaults, SilentWatchesAreReconnected) {
   proxy_->add_fault(any_watch(), BlackHole{}, 5);
   start({"--watch-idle-timeout=2"});
   ASSERT_TRUE(controller_->wait_working());
@@ -128,15 +128,15 @@ TEST_F(ApiFaults, ARevokedTokenIsReadAgain) {
   expect_undisturbed_end();
 }
 
-TEST_F(ApiFaults, SigtermEndsAControllerWhoseApiServerAnswersNoMore) {
+TEST_F(ApiFaults, SigtermEndsAControllerWhoseApiServerIsSilent) {
   start();
   cluster_.create_job("j");
   ASSERT_TRUE(running());
   const int fault = proxy_->add_fault(any_request(), BlackHole{});
-  // Its watch still shows this, its writes wait for ever.
+  // Its watch still shows this; its writes never return.
   ASSERT_TRUE(cluster_.api().patch(cluster_.jobs() + "/j", {{"spec", {{"suspend", true}}}}));
   ASSERT_TRUE(eventually([&] { return proxy_->times_applied(fault) > 0; }));
-  // Within the grace period of a pod, and not as after a crash: the watchdog lets go of the writes.
+  // Within a pod's grace period and with exit code 0: the watchdog cancels the writes.
   EXPECT_EQ(controller_->terminate(), 0) << controller_->log();
 }
 

@@ -10,8 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The controller and a worker that keeps the contract, both as real processes: only the kubelet is
-/// played.
+// The controller and a worker that keeps the contract, both as real processes. Only the kubelet is
+// simulated.
 class Conformance : public ::testing::Test {
  protected:
   static Json template_env(const Json& variables) {
@@ -48,7 +48,7 @@ TEST_F(Conformance, NodesMeetReportProgressAndComplete) {
   EXPECT_EQ(status["nodes"]["succeeded"], 3);
 }
 
-TEST_F(Conformance, AKilledPodGivesExactlyOneRestartAndAComplete) {
+TEST_F(Conformance, AKilledPodCausesExactlyOneRestart) {
   cluster_.create_job(
       "j", 2, template_env({{{"name", "CONFORMANCE_EPOCH_SECONDS"}, {"value", "0.4"}}})
   );
@@ -88,7 +88,7 @@ TEST_F(Conformance, AConfigurationErrorIsNeverRetried) {
   EXPECT_EQ(status["attempt"], 1);
   EXPECT_EQ(status["lastFailure"]["node"], 1);
   EXPECT_EQ(status["lastFailure"]["exitCode"], contract::kExitConfiguration);
-  EXPECT_EQ(status["lastFailure"]["message"], "told to fail");
+  EXPECT_EQ(status["lastFailure"]["message"], "asked to fail");
 }
 
 TEST_F(Conformance, AnEvictedPodIsNotCharged) {

@@ -29,7 +29,7 @@ Json checked(const HttpReply& reply, const std::string& call) {
   return Json::parse(reply.body);
 }
 
-/// What a kubelet reports of a pod whose worker has ended badly.
+// What a kubelet reports about a pod whose worker has failed.
 Json failed_status(int exit_code, const std::string& message) {
   return {
       {"status",
@@ -54,7 +54,7 @@ Json Api::get(const std::string& path) const {
 
 Json Api::find(const std::string& path) const {
   const auto reply = http_request(endpoint_, "GET", path);
-  // While the API server restarts nothing is there; callers poll.
+  // While the API server restarts, nothing exists; callers poll.
   if (!reply || reply->status / 100 != 2) return nullptr;
   return Json::parse(reply->body);
 }
@@ -95,18 +95,15 @@ FakeKubelets::~FakeKubelets() {
 }
 
 std::set<std::string> FakeKubelets::seen() const {
-  const std::lock_guard lock(mutex_);
-  return seen_;
+  return state_.lock()->seen;
 }
 
 void FakeKubelets::fail(const std::string& pod, int exit_code) {
-  const std::lock_guard lock(mutex_);
-  failures_[pod] = exit_code;
+  state_.lock()->failures[pod] = exit_code;
 }
 
 void FakeKubelets::set_address(const std::string& pod, const std::string& address) {
-  const std::lock_guard lock(mutex_);
-  addresses_[pod] = address;
+  state_.lock()->addresses[pod] = address;
 }
 
 void FakeKubelets::run() {
@@ -126,10 +123,12 @@ void FakeKubelets::step(const Json& pod) {
   std::optional<int> failure;
   std::string address = "127.0.0.1";
   {
-    const std::lock_guard lock(mutex_);
-    seen_.insert(name + "/" + uid);
-    if (const auto found = failures_.find(name); found != failures_.end()) failure = found->second;
-    if (const auto found = addresses_.find(name); found != addresses_.end()) {
+    const auto state = state_.lock();
+    state->seen.insert(name + "/" + uid);
+    if (const auto found = state->failures.find(name); found != state->failures.end()) {
+      failure = found->second;
+    }
+    if (const auto found = state->addresses.find(name); found != state->addresses.end()) {
       address = found->second;
     }
   }
@@ -309,7 +308,7 @@ void ProcessKubelets::start(const Json& pod) {
 int ProcessKubelets::store_port(const std::string& gang) {
   int& port = ports_[gang];
   if (port != 0) return port;
-  // All pods are on one machine here: a gang gets a port that is free now.
+  // All pods share one machine here, so each gang gets a free port.
   const int probe = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/guarded.h"
 #include "tests/support/control_plane.h"
 #include "tests/support/controller_process.h"
 #include "tests/support/fault_proxy.h"
@@ -25,16 +26,16 @@ namespace gnn::testing {
 
 using Json = nlohmann::json;
 
-/// The API as the administrator. Throws on anything but success, unless told otherwise.
+/// Calls the API as administrator. Throws on anything but success, unless a member says otherwise.
 class Api {
  public:
   explicit Api(const ControlPlane& cluster) : endpoint_(cluster.admin_endpoint()) {}
 
   [[nodiscard]] Json get(const std::string& path) const;
-  /// null if it is not there.
+  /// null if it does not exist.
   [[nodiscard]] Json find(const std::string& path) const;
   Json create(const std::string& collection, const Json& object) const;
-  /// Merge patch; false if the object is not there (any more).
+  /// Merge patch; false if the object does not exist.
   bool patch(const std::string& path, const Json& patch) const;
   void remove(const std::string& path, std::string_view options = "{}") const;
 
@@ -42,8 +43,8 @@ class Api {
   HttpEndpoint endpoint_;
 };
 
-/// Plays the kubelets of one namespace: pods become Running, and after a while Succeeded with a
-/// result of the contract; deleted pods go. Remembers every pod it has seen.
+/// Simulates the kubelets of one namespace: pods become Running and, after a while, Succeeded with
+/// the contract's result; deleted pods disappear. Remembers every pod it has seen.
 class FakeKubelets {
  public:
   FakeKubelets(
@@ -53,14 +54,20 @@ class FakeKubelets {
 
   /// Pods run on until this is called.
   void let_finish() { finish_ = true; }
-  /// The pod of that name fails as soon as it runs.
+  /// Makes the pod of that name fail as soon as it runs.
   void fail(const std::string& pod, int exit_code);
-  /// The address that the pod of that name gets; 127.0.0.1 otherwise.
+  /// Sets the address of the pod of that name; the others get 127.0.0.1.
   void set_address(const std::string& pod, const std::string& address);
   /// "name/uid" of each pod ever seen.
   [[nodiscard]] std::set<std::string> seen() const;
 
  private:
+  struct State {
+    std::set<std::string> seen;
+    std::map<std::string, int> failures;           // exit codes by pod name
+    std::map<std::string, std::string> addresses;  // by pod name
+  };
+
   void run();
   void step(const Json& pod);
 
@@ -69,23 +76,20 @@ class FakeKubelets {
   const std::chrono::milliseconds run_time_;
   std::atomic<bool> finish_ = false;
   std::atomic<bool> stopping_ = false;
-  mutable std::mutex mutex_;
-  std::set<std::string> seen_;
-  std::map<std::string, int> failures_;           // exit codes by name of the pod
-  std::map<std::string, std::string> addresses_;  // by name of the pod
+  mutable Guarded<State> state_;
   std::map<std::string, std::chrono::steady_clock::time_point> running_since_;
   std::thread thread_;
 };
 
-/// Plays the kubelets of one namespace with real processes: each pod's container runs as
-/// gnn-conformance-worker on an address of its own in 127/8, with the pod's own environment, the
-/// job's ConfigMap as its file and SIGTERM at deletion. Node 0 of every job is at MASTER_ADDR.
+/// Simulates the kubelets of one namespace with real processes. Each container runs as
+/// gnn-conformance-worker on an address of its own in 127/8, with the pod's environment and the
+/// job's ConfigMap as a file, and gets SIGTERM on deletion. Node 0 of every job has MASTER_ADDR.
 class ProcessKubelets {
  public:
   ProcessKubelets(const ControlPlane& cluster, std::string name_space);
   ~ProcessKubelets();
 
-  /// Kills the pod's process as a crash would. False if it does not run.
+  /// Kills the pod's process, as a crash would. False if it is not running.
   bool kill_pod(const std::string& pod);
 
  private:
@@ -106,7 +110,7 @@ class ProcessKubelets {
   const std::string name_space_;
   const std::filesystem::path directory_;
   ProcessSpawner spawner_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards containers_ and uids_ through a whole turn of run()
   std::map<std::string, Container> containers_;  // by UID of the pod
   std::map<std::string, std::string> uids_;      // by name of the pod
   std::map<std::string, int> ports_;             // of the stores, by job and attempt
@@ -139,7 +143,7 @@ class Cluster {
   [[nodiscard]] bool holds(const std::string& job, const std::string& condition) const;
   /// All conditions of the job as text, for messages.
   [[nodiscard]] std::string describe(const std::string& job) const;
-  /// Makes a pod fail as a kubelet would report it.
+  /// Reports that a pod has failed, as a kubelet would.
   void fail_pod(const std::string& pod, int exit_code, const std::string& message = "") const;
 
  private:

@@ -18,16 +18,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Stands where a pod's agent should and answers each request in its own way, on a loopback address
-/// of its own.
+// Takes the place of a pod's agent, on a loopback address of its own, and answers each request in
+// its own way.
 class FakeAgent {
  public:
-  /// Gets the connection after the request was read; closes nothing.
+  // Called with the connection once the request was read; must not close it.
   using Answer = std::function<void(int connection)>;
 
   explicit FakeAgent(Answer answer)
       : answer_(std::move(answer)), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    // The port is the contract's, so the address has to differ.
+    // The contract fixes the port, so the address has to differ.
     std::random_device random;
     sockaddr_in at{};
     at.sin_family = AF_INET;
@@ -107,7 +107,7 @@ bool has_control_characters(const std::string& text) {
   });
 }
 
-/// The image is the user's: what its pods say must not harm the controller or other jobs.
+// Users supply the image, so whatever its pods report must not harm the controller or other jobs.
 class Hostile : public ::testing::Test {
  protected:
   ControllerProcess start_with_progress() {
@@ -126,7 +126,7 @@ TEST_F(Hostile, ProgressBodiesHarmNobody) {
   std::map<std::string, std::unique_ptr<FakeAgent>> agents;
   const auto add = [&](const std::string& name,
                        const std::function<FakeAgent::Answer(Json)>& make) {
-    // Suspended until the agent that needs the job's UID is there.
+    // Suspended until the agent runs, which needs the job's UID.
     const Json job = cluster_.create_job(name, 1, {{"suspend", true}});
     agents[name] = std::make_unique<FakeAgent>(make(job));
     kubelets_.set_address(contract::pod_name(name, 1, 0), agents[name]->address());
@@ -174,7 +174,7 @@ TEST_F(Hostile, ProgressBodiesHarmNobody) {
     return with_body(report(
                          job,
                          {{"epoch", 4},
-                          {"step", -1},
+                          {"globalStep", -1},
                           {"loss", "1; rm -rf /"},
                           {"rate", 1e300},
                           {"round", 1'000'000},
@@ -202,7 +202,7 @@ TEST_F(Hostile, ProgressBodiesHarmNobody) {
   }
   const Json tricked = progress("tricks");
   EXPECT_FALSE(tricked.contains("loss"));
-  EXPECT_FALSE(tricked.contains("step"));
+  EXPECT_FALSE(tricked.contains("globalStep"));
   EXPECT_FALSE(has_control_characters(tricked.value("checkpoint", ""))) << tricked;
   EXPECT_LE(cluster_.job("tricks")["status"]["restarts"].get<int>(), 3);
   EXPECT_EQ(trap.asked(), 0) << "a redirect was followed";
@@ -254,7 +254,7 @@ TEST_F(Hostile, TerminationMessagesHarmNobody) {
   EXPECT_EQ(controller.terminate(), 0) << controller.log();
 }
 
-TEST_F(Hostile, AWorkerThatLiesAboutItsRoundsHarmsItsOwnJobAlone) {
+TEST_F(Hostile, AWorkerThatLiesAboutRoundsHarmsOnlyItsOwnJob) {
   ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   const Json liar = cluster_.create_job("liar", 1, {{"runPolicy", {{"maxRestarts", 3}}}});
   cluster_.create_job("other", 1);

@@ -47,7 +47,7 @@ TEST_F(Jobs, RunsToCompleteAndCleansUpAfterItself) {
   EXPECT_EQ(status["progress"]["testMetric"], "0.5");
   EXPECT_EQ(kubelets.seen().size(), 3U);
 
-  // The story, once each.
+  // Each event once.
   ASSERT_TRUE(eventually([&] {
     const auto events =
         must(cluster_.plane().kubectl({"describe", "--namespace", cluster_.name_space(), "gnnjob/j"}
@@ -78,7 +78,7 @@ TEST_F(Jobs, RunsToCompleteAndCleansUpAfterItself) {
   EXPECT_EQ(controller.terminate(), 0) << controller.log();
 }
 
-TEST_F(Jobs, ALostPodGivesExactlyOneRestart) {
+TEST_F(Jobs, AFailedPodCausesExactlyOneRestart) {
   ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
   cluster_.create_job("j");
@@ -132,7 +132,7 @@ TEST_F(Jobs, AForeignServiceOfOurNameIsNeitherAdoptedNorChanged) {
   ASSERT_TRUE(eventually([&] {
     return cluster_.describe("j").find("NameTaken") != std::string::npos;
   })) << cluster_.describe("j");
-  EXPECT_TRUE(cluster_.pods_of("j").empty()) << "nothing is started beside it";
+  EXPECT_TRUE(cluster_.pods_of("j").empty()) << "nothing is created beside it";
   const Json still = cluster_.api().get(services + "/j-gnn");
   EXPECT_EQ(still["metadata"]["resourceVersion"], foreign["metadata"]["resourceVersion"]);
   cluster_.api().remove(services + "/j-gnn");
@@ -140,7 +140,7 @@ TEST_F(Jobs, AForeignServiceOfOurNameIsNeitherAdoptedNorChanged) {
       << cluster_.describe("j");
 }
 
-TEST_F(Jobs, DeletedAndCreatedAgainUnderTheSameNameStartsAfresh) {
+TEST_F(Jobs, ARecreatedJobStartsAfresh) {
   ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
   const Json first = cluster_.create_job("j");
@@ -156,7 +156,7 @@ TEST_F(Jobs, DeletedAndCreatedAgainUnderTheSameNameStartsAfresh) {
   }
 }
 
-TEST_F(Jobs, AQuotaThatAdmitsHalfTheGangIsNamedAndCostsFewCalls) {
+TEST_F(Jobs, AQuotaForHalfTheGangIsReportedAndCostsFewCalls) {
   cluster_.api().create(
       "/api/v1/namespaces/" + cluster_.name_space() + "/resourcequotas",
       {{"metadata", {{"name", "two-pods"}}}, {"spec", {{"hard", {{"pods", "2"}}}}}}
@@ -176,7 +176,7 @@ TEST_F(Jobs, AQuotaThatAdmitsHalfTheGangIsNamedAndCostsFewCalls) {
   EXPECT_FALSE(cluster_.holds("j", "Failed"));
 }
 
-TEST_F(Jobs, ANamespaceDeletedWhileTheControllerIsDownIsNotWedged) {
+TEST_F(Jobs, ANamespaceDeletedWhileTheControllerIsDownTerminates) {
   {
     ControllerProcess controller(cluster_.plane(), cluster_.arguments());
     FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
@@ -193,7 +193,7 @@ TEST_F(Jobs, ANamespaceDeletedWhileTheControllerIsDownIsNotWedged) {
   )) << controller.log();
 }
 
-TEST_F(Jobs, ReleaseFreesThePodsOfAnOperatorThatIsGone) {
+TEST_F(Jobs, ReleaseFreesThePodsOfAnUninstalledOperator) {
   {
     ControllerProcess controller(cluster_.plane(), cluster_.arguments());
     FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);

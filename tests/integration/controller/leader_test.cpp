@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 
 constexpr int kExitLostLease = 3;
 
-/// A short lease, so that a test need not wait 15 s for a dead leader. A busy machine may cost a
-/// leader one of 3 seconds.
+// A short lease, so that a test does not wait 15 s for a dead leader. On a busy machine a leader may
+// lose a lease of 3 seconds.
 std::vector<std::string> lease(const std::string& name_space, int seconds = 3) {
   return {
       "--leader-elect",
@@ -25,8 +25,8 @@ std::vector<std::string> lease(const std::string& name_space, int seconds = 3) {
   };
 }
 
-// The life has a failure in it: start, run, restart, end.
-TEST(Leader, KilledAfterEachWriteOfAJobsLife) {
+// Start, run, fail, restart, end.
+TEST(Leader, SurvivesAKillAfterEachWriteOfAJob) {
   const bool full = std::getenv("GNN_FULL") != nullptr;
   for (int k = 1;; k += full ? 1 : 8) {
     Cluster cluster;
@@ -38,7 +38,7 @@ TEST(Leader, KilledAfterEachWriteOfAJobsLife) {
     auto first = std::make_unique<ControllerProcess>(cluster.plane(), arguments);
     ASSERT_TRUE(first->wait_working()) << first->log();
     std::atomic<bool> killed = false;
-    // Renewals of the lease are writes, too, but not of the job's life.
+    // Renewals of the lease are writes, too, but do not count.
     proxy->after_write(
         k,
         [&] {
@@ -54,8 +54,7 @@ TEST(Leader, KilledAfterEachWriteOfAJobsLife) {
     const auto standby = cluster.arguments(lease(cluster.name_space()));
     auto second = std::make_unique<ControllerProcess>(cluster.plane(), standby);
     ASSERT_TRUE(eventually([&] {
-      // A busy machine may cost it the short lease: it ends, and starts again as its Deployment
-      // would have it.
+      // On a busy machine it may lose the short lease and exit; its Deployment would restart it.
       if (second->wait(0ms) != -1) {
         second = std::make_unique<ControllerProcess>(cluster.plane(), standby);
       }
@@ -71,7 +70,7 @@ TEST(Leader, KilledAfterEachWriteOfAJobsLife) {
   }
 }
 
-TEST(Leader, StoppedAndWokenItEndsBeforeItWrites) {
+TEST(Leader, AStoppedLeaderExitsBeforeItWrites) {
   Cluster cluster;
   FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
   const auto arguments = cluster.arguments(lease(cluster.name_space(), 8));
@@ -92,7 +91,7 @@ TEST(Leader, StoppedAndWokenItEndsBeforeItWrites) {
   EXPECT_EQ(kubelets.seen().size(), 2U);
 }
 
-TEST(Leader, ToldToStopItHandsOverAtOnce) {
+TEST(Leader, SigtermHandsOverAtOnce) {
   Cluster cluster;
   const std::vector<std::string> slow = {
       "--leader-elect", "--lease-namespace=" + cluster.name_space(), "--retry-period=0.2"

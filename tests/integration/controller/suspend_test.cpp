@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Every third time the job is suspended while its pods are still being made.
+// Every third time the job is suspended while its pods are still being created.
 TEST(Suspend, AndResumeManyTimes) {
   const int times = std::getenv("GNN_FULL") != nullptr ? 50 : 5;
   Cluster cluster;
@@ -43,7 +43,7 @@ TEST(Suspend, AndResumeManyTimes) {
   const Json status = cluster.job("j")["status"];
   EXPECT_EQ(status["attempt"], times + 1);
   EXPECT_EQ(status["restarts"], 0);
-  // Two pods for each attempt, never one twice.
+  // Two pods for each attempt, none twice.
   EXPECT_LE(kubelets.seen().size(), static_cast<size_t>(2 * (times + 1)));
   EXPECT_EQ(controller.terminate(), 0);
 }

@@ -14,7 +14,7 @@
 namespace gnn::agent {
 namespace {
 
-/// The agent's end of the socket, and a rank's.
+// The agent's end of the socket, and a rank's.
 struct SocketPair {
   SocketPair() {
     std::array<int, 2> ends{};
@@ -23,7 +23,7 @@ struct SocketPair {
     rank = ends[1];
   }
   UniqueFd agent;
-  int rank = -1;  // the link's to close
+  int rank = -1;  // closed by the link
 };
 
 std::unique_ptr<AgentLink> link_on(int socket) {
@@ -45,7 +45,7 @@ void fill(int socket) {
   }
 }
 
-/// All that comes until the rank's end is closed.
+// All that comes until the rank's end is closed.
 std::vector<RankMessage> read_all(int socket) {
   std::vector<RankMessage> messages;
   std::vector<char> buffer(64 * 1024);
@@ -57,12 +57,12 @@ std::vector<RankMessage> read_all(int socket) {
   }
 }
 
-TEST(AgentLink, LastWordsArriveThoughTheAgentIsBehindWithReading) {
+TEST(AgentLink, DeliversTheLastMessagesToASlowAgent) {
   const SocketPair sockets;
   auto link = link_on(sockets.rank);
   fill(sockets.rank);
   auto rank = std::async(std::launch::async, [&link] {
-    training::FinalReport report;
+    progress::FinalReport report;
     report.epochs = 7;
     link->on_final(report);
     link->send_failure({ErrorKind::Data, "edge 7 leaves the graph"});
@@ -70,7 +70,7 @@ TEST(AgentLink, LastWordsArriveThoughTheAgentIsBehindWithReading) {
   });
   const std::vector<RankMessage> messages = read_all(sockets.agent.get());
   rank.get();
-  // The link's own thread may report once more after the last word.
+  // The link's thread may send another report after the failure.
   const auto failure =
       std::find_if(messages.begin(), messages.end(), [](const RankMessage& message) {
         return message.failure.has_value();

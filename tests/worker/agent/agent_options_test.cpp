@@ -2,7 +2,6 @@
 
 #include "common/api/environment.h"
 #include "common/contract.h"
-#include "worker/agent/local_run.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What the controller sets for the only node of a job, and `own` beside it.
+// What the controller sets for the only node of a job, and `own` beside it.
 Result<AgentOptions> parsed_with(const std::map<std::string, std::string>& own) {
   std::map<std::string, std::string> variables = {
       {"GNN_CONTRACT", std::to_string(contract::kVersion)},
@@ -41,13 +40,25 @@ std::map<std::string, std::string> variables_of(const api::StageTimeouts& timeou
   return variables;
 }
 
-TEST(AgentOptions, RanksWaitForEachOtherLongerThanAnyStageMayTake) {
+TEST(AgentOptions, LetRanksWaitForEachOtherLongerThanAnyStageMayTake) {
   const auto options = parsed_with(
       variables_of({.setup_seconds = 900, .step_seconds = 7200, .checkpoint_seconds = 3600})
   );
   ASSERT_TRUE(options.has_value()) << options.error().message;
   EXPECT_EQ(options->timeouts.step, 7200s);
   EXPECT_GT(options->collective_timeout, 7200s);
+}
+
+TEST(AgentOptions, HaveAJobsTimeoutsByDefault) {
+  const auto untold = parsed_with({});
+  const auto told = parsed_with(variables_of({}));
+  ASSERT_TRUE(untold.has_value() && told.has_value());
+  EXPECT_EQ(untold->rendezvous_timeout, told->rendezvous_timeout);
+  EXPECT_EQ(untold->timeouts.setup, told->timeouts.setup);
+  EXPECT_EQ(untold->timeouts.step, told->timeouts.step);
+  EXPECT_EQ(untold->timeouts.evaluation, told->timeouts.evaluation);
+  EXPECT_EQ(untold->timeouts.checkpoint, told->timeouts.checkpoint);
+  EXPECT_EQ(untold->collective_timeout, told->collective_timeout);
 }
 
 TEST(AgentOptions, TakesTheLongestTimeoutsThatAJobMaySet) {
@@ -62,20 +73,11 @@ TEST(AgentOptions, TakesTheLongestTimeoutsThatAJobMaySet) {
   EXPECT_EQ(options->timeouts.setup, std::chrono::seconds(kYear));
 }
 
-TEST(AgentOptions, NamesATimeoutThatIsNone) {
+TEST(AgentOptions, NamesAMalformedTimeout) {
   const auto options = parsed_with({{"GNN_PEER_TIMEOUT", "abc"}});
   ASSERT_FALSE(options.has_value());
   EXPECT_EQ(options.error().kind, ErrorKind::Configuration);
   EXPECT_NE(options.error().message.find("GNN_PEER_TIMEOUT"), std::string::npos);
-}
-
-TEST(LocalRun, LeavesWithTheCodeOfAWrongConfigurationForATimeoutThatIsNone) {
-  const LocalRun run{.environment = {{"GNN_PEER_TIMEOUT", "abc"}}, .rank_command = {"rank"}};
-  const ConnectorFactory never = [](const AgentOptions&, int) -> StoreConnector {
-    ADD_FAILURE() << "no agent starts";
-    return {};
-  };
-  EXPECT_EQ(run_local_job(run, never), contract::kExitConfiguration);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include "common/contract.h"
 #include "tests/support/in_process_store.h"
 #include "tests/support/read_file.h"
-#include "worker/agent/result.h"
+#include "worker/agent/final_result.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -45,7 +45,7 @@ uint16_t free_port() {
 }
 
 // A store whose host dies after some calls.
-class MortalStore final : public comm::Store {
+class MortalStore final : public rendezvous::Store {
  public:
   Status set(const std::string& key, const std::string& value) override {
     count();
@@ -70,7 +70,7 @@ class MortalStore final : public comm::Store {
   gnn::testing::InProcessStore store_;
 };
 
-struct Outcome {
+struct Ended {
   int exit_code = -1;
   json result;
   std::string lines;
@@ -115,21 +115,21 @@ class AgentTest : public ::testing::Test {
     std::_Exit(run_agent(options_, [store](milliseconds) { return store; }, output));
   }
 
-  Outcome finish(pid_t child) {
+  Ended finish(pid_t child) {
     int status = 0;
     ::waitpid(child, &status, 0);
-    Outcome outcome;
-    outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    Ended ended;
+    ended.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
     const std::string text = read("result");
-    outcome.result = json::parse(text, nullptr, false);
-    EXPECT_FALSE(outcome.result.is_discarded()) << text;
-    outcome.lines = read("lines");
-    return outcome;
+    ended.result = json::parse(text, nullptr, false);
+    EXPECT_FALSE(ended.result.is_discarded()) << text;
+    ended.lines = read("lines");
+    return ended;
   }
 
-  Outcome run(const std::string& words) { return finish(start(words)); }
+  Ended run(const std::string& words) { return finish(start(words)); }
 
-  /// Waits for a rank's line; false if none comes.
+  // Waits until a rank writes `text`; false if none does.
   bool said(const char* text) const {
     const auto deadline = std::chrono::steady_clock::now() + seconds(60);
     while (read("lines").find(text) == std::string::npos) {
@@ -146,83 +146,84 @@ class AgentTest : public ::testing::Test {
   int64_t store_calls_ = std::numeric_limits<int64_t>::max();
 };
 
-TEST_F(AgentTest, ThatAllRanksEndedWellIsDone) {
-  const auto outcome = run("say train final");
-  EXPECT_EQ(outcome.exit_code, contract::kExitDone);
-  EXPECT_EQ(outcome.result.at("reason"), "Done");
-  EXPECT_EQ(outcome.result.at("testMetric"), "0.75");
-  EXPECT_NE(outcome.lines.find("0 out round 0"), std::string::npos) << outcome.lines;
-  EXPECT_NE(outcome.lines.find("1 out round 0"), std::string::npos) << outcome.lines;
+TEST_F(AgentTest, IsDoneWhenAllRanksAre) {
+  const auto ended = run("say train final");
+  EXPECT_EQ(ended.exit_code, contract::kExitDone);
+  EXPECT_EQ(ended.result.at("reason"), "Done");
+  EXPECT_EQ(ended.result.at("testMetric"), "0.75");
+  EXPECT_NE(ended.lines.find("0 out round 0"), std::string::npos) << ended.lines;
+  EXPECT_NE(ended.lines.find("1 out round 0"), std::string::npos) << ended.lines;
 }
 
-TEST_F(AgentTest, ARankThatDiesIsRestartedWithAllOthersInANewRound) {
+TEST_F(AgentTest, ADeadRankStartsANewRoundOfAllRanks) {
   options_.rounds_left = 1;
-  const auto outcome = run("say pause die@0:1 train");
-  EXPECT_EQ(outcome.exit_code, contract::kExitDone);
-  EXPECT_EQ(outcome.result.at("round"), 1);
-  EXPECT_NE(outcome.lines.find("0 out round 1"), std::string::npos) << outcome.lines;
-  EXPECT_NE(outcome.lines.find("1 out round 1"), std::string::npos) << outcome.lines;
+  const auto ended = run("say pause die@0:1 train");
+  EXPECT_EQ(ended.exit_code, contract::kExitDone);
+  EXPECT_EQ(ended.result.at("round"), 1);
+  EXPECT_NE(ended.lines.find("0 out round 1"), std::string::npos) << ended.lines;
+  EXPECT_NE(ended.lines.find("1 out round 1"), std::string::npos) << ended.lines;
 }
 
-TEST_F(AgentTest, WithoutARestartLeftTheCulpritAndItsLastWordsAreNamed) {
-  const auto outcome = run("cry:1 pause die:1 stop");
-  EXPECT_EQ(outcome.exit_code, contract::kExitOther);
-  EXPECT_EQ(outcome.result.at("rank"), 1);
-  const auto message = outcome.result.at("message").get<std::string>();
+TEST_F(AgentTest, WithoutARestartLeftNamesTheCulpritAndItsLastLines) {
+  const auto ended = run("cry:1 pause die:1 stop");
+  EXPECT_EQ(ended.exit_code, contract::kExitOther);
+  EXPECT_EQ(ended.result.at("rank"), 1);
+  const auto message = ended.result.at("message").get<std::string>();
   EXPECT_NE(message.find("killed by signal 9"), std::string::npos) << message;
-  EXPECT_NE(message.find("this is why"), std::string::npos) << message;
+  const auto last_words = ended.result.at("stderrTail").get<std::string>();
+  EXPECT_NE(last_words.find("this is why"), std::string::npos) << last_words;
 }
 
-TEST_F(AgentTest, WrongDataIsNeverRetried) {
+TEST_F(AgentTest, NeverRetriesAfterWrongData) {
   options_.rounds_left = 5;
-  const auto outcome = run("explain:0 exit65:0 stop");
-  EXPECT_EQ(outcome.exit_code, contract::kExitData);
-  EXPECT_EQ(outcome.result.at("round"), 0);
-  EXPECT_EQ(outcome.result.at("rank"), 0);
-  EXPECT_NE(outcome.result.at("message").get<std::string>().find("edge 7"), std::string::npos);
+  const auto ended = run("explain:0 exit65:0 stop");
+  EXPECT_EQ(ended.exit_code, contract::kExitData);
+  EXPECT_EQ(ended.result.at("round"), 0);
+  EXPECT_EQ(ended.result.at("rank"), 0);
+  EXPECT_NE(ended.result.at("message").get<std::string>().find("edge 7"), std::string::npos);
 }
 
 TEST_F(AgentTest, ARankThatLostItsPeerIsNotTheCulprit) {
-  const auto outcome = run("exit75:0 pause die:1");
-  EXPECT_EQ(outcome.exit_code, contract::kExitOther);
-  EXPECT_EQ(outcome.result.at("rank"), 1);
+  const auto ended = run("exit75:0 pause die:1");
+  EXPECT_EQ(ended.exit_code, contract::kExitOther);
+  EXPECT_EQ(ended.result.at("rank"), 1);
 }
 
-TEST_F(AgentTest, AStoppedRankIsFoundByItsSilenceAndRestarted) {
+TEST_F(AgentTest, AStoppedRankIsRestartedAfterTheHeartbeatTimeout) {
   options_.rounds_left = 1;
   options_.timeouts.heartbeat = seconds(2);
-  const auto outcome = run("train freeze@0:1 stop@0 train");
-  EXPECT_EQ(outcome.exit_code, contract::kExitDone);
-  EXPECT_EQ(outcome.result.at("round"), 1);
+  const auto ended = run("train freeze@0:1 stop@0 train");
+  EXPECT_EQ(ended.exit_code, contract::kExitDone);
+  EXPECT_EQ(ended.result.at("round"), 1);
 }
 
-TEST_F(AgentTest, ARankWithoutProgressIsFoundByItsStage) {
+TEST_F(AgentTest, ARankWithoutProgressIsKilledAfterItsStagesTimeout) {
   options_.timeouts.step = seconds(2);
-  const auto outcome = run("train stop");
-  EXPECT_EQ(outcome.exit_code, contract::kExitOther);
-  const auto message = outcome.result.at("message").get<std::string>();
+  const auto ended = run("train stop");
+  EXPECT_EQ(ended.exit_code, contract::kExitOther);
+  const auto message = ended.result.at("message").get<std::string>();
   EXPECT_NE(message.find("no progress for"), std::string::npos) << message;
   EXPECT_NE(message.find("in phase Train"), std::string::npos) << message;
 }
 
-TEST_F(AgentTest, ARankOutOfMemoryIsNamedSo) {
+TEST_F(AgentTest, ReportsARankThatIsOutOfMemory) {
   options_.rounds_left = 3;
-  const auto outcome = run("train oom:1 die:1 stop");
-  EXPECT_EQ(outcome.exit_code, contract::kExitOutOfMemory);
-  EXPECT_EQ(outcome.result.at("reason"), "OutOfMemory");
-  EXPECT_EQ(outcome.result.at("rank"), 1);
+  const auto ended = run("train oom:1 die:1 stop");
+  EXPECT_EQ(ended.exit_code, contract::kExitOutOfMemory);
+  EXPECT_EQ(ended.result.at("reason"), "OutOfMemory");
+  EXPECT_EQ(ended.result.at("rank"), 1);
 }
 
-TEST_F(AgentTest, SigtermMakesTheRanksLeavePreempted) {
+TEST_F(AgentTest, SigtermPreemptsTheRanks) {
   const pid_t agent = start("say train stop");
   EXPECT_TRUE(said("1 out"));
   ::kill(agent, SIGTERM);
-  const auto outcome = finish(agent);
-  EXPECT_EQ(outcome.exit_code, contract::kExitPreempted);
-  EXPECT_EQ(outcome.result.at("reason"), "Preempted");
+  const auto ended = finish(agent);
+  EXPECT_EQ(ended.exit_code, contract::kExitPreempted);
+  EXPECT_EQ(ended.result.at("reason"), "Preempted");
 }
 
-TEST_F(AgentTest, RanksThatIgnoreTheStopAreEndedAfterTheGracePeriod) {
+TEST_F(AgentTest, RanksThatIgnoreTheStopAreKilledAfterTheGracePeriod) {
   options_.grace = seconds(2);
   const pid_t agent = start("say freeze");
   EXPECT_TRUE(said("1 out"));
@@ -234,22 +235,22 @@ TEST_F(AgentTest, RanksThatIgnoreTheStopAreEndedAfterTheGracePeriod) {
 
 TEST_F(AgentTest, ALostStoreEndsTheAttempt) {
   store_calls_ = 30;
-  const auto outcome = run("stop");
-  EXPECT_EQ(outcome.exit_code, contract::kExitPeerLost);
-  EXPECT_EQ(outcome.result.at("reason"), "PeerLost");
+  const auto ended = run("stop");
+  EXPECT_EQ(ended.exit_code, contract::kExitPeerLost);
+  EXPECT_EQ(ended.result.at("reason"), "PeerLost");
 }
 
-TEST_F(AgentTest, ARankThatCannotBeStartedEndsTheJobWithTheReason) {
+TEST_F(AgentTest, ARankThatCannotBeStartedEndsTheJobAndTheReasonIsReported) {
   options_.rank_command = {"/nonexistent/rank"};
-  const auto outcome = run("");
-  EXPECT_EQ(outcome.exit_code, contract::kExitOther);
+  const auto ended = run("");
+  EXPECT_EQ(ended.exit_code, contract::kExitOther);
   EXPECT_NE(
-      outcome.result.at("message").get<std::string>().find("No such file"), std::string::npos
+      ended.result.at("stderrTail").get<std::string>().find("No such file"), std::string::npos
   );
 }
 
-TEST_F(AgentTest, WhatARankStartedEndsWithIt) {
-  // The child of the rank inherits its output: the pipe closes only when it is gone too.
+TEST_F(AgentTest, ARanksChildrenDieWithIt) {
+  // The rank's child inherits its output: the pipe closes only when the child is gone, too.
   const pid_t agent = start("child say pause");
   EXPECT_EQ(finish(agent).exit_code, contract::kExitDone);
   EXPECT_NE(::kill(-agent, 0), 0);

@@ -30,31 +30,31 @@ class CoordinatorTest : public testing::Test {
       now_ += kTick;
       for (size_t n = 0; n < 3; ++n)
         if (reports_[n] && !silent_[n]) reports_[n]->beat += 1;
-      coordinator_.step(reports_, now_);
+      coordinator_.decide(reports_, now_);
     }
     return coordinator_.directive();
   }
 
-  // What honest agents do with a directive.
+  // Does what agents do with a directive.
   void follow() {
     for (int64_t n = 0; n < 3; ++n) {
       const auto& directive = coordinator_.directive();
-      if (directive.action == Action::Prepare)
+      if (directive.kind == DirectiveKind::Prepare)
         node(n) = NodeReport{.node = n, .beat = node(n).beat, .round = directive.round};
-      if (directive.action == Action::Run) node(n).phase = NodePhase::Running;
+      if (directive.kind == DirectiveKind::Run) node(n).phase = AgentPhase::Running;
     }
   }
   void run() {
     tick();
     follow();
     tick();
-    ASSERT_EQ(coordinator_.directive().action, Action::Run);
+    ASSERT_EQ(coordinator_.directive().kind, DirectiveKind::Run);
   }
-  void set_phase(NodePhase phase) {
+  void set_phase(AgentPhase phase) {
     for (int64_t n = 0; n < 3; ++n) node(n).phase = phase;
   }
   void fail_node(int64_t n, int64_t rank, int64_t code, bool follow_on = false) {
-    node(n).phase = NodePhase::Failed;
+    node(n).phase = AgentPhase::Failed;
     node(n).failure = Failure{.node = n, .rank = rank, .exit_code = code, .follow_on = follow_on};
   }
 
@@ -72,46 +72,48 @@ class CoordinatorTest : public testing::Test {
   std::vector<bool> silent_ = std::vector<bool>(3, false);
 };
 
-TEST_F(CoordinatorTest, RunsOnlyWhenEveryNodeIsThere) {
+TEST_F(CoordinatorTest, StartsTheRanksOnceEveryNodeIsReady) {
   reports_[1].reset();
-  EXPECT_EQ(tick(seconds(30)).action, Action::Prepare);
+  EXPECT_EQ(tick(seconds(30)).kind, DirectiveKind::Prepare);
   come(1);
-  EXPECT_EQ(tick().action, Action::Run);
+  EXPECT_EQ(tick().kind, DirectiveKind::Run);
 }
 
 TEST_F(CoordinatorTest, NamesTheNodesThatNeverCame) {
   reports_[1].reset();
   reports_[2].reset();
   const auto& directive = tick(seconds(61));
-  EXPECT_EQ(directive.action, Action::Leave);
+  EXPECT_EQ(directive.kind, DirectiveKind::Leave);
   EXPECT_EQ(directive.exit_code, contract::kExitPeerLost);
-  EXPECT_NE(directive.message.find("missing at round 0: 1, 2"), std::string::npos)
+  EXPECT_NE(directive.message.find("not reached the barrier of round 0: 1, 2"), std::string::npos)
       << directive.message;
+  ASSERT_TRUE(directive.failure);
+  EXPECT_EQ(directive.failure->node, 1);
 }
 
 TEST_F(CoordinatorTest, LeavesWhenAllAreDone) {
   run();
-  node(0).phase = NodePhase::Done;
-  node(2).phase = NodePhase::Done;
-  EXPECT_EQ(tick().action, Action::Run);
-  node(1).phase = NodePhase::Done;
-  EXPECT_EQ(tick().action, Action::Leave);
+  node(0).phase = AgentPhase::Done;
+  node(2).phase = AgentPhase::Done;
+  EXPECT_EQ(tick().kind, DirectiveKind::Run);
+  node(1).phase = AgentPhase::Done;
+  EXPECT_EQ(tick().kind, DirectiveKind::Leave);
   EXPECT_EQ(coordinator_.directive().exit_code, contract::kExitDone);
 }
 
 TEST_F(CoordinatorTest, ARankThatDiesStartsANewRoundOnAllNodes) {
   run();
   fail_node(1, 3, contract::kExitOther);
-  EXPECT_EQ(tick().action, Action::Prepare);
+  EXPECT_EQ(tick().kind, DirectiveKind::Prepare);
   EXPECT_EQ(coordinator_.directive().round, 1);
   ASSERT_TRUE(coordinator_.directive().failure);
   EXPECT_EQ(coordinator_.directive().failure->rank, 3);
-  // Not before every node has ended its old ranks.
+  // The new round waits until every node has killed its old ranks.
   node(0) = NodeReport{.node = 0, .beat = node(0).beat, .round = 1};
   node(1) = NodeReport{.node = 1, .beat = node(1).beat, .round = 1};
-  EXPECT_EQ(tick(seconds(2)).action, Action::Prepare);
+  EXPECT_EQ(tick(seconds(2)).kind, DirectiveKind::Prepare);
   follow();
-  EXPECT_EQ(tick().action, Action::Run);
+  EXPECT_EQ(tick().kind, DirectiveKind::Run);
   EXPECT_EQ(coordinator_.directive().round, 1);
 }
 
@@ -125,96 +127,96 @@ TEST_F(CoordinatorTest, EndsWithTheCulpritWhenNoRestartIsLeft) {
   run();
   EXPECT_EQ(coordinator_.directive().round, 2);
   fail_node(0, 1, contract::kExitOther);
-  EXPECT_EQ(tick().action, Action::Leave);
+  EXPECT_EQ(tick().kind, DirectiveKind::Leave);
   EXPECT_EQ(coordinator_.directive().exit_code, contract::kExitOther);
   EXPECT_EQ(coordinator_.directive().failure->rank, 1);
 }
 
-TEST_F(CoordinatorTest, ErrorsThatARestartCannotMendEndTheJob) {
+TEST_F(CoordinatorTest, ErrorsThatARestartCannotFixEndTheJob) {
   for (const int code :
        {contract::kExitConfiguration, contract::kExitData, contract::kExitOutOfMemory}) {
     CoordinatorTest::SetUp();
     Coordinator fresh({.nodes = 1, .rounds_left = 5}, now_);
     std::vector<std::optional<NodeReport>> one{NodeReport{.beat = 1}};
-    fresh.step(one, now_);
-    one[0]->phase = NodePhase::Failed;
+    fresh.decide(one, now_);
+    one[0]->phase = AgentPhase::Failed;
     one[0]->failure = Failure{.exit_code = code};
-    EXPECT_EQ(fresh.step(one, now_).action, Action::Leave);
+    EXPECT_EQ(fresh.decide(one, now_).kind, DirectiveKind::Leave);
     EXPECT_EQ(fresh.directive().exit_code, code);
   }
 }
 
-TEST_F(CoordinatorTest, FollowOnFailuresDoNotHideTheFirstOne) {
+TEST_F(CoordinatorTest, AFollowOnFailureDoesNotHideItsCause) {
   run();
   fail_node(0, 0, contract::kExitPeerLost, true);
   fail_node(2, 4, contract::kExitPeerLost, true);
-  EXPECT_EQ(tick(seconds(3)).action, Action::Run) << "waits for the one that they follow from";
+  EXPECT_EQ(tick(seconds(3)).kind, DirectiveKind::Run) << "waits for their cause";
   fail_node(1, 2, contract::kExitOther);
-  EXPECT_EQ(tick().action, Action::Prepare);
+  EXPECT_EQ(tick().kind, DirectiveKind::Prepare);
   EXPECT_EQ(coordinator_.directive().failure->rank, 2);
 }
 
-TEST_F(CoordinatorTest, FollowOnFailuresAloneAreBlamedAfterAWhile) {
+TEST_F(CoordinatorTest, AFollowOnFailureWithoutACauseIsBlamedAfterAWhile) {
   run();
   fail_node(0, 0, contract::kExitPeerLost, true);
-  EXPECT_EQ(tick(seconds(11)).action, Action::Run);
-  EXPECT_EQ(tick(seconds(2)).action, Action::Prepare);
+  EXPECT_EQ(tick(seconds(11)).kind, DirectiveKind::Run);
+  EXPECT_EQ(tick(seconds(2)).kind, DirectiveKind::Prepare);
   EXPECT_EQ(coordinator_.directive().failure->rank, 0);
 }
 
-TEST_F(CoordinatorTest, AnAgentThatFallsSilentEndsTheAttemptAndIsNamedBeforeItsPeersAreBlamed) {
+TEST_F(CoordinatorTest, ASilentAgentEndsTheAttemptAndIsNamedBeforeItsPeers) {
   run();
   silent_[1] = true;
   fail_node(0, 0, contract::kExitPeerLost, true);
-  EXPECT_EQ(tick(seconds(9)).action, Action::Run);
-  EXPECT_EQ(tick(seconds(2)).action, Action::Leave);
+  EXPECT_EQ(tick(seconds(9)).kind, DirectiveKind::Run);
+  EXPECT_EQ(tick(seconds(2)).kind, DirectiveKind::Leave);
   EXPECT_EQ(coordinator_.directive().exit_code, contract::kExitPeerLost);
   EXPECT_EQ(coordinator_.directive().failure->node, 1);
 }
 
-TEST_F(CoordinatorTest, AnAgentThatLeavesByItselfEndsTheAttempt) {
+TEST_F(CoordinatorTest, AnAgentThatLeavesOnItsOwnEndsTheAttempt) {
   run();
-  node(2).phase = NodePhase::Left;
-  EXPECT_EQ(tick().action, Action::Leave);
+  node(2).phase = AgentPhase::Left;
+  EXPECT_EQ(tick().kind, DirectiveKind::Leave);
   EXPECT_EQ(coordinator_.directive().failure->node, 2);
 }
 
-TEST_F(CoordinatorTest, SigtermOnOnePodStopsAllAndAllLeavePreempted) {
+TEST_F(CoordinatorTest, SigtermOnOnePodPreemptsAll) {
   run();
   node(2).stop_requested = true;
-  EXPECT_EQ(tick().action, Action::Stop);
-  node(0).phase = NodePhase::Stopped;
-  node(1).phase = NodePhase::Stopped;
-  EXPECT_EQ(tick().action, Action::Stop);
-  node(2).phase = NodePhase::Stopped;
-  EXPECT_EQ(tick().action, Action::Leave);
+  EXPECT_EQ(tick().kind, DirectiveKind::Stop);
+  node(0).phase = AgentPhase::Stopped;
+  node(1).phase = AgentPhase::Stopped;
+  EXPECT_EQ(tick().kind, DirectiveKind::Stop);
+  node(2).phase = AgentPhase::Stopped;
+  EXPECT_EQ(tick().kind, DirectiveKind::Leave);
   EXPECT_EQ(coordinator_.directive().exit_code, contract::kExitPreempted);
 }
 
-TEST_F(CoordinatorTest, AStopThatOvertakesTheStartOfANodeEndsTheRanksThatWaitForIt) {
+TEST_F(CoordinatorTest, AStopBeforeANodeHasStartedEndsTheRanksThatWaitForIt) {
   tick();
-  node(0).phase = NodePhase::Running;
-  node(2).phase = NodePhase::Running;
+  node(0).phase = AgentPhase::Running;
+  node(2).phase = AgentPhase::Running;
   node(0).stop_requested = true;
-  EXPECT_EQ(tick().action, Action::Stop);
-  node(1).phase = NodePhase::Unstarted;  // it saw prepare, then stop
-  EXPECT_EQ(tick().action, Action::Leave);
+  EXPECT_EQ(tick().kind, DirectiveKind::Stop);
+  node(1).phase = AgentPhase::Unstarted;  // it read prepare, then stop
+  EXPECT_EQ(tick().kind, DirectiveKind::Leave);
   EXPECT_EQ(coordinator_.directive().exit_code, contract::kExitPreempted);
 }
 
-TEST_F(CoordinatorTest, AJobThatEndsWhileItIsStoppedIsDone) {
+TEST_F(CoordinatorTest, AJobThatFinishesDuringAStopIsDone) {
   run();
   node(1).stop_requested = true;
   tick();
-  set_phase(NodePhase::Done);
+  set_phase(AgentPhase::Done);
   EXPECT_EQ(tick().exit_code, contract::kExitDone);
 }
 
-TEST_F(CoordinatorTest, RanksThatDoNotStopAreLeftBehindAfterTheGracePeriod) {
+TEST_F(CoordinatorTest, LeavesAfterTheGracePeriodEvenIfRanksStillRun) {
   run();
   node(1).stop_requested = true;
-  EXPECT_EQ(tick(seconds(29)).action, Action::Stop);
-  EXPECT_EQ(tick(seconds(2)).action, Action::Leave);
+  EXPECT_EQ(tick(seconds(29)).kind, DirectiveKind::Stop);
+  EXPECT_EQ(tick(seconds(2)).kind, DirectiveKind::Leave);
   EXPECT_EQ(coordinator_.directive().exit_code, contract::kExitPreempted);
 }
 
@@ -226,7 +228,7 @@ TEST_F(CoordinatorTest, SigtermAtTheBarrierLeavesAtOnce) {
 
 TEST_F(CoordinatorTest, LeavingIsFinal) {
   run();
-  set_phase(NodePhase::Done);
+  set_phase(AgentPhase::Done);
   tick();
   silent_ = std::vector<bool>(3, true);
   EXPECT_EQ(tick(seconds(60)).exit_code, contract::kExitDone);

@@ -43,9 +43,9 @@ void pause_briefly() {
 }
 
 void train(AgentLink& link, int steps) {
-  link.on_phase(gnn::training::Phase::Train);
+  link.on_phase(gnn::progress::Phase::Train);
   for (int i = 0; i < steps; ++i) {
-    gnn::training::StepReport step;
+    gnn::progress::StepReport step;
     step.epochs = 1;
     step.step = i;
     step.steps_per_epoch = steps;
@@ -61,7 +61,7 @@ void count_an_oom_kill(const std::string& path) {
   std::ofstream(path) << "oom 1\noom_kill 1\n";
 }
 
-void wait_for_stop(const gnn::training::StopToken& stop) {
+void wait_for_stop(const gnn::StopToken& stop) {
   while (!stop.requested()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::exit(gnn::contract::kExitPreempted);
 }
@@ -76,8 +76,8 @@ void start_a_child_that_sleeps() {
 }  // namespace
 
 int main() {
-  const auto stop = std::make_shared<gnn::training::StopToken>();
-  auto link = AgentLink::from_environment(gnn::comm::process_environment(), nullptr, stop);
+  const auto stop = std::make_shared<gnn::StopToken>();
+  auto link = AgentLink::from_environment(gnn::rendezvous::process_environment(), nullptr, stop);
   if (!link || !*link) return 3;
   std::istringstream words(variable("FAKE_RANK"));
   for (std::string raw; words >> raw;) {
@@ -94,7 +94,7 @@ int main() {
     if (word == "stop") wait_for_stop(*stop);
     if (word == "child") start_a_child_that_sleeps();
     if (word == "final") {
-      gnn::training::FinalReport report;
+      gnn::progress::FinalReport report;
       report.metrics["test_accuracy"] = 0.75;
       (*link)->on_final(report);
     }

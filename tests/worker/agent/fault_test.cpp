@@ -85,7 +85,7 @@ class FaultTest : public ::testing::Test {
   static constexpr int kProcesses = 2;
 
   FaultTest() : folder_(fs::path(::testing::TempDir()) / ("faults-" + std::to_string(::getpid()))) {
-    // Orphans come to us, so that they can be seen.
+    // Orphans become children of this process, where they can be counted.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     fresh_folder();
   }
@@ -138,7 +138,7 @@ class FaultTest : public ::testing::Test {
     );
   }
 
-  // Waits for the job's end; its code, or -1 when it took longer.
+  // Waits for the job's end; returns its exit code, or -1 after a time-out.
   int finish(seconds limit = seconds(60)) {
     const auto deadline = steady_clock::now() + limit;
     int status = 0;
@@ -150,7 +150,7 @@ class FaultTest : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
 
-  // Whether `condition` came true within half a minute.
+  // Whether `condition` comes true within half a minute.
   template <class Condition>
   static bool wait_until(Condition condition) {
     const auto deadline = steady_clock::now() + seconds(30);
@@ -184,7 +184,7 @@ class FaultTest : public ::testing::Test {
     return read_file(folder_ / ("result." + std::to_string(node)));
   }
 
-  // Processes that outlived the job became our children; there must be none after a moment.
+  // Processes that outlive the job become our children; after a moment there must be none.
   static void expect_no_orphan() {
     EXPECT_TRUE(wait_until([] {
       while (::waitpid(-1, nullptr, WNOHANG) > 0) {
@@ -193,7 +193,7 @@ class FaultTest : public ::testing::Test {
     })) << "processes outlived their job";
   }
 
-  // What every rank's parameters are without any fault.
+  // The hash of every rank's parameters in a run without faults.
   std::string undisturbed() {
     static std::string hash;
     if (!hash.empty()) return hash;
@@ -361,7 +361,7 @@ TEST_F(FaultTest, ARankOfAnotherRoundAttemptOrJobIsRefused) {
     int status = 0;
     ::waitpid(stale, &status, 0);
     EXPECT_EQ(WEXITSTATUS(status), contract::kExitPeerLost) << read_file(log);
-    EXPECT_NE(read_file(log).find("refused by the handshake"), std::string::npos) << read_file(log);
+    EXPECT_NE(read_file(log).find("refused the handshake"), std::string::npos) << read_file(log);
   }
   EXPECT_EQ(finish(), contract::kExitDone) << output();
   EXPECT_NE(output().find("refused"), std::string::npos)
@@ -379,7 +379,7 @@ class MemoryCgroup {
     std::error_code error;
     if (!fs::create_directory(path_, error)) return;
     valid_ = set(v2 ? "memory.max" : "memory.limit_in_bytes", limit_bytes);
-    // Where there is swap: of that none, else the limit only slows what runs against it.
+    // No swap, or the limit would only slow the process down.
     if (v2) {
       set("memory.swap.max", 0);
     } else if (!set("memory.memsw.limit_in_bytes", limit_bytes)) {

@@ -8,9 +8,9 @@
 namespace gnn::agent {
 namespace {
 
-TEST(Messages, ARankReportComesBackAsItWas) {
+TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   RankReport report;
-  report.phase = training::Phase::Validate;
+  report.phase = progress::Phase::Validate;
   report.marks = 7;
   report.in_collective = true;
   report.collectives_done = 12;
@@ -18,7 +18,7 @@ TEST(Messages, ARankReportComesBackAsItWas) {
   report.step.loss = 0.25;
   report.step.data_path = {
       .feature_bytes = 4096,
-      .sampler_stall_seconds = 1.5,
+      .sample_stall_seconds = 1.5,
       .copy_stall_seconds = 2.5,
       .training_stall_seconds = 3.5
   };
@@ -28,23 +28,23 @@ TEST(Messages, ARankReportComesBackAsItWas) {
   report.checkpoint_failures = 2;
   report.items = 1024;
   report.seconds.backward = 1.5;
-  report.epoch = training::EpochReport{};
+  report.epoch = progress::EpochReport{};
   report.epoch->average_loss = 0.5;
-  report.epoch->validation = training::Accuracy{.correct = 3, .total = 4};
-  report.final = training::FinalReport{};
+  report.epoch->validation = progress::Accuracy{.correct = 3, .total = 4};
+  report.final = progress::FinalReport{};
   report.final->metrics["test_accuracy"] = 0.7;
   const auto decoded = decode_rank_message(encode(report));
   ASSERT_TRUE(decoded) << decoded.error().message;
   ASSERT_TRUE(decoded->report);
   const auto& found = *decoded->report;
-  EXPECT_EQ(found.phase, training::Phase::Validate);
+  EXPECT_EQ(found.phase, progress::Phase::Validate);
   EXPECT_EQ(found.marks, 7);
   EXPECT_TRUE(found.in_collective);
   EXPECT_EQ(found.collectives_done, 12);
   EXPECT_EQ(found.step.global_step, 42);
   EXPECT_EQ(found.step.loss, 0.25);
   EXPECT_EQ(found.step.data_path.feature_bytes, 4096);
-  EXPECT_EQ(found.step.data_path.sampler_stall_seconds, 1.5);
+  EXPECT_EQ(found.step.data_path.sample_stall_seconds, 1.5);
   EXPECT_EQ(found.step.data_path.copy_stall_seconds, 2.5);
   EXPECT_EQ(found.step.data_path.training_stall_seconds, 3.5);
   EXPECT_EQ(found.step.memory.graph, 1);
@@ -61,7 +61,7 @@ TEST(Messages, ARankReportComesBackAsItWas) {
   EXPECT_EQ(found.final->metrics.at("test_accuracy"), 0.7);
 }
 
-TEST(Messages, ALossThatIsNoNumberStaysOne) {
+TEST(Messages, ALossOfNanStaysNan) {
   RankReport report;
   report.step.loss = std::numeric_limits<double>::quiet_NaN();
   const auto decoded = decode_rank_message(encode(report));
@@ -69,24 +69,24 @@ TEST(Messages, ALossThatIsNoNumberStaysOne) {
   EXPECT_TRUE(std::isnan(decoded->report->step.loss));
 }
 
-TEST(Messages, EveryPhaseOfANodeComesBack) {
-  for (const NodePhase phase :
-       {NodePhase::Ready,
-        NodePhase::Running,
-        NodePhase::Done,
-        NodePhase::Stopped,
-        NodePhase::Failed,
-        NodePhase::Left,
-        NodePhase::Unstarted}) {
+TEST(Messages, EveryAgentPhaseSurvivesTheRoundTrip) {
+  for (const AgentPhase phase :
+       {AgentPhase::Ready,
+        AgentPhase::Running,
+        AgentPhase::Done,
+        AgentPhase::Stopped,
+        AgentPhase::Failed,
+        AgentPhase::Left,
+        AgentPhase::Unstarted}) {
     const auto decoded = decode_node_report(encode(NodeReport{.phase = phase}));
     ASSERT_TRUE(decoded) << decoded.error().message;
     EXPECT_EQ(decoded->phase, phase);
   }
 }
 
-TEST(Messages, NodeReportsAndDirectivesComeBackAsTheyWere) {
+TEST(Messages, NodeReportsAndDirectivesSurviveTheRoundTrip) {
   NodeReport report{
-      .node = 2, .beat = 9, .round = 1, .phase = NodePhase::Failed, .stop_requested = true
+      .node = 2, .beat = 9, .round = 1, .phase = AgentPhase::Failed, .stop_requested = true
   };
   report.failure = Failure{
       .node = 2, .rank = 5, .exit_code = 70, .signal = 9, .follow_on = true, .reason = "Error"
@@ -94,19 +94,20 @@ TEST(Messages, NodeReportsAndDirectivesComeBackAsTheyWere) {
   report.failure->stderr_tail = "bytes \xff\xfe";
   const auto decoded = decode_node_report(encode(report));
   ASSERT_TRUE(decoded) << decoded.error().message;
-  EXPECT_EQ(decoded->phase, NodePhase::Failed);
+  EXPECT_EQ(decoded->phase, AgentPhase::Failed);
   EXPECT_EQ(decoded->beat, 9);
   EXPECT_TRUE(decoded->stop_requested);
   EXPECT_EQ(decoded->failure->signal, 9);
   EXPECT_TRUE(decoded->failure->follow_on);
 
-  for (const auto action : {Action::Prepare, Action::Run, Action::Stop, Action::Leave}) {
-    const Directive directive{.action = action, .round = 3, .exit_code = 75, .message = "why"};
+  for (const auto kind :
+       {DirectiveKind::Prepare, DirectiveKind::Run, DirectiveKind::Stop, DirectiveKind::Leave}) {
+    const Directive directive{.kind = kind, .round = 3, .exit_code = 75, .message = "why"};
     EXPECT_EQ(decode_directive(encode(directive)).value(), directive);
   }
 }
 
-TEST(Messages, RefusesWhatIsNotAMessage) {
+TEST(Messages, RejectsWhatIsNotAMessage) {
   for (const char* text :
        {"", "{", "[]", "1", "{\"report\":1}", "{\"report\":{\"phase\":7}}", "\xff"}) {
     EXPECT_FALSE(decode_rank_message(text)) << text;

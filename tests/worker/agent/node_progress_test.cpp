@@ -34,7 +34,7 @@ TEST_F(NodeProgressTest, ShowsTheDataPathOfARank) {
   report.steps = 1;
   report.step.data_path = {
       .feature_bytes = 4096,
-      .sampler_stall_seconds = 1.5,
+      .sample_stall_seconds = 1.5,
       .copy_stall_seconds = 2.5,
       .training_stall_seconds = 3.5
   };
@@ -47,7 +47,7 @@ TEST_F(NodeProgressTest, ShowsTheDataPathOfARank) {
   EXPECT_THAT(page(), HasSubstr(stall + "\"train\"} 3.5\n"));
 }
 
-TEST_F(NodeProgressTest, CountersGoOnWhereARestartedRankBeginsAgain) {
+TEST_F(NodeProgressTest, CountersContinueAfterARankRestarts) {
   RankReport report;
   report.steps = 10;
   report.step.data_path.feature_bytes = 1000;
@@ -59,7 +59,7 @@ TEST_F(NodeProgressTest, CountersGoOnWhereARestartedRankBeginsAgain) {
   EXPECT_THAT(page(), HasSubstr("gnn_train_steps_total{job=\"arxiv\",node=\"1\",rank=\"2\"} 11\n"));
 }
 
-TEST_F(NodeProgressTest, CountsFailuresOfRanksByReasonFromZeroOn) {
+TEST_F(NodeProgressTest, CountsFailuresByReasonStartingAtZero) {
   const std::string name = "gnn_agent_rank_failures_total{job=\"arxiv\",node=\"1\",reason=";
   EXPECT_THAT(page(), HasSubstr(name + "\"Data\"} 0\n"));
   progress_.on_failure({.node = 1, .rank = 2, .exit_code = 65});
@@ -88,7 +88,7 @@ TEST_F(NodeProgressTest, NamesTheNewestCheckpointWhileTheRankTrains) {
   EXPECT_EQ(progress_.numbers().checkpoint, report.checkpoint_path);
 }
 
-TEST_F(NodeProgressTest, ShowsDurationsOfCheckpointsFromZeroOnWhereTheyAreWritten) {
+TEST_F(NodeProgressTest, ShowsCheckpointDurationsStartingAtZeroOnRankZero) {
   AgentOptions options = options_of_node_1();
   options.node = 0;
   NodeProgress node_0{options};
@@ -100,7 +100,7 @@ TEST_F(NodeProgressTest, ShowsDurationsOfCheckpointsFromZeroOnWhereTheyAreWritte
 }
 
 // An alert asks for the increase of the failures: the first one shows only beside an earlier zero.
-TEST_F(NodeProgressTest, ShowsCheckpointsAndTheirFailuresFromZeroOn) {
+TEST_F(NodeProgressTest, CountsCheckpointsAndTheirFailuresStartingAtZero) {
   RankReport report;
   hear(report);
   const std::string labels = "{job=\"arxiv\",node=\"1\",rank=\"2\"} ";

@@ -18,7 +18,7 @@ constexpr int signaled(int signal) {
   return signal;
 }
 
-TEST(JudgeExit, AGoodEndIsNoFailure) {
+TEST(JudgeExit, DoneAndPreemptedAfterAStopAreNoFailures) {
   EXPECT_FALSE(judge_exit({.status = exited(0)}));
   EXPECT_FALSE(judge_exit({.status = exited(contract::kExitPreempted), .stopping = true}));
 }
@@ -27,27 +27,27 @@ TEST(JudgeExit, PreemptedWithoutAStopIsAFailure) {
   EXPECT_TRUE(judge_exit({.status = exited(contract::kExitPreempted)}));
 }
 
-TEST(JudgeExit, KeepsTheContractsCodesAndMakesOthersOne) {
+TEST(JudgeExit, MapsCodesOutsideTheContractToOther) {
   EXPECT_EQ(judge_exit({.status = exited(64)})->exit_code, 64);
   EXPECT_EQ(judge_exit({.status = exited(65)})->exit_code, 65);
   EXPECT_EQ(judge_exit({.status = exited(1)})->exit_code, contract::kExitOther);
   EXPECT_EQ(judge_exit({.status = exited(139)})->exit_code, contract::kExitOther);
 }
 
-TEST(JudgeExit, ALostPeerFollowsFromAnotherFailure) {
+TEST(JudgeExit, ALostPeerIsAFollowOnFailure) {
   EXPECT_TRUE(judge_exit({.status = exited(75)})->follow_on);
   EXPECT_FALSE(judge_exit({.status = exited(70)})->follow_on);
 }
 
-TEST(JudgeExit, SaysWhatTheRankSaid) {
+TEST(JudgeExit, HasTheRanksOwnMessage) {
   RankExit rank_exit{.rank = 3, .status = exited(65)};
   rank_exit.said = RankFailure{.kind = "Data", .message = "edge 7 leaves the graph"};
   const auto failure = judge_exit(rank_exit);
-  EXPECT_EQ(failure->message, "rank 3 left with code 65: edge 7 leaves the graph");
+  EXPECT_EQ(failure->message, "edge 7 leaves the graph");
   EXPECT_EQ(failure->reason, "Data");
 }
 
-TEST(JudgeExit, TellsOutOfMemoryFromAnotherKill) {
+TEST(JudgeExit, DistinguishesOutOfMemoryFromOtherKills) {
   RankExit rank_exit{.rank = 1, .status = signaled(SIGKILL)};
   EXPECT_EQ(judge_exit(rank_exit)->exit_code, contract::kExitOther);
   EXPECT_EQ(judge_exit(rank_exit)->signal, SIGKILL);
@@ -66,69 +66,53 @@ class JudgeSilence : public testing::Test {
     RankSigns signs = signs_;
     signs.heard_at = now_ - heard;
     signs.progress_at = now_ - progress;
-    return judge_silence(signs, {}, now_);
+    return judge_silence(signs, timeouts_, now_);
   }
+  const RankTimeouts timeouts_{
+      .heartbeat = seconds(30),
+      .setup = seconds(600),
+      .step = seconds(180),
+      .evaluation = seconds(600),
+      .checkpoint = seconds(420),
+  };
   RankSigns signs_{.spoke = true};
   MonotonicPoint now_{seconds(100'000)};
 };
 
-TEST_F(JudgeSilence, ARankThatSpeaksAndProgressesIsFine) {
+TEST_F(JudgeSilence, IsNotForARankThatReportsProgress) {
   EXPECT_FALSE(after(seconds(1), seconds(100)));
 }
 
-TEST_F(JudgeSilence, WithoutHeartbeatItIsStopped) {
+TEST_F(JudgeSilence, IsForARankWithoutHeartbeat) {
   const auto silence = after(seconds(31), seconds(31));
   ASSERT_TRUE(silence);
   EXPECT_FALSE(silence->follow_on);
   EXPECT_NE(silence->message.find("no heartbeat for 31 s"), std::string::npos) << silence->message;
 }
 
-TEST_F(JudgeSilence, BeforeItsFirstWordOnlySetupBoundsIt) {
+TEST_F(JudgeSilence, BeforeTheFirstMessageOnlyTheSetupTimeoutApplies) {
   signs_.spoke = false;
   EXPECT_FALSE(after(seconds(599), seconds(599)));
   EXPECT_TRUE(after(seconds(601), seconds(601)));
 }
 
-TEST_F(JudgeSilence, EachStageHasItsOwnLimit) {
-  const auto limit_of = [&](training::Phase phase) {
+TEST_F(JudgeSilence, EachStageHasItsOwnTimeout) {
+  const auto limit_of = [&](progress::Phase phase) {
     signs_.report.phase = phase;
     for (int64_t s = 1;; ++s)
       if (after(seconds(0), seconds(s))) return s;
   };
-  EXPECT_EQ(limit_of(training::Phase::Setup), 601);
-  EXPECT_EQ(limit_of(training::Phase::Train), 181);
-  EXPECT_EQ(limit_of(training::Phase::Validate), 601);
-  EXPECT_EQ(limit_of(training::Phase::Checkpoint), 421);
+  EXPECT_EQ(limit_of(progress::Phase::Setup), 601);
+  EXPECT_EQ(limit_of(progress::Phase::Train), 181);
+  EXPECT_EQ(limit_of(progress::Phase::Validate), 601);
+  EXPECT_EQ(limit_of(progress::Phase::Checkpoint), 421);
 }
 
-TEST_F(JudgeSilence, ARankThatWaitsForOthersIsNotTheCulprit) {
-  signs_.report.phase = training::Phase::Train;
+TEST_F(JudgeSilence, IsAFollowOnForARankThatWaitsForOthers) {
+  signs_.report.phase = progress::Phase::Train;
   EXPECT_FALSE(after(seconds(0), seconds(200))->follow_on);
   signs_.report.in_collective = true;
   EXPECT_TRUE(after(seconds(0), seconds(200))->follow_on);
-}
-
-TEST(LineSplitter, HandsOutLinesWhateverThePieces) {
-  const std::string text = "one\n\ntwo\nthree";
-  for (size_t size = 1; size <= text.size(); ++size) {
-    LineSplitter splitter;
-    std::vector<std::string> lines;
-    const auto keep = [&lines](std::string_view line) { lines.emplace_back(line); };
-    for (size_t at = 0; at < text.size(); at += size)
-      splitter.append(std::string_view(text).substr(at, size), keep);
-    splitter.finish(keep);
-    EXPECT_EQ(lines, (std::vector<std::string>{"one", "", "two", "three"})) << size;
-  }
-}
-
-TEST(LineSplitter, CutsEndlessLines) {
-  LineSplitter splitter;
-  size_t longest = 0;
-  splitter.append(std::string(100'000, 'x'), [&](std::string_view line) {
-    longest = std::max(longest, line.size());
-  });
-  EXPECT_GT(longest, 0U);
-  EXPECT_LE(longest, 8192U);
 }
 
 }  // namespace

@@ -9,15 +9,22 @@
 // out of it.
 
 #include "common/contract.h"
+#include "common/hash.h"
 #include "common/log.h"
 #include "worker/agent/agent_link.h"
-#include "worker/agent/local_run.h"
+#include "worker/agent/local_agents.h"
 #include "worker/app/store_connector.h"
-#include "worker/distributed/comm/ddp.h"
-#include "worker/distributed/comm/process_groups.h"
-#include "worker/distributed/comm/uneven_inputs.h"
+#include "worker/comm/ddp.h"
+#include "worker/comm/process_groups.h"
+#include "worker/comm/uneven_inputs.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
+#include <torch/serialize.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <chrono>
 #include <cstdio>
@@ -37,6 +44,10 @@ using gnn::Error;
 using gnn::ErrorKind;
 using gnn::Result;
 using gnn::Status;
+using gnn::StopToken;
+using gnn::rendezvous::parse_rendezvous;
+using gnn::rendezvous::process_environment;
+using gnn::rendezvous::Rendezvous;
 
 constexpr int64_t kCheckpointEvery = 5;
 
@@ -86,7 +97,7 @@ class Training {
         optimizer_(net->parameters(), torch::optim::AdamOptions(0.01)) {}
 
   // Returns the contract's exit code.
-  Result<int> run(gnn::training::ProgressSink& sink, const gnn::training::StopToken& stop) {
+  Result<int> run(gnn::progress::ProgressSink& sink, const StopToken& stop) {
     GNN_ASSIGN_OR_RETURN(const int64_t start, resume());
     const int64_t steps = number("SMALL_JOB_STEPS", "40");
     // The last rank runs out of batches before the others.
@@ -94,14 +105,14 @@ class Training {
     if (batches.size() > 1) batches.back() = steps / 2;
     const ShadowPlan plan(batches);
     my_batches_ = batches[static_cast<size_t>(rendezvous_.rank)];
-    sink.on_phase(gnn::training::Phase::Train);
+    sink.on_phase(gnn::progress::Phase::Train);
     for (int64_t step = start; step < steps; ++step) {
       GNN_ASSIGN_OR_RETURN(const bool stopped, train_step(plan, step, steps, sink, stop));
       if (!stopped && (step + 1) % kCheckpointEvery != 0) continue;
-      sink.on_phase(gnn::training::Phase::Checkpoint);
+      sink.on_phase(gnn::progress::Phase::Checkpoint);
       GNN_RETURN_IF_ERROR(save(step + 1));
       if (stopped) return gnn::contract::kExitPreempted;
-      sink.on_phase(gnn::training::Phase::Train);
+      sink.on_phase(gnn::progress::Phase::Train);
     }
     GNN_RETURN_IF_ERROR(finish(sink));
     return gnn::contract::kExitDone;
@@ -112,8 +123,8 @@ class Training {
       const ShadowPlan& plan,
       int64_t step,
       int64_t steps,
-      gnn::training::ProgressSink& sink,
-      const gnn::training::StopToken& stop
+      gnn::progress::ProgressSink& sink,
+      const StopToken& stop
   ) {
     std::this_thread::sleep_for(std::chrono::milliseconds(number("SMALL_JOB_STEP_MS", "0")));
     if (step == 5 && number("SMALL_JOB_EATER", "-1") == rendezvous_.rank) eat_memory();
@@ -131,7 +142,7 @@ class Training {
       GNN_ASSIGN_OR_RETURN(result, ddp_.shadow_step(stop.requested()));
     }
     optimizer_.step();
-    gnn::training::StepReport report;
+    gnn::progress::StepReport report;
     report.epochs = 1;
     report.step = step;
     report.steps_per_epoch = steps;
@@ -167,7 +178,7 @@ class Training {
       archive.save_to(temporary.string());
       fs::rename(temporary, checkpoint(step));
     }
-    return groups_.world()->barrier();
+    return groups_.communicator()->barrier();
   }
 
   Result<int64_t> resume() {
@@ -175,7 +186,7 @@ class Training {
     for (int64_t step = 1; step <= number("SMALL_JOB_STEPS", "40"); ++step)
       if (fs::exists(checkpoint(step))) newest = step;
     auto agreed = at::full({1}, newest, at::kLong);
-    GNN_RETURN_IF_ERROR(groups_.world()->broadcast(agreed, 0));
+    GNN_RETURN_IF_ERROR(groups_.communicator()->broadcast(agreed, 0));
     newest = agreed.item<int64_t>();
     if (newest == 0) return newest;
     torch::serialize::InputArchive archive;
@@ -189,20 +200,21 @@ class Training {
     return newest;
   }
 
-  Status finish(gnn::training::ProgressSink& sink) {
-    uint64_t hash = 14695981039346656037ULL;
+  Status finish(gnn::progress::ProgressSink& sink) {
+    uint64_t hash = gnn::kFnvOffset;
     for (const auto& parameter : net_->parameters()) {
-      const auto bytes = parameter.detach().contiguous();
-      const auto* data = static_cast<const unsigned char*>(bytes.const_data_ptr());
-      for (size_t i = 0; i < bytes.nbytes(); ++i) hash = (hash ^ data[i]) * 1099511628211ULL;
+      const auto values = parameter.detach().contiguous();
+      hash = gnn::fnv1a(
+          {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()}, hash
+      );
     }
     char text[17];
     std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
     write_file(folder() / ("final-" + std::to_string(rendezvous_.rank)), text);
-    gnn::training::FinalReport report;
+    gnn::progress::FinalReport report;
     report.parameters_hash = text;
     sink.on_final(report);
-    return groups_.world()->barrier();
+    return groups_.communicator()->barrier();
   }
 
   Rendezvous rendezvous_;
@@ -215,8 +227,8 @@ class Training {
 
 Result<int> train(
     gnn::agent::AgentLink& link,
-    const std::shared_ptr<CollectiveActivity>& activity,
-    const gnn::training::StopToken& stop
+    const std::shared_ptr<gnn::progress::CollectiveActivity>& activity,
+    const StopToken& stop
 ) {
   GNN_ASSIGN_OR_RETURN(const Rendezvous rendezvous, parse_rendezvous(process_environment()));
   at::set_num_threads(1);
@@ -235,7 +247,7 @@ Result<int> train(
       DistributedDataParallel::create(
           named_parameters_of(*net),
           named_buffers_of(*net),
-          groups.world(),
+          groups.communicator(),
           {.average = GradientAverage::BatchSize}
       )
   );
@@ -243,8 +255,8 @@ Result<int> train(
 }
 
 int rank_main() {
-  const auto stop = std::make_shared<gnn::training::StopToken>();
-  const auto activity = std::make_shared<CollectiveActivity>();
+  const auto stop = std::make_shared<StopToken>();
+  const auto activity = std::make_shared<gnn::progress::CollectiveActivity>();
   auto link = gnn::agent::AgentLink::from_environment(process_environment(), activity, stop);
   if (!link || !*link) {
     std::cerr << (link ? "no agent" : link.error().message) << "\n";
@@ -266,7 +278,7 @@ void join_cgroup(const gnn::agent::AgentOptions& options) {
 
 int run_main(char** arguments) {
   gnn::init_logging({});
-  return gnn::agent::run_local_job(
+  return gnn::agent::run_agents_locally(
       {.job = "small",
        .nodes = std::atoll(arguments[0]),
        .processes_per_node = std::atoll(arguments[1]),

@@ -9,7 +9,7 @@
 namespace gnn::agent {
 namespace {
 
-TEST(StoreLink, WaitsBetweenTwoTriesToJoinThoughAReportIsThere) {
+TEST(StoreLink, WaitsBetweenAttemptsToJoinEvenIfAReportIsPending) {
   testing::FakeClock clock;
   AgentOptions options;
   options.node = 1;
@@ -18,7 +18,7 @@ TEST(StoreLink, WaitsBetweenTwoTriesToJoinThoughAReportIsThere) {
   {
     StoreLink link(
         options,
-        [&](std::chrono::milliseconds) -> Result<std::shared_ptr<comm::Store>> {
+        [&](std::chrono::milliseconds) -> Result<std::shared_ptr<rendezvous::Store>> {
           ++tries;
           tries.notify_all();
           return fail(ErrorKind::Network, "nobody listens");

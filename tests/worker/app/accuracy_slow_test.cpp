@@ -1,13 +1,13 @@
-#include "common/progress.h"
+#include "common/progress_bar.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/worker/app/samples.h"
-#include "worker/app/data_command.h"
-#include "worker/graph/readers/package_index.h"
+#include "worker/app/import_data.h"
+#include "worker/app/inspect_data.h"
+#include "worker/data/readers/package_index.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -15,45 +15,45 @@
 namespace gnn::app {
 namespace {
 
-TEST(Accuracy, OfGinOnImdbBinaryIsThePapersByItsProtocol) {
+TEST(Accuracy, OfGinOnImdbBinaryMatchesThePaperByItsProtocol) {
   GNN_REQUIRE_TEST_DATA();
-  const auto outcome = run_job(
+  const auto result = run_job(
       sample("imdb-gin-folds.yaml", {"dataset.path=" + test_data() + "/IMDBBINARY/IMDBBINARY.txt"})
   );
-  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
-  for (const auto& [name, value] : outcome->report.metrics)
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  for (const auto& [name, value] : result->report.metrics)
     RecordProperty(name, std::to_string(value));
-  EXPECT_GE(outcome->report.metrics.at("test_accuracy"), 0.70);
+  EXPECT_GE(result->report.metrics.at("test_accuracy"), 0.70);
 }
 
 TEST(Accuracy, OfGraphSageOnArxivsShapeIsNearThePlantedCeiling) {
-  // A tenth of the labels drawn anew among 40 classes: 1 - 0.1 · 39/40.
+  // A tenth of the labels is random among 40 classes: 1 - 0.1 · 39/40.
   constexpr double kCeiling = 0.9025;
-  const auto outcome =
+  const auto result =
       run_job(sample("arxiv-sage.yaml", {"workers.nodes=1", "workers.processesPerNode=1"}));
-  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
-  const double accuracy = outcome->report.metrics.at("test_accuracy");
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  const double accuracy = result->report.metrics.at("test_accuracy");
   RecordProperty("test_accuracy", std::to_string(accuracy));
   EXPECT_GE(accuracy, kCeiling - 0.02);
   EXPECT_LE(accuracy, kCeiling + 0.01);
 }
 
-/// Test accuracies of the seeds 0, 1 and 2.
+// Test accuracies of the seeds 0, 1 and 2.
 std::vector<double> accuracies_on_packages(const std::string& folder, const std::string& fanout) {
   std::vector<double> values;
   for (int64_t seed = 0; seed < 3; ++seed) {
-    const auto outcome = run_job(sample(
+    const auto result = run_job(sample(
         "packages-sage.yaml",
         {"dataset.path=" + folder,
          "checkpoint=null",
          "sampling.fanout=" + fanout,
          "training.seed=" + std::to_string(seed)}
     ));
-    if (!outcome) {
-      ADD_FAILURE() << outcome.error().message;
+    if (!result) {
+      ADD_FAILURE() << result.error().message;
       return {};
     }
-    values.push_back(outcome->report.metrics.at("test_accuracy"));
+    values.push_back(result->report.metrics.at("test_accuracy"));
   }
   return values;
 }
@@ -73,26 +73,25 @@ Spread spread_of(const std::vector<double>& values) {
   return spread;
 }
 
-TEST(Accuracy, OfGraphSageOnPackagesIsAboveThatOfTheSameNetworkWithoutEdges) {
-  if (!graph::run_dumpavail()) GTEST_SKIP() << "this machine has no package index";
-  std::string folder = (std::filesystem::temp_directory_path() / "gnn-packages-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  SilentProgress silent;
+TEST(Accuracy, OfGraphSageOnPackagesGainsFromTheEdges) {
+  if (!data::run_dumpavail()) GTEST_SKIP() << "this machine has no package index";
+  const gnn::testing::TemporaryFolder folder;
+  SilentProgressBar silent;
   std::ostringstream out;
   ImportRequest request;
   request.format = ImportFormat::PackageIndex;
-  request.output = folder + "/packages";
-  const DataConsole console{.out = out, .progress = silent, .dumpavail = &graph::run_dumpavail};
+  request.output.folder = folder.path("packages");
+  const DataConsole console{.out = out, .progress = silent, .dumpavail = &data::run_dumpavail};
   const Status imported = import_data(request, console);
   ASSERT_TRUE(imported.has_value()) << imported.error().message;
   std::ostringstream facts;
-  const DataConsole printer{.out = facts, .progress = silent, .dumpavail = &graph::run_dumpavail};
-  ASSERT_TRUE(inspect_data(request.output, /*json=*/true, printer).has_value());
+  const DataConsole printer{.out = facts, .progress = silent, .dumpavail = &data::run_dumpavail};
+  ASSERT_TRUE(inspect_data(request.output.folder, InspectFormat::Json, printer).has_value());
   RecordProperty("data", facts.str());  // with the SHA-256 of the index
 
-  const std::vector<double> with_edges = accuracies_on_packages(request.output, "[10,10,10]");
-  const std::vector<double> without = accuracies_on_packages(request.output, "[0,0,0]");
-  std::filesystem::remove_all(folder);
+  const std::vector<double> with_edges =
+      accuracies_on_packages(request.output.folder, "[10,10,10]");
+  const std::vector<double> without = accuracies_on_packages(request.output.folder, "[0,0,0]");
   ASSERT_EQ(with_edges.size(), 3U);
   ASSERT_EQ(without.size(), 3U);
   const Spread sage = spread_of(with_edges);

@@ -17,15 +17,15 @@ std::vector<std::string> cora_with_seed(int64_t seed) {
 }
 
 double metric(const api::GnnJob& job, const std::string& name) {
-  const auto outcome = run_job(job);
-  if (!outcome) {
-    ADD_FAILURE() << outcome.error().message;
+  const auto result = run_job(job);
+  if (!result) {
+    ADD_FAILURE() << result.error().message;
     return 0;
   }
-  return outcome->report.metrics.at(name);
+  return result->report.metrics.at(name);
 }
 
-TEST(Accuracy, OfGcnOnCoraIsTheLiteratures) {
+TEST(Accuracy, OfGcnOnCoraMatchesTheLiterature) {
   GNN_REQUIRE_TEST_DATA();
   double sum = 0;
   for (int64_t seed = 0; seed < 5; ++seed) {
@@ -37,16 +37,16 @@ TEST(Accuracy, OfGcnOnCoraIsTheLiteratures) {
   EXPECT_GE(sum / 5, 0.80);
 }
 
-TEST(Accuracy, TheTutorialsTinyGinRunsAndReports) {
+TEST(Accuracy, OfTheGinOfDglsTutorialIsReported) {
   GNN_REQUIRE_TEST_DATA();
-  const auto outcome = run_job(
+  const auto result = run_job(
       sample("imdb-gin.yaml", {"dataset.path=" + test_data() + "/IMDBBINARY/IMDBBINARY.txt"})
   );
-  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
-  EXPECT_EQ(outcome->report.epochs, 5);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(result->report.epochs, 5);
   // 800 graphs by 32: 25 steps an epoch.
-  EXPECT_EQ(outcome->report.global_steps, 125);
-  const double accuracy = outcome->report.metrics.at("test_accuracy");
+  EXPECT_EQ(result->report.global_steps, 125);
+  const double accuracy = result->report.metrics.at("test_accuracy");
   RecordProperty("test_accuracy", std::to_string(accuracy));
   EXPECT_GE(accuracy, 0.3);
   EXPECT_LE(accuracy, 1.0);

@@ -1,12 +1,13 @@
-#include "worker/app/data_command.h"
-
 #include "common/contract.h"
 #include "tests/support/read_file.h"
-#include "tests/worker/graph/files.h"
+#include "tests/worker/data/files.h"
 #include "tests/worker/graph/load_native.h"
 #include "worker/app/command.h"
-#include "worker/graph/native.h"
-#include "worker/graph/readers/ogb.h"
+#include "worker/app/generate_data.h"
+#include "worker/app/import_data.h"
+#include "worker/app/inspect_data.h"
+#include "worker/data/native.h"
+#include "worker/data/readers/ogb.h"
 
 #include <CLI/CLI.hpp>
 #include <gmock/gmock.h>
@@ -23,11 +24,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using data::testing::gzip;
+using data::testing::OgbFiles;
+using data::testing::TemporaryFolder;
 using gnn::testing::read_file;
-using graph::testing::gzip;
 using graph::testing::load_native;
-using graph::testing::OgbFiles;
-using graph::testing::TemporaryFolder;
 using ::testing::HasSubstr;
 
 const std::string kIndex =
@@ -46,26 +47,26 @@ class DataCommand : public ::testing::Test {
     OgbFiles().write(folder_);
     ImportRequest request;
     request.input = folder_.path("ring");
-    request.output = folder_.path("out");
+    request.output.folder = folder_.path("out");
     return request;
   }
-  /// Runs a command line as main() does; returns the exit code.
+  // Runs a command line as main() does; returns the exit code.
   int run(std::vector<std::string> arguments) {
     CLI::App root{"gnn-worker"};
-    Action action;
-    add_data_command(root, action);
+    Subcommand chosen;
+    add_data_command(root, chosen);
     std::reverse(arguments.begin(), arguments.end());
     try {
       root.parse(arguments);
     } catch (const CLI::ParseError& error) {
       return root.exit(error, out_, out_) == 0 ? 0 : contract::kExitConfiguration;
     }
-    return action();
+    return chosen();
   }
 
   TemporaryFolder folder_;
   std::ostringstream out_;
-  SilentProgress silent_;
+  SilentProgressBar silent_;
 };
 
 TEST_F(DataCommand, ImportsInspectsAndVerifies) {
@@ -75,7 +76,7 @@ TEST_F(DataCommand, ImportsInspectsAndVerifies) {
   ASSERT_TRUE(imported) << imported.error().message;
   EXPECT_THAT(out_.str(), HasSubstr("out: 6 nodes, 16 edges, 3 classes"));
   out_.str("");
-  ASSERT_TRUE(inspect_data(request.output, false, console()));
+  ASSERT_TRUE(inspect_data(request.output.folder, InspectFormat::Text, console()));
   EXPECT_THAT(out_.str(), HasSubstr("node: 6 nodes, features float32 [6, 2], labels int64 [6]"));
   EXPECT_THAT(
       out_.str(), HasSubstr("16 edges (int32 ids), largest in-degree 3, 0 nodes without in-edge")
@@ -83,28 +84,28 @@ TEST_F(DataCommand, ImportsInspectsAndVerifies) {
   EXPECT_THAT(out_.str(), HasSubstr("3 train, 1 validation, 2 test"));
   EXPECT_THAT(out_.str(), HasSubstr("toUndirected=true"));
   out_.str("");
-  ASSERT_TRUE(inspect_data(request.output, true, console()));
+  ASSERT_TRUE(inspect_data(request.output.folder, InspectFormat::Json, console()));
   const auto json = nlohmann::json::parse(out_.str());
   EXPECT_EQ(json["nodeTypes"][0]["count"], 6);
   EXPECT_EQ(json["split"]["test"], 2);
   out_.str("");
-  ASSERT_TRUE(verify_data(request.output, console()));
-  EXPECT_THAT(out_.str(), HasSubstr("whole (6 nodes, 16 edges"));
+  ASSERT_TRUE(verify_data(request.output.folder, console()));
+  EXPECT_THAT(out_.str(), HasSubstr("intact (6 nodes, 16 edges"));
 }
 
-TEST_F(DataCommand, LeavesACompleteOutputAsItIs) {
+TEST_F(DataCommand, LeavesACompleteOutputUnchanged) {
   const ImportRequest request = ring();
   ASSERT_TRUE(import_data(request, console()));
-  const auto made = fs::last_write_time(request.output + "/" + graph::kManifestFile);
+  const auto made = fs::last_write_time(request.output.folder + "/" + data::kManifestFile);
   out_.str("");
   ASSERT_TRUE(import_data(request, console()));
   EXPECT_THAT(
-      out_.str(), HasSubstr("is complete already, made from the same inputs with the same options")
+      out_.str(), HasSubstr("already complete, made from the same inputs with the same options")
   );
-  EXPECT_EQ(fs::last_write_time(request.output + "/" + graph::kManifestFile), made);
+  EXPECT_EQ(fs::last_write_time(request.output.folder + "/" + data::kManifestFile), made);
 }
 
-TEST_F(DataCommand, OtherInputsNeedReplace) {
+TEST_F(DataCommand, ReplacesAnOutputOfOtherInputsOnlyIfAskedTo) {
   ImportRequest request = ring();
   ASSERT_TRUE(import_data(request, console()));
   folder_.write("ring/raw/node-label.csv.gz", gzip("0\n1\n2\n0\n1\n1\n"));
@@ -112,18 +113,18 @@ TEST_F(DataCommand, OtherInputsNeedReplace) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::Conflict);
   EXPECT_THAT(refused.error().message, HasSubstr("--replace"));
-  request.replace = true;
+  request.output.replace = true;
   ASSERT_TRUE(import_data(request, console()));
-  const auto dataset = load_native(request.output);
+  const auto dataset = load_native(request.output.folder);
   EXPECT_EQ(dataset->target().labels[5].item<int64_t>(), 1);
 }
 
-TEST_F(DataCommand, GoesOnAfterAnInterruptedImport) {
+TEST_F(DataCommand, ResumesAnInterruptedImport) {
   const ImportRequest request = ring();
   ASSERT_TRUE(import_data(request, console()));
-  const std::string whole = read_file(request.output + "/" + graph::kManifestFile);
-  fs::remove_all(request.output);
-  // The process dies while features are read: the edges are in place, the features are not.
+  const std::string whole = read_file(request.output.folder + "/" + data::kManifestFile);
+  fs::remove_all(request.output.folder);
+  // As if the process had died while it read the features: the edges are complete, they are not.
   const std::string features = folder_.path("ring/raw/node-feat.csv.gz");
   const std::string content = read_file(features);
   {
@@ -133,20 +134,20 @@ TEST_F(DataCommand, GoesOnAfterAnInterruptedImport) {
       std::erase(text, '"');
       return text;
     }();
-    auto writer = *graph::NativeWriter::open(request.output, key);
+    auto writer = *data::NativeWriter::open(request.output.folder, key);
     fs::remove(features);
     folder_.write("ring/raw/node-feat.csv.gz", "damaged");
-    ASSERT_FALSE(graph::read_ogb(request.input, request.reading, *writer, silent_));
+    ASSERT_FALSE(data::read_ogb(request.input, request.reading, *writer, silent_));
   }
-  EXPECT_FALSE(fs::exists(request.output));
+  EXPECT_FALSE(fs::exists(request.output.folder));
   folder_.write("ring/raw/node-feat.csv.gz", content);
   out_.str("");
   ASSERT_TRUE(import_data(request, console()));
-  EXPECT_THAT(out_.str(), HasSubstr("goes on from"));
-  EXPECT_EQ(read_file(request.output + "/" + graph::kManifestFile), whole);
+  EXPECT_THAT(out_.str(), HasSubstr("resuming an interrupted run"));
+  EXPECT_EQ(read_file(request.output.folder + "/" + data::kManifestFile), whole);
 }
 
-TEST_F(DataCommand, PublishesNothingThatTrainingWouldRefuse) {
+TEST_F(DataCommand, PublishesNothingThatTrainingRefuses) {
   const ImportRequest request = ring();
   folder_.write(
       "ring/raw/node-label.csv.gz", gzip("0\n1\nnan\n0\n1\n1\n")
@@ -155,56 +156,55 @@ TEST_F(DataCommand, PublishesNothingThatTrainingWouldRefuse) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().kind, ErrorKind::Data);
   EXPECT_THAT(status.error().message, HasSubstr("split.train[2]: found 2, which has no label"));
-  EXPECT_FALSE(fs::exists(request.output));
+  EXPECT_FALSE(fs::exists(request.output.folder));
 }
 
 TEST_F(DataCommand, ImportsThePackageIndexFromAptOrAFile) {
   ImportRequest request;
   request.format = ImportFormat::PackageIndex;
-  request.output = folder_.path("apt");
+  request.output.folder = folder_.path("apt");
   request.package_index.num_features = 16;
   ASSERT_TRUE(import_data(request, console()));
   request.input = folder_.write("index.gz", gzip(kIndex));
-  request.output = folder_.path("file");
+  request.output.folder = folder_.path("file");
   ASSERT_TRUE(import_data(request, console()));
-  const auto from_apt = graph::open_native(folder_.path("apt"), {});
-  const auto from_file = graph::open_native(folder_.path("file"), {});
+  const auto from_apt = data::open_native(folder_.path("apt"), {});
+  const auto from_file = data::open_native(folder_.path("file"), {});
   ASSERT_TRUE(from_apt && from_file);
   // sha256sum of the index, packed or not
   EXPECT_EQ(from_apt->arrays.origin.facts, from_file->arrays.origin.facts);
   EXPECT_EQ(from_apt->arrays.origin.facts.front().first, "indexDigest");
 }
 
-TEST_F(DataCommand, GeneratesAndSaysWhatItMade) {
+TEST_F(DataCommand, GeneratesADataSetAndPrintsItsSize) {
   GenerateRequest request{
-      .output = folder_.path("synthetic"),
-      .replace = false,
+      .output = {.folder = folder_.path("synthetic")},
       .options = {.scale = 0.01, .flipped_labels = 0.2}
   };
   ASSERT_TRUE(generate_data(request, console()));
   EXPECT_THAT(out_.str(), HasSubstr("1693 nodes, 23156 edges, 40 classes"));
   out_.str("");
-  ASSERT_TRUE(inspect_data(request.output, false, console()));
+  ASSERT_TRUE(inspect_data(request.output.folder, InspectFormat::Text, console()));
   EXPECT_THAT(out_.str(), HasSubstr("accuracyCeiling = 0.805"));
   out_.str("");
   ASSERT_TRUE(generate_data(request, console()));
-  EXPECT_THAT(out_.str(), HasSubstr("is complete already"));
+  EXPECT_THAT(out_.str(), HasSubstr("already complete"));
 }
 
-TEST_F(DataCommand, VerifyFindsDamage) {
+TEST_F(DataCommand, VerifyFindsADamagedFile) {
   const ImportRequest request = ring();
   ASSERT_TRUE(import_data(request, console()));
-  const std::string labels = request.output + "/nodes.node.labels.npy";
+  const std::string labels = request.output.folder + "/nodes.node.labels.npy";
   std::string bytes = read_file(labels);
   bytes.back() = 1;
   folder_.write("out/nodes.node.labels.npy", bytes);
   EXPECT_THAT(
-      verify_data(request.output, console()).error().message,
+      verify_data(request.output.folder, console()).error().message,
       HasSubstr("nodes.node.labels.npy: damaged")
   );
 }
 
-TEST_F(DataCommand, ExitCodesAreThoseOfTheContract) {
+TEST_F(DataCommand, ExitsWithTheContractsCodes) {
   OgbFiles().write(folder_);
   const std::string input = folder_.path("ring");
   const std::string output = folder_.path("cli");

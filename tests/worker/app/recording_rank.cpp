@@ -3,9 +3,9 @@
 
 #include "worker/agent/agent_link.h"
 #include "worker/app/job_file.h"
-#include "worker/app/rank_run.h"
-#include "worker/distributed/comm/rendezvous.h"
-#include "worker/training/console_sink.h"
+#include "worker/app/run_rank.h"
+#include "worker/progress/console_sink.h"
+#include "worker/rendezvous/rendezvous.h"
 
 #include <fstream>
 #include <iostream>
@@ -15,14 +15,14 @@
 
 namespace {
 
-using gnn::training::CheckpointReport;
-using gnn::training::EpochReport;
-using gnn::training::FinalReport;
-using gnn::training::Phase;
-using gnn::training::ProgressSink;
-using gnn::training::StepReport;
-using gnn::training::StopToken;
-using gnn::training::TeeSink;
+using gnn::StopToken;
+using gnn::progress::CheckpointReport;
+using gnn::progress::EpochReport;
+using gnn::progress::FinalReport;
+using gnn::progress::Phase;
+using gnn::progress::ProgressSink;
+using gnn::progress::StepReport;
+using gnn::progress::TeeSink;
 
 class LossFile final : public ProgressSink {
  public:
@@ -45,16 +45,16 @@ class LossFile final : public ProgressSink {
   std::ofstream file_;
 };
 
-gnn::Result<gnn::tasks::TaskOutcome> run(
+gnn::Result<gnn::tasks::TaskResult> run(
     const std::string& manifest, const std::string& folder, const std::vector<std::string>& fields
 ) {
-  const auto environment = gnn::comm::process_environment();
+  const auto environment = gnn::rendezvous::process_environment();
   const auto stop = std::make_shared<StopToken>();
-  const auto activity = std::make_shared<gnn::comm::CollectiveActivity>();
+  const auto activity = std::make_shared<gnn::progress::CollectiveActivity>();
   GNN_ASSIGN_OR_RETURN(
       const auto link, gnn::agent::AgentLink::from_environment(environment, activity, stop)
   );
-  GNN_ASSIGN_OR_RETURN(const auto rendezvous, gnn::comm::parse_rendezvous(environment));
+  GNN_ASSIGN_OR_RETURN(const auto rendezvous, gnn::rendezvous::parse_rendezvous(environment));
   GNN_ASSIGN_OR_RETURN(const auto job, gnn::app::load_job(manifest, fields));
   LossFile losses(folder + "/rank-" + std::to_string(rendezvous.rank));
   TeeSink progress({link.get(), &losses});
@@ -70,7 +70,7 @@ int main(int count, char** arguments) {
     std::cerr << "usage: gnn_recording_rank MANIFEST FOLDER [path=value]...\n";
     return 64;
   }
-  const auto outcome = run(arguments[1], arguments[2], {arguments + 3, arguments + count});
-  if (!outcome) std::cerr << outcome.error().message << std::endl;
-  return gnn::app::exit_code_of(outcome);
+  const auto result = run(arguments[1], arguments[2], {arguments + 3, arguments + count});
+  if (!result) std::cerr << result.error().message << std::endl;
+  return gnn::app::exit_code_of(result);
 }

@@ -2,8 +2,8 @@
 
 #include "common/api/gnn_job.h"
 #include "worker/app/job_file.h"
-#include "worker/app/rank_run.h"
-#include "worker/training/console_sink.h"
+#include "worker/app/run_rank.h"
+#include "worker/progress/console_sink.h"
 
 #include <gtest/gtest.h>
 
@@ -18,10 +18,10 @@ namespace gnn::app {
 api::GnnJob sample(const std::string& name, const std::vector<std::string>& overrides = {});
 
 /// Runs a job in this process as its only rank.
-inline Result<tasks::TaskOutcome> run_job(const api::GnnJob& job) {
-  training::NullSink sink;
-  training::StopToken stop;
-  comm::Rendezvous alone;
+inline Result<tasks::TaskResult> run_job(const api::GnnJob& job) {
+  progress::NullSink sink;
+  StopToken stop;
+  rendezvous::Rendezvous alone;
   alone.job = job.metadata.name;
   alone.incarnation.attempt = 1;
   return run_rank(job, {.rendezvous = alone, .progress = sink, .stop = stop, .activity = nullptr});

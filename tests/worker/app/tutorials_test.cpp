@@ -1,7 +1,7 @@
 // The samples that follow the tutorials, with four ranks in two nodes.
 
 #include "tests/support/read_file.h"
-#include "worker/agent/local_run.h"
+#include "worker/agent/local_agents.h"
 #include "worker/app/store_connector.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::read_file;
 
-/// Small graphs of two classes in GIN's text format: rings, and rings with a chord.
+// Small graphs of two classes in GIN's text format: rings, and rings with a chord.
 void write_graphs(const fs::path& path, int graphs) {
   std::ofstream file(path);
   file << graphs << '\n';
@@ -51,11 +51,11 @@ class TutorialTest : public ::testing::Test {
   }
   ~TutorialTest() override { fs::remove_all(folder_); }
 
-  /// Runs the sample in a child, which becomes the job's parent; returns its exit code.
+  // Runs the sample in a child process, as the job's parent; returns its exit code.
   int run(const std::string& name, const std::vector<std::string>& fields) const {
     const pid_t child = ::fork();
     if (child == 0) {
-      agent::LocalRun local{.job = name, .nodes = 2, .processes_per_node = 2};
+      agent::LocalJob local{.job = name, .nodes = 2, .processes_per_node = 2};
       local.rank_command = {
           std::getenv("GNN_RECORDING_RANK"),
           std::string(GNN_SAMPLES) + "/" + name + ".yaml",
@@ -65,14 +65,14 @@ class TutorialTest : public ::testing::Test {
           "training.device=CPU"
       };
       local.rank_command.insert(local.rank_command.end(), fields.begin(), fields.end());
-      std::_Exit(agent::run_local_job(local, make_tcp_connector));
+      std::_Exit(agent::run_agents_locally(local, make_tcp_connector));
     }
     int status = 0;
     ::waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
 
-  /// Runs the sample, looks that all ranks were told the same bits, and returns the epochs' losses.
+  // Runs the sample, checks that all ranks report the same bits, and returns the epochs' losses.
   std::vector<double> losses_of(const std::string& name, const std::vector<std::string>& fields) {
     EXPECT_EQ(run(name, fields), 0);
     const std::string told = read_file(folder_ / "rank-0");
@@ -98,7 +98,7 @@ class TutorialTest : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(TutorialTest, One_GraphSageOnAGraphOfArxivsShape) {
+TEST_F(TutorialTest, DglMultiGpuNodeClassification_GraphSageOnAGraphOfArxivsShape) {
   const auto losses = losses_of(
       "arxiv-sage",
       {"dataset.synthetic.scale=\"0.02\"",
@@ -110,7 +110,7 @@ TEST_F(TutorialTest, One_GraphSageOnAGraphOfArxivsShape) {
   EXPECT_LT(losses.back(), losses.front());
 }
 
-TEST_F(TutorialTest, Two_GinOnSmallGraphs) {
+TEST_F(TutorialTest, DglMultiGpuGraphClassification_GinOnSmallGraphs) {
   const fs::path graphs = folder_ / "graphs.txt";
   write_graphs(graphs, 101);  // ranks get different numbers of graphs
   const auto losses = losses_of(
@@ -124,7 +124,7 @@ TEST_F(TutorialTest, Two_GinOnSmallGraphs) {
   EXPECT_LT(losses.back(), losses.front());
 }
 
-TEST_F(TutorialTest, Three_GcnOnAFakeDatasetWithALocalGroupPerNode) {
+TEST_F(TutorialTest, PygMultiNodeMultiGpu_GcnOnAFakeDatasetWithALocalGroupPerNode) {
   const auto losses = losses_of("fake-gcn", {"training.batchSize=32", "training.epochs=3"});
   ASSERT_EQ(losses.size(), 3U);
   EXPECT_LT(losses.back(), losses.front());

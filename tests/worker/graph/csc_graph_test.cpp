@@ -13,19 +13,19 @@ at::Tensor longs(std::vector<int64_t> values) {
   return at::tensor(values, at::kLong);
 }
 
-TEST(CscGraph, KeepsWhatItWasGiven) {
+TEST(CscGraph, KeepsItsTensors) {
   const auto graph = CscGraph::create(longs({0, 2, 3}), at::tensor({1, 2, 0}, at::kInt), 3);
   ASSERT_TRUE(graph.has_value()) << graph.error().message;
-  EXPECT_EQ(graph->num_dst_nodes(), 2);
-  EXPECT_EQ(graph->num_src_nodes(), 3);
+  EXPECT_EQ(graph->num_destinations(), 2);
+  EXPECT_EQ(graph->num_sources(), 3);
   EXPECT_EQ(graph->num_edges(), 3);
   EXPECT_FALSE(graph->edge_ids().defined());
 }
 
-TEST(CscGraph, AnEmptyGraphIsAGraph) {
+TEST(CscGraph, AcceptsAnEmptyGraph) {
   const auto graph = CscGraph::create(longs({0}), longs({}), 0);
   ASSERT_TRUE(graph.has_value());
-  EXPECT_EQ(graph->num_dst_nodes(), 0);
+  EXPECT_EQ(graph->num_destinations(), 0);
 }
 
 TEST(CscGraph, NamesTheBadTensorAndPosition) {

@@ -18,7 +18,7 @@ at::Tensor ids(std::vector<int64_t> values) {
   return at::tensor(values, at::kLong);
 }
 
-/// Three nodes in a row, two features, two classes; node 2 has no label.
+// Three nodes in a row, two features, two classes; node 2 has no label.
 Dataset small() {
   Dataset dataset;
   dataset.name = "small";
@@ -49,7 +49,7 @@ std::string breach(const std::function<void(Dataset&)>& change) {
   return status ? "" : status.error().message;
 }
 
-TEST(CheckDataset, AcceptsWhatIsRight) {
+TEST(CheckDataset, AcceptsAValidDataset) {
   EXPECT_EQ(breach([](Dataset&) {}), "");
   const Dataset dataset = small();
   EXPECT_TRUE(dataset.is_homogeneous());
@@ -57,7 +57,7 @@ TEST(CheckDataset, AcceptsWhatIsRight) {
   EXPECT_EQ(dataset.features().width(), 2);
 }
 
-TEST(CheckDataset, NamesTheFirstBreach) {
+TEST(CheckDataset, NamesTheFirstProblem) {
   const auto with_features = [](at::Tensor rows) {
     return
         [rows](Dataset& dataset) { dataset.node_types[0].features = *FeatureStore::create(rows); };

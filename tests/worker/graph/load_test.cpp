@@ -1,9 +1,9 @@
 #include "worker/graph/load.h"
 
-#include "tests/worker/graph/files.h"
+#include "tests/worker/data/files.h"
 #include "tests/worker/graph/load_native.h"
-#include "worker/graph/native.h"
-#include "worker/graph/readers/ogb.h"
+#include "worker/data/native.h"
+#include "worker/data/readers/ogb.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -16,10 +16,10 @@
 namespace gnn::graph {
 namespace {
 
+using data::testing::OgbFiles;
+using gnn::testing::TemporaryFolder;
 using ::testing::HasSubstr;
 using testing::load_native;
-using testing::OgbFiles;
-using testing::TemporaryFolder;
 
 class Load : public ::testing::Test {
  protected:
@@ -34,14 +34,14 @@ class Load : public ::testing::Test {
     return spec;
   }
   TemporaryFolder folder_;
-  SilentProgress silent_;
+  SilentProgressBar silent_;
 };
 
-TEST_F(Load, AppliesTransformsAlikeToTextAndNativeForm) {
+TEST_F(Load, AppliesTheSameTransformsToTextAndNativeForm) {
   api::Dataset spec = ogb();
   {
-    auto writer = *NativeWriter::open(folder_.path("native"), "k");
-    const auto arrays = read_ogb(*spec.path, {}, *writer, silent_);
+    auto writer = *data::NativeWriter::open(folder_.path("native"), "k");
+    const auto arrays = data::read_ogb(*spec.path, {}, *writer, silent_);
     ASSERT_TRUE(writer->publish(*arrays, false));
   }
   spec.to_undirected = true;
@@ -65,8 +65,8 @@ TEST_F(Load, AppliesTransformsAlikeToTextAndNativeForm) {
 TEST_F(Load, TensorsKeepTheirMapping) {
   const api::Dataset spec = ogb();
   {
-    auto writer = *NativeWriter::open(folder_.path("native"), "k");
-    ASSERT_TRUE(writer->publish(*read_ogb(*spec.path, {}, *writer, silent_), false));
+    auto writer = *data::NativeWriter::open(folder_.path("native"), "k");
+    ASSERT_TRUE(writer->publish(*data::read_ogb(*spec.path, {}, *writer, silent_), false));
   }
   at::Tensor rows;
   {
@@ -78,7 +78,7 @@ TEST_F(Load, TensorsKeepTheirMapping) {
   EXPECT_EQ(rows[5][1].item<float>(), 6.0F);
 }
 
-TEST_F(Load, MakesFeaturesFromNothing) {
+TEST_F(Load, MakesDegreeAndConstantFeatures) {
   api::Dataset spec = ogb();
   spec.to_undirected = true;
   spec.node_features = api::NodeFeatures::DegreeOneHot;
@@ -143,15 +143,16 @@ TEST_F(Load, NamesTheFieldThatIsMissing) {
   EXPECT_EQ(load(spec).error().kind, ErrorKind::Data);
 }
 
-/// A two-type manifest: users buy items, items are alike.
+// A two-type manifest: users buy items, items are alike.
 TEST_F(Load, ReadsTwoNodeTypesAndTheirRelations) {
-  auto writer = *NativeWriter::open(folder_.path("shop"), "k");
+  auto writer = *data::NativeWriter::open(folder_.path("shop"), "k");
   const auto ids = [&](const std::string& name, std::vector<int64_t> values) {
-    Array array = *writer->create(name, DType::Int64, {static_cast<int64_t>(values.size())});
+    data::Array array =
+        *writer->create(name, data::DType::Int64, {static_cast<int64_t>(values.size())});
     std::copy(values.begin(), values.end(), array.mutable_view<int64_t>().begin());
     return *writer->commit(std::move(array));
   };
-  DatasetArrays shop;
+  data::DatasetArrays shop;
   shop.name = "shop";
   shop.node_tables.push_back(
       {.name = "user", .num_nodes = 3, .features = {}, .labels = ids("user.labels", {0, 1, 0})}
@@ -188,8 +189,8 @@ TEST_F(Load, ReadsTwoNodeTypesAndTheirRelations) {
   ASSERT_EQ(dataset->edge_types.size(), 2U);
   EXPECT_EQ(dataset->edge_types[0].source_index, 1);
   EXPECT_EQ(dataset->edge_types[0].destination_index, 0);
-  EXPECT_EQ(dataset->edge_types[0].graph.num_src_nodes(), 2);
-  EXPECT_EQ(dataset->edge_types[0].graph.num_dst_nodes(), 3);
+  EXPECT_EQ(dataset->edge_types[0].graph.num_sources(), 2);
+  EXPECT_EQ(dataset->edge_types[0].graph.num_destinations(), 3);
   EXPECT_EQ(dataset->edge_types[0].graph.edge_ids()[0].item<int64_t>(), 2);
   EXPECT_EQ(dataset->edge_types[1].graph.num_edges(), 2);
   // Transforms of one graph make no sense here and say so.
@@ -200,8 +201,8 @@ TEST_F(Load, ReadsTwoNodeTypesAndTheirRelations) {
   EXPECT_THAT(load(spec).error().message, HasSubstr("one node type and one edge type"));
 }
 
-/// Data sets that are not part of the repository. Without them the tests are skipped, but not in
-/// CI.
+// Data sets that are not part of the repository. Without them the tests are skipped, but not in
+// CI.
 class TestData : public Load {
  protected:
   void SetUp() override {

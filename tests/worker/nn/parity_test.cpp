@@ -7,8 +7,11 @@
 #include "worker/nn/models/gcn.h"
 #include "worker/nn/models/graph_sage.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <functional>
 #include <string>
@@ -33,8 +36,8 @@ graph::Block whole() {
       .indptr = indptr,
       .indices = load("indices").to(at::kInt),
       .edge_ids = {},
-      .num_src = kNodes,
-      .num_dst = indptr.numel() - 1,
+      .num_sources = kNodes,
+      .num_destinations = indptr.numel() - 1,
   };
 }
 
@@ -45,8 +48,8 @@ graph::Block trimmed() {
       .indptr = all.indptr.narrow(0, 0, 3),
       .indices = all.indices.narrow(0, 0, all.indptr[2].item<int64_t>()),
       .edge_ids = {},
-      .num_src = 6,
-      .num_dst = 2,
+      .num_sources = 6,
+      .num_destinations = 2,
   };
 }
 

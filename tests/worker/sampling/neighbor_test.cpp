@@ -30,13 +30,16 @@ graph::CscGraph tiny() {
 }
 
 graph::CscGraph random_graph(
-    int64_t num_dst, int64_t num_src, uint64_t seed, at::ScalarType type = at::kInt
+    int64_t num_destinations, int64_t num_sources, uint64_t seed, at::ScalarType type = at::kInt
 ) {
-  const RandomGraph edges(num_dst, num_src, 8, seed);
-  return graph::CscGraph::create(ids(edges.indptr), ids(edges.indices).to(type), num_src).value();
+  const RandomGraph edges(num_destinations, num_sources, 8, seed);
+  return graph::CscGraph::create(ids(edges.indptr), ids(edges.indices).to(type), num_sources)
+      .value();
 }
 
-NeighborSamplerOptions options_of(std::vector<int64_t> fanout, HopRule rule = HopRule::NewNodes) {
+NeighborSamplerOptions options_of(
+    std::vector<int64_t> fanout, SamplingRule rule = SamplingRule::NewNodes
+) {
   NeighborSamplerOptions options;
   options.fanout = std::move(fanout);
   options.rule = rule;
@@ -68,14 +71,14 @@ TEST(NeighborSampler, SharesEdgesBetweenLayersByTheNewNodesRule) {
   EXPECT_EQ(sample.edges_per_hop[0], (std::vector<int64_t>{2, 2}));
   ASSERT_EQ(sample.blocks.size(), 2U);
   const graph::Block& input = sample.blocks[0][0];
-  EXPECT_EQ(input.num_src, 4);
-  EXPECT_EQ(input.num_dst, 4);
+  EXPECT_EQ(input.num_sources, 4);
+  EXPECT_EQ(input.num_destinations, 4);
   EXPECT_EQ(list(input.indptr), (std::vector<int64_t>{0, 0, 2, 3, 4}));
   EXPECT_EQ(list(input.indices), (std::vector<int64_t>{2, 3, 3, 1}));
   EXPECT_EQ(list(input.edge_ids), (std::vector<int64_t>{40, 41, 42, 43}));
   const graph::Block& output = sample.blocks[1][0];
-  EXPECT_EQ(output.num_src, 4);
-  EXPECT_EQ(output.num_dst, 2);
+  EXPECT_EQ(output.num_sources, 4);
+  EXPECT_EQ(output.num_destinations, 2);
   EXPECT_EQ(list(output.indptr), (std::vector<int64_t>{0, 0, 2}));
   EXPECT_EQ(list(output.indices), (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(list(output.edge_ids), (std::vector<int64_t>{40, 41}));
@@ -84,7 +87,7 @@ TEST(NeighborSampler, SharesEdgesBetweenLayersByTheNewNodesRule) {
 
 TEST(NeighborSampler, GivesEachLayerItsOwnEdgesByTheAllSeenRule) {
   const auto sampler =
-      NeighborSampler::create(options_of({5, 5}, HopRule::AllSeen), tiny()).value();
+      NeighborSampler::create(options_of({5, 5}, SamplingRule::AllSeen), tiny()).value();
   const SampledSubgraph sample = sampler.sample(ids({3, 0}), {}).value();
   EXPECT_EQ(sample.edges_per_hop[0], (std::vector<int64_t>{2, 4}));
   const graph::Block& input = sample.blocks[0][0];
@@ -109,7 +112,7 @@ TEST(NeighborSampler, TakesTheFirstFanoutNextToTheSeeds) {
   EXPECT_EQ(sample.nodes_per_hop[0], (std::vector<int64_t>{1, 1, 5}));
 }
 
-TEST(NeighborSampler, DrawsAsOftenAsAskedWithReplacement) {
+TEST(NeighborSampler, DrawsFanoutTimesWithReplacement) {
   NeighborSamplerOptions options = options_of({7});
   options.replace = true;
   const auto sampler = NeighborSampler::create(options, tiny()).value();
@@ -135,7 +138,7 @@ TEST(NeighborSampler, ResultsOutliveTheSamplerAndLaterBatches) {
 
 TEST(NeighborSampler, GivesTheSameBitsToOneTwoAndEightThreadsOfOneSampler) {
   const auto graph = random_graph(3000, 3000, 5);
-  for (const HopRule rule : {HopRule::NewNodes, HopRule::AllSeen}) {
+  for (const SamplingRule rule : {SamplingRule::NewNodes, SamplingRule::AllSeen}) {
     const auto sampler = NeighborSampler::create(options_of({10, 5}, rule), graph).value();
     const auto sample_all = [&](int64_t num_threads) {
       std::vector<SampledSubgraph> samples(24);
@@ -170,7 +173,7 @@ TEST(NeighborSampler, IsIndependentOfIndexWidthAndMap) {
   const auto seeds = at::arange(0, 200, at::kLong);
   const auto expected = NeighborSampler::create(options, narrow)->sample(seeds, {}).value();
   EXPECT_TRUE(same(NeighborSampler::create(options, wide)->sample(seeds, {}).value(), expected));
-  options.state_budget_bytes = 0;
+  options.sampler_memory_bytes = 0;
   EXPECT_TRUE(same(NeighborSampler::create(options, wide)->sample(seeds, {}).value(), expected));
 }
 
@@ -181,8 +184,8 @@ TEST(NeighborSampler, SamplesEachRelationOfATypedGraph) {
   const auto sampler = NeighborSampler::create(
                            options_of({4, 3}),
                            {300, 200},
-                           {{.graph = items_to_users, .source_type = 1, .target_type = 0},
-                            {.graph = users_to_items, .source_type = 0, .target_type = 1}}
+                           {{.graph = items_to_users, .source_type = 1, .destination_type = 0},
+                            {.graph = users_to_items, .source_type = 0, .destination_type = 1}}
   ).value();
   const SampledSubgraph sample = sampler.sample({ids({0, 1, 2}), at::Tensor()}, {}).value();
   ASSERT_EQ(sample.node_ids.size(), 2U);
@@ -195,17 +198,19 @@ TEST(NeighborSampler, SamplesEachRelationOfATypedGraph) {
     for (size_t relation = 0; relation < 2; ++relation) {
       const graph::CscGraph& graph = relation == 0 ? items_to_users : users_to_items;
       const at::Tensor& sources = sample.node_ids[relation == 0 ? 1 : 0];
-      const at::Tensor& targets = sample.node_ids[relation == 0 ? 0 : 1];
+      const at::Tensor& destinations = sample.node_ids[relation == 0 ? 0 : 1];
       const auto indptr = list(layer[relation].indptr);
       const auto indices = list(layer[relation].indices);
-      ASSERT_EQ(static_cast<int64_t>(indptr.size()), layer[relation].num_dst + 1);
+      ASSERT_EQ(static_cast<int64_t>(indptr.size()), layer[relation].num_destinations + 1);
       for (size_t row = 0; row + 1 < indptr.size(); ++row) {
-        const int64_t target = targets[static_cast<int64_t>(row)].item<int64_t>();
+        const int64_t destination = destinations[static_cast<int64_t>(row)].item<int64_t>();
         const auto neighbours = list(graph.indices().slice(
-            0, graph.indptr()[target].item<int64_t>(), graph.indptr()[target + 1].item<int64_t>()
+            0,
+            graph.indptr()[destination].item<int64_t>(),
+            graph.indptr()[destination + 1].item<int64_t>()
         ));
         for (int64_t e = indptr[row]; e < indptr[row + 1]; ++e) {
-          ASSERT_LT(indices[static_cast<size_t>(e)], layer[relation].num_src);
+          ASSERT_LT(indices[static_cast<size_t>(e)], layer[relation].num_sources);
           const int64_t source = sources[indices[static_cast<size_t>(e)]].item<int64_t>();
           EXPECT_NE(std::find(neighbours.begin(), neighbours.end(), source), neighbours.end());
         }
@@ -225,7 +230,7 @@ TEST(NeighborSampler, NamesTheFirstBadSeed) {
   EXPECT_THROW((void)sampler.sample(at::tensor({1.0}), {}), c10::Error);
 }
 
-TEST(NeighborSampler, RefusesFanoutsThatMeanNothing) {
+TEST(NeighborSampler, RefusesInvalidFanouts) {
   for (const std::vector<int64_t>& fanout : {std::vector<int64_t>{}, std::vector<int64_t>{5, -2}}) {
     const auto sampler = NeighborSampler::create(options_of(fanout), tiny());
     ASSERT_FALSE(sampler);
@@ -241,13 +246,13 @@ TEST(NeighborSampler, TakesNoNeighborsWhereTheFanoutIsZero) {
   EXPECT_EQ(list(alone.blocks[0][0].indptr), (std::vector<int64_t>{0, 0, 0}));
 }
 
-TEST(NeighborSampler, RefusesGraphsThatDoNotFitTheirTypes) {
+TEST(NeighborSampler, RefusesGraphsThatDisagreeWithNodeCounts) {
   const auto bipartite = random_graph(300, 200, 1);
   EXPECT_EQ(NeighborSampler::create(options_of({5}), bipartite).error().kind, ErrorKind::Data);
   const auto sampler = NeighborSampler::create(options_of({5}), {300, 201}, {{bipartite, 1, 0}});
   EXPECT_EQ(
       sampler.error().message,
-      "relation 0: expected 201 source and 300 target nodes, found 200 and 300"
+      "relation 0: expected 201 source and 300 destination nodes, found 200 and 300"
   );
   EXPECT_FALSE(NeighborSampler::create(options_of({5}), {300, 200}, {{bipartite, 2, 0}}));
 }
@@ -264,14 +269,14 @@ TEST(NeighborSampler, SamplesAGraphWithoutEdgesAndABatchWithoutSeeds) {
   EXPECT_EQ(list(none.blocks[1][0].indptr), (std::vector<int64_t>{0}));
 }
 
-TEST(NeighborSampler, ReportsItsStateWithinTheBudget) {
+TEST(NeighborSampler, KeepsItsStateWithinSamplerMemory) {
   const auto graph = random_graph(3000, 3000, 5);
   NeighborSamplerOptions options = options_of({10, 5});
   const auto sampler = NeighborSampler::create(options, graph).value();
   EXPECT_EQ(sampler.state_bytes_per_thread(), 0);
   ASSERT_TRUE(sampler.sample(ids({1}), {}));
   EXPECT_GE(sampler.state_bytes_per_thread(), 4 * 3000);
-  EXPECT_LE(sampler.state_bytes_per_thread(), options.state_budget_bytes);
+  EXPECT_LE(sampler.state_bytes_per_thread(), options.sampler_memory_bytes);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-#include "tests/worker/graph/files.h"
+#include "tests/worker/data/files.h"
 #include "tests/worker/graph/load_native.h"
-#include "worker/graph/native.h"
+#include "worker/data/native.h"
 #include "worker/sampling/neighbor.h"
 
 #include <ATen/ATen.h>
@@ -16,19 +16,18 @@
 namespace gnn::sampling {
 namespace {
 
-using graph::Array;
-using graph::DatasetArrays;
-using graph::testing::TemporaryFolder;
+using data::Array;
+using data::DatasetArrays;
+using data::testing::TemporaryFolder;
 
-/// A data set on disk: users who bought items, items that are alike. Both come back through the
-/// same reader and the same sampler as a homogeneous set does.
+// A data set on disk: users who bought items, items that are alike. Both come back through the
+// same reader and the same sampler as a homogeneous set does.
 class TypedManifest : public ::testing::Test {
  protected:
-  TypedManifest() : writer_(*graph::NativeWriter::open(folder_.path("set"), "key")) {}
+  TypedManifest() : writer_(*data::NativeWriter::open(folder_.path("set"), "key")) {}
 
   Array ids(const std::string& name, const std::vector<int64_t>& values) {
-    Array array =
-        *writer_->create(name, graph::DType::Int64, {static_cast<int64_t>(values.size())});
+    Array array = *writer_->create(name, data::DType::Int64, {static_cast<int64_t>(values.size())});
     std::copy(values.begin(), values.end(), array.mutable_view<int64_t>().begin());
     return *writer_->commit(std::move(array));
   }
@@ -54,7 +53,7 @@ class TypedManifest : public ::testing::Test {
     EXPECT_TRUE(writer_->publish(arrays, false));
     return *graph::testing::load_native(folder_.path("set"));
   }
-  /// All edges around `seeds` of the target type, by global ids, for each relation.
+  // All edges around `seeds` of the target type, by global ids, for each relation.
   static std::vector<std::set<std::pair<int64_t, int64_t>>> sample_all(
       const graph::Dataset& dataset, int64_t hops, const at::Tensor& seeds
   ) {
@@ -67,7 +66,7 @@ class TypedManifest : public ::testing::Test {
       relations.push_back(
           {.graph = type.graph,
            .source_type = type.source_index,
-           .target_type = type.destination_index}
+           .destination_type = type.destination_index}
       );
     }
     NeighborSamplerOptions options;
@@ -75,21 +74,21 @@ class TypedManifest : public ::testing::Test {
     const auto sampler = NeighborSampler::create(options, num_nodes, relations);
     std::vector<at::Tensor> typed_seeds(dataset.node_types.size());
     typed_seeds[static_cast<size_t>(dataset.target_node_type)] = seeds;
-    const auto subgraph = sampler->sample(typed_seeds, StreamPosition{});
+    const auto subgraph = sampler->sample(typed_seeds, core::StreamPosition{});
     std::vector<std::set<std::pair<int64_t, int64_t>>> edges(relations.size());
     for (const std::vector<graph::Block>& layer : subgraph->blocks) {
       for (size_t type = 0; type < layer.size(); ++type) {
         const at::Tensor& sources =
             subgraph->node_ids[static_cast<size_t>(relations[type].source_type)];
-        const at::Tensor& targets =
-            subgraph->node_ids[static_cast<size_t>(relations[type].target_type)];
+        const at::Tensor& destinations =
+            subgraph->node_ids[static_cast<size_t>(relations[type].destination_type)];
         const graph::Block& block = layer[type];
-        for (int64_t row = 0; row < block.num_dst; ++row) {
+        for (int64_t row = 0; row < block.num_destinations; ++row) {
           const auto begin = block.indptr[row].item<int64_t>();
           const auto end = block.indptr[row + 1].item<int64_t>();
           for (int64_t edge = begin; edge < end; ++edge) {
             const auto source = block.indices[edge].item<int64_t>();
-            edges[type].emplace(sources[source].item<int64_t>(), targets[row].item<int64_t>());
+            edges[type].emplace(sources[source].item<int64_t>(), destinations[row].item<int64_t>());
           }
         }
       }
@@ -98,12 +97,12 @@ class TypedManifest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  std::unique_ptr<graph::NativeWriter> writer_;
+  std::unique_ptr<data::NativeWriter> writer_;
 };
 
 using Edges = std::set<std::pair<int64_t, int64_t>>;
 
-TEST_F(TypedManifest, EachRelationOfTwoTypesIsSampled) {
+TEST_F(TypedManifest, SamplesEachRelationOfTwoTypes) {
   DatasetArrays shop;
   shop.name = "shop";
   shop.target_node_type = "user";
@@ -129,7 +128,7 @@ TEST_F(TypedManifest, EachRelationOfTwoTypesIsSampled) {
   EXPECT_EQ(all[1], (Edges{{3, 0}, {0, 3}}));
 }
 
-TEST_F(TypedManifest, AHomogeneousSetIsTheListOfOne) {
+TEST_F(TypedManifest, TreatsAHomogeneousSetAsOneOfEachType) {
   DatasetArrays path;
   path.name = "path";
   path.target_node_type = "node";

@@ -2,8 +2,9 @@
 #include "worker/tasks/graph_workload.h"
 #include "worker/tasks/node_workload.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <memory>
 
@@ -12,15 +13,15 @@ namespace {
 
 constexpr int64_t kItems = 6;
 
-/// Two layers that say class 0 of everything.
+// Two layers that say class 0 of everything.
 class FlatNodeModel final : public nn::NodeModel {
  public:
   at::Tensor forward(const at::Tensor&, const std::vector<graph::Block>& blocks) override {
-    return at::zeros({blocks.back().num_dst, 2});
+    return at::zeros({blocks.back().num_destinations, 2});
   }
   at::Tensor forward_layer(int64_t, const at::Tensor&, const graph::Block& block, const at::Tensor&)
       override {
-    return at::zeros({block.num_dst, 2});
+    return at::zeros({block.num_destinations, 2});
   }
   [[nodiscard]] int64_t num_layers() const override { return 2; }
 };
@@ -32,7 +33,7 @@ class FlatGraphModel final : public nn::GraphModel {
   }
 };
 
-/// Six nodes in a row, each of class 0 and an item of every part.
+// Six nodes in a row, each of class 0 and an item of every part.
 graph::Dataset row_of_nodes() {
   graph::Dataset dataset;
   dataset.name = "row";
@@ -60,7 +61,7 @@ graph::Dataset row_of_nodes() {
   return dataset;
 }
 
-/// The same nodes, each a graph of its own.
+// The same nodes, each a graph of its own.
 graph::Dataset six_graphs() {
   graph::Dataset dataset = row_of_nodes();
   dataset.edge_types[0].graph =
@@ -79,10 +80,10 @@ api::Training batches_of_two(api::EvaluationMode mode) {
   return training;
 }
 
-/// Marks of one evaluation of six items.
+// Marks of one evaluation of six items.
 int64_t marks_of(training::Workload& workload) {
   training::CountingSink sink;
-  const training::StopToken stop;
+  const StopToken stop;
   const auto evaluated =
       workload.evaluate(training::Part::Validation, {.stop = stop, .progress = sink});
   EXPECT_TRUE(evaluated.has_value());
@@ -104,15 +105,15 @@ std::unique_ptr<NodeWorkload> node_workload(api::EvaluationMode mode) {
 
 // An evaluation may take longer than any time-out: its batches must show that it goes on.
 
-TEST(Evaluation, ASampledOneMarksEveryBatch) {
+TEST(Evaluation, MarksEveryBatchWhenSampled) {
   EXPECT_EQ(marks_of(*node_workload(api::EvaluationMode::Sampled)), 3);
 }
 
-TEST(Evaluation, ALayerWiseOneMarksEveryLayersBatchesAndExchange) {
+TEST(Evaluation, MarksEveryBatchAndExchangeWhenLayerWise) {
   EXPECT_GE(marks_of(*node_workload(api::EvaluationMode::LayerWise)), 3);
 }
 
-TEST(Evaluation, OneOfGraphsMarksEveryBatch) {
+TEST(Evaluation, MarksEveryBatchOfGraphs) {
   auto workload = GraphWorkload::create(
       six_graphs(),
       std::make_shared<FlatGraphModel>(),

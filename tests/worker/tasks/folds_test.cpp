@@ -8,24 +8,24 @@
 namespace gnn::tasks {
 namespace {
 
-/// A fold whose epochs have these numbers of correct answers of ten, on test and validation set.
-training::TrainingOutcome fold_of(
+// A fold whose epochs have these numbers of correct answers of ten, on test and validation set.
+training::TrainingResult fold_of(
     const std::vector<int64_t>& test, const std::vector<int64_t>& validation
 ) {
-  training::TrainingOutcome fold;
+  training::TrainingResult fold;
   for (size_t i = 0; i < test.size(); ++i) {
-    training::EpochReport epoch;
+    progress::EpochReport epoch;
     epoch.epoch = static_cast<int64_t>(i);
-    epoch.test = training::Accuracy{.correct = test[i], .total = 10};
+    epoch.test = progress::Accuracy{.correct = test[i], .total = 10};
     if (i < validation.size())
-      epoch.validation = training::Accuracy{.correct = validation[i], .total = 10};
+      epoch.validation = progress::Accuracy{.correct = validation[i], .total = 10};
     fold.epochs.push_back(epoch);
   }
   return fold;
 }
 
 TEST(FoldMetrics, ChooseTheEpochByTheMeanOverTheFolds) {
-  const std::vector<training::TrainingOutcome> folds = {
+  const std::vector<training::TrainingResult> folds = {
       fold_of({9, 7, 5}, {}), fold_of({1, 7, 6}, {})
   };
   const auto metrics = fold_metrics(folds);
@@ -37,7 +37,7 @@ TEST(FoldMetrics, ChooseTheEpochByTheMeanOverTheFolds) {
 }
 
 TEST(FoldMetrics, ChooseEachFoldsEpochByItsValidationSet) {
-  const std::vector<training::TrainingOutcome> folds = {
+  const std::vector<training::TrainingResult> folds = {
       fold_of({9, 7, 5}, {1, 8, 8}), fold_of({1, 7, 6}, {2, 2, 9})
   };
   const auto metrics = fold_metrics(folds);
@@ -47,7 +47,7 @@ TEST(FoldMetrics, ChooseEachFoldsEpochByItsValidationSet) {
 }
 
 TEST(FoldMetrics, GiveTheSpreadOverTheFolds) {
-  const std::vector<training::TrainingOutcome> folds = {fold_of({6}, {}), fold_of({8}, {})};
+  const std::vector<training::TrainingResult> folds = {fold_of({6}, {}), fold_of({8}, {})};
   EXPECT_NEAR(fold_metrics(folds).at("test_accuracy_stddev"), std::sqrt(0.02), 1e-12);
 }
 

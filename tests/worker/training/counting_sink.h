@@ -1,6 +1,6 @@
 #pragma once
 
-#include "worker/training/progress_sink.h"
+#include "worker/progress/progress_sink.h"
 
 #include <cstdint>
 #include <string>
@@ -8,14 +8,14 @@
 namespace gnn::training {
 
 /// Counts the marks of progress, and passes over all else.
-class CountingSink final : public ProgressSink {
+class CountingSink final : public progress::ProgressSink {
  public:
-  void on_phase(Phase) override {}
+  void on_phase(progress::Phase) override {}
   void on_mark() override { ++marks; }
-  void on_step(const StepReport&) override {}
-  void on_epoch(const EpochReport&) override {}
-  void on_final(const FinalReport&) override {}
-  void on_checkpoint(const CheckpointReport&) override {}
+  void on_step(const progress::StepReport&) override {}
+  void on_epoch(const progress::EpochReport&) override {}
+  void on_final(const progress::FinalReport&) override {}
+  void on_checkpoint(const progress::CheckpointReport&) override {}
   void on_message(const std::string&) override {}
 
   int64_t marks = 0;

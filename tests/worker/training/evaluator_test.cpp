@@ -1,14 +1,16 @@
 #include "worker/training/evaluator.h"
 
-#include "tests/worker/distributed/comm/in_process_ranks.h"
+#include "tests/worker/comm/in_process_ranks.h"
 #include "tests/worker/sampling/random_graph.h"
 #include "tests/worker/training/counting_sink.h"
 #include "worker/nn/models/gcn.h"
 #include "worker/nn/models/graph_sage.h"
-#include "worker/training/meters.h"
+#include "worker/training/scores.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <memory>
 #include <vector>
@@ -29,7 +31,7 @@ graph::CscGraph make_graph(int64_t num_nodes) {
       .value();
 }
 
-/// A graph and a model that all ranks of a test share: nothing of them changes.
+// A graph and a model that all ranks of a test share: nothing of them changes.
 struct Scene {
   explicit Scene(int64_t num_nodes)
       : whole{.graph = make_graph(num_nodes), .features = {}, .labels = {}} {
@@ -63,7 +65,7 @@ struct Scene {
   std::shared_ptr<nn::NodeModel> gcn;
 };
 
-Accuracy alone(const Scene& scene, nn::NodeModel& model) {
+progress::Accuracy alone(const Scene& scene, nn::NodeModel& model) {
   const StopToken stop;
   return scene.evaluate(model, *comm::make_single_communicator(), stop).value().value();
 }
@@ -71,7 +73,7 @@ Accuracy alone(const Scene& scene, nn::NodeModel& model) {
 void expect_every_rank_gets_the_counts_of_one_process(int64_t num_nodes, int64_t world) {
   const Scene scene(num_nodes);
   for (const auto& model : {scene.sage, scene.gcn}) {
-    const Accuracy expected = alone(scene, *model);
+    const progress::Accuracy expected = alone(scene, *model);
     EXPECT_EQ(expected.total, scene.ids.numel());
     comm::run_ranks(world, [&](const std::shared_ptr<comm::Communicator>& communicator) {
       const StopToken stop;
@@ -83,15 +85,15 @@ void expect_every_rank_gets_the_counts_of_one_process(int64_t num_nodes, int64_t
   }
 }
 
-TEST(LayerWise, OneProcessCountsWhatTheWholeGraphAtOnceGives) {
+TEST(LayerWise, CountsWhatOneForwardOverTheWholeGraphCounts) {
   const Scene scene(301);
   const at::NoGradGuard no_grad;
   graph::Block block{
       .indptr = scene.whole.graph.indptr(),
       .indices = scene.whole.graph.indices(),
       .edge_ids = {},
-      .num_src = 301,
-      .num_dst = 301,
+      .num_sources = 301,
+      .num_destinations = 301,
   };
   const std::vector<graph::Block> blocks(3, block);
   const at::Tensor logits = scene.sage->forward(scene.whole.features, blocks);
@@ -104,16 +106,16 @@ TEST(LayerWise, OneProcessCountsWhatTheWholeGraphAtOnceGives) {
   );
 }
 
-TEST(LayerWise, ShardedOverRanksItGivesTheCountsOfOneProcess) {
+TEST(LayerWise, CountsTheSameOnAnyNumberOfRanks) {
   for (const int64_t world : {2, 3, 4})
     expect_every_rank_gets_the_counts_of_one_process(301, world);
 }
 
-TEST(LayerWise, ARankWithoutANodeLearnsTheOthersRows) {
+TEST(LayerWise, GivesARankWithoutNodesTheOthersRows) {
   expect_every_rank_gets_the_counts_of_one_process(3, 4);
 }
 
-TEST(LayerWise, AllRanksGiveUpWhenOneIsAskedToStop) {
+TEST(LayerWise, StopsOnAllRanksWhenOneIsAskedTo) {
   const Scene scene(301);
   comm::run_ranks(3, [&](const std::shared_ptr<comm::Communicator>& communicator) {
     StopToken stop;

@@ -1,15 +1,18 @@
 #include "worker/training/trainer.h"
 
-#include "worker/training/console_sink.h"
-#include "worker/training/evaluator.h"
-#include "worker/training/meters.h"
+#include "tests/support/temporary_folder.h"
+#include "worker/progress/console_sink.h"
+#include "worker/training/scores.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -18,9 +21,10 @@
 namespace gnn::training {
 namespace {
 
+using gnn::testing::TemporaryFolder;
 using ::testing::HasSubstr;
 
-/// A model with dropout, so that a wrong seed shows.
+// A model with dropout, so that a wrong seed shows.
 class TinyNetImpl : public torch::nn::Module {
  public:
   TinyNetImpl() {
@@ -36,8 +40,8 @@ class TinyNetImpl : public torch::nn::Module {
   torch::nn::Linear second_{nullptr};
 };
 
-/// Twenty points in batches of four; the label is the place of the largest of the first three
-/// coordinates.
+// Twenty points in batches of four; the label is the place of the largest of the first three
+// coordinates.
 class TinyWorkload final : public Workload {
  public:
   TinyWorkload() {
@@ -64,9 +68,11 @@ class TinyWorkload final : public Workload {
     return {net_->forward(points_.narrow(0, current_ * 4, 4)), labels_.narrow(0, current_ * 4, 4)};
   }
   bool has(Part part) const override { return part == Part::Validation; }
-  Result<Evaluated> evaluate(Part, const Watch& watch) override {
-    if (watch.stop.requested()) return Evaluated();
-    return Accuracy{.correct = count_correct({net_->forward(points_), labels_}), .total = 20};
+  Result<Evaluated> evaluate(Part, const EvaluationContext& context) override {
+    if (context.stop.requested()) return Evaluated();
+    return progress::Accuracy{
+        .correct = count_correct({net_->forward(points_), labels_}), .total = 20
+    };
   }
 
   std::vector<std::pair<int64_t, int64_t>> starts;
@@ -82,7 +88,7 @@ class TinyWorkload final : public Workload {
 };
 
 struct Scene {
-  NullSink sink;
+  progress::NullSink sink;
   StopToken stop;
   TrainerContext context{
       .communicator = comm::make_single_communicator(),
@@ -113,22 +119,6 @@ bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& 
   return same;
 }
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "gnn-trainer-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
 api::Checkpoint checkpoints_in(const TemporaryFolder& folder) {
   api::Checkpoint checkpoint;
   checkpoint.path = folder.path() + "/job";
@@ -138,16 +128,16 @@ api::Checkpoint checkpoints_in(const TemporaryFolder& folder) {
 TEST(Trainer, LowersTheLossAndReportsEveryEpoch) {
   TinyWorkload workload;
   Scene run;
-  const auto outcome = train(workload, run.context, options_for(30));
-  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
-  EXPECT_FALSE(outcome->stopped);
-  ASSERT_EQ(outcome->epochs.size(), 30U);
-  EXPECT_EQ(outcome->report.global_steps, 150);
-  EXPECT_EQ(outcome->epochs[0].train.total, 20);
-  EXPECT_EQ(outcome->epochs[0].steps, 5);
-  EXPECT_LT(outcome->epochs.back().average_loss, outcome->epochs.front().average_loss);
+  const auto result = train(workload, run.context, options_for(30));
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_FALSE(result->stopped);
+  ASSERT_EQ(result->epochs.size(), 30U);
+  EXPECT_EQ(result->report.global_steps, 150);
+  EXPECT_EQ(result->epochs[0].train.total, 20);
+  EXPECT_EQ(result->epochs[0].steps, 5);
+  EXPECT_LT(result->epochs.back().average_loss, result->epochs.front().average_loss);
   EXPECT_DOUBLE_EQ(
-      outcome->report.metrics.at("validation_accuracy"), outcome->epochs.back().validation->value()
+      result->report.metrics.at("validation_accuracy"), result->epochs.back().validation->value()
   );
 }
 
@@ -172,10 +162,11 @@ TEST(Trainer, MeasuresAsOftenAsAsked) {
   Scene run;
   TrainerOptions options = options_for(5);
   options.training.evaluation.every = 2;
-  const auto outcome = train(workload, run.context, options);
-  ASSERT_TRUE(outcome.has_value());
+  const auto result = train(workload, run.context, options);
+  ASSERT_TRUE(result.has_value());
   std::vector<bool> measured;
-  for (const EpochReport& epoch : outcome->epochs) measured.push_back(epoch.validation.has_value());
+  for (const progress::EpochReport& epoch : result->epochs)
+    measured.push_back(epoch.validation.has_value());
   EXPECT_EQ(measured, (std::vector<bool>{false, true, false, true, true}));
 }
 
@@ -186,13 +177,13 @@ TEST(Trainer, AccumulatesGradientsOfSeveralBatches) {
   Scene run;
   TrainerOptions options = options_for(2);
   options.training.gradient_accumulation = 2;
-  const auto outcome = train(workload, run.context, options);
-  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
-  EXPECT_EQ(outcome->report.global_steps, 6);
-  EXPECT_EQ(outcome->epochs[0].train.total, 20);
+  const auto result = train(workload, run.context, options);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(result->report.global_steps, 6);
+  EXPECT_EQ(result->epochs[0].train.total, 20);
 }
 
-TEST(Trainer, StopsAtAStepAndGoesOnWithTheSameBits) {
+TEST(Trainer, StopsAtAStepAndResumesWithTheSameBits) {
   Scene undisturbed;
   TinyWorkload whole;
   const auto expected = train(whole, undisturbed.context, options_for(4));
@@ -217,16 +208,16 @@ TEST(Trainer, StopsAtAStepAndGoesOnWithTheSameBits) {
 
   TinyWorkload resumed;
   Scene second;
-  const auto outcome = train(resumed, second.context, options);
-  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
+  const auto result = train(resumed, second.context, options);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
   EXPECT_EQ(resumed.starts.front(), (std::pair<int64_t, int64_t>{1, 3}));
-  EXPECT_EQ(outcome->report.global_steps, 20);
+  EXPECT_EQ(result->report.global_steps, 20);
   EXPECT_TRUE(same_bits(parameters_of(whole), parameters_of(resumed)));
-  ASSERT_EQ(outcome->epochs.size(), 4U);
+  ASSERT_EQ(result->epochs.size(), 4U);
   for (size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(outcome->epochs[i].average_loss, expected->epochs[i].average_loss);
-    EXPECT_EQ(outcome->epochs[i].train.correct, expected->epochs[i].train.correct);
-    EXPECT_EQ(outcome->epochs[i].validation->correct, expected->epochs[i].validation->correct);
+    EXPECT_EQ(result->epochs[i].average_loss, expected->epochs[i].average_loss);
+    EXPECT_EQ(result->epochs[i].train.correct, expected->epochs[i].train.correct);
+    EXPECT_EQ(result->epochs[i].validation->correct, expected->epochs[i].validation->correct);
   }
 }
 
@@ -240,16 +231,16 @@ TEST(Trainer, RepeatsAnEvaluationThatWasInterrupted) {
   Scene first;
   // The step of the last batch has agreed on going on when the request comes: in the evaluation
   // then.
-  class StopAtValidation final : public ProgressSink {
+  class StopAtValidation final : public progress::ProgressSink {
    public:
     explicit StopAtValidation(StopToken& stop) : stop_(stop) {}
-    void on_phase(Phase phase) override {
-      if (phase == Phase::Validate) stop_.request();
+    void on_phase(progress::Phase phase) override {
+      if (phase == progress::Phase::Validate) stop_.request();
     }
-    void on_step(const StepReport&) override {}
-    void on_epoch(const EpochReport&) override {}
-    void on_final(const FinalReport&) override {}
-    void on_checkpoint(const CheckpointReport&) override {}
+    void on_step(const progress::StepReport&) override {}
+    void on_epoch(const progress::EpochReport&) override {}
+    void on_final(const progress::FinalReport&) override {}
+    void on_checkpoint(const progress::CheckpointReport&) override {}
     void on_message(const std::string&) override {}
 
    private:
@@ -268,29 +259,31 @@ TEST(Trainer, RepeatsAnEvaluationThatWasInterrupted) {
 
   TinyWorkload resumed;
   Scene second;
-  const auto outcome = train(resumed, second.context, options);
-  ASSERT_TRUE(outcome.has_value());
-  ASSERT_EQ(outcome->epochs.size(), 2U);
-  EXPECT_TRUE(outcome->epochs[0].validation.has_value());
-  EXPECT_EQ(outcome->epochs[0].train.total, 20);
-  EXPECT_EQ(outcome->report.global_steps, 10);
+  const auto result = train(resumed, second.context, options);
+  ASSERT_TRUE(result.has_value());
+  ASSERT_EQ(result->epochs.size(), 2U);
+  EXPECT_TRUE(result->epochs[0].validation.has_value());
+  EXPECT_EQ(result->epochs[0].train.total, 20);
+  EXPECT_EQ(result->report.global_steps, 10);
 }
 
-/// Keeps what a rank says of its steps and checkpoints.
-class RecordingSink final : public ProgressSink {
+// Keeps what a rank says of its steps and checkpoints.
+class RecordingSink final : public progress::ProgressSink {
  public:
-  void on_phase(Phase) override {}
-  void on_step(const StepReport& report) override { steps.push_back(report); }
-  void on_epoch(const EpochReport&) override {}
-  void on_final(const FinalReport&) override {}
-  void on_checkpoint(const CheckpointReport& report) override { checkpoints.push_back(report); }
+  void on_phase(progress::Phase) override {}
+  void on_step(const progress::StepReport& report) override { steps.push_back(report); }
+  void on_epoch(const progress::EpochReport&) override {}
+  void on_final(const progress::FinalReport&) override {}
+  void on_checkpoint(const progress::CheckpointReport& report) override {
+    checkpoints.push_back(report);
+  }
   void on_message(const std::string&) override {}
 
-  std::vector<StepReport> steps;
-  std::vector<CheckpointReport> checkpoints;
+  std::vector<progress::StepReport> steps;
+  std::vector<progress::CheckpointReport> checkpoints;
 };
 
-Result<TrainingOutcome> train_recorded(
+Result<TrainingResult> train_recorded(
     Workload& workload, const TrainerOptions& options, RecordingSink& sink
 ) {
   const StopToken stop;
@@ -303,7 +296,7 @@ Result<TrainingOutcome> train_recorded(
   return train(workload, context, options);
 }
 
-TEST(Trainer, ReportsWhatCheckpointsWeigh) {
+TEST(Trainer, ReportsTheBytesOfCheckpoints) {
   const TemporaryFolder folder;
   TrainerOptions options = options_for(1);
   options.checkpoint = checkpoints_in(folder);
@@ -338,8 +331,8 @@ TEST(Trainer, ReportsACheckpointThatCouldNotBeWritten) {
     put_file_in_place_of(options.checkpoint->path);
   };
   RecordingSink sink;
-  const auto outcome = train_recorded(workload, options, sink);
-  ASSERT_FALSE(outcome.has_value());
+  const auto result = train_recorded(workload, options, sink);
+  ASSERT_FALSE(result.has_value());
   ASSERT_EQ(sink.checkpoints.size(), 1U);
   EXPECT_FALSE(sink.checkpoints[0].written);
 }
@@ -356,7 +349,7 @@ TEST(Trainer, ReportsACheckpointFolderThatCannotBeMade) {
   EXPECT_FALSE(sink.checkpoints[0].written);
 }
 
-TEST(Trainer, AFolderThatANewerRunTookOverIsNoFailedCheckpoint) {
+TEST(Trainer, ReportsNoFailedCheckpointWhenANewerRunTookTheFolderOver) {
   const TemporaryFolder folder;
   TrainerOptions options = options_for(1);
   options.checkpoint = checkpoints_in(folder);
@@ -401,7 +394,7 @@ TEST(Trainer, StartsAnewWhenResumeIsNever) {
   EXPECT_EQ(second.starts.front(), (std::pair<int64_t, int64_t>{0, 0}));
 }
 
-TEST(Trainer, LoadsTheNamedCheckpointEvenIfTheFirstAttemptNeverCameToIt) {
+TEST(Trainer, LoadsTheNamedCheckpointInALaterAttemptIfTheFirstDidNot) {
   const TemporaryFolder folder;
   TrainerOptions options = options_for(1);
   options.checkpoint = checkpoints_in(folder);
@@ -421,7 +414,7 @@ TEST(Trainer, LoadsTheNamedCheckpointEvenIfTheFirstAttemptNeverCameToIt) {
   EXPECT_EQ(third.starts.front(), (std::pair<int64_t, int64_t>{0, 5}));
 }
 
-TEST(Trainer, ARestartedRoundGoesOnEvenWhenResumeIsNever) {
+TEST(Trainer, ResumesARestartedRoundEvenWhenResumeIsNever) {
   const TemporaryFolder folder;
   TrainerOptions options = options_for(2);
   options.checkpoint = checkpoints_in(folder);
@@ -453,9 +446,9 @@ TEST(Trainer, StartsFromTheCheckpointThatResumeNames) {
   options.checkpoint = checkpoints_in(new_folder);
   options.checkpoint->resume = trained->report.checkpoint;
   TinyWorkload second;
-  const auto outcome = train(second, run.context, options);
-  ASSERT_TRUE(outcome.has_value()) << outcome.error().message;
-  EXPECT_EQ(outcome->report.global_steps, 10);
+  const auto result = train(second, run.context, options);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(result->report.global_steps, 10);
   EXPECT_EQ(second.starts.back(), (std::pair<int64_t, int64_t>{1, 0}));
 
   TinyWorkload undisturbed;
@@ -464,16 +457,16 @@ TEST(Trainer, StartsFromTheCheckpointThatResumeNames) {
   EXPECT_TRUE(same_bits(parameters_of(second), parameters_of(undisturbed)));
 }
 
-TEST(Trainer, RefusesACheckpointPathThatIsNone) {
+TEST(Trainer, RefusesACheckpointPathThatDoesNotExist) {
   const TemporaryFolder folder;
   TrainerOptions options = options_for(1);
   options.checkpoint = checkpoints_in(folder);
   options.checkpoint->resume = folder.path() + "/none.manifest";
   Scene run;
   TinyWorkload workload;
-  const auto outcome = train(workload, run.context, options);
-  ASSERT_FALSE(outcome.has_value());
-  EXPECT_THAT(outcome.error().message, HasSubstr("spec.checkpoint.resume"));
+  const auto result = train(workload, run.context, options);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_THAT(result.error().message, HasSubstr("spec.checkpoint.resume"));
 }
 
 TEST(Trainer, NamesTheLearningRateWhenTheLossIsNotFinite) {
@@ -482,10 +475,10 @@ TEST(Trainer, NamesTheLearningRateWhenTheLossIsNotFinite) {
   TrainerOptions options = options_for(3);
   options.training.optimizer.type = api::OptimizerType::SGD;
   options.training.optimizer.learning_rate.text = "1e30";
-  const auto outcome = train(workload, run.context, options);
-  ASSERT_FALSE(outcome.has_value());
-  EXPECT_EQ(outcome.error().kind, ErrorKind::Configuration);
-  EXPECT_THAT(outcome.error().message, HasSubstr("spec.training.optimizer.learningRate (1e30)"));
+  const auto result = train(workload, run.context, options);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(result.error().message, HasSubstr("spec.training.optimizer.learningRate (1e30)"));
 }
 
 TEST(Trainer, JoinGivesTheSameBitsAsShadowSteps) {

@@ -1,14 +1,18 @@
 // Ranks that weigh their gradients by batch size train what one process trains on the union of
 // their batches: with all neighbours, and with draws that depend on the node alone (DGL's rule).
 
-#include "tests/worker/distributed/comm/in_process_ranks.h"
+#include "tests/worker/comm/in_process_ranks.h"
 #include "tests/worker/sampling/random_graph.h"
-#include "worker/distributed/comm/ddp.h"
+#include "worker/comm/ddp.h"
 #include "worker/nn/models/graph_sage.h"
 #include "worker/sampling/neighbor.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/optim/sgd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <memory>
@@ -25,7 +29,7 @@ constexpr int64_t kSteps = 10;
 
 struct Case {
   int64_t world = 2;
-  sampling::HopRule rule = sampling::HopRule::AllSeen;
+  sampling::SamplingRule rule = sampling::SamplingRule::AllSeen;
   std::vector<int64_t> fanout{};
   at::ScalarType dtype = at::kDouble;
   double tolerance = 0;
@@ -64,7 +68,7 @@ class UnionBatchTest : public testing::TestWithParam<Case> {
     return model;
   }
 
-  /// Ranks' batches differ in size, by step too; together they are the seeds of a step.
+  // Ranks' batches differ in size, by step too; together they are the seeds of a step.
   static int64_t size_of(int64_t step, int64_t rank) { return 3 + (2 * step + 5 * rank) % 11; }
 
   struct Range {
@@ -89,7 +93,7 @@ class UnionBatchTest : public testing::TestWithParam<Case> {
 
   at::Tensor loss_of(nn::NodeModel& model, int64_t step, const Range& range) const {
     const at::Tensor seeds = seeds_.narrow(0, range.first, range.size).contiguous();
-    const sampling::StreamPosition position{
+    const sampling::core::StreamPosition position{
         .seed = 3, .epoch = 0, .batch = static_cast<uint64_t>(step)
     };
     const auto sampled = sampler_.sample(seeds, position).value();
@@ -101,7 +105,7 @@ class UnionBatchTest : public testing::TestWithParam<Case> {
     );
   }
 
-  /// One process on the unions.
+  // One process on the unions.
   std::vector<at::Tensor> reference() const {
     const auto model = make_model(0);
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
@@ -158,13 +162,13 @@ TEST_P(UnionBatchTest, RanksTrainWhatOneProcessTrains) {
 }
 
 std::vector<Case> cases() {
-  using sampling::HopRule;
+  using sampling::SamplingRule;
   std::vector<Case> all;
   for (const int64_t world : {2, 3, 4}) {
-    all.push_back({world, HopRule::AllSeen, {4, 4}, at::kDouble, 1e-9});
-    all.push_back({world, HopRule::NewNodes, {-1, -1}, at::kDouble, 1e-9});
-    all.push_back({world, HopRule::AllSeen, {4, 4}, at::kFloat, 1e-5});
-    all.push_back({world, HopRule::NewNodes, {-1, -1}, at::kFloat, 1e-5});
+    all.push_back({world, SamplingRule::AllSeen, {4, 4}, at::kDouble, 1e-9});
+    all.push_back({world, SamplingRule::NewNodes, {-1, -1}, at::kDouble, 1e-9});
+    all.push_back({world, SamplingRule::AllSeen, {4, 4}, at::kFloat, 1e-5});
+    all.push_back({world, SamplingRule::NewNodes, {-1, -1}, at::kFloat, 1e-5});
   }
   return all;
 }

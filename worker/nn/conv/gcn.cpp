@@ -31,7 +31,7 @@ void GcnConvImpl::reset_parameters() {
 at::Tensor GcnConvImpl::forward(
     const at::Tensor& x, const graph::Block& block, const at::Tensor& source_degrees
 ) {
-  // The two maps commute: whichever gathers fewer numbers goes second.
+  // The two maps commute: project first where that leaves fewer numbers to gather.
   if (options_.out_channels < options_.in_channels) {
     return gcn_aggregate(block, linear_rows(x, weight_), source_degrees) + bias_;
   }

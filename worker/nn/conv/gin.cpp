@@ -46,7 +46,7 @@ GinConvImpl::GinConvImpl(const GinConvOptions& options) : options_(options) {
 
 at::Tensor GinConvImpl::forward(const at::Tensor& x, const graph::Block& block) {
   const at::Tensor sums = aggregate(block, x.contiguous(), Aggregation::Sum);
-  return mlp_->forward(sums + x.narrow(0, 0, block.num_dst) * (eps_ + 1));
+  return mlp_->forward(sums + x.narrow(0, 0, block.num_destinations) * (eps_ + 1));
 }
 
 }  // namespace gnn::nn

@@ -13,12 +13,12 @@ namespace gnn::nn {
 
 struct GinConvOptions {
   int64_t in_channels = 0;
-  int64_t hidden_channels = 0;  ///< Width inside the MLP; unused when it is one Linear.
+  int64_t hidden_channels = 0;  ///< width inside the MLP; unused if mlp_layers is 1
   int64_t out_channels = 0;
-  int64_t mlp_layers = 2;  ///< Linear layers, ReLU between them; 1 is tutorial 2's single Linear.
-  bool batch_norm = true;  ///< Before each ReLU inside the MLP.
+  int64_t mlp_layers = 2;  ///< linear layers, with ReLU between them
+  bool batch_norm = true;  ///< before each ReLU inside the MLP
   double eps = 0;
-  bool learn_eps = false;  ///< eps is a parameter; otherwise a buffer, as in DGL.
+  bool learn_eps = false;  ///< eps is a parameter, otherwise a buffer as in DGL
 };
 
 /// out_i = MLP((1 + eps) x_i + sum of x_j over i's in-edges).
@@ -27,7 +27,7 @@ class GinConvImpl : public torch::nn::Module {
  public:
   explicit GinConvImpl(const GinConvOptions& options);
 
-  /// Shapes: x floating [num_src, in_channels]; result [num_dst, out_channels].
+  /// Shapes: x floating [num_sources, in_channels]; result [num_destinations, out_channels].
   at::Tensor forward(const at::Tensor& x, const graph::Block& block);
 
   [[nodiscard]] const GinConvOptions& options() const { return options_; }

@@ -24,7 +24,7 @@ SageConvImpl::SageConvImpl(const SageConvOptions& options) : options_(options) {
         )
     );
   };
-  // The order of registration is the peer's too: it is that of the optimizer's state.
+  // Registered in PyG's or DGL's order, too: it is the order of the optimizer's state.
   if (dgl) {
     neighbors_ = linear("fc_neigh", false);
     self_ = linear("fc_self", true);

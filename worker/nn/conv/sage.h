@@ -11,12 +11,11 @@
 
 namespace gnn::nn {
 
-/// Whose names and initial values the two linear maps of a SAGE layer have; the function that the
-/// layer computes is the same.
+/// Whose parameter names and initial values a SAGE layer has; it computes the same function.
 enum class SageParameters {
-  Dgl,  ///< fc_self (with bias) and fc_neigh; weights Xavier-uniform with ReLU's gain, bias
-        ///< U(±1/√in).
-  Pyg,  ///< lin_l of the neighbours (with bias) and lin_r of the node itself; all U(±1/√in).
+  /// fc_self (with bias) and fc_neigh; weights Xavier-uniform with ReLU's gain, bias U(±1/√in).
+  Dgl,
+  Pyg,  ///< lin_l of the neighbours (with bias) and lin_r of the node itself; all U(±1/√in)
 };
 
 struct SageConvOptions {
@@ -25,15 +24,17 @@ struct SageConvOptions {
   SageParameters parameters = SageParameters::Dgl;
 };
 
-/// out_i = W_self x_i + W_neigh mean of x_j over i's in-edges + bias; the mean of nothing is 0.
-/// Projects before it aggregates where out_channels < in_channels: fewer numbers to gather.
+/// out_i = W_self x_i + W_neigh mean of x_j over i's in-edges + bias; without in-edges the
+/// mean is 0.
+/// Projects first where out_channels < in_channels, so that fewer numbers are gathered.
 /// Source: Hamilton et al. 2017, alg. 1 with the mean aggregator of DGL and PyG.
 class SageConvImpl : public torch::nn::Module {
  public:
   explicit SageConvImpl(const SageConvOptions& options);
 
-  /// Shapes: x floating [num_src, in_channels] on the block's device; result [num_dst,
-  /// out_channels]. Errors: c10::Error where they do not fit.
+  /// Shapes: x floating [num_sources, in_channels] on the block's device; result
+  /// [num_destinations, out_channels].
+  /// Errors: c10::Error if they do not match.
   at::Tensor forward(const at::Tensor& x, const graph::Block& block);
 
   void reset_parameters();

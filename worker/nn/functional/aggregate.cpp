@@ -34,10 +34,10 @@ at::Tensor gcn_aggregate(
     const graph::Block& block, const at::Tensor& x, const at::Tensor& source_degrees
 ) {
   TORCH_CHECK(
-      source_degrees.dim() == 1 && source_degrees.size(0) == block.num_src &&
+      source_degrees.dim() == 1 && source_degrees.size(0) == block.num_sources &&
           source_degrees.scalar_type() == at::kLong,
       "gcn_aggregate: source_degrees: expected int64 [",
-      block.num_src,
+      block.num_sources,
       "], found ",
       source_degrees.scalar_type(),
       " ",
@@ -52,7 +52,7 @@ at::Tensor gcn_aggregate(
       {
           .row_scale = rows,
           .col_scale = cols,
-          .self_scale = rows * cols.narrow(0, 0, block.num_dst),
+          .self_scale = rows * cols.narrow(0, 0, block.num_destinations),
           .skip_loops = true,
       }
   );

@@ -1,13 +1,13 @@
 #include "worker/nn/functional/csr.h"
 
-#include "worker/nn/functional/cpu/kernels.h"
+#include "worker/nn/cpu/index_checks.h"
+#include "worker/nn/cpu/transpose.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/diff.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
@@ -21,7 +21,7 @@ bool is_index(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kInt || tensor.scalar_type() == at::kLong;
 }
 
-// Level (b) of the CUDA path: torch's own operators, all of them deterministic on integers.
+// For a GPU: torch's own operators, all of them deterministic on integers.
 Csr transpose_with_operators(const Csr& matrix) {
   const at::Tensor rows = at::repeat_interleave(
       at::arange(matrix.num_rows, matrix.indices.options()), at::diff(matrix.indptr)
@@ -54,7 +54,7 @@ void check_columns(const at::Tensor& indices, int64_t num_cols) {
   );
 }
 
-// Values are checked on the CPU alone: reading a GPU's memory here would stall the step.
+// Checks values on the CPU only: reading a GPU's memory here would stall the step.
 void check_offsets(const at::Tensor& offsets, int64_t size, int64_t last, std::string_view name) {
   TORCH_CHECK(
       offsets.defined() && offsets.scalar_type() == at::kLong && offsets.dim() == 1 &&
@@ -80,34 +80,22 @@ void check_offsets(const at::Tensor& offsets, int64_t size, int64_t last, std::s
   );
 }
 
-template <class I>
-void transpose_on_cpu(const Csr& matrix, Csr& result) {
-  cpu::transpose<I>(
-      matrix.indptr.const_data_ptr<int64_t>(),
-      matrix.indices.const_data_ptr<I>(),
-      matrix.num_rows,
-      matrix.num_cols,
-      result.indptr.mutable_data_ptr<int64_t>(),
-      result.indices.mutable_data_ptr<I>()
-  );
-}
-
 }  // namespace
 
 Csr to_csr(const graph::Block& block) {
   TORCH_CHECK(
-      0 <= block.num_dst && block.num_dst <= block.num_src,
-      "block: expected 0 <= num_dst <= num_src, found num_dst ",
-      block.num_dst,
-      " and num_src ",
-      block.num_src
+      0 <= block.num_destinations && block.num_destinations <= block.num_sources,
+      "block: expected 0 <= num_destinations <= num_sources, found num_destinations ",
+      block.num_destinations,
+      " and num_sources ",
+      block.num_sources
   );
   TORCH_CHECK(
       block.indices.defined() && is_index(block.indices) && block.indices.dim() == 1 &&
           block.indices.is_contiguous(),
       "block.indices: expected contiguous int32 or int64 [E]"
   );
-  check_offsets(block.indptr, block.num_dst + 1, block.indices.numel(), "block.indptr");
+  check_offsets(block.indptr, block.num_destinations + 1, block.indices.numel(), "block.indptr");
   TORCH_CHECK(
       block.indices.device() == block.indptr.device(),
       "block.indices: expected on ",
@@ -117,16 +105,16 @@ Csr to_csr(const graph::Block& block) {
   );
   if (block.indices.is_cpu()) {
     if (block.indices.scalar_type() == at::kInt) {
-      check_columns<int32_t>(block.indices, block.num_src);
+      check_columns<int32_t>(block.indices, block.num_sources);
     } else {
-      check_columns<int64_t>(block.indices, block.num_src);
+      check_columns<int64_t>(block.indices, block.num_sources);
     }
   }
   return Csr{
       .indptr = block.indptr,
       .indices = block.indices,
-      .num_rows = block.num_dst,
-      .num_cols = block.num_src,
+      .num_rows = block.num_destinations,
+      .num_cols = block.num_sources,
   };
 }
 
@@ -142,19 +130,7 @@ Csr to_csr_of_segments(const at::Tensor& offsets, int64_t num_cols) {
 }
 
 Csr transpose(const Csr& matrix) {
-  if (!matrix.indices.is_cpu()) return transpose_with_operators(matrix);
-  Csr result{
-      .indptr = at::empty({matrix.num_cols + 1}, matrix.indptr.options()),
-      .indices = at::empty({matrix.indices.numel()}, matrix.indices.options()),
-      .num_rows = matrix.num_cols,
-      .num_cols = matrix.num_rows,
-  };
-  if (matrix.indices.scalar_type() == at::kInt) {
-    transpose_on_cpu<int32_t>(matrix, result);
-  } else {
-    transpose_on_cpu<int64_t>(matrix, result);
-  }
-  return result;
+  return matrix.indices.is_cpu() ? cpu::transpose(matrix) : transpose_with_operators(matrix);
 }
 
 at::Tensor in_degrees_without_loops(const graph::Block& block) {

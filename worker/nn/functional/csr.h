@@ -1,6 +1,7 @@
 #pragma once
 
 #include "worker/graph/block.h"
+#include "worker/nn/sparse/csr.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -8,25 +9,19 @@
 
 namespace gnn::nn {
 
-/// A sparse 0/1 matrix by rows; a pair may occur more than once and then counts as often.
-struct Csr {
-  at::Tensor indptr;   ///< int64 [num_rows + 1]
-  at::Tensor indices;  ///< int32 or int64 [E]: columns
-  int64_t num_rows = 0;
-  int64_t num_cols = 0;
-};
-
 /// The block's matrix: row = destination, column = source. Shares its tensors.
 /// Errors: c10::Error naming the tensor whose shape, dtype, device or (on the CPU) value is wrong.
 [[nodiscard]] Csr to_csr(const graph::Block& block);
 
-/// Row s holds the columns offsets[s] .. offsets[s + 1]. Same errors as to_csr.
+/// Row s has the columns [offsets[s], offsets[s + 1]).
+/// Errors: as to_csr.
 [[nodiscard]] Csr to_csr_of_segments(const at::Tensor& offsets, int64_t num_cols);
 
-/// The transposed matrix; the entries of a row ascend. Same bits for any number of threads.
+/// The transposed matrix, the entries of each row ascending. The bits do not depend on the number
+/// of threads.
 [[nodiscard]] Csr transpose(const Csr& matrix);
 
-/// In-edges of each destination that don't start in the destination itself: int64 [num_dst].
+/// In-edges of each destination that are no self-loops: int64 [num_destinations].
 [[nodiscard]] at::Tensor in_degrees_without_loops(const graph::Block& block);
 
 }  // namespace gnn::nn

@@ -1,5 +1,6 @@
 #include "worker/nn/functional/linear_aggregate.h"
 
+#include "worker/nn/functional/csr.h"
 #include "worker/nn/functional/spmm.h"
 
 #include <ATen/ops/diff.h>

@@ -12,9 +12,9 @@
 
 namespace at::native {
 
-// result = beta * result + alpha * mat1 · mat2 by oneDNN. LibTorch exports it but installs no
-// header for it (its ATen/native/mkldnn/Matmul.h). Weak: a LibTorch without it still links, and
-// at::mm is used. NOLINTNEXTLINE(readability-redundant-declaration): no header has it
+// result = beta * result + alpha * mat1 · mat2 by oneDNN. LibTorch exports it but does not install
+// its header, ATen/native/mkldnn/Matmul.h. Weak: a LibTorch without it still links and uses at::mm.
+// NOLINTNEXTLINE(readability-redundant-declaration): no installed header has it
 __attribute__((weak)) void mkldnn_matmul(
     const Tensor& mat1, const Tensor& mat2, const Tensor& result, float beta, float alpha
 );
@@ -27,8 +27,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Largest first; what is left below the smallest is at::mm's. A kernel compiled for each of them
-// and each pair of widths takes about 0.3 MB.
+// Largest first; a rest below the smallest goes to at::mm. The kernel compiled for each size and
+// pair of widths takes about 0.3 MB.
 constexpr std::array<int64_t, 3> kPieces = {8192, 2048, 512};
 
 bool cpu_is_faster_with_onednn() {
@@ -42,8 +42,7 @@ bool cpu_is_faster_with_onednn() {
 #endif
 }
 
-/// Calls piece(first row, rows, by_onednn) over the rows in pieces of fixed sizes, then over the
-/// rest.
+// Calls piece(first row, rows, by_onednn) for pieces of fixed sizes, then for the rest.
 template <class Piece>
 void in_pieces(int64_t rows, const Piece& piece) {
   int64_t begin = 0;
@@ -53,7 +52,7 @@ void in_pieces(int64_t rows, const Piece& piece) {
   if (begin < rows) piece(begin, rows - begin, false);
 }
 
-/// out = a · b, or out += a · b.
+// out = a · b, or out += a · b.
 void multiply(at::Tensor out, const at::Tensor& a, const at::Tensor& b, bool add, bool by_onednn) {
   if (by_onednn) {
     at::native::mkldnn_matmul(a, b, out, add ? 1.F : 0.F, 1.F);
@@ -71,7 +70,7 @@ void mm_rows_onto(const at::Tensor& out, const at::Tensor& x, const at::Tensor& 
 }
 
 bool products_fit(const at::Tensor& x, const at::Tensor& w) {
-  // What does not fit is left to at::mm, which says so.
+  // at::mm reports what does not fit.
   return x.dim() == 2 && w.dim() == 2 && x.scalar_type() == w.scalar_type() && w.is_cpu() &&
          x.numel() > 0 && w.numel() > 0;
 }
@@ -112,7 +111,7 @@ bool uses_onednn(const at::Tensor& x) {
 }
 
 at::Tensor bias_rows(const at::Tensor& bias, int64_t rows) {
-  // Not contiguous(): of one row that is the bias itself.
+  // Not contiguous(), which would return the bias itself if rows is 1.
   return bias.expand({rows, bias.size(0)}).clone(at::MemoryFormat::Contiguous);
 }
 

@@ -1,10 +1,9 @@
 #include "worker/nn/functional/relu_dropout.h"
 
-#include "worker/nn/functional/cpu/kernels.h"
+#include "worker/nn/cpu/relu_dropout.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/dropout.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/relu.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -23,27 +22,10 @@ uint64_t draw_key() {
   return at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
 }
 
-template <class F>
-void dispatch(at::ScalarType type, const F& run) {
-  switch (type) {
-    case at::kFloat:
-      return run(float{});
-    case at::kDouble:
-      return run(double{});
-    case at::kBFloat16:
-      return run(cpu::BFloat16{});
-    default:
-      TORCH_CHECK(false, "relu_dropout: expected float32, float64 or bfloat16, found ", type);
-  }
-}
-
 class ReluDropout : public torch::autograd::Function<ReluDropout> {
  public:
   static at::Tensor forward(AutogradContext* context, at::Tensor x, double p) {
-    dispatch(x.scalar_type(), [&](auto zero) {
-      using T = decltype(zero);
-      cpu::relu_dropout(static_cast<T*>(x.mutable_data_ptr()), x.numel(), p, draw_key());
-    });
+    cpu::relu_dropout(x, p, draw_key());
     context->mark_dirty({x});
     context->save_for_backward({x});
     context->saved_data["scale"] = 1 / (1 - p);
@@ -52,19 +34,12 @@ class ReluDropout : public torch::autograd::Function<ReluDropout> {
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const at::Tensor output = context->get_saved_variables()[0];
-    const at::Tensor gradient = gradients[0].contiguous();
-    at::Tensor result = at::empty_like(output);
-    dispatch(output.scalar_type(), [&](auto zero) {
-      using T = decltype(zero);
-      cpu::relu_dropout_backward(
-          static_cast<const T*>(output.const_data_ptr()),
-          static_cast<const T*>(gradient.const_data_ptr()),
-          static_cast<T*>(result.mutable_data_ptr()),
-          output.numel(),
-          context->saved_data["scale"].toDouble()
-      );
-    });
-    return {result, {}};
+    return {
+        cpu::relu_dropout_backward(
+            output, gradients[0].contiguous(), context->saved_data["scale"].toDouble()
+        ),
+        {}
+    };
   }
 };
 

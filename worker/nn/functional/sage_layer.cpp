@@ -29,9 +29,9 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
       const Csr& matrix
   ) {
     const at::Tensor scale = inverse_row_sizes(matrix, x.scalar_type());
-    const at::Tensor x_dst = x.narrow(0, 0, matrix.num_rows);
+    const at::Tensor own_rows_of_x = x.narrow(0, 0, matrix.num_rows);
     at::Tensor out = bias_rows(bias, matrix.num_rows);
-    addmm_rows(out, x_dst, weight_self.t());
+    addmm_rows(out, own_rows_of_x, weight_self.t());
     at::Tensor means;
     if (projects_first(weight_neighbors)) {
       out = spmm(
@@ -82,7 +82,7 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
     } else {
       grad_neighbors = mm_over_rows(gradient, means);
       if (needs_x) {
-        // The destinations' own share enters as the root of the same pass.
+        // The gradient through weight_self is added as the root, in the same pass.
         grad_x = spmm(
             transpose(matrix),
             mm_rows(gradient, weight_neighbors),
@@ -113,9 +113,9 @@ at::Tensor sage_layer(
     const at::Tensor& bias
 ) {
   TORCH_CHECK(
-      x.dim() == 2 && x.size(0) == block.num_src && x.size(1) == weight_self.size(1),
+      x.dim() == 2 && x.size(0) == block.num_sources && x.size(1) == weight_self.size(1),
       "sage_layer: x: expected [",
-      block.num_src,
+      block.num_sources,
       ", ",
       weight_self.size(1),
       "], found ",

@@ -6,10 +6,10 @@
 
 namespace gnn::nn {
 
-/// x_dst W_self^T + mean(x over in-edges) W_neighbors^T + bias as one differentiable step: nothing
-/// is stored but what backward reads, and each gradient is written once. Projects before it
-/// aggregates where that gathers fewer numbers. Shapes: x [num_src, in]; weights [out, in]; bias
-/// [out]; result [num_dst, out].
+/// x_i W_self^T + (mean of x_j over i's in-edges) W_neighbors^T + bias, for each destination i, as
+/// one differentiable step: it keeps only what backward reads and writes each gradient once.
+/// Projects first where that gathers fewer numbers.
+/// Shapes: x [num_sources, in]; weights [out, in]; bias [out]; result [num_destinations, out].
 at::Tensor sage_layer(
     const graph::Block& block,
     const at::Tensor& x,

@@ -33,8 +33,8 @@ class SegmentMax : public torch::autograd::Function<SegmentMax> {
     at::Tensor out =
         at::full({num_segments, x.size(1)}, -std::numeric_limits<double>::infinity(), x.options());
     out.scatter_reduce_(0, index, x, "amax");
-    // First row of each segment that has the maximum; row x.size(0), of which there is none, where
-    // there is no row at all (or only NaN).
+    // The first row of each segment with the maximum; x.size(0), one past the last row, if the
+    // segment is empty or has only NaNs.
     const at::Tensor rows = at::arange(x.size(0), offsets.options()).unsqueeze(1).expand_as(x);
     at::Tensor first = at::full({num_segments, x.size(1)}, x.size(0), offsets.options());
     first.scatter_reduce_(

@@ -24,13 +24,13 @@ GcnImpl::GcnImpl(const GcnOptions& options) : options_(options) {
 at::Tensor GcnImpl::forward(const at::Tensor& x, const std::vector<graph::Block>& blocks) {
   check_blocks(x, blocks, options_.layers);
   const graph::Block& outermost = blocks.front();
-  at::Tensor degrees = at::zeros({outermost.num_src}, outermost.indptr.options());
-  degrees.narrow(0, 0, outermost.num_dst).copy_(in_degrees_without_loops(outermost));
+  at::Tensor degrees = at::zeros({outermost.num_sources}, outermost.indptr.options());
+  degrees.narrow(0, 0, outermost.num_destinations).copy_(in_degrees_without_loops(outermost));
   at::Tensor h = x;
   for (size_t layer = 0; layer < layers_.size(); ++layer) {
     const graph::Block& block = blocks[layer];
     h = layers_[layer]->forward(
-        h.narrow(0, 0, block.num_src), block, degrees.narrow(0, 0, block.num_src)
+        h.narrow(0, 0, block.num_sources), block, degrees.narrow(0, 0, block.num_sources)
     );
     if (layer + 1 < layers_.size()) h = relu_dropout(std::move(h), options_.dropout, is_training());
   }

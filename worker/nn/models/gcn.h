@@ -15,14 +15,14 @@ namespace gnn::nn {
 struct GcnOptions {
   int64_t in_channels = 0;
   int64_t hidden_channels = 16;
-  int64_t out_channels = 0;  ///< Classes.
+  int64_t out_channels = 0;  ///< classes
   int64_t layers = 2;
   double dropout = 0.5;
 };
 
-/// GCN layers with ReLU and dropout between them (tutorial 3).
-/// forward normalises by the degrees in the sampled subgraph, as PyG does: blocks[0] gives them,
-/// and a source that has no in-edges there (the frontier) counts its self-loop alone.
+/// GCN layers with ReLU and dropout between them, as in PyG's tutorial "Multi-node multi-GPU".
+/// forward() normalises by the degrees in the sampled subgraph, as PyG does. They come from
+/// blocks[0]; a source without in-edges there (the frontier) counts its self-loop alone.
 class GcnImpl : public NodeModel {
  public:
   explicit GcnImpl(const GcnOptions& options);

@@ -53,11 +53,11 @@ at::Tensor GinImpl::forward(
     const at::Tensor& x, const graph::Block& block, const at::Tensor& graph_offsets
 ) {
   TORCH_CHECK(
-      block.num_src == block.num_dst,
-      "Gin: expected a whole graph (num_src == num_dst), found num_src ",
-      block.num_src,
-      " and num_dst ",
-      block.num_dst
+      block.num_sources == block.num_destinations,
+      "Gin: expected a whole graph (num_sources == num_destinations), found num_sources ",
+      block.num_sources,
+      " and num_destinations ",
+      block.num_destinations
   );
   const auto score = [&](size_t index, const at::Tensor& h) {
     const at::Tensor pooled = pool_->forward(h, graph_offsets);

@@ -16,29 +16,29 @@
 namespace gnn::nn {
 
 enum class Readout {
-  /// The last layer is as wide as there are classes; its pooled output is the score (tutorial 2).
+  /// The last layer has one column per class, and its pooled output is the score.
   LastLayer,
-  /// The pooled input and each layer's pooled output go through a Linear and dropout of their own;
-  /// the scores
-  /// are summed (Xu et al. 2019, eq. 4.2).
+  /// The pooled input and each layer's pooled output go through their own Linear and dropout, and
+  /// the scores are summed (Xu et al. 2019, eq. 4.2).
   EveryLayer,
 };
 
 struct GinOptions {
   int64_t in_channels = 0;
   int64_t hidden_channels = 64;
-  int64_t out_channels = 0;  ///< Classes.
-  int64_t layers = 5;        ///< Convolutions.
-  int64_t mlp_layers = 2;    ///< Linear layers in each of them.
-  bool batch_norm =
-      true;  ///< Inside the MLPs and after each convolution but a LastLayer readout's last.
+  int64_t out_channels = 0;  ///< classes
+  int64_t layers = 5;        ///< convolutions
+  int64_t mlp_layers = 2;    ///< linear layers in each convolution
+  /// Inside the MLPs and after each convolution, except the last with Readout::LastLayer.
+  bool batch_norm = true;
   bool learn_eps = false;
-  double dropout = 0.5;  ///< Of the scores, with Readout::EveryLayer.
+  double dropout = 0.5;  ///< of the scores, with Readout::EveryLayer
   Pooling pooling = Pooling::Sum;
   Readout readout = Readout::EveryLayer;
 };
 
-/// GIN layers with ReLU between them, and a readout over each graph (tutorial 2).
+/// GIN layers with ReLU between them, and a readout over each graph. Readout::LastLayer is the
+/// model of DGL's tutorial "Multi-GPU graph classification".
 class GinImpl : public GraphModel {
  public:
   explicit GinImpl(const GinOptions& options);

@@ -29,7 +29,7 @@ at::Tensor GraphSageImpl::forward(const at::Tensor& x, const std::vector<graph::
   at::Tensor h = x;
   for (size_t layer = 0; layer < layers_.size(); ++layer) {
     const graph::Block& block = blocks[layer];
-    h = layers_[layer]->forward(h.narrow(0, 0, block.num_src), block);
+    h = layers_[layer]->forward(h.narrow(0, 0, block.num_sources), block);
     if (layer + 1 < layers_.size()) h = relu_dropout(std::move(h), options_.dropout, is_training());
   }
   return h;

@@ -15,13 +15,14 @@ namespace gnn::nn {
 struct GraphSageOptions {
   int64_t in_channels = 0;
   int64_t hidden_channels = 256;
-  int64_t out_channels = 0;  ///< Classes.
+  int64_t out_channels = 0;  ///< classes
   int64_t layers = 3;
   double dropout = 0.5;
   SageParameters parameters = SageParameters::Dgl;
 };
 
-/// SAGE layers with ReLU and dropout between them (tutorials 1 and 4).
+/// SAGE layers with ReLU and dropout between them, as in DGL's tutorial "Multi-GPU node
+/// classification" and PyG's "Multi-GPU Training in Vanilla PyTorch".
 class GraphSageImpl : public NodeModel {
  public:
   explicit GraphSageImpl(const GraphSageOptions& options);

@@ -37,15 +37,15 @@ void check_blocks(const at::Tensor& x, const std::vector<graph::Block>& blocks, 
   int64_t rows = x.size(0);
   for (size_t layer = 0; layer < blocks.size(); ++layer) {
     TORCH_CHECK(
-        blocks[layer].num_src <= rows,
+        blocks[layer].num_sources <= rows,
         "model: blocks[",
         layer,
         "]: expected at most ",
         rows,
         " sources, as many as its input has rows, found ",
-        blocks[layer].num_src
+        blocks[layer].num_sources
     );
-    rows = blocks[layer].num_dst;
+    rows = blocks[layer].num_destinations;
   }
 }
 

@@ -21,11 +21,12 @@ struct StackShape {
   int64_t layers = 0;
 };
 
-/// in -> hidden -> ... -> hidden -> out. Errors: c10::Error where a number is not positive.
+/// in -> hidden -> ... -> hidden -> out.
+/// Errors: c10::Error if a number is not positive.
 [[nodiscard]] std::vector<LayerWidth> layer_widths(const StackShape& shape);
 
-/// Errors: c10::Error unless there is one block a layer, each one's sources being rows that the one
-/// before it (x for the first) gives.
+/// Errors: c10::Error unless there is one block per layer and each has at most as many sources as
+/// the block before it has destinations (the first: as x has rows).
 void check_blocks(const at::Tensor& x, const std::vector<graph::Block>& blocks, int64_t layers);
 
 }  // namespace gnn::nn

@@ -5,8 +5,11 @@
 #include "worker/nn/conv/sage.h"
 #include "worker/nn/pool/graph_pool.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <string>
 #include <vector>
@@ -143,7 +146,7 @@ TEST(GinConv, GradientsMatchDifferences) {
   }
 }
 
-TEST(GraphPool, PoolsByItsOption) {
+TEST(GraphPool, PoolsAsItsOptionSays) {
   const at::Tensor x = torch::tensor({{1.0}, {5.0}, {3.0}});
   const at::Tensor offsets = torch::tensor({0, 2, 3}, torch::kInt64);
   GraphPool mean(GraphPoolOptions{.pooling = Pooling::Mean});

@@ -4,8 +4,10 @@
 #include "tests/support/gradcheck.h"
 #include "worker/nn/functional/csr.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 namespace gnn::nn {
 namespace {
@@ -37,7 +39,7 @@ TEST(Aggregate, SumsAndAveragesInEdges) {
 TEST(Aggregate, GradientsMatchDifferences) {
   torch::manual_seed(1);
   for (const graph::Block& block : {tiny(), random_block(5, 8, 4, 11)}) {
-    const at::Tensor x = leaf({block.num_src, 3});
+    const at::Tensor x = leaf({block.num_sources, 3});
     for (const Aggregation kind : {Aggregation::Sum, Aggregation::Mean}) {
       EXPECT_TRUE(gradients_match([&] { return aggregate(block, x, kind).pow(2); }, {x}));
     }
@@ -65,7 +67,7 @@ TEST(GcnAggregate, GradientsMatchDifferences) {
   EXPECT_TRUE(gradients_match([&] { return gcn_aggregate(block, x, degrees).pow(2); }, {x}));
 }
 
-TEST(GcnAggregate, RefusesDegreesThatDoNotFit) {
+TEST(GcnAggregate, RefusesMismatchedDegrees) {
   const at::Tensor x = torch::ones({4, 2});
   EXPECT_THROW(gcn_aggregate(tiny(), x, torch::ones({3}, torch::kInt64)), c10::Error);
   EXPECT_THROW(gcn_aggregate(tiny(), x, torch::ones({4})), c10::Error);

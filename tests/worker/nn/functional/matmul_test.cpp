@@ -1,7 +1,9 @@
 #include "worker/nn/functional/matmul.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 #include <cstdint>
@@ -13,7 +15,7 @@ namespace {
 // Below, at and above the pieces that rows are taken in, and several of each.
 constexpr int64_t kRows[] = {1, 511, 512, 513, 2048, 2600, 8192, 20'001};
 
-/// Largest difference from the product in double, in units of what rounding `terms` sums may give.
+// Largest difference from the product in double, in units of what rounding `terms` sums may give.
 void expect_near(const at::Tensor& found, const at::Tensor& exact, int64_t terms) {
   ASSERT_EQ(found.scalar_type(), at::kFloat);
   ASSERT_EQ(found.sizes(), exact.sizes());
@@ -40,7 +42,7 @@ TEST(Matmul, RowsTimesWeights) {
   }
 }
 
-TEST(Matmul, AddsToWhatIsThere) {
+TEST(Matmul, AddsToTheOutput) {
   torch::manual_seed(2);
   const at::Tensor w = torch::randn({9, 12});
   for (const int64_t rows : kRows) {
@@ -53,7 +55,7 @@ TEST(Matmul, AddsToWhatIsThere) {
   }
 }
 
-TEST(Matmul, AddsToTheFirstRowsOfATensorAlone) {
+TEST(Matmul, AddsToTheFirstRowsOnly) {
   at::Tensor all = torch::zeros({700, 4});
   at::Tensor first = all.narrow(0, 0, 600);
   addmm_rows(first, torch::ones({600, 3}), torch::ones({3, 4}));
@@ -67,17 +69,23 @@ TEST(Matmul, SumsOverRows) {
     SCOPED_TRACE(rows);
     const at::Tensor a = torch::randn({rows, 19});
     const at::Tensor b = torch::randn({rows, 7});
-    expect_near(mm_over_rows(a, b), a.to(at::kDouble).t().mm(b.to(at::kDouble)), rows);
+    const at::Tensor found = mm_over_rows(a, b);
+    if (uses_onednn(a)) {
+      expect_near(found, a.to(at::kDouble).t().mm(b.to(at::kDouble)), rows);
+    } else {
+      // MKL adds up one row after the other where it has no AVX-512: its rounding, not ours.
+      EXPECT_TRUE(torch::equal(found, a.t().mm(b)));
+    }
   }
 }
 
-TEST(Matmul, NoRowsGiveNoSum) {
+TEST(Matmul, SumsNoRowsToZero) {
   EXPECT_EQ(mm_rows(torch::zeros({0, 3}), torch::ones({3, 2})).sizes(), at::IntArrayRef({0, 2}));
   const at::Tensor sum = mm_over_rows(torch::zeros({0, 3}), torch::zeros({0, 2}));
   EXPECT_TRUE(torch::equal(sum, torch::zeros({3, 2})));
 }
 
-TEST(Matmul, MismatchedWidthsAreRefusedAsByTorch) {
+TEST(Matmul, RefusesMismatchedWidthsAsTorchDoes) {
   const at::Tensor x = torch::ones({600, 3});
   EXPECT_THROW((void)mm_rows(x, torch::ones({4, 2})), c10::Error);
   EXPECT_THROW((void)mm_over_rows(x, torch::ones({599, 2})), c10::Error);
@@ -85,7 +93,7 @@ TEST(Matmul, MismatchedWidthsAreRefusedAsByTorch) {
   EXPECT_THROW(addmm_rows(out, x, torch::ones({3, 2})), c10::Error);
 }
 
-TEST(Matmul, TheSameBitsFromRunToRun) {
+TEST(Matmul, GivesTheSameBitsFromRunToRun) {
   torch::manual_seed(4);
   const at::Tensor x = torch::randn({10'000, 64});
   const at::Tensor w = torch::randn({64, 48});
@@ -93,7 +101,7 @@ TEST(Matmul, TheSameBitsFromRunToRun) {
   EXPECT_TRUE(torch::equal(mm_over_rows(x, x), mm_over_rows(x, x)));
 }
 
-TEST(Matmul, OnlyFloatOnTheCpuLeavesTorch) {
+TEST(Matmul, SendsOnlyFloat32OnTheCpuToOneDnn) {
   EXPECT_FALSE(uses_onednn(torch::ones({1, 1}, at::kDouble)));
   const bool enabled = at::globalContext().userEnabledMkldnn();
   at::globalContext().setUserEnabledMkldnn(false);
@@ -102,7 +110,7 @@ TEST(Matmul, OnlyFloatOnTheCpuLeavesTorch) {
 }
 
 // The bias of one row is as contiguous as its rows.
-TEST(LinearRows, OneRowLeavesTheBiasAlone) {
+TEST(LinearRows, DoesNotWriteToTheBiasForOneRow) {
   const at::Tensor bias = torch::zeros({2});
   const at::Tensor y = linear_rows(torch::ones({1, 3}), torch::ones({2, 3}), bias);
   EXPECT_TRUE(torch::equal(y, torch::full({1, 2}, 3.0F)));
@@ -110,7 +118,7 @@ TEST(LinearRows, OneRowLeavesTheBiasAlone) {
 }
 
 // Float gradients against torch's own in double; gradcheck of the layers is in their tests.
-TEST(LinearRows, HasTorchsValueAndGradients) {
+TEST(LinearRows, MatchesTorchInValueAndGradients) {
   torch::manual_seed(5);
   for (const bool biased : {true, false}) {
     SCOPED_TRACE(biased);

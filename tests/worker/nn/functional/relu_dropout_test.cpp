@@ -1,7 +1,9 @@
 #include "worker/nn/functional/relu_dropout.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <cmath>
 
@@ -67,7 +69,7 @@ TEST(ReluDropout, GradientFollowsWhatWasKept) {
   }
 }
 
-TEST(ReluDropout, KeepsNotANumber) {
+TEST(ReluDropout, PropagatesNaN) {
   torch::manual_seed(4);
   const at::Tensor y = relu_dropout(torch::full({100}, std::nan("")), 0.5, true);
   EXPECT_GT(y.isnan().sum().item<int64_t>(), 20);

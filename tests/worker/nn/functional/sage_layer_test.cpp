@@ -4,8 +4,10 @@
 #include "tests/support/gradcheck.h"
 #include "worker/nn/functional/aggregate.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 namespace gnn::nn {
 namespace {
@@ -42,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, SageLayerOfWidths, ::testing::Values(Widths{5, 2}, Widths{3, 3}, Widths{2, 5})
 );
 
-TEST_P(SageLayerOfWidths, OfOneDestinationLeavesTheBiasAlone) {
+TEST_P(SageLayerOfWidths, DoesNotWriteToTheBiasForOneDestination) {
   block = random_block(1, 9, 5, 17, at::kInt);
   const at::Tensor before = bias.detach().clone();
   EXPECT_EQ(run().size(0), 1);
@@ -73,7 +75,7 @@ TEST_P(SageLayerOfWidths, ComputesNoGradientForFeaturesThatNeedNone) {
   EXPECT_FALSE(features.grad().defined());
 }
 
-TEST(SageLayer, RefusesFeaturesThatDoNotFit) {
+TEST(SageLayer, RefusesMismatchedFeatures) {
   const graph::Block block = random_block(2, 3, 2, 1);
   const at::Tensor weight = torch::ones({4, 5});
   const at::Tensor bias = torch::ones({4});

@@ -3,7 +3,8 @@
 #include "tests/support/gradcheck.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 namespace gnn::nn {
 namespace {

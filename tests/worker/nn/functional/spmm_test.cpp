@@ -3,8 +3,10 @@
 #include "tests/support/blocks.h"
 #include "worker/nn/functional/csr.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <tuple>
 
@@ -104,7 +106,7 @@ TEST(Spmm, SkipsLoopsOnlyWhenAsked) {
   ));
 }
 
-TEST(Spmm, ReadsMatricesWhoseRowsLieApart) {
+TEST(Spmm, ReadsStridedRows) {
   const Csr matrix = to_csr(make_block({{0, 2}, {1}}, 3));
   const at::Tensor wide = torch::arange(12, torch::kFloat64).view({3, 4});
   EXPECT_TRUE(torch::equal(
@@ -112,7 +114,7 @@ TEST(Spmm, ReadsMatricesWhoseRowsLieApart) {
   ));
 }
 
-TEST(Spmm, TakesEmptyGraphsAndRows) {
+TEST(Spmm, AcceptsEmptyGraphsAndRows) {
   const Csr no_edges = to_csr(make_block({{}, {}}, 4));
   EXPECT_TRUE(torch::equal(spmm(no_edges, torch::ones({4, 3})), torch::zeros({2, 3})));
   const Csr no_rows = to_csr(make_block({}, 4));
@@ -120,7 +122,7 @@ TEST(Spmm, TakesEmptyGraphsAndRows) {
   EXPECT_EQ(spmm(no_edges, torch::ones({4, 0})).sizes(), (std::vector<int64_t>{2, 0}));
 }
 
-TEST(Spmm, KeepsNotANumber) {
+TEST(Spmm, PropagatesNaN) {
   const Csr matrix = to_csr(make_block({{0}, {1}}, 2));
   for (const auto type : {at::kFloat, at::kBFloat16}) {
     const at::Tensor x = torch::tensor({{std::nan("")}, {1.0}}).to(type);
@@ -130,7 +132,7 @@ TEST(Spmm, KeepsNotANumber) {
   }
 }
 
-TEST(Spmm, RefusesWhatDoesNotFit) {
+TEST(Spmm, RefusesMismatchedShapes) {
   const Csr matrix = to_csr(make_block({{0, 1}}, 3));
   EXPECT_THROW(spmm(matrix, torch::ones({2, 4})), c10::Error);
   EXPECT_THROW(spmm(matrix, torch::ones({3, 4}, torch::kInt64)), c10::Error);
@@ -171,7 +173,7 @@ TEST(Csr, CountsInEdgesWithoutLoops) {
   );
 }
 
-TEST(Csr, RefusesABlockThatLies) {
+TEST(Csr, RefusesAnInconsistentBlock) {
   const graph::Block good = make_block({{0, 1}, {2}}, 3);
   EXPECT_NO_THROW(static_cast<void>(to_csr(good)));
   graph::Block block = good;
@@ -188,7 +190,7 @@ TEST(Csr, RefusesABlockThatLies) {
   block.indptr = torch::tensor({0, 2, 3}, torch::kInt32);
   EXPECT_THROW(static_cast<void>(to_csr(block)), c10::Error);
   block = good;
-  block.num_src = 1;
+  block.num_sources = 1;
   EXPECT_THROW(static_cast<void>(to_csr(block)), c10::Error);
 }
 

@@ -4,8 +4,13 @@
 #include "worker/nn/models/gin.h"
 #include "worker/nn/models/graph_sage.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/module.h>
+#include <torch/optim/adam.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <vector>
 
@@ -127,7 +132,7 @@ TEST(Models, RefuseBlocksThatDoNotChain) {
   );
 }
 
-TEST(GraphSage, DropsOutWhileTrainingAlone) {
+TEST(GraphSage, DropsOutOnlyWhileTraining) {
   torch::manual_seed(3);
   GraphSage model(
       GraphSageOptions{.in_channels = 6, .hidden_channels = 64, .out_channels = 3, .layers = 2}
@@ -143,7 +148,7 @@ TEST(GraphSage, DropsOutWhileTrainingAlone) {
   EXPECT_TRUE(torch::equal(run(), run()));
 }
 
-TEST(GraphSage, LearnsWhatOnlyNeighboursTell) {
+TEST(GraphSage, LearnsFromNeighboursFeatures) {
   // Each node's label is the sign of its neighbours' mean feature, which its own feature says
   // nothing about.
   torch::manual_seed(5);
@@ -190,13 +195,13 @@ TEST(Gin, ScoresEachGraphByItself) {
   }
 }
 
-TEST(Gin, RefusesABlockThatIsNoWholeGraph) {
+TEST(Gin, RefusesABlockThatIsNotAWholeGraph) {
   Gin model(GinOptions{.in_channels = 2, .out_channels = 2});
   const at::Tensor offsets = torch::tensor({0, 1}, torch::kInt64);
   EXPECT_THROW(model->forward(torch::ones({2, 2}), make_block({{1}}, 2), offsets), c10::Error);
 }
 
-TEST(Gin, EveryLayersReadoutHasALinearForEachLayerAndTheInput) {
+TEST(Gin, EveryLayerReadoutHasOneLinearPerLayerAndInput) {
   Gin model(GinOptions{.in_channels = 3, .hidden_channels = 8, .out_channels = 2, .layers = 2});
   // Convolutions 3-8-8 and 8-8-8 with a norm inside and one after each; scores 3-2, 8-2, 8-2.
   const int64_t convolutions = (3 * 8 + 8) + 16 + (8 * 8 + 8) + (8 * 8 + 8) + 16 + (8 * 8 + 8);

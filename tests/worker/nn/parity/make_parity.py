@@ -4,7 +4,7 @@
     <peers>/graphbolt/bin/python make_parity.py dgl      DGL 2.1.0, torch 2.2.1
     <peers>/pyg/bin/python       make_parity.py pyg      PyG 2.8.1, torch 2.11.0
 
-tests/bench/peers/run makes both environments. `dgl` also writes the graph and the features, `pyg` reads them.
+tests/bench/baselines/run makes both environments. `dgl` also writes the graph and the features, `pyg` reads them.
 """
 
 import argparse

@@ -1,0 +1,60 @@
+#include "controller/app/cache_reflectors.h"
+
+#include "common/contract.h"
+#include "controller/runtime/reflector.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace gnn::app {
+
+CacheReflectors::CacheReflectors(
+    Caches& caches,
+    client::ApiClient& api,
+    const std::vector<std::string>& namespaces,
+    Duration idle_timeout,
+    Clock& clock,
+    RandomSource& random,
+    MetricsRegistry& metrics
+) {
+  const auto add =
+      [&]<class T>(runtime::Store<T>& store, const std::string& where, std::string_view labels) {
+        runtime::ReflectorOptions options;
+        options.namespace_ = where;
+        options.label_selector = labels;
+        options.idle_timeout = idle_timeout;
+        auto reflector = std::make_shared<runtime::Reflector<T>>(
+            api, store, std::move(options), clock, random, metrics
+        );
+        reflectors_.push_back(
+            {.start = [reflector] { reflector->start(); },
+             .stop = [reflector] { reflector->stop(); },
+             .synced = [&store, where] { return store.synced(where); }}
+        );
+      };
+  const std::vector<std::string> all = {""};
+  for (const std::string& where : namespaces.empty() ? all : namespaces) {
+    add(caches.jobs, where, "");
+    add(caches.pods, where, contract::kLabelJob);
+    add(caches.services, where, contract::kLabelJob);
+    add(caches.config_maps, where, contract::kLabelJob);
+    add(caches.network_policies, where, contract::kLabelJob);
+  }
+}
+
+void CacheReflectors::start() {
+  for (const Reflector& each : reflectors_) each.start();
+}
+
+void CacheReflectors::stop() {
+  for (const Reflector& each : reflectors_) each.stop();
+}
+
+bool CacheReflectors::synced() const {
+  return std::all_of(reflectors_.begin(), reflectors_.end(), [](const Reflector& each) {
+    return each.synced();
+  });
+}
+
+}  // namespace gnn::app

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "common/clock.h"
+#include "common/metrics.h"
+#include "common/random.h"
+#include "controller/app/caches.h"
+#include "controller/client/api_client.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace gnn::app {
+
+/// Keeps the caches up to date: lists and watches each kind, in all namespaces or in those named.
+/// Threads: one at a time.
+class CacheReflectors {
+ public:
+  /// Without `namespaces`, all are watched. A watch that receives nothing for `idle_timeout` is
+  /// opened anew.
+  CacheReflectors(
+      Caches& caches,
+      client::ApiClient& api,
+      const std::vector<std::string>& namespaces,
+      Duration idle_timeout,
+      Clock& clock,
+      RandomSource& random,
+      MetricsRegistry& metrics
+  );
+
+  void start();
+  void stop();
+  /// Whether each cache holds at least one whole list of each namespace.
+  [[nodiscard]] bool synced() const;
+
+ private:
+  struct Reflector {
+    std::function<void()> start;
+    std::function<void()> stop;
+    std::function<bool()> synced;
+  };
+
+  std::vector<Reflector> reflectors_;
+};
+
+}  // namespace gnn::app

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "common/api/codec.h"
+#include "common/contract.h"
+#include "controller/objects/meta.h"
+
+#include <string_view>
+
+namespace gnn::objects {
+
+/// Lets the client, the stores and the reflectors handle GNNJobs.
+template <>
+struct ResourceTraits<api::GnnJob> {
+  static constexpr std::string_view kGroup = contract::kApiGroup;
+  static constexpr std::string_view kVersion = contract::kApiVersion;
+  static constexpr std::string_view kKind = contract::kKind;
+  static constexpr std::string_view kPlural = contract::kPlural;
+  [[nodiscard]] static Result<api::GnnJob> decode(const Json& json) {
+    return api::decode_job(json, api::UnknownFields::Ignore);
+  }
+};
+
+}  // namespace gnn::objects

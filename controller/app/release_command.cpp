@@ -1,0 +1,116 @@
+#include "controller/app/release_command.h"
+
+#include "common/contract.h"
+#include "common/log.h"
+#include "controller/app/caches.h"
+#include "controller/app/connection.h"
+#include "controller/app/executor.h"
+#include "controller/app/lease.h"
+#include "controller/runtime/leader_elector.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gnn::app {
+namespace {
+
+struct Released {
+  int64_t pods = 0;
+  int64_t failed = 0;
+};
+
+// With --leader-elect: takes the Lease, so that no controller leads for `duration`.
+bool keep_others_from_leading(
+    const Options& options,
+    const Connection& connection,
+    client::ApiClient& api,
+    Clock& clock,
+    Duration duration
+) {
+  if (!options.leader_elect) return true;
+  runtime::LeaderOptions lease =
+      lease_options(options, connection, lease_identity(options, "release"));
+  lease.lease_duration = duration;
+  if (const auto seized = runtime::seize_lease(api, lease, clock); !seized) {
+    log_error("cannot take the Lease", {{"error", seized.error().message}});
+    return false;
+  }
+  return true;
+}
+
+client::ApiResult<std::vector<objects::Pod>> worker_pods(
+    client::ApiClient& api, const std::string& name_space
+) {
+  std::vector<objects::Pod> pods;
+  const auto listed = api.list(
+      client::resource_of<objects::Pod>(),
+      {.namespace_ = name_space, .label_selector = std::string(contract::kLabelJob)},
+      [&](const objects::Json& json) {
+        if (auto pod = objects::decode_pod(json)) pods.push_back(std::move(*pod));
+      }
+  );
+  if (!listed) return tl::unexpected<client::ApiError>(listed.error());
+  return pods;
+}
+
+void release_pods(Executor& executor, const std::vector<objects::Pod>& pods, Released& released) {
+  for (const objects::Pod& pod : pods) {
+    const std::vector<reconcile::Action> actions = reconcile::release_orphans({pod});
+    if (actions.empty()) continue;
+    const Execution done = executor.execute(actions, pod.metadata.namespace_);
+    if (!done.error && done.refusals.empty()) {
+      ++released.pods;
+      continue;
+    }
+    ++released.failed;
+    log_error(
+        "cannot release a pod",
+        {{"pod", pod.metadata.name},
+         {"error", done.error ? done.error->message : done.refusals.front().message}}
+    );
+  }
+}
+
+}  // namespace
+
+int run_release(const Options& options) {
+  // A controller that leads might create pods with new finalizers meanwhile.
+  constexpr Duration kLongestRelease = std::chrono::minutes(3);
+  constexpr Duration kUntilUninstalled = std::chrono::seconds(30);
+  SystemClock clock;
+  MetricsRegistry metrics;
+  auto connection = connect(options, clock);
+  if (!connection) {
+    log_error("cannot connect to the API server", {{"error", connection.error().message}});
+    return contract::exit_code_for(connection.error().kind);
+  }
+  client::ApiClient api = connection->client(clock, metrics);
+  if (!keep_others_from_leading(options, *connection, api, clock, kLongestRelease)) {
+    return contract::kExitOther;
+  }
+  const std::vector<std::string> all = {""};
+  Released released;
+  for (const std::string& name_space : options.namespaces.empty() ? all : options.namespaces) {
+    const auto pods = worker_pods(api, name_space);
+    if (!pods) {
+      log_error("cannot list pods", {{"error", pods.error().message}});
+      return contract::kExitOther;
+    }
+    Caches caches;
+    Parallel parallel(1);
+    Executor executor(api, caches, parallel, clock);
+    release_pods(executor, *pods, released);
+  }
+  log_info("released pods", {{"pods", released.pods}, {"failed", released.failed}});
+  if (!keep_others_from_leading(options, *connection, api, clock, kUntilUninstalled)) {
+    return contract::kExitOther;
+  }
+  return released.failed == 0 ? 0 : contract::kExitOther;
+}
+
+}  // namespace gnn::app

@@ -1,0 +1,7 @@
+#pragma once
+
+namespace gnn::app {
+
+inline constexpr const char* kProgramVersion = GNN_VERSION;
+
+}  // namespace gnn::app

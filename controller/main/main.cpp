@@ -1,0 +1,41 @@
+#include "common/log.h"
+#include "controller/app/operator.h"
+#include "controller/app/options.h"
+#include "controller/app/release_command.h"
+#include "controller/app/version.h"
+#include "controller/app/wait_command.h"
+
+#include <cstdio>
+#include <malloc.h>
+#include <signal.h>
+
+int main(int argc, char** argv) {
+  // Few arenas: most threads only wait, and an arena never shrinks.
+  ::mallopt(M_ARENA_MAX, 2);
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  // Before any thread is created: all inherit the mask, and only sigwaitinfo() gets the signals.
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+
+  const gnn::app::ParsedOptions parsed = gnn::app::parse_options(argc, argv);
+  if (parsed.finished) {
+    std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
+    return parsed.exit_code;
+  }
+  gnn::init_logging(parsed.options.log);
+  switch (parsed.options.command) {
+    case gnn::app::Command::Run:
+      return gnn::app::run_operator(parsed.options);
+    case gnn::app::Command::Release:
+      return gnn::app::run_release(parsed.options);
+    case gnn::app::Command::Wait:
+      return gnn::app::run_wait(parsed.options);
+    case gnn::app::Command::Version:
+      std::printf("gnn-controller %s\n", gnn::app::kProgramVersion);
+      return 0;
+  }
+  return 0;
+}

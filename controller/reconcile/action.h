@@ -1,0 +1,82 @@
+#pragma once
+
+#include "controller/objects/config_map.h"
+#include "controller/objects/network_policy.h"
+#include "controller/objects/pod.h"
+#include "controller/objects/service.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+/// What plan() wants done. All of it may be done twice.
+namespace gnn::reconcile {
+
+// Create: an existing object of the name is success if this job owns it (owner UID), else a refusal
+// of kind NameTaken. Other refusals (403, 400, 422) are kept with their time for the next pass. The
+// order within a run of CreatePods does not matter.
+
+struct CreatePod {
+  objects::Pod pod;
+};
+struct CreateService {
+  objects::Service service;
+};
+struct CreateConfigMap {
+  objects::ConfigMap config_map;
+};
+struct CreateNetworkPolicy {
+  objects::NetworkPolicy network_policy;
+};
+
+// Update: a merge patch of the whole spec. "Not found" is success: the next pass creates it.
+
+struct UpdateService {
+  objects::Service service;
+};
+struct UpdateNetworkPolicy {
+  objects::NetworkPolicy network_policy;
+};
+
+// The rest has the UID as precondition. "Not found" and a failed precondition are success.
+
+struct DeletePod {
+  std::string name;
+  std::string uid;
+  std::optional<int64_t> grace_period_seconds;  ///< absent: the pod's own; 0: its machine is lost
+};
+
+/// Removes our finalizer (contract::kPodFinalizer).
+struct ReleasePod {
+  std::string name;
+  std::string uid;
+  std::vector<std::string> finalizers;  ///< as observed; the others stay
+};
+
+/// Has the kubelet stop the pod, by a deadline that has passed. The object stays, and with it the
+/// logs.
+struct StopPod {
+  std::string name;
+  std::string uid;
+};
+
+/// With background propagation.
+struct DeleteJob {
+  std::string uid;
+};
+
+using Action = std::variant<
+    CreateService,
+    CreateConfigMap,
+    CreateNetworkPolicy,
+    UpdateService,
+    UpdateNetworkPolicy,
+    CreatePod,
+    ReleasePod,
+    DeletePod,
+    StopPod,
+    DeleteJob>;
+
+}  // namespace gnn::reconcile

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "common/clock.h"
+#include "controller/objects/network_policy.h"
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+namespace gnn::reconcile {
+
+/// What a job's NetworkPolicy admits besides the traffic among the job's own pods.
+struct JobFence {
+  /// Who may read the agents' HTTP port; empty: everybody.
+  std::vector<objects::NetworkPolicyPeer> metrics_from;
+  /// Absent: egress is not restricted. Otherwise the job's pods reach each other, DNS, and these.
+  std::optional<std::vector<objects::NetworkPolicyRule>> egress;
+  friend bool operator==(const JobFence&, const JobFence&) = default;
+};
+
+/// The operator's own settings, as far as decisions depend on them.
+struct OperatorConfig {
+  bool network_policy = true;  ///< give each job a NetworkPolicy
+  JobFence fence;
+  /// How long a released gang waits before it is created again. Doubles with each release up to the
+  /// cap; jittered by the job's UID.
+  Duration release_backoff = std::chrono::seconds(15);
+  Duration release_backoff_cap = std::chrono::minutes(10);
+  /// How long to wait after the API server refused a child.
+  Duration refusal_retry = std::chrono::seconds(10);
+  /// How long nodes that only report a lost peer wait for the node that caused it to fail, too.
+  Duration culprit_wait = std::chrono::seconds(60);
+  /// Minimum time from one attempt's first pod to the next attempt, where the end was not charged.
+  Duration min_attempt_interval = std::chrono::seconds(10);
+  /// A pod that exists this long after its deletion was due is presumed lost with its machine.
+  Duration lost_after = std::chrono::seconds(30);
+  /// Minimum time between two status writes that differ only in counts and messages.
+  Duration minor_status_interval = std::chrono::seconds(1);
+};
+
+}  // namespace gnn::reconcile

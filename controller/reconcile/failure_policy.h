@@ -1,0 +1,42 @@
+#pragma once
+
+#include "common/clock.h"
+#include "controller/reconcile/pass.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// What follows from a node's failure: wait for its cause, restart the gang, or fail the job.
+namespace gnn::reconcile {
+
+enum class FailureVerdict {
+  AwaitCulprit,  ///< nodes failed, but only because of one that has not ended yet
+  RestartGang,
+  FailJob,
+};
+
+struct FailureDecision {
+  FailureVerdict verdict = FailureVerdict::RestartGang;
+  const NodeView* culprit = nullptr;  ///< of the failed nodes the one that explains most
+  /// RestartGang, FailJob: the failure in a sentence, and the reason to report.
+  std::string message;
+  std::string_view reason;
+  bool charged = false;                        ///< counts against maxRestarts
+  bool out_of_memory = false;                  ///< counts against the one that is allowed
+  std::optional<TimePoint> next_attempt_time;  ///< RestartGang: not before this, if set
+  // AwaitCulprit: until when, and since when by our own clock.
+  TimePoint await_until{};
+  TimePoint awaits_since{};
+};
+
+/// Nothing if no node has failed.
+[[nodiscard]] std::optional<FailureDecision> decide_failure(const Pass& pass);
+
+/// Writes what was decided into the status. The caller describes a gang that waits.
+void apply_failure(Pass& pass, const FailureDecision& decision);
+
+/// Adds the in-place rounds that workers have reported to the restarts.
+void count_rounds(Pass& pass);
+
+}  // namespace gnn::reconcile

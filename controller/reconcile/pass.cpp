@@ -1,0 +1,27 @@
+#include "controller/reconcile/pass.h"
+
+#include "controller/reconcile/conditions.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gnn::reconcile {
+
+void Pass::set(std::string_view type, bool holds, std::string_view why, std::string message) {
+  set_condition(
+      out.status,
+      {.type = type, .holds = holds, .reason = why, .message = std::move(message)},
+      in.job.metadata.generation,
+      in.now
+  );
+}
+
+void Pass::requeue(Duration wait) {
+  out.requeue_after = std::min(out.requeue_after.value_or(Duration::max()), wait);
+}
+
+void Pass::requeue_at(TimePoint time) {
+  requeue(std::max(time - in.now, Duration::zero()));
+}
+
+}  // namespace gnn::reconcile

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "common/clock.h"
+
+#include <string>
+#include <vector>
+
+namespace gnn::reconcile {
+
+/// A write that the API server refused: quota, admission, Pod Security, validation, or a name that
+/// another object holds.
+struct ApiRefusal {
+  enum class Kind {
+    Quota,      ///< 403 whose text says "exceeded quota"
+    Forbidden,  ///< any other 403
+    Invalid,    ///< 422 and 400
+    NameTaken,  ///< 409 AlreadyExists, and the existing object is not owned by this job
+  };
+  Kind kind = Kind::Forbidden;
+  std::string object;   ///< e.g. "pod arxiv-1-0"
+  std::string message;  ///< the API server's text
+  TimePoint time{};     ///< when it was refused
+  friend bool operator==(const ApiRefusal&, const ApiRefusal&) = default;
+};
+
+/// Whether the same writes were refused for the same reasons, whenever that was.
+[[nodiscard]] bool same_refusals(
+    const std::vector<ApiRefusal>& a, const std::vector<ApiRefusal>& b
+);
+
+}  // namespace gnn::reconcile

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "common/api/gnn_job.h"
+#include "common/clock.h"
+#include "controller/reconcile/pass.h"
+
+#include <optional>
+#include <string>
+
+/// Two gangs that each hold half of what they need would wait forever. So a gang that is not
+/// scheduled whole in time is released, and comes back after a back-off, older jobs first.
+namespace gnn::reconcile {
+
+/// Until when the gang must be scheduled whole; nothing if it is, or if it has no pods.
+[[nodiscard]] std::optional<TimePoint> scheduling_deadline(const Pass& pass);
+
+/// Gives up this attempt and sets when the next one may start.
+void release_gang(Pass& pass);
+
+/// Why a gang that could be created has to wait.
+struct StartDelay {
+  TimePoint until{};
+  std::string message;  ///< for Scheduled; empty: it stays as it is
+};
+
+/// Nothing if the gang may be created now.
+[[nodiscard]] std::optional<StartDelay> start_delay(const Pass& pass);
+
+void apply_start_delay(Pass& pass, const StartDelay& delay);
+
+/// Whether the plan depends on other jobs: the gang was released, or may be soon.
+[[nodiscard]] bool wants_competitors(const api::GnnJob& job);
+
+/// Whether `other` is older than `job` and its gang is being scheduled: it goes first.
+[[nodiscard]] bool is_older_gang_in_placement(const api::GnnJob& other, const api::GnnJob& job);
+
+}  // namespace gnn::reconcile

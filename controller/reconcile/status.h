@@ -1,0 +1,32 @@
+#pragma once
+
+#include "controller/reconcile/pass.h"
+
+#include <string_view>
+
+/// What the status says of what is seen.
+namespace gnn::reconcile {
+
+/// Message of Scheduled with reason Placing.
+inline constexpr std::string_view kPlacingMessage =
+    "All pods exist and are waiting to be scheduled";
+
+void count_nodes(Pass& pass);
+
+/// Merges into status.progress what workers report.
+void merge_progress(Pass& pass);
+
+/// Sets Scheduled while pods of an earlier job of the same name hold up this one.
+void describe_earlier_job(Pass& pass);
+
+/// Sets Scheduled and Running from the gang.
+void describe_gang(Pass& pass);
+
+/// Whether the status differs only in counts and messages from one written a moment ago. Pods of a
+/// large gang become ready one after the other; one write can tell of many.
+[[nodiscard]] bool is_minor_change(const Pass& pass);
+
+/// Leaves the status as it was, and looks again once a minor change may be written.
+void postpone_status(Pass& pass);
+
+}  // namespace gnn::reconcile

@@ -1,0 +1,119 @@
+#include "controller/reconcile/children.h"
+
+#include "tests/controller/reconcile/builders.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace gnn::reconcile {
+namespace {
+
+TEST(Children, StartTheWholeGangInOnePass) {
+  Observed observed;
+  observed.job = small_job(3);
+  observed.now = at(1);
+  const Plan first = plan(observed);
+  EXPECT_EQ(count_of<CreateService>(first), 1);
+  EXPECT_EQ(count_of<CreateConfigMap>(first), 1);
+  EXPECT_EQ(count_of<CreateNetworkPolicy>(first), 1);
+  ASSERT_EQ(count_of<CreatePod>(first), 3);
+  std::set<std::string> names;
+  for (const CreatePod& action : actions_of<CreatePod>(first))
+    names.insert(action.pod.metadata.name);
+  EXPECT_EQ(names, (std::set<std::string>{"arxiv-1-0", "arxiv-1-1", "arxiv-1-2"}));
+  // The Service exists before the first pod looks for its peers.
+  EXPECT_TRUE(std::holds_alternative<CreateService>(first.actions.front()));
+  EXPECT_EQ(first.status.attempt, 1);
+  EXPECT_EQ(first.status.state, "Pending");
+  EXPECT_EQ(first.status.observed_generation, 1);
+  EXPECT_EQ(first.status.start_time, at(1));
+  // The status assumes that the creates succeed, so it must not be written if one is refused.
+  EXPECT_EQ(reason_of(first, condition::kScheduled), reason::kPlacing);
+  EXPECT_TRUE(first.status_needs_success);
+}
+
+TEST(Children, CreateOnlyWhatIsMissing) {
+  Observed observed = running(3);
+  observed.job.status = {};
+  observed.pods.erase(observed.pods.begin() + 1);
+  const Plan result = plan(observed);
+  ASSERT_EQ(count_of<CreatePod>(result), 1);
+  EXPECT_EQ(actions_of<CreatePod>(result)[0].pod.metadata.name, "arxiv-1-1");
+  EXPECT_EQ(count_of<CreateService>(result), 0);
+}
+
+TEST(Children, LeaveOutTheNetworkPolicyIfDisabled) {
+  Observed observed;
+  observed.job = small_job();
+  observed.config.network_policy = false;
+  EXPECT_EQ(count_of<CreateNetworkPolicy>(plan(observed)), 0);
+}
+
+TEST(Children, AreRepairedWhenChangedOrDeleted) {
+  Observed observed = running();
+  observed.service->spec.publish_not_ready_addresses = false;
+  observed.network_policy->spec.ingress.clear();
+  observed.config_map.reset();
+  const Plan result = plan(observed);
+  EXPECT_EQ(count_of<UpdateService>(result), 1);
+  EXPECT_EQ(count_of<UpdateNetworkPolicy>(result), 1);
+  EXPECT_EQ(count_of<CreateConfigMap>(result), 1);
+  EXPECT_EQ(result.status.state, "Running");
+}
+
+TEST(Children, ReportRefusalsAndPaceRetries) {
+  Observed observed = running(2);
+  observed.job.status = {};
+  observed.pods.pop_back();
+  observed.refusals = {
+      {.kind = ApiRefusal::Kind::Quota,
+       .object = "pod arxiv-1-1",
+       .message = "exceeded quota: pods=1",
+       .time = observed.now}
+  };
+  const Plan refused = plan(observed);
+  EXPECT_TRUE(refused.actions.empty());
+  EXPECT_EQ(reason_of(refused, condition::kScheduled), reason::kQuotaExceeded);
+  EXPECT_NE(refused.status.message.find("exceeded quota"), std::string::npos);
+  ASSERT_TRUE(refused.requeue_after);
+  EXPECT_LE(*refused.requeue_after, observed.config.refusal_retry);
+
+  const Plan again = plan(next(observed, refused, 11));
+  EXPECT_EQ(count_of<CreatePod>(again), 1);
+  // Written only if the retry succeeds; until then the refusal stays in the status.
+  EXPECT_EQ(reason_of(again, condition::kScheduled), reason::kPlacing);
+  EXPECT_TRUE(again.status_needs_success);
+}
+
+TEST(Children, NeverAdoptForeignObjects) {
+  Observed observed;
+  observed.job = small_job();
+  observed.service = desired_service(observed.job);
+  observed.service->metadata.owner_references.clear();
+  const Plan service = plan(observed);
+  EXPECT_TRUE(service.actions.empty());
+  EXPECT_EQ(reason_of(service, condition::kScheduled), reason::kNameTaken);
+
+  Observed pods;
+  pods.job = small_job();
+  pods.pods = {pod_of(pods.job, 1)};
+  pods.pods[0].metadata.owner_references.clear();
+  pods.pods[0].metadata.finalizers.clear();
+  const Plan pod = plan(pods);
+  EXPECT_TRUE(pod.actions.empty());
+  EXPECT_EQ(reason_of(pod, condition::kScheduled), reason::kNameTaken);
+  EXPECT_NE(message_of(pod, condition::kScheduled).find("arxiv-1-1"), std::string::npos);
+}
+
+TEST(Children, IgnoreAForeignServiceWhileTheJobRuns) {
+  Observed observed = running();
+  observed.service->metadata.owner_references[0].uid = "somebody";
+  const Plan result = plan(observed);
+  EXPECT_TRUE(result.actions.empty());
+  EXPECT_EQ(result.status, observed.job.status);
+}
+
+}  // namespace
+}  // namespace gnn::reconcile

@@ -1,0 +1,95 @@
+#include "controller/reconcile/status.h"
+
+#include "tests/controller/reconcile/builders.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace gnn::reconcile {
+namespace {
+
+TEST(Status, ReportsWhatTheSchedulerSays) {
+  Observed observed = running(2);
+  observed.job.status = {};
+  observed.pods[1] = pod_of(observed.job, 1);
+  add_condition(observed.pods[1], "PodScheduled", false, "Unschedulable", "0/3 nodes: no GPU");
+  const Plan result = plan(observed);
+  EXPECT_EQ(reason_of(result, condition::kScheduled), reason::kUnschedulable);
+  EXPECT_NE(result.status.message.find("1 of 2 nodes are not scheduled"), std::string::npos);
+  EXPECT_NE(result.status.message.find("0/3 nodes: no GPU"), std::string::npos);
+  EXPECT_EQ(result.status.state, "Pending");
+}
+
+TEST(Status, IsPlacingUntilTheSchedulerHasDecided) {
+  Observed observed = running(2);
+  observed.job.status = {};
+  observed.pods = {pod_of(observed.job, 0), pod_of(observed.job, 1)};
+  const Plan none = plan(observed);
+  EXPECT_EQ(reason_of(none, condition::kScheduled), reason::kPlacing);
+  EXPECT_EQ(event_reasons(none), std::vector<std::string>{"Placing"}) << "the first event";
+  Observed one = next(observed, none, 0);
+  schedule(one.pods[0]);
+  EXPECT_EQ(plan(one).status, none.status) << "no status write for each scheduled pod";
+  Observed lost = next(observed, none);
+  lost.pods.pop_back();
+  EXPECT_EQ(plan(lost).status.attempt, 2)
+      << "all pods have existed, so the missing one was deleted";
+}
+
+TEST(Status, ReportsAnImageThatCannotBePulled) {
+  Observed observed = running(2);
+  observed.job.status = {};
+  observed.pods[1] = pod_of(observed.job, 1);
+  schedule(observed.pods[1]);
+  objects::ContainerStatus status;
+  status.name = contract::kWorkerContainer;
+  status.state.waiting = {{.reason = "ImagePullBackOff", .message = "no such image"}};
+  observed.pods[1].status.container_statuses = {status};
+  const Plan result = plan(observed);
+  EXPECT_EQ(result.status.state, "Starting");
+  EXPECT_NE(result.status.message.find("ImagePullBackOff: no such image"), std::string::npos);
+  EXPECT_EQ(result.status.restarts, 0);
+}
+
+TEST(Status, MergesWhatWorkersReport) {
+  Observed observed = running();
+  observed.progress = api::decode_report(result_message(
+      observed.job, 1, 0, R"(, "epoch": 2, "epochs": 5, "loss": "1.1", "etaSeconds": 9)"
+  ));
+  const Plan first = plan(observed);
+  EXPECT_EQ(first.status.progress->epoch, 2);
+  EXPECT_EQ(first.status.progress->eta_seconds, 9);
+  Observed later = next(observed, first);
+  later.progress = api::decode_report(result_message(observed.job, 1, 0, R"(, "epoch": 3)"));
+  const Plan second = plan(later);
+  EXPECT_EQ(second.status.progress->epoch, 3);
+  EXPECT_EQ(second.status.progress->loss, "1.1");
+  EXPECT_FALSE(second.status.progress->eta_seconds);
+  EXPECT_TRUE(second.events.empty());
+}
+
+TEST(Status, WritesCountsOnceASecondAndConditionsAtOnce) {
+  Observed observed = running(3);
+  observed.pods[2].status.conditions.clear();
+  schedule(observed.pods[2]);
+  // Without a recent write by this controller, counts are written at once.
+  EXPECT_EQ(plan(observed).status.nodes.ready, 2);
+  observed.status_written = observed.now - std::chrono::seconds(1);
+  EXPECT_EQ(plan(observed).status.nodes.ready, 2);
+
+  observed.status_written = observed.now - std::chrono::milliseconds(300);
+  const Plan held = plan(observed);
+  EXPECT_EQ(held.status, observed.job.status);
+  EXPECT_TRUE(held.events.empty());
+  ASSERT_TRUE(held.requeue_after);
+  EXPECT_LE(*held.requeue_after, std::chrono::milliseconds(700));
+
+  end_container(observed.pods[2], 70);
+  EXPECT_EQ(plan(observed).status.state, "Restarting");
+}
+
+}  // namespace
+}  // namespace gnn::reconcile

@@ -1,0 +1,74 @@
+#include "worker/agent/job_numbers.h"
+
+#include "tests/support/schema.h"
+#include "tests/worker/agent/sample_report.h"
+#include "worker/progress/progress_sink.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace gnn::agent {
+namespace {
+
+using nlohmann::json;
+using testing::all_numbers;
+using ::testing::IsEmpty;
+using testing::Keys;
+using testing::options;
+using ::testing::UnorderedElementsAreArray;
+
+const std::string kSchemas = std::string(GNN_SOURCE_DIR) + "/docs/schemas/";
+
+TEST(Progress, IsADocumentOfItsSchemaAndUsesAllOfIt) {
+  const gnn::testing::Schema schema(kSchemas + "progress.v1.json");
+  Keys keys;
+  std::vector<std::string> phases{"Rendezvous", "Leaving"};
+  for (const auto phase :
+       {progress::Phase::Setup,
+        progress::Phase::Train,
+        progress::Phase::Validate,
+        progress::Phase::Test,
+        progress::Phase::Checkpoint,
+        progress::Phase::Done})
+    phases.emplace_back(to_string(phase));
+  for (const auto& phase : phases)
+    for (const auto& numbers : {JobNumbers{}, all_numbers()})
+      for (const double rate : {0.0, 0.25, 123456789.0}) {
+        const auto text = encode_progress(options(), 1, phase, numbers, rate);
+        EXPECT_THAT(schema.problems(text), IsEmpty()) << text;
+        keys.add(text);
+      }
+  EXPECT_THAT(keys.seen(), UnorderedElementsAreArray(schema.properties()));
+}
+
+TEST(Progress, HoldsOnlyWhatIsKnown) {
+  const auto early = json::parse(encode_progress(options(), 0, "Rendezvous", {}, 0));
+  EXPECT_EQ(early.at("phase"), "Rendezvous");
+  EXPECT_FALSE(early.contains("loss"));
+  JobNumbers numbers;
+  numbers.epoch = 2;
+  numbers.loss = 1.25;
+  numbers.eta_seconds = 60;
+  const auto later = json::parse(encode_progress(options(), 1, "Train", numbers, 1000));
+  EXPECT_EQ(later.at("loss"), "1.25");
+  EXPECT_EQ(later.at("rate"), "1000");
+  EXPECT_EQ(later.at("etaSeconds"), 60);
+}
+
+TEST(MakeReport, LeavesOutWhatOnlyAPageShows) {
+  const api::ProgressReport report = make_report(options(), 3, all_numbers());
+  EXPECT_EQ(report.job_uid, "6f0c");
+  EXPECT_EQ(report.attempt, 2);
+  EXPECT_EQ(report.round, 3);
+  EXPECT_EQ(report.node, 1);
+  EXPECT_EQ(report.progress.loss, "1.0731");
+  EXPECT_FALSE(report.progress.rate);
+  EXPECT_FALSE(report.progress.eta_seconds);
+}
+
+}  // namespace
+}  // namespace gnn::agent

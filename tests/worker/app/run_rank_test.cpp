@@ -1,0 +1,94 @@
+#include "worker/app/run_rank.h"
+
+#include "common/contract.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/worker/app/samples.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/cuda.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace gnn::app {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(RunRank, RejectsCudaWithoutAGpu) {
+  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
+  const auto device = choose_device(api::DeviceChoice::CUDA, 0);
+  ASSERT_FALSE(device.has_value());
+  EXPECT_EQ(device.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(device.error().message, HasSubstr("spec.training.device"));
+  EXPECT_EQ(choose_device(api::DeviceChoice::Auto, 0)->type(), c10::kCPU);
+}
+
+TEST(RunRank, FailsWithDataIfTheDataSetIsMissing) {
+  const auto result = run_job(sample("cora.yaml", {"dataset.path=/no/such/folder"}));
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(contract::exit_code_for(result.error().kind), contract::kExitData)
+      << result.error().message;
+}
+
+// Six graphs of two nodes and one edge, of two classes, in GIN's text format.
+class SmallGraphs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string text = "6\n";
+    for (int graph = 0; graph < 6; ++graph) {
+      text += "2 " + std::to_string(graph % 2) + "\n0 1 1\n0 1 0\n";
+    }
+    folder_.write("small.txt", text);
+  }
+
+  [[nodiscard]] std::vector<std::string> overrides() const {
+    return {
+        "dataset.path=" + folder_.path("small.txt"),
+        "dataset.split.folds=2",
+        "training.epochs=1",
+        "training.batchSize=3",
+        "checkpoint.path=" + folder_.path("checkpoints")
+    };
+  }
+
+  gnn::testing::TemporaryFolder folder_;
+};
+
+TEST_F(SmallGraphs, KeepTheCheckpointsOfEachFoldInAFolderOfItsOwn) {
+  const auto result = run_job(sample("imdb-gin-folds.yaml", overrides()));
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_TRUE(std::filesystem::is_directory(folder_.path("checkpoints/fold-0")));
+  EXPECT_TRUE(std::filesystem::is_directory(folder_.path("checkpoints/fold-1")));
+}
+
+TEST_F(SmallGraphs, RejectOneCheckpointForAllFolds) {
+  std::vector<std::string> with_resume = overrides();
+  with_resume.emplace_back("checkpoint.resume=/some/checkpoint");
+  const auto result = run_job(sample("imdb-gin-folds.yaml", with_resume));
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(result.error().message, HasSubstr("spec.checkpoint.resume"));
+}
+
+TEST(RunRank, TrainsAGeneratedGraph) {
+  const auto result = run_job(sample(
+      "arxiv-sage.yaml",
+      {"dataset.synthetic.scale=\"0.01\"",
+       "training.epochs=10",
+       "model.graphSage.hiddenChannels=64",
+       "training.batchSize=128",
+       "workers.nodes=1",
+       "workers.processesPerNode=1"}
+  ));
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(result->report.epochs, 10);
+  // Guessing gives 1/40.
+  EXPECT_GT(result->report.metrics.at("test_accuracy"), 0.2);
+  EXPECT_EQ(result->report.parameters_hash.size(), 16U);
+}
+
+}  // namespace
+}  // namespace gnn::app

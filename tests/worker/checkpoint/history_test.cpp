@@ -1,0 +1,91 @@
+#include "worker/checkpoint/history.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace gnn::checkpoint {
+namespace {
+
+using Json = nlohmann::json;
+
+progress::EpochReport epoch_report() {
+  progress::EpochReport epoch;
+  epoch.epoch = 3;
+  epoch.epochs = 9;
+  epoch.steps = 45;
+  epoch.average_loss = 0.1 + 0.2;  // no short decimal
+  epoch.train = {.correct = 7, .total = 10};
+  epoch.validation = progress::Accuracy{.correct = 3, .total = 5};
+  epoch.seconds = 1.0 / 3;
+  epoch.items = 1234;
+  epoch.sampled_edges = int64_t{1} << 60;
+  return epoch;
+}
+
+// As through a file.
+History through_text(const History& history) {
+  return history_of(Json::parse(to_json(history).dump()));
+}
+
+TEST(History, ComesBackWithAllItsBits) {
+  History history{
+      .sums = {.loss = std::nextafter(2.0, 3.0), .items = 80, .correct = 41},
+      .epochs = {epoch_report()}
+  };
+  history.epochs[0].test = progress::Accuracy{.correct = 0, .total = 4};
+  const History found = through_text(history);
+  EXPECT_EQ(found.sums.loss, history.sums.loss);
+  EXPECT_EQ(found.sums.items, 80);
+  EXPECT_EQ(found.sums.correct, 41);
+  ASSERT_EQ(found.epochs.size(), 1U);
+  const progress::EpochReport& epoch = found.epochs[0];
+  EXPECT_EQ(epoch.epoch, 3);
+  EXPECT_EQ(epoch.epochs, 9);
+  EXPECT_EQ(epoch.steps, 45);
+  EXPECT_EQ(epoch.average_loss, 0.1 + 0.2);
+  EXPECT_EQ(epoch.train.correct, 7);
+  EXPECT_EQ(epoch.train.total, 10);
+  ASSERT_TRUE(epoch.validation && epoch.test);
+  EXPECT_EQ(epoch.validation->correct, 3);
+  EXPECT_EQ(epoch.validation->total, 5);
+  EXPECT_EQ(epoch.test->correct, 0);
+  EXPECT_EQ(epoch.test->total, 4);
+  EXPECT_EQ(epoch.seconds, 1.0 / 3);
+  EXPECT_EQ(epoch.items, 1234);
+  EXPECT_EQ(epoch.sampled_edges, int64_t{1} << 60);
+}
+
+TEST(History, KeepsThatAnEpochWasNotMeasured) {
+  const History found = through_text({.sums = {}, .epochs = {progress::EpochReport{}}});
+  EXPECT_FALSE(found.epochs.at(0).validation.has_value());
+  EXPECT_FALSE(found.epochs.at(0).test.has_value());
+}
+
+TEST(History, KeepsALossThatIsNoNumber) {
+  History history;
+  history.sums.loss = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(through_text(history).sums.loss));
+}
+
+TEST(History, NamesWhatIsMissing) {
+  for (const char* name : {"loss", "items", "correct", "epochs"}) {
+    Json json = to_json({.sums = {}, .epochs = {epoch_report()}});
+    json.erase(name);
+    try {
+      static_cast<void>(history_of(json));
+      ADD_FAILURE() << "accepted without " << name;
+    } catch (const Json::exception& error) {
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+    }
+  }
+  Json json = to_json({.sums = {}, .epochs = {epoch_report()}});
+  json["epochs"][0]["steps"] = "many";
+  EXPECT_THROW(static_cast<void>(history_of(json)), Json::exception);
+}
+
+}  // namespace
+}  // namespace gnn::checkpoint

@@ -1,0 +1,99 @@
+#include "worker/comm/communicator.h"
+
+#include "tests/worker/comm/in_process_ranks.h"
+#include "worker/comm/c10d_communicator.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace gnn::comm {
+namespace {
+
+TEST(RunCollective, ReportsThatTorchRanOutOfMemory) {
+  const Status status = run_collective("backward", nullptr, [] {
+    TORCH_CHECK(false, "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes");
+  });
+  ASSERT_FALSE(status.has_value());
+  EXPECT_EQ(status.error().kind, ErrorKind::OutOfMemory) << status.error().message;
+}
+
+class GlooTest : public testing::TestWithParam<int64_t> {};
+
+TEST_P(GlooTest, ReducesGathersAndBroadcasts) {
+  const int64_t world = GetParam();
+  run_ranks(world, [world](const std::shared_ptr<Communicator>& comm) {
+    auto sum = at::full({3}, static_cast<double>(comm->rank() + 1), at::kDouble);
+    require(comm->all_reduce(sum));
+    EXPECT_EQ(sum[2].item<double>(), static_cast<double>(world * (world + 1)) / 2);
+
+    auto largest = at::full({1}, comm->rank(), at::kLong);
+    require(comm->all_reduce(largest, ReduceOp::Max));
+    EXPECT_EQ(largest.item<int64_t>(), world - 1);
+    auto smallest = at::full({1}, comm->rank() + 5, at::kLong);
+    require(comm->all_reduce(smallest, ReduceOp::Min));
+    EXPECT_EQ(smallest.item<int64_t>(), 5);
+
+    auto sent = at::full({2}, comm->rank() == world - 1 ? 7.0F : 0.0F, at::kFloat);
+    require(comm->broadcast(sent, world - 1));
+    EXPECT_EQ(sent[1].item<float>(), 7.0F);
+
+    const auto all = require(comm->all_gather(at::full({1}, comm->rank(), at::kLong)));
+    for (int64_t r = 0; r < world; ++r) EXPECT_EQ(all[static_cast<size_t>(r)].item<int64_t>(), r);
+
+    const std::string mine(static_cast<size_t>(comm->rank() * 3), 'x');
+    const auto bytes = require(all_gather_bytes(*comm, mine));
+    for (int64_t r = 0; r < world; ++r)
+      EXPECT_EQ(bytes[static_cast<size_t>(r)].size(), static_cast<size_t>(r * 3));
+
+    const auto sums = require(all_reduce_sums(*comm, {1.0, static_cast<double>(comm->rank())}));
+    EXPECT_EQ(sums[0], static_cast<double>(world));
+    require(comm->barrier());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, GlooTest, testing::Values(1, 2, 3, 4));
+
+TEST(Gloo, ReportsAMissingRankAsPeerLostWithinTheTimeout) {
+  run_ranks(2, [](const std::shared_ptr<Communicator>& comm) {
+    require(comm->barrier());       // all connections of the group are made
+    if (comm->rank() == 1) return;  // leaves: its connections close
+    const auto start = std::chrono::steady_clock::now();
+    const auto status = comm->barrier(std::chrono::seconds(5));
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().kind, ErrorKind::PeerLost);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  });
+}
+
+TEST(Gloo, TellsItsActivityThatItWaits) {
+  auto activity = std::make_shared<progress::CollectiveActivity>();
+  auto comm = make_communicator(
+      Backend::Gloo, c10::Device(c10::kCPU), *in_process_c10d_store(), 0, 1, {.activity = activity}
+  );
+  ASSERT_TRUE(comm) << comm.error().message;
+  ASSERT_TRUE((*comm)->barrier());
+  EXPECT_EQ(activity->done(), 1);
+  EXPECT_FALSE(activity->waiting());
+}
+
+TEST(SingleCommunicator, DoesEveryCollectiveAtOnce) {
+  const auto comm = make_single_communicator();
+  auto tensor = at::full({2}, 3.0F);
+  EXPECT_TRUE(comm->all_reduce(tensor));
+  EXPECT_TRUE(comm->broadcast(tensor, 0));
+  EXPECT_TRUE(comm->barrier());
+  EXPECT_EQ(comm->all_gather(tensor)->size(), 1U);
+  EXPECT_EQ(tensor[0].item<float>(), 3.0F);
+}
+
+TEST(ProcessGroups, RefusesABackendThatThisBuildLacks) {
+  const auto comm =
+      make_communicator(Backend::Nccl, c10::Device(c10::kCPU), *in_process_c10d_store(), 0, 1, {});
+  ASSERT_FALSE(comm);
+  EXPECT_EQ(comm.error().kind, ErrorKind::Configuration);
+}
+
+}  // namespace
+}  // namespace gnn::comm

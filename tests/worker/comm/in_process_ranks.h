@@ -1,0 +1,69 @@
+#pragma once
+
+#include "worker/comm/communicator.h"
+#include "worker/comm/process_groups.h"
+#include "worker/comm/tcp_store.h"
+
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gnn::comm {
+
+/// Runs `body` on `world_size` threads, each a rank of one Gloo group on the loopback device. What
+/// a rank throws fails the test.
+inline void run_ranks(
+    int64_t world_size,
+    const std::function<void(std::shared_ptr<Communicator>)>& body,
+    Communicator::Timeout timeout = std::chrono::seconds(30)
+) {
+  const auto store = in_process_c10d_store();
+  std::vector<std::thread> threads;
+  std::vector<std::string> errors(static_cast<size_t>(world_size));
+  for (int64_t rank = 0; rank < world_size; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        auto group = make_communicator(
+            Backend::Gloo, c10::Device(c10::kCPU), *store, rank, world_size, {.timeout = timeout}
+        );
+        if (!group) throw std::runtime_error(group.error().message);
+        body(*group);
+      } catch (const std::exception& error) {
+        errors[static_cast<size_t>(rank)] = error.what();
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  for (size_t rank = 0; rank < errors.size(); ++rank)
+    EXPECT_EQ(errors[rank], "") << "on rank " << rank;
+}
+
+/// The value, or an exception that fails the test.
+template <class T>
+T require(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
+}
+inline void require(const Status& status) {
+  if (!status) throw std::runtime_error(status.error().message);
+}
+
+/// Whether the tensors have the same bits on all ranks. Collective.
+inline bool replicas_agree(const std::vector<at::Tensor>& tensors, Communicator& communicator) {
+  std::string mine;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor bytes = tensor.detach().contiguous();
+    mine.append(static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes());
+  }
+  for (const std::string& other : require(all_gather_bytes(communicator, mine))) {
+    if (other != mine) return false;
+  }
+  return true;
+}
+
+}  // namespace gnn::comm

@@ -1,0 +1,114 @@
+#include "worker/progress/console_sink.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <string>
+
+namespace gnn::progress {
+namespace {
+
+using ::testing::HasSubstr;
+
+EpochReport third_epoch() {
+  EpochReport report;
+  report.epoch = 2;
+  report.epochs = 5;
+  report.steps = 89;
+  report.average_loss = 1.23456;
+  report.train = {.correct = 70, .total = 100};
+  report.validation = Accuracy{.correct = 1, .total = 3};
+  report.seconds = 4.5;
+  return report;
+}
+
+// What a sink wrote to its stream.
+std::string output_of(const ConsoleOptions& options, const std::function<void(ConsoleSink&)>& use) {
+  char* text = nullptr;
+  size_t size = 0;
+  std::FILE* stream = open_memstream(&text, &size);
+  {
+    ConsoleSink sink(stream, nullptr, options);
+    use(sink);
+  }
+  std::fclose(stream);
+  std::string written(text, size);
+  std::free(text);
+  return written;
+}
+
+TEST(Accuracy, IsNanWithoutItems) {
+  EXPECT_TRUE(std::isnan(Accuracy{}.value()));
+  EXPECT_DOUBLE_EQ((Accuracy{.correct = 1, .total = 4}.value()), 0.25);
+}
+
+TEST(EpochLine, LooksLikeTheTutorials) {
+  EXPECT_EQ(
+      epoch_line(third_epoch()), "Epoch 00002 | Average Loss 1.2346 | Accuracy 0.3333 | Time 4.5000"
+  );
+}
+
+TEST(EpochLine, ShowsTheTrainingAccuracyWithoutAValidation) {
+  EpochReport report = third_epoch();
+  report.validation.reset();
+  EXPECT_THAT(epoch_line(report), HasSubstr("Accuracy 0.7000"));
+}
+
+TEST(ConsoleSink, UsesTheTutorialsWords) {
+  const std::string text = output_of({}, [](ConsoleSink& sink) {
+    sink.on_phase(Phase::Setup);
+    sink.on_phase(Phase::Train);
+    sink.on_step({});
+    sink.on_phase(Phase::Validate);
+    sink.on_epoch(third_epoch());
+    sink.on_phase(Phase::Test);
+    FinalReport report;
+    report.metrics["test_accuracy"] = 0.5;
+    sink.on_final(report);
+  });
+  EXPECT_EQ(
+      text,
+      "Training...\nValidating...\nEpoch 00002 | Average Loss 1.2346 | Accuracy 0.3333 | Time "
+      "4.5000\n"
+      "Testing...\nTest Accuracy 0.5000\n"
+  );
+}
+
+TEST(ConsoleSink, WritesOneJsonObjectALine) {
+  const std::string text =
+      output_of({.format = ConsoleFormat::Json, .report_steps = true}, [](ConsoleSink& sink) {
+        StepReport step;
+        step.loss = std::numeric_limits<double>::quiet_NaN();
+        sink.on_step(step);
+        sink.on_epoch(third_epoch());
+        sink.on_message("resumed \"here\"");
+      });
+  const size_t first_end = text.find('\n');
+  const size_t second_end = text.find('\n', first_end + 1);
+  const auto step = nlohmann::json::parse(text.substr(0, first_end));
+  EXPECT_EQ(step["event"], "step");
+  EXPECT_TRUE(step["loss"].is_null());
+  const auto epoch = nlohmann::json::parse(text.substr(first_end, second_end - first_end));
+  EXPECT_EQ(epoch["event"], "epoch");
+  EXPECT_EQ(epoch["validation"]["correct"], 1);
+  EXPECT_DOUBLE_EQ(epoch["averageLoss"], 1.23456);
+  EXPECT_FALSE(epoch.contains("test"));
+  EXPECT_EQ(nlohmann::json::parse(text.substr(second_end))["message"], "resumed \"here\"");
+}
+
+TEST(TeeSink, PassesReportsToAllSinks) {
+  const std::string text = output_of({}, [](ConsoleSink& sink) {
+    TeeSink tee({&sink, &sink});
+    tee.on_message("twice");
+  });
+  EXPECT_EQ(text, "twice\ntwice\n");
+}
+
+}  // namespace
+}  // namespace gnn::progress

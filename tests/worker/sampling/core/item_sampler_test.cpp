@@ -1,0 +1,265 @@
+#include "worker/sampling/core/item_sampler.h"
+
+#include "tests/worker/sampling/core/chi_square.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace gnn::sampling::core {
+namespace {
+
+ItemSampler make(const ItemSamplerOptions& options) {
+  return ItemSampler::create(options).value();
+}
+
+std::vector<int64_t> items_of(const EpochItems& epoch) {
+  std::vector<int64_t> items;
+  for (int64_t i = 0; i < epoch.num_batches(); ++i) {
+    const auto batch = epoch.batch(i);
+    items.insert(items.end(), batch.begin(), batch.end());
+  }
+  return items;
+}
+
+// What the rule says, by dealing batch after batch instead of by formula: rounds of one whole batch
+// per rank; then what is left, in batches, one per rank. A rank's items are contiguous in the
+// global order.
+std::vector<int64_t> dealt_counts(int64_t num_items, int64_t batch_size, int64_t world_size) {
+  std::vector<int64_t> counts(static_cast<size_t>(world_size));
+  int64_t left = num_items;
+  while (left > 0) {
+    for (int64_t& count : counts) {
+      const int64_t batch = std::min(left, batch_size);
+      count += batch;
+      left -= batch;
+    }
+  }
+  return counts;
+}
+
+struct Layout {
+  int64_t num_items;
+  int64_t batch_size;
+  int64_t world_size;
+};
+
+std::vector<Layout> layouts() {
+  std::vector<Layout> all;
+  for (const int64_t batch_size : {1, 3, 8}) {
+    for (const int64_t world_size : {1, 2, 3, 5}) {
+      for (int64_t num_items = 0; num_items < 60; ++num_items)
+        all.push_back({num_items, batch_size, world_size});
+    }
+  }
+  return all;
+}
+
+ItemSamplerOptions options_of(const Layout& layout, int64_t rank) {
+  ItemSamplerOptions options;
+  options.num_items = layout.num_items;
+  options.batch_size = layout.batch_size;
+  options.world_size = layout.world_size;
+  options.rank = rank;
+  return options;
+}
+
+std::string describe(const Layout& layout) {
+  return std::to_string(layout.num_items) + " items in batches of " +
+         std::to_string(layout.batch_size) + " on " + std::to_string(layout.world_size) + " ranks";
+}
+
+TEST(ContiguousSlices, AreThoseOfGraphBoltForArxiv) {
+  // 90,941 training nodes, 4 ranks, batches of 1,024.
+  const Layout arxiv{90941, 1024, 4};
+  const ItemSampler sampler = make(options_of(arxiv, 0));
+  EXPECT_EQ(sampler.share_of(0).num_items, 23357);
+  EXPECT_EQ(sampler.share_of(0).num_batches, 23);
+  for (int64_t rank = 1; rank < 4; ++rank) {
+    EXPECT_EQ(sampler.share_of(rank).num_items, 22528);
+    EXPECT_EQ(sampler.share_of(rank).num_batches, 22);
+    EXPECT_EQ(sampler.share_of(rank).first, 23357 + (rank - 1) * 22528);
+  }
+  EXPECT_EQ(sampler.max_batches(), 23);
+}
+
+TEST(ContiguousSlices, CoverEveryItemOnceInOrder) {
+  for (const Layout& layout : layouts()) {
+    const auto dealt = dealt_counts(layout.num_items, layout.batch_size, layout.world_size);
+    std::vector<int64_t> all;
+    for (int64_t rank = 0; rank < layout.world_size; ++rank) {
+      const EpochItems epoch = make(options_of(layout, rank)).epoch(0);
+      const auto items = items_of(epoch);
+      ASSERT_EQ(static_cast<int64_t>(items.size()), dealt[static_cast<size_t>(rank)])
+          << describe(layout);
+      for (int64_t i = 0; i < epoch.num_batches(); ++i)
+        ASSERT_EQ(epoch.batch(i)[0], epoch.stream(i));
+      all.insert(all.end(), items.begin(), items.end());
+    }
+    std::vector<int64_t> expected(static_cast<size_t>(layout.num_items));
+    std::iota(expected.begin(), expected.end(), 0);
+    ASSERT_EQ(all, expected) << describe(layout);
+  }
+}
+
+TEST(ContiguousSlices, WithDropLastHaveOnlyWholeBatches) {
+  for (const Layout& layout : layouts()) {
+    const auto dealt = dealt_counts(layout.num_items, layout.batch_size, layout.world_size);
+    for (int64_t rank = 0; rank < layout.world_size; ++rank) {
+      ItemSamplerOptions options = options_of(layout, rank);
+      options.drop_last = true;
+      const RankShare share = make(options).share_of(rank);
+      ASSERT_EQ(share.num_batches, dealt[static_cast<size_t>(rank)] / layout.batch_size)
+          << describe(layout);
+      ASSERT_EQ(share.num_items, share.num_batches * layout.batch_size);
+    }
+  }
+}
+
+TEST(ContiguousSlices, WithDropUnevenInputsHaveEqualBatchCounts) {
+  for (const Layout& layout : layouts()) {
+    for (const bool drop_last : {false, true}) {
+      // Without drop_last all ranks stop with the last one, whose count is the smallest.
+      const int64_t smallest =
+          dealt_counts(layout.num_items, layout.batch_size, layout.world_size).back();
+      const int64_t expected = drop_last ? smallest / layout.batch_size
+                                         : (smallest + layout.batch_size - 1) / layout.batch_size;
+      for (int64_t rank = 0; rank < layout.world_size; ++rank) {
+        ItemSamplerOptions options = options_of(layout, rank);
+        options.drop_last = drop_last;
+        options.drop_uneven_inputs = true;
+        ASSERT_EQ(make(options).num_batches(), expected) << describe(layout) << ", rank " << rank;
+      }
+    }
+  }
+}
+
+TEST(StridedSplits, AreThoseOfDistributedSampler) {
+  for (const Layout& layout : layouts()) {
+    std::vector<int64_t> padded(static_cast<size_t>(layout.num_items));
+    std::iota(padded.begin(), padded.end(), 0);
+    for (size_t i = 0;
+         !padded.empty() && padded.size() % static_cast<size_t>(layout.world_size) != 0;
+         ++i) {
+      padded.push_back(padded[i]);
+    }
+    const size_t whole =
+        static_cast<size_t>(layout.num_items / layout.world_size * layout.world_size);
+    for (int64_t rank = 0; rank < layout.world_size; ++rank) {
+      std::vector<int64_t> with_padding;
+      std::vector<int64_t> truncated;
+      for (auto i = static_cast<size_t>(rank); i < padded.size();
+           i += static_cast<size_t>(layout.world_size)) {
+        with_padding.push_back(padded[i]);
+        if (i < whole) truncated.push_back(padded[i]);
+      }
+      ItemSamplerOptions options = options_of(layout, rank);
+      options.split = SplitRule::PaddedStride;
+      ASSERT_EQ(items_of(make(options).epoch(0)), with_padding) << describe(layout);
+      options.split = SplitRule::TruncatedStride;
+      ASSERT_EQ(items_of(make(options).epoch(0)), truncated) << describe(layout);
+    }
+  }
+}
+
+TEST(StridedSplits, GiveTheSevenBatchesOfDglsGraphClassificationTutorial) {
+  // 800 graphs on 4 ranks, batches of 32: 200 graphs, 7 batches each.
+  ItemSamplerOptions options = options_of({800, 32, 4}, 2);
+  options.split = SplitRule::PaddedStride;
+  EXPECT_EQ(make(options).num_batches(), 7);
+}
+
+TEST(ItemSampler, MaxBatchesIsThatOfTheBusiestRank) {
+  for (const Layout& layout : layouts()) {
+    for (const SplitRule split :
+         {SplitRule::ContiguousSlices, SplitRule::PaddedStride, SplitRule::TruncatedStride}) {
+      ItemSamplerOptions options = options_of(layout, 0);
+      options.split = split;
+      const ItemSampler sampler = make(options);
+      int64_t most = 0;
+      for (int64_t rank = 0; rank < layout.world_size; ++rank) {
+        most = std::max(most, sampler.share_of(rank).num_batches);
+      }
+      ASSERT_EQ(sampler.max_batches(), most) << describe(layout);
+    }
+  }
+}
+
+TEST(EpochShuffle, DealsAPermutationOverAllRanks) {
+  ItemSamplerOptions options = options_of({1000, 16, 3}, 0);
+  options.shuffle = true;
+  options.seed = 5;
+  std::vector<int64_t> all;
+  for (options.rank = 0; options.rank < 3; ++options.rank) {
+    const auto items = items_of(make(options).epoch(4));
+    all.insert(all.end(), items.begin(), items.end());
+  }
+  EXPECT_FALSE(std::is_sorted(all.begin(), all.end()));
+  std::sort(all.begin(), all.end());
+  std::vector<int64_t> expected(1000);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(all, expected);
+}
+
+TEST(EpochShuffle, DependsOnSeedAndEpochOnly) {
+  ItemSamplerOptions options = options_of({100, 10, 1}, 0);
+  options.shuffle = true;
+  options.seed = 5;
+  const auto base = items_of(make(options).epoch(1));
+  EXPECT_EQ(items_of(make(options).epoch(1)), base);
+  EXPECT_NE(items_of(make(options).epoch(2)), base);
+  options.seed = 6;
+  EXPECT_NE(items_of(make(options).epoch(1)), base);
+}
+
+TEST(EpochShuffle, IsUniform) {
+  ItemSamplerOptions options = options_of({20, 20, 1}, 0);
+  options.shuffle = true;
+  const ItemSampler sampler = make(options);
+  std::vector<std::vector<int64_t>> counts(20, std::vector<int64_t>(20));
+  constexpr int64_t kEpochs = 4000;
+  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    const EpochItems items = sampler.epoch(epoch);
+    for (size_t position = 0; position < 20; ++position) {
+      ++counts[position][static_cast<size_t>(items.batch(0)[position])];
+    }
+  }
+  for (const auto& at_position : counts)
+    EXPECT_LT(chi_square_deviation(at_position, kEpochs, 1.0 / 20), 5);
+}
+
+TEST(ItemSampler, RefusesInvalidOptions) {
+  const auto message = [](const ItemSamplerOptions& options) {
+    const auto sampler = ItemSampler::create(options);
+    EXPECT_EQ(sampler.error().kind, ErrorKind::Configuration);
+    return sampler.error().message;
+  };
+  const Layout layout{10, 2, 2};
+  ItemSamplerOptions options = options_of(layout, 0);
+  options.batch_size = 0;
+  EXPECT_NE(message(options).find("batch_size must be at least 1, found 0"), std::string::npos);
+  options = options_of(layout, 2);
+  EXPECT_NE(message(options).find("rank must be in [0, 2), found 2"), std::string::npos);
+  options = options_of(layout, 0);
+  options.num_items = -1;
+  EXPECT_NE(message(options).find("num_items"), std::string::npos);
+  options = options_of(layout, 0);
+  options.world_size = 0;
+  EXPECT_NE(message(options).find("world_size"), std::string::npos);
+  options = options_of(layout, 0);
+  options.split = SplitRule::PaddedStride;
+  options.drop_uneven_inputs = true;
+  EXPECT_NE(message(options).find("drop_uneven_inputs"), std::string::npos);
+}
+
+TEST(ItemSampler, GivesSmallSetsOneSmallBatch) {
+  const EpochItems epoch = make(options_of({3, 8, 1}, 0)).epoch(0);
+  EXPECT_EQ(epoch.num_batches(), 1);
+  EXPECT_EQ(epoch.batch(0).size(), 3U);
+}
+
+}  // namespace
+}  // namespace gnn::sampling::core

@@ -1,0 +1,38 @@
+#include "worker/training/dropout.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace gnn::training {
+namespace {
+
+at::Tensor draw(const DropoutStream& stream) {
+  seed_dropout(c10::kCPU, stream);
+  return at::rand({32});
+}
+
+TEST(Dropout, DrawsTheSameForTheSameBatch) {
+  const DropoutStream stream{.seed = 1, .epoch = 2, .batch = 3, .rank = 4};
+  const at::Tensor first = draw(stream);
+  static_cast<void>(at::rand({100}));
+  EXPECT_TRUE(draw(stream).equal(first));
+}
+
+TEST(Dropout, DrawsDifferentlyForEveryOtherBatch) {
+  std::vector<at::Tensor> draws;
+  for (const DropoutStream& stream : std::vector<DropoutStream>{
+           {.seed = 1, .epoch = 1, .batch = 1, .rank = 1},
+           {.seed = 2, .epoch = 1, .batch = 1, .rank = 1},
+           {.seed = 1, .epoch = 2, .batch = 1, .rank = 1},
+           {.seed = 1, .epoch = 1, .batch = 2, .rank = 1},
+           {.seed = 1, .epoch = 1, .batch = 1, .rank = 2},
+       }) {
+    for (const at::Tensor& other : draws) EXPECT_FALSE(draw(stream).equal(other));
+    draws.push_back(draw(stream));
+  }
+}
+
+}  // namespace
+}  // namespace gnn::training

@@ -1,0 +1,75 @@
+"""Writes values.schema.json from values.yaml: every key that is ours, and no other; run it after a change."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import yaml
+
+CHART = Path(__file__).resolve().parents[2] / "charts/gnn-operator"
+
+# Maps and lists whose contents are Kubernetes' own or the user's.
+FREE_MAPS = {
+    "commonLabels", "resources", "nodeSelector", "affinity", "podAnnotations", "podLabels", "serviceAccount.annotations",
+    "metrics.serviceMonitor.labels", "metrics.podMonitor.labels", "metrics.prometheusRule.labels", "dashboards.annotations",
+}
+REFINED = {
+    "image.pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
+    "image.digest": {"pattern": "^(sha256:[0-9a-f]{64})?$"},
+    "replicaCount": {"minimum": 0, "maximum": 9},
+    "controller.workers": {"minimum": 1, "maximum": 64},
+    "controller.logFormat": {"enum": ["json", "console"]},
+    "controller.logLevel": {"enum": ["debug", "info", "warning", "error"]},
+    "controller.progress": {"enum": ["pod-ip", "off"]},
+    "controller.watchNamespaces": {"items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}, "uniqueItems": True},
+    "controller.extraArgs": {"items": {"type": "string"}},
+    "networkPolicy.apiServer.cidrs": {"items": {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]+$"}, "minItems": 1},
+    "networkPolicy.apiServer.ports": {"items": {"type": "integer", "minimum": 1, "maximum": 65535}, "minItems": 1},
+    "metrics.prometheusRule.runbookUrl": {"pattern": "^https?://[^#\\s]+$"},
+    "metrics.port": {"minimum": 1, "maximum": 65535},
+    "terminationGracePeriodSeconds": {"minimum": 1},
+    "tests.timeoutSeconds": {"minimum": 10},
+}
+
+
+def schema_of(value, path=""):
+    if isinstance(value, dict) and path not in FREE_MAPS:
+        made = {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {key: schema_of(item, f"{path}.{key}" if path else key) for key, item in value.items()},
+        }
+    elif isinstance(value, dict):
+        made = {"type": "object"}
+    elif isinstance(value, bool):
+        made = {"type": "boolean"}
+    elif isinstance(value, int):
+        made = {"type": "integer"}
+    elif isinstance(value, list):
+        made = {"type": "array"}
+    else:
+        made = {"type": "string"}
+    return {**made, **REFINED.get(path, {})}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is out of date")
+    check = parser.parse_args().check
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    made = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of gnn-operator", **schema_of(values)}
+    made["properties"]["global"] = {"type": "object", "description": "Helm's own, for parent charts"}
+    text = json.dumps(made, indent=2) + "\n"
+    file = CHART / "values.schema.json"
+    if check:
+        if not file.is_file() or file.read_text(encoding="utf-8") != text:
+            print("values.schema.json is out of date: run tools/generate/chart_schema.py", file=sys.stderr)
+            return 1
+        return 0
+    file.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""Fails on a header that does not compile alone.
+
+Each header is compiled as the only include of a file, with the flags of a source of its module but without its
+precompiled header, which would hide a missing include. Only what the header includes itself, or through others of ours,
+is precompiled where it is large: that hides nothing.
+"""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# What takes seconds to parse; the first that a header includes is the one it gets. To precompile it takes twice as long.
+LARGE = ["torch/nn/module.h", "ATen/core/Tensor.h", "nlohmann/json.hpp"]
+WORTH_IT = 3  # headers
+INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+
+
+def flags_by_folder(commands):
+    """Compiler and flags of one source for each folder of the tree."""
+    flags = {}
+    for entry in commands:
+        source = Path(entry["file"])
+        if not source.is_relative_to(ROOT) or source.suffix != ".cpp":
+            continue
+        folder = source.parent.relative_to(ROOT)
+        arguments = shlex.split(entry["command"])
+        kept, skip = [], False
+        for argument in arguments:
+            if skip:
+                skip = False
+                continue
+            if argument in ("-o", "-c", "-include", "-MF", "-MT", "-MQ"):
+                skip = True
+                continue
+            if argument in ("-MD", "-Winvalid-pch", "-fpch-preprocess") or argument.startswith(("-g", "-O")):
+                continue
+            kept.append(argument)
+        flags.setdefault(folder, kept)
+    return flags
+
+
+def flags_for(header, flags):
+    """Those of the header's folder, its mirror under tests, or the nearest folder above."""
+    if header.parts[0] == "worker" or header.parts[:2] in (("tests", "worker"), ("tests", "support")):
+        # Folders there mix sources with and without LibTorch; with it, every header finds what it includes.
+        return flags[Path("worker/tasks")]
+    for folder in [header.parent, *header.parent.parents]:
+        for candidate in (folder, Path("tests") / folder):
+            if candidate in flags:
+                return flags[candidate]
+    return flags[Path("common")]
+
+
+@lru_cache(None)
+def includes(name):
+    """What a header of ours includes: (own headers, others)."""
+    found = INCLUDE.findall((ROOT / name).read_text(encoding="utf-8"))
+    places = [path for near, _ in found if near for path in (ROOT / near, (ROOT / name).parent / near)]
+    own = [os.path.relpath(path, ROOT) for path in places if path.is_file()]
+    return own, [far for _, far in found if far]
+
+
+def all_others(name):
+    """What is not ours of what a header includes, itself or through others of ours."""
+    seen, ahead, found = set(), [name], set()
+    while ahead:
+        name = ahead.pop()
+        if name not in seen:
+            seen.add(name)
+            own, others = includes(name)
+            ahead += own
+            found.update(others)
+    return found
+
+
+def large_of_each(names):
+    """Header -> which of LARGE is precompiled for it, or None."""
+    found = {name: all_others(name) for name in names}
+    worth_it = [large for large in LARGE if sum(large in others for others in found.values()) >= WORTH_IT]
+    return {name: next((large for large in worth_it if large in others), None) for name, others in found.items()}
+
+
+def launcher(build):
+    """What CMake runs the compiler with: a compiler cache, or nothing."""
+    for line in (build / "CMakeCache.txt").read_text().splitlines():
+        name, _, value = line.partition("=")
+        if name == "GNN_COMPILER_LAUNCHER:INTERNAL":
+            return [word for word in value.split(";") if word]
+    return []
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=2, help="compilations at a time")
+    parser.add_argument("--build", default="build/dev", help="a configured build folder, for the compiler's flags")
+    parser.add_argument("header", nargs="*", help="headers to check, as paths from the root (default: all)")
+    options = parser.parse_args()
+    for name in options.header:
+        if not (ROOT / name).is_file():
+            parser.error(f"there is no header {name}")
+    build = ROOT / options.build
+    commands = build / "compile_commands.json"
+    if not commands.is_file():
+        print(f"headers: {commands} is missing: configure first, as scripts/test --stage lint does", file=sys.stderr)
+        return 1
+    flags = flags_by_folder(json.loads(commands.read_text()))
+    names = options.header or subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "*.h"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.splitlines()
+    through = launcher(build)
+    work = build / "headers"
+    work.mkdir(parents=True, exist_ok=True)
+
+    def compile_(name, text, *arguments):
+        """Writes a file with this text and compiles it with a header's flags; returns what the compiler said, if it failed."""
+        source = work / name
+        if not source.exists() or source.read_text() != text:
+            source.write_text(text)
+        ran = subprocess.run([*through, *arguments, str(source)], cwd=build, capture_output=True, text=True, check=False)
+        return ran.stderr if ran.returncode else None
+
+    def precompile(large):
+        """Precompiles it with the flags of one of the headers that include it."""
+        name = large.replace("/", "_")
+        command = flags_for(Path(next(header for header, own in large_by_header.items() if own == large)), flags)
+        output = str(work / f"{name}.gch")
+        return compile_(name, f"#include <{large}>\n", *command, "-O0", "-fpch-preprocess", "-x", "c++-header", "-o", output, "-c")
+
+    def compile_alone(name):
+        source = work / (name.replace("/", "_") + ".cpp")
+        large = large_by_header[name]
+        precompiled = ["-fpch-preprocess", "-Winvalid-pch", "-include", str(work / large.replace("/", "_"))] if large else []
+        said = compile_(
+            source.name, f'#include "{name}"\n', *flags_for(Path(name), flags), "-O0", *precompiled,
+            "-o", str(source.with_suffix(".o")), "-c",
+        )
+        return f"{name}: does not compile alone\n{said}" if said is not None else None
+
+    large_by_header = large_of_each([name for name in names if (ROOT / name).is_file()])
+    with ThreadPoolExecutor(options.jobs) as pool:
+        problems = [said for said in pool.map(precompile, sorted({*large_by_header.values()} - {None})) if said is not None]
+        problems += [problem for problem in pool.map(compile_alone, large_by_header) if problem]
+    for problem in problems:
+        print(problem)
+    print(f"headers: {len(large_by_header)} headers, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

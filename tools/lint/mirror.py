@@ -1,0 +1,139 @@
+"""Fails on a source file of the product that has no test at the mirrored path, unless the table below says which test covers it.
+
+The test of worker/data/split.h and split.cpp is tests/worker/data/split_test.cpp. A line of the table that is no longer
+true fails as well: one for a file that is gone or has a test of its own by now, or that names a test that is gone.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("common/", "controller/", "worker/")
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+
+# Test that covers several files -> those files, without their suffixes.
+COVERED = {
+    "tests/common/api/codec_test.cpp": ["common/api/gnn_job", "common/api/yaml"],
+    "tests/common/api/crd_test.cpp": ["common/api/enums", "common/api/fields"],
+    "tests/worker/agent/agent_options_test.cpp": ["common/api/environment"],
+    "tests/worker/sampling/core/id_map_test.cpp": ["common/page_buffer"],
+    "tests/worker/sampling/neighbor_test.cpp": [
+        "common/recycler", "worker/graph/block", "worker/sampling/async_sampler", "worker/sampling/subgraph",
+    ],
+    "tests/worker/training/trainer_test.cpp": [
+        "common/stop_token", "worker/training/optimizer", "worker/training/parameters_hash", "worker/training/step_runner",
+        "worker/training/workload",
+    ],
+    # The controller as a process, against a real API server.
+    "tests/integration/controller/jobs_test.cpp": [
+        "controller/app/cache_reflectors", "controller/app/connection", "controller/app/health", "controller/app/operator",
+        "controller/app/process_metrics", "controller/app/release_command", "controller/app/version", "controller/main/main",
+    ],
+    "tests/controller/app/caches_test.cpp": ["controller/app/gnn_job_resource"],
+    "tests/controller/client/api_client_test.cpp": ["controller/client/api_error"],
+    "tests/controller/client/cpprest_transport_test.cpp": ["controller/client/http_transport"],
+    "tests/controller/objects/objects_test.cpp": [
+        "controller/objects/config_map", "controller/objects/event", "controller/objects/lease", "controller/objects/network_policy",
+        "controller/objects/pod", "controller/objects/service",
+    ],
+    "tests/controller/reconcile/desired_test.cpp": ["controller/reconcile/config"],
+    "tests/controller/reconcile/plan_test.cpp": [
+        "controller/reconcile/action", "controller/reconcile/observed", "controller/reconcile/pass",
+    ],
+    "tests/controller/reconcile/state_machine_test.cpp": ["controller/reconcile/conditions"],
+    "tests/controller/runtime/work_queue_test.cpp": ["controller/runtime/key_backoff"],
+    "tests/worker/agent/rank_process_test.cpp": ["worker/agent/unique_fd"],
+    "tests/worker/app/data_command_test.cpp": [
+        "worker/app/command", "worker/app/data_output", "worker/app/generate_data", "worker/app/import_data", "worker/app/inspect_data",
+    ],
+    "tests/worker/app/job_file_test.cpp": [
+        "worker/tasks/graph_classification", "worker/tasks/node_classification",
+    ],
+    "tests/worker/app/run_rank_test.cpp": ["worker/tasks/models", "worker/tasks/run_training", "worker/tasks/task"],
+    "tests/worker/app/tutorials_test.cpp": ["worker/app/store_connector"],
+    # The images on a cluster; wait_command is what `helm test` runs.
+    "tests/e2e/e2e_test.py": [
+        "controller/app/wait_command", "worker/app/agent_command", "worker/app/console", "worker/app/rank_command", "worker/main/main",
+    ],
+    "tests/worker/checkpoint/checkpoint_test.cpp": ["worker/checkpoint/checkpoint_state", "worker/checkpoint/file_ops"],
+    "tests/worker/comm/communicator_test.cpp": ["worker/comm/c10d_communicator", "worker/progress/collective_activity"],
+    "tests/worker/comm/process_groups_test.cpp": ["worker/comm/gloo/gloo_backend"],
+    "tests/worker/data/csc_builder_test.cpp": [
+        "worker/data/counter_random", "worker/data/dataset_arrays", "worker/data/transforms",
+    ],
+    "tests/worker/data/native_test.cpp": [
+        "worker/data/array", "worker/data/digest", "worker/data/manifest", "worker/data/mapped_file", "worker/data/native_writer",
+    ],
+    "tests/worker/data/readers/edge_list_test.cpp": ["worker/data/io/byte_source", "worker/data/readers/reader"],
+    "tests/worker/graph/dataset_test.cpp": ["worker/graph/feature_store"],
+    "tests/worker/loader/node_loader_test.cpp": [
+        "worker/loader/batch_pipeline", "worker/loader/checks", "worker/loader/device_copy", "worker/loader/feature_fetcher",
+        "worker/loader/loader_stats", "worker/loader/mini_batch",
+    ],
+    "tests/worker/nn/conv/conv_test.cpp": [
+        "worker/nn/conv/gcn", "worker/nn/conv/gin", "worker/nn/conv/sage", "worker/nn/pool/graph_pool",
+    ],
+    "tests/worker/nn/functional/aggregate_test.cpp": ["worker/nn/functional/linear_aggregate"],
+    "tests/worker/nn/functional/relu_dropout_test.cpp": ["worker/nn/cpu/relu_dropout"],
+    "tests/worker/nn/functional/spmm_test.cpp": [
+        "worker/nn/cpu/index_checks", "worker/nn/cpu/simd", "worker/nn/cpu/spmm", "worker/nn/cpu/transpose", "worker/nn/functional/csr",
+        "worker/nn/sparse/csr", "worker/nn/sparse/spmm_arguments", "worker/nn/sparse/spmm_options",
+    ],
+    "tests/worker/nn/models/models_test.cpp": [
+        "worker/nn/models/gcn", "worker/nn/models/gin", "worker/nn/models/graph_sage", "worker/nn/models/layers", "worker/nn/models/model",
+    ],
+    "tests/worker/progress/console_sink_test.cpp": ["worker/progress/progress_sink"],
+    "tests/worker/sampling/core/neighbor_kernel_test.cpp": ["worker/sampling/core/sampling_rule"],
+    "tests/worker/tasks/evaluation_test.cpp": ["worker/tasks/node_workload"],
+    "tests/worker/tasks/graph_workload_test.cpp": ["worker/tasks/data_path"],
+    "tests/worker/training/evaluator_test.cpp": ["worker/training/scores"],
+}
+
+# File -> why no test covers it.
+UNTESTED = {
+    "worker/app/local_job": "behind `gnn-worker run`, which only benchmarks start",
+    "worker/app/run_command": "`gnn-worker run`, which only benchmarks start",
+    "worker/comm/nccl/nccl_backend": "needs two GPUs",
+    "worker/comm/nccl/unavailable": "the stand-in of a build without NCCL",
+    "worker/main/passive_openmp": "starts the program again before main()",
+    "worker/nn/cuda/unavailable": "the stand-in of a build without CUDA",
+}
+
+
+def problems(names, covered, untested):
+    """`names`: all files of the tree."""
+    sources = [Path(name) for name in names if name.startswith(FOLDERS)]
+    units = {source.with_suffix("").as_posix() for source in sources if source.suffix in SUFFIXES}
+    tests = {name for name in names if name.startswith("tests/") and Path(name).stem.endswith("_test")}
+    listed = [(unit, test) for test, of_test in covered.items() for unit in of_test] + [(unit, None) for unit in untested]
+    found = [f"{test}: the table of tools/lint/mirror.py names it, and it is gone" for test in covered if test not in tests]
+    seen = set()
+    for unit, _ in listed:
+        if unit in seen:
+            found.append(f"{unit}: is in the table of tools/lint/mirror.py twice")
+        elif unit not in units:
+            found.append(f"{unit}: is in the table of tools/lint/mirror.py, and there is no such source file")
+        elif f"tests/{unit}_test.cpp" in tests:
+            found.append(f"{unit}: has a test of its own; drop its line in tools/lint/mirror.py")
+        seen.add(unit)
+    missing = [unit for unit in sorted(units - seen) if f"tests/{unit}_test.cpp" not in tests]
+    how = "write it, or name the test that covers it in tools/lint/mirror.py"
+    return found + [f"{unit}: tests/{unit}_test.cpp is missing; {how}" for unit in missing]
+
+
+def main():
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.splitlines()
+    found = problems([name for name in listed if (ROOT / name).is_file()], COVERED, UNTESTED)
+    for problem in found:
+        print(problem)
+    print(f"mirror: {sum(map(len, COVERED.values()))} files share a test, {len(UNTESTED)} have none, {len(found)} problems")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+#include "worker/agent/job_numbers.h"
+
+#include "common/contract.h"
+
+namespace gnn::agent {
+
+api::ProgressReport make_report(
+    const AgentOptions& options, int64_t round, const JobNumbers& numbers
+) {
+  const auto decimal = [](const std::optional<double>& value) -> std::optional<std::string> {
+    if (!value) return std::nullopt;
+    return api::encode_decimal(*value);
+  };
+  api::ProgressReport report;
+  report.job = options.job;
+  report.job_uid = options.job_uid;
+  report.attempt = options.attempt;
+  report.round = round;
+  report.node = options.node;
+  report.progress.epoch = numbers.epoch;
+  report.progress.epochs = numbers.epochs;
+  report.progress.global_step = numbers.global_step;
+  report.progress.loss = decimal(numbers.loss);
+  report.progress.train_metric = decimal(numbers.train_metric);
+  report.progress.validation_metric = decimal(numbers.validation_metric);
+  report.progress.test_metric = decimal(numbers.test_metric);
+  if (!numbers.checkpoint.empty()) report.progress.checkpoint = numbers.checkpoint;
+  return report;
+}
+
+std::string encode_progress(
+    const AgentOptions& options,
+    int64_t round,
+    const std::string& phase,
+    const JobNumbers& numbers,
+    double items_per_second
+) {
+  api::ProgressReport report = make_report(options, round, numbers);
+  report.phase = phase;
+  if (items_per_second > 0) report.progress.rate = api::encode_decimal(items_per_second);
+  report.progress.eta_seconds = numbers.eta_seconds;
+  return api::encode(report, contract::kMaxProgressBytes);
+}
+
+}  // namespace gnn::agent

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "common/api/report.h"
+#include "worker/agent/agent_options.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace gnn::agent {
+
+/// The numbers of the training that /progress and the final result show; absent if not known.
+struct JobNumbers {
+  std::optional<int64_t> epoch{};  ///< current epoch, from 1
+  std::optional<int64_t> epochs{};
+  std::optional<int64_t> global_step{};  ///< optimizer steps since training began
+  std::optional<int64_t> steps_per_epoch{};
+  std::optional<int64_t> step{};  ///< within the epoch, from 1
+  std::optional<double> loss{};
+  std::optional<double> train_metric{};
+  std::optional<double> validation_metric{};
+  std::optional<double> test_metric{};
+  std::optional<int64_t> eta_seconds{};
+  std::string checkpoint{};
+  std::string parameters_hash{};
+};
+
+/// What /progress and the final result have in common: who reports, and the numbers of both.
+[[nodiscard]] api::ProgressReport make_report(
+    const AgentOptions& options, int64_t round, const JobNumbers& numbers
+);
+
+/// The body of /progress. `phase`: a progress::Phase, "Rendezvous" or "Leaving".
+[[nodiscard]] std::string encode_progress(
+    const AgentOptions& options,
+    int64_t round,
+    const std::string& phase,
+    const JobNumbers& numbers,
+    double items_per_second
+);
+
+}  // namespace gnn::agent

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "common/result.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/agent_options.h"
+#include "worker/agent/rank_process.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gnn::agent {
+
+/// A job on this machine: the agents of all its nodes are child processes, each with its ranks.
+struct LocalJob {
+  std::string job = "local";
+  int64_t nodes = 1;
+  int64_t processes_per_node = 1;
+  int64_t rounds_left = 0;
+  std::chrono::milliseconds grace{120'000};
+  /// Variables of the contract that the job sets, such as time-outs. This process's environment
+  /// takes precedence.
+  Environment environment{};
+  /// Program and arguments of a rank; the program "/proc/self/exe" is this one.
+  std::vector<std::string> rank_command{};
+};
+
+/// Makes the store connector of one node's agent. `listening_socket`: on node 0 the socket that
+/// the store takes over; -1 on other nodes.
+using ConnectorFactory =
+    std::function<StoreConnector(const AgentOptions& options, int listening_socket)>;
+
+/// Runs the job on free ports and returns the contract's exit code. Shows the ranks' lines with
+/// node and rank, and a progress bar on a terminal. At the first SIGINT or SIGTERM the job writes a
+/// checkpoint and stops; a second one kills it. No agent or rank outlives the call or this process.
+/// Threads: call it from the main thread before any other thread exists.
+[[nodiscard]] int run_agents_locally(const LocalJob& job, const ConnectorFactory& make_connector);
+
+}  // namespace gnn::agent

@@ -1,0 +1,79 @@
+#include "worker/app/data_output.h"
+
+#include "worker/data/digest.h"
+#include "worker/graph/load.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <ostream>
+#include <span>
+#include <system_error>
+
+namespace gnn::app {
+
+namespace fs = std::filesystem;
+
+std::string summary(const data::DatasetArrays& arrays) {
+  int64_t nodes = 0;
+  int64_t edges = 0;
+  for (const data::NodeTable& table : arrays.node_tables) {
+    nodes += table.num_nodes;
+  }
+  for (const data::EdgeTable& table : arrays.edge_tables) {
+    edges += table.indices.num_elements();
+  }
+  std::string text = std::to_string(nodes) + " nodes, " + std::to_string(edges) + " edges, " +
+                     std::to_string(arrays.num_classes) + " classes";
+  if (arrays.graph_labels.defined()) {
+    text += ", " + std::to_string(arrays.graph_labels.num_elements()) + " graphs";
+  }
+  return text;
+}
+
+std::string key_of(
+    const std::string& kind,
+    const std::string& options,
+    const std::string& root,
+    const std::vector<data::InputFile>& inputs
+) {
+  std::string text = kind + "\n" + options + "\n" + std::to_string(data::kNativeVersion) + "\n";
+  for (const data::InputFile& input : inputs) {
+    text += input.path.substr(std::min(root.size(), input.path.size())) + " " + input.digest + "\n";
+  }
+  return data::digest_of(data::DigestKind::Sha256, std::as_bytes(std::span(text)));
+}
+
+Status publish_dataset(
+    const DataOutput& output,
+    const std::string& key,
+    const DatasetMaker& make,
+    const DataConsole& console
+) {
+  const std::string& folder = output.folder;
+  if (data::published_key(folder) == key) {
+    console.out << folder
+                << ": already complete, made from the same inputs with the same options\n";
+    return {};
+  }
+  std::error_code error;
+  if (!output.replace && fs::exists(folder, error) && !fs::is_empty(folder, error)) {
+    return fail(
+        ErrorKind::Conflict,
+        folder + ": exists and was made from other inputs or options; use --replace to replace it"
+    );
+  }
+  GNN_ASSIGN_OR_RETURN(const auto writer, data::NativeWriter::open(folder, key));
+  if (writer->num_resumed() > 0) {
+    console.out << folder << ": resuming an interrupted run with " << writer->num_resumed()
+                << " complete arrays\n";
+  }
+  GNN_ASSIGN_OR_RETURN(const data::DatasetArrays arrays, make(*writer));
+  // Never publish what training would refuse.
+  GNN_RETURN_IF_ERROR(graph::make_dataset(arrays, folder));
+  GNN_RETURN_IF_ERROR(writer->publish(arrays, output.replace));
+  console.out << folder << ": " << summary(arrays) << "\n";
+  return {};
+}
+
+}  // namespace gnn::app

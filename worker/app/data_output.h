@@ -1,0 +1,53 @@
+#pragma once
+
+#include "common/progress_bar.h"
+#include "common/result.h"
+#include "worker/data/dataset_arrays.h"
+#include "worker/data/native.h"
+
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace gnn::app {
+
+/// What the data commands read from and write to, besides files.
+struct DataConsole {
+  std::ostream& out;
+  ProgressBar& progress;
+  /// Returns the output of `apt-cache dumpavail`.
+  std::function<Result<std::string>()> dumpavail;
+};
+
+/// Where a command puts a data set.
+struct DataOutput {
+  std::string folder;
+  bool replace = false;  ///< exchange a data set made from other inputs or options
+};
+
+/// "6 nodes, 16 edges, 3 classes"
+[[nodiscard]] std::string summary(const data::DatasetArrays& arrays);
+
+/// Identifies what a data set is made from: `kind`, options, and the inputs by their digests and
+/// their paths below `root`, wherever that is.
+[[nodiscard]] std::string key_of(
+    const std::string& kind,
+    const std::string& options,
+    const std::string& root,
+    const std::vector<data::InputFile>& inputs
+);
+
+using DatasetMaker = std::function<Result<data::DatasetArrays>(data::ArrayStorage&)>;
+
+/// Makes a data set, checks that training would accept it, and publishes it. Leaves a complete data
+/// set of the same key as it is, and resumes an interrupted one.
+/// Errors: Conflict if the folder has other contents and may not be replaced; those of `make`.
+[[nodiscard]] Status publish_dataset(
+    const DataOutput& output,
+    const std::string& key,
+    const DatasetMaker& make,
+    const DataConsole& console
+);
+
+}  // namespace gnn::app

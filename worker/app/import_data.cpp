@@ -1,0 +1,132 @@
+#include "worker/app/import_data.h"
+
+#include "worker/data/digest.h"
+#include "worker/data/readers/edge_list.h"
+#include "worker/data/readers/gin.h"
+#include "worker/data/readers/ogb.h"
+#include "worker/data/readers/tu.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+namespace gnn::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// All files of the input with their digests, sorted by path.
+Result<std::vector<data::InputFile>> input_files(const std::string& input, ProgressBar& progress) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  if (fs::is_directory(input, error)) {
+    for (const auto& entry : fs::recursive_directory_iterator(input, error)) {
+      if (entry.is_regular_file(error)) {
+        paths.push_back(entry.path().string());
+      }
+    }
+    if (error) {
+      return fail(ErrorKind::Io, input + ": cannot list the folder: " + error.message());
+    }
+  } else {
+    paths.push_back(input);
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<data::InputFile> files;
+  progress.begin("hashing input", static_cast<int64_t>(paths.size()), "files");
+  for (const std::string& path : paths) {
+    GNN_ASSIGN_OR_RETURN(data::FileDigest digest, data::digest_file(data::DigestKind::Xxh64, path));
+    files.push_back({.path = path, .bytes = digest.bytes, .digest = std::move(digest.digest)});
+    progress.advance_to(static_cast<int64_t>(files.size()), {});
+  }
+  progress.end();
+  return files;
+}
+
+}  // namespace
+
+const std::map<std::string, ImportFormat>& import_formats() {
+  static const std::map<std::string, ImportFormat> kFormats{
+      {"ogb", ImportFormat::Ogb},
+      {"tu", ImportFormat::Tu},
+      {"gin", ImportFormat::Gin},
+      {"edge-list", ImportFormat::EdgeList},
+      {"package-index", ImportFormat::PackageIndex},
+  };
+  return kFormats;
+}
+
+std::string name_of(ImportFormat format) {
+  for (const auto& [name, value] : import_formats()) {
+    if (value == format) {
+      return name;
+    }
+  }
+  return "";
+}
+
+Status import_data(const ImportRequest& request, const DataConsole& console) {
+  const bool is_index = request.format == ImportFormat::PackageIndex;
+  if (request.input.empty() && !is_index) {
+    return fail(
+        ErrorKind::Configuration, "--input is required with --format " + name_of(request.format)
+    );
+  }
+  data::PackageIndexOptions index_options = request.package_index;
+  index_options.to_undirected = request.reading.to_undirected;
+  index_options.feature_dtype = request.reading.feature_dtype;
+  std::string options = data::describe(request.reading);
+  if (is_index) {
+    options += ", features=" + std::to_string(index_options.num_features) +
+               ", seed=" + std::to_string(index_options.seed);
+  }
+  std::vector<data::InputFile> inputs;
+  std::string index_text;
+  if (request.input.empty()) {
+    GNN_ASSIGN_OR_RETURN(index_text, console.dumpavail());
+    inputs.push_back(
+        {.path = "apt-cache dumpavail",
+         .bytes = static_cast<int64_t>(index_text.size()),
+         .digest = data::digest_of(data::DigestKind::Sha256, std::as_bytes(std::span(index_text)))}
+    );
+  } else {
+    GNN_ASSIGN_OR_RETURN(inputs, input_files(request.input, console.progress));
+  }
+  const std::string key = key_of(name_of(request.format), options, request.input, inputs);
+  const auto make = [&](data::ArrayStorage& storage) -> Result<data::DatasetArrays> {
+    switch (request.format) {
+      case ImportFormat::Ogb:
+        return data::read_ogb(request.input, request.reading, storage, console.progress);
+      case ImportFormat::Tu:
+        return data::read_tu(request.input, request.reading, storage, console.progress);
+      case ImportFormat::Gin:
+        return data::read_gin(request.input, request.reading, storage, console.progress);
+      case ImportFormat::EdgeList:
+        return data::read_edge_list(request.input, request.reading, storage, console.progress);
+      case ImportFormat::PackageIndex:
+        break;
+    }
+    auto source = request.input.empty() ? Result<std::unique_ptr<data::ByteSource>>(
+                                              data::from_memory("apt-cache dumpavail", index_text)
+                                          )
+                                        : data::open_by_suffix(request.input);
+    if (!source) {
+      return tl::make_unexpected(std::move(source).error());
+    }
+    return data::read_package_index(std::move(*source), index_options, storage, console.progress);
+  };
+  const auto with_inputs = [&](data::ArrayStorage& storage) -> Result<data::DatasetArrays> {
+    GNN_ASSIGN_OR_RETURN(data::DatasetArrays arrays, make(storage));
+    arrays.origin.path = request.input;
+    arrays.origin.inputs = inputs;
+    return arrays;
+  };
+  return publish_dataset(request.output, key, with_inputs, console);
+}
+
+}  // namespace gnn::app

@@ -1,0 +1,160 @@
+#include "worker/app/inspect_data.h"
+
+#include "worker/data/native.h"
+#include "worker/graph/load.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <ostream>
+
+namespace gnn::app {
+namespace {
+
+std::string array_text(const data::Array& array) {
+  return array.defined()
+             ? std::string(data::dtype_name(array.dtype())) + " " + data::shape_text(array.shape())
+             : "none";
+}
+
+nlohmann::ordered_json array_json(const data::Array& array) {
+  if (!array.defined()) {
+    return nullptr;
+  }
+  return {
+      {"dtype", data::dtype_name(array.dtype())},
+      {"shape", array.shape()},
+      {"bytes", array.num_bytes()}
+  };
+}
+
+struct Degrees {
+  int64_t largest = 0;
+  int64_t isolated = 0;  // nodes without an in-edge
+};
+
+Degrees degrees_of(const data::EdgeTable& table) {
+  Degrees degrees;
+  const auto indptr = table.indptr.view<int64_t>();
+  for (size_t node = 0; node + 1 < indptr.size(); ++node) {
+    const int64_t degree = indptr[node + 1] - indptr[node];
+    degrees.largest = std::max(degrees.largest, degree);
+    degrees.isolated += degree == 0 ? 1 : 0;
+  }
+  return degrees;
+}
+
+nlohmann::ordered_json to_json(const data::NativeDataset& dataset) {
+  const data::DatasetArrays& arrays = dataset.arrays;
+  nlohmann::ordered_json json{
+      {"name", arrays.name},
+      {"key", dataset.key},
+      {"manifestDigest", dataset.manifest_digest},
+      {"numClasses", arrays.num_classes},
+      {"targetNodeType", arrays.target_node_type},
+      {"nodeTypes", nlohmann::ordered_json::array()},
+      {"edgeTypes", nlohmann::ordered_json::array()},
+  };
+  for (const data::NodeTable& table : arrays.node_tables) {
+    json["nodeTypes"].push_back(
+        {{"name", table.name},
+         {"count", table.num_nodes},
+         {"features", array_json(table.features)},
+         {"labels", array_json(table.labels)}}
+    );
+  }
+  for (const data::EdgeTable& table : arrays.edge_tables) {
+    const Degrees degrees = degrees_of(table);
+    json["edgeTypes"].push_back(
+        {{"source", table.source},
+         {"relation", table.relation},
+         {"destination", table.destination},
+         {"count", table.indices.num_elements()},
+         {"largestInDegree", degrees.largest},
+         {"nodesWithoutInEdge", degrees.isolated},
+         {"indices", array_json(table.indices)}}
+    );
+  }
+  if (arrays.train.defined()) {
+    json["split"] = {
+        {"train", arrays.train.num_elements()},
+        {"validation", arrays.validation.num_elements()},
+        {"test", arrays.test.num_elements()}
+    };
+  }
+  if (arrays.graph_labels.defined()) {
+    json["numGraphs"] = arrays.graph_labels.num_elements();
+  }
+  json["origin"] = {
+      {"source", arrays.origin.source},
+      {"path", arrays.origin.path},
+      {"options", arrays.origin.options}
+  };
+  for (const auto& [name, value] : arrays.origin.facts) {
+    json["origin"]["facts"][name] = value;
+  }
+  return json;
+}
+
+void print_text(const data::NativeDataset& dataset, std::ostream& out) {
+  const data::DatasetArrays& arrays = dataset.arrays;
+  out << "name            " << arrays.name << "\n";
+  for (const data::NodeTable& table : arrays.node_tables) {
+    out << "node type       " << table.name << ": " << table.num_nodes << " nodes, features "
+        << array_text(table.features) << ", labels " << array_text(table.labels) << "\n";
+  }
+  for (const data::EdgeTable& table : arrays.edge_tables) {
+    const Degrees degrees = degrees_of(table);
+    out << "edge type       " << table.source << " -" << table.relation << "-> "
+        << table.destination << ": " << table.indices.num_elements() << " edges ("
+        << data::dtype_name(table.indices.dtype()) << " ids), largest in-degree " << degrees.largest
+        << ", " << degrees.isolated << " nodes without in-edge\n";
+  }
+  out << "classes         " << arrays.num_classes << " of " << arrays.target_node_type << "\n";
+  if (arrays.graph_labels.defined()) {
+    out << "graphs          " << arrays.graph_labels.num_elements() << "\n";
+  }
+  if (arrays.train.defined()) {
+    out << "split           " << arrays.train.num_elements() << " train, "
+        << arrays.validation.num_elements() << " validation, " << arrays.test.num_elements()
+        << " test\n";
+  } else {
+    out << "split           none\n";
+  }
+  out << "made from       " << arrays.origin.source << (arrays.origin.path.empty() ? "" : " ")
+      << arrays.origin.path << "\n";
+  out << "options         " << arrays.origin.options << "\n";
+  for (const auto& [name, value] : arrays.origin.facts) {
+    out << "fact            " << name << " = " << value << "\n";
+  }
+  int64_t bytes = 0;
+  for (const data::ManifestArray& file : dataset.files) {
+    bytes += file.file_bytes;
+  }
+  out << "on disk         " << dataset.files.size() << " arrays, "
+      << short_count(static_cast<double>(bytes)) << "B\n";
+  out << "manifest        " << dataset.manifest_digest << "\n";
+}
+
+}  // namespace
+
+Status inspect_data(const std::string& folder, InspectFormat format, const DataConsole& console) {
+  GNN_ASSIGN_OR_RETURN(const data::NativeDataset dataset, data::open_native(folder, {}));
+  if (format == InspectFormat::Json) {
+    console.out << to_json(dataset).dump(2) << "\n";
+  } else {
+    print_text(dataset, console.out);
+  }
+  return {};
+}
+
+Status verify_data(const std::string& folder, const DataConsole& console) {
+  GNN_ASSIGN_OR_RETURN(const data::NativeDataset dataset, data::open_native(folder, {}));
+  GNN_RETURN_IF_ERROR(data::verify_digests(folder, dataset, console.progress));
+  GNN_RETURN_IF_ERROR(graph::make_dataset(dataset.arrays, folder));
+  console.out << folder << ": intact (" << summary(dataset.arrays) << ")\n";
+  return {};
+}
+
+}  // namespace gnn::app

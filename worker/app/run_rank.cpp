@@ -1,0 +1,134 @@
+#include "worker/app/run_rank.h"
+
+#include "common/contract.h"
+#include "common/out_of_memory.h"
+#include "common/progress_bar.h"
+#include "worker/agent/limits.h"
+#include "worker/comm/process_groups.h"
+#include "worker/loader/tensor_memory.h"
+#include "worker/tasks/registry.h"
+
+#include <ATen/ATen.h>
+#include <torch/cuda.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <unistd.h>
+
+namespace gnn::app {
+namespace {
+
+StopToken* stop_of_signals = nullptr;
+
+extern "C" void request_stop(int signal) {
+  // A second Ctrl-C ends the process at once, by the default handler.
+  if (signal == SIGINT && stop_of_signals->requested()) {
+    std::signal(SIGINT, SIG_DFL);
+    std::raise(SIGINT);
+  }
+  stop_of_signals->request();
+}
+
+comm::Backend backend_of(api::Backend backend) {
+  switch (backend) {
+    case api::Backend::Auto:
+      return comm::Backend::Auto;
+    case api::Backend::Gloo:
+      return comm::Backend::Gloo;
+    case api::Backend::NCCL:
+      return comm::Backend::Nccl;
+  }
+  return comm::Backend::Auto;
+}
+
+ErrorKind kind_of(const std::exception& error) {
+  return is_out_of_memory(error) ? ErrorKind::OutOfMemory : ErrorKind::Internal;
+}
+
+// A bar on a terminal; nothing in logs.
+std::unique_ptr<ProgressBar> loading_progress(int64_t rank) {
+  if (rank == 0 && isatty(STDERR_FILENO) != 0) return make_progress_bar(stderr);
+  return std::make_unique<SilentProgressBar>();
+}
+
+Result<tasks::TaskResult> run_checked(
+    tasks::TaskRun& task, const api::GnnJob& job, c10::Device device, const RankOptions& options
+) {
+  const rendezvous::Rendezvous& place = options.rendezvous;
+  GNN_ASSIGN_OR_RETURN(
+      const int64_t cpus,
+      agent::cpus_of_rank(rendezvous::process_environment(), place.local_world_size)
+  );
+  at::set_num_threads(static_cast<int>(cpus));
+  loader::keep_tensor_memory();
+
+  GNN_ASSIGN_OR_RETURN(
+      comm::ProcessGroups groups,
+      comm::ProcessGroups::create(
+          place, backend_of(job.spec.workers.backend), device, options.activity
+      )
+  );
+  GNN_RETURN_IF_ERROR(groups.create_local_process_group(place.local_world_size));
+  const std::unique_ptr<ProgressBar> loading = loading_progress(place.rank);
+  tasks::TaskContext context{
+      .communicator = groups.communicator(),
+      .node_communicator = groups.get_local_process_group(),
+      .device = device,
+      .num_cpus = cpus,
+      .incarnation = place.incarnation,
+      .loading = *loading,
+      .progress = options.progress,
+      .stop = options.stop,
+  };
+  return task.run(context);
+}
+
+}  // namespace
+
+Result<c10::Device> choose_device(api::DeviceChoice choice, int64_t local_rank) {
+  if (choice == api::DeviceChoice::CPU) return c10::Device(c10::kCPU);
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): its type is of 8 bits and is no character
+  const auto devices = static_cast<int64_t>(torch::cuda::device_count());
+  if (local_rank < devices) return comm::device_of_rank(true, local_rank);
+  if (choice == api::DeviceChoice::Auto) return c10::Device(c10::kCPU);
+  return fail(
+      ErrorKind::Configuration,
+      "spec.training.device: CUDA needs one GPU per local rank; local rank " +
+          std::to_string(local_rank) + " found " + std::to_string(devices) + " GPUs"
+  );
+}
+
+Result<tasks::TaskResult> run_rank(const api::GnnJob& job, const RankOptions& options) {
+  try {
+    auto task = tasks::parse_task(job);
+    if (!task) return tl::unexpected(tasks::to_error(task.error()));
+    GNN_ASSIGN_OR_RETURN(
+        const c10::Device device,
+        choose_device(job.spec.training.device, options.rendezvous.local_rank)
+    );
+    return run_checked(**task, job, device, options);
+  } catch (const c10::Error& error) {
+    return fail(kind_of(error), error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return fail(kind_of(error), error.what());
+  }
+}
+
+int exit_code_of(const Result<tasks::TaskResult>& outcome) {
+  if (!outcome) return contract::exit_code_for(outcome.error().kind);
+  return outcome->stopped ? contract::kExitPreempted : contract::kExitDone;
+}
+
+void stop_on_signals(StopToken& stop) {
+  stop_of_signals = &stop;
+  struct sigaction action = {};
+  action.sa_handler = &request_stop;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+}  // namespace gnn::app

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "common/api/gnn_job.h"
+#include "common/result.h"
+#include "common/stop_token.h"
+#include "worker/progress/collective_activity.h"
+#include "worker/progress/progress_sink.h"
+#include "worker/rendezvous/rendezvous.h"
+#include "worker/tasks/task.h"
+
+#include <c10/core/Device.h>
+
+#include <memory>
+
+namespace gnn::app {
+
+struct RankOptions {
+  rendezvous::Rendezvous rendezvous;  ///< by default the only rank of its job
+  progress::ProgressSink& progress;
+  const StopToken& stop;
+  std::shared_ptr<progress::CollectiveActivity> activity;  ///< may be null
+};
+
+/// The device that `choice` means for a rank.
+/// Errors: Configuration if `choice` is CUDA and there is no GPU for this local rank.
+[[nodiscard]] Result<c10::Device> choose_device(api::DeviceChoice choice, int64_t local_rank);
+
+/// Runs the task of `job` as one rank: chooses the device, sets threads, joins the process groups,
+/// runs the task. `job` is validated and has its defaults.
+/// Errors: Configuration, Data, PeerLost and others of the task; LibTorch's exceptions become
+/// Internal or OutOfMemory.
+[[nodiscard]] Result<tasks::TaskResult> run_rank(
+    const api::GnnJob& job, const RankOptions& options
+);
+
+/// The contract's exit code for a result.
+[[nodiscard]] int exit_code_of(const Result<tasks::TaskResult>& outcome);
+
+/// Makes SIGTERM and SIGINT request `stop`, which takes effect at a step that all ranks agree on. A
+/// second SIGINT ends the process.
+void stop_on_signals(StopToken& stop);
+
+}  // namespace gnn::app

@@ -1,0 +1,86 @@
+#include "worker/checkpoint/history.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace gnn::checkpoint {
+namespace {
+
+using Json = nlohmann::json;
+
+// nlohmann prints the shortest decimal that reads back as the same double; NaN has no JSON form.
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+double number(const Json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+Json encode(const progress::Accuracy& counts) {
+  return Json::array({counts.correct, counts.total});
+}
+
+progress::Accuracy decode_accuracy(const Json& json) {
+  return {.correct = json.at(0).get<int64_t>(), .total = json.at(1).get<int64_t>()};
+}
+
+Json encode(const progress::EpochReport& epoch) {
+  Json json = {
+      {"epoch", epoch.epoch},
+      {"epochs", epoch.epochs},
+      {"steps", epoch.steps},
+      {"averageLoss", number(epoch.average_loss)},
+      {"train", encode(epoch.train)},
+      {"seconds", number(epoch.seconds)},
+      {"items", epoch.items},
+      {"sampledEdges", epoch.sampled_edges},
+  };
+  if (epoch.validation) json["validation"] = encode(*epoch.validation);
+  if (epoch.test) json["test"] = encode(*epoch.test);
+  return json;
+}
+
+progress::EpochReport decode_epoch(const Json& json) {
+  progress::EpochReport epoch;
+  epoch.epoch = json.at("epoch").get<int64_t>();
+  epoch.epochs = json.at("epochs").get<int64_t>();
+  epoch.steps = json.at("steps").get<int64_t>();
+  epoch.average_loss = number(json.at("averageLoss"));
+  epoch.train = decode_accuracy(json.at("train"));
+  epoch.seconds = number(json.at("seconds"));
+  epoch.items = json.at("items").get<int64_t>();
+  epoch.sampled_edges = json.at("sampledEdges").get<int64_t>();
+  if (json.contains("validation")) epoch.validation = decode_accuracy(json.at("validation"));
+  if (json.contains("test")) epoch.test = decode_accuracy(json.at("test"));
+  return epoch;
+}
+
+}  // namespace
+
+Json to_json(const History& history) {
+  Json epochs = Json::array();
+  for (const progress::EpochReport& epoch : history.epochs) epochs.push_back(encode(epoch));
+  return {
+      {"loss", number(history.sums.loss)},
+      {"items", history.sums.items},
+      {"correct", history.sums.correct},
+      {"epochs", std::move(epochs)},
+  };
+}
+
+History history_of(const Json& json) {
+  History history;
+  history.sums = {
+      .loss = number(json.at("loss")),
+      .items = json.at("items").get<int64_t>(),
+      .correct = json.at("correct").get<int64_t>(),
+  };
+  for (const Json& epoch : json.at("epochs")) history.epochs.push_back(decode_epoch(epoch));
+  return history;
+}
+
+}  // namespace gnn::checkpoint

@@ -1,0 +1,214 @@
+#include "worker/comm/process_groups.h"
+
+#include "worker/comm/c10d_communicator.h"
+#include "worker/comm/gloo/gloo_backend.h"
+#include "worker/comm/nccl/nccl_backend.h"
+#include "worker/comm/tcp_store.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace gnn::comm {
+namespace {
+
+// The local address of the route to the store: the other ranks can reach it too. Connecting a
+// datagram socket only looks up the route; nothing is sent.
+Result<std::string> local_address_towards(const std::string& host, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (code != 0)
+    return fail(ErrorKind::PeerLost, "can't resolve " + host + ": " + ::gai_strerror(code));
+  std::string address;
+  for (const addrinfo* entry = found; entry != nullptr && address.empty(); entry = entry->ai_next) {
+    const int fd = ::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) continue;
+    sockaddr_storage mine{};
+    socklen_t length = sizeof mine;
+    char text[NI_MAXHOST] = {};
+    if (::connect(fd, entry->ai_addr, entry->ai_addrlen) == 0 &&
+        ::getsockname(fd, reinterpret_cast<sockaddr*>(&mine), &length) == 0 &&
+        ::getnameinfo(
+            reinterpret_cast<sockaddr*>(&mine),
+            length,
+            text,
+            sizeof text,
+            nullptr,
+            0,
+            NI_NUMERICHOST
+        ) == 0)
+      address = text;
+    ::close(fd);
+  }
+  ::freeaddrinfo(found);
+  if (address.empty()) return fail(ErrorKind::PeerLost, "no route to " + host);
+  return address;
+}
+
+Result<std::shared_ptr<TcpStore>> join_store(const rendezvous::Rendezvous& rendezvous) {
+  GNN_ASSIGN_OR_RETURN(
+      auto store,
+      TcpStore::join({
+          .host = rendezvous.store_host,
+          .port = rendezvous.store_port,
+          .connect_timeout = std::chrono::seconds(30),
+          .call_timeout = std::chrono::seconds(30),
+      })
+  );
+  GNN_ASSIGN_OR_RETURN(
+      const rendezvous::Handshake handshake,
+      rendezvous::rank_handshake(*store, rendezvous.incarnation)
+  );
+  if (handshake.answer != rendezvous::HandshakeAnswer::Welcome)
+    return fail(ErrorKind::PeerLost, "the store refused the handshake: " + handshake.reason);
+  return store;
+}
+
+}  // namespace
+
+c10::Device device_of_rank(bool use_cuda, int64_t local_rank) {
+  if (!use_cuda) return c10::Device(c10::kCPU);
+  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank));
+}
+
+Result<std::shared_ptr<Communicator>> make_communicator(
+    Backend backend,
+    c10::Device device,
+    const C10dStoreHandle& store,
+    int64_t rank,
+    int64_t world_size,
+    const CommunicatorOptions& options
+) {
+  const bool nccl = backend == Backend::Nccl || (backend == Backend::Auto && device.is_cuda());
+  if (nccl && !nccl_backend::available())
+    return fail(
+        ErrorKind::Configuration, "backend NCCL: expected a build with NCCL, found one without"
+    );
+  if (nccl && !device.is_cuda())
+    return fail(
+        ErrorKind::Configuration, "backend NCCL: expected device CUDA, found " + device.str()
+    );
+  try {
+    auto prefixed = c10::make_intrusive<c10d::PrefixStore>(options.name, store.store);
+    auto group = c10::make_intrusive<c10d::ProcessGroup>(
+        prefixed, static_cast<int>(rank), static_cast<int>(world_size)
+    );
+    // Tensors on the CPU (counts, hashes) go by Gloo, whichever backend the gradients use.
+    group->setBackend(
+        c10::DeviceType::CPU,
+        c10d::ProcessGroup::BackendType::GLOO,
+        gloo_backend::make(
+            c10::make_intrusive<c10d::PrefixStore>("gloo", prefixed), rank, world_size, options
+        )
+    );
+    group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+    if (nccl) {
+      group->setBackend(
+          c10::DeviceType::CUDA,
+          c10d::ProcessGroup::BackendType::NCCL,
+          nccl_backend::make(
+              c10::make_intrusive<c10d::PrefixStore>("nccl", prefixed),
+              rank,
+              world_size,
+              device,
+              options
+          )
+      );
+    }
+    group->setGroupName(options.name);
+    return make_c10d_communicator(std::move(group), nccl ? "nccl" : "gloo", options);
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return fail(
+        ErrorKind::PeerLost,
+        "cannot form the group " + options.name + ": " + text.substr(0, text.find('\n'))
+    );
+  }
+}
+
+ProcessGroups::ProcessGroups(rendezvous::Rendezvous rendezvous, Backend backend, c10::Device device)
+    : rendezvous_(std::move(rendezvous)), backend_(backend), device_(device) {}
+
+Result<ProcessGroups> ProcessGroups::create(
+    const rendezvous::Rendezvous& rendezvous,
+    Backend backend,
+    c10::Device device,
+    std::shared_ptr<progress::CollectiveActivity> activity
+) {
+  ProcessGroups groups(rendezvous, backend, device);
+  if (rendezvous.world_size == 1 && backend != Backend::Nccl) {
+    groups.communicator_ = make_single_communicator();
+    return groups;
+  }
+  groups.options_.timeout = rendezvous.collective_timeout;
+  groups.options_.activity = std::move(activity);
+  if (rendezvous.world_size == 1) {
+    GNN_ASSIGN_OR_RETURN(
+        groups.communicator_,
+        make_communicator(backend, device, *in_process_c10d_store(), 0, 1, groups.options_)
+    );
+    return groups;
+  }
+  GNN_ASSIGN_OR_RETURN(
+      groups.options_.address, local_address_towards(rendezvous.store_host, rendezvous.store_port)
+  );
+  GNN_ASSIGN_OR_RETURN(groups.store_, join_store(rendezvous));
+  CommunicatorOptions options = groups.options_;
+  options.name = rendezvous::round_prefix(rendezvous.incarnation) + "ranks";
+  GNN_ASSIGN_OR_RETURN(
+      groups.communicator_,
+      make_communicator(
+          backend, device, *groups.store_->handle(), rendezvous.rank, rendezvous.world_size, options
+      )
+  );
+  return groups;
+}
+
+Status ProcessGroups::create_local_process_group(int64_t processes_per_node) {
+  const int64_t world_size = communicator_->world_size();
+  if (processes_per_node < 1 || world_size % processes_per_node != 0)
+    return fail(
+        ErrorKind::Configuration,
+        "expected processes per node that divide the world size of " + std::to_string(world_size) +
+            ", found " + std::to_string(processes_per_node)
+    );
+  if (processes_per_node == world_size) {
+    local_ = communicator_;
+    return {};
+  }
+  if (processes_per_node == 1) {
+    local_ = make_single_communicator();
+    return {};
+  }
+  // Python programs create the groups of all nodes on every rank, which keeps c10d's counters
+  // equal. Here each group has a name of its own in the store, so there is no need to.
+  CommunicatorOptions options = options_;
+  options.name = rendezvous::round_prefix(rendezvous_.incarnation) + "node" +
+                 std::to_string(communicator_->rank() / processes_per_node);
+  GNN_ASSIGN_OR_RETURN(
+      local_,
+      make_communicator(
+          backend_,
+          device_,
+          *store_->handle(),
+          communicator_->rank() % processes_per_node,
+          processes_per_node,
+          options
+      )
+  );
+  return {};
+}
+
+const std::shared_ptr<Communicator>& ProcessGroups::get_local_process_group() const {
+  TORCH_CHECK(local_ != nullptr, "create_local_process_group() was not called");
+  return local_;
+}
+
+}  // namespace gnn::comm

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "worker/data/array.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gnn::data {
+
+/// A file that a data set was made from.
+struct InputFile {
+  std::string path;
+  int64_t bytes = 0;
+  std::string digest;
+};
+
+/// How a data set came to be.
+struct Origin {
+  std::string source;   ///< "OGB", "TU", "GIN", "EdgeList", "PackageIndex" or "Synthetic"
+  std::string path;     ///< the input; empty for generated data
+  std::string options;  ///< the options that shaped it, one line
+  std::vector<InputFile> inputs;
+  /// Name and value of what the reader found out.
+  std::vector<std::pair<std::string, std::string>> facts;
+};
+
+struct NodeTable {
+  std::string name;
+  int64_t num_nodes = 0;
+  Array features;  ///< [num_nodes, width] or undefined
+  Array labels;    ///< int64 [num_nodes] or undefined
+};
+
+struct EdgeTable {
+  std::string source;
+  std::string relation;
+  std::string destination;
+  Array indptr;    ///< int64 [num_nodes of destination + 1]
+  Array indices;   ///< int32 or int64 [E]
+  Array edge_ids;  ///< int64 [E] or undefined
+  Array features;  ///< [number of edge ids, width] or undefined
+};
+
+/// A data set as plain arrays: what readers and generators make, what the on-disk form holds and
+/// what a graph::Dataset is made of, which checks it.
+struct DatasetArrays {
+  std::string name;
+  std::vector<NodeTable> node_tables;
+  std::vector<EdgeTable> edge_tables;
+  std::string target_node_type;
+  int64_t num_classes = 0;
+  std::vector<std::string> class_names;  ///< empty, or one for each class
+  Array train;  ///< int64 ids, as validation and test; all three undefined without a split
+  Array validation;
+  Array test;
+  Array graph_offsets;  ///< int64 [G + 1], with graph_labels int64 [G]: graph classification
+  Array graph_labels;
+  Origin origin;
+};
+
+}  // namespace gnn::data

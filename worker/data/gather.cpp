@@ -1,0 +1,65 @@
+#include "worker/data/gather.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gnn::data {
+
+namespace {
+
+constexpr size_t kLineBytes = 64;
+constexpr size_t kAheadBytes =
+    4096;  // prefetched but not yet copied: what one core keeps in flight
+constexpr size_t kPieceBytes = size_t{1} << 20;  // a thread's share of a parallel gather
+
+void prefetch_row(const std::byte* row, size_t row_bytes) {
+  for (size_t offset = 0; offset < row_bytes; offset += kLineBytes) {
+    __builtin_prefetch(row + offset, 0, 0);
+  }
+  __builtin_prefetch(row + row_bytes - 1, 0, 0);
+}
+
+}  // namespace
+
+int64_t first_out_of_range(std::span<const int64_t> ids, int64_t num_rows) {
+  // Branch-free, since the answer is almost always "none".
+  bool any = false;
+  for (const int64_t id : ids) any |= static_cast<uint64_t>(id) >= static_cast<uint64_t>(num_rows);
+  if (!any) return -1;
+  const auto bad = std::find_if(ids.begin(), ids.end(), [num_rows](int64_t id) {
+    return id < 0 || id >= num_rows;
+  });
+  return bad - ids.begin();
+}
+
+void gather_rows(
+    const std::byte* rows, size_t row_bytes, std::span<const int64_t> ids, std::byte* out
+) {
+  if (ids.empty() || row_bytes == 0) return;
+  const size_t ahead = std::clamp<size_t>(kAheadBytes / row_bytes, 1, 64);
+  const auto row = [&](size_t i) { return rows + static_cast<size_t>(ids[i]) * row_bytes; };
+  for (size_t i = 0; i < std::min(ahead, ids.size()); ++i) prefetch_row(row(i), row_bytes);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i + ahead < ids.size()) prefetch_row(row(i + ahead), row_bytes);
+    // Plain stores: non-temporal ones were slower where measured (docs/benchmarks.md).
+    std::memcpy(out + i * row_bytes, row(i), row_bytes);
+  }
+}
+
+void gather_rows(
+    const std::byte* rows,
+    size_t row_bytes,
+    std::span<const int64_t> ids,
+    std::byte* out,
+    ThreadPool& pool
+) {
+  if (ids.empty() || row_bytes == 0) return;
+  const auto grain = static_cast<int64_t>(std::max<size_t>(1, kPieceBytes / row_bytes));
+  pool.parallel_for(static_cast<int64_t>(ids.size()), grain, [&](int64_t begin, int64_t end) {
+    const auto first = static_cast<size_t>(begin);
+    const auto count = static_cast<size_t>(end - begin);
+    gather_rows(rows, row_bytes, ids.subspan(first, count), out + first * row_bytes);
+  });
+}
+
+}  // namespace gnn::data

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "common/thread_pool.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace gnn::data {
+
+/// Position of the first id outside [0, num_rows), or -1.
+[[nodiscard]] int64_t first_out_of_range(std::span<const int64_t> ids, int64_t num_rows);
+
+/// Copies row ids[i] to row i of `out`, rows being row_bytes apart and prefetched. The caller has
+/// checked the ids (first_out_of_range).
+void gather_rows(
+    const std::byte* rows, size_t row_bytes, std::span<const int64_t> ids, std::byte* out
+);
+
+/// As above, on the calling thread and the idle threads of `pool`.
+void gather_rows(
+    const std::byte* rows,
+    size_t row_bytes,
+    std::span<const int64_t> ids,
+    std::byte* out,
+    ThreadPool& pool
+);
+
+}  // namespace gnn::data

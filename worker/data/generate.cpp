@@ -1,0 +1,440 @@
+#include "worker/data/generate.h"
+
+#include "worker/data/counter_random.h"
+#include "worker/data/csc_builder.h"
+#include "worker/data/readers/reader.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Compiled with -ffp-contract=off (CMakeLists.txt): with fused multiply-adds, machines would give
+// different bits.
+namespace gnn::data {
+namespace {
+
+struct ShapeSpec {
+  Shape shape;
+  std::string_view name;
+  int64_t num_nodes;
+  int64_t num_pairs;  // undirected edges; 0: all that were drawn
+  int64_t width;
+  int64_t num_classes;
+  int64_t num_train;
+  int64_t num_validation;
+  double hub;         // lower end A of the power law's cube root: the smaller, the larger the hubs
+  double oversample;  // edges drawn per edge wanted, to make up for duplicates
+};
+// Sizes: Open Graph Benchmark (Hu et al. 2020) after symmetrising; Reddit (Hamilton et al. 2017)
+// after coalescing; PyG's FakeDataset. `hub` gives products and Reddit their largest degree, arxiv
+// half of it.
+constexpr std::array<ShapeSpec, 4> kShapes{{
+    {Shape::Arxiv, "ogbn-arxiv", 169'343, 1'157'799, 128, 40, 90'941, 29'799, 0.03, 1.12},
+    {Shape::Products, "ogbn-products", 2'449'029, 61'859'140, 100, 47, 196'615, 39'323, 0.031, 1.12
+    },
+    {Shape::Reddit, "reddit", 232'965, 57'307'946, 602, 41, 153'431, 23'831, 0.09, 1.6},
+    {Shape::FakeDataset, "fake-dataset", 100'000, 0, 64, 10, 60'000, 20'000, 0.0, 1.0},
+}};
+constexpr int64_t kFakeDegree = 10;
+
+// The streams of random bits, one per quantity drawn.
+constexpr uint64_t kEdges = 1;
+constexpr uint64_t kPermutation = 2;
+constexpr uint64_t kFlip = 3;
+constexpr uint64_t kFlippedTo = 4;
+constexpr uint64_t kMeans = 5;
+constexpr uint64_t kNoise = 6;
+constexpr uint64_t kSplitOrder = 7;
+constexpr uint64_t kNumNodes = 8;
+constexpr uint64_t kFakeLabels = 9;
+
+const ShapeSpec& spec_of(Shape shape) {
+  return kShapes.at(static_cast<size_t>(shape));
+}
+
+// The order 0 .. n-1 shuffled (Fisher–Yates).
+std::vector<int32_t> permutation(int64_t size, const CounterRandom& random) {
+  std::vector<int32_t> order(static_cast<size_t>(size));
+  std::iota(order.begin(), order.end(), 0);
+  for (int64_t i = size - 1; i > 0; --i) {
+    std::swap(
+        order[static_cast<size_t>(i)],
+        order[static_cast<size_t>(random.below(static_cast<uint64_t>(i), i + 1))]
+    );
+  }
+  return order;
+}
+
+// Nodes in an inner order, in which each community is one range; `order` maps it to node ids.
+struct Communities {
+  std::vector<int64_t> starts;  // [C + 1] in the inner order
+  std::vector<int32_t> order;   // [N]
+
+  Communities(int64_t num_nodes, int64_t num_classes, uint64_t seed)
+      : order(permutation(num_nodes, CounterRandom(seed, kPermutation))) {
+    // Sizes fall linearly, the first community being twice the last; in integers, to avoid rounding.
+    const int64_t last = std::max<int64_t>(num_classes - 1, 1);
+    int64_t total = 0;
+    for (int64_t c = 0; c < num_classes; ++c) {
+      total += 2 * last - c;
+    }
+    int64_t sum = 0;
+    starts.push_back(0);
+    for (int64_t c = 0; c < num_classes; ++c) {
+      sum += 2 * last - c;
+      starts.push_back(num_nodes * sum / total);
+    }
+  }
+  [[nodiscard]] int64_t of(int64_t place) const {
+    return std::upper_bound(starts.begin(), starts.end(), place) - starts.begin() - 1;
+  }
+  [[nodiscard]] int64_t size(int64_t community) const {
+    return starts[static_cast<size_t>(community) + 1] - starts[static_cast<size_t>(community)];
+  }
+};
+
+class CommunityEdges final : public EdgeSource {
+ public:
+  CommunityEdges(const Communities& communities, int64_t num_edges, double hub, uint64_t seed)
+      : communities_(communities),
+        num_edges_(num_edges),
+        hub_(hub),
+        cube_(hub * hub * hub),
+        random_(seed, kEdges) {}
+
+  [[nodiscard]] int64_t num_edges() const override { return num_edges_; }
+
+  void for_each_chunk(const Chunk& chunk) const override {
+    constexpr int64_t kChunk = 4096;
+    std::array<int64_t, kChunk> sources{};
+    std::array<int64_t, kChunk> destinations{};
+    for (int64_t begin = 0; begin < num_edges_; begin += kChunk) {
+      const auto size = static_cast<size_t>(std::min(kChunk, num_edges_ - begin));
+      for (size_t i = 0; i < size; ++i) {
+        const Ends ends = edge(static_cast<uint64_t>(begin) + i);
+        sources[i] = communities_.order[static_cast<size_t>(ends.first)];
+        destinations[i] = communities_.order[static_cast<size_t>(ends.second)];
+      }
+      chunk(std::span(sources).first(size), std::span(destinations).first(size));
+    }
+  }
+
+ private:
+  struct Ends {
+    int64_t first;
+    int64_t second;
+  };
+  static constexpr uint64_t kDraws = 4;   // numbers that a try takes
+  static constexpr uint64_t kTries = 16;  // a self-loop is redrawn
+
+  [[nodiscard]] Ends edge(uint64_t index) const {
+    Ends ends{};
+    for (uint64_t attempt = 0; attempt < kTries; ++attempt) {
+      const uint64_t at = (index * kTries + attempt) * kDraws;
+      const int64_t home = community_at(random_.bits(at));
+      ends.first = place_in(home, random_.uniform(at + 1));
+      // The third number decides whether the edge stays in the community and, if not, where it goes.
+      const uint64_t third = random_.bits(at + 2);
+      const bool stays = static_cast<double>(third >> 11U) * 0x1p-53 < kHomophily;
+      ends.second = place_in(
+          stays ? home : community_at(random_.bits(at + 2 + num_edges_offset())),
+          random_.uniform(at + 3)
+      );
+      if (ends.first != ends.second) {
+        break;
+      }
+    }
+    return ends;
+  }
+  [[nodiscard]] uint64_t num_edges_offset() const {
+    return static_cast<uint64_t>(num_edges_) * kTries * kDraws;
+  }
+  // Communities by size.
+  [[nodiscard]] int64_t community_at(uint64_t bits) const {
+    return communities_.of(
+        static_cast<int64_t>(CounterRandom::scale(bits, communities_.order.size()))
+    );
+  }
+  // Picks a node of the community by the power law: with y uniform in [A, 1), the rank
+  // t = (y^3 - A^3) / (1 - A^3) has density (t + t0)^(-2/3), so that degrees fall as degree^-2.5.
+  [[nodiscard]] int64_t place_in(int64_t community, double uniform) const {
+    const double y = hub_ + uniform * (1.0 - hub_);
+    const double rank = (y * y * y - cube_) / (1.0 - cube_);
+    const int64_t size = communities_.size(community);
+    const auto place = static_cast<int64_t>(rank * static_cast<double>(size));
+    return communities_.starts[static_cast<size_t>(community)] +
+           std::clamp<int64_t>(place, 0, size - 1);
+  }
+
+  const Communities& communities_;
+  int64_t num_edges_;
+  double hub_;
+  double cube_;
+  CounterRandom random_;
+};
+
+// Draws both ends uniformly, without self-loops.
+class UniformEdges final : public EdgeSource {
+ public:
+  UniformEdges(int64_t num_nodes, int64_t num_edges, uint64_t seed)
+      : num_nodes_(num_nodes), num_edges_(num_edges), random_(seed, kEdges) {}
+
+  [[nodiscard]] int64_t num_edges() const override { return num_edges_; }
+
+  void for_each_chunk(const Chunk& chunk) const override {
+    for (int64_t i = 0; i < num_edges_; ++i) {
+      const auto at = static_cast<uint64_t>(2 * i);
+      const int64_t source = random_.below(at, num_nodes_);
+      const int64_t other = random_.below(at + 1, num_nodes_ - 1);
+      const int64_t destination = other + (other >= source ? 1 : 0);
+      chunk({&source, 1}, {&destination, 1});
+    }
+  }
+
+ private:
+  int64_t num_nodes_;
+  int64_t num_edges_;
+  CounterRandom random_;
+};
+
+// Four 16-bit uniforms summed, centred and scaled to unit variance: close to normal, and the same
+// bits on every machine, unlike the log and cos of mathematical libraries.
+float noise(uint64_t bits) {
+  const uint64_t sum =
+      (bits & 0xFFFFU) + ((bits >> 16U) & 0xFFFFU) + ((bits >> 32U) & 0xFFFFU) + (bits >> 48U);
+  constexpr float kScale = 1.0F / 37837.227F;  // 65536 / sqrt(3)
+  return (static_cast<float>(sum) - 131070.0F) * kScale;
+}
+
+// The plan of a data set.
+struct Job {
+  const ShapeSpec& spec;
+  const GenerateOptions& options;
+  int64_t num_nodes;
+  ArrayStorage& storage;
+  ProgressBar& progress;
+};
+
+// Each node's class, and the class that its label states.
+struct NodeClasses {
+  std::vector<int32_t> planted;  // [N]
+  Array labels;                  // int64 [N]
+};
+
+Result<NodeClasses> make_labels(const Job& job, const Communities* communities) {
+  NodeClasses classes;
+  const int64_t num_classes = job.spec.num_classes;
+  classes.planted.resize(static_cast<size_t>(job.num_nodes));
+  if (communities != nullptr) {
+    for (int64_t c = 0; c < num_classes; ++c) {
+      const auto from = static_cast<size_t>(communities->starts[static_cast<size_t>(c)]);
+      const auto to = static_cast<size_t>(communities->starts[static_cast<size_t>(c) + 1]);
+      for (size_t place = from; place < to; ++place) {
+        classes.planted[static_cast<size_t>(communities->order[place])] = static_cast<int32_t>(c);
+      }
+    }
+  } else {
+    const CounterRandom random(job.options.seed, kFakeLabels);
+    for (size_t node = 0; node < classes.planted.size(); ++node) {
+      classes.planted[node] = static_cast<int32_t>(random.below(node, num_classes));
+    }
+  }
+  GNN_ASSIGN_OR_RETURN(classes.labels, job.storage.find(kLabelsName));
+  if (classes.labels.defined()) {
+    return classes;
+  }
+  GNN_ASSIGN_OR_RETURN(
+      Array labels, job.storage.create(kLabelsName, DType::Int64, {job.num_nodes})
+  );
+  const std::span<int64_t> out = labels.mutable_view<int64_t>();
+  const CounterRandom flip(job.options.seed, kFlip);
+  const CounterRandom to(job.options.seed, kFlippedTo);
+  for (size_t node = 0; node < out.size(); ++node) {
+    const bool flipped = flip.uniform(node) < job.options.flipped_labels;
+    out[node] = flipped ? to.below(node, num_classes) : classes.planted[node];
+  }
+  GNN_ASSIGN_OR_RETURN(classes.labels, job.storage.commit(std::move(labels)));
+  return classes;
+}
+
+Result<Array> make_features(const Job& job, const NodeClasses& classes) {
+  GNN_ASSIGN_OR_RETURN(Array done, job.storage.find(kFeaturesName));
+  if (done.defined()) {
+    return done;
+  }
+  const int64_t width = job.spec.width;
+  const bool fake = job.spec.shape == Shape::FakeDataset;
+  std::vector<float> means(static_cast<size_t>(job.spec.num_classes * width));
+  const CounterRandom sign(job.options.seed, kMeans);
+  const float size = kSignal / std::sqrt(static_cast<float>(width));
+  for (size_t i = 0; i < means.size(); ++i) {
+    // PyG's FakeDataset adds the label itself to every column.
+    const size_t label = i / static_cast<size_t>(width);
+    means[i] = fake ? static_cast<float>(label) : (sign.bits(i) >> 63U) != 0 ? size : -size;
+  }
+  GNN_ASSIGN_OR_RETURN(
+      Array features, job.storage.create(kFeaturesName, DType::Float32, {job.num_nodes, width})
+  );
+  const CounterRandom random(job.options.seed, kNoise);
+  float* out = features.mutable_view<float>().data();
+  job.progress.begin("features", job.num_nodes, "rows");
+  // FakeDataset's features follow the label, the others' the planted community.
+  const std::span<const int64_t> labels = classes.labels.view<int64_t>();
+  for (int64_t node = 0; node < job.num_nodes; ++node) {
+    const auto of = static_cast<size_t>(node);
+    const auto of_class = static_cast<size_t>(fake ? labels[of] : classes.planted[of]);
+    const float* mean = means.data() + of_class * static_cast<size_t>(width);
+    const auto first = static_cast<uint64_t>(node * width);
+    for (int64_t column = 0; column < width; ++column) {
+      *out++ = mean[column] + noise(random.bits(first + static_cast<uint64_t>(column)));
+    }
+    if ((node & 0xFFF) == 0) {
+      job.progress.advance_to(node, {});
+    }
+  }
+  job.progress.advance_to(job.num_nodes, {});
+  job.progress.end();
+  return job.storage.commit(std::move(features));
+}
+
+Status make_split(const Job& job, DatasetArrays& dataset) {
+  const auto share = [&](int64_t part) { return job.num_nodes * part / job.spec.num_nodes; };
+  const int64_t num_train = std::max<int64_t>(share(job.spec.num_train), 1);
+  const int64_t num_validation = std::max<int64_t>(share(job.spec.num_validation), 1);
+  const std::vector<int32_t> order =
+      permutation(job.num_nodes, CounterRandom(job.options.seed, kSplitOrder));
+  const auto part = [&](const char* name, int64_t begin, int64_t end) {
+    std::vector<int64_t> ids(order.begin() + begin, order.begin() + end);
+    std::sort(ids.begin(), ids.end());
+    return store_ids(job.storage, name, ids);
+  };
+  GNN_ASSIGN_OR_RETURN(dataset.train, part("split.train", 0, num_train));
+  GNN_ASSIGN_OR_RETURN(
+      dataset.validation, part("split.validation", num_train, num_train + num_validation)
+  );
+  GNN_ASSIGN_OR_RETURN(dataset.test, part("split.test", num_train + num_validation, job.num_nodes));
+  return {};
+}
+
+Result<CscArrays> make_edges(const Job& job, const Communities* communities) {
+  CscOptions csc{
+      .num_sources = job.num_nodes, .num_destinations = job.num_nodes, .to_undirected = true
+  };
+  if (communities == nullptr) {
+    const UniformEdges edges(job.num_nodes, job.num_nodes * kFakeDegree, job.options.seed);
+    return build_csc(edges, csc, job.storage, kEdgesName, job.progress);
+  }
+  csc.max_pairs =
+      static_cast<int64_t>(std::llround(static_cast<double>(job.spec.num_pairs) * job.options.scale)
+      );
+  // In smaller communities more edges are duplicates.
+  const double smaller = std::max(1.0 / std::sqrt(job.options.scale) - 1.0, 0.0);
+  const double oversample = std::min(job.spec.oversample + 0.25 * smaller, 3.0);
+  const auto drawn =
+      static_cast<int64_t>(std::llround(static_cast<double>(csc.max_pairs) * oversample));
+  const CommunityEdges edges(*communities, drawn, job.spec.hub, job.options.seed);
+  return build_csc(edges, csc, job.storage, kEdgesName, job.progress);
+}
+
+std::string number_text(double value) {
+  std::string text = std::to_string(value);
+  text.erase(text.find_last_not_of('0') + 1);
+  return text.ends_with('.') ? text + "0" : text;
+}
+
+}  // namespace
+
+std::string_view shape_name(Shape shape) {
+  return spec_of(shape).name;
+}
+
+Result<Shape> parse_shape(std::string_view name) {
+  std::string names;
+  for (const ShapeSpec& spec : kShapes) {
+    if (spec.name == name) {
+      return spec.shape;
+    }
+    names += (names.empty() ? "" : ", ") + std::string(spec.name);
+  }
+  return fail(
+      ErrorKind::Configuration,
+      "unknown shape '" + std::string(name) + "', expected one of " + names
+  );
+}
+
+double accuracy_ceiling(double flipped_labels, int64_t num_classes) {
+  const auto classes = static_cast<double>(num_classes);
+  return 1.0 - flipped_labels * (classes - 1.0) / classes;
+}
+
+Result<DatasetArrays> generate(
+    const GenerateOptions& options, ArrayStorage& storage, ProgressBar& progress
+) {
+  const ShapeSpec& spec = spec_of(options.shape);
+  if (!(options.scale > 0.0 && options.scale <= 100.0)) {
+    return fail(
+        ErrorKind::Configuration,
+        "scale: expected a number in (0, 100], found " + std::to_string(options.scale)
+    );
+  }
+  if (!(options.flipped_labels >= 0.0 && options.flipped_labels <= 1.0)) {
+    return fail(
+        ErrorKind::Configuration,
+        "flipped labels: expected a fraction in [0, 1], found " +
+            std::to_string(options.flipped_labels)
+    );
+  }
+  const bool fake = options.shape == Shape::FakeDataset;
+  auto num_nodes =
+      static_cast<int64_t>(std::llround(static_cast<double>(spec.num_nodes) * options.scale));
+  if (fake) {  // uniform in [3/4, 5/4] of the average, as FakeDataset draws it
+    num_nodes =
+        num_nodes * 3 / 4 + CounterRandom(options.seed, kNumNodes).below(0, num_nodes / 2 + 1);
+  }
+  // In smaller communities every edge would be a self-loop.
+  if (num_nodes < 4 * spec.num_classes) {
+    return fail(
+        ErrorKind::Configuration,
+        "scale " + number_text(options.scale) + " leaves " + std::to_string(num_nodes) +
+            " nodes of " + std::string(spec.name) + ", expected at least " +
+            std::to_string(4 * spec.num_classes)
+    );
+  }
+  const Job job{
+      .spec = spec,
+      .options = options,
+      .num_nodes = num_nodes,
+      .storage = storage,
+      .progress = progress
+  };
+  std::optional<Communities> communities;
+  if (!fake) {
+    communities.emplace(num_nodes, spec.num_classes, options.seed);
+  }
+  const Communities* const planted = communities ? &*communities : nullptr;
+  GNN_ASSIGN_OR_RETURN(const CscArrays edges, make_edges(job, planted));
+  GNN_ASSIGN_OR_RETURN(const NodeClasses classes, make_labels(job, planted));
+  communities.reset();
+  GNN_ASSIGN_OR_RETURN(Array features, make_features(job, classes));
+  DatasetArrays dataset = homogeneous(
+      std::string(spec.name) + "-synthetic", num_nodes, std::move(features), classes.labels, edges
+  );
+  dataset.num_classes = spec.num_classes;
+  GNN_RETURN_IF_ERROR(make_split(job, dataset));
+  dataset.origin.source = "Synthetic";
+  dataset.origin.options = "shape=" + std::string(spec.name) +
+                           ", scale=" + number_text(options.scale) +
+                           ", seed=" + std::to_string(options.seed) +
+                           ", flippedLabels=" + number_text(options.flipped_labels);
+  dataset.origin.facts.emplace_back("edges", std::to_string(edges.indices.num_elements()));
+  dataset.origin.facts.emplace_back(
+      "accuracyCeiling", number_text(accuracy_ceiling(options.flipped_labels, spec.num_classes))
+  );
+  return dataset;
+}
+
+}  // namespace gnn::data

@@ -1,0 +1,125 @@
+#include "worker/data/mapped_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace gnn::data {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) {
+      close(value_);
+    }
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int value() const { return value_; }
+
+ private:
+  int value_;
+};
+
+tl::unexpected<Error> system_failure(
+    const std::string& path, const std::string& what, int code = errno
+) {
+  const ErrorKind kind = code == ENOENT   ? ErrorKind::NotFound
+                         : code == ENOMEM ? ErrorKind::OutOfMemory
+                                          : ErrorKind::Io;
+  return fail(kind, path + ": " + what + ": " + std::strerror(code));
+}
+
+Result<Mapping> map(const std::string& path, int descriptor, int64_t bytes, int protection) {
+  const auto length = static_cast<size_t>(bytes);
+  void* address = mmap(nullptr, length, protection, MAP_SHARED, descriptor, 0);
+  if (address == MAP_FAILED) {
+    return system_failure(path, "can't map " + std::to_string(bytes) + " bytes");
+  }
+  return Mapping{
+      .address = std::shared_ptr<void>(address, [length](void* begin) { munmap(begin, length); }),
+      .bytes = bytes
+  };
+}
+
+}  // namespace
+
+Result<Mapping> map_file(const std::string& path, const MapOptions& options) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.value() < 0) {
+    return system_failure(path, "can't open");
+  }
+  struct stat status {};
+  if (fstat(file.value(), &status) != 0) {
+    return system_failure(path, "can't stat");
+  }
+  if (!S_ISREG(status.st_mode) || status.st_size == 0) {
+    return fail(ErrorKind::Data, path + ": expected a regular file that is not empty");
+  }
+  GNN_ASSIGN_OR_RETURN(Mapping mapping, map(path, file.value(), status.st_size, PROT_READ));
+  // Hints: without them reading is slower but correct.
+  if (options.huge_pages) {
+    madvise(mapping.address.get(), static_cast<size_t>(mapping.bytes), MADV_HUGEPAGE);
+  }
+  if (options.will_need) {
+    madvise(mapping.address.get(), static_cast<size_t>(mapping.bytes), MADV_WILLNEED);
+  }
+  return mapping;
+}
+
+Result<Mapping> create_mapped_file(const std::string& path, int64_t bytes) {
+  const Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (file.value() < 0) {
+    return system_failure(path, "can't create");
+  }
+  if (const int code = posix_fallocate(file.value(), 0, bytes); code != 0) {
+    return system_failure(path, "can't reserve " + std::to_string(bytes) + " bytes", code);
+  }
+  return map(path, file.value(), bytes, PROT_READ | PROT_WRITE);
+}
+
+Status truncate_and_sync(const std::string& path, int64_t bytes) {
+  const Descriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (file.value() < 0 || ftruncate(file.value(), bytes) != 0 || fsync(file.value()) != 0) {
+    return system_failure(path, "can't write");
+  }
+  return {};
+}
+
+Status sync_directory(const std::string& path) {
+  const Descriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.value() < 0 || fsync(directory.value()) != 0) {
+    return system_failure(path, "can't write");
+  }
+  return {};
+}
+
+Status write_and_sync(const std::string& path, const std::string& content) {
+  const Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (file.value() < 0) {
+    return system_failure(path, "can't create");
+  }
+  size_t written = 0;
+  while (written < content.size()) {
+    const ssize_t done = write(file.value(), content.data() + written, content.size() - written);
+    if (done < 0 && errno == EINTR) {
+      continue;
+    }
+    if (done < 0) {
+      return system_failure(path, "can't write");
+    }
+    written += static_cast<size_t>(done);
+  }
+  if (fsync(file.value()) != 0) {
+    return system_failure(path, "can't write");
+  }
+  return {};
+}
+
+}  // namespace gnn::data

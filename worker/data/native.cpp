@@ -1,0 +1,153 @@
+#include "worker/data/native.h"
+
+#include "worker/data/digest.h"
+#include "worker/data/io/npy.h"
+#include "worker/data/manifest.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gnn::data {
+namespace {
+
+// Maps a file and compares its header with the manifest.
+Result<Array> map_checked(
+    const std::string& directory, const ManifestArray& entry, const MapOptions& options
+) {
+  const std::string path = directory + "/" + entry.file;
+  GNN_ASSIGN_OR_RETURN(auto source, open_file(path));
+  if (source->file_bytes_total() != entry.file_bytes) {
+    return fail(
+        ErrorKind::Data,
+        path + ": expected " + std::to_string(entry.file_bytes) +
+            " bytes as the manifest says, found " + std::to_string(source->file_bytes_total())
+    );
+  }
+  GNN_ASSIGN_OR_RETURN(const NpyHeader header, read_npy_header(*source));
+  const auto describe = [](DType dtype, const std::vector<int64_t>& shape) {
+    return std::string(dtype_name(dtype)) + " " + shape_text(shape);
+  };
+  if (header.dtype != entry.dtype || header.shape != entry.shape || header.fortran_order) {
+    return fail(
+        ErrorKind::Data,
+        path + ": expected " + describe(entry.dtype, entry.shape) +
+            " as the manifest says, found " + describe(header.dtype, header.shape) +
+            (header.fortran_order ? " in Fortran order" : "")
+    );
+  }
+  if (header.data_offset + header.num_elements() * dtype_size(header.dtype) != entry.file_bytes ||
+      header.data_offset % dtype_size(header.dtype) != 0) {
+    return fail(
+        ErrorKind::Data,
+        path + ": its elements don't fill the file from offset " +
+            std::to_string(header.data_offset)
+    );
+  }
+  GNN_ASSIGN_OR_RETURN(const Mapping mapping, map_file(path, options));
+  if (mapping.bytes != entry.file_bytes) {
+    return fail(ErrorKind::Data, path + ": changed while it was opened");
+  }
+  return Array(
+      entry.name,
+      entry.dtype,
+      entry.shape,
+      mapping.address,
+      static_cast<std::byte*>(mapping.address.get()) + header.data_offset
+  );
+}
+
+struct Slot {
+  Array* array;
+  size_t dims;
+  bool integers;  // int64 ids
+};
+
+std::vector<Slot> slots_of(DatasetArrays& dataset) {
+  std::vector<Slot> slots;
+  for (NodeTable& table : dataset.node_tables) {
+    slots.push_back({&table.features, 2, false});
+    slots.push_back({&table.labels, 1, true});
+  }
+  for (EdgeTable& table : dataset.edge_tables) {
+    slots.push_back({&table.indptr, 1, true});
+    slots.push_back({&table.indices, 1, false});
+    slots.push_back({&table.edge_ids, 1, true});
+    slots.push_back({&table.features, 2, false});
+  }
+  for (Array* ids :
+       {&dataset.train,
+        &dataset.validation,
+        &dataset.test,
+        &dataset.graph_offsets,
+        &dataset.graph_labels}) {
+    slots.push_back({ids, 1, true});
+  }
+  return slots;
+}
+
+// The manifest's entry for an array of the data set, if its type and shape are acceptable there.
+Result<const ManifestArray*> find_entry(const std::vector<ManifestArray>& files, const Slot& slot) {
+  const std::string& name = slot.array->name();
+  const auto entry =
+      std::find_if(files.begin(), files.end(), [&](const auto& file) { return file.name == name; });
+  if (entry == files.end()) {
+    return fail(ErrorKind::Data, "no array named '" + name + "' in the list of arrays");
+  }
+  if (entry->shape.size() != slot.dims || (slot.integers && entry->dtype != DType::Int64)) {
+    return fail(
+        ErrorKind::Data,
+        "array '" + name + "': expected " + std::to_string(slot.dims) + " dimensions" +
+            (slot.integers ? " of int64" : "") + ", found " +
+            std::string(dtype_name(entry->dtype)) + " " + shape_text(entry->shape)
+    );
+  }
+  return &*entry;
+}
+
+}  // namespace
+
+Result<NativeDataset> open_native(const std::string& directory, const MapOptions& options) {
+  const std::string manifest_path = directory + "/" + kManifestFile;
+  GNN_ASSIGN_OR_RETURN(Manifest manifest, read_manifest(manifest_path));
+  for (const Slot& slot : slots_of(manifest.dataset)) {
+    if (!slot.array->defined()) {
+      continue;
+    }
+    Result<const ManifestArray*> entry = find_entry(manifest.files, slot);
+    if (!entry) return tl::unexpected(with_context(std::move(entry).error(), manifest_path));
+    GNN_ASSIGN_OR_RETURN(*slot.array, map_checked(directory, **entry, options));
+  }
+  return NativeDataset{
+      .arrays = std::move(manifest.dataset),
+      .files = std::move(manifest.files),
+      .key = std::move(manifest.key),
+      .manifest_digest = std::move(manifest.digest)
+  };
+}
+
+Status verify_digests(
+    const std::string& directory, const NativeDataset& dataset, ProgressBar& progress
+) {
+  int64_t total = 0;
+  for (const ManifestArray& file : dataset.files) {
+    total += file.file_bytes;
+  }
+  int64_t done = 0;
+  progress.begin("verifying", total, "bytes");
+  for (const ManifestArray& file : dataset.files) {
+    const std::string path = directory + "/" + file.file;
+    GNN_ASSIGN_OR_RETURN(const FileDigest found, digest_file(DigestKind::Xxh64, path));
+    if (found.digest != file.digest) {
+      return fail(
+          ErrorKind::Data,
+          path + ": damaged: its digest is " + found.digest + ", the manifest says " + file.digest
+      );
+    }
+    done += file.file_bytes;
+    progress.advance_to(done);
+  }
+  progress.end();
+  return {};
+}
+
+}  // namespace gnn::data

@@ -1,0 +1,95 @@
+#pragma once
+
+#include "common/progress_bar.h"
+#include "common/result.h"
+#include "worker/data/array.h"
+#include "worker/data/dataset_arrays.h"
+#include "worker/data/mapped_file.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gnn::data {
+
+/// The on-disk form: a directory of .npy files with page-aligned elements, and a manifest.yaml with
+/// their names, types and digests. See docs/data.md.
+inline constexpr int kNativeVersion = 1;
+inline constexpr const char* kManifestFile = "manifest.yaml";
+
+/// An array of the on-disk form, as the manifest describes it.
+struct ManifestArray {
+  std::string name;
+  std::string file;
+  DType dtype = DType::Float32;
+  std::vector<int64_t> shape;
+  int64_t file_bytes = 0;
+  std::string digest;  ///< of the whole file, "xxh64:…"
+};
+
+struct NativeDataset {
+  DatasetArrays arrays;
+  std::vector<ManifestArray> files;
+  std::string key;              ///< of inputs and options: equal keys mean equal contents
+  std::string manifest_digest;  ///< "xxh64:…" of the manifest
+};
+
+/// Maps a published data set. Checks the files against everything in the manifest except the
+/// digests.
+/// Errors: NotFound without a manifest; Data with file and field where a file does not match;
+/// Configuration for an unknown version.
+Result<NativeDataset> open_native(const std::string& directory, const MapOptions& options);
+
+/// Reads every file and compares its digest with the manifest's.
+/// Errors: Data naming the damaged file.
+Status verify_digests(
+    const std::string& directory, const NativeDataset& dataset, ProgressBar& progress
+);
+
+/// Writes the on-disk form. It is built in "<output>.partial", which an interrupted run leaves
+/// behind with a journal of the completed arrays. Opening it again resumes if the key is the same,
+/// otherwise starts over.
+class NativeWriter final : public ArrayStorage {
+ public:
+  using ArrayStorage::commit;
+
+  /// `key` identifies the inputs and options.
+  /// Errors: Conflict while another process writes the same output; Io.
+  static Result<std::unique_ptr<NativeWriter>> open(
+      const std::string& output, const std::string& key
+  );
+  ~NativeWriter() override;
+  NativeWriter(const NativeWriter&) = delete;
+  NativeWriter& operator=(const NativeWriter&) = delete;
+
+  Result<Array> create(std::string name, DType dtype, std::vector<int64_t> shape) override;
+  Result<Array> scratch(DType dtype, std::vector<int64_t> shape) override;
+  Result<Array> commit(Array array, int64_t length) override;
+  Result<Array> find(const std::string& name) override;
+
+  /// Number of arrays that an earlier run completed.
+  [[nodiscard]] int64_t num_resumed() const { return num_resumed_; }
+
+  /// Writes the manifest and renames the directory to `output` in one step. All arrays of `dataset`
+  /// must have been committed here.
+  /// Errors: Conflict if `output` exists, unless `replace`.
+  Status publish(const DatasetArrays& dataset, bool replace);
+
+ private:
+  NativeWriter(std::string output, std::string key, int lock);
+  Status load_journal();
+  [[nodiscard]] std::string path_of(const std::string& file) const { return partial_ + "/" + file; }
+
+  std::string output_;
+  std::string partial_;
+  std::string key_;
+  int lock_;
+  std::vector<ManifestArray> whole_;
+  int64_t num_resumed_ = 0;
+};
+
+/// The key of the published data set, or "" if `directory` holds none.
+std::string published_key(const std::string& directory);
+
+}  // namespace gnn::data

@@ -1,0 +1,206 @@
+#include "worker/data/digest.h"
+#include "worker/data/io/npy.h"
+#include "worker/data/manifest.h"
+#include "worker/data/native.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <set>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace gnn::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kJournalFile = "journal.yaml";
+constexpr const char* kLockSuffix = ".lock";
+constexpr int64_t kHeaderBytes = 4096;
+// Smaller scratch memory is anonymous; larger is backed by an unlinked file, so that a graph larger
+// than memory can be sorted.
+constexpr int64_t kScratchInMemoryBytes = int64_t{2} << 30;
+
+tl::unexpected<Error> io_failure(
+    const std::string& path, const std::string& what, const std::string& why
+) {
+  return fail(ErrorKind::Io, path + ": " + what + ": " + why);
+}
+
+Result<Array> map_array(const std::string& path, const ManifestArray& entry) {
+  GNN_ASSIGN_OR_RETURN(const Mapping mapping, map_file(path, MapOptions{}));
+  auto* data = static_cast<std::byte*>(mapping.address.get()) + kHeaderBytes;
+  return Array(entry.name, entry.dtype, entry.shape, mapping.address, data);
+}
+
+}  // namespace
+
+NativeWriter::NativeWriter(std::string output, std::string key, int lock)
+    : output_(std::move(output)),
+      partial_(output_ + ".partial"),
+      key_(std::move(key)),
+      lock_(lock) {}
+
+NativeWriter::~NativeWriter() {
+  // The lock file exists only while it is held.
+  unlink((output_ + kLockSuffix).c_str());
+  close(lock_);
+}
+
+Result<std::unique_ptr<NativeWriter>> NativeWriter::open(
+    const std::string& output_path, const std::string& key
+) {
+  std::error_code error;
+  std::string output = fs::absolute(output_path, error).lexically_normal().string();
+  while (output.size() > 1 && output.ends_with('/')) {
+    output.pop_back();
+  }
+  fs::create_directories(fs::path(output).parent_path(), error);
+  if (error) {
+    return io_failure(output, "can't create its parent folder", error.message());
+  }
+  const std::string lock_path = output + kLockSuffix;
+  const int lock = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock < 0) {
+    return io_failure(lock_path, "can't create", std::strerror(errno));
+  }
+  // A writer that is ending removes the file, and a lock on a removed file excludes nobody.
+  struct stat held {};
+  struct stat named {};
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0 || fstat(lock, &held) != 0 ||
+      stat(lock_path.c_str(), &named) != 0 || held.st_ino != named.st_ino) {
+    close(lock);
+    return fail(ErrorKind::Conflict, output + ": another process is writing this data set");
+  }
+  std::unique_ptr<NativeWriter> writer(new NativeWriter(output, key, lock));
+  GNN_RETURN_IF_ERROR(writer->load_journal());
+  return writer;
+}
+
+Status NativeWriter::load_journal() {
+  std::error_code error;
+  const std::string journal = path_of(kJournalFile);
+  auto entries = read_journal(journal, key_);
+  if (!entries) {
+    fs::remove_all(partial_, error);
+    if (error) {
+      return io_failure(partial_, "can't remove the leftovers of another run", error.message());
+    }
+    fs::create_directories(partial_, error);
+    if (error) {
+      return io_failure(partial_, "can't create", error.message());
+    }
+    return write_and_sync(journal, journal_head(key_));
+  }
+  std::set<std::string> keep{kJournalFile};
+  for (ManifestArray& entry : *entries) {
+    // Checked even though the journal lists it: the machine may have lost power since.
+    const auto digest = digest_file(DigestKind::Xxh64, path_of(entry.file));
+    if (digest && digest->bytes == entry.file_bytes && digest->digest == entry.digest) {
+      keep.insert(entry.file);
+      whole_.push_back(std::move(entry));
+    }
+  }
+  num_resumed_ = static_cast<int64_t>(whole_.size());
+  for (const auto& file : fs::directory_iterator(partial_, error)) {
+    if (!keep.contains(file.path().filename().string())) {
+      fs::remove_all(file.path(), error);
+    }
+  }
+  return {};
+}
+
+Result<Array> NativeWriter::create(std::string name, DType dtype, std::vector<int64_t> shape) {
+  GNN_ASSIGN_OR_RETURN(const int64_t elements, checked_elements(shape, dtype_size(dtype)));
+  GNN_ASSIGN_OR_RETURN(const std::string header, make_npy_header(dtype, shape));
+  const std::string path = path_of(name + ".npy");
+  GNN_ASSIGN_OR_RETURN(
+      const Mapping mapping, create_mapped_file(path, kHeaderBytes + elements * dtype_size(dtype))
+  );
+  auto* begin = static_cast<std::byte*>(mapping.address.get());
+  std::memcpy(begin, header.data(), header.size());
+  return Array(std::move(name), dtype, std::move(shape), mapping.address, begin + kHeaderBytes);
+}
+
+Result<Array> NativeWriter::scratch(DType dtype, std::vector<int64_t> shape) {
+  GNN_ASSIGN_OR_RETURN(const int64_t elements, checked_elements(shape, dtype_size(dtype)));
+  const int64_t bytes = elements * dtype_size(dtype);
+  if (bytes <= kScratchInMemoryBytes) {
+    return MemoryStorage().scratch(dtype, std::move(shape));
+  }
+  const std::string path = path_of("scratch");
+  GNN_ASSIGN_OR_RETURN(const Mapping mapping, create_mapped_file(path, bytes));
+  unlink(path.c_str());
+  return Array("scratch", dtype, std::move(shape), mapping.address, mapping.address.get());
+}
+
+Result<Array> NativeWriter::commit(Array array, int64_t length) {
+  std::vector<int64_t> shape = array.shape();
+  GNN_ASSERT(!shape.empty() && length <= shape[0], "an array can only be cut, not grown");
+  shape[0] = length;
+  ManifestArray entry;
+  entry.name = array.name();
+  entry.file = array.name() + ".npy";
+  entry.dtype = array.dtype();
+  GNN_ASSIGN_OR_RETURN(const int64_t elements, checked_elements(shape, dtype_size(entry.dtype)));
+  entry.file_bytes = kHeaderBytes + elements * dtype_size(entry.dtype);
+  GNN_ASSIGN_OR_RETURN(const std::string header, make_npy_header(entry.dtype, shape));
+  entry.shape = std::move(shape);
+  std::byte* begin = array.mutable_bytes() - kHeaderBytes;
+  std::memcpy(begin, header.data(), header.size());
+  entry.digest =
+      digest_of(DigestKind::Xxh64, std::span(begin, static_cast<size_t>(entry.file_bytes)));
+  const std::string path = path_of(entry.file);
+  array = Array();  // unmapped before the file is cut
+  GNN_RETURN_IF_ERROR(truncate_and_sync(path, entry.file_bytes));
+  GNN_RETURN_IF_ERROR(append_journal(path_of(kJournalFile), entry));
+  GNN_ASSIGN_OR_RETURN(Array whole, map_array(path, entry));
+  whole_.push_back(std::move(entry));
+  return whole;
+}
+
+Result<Array> NativeWriter::find(const std::string& name) {
+  for (const ManifestArray& entry : whole_) {
+    if (entry.name == name) {
+      return map_array(path_of(entry.file), entry);
+    }
+  }
+  return Array();
+}
+
+Status NativeWriter::publish(const DatasetArrays& dataset, bool replace) {
+  std::error_code error;
+  GNN_ASSIGN_OR_RETURN(const std::string manifest, encode_manifest(dataset, whole_, key_));
+  fs::remove(path_of(kManifestFile), error);
+  GNN_RETURN_IF_ERROR(write_and_sync(path_of(kManifestFile), manifest));
+  GNN_RETURN_IF_ERROR(sync_directory(partial_));
+  // An empty folder may be there already (a mounted volume's sub-folder); anything else is someone's
+  // data.
+  if (fs::exists(output_, error) && !fs::is_empty(output_, error)) {
+    if (!replace) {
+      return fail(ErrorKind::Conflict, output_ + ": already exists; remove it or replace it");
+    }
+    if (renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, output_.c_str(), RENAME_EXCHANGE) != 0) {
+      return io_failure(output_, "can't replace", std::strerror(errno));
+    }
+    fs::remove_all(partial_, error);
+  } else if (rename(partial_.c_str(), output_.c_str()) != 0) {
+    return io_failure(output_, "can't publish", std::strerror(errno));
+  }
+  fs::remove(output_ + "/" + kJournalFile, error);
+  return sync_directory(fs::path(output_).parent_path().string());
+}
+
+std::string published_key(const std::string& directory) {
+  const auto manifest = read_manifest(directory + "/" + kManifestFile);
+  return manifest ? manifest->key : "";
+}
+
+}  // namespace gnn::data

@@ -1,0 +1,259 @@
+#include "worker/data/readers/edge_list.h"
+
+#include "worker/data/io/npy.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+namespace gnn::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The path of NAME.npy, NAME.csv.gz or NAME.csv, or "".
+std::string find_part(const std::string& folder, const std::string& name) {
+  std::error_code error;
+  std::string npy = folder + "/" + name + ".npy";
+  return fs::is_regular_file(npy, error) ? npy : find_csv(folder, name);
+}
+
+Result<NpyReader> open_npy(const std::string& path) {
+  GNN_ASSIGN_OR_RETURN(auto source, open_file(path));
+  return NpyReader::open(std::move(source));
+}
+
+Result<std::vector<int64_t>> read_column(const std::string& path) {
+  std::vector<int64_t> values;
+  if (path.ends_with(".npy")) {
+    GNN_ASSIGN_OR_RETURN(NpyReader reader, open_npy(path));
+    const NpyHeader& header = reader.header();
+    if (header.shape.empty() || header.shape[0] != header.num_elements()) {
+      return fail(
+          ErrorKind::Data,
+          path + ": expected a column, [N] or [N, 1], found " + shape_text(header.shape)
+      );
+    }
+    values.resize(static_cast<size_t>(header.num_elements()));
+    const int64_t none = -1;
+    GNN_RETURN_IF_ERROR(reader.read_integers(values, &none));
+    GNN_RETURN_IF_ERROR(reader.finish());
+    return values;
+  }
+  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
+  int64_t value = 0;
+  while (true) {
+    GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers({&value, 1}));
+    if (!more) {
+      return values;
+    }
+    values.push_back(value);
+  }
+}
+
+Result<std::vector<EdgePair>> read_npy_pairs(const std::string& path) {
+  GNN_ASSIGN_OR_RETURN(NpyReader reader, open_npy(path));
+  const NpyHeader header = reader.header();
+  const bool two = header.shape.size() == 2;
+  const bool in_rows = two && header.shape[0] == 2;     // [2, E]
+  const bool in_columns = two && header.shape[1] == 2;  // [E, 2]; [2, 2] counts as [2, E]
+  if (!in_rows && !in_columns) {
+    return fail(
+        ErrorKind::Data,
+        path + ": expected edges of shape [2, E] or [E, 2], found " + shape_text(header.shape)
+    );
+  }
+  const int64_t count = header.num_elements() / 2;
+  // Whether the two ends of an edge are adjacent in the file.
+  const bool interleaved = in_rows == header.fortran_order;
+  std::vector<int64_t> ids(static_cast<size_t>(header.num_elements()));
+  GNN_RETURN_IF_ERROR(reader.read_integers(ids));
+  GNN_RETURN_IF_ERROR(reader.finish());
+  std::vector<EdgePair> edges(static_cast<size_t>(count));
+  for (size_t i = 0; i < edges.size(); ++i) {
+    edges[i] = interleaved ? EdgePair{.source = ids[2 * i], .destination = ids[2 * i + 1]}
+                           : EdgePair{.source = ids[i], .destination = ids[i + edges.size()]};
+  }
+  return edges;
+}
+
+Result<std::vector<EdgePair>> read_pairs(const std::string& path, ProgressBar& progress) {
+  if (path.ends_with(".npy")) {
+    return read_npy_pairs(path);
+  }
+  return read_text_edges(path, 0, progress);
+}
+
+Result<Array> read_features(
+    const std::string& path, const ReadOptions& options, ArrayStorage& storage
+) {
+  if (path.empty()) {
+    return Array();
+  }
+  if (path.ends_with(".npy")) {
+    GNN_ASSIGN_OR_RETURN(NpyReader reader, open_npy(path));
+    const NpyHeader& header = reader.header();
+    if (header.shape.size() != 2 || header.fortran_order) {
+      return fail(
+          ErrorKind::Data,
+          path + ": expected [N, width] in C order, found " + shape_text(header.shape)
+      );
+    }
+    GNN_ASSIGN_OR_RETURN(
+        FeatureBuffer features,
+        FeatureBuffer::create(storage, kFeaturesName, header.shape[0], header.shape[1], options)
+    );
+    GNN_RETURN_IF_ERROR(reader.read_floats(features.all()));
+    GNN_RETURN_IF_ERROR(reader.finish());
+    return features.commit(storage);
+  }
+  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
+  std::vector<float> row;
+  std::vector<float> rows;
+  size_t width = 0;
+  while (true) {
+    GNN_ASSIGN_OR_RETURN(const bool more, reader.next_floats(row));
+    if (!more) {
+      break;
+    }
+    if (!rows.empty() && row.size() != width) {
+      return fail(
+          ErrorKind::Data,
+          reader.where() + ": expected " + std::to_string(width) + " values, found " +
+              std::to_string(row.size())
+      );
+    }
+    width = row.size();
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  if (rows.empty()) {
+    return fail(ErrorKind::Data, path + ": empty");
+  }
+  GNN_ASSIGN_OR_RETURN(
+      FeatureBuffer features,
+      FeatureBuffer::create(
+          storage,
+          kFeaturesName,
+          static_cast<int64_t>(rows.size() / width),
+          static_cast<int64_t>(width),
+          options
+      )
+  );
+  std::copy(rows.begin(), rows.end(), features.all().begin());
+  return features.commit(storage);
+}
+
+Status read_split(
+    const std::string& folder,
+    const ReadOptions& options,
+    int64_t num_nodes,
+    ArrayStorage& storage,
+    DatasetArrays& dataset
+) {
+  const std::string train = find_part(folder, "train");
+  if (train.empty() && options.split_required) {
+    return fail(
+        ErrorKind::NotFound,
+        folder + ": the split is missing, expected train.npy, train.csv.gz or train.csv"
+    );
+  }
+  if (train.empty()) {
+    return {};
+  }
+  struct Part {
+    const char* name;
+    Array& array;
+  };
+  for (const Part& part :
+       {Part{"train", dataset.train},
+        Part{"validation", dataset.validation},
+        Part{"test", dataset.test}}) {
+    SplitIds ids(num_nodes);
+    if (const std::string path = find_part(folder, part.name); !path.empty()) {
+      GNN_ASSIGN_OR_RETURN(const std::vector<int64_t> values, read_column(path));
+      for (size_t i = 0; i < values.size(); ++i) {
+        GNN_RETURN_IF_ERROR(ids.add(values[i], path + ": id " + std::to_string(i)));
+      }
+    }
+    GNN_ASSIGN_OR_RETURN(
+        part.array, store_ids(storage, std::string("split.") + part.name, ids.ids())
+    );
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<DatasetArrays> read_edge_list(
+    const std::string& folder,
+    const ReadOptions& options,
+    ArrayStorage& storage,
+    ProgressBar& progress
+) {
+  const std::string edge_path = find_part(folder, "edges");
+  if (edge_path.empty()) {
+    return fail(ErrorKind::NotFound, folder + ": expected edges.npy, edges.csv.gz or edges.csv");
+  }
+  GNN_ASSIGN_OR_RETURN(const std::vector<EdgePair> pairs, read_pairs(edge_path, progress));
+  GNN_ASSIGN_OR_RETURN(Array features, storage.find(kFeaturesName));
+  if (!features.defined()) {
+    GNN_ASSIGN_OR_RETURN(features, read_features(find_part(folder, "features"), options, storage));
+  }
+  std::vector<int64_t> labels;
+  const std::string label_path = find_part(folder, "labels");
+  if (!label_path.empty()) {
+    GNN_ASSIGN_OR_RETURN(labels, read_column(label_path));
+  }
+  int64_t num_nodes = 0;
+  if (features.defined()) {
+    num_nodes = features.size(0);
+  } else if (!labels.empty()) {
+    num_nodes = static_cast<int64_t>(labels.size());
+  } else {
+    for (const EdgePair& edge : pairs) {
+      num_nodes = std::max({num_nodes, edge.source + 1, edge.destination + 1});
+    }
+    // Without labels and features nothing else bounds the ids, and one damaged id must not exhaust
+    // memory.
+    if (num_nodes > 64 * static_cast<int64_t>(pairs.size()) + 1024) {
+      return fail(
+          ErrorKind::Data,
+          edge_path + ": the largest id, " + std::to_string(num_nodes - 1) +
+              ", is implausible for " + std::to_string(pairs.size()) +
+              " edges; add labels or features, which set the number of nodes"
+      );
+    }
+  }
+  if (!labels.empty() && static_cast<int64_t>(labels.size()) != num_nodes) {
+    return fail(
+        ErrorKind::Data,
+        label_path + ": expected " + std::to_string(num_nodes) +
+            " labels as there are feature rows, found " + std::to_string(labels.size())
+    );
+  }
+  GNN_ASSIGN_OR_RETURN(
+      const CscArrays edges,
+      build_csc_of(pairs, num_nodes, options, storage, progress, edge_path + ": edge ")
+  );
+  Array label_array;
+  int64_t num_classes = 0;
+  if (!labels.empty()) {
+    GNN_ASSIGN_OR_RETURN(num_classes, count_classes(labels, options, label_path + ": label "));
+    GNN_ASSIGN_OR_RETURN(label_array, store_ids(storage, kLabelsName, labels));
+  }
+  DatasetArrays dataset = homogeneous(
+      fs::path(folder + "/").lexically_normal().parent_path().filename().string(),
+      num_nodes,
+      std::move(features),
+      std::move(label_array),
+      edges
+  );
+  dataset.num_classes = num_classes;
+  GNN_RETURN_IF_ERROR(read_split(folder, options, num_nodes, storage, dataset));
+  dataset.origin.source = "EdgeList";
+  dataset.origin.path = folder;
+  dataset.origin.options = describe(options);
+  return dataset;
+}
+
+}  // namespace gnn::data

@@ -1,0 +1,465 @@
+#include "worker/data/readers/ogb.h"
+
+#include "worker/data/io/npz.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <utility>
+
+namespace gnn::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kProgressRows = 4096;
+
+tl::unexpected<Error> bad(const std::string& where, const std::string& what) {
+  return fail(ErrorKind::Data, where + ": " + what);
+}
+
+Result<std::string> need_csv(const std::string& folder, const std::string& stem) {
+  std::string path = find_csv(folder, stem);
+  if (path.empty()) {
+    return fail(ErrorKind::NotFound, folder + ": expected " + stem + ".csv.gz or " + stem + ".csv");
+  }
+  return path;
+}
+
+// The one number of num-node-list or num-edge-list.
+Result<int64_t> read_count(const std::string& raw, const std::string& stem) {
+  GNN_ASSIGN_OR_RETURN(const std::string path, need_csv(raw, stem));
+  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
+  int64_t count = 0;
+  GNN_ASSIGN_OR_RETURN(const bool found, reader.next_integers({&count, 1}));
+  if (!found || count < 0) {
+    return bad(path + ": line 1", "expected a number that is not negative");
+  }
+  int64_t second = 0;
+  GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers({&second, 1}));
+  if (more) {
+    return bad(path + ": line 2", "more than one graph; node-property data sets have one");
+  }
+  return count;
+}
+
+Result<CscArrays> read_csv_edges(
+    const std::string& raw,
+    int64_t num_nodes,
+    const ReadOptions& options,
+    ArrayStorage& storage,
+    ProgressBar& progress
+) {
+  GNN_ASSIGN_OR_RETURN(const int64_t num_edges, read_count(raw, "num-edge-list"));
+  GNN_ASSIGN_OR_RETURN(const std::string path, need_csv(raw, "edge"));
+  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
+  // A line has at least 4 bytes, and gzip packs at most 1032 : 1. A larger count is false: refuse it
+  // before reserving memory.
+  if (num_edges / 300 > reader.source().file_bytes_total()) {
+    return bad(path, "too short for the " + std::to_string(num_edges) + " edges of num-edge-list");
+  }
+  GNN_ASSIGN_OR_RETURN(EdgeBuffer buffer, EdgeBuffer::create(storage, num_edges, num_nodes));
+  progress.begin("reading edges", reader.source().file_bytes_total(), "bytes");
+  int64_t edge = 0;
+  std::array<int64_t, 2> ends{};
+  while (true) {
+    GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers(ends));
+    if (!more) {
+      break;
+    }
+    if (edge == num_edges) {
+      return bad(
+          reader.where(), "more edges than the " + std::to_string(num_edges) + " of num-edge-list"
+      );
+    }
+    buffer.set(edge++, ends[0], ends[1]);
+    if (edge % kProgressRows == 0) {
+      progress.advance_to(reader.source().file_bytes_read(), {});
+    }
+  }
+  progress.advance_to(reader.source().file_bytes_read(), {});
+  progress.end();
+  if (edge != num_edges) {
+    return bad(
+        path,
+        "ends after " + std::to_string(edge) + " edges, num-edge-list says " +
+            std::to_string(num_edges)
+    );
+  }
+  return build_csc(
+      buffer.edges(edge, path + ": line ", 1),
+      csc_options(num_nodes, options),
+      storage,
+      kEdgesName,
+      progress
+  );
+}
+
+Result<Array> read_csv_features(
+    const std::string& path,
+    int64_t num_nodes,
+    const ReadOptions& options,
+    ArrayStorage& storage,
+    ProgressBar& progress
+) {
+  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
+  std::vector<float> first;
+  GNN_ASSIGN_OR_RETURN(bool more, reader.next_floats(first));
+  const auto width = static_cast<int64_t>(first.size());
+  if (!more || num_nodes / 300 > reader.source().file_bytes_total()) {
+    return bad(path, "too short for " + std::to_string(num_nodes) + " rows");
+  }
+  GNN_ASSIGN_OR_RETURN(
+      FeatureBuffer buffer, FeatureBuffer::create(storage, kFeaturesName, num_nodes, width, options)
+  );
+  std::copy(first.begin(), first.end(), buffer.row(0).begin());
+  progress.begin("reading features", reader.source().file_bytes_total(), "bytes");
+  for (int64_t row = 1; row < num_nodes; ++row) {
+    GNN_ASSIGN_OR_RETURN(more, reader.next_floats(buffer.row(row)));
+    if (!more) {
+      return bad(
+          path, "ends after " + std::to_string(row) + " rows, expected " + std::to_string(num_nodes)
+      );
+    }
+    if (row % kProgressRows == 0) {
+      progress.advance_to(reader.source().file_bytes_read(), {});
+    }
+  }
+  GNN_ASSIGN_OR_RETURN(more, reader.next_floats(first));
+  if (more) {
+    return bad(reader.where(), "more rows than the " + std::to_string(num_nodes) + " nodes");
+  }
+  progress.advance_to(reader.source().file_bytes_read(), {});
+  progress.end();
+  return buffer.commit(storage);
+}
+
+Result<Array> read_csv_labels(const std::string& path, int64_t num_nodes, ArrayStorage& storage) {
+  GNN_ASSIGN_OR_RETURN(auto source, open_by_suffix(path));
+  if (num_nodes / 1100 > source->file_bytes_total()) {
+    return bad(path, "too short for the labels of " + std::to_string(num_nodes) + " nodes");
+  }
+  GNN_ASSIGN_OR_RETURN(Array labels, storage.create(kLabelsName, DType::Int64, {num_nodes}));
+  LineReader lines(std::move(source));
+  const std::span<int64_t> out = labels.mutable_view<int64_t>();
+  int64_t row = 0;
+  while (true) {
+    GNN_ASSIGN_OR_RETURN(const LineReader::Line line, lines.next());
+    if (line.at_end) {
+      break;
+    }
+    if (row == num_nodes) {
+      if (line.text.empty()) {
+        continue;
+      }
+      return bad(lines.where(), "more labels than the " + std::to_string(num_nodes) + " nodes");
+    }
+    // "nan" or nothing: a node without a label, as in ogbn-papers100M.
+    int64_t value = -1;
+    if (!line.text.empty() && line.text != "nan" && line.text != "NaN") {
+      NumberReader number(LineReader(from_memory(path, std::string(line.text))), ',');
+      if (!number.next_integers({&value, 1}) || value < -1) {
+        return bad(
+            lines.where(),
+            "expected one class, -1 or nan, found '" + std::string(line.text.substr(0, 40)) + "'"
+        );
+      }
+    }
+    out[static_cast<size_t>(row++)] = value;
+  }
+  if (row != num_nodes) {
+    return bad(
+        path, "ends after " + std::to_string(row) + " labels, expected " + std::to_string(num_nodes)
+    );
+  }
+  return storage.commit(std::move(labels));
+}
+
+// A member with one element: num_nodes_list, num_edges_list.
+Result<int64_t> read_count(const NpzArchive& archive, const std::string& name) {
+  GNN_ASSIGN_OR_RETURN(NpyReader reader, archive.open_array(name));
+  if (reader.header().num_elements() != 1) {
+    return bad(
+        reader.name(), "expected one graph, found " + std::to_string(reader.header().num_elements())
+    );
+  }
+  int64_t count = 0;
+  GNN_RETURN_IF_ERROR(reader.read_integers({&count, 1}));
+  if (count < 0) {
+    return bad(reader.name(), "expected a count, found " + std::to_string(count));
+  }
+  return count;
+}
+
+Result<CscArrays> read_npz_edges(
+    const NpzArchive& archive,
+    int64_t num_nodes,
+    const ReadOptions& options,
+    ArrayStorage& storage,
+    ProgressBar& progress
+) {
+  GNN_ASSIGN_OR_RETURN(NpyReader reader, archive.open_array("edge_index"));
+  const NpyHeader header = reader.header();
+  if (header.shape.size() != 2 || header.shape[0] != 2) {
+    return bad(reader.name(), "expected edges of shape [2, E], found " + shape_text(header.shape));
+  }
+  const int64_t num_edges = header.shape[1];
+  GNN_ASSIGN_OR_RETURN(EdgeBuffer buffer, EdgeBuffer::create(storage, num_edges, num_nodes));
+  progress.begin("reading edges", 2 * num_edges, "ids");
+  std::array<int64_t, 8192> chunk{};
+  for (int64_t begin = 0; begin < 2 * num_edges; begin += static_cast<int64_t>(chunk.size())) {
+    const auto size = std::min<int64_t>(static_cast<int64_t>(chunk.size()), 2 * num_edges - begin);
+    GNN_RETURN_IF_ERROR(reader.read_integers(std::span(chunk).first(static_cast<size_t>(size))));
+    for (int64_t i = 0; i < size; ++i) {
+      const int64_t at = begin + i;
+      const int64_t id = chunk.at(static_cast<size_t>(i));
+      // C order: all sources, then all destinations. Fortran order: pair by pair.
+      const bool is_source = header.fortran_order ? at % 2 == 0 : at < num_edges;
+      const int64_t edge = header.fortran_order ? at / 2 : at % num_edges;
+      if (is_source) {
+        buffer.set_source(edge, id);
+      } else {
+        buffer.set_destination(edge, id);
+      }
+    }
+    progress.advance_to(begin + size, {});
+  }
+  progress.end();
+  GNN_RETURN_IF_ERROR(reader.finish());
+  return build_csc(
+      buffer.edges(num_edges, reader.name() + ": column ", 0),
+      csc_options(num_nodes, options),
+      storage,
+      kEdgesName,
+      progress
+  );
+}
+
+Result<Array> read_npz_features(
+    const NpzArchive& archive,
+    int64_t num_nodes,
+    const ReadOptions& options,
+    ArrayStorage& storage,
+    ProgressBar& progress
+) {
+  GNN_ASSIGN_OR_RETURN(NpyReader reader, archive.open_array("node_feat"));
+  const NpyHeader& header = reader.header();
+  if (header.shape.size() != 2 || header.shape[0] != num_nodes || header.fortran_order) {
+    return bad(
+        reader.name(),
+        "expected features of shape [" + std::to_string(num_nodes) + ", width] in C order, found " +
+            shape_text(header.shape) + (header.fortran_order ? " in Fortran order" : "")
+    );
+  }
+  GNN_ASSIGN_OR_RETURN(
+      FeatureBuffer buffer,
+      FeatureBuffer::create(storage, kFeaturesName, num_nodes, header.shape[1], options)
+  );
+  progress.begin("reading features", num_nodes, "rows");
+  for (int64_t row = 0; row < num_nodes; ++row) {
+    GNN_RETURN_IF_ERROR(reader.read_floats(buffer.row(row)));
+    if (row % kProgressRows == 0) {
+      progress.advance_to(row, {});
+    }
+  }
+  progress.advance_to(num_nodes, {});
+  progress.end();
+  GNN_RETURN_IF_ERROR(reader.finish());
+  return buffer.commit(storage);
+}
+
+Result<Array> read_npz_labels(const std::string& path, int64_t num_nodes, ArrayStorage& storage) {
+  GNN_ASSIGN_OR_RETURN(const NpzArchive archive, NpzArchive::open(path));
+  GNN_ASSIGN_OR_RETURN(NpyReader reader, archive.open_array("node_label"));
+  const NpyHeader& header = reader.header();
+  if (header.num_elements() != num_nodes || header.shape.empty() || header.shape[0] != num_nodes) {
+    return bad(
+        reader.name(),
+        "expected one label per node, [" + std::to_string(num_nodes) + ", 1], found " +
+            shape_text(header.shape)
+    );
+  }
+  GNN_ASSIGN_OR_RETURN(Array labels, storage.create(kLabelsName, DType::Int64, {num_nodes}));
+  const int64_t none = -1;
+  GNN_RETURN_IF_ERROR(reader.read_integers(labels.mutable_view<int64_t>(), &none));
+  GNN_RETURN_IF_ERROR(reader.finish());
+  return storage.commit(std::move(labels));
+}
+
+// The split's folder: the requested one, or the only one; "" if none is required and there is not
+// exactly one.
+Result<std::string> find_split(
+    const std::string& folder, const std::string& wanted, bool required
+) {
+  std::error_code error;
+  const std::string splits = folder + "/split";
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(splits, error)) {
+    if (entry.is_directory(error)) {
+      names.push_back(entry.path().filename().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  if (names.empty() && wanted.empty() && !required) {
+    return "";
+  }
+  if (names.empty()) {
+    return fail(ErrorKind::NotFound, splits + ": expected a folder with the split, found none");
+  }
+  std::string listed;
+  for (const std::string& name : names) {
+    listed += (listed.empty() ? "" : ", ") + name;
+  }
+  if (wanted.empty() && names.size() != 1) {
+    if (!required) {
+      return "";
+    }
+    return fail(ErrorKind::Configuration, splits + ": name one of the splits: " + listed);
+  }
+  if (!wanted.empty() && std::find(names.begin(), names.end(), wanted) == names.end()) {
+    return fail(
+        ErrorKind::NotFound, splits + ": no split '" + wanted + "', expected one of " + listed
+    );
+  }
+  return splits + "/" + (wanted.empty() ? names.front() : wanted);
+}
+
+Result<Array> read_ids(
+    const std::string& folder,
+    const char* stem,
+    const char* name,
+    int64_t num_nodes,
+    ArrayStorage& storage
+) {
+  GNN_ASSIGN_OR_RETURN(const std::string path, need_csv(folder, stem));
+  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
+  SplitIds ids(num_nodes);
+  int64_t id = 0;
+  while (true) {
+    GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers({&id, 1}));
+    if (!more) {
+      return store_ids(storage, name, ids.ids());
+    }
+    GNN_RETURN_IF_ERROR(ids.add(id, reader.where()));
+  }
+}
+
+// The parts of a raw folder, in either form.
+struct RawFolder {
+  std::string path;
+  std::optional<NpzArchive> archive;
+
+  static Result<RawFolder> open(const std::string& folder) {
+    RawFolder raw{.path = folder + "/raw", .archive = std::nullopt};
+    std::error_code error;
+    if (!fs::is_directory(raw.path, error)) {
+      return fail(
+          ErrorKind::NotFound, folder + ": expected the folder raw of an OGB data set in it"
+      );
+    }
+    if (fs::is_regular_file(raw.path + "/data.npz", error)) {
+      GNN_ASSIGN_OR_RETURN(raw.archive, NpzArchive::open(raw.path + "/data.npz"));
+    }
+    return raw;
+  }
+
+  [[nodiscard]] Result<int64_t> num_nodes() const {
+    GNN_ASSIGN_OR_RETURN(
+        const int64_t count,
+        archive ? read_count(*archive, "num_nodes_list") : read_count(path, "num-node-list")
+    );
+    if (count < 1) {
+      return bad(path, "expected a graph with at least one node");
+    }
+    return count;
+  }
+
+  Result<CscArrays> edges(
+      int64_t nodes, const ReadOptions& options, ArrayStorage& storage, ProgressBar& progress
+  ) const {
+    GNN_ASSIGN_OR_RETURN(CscArrays done, find_csc(storage, kEdgesName, false));
+    if (done.indptr.defined()) {
+      return done;
+    }
+    return archive ? read_npz_edges(*archive, nodes, options, storage, progress)
+                   : read_csv_edges(path, nodes, options, storage, progress);
+  }
+
+  // Undefined when the data set has none.
+  Result<Array> features(
+      int64_t nodes, const ReadOptions& options, ArrayStorage& storage, ProgressBar& progress
+  ) const {
+    GNN_ASSIGN_OR_RETURN(Array done, storage.find(kFeaturesName));
+    if (done.defined()) {
+      return done;
+    }
+    if (archive && archive->contains("node_feat")) {
+      return read_npz_features(*archive, nodes, options, storage, progress);
+    }
+    const std::string csv = find_csv(path, "node-feat");
+    return csv.empty() ? Result<Array>(Array())
+                       : read_csv_features(csv, nodes, options, storage, progress);
+  }
+
+  [[nodiscard]] Result<Array> labels(int64_t nodes, ArrayStorage& storage) const {
+    GNN_ASSIGN_OR_RETURN(Array done, storage.find(kLabelsName));
+    if (done.defined()) {
+      return done;
+    }
+    std::error_code error;
+    if (fs::is_regular_file(path + "/node-label.npz", error)) {
+      return read_npz_labels(path + "/node-label.npz", nodes, storage);
+    }
+    GNN_ASSIGN_OR_RETURN(const std::string csv, need_csv(path, "node-label"));
+    return read_csv_labels(csv, nodes, storage);
+  }
+};
+
+}  // namespace
+
+Result<DatasetArrays> read_ogb(
+    const std::string& folder,
+    const ReadOptions& options,
+    ArrayStorage& storage,
+    ProgressBar& progress
+) {
+  GNN_ASSIGN_OR_RETURN(const RawFolder raw, RawFolder::open(folder));
+  // Small parts first, so that their errors show before minutes of reading.
+  GNN_ASSIGN_OR_RETURN(
+      const std::string split, find_split(folder, options.split, options.split_required)
+  );
+  GNN_ASSIGN_OR_RETURN(const int64_t nodes, raw.num_nodes());
+  GNN_ASSIGN_OR_RETURN(Array labels, raw.labels(nodes, storage));
+  GNN_ASSIGN_OR_RETURN(
+      const int64_t num_classes,
+      count_classes(labels.view<int64_t>(), options, folder + ": label of node ")
+  );
+  Array train;
+  Array validation;
+  Array test;
+  if (!split.empty()) {
+    GNN_ASSIGN_OR_RETURN(train, read_ids(split, "train", "split.train", nodes, storage));
+    GNN_ASSIGN_OR_RETURN(validation, read_ids(split, "valid", "split.validation", nodes, storage));
+    GNN_ASSIGN_OR_RETURN(test, read_ids(split, "test", "split.test", nodes, storage));
+  }
+  GNN_ASSIGN_OR_RETURN(const CscArrays edges, raw.edges(nodes, options, storage, progress));
+  GNN_ASSIGN_OR_RETURN(Array features, raw.features(nodes, options, storage, progress));
+  DatasetArrays dataset = homogeneous(
+      fs::path(folder + "/").lexically_normal().parent_path().filename().string(),
+      nodes,
+      std::move(features),
+      std::move(labels),
+      edges
+  );
+  dataset.num_classes = num_classes;
+  dataset.train = std::move(train);
+  dataset.validation = std::move(validation);
+  dataset.test = std::move(test);
+  dataset.origin.source = "OGB";
+  dataset.origin.path = folder;
+  dataset.origin.options = describe(options);
+  dataset.origin.facts.emplace_back("split", fs::path(split).filename().string());
+  return dataset;
+}
+
+}  // namespace gnn::data

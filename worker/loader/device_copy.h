@@ -1,0 +1,24 @@
+#pragma once
+
+#include "worker/graph/block.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+namespace gnn::loader {
+
+/// Moves the tensors of a batch to a device; to a GPU by way of pinned memory, so that the copy
+/// runs beside the host.
+class DeviceCopy {
+ public:
+  explicit DeviceCopy(at::Device device) : device_(device) {}
+
+  /// Leaves an undefined tensor as it is. Throws what torch throws.
+  void move(at::Tensor& tensor) const;
+  void move(graph::Block& block) const;
+
+ private:
+  at::Device device_;
+};
+
+}  // namespace gnn::loader

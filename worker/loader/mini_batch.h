@@ -1,0 +1,24 @@
+#pragma once
+
+#include "worker/loader/device_copy.h"
+#include "worker/sampling/subgraph.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace gnn::loader {
+
+/// A sampled neighbourhood, as one training step consumes it. All tensors are on the loader's
+/// device.
+struct MiniBatch {
+  at::Tensor seeds;  ///< int64 [B], global node ids
+  at::Tensor x;  ///< [num_sources of blocks[0], F], the stored dtype; undefined without features
+  at::Tensor y;  ///< [B], the labels of the seeds; undefined without labels
+  sampling::SampledSubgraph subgraph;
+  int64_t batch_index = 0;  ///< this rank's batch in the epoch, from 0
+};
+
+void move_tensors(MiniBatch& batch, const DeviceCopy& copy);
+
+}  // namespace gnn::loader

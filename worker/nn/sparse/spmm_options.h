@@ -1,0 +1,17 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace gnn::nn {
+
+/// What spmm does besides summing; an undefined tensor leaves its part out. Scales are float32 for
+/// a bfloat16 x, of x's own type otherwise (spmm_scale_type).
+struct SpmmOptions {
+  at::Tensor row_scale;   ///< [num_rows]: multiplies each row's sum
+  at::Tensor col_scale;   ///< [num_cols]: multiplies each row of x
+  at::Tensor root;        ///< [r, F] like x, r <= num_rows: added to the first r rows of the result
+  at::Tensor root_scale;  ///< [r]: multiplies the rows of root
+  bool skip_loops = false;  ///< leaves out entries whose row and column are equal
+};
+
+}  // namespace gnn::nn

@@ -1,0 +1,220 @@
+#include "worker/progress/console_sink.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdarg>
+
+namespace gnn::progress {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
+  char buffer[512];
+  va_list arguments;
+  va_start(arguments, pattern);
+  std::vsnprintf(buffer, sizeof buffer, pattern, arguments);
+  va_end(arguments);
+  return buffer;
+}
+
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+Json accuracy(const Accuracy& counts) {
+  return {{"value", number(counts.value())}, {"correct", counts.correct}, {"total", counts.total}};
+}
+
+Json seconds(const StepSeconds& times) {
+  return {
+      {"wait", number(times.wait)},
+      {"forward", number(times.forward)},
+      {"backward", number(times.backward)},
+      {"reduce", number(times.reduce)},
+      {"optimizer", number(times.optimizer)},
+      {"total", number(times.total)},
+  };
+}
+
+}  // namespace
+
+std::string epoch_line(const EpochReport& report) {
+  const Accuracy& shown = report.validation ? *report.validation : report.train;
+  return format(
+      "Epoch %05lld | Average Loss %.4f | Accuracy %.4f | Time %.4f",
+      static_cast<long long>(report.epoch),
+      report.average_loss,
+      shown.value(),
+      report.seconds
+  );
+}
+
+std::string to_json_line(const StepReport& report) {
+  return Json{
+      {"event", "step"},
+      {"epoch", report.epoch},
+      {"epochs", report.epochs},
+      {"step", report.step},
+      {"stepsPerEpoch", report.steps_per_epoch},
+      {"globalStep", report.global_step},
+      {"loss", number(report.loss)},
+      {"items", report.items},
+      {"sampledEdges", report.sampled_edges},
+      {"inputNodes", report.input_nodes},
+      {"seconds", seconds(report.seconds)},
+  }
+      .dump();
+}
+
+std::string to_json_line(const EpochReport& report) {
+  Json json{
+      {"event", "epoch"},
+      {"epoch", report.epoch},
+      {"epochs", report.epochs},
+      {"steps", report.steps},
+      {"averageLoss", number(report.average_loss)},
+      {"train", accuracy(report.train)},
+  };
+  if (report.validation) json["validation"] = accuracy(*report.validation);
+  if (report.test) json["test"] = accuracy(*report.test);
+  json["seconds"] = number(report.seconds);
+  json["stepSeconds"] = seconds(report.step_seconds);
+  json["items"] = report.items;
+  json["sampledEdges"] = report.sampled_edges;
+  return json.dump();
+}
+
+std::string to_json_line(const FinalReport& report) {
+  Json metrics = Json::object();
+  for (const auto& [name, value] : report.metrics) metrics[name] = number(value);
+  return Json{
+      {"event", "final"},
+      {"epochs", report.epochs},
+      {"globalSteps", report.global_steps},
+      {"averageLoss", number(report.average_loss)},
+      {"metrics", metrics},
+      {"checkpoint", report.checkpoint},
+      {"parametersHash", report.parameters_hash},
+      {"preempted", report.preempted},
+      {"seconds", number(report.seconds)},
+  }
+      .dump();
+}
+
+std::string to_json_line(const CheckpointReport& report) {
+  return Json{
+      {"event", "checkpoint"},
+      {"written", report.written},
+      {"bytes", report.bytes},
+      {"seconds", number(report.seconds)},
+  }
+      .dump();
+}
+
+ConsoleSink::ConsoleSink(
+    std::FILE* out, std::unique_ptr<ProgressBar> progress, ConsoleOptions options
+)
+    : out_(out), progress_(std::move(progress)), options_(options) {}
+
+ConsoleSink::~ConsoleSink() {
+  end_bar();
+}
+
+void ConsoleSink::line(const std::string& text) {
+  end_bar();
+  std::fprintf(out_, "%s\n", text.c_str());
+  std::fflush(out_);
+}
+
+void ConsoleSink::end_bar() {
+  if (bar_running_) progress_->end();
+  bar_running_ = false;
+}
+
+void ConsoleSink::on_phase(Phase phase) {
+  if (options_.format == ConsoleFormat::Json) {
+    line(Json{{"event", "phase"}, {"phase", to_string(phase)}}.dump());
+    return;
+  }
+  // The words of DGL's tutorials, which have none for Setup, Checkpoint and Done.
+  if (phase == Phase::Train && !said_training_) line("Training...");
+  if (phase == Phase::Train) said_training_ = true;
+  if (phase == Phase::Validate) line("Validating...");
+  if (phase == Phase::Test) line("Testing...");
+}
+
+void ConsoleSink::on_step(const StepReport& report) {
+  if (options_.format == ConsoleFormat::Json && options_.report_steps) line(to_json_line(report));
+  if (!progress_) return;
+  if (!bar_running_) {
+    progress_->begin(
+        format(
+            "epoch %lld/%lld",
+            static_cast<long long>(report.epoch) + 1,
+            static_cast<long long>(report.epochs)
+        ),
+        report.steps_per_epoch,
+        "steps"
+    );
+    bar_running_ = true;
+  }
+  progress_->advance_to(report.step + 1, format("loss %.4f", report.loss));
+}
+
+void ConsoleSink::on_epoch(const EpochReport& report) {
+  line(options_.format == ConsoleFormat::Json ? to_json_line(report) : epoch_line(report));
+}
+
+void ConsoleSink::on_final(const FinalReport& report) {
+  if (options_.format == ConsoleFormat::Json) {
+    line(to_json_line(report));
+    return;
+  }
+  for (const auto& [name, value] : report.metrics) {
+    if (name == "test_accuracy") {
+      line(format("Test Accuracy %.4f", value));
+    } else {
+      line(format("%s %.4f", name.c_str(), value));
+    }
+  }
+  if (report.preempted) line("Stopped on request; checkpoint: " + report.checkpoint);
+}
+
+void ConsoleSink::on_checkpoint(const CheckpointReport& report) {
+  // For people the run's error tells of a failure; a success would only interrupt the bar.
+  if (options_.format == ConsoleFormat::Json) line(to_json_line(report));
+}
+
+void ConsoleSink::on_message(const std::string& message) {
+  if (options_.format == ConsoleFormat::Json) {
+    line(Json{{"event", "message"}, {"message", message}}.dump());
+  } else {
+    line(message);
+  }
+}
+
+void TeeSink::on_phase(Phase phase) {
+  for (ProgressSink* sink : sinks_) sink->on_phase(phase);
+}
+void TeeSink::on_mark() {
+  for (ProgressSink* sink : sinks_) sink->on_mark();
+}
+void TeeSink::on_step(const StepReport& report) {
+  for (ProgressSink* sink : sinks_) sink->on_step(report);
+}
+void TeeSink::on_epoch(const EpochReport& report) {
+  for (ProgressSink* sink : sinks_) sink->on_epoch(report);
+}
+void TeeSink::on_final(const FinalReport& report) {
+  for (ProgressSink* sink : sinks_) sink->on_final(report);
+}
+void TeeSink::on_checkpoint(const CheckpointReport& report) {
+  for (ProgressSink* sink : sinks_) sink->on_checkpoint(report);
+}
+void TeeSink::on_message(const std::string& message) {
+  for (ProgressSink* sink : sinks_) sink->on_message(message);
+}
+
+}  // namespace gnn::progress

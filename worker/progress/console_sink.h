@@ -1,0 +1,89 @@
+#pragma once
+
+#include "common/progress_bar.h"
+#include "worker/progress/progress_sink.h"
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gnn::progress {
+
+enum class ConsoleFormat {
+  /// The tutorials' lines: "Epoch 00000 | Average Loss 1.0986 | Accuracy 0.3333 | Time 0.1234".
+  Text,
+  Json,  ///< one object a line, with every number of the reports
+};
+
+struct ConsoleOptions {
+  ConsoleFormat format = ConsoleFormat::Text;
+  bool report_steps = false;  ///< Json: a line for every step too
+};
+
+/// Writes a run's progress for people (lines on `out`, a bar on `progress`) or for programs (JSON
+/// lines on `out`). Only rank 0 needs one: the reports are the same on all ranks.
+class ConsoleSink final : public ProgressSink {
+ public:
+  /// `out` outlives the sink. Without `progress` there is no bar.
+  ConsoleSink(std::FILE* out, std::unique_ptr<ProgressBar> progress, ConsoleOptions options);
+  ~ConsoleSink() override;
+
+  void on_phase(Phase phase) override;
+  void on_step(const StepReport& report) override;
+  void on_epoch(const EpochReport& report) override;
+  void on_final(const FinalReport& report) override;
+  void on_checkpoint(const CheckpointReport& report) override;
+  void on_message(const std::string& message) override;
+
+ private:
+  void line(const std::string& text);
+  void end_bar();
+
+  std::FILE* out_;
+  std::unique_ptr<ProgressBar> progress_;
+  ConsoleOptions options_;
+  bool bar_running_ = false;
+  bool said_training_ = false;
+};
+
+/// "Epoch 00004 | Average Loss 0.6931 | Accuracy 0.5000 | Time 0.1234"; the accuracy is the
+/// validation set's, the training batches' where the epoch had no validation.
+[[nodiscard]] std::string epoch_line(const EpochReport& report);
+
+/// The report as one JSON object without a line end; NaN and infinities are null.
+[[nodiscard]] std::string to_json_line(const StepReport& report);
+[[nodiscard]] std::string to_json_line(const EpochReport& report);
+[[nodiscard]] std::string to_json_line(const FinalReport& report);
+[[nodiscard]] std::string to_json_line(const CheckpointReport& report);
+
+/// Passes every call to several sinks, in order.
+class TeeSink final : public ProgressSink {
+ public:
+  explicit TeeSink(std::vector<ProgressSink*> sinks) : sinks_(std::move(sinks)) {}
+
+  void on_phase(Phase phase) override;
+  void on_mark() override;
+  void on_step(const StepReport& report) override;
+  void on_epoch(const EpochReport& report) override;
+  void on_final(const FinalReport& report) override;
+  void on_checkpoint(const CheckpointReport& report) override;
+  void on_message(const std::string& message) override;
+
+ private:
+  std::vector<ProgressSink*> sinks_;
+};
+
+/// Drops everything.
+class NullSink final : public ProgressSink {
+ public:
+  void on_phase(Phase) override {}
+  void on_step(const StepReport&) override {}
+  void on_epoch(const EpochReport&) override {}
+  void on_final(const FinalReport&) override {}
+  void on_checkpoint(const CheckpointReport&) override {}
+  void on_message(const std::string&) override {}
+};
+
+}  // namespace gnn::progress

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace gnn::progress {
+
+/// What a rank is doing. Its agent may have a time-out for each phase.
+enum class Phase { Setup, Train, Validate, Test, Checkpoint, Done };
+
+/// Seconds that a step spent, by phase; of an epoch the sums over its steps. `wait` is the time
+/// without a batch: loading that did not overlap with compute.
+struct StepSeconds {
+  double wait = 0;
+  double forward = 0;
+  double backward = 0;  ///< with the reduction time that overlaps with it
+  /// Waiting for other ranks: buffers, gradients once this rank's are ready, all of a shadow step.
+  double reduce = 0;
+  double optimizer = 0;
+  double total = 0;
+};
+
+/// What a rank's data path has done for training since the rank started, and where it stalled.
+struct DataPath {
+  int64_t feature_bytes = 0;  ///< gathered
+  /// Loading threads, summed, had no room for another batch: the model is the bottleneck.
+  double sample_stall_seconds = 0;
+  /// The copy to the device had no batch to copy; 0 without a device.
+  double copy_stall_seconds = 0;
+  /// Training had no batch: loading is the bottleneck.
+  double training_stall_seconds = 0;
+};
+
+/// Bytes that a rank holds, by owner. Mapped files count in full, though the ranks of a node share
+/// them.
+struct MemoryByOwner {
+  int64_t graph = 0;
+  int64_t features = 0;
+  int64_t sampler = 0;  ///< state of its threads, without batches
+  int64_t model = 0;    ///< parameters, buffers, gradients and the optimizer's state
+};
+
+/// One optimizer step of one rank.
+struct StepReport {
+  int64_t epoch = 0;
+  int64_t epochs = 0;
+  int64_t step = 0;             ///< in this epoch, from 0
+  int64_t steps_per_epoch = 0;  ///< the longest rank's
+  int64_t global_step = 0;      ///< before it, since the start of training
+  double loss = 0;              ///< mean over the items of all ranks: the same on every rank
+  int64_t items = 0;            ///< this rank's seeds (or graphs); 0 in a shadow step
+  int64_t sampled_edges = 0;    ///< this rank's
+  int64_t input_nodes = 0;      ///< this rank's
+  StepSeconds seconds;
+  DataPath data_path;    ///< this rank's
+  MemoryByOwner memory;  ///< this rank's
+};
+
+/// One try to write a checkpoint, by the rank that writes.
+struct CheckpointReport {
+  bool written = false;
+  std::string path;   ///< of its manifest, when written
+  int64_t bytes = 0;  ///< of the checkpoint's files, when written
+  double seconds = 0;
+};
+
+/// Correct answers among the items seen, summed over all ranks: never a mean of means.
+struct Accuracy {
+  int64_t correct = 0;
+  int64_t total = 0;
+
+  /// NaN if nothing was counted.
+  [[nodiscard]] double value() const;
+};
+
+/// One epoch, over all ranks where nothing else is said.
+struct EpochReport {
+  int64_t epoch = 0;
+  int64_t epochs = 0;
+  int64_t steps = 0;
+  double average_loss = 0;  ///< over all items of the epoch
+  Accuracy train;           ///< counted on the training batches, in training mode
+  std::optional<Accuracy> validation;
+  std::optional<Accuracy> test;
+  double seconds = 0;
+  StepSeconds step_seconds;   ///< this rank's
+  int64_t items = 0;          ///< this rank's
+  int64_t sampled_edges = 0;  ///< this rank's
+};
+
+/// The end of a run that did not fail, preempted or not.
+struct FinalReport {
+  int64_t epochs = 0;
+  int64_t global_steps = 0;
+  double average_loss = 0;  ///< of the last epoch
+  /// "train_accuracy", "validation_accuracy", "test_accuracy", and so on.
+  std::map<std::string, double> metrics;
+  std::string checkpoint;       ///< path of the newest one, or empty
+  std::string parameters_hash;  ///< XXH64 over the final parameters, 16 hex digits; or empty
+  bool preempted = false;
+  double seconds = 0;
+};
+
+/// Where a rank's progress goes: the console, the agent's socket, a test. An implementation blocks
+/// no longer than it takes to write a line.
+/// Threads: called on the rank's training thread, in order.
+class ProgressSink {
+ public:
+  virtual ~ProgressSink() = default;
+  virtual void on_phase(Phase phase) = 0;
+  /// Work is done that no report mentions, e.g. a batch of an evaluation: a sign that the rank does
+  /// not hang. Cheap.
+  virtual void on_mark() {}
+  virtual void on_step(const StepReport& report) = 0;
+  virtual void on_epoch(const EpochReport& report) = 0;
+  virtual void on_final(const FinalReport& report) = 0;
+  /// Only on the rank that writes them.
+  virtual void on_checkpoint(const CheckpointReport& report) = 0;
+  /// A sentence for whoever reads the log, e.g. "Resumed from …"; numbers belong in the reports.
+  virtual void on_message(const std::string& message) = 0;
+};
+
+[[nodiscard]] std::string_view to_string(Phase phase);
+
+}  // namespace gnn::progress

@@ -1,0 +1,358 @@
+#include "worker/sampling/core/neighbor_kernel.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+namespace gnn::sampling::core {
+
+namespace {
+
+// A chunk is the unit of the software pipeline: while the ids of one chunk are relabelled, the map
+// slots of the next and the neighbour ids of the one after are being fetched. With fewer edges
+// misses are not hidden; with more, prefetched lines are evicted before use.
+constexpr int64_t kChunkEdges = 64;
+constexpr int64_t kNarrowFanout = 64;  // up to here a node's draw goes straight into the chunk
+constexpr int64_t kChunkCapacity = kChunkEdges + kNarrowFanout;
+constexpr int64_t kOffsetsAhead = 24;  // destinations whose indptr is prefetched before their turn
+constexpr int64_t kLineBytes = 64;
+constexpr int64_t kLooseBoundEdges = int64_t{1} << 24;
+
+int64_t max_drawn(const KernelOptions& options) {
+  int64_t count = 1;
+  for (const int64_t fanout : options.fanout) count = std::max(count, fanout);
+  return count;
+}
+
+StreamPurpose purpose_of(SamplingRule rule) {
+  return rule == SamplingRule::NewNodes ? StreamPurpose::NewNodes : StreamPurpose::AllSeen;
+}
+
+}  // namespace
+
+size_t SampleArena::bytes() const {
+  size_t total = 0;
+  for (const NodeList& list : nodes) total += list.ids.bytes();
+  for (const EdgeList& list : edges)
+    total += list.indptr.bytes() + list.indices.bytes() + list.edge_ids.bytes();
+  return total;
+}
+
+// Turns the destinations of a hop into chunks of positions in the relation's edge arrays.
+template <class Id>
+class NeighborKernel::ChunkFiller {
+ public:
+  ChunkFiller(NeighborKernel& kernel, const HopContext& hop, const Id* indices)
+      : hop_(hop),
+        indptr_(hop.relation.indptr),
+        indices_(indices),
+        edge_ids_(kernel.options_.with_edge_ids ? hop.relation.edge_ids : nullptr),
+        destinations_(hop.arena.nodes[static_cast<size_t>(hop.relation.destination_type)].ids.data()
+        ),
+        out_indptr_(
+            hop.arena.edges[hop.edge_type].indptr.data() + hop.indptr_at - hop.destinations.begin
+        ),
+        draw_(kernel.draw_),
+        drawn_(kernel.drawn_.data()),
+        replace_(kernel.options_.replace),
+        next_(hop.destinations.begin),
+        written_(hop.indptr_base) {
+    out_indptr_[next_] = written_;
+    const int64_t ahead = std::min(next_ + kOffsetsAhead, hop.destinations.end);
+    for (int64_t i = next_; i < ahead; ++i) __builtin_prefetch(indptr_ + destinations_[i]);
+  }
+
+  // Writes the next positions to `out`, which has room for kChunkCapacity, and returns how many; 0
+  // when the hop is done.
+  int64_t fill(int64_t* out) {
+    int64_t size = 0;
+    while (size < kChunkEdges) {
+      if (pending_ > 0) {
+        size += take_pending(out + size, kChunkEdges - size);
+      } else if (next_ < hop_.destinations.end) {
+        size += start_destination(out + size);
+      } else {
+        break;
+      }
+    }
+    return size;
+  }
+
+ private:
+  int64_t start_destination(int64_t* out) {
+    const int64_t node = destinations_[next_];
+    __builtin_prefetch(
+        indptr_ + destinations_[std::min(next_ + kOffsetsAhead, hop_.destinations.end - 1)]
+    );
+    const int64_t first = indptr_[node];
+    const int64_t degree = indptr_[node + 1] - first;
+    const bool all = hop_.fanout < 0 || degree == 0 || (!replace_ && degree <= hop_.fanout);
+    const int64_t count = all ? degree : hop_.fanout;
+    written_ += count;
+    out_indptr_[++next_] = written_;
+    if (count > kNarrowFanout) {
+      pending_ = count;
+      pending_drawn_ = all ? nullptr : drawn_;
+      pending_first_ = first;
+      if (!all) draw(node, degree, first, drawn_);
+      return 0;
+    }
+    if (all) {
+      copy_range(first, count, out);
+    } else {
+      draw(node, degree, first, out);
+      prefetch_each(out, count);
+    }
+    return count;
+  }
+
+  int64_t take_pending(int64_t* out, int64_t room) {
+    const int64_t count = std::min(pending_, room);
+    if (pending_drawn_ == nullptr) {
+      copy_range(pending_first_, count, out);
+      pending_first_ += count;
+    } else {
+      std::copy_n(pending_drawn_, count, out);
+      prefetch_each(out, count);
+      pending_drawn_ += count;
+    }
+    pending_ -= count;
+    return count;
+  }
+
+  void draw(int64_t node, int64_t degree, int64_t first, int64_t* out) {
+    const CounterRng rng(hop_.key, hop_.lane, static_cast<uint64_t>(node));
+    if (replace_) {
+      NeighborDraw::with_replacement(rng, degree, hop_.fanout, first, out);
+    } else {
+      draw_.distinct(rng, degree, hop_.fanout, first, out);
+    }
+  }
+
+  void copy_range(int64_t first, int64_t count, int64_t* out) const {
+    for (int64_t i = 0; i < count; ++i) out[i] = first + i;
+    for (int64_t i = 0; i < count; i += kLineBytes / static_cast<int64_t>(sizeof(Id))) {
+      __builtin_prefetch(indices_ + first + i);
+    }
+    if (count > 0) __builtin_prefetch(indices_ + first + count - 1);
+    if (edge_ids_ != nullptr) {
+      for (int64_t i = 0; i < count; i += kLineBytes / 8) __builtin_prefetch(edge_ids_ + first + i);
+    }
+  }
+
+  void prefetch_each(const int64_t* positions, int64_t count) const {
+    for (int64_t i = 0; i < count; ++i) __builtin_prefetch(indices_ + positions[i]);
+    if (edge_ids_ != nullptr) {
+      for (int64_t i = 0; i < count; ++i) __builtin_prefetch(edge_ids_ + positions[i]);
+    }
+  }
+
+  const HopContext& hop_;
+  const int64_t* indptr_;
+  const Id* indices_;
+  const int64_t* edge_ids_;
+  const int64_t* destinations_;
+  int64_t* out_indptr_;
+  NeighborDraw& draw_;
+  int64_t* drawn_;
+  bool replace_;
+  int64_t next_;
+  int64_t written_;
+  int64_t pending_ = 0;
+  int64_t pending_first_ = 0;
+  const int64_t* pending_drawn_ = nullptr;
+};
+
+NeighborKernel::NeighborKernel(
+    std::vector<int64_t> num_nodes, std::vector<RelationView> relations, KernelOptions options
+)
+    : num_nodes_(std::move(num_nodes)),
+      relations_(std::move(relations)),
+      options_(std::move(options)),
+      num_local_(num_nodes_.size()),
+      draw_(options_.replace ? 1 : max_drawn(options_)),
+      drawn_(static_cast<size_t>(max_drawn(options_))),
+      positions_(static_cast<size_t>(3 * kChunkCapacity)),
+      global_ids_(static_cast<size_t>(2 * kChunkCapacity)) {
+  int64_t left = options_.sampler_memory_bytes - static_cast<int64_t>(state_bytes());
+  for (const int64_t count : num_nodes_) {
+    const int64_t direct_bytes = count * static_cast<int64_t>(sizeof(uint32_t));
+    if (direct_bytes <= left && count < DirectIdMap::kMaxLocal / 2) {
+      maps_.emplace_back(std::in_place_type<DirectIdMap>, count);
+      left -= direct_bytes;
+    } else if (count <= int64_t{std::numeric_limits<uint32_t>::max()}) {
+      maps_.emplace_back(std::in_place_type<HashIdMap<uint32_t>>, int64_t{1} << 16);
+    } else {
+      maps_.emplace_back(std::in_place_type<HashIdMap<uint64_t>>, int64_t{1} << 16);
+    }
+  }
+}
+
+void NeighborKernel::sample(
+    std::span<const std::span<const int64_t>> seeds,
+    const StreamPosition& position,
+    SampleArena& arena
+) {
+  arena.nodes.resize(num_nodes_.size());
+  arena.edges.resize(relations_.size());
+  for (auto& list : arena.edges) {
+    list.up_to.assign(1, 0);
+    list.indptr_at.clear();
+  }
+  place_seeds(seeds, arena);
+  const Philox4x32::Key key = derive_key(position, purpose_of(options_.rule));
+  for (size_t hop = 0; hop < options_.fanout.size(); ++hop) {
+    for (size_t edge_type = 0; edge_type < relations_.size(); ++edge_type)
+      expand(edge_type, hop, key, arena);
+    for (size_t type = 0; type < num_nodes_.size(); ++type)
+      arena.nodes[type].up_to.push_back(num_local_[type]);
+  }
+}
+
+void NeighborKernel::place_seeds(
+    std::span<const std::span<const int64_t>> seeds, SampleArena& arena
+) {
+  for (size_t type = 0; type < num_nodes_.size(); ++type) {
+    const auto count = static_cast<int64_t>(seeds[type].size());
+    auto& list = arena.nodes[type];
+    list.ids.reserve(count + 1);
+    std::copy(seeds[type].begin(), seeds[type].end(), list.ids.data());
+    std::visit(
+        [&](auto& map) {
+          map.begin_batch(num_nodes_[type] + count);
+          map.make_room(0, count, nullptr);
+          for (int64_t local = 0; local < count; ++local) map.insert_first(list.ids[local], local);
+        },
+        maps_[type]
+    );
+    num_local_[type] = count;
+    list.up_to.assign(1, count);
+  }
+}
+
+int64_t NeighborKernel::edge_bound(const HopContext& hop) const {
+  const int64_t num_destinations = hop.destinations.end - hop.destinations.begin;
+  if (num_destinations == 0) return 0;
+  if (hop.fanout >= 0 && (options_.replace || hop.fanout <= kLooseBoundEdges / num_destinations)) {
+    return num_destinations * hop.fanout;
+  }
+  const int64_t* destinations =
+      hop.arena.nodes[static_cast<size_t>(hop.relation.destination_type)].ids.data();
+  const int64_t* indptr = hop.relation.indptr;
+  int64_t bound = 0;
+  for (int64_t i = hop.destinations.begin; i < hop.destinations.end; ++i) {
+    __builtin_prefetch(
+        indptr + destinations[std::min(i + kOffsetsAhead, hop.destinations.end - 1)]
+    );
+    const int64_t degree = indptr[destinations[i] + 1] - indptr[destinations[i]];
+    bound += hop.fanout < 0 ? degree : std::min(degree, hop.fanout);
+  }
+  return bound;
+}
+
+void NeighborKernel::expand(
+    size_t edge_type, size_t hop_index, Philox4x32::Key key, SampleArena& arena
+) {
+  const RelationView& relation = relations_[edge_type];
+  const auto source_type = static_cast<size_t>(relation.source_type);
+  const auto& destinations = arena.nodes[static_cast<size_t>(relation.destination_type)].up_to;
+  SampleArena::EdgeList& edges = arena.edges[edge_type];
+  SampleArena::NodeList& sources = arena.nodes[source_type];
+
+  HopContext hop{relation, arena};
+  hop.edge_type = edge_type;
+  hop.fanout = options_.fanout[hop_index];
+  hop.key = key;
+  hop.lane = static_cast<uint32_t>(hop_index) | static_cast<uint32_t>(edge_type) << 8;
+  hop.first_edge = edges.up_to.back();
+  hop.destinations.end = destinations[hop_index];
+  if (options_.rule == SamplingRule::AllSeen) {
+    hop.indptr_at = hop_index == 0 ? 0 : edges.indptr_at.back() + destinations[hop_index - 1] + 1;
+    edges.indptr_at.push_back(hop.indptr_at);
+  } else {
+    hop.destinations.begin = hop_index == 0 ? 0 : destinations[hop_index - 1];
+    hop.indptr_at = hop.destinations.begin;
+    hop.indptr_base = hop.first_edge;
+    edges.indptr_at.push_back(0);
+  }
+
+  const int64_t bound = edge_bound(hop);
+  edges.indptr.reserve(hop.indptr_at + hop.destinations.end - hop.destinations.begin + 1);
+  edges.indices.reserve(hop.first_edge + bound);
+  if (options_.with_edge_ids) edges.edge_ids.reserve(hop.first_edge + bound);
+  int64_t& num_local = num_local_[source_type];
+  sources.ids.reserve(
+      std::min(num_local + bound, num_nodes_[source_type] + sources.up_to.front()) + 1
+  );
+
+  const int64_t num_edges = std::visit(
+      [&](auto& map) {
+        return relation.indices32 != nullptr ? expand_with(hop, relation.indices32, map, num_local)
+                                             : expand_with(hop, relation.indices64, map, num_local);
+      },
+      maps_[source_type]
+  );
+  edges.up_to.push_back(hop.first_edge + num_edges);
+}
+
+template <class Id, class Map>
+int64_t NeighborKernel::expand_with(
+    const HopContext& hop, const Id* indices, Map& map, int64_t& num_local_out
+) {
+  SampleArena::EdgeList& edges = hop.arena.edges[hop.edge_type];
+  int64_t* const nodes = hop.arena.nodes[static_cast<size_t>(hop.relation.source_type)].ids.data();
+  int32_t* const out = edges.indices.data();
+  int64_t* const out_edge_ids = options_.with_edge_ids ? edges.edge_ids.data() : nullptr;
+  const int64_t* const edge_ids = hop.relation.edge_ids;
+  ChunkFiller<Id> filler(*this, hop, indices);
+
+  int64_t num_local = num_local_out;
+  int64_t inserted = hop.first_edge;  // edges relabelled so far
+  int64_t read = hop.first_edge;      // edges whose global ids have been read
+  std::array<int64_t, 2> filled{};    // sizes of the last chunks of positions, by parity
+  int64_t ids_held = 0;
+  for (size_t turn = 0;; ++turn) {
+    // 1. Draw the positions of chunk `turn` and prefetch its neighbour ids.
+    int64_t* const fresh = positions_.data() + static_cast<int64_t>(turn & 1) * kChunkCapacity;
+    filled[turn & 1] = filler.fill(fresh);
+    // 2. Read the ids of the chunk before it and prefetch their map slots.
+    int64_t* const ids = global_ids_.data() + static_cast<int64_t>(turn & 1) * kChunkCapacity;
+    const int64_t* const ready =
+        positions_.data() + static_cast<int64_t>((turn + 1) & 1) * kChunkCapacity;
+    const int64_t num_ready = turn == 0 ? 0 : filled[(turn + 1) & 1];
+    for (int64_t i = 0; i < num_ready; ++i) {
+      ids[i] = indices[ready[i]];
+      map.prefetch(ids[i]);
+    }
+    if (out_edge_ids != nullptr) {
+      for (int64_t i = 0; i < num_ready; ++i) {
+        out_edge_ids[read + i] = edge_ids != nullptr ? edge_ids[ready[i]] : ready[i];
+      }
+    }
+    read += num_ready;
+    // 3. Relabel the chunk before that one.
+    const int64_t* const due =
+        global_ids_.data() + static_cast<int64_t>((turn + 1) & 1) * kChunkCapacity;
+    map.make_room(num_local, ids_held, nodes);
+    for (int64_t i = 0; i < ids_held; ++i) {
+      out[inserted + i] = static_cast<int32_t>(map.find_or_insert(due[i], num_local, nodes));
+    }
+    inserted += ids_held;
+    ids_held = num_ready;
+    if (filled[turn & 1] == 0 && num_ready == 0) break;
+  }
+  num_local_out = num_local;
+  return inserted - hop.first_edge;
+}
+
+size_t NeighborKernel::state_bytes() const {
+  size_t total = draw_.bytes() + (drawn_.capacity() + positions_.capacity() + global_ids_.capacity()
+                                 ) * sizeof(int64_t);
+  for (const IdMap& map : maps_) {
+    total += std::visit([](const auto& each) { return each.bytes(); }, map);
+  }
+  return total;
+}
+
+}  // namespace gnn::sampling::core

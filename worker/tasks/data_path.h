@@ -1,0 +1,28 @@
+#pragma once
+
+#include "worker/loader/loader_stats.h"
+#include "worker/progress/progress_sink.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace gnn::tasks {
+
+/// Threads that load batches. On the CPU the model's own threads use every core; a quarter of them
+/// for loading keeps both busy.
+[[nodiscard]] inline int64_t loading_threads(int64_t num_cpus) {
+  return std::max<int64_t>(1, num_cpus / 4);
+}
+
+/// What loading has cost in past epochs and in the one that `stats` are of.
+[[nodiscard]] inline progress::DataPath data_path_of(
+    progress::DataPath past_epochs, const loader::LoaderStats& stats
+) {
+  past_epochs.feature_bytes += stats.gathered_bytes;
+  past_epochs.sample_stall_seconds += stats.sample_stall_seconds;
+  past_epochs.copy_stall_seconds += stats.copy_stall_seconds;
+  past_epochs.training_stall_seconds += stats.training_stall_seconds;
+  return past_epochs;
+}
+
+}  // namespace gnn::tasks

@@ -1,0 +1,23 @@
+#include "worker/training/scores.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <vector>
+
+namespace gnn::training {
+
+Scores scores_of(nn::NodeModel& model, const loader::MiniBatch& batch) {
+  std::vector<graph::Block> blocks;
+  blocks.reserve(batch.subgraph.blocks.size());
+  for (const std::vector<graph::Block>& layer : batch.subgraph.blocks)
+    blocks.push_back(layer.front());
+  return {.logits = model.forward(batch.x.to(at::kFloat), blocks), .labels = batch.y};
+}
+
+int64_t count_correct(const Scores& scores) {
+  const at::NoGradGuard no_grad;
+  return scores.logits.argmax(1).eq(scores.labels).sum().item<int64_t>();
+}
+
+}  // namespace gnn::training

@@ -1,0 +1,103 @@
+#include "worker/training/step_runner.h"
+
+#include "worker/training/dropout.h"
+#include "worker/training/meters.h"
+#include "worker/training/optimizer.h"
+
+#include <ATen/ATen.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/module.h>
+
+#include <utility>
+
+namespace gnn::training {
+
+StepRunner::StepRunner(
+    Workload& workload, StepContext context, comm::DistributedDataParallel replicas
+)
+    : workload_(workload),
+      context_(std::move(context)),
+      replicas_(std::move(replicas)),
+      optimizer_(make_optimizer(context_.training.optimizer, workload.module().parameters())),
+      planner_(workload, context_.communicator, context_.training) {}
+
+Result<std::optional<comm::StepResult>> StepRunner::run(
+    const Position& position, progress::EpochSums& sums, progress::StepReport& report
+) {
+  GNN_ASSIGN_OR_RETURN(const std::optional<StepPlan> plan, planner_.plan(position));
+  if (!plan) return std::optional<comm::StepResult>();
+  const Step step{.position = position, .plan = *plan, .sums = sums, .report = report};
+  replicas_.zero_grad();
+  std::optional<comm::StepResult> agreed;
+  if (plan->first_batch == plan->end_batch) {
+    GNN_ASSIGN_OR_RETURN(agreed, shadow(step));
+  }
+  for (int64_t batch = plan->first_batch; batch < plan->end_batch; ++batch) {
+    GNN_ASSIGN_OR_RETURN(agreed, run_batch(batch, step));
+  }
+  LapTimer timer;
+  optimizer_->step();
+  report.seconds.optimizer = timer.lap();
+  return agreed;
+}
+
+Result<comm::StepResult> StepRunner::shadow(const Step& step) {
+  LapTimer timer;
+  GNN_RETURN_IF_ERROR(replicas_.start_step(step.plan.buffer_source));
+  GNN_ASSIGN_OR_RETURN(
+      const comm::StepResult agreed, replicas_.shadow_step(context_.stop.requested())
+  );
+  step.report.seconds.reduce = timer.lap();
+  return agreed;
+}
+
+Result<std::optional<comm::StepResult>> StepRunner::run_batch(int64_t batch, const Step& step) {
+  progress::StepReport& report = step.report;
+  LapTimer timer;
+  GNN_ASSIGN_OR_RETURN(const BatchSize size, planner_.fetch(step.position));
+  report.seconds.wait += timer.lap();
+
+  const bool reduces = batch + 1 == step.plan.end_batch;
+  if (reduces) GNN_RETURN_IF_ERROR(replicas_.start_step(step.plan.buffer_source));
+  report.seconds.reduce += timer.lap();
+  seed_dropout(
+      context_.device,
+      {.seed = context_.training.seed,
+       .epoch = step.position.epoch,
+       .batch = batch,
+       .rank = context_.communicator->rank()}
+  );
+  const Scores scores = workload_.forward();
+  const at::Tensor loss = torch::nn::functional::cross_entropy(scores.logits, scores.labels);
+  report.seconds.forward += timer.lap();
+
+  // Weighted by size, the batches of a step are summed by their items; otherwise a step is the mean
+  // of its batches.
+  const auto group = static_cast<double>(step.plan.end_batch - step.plan.first_batch);
+  const bool whole = context_.training.weigh_by_batch_size || group == 1;
+  const at::Tensor share = whole ? loss : loss / group;
+  const comm::StepContribution mine{
+      .batch_size = static_cast<double>(size.items),
+      .stop = context_.stop.requested(),
+      .reported_loss = loss,
+  };
+  std::optional<comm::StepResult> agreed;
+  if (reduces) {
+    GNN_ASSIGN_OR_RETURN(agreed, replicas_.backward(share, mine));
+  } else {
+    GNN_RETURN_IF_ERROR(replicas_.accumulate(share, mine));
+  }
+
+  // This reads the loss back to the host. The device has just been waited for by the reduction, or
+  // has nothing queued behind this batch: loading threads prepare the next one meanwhile.
+  step.sums.add(loss.item<double>(), size.items, count_correct(scores));
+  report.items += size.items;
+  report.sampled_edges += size.sampled_edges;
+  report.input_nodes += size.input_nodes;
+  const double waited = reduces ? replicas_.exposed_reduce_seconds() : 0;
+  report.seconds.reduce += waited;
+  report.seconds.backward += timer.lap() - waited;
+  return agreed;
+}
+
+}  // namespace gnn::training

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "common/api/gnn_job.h"
+#include "common/result.h"
+#include "common/stop_token.h"
+#include "worker/comm/communicator.h"
+#include "worker/comm/ddp.h"
+#include "worker/progress/epoch_sums.h"
+#include "worker/progress/progress_sink.h"
+#include "worker/training/step_planner.h"
+#include "worker/training/training_state.h"
+#include "worker/training/workload.h"
+
+#include <c10/core/Device.h>
+#include <torch/optim/optimizer.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace gnn::training {
+
+/// What a rank's optimizer steps run with. All of it outlives the runner.
+struct StepContext {
+  const api::Training& training;
+  std::shared_ptr<comm::Communicator> communicator;
+  c10::Device device{c10::kCPU};
+  const StopToken& stop;
+};
+
+/// Runs optimizer steps: forward, loss, backward with the gradient reduction, update. A rank
+/// without a batch shadows the step.
+/// Threads: one.
+class StepRunner {
+ public:
+  StepRunner(Workload& workload, StepContext context, comm::DistributedDataParallel replicas);
+
+  [[nodiscard]] int64_t steps_per_epoch() const { return planner_.steps_per_epoch(); }
+  [[nodiscard]] const torch::optim::Optimizer& optimizer() const { return *optimizer_; }
+  [[nodiscard]] torch::optim::Optimizer& optimizer() { return *optimizer_; }
+  [[nodiscard]] uint64_t layout_hash() const { return replicas_.layout_hash(); }
+
+  [[nodiscard]] Status start_epoch(const Position& position) {
+    return planner_.start_epoch(position);
+  }
+  /// Runs the step at `position`; nothing after the epoch's last. Adds this rank's batches to
+  /// `sums`, and their sizes and seconds to `report`. Collective.
+  [[nodiscard]] Result<std::optional<comm::StepResult>> run(
+      const Position& position, progress::EpochSums& sums, progress::StepReport& report
+  );
+
+ private:
+  // Where the batches of one step add up.
+  struct Step {
+    const Position& position;
+    const StepPlan& plan;
+    progress::EpochSums& sums;
+    progress::StepReport& report;
+  };
+
+  Result<comm::StepResult> shadow(const Step& step);
+  // Forward and backward of one batch. Only the last batch of a step reduces the gradients and has
+  // a result.
+  Result<std::optional<comm::StepResult>> run_batch(int64_t batch, const Step& step);
+
+  Workload& workload_;
+  StepContext context_;
+  comm::DistributedDataParallel replicas_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  StepPlanner planner_;
+};
+
+}  // namespace gnn::training

@@ -14,18 +14,22 @@ set(
   $<$<CONFIG:Release>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>
 )
 
+# What the compiler cache needs to hold files that use a precompiled header.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(GNN_PCH_FLAGS -fpch-preprocess)
+else()
+  set(GNN_PCH_FLAGS "SHELL:-Xclang -fno-pch-timestamp")
+endif()
+
 # A test's own code takes half its compile time to optimise.
 set(GNN_TEST_FLAGS $<$<CONFIG:RelWithDebInfo>:-O0>)
 
-# _gnn_precompiled_headers(kind [TESTS_ONLY] WARNINGS target HEADERS header... [LINK lib...])
+# _gnn_precompiled_headers(kind WARNINGS target HEADERS header... [LINK lib...])
 # What many sources include, parsed once: gnn_KIND_pch, and gnn_KIND_test_pch with GoogleTest for what has GNN_TEST_FLAGS.
 # A target that reuses one has its flags. Whether a header names all that it needs is for tools/lint/headers.py to see.
 function(_gnn_precompiled_headers kind)
-  cmake_parse_arguments(arg "TESTS_ONLY" "WARNINGS" "HEADERS;LINK" ${ARGN})
-  set(pchs)
-  if(NOT arg_TESTS_ONLY)
-    list(APPEND pchs gnn_${kind}_pch)
-  endif()
+  cmake_parse_arguments(arg "" "WARNINGS" "HEADERS;LINK" ${ARGN})
+  set(pchs gnn_${kind}_pch)
   if(GNN_BUILD_TESTS)
     list(APPEND pchs gnn_${kind}_test_pch)
   endif()
@@ -33,7 +37,7 @@ function(_gnn_precompiled_headers kind)
     file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/${pch}.cpp" CONTENT "// Carries the precompiled header.\n")
     add_library(${pch} OBJECT "${CMAKE_BINARY_DIR}/${pch}.cpp")
     target_link_libraries(${pch} PRIVATE ${arg_WARNINGS} ${arg_LINK})
-    target_compile_options(${pch} PRIVATE ${GNN_HARDENING_FLAGS} -fpch-preprocess)
+    target_compile_options(${pch} PRIVATE ${GNN_HARDENING_FLAGS} ${GNN_PCH_FLAGS})
     target_include_directories(${pch} PRIVATE "${CMAKE_SOURCE_DIR}")
     target_precompile_headers(${pch} PRIVATE ${arg_HEADERS})
   endforeach()
@@ -50,8 +54,7 @@ set(
   <fstream> <functional> <future> <limits> <map> <memory> <mutex> <optional> <set> <span> <sstream> <stdexcept> <string>
   <string_view> <thread> <unordered_map> <utility> <variant> <vector>
 )
-# Optimised, GCC 12 takes what comes from a precompiled <string> for ours and warns of it.
-_gnn_precompiled_headers(std TESTS_ONLY WARNINGS gnn_strict_warnings HEADERS ${_gnn_std_headers})
+_gnn_precompiled_headers(std WARNINGS gnn_strict_warnings HEADERS ${_gnn_std_headers})
 # The controller speaks JSON in nearly every source.
 if(GNN_BUILD_CONTROLLER)
   _gnn_precompiled_headers(json WARNINGS gnn_strict_warnings HEADERS ${_gnn_std_headers} <nlohmann/json.hpp>)
@@ -77,7 +80,7 @@ endif()
 # _gnn_target_defaults(target torch [_test]): with _test for what has GNN_TEST_FLAGS.
 function(_gnn_target_defaults target torch)
   target_include_directories(${target} PUBLIC "${CMAKE_SOURCE_DIR}")
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${GNN_HARDENING_FLAGS};-fpch-preprocess>)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${GNN_HARDENING_FLAGS};${GNN_PCH_FLAGS}>)
   if(torch)
     set(kind torch)
     target_link_libraries(${target} PRIVATE gnn_warnings PUBLIC LibTorch::cpu)

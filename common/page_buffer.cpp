@@ -8,7 +8,7 @@
 
 namespace gnn {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef GNN_SANITIZED
 
 // The sanitizers get heap memory: the address sanitizer then sees a write past its end, and the
 // thread sanitizer a change of owner (it does not intercept mremap and reports the next owner's

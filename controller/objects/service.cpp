@@ -11,7 +11,7 @@ Result<ServicePort> decode_port(const Json& json, const std::string& path) {
   return reader.finish(std::move(port));
 }
 
-Result<ServiceSpec> decode_spec(const Json& json, const std::string& path) {
+Result<ServiceSpec> decode_service_spec(const Json& json, const std::string& path) {
   ServiceSpec spec;
   ObjectReader reader(json, path);
   reader.read("clusterIP", spec.cluster_ip);
@@ -28,7 +28,7 @@ Result<Service> decode_service(const Json& json) {
   ObjectReader reader(json, "");
   reader.require("metadata");
   reader.read_with("metadata", service.metadata, decode_meta);
-  reader.read_with("spec", service.spec, decode_spec);
+  reader.read_with("spec", service.spec, decode_service_spec);
   return reader.finish(std::move(service));
 }
 

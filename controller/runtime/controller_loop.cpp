@@ -10,7 +10,7 @@
 namespace gnn::runtime {
 namespace {
 
-const std::vector<double> kBuckets = {
+const std::vector<double> kReconcileBuckets = {
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 };
 constexpr std::array<const char*, 3> kResults = {"success", "requeue_after", "error"};
@@ -44,7 +44,7 @@ ControllerLoop::ControllerLoop(
       time_(metrics.histogram(
           "controller_runtime_reconcile_time_seconds",
           "Length of time per reconciliation per controller.",
-          kBuckets,
+          kReconcileBuckets,
           {{"controller", options_.name}}
       )),
       active_(metrics.gauge(

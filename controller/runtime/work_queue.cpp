@@ -5,7 +5,7 @@
 namespace gnn::runtime {
 namespace {
 
-const std::vector<double> kBuckets = {
+const std::vector<double> kWaitBuckets = {
     1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10, 100, 1000
 };
 
@@ -24,13 +24,13 @@ WorkQueueMetrics::WorkQueueMetrics(MetricsRegistry& registry, const std::string&
       queue_duration(registry.histogram(
           "workqueue_queue_duration_seconds",
           "How long in seconds an item stays in the workqueue before being requested.",
-          kBuckets,
+          kWaitBuckets,
           {{"name", name}}
       )),
       work_duration(registry.histogram(
           "workqueue_work_duration_seconds",
           "How long in seconds processing an item from the workqueue takes.",
-          kBuckets,
+          kWaitBuckets,
           {{"name", name}}
       )),
       unfinished_work(registry.gauge(

@@ -87,12 +87,13 @@ def stages(mode):
         return [Stage("build", "dev preset, unit tests", fast_build), unit]
 
     asan_label = "unit" if full else "asan"
+    symbolizer = "external_symbolizer_path=/usr/bin/llvm-symbolizer-19"  # names functions, also for suppressions
     sanitizer_env = {
         **long_loops,
-        "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0",
-        "LSAN_OPTIONS": f"suppressions={ROOT}/tests/support/lsan.supp",
-        "UBSAN_OPTIONS": "print_stacktrace=1",
-        "TSAN_OPTIONS": f"halt_on_error=1:suppressions={ROOT}/tests/support/tsan.supp",
+        "ASAN_OPTIONS": f"detect_leaks=1:abort_on_error=0:{symbolizer}",
+        "LSAN_OPTIONS": f"suppressions={ROOT}/tests/support/lsan.supp:{symbolizer}",
+        "UBSAN_OPTIONS": f"print_stacktrace=1:{symbolizer}",
+        "TSAN_OPTIONS": f"halt_on_error=1:suppressions={ROOT}/tests/support/tsan.supp:{symbolizer}",
     }
     tidy = python("tools/lint/tidy.py", "--jobs", JOBS, *(["--worker"] if full else []))
     result = [
@@ -201,6 +202,15 @@ def with_needs(chosen, known):
     return [stage for stage in known if stage.name in names]
 
 
+@dataclass
+class Outcome:
+    """What came of a stage."""
+
+    ok: bool
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
 class Running:
     """A stage that has begun: its commands one after the other, their output in its log."""
 
@@ -214,10 +224,21 @@ class Running:
         self.deadline = 0.0
         self.asked = False  # to end
         self.started = time.monotonic()
+        self.cpu_seconds = 0.0
         self.output = open(self.log, "w", encoding="utf-8")  # noqa: SIM115 -- open as long as the stage runs
 
     def seconds(self):
         return time.monotonic() - self.started
+
+    def outcome(self, ok):
+        return Outcome(ok, self.seconds(), self.cpu_seconds)
+
+    def wait(self):
+        """The exit status of the command that has ended; adds up what it and all that it waited for has used."""
+        _, status, used = os.wait4(self.process.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu_seconds += used.ru_utime + used.ru_stime
+        return self.process.returncode
 
     def start_next(self):
         """Starts the next command; returns False if there is none."""
@@ -259,7 +280,7 @@ class Running:
 
 
 class Schedule:
-    """Runs stages as soon as those that they need are done; `outcomes` is what came of each: (ok, seconds)."""
+    """Runs stages as soon as those that they need are done; `outcomes` is what came of each."""
 
     def __init__(self, chosen):
         self.waiting = list(chosen)
@@ -283,11 +304,11 @@ class Schedule:
         """Starts what can start. A stage that needs one that is not among the chosen can."""
         named = {stage.name for stage in self.waiting} | {running.stage.name for running in self.running}
         for stage in list(self.waiting):
-            failed = [need for need in stage.needs if not self.outcomes.get(need, (True, 0))[0]]
+            failed = [need for need in stage.needs if need in self.outcomes and not self.outcomes[need].ok]
             if failed:
                 print(f"test: {stage.name}: not run, because {', '.join(failed)} failed", flush=True)
                 self.waiting.remove(stage)
-                self.outcomes[stage.name] = (False, 0.0)
+                self.outcomes[stage.name] = Outcome(False)
                 return self.start_ready()  # others may have waited for this one
             busy = not stage.beside and not all(running.stage.beside for running in self.running)
             if busy or named & set(stage.needs):
@@ -305,7 +326,7 @@ class Schedule:
             self.ends.register(os.pidfd_open(running.process.pid), selectors.EVENT_READ, running)
         else:
             self.running.remove(running)
-            self.outcomes[running.stage.name] = (True, running.seconds())
+            self.outcomes[running.stage.name] = running.outcome(True)
             print(f"test: {running.stage.name} ok, {running.seconds() / 60:.1f} min", flush=True)
 
     def await_end(self):
@@ -317,7 +338,7 @@ class Schedule:
             self.ends.unregister(key.fileobj)
             os.close(key.fd)
             running = key.data
-            if running.process.wait() == 0:
+            if running.wait() == 0:
                 self.go_on(running)
             else:
                 self.fail(running)
@@ -328,7 +349,7 @@ class Schedule:
     def fail(self, running):
         running.output.close()
         self.running.remove(running)
-        self.outcomes[running.stage.name] = (False, running.seconds())
+        self.outcomes[running.stage.name] = running.outcome(False)
         print(running.tail())
         command = " ".join(running.command)
         print(f"test: {running.stage.name} FAILED: {command} (whole output: {running.log})", flush=True)
@@ -407,9 +428,9 @@ def refuse_skips(count):
 def write_report(outcomes):
     """build/test-logs/stages.xml: the stages as JUnit cases, for those that have no tests of their own."""
     suite = xml.Element("testsuite", name="scripts/test", tests=str(len(outcomes)))
-    for name, (ok, seconds) in outcomes.items():
-        case = xml.SubElement(suite, "testcase", name=name, classname="stage", time=f"{seconds:.1f}")
-        if not ok:
+    for name, outcome in outcomes.items():
+        case = xml.SubElement(suite, "testcase", name=name, classname="stage", time=f"{outcome.seconds:.1f}")
+        if not outcome.ok:
             xml.SubElement(case, "failure", message=f"see {name}.log")
     LOGS.mkdir(parents=True, exist_ok=True)
     xml.ElementTree(suite).write(LOGS / "stages.xml", encoding="utf-8", xml_declaration=True)
@@ -460,14 +481,14 @@ def run(chosen):
     outcomes = Schedule(chosen).run()
     write_report({stage.name: outcomes[stage.name] for stage in chosen})
 
-    print("\nstage          minutes  result")
+    print("\nstage          minutes  CPU minutes  result")
     total = Count()
     for stage in chosen:
-        ok, seconds = outcomes[stage.name]
-        count = count_stage(stage, ok)
+        outcome = outcomes[stage.name]
+        count = count_stage(stage, outcome.ok)
         if os.environ.get("CI"):
             refuse_skips(count)
-        print(f"{stage.name:14} {seconds / 60:7.1f}  {'FAILED' if count.failed else 'ok'}")
+        print(f"{stage.name:14} {outcome.seconds / 60:7.1f}  {outcome.cpu_seconds / 60:11.1f}  {'FAILED' if count.failed else 'ok'}")
         total.add(count)
     if total.skipped:
         print("\nskipped:")

@@ -152,7 +152,7 @@ TensorMemory::Bytes TensorMemory::bytes() const {
 }
 
 void keep_tensor_memory() {
-#if !defined(__SANITIZE_ADDRESS__)
+#ifndef GNN_SANITIZED
   static TensorMemory memory;
   // Above torch's own, which registers itself with priority 0.
   c10::SetCPUAllocator(&memory, /*priority=*/1);

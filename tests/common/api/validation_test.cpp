@@ -32,7 +32,7 @@ void expect_refused(const std::vector<Case>& cases) {
     each.change(job);
     const std::vector<std::string> paths = paths_of(job);
     EXPECT_EQ(paths, std::vector<std::string>{each.path})
-        << testing::PrintToString(validate(job).size());
+        << ::testing::PrintToString(validate(job).size());
   }
 }
 

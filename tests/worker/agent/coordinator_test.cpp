@@ -13,7 +13,7 @@ using std::chrono::seconds;
 constexpr milliseconds kTick{100};
 
 // A job of three nodes whose agents are played by the test.
-class CoordinatorTest : public testing::Test {
+class CoordinatorTest : public ::testing::Test {
  protected:
   CoordinatorTest() {
     for (int64_t n = 0; n < 3; ++n) come(n);

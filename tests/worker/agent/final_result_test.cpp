@@ -23,7 +23,7 @@ using testing::Keys;
 using testing::options;
 using ::testing::UnorderedElementsAreArray;
 
-const std::string kSchemas = std::string(GNN_SOURCE_DIR) + "/docs/schemas/";
+const std::string kResultSchema = std::string(GNN_SOURCE_DIR) + "/docs/schemas/result.v1.json";
 
 NodeResult failed() {
   NodeResult result{
@@ -37,7 +37,7 @@ NodeResult failed() {
 
 // docs/schemas are what others build workers and readers against, so ours must write just that.
 TEST(Result, IsADocumentOfItsSchemaAndUsesAllOfIt) {
-  const gnn::testing::Schema schema(kSchemas + "result.v1.json");
+  const gnn::testing::Schema schema(kResultSchema);
   Keys keys;
   const auto expect_document = [&](const AgentOptions& of, const NodeResult& result) {
     const auto text = encode_result(of, result, contract::kMaxResultBytes);
@@ -73,7 +73,7 @@ TEST(Result, IsADocumentOfItsSchemaAndUsesAllOfIt) {
 
 // Tests against a schema can see a fault only if their checker does.
 TEST(Schema, NamesEachRuleThatADocumentBreaks) {
-  const gnn::testing::Schema schema(kSchemas + "result.v1.json");
+  const gnn::testing::Schema schema(kResultSchema);
   const json good = json::parse(encode_result(options(), failed(), contract::kMaxResultBytes));
   struct Case {
     const char* key;

@@ -21,10 +21,10 @@ using testing::Keys;
 using testing::options;
 using ::testing::UnorderedElementsAreArray;
 
-const std::string kSchemas = std::string(GNN_SOURCE_DIR) + "/docs/schemas/";
+const std::string kProgressSchema = std::string(GNN_SOURCE_DIR) + "/docs/schemas/progress.v1.json";
 
 TEST(Progress, IsADocumentOfItsSchemaAndUsesAllOfIt) {
-  const gnn::testing::Schema schema(kSchemas + "progress.v1.json");
+  const gnn::testing::Schema schema(kProgressSchema);
   Keys keys;
   std::vector<std::string> phases{"Rendezvous", "Leaving"};
   for (const auto phase :

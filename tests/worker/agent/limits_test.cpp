@@ -10,9 +10,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class LimitsTest : public testing::Test {
+class LimitsTest : public ::testing::Test {
  protected:
-  LimitsTest() : root_(fs::path(testing::TempDir()) / ("cgroup-" + std::to_string(::getpid()))) {
+  LimitsTest() : root_(fs::path(::testing::TempDir()) / ("cgroup-" + std::to_string(::getpid()))) {
     fs::remove_all(root_);
     fs::create_directories(root_);
   }

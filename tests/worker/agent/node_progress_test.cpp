@@ -20,7 +20,7 @@ AgentOptions options_of_node_1() {
   return options;
 }
 
-class NodeProgressTest : public testing::Test {
+class NodeProgressTest : public ::testing::Test {
  protected:
   void hear(const RankReport& report) { progress_.on_report(2, report, {}, {}); }
   [[nodiscard]] std::string page() const { return progress_.registry().expose(); }

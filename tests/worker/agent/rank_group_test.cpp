@@ -60,7 +60,7 @@ TEST(JudgeExit, DistinguishesOutOfMemoryFromOtherKills) {
       << failure->message;
 }
 
-class JudgeSilence : public testing::Test {
+class JudgeSilence : public ::testing::Test {
  protected:
   std::optional<Silence> after(seconds heard, seconds progress) const {
     RankSigns signs = signs_;

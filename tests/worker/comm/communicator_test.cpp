@@ -19,7 +19,7 @@ TEST(RunCollective, ReportsThatTorchRanOutOfMemory) {
   EXPECT_EQ(status.error().kind, ErrorKind::OutOfMemory) << status.error().message;
 }
 
-class GlooTest : public testing::TestWithParam<int64_t> {};
+class GlooTest : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(GlooTest, ReducesGathersAndBroadcasts) {
   const int64_t world = GetParam();
@@ -53,7 +53,7 @@ TEST_P(GlooTest, ReducesGathersAndBroadcasts) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(WorldSizes, GlooTest, testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(WorldSizes, GlooTest, ::testing::Values(1, 2, 3, 4));
 
 TEST(Gloo, ReportsAMissingRankAsPeerLostWithinTheTimeout) {
   run_ranks(2, [](const std::shared_ptr<Communicator>& comm) {

@@ -116,7 +116,7 @@ struct Case {
   bool last_rank_has_none;
   double tolerance;
 };
-class WeightedTest : public testing::TestWithParam<Case> {};
+class WeightedTest : public ::testing::TestWithParam<Case> {};
 
 TEST_P(WeightedTest, TrainsAsOneProcessOnTheUnionBatch) {
   const Case c = GetParam();
@@ -155,7 +155,7 @@ TEST_P(WeightedTest, TrainsAsOneProcessOnTheUnionBatch) {
 INSTANTIATE_TEST_SUITE_P(
     Worlds,
     WeightedTest,
-    testing::Values(
+    ::testing::Values(
         Case{1, at::kDouble, false, 1e-9},
         Case{2, at::kDouble, false, 1e-9},
         Case{3, at::kDouble, false, 1e-9},
@@ -164,7 +164,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{2, at::kFloat, false, 1e-5},
         Case{4, at::kFloat, true, 1e-5}
     ),
-    [](const testing::TestParamInfo<Case>& item) {
+    [](const ::testing::TestParamInfo<Case>& item) {
       return std::to_string(item.param.world) +
              (item.param.dtype == at::kDouble ? "Double" : "Float") +
              (item.param.last_rank_has_none ? "OneRankHasNone" : "");

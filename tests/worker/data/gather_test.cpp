@@ -30,7 +30,7 @@ struct GatherCase {
   size_t count;
 };
 
-class GatherRows : public testing::TestWithParam<GatherCase> {};
+class GatherRows : public ::testing::TestWithParam<GatherCase> {};
 
 TEST_P(GatherRows, CopiesRowsById) {
   const auto [row_bytes, count] = GetParam();
@@ -67,7 +67,7 @@ TEST_P(GatherRows, CopiesRowsById) {
 INSTANTIATE_TEST_SUITE_P(
     Widths,
     GatherRows,
-    testing::Values(
+    ::testing::Values(
         GatherCase{1, 5},
         GatherCase{3, 1000},
         GatherCase{8, 3},

@@ -41,7 +41,7 @@ std::vector<int64_t> values(const at::Tensor& tensor) {
   return {flat.const_data_ptr<int64_t>(), flat.const_data_ptr<int64_t>() + flat.numel()};
 }
 
-class GraphBatchTest : public testing::TestWithParam<at::ScalarType> {};
+class GraphBatchTest : public ::testing::TestWithParam<at::ScalarType> {};
 
 TEST_P(GraphBatchTest, JoinsGraphsIntoOneBlockDiagonalGraph) {
   const graph::Dataset dataset = three_graphs(GetParam());
@@ -67,7 +67,7 @@ TEST_P(GraphBatchTest, RefusesIdsOutsideTheCollection) {
   EXPECT_THROW(batch_graphs(three_graphs(GetParam()), std::vector<int64_t>{-1}), c10::Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(IndexTypes, GraphBatchTest, testing::Values(at::kInt, at::kLong));
+INSTANTIATE_TEST_SUITE_P(IndexTypes, GraphBatchTest, ::testing::Values(at::kInt, at::kLong));
 
 }  // namespace
 }  // namespace gnn::loader

@@ -35,7 +35,7 @@ struct Case {
   double tolerance = 0;
 };
 
-class UnionBatchTest : public testing::TestWithParam<Case> {
+class UnionBatchTest : public ::testing::TestWithParam<Case> {
  protected:
   UnionBatchTest()
       : edges_(kNodes, kNodes, 4, 1),
@@ -176,8 +176,8 @@ std::vector<Case> cases() {
 INSTANTIATE_TEST_SUITE_P(
     Ranks,
     UnionBatchTest,
-    testing::ValuesIn(cases()),
-    [](const testing::TestParamInfo<Case>& param) {
+    ::testing::ValuesIn(cases()),
+    [](const ::testing::TestParamInfo<Case>& param) {
       return std::to_string(param.param.world) +
              (param.param.fanout.front() < 0 ? "AllNeighbours" : "DglsRule") +
              (param.param.dtype == at::kDouble ? "Float64" : "Float32");

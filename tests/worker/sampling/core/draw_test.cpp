@@ -27,7 +27,7 @@ std::vector<int64_t> draw(int64_t degree, int64_t count, uint64_t node) {
   return out;
 }
 
-class DistinctDraw : public testing::TestWithParam<Case> {};
+class DistinctDraw : public ::testing::TestWithParam<Case> {};
 
 TEST_P(DistinctDraw, IsUniformOverPositions) {
   const auto [degree, count] = GetParam();
@@ -63,7 +63,7 @@ TEST_P(DistinctDraw, GivesDistinctPositionsInRange) {
 INSTANTIATE_TEST_SUITE_P(
     Degrees,
     DistinctDraw,
-    testing::Values(
+    ::testing::Values(
         Case{3, 1},
         Case{3, 2},
         Case{40, 1},

@@ -26,8 +26,8 @@ HashIdMap<uint64_t> make_map(int64_t /*num_nodes*/) {
 }
 
 template <class Map>
-class IdMap : public testing::Test {};
-using Maps = testing::Types<DirectIdMap, HashIdMap<uint32_t>, HashIdMap<uint64_t>>;
+class IdMap : public ::testing::Test {};
+using Maps = ::testing::Types<DirectIdMap, HashIdMap<uint32_t>, HashIdMap<uint64_t>>;
 TYPED_TEST_SUITE(IdMap, Maps);
 
 TYPED_TEST(IdMap, NumbersIdsInOrderOfFirstAppearance) {

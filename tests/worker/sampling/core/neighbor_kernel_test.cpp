@@ -183,7 +183,7 @@ struct Variant {
   int64_t memory;
 };
 
-class AgainstBruteForce : public testing::TestWithParam<Variant> {
+class AgainstBruteForce : public ::testing::TestWithParam<Variant> {
  protected:
   [[nodiscard]] KernelOptions options() const {
     KernelOptions options = options_of(GetParam().fanout, GetParam().replace, GetParam().rule);
@@ -251,7 +251,7 @@ std::vector<Variant> variants() {
 INSTANTIATE_TEST_SUITE_P(
     Variants,
     AgainstBruteForce,
-    testing::ValuesIn(variants()),
+    ::testing::ValuesIn(variants()),
     [](const auto& each) {
       std::string name;
       for (const int64_t fanout : each.param.fanout)

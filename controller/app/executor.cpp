@@ -41,8 +41,8 @@ template <class T>
 void record_reply(
     runtime::Store<T>& store, const objects::ObjectKey& key, const client::ApiResult<Json>& reply
 ) {
-  if (auto object = reply ? decoded<T>(*reply) : nullptr) {
-    store.fulfil(std::move(object));
+  if (const auto object = reply ? decoded<T>(*reply) : nullptr) {
+    store.fulfil(object);
   } else {
     store.forget(key);
   }

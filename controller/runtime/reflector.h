@@ -159,8 +159,8 @@ class Reflector {
     if (event.type == client::WatchEventType::Deleted) {
       // The key is enough: an object whose last state cannot be decoded must not stay.
       if (const auto key = key_in(event.object)) store_.erase(*key, version);
-    } else if (Pointer object = decode(event.object)) {
-      store_.upsert(std::move(object));
+    } else if (const Pointer object = decode(event.object)) {
+      store_.upsert(object);
     }
     cached_.set(static_cast<double>(store_.size()));
   }

@@ -111,7 +111,7 @@ class Store {
   }
 
   /// For the writer: an object was added or modified. A newer one that a reader stored stays.
-  void upsert(Pointer object) {
+  void upsert(const Pointer& object) {
     Pointer old;
     {
       auto state = state_.lock();
@@ -143,7 +143,7 @@ class Store {
 
   /// For a reader: the server's reply to its write. Stored only if it is newer than what the writer
   /// has stored since expect().
-  void fulfil(Pointer object) {
+  void fulfil(const Pointer& object) {
     auto state = state_.lock();
     const ObjectKey key = key_of(*object);
     const auto expected = state->expected.extract(key);

@@ -1,5 +1,7 @@
 #include "controller/app/connection.h"
 
+#include "common/contract.h"
+#include "common/log.h"
 #include "controller/client/cpprest_transport.h"
 
 #include <cstdlib>
@@ -13,6 +15,14 @@ namespace {
 std::optional<std::string> environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+Result<Connection> try_connect(const Options& options, Clock& clock) {
+  Connection connection;
+  GNN_ASSIGN_OR_RETURN(connection.config, find_kube_config(options));
+  GNN_ASSIGN_OR_RETURN(connection.transport, client::make_cpprest_transport(connection.config));
+  connection.tokens = std::make_unique<client::TokenSource>(connection.config, clock);
+  return connection;
 }
 
 }  // namespace
@@ -46,12 +56,11 @@ client::ApiClient Connection::client(
   return {*transport, *tokens, clock, metrics, std::move(options)};
 }
 
-Result<Connection> connect(const Options& options, Clock& clock) {
-  Connection connection;
-  GNN_ASSIGN_OR_RETURN(connection.config, find_kube_config(options));
-  GNN_ASSIGN_OR_RETURN(connection.transport, client::make_cpprest_transport(connection.config));
-  connection.tokens = std::make_unique<client::TokenSource>(connection.config, clock);
-  return connection;
+tl::expected<Connection, int> connect(const Options& options, Clock& clock) {
+  auto connection = try_connect(options, clock);
+  if (connection) return std::move(*connection);
+  log_error("cannot connect to the API server", {{"error", connection.error().message}});
+  return tl::unexpected(contract::exit_code_for(connection.error().kind));
 }
 
 }  // namespace gnn::app

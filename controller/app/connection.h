@@ -26,6 +26,7 @@ struct Connection {
   ) const;
 };
 
-[[nodiscard]] Result<Connection> connect(const Options& options, Clock& clock);
+/// The connection of a command. If there is none, says why in the log and returns the command's exit code.
+[[nodiscard]] tl::expected<Connection, int> connect(const Options& options, Clock& clock);
 
 }  // namespace gnn::app

@@ -257,10 +257,7 @@ int run_operator(const Options& options) {
   ::sigaddset(&signals, SIGINT);
   SystemClock clock;
   auto connection = connect(options, clock);
-  if (!connection) {
-    log_error("cannot connect to the API server", {{"error", connection.error().message}});
-    return contract::exit_code_for(connection.error().kind);
-  }
+  if (!connection) return connection.error();
   Operator controller(options, std::move(*connection));
   if (const Status started = controller.start(); !started) {
     log_error("cannot start", {{"error", started.error().message}});

@@ -85,10 +85,7 @@ int run_release(const Options& options) {
   SystemClock clock;
   MetricsRegistry metrics;
   auto connection = connect(options, clock);
-  if (!connection) {
-    log_error("cannot connect to the API server", {{"error", connection.error().message}});
-    return contract::exit_code_for(connection.error().kind);
-  }
+  if (!connection) return connection.error();
   client::ApiClient api = connection->client(clock, metrics);
   if (!keep_others_from_leading(options, *connection, api, clock, kLongestRelease)) {
     return contract::kExitOther;

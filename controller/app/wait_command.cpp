@@ -1,6 +1,5 @@
 #include "controller/app/wait_command.h"
 
-#include "common/contract.h"
 #include "common/log.h"
 #include "controller/app/connection.h"
 #include "controller/app/gnn_job_resource.h"
@@ -33,10 +32,7 @@ int run_wait(const Options& options) {
   SystemClock clock;
   MetricsRegistry metrics;
   auto connection = connect(options, clock);
-  if (!connection) {
-    log_error("cannot connect to the API server", {{"error", connection.error().message}});
-    return contract::exit_code_for(connection.error().kind);
-  }
+  if (!connection) return connection.error();
   client::ApiClient api = connection->client(clock, metrics);
   const objects::ObjectKey key{.namespace_ = options.namespaces.front(), .name = options.wait_job};
   const MonotonicPoint deadline = clock.monotonic() + options.wait_timeout;

@@ -58,7 +58,7 @@ at::Tensor even_graphs() {
   return at::arange(0, kGraphs, 2);
 }
 
-GraphLoaderOptions options_of(int64_t num_threads, int64_t prefetch = 2) {
+GraphLoaderOptions graph_options(int64_t num_threads, int64_t prefetch = 2) {
   GraphLoaderOptions options;
   options.items.batch_size = 4;
   options.items.shuffle = true;
@@ -100,10 +100,10 @@ void expect_same(const std::vector<GraphMiniBatch>& a, const std::vector<GraphMi
 TEST(GraphLoader, GivesTheGraphsOfTheItemSamplerWithTheirFeatures) {
   const graph::Dataset dataset = paths();
   const at::Tensor ids = even_graphs();
-  sampling::core::ItemSamplerOptions items = options_of(0).items;
+  sampling::core::ItemSamplerOptions items = graph_options(0).items;
   items.num_items = ids.numel();
   const auto epoch = sampling::core::ItemSampler::create(items).value().epoch(2);
-  const auto batches = read_epoch(*loader_of(options_of(2)), 2);
+  const auto batches = read_epoch(*loader_of(graph_options(2)), 2);
   ASSERT_EQ(static_cast<int64_t>(batches.size()), epoch.num_batches());
   for (size_t i = 0; i < batches.size(); ++i) {
     std::vector<int64_t> graphs;
@@ -117,15 +117,15 @@ TEST(GraphLoader, GivesTheGraphsOfTheItemSamplerWithTheirFeatures) {
 }
 
 TEST(GraphLoader, GivesTheSameBatchesForAnyNumberOfThreads) {
-  const auto expected = read_epoch(*loader_of(options_of(0)), 5);
+  const auto expected = read_epoch(*loader_of(graph_options(0)), 5);
   for (const int64_t num_threads : {1, 2, 8}) {
-    expect_same(read_epoch(*loader_of(options_of(num_threads, 1)), 5), expected);
-    expect_same(read_epoch(*loader_of(options_of(num_threads, 5)), 5), expected);
+    expect_same(read_epoch(*loader_of(graph_options(num_threads, 1)), 5), expected);
+    expect_same(read_epoch(*loader_of(graph_options(num_threads, 5)), 5), expected);
   }
 }
 
 TEST(GraphLoader, ResumesAnEpochAtABatch) {
-  const auto loader = loader_of(options_of(2));
+  const auto loader = loader_of(graph_options(2));
   auto whole = read_epoch(*loader, 1);
   whole.erase(whole.begin(), whole.begin() + 4);
   expect_same(read_epoch(*loader, 1, 4), whole);
@@ -134,7 +134,7 @@ TEST(GraphLoader, ResumesAnEpochAtABatch) {
 }
 
 TEST(GraphLoader, StopWakesTheReaderAndAnEpochCanStartAfterIt) {
-  const auto loader = loader_of(options_of(2));
+  const auto loader = loader_of(graph_options(2));
   ASSERT_TRUE(loader->start_epoch(0));
   loader->stop();
   EXPECT_EQ(loader->next().error().kind, ErrorKind::Cancelled);
@@ -143,10 +143,10 @@ TEST(GraphLoader, StopWakesTheReaderAndAnEpochCanStartAfterIt) {
 
 // The meta device stands for any other than the CPU: shapes and order without a GPU.
 TEST(GraphLoader, DeliversOnTheChosenDevice) {
-  GraphLoaderOptions options = options_of(2);
+  GraphLoaderOptions options = graph_options(2);
   options.device = at::Device(at::kMeta);
   const auto batches = read_epoch(*loader_of(options), 0);
-  const auto expected = read_epoch(*loader_of(options_of(0)), 0);
+  const auto expected = read_epoch(*loader_of(graph_options(0)), 0);
   ASSERT_EQ(batches.size(), expected.size());
   for (size_t i = 0; i < batches.size(); ++i) {
     EXPECT_TRUE(batches[i].x.is_meta());
@@ -159,7 +159,7 @@ TEST(GraphLoader, DeliversOnTheChosenDevice) {
 
 TEST(GraphLoader, MeasuresItsStages) {
   for (const int64_t num_threads : {0, 2}) {
-    const auto loader = loader_of(options_of(num_threads));
+    const auto loader = loader_of(graph_options(num_threads));
     int64_t bytes = 0;
     for (const GraphMiniBatch& batch : read_epoch(*loader, 0))
       bytes += static_cast<int64_t>(batch.x.nbytes());
@@ -174,20 +174,20 @@ TEST(GraphLoader, MeasuresItsStages) {
 
 TEST(GraphLoader, RefusesBadInput) {
   const auto beyond =
-      GraphLoader::create(options_of(1), paths(), at::full({1}, kGraphs, at::kLong));
+      GraphLoader::create(graph_options(1), paths(), at::full({1}, kGraphs, at::kLong));
   ASSERT_FALSE(beyond);
   EXPECT_EQ(beyond.error().kind, ErrorKind::Data);
   EXPECT_EQ(beyond.error().message, "graph_ids[0]: expected an id in [0, 50), found 50");
   EXPECT_EQ(
-      GraphLoader::create(options_of(-1), paths(), even_graphs()).error().kind,
+      GraphLoader::create(graph_options(-1), paths(), even_graphs()).error().kind,
       ErrorKind::Configuration
   );
   graph::Dataset one_graph = paths();
   one_graph.graphs.reset();
-  EXPECT_FALSE(GraphLoader::create(options_of(1), one_graph, even_graphs()));
+  EXPECT_FALSE(GraphLoader::create(graph_options(1), one_graph, even_graphs()));
   graph::Dataset no_features = paths();
   no_features.node_types[0].features.reset();
-  EXPECT_FALSE(GraphLoader::create(options_of(1), no_features, even_graphs()));
+  EXPECT_FALSE(GraphLoader::create(graph_options(1), no_features, even_graphs()));
 }
 
 }  // namespace

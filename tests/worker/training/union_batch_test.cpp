@@ -25,7 +25,7 @@ namespace {
 constexpr int64_t kNodes = 600;
 constexpr int64_t kFeatures = 8;
 constexpr int64_t kClasses = 4;
-constexpr int64_t kSteps = 10;
+constexpr int64_t kUnionSteps = 10;
 
 struct Case {
   int64_t world = 2;
@@ -109,7 +109,7 @@ class UnionBatchTest : public ::testing::TestWithParam<Case> {
   std::vector<at::Tensor> reference() const {
     const auto model = make_model(0);
     torch::optim::SGD optimizer(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-    for (int64_t step = 0; step < kSteps; ++step) {
+    for (int64_t step = 0; step < kUnionSteps; ++step) {
       optimizer.zero_grad();
       loss_of(*model, step, union_of(step)).backward();
       optimizer.step();
@@ -141,7 +141,7 @@ TEST_P(UnionBatchTest, RanksTrainWhatOneProcessTrains) {
         {.average = comm::GradientAverage::BatchSize}
     ));
     torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-    for (int64_t step = 0; step < kSteps; ++step) {
+    for (int64_t step = 0; step < kUnionSteps; ++step) {
       const Range mine = batch_of(step, rank);
       ddp.zero_grad();
       comm::require(ddp.start_step());

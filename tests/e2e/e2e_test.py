@@ -391,6 +391,9 @@ class Monitoring(EndToEnd):
     def test_every_panel_shows_data_of_a_real_run(self):
         name = self.submit("watched", epochs=5000)  # longer than all the looking takes
         operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
+        # A counter that is first read after the fault shows no increase.
+        read = f'count(count by (node) (gnn_agent_rounds_total{{job="{name}"}})) == 2'
+        operator.wait("Prometheus reads both agents", lambda: operator.query(read), 60)
         os.kill(processes(name, "rank")[-1], signal.SIGKILL)  # so that restarts and rounds are not all zero
         operator.wait_step(name, NAMESPACE, 4 * STEPS_BEFORE_FAULT, 200)
         empty = self.empty_panels(name)

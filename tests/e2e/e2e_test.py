@@ -22,7 +22,7 @@ from installation import ROOT, Failed, Installation, run
 NAMESPACE = "train"
 STEPS_BEFORE_FAULT = 40
 # The build whose programs the images take.
-PRESET = os.environ.get("GNN_E2E_PRESET", "dev")
+PRESET = Path(os.environ["GNN_BUILD_DIR"]).name
 
 RULES = ROOT / "charts/gnn-operator/files/rules.yaml"
 
@@ -49,7 +49,7 @@ def setUpModule():
     operator.down()
     unittest.addModuleCleanup(operator.down)  # also where what follows fails
     operator.up("--prometheus", "--prometheus-rules", RULES)
-    operator.build_images(PRESET)
+    operator.build_images(PRESET, built=True)
     operator.load_images()
     install()
     make_namespace(NAMESPACE)
@@ -534,7 +534,7 @@ class Images(unittest.TestCase):
 
     def test_the_same_input_gives_the_same_tag(self):
         again = Installation("again")  # the cluster has the first ones loaded: the other cases go on with those
-        self.assertEqual(again.build_images(PRESET), operator.images)
+        self.assertEqual(again.build_images(PRESET, built=True), operator.images)
 
 
 def size_in_megabytes(text):

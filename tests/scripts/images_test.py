@@ -167,6 +167,12 @@ class Images(unittest.TestCase):
         self.assertNotIn("--no-cache", first)
         self.assertIn("--no-cache", second)
 
+    def test_built_programs_are_taken_and_not_built(self):
+        name = self.name("--built", "--preset", "dev", "worker")
+        self.assertEqual(self.image(name), ["stage cpu", "first"])
+        [call] = self.lines("calls")
+        self.assertRegex(call, "^cmake --install .*/build/dev ")
+
     def test_print_makes_no_image(self):
         (self.bin / "buildah").unlink()
         name = self.name("--print", "worker")

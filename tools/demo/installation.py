@@ -67,10 +67,12 @@ class Installation:
         return Path(self.status()["directory"]) / "volumes"
 
     # --- Images and chart ------------------------------------------------------------------------------------------
-    def build_images(self, preset, log=None):
+    def build_images(self, preset, *, built=False, log=None):
+        """Builds the images; with `built` from programs that the preset has built already."""
         base = run([ROOT / "tools/cluster/base_image"]).strip().splitlines()[-1]
         for target in ("controller", "worker"):
-            made = run([ROOT / "scripts/images", "--base", base, "--preset", preset, target])
+            options = ["--base", base, "--preset", preset, *(["--built"] if built else [])]
+            made = run([ROOT / "scripts/images", *options, target])
             self.images[target] = made.strip().splitlines()[-1]
             if log:
                 log(self.images[target])

@@ -76,6 +76,11 @@ def build(preset, *targets):
     return [configure, compile_]
 
 
+def programs():
+    """What the tests on the cluster run, before the tests that only the other stages run."""
+    return Stage("programs", "dev preset, the programs", build("dev", "gnn-controller", "gnn-worker", "gnn-conformance-worker"))
+
+
 def stages(mode):
     full = mode == "full"
     long_loops = {"GNN_FULL": "1"} if full else {}
@@ -100,7 +105,8 @@ def stages(mode):
         Stage("cluster-programs", "the test cluster's programs", [["scripts/setup", "--no-torch", "--cluster"]], beside=True),
         Stage("cuda-wheels", "nvcc, CUDA headers and NCCL", [["scripts/setup", "--cuda"]], beside=True),
         Stage("format", "clang-format, comments, yamllint, ruff, shellcheck", [python("tools/lint/format.py")]),
-        Stage("build", "dev preset", build("dev")),
+        programs(),
+        Stage("build", "dev preset", build("dev")[1:], ["programs"]),
         Stage("lint", "layering; a test for each source; each header alone",
               [python("tools/lint/layering.py"), python("tools/lint/mirror.py"), python("tools/lint/headers.py", "--jobs", JOBS)],
               ["build"]),
@@ -118,7 +124,7 @@ def stages(mode):
               [ctest("dev", "-L", "^integration$", "-LE", "slow")], ["build", "cluster-programs"], "dev", beside=True),
         gpu_stage(full),
         Stage("e2e", "tests on the two-node cluster",
-              [ctest("dev", "-L", "^e2e$", "-LE", "slow")], ["build", "cluster-programs"], "dev", beside=True),
+              [ctest("dev", "-L", "^e2e$", "-LE", "slow")], ["programs", "cluster-programs"], "dev", beside=True),
     ]
     if full:
         result.append(Stage("bench", "benchmarks compile", build("bench")))

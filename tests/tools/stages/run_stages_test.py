@@ -208,7 +208,7 @@ class Stages(unittest.TestCase):
         self.assertEqual(
             names,
             [
-                "cluster-programs", "cuda-wheels", "format", "build", "lint", "tidy", "unit", "asan", "tsan", "cuda",
+                "cluster-programs", "cuda-wheels", "format", "programs", "build", "lint", "tidy", "unit", "asan", "tsan", "cuda",
                 "integration", "gpu", "e2e",
             ],
         )
@@ -269,8 +269,8 @@ class Stages(unittest.TestCase):
         return [stage.name for stage in ran]
 
     def test_a_chosen_stage_brings_what_it_needs(self):
-        self.assertEqual(self.main("--stage", "lint"), ["build", "lint"])
-        self.assertEqual(self.main("--stage", "unit", "--stage", "format"), ["format", "build", "unit"])
+        self.assertEqual(self.main("--stage", "lint"), ["programs", "build", "lint"])
+        self.assertEqual(self.main("--stage", "unit", "--stage", "format"), ["format", "programs", "build", "unit"])
         self.assertEqual(self.main("--full", "--stage", "gpu"), ["cuda-wheels", "cuda", "gpu"])
         self.assertEqual(self.main("--stage", "tidy"), ["tidy"])
 

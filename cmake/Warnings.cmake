@@ -14,7 +14,7 @@ target_compile_options(
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-Wno-error=maybe-uninitialized>
 )
 # In a unity build a local name of one source may shadow a file's own of another.
-if(CMAKE_UNITY_BUILD)
+if(GNN_UNITY GREATER 1)
   target_compile_options(gnn_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-shadow>)
 endif()
 # Conversions are checked where LibTorch's macros do not drown them.

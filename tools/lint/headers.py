@@ -1,12 +1,14 @@
-"""Fails on a header that does not compile alone.
+"""Fails on a header that does not compile alone; remembers what did.
 
 Each header is compiled as the only include of a file, with the flags of a source of its module but without its
 precompiled header, which would hide a missing include. Only what the header includes itself, or through others of ours,
 is precompiled where it is large: that hides nothing. Clang does it, whose precompiled headers load in no time; GCC takes
 4 s for each file that uses one of LibTorch.
+A header is compiled again only if it, a header of ours that it includes, its flags, or anything installed changed.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import re
@@ -18,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gnn-operator" / "headers"
 COMPILER = "clang++-19"
 # The flags are GCC's.
 CLANG_FLAGS = ["-Wno-unknown-warning-option", "-Wno-deprecated-declarations"]
@@ -85,6 +88,21 @@ def all_includes(name):
     return found - {name}
 
 
+def installed():
+    """What headers of others come from: Debian's packages, and the pins of LibTorch."""
+    packages = subprocess.run(["dpkg-query", "-W"], check=True, stdout=subprocess.PIPE).stdout
+    pins = [path.read_bytes() for path in sorted((ROOT / "pins").glob("requirements-*.txt"))]
+    return hashlib.sha256(b"\0".join([packages, *pins])).digest()
+
+
+def key_of(name, flags, environment):
+    """Of all that decides whether a header compiles alone; the same in each checkout."""
+    key = hashlib.sha256(environment + Path(__file__).read_bytes() + " ".join(flags).replace(str(ROOT), "").encode())
+    for own in sorted(path for path in {name, *all_includes(name)} if (ROOT / path).is_file()):
+        key.update(own.encode() + b"\0" + (ROOT / own).read_bytes())
+    return key.hexdigest()
+
+
 def large_of_each(names):
     """Header -> which of LARGE is precompiled for it, or None."""
     found = {name: all_includes(name) for name in names}
@@ -136,19 +154,27 @@ def main():
 
     def compile_alone(name):
         large = large_by_header[name]
+        marker = markers[name]
         said = compile_(
             f"{name.replace('/', '_')}.cpp", f'#include "{name}"\n',
             *flags_for(Path(name), flags), "-fsyntax-only", *(["-include-pch", precompiled(large)] if large else []),
         )
-        return f"{name}: does not compile alone\n{said}" if said is not None else None
+        if said is not None:
+            return f"{name}: does not compile alone\n{said}"
+        marker.touch()
+        return None
 
-    large_by_header = large_of_each([name for name in names if (ROOT / name).is_file()])
+    CACHE.mkdir(parents=True, exist_ok=True)
+    environment = installed()
+    present = [name for name in names if (ROOT / name).is_file()]
+    markers = {name: CACHE / key_of(name, flags_for(Path(name), flags), environment) for name in present}
+    large_by_header = large_of_each([name for name in present if not markers[name].exists()])
     with ThreadPoolExecutor(options.jobs) as pool:
         problems = [said for said in pool.map(precompile, sorted({*large_by_header.values()} - {None})) if said is not None]
         problems += [problem for problem in pool.map(compile_alone, large_by_header) if problem]
     for problem in problems:
         print(problem)
-    print(f"headers: {len(large_by_header)} headers, {len(problems)} problems")
+    print(f"headers: {len(present)} headers, {len(present) - len(large_by_header)} known, {len(problems)} problems")
     return 1 if problems else 0
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 import tempfile
 import unittest
 from pathlib import Path
@@ -23,7 +24,7 @@ class Alone(unittest.TestCase):
         (self.build / "compile_commands.json").write_text(json.dumps([
             {"file": str(self.root / folder / "a.cpp"), "command": command} for folder in ("common", "worker/tasks")
         ]), encoding="utf-8")
-        for name, value in {"ROOT": self.root, "LARGE": ["large.hpp"], "WORTH_IT": 1}.items():
+        for name, value in {"ROOT": self.root, "CACHE": self.root / "cache", "LARGE": ["large.hpp"], "WORTH_IT": 1}.items():
             patch = mock.patch.object(headers, name, value)
             patch.start()
             self.addCleanup(patch.stop)
@@ -42,7 +43,7 @@ class Alone(unittest.TestCase):
         self.write("common/own.h", "#include <large.hpp>\n")
         self.write("common/good.h", '#include "common/own.h"\ninline std::string f(Large) { return {}; }\n')
         self.write("worker/plain.h", "#include <string>\nstd::string g();\n")
-        self.assertEqual(self.check("common/own.h", "common/good.h", "worker/plain.h"), (0, "headers: 3 headers, 0 problems\n"))
+        self.assertEqual(self.check("common/own.h", "common/good.h", "worker/plain.h"), (0, "headers: 3 headers, 0 known, 0 problems\n"))
 
     def test_a_header_that_misses_an_include_is_found(self):
         self.write("common/good.h", "#include <large.hpp>\nstd::string f(Large);\n")
@@ -50,7 +51,7 @@ class Alone(unittest.TestCase):
         status, output = self.check("common/good.h", "common/bad.h")
         self.assertEqual(status, 1)
         self.assertIn("common/bad.h: does not compile alone", output)
-        self.assertIn("headers: 2 headers, 1 problems", output)
+        self.assertIn("headers: 2 headers, 0 known, 1 problems", output)
 
     def test_what_another_header_precompiles_hides_nothing(self):
         self.write("common/good.h", "#include <large.hpp>\n")
@@ -64,6 +65,27 @@ class Alone(unittest.TestCase):
         with mock.patch.object(headers, "WORTH_IT", 3):
             self.assertEqual(headers.large_of_each(["common/a.h", "common/b.h"]), {"common/a.h": None, "common/b.h": None})
             self.assertEqual(headers.large_of_each([f"common/{name}.h" for name in "abc"])["common/c.h"], "large.hpp")
+
+    def known(self, *names):
+        """How many of the headers were known to be good."""
+        headers.includes.cache_clear()
+        return int(re.search(r"(\d+) known", self.check(*names)[1])[1])
+
+    def test_a_good_header_is_compiled_again_when_it_or_one_that_it_includes_has_changed(self):
+        both = ("common/own.h", "common/good.h")
+        self.write("common/own.h", "struct Own {};\n")
+        self.write("common/good.h", '#include "common/own.h"\ninline Own f() { return {}; }\n')
+        self.assertEqual([self.known(*both) for _ in range(2)], [0, 2])
+        self.write("common/good.h", '#include "common/own.h"\ninline Own g() { return {}; }\n')
+        self.assertEqual([self.known(*both) for _ in range(2)], [1, 2])
+        self.write("common/own.h", "struct Own { int x; };\n")
+        self.assertEqual([self.known(*both) for _ in range(2)], [0, 2])
+        with mock.patch.object(headers, "installed", return_value=b"others"):
+            self.assertEqual(self.known(*both), 0)
+
+    def test_a_bad_header_is_not_remembered(self):
+        self.write("common/bad.h", "std::string f();\n")
+        self.assertEqual([self.known("common/bad.h") for _ in range(2)], [0, 0])
 
     def test_something_large_that_does_not_compile_is_a_problem(self):
         self.write("third/large.hpp", "#pragma once\nstruct Large {\n")

@@ -1,6 +1,7 @@
 #include "worker/checkpoint/checkpoint.h"
 
 #include "worker/checkpoint/checkpoint_format.h"
+#include "worker/checkpoint/finite.h"
 
 #include <nlohmann/json.hpp>
 
@@ -494,6 +495,12 @@ Result<LoadedCheckpoint> load_checkpoint(const fs::path& manifest, FileOps& file
   CheckpointBytes bytes{.manifest = *std::move(text), .data = *std::move(data)};
   auto state = decode_checkpoint(bytes);
   if (!state) return in_manifest(state.error());
+  for (const auto* tensors : {&state->model, &state->optimizer}) {
+    if (const auto name = first_not_finite(*tensors)) {
+      return in_manifest({.kind = ErrorKind::Data, .message = *name + " holds a NaN or an infinity"}
+      );
+    }
+  }
   return LoadedCheckpoint{.path = manifest, .state = *std::move(state), .bytes = std::move(bytes)};
 }
 

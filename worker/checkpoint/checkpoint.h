@@ -95,7 +95,8 @@ class CheckpointStore {
       CheckpointOptions options, Inherit inherit, std::shared_ptr<FileOps> files
   );
 
-  /// The newest valid checkpoint of this or an inherited incarnation, every checksum verified.
+  /// The newest valid checkpoint of this or an inherited incarnation, every checksum verified. One
+  /// with values that are not finite is passed over: training can't go on from it.
   [[nodiscard]] Result<NewestCheckpoint> load_newest();
 
   /// Writes one checkpoint durably, then removes those beyond `keep`, but never the two newest: a
@@ -136,7 +137,8 @@ class CheckpointStore {
 };
 
 /// One checkpoint by the path of its manifest, every checksum verified; for `resume: <path>`.
-/// Errors: Data saying what is damaged, or that the format is another one; NotFound; Io.
+/// Errors: Data saying what is damaged, that the format is another one, or which tensor is not
+/// finite; NotFound; Io.
 [[nodiscard]] Result<LoadedCheckpoint> load_checkpoint(
     const std::filesystem::path& manifest, FileOps& files
 );

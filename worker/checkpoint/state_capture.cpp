@@ -1,5 +1,7 @@
 #include "worker/checkpoint/state_capture.h"
 
+#include "worker/checkpoint/finite.h"
+
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
@@ -149,6 +151,23 @@ tl::unexpected<Error> unknown_optimizer() {
   return fail(ErrorKind::Internal, "checkpoint: expected Adam, AdamW or SGD");
 }
 
+// The optimizer's own tensors, not copies.
+Result<std::vector<CheckpointTensor>> state_of(const Optimizer& optimizer) {
+  const Kind* kind = kind_of(optimizer);
+  if (kind == nullptr) return unknown_optimizer();
+  std::vector<CheckpointTensor> result;
+  const std::vector<at::Tensor> parameters = parameters_of(optimizer);
+  for (size_t index = 0; index < parameters.size(); ++index) {
+    const auto state = optimizer.state().find(parameters[index].unsafeGetTensorImpl());
+    if (state == optimizer.state().end()) continue;
+    for (const CheckpointTensor& field : kind->fields(*state->second)) {
+      if (!field.tensor.defined()) continue;  // SGD without momentum keeps none
+      result.push_back({.name = std::to_string(index) + "/" + field.name, .tensor = field.tensor});
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<CheckpointTensor> capture_module(const torch::nn::Module& module) {
@@ -175,32 +194,24 @@ Status restore_module(torch::nn::Module& module, const std::vector<CheckpointTen
 }
 
 Result<std::vector<CheckpointTensor>> capture_optimizer(const Optimizer& optimizer) {
-  const Kind* kind = kind_of(optimizer);
-  if (kind == nullptr) return unknown_optimizer();
-  std::vector<CheckpointTensor> result;
-  const std::vector<at::Tensor> parameters = parameters_of(optimizer);
-  for (size_t index = 0; index < parameters.size(); ++index) {
-    const auto state = optimizer.state().find(parameters[index].unsafeGetTensorImpl());
-    if (state == optimizer.state().end()) continue;
-    for (const CheckpointTensor& field : kind->fields(*state->second)) {
-      if (!field.tensor.defined()) continue;  // SGD without momentum keeps none
-      result.push_back(
-          {.name = std::to_string(index) + "/" + field.name, .tensor = copy(field.tensor)}
-      );
-    }
-  }
-  return result;
+  GNN_ASSIGN_OR_RETURN(std::vector<CheckpointTensor> state, state_of(optimizer));
+  for (CheckpointTensor& entry : state) entry.tensor = copy(entry.tensor);
+  return state;
+}
+
+Result<std::optional<std::string>> find_not_finite(
+    const torch::nn::Module& module, const Optimizer& optimizer
+) {
+  GNN_ASSIGN_OR_RETURN(const std::vector<CheckpointTensor> of_optimizer, state_of(optimizer));
+  std::optional<std::string> found = first_not_finite(state_of(module));
+  return found ? found : first_not_finite(of_optimizer);
 }
 
 int64_t optimizer_bytes(const Optimizer& optimizer) {
-  const Kind* kind = kind_of(optimizer);
-  if (kind == nullptr) return 0;
+  const auto state = state_of(optimizer);
+  if (!state) return 0;
   int64_t bytes = 0;
-  for (const auto& [parameter, state] : optimizer.state()) {
-    for (const CheckpointTensor& field : kind->fields(*state)) {
-      if (field.tensor.defined()) bytes += static_cast<int64_t>(field.tensor.nbytes());
-    }
-  }
+  for (const CheckpointTensor& entry : *state) bytes += static_cast<int64_t>(entry.tensor.nbytes());
   return bytes;
 }
 

@@ -6,6 +6,8 @@
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
 
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace gnn::checkpoint {
@@ -27,6 +29,13 @@ namespace gnn::checkpoint {
 /// Errors: Internal unless the optimizer is an Adam, AdamW or SGD.
 [[nodiscard]] Result<std::vector<CheckpointTensor>> capture_optimizer(
     const torch::optim::Optimizer& optimizer
+);
+
+/// The first parameter or buffer, by its name, or part of the optimizer's state, as
+/// "<index of the parameter>/<field>", that holds a NaN or an infinity; nothing if all are finite.
+/// Errors: Internal as in capture_optimizer().
+[[nodiscard]] Result<std::optional<std::string>> find_not_finite(
+    const torch::nn::Module& module, const torch::optim::Optimizer& optimizer
 );
 
 /// Bytes of the state that the optimizer keeps now; 0 for one that capture_optimizer() does not

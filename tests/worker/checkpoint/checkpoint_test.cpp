@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
+#include <cmath>
 #include <filesystem>
 
 namespace gnn::checkpoint {
@@ -243,6 +244,26 @@ TEST_F(CheckpointTest, SaysWhatIsDamaged) {
   ASSERT_TRUE(found);
   EXPECT_FALSE(found->checkpoint);
   EXPECT_EQ(found->rejected.at(0).path, saved->path);
+}
+
+TEST_F(CheckpointTest, SkipsOneWithAValueThatIsNotFinite) {
+  for (const bool in_model : {true, false}) {
+    CheckpointStore store = must_begin(1);
+    ASSERT_TRUE(store.save(state_at(1)));
+    CheckpointState state = state_at(2);
+    auto& tensors = in_model ? state.model : state.optimizer;
+    tensors.push_back({"broken", torch::tensor({1.0, std::nan("")})});
+    const auto saved = store.save(state);
+    ASSERT_TRUE(saved);
+    const auto found = store.load_newest();
+    ASSERT_TRUE(found && found->checkpoint);
+    EXPECT_EQ(found->checkpoint->state.global_step, 1);
+    ASSERT_EQ(found->rejected.size(), 1U);
+    EXPECT_THAT(found->rejected[0].reason, HasSubstr("broken holds a NaN or an infinity"));
+    const auto loaded = load_checkpoint(saved->path, *disk);
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().kind, ErrorKind::Data);
+  }
 }
 
 // A manifest whose checksum is right but whose content lies must not be believed either.

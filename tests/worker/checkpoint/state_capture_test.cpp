@@ -15,7 +15,9 @@
 #include <torch/utils.h>
 
 #include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 
 namespace gnn::checkpoint {
 namespace {
@@ -126,6 +128,25 @@ TEST(StateCapture, CopiesTheValues) {
     for (at::Tensor parameter : model->parameters()) parameter.fill_(7);
   }
   EXPECT_TRUE(torch::equal(saved[0].tensor, before));
+}
+
+TEST(StateCapture, FindsWhatIsNotFiniteInParametersBuffersAndOptimizerState) {
+  const at::Tensor infinity = torch::tensor(std::numeric_limits<float>::infinity());
+  auto model = make_model();
+  torch::optim::Adam optimizer(model->parameters());
+  train(model, optimizer, 1);
+  const auto found = [&] { return find_not_finite(*model, optimizer).value(); };
+  ASSERT_EQ(found(), std::nullopt);
+  auto& state = static_cast<torch::optim::AdamParamState&>(
+      *optimizer.state().at(model->parameters()[1].unsafeGetTensorImpl())
+  );
+  const torch::NoGradGuard no_grad;
+  state.exp_avg_sq()[0] = infinity;
+  EXPECT_EQ(found(), "1/exp_avg_sq");
+  model->named_buffers()["1.running_var"][0] = infinity;
+  EXPECT_EQ(found(), "1.running_var");
+  model->parameters()[0][0][0] = infinity;
+  EXPECT_EQ(found(), "0.weight");
 }
 
 TEST(StateCapture, RefusesAnotherModelAndChangesNothing) {

@@ -14,8 +14,11 @@ struct DropoutStream {
   int64_t rank = 0;
 };
 
-/// Seeds torch's default generator of the device, which dropout draws from. No two batches of a run
-/// share their draws, and a resumed run repeats them.
+/// 64 bits that tell the batch from all others.
+[[nodiscard]] uint64_t dropout_key(const DropoutStream& stream);
+
+/// Seeds torch's default generator of the device, which dropout draws from, by all bits of the
+/// batch's key. A resumed run repeats the draws.
 void seed_dropout(c10::Device device, const DropoutStream& stream);
 
 }  // namespace gnn::training

@@ -34,5 +34,13 @@ TEST(Dropout, DrawsDifferentlyForEveryOtherBatch) {
   }
 }
 
+TEST(Dropout, DrawsDifferentlyForKeysThatShareTheir32LowBits) {
+  const DropoutStream one{.seed = 1, .epoch = 0, .batch = 20974, .rank = 0};
+  const DropoutStream other{.seed = 1, .epoch = 0, .batch = 45771, .rank = 0};
+  ASSERT_NE(dropout_key(one), dropout_key(other));
+  ASSERT_EQ(static_cast<uint32_t>(dropout_key(one)), static_cast<uint32_t>(dropout_key(other)));
+  EXPECT_FALSE(draw(one).equal(draw(other)));
+}
+
 }  // namespace
 }  // namespace gnn::training

@@ -214,6 +214,7 @@ void visit(auto& v, Of<Training> auto& x) {
   v.field("unevenInputs", x.uneven_inputs, Bounds{});
   v.field("weighByBatchSize", x.weigh_by_batch_size, Bounds{});
   v.field("gradientAccumulation", x.gradient_accumulation, between(1, 4096));
+  v.field("logSteps", x.log_steps, between(0, 1000000));
   v.field("evaluation", x.evaluation, Bounds{});
   v.field("timeouts", x.timeouts, Bounds{});
 }

@@ -247,7 +247,7 @@ struct Evaluation {
 /// Seconds without progress after which the agent considers a stage hung and starts a new round.
 struct StageTimeouts {
   int64_t rendezvous_seconds = contract::kDefaultRendezvousSeconds;  ///< until all nodes joined
-  /// From the start of the ranks to the first step, including reading or generating the data.
+  /// Between two signs of progress while a rank reads or generates the data, up to its first step.
   int64_t setup_seconds = contract::kDefaultSetupSeconds;
   /// Between two steps or evaluation batches.
   int64_t step_seconds = contract::kDefaultStepSeconds;
@@ -270,6 +270,7 @@ struct Training {
   /// compute the gradient of the union of their batches.
   bool weigh_by_batch_size = false;
   int64_t gradient_accumulation = 1;  ///< batches per optimizer step
+  int64_t log_steps = 0;              ///< optimizer steps between two log lines; 0: none
   Evaluation evaluation;
   StageTimeouts timeouts;
   friend bool operator==(const Training&, const Training&) = default;

@@ -340,6 +340,13 @@ void check_sampling(const GnnJobSpec& spec, Problems& problems) {
       "spec.sampling.fanout",
       "must have one entry per layer of the model"
   );
+  problems.require(
+      !spec.sampling || spec.model.type != ModelType::GCN ||
+          spec.sampling->rule == SamplingRule::NewNodes,
+      "spec.sampling.rule",
+      "must be NewNodes with GCN, which counts the same drawn neighbours in every layer; AllSeen "
+      "draws anew in each"
+  );
   const Evaluation& evaluation = spec.training.evaluation;
   problems.require(
       nodes || evaluation.mode == EvaluationMode::Sampled,

@@ -20,6 +20,14 @@ void add_console_options(CLI::App& command, ConsoleChoice& choice) {
       choice.log_level,
       "Lowest level to log: debug, info (default), warning or error"
   );
+  command
+      .add_option(
+          "--log-steps",
+          choice.log_steps,
+          "Steps between two lines with loss and seconds per step; 0: none (default: "
+          "spec.training.logSteps)"
+      )
+      ->check(CLI::NonNegativeNumber);
 }
 
 Status apply_console_options(const ConsoleChoice& choice) {
@@ -30,18 +38,19 @@ Status apply_console_options(const ConsoleChoice& choice) {
   return {};
 }
 
-std::unique_ptr<progress::ProgressSink> make_console_sink(const ConsoleChoice& choice) {
+std::unique_ptr<progress::ProgressSink> make_console_sink(
+    const ConsoleChoice& choice, const api::Training& training
+) {
+  progress::ConsoleOptions options;
+  options.log_steps = choice.log_steps.value_or(training.log_steps);
   if (choice.log_format == "json") {
-    return std::make_unique<progress::ConsoleSink>(
-        stdout, nullptr, progress::ConsoleOptions{.format = progress::ConsoleFormat::Json}
-    );
+    options.format = progress::ConsoleFormat::Json;
+    return std::make_unique<progress::ConsoleSink>(stdout, nullptr, options);
   }
   // Without a terminal there is no bar: each epoch has its own line.
   std::unique_ptr<ProgressBar> bar;
   if (isatty(STDERR_FILENO) != 0) bar = make_progress_bar(stderr);
-  return std::make_unique<progress::ConsoleSink>(
-      stdout, std::move(bar), progress::ConsoleOptions{}
-  );
+  return std::make_unique<progress::ConsoleSink>(stdout, std::move(bar), options);
 }
 
 }  // namespace gnn::app

@@ -1,9 +1,12 @@
 #pragma once
 
+#include "common/api/gnn_job.h"
 #include "common/result.h"
 #include "worker/progress/progress_sink.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's
@@ -16,6 +19,7 @@ namespace gnn::app {
 struct ConsoleChoice {
   std::string log_format = "console";  ///< console or json
   std::string log_level = "info";
+  std::optional<int64_t> log_steps;  ///< absent: spec.training.logSteps
 };
 
 void add_console_options(CLI::App& command, ConsoleChoice& choice);
@@ -26,7 +30,8 @@ void add_console_options(CLI::App& command, ConsoleChoice& choice);
 
 /// Progress on standard output: JSON lines, or the tutorials' lines with a bar on standard error if
 /// that is a terminal.
-[[nodiscard]] std::unique_ptr<progress::ProgressSink> make_console_sink(const ConsoleChoice& choice
+[[nodiscard]] std::unique_ptr<progress::ProgressSink> make_console_sink(
+    const ConsoleChoice& choice, const api::Training& training
 );
 
 }  // namespace gnn::app

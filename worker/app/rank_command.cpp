@@ -65,7 +65,7 @@ int run(const RankArguments& arguments) {
   std::vector<progress::ProgressSink*> sinks;
   if (setup->link) sinks.push_back(setup->link.get());
   if (setup->rendezvous.rank == 0) {
-    console = make_console_sink(arguments.console);
+    console = make_console_sink(arguments.console, job->spec.training);
     sinks.push_back(console.get());
   }
   progress::TeeSink progress(std::move(sinks));

@@ -31,7 +31,8 @@ int fail_with(const Error& error) {
 int run_single(const api::GnnJob& job, const RunArguments& arguments) {
   StopToken stop;
   stop_on_signals(stop);
-  const std::unique_ptr<progress::ProgressSink> console = make_console_sink(arguments.console);
+  const std::unique_ptr<progress::ProgressSink> console =
+      make_console_sink(arguments.console, job.spec.training);
   rendezvous::Rendezvous alone;
   alone.job = job.metadata.name;
   alone.incarnation.job_uid = rendezvous::fresh_job_uid();
@@ -53,6 +54,10 @@ std::vector<std::string> rank_command(const RunArguments& arguments) {
       "--log-level",
       arguments.console.log_level
   };
+  if (arguments.console.log_steps) {
+    command.emplace_back("--log-steps");
+    command.push_back(std::to_string(*arguments.console.log_steps));
+  }
   for (const std::string& text : arguments.overrides) {
     command.push_back("--set");
     command.push_back(text);

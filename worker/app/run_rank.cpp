@@ -6,6 +6,7 @@
 #include "worker/agent/limits.h"
 #include "worker/comm/process_groups.h"
 #include "worker/loader/tensor_memory.h"
+#include "worker/progress/loading_progress.h"
 #include "worker/tasks/registry.h"
 
 #include <ATen/ATen.h>
@@ -47,10 +48,10 @@ ErrorKind kind_of(const std::exception& error) {
   return is_out_of_memory(error) ? ErrorKind::OutOfMemory : ErrorKind::Internal;
 }
 
-// A bar on a terminal; nothing in logs.
-std::unique_ptr<ProgressBar> loading_progress(int64_t rank) {
+// A bar on rank 0's terminal, if it has one.
+std::unique_ptr<ProgressBar> loading_bar(int64_t rank) {
   if (rank == 0 && isatty(STDERR_FILENO) != 0) return make_progress_bar(stderr);
-  return std::make_unique<SilentProgressBar>();
+  return nullptr;
 }
 
 Result<tasks::TaskResult> run_checked(
@@ -71,14 +72,15 @@ Result<tasks::TaskResult> run_checked(
       )
   );
   GNN_RETURN_IF_ERROR(groups.create_local_process_group(place.local_world_size));
-  const std::unique_ptr<ProgressBar> loading = loading_progress(place.rank);
+  const std::unique_ptr<ProgressBar> bar = loading_bar(place.rank);
+  progress::LoadingProgress loading(options.progress, bar.get());
   tasks::TaskContext context{
       .communicator = groups.communicator(),
       .node_communicator = groups.get_local_process_group(),
       .device = device,
       .num_cpus = cpus,
       .incarnation = place.incarnation,
-      .loading = *loading,
+      .loading = loading,
       .progress = options.progress,
       .stop = options.stop,
   };

@@ -51,6 +51,16 @@ std::string epoch_line(const EpochReport& report) {
   );
 }
 
+std::string step_line(const StepReport& report, double seconds_per_step) {
+  return format(
+      "Epoch %05lld | Step %05lld | Loss %.4f | Time %.4f",
+      static_cast<long long>(report.epoch),
+      static_cast<long long>(report.step) + 1,
+      report.loss,
+      seconds_per_step
+  );
+}
+
 std::string to_json_line(const StepReport& report) {
   return Json{
       {"event", "step"},
@@ -145,8 +155,22 @@ void ConsoleSink::on_phase(Phase phase) {
   if (phase == Phase::Test) line("Testing...");
 }
 
+void ConsoleSink::log_step(const StepReport& report) {
+  if (options_.log_steps == 0) return;
+  ++unlogged_steps_;
+  unlogged_seconds_ += report.seconds.total;
+  if ((report.step + 1) % options_.log_steps != 0) return;
+  const double seconds_per_step = unlogged_seconds_ / static_cast<double>(unlogged_steps_);
+  unlogged_steps_ = 0;
+  unlogged_seconds_ = 0;
+  line(
+      options_.format == ConsoleFormat::Json ? to_json_line(report)
+                                             : step_line(report, seconds_per_step)
+  );
+}
+
 void ConsoleSink::on_step(const StepReport& report) {
-  if (options_.format == ConsoleFormat::Json && options_.report_steps) line(to_json_line(report));
+  log_step(report);
   if (!progress_) return;
   if (!bar_running_) {
     progress_->begin(
@@ -164,6 +188,8 @@ void ConsoleSink::on_step(const StepReport& report) {
 }
 
 void ConsoleSink::on_epoch(const EpochReport& report) {
+  unlogged_steps_ = 0;
+  unlogged_seconds_ = 0;
   line(options_.format == ConsoleFormat::Json ? to_json_line(report) : epoch_line(report));
 }
 

@@ -3,6 +3,7 @@
 #include "common/progress_bar.h"
 #include "worker/progress/progress_sink.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -19,7 +20,7 @@ enum class ConsoleFormat {
 
 struct ConsoleOptions {
   ConsoleFormat format = ConsoleFormat::Text;
-  bool report_steps = false;  ///< Json: a line for every step too
+  int64_t log_steps = 0;  ///< steps between two lines of steps; 0: none
 };
 
 /// Writes a run's progress for people (lines on `out`, a bar on `progress`) or for programs (JSON
@@ -39,6 +40,7 @@ class ConsoleSink final : public ProgressSink {
 
  private:
   void line(const std::string& text);
+  void log_step(const StepReport& report);
   void end_bar();
 
   std::FILE* out_;
@@ -46,11 +48,17 @@ class ConsoleSink final : public ProgressSink {
   ConsoleOptions options_;
   bool bar_running_ = false;
   bool said_training_ = false;
+  int64_t unlogged_steps_ = 0;  // of this epoch, since its last line
+  double unlogged_seconds_ = 0;
 };
 
 /// "Epoch 00004 | Average Loss 0.6931 | Accuracy 0.5000 | Time 0.1234"; the accuracy is the
 /// validation set's, the training batches' where the epoch had no validation.
 [[nodiscard]] std::string epoch_line(const EpochReport& report);
+
+/// "Epoch 00004 | Step 00010 | Loss 0.6931 | Time 0.0123"; the step is counted from 1, and the time
+/// is seconds per step.
+[[nodiscard]] std::string step_line(const StepReport& report, double seconds_per_step);
 
 /// The report as one JSON object without a line end; NaN and infinities are null.
 [[nodiscard]] std::string to_json_line(const StepReport& report);

@@ -98,8 +98,9 @@ struct FinalReport {
   double average_loss = 0;  ///< of the last epoch
   /// "train_accuracy", "validation_accuracy", "test_accuracy", and so on.
   std::map<std::string, double> metrics;
-  std::string checkpoint;       ///< path of the newest one, or empty
-  std::string parameters_hash;  ///< XXH64 over the final parameters, 16 hex digits; or empty
+  std::string checkpoint;  ///< path of the newest one, or empty
+  /// XXH64 over the final parameters and buffers, 16 hex digits; or empty.
+  std::string parameters_hash;
   bool preempted = false;
   double seconds = 0;
 };

@@ -31,7 +31,7 @@ std::string config_hash(const api::GnnJobSpec& spec) {
   nlohmann::json json = api::encode(spec);
   for (const char* name : {"suspend", "managedBy", "workers", "checkpoint", "runPolicy"})
     json.erase(name);
-  for (const char* name : {"epochs", "evaluation", "timeouts", "device"})
+  for (const char* name : {"epochs", "evaluation", "timeouts", "device", "logSteps"})
     json["training"].erase(name);
   return std::to_string(fnv1a(json.dump()));
 }

@@ -26,7 +26,7 @@ struct TaskContext {
   /// CPUs that this rank may keep busy: compute and sampler threads together.
   int64_t num_cpus = 1;
   rendezvous::Incarnation incarnation;  ///< fences checkpoints
-  ProgressBar& loading;                 ///< bar for reading or making the data set
+  ProgressBar& loading;                 ///< of reading or making the data set
   progress::ProgressSink& progress;
   const StopToken& stop;
 };

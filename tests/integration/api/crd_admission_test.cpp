@@ -130,6 +130,14 @@ std::vector<Refusal> broken_rules() {
       {nodes("", {{"/spec/model", {{"type", "GCN"}, {"gcn", {{"layers", 2}}}}}}),
        "spec.sampling.fanout",
        "must have one entry per layer of the model"},
+      {nodes(
+           "",
+           {{"/spec/model", {{"type", "GCN"}, {"gcn", {{"layers", 3}}}}},
+            {"/spec/sampling/rule", "AllSeen"}}
+       ),
+       "spec.sampling.rule",
+       "must be NewNodes with GCN, which counts the same drawn neighbours in every layer; AllSeen "
+       "draws anew in each"},
       {graphs("", {{"/spec/training/evaluation/mode", "LayerWise"}}),
        "spec.training.evaluation.mode",
        "LayerWise is only for NodeClassification"},

@@ -82,7 +82,7 @@ TEST(ConsoleSink, UsesTheTutorialsWords) {
 
 TEST(ConsoleSink, WritesOneJsonObjectALine) {
   const std::string text =
-      output_of({.format = ConsoleFormat::Json, .report_steps = true}, [](ConsoleSink& sink) {
+      output_of({.format = ConsoleFormat::Json, .log_steps = 1}, [](ConsoleSink& sink) {
         StepReport step;
         step.loss = std::numeric_limits<double>::quiet_NaN();
         sink.on_step(step);
@@ -100,6 +100,30 @@ TEST(ConsoleSink, WritesOneJsonObjectALine) {
   EXPECT_DOUBLE_EQ(epoch["averageLoss"], 1.23456);
   EXPECT_FALSE(epoch.contains("test"));
   EXPECT_EQ(nlohmann::json::parse(text.substr(second_end))["message"], "resumed \"here\"");
+}
+
+TEST(ConsoleSink, WritesALineEverySoManyStepsWithTheirMeanSeconds) {
+  const std::string text = output_of({.log_steps = 2}, [](ConsoleSink& sink) {
+    for (int64_t epoch = 0; epoch < 2; ++epoch) {
+      for (int64_t step = 0; step < 5; ++step) {
+        StepReport report;
+        report.epoch = epoch;
+        report.step = step;
+        report.loss = 0.5;
+        report.seconds.total = 0.1 * static_cast<double>(step + 1);
+        sink.on_step(report);
+      }
+      if (epoch == 0) sink.on_epoch(third_epoch());
+    }
+  });
+  EXPECT_EQ(
+      text,
+      "Epoch 00000 | Step 00002 | Loss 0.5000 | Time 0.1500\n"
+      "Epoch 00000 | Step 00004 | Loss 0.5000 | Time 0.3500\n" +
+          epoch_line(third_epoch()) +
+          "\nEpoch 00001 | Step 00002 | Loss 0.5000 | Time 0.1500\n"
+          "Epoch 00001 | Step 00004 | Loss 0.5000 | Time 0.3500\n"
+  );
 }
 
 TEST(TeeSink, PassesReportsToAllSinks) {

@@ -1,5 +1,6 @@
 #include "worker/tasks/node_workload.h"
 
+#include "common/hash.h"
 #include "worker/sampling/core/item_sampler.h"
 #include "worker/tasks/data_path.h"
 #include "worker/tasks/items.h"
@@ -158,7 +159,10 @@ Result<training::Evaluated> NodeWorkload::evaluate_sampled(
       .batch_size = options_.training.batch_size,
       .rank = communicator_->rank(),
       .world_size = communicator_->world_size(),
-      .seed = static_cast<uint64_t>(options_.training.seed),
+      // Not the draws that the model was trained on; the same ones in each evaluation, so that its
+      // numbers differ by the model alone.
+      .seed =
+          splitmix64(static_cast<uint64_t>(options_.training.seed), static_cast<uint64_t>(part)),
   };
   GNN_ASSIGN_OR_RETURN(
       const auto batches,

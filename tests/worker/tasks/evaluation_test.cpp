@@ -103,6 +103,59 @@ std::unique_ptr<NodeWorkload> node_workload(api::EvaluationMode mode) {
   return std::move(workload).value();
 }
 
+// Keeps what it was last given, and says class 0 of everything.
+class RecordingModel final : public nn::NodeModel {
+ public:
+  at::Tensor forward(const at::Tensor& x, const std::vector<graph::Block>& blocks) override {
+    input = x;
+    return at::zeros({blocks.back().num_destinations, 2});
+  }
+  at::Tensor forward_layer(int64_t, const at::Tensor&, const graph::Block&, const at::Tensor&)
+      override {
+    return {};
+  }
+  [[nodiscard]] int64_t num_layers() const override { return 1; }
+
+  at::Tensor input;
+};
+
+// Each of 64 nodes receives from all of them; a node's feature is its number.
+graph::Dataset complete_graph() {
+  constexpr int64_t kNodes = 64;
+  graph::Dataset dataset = row_of_nodes();
+  dataset.node_types[0].num_nodes = kNodes;
+  dataset.node_types[0].features =
+      graph::FeatureStore::create(at::arange(kNodes, at::kFloat).view({kNodes, 1})).value();
+  dataset.node_types[0].labels = at::zeros({kNodes}, at::kLong);
+  dataset.edge_types[0].graph =
+      graph::CscGraph::create(
+          at::arange(0, kNodes * kNodes + 1, kNodes), at::arange(kNodes).repeat({kNodes}), kNodes
+      )
+          .value();
+  return dataset;
+}
+
+TEST(Evaluation, DrawsOtherNeighboursThanTrainingAndTheSameInEachEvaluation) {
+  NodeWorkloadOptions options;
+  options.training = batches_of_two(api::EvaluationMode::Sampled);
+  options.training.batch_size = kItems;
+  options.training.shuffle = false;
+  options.sampling.fanout = {8};
+  const auto model = std::make_shared<RecordingModel>();
+  const auto workload =
+      NodeWorkload::create(complete_graph(), model, comm::make_single_communicator(), options)
+          .value();
+  ASSERT_TRUE(workload->start_epoch(0, 0));
+  ASSERT_TRUE(workload->next_batch());
+  static_cast<void>(workload->forward());
+  const at::Tensor trained = model->input;
+  marks_of(*workload);
+  const at::Tensor evaluated = model->input;
+  EXPECT_FALSE(at::equal(trained, evaluated));
+  marks_of(*workload);
+  EXPECT_TRUE(at::equal(model->input, evaluated));
+}
+
 // An evaluation may take longer than any time-out: its batches must show that it goes on.
 
 TEST(Evaluation, MarksEveryBatchWhenSampled) {

@@ -22,8 +22,16 @@ namespace {
 constexpr int64_t kStopVotes = 0;
 constexpr int64_t kActiveRanks = 1;
 constexpr int64_t kBatchSize = 2;
-constexpr int64_t kLossSum = 3;
-constexpr int64_t kAgreementFields = 4;
+constexpr int64_t kAbandonVotes = 3;
+constexpr int64_t kLossSum = 4;
+constexpr int64_t kAgreementFields = 5;
+
+// What a rank says of the step it takes part in.
+struct Votes {
+  bool stop = false;
+  bool active = false;   // it had a batch
+  bool abandon = false;  // it gives the step up
+};
 
 constexpr size_t kBroadcastBytes = size_t{250} * 1024 * 1024;
 
@@ -216,13 +224,28 @@ struct DistributedDataParallel::Impl {
   }
 
   // This rank's part of the agreement: its votes and what accumulate() gathered.
-  at::Tensor contribution(bool stop, bool active) const {
+  at::Tensor contribution(const Votes& mine) const {
+    const auto vote = [](bool yes) { return yes ? 1.0 : 0.0; };
     const at::Tensor votes =
-        at::tensor({stop ? 1.0 : 0.0, active ? 1.0 : 0.0, accumulated_batch_size}, at::kDouble)
+        at::tensor(
+            {vote(mine.stop), vote(mine.active), accumulated_batch_size, vote(mine.abandon)},
+            at::kDouble
+        )
             .to(agreement.options());
     return at::cat(
         {votes, accumulated_loss.defined() ? accumulated_loss : at::zeros({1}, votes.options())}
     );
+  }
+
+  // Takes part with zeros instead of a loss.
+  Result<StepResult> step_without_loss(const Votes& mine) {
+    std::vector<at::Tensor> roots = tensors_of(parameters);
+    std::vector<at::Tensor> gradients;
+    gradients.reserve(roots.size());
+    for (const auto& root : roots) gradients.push_back(at::zeros_like(root));
+    GNN_RETURN_IF_ERROR(reduce_backward(std::move(roots), std::move(gradients), contribution(mine))
+    );
+    return finish_step();
   }
 
   // Backward from `roots`, with the agreement as one more root, and the reduction that overlaps it.
@@ -256,6 +279,7 @@ struct DistributedDataParallel::Impl {
     const auto field = [&](int64_t which) { return sums.const_data_ptr<double>()[which]; };
     StepResult result;
     result.stop = std::round(field(kStopVotes)) > 0;
+    result.abandoned = std::round(field(kAbandonVotes)) > 0;
     result.active_ranks = static_cast<int64_t>(std::round(field(kActiveRanks)));
     result.total_batch_size = field(kBatchSize);
     result.mean_loss = field(kLossSum) / field(kBatchSize);
@@ -328,23 +352,21 @@ Result<StepResult> DistributedDataParallel::backward(
   auto& impl = *impl_;
   impl.accumulate(loss, mine);
   GNN_RETURN_IF_ERROR(impl.reduce_backward(
-      {loss}, {at::full_like(loss, impl.weight_of(mine))}, impl.contribution(mine.stop, true)
+      {loss},
+      {at::full_like(loss, impl.weight_of(mine))},
+      impl.contribution({.stop = mine.stop, .active = true})
   ));
   return impl.finish_step();
 }
 
 Result<StepResult> DistributedDataParallel::shadow_step(bool stop) {
-  auto& impl = *impl_;
-  std::vector<at::Tensor> roots = tensors_of(impl.parameters);
-  std::vector<at::Tensor> gradients;
-  gradients.reserve(roots.size());
-  for (const auto& root : roots) gradients.push_back(at::zeros_like(root));
-  GNN_RETURN_IF_ERROR(impl.reduce_backward(
-      std::move(roots),
-      std::move(gradients),
-      impl.contribution(stop, impl.accumulated_batch_size > 0)
-  ));
-  return impl.finish_step();
+  return impl_->step_without_loss({.stop = stop, .active = impl_->accumulated_batch_size > 0});
+}
+
+Result<StepResult> DistributedDataParallel::abandon_step() {
+  return impl_->step_without_loss(
+      {.stop = true, .active = impl_->accumulated_batch_size > 0, .abandon = true}
+  );
 }
 
 Status DistributedDataParallel::accumulate(const at::Tensor& loss, const StepContribution& mine) {

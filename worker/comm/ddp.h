@@ -47,6 +47,7 @@ struct StepContribution {
 /// What the ranks agreed on in a step: the same on every rank.
 struct StepResult {
   bool stop = false;         ///< some rank asked to stop: all stop after this step
+  bool abandoned = false;    ///< some rank gave the step up: all forget its gradients
   int64_t active_ranks = 0;  ///< ranks that had a batch
   double total_batch_size = 0;
   double mean_loss = 0;  ///< over the items of all ranks, in the gradients' precision; NaN if none
@@ -84,6 +85,9 @@ class DistributedDataParallel {
   /// Takes part in a step without a batch: contributes zeros and receives the average. Comes after
   /// start_step().
   [[nodiscard]] Result<StepResult> shadow_step(bool stop = false);
+  /// Ends a step that this rank gives up in order to stop, whatever it has accumulated. Comes after
+  /// start_step(); the result is `abandoned` on all ranks.
+  [[nodiscard]] Result<StepResult> abandon_step();
   /// Gradient accumulation (PyTorch's no_sync): adds to the local gradients only; the next
   /// backward() reduces them all. Under BatchSize they are weighted here already.
   [[nodiscard]] Status accumulate(const at::Tensor& loss, const StepContribution& mine = {});

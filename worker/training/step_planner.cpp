@@ -38,8 +38,13 @@ Result<std::optional<StepPlan>> StepPlanner::plan(const Position& position) {
   return StepPlan{
       .first_batch = std::min(first, my_batches_),
       .end_batch = std::min(first + batches_per_step_, my_batches_),
-      .buffer_source = shadows_.buffer_source(first),
+      .buffer_source = buffer_source(position),
   };
+}
+
+int64_t StepPlanner::buffer_source(const Position& position) const {
+  const bool over = position.step >= steps_per_epoch();
+  return shadows_.buffer_source(over ? 0 : position.step * batches_per_step_);
 }
 
 Result<std::optional<StepPlan>> StepPlanner::plan_joined_step(int64_t step) {

@@ -38,6 +38,9 @@ class StepPlanner {
   /// The step at `position`; nothing after the epoch's last. With Join this is collective and
   /// fetches the step's batch.
   [[nodiscard]] Result<std::optional<StepPlan>> plan(const Position& position);
+  /// The rank whose buffers the step at `position` starts from, or at an epoch's end the first step
+  /// of the next.
+  [[nodiscard]] int64_t buffer_source(const Position& position) const;
   /// Waits for the next batch of this rank's current step.
   /// Errors: Internal if the workload has fewer batches than it promised.
   [[nodiscard]] Result<BatchSize> fetch(const Position& position);

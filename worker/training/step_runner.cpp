@@ -28,12 +28,25 @@ Result<std::optional<comm::StepResult>> StepRunner::run(
   if (!plan) return std::optional<comm::StepResult>();
   const Step step{.position = position, .plan = *plan, .sums = sums, .report = report};
   replicas_.zero_grad();
+  const progress::EpochSums sums_before = sums;
+  const std::vector<at::Tensor> buffers_before = copy_buffers();
   std::optional<comm::StepResult> agreed;
   if (plan->first_batch == plan->end_batch) {
     GNN_ASSIGN_OR_RETURN(agreed, shadow(step));
   }
   for (int64_t batch = plan->first_batch; batch < plan->end_batch; ++batch) {
+    // Many batches can outlast the time that a pod is given to leave.
+    if (batch > plan->first_batch && context_.stop.requested()) {
+      GNN_ASSIGN_OR_RETURN(agreed, abandon(step));
+      break;
+    }
     GNN_ASSIGN_OR_RETURN(agreed, run_batch(batch, step));
+    context_.progress.on_mark();
+  }
+  if (agreed->abandoned) {
+    sums = sums_before;
+    restore_buffers(buffers_before);
+    return agreed;
   }
   LapTimer timer;
   optimizer_->step();
@@ -49,6 +62,24 @@ Result<comm::StepResult> StepRunner::shadow(const Step& step) {
   );
   step.report.seconds.reduce = timer.lap();
   return agreed;
+}
+
+Result<comm::StepResult> StepRunner::abandon(const Step& step) {
+  GNN_RETURN_IF_ERROR(replicas_.start_step(step.plan.buffer_source));
+  return replicas_.abandon_step();
+}
+
+std::vector<at::Tensor> StepRunner::copy_buffers() const {
+  std::vector<at::Tensor> copies;
+  if (context_.training.gradient_accumulation == 1) return copies;  // no step is abandoned
+  for (const at::Tensor& buffer : workload_.module().buffers()) copies.push_back(buffer.clone());
+  return copies;
+}
+
+void StepRunner::restore_buffers(const std::vector<at::Tensor>& copies) {
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> buffers = workload_.module().buffers();
+  for (size_t i = 0; i < copies.size(); ++i) buffers[i].copy_(copies[i]);
 }
 
 Result<std::optional<comm::StepResult>> StepRunner::run_batch(int64_t batch, const Step& step) {

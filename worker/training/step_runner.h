@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace gnn::training {
 
@@ -26,6 +27,7 @@ struct StepContext {
   std::shared_ptr<comm::Communicator> communicator;
   c10::Device device{c10::kCPU};
   const StopToken& stop;
+  progress::ProgressSink& progress;  ///< gets a mark for each batch
 };
 
 /// Runs optimizer steps: forward, loss, backward with the gradient reduction, update. A rank
@@ -43,8 +45,14 @@ class StepRunner {
   [[nodiscard]] Status start_epoch(const Position& position) {
     return planner_.start_epoch(position);
   }
+  /// Gives all ranks the buffers that the step at `position` starts from: what evaluations measure
+  /// and checkpoints keep is then one model. Collective.
+  [[nodiscard]] Status share_buffers(const Position& position) {
+    return replicas_.start_step(planner_.buffer_source(position));
+  }
   /// Runs the step at `position`; nothing after the epoch's last. Adds this rank's batches to
-  /// `sums`, and their sizes and seconds to `report`. Collective.
+  /// `sums`, and their sizes and seconds to `report`. A step of several batches is abandoned when a
+  /// stop is requested in it; then buffers and `sums` are as they were before. Collective.
   [[nodiscard]] Result<std::optional<comm::StepResult>> run(
       const Position& position, progress::EpochSums& sums, progress::StepReport& report
   );
@@ -59,6 +67,10 @@ class StepRunner {
   };
 
   Result<comm::StepResult> shadow(const Step& step);
+  Result<comm::StepResult> abandon(const Step& step);
+  // Copies of the module's buffers, and the way back.
+  [[nodiscard]] std::vector<at::Tensor> copy_buffers() const;
+  void restore_buffers(const std::vector<at::Tensor>& copies);
   // Forward and backward of one batch. Only the last batch of a step reduces the gradients and has
   // a result.
   Result<std::optional<comm::StepResult>> run_batch(int64_t batch, const Step& step);

@@ -65,7 +65,8 @@ class TrainingLoop {
             {.training = options.training,
              .communicator = context.communicator,
              .device = context.device,
-             .stop = context.stop},
+             .stop = context.stop,
+             .progress = context.progress},
             std::move(replicas)
         ) {}
 
@@ -87,6 +88,10 @@ class TrainingLoop {
 
   [[nodiscard]] RunConditions conditions() const;
   [[nodiscard]] Result<checkpoint::CheckpointState> capture(const progress::EpochSums& sums) const;
+  [[nodiscard]] tl::unexpected<Error> not_finite(const std::string& what) const;
+  // Makes the replicas one model that is fit to be measured and kept: all values finite on all ranks
+  // (the last update is of no loss yet), and the same buffers.
+  Status agree_on_model();
   Status save_checkpoint();
   void warn_of_differences(const checkpoint::CheckpointState& state) const;
   Status restore(const checkpoint::CheckpointState& state);
@@ -103,8 +108,9 @@ class TrainingLoop {
   LapTimer run_timer_;
   std::optional<TrainingCheckpoints> checkpoints_;
   std::string newest_checkpoint_;
-  int64_t saved_step_ = -1;  // global step of the newest checkpoint
-  int64_t model_bytes_ = 0;  // known from the first step on, when all of it is there
+  int64_t saved_step_ = -1;   // global step of the newest checkpoint
+  int64_t agreed_step_ = -1;  // global step of the last agree_on_model()
+  int64_t model_bytes_ = 0;   // known from the first step on, when all of it is there
   bool stopped_ = false;
 };
 
@@ -131,10 +137,14 @@ Result<bool> TrainingLoop::run_steps() {
         runner_.run(state_.position, state_.sums, report)
     );
     if (!agreed) return false;
-    ++state_.position.step;
-    ++state_.global_step;
-    report.seconds.total = timer.lap();
-    report_step(report, *agreed);
+    if (!agreed->abandoned) {
+      report.seconds.total = timer.lap();
+      report_step(report, *agreed);
+      if (agreed->total_batch_size > 0 && !std::isfinite(agreed->mean_loss))
+        return not_finite("the loss is " + std::to_string(agreed->mean_loss));
+      ++state_.position.step;
+      ++state_.global_step;
+    }
 
     const int64_t every = options_.checkpoint ? options_.checkpoint->every_steps : 0;
     if (agreed->stop || is_due(every, state_.global_step)) GNN_RETURN_IF_ERROR(save_checkpoint());
@@ -171,15 +181,9 @@ Result<bool> TrainingLoop::stop_in_evaluation() {
 Result<bool> TrainingLoop::finish_epoch() {
   const int64_t epochs_done = state_.position.epoch + 1;
   GNN_ASSIGN_OR_RETURN(const progress::EpochSums sums, reduce(*context_.communicator, state_.sums));
-  if (!std::isfinite(sums.average_loss())) {
-    return fail(
-        ErrorKind::Configuration,
-        "epoch " + std::to_string(state_.position.epoch) + ": the average loss is " +
-            std::to_string(sums.average_loss()) + "; spec.training.optimizer.learningRate (" +
-            training().optimizer.learning_rate.text +
-            ") may be too high, or there was no training batch"
-    );
-  }
+  if (!std::isfinite(sums.average_loss()))
+    return not_finite("the average loss is " + std::to_string(sums.average_loss()));
+  GNN_RETURN_IF_ERROR(agree_on_model());
   const int64_t every = options_.checkpoint ? options_.checkpoint->every_epochs : 0;
   if (epochs_done == training().epochs || is_due(every, epochs_done))
     GNN_RETURN_IF_ERROR(save_checkpoint());
@@ -221,7 +225,9 @@ progress::FinalReport TrainingLoop::final_report() {
   report.epochs = state_.position.epoch;
   report.global_steps = state_.global_step;
   report.checkpoint = newest_checkpoint_;
-  report.parameters_hash = hash_of(workload_.module().parameters());
+  std::vector<at::Tensor> tensors = workload_.module().parameters();
+  for (const at::Tensor& buffer : workload_.module().buffers()) tensors.push_back(buffer);
+  report.parameters_hash = hash_of(tensors);
   report.preempted = stopped_;
   report.seconds = run_timer_.lap();
   if (state_.epochs.empty()) return report;
@@ -253,9 +259,39 @@ Result<checkpoint::CheckpointState> TrainingLoop::capture(const progress::EpochS
   return state;
 }
 
+tl::unexpected<Error> TrainingLoop::not_finite(const std::string& what) const {
+  return fail(
+      ErrorKind::Configuration,
+      "epoch " + std::to_string(state_.position.epoch) + ", step " +
+          std::to_string(state_.position.step) + ": " + what +
+          "; spec.training.optimizer.learningRate (" + training().optimizer.learning_rate.text +
+          ") may be too high"
+  );
+}
+
+Status TrainingLoop::agree_on_model() {
+  if (agreed_step_ == state_.global_step) return {};
+  GNN_ASSIGN_OR_RETURN(
+      const std::optional<std::string> found,
+      checkpoint::find_not_finite(workload_.module(), runner_.optimizer())
+  );
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<double> ranks,
+      comm::all_reduce_sums(*context_.communicator, {found ? 1.0 : 0.0})
+  );
+  if (ranks[0] > 0) {
+    const std::string where = found ? *found : "a tensor of another rank";
+    return not_finite(where + " holds a NaN or an infinity");
+  }
+  GNN_RETURN_IF_ERROR(runner_.share_buffers(state_.position));
+  agreed_step_ = state_.global_step;
+  return {};
+}
+
 Status TrainingLoop::save_checkpoint() {
   if (!checkpoints_ || saved_step_ == state_.global_step) return {};
   context_.progress.on_phase(progress::Phase::Checkpoint);
+  GNN_RETURN_IF_ERROR(agree_on_model());
   GNN_ASSIGN_OR_RETURN(const progress::EpochSums sums, reduce(*context_.communicator, state_.sums));
   GNN_ASSIGN_OR_RETURN(newest_checkpoint_, checkpoints_->save([&] { return capture(sums); }));
   saved_step_ = state_.global_step;

@@ -86,6 +86,17 @@ TEST(StepPlanner, LetsARankWithoutABatchShadowTheOthers) {
   });
 }
 
+TEST(StepPlanner, TakesTheBuffersOfTheRankThatHasTheNextBatch) {
+  comm::run_ranks(2, [](const std::shared_ptr<comm::Communicator>& communicator) {
+    CountedBatches batches({2, 5}, communicator->rank() == 0 ? 2 : 5);
+    const StepPlanner planner(batches, communicator, training_of(2, api::UnevenInputs::Shadow));
+    EXPECT_EQ(planner.buffer_source({.epoch = 0, .step = 0}), 0);
+    EXPECT_EQ(planner.buffer_source({.epoch = 0, .step = 1}), 1);
+    EXPECT_EQ(planner.buffer_source({.epoch = 0, .step = 2}), 1);
+    EXPECT_EQ(planner.buffer_source({.epoch = 0, .step = 3}), 0) << "of the next epoch";
+  });
+}
+
 TEST(StepPlanner, RefusesAWorkloadWithFewerBatchesThanPromised) {
   CountedBatches batches({3}, 2);
   StepPlanner planner(

@@ -1,6 +1,7 @@
 #include "worker/training/trainer.h"
 
 #include "tests/support/temporary_folder.h"
+#include "tests/worker/training/counting_sink.h"
 #include "worker/progress/console_sink.h"
 #include "worker/training/scores.h"
 
@@ -44,9 +45,9 @@ class TinyNetImpl : public torch::nn::Module {
 // coordinates.
 class TinyWorkload final : public Workload {
  public:
-  TinyWorkload() {
+  explicit TinyWorkload(double scale = 1) {
     torch::manual_seed(7);
-    points_ = torch::randn({20, 4});
+    points_ = torch::randn({20, 4}) * scale;
     labels_ = points_.narrow(1, 0, 3).argmax(1);
     net_ = std::make_shared<TinyNetImpl>();
   }
@@ -170,17 +171,24 @@ TEST(Trainer, MeasuresAsOftenAsAsked) {
   EXPECT_EQ(measured, (std::vector<bool>{false, true, false, true, true}));
 }
 
-TEST(Trainer, AccumulatesGradientsOfSeveralBatches) {
-  // Five batches by two: three steps, the last of one batch. Weighted by size, a step of both
-  // batches of a pair is the step of their union; dropout is off in that comparison.
+TEST(Trainer, CountsAStepForSeveralBatchesAndMarksEachOfThem) {
+  // Five batches by two: three steps, the last of one batch.
   TinyWorkload workload;
-  Scene run;
+  CountingSink sink;
+  const StopToken stop;
+  TrainerContext context{
+      .communicator = comm::make_single_communicator(),
+      .device = c10::kCPU,
+      .progress = sink,
+      .stop = stop
+  };
   TrainerOptions options = options_for(2);
   options.training.gradient_accumulation = 2;
-  const auto result = train(workload, run.context, options);
+  const auto result = train(workload, context, options);
   ASSERT_TRUE(result.has_value()) << result.error().message;
   EXPECT_EQ(result->report.global_steps, 6);
   EXPECT_EQ(result->epochs[0].train.total, 20);
+  EXPECT_EQ(sink.marks, 10);
 }
 
 TEST(Trainer, StopsAtAStepAndResumesWithTheSameBits) {
@@ -479,6 +487,50 @@ TEST(Trainer, NamesTheLearningRateWhenTheLossIsNotFinite) {
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().kind, ErrorKind::Configuration);
   EXPECT_THAT(result.error().message, HasSubstr("spec.training.optimizer.learningRate (1e30)"));
+}
+
+// Points so large that the first update overflows, after a loss that is finite.
+TEST(Trainer, RefusesParametersThatTheLastUpdateMadeInfinite) {
+  for (const int64_t every_steps : {0, 1}) {
+    SCOPED_TRACE(every_steps);
+    const TemporaryFolder folder;
+    TinyWorkload workload(1e3);
+    TrainerOptions options = options_for(1);
+    options.training.gradient_accumulation = 5;  // one step
+    options.training.optimizer.type = api::OptimizerType::SGD;
+    options.training.optimizer.learning_rate.text = "1e37";
+    if (every_steps > 0) {
+      options.checkpoint = checkpoints_in(folder);
+      options.checkpoint->every_steps = every_steps;
+    }
+    RecordingSink sink;
+    const auto result = train_recorded(workload, options, sink);
+    ASSERT_EQ(sink.steps.size(), 1U);
+    EXPECT_TRUE(std::isfinite(sink.steps[0].loss));
+    ASSERT_FALSE(result.has_value());
+    EXPECT_EQ(result.error().kind, ErrorKind::Configuration);
+    EXPECT_THAT(result.error().message, HasSubstr("weight holds a NaN or an infinity"));
+    EXPECT_THAT(result.error().message, HasSubstr("spec.training.optimizer.learningRate (1e37)"));
+    EXPECT_TRUE(sink.checkpoints.empty());
+  }
+}
+
+TEST(Trainer, SavesNoCheckpointAfterALossThatIsNotFinite) {
+  const TemporaryFolder folder;
+  TinyWorkload workload;
+  TrainerOptions options = options_for(3);
+  options.checkpoint = checkpoints_in(folder);
+  options.checkpoint->every_steps = 2;
+  options.training.optimizer.type = api::OptimizerType::SGD;
+  options.training.optimizer.learning_rate.text = "1e20";
+  RecordingSink sink;
+  const auto result = train_recorded(workload, options, sink);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(result.error().message, HasSubstr("the loss is"));
+  ASSERT_FALSE(sink.steps.empty());
+  EXPECT_FALSE(std::isfinite(sink.steps.back().loss)) << "a metric shows it";
+  EXPECT_EQ(sink.checkpoints.size(), (sink.steps.size() - 1) / 2);
 }
 
 TEST(Trainer, JoinGivesTheSameBitsAsShadowSteps) {

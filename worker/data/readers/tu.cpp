@@ -28,8 +28,8 @@ Result<std::string> find_stem(const std::string& folder) {
   return fail(ErrorKind::NotFound, folder + ": expected a file NAME_A.txt of the TU form in it");
 }
 
-// The integers of a file with one per line.
-Result<std::vector<int64_t>> read_column(const std::string& path) {
+// The labels of a file with one per line.
+Result<std::vector<int64_t>> read_labels(const std::string& path) {
   GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
   std::vector<int64_t> values;
   std::vector<int64_t> line;
@@ -37,6 +37,13 @@ Result<std::vector<int64_t>> read_column(const std::string& path) {
     GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers(line));
     if (!more) {
       return values;
+    }
+    if (line.size() != 1) {
+      return fail(
+          ErrorKind::Data,
+          reader.where() + ": expected one label, found " + std::to_string(line.size()) +
+              " values; leave one column in the file"
+      );
     }
     values.push_back(line.front());
   }
@@ -99,7 +106,7 @@ Result<Array> read_features(
   std::vector<int64_t> labels;
   int64_t num_labels = 0;
   if (fs::is_regular_file(label_path, error)) {
-    GNN_ASSIGN_OR_RETURN(labels, read_column(label_path));
+    GNN_ASSIGN_OR_RETURN(labels, read_labels(label_path));
     num_labels = rank_values(labels);
     if (static_cast<int64_t>(labels.size()) != num_nodes ||
         static_cast<size_t>(num_labels) > kMaxCategories) {
@@ -141,6 +148,15 @@ Result<Array> read_features(
       );
     }
   }
+  if (attributes) {
+    GNN_ASSIGN_OR_RETURN(const bool more, attributes->next_floats(first));
+    if (more) {
+      return fail(
+          ErrorKind::Data,
+          attributes->where() + ": more rows than the " + std::to_string(num_nodes) + " nodes"
+      );
+    }
+  }
   one_hot(features, labels, num_attributes);
   return features.commit(storage);
 }
@@ -154,7 +170,7 @@ Result<DatasetArrays> read_tu(
     ProgressBar& progress
 ) {
   GNN_ASSIGN_OR_RETURN(const std::string stem, find_stem(folder));
-  GNN_ASSIGN_OR_RETURN(std::vector<int64_t> labels, read_column(stem + "_graph_labels.txt"));
+  GNN_ASSIGN_OR_RETURN(std::vector<int64_t> labels, read_labels(stem + "_graph_labels.txt"));
   const auto num_graphs = static_cast<int64_t>(labels.size());
   if (num_graphs == 0) {
     return fail(ErrorKind::Data, stem + "_graph_labels.txt: expected at least one graph");

@@ -73,5 +73,30 @@ TEST_F(Tu, NamesFileAndLineOfBadInput) {
   EXPECT_EQ(read_tu(folder_.path("SET"), {}, memory_, silent_).error().kind, ErrorKind::NotFound);
 }
 
+TEST_F(Tu, RefusesLabelFilesWithSeveralColumns) {
+  folder_.write("SET/SET_node_labels.txt", "7\n3, 1\n3\n7\n7\n");
+  EXPECT_THAT(
+      read().error().message,
+      HasSubstr("SET_node_labels.txt: line 2: expected one label, found 2 values")
+  );
+  std::filesystem::remove(folder_.path("SET/SET_node_labels.txt"));
+  labels_ = "1, 0\n-1, 0\n";
+  EXPECT_THAT(
+      read().error().message,
+      HasSubstr("SET_graph_labels.txt: line 1: expected one label, found 2 values")
+  );
+}
+
+TEST_F(Tu, RefusesMoreRowsOfAttributesThanNodes) {
+  folder_.write("SET/SET_node_attributes.txt", "0.5\n1.5\n2.5\n3.5\n4.5\n\n5.5\n");
+  const auto dataset = read();
+  ASSERT_FALSE(dataset);
+  EXPECT_EQ(dataset.error().kind, ErrorKind::Data);
+  EXPECT_THAT(
+      dataset.error().message,
+      HasSubstr("SET_node_attributes.txt: line 7: more rows than the 5 nodes")
+  );
+}
+
 }  // namespace
 }  // namespace gnn::data

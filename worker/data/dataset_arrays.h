@@ -3,6 +3,7 @@
 #include "worker/data/array.h"
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,9 @@ struct DatasetArrays {
   Array test;
   Array graph_offsets;  ///< int64 [G + 1], with graph_labels int64 [G]: graph classification
   Array graph_labels;
+  /// The files of arrays, by the arrays' names: at least those of labels and split that were read
+  /// from files. For messages.
+  std::map<std::string, std::string> read_from;
   Origin origin;
 };
 

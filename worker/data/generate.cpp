@@ -312,11 +312,11 @@ Status make_split(const Job& job, DatasetArrays& dataset) {
     std::sort(ids.begin(), ids.end());
     return store_ids(job.storage, name, ids);
   };
-  GNN_ASSIGN_OR_RETURN(dataset.train, part("split.train", 0, num_train));
+  GNN_ASSIGN_OR_RETURN(dataset.train, part(kTrainName, 0, num_train));
   GNN_ASSIGN_OR_RETURN(
-      dataset.validation, part("split.validation", num_train, num_train + num_validation)
+      dataset.validation, part(kValidationName, num_train, num_train + num_validation)
   );
-  GNN_ASSIGN_OR_RETURN(dataset.test, part("split.test", num_train + num_validation, job.num_nodes));
+  GNN_ASSIGN_OR_RETURN(dataset.test, part(kTestName, num_train + num_validation, job.num_nodes));
   return {};
 }
 

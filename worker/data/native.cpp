@@ -116,6 +116,7 @@ Result<NativeDataset> open_native(const std::string& directory, const MapOptions
     Result<const ManifestArray*> entry = find_entry(manifest.files, slot);
     if (!entry) return tl::unexpected(with_context(std::move(entry).error(), manifest_path));
     GNN_ASSIGN_OR_RETURN(*slot.array, map_checked(directory, **entry, options));
+    manifest.dataset.read_from[(*entry)->name] = directory + "/" + (*entry)->file;
   }
   return NativeDataset{
       .arrays = std::move(manifest.dataset),

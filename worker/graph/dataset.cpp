@@ -19,22 +19,6 @@ bool is_id_list(const at::Tensor& tensor) {
          tensor.device().is_cpu() && tensor.is_contiguous();
 }
 
-// First position whose value lies outside [low, high), or -1.
-int64_t first_outside(const at::Tensor& values, int64_t low, int64_t high) {
-  const auto* data = values.const_data_ptr<int64_t>();
-  for (int64_t i = 0; i < values.numel(); ++i) {
-    if (data[i] < low || data[i] >= high) {
-      return i;
-    }
-  }
-  return -1;
-}
-
-std::string at_position(const char* name, int64_t position, const at::Tensor& values) {
-  return std::string(name) + "[" + std::to_string(position) + "]: found " +
-         std::to_string(values.const_data_ptr<int64_t>()[position]);
-}
-
 Status check_features(
     const FeatureStore& features, int64_t rows, const std::string& owner, std::string_view where
 ) {
@@ -69,9 +53,7 @@ Status check_features(
   return {};
 }
 
-Status check_node_type(
-    const NodeTypeData& type, bool is_target, int64_t num_classes, std::string_view where
-) {
+Status check_node_type(const NodeTypeData& type, std::string_view where) {
   const std::string owner = "node type " + type.name;
   if (type.num_nodes <= 0) {
     return problem(
@@ -87,13 +69,6 @@ Status check_node_type(
   if (!is_id_list(type.labels) || type.labels.numel() != type.num_nodes) {
     return problem(
         where, owner + ": expected int64 labels [" + std::to_string(type.num_nodes) + "]"
-    );
-  }
-  if (const int64_t bad = is_target ? first_outside(type.labels, -1, num_classes) : -1; bad >= 0) {
-    return problem(
-        where,
-        owner + ": " + at_position("labels", bad, type.labels) + ", expected a class in [0, " +
-            std::to_string(num_classes) + ") or -1 for none"
     );
   }
   return {};
@@ -129,42 +104,6 @@ Status check_edge_type(const EdgeTypeData& type, const Dataset& dataset, std::st
   return {};
 }
 
-Status check_split(const Dataset& dataset, std::string_view where) {
-  struct Part {
-    const char* name;
-    const at::Tensor& ids;
-  };
-  const bool of_graphs = dataset.graphs.has_value();
-  const int64_t items = of_graphs ? dataset.graphs->num_graphs() : dataset.target().num_nodes;
-  const at::Tensor& labels = of_graphs ? dataset.graphs->labels : dataset.target().labels;
-  for (const Part& part :
-       {Part{"split.train", dataset.split.train},
-        Part{"split.validation", dataset.split.validation},
-        Part{"split.test", dataset.split.test}}) {
-    if (!is_id_list(part.ids)) {
-      return problem(where, std::string(part.name) + ": expected int64 ids [N]");
-    }
-    if (const int64_t bad = first_outside(part.ids, 0, items); bad >= 0) {
-      return problem(
-          where,
-          at_position(part.name, bad, part.ids) + ", expected an id in [0, " +
-              std::to_string(items) + ")"
-      );
-    }
-    if (!labels.defined()) {
-      continue;
-    }
-    const auto* id = part.ids.const_data_ptr<int64_t>();
-    const auto* label = labels.const_data_ptr<int64_t>();
-    for (int64_t i = 0; i < part.ids.numel(); ++i) {
-      if (label[id[i]] < 0) {
-        return problem(where, at_position(part.name, i, part.ids) + ", which has no label");
-      }
-    }
-  }
-  return {};
-}
-
 template <class Index>
 int64_t first_edge_between_graphs(
     const CscGraph& graph, const std::vector<int64_t>& graph_of_node
@@ -190,13 +129,6 @@ Status check_graphs(const Dataset& dataset, std::string_view where) {
   if (!is_id_list(graphs.labels) || !is_id_list(graphs.node_offsets) ||
       graphs.node_offsets.numel() != graphs.labels.numel() + 1) {
     return problem(where, "expected int64 graph labels [G] and node offsets [G + 1]");
-  }
-  if (const int64_t bad = first_outside(graphs.labels, 0, dataset.num_classes); bad >= 0) {
-    return problem(
-        where,
-        at_position("graph labels", bad, graphs.labels) + ", expected a class in [0, " +
-            std::to_string(dataset.num_classes) + ")"
-    );
   }
   const auto* offset = graphs.node_offsets.const_data_ptr<int64_t>();
   std::vector<int64_t> graph_of_node(static_cast<size_t>(dataset.node_types[0].num_nodes));
@@ -244,14 +176,11 @@ Status check_dataset(const Dataset& dataset, std::string_view where) {
     return problem(where, "expected at least one node type, the target being one of them");
   }
   std::set<std::string> names;
-  for (int64_t i = 0; i < types; ++i) {
-    const NodeTypeData& type = dataset.node_types[static_cast<size_t>(i)];
+  for (const NodeTypeData& type : dataset.node_types) {
     if (!names.insert(type.name).second) {
       return problem(where, "node type " + type.name + " appears twice");
     }
-    // Node labels of a graph collection are input, not targets.
-    const bool is_target = i == dataset.target_node_type && !dataset.graphs;
-    GNN_RETURN_IF_ERROR(check_node_type(type, is_target, dataset.num_classes, where));
+    GNN_RETURN_IF_ERROR(check_node_type(type, where));
   }
   for (const EdgeTypeData& type : dataset.edge_types) {
     GNN_RETURN_IF_ERROR(check_edge_type(type, dataset, where));
@@ -259,7 +188,7 @@ Status check_dataset(const Dataset& dataset, std::string_view where) {
   if (dataset.graphs) {
     GNN_RETURN_IF_ERROR(check_graphs(dataset, where));
   }
-  return check_split(dataset, where);
+  return {};
 }
 
 }  // namespace gnn::graph

@@ -73,10 +73,8 @@ struct Dataset {
   [[nodiscard]] const FeatureStore& features() const;
 };
 
-/// Checks a Dataset and returns the first problem:
+/// Checks a Dataset and returns the first problem; labels and split are data::check_items()'s:
 /// - sizes agree across types, and there is at least one node;
-/// - labels are within [-1, num_classes);
-/// - split ids are in range and have a label other than -1;
 /// - features are finite;
 /// - graph offsets ascend and edges stay within their graph.
 /// `where` names the data set in messages.

@@ -1,6 +1,7 @@
 #include "worker/graph/load.h"
 
 #include "worker/data/generate.h"
+#include "worker/data/items.h"
 #include "worker/data/native.h"
 #include "worker/data/readers/edge_list.h"
 #include "worker/data/readers/gin.h"
@@ -252,6 +253,7 @@ Result<Dataset> make_dataset(const data::DatasetArrays& arrays, std::string_view
     dataset.graphs = std::move(graphs);
   }
   GNN_RETURN_IF_ERROR(check_dataset(dataset, where));
+  GNN_RETURN_IF_ERROR(data::check_items(arrays, where));
   return dataset;
 }
 

@@ -33,7 +33,8 @@ Result<DataSplit> make_split(
     const Dataset& dataset, const api::Split& split, int64_t training_seed
 );
 
-/// A checked Dataset (see check_dataset) whose tensors share the arrays' memory.
+/// A checked Dataset (see check_dataset() and data::check_items()) whose tensors share the arrays'
+/// memory. `where` names the data set in messages.
 Result<Dataset> make_dataset(const data::DatasetArrays& arrays, std::string_view where);
 
 }  // namespace gnn::graph

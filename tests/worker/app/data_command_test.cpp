@@ -155,7 +155,7 @@ TEST_F(DataCommand, PublishesNothingThatTrainingRefuses) {
   const Status status = import_data(request, console());
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().kind, ErrorKind::Data);
-  EXPECT_THAT(status.error().message, HasSubstr("split.train[2]: found 2, which has no label"));
+  EXPECT_THAT(status.error().message, HasSubstr("train.csv.gz: train[2]: id 2 has no label"));
   EXPECT_FALSE(fs::exists(request.output.folder));
 }
 

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -60,6 +61,32 @@ TEST_F(Load, AppliesTheSameTransformsToTextAndNativeForm) {
   EXPECT_TRUE(at::equal(text->graph().indices(), native->graph().indices()));
   EXPECT_TRUE(at::equal(text->features().rows(), native->features().rows()));
   EXPECT_TRUE(at::equal(text->split.train, native->split.train));
+}
+
+TEST_F(Load, NamesTheFileOfANativeSetWhoseSplitOrLabelsAreWrong) {
+  const api::Dataset text = ogb();
+  // Publishes the ring after a change to it; returns the error of loading it.
+  const auto error_after = [&](const std::function<void(data::DatasetArrays&)>& change) -> Error {
+    auto writer = *data::NativeWriter::open(folder_.path("native"), "k");
+    data::DatasetArrays arrays = *data::read_ogb(*text.path, {}, *writer, silent_);
+    change(arrays);
+    EXPECT_TRUE(writer->publish(arrays, true));
+    api::Dataset native;
+    native.path = folder_.path("native");
+    const auto dataset = load(native);
+    return dataset ? Error{} : dataset.error();
+  };
+  const Error overlap = error_after([](data::DatasetArrays& a) { a.test = a.train; });
+  EXPECT_EQ(overlap.kind, ErrorKind::Data);
+  const std::string train = folder_.path("native/split.train.npy");
+  EXPECT_EQ(
+      overlap.message,
+      train + ": test[0]: id 0 is in test and in train (" + train + "); leave it in one part"
+  );
+  EXPECT_THAT(
+      error_after([](data::DatasetArrays& a) { a.num_classes = 2; }).message,
+      HasSubstr("native/nodes.node.labels.npy: labels[2]: expected a class in [0, 2)")
+  );
 }
 
 TEST_F(Load, TensorsKeepTheirMapping) {

@@ -1,6 +1,7 @@
 #include "worker/data/readers/edge_list.h"
 
 #include "worker/data/io/npy.h"
+#include "worker/data/items.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -162,24 +163,23 @@ Status read_split(
   }
   struct Part {
     const char* name;
+    const char* array_name;
     Array& array;
   };
+  SplitIds split(num_nodes);
   for (const Part& part :
-       {Part{"train", dataset.train},
-        Part{"validation", dataset.validation},
-        Part{"test", dataset.test}}) {
-    SplitIds ids(num_nodes);
+       {Part{"train", kTrainName, dataset.train},
+        Part{"validation", kValidationName, dataset.validation},
+        Part{"test", kTestName, dataset.test}}) {
+    std::vector<int64_t> ids;
     if (const std::string path = find_part(folder, part.name); !path.empty()) {
-      GNN_ASSIGN_OR_RETURN(const std::vector<int64_t> values, read_column(path));
-      for (size_t i = 0; i < values.size(); ++i) {
-        GNN_RETURN_IF_ERROR(ids.add(values[i], path + ": id " + std::to_string(i)));
-      }
+      GNN_ASSIGN_OR_RETURN(ids, read_column(path));
+      GNN_RETURN_IF_ERROR(split.add_part(part.name, path, ids));
+      dataset.read_from[part.array_name] = path;
     }
-    GNN_ASSIGN_OR_RETURN(
-        part.array, store_ids(storage, std::string("split.") + part.name, ids.ids())
-    );
+    GNN_ASSIGN_OR_RETURN(part.array, store_ids(storage, part.array_name, ids));
   }
-  return {};
+  return split.finish();
 }
 
 }  // namespace
@@ -249,6 +249,9 @@ Result<DatasetArrays> read_edge_list(
       edges
   );
   dataset.num_classes = num_classes;
+  if (!label_path.empty()) {
+    dataset.read_from[kLabelsName] = label_path;
+  }
   GNN_RETURN_IF_ERROR(read_split(folder, options, num_nodes, storage, dataset));
   dataset.origin.source = "EdgeList";
   dataset.origin.path = folder;

@@ -1,11 +1,14 @@
 #include "worker/data/readers/ogb.h"
 
 #include "worker/data/io/npz.h"
+#include "worker/data/items.h"
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <utility>
+#include <vector>
 
 namespace gnn::data {
 namespace {
@@ -324,24 +327,67 @@ Result<std::string> find_split(
   return splits + "/" + (wanted.empty() ? names.front() : wanted);
 }
 
-Result<Array> read_ids(
-    const std::string& folder,
-    const char* stem,
-    const char* name,
-    int64_t num_nodes,
-    ArrayStorage& storage
-) {
-  GNN_ASSIGN_OR_RETURN(const std::string path, need_csv(folder, stem));
+// The ids of a part of the split, which are added to `split`.
+Result<std::vector<int64_t>> read_part(const std::string& path, const char* part, SplitIds& split) {
   GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
-  SplitIds ids(num_nodes);
+  split.begin(part, path);
+  std::vector<int64_t> ids;
   int64_t id = 0;
   while (true) {
     GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers({&id, 1}));
     if (!more) {
-      return store_ids(storage, name, ids.ids());
+      return ids;
     }
-    GNN_RETURN_IF_ERROR(ids.add(id, reader.where()));
+    if (const std::string wrong = split.add(id); !wrong.empty()) {
+      return bad(reader.where(), wrong);
+    }
+    ids.push_back(id);
   }
+}
+
+// The three parts of a split and the files that they are from.
+struct SplitArrays {
+  Array train;
+  Array validation;
+  Array test;
+  std::map<std::string, std::string> read_from;
+};
+
+// Without a folder: no split.
+Result<SplitArrays> read_split_folder(
+    const std::string& folder, int64_t num_nodes, ArrayStorage& storage
+) {
+  SplitArrays arrays;
+  if (folder.empty()) {
+    return arrays;
+  }
+  struct Part {
+    const char* stem;
+    const char* name;
+    const char* array_name;
+    Array& array;
+  };
+  SplitIds split(num_nodes);
+  for (const Part& part :
+       {Part{"train", "train", kTrainName, arrays.train},
+        Part{"valid", "validation", kValidationName, arrays.validation},
+        Part{"test", "test", kTestName, arrays.test}}) {
+    GNN_ASSIGN_OR_RETURN(const std::string path, need_csv(folder, part.stem));
+    GNN_ASSIGN_OR_RETURN(const std::vector<int64_t> ids, read_part(path, part.name, split));
+    GNN_ASSIGN_OR_RETURN(part.array, store_ids(storage, part.array_name, ids));
+    arrays.read_from[part.array_name] = path;
+  }
+  GNN_RETURN_IF_ERROR(split.finish());
+  return arrays;
+}
+
+Result<Array> read_label_file(const std::string& file, int64_t num_nodes, ArrayStorage& storage) {
+  GNN_ASSIGN_OR_RETURN(Array done, storage.find(kLabelsName));
+  if (done.defined()) {
+    return done;
+  }
+  return file.ends_with(".npz") ? read_npz_labels(file, num_nodes, storage)
+                                : read_csv_labels(file, num_nodes, storage);
 }
 
 // The parts of a raw folder, in either form.
@@ -401,17 +447,13 @@ struct RawFolder {
                        : read_csv_features(csv, nodes, options, storage, progress);
   }
 
-  [[nodiscard]] Result<Array> labels(int64_t nodes, ArrayStorage& storage) const {
-    GNN_ASSIGN_OR_RETURN(Array done, storage.find(kLabelsName));
-    if (done.defined()) {
-      return done;
-    }
+  [[nodiscard]] Result<std::string> label_file() const {
     std::error_code error;
-    if (fs::is_regular_file(path + "/node-label.npz", error)) {
-      return read_npz_labels(path + "/node-label.npz", nodes, storage);
+    std::string npz = path + "/node-label.npz";
+    if (fs::is_regular_file(npz, error)) {
+      return npz;
     }
-    GNN_ASSIGN_OR_RETURN(const std::string csv, need_csv(path, "node-label"));
-    return read_csv_labels(csv, nodes, storage);
+    return need_csv(path, "node-label");
   }
 };
 
@@ -426,22 +468,16 @@ Result<DatasetArrays> read_ogb(
   GNN_ASSIGN_OR_RETURN(const RawFolder raw, RawFolder::open(folder));
   // Small parts first, so that their errors show before minutes of reading.
   GNN_ASSIGN_OR_RETURN(
-      const std::string split, find_split(folder, options.split, options.split_required)
+      const std::string split_folder, find_split(folder, options.split, options.split_required)
   );
   GNN_ASSIGN_OR_RETURN(const int64_t nodes, raw.num_nodes());
-  GNN_ASSIGN_OR_RETURN(Array labels, raw.labels(nodes, storage));
+  GNN_ASSIGN_OR_RETURN(const std::string label_file, raw.label_file());
+  GNN_ASSIGN_OR_RETURN(Array labels, read_label_file(label_file, nodes, storage));
   GNN_ASSIGN_OR_RETURN(
       const int64_t num_classes,
-      count_classes(labels.view<int64_t>(), options, folder + ": label of node ")
+      count_classes(labels.view<int64_t>(), options, label_file + ": label of node ")
   );
-  Array train;
-  Array validation;
-  Array test;
-  if (!split.empty()) {
-    GNN_ASSIGN_OR_RETURN(train, read_ids(split, "train", "split.train", nodes, storage));
-    GNN_ASSIGN_OR_RETURN(validation, read_ids(split, "valid", "split.validation", nodes, storage));
-    GNN_ASSIGN_OR_RETURN(test, read_ids(split, "test", "split.test", nodes, storage));
-  }
+  GNN_ASSIGN_OR_RETURN(SplitArrays split, read_split_folder(split_folder, nodes, storage));
   GNN_ASSIGN_OR_RETURN(const CscArrays edges, raw.edges(nodes, options, storage, progress));
   GNN_ASSIGN_OR_RETURN(Array features, raw.features(nodes, options, storage, progress));
   DatasetArrays dataset = homogeneous(
@@ -452,13 +488,15 @@ Result<DatasetArrays> read_ogb(
       edges
   );
   dataset.num_classes = num_classes;
-  dataset.train = std::move(train);
-  dataset.validation = std::move(validation);
-  dataset.test = std::move(test);
+  dataset.train = std::move(split.train);
+  dataset.validation = std::move(split.validation);
+  dataset.test = std::move(split.test);
+  dataset.read_from = std::move(split.read_from);
+  dataset.read_from[kLabelsName] = label_file;
   dataset.origin.source = "OGB";
   dataset.origin.path = folder;
   dataset.origin.options = describe(options);
-  dataset.origin.facts.emplace_back("split", fs::path(split).filename().string());
+  dataset.origin.facts.emplace_back("split", fs::path(split_folder).filename().string());
   return dataset;
 }
 

@@ -342,11 +342,9 @@ Result<DatasetArrays> read_package_index(
       homogeneous("package-index", num_nodes, std::move(features), std::move(label_array), csc);
   dataset.num_classes = static_cast<int64_t>(labels.names.size());
   dataset.class_names = std::move(labels.names);
-  GNN_ASSIGN_OR_RETURN(dataset.train, store_ids(storage, "split.train", split.train));
-  GNN_ASSIGN_OR_RETURN(
-      dataset.validation, store_ids(storage, "split.validation", split.validation)
-  );
-  GNN_ASSIGN_OR_RETURN(dataset.test, store_ids(storage, "split.test", split.test));
+  GNN_ASSIGN_OR_RETURN(dataset.train, store_ids(storage, kTrainName, split.train));
+  GNN_ASSIGN_OR_RETURN(dataset.validation, store_ids(storage, kValidationName, split.validation));
+  GNN_ASSIGN_OR_RETURN(dataset.test, store_ids(storage, kTestName, split.test));
   dataset.origin.source = "PackageIndex";
   dataset.origin.options = "features=" + std::to_string(options.num_features) +
                            ", train=" + std::to_string(options.train) +

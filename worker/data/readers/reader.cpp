@@ -435,21 +435,4 @@ void one_hot(FeatureBuffer& features, std::span<const int64_t> categories, int64
   }
 }
 
-Status SplitIds::add(int64_t id, const std::string& where) {
-  const auto items = static_cast<int64_t>(seen_.size());
-  if (id < 0 || id >= items) {
-    return fail(
-        ErrorKind::Data,
-        where + ": expected an id in [0, " + std::to_string(items) + "), found " +
-            std::to_string(id)
-    );
-  }
-  if (seen_[static_cast<size_t>(id)]) {
-    return fail(ErrorKind::Data, where + ": id " + std::to_string(id) + " appears twice");
-  }
-  seen_[static_cast<size_t>(id)] = true;
-  ids_.push_back(id);
-  return {};
-}
-
 }  // namespace gnn::data

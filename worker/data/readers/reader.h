@@ -145,6 +145,9 @@ inline constexpr const char* kRelation = "to";
 inline constexpr const char* kFeaturesName = "nodes.node.features";
 inline constexpr const char* kLabelsName = "nodes.node.labels";
 inline constexpr const char* kEdgesName = "edges.node.to.node";
+inline constexpr const char* kTrainName = "split.train";
+inline constexpr const char* kValidationName = "split.validation";
+inline constexpr const char* kTestName = "split.test";
 
 CscOptions csc_options(int64_t num_nodes, const ReadOptions& options);
 
@@ -181,18 +184,5 @@ Result<CscArrays> build_csc_of(
 
 /// Sets, in each row, the column `first` + the row's category to 1.
 void one_hot(FeatureBuffer& features, std::span<const int64_t> categories, int64_t first);
-
-/// Collects the ids of a split and checks that each is in range and occurs once.
-class SplitIds {
- public:
-  explicit SplitIds(int64_t num_items) : seen_(static_cast<size_t>(num_items)) {}
-  /// `where`: the id's place in the input, for messages.
-  Status add(int64_t id, const std::string& where);
-  [[nodiscard]] const std::vector<int64_t>& ids() const { return ids_; }
-
- private:
-  std::vector<bool> seen_;
-  std::vector<int64_t> ids_;
-};
 
 }  // namespace gnn::data

@@ -64,5 +64,34 @@ TEST_F(EdgeList, ReportsMissingAndImplausibleFiles) {
   );
 }
 
+TEST_F(EdgeList, NamesFilePartAndIdOfABadSplit) {
+  folder_.write("plain/edges.csv", "0,1\n1,2\n2,3\n");
+  folder_.write("plain/train.csv", "0\n1\n");
+  folder_.write("plain/validation.npy", npy_bytes("<i8", "(2,)", bytes_of<int64_t>({3, 1})));
+  EXPECT_THAT(
+      read().error().message,
+      HasSubstr(
+          "plain/validation.npy: validation[1]: id 1 is in validation and in train (" +
+          folder_.path("plain/train.csv") + ")"
+      )
+  );
+  EXPECT_EQ(read().error().kind, ErrorKind::Data);
+  folder_.write("plain/validation.npy", npy_bytes("<i8", "(2,)", bytes_of<int64_t>({3, 3})));
+  EXPECT_THAT(
+      read().error().message,
+      HasSubstr("validation.npy: validation[1]: id 3 occurs twice in validation")
+  );
+  folder_.write("plain/validation.npy", npy_bytes("<i8", "(2,)", bytes_of<int64_t>({3, 4})));
+  EXPECT_THAT(
+      read().error().message,
+      HasSubstr("validation.npy: validation[1]: expected an id in [0, 4), found 4")
+  );
+  folder_.write("plain/validation.npy", npy_bytes("<i8", "(1,)", bytes_of<int64_t>({3})));
+  folder_.write("plain/train.csv", "");
+  EXPECT_THAT(
+      read().error().message, HasSubstr("train.csv: train: expected at least one id, found none")
+  );
+}
+
 }  // namespace
 }  // namespace gnn::data

@@ -100,7 +100,7 @@ TEST_F(Ogb, ReadsTheNpzFormInBothOrders) {
     );
     const auto dataset = ogb();
     // Node 3 is the validation part and has no label now: for the reader that is data,
-    // check_dataset() objects.
+    // check_items() objects.
     ASSERT_TRUE(dataset) << dataset.error().message;
     EXPECT_EQ(
         to_vector<int64_t>(dataset->edge_tables[0].indptr),
@@ -211,7 +211,8 @@ TEST_F(Ogb, NamesFileAndLineOfBadInput) {
   ReadOptions two;
   two.num_classes = 2;
   EXPECT_THAT(
-      ogb_error([](OgbFiles&) {}, two), HasSubstr("label of node 2: expected a class below 2")
+      ogb_error([](OgbFiles&) {}, two),
+      HasSubstr("node-label.csv.gz: label of node 2: expected a class below 2")
   );
   EXPECT_THAT(
       ogb_error([](OgbFiles& f) { f.train = "0\n6\n"; }),
@@ -219,7 +220,18 @@ TEST_F(Ogb, NamesFileAndLineOfBadInput) {
   );
   EXPECT_THAT(
       ogb_error([](OgbFiles& f) { f.train = "0\n0\n"; }),
-      HasSubstr("train.csv.gz: line 2: id 0 appears twice")
+      HasSubstr("train.csv.gz: line 2: id 0 occurs twice in train")
+  );
+  EXPECT_THAT(
+      ogb_error([](OgbFiles& f) { f.test = "4\n3\n"; }),
+      AllOf(
+          HasSubstr("test.csv.gz: line 2: id 3 is in test and in validation ("),
+          HasSubstr("valid.csv.gz)")
+      )
+  );
+  EXPECT_THAT(
+      ogb_error([](OgbFiles& f) { f.train = ""; }),
+      HasSubstr("train.csv.gz: train: expected at least one id, found none")
   );
   EXPECT_THAT(ogb_error([](OgbFiles& f) { f.num_nodes = "0\n"; }), HasSubstr("at least one node"));
   EXPECT_THAT(

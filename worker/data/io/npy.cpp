@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 
 namespace gnn::data {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kMaxHeaderBytes = size_t{1} << 16U;
+constexpr size_t kMaxStringLength = 256;
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kChunkElements = size_t{1} << 16U;
 
@@ -39,14 +41,22 @@ constexpr std::array<Descr, 13> kDescrs{{
     {"<f8", DType::Float64},
 }};
 
+// What stands before the elements of a .npy file.
+struct Preamble {
+  std::string descr;
+  bool fortran_order = false;
+  std::vector<int64_t> shape;
+  int64_t data_offset = 0;
+};
+
 // The Python dict literal {'descr': …, 'fortran_order': …, 'shape': (…)}; keys in any order,
 // nothing else.
 class DictParser {
  public:
   DictParser(std::string_view text, std::string where) : text_(text), where_(std::move(where)) {}
 
-  Result<NpyHeader> parse() {
-    NpyHeader header;
+  Result<Preamble> parse() {
+    Preamble header;
     bool has_descr = false;
     bool has_order = false;
     bool has_shape = false;
@@ -56,7 +66,7 @@ class DictParser {
       GNN_RETURN_IF_ERROR(expect(':'));
       if (key == "descr" && !has_descr) {
         has_descr = true;
-        GNN_ASSIGN_OR_RETURN(header.dtype, descr());
+        GNN_ASSIGN_OR_RETURN(header.descr, descr());
       } else if (key == "fortran_order" && !has_order) {
         has_order = true;
         GNN_ASSIGN_OR_RETURN(header.fortran_order, boolean());
@@ -120,27 +130,13 @@ class DictParser {
     at_ = end + 1;
     return value;
   }
-  Result<DType> descr() {
+  Result<std::string> descr() {
     skip_blanks();
     if (at_ < text_.size() && text_[at_] == '[') {
       return error("structured element types are not supported");
     }
     GNN_ASSIGN_OR_RETURN(const std::string_view value, string());
-    if (value.starts_with('>')) {
-      return error(
-          "big-endian elements ('" + std::string(value) +
-          "') are not supported, save them as little-endian"
-      );
-    }
-    for (const Descr& known : kDescrs) {
-      // One-byte types carry any byte order, as old writers do.
-      if (value == known.text ||
-          (value.size() == 3 && known.text[0] == '|' && value.substr(1) == known.text.substr(1)) ||
-          (value == "|V2" && known.dtype == DType::BFloat16)) {
-        return known.dtype;
-      }
-    }
-    return error("element type '" + std::string(value) + "' is not supported");
+    return std::string(value);
   }
   Result<bool> boolean() {
     skip_blanks();
@@ -190,6 +186,93 @@ T load(const std::byte* at) {
   T value;
   std::memcpy(&value, at, sizeof(T));
   return value;
+}
+
+Result<Preamble> read_preamble(ByteSource& source) {
+  std::array<std::byte, 12> start{};
+  GNN_RETURN_IF_ERROR(source.read_exactly(std::span(start).first(10)));
+  if (std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
+    return fail(ErrorKind::Data, source.name() + ": offset 0: expected a .npy file (\\x93NUMPY)");
+  }
+  const int version = std::to_integer<int>(start[6]);
+  size_t length = load<uint16_t>(start.data() + 8);
+  size_t offset = 10;
+  if (version == 2 || version == 3) {
+    GNN_RETURN_IF_ERROR(source.read_exactly(std::span(start).subspan(10, 2)));
+    length = load<uint32_t>(start.data() + 8);
+    offset = 12;
+  } else if (version != 1) {
+    return fail(
+        ErrorKind::Data,
+        source.name() + ": offset 6: expected .npy version 1, 2 or 3, found " +
+            std::to_string(version)
+    );
+  }
+  const int64_t left = source.bytes_left();
+  if (length > kMaxHeaderBytes || (left >= 0 && static_cast<int64_t>(length) > left)) {
+    return fail(
+        ErrorKind::Data,
+        source.name() + ": offset 8: header length " + std::to_string(length) +
+            " exceeds the file or 64 KiB"
+    );
+  }
+  std::string text(length, '\0');
+  GNN_RETURN_IF_ERROR(source.read_exactly(std::as_writable_bytes(std::span(text))));
+  DictParser parser(text, source.name() + ": offset " + std::to_string(offset));
+  GNN_ASSIGN_OR_RETURN(Preamble preamble, parser.parse());
+  preamble.data_offset = static_cast<int64_t>(offset + length);
+  return preamble;
+}
+
+Result<DType> dtype_of(std::string_view descr, const std::string& where) {
+  if (descr.starts_with('>')) {
+    return fail(
+        ErrorKind::Data,
+        where + ": header: big-endian elements ('" + std::string(descr) +
+            "') are not supported, save them as little-endian"
+    );
+  }
+  for (const Descr& known : kDescrs) {
+    // One-byte types carry any byte order, as old writers do.
+    if (descr == known.text ||
+        (descr.size() == 3 && known.text[0] == '|' && descr.substr(1) == known.text.substr(1)) ||
+        (descr == "|V2" && known.dtype == DType::BFloat16)) {
+      return known.dtype;
+    }
+  }
+  return fail(
+      ErrorKind::Data,
+      where + ": header: element type '" + std::string(descr) + "' is not supported"
+  );
+}
+
+Status expect_end(ByteSource& source) {
+  std::byte extra{};
+  GNN_ASSIGN_OR_RETURN(const size_t got, source.read({&extra, 1}));
+  if (got != 0) {
+    return fail(ErrorKind::Data, source.name() + ": has bytes after its last element");
+  }
+  return {};
+}
+
+// NumPy's types of strings: "|S3" has three characters of a byte, "<U3" three of UTF-32.
+struct StringType {
+  size_t length = 0;
+  size_t width = 1;  // bytes of a character
+};
+// None for another type, or a long string.
+std::optional<StringType> string_type(std::string_view descr) {
+  const bool wide = descr.starts_with("<U");
+  StringType type{.length = 0, .width = wide ? size_t{4} : size_t{1}};
+  if (!wide && !descr.starts_with("|S")) {
+    return std::nullopt;
+  }
+  const auto [end, code] =
+      std::from_chars(descr.data() + 2, descr.data() + descr.size(), type.length);
+  if (code != std::errc() || end != descr.data() + descr.size() || type.length > kMaxStringLength) {
+    return std::nullopt;
+  }
+  return type;
 }
 
 // 16-bit floating-point elements, as stored.
@@ -246,38 +329,13 @@ int64_t NpyHeader::num_elements() const {
 }
 
 Result<NpyHeader> read_npy_header(ByteSource& source) {
-  std::array<std::byte, 12> start{};
-  GNN_RETURN_IF_ERROR(source.read_exactly(std::span(start).first(10)));
-  if (std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
-    return fail(ErrorKind::Data, source.name() + ": offset 0: expected a .npy file (\\x93NUMPY)");
-  }
-  const int version = std::to_integer<int>(start[6]);
-  size_t length = load<uint16_t>(start.data() + 8);
-  size_t offset = 10;
-  if (version == 2 || version == 3) {
-    GNN_RETURN_IF_ERROR(source.read_exactly(std::span(start).subspan(10, 2)));
-    length = load<uint32_t>(start.data() + 8);
-    offset = 12;
-  } else if (version != 1) {
-    return fail(
-        ErrorKind::Data,
-        source.name() + ": offset 6: expected .npy version 1, 2 or 3, found " +
-            std::to_string(version)
-    );
-  }
-  const int64_t left = source.bytes_left();
-  if (length > kMaxHeaderBytes || (left >= 0 && static_cast<int64_t>(length) > left)) {
-    return fail(
-        ErrorKind::Data,
-        source.name() + ": offset 8: header length " + std::to_string(length) +
-            " exceeds the file or 64 KiB"
-    );
-  }
-  std::string text(length, '\0');
-  GNN_RETURN_IF_ERROR(source.read_exactly(std::as_writable_bytes(std::span(text))));
-  DictParser parser(text, source.name() + ": offset " + std::to_string(offset));
-  GNN_ASSIGN_OR_RETURN(NpyHeader header, parser.parse());
-  header.data_offset = static_cast<int64_t>(offset + length);
+  GNN_ASSIGN_OR_RETURN(Preamble preamble, read_preamble(source));
+  GNN_ASSIGN_OR_RETURN(const DType dtype, dtype_of(preamble.descr, source.name()));
+  NpyHeader header;
+  header.dtype = dtype;
+  header.shape = std::move(preamble.shape);
+  header.fortran_order = preamble.fortran_order;
+  header.data_offset = preamble.data_offset;
   auto elements = checked_elements(header.shape, dtype_size(header.dtype));
   if (!elements) {
     return tl::make_unexpected(with_context(elements.error(), source.name()));
@@ -293,6 +351,32 @@ Result<NpyHeader> read_npy_header(ByteSource& source) {
     );
   }
   return header;
+}
+
+Result<std::string> read_npy_string(ByteSource& source) {
+  GNN_ASSIGN_OR_RETURN(const Preamble preamble, read_preamble(source));
+  const std::optional<StringType> type = string_type(preamble.descr);
+  if (!type || !preamble.shape.empty()) {
+    return fail(
+        ErrorKind::Data,
+        source.name() + ": expected one string of at most " + std::to_string(kMaxStringLength) +
+            " characters, found element type '" + preamble.descr + "' " + shape_text(preamble.shape)
+    );
+  }
+  std::string bytes(type->length * type->width, '\0');
+  GNN_RETURN_IF_ERROR(source.read_exactly(std::as_writable_bytes(std::span(bytes))));
+  GNN_RETURN_IF_ERROR(expect_end(source));
+  std::string text;
+  for (size_t i = 0; i < type->length; ++i) {
+    const std::string_view character(bytes.data() + i * type->width, type->width);
+    if (character.find_first_not_of('\0') == std::string_view::npos) {
+      break;  // NumPy fills strings up with zeros
+    }
+    const bool ascii = character[0] >= ' ' && character[0] <= '~' &&
+                       character.find_first_not_of('\0', 1) == std::string_view::npos;
+    text += ascii ? character[0] : '?';
+  }
+  return text;
 }
 
 Result<std::string> make_npy_header(DType dtype, const std::vector<int64_t>& shape) {
@@ -410,12 +494,7 @@ Status NpyReader::read_floats(std::span<float> out) {
 }
 
 Status NpyReader::finish() {
-  std::byte extra{};
-  GNN_ASSIGN_OR_RETURN(const size_t got, source_->read({&extra, 1}));
-  if (got != 0) {
-    return fail(ErrorKind::Data, name() + ": has bytes after its last element");
-  }
-  return {};
+  return expect_end(*source_);
 }
 
 }  // namespace gnn::data

@@ -26,6 +26,11 @@ struct NpyHeader {
 /// header over 64 KiB, or more elements than the container has bytes left.
 Result<NpyHeader> read_npy_header(ByteSource& source);
 
+/// The one string of a .npy file whose elements are strings, which NpyReader does not read. Characters
+/// that are not printable ASCII become '?'.
+/// Errors: those of read_npy_header(); Data for more than one string, or over 256 characters.
+Result<std::string> read_npy_string(ByteSource& source);
+
 /// The header for `dtype` and `shape`, padded so that the elements of a mapped file are
 /// page-aligned.
 Result<std::string> make_npy_header(DType dtype, const std::vector<int64_t>& shape);

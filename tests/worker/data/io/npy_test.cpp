@@ -111,6 +111,30 @@ TEST(Npy, RefusesNumbersThatAreNotFinite) {
   );
 }
 
+TEST(Npy, ReadsOneStringOfBytesOrOfUnicode) {
+  const auto string_of = [](const std::string& bytes) {
+    return read_npy_string(*from_memory("s.npy", bytes));
+  };
+  EXPECT_EQ(string_of(npy_bytes("|S3", "()", "coo")).value(), "coo");
+  EXPECT_EQ(string_of(npy_bytes("|S5", "()", std::string("csr\0\0", 5))).value(), "csr");
+  EXPECT_EQ(string_of(npy_bytes("<U3", "()", bytes_of<char32_t>({'c', 'o', 0xE9}))).value(), "co?");
+  for (const std::string& other :
+       {npy_bytes("|S3", "(1,)", "coo"),
+        npy_bytes("<i8", "()", "12345678"),
+        npy_bytes("|S", "()", "coo"),
+        npy_bytes("|S257", "()", std::string(257, 'c'))}) {
+    const auto string = string_of(other);
+    ASSERT_FALSE(string);
+    EXPECT_EQ(string.error().kind, ErrorKind::Data);
+    EXPECT_THAT(string.error().message, HasSubstr("s.npy: expected one string"));
+  }
+  EXPECT_THAT(
+      string_of(npy_bytes("|S3", "()", "cooo")).error().message,
+      HasSubstr("bytes after its last element")
+  );
+  EXPECT_THAT(string_of(npy_bytes("|S3", "()", "co")).error().message, HasSubstr("ends too early"));
+}
+
 TEST(Npy, WritesReadableHeadersWithPageAlignedElements) {
   for (const DType dtype :
        {DType::Bool, DType::Int32, DType::Int64, DType::Float16, DType::BFloat16, DType::Float32}) {

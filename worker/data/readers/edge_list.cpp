@@ -2,6 +2,7 @@
 
 #include "worker/data/io/npy.h"
 #include "worker/data/items.h"
+#include "worker/data/readers/npy_arrays.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -52,61 +53,79 @@ Result<std::vector<int64_t>> read_column(const std::string& path) {
   }
 }
 
-Result<std::vector<EdgePair>> read_npy_pairs(const std::string& path) {
-  GNN_ASSIGN_OR_RETURN(NpyReader reader, open_npy(path));
-  const NpyHeader header = reader.header();
-  const bool two = header.shape.size() == 2;
-  const bool in_rows = two && header.shape[0] == 2;     // [2, E]
-  const bool in_columns = two && header.shape[1] == 2;  // [E, 2]; [2, 2] counts as [2, E]
-  if (!in_rows && !in_columns) {
-    return fail(
-        ErrorKind::Data,
-        path + ": expected edges of shape [2, E] or [E, 2], found " + shape_text(header.shape)
-    );
-  }
-  const int64_t count = header.num_elements() / 2;
-  // Whether the two ends of an edge are adjacent in the file.
-  const bool interleaved = in_rows == header.fortran_order;
-  std::vector<int64_t> ids(static_cast<size_t>(header.num_elements()));
-  GNN_RETURN_IF_ERROR(reader.read_integers(ids));
-  GNN_RETURN_IF_ERROR(reader.finish());
-  std::vector<EdgePair> edges(static_cast<size_t>(count));
-  for (size_t i = 0; i < edges.size(); ++i) {
-    edges[i] = interleaved ? EdgePair{.source = ids[2 * i], .destination = ids[2 * i + 1]}
-                           : EdgePair{.source = ids[i], .destination = ids[i + edges.size()]};
-  }
-  return edges;
-}
+// Edges of text are parsed once; those of a .npy file are read where they are needed, a few thousand
+// at a time.
+struct EdgeFile {
+  std::string path;
+  std::vector<EdgePair> pairs;  // of text
 
-Result<std::vector<EdgePair>> read_pairs(const std::string& path, ProgressBar& progress) {
-  if (path.ends_with(".npy")) {
-    return read_npy_pairs(path);
+  static Result<EdgeFile> open(std::string path, ProgressBar& progress) {
+    EdgeFile file{.path = std::move(path), .pairs = {}};
+    if (!file.is_npy()) {
+      GNN_ASSIGN_OR_RETURN(file.pairs, read_text_edges(file.path, 0, progress));
+    }
+    return file;
   }
-  return read_text_edges(path, 0, progress);
-}
+
+  [[nodiscard]] bool is_npy() const { return path.ends_with(".npy"); }
+
+  // One more than the largest id.
+  [[nodiscard]] Result<int64_t> count_nodes() const {
+    auto num_edges = static_cast<int64_t>(pairs.size());
+    int64_t largest = -1;
+    for (const EdgePair& edge : pairs) {
+      largest = std::max({largest, edge.source, edge.destination});
+    }
+    if (is_npy()) {
+      GNN_ASSIGN_OR_RETURN(NpyReader reader, open_npy(path));
+      num_edges = reader.header().num_elements() / 2;
+      const auto look = [&largest](int64_t, std::span<const int64_t> ids) -> Status {
+        largest = std::max(largest, *std::max_element(ids.begin(), ids.end()));
+        return {};
+      };
+      GNN_RETURN_IF_ERROR(for_each_integer_chunk(std::move(reader), look));
+    }
+    // Nothing else bounds the ids, and one damaged id must not exhaust memory.
+    if (largest >= 64 * num_edges + 1024) {
+      return fail(
+          ErrorKind::Data,
+          path + ": the largest id, " + std::to_string(largest) + ", is implausible for " +
+              std::to_string(num_edges) +
+              " edges; add labels or features, which set the number of nodes"
+      );
+    }
+    return largest + 1;
+  }
+
+  Result<CscArrays> sorted(
+      int64_t num_nodes, const ReadOptions& options, ArrayStorage& storage, ProgressBar& progress
+  ) const {
+    GNN_ASSIGN_OR_RETURN(CscArrays done, find_csc(storage, kEdgesName, false));
+    if (done.indptr.defined()) {
+      return done;
+    }
+    if (!is_npy()) {
+      return build_csc_of(pairs, num_nodes, options, storage, progress, path + ": edge ");
+    }
+    GNN_ASSIGN_OR_RETURN(NpyReader reader, open_npy(path));
+    return read_npy_edges(std::move(reader), num_nodes, options, storage, progress);
+  }
+};
 
 Result<Array> read_features(
-    const std::string& path, const ReadOptions& options, ArrayStorage& storage
+    const std::string& path,
+    const ReadOptions& options,
+    ArrayStorage& storage,
+    ProgressBar& progress
 ) {
   if (path.empty()) {
     return Array();
   }
   if (path.ends_with(".npy")) {
     GNN_ASSIGN_OR_RETURN(NpyReader reader, open_npy(path));
-    const NpyHeader& header = reader.header();
-    if (header.shape.size() != 2 || header.fortran_order) {
-      return fail(
-          ErrorKind::Data,
-          path + ": expected [N, width] in C order, found " + shape_text(header.shape)
-      );
-    }
-    GNN_ASSIGN_OR_RETURN(
-        FeatureBuffer features,
-        FeatureBuffer::create(storage, kFeaturesName, header.shape[0], header.shape[1], options)
-    );
-    GNN_RETURN_IF_ERROR(reader.read_floats(features.all()));
-    GNN_RETURN_IF_ERROR(reader.finish());
-    return features.commit(storage);
+    const std::vector<int64_t>& shape = reader.header().shape;
+    const int64_t num_nodes = shape.empty() ? 0 : shape[0];
+    return read_npy_features(std::move(reader), num_nodes, options, storage, progress);
   }
   GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
   std::vector<float> row;
@@ -194,10 +213,12 @@ Result<DatasetArrays> read_edge_list(
   if (edge_path.empty()) {
     return fail(ErrorKind::NotFound, folder + ": expected edges.npy, edges.csv.gz or edges.csv");
   }
-  GNN_ASSIGN_OR_RETURN(const std::vector<EdgePair> pairs, read_pairs(edge_path, progress));
+  GNN_ASSIGN_OR_RETURN(const EdgeFile edge_file, EdgeFile::open(edge_path, progress));
   GNN_ASSIGN_OR_RETURN(Array features, storage.find(kFeaturesName));
   if (!features.defined()) {
-    GNN_ASSIGN_OR_RETURN(features, read_features(find_part(folder, "features"), options, storage));
+    GNN_ASSIGN_OR_RETURN(
+        features, read_features(find_part(folder, "features"), options, storage, progress)
+    );
   }
   std::vector<int64_t> labels;
   const std::string label_path = find_part(folder, "labels");
@@ -210,19 +231,7 @@ Result<DatasetArrays> read_edge_list(
   } else if (!labels.empty()) {
     num_nodes = static_cast<int64_t>(labels.size());
   } else {
-    for (const EdgePair& edge : pairs) {
-      num_nodes = std::max({num_nodes, edge.source + 1, edge.destination + 1});
-    }
-    // Without labels and features nothing else bounds the ids, and one damaged id must not exhaust
-    // memory.
-    if (num_nodes > 64 * static_cast<int64_t>(pairs.size()) + 1024) {
-      return fail(
-          ErrorKind::Data,
-          edge_path + ": the largest id, " + std::to_string(num_nodes - 1) +
-              ", is implausible for " + std::to_string(pairs.size()) +
-              " edges; add labels or features, which set the number of nodes"
-      );
-    }
+    GNN_ASSIGN_OR_RETURN(num_nodes, edge_file.count_nodes());
   }
   if (!labels.empty() && static_cast<int64_t>(labels.size()) != num_nodes) {
     return fail(
@@ -232,8 +241,7 @@ Result<DatasetArrays> read_edge_list(
     );
   }
   GNN_ASSIGN_OR_RETURN(
-      const CscArrays edges,
-      build_csc_of(pairs, num_nodes, options, storage, progress, edge_path + ": edge ")
+      const CscArrays edges, edge_file.sorted(num_nodes, options, storage, progress)
   );
   Array label_array;
   int64_t num_classes = 0;

@@ -2,6 +2,7 @@
 
 #include "worker/data/io/npz.h"
 #include "worker/data/items.h"
+#include "worker/data/readers/npy_arrays.h"
 
 #include <algorithm>
 #include <array>
@@ -194,99 +195,10 @@ Result<int64_t> read_count(const NpzArchive& archive, const std::string& name) {
   return count;
 }
 
-Result<CscArrays> read_npz_edges(
-    const NpzArchive& archive,
-    int64_t num_nodes,
-    const ReadOptions& options,
-    ArrayStorage& storage,
-    ProgressBar& progress
-) {
-  GNN_ASSIGN_OR_RETURN(NpyReader reader, archive.open_array("edge_index"));
-  const NpyHeader header = reader.header();
-  if (header.shape.size() != 2 || header.shape[0] != 2) {
-    return bad(reader.name(), "expected edges of shape [2, E], found " + shape_text(header.shape));
-  }
-  const int64_t num_edges = header.shape[1];
-  GNN_ASSIGN_OR_RETURN(EdgeBuffer buffer, EdgeBuffer::create(storage, num_edges, num_nodes));
-  progress.begin("reading edges", 2 * num_edges, "ids");
-  std::array<int64_t, 8192> chunk{};
-  for (int64_t begin = 0; begin < 2 * num_edges; begin += static_cast<int64_t>(chunk.size())) {
-    const auto size = std::min<int64_t>(static_cast<int64_t>(chunk.size()), 2 * num_edges - begin);
-    GNN_RETURN_IF_ERROR(reader.read_integers(std::span(chunk).first(static_cast<size_t>(size))));
-    for (int64_t i = 0; i < size; ++i) {
-      const int64_t at = begin + i;
-      const int64_t id = chunk.at(static_cast<size_t>(i));
-      // C order: all sources, then all destinations. Fortran order: pair by pair.
-      const bool is_source = header.fortran_order ? at % 2 == 0 : at < num_edges;
-      const int64_t edge = header.fortran_order ? at / 2 : at % num_edges;
-      if (is_source) {
-        buffer.set_source(edge, id);
-      } else {
-        buffer.set_destination(edge, id);
-      }
-    }
-    progress.advance_to(begin + size, {});
-  }
-  progress.end();
-  GNN_RETURN_IF_ERROR(reader.finish());
-  return build_csc(
-      buffer.edges(num_edges, reader.name() + ": column ", 0),
-      csc_options(num_nodes, options),
-      storage,
-      kEdgesName,
-      progress
-  );
-}
-
-Result<Array> read_npz_features(
-    const NpzArchive& archive,
-    int64_t num_nodes,
-    const ReadOptions& options,
-    ArrayStorage& storage,
-    ProgressBar& progress
-) {
-  GNN_ASSIGN_OR_RETURN(NpyReader reader, archive.open_array("node_feat"));
-  const NpyHeader& header = reader.header();
-  if (header.shape.size() != 2 || header.shape[0] != num_nodes || header.fortran_order) {
-    return bad(
-        reader.name(),
-        "expected features of shape [" + std::to_string(num_nodes) + ", width] in C order, found " +
-            shape_text(header.shape) + (header.fortran_order ? " in Fortran order" : "")
-    );
-  }
-  GNN_ASSIGN_OR_RETURN(
-      FeatureBuffer buffer,
-      FeatureBuffer::create(storage, kFeaturesName, num_nodes, header.shape[1], options)
-  );
-  progress.begin("reading features", num_nodes, "rows");
-  for (int64_t row = 0; row < num_nodes; ++row) {
-    GNN_RETURN_IF_ERROR(reader.read_floats(buffer.row(row)));
-    if (row % kProgressRows == 0) {
-      progress.advance_to(row, {});
-    }
-  }
-  progress.advance_to(num_nodes, {});
-  progress.end();
-  GNN_RETURN_IF_ERROR(reader.finish());
-  return buffer.commit(storage);
-}
-
 Result<Array> read_npz_labels(const std::string& path, int64_t num_nodes, ArrayStorage& storage) {
   GNN_ASSIGN_OR_RETURN(const NpzArchive archive, NpzArchive::open(path));
   GNN_ASSIGN_OR_RETURN(NpyReader reader, archive.open_array("node_label"));
-  const NpyHeader& header = reader.header();
-  if (header.num_elements() != num_nodes || header.shape.empty() || header.shape[0] != num_nodes) {
-    return bad(
-        reader.name(),
-        "expected one label per node, [" + std::to_string(num_nodes) + ", 1], found " +
-            shape_text(header.shape)
-    );
-  }
-  GNN_ASSIGN_OR_RETURN(Array labels, storage.create(kLabelsName, DType::Int64, {num_nodes}));
-  const int64_t none = -1;
-  GNN_RETURN_IF_ERROR(reader.read_integers(labels.mutable_view<int64_t>(), &none));
-  GNN_RETURN_IF_ERROR(reader.finish());
-  return storage.commit(std::move(labels));
+  return read_npy_labels(std::move(reader), num_nodes, storage);
 }
 
 // The split's folder: the requested one, or the only one; "" if none is required and there is not
@@ -427,8 +339,11 @@ struct RawFolder {
     if (done.indptr.defined()) {
       return done;
     }
-    return archive ? read_npz_edges(*archive, nodes, options, storage, progress)
-                   : read_csv_edges(path, nodes, options, storage, progress);
+    if (!archive) {
+      return read_csv_edges(path, nodes, options, storage, progress);
+    }
+    GNN_ASSIGN_OR_RETURN(NpyReader reader, archive->open_array("edge_index"));
+    return read_npy_edges(std::move(reader), nodes, options, storage, progress);
   }
 
   // Undefined when the data set has none.
@@ -440,7 +355,8 @@ struct RawFolder {
       return done;
     }
     if (archive && archive->contains("node_feat")) {
-      return read_npz_features(*archive, nodes, options, storage, progress);
+      GNN_ASSIGN_OR_RETURN(NpyReader reader, archive->open_array("node_feat"));
+      return read_npy_features(std::move(reader), nodes, options, storage, progress);
     }
     const std::string csv = find_csv(path, "node-feat");
     return csv.empty() ? Result<Array>(Array())

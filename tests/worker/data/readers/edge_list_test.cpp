@@ -64,6 +64,37 @@ TEST_F(EdgeList, ReportsMissingAndImplausibleFiles) {
   );
 }
 
+TEST_F(EdgeList, CountsTheNodesOfNpyEdgesWithoutLabelsAndFeatures) {
+  folder_.write("plain/train.csv", "0\n");
+  folder_.write(
+      "plain/edges.npy", npy_bytes("<i8", "(3, 2)", bytes_of<int64_t>({0, 1, 4, 2, 0, 2}))
+  );
+  const auto dataset = read();
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  EXPECT_EQ(dataset->node_tables[0].num_nodes, 5);
+  EXPECT_THAT(to_vector<int32_t>(dataset->edge_tables[0].indices), ElementsAre(0, 0, 4));
+  folder_.write(
+      "plain/edges.npy", npy_bytes("<i8", "(2, 2)", bytes_of<int64_t>({0, 1, INT64_MAX, 2}))
+  );
+  EXPECT_THAT(
+      read().error().message, HasSubstr("the largest id, 9223372036854775807, is implausible")
+  );
+}
+
+TEST_F(EdgeList, NamesTheNpyEdgeThatIsOutOfRange) {
+  folder_.write("plain/train.csv", "0\n");
+  folder_.write("plain/labels.csv", "0\n1\n");
+  folder_.write("plain/edges.npy", npy_bytes("<i4", "(2, 2)", bytes_of<int32_t>({0, 1, 1, 2})));
+  EXPECT_THAT(
+      read().error().message, HasSubstr("edges.npy: edge 1: expected node ids in [0, 2), found 1,2")
+  );
+  folder_.write("plain/edges.npy", npy_bytes("<i4", "(4,)", bytes_of<int32_t>({0, 1, 1, 0})));
+  EXPECT_THAT(
+      read().error().message,
+      HasSubstr("edges.npy: expected edges of shape [2, E] or [E, 2], found [4]")
+  );
+}
+
 TEST_F(EdgeList, NamesFilePartAndIdOfABadSplit) {
   folder_.write("plain/edges.csv", "0,1\n1,2\n2,3\n");
   folder_.write("plain/train.csv", "0\n1\n");

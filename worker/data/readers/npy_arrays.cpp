@@ -1,0 +1,128 @@
+#include "worker/data/readers/npy_arrays.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+namespace gnn::data {
+namespace {
+
+constexpr int64_t kElementsPerChunk = 8192;
+constexpr int64_t kRowsPerStep = 4096;
+
+tl::unexpected<Error> unexpected_shape(const NpyReader& reader, const std::string& expected) {
+  return fail(
+      ErrorKind::Data,
+      reader.name() + ": expected " + expected + ", found " + shape_text(reader.header().shape) +
+          (reader.header().fortran_order ? " in Fortran order" : "")
+  );
+}
+
+}  // namespace
+
+Status for_each_integer_chunk(
+    NpyReader reader,
+    const std::function<Status(int64_t position, std::span<const int64_t> elements)>& chunk,
+    const int64_t* nan_value
+) {
+  std::array<int64_t, kElementsPerChunk> buffer{};
+  const int64_t total = reader.header().num_elements();
+  for (int64_t position = 0; position < total; position += kElementsPerChunk) {
+    const auto size = static_cast<size_t>(std::min(kElementsPerChunk, total - position));
+    const std::span<int64_t> elements = std::span(buffer).first(size);
+    GNN_RETURN_IF_ERROR(reader.read_integers(elements, nan_value));
+    GNN_RETURN_IF_ERROR(chunk(position, elements));
+  }
+  return reader.finish();
+}
+
+Result<Array> read_npy_features(
+    NpyReader reader,
+    int64_t num_nodes,
+    const ReadOptions& options,
+    ArrayStorage& storage,
+    ProgressBar& progress
+) {
+  const NpyHeader& header = reader.header();
+  if (header.shape.size() != 2 || header.shape[0] != num_nodes || header.fortran_order) {
+    return unexpected_shape(
+        reader, "features of shape [" + std::to_string(num_nodes) + ", width] in C order"
+    );
+  }
+  GNN_ASSIGN_OR_RETURN(
+      FeatureBuffer buffer,
+      FeatureBuffer::create(storage, kFeaturesName, num_nodes, header.shape[1], options)
+  );
+  progress.begin("reading features", num_nodes, "rows");
+  for (int64_t row = 0; row < num_nodes; ++row) {
+    GNN_RETURN_IF_ERROR(reader.read_floats(buffer.row(row)));
+    if (row % kRowsPerStep == 0) {
+      progress.advance_to(row, {});
+    }
+  }
+  progress.advance_to(num_nodes, {});
+  progress.end();
+  GNN_RETURN_IF_ERROR(reader.finish());
+  return buffer.commit(storage);
+}
+
+Result<Array> read_npy_labels(NpyReader reader, int64_t num_nodes, ArrayStorage& storage) {
+  const NpyHeader& header = reader.header();
+  if (header.num_elements() != num_nodes || header.shape.empty() || header.shape[0] != num_nodes) {
+    return unexpected_shape(
+        reader, "one label per node, [N] or [N, 1] with N = " + std::to_string(num_nodes)
+    );
+  }
+  GNN_ASSIGN_OR_RETURN(Array labels, storage.create(kLabelsName, DType::Int64, {num_nodes}));
+  const int64_t none = -1;
+  GNN_RETURN_IF_ERROR(reader.read_integers(labels.mutable_view<int64_t>(), &none));
+  GNN_RETURN_IF_ERROR(reader.finish());
+  return storage.commit(std::move(labels));
+}
+
+Result<CscArrays> read_npy_edges(
+    NpyReader reader,
+    int64_t num_nodes,
+    const ReadOptions& options,
+    ArrayStorage& storage,
+    ProgressBar& progress
+) {
+  const NpyHeader header = reader.header();
+  const bool two = header.shape.size() == 2;
+  const bool in_rows = two && header.shape[0] == 2;
+  if (!in_rows && !(two && header.shape[1] == 2)) {
+    return unexpected_shape(reader, "edges of shape [2, E] or [E, 2]");
+  }
+  const std::string where = reader.name() + ": edge ";
+  const int64_t num_edges = header.num_elements() / 2;
+  // Whether the two ends of an edge are adjacent in the file.
+  const bool adjacent = in_rows == header.fortran_order;
+  GNN_ASSIGN_OR_RETURN(EdgeBuffer buffer, EdgeBuffer::create(storage, num_edges, num_nodes));
+  progress.begin("reading edges", 2 * num_edges, "ids");
+  const auto place = [&](int64_t position, std::span<const int64_t> ids) -> Status {
+    for (const int64_t id : ids) {
+      const bool is_source = adjacent ? position % 2 == 0 : position < num_edges;
+      const int64_t edge = adjacent ? position / 2 : position % num_edges;
+      if (is_source) {
+        buffer.set_source(edge, id);
+      } else {
+        buffer.set_destination(edge, id);
+      }
+      ++position;
+    }
+    progress.advance_to(position, {});
+    return {};
+  };
+  GNN_RETURN_IF_ERROR(for_each_integer_chunk(std::move(reader), place));
+  progress.end();
+  return build_csc(
+      buffer.edges(num_edges, where, 0),
+      csc_options(num_nodes, options),
+      storage,
+      kEdgesName,
+      progress
+  );
+}
+
+}  // namespace gnn::data

@@ -64,7 +64,7 @@ void add_import(CLI::App& data, Subcommand& chosen) {
       ->add_option(
           "--format",
           request->format,
-          "Format of the input: ogb, tu, gin, edge-list or package-index"
+          "Format of the input: ogb, tu, gin, edge-list, reddit or package-index"
       )
       ->required()
       ->transform(CLI::CheckedTransformer(import_formats(), CLI::ignore_case));

@@ -4,6 +4,7 @@
 #include "worker/data/readers/edge_list.h"
 #include "worker/data/readers/gin.h"
 #include "worker/data/readers/ogb.h"
+#include "worker/data/readers/reddit.h"
 #include "worker/data/readers/tu.h"
 
 #include <algorithm>
@@ -56,6 +57,7 @@ const std::map<std::string, ImportFormat>& import_formats() {
       {"tu", ImportFormat::Tu},
       {"gin", ImportFormat::Gin},
       {"edge-list", ImportFormat::EdgeList},
+      {"reddit", ImportFormat::Reddit},
       {"package-index", ImportFormat::PackageIndex},
   };
   return kFormats;
@@ -108,6 +110,8 @@ Status import_data(const ImportRequest& request, const DataConsole& console) {
         return data::read_gin(request.input, request.reading, storage, console.progress);
       case ImportFormat::EdgeList:
         return data::read_edge_list(request.input, request.reading, storage, console.progress);
+      case ImportFormat::Reddit:
+        return data::read_reddit(request.input, request.reading, storage, console.progress);
       case ImportFormat::PackageIndex:
         break;
     }

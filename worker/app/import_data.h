@@ -11,7 +11,7 @@
 namespace gnn::app {
 
 /// The formats that `data import` reads.
-enum class ImportFormat { Ogb, Tu, Gin, EdgeList, PackageIndex };
+enum class ImportFormat { Ogb, Tu, Gin, EdgeList, Reddit, PackageIndex };
 
 /// The formats by their names on the command line.
 [[nodiscard]] const std::map<std::string, ImportFormat>& import_formats();

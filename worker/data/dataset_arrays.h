@@ -19,7 +19,7 @@ struct InputFile {
 
 /// How a data set came to be.
 struct Origin {
-  std::string source;   ///< "OGB", "TU", "GIN", "EdgeList", "PackageIndex" or "Synthetic"
+  std::string source;   ///< "OGB", "TU", "GIN", "EdgeList", "Reddit", "PackageIndex" or "Synthetic"
   std::string path;     ///< the input; empty for generated data
   std::string options;  ///< the options that shaped it, one line
   std::vector<InputFile> inputs;

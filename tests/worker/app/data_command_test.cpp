@@ -176,6 +176,18 @@ TEST_F(DataCommand, ImportsThePackageIndexFromAptOrAFile) {
   EXPECT_EQ(from_apt->arrays.origin.facts.front().first, "indexDigest");
 }
 
+TEST_F(DataCommand, ImportsReddit) {
+  data::testing::RedditFiles().write(folder_);
+  const std::string input = folder_.path("reddit");
+  const std::string output = folder_.path("out");
+  ASSERT_EQ(run({"data", "import", "--format", "reddit", "--input", input, "--output", output}), 0);
+  ASSERT_TRUE(inspect_data(output, InspectFormat::Text, console()));
+  EXPECT_THAT(out_.str(), HasSubstr("node: 6 nodes, features float32 [6, 2], labels int64 [6]"));
+  EXPECT_THAT(out_.str(), HasSubstr("16 edges"));
+  EXPECT_THAT(out_.str(), HasSubstr("3 train, 1 validation, 2 test"));
+  EXPECT_THAT(out_.str(), HasSubstr("made from       Reddit"));
+}
+
 TEST_F(DataCommand, GeneratesADataSetAndPrintsItsSize) {
   GenerateRequest request{
       .output = {.folder = folder_.path("synthetic")},

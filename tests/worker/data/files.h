@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -164,6 +165,47 @@ struct OgbFiles {
     folder.write(name + "/split/random/train.csv.gz", gzip(train));
     folder.write(name + "/split/random/valid.csv.gz", gzip(validation));
     folder.write(name + "/split/random/test.csv.gz", gzip(test));
+  }
+};
+
+/// The same ring in the form of PyG's Reddit: a symmetric adjacency matrix, one edge of it twice.
+struct RedditFiles {
+  using Members = std::map<std::string, std::string>;  ///< content by name
+
+  Members data{
+      {"feature",
+       npy_bytes("<f4", "(6, 2)", bytes_of<float>({1, 0, .5F, .5F, 0, 1, 1, 1, 0, 0, 2, 6}))},
+      {"label", npy_bytes("<i4", "(6,)", bytes_of<int32_t>({0, 1, 2, 0, 1, 2}))},
+      {"node_types", npy_bytes("<i4", "(6,)", bytes_of<int32_t>({1, 1, 1, 2, 3, 3}))},
+      {"node_ids", npy_bytes("|S2", "(6,)", "t1t2t3t4t5t6")},
+  };
+  Members graph{
+      {"row",
+       npy_bytes(
+           "<i4", "(17,)", bytes_of<int32_t>({0, 1, 2, 3, 4, 5, 0, 1, 1, 2, 3, 4, 5, 0, 3, 4, 0})
+       )},
+      {"col",
+       npy_bytes(
+           "<i4", "(17,)", bytes_of<int32_t>({1, 2, 3, 4, 5, 0, 3, 4, 0, 1, 2, 3, 4, 5, 0, 1, 1})
+       )},
+      {"data", npy_bytes("<f8", "(17,)", bytes_of(std::vector<double>(17, 1.0)))},
+      {"shape", npy_bytes("<i8", "(2,)", bytes_of<int64_t>({6, 6}))},
+      {"format", npy_bytes("|S3", "()", "coo")},
+  };
+
+  /// `place`: the folder below the data set's own, "" or "/raw".
+  void write(const TemporaryFolder& folder, const std::string& place = "") const {
+    folder.write("reddit" + place + "/reddit_data.npz", archive(data));
+    folder.write("reddit" + place + "/reddit_graph.npz", archive(graph));
+  }
+
+ private:
+  static std::string archive(const Members& members) {
+    std::vector<ZipMember> packed;
+    for (const auto& [name, content] : members) {
+      packed.push_back({name + ".npy", content, true});
+    }
+    return zip_bytes(packed);
   }
 };
 

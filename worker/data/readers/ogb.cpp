@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -257,14 +256,6 @@ Result<std::vector<int64_t>> read_part(const std::string& path, const char* part
   }
 }
 
-// The three parts of a split and the files that they are from.
-struct SplitArrays {
-  Array train;
-  Array validation;
-  Array test;
-  std::map<std::string, std::string> read_from;
-};
-
 // Without a folder: no split.
 Result<SplitArrays> read_split_folder(
     const std::string& folder, int64_t num_nodes, ArrayStorage& storage
@@ -404,10 +395,7 @@ Result<DatasetArrays> read_ogb(
       edges
   );
   dataset.num_classes = num_classes;
-  dataset.train = std::move(split.train);
-  dataset.validation = std::move(split.validation);
-  dataset.test = std::move(split.test);
-  dataset.read_from = std::move(split.read_from);
+  take_split(dataset, std::move(split));
   dataset.read_from[kLabelsName] = label_file;
   dataset.origin.source = "OGB";
   dataset.origin.path = folder;

@@ -357,6 +357,13 @@ DatasetArrays homogeneous(
   return dataset;
 }
 
+void take_split(DatasetArrays& dataset, SplitArrays split) {
+  dataset.train = std::move(split.train);
+  dataset.validation = std::move(split.validation);
+  dataset.test = std::move(split.test);
+  dataset.read_from.merge(split.read_from);
+}
+
 Result<int64_t> count_classes(
     std::span<const int64_t> labels, const ReadOptions& options, const std::string& where
 ) {

@@ -8,6 +8,7 @@
 #include "worker/data/io/byte_source.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -155,6 +156,16 @@ CscOptions csc_options(int64_t num_nodes, const ReadOptions& options);
 DatasetArrays homogeneous(
     std::string name, int64_t num_nodes, Array features, Array labels, const CscArrays& edges
 );
+
+/// The parts of a data set's own split, and each one's file by the array's name.
+struct SplitArrays {
+  Array train;
+  Array validation;
+  Array test;
+  std::map<std::string, std::string> read_from;
+};
+/// Makes it the split of `dataset`.
+void take_split(DatasetArrays& dataset, SplitArrays split);
 
 /// The number of classes: the option, or the largest label + 1. Messages name label i as `where`
 /// followed by i.

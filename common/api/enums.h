@@ -22,7 +22,7 @@ template <> struct EnumTable<TaskType> {
   static constexpr EnumWords<TaskType, 2> kWords{{{TaskType::NodeClassification, "NodeClassification"}, {TaskType::GraphClassification, "GraphClassification"}}};
 };
 template <> struct EnumTable<DatasetFormat> {
-  static constexpr EnumWords<DatasetFormat, 6> kWords{{{DatasetFormat::OGB, "OGB"}, {DatasetFormat::TU, "TU"}, {DatasetFormat::GIN, "GIN"}, {DatasetFormat::EdgeList, "EdgeList"}, {DatasetFormat::Native, "Native"}, {DatasetFormat::Synthetic, "Synthetic"}}};
+  static constexpr EnumWords<DatasetFormat, 7> kWords{{{DatasetFormat::OGB, "OGB"}, {DatasetFormat::TU, "TU"}, {DatasetFormat::GIN, "GIN"}, {DatasetFormat::EdgeList, "EdgeList"}, {DatasetFormat::Reddit, "Reddit"}, {DatasetFormat::Native, "Native"}, {DatasetFormat::Synthetic, "Synthetic"}}};
 };
 template <> struct EnumTable<SyntheticShape> {
   static constexpr EnumWords<SyntheticShape, 4> kWords{{{SyntheticShape::Arxiv, "Arxiv"}, {SyntheticShape::Products, "Products"}, {SyntheticShape::Reddit, "Reddit"}, {SyntheticShape::FakeDataset, "FakeDataset"}}};

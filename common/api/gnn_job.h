@@ -47,6 +47,7 @@ enum class DatasetFormat {
   TU,   ///< a TU folder: <NAME>_A.txt, <NAME>_graph_indicator.txt, <NAME>_graph_labels.txt, …
   GIN,  ///< the text form of "How powerful are graph neural networks?" (one file)
   EdgeList,  ///< a folder with an edge list and .npy files for features, labels and splits
+  Reddit,    ///< the folder that PyG and DGL download: reddit_data.npz, reddit_graph.npz
   /// Our own memory-mapped form, written by `gnn-worker data import`.
   Native,
   Synthetic,  ///< generated at the start, as `synthetic` says; no path

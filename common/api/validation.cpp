@@ -228,8 +228,9 @@ void check_dataset(const GnnJobSpec& spec, Problems& problems) {
   problems.require(
       fits,
       "spec.dataset.format",
-      "GraphClassification reads TU, GIN or Native; NodeClassification reads OGB, EdgeList, Native "
-      "or Synthetic"
+      "GraphClassification reads TU, GIN or Native; NodeClassification reads OGB, EdgeList, "
+      "Reddit, "
+      "Native or Synthetic"
   );
   problems.require(
       !many_graphs || !(dataset.to_undirected || dataset.add_self_loops || dataset.coalesce),
@@ -276,6 +277,11 @@ void check_split(const GnnJobSpec& spec, Problems& problems) {
   );
   problems.require(
       !split.name || split.type == SplitType::Provided, kPath, "name requires type Provided"
+  );
+  problems.require(
+      !split.name || spec.dataset.format != DatasetFormat::Reddit,
+      kPath,
+      "Reddit has one split: leave out name"
   );
   problems.require(!split.seed || random || folds, kPath, "seed requires type Random or KFold");
   problems.require(

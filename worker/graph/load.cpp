@@ -6,6 +6,7 @@
 #include "worker/data/readers/edge_list.h"
 #include "worker/data/readers/gin.h"
 #include "worker/data/readers/ogb.h"
+#include "worker/data/readers/reddit.h"
 #include "worker/data/readers/tu.h"
 #include "worker/data/split.h"
 #include "worker/data/transforms.h"
@@ -214,6 +215,8 @@ Result<data::DatasetArrays> read_arrays(
       return data::read_gin(path, reading, memory, progress);
     case api::DatasetFormat::EdgeList:
       return data::read_edge_list(path, reading, memory, progress);
+    case api::DatasetFormat::Reddit:
+      return data::read_reddit(path, reading, memory, progress);
     case api::DatasetFormat::Native:
     case api::DatasetFormat::Synthetic:
       break;

@@ -98,6 +98,15 @@ TEST(Validation, ChecksRulesBetweenFields) {
       {"spec.dataset.nodeFeatures",
        [](GnnJob& j) { j.spec.dataset.node_features = NodeFeatures::Constant; }},
       {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.train = Decimal{"0.5"}; }},
+      {"spec.dataset.split",
+       [](GnnJob& j) {
+         j.spec.dataset = {};
+         j.spec.dataset.format = DatasetFormat::Reddit;
+         j.spec.dataset.path = "/data/reddit";
+         j.spec.dataset.split.name = "random";
+       }},
+      {"spec.dataset.format", [](GnnJob& j) { j.spec.dataset.format = DatasetFormat::Reddit; }, true
+      },
       {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.seed = 3; }},
       {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.fold = 3; }},
       {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.folds = 3; }},

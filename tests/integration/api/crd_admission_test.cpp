@@ -105,7 +105,7 @@ std::vector<Refusal> broken_rules() {
       {graphs("", {{"/spec/dataset/format", "OGB"}}),
        "spec.dataset.format",
        "GraphClassification reads TU, GIN or Native; NodeClassification reads OGB, EdgeList, "
-       "Native or Synthetic"},
+       "Reddit, Native or Synthetic"},
       {graphs("", {{"/spec/dataset/toUndirected", true}}),
        "spec.dataset",
        "toUndirected, addSelfLoops and coalesce are only for NodeClassification"},
@@ -200,6 +200,13 @@ std::vector<Refusal> broken_rules() {
       {graphs("", {{"/spec/dataset/split/name", "x"}}),
        "spec.dataset.split",
        "name requires type Provided"},
+      {nodes(
+           "",
+           {{"/spec/dataset",
+             {{"format", "Reddit"}, {"path", "/data/reddit"}, {"split", {{"name", "x"}}}}}}
+       ),
+       "spec.dataset.split",
+       "Reddit has one split: leave out name"},
       {nodes("", {{"/spec/dataset/split/seed", 1}}),
        "spec.dataset.split",
        "seed requires type Random or KFold"},

@@ -34,7 +34,7 @@ TEST(Samples, AllParseIntoATask) {
     ASSERT_TRUE(job.has_value()) << job.error().message;
     EXPECT_TRUE(tasks::parse_task(*job).has_value()) << entry.path();
   }
-  EXPECT_GE(found, 6);
+  EXPECT_GE(found, 7);
 }
 
 TEST(LoadJob, SetsFieldsOfTheSpec) {

@@ -147,6 +147,19 @@ TEST_F(Load, MakesSplits) {
   EXPECT_TRUE(load_dataset(spec, {}, silent_));  // a random split needs none on disk
 }
 
+TEST_F(Load, ReadsReddit) {
+  data::testing::RedditFiles().write(folder_);
+  api::Dataset spec;
+  spec.format = api::DatasetFormat::Reddit;
+  spec.path = folder_.path("reddit");
+  const auto dataset = load(spec);
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  EXPECT_EQ(dataset->graph().num_edges(), 16);
+  EXPECT_EQ(dataset->split.test.numel(), 2);
+  std::filesystem::remove(folder_.path("reddit/reddit_graph.npz"));
+  EXPECT_EQ(load(spec).error().kind, ErrorKind::Data);
+}
+
 TEST_F(Load, GeneratesSyntheticData) {
   api::Dataset spec;
   spec.format = api::DatasetFormat::Synthetic;

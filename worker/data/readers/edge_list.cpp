@@ -159,7 +159,11 @@ Result<Array> read_features(
           options
       )
   );
-  std::copy(rows.begin(), rows.end(), features.all().begin());
+  for (size_t i = 0; i < rows.size() / width; ++i) {
+    GNN_RETURN_IF_ERROR(
+        features.set_row(static_cast<int64_t>(i), std::span(rows).subspan(i * width, width))
+    );
+  }
   return features.commit(storage);
 }
 

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace gnn::data {
 namespace {
@@ -183,10 +185,17 @@ Result<Array> make_features(
       FeatureBuffer features,
       FeatureBuffer::create(storage, kFeaturesName, num_nodes, width, options)
   );
-  if (graphs.width > 0) {
-    std::copy(graphs.attributes.begin(), graphs.attributes.end(), features.all().begin());
-  } else {
-    one_hot(features, graphs.tags, 0);
+  std::vector<float> one_hot(static_cast<size_t>(width));
+  for (size_t node = 0; node < graphs.tags.size(); ++node) {
+    if (graphs.width > 0) {
+      const auto row = std::span(graphs.attributes).subspan(node * graphs.width, graphs.width);
+      GNN_RETURN_IF_ERROR(features.set_row(static_cast<int64_t>(node), row));
+    } else {
+      float& column = one_hot[static_cast<size_t>(graphs.tags[node])];
+      column = 1.0F;
+      GNN_RETURN_IF_ERROR(features.set_row(static_cast<int64_t>(node), one_hot));
+      column = 0.0F;
+    }
   }
   return features.commit(storage);
 }

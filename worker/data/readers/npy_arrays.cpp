@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace gnn::data {
 namespace {
@@ -55,8 +56,10 @@ Result<Array> read_npy_features(
       FeatureBuffer::create(storage, kFeaturesName, num_nodes, header.shape[1], options)
   );
   progress.begin("reading features", num_nodes, "rows");
+  std::vector<float> values(static_cast<size_t>(header.shape[1]));
   for (int64_t row = 0; row < num_nodes; ++row) {
-    GNN_RETURN_IF_ERROR(reader.read_floats(buffer.row(row)));
+    GNN_RETURN_IF_ERROR(reader.read_floats(values));
+    GNN_RETURN_IF_ERROR(buffer.set_row(row, values));
     if (row % kRowsPerStep == 0) {
       progress.advance_to(row, {});
     }

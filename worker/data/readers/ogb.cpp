@@ -106,29 +106,30 @@ Result<Array> read_csv_features(
     ProgressBar& progress
 ) {
   GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
-  std::vector<float> first;
-  GNN_ASSIGN_OR_RETURN(bool more, reader.next_floats(first));
-  const auto width = static_cast<int64_t>(first.size());
+  std::vector<float> values;
+  GNN_ASSIGN_OR_RETURN(bool more, reader.next_floats(values));
+  const auto width = static_cast<int64_t>(values.size());
   if (!more || num_nodes / 300 > reader.source().file_bytes_total()) {
     return bad(path, "too short for " + std::to_string(num_nodes) + " rows");
   }
   GNN_ASSIGN_OR_RETURN(
       FeatureBuffer buffer, FeatureBuffer::create(storage, kFeaturesName, num_nodes, width, options)
   );
-  std::copy(first.begin(), first.end(), buffer.row(0).begin());
+  GNN_RETURN_IF_ERROR(buffer.set_row(0, values));
   progress.begin("reading features", reader.source().file_bytes_total(), "bytes");
   for (int64_t row = 1; row < num_nodes; ++row) {
-    GNN_ASSIGN_OR_RETURN(more, reader.next_floats(buffer.row(row)));
+    GNN_ASSIGN_OR_RETURN(more, reader.next_floats(std::span(values)));
     if (!more) {
       return bad(
           path, "ends after " + std::to_string(row) + " rows, expected " + std::to_string(num_nodes)
       );
     }
+    GNN_RETURN_IF_ERROR(buffer.set_row(row, values));
     if (row % kProgressRows == 0) {
       progress.advance_to(reader.source().file_bytes_read(), {});
     }
   }
-  GNN_ASSIGN_OR_RETURN(more, reader.next_floats(first));
+  GNN_ASSIGN_OR_RETURN(more, reader.next_floats(values));
   if (more) {
     return bad(reader.where(), "more rows than the " + std::to_string(num_nodes) + " nodes");
   }

@@ -257,11 +257,13 @@ Result<Array> make_features(
       )
   );
   int64_t row = 0;
+  std::vector<float> counts(static_cast<size_t>(options.num_features));
   for (const auto& [name, package] : index.packages) {
-    const std::span<float> values = features.row(row++);
+    std::fill(counts.begin(), counts.end(), 0.0F);
     for_each_word(package.description, [&](std::string_view word) {
-      values[XXH64(word.data(), word.size(), 0) % values.size()] += 1.0F;
+      counts[XXH64(word.data(), word.size(), 0) % counts.size()] += 1.0F;
     });
+    GNN_RETURN_IF_ERROR(features.set_row(row++, counts));
   }
   return features.commit(storage);
 }

@@ -241,51 +241,65 @@ Result<FeatureBuffer> FeatureBuffer::create(
     int64_t width,
     const ReadOptions& options
 ) {
-  FeatureBuffer buffer;
-  buffer.width_ = width;
-  buffer.normalize_rows_ = options.normalize_rows;
   if (width <= 0) {
     return fail(ErrorKind::Data, name + ": expected at least one feature a node");
   }
-  if (options.feature_dtype == DType::Float32) {
-    GNN_ASSIGN_OR_RETURN(
-        buffer.values_, storage.create(std::move(name), DType::Float32, {num_rows, width})
-    );
-  } else if (options.feature_dtype == DType::Float16) {
-    GNN_ASSIGN_OR_RETURN(buffer.values_, storage.scratch(DType::Float32, {num_rows, width}));
-    GNN_ASSIGN_OR_RETURN(
-        buffer.narrowed_, storage.create(std::move(name), DType::Float16, {num_rows, width})
-    );
-  } else {
+  if (options.feature_dtype != DType::Float32 && options.feature_dtype != DType::Float16) {
     return fail(
         ErrorKind::Configuration,
         "features can be stored as float32 or float16, not as " +
             std::string(dtype_name(options.feature_dtype))
     );
   }
+  FeatureBuffer buffer;
+  buffer.width_ = width;
+  buffer.normalize_rows_ = options.normalize_rows;
+  GNN_ASSIGN_OR_RETURN(
+      buffer.result_, storage.create(std::move(name), options.feature_dtype, {num_rows, width})
+  );
+  if (options.normalize_rows && options.feature_dtype == DType::Float16) {
+    GNN_ASSIGN_OR_RETURN(buffer.scratch_, storage.scratch(DType::Float32, {num_rows, width}));
+  }
   return buffer;
+}
+
+Status FeatureBuffer::set_row(int64_t index, std::span<const float> values) {
+  GNN_ASSERT(static_cast<int64_t>(values.size()) == width_, "readers know the width of the rows");
+  const auto first = static_cast<size_t>(index * width_);
+  if (result_.dtype() == DType::Float16 && !scratch_.defined()) {
+    return narrow(first, values);
+  }
+  Array& rows = scratch_.defined() ? scratch_ : result_;
+  std::copy(
+      values.begin(), values.end(), rows.mutable_view<float>().subspan(first, values.size()).begin()
+  );
+  return {};
+}
+
+Status FeatureBuffer::narrow(size_t first, std::span<const float> values) {
+  auto* to = reinterpret_cast<uint16_t*>(result_.mutable_bytes()) + first;
+  for (size_t i = 0; i < values.size(); ++i) {
+    to[i] = float_to_half(values[i]);
+    if (!std::isfinite(half_to_float(to[i]))) {
+      return fail(
+          ErrorKind::Data,
+          result_.name() + ": element " + std::to_string(first + i) + ": " +
+              std::to_string(values[i]) + " is too large for float16"
+      );
+    }
+  }
+  return {};
 }
 
 Result<Array> FeatureBuffer::commit(ArrayStorage& storage) {
   if (normalize_rows_) {
-    normalize_rows(all(), width_);
+    Array& rows = scratch_.defined() ? scratch_ : result_;
+    normalize_rows(rows.mutable_view<float>(), width_);
   }
-  if (!narrowed_.defined()) {
-    return storage.commit(std::move(values_));
+  if (scratch_.defined()) {
+    GNN_RETURN_IF_ERROR(narrow(0, scratch_.view<float>()));
   }
-  const std::span<const float> from = values_.view<float>();
-  auto* to = reinterpret_cast<uint16_t*>(narrowed_.mutable_bytes());
-  for (size_t i = 0; i < from.size(); ++i) {
-    to[i] = float_to_half(from[i]);
-    if (!std::isfinite(half_to_float(to[i]))) {
-      return fail(
-          ErrorKind::Data,
-          narrowed_.name() + ": element " + std::to_string(i) + ": " + std::to_string(from[i]) +
-              " is too large for float16"
-      );
-    }
-  }
-  return storage.commit(std::move(narrowed_));
+  return storage.commit(std::move(result_));
 }
 
 void normalize_rows(std::span<float> values, int64_t width) {
@@ -434,12 +448,6 @@ Result<CscArrays> build_csc_of(
       kEdgesName,
       progress
   );
-}
-
-void one_hot(FeatureBuffer& features, std::span<const int64_t> categories, int64_t first) {
-  for (size_t row = 0; row < categories.size(); ++row) {
-    features.row(static_cast<int64_t>(row))[static_cast<size_t>(first + categories[row])] = 1.0F;
-  }
 }
 
 }  // namespace gnn::data

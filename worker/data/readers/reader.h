@@ -107,8 +107,8 @@ class EdgeBuffer {
   bool narrow_;
 };
 
-/// Feature rows under construction: filled as float32; commit() normalises and narrows them as the
-/// options say.
+/// Feature rows under construction, given as float32. commit() normalises them, and they are stored
+/// as float16, if the options say so; only both together need memory beside the result.
 class FeatureBuffer {
  public:
   static Result<FeatureBuffer> create(
@@ -118,15 +118,16 @@ class FeatureBuffer {
       int64_t width,
       const ReadOptions& options
   );
-  [[nodiscard]] std::span<float> row(int64_t index) {
-    return all().subspan(static_cast<size_t>(index * width_), static_cast<size_t>(width_));
-  }
-  [[nodiscard]] std::span<float> all() { return values_.mutable_view<float>(); }
+  /// `values`: as many as a row is wide. A row that is never set is zero.
+  /// Errors: Data for a number that is too large for float16.
+  Status set_row(int64_t index, std::span<const float> values);
   Result<Array> commit(ArrayStorage& storage);
 
  private:
-  Array values_;    // the result, or scratch if it is to be narrowed
-  Array narrowed_;  // float16 result, or undefined
+  Status narrow(size_t first, std::span<const float> values);
+
+  Array result_;
+  Array scratch_;  // float32 rows that are normalised before they are narrowed, or undefined
   int64_t width_ = 0;
   bool normalize_rows_ = false;
 };
@@ -192,8 +193,5 @@ Result<CscArrays> build_csc_of(
     ProgressBar& progress,
     const std::string& where_prefix
 );
-
-/// Sets, in each row, the column `first` + the row's category to 1.
-void one_hot(FeatureBuffer& features, std::span<const int64_t> categories, int64_t first);
 
 }  // namespace gnn::data

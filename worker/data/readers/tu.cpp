@@ -135,18 +135,27 @@ Result<Array> read_features(
       FeatureBuffer features,
       FeatureBuffer::create(storage, kFeaturesName, num_nodes, num_attributes + num_labels, options)
   );
-  std::copy(first.begin(), first.end(), features.row(0).begin());
-  for (int64_t row = 1; attributes && row < num_nodes; ++row) {
-    GNN_ASSIGN_OR_RETURN(
-        const bool more, attributes->next_floats(features.row(row).first(first.size()))
-    );
-    if (!more) {
-      return fail(
-          ErrorKind::Data,
-          attribute_path + ": ends after " + std::to_string(row) + " rows, expected " +
-              std::to_string(num_nodes)
+  std::vector<float> row = first;
+  row.resize(static_cast<size_t>(num_attributes + num_labels));
+  for (int64_t node = 0; node < num_nodes; ++node) {
+    if (attributes && node > 0) {
+      GNN_ASSIGN_OR_RETURN(
+          const bool more, attributes->next_floats(std::span(row).first(first.size()))
       );
+      if (!more) {
+        return fail(
+            ErrorKind::Data,
+            attribute_path + ": ends after " + std::to_string(node) + " rows, expected " +
+                std::to_string(num_nodes)
+        );
+      }
     }
+    const std::span<float> one_hot = std::span(row).subspan(first.size());
+    std::fill(one_hot.begin(), one_hot.end(), 0.0F);
+    if (!labels.empty()) {
+      one_hot[static_cast<size_t>(labels[static_cast<size_t>(node)])] = 1.0F;
+    }
+    GNN_RETURN_IF_ERROR(features.set_row(node, row));
   }
   if (attributes) {
     GNN_ASSIGN_OR_RETURN(const bool more, attributes->next_floats(first));
@@ -157,7 +166,6 @@ Result<Array> read_features(
       );
     }
   }
-  one_hot(features, labels, num_attributes);
   return features.commit(storage);
 }
 

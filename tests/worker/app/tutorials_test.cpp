@@ -130,6 +130,19 @@ TEST_F(TutorialTest, PygMultiNodeMultiGpu_GcnOnAFakeDatasetWithALocalGroupPerNod
   EXPECT_LT(losses.back(), losses.front());
 }
 
+TEST_F(TutorialTest, PygMultiGpuVanilla_GraphSageOnAGraphOfRedditsShapeEvaluatedLayerByLayer) {
+  const auto losses = losses_of(
+      "reddit-sage",
+      {R"(dataset={"format":"Synthetic","synthetic":{"shape":"Reddit","scale":"0.002"}})",
+       "training.batchSize=32",
+       "training.epochs=3",
+       "training.evaluation.every=1",
+       "model.graphSage.hiddenChannels=16"}
+  );
+  ASSERT_EQ(losses.size(), 3U);
+  EXPECT_LT(losses.back(), losses.front());
+}
+
 // What the ranks do when their numbers of batches differ, and exact evaluation sharded over them.
 class UnevenInputsTest : public TutorialTest, public ::testing::WithParamInterface<const char*> {};
 

@@ -167,13 +167,10 @@ Result<Array> read_features(
   return features.commit(storage);
 }
 
-Status read_split(
-    const std::string& folder,
-    const ReadOptions& options,
-    int64_t num_nodes,
-    ArrayStorage& storage,
-    DatasetArrays& dataset
+Result<SplitArrays> read_split(
+    const std::string& folder, const ReadOptions& options, int64_t num_nodes, ArrayStorage& storage
 ) {
+  SplitArrays arrays;
   const std::string train = find_part(folder, "train");
   if (train.empty() && options.split_required) {
     return fail(
@@ -182,7 +179,7 @@ Status read_split(
     );
   }
   if (train.empty()) {
-    return {};
+    return arrays;
   }
   struct Part {
     const char* name;
@@ -191,18 +188,19 @@ Status read_split(
   };
   SplitIds split(num_nodes);
   for (const Part& part :
-       {Part{"train", kTrainName, dataset.train},
-        Part{"validation", kValidationName, dataset.validation},
-        Part{"test", kTestName, dataset.test}}) {
+       {Part{"train", kTrainName, arrays.train},
+        Part{"validation", kValidationName, arrays.validation},
+        Part{"test", kTestName, arrays.test}}) {
     std::vector<int64_t> ids;
     if (const std::string path = find_part(folder, part.name); !path.empty()) {
       GNN_ASSIGN_OR_RETURN(ids, read_column(path));
       GNN_RETURN_IF_ERROR(split.add_part(part.name, path, ids));
-      dataset.read_from[part.array_name] = path;
+      arrays.read_from[part.array_name] = path;
     }
     GNN_ASSIGN_OR_RETURN(part.array, store_ids(storage, part.array_name, ids));
   }
-  return split.finish();
+  GNN_RETURN_IF_ERROR(split.finish());
+  return arrays;
 }
 
 }  // namespace
@@ -244,6 +242,7 @@ Result<DatasetArrays> read_edge_list(
             " labels as there are feature rows, found " + std::to_string(labels.size())
     );
   }
+  GNN_ASSIGN_OR_RETURN(SplitArrays split, read_split(folder, options, num_nodes, storage));
   GNN_ASSIGN_OR_RETURN(
       const CscArrays edges, edge_file.sorted(num_nodes, options, storage, progress)
   );
@@ -264,7 +263,7 @@ Result<DatasetArrays> read_edge_list(
   if (!label_path.empty()) {
     dataset.read_from[kLabelsName] = label_path;
   }
-  GNN_RETURN_IF_ERROR(read_split(folder, options, num_nodes, storage, dataset));
+  take_split(dataset, std::move(split));
   dataset.origin.source = "EdgeList";
   dataset.origin.path = folder;
   dataset.origin.options = describe(options);

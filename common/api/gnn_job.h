@@ -94,7 +94,9 @@ enum class NodeFeatures {
 
 enum class FeatureTransform {
   None,
-  RowNormalize,  ///< divides each row by its sum, except rows of zeros (PyG's NormalizeFeatures)
+  /// PyG's NormalizeFeatures: subtracts the smallest value of the whole matrix, then divides each
+  /// row by its sum, or by 1 if that is less.
+  RowNormalize,
 };
 
 struct Dataset {

@@ -18,6 +18,7 @@ std::vector<EnvVar> timeout_environment(const StageTimeouts& timeouts) {
   set(contract::kEnvStepTimeout, timeouts.step_seconds);
   set(contract::kEnvEvaluationTimeout, timeouts.step_seconds);
   set(contract::kEnvCheckpointTimeout, timeouts.checkpoint_seconds);
+  set(contract::kEnvPeerTimeout, timeouts.peer_seconds);
   const int64_t longest =
       std::max({timeouts.setup_seconds, timeouts.step_seconds, timeouts.checkpoint_seconds});
   set(contract::kEnvCollectiveTimeout, longest + contract::kCollectiveMarginSeconds);

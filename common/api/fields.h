@@ -94,6 +94,7 @@ inline constexpr int64_t kMaxNodes = 1024;
 inline constexpr int64_t kMaxProcessesPerNode = 64;
 inline constexpr int64_t kMaxSeed = 9007199254740991;  // 2^53 − 1: exact in every JSON reader
 inline constexpr int64_t kMaxSeconds = 31536000;       // a year
+inline constexpr int64_t kMaxPeerSeconds = 86400;      // sockets count milliseconds in an int
 inline constexpr int64_t kMaxLayers = 16;
 inline constexpr int64_t kMaxWidth = 16384;
 inline constexpr Bounds kFanout = [] {
@@ -200,6 +201,7 @@ void visit(auto& v, Of<StageTimeouts> auto& x) {
   v.field("setupSeconds", x.setup_seconds, between(1, kMaxSeconds));
   v.field("stepSeconds", x.step_seconds, between(1, kMaxSeconds));
   v.field("checkpointSeconds", x.checkpoint_seconds, between(1, kMaxSeconds));
+  v.field("peerSeconds", x.peer_seconds, between(1, kMaxPeerSeconds));
 }
 
 void visit(auto& v, Of<Training> auto& x) {

@@ -247,7 +247,8 @@ struct Evaluation {
   friend bool operator==(const Evaluation&, const Evaluation&) = default;
 };
 
-/// Seconds without progress after which the agent considers a stage hung and starts a new round.
+/// Seconds without progress after which the agent considers a stage hung and starts a new round,
+/// or of silence after which it gives up another node.
 struct StageTimeouts {
   int64_t rendezvous_seconds = contract::kDefaultRendezvousSeconds;  ///< until all nodes joined
   /// Between two signs of progress while a rank reads or generates the data, up to its first step.
@@ -255,6 +256,8 @@ struct StageTimeouts {
   /// Between two steps or evaluation batches.
   int64_t step_seconds = contract::kDefaultStepSeconds;
   int64_t checkpoint_seconds = contract::kDefaultCheckpointSeconds;
+  /// Of silence, until another node or the store counts as lost.
+  int64_t peer_seconds = contract::kDefaultPeerSeconds;
   friend bool operator==(const StageTimeouts&, const StageTimeouts&) = default;
 };
 

@@ -1,5 +1,6 @@
 #include "worker/agent/agent_options.h"
 
+#include "common/api/fields.h"
 #include "common/contract.h"
 
 namespace gnn::agent {
@@ -9,7 +10,6 @@ using rendezvous::EnvironmentLookup;
 using rendezvous::parse_integer;
 
 constexpr int64_t kMost = 1'000'000;
-constexpr int64_t kMostPeerSeconds = 86'400;  // sockets count milliseconds in an int
 
 Result<std::chrono::milliseconds> parse_seconds(
     const EnvironmentLookup& environment,
@@ -38,7 +38,7 @@ Status parse_timeouts(const EnvironmentLookup& environment, AgentOptions& option
   );
   GNN_ASSIGN_OR_RETURN(
       options.peer_timeout,
-      parse_seconds(environment, c::kEnvPeerTimeout, c::kDefaultPeerSeconds, kMostPeerSeconds)
+      parse_seconds(environment, c::kEnvPeerTimeout, c::kDefaultPeerSeconds, api::kMaxPeerSeconds)
   );
   auto& timeouts = options.timeouts;
   GNN_ASSIGN_OR_RETURN(

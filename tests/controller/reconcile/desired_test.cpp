@@ -41,6 +41,7 @@ TEST(Desired, PodCarriesTheContract) {
   EXPECT_EQ(env_of(pod, "GNN_SETUP_TIMEOUT"), "1800");
   EXPECT_EQ(env_of(pod, "GNN_STEP_TIMEOUT"), "300");
   EXPECT_EQ(env_of(pod, "GNN_CHECKPOINT_TIMEOUT"), "600");
+  EXPECT_EQ(env_of(pod, "GNN_PEER_TIMEOUT"), "10");
   EXPECT_EQ(env_of(pod, "GNN_COLLECTIVE_TIMEOUT"), "1860") << "it outlasts the longest stage";
   EXPECT_EQ(env_of(pod, "MASTER_ADDR"), "arxiv-0.arxiv-gnn");
   EXPECT_EQ(env_of(pod, "MASTER_PORT"), "29400");

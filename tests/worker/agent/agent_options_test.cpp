@@ -1,6 +1,7 @@
 #include "worker/agent/agent_options.h"
 
 #include "common/api/environment.h"
+#include "common/api/fields.h"
 #include "common/contract.h"
 
 #include <gtest/gtest.h>
@@ -49,6 +50,12 @@ TEST(AgentOptions, LetRanksWaitForEachOtherLongerThanAnyStageMayTake) {
   EXPECT_GT(options->collective_timeout, 7200s);
 }
 
+TEST(AgentOptions, WaitForASilentPeerAsLongAsTheJobSays) {
+  const auto options = parsed_with(variables_of({.peer_seconds = 120}));
+  ASSERT_TRUE(options.has_value()) << options.error().message;
+  EXPECT_EQ(options->peer_timeout, 120s);
+}
+
 TEST(AgentOptions, HaveAJobsTimeoutsByDefault) {
   const auto untold = parsed_with({});
   const auto told = parsed_with(variables_of({}));
@@ -59,6 +66,7 @@ TEST(AgentOptions, HaveAJobsTimeoutsByDefault) {
   EXPECT_EQ(untold->timeouts.evaluation, told->timeouts.evaluation);
   EXPECT_EQ(untold->timeouts.checkpoint, told->timeouts.checkpoint);
   EXPECT_EQ(untold->collective_timeout, told->collective_timeout);
+  EXPECT_EQ(untold->peer_timeout, told->peer_timeout);
 }
 
 TEST(AgentOptions, TakesTheLongestTimeoutsThatAJobMaySet) {
@@ -67,10 +75,12 @@ TEST(AgentOptions, TakesTheLongestTimeoutsThatAJobMaySet) {
       {.rendezvous_seconds = kYear,
        .setup_seconds = kYear,
        .step_seconds = kYear,
-       .checkpoint_seconds = kYear}
+       .checkpoint_seconds = kYear,
+       .peer_seconds = api::kMaxPeerSeconds}
   ));
   ASSERT_TRUE(options.has_value()) << options.error().message;
   EXPECT_EQ(options->timeouts.setup, std::chrono::seconds(kYear));
+  EXPECT_EQ(options->peer_timeout, std::chrono::seconds(api::kMaxPeerSeconds));
 }
 
 TEST(AgentOptions, NamesAMalformedTimeout) {

@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <string_view>
+#include <typeinfo>
 
 namespace gnn::comm {
 namespace {
@@ -21,6 +22,19 @@ c10d::ReduceOp to_c10d(ReduceOp op) {
       return c10d::ReduceOp::MIN;
   }
   TORCH_CHECK(false, "unknown ReduceOp");
+}
+
+// Gloo ends a collective that takes too long with an exception of its own, whereas c10d's wait would
+// throw the type that it also has for mistakes of the caller. NCCL's waits for the device only if it
+// is given a time-out.
+void wait_for(c10d::Work& work, const at::Tensor& tensor, std::chrono::milliseconds timeout) {
+  work.wait(tensor.is_cuda() ? timeout : kNoTimeout);
+}
+
+// LibTorch installs none of Gloo's headers, so that its types have only their names here. Gloo throws
+// this one when a connection breaks or a peer is late, and others for mistakes of the caller.
+bool is_lost_connection_of_gloo(const std::exception& error) {
+  return std::string_view(typeid(error).name()) == "N4gloo11IoExceptionE";
 }
 
 class C10dCommunicator final : public Communicator {
@@ -45,7 +59,7 @@ class C10dCommunicator final : public Communicator {
       c10d::AllreduceOptions options;
       options.reduceOp = to_c10d(op);
       options.timeout = timeout.value_or(timeout_);
-      handle_.group->allreduce(tensors, options)->wait(options.timeout);
+      wait_for(*handle_.group->allreduce(tensors, options), tensor, options.timeout);
     });
   }
 
@@ -55,7 +69,7 @@ class C10dCommunicator final : public Communicator {
       c10d::BroadcastOptions options;
       options.rootRank = root;
       options.timeout = timeout_;
-      handle_.group->broadcast(tensors, options)->wait(options.timeout);
+      wait_for(*handle_.group->broadcast(tensors, options), tensor, options.timeout);
     });
   }
 
@@ -66,7 +80,7 @@ class C10dCommunicator final : public Communicator {
       std::vector<at::Tensor> inputs{tensor};
       c10d::AllgatherOptions options;
       options.timeout = timeout_;
-      handle_.group->allgather(outputs, inputs, options)->wait(options.timeout);
+      wait_for(*handle_.group->allgather(outputs, inputs, options), tensor, options.timeout);
     }));
     return std::move(outputs[0]);
   }
@@ -100,10 +114,8 @@ Error error_of_current_exception(const char* what) {
   } catch (const c10::DistError& error) {
     return make(ErrorKind::PeerLost, error);
   } catch (const std::exception& error) {
-    if (is_out_of_memory(error)) return make(ErrorKind::OutOfMemory, error);
-    // Gloo's own exceptions name the file that threw them.
-    const bool from_gloo = std::string_view(error.what()).find("gloo") != std::string_view::npos;
-    return make(from_gloo ? ErrorKind::PeerLost : ErrorKind::Internal, error);
+    if (is_lost_connection_of_gloo(error)) return make(ErrorKind::PeerLost, error);
+    return make(is_out_of_memory(error) ? ErrorKind::OutOfMemory : ErrorKind::Internal, error);
   }
 }
 

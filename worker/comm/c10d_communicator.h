@@ -29,8 +29,9 @@ struct C10dGroupHandle {
     const CommunicatorOptions& options
 );
 
-/// The exception being handled, as an error: PeerLost if it comes from the communication between
-/// ranks, else OutOfMemory or Internal. Call it inside a catch block only.
+/// The exception being handled, as an error, by its type: PeerLost for c10d's DistError and Gloo's
+/// IoException, which say that a peer is lost or late; else OutOfMemory or Internal. Call it inside
+/// a catch block only.
 [[nodiscard]] Error error_of_current_exception(const char* what);
 
 /// Runs `collective`, which may throw as c10d does. Tells `activity`, which may be null, when it

@@ -6,7 +6,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace gnn::comm {
 namespace {
@@ -17,6 +23,37 @@ TEST(RunCollective, ReportsThatTorchRanOutOfMemory) {
   });
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().kind, ErrorKind::OutOfMemory) << status.error().message;
+}
+
+template <class Throw>
+ErrorKind kind_thrown_by(Throw throw_it) {
+  return run_collective("all_reduce", nullptr, throw_it).error().kind;
+}
+
+TEST(RunCollective, TakesC10dsOwnErrorsForALostPeer) {
+  EXPECT_EQ(
+      kind_thrown_by([] { C10_THROW_ERROR(DistBackendError, "NCCL: remote process exited"); }),
+      ErrorKind::PeerLost
+  );
+  EXPECT_EQ(
+      kind_thrown_by([] { C10_THROW_ERROR(DistNetworkError, "Connection reset by peer"); }),
+      ErrorKind::PeerLost
+  );
+  EXPECT_EQ(
+      kind_thrown_by([] { C10_THROW_ERROR(DistStoreError, "wait timeout after 10 ms"); }),
+      ErrorKind::PeerLost
+  );
+}
+
+TEST(RunCollective, NeverTakesAMistakeForALostPeerWhateverItsText) {
+  EXPECT_EQ(
+      kind_thrown_by([] { TORCH_CHECK(false, "gloo/ddp.cpp: expected shape [3], found [4]"); }),
+      ErrorKind::Internal
+  );
+  EXPECT_EQ(
+      kind_thrown_by([] { throw std::invalid_argument("gloo: expected shape [3]"); }),
+      ErrorKind::Internal
+  );
 }
 
 class GlooTest : public ::testing::TestWithParam<int64_t> {};
@@ -64,6 +101,27 @@ TEST(Gloo, ReportsAMissingRankAsPeerLostWithinTheTimeout) {
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().kind, ErrorKind::PeerLost);
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  });
+}
+
+TEST(Gloo, ReportsALateRankAsPeerLost) {
+  std::atomic<bool> given_up = false;
+  run_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
+    require(comm->barrier());  // all connections of the group are made
+    if (comm->rank() == 1) return given_up.wait(false);
+    const auto status = comm->barrier(std::chrono::milliseconds(20));
+    given_up = true;
+    given_up.notify_all();
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().kind, ErrorKind::PeerLost) << status.error().message;
+  });
+}
+
+TEST(Gloo, ReportsAMistakeOfTheCallerAsInternal) {
+  run_ranks(2, [](const std::shared_ptr<Communicator>& comm) {
+    const auto status = comm->broadcast(at::zeros({1}), /*root=*/7);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().kind, ErrorKind::Internal) << status.error().message;
   });
 }
 

@@ -153,7 +153,7 @@ struct DistributedDataParallel::Impl {
     std::vector<at::Tensor> detached;
     detached.reserve(named.size());
     for (const auto& item : named) detached.push_back(item.tensor.detach());
-    return run_collective("broadcast of the model", nullptr, [&] {
+    return run_collective("broadcast of the model", activity.get(), [&] {
       c10d::broadcast_coalesced(
           communicator->process_group()->group, detached, kBroadcastBytes, static_cast<int>(source)
       );
@@ -272,10 +272,19 @@ struct DistributedDataParallel::Impl {
     });
   }
 
+  // The sums over all ranks. On a GPU this is the one wait of the host in a step, which must know
+  // whether to stop: a wait for the other ranks, as the reductions only start on the device before.
+  Result<at::Tensor> read_agreement() const {
+    at::Tensor sums;
+    GNN_RETURN_IF_ERROR(run_collective("reading of the agreement", activity.get(), [&] {
+      sums = agreement.grad().to(at::kCPU, at::kDouble) * world_size();
+    }));
+    return sums;
+  }
+
   // Reads the agreement, and scales the gradients from sum / world size to the chosen average.
-  StepResult finish_step() {
-    // The one wait for the device in a step: the host must know whether to stop.
-    const auto sums = agreement.grad().to(at::kCPU, at::kDouble) * world_size();
+  Result<StepResult> finish_step() {
+    GNN_ASSIGN_OR_RETURN(const at::Tensor sums, read_agreement());
     const auto field = [&](int64_t which) { return sums.const_data_ptr<double>()[which]; };
     StepResult result;
     result.stop = std::round(field(kStopVotes)) > 0;
@@ -330,13 +339,13 @@ Result<DistributedDataParallel> DistributedDataParallel::create(
   impl->parameters = std::move(parameters);
   impl->buffers = std::move(buffers);
   impl->communicator = std::move(communicator);
+  impl->activity = impl->communicator->activity();
   impl->options = options;
   GNN_RETURN_IF_ERROR(
       check_same_layout(*impl->communicator, describe(impl->parameters) + describe(impl->buffers))
   );
   GNN_RETURN_IF_ERROR(impl->send_from(impl->parameters, 0));
   GNN_RETURN_IF_ERROR(impl->send_from(impl->buffers, 0));
-  impl->activity = impl->communicator->activity();
   impl->make_reducer();
   return DistributedDataParallel(std::move(impl));
 }

@@ -244,6 +244,21 @@ TEST(DistributedDataParallel, SaysHowLongARankWaitedForTheOthersGradients) {
   });
 }
 
+TEST(DistributedDataParallel, CountsAsACollectiveWhateverWaitsForOtherRanks) {
+  run_ranks(2, [](const std::shared_ptr<Communicator>& comm) {
+    Net net(at::kFloat, 0);
+    auto ddp = wrap(net, comm);
+    const auto activity = comm->activity();
+    const int64_t before = activity->done();
+    require(ddp.start_step(0));
+    EXPECT_EQ(activity->done(), before + 1) << "the broadcast of the buffers";
+    const int64_t begin = comm->rank() * 10;
+    require(ddp.backward(loss_of(net, items(begin, begin + 4, at::kFloat))));
+    EXPECT_EQ(activity->done(), before + 3) << "the reduction, and the wait for what it agreed on";
+    EXPECT_FALSE(activity->waiting());
+  });
+}
+
 TEST(DistributedDataParallel, AllRanksLearnInTheSameStepThatOneWantsToStop) {
   run_ranks(3, [](const std::shared_ptr<Communicator>& comm) {
     Net net(at::kFloat, 0);

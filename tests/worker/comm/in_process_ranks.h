@@ -30,7 +30,12 @@ inline void run_ranks(
     threads.emplace_back([&, rank] {
       try {
         auto group = make_communicator(
-            Backend::Gloo, c10::Device(c10::kCPU), *store, rank, world_size, {.timeout = timeout}
+            Backend::Gloo,
+            c10::Device(c10::kCPU),
+            *store,
+            rank,
+            world_size,
+            {.timeout = timeout, .activity = std::make_shared<progress::CollectiveActivity>()}
         );
         if (!group) throw std::runtime_error(group.error().message);
         body(*group);

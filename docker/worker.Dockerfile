@@ -34,6 +34,7 @@ ENTRYPOINT ["/usr/local/bin/gnn-worker"]
 CMD ["agent"]
 
 FROM cpu AS cuda
-# The container runtime adds the driver's libcuda.so from the machine; these variables ask for compute only.
-ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+# The container runtime adds the driver's libcuda.so from the machine: the parts for compute alone. Which GPUs the container
+# gets is not for its image to say, so NVIDIA_VISIBLE_DEVICES is not set: a pod that requests none would get all.
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 COPY cuda-lib/ /usr/local/lib/gnn/

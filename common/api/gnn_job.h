@@ -200,7 +200,7 @@ struct Sampling {
 // ---- spec: training
 
 enum class DeviceChoice {
-  Auto,  ///< CUDA if the rank has a GPU, else CPU
+  Auto,  ///< CUDA if workers.gpusPerProcess is 1 and the rank finds its GPU, else CPU
   CPU,
   CUDA,  ///< a configuration error without a GPU, never a silent fallback to the CPU
 };
@@ -286,7 +286,7 @@ struct Training {
 
 enum class Backend {
   Auto,  ///< NCCL when the ranks run on CUDA, else Gloo
-  Gloo,
+  Gloo,  ///< only for ranks on the CPU
   NCCL,
 };
 

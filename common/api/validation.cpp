@@ -395,6 +395,11 @@ void check_training(const GnnJobSpec& spec, Problems& problems) {
       "NCCL requires workers.gpusPerProcess: 1 and a training.device other than CPU"
   );
   problems.require(
+      spec.workers.backend != Backend::Gloo || training.device != DeviceChoice::CUDA,
+      "spec.workers.backend",
+      "Gloo cannot reduce gradients on GPUs: set Auto or NCCL with training.device CUDA"
+  );
+  problems.require(
       !spec.checkpoint || spec.checkpoint->every_epochs > 0 || spec.checkpoint->every_steps > 0,
       "spec.checkpoint",
       "everyEpochs or everySteps must be above 0"

@@ -40,10 +40,14 @@ class CudaImage(unittest.TestCase):
         said = run([*BUILDAH, "run", "--isolation", "chroot", self.container, "--", "gnn-worker", "--help"])
         self.assertIn("agent", said)
 
-    def test_names_its_wheels_and_asks_the_runtime_for_the_driver(self):
+    def test_asks_the_runtime_for_the_driver_but_for_no_gpu(self):
+        config = json.loads(run([*BUILDAH, "inspect", "--type", "image", image]))["OCIv1"]["config"]
+        self.assertIn("NVIDIA_DRIVER_CAPABILITIES=compute,utility", config["Env"])
+        self.assertEqual([item for item in config["Env"] if item.startswith("NVIDIA_VISIBLE_DEVICES")], [])
+
+    def test_names_its_wheels_and_runs_as_no_root(self):
         config = json.loads(run([*BUILDAH, "inspect", "--type", "image", image]))["OCIv1"]["config"]
         self.assertEqual(config["User"], "65532:65532")
-        self.assertIn("NVIDIA_DRIVER_CAPABILITIES=compute,utility", config["Env"])
         folder = Path(run([*BUILDAH, "mount", self.container]).strip())
         bill = json.loads((folder / "usr/share/doc/gnn-worker.spdx.json").read_text(encoding="utf-8"))
         packages = {item["name"] for item in bill["packages"]}

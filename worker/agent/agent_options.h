@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,9 @@ struct AgentOptions {
   CgroupFiles cgroup;
   /// CPUs for this node's ranks; 0 means its CPU limit. Set where nodes share a machine.
   int64_t cpus = 0;
+  /// CUDA_VISIBLE_DEVICES of this node's ranks; nullopt leaves the agent's own. Set where nodes
+  /// share a machine.
+  std::optional<std::string> visible_gpus{};
 
   [[nodiscard]] rendezvous::Incarnation incarnation(int64_t round) const {
     return {.job_uid = job_uid, .attempt = attempt, .round = round};

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sstream>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -144,6 +145,8 @@ class LocalAgents {
     };
     GNN_ASSIGN_OR_RETURN(AgentOptions options, parse_agent_options(lookup, job_.rank_command));
     options.cpus = std::max<int64_t>(1, usable_cpus() / job_.nodes);
+    if (const int64_t gpus = job_.gpus_per_process * job_.processes_per_node; gpus > 0)
+      options.visible_gpus = visible_gpus_of_node(node, gpus, environment("CUDA_VISIBLE_DEVICES"));
     return options;
   }
 
@@ -304,6 +307,20 @@ class LocalAgents {
 };
 
 }  // namespace
+
+std::string visible_gpus_of_node(
+    int64_t node, int64_t gpus, const std::optional<std::string>& visible
+) {
+  std::istringstream names(visible.value_or(""));
+  std::string mine;
+  for (int64_t i = 0; i < (node + 1) * gpus; ++i) {
+    std::string name = std::to_string(i);
+    if (visible && !std::getline(names, name, ',')) break;
+    if (i < node * gpus) continue;
+    mine += (mine.empty() ? "" : ",") + name;
+  }
+  return mine;
+}
 
 int run_agents_locally(const LocalJob& job, const ConnectorFactory& make_connector) {
   return LocalAgents(job, make_connector).run();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct LocalJob {
   std::string job = "local";
   int64_t nodes = 1;
   int64_t processes_per_node = 1;
+  /// GPUs that each rank has to itself: 0 or 1. Nodes get different ones.
+  int64_t gpus_per_process = 0;
   int64_t rounds_left = 0;
   std::chrono::milliseconds grace{120'000};
   /// Variables of the contract that the job sets, such as time-outs. This process's environment
@@ -26,6 +29,13 @@ struct LocalJob {
   /// Program and arguments of a rank; the program "/proc/self/exe" is this one.
   std::vector<std::string> rank_command{};
 };
+
+/// CUDA_VISIBLE_DEVICES of the ranks of `node`, where each node has `gpus` of this machine's GPUs.
+/// `visible`: the variable of this process; nullopt: all GPUs, numbered from 0. Fewer than `gpus`,
+/// or none, are left for the last nodes where the list is too short.
+[[nodiscard]] std::string visible_gpus_of_node(
+    int64_t node, int64_t gpus, const std::optional<std::string>& visible
+);
 
 /// Makes the store connector of one node's agent. `listening_socket`: on node 0 the socket that
 /// the store takes over; -1 on other nodes.

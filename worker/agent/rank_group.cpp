@@ -94,6 +94,7 @@ Environment rank_environment(const AgentOptions& options, int64_t round, int64_t
   const int64_t cpus = std::max<int64_t>(1, node_cpus / options.processes_per_node);
   environment.try_emplace("OMP_NUM_THREADS", std::to_string(cpus));
   put(c::kEnvRankCpus, std::to_string(cpus));
+  if (options.visible_gpus) put("CUDA_VISIBLE_DEVICES", *options.visible_gpus);
   // Saves the rank from starting itself again to get it (worker/main/passive_openmp.cpp).
   environment.try_emplace("OMP_WAIT_POLICY", "passive");
   // c10d warns with stack traces of what we report in one line; the user's choice takes precedence.

@@ -13,6 +13,7 @@ int run_local_job(const api::GnnJob& job, std::vector<std::string> rank_command)
   local.job = job.metadata.name;
   local.nodes = job.spec.workers.nodes;
   local.processes_per_node = job.spec.workers.processes_per_node;
+  local.gpus_per_process = job.spec.workers.gpus_per_process;
   local.rounds_left = job.spec.run_policy.max_restarts;
   if (const auto& pod = job.spec.workers.pod_template)
     local.grace = std::chrono::seconds(pod->termination_grace_period_seconds);

@@ -10,6 +10,7 @@
 #include "worker/tasks/registry.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/cuda.h>
 
 #include <algorithm>
@@ -42,6 +43,13 @@ comm::Backend backend_of(api::Backend backend) {
       return comm::Backend::Nccl;
   }
   return comm::Backend::Auto;
+}
+
+// CUDA is not touched for a job that asks for no GPU.
+int64_t count_gpus(const api::GnnJobSpec& spec) {
+  if (spec.workers.gpus_per_process == 0) return 0;
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): its type is of 8 bits and is no character
+  return static_cast<int64_t>(torch::cuda::device_count());
 }
 
 ErrorKind kind_of(const std::exception& error) {
@@ -89,16 +97,20 @@ Result<tasks::TaskResult> run_checked(
 
 }  // namespace
 
-Result<c10::Device> choose_device(api::DeviceChoice choice, int64_t local_rank) {
-  if (choice == api::DeviceChoice::CPU) return c10::Device(c10::kCPU);
-  // NOLINTNEXTLINE(bugprone-signed-char-misuse): its type is of 8 bits and is no character
-  const auto devices = static_cast<int64_t>(torch::cuda::device_count());
-  if (local_rank < devices) return comm::device_of_rank(true, local_rank);
+Result<c10::Device> choose_device(
+    const api::GnnJobSpec& spec, int64_t local_rank, int64_t visible_gpus
+) {
+  const api::DeviceChoice choice = spec.training.device;
+  const bool asks_for_gpus = spec.workers.gpus_per_process > 0;
+  if (choice == api::DeviceChoice::CPU || (choice == api::DeviceChoice::Auto && !asks_for_gpus))
+    return c10::Device(c10::kCPU);
+  if (local_rank < visible_gpus) return comm::device_of_rank(true, local_rank);
   if (choice == api::DeviceChoice::Auto) return c10::Device(c10::kCPU);
   return fail(
       ErrorKind::Configuration,
-      "spec.training.device: CUDA needs one GPU per local rank; local rank " +
-          std::to_string(local_rank) + " found " + std::to_string(devices) + " GPUs"
+      "spec.training.device: CUDA expects one GPU per rank of a node, local rank " +
+          std::to_string(local_rank) + " found " + std::to_string(visible_gpus) +
+          "; use an image with CUDA, and as many GPUs as spec.workers.processesPerNode"
   );
 }
 
@@ -108,7 +120,7 @@ Result<tasks::TaskResult> run_rank(const api::GnnJob& job, const RankOptions& op
     if (!task) return tl::unexpected(tasks::to_error(task.error()));
     GNN_ASSIGN_OR_RETURN(
         const c10::Device device,
-        choose_device(job.spec.training.device, options.rendezvous.local_rank)
+        choose_device(job.spec, options.rendezvous.local_rank, count_gpus(job.spec))
     );
     return run_checked(**task, job, device, options);
   } catch (const c10::Error& error) {

@@ -21,9 +21,13 @@ struct RankOptions {
   std::shared_ptr<progress::CollectiveActivity> activity;  ///< may be null
 };
 
-/// The device that `choice` means for a rank.
-/// Errors: Configuration if `choice` is CUDA and there is no GPU for this local rank.
-[[nodiscard]] Result<c10::Device> choose_device(api::DeviceChoice choice, int64_t local_rank);
+/// The device of a rank: the CUDA device of its local rank if workers.gpusPerProcess is above 0,
+/// training.device is not CPU and there is one among the `visible_gpus` of this process; else the
+/// CPU. Whether all ranks have the same kind is for comm::ProcessGroups to say.
+/// Errors: Configuration if training.device is CUDA and there is no GPU for this local rank.
+[[nodiscard]] Result<c10::Device> choose_device(
+    const api::GnnJobSpec& spec, int64_t local_rank, int64_t visible_gpus
+);
 
 /// Runs the task of `job` as one rank: chooses the device, sets threads, joins the process groups,
 /// runs the task. `job` is validated and has its defaults.

@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 
 namespace gnn::comm {
 namespace {
@@ -22,6 +24,17 @@ class SingleCommunicator final : public Communicator {
   }
   Status barrier(std::optional<Timeout>) override { return {}; }
 };
+
+// "rank 3", "ranks 0, 2"
+std::string name_ranks(const std::vector<size_t>& ranks) {
+  constexpr size_t kMostNamed = 8;
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i)
+    text += (i == 0 ? " " : ", ") + std::to_string(ranks[i]);
+  if (ranks.size() > kMostNamed)
+    text += " and " + std::to_string(ranks.size() - kMostNamed) + " more";
+  return text;
+}
 
 }  // namespace
 
@@ -56,6 +69,17 @@ Result<std::vector<std::string>> all_gather_bytes(
     all.emplace_back(begin, static_cast<size_t>(lengths[r].item<int64_t>()));
   }
   return all;
+}
+
+std::string describe_differences(const std::vector<std::string>& values_by_rank) {
+  std::map<std::string, std::vector<size_t>> ranks_of;
+  for (size_t rank = 0; rank < values_by_rank.size(); ++rank)
+    ranks_of[values_by_rank[rank]].push_back(rank);
+  if (ranks_of.size() < 2) return "";
+  std::string text;
+  for (const auto& [value, ranks] : ranks_of)
+    text += (text.empty() ? "" : "; ") + value + " on " + name_ranks(ranks);
+  return text;
 }
 
 }  // namespace gnn::comm

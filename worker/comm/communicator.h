@@ -72,6 +72,10 @@ class Communicator {
     Communicator& communicator, const std::string& bytes
 );
 
+/// Who holds what, where not all ranks hold the same: "cpu on ranks 0, 2; cuda on rank 1". At most
+/// eight ranks of each value are named. Empty if all values are equal.
+[[nodiscard]] std::string describe_differences(const std::vector<std::string>& values_by_rank);
+
 /// A group of this process alone: every collective is done at once.
 [[nodiscard]] std::shared_ptr<Communicator> make_single_communicator();
 

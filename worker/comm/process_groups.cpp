@@ -71,6 +71,64 @@ Result<std::shared_ptr<TcpStore>> join_store(const rendezvous::Rendezvous& rende
   return store;
 }
 
+// Connects all ranks with each other. c10d throws its error for mistakes of the caller when Gloo
+// cannot connect; but nothing here can be one, so that the others are to blame.
+Result<c10::intrusive_ptr<c10d::Backend>> meet_by_gloo(
+    const c10::intrusive_ptr<c10d::Store>& store,
+    int64_t rank,
+    int64_t world_size,
+    const CommunicatorOptions& options
+) {
+  try {
+    return gloo_backend::make(
+        c10::make_intrusive<c10d::PrefixStore>("gloo", store), rank, world_size, options
+    );
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    return fail(
+        ErrorKind::PeerLost,
+        "cannot form the group " + options.name + ": " + text.substr(0, text.find('\n'))
+    );
+  }
+}
+
+// Gloo cannot reach tensors on a GPU, nor NCCL those on the CPU: ranks on different devices would
+// wait for each other in different collectives.
+Status check_same_device(Communicator& communicator, c10::Device device) {
+  if (communicator.world_size() == 1) return {};
+  GNN_ASSIGN_OR_RETURN(
+      const auto devices, all_gather_bytes(communicator, device.is_cuda() ? "cuda" : "cpu")
+  );
+  const std::string differences = describe_differences(devices);
+  if (differences.empty()) return {};
+  return fail(
+      ErrorKind::Configuration,
+      "expected the same kind of device on all ranks, found " + differences +
+          "; give each rank a GPU of its own, or set spec.training.device to CPU"
+  );
+}
+
+Status check_backend(Backend backend, c10::Device device) {
+  if (backend == Backend::Gloo && device.is_cuda())
+    return fail(
+        ErrorKind::Configuration,
+        "spec.workers.backend: Gloo expects ranks on the CPU, found one on " + device.str() +
+            "; set Auto or NCCL, or spec.training.device to CPU"
+    );
+  if (backend == Backend::Nccl && !device.is_cuda())
+    return fail(
+        ErrorKind::Configuration,
+        "spec.workers.backend: NCCL expects ranks on CUDA, found one on " + device.str() +
+            "; set Auto, or use an image with CUDA on machines with GPUs"
+    );
+  if (device.is_cuda() && !nccl_backend::available())
+    return fail(
+        ErrorKind::Configuration,
+        "spec.workers.backend: expected a build with NCCL for ranks on CUDA, found one without"
+    );
+  return {};
+}
+
 }  // namespace
 
 c10::Device device_of_rank(bool use_cuda, int64_t local_rank) {
@@ -86,29 +144,18 @@ Result<std::shared_ptr<Communicator>> make_communicator(
     int64_t world_size,
     const CommunicatorOptions& options
 ) {
-  const bool nccl = backend == Backend::Nccl || (backend == Backend::Auto && device.is_cuda());
-  if (nccl && !nccl_backend::available())
-    return fail(
-        ErrorKind::Configuration, "backend NCCL: expected a build with NCCL, found one without"
-    );
-  if (nccl && !device.is_cuda())
-    return fail(
-        ErrorKind::Configuration, "backend NCCL: expected device CUDA, found " + device.str()
-    );
+  const auto prefixed = c10::make_intrusive<c10d::PrefixStore>(options.name, store.store);
+  GNN_ASSIGN_OR_RETURN(const auto gloo, meet_by_gloo(prefixed, rank, world_size, options));
   try {
-    auto prefixed = c10::make_intrusive<c10d::PrefixStore>(options.name, store.store);
     auto group = c10::make_intrusive<c10d::ProcessGroup>(
         prefixed, static_cast<int>(rank), static_cast<int>(world_size)
     );
     // Tensors on the CPU (counts, hashes) go by Gloo, whichever backend the gradients use.
-    group->setBackend(
-        c10::DeviceType::CPU,
-        c10d::ProcessGroup::BackendType::GLOO,
-        gloo_backend::make(
-            c10::make_intrusive<c10d::PrefixStore>("gloo", prefixed), rank, world_size, options
-        )
-    );
+    group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
     group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+    GNN_RETURN_IF_ERROR(check_same_device(*make_c10d_communicator(group, "gloo", options), device));
+    GNN_RETURN_IF_ERROR(check_backend(backend, device));
+    const bool nccl = backend != Backend::Gloo && device.is_cuda();
     if (nccl) {
       group->setBackend(
           c10::DeviceType::CUDA,
@@ -124,12 +171,9 @@ Result<std::shared_ptr<Communicator>> make_communicator(
     }
     group->setGroupName(options.name);
     return make_c10d_communicator(std::move(group), nccl ? "nccl" : "gloo", options);
-  } catch (const std::exception& error) {
-    const std::string text = error.what();
-    return fail(
-        ErrorKind::PeerLost,
-        "cannot form the group " + options.name + ": " + text.substr(0, text.find('\n'))
-    );
+  } catch (const std::exception&) {
+    const std::string what = "cannot form the group " + options.name;
+    return tl::make_unexpected(error_of_current_exception(what.c_str()));
   }
 }
 
@@ -144,6 +188,7 @@ Result<ProcessGroups> ProcessGroups::create(
 ) {
   ProcessGroups groups(rendezvous, backend, device);
   if (rendezvous.world_size == 1 && backend != Backend::Nccl) {
+    if (backend == Backend::Gloo) GNN_RETURN_IF_ERROR(check_backend(backend, device));
     groups.communicator_ = make_single_communicator();
     return groups;
   }

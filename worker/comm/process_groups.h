@@ -19,8 +19,8 @@ struct C10dStoreHandle;
 
 enum class Backend {
   Auto,  ///< NCCL when the device is CUDA, else Gloo
-  Gloo,
-  Nccl,
+  Gloo,  ///< for the CPU
+  Nccl,  ///< for CUDA
 };
 
 struct CommunicatorOptions {
@@ -36,8 +36,10 @@ struct CommunicatorOptions {
 /// The CUDA device of a rank is its local rank; the CPU otherwise.
 [[nodiscard]] c10::Device device_of_rank(bool use_cuda, int64_t local_rank);
 
-/// A group over `store` with the given rank and size.
-/// Errors: Configuration if this build lacks the backend; PeerLost if ranks don't come in time.
+/// A group over `store` with the given rank and size. Before it sends anything else, its ranks
+/// compare their devices.
+/// Errors: Configuration if some ranks are on CUDA and some are not, the same on all ranks, if the
+/// backend does not fit the device, or if this build lacks it; PeerLost if ranks don't come in time.
 [[nodiscard]] Result<std::shared_ptr<Communicator>> make_communicator(
     Backend backend,
     c10::Device device,
@@ -53,7 +55,8 @@ class ProcessGroups {
  public:
   /// Joins the store, passes the handshake and forms the group of all ranks. A single rank needs no
   /// store.
-  /// Errors: PeerLost if the store is lost or refuses this job, attempt or round.
+  /// Errors: PeerLost if the store is lost or refuses this job, attempt or round; those of
+  /// make_communicator().
   [[nodiscard]] static Result<ProcessGroups> create(
       const rendezvous::Rendezvous& rendezvous,
       Backend backend,
@@ -65,7 +68,7 @@ class ProcessGroups {
   /// Errors: Configuration if processes_per_node does not divide the world size.
   /// Source: PyG's multi-node tutorial, create_local_process_group.
   [[nodiscard]] Status create_local_process_group(int64_t processes_per_node);
-  /// The group of this rank's node; its rank is the local rank, which picks the CUDA device.
+  /// The group of this rank's node; its rank is the local rank.
   /// Precondition: create_local_process_group() succeeded.
   [[nodiscard]] const std::shared_ptr<Communicator>& get_local_process_group() const;
 

@@ -137,6 +137,12 @@ TEST(Validation, ChecksRulesBetweenFields) {
        }},
       {"spec.training.device", [](GnnJob& j) { j.spec.training.device = DeviceChoice::CUDA; }},
       {"spec.workers.backend", [](GnnJob& j) { j.spec.workers.backend = Backend::NCCL; }},
+      {"spec.workers.backend",
+       [](GnnJob& j) {
+         j.spec.workers.backend = Backend::Gloo;
+         j.spec.workers.gpus_per_process = 1;
+         j.spec.training.device = DeviceChoice::CUDA;
+       }},
       {"spec.checkpoint",
        [](GnnJob& j) { j.spec.checkpoint = Checkpoint{.path = "/c", .every_epochs = 0}; }},
   });

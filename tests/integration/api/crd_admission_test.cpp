@@ -162,6 +162,14 @@ std::vector<Refusal> broken_rules() {
       {nodes("", {{"/spec/workers/backend", "NCCL"}}),
        "spec.workers.backend",
        "NCCL requires workers.gpusPerProcess: 1 and a training.device other than CPU"},
+      {nodes(
+           "",
+           {{"/spec/training/device", "CUDA"},
+            {"/spec/workers/gpusPerProcess", 1},
+            {"/spec/workers/backend", "Gloo"}}
+       ),
+       "spec.workers.backend",
+       "Gloo cannot reduce gradients on GPUs: set Auto or NCCL with training.device CUDA"},
       {nodes("", {{"/spec/dataset/synthetic", nullptr}}),
        "spec.dataset",
        "synthetic must be set if and only if format is Synthetic"},

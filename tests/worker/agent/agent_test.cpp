@@ -155,6 +155,12 @@ TEST_F(AgentTest, IsDoneWhenAllRanksAre) {
   EXPECT_NE(ended.lines.find("1 out round 0"), std::string::npos) << ended.lines;
 }
 
+TEST_F(AgentTest, ShowsItsRanksOnlyTheGpusOfTheirNode) {
+  options_.visible_gpus = "2,3";
+  const auto ended = run("gpus final");
+  EXPECT_NE(ended.lines.find("1 out gpus 2,3"), std::string::npos) << ended.lines;
+}
+
 TEST_F(AgentTest, ADeadRankStartsANewRoundOfAllRanks) {
   options_.rounds_left = 1;
   const auto ended = run("say pause die@0:1 train");

@@ -86,6 +86,7 @@ int main() {
     if (word == "train") train(**link, 10);
     if (word == "pause") pause_briefly();
     if (word == "say") std::cout << "round " << variable("GNN_ROUND") << std::endl;
+    if (word == "gpus") std::cout << "gpus " << variable("CUDA_VISIBLE_DEVICES") << std::endl;
     if (word == "cry") std::cerr << "this is why" << std::endl;
     if (word == "explain") (*link)->send_failure({gnn::ErrorKind::Data, "edge 7 leaves the graph"});
     if (word == "die") ::raise(SIGKILL);

@@ -6,7 +6,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/cuda.h>
 
 #include <filesystem>
 #include <string>
@@ -17,13 +16,29 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(RunRank, RejectsCudaWithoutAGpu) {
-  if (torch::cuda::is_available()) GTEST_SKIP() << "this machine has CUDA";
-  const auto device = choose_device(api::DeviceChoice::CUDA, 0);
+api::GnnJobSpec spec_with(api::DeviceChoice device, int64_t gpus_per_process) {
+  api::GnnJobSpec spec;
+  spec.training.device = device;
+  spec.workers.gpus_per_process = gpus_per_process;
+  return spec;
+}
+
+TEST(ChooseDevice, LeavesTheGpusOfAJobThatAsksForNone) {
+  EXPECT_TRUE(choose_device(spec_with(api::DeviceChoice::Auto, 0), 0, 8)->is_cpu());
+}
+
+TEST(ChooseDevice, GivesEachLocalRankItsGpu) {
+  const auto device = choose_device(spec_with(api::DeviceChoice::Auto, 1), 2, 4);
+  EXPECT_EQ(device->str(), "cuda:2");
+  EXPECT_TRUE(choose_device(spec_with(api::DeviceChoice::CPU, 1), 2, 4)->is_cpu());
+}
+
+TEST(ChooseDevice, FallsBackToTheCpuOnlyWithAuto) {
+  EXPECT_TRUE(choose_device(spec_with(api::DeviceChoice::Auto, 1), 2, 2)->is_cpu());
+  const auto device = choose_device(spec_with(api::DeviceChoice::CUDA, 1), 2, 2);
   ASSERT_FALSE(device.has_value());
   EXPECT_EQ(device.error().kind, ErrorKind::Configuration);
   EXPECT_THAT(device.error().message, HasSubstr("spec.training.device"));
-  EXPECT_EQ(choose_device(api::DeviceChoice::Auto, 0)->type(), c10::kCPU);
 }
 
 TEST(RunRank, FailsWithDataIfTheDataSetIsMissing) {

@@ -146,7 +146,54 @@ TEST(SingleCommunicator, DoesEveryCollectiveAtOnce) {
   EXPECT_EQ(tensor[0].item<float>(), 3.0F);
 }
 
-TEST(ProcessGroups, RefusesABackendThatThisBuildLacks) {
+TEST(DescribeDifferences, NamesTheRanksOfEachValue) {
+  EXPECT_EQ(describe_differences({"cpu", "cuda", "cpu"}), "cpu on ranks 0, 2; cuda on rank 1");
+  EXPECT_EQ(describe_differences({"cpu", "cpu"}), "");
+}
+
+TEST(DescribeDifferences, NamesEightRanksAtMost) {
+  std::vector<std::string> values(11, "cpu");
+  values[10] = "cuda";
+  EXPECT_EQ(
+      describe_differences(values),
+      "cpu on ranks 0, 1, 2, 3, 4, 5, 6, 7 and 2 more; cuda on rank 10"
+  );
+}
+
+TEST(ProcessGroups, RefuseRanksOnDifferentKindsOfDevicesAndNameThem) {
+  const auto store = in_process_c10d_store();
+  const std::array<c10::Device, 2> devices{c10::Device(c10::kCPU), c10::Device(c10::kCUDA, 0)};
+  std::vector<std::thread> ranks;
+  for (const int64_t rank : {0, 1}) {
+    ranks.emplace_back([&, rank] {
+      const auto comm = make_communicator(
+          Backend::Auto,
+          devices.at(static_cast<size_t>(rank)),
+          *store,
+          rank,
+          2,
+          {.timeout = std::chrono::seconds(30)}
+      );
+      ASSERT_FALSE(comm);
+      EXPECT_EQ(comm.error().kind, ErrorKind::Configuration);
+      EXPECT_NE(comm.error().message.find("cpu on rank 0; cuda on rank 1"), std::string::npos)
+          << comm.error().message;
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
+TEST(ProcessGroups, RefuseGlooForRanksOnCuda) {
+  const c10::Device cuda(c10::kCUDA, 0);
+  const auto comm = make_communicator(Backend::Gloo, cuda, *in_process_c10d_store(), 0, 1, {});
+  ASSERT_FALSE(comm);
+  EXPECT_EQ(comm.error().kind, ErrorKind::Configuration);
+  EXPECT_NE(comm.error().message.find("Gloo expects ranks on the CPU"), std::string::npos)
+      << comm.error().message;
+  EXPECT_FALSE(ProcessGroups::create({}, Backend::Gloo, cuda)) << "in a job of one rank, too";
+}
+
+TEST(ProcessGroups, RefuseABackendThatThisBuildLacks) {
   const auto comm =
       make_communicator(Backend::Nccl, c10::Device(c10::kCPU), *in_process_c10d_store(), 0, 1, {});
   ASSERT_FALSE(comm);

@@ -51,7 +51,7 @@ COVERED = {
     "tests/worker/app/job_file_test.cpp": [
         "worker/tasks/graph_classification", "worker/tasks/node_classification",
     ],
-    "tests/worker/app/run_rank_test.cpp": ["worker/tasks/models", "worker/tasks/run_training", "worker/tasks/task"],
+    "tests/worker/app/run_rank_test.cpp": ["worker/tasks/models", "worker/tasks/task"],
     "tests/worker/app/tutorials_test.cpp": ["worker/app/store_connector"],
     # The images on a cluster; wait_command is what `helm test` runs.
     "tests/e2e/e2e_test.py": [

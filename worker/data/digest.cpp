@@ -70,6 +70,36 @@ std::string digest_of(DigestKind kind, std::span<const std::byte> bytes) {
   return digester.finish();
 }
 
+std::string digest_of(const DatasetArrays& dataset) {
+  Digester digester(DigestKind::Xxh64);
+  const auto add = [&digester](const Array& array) {
+    if (!array.defined()) return;
+    const std::string head = array.name() + " " + std::string(dtype_name(array.dtype())) + " " +
+                             shape_text(array.shape()) + "\n";
+    digester.add(std::as_bytes(std::span(head)));
+    digester.add({array.bytes(), static_cast<size_t>(array.num_bytes())});
+  };
+  for (const NodeTable& table : dataset.node_tables) {
+    add(table.features);
+    add(table.labels);
+  }
+  for (const EdgeTable& table : dataset.edge_tables) {
+    add(table.indptr);
+    add(table.indices);
+    add(table.edge_ids);
+    add(table.features);
+  }
+  for (const Array* ids :
+       {&dataset.train,
+        &dataset.validation,
+        &dataset.test,
+        &dataset.graph_offsets,
+        &dataset.graph_labels}) {
+    add(*ids);
+  }
+  return digester.finish();
+}
+
 Result<FileDigest> digest_file(DigestKind kind, const std::string& path) {
   GNN_ASSIGN_OR_RETURN(const auto source, open_file(path));
   Digester digester(kind);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/result.h"
+#include "worker/data/dataset_arrays.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -33,6 +34,9 @@ class Digester {
 };
 
 std::string digest_of(DigestKind kind, std::span<const std::byte> bytes);
+
+/// XXH64 of all arrays, with their names, types and shapes: equal digests mean the same data.
+std::string digest_of(const DatasetArrays& dataset);
 
 struct FileDigest {
   int64_t bytes = 0;

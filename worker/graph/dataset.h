@@ -60,6 +60,9 @@ struct Dataset {
   int64_t num_classes = 0;
   DataSplit split;
   std::optional<GraphCollection> graphs;  ///< set for graph classification only
+  /// Of what was read or generated, before transforms: a native set's is that of its manifest.
+  /// "xxh64:…", or empty if nothing was read.
+  std::string digest;
 
   [[nodiscard]] bool is_homogeneous() const {
     return node_types.size() == 1 && edge_types.size() == 1;

@@ -1,5 +1,6 @@
 #include "worker/graph/load.h"
 
+#include "worker/data/digest.h"
 #include "worker/data/generate.h"
 #include "worker/data/items.h"
 #include "worker/data/native.h"
@@ -174,11 +175,9 @@ data::ReadOptions read_options(const api::Dataset& spec, data::TransformOptions&
   return options;
 }
 
+// Every format but Native.
 Result<data::DatasetArrays> read_arrays(
-    const api::Dataset& spec,
-    const LoadOptions& options,
-    data::TransformOptions& transforms,
-    ProgressBar& progress
+    const api::Dataset& spec, data::TransformOptions& transforms, ProgressBar& progress
 ) {
   data::MemoryStorage memory;
   if (spec.format == api::DatasetFormat::Synthetic) {
@@ -201,10 +200,6 @@ Result<data::DatasetArrays> read_arrays(
     );
   }
   const std::string& path = *spec.path;
-  if (spec.format == api::DatasetFormat::Native) {
-    GNN_ASSIGN_OR_RETURN(data::NativeDataset native, data::open_native(path, options.map));
-    return std::move(native.arrays);
-  }
   const data::ReadOptions reading = read_options(spec, transforms);
   switch (spec.format) {
     case api::DatasetFormat::OGB:
@@ -222,6 +217,27 @@ Result<data::DatasetArrays> read_arrays(
       break;
   }
   return fail(ErrorKind::Configuration, "spec.dataset.format: unknown");
+}
+
+// What a data set was made of.
+struct Source {
+  data::DatasetArrays arrays;
+  std::string digest;
+};
+
+Result<Source> read_source(
+    const api::Dataset& spec,
+    const LoadOptions& options,
+    data::TransformOptions& transforms,
+    ProgressBar& progress
+) {
+  if (spec.format == api::DatasetFormat::Native && !spec.path.value_or("").empty()) {
+    GNN_ASSIGN_OR_RETURN(data::NativeDataset native, data::open_native(*spec.path, options.map));
+    return Source{.arrays = std::move(native.arrays), .digest = std::move(native.manifest_digest)};
+  }
+  GNN_ASSIGN_OR_RETURN(data::DatasetArrays arrays, read_arrays(spec, transforms, progress));
+  std::string digest = data::digest_of(arrays);
+  return Source{.arrays = std::move(arrays), .digest = std::move(digest)};
 }
 
 }  // namespace
@@ -311,18 +327,19 @@ Result<Dataset> load_dataset(
     const api::Dataset& spec, const LoadOptions& options, ProgressBar& progress
 ) {
   data::TransformOptions transforms = transforms_of(spec);
-  auto read = read_arrays(spec, options, transforms, progress);
+  auto read = read_source(spec, options, transforms, progress);
   if (!read) {
     Error error = std::move(read).error();
     // Data, which is not retried: a missing file is still missing in the next attempt.
     error.kind = error.kind == ErrorKind::NotFound ? ErrorKind::Data : error.kind;
     return tl::make_unexpected(std::move(error));
   }
-  data::DatasetArrays arrays = std::move(*read);
+  data::DatasetArrays arrays = std::move(read->arrays);
   data::MemoryStorage memory;
   GNN_ASSIGN_OR_RETURN(arrays, data::transform(std::move(arrays), transforms, memory, progress));
   GNN_ASSIGN_OR_RETURN(Dataset dataset, make_dataset(arrays, spec.path.value_or(arrays.name)));
   GNN_ASSIGN_OR_RETURN(dataset.split, make_split(dataset, spec.split, options.training_seed));
+  dataset.digest = std::move(read->digest);
   return dataset;
 }
 

@@ -18,9 +18,7 @@ namespace gnn::tasks {
 namespace {
 
 Result<graph::Dataset> open_prepared(const api::GnnJobSpec& spec, TaskContext& context) {
-  GNN_ASSIGN_OR_RETURN(
-      graph::Dataset dataset, graph::load_dataset(spec.dataset, load_options(spec), context.loading)
-  );
+  GNN_ASSIGN_OR_RETURN(graph::Dataset dataset, load_dataset(spec, context));
   if (!dataset.target().features) {
     return fail(
         ErrorKind::Data,

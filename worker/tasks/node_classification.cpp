@@ -1,6 +1,5 @@
 #include "worker/tasks/node_classification.h"
 
-#include "worker/graph/load.h"
 #include "worker/tasks/models.h"
 #include "worker/tasks/node_workload.h"
 #include "worker/tasks/run_training.h"
@@ -14,9 +13,7 @@ namespace gnn::tasks {
 namespace {
 
 Result<graph::Dataset> open_prepared(const api::GnnJobSpec& spec, TaskContext& context) {
-  GNN_ASSIGN_OR_RETURN(
-      graph::Dataset dataset, graph::load_dataset(spec.dataset, load_options(spec), context.loading)
-  );
+  GNN_ASSIGN_OR_RETURN(graph::Dataset dataset, load_dataset(spec, context));
   if (!dataset.target().features) {
     return fail(ErrorKind::Data, dataset.name + ": expected node features, the data set has none");
   }

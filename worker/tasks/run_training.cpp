@@ -2,6 +2,7 @@
 
 #include "common/api/codec.h"
 #include "common/hash.h"
+#include "worker/graph/load.h"
 
 #include <nlohmann/json.hpp>
 
@@ -21,10 +22,26 @@ std::string grouped(int64_t number) {
 
 }  // namespace
 
-graph::LoadOptions load_options(const api::GnnJobSpec& spec) {
+Status check_same_dataset(comm::Communicator& communicator, const graph::Dataset& dataset) {
+  GNN_ASSIGN_OR_RETURN(const auto digests, comm::all_gather_bytes(communicator, dataset.digest));
+  const std::string differences = comm::describe_differences(digests);
+  if (differences.empty()) return {};
+  return fail(
+      ErrorKind::Data,
+      "spec.dataset: expected the same data set " + dataset.name +
+          " on all ranks, found the digest " + differences +
+          "; copy one to all machines, or use a volume that they share"
+  );
+}
+
+Result<graph::Dataset> load_dataset(const api::GnnJobSpec& spec, TaskContext& context) {
   graph::LoadOptions options;
   options.training_seed = spec.training.seed;
-  return options;
+  GNN_ASSIGN_OR_RETURN(
+      graph::Dataset dataset, graph::load_dataset(spec.dataset, options, context.loading)
+  );
+  GNN_RETURN_IF_ERROR(check_same_dataset(*context.communicator, dataset));
+  return dataset;
 }
 
 std::string config_hash(const api::GnnJobSpec& spec) {

@@ -2,8 +2,8 @@
 
 #include "common/api/gnn_job.h"
 #include "common/result.h"
+#include "worker/comm/communicator.h"
 #include "worker/graph/dataset.h"
-#include "worker/graph/load.h"
 #include "worker/tasks/task.h"
 #include "worker/training/trainer.h"
 
@@ -11,8 +11,17 @@
 
 namespace gnn::tasks {
 
-/// How to load the data set of a spec.
-[[nodiscard]] graph::LoadOptions load_options(const api::GnnJobSpec& spec);
+/// Loads the data set of a spec and checks that all ranks have the same. Collective.
+/// Errors: those of graph::load_dataset() and check_same_dataset().
+[[nodiscard]] Result<graph::Dataset> load_dataset(
+    const api::GnnJobSpec& spec, TaskContext& context
+);
+
+/// Compares the digests of what the ranks have read. Collective.
+/// Errors: Data naming ranks and digests, the same on all ranks; PeerLost.
+[[nodiscard]] Status check_same_dataset(
+    comm::Communicator& communicator, const graph::Dataset& dataset
+);
 
 /// Hash of everything in a spec that a run's numbers depend on. Machines and the number of epochs
 /// are not part of it.

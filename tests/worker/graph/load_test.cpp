@@ -89,6 +89,27 @@ TEST_F(Load, NamesTheFileOfANativeSetWhoseSplitOrLabelsAreWrong) {
   );
 }
 
+TEST_F(Load, KnowsWhichDataItHasRead) {
+  const api::Dataset spec = ogb();
+  const std::string digest = load(spec)->digest;
+  EXPECT_EQ(load(spec)->digest, digest);
+  OgbFiles changed;
+  changed.features = "1,0\n0.5,0.5\n0,1\n1,1\n0,0\n2,7\n";
+  changed.write(folder_);
+  EXPECT_NE(load(spec)->digest, digest);
+}
+
+TEST_F(Load, KeepsTheDigestOfANativeSetsManifest) {
+  api::Dataset spec = ogb();
+  {
+    auto writer = *data::NativeWriter::open(folder_.path("native"), "k");
+    ASSERT_TRUE(writer->publish(*data::read_ogb(*spec.path, {}, *writer, silent_), false));
+  }
+  spec.format = api::DatasetFormat::Native;
+  spec.path = folder_.path("native");
+  EXPECT_EQ(load(spec)->digest, data::open_native(*spec.path, {})->manifest_digest);
+}
+
 TEST_F(Load, TensorsKeepTheirMapping) {
   const api::Dataset spec = ogb();
   {

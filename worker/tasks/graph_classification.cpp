@@ -48,7 +48,7 @@ class GraphClassification final : public TaskRun {
     if (split.type == api::SplitType::KFold && !split.fold) return run_folds(context);
     GNN_ASSIGN_OR_RETURN(
         training::TrainingResult result,
-        train_one(context, split.fold.value_or(0), trainer_options(spec_, context))
+        train_one(context, split.fold.value_or(0), trainer_options(spec_, dataset_, context))
     );
     return finish(std::move(result.report), result.stopped, context);
   }
@@ -106,7 +106,7 @@ Result<TaskResult> GraphClassification::run_folds(TaskContext& context) {
     context.progress.on_message(
         "Fold " + std::to_string(fold + 1) + " of " + std::to_string(*spec_.dataset.split.folds)
     );
-    training::TrainerOptions options = trainer_options(spec_, context);
+    training::TrainerOptions options = trainer_options(spec_, dataset_, context);
     options.test_with_validation = true;
     if (options.checkpoint) options.checkpoint->path += "/fold-" + std::to_string(fold);
     GNN_ASSIGN_OR_RETURN(training::TrainingResult result, train_one(context, fold, options));

@@ -36,6 +36,7 @@ class NodeClassification final : public TaskRun {
     context.progress.on_phase(progress::Phase::Setup);
     GNN_ASSIGN_OR_RETURN(graph::Dataset dataset, open_prepared(spec_, context));
     context.progress.on_message(describe(dataset));
+    const training::TrainerOptions options = trainer_options(spec_, dataset, context);
 
     torch::manual_seed(static_cast<uint64_t>(spec_.training.seed));
     auto model = make_node_model(
@@ -55,8 +56,7 @@ class NodeClassification final : public TaskRun {
         )
     );
     GNN_ASSIGN_OR_RETURN(
-        training::TrainingResult result,
-        run_training(*workload, context, trainer_options(spec_, context))
+        training::TrainingResult result, run_training(*workload, context, options)
     );
     return finish(std::move(result.report), result.stopped, context);
   }

@@ -53,12 +53,15 @@ std::string config_hash(const api::GnnJobSpec& spec) {
   return std::to_string(fnv1a(json.dump()));
 }
 
-training::TrainerOptions trainer_options(const api::GnnJobSpec& spec, const TaskContext& context) {
+training::TrainerOptions trainer_options(
+    const api::GnnJobSpec& spec, const graph::Dataset& dataset, const TaskContext& context
+) {
   return {
       .training = spec.training,
       .checkpoint = spec.checkpoint,
       .incarnation = context.incarnation,
       .config_hash = config_hash(spec),
+      .dataset_digest = dataset.digest,
   };
 }
 

@@ -29,7 +29,7 @@ namespace gnn::tasks {
 
 /// The trainer's options that a spec asks for.
 [[nodiscard]] training::TrainerOptions trainer_options(
-    const api::GnnJobSpec& spec, const TaskContext& context
+    const api::GnnJobSpec& spec, const graph::Dataset& dataset, const TaskContext& context
 );
 
 /// Runs training::train() with what the task was given. Collective.

@@ -248,7 +248,8 @@ RunConditions TrainingLoop::conditions() const {
       .environment =
           {{"threads", std::to_string(at::get_num_threads())},
            {"cpu", at::get_cpu_capability()},
-           {"device", context_.device.str()}},
+           {"device", context_.device.str()},
+           {kDatasetCondition, options_.dataset_digest}},
   };
 }
 
@@ -329,6 +330,11 @@ Status TrainingLoop::resume() {
   GNN_ASSIGN_OR_RETURN(const Resume found, checkpoints_->resume());
   for (const std::string& notice : found.notices) log_warning(notice);
   if (!found.state) return {};
+  // Who names a checkpoint wants its parameters, whatever they were trained on.
+  if (found.path != options_.checkpoint->resume) {
+    if (Status same = check_same_dataset(*found.state, conditions()); !same)
+      return tl::unexpected(with_context(std::move(same).error(), found.path));
+  }
   warn_of_differences(*found.state);
   if (Status status = restore(*found.state); !status) {
     return tl::unexpected(with_context(std::move(status).error(), found.path));

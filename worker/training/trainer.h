@@ -24,6 +24,8 @@ struct TrainerOptions {
   rendezvous::Incarnation incarnation{};  ///< a checkpoint folder refuses writers of older ones
   /// Of all that the numbers depend on; resuming with another one is logged.
   std::string config_hash{};
+  /// Of the data set; resuming with another one is refused.
+  std::string dataset_digest{};
   /// Measures the test set with every validation, not only at the end: for protocols that choose
   /// an epoch.
   bool test_with_validation = false;

@@ -57,4 +57,19 @@ std::vector<Difference> differences(
   return found;
 }
 
+Status check_same_dataset(const checkpoint::CheckpointState& state, const RunConditions& now) {
+  const auto then = state.environment.find(kDatasetCondition);
+  const auto current = now.environment.find(kDatasetCondition);
+  if (then == state.environment.end() || current == now.environment.end() ||
+      then->second == current->second)
+    return {};
+  return fail(
+      ErrorKind::Configuration,
+      "the checkpoint was trained on other data: expected spec.dataset with the digest " +
+          then->second + ", found " + current->second +
+          "; restore the data, or start a new job with spec.checkpoint.resume: Never, or with "
+          "resume set to this checkpoint's path to train it further on the new data"
+  );
+}
+
 }  // namespace gnn::training

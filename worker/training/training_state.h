@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/result.h"
 #include "worker/checkpoint/checkpoint_state.h"
 #include "worker/progress/epoch_sums.h"
 #include "worker/progress/progress_sink.h"
@@ -36,8 +37,12 @@ struct RunConditions {
   int64_t steps_per_epoch = 0;
   std::string config_hash;
   std::string bucket_layout_hash;
-  std::map<std::string, std::string> environment;  ///< thread counts, instruction set, device
+  /// Thread counts, instruction set, device, data set.
+  std::map<std::string, std::string> environment;
 };
+
+/// Key of RunConditions::environment: the digest of the data set.
+inline constexpr const char* kDatasetCondition = "dataset";
 
 /// One condition that differs between a checkpoint and a run.
 struct Difference {
@@ -59,6 +64,13 @@ struct Difference {
 
 /// Which conditions of the checkpoint are not those of the run.
 [[nodiscard]] std::vector<Difference> differences(
+    const checkpoint::CheckpointState& state, const RunConditions& now
+);
+
+/// Refuses to go on with other data than those that the checkpoint was trained on. One that does
+/// not say counts as trained on the same.
+/// Errors: Configuration with both digests and what to do.
+[[nodiscard]] Status check_same_dataset(
     const checkpoint::CheckpointState& state, const RunConditions& now
 );
 

@@ -465,6 +465,33 @@ TEST(Trainer, StartsFromTheCheckpointThatResumeNames) {
   EXPECT_TRUE(same_bits(parameters_of(second), parameters_of(undisturbed)));
 }
 
+TEST(Trainer, ResumesWithOtherDataOnlyFromACheckpointThatIsNamed) {
+  const TemporaryFolder folder;
+  TrainerOptions options = options_for(1);
+  options.checkpoint = checkpoints_in(folder);
+  options.dataset_digest = "xxh64:1";
+  Scene run;
+  TinyWorkload first;
+  const auto trained = train(first, run.context, options);
+  ASSERT_TRUE(trained.has_value());
+
+  options.incarnation.job_uid = "another";
+  options.dataset_digest = "xxh64:2";
+  TinyWorkload second;
+  const auto refused = train(second, run.context, options);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(refused.error().message, HasSubstr(trained->report.checkpoint));
+
+  options.incarnation.job_uid = "further";
+  options.training.epochs = 2;
+  options.checkpoint->resume = trained->report.checkpoint;
+  TinyWorkload third;
+  const auto further = train(third, run.context, options);
+  ASSERT_TRUE(further.has_value()) << further.error().message;
+  EXPECT_EQ(further->report.global_steps, 10);
+}
+
 TEST(Trainer, RefusesACheckpointPathThatDoesNotExist) {
   const TemporaryFolder folder;
   TrainerOptions options = options_for(1);

@@ -83,5 +83,25 @@ TEST(Differences, NameEachConditionWithBothValues) {
   );
 }
 
+RunConditions conditions_with_data(const std::string& digest) {
+  RunConditions of_data = conditions();
+  of_data.environment[kDatasetCondition] = digest;
+  return of_data;
+}
+
+TEST(CheckSameDataset, RefusesOtherDataWithBothDigests) {
+  const auto state = to_checkpoint({}, {}, conditions_with_data("xxh64:1"));
+  EXPECT_TRUE(check_same_dataset(state, conditions_with_data("xxh64:1")));
+  const Status other = check_same_dataset(state, conditions_with_data("xxh64:2"));
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().kind, ErrorKind::Configuration);
+  EXPECT_NE(other.error().message.find("xxh64:1, found xxh64:2"), std::string::npos)
+      << other.error().message;
+}
+
+TEST(CheckSameDataset, AcceptsACheckpointThatDoesNotSay) {
+  EXPECT_TRUE(check_same_dataset(checkpoint_at(4), conditions_with_data("xxh64:1")));
+}
+
 }  // namespace
 }  // namespace gnn::training

@@ -17,6 +17,15 @@ int64_t first_outside(const I* indices, int64_t num_entries, int64_t num_cols) {
   return -1;
 }
 
+template <class I>
+int64_t count_equal(const I* indices, int64_t num_entries, int64_t value) {
+  int64_t count = 0;
+  for (int64_t entry = 0; entry < num_entries; ++entry) {
+    count += static_cast<int64_t>(static_cast<int64_t>(indices[entry]) == value);
+  }
+  return count;
+}
+
 int64_t first_falling(const int64_t* values, int64_t size) {
   for (int64_t i = 1; i < size; ++i) {
     if (values[i] < values[i - 1]) return i;
@@ -26,5 +35,7 @@ int64_t first_falling(const int64_t* values, int64_t size) {
 
 template int64_t first_outside<int32_t>(const int32_t*, int64_t, int64_t);
 template int64_t first_outside<int64_t>(const int64_t*, int64_t, int64_t);
+template int64_t count_equal<int32_t>(const int32_t*, int64_t, int64_t);
+template int64_t count_equal<int64_t>(const int64_t*, int64_t, int64_t);
 
 }  // namespace gnn::nn::cpu

@@ -35,6 +35,7 @@ GNN_INLINE void spmm_rows(const SpmmArguments<T, I>& a, int64_t begin, int64_t e
     const int64_t width = std::min(kTile, a.num_columns - first);
     for (int64_t row = begin; row < end; ++row) {
       std::fill_n(sums, width, Scale{0});
+      const int64_t own_column = a.own_columns != nullptr ? a.own_columns[row] : row;
       for (int64_t entry = a.indptr[row]; entry < a.indptr[row + 1]; ++entry) {
         // Entries of later rows follow in memory, so the look-ahead crosses rows.
         if (entry + kAhead < last_entry) {
@@ -43,7 +44,7 @@ GNN_INLINE void spmm_rows(const SpmmArguments<T, I>& a, int64_t begin, int64_t e
           );
         }
         const auto column = static_cast<int64_t>(a.indices[entry]);
-        if (a.skip_loops && column == row) continue;
+        if (a.skip_loops && column == own_column) continue;
         const T* x = a.x + column * a.x_stride + first;
         if (a.col_scale != nullptr) {
           const Scale scale = a.col_scale[column];

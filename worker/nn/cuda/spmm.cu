@@ -27,11 +27,12 @@ __global__ void spmm_kernel(const SpmmArguments<T, I> a) {
        row += warps) {
     const int64_t begin = a.indptr[row];
     const int64_t end = a.indptr[row + 1];
+    const int64_t own_column = a.own_columns != nullptr ? a.own_columns[row] : row;
     for (int64_t column = threadIdx.x; column < a.num_columns; column += kWarp) {
       Scale sum = 0;
       for (int64_t entry = begin; entry < end; ++entry) {
         const int64_t source = a.indices[entry];
-        if (a.skip_loops && source == row) continue;
+        if (a.skip_loops && source == own_column) continue;
         Scale value = static_cast<Scale>(a.x[source * a.x_stride + column]);
         if (a.col_scale != nullptr) value *= a.col_scale[source];
         sum += value;

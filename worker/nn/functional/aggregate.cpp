@@ -8,14 +8,10 @@
 #include <c10/util/Exception.h>
 
 namespace gnn::nn {
-namespace {
 
-// 1 / sqrt(in-edges + the self-loop)
-at::Tensor inverse_sqrt_degrees(const at::Tensor& degrees_without_loops, at::ScalarType x) {
+at::Tensor gcn_norm(const at::Tensor& degrees_without_loops, at::ScalarType x) {
   return degrees_without_loops.to(spmm_scale_type(x)).add_(1).rsqrt_();
 }
-
-}  // namespace
 
 at::Tensor aggregate(const graph::Block& block, const at::Tensor& x, Aggregation aggregation) {
   const Csr matrix = to_csr(block);
@@ -44,8 +40,8 @@ at::Tensor gcn_aggregate(
       source_degrees.sizes()
   );
   const Csr matrix = to_csr(block);
-  const at::Tensor rows = inverse_sqrt_degrees(in_degrees_without_loops(block), x.scalar_type());
-  const at::Tensor cols = inverse_sqrt_degrees(source_degrees, x.scalar_type());
+  const at::Tensor rows = gcn_norm(in_degrees_without_loops(block), x.scalar_type());
+  const at::Tensor cols = gcn_norm(source_degrees, x.scalar_type());
   return linear_aggregate(
       matrix,
       x,

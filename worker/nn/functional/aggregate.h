@@ -19,4 +19,9 @@ at::Tensor gcn_aggregate(
     const graph::Block& block, const at::Tensor& x, const at::Tensor& source_degrees
 );
 
+/// 1 / sqrt(degree + 1), the self-loop counting as one: what gcn_aggregate scales both ends of an
+/// edge by, for x of type `x`.
+/// Shapes: degrees_without_loops int64 [K]; result [K] of type spmm_scale_type(x).
+[[nodiscard]] at::Tensor gcn_norm(const at::Tensor& degrees_without_loops, at::ScalarType x);
+
 }  // namespace gnn::nn

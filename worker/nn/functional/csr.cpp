@@ -8,6 +8,7 @@
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/diff.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
@@ -80,6 +81,20 @@ void check_offsets(const at::Tensor& offsets, int64_t size, int64_t last, std::s
   );
 }
 
+template <class I>
+at::Tensor count_entries_off(const Csr& matrix, const at::Tensor& own_columns) {
+  at::Tensor counts = at::empty({matrix.num_rows}, at::kLong);
+  auto* const count = counts.mutable_data_ptr<int64_t>();
+  const auto* const indptr = matrix.indptr.const_data_ptr<int64_t>();
+  const auto* const own = own_columns.const_data_ptr<int64_t>();
+  const I* const indices = matrix.indices.const_data_ptr<I>();
+  for (int64_t row = 0; row < matrix.num_rows; ++row) {
+    const int64_t entries = indptr[row + 1] - indptr[row];
+    count[row] = entries - cpu::count_equal<I>(indices + indptr[row], entries, own[row]);
+  }
+  return counts;
+}
+
 }  // namespace
 
 Csr to_csr(const graph::Block& block) {
@@ -140,6 +155,21 @@ at::Tensor in_degrees_without_loops(const graph::Block& block) {
       at::repeat_interleave(at::arange(matrix.num_rows, matrix.indptr.options()), degrees);
   const at::Tensor loops = rows.masked_select(rows.eq(matrix.indices));
   return degrees - at::bincount(loops, {}, matrix.num_rows);
+}
+
+at::Tensor in_degrees_without_loops(const Csr& matrix, const at::Tensor& own_columns) {
+  TORCH_CHECK(
+      own_columns.is_cpu() && own_columns.scalar_type() == at::kLong &&
+          own_columns.is_contiguous() && own_columns.numel() == matrix.num_rows,
+      "in_degrees_without_loops: own_columns: expected contiguous int64 [",
+      matrix.num_rows,
+      "] on the CPU, found ",
+      own_columns.scalar_type(),
+      " ",
+      own_columns.sizes()
+  );
+  return matrix.indices.scalar_type() == at::kInt ? count_entries_off<int32_t>(matrix, own_columns)
+                                                  : count_entries_off<int64_t>(matrix, own_columns);
 }
 
 }  // namespace gnn::nn

@@ -24,4 +24,8 @@ namespace gnn::nn {
 /// In-edges of each destination that are no self-loops: int64 [num_destinations].
 [[nodiscard]] at::Tensor in_degrees_without_loops(const graph::Block& block);
 
+/// Entries of each row that are not in its own column, which `own_columns` (int64 [num_rows])
+/// names: int64 [num_rows]. All on the CPU.
+[[nodiscard]] at::Tensor in_degrees_without_loops(const Csr& matrix, const at::Tensor& own_columns);
+
 }  // namespace gnn::nn

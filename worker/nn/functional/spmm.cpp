@@ -46,6 +46,24 @@ void check_rows(const at::Tensor& rows, std::string_view name) {
   );
 }
 
+void check_own_columns(const at::Tensor& columns, const Csr& matrix) {
+  if (!columns.defined()) return;
+  TORCH_CHECK(
+      columns.dim() == 1 && columns.numel() == matrix.num_rows && columns.is_contiguous() &&
+          columns.scalar_type() == at::kLong && columns.device() == matrix.indptr.device(),
+      "spmm: own_columns: expected contiguous int64 [",
+      matrix.num_rows,
+      "] on ",
+      matrix.indptr.device(),
+      ", found ",
+      columns.scalar_type(),
+      " ",
+      columns.sizes(),
+      " on ",
+      columns.device()
+  );
+}
+
 void check(const Csr& matrix, const at::Tensor& x, const SpmmOptions& options) {
   check_rows(x, "x");
   TORCH_CHECK(
@@ -61,6 +79,7 @@ void check(const Csr& matrix, const at::Tensor& x, const SpmmOptions& options) {
   );
   check_scale(options.row_scale, matrix.num_rows, x, "row_scale");
   check_scale(options.col_scale, matrix.num_cols, x, "col_scale");
+  check_own_columns(options.own_columns, matrix);
   if (!options.root.defined()) return;
   check_rows(options.root, "root");
   TORCH_CHECK(

@@ -40,6 +40,7 @@ struct SpmmArguments {
   int64_t num_rows = 0;
   int64_t num_columns = 0;  ///< of x and out: F
   bool skip_loops = false;
+  const int64_t* own_columns = nullptr;
 };
 
 template <class T>
@@ -69,6 +70,7 @@ SpmmArguments<T, I> spmm_arguments(
       .num_rows = matrix.num_rows,
       .num_columns = x.size(1),
       .skip_loops = options.skip_loops,
+      .own_columns = data_or_null<int64_t>(options.own_columns),
   };
 }
 

@@ -11,7 +11,9 @@ struct SpmmOptions {
   at::Tensor col_scale;   ///< [num_cols]: multiplies each row of x
   at::Tensor root;        ///< [r, F] like x, r <= num_rows: added to the first r rows of the result
   at::Tensor root_scale;  ///< [r]: multiplies the rows of root
-  bool skip_loops = false;  ///< leaves out entries whose row and column are equal
+  bool skip_loops = false;  ///< leaves out the entries of a row in its own column
+  /// int64 [num_rows]: each row's own column; undefined: row i's is column i.
+  at::Tensor own_columns = {};
 };
 
 }  // namespace gnn::nn

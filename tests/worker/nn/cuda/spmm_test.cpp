@@ -79,6 +79,17 @@ TEST_P(OnGpu, SpmmEqualsTheCpu) {
   }
 }
 
+TEST_P(OnGpu, SpmmSkipsTheLoopsThatTheCpuSkips) {
+  const graph::Block block = random_block(300, 40, 12, 7, index());
+  const at::Tensor x = torch::randn({40, 33}, type());
+  SpmmOptions options;
+  options.skip_loops = true;
+  options.own_columns = torch::randint(40, {300}, torch::kInt64);
+  SpmmOptions moved = options;
+  moved.own_columns = options.own_columns.cuda();
+  expect_close(spmm(to_csr(on_gpu(block)), x.cuda(), moved), spmm(to_csr(block), x, options));
+}
+
 TEST_P(OnGpu, TransposeEqualsTheCpu) {
   const graph::Block block = random_block(700, 1500, 12, 6, index());
   const Csr cpu = transpose(to_csr(block));

@@ -132,6 +132,15 @@ TEST(Spmm, PropagatesNaN) {
   }
 }
 
+TEST(Spmm, SkipsLoopsInTheColumnsThatItIsGiven) {
+  const Csr matrix = to_csr(make_block({{2, 0}, {1, 3}}, 4, at::kInt));
+  const at::Tensor x = torch::tensor({{1.0F}, {10.0F}, {100.0F}, {1000.0F}});
+  SpmmOptions options;
+  options.skip_loops = true;
+  options.own_columns = torch::tensor({2, 3}, torch::kInt64);
+  EXPECT_TRUE(torch::equal(spmm(matrix, x, options), torch::tensor({{1.0F}, {10.0F}})));
+}
+
 TEST(Spmm, RefusesMismatchedShapes) {
   const Csr matrix = to_csr(make_block({{0, 1}}, 3));
   EXPECT_THROW(spmm(matrix, torch::ones({2, 4})), c10::Error);
@@ -145,6 +154,9 @@ TEST(Spmm, RefusesMismatchedShapes) {
       ),
       c10::Error
   );
+  SpmmOptions options;
+  options.own_columns = torch::zeros({2}, torch::kInt64);
+  EXPECT_THROW(spmm(matrix, torch::ones({3, 4}), options), c10::Error);
 }
 
 TEST(Csr, TransposesWithRowsInOrder) {
@@ -171,6 +183,16 @@ TEST(Csr, CountsInEdgesWithoutLoops) {
   EXPECT_TRUE(
       torch::equal(in_degrees_without_loops(block), torch::tensor({2, 0, 0, 2}, torch::kInt64))
   );
+}
+
+TEST(Csr, CountsEntriesOutsideOfEachRowsOwnColumn) {
+  for (const at::ScalarType index : {at::kInt, at::kLong}) {
+    const Csr matrix = to_csr(make_block({{0, 1, 2}, {1, 1}, {}}, 5, index));
+    EXPECT_TRUE(torch::equal(
+        in_degrees_without_loops(matrix, torch::tensor({2, 0, 1}, torch::kInt64)),
+        torch::tensor({2, 2, 0}, torch::kInt64)
+    ));
+  }
 }
 
 TEST(Csr, RefusesAnInconsistentBlock) {

@@ -73,7 +73,8 @@ COVERED = {
         "worker/loader/loader_stats", "worker/loader/mini_batch",
     ],
     "tests/worker/nn/conv/conv_test.cpp": [
-        "worker/nn/conv/gcn", "worker/nn/conv/gin", "worker/nn/conv/sage", "worker/nn/pool/graph_pool",
+        "worker/nn/conv/gcn", "worker/nn/conv/gin", "worker/nn/conv/message_passing", "worker/nn/conv/sage",
+        "worker/nn/pool/graph_pool",
     ],
     "tests/worker/nn/functional/aggregate_test.cpp": ["worker/nn/functional/linear_aggregate"],
     "tests/worker/nn/functional/relu_dropout_test.cpp": ["worker/nn/cpu/relu_dropout"],

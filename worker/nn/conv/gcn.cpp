@@ -2,7 +2,9 @@
 
 #include "worker/nn/functional/aggregate.h"
 #include "worker/nn/functional/matmul.h"
+#include "worker/nn/functional/spmm.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
@@ -31,11 +33,33 @@ void GcnConvImpl::reset_parameters() {
 at::Tensor GcnConvImpl::forward(
     const at::Tensor& x, const graph::Block& block, const at::Tensor& source_degrees
 ) {
-  // The two maps commute: project first where that leaves fewer numbers to gather.
-  if (options_.out_channels < options_.in_channels) {
+  if (projects_first()) {
     return gcn_aggregate(block, linear_rows(x, weight_), source_degrees) + bias_;
   }
   return linear_rows(gcn_aggregate(block, x.contiguous(), source_degrees), weight_, bias_);
+}
+
+at::Tensor GcnConvImpl::message(const at::Tensor& x) {
+  return projects_first() ? mm_rows(x, weight_.t()) : x;
+}
+
+at::Tensor GcnConvImpl::aggregate(const at::Tensor& messages, const InEdges& edges) {
+  const at::Tensor norm = edges.norm.index_select(0, edges.nodes);
+  return spmm(
+      edges.matrix,
+      messages,
+      {.row_scale = norm,
+       .col_scale = edges.norm,
+       .root = messages.index_select(0, edges.nodes),
+       .root_scale = norm * norm,
+       .skip_loops = true,
+       .own_columns = edges.nodes}
+  );
+}
+
+// The destination's own input is in the sums already.
+at::Tensor GcnConvImpl::update(const at::Tensor& /*x*/, const at::Tensor& aggregated) {
+  return projects_first() ? aggregated + bias_ : linear_rows(aggregated, weight_, bias_);
 }
 
 }  // namespace gnn::nn

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "worker/graph/block.h"
+#include "worker/nn/conv/message_passing.h"
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
@@ -19,7 +20,7 @@ struct GcnConvOptions {
 /// once, as with PyG's add_remaining_self_loops. Parameters as in PyG: weight Glorot-uniform, bias
 /// 0.
 /// Source: Kipf and Welling 2017, eq. 2.
-class GcnConvImpl : public torch::nn::Module {
+class GcnConvImpl : public torch::nn::Module, public MessagePassing {
  public:
   explicit GcnConvImpl(const GcnConvOptions& options);
 
@@ -30,6 +31,17 @@ class GcnConvImpl : public torch::nn::Module {
   at::Tensor forward(
       const at::Tensor& x, const graph::Block& block, const at::Tensor& source_degrees
   );
+
+  [[nodiscard]] int64_t out_channels() const override { return options_.out_channels; }
+  /// The projection and the sum over neighbours commute.
+  [[nodiscard]] bool projects_first() const override {
+    return options_.out_channels < options_.in_channels;
+  }
+  [[nodiscard]] bool normalizes_by_degree() const override { return true; }
+  /// The three steps have no gradients.
+  [[nodiscard]] at::Tensor message(const at::Tensor& x) override;
+  [[nodiscard]] at::Tensor aggregate(const at::Tensor& messages, const InEdges& edges) override;
+  [[nodiscard]] at::Tensor update(const at::Tensor& x, const at::Tensor& aggregated) override;
 
   void reset_parameters();
   [[nodiscard]] const GcnConvOptions& options() const { return options_; }

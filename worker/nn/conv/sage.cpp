@@ -1,5 +1,7 @@
 #include "worker/nn/conv/sage.h"
 
+#include "worker/nn/functional/linear_aggregate.h"
+#include "worker/nn/functional/matmul.h"
 #include "worker/nn/functional/sage_layer.h"
 
 #include <c10/util/Exception.h>
@@ -45,8 +47,30 @@ void SageConvImpl::reset_parameters() {
 }
 
 at::Tensor SageConvImpl::forward(const at::Tensor& x, const graph::Block& block) {
-  const at::Tensor& bias = self_->bias.defined() ? self_->bias : neighbors_->bias;
-  return sage_layer(block, x, self_->weight, neighbors_->weight, bias);
+  return sage_layer(block, x, self_->weight, neighbors_->weight, bias());
+}
+
+const at::Tensor& SageConvImpl::bias() const {
+  return self_->bias.defined() ? self_->bias : neighbors_->bias;
+}
+
+at::Tensor SageConvImpl::message(const at::Tensor& x) {
+  return projects_first() ? linear_rows(x, neighbors_->weight) : x;
+}
+
+at::Tensor SageConvImpl::aggregate(const at::Tensor& messages, const InEdges& edges) {
+  return linear_aggregate(
+      edges.matrix,
+      messages,
+      {.row_scale = inverse_row_sizes(edges.matrix, messages.scalar_type()),
+       .col_scale = {},
+       .self_scale = {}}
+  );
+}
+
+at::Tensor SageConvImpl::update(const at::Tensor& x, const at::Tensor& aggregated) {
+  at::Tensor out = linear_rows(x, self_->weight, bias());
+  return out.add_(projects_first() ? aggregated : linear_rows(aggregated, neighbors_->weight));
 }
 
 }  // namespace gnn::nn

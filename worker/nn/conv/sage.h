@@ -1,6 +1,7 @@
 #pragma once
 
 #include "worker/graph/block.h"
+#include "worker/nn/conv/message_passing.h"
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
@@ -28,7 +29,7 @@ struct SageConvOptions {
 /// mean is 0.
 /// Projects first where out_channels < in_channels, so that fewer numbers are gathered.
 /// Source: Hamilton et al. 2017, alg. 1 with the mean aggregator of DGL and PyG.
-class SageConvImpl : public torch::nn::Module {
+class SageConvImpl : public torch::nn::Module, public MessagePassing {
  public:
   explicit SageConvImpl(const SageConvOptions& options);
 
@@ -37,10 +38,20 @@ class SageConvImpl : public torch::nn::Module {
   /// Errors: c10::Error if they do not match.
   at::Tensor forward(const at::Tensor& x, const graph::Block& block);
 
+  [[nodiscard]] int64_t out_channels() const override { return options_.out_channels; }
+  [[nodiscard]] bool projects_first() const override {
+    return options_.out_channels < options_.in_channels;
+  }
+  [[nodiscard]] at::Tensor message(const at::Tensor& x) override;
+  [[nodiscard]] at::Tensor aggregate(const at::Tensor& messages, const InEdges& edges) override;
+  [[nodiscard]] at::Tensor update(const at::Tensor& x, const at::Tensor& aggregated) override;
+
   void reset_parameters();
   [[nodiscard]] const SageConvOptions& options() const { return options_; }
 
  private:
+  [[nodiscard]] const at::Tensor& bias() const;
+
   SageConvOptions options_;
   torch::nn::Linear self_{nullptr};
   torch::nn::Linear neighbors_{nullptr};

@@ -2,10 +2,14 @@
 #include "tests/support/gradcheck.h"
 #include "worker/nn/conv/gcn.h"
 #include "worker/nn/conv/gin.h"
+#include "worker/nn/conv/message_passing.h"
 #include "worker/nn/conv/sage.h"
+#include "worker/nn/functional/aggregate.h"
+#include "worker/nn/functional/csr.h"
 #include "worker/nn/pool/graph_pool.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
@@ -109,6 +113,66 @@ TEST(GcnConv, GradientsMatchDifferences) {
     EXPECT_TRUE(
         gradients_match([&] { return layer->forward(x, block, degrees).pow(2); }, inputs(*layer, x))
     );
+  }
+}
+
+// The in-edges of two nodes of the block's graph, out of order, one of them with a self-loop.
+InEdges edges_of_nodes_five_and_two(const graph::Block& whole) {
+  return {
+      .matrix =
+          {.indptr = torch::tensor({0, 3, 4}, torch::kInt64),
+           .indices = torch::tensor({5, 1, 1, 6}, torch::kInt32),
+           .num_rows = 2,
+           .num_cols = 7},
+      .nodes = torch::tensor({5, 2}, torch::kInt64),
+      .norm = gcn_norm(in_degrees_without_loops(whole), at::kDouble),
+  };
+}
+
+TEST(MessagePassing, GivesSomeNodesWhatForwardGivesAll) {
+  torch::manual_seed(5);
+  const graph::Block whole =
+      testing::make_block({{1}, {}, {6}, {0, 3}, {}, {5, 1, 1}, {2, 6}}, 7, at::kInt);
+  const InEdges edges = edges_of_nodes_five_and_two(whole);
+  const at::Tensor x = torch::randn({7, 4}, torch::kFloat64);
+  const at::NoGradGuard no_grad;
+  const auto some = [&](MessagePassing& layer) {
+    const at::Tensor own = x.index_select(0, edges.nodes);
+    return layer.update(own, layer.aggregate(layer.message(x), edges));
+  };
+  for (const int64_t out : {2, 4, 6}) {
+    SageConv sage(SageConvOptions{.in_channels = 4, .out_channels = out});
+    sage->to(torch::kFloat64);
+    const at::Tensor of_sage = sage->forward(x, whole).index_select(0, edges.nodes);
+    EXPECT_TRUE(torch::allclose(some(*sage), of_sage, 1e-12, 1e-12)) << out;
+
+    GcnConv gcn(GcnConvOptions{.in_channels = 4, .out_channels = out});
+    gcn->to(torch::kFloat64);
+    const at::Tensor of_gcn =
+        gcn->forward(x, whole, in_degrees_without_loops(whole)).index_select(0, edges.nodes);
+    EXPECT_TRUE(torch::allclose(some(*gcn), of_gcn, 1e-12, 1e-12)) << out;
+  }
+}
+
+TEST(MessagePassing, HasGradientsWithSourcesApartFromMoreDestinations) {
+  torch::manual_seed(6);
+  const graph::Block block = random_block(6, 3, 4, 8);
+  const InEdges edges{
+      .matrix = {.indptr = block.indptr, .indices = block.indices, .num_rows = 6, .num_cols = 3},
+      .nodes = {},
+      .norm = {},
+  };
+  for (const int64_t out : {2, 6}) {
+    SageConv layer(SageConvOptions{.in_channels = 4, .out_channels = out});
+    layer->to(torch::kFloat64);
+    const at::Tensor sources = features(3, 4);
+    const at::Tensor destinations = features(6, 4);
+    std::vector<at::Tensor> leaves = inputs(*layer, sources);
+    leaves.push_back(destinations);
+    const auto run = [&] {
+      return layer->update(destinations, layer->aggregate(layer->message(sources), edges)).pow(2);
+    };
+    EXPECT_TRUE(gradients_match(run, leaves)) << out;
   }
 }
 

@@ -138,14 +138,14 @@ Result<training::Evaluated> NodeWorkload::evaluate(
       .features = dataset_.features().rows(),
       .labels = dataset_.target().labels,
   };
-  return training::evaluate_layer_wise(
-      *model_,
-      whole,
-      ids_of(part),
-      *communicator_,
-      context,
-      {.num_threads = loader_options().num_threads, .device = options_.device}
+  GNN_ASSIGN_OR_RETURN(
+      const training::EvaluatedParts evaluated,
+      training::evaluate_layer_wise(
+          *model_, whole, {ids_of(part)}, *communicator_, context, {.device = options_.device}
+      )
   );
+  if (!evaluated) return training::Evaluated();
+  return evaluated->front();
 }
 
 Result<training::Evaluated> NodeWorkload::evaluate_sampled(

@@ -19,7 +19,7 @@ int64_t work_before(const int64_t* indptr, int64_t node) {
 }
 
 // The lists of `count` nodes from `first` on.
-nn::Csr rows_of(const graph::CscGraph& graph, int64_t first, int64_t count) {
+nn::Csr view_rows(const graph::CscGraph& graph, int64_t first, int64_t count) {
   const auto* const offsets = graph.indptr().const_data_ptr<int64_t>();
   const int64_t begin = offsets[first];
   return {
@@ -123,7 +123,7 @@ bool are_consecutive(const at::Tensor& nodes) {
 
 nn::InEdges in_edges_of(const graph::CscGraph& graph, const at::Tensor& nodes) {
   nn::Csr matrix = are_consecutive(nodes)
-                       ? rows_of(graph, nodes.const_data_ptr<int64_t>()[0], nodes.numel())
+                       ? view_rows(graph, nodes.const_data_ptr<int64_t>()[0], nodes.numel())
                        : copy_rows(graph, nodes);
   return {.matrix = std::move(matrix), .nodes = nodes, .norm = {}};
 }

@@ -33,6 +33,8 @@ struct EvaluationContext {
 
 /// Correct answers over all ranks; nothing if the ranks agreed to stop before the end.
 using Evaluated = std::optional<progress::Accuracy>;
+/// The same for each of several parts, in their order.
+using EvaluatedParts = std::optional<std::vector<progress::Accuracy>>;
 
 /// What a task gives the trainer: batches, a model and a way to measure it. The trainer does the
 /// rest: steps, gradient reduction, checkpoints, reports.

@@ -14,16 +14,24 @@ namespace {
 constexpr int64_t kItems = 6;
 
 // Two layers that say class 0 of everything.
-class FlatNodeModel final : public nn::NodeModel {
+class FlatNodeModel final : public nn::NodeModel, public nn::MessagePassing {
  public:
   at::Tensor forward(const at::Tensor&, const std::vector<graph::Block>& blocks) override {
     return at::zeros({blocks.back().num_destinations, 2});
   }
-  at::Tensor forward_layer(int64_t, const at::Tensor&, const graph::Block& block, const at::Tensor&)
-      override {
-    return at::zeros({block.num_destinations, 2});
-  }
   [[nodiscard]] int64_t num_layers() const override { return 2; }
+  [[nodiscard]] nn::MessagePassing& conv(int64_t) override { return *this; }
+  [[nodiscard]] at::Tensor activate(int64_t, at::Tensor h) override { return h; }
+
+  [[nodiscard]] int64_t out_channels() const override { return 2; }
+  [[nodiscard]] bool projects_first() const override { return false; }
+  [[nodiscard]] at::Tensor message(const at::Tensor& x) override { return x; }
+  [[nodiscard]] at::Tensor aggregate(const at::Tensor&, const nn::InEdges& edges) override {
+    return at::zeros({edges.matrix.num_rows, 2});
+  }
+  [[nodiscard]] at::Tensor update(const at::Tensor&, const at::Tensor& aggregated) override {
+    return aggregated;
+  }
 };
 
 class FlatGraphModel final : public nn::GraphModel {

@@ -54,9 +54,19 @@ struct Scene {
   ) const {
     const at::NoGradGuard no_grad;
     CountingSink progress;
-    return evaluate_layer_wise(
-        model, whole, ids, communicator, {.stop = stop, .progress = progress}, {.batch_size = 32}
+    GNN_ASSIGN_OR_RETURN(
+        const EvaluatedParts parts,
+        evaluate_layer_wise(
+            model,
+            whole,
+            {ids},
+            communicator,
+            {.stop = stop, .progress = progress},
+            {.chunk = {.nodes = 32}}
+        )
     );
+    if (!parts) return Evaluated();
+    return parts->front();
   }
 
   WholeGraph whole;
@@ -104,6 +114,32 @@ TEST(LayerWise, CountsWhatOneForwardOverTheWholeGraphCounts) {
            .labels = scene.whole.labels.index_select(0, scene.ids)}
       )
   );
+}
+
+TEST(LayerWise, CountsEachPartOfOnePass) {
+  const Scene scene(301);
+  const at::NoGradGuard no_grad;
+  const StopToken stop;
+  CountingSink progress;
+  // Parts may overlap, be empty, and name a node twice.
+  const std::vector<at::Tensor> parts = {
+      scene.ids, at::empty({0}, at::kLong), at::arange(100, 120), at::full({2}, 100, at::kLong)
+  };
+  const auto communicator = comm::make_single_communicator();
+  const EvaluatedParts found =
+      evaluate_layer_wise(
+          *scene.sage, scene.whole, parts, *communicator, {.stop = stop, .progress = progress}, {}
+      )
+          .value();
+  ASSERT_TRUE(found.has_value());
+  ASSERT_EQ(found->size(), parts.size());
+  for (size_t part = 0; part < parts.size(); ++part) {
+    Scene one(301);
+    one.ids = parts[part];
+    const progress::Accuracy expected = alone(one, *scene.sage);
+    EXPECT_EQ((*found)[part].correct, expected.correct) << part;
+    EXPECT_EQ((*found)[part].total, parts[part].numel());
+  }
 }
 
 TEST(LayerWise, CountsTheSameOnAnyNumberOfRanks) {

@@ -13,18 +13,18 @@ namespace {
 using Ranges = std::vector<NodeRange>;
 
 // Degrees 2, 0, 7, 1, 1, 3.
-at::Tensor offsets() {
+at::Tensor six_offsets() {
   return torch::tensor({0, 2, 2, 9, 10, 11, 14}, torch::kInt64);
 }
 
-graph::CscGraph make_graph(at::ScalarType index) {
-  return graph::CscGraph::create(offsets(), at::arange(14).remainder(6).to(index), 6).value();
+graph::CscGraph graph_of_six(at::ScalarType index) {
+  return graph::CscGraph::create(six_offsets(), at::arange(14).remainder(6).to(index), 6).value();
 }
 
 TEST(DivideNodes, CoversAllNodesInOrder) {
   for (const int64_t parts : {1, 2, 5, 6, 9}) {
     int64_t next = 0;
-    for (const NodeRange& range : divide_nodes(offsets(), parts)) {
+    for (const NodeRange& range : divide_nodes(six_offsets(), parts)) {
       EXPECT_EQ(range.first, next);
       EXPECT_GE(range.count, 0);
       next = range.end();
@@ -65,7 +65,7 @@ TEST(CutRange, LeavesTheRestToTheLastChunk) {
 
 TEST(CutNodes, KeepsToBothLimits) {
   EXPECT_EQ(
-      cut_nodes(offsets(), at::arange(6), {.nodes = 2, .edges = 4}),
+      cut_nodes(six_offsets(), at::arange(6), {.nodes = 2, .edges = 4}),
       (Ranges{
           {.first = 0, .count = 2},
           {.first = 2, .count = 1},  // seven edges
@@ -78,14 +78,14 @@ TEST(CutNodes, KeepsToBothLimits) {
 TEST(CutNodes, CountsTheListedNodesAlone) {
   const at::Tensor nodes = torch::tensor({0, 3, 5}, torch::kInt64);
   EXPECT_EQ(
-      cut_nodes(offsets(), nodes, {.nodes = 10, .edges = 3}),
+      cut_nodes(six_offsets(), nodes, {.nodes = 10, .edges = 3}),
       (Ranges{{.first = 0, .count = 2}, {.first = 2, .count = 1}})
   );
-  EXPECT_TRUE(cut_nodes(offsets(), at::empty({0}, at::kLong), {}).empty());
+  EXPECT_TRUE(cut_nodes(six_offsets(), at::empty({0}, at::kLong), {}).empty());
 }
 
 TEST(InEdgesOf, AreAViewForConsecutiveNodes) {
-  const graph::CscGraph graph = make_graph(at::kInt);
+  const graph::CscGraph graph = graph_of_six(at::kInt);
   const nn::InEdges edges = in_edges_of(graph, at::arange(2, 5));
   EXPECT_TRUE(torch::equal(edges.matrix.indptr, torch::tensor({0, 7, 8, 9}, torch::kInt64)));
   EXPECT_EQ(
@@ -100,7 +100,7 @@ TEST(InEdgesOf, AreAViewForConsecutiveNodes) {
 TEST(InEdgesOf, AreCopiedForOtherNodes) {
   for (const at::ScalarType index : {at::kInt, at::kLong}) {
     const nn::InEdges edges =
-        in_edges_of(make_graph(index), torch::tensor({0, 1, 3, 5}, torch::kInt64));
+        in_edges_of(graph_of_six(index), torch::tensor({0, 1, 3, 5}, torch::kInt64));
     EXPECT_TRUE(torch::equal(edges.matrix.indptr, torch::tensor({0, 2, 2, 3, 6}, torch::kInt64)));
     EXPECT_TRUE(torch::equal(
         edges.matrix.indices, torch::tensor({0, 1, 3, 5, 0, 1}, torch::kInt64).to(index)

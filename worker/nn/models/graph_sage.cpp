@@ -30,18 +30,16 @@ at::Tensor GraphSageImpl::forward(const at::Tensor& x, const std::vector<graph::
   for (size_t layer = 0; layer < layers_.size(); ++layer) {
     const graph::Block& block = blocks[layer];
     h = layers_[layer]->forward(h.narrow(0, 0, block.num_sources), block);
-    if (layer + 1 < layers_.size()) h = relu_dropout(std::move(h), options_.dropout, is_training());
+    h = activate(static_cast<int64_t>(layer), std::move(h));
   }
   return h;
 }
 
-at::Tensor GraphSageImpl::forward_layer(
-    int64_t layer,
-    const at::Tensor& x,
-    const graph::Block& block,
-    const at::Tensor& /*source_degrees*/
-) {
-  at::Tensor h = layers_.at(static_cast<size_t>(layer))->forward(x, block);
+MessagePassing& GraphSageImpl::conv(int64_t layer) {
+  return *layers_.at(static_cast<size_t>(layer));
+}
+
+at::Tensor GraphSageImpl::activate(int64_t layer, at::Tensor h) {
   if (layer + 1 == options_.layers) return h;
   return relu_dropout(std::move(h), options_.dropout, is_training());
 }

@@ -28,13 +28,9 @@ class GraphSageImpl : public NodeModel {
   explicit GraphSageImpl(const GraphSageOptions& options);
 
   at::Tensor forward(const at::Tensor& x, const std::vector<graph::Block>& blocks) override;
-  at::Tensor forward_layer(
-      int64_t layer,
-      const at::Tensor& x,
-      const graph::Block& block,
-      const at::Tensor& source_degrees
-  ) override;
   [[nodiscard]] int64_t num_layers() const override { return options_.layers; }
+  [[nodiscard]] MessagePassing& conv(int64_t layer) override;
+  [[nodiscard]] at::Tensor activate(int64_t layer, at::Tensor h) override;
   [[nodiscard]] const GraphSageOptions& options() const { return options_; }
 
  private:

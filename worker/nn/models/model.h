@@ -1,6 +1,7 @@
 #pragma once
 
 #include "worker/graph/block.h"
+#include "worker/nn/conv/message_passing.h"
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
@@ -20,19 +21,12 @@ class NodeModel : public torch::nn::Module {
   /// [blocks.back().num_destinations, classes].
   virtual at::Tensor forward(const at::Tensor& x, const std::vector<graph::Block>& blocks) = 0;
 
-  /// One layer with its activation, for exact inference layer by layer over all nodes.
-  /// `source_degrees` are the sources' in-degrees without self-loops in the whole graph
-  /// (in_degrees_without_loops); only layers that normalise by degree read them.
-  /// Shapes: x floating [block.num_sources, the layer's input width]; source_degrees int64
-  /// [block.num_sources]; result [block.num_destinations, the layer's output width].
-  virtual at::Tensor forward_layer(
-      int64_t layer,
-      const at::Tensor& x,
-      const graph::Block& block,
-      const at::Tensor& source_degrees
-  ) = 0;
-
   [[nodiscard]] virtual int64_t num_layers() const = 0;
+  /// The convolution of a layer, for inference layer by layer over all nodes.
+  [[nodiscard]] virtual MessagePassing& conv(int64_t layer) = 0;
+  /// What the model does with the convolution's output `h` before the next layer, or with the last
+  /// one's. May reuse the storage of h.
+  [[nodiscard]] virtual at::Tensor activate(int64_t layer, at::Tensor h) = 0;
 };
 
 /// A network with a row of scores per graph of a batch.

@@ -1,0 +1,275 @@
+#include "worker/training/layer_wise.h"
+
+#include "tests/support/blocks.h"
+#include "tests/worker/comm/in_process_ranks.h"
+#include "tests/worker/training/counting_sink.h"
+#include "worker/nn/models/gcn.h"
+#include "worker/nn/models/graph_sage.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/Allocator.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gnn::training {
+namespace {
+
+constexpr int64_t kInChannels = 6;
+constexpr int64_t kOutChannels = 3;
+
+// Nodes without in-edges, with loops, with one neighbour twice; all nodes are the last node's
+// in-neighbours.
+graph::Block small_graph(int64_t num_nodes) {
+  std::vector<std::vector<int64_t>> lists(static_cast<size_t>(num_nodes));
+  for (int64_t node = 0; node < num_nodes; ++node) {
+    for (int64_t edge = 0; edge < node % 4; ++edge) {
+      lists[static_cast<size_t>(node)].push_back((node * 7 + edge * edge * 5) % num_nodes);
+    }
+    if (node % 5 == 1) lists[static_cast<size_t>(node)].push_back(node);
+    lists.back().push_back(node);
+  }
+  return testing::make_block(lists, num_nodes, at::kInt);
+}
+
+using Models = std::vector<std::shared_ptr<nn::NodeModel>>;
+
+// Models whose layers widen, keep their width, and narrow, in float64.
+Models make_models() {
+  torch::manual_seed(5);
+  Models models;
+  for (const int64_t hidden : {4, 8}) {
+    models.push_back(std::make_shared<nn::GraphSageImpl>(nn::GraphSageOptions{
+        .in_channels = kInChannels,
+        .hidden_channels = hidden,
+        .out_channels = kOutChannels,
+        .layers = 3
+    }));
+    models.push_back(std::make_shared<nn::GcnImpl>(nn::GcnOptions{
+        .in_channels = kInChannels,
+        .hidden_channels = hidden,
+        .out_channels = kOutChannels,
+        .layers = 3
+    }));
+  }
+  models.push_back(std::make_shared<nn::GraphSageImpl>(nn::GraphSageOptions{
+      .in_channels = kInChannels,
+      .out_channels = kOutChannels,
+      .layers = 1,
+      .parameters = nn::SageParameters::Pyg
+  }));
+  for (const auto& model : models) {
+    model->to(torch::kFloat64);
+    model->eval();
+  }
+  return models;
+}
+
+struct GraphAndBlock {
+  explicit GraphAndBlock(int64_t num_nodes, at::ScalarType features = at::kDouble)
+      : block(small_graph(num_nodes)),
+        whole{
+            .graph = graph::CscGraph::create(block.indptr, block.indices, num_nodes).value(),
+            .features = torch::randn({num_nodes, kInChannels}).to(features),
+            .labels = {}
+        } {}
+
+  at::Tensor forward(nn::NodeModel& model) const {
+    const std::vector<graph::Block> blocks(static_cast<size_t>(model.num_layers()), block);
+    return model.forward(whole.features.to(at::kDouble), blocks);
+  }
+
+  graph::Block block;
+  WholeGraph whole;
+};
+
+// Chunks of a few edges; the last node has more than any.
+LayerWiseOptions small_chunks() {
+  return {.chunk = {.nodes = 5, .edges = 7}};
+}
+
+// The logits of every `step`th node by each model, from the ranks that compute them.
+std::vector<at::Tensor> logits_on_ranks(
+    const Models& models, const WholeGraph& whole, int64_t world, int64_t step = 1
+) {
+  std::vector<at::Tensor> logits;
+  for (size_t i = 0; i < models.size(); ++i) {
+    logits.push_back(at::full({whole.graph.num_destinations(), kOutChannels}, -1, at::kDouble));
+  }
+  comm::run_ranks(world, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+    const at::NoGradGuard no_grad;
+    const StopToken stop;
+    CountingSink progress;
+    for (size_t i = 0; i < models.size(); ++i) {
+      LayerWiseInference inference(
+          *models[i], whole, *communicator, {.stop = stop, .progress = progress}, small_chunks()
+      );
+      const at::Tensor own = at::arange(inference.own().first, inference.own().end());
+      // Each rank has rows of its own: no two write to one place.
+      const auto take = [&](const at::Tensor& nodes, const at::Tensor& rows) {
+        logits[i].index_copy_(0, nodes, rows);
+      };
+      EXPECT_TRUE(comm::require(inference.run(own.masked_select(own.remainder(step).eq(0)), take)));
+    }
+  });
+  return logits;
+}
+
+void expect_what_one_forward_gives(const GraphAndBlock& graph, int64_t world) {
+  const at::NoGradGuard no_grad;
+  const Models models = make_models();
+  const std::vector<at::Tensor> logits = logits_on_ranks(models, graph.whole, world);
+  for (size_t i = 0; i < models.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(logits[i], graph.forward(*models[i]), 1e-12, 1e-12))
+        << "model " << i << " on " << world << " ranks";
+  }
+}
+
+TEST(LayerWiseInference, GivesWhatOneForwardOverTheWholeGraphGives) {
+  const GraphAndBlock graph(61);
+  for (const int64_t world : {1, 2, 3, 4}) expect_what_one_forward_gives(graph, world);
+}
+
+TEST(LayerWiseInference, GivesTheSameWithRanksThatHaveNoNodes) {
+  expect_what_one_forward_gives(GraphAndBlock(2), 4);
+}
+
+TEST(LayerWiseInference, ConvertsFeaturesToTheModelsType) {
+  expect_what_one_forward_gives(GraphAndBlock(61, at::kHalf), 2);
+}
+
+TEST(LayerWiseInference, ComputesTheNodesItIsAskedForAlone) {
+  const GraphAndBlock graph(61);
+  const at::NoGradGuard no_grad;
+  const Models models = make_models();
+  const std::vector<at::Tensor> logits = logits_on_ranks(models, graph.whole, 2, 3);
+  const at::Tensor asked = at::arange(61).remainder(3).eq(0).unsqueeze(1);
+  for (size_t i = 0; i < models.size(); ++i) {
+    const at::Tensor expected = at::where(asked, graph.forward(*models[i]), -1.0);
+    EXPECT_TRUE(torch::allclose(logits[i], expected, 1e-12, 1e-12)) << "model " << i;
+  }
+}
+
+// Follows the bytes of this thread's tensors on the CPU.
+struct TensorBytes final : public c10::MemoryReportingInfoBase {
+  void reportMemoryUsage(void*, int64_t size, size_t, size_t, c10::Device) override {
+    live += size;
+    peak = std::max(peak, live);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  int64_t live = 0;
+  int64_t peak = 0;
+};
+
+TEST(LayerWiseInference, HoldsAtMostTwoMatricesOfTheWidestLayer) {
+  constexpr int64_t kNodes = 4000;
+  constexpr int64_t kHidden = 128;
+  const WholeGraph whole{
+      .graph = graph::CscGraph::create(
+                   at::arange(kNodes + 1), at::arange(kNodes).to(at::kInt).flip(0), kNodes
+      )
+                   .value(),
+      .features = torch::zeros({kNodes, kHidden}).to(at::kHalf),
+      .labels = {}
+  };
+  const Models models = {
+      std::make_shared<nn::GraphSageImpl>(nn::GraphSageOptions{
+          .in_channels = kHidden, .hidden_channels = kHidden, .out_channels = kOutChannels
+      }),
+      std::make_shared<nn::GcnImpl>(nn::GcnOptions{
+          .in_channels = kHidden,
+          .hidden_channels = kHidden,
+          .out_channels = kOutChannels,
+          .layers = 3
+      }),
+  };
+  const at::NoGradGuard no_grad;
+  const StopToken stop;
+  CountingSink progress;
+  const auto communicator = comm::make_single_communicator();
+  const at::Tensor nodes = at::arange(kNodes);
+  for (const auto& model : models) {
+    model->eval();
+    LayerWiseInference inference(
+        *model,
+        whole,
+        *communicator,
+        {.stop = stop, .progress = progress},
+        {.chunk = {.nodes = 32, .edges = 1000}}
+    );
+    const auto bytes = std::make_shared<TensorBytes>();
+    {
+      const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, bytes);
+      const auto nothing = [](const at::Tensor&, const at::Tensor&) {};
+      EXPECT_TRUE(inference.run(nodes, nothing).value());
+    }
+    const auto matrix = static_cast<double>(kNodes * kHidden * 4);
+    EXPECT_LT(static_cast<double>(bytes->peak), 2.1 * matrix);
+    EXPECT_GT(static_cast<double>(bytes->peak), matrix) << "the bytes were not followed";
+  }
+}
+
+// Asks to stop at the `last`th mark.
+class StopAtMark final : public progress::ProgressSink {
+ public:
+  StopAtMark(StopToken& stop, int64_t last) : stop_(stop), last_(last) {}
+  void on_phase(progress::Phase) override {}
+  void on_mark() override {
+    if (++marks == last_) stop_.request();
+  }
+  void on_step(const progress::StepReport&) override {}
+  void on_epoch(const progress::EpochReport&) override {}
+  void on_final(const progress::FinalReport&) override {}
+  void on_checkpoint(const progress::CheckpointReport&) override {}
+  void on_message(const std::string&) override {}
+
+  int64_t marks = 0;
+
+ private:
+  StopToken& stop_;
+  int64_t last_;
+};
+
+TEST(LayerWiseInference, StopsBetweenChunks) {
+  const GraphAndBlock graph(61);
+  const at::NoGradGuard no_grad;
+  const auto communicator = comm::make_single_communicator();
+  for (const auto& model : make_models()) {
+    for (const int64_t last : {1, 2, 10}) {
+      StopToken stop;
+      StopAtMark progress(stop, last);
+      LayerWiseInference inference(
+          *model, graph.whole, *communicator, {.stop = stop, .progress = progress}, small_chunks()
+      );
+      const auto done = inference.run(at::arange(61), [](const at::Tensor&, const at::Tensor&) {});
+      EXPECT_FALSE(done.value());
+      EXPECT_EQ(progress.marks, last);
+    }
+  }
+}
+
+TEST(LayerWiseInference, StopsOnAllRanksWhenOneIsAskedToOnTheWay) {
+  const GraphAndBlock graph(61);
+  const Models models = make_models();
+  comm::run_ranks(3, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+    const at::NoGradGuard no_grad;
+    StopToken stop;
+    StopAtMark progress(stop, communicator->rank() == 1 ? 3 : -1);
+    LayerWiseInference inference(
+        *models[0], graph.whole, *communicator, {.stop = stop, .progress = progress}, small_chunks()
+    );
+    const at::Tensor own = at::arange(inference.own().first, inference.own().end());
+    const auto nothing = [](const at::Tensor&, const at::Tensor&) {};
+    EXPECT_FALSE(comm::require(inference.run(own, nothing)));
+  });
+}
+
+}  // namespace
+}  // namespace gnn::training

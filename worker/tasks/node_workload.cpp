@@ -133,19 +133,36 @@ Result<training::Evaluated> NodeWorkload::evaluate(
 ) {
   if (options_.training.evaluation.mode == api::EvaluationMode::Sampled)
     return evaluate_sampled(part, context);
+  GNN_ASSIGN_OR_RETURN(
+      const training::EvaluatedParts evaluated, evaluate_layer_wise({part}, context)
+  );
+  if (!evaluated) return training::Evaluated();
+  return evaluated->front();
+}
+
+Result<training::EvaluatedParts> NodeWorkload::evaluate_parts(
+    const std::vector<training::Part>& parts, const training::EvaluationContext& context
+) {
+  if (options_.training.evaluation.mode == api::EvaluationMode::Sampled)
+    return Workload::evaluate_parts(parts, context);
+  context.progress.on_phase(training::phase_of(parts.front()));
+  return evaluate_layer_wise(parts, context);
+}
+
+Result<training::EvaluatedParts> NodeWorkload::evaluate_layer_wise(
+    const std::vector<training::Part>& parts, const training::EvaluationContext& context
+) {
   const training::WholeGraph whole{
       .graph = dataset_.graph(),
       .features = dataset_.features().rows(),
       .labels = dataset_.target().labels,
   };
-  GNN_ASSIGN_OR_RETURN(
-      const training::EvaluatedParts evaluated,
-      training::evaluate_layer_wise(
-          *model_, whole, {ids_of(part)}, *communicator_, context, {.device = options_.device}
-      )
+  std::vector<at::Tensor> ids;
+  ids.reserve(parts.size());
+  for (const training::Part part : parts) ids.push_back(ids_of(part));
+  return training::evaluate_layer_wise(
+      *model_, whole, ids, *communicator_, context, {.device = options_.device}
   );
-  if (!evaluated) return training::Evaluated();
-  return evaluated->front();
 }
 
 Result<training::Evaluated> NodeWorkload::evaluate_sampled(

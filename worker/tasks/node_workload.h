@@ -49,6 +49,9 @@ class NodeWorkload final : public training::Workload {
   [[nodiscard]] Result<training::Evaluated> evaluate(
       training::Part part, const training::EvaluationContext& context
   ) override;
+  [[nodiscard]] Result<training::EvaluatedParts> evaluate_parts(
+      const std::vector<training::Part>& parts, const training::EvaluationContext& context
+  ) override;
 
  private:
   NodeWorkload(
@@ -62,6 +65,9 @@ class NodeWorkload final : public training::Workload {
   [[nodiscard]] loader::NodeLoaderOptions loader_options() const;
   Result<training::Evaluated> evaluate_sampled(
       training::Part part, const training::EvaluationContext& context
+  );
+  Result<training::EvaluatedParts> evaluate_layer_wise(
+      const std::vector<training::Part>& parts, const training::EvaluationContext& context
   );
 
   graph::Dataset dataset_;

@@ -25,6 +25,9 @@ struct BatchSize {
 /// The parts of a data set that a trained model is measured on.
 enum class Part { Validation, Test };
 
+/// What a rank does while it evaluates `part`.
+[[nodiscard]] progress::Phase phase_of(Part part);
+
 /// What an evaluation is given.
 struct EvaluationContext {
   const StopToken& stop;             ///< asks for an early end
@@ -65,6 +68,11 @@ class Workload {
   /// Measures the model on all ranks together; the caller has put it into evaluation mode. All
   /// ranks may end early once a stop is requested on one of them. Collective.
   [[nodiscard]] virtual Result<Evaluated> evaluate(Part part, const EvaluationContext& context) = 0;
+  /// evaluate() of each part, with the phase that it is; overridden where several parts cost hardly
+  /// more than one. Collective.
+  [[nodiscard]] virtual Result<EvaluatedParts> evaluate_parts(
+      const std::vector<Part>& parts, const EvaluationContext& context
+  );
 };
 
 }  // namespace gnn::training

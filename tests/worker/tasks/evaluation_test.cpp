@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include <memory>
+#include <vector>
 
 namespace gnn::tasks {
 namespace {
@@ -172,6 +173,44 @@ TEST(Evaluation, MarksEveryBatchWhenSampled) {
 
 TEST(Evaluation, MarksEveryBatchAndExchangeWhenLayerWise) {
   EXPECT_GE(marks_of(*node_workload(api::EvaluationMode::LayerWise)), 3);
+}
+
+// Notes the phases, and counts the marks.
+class PhaseSink final : public training::CountingSink {
+ public:
+  void on_phase(progress::Phase phase) override { phases.push_back(phase); }
+
+  std::vector<progress::Phase> phases;
+};
+
+const std::vector<training::Part> kBothParts = {training::Part::Validation, training::Part::Test};
+
+TEST(Evaluation, MeasuresAllPartsInOnePassWhenLayerWise) {
+  const auto workload = node_workload(api::EvaluationMode::LayerWise);
+  PhaseSink sink;
+  const StopToken stop;
+  const auto evaluated =
+      workload->evaluate_parts(kBothParts, {.stop = stop, .progress = sink}).value();
+  ASSERT_TRUE(evaluated.has_value());
+  ASSERT_EQ(evaluated->size(), 2U);
+  for (const progress::Accuracy& part : *evaluated) EXPECT_EQ(part.correct, kItems);
+  EXPECT_EQ(sink.phases, std::vector<progress::Phase>{progress::Phase::Validate});
+  EXPECT_EQ(sink.marks, marks_of(*workload)) << "as many as for one part";
+}
+
+TEST(Evaluation, MeasuresPartAfterPartWhenSampled) {
+  const auto workload = node_workload(api::EvaluationMode::Sampled);
+  PhaseSink sink;
+  const StopToken stop;
+  const auto evaluated =
+      workload->evaluate_parts(kBothParts, {.stop = stop, .progress = sink}).value();
+  ASSERT_TRUE(evaluated.has_value());
+  EXPECT_EQ(evaluated->size(), 2U);
+  EXPECT_EQ(
+      sink.phases,
+      (std::vector<progress::Phase>{progress::Phase::Validate, progress::Phase::Test})
+  );
+  EXPECT_EQ(sink.marks, 2 * marks_of(*workload));
 }
 
 TEST(Evaluation, MarksEveryBatchOfGraphs) {

@@ -8,7 +8,7 @@
 namespace gnn::training {
 
 /// Counts the marks of progress, and passes over all else.
-class CountingSink final : public progress::ProgressSink {
+class CountingSink : public progress::ProgressSink {
  public:
   void on_phase(progress::Phase) override {}
   void on_mark() override { ++marks; }

@@ -1,0 +1,22 @@
+#include "worker/training/workload.h"
+
+namespace gnn::training {
+
+progress::Phase phase_of(Part part) {
+  return part == Part::Test ? progress::Phase::Test : progress::Phase::Validate;
+}
+
+Result<EvaluatedParts> Workload::evaluate_parts(
+    const std::vector<Part>& parts, const EvaluationContext& context
+) {
+  std::vector<progress::Accuracy> accuracies;
+  for (const Part part : parts) {
+    context.progress.on_phase(phase_of(part));
+    GNN_ASSIGN_OR_RETURN(const Evaluated evaluated, evaluate(part, context));
+    if (!evaluated) return EvaluatedParts();
+    accuracies.push_back(*evaluated);
+  }
+  return accuracies;
+}
+
+}  // namespace gnn::training

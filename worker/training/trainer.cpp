@@ -17,6 +17,7 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace gnn::training {
 namespace {
@@ -45,6 +46,11 @@ int64_t bytes_of(torch::nn::Module& module, const torch::optim::Optimizer& optim
   }
   for (const at::Tensor& buffer : module.buffers()) count(buffer);
   return bytes;
+}
+
+// Where a report keeps the accuracy on `part`.
+std::optional<progress::Accuracy>& accuracy_of(progress::EpochReport& report, Part part) {
+  return part == Part::Test ? report.test : report.validation;
 }
 
 // The epochs of a training, with evaluations and checkpoints between them. Each member function
@@ -81,7 +87,8 @@ class TrainingLoop {
   Result<bool> finish_epoch();
   Result<bool> measure_epoch();
   Result<bool> stop_in_evaluation();
-  Result<Evaluated> evaluate(Part part);
+  [[nodiscard]] std::vector<Part> due_parts() const;
+  Result<EvaluatedParts> evaluate(const std::vector<Part>& parts);
   void report_step(progress::StepReport report, const comm::StepResult& agreed);
   [[nodiscard]] progress::MemoryByOwner memory();
   [[nodiscard]] progress::FinalReport final_report();
@@ -162,13 +169,12 @@ void TrainingLoop::report_step(progress::StepReport report, const comm::StepResu
   context_.progress.on_step(report);
 }
 
-Result<Evaluated> TrainingLoop::evaluate(Part part) {
-  context_.progress.on_phase(
-      part == Part::Validation ? progress::Phase::Validate : progress::Phase::Test
-  );
+Result<EvaluatedParts> TrainingLoop::evaluate(const std::vector<Part>& parts) {
   workload_.module().eval();
   const at::NoGradGuard no_grad;
-  return workload_.evaluate(part, {.stop = context_.stop, .progress = context_.progress});
+  return workload_.evaluate_parts(
+      parts, {.stop = context_.stop, .progress = context_.progress}
+  );
 }
 
 // The next run starts with this evaluation.
@@ -198,18 +204,24 @@ Result<bool> TrainingLoop::finish_epoch() {
   return false;
 }
 
-Result<bool> TrainingLoop::measure_epoch() {
+// What is measured after this epoch.
+std::vector<Part> TrainingLoop::due_parts() const {
   const int64_t epochs_done = state_.position.epoch + 1;
   const bool last = epochs_done == training().epochs;
   const bool due = last || is_due(training().evaluation.every, epochs_done);
-  if (due && workload_.has(Part::Validation)) {
-    GNN_ASSIGN_OR_RETURN(epoch_report_.validation, evaluate(Part::Validation));
-    if (!epoch_report_.validation) return stop_in_evaluation();
-  }
-  if ((last || (due && options_.test_with_validation)) && workload_.has(Part::Test)) {
-    GNN_ASSIGN_OR_RETURN(epoch_report_.test, evaluate(Part::Test));
-    if (!epoch_report_.test) return stop_in_evaluation();
-  }
+  std::vector<Part> parts;
+  if (due && workload_.has(Part::Validation)) parts.push_back(Part::Validation);
+  if ((last || (due && options_.test_with_validation)) && workload_.has(Part::Test))
+    parts.push_back(Part::Test);
+  return parts;
+}
+
+Result<bool> TrainingLoop::measure_epoch() {
+  const std::vector<Part> parts = due_parts();
+  if (parts.empty()) return false;
+  GNN_ASSIGN_OR_RETURN(const EvaluatedParts evaluated, evaluate(parts));
+  if (!evaluated) return stop_in_evaluation();
+  for (size_t i = 0; i < parts.size(); ++i) accuracy_of(epoch_report_, parts[i]) = (*evaluated)[i];
   return false;
 }
 

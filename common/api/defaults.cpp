@@ -21,6 +21,7 @@ void apply_defaults(GnnJobSpec& spec) {
   }
   Split& split = spec.dataset.split;
   if (split.type != SplitType::Provided && !split.seed) split.seed = training.seed;
+  if (!training.evaluation.parts) training.evaluation.parts = std::vector{Part::Validation};
   if (training.evaluation.mode == EvaluationMode::Sampled && !training.evaluation.fanout &&
       spec.sampling) {
     training.evaluation.fanout = spec.sampling->fanout;

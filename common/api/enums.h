@@ -66,6 +66,9 @@ template <> struct EnumTable<UnevenInputs> {
 template <> struct EnumTable<EvaluationMode> {
   static constexpr EnumWords<EvaluationMode, 2> kWords{{{EvaluationMode::Sampled, "Sampled"}, {EvaluationMode::LayerWise, "LayerWise"}}};
 };
+template <> struct EnumTable<Part> {
+  static constexpr EnumWords<Part, 3> kWords{{{Part::Train, "Train"}, {Part::Validation, "Validation"}, {Part::Test, "Test"}}};
+};
 template <> struct EnumTable<Backend> {
   static constexpr EnumWords<Backend, 3> kWords{{{Backend::Auto, "Auto"}, {Backend::Gloo, "Gloo"}, {Backend::NCCL, "NCCL"}}};
 };

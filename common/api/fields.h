@@ -192,8 +192,10 @@ void visit(auto& v, Of<Optimizer> auto& x) {
 
 void visit(auto& v, Of<Evaluation> auto& x) {
   v.field("every", x.every, between(0, 1000000));
+  v.field("parts", x.parts, items(1, 3));
   v.field("mode", x.mode, Bounds{});
   v.field("fanout", x.fanout, kFanout);
+  v.field("maxBatches", x.max_batches, between(1, 1000000000));
 }
 
 void visit(auto& v, Of<StageTimeouts> auto& x) {

@@ -237,13 +237,19 @@ enum class EvaluationMode {
   LayerWise,
 };
 
+/// The parts of a split that a model is measured on.
+enum class Part { Train, Validation, Test };
+
 struct Evaluation {
-  /// Epochs between two evaluations of the validation set; 0: only after the last epoch. The test
-  /// set is evaluated once, at the end.
+  /// Epochs between two evaluations of `parts`; 0: only after the last epoch.
   int64_t every = 1;
+  /// Each at most once; absent: Validation. Test is evaluated after the last epoch in any case.
+  std::optional<std::vector<Part>> parts = {};
   EvaluationMode mode = EvaluationMode::Sampled;
   /// Sampled, NodeClassification; absent: sampling.fanout.
   std::optional<std::vector<int64_t>> fanout = {};
+  /// Sampled: the most batches of a rank in the evaluation of a part other than Test; absent: all.
+  std::optional<int64_t> max_batches = {};
   friend bool operator==(const Evaluation&, const Evaluation&) = default;
 };
 

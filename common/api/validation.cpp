@@ -371,8 +371,23 @@ void check_sampling(const GnnJobSpec& spec, Problems& problems) {
   );
 }
 
+void check_evaluation(const Evaluation& evaluation, Problems& problems) {
+  const std::vector<Part> parts = evaluation.parts.value_or(std::vector<Part>());
+  problems.require(
+      std::set<Part>(parts.begin(), parts.end()).size() == parts.size(),
+      "spec.training.evaluation.parts",
+      "must not name a part twice"
+  );
+  problems.require(
+      !evaluation.max_batches || evaluation.mode == EvaluationMode::Sampled,
+      "spec.training.evaluation.maxBatches",
+      "is only for mode Sampled"
+  );
+}
+
 void check_training(const GnnJobSpec& spec, Problems& problems) {
   const Training& training = spec.training;
+  check_evaluation(training.evaluation, problems);
   problems.require(
       !training.optimizer.momentum || training.optimizer.type == OptimizerType::SGD,
       "spec.training.optimizer",

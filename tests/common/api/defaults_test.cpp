@@ -14,6 +14,7 @@ TEST(Defaults, FillWhatDependsOnOtherFields) {
   EXPECT_EQ(nodes.model.graph_sage, GraphSage{});
   EXPECT_EQ(nodes.training.sharding, Sharding::Slice);
   EXPECT_EQ(nodes.training.evaluation.fanout, nodes.sampling->fanout);
+  EXPECT_EQ(nodes.training.evaluation.parts, std::vector<Part>{Part::Validation});
   EXPECT_FALSE(nodes.dataset.split.seed);
 
   GnnJobSpec graphs = sample_graph_job().spec;

@@ -67,6 +67,8 @@ TEST(Validation, ChecksEveryFieldsBounds) {
       {"spec.workers.template.securityContext.runAsUser",
        [](GnnJob& j) { j.spec.workers.pod_template->security_context.run_as_user = 0; }},
       {"spec.runPolicy.maxRestarts", [](GnnJob& j) { j.spec.run_policy.max_restarts = -1; }},
+      {"spec.training.evaluation.parts",
+       [](GnnJob& j) { j.spec.training.evaluation.parts.emplace(); }},
   });
 }
 
@@ -128,6 +130,13 @@ TEST(Validation, ChecksRulesBetweenFields) {
       {"spec.training.evaluation.mode",
        [](GnnJob& j) { j.spec.training.evaluation.mode = EvaluationMode::LayerWise; },
        true},
+      {"spec.training.evaluation.parts",
+       [](GnnJob& j) { j.spec.training.evaluation.parts = {{Part::Train, Part::Train}}; }},
+      {"spec.training.evaluation.maxBatches",
+       [](GnnJob& j) {
+         j.spec.training.evaluation.mode = EvaluationMode::LayerWise;
+         j.spec.training.evaluation.max_batches = 1;
+       }},
       {"spec.training.optimizer",
        [](GnnJob& j) { j.spec.training.optimizer.momentum = Decimal{"0.9"}; }},
       {"spec.training.gradientAccumulation",

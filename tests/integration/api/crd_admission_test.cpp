@@ -152,6 +152,13 @@ std::vector<Refusal> broken_rules() {
        "spec.training.evaluation",
        "fanout must have one entry per layer of the model"},
       {nodes(
+           "",
+           {{"/spec/training/evaluation/mode", "LayerWise"},
+            {"/spec/training/evaluation/maxBatches", 1}}
+       ),
+       "spec.training.evaluation",
+       "maxBatches is only for mode Sampled"},
+      {nodes(
            "", {{"/spec/training/unevenInputs", "Join"}, {"/spec/training/gradientAccumulation", 2}}
        ),
        "spec.training.gradientAccumulation",
@@ -487,7 +494,11 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
           {{"/spec/model", {{"type", "GCN"}, {"gcn", json::object()}}},
            {"/spec/sampling/fanout", {-1, 0}}}
       ),
-      nodes("layerwise", {{"/spec/training/evaluation/mode", "LayerWise"}}),
+      nodes(
+          "layerwise",
+          {{"/spec/training/evaluation/mode", "LayerWise"},
+           {"/spec/training/evaluation/parts", {"Train", "Validation", "Test"}}}
+      ),
       nodes("evaluation", {{"/spec/training/evaluation/fanout", {5, 5, 5}}}),
       nodes(
           "cuda",

@@ -130,6 +130,7 @@ json to_json(const EpochReport& e) {
       {"train", to_json(e.train)},
       {"averageLoss", number(e.average_loss)}
   };
+  if (e.train_set) j["trainSet"] = to_json(*e.train_set);
   if (e.validation) j["validation"] = to_json(*e.validation);
   if (e.test) j["test"] = to_json(*e.test);
   return j;
@@ -143,6 +144,7 @@ EpochReport epoch_of(const json& j) {
   e.seconds = j.value("seconds", 0.0);
   e.average_loss = number_of(j.at("averageLoss"));
   e.train = accuracy_of(j.at("train"));
+  if (j.contains("trainSet")) e.train_set = accuracy_of(j.at("trainSet"));
   if (j.contains("validation")) e.validation = accuracy_of(j.at("validation"));
   if (j.contains("test")) e.test = accuracy_of(j.at("test"));
   return e;

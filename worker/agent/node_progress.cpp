@@ -282,6 +282,7 @@ void NodeProgress::show_epoch(int64_t rank, const progress::EpochReport& epoch) 
         .set(*value);
   };
   show_accuracy("train", value_of(epoch.train));
+  show_accuracy("train_set", value_of(epoch.train_set));
   show_accuracy("validation", value_of(epoch.validation));
   show_accuracy("test", value_of(epoch.test));
 }

@@ -39,6 +39,7 @@ Json encode(const progress::EpochReport& epoch) {
       {"items", epoch.items},
       {"sampledEdges", epoch.sampled_edges},
   };
+  if (epoch.train_set) json["trainSet"] = encode(*epoch.train_set);
   if (epoch.validation) json["validation"] = encode(*epoch.validation);
   if (epoch.test) json["test"] = encode(*epoch.test);
   return json;
@@ -54,6 +55,7 @@ progress::EpochReport decode_epoch(const Json& json) {
   epoch.seconds = number(json.at("seconds"));
   epoch.items = json.at("items").get<int64_t>();
   epoch.sampled_edges = json.at("sampledEdges").get<int64_t>();
+  if (json.contains("trainSet")) epoch.train_set = decode_accuracy(json.at("trainSet"));
   if (json.contains("validation")) epoch.validation = decode_accuracy(json.at("validation"));
   if (json.contains("test")) epoch.test = decode_accuracy(json.at("test"));
   return epoch;

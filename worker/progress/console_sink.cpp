@@ -38,15 +38,26 @@ Json seconds(const StepSeconds& times) {
   };
 }
 
+// One accuracy, or each part's by its name if the training set is one of them.
+std::string accuracies(const EpochReport& report) {
+  if (!report.train_set) {
+    const Accuracy& shown = report.validation ? *report.validation : report.train;
+    return format("Accuracy %.4f", shown.value());
+  }
+  std::string text = format("Train %.4f", report.train_set->value());
+  if (report.validation) text += format(" | Validation %.4f", report.validation->value());
+  if (report.test) text += format(" | Test %.4f", report.test->value());
+  return text;
+}
+
 }  // namespace
 
 std::string epoch_line(const EpochReport& report) {
-  const Accuracy& shown = report.validation ? *report.validation : report.train;
   return format(
-      "Epoch %05lld | Average Loss %.4f | Accuracy %.4f | Time %.4f",
+      "Epoch %05lld | Average Loss %.4f | %s | Time %.4f",
       static_cast<long long>(report.epoch),
       report.average_loss,
-      shown.value(),
+      accuracies(report).c_str(),
       report.seconds
   );
 }
@@ -87,6 +98,7 @@ std::string to_json_line(const EpochReport& report) {
       {"averageLoss", number(report.average_loss)},
       {"train", accuracy(report.train)},
   };
+  if (report.train_set) json["trainSet"] = accuracy(*report.train_set);
   if (report.validation) json["validation"] = accuracy(*report.validation);
   if (report.test) json["test"] = accuracy(*report.test);
   json["seconds"] = number(report.seconds);

@@ -83,6 +83,8 @@ struct EpochReport {
   int64_t steps = 0;
   double average_loss = 0;  ///< over all items of the epoch
   Accuracy train;           ///< counted on the training batches, in training mode
+  /// On the training set, in evaluation mode like the next two.
+  std::optional<Accuracy> train_set;
   std::optional<Accuracy> validation;
   std::optional<Accuracy> test;
   double seconds = 0;
@@ -96,7 +98,7 @@ struct FinalReport {
   int64_t epochs = 0;
   int64_t global_steps = 0;
   double average_loss = 0;  ///< of the last epoch
-  /// "train_accuracy", "validation_accuracy", "test_accuracy", and so on.
+  /// "train_accuracy", "train_set_accuracy", "validation_accuracy", "test_accuracy", and so on.
   std::map<std::string, double> metrics;
   std::string checkpoint;  ///< path of the newest one, or empty
   /// XXH64 over the final parameters and buffers, 16 hex digits; or empty.

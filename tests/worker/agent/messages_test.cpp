@@ -30,6 +30,7 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   report.seconds.backward = 1.5;
   report.epoch = progress::EpochReport{};
   report.epoch->average_loss = 0.5;
+  report.epoch->train_set = progress::Accuracy{.correct = 5, .total = 6};
   report.epoch->validation = progress::Accuracy{.correct = 3, .total = 4};
   report.final = progress::FinalReport{};
   report.final->metrics["test_accuracy"] = 0.7;
@@ -56,6 +57,8 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   EXPECT_EQ(found.checkpoint_failures, 2);
   EXPECT_EQ(found.items, 1024);
   EXPECT_EQ(found.seconds.backward, 1.5);
+  ASSERT_TRUE(found.epoch->train_set.has_value());
+  EXPECT_EQ(found.epoch->train_set->correct, 5);
   EXPECT_EQ(found.epoch->validation->correct, 3);
   EXPECT_FALSE(found.epoch->test);
   EXPECT_EQ(found.final->metrics.at("test_accuracy"), 0.7);

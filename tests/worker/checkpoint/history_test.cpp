@@ -36,6 +36,7 @@ TEST(History, ComesBackWithAllItsBits) {
       .sums = {.loss = std::nextafter(2.0, 3.0), .items = 80, .correct = 41},
       .epochs = {epoch_report()}
   };
+  history.epochs[0].train_set = progress::Accuracy{.correct = 6, .total = 9};
   history.epochs[0].test = progress::Accuracy{.correct = 0, .total = 4};
   const History found = through_text(history);
   EXPECT_EQ(found.sums.loss, history.sums.loss);
@@ -49,7 +50,9 @@ TEST(History, ComesBackWithAllItsBits) {
   EXPECT_EQ(epoch.average_loss, 0.1 + 0.2);
   EXPECT_EQ(epoch.train.correct, 7);
   EXPECT_EQ(epoch.train.total, 10);
-  ASSERT_TRUE(epoch.validation && epoch.test);
+  ASSERT_TRUE(epoch.train_set && epoch.validation && epoch.test);
+  EXPECT_EQ(epoch.train_set->correct, 6);
+  EXPECT_EQ(epoch.train_set->total, 9);
   EXPECT_EQ(epoch.validation->correct, 3);
   EXPECT_EQ(epoch.validation->total, 5);
   EXPECT_EQ(epoch.test->correct, 0);
@@ -61,6 +64,7 @@ TEST(History, ComesBackWithAllItsBits) {
 
 TEST(History, KeepsThatAnEpochWasNotMeasured) {
   const History found = through_text({.sums = {}, .epochs = {progress::EpochReport{}}});
+  EXPECT_FALSE(found.epochs.at(0).train_set.has_value());
   EXPECT_FALSE(found.epochs.at(0).validation.has_value());
   EXPECT_FALSE(found.epochs.at(0).test.has_value());
 }

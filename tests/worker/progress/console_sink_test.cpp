@@ -60,6 +60,16 @@ TEST(EpochLine, ShowsTheTrainingAccuracyWithoutAValidation) {
   EXPECT_THAT(epoch_line(report), HasSubstr("Accuracy 0.7000"));
 }
 
+TEST(EpochLine, NamesThePartsWithTheTrainingSetAmongThem) {
+  EpochReport report = third_epoch();
+  report.train_set = Accuracy{.correct = 9, .total = 10};
+  EXPECT_THAT(epoch_line(report), HasSubstr(" | Train 0.9000 | Validation 0.3333 | Time "));
+  report.test = Accuracy{.correct = 1, .total = 2};
+  EXPECT_THAT(
+      epoch_line(report), HasSubstr(" | Train 0.9000 | Validation 0.3333 | Test 0.5000 | Time ")
+  );
+}
+
 TEST(ConsoleSink, UsesTheTutorialsWords) {
   const std::string text = output_of({}, [](ConsoleSink& sink) {
     sink.on_phase(Phase::Setup);

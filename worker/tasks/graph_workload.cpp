@@ -47,7 +47,7 @@ Result<std::unique_ptr<GraphWorkload>> GraphWorkload::create(
 }
 
 const at::Tensor& GraphWorkload::ids_of(training::Part part) const {
-  return part == training::Part::Validation ? dataset_.split.validation : dataset_.split.test;
+  return items_of(dataset_.split, part);
 }
 
 Result<std::unique_ptr<loader::GraphLoader>> GraphWorkload::make_loader(

@@ -24,6 +24,18 @@ sampling::core::ItemSamplerOptions train_item_options(
   return options;
 }
 
+const at::Tensor& items_of(const graph::DataSplit& split, api::Part part) {
+  switch (part) {
+    case api::Part::Train:
+      return split.train;
+    case api::Part::Validation:
+      return split.validation;
+    case api::Part::Test:
+      break;
+  }
+  return split.test;
+}
+
 Result<std::vector<int64_t>> batches_of_ranks(const sampling::core::ItemSamplerOptions& options) {
   GNN_ASSIGN_OR_RETURN(const auto sampler, sampling::core::ItemSampler::create(options));
   std::vector<int64_t> batches;

@@ -3,7 +3,10 @@
 #include "common/api/gnn_job.h"
 #include "common/result.h"
 #include "worker/comm/communicator.h"
+#include "worker/graph/dataset.h"
 #include "worker/sampling/core/item_sampler.h"
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <string>
@@ -15,6 +18,9 @@ namespace gnn::tasks {
 [[nodiscard]] sampling::core::ItemSamplerOptions train_item_options(
     const api::Training& training, api::Sharding sharding, const comm::Communicator& communicator
 );
+
+/// The ids of a part's items.
+[[nodiscard]] const at::Tensor& items_of(const graph::DataSplit& split, api::Part part);
 
 /// How many batches each rank has in an epoch.
 [[nodiscard]] Result<std::vector<int64_t>> batches_of_ranks(

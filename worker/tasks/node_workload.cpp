@@ -125,7 +125,7 @@ progress::MemoryByOwner NodeWorkload::memory() const {
 }
 
 const at::Tensor& NodeWorkload::ids_of(training::Part part) const {
-  return part == training::Part::Validation ? dataset_.split.validation : dataset_.split.test;
+  return items_of(dataset_.split, part);
 }
 
 Result<training::Evaluated> NodeWorkload::evaluate(

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
+#include <limits>
 #include <tuple>
 
 namespace gnn::training {
@@ -38,7 +40,8 @@ Result<Evaluated> evaluate_batches(
     const NextScores& next, comm::Communicator& communicator, const EvaluationContext& context
 ) {
   progress::Accuracy counts;
-  while (!context.stop.requested()) {
+  const int64_t most = context.max_batches.value_or(std::numeric_limits<int64_t>::max());
+  for (int64_t batch = 0; batch < most && !context.stop.requested(); ++batch) {
     GNN_ASSIGN_OR_RETURN(const std::optional<Scores> scores, next());
     if (!scores) break;
     counts.correct += count_correct(*scores);

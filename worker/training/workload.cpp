@@ -12,7 +12,9 @@ Result<EvaluatedParts> Workload::evaluate_parts(
   std::vector<progress::Accuracy> accuracies;
   for (const Part part : parts) {
     context.progress.on_phase(phase_of(part));
-    GNN_ASSIGN_OR_RETURN(const Evaluated evaluated, evaluate(part, context));
+    EvaluationContext of_part = context;
+    if (part == Part::Test) of_part.max_batches.reset();
+    GNN_ASSIGN_OR_RETURN(const Evaluated evaluated, evaluate(part, of_part));
     if (!evaluated) return EvaluatedParts();
     accuracies.push_back(*evaluated);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/api/gnn_job.h"
 #include "common/result.h"
 #include "common/stop_token.h"
 #include "worker/progress/progress_sink.h"
@@ -22,8 +23,7 @@ struct BatchSize {
   int64_t input_nodes = 0;
 };
 
-/// The parts of a data set that a trained model is measured on.
-enum class Part { Validation, Test };
+using api::Part;
 
 /// What a rank does while it evaluates `part`.
 [[nodiscard]] progress::Phase phase_of(Part part);
@@ -32,6 +32,8 @@ enum class Part { Validation, Test };
 struct EvaluationContext {
   const StopToken& stop;             ///< asks for an early end
   progress::ProgressSink& progress;  ///< gets a mark for each batch: an evaluation may be long
+  /// The most batches of this rank in a part other than Test; only evaluation by batches reads it.
+  std::optional<int64_t> max_batches = {};
 };
 
 /// Correct answers over all ranks; nothing if the ranks agreed to stop before the end.

@@ -183,16 +183,18 @@ class PhaseSink final : public training::CountingSink {
   std::vector<progress::Phase> phases;
 };
 
-const std::vector<training::Part> kBothParts = {training::Part::Validation, training::Part::Test};
+const std::vector<training::Part> kAllParts = {
+    training::Part::Train, training::Part::Validation, training::Part::Test
+};
 
 TEST(Evaluation, MeasuresAllPartsInOnePassWhenLayerWise) {
   const auto workload = node_workload(api::EvaluationMode::LayerWise);
   PhaseSink sink;
   const StopToken stop;
   const auto evaluated =
-      workload->evaluate_parts(kBothParts, {.stop = stop, .progress = sink}).value();
+      workload->evaluate_parts(kAllParts, {.stop = stop, .progress = sink}).value();
   ASSERT_TRUE(evaluated.has_value());
-  ASSERT_EQ(evaluated->size(), 2U);
+  ASSERT_EQ(evaluated->size(), 3U);
   for (const progress::Accuracy& part : *evaluated) EXPECT_EQ(part.correct, kItems);
   EXPECT_EQ(sink.phases, std::vector<progress::Phase>{progress::Phase::Validate});
   EXPECT_EQ(sink.marks, marks_of(*workload)) << "as many as for one part";
@@ -203,14 +205,29 @@ TEST(Evaluation, MeasuresPartAfterPartWhenSampled) {
   PhaseSink sink;
   const StopToken stop;
   const auto evaluated =
-      workload->evaluate_parts(kBothParts, {.stop = stop, .progress = sink}).value();
+      workload->evaluate_parts(kAllParts, {.stop = stop, .progress = sink}).value();
   ASSERT_TRUE(evaluated.has_value());
-  EXPECT_EQ(evaluated->size(), 2U);
+  EXPECT_EQ(evaluated->size(), 3U);
   EXPECT_EQ(
       sink.phases,
-      (std::vector<progress::Phase>{progress::Phase::Validate, progress::Phase::Test})
+      (std::vector<progress::Phase>{
+          progress::Phase::Validate, progress::Phase::Validate, progress::Phase::Test
+      })
   );
-  EXPECT_EQ(sink.marks, 2 * marks_of(*workload));
+  EXPECT_EQ(sink.marks, 3 * marks_of(*workload));
+}
+
+TEST(Evaluation, EndsAfterTheMostBatchesExceptOnTheTestSet) {
+  const auto workload = node_workload(api::EvaluationMode::Sampled);
+  training::CountingSink sink;
+  const StopToken stop;
+  const auto evaluated =
+      workload->evaluate_parts(kAllParts, {.stop = stop, .progress = sink, .max_batches = 2})
+          .value();
+  ASSERT_TRUE(evaluated.has_value());
+  EXPECT_EQ((*evaluated)[0].total, 4);
+  EXPECT_EQ((*evaluated)[1].total, 4);
+  EXPECT_EQ((*evaluated)[2].total, kItems);
 }
 
 TEST(Evaluation, MarksEveryBatchOfGraphs) {

@@ -14,6 +14,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -50,7 +51,15 @@ int64_t bytes_of(torch::nn::Module& module, const torch::optim::Optimizer& optim
 
 // Where a report keeps the accuracy on `part`.
 std::optional<progress::Accuracy>& accuracy_of(progress::EpochReport& report, Part part) {
-  return part == Part::Test ? report.test : report.validation;
+  switch (part) {
+    case Part::Train:
+      return report.train_set;
+    case Part::Validation:
+      return report.validation;
+    case Part::Test:
+      break;
+  }
+  return report.test;
 }
 
 // The epochs of a training, with evaluations and checkpoints between them. Each member function
@@ -173,7 +182,10 @@ Result<EvaluatedParts> TrainingLoop::evaluate(const std::vector<Part>& parts) {
   workload_.module().eval();
   const at::NoGradGuard no_grad;
   return workload_.evaluate_parts(
-      parts, {.stop = context_.stop, .progress = context_.progress}
+      parts,
+      {.stop = context_.stop,
+       .progress = context_.progress,
+       .max_batches = training().evaluation.max_batches}
   );
 }
 
@@ -209,10 +221,16 @@ std::vector<Part> TrainingLoop::due_parts() const {
   const int64_t epochs_done = state_.position.epoch + 1;
   const bool last = epochs_done == training().epochs;
   const bool due = last || is_due(training().evaluation.every, epochs_done);
+  const std::vector<Part> asked =
+      training().evaluation.parts.value_or(std::vector{Part::Validation});
+  const auto is_asked = [&](Part part) {
+    if (part == Part::Test && (last || (due && options_.test_with_validation))) return true;
+    return due && std::ranges::find(asked, part) != asked.end();
+  };
   std::vector<Part> parts;
-  if (due && workload_.has(Part::Validation)) parts.push_back(Part::Validation);
-  if ((last || (due && options_.test_with_validation)) && workload_.has(Part::Test))
-    parts.push_back(Part::Test);
+  for (const Part part : {Part::Train, Part::Validation, Part::Test}) {
+    if (is_asked(part) && workload_.has(part)) parts.push_back(part);
+  }
   return parts;
 }
 
@@ -246,6 +264,7 @@ progress::FinalReport TrainingLoop::final_report() {
   const progress::EpochReport& epoch = state_.epochs.back();
   report.average_loss = epoch.average_loss;
   report.metrics["train_accuracy"] = epoch.train.value();
+  if (epoch.train_set) report.metrics["train_set_accuracy"] = epoch.train_set->value();
   if (epoch.validation) report.metrics["validation_accuracy"] = epoch.validation->value();
   if (epoch.test) report.metrics["test_accuracy"] = epoch.test->value();
   return report;

@@ -13,6 +13,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -68,14 +69,17 @@ class TinyWorkload final : public Workload {
   Scores forward() override {
     return {net_->forward(points_.narrow(0, current_ * 4, 4)), labels_.narrow(0, current_ * 4, 4)};
   }
-  bool has(Part part) const override { return part == Part::Validation; }
-  Result<Evaluated> evaluate(Part, const EvaluationContext& context) override {
+  bool has(Part part) const override { return std::ranges::find(parts, part) != parts.end(); }
+  Result<Evaluated> evaluate(Part part, const EvaluationContext& context) override {
     if (context.stop.requested()) return Evaluated();
+    evaluated.emplace_back(part, context.max_batches.value_or(-1));
     return progress::Accuracy{
         .correct = count_correct({net_->forward(points_), labels_}), .total = 20
     };
   }
 
+  std::vector<Part> parts = {Part::Validation};
+  std::vector<std::pair<Part, int64_t>> evaluated;  // with the most batches, or -1
   std::vector<std::pair<int64_t, int64_t>> starts;
   std::function<void(int64_t)> on_batch;
 
@@ -169,6 +173,33 @@ TEST(Trainer, MeasuresAsOftenAsAsked) {
   for (const progress::EpochReport& epoch : result->epochs)
     measured.push_back(epoch.validation.has_value());
   EXPECT_EQ(measured, (std::vector<bool>{false, true, false, true, true}));
+}
+
+TEST(Trainer, MeasuresTheAskedPartsAndTestsAtTheEnd) {
+  TinyWorkload workload;
+  workload.parts = {Part::Train, Part::Validation, Part::Test};
+  Scene run;
+  TrainerOptions options = options_for(2);
+  options.training.evaluation.parts = std::vector{Part::Validation, Part::Train};
+  options.training.evaluation.max_batches = 3;
+  const auto result = train(workload, run.context, options);
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(
+      workload.evaluated,
+      (std::vector<std::pair<Part, int64_t>>{
+          {Part::Train, 3},
+          {Part::Validation, 3},
+          {Part::Train, 3},
+          {Part::Validation, 3},
+          {Part::Test, -1}
+      })
+  );
+  EXPECT_TRUE(result->epochs[0].train_set && result->epochs[0].validation);
+  EXPECT_FALSE(result->epochs[0].test.has_value());
+  EXPECT_TRUE(result->epochs[1].test.has_value());
+  EXPECT_DOUBLE_EQ(
+      result->report.metrics.at("train_set_accuracy"), result->epochs[1].train_set->value()
+  );
 }
 
 TEST(Trainer, CountsAStepForSeveralBatchesAndMarksEachOfThem) {

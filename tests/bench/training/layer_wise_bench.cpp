@@ -1,0 +1,210 @@
+// Exact evaluation of a generated graph by one rank: its time beside that of its own kernels, and
+// its memory beside one matrix of all nodes by the hidden width. Prints one JSON object.
+#include "common/progress_bar.h"
+#include "common/stop_token.h"
+#include "common/stopwatch.h"
+#include "tests/support/must.h"
+#include "worker/graph/load.h"
+#include "worker/nn/functional/aggregate.h"
+#include "worker/nn/functional/csr.h"
+#include "worker/nn/models/gcn.h"
+#include "worker/nn/models/graph_sage.h"
+#include "worker/progress/progress_sink.h"
+#include "worker/training/evaluator.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gnn {
+namespace {
+
+using testing::must;
+
+struct Arguments {
+  std::string shape = "Products";
+  std::string scale = "0.1";
+  std::string model = "GraphSAGE";
+  int64_t hidden = 256;
+  int64_t layers = 3;
+  int threads = 0;
+};
+
+graph::Dataset generate(const Arguments& arguments) {
+  api::Dataset spec;
+  spec.format = api::DatasetFormat::Synthetic;
+  spec.synthetic = api::Synthetic{};
+  spec.synthetic->scale = api::Decimal{arguments.scale};
+  spec.synthetic->shape = arguments.shape == "Reddit"  ? api::SyntheticShape::Reddit
+                          : arguments.shape == "Arxiv" ? api::SyntheticShape::Arxiv
+                                                       : api::SyntheticShape::Products;
+  SilentProgressBar progress;
+  return must(graph::load_dataset(spec, {}, progress));
+}
+
+std::shared_ptr<nn::NodeModel> make_model(const Arguments& arguments, const graph::Dataset& data) {
+  torch::manual_seed(0);
+  std::shared_ptr<nn::NodeModel> model;
+  if (arguments.model == "GCN") {
+    model = std::make_shared<nn::GcnImpl>(nn::GcnOptions{
+        .in_channels = data.features().width(),
+        .hidden_channels = arguments.hidden,
+        .out_channels = data.num_classes,
+        .layers = arguments.layers
+    });
+  } else {
+    model = std::make_shared<nn::GraphSageImpl>(nn::GraphSageOptions{
+        .in_channels = data.features().width(),
+        .hidden_channels = arguments.hidden,
+        .out_channels = data.num_classes,
+        .layers = arguments.layers
+    });
+  }
+  model->eval();
+  return model;
+}
+
+template <class Work>
+double seconds_of(const Work& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return seconds_since(start);
+}
+
+struct KernelSeconds {
+  double products = 0;
+  double sums = 0;
+  double summed_bytes = 0;
+};
+
+// The products and the sums of all layers, without anything between them: the sums of a layer in
+// one call, the products on the same rows again and again.
+KernelSeconds time_kernels(nn::NodeModel& model, const graph::Dataset& data) {
+  const int64_t num_nodes = data.target().num_nodes;
+  const at::Tensor nodes = at::arange(num_nodes);
+  nn::InEdges edges = training::in_edges_of(data.graph(), nodes);
+  edges.norm = nn::gcn_norm(nn::in_degrees_without_loops(edges.matrix, nodes), at::kFloat);
+  const training::ChunkLimits limits;
+  const int64_t rows = std::min(limits.nodes, num_nodes);
+  const double chunks = static_cast<double>(num_nodes) / static_cast<double>(rows);
+  KernelSeconds seconds;
+  int64_t width = data.features().width();
+  for (int64_t layer = 0; layer < model.num_layers(); ++layer) {
+    nn::MessagePassing& conv = model.conv(layer);
+    const at::Tensor x = torch::randn({rows, width});
+    const int64_t message_width = conv.message(x).size(1);
+    const at::Tensor aggregated = torch::randn({rows, message_width});
+    constexpr int kTimes = 5;
+    seconds.products += chunks / kTimes * seconds_of([&] {
+                          for (int i = 0; i < kTimes; ++i) {
+                            static_cast<void>(conv.message(x));
+                            static_cast<void>(conv.update(x, aggregated));
+                          }
+                        });
+    const at::Tensor messages = torch::randn({num_nodes, message_width});
+    seconds.sums += seconds_of([&] { static_cast<void>(conv.aggregate(messages, edges)); });
+    seconds.summed_bytes += static_cast<double>(data.graph().num_edges() * message_width) *
+                            static_cast<double>(messages.element_size());
+    width = conv.out_channels();
+  }
+  return seconds;
+}
+
+// A line of /proc/self/status in bytes.
+int64_t memory_of_process(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name + ":")) return std::stoll(line.substr(name.size() + 1)) * 1024;
+  }
+  return 0;
+}
+
+class CountMarks final : public progress::ProgressSink {
+ public:
+  void on_phase(progress::Phase) override {}
+  void on_mark() override { ++marks; }
+  void on_step(const progress::StepReport&) override {}
+  void on_epoch(const progress::EpochReport&) override {}
+  void on_final(const progress::FinalReport&) override {}
+  void on_checkpoint(const progress::CheckpointReport&) override {}
+  void on_message(const std::string&) override {}
+
+  int64_t marks = 0;
+};
+
+nlohmann::json measure(const Arguments& arguments) {
+  const at::NoGradGuard no_grad;
+  const graph::Dataset data = generate(arguments);
+  const auto model = make_model(arguments, data);
+  const training::WholeGraph whole{
+      .graph = data.graph(), .features = data.features().rows(), .labels = data.target().labels
+  };
+  const std::vector<at::Tensor> parts = {data.split.validation, data.split.test};
+  const auto communicator = comm::make_single_communicator();
+  const StopToken stop;
+  CountMarks sink;
+
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak counts from here on
+  const int64_t before = memory_of_process("VmRSS");
+  const double pass = seconds_of([&] {
+    const auto counts = must(training::evaluate_layer_wise(
+        *model, whole, parts, *communicator, {.stop = stop, .progress = sink}, {}
+    ));
+    if (!counts) throw std::runtime_error("the evaluation stopped");
+  });
+  const int64_t peak = memory_of_process("VmHWM") - before;
+  const KernelSeconds kernels = time_kernels(*model, data);
+  const double limit = kernels.products + kernels.sums;
+  const double matrix = static_cast<double>(data.target().num_nodes * arguments.hidden) *
+                        static_cast<double>(sizeof(float));
+  return {
+      {"nodes", data.target().num_nodes},
+      {"edges", data.graph().num_edges()},
+      {"model", arguments.model},
+      {"threads", at::get_num_threads()},
+      {"marks", sink.marks},
+      {"pass_seconds", pass},
+      {"products_seconds", kernels.products},
+      {"sums_seconds", kernels.sums},
+      {"kernels_over_pass", limit / pass},
+      {"summed_gigabytes_per_second", kernels.summed_bytes / kernels.sums / 1e9},
+      {"peak_bytes", peak},
+      {"peak_over_hidden_matrix", static_cast<double>(peak) / matrix},
+  };
+}
+
+}  // namespace
+}  // namespace gnn
+
+int main(int argc, char** argv) {
+  gnn::Arguments arguments;
+  CLI::App app("Exact evaluation beside the time of its kernels");
+  app.add_option("--shape", arguments.shape)->check(CLI::IsMember({"Products", "Reddit", "Arxiv"}));
+  app.add_option("--scale", arguments.scale, "factor on the shape's nodes");
+  app.add_option("--model", arguments.model)->check(CLI::IsMember({"GraphSAGE", "GCN"}));
+  app.add_option("--hidden", arguments.hidden)->check(CLI::PositiveNumber);
+  app.add_option("--layers", arguments.layers)->check(CLI::PositiveNumber);
+  app.add_option("--threads", arguments.threads, "0: as many as cores");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (arguments.threads > 0) at::set_num_threads(arguments.threads);
+    std::cout << gnn::measure(arguments).dump(2) << '\n';
+  } catch (const std::exception& error) {
+    std::cerr << "gnn-layer-wise-bench: " << error.what() << '\n';
+    return 1;
+  }
+  return 0;
+}

@@ -206,7 +206,10 @@ function(gnn_test name)
   endif()
   _gnn_unity(sources ${name} ${batch} ${arg_SOURCES})
   add_executable(${name} ${sources})
-  target_compile_options(${name} PRIVATE -Wno-shadow)
+  # gnn_warnings has it where every target is compiled so; CMake would drop the second one, which counts.
+  if(GNN_UNITY LESS 2)
+    target_compile_options(${name} PRIVATE -Wno-shadow)
+  endif()
   # Few tests with torch have a sanitizer: they share the library's precompiled header.
   if(arg_OPTIMIZED OR (arg_TORCH AND GNN_SANITIZE))
     _gnn_target_defaults(${name} "${arg_TORCH}")

@@ -3,6 +3,7 @@
 
 #include "tests/support/temporary_folder.h"
 #include "tests/worker/comm/in_process_ranks.h"
+#include "tests/worker/training/trainer_runs.h"
 #include "worker/progress/console_sink.h"
 #include "worker/training/trainer.h"
 
@@ -123,14 +124,6 @@ Shares shares_of(const std::vector<int64_t>& counts) {
   return shares;
 }
 
-TrainerOptions options_for(int64_t epochs) {
-  TrainerOptions options;
-  options.training.epochs = epochs;
-  options.training.seed = 3;
-  options.training.evaluation.every = 1;
-  return options;
-}
-
 // What each rank has at the end.
 struct Ranks {
   std::vector<std::unique_ptr<SharedWorkload>> workloads;
@@ -162,18 +155,6 @@ Ranks train_ranks(
     ranks.results[rank] = train(*ranks.workloads[rank], context, options);
   });
   return ranks;
-}
-
-bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  bool same = a.size() == b.size();
-  for (size_t i = 0; same && i < a.size(); ++i) same = at::equal(a[i], b[i]);
-  return same;
-}
-
-api::Checkpoint checkpoints_in(const TemporaryFolder& folder) {
-  api::Checkpoint checkpoint;
-  checkpoint.path = folder.path() + "/job";
-  return checkpoint;
 }
 
 // Both runs report the same, to the last bit.

@@ -2,6 +2,7 @@
 
 #include "tests/support/temporary_folder.h"
 #include "tests/worker/training/counting_sink.h"
+#include "tests/worker/training/trainer_runs.h"
 #include "worker/progress/console_sink.h"
 #include "worker/training/scores.h"
 
@@ -103,31 +104,11 @@ struct Scene {
   };
 };
 
-TrainerOptions options_for(int64_t epochs) {
-  TrainerOptions options;
-  options.training.epochs = epochs;
-  options.training.batch_size = 4;
-  options.training.seed = 3;
-  return options;
-}
-
 std::vector<at::Tensor> parameters_of(Workload& workload) {
   std::vector<at::Tensor> copies;
   for (const at::Tensor& parameter : workload.module().parameters())
     copies.push_back(parameter.detach().clone());
   return copies;
-}
-
-bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  bool same = a.size() == b.size();
-  for (size_t i = 0; same && i < a.size(); ++i) same = at::equal(a[i], b[i]);
-  return same;
-}
-
-api::Checkpoint checkpoints_in(const TemporaryFolder& folder) {
-  api::Checkpoint checkpoint;
-  checkpoint.path = folder.path() + "/job";
-  return checkpoint;
 }
 
 TEST(Trainer, LowersTheLossAndReportsEveryEpoch) {

@@ -20,7 +20,7 @@ struct CoordinatorOptions {
   std::chrono::milliseconds peer_timeout{10'000};
   /// How long a follow-on failure waits for its cause to appear. Longer than peer_timeout, so that
   /// an agent's death is noticed before its peers are blamed.
-  std::chrono::milliseconds blame_window{13'000};
+  std::chrono::milliseconds blame_window{12'000};
   /// From the request to stop until ranks that still run are killed.
   std::chrono::milliseconds grace{110'000};
 };

@@ -13,8 +13,6 @@ constexpr auto kInterval = std::chrono::milliseconds(100);
 // While nothing changes: each exchange costs every node a few round trips.
 constexpr auto kQuietInterval = std::chrono::milliseconds(300);
 constexpr int64_t kQuietExchanges = 20;
-// An agent turns a few times a second. One that has not for this long no longer beats.
-constexpr auto kLongestTurn = std::chrono::milliseconds(2'000);
 constexpr auto kConnectSlice = std::chrono::milliseconds(2'000);
 constexpr const char* kDirectiveKey = "directive";
 
@@ -35,7 +33,7 @@ CoordinatorOptions coordinator_options(const AgentOptions& options) {
       .rounds_left = options.rounds_left,
       .rendezvous_timeout = options.rendezvous_timeout,
       .peer_timeout = options.peer_timeout,
-      .blame_window = options.peer_timeout + kLongestTurn + milliseconds(1'000),
+      .blame_window = options.peer_timeout + milliseconds(2'000),
       .grace = options.grace - margin
   };
 }
@@ -46,11 +44,7 @@ StoreLink::StoreLink(const AgentOptions& options, StoreConnector connect, Clock&
       clock_(clock),
       attempt_(options.incarnation(0)),
       changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  {
-    auto outgoing = outgoing_.lock();
-    outgoing->report.node = options.node;
-    outgoing->reported_at = clock_.monotonic();
-  }
+  outgoing_.lock()->report.node = options.node;
   thread_ = std::thread([this] { run(); });
 }
 
@@ -64,7 +58,6 @@ int64_t StoreLink::report(NodeReport report) {
   int64_t number = 0;
   {
     auto outgoing = outgoing_.lock();
-    outgoing->reported_at = clock_.monotonic();
     if (outgoing->number > 0 && report == outgoing->report) return outgoing->number;
     number = ++outgoing->number;
     // A new rate alone only matters to /progress and can wait for the next exchange.
@@ -179,8 +172,7 @@ Status StoreLink::exchange(rendezvous::Store& store) {
   const Outgoing outgoing = *outgoing_.lock();
   View view = *view_.lock();
   NodeReport report = outgoing.report;
-  if (clock_.monotonic() - outgoing.reported_at <= kLongestTurn) ++beat_;
-  report.beat = beat_;
+  report.beat = ++beat_;
   GNN_RETURN_IF_ERROR(store.set(node_key(options_->node), encode(report)));
   std::optional<Directive> directive;
   if (coordinator_) {
@@ -206,7 +198,6 @@ Status StoreLink::exchange(rendezvous::Store& store) {
 
 Result<Directive> StoreLink::decide(rendezvous::Store& store, View& view) {
   std::vector<std::string> keys;
-  keys.reserve(static_cast<size_t>(options_->nodes));
   for (int64_t n = 0; n < options_->nodes; ++n) keys.push_back(node_key(n));
   GNN_ASSIGN_OR_RETURN(const auto values, store.get(keys));
   view.nodes.assign(values.size(), std::nullopt);

@@ -26,9 +26,8 @@ using StoreConnector =
     std::function<Result<std::shared_ptr<rendezvous::Store>>(std::chrono::milliseconds timeout)>;
 
 /// An agent's exchange with the store, on its own thread, so that a slow store never delays
-/// supervision: writes this node's report and reads node 0's directive. On node 0 it reads all
-/// reports, lets the coordinator decide, and writes the directive. It stops beating when report() has
-/// not been called for two seconds: a sign of life of this thread alone would prove little.
+/// supervision: writes this node's report with a new beat and reads node 0's directive. On node 0
+/// it reads all reports, lets the coordinator decide, and writes the directive.
 class StoreLink {
  public:
   struct View {
@@ -47,8 +46,7 @@ class StoreLink {
   StoreLink(const StoreLink&) = delete;
   StoreLink& operator=(const StoreLink&) = delete;
 
-  /// Hands over the next report and returns its number; the same report again keeps its number.
-  /// The agent calls it in every turn. The link sets the beat.
+  /// Hands over the next report and returns its number. The link sets the beat.
   int64_t report(NodeReport report);
   [[nodiscard]] View view();
   /// Readable when the view has changed.
@@ -58,7 +56,6 @@ class StoreLink {
  private:
   struct Outgoing {
     NodeReport report;
-    MonotonicPoint reported_at{};  ///< of the last call of report()
     int64_t number = 0;
     int64_t urgent = 0;  ///< number of the last report that others wait for
     bool stopping = false;

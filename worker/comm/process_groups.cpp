@@ -1,5 +1,6 @@
 #include "worker/comm/process_groups.h"
 
+#include "common/out_of_memory.h"
 #include "worker/comm/c10d_communicator.h"
 #include "worker/comm/gloo/gloo_backend.h"
 #include "worker/comm/nccl/nccl_backend.h"
@@ -72,7 +73,8 @@ Result<std::shared_ptr<TcpStore>> join_store(const rendezvous::Rendezvous& rende
 }
 
 // Connects all ranks with each other. c10d throws its error for mistakes of the caller when Gloo
-// cannot connect; but nothing here can be one, so that the others are to blame.
+// cannot connect; but nothing here can be one, so that the others are to blame unless this machine
+// has no memory left.
 Result<c10::intrusive_ptr<c10d::Backend>> meet_by_gloo(
     const c10::intrusive_ptr<c10d::Store>& store,
     int64_t rank,
@@ -86,7 +88,7 @@ Result<c10::intrusive_ptr<c10d::Backend>> meet_by_gloo(
   } catch (const std::exception& error) {
     const std::string text = error.what();
     return fail(
-        ErrorKind::PeerLost,
+        is_out_of_memory(error) ? ErrorKind::OutOfMemory : ErrorKind::PeerLost,
         "cannot form the group " + options.name + ": " + text.substr(0, text.find('\n'))
     );
   }

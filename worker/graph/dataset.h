@@ -60,7 +60,7 @@ struct Dataset {
   int64_t num_classes = 0;
   DataSplit split;
   std::optional<GraphCollection> graphs;  ///< set for graph classification only
-  /// Of what was read or generated, before transforms: a native set's is that of its manifest.
+  /// Of what was read or generated, before transforms: a native set's is made of its arrays' digests.
   /// "xxh64:…", or empty if nothing was read.
   std::string digest;
 

@@ -15,6 +15,7 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -219,6 +220,16 @@ Result<data::DatasetArrays> read_arrays(
   return fail(ErrorKind::Configuration, "spec.dataset.format: unknown");
 }
 
+// Not the manifest's own digest, which also covers where the set was imported from.
+std::string digest_of(const std::vector<data::ManifestArray>& files) {
+  std::string text;
+  for (const data::ManifestArray& file : files) {
+    text += file.name + " " + std::string(data::dtype_name(file.dtype)) + " " +
+            data::shape_text(file.shape) + " " + file.digest + "\n";
+  }
+  return data::digest_of(data::DigestKind::Xxh64, std::as_bytes(std::span(text)));
+}
+
 // What a data set was made of.
 struct Source {
   data::DatasetArrays arrays;
@@ -233,7 +244,7 @@ Result<Source> read_source(
 ) {
   if (spec.format == api::DatasetFormat::Native && !spec.path.value_or("").empty()) {
     GNN_ASSIGN_OR_RETURN(data::NativeDataset native, data::open_native(*spec.path, options.map));
-    return Source{.arrays = std::move(native.arrays), .digest = std::move(native.manifest_digest)};
+    return Source{.arrays = std::move(native.arrays), .digest = digest_of(native.files)};
   }
   GNN_ASSIGN_OR_RETURN(data::DatasetArrays arrays, read_arrays(spec, transforms, progress));
   std::string digest = data::digest_of(arrays);

@@ -11,6 +11,8 @@
 namespace gnn::training {
 namespace {
 
+constexpr int64_t kChunksBetweenStops = 64;
+
 at::ScalarType dtype_of(const torch::nn::Module& model) {
   const std::vector<at::Tensor> parameters = model.parameters();
   return parameters.empty() ? at::kFloat : parameters.front().scalar_type();
@@ -94,16 +96,21 @@ Result<bool> LayerWiseInference::none_stops() {
 }
 
 Result<bool> LayerWiseInference::exchange(const at::Tensor& rows) {
-  GNN_ASSIGN_OR_RETURN(const bool going_on, none_stops());
-  if (!going_on) return false;
+  int64_t sent = 0;  // chunks: the same number on all ranks
   for (int64_t rank = 0; rank < communicator_.world_size(); ++rank) {
     for (const NodeRange& chunk :
          cut_range(ranges_[static_cast<size_t>(rank)], options_.chunk.nodes)) {
+      // Large graphs take minutes to send, longer than a pod may be given to leave.
+      if (sent++ % kChunksBetweenStops == 0) {
+        GNN_ASSIGN_OR_RETURN(const bool going_on, none_stops());
+        if (!going_on) return false;
+      }
       GNN_RETURN_IF_ERROR(communicator_.broadcast(rows.narrow(0, chunk.first, chunk.count), rank));
       context_.progress.on_mark();
     }
   }
-  return true;
+  // Also where there was nothing to send.
+  return sent > 0 ? Result<bool>(true) : none_stops();
 }
 
 Result<at::Tensor> LayerWiseInference::norm() {

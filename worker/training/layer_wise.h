@@ -36,7 +36,8 @@ using TakeLogits = std::function<void(const at::Tensor& nodes, const at::Tensor&
 /// the nodes. In each layer it computes the messages of its own nodes, receives the others', and
 /// computes its own nodes' outputs, chunk by chunk, with a mark after each. Sums over neighbours
 /// run on the CPU, where all messages are; dense products on the model's device.
-/// Memory beside the graph: at most two matrices of [num_nodes, the widest layer], and chunks.
+/// Memory beside the graph: at most two matrices of [num_nodes, the widest layer], chunks, and some
+/// 40 bytes per node for ids.
 /// Precondition: the model is in evaluation mode, gradients are off.
 class LayerWiseInference {
  public:

@@ -321,9 +321,9 @@ Status TrainingLoop::agree_on_model() {
 }
 
 Status TrainingLoop::save_checkpoint() {
+  GNN_RETURN_IF_ERROR(agree_on_model());
   if (!checkpoints_ || saved_step_ == state_.global_step) return {};
   context_.progress.on_phase(progress::Phase::Checkpoint);
-  GNN_RETURN_IF_ERROR(agree_on_model());
   GNN_ASSIGN_OR_RETURN(const progress::EpochSums sums, reduce(*context_.communicator, state_.sums));
   GNN_ASSIGN_OR_RETURN(newest_checkpoint_, checkpoints_->save([&] { return capture(sums); }));
   saved_step_ = state_.global_step;

@@ -99,15 +99,23 @@ TEST_F(Load, KnowsWhichDataItHasRead) {
   EXPECT_NE(load(spec)->digest, digest);
 }
 
-TEST_F(Load, KeepsTheDigestOfANativeSetsManifest) {
-  api::Dataset spec = ogb();
-  {
-    auto writer = *data::NativeWriter::open(folder_.path("native"), "k");
-    ASSERT_TRUE(writer->publish(*data::read_ogb(*spec.path, {}, *writer, silent_), false));
-  }
-  spec.format = api::DatasetFormat::Native;
-  spec.path = folder_.path("native");
-  EXPECT_EQ(load(spec)->digest, data::open_native(*spec.path, {})->manifest_digest);
+TEST_F(Load, GivesNativeSetsOfTheSameArraysOneDigestWhereverTheyCameFrom) {
+  const api::Dataset text = ogb();
+  const auto digest_of = [&](const std::string& folder, const std::string& origin) {
+    auto writer = *data::NativeWriter::open(folder_.path(folder), "k");
+    data::DatasetArrays arrays = *data::read_ogb(*text.path, {}, *writer, silent_);
+    arrays.origin.path = origin;
+    EXPECT_TRUE(writer->publish(arrays, true));
+    api::Dataset native;
+    native.path = folder_.path(folder);
+    return load(native)->digest;
+  };
+  const std::string digest = digest_of("native", "/mnt/one");
+  EXPECT_EQ(digest_of("copy", "/mnt/other"), digest);
+  OgbFiles changed;
+  changed.features = "1,0\n0.5,0.5\n0,1\n1,1\n0,0\n2,7\n";
+  changed.write(folder_);
+  EXPECT_NE(digest_of("changed", "/mnt/one"), digest);
 }
 
 TEST_F(Load, TensorsKeepTheirMapping) {

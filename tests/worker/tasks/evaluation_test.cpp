@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kItems = 6;
 
 // Two layers that say class 0 of everything.
-class FlatNodeModel final : public nn::NodeModel, public nn::MessagePassing {
+class FlatNodeModel : public nn::NodeModel, public nn::MessagePassing {
  public:
   at::Tensor forward(const at::Tensor&, const std::vector<graph::Block>& blocks) override {
     return at::zeros({blocks.back().num_destinations, 2});
@@ -113,17 +113,12 @@ std::unique_ptr<NodeWorkload> node_workload(api::EvaluationMode mode) {
 }
 
 // Keeps what it was last given, and says class 0 of everything.
-class RecordingModel final : public nn::NodeModel {
+class RecordingModel final : public FlatNodeModel {
  public:
   at::Tensor forward(const at::Tensor& x, const std::vector<graph::Block>& blocks) override {
     input = x;
-    return at::zeros({blocks.back().num_destinations, 2});
+    return FlatNodeModel::forward(x, blocks);
   }
-  at::Tensor forward_layer(int64_t, const at::Tensor&, const graph::Block&, const at::Tensor&)
-      override {
-    return {};
-  }
-  [[nodiscard]] int64_t num_layers() const override { return 1; }
 
   at::Tensor input;
 };

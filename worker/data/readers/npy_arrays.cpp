@@ -46,9 +46,13 @@ Result<Array> read_npy_features(
     ProgressBar& progress
 ) {
   const NpyHeader& header = reader.header();
-  if (header.shape.size() != 2 || header.shape[0] != num_nodes || header.fortran_order) {
+  // Without rows the file's size would not bound the width.
+  if (header.shape.size() != 2 || header.shape[0] != num_nodes || num_nodes < 1 ||
+      header.shape[1] < 1 || header.fortran_order) {
     return unexpected_shape(
-        reader, "features of shape [" + std::to_string(num_nodes) + ", width] in C order"
+        reader,
+        "features of shape [" + (num_nodes < 1 ? "nodes" : std::to_string(num_nodes)) +
+            ", width], both above 0, in C order"
     );
   }
   GNN_ASSIGN_OR_RETURN(

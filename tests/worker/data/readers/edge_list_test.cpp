@@ -92,6 +92,16 @@ TEST_F(EdgeList, NamesTheNpyEdgeThatIsOutOfRange) {
   EXPECT_THAT(error(), HasSubstr("edges.npy: expected edges of shape [2, E] or [E, 2], found [4]"));
 }
 
+TEST_F(EdgeList, RefusesFeaturesWithoutRowsWhateverTheirWidth) {
+  folder_.write("plain/edges.csv", "0,1\n");
+  folder_.write("plain/train.csv", "0\n");
+  folder_.write("plain/features.npy", npy_bytes("<f4", "(0, 4611686018427387904)", ""));
+  EXPECT_THAT(
+      error(),
+      HasSubstr("features.npy: expected features of shape [nodes, width], both above 0, in C order")
+  );
+}
+
 TEST_F(EdgeList, NamesFilePartAndIdOfABadSplit) {
   folder_.write("plain/edges.csv", "0,1\n1,2\n2,3\n");
   folder_.write("plain/train.csv", "0\n1\n");

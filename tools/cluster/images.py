@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from host import run
-from layout import SOURCE, UserError, cache_directory
+from layout import MARK, SOURCE, UserError, cache_directory
 
 PAUSE = "localhost/gnn-cluster/pause:1"
 BUSYBOX = "localhost/gnn-cluster/busybox:1"
@@ -134,8 +134,9 @@ def prometheus_archive():
 
 def import_archive(node, archive):
     """Into one node's containerd."""
+    # Marked as the cluster's, so that `down` ends it if we are killed meanwhile.
     run(["ctr", "--address", node.socket, "--namespace", "k8s.io", "images", "import", "--no-unpack", archive],
-        timeout=600)
+        env={**os.environ, MARK: str(node.cluster.directory)}, timeout=600)
 
 
 def export(image, work):

@@ -14,7 +14,7 @@ import host
 import images
 import pod_discovery
 import programs
-from layout import Layout, UserError
+from layout import MARK, Layout, UserError
 
 
 def parse(*arguments):
@@ -151,6 +151,13 @@ class ProcessesTest(unittest.TestCase):
 
 
 class ImagesTest(unittest.TestCase):
+    def test_an_import_bears_the_clusters_mark(self):
+        node = Layout("marked").node(0)
+        with mock.patch.object(images, "run") as run:
+            images.import_archive(node, "image.tar")
+        self.assertEqual(run.call_args.kwargs["env"][MARK], str(node.cluster.directory))
+        self.assertIn("PATH", run.call_args.kwargs["env"])
+
     def test_archive_is_the_same_each_time(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("one", "two"):

@@ -217,20 +217,13 @@ TEST(LayerWiseInference, HoldsAtMostTwoMatricesOfTheWidestLayer) {
 }
 
 // Asks to stop at the `last`th mark.
-class StopAtMark final : public progress::ProgressSink {
+class StopAtMark final : public CountingSink {
  public:
   StopAtMark(StopToken& stop, int64_t last) : stop_(stop), last_(last) {}
-  void on_phase(progress::Phase) override {}
   void on_mark() override {
-    if (++marks == last_) stop_.request();
+    CountingSink::on_mark();
+    if (marks == last_) stop_.request();
   }
-  void on_step(const progress::StepReport&) override {}
-  void on_epoch(const progress::EpochReport&) override {}
-  void on_final(const progress::FinalReport&) override {}
-  void on_checkpoint(const progress::CheckpointReport&) override {}
-  void on_message(const std::string&) override {}
-
-  int64_t marks = 0;
 
  private:
   StopToken& stop_;

@@ -2,6 +2,7 @@
 
 #include "common/hash.h"
 #include "worker/comm/c10d_communicator.h"
+#include "worker/comm/reduce_timer.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -10,7 +11,6 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
-#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <sstream>
@@ -103,26 +103,22 @@ uint64_t hash_layout(const std::string& names, const std::vector<std::vector<siz
   return hash;
 }
 
-using Instant = std::chrono::steady_clock::time_point;
-
 // Averages a bucket over the ranks, and notes when this rank's part of it was ready.
 class TimedAllReduce final
     : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
-  TimedAllReduce(
-      c10::intrusive_ptr<c10d::ProcessGroup> group, std::shared_ptr<Instant> bucket_ready
-  )
-      : CppCommHookInterface(std::move(group)), bucket_ready_(std::move(bucket_ready)) {}
+  TimedAllReduce(c10::intrusive_ptr<c10d::ProcessGroup> group, std::shared_ptr<ReduceTimer> timer)
+      : CppCommHookInterface(std::move(group)), timer_(std::move(timer)) {}
 
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
-    *bucket_ready_ = std::chrono::steady_clock::now();
+    timer_->ready();
     std::vector<at::Tensor> gradients{bucket.getBufferRef()};
     gradients.front().div_(state_->getSize());  // first, so that no sum overflows
     return state_->allreduce(gradients)->getFuture();
   }
 
  private:
-  std::shared_ptr<Instant> bucket_ready_;
+  std::shared_ptr<ReduceTimer> timer_;
 };
 
 }  // namespace
@@ -142,8 +138,7 @@ struct DistributedDataParallel::Impl {
   double accumulated_batch_size = 0;
   at::Tensor accumulated_loss;  // [1], each batch's mean loss times its size; undefined: none
   std::shared_ptr<progress::CollectiveActivity> activity;
-  std::shared_ptr<Instant> bucket_ready = std::make_shared<Instant>();
-  double exposed_reduce_seconds = 0;
+  std::shared_ptr<ReduceTimer> reduce_timer;  // null as the reducer
 
   double world_size() const { return static_cast<double>(communicator->world_size()); }
 
@@ -189,8 +184,9 @@ struct DistributedDataParallel::Impl {
         /*use_python_reducer=*/false,
         std::vector<int64_t>{}
     );
+    reduce_timer = std::make_shared<ReduceTimer>(agreement.device());
     reducer->register_comm_hook(
-        std::make_unique<TimedAllReduce>(communicator->process_group()->group, bucket_ready)
+        std::make_unique<TimedAllReduce>(communicator->process_group()->group, reduce_timer)
     );
   }
 
@@ -277,6 +273,7 @@ struct DistributedDataParallel::Impl {
   Result<at::Tensor> read_agreement() const {
     at::Tensor sums;
     GNN_RETURN_IF_ERROR(run_collective("reading of the agreement", activity.get(), [&] {
+      if (reduce_timer) reduce_timer->reduced();
       sums = agreement.grad().to(at::kCPU, at::kDouble) * world_size();
     }));
     return sums;
@@ -300,10 +297,6 @@ struct DistributedDataParallel::Impl {
     }
     accumulated_batch_size = 0;
     accumulated_loss.reset();
-    if (reducer) {
-      const auto waited = std::chrono::steady_clock::now() - *bucket_ready;
-      exposed_reduce_seconds = std::chrono::duration<double>(waited).count();
-    }
     return result;
   }
 
@@ -389,7 +382,7 @@ Status DistributedDataParallel::accumulate(const at::Tensor& loss, const StepCon
 }
 
 double DistributedDataParallel::exposed_reduce_seconds() const {
-  return impl_->exposed_reduce_seconds;
+  return impl_->reduce_timer ? impl_->reduce_timer->seconds() : 0;
 }
 
 void DistributedDataParallel::zero_grad() {

@@ -92,8 +92,8 @@ class DistributedDataParallel {
   /// backward() reduces them all. Under BatchSize they are weighted here already.
   [[nodiscard]] Status accumulate(const at::Tensor& loss, const StepContribution& mine = {});
 
-  /// Seconds that this rank's last backward() waited after its own gradients were ready: the
-  /// reduction time not overlapped with backward.
+  /// Seconds that this rank's last backward() waited after its own gradients were ready, by the
+  /// clock of their device: the reduction time not overlapped with backward.
   [[nodiscard]] double exposed_reduce_seconds() const;
 
   /// Makes every gradient undefined. Use it instead of Optimizer::zero_grad.

@@ -38,6 +38,21 @@ TEST(Accuracy, OfGraphSageOnArxivsShapeIsNearThePlantedCeiling) {
   EXPECT_LE(accuracy, kCeiling + 0.01);
 }
 
+TEST(Accuracy, OfTheRedditSampleOnAGraphOfItsShapeIsNearThePlantedCeiling) {
+  // A tenth of the labels is random among 41 classes: 1 - 0.1 · 40/41.
+  constexpr double kCeiling = 0.9024;
+  const auto result = run_job(sample(
+      "reddit-sage.yaml",
+      {R"(dataset={"format":"Synthetic","synthetic":{"shape":"Reddit","flippedLabels":"0.1"}})",
+       "training.epochs=1",
+       "training.evaluation.every=1"}
+  ));
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  for (const auto& [name, value] : result->report.metrics)
+    RecordProperty(name, std::to_string(value));
+  EXPECT_NEAR(result->report.metrics.at("test_accuracy"), kCeiling, 0.01);
+}
+
 // Test accuracies of the seeds 0, 1 and 2.
 std::vector<double> accuracies_on_packages(const std::string& folder, const std::string& fanout) {
   std::vector<double> values;

@@ -1,6 +1,6 @@
 // A job with a tiny model, for fault tests: `small_job run NODES PROCESSES ROUNDS` starts agents
 // and ranks as `gnn-worker run` does, `small_job rank` is a rank. Environment:
-// SMALL_JOB_DIR: folder for checkpoints, and for pid-<rank>, step-<rank> and final-<rank> files.
+// SMALL_JOB_DIR: folder for pid-<rank>, step-<rank> and final-<rank> files.
 // SMALL_JOB_STEPS: optimizer steps of the training (default 40).
 // SMALL_JOB_STEP_MS: pause in each step.
 // SMALL_JOB_EATER: this rank takes memory without end in its sixth step.
@@ -22,7 +22,6 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adam.h>
-#include <torch/serialize.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -48,8 +47,6 @@ using gnn::StopToken;
 using gnn::rendezvous::parse_rendezvous;
 using gnn::rendezvous::process_environment;
 using gnn::rendezvous::Rendezvous;
-
-constexpr int64_t kCheckpointEvery = 5;
 
 std::string variable(const char* name, const char* fallback) {
   const char* value = std::getenv(name);
@@ -98,7 +95,6 @@ class Training {
 
   // Returns the contract's exit code.
   Result<int> run(gnn::progress::ProgressSink& sink, const StopToken& stop) {
-    GNN_ASSIGN_OR_RETURN(const int64_t start, resume());
     const int64_t steps = number("SMALL_JOB_STEPS", "40");
     // The last rank runs out of batches before the others.
     std::vector<int64_t> batches(static_cast<size_t>(rendezvous_.world_size), steps);
@@ -106,13 +102,9 @@ class Training {
     const ShadowPlan plan(batches);
     my_batches_ = batches[static_cast<size_t>(rendezvous_.rank)];
     sink.on_phase(gnn::progress::Phase::Train);
-    for (int64_t step = start; step < steps; ++step) {
+    for (int64_t step = 0; step < steps; ++step) {
       GNN_ASSIGN_OR_RETURN(const bool stopped, train_step(plan, step, steps, sink, stop));
-      if (!stopped && (step + 1) % kCheckpointEvery != 0) continue;
-      sink.on_phase(gnn::progress::Phase::Checkpoint);
-      GNN_RETURN_IF_ERROR(save(step + 1));
       if (stopped) return gnn::contract::kExitPreempted;
-      sink.on_phase(gnn::progress::Phase::Train);
     }
     GNN_RETURN_IF_ERROR(finish(sink));
     return gnn::contract::kExitDone;
@@ -159,45 +151,6 @@ class Training {
   [[noreturn]] static void eat_memory() {
     std::vector<std::string> eaten;
     for (;;) eaten.emplace_back(16 << 20, 'x');
-  }
-
-  fs::path checkpoint(int64_t step) const {
-    return folder() / ("checkpoint-" + std::to_string(step));
-  }
-
-  Status save(int64_t step) {
-    if (rendezvous_.rank == 0) {
-      torch::serialize::OutputArchive archive;
-      torch::serialize::OutputArchive model;
-      torch::serialize::OutputArchive optimizer;
-      net_->save(model);
-      optimizer_.save(optimizer);
-      archive.write("model", model);
-      archive.write("optimizer", optimizer);
-      const fs::path temporary = checkpoint(step).string() + ".tmp";
-      archive.save_to(temporary.string());
-      fs::rename(temporary, checkpoint(step));
-    }
-    return groups_.communicator()->barrier();
-  }
-
-  Result<int64_t> resume() {
-    int64_t newest = 0;
-    for (int64_t step = 1; step <= number("SMALL_JOB_STEPS", "40"); ++step)
-      if (fs::exists(checkpoint(step))) newest = step;
-    auto agreed = at::full({1}, newest, at::kLong);
-    GNN_RETURN_IF_ERROR(groups_.communicator()->broadcast(agreed, 0));
-    newest = agreed.item<int64_t>();
-    if (newest == 0) return newest;
-    torch::serialize::InputArchive archive;
-    torch::serialize::InputArchive model;
-    torch::serialize::InputArchive optimizer;
-    archive.load_from(checkpoint(newest).string());
-    archive.read("model", model);
-    archive.read("optimizer", optimizer);
-    net_->load(model);
-    optimizer_.load(optimizer);
-    return newest;
   }
 
   Status finish(gnn::progress::ProgressSink& sink) {

@@ -1,6 +1,7 @@
 // The samples that follow the tutorials, with four ranks in two nodes.
 
 #include "tests/support/read_file.h"
+#include "tests/support/small_graphs.h"
 #include "worker/agent/local_agents.h"
 #include "worker/app/store_connector.h"
 
@@ -8,8 +9,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <random>
 #include <sstream>
 #include <string>
 #include <sys/wait.h>
@@ -21,26 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::read_file;
-
-// Small graphs of two classes in GIN's text format: rings, and rings with a chord.
-void write_graphs(const fs::path& path, int graphs) {
-  std::ofstream file(path);
-  file << graphs << '\n';
-  std::mt19937 random(3);
-  for (int g = 0; g < graphs; ++g) {
-    const int nodes = 4 + static_cast<int>(random() % 5);
-    const int label = g % 2;
-    file << nodes << ' ' << label << '\n';
-    for (int node = 0; node < nodes; ++node) {
-      std::vector<int> neighbours{(node + 1) % nodes, (node + nodes - 1) % nodes};
-      if (label == 1 && node == 0) neighbours.push_back(2);
-      if (label == 1 && node == 2) neighbours.push_back(0);
-      file << "0 " << neighbours.size();
-      for (const int neighbour : neighbours) file << ' ' << neighbour;
-      file << '\n';
-    }
-  }
-}
 
 class TutorialTest : public ::testing::Test {
  protected:
@@ -112,7 +91,7 @@ TEST_F(TutorialTest, DglMultiGpuNodeClassification_GraphSageOnAGraphOfArxivsShap
 
 TEST_F(TutorialTest, DglMultiGpuGraphClassification_GinOnSmallGraphs) {
   const fs::path graphs = folder_ / "graphs.txt";
-  write_graphs(graphs, 101);  // ranks get different numbers of graphs
+  testing::write_small_graphs(graphs, 101);  // ranks get different numbers of graphs
   const auto losses = losses_of(
       "imdb-gin",
       {"dataset.path=" + graphs.string(),

@@ -1,0 +1,274 @@
+// Kills and stops gnn-worker's agents and ranks, and compares what their jobs end with to what a job
+// without faults ends with.
+
+#include "common/contract.h"
+#include "tests/support/read_file.h"
+#include "tests/support/small_graphs.h"
+#include "tests/worker/agent/running_job.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <map>
+#include <random>
+#include <sstream>
+#include <string>
+#include <sys/stat.h>
+#include <utility>
+#include <vector>
+
+namespace gnn {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using std::chrono::seconds;
+using testing::children_of;
+using testing::read_file;
+using testing::RunningJobTest;
+using testing::Variables;
+
+constexpr int kEpochs = 10;
+constexpr int kEverySteps = 3;
+
+// What a job ends with: its last checkpoint and its result, without times and what only counts the
+// work of one process.
+struct Outcome {
+  Json manifest;
+  std::string tensors;
+  Json result;
+};
+
+std::vector<fs::path> sorted_entries(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(folder)) paths.push_back(entry.path());
+  std::ranges::sort(paths);
+  return paths;
+}
+
+// Names ascend with attempt, round and step; the last folder may have none yet.
+fs::path newest_manifest(const fs::path& checkpoints) {
+  fs::path newest;
+  for (const fs::path& folder : sorted_entries(checkpoints)) {
+    if (!fs::is_directory(folder)) continue;
+    for (const fs::path& file : sorted_entries(folder))
+      if (file.extension() == ".manifest") newest = file;
+  }
+  return newest;
+}
+
+// Above the line with its checksum.
+Json read_manifest(const fs::path& path) {
+  const std::string text = read_file(path);
+  return Json::parse(text.substr(0, text.rfind("xxh3-128:")));
+}
+
+// Two nodes of one rank each, of unequal numbers of batches, train the model of the job.
+class WorkerFaultTest : public RunningJobTest {
+ protected:
+  void SetUp() override {
+    if (std::getenv("GNN_WORKER") == nullptr) GTEST_SKIP() << "built without gnn-worker";
+  }
+
+  void write_manifest(const std::string& model) {
+    const fs::path graphs = folder_ / "graphs.txt";
+    testing::write_small_graphs(graphs, 901);
+    std::ofstream(folder_ / "job.yaml")
+        << "apiVersion: gnn.dev/v1alpha1\nkind: GNNJob\nmetadata: {name: small}\nspec:\n"
+        << (model == "GIN" ? R"(
+  task: {type: GraphClassification}
+  dataset:
+    format: GIN
+    nodeFeatures: DegreeOneHot
+    split: {type: Random, train: "0.5", validation: "0.3", test: "0.2"}
+    path: )" + graphs.string() +
+                                 R"(
+  model: {type: GIN, gin: {layers: 3, hiddenChannels: 32, mlpLayers: 2, dropout: "0.5"}}
+)"
+                           : R"(
+  task: {type: NodeClassification}
+  dataset: {format: Synthetic, synthetic: {shape: Arxiv, scale: "0.01", seed: 1}}
+  model: {type: GraphSAGE, graphSage: {layers: 3, hiddenChannels: 64, dropout: "0.5"}}
+  sampling: {fanout: [10, 10, 10]}
+)")
+        << "  training: {device: CPU, epochs: " << kEpochs
+        << ", batchSize: " << (model == "GIN" ? 28 : 64)
+        << ", optimizer: {type: Adam, learningRate: \"0.003\"}, sharding: Slice, logSteps: 1"
+        << ", evaluation: {parts: [Train, Validation, Test]}}\n"
+        << "  workers: {nodes: 2, processesPerNode: 1}\n"
+        << "  checkpoint: {everyEpochs: 1, everySteps: " << kEverySteps
+        << ", path: " << checkpoints().string() << "}\n";
+  }
+
+  void start_worker(const Variables& variables = {}) {
+    start_program({std::getenv("GNN_WORKER"), "run", (folder_ / "job.yaml").string()}, variables);
+  }
+
+  fs::path checkpoints() const { return folder_ / "checkpoints"; }
+
+  Outcome outcome() const {
+    const fs::path path = newest_manifest(checkpoints());
+    Outcome found{.manifest = read_manifest(path), .tensors = {}, .result = {}};
+    found.tensors =
+        read_file(path.parent_path() / found.manifest["data"]["file"].get<std::string>());
+    for (Json& epoch : found.manifest["history"]["epochs"])
+      for (const char* key : {"seconds", "items", "sampledEdges"}) epoch.erase(key);
+    found.result = Json::parse(result_of(0));
+    for (const char* key : {"jobUid", "attempt", "round", "checkpoint"}) found.result.erase(key);
+    return found;
+  }
+
+  // What the job ends with when nothing disturbs it; leaves a fresh folder.
+  Outcome undisturbed(const std::string& model) {
+    static std::map<std::string, Outcome> known;
+    const auto found = known.find(model);
+    if (found != known.end()) return found->second;
+    write_manifest(model);
+    start_worker();
+    EXPECT_EQ(finish(), contract::kExitDone) << output();
+    EXPECT_EQ(outcome().manifest["epoch"], kEpochs - 1);
+    EXPECT_EQ(outcome().manifest["history"]["epochs"].size(), kEpochs - 1U);
+    EXPECT_TRUE(outcome().result.contains("testMetric")) << result_of(0);
+    const Outcome expected = outcome();
+    fresh_folder();
+    return known.emplace(model, expected).first->second;
+  }
+
+  void expect_same(const Outcome& expected) const {
+    const Outcome found = outcome();
+    EXPECT_EQ(found.manifest["history"], expected.manifest["history"]);
+    EXPECT_TRUE(found.manifest == expected.manifest) << found.manifest;
+    EXPECT_TRUE(found.tensors == expected.tensors) << "parameters, buffers or optimizer state";
+    EXPECT_EQ(found.result, expected.result);
+  }
+
+  static std::string line_of(int epoch, int step) {
+    std::ostringstream line;
+    line << "Epoch " << std::setw(5) << std::setfill('0') << epoch << " | Step " << std::setw(5)
+         << step;
+    return line.str();
+  }
+
+  // Whether the text comes after what was waited for before; the next wait looks behind it.
+  bool wait_for(const std::string& text) {
+    return wait_until([&] {
+      const size_t at = output().find(text, seen_);
+      if (at == std::string::npos) return false;
+      seen_ = at + text.size();
+      return true;
+    });
+  }
+
+  void kill_rank(int rank) const { ::kill(children_of(agent_of(rank)).at(0), SIGKILL); }
+
+  size_t seen_ = 0;
+};
+
+// Makes the first checkpoint of a round block while it is written, on every step.
+void block_checkpoints_of(const fs::path& round, int steps) {
+  fs::create_directory(round);
+  for (int step = 1; step <= steps; ++step) {
+    std::ostringstream name;
+    name << "step-" << std::setw(12) << std::setfill('0') << step << ".manifest.tmp";
+    ::mkfifo((round / name.str()).c_str(), 0600);
+  }
+}
+
+bool has_data(const fs::path& folder) {
+  return fs::is_directory(folder) && std::ranges::any_of(sorted_entries(folder), [](const auto& p) {
+           return p.extension() == ".bin";
+         });
+}
+
+class KilledWorkerTest : public WorkerFaultTest,
+                         public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(KilledWorkerTest, EndsWithTheSameCheckpointAndMetricsWhereverItWasKilled) {
+  const Outcome expected = undisturbed(GetParam());
+  const int steps = expected.manifest["stepsPerEpoch"].get<int>();
+  const int runs = std::getenv("GNN_FULL") != nullptr ? 10 : 1;
+  std::mt19937 random(20);
+  const auto any_step = [&] {
+    return 1 + static_cast<int>(random() % static_cast<unsigned>(steps));
+  };
+  for (int run = 0; run < runs && !HasFailure(); ++run) {
+    SCOPED_TRACE(run);
+    fresh_folder();
+    write_manifest(GetParam());
+    seen_ = 0;
+    start_worker();
+
+    // A step. The round that follows can't finish its first checkpoint.
+    ASSERT_TRUE(wait_for(line_of(1, any_step()))) << output();
+    block_checkpoints_of(checkpoints() / "a000000-r0001", kEpochs * steps);
+    kill_rank(1);
+
+    // The write of a checkpoint: its data is there, its manifest is not.
+    ASSERT_TRUE(wait_for("Resumed from")) << output();
+    ASSERT_TRUE(wait_until([&] { return has_data(checkpoints() / "a000000-r0001"); })) << output();
+    kill_rank(0);
+    ASSERT_TRUE(wait_for("Resumed from")) << output();
+    EXPECT_EQ(output().substr(seen_).find("a000000-r0001/"), std::string::npos) << output();
+
+    // An evaluation: the next round resumes behind the epoch's last step.
+    ASSERT_TRUE(wait_for(line_of(4, steps)) && wait_for("Validating...")) << output();
+    kill_rank(static_cast<int>(random() % 2));
+    ASSERT_TRUE(wait_for("Resumed from")) << output();
+    EXPECT_TRUE(wait_for(": epoch 4, step " + std::to_string(steps))) << output();
+
+    // An agent: the job ends, and is started again.
+    ASSERT_TRUE(wait_for(line_of(6, any_step()))) << output();
+    ::kill(agent_of(1), SIGKILL);
+    EXPECT_NE(finish(), contract::kExitDone) << output();
+    start_worker();
+    ASSERT_TRUE(wait_for("Resumed from")) << output();
+    ASSERT_TRUE(wait_for(line_of(8, any_step()))) << output();
+    kill_rank(static_cast<int>(random() % 2));
+
+    EXPECT_EQ(finish(), contract::kExitDone) << output();
+    expect_same(expected);
+    expect_no_orphan();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, KilledWorkerTest, ::testing::Values("GraphSAGE", "GIN"));
+
+TEST_F(WorkerFaultTest, CtrlCResumesAndEndsWithTheSameCheckpointAndMetrics) {
+  const Outcome expected = undisturbed("GraphSAGE");
+  write_manifest("GraphSAGE");
+  start_worker();
+  ASSERT_TRUE(wait_for(line_of(4, 2))) << output();
+  ::kill(job_, SIGINT);
+  EXPECT_EQ(finish(), contract::kExitPreempted) << output();
+  expect_no_orphan();
+  start_worker();
+  EXPECT_EQ(finish(), contract::kExitDone) << output();
+  EXPECT_TRUE(wait_for("Resumed from")) << output();
+  expect_same(expected);
+}
+
+// The disk has room for one checkpoint and not for a second one.
+TEST_F(WorkerFaultTest, AFullDiskEndsTheJobWithItsReason) {
+  fs::create_directories(checkpoints());
+  if (!testing::may_mount(checkpoints().string())) GTEST_SKIP() << "nothing can be mounted here";
+  write_manifest("GraphSAGE");
+  start_worker({{"TEST_SMALL_DISK", checkpoints().string()}});
+  EXPECT_EQ(finish(seconds(120)), contract::kExitOther) << output();
+  EXPECT_NE(output().find("Resumed from"), std::string::npos) << "the first one was whole";
+  for (int node = 0; node < 2; ++node) {
+    EXPECT_NE(result_of(node).find("\"rank\":0"), std::string::npos) << result_of(node);
+    EXPECT_NE(result_of(node).find("No space left on device"), std::string::npos)
+        << result_of(node);
+  }
+  expect_no_orphan();
+}
+
+}  // namespace
+}  // namespace gnn

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 namespace gnn::progress {
 namespace {
@@ -15,6 +17,27 @@ TEST(EpochSums, WeighsEachBatchByItsItems) {
   EXPECT_EQ(sums.items, 40);
   EXPECT_EQ(sums.accuracy().correct, 21);
   EXPECT_EQ(sums.accuracy().total, 40);
+}
+
+TEST(EpochSums, AddUpToTheSameBitsInAnyOrder) {
+  EpochSums forward;
+  EpochSums backward;
+  constexpr int64_t kBatches = 1000;
+  const auto loss_of = [](int64_t batch) { return 0.1 / static_cast<double>(batch + 1); };
+  for (int64_t batch = 0; batch < kBatches; ++batch) {
+    forward.add(loss_of(batch), 7, 0);
+    backward.add(loss_of(kBatches - 1 - batch), 7, 0);
+  }
+  EXPECT_EQ(forward.loss, backward.loss);
+  EXPECT_NEAR(forward.average_loss(), 0.1 * 7.485470860550345 / kBatches, 1e-9);
+}
+
+TEST(EpochSums, KeepsALossThatIsNotFinite) {
+  for (const double loss : {std::numeric_limits<double>::infinity(), std::nan("")}) {
+    EpochSums sums;
+    sums.add(loss, 3, 0);
+    EXPECT_FALSE(std::isfinite(sums.average_loss()));
+  }
 }
 
 TEST(EpochSums, HasNoAverageWithoutItems) {

@@ -1,30 +1,19 @@
 #include "common/progress_bar.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/worker/app/samples.h"
+#include "tests/worker/app/spread.h"
 #include "worker/app/import_data.h"
 #include "worker/app/inspect_data.h"
 #include "worker/data/readers/package_index.h"
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <sstream>
 #include <string>
 #include <vector>
 
 namespace gnn::app {
 namespace {
-
-TEST(Accuracy, OfGinOnImdbBinaryMatchesThePaperByItsProtocol) {
-  GNN_REQUIRE_TEST_DATA();
-  const auto result = run_job(
-      sample("imdb-gin-folds.yaml", {"dataset.path=" + test_data() + "/IMDBBINARY/IMDBBINARY.txt"})
-  );
-  ASSERT_TRUE(result.has_value()) << result.error().message;
-  for (const auto& [name, value] : result->report.metrics)
-    RecordProperty(name, std::to_string(value));
-  EXPECT_GE(result->report.metrics.at("test_accuracy"), 0.70);
-}
 
 TEST(Accuracy, OfGraphSageOnArxivsShapeIsNearThePlantedCeiling) {
   // A tenth of the labels is random among 40 classes: 1 - 0.1 · 39/40.
@@ -73,21 +62,6 @@ std::vector<double> accuracies_on_packages(const std::string& folder, const std:
   return values;
 }
 
-struct Spread {
-  double mean = 0;
-  double variance_of_mean = 0;
-};
-
-Spread spread_of(const std::vector<double>& values) {
-  const auto n = static_cast<double>(values.size());
-  Spread spread;
-  for (const double value : values) spread.mean += value / n;
-  for (const double value : values) {
-    spread.variance_of_mean += (value - spread.mean) * (value - spread.mean) / (n - 1) / n;
-  }
-  return spread;
-}
-
 TEST(Accuracy, OfGraphSageOnPackagesGainsFromTheEdges) {
   if (!data::run_dumpavail()) GTEST_SKIP() << "this machine has no package index";
   const gnn::testing::TemporaryFolder folder;
@@ -111,7 +85,7 @@ TEST(Accuracy, OfGraphSageOnPackagesGainsFromTheEdges) {
   ASSERT_EQ(without.size(), 3U);
   const Spread sage = spread_of(with_edges);
   const Spread mlp = spread_of(without);
-  const double error = std::sqrt(sage.variance_of_mean + mlp.variance_of_mean);
+  const double error = error_of_difference(sage, mlp);
   RecordProperty("graphsage", std::to_string(sage.mean));
   RecordProperty("mlp", std::to_string(mlp.mean));
   RecordProperty("standard_error", std::to_string(error));

@@ -17,14 +17,18 @@ namespace gnn::app {
 /// test.
 api::GnnJob sample(const std::string& name, const std::vector<std::string>& overrides = {});
 
-/// Runs a job in this process as its only rank.
-inline Result<tasks::TaskResult> run_job(const api::GnnJob& job) {
-  progress::NullSink sink;
+/// Runs a job in this process as its only rank, and tells `sink`.
+inline Result<tasks::TaskResult> run_job(const api::GnnJob& job, progress::ProgressSink& sink) {
   StopToken stop;
   rendezvous::Rendezvous alone;
   alone.job = job.metadata.name;
   alone.incarnation.attempt = 1;
   return run_rank(job, {.rendezvous = alone, .progress = sink, .stop = stop, .activity = nullptr});
+}
+
+inline Result<tasks::TaskResult> run_job(const api::GnnJob& job) {
+  progress::NullSink sink;
+  return run_job(job, sink);
 }
 
 /// The folder that GNN_TEST_DATA names; empty where it names none.

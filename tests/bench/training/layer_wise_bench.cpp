@@ -4,6 +4,7 @@
 #include "common/stop_token.h"
 #include "common/stopwatch.h"
 #include "tests/support/must.h"
+#include "tests/worker/training/counting_sink.h"
 #include "worker/graph/load.h"
 #include "worker/nn/functional/aggregate.h"
 #include "worker/nn/functional/csr.h"
@@ -132,19 +133,6 @@ int64_t memory_of_process(const std::string& name) {
   return 0;
 }
 
-class CountMarks final : public progress::ProgressSink {
- public:
-  void on_phase(progress::Phase) override {}
-  void on_mark() override { ++marks; }
-  void on_step(const progress::StepReport&) override {}
-  void on_epoch(const progress::EpochReport&) override {}
-  void on_final(const progress::FinalReport&) override {}
-  void on_checkpoint(const progress::CheckpointReport&) override {}
-  void on_message(const std::string&) override {}
-
-  int64_t marks = 0;
-};
-
 nlohmann::json measure(const Arguments& arguments) {
   const at::NoGradGuard no_grad;
   const graph::Dataset data = generate(arguments);
@@ -155,7 +143,7 @@ nlohmann::json measure(const Arguments& arguments) {
   const std::vector<at::Tensor> parts = {data.split.validation, data.split.test};
   const auto communicator = comm::make_single_communicator();
   const StopToken stop;
-  CountMarks sink;
+  training::CountingSink sink;
 
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak counts from here on
   const int64_t before = memory_of_process("VmRSS");

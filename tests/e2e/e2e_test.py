@@ -389,9 +389,13 @@ def filled(expression, values):
 
 class Monitoring(EndToEnd):
     def test_every_panel_shows_data_of_a_real_run(self):
+        # A counter that is first read after it rose shows no increase: so of the times to schedule, an earlier job's is read first.
+        self.submit("earlier", epochs=1)
+        scheduled = "gnnjob_queue_duration_seconds_count > 0"
+        operator.wait("Prometheus reads a time to schedule", lambda: operator.query(scheduled), 120)
         name = self.submit("watched", epochs=5000)  # longer than all the looking takes
         operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
-        # A counter that is first read after the fault shows no increase.
+        # Nor would a lost rank's counters.
         read = f'count(count by (node) (gnn_agent_rounds_total{{job="{name}"}})) == 2'
         operator.wait("Prometheus reads both agents", lambda: operator.query(read), 60)
         os.kill(processes(name, "rank")[-1], signal.SIGKILL)  # so that restarts and rounds are not all zero

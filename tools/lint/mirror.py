@@ -79,8 +79,8 @@ COVERED = {
     "tests/worker/nn/functional/aggregate_test.cpp": ["worker/nn/functional/linear_aggregate"],
     "tests/worker/nn/functional/relu_dropout_test.cpp": ["worker/nn/cpu/relu_dropout"],
     "tests/worker/nn/functional/spmm_test.cpp": [
-        "worker/nn/cpu/index_checks", "worker/nn/cpu/simd", "worker/nn/cpu/spmm", "worker/nn/cpu/transpose", "worker/nn/functional/csr",
-        "worker/nn/sparse/csr", "worker/nn/sparse/spmm_arguments", "worker/nn/sparse/spmm_options",
+        "common/instruction_sets", "worker/nn/cpu/index_checks", "worker/nn/cpu/simd", "worker/nn/cpu/spmm", "worker/nn/cpu/transpose",
+        "worker/nn/functional/csr", "worker/nn/sparse/csr", "worker/nn/sparse/spmm_arguments", "worker/nn/sparse/spmm_options",
     ],
     "tests/worker/nn/models/models_test.cpp": [
         "worker/nn/models/gcn", "worker/nn/models/gin", "worker/nn/models/graph_sage", "worker/nn/models/layers", "worker/nn/models/model",

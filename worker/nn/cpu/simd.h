@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/instruction_sets.h"
 #include "worker/nn/sparse/spmm_arguments.h"
 
 #include <c10/util/BFloat16.h>
@@ -7,26 +8,9 @@
 #include <bit>
 #include <cstdint>
 
-// For kernels that are compiled twice where the machine may know AVX2 and picked once at run time.
-// Contraction to fused multiply-add is off (CMakeLists.txt), so both give the same bits.
-#if defined(__x86_64__)
-#define GNN_AVX2 __attribute__((target("avx2")))
-#else
-#define GNN_AVX2
-#endif
-#define GNN_INLINE [[gnu::always_inline]] inline
-
+// Contraction to fused multiply-add is off (CMakeLists.txt), so that kernels for AVX2 give the same
+// bits as those without.
 namespace gnn::nn::cpu {
-
-/// Whether this processor runs the functions marked GNN_AVX2.
-inline bool has_avx2() {
-#if defined(__x86_64__)
-  static const bool kHas = __builtin_cpu_supports("avx2");
-  return kHas;
-#else
-  return false;
-#endif
-}
 
 /// An element as the type that sums are taken in.
 template <class T>

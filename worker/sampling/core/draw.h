@@ -13,6 +13,8 @@ namespace gnn::sampling::core {
 /// Threads: one per thread.
 class NeighborDraw {
  public:
+  static constexpr int64_t kScanLimit = 32;
+
   explicit NeighborDraw(int64_t max_count) {
     if (max_count <= kScanLimit) return;
     const auto count = static_cast<uint64_t>(max_count);
@@ -33,11 +35,25 @@ class NeighborDraw {
   /// Requires 0 < count < degree and count <= max_count.
   void distinct(CounterRng rng, int64_t degree, int64_t count, int64_t first, int64_t* out) {
     if (count <= kScanLimit) {
-      floyd_by_scan(rng, degree, count, first, out);
+      by_scan(rng, degree, count, first, out);
     } else if (degree <= count * kShuffleFactor) {
       partial_shuffle(rng, degree, count, first, out);
     } else {
       floyd_by_table(rng, degree, count, first, out);
+    }
+  }
+
+  /// What distinct() does up to kScanLimit: Floyd's subset sampling (Bentley and Floyd, "A sample of
+  /// brilliance", CACM 1987). Step i draws from [0, last], both ends included, last = degree -
+  /// count + i; an offset already taken is replaced by `last`, which no earlier step could draw.
+  static void by_scan(CounterRng rng, int64_t degree, int64_t count, int64_t first, int64_t* out) {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t last = degree - count + i;
+      const int64_t drawn =
+          first + static_cast<int64_t>(rng.below(static_cast<uint64_t>(last) + 1));
+      bool taken = false;
+      for (int64_t j = 0; j < i; ++j) taken |= out[j] == drawn;
+      out[i] = taken ? first + last : drawn;
     }
   }
 
@@ -51,24 +67,7 @@ class NeighborDraw {
     uint64_t stamp = 0;
   };
 
-  static constexpr int64_t kScanLimit = 32;
   static constexpr int64_t kShuffleFactor = 4;
-
-  // Floyd's subset sampling (Bentley and Floyd, "A sample of brilliance", CACM 1987): step i draws
-  // from [0, last], both ends included, last = degree - count + i; an offset already taken is
-  // replaced by `last`, which no earlier step could draw.
-  static void floyd_by_scan(
-      CounterRng rng, int64_t degree, int64_t count, int64_t first, int64_t* out
-  ) {
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t last = degree - count + i;
-      const int64_t drawn =
-          first + static_cast<int64_t>(rng.below(static_cast<uint64_t>(last) + 1));
-      bool taken = false;
-      for (int64_t j = 0; j < i; ++j) taken |= out[j] == drawn;
-      out[i] = taken ? first + last : drawn;
-    }
-  }
 
   void floyd_by_table(CounterRng rng, int64_t degree, int64_t count, int64_t first, int64_t* out) {
     ++stamp_;

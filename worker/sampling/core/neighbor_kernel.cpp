@@ -1,7 +1,8 @@
 #include "worker/sampling/core/neighbor_kernel.h"
 
+#include "worker/sampling/core/lane_draw.h"
+
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <utility>
 
@@ -9,20 +10,32 @@ namespace gnn::sampling::core {
 
 namespace {
 
-// A chunk is the unit of the software pipeline: while the ids of one chunk are relabelled, the map
-// slots of the next and the neighbour ids of the one after are being fetched. With fewer edges
-// misses are not hidden; with more, prefetched lines are evicted before use.
-constexpr int64_t kChunkEdges = 64;
+// A chunk is the unit of the passes of a hop: draw positions, read the ids there, relabel. Its
+// positions and ids stay in the first-level cache, and passes as long as this keep the number of
+// cache misses in flight at its maximum almost always.
+constexpr int64_t kChunkEdges = 2048;
 constexpr int64_t kNarrowFanout = 64;  // up to here a node's draw goes straight into the chunk
 constexpr int64_t kChunkCapacity = kChunkEdges + kNarrowFanout;
 constexpr int64_t kOffsetsAhead = 24;  // destinations whose indptr is prefetched before their turn
-constexpr int64_t kLineBytes = 64;
+constexpr int64_t kIdsAhead = 64;      // edges whose global ids are
+constexpr int64_t kSlotsAhead = 32;    // edges whose places in the id map are
 constexpr int64_t kLooseBoundEdges = int64_t{1} << 24;
 
 int64_t max_drawn(const KernelOptions& options) {
   int64_t count = 1;
   for (const int64_t fanout : options.fanout) count = std::max(count, fanout);
   return count;
+}
+
+// Writes values[positions[i]] to out[i].
+template <class T>
+void read_ahead(const T* values, const int64_t* positions, int64_t count, int64_t* out) {
+  for (int64_t i = 0; i < std::min(kIdsAhead, count); ++i)
+    __builtin_prefetch(values + positions[i]);
+  for (int64_t i = 0; i < count; ++i) {
+    __builtin_prefetch(values + positions[std::min(i + kIdsAhead, count - 1)]);
+    out[i] = values[positions[i]];
+  }
 }
 
 StreamPurpose purpose_of(SamplingRule rule) {
@@ -40,20 +53,18 @@ size_t SampleArena::bytes() const {
 }
 
 // Turns the destinations of a hop into chunks of positions in the relation's edge arrays.
-template <class Id>
 class NeighborKernel::ChunkFiller {
  public:
-  ChunkFiller(NeighborKernel& kernel, const HopContext& hop, const Id* indices)
+  ChunkFiller(NeighborKernel& kernel, const HopContext& hop)
       : hop_(hop),
         indptr_(hop.relation.indptr),
-        indices_(indices),
-        edge_ids_(kernel.options_.with_edge_ids ? hop.relation.edge_ids : nullptr),
         destinations_(hop.arena.nodes[static_cast<size_t>(hop.relation.destination_type)].ids.data()
         ),
         out_indptr_(
             hop.arena.edges[hop.edge_type].indptr.data() + hop.indptr_at - hop.destinations.begin
         ),
         draw_(kernel.draw_),
+        lane_draw_(hop.key, hop.lane, hop.fanout),
         drawn_(kernel.drawn_.data()),
         replace_(kernel.options_.replace),
         next_(hop.destinations.begin),
@@ -76,6 +87,7 @@ class NeighborKernel::ChunkFiller {
         break;
       }
     }
+    lane_draw_.flush();
     return size;
   }
 
@@ -100,9 +112,10 @@ class NeighborKernel::ChunkFiller {
     }
     if (all) {
       copy_range(first, count, out);
+    } else if (!replace_ && count <= LaneDraw::kMaxCount) {
+      lane_draw_.add(node, degree, first, out);
     } else {
       draw(node, degree, first, out);
-      prefetch_each(out, count);
     }
     return count;
   }
@@ -114,7 +127,6 @@ class NeighborKernel::ChunkFiller {
       pending_first_ += count;
     } else {
       std::copy_n(pending_drawn_, count, out);
-      prefetch_each(out, count);
       pending_drawn_ += count;
     }
     pending_ -= count;
@@ -130,31 +142,16 @@ class NeighborKernel::ChunkFiller {
     }
   }
 
-  void copy_range(int64_t first, int64_t count, int64_t* out) const {
+  static void copy_range(int64_t first, int64_t count, int64_t* out) {
     for (int64_t i = 0; i < count; ++i) out[i] = first + i;
-    for (int64_t i = 0; i < count; i += kLineBytes / static_cast<int64_t>(sizeof(Id))) {
-      __builtin_prefetch(indices_ + first + i);
-    }
-    if (count > 0) __builtin_prefetch(indices_ + first + count - 1);
-    if (edge_ids_ != nullptr) {
-      for (int64_t i = 0; i < count; i += kLineBytes / 8) __builtin_prefetch(edge_ids_ + first + i);
-    }
-  }
-
-  void prefetch_each(const int64_t* positions, int64_t count) const {
-    for (int64_t i = 0; i < count; ++i) __builtin_prefetch(indices_ + positions[i]);
-    if (edge_ids_ != nullptr) {
-      for (int64_t i = 0; i < count; ++i) __builtin_prefetch(edge_ids_ + positions[i]);
-    }
   }
 
   const HopContext& hop_;
   const int64_t* indptr_;
-  const Id* indices_;
-  const int64_t* edge_ids_;
   const int64_t* destinations_;
   int64_t* out_indptr_;
   NeighborDraw& draw_;
+  LaneDraw lane_draw_;
   int64_t* drawn_;
   bool replace_;
   int64_t next_;
@@ -173,8 +170,8 @@ NeighborKernel::NeighborKernel(
       num_local_(num_nodes_.size()),
       draw_(options_.replace ? 1 : max_drawn(options_)),
       drawn_(static_cast<size_t>(max_drawn(options_))),
-      positions_(static_cast<size_t>(3 * kChunkCapacity)),
-      global_ids_(static_cast<size_t>(2 * kChunkCapacity)) {
+      positions_(static_cast<size_t>(kChunkCapacity)),
+      global_ids_(static_cast<size_t>(kChunkCapacity)) {
   int64_t left = options_.sampler_memory_bytes - static_cast<int64_t>(state_bytes());
   for (const int64_t count : num_nodes_) {
     const int64_t direct_bytes = count * static_cast<int64_t>(sizeof(uint32_t));
@@ -305,45 +302,30 @@ int64_t NeighborKernel::expand_with(
   int32_t* const out = edges.indices.data();
   int64_t* const out_edge_ids = options_.with_edge_ids ? edges.edge_ids.data() : nullptr;
   const int64_t* const edge_ids = hop.relation.edge_ids;
-  ChunkFiller<Id> filler(*this, hop, indices);
+  ChunkFiller filler(*this, hop);
 
   int64_t num_local = num_local_out;
-  int64_t inserted = hop.first_edge;  // edges relabelled so far
-  int64_t read = hop.first_edge;      // edges whose global ids have been read
-  std::array<int64_t, 2> filled{};    // sizes of the last chunks of positions, by parity
-  int64_t ids_held = 0;
-  for (size_t turn = 0;; ++turn) {
-    // 1. Draw the positions of chunk `turn` and prefetch its neighbour ids.
-    int64_t* const fresh = positions_.data() + static_cast<int64_t>(turn & 1) * kChunkCapacity;
-    filled[turn & 1] = filler.fill(fresh);
-    // 2. Read the ids of the chunk before it and prefetch their map slots.
-    int64_t* const ids = global_ids_.data() + static_cast<int64_t>(turn & 1) * kChunkCapacity;
-    const int64_t* const ready =
-        positions_.data() + static_cast<int64_t>((turn + 1) & 1) * kChunkCapacity;
-    const int64_t num_ready = turn == 0 ? 0 : filled[(turn + 1) & 1];
-    for (int64_t i = 0; i < num_ready; ++i) {
-      ids[i] = indices[ready[i]];
-      map.prefetch(ids[i]);
-    }
+  int64_t done = hop.first_edge;
+  int64_t* const positions = positions_.data();
+  int64_t* const ids = global_ids_.data();
+  while (const int64_t size = filler.fill(positions)) {
+    read_ahead(indices, positions, size, ids);
     if (out_edge_ids != nullptr) {
-      for (int64_t i = 0; i < num_ready; ++i) {
-        out_edge_ids[read + i] = edge_ids != nullptr ? edge_ids[ready[i]] : ready[i];
+      if (edge_ids != nullptr) {
+        read_ahead(edge_ids, positions, size, out_edge_ids + done);
+      } else {
+        std::copy_n(positions, size, out_edge_ids + done);
       }
     }
-    read += num_ready;
-    // 3. Relabel the chunk before that one.
-    const int64_t* const due =
-        global_ids_.data() + static_cast<int64_t>((turn + 1) & 1) * kChunkCapacity;
-    map.make_room(num_local, ids_held, nodes);
-    for (int64_t i = 0; i < ids_held; ++i) {
-      out[inserted + i] = static_cast<int32_t>(map.find_or_insert(due[i], num_local, nodes));
+    map.make_room(num_local, size, nodes);
+    for (int64_t i = 0; i < size; ++i) {
+      map.prefetch(ids[std::min(i + kSlotsAhead, size - 1)]);
+      out[done + i] = static_cast<int32_t>(map.find_or_insert(ids[i], num_local, nodes));
     }
-    inserted += ids_held;
-    ids_held = num_ready;
-    if (filled[turn & 1] == 0 && num_ready == 0) break;
+    done += size;
   }
   num_local_out = num_local;
-  return inserted - hop.first_edge;
+  return done - hop.first_edge;
 }
 
 size_t NeighborKernel::state_bytes() const {

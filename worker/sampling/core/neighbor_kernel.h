@@ -100,7 +100,6 @@ class NeighborKernel {
     int64_t indptr_base = 0;  ///< what the hop's first offset is
     int64_t indptr_at = 0;
   };
-  template <class Id>
   class ChunkFiller;
 
   void place_seeds(std::span<const std::span<const int64_t>> seeds, SampleArena& arena);
@@ -116,8 +115,8 @@ class NeighborKernel {
   std::vector<int64_t> num_local_;
   NeighborDraw draw_;
   std::vector<int64_t> drawn_;       // a wide node's drawn positions, handed out chunk by chunk
-  std::vector<int64_t> positions_;   // ring of chunks: positions in the edge arrays
-  std::vector<int64_t> global_ids_;  // one chunk of global source ids
+  std::vector<int64_t> positions_;   // one chunk's positions in the edge arrays
+  std::vector<int64_t> global_ids_;  // the global source ids there
 };
 
 }  // namespace gnn::sampling::core

@@ -1,5 +1,7 @@
 #include "common/log.h"
 
+#include "common/guarded.h"
+
 #include <nlohmann/json.hpp>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -16,6 +18,7 @@ struct LogState {
   std::shared_ptr<spdlog::logger> logger;
   std::atomic<LogFormat> format{LogFormat::Console};
   std::atomic<LogLevel> level{LogLevel::Warning};
+  Guarded<ScopedLogOutput::Output> output;  // instead of the logger, if set
 };
 
 LogState& state() {
@@ -107,6 +110,13 @@ void init_logging(const LogOptions& options) {
   state().level = options.level;
 }
 
+ScopedLogOutput::ScopedLogOutput(Output output)
+    : before_(std::exchange(*state().output.lock(), std::move(output))) {}
+
+ScopedLogOutput::~ScopedLogOutput() {
+  *state().output.lock() = std::move(before_);
+}
+
 Result<LogFormat> parse_log_format(std::string_view text) {
   if (text == "console") return LogFormat::Console;
   if (text == "json") return LogFormat::Json;
@@ -164,6 +174,7 @@ void log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
   if (!log_enabled(level)) return;
   const std::string line =
       format_log_line(state().format.load(), level, timestamp_now(), message, fields);
+  if (const auto output = state().output.lock(); *output) return (*output)(line);
   state().logger->log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
 }
 

@@ -3,6 +3,7 @@
 #include "common/result.h"
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -24,6 +25,20 @@ struct LogOptions {
 /// Sets format and level of the process's log, which goes to stderr, unbuffered. Before this call,
 /// warnings and errors are written in the console format.
 void init_logging(const LogOptions& options);
+
+/// For its lifetime, log() hands each line, without its end, to `output` instead of stderr.
+/// Threads: `output` is called by any thread, but never by two at once. It must not log.
+class ScopedLogOutput {
+ public:
+  using Output = std::function<void(std::string_view line)>;
+  explicit ScopedLogOutput(Output output);
+  ~ScopedLogOutput();
+  ScopedLogOutput(const ScopedLogOutput&) = delete;
+  ScopedLogOutput& operator=(const ScopedLogOutput&) = delete;
+
+ private:
+  Output before_;
+};
 
 /// "console" or "json"; "debug", "info", "warning" or "error".
 [[nodiscard]] Result<LogFormat> parse_log_format(std::string_view text);

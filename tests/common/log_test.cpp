@@ -93,6 +93,20 @@ TEST_F(ProcessLog, WritesALineOfTheChosenFormFromTheChosenLevelOn) {
   EXPECT_TRUE(json.contains("time"));
 }
 
+TEST_F(ProcessLog, GoesToTheScopedOutputForItsLifetime) {
+  std::string taken;
+  {
+    const ScopedLogOutput output([&](std::string_view line) { taken += line; });
+    log_warning("one");
+  }
+  log_warning("two");
+  EXPECT_NE(taken.find("warning one"), std::string::npos) << taken;
+  EXPECT_EQ(taken.find('\n'), std::string::npos) << taken;
+  const std::string text = written();
+  EXPECT_EQ(text.find("one"), std::string::npos) << text;
+  EXPECT_NE(text.find("warning two"), std::string::npos) << text;
+}
+
 TEST(Log, ParsesNamesAndNamesWhatItExpected) {
   EXPECT_EQ(*parse_log_format("json"), LogFormat::Json);
   EXPECT_EQ(*parse_log_level("debug"), LogLevel::Debug);

@@ -3,6 +3,7 @@
 #include "common/contract.h"
 #include "common/log.h"
 #include "common/progress_bar.h"
+#include "worker/agent/line_writer.h"
 #include "worker/agent/rank_process.h"
 #include "worker/agent/signals.h"
 
@@ -57,22 +58,18 @@ struct BarNumbers {
   double loss = 0;
 };
 
-void write_line(std::string_view prefix, std::string_view line) {
-  std::string text(prefix);
-  text.append(line).append("\n");
-  // One write per line, so that lines of several agents do not mix.
-  [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, text.data(), text.size());
-}
-
 int agent_main(
     const AgentOptions& options,
     const ConnectorFactory& make_connector,
     int listening_socket,
     int numbers_fd
 ) {
+  SystemClock clock;
+  LineWriter lines({.fd = STDOUT_FILENO}, clock);
+  const ScopedLogOutput log_output([&lines](std::string_view line) { lines.write(line); });
   AgentOutput output;
-  output.on_line = [](int64_t rank, RankStream, std::string_view line) {
-    write_line("rank " + std::to_string(rank) + " | ", line);
+  output.on_line = [&lines](int64_t rank, RankStream, std::string_view line) {
+    lines.write("rank " + std::to_string(rank) + " | " + std::string(line));
   };
   if (options.node == 0)
     output.on_numbers = [numbers_fd](const JobNumbers& numbers) {
@@ -104,6 +101,8 @@ class LocalAgents {
         return failed(status.error());
       }
     socket->reset();
+    // After all forks: it has a thread. A reader that stalls must not keep us from a signal.
+    lines_.emplace(LineWriterOptions{.fd = STDOUT_FILENO}, clock_);
     // A bar only if both are terminals: lines in a file must not depend on a terminal's width.
     shows_bar_ = ::isatty(STDOUT_FILENO) != 0 && ::isatty(STDERR_FILENO) != 0;
     progress_ = shows_bar_ ? make_progress_bar(stderr) : std::make_unique<SilentProgressBar>();
@@ -238,7 +237,7 @@ class LocalAgents {
 
   void say(const std::string& line) {
     if (shows_bar_) return progress_->say(line);
-    write_line("", line);
+    lines_->write(line);
   }
 
   void read_numbers(Child& child) {
@@ -300,6 +299,8 @@ class LocalAgents {
   const ConnectorFactory& make_connector_;
   SignalEvents signals_;
   std::vector<Child> children_;
+  SystemClock clock_;
+  std::optional<LineWriter> lines_;
   std::unique_ptr<ProgressBar> progress_;
   bool shows_bar_ = false;
   int64_t bar_epoch_ = 0;

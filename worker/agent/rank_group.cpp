@@ -14,6 +14,9 @@ namespace {
 
 constexpr size_t kStderrTail = 2048;
 constexpr size_t kLongestMessage = size_t{64} * 1024;
+// Of lines, at a time: all of a full pipe, so that the last words of a rank that ended are read. A
+// rank that never stops writing must not keep us from the others.
+constexpr int kMostReads = 5;
 
 std::string seconds(std::chrono::nanoseconds duration) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(duration).count()) + " s";
@@ -191,7 +194,7 @@ void RankGroup::read_lines(Rank& rank, RankStream stream) {
   auto& splitter = is_error ? rank.error : rank.output;
   const auto on_line = [&](std::string_view line) { on_line_(rank.rank, stream, line); };
   std::array<char, size_t{16} * 1024> buffer{};
-  for (int reads = 0; reads < 16; ++reads) {  // a rank that never stops writing must not block us
+  for (int reads = 0; reads < kMostReads; ++reads) {
     const ssize_t size = ::read(fd, buffer.data(), buffer.size());
     if (size > 0) {
       const std::string_view bytes(buffer.data(), static_cast<size_t>(size));

@@ -1,7 +1,9 @@
+#include "common/clock.h"
 #include "common/contract.h"
 #include "common/log.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/final_result.h"
+#include "worker/agent/line_writer.h"
 #include "worker/app/command.h"
 #include "worker/app/store_connector.h"
 #include "worker/rendezvous/rendezvous.h"
@@ -13,13 +15,6 @@
 
 namespace gnn::app {
 namespace {
-
-// To the container's log: each line with its rank in one write, so that ranks' lines do not mix.
-void write_line(int64_t rank, agent::RankStream stream, std::string_view line) {
-  const std::string text = "rank " + std::to_string(rank) + " | " + std::string(line) + "\n";
-  const int fd = stream == agent::RankStream::Error ? STDERR_FILENO : STDOUT_FILENO;
-  [[maybe_unused]] const auto written = ::write(fd, text.data(), text.size());
-}
 
 int run_pod() {
   const auto environment = rendezvous::process_environment();
@@ -35,6 +30,15 @@ int run_pod() {
       log_warning("cannot write the final result", {{"why", status.error().message}});
     return exit_code;
   }
+  // To the container's log. Whoever reads it must not stop the agent.
+  SystemClock clock;
+  agent::LineWriter out({.fd = STDOUT_FILENO}, clock);
+  agent::LineWriter err({.fd = STDERR_FILENO}, clock);
+  const ScopedLogOutput log_output([&err](std::string_view line) { err.write(line); });
+  const auto write_line = [&](int64_t rank, agent::RankStream stream, std::string_view line) {
+    auto& writer = stream == agent::RankStream::Error ? err : out;
+    writer.write("rank " + std::to_string(rank) + " | " + std::string(line));
+  };
   const agent::AgentOutput output{.on_line = write_line, .on_numbers = {}};
   return agent::run_agent(*options, make_tcp_connector(*options, -1), output);
 }

@@ -66,6 +66,13 @@ void wait_for_stop(const gnn::StopToken& stop) {
   std::exit(gnn::contract::kExitPreempted);
 }
 
+// More than the pipes between a rank and whoever reads the job's output can hold.
+void fill_the_output() {
+  const std::string line(100, 'x');
+  for (int i = 0; i < 5'000; ++i) std::cout << line << "\n";
+  std::cout << std::flush;
+}
+
 void start_a_child_that_sleeps() {
   if (::fork() == 0) {
     ::execl("/bin/sleep", "sleep", "1000", nullptr);
@@ -86,6 +93,7 @@ int main() {
     if (word == "train") train(**link, 10);
     if (word == "pause") pause_briefly();
     if (word == "say") std::cout << "round " << variable("GNN_ROUND") << std::endl;
+    if (word == "fill") fill_the_output();
     if (word == "gpus") std::cout << "gpus " << variable("CUDA_VISIBLE_DEVICES") << std::endl;
     if (word == "cry") std::cerr << "this is why" << std::endl;
     if (word == "explain") (*link)->send_failure({gnn::ErrorKind::Data, "edge 7 leaves the graph"});

@@ -1,8 +1,20 @@
 #include "worker/agent/local_agents.h"
 
 #include "common/contract.h"
+#include "tests/support/in_process_store.h"
 
 #include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <memory>
+#include <optional>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
 
 namespace gnn::agent {
 namespace {
@@ -14,6 +26,61 @@ TEST(RunAgentsLocally, RejectsAWrongTimeOutBeforeAnyAgentStarts) {
     return {};
   };
   EXPECT_EQ(run_agents_locally(job, never), contract::kExitConfiguration);
+}
+
+// A job of one node with fake ranks, whose output goes to a pipe that the test reads, or does not.
+class LocalJobOutput : public ::testing::Test {
+ protected:
+  void start(const char* words) {
+    ::setenv("FAKE_RANK", words, 1);
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    reader_ = UniqueFd(ends[0]);
+    const UniqueFd output(ends[1]);
+    job_ = ::fork();
+    if (job_ != 0) return;
+    reader_.reset();
+    ::dup2(output.get(), STDOUT_FILENO);
+    const LocalJob job{
+        .processes_per_node = 2,
+        .environment = {{"GNN_SETUP_TIMEOUT", "1"}, {"GNN_STEP_TIMEOUT", "1"}},
+        .rank_command = {std::getenv("GNN_FAKE_RANK")}
+    };
+    std::_Exit(run_agents_locally(job, [](const AgentOptions&, int) -> StoreConnector {
+      return [](std::chrono::milliseconds) {
+        return std::make_shared<gnn::testing::InProcessStore>();
+      };
+    }));
+  }
+
+  // The job's exit code; nothing if it still runs after a while, and is killed.
+  std::optional<int> finish() const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    int status = 0;
+    while (::waitpid(job_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        ::kill(job_, SIGKILL);
+        ::waitpid(job_, &status, 0);
+        return std::nullopt;
+      }
+      std::this_thread::yield();
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  UniqueFd reader_;
+  pid_t job_ = -1;
+};
+
+TEST_F(LocalJobOutput, AReaderThatStallsDoesNotEndTheJob) {
+  start("train fill train final");
+  EXPECT_EQ(finish(), contract::kExitDone);
+}
+
+TEST_F(LocalJobOutput, AReaderThatIsGoneDoesNotEndTheJob) {
+  start("train fill train final");
+  reader_.reset();
+  EXPECT_EQ(finish(), contract::kExitDone);
 }
 
 TEST(VisibleGpusOfNode, AreOthersOnEachNode) {

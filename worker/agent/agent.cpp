@@ -6,6 +6,7 @@
 #include "worker/agent/final_result.h"
 #include "worker/agent/pages.h"
 #include "worker/agent/rank_group.h"
+#include "worker/agent/running_time.h"
 #include "worker/agent/signals.h"
 
 #include <algorithm>
@@ -77,8 +78,8 @@ class Agent {
 
   void tick() {
     wait_for_events();
-    const auto now = clock_.monotonic();
-    last_tick_.store(now.time_since_epoch());
+    last_tick_.store(clock_.monotonic().time_since_epoch());
+    const auto now = running_.advance(clock_.monotonic());
     for (const int signal : signals_.take())
       if (signal != SIGCHLD) on_stop_signal(signal, now);
     if (ranks_) ranks_->read(now);
@@ -336,6 +337,7 @@ class Agent {
   const AgentOptions& options_;
   const AgentOutput& output_;
   SystemClock clock_;
+  RunningTime running_{clock_.monotonic()};
   SignalEvents signals_;  // before all members that start threads
   NodeProgress progress_;
   StoreLink link_;

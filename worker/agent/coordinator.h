@@ -18,15 +18,15 @@ struct CoordinatorOptions {
   std::chrono::milliseconds rendezvous_timeout =
       std::chrono::seconds(contract::kDefaultRendezvousSeconds);
   std::chrono::milliseconds peer_timeout{10'000};
-  /// How long a follow-on failure waits for its cause to appear. Longer than peer_timeout, so that
-  /// an agent's death is noticed before its peers are blamed.
-  std::chrono::milliseconds blame_window{12'000};
+  /// How long a follow-on failure waits for its cause to appear. Longer than peer_timeout and the time
+  /// in which an agent that hangs still beats, so that its end is noticed before its peers are blamed.
+  std::chrono::milliseconds blame_window{14'000};
   /// From the request to stop until ranks that still run are killed.
   std::chrono::milliseconds grace{110'000};
 };
 
 /// Node 0's decisions: from the reports of all agents to the directive for all. No I/O; the time is
-/// an argument.
+/// an argument: RunningTime, so that a freeze of node 0 is nobody's silence.
 class Coordinator {
  public:
   Coordinator(CoordinatorOptions options, MonotonicPoint now);

@@ -84,7 +84,8 @@ enum class AgentPhase {
   Unstarted,  ///< stopped before it started its ranks: the others' ranks wait in vain
 };
 
-/// What each agent writes to the store. `beat` grows with every write: the agent is alive.
+/// What each agent writes to the store. `beat` grows: the agent is alive, and so is the thread that
+/// supervises its ranks.
 struct NodeReport {
   int64_t node = 0;
   int64_t beat = 0;

@@ -13,6 +13,8 @@ constexpr auto kInterval = std::chrono::milliseconds(100);
 // While nothing changes: each exchange costs every node a few round trips.
 constexpr auto kQuietInterval = std::chrono::milliseconds(300);
 constexpr int64_t kQuietExchanges = 20;
+// An agent turns a few times a second. One that has not for this long no longer beats.
+constexpr auto kLongestTurn = std::chrono::milliseconds(3'000);
 constexpr auto kConnectSlice = std::chrono::milliseconds(2'000);
 constexpr const char* kDirectiveKey = "directive";
 
@@ -33,7 +35,7 @@ CoordinatorOptions coordinator_options(const AgentOptions& options) {
       .rounds_left = options.rounds_left,
       .rendezvous_timeout = options.rendezvous_timeout,
       .peer_timeout = options.peer_timeout,
-      .blame_window = options.peer_timeout + milliseconds(2'000),
+      .blame_window = options.peer_timeout + kLongestTurn + milliseconds(1'000),
       .grace = options.grace - margin
   };
 }
@@ -43,7 +45,8 @@ StoreLink::StoreLink(const AgentOptions& options, StoreConnector connect, Clock&
       connect_(std::move(connect)),
       clock_(clock),
       attempt_(options.incarnation(0)),
-      changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      running_(clock.monotonic()) {
   outgoing_.lock()->report.node = options.node;
   thread_ = std::thread([this] { run(); });
 }
@@ -58,6 +61,7 @@ int64_t StoreLink::report(NodeReport report) {
   int64_t number = 0;
   {
     auto outgoing = outgoing_.lock();
+    ++outgoing->turns;
     if (outgoing->number > 0 && report == outgoing->report) return outgoing->number;
     number = ++outgoing->number;
     // A new rate alone only matters to /progress and can wait for the next exchange.
@@ -158,7 +162,8 @@ void StoreLink::run() {
     publish([&](View& view) { view.lost = store.error(); });
     return;
   }
-  if (options_->node == 0) coordinator_.emplace(coordinator_options(*options_), clock_.monotonic());
+  turned_at_ = running_.advance(clock_.monotonic());
+  if (options_->node == 0) coordinator_.emplace(coordinator_options(*options_), turned_at_);
   publish([](View& view) { view.joined = true; });
   do {
     if (auto done = exchange(**store); !done) {
@@ -171,12 +176,14 @@ void StoreLink::run() {
 Status StoreLink::exchange(rendezvous::Store& store) {
   const Outgoing outgoing = *outgoing_.lock();
   View view = *view_.lock();
+  const MonotonicPoint now = running_.advance(clock_.monotonic());
+  beat_while_agent_turns(outgoing.turns, now);
   NodeReport report = outgoing.report;
-  report.beat = ++beat_;
+  report.beat = beat_;
   GNN_RETURN_IF_ERROR(store.set(node_key(options_->node), encode(report)));
   std::optional<Directive> directive;
   if (coordinator_) {
-    GNN_ASSIGN_OR_RETURN(directive, decide(store, view));
+    GNN_ASSIGN_OR_RETURN(directive, decide(store, view, now));
   } else {
     GNN_ASSIGN_OR_RETURN(directive, read_directive(store));
   }
@@ -196,7 +203,13 @@ Status StoreLink::exchange(rendezvous::Store& store) {
   return {};
 }
 
-Result<Directive> StoreLink::decide(rendezvous::Store& store, View& view) {
+void StoreLink::beat_while_agent_turns(int64_t turns, MonotonicPoint now) {
+  if (turns != turns_seen_) turned_at_ = now;
+  turns_seen_ = turns;
+  if (now - turned_at_ <= kLongestTurn) ++beat_;
+}
+
+Result<Directive> StoreLink::decide(rendezvous::Store& store, View& view, MonotonicPoint now) {
   std::vector<std::string> keys;
   for (int64_t n = 0; n < options_->nodes; ++n) keys.push_back(node_key(n));
   GNN_ASSIGN_OR_RETURN(const auto values, store.get(keys));
@@ -208,7 +221,7 @@ Result<Directive> StoreLink::decide(rendezvous::Store& store, View& view) {
   }
   GNN_ASSIGN_OR_RETURN(const auto refused, store.get({rendezvous::kRefusedKey}));
   view.refused = to_number(refused[0]);
-  Directive directive = coordinator_->decide(view.nodes, clock_.monotonic());
+  Directive directive = coordinator_->decide(view.nodes, now);
   if (announced_ == directive) return directive;
   // Publish the round before any agent may start its ranks.
   GNN_RETURN_IF_ERROR(store.set(

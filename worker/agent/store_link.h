@@ -6,6 +6,7 @@
 #include "worker/agent/agent_options.h"
 #include "worker/agent/coordinator.h"
 #include "worker/agent/messages.h"
+#include "worker/agent/running_time.h"
 #include "worker/agent/unique_fd.h"
 #include "worker/rendezvous/store.h"
 
@@ -26,8 +27,10 @@ using StoreConnector =
     std::function<Result<std::shared_ptr<rendezvous::Store>>(std::chrono::milliseconds timeout)>;
 
 /// An agent's exchange with the store, on its own thread, so that a slow store never delays
-/// supervision: writes this node's report with a new beat and reads node 0's directive. On node 0
-/// it reads all reports, lets the coordinator decide, and writes the directive.
+/// supervision: writes this node's report and reads node 0's directive. On node 0 it reads all
+/// reports, lets the coordinator decide, and writes the directive. It beats only while the agent calls
+/// report(): a sign of life of its own thread would prove little. All silence is measured in
+/// RunningTime.
 class StoreLink {
  public:
   struct View {
@@ -46,7 +49,8 @@ class StoreLink {
   StoreLink(const StoreLink&) = delete;
   StoreLink& operator=(const StoreLink&) = delete;
 
-  /// Hands over the next report and returns its number. The link sets the beat.
+  /// Hands over the next report and returns its number; the same report again keeps its number.
+  /// The agent calls it in every turn. The link sets the beat.
   int64_t report(NodeReport report);
   [[nodiscard]] View view();
   /// Readable when the view has changed.
@@ -56,6 +60,7 @@ class StoreLink {
  private:
   struct Outgoing {
     NodeReport report;
+    int64_t turns = 0;  ///< calls of report()
     int64_t number = 0;
     int64_t urgent = 0;  ///< number of the last report that others wait for
     bool stopping = false;
@@ -65,7 +70,8 @@ class StoreLink {
   [[nodiscard]] Result<std::shared_ptr<rendezvous::Store>> join();
   [[nodiscard]] Result<bool> try_join(std::shared_ptr<rendezvous::Store>& store);
   [[nodiscard]] Status exchange(rendezvous::Store& store);
-  [[nodiscard]] Result<Directive> decide(rendezvous::Store& store, View& view);
+  void beat_while_agent_turns(int64_t turns, MonotonicPoint now);
+  [[nodiscard]] Result<Directive> decide(rendezvous::Store& store, View& view, MonotonicPoint now);
   [[nodiscard]] Result<std::optional<Directive>> read_directive(rendezvous::Store& store) const;
   [[nodiscard]] bool pause();
   [[nodiscard]] std::chrono::milliseconds interval() const;
@@ -84,6 +90,9 @@ class StoreLink {
   UniqueFd changed_;
   std::optional<Coordinator> coordinator_;
   std::optional<Directive> announced_;
+  RunningTime running_;
+  int64_t turns_seen_ = 0;
+  MonotonicPoint turned_at_{};  // when turns_seen_ changed last
   int64_t beat_ = 0;
   int64_t quiet_exchanges_ = 0;  // since the last change that others wait for
   std::thread thread_;

@@ -1,16 +1,23 @@
 #include "worker/agent/store_link.h"
 
 #include "tests/support/fake_clock.h"
+#include "tests/support/in_process_store.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace gnn::agent {
 namespace {
 
 TEST(StoreLink, WaitsBetweenAttemptsToJoinEvenIfAReportIsPending) {
-  testing::FakeClock clock;
+  gnn::testing::FakeClock clock;
   AgentOptions options;
   options.node = 1;
   options.nodes = 2;
@@ -32,6 +39,108 @@ TEST(StoreLink, WaitsBetweenAttemptsToJoinEvenIfAReportIsPending) {
     tries.wait(1);
     EXPECT_EQ(tries, 2);
   }
+}
+
+// Counts the reports that agents write.
+class ReportedStore final : public rendezvous::Store {
+ public:
+  Status set(const std::string& key, const std::string& value) override {
+    GNN_RETURN_IF_ERROR(store_.set(key, value));
+    if (const auto report = decode_node_report(value)) {
+      beat_ = report->beat;
+      ++writes_;
+      writes_.notify_all();
+    }
+    return {};
+  }
+  Result<std::vector<std::optional<std::string>>> get(const std::vector<std::string>& keys
+  ) override {
+    return store_.get(keys);
+  }
+  Result<int64_t> add(const std::string& key, int64_t by) override { return store_.add(key, by); }
+
+  [[nodiscard]] int64_t beat() const { return beat_; }
+  [[nodiscard]] int64_t writes() const { return writes_; }
+  void await_more_than(int64_t writes) const { writes_.wait(writes); }
+
+ private:
+  gnn::testing::InProcessStore store_;
+  std::atomic<int64_t> beat_ = -1;
+  std::atomic<int64_t> writes_ = 0;
+};
+
+// The link of a job's only node. The test is the agent that turns, or does not.
+class OnlyNodesLink : public ::testing::Test {
+ protected:
+  OnlyNodesLink() {
+    options_.job_uid = "uid";
+    link_.emplace(
+        options_,
+        [this](std::chrono::milliseconds) -> Result<std::shared_ptr<rendezvous::Store>> {
+          return store_;
+        },
+        clock_
+    );
+    link_->report({});
+    while (link_->view().posted == 0) std::this_thread::yield();
+    clock_.await_waiters(1);
+  }
+
+  // Lets the time pass in one step, until the link waits for the next one.
+  void jump(Duration duration) {
+    const int64_t writes = store_->writes();
+    clock_.advance(duration);
+    store_->await_more_than(writes);
+    clock_.await_waiters(1);
+  }
+  // The same in the link's own steps.
+  void pass(std::chrono::milliseconds duration) {
+    for (; duration.count() > 0; duration -= kStep) jump(kStep);
+  }
+  [[nodiscard]] int64_t beat() const { return store_->beat(); }
+  DirectiveKind directive() { return link_->view().directive.value().kind; }
+
+  static constexpr std::chrono::milliseconds kStep{300};
+  gnn::testing::FakeClock clock_;
+  AgentOptions options_;
+  std::shared_ptr<ReportedStore> store_ = std::make_shared<ReportedStore>();
+  std::optional<StoreLink> link_;
+};
+
+TEST_F(OnlyNodesLink, BeatsWhileItsAgentTurnsWithoutNews) {
+  for (int i = 0; i < 20; ++i) {
+    const int64_t before = beat();
+    link_->report({});
+    pass(kStep);
+    EXPECT_GT(beat(), before);
+  }
+}
+
+TEST_F(OnlyNodesLink, StopsBeatingWhenItsAgentHangs) {
+  pass(std::chrono::seconds(4));
+  const int64_t last = beat();
+  pass(std::chrono::seconds(3));
+  EXPECT_EQ(beat(), last);
+  link_->report({});
+  pass(kStep);
+  EXPECT_GT(beat(), last) << "it goes on";
+}
+
+TEST_F(OnlyNodesLink, CountsAnAgentThatHangsAsLost) {
+  pass(std::chrono::seconds(10));
+  EXPECT_EQ(directive(), DirectiveKind::Run);
+  pass(std::chrono::seconds(5));
+  EXPECT_EQ(directive(), DirectiveKind::Leave);
+}
+
+TEST_F(OnlyNodesLink, LosesNobodyWhenItsMachineWasFrozen) {
+  for (int i = 0; i < 5; ++i) {
+    jump(std::chrono::hours(1));
+    EXPECT_EQ(directive(), DirectiveKind::Run) << "the agent gets its turn after the link's";
+    link_->report({});
+    pass(kStep);
+  }
+  EXPECT_EQ(directive(), DirectiveKind::Run);
 }
 
 }  // namespace

@@ -257,8 +257,8 @@ struct Evaluation {
 /// or of silence after which it gives up another node.
 struct StageTimeouts {
   int64_t rendezvous_seconds = contract::kDefaultRendezvousSeconds;  ///< until all nodes joined
-  /// Between two signs of progress while a rank reads or generates the data, up to its first step,
-  /// and the longest wait for slower ranks there.
+  /// Between two signs of progress while a rank reads or generates the data, up to its first step.
+  /// A rank that waits for others progresses with them.
   int64_t setup_seconds = contract::kDefaultSetupSeconds;
   /// Between two steps or evaluation batches.
   int64_t step_seconds = contract::kDefaultStepSeconds;

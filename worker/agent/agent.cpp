@@ -84,10 +84,11 @@ class Agent {
       if (signal != SIGCHLD) on_stop_signal(signal, now);
     if (ranks_) ranks_->read(now);
     reap();
-    if (ranks_) ranks_->watch(now);
+    const auto view = link_.view();
+    note_marks(view.marks, now);
+    if (ranks_) ranks_->watch(now, others_progress_at_);
     read_memory(now);
     judge_ranks();
-    const auto view = link_.view();
     if (view.refused > refused_) {
       log_warning(
           "handshake refused a process of another job, attempt or round", {{"total", view.refused}}
@@ -97,6 +98,7 @@ class Agent {
     }
     obey(view, now);
     mine_.items_per_second = progress_.items_per_second();
+    mine_.marks = ranks_ ? ranks_->marks() : 0;
     if (!exit_code_) posted_ = link_.report(mine_);
     all_items_per_second_ = sum_rates(view);
     refresh_page();
@@ -123,6 +125,12 @@ class Agent {
     for (pid_t pid = ::waitpid(-1, &status, WNOHANG); pid > 0;
          pid = ::waitpid(-1, &status, WNOHANG))
       if (ranks_) ranks_->on_exit(pid, status);
+  }
+
+  // This node's ranks are among those of the round: their marks come back a little later.
+  void note_marks(int64_t marks_of_round, MonotonicPoint now) {
+    if (marks_of_round != marks_of_round_) others_progress_at_ = now;
+    marks_of_round_ = marks_of_round;
   }
 
   void read_memory(MonotonicPoint now) {
@@ -348,6 +356,8 @@ class Agent {
   NodeReport mine_;
   int64_t posted_ = 0;
   int64_t refused_ = 0;
+  int64_t marks_of_round_ = 0;
+  MonotonicPoint others_progress_at_{};
   double all_items_per_second_ = 0;
   MonotonicPoint memory_at_{};
   std::optional<MonotonicPoint> stop_since_;

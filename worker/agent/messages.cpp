@@ -291,6 +291,13 @@ Result<RankMessage> decode_rank_message(std::string_view text) {
   });
 }
 
+int64_t marks_of_round(const std::vector<std::optional<NodeReport>>& reports, int64_t round) {
+  uint64_t marks = 0;  // what others sent may overflow
+  for (const auto& report : reports)
+    if (report && report->round == round) marks += static_cast<uint64_t>(report->marks);
+  return static_cast<int64_t>(marks);
+}
+
 std::string encode(const NodeReport& report) {
   json j{
       {"node", report.node},
@@ -299,6 +306,7 @@ std::string encode(const NodeReport& report) {
       {"phase", kAgentPhases[static_cast<size_t>(report.phase)]},
       {"stop", report.stop_requested},
       {"rate", number(report.items_per_second)},
+      {"marks", report.marks},
   };
   if (report.failure) j["failure"] = to_json(*report.failure);
   return dump(j);
@@ -313,6 +321,7 @@ Result<NodeReport> decode_node_report(std::string_view text) {
     report.phase = find_name<AgentPhase>(kAgentPhases, j.at("phase")).value_or(AgentPhase::Ready);
     report.stop_requested = j.value("stop", false);
     report.items_per_second = number_of(j.value("rate", json(0.0)));
+    report.marks = j.value("marks", int64_t{0});
     if (j.contains("failure")) report.failure = failure_of(j.at("failure"));
     return report;
   });

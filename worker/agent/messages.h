@@ -93,10 +93,16 @@ struct NodeReport {
   AgentPhase phase = AgentPhase::Ready;
   bool stop_requested = false;  ///< it received SIGTERM
   double items_per_second = 0;  ///< sum over its ranks
+  int64_t marks = 0;  ///< sum over its ranks in `round`; grows while any of them progresses
   std::optional<Failure> failure{};
 
   friend bool operator==(const NodeReport&, const NodeReport&) = default;
 };
+
+/// The marks of all ranks in `round`, from each node's latest report.
+[[nodiscard]] int64_t marks_of_round(
+    const std::vector<std::optional<NodeReport>>& reports, int64_t round
+);
 
 [[nodiscard]] std::string encode(const NodeReport& report);
 [[nodiscard]] Result<NodeReport> decode_node_report(std::string_view text);

@@ -123,6 +123,10 @@ std::optional<Failure> judge_exit(const RankExit& rank_exit) {
   return failure;
 }
 
+void wait_with_round(RankSigns& signs, MonotonicPoint progress_at) {
+  if (signs.report.in_collective) signs.progress_at = std::max(signs.progress_at, progress_at);
+}
+
 std::optional<Silence> judge_silence(
     const RankSigns& signs, const RankTimeouts& timeouts, MonotonicPoint now
 ) {
@@ -254,9 +258,12 @@ bool RankGroup::on_exit(pid_t pid, int status) {
   return true;
 }
 
-void RankGroup::watch(MonotonicPoint now) {
+void RankGroup::watch(MonotonicPoint now, MonotonicPoint others_progress_at) {
+  MonotonicPoint progress_at = others_progress_at;
+  for (const auto& rank : ranks_) progress_at = std::max(progress_at, rank.signs.progress_at);
   for (auto& rank : ranks_) {
     if (rank.status || rank.hung) continue;
+    wait_with_round(rank.signs, progress_at);
     const auto silence = judge_silence(rank.signs, options_->timeouts, now);
     if (!silence) continue;
     Failure failure{.node = options_->node, .rank = rank.rank, .exit_code = contract::kExitOther};
@@ -298,6 +305,12 @@ bool RankGroup::all_ended() const {
 
 int64_t RankGroup::running() const {
   return std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.status; });
+}
+
+int64_t RankGroup::marks() const {
+  uint64_t marks = 0;  // what the ranks sent may overflow
+  for (const auto& rank : ranks_) marks += static_cast<uint64_t>(rank.signs.report.marks);
+  return static_cast<int64_t>(marks);
 }
 
 bool RankGroup::any_preempted() const {

@@ -37,9 +37,13 @@ struct RankExit {
 struct RankSigns {
   bool spoke = false;            ///< it has sent something since it started
   MonotonicPoint heard_at{};     ///< time of the latest message; before the first one, of the start
-  MonotonicPoint progress_at{};  ///< time of the latest sign of progress
+  MonotonicPoint progress_at{};  ///< time of the latest sign of progress; see wait_with_round()
   RankReport report{};
 };
+
+/// Counts the latest progress of any rank of the round, at `progress_at`, as progress of a rank that
+/// waits in a collective: it may wait for that one. While no rank progresses, neither does it.
+void wait_with_round(RankSigns& signs, MonotonicPoint progress_at);
 
 /// Why a rank counts as hung. `follow_on`: it only waits for other ranks.
 struct Silence {
@@ -73,8 +77,8 @@ class RankGroup {
   void read(MonotonicPoint now);
   /// Takes note of a child that ended; returns whether it was a rank of this group.
   bool on_exit(pid_t pid, int status);
-  /// Kills ranks that hang.
-  void watch(MonotonicPoint now);
+  /// Kills ranks that hang. `others_progress_at`: when a rank of another node progressed last.
+  void watch(MonotonicPoint now, MonotonicPoint others_progress_at);
   /// Asks the ranks to write a checkpoint and exit.
   void stop();
   /// Kills all ranks; their ends count as no failure.
@@ -84,6 +88,8 @@ class RankGroup {
   [[nodiscard]] bool all_ended() const;
   [[nodiscard]] bool any_preempted() const;
   [[nodiscard]] int64_t running() const;
+  /// The sum of the ranks' marks.
+  [[nodiscard]] int64_t marks() const;
   [[nodiscard]] const std::optional<Failure>& failure() const { return failure_; }
   /// Resident bytes of a local rank; 0 if it has ended.
   [[nodiscard]] int64_t resident_bytes(int64_t local_rank) const;

@@ -17,6 +17,8 @@ constexpr int64_t kQuietExchanges = 20;
 constexpr auto kLongestTurn = std::chrono::milliseconds(3'000);
 constexpr auto kConnectSlice = std::chrono::milliseconds(2'000);
 constexpr const char* kDirectiveKey = "directive";
+// The marks of all ranks of the directive's round. Apart from the directive, which changes seldom.
+constexpr const char* kMarksKey = "marks";
 
 int64_t to_number(const std::optional<std::string>& text) {
   int64_t number = 0;
@@ -64,8 +66,9 @@ int64_t StoreLink::report(NodeReport report) {
     ++outgoing->turns;
     if (outgoing->number > 0 && report == outgoing->report) return outgoing->number;
     number = ++outgoing->number;
-    // A new rate alone only matters to /progress and can wait for the next exchange.
+    // New rates and marks alone can wait for the next exchange.
     outgoing->report.items_per_second = report.items_per_second;
+    outgoing->report.marks = report.marks;
     if (report != outgoing->report || number == 1) outgoing->urgent = number;
     outgoing->report = std::move(report);
   }
@@ -185,7 +188,7 @@ Status StoreLink::exchange(rendezvous::Store& store) {
   if (coordinator_) {
     GNN_ASSIGN_OR_RETURN(directive, decide(store, view, now));
   } else {
-    GNN_ASSIGN_OR_RETURN(directive, read_directive(store));
+    GNN_ASSIGN_OR_RETURN(directive, read_directive(store, view));
   }
   const bool changed = directive != view.directive || outgoing.urgent > view.posted;
   quiet_exchanges_ = changed ? 0 : quiet_exchanges_ + 1;
@@ -193,6 +196,7 @@ Status StoreLink::exchange(rendezvous::Store& store) {
     shared.directive = directive;
     shared.posted = outgoing.number;
     shared.refused = view.refused;
+    shared.marks = view.marks;
     shared.nodes = view.nodes;
   };
   if (changed) {
@@ -222,7 +226,14 @@ Result<Directive> StoreLink::decide(rendezvous::Store& store, View& view, Monoto
   GNN_ASSIGN_OR_RETURN(const auto refused, store.get({rendezvous::kRefusedKey}));
   view.refused = to_number(refused[0]);
   Directive directive = coordinator_->decide(view.nodes, now);
-  if (announced_ == directive) return directive;
+  view.marks = marks_of_round(view.nodes, directive.round);
+  GNN_RETURN_IF_ERROR(announce_marks(store, view.marks));
+  GNN_RETURN_IF_ERROR(announce(store, directive));
+  return directive;
+}
+
+Status StoreLink::announce(rendezvous::Store& store, const Directive& directive) {
+  if (announced_ == directive) return {};
   // Publish the round before any agent may start its ranks.
   GNN_RETURN_IF_ERROR(store.set(
       rendezvous::attempt_prefix(attempt_) + rendezvous::kRoundKey, std::to_string(directive.round)
@@ -231,13 +242,23 @@ Result<Directive> StoreLink::decide(rendezvous::Store& store, View& view, Monoto
       store.set(rendezvous::attempt_prefix(attempt_) + kDirectiveKey, encode(directive))
   );
   announced_ = directive;
-  return directive;
+  return {};
 }
 
-Result<std::optional<Directive>> StoreLink::read_directive(rendezvous::Store& store) const {
-  GNN_ASSIGN_OR_RETURN(
-      const auto values, store.get({rendezvous::attempt_prefix(attempt_) + kDirectiveKey})
+Status StoreLink::announce_marks(rendezvous::Store& store, int64_t marks) {
+  if (announced_marks_ == marks) return {};
+  GNN_RETURN_IF_ERROR(
+      store.set(rendezvous::attempt_prefix(attempt_) + kMarksKey, std::to_string(marks))
   );
+  announced_marks_ = marks;
+  return {};
+}
+
+Result<std::optional<Directive>> StoreLink::read_directive(rendezvous::Store& store, View& view)
+    const {
+  const std::string prefix = rendezvous::attempt_prefix(attempt_);
+  GNN_ASSIGN_OR_RETURN(const auto values, store.get({prefix + kDirectiveKey, prefix + kMarksKey}));
+  view.marks = to_number(values[1]);
   if (!values[0]) return std::optional<Directive>();
   GNN_ASSIGN_OR_RETURN(Directive directive, decode_directive(*values[0]));
   return std::optional(std::move(directive));

@@ -40,6 +40,8 @@ class StoreLink {
     std::optional<Error> lost{};
     int64_t posted = 0;   ///< number of the latest report() that all can read
     int64_t refused = 0;  ///< handshakes refused so far; known on node 0
+    /// Of all ranks of the directive's round: while it changes, some rank progresses.
+    int64_t marks = 0;
     std::vector<std::optional<NodeReport>> nodes{};  ///< known on node 0
   };
 
@@ -72,7 +74,11 @@ class StoreLink {
   [[nodiscard]] Status exchange(rendezvous::Store& store);
   void beat_while_agent_turns(int64_t turns, MonotonicPoint now);
   [[nodiscard]] Result<Directive> decide(rendezvous::Store& store, View& view, MonotonicPoint now);
-  [[nodiscard]] Result<std::optional<Directive>> read_directive(rendezvous::Store& store) const;
+  [[nodiscard]] Status announce(rendezvous::Store& store, const Directive& directive);
+  [[nodiscard]] Status announce_marks(rendezvous::Store& store, int64_t marks);
+  [[nodiscard]] Result<std::optional<Directive>> read_directive(
+      rendezvous::Store& store, View& view
+  ) const;
   [[nodiscard]] bool pause();
   [[nodiscard]] std::chrono::milliseconds interval() const;
   [[nodiscard]] bool pause_or_new_report();
@@ -90,6 +96,7 @@ class StoreLink {
   UniqueFd changed_;
   std::optional<Coordinator> coordinator_;
   std::optional<Directive> announced_;
+  std::optional<int64_t> announced_marks_;
   RunningTime running_;
   int64_t turns_seen_ = 0;
   MonotonicPoint turned_at_{};  // when turns_seen_ changed last

@@ -212,6 +212,18 @@ TEST_F(AgentTest, ARankWithoutProgressIsKilledAfterItsStagesTimeout) {
   EXPECT_NE(message.find("in phase Train"), std::string::npos) << message;
 }
 
+TEST_F(AgentTest, ARankMayWaitForAnotherThatProgresses) {
+  options_.timeouts.step = milliseconds(400);
+  EXPECT_EQ(run("wait:0 progress:1 pause:0 pause:0 pause:0").exit_code, contract::kExitDone);
+}
+
+TEST_F(AgentTest, TheRankOutsideOfCollectivesIsTheOneThatHangs) {
+  options_.timeouts.step = milliseconds(400);
+  const auto ended = run("wait:0 train:1 stop");
+  EXPECT_EQ(ended.exit_code, contract::kExitOther);
+  EXPECT_EQ(ended.result.at("rank"), 1);
+}
+
 TEST_F(AgentTest, ReportsARankThatIsOutOfMemory) {
   options_.rounds_left = 3;
   const auto ended = run("train oom:1 die:1 stop");

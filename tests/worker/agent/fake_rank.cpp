@@ -73,6 +73,20 @@ void fill_the_output() {
   std::cout << std::flush;
 }
 
+// Signs of progress for about a second, each sent at once.
+void progress_for_long(AgentLink& link) {
+  for (int i = 0; i < 20; ++i) {
+    link.on_phase(gnn::progress::Phase::Train);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+// The agent hears at once that we wait.
+void wait_in_collective(AgentLink& link, gnn::progress::CollectiveActivity& activity) {
+  activity.started();
+  link.on_phase(gnn::progress::Phase::Train);
+}
+
 void start_a_child_that_sleeps() {
   if (::fork() == 0) {
     ::execl("/bin/sleep", "sleep", "1000", nullptr);
@@ -84,13 +98,16 @@ void start_a_child_that_sleeps() {
 
 int main() {
   const auto stop = std::make_shared<gnn::StopToken>();
-  auto link = AgentLink::from_environment(gnn::rendezvous::process_environment(), nullptr, stop);
+  const auto activity = std::make_shared<gnn::progress::CollectiveActivity>();
+  auto link = AgentLink::from_environment(gnn::rendezvous::process_environment(), activity, stop);
   if (!link || !*link) return 3;
   std::istringstream words(variable("FAKE_RANK"));
   for (std::string raw; words >> raw;) {
     const std::string word = meant_for_us(raw);
     if (word.empty()) continue;
     if (word == "train") train(**link, 10);
+    if (word == "progress") progress_for_long(**link);
+    if (word == "wait") wait_in_collective(**link, *activity);
     if (word == "pause") pause_briefly();
     if (word == "say") std::cout << "round " << variable("GNN_ROUND") << std::endl;
     if (word == "fill") fill_the_output();

@@ -110,6 +110,25 @@ TEST(Messages, NodeReportsAndDirectivesSurviveTheRoundTrip) {
   }
 }
 
+TEST(Messages, AReportWithoutMarksHasNone) {
+  EXPECT_EQ(decode_node_report(encode(NodeReport{.marks = 8})).value().marks, 8);
+  const auto decoded = decode_node_report(R"({"node":1,"beat":2,"round":0,"phase":"running"})");
+  EXPECT_EQ(decoded.value().marks, 0);
+}
+
+TEST(MarksOfRound, AreThoseOfItsRanksAlone) {
+  EXPECT_EQ(
+      marks_of_round(
+          {NodeReport{.round = 1, .marks = 5},
+           std::nullopt,
+           NodeReport{.round = 0, .marks = 100},
+           NodeReport{.round = 1, .marks = 7}},
+          1
+      ),
+      12
+  );
+}
+
 TEST(Messages, RejectsWhatIsNotAMessage) {
   for (const char* text :
        {"", "{", "[]", "1", "{\"report\":1}", "{\"report\":{\"phase\":7}}", "\xff"}) {

@@ -115,5 +115,37 @@ TEST_F(JudgeSilence, IsAFollowOnForARankThatWaitsForOthers) {
   EXPECT_TRUE(after(seconds(0), seconds(200))->follow_on);
 }
 
+TEST_F(JudgeSilence, IsNotForARankThatWaitsWhileAnotherProgresses) {
+  signs_.report.phase = progress::Phase::Train;
+  signs_.report.in_collective = true;
+  signs_.heard_at = now_;
+  signs_.progress_at = now_ - seconds(1'000);
+  wait_with_round(signs_, now_ - seconds(100));
+  EXPECT_FALSE(judge_silence(signs_, timeouts_, now_));
+  signs_.heard_at = now_ + seconds(100);
+  EXPECT_TRUE(judge_silence(signs_, timeouts_, now_ + seconds(100)).value().follow_on)
+      << "no rank progresses";
+}
+
+TEST_F(JudgeSilence, StartsAnewWhenARankHasWaitedLong) {
+  signs_.report.phase = progress::Phase::Train;
+  signs_.report.in_collective = true;
+  signs_.heard_at = now_;
+  signs_.progress_at = now_ - seconds(1'000);
+  wait_with_round(signs_, now_ - seconds(1));
+  signs_.report.in_collective = false;
+  EXPECT_FALSE(judge_silence(signs_, timeouts_, now_));
+}
+
+TEST_F(JudgeSilence, IsForARankOutsideOfCollectivesWhateverOthersDo) {
+  signs_.report.phase = progress::Phase::Train;
+  signs_.heard_at = now_;
+  signs_.progress_at = now_ - seconds(200);
+  wait_with_round(signs_, now_);
+  const auto silence = judge_silence(signs_, timeouts_, now_);
+  ASSERT_TRUE(silence);
+  EXPECT_FALSE(silence->follow_on);
+}
+
 }  // namespace
 }  // namespace gnn::agent

@@ -41,6 +41,30 @@ TEST(StoreLink, WaitsBetweenAttemptsToJoinEvenIfAReportIsPending) {
   }
 }
 
+TEST(StoreLink, TellsEveryAgentThatSomeRankProgresses) {
+  gnn::testing::FakeClock clock;
+  const auto store = std::make_shared<gnn::testing::InProcessStore>();
+  const StoreConnector connect = [&](std::chrono::milliseconds) { return store; };
+  AgentOptions first;
+  first.job_uid = "uid";
+  first.nodes = 2;
+  AgentOptions second = first;
+  second.node = 1;
+  StoreLink link(first, connect, clock);
+  StoreLink other(second, connect, clock);
+  for (const int64_t marks : {3, 4, 5}) {
+    link.report({.node = 0, .marks = marks});
+    other.report({.node = 1, .marks = 10});
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (other.view().marks != marks + 10 && std::chrono::steady_clock::now() < limit) {
+      clock.await_waiters(2);
+      clock.advance(std::chrono::milliseconds(100));
+    }
+    EXPECT_EQ(link.view().marks, marks + 10);
+    EXPECT_EQ(other.view().marks, marks + 10);
+  }
+}
+
 // Counts the reports that agents write.
 class ReportedStore final : public rendezvous::Store {
  public:

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -75,6 +76,19 @@ class LocalJobOutput : public ::testing::Test {
 TEST_F(LocalJobOutput, AReaderThatStallsDoesNotEndTheJob) {
   start("train fill train final");
   EXPECT_EQ(finish(), contract::kExitDone);
+}
+
+TEST_F(LocalJobOutput, AReaderThatKeepsUpGetsEveryLine) {
+  start("train fill fill train final");
+  int64_t lines = 0;
+  std::array<char, 65536> buffer{};
+  for (;;) {
+    const ssize_t size = ::read(reader_.get(), buffer.data(), buffer.size());
+    if (size <= 0) break;
+    lines += std::count(buffer.data(), buffer.data() + size, '\n');
+  }
+  EXPECT_EQ(finish(), contract::kExitDone);
+  EXPECT_EQ(lines, 20'000);
 }
 
 TEST_F(LocalJobOutput, AReaderThatIsGoneDoesNotEndTheJob) {

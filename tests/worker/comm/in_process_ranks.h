@@ -16,9 +16,10 @@
 
 namespace gnn::comm {
 
-/// Runs `body` on `world_size` threads, each a rank of one Gloo group on the loopback device. What
-/// a rank throws fails the test.
-inline void run_ranks(
+/// Runs `body` on `world_size` threads, each a rank of one group: of Gloo on the loopback device, or
+/// with `use_cuda` of NCCL on a GPU each. What a rank throws fails the test.
+inline void run_ranks_on(
+    bool use_cuda,
     int64_t world_size,
     const std::function<void(std::shared_ptr<Communicator>)>& body,
     Communicator::Timeout timeout = std::chrono::seconds(30)
@@ -30,8 +31,8 @@ inline void run_ranks(
     threads.emplace_back([&, rank] {
       try {
         auto group = make_communicator(
-            Backend::Gloo,
-            c10::Device(c10::kCPU),
+            Backend::Auto,
+            device_of_rank(use_cuda, rank),
             *store,
             rank,
             world_size,
@@ -46,6 +47,15 @@ inline void run_ranks(
   for (auto& thread : threads) thread.join();
   for (size_t rank = 0; rank < errors.size(); ++rank)
     EXPECT_EQ(errors[rank], "") << "on rank " << rank;
+}
+
+/// On the CPU.
+inline void run_ranks(
+    int64_t world_size,
+    const std::function<void(std::shared_ptr<Communicator>)>& body,
+    Communicator::Timeout timeout = std::chrono::seconds(30)
+) {
+  run_ranks_on(false, world_size, body, timeout);
 }
 
 /// The value, or an exception that fails the test.

@@ -52,13 +52,20 @@ bool is_disrupted(const Pod& pod) {
          std::find(kKubeletReasons.begin(), kKubeletReasons.end(), reason) != kKubeletReasons.end();
 }
 
+// Whether the worker's own end is unknown: its kubelet refused the pod, for whatever reason, or lost
+// the container with a restart of the machine.
+bool ended_unseen(const ContainerTerminated* end) {
+  return end == nullptr || end->reason == "ContainerStatusUnknown";
+}
+
 FailureKind kind_of_end(const Pod& pod, const ContainerTerminated* end) {
   const int64_t code = end == nullptr ? -1 : end->exit_code;
   if (code == contract::kExitConfiguration) return FailureKind::Configuration;
   if (code == contract::kExitData) return FailureKind::Data;
   if (is_disrupted(pod)) return FailureKind::Disrupted;
   if (pod.metadata.deletion_timestamp) return FailureKind::PodDeleted;
-  if (end != nullptr && end->reason == "OOMKilled") return FailureKind::OutOfMemory;
+  if (ended_unseen(end)) return FailureKind::Disrupted;
+  if (end->reason == "OOMKilled") return FailureKind::OutOfMemory;
   if (code == contract::kExitOutOfMemory) return FailureKind::OutOfMemory;
   if (code == contract::kExitPeerLost) return FailureKind::PeerLost;
   if (code == contract::kExitPreempted) return FailureKind::Preempted;
@@ -80,8 +87,8 @@ std::string message_of_end(const NodeView& view, const ContainerTerminated* end)
     return printable_line(end->message, kMaxMessageBytes);
   }
   if (!pod.status.message.empty()) return printable_line(pod.status.message, kMaxMessageBytes);
-  // "Error" says no more than the exit code does.
-  if (end == nullptr || end->reason == "Error") return "";
+  if (end == nullptr) return printable_line(pod.status.reason, kMaxMessageBytes);
+  if (end->reason == "Error") return "";  // says no more than the exit code does
   return printable_line(end->reason, kMaxMessageBytes);
 }
 

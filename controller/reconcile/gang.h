@@ -17,7 +17,8 @@ enum class FailureKind {
   Error,          ///< any other exit
   PeerLost,       ///< exit code 75
   Preempted,      ///< exit code 76
-  Disrupted,      ///< evicted, drained, preempted, rejected or shut down by its kubelet
+  /// Evicted, drained, preempted or shut down by its machine, or refused by its kubelet.
+  Disrupted,
   PodDeleted,     ///< deleted by a user or another controller
   NodeLost,       ///< exists long after its deletion was due: its machine does not answer
 };

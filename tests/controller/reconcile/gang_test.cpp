@@ -30,6 +30,26 @@ TEST(Gang, ReadsDisruptionsFromThePod) {
   EXPECT_EQ(result.status.last_failure->node, 0);
 }
 
+TEST(Gang, APodThatItsKubeletRefusedIsDisruptedWhateverTheReason) {
+  for (const char* reason :
+       {"TopologyAffinityError", "UnexpectedAdmissionError", "", "AnyNewOne"}) {
+    Observed observed = running();
+    observed.pods[0].status.phase = "Failed";
+    observed.pods[0].status.reason = reason;
+    const Plan result = plan(observed);
+    EXPECT_EQ(result.status.restarts, 0) << reason;
+    EXPECT_EQ(result.status.last_failure->reason, reason::kDisrupted) << reason;
+  }
+}
+
+TEST(Gang, AContainerThatItsRestartedMachineNoLongerKnowsIsDisrupted) {
+  Observed observed = running();
+  end_container(observed.pods[0], 137).reason = "ContainerStatusUnknown";
+  const Plan result = plan(observed);
+  EXPECT_EQ(result.status.restarts, 0);
+  EXPECT_EQ(result.status.last_failure->reason, reason::kDisrupted);
+}
+
 TEST(Gang, OomKilledOverridesTheExitCode) {
   Observed observed = running();
   end_container(observed.pods[0], 0).reason = "OOMKilled";

@@ -95,6 +95,7 @@ inline constexpr int64_t kMaxProcessesPerNode = 64;
 inline constexpr int64_t kMaxSeed = 9007199254740991;  // 2^53 − 1: exact in every JSON reader
 inline constexpr int64_t kMaxSeconds = 31536000;       // a year
 inline constexpr int64_t kMaxPeerSeconds = 86400;      // sockets count milliseconds in an int
+inline constexpr int64_t kMaxBackoffSeconds = 86400;
 inline constexpr int64_t kMaxLayers = 16;
 inline constexpr int64_t kMaxWidth = 16384;
 inline constexpr Bounds kFanout = [] {
@@ -364,12 +365,23 @@ void visit(auto& v, Of<Checkpoint> auto& x) {
   v.field("resume", x.resume, text(TextForm::Resume, 1024));
 }
 
+void visit(auto& v, Of<BackoffPolicy> auto& x) {
+  v.field("initialSeconds", x.initial_seconds, between(1, kMaxBackoffSeconds));
+  v.field("maxSeconds", x.max_seconds, between(1, kMaxBackoffSeconds));
+  v.field("healthySeconds", x.healthy_seconds, between(1, kMaxSeconds));
+}
+
+void visit(auto& v, Of<FailurePolicy> auto& x) {
+  v.field("backoff", x.backoff, Bounds{});
+}
+
 void visit(auto& v, Of<RunPolicy> auto& x) {
   v.field("maxRestarts", x.max_restarts, between(0, 1000));
   v.field("activeDeadlineSeconds", x.active_deadline_seconds, between(1, kMaxSeconds));
   v.field("schedulingTimeoutSeconds", x.scheduling_timeout_seconds, between(1, kMaxSeconds));
   v.field("ttlSecondsAfterFinished", x.ttl_seconds_after_finished, between(0, kMaxSeconds));
   v.field("cleanPodPolicy", x.clean_pod_policy, Bounds{});
+  v.field("failurePolicy", x.failure_policy, Bounds{});
 }
 
 void visit(auto& v, Of<GnnJobSpec> auto& x) {
@@ -428,6 +440,11 @@ void visit(auto& v, Of<LastFailure> auto& x) {
   v.field("time", x.time, Bounds{});
 }
 
+void visit(auto& v, Of<RestartStreaks> auto& x) {
+  v.field("charged", x.charged, Bounds{});
+  v.field("free", x.free, Bounds{});
+}
+
 void visit(auto& v, Of<GnnJobStatus> auto& x) {
   v.field("observedGeneration", x.observed_generation, Bounds{});
   v.field("conditions", x.conditions, items(0, 16));
@@ -437,6 +454,7 @@ void visit(auto& v, Of<GnnJobStatus> auto& x) {
   v.field("round", x.round, Bounds{});
   v.field("restarts", x.restarts, Bounds{});
   v.field("outOfMemory", x.out_of_memory, Bounds{});
+  v.field("backoff", x.backoff, Bounds{});
   v.field("releases", x.releases, Bounds{});
   v.field("nextAttemptTime", x.next_attempt_time, Bounds{});
   v.field("nodes", x.nodes, Bounds{});

@@ -472,6 +472,22 @@ enum class CleanPodPolicy {
   None,     ///< delete none, but stop those that still run when the job fails
 };
 
+/// How long the next attempt waits after one that failed. The first restart after a healthy stretch
+/// follows at once; each further one waits twice as long as the one before.
+struct BackoffPolicy {
+  int64_t initial_seconds = 10;  ///< of the second restart in a row
+  int64_t max_seconds = 360;
+  /// An attempt that has run for so long was healthy: restarts are counted from 0 again.
+  int64_t healthy_seconds = 600;
+  friend bool operator==(const BackoffPolicy&, const BackoffPolicy&) = default;
+};
+
+/// What follows from a node's failure.
+struct FailurePolicy {
+  BackoffPolicy backoff;
+  friend bool operator==(const FailurePolicy&, const FailurePolicy&) = default;
+};
+
 struct RunPolicy {
   int64_t max_restarts = 3;  ///< attempts and rounds together; disruptions do not count
   std::optional<int64_t> active_deadline_seconds = {};  ///< since startTime; absent: none
@@ -479,6 +495,7 @@ struct RunPolicy {
   int64_t scheduling_timeout_seconds = 600;
   std::optional<int64_t> ttl_seconds_after_finished = {};  ///< absent: the job stays
   CleanPodPolicy clean_pod_policy = CleanPodPolicy::Running;
+  FailurePolicy failure_policy;
   friend bool operator==(const RunPolicy&, const RunPolicy&) = default;
 };
 
@@ -548,6 +565,13 @@ struct LastFailure {
   friend bool operator==(const LastFailure&, const LastFailure&) = default;
 };
 
+/// Restarts since the job last ran for failurePolicy.backoff.healthySeconds.
+struct RestartStreaks {
+  int64_t charged = 0;
+  int64_t free = 0;
+  friend bool operator==(const RestartStreaks&, const RestartStreaks&) = default;
+};
+
 struct GnnJobStatus {
   int64_t observed_generation = 0;
   std::vector<Condition> conditions = {};
@@ -557,6 +581,7 @@ struct GnnJobStatus {
   int64_t round = 0;          ///< in-place restarts in this attempt
   int64_t restarts = 0;       ///< restarts that count against maxRestarts; never decreases
   int64_t out_of_memory = 0;  ///< how often the job ran out of memory; the second time ends it
+  RestartStreaks backoff;     ///< decides how long the next restart waits
   /// How often the gang was released unscheduled since it last ran.
   int64_t releases = 0;
   std::optional<TimePoint> next_attempt_time = {};  ///< the next attempt does not start before

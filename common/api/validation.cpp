@@ -421,6 +421,15 @@ void check_training(const GnnJobSpec& spec, Problems& problems) {
   );
 }
 
+void check_run_policy(const RunPolicy& policy, Problems& problems) {
+  const BackoffPolicy& backoff = policy.failure_policy.backoff;
+  problems.require(
+      backoff.initial_seconds <= backoff.max_seconds,
+      "spec.runPolicy.failurePolicy.backoff",
+      "maxSeconds must be at least initialSeconds"
+  );
+}
+
 template <class Item>
 bool names_are_unique(const std::vector<Item>& list) {
   std::set<std::string_view> names;
@@ -534,6 +543,7 @@ std::vector<FieldError> validate(const GnnJob& job) {
   check_model(job.spec, problems);
   check_sampling(job.spec, problems);
   check_training(job.spec, problems);
+  check_run_policy(job.spec.run_policy, problems);
   if (job.spec.workers.pod_template) check_template(*job.spec.workers.pod_template, problems);
   return problems.take();
 }

@@ -34,6 +34,7 @@ inline constexpr std::string_view kRefused = "Refused";
 inline constexpr std::string_view kPlacing = "Placing";
 inline constexpr std::string_view kUnschedulable = "Unschedulable";
 inline constexpr std::string_view kReleased = "Released";
+inline constexpr std::string_view kBackOff = "BackOff";
 inline constexpr std::string_view kAllNodesPlaced = "AllNodesPlaced";
 // Running
 inline constexpr std::string_view kNotPlaced = "NotPlaced";

@@ -30,8 +30,6 @@ struct OperatorConfig {
   Duration refusal_retry = std::chrono::seconds(10);
   /// How long nodes that only report a lost peer wait for the node that caused it to fail, too.
   Duration culprit_wait = std::chrono::seconds(60);
-  /// Minimum time from one attempt's first pod to the next attempt, where the end was not charged.
-  Duration min_attempt_interval = std::chrono::seconds(10);
   /// A pod that exists this long after its deletion was due is presumed lost with its machine.
   Duration lost_after = std::chrono::seconds(30);
   /// Minimum time between two status writes that differ only in counts and messages.

@@ -3,6 +3,7 @@
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/finish.h"
 #include "controller/reconcile/gang_restart.h"
+#include "controller/reconcile/restart_backoff.h"
 
 #include <algorithm>
 #include <chrono>
@@ -96,19 +97,6 @@ std::string sentence(const Pass& pass, const NodeView& node) {
   return text + ": exit code " + std::to_string(*failure.exit_code) + " (" + kind + ")";
 }
 
-// Attempts that are not charged must not follow each other at full speed.
-std::optional<TimePoint> earliest_restart(const Pass& pass) {
-  std::optional<TimePoint> began;
-  for (const NodeView& node : pass.gang.nodes) {
-    if (node.pod == nullptr || !node.pod->metadata.creation_timestamp) continue;
-    began = std::min(began.value_or(TimePoint::max()), *node.pod->metadata.creation_timestamp);
-  }
-  if (!began) return std::nullopt;
-  const TimePoint next = *began + pass.in.config.min_attempt_interval;
-  if (next <= pass.in.now) return std::nullopt;
-  return std::chrono::ceil<std::chrono::seconds>(next);
-}
-
 void record_failure(Pass& pass, const NodeView& node) {
   const NodeFailure& failure = *node.failure;
   pass.status().last_failure = api::LastFailure{
@@ -149,7 +137,6 @@ std::optional<FailureDecision> decide_failure(const Pass& pass) {
   }
   if (!is_charged(kind)) {
     decision.message += " (does not count against maxRestarts)";
-    decision.next_attempt_time = earliest_restart(pass);
     return decision;
   }
   const int64_t allowed = pass.job().spec.run_policy.max_restarts;
@@ -177,8 +164,9 @@ void apply_failure(Pass& pass, const FailureDecision& decision) {
     return;
   }
   if (decision.charged) ++status.restarts;
-  status.next_attempt_time = decision.next_attempt_time;
+  back_off(pass, decision.charged);
   begin_attempt(pass);
+  describe_backoff(pass);
   pass.set(condition::kRestarting, true, decision.reason, decision.message);
   pass.set(condition::kRunning, false, reason::kRestarting, decision.message);
 }

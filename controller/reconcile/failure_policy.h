@@ -22,9 +22,8 @@ struct FailureDecision {
   /// RestartGang, FailJob: the failure in a sentence, and the reason to report.
   std::string message;
   std::string_view reason;
-  bool charged = false;                        ///< counts against maxRestarts
-  bool out_of_memory = false;                  ///< counts against the one that is allowed
-  std::optional<TimePoint> next_attempt_time;  ///< RestartGang: not before this, if set
+  bool charged = false;        ///< counts against maxRestarts
+  bool out_of_memory = false;  ///< counts against the one that is allowed
   // AwaitCulprit: until when, and since when by our own clock.
   TimePoint await_until{};
   TimePoint awaits_since{};

@@ -2,6 +2,7 @@
 
 #include "common/hash.h"
 #include "controller/reconcile/conditions.h"
+#include "controller/reconcile/doubling.h"
 #include "controller/reconcile/gang_restart.h"
 
 #include <algorithm>
@@ -22,9 +23,7 @@ double jitter(const api::GnnJob& job, int64_t releases) {
 // times: it comes back first, and no two come back together.
 Duration release_wait(const Pass& pass, int64_t releases) {
   const OperatorConfig& config = pass.in.config;
-  Duration wait = config.release_backoff;
-  for (int64_t i = 1; i < releases && wait < config.release_backoff_cap; ++i) wait *= 2;
-  wait = std::min(wait, config.release_backoff_cap);
+  const Duration wait = doubled(config.release_backoff, releases - 1, config.release_backoff_cap);
   const double factor = (pass.in.older_gang ? 1.0 : 0.5) + 0.5 * jitter(pass.job(), releases);
   return std::chrono::duration_cast<Duration>(wait * factor);
 }

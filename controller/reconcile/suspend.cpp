@@ -38,6 +38,7 @@ void suspend_job(Pass& pass) {
   status.start_time.reset();
   status.next_attempt_time.reset();
   status.releases = 0;
+  status.backoff = {};
   if (suspended) return;
   const std::string message = "The job is suspended and has no pods";
   pass.set(condition::kSuspended, true, reason::kSuspendedByUser, message);

@@ -42,6 +42,7 @@ COVERED = {
     "tests/controller/reconcile/plan_test.cpp": [
         "controller/reconcile/action", "controller/reconcile/observed", "controller/reconcile/pass",
     ],
+    "tests/controller/reconcile/restart_backoff_test.cpp": ["controller/reconcile/doubling"],
     "tests/controller/reconcile/state_machine_test.cpp": ["controller/reconcile/conditions"],
     "tests/controller/runtime/work_queue_test.cpp": ["controller/runtime/key_backoff"],
     "tests/worker/agent/rank_process_test.cpp": ["worker/agent/unique_fd"],

@@ -92,6 +92,8 @@ TEST(Validation, ChecksNames) {
 
 TEST(Validation, ChecksRulesBetweenFields) {
   expect_refused({
+      {"spec.runPolicy.failurePolicy.backoff",
+       [](GnnJob& j) { j.spec.run_policy.failure_policy.backoff.initial_seconds = 361; }},
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.path = "/data"; }},
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.synthetic.reset(); }},
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.to_undirected = true; }, true},

@@ -8,6 +8,7 @@
 #include "controller/reconcile/plan.h"
 #include "tests/common/api/sample_job.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -124,6 +125,19 @@ inline Observed next(const Observed& observed, const Plan& before, int64_t wait_
   later.job.status = before.status;
   later.awaits_culprit_since = before.awaits_culprit_since;
   later.now += std::chrono::seconds(wait_seconds);
+  return later;
+}
+
+/// The attempt that a restart began, running since it was allowed to start.
+inline Observed restarted(const Observed& observed, const Plan& decided) {
+  Observed later = next(observed, decided);
+  later.now = std::max(later.now, decided.status.next_attempt_time.value_or(later.now));
+  later.pods.clear();
+  for (int64_t node = 0; node < later.job.spec.workers.nodes; ++node) {
+    objects::Pod pod = pod_of(later.job, node, decided.status.attempt, later.now);
+    later.pods.push_back(make_ready(pod));
+  }
+  later.job.status = plan(later).status;
   return later;
 }
 

@@ -153,20 +153,6 @@ TEST(FailurePolicy, SaysEachThingOnce) {
   );
 }
 
-TEST(FailurePolicy, PacesAttemptsThatAreNotCharged) {
-  Observed observed = running();
-  observed.now = at(2);
-  observed.pods[0].status.phase = "Failed";
-  observed.pods[0].status.reason = "UnexpectedAdmissionError";
-  const Plan result = plan(observed);
-  EXPECT_EQ(result.status.next_attempt_time, at(10));
-  Observed later = next(observed, result);
-  later.pods.clear();
-  EXPECT_EQ(count_of<CreatePod>(plan(later)), 0);
-  later.now = at(10);
-  EXPECT_EQ(count_of<CreatePod>(plan(later)), 2);
-}
-
 TEST(FailurePolicy, OutOfMemoryTwiceFailsTheJob) {
   Observed observed = running();
   end_container(observed.pods[0], 137).reason = "OOMKilled";

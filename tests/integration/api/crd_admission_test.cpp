@@ -235,6 +235,9 @@ std::vector<Refusal> broken_rules() {
       {nodes("", {{"/spec/checkpoint", {{"path", "/c"}, {"everyEpochs", 0}}}}),
        "spec.checkpoint",
        "everyEpochs or everySteps must be above 0"},
+      {nodes("", {{"/spec/runPolicy/failurePolicy/backoff/initialSeconds", 361}}),
+       "spec.runPolicy.failurePolicy.backoff",
+       "maxSeconds must be at least initialSeconds"},
       // Decimals
       {nodes("", {{"/spec/dataset/synthetic/scale", "0"}}),
        "spec.dataset.synthetic.scale",
@@ -602,6 +605,7 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
            R"({"spec": {"workers": {"template": {"env": [{"name": "A"}]}}}})",
            R"({"spec": {"runPolicy": {"maxRestarts": 9}}})",
            R"({"spec": {"runPolicy": {"cleanPodPolicy": "All"}}})",
+           R"({"spec": {"runPolicy": {"failurePolicy": {"backoff": {"maxSeconds": 20}}}}})",
        }) {
     const auto output = patch(change);
     EXPECT_NE(output.exit_code, 0) << change;

@@ -219,7 +219,9 @@ TEST_F(Hostile, ProgressBodiesHarmNobody) {
 
 TEST_F(Hostile, TerminationMessagesHarmNobody) {
   ControllerProcess controller(cluster_.plane(), cluster_.arguments());
-  const Json job = cluster_.create_job("j", 2, {{"runPolicy", {{"maxRestarts", 20}}}});
+  const Json quick = {{"backoff", {{"initialSeconds", 1}, {"maxSeconds", 1}}}};
+  const Json job =
+      cluster_.create_job("j", 2, {{"runPolicy", {{"maxRestarts", 20}, {"failurePolicy", quick}}}});
   const std::vector<std::string> messages = {
       std::string(300'000, 'A'),
       std::string(100'000, '['),

@@ -1,0 +1,48 @@
+#include "controller/reconcile/restart_backoff.h"
+
+#include "common/rfc3339.h"
+#include "controller/reconcile/conditions.h"
+#include "controller/reconcile/doubling.h"
+
+#include <chrono>
+#include <string>
+
+namespace gnn::reconcile {
+
+using std::chrono::seconds;
+
+bool has_run_well(const Pass& pass) {
+  const api::Condition* running = find_condition(pass.status(), condition::kRunning);
+  if (running == nullptr || running->status != "True") return false;
+  const int64_t healthy = pass.job().spec.run_policy.failure_policy.backoff.healthy_seconds;
+  return pass.in.now >= running->last_transition_time + seconds(healthy);
+}
+
+void back_off(Pass& pass, bool charged) {
+  api::GnnJobStatus& status = pass.status();
+  if (has_run_well(pass)) status.backoff = {};
+  int64_t& streak = charged ? status.backoff.charged : status.backoff.free;
+  ++streak;
+  status.next_attempt_time.reset();
+  if (streak == 1) return;
+  const api::BackoffPolicy& policy = pass.job().spec.run_policy.failure_policy.backoff;
+  const Duration wait =
+      doubled(seconds(policy.initial_seconds), streak - 2, seconds(policy.max_seconds));
+  status.next_attempt_time = std::chrono::ceil<seconds>(pass.in.now + wait);
+}
+
+void describe_backoff(Pass& pass) {
+  const api::GnnJobStatus& status = pass.status();
+  if (!status.next_attempt_time) return;
+  pass.set(
+      condition::kScheduled,
+      false,
+      reason::kBackOff,
+      "Attempt " + std::to_string(status.attempt) + " starts at " +
+          format_rfc3339(*status.next_attempt_time) + ", because restarts follow each other (" +
+          std::to_string(status.backoff.charged) + " charged, " +
+          std::to_string(status.backoff.free) + " free)"
+  );
+}
+
+}  // namespace gnn::reconcile

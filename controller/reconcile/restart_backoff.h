@@ -1,0 +1,20 @@
+#pragma once
+
+#include "controller/reconcile/pass.h"
+
+/// Failures that follow each other must not follow each other at full speed: a disturbance of seconds
+/// would use up every restart, and an image that always ends would make pods without pause.
+namespace gnn::reconcile {
+
+/// Whether the attempt has run for failurePolicy.backoff.healthySeconds, so that what went wrong
+/// before it no longer counts.
+[[nodiscard]] bool has_run_well(const Pass& pass);
+
+/// Counts a restart, and sets when the next attempt may start: at once after a healthy stretch, else
+/// after a wait that doubles with each restart of its sort (charged or free).
+void back_off(Pass& pass, bool charged);
+
+/// Says in Scheduled that the next attempt waits, if it does.
+void describe_backoff(Pass& pass);
+
+}  // namespace gnn::reconcile

@@ -256,7 +256,8 @@ struct Evaluation {
 /// Seconds without progress after which the agent considers a stage hung and starts a new round,
 /// or of silence after which it gives up another node.
 struct StageTimeouts {
-  int64_t rendezvous_seconds = contract::kDefaultRendezvousSeconds;  ///< until all nodes joined
+  /// Until all nodes have joined; pods have runPolicy.schedulingTimeoutSeconds more.
+  int64_t rendezvous_seconds = contract::kDefaultRendezvousSeconds;
   /// Between two signs of progress while a rank reads or generates the data, up to its first step.
   /// A rank that waits for others progresses with them.
   int64_t setup_seconds = contract::kDefaultSetupSeconds;

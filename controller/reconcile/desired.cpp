@@ -3,6 +3,7 @@
 #include "common/api/codec.h"
 #include "common/api/enums.h"
 #include "common/api/environment.h"
+#include "common/api/fields.h"
 #include "common/contract.h"
 
 #include <algorithm>
@@ -62,6 +63,16 @@ api::EnvVar literal(std::string_view name, std::string value) {
   return {.name = std::string(name), .value = std::move(value)};
 }
 
+// An agent also waits while others have no place yet: they have rendezvousSeconds from the moment
+// when the last one must have been placed.
+api::StageTimeouts timeouts_of(const GnnJob& job) {
+  api::StageTimeouts timeouts = job.spec.training.timeouts;
+  timeouts.rendezvous_seconds = std::min(
+      timeouts.rendezvous_seconds + job.spec.run_policy.scheduling_timeout_seconds, api::kMaxSeconds
+  );
+  return timeouts;
+}
+
 std::vector<api::EnvVar> environment(
     const GnnJob& job, int64_t attempt, int64_t node, int64_t rounds_left
 ) {
@@ -83,7 +94,7 @@ std::vector<api::EnvVar> environment(
       literal(contract::kEnvMasterAddr, contract::master_address(job.metadata.name)),
       literal(contract::kEnvMasterPort, std::to_string(contract::kStorePort)),
   };
-  const std::vector<api::EnvVar> timeouts = api::timeout_environment(job.spec.training.timeouts);
+  const std::vector<api::EnvVar> timeouts = api::timeout_environment(timeouts_of(job));
   env.insert(env.end(), timeouts.begin(), timeouts.end());
   const std::vector<api::EnvVar>& own = workers.pod_template->env;
   env.insert(env.end(), own.begin(), own.end());

@@ -4,6 +4,7 @@
 #include "controller/reconcile/finish.h"
 #include "controller/reconcile/gang_restart.h"
 #include "controller/reconcile/restart_backoff.h"
+#include "controller/reconcile/scheduling.h"
 
 #include <algorithm>
 #include <chrono>
@@ -117,8 +118,11 @@ void record_failure(Pass& pass, const NodeView& node) {
 std::optional<FailureDecision> decide_failure(const Pass& pass) {
   const NodeView* culprit = culprit_of(pass.gang);
   if (culprit == nullptr) return std::nullopt;
-  if (auto wait = await_culprit(pass, *culprit)) return wait;
   const FailureKind kind = culprit->failure->kind;
+  if (kind == FailureKind::PeerLost && unscheduled_nodes(pass.gang) > 0) {
+    return FailureDecision{.verdict = FailureVerdict::ReleaseGang, .culprit = culprit};
+  }
+  if (auto wait = await_culprit(pass, *culprit)) return wait;
   const api::GnnJobStatus& status = pass.status();
   FailureDecision decision;
   decision.culprit = culprit;
@@ -155,6 +159,9 @@ void apply_failure(Pass& pass, const FailureDecision& decision) {
     pass.out.awaits_culprit_since = decision.awaits_since;
     pass.requeue_at(decision.await_until);
     return;
+  }
+  if (decision.verdict == FailureVerdict::ReleaseGang) {
+    return release_gang(pass, "while the others waited for them");
   }
   api::GnnJobStatus& status = pass.status();
   record_failure(pass, *decision.culprit);

@@ -7,11 +7,13 @@
 #include <string>
 #include <string_view>
 
-/// What follows from a node's failure: wait for its cause, restart the gang, or fail the job.
+/// What follows from a node's failure: wait for its cause, release or restart the gang, or fail the
+/// job.
 namespace gnn::reconcile {
 
 enum class FailureVerdict {
   AwaitCulprit,  ///< nodes failed, but only because of one that has not ended yet
+  ReleaseGang,   ///< nodes gave up waiting for others that have no place
   RestartGang,
   FailJob,
 };

@@ -137,7 +137,10 @@ void apply_policies(Pass& pass) {
     return;
   }
   if (const auto deadline = scheduling_deadline(pass)) {
-    if (pass.in.now >= *deadline) return release_gang(pass);
+    const int64_t timeout = pass.job().spec.run_policy.scheduling_timeout_seconds;
+    if (pass.in.now >= *deadline) {
+      return release_gang(pass, "within " + std::to_string(timeout) + " s");
+    }
     pass.requeue_at(*deadline);
   }
   start_gang(pass);

@@ -37,10 +37,6 @@ std::optional<TimePoint> first_pod_time(const GangView& gang) {
   return first;
 }
 
-int64_t unscheduled_nodes(const GangView& gang) {
-  return gang.count(NodePhase::Missing) + gang.count(NodePhase::Unscheduled);
-}
-
 std::string why_not_scheduled(const Pass& pass) {
   if (!pass.in.refusals.empty()) return pass.in.refusals.front().message;
   for (const NodeView& node : pass.gang.nodes) {
@@ -50,6 +46,10 @@ std::string why_not_scheduled(const Pass& pass) {
 }
 
 }  // namespace
+
+int64_t unscheduled_nodes(const GangView& gang) {
+  return gang.count(NodePhase::Missing) + gang.count(NodePhase::Unscheduled);
+}
 
 bool wants_competitors(const api::GnnJob& job) {
   if (is_finished(job.status) || job.spec.suspend) return false;
@@ -86,12 +86,11 @@ std::optional<TimePoint> scheduling_deadline(const Pass& pass) {
   return *first + std::chrono::seconds(pass.job().spec.run_policy.scheduling_timeout_seconds);
 }
 
-void release_gang(Pass& pass) {
-  const int64_t timeout = pass.job().spec.run_policy.scheduling_timeout_seconds;
+void release_gang(Pass& pass, std::string_view limit) {
   const std::string message = std::to_string(unscheduled_nodes(pass.gang)) + " of " +
                               std::to_string(pass.gang.nodes.size()) +
-                              " nodes were not scheduled within " + std::to_string(timeout) +
-                              " s; released the gang: " + why_not_scheduled(pass);
+                              " nodes were not scheduled " + std::string(limit) +
+                              "; released the gang: " + why_not_scheduled(pass);
   api::GnnJobStatus& status = pass.status();
   ++status.releases;
   const TimePoint next = pass.in.now + release_wait(pass, status.releases);

@@ -4,8 +4,10 @@
 #include "common/clock.h"
 #include "controller/reconcile/pass.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 /// Two gangs that each hold half of what they need would wait forever. So a gang that is not
 /// scheduled whole in time is released, and comes back after a back-off, older jobs first.
@@ -14,8 +16,12 @@ namespace gnn::reconcile {
 /// Until when the gang must be scheduled whole; nothing if it is, or if it has no pods.
 [[nodiscard]] std::optional<TimePoint> scheduling_deadline(const Pass& pass);
 
-/// Gives up this attempt and sets when the next one may start.
-void release_gang(Pass& pass);
+/// Nodes that have no place: without a pod, or with one that is not scheduled.
+[[nodiscard]] int64_t unscheduled_nodes(const GangView& gang);
+
+/// Gives up this attempt and sets when the next one may start. `limit` says what it missed: "within
+/// 600 s".
+void release_gang(Pass& pass, std::string_view limit);
 
 /// Why a gang that could be created has to wait.
 struct StartDelay {

@@ -37,7 +37,7 @@ TEST(Desired, PodCarriesTheContract) {
   EXPECT_EQ(env_of(pod, "GNN_NNODES"), "3");
   EXPECT_EQ(env_of(pod, "GNN_NPROC_PER_NODE"), "2");
   EXPECT_EQ(env_of(pod, "GNN_GRACE_SECONDS"), "120");
-  EXPECT_EQ(env_of(pod, "GNN_RENDEZVOUS_TIMEOUT"), "600");
+  EXPECT_EQ(env_of(pod, "GNN_RENDEZVOUS_TIMEOUT"), "1200") << "it outlasts the placement";
   EXPECT_EQ(env_of(pod, "GNN_SETUP_TIMEOUT"), "1800");
   EXPECT_EQ(env_of(pod, "GNN_STEP_TIMEOUT"), "300");
   EXPECT_EQ(env_of(pod, "GNN_CHECKPOINT_TIMEOUT"), "600");

@@ -46,6 +46,31 @@ TEST(Scheduling, ReleasesAGangThatIsNotScheduledInTime) {
   EXPECT_EQ(reason_of(tries, condition::kScheduled), reason::kPlacing);
 }
 
+TEST(Scheduling, ReleasesAGangWhoseNodesGaveUpWaitingForOthersWithoutAPlace) {
+  Observed unscheduled = half_placed();
+  end_container(unscheduled.pods[0], contract::kExitPeerLost, "", at(29));
+  Observed missing = unscheduled;
+  missing.pods.pop_back();
+  set_condition(
+      missing.job.status,
+      {.type = condition::kScheduled,
+       .holds = false,
+       .reason = reason::kQuotaExceeded,
+       .message = "exceeded quota"},
+      1,
+      missing.now
+  );
+  for (const Observed& observed : {unscheduled, missing}) {
+    const Plan released = plan(observed);
+    EXPECT_EQ(released.status.state, "Released");
+    EXPECT_EQ(released.status.attempt, 2);
+    EXPECT_EQ(released.status.restarts, 0);
+    EXPECT_EQ(released.status.releases, 1);
+    EXPECT_FALSE(released.status.last_failure);
+    EXPECT_NE(released.status.message.find("1 of 2 nodes were not scheduled"), std::string::npos);
+  }
+}
+
 TEST(Scheduling, AReleasedGangLetsAnOlderOneGoFirst) {
   Observed observed = half_placed();
   observed.now = at(600);

@@ -29,7 +29,9 @@ struct OperatorConfig {
   /// How long to wait after the API server refused a child.
   Duration refusal_retry = std::chrono::seconds(10);
   /// How long nodes that only report a lost peer wait for the node that caused it to fail, too.
-  Duration culprit_wait = std::chrono::seconds(60);
+  /// Covers a machine's death: its peers leave after about 10 s; after 50 s its pods are no longer
+  /// ready, and up to 35 s later they are evicted.
+  Duration culprit_wait = std::chrono::seconds(90);
   /// A pod that exists this long after its deletion was due is presumed lost with its machine.
   Duration lost_after = std::chrono::seconds(30);
   /// Minimum time between two status writes that differ only in counts and messages.

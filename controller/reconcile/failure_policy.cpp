@@ -66,21 +66,21 @@ const NodeView* culprit_of(const GangView& gang) {
 }
 
 // "Peer lost" and "preempted" are consequences; the node that caused them may not have ended yet.
-// How long to wait for it is measured by our own clock, since a machine's may be wrong.
+// How long to wait for it counts from when we first saw them, by our own clock: a machine's may be
+// wrong, and what it says may reach us late.
 std::optional<FailureDecision> await_culprit(const Pass& pass, const NodeView& failed) {
   if (severity(failed.failure->kind) < severity(FailureKind::Preempted)) return std::nullopt;
   const GangView& gang = pass.gang;
   const int64_t ended = gang.count(NodePhase::Failed) + gang.count(NodePhase::Succeeded);
   if (ended == static_cast<int64_t>(gang.nodes.size())) return std::nullopt;
-  const TimePoint seen = pass.in.awaits_culprit_since.value_or(pass.in.now);
-  const TimePoint since = std::min(failed.failure->time.value_or(seen), seen);
+  const TimePoint since = pass.in.awaits_culprit_since.value_or(pass.in.now);
   const TimePoint until = since + pass.in.config.culprit_wait;
   if (pass.in.now >= until) return std::nullopt;
   FailureDecision decision;
   decision.verdict = FailureVerdict::AwaitCulprit;
   decision.culprit = &failed;
   decision.await_until = until;
-  decision.awaits_since = seen;
+  decision.awaits_since = since;
   return decision;
 }
 
@@ -109,7 +109,7 @@ void record_failure(Pass& pass, const NodeView& node) {
       .message = failure.message,
       .stderr_tail =
           failure.stderr_tail.empty() ? std::nullopt : std::optional(failure.stderr_tail),
-      .time = std::chrono::floor<std::chrono::seconds>(failure.time.value_or(pass.in.now)),
+      .time = std::chrono::floor<std::chrono::seconds>(pass.in.now),
   };
 }
 

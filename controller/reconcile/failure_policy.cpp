@@ -65,14 +65,25 @@ const NodeView* culprit_of(const GangView& gang) {
   return culprit;
 }
 
+bool is_consequence(FailureKind kind) {
+  return kind == FailureKind::PeerLost || kind == FailureKind::Preempted;
+}
+
+// The node that has not failed, but whose state explains why its peers did; of several the first.
+const NodeView* suspect_of(const GangView& gang) {
+  const auto found = std::find_if(gang.nodes.begin(), gang.nodes.end(), [](const NodeView& node) {
+    return node.suspicion.has_value();
+  });
+  return found == gang.nodes.end() ? nullptr : &*found;
+}
+
 // "Peer lost" and "preempted" are consequences; the node that caused them may not have ended yet.
 // How long to wait for it counts from when we first saw them, by our own clock: a machine's may be
 // wrong, and what it says may reach us late.
 std::optional<FailureDecision> await_culprit(const Pass& pass, const NodeView& failed) {
-  if (severity(failed.failure->kind) < severity(FailureKind::Preempted)) return std::nullopt;
+  if (!is_consequence(failed.failure->kind)) return std::nullopt;
   const GangView& gang = pass.gang;
-  const int64_t ended = gang.count(NodePhase::Failed) + gang.count(NodePhase::Succeeded);
-  if (ended == static_cast<int64_t>(gang.nodes.size())) return std::nullopt;
+  if (gang.count_done() == static_cast<int64_t>(gang.nodes.size())) return std::nullopt;
   const TimePoint since = pass.in.awaits_culprit_since.value_or(pass.in.now);
   const TimePoint until = since + pass.in.config.culprit_wait;
   if (pass.in.now >= until) return std::nullopt;
@@ -85,10 +96,8 @@ std::optional<FailureDecision> await_culprit(const Pass& pass, const NodeView& f
 }
 
 // "Attempt 1, node 0, rank 3: what happened".
-std::string sentence(const Pass& pass, const NodeView& node) {
-  const NodeFailure& failure = *node.failure;
-  std::string text =
-      "Attempt " + std::to_string(pass.attempt) + ", node " + std::to_string(node.node);
+std::string sentence(const Pass& pass, int64_t node, const NodeFailure& failure) {
+  std::string text = "Attempt " + std::to_string(pass.attempt) + ", node " + std::to_string(node);
   const std::string rank = failure.rank ? "rank " + std::to_string(*failure.rank) : "";
   // Some messages begin with the rank.
   if (!rank.empty() && !failure.message.starts_with(rank + " ")) text += ", " + rank;
@@ -98,11 +107,10 @@ std::string sentence(const Pass& pass, const NodeView& node) {
   return text + ": exit code " + std::to_string(*failure.exit_code) + " (" + kind + ")";
 }
 
-void record_failure(Pass& pass, const NodeView& node) {
-  const NodeFailure& failure = *node.failure;
+void record_failure(Pass& pass, int64_t node, const NodeFailure& failure) {
   pass.status().last_failure = api::LastFailure{
       .attempt = pass.attempt,
-      .node = node.node,
+      .node = node,
       .rank = failure.rank,
       .exit_code = failure.exit_code,
       .reason = std::string(to_reason(failure.kind)),
@@ -118,15 +126,22 @@ void record_failure(Pass& pass, const NodeView& node) {
 std::optional<FailureDecision> decide_failure(const Pass& pass) {
   const NodeView* culprit = culprit_of(pass.gang);
   if (culprit == nullptr) return std::nullopt;
-  const FailureKind kind = culprit->failure->kind;
-  if (kind == FailureKind::PeerLost && unscheduled_nodes(pass.gang) > 0) {
-    return FailureDecision{.verdict = FailureVerdict::ReleaseGang, .culprit = culprit};
+  FailureDecision decision;
+  decision.failure = *culprit->failure;
+  if (decision.failure.kind == FailureKind::PeerLost && unscheduled_nodes(pass.gang) > 0) {
+    decision.verdict = FailureVerdict::ReleaseGang;
+    return decision;
   }
   if (auto wait = await_culprit(pass, *culprit)) return wait;
+  const NodeView* suspect = suspect_of(pass.gang);
+  if (is_consequence(decision.failure.kind) && suspect != nullptr) {
+    culprit = suspect;
+    decision.failure = *suspect->suspicion;
+  }
+  const FailureKind kind = decision.failure.kind;
   const api::GnnJobStatus& status = pass.status();
-  FailureDecision decision;
   decision.culprit = culprit;
-  decision.message = sentence(pass, *culprit);
+  decision.message = sentence(pass, culprit->node, decision.failure);
   decision.reason = to_reason(kind);
   decision.out_of_memory = kind == FailureKind::OutOfMemory;
   if (is_permanent(kind)) {
@@ -164,7 +179,7 @@ void apply_failure(Pass& pass, const FailureDecision& decision) {
     return release_gang(pass, "while the others waited for them");
   }
   api::GnnJobStatus& status = pass.status();
-  record_failure(pass, *decision.culprit);
+  record_failure(pass, decision.culprit->node, decision.failure);
   if (decision.out_of_memory) ++status.out_of_memory;
   if (decision.verdict == FailureVerdict::FailJob) {
     fail_job(pass, decision.reason, decision.message);

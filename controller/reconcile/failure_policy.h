@@ -20,10 +20,11 @@ enum class FailureVerdict {
 
 struct FailureDecision {
   FailureVerdict verdict = FailureVerdict::RestartGang;
-  const NodeView* culprit = nullptr;  ///< of the failed nodes the one that explains most
+  const NodeView* culprit = nullptr;  ///< the node that explains most
+  NodeFailure failure;  ///< the culprit's; of a node that has not ended, what it is suspected of
   /// RestartGang, FailJob: the failure in a sentence, and the reason to report.
-  std::string message;
-  std::string_view reason;
+  std::string message{};
+  std::string_view reason{};
   bool charged = false;        ///< counts against maxRestarts
   bool out_of_memory = false;  ///< counts against the one that is allowed
   // AwaitCulprit: until when, and since when by our own clock.

@@ -52,6 +52,14 @@ bool is_disrupted(const Pod& pod) {
          std::find(kKubeletReasons.begin(), kKubeletReasons.end(), reason) != kKubeletReasons.end();
 }
 
+std::string disruption_text(const Pod& pod) {
+  const objects::PodCondition* target = objects::find_condition(pod, "DisruptionTarget");
+  const std::string& text = target != nullptr && !target->message.empty() ? target->message
+                            : !pod.status.message.empty()                 ? pod.status.message
+                                                                          : pod.status.reason;
+  return printable_line(text, kMaxMessageBytes);
+}
+
 // Whether the worker's own end is unknown: its kubelet refused the pod, for whatever reason, or lost
 // the container with a restart of the machine.
 bool ended_unseen(const ContainerTerminated* end) {
@@ -76,13 +84,7 @@ FailureKind kind_of_end(const Pod& pod, const ContainerTerminated* end) {
 std::string message_of_end(const NodeView& view, const ContainerTerminated* end) {
   const Pod& pod = *view.pod;
   if (view.report && !view.report->message.empty()) return view.report->message;
-  if (is_disrupted(pod)) {
-    const objects::PodCondition* target = objects::find_condition(pod, "DisruptionTarget");
-    const std::string& text = target != nullptr && !target->message.empty() ? target->message
-                              : !pod.status.message.empty()                 ? pod.status.message
-                                                                            : pod.status.reason;
-    return printable_line(text, kMaxMessageBytes);
-  }
+  if (is_disrupted(pod)) return disruption_text(pod);
   if (end != nullptr && !view.report && !end->message.empty()) {
     return printable_line(end->message, kMaxMessageBytes);
   }
@@ -127,7 +129,33 @@ bool is_scheduled(const Pod& pod) {
   return condition_holds(pod, "PodScheduled") || !pod.spec.node_name.empty();
 }
 
-// Sets phase, failure and waiting of a node that has a pod.
+// The cluster marks pods of a machine that is silent as not ready, and gives no reason. When a
+// kubelet says so itself, it gives one.
+bool machine_is_silent(const Pod& pod) {
+  const objects::PodCondition* ready = objects::find_condition(pod, "Ready");
+  const objects::ContainerStatus* worker = worker_status(pod);
+  return ready != nullptr && ready->status == "False" && ready->reason.empty() &&
+         worker != nullptr && worker->ready;
+}
+
+std::optional<NodeFailure> suspicion_of(const Pod& pod) {
+  NodeFailure found;
+  if (machine_is_silent(pod)) {
+    found.kind = FailureKind::NodeLost;
+    found.message = "the machine " + pod.spec.node_name + " does not answer";
+  } else if (!pod.metadata.deletion_timestamp) {
+    return std::nullopt;
+  } else if (is_disrupted(pod)) {
+    found.kind = FailureKind::Disrupted;
+    found.message = disruption_text(pod);
+  } else {
+    found.kind = FailureKind::PodDeleted;
+    found.message = "the pod was deleted";
+  }
+  return found;
+}
+
+// Sets phase, failure, suspicion and waiting of a node that has a pod.
 void judge(NodeView& view, const Observed& observed, int64_t attempt) {
   const Pod& pod = *view.pod;
   const ContainerTerminated* end = terminated(pod);
@@ -157,6 +185,7 @@ void judge(NodeView& view, const Observed& observed, int64_t attempt) {
         observed.now >= *pod.metadata.deletion_timestamp + observed.config.lost_after;
     if (!gone && !overdue) {
       view.phase = NodePhase::Leaving;
+      view.suspicion = suspicion_of(pod);
       return;
     }
     view.phase = NodePhase::Failed;
@@ -171,6 +200,7 @@ void judge(NodeView& view, const Observed& observed, int64_t attempt) {
     return;
   }
   view.waiting = waiting_text(pod);
+  view.suspicion = suspicion_of(pod);
   view.phase = !is_scheduled(pod)              ? NodePhase::Unscheduled
                : condition_holds(pod, "Ready") ? NodePhase::Ready
                                                : NodePhase::Starting;
@@ -227,6 +257,13 @@ bool GangView::all(NodePhase phase) const {
   return count(phase) == static_cast<int64_t>(nodes.size());
 }
 
+int64_t GangView::count_done() const {
+  return std::count_if(nodes.begin(), nodes.end(), [](const NodeView& node) {
+    return node.phase == NodePhase::Failed || node.phase == NodePhase::Succeeded ||
+           (node.suspicion && node.suspicion->kind == FailureKind::NodeLost);
+  });
+}
+
 bool GangView::is_complete() const {
   return std::all_of(nodes.begin(), nodes.end(), [](const NodeView& node) {
     return node.pod != nullptr;
@@ -238,8 +275,7 @@ GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
   GangView view;
   std::map<std::string, int64_t> node_of_name;
   for (int64_t node = 0; node < job.spec.workers.nodes; ++node) {
-    view.nodes.push_back({.node = node, .pod = nullptr, .waiting = {}, .failure = {}, .report = {}}
-    );
+    view.nodes.emplace_back().node = node;
     node_of_name[contract::pod_name(job.metadata.name, attempt, node)] = node;
   }
   for (const Pod& pod : observed.pods) {

@@ -19,8 +19,8 @@ enum class FailureKind {
   Preempted,      ///< exit code 76
   /// Evicted, drained, preempted or shut down by its machine, or refused by its kubelet.
   Disrupted,
-  PodDeleted,     ///< deleted by a user or another controller
-  NodeLost,       ///< exists long after its deletion was due: its machine does not answer
+  PodDeleted,  ///< deleted by a user or another controller
+  NodeLost,    ///< its machine does not answer
 };
 
 /// The condition reason for a kind.
@@ -52,6 +52,8 @@ struct NodeView {
   NodePhase phase = NodePhase::Missing;
   std::string waiting;                 ///< what it waits for, if the pod says
   std::optional<NodeFailure> failure;  ///< set exactly in phase Failed
+  /// Not failed, but why its peers may have lost it.
+  std::optional<NodeFailure> suspicion;
   /// Its termination message, if of this job and attempt.
   std::optional<api::ProgressReport> report;
 };
@@ -66,6 +68,8 @@ struct GangView {
   [[nodiscard]] bool all(NodePhase phase) const;
   /// Every node has a pod.
   [[nodiscard]] bool is_complete() const;
+  /// Nodes from which nothing more is to be expected: they have ended, or their machine is silent.
+  [[nodiscard]] int64_t count_done() const;
 };
 
 /// `created`: all pods of the attempt have existed, so a missing one was deleted.

@@ -102,6 +102,82 @@ TEST(FailurePolicy, TheWaitCountsFromWhenTheControllerFirstSawTheEnd) {
   }
 }
 
+// The worker's container as the API shows it, which a silent machine no longer updates.
+void show_ready_container(objects::Pod& pod) {
+  objects::ContainerStatus status;
+  status.name = contract::kWorkerContainer;
+  status.ready = true;
+  status.state.running.emplace();
+  pod.status.container_statuses = {status};
+}
+
+// Node 1's machine has died, and node 0 has noticed.
+Observed with_dead_machine() {
+  Observed observed = running(2);
+  show_ready_container(observed.pods[1]);
+  end_container(observed.pods[0], contract::kExitPeerLost);
+  return observed;
+}
+
+TEST(FailurePolicy, DoesNotChargeASilentMachine) {
+  Observed observed = with_dead_machine();
+  const Plan waits = plan(observed);
+  EXPECT_EQ(waits.status.attempt, 1);
+  Observed later = next(observed, waits, 45);
+  add_condition(later.pods[1], "Ready", false);
+  const Plan decided = plan(later);
+  EXPECT_EQ(decided.status.attempt, 2);
+  EXPECT_EQ(decided.status.restarts, 0);
+  EXPECT_EQ(decided.status.last_failure->reason, reason::kNodeLost);
+  EXPECT_EQ(decided.status.last_failure->node, 1);
+}
+
+TEST(FailurePolicy, ChargesAMachineThatAnswers) {
+  Observed observed = with_dead_machine();
+  add_condition(observed.pods[1], "Ready", false, "ContainersNotReady");
+  Observed later = next(observed, plan(observed), 90);
+  const Plan decided = plan(later);
+  EXPECT_EQ(decided.status.restarts, 1);
+  EXPECT_EQ(decided.status.last_failure->reason, reason::kPeerLost);
+}
+
+TEST(FailurePolicy, DoesNotChargeAnEvictionThatCannotEnd) {
+  Observed observed = with_dead_machine();
+  Observed later = next(observed, plan(observed), 75);
+  add_condition(
+      later.pods[1],
+      "DisruptionTarget",
+      true,
+      "DeletionByTaintManager",
+      "the machine is unreachable"
+  );
+  mark_deleted(later.pods[1], later.now + seconds(120));
+  const Plan waits = plan(later);
+  EXPECT_EQ(waits.status.attempt, 1) << "it may still end and say more";
+  const Plan decided = plan(next(later, waits, 15));
+  EXPECT_EQ(decided.status.attempt, 2);
+  EXPECT_EQ(decided.status.restarts, 0);
+  EXPECT_EQ(decided.status.last_failure->reason, reason::kDisrupted);
+  EXPECT_EQ(decided.status.last_failure->message, "the machine is unreachable");
+}
+
+TEST(FailurePolicy, DoesNotChargeADeletionThatCannotEnd) {
+  Observed observed = with_dead_machine();
+  mark_deleted(observed.pods[1], observed.now + seconds(120));
+  const Plan decided = plan(next(observed, plan(observed), 90));
+  EXPECT_EQ(decided.status.restarts, 0);
+  EXPECT_EQ(decided.status.last_failure->reason, reason::kPodDeleted);
+}
+
+TEST(FailurePolicy, ASilentMachineAloneIsNoFailure) {
+  Observed observed = running(2);
+  show_ready_container(observed.pods[1]);
+  add_condition(observed.pods[1], "Ready", false);
+  const Plan result = plan(observed);
+  EXPECT_EQ(result.status.attempt, 1);
+  EXPECT_EQ(result.status.state, "Running");
+}
+
 TEST(FailurePolicy, ChargesAGangThatOnlyReportsLostPeers) {
   Observed observed = running(2);
   end_container(observed.pods[0], contract::kExitPeerLost);

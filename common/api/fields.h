@@ -379,6 +379,7 @@ void visit(auto& v, Of<RunPolicy> auto& x) {
   v.field("maxRestarts", x.max_restarts, between(0, 1000));
   v.field("activeDeadlineSeconds", x.active_deadline_seconds, between(1, kMaxSeconds));
   v.field("schedulingTimeoutSeconds", x.scheduling_timeout_seconds, between(1, kMaxSeconds));
+  v.field("startupDeadlineSeconds", x.startup_deadline_seconds, between(1, kMaxSeconds));
   v.field("ttlSecondsAfterFinished", x.ttl_seconds_after_finished, between(0, kMaxSeconds));
   v.field("cleanPodPolicy", x.clean_pod_policy, Bounds{});
   v.field("failurePolicy", x.failure_policy, Bounds{});

@@ -494,6 +494,8 @@ struct RunPolicy {
   std::optional<int64_t> active_deadline_seconds = {};  ///< since startTime; absent: none
   /// A gang whose pods are not all scheduled by then is released, to be tried again later.
   int64_t scheduling_timeout_seconds = 600;
+  /// A gang that is scheduled whole, but whose containers have not all started by then, has failed.
+  int64_t startup_deadline_seconds = 900;
   std::optional<int64_t> ttl_seconds_after_finished = {};  ///< absent: the job stays
   CleanPodPolicy clean_pod_policy = CleanPodPolicy::Running;
   FailurePolicy failure_policy;

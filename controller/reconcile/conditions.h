@@ -49,6 +49,7 @@ inline constexpr std::string_view kData = "Data";
 inline constexpr std::string_view kError = "Error";
 inline constexpr std::string_view kOutOfMemory = "OutOfMemory";
 inline constexpr std::string_view kPeerLost = "PeerLost";
+inline constexpr std::string_view kNotStarted = "NotStarted";
 inline constexpr std::string_view kPreempted = "Preempted";
 inline constexpr std::string_view kDisrupted = "Disrupted";
 inline constexpr std::string_view kPodDeleted = "PodDeleted";
@@ -64,8 +65,8 @@ inline constexpr std::string_view kDeadlineExceeded = "DeadlineExceeded";
 }  // namespace reason
 
 /// The reasons of Restarting that count against maxRestarts.
-inline constexpr std::array<std::string_view, 3> kChargedReasons = {
-    reason::kError, reason::kOutOfMemory, reason::kPeerLost
+inline constexpr std::array<std::string_view, 4> kChargedReasons = {
+    reason::kError, reason::kOutOfMemory, reason::kPeerLost, reason::kNotStarted
 };
 
 namespace state {

@@ -5,11 +5,13 @@
 #include "controller/reconcile/gang_restart.h"
 #include "controller/reconcile/restart_backoff.h"
 #include "controller/reconcile/scheduling.h"
+#include "controller/reconcile/startup.h"
 
 #include <algorithm>
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace gnn::reconcile {
 namespace {
@@ -28,6 +30,7 @@ int severity(FailureKind kind) {
     case FailureKind::OutOfMemory:
       return 2;
     case FailureKind::Error:
+    case FailureKind::NotStarted:
       return 3;
     case FailureKind::Preempted:
       return 4;
@@ -69,12 +72,16 @@ bool is_consequence(FailureKind kind) {
   return kind == FailureKind::PeerLost || kind == FailureKind::Preempted;
 }
 
-// The node that has not failed, but whose state explains why its peers did; of several the first.
+// The node that has not failed, but whose state explains most why its peers did; of equals the first.
 const NodeView* suspect_of(const GangView& gang) {
-  const auto found = std::find_if(gang.nodes.begin(), gang.nodes.end(), [](const NodeView& node) {
-    return node.suspicion.has_value();
-  });
-  return found == gang.nodes.end() ? nullptr : &*found;
+  const NodeView* suspect = nullptr;
+  for (const NodeView& node : gang.nodes) {
+    if (!node.suspicion) continue;
+    const bool explains_more =
+        suspect == nullptr || severity(node.suspicion->kind) < severity(suspect->suspicion->kind);
+    if (explains_more) suspect = &node;
+  }
+  return suspect;
 }
 
 // "Peer lost" and "preempted" are consequences; the node that caused them may not have ended yet.
@@ -121,29 +128,16 @@ void record_failure(Pass& pass, int64_t node, const NodeFailure& failure) {
   };
 }
 
-}  // namespace
-
-std::optional<FailureDecision> decide_failure(const Pass& pass) {
-  const NodeView* culprit = culprit_of(pass.gang);
-  if (culprit == nullptr) return std::nullopt;
-  FailureDecision decision;
-  decision.failure = *culprit->failure;
-  if (decision.failure.kind == FailureKind::PeerLost && unscheduled_nodes(pass.gang) > 0) {
-    decision.verdict = FailureVerdict::ReleaseGang;
-    return decision;
-  }
-  if (auto wait = await_culprit(pass, *culprit)) return wait;
-  const NodeView* suspect = suspect_of(pass.gang);
-  if (is_consequence(decision.failure.kind) && suspect != nullptr) {
-    culprit = suspect;
-    decision.failure = *suspect->suspicion;
-  }
-  const FailureKind kind = decision.failure.kind;
+// Whether the failure ends the job or restarts the gang.
+FailureDecision judge_failure(const Pass& pass, const NodeView& culprit, NodeFailure failure) {
   const api::GnnJobStatus& status = pass.status();
-  decision.culprit = culprit;
-  decision.message = sentence(pass, culprit->node, decision.failure);
-  decision.reason = to_reason(kind);
-  decision.out_of_memory = kind == FailureKind::OutOfMemory;
+  FailureDecision decision;
+  decision.culprit = &culprit;
+  decision.message = sentence(pass, culprit.node, failure);
+  decision.reason = to_reason(failure.kind);
+  decision.out_of_memory = failure.kind == FailureKind::OutOfMemory;
+  decision.failure = std::move(failure);
+  const FailureKind kind = decision.failure.kind;
   if (is_permanent(kind)) {
     decision.verdict = FailureVerdict::FailJob;
     return decision;
@@ -167,6 +161,26 @@ std::optional<FailureDecision> decide_failure(const Pass& pass) {
   }
   decision.charged = true;
   return decision;
+}
+
+}  // namespace
+
+std::optional<FailureDecision> decide_failure(const Pass& pass) {
+  const NodeView* culprit = culprit_of(pass.gang);
+  const NodeView* suspect = suspect_of(pass.gang);
+  if (culprit == nullptr) {
+    const std::optional<TimePoint> deadline = startup_deadline(pass);
+    if (!deadline || pass.in.now < *deadline) return std::nullopt;
+    return judge_failure(pass, *suspect, *suspect->suspicion);
+  }
+  if (culprit->failure->kind == FailureKind::PeerLost && unscheduled_nodes(pass.gang) > 0) {
+    return FailureDecision{.verdict = FailureVerdict::ReleaseGang, .failure = *culprit->failure};
+  }
+  if (auto wait = await_culprit(pass, *culprit)) return wait;
+  if (is_consequence(culprit->failure->kind) && suspect != nullptr) {
+    return judge_failure(pass, *suspect, *suspect->suspicion);
+  }
+  return judge_failure(pass, *culprit, *culprit->failure);
 }
 
 void apply_failure(Pass& pass, const FailureDecision& decision) {

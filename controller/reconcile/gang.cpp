@@ -125,10 +125,6 @@ std::string waiting_text(const Pod& pod) {
   );
 }
 
-bool is_scheduled(const Pod& pod) {
-  return condition_holds(pod, "PodScheduled") || !pod.spec.node_name.empty();
-}
-
 // The cluster marks pods of a machine that is silent as not ready, and gives no reason. When a
 // kubelet says so itself, it gives one.
 bool machine_is_silent(const Pod& pod) {
@@ -138,19 +134,33 @@ bool machine_is_silent(const Pod& pod) {
          worker != nullptr && worker->ready;
 }
 
+bool is_scheduled(const Pod& pod) {
+  return condition_holds(pod, "PodScheduled") || !pod.spec.node_name.empty();
+}
+
+bool has_started(const Pod& pod) {
+  const objects::ContainerStatus* worker = worker_status(pod);
+  return condition_holds(pod, "Ready") ||
+         (worker != nullptr && (worker->state.running || worker->state.terminated));
+}
+
 std::optional<NodeFailure> suspicion_of(const Pod& pod) {
   NodeFailure found;
   if (machine_is_silent(pod)) {
     found.kind = FailureKind::NodeLost;
     found.message = "the machine " + pod.spec.node_name + " does not answer";
-  } else if (!pod.metadata.deletion_timestamp) {
-    return std::nullopt;
-  } else if (is_disrupted(pod)) {
+  } else if (pod.metadata.deletion_timestamp && is_disrupted(pod)) {
     found.kind = FailureKind::Disrupted;
     found.message = disruption_text(pod);
-  } else {
+  } else if (pod.metadata.deletion_timestamp) {
     found.kind = FailureKind::PodDeleted;
     found.message = "the pod was deleted";
+  } else if (is_scheduled(pod) && !has_started(pod)) {
+    const std::string waiting = waiting_text(pod);
+    found.kind = FailureKind::NotStarted;
+    found.message = "the container has not started" + (waiting.empty() ? "" : ": " + waiting);
+  } else {
+    return std::nullopt;
   }
   return found;
 }
@@ -223,6 +233,8 @@ std::string_view to_reason(FailureKind kind) {
       return reason::kOutOfMemory;
     case FailureKind::Error:
       return reason::kError;
+    case FailureKind::NotStarted:
+      return reason::kNotStarted;
     case FailureKind::PeerLost:
       return reason::kPeerLost;
     case FailureKind::Preempted:

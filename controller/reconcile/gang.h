@@ -15,6 +15,7 @@ enum class FailureKind {
   Data,           ///< exit code 65
   OutOfMemory,    ///< OOMKilled, or exit code 77
   Error,          ///< any other exit
+  NotStarted,     ///< has a machine, but its container does not start
   PeerLost,       ///< exit code 75
   Preempted,      ///< exit code 76
   /// Evicted, drained, preempted or shut down by its machine, or refused by its kubelet.

@@ -10,6 +10,7 @@
 #include "controller/reconcile/gang_restart.h"
 #include "controller/reconcile/pass.h"
 #include "controller/reconcile/scheduling.h"
+#include "controller/reconcile/startup.h"
 #include "controller/reconcile/status.h"
 #include "controller/reconcile/success_policy.h"
 #include "controller/reconcile/suspend.h"
@@ -143,6 +144,7 @@ void apply_policies(Pass& pass) {
     }
     pass.requeue_at(*deadline);
   }
+  if (const auto deadline = startup_deadline(pass)) pass.requeue_at(*deadline);
   start_gang(pass);
   describe_gang(pass);
 }

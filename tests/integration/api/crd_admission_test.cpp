@@ -605,6 +605,7 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
            R"({"spec": {"workers": {"template": {"env": [{"name": "A"}]}}}})",
            R"({"spec": {"runPolicy": {"maxRestarts": 9}}})",
            R"({"spec": {"runPolicy": {"cleanPodPolicy": "All"}}})",
+           R"({"spec": {"runPolicy": {"startupDeadlineSeconds": 9}}})",
            R"({"spec": {"runPolicy": {"failurePolicy": {"backoff": {"maxSeconds": 20}}}}})",
        }) {
     const auto output = patch(change);

@@ -96,6 +96,7 @@ inline constexpr int64_t kMaxSeed = 9007199254740991;  // 2^53 − 1: exact in e
 inline constexpr int64_t kMaxSeconds = 31536000;       // a year
 inline constexpr int64_t kMaxPeerSeconds = 86400;      // sockets count milliseconds in an int
 inline constexpr int64_t kMaxBackoffSeconds = 86400;
+inline constexpr int64_t kMaxFailureRecords = 10;
 inline constexpr int64_t kMaxLayers = 16;
 inline constexpr int64_t kMaxWidth = 16384;
 inline constexpr Bounds kFanout = [] {
@@ -430,9 +431,21 @@ void visit(auto& v, Of<JobProgress> auto& x) {
   v.field("checkpoint", x.checkpoint, text(TextForm::Any, 1024));
 }
 
+void visit(auto& v, Of<FailureRecord> auto& x) {
+  v.field("attempt", x.attempt, Bounds{});
+  v.field("node", x.node, Bounds{});
+  v.field("machine", x.machine, text(TextForm::Any, 253));
+  v.field("rank", x.rank, Bounds{});
+  v.field("exitCode", x.exit_code, Bounds{});
+  v.field("reason", x.reason, text(TextForm::Any, 128, 0));
+  v.field("charged", x.charged, Bounds{});
+  v.field("time", x.time, Bounds{});
+}
+
 void visit(auto& v, Of<LastFailure> auto& x) {
   v.field("attempt", x.attempt, Bounds{});
   v.field("node", x.node, Bounds{});
+  v.field("machine", x.machine, text(TextForm::Any, 253));
   v.field("rank", x.rank, Bounds{});
   v.field("exitCode", x.exit_code, Bounds{});
   v.field("reason", x.reason, text(TextForm::Any, 128, 0));
@@ -463,6 +476,7 @@ void visit(auto& v, Of<GnnJobStatus> auto& x) {
   v.field("startTime", x.start_time, Bounds{});
   v.field("completionTime", x.completion_time, Bounds{});
   v.field("lastFailure", x.last_failure, Bounds{});
+  v.field("failures", x.failures, items(0, kMaxFailureRecords));
 }
 
 }  // namespace gnn::api

@@ -556,10 +556,24 @@ struct JobProgress {
   friend bool operator==(const JobProgress&, const JobProgress&) = default;
 };
 
+/// One of the last failures, each of which ended an attempt.
+struct FailureRecord {
+  int64_t attempt = 0;
+  std::optional<int64_t> node = {};
+  std::optional<std::string> machine = {};  ///< the Kubernetes node that the pod was on
+  std::optional<int64_t> rank = {};
+  std::optional<int64_t> exit_code = {};
+  std::string reason = {};
+  bool charged = false;  ///< whether it counted against maxRestarts
+  TimePoint time{};
+  friend bool operator==(const FailureRecord&, const FailureRecord&) = default;
+};
+
 struct LastFailure {
   int64_t attempt = 0;
   std::optional<int64_t> node = {};
-  std::optional<int64_t> rank = {};  ///< the rank that failed first, if its agent could tell
+  std::optional<std::string> machine = {};  ///< the Kubernetes node that the pod was on
+  std::optional<int64_t> rank = {};         ///< the rank that failed first, if its agent could tell
   std::optional<int64_t> exit_code = {};
   std::string reason = {};
   std::string message = {};
@@ -594,6 +608,7 @@ struct GnnJobStatus {
   std::optional<TimePoint> start_time = {};
   std::optional<TimePoint> completion_time = {};
   std::optional<LastFailure> last_failure = {};
+  std::vector<FailureRecord> failures = {};  ///< the last kMaxFailureRecords, oldest first
   friend bool operator==(const GnnJobStatus&, const GnnJobStatus&) = default;
 };
 

@@ -58,11 +58,8 @@ double seconds_between(TimePoint from, TimePoint to) {
 
 // Whether the previous attempt ended in a failure that counts against maxRestarts.
 bool charges_attempt(const api::GnnJobStatus& before, const api::GnnJobStatus& after) {
-  if (after.attempt <= before.attempt || !after.last_failure) return false;
-  const api::LastFailure& failure = *after.last_failure;
-  const auto& charged = reconcile::kChargedReasons;
-  return failure.attempt + 1 == after.attempt &&
-         std::find(charged.begin(), charged.end(), failure.reason) != charged.end();
+  return after.attempt > before.attempt && !after.failures.empty() &&
+         after.failures.back().attempt + 1 == after.attempt && after.failures.back().charged;
 }
 
 }  // namespace
@@ -192,7 +189,7 @@ void JobMetrics::count_change(const api::GnnJob& job, const api::GnnJobStatus& a
 void JobMetrics::count_restarts(const api::GnnJob& job, const api::GnnJobStatus& after) {
   int64_t in_place = after.restarts - job.status.restarts;
   if (in_place > 0 && charges_attempt(job.status, after)) {
-    restarts(job, after.last_failure->reason).increment();
+    restarts(job, after.failures.back().reason).increment();
     --in_place;
   }
   // Agents report how often they restarted ranks, not why.

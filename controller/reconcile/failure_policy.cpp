@@ -1,5 +1,6 @@
 #include "controller/reconcile/failure_policy.h"
 
+#include "common/api/fields.h"
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/finish.h"
 #include "controller/reconcile/gang_restart.h"
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace gnn::reconcile {
 namespace {
@@ -114,18 +116,33 @@ std::string sentence(const Pass& pass, int64_t node, const NodeFailure& failure)
   return text + ": exit code " + std::to_string(*failure.exit_code) + " (" + kind + ")";
 }
 
-void record_failure(Pass& pass, int64_t node, const NodeFailure& failure) {
-  pass.status().last_failure = api::LastFailure{
+void record_failure(Pass& pass, const FailureDecision& decision) {
+  const NodeFailure& failure = decision.failure;
+  api::FailureRecord record{
       .attempt = pass.attempt,
-      .node = node,
+      .node = decision.culprit->node,
+      .machine = failure.machine.empty() ? std::nullopt : std::optional(failure.machine),
       .rank = failure.rank,
       .exit_code = failure.exit_code,
       .reason = std::string(to_reason(failure.kind)),
+      .charged = decision.charged,
+      .time = std::chrono::floor<std::chrono::seconds>(pass.in.now),
+  };
+  pass.status().last_failure = api::LastFailure{
+      .attempt = record.attempt,
+      .node = record.node,
+      .machine = record.machine,
+      .rank = record.rank,
+      .exit_code = record.exit_code,
+      .reason = record.reason,
       .message = failure.message,
       .stderr_tail =
           failure.stderr_tail.empty() ? std::nullopt : std::optional(failure.stderr_tail),
-      .time = std::chrono::floor<std::chrono::seconds>(pass.in.now),
+      .time = record.time,
   };
+  std::vector<api::FailureRecord>& records = pass.status().failures;
+  records.push_back(std::move(record));
+  if (records.size() > static_cast<size_t>(api::kMaxFailureRecords)) records.erase(records.begin());
 }
 
 // Whether the failure ends the job or restarts the gang.
@@ -193,7 +210,7 @@ void apply_failure(Pass& pass, const FailureDecision& decision) {
     return release_gang(pass, "while the others waited for them");
   }
   api::GnnJobStatus& status = pass.status();
-  record_failure(pass, decision.culprit->node, decision.failure);
+  record_failure(pass, decision);
   if (decision.out_of_memory) ++status.out_of_memory;
   if (decision.verdict == FailureVerdict::FailJob) {
     fail_job(pass, decision.reason, decision.message);

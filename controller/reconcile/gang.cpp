@@ -309,6 +309,9 @@ GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
   for (NodeView& node : view.nodes) {
     if (node.pod != nullptr) {
       judge(node, observed, attempt);
+      const std::string& machine = node.pod->spec.node_name;
+      if (node.failure) node.failure->machine = machine;
+      if (node.suspicion) node.suspicion->machine = machine;
     } else if (created) {
       node.phase = NodePhase::Failed;
       node.failure.emplace();

@@ -29,6 +29,7 @@ enum class FailureKind {
 
 struct NodeFailure {
   FailureKind kind = FailureKind::Error;
+  std::string machine;  ///< the Kubernetes node of the pod; empty if unknown
   std::optional<int64_t> rank;
   std::optional<int64_t> exit_code;
   std::string message;

@@ -46,6 +46,7 @@ TEST(Codec, ReadsBackWhatItWrites) {
         {.type = "Running", .status = "True", .reason = "PodsReady", .message = "2 of 2"}
     );
     job.status.last_failure.emplace();
+    job.status.failures = {{.attempt = 1, .machine = "gpu-7", .reason = "Error", .charged = true}};
     const auto read = decode_job(encode(job), UnknownFields::Reject);
     ASSERT_TRUE(read) << error_of(read);
     EXPECT_EQ(*read, job);

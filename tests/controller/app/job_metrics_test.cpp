@@ -139,9 +139,7 @@ TEST(JobMetrics, TellsRestartsInPlaceFromNewAttempts) {
   api::GnnJobStatus after;
   after.attempt = 2;
   after.restarts = 3;
-  after.last_failure = api::LastFailure{};
-  after.last_failure->attempt = 1;
-  after.last_failure->reason = "OutOfMemory";
+  after.failures = {{.attempt = 1, .reason = "OutOfMemory", .charged = true}};
   metrics.count_change(running, after);
   EXPECT_THAT(registry.expose(), HasSubstr(restarts("OutOfMemory") + "1\n"));
   EXPECT_THAT(registry.expose(), HasSubstr(restarts("RestartedInPlace") + "2\n"));

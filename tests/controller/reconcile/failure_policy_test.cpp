@@ -233,6 +233,35 @@ TEST(FailurePolicy, SaysEachThingOnce) {
   );
 }
 
+TEST(FailurePolicy, RemembersTheLastTenFailures) {
+  Observed observed = running();
+  observed.job.spec.run_policy.max_restarts = 100;
+  for (int64_t i = 0; i < 12; ++i) {
+    if (i == 11) {
+      observed.pods[0].spec.node_name = "broken";
+      observed.pods[0].status.phase = "Failed";
+    } else {
+      end_container(observed.pods[1], 70, result_message(observed.job, i + 1, 1, R"(, "rank": 5)"));
+    }
+    observed = restarted(observed, plan(observed));
+  }
+  const std::vector<api::FailureRecord>& failures = observed.job.status.failures;
+  ASSERT_EQ(failures.size(), 10U);
+  EXPECT_EQ(failures[0].attempt, 3);
+  EXPECT_EQ(failures[0].node, 1);
+  EXPECT_EQ(failures[0].machine, "machine");
+  EXPECT_EQ(failures[0].rank, 5);
+  EXPECT_EQ(failures[0].exit_code, 70);
+  EXPECT_EQ(failures[0].reason, reason::kError);
+  EXPECT_TRUE(failures[0].charged);
+  EXPECT_LT(failures[0].time, failures[1].time);
+  EXPECT_EQ(failures[9].attempt, 12);
+  EXPECT_EQ(failures[9].machine, "broken");
+  EXPECT_EQ(failures[9].reason, reason::kDisrupted);
+  EXPECT_FALSE(failures[9].exit_code);
+  EXPECT_FALSE(failures[9].charged);
+}
+
 TEST(FailurePolicy, OutOfMemoryTwiceFailsTheJob) {
   Observed observed = running();
   end_container(observed.pods[0], 137).reason = "OOMKilled";

@@ -75,6 +75,12 @@ template <> struct EnumTable<Backend> {
 template <> struct EnumTable<ImagePullPolicy> {
   static constexpr EnumWords<ImagePullPolicy, 3> kWords{{{ImagePullPolicy::Always, "Always"}, {ImagePullPolicy::IfNotPresent, "IfNotPresent"}, {ImagePullPolicy::Never, "Never"}}};
 };
+template <> struct EnumTable<FailureReason> {
+  static constexpr EnumWords<FailureReason, 10> kWords{{{FailureReason::Configuration, "Configuration"}, {FailureReason::Data, "Data"}, {FailureReason::OutOfMemory, "OutOfMemory"}, {FailureReason::Error, "Error"}, {FailureReason::NotStarted, "NotStarted"}, {FailureReason::PeerLost, "PeerLost"}, {FailureReason::Preempted, "Preempted"}, {FailureReason::Disrupted, "Disrupted"}, {FailureReason::PodDeleted, "PodDeleted"}, {FailureReason::NodeLost, "NodeLost"}}};
+};
+template <> struct EnumTable<FailureAction> {
+  static constexpr EnumWords<FailureAction, 2> kWords{{{FailureAction::Restart, "Restart"}, {FailureAction::Fail, "Fail"}}};
+};
 template <> struct EnumTable<CleanPodPolicy> {
   static constexpr EnumWords<CleanPodPolicy, 3> kWords{{{CleanPodPolicy::Running, "Running"}, {CleanPodPolicy::All, "All"}, {CleanPodPolicy::None, "None"}}};
 };

@@ -372,7 +372,22 @@ void visit(auto& v, Of<BackoffPolicy> auto& x) {
   v.field("healthySeconds", x.healthy_seconds, between(1, kMaxSeconds));
 }
 
+inline constexpr Bounds kExitCodes = [] {
+  Bounds bounds = items(0, 32);
+  bounds.min = 1;
+  bounds.max = 255;
+  return bounds;
+}();
+
+void visit(auto& v, Of<FailureRule> auto& x) {
+  v.field("exitCodes", x.exit_codes, kExitCodes);
+  v.field("reasons", x.reasons, items(0, 16));
+  v.required("action", x.action, Bounds{});
+  v.field("charge", x.charge, Bounds{});
+}
+
 void visit(auto& v, Of<FailurePolicy> auto& x) {
+  v.field("rules", x.rules, items(0, 16));
   v.field("backoff", x.backoff, Bounds{});
 }
 

@@ -483,8 +483,38 @@ struct BackoffPolicy {
   friend bool operator==(const BackoffPolicy&, const BackoffPolicy&) = default;
 };
 
+/// Why a node failed; docs/state-machine.md says what each means.
+enum class FailureReason {
+  Configuration,
+  Data,
+  OutOfMemory,
+  Error,
+  NotStarted,
+  PeerLost,
+  Preempted,
+  Disrupted,
+  PodDeleted,
+  NodeLost,
+};
+
+enum class FailureAction {
+  Restart,  ///< the whole gang
+  Fail,     ///< the job, for good
+};
+
+/// What to do about failures with one of the exit codes and one of the reasons; an empty list
+/// matches all, but not both are empty.
+struct FailureRule {
+  std::vector<int64_t> exit_codes = {};
+  std::vector<FailureReason> reasons = {};
+  FailureAction action = FailureAction::Restart;
+  bool charge = true;  ///< whether a restart counts against maxRestarts
+  friend bool operator==(const FailureRule&, const FailureRule&) = default;
+};
+
 /// What follows from a node's failure.
 struct FailurePolicy {
+  std::vector<FailureRule> rules = {};  ///< the first that matches decides
   BackoffPolicy backoff;
   friend bool operator==(const FailurePolicy&, const FailurePolicy&) = default;
 };

@@ -422,6 +422,20 @@ void check_training(const GnnJobSpec& spec, Problems& problems) {
 }
 
 void check_run_policy(const RunPolicy& policy, Problems& problems) {
+  const std::vector<FailureRule>& rules = policy.failure_policy.rules;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    const std::string path = "spec.runPolicy.failurePolicy.rules[" + std::to_string(i) + "]";
+    problems.require(
+        !rules[i].exit_codes.empty() || !rules[i].reasons.empty(),
+        path,
+        "set exitCodes, reasons or both"
+    );
+    problems.require(
+        rules[i].charge || rules[i].action == FailureAction::Restart,
+        path,
+        "charge may be false only with action Restart"
+    );
+  }
   const BackoffPolicy& backoff = policy.failure_policy.backoff;
   problems.require(
       backoff.initial_seconds <= backoff.max_seconds,

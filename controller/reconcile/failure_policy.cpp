@@ -2,6 +2,7 @@
 
 #include "common/api/fields.h"
 #include "controller/reconcile/conditions.h"
+#include "controller/reconcile/failure_rules.h"
 #include "controller/reconcile/finish.h"
 #include "controller/reconcile/gang_restart.h"
 #include "controller/reconcile/restart_backoff.h"
@@ -145,27 +146,48 @@ void record_failure(Pass& pass, const FailureDecision& decision) {
   if (records.size() > static_cast<size_t>(api::kMaxFailureRecords)) records.erase(records.begin());
 }
 
+struct Treatment {
+  bool ends_job = false;
+  bool charged = false;  ///< if it does not end the job
+  std::string note;      ///< for the message
+};
+
+Treatment treat_by_default(const Pass& pass, FailureKind kind) {
+  if (is_permanent(kind)) return {.ends_job = true, .note = {}};
+  // The same limits and the same work give the same peak.
+  if (kind == FailureKind::OutOfMemory && pass.status().out_of_memory > 0) {
+    return {.ends_job = true, .note = " (out of memory for the second time)"};
+  }
+  return {.charged = is_charged(kind), .note = {}};
+}
+
+Treatment treat(const Pass& pass, const NodeFailure& failure) {
+  const api::FailurePolicy& policy = pass.job().spec.run_policy.failure_policy;
+  const std::optional<size_t> found = find_rule(policy, failure);
+  if (!found) return treat_by_default(pass, failure.kind);
+  const api::FailureRule& rule = policy.rules[*found];
+  return {
+      .ends_job = rule.action == api::FailureAction::Fail,
+      .charged = rule.charge,
+      .note = " (failurePolicy.rules[" + std::to_string(*found) + "])"
+  };
+}
+
 // Whether the failure ends the job or restarts the gang.
 FailureDecision judge_failure(const Pass& pass, const NodeView& culprit, NodeFailure failure) {
   const api::GnnJobStatus& status = pass.status();
+  const Treatment treatment = treat(pass, failure);
   FailureDecision decision;
   decision.culprit = &culprit;
-  decision.message = sentence(pass, culprit.node, failure);
+  decision.message = sentence(pass, culprit.node, failure) + treatment.note;
   decision.reason = to_reason(failure.kind);
   decision.out_of_memory = failure.kind == FailureKind::OutOfMemory;
   decision.failure = std::move(failure);
-  const FailureKind kind = decision.failure.kind;
-  if (is_permanent(kind)) {
+  if (treatment.ends_job) {
     decision.verdict = FailureVerdict::FailJob;
     return decision;
   }
-  if (decision.out_of_memory && status.out_of_memory > 0) {
-    // The same limits and the same work give the same peak.
-    decision.verdict = FailureVerdict::FailJob;
-    decision.message += " (out of memory for the second time)";
-    return decision;
-  }
-  if (!is_charged(kind)) {
+  if (!treatment.charged) {
     decision.message += " (does not count against maxRestarts)";
     return decision;
   }

@@ -67,6 +67,8 @@ TEST(Validation, ChecksEveryFieldsBounds) {
       {"spec.workers.template.securityContext.runAsUser",
        [](GnnJob& j) { j.spec.workers.pod_template->security_context.run_as_user = 0; }},
       {"spec.runPolicy.maxRestarts", [](GnnJob& j) { j.spec.run_policy.max_restarts = -1; }},
+      {"spec.runPolicy.failurePolicy.rules[0].exitCodes[0]",
+       [](GnnJob& j) { j.spec.run_policy.failure_policy.rules = {{.exit_codes = {256}}}; }},
       {"spec.training.evaluation.parts",
        [](GnnJob& j) { j.spec.training.evaluation.parts.emplace(); }},
   });
@@ -94,6 +96,15 @@ TEST(Validation, ChecksRulesBetweenFields) {
   expect_refused({
       {"spec.runPolicy.failurePolicy.backoff",
        [](GnnJob& j) { j.spec.run_policy.failure_policy.backoff.initial_seconds = 361; }},
+      {"spec.runPolicy.failurePolicy.rules[0]",
+       [](GnnJob& j) { j.spec.run_policy.failure_policy.rules.emplace_back(); }},
+      {"spec.runPolicy.failurePolicy.rules[1]",
+       [](GnnJob& j) {
+         j.spec.run_policy.failure_policy.rules = {
+             {.exit_codes = {1}},
+             {.exit_codes = {2}, .action = FailureAction::Fail, .charge = false}
+         };
+       }},
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.path = "/data"; }},
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.synthetic.reset(); }},
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.to_undirected = true; }, true},

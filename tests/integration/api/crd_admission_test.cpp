@@ -235,6 +235,23 @@ std::vector<Refusal> broken_rules() {
       {nodes("", {{"/spec/checkpoint", {{"path", "/c"}, {"everyEpochs", 0}}}}),
        "spec.checkpoint",
        "everyEpochs or everySteps must be above 0"},
+      {nodes("", {{"/spec/runPolicy/failurePolicy/rules", {{{"action", "Fail"}}}}}),
+       "spec.runPolicy.failurePolicy.rules[0]",
+       "set exitCodes, reasons or both"},
+      {nodes(
+           "",
+           {{"/spec/runPolicy/failurePolicy/rules",
+             {{{"exitCodes", {1}}, {"action", "Fail"}, {"charge", false}}}}}
+       ),
+       "spec.runPolicy.failurePolicy.rules[0]",
+       "charge may be false only with action Restart"},
+      {nodes(
+           "",
+           {{"/spec/runPolicy/failurePolicy/rules",
+             {{{"exitCodes", {1}}, {"action", "RestartNode"}}}}}
+       ),
+       "spec.runPolicy.failurePolicy.rules[0].action",
+       "Unsupported value"},
       {nodes("", {{"/spec/runPolicy/failurePolicy/backoff/initialSeconds", 361}}),
        "spec.runPolicy.failurePolicy.backoff",
        "maxSeconds must be at least initialSeconds"},
@@ -519,6 +536,14 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
           "checkpoint",
           {{"/spec/checkpoint",
             {{"path", "/c"}, {"everyEpochs", 0}, {"everySteps", 10}, {"resume", "/c/1"}}}}
+      ),
+      nodes(
+          "failures",
+          {{"/spec/runPolicy/failurePolicy",
+            {{"rules",
+              {{{"exitCodes", {137}}, {"reasons", {"Error"}}, {"action", "Fail"}},
+               {{"reasons", {"Data"}}, {"action", "Restart"}, {"charge", false}}}},
+             {"backoff", {{"initialSeconds", 1}, {"maxSeconds", 1}}}}}}
       ),
       nodes("managed", {{"/spec/managedBy", "kueue.x-k8s.io/multikueue"}}),
       nodes(

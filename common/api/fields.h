@@ -97,6 +97,7 @@ inline constexpr int64_t kMaxSeconds = 31536000;       // a year
 inline constexpr int64_t kMaxPeerSeconds = 86400;      // sockets count milliseconds in an int
 inline constexpr int64_t kMaxBackoffSeconds = 86400;
 inline constexpr int64_t kMaxFailureRecords = 10;
+inline constexpr int64_t kMaxMachines = 8;
 inline constexpr int64_t kMaxLayers = 16;
 inline constexpr int64_t kMaxWidth = 16384;
 inline constexpr Bounds kFanout = [] {
@@ -389,6 +390,7 @@ void visit(auto& v, Of<FailureRule> auto& x) {
 void visit(auto& v, Of<FailurePolicy> auto& x) {
   v.field("rules", x.rules, items(0, 16));
   v.field("backoff", x.backoff, Bounds{});
+  v.field("maxRestartsPerNode", x.max_restarts_per_node, between(0, 1000));
 }
 
 void visit(auto& v, Of<RunPolicy> auto& x) {
@@ -474,6 +476,11 @@ void visit(auto& v, Of<RestartStreaks> auto& x) {
   v.field("free", x.free, Bounds{});
 }
 
+void visit(auto& v, Of<MachineRestarts> auto& x) {
+  v.required("name", x.name, text(TextForm::Any, 253));
+  v.field("restarts", x.restarts, Bounds{});
+}
+
 void visit(auto& v, Of<GnnJobStatus> auto& x) {
   v.field("observedGeneration", x.observed_generation, Bounds{});
   v.field("conditions", x.conditions, items(0, 16));
@@ -492,6 +499,7 @@ void visit(auto& v, Of<GnnJobStatus> auto& x) {
   v.field("completionTime", x.completion_time, Bounds{});
   v.field("lastFailure", x.last_failure, Bounds{});
   v.field("failures", x.failures, items(0, kMaxFailureRecords));
+  v.field("machines", x.machines, items(0, kMaxMachines));
 }
 
 }  // namespace gnn::api

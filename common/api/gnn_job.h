@@ -516,6 +516,9 @@ struct FailureRule {
 struct FailurePolicy {
   std::vector<FailureRule> rules = {};  ///< the first that matches decides
   BackoffPolicy backoff;
+  /// Restarts that failures on one Kubernetes node may cause until pods avoid it; absent: they never
+  /// do.
+  std::optional<int64_t> max_restarts_per_node = {};
   friend bool operator==(const FailurePolicy&, const FailurePolicy&) = default;
 };
 
@@ -619,6 +622,13 @@ struct RestartStreaks {
   friend bool operator==(const RestartStreaks&, const RestartStreaks&) = default;
 };
 
+/// Restarts since the last healthy stretch that were caused by failures on one Kubernetes node.
+struct MachineRestarts {
+  std::string name = {};
+  int64_t restarts = 0;
+  friend bool operator==(const MachineRestarts&, const MachineRestarts&) = default;
+};
+
 struct GnnJobStatus {
   int64_t observed_generation = 0;
   std::vector<Condition> conditions = {};
@@ -639,6 +649,8 @@ struct GnnJobStatus {
   std::optional<TimePoint> completion_time = {};
   std::optional<LastFailure> last_failure = {};
   std::vector<FailureRecord> failures = {};  ///< the last kMaxFailureRecords, oldest first
+  /// Kept if failurePolicy.maxRestartsPerNode is set; at most kMaxMachines.
+  std::vector<MachineRestarts> machines = {};
   friend bool operator==(const GnnJobStatus&, const GnnJobStatus&) = default;
 };
 

@@ -74,6 +74,21 @@ Json encode(const Container& container) {
   return json;
 }
 
+// The terms of a node selector are alternatives, so each of them must exclude the nodes. A field's
+// requirement takes a single value.
+void exclude_nodes(Json& affinity, const std::vector<std::string>& names) {
+  Json& selector = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+  Json& terms = selector["nodeSelectorTerms"];
+  if (terms.empty()) terms.push_back(Json::object());
+  for (Json& term : terms) {
+    for (const std::string& name : names) {
+      term["matchFields"].push_back(
+          Json{{"key", "metadata.name"}, {"operator", "NotIn"}, {"values", Json::array({name})}}
+      );
+    }
+  }
+}
+
 Json encode(const PodSpec& spec) {
   Json json = {
       {"automountServiceAccountToken", spec.automount_service_account_token},
@@ -98,6 +113,7 @@ Json encode(const PodSpec& spec) {
   put_unless_empty(json, "nodeSelector", spec.node_selector);
   put_list(json, "tolerations", spec.tolerations);
   if (spec.affinity) json["affinity"] = encode(*spec.affinity);
+  if (!spec.avoided_node_names.empty()) exclude_nodes(json["affinity"], spec.avoided_node_names);
   put_list(json, "topologySpreadConstraints", spec.topology_spread_constraints);
   return json;
 }

@@ -92,6 +92,8 @@ struct PodSpec {
   std::map<std::string, std::string> node_selector;
   std::vector<api::Toleration> tolerations;
   std::optional<api::Affinity> affinity;
+  /// Kubernetes nodes that the pod must not be placed on; part of the affinity in JSON.
+  std::vector<std::string> avoided_node_names;
   std::vector<TopologySpreadConstraint> topology_spread_constraints;
   PodSecurityContext security;
   friend bool operator==(const PodSpec&, const PodSpec&) = default;

@@ -5,6 +5,7 @@
 #include "common/api/environment.h"
 #include "common/api/fields.h"
 #include "common/contract.h"
+#include "controller/reconcile/machines.h"
 
 #include <algorithm>
 #include <map>
@@ -256,6 +257,7 @@ objects::Pod desired_pod(const GnnJob& job, int64_t attempt, int64_t node, int64
   spec.node_selector = chosen.node_selector;
   spec.tolerations = tolerations_of(chosen);
   spec.affinity = chosen.affinity;
+  spec.avoided_node_names = avoided_machines(job);
   objects::TopologySpreadConstraint spread;
   spread.topology_key = "kubernetes.io/hostname";
   spread.when_unsatisfiable = "ScheduleAnyway";

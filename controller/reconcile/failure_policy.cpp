@@ -5,6 +5,7 @@
 #include "controller/reconcile/failure_rules.h"
 #include "controller/reconcile/finish.h"
 #include "controller/reconcile/gang_restart.h"
+#include "controller/reconcile/machines.h"
 #include "controller/reconcile/restart_backoff.h"
 #include "controller/reconcile/scheduling.h"
 #include "controller/reconcile/startup.h"
@@ -239,6 +240,8 @@ void apply_failure(Pass& pass, const FailureDecision& decision) {
     return;
   }
   if (decision.charged) ++status.restarts;
+  if (has_run_well(pass)) forget_failures(pass);
+  count_machine(pass, decision.failure);
   back_off(pass, decision.charged);
   begin_attempt(pass);
   describe_backoff(pass);

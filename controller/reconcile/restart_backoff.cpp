@@ -18,9 +18,13 @@ bool has_run_well(const Pass& pass) {
   return pass.in.now >= running->last_transition_time + seconds(healthy);
 }
 
+void forget_failures(Pass& pass) {
+  pass.status().backoff = {};
+  pass.status().machines.clear();
+}
+
 void back_off(Pass& pass, bool charged) {
   api::GnnJobStatus& status = pass.status();
-  if (has_run_well(pass)) status.backoff = {};
   int64_t& streak = charged ? status.backoff.charged : status.backoff.free;
   ++streak;
   status.next_attempt_time.reset();

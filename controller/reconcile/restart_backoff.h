@@ -10,6 +10,9 @@ namespace gnn::reconcile {
 /// before it no longer counts.
 [[nodiscard]] bool has_run_well(const Pass& pass);
 
+/// Begins all counts again.
+void forget_failures(Pass& pass);
+
 /// Counts a restart, and sets when the next attempt may start: at once after a healthy stretch, else
 /// after a wait that doubles with each restart of its sort (charged or free).
 void back_off(Pass& pass, bool charged);

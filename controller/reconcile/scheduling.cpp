@@ -93,6 +93,7 @@ void release_gang(Pass& pass, std::string_view limit) {
                               "; released the gang: " + why_not_scheduled(pass);
   api::GnnJobStatus& status = pass.status();
   ++status.releases;
+  status.machines.clear();  // avoiding them may be why there was no place
   const TimePoint next = pass.in.now + release_wait(pass, status.releases);
   status.next_attempt_time = std::chrono::ceil<std::chrono::seconds>(next);
   begin_attempt(pass);

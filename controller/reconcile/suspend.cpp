@@ -2,6 +2,7 @@
 
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/gang_restart.h"
+#include "controller/reconcile/restart_backoff.h"
 
 #include <algorithm>
 #include <string>
@@ -38,7 +39,7 @@ void suspend_job(Pass& pass) {
   status.start_time.reset();
   status.next_attempt_time.reset();
   status.releases = 0;
-  status.backoff = {};
+  forget_failures(pass);
   if (suspended) return;
   const std::string message = "The job is suspended and has no pods";
   pass.set(condition::kSuspended, true, reason::kSuspendedByUser, message);

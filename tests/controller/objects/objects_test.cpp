@@ -30,6 +30,34 @@ TEST(Pod, ReadsWhatTheKubeletReports) {
   EXPECT_EQ(pod.status.container_statuses.at(0).state.terminated->reason, "OOMKilled");
 }
 
+TEST(Pod, EachTermOfItsAffinityExcludesTheNodesToAvoid) {
+  Pod pod;
+  pod.spec.avoided_node_names = {"a", "b"};
+  const Json::json_pointer terms(
+      "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms"
+  );
+  const Json excluded = Json::parse(R"([
+    {"key": "metadata.name", "operator": "NotIn", "values": ["a"]},
+    {"key": "metadata.name", "operator": "NotIn", "values": ["b"]}])");
+  EXPECT_EQ(encode(pod)[terms], Json::array({Json{{"matchFields", excluded}}}));
+
+  const api::NodeSelectorRequirement ssd{.key = "disk", .op = "In", .values = {"ssd"}};
+  const api::NodeSelectorRequirement nvme{.key = "disk", .op = "In", .values = {"nvme"}};
+  pod.spec.affinity = api::Affinity{
+      .node_affinity =
+          api::NodeAffinity{
+              .required =
+                  api::NodeSelector{{{.match_expressions = {ssd}}, {.match_expressions = {nvme}}}}
+          }
+  };
+  const Json json = encode(pod)[terms];
+  ASSERT_EQ(json.size(), 2U);
+  for (const Json& term : json) {
+    EXPECT_EQ(term["matchFields"], excluded);
+    EXPECT_EQ(term["matchExpressions"].size(), 1U);
+  }
+}
+
 TEST(Pod, DecodeErrorsNameThePath) {
   const auto refused = decode_pod(Json::parse(R"({
     "metadata": {"name": "p"},

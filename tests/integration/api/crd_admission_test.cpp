@@ -543,6 +543,7 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
             {{"rules",
               {{{"exitCodes", {137}}, {"reasons", {"Error"}}, {"action", "Fail"}},
                {{"reasons", {"Data"}}, {"action", "Restart"}, {"charge", false}}}},
+             {"maxRestartsPerNode", 0},
              {"backoff", {{"initialSeconds", 1}, {"maxSeconds", 1}}}}}}
       ),
       nodes("managed", {{"/spec/managedBy", "kueue.x-k8s.io/multikueue"}}),

@@ -50,7 +50,9 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   };
   if (!plan.actions.empty()) {
     auto memory = memory_.lock();
-    (*memory)[key].refusals = std::move(execution.refusals);
+    Memory& job_memory = (*memory)[key];
+    job_memory.refused_in_a_row = refused ? job_memory.refused_in_a_row + 1 : 0;
+    job_memory.refusals = std::move(execution.refusals);
   }
   if (execution.error) return retry(*execution.error);
   if (refused && plan.status_needs_success) return after_refusal;
@@ -107,6 +109,7 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   Memory memory = recall(key, job.metadata.uid);
   observed.progress = std::move(memory.report);
   observed.refusals = std::move(memory.refusals);
+  observed.refused_in_a_row = memory.refused_in_a_row;
   observed.status_written = memory.status_written;
   observed.awaits_culprit_since = memory.awaits_culprit_since;
   if (reconcile::wants_competitors(job)) observed.older_gang = find_older_gang(job);

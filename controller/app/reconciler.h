@@ -53,6 +53,7 @@ class Reconciler {
   struct Memory {
     std::string uid{};
     std::vector<reconcile::ApiRefusal> refusals{};
+    int64_t refused_in_a_row = 0;
     std::optional<TimePoint> status_written{};
     std::optional<api::ProgressReport> report{};
     std::optional<TimePoint> awaits_culprit_since{};

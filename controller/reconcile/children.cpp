@@ -2,6 +2,7 @@
 
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/desired.h"
+#include "controller/reconcile/doubling.h"
 #include "controller/reconcile/status.h"
 
 #include <algorithm>
@@ -69,12 +70,21 @@ void describe_refusal(Pass& pass, const ApiRefusal& refusal) {
   );
 }
 
+Duration retry_wait(const Observed& in) {
+  const bool others_may_help =
+      std::all_of(in.refusals.begin(), in.refusals.end(), [](const ApiRefusal& each) {
+        return each.kind == ApiRefusal::Kind::Quota || each.kind == ApiRefusal::Kind::NameTaken;
+      });
+  if (others_may_help) return in.config.refusal_retry;
+  return doubled(in.config.refusal_retry, in.refused_in_a_row - 1, in.config.refusal_retry_cap);
+}
+
 // When to try again what the API server refused; nothing if it refused nothing.
 std::optional<TimePoint> retry_time(const Pass& pass) {
   if (pass.in.refusals.empty()) return std::nullopt;
   TimePoint latest{};
   for (const ApiRefusal& each : pass.in.refusals) latest = std::max(latest, each.time);
-  return latest + pass.in.config.refusal_retry;
+  return latest + retry_wait(pass.in);
 }
 
 void ensure_common_children(Pass& pass) {

@@ -26,8 +26,10 @@ struct OperatorConfig {
   /// cap; jittered by the job's UID.
   Duration release_backoff = std::chrono::seconds(15);
   Duration release_backoff_cap = std::chrono::minutes(10);
-  /// How long to wait after the API server refused a child.
+  /// How long to wait after the API server refused a child. Doubles with each refusal in a row up to
+  /// the cap, unless what is missing is a quota or a name, which others may free at any time.
   Duration refusal_retry = std::chrono::seconds(10);
+  Duration refusal_retry_cap = std::chrono::minutes(6);
   /// How long nodes that only report a lost peer wait for the node that caused it to fail, too.
   /// Covers a machine's death: its peers leave after about 10 s; after 50 s its pods are no longer
   /// ready, and up to 35 s later they are evicted.

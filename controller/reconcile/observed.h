@@ -10,6 +10,7 @@
 #include "controller/reconcile/config.h"
 #include "controller/reconcile/refusals.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct Observed {
   std::optional<api::ProgressReport> progress;
   /// What the last pass that had actions was refused; empty if nothing.
   std::vector<ApiRefusal> refusals;
+  /// How many passes in a row were refused something; 0 if the last one with actions was not.
+  int64_t refused_in_a_row = 0;
   /// When this controller last wrote the job's status; nothing if it has not yet.
   std::optional<TimePoint> status_written;
   /// Plan::awaits_culprit_since of the previous pass.

@@ -126,6 +126,16 @@ TEST_F(ReconcilerTest, ReportsARefusedStart) {
   EXPECT_NE(written.dump().find("QuotaExceeded"), std::string::npos) << written;
 }
 
+TEST_F(ReconcilerTest, BacksOffARefusedStart) {
+  put_start();
+  for (int second = 0; second < 60; ++second) {
+    refuse("a webhook says no");
+    static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+    clock_.advance(1s);
+  }
+  EXPECT_EQ(count("POST"), 3U) << "after 0, 10 and 30 s";
+}
+
 TEST_F(ReconcilerTest, StartsAGangWithOneStatusWrite) {
   put_start();
   const auto made = [&](const std::string& name) {

@@ -87,6 +87,25 @@ TEST(Children, ReportRefusalsAndPaceRetries) {
   EXPECT_TRUE(again.status_needs_success);
 }
 
+TEST(Children, BackOffWhatTheApiServerRefusesAgain) {
+  Observed observed = running(2);
+  observed.job.status = {};
+  observed.pods.clear();
+  observed.refusals = {{.object = "pod arxiv-1-0", .message = "no", .time = observed.now}};
+  const auto wait = [&](ApiRefusal::Kind kind, int64_t refused_in_a_row) {
+    observed.refusals[0].kind = kind;
+    observed.refused_in_a_row = refused_in_a_row;
+    return plan(observed).requeue_after;
+  };
+  using std::chrono::seconds;
+  for (const auto kind : {ApiRefusal::Kind::Invalid, ApiRefusal::Kind::Forbidden}) {
+    EXPECT_EQ(wait(kind, 1), Duration(seconds(10)));
+    EXPECT_EQ(wait(kind, 2), Duration(seconds(20)));
+    EXPECT_EQ(wait(kind, 1000), Duration(seconds(360)));
+  }
+  EXPECT_EQ(wait(ApiRefusal::Kind::Quota, 1000), Duration(seconds(10)));
+}
+
 TEST(Children, NeverAdoptForeignObjects) {
   Observed observed;
   observed.job = small_job();

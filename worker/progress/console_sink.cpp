@@ -38,6 +38,29 @@ Json seconds(const StepSeconds& times) {
   };
 }
 
+// What an epoch's steps and evaluations took, where there were any.
+std::string times(const EpochReport& report) {
+  std::string text;
+  if (report.steady_steps.pieces > 0)
+    text += format(" | Time per Step %.4f", report.steady_steps.seconds_per_piece());
+  if (report.evaluation.pieces > 0) {
+    text += format(" | Time per Evaluation Batch %.4f", report.evaluation.seconds_per_piece());
+  } else if (report.evaluation.seconds > 0) {
+    text += format(" | Evaluation Time %.4f", report.evaluation.seconds);
+  }
+  return text;
+}
+
+std::string_view to_string(EvaluationUnit unit) {
+  switch (unit) {
+    case EvaluationUnit::Batches:
+      return "batches";
+    case EvaluationUnit::Edges:
+      return "edges";
+  }
+  return "";
+}
+
 // One accuracy, or each part's by its name if the training set is one of them.
 std::string accuracies(const EpochReport& report) {
   if (!report.train_set) {
@@ -54,11 +77,12 @@ std::string accuracies(const EpochReport& report) {
 
 std::string epoch_line(const EpochReport& report) {
   return format(
-      "Epoch %05lld | Average Loss %.4f | %s | Time %.4f",
+      "Epoch %05lld | Average Loss %.4f | %s | Time %.4f%s",
       static_cast<long long>(report.epoch),
       report.average_loss,
       accuracies(report).c_str(),
-      report.seconds
+      report.seconds,
+      times(report).c_str()
   );
 }
 
@@ -103,6 +127,9 @@ std::string to_json_line(const EpochReport& report) {
   if (report.test) json["test"] = accuracy(*report.test);
   json["seconds"] = number(report.seconds);
   json["stepSeconds"] = seconds(report.step_seconds);
+  json["secondsPerStep"] = number(report.steady_steps.seconds_per_piece());
+  json["evaluationSeconds"] = number(report.evaluation.seconds);
+  json["secondsPerEvaluationBatch"] = number(report.evaluation.seconds_per_piece());
   json["items"] = report.items;
   json["sampledEdges"] = report.sampled_edges;
   return json.dump();
@@ -121,6 +148,7 @@ std::string to_json_line(const FinalReport& report) {
       {"parametersHash", report.parameters_hash},
       {"preempted", report.preempted},
       {"seconds", number(report.seconds)},
+      {"secondsPerStep", number(report.steady_steps.seconds_per_piece())},
   }
       .dump();
 }
@@ -150,12 +178,19 @@ void ConsoleSink::line(const std::string& text) {
   std::fflush(out_);
 }
 
+void ConsoleSink::begin_bar(const std::string& label, int64_t total, std::string_view unit) {
+  if (bar_running_) return;
+  progress_->begin(label, total, unit);
+  bar_running_ = true;
+}
+
 void ConsoleSink::end_bar() {
   if (bar_running_) progress_->end();
   bar_running_ = false;
 }
 
 void ConsoleSink::on_phase(Phase phase) {
+  phase_ = phase;
   if (options_.format == ConsoleFormat::Json) {
     line(Json{{"event", "phase"}, {"phase", to_string(phase)}}.dump());
     return;
@@ -169,12 +204,12 @@ void ConsoleSink::on_phase(Phase phase) {
 
 void ConsoleSink::log_step(const StepReport& report) {
   if (options_.log_steps == 0) return;
-  ++unlogged_steps_;
-  unlogged_seconds_ += report.seconds.total;
+  (report.warm_up ? unlogged_warm_up_ : unlogged_).add(report.seconds.total);
   if ((report.step + 1) % options_.log_steps != 0) return;
-  const double seconds_per_step = unlogged_seconds_ / static_cast<double>(unlogged_steps_);
-  unlogged_steps_ = 0;
-  unlogged_seconds_ = 0;
+  const Pace& shown = unlogged_.pieces > 0 ? unlogged_ : unlogged_warm_up_;
+  const double seconds_per_step = shown.seconds_per_piece();
+  unlogged_ = {};
+  unlogged_warm_up_ = {};
   line(
       options_.format == ConsoleFormat::Json ? to_json_line(report)
                                              : step_line(report, seconds_per_step)
@@ -184,24 +219,29 @@ void ConsoleSink::log_step(const StepReport& report) {
 void ConsoleSink::on_step(const StepReport& report) {
   log_step(report);
   if (!progress_) return;
-  if (!bar_running_) {
-    progress_->begin(
-        format(
-            "epoch %lld/%lld",
-            static_cast<long long>(report.epoch) + 1,
-            static_cast<long long>(report.epochs)
-        ),
-        report.steps_per_epoch,
-        "steps"
-    );
-    bar_running_ = true;
-  }
+  begin_bar(
+      format(
+          "epoch %lld/%lld",
+          static_cast<long long>(report.epoch) + 1,
+          static_cast<long long>(report.epochs)
+      ),
+      report.steps_per_epoch,
+      "steps"
+  );
   progress_->advance_to(report.step + 1, format("loss %.4f", report.loss));
 }
 
+void ConsoleSink::on_evaluation(const EvaluationProgress& evaluation) {
+  if (!progress_) return;
+  begin_bar(
+      phase_ == Phase::Test ? "testing" : "validating", evaluation.total, to_string(evaluation.unit)
+  );
+  progress_->advance_to(evaluation.done, {});
+}
+
 void ConsoleSink::on_epoch(const EpochReport& report) {
-  unlogged_steps_ = 0;
-  unlogged_seconds_ = 0;
+  unlogged_ = {};
+  unlogged_warm_up_ = {};
   line(options_.format == ConsoleFormat::Json ? to_json_line(report) : epoch_line(report));
 }
 
@@ -238,6 +278,9 @@ void TeeSink::on_phase(Phase phase) {
 }
 void TeeSink::on_mark() {
   for (ProgressSink* sink : sinks_) sink->on_mark();
+}
+void TeeSink::on_evaluation(const EvaluationProgress& evaluation) {
+  for (ProgressSink* sink : sinks_) sink->on_evaluation(evaluation);
 }
 void TeeSink::on_step(const StepReport& report) {
   for (ProgressSink* sink : sinks_) sink->on_step(report);

@@ -23,8 +23,8 @@ struct ConsoleOptions {
   int64_t log_steps = 0;  ///< steps between two lines of steps; 0: none
 };
 
-/// Writes a run's progress for people (lines on `out`, a bar on `progress`) or for programs (JSON
-/// lines on `out`). Only rank 0 needs one: the reports are the same on all ranks.
+/// Writes a run's progress for people (lines on `out`, a bar of each epoch and each evaluation on
+/// `progress`) or for programs (JSON lines on `out`). Only rank 0 needs one: the reports are the same on all ranks.
 class ConsoleSink final : public ProgressSink {
  public:
   /// `out` outlives the sink. Without `progress` there is no bar.
@@ -32,6 +32,7 @@ class ConsoleSink final : public ProgressSink {
   ~ConsoleSink() override;
 
   void on_phase(Phase phase) override;
+  void on_evaluation(const EvaluationProgress& evaluation) override;
   void on_step(const StepReport& report) override;
   void on_epoch(const EpochReport& report) override;
   void on_final(const FinalReport& report) override;
@@ -41,6 +42,7 @@ class ConsoleSink final : public ProgressSink {
  private:
   void line(const std::string& text);
   void log_step(const StepReport& report);
+  void begin_bar(const std::string& label, int64_t total, std::string_view unit);
   void end_bar();
 
   std::FILE* out_;
@@ -48,12 +50,16 @@ class ConsoleSink final : public ProgressSink {
   ConsoleOptions options_;
   bool bar_running_ = false;
   bool said_training_ = false;
-  int64_t unlogged_steps_ = 0;  // of this epoch, since its last line
-  double unlogged_seconds_ = 0;
+  Phase phase_ = Phase::Setup;
+  // Steps of this epoch since its last line.
+  Pace unlogged_warm_up_;
+  Pace unlogged_;
 };
 
-/// "Epoch 00004 | Average Loss 0.6931 | Accuracy 0.5000 | Time 0.1234"; the accuracy is the
-/// validation set's, the training batches' where the epoch had no validation.
+/// "Epoch 00004 | Average Loss 0.6931 | Accuracy 0.5000 | Time 0.1234 | Time per Step 0.0123 | Time
+/// per Evaluation Batch 0.0045"; the accuracy is the validation set's, the training batches' where
+/// the epoch had no validation. The last two are left out where nothing was measured; a layer-wise
+/// evaluation has its whole time instead: "Evaluation Time 0.1234".
 [[nodiscard]] std::string epoch_line(const EpochReport& report);
 
 /// "Epoch 00004 | Step 00010 | Loss 0.6931 | Time 0.0123"; the step is counted from 1, and the time
@@ -73,6 +79,7 @@ class TeeSink final : public ProgressSink {
 
   void on_phase(Phase phase) override;
   void on_mark() override;
+  void on_evaluation(const EvaluationProgress& evaluation) override;
   void on_step(const StepReport& report) override;
   void on_epoch(const EpochReport& report) override;
   void on_final(const FinalReport& report) override;
@@ -83,8 +90,8 @@ class TeeSink final : public ProgressSink {
   std::vector<ProgressSink*> sinks_;
 };
 
-/// Drops everything.
-class NullSink final : public ProgressSink {
+/// Drops everything; also a base for sinks of a few calls.
+class NullSink : public ProgressSink {
  public:
   void on_phase(Phase) override {}
   void on_step(const StepReport&) override {}

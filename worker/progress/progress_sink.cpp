@@ -9,6 +9,16 @@ double Accuracy::value() const {
   return static_cast<double>(correct) / static_cast<double>(total);
 }
 
+void Pace::add(double piece_seconds) {
+  ++pieces;
+  seconds += piece_seconds;
+}
+
+double Pace::seconds_per_piece() const {
+  if (pieces == 0) return std::numeric_limits<double>::quiet_NaN();
+  return seconds / static_cast<double>(pieces);
+}
+
 std::string_view to_string(Phase phase) {
   switch (phase) {
     case Phase::Setup:

@@ -43,6 +43,16 @@ struct MemoryByOwner {
   int64_t model = 0;    ///< parameters, buffers, gradients and the optimizer's state
 };
 
+/// Seconds of equal pieces of work, of one rank.
+struct Pace {
+  int64_t pieces = 0;
+  double seconds = 0;
+
+  void add(double piece_seconds);
+  /// NaN without pieces.
+  [[nodiscard]] double seconds_per_piece() const;
+};
+
 /// One optimizer step of one rank.
 struct StepReport {
   int64_t epoch = 0;
@@ -55,8 +65,19 @@ struct StepReport {
   int64_t sampled_edges = 0;    ///< this rank's
   int64_t input_nodes = 0;      ///< this rank's
   StepSeconds seconds;
+  bool warm_up = false;  ///< among the epoch's first, which may take longer
   DataPath data_path;    ///< this rank's
   MemoryByOwner memory;  ///< this rank's
+};
+
+/// What an evaluation counts its work in: batches, or the edges that layers sum over.
+enum class EvaluationUnit { Batches, Edges };
+
+/// How far a rank is in evaluating one part, or all parts in one pass.
+struct EvaluationProgress {
+  int64_t done = 0;
+  int64_t total = 0;
+  EvaluationUnit unit = EvaluationUnit::Batches;
 };
 
 /// One try to write a checkpoint, by the rank that writes.
@@ -88,7 +109,10 @@ struct EpochReport {
   std::optional<Accuracy> validation;
   std::optional<Accuracy> test;
   double seconds = 0;
-  StepSeconds step_seconds;   ///< this rank's
+  StepSeconds step_seconds;  ///< this rank's
+  Pace steady_steps;         ///< this rank's steps without the warm-up
+  /// This rank's batches, and the seconds of all evaluations; no batches if layer by layer.
+  Pace evaluation;
   int64_t items = 0;          ///< this rank's
   int64_t sampled_edges = 0;  ///< this rank's
 };
@@ -105,6 +129,7 @@ struct FinalReport {
   std::string parameters_hash;
   bool preempted = false;
   double seconds = 0;
+  Pace steady_steps;  ///< of this rank, since it started
 };
 
 /// Where a rank's progress goes: the console, the agent's socket, a test. An implementation blocks
@@ -117,6 +142,8 @@ class ProgressSink {
   /// Work is done that no report mentions, e.g. a batch of an evaluation: a sign that the rank does
   /// not hang. Cheap.
   virtual void on_mark() {}
+  /// Comes with a mark. Cheap.
+  virtual void on_evaluation(const EvaluationProgress&) {}
   virtual void on_step(const StepReport& report) = 0;
   virtual void on_epoch(const EpochReport& report) = 0;
   virtual void on_final(const FinalReport& report) = 0;

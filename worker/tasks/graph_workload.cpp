@@ -117,7 +117,7 @@ Result<training::Evaluated> GraphWorkload::evaluate(
     if (!batch) return std::optional<training::Scores>();
     return scores_of(*batch);
   };
-  return training::evaluate_batches(next, *communicator_, context);
+  return training::evaluate_batches(next, loader->num_batches(), *communicator_, context);
 }
 
 }  // namespace gnn::tasks

@@ -193,7 +193,7 @@ Result<training::Evaluated> NodeWorkload::evaluate_sampled(
     if (!batch) return std::optional<training::Scores>();
     return training::scores_of(*model_, *batch);
   };
-  return training::evaluate_batches(next, *communicator_, context);
+  return training::evaluate_batches(next, batches->num_batches(), *communicator_, context);
 }
 
 }  // namespace gnn::tasks

@@ -2,9 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <limits>
-#include <tuple>
 
 namespace gnn::training {
 namespace {
@@ -37,16 +36,22 @@ at::Tensor within(const at::Tensor& ids, const NodeRange& range) {
 }  // namespace
 
 Result<Evaluated> evaluate_batches(
-    const NextScores& next, comm::Communicator& communicator, const EvaluationContext& context
+    const NextScores& next,
+    int64_t batches,
+    comm::Communicator& communicator,
+    const EvaluationContext& context
 ) {
   progress::Accuracy counts;
-  const int64_t most = context.max_batches.value_or(std::numeric_limits<int64_t>::max());
+  const int64_t most = std::min(batches, context.max_batches.value_or(batches));
   for (int64_t batch = 0; batch < most && !context.stop.requested(); ++batch) {
     GNN_ASSIGN_OR_RETURN(const std::optional<Scores> scores, next());
     if (!scores) break;
     counts.correct += count_correct(*scores);
     counts.total += scores->labels.size(0);
     context.progress.on_mark();
+    context.progress.on_evaluation(
+        {.done = batch + 1, .total = most, .unit = progress::EvaluationUnit::Batches}
+    );
   }
   return reduce_counts(communicator, counts, context.stop);
 }

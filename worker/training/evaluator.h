@@ -18,11 +18,14 @@ namespace gnn::training {
 /// Scores the next batch of this rank; nothing after the last.
 using NextScores = std::function<Result<std::optional<Scores>>()>;
 
-/// Accuracy on the batches of `next`, of which each rank has its share, or on the first
+/// Accuracy on the `batches` of `next`, of which each rank has its share, or on the first
 /// `context.max_batches` of each. Collective.
 /// Precondition: the model is in evaluation mode, gradients are off.
 [[nodiscard]] Result<Evaluated> evaluate_batches(
-    const NextScores& next, comm::Communicator& communicator, const EvaluationContext& context
+    const NextScores& next,
+    int64_t batches,
+    comm::Communicator& communicator,
+    const EvaluationContext& context
 );
 
 /// Exact accuracy on each of `parts`, all from one pass (LayerWiseInference); nothing if the ranks

@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "worker/checkpoint/state_capture.h"
 #include "worker/comm/ddp.h"
+#include "worker/progress/console_sink.h"
 #include "worker/training/meters.h"
 #include "worker/training/parameters_hash.h"
 #include "worker/training/step_runner.h"
@@ -61,6 +62,23 @@ std::optional<progress::Accuracy>& accuracy_of(progress::EpochReport& report, Pa
   }
   return report.test;
 }
+
+// The first steps of an epoch fill caches and the loader's queue. The tutorials leave out ten, too.
+bool is_warm_up(int64_t steps_run, int64_t steps_per_epoch) {
+  return steps_run < std::min<int64_t>(10, steps_per_epoch / 2);
+}
+
+// Counts the batches of evaluations.
+class CountEvaluatedBatches final : public progress::NullSink {
+ public:
+  explicit CountEvaluatedBatches(progress::Pace& pace) : pace_(pace) {}
+  void on_evaluation(const progress::EvaluationProgress& evaluation) override {
+    if (evaluation.unit == progress::EvaluationUnit::Batches) ++pace_.pieces;
+  }
+
+ private:
+  progress::Pace& pace_;
+};
 
 // The epochs of a training, with evaluations and checkpoints between them. Each member function
 // that reduces something is collective.
@@ -126,7 +144,9 @@ class TrainingLoop {
   std::string newest_checkpoint_;
   int64_t saved_step_ = -1;   // global step of the newest checkpoint
   int64_t agreed_step_ = -1;  // global step of the last agree_on_model()
-  int64_t model_bytes_ = 0;   // known from the first step on, when all of it is there
+  int64_t first_step_ = 0;    // of this epoch that this run made
+  progress::Pace steady_steps_;
+  int64_t model_bytes_ = 0;  // known from the first step on, when all of it is there
   bool stopped_ = false;
 };
 
@@ -134,6 +154,7 @@ Status TrainingLoop::start_epoch() {
   epoch_report_ = {};
   epoch_report_.epoch = state_.position.epoch;
   epoch_report_.epochs = training().epochs;
+  first_step_ = state_.position.step;
   return runner_.start_epoch(state_.position);
 }
 
@@ -170,6 +191,11 @@ Result<bool> TrainingLoop::run_steps() {
 
 void TrainingLoop::report_step(progress::StepReport report, const comm::StepResult& agreed) {
   report.loss = agreed.mean_loss;
+  report.warm_up = is_warm_up(report.step - first_step_, report.steps_per_epoch);
+  if (!report.warm_up) {
+    epoch_report_.steady_steps.add(report.seconds.total);
+    steady_steps_.add(report.seconds.total);
+  }
   epoch_report_.step_seconds += report.seconds;
   epoch_report_.items += report.items;
   epoch_report_.sampled_edges += report.sampled_edges;
@@ -181,12 +207,16 @@ void TrainingLoop::report_step(progress::StepReport report, const comm::StepResu
 Result<EvaluatedParts> TrainingLoop::evaluate(const std::vector<Part>& parts) {
   workload_.module().eval();
   const at::NoGradGuard no_grad;
-  return workload_.evaluate_parts(
+  CountEvaluatedBatches count(epoch_report_.evaluation);
+  progress::TeeSink progress({&context_.progress, &count});
+  LapTimer timer;
+  Result<EvaluatedParts> evaluated = workload_.evaluate_parts(
       parts,
-      {.stop = context_.stop,
-       .progress = context_.progress,
-       .max_batches = training().evaluation.max_batches}
+      {.stop = context_.stop, .progress = progress, .max_batches = training().evaluation.max_batches
+      }
   );
+  epoch_report_.evaluation.seconds = timer.lap();
+  return evaluated;
 }
 
 // The next run starts with this evaluation.
@@ -260,6 +290,7 @@ progress::FinalReport TrainingLoop::final_report() {
   report.parameters_hash = hash_of(tensors);
   report.preempted = stopped_;
   report.seconds = run_timer_.lap();
+  report.steady_steps = steady_steps_;
   if (state_.epochs.empty()) return report;
   const progress::EpochReport& epoch = state_.epochs.back();
   report.average_loss = epoch.average_loss;

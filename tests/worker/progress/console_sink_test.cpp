@@ -9,7 +9,9 @@
 #include <cstdlib>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace gnn::progress {
 namespace {
@@ -70,6 +72,21 @@ TEST(EpochLine, NamesThePartsWithTheTrainingSetAmongThem) {
   );
 }
 
+TEST(EpochLine, SaysTheSecondsOfAStepAndOfAnEvaluationBatch) {
+  EpochReport report = third_epoch();
+  report.steady_steps = {.pieces = 4, .seconds = 1.0};
+  report.evaluation = {.pieces = 10, .seconds = 1.25};
+  EXPECT_THAT(
+      epoch_line(report),
+      ::testing::EndsWith(" | Time 4.5000 | Time per Step 0.2500 | Time per Evaluation Batch 0.1250"
+      )
+  );
+  report.evaluation.pieces = 0;  // layer by layer
+  EXPECT_THAT(
+      epoch_line(report), ::testing::EndsWith(" | Time per Step 0.2500 | Evaluation Time 1.2500")
+  );
+}
+
 TEST(ConsoleSink, UsesTheTutorialsWords) {
   const std::string text = output_of({}, [](ConsoleSink& sink) {
     sink.on_phase(Phase::Setup);
@@ -96,7 +113,11 @@ TEST(ConsoleSink, WritesOneJsonObjectALine) {
         StepReport step;
         step.loss = std::numeric_limits<double>::quiet_NaN();
         sink.on_step(step);
-        sink.on_epoch(third_epoch());
+        sink.on_evaluation({.done = 1, .total = 2});
+        EpochReport report = third_epoch();
+        report.steady_steps = {.pieces = 4, .seconds = 1.0};
+        report.evaluation.seconds = 1.25;
+        sink.on_epoch(report);
         sink.on_message("resumed \"here\"");
       });
   const size_t first_end = text.find('\n');
@@ -109,6 +130,9 @@ TEST(ConsoleSink, WritesOneJsonObjectALine) {
   EXPECT_EQ(epoch["validation"]["correct"], 1);
   EXPECT_DOUBLE_EQ(epoch["averageLoss"], 1.23456);
   EXPECT_FALSE(epoch.contains("test"));
+  EXPECT_DOUBLE_EQ(epoch["secondsPerStep"], 0.25);
+  EXPECT_DOUBLE_EQ(epoch["evaluationSeconds"], 1.25);
+  EXPECT_TRUE(epoch["secondsPerEvaluationBatch"].is_null());
   EXPECT_EQ(nlohmann::json::parse(text.substr(second_end))["message"], "resumed \"here\"");
 }
 
@@ -133,6 +157,58 @@ TEST(ConsoleSink, WritesALineEverySoManyStepsWithTheirMeanSeconds) {
           epoch_line(third_epoch()) +
           "\nEpoch 00001 | Step 00002 | Loss 0.5000 | Time 0.1500\n"
           "Epoch 00001 | Step 00004 | Loss 0.5000 | Time 0.3500\n"
+  );
+}
+
+TEST(ConsoleSink, LeavesTheWarmUpOutOfTheSecondsOfAStep) {
+  const std::string text = output_of({.log_steps = 3}, [](ConsoleSink& sink) {
+    for (int64_t step = 0; step < 6; ++step) {
+      StepReport report;
+      report.step = step;
+      report.warm_up = step < 4;
+      report.seconds.total = report.warm_up ? 8 : 0.5;
+      sink.on_step(report);
+    }
+  });
+  EXPECT_THAT(text, HasSubstr("Step 00003 | Loss 0.0000 | Time 8.0000\n"));
+  EXPECT_THAT(text, HasSubstr("Step 00006 | Loss 0.0000 | Time 0.5000\n"));
+}
+
+// Notes what is drawn on it.
+class EvaluationBar final : public ProgressBar {
+ public:
+  explicit EvaluationBar(std::vector<std::string>& drawn) : drawn_(drawn) {}
+  void begin(std::string_view label, int64_t total, std::string_view unit) override {
+    drawn_.push_back(std::string(label) + " of " + std::to_string(total) + " " + std::string(unit));
+  }
+  void advance_to(int64_t done, std::string_view) override {
+    drawn_.push_back(std::to_string(done));
+  }
+  void end() override { drawn_.emplace_back("end"); }
+  void say(std::string_view) override {}
+
+ private:
+  std::vector<std::string>& drawn_;
+};
+
+TEST(ConsoleSink, DrawsABarOfEachEvaluation) {
+  std::vector<std::string> drawn;
+  std::FILE* nowhere = std::fopen("/dev/null", "w");
+  {
+    ConsoleSink sink(nowhere, std::make_unique<EvaluationBar>(drawn), {});
+    sink.on_phase(Phase::Validate);
+    sink.on_evaluation({.done = 1, .total = 2});
+    sink.on_evaluation({.done = 2, .total = 2});
+    sink.on_phase(Phase::Test);
+    sink.on_evaluation({.done = 7, .total = 9, .unit = EvaluationUnit::Edges});
+    sink.on_epoch(third_epoch());
+  }
+  std::fclose(nowhere);
+  EXPECT_EQ(
+      drawn,
+      (std::vector<std::string>{
+          "validating of 2 batches", "1", "2", "end", "testing of 9 edges", "7", "end"
+      })
   );
 }
 

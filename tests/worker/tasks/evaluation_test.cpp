@@ -170,6 +170,28 @@ TEST(Evaluation, MarksEveryBatchAndExchangeWhenLayerWise) {
   EXPECT_GE(marks_of(*node_workload(api::EvaluationMode::LayerWise)), 3);
 }
 
+TEST(Evaluation, TellsHowManyBatchesAreDone) {
+  class Sink final : public training::CountingSink {
+   public:
+    void on_evaluation(const progress::EvaluationProgress& evaluation) override {
+      ++times;
+      EXPECT_EQ(evaluation.unit, progress::EvaluationUnit::Batches);
+      EXPECT_EQ(evaluation.done, times);
+      EXPECT_EQ(evaluation.total, 2);
+    }
+
+    int64_t times = 0;
+  } sink;
+  const StopToken stop;
+  const auto evaluated =
+      node_workload(api::EvaluationMode::Sampled)
+          ->evaluate(
+              training::Part::Validation, {.stop = stop, .progress = sink, .max_batches = 2}
+          );
+  EXPECT_TRUE(evaluated.has_value());
+  EXPECT_EQ(sink.times, 2);
+}
+
 // Notes the phases, and counts the marks.
 class PhaseSink final : public training::CountingSink {
  public:

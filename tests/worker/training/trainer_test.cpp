@@ -74,6 +74,8 @@ class TinyWorkload final : public Workload {
   Result<Evaluated> evaluate(Part part, const EvaluationContext& context) override {
     if (context.stop.requested()) return Evaluated();
     evaluated.emplace_back(part, context.max_batches.value_or(-1));
+    context.progress.on_evaluation({.done = 1, .total = 2});
+    context.progress.on_evaluation({.done = 2, .total = 2});
     return progress::Accuracy{
         .correct = count_correct({net_->forward(points_), labels_}), .total = 20
     };
@@ -314,6 +316,32 @@ Result<TrainingResult> train_recorded(
       .stop = stop
   };
   return train(workload, context, options);
+}
+
+TEST(Trainer, LeavesTheFirstStepsOfAnEpochOutOfThePaceOfTheOthers) {
+  TinyWorkload workload;
+  RecordingSink sink;
+  const auto result = train_recorded(workload, options_for(2), sink);
+  ASSERT_TRUE(result.has_value());
+  std::vector<bool> warm_up;
+  for (const progress::StepReport& step : sink.steps) warm_up.push_back(step.warm_up);
+  EXPECT_EQ(
+      warm_up, (std::vector<bool>{true, true, false, false, false, true, true, false, false, false})
+  );
+  EXPECT_EQ(result->epochs[1].steady_steps.pieces, 3);
+  EXPECT_EQ(result->report.steady_steps.pieces, 6);
+  EXPECT_LE(result->epochs[1].steady_steps.seconds, result->epochs[1].step_seconds.total);
+}
+
+TEST(Trainer, CountsTheBatchesOfAllEvaluationsOfAnEpoch) {
+  TinyWorkload workload;
+  workload.parts = {Part::Validation, Part::Test};
+  Scene run;
+  const auto result = train(workload, run.context, options_for(2));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->epochs[0].evaluation.pieces, 2);
+  EXPECT_EQ(result->epochs[1].evaluation.pieces, 4);
+  EXPECT_GT(result->epochs[1].evaluation.seconds, 0);
 }
 
 TEST(Trainer, ReportsTheBytesOfCheckpoints) {

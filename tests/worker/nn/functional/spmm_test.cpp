@@ -92,6 +92,41 @@ TEST_P(SpmmOfTypes, GivesTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
+TEST_P(SpmmOfTypes, SumsALongRowToTheSameBitsOnAnyNumberOfThreads) {
+  torch::manual_seed(4);
+  constexpr int64_t kLong = 300'000;
+  const at::Tensor x = torch::randn({1000, 5}, type());
+  const Csr matrix{
+      .indptr = torch::tensor({int64_t{0}, int64_t{2}, kLong + 2, kLong + 5}, torch::kInt64),
+      .indices = torch::randint(1000, {kLong + 5}, torch::kInt64).to(index()),
+      .num_rows = 3,
+      .num_cols = 1000,
+  };
+  const SpmmOptions options{
+      .row_scale = torch::rand({3}, spmm_scale_type(type())),
+      .col_scale = torch::rand({1000}, spmm_scale_type(type())),
+      .root = torch::randn({2, 5}, type()),
+      .root_scale = {},
+      .skip_loops = true,
+  };
+  const auto run = [&](int threads) {
+    const Threads set(threads);
+    return spmm(matrix, x, options);
+  };
+  const at::Tensor found = run(1);
+  EXPECT_TRUE(torch::equal(found, run(2)));
+  EXPECT_TRUE(torch::equal(found, run(8)));
+
+  const at::Tensor columns = matrix.indices.narrow(0, 2, kLong).to(at::kLong);
+  at::Tensor scales = options.col_scale.to(at::kDouble).index_select(0, columns);
+  scales.masked_fill_(columns.eq(1), 0);
+  const at::Tensor sum = scales.unsqueeze(0).mm(x.to(at::kDouble).index_select(0, columns));
+  const at::Tensor expected =
+      sum[0] * options.row_scale[1].to(at::kDouble) + options.root[1].to(at::kDouble);
+  const double error = (found[1].to(at::kDouble) - expected).abs().max().item<double>();
+  EXPECT_LT(error, tolerance() * expected.abs().max().item<double>() * 10);
+}
+
 TEST(Spmm, SkipsLoopsOnlyWhenAsked) {
   const Csr matrix = to_csr(make_block({{0, 1}, {1, 1, 2}}, 3));
   const at::Tensor x = torch::tensor({{1.0}, {10.0}, {100.0}});

@@ -28,9 +28,11 @@ Result<Evaluated> reduce_counts(
   };
 }
 
-// The ids that are in the range.
-at::Tensor within(const at::Tensor& ids, const NodeRange& range) {
-  return ids.masked_select(ids.ge(range.first).logical_and_(ids.lt(range.end())));
+// The nodes of all parts, ascending, each once.
+at::Tensor union_of(const std::vector<at::Tensor>& parts, int64_t num_nodes) {
+  const at::Tensor in_some = at::zeros({num_nodes}, at::kBool);
+  for (const at::Tensor& ids : parts) in_some.index_fill_(0, ids, true);
+  return in_some.nonzero().squeeze(1).contiguous();
 }
 
 }  // namespace
@@ -65,30 +67,23 @@ Result<EvaluatedParts> evaluate_layer_wise(
     const LayerWiseOptions& options
 ) {
   LayerWiseInference inference(model, whole, communicator, context, options);
-  const NodeRange own = inference.own();
-  std::vector<at::Tensor> own_parts;
-  own_parts.reserve(parts.size());
-  for (const at::Tensor& ids : parts) own_parts.push_back(within(ids, own));
-  const at::Tensor wanted = std::get<0>(at::_unique2(at::cat(own_parts)));
-  const at::Tensor correct = at::zeros({own.count}, at::kBool);
+  const int64_t num_nodes = whole.graph.num_destinations();
+  // Of the nodes whose logits this rank gets.
+  const at::Tensor correct = at::zeros({num_nodes}, at::kBool);
   const auto take = [&](const at::Tensor& nodes, const at::Tensor& logits) {
     const at::Tensor labels = whole.labels.index_select(0, nodes);
-    correct.index_copy_(0, nodes - own.first, logits.argmax(1).eq(labels));
+    correct.index_copy_(0, nodes, logits.argmax(1).eq(labels));
   };
-  GNN_ASSIGN_OR_RETURN(const bool done, inference.run(wanted, take));
+  GNN_ASSIGN_OR_RETURN(const bool done, inference.run(union_of(parts, num_nodes), take));
   if (!done) return EvaluatedParts();
 
   std::vector<double> counts;
-  for (const at::Tensor& ids : own_parts) {
-    const at::Tensor right = correct.index_select(0, ids - own.first).sum();
-    counts.push_back(static_cast<double>(right.item<int64_t>()));
-    counts.push_back(static_cast<double>(ids.numel()));
-  }
+  for (const at::Tensor& ids : parts)
+    counts.push_back(static_cast<double>(correct.index_select(0, ids).sum().item<int64_t>()));
   GNN_ASSIGN_OR_RETURN(const std::vector<double> sums, comm::all_reduce_sums(communicator, counts));
   std::vector<progress::Accuracy> accuracies;
-  for (size_t i = 0; i < sums.size(); i += 2) {
-    accuracies.push_back(
-        {.correct = static_cast<int64_t>(sums[i]), .total = static_cast<int64_t>(sums[i + 1])}
+  for (size_t part = 0; part < parts.size(); ++part) {
+    accuracies.push_back({.correct = static_cast<int64_t>(sums[part]), .total = parts[part].numel()}
     );
   }
   return accuracies;

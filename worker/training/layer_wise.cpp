@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace gnn::training {
@@ -25,10 +26,24 @@ bool normalizes_by_degree(nn::NodeModel& model) {
   return false;
 }
 
-// The rows of ascending nodes, of which the first row is that of node `first`.
-at::Tensor rows_of(const at::Tensor& rows, const at::Tensor& nodes, int64_t first) {
-  if (!are_consecutive(nodes)) return rows.index_select(0, nodes - first);
-  return rows.narrow(0, nodes.const_data_ptr<int64_t>()[0] - first, nodes.numel());
+// The consecutive nodes that hold all of some ascending ones.
+NodeRange span_of(const at::Tensor& nodes) {
+  const auto* const ids = nodes.const_data_ptr<int64_t>();
+  return {.first = ids[0], .count = ids[nodes.numel() - 1] + 1 - ids[0]};
+}
+
+at::Tensor rows_of(const at::Tensor& rows, const NodeRange& range) {
+  return rows.narrow(0, range.first, range.count);
+}
+
+// The rows of ascending nodes in a matrix of all nodes.
+at::Tensor rows_of(const at::Tensor& rows, const at::Tensor& nodes) {
+  return are_consecutive(nodes) ? rows_of(rows, span_of(nodes)) : rows.index_select(0, nodes);
+}
+
+NodeRange common_of(const NodeRange& a, const NodeRange& b) {
+  const int64_t first = std::max(a.first, b.first);
+  return {.first = first, .count = std::max<int64_t>(0, std::min(a.end(), b.end()) - first)};
 }
 
 }  // namespace
@@ -47,25 +62,27 @@ LayerWiseInference::LayerWiseInference(
       options_(options),
       ranges_(divide_nodes(whole.graph.indptr(), communicator.world_size())),
       own_(ranges_[static_cast<size_t>(communicator.rank())]),
+      own_nodes_(at::arange(own_.first, own_.end())),
       dtype_(dtype_of(model)) {}
 
 template <class Body>
 void LayerWiseInference::for_each_chunk(const at::Tensor& nodes, const Body& body) const {
   for (const NodeRange& chunk : cut_nodes(whole_.graph.indptr(), nodes, options_.chunk)) {
     if (context_.stop.requested()) return;
-    nn::InEdges edges = in_edges_of(whole_.graph, nodes.narrow(0, chunk.first, chunk.count));
+    nn::InEdges edges = in_edges_of(whole_.graph, rows_of(nodes, chunk));
     edges.norm = norm_;
     body(edges);
     context_.progress.on_mark();
   }
 }
 
-LayerWiseInference::Inputs LayerWiseInference::features() const {
-  return {
-      .own = whole_.features.narrow(0, own_.first, own_.count),
-      .all = whole_.features,
-      .are_features = true,
-  };
+template <class Body>
+void LayerWiseInference::for_each_sum(const at::Tensor& nodes, const Body& body) {
+  for_each_chunk(nodes, [&](const nn::InEdges& edges) {
+    body(edges);
+    summed_.done += edges.matrix.indices.numel();
+    context_.progress.on_evaluation(summed_);
+  });
 }
 
 at::Tensor LayerWiseInference::to_model(const at::Tensor& rows) const {
@@ -80,8 +97,7 @@ at::Tensor LayerWiseInference::converted_features() const {
   const NodeRange all{.first = 0, .count = features.size(0)};
   for (const NodeRange& chunk : cut_range(all, options_.chunk.nodes)) {
     if (context_.stop.requested()) break;
-    converted.narrow(0, chunk.first, chunk.count)
-        .copy_(features.narrow(0, chunk.first, chunk.count));
+    rows_of(converted, chunk).copy_(rows_of(features, chunk));
     context_.progress.on_mark();
   }
   return converted;
@@ -95,17 +111,38 @@ Result<bool> LayerWiseInference::none_stops() {
   return stops[0] == 0;
 }
 
-Result<bool> LayerWiseInference::exchange(const at::Tensor& rows) {
+std::vector<LayerWiseInference::Piece> LayerWiseInference::own_pieces() const {
+  std::vector<Piece> pieces;
+  for (size_t rank = 0; rank < ranges_.size(); ++rank)
+    pieces.push_back({.rank = static_cast<int64_t>(rank), .rows = ranges_[rank]});
+  return pieces;
+}
+
+std::vector<LayerWiseInference::Piece> LayerWiseInference::pieces_of_roots() const {
+  std::vector<Piece> pieces;
+  for (size_t owner = 0; owner < ranges_.size(); ++owner) {
+    const NodeRange owned = places_of(wanted_, ranges_[owner]);
+    for (size_t rank = 0; rank < dealt_.size(); ++rank) {
+      const NodeRange rows = common_of(owned, dealt_[rank]);
+      if (rank != owner && rows.count > 0)
+        pieces.push_back({.rank = static_cast<int64_t>(owner), .rows = rows});
+    }
+  }
+  return pieces;
+}
+
+Result<bool> LayerWiseInference::exchange(
+    const at::Tensor& matrix, const std::vector<Piece>& pieces
+) {
   int64_t sent = 0;  // chunks: the same number on all ranks
-  for (int64_t rank = 0; rank < communicator_.world_size(); ++rank) {
-    for (const NodeRange& chunk :
-         cut_range(ranges_[static_cast<size_t>(rank)], options_.chunk.nodes)) {
+  for (const Piece& piece : pieces) {
+    for (const NodeRange& chunk : cut_range(piece.rows, options_.chunk.nodes)) {
       // Large graphs take minutes to send, longer than a pod may be given to leave.
       if (sent++ % kChunksBetweenStops == 0) {
         GNN_ASSIGN_OR_RETURN(const bool going_on, none_stops());
         if (!going_on) return false;
       }
-      GNN_RETURN_IF_ERROR(communicator_.broadcast(rows.narrow(0, chunk.first, chunk.count), rank));
+      GNN_RETURN_IF_ERROR(communicator_.broadcast(rows_of(matrix, chunk), piece.rank));
       context_.progress.on_mark();
     }
   }
@@ -115,75 +152,110 @@ Result<bool> LayerWiseInference::exchange(const at::Tensor& rows) {
 
 Result<at::Tensor> LayerWiseInference::norm() {
   const at::Tensor norm = at::empty({whole_.graph.num_destinations()}, nn::spmm_scale_type(dtype_));
-  for_each_chunk(at::arange(own_.first, own_.end()), [&](const nn::InEdges& edges) {
+  for_each_chunk(own_nodes_, [&](const nn::InEdges& edges) {
     const at::Tensor degrees = nn::in_degrees_without_loops(edges.matrix, edges.nodes);
-    norm.narrow(0, edges.nodes.const_data_ptr<int64_t>()[0], degrees.numel())
-        .copy_(nn::gcn_norm(degrees, dtype_));
+    rows_of(norm, span_of(edges.nodes)).copy_(nn::gcn_norm(degrees, dtype_));
   });
-  GNN_ASSIGN_OR_RETURN(const bool done, exchange(norm));
+  GNN_ASSIGN_OR_RETURN(const bool done, exchange(norm, own_pieces()));
   return done ? norm : at::Tensor();
 }
 
-Result<at::Tensor> LayerWiseInference::messages_of(nn::MessagePassing& conv, const Inputs& inputs) {
-  if (!conv.projects_first() && inputs.are_features) return converted_features();
-  at::Tensor messages = inputs.all;
-  if (conv.projects_first()) {
-    messages = at::empty({whole_.graph.num_destinations(), conv.out_channels()}, dtype_);
-    for (const NodeRange& chunk : cut_range({0, own_.count}, options_.chunk.nodes)) {
-      if (context_.stop.requested()) break;
-      messages.narrow(0, own_.first + chunk.first, chunk.count)
-          .copy_(conv.message(to_model(inputs.own.narrow(0, chunk.first, chunk.count))));
-      context_.progress.on_mark();
-    }
+Result<std::optional<LayerWiseInference::Inputs>> LayerWiseInference::first_inputs() {
+  nn::MessagePassing& conv = model_.conv(0);
+  // All ranks have the features, and so the roots.
+  Inputs inputs{.messages = {}, .x = whole_.features, .rooted = {}, .roots = {}};
+  if (!conv.projects_first()) {
+    inputs.messages = converted_features();
+    return inputs;
   }
-  GNN_ASSIGN_OR_RETURN(const bool done, exchange(messages));
-  return done ? messages : at::Tensor();
+  inputs.messages = at::empty({whole_.graph.num_destinations(), conv.out_channels()}, dtype_);
+  for (const NodeRange& chunk : cut_range(own_, options_.chunk.nodes)) {
+    if (context_.stop.requested()) break;
+    rows_of(inputs.messages, chunk).copy_(conv.message(to_model(rows_of(whole_.features, chunk))));
+    context_.progress.on_mark();
+  }
+  GNN_ASSIGN_OR_RETURN(const bool done, exchange(inputs.messages, own_pieces()));
+  return done ? std::optional(inputs) : std::nullopt;
+}
+
+LayerWiseInference::Inputs LayerWiseInference::make_inputs(int64_t layer) const {
+  nn::MessagePassing& conv = model_.conv(layer);
+  const int64_t num_nodes = whole_.graph.num_destinations();
+  Inputs inputs;
+  if (!conv.projects_first()) {
+    inputs.messages = at::empty({num_nodes, model_.conv(layer - 1).out_channels()}, dtype_);
+    inputs.x = inputs.messages;
+    return inputs;
+  }
+  inputs.messages = at::empty({num_nodes, conv.out_channels()}, dtype_);
+  if (!conv.has_root()) return inputs;
+  inputs.rooted = layer + 1 == model_.num_layers() ? wanted_ : own_nodes_;
+  inputs.roots = at::empty({inputs.rooted.numel(), conv.out_channels()}, dtype_);
+  return inputs;
+}
+
+void LayerWiseInference::keep(
+    int64_t layer, const NodeRange& nodes, const at::Tensor& x, const Inputs& inputs
+) {
+  nn::MessagePassing& conv = model_.conv(layer);
+  rows_of(inputs.messages, nodes).copy_(conv.message(x));
+  if (!inputs.roots.defined()) return;
+  const NodeRange places = places_of(inputs.rooted, nodes);
+  if (places.count == 0) return;
+  const at::Tensor in_chunk = (rows_of(inputs.rooted, places) - nodes.first).to(options_.device);
+  const at::Tensor rooted = places.count == nodes.count ? x : x.index_select(0, in_chunk);
+  rows_of(inputs.roots, places).copy_(conv.root(rooted));
+}
+
+at::Tensor LayerWiseInference::roots_of(
+    nn::MessagePassing& conv, const at::Tensor& nodes, const Inputs& inputs
+) const {
+  if (!conv.has_root()) return {};
+  if (!inputs.roots.defined()) return conv.root(to_model(rows_of(inputs.x, nodes)));
+  return rows_of(inputs.roots, places_of(inputs.rooted, span_of(nodes))).to(options_.device);
 }
 
 at::Tensor LayerWiseInference::outputs_of(
-    int64_t layer, const nn::InEdges& edges, const Inputs& inputs, const at::Tensor& messages
+    int64_t layer, const nn::InEdges& edges, const Inputs& inputs
 ) {
   nn::MessagePassing& conv = model_.conv(layer);
-  const at::Tensor aggregated = conv.aggregate(messages, edges).to(options_.device);
-  const at::Tensor x = to_model(rows_of(inputs.own, edges.nodes, own_.first));
-  return model_.activate(layer, conv.update(x, aggregated));
+  const at::Tensor aggregated = conv.aggregate(inputs.messages, edges).to(options_.device);
+  return model_.activate(layer, conv.update(roots_of(conv, edges.nodes, inputs), aggregated));
 }
 
-Result<std::optional<LayerWiseInference::Inputs>> LayerWiseInference::hidden_layer(
+Result<std::optional<LayerWiseInference::Inputs>> LayerWiseInference::next_inputs(
     int64_t layer, const Inputs& inputs
 ) {
-  nn::MessagePassing& conv = model_.conv(layer);
-  GNN_ASSIGN_OR_RETURN(const at::Tensor messages, messages_of(conv, inputs));
-  if (!messages.defined()) return std::optional<Inputs>();
-  Inputs outputs;
-  if (model_.conv(layer + 1).projects_first()) {
-    outputs.own = at::empty({own_.count, conv.out_channels()}, dtype_);
-  } else {
-    outputs.all = at::empty({whole_.graph.num_destinations(), conv.out_channels()}, dtype_);
-    outputs.own = outputs.all.narrow(0, own_.first, own_.count);
-  }
-  for_each_chunk(at::arange(own_.first, own_.end()), [&](const nn::InEdges& edges) {
-    rows_of(outputs.own, edges.nodes, own_.first).copy_(outputs_of(layer, edges, inputs, messages));
+  const Inputs outputs = make_inputs(layer + 1);
+  for_each_sum(own_nodes_, [&](const nn::InEdges& edges) {
+    keep(layer + 1, span_of(edges.nodes), outputs_of(layer, edges, inputs), outputs);
   });
-  return outputs;
+  GNN_ASSIGN_OR_RETURN(bool done, exchange(outputs.messages, own_pieces()));
+  if (done && outputs.roots.defined() && layer + 2 == model_.num_layers()) {
+    GNN_ASSIGN_OR_RETURN(done, exchange(outputs.roots, pieces_of_roots()));
+  }
+  return done ? std::optional(outputs) : std::nullopt;
 }
 
 Result<bool> LayerWiseInference::run(const at::Tensor& nodes, const TakeLogits& take) {
+  const at::Tensor& indptr = whole_.graph.indptr();
+  const int64_t last = model_.num_layers() - 1;
+  wanted_ = nodes;
+  dealt_ = divide_list(indptr, nodes, communicator_.world_size());
+  const at::Tensor mine = rows_of(nodes, dealt_[static_cast<size_t>(communicator_.rank())]);
+  summed_.done = 0;
+  summed_.total = last * count_edges(indptr, own_nodes_) + count_edges(indptr, mine);
   if (normalizes_by_degree(model_)) {
     GNN_ASSIGN_OR_RETURN(norm_, norm());
     if (!norm_.defined()) return false;
   }
-  const int64_t last = model_.num_layers() - 1;
-  Inputs inputs = features();
-  for (int64_t layer = 0; layer < last; ++layer) {
-    GNN_ASSIGN_OR_RETURN(std::optional<Inputs> outputs, hidden_layer(layer, inputs));
-    if (!outputs) return false;
-    inputs = std::move(*outputs);
+  GNN_ASSIGN_OR_RETURN(std::optional<Inputs> inputs, first_inputs());
+  for (int64_t layer = 0; inputs && layer < last; ++layer) {
+    GNN_ASSIGN_OR_RETURN(inputs, next_inputs(layer, *inputs));
   }
-  GNN_ASSIGN_OR_RETURN(const at::Tensor messages, messages_of(model_.conv(last), inputs));
-  if (!messages.defined()) return false;
-  for_each_chunk(nodes, [&](const nn::InEdges& edges) {
-    take(edges.nodes, outputs_of(last, edges, inputs, messages).to(at::kCPU));
+  if (!inputs) return false;
+  for_each_sum(mine, [&](const nn::InEdges& edges) {
+    take(edges.nodes, outputs_of(last, edges, *inputs).to(at::kCPU));
   });
   return none_stops();
 }

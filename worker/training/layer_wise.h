@@ -33,11 +33,14 @@ struct LayerWiseOptions {
 using TakeLogits = std::function<void(const at::Tensor& nodes, const at::Tensor& logits)>;
 
 /// Exact inference: each layer over all nodes with all their neighbours. Every rank owns a range of
-/// the nodes. In each layer it computes the messages of its own nodes, receives the others', and
-/// computes its own nodes' outputs, chunk by chunk, with a mark after each. Sums over neighbours
-/// run on the CPU, where all messages are; dense products on the model's device.
-/// Memory beside the graph: at most two matrices of [num_nodes, the widest layer], chunks, and some
-/// 40 bytes per node for ids.
+/// the nodes. Chunk by chunk, with a mark after each, it computes its own nodes' outputs of a layer
+/// and at once what the next layer reads of them: their messages, which the ranks exchange, and
+/// their roots (see nn::MessagePassing). The last layer's nodes are dealt by themselves, so that
+/// wanted nodes of one range are the work of all ranks. Sums over neighbours run on the CPU, where
+/// all messages are; dense products on the model's device.
+/// Memory beside the graph: what two successive layers read. That is a matrix of [num_nodes, input
+/// width] for a layer that does not project first, and for one that does [num_nodes, output width]
+/// and as much again for the roots of its own nodes. Beside that chunks and some 40 bytes per node.
 /// Precondition: the model is in evaluation mode, gradients are off.
 class LayerWiseInference {
  public:
@@ -50,43 +53,60 @@ class LayerWiseInference {
       const LayerWiseOptions& options
   );
 
-  /// The nodes whose outputs this rank computes.
-  [[nodiscard]] const NodeRange& own() const { return own_; }
-
-  /// Computes the logits of `nodes`, which are this rank's own, ascending, and gives them to `take`
-  /// chunk by chunk. Returns whether it went to the end: false if the ranks agreed to stop, as soon
-  /// as one of them was asked to. Collective.
+  /// Computes the logits of `nodes`, ascending and the same on all ranks. Each rank gives its share
+  /// of them to `take`, chunk by chunk. Returns whether it went to the end: false if the ranks
+  /// agreed to stop, as soon as one of them was asked to. Collective.
   [[nodiscard]] Result<bool> run(const at::Tensor& nodes, const TakeLogits& take);
 
  private:
-  // The inputs of a layer.
+  // What a layer reads of its inputs x.
   struct Inputs {
-    at::Tensor own;  // [own_.count, width]
-    at::Tensor all;  // [num_nodes, width], the others' rows not yet filled in; or undefined
-    bool are_features = false;
+    at::Tensor messages;  // [num_nodes, message width]
+    at::Tensor x;         // [num_nodes, in_channels], any dtype; undefined if only roots are kept
+    at::Tensor rooted;    // int64 [R], ascending: the nodes of roots
+    at::Tensor roots;     // [R, out_channels], or undefined
+  };
+  // Rows of a matrix that a rank sends to the others.
+  struct Piece {
+    int64_t rank = 0;
+    NodeRange rows;
   };
 
-  [[nodiscard]] Inputs features() const;
   [[nodiscard]] at::Tensor converted_features() const;
   // Rows of features or of a hidden layer, as the model reads them.
   [[nodiscard]] at::Tensor to_model(const at::Tensor& rows) const;
 
   // These agree with the other ranks on stopping. They return false or nothing for it.
   Result<bool> none_stops();
-  // Fills in the rows of the other ranks' nodes.
-  Result<bool> exchange(const at::Tensor& rows);
+  // Fills in the rows that other ranks have.
+  Result<bool> exchange(const at::Tensor& matrix, const std::vector<Piece>& pieces);
   Result<at::Tensor> norm();
-  Result<at::Tensor> messages_of(nn::MessagePassing& conv, const Inputs& inputs);
+  Result<std::optional<Inputs>> first_inputs();
+  // The next layer's inputs from those of `layer`.
+  Result<std::optional<Inputs>> next_inputs(int64_t layer, const Inputs& inputs);
 
-  Result<std::optional<Inputs>> hidden_layer(int64_t layer, const Inputs& inputs);
+  // A piece of each rank's own nodes.
+  [[nodiscard]] std::vector<Piece> own_pieces() const;
+  // The places in wanted_ of which the rank that has the roots does not compute the logits.
+  [[nodiscard]] std::vector<Piece> pieces_of_roots() const;
+  // Room for the inputs of a hidden layer.
+  [[nodiscard]] Inputs make_inputs(int64_t layer) const;
+  // Writes what a hidden layer reads of the inputs x [count, in_channels] of `nodes`.
+  void keep(int64_t layer, const NodeRange& nodes, const at::Tensor& x, const Inputs& inputs);
+  // The outputs of the destinations of `edges`, on the model's device.
+  [[nodiscard]] at::Tensor outputs_of(
+      int64_t layer, const nn::InEdges& edges, const Inputs& inputs
+  );
+  [[nodiscard]] at::Tensor roots_of(
+      nn::MessagePassing& conv, const at::Tensor& nodes, const Inputs& inputs
+  ) const;
 
   // Calls body(in-edges) for each chunk of the nodes, until this rank is asked to stop.
   template <class Body>
   void for_each_chunk(const at::Tensor& nodes, const Body& body) const;
-  // The outputs of the destinations of `edges`, on the model's device.
-  [[nodiscard]] at::Tensor outputs_of(
-      int64_t layer, const nn::InEdges& edges, const Inputs& inputs, const at::Tensor& messages
-  );
+  // The same with a word on how many edges were summed over.
+  template <class Body>
+  void for_each_sum(const at::Tensor& nodes, const Body& body);
 
   nn::NodeModel& model_;
   const WholeGraph& whole_;
@@ -95,8 +115,12 @@ class LayerWiseInference {
   LayerWiseOptions options_;
   std::vector<NodeRange> ranges_;  // by rank
   NodeRange own_;
-  at::ScalarType dtype_;  // the model's
-  at::Tensor norm_;       // see nn::InEdges; undefined if no layer reads it
+  at::Tensor own_nodes_;          // the ids of own_
+  at::ScalarType dtype_;          // the model's
+  at::Tensor norm_;               // see nn::InEdges; undefined if no layer reads it
+  at::Tensor wanted_;             // the nodes of the last layer
+  std::vector<NodeRange> dealt_;  // by rank: places in wanted_
+  progress::EvaluationProgress summed_{.unit = progress::EvaluationUnit::Edges};
 };
 
 }  // namespace gnn::training

@@ -18,6 +18,11 @@ int64_t work_before(const int64_t* indptr, int64_t node) {
   return indptr[node] + kEdgesPerNode * node;
 }
 
+// work * part / parts, without overflow: the product may not fit.
+int64_t share_of(int64_t work, int64_t part, int64_t parts) {
+  return work / parts * part + work % parts * part / parts;
+}
+
 // The lists of `count` nodes from `first` on.
 nn::Csr view_rows(const graph::CscGraph& graph, int64_t first, int64_t count) {
   const auto* const offsets = graph.indptr().const_data_ptr<int64_t>();
@@ -67,8 +72,7 @@ std::vector<NodeRange> divide_nodes(const at::Tensor& indptr, int64_t parts) {
   std::vector<NodeRange> ranges;
   int64_t first = 0;
   for (int64_t part = 1; part <= parts; ++part) {
-    // Without overflow: work * part may not fit.
-    const int64_t wanted = work / parts * part + work % parts * part / parts;
+    const int64_t wanted = share_of(work, part, parts);
     int64_t low = first;
     int64_t high = num_nodes;
     while (low < high) {
@@ -83,6 +87,41 @@ std::vector<NodeRange> divide_nodes(const at::Tensor& indptr, int64_t parts) {
     first = low;
   }
   return ranges;
+}
+
+int64_t count_edges(const at::Tensor& indptr, const at::Tensor& nodes) {
+  const auto* const offsets = indptr.const_data_ptr<int64_t>();
+  const auto* const ids = nodes.const_data_ptr<int64_t>();
+  int64_t edges = 0;
+  for (int64_t place = 0; place < nodes.numel(); ++place)
+    edges += offsets[ids[place] + 1] - offsets[ids[place]];
+  return edges;
+}
+
+std::vector<NodeRange> divide_list(
+    const at::Tensor& indptr, const at::Tensor& nodes, int64_t parts
+) {
+  const auto* const offsets = indptr.const_data_ptr<int64_t>();
+  const auto* const ids = nodes.const_data_ptr<int64_t>();
+  const int64_t work = count_edges(indptr, nodes) + kEdgesPerNode * nodes.numel();
+  std::vector<NodeRange> ranges;
+  int64_t place = 0;
+  int64_t done = 0;
+  for (int64_t part = 1; part <= parts; ++part) {
+    const int64_t first = place;
+    const int64_t wanted = share_of(work, part, parts);
+    for (; place < nodes.numel() && done < wanted; ++place)
+      done += offsets[ids[place] + 1] - offsets[ids[place]] + kEdgesPerNode;
+    ranges.push_back({.first = first, .count = place - first});
+  }
+  return ranges;
+}
+
+NodeRange places_of(const at::Tensor& nodes, const NodeRange& range) {
+  const auto* const begin = nodes.const_data_ptr<int64_t>();
+  const auto* const end = begin + nodes.numel();
+  const auto* const first = std::lower_bound(begin, end, range.first);
+  return {.first = first - begin, .count = std::lower_bound(first, end, range.end()) - first};
 }
 
 std::vector<NodeRange> cut_range(const NodeRange& range, int64_t nodes) {

@@ -30,6 +30,21 @@ struct ChunkLimits {
 /// Shapes: indptr int64 [num_nodes + 1], CPU.
 [[nodiscard]] std::vector<NodeRange> divide_nodes(const at::Tensor& indptr, int64_t parts);
 
+/// Divides a list of nodes into `parts` ranges of places that make about equal work in a layer. A
+/// range may be empty.
+/// Shapes: indptr as above; nodes int64 [K], contiguous, CPU.
+[[nodiscard]] std::vector<NodeRange> divide_list(
+    const at::Tensor& indptr, const at::Tensor& nodes, int64_t parts
+);
+
+/// The in-edges of all nodes of a list.
+/// Shapes: as divide_list().
+[[nodiscard]] int64_t count_edges(const at::Tensor& indptr, const at::Tensor& nodes);
+
+/// The places of the nodes in `range` in a list of ascending nodes.
+/// Shapes: nodes int64 [K], contiguous, CPU.
+[[nodiscard]] NodeRange places_of(const at::Tensor& nodes, const NodeRange& range);
+
 /// Cuts a range into chunks of at most `nodes` nodes.
 [[nodiscard]] std::vector<NodeRange> cut_range(const NodeRange& range, int64_t nodes);
 

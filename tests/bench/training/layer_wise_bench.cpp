@@ -112,7 +112,7 @@ KernelSeconds time_kernels(nn::NodeModel& model, const graph::Dataset& data) {
     seconds.products += chunks / kTimes * seconds_of([&] {
                           for (int i = 0; i < kTimes; ++i) {
                             static_cast<void>(conv.message(x));
-                            static_cast<void>(conv.update(x, aggregated));
+                            static_cast<void>(conv.update(conv.root(x), aggregated));
                           }
                         });
     const at::Tensor messages = torch::randn({num_nodes, message_width});

@@ -26,10 +26,12 @@ class FlatNodeModel : public nn::NodeModel, public nn::MessagePassing {
 
   [[nodiscard]] int64_t out_channels() const override { return 2; }
   [[nodiscard]] bool projects_first() const override { return false; }
+  [[nodiscard]] bool has_root() const override { return false; }
   [[nodiscard]] at::Tensor message(const at::Tensor& x) override { return x; }
   [[nodiscard]] at::Tensor aggregate(const at::Tensor&, const nn::InEdges& edges) override {
     return at::zeros({edges.matrix.num_rows, 2});
   }
+  [[nodiscard]] at::Tensor root(const at::Tensor&) override { return {}; }
   [[nodiscard]] at::Tensor update(const at::Tensor&, const at::Tensor& aggregated) override {
     return aggregated;
   }

@@ -9,12 +9,14 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/Allocator.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -110,12 +112,12 @@ std::vector<at::Tensor> logits_on_ranks(
       LayerWiseInference inference(
           *models[i], whole, *communicator, {.stop = stop, .progress = progress}, small_chunks()
       );
-      const at::Tensor own = at::arange(inference.own().first, inference.own().end());
-      // Each rank has rows of its own: no two write to one place.
+      // Each rank gets rows of its own: no two write to one place.
       const auto take = [&](const at::Tensor& nodes, const at::Tensor& rows) {
         logits[i].index_copy_(0, nodes, rows);
       };
-      EXPECT_TRUE(comm::require(inference.run(own.masked_select(own.remainder(step).eq(0)), take)));
+      const at::Tensor nodes = at::arange(0, whole.graph.num_destinations(), step);
+      EXPECT_TRUE(comm::require(inference.run(nodes, take)));
     }
   });
   return logits;
@@ -154,6 +156,62 @@ TEST(LayerWiseInference, ComputesTheNodesItIsAskedForAlone) {
     const at::Tensor expected = at::where(asked, graph.forward(*models[i]), -1.0);
     EXPECT_TRUE(torch::allclose(logits[i], expected, 1e-12, 1e-12)) << "model " << i;
   }
+}
+
+TEST(LayerWiseInference, DealsTheLastLayersNodesToAllRanksWhereverTheyAre) {
+  constexpr int64_t kNodes = 400;
+  const GraphAndBlock graph(kNodes);
+  const at::NoGradGuard no_grad;
+  for (const auto& model : make_models()) {
+    const at::Tensor expected = graph.forward(*model);
+    // All of them belong to one rank.
+    const at::Tensor nodes = at::arange(10, 50);
+    std::vector<int64_t> taken(4);
+    comm::run_ranks(4, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+      const at::NoGradGuard no_grad_here;
+      const StopToken stop;
+      CountingSink progress;
+      LayerWiseInference inference(
+          *model, graph.whole, *communicator, {.stop = stop, .progress = progress}, small_chunks()
+      );
+      const auto take = [&](const at::Tensor& some, const at::Tensor& logits) {
+        taken[static_cast<size_t>(communicator->rank())] += some.numel();
+        EXPECT_TRUE(torch::allclose(logits, expected.index_select(0, some), 1e-12, 1e-12));
+      };
+      EXPECT_TRUE(comm::require(inference.run(nodes, take)));
+    });
+    EXPECT_THAT(taken, ::testing::Each(::testing::AllOf(::testing::Ge(8), ::testing::Le(12))));
+    EXPECT_EQ(std::accumulate(taken.begin(), taken.end(), int64_t{0}), nodes.numel());
+  }
+}
+
+// Keeps how far an evaluation is said to be.
+class EvaluationSink final : public CountingSink {
+ public:
+  void on_evaluation(const progress::EvaluationProgress& evaluation) override {
+    EXPECT_GE(evaluation.done, last.done);
+    last = evaluation;
+  }
+
+  progress::EvaluationProgress last;
+};
+
+TEST(LayerWiseInference, TellsHowManyEdgesItHasSummedOver) {
+  const GraphAndBlock graph(61);
+  const at::NoGradGuard no_grad;
+  const Models models = make_models();
+  const StopToken stop;
+  EvaluationSink progress;
+  const auto communicator = comm::make_single_communicator();
+  LayerWiseInference inference(
+      *models[0], graph.whole, *communicator, {.stop = stop, .progress = progress}, small_chunks()
+  );
+  const auto nothing = [](const at::Tensor&, const at::Tensor&) {};
+  ASSERT_TRUE(inference.run(at::arange(3), nothing).value());
+  EXPECT_EQ(progress.last.unit, progress::EvaluationUnit::Edges);
+  // Nodes 1 and 2 have two in-edges each.
+  EXPECT_EQ(progress.last.total, 2 * graph.whole.graph.num_edges() + 4);
+  EXPECT_EQ(progress.last.done, progress.last.total);
 }
 
 // Follows the bytes of this thread's tensors on the CPU.
@@ -258,9 +316,8 @@ TEST(LayerWiseInference, StopsOnAllRanksWhenOneIsAskedToOnTheWay) {
     LayerWiseInference inference(
         *models[0], graph.whole, *communicator, {.stop = stop, .progress = progress}, small_chunks()
     );
-    const at::Tensor own = at::arange(inference.own().first, inference.own().end());
     const auto nothing = [](const at::Tensor&, const at::Tensor&) {};
-    EXPECT_FALSE(comm::require(inference.run(own, nothing)));
+    EXPECT_FALSE(comm::require(inference.run(at::arange(61), nothing)));
   });
 }
 

@@ -55,6 +55,38 @@ TEST(DivideNodes, LeavesRangesEmptyWhereNodesAreFew) {
   EXPECT_EQ(nodes, 1);
 }
 
+TEST(DivideList, CountsTheInEdgesOfTheListedNodesAsWork) {
+  std::vector<int64_t> indptr = {0, 100'000};
+  for (int64_t node = 0; node < 1'000; ++node) indptr.push_back(indptr.back() + 100);
+  const at::Tensor offsets = torch::tensor(indptr, torch::kInt64);
+  EXPECT_EQ(
+      divide_list(offsets, at::arange(500, 508), 4),
+      (Ranges{
+          {.first = 0, .count = 2},
+          {.first = 2, .count = 2},
+          {.first = 4, .count = 2},
+          {.first = 6, .count = 2}
+      })
+  );
+  EXPECT_EQ(
+      divide_list(offsets, torch::tensor({0, 7, 9}, torch::kInt64), 2),
+      (Ranges{{.first = 0, .count = 1}, {.first = 1, .count = 2}})
+  );
+  EXPECT_EQ(divide_list(offsets, at::empty({0}, at::kLong), 2), Ranges(2));
+}
+
+TEST(CountEdges, CountsThoseOfTheListedNodes) {
+  EXPECT_EQ(count_edges(six_offsets(), torch::tensor({0, 2, 5}, torch::kInt64)), 12);
+  EXPECT_EQ(count_edges(six_offsets(), at::empty({0}, at::kLong)), 0);
+}
+
+TEST(PlacesOf, AreThoseOfTheNodesInTheRange) {
+  const at::Tensor nodes = torch::tensor({2, 3, 7, 9}, torch::kInt64);
+  EXPECT_EQ(places_of(nodes, {.first = 3, .count = 6}), (NodeRange{.first = 1, .count = 2}));
+  EXPECT_EQ(places_of(nodes, {.first = 4, .count = 3}).count, 0);
+  EXPECT_EQ(places_of(nodes, {.first = 0, .count = 10}), (NodeRange{.first = 0, .count = 4}));
+}
+
 TEST(CutRange, LeavesTheRestToTheLastChunk) {
   EXPECT_EQ(
       cut_range({.first = 3, .count = 5}, 2),

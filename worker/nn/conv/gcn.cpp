@@ -57,8 +57,7 @@ at::Tensor GcnConvImpl::aggregate(const at::Tensor& messages, const InEdges& edg
   );
 }
 
-// The destination's own input is in the sums already.
-at::Tensor GcnConvImpl::update(const at::Tensor& /*x*/, const at::Tensor& aggregated) {
+at::Tensor GcnConvImpl::update(const at::Tensor& /*root*/, const at::Tensor& aggregated) {
   return projects_first() ? aggregated + bias_ : linear_rows(aggregated, weight_, bias_);
 }
 

@@ -37,11 +37,14 @@ class GcnConvImpl : public torch::nn::Module, public MessagePassing {
   [[nodiscard]] bool projects_first() const override {
     return options_.out_channels < options_.in_channels;
   }
+  /// A destination's own input is one of its messages.
+  [[nodiscard]] bool has_root() const override { return false; }
   [[nodiscard]] bool normalizes_by_degree() const override { return true; }
   /// The three steps have no gradients.
   [[nodiscard]] at::Tensor message(const at::Tensor& x) override;
   [[nodiscard]] at::Tensor aggregate(const at::Tensor& messages, const InEdges& edges) override;
-  [[nodiscard]] at::Tensor update(const at::Tensor& x, const at::Tensor& aggregated) override;
+  [[nodiscard]] at::Tensor root(const at::Tensor& /*x*/) override { return {}; }
+  [[nodiscard]] at::Tensor update(const at::Tensor& root, const at::Tensor& aggregated) override;
 
   void reset_parameters();
   [[nodiscard]] const GcnConvOptions& options() const { return options_; }

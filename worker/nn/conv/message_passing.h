@@ -20,8 +20,8 @@ struct InEdges {
 
 /// A graph convolution in the three steps of PyG's class of this name, each of which can run over
 /// a few nodes at a time: so a layer of a large graph is computed piece by piece, and sources and
-/// destinations may lie in different matrices. update(x, aggregate(messages, edges)) is what the
-/// layer gives the destinations of `edges`, whose inputs are x, if `messages` are message() of
+/// destinations may lie in different matrices. update(root(x), aggregate(messages, edges)) is what
+/// the layer gives the destinations of `edges`, whose inputs are x, if `messages` are message() of
 /// every source's input. Differentiable unless a layer says otherwise.
 /// Threads: as torch modules.
 class MessagePassing {
@@ -32,6 +32,8 @@ class MessagePassing {
   /// Whether a message is a projection of its source's input, [out_channels], because that is
   /// narrower; otherwise it is the input itself, [in_channels].
   [[nodiscard]] virtual bool projects_first() const = 0;
+  /// Whether a destination's own input counts apart from its messages.
+  [[nodiscard]] virtual bool has_root() const { return true; }
   /// Whether aggregate() reads InEdges::norm.
   [[nodiscard]] virtual bool normalizes_by_degree() const { return false; }
 
@@ -41,8 +43,11 @@ class MessagePassing {
   /// Shapes: messages [edges.matrix.num_cols, message width] on the device of the edges; result
   /// [edges.matrix.num_rows, message width].
   [[nodiscard]] virtual at::Tensor aggregate(const at::Tensor& messages, const InEdges& edges) = 0;
-  /// Shapes: x [K, in_channels]; aggregated [K, message width]; result [K, out_channels].
-  [[nodiscard]] virtual at::Tensor update(const at::Tensor& x, const at::Tensor& aggregated) = 0;
+  /// What the destinations' own inputs add; undefined unless has_root().
+  /// Shapes: x [K, in_channels]; result [K, out_channels].
+  [[nodiscard]] virtual at::Tensor root(const at::Tensor& x) = 0;
+  /// Shapes: root as root() gives it; aggregated [K, message width]; result [K, out_channels].
+  [[nodiscard]] virtual at::Tensor update(const at::Tensor& root, const at::Tensor& aggregated) = 0;
 
  protected:
   MessagePassing() = default;

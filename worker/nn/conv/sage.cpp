@@ -68,9 +68,13 @@ at::Tensor SageConvImpl::aggregate(const at::Tensor& messages, const InEdges& ed
   );
 }
 
-at::Tensor SageConvImpl::update(const at::Tensor& x, const at::Tensor& aggregated) {
-  at::Tensor out = linear_rows(x, self_->weight, bias());
-  return out.add_(projects_first() ? aggregated : linear_rows(aggregated, neighbors_->weight));
+at::Tensor SageConvImpl::root(const at::Tensor& x) {
+  return linear_rows(x, self_->weight, bias());
+}
+
+at::Tensor SageConvImpl::update(const at::Tensor& root, const at::Tensor& aggregated) {
+  if (projects_first()) return aggregated + root;
+  return linear_rows(aggregated, neighbors_->weight).add_(root);
 }
 
 }  // namespace gnn::nn

@@ -44,7 +44,8 @@ class SageConvImpl : public torch::nn::Module, public MessagePassing {
   }
   [[nodiscard]] at::Tensor message(const at::Tensor& x) override;
   [[nodiscard]] at::Tensor aggregate(const at::Tensor& messages, const InEdges& edges) override;
-  [[nodiscard]] at::Tensor update(const at::Tensor& x, const at::Tensor& aggregated) override;
+  [[nodiscard]] at::Tensor root(const at::Tensor& x) override;
+  [[nodiscard]] at::Tensor update(const at::Tensor& root, const at::Tensor& aggregated) override;
 
   void reset_parameters();
   [[nodiscard]] const SageConvOptions& options() const { return options_; }

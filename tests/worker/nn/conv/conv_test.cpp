@@ -138,7 +138,7 @@ TEST(MessagePassing, GivesSomeNodesWhatForwardGivesAll) {
   const at::NoGradGuard no_grad;
   const auto some = [&](MessagePassing& layer) {
     const at::Tensor own = x.index_select(0, edges.nodes);
-    return layer.update(own, layer.aggregate(layer.message(x), edges));
+    return layer.update(layer.root(own), layer.aggregate(layer.message(x), edges));
   };
   for (const int64_t out : {2, 4, 6}) {
     SageConv sage(SageConvOptions{.in_channels = 4, .out_channels = out});
@@ -170,7 +170,8 @@ TEST(MessagePassing, HasGradientsWithSourcesApartFromMoreDestinations) {
     std::vector<at::Tensor> leaves = inputs(*layer, sources);
     leaves.push_back(destinations);
     const auto run = [&] {
-      return layer->update(destinations, layer->aggregate(layer->message(sources), edges)).pow(2);
+      const at::Tensor aggregated = layer->aggregate(layer->message(sources), edges);
+      return layer->update(layer->root(destinations), aggregated).pow(2);
     };
     EXPECT_TRUE(gradients_match(run, leaves)) << out;
   }

@@ -122,7 +122,8 @@ TEST(Models, LayerByLayerEqualsAllAtOnceOnAWholeGraph) {
     at::Tensor h = x;
     for (int64_t layer = 0; layer < 3; ++layer) {
       MessagePassing& conv = model->conv(layer);
-      h = model->activate(layer, conv.update(h, conv.aggregate(conv.message(h), edges)));
+      const at::Tensor aggregated = conv.aggregate(conv.message(h), edges);
+      h = model->activate(layer, conv.update(conv.root(h), aggregated));
     }
     EXPECT_TRUE(torch::allclose(h, model->forward(x, {whole, whole, whole}), 1e-12, 1e-12));
   }

@@ -60,7 +60,7 @@ COVERED = {
     ],
     "tests/worker/checkpoint/checkpoint_test.cpp": ["worker/checkpoint/checkpoint_state", "worker/checkpoint/file_ops"],
     "tests/worker/comm/communicator_test.cpp": ["worker/comm/c10d_communicator", "worker/progress/collective_activity"],
-    "tests/worker/comm/process_groups_test.cpp": ["worker/comm/gloo/gloo_backend"],
+    "tests/worker/comm/process_groups_test.cpp": ["worker/comm/gloo/gloo_backend", "worker/comm/rank_groups"],
     "tests/worker/data/csc_builder_test.cpp": [
         "worker/data/counter_random", "worker/data/dataset_arrays", "worker/data/transforms",
     ],

@@ -84,7 +84,7 @@ Result<tasks::TaskResult> run_checked(
   progress::LoadingProgress loading(options.progress, bar.get());
   tasks::TaskContext context{
       .communicator = groups.communicator(),
-      .node_communicator = groups.get_local_process_group(),
+      .groups = groups.groups(),
       .device = device,
       .num_cpus = cpus,
       .incarnation = place.incarnation,

@@ -228,29 +228,45 @@ Status ProcessGroups::create_local_process_group(int64_t processes_per_node) {
     );
   if (processes_per_node == world_size) {
     local_ = communicator_;
+    peers_ = make_single_communicator();
     return {};
   }
   if (processes_per_node == 1) {
     local_ = make_single_communicator();
+    peers_ = communicator_;
     return {};
   }
   // Python programs create the groups of all nodes on every rank, which keeps c10d's counters
   // equal. Here each group has a name of its own in the store, so there is no need to.
-  CommunicatorOptions options = options_;
-  options.name = rendezvous::round_prefix(rendezvous_.incarnation) + "node" +
-                 std::to_string(communicator_->rank() / processes_per_node);
+  const int64_t node = communicator_->rank() / processes_per_node;
+  const int64_t place = communicator_->rank() % processes_per_node;
   GNN_ASSIGN_OR_RETURN(
       local_,
-      make_communicator(
-          backend_,
-          device_,
-          *store_->handle(),
-          communicator_->rank() % processes_per_node,
-          processes_per_node,
-          options
+      make_group("node" + std::to_string(node), backend_, device_, place, processes_per_node)
+  );
+  GNN_ASSIGN_OR_RETURN(
+      peers_,
+      make_group(
+          "peers" + std::to_string(place),
+          Backend::Gloo,
+          c10::Device(c10::kCPU),
+          node,
+          world_size / processes_per_node
       )
   );
   return {};
+}
+
+Result<std::shared_ptr<Communicator>> ProcessGroups::make_group(
+    const std::string& name, Backend backend, c10::Device device, int64_t rank, int64_t size
+) {
+  CommunicatorOptions options = options_;
+  options.name = rendezvous::round_prefix(rendezvous_.incarnation) + name;
+  return make_communicator(backend, device, *store_->handle(), rank, size, options);
+}
+
+RankGroups ProcessGroups::groups() const {
+  return {communicator_, get_local_process_group(), peers_};
 }
 
 const std::shared_ptr<Communicator>& ProcessGroups::get_local_process_group() const {

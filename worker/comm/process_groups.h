@@ -3,6 +3,7 @@
 #include "common/contract.h"
 #include "common/result.h"
 #include "worker/comm/communicator.h"
+#include "worker/comm/rank_groups.h"
 #include "worker/progress/collective_activity.h"
 #include "worker/rendezvous/rendezvous.h"
 
@@ -49,8 +50,8 @@ struct CommunicatorOptions {
     const CommunicatorOptions& options = {}
 );
 
-/// The groups of one rank: that of all ranks, and after create_local_process_group() that of its
-/// node.
+/// Makes the groups of one rank: that of all ranks, and with create_local_process_group() those of
+/// its node and of its peers.
 class ProcessGroups {
  public:
   /// Joins the store, passes the handshake and forms the group of all ranks. A single rank needs no
@@ -64,7 +65,8 @@ class ProcessGroups {
       std::shared_ptr<progress::CollectiveActivity> activity = nullptr
   );
 
-  /// Forms one group per `processes_per_node` consecutive ranks. Collective: all ranks call it.
+  /// Forms one group per `processes_per_node` consecutive ranks, and one, by Gloo, of the ranks with
+  /// the same place in theirs. Collective: all ranks call it.
   /// Errors: Configuration if processes_per_node does not divide the world size.
   /// Source: PyG's multi-node tutorial, create_local_process_group.
   [[nodiscard]] Status create_local_process_group(int64_t processes_per_node);
@@ -72,10 +74,18 @@ class ProcessGroups {
   /// Precondition: create_local_process_group() succeeded.
   [[nodiscard]] const std::shared_ptr<Communicator>& get_local_process_group() const;
 
+  /// All of them.
+  /// Precondition: create_local_process_group() succeeded.
+  [[nodiscard]] RankGroups groups() const;
+
   /// Of all ranks.
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
 
  private:
+  // A group of its own name in the store.
+  Result<std::shared_ptr<Communicator>> make_group(
+      const std::string& name, Backend backend, c10::Device device, int64_t rank, int64_t size
+  );
   ProcessGroups(rendezvous::Rendezvous rendezvous, Backend backend, c10::Device device);
 
   rendezvous::Rendezvous rendezvous_;
@@ -85,6 +95,7 @@ class ProcessGroups {
   std::shared_ptr<TcpStore> store_;
   std::shared_ptr<Communicator> communicator_;
   std::shared_ptr<Communicator> local_;
+  std::shared_ptr<Communicator> peers_;
 };
 
 }  // namespace gnn::comm

@@ -48,7 +48,7 @@ class NodeClassification final : public TaskRun {
         NodeWorkload::create(
             std::move(dataset),
             std::move(model),
-            context.communicator,
+            context.groups,
             {.sampling = *spec_.sampling,
              .training = spec_.training,
              .device = context.device,

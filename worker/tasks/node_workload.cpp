@@ -41,31 +41,29 @@ Result<std::shared_ptr<loader::FeatureFetcher>> local_features(const graph::Data
 NodeWorkload::NodeWorkload(
     graph::Dataset dataset,
     std::shared_ptr<nn::NodeModel> model,
-    std::shared_ptr<comm::Communicator> communicator,
+    comm::RankGroups groups,
     const NodeWorkloadOptions& options
 )
     : dataset_(std::move(dataset)),
       model_(std::move(model)),
-      communicator_(std::move(communicator)),
+      groups_(std::move(groups)),
       options_(options) {}
 
 Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
     graph::Dataset dataset,
     std::shared_ptr<nn::NodeModel> model,
-    std::shared_ptr<comm::Communicator> communicator,
+    comm::RankGroups groups,
     const NodeWorkloadOptions& options
 ) {
   std::unique_ptr<NodeWorkload> made(
-      new NodeWorkload(std::move(dataset), std::move(model), std::move(communicator), options)
+      new NodeWorkload(std::move(dataset), std::move(model), std::move(groups), options)
   );
   const graph::Dataset& data = made->dataset_;
   GNN_ASSIGN_OR_RETURN(made->features_, local_features(data));
   loader::NodeLoaderOptions loader = made->loader_options();
   loader.sampling = sampler_options(options.sampling, options.sampling.fanout);
   loader.items = train_item_options(
-      options.training,
-      options.training.sharding.value_or(api::Sharding::Slice),
-      *made->communicator_
+      options.training, options.training.sharding.value_or(api::Sharding::Slice), *made->groups_.all
   );
   loader.items.num_items = data.split.train.numel();
   GNN_ASSIGN_OR_RETURN(made->batches_per_rank_, batches_of_ranks(loader.items));
@@ -161,7 +159,7 @@ Result<training::EvaluatedParts> NodeWorkload::evaluate_layer_wise(
   ids.reserve(parts.size());
   for (const training::Part part : parts) ids.push_back(ids_of(part));
   return training::evaluate_layer_wise(
-      *model_, whole, ids, *communicator_, context, {.device = options_.device}
+      *model_, whole, ids, groups_, context, {.device = options_.device}
   );
 }
 
@@ -174,8 +172,8 @@ Result<training::Evaluated> NodeWorkload::evaluate_sampled(
   );
   loader.items = {
       .batch_size = options_.training.batch_size,
-      .rank = communicator_->rank(),
-      .world_size = communicator_->world_size(),
+      .rank = groups_.all->rank(),
+      .world_size = groups_.all->world_size(),
       // Not the draws that the model was trained on; the same ones in each evaluation, so that its
       // numbers differ by the model alone.
       .seed =
@@ -193,7 +191,7 @@ Result<training::Evaluated> NodeWorkload::evaluate_sampled(
     if (!batch) return std::optional<training::Scores>();
     return training::scores_of(*model_, *batch);
   };
-  return training::evaluate_batches(next, batches->num_batches(), *communicator_, context);
+  return training::evaluate_batches(next, batches->num_batches(), *groups_.all, context);
 }
 
 }  // namespace gnn::tasks

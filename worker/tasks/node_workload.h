@@ -2,7 +2,7 @@
 
 #include "common/api/gnn_job.h"
 #include "common/result.h"
-#include "worker/comm/communicator.h"
+#include "worker/comm/rank_groups.h"
 #include "worker/graph/dataset.h"
 #include "worker/loader/node_loader.h"
 #include "worker/nn/models/model.h"
@@ -32,7 +32,7 @@ class NodeWorkload final : public training::Workload {
   [[nodiscard]] static Result<std::unique_ptr<NodeWorkload>> create(
       graph::Dataset dataset,
       std::shared_ptr<nn::NodeModel> model,
-      std::shared_ptr<comm::Communicator> communicator,
+      comm::RankGroups groups,
       const NodeWorkloadOptions& options
   );
 
@@ -57,7 +57,7 @@ class NodeWorkload final : public training::Workload {
   NodeWorkload(
       graph::Dataset dataset,
       std::shared_ptr<nn::NodeModel> model,
-      std::shared_ptr<comm::Communicator> communicator,
+      comm::RankGroups groups,
       const NodeWorkloadOptions& options
   );
 
@@ -72,7 +72,7 @@ class NodeWorkload final : public training::Workload {
 
   graph::Dataset dataset_;
   std::shared_ptr<nn::NodeModel> model_;
-  std::shared_ptr<comm::Communicator> communicator_;
+  comm::RankGroups groups_;
   NodeWorkloadOptions options_;
   std::shared_ptr<loader::FeatureFetcher> features_;
   std::vector<int64_t> batches_per_rank_;

@@ -6,6 +6,7 @@
 #include "common/result.h"
 #include "common/stop_token.h"
 #include "worker/comm/communicator.h"
+#include "worker/comm/rank_groups.h"
 #include "worker/progress/progress_sink.h"
 #include "worker/rendezvous/rendezvous.h"
 
@@ -20,8 +21,8 @@ namespace gnn::tasks {
 
 /// What a rank gives the task it runs.
 struct TaskContext {
-  std::shared_ptr<comm::Communicator> communicator;       ///< of all ranks
-  std::shared_ptr<comm::Communicator> node_communicator;  ///< of the ranks of this node
+  std::shared_ptr<comm::Communicator> communicator;  ///< of all ranks
+  comm::RankGroups groups{communicator};             ///< the ranks of nodes, too
   c10::Device device{c10::kCPU};
   /// CPUs that this rank may keep busy: compute and sampler threads together.
   int64_t num_cpus = 1;

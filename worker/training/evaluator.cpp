@@ -62,11 +62,11 @@ Result<EvaluatedParts> evaluate_layer_wise(
     nn::NodeModel& model,
     const WholeGraph& whole,
     const std::vector<at::Tensor>& parts,
-    comm::Communicator& communicator,
+    const comm::RankGroups& groups,
     const EvaluationContext& context,
     const LayerWiseOptions& options
 ) {
-  LayerWiseInference inference(model, whole, communicator, context, options);
+  LayerWiseInference inference(model, whole, groups, context, options);
   const int64_t num_nodes = whole.graph.num_destinations();
   // Of the nodes whose logits this rank gets.
   const at::Tensor correct = at::zeros({num_nodes}, at::kBool);
@@ -80,7 +80,7 @@ Result<EvaluatedParts> evaluate_layer_wise(
   std::vector<double> counts;
   for (const at::Tensor& ids : parts)
     counts.push_back(static_cast<double>(correct.index_select(0, ids).sum().item<int64_t>()));
-  GNN_ASSIGN_OR_RETURN(const std::vector<double> sums, comm::all_reduce_sums(communicator, counts));
+  GNN_ASSIGN_OR_RETURN(const std::vector<double> sums, comm::all_reduce_sums(*groups.all, counts));
   std::vector<progress::Accuracy> accuracies;
   for (size_t part = 0; part < parts.size(); ++part) {
     accuracies.push_back({.correct = static_cast<int64_t>(sums[part]), .total = parts[part].numel()}

@@ -2,6 +2,7 @@
 
 #include "common/result.h"
 #include "worker/comm/communicator.h"
+#include "worker/comm/rank_groups.h"
 #include "worker/nn/models/model.h"
 #include "worker/training/layer_wise.h"
 #include "worker/training/scores.h"
@@ -38,7 +39,7 @@ using NextScores = std::function<Result<std::optional<Scores>>()>;
     nn::NodeModel& model,
     const WholeGraph& whole,
     const std::vector<at::Tensor>& parts,
-    comm::Communicator& communicator,
+    const comm::RankGroups& groups,
     const EvaluationContext& context,
     const LayerWiseOptions& options
 );

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/result.h"
-#include "worker/comm/communicator.h"
+#include "worker/comm/rank_groups.h"
 #include "worker/graph/csc_graph.h"
 #include "worker/nn/models/model.h"
 #include "worker/training/node_chunks.h"
@@ -38,17 +38,19 @@ using TakeLogits = std::function<void(const at::Tensor& nodes, const at::Tensor&
 /// their roots (see nn::MessagePassing). The last layer's nodes are dealt by themselves, so that
 /// wanted nodes of one range are the work of all ranks. Sums over neighbours run on the CPU, where
 /// all messages are; dense products on the model's device.
+/// The ranks of a node hold one copy of such a matrix together, if they can share memory; a row of
+/// another node then comes to one of them.
 /// Memory beside the graph: what two successive layers read. That is a matrix of [num_nodes, input
 /// width] for a layer that does not project first, and for one that does [num_nodes, output width]
 /// and as much again for the roots of its own nodes. Beside that chunks and some 40 bytes per node.
 /// Precondition: the model is in evaluation mode, gradients are off.
 class LayerWiseInference {
  public:
-  /// Model, graph and communicator outlive it, and what the context refers to.
+  /// Model and graph outlive it, and what the context refers to.
   LayerWiseInference(
       nn::NodeModel& model,
       const WholeGraph& whole,
-      comm::Communicator& communicator,
+      comm::RankGroups groups,
       const EvaluationContext& context,
       const LayerWiseOptions& options
   );
@@ -59,12 +61,17 @@ class LayerWiseInference {
   [[nodiscard]] Result<bool> run(const at::Tensor& nodes, const TakeLogits& take);
 
  private:
+  // A matrix of which each rank writes some rows.
+  struct Matrix {
+    at::Tensor rows;
+    bool is_shared = false;  // by the ranks of this node
+  };
   // What a layer reads of its inputs x.
   struct Inputs {
-    at::Tensor messages;  // [num_nodes, message width]
-    at::Tensor x;         // [num_nodes, in_channels], any dtype; undefined if only roots are kept
-    at::Tensor rooted;    // int64 [R], ascending: the nodes of roots
-    at::Tensor roots;     // [R, out_channels], or undefined
+    Matrix messages;    // [num_nodes, message width]
+    at::Tensor x;       // [num_nodes, in_channels], any dtype; undefined if only roots are kept
+    at::Tensor rooted;  // int64 [R], ascending: the nodes of roots
+    Matrix roots;       // [R, out_channels], or undefined
   };
   // Rows of a matrix that a rank sends to the others.
   struct Piece {
@@ -72,14 +79,17 @@ class LayerWiseInference {
     NodeRange rows;
   };
 
-  [[nodiscard]] at::Tensor converted_features() const;
+  // Room for a matrix, shared if all nodes can.
+  Result<Matrix> make_matrix(at::IntArrayRef sizes, at::ScalarType dtype);
+  // The features as the model reads them; nothing if the ranks agreed to stop.
+  Result<std::optional<Matrix>> converted_features();
   // Rows of features or of a hidden layer, as the model reads them.
   [[nodiscard]] at::Tensor to_model(const at::Tensor& rows) const;
 
   // These agree with the other ranks on stopping. They return false or nothing for it.
   Result<bool> none_stops();
   // Fills in the rows that other ranks have.
-  Result<bool> exchange(const at::Tensor& matrix, const std::vector<Piece>& pieces);
+  Result<bool> exchange(const Matrix& matrix, const std::vector<Piece>& pieces);
   Result<at::Tensor> norm();
   Result<std::optional<Inputs>> first_inputs();
   // The next layer's inputs from those of `layer`.
@@ -90,7 +100,7 @@ class LayerWiseInference {
   // The places in wanted_ of which the rank that has the roots does not compute the logits.
   [[nodiscard]] std::vector<Piece> pieces_of_roots() const;
   // Room for the inputs of a hidden layer.
-  [[nodiscard]] Inputs make_inputs(int64_t layer) const;
+  Result<Inputs> make_inputs(int64_t layer);
   // Writes what a hidden layer reads of the inputs x [count, in_channels] of `nodes`.
   void keep(int64_t layer, const NodeRange& nodes, const at::Tensor& x, const Inputs& inputs);
   // The outputs of the destinations of `edges`, on the model's device.
@@ -110,7 +120,7 @@ class LayerWiseInference {
 
   nn::NodeModel& model_;
   const WholeGraph& whole_;
-  comm::Communicator& communicator_;
+  comm::RankGroups groups_;
   EvaluationContext context_;
   LayerWiseOptions options_;
   std::vector<NodeRange> ranges_;  // by rank

@@ -149,7 +149,7 @@ nlohmann::json measure(const Arguments& arguments) {
   const int64_t before = memory_of_process("VmRSS");
   const double pass = seconds_of([&] {
     const auto counts = must(training::evaluate_layer_wise(
-        *model, whole, parts, *communicator, {.stop = stop, .progress = sink}, {}
+        *model, whole, parts, communicator, {.stop = stop, .progress = sink}, {}
     ));
     if (!counts) throw std::runtime_error("the evaluation stopped");
   });

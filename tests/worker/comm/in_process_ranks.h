@@ -2,6 +2,7 @@
 
 #include "worker/comm/communicator.h"
 #include "worker/comm/process_groups.h"
+#include "worker/comm/rank_groups.h"
 #include "worker/comm/tcp_store.h"
 
 #include <ATen/core/Tensor.h>
@@ -56,6 +57,29 @@ inline void run_ranks(
     Communicator::Timeout timeout = std::chrono::seconds(30)
 ) {
   run_ranks_on(false, world_size, body, timeout);
+}
+
+/// As run_ranks(), with the groups of ranks on `nodes` nodes of `processes` each.
+inline void run_ranks_of_nodes(
+    int64_t nodes, int64_t processes, const std::function<void(const RankGroups&)>& body
+) {
+  const auto store = in_process_c10d_store();
+  run_ranks(nodes * processes, [&](const std::shared_ptr<Communicator>& all) {
+    const auto group = [&](const std::string& name, int64_t rank, int64_t size) {
+      CommunicatorOptions options{.timeout = std::chrono::seconds(30), .name = name};
+      auto made =
+          make_communicator(Backend::Gloo, c10::Device(c10::kCPU), *store, rank, size, options);
+      if (!made) throw std::runtime_error(made.error().message);
+      return *made;
+    };
+    const int64_t node = all->rank() / processes;
+    const int64_t place = all->rank() % processes;
+    body({
+        all,
+        group("node" + std::to_string(node), place, processes),
+        group("peers" + std::to_string(place), node, nodes),
+    });
+  });
 }
 
 /// The value, or an exception that fails the test.

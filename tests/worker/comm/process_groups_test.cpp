@@ -78,6 +78,24 @@ TEST(LocalProcessGroup, HoldsTheRanksOfOneNodeForEveryShape) {
   }
 }
 
+TEST(LocalProcessGroup, ComesWithTheGroupOfTheSamePlaceOnEveryNode) {
+  const std::vector<std::pair<int64_t, int64_t>> shapes{{2, 2}, {3, 1}, {1, 3}, {2, 3}};
+  for (const auto& [nodes, processes] : shapes) {
+    run_job(nodes, processes, [&, count = nodes](const rendezvous::Rendezvous& place) {
+      auto made = require(ProcessGroups::create(place, Backend::Gloo, c10::Device(c10::kCPU)));
+      require(made.create_local_process_group(place.local_world_size));
+      const RankGroups groups = made.groups();
+      EXPECT_EQ(groups.all->rank(), place.rank);
+      EXPECT_EQ(groups.node->rank(), place.local_rank);
+      EXPECT_EQ(groups.peers->rank(), place.node_rank);
+      EXPECT_EQ(groups.peers->world_size(), count);
+      const at::Tensor places = at::full({1}, place.local_rank, at::kLong);
+      require(groups.peers->all_reduce(places, ReduceOp::Sum));
+      EXPECT_EQ(places.item<int64_t>(), count * place.local_rank);
+    });
+  }
+}
+
 TEST(LocalProcessGroup, RefusesASizeThatDoesNotDivideTheWorldSize) {
   run_job(2, 2, [](const rendezvous::Rendezvous& place) {
     auto groups = require(ProcessGroups::create(place, Backend::Gloo, c10::Device(c10::kCPU)));

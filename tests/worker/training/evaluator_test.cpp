@@ -50,7 +50,7 @@ struct Scene {
   }
 
   Result<Evaluated> evaluate(
-      nn::NodeModel& model, comm::Communicator& communicator, const StopToken& stop
+      nn::NodeModel& model, const comm::RankGroups& groups, const StopToken& stop
   ) const {
     const at::NoGradGuard no_grad;
     CountingSink progress;
@@ -60,7 +60,7 @@ struct Scene {
             model,
             whole,
             {ids},
-            communicator,
+            groups,
             {.stop = stop, .progress = progress},
             {.chunk = {.nodes = 32}}
         )
@@ -77,7 +77,7 @@ struct Scene {
 
 progress::Accuracy alone(const Scene& scene, nn::NodeModel& model) {
   const StopToken stop;
-  return scene.evaluate(model, *comm::make_single_communicator(), stop).value().value();
+  return scene.evaluate(model, comm::make_single_communicator(), stop).value().value();
 }
 
 void expect_every_rank_gets_the_counts_of_one_process(int64_t num_nodes, int64_t world) {
@@ -87,7 +87,7 @@ void expect_every_rank_gets_the_counts_of_one_process(int64_t num_nodes, int64_t
     EXPECT_EQ(expected.total, scene.ids.numel());
     comm::run_ranks(world, [&](const std::shared_ptr<comm::Communicator>& communicator) {
       const StopToken stop;
-      const Evaluated found = comm::require(scene.evaluate(*model, *communicator, stop));
+      const Evaluated found = comm::require(scene.evaluate(*model, communicator, stop));
       ASSERT_TRUE(found.has_value());
       EXPECT_EQ(found->correct, expected.correct) << "rank " << communicator->rank();
       EXPECT_EQ(found->total, expected.total);
@@ -128,7 +128,7 @@ TEST(LayerWise, CountsEachPartOfOnePass) {
   const auto communicator = comm::make_single_communicator();
   const EvaluatedParts found =
       evaluate_layer_wise(
-          *scene.sage, scene.whole, parts, *communicator, {.stop = stop, .progress = progress}, {}
+          *scene.sage, scene.whole, parts, communicator, {.stop = stop, .progress = progress}, {}
       )
           .value();
   ASSERT_TRUE(found.has_value());
@@ -156,7 +156,7 @@ TEST(LayerWise, StopsOnAllRanksWhenOneIsAskedTo) {
   comm::run_ranks(3, [&](const std::shared_ptr<comm::Communicator>& communicator) {
     StopToken stop;
     if (communicator->rank() == 1) stop.request();
-    EXPECT_FALSE(comm::require(scene.evaluate(*scene.sage, *communicator, stop)).has_value());
+    EXPECT_FALSE(comm::require(scene.evaluate(*scene.sage, communicator, stop)).has_value());
   });
 }
 

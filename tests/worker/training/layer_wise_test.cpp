@@ -15,9 +15,11 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gnn::training {
@@ -96,21 +98,22 @@ LayerWiseOptions small_chunks() {
   return {.chunk = {.nodes = 5, .edges = 7}};
 }
 
-// The logits of every `step`th node by each model, from the ranks that compute them.
-std::vector<at::Tensor> logits_on_ranks(
-    const Models& models, const WholeGraph& whole, int64_t world, int64_t step = 1
+// The logits of every `step`th node by each model, from the ranks that `run_ranks` runs.
+using RunRanks = std::function<void(const std::function<void(const comm::RankGroups&)>&)>;
+std::vector<at::Tensor> logits_by(
+    const RunRanks& run_ranks, const Models& models, const WholeGraph& whole, int64_t step = 1
 ) {
   std::vector<at::Tensor> logits;
   for (size_t i = 0; i < models.size(); ++i) {
     logits.push_back(at::full({whole.graph.num_destinations(), kOutChannels}, -1, at::kDouble));
   }
-  comm::run_ranks(world, [&](const std::shared_ptr<comm::Communicator>& communicator) {
+  run_ranks([&](const comm::RankGroups& groups) {
     const at::NoGradGuard no_grad;
     const StopToken stop;
     CountingSink progress;
     for (size_t i = 0; i < models.size(); ++i) {
       LayerWiseInference inference(
-          *models[i], whole, *communicator, {.stop = stop, .progress = progress}, small_chunks()
+          *models[i], whole, groups, {.stop = stop, .progress = progress}, small_chunks()
       );
       // Each rank gets rows of its own: no two write to one place.
       const auto take = [&](const at::Tensor& nodes, const at::Tensor& rows) {
@@ -121,6 +124,13 @@ std::vector<at::Tensor> logits_on_ranks(
     }
   });
   return logits;
+}
+
+std::vector<at::Tensor> logits_on_ranks(
+    const Models& models, const WholeGraph& whole, int64_t world, int64_t step = 1
+) {
+  const RunRanks run_ranks = [&](const auto& body) { comm::run_ranks(world, body); };
+  return logits_by(run_ranks, models, whole, step);
 }
 
 void expect_what_one_forward_gives(const GraphAndBlock& graph, int64_t world) {
@@ -158,6 +168,21 @@ TEST(LayerWiseInference, ComputesTheNodesItIsAskedForAlone) {
   }
 }
 
+TEST(LayerWiseInference, GivesTheSameBitsWhereRanksOfANodeShareMemory) {
+  const GraphAndBlock graph(61, at::kHalf);
+  const at::NoGradGuard no_grad;
+  const Models models = make_models();
+  const std::vector<at::Tensor> expected = logits_on_ranks(models, graph.whole, 4);
+  for (const auto& [nodes, processes] : {std::pair<int64_t, int64_t>{1, 4}, {2, 2}}) {
+    const RunRanks run_ranks = [&, n = nodes, p = processes](const auto& body) {
+      comm::run_ranks_of_nodes(n, p, body);
+    };
+    const std::vector<at::Tensor> logits = logits_by(run_ranks, models, graph.whole);
+    for (size_t i = 0; i < models.size(); ++i)
+      EXPECT_TRUE(torch::equal(logits[i], expected[i])) << i << " on " << nodes << " nodes";
+  }
+}
+
 TEST(LayerWiseInference, DealsTheLastLayersNodesToAllRanksWhereverTheyAre) {
   constexpr int64_t kNodes = 400;
   const GraphAndBlock graph(kNodes);
@@ -172,7 +197,7 @@ TEST(LayerWiseInference, DealsTheLastLayersNodesToAllRanksWhereverTheyAre) {
       const StopToken stop;
       CountingSink progress;
       LayerWiseInference inference(
-          *model, graph.whole, *communicator, {.stop = stop, .progress = progress}, small_chunks()
+          *model, graph.whole, communicator, {.stop = stop, .progress = progress}, small_chunks()
       );
       const auto take = [&](const at::Tensor& some, const at::Tensor& logits) {
         taken[static_cast<size_t>(communicator->rank())] += some.numel();
@@ -204,7 +229,7 @@ TEST(LayerWiseInference, TellsHowManyEdgesItHasSummedOver) {
   EvaluationSink progress;
   const auto communicator = comm::make_single_communicator();
   LayerWiseInference inference(
-      *models[0], graph.whole, *communicator, {.stop = stop, .progress = progress}, small_chunks()
+      *models[0], graph.whole, communicator, {.stop = stop, .progress = progress}, small_chunks()
   );
   const auto nothing = [](const at::Tensor&, const at::Tensor&) {};
   ASSERT_TRUE(inference.run(at::arange(3), nothing).value());
@@ -258,7 +283,7 @@ TEST(LayerWiseInference, HoldsAtMostTwoMatricesOfTheWidestLayer) {
     LayerWiseInference inference(
         *model,
         whole,
-        *communicator,
+        communicator,
         {.stop = stop, .progress = progress},
         {.chunk = {.nodes = 32, .edges = 1000}}
     );
@@ -272,6 +297,40 @@ TEST(LayerWiseInference, HoldsAtMostTwoMatricesOfTheWidestLayer) {
     EXPECT_LT(static_cast<double>(bytes->peak), 2.1 * matrix);
     EXPECT_GT(static_cast<double>(bytes->peak), matrix) << "the bytes were not followed";
   }
+}
+
+TEST(LayerWiseInference, HoldsNoMatrixOfItsOwnWhereRanksOfANodeShareThem) {
+  constexpr int64_t kNodes = 4000;
+  constexpr int64_t kWidth = 64;
+  const WholeGraph whole{
+      .graph = graph::CscGraph::create(
+                   at::arange(kNodes + 1), at::arange(kNodes).to(at::kInt).flip(0), kNodes
+      )
+                   .value(),
+      .features = torch::zeros({kNodes, kWidth}).to(at::kHalf),
+      .labels = {}
+  };
+  const auto model = std::make_shared<nn::GraphSageImpl>(nn::GraphSageOptions{
+      .in_channels = kWidth, .hidden_channels = kWidth, .out_channels = kOutChannels, .layers = 3
+  });
+  model->eval();
+  comm::run_ranks_of_nodes(1, 4, [&](const comm::RankGroups& groups) {
+    const at::NoGradGuard no_grad;
+    const StopToken stop;
+    CountingSink progress;
+    LayerWiseInference inference(
+        *model,
+        whole,
+        groups,
+        {.stop = stop, .progress = progress},
+        {.chunk = {.nodes = 32, .edges = 1000}}
+    );
+    const auto bytes = std::make_shared<TensorBytes>();
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, bytes);
+    const auto nothing = [](const at::Tensor&, const at::Tensor&) {};
+    EXPECT_TRUE(comm::require(inference.run(at::arange(kNodes), nothing)));
+    EXPECT_LT(static_cast<double>(bytes->peak), 0.2 * static_cast<double>(kNodes * kWidth * 4));
+  });
 }
 
 // Asks to stop at the `last`th mark.
@@ -297,7 +356,7 @@ TEST(LayerWiseInference, StopsBetweenChunks) {
       StopToken stop;
       StopAtMark progress(stop, last);
       LayerWiseInference inference(
-          *model, graph.whole, *communicator, {.stop = stop, .progress = progress}, small_chunks()
+          *model, graph.whole, communicator, {.stop = stop, .progress = progress}, small_chunks()
       );
       const auto done = inference.run(at::arange(61), [](const at::Tensor&, const at::Tensor&) {});
       EXPECT_FALSE(done.value());
@@ -314,7 +373,7 @@ TEST(LayerWiseInference, StopsOnAllRanksWhenOneIsAskedToOnTheWay) {
     StopToken stop;
     StopAtMark progress(stop, communicator->rank() == 1 ? 3 : -1);
     LayerWiseInference inference(
-        *models[0], graph.whole, *communicator, {.stop = stop, .progress = progress}, small_chunks()
+        *models[0], graph.whole, communicator, {.stop = stop, .progress = progress}, small_chunks()
     );
     const auto nothing = [](const at::Tensor&, const at::Tensor&) {};
     EXPECT_FALSE(comm::require(inference.run(at::arange(61), nothing)));

@@ -1,0 +1,63 @@
+#include "worker/comm/node_memory.h"
+
+#include "tests/support/read_file.h"
+#include "tests/worker/comm/in_process_ranks.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace gnn::comm {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(ZerosSharedBy, AreOneMemoryOnAllRanksOfANode) {
+  run_ranks(3, [](const std::shared_ptr<Communicator>& node) {
+    const std::optional<at::Tensor> shared = require(zeros_shared_by(*node, {3, 5}, at::kDouble));
+    ASSERT_TRUE(shared.has_value());
+    EXPECT_EQ(shared->sizes(), (std::vector<int64_t>{3, 5}));
+    EXPECT_EQ(shared->scalar_type(), at::kDouble);
+    EXPECT_EQ(shared->sum().item<double>(), 0);
+    require(node->barrier());
+    shared->select(0, node->rank()).fill_(static_cast<double>(node->rank() + 1));
+    require(node->barrier());
+    EXPECT_EQ(shared->sum().item<double>(), 5 * (1 + 2 + 3));
+  });
+}
+
+TEST(ZerosSharedBy, LetGoOfTheMemoryWithTheLastTensor) {
+  run_ranks(2, [](const std::shared_ptr<Communicator>& node) {
+    {
+      const auto shared = require(zeros_shared_by(*node, {1000}, at::kFloat));
+      EXPECT_THAT(testing::read_file("/proc/self/maps"), HasSubstr("gnn-node-memory"));
+      require(node->barrier());
+    }
+    require(node->barrier());
+    EXPECT_THAT(testing::read_file("/proc/self/maps"), Not(HasSubstr("gnn-node-memory")));
+    require(node->barrier());
+  });
+}
+
+TEST(ZerosSharedBy, AreNothingOnAllRanksWhereOneCannotMapThem) {
+  run_ranks(2, [](const std::shared_ptr<Communicator>& node) {
+    constexpr int64_t kMoreThanAnAddressSpace = int64_t{1} << 58;
+    EXPECT_FALSE(require(zeros_shared_by(*node, {kMoreThanAnAddressSpace}, at::kChar)).has_value());
+    // And the group is fit for more.
+    EXPECT_TRUE(require(zeros_shared_by(*node, {4}, at::kChar)).has_value());
+  });
+}
+
+TEST(ZerosSharedBy, MayBeEmpty) {
+  run_ranks(2, [](const std::shared_ptr<Communicator>& node) {
+    EXPECT_EQ(require(zeros_shared_by(*node, {0, 7}, at::kFloat))->numel(), 0);
+  });
+}
+
+}  // namespace
+}  // namespace gnn::comm

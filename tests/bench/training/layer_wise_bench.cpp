@@ -28,6 +28,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <sys/resource.h>
 #include <vector>
 
 namespace gnn {
@@ -83,6 +84,16 @@ double seconds_of(const Work& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   return seconds_since(start);
+}
+
+// Seconds of all cores that this process has used.
+double cpu_seconds() {
+  rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 struct KernelSeconds {
@@ -147,12 +158,14 @@ nlohmann::json measure(const Arguments& arguments) {
 
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak counts from here on
   const int64_t before = memory_of_process("VmRSS");
+  const double cpu_before = cpu_seconds();
   const double pass = seconds_of([&] {
     const auto counts = must(training::evaluate_layer_wise(
         *model, whole, parts, communicator, {.stop = stop, .progress = sink}, {}
     ));
     if (!counts) throw std::runtime_error("the evaluation stopped");
   });
+  const double pass_cpu = cpu_seconds() - cpu_before;
   const int64_t peak = memory_of_process("VmHWM") - before;
   const KernelSeconds kernels = time_kernels(*model, data);
   const double limit = kernels.products + kernels.sums;
@@ -169,6 +182,7 @@ nlohmann::json measure(const Arguments& arguments) {
       {"sums_seconds", kernels.sums},
       {"kernels_over_pass", limit / pass},
       {"summed_gigabytes_per_second", kernels.summed_bytes / kernels.sums / 1e9},
+      {"pass_cpu_seconds", pass_cpu},
       {"peak_bytes", peak},
       {"peak_over_hidden_matrix", static_cast<double>(peak) / matrix},
   };

@@ -39,7 +39,7 @@ LabelledItems items_of(const DatasetArrays& dataset) {
       dataset.node_tables.end(),
       [&dataset](const NodeTable& table) { return table.name == dataset.target_node_type; }
   );
-  GNN_ASSERT(target != dataset.node_tables.end(), "check_dataset() has found the target type");
+  GNN_ASSERT(target != dataset.node_tables.end(), "check_form() has found the target type");
   return {false, target->num_nodes, target->labels};
 }
 

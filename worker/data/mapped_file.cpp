@@ -36,6 +36,15 @@ tl::unexpected<Error> system_failure(
   return fail(kind, path + ": " + what + ": " + std::strerror(code));
 }
 
+std::string version_of(const struct stat& status) {
+  const auto nanoseconds = [](const timespec& time) {
+    return std::to_string(time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec);
+  };
+  return std::to_string(status.st_dev) + " " + std::to_string(status.st_ino) + " " +
+         std::to_string(status.st_size) + " " + nanoseconds(status.st_mtim) + " " +
+         nanoseconds(status.st_ctim);
+}
+
 Result<Mapping> map(const std::string& path, int descriptor, int64_t bytes, int protection) {
   const auto length = static_cast<size_t>(bytes);
   void* address = mmap(nullptr, length, protection, MAP_SHARED, descriptor, 0);
@@ -44,7 +53,8 @@ Result<Mapping> map(const std::string& path, int descriptor, int64_t bytes, int 
   }
   return Mapping{
       .address = std::shared_ptr<void>(address, [length](void* begin) { munmap(begin, length); }),
-      .bytes = bytes
+      .bytes = bytes,
+      .version = {}
   };
 }
 
@@ -63,6 +73,7 @@ Result<Mapping> map_file(const std::string& path, const MapOptions& options) {
     return fail(ErrorKind::Data, path + ": expected a regular file that is not empty");
   }
   GNN_ASSIGN_OR_RETURN(Mapping mapping, map(path, file.value(), status.st_size, PROT_READ));
+  mapping.version = version_of(status);
   // Hints: without them reading is slower but correct.
   if (options.huge_pages) {
     madvise(mapping.address.get(), static_cast<size_t>(mapping.bytes), MADV_HUGEPAGE);

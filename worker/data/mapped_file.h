@@ -12,6 +12,9 @@ namespace gnn::data {
 struct Mapping {
   std::shared_ptr<void> address;
   int64_t bytes = 0;
+  /// Device, inode, size and the times of the last changes to contents and status (nanoseconds), as
+  /// they were when the file was opened: equal versions are the same file, unchanged.
+  std::string version;
 };
 
 struct MapOptions {

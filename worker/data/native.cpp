@@ -5,13 +5,19 @@
 #include "worker/data/manifest.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace gnn::data {
 namespace {
 
+struct MappedArray {
+  Array array;
+  std::string version;  // of its file
+};
+
 // Maps a file and compares its header with the manifest.
-Result<Array> map_checked(
+Result<MappedArray> map_checked(
     const std::string& directory, const ManifestArray& entry, const MapOptions& options
 ) {
   const std::string path = directory + "/" + entry.file;
@@ -47,13 +53,14 @@ Result<Array> map_checked(
   if (mapping.bytes != entry.file_bytes) {
     return fail(ErrorKind::Data, path + ": changed while it was opened");
   }
-  return Array(
+  Array array(
       entry.name,
       entry.dtype,
       entry.shape,
       mapping.address,
       static_cast<std::byte*>(mapping.address.get()) + header.data_offset
   );
+  return MappedArray{.array = std::move(array), .version = mapping.version};
 }
 
 struct Slot {
@@ -109,20 +116,24 @@ Result<const ManifestArray*> find_entry(const std::vector<ManifestArray>& files,
 Result<NativeDataset> open_native(const std::string& directory, const MapOptions& options) {
   const std::string manifest_path = directory + "/" + kManifestFile;
   GNN_ASSIGN_OR_RETURN(Manifest manifest, read_manifest(manifest_path));
+  std::string versions = manifest.digest + "\n";
   for (const Slot& slot : slots_of(manifest.dataset)) {
     if (!slot.array->defined()) {
       continue;
     }
     Result<const ManifestArray*> entry = find_entry(manifest.files, slot);
     if (!entry) return tl::unexpected(with_context(std::move(entry).error(), manifest_path));
-    GNN_ASSIGN_OR_RETURN(*slot.array, map_checked(directory, **entry, options));
+    GNN_ASSIGN_OR_RETURN(MappedArray mapped, map_checked(directory, **entry, options));
+    *slot.array = std::move(mapped.array);
+    versions += (*entry)->file + " " + mapped.version + "\n";
     manifest.dataset.read_from[(*entry)->name] = directory + "/" + (*entry)->file;
   }
   return NativeDataset{
       .arrays = std::move(manifest.dataset),
       .files = std::move(manifest.files),
       .key = std::move(manifest.key),
-      .manifest_digest = std::move(manifest.digest)
+      .manifest_digest = std::move(manifest.digest),
+      .version = digest_of(DigestKind::Sha256, std::as_bytes(std::span(versions)))
   };
 }
 

@@ -33,6 +33,9 @@ struct NativeDataset {
   std::vector<ManifestArray> files;
   std::string key;              ///< of inputs and options: equal keys mean equal contents
   std::string manifest_digest;  ///< "xxh64:…" of the manifest
+  /// "sha256:…" of the manifest's digest and the version of each mapped file: changes with any write
+  /// to them. Other copies of the same data have another one.
+  std::string version;
 };
 
 /// Maps a published data set. Checks the files against everything in the manifest except the

@@ -23,6 +23,8 @@ struct TransformOptions {
   SelfLoops self_loops = SelfLoops::Keep;
   FeatureSource features = FeatureSource::Provided;
   bool normalize_rows = false;  ///< last; PyG's NormalizeFeatures
+
+  friend bool operator==(const TransformOptions&, const TransformOptions&) = default;
 };
 
 /// Applies the transforms to a homogeneous data set. Arrays that change are made in `storage`, the

@@ -2,6 +2,7 @@
 
 #include <ATen/Dispatch.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -27,43 +28,57 @@ Status check_form(const char* name, const at::Tensor& tensor) {
   return {};
 }
 
-Status check_indptr(const at::Tensor& indptr, int64_t num_edges) {
+Status check_ends(const at::Tensor& indptr, int64_t num_edges) {
   const auto* data = indptr.const_data_ptr<int64_t>();
-  const int64_t count = indptr.numel();
+  const int64_t last = indptr.numel() - 1;
   if (data[0] != 0) {
     return fail(ErrorKind::Data, "indptr[0]: expected 0, found " + std::to_string(data[0]));
   }
-  for (int64_t i = 1; i < count; ++i) {
-    if (data[i] < data[i - 1]) {
-      return fail(
-          ErrorKind::Data,
-          "indptr[" + std::to_string(i) + "]: expected at least " + std::to_string(data[i - 1]) +
-              ", found " + std::to_string(data[i])
-      );
-    }
-  }
-  if (data[count - 1] != num_edges) {
+  if (data[last] != num_edges) {
     return fail(
         ErrorKind::Data,
-        "indptr[" + std::to_string(count - 1) + "]: expected the number of edges " +
-            std::to_string(num_edges) + ", found " + std::to_string(data[count - 1])
+        "indptr[" + std::to_string(last) + "]: expected the number of edges " +
+            std::to_string(num_edges) + ", found " + std::to_string(data[last])
     );
   }
   return {};
 }
 
+// Of [begin, end), elements 1 and later of indptr.
+Status check_ascending(const int64_t* indptr, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) {
+    if (indptr[i] < indptr[i - 1]) {
+      return fail(
+          ErrorKind::Data,
+          "indptr[" + std::to_string(i) + "]: expected at least " + std::to_string(indptr[i - 1]) +
+              ", found " + std::to_string(indptr[i])
+      );
+    }
+  }
+  return {};
+}
+
 template <class Index>
-Status check_indices(const at::Tensor& indices, int64_t num_sources) {
-  const auto* data = indices.const_data_ptr<Index>();
-  const int64_t count = indices.numel();
-  for (int64_t i = 0; i < count; ++i) {
-    if (data[i] < 0 || data[i] >= num_sources) {
+Status check_range(const Index* indices, int64_t begin, int64_t end, int64_t num_sources) {
+  for (int64_t i = begin; i < end; ++i) {
+    if (indices[i] < 0 || indices[i] >= num_sources) {
       return fail(
           ErrorKind::Data,
           "indices[" + std::to_string(i) + "]: expected a node in [0, " +
-              std::to_string(num_sources) + "), found " + std::to_string(data[i])
+              std::to_string(num_sources) + "), found " + std::to_string(indices[i])
       );
     }
+  }
+  return {};
+}
+
+// Calls check(begin, end) for [begin, end) in pieces, and tells `progress` after each.
+template <class Check>
+Status in_pieces(int64_t begin, int64_t end, ProgressBar& progress, const Check& check) {
+  constexpr int64_t kPiece = int64_t{1} << 22;
+  for (int64_t at = begin; at < end; at += kPiece) {
+    GNN_RETURN_IF_ERROR(check(at, std::min(at + kPiece, end)));
+    progress.advance_to(std::min(at + kPiece, end) - begin);
   }
   return {};
 }
@@ -71,6 +86,18 @@ Status check_indices(const at::Tensor& indices, int64_t num_sources) {
 }  // namespace
 
 Result<CscGraph> CscGraph::create(
+    at::Tensor indptr, at::Tensor indices, int64_t num_sources, at::Tensor edge_ids
+) {
+  GNN_ASSIGN_OR_RETURN(
+      CscGraph graph,
+      create_unchecked(std::move(indptr), std::move(indices), num_sources, std::move(edge_ids))
+  );
+  SilentProgressBar silent;
+  GNN_RETURN_IF_ERROR(graph.check_elements({}, silent));
+  return graph;
+}
+
+Result<CscGraph> CscGraph::create_unchecked(
     at::Tensor indptr, at::Tensor indices, int64_t num_sources, at::Tensor edge_ids
 ) {
   GNN_RETURN_IF_ERROR(check_form("indptr", indptr));
@@ -98,18 +125,40 @@ Result<CscGraph> CscGraph::create(
       );
     }
   }
-  GNN_RETURN_IF_ERROR(check_indptr(indptr, indices.numel()));
-  if (indices.scalar_type() == at::kInt) {
-    GNN_RETURN_IF_ERROR(check_indices<int32_t>(indices, num_sources));
-  } else {
-    GNN_RETURN_IF_ERROR(check_indices<int64_t>(indices, num_sources));
-  }
+  GNN_RETURN_IF_ERROR(check_ends(indptr, indices.numel()));
   CscGraph graph;
   graph.indptr_ = std::move(indptr);
   graph.indices_ = std::move(indices);
   graph.edge_ids_ = std::move(edge_ids);
   graph.num_sources_ = num_sources;
   return graph;
+}
+
+Status CscGraph::check_elements(Share share, ProgressBar& progress) const {
+  const int64_t nodes = num_destinations();
+  progress.begin("checking nodes", share.end_of(nodes) - share.begin_of(nodes), "nodes");
+  const auto* indptr = indptr_.const_data_ptr<int64_t>();
+  GNN_RETURN_IF_ERROR(in_pieces(
+      share.begin_of(nodes),
+      share.end_of(nodes),
+      progress,
+      [&](int64_t begin, int64_t end) { return check_ascending(indptr, begin + 1, end + 1); }
+  ));
+  progress.end();
+  const int64_t edges = num_edges();
+  progress.begin("checking edges", share.end_of(edges) - share.begin_of(edges), "edges");
+  GNN_RETURN_IF_ERROR(in_pieces(
+      share.begin_of(edges),
+      share.end_of(edges),
+      progress,
+      [&](int64_t begin, int64_t end) {
+        return indices_.scalar_type() == at::kInt
+                   ? check_range(indices_.const_data_ptr<int32_t>(), begin, end, num_sources_)
+                   : check_range(indices_.const_data_ptr<int64_t>(), begin, end, num_sources_);
+      }
+  ));
+  progress.end();
+  return {};
 }
 
 }  // namespace gnn::graph

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "common/progress_bar.h"
 #include "common/result.h"
+#include "worker/graph/share.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -20,6 +22,16 @@ class CscGraph {
   [[nodiscard]] static Result<CscGraph> create(
       at::Tensor indptr, at::Tensor indices, int64_t num_sources, at::Tensor edge_ids = {}
   );
+
+  /// The same, but looks at no elements besides the ends of indptr: until check_elements() has passed
+  /// for all shares, no list may be read.
+  [[nodiscard]] static Result<CscGraph> create_unchecked(
+      at::Tensor indptr, at::Tensor indices, int64_t num_sources, at::Tensor edge_ids = {}
+  );
+
+  /// Checks the part `share` of indptr and indices.
+  /// Errors: Data, naming the tensor and the first bad position.
+  [[nodiscard]] Status check_elements(Share share, ProgressBar& progress) const;
 
   [[nodiscard]] int64_t num_sources() const { return num_sources_; }
   [[nodiscard]] int64_t num_destinations() const { return indptr_.numel() - 1; }

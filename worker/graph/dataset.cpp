@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -19,7 +20,7 @@ bool is_id_list(const at::Tensor& tensor) {
          tensor.device().is_cpu() && tensor.is_contiguous();
 }
 
-Status check_features(
+Status check_rows(
     const FeatureStore& features, int64_t rows, const std::string& owner, std::string_view where
 ) {
   if (features.num_rows() != rows) {
@@ -29,14 +30,29 @@ Status check_features(
             std::to_string(features.num_rows())
     );
   }
+  return {};
+}
+
+Status check_finite(
+    const FeatureStore& features,
+    const std::string& owner,
+    std::string_view where,
+    Share share,
+    ProgressBar& progress
+) {
   if (!at::isFloatingType(features.dtype())) {
     return {};
   }
+  const int64_t first = share.begin_of(features.num_rows());
+  const int64_t last = share.end_of(features.num_rows());
   // In slices: the mask of the whole matrix may not fit into memory.
   const int64_t step =
       std::max<int64_t>(1, (int64_t{1} << 22) / std::max<int64_t>(1, features.width()));
-  for (int64_t begin = 0; begin < rows; begin += step) {
-    const at::Tensor slice = features.rows().narrow(0, begin, std::min(step, rows - begin));
+  progress.begin("checking features", last - first, "rows");
+  for (int64_t begin = first; begin < last; begin += step) {
+    const int64_t rows = std::min(step, last - begin);
+    const at::Tensor slice = features.rows().narrow(0, begin, rows);
+    progress.advance_to(begin - first);
     // A sum is finite only if all its terms are, so the place is looked for only if it is not.
     if (std::isfinite(slice.sum(at::kDouble).item<double>())) {
       continue;
@@ -50,18 +66,28 @@ Status check_features(
       );
     }
   }
+  progress.advance_to(last - first);
+  progress.end();
   return {};
 }
 
+std::string name_of(const NodeTypeData& type) {
+  return "node type " + type.name;
+}
+
+std::string name_of(const EdgeTypeData& type) {
+  return "edge type (" + type.source + ", " + type.relation + ", " + type.destination + ")";
+}
+
 Status check_node_type(const NodeTypeData& type, std::string_view where) {
-  const std::string owner = "node type " + type.name;
+  const std::string owner = name_of(type);
   if (type.num_nodes <= 0) {
     return problem(
         where, owner + ": expected at least one node, found " + std::to_string(type.num_nodes)
     );
   }
   if (type.features) {
-    GNN_RETURN_IF_ERROR(check_features(*type.features, type.num_nodes, owner, where));
+    GNN_RETURN_IF_ERROR(check_rows(*type.features, type.num_nodes, owner, where));
   }
   if (!type.labels.defined()) {
     return {};
@@ -75,8 +101,7 @@ Status check_node_type(const NodeTypeData& type, std::string_view where) {
 }
 
 Status check_edge_type(const EdgeTypeData& type, const Dataset& dataset, std::string_view where) {
-  const std::string owner =
-      "edge type (" + type.source + ", " + type.relation + ", " + type.destination + ")";
+  const std::string owner = name_of(type);
   const auto types = static_cast<int64_t>(dataset.node_types.size());
   if (type.source_index < 0 || type.source_index >= types || type.destination_index < 0 ||
       type.destination_index >= types) {
@@ -98,22 +123,22 @@ Status check_edge_type(const EdgeTypeData& type, const Dataset& dataset, std::st
             std::to_string(source.num_nodes) + " and " + std::to_string(destination.num_nodes)
     );
   }
-  if (type.features) {
-    GNN_RETURN_IF_ERROR(check_features(*type.features, type.features->num_rows(), owner, where));
-  }
   return {};
 }
 
+// The first edge of these graphs that leaves its graph, or -1. Lists and ids may be wrong: other
+// shares are checked elsewhere at the same time.
 template <class Index>
-int64_t first_edge_between_graphs(
-    const CscGraph& graph, const std::vector<int64_t>& graph_of_node
-) {
-  const auto* indptr = graph.indptr().const_data_ptr<int64_t>();
-  const auto* indices = graph.indices().const_data_ptr<Index>();
-  for (int64_t node = 0; node < graph.num_destinations(); ++node) {
-    for (int64_t edge = indptr[node]; edge < indptr[node + 1]; ++edge) {
-      if (graph_of_node[static_cast<size_t>(indices[edge])] !=
-          graph_of_node[static_cast<size_t>(node)]) {
+int64_t first_edge_between_graphs(const GraphCollection& graphs, const CscGraph& csc, Share share) {
+  const auto* offset = graphs.node_offsets.const_data_ptr<int64_t>();
+  const auto* indptr = csc.indptr().const_data_ptr<int64_t>();
+  const auto* indices = csc.indices().const_data_ptr<Index>();
+  const int64_t end = share.end_of(graphs.num_graphs());
+  for (int64_t graph = share.begin_of(graphs.num_graphs()); graph < end; ++graph) {
+    const int64_t from = std::max<int64_t>(indptr[offset[graph]], 0);
+    const int64_t to = std::min(indptr[offset[graph + 1]], csc.num_edges());
+    for (int64_t edge = from; edge < to; ++edge) {
+      if (indices[edge] < offset[graph] || indices[edge] >= offset[graph + 1]) {
         return edge;
       }
     }
@@ -131,7 +156,6 @@ Status check_graphs(const Dataset& dataset, std::string_view where) {
     return problem(where, "expected int64 graph labels [G] and node offsets [G + 1]");
   }
   const auto* offset = graphs.node_offsets.const_data_ptr<int64_t>();
-  std::vector<int64_t> graph_of_node(static_cast<size_t>(dataset.node_types[0].num_nodes));
   if (offset[0] != 0 || offset[graphs.num_graphs()] != dataset.node_types[0].num_nodes) {
     return problem(where, "node offsets of the graphs must run from 0 to the number of nodes");
   }
@@ -139,16 +163,15 @@ Status check_graphs(const Dataset& dataset, std::string_view where) {
     if (offset[i + 1] <= offset[i] || offset[i + 1] > dataset.node_types[0].num_nodes) {
       return problem(where, "graph " + std::to_string(i) + ": expected at least one node");
     }
-    std::fill(
-        graph_of_node.begin() + static_cast<std::ptrdiff_t>(offset[i]),
-        graph_of_node.begin() + static_cast<std::ptrdiff_t>(offset[i + 1]),
-        i
-    );
   }
+  return {};
+}
+
+Status check_graph_edges(const Dataset& dataset, std::string_view where, Share share) {
   const CscGraph& graph = dataset.edge_types[0].graph;
   const int64_t bad = graph.indices().scalar_type() == at::kInt
-                          ? first_edge_between_graphs<int32_t>(graph, graph_of_node)
-                          : first_edge_between_graphs<int64_t>(graph, graph_of_node);
+                          ? first_edge_between_graphs<int32_t>(*dataset.graphs, graph, share)
+                          : first_edge_between_graphs<int64_t>(*dataset.graphs, graph, share);
   if (bad >= 0) {
     return problem(where, "edge " + std::to_string(bad) + " joins two graphs of the collection");
   }
@@ -170,7 +193,7 @@ const FeatureStore& Dataset::features() const {
   return *node_types.front().features;
 }
 
-Status check_dataset(const Dataset& dataset, std::string_view where) {
+Status check_form(const Dataset& dataset, std::string_view where) {
   const auto types = static_cast<int64_t>(dataset.node_types.size());
   if (types == 0 || dataset.target_node_type < 0 || dataset.target_node_type >= types) {
     return problem(where, "expected at least one node type, the target being one of them");
@@ -189,6 +212,34 @@ Status check_dataset(const Dataset& dataset, std::string_view where) {
     GNN_RETURN_IF_ERROR(check_graphs(dataset, where));
   }
   return {};
+}
+
+Status check_contents(
+    const Dataset& dataset, std::string_view where, Share share, ProgressBar& progress
+) {
+  for (const NodeTypeData& type : dataset.node_types) {
+    if (type.features) {
+      GNN_RETURN_IF_ERROR(check_finite(*type.features, name_of(type), where, share, progress));
+    }
+  }
+  for (const EdgeTypeData& type : dataset.edge_types) {
+    if (const Status status = type.graph.check_elements(share, progress); !status) {
+      return problem(where, name_of(type) + ": " + status.error().message);
+    }
+    if (type.features) {
+      GNN_RETURN_IF_ERROR(check_finite(*type.features, name_of(type), where, share, progress));
+    }
+  }
+  if (dataset.graphs) {
+    GNN_RETURN_IF_ERROR(check_graph_edges(dataset, where, share));
+  }
+  return {};
+}
+
+Status check_dataset(const Dataset& dataset, std::string_view where) {
+  GNN_RETURN_IF_ERROR(check_form(dataset, where));
+  SilentProgressBar silent;
+  return check_contents(dataset, where, {}, silent);
 }
 
 }  // namespace gnn::graph

@@ -1,8 +1,10 @@
 #pragma once
 
+#include "common/progress_bar.h"
 #include "common/result.h"
 #include "worker/graph/csc_graph.h"
 #include "worker/graph/feature_store.h"
+#include "worker/graph/share.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -63,6 +65,9 @@ struct Dataset {
   /// Of what was read or generated, before transforms: a native set's is made of its arrays' digests.
   /// "xxh64:…", or empty if nothing was read.
   std::string digest;
+  /// data::NativeDataset::version of the files whose contents were found right; empty if they changed
+  /// meanwhile, or if the data set is not one of mapped files as they are.
+  std::string checked_version;
 
   [[nodiscard]] bool is_homogeneous() const {
     return node_types.size() == 1 && edge_types.size() == 1;
@@ -76,11 +81,23 @@ struct Dataset {
   [[nodiscard]] const FeatureStore& features() const;
 };
 
-/// Checks a Dataset and returns the first problem; labels and split are data::check_items()'s:
-/// - sizes agree across types, and there is at least one node;
+/// Checks what costs no pass over features or edges, and returns the first problem: sizes agree
+/// across types, there is at least one node, and the offsets of graphs ascend. Labels and split are
+/// data::check_items()'s. `where` names the data set in messages.
+/// Errors: Data.
+Status check_form(const Dataset& dataset, std::string_view where);
+
+/// Checks the part `share` of every feature matrix and graph, and returns the first problem:
 /// - features are finite;
-/// - graph offsets ascend and edges stay within their graph.
-/// `where` names the data set in messages.
+/// - neighbour lists are what CscGraph promises;
+/// - the edges of a collection of graphs stay within their graph.
+/// The data set must have passed check_form().
+/// Errors: Data.
+Status check_contents(
+    const Dataset& dataset, std::string_view where, Share share, ProgressBar& progress
+);
+
+/// check_form(), then check_contents() of all shares.
 Status check_dataset(const Dataset& dataset, std::string_view where);
 
 }  // namespace gnn::graph

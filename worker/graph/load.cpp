@@ -98,7 +98,7 @@ Result<EdgeTypeData> edge_type_over(
   GNN_ASSIGN_OR_RETURN(at::Tensor indptr, tensor_over(table.indptr));
   GNN_ASSIGN_OR_RETURN(at::Tensor indices, tensor_over(table.indices));
   GNN_ASSIGN_OR_RETURN(at::Tensor edge_ids, tensor_over(table.edge_ids));
-  auto graph = CscGraph::create(
+  auto graph = CscGraph::create_unchecked(
       std::move(indptr),
       std::move(indices),
       arrays.node_tables[static_cast<size_t>(source)].num_nodes,
@@ -234,6 +234,7 @@ std::string digest_of(const std::vector<data::ManifestArray>& files) {
 struct Source {
   data::DatasetArrays arrays;
   std::string digest;
+  std::string version;  // of the mapped files; empty if there are none
 };
 
 Result<Source> read_source(
@@ -244,16 +245,19 @@ Result<Source> read_source(
 ) {
   if (spec.format == api::DatasetFormat::Native && !spec.path.value_or("").empty()) {
     GNN_ASSIGN_OR_RETURN(data::NativeDataset native, data::open_native(*spec.path, options.map));
-    return Source{.arrays = std::move(native.arrays), .digest = digest_of(native.files)};
+    return Source{
+        .arrays = std::move(native.arrays),
+        .digest = digest_of(native.files),
+        .version = std::move(native.version)
+    };
   }
   GNN_ASSIGN_OR_RETURN(data::DatasetArrays arrays, read_arrays(spec, transforms, progress));
   std::string digest = data::digest_of(arrays);
-  return Source{.arrays = std::move(arrays), .digest = std::move(digest)};
+  return Source{.arrays = std::move(arrays), .digest = std::move(digest), .version = {}};
 }
 
-}  // namespace
-
-Result<Dataset> make_dataset(const data::DatasetArrays& arrays, std::string_view where) {
+// Tensors over the arrays, whose elements are not checked yet.
+Result<Dataset> dataset_over(const data::DatasetArrays& arrays, std::string_view where) {
   Dataset dataset;
   dataset.name = arrays.name;
   dataset.num_classes = arrays.num_classes;
@@ -282,8 +286,32 @@ Result<Dataset> make_dataset(const data::DatasetArrays& arrays, std::string_view
     GNN_ASSIGN_OR_RETURN(graphs.labels, tensor_over(arrays.graph_labels));
     dataset.graphs = std::move(graphs);
   }
-  GNN_RETURN_IF_ERROR(check_dataset(dataset, where));
-  GNN_RETURN_IF_ERROR(data::check_items(arrays, where));
+  GNN_RETURN_IF_ERROR(check_form(dataset, where));
+  return dataset;
+}
+
+// Whether no file has changed since it was mapped.
+bool still_has_version(const std::string& directory, const std::string& version) {
+  const auto now = data::open_native(directory, data::MapOptions{});
+  return now && now->version == version;
+}
+
+// Checks what dataset_over() made of `arrays`. Labels and split are part of the first share.
+ContentCheck check_of(
+    const Dataset& dataset, const data::DatasetArrays& arrays, std::string_view where
+) {
+  return [&dataset, &arrays, where](Share share, ProgressBar& progress) -> Status {
+    GNN_RETURN_IF_ERROR(check_contents(dataset, where, share, progress));
+    return share.index == 0 ? data::check_items(arrays, where) : Status();
+  };
+}
+
+}  // namespace
+
+Result<Dataset> make_dataset(const data::DatasetArrays& arrays, std::string_view where) {
+  GNN_ASSIGN_OR_RETURN(Dataset dataset, dataset_over(arrays, where));
+  SilentProgressBar silent;
+  GNN_RETURN_IF_ERROR(check_of(dataset, arrays, where)({}, silent));
   return dataset;
 }
 
@@ -346,9 +374,18 @@ Result<Dataset> load_dataset(
     return tl::make_unexpected(std::move(error));
   }
   data::DatasetArrays arrays = std::move(read->arrays);
+  const bool mapped = !read->version.empty() && transforms == data::TransformOptions{};
   data::MemoryStorage memory;
   GNN_ASSIGN_OR_RETURN(arrays, data::transform(std::move(arrays), transforms, memory, progress));
-  GNN_ASSIGN_OR_RETURN(Dataset dataset, make_dataset(arrays, spec.path.value_or(arrays.name)));
+  const std::string where = spec.path.value_or(arrays.name);
+  GNN_ASSIGN_OR_RETURN(Dataset dataset, dataset_over(arrays, where));
+  const ContentCheck check = check_of(dataset, arrays, where);
+  if (mapped && options.check_mapped) {
+    GNN_RETURN_IF_ERROR(options.check_mapped(read->version, check));
+  } else {
+    GNN_RETURN_IF_ERROR(check({}, progress));
+  }
+  if (mapped && still_has_version(where, read->version)) dataset.checked_version = read->version;
   GNN_ASSIGN_OR_RETURN(dataset.split, make_split(dataset, spec.split, options.training_seed));
   dataset.digest = std::move(read->digest);
   return dataset;

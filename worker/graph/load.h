@@ -6,17 +6,25 @@
 #include "worker/data/dataset_arrays.h"
 #include "worker/data/mapped_file.h"
 #include "worker/graph/dataset.h"
+#include "worker/graph/share.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
 namespace gnn::graph {
 
+/// Checks the part `share` of a data set's contents; fails with Data.
+using ContentCheck = std::function<Status(Share share, ProgressBar& progress)>;
+
 struct LoadOptions {
   /// Seeds a split that has no seed of its own.
   int64_t training_seed = 0;
   data::MapOptions map;
+  /// Sees to it that the contents of mapped files are right, by calling `check` or otherwise;
+  /// `version` is data::NativeDataset's. By default the caller checks all of them.
+  std::function<Status(const std::string& version, const ContentCheck& check)> check_mapped{};
 };
 
 /// Loads the data set of a GNNJob's `spec.dataset`, applies its transforms and its split, and

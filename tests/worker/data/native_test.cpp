@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -234,6 +235,32 @@ TEST_F(Native, RefusesADamagedManifest) {
     text[i] = static_cast<char>(text[i] ^ 0x11);
     EXPECT_FALSE(parse_manifest(text, "m")) << i;
   }
+}
+
+TEST_F(Native, HasAnotherVersionAfterEachChangeToAFile) {
+  ASSERT_TRUE(publish());
+  const auto version = [&] { return open_native(output_, {})->version; };
+  const std::string before = version();
+  EXPECT_EQ(version(), before);
+
+  const fs::path file = output_ + "/nodes.node.features.npy";
+  const auto written_at = fs::last_write_time(file);
+  fs::last_write_time(file, written_at + std::chrono::nanoseconds(1));
+  const std::string touched = version();
+  EXPECT_NE(touched, before);
+
+  // The time of its contents put back: that of its status is the kernel's, whose clock may be coarse.
+  std::string put_back = before;
+  for (int tries = 0; tries < 10000 && put_back == before; ++tries) {
+    fs::last_write_time(file, written_at);
+    put_back = version();
+  }
+  EXPECT_NE(put_back, before);
+
+  fs::copy_file(file, output_ + "/copy");
+  fs::rename(output_ + "/copy", file);
+  fs::last_write_time(file, written_at);
+  EXPECT_NE(version(), put_back);
 }
 
 std::string with_digest(const std::string& body) {

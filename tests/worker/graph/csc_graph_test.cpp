@@ -51,5 +51,25 @@ TEST(CscGraph, NamesTheBadTensorAndPosition) {
   );
 }
 
+TEST(CscGraph, ChecksItsEndsAtOnceAndTheRestInShares) {
+  EXPECT_FALSE(CscGraph::create_unchecked(longs({0, 2}), longs({0}), 1));
+  EXPECT_FALSE(CscGraph::create_unchecked(longs({1, 1}), longs({0}), 1));
+  SilentProgressBar silent;
+  const auto descends = CscGraph::create_unchecked(longs({0, 2, 1, 2}), longs({0, 0}), 1);
+  ASSERT_TRUE(descends) << descends.error().message;
+  EXPECT_TRUE(descends->check_elements({.index = 0, .count = 3}, silent));
+  EXPECT_THAT(
+      descends->check_elements({.index = 1, .count = 3}, silent).error().message,
+      HasSubstr("indptr[2]: expected at least 2, found 1")
+  );
+  EXPECT_TRUE(descends->check_elements({.index = 2, .count = 3}, silent));
+  const auto outside = CscGraph::create_unchecked(longs({0, 3}), longs({0, 0, 7}), 1);
+  EXPECT_TRUE(outside->check_elements({.index = 0, .count = 2}, silent));
+  EXPECT_THAT(
+      outside->check_elements({.index = 1, .count = 2}, silent).error().message,
+      HasSubstr("indices[2]: expected a node in [0, 1), found 7")
+  );
+}
+
 }  // namespace
 }  // namespace gnn::graph

@@ -8,11 +8,15 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace gnn::graph {
 namespace {
 
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 at::Tensor ids(std::vector<int64_t> values) {
   return at::tensor(values, at::kLong);
@@ -116,6 +120,55 @@ TEST(CheckDataset, ChecksGraphCollections) {
       breach(with(ids({0, 2}), ids({0}))), HasSubstr("must run from 0 to the number of nodes")
   );
   EXPECT_THAT(breach(with(ids({0, 3}), ids({0, 1}))), HasSubstr("node offsets [G + 1]"));
+}
+
+// Of three shares, those that find something wrong.
+std::vector<int64_t> shares_that_refuse(const std::function<void(Dataset&)>& change) {
+  Dataset dataset = small();
+  change(dataset);
+  SilentProgressBar silent;
+  std::vector<int64_t> shares;
+  for (int64_t index = 0; index < 3; ++index) {
+    if (!check_contents(dataset, "here", {.index = index, .count = 3}, silent)) {
+      shares.push_back(index);
+    }
+  }
+  return shares;
+}
+
+TEST(CheckContents, FindsEachFaultInOneShare) {
+  EXPECT_THAT(shares_that_refuse([](Dataset&) {}), IsEmpty());
+  for (int64_t row = 0; row < 3; ++row) {
+    const auto spoil = [row](Dataset& dataset) {
+      at::Tensor rows = at::zeros({3, 2});
+      rows[row][0] = std::numeric_limits<float>::infinity();
+      dataset.node_types[0].features = *FeatureStore::create(rows);
+    };
+    EXPECT_THAT(shares_that_refuse(spoil), ElementsAre(row));
+    const auto leave = [row](Dataset& dataset) {
+      at::Tensor sources = at::arange(3, at::kLong);
+      sources[row] = 3;
+      dataset.edge_types[0].graph =
+          *CscGraph::create_unchecked(ids({0, 1, 2, 3}), std::move(sources), 3);
+    };
+    EXPECT_THAT(shares_that_refuse(leave), ElementsAre(row));
+    const auto join = [row](Dataset& dataset) {
+      at::Tensor sources = at::arange(3, at::kLong);
+      sources[row] = (row + 1) % 3;
+      dataset.edge_types[0].graph = *CscGraph::create(ids({0, 1, 2, 3}), std::move(sources), 3);
+      dataset.graphs = GraphCollection{.node_offsets = ids({0, 1, 2, 3}), .labels = ids({0, 0, 0})};
+    };
+    EXPECT_THAT(shares_that_refuse(join), ElementsAre(row));
+  }
+}
+
+TEST(CheckContents, TakesListsThatAreWrongInAnotherShare) {
+  const auto damage = [](Dataset& dataset) {
+    dataset.edge_types[0].graph =
+        *CscGraph::create_unchecked(ids({0, -900000, 900000, 3}), ids({0, 1, 2}), 3);
+    dataset.graphs = GraphCollection{.node_offsets = ids({0, 1, 2, 3}), .labels = ids({0, 0, 0})};
+  };
+  EXPECT_THAT(shares_that_refuse(damage), Contains(0));
 }
 
 TEST(FeatureStore, GathersRowsOfAnyType) {

@@ -10,9 +10,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gnn::graph {
 namespace {
@@ -116,6 +119,68 @@ TEST_F(Load, GivesNativeSetsOfTheSameArraysOneDigestWhereverTheyCameFrom) {
   changed.features = "1,0\n0.5,0.5\n0,1\n1,1\n0,0\n2,7\n";
   changed.write(folder_);
   EXPECT_NE(digest_of("changed", "/mnt/one"), digest);
+}
+
+class LoadNative : public Load {
+ protected:
+  void SetUp() override {
+    const api::Dataset text = ogb();
+    auto writer = *data::NativeWriter::open(folder_.path("native"), "k");
+    ASSERT_TRUE(writer->publish(*data::read_ogb(*text.path, {}, *writer, silent_), false));
+    spec_.path = folder_.path("native");
+    options_.check_mapped = [this](const std::string& version, const ContentCheck& check) {
+      versions_.push_back(version);
+      return answer_ ? answer_(check) : Status();
+    };
+  }
+  Result<Dataset> load() { return load_dataset(spec_, options_, silent_); }
+
+  api::Dataset spec_;
+  LoadOptions options_;
+  std::function<Status(const ContentCheck&)> answer_;  // accepts everything if it is empty
+  std::vector<std::string> versions_;
+};
+
+TEST_F(LoadNative, LeavesTheContentsToItsCaller) {
+  const std::string file = folder_.path("native/nodes.node.features.npy");
+  std::fstream(file, std::ios::binary | std::ios::in | std::ios::out).seekp(4096)
+      << "\xff\xff\xff\xff";  // not a number
+  const auto trusted = load();
+  ASSERT_TRUE(trusted) << trusted.error().message;
+  EXPECT_EQ(trusted->checked_version, versions_.at(0));
+  answer_ = [this](const ContentCheck& check) { return check({}, silent_); };
+  EXPECT_THAT(load().error().message, HasSubstr("features[0, 0] is not a finite number"));
+  options_.check_mapped = nullptr;
+  EXPECT_THAT(load().error().message, HasSubstr("features[0, 0] is not a finite number"));
+}
+
+TEST_F(LoadNative, ChecksLabelsAndSplitInTheFirstShare) {
+  const std::string file = folder_.path("native/nodes.node.labels.npy");
+  std::fstream(file, std::ios::binary | std::ios::in | std::ios::out).seekp(4096) << "\x7f";
+  int64_t share = 0;
+  answer_ = [&](const ContentCheck& check) { return check({.index = share, .count = 2}, silent_); };
+  EXPECT_THAT(load().error().message, HasSubstr("labels[0]: expected a class in [0, 3)"));
+  share = 1;
+  EXPECT_TRUE(load());
+}
+
+TEST_F(LoadNative, VouchesForNoFileThatChangedMeanwhile) {
+  answer_ = [this](const ContentCheck&) {
+    const std::string file = folder_.path("native/nodes.node.labels.npy");
+    std::filesystem::last_write_time(file, std::filesystem::file_time_type::min());
+    return Status();
+  };
+  const auto dataset = load();
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  EXPECT_EQ(dataset->checked_version, "");
+}
+
+TEST_F(LoadNative, ChecksWhatTransformsMadeOfItItself) {
+  spec_.add_self_loops = true;
+  const auto dataset = load();
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  EXPECT_TRUE(versions_.empty());
+  EXPECT_EQ(dataset->checked_version, "");
 }
 
 TEST_F(Load, TensorsKeepTheirMapping) {

@@ -78,6 +78,8 @@ inline constexpr std::string_view kEnvRound = "GNN_ROUND";
 inline constexpr std::string_view kEnvAgentSocket = "GNN_AGENT_SOCKET";
 /// CPUs that a rank may keep busy: its share of the pod's CPU limit.
 inline constexpr std::string_view kEnvRankCpus = "GNN_RANK_CPUS";
+/// Version of the data that a rank of this node has found right in an earlier round; empty if none.
+inline constexpr std::string_view kEnvCheckedData = "GNN_CHECKED_DATA";
 
 // ---- Time-outs of agent and ranks, in whole seconds
 // Their defaults stand here alone: those of spec.training.timeouts, which a job's agents are told,
@@ -112,14 +114,14 @@ inline constexpr int64_t kDefaultCollectiveSeconds =
 inline constexpr int64_t kDefaultGraceSeconds = 120;
 
 /// Names that workers.template.env must not set, besides all that start with GNN_.
-inline constexpr std::array<std::string_view, 25> kReservedEnv = {
-    kEnvContract,      kEnvJob,          kEnvJobNamespace,   kEnvJobUid,
-    kEnvAttempt,       kEnvRoundsLeft,   kEnvNodeRank,       kEnvNnodes,
-    kEnvNprocPerNode,  kEnvGraceSeconds, kEnvConfig,         kEnvTerminationLog,
-    kEnvHttpAddress,   kEnvMasterAddr,   kEnvMasterPort,     kEnvRank,
-    kEnvLocalRank,     kEnvWorldSize,    kEnvLocalWorldSize, kEnvGroupRank,
-    kEnvRound,         kEnvAgentSocket,  kEnvRankCpus,       "LD_PRELOAD",
-    "LD_LIBRARY_PATH",
+inline constexpr std::array<std::string_view, 26> kReservedEnv = {
+    kEnvContract,     kEnvJob,           kEnvJobNamespace,   kEnvJobUid,
+    kEnvAttempt,      kEnvRoundsLeft,    kEnvNodeRank,       kEnvNnodes,
+    kEnvNprocPerNode, kEnvGraceSeconds,  kEnvConfig,         kEnvTerminationLog,
+    kEnvHttpAddress,  kEnvMasterAddr,    kEnvMasterPort,     kEnvRank,
+    kEnvLocalRank,    kEnvWorldSize,     kEnvLocalWorldSize, kEnvGroupRank,
+    kEnvRound,        kEnvAgentSocket,   kEnvRankCpus,       kEnvCheckedData,
+    "LD_PRELOAD",     "LD_LIBRARY_PATH",
 };
 
 // ---- Ports and paths of a pod

@@ -225,7 +225,7 @@ class Agent {
     if (mine_.phase != AgentPhase::Ready || mine_.round != round || mine_.failure) return;
     auto started = RankGroup::start(
         options_,
-        round,
+        {.round = round, .checked_version = checked_version_},
         output_.on_line,
         [this](int64_t rank, const RankReport& report) { on_report(rank, report); },
         now
@@ -243,6 +243,7 @@ class Agent {
 
   void on_report(int64_t rank, const RankReport& report) {
     progress_.on_report(rank, report, clock_.monotonic(), clock_.now());
+    if (!report.checked_version.empty()) checked_version_ = report.checked_version;
     if (output_.on_numbers && rank == options_.node * options_.processes_per_node)
       output_.on_numbers(progress_.numbers());
   }
@@ -353,6 +354,7 @@ class Agent {
   std::atomic<Duration> last_tick_{SystemClock().monotonic().time_since_epoch()};
   std::unique_ptr<http::Server> http_;
   std::optional<RankGroup> ranks_;
+  std::string checked_version_;  // of this node's data
   NodeReport mine_;
   int64_t posted_ = 0;
   int64_t refused_ = 0;

@@ -151,6 +151,15 @@ void AgentLink::on_message(const std::string&) {
   report_.lock()->marks += 1;
 }
 
+void AgentLink::send_checked_version(const std::string& version) {
+  {
+    auto report = report_.lock();
+    report->marks += 1;
+    report->checked_version = version;
+  }
+  wake();
+}
+
 void AgentLink::send_failure(const Error& error) {
   send_report(send_last_word);
   send_last_word(

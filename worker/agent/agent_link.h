@@ -47,6 +47,8 @@ class AgentLink final : public progress::ProgressSink {
   void on_checkpoint(const progress::CheckpointReport& report) override;
   void on_message(const std::string& message) override;
 
+  /// Tells the agent which version of the data this rank has found right.
+  void send_checked_version(const std::string& version);
   /// Tells the agent why this rank is about to exit with an error.
   void send_failure(const Error& error);
 

@@ -2,9 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace gnn::agent {
 namespace {
@@ -228,6 +230,14 @@ auto decoding(const char* what, std::string_view text, Decode decode)
   }
 }
 
+// Or nothing: it goes into the environment of other processes.
+std::string version_of(std::string text) {
+  const bool fits =
+      text.size() <= kLongestVersion &&
+      std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
+  return fits ? std::move(text) : std::string();
+}
+
 }  // namespace
 
 std::string encode(const RankReport& report) {
@@ -247,6 +257,7 @@ std::string encode(const RankReport& report) {
       {"checkpointPath", report.checkpoint_path},
       {"checkpointBytes", report.checkpoint_bytes},
       {"checkpointFailures", report.checkpoint_failures},
+      {"checkedData", report.checked_version},
   };
   if (report.epoch) j["epoch"] = to_json(*report.epoch);
   if (report.final) j["final"] = to_json(*report.final);
@@ -284,6 +295,7 @@ Result<RankMessage> decode_rank_message(std::string_view text) {
     report.checkpoint_path = r.value("checkpointPath", std::string());
     report.checkpoint_bytes = r.value("checkpointBytes", int64_t{0});
     report.checkpoint_failures = r.value("checkpointFailures", int64_t{0});
+    report.checked_version = version_of(r.value("checkedData", std::string()));
     if (r.contains("epoch")) report.epoch = epoch_of(r.at("epoch"));
     if (r.contains("final")) report.final = final_of(r.at("final"));
     message.report = std::move(report);

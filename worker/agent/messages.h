@@ -13,6 +13,9 @@
 /// Decoders accept unknown keys and refuse wrong types: the sender may be newer, or hostile.
 namespace gnn::agent {
 
+/// Longest name of a version of data.
+inline constexpr size_t kLongestVersion = 128;
+
 /// What a rank reports to its agent: counters since the rank started, otherwise the latest values.
 struct RankReport {
   progress::Phase phase = progress::Phase::Setup;
@@ -33,6 +36,8 @@ struct RankReport {
   std::string checkpoint_path{};  ///< newest checkpoint; empty if this rank has written none
   int64_t checkpoint_bytes = 0;   ///< of the newest checkpoint; 0 if none
   int64_t checkpoint_failures = 0;
+  /// Of the data that this rank has found right; at most kLongestVersion bytes, or empty.
+  std::string checked_version{};
   std::optional<progress::EpochReport> epoch;  ///< latest epoch
   std::optional<progress::FinalReport> final;
 };

@@ -73,7 +73,9 @@ std::chrono::milliseconds stage_timeout(const RankTimeouts& timeouts, progress::
   return timeouts.setup;
 }
 
-Environment rank_environment(const AgentOptions& options, int64_t round, int64_t local_rank) {
+Environment rank_environment(
+    const AgentOptions& options, const RoundStart& round, int64_t local_rank
+) {
   namespace c = contract;
   Environment environment = current_environment();
   const auto put = [&environment](std::string_view name, const std::string& value) {
@@ -82,7 +84,8 @@ Environment rank_environment(const AgentOptions& options, int64_t round, int64_t
   put(c::kEnvJob, options.job);
   put(c::kEnvJobUid, options.job_uid);
   put(c::kEnvAttempt, std::to_string(options.attempt));
-  put(c::kEnvRound, std::to_string(round));
+  put(c::kEnvRound, std::to_string(round.round));
+  put(c::kEnvCheckedData, round.checked_version);
   put(c::kEnvRank, std::to_string(options.node * options.processes_per_node + local_rank));
   put(c::kEnvLocalRank, std::to_string(local_rank));
   put(c::kEnvWorldSize, std::to_string(options.world_size()));
@@ -150,14 +153,14 @@ std::optional<Silence> judge_silence(
 
 Result<RankGroup> RankGroup::start(
     const AgentOptions& options,
-    int64_t round,
+    const RoundStart& round,
     LineSink on_line,
     ReportSink on_report,
     MonotonicPoint now
 ) {
   RankGroup group;
   group.options_ = &options;
-  group.round_ = round;
+  group.round_ = round.round;
   group.on_line_ = std::move(on_line);
   group.on_report_ = std::move(on_report);
   group.memory_at_start_ = memory_state(options.cgroup);

@@ -55,6 +55,12 @@ struct Silence {
     const RankSigns& signs, const RankTimeouts& timeouts, MonotonicPoint now
 );
 
+/// What the ranks of a round are told.
+struct RoundStart {
+  int64_t round = 0;
+  std::string checked_version{};  ///< of the data, as ranks of earlier rounds have reported it
+};
+
 /// The ranks of one node in one round: starts them, reads their messages, notices those that hang,
 /// and stops them. Keeps the failure that came first.
 /// Threads: only the process's main thread (see RankProcess).
@@ -66,7 +72,7 @@ class RankGroup {
   /// `on_line` is called with each line that a rank writes, `on_report` with each report.
   [[nodiscard]] static Result<RankGroup> start(
       const AgentOptions& options,
-      int64_t round,
+      const RoundStart& round,
       LineSink on_line,
       ReportSink on_report,
       MonotonicPoint now

@@ -27,6 +27,7 @@ struct RankSetup {
   rendezvous::Rendezvous rendezvous;
   std::shared_ptr<progress::CollectiveActivity> activity;
   std::unique_ptr<agent::AgentLink> link;  // null without an agent
+  std::string checked_version;
 };
 
 Result<RankSetup> set_up(const std::shared_ptr<StopToken>& stop) {
@@ -39,6 +40,7 @@ Result<RankSetup> set_up(const std::shared_ptr<StopToken>& stop) {
   GNN_ASSIGN_OR_RETURN(setup.rendezvous, rendezvous::parse_rendezvous(environment));
   std::string& job_uid = setup.rendezvous.incarnation.job_uid;
   if (job_uid.empty()) job_uid = rendezvous::fresh_job_uid();
+  setup.checked_version = environment(contract::kEnvCheckedData).value_or("");
   return setup;
 }
 
@@ -74,7 +76,12 @@ int run(const RankArguments& arguments) {
       {.rendezvous = setup->rendezvous,
        .progress = progress,
        .stop = *stop,
-       .activity = setup->activity}
+       .activity = setup->activity,
+       .checked_version = setup->checked_version,
+       .on_checked_version =
+           [link = setup->link.get()](const std::string& version) {
+             if (link != nullptr) link->send_checked_version(version);
+           }}
   );
   if (!outcome) return fail_with(outcome.error(), setup->link.get());
   return exit_code_of(outcome);

@@ -88,9 +88,11 @@ Result<tasks::TaskResult> run_checked(
       .device = device,
       .num_cpus = cpus,
       .incarnation = place.incarnation,
+      .checked_version = options.checked_version,
       .loading = loading,
       .progress = options.progress,
       .stop = options.stop,
+      .on_checked_version = options.on_checked_version,
   };
   return task.run(context);
 }

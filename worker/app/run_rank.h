@@ -10,7 +10,9 @@
 
 #include <c10/core/Device.h>
 
+#include <functional>
 #include <memory>
+#include <string>
 
 namespace gnn::app {
 
@@ -19,6 +21,8 @@ struct RankOptions {
   progress::ProgressSink& progress;
   const StopToken& stop;
   std::shared_ptr<progress::CollectiveActivity> activity;  ///< may be null
+  std::string checked_version{};                           ///< as in tasks::TaskContext
+  std::function<void(const std::string& version)> on_checked_version{};
 };
 
 /// The device of a rank: the CUDA device of its local rank if workers.gpusPerProcess is above 0,

@@ -2,10 +2,14 @@
 
 #include "common/api/codec.h"
 #include "common/hash.h"
+#include "common/stopwatch.h"
 #include "worker/graph/load.h"
+#include "worker/tasks/node_check.h"
 
 #include <nlohmann/json.hpp>
 
+#include <chrono>
+#include <cstdio>
 #include <utility>
 
 namespace gnn::tasks {
@@ -17,6 +21,12 @@ std::string grouped(int64_t number) {
   for (auto place = static_cast<int64_t>(text.size()) - 3; place > 0; place -= 3) {
     text.insert(static_cast<size_t>(place), ",");
   }
+  return text;
+}
+
+std::string loaded_in(double seconds) {
+  char text[64];
+  std::snprintf(text, sizeof text, "Loaded the data set in %.3f s", seconds);
   return text;
 }
 
@@ -37,10 +47,22 @@ Status check_same_dataset(comm::Communicator& communicator, const graph::Dataset
 Result<graph::Dataset> load_dataset(const api::GnnJobSpec& spec, TaskContext& context) {
   graph::LoadOptions options;
   options.training_seed = spec.training.seed;
+  options.check_mapped = [&context](const std::string& version, const graph::ContentCheck& check) {
+    const NodeCheck node{
+        .node = *context.groups.node,
+        .progress = context.loading,
+        .checked_version = context.checked_version
+    };
+    return check_on_node(node, version, check);
+  };
+  const auto start = std::chrono::steady_clock::now();
   GNN_ASSIGN_OR_RETURN(
       graph::Dataset dataset, graph::load_dataset(spec.dataset, options, context.loading)
   );
+  if (context.on_checked_version && !dataset.checked_version.empty())
+    context.on_checked_version(dataset.checked_version);
   GNN_RETURN_IF_ERROR(check_same_dataset(*context.communicator, dataset));
+  context.progress.on_message(loaded_in(seconds_since(start)));
   return dataset;
 }
 

@@ -14,7 +14,9 @@
 #include <tl/expected.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace gnn::tasks {
@@ -27,9 +29,13 @@ struct TaskContext {
   /// CPUs that this rank may keep busy: compute and sampler threads together.
   int64_t num_cpus = 1;
   rendezvous::Incarnation incarnation;  ///< fences checkpoints
-  ProgressBar& loading;                 ///< of reading or making the data set
+  /// What ranks of this node gave to on_checked_version in an earlier round, or empty.
+  std::string checked_version{};
+  ProgressBar& loading;  ///< of reading or making the data set
   progress::ProgressSink& progress;
   const StopToken& stop;
+  /// Called with graph::Dataset::checked_version once the data set is loaded; may be empty.
+  std::function<void(const std::string& version)> on_checked_version{};
 };
 
 /// The end of a task that did not fail.

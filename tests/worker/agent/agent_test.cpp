@@ -170,6 +170,15 @@ TEST_F(AgentTest, ADeadRankStartsANewRoundOfAllRanks) {
   EXPECT_NE(ended.lines.find("1 out round 1"), std::string::npos) << ended.lines;
 }
 
+TEST_F(AgentTest, TellsARoundWhichDataAnEarlierOneHasChecked) {
+  options_.rounds_left = 1;
+  const auto ended = run("data check@0:1 pause die@0:1 pause");
+  EXPECT_EQ(ended.exit_code, contract::kExitDone);
+  for (const char* line :
+       {"0 out data ''", "1 out data ''", "0 out data 'sha256:12'", "1 out data 'sha256:12'"})
+    EXPECT_NE(ended.lines.find(line), std::string::npos) << line << " in " << ended.lines;
+}
+
 TEST_F(AgentTest, WithoutARestartLeftNamesTheCulpritAndItsLastLines) {
   const auto ended = run("cry:1 pause die:1 stop");
   EXPECT_EQ(ended.exit_code, contract::kExitOther);

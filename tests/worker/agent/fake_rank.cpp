@@ -119,6 +119,8 @@ int main() {
     if (word == "oom") count_an_oom_kill(variable("FAKE_MEMORY_EVENTS"));
     if (word == "stop") wait_for_stop(*stop);
     if (word == "child") start_a_child_that_sleeps();
+    if (word == "check") (*link)->send_checked_version("sha256:12");
+    if (word == "data") std::cout << "data '" << variable("GNN_CHECKED_DATA") << "'" << std::endl;
     if (word == "final") {
       gnn::progress::FinalReport report;
       report.metrics["test_accuracy"] = 0.75;

@@ -26,6 +26,7 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   report.checkpoint_path = "/ckpt/a000001-r0000/step-000000000040.manifest";
   report.checkpoint_bytes = 8192;
   report.checkpoint_failures = 2;
+  report.checked_version = "sha256:12";
   report.items = 1024;
   report.seconds.backward = 1.5;
   report.epoch = progress::EpochReport{};
@@ -55,6 +56,7 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   EXPECT_EQ(found.checkpoint_path, report.checkpoint_path);
   EXPECT_EQ(found.checkpoint_bytes, 8192);
   EXPECT_EQ(found.checkpoint_failures, 2);
+  EXPECT_EQ(found.checked_version, "sha256:12");
   EXPECT_EQ(found.items, 1024);
   EXPECT_EQ(found.seconds.backward, 1.5);
   ASSERT_TRUE(found.epoch->train_set.has_value());
@@ -62,6 +64,15 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   EXPECT_EQ(found.epoch->validation->correct, 3);
   EXPECT_FALSE(found.epoch->test);
   EXPECT_EQ(found.final->metrics.at("test_accuracy"), 0.7);
+}
+
+TEST(Messages, NoVersionOfDataIsLongOrHasSigns) {
+  for (const std::string& version :
+       {std::string(kLongestVersion + 1, 'a'), std::string("a\0b", 3), std::string("a\nb")}) {
+    RankReport report;
+    report.checked_version = version;
+    EXPECT_EQ(decode_rank_message(encode(report))->report->checked_version, "");
+  }
 }
 
 TEST(Messages, ALossOfNanStaysNan) {

@@ -1,5 +1,5 @@
 // Start, restart, scaling and overhead of jobs, measured from outside on real agents and ranks:
-//   gnn_distributed_bench GNN_WORKER [start|restart|scaling]
+//   gnn_distributed_bench GNN_WORKER [start|restart|scaling|load]
 // Prints each figure with the bound that it must keep; ends with 1 when one doesn't.
 #include "common/stopwatch.h"
 #include "tests/support/read_file.h"
@@ -22,6 +22,7 @@
 #include <sched.h>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -203,15 +204,14 @@ class Job {
   std::vector<pid_t> agents_;
 };
 
-// The model of DGL's "Multi-GPU node classification", a graph of arxiv's shape; `scale` of its nodes.
-std::string manifest(
-    const std::string& scale, int nodes, int processes, int batch_size, int epochs
+// The model of DGL's "Multi-GPU node classification" on `dataset`.
+std::string manifest_of(
+    const std::string& dataset, int nodes, int processes, int batch_size, int epochs
 ) {
   std::ostringstream text;
   text << "apiVersion: gnn.dev/v1alpha1\nkind: GNNJob\nmetadata: {name: bench}\nspec:\n"
        << "  task: {type: NodeClassification}\n"
-       << "  dataset: {format: Synthetic, synthetic: {shape: Arxiv, scale: \"" << scale
-       << "\", seed: 1}}\n"
+       << "  dataset: " << dataset << "\n"
        << "  model: {type: GraphSAGE, graphSage: {layers: 3, hiddenChannels: 256, dropout: "
           "\"0.5\"}}\n"
        << "  sampling: {fanout: [10, 10, 10]}\n"
@@ -219,6 +219,15 @@ std::string manifest(
        << ", optimizer: {type: Adam, learningRate: \"0.01\"}, evaluation: {every: 0}}\n"
        << "  workers: {nodes: " << nodes << ", processesPerNode: " << processes << "}\n";
   return text.str();
+}
+
+// A graph of arxiv's shape; `scale` of its nodes.
+std::string manifest(
+    const std::string& scale, int nodes, int processes, int batch_size, int epochs
+) {
+  const std::string dataset =
+      "{format: Synthetic, synthetic: {shape: Arxiv, scale: \"" + scale + "\", seed: 1}}";
+  return manifest_of(dataset, nodes, processes, batch_size, epochs);
 }
 
 bool all_good = true;
@@ -376,11 +385,82 @@ void measure_scaling(const std::string& worker, const fs::path& folder) {
   report("epoch speed of 2 ranks / 1 rank", median(twos) / median(ones), "x", ">=", 1.7);
 }
 
+// Runs gnn-worker to its end; ends the program if it fails.
+void run_worker(const std::string& worker, std::vector<std::string> words) {
+  words.insert(words.begin(), worker);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    ::execv(worker.c_str(), pointers.data());
+    std::_Exit(127);
+  }
+  int status = 0;
+  if (::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    return;
+  std::fprintf(stderr, "%s failed\n", words[1].c_str());
+  std::exit(2);
+}
+
+// What rank 0 says of each round's loading.
+std::vector<double> loading_seconds(const fs::path& folder) {
+  constexpr std::string_view kSaid = "Loaded the data set in ";
+  const std::string log = read_file(folder / "node-0.log");
+  std::vector<double> seconds;
+  for (size_t at = log.find(kSaid); at != std::string::npos; at = log.find(kSaid, at + 1))
+    seconds.push_back(std::atof(log.c_str() + at + kSaid.size()));
+  return seconds;
+}
+
+// Of a node with `processes` ranks, from its start and after a rank was killed.
+struct LoadingTimes {
+  double start = 0;
+  double restart = 0;
+};
+LoadingTimes measure_loading(
+    const std::string& worker, const fs::path& folder, const std::string& dataset, int processes
+) {
+  const Job job(
+      worker,
+      folder,
+      {.nodes = 1,
+       .processes = processes,
+       .manifest = manifest_of(dataset, 1, processes, 64, 100000)}
+  );
+  job.wait_for("the first loading", [&] { return !loading_seconds(folder).empty(); });
+  job.wait_for_steps(1);
+  ::kill(job.ranks().at(0), SIGKILL);
+  job.wait_for("the second loading", [&] { return loading_seconds(folder).size() > 1; });
+  const std::vector<double> seconds = loading_seconds(folder);
+  return {.start = seconds[0], .restart = seconds[1]};
+}
+
+// A native data set of products' shape, 1.5 GB, which is in the page cache since it was made.
+void measure_loads(const std::string& worker, const fs::path& folder) {
+  const std::string path = (folder / "products.gnn").string();
+  run_worker(worker, {"data", "generate", "--shape", "ogbn-products", "--output", path});
+  const std::string dataset = "{format: Native, path: " + path + "}";
+  LoadingTimes one{.start = 1e9, .restart = 1e9};
+  LoadingTimes four = one;
+  for (int round = 0; round < 3; ++round) {
+    for (LoadingTimes* best : {&one, &four}) {
+      const LoadingTimes times = measure_loading(worker, folder, dataset, best == &one ? 1 : 4);
+      best->start = std::min(best->start, times.start);
+      best->restart = std::min(best->restart, times.restart);
+    }
+  }
+  std::printf("%-58s %9.3f s\n", "loading 1.5 GB, 1 rank", one.start);
+  std::printf("%-58s %9.3f s\n", "loading 1.5 GB, 4 ranks of a node", four.start);
+  report("loading by 4 ranks of a node / by 1 rank", four.start / one.start, "x", "<=", 1.2);
+  report("loading after a restart in place, 4 ranks", four.restart, "s", "<=", 0.5);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   if (count != 2 && count != 3) {
-    std::fprintf(stderr, "usage: gnn_distributed_bench GNN_WORKER [start|restart|scaling]\n");
+    std::fprintf(stderr, "usage: gnn_distributed_bench GNN_WORKER [start|restart|scaling|load]\n");
     return 64;
   }
   const std::string only = count == 3 ? arguments[2] : "";
@@ -391,6 +471,7 @@ int main(int count, char** arguments) {
   if (wanted("start")) measure_process_start(worker, folder);
   if (wanted("restart")) measure_start_restart_and_overhead(worker, folder);
   if (wanted("scaling")) measure_scaling(worker, folder);
+  if (wanted("load")) measure_loads(worker, folder);
   fs::remove_all(folder);
   return all_good ? 0 : 1;
 }

@@ -50,7 +50,10 @@ std::string spec_problem(const api::GnnJob& job) {
   return {};
 }
 
-void accept(Pass& pass) {
+void check_spec(Pass& pass) {
+  if (const std::string problem = spec_problem(pass.job()); !problem.empty()) {
+    return pass.set(condition::kAccepted, false, reason::kInvalidSpec, problem);
+  }
   const api::GnnJobSpec& spec = pass.job().spec;
   const bool idle_gpus =
       spec.workers.gpus_per_process > 0 && spec.training.device == api::DeviceChoice::CPU;
@@ -105,6 +108,7 @@ void start_gang(Pass& pass) {
     remove_old_pods(pass);
     return describe_earlier_job(pass);
   }
+  if (!is_true(pass.status(), condition::kAccepted)) return;
   if (const auto delay = start_delay(pass)) return apply_start_delay(pass, *delay);
   create_children(pass);
 }
@@ -117,16 +121,14 @@ void apply_policies(Pass& pass) {
   watch_leaving_nodes(pass);
   merge_progress(pass);
   count_rounds(pass);
-  if (const std::string problem = spec_problem(pass.job()); !problem.empty()) {
-    return pass.set(condition::kAccepted, false, reason::kInvalidSpec, problem);
-  }
-  accept(pass);
+  check_spec(pass);
   if (has_succeeded(pass.gang)) return complete_job(pass);
   if (pass.job().spec.suspend) return suspend_job(pass);
   if (const auto deadline = job_deadline(pass)) {
     if (pass.in.now >= *deadline) return fail_past_deadline(pass);
     pass.requeue_at(*deadline);
   }
+  if (!is_true(pass.status(), condition::kAccepted) && pass.status().attempt == 0) return;
   if (is_resumed(pass)) {
     resume_job(pass);
     if (pass.status().attempt > 0) return begin_attempt(pass);

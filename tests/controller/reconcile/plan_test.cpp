@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,47 @@ TEST(Plan, ReportsAnInvalidSpecAndDoesNotRunIt) {
   observed.job = small_job();
   observed.job.spec.workers.pod_template.reset();
   EXPECT_EQ(plan(observed).status.state, "Invalid");
+}
+
+// A controller with stricter rules than the one that started the gang.
+Observed running_but_invalid() {
+  Observed observed = running();
+  observed.job.spec.sampling->fanout = {1};
+  return observed;
+}
+
+TEST(Plan, AGangWhoseSpecBecameInvalidRunsOn) {
+  const Observed observed = running_but_invalid();
+  const Plan result = plan(observed);
+  EXPECT_TRUE(result.actions.empty());
+  EXPECT_EQ(reason_of(result, condition::kAccepted), reason::kInvalidSpec);
+  EXPECT_TRUE(is_true(result.status, condition::kRunning));
+}
+
+TEST(Plan, AnInvalidSpecHoldsUpNeitherSuccessNorSuspensionNorTheDeadline) {
+  Observed succeeded = running_but_invalid();
+  for (objects::Pod& pod : succeeded.pods) end_container(pod, 0);
+  EXPECT_TRUE(is_true(plan(succeeded).status, condition::kComplete));
+
+  Observed suspended = running_but_invalid();
+  suspended.job.spec.suspend = true;
+  EXPECT_EQ(count_of<DeletePod>(plan(suspended)), 2);
+
+  Observed late = running_but_invalid();
+  late.job.spec.run_policy.active_deadline_seconds = 10;
+  late.now += std::chrono::seconds(20);
+  EXPECT_EQ(reason_of(plan(late), condition::kFailed), reason::kDeadlineExceeded);
+}
+
+TEST(Plan, AnInvalidSpecStartsNoFurtherAttempt) {
+  Observed observed = running_but_invalid();
+  end_container(observed.pods[0], 1);
+  const Plan failed = plan(observed);
+  EXPECT_EQ(failed.status.attempt, 2);
+  Observed later = next(observed, failed);
+  EXPECT_EQ(count_of<DeletePod>(plan(later)), 2);
+  later.pods.clear();
+  EXPECT_TRUE(plan(later).actions.empty());
 }
 
 TEST(Plan, ReportsIdleGpus) {

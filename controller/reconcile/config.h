@@ -36,6 +36,8 @@ struct OperatorConfig {
   Duration culprit_wait = std::chrono::seconds(90);
   /// A pod that exists this long after its deletion was due is presumed lost with its machine.
   Duration lost_after = std::chrono::seconds(30);
+  /// How long to wait for a newer state of a job whose pods belong to a later attempt.
+  Duration stale_retry = std::chrono::seconds(5);
   /// Minimum time between two status writes that differ only in counts and messages.
   Duration minor_status_interval = std::chrono::seconds(1);
 };

@@ -165,6 +165,17 @@ std::optional<NodeFailure> suspicion_of(const Pod& pod) {
   return found;
 }
 
+// By its label; 0 if that is no number.
+int64_t attempt_of(const Pod& pod) {
+  constexpr size_t kMostDigits = 18;
+  const auto label = pod.metadata.labels.find(std::string(contract::kLabelAttempt));
+  if (label == pod.metadata.labels.end()) return 0;
+  const std::string& text = label->second;
+  const bool is_number = !text.empty() && text.size() <= kMostDigits &&
+                         text.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? std::stoll(text) : 0;
+}
+
 // Sets phase, failure, suspicion and waiting of a node that has a pod.
 void judge(NodeView& view, const Observed& observed, int64_t attempt) {
   const Pod& pod = *view.pod;
@@ -294,6 +305,7 @@ GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
     const auto wanted = node_of_name.find(pod.metadata.name);
     const objects::OwnerReference* owner = objects::controller_of(pod.metadata);
     if (is_owned_by(pod.metadata, job)) {
+      if (attempt_of(pod) > attempt) view.job_is_stale = true;
       if (wanted == node_of_name.end()) {
         view.old.push_back(&pod);
       } else {

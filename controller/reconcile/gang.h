@@ -66,6 +66,8 @@ struct GangView {
   std::vector<const objects::Pod*> old;       ///< this job's, but not of the current attempt
   std::vector<const objects::Pod*> previous;  ///< of an earlier job of the same name
   const objects::Pod* stranger = nullptr;     ///< holds a name that this job needs
+  /// This job has a pod of a later attempt: what we see of the job is out of date.
+  bool job_is_stale = false;
   [[nodiscard]] int64_t count(NodePhase phase) const;
   [[nodiscard]] bool all(NodePhase phase) const;
   /// Every node has a pod.

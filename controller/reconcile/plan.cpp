@@ -171,6 +171,10 @@ Plan plan(const Observed& observed) {
     remove_pods(pass);
     return std::move(pass.out);
   }
+  if (pass.gang.job_is_stale) {
+    pass.requeue(observed.config.stale_retry);
+    return std::move(pass.out);
+  }
   pass.status().observed_generation = observed.job.metadata.generation;
   if (is_finished(observed.job.status)) {
     clean_up_finished(pass);

@@ -87,6 +87,26 @@ TEST(Plan, AnInvalidSpecStartsNoFurtherAttempt) {
   EXPECT_TRUE(plan(later).actions.empty());
 }
 
+TEST(Plan, AStaleJobDoesNothingToALaterAttempt) {
+  Observed observed = running();
+  for (objects::Pod& pod : observed.pods) {
+    pod = pod_of(observed.job, &pod - observed.pods.data(), 2);
+    make_ready(pod);
+  }
+  const Observed gang = observed;
+  Observed suspended = observed;
+  suspended.job.spec.suspend = true;
+  Observed unknown = observed;
+  unknown.job.status = {};
+  for (const Observed& each : {gang, suspended, unknown}) {
+    const Plan result = plan(each);
+    EXPECT_TRUE(result.actions.empty());
+    EXPECT_EQ(result.status, each.job.status);
+    ASSERT_TRUE(result.requeue_after);
+    EXPECT_LE(*result.requeue_after, std::chrono::seconds(10));
+  }
+}
+
 TEST(Plan, ReportsIdleGpus) {
   Observed observed;
   observed.job = small_job();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <concepts>
 #include <memory>
 #include <utility>
 
@@ -53,6 +54,28 @@ bool is_needed_by_pods(const reconcile::Action& action) {
   return std::holds_alternative<reconcile::CreateService>(action) ||
          std::holds_alternative<reconcile::CreateConfigMap>(action) ||
          std::holds_alternative<reconcile::CreateNetworkPolicy>(action);
+}
+
+// A JSON patch that puts in the labels and the spec, whatever was there. A merge patch would leave
+// what was added to a map, such as a selector. Another UID is a conflict.
+template <class T>
+Json whole_replacement(const T& object) {
+  const auto put = [](const std::string& path, const Json& value) {
+    return Json{{"op", "add"}, {"path", path}, {"value", value}};
+  };
+  const Json whole = encode(object);
+  Json patch = Json::array(
+      {put("/metadata/uid", object.metadata.uid), put("/metadata/labels", object.metadata.labels)}
+  );
+  if constexpr (std::same_as<T, objects::Service>) {
+    // The API server has filled in other fields, some of which must not change.
+    for (const auto& [name, value] : whole["spec"].items()) {
+      patch.push_back(put("/spec/" + name, value));
+    }
+  } else {
+    patch.push_back(put("/spec", whole["spec"]));
+  }
+  return patch;
 }
 
 bool succeeded_or(const client::ApiError& error, std::initializer_list<ApiErrorKind> kinds) {
@@ -139,10 +162,10 @@ Executor::ApplyResult Executor::run_action(const reconcile::Action& action, cons
             return create(each.network_policy, caches_.network_policies, owner);
           },
           [&](const reconcile::UpdateService& each) {
-            return patch_spec(each.service, caches_.services, owner);
+            return repair(each.service, caches_.services, owner);
           },
           [&](const reconcile::UpdateNetworkPolicy& each) {
-            return patch_spec(each.network_policy, caches_.network_policies, owner);
+            return repair(each.network_policy, caches_.network_policies, owner);
           },
           [&](const reconcile::CreatePod& each) { return create(each.pod, caches_.pods, owner); },
           [&](const reconcile::ReleasePod& each) { return release(each, owner); },
@@ -222,16 +245,18 @@ Executor::ApplyResult Executor::create(
 }
 
 template <class T>
-Executor::ApplyResult Executor::patch_spec(
+Executor::ApplyResult Executor::repair(
     const T& object, runtime::Store<T>& store, const Owner& owner
 ) {
   const objects::ObjectKey key{owner.namespace_, object.metadata.name};
-  const Json whole = encode(object);
-  const Json patch = {{"metadata", {{"labels", object.metadata.labels}}}, {"spec", whole["spec"]}};
   store.expect(key);
-  auto reply = api_.patch(client::resource_of<T>(), key, client::PatchKind::MergePatch, patch);
+  auto reply = api_.patch(
+      client::resource_of<T>(), key, client::PatchKind::JsonPatch, whole_replacement(object)
+  );
   record_reply(store, key, reply);
-  if (reply || reply.error().kind == ApiErrorKind::NotFound) return {};
+  if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
+    return {};
+  }
   return failed(reply.error(), describe<T>(key.name));
 }
 

@@ -58,9 +58,7 @@ class Executor {
   template <class T>
   [[nodiscard]] ApplyResult create(const T& object, runtime::Store<T>& store, const Owner& owner);
   template <class T>
-  [[nodiscard]] ApplyResult patch_spec(
-      const T& object, runtime::Store<T>& store, const Owner& owner
-  );
+  [[nodiscard]] ApplyResult repair(const T& object, runtime::Store<T>& store, const Owner& owner);
   [[nodiscard]] ApplyResult release(const reconcile::ReleasePod& action, const Owner& owner);
   [[nodiscard]] ApplyResult stop(const reconcile::StopPod& action, const Owner& owner);
   [[nodiscard]] ApplyResult failed(const client::ApiError& error, const std::string& object) const;

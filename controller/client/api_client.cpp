@@ -17,6 +17,8 @@ const std::vector<double> kDurationBuckets = {
 
 std::string_view content_type_of(PatchKind kind) {
   switch (kind) {
+    case PatchKind::JsonPatch:
+      return "application/json-patch+json";
     case PatchKind::MergePatch:
       return "application/merge-patch+json";
     case PatchKind::StrategicMergePatch:

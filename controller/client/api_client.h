@@ -32,7 +32,7 @@ template <class T>
   return {std::string(Traits::kGroup), std::string(Traits::kVersion), std::string(Traits::kPlural)};
 }
 
-enum class PatchKind { MergePatch, StrategicMergePatch };
+enum class PatchKind { JsonPatch, MergePatch, StrategicMergePatch };
 
 struct ListOptions {
   std::string namespace_{};  ///< empty: all

@@ -31,16 +31,16 @@ struct CreateNetworkPolicy {
   objects::NetworkPolicy network_policy;
 };
 
-// Update: a merge patch of the whole spec. "Not found" is success: the next pass creates it.
+// The rest has the UID as precondition. "Not found" and a failed precondition are success.
+
+// Update: replaces the labels and each field of the spec, with all that is in them.
 
 struct UpdateService {
-  objects::Service service;
+  objects::Service service;  ///< with the UID of the present one
 };
 struct UpdateNetworkPolicy {
-  objects::NetworkPolicy network_policy;
+  objects::NetworkPolicy network_policy;  ///< with the UID of the present one
 };
-
-// The rest has the UID as precondition. "Not found" and a failed precondition are success.
 
 struct DeletePod {
   std::string name;

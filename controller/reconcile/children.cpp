@@ -96,6 +96,7 @@ void ensure_common_children(Pass& pass) {
   if (!in.service) {
     pass.out.actions.emplace_back(CreateService{std::move(service)});
   } else if (is_drifted(*in.service, service)) {
+    service.metadata.uid = in.service->metadata.uid;
     pass.out.actions.emplace_back(UpdateService{std::move(service)});
   }
   if (!in.config_map) {
@@ -106,6 +107,7 @@ void ensure_common_children(Pass& pass) {
   if (!in.network_policy) {
     pass.out.actions.emplace_back(CreateNetworkPolicy{std::move(policy)});
   } else if (is_drifted(*in.network_policy, policy)) {
+    policy.metadata.uid = in.network_policy->metadata.uid;
     pass.out.actions.emplace_back(UpdateNetworkPolicy{std::move(policy)});
   }
 }

@@ -186,6 +186,47 @@ TEST_F(ExecutorTest, DeletesByUidAndAcceptsNotFound) {
   EXPECT_EQ(requests.at(2).path, "/apis/gnn.dev/v1alpha1/namespaces/ns/gnnjobs/j");
 }
 
+TEST_F(ExecutorTest, RepairsTheWholeOfADriftedSpecByUid) {
+  reconcile::UpdateService update;
+  update.service.metadata.name = "j-gnn";
+  update.service.metadata.namespace_ = "ns";
+  update.service.metadata.uid = "service-uid";
+  update.service.metadata.labels = {{"gnn.dev/job", "j"}};
+  update.service.spec.cluster_ip = "None";
+  update.service.spec.publish_not_ready_addresses = true;
+  update.service.spec.selector = {{"gnn.dev/job-uid", "job-uid"}};
+  transport_.reply(409, refusal("Conflict", "the UID is another's"));
+  EXPECT_FALSE(executor_.execute({update}, "ns").error);
+  const client::HttpRequest request = transport_.requests().at(0);
+  EXPECT_EQ(request.content_type, "application/json-patch+json");
+  // Played on an object with more than it should have.
+  const Json drifted = Json::parse(R"({
+    "metadata": {"uid": "service-uid", "labels": {"a": "b"}},
+    "spec": {"clusterIP": "None", "clusterIPs": ["None"], "publishNotReadyAddresses": false,
+             "selector": {"gnn.dev/job-uid": "job-uid", "added": "by hand"}}})");
+  EXPECT_EQ(drifted.patch(Json::parse(request.body)), Json::parse(R"({
+    "metadata": {"uid": "service-uid", "labels": {"gnn.dev/job": "j"}},
+    "spec": {"clusterIP": "None", "clusterIPs": ["None"], "publishNotReadyAddresses": true,
+             "selector": {"gnn.dev/job-uid": "job-uid"}}})"));
+}
+
+TEST_F(ExecutorTest, RepairsANetworkPolicyThatAllowsMore) {
+  reconcile::UpdateNetworkPolicy update;
+  update.network_policy.metadata.uid = "policy-uid";
+  update.network_policy.spec.pod_selector = {{"gnn.dev/job-uid", "job-uid"}};
+  update.network_policy.spec.policy_types = {"Ingress"};
+  transport_.reply(200, "{}");
+  EXPECT_FALSE(executor_.execute({update}, "ns").error);
+  const Json drifted = Json::parse(R"({
+    "metadata": {"uid": "policy-uid"},
+    "spec": {"podSelector": {"matchLabels": {"gnn.dev/job-uid": "job-uid", "x": "y"}},
+             "policyTypes": ["Ingress"], "egress": [{}]}})");
+  const Json repaired = drifted.patch(Json::parse(transport_.requests().at(0).body));
+  EXPECT_EQ(repaired["spec"], Json::parse(R"({
+    "podSelector": {"matchLabels": {"gnn.dev/job-uid": "job-uid"}},
+    "policyTypes": ["Ingress"]})"));
+}
+
 TEST_F(ExecutorTest, StopsAPodByUidThroughItsDeadline) {
   transport_.reply(409, refusal("Conflict", "the UID is another's"));
   const Execution done = executor_.execute({reconcile::StopPod{.name = "a", .uid = "u1"}}, "ns");

@@ -54,11 +54,13 @@ TEST(Children, LeaveOutTheNetworkPolicyIfDisabled) {
 TEST(Children, AreRepairedWhenChangedOrDeleted) {
   Observed observed = running();
   observed.service->spec.publish_not_ready_addresses = false;
+  observed.service->metadata.uid = "service-uid";
   observed.network_policy->spec.ingress.clear();
   observed.config_map.reset();
   const Plan result = plan(observed);
   EXPECT_EQ(count_of<UpdateService>(result), 1);
   EXPECT_EQ(count_of<UpdateNetworkPolicy>(result), 1);
+  EXPECT_EQ(actions_of<UpdateService>(result).at(0).service.metadata.uid, "service-uid");
   EXPECT_EQ(count_of<CreateConfigMap>(result), 1);
   EXPECT_EQ(result.status.state, "Running");
 }

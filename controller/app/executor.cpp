@@ -104,6 +104,24 @@ Execution Executor::execute(
   return execution;
 }
 
+client::ApiResult<std::optional<objects::Pod>> Executor::read_pod(const objects::ObjectKey& key) {
+  auto reply = api_.get(client::resource_of<objects::Pod>(), key);
+  if (!reply) {
+    if (reply.error().kind == ApiErrorKind::NotFound) return std::nullopt;
+    return tl::unexpected(std::move(reply).error());
+  }
+  const auto pod = decoded<objects::Pod>(*reply);
+  return pod == nullptr ? std::nullopt : std::optional(*pod);
+}
+
+client::ApiResult<std::optional<std::string>> Executor::read_job_uid(const objects::ObjectKey& key
+) {
+  const auto reply = api_.get(client::resource_of<api::GnnJob>(), key);
+  if (reply) return reply->value(Json::json_pointer("/metadata/uid"), std::string());
+  if (reply.error().kind == ApiErrorKind::NotFound) return std::nullopt;
+  return tl::unexpected(reply.error());
+}
+
 void Executor::run_actions(
     const std::vector<reconcile::Action>& actions, const Owner& owner, Execution& execution
 ) {

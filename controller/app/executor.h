@@ -20,7 +20,7 @@ struct Execution {
   bool status_written = false;
 };
 
-/// Carries out plans and decides nothing: the actions in order, then one status write. Runs of
+/// Carries out plans, asks what a plan must know for certain, and decides nothing: the actions in order, then one status write. Runs of
 /// CreatePod go out in parallel batches of 1, 2, 4, …, so that a refusal costs few calls. The
 /// server's replies go into the caches, so that the next pass reads what this one wrote.
 /// Threads: different jobs from any thread, each job from one at a time.
@@ -33,6 +33,17 @@ class Executor {
   /// Carries out actions that belong to no job, such as for pods whose job is gone.
   [[nodiscard]] Execution execute(
       const std::vector<reconcile::Action>& actions, const std::string& namespace_
+  );
+
+  // What the API server has now, for decisions that a stale cache must not make.
+
+  /// Nothing if there is no such pod.
+  [[nodiscard]] client::ApiResult<std::optional<objects::Pod>> read_pod(
+      const objects::ObjectKey& key
+  );
+  /// Nothing if there is no such job. It need not be one that this version can decode.
+  [[nodiscard]] client::ApiResult<std::optional<std::string>> read_job_uid(
+      const objects::ObjectKey& key
   );
 
  private:

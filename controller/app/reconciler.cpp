@@ -4,12 +4,16 @@
 #include "controller/app/progress_client.h"
 #include "controller/reconcile/scheduling.h"
 
+#include <chrono>
 #include <utility>
 
 namespace gnn::app {
 namespace {
 
 using objects::ObjectKey;
+
+// An object that cannot be read causes no event when it is deleted.
+constexpr auto kUnreadableJobRetry = std::chrono::minutes(1);
 
 runtime::Outcome retry(const client::ApiError& error) {
   return runtime::Retry{.error = error.message, .at_least = error.retry_after};
@@ -38,7 +42,8 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   const auto job = caches_.jobs.find(key);
   if (!job) return clean_up(key);
 
-  const reconcile::Observed observed = observe(*job, key);
+  reconcile::Observed observed = observe(*job, key);
+  if (const auto error = look_for_missed_pods(observed)) return retry(*error);
   const reconcile::Plan plan = reconcile::plan(observed);
   Execution execution = executor_.execute(plan, *job);
   (*memory_.lock())[key].awaits_culprit_since = plan.awaits_culprit_since;
@@ -86,8 +91,16 @@ runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
   metrics_.remove(key.namespace_, key.name);
   std::vector<objects::Pod> pods;
   for (const auto& pod : caches_.pods.group(objects::to_string(key))) pods.push_back(*pod);
+  if (reconcile::release_orphans(pods).empty()) return runtime::Done{};
+  // A job that is not cached may be one that this version cannot read. Its pods stay as they are.
+  const auto living = executor_.read_job_uid(key);
+  if (!living) return retry(living.error());
+  std::erase_if(pods, [&](const objects::Pod& pod) {
+    const objects::OwnerReference* owner = objects::controller_of(pod.metadata);
+    return *living && owner != nullptr && owner->uid == **living;
+  });
   const auto actions = reconcile::release_orphans(pods);
-  if (actions.empty()) return runtime::Done{};
+  if (actions.empty()) return runtime::RequeueAfter{kUnreadableJobRetry};
   const Execution execution = executor_.execute(actions, key.namespace_);
   if (execution.error) return retry(*execution.error);
   if (!execution.refusals.empty()) {
@@ -116,6 +129,16 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   observed.config = options_.config;
   observed.now = clock_.now();
   return observed;
+}
+
+std::optional<client::ApiError> Reconciler::look_for_missed_pods(reconcile::Observed& observed) {
+  for (const std::string& name : reconcile::vanished_pods(observed)) {
+    auto found = executor_.read_pod({observed.job.metadata.namespace_, name});
+    if (!found) return found.error();
+    if (!*found) return std::nullopt;
+    observed.pods.push_back(std::move(**found));
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> Reconciler::find_older_gang(const api::GnnJob& job) const {

@@ -61,6 +61,9 @@ class Reconciler {
 
   [[nodiscard]] runtime::Outcome clean_up(const objects::ObjectKey& key);
   [[nodiscard]] reconcile::Observed observe(const api::GnnJob& job, const objects::ObjectKey& key);
+  /// The pods cache may be behind the job's, and must not make a pod look deleted: asks for those
+  /// that are missed, until one is gone indeed.
+  [[nodiscard]] std::optional<client::ApiError> look_for_missed_pods(reconcile::Observed& observed);
   [[nodiscard]] std::optional<std::string> find_older_gang(const api::GnnJob& job) const;
   void record_events(const reconcile::Plan& plan, const api::GnnJob& job);
   [[nodiscard]] Memory recall(const objects::ObjectKey& key, const std::string& uid);

@@ -190,6 +190,19 @@ Plan plan(const Observed& observed) {
   return std::move(pass.out);
 }
 
+std::vector<std::string> vanished_pods(const Observed& observed) {
+  const api::GnnJob& job = observed.job;
+  if (is_finished(job.status) || job.metadata.deletion_timestamp) return {};
+  const Pass pass = begin_pass(observed);
+  if (pass.gang.job_is_stale) return {};
+  std::vector<std::string> names;
+  for (const NodeView& node : pass.gang.nodes) {
+    if (node.pod != nullptr || !node.failure) continue;
+    names.push_back(contract::pod_name(job.metadata.name, pass.attempt, node.node));
+  }
+  return names;
+}
+
 std::vector<Action> release_orphans(const std::vector<objects::Pod>& pods) {
   std::vector<Action> actions;
   for (const objects::Pod& pod : pods) {

@@ -56,6 +56,9 @@ struct Plan {
 
 [[nodiscard]] Plan plan(const Observed& observed);
 
+/// Names of the pods that plan() would count as deleted, only because they are not observed.
+[[nodiscard]] std::vector<std::string> vanished_pods(const Observed& observed);
+
 /// For pods with our label whose job is gone: removes our finalizer, so that nothing hangs.
 [[nodiscard]] std::vector<Action> release_orphans(const std::vector<objects::Pod>& pods);
 

@@ -4,6 +4,7 @@
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/desired.h"
 #include "tests/common/api/sample_job.h"
+#include "tests/controller/reconcile/builders.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_transport.h"
 
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace gnn::app {
 namespace {
@@ -69,6 +71,30 @@ class ReconcilerTest : public ::testing::Test {
     transport_.reply(
         403, Json{{"kind", "Status"}, {"reason", "Forbidden"}, {"message", message}}.dump()
     );
+  }
+  // A job of two nodes that runs. Its pods are not in the cache; returns what the API server has.
+  std::vector<Json> put_running_job_without_pods() {
+    reconcile::Observed running = reconcile::running();
+    running.job.metadata.resource_version = "7";
+    std::vector<Json> pods;
+    for (const objects::Pod& pod : running.pods) {
+      Json json = encode(pod);
+      json["metadata"]["uid"] = pod.metadata.uid;
+      json["status"] = {
+          {"phase", "Running"},
+          {"conditions",
+           {{{"type", "PodScheduled"}, {"status", "True"}}, {{"type", "Ready"}, {"status", "True"}}}
+          }
+      };
+      pods.push_back(json);
+    }
+    caches_.jobs.upsert(std::make_shared<const api::GnnJob>(running.job));
+    caches_.services.upsert(std::make_shared<const objects::Service>(*running.service));
+    caches_.config_maps.upsert(std::make_shared<const objects::ConfigMap>(*running.config_map));
+    caches_.network_policies.upsert(
+        std::make_shared<const objects::NetworkPolicy>(*running.network_policy)
+    );
+    return pods;
   }
   // How long the job waits for its next pass.
   Duration pause_after_pass() {
@@ -134,6 +160,36 @@ TEST_F(ReconcilerTest, BacksOffARefusedStart) {
     clock_.advance(1s);
   }
   EXPECT_EQ(count("POST"), 3U) << "after 0, 10 and 30 s";
+}
+
+TEST_F(ReconcilerTest, AGangThatTheCacheDoesNotShowYetRunsOn) {
+  for (const Json& pod : put_running_job_without_pods()) transport_.reply(200, pod.dump());
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("GET"), 2U);
+  EXPECT_EQ(transport_.requests().size(), 2U) << transport_.requests().back().body;
+}
+
+TEST_F(ReconcilerTest, APodThatIsGoneEndsTheAttempt) {
+  static_cast<void>(put_running_job_without_pods());
+  transport_.reply(404, Json{{"kind", "Status"}, {"reason", "NotFound"}}.dump());
+  transport_.reply(409, Json{{"kind", "Status"}, {"reason", "Conflict"}}.dump());
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("GET"), 1U) << "one is enough";
+  ASSERT_EQ(count("PUT"), 1U);
+  EXPECT_EQ(Json::parse(transport_.requests().back().body)["status"]["attempt"], 2);
+}
+
+TEST_F(ReconcilerTest, PodsOfAJobThatCannotBeReadKeepTheirFinalizers) {
+  put_finished_job();
+  caches_.jobs.erase({"train", "arxiv"}, "");
+  transport_.reply(200, R"({"metadata": {"uid": "job-uid"}, "spec": "of another version"})");
+  EXPECT_EQ(pause_after_pass(), 1min);
+  EXPECT_EQ(count("PATCH"), 0U);
+
+  // A later job of the same name does not hold them.
+  transport_.reply(200, R"({"metadata": {"uid": "another-uid"}})").reply(200, "{}");
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("PATCH"), 1U);
 }
 
 TEST_F(ReconcilerTest, StartsAGangWithOneStatusWrite) {

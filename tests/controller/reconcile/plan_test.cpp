@@ -107,6 +107,18 @@ TEST(Plan, AStaleJobDoesNothingToALaterAttempt) {
   }
 }
 
+TEST(Plan, NamesThePodsThatItMisses) {
+  Observed observed = running(3);
+  EXPECT_TRUE(vanished_pods(observed).empty());
+  observed.pods.erase(observed.pods.begin() + 1);
+  EXPECT_EQ(vanished_pods(observed), std::vector<std::string>{"arxiv-1-1"});
+  observed.job.spec.suspend = true;
+  EXPECT_TRUE(vanished_pods(observed).empty()) << "it is on its way out";
+  Observed fresh;
+  fresh.job = small_job();
+  EXPECT_TRUE(vanished_pods(fresh).empty()) << "not created yet";
+}
+
 TEST(Plan, ReportsIdleGpus) {
   Observed observed;
   observed.job = small_job();

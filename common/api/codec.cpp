@@ -75,6 +75,15 @@ class ObjectDecoder {
     take(name, out);
   }
 
+  // Fields that the struct does not have, as JSON text; empty if there are none.
+  [[nodiscard]] std::string unknown_fields() const {
+    json unknown = json::object();
+    for (const auto& [name, value] : object_.items()) {
+      if (std::find(known_.begin(), known_.end(), name) == known_.end()) unknown[name] = value;
+    }
+    return unknown.empty() ? "" : unknown.dump();
+  }
+
   // The first error, unknown fields included.
   Status finish() {
     if (!status_ || unknown_ == UnknownFields::Ignore) return status_;
@@ -240,6 +249,15 @@ Status decode_metadata(const json& object, JobMetadata& out) {
   decoder.field("finalizers", out.finalizers, any);
   decoder.field("labels", out.labels, any);
   decoder.field("annotations", out.annotations, any);
+  return decoder.finish();
+}
+
+Status decode_status(const json& value, GnnJobStatus& out) {
+  const std::string path = "status";
+  if (!value.is_object()) return wrong(path, "an object", value);
+  ObjectDecoder decoder(value, path, UnknownFields::Ignore);
+  visit(decoder, out);
+  out.unknown_fields = decoder.unknown_fields();
   return decoder.finish();
 }
 
@@ -409,7 +427,7 @@ Result<GnnJob> decode_job(const json& object, UnknownFields unknown) {
   GNN_RETURN_IF_ERROR(decode_value(*spec, "spec", unknown, job.spec));
   const auto status = object.find("status");
   if (status != object.end() && !status->is_null()) {
-    GNN_RETURN_IF_ERROR(decode_value(*status, "status", UnknownFields::Ignore, job.status));
+    GNN_RETURN_IF_ERROR(decode_status(*status, job.status));
   }
   if (unknown == UnknownFields::Reject) {
     for (const auto& [name, value] : object.items()) {
@@ -446,7 +464,9 @@ json encode(const GnnJobSpec& spec) {
 }
 
 json encode(const GnnJobStatus& status) {
-  return encode_value(status);
+  json object = encode_value(status);
+  if (!status.unknown_fields.empty()) object.update(json::parse(status.unknown_fields));
+  return object;
 }
 
 json encode(const Resources& resources) {

@@ -651,6 +651,8 @@ struct GnnJobStatus {
   std::vector<FailureRecord> failures = {};  ///< the last kMaxFailureRecords, oldest first
   /// Kept if failurePolicy.maxRestartsPerNode is set; at most kMaxMachines.
   std::vector<MachineRestarts> machines = {};
+  /// A JSON object with the fields of a newer version, to be written back; empty: none.
+  std::string unknown_fields = {};
   friend bool operator==(const GnnJobStatus&, const GnnJobStatus&) = default;
 };
 

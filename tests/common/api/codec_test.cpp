@@ -56,6 +56,17 @@ TEST(Codec, ReadsBackWhatItWrites) {
   }
 }
 
+TEST(Codec, WritesBackTheStatusFieldsOfANewerVersion) {
+  json object = encode(sample_job());
+  object["status"] = {{"attempt", 3}, {"servers", {{"ready", 2}}}};
+  auto job = decode_job(object, UnknownFields::Ignore);
+  ASSERT_TRUE(job) << error_of(job);
+  job->status.attempt = 4;
+  const json written = encode(job->status);
+  EXPECT_EQ(written["attempt"], 4);
+  EXPECT_EQ(written["servers"], json({{"ready", 2}}));
+}
+
 TEST(Codec, ReadsYaml) {
   const auto job = parse_job_yaml(
       R"(

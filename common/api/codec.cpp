@@ -81,7 +81,7 @@ class ObjectDecoder {
     for (const auto& [name, value] : object_.items()) {
       if (std::find(known_.begin(), known_.end(), name) == known_.end()) unknown[name] = value;
     }
-    return unknown.empty() ? "" : unknown.dump();
+    return unknown.empty() ? "" : unknown.dump(-1, ' ', false, json::error_handler_t::replace);
   }
 
   // The first error, unknown fields included.

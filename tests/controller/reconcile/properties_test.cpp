@@ -1,3 +1,4 @@
+#include "common/api/fields.h"
 #include "controller/reconcile/gang.h"
 #include "controller/reconcile/scheduling.h"
 #include "tests/controller/reconcile/simulation.h"
@@ -24,6 +25,8 @@ class Invariants {
     RC_ASSERT(!(is_true(status, condition::kComplete) && is_true(status, condition::kFailed)));
     RC_ASSERT(status.attempt >= last_.attempt);
     RC_ASSERT(status.restarts >= last_.restarts);
+    RC_ASSERT(status.failures.size() <= static_cast<size_t>(api::kMaxFailureRecords));
+    RC_ASSERT(status.machines.size() <= static_cast<size_t>(api::kMaxMachines));
     RC_ASSERT(status.restarts <= simulation.world().job.spec.run_policy.max_restarts);
     if (is_finished(last_)) {
       api::GnnJobStatus present = status;
@@ -90,8 +93,10 @@ enum class Event {
   ReportProgress,
   ToggleQuota,
   OutOfMemory,
+  RefusePod,
+  SilencePod,
 };
-constexpr int kEvents = static_cast<int>(Event::OutOfMemory) + 1;
+constexpr int kEvents = static_cast<int>(Event::SilencePod) + 1;
 
 // One event and two free choices.
 struct Step {
@@ -150,6 +155,10 @@ void play(Simulation& simulation, const Step& step) {
       return;
     case Event::OutOfMemory:
       return simulation.oom_pod(step.which);
+    case Event::RefusePod:
+      return simulation.refuse_pod(step.which);
+    case Event::SilencePod:
+      return simulation.silence_pod(step.which);
   }
 }
 
@@ -176,6 +185,7 @@ TEST(Properties, EveryHistoryKeepsTheRulesAndEnds) {
   const bool held = rc::check([] {
     api::GnnJob job = small_job(*rc::gen::inRange<int64_t>(1, 5));
     job.spec.run_policy.max_restarts = *rc::gen::inRange<int64_t>(0, 4);
+    job.spec.run_policy.failure_policy.max_restarts_per_node = 0;
     Simulation simulation(job);
     Invariants invariants;
     const auto length = *rc::gen::inRange<size_t>(0, 120);

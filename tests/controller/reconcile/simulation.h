@@ -33,10 +33,14 @@ class Simulation {
     world_.awaits_culprit_since = made.awaits_culprit_since;
     // A pass with actions replaces the refusals of an earlier one.
     if (!made.actions.empty()) world_.refusals.clear();
+    const int64_t refused_before = world_.refused_in_a_row;
     size_t done = 0;
     for (const Action& action : made.actions) {
       if (stop_after && done++ == *stop_after) return made;
       std::visit([this](const auto& each) { apply(each); }, action);
+    }
+    if (!made.actions.empty()) {
+      world_.refused_in_a_row = world_.refusals.empty() ? 0 : refused_before + 1;
     }
     if (stop_after || stale) return made;
     if (made.status_needs_success && !world_.refusals.empty()) return made;
@@ -73,6 +77,18 @@ class Simulation {
     if (objects::Pod* pod = living(i)) {
       pod->status.phase = "Failed";
       pod->status.reason = "Evicted";
+    }
+  }
+  void refuse_pod(size_t i) {
+    if (objects::Pod* pod = living(i)) pod->status.phase = "Failed";
+  }
+  /// The pod's machine no longer answers, and the cluster has noticed.
+  void silence_pod(size_t i) {
+    if (objects::Pod* pod = living(i)) {
+      pod->status.container_statuses = {
+          {.name = std::string(contract::kWorkerContainer), .ready = true, .state = {}}
+      };
+      add_condition(*pod, "Ready", false);
     }
   }
   void delete_pod(size_t i) {

@@ -38,6 +38,7 @@ Json encode(const PodSecurityContext& security) {
       {"runAsUser", security.run_as_user},
       {"runAsGroup", security.run_as_group},
       {"fsGroup", security.fs_group},
+      {"fsGroupChangePolicy", security.fs_group_change_policy},
       {"seccompProfile", {{"type", security.seccomp_profile}}},
   };
 }

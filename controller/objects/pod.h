@@ -60,6 +60,8 @@ struct PodSecurityContext {
   int64_t run_as_user = 65532;
   int64_t run_as_group = 65532;
   int64_t fs_group = 65532;
+  /// OnRootMismatch: a volume that has the group already is not walked file by file at each start.
+  std::string fs_group_change_policy = "OnRootMismatch";
   std::string seccomp_profile = "RuntimeDefault";
   friend bool operator==(const PodSecurityContext&, const PodSecurityContext&) = default;
 };

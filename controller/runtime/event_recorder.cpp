@@ -97,6 +97,15 @@ std::optional<EventWrite> EventCorrelator::correlate(
   return create;
 }
 
+void EventCorrelator::forget(const EventText& text, const EventWrite& write) {
+  const auto* create = std::get_if<CreateEvent>(&write);
+  const objects::ObjectKey key =
+      create != nullptr ? objects::key_of(create->event.metadata) : std::get<RaiseCount>(write).key;
+  const auto found = objects_.find(object_id(text));
+  if (found == objects_.end()) return;
+  std::erase_if(found->second.written, [&](const auto& each) { return each.second.key == key; });
+}
+
 EventCorrelator::ObjectState& EventCorrelator::state_of(const EventText& text, MonotonicPoint now) {
   const std::string id = object_id(text);
   const auto found = objects_.find(id);
@@ -207,6 +216,7 @@ bool EventRecorder::write(const EventText& text) {
     if (!reply) error = reply.error();
   }
   if (!error) return true;
+  correlator_.forget(text, *write);
   dropped_.increment();
   log_warning("cannot write an event", {{"job", text.regarding.name}, {"error", error->message}});
   return error->kind != client::ApiErrorKind::Cancelled;

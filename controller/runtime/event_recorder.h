@@ -59,6 +59,8 @@ class EventCorrelator {
   [[nodiscard]] std::optional<EventWrite> correlate(
       const EventText& text, TimePoint now, MonotonicPoint monotonic
   );
+  /// That write of `text` failed: the same event is written anew next time, not counted.
+  void forget(const EventText& text, const EventWrite& write);
 
  private:
   struct Similar {

@@ -7,6 +7,7 @@
 
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace gnn::runtime {
 namespace {
@@ -47,6 +48,21 @@ TEST_F(EventCorrelatorTest, TheSameEventAgainRaisesItsCount) {
   EXPECT_EQ(std::get<RaiseCount>(*again).series.count, 2);
   now_ += 11min;
   EXPECT_EQ(note_of(say(text("Running", "all 4 nodes run"))), "all 4 nodes run");
+}
+
+TEST_F(EventCorrelatorTest, AnEventThatWasNotWrittenIsWrittenAnew) {
+  const EventText running = text("Running", "all 4 nodes run");
+  for (int i = 0; i < 2; ++i) {
+    const auto write = say(running);
+    ASSERT_TRUE(write && std::holds_alternative<CreateEvent>(*write)) << i;
+    correlator_.forget(running, *write);
+  }
+  ASSERT_TRUE(say(running));
+  const auto raise = say(running);
+  ASSERT_TRUE(raise && std::holds_alternative<RaiseCount>(*raise));
+  correlator_.forget(running, *raise);
+  const auto anew = say(running);
+  EXPECT_TRUE(anew && std::holds_alternative<CreateEvent>(*anew));
 }
 
 TEST_F(EventCorrelatorTest, ManySimilarEventsBecomeOne) {
@@ -105,6 +121,26 @@ TEST(EventRecorder, WritesInOrderAndSurvivesRefusals) {
   EXPECT_EQ(requests.at(0).path, "/apis/events.k8s.io/v1/namespaces/ns/events");
   EXPECT_EQ(requests.at(2).method, "PATCH");
   EXPECT_NE(metrics.expose().find("gnn_operator_events_dropped_total 1"), std::string::npos);
+}
+
+TEST(EventRecorder, CreatesAgainWhatTheApiServerRefused) {
+  SystemClock clock;
+  gnn::testing::FakeTransport transport;
+  MetricsRegistry metrics;
+  client::TokenSource tokens(client::KubeConfig{}, clock);
+  client::ApiClient api(transport, tokens, clock, metrics);
+  transport.reply(500, "{}").reply(201, "{}").reply(404, "{}").reply(201, "{}");
+  EventRecorder recorder(
+      api,
+      {.correlator = {}, .controller = "c", .instance = "i", .writes_per_second = 1e6},
+      clock,
+      metrics
+  );
+  for (int i = 0; i < 4; ++i) recorder.record(text("A", "1"));
+  recorder.stop();
+  std::vector<std::string> methods;
+  for (const client::HttpRequest& request : transport.requests()) methods.push_back(request.method);
+  EXPECT_EQ(methods, (std::vector<std::string>{"POST", "POST", "PATCH", "POST"}));
 }
 
 TEST(EventRecorder, StandsBehindWorkThatWaits) {

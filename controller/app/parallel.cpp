@@ -1,7 +1,5 @@
 #include "controller/app/parallel.h"
 
-#include <utility>
-
 namespace gnn::app {
 
 Parallel::Parallel(size_t threads) {
@@ -15,36 +13,32 @@ Parallel::~Parallel() {
 }
 
 void Parallel::run(size_t count, const std::function<void(size_t)>& task) {
+  if (count == 0) return;
   if (count == 1) return task(0);
-  Guarded<size_t> left(count);
-  {
-    auto state = state_.lock();
-    for (size_t i = 0; i < count; ++i) {
-      state->waiting.emplace_back([&left, &task, i] {
-        task(i);
-        // Under the lock: the waiter may destroy `left` once it holds it.
-        auto now = left.lock();
-        --*now;
-        left.notify_all();
-      });
-    }
-  }
+  Run run{.task = task, .count = count};
+  auto state = state_.lock();
+  state->waiting.push_back(&run);
   state_.notify_all();
-  auto now = left.lock();
-  now.wait([](size_t open) { return open == 0; });
+  state.wait([&](const State&) { return run.done == run.count; });
 }
 
 void Parallel::work() {
   while (true) {
-    std::function<void()> task;
+    Run* run = nullptr;
+    size_t index = 0;
     {
       auto state = state_.lock();
       state.wait([](const State& now) { return now.stopping || !now.waiting.empty(); });
       if (state->waiting.empty()) return;
-      task = std::move(state->waiting.front());
+      run = state->waiting.front();
       state->waiting.pop_front();
+      index = run->begun++;
+      if (run->begun < run->count) state->waiting.push_back(run);
     }
-    task();
+    run->task(index);
+    // Under the lock: the caller may destroy the run once it holds it.
+    const auto state = state_.lock();
+    if (++run->done == run->count) state_.notify_all();
   }
 }
 

@@ -10,7 +10,8 @@
 
 namespace gnn::app {
 
-/// A pool for calls that wait on the network.
+/// A pool for calls that wait on the network. Its threads take one task of each caller in turn, so
+/// that a caller with a thousand tasks holds up nobody.
 /// Threads: run() may be called from any thread, but not from a task.
 class Parallel {
  public:
@@ -23,8 +24,15 @@ class Parallel {
   void run(size_t count, const std::function<void(size_t)>& task);
 
  private:
+  /// One call of run(), which owns it.
+  struct Run {
+    const std::function<void(size_t)>& task;
+    size_t count = 0;
+    size_t begun = 0;
+    size_t done = 0;
+  };
   struct State {
-    std::deque<std::function<void()>> waiting;
+    std::deque<Run*> waiting;  ///< those with tasks not begun; the next in turn first
     bool stopping = false;
   };
 

@@ -1,6 +1,7 @@
 #include "controller/app/caches.h"
 
 #include "common/contract.h"
+#include "controller/reconcile/scheduling.h"
 
 #include <string>
 
@@ -27,6 +28,10 @@ void on_child_change(runtime::Store<T>& store, const KeyFunction& changed) {
 std::string job_group(const objects::ObjectMeta& meta) {
   const auto label = meta.labels.find(std::string(contract::kLabelJob));
   return label == meta.labels.end() ? "" : meta.namespace_ + "/" + label->second;
+}
+
+std::string placement_group(const api::GnnJob& job) {
+  return reconcile::is_in_placement(job) ? job.metadata.namespace_ : "";
 }
 
 void on_job_change(Caches& caches, const KeyFunction& changed) {

@@ -15,9 +15,15 @@ namespace gnn::app {
 /// "namespace/job" from an object's job label; empty without the label.
 [[nodiscard]] std::string job_group(const objects::ObjectMeta& meta);
 
+/// The namespace of a job whose gang is being scheduled, so that a gang that waits finds the others
+/// of its namespace without a look at every job; empty for all other jobs.
+[[nodiscard]] std::string placement_group(const api::GnnJob& job);
+
 /// All that the controller knows about the cluster.
 struct Caches {
-  runtime::Store<api::GnnJob> jobs;
+  /// Grouped by placement_group().
+  runtime::Store<api::GnnJob> jobs{placement_group};
+  /// Grouped by job_group().
   runtime::Store<objects::Pod> pods{[](const objects::Pod& pod) { return job_group(pod.metadata); }
   };
   runtime::Store<objects::Service> services;

@@ -47,6 +47,7 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   const reconcile::Plan plan = reconcile::plan(observed);
   Execution execution = executor_.execute(plan, *job);
   (*memory_.lock())[key].awaits_culprit_since = plan.awaits_culprit_since;
+  report_lasting_failure(key, observed.now, execution);
 
   const bool refused = !execution.refusals.empty();
   const bool repeated = reconcile::same_refusals(execution.refusals, observed.refusals);
@@ -125,9 +126,9 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   observed.refused_in_a_row = memory.refused_in_a_row;
   observed.status_written = memory.status_written;
   observed.awaits_culprit_since = memory.awaits_culprit_since;
-  if (reconcile::wants_competitors(job)) observed.older_gang = find_older_gang(job);
   observed.config = options_.config;
   observed.now = clock_.now();
+  if (reconcile::wants_competitors(observed)) observed.older_gang = find_older_gang(job);
   return observed;
 }
 
@@ -142,11 +143,10 @@ std::optional<client::ApiError> Reconciler::look_for_missed_pods(reconcile::Obse
 }
 
 std::optional<std::string> Reconciler::find_older_gang(const api::GnnJob& job) const {
-  for (const auto& other : caches_.jobs.all()) {
-    if (other->metadata.uid != job.metadata.uid &&
-        reconcile::is_older_gang_in_placement(*other, job)) {
-      return other->metadata.namespace_ + "/" + other->metadata.name;
-    }
+  for (const auto& other : caches_.jobs.group(job.metadata.namespace_)) {
+    if (!reconcile::is_older_gang_in_placement(*other, job)) continue;
+    const ObjectKey key{other->metadata.namespace_, other->metadata.name};
+    if (caches_.pods.group_size(objects::to_string(key)) > 0) return key.name;
   }
   return std::nullopt;
 }

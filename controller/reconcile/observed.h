@@ -36,8 +36,8 @@ struct Observed {
   std::optional<TimePoint> status_written;
   /// Plan::awaits_culprit_since of the previous pass.
   std::optional<TimePoint> awaits_culprit_since;
-  /// "namespace/name" of an older job whose gang is being scheduled. Needed only if
-  /// wants_competitors(job); see is_older_gang_in_placement().
+  /// Name of an older job of the namespace whose gang holds pods and is being scheduled; see
+  /// is_older_gang_in_placement(). Needed only if wants_competitors().
   std::optional<std::string> older_gang;
   OperatorConfig config;
   TimePoint now{};

@@ -1,6 +1,7 @@
 #include "controller/reconcile/scheduling.h"
 
 #include "common/hash.h"
+#include "common/rfc3339.h"
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/doubling.h"
 #include "controller/reconcile/gang_restart.h"
@@ -28,6 +29,10 @@ Duration release_wait(const Pass& pass, int64_t releases) {
   return std::chrono::duration_cast<Duration>(wait * factor);
 }
 
+Duration scheduling_timeout(const api::GnnJob& job) {
+  return std::chrono::seconds(job.spec.run_policy.scheduling_timeout_seconds);
+}
+
 std::optional<TimePoint> first_pod_time(const GangView& gang) {
   std::optional<TimePoint> first;
   for (const NodeView& node : gang.nodes) {
@@ -51,10 +56,24 @@ int64_t unscheduled_nodes(const GangView& gang) {
   return gang.count(NodePhase::Missing) + gang.count(NodePhase::Unscheduled);
 }
 
-bool wants_competitors(const api::GnnJob& job) {
+bool wants_competitors(const Observed& observed) {
+  const api::GnnJob& job = observed.job;
   if (is_finished(job.status) || job.spec.suspend) return false;
+  if (has_reason(job.status, condition::kScheduled, reason::kReleased)) {
+    return observed.now >= job.status.next_attempt_time.value_or(TimePoint::min());
+  }
+  return !observed.pods.empty() &&
+         (has_reason(job.status, condition::kScheduled, reason::kUnschedulable) ||
+          has_reason(job.status, condition::kScheduled, reason::kQuotaExceeded));
+}
+
+bool is_in_placement(const api::GnnJob& job) {
+  if (is_finished(job.status) || job.spec.suspend || job.metadata.deletion_timestamp ||
+      job.status.attempt == 0) {
+    return false;
+  }
   for (const std::string_view why :
-       {reason::kUnschedulable, reason::kQuotaExceeded, reason::kReleased}) {
+       {reason::kCreating, reason::kPlacing, reason::kUnschedulable, reason::kQuotaExceeded}) {
     if (has_reason(job.status, condition::kScheduled, why)) return true;
   }
   return false;
@@ -63,18 +82,11 @@ bool wants_competitors(const api::GnnJob& job) {
 bool is_older_gang_in_placement(const api::GnnJob& other, const api::GnnJob& job) {
   const api::JobMetadata& a = other.metadata;
   const api::JobMetadata& b = job.metadata;
-  if (a.uid == b.uid || is_finished(other.status) || other.spec.suspend || a.deletion_timestamp) {
-    return false;
-  }
+  if (a.uid == b.uid || a.namespace_ != b.namespace_) return false;
   const TimePoint born_a = a.creation_timestamp.value_or(TimePoint::max());
   const TimePoint born_b = b.creation_timestamp.value_or(TimePoint::max());
   const bool older = born_a != born_b ? born_a < born_b : a.uid < b.uid;
-  if (!older || other.status.attempt == 0) return false;
-  for (const std::string_view why :
-       {reason::kCreating, reason::kPlacing, reason::kUnschedulable, reason::kQuotaExceeded}) {
-    if (has_reason(other.status, condition::kScheduled, why)) return true;
-  }
-  return false;
+  return older && is_in_placement(other);
 }
 
 std::optional<TimePoint> scheduling_deadline(const Pass& pass) {
@@ -83,7 +95,7 @@ std::optional<TimePoint> scheduling_deadline(const Pass& pass) {
   }
   const std::optional<TimePoint> first = first_pod_time(pass.gang);
   if (!first) return std::nullopt;
-  return *first + std::chrono::seconds(pass.job().spec.run_policy.scheduling_timeout_seconds);
+  return *first + scheduling_timeout(pass.job());
 }
 
 void release_gang(Pass& pass, std::string_view limit) {
@@ -104,12 +116,24 @@ void release_gang(Pass& pass, std::string_view limit) {
 std::optional<StartDelay> start_delay(const Pass& pass) {
   const auto& next = pass.status().next_attempt_time;
   if (!next) return std::nullopt;
-  if (pass.in.now < *next) return StartDelay{.until = *next, .message = {}};
   const bool released = has_reason(pass.status(), condition::kScheduled, reason::kReleased);
+  if (pass.in.now < *next) {
+    // Why it was released says more.
+    const std::string message = "The pods are created at " + format_rfc3339(*next);
+    return StartDelay{
+        .until = *next,
+        .reason = reason::kCreating,
+        .message = released ? std::string() : message,
+    };
+  }
   if (!released || !pass.in.older_gang) return std::nullopt;
+  // The older gang may take its time, but not keep this one away for ever.
+  const TimePoint longest = *next + scheduling_timeout(pass.job());
+  if (pass.in.now >= longest) return std::nullopt;
   constexpr auto kLookAgain = std::chrono::seconds(5);
   return StartDelay{
-      .until = pass.in.now + kLookAgain,
+      .until = std::min<TimePoint>(pass.in.now + kLookAgain, longest),
+      .reason = reason::kReleased,
       .message = "Waiting for the older GNNJob " + *pass.in.older_gang + " to be scheduled first"
   };
 }
@@ -117,7 +141,7 @@ std::optional<StartDelay> start_delay(const Pass& pass) {
 void apply_start_delay(Pass& pass, const StartDelay& delay) {
   pass.requeue_at(delay.until);
   if (delay.message.empty()) return;
-  pass.set(condition::kScheduled, false, reason::kReleased, delay.message);
+  pass.set(condition::kScheduled, false, delay.reason, delay.message);
 }
 
 }  // namespace gnn::reconcile

@@ -10,7 +10,9 @@
 #include <string_view>
 
 /// Two gangs that each hold half of what they need would wait forever. So a gang that is not
-/// scheduled whole in time is released, and comes back after a back-off, older jobs first.
+/// scheduled whole in time is released, and comes back after a back-off, older jobs of its
+/// namespace first. Gangs of other namespaces are never waited for: only the back-off and its
+/// jitter keep them apart.
 namespace gnn::reconcile {
 
 /// Until when the gang must be scheduled whole; nothing if it is, or if it has no pods.
@@ -26,7 +28,8 @@ void release_gang(Pass& pass, std::string_view limit);
 /// Why a gang that could be created has to wait.
 struct StartDelay {
   TimePoint until{};
-  std::string message;  ///< for Scheduled; empty: it stays as it is
+  std::string_view reason;
+  std::string message;  ///< with the reason, for Scheduled; empty: it stays as it is
 };
 
 /// Nothing if the gang may be created now.
@@ -34,10 +37,15 @@ struct StartDelay {
 
 void apply_start_delay(Pass& pass, const StartDelay& delay);
 
-/// Whether the plan depends on other jobs: the gang was released, or may be soon.
-[[nodiscard]] bool wants_competitors(const api::GnnJob& job);
+/// Whether the plan depends on other jobs: the gang was released and may come back, or has pods and
+/// may be released soon.
+[[nodiscard]] bool wants_competitors(const Observed& observed);
 
-/// Whether `other` is older than `job` and its gang is being scheduled: it goes first.
+/// Whether the job's gang is being scheduled.
+[[nodiscard]] bool is_in_placement(const api::GnnJob& job);
+
+/// Whether `other` is an older job of the same namespace whose gang is being scheduled. It goes
+/// first if it holds pods: one without any holds nothing that `job` could lack.
 [[nodiscard]] bool is_older_gang_in_placement(const api::GnnJob& other, const api::GnnJob& job);
 
 }  // namespace gnn::reconcile

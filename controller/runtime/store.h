@@ -62,6 +62,12 @@ class Store {
     return objects;
   }
 
+  [[nodiscard]] size_t group_size(const std::string& name) const {
+    auto state = state_.lock();
+    const auto found = state->groups.find(name);
+    return found == state->groups.end() ? 0 : found->second.size();
+  }
+
   [[nodiscard]] size_t size() const {
     auto state = state_.lock();
     return state->objects.size();

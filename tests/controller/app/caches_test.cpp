@@ -1,6 +1,7 @@
 #include "controller/app/caches.h"
 
 #include "common/contract.h"
+#include "controller/reconcile/conditions.h"
 
 #include <gtest/gtest.h>
 
@@ -22,6 +23,20 @@ std::shared_ptr<const objects::Pod> pod_of(const std::string& job) {
 TEST(Caches, GroupPodsByJob) {
   EXPECT_EQ(job_group(pod_of("j")->metadata), "ns/j");
   EXPECT_EQ(job_group(pod_of("")->metadata), "");
+}
+
+TEST(Caches, GroupJobsInPlacementByNamespace) {
+  api::GnnJob job;
+  job.metadata.namespace_ = "ns";
+  job.status.attempt = 1;
+  EXPECT_EQ(placement_group(job), "");
+  job.status.conditions.push_back(
+      {.type = std::string(reconcile::condition::kScheduled),
+       .status = "False",
+       .reason = std::string(reconcile::reason::kUnschedulable),
+       .message = {}}
+  );
+  EXPECT_EQ(placement_group(job), "ns");
 }
 
 TEST(Caches, NameTheJobOfWhateverChanges) {

@@ -67,6 +67,30 @@ class ReconcilerTest : public ::testing::Test {
         std::make_shared<const objects::NetworkPolicy>(reconcile::desired_network_policy(job()))
     );
   }
+  static api::Condition not_scheduled(std::string_view reason) {
+    return {
+        .type = std::string(reconcile::condition::kScheduled),
+        .status = "False",
+        .reason = std::string(reason),
+        .message = {}
+    };
+  }
+  // A gang that waits for its quota and is older than any other.
+  void put_older_gang(const std::string& name_space, const std::string& name, int pods) {
+    api::GnnJob gang = job();
+    gang.metadata.namespace_ = name_space;
+    gang.metadata.name = name;
+    gang.metadata.uid = "uid-of-" + name_space + "-" + name;
+    gang.metadata.creation_timestamp = clock_.now() - 1h;
+    gang.status.attempt = 1;
+    gang.status.conditions.push_back(not_scheduled(reconcile::reason::kQuotaExceeded));
+    caches_.jobs.upsert(std::make_shared<const api::GnnJob>(gang));
+    for (int node = 0; node < pods; ++node) {
+      caches_.pods.upsert(
+          std::make_shared<const objects::Pod>(reconcile::desired_pod(gang, 1, node, 0))
+      );
+    }
+  }
   void refuse(const std::string& message) {
     transport_.reply(
         403, Json{{"kind", "Status"}, {"reason", "Forbidden"}, {"message", message}}.dump()

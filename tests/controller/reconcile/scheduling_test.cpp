@@ -77,18 +77,33 @@ TEST(Scheduling, AReleasedGangLetsAnOlderOneGoFirst) {
   Observed waiting = next(observed, plan(observed));
   waiting.pods.clear();
   waiting.now = *waiting.job.status.next_attempt_time;
-  waiting.older_gang = "train/elder";
+  waiting.older_gang = "elder";
   const Plan waits = plan(waiting);
   EXPECT_TRUE(waits.actions.empty());
-  EXPECT_NE(waits.status.message.find("train/elder"), std::string::npos);
+  EXPECT_NE(waits.status.message.find("elder"), std::string::npos);
   ASSERT_TRUE(waits.requeue_after);
+}
+
+TEST(Scheduling, AReleasedGangDoesNotWaitForAnOlderOneForEver) {
+  Observed observed = half_placed();
+  observed.now = at(600);
+  Observed waiting = next(observed, plan(observed));
+  waiting.pods.clear();
+  waiting.older_gang = "elder";
+  const TimePoint longest = *waiting.job.status.next_attempt_time + seconds(600);
+  waiting.now = longest - seconds(2);
+  const Plan waits = plan(waiting);
+  EXPECT_EQ(count_of<CreatePod>(waits), 0);
+  EXPECT_EQ(waiting.now + *waits.requeue_after, longest);
+  waiting.now = longest;
+  EXPECT_EQ(count_of<CreatePod>(plan(waiting)), 2);
 }
 
 TEST(Scheduling, TheOldestGangComesBackFirst) {
   Observed observed = half_placed();
   observed.now = at(600);
   const TimePoint oldest = *plan(observed).status.next_attempt_time;
-  observed.older_gang = "train/elder";
+  observed.older_gang = "elder";
   EXPECT_LE(oldest, at(600) + observed.config.release_backoff + seconds(1));
   EXPECT_GE(*plan(observed).status.next_attempt_time, at(600) + observed.config.release_backoff);
 }
@@ -135,8 +150,24 @@ TEST(Scheduling, RecognisesOlderGangsInPlacement) {
   api::GnnJob placed = running().job;
   placed.metadata.uid = "uid-of-placed";
   EXPECT_FALSE(is_older_gang_in_placement(placed, young));
-  EXPECT_TRUE(wants_competitors(old));
-  EXPECT_FALSE(wants_competitors(placed));
+  api::GnnJob elsewhere = old;
+  elsewhere.metadata.namespace_ = "another";
+  EXPECT_TRUE(is_in_placement(elsewhere));
+  EXPECT_FALSE(is_older_gang_in_placement(elsewhere, young)) << "another tenant's";
+}
+
+TEST(Scheduling, LooksAtOtherGangsOnlyWhereTheyMatter) {
+  Observed observed = half_placed();
+  EXPECT_TRUE(wants_competitors(observed));
+  EXPECT_FALSE(wants_competitors(running()));
+  observed.now = at(600);
+  Observed released = next(observed, plan(observed));
+  released.pods.clear();
+  EXPECT_FALSE(wants_competitors(released)) << "before its time";
+  released.now = *released.job.status.next_attempt_time;
+  EXPECT_TRUE(wants_competitors(released));
+  observed.pods.clear();
+  EXPECT_FALSE(wants_competitors(observed)) << "without pods it is never released";
 }
 
 }  // namespace

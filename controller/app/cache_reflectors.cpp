@@ -8,6 +8,11 @@
 #include <utility>
 
 namespace gnn::app {
+namespace {
+
+constexpr int64_t kMaxSmallChild = int64_t{256} << 10;  // bytes of JSON
+
+}  // namespace
 
 CacheReflectors::CacheReflectors(
     Caches& caches,
@@ -35,11 +40,20 @@ CacheReflectors::CacheReflectors(
       };
   const std::vector<std::string> all = {""};
   for (const std::string& where : namespaces.empty() ? all : namespaces) {
-    add(caches.jobs, where, "");
-    add(caches.pods, where, contract::kLabelJob);
-    add(caches.services, where, contract::kLabelJob);
-    add(caches.config_maps, where, contract::kLabelJob);
-    add(caches.network_policies, where, contract::kLabelJob);
+    const runtime::ReflectorOptions children{
+        .namespace_ = where, .label_selector = std::string(contract::kLabelJob)
+    };
+    // Whoever may write a ConfigMap may label it as a job's child and fill it.
+    runtime::ReflectorOptions names = children;
+    names.content = client::Content::Metadata;
+    // Their whole spec is cached, and ours are far smaller.
+    runtime::ReflectorOptions small = children;
+    small.object_limits.max_bytes = kMaxSmallChild;
+    add(caches.jobs, {.namespace_ = where});
+    add(caches.pods, children);
+    add(caches.config_maps, names);
+    add(caches.services, small);
+    add(caches.network_policies, small);
   }
 }
 

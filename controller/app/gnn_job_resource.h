@@ -16,7 +16,13 @@ struct ResourceTraits<api::GnnJob> {
   static constexpr std::string_view kKind = contract::kKind;
   static constexpr std::string_view kPlural = contract::kPlural;
   [[nodiscard]] static Result<api::GnnJob> decode(const Json& json) {
-    return api::decode_job(json, api::UnknownFields::Ignore);
+    auto job = api::decode_job(json, api::UnknownFields::Ignore);
+    if (!job) return job;
+    // Nobody reads them here, and users may make them large.
+    job->metadata.labels.clear();
+    job->metadata.annotations.clear();
+    job->metadata.finalizers.clear();
+    return job;
   }
 };
 

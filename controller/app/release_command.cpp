@@ -49,7 +49,9 @@ client::ApiResult<std::vector<objects::Pod>> worker_pods(
   std::vector<objects::Pod> pods;
   const auto listed = api.list(
       client::resource_of<objects::Pod>(),
-      {.namespace_ = name_space, .label_selector = std::string(contract::kLabelJob)},
+      {.namespace_ = name_space,
+       .label_selector = std::string(contract::kLabelJob),
+       .content = client::Content::Metadata},
       [&](const objects::Json& json) {
         if (auto pod = objects::decode_pod(json)) pods.push_back(std::move(*pod));
       }

@@ -1,6 +1,7 @@
 #include "controller/client/api_client.h"
 
 #include "common/guarded.h"
+#include "controller/client/list_page.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +10,6 @@
 namespace gnn::client {
 namespace {
 
-constexpr int64_t kMaxListBytes = int64_t{64} << 20;
 constexpr int64_t kMaxObjectBytes = int64_t{4} << 20;
 const std::vector<double> kDurationBuckets = {
     0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 45, 60
@@ -55,6 +55,27 @@ void add_parameter(std::string& path, std::string_view name, std::string_view va
   if (value.empty()) return;
   path += path.find('?') == std::string::npos ? '?' : '&';
   path += std::string(name) + "=" + percent_encode(value);
+}
+
+std::string accept_of(Content content, std::string_view kind) {
+  if (content == Content::Whole) return "application/json";
+  return "application/json;as=" + std::string(kind) + ";g=meta.k8s.io;v=v1";
+}
+
+// Parses one object of a list, or tells what is known of it.
+Status take_item(
+    std::string_view text, const ListOptions& options, const std::function<void(const Json&)>& item
+) {
+  auto object = objects::parse_json(text, options.object_limits);
+  if (object) {
+    item(*object);
+    return {};
+  }
+  if (!options.unread) return tl::unexpected<Error>(std::move(object).error());
+  const auto identity =
+      objects::parse_members(text, {{"metadata", "namespace"}, {"metadata", "name"}});
+  options.unread(identity.value_or(Json()), object.error());
+  return {};
 }
 
 ApiError decode_error(const Error& error, std::string_view call) {
@@ -279,40 +300,35 @@ ApiResult<std::string> ApiClient::list(
     const std::function<void(const Json&)>& item
 ) {
   std::string continuation;
-  do {
+  int64_t page_size = options.page_size;
+  while (true) {
     HttpRequest request;
     request.path = resource_path(resource, options.namespace_);
-    request.max_body_bytes = kMaxListBytes;
+    request.accept = accept_of(options.content, "PartialObjectMetadataList");
     request.stop = options.stop;
     add_parameter(request.path, "labelSelector", options.label_selector);
-    add_parameter(request.path, "limit", std::to_string(options.page_size));
+    add_parameter(request.path, "limit", std::to_string(page_size));
     add_parameter(request.path, "continue", continuation);
     if (continuation.empty()) {
       add_parameter(request.path, "resourceVersion", options.resource_version);
     }
     const std::string name = call_name(request);
-    auto body = call(std::move(request));
-    if (!body) return tl::unexpected<ApiError>(std::move(body).error());
-    auto page = objects::parse_json(*body, {.max_bytes = kMaxListBytes});
-    body->clear();
-    body->shrink_to_fit();
+    const auto body = call(std::move(request));
+    if (!body && body.error().kind == ApiErrorKind::TooLarge && page_size > 1) {
+      page_size /= 2;
+      continue;
+    }
+    if (!body) return tl::unexpected<ApiError>(body.error());
+    const auto page = split_list(*body);
     if (!page) return tl::unexpected<ApiError>(decode_error(page.error(), name));
-    const auto items = page->is_object() ? page->find("items") : page->end();
-    const auto meta = page->is_object() ? page->find("metadata") : page->end();
-    if (items == page->end() || meta == page->end() || !(items->is_array() || items->is_null())) {
-      return tl::unexpected<ApiError>(decode_error({.message = "expected a list"}, name));
+    for (const std::string_view text : page->items) {
+      if (const Status taken = take_item(text, options, item); !taken) {
+        return tl::unexpected<ApiError>(decode_error(taken.error(), name));
+      }
     }
-    for (const Json& object : *items) item(object);
-    std::string version;
-    continuation.clear();
-    objects::ObjectReader reader(*meta, "metadata");
-    reader.read("resourceVersion", version);
-    reader.read("continue", continuation);
-    if (const Status status = reader.status(); !status) {
-      return tl::unexpected<ApiError>(decode_error(status.error(), name));
-    }
-    if (continuation.empty()) return version;
-  } while (true);
+    continuation = page->continuation;
+    if (continuation.empty()) return page->resource_version;
+  }
 }
 
 ApiResult<std::unique_ptr<HttpStream>> ApiClient::watch(
@@ -320,6 +336,7 @@ ApiResult<std::unique_ptr<HttpStream>> ApiClient::watch(
 ) {
   HttpRequest request;
   request.path = resource_path(resource, options.namespace_) + "?watch=true";
+  request.accept = accept_of(options.content, "PartialObjectMetadata");
   request.timeout = options.idle_timeout;
   request.stop = options.stop.stop_possible() ? options.stop : shared_->cancelled.get_token();
   add_parameter(request.path, "allowWatchBookmarks", "true");

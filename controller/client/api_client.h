@@ -34,11 +34,20 @@ template <class T>
 
 enum class PatchKind { JsonPatch, MergePatch, StrategicMergePatch };
 
+/// What is asked of each object.
+enum class Content { Whole, Metadata };
+
 struct ListOptions {
   std::string namespace_{};  ///< empty: all
   std::string label_selector{};
   std::string resource_version{};
+  Content content = Content::Whole;
+  /// Most objects of a page. Halved for as long as a page is larger than kMaxReplyBytes.
   int64_t page_size = 500;
+  objects::JsonLimits object_limits{};
+  /// Called for an object above the limits, or that is not JSON, with what was read of it: namespace
+  /// and name, in its metadata. Empty: such an object is an error of the whole list.
+  std::function<void(const Json&, const Error&)> unread{};
   std::stop_token stop{};  ///< ends the list with Cancelled
 };
 
@@ -46,6 +55,7 @@ struct WatchOptions {
   std::string namespace_{};  ///< empty: all
   std::string label_selector{};
   std::string resource_version{};
+  Content content = Content::Whole;
   Duration server_timeout = std::chrono::minutes(5);
   /// A stream that is silent for longer counts as dead; bookmarks come about every minute.
   Duration idle_timeout = std::chrono::seconds(90);
@@ -101,7 +111,9 @@ class ApiClient {
   );
 
   /// Calls `item` for each object of all pages, in order, and returns the list's resourceVersion.
-  /// Holds one page at a time. Gone (410) means that the continue token has expired: start again.
+  /// Holds one page at a time, and parses one object at a time.
+  /// Errors: Gone (410) means that the continue token has expired: start again. TooLarge for a
+  /// single object above kMaxReplyBytes.
   [[nodiscard]] ApiResult<std::string> list(
       const Resource& resource,
       const ListOptions& options,

@@ -67,6 +67,8 @@ std::string_view to_string(ApiErrorKind kind) {
       return "Network";
     case ApiErrorKind::Cancelled:
       return "Cancelled";
+    case ApiErrorKind::TooLarge:
+      return "TooLarge";
     case ApiErrorKind::Decode:
       return "Decode";
     case ApiErrorKind::Other:
@@ -148,7 +150,7 @@ ApiError api_error_from_transport(const Error& error, std::string_view call) {
   ApiErrorKind kind = ApiErrorKind::Network;
   if (error.kind == ErrorKind::Timeout) kind = ApiErrorKind::Timeout;
   if (error.kind == ErrorKind::Cancelled) kind = ApiErrorKind::Cancelled;
-  if (error.kind == ErrorKind::Data) kind = ApiErrorKind::Decode;
+  if (error.kind == ErrorKind::Data) kind = ApiErrorKind::TooLarge;
   ApiError result;
   result.kind = kind;
   result.message = std::string(call) + ": " + error.message;

@@ -24,7 +24,8 @@ enum class ApiErrorKind {
   Timeout,
   Network,
   Cancelled,
-  Decode,  ///< the reply is not what we expect
+  TooLarge,  ///< a reply above our limit
+  Decode,    ///< the reply is not what we expect
   Other,
 };
 

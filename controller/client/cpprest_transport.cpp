@@ -190,7 +190,7 @@ class CpprestTransport final : public HttpTransport {
     try {
       web::http::http_request message(request.method);
       message.set_request_uri(web::uri(request.path));
-      message.headers().add("Accept", "application/json");
+      message.headers().add("Accept", request.accept);
       message.headers().add("User-Agent", "gnn-controller");
       if (!request.bearer_token.empty()) {
         message.headers().add("Authorization", "Bearer " + request.bearer_token);

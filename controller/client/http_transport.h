@@ -13,17 +13,22 @@
 
 namespace gnn::client {
 
+/// Longest reply, and longest event of a watch, that is read. Above what one object can need: etcd
+/// takes 1.5 MiB, and JSON writes a control character in six bytes.
+inline constexpr int64_t kMaxReplyBytes = int64_t{12} << 20;
+
 /// One HTTP request to the API server.
 struct HttpRequest {
   std::string method = "GET";
   std::string path;  ///< path and query, already percent-encoded
   std::string body;
   std::string content_type;  ///< empty: no body
+  std::string accept = "application/json";
   std::string bearer_token;  ///< empty: no Authorization header
   /// Longest silence of the server. A send() as a whole may take this long, plus one more silence.
   Duration timeout = std::chrono::seconds(30);
   /// Longest body that send() accepts.
-  int64_t max_body_bytes = int64_t{64} << 20;
+  int64_t max_body_bytes = kMaxReplyBytes;
   /// Makes the request, and the stream that it opened, fail with Cancelled.
   std::stop_token stop{};
 };
@@ -55,7 +60,7 @@ class HttpTransport {
   virtual ~HttpTransport() = default;
 
   /// Errors: Network (also for an untrusted certificate), Timeout, Cancelled, Data (a body above
-  /// the limit).
+  /// the limit, and nothing else).
   [[nodiscard]] virtual Result<HttpResponse> send(const HttpRequest& request) = 0;
   /// Returns once the headers have arrived.
   [[nodiscard]] virtual Result<std::unique_ptr<HttpStream>> open(const HttpRequest& request) = 0;

@@ -14,6 +14,14 @@ WatchEventType type_from(std::string_view name) {
   return WatchEventType::Unknown;
 }
 
+// What is read of an event above the limits.
+const std::vector<std::vector<std::string>> kIdentity = {
+    {"type"},
+    {"object", "metadata", "namespace"},
+    {"object", "metadata", "name"},
+    {"object", "metadata", "resourceVersion"},
+};
+
 }  // namespace
 
 Status WatchDecoder::feed(std::string_view bytes, std::vector<WatchEvent>& events) {
@@ -21,12 +29,12 @@ Status WatchDecoder::feed(std::string_view bytes, std::vector<WatchEvent>& event
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
     const std::string_view piece = bytes.substr(0, end);
-    if (static_cast<int64_t>(line_.size() + piece.size()) > limits_.max_bytes) {
+    if (static_cast<int64_t>(line_.size() + piece.size()) > limits_.line_bytes) {
       broken_ = true;
       line_ = {};
       return fail(
           ErrorKind::Data,
-          "expected watch events of at most " + std::to_string(limits_.max_bytes) +
+          "expected watch events of at most " + std::to_string(limits_.line_bytes) +
               " bytes, found a longer line"
       );
     }
@@ -59,7 +67,12 @@ Status WatchDecoder::feed(std::string_view bytes, std::vector<WatchEvent>& event
 
 Status WatchDecoder::take_line(std::string_view line, std::vector<WatchEvent>& events) {
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return {};
-  auto json = objects::parse_json(line, limits_);
+  std::optional<Error> unread;
+  auto json = objects::parse_json(line, limits_.event);
+  if (!json) {
+    unread = std::move(json).error();
+    json = objects::parse_members(line, kIdentity);
+  }
   if (!json) {
     return tl::unexpected<Error>(with_context(std::move(json).error(), "watch event"));
   }
@@ -73,12 +86,14 @@ Status WatchDecoder::take_line(std::string_view line, std::vector<WatchEvent>& e
   if (type == json->end() || !type->is_string() || object == json->end()) {
     // An API server that refuses a watch may reply 200 with a plain Status object.
     if (json->contains("kind") && (*json)["kind"] == "Status") {
-      events.push_back({WatchEventType::Error, std::move(*json)});
+      events.push_back({WatchEventType::Error, std::move(*json), std::nullopt});
       return {};
     }
     return fail(ErrorKind::Data, "watch event: expected members type and object");
   }
-  events.push_back({type_from(type->get_ref<const std::string&>()), std::move(*object)});
+  events.push_back(
+      {type_from(type->get_ref<const std::string&>()), std::move(*object), std::move(unread)}
+  );
   return {};
 }
 

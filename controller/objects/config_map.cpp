@@ -7,8 +7,6 @@ Result<ConfigMap> decode_config_map(const Json& json) {
   ObjectReader reader(json, "");
   reader.require("metadata");
   reader.read_with("metadata", config_map.metadata, decode_meta);
-  reader.read("data", config_map.data);
-  reader.read("immutable", config_map.immutable);
   return reader.finish(std::move(config_map));
 }
 

@@ -8,6 +8,7 @@
 
 namespace gnn::objects {
 
+/// Its data is written, never read: ours is immutable, and that of others may be large.
 struct ConfigMap {
   ObjectMeta metadata;
   std::map<std::string, std::string> data;
@@ -15,6 +16,7 @@ struct ConfigMap {
   friend bool operator==(const ConfigMap&, const ConfigMap&) = default;
 };
 
+/// Decodes the metadata; PartialObjectMetadata is enough.
 [[nodiscard]] Result<ConfigMap> decode_config_map(const Json& json);
 [[nodiscard]] Json encode(const ConfigMap& config_map);
 

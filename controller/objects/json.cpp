@@ -31,6 +31,60 @@ int64_t nesting_depth(std::string_view text) {
   return deepest;
 }
 
+// Keeps the wanted text members of a document that is read from start to end.
+class MemberReader final : public Json::json_sax_t {
+ public:
+  explicit MemberReader(const std::vector<std::vector<std::string>>& wanted) : wanted_(wanted) {}
+
+  [[nodiscard]] Json take() { return std::move(found_); }
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool string(string_t& text) override {
+    if (std::find(wanted_.begin(), wanted_.end(), path_) == wanted_.end()) return true;
+    Json* member = &found_;
+    for (const std::string& name : path_) member = &(*member)[name];
+    *member = std::move(text);
+    return true;
+  }
+  bool start_object(size_t) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool start_array(size_t) override { return enter(); }
+  bool end_array() override { return leave(); }
+  bool key(string_t& name) override {
+    if (depth_ <= kDeepestPath) path_.back() = std::move(name);
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const Json::exception& error) override {
+    problem_ = error.what();
+    return false;
+  }
+
+ private:
+  // Longer than any wanted path, so that what is deeper never looks like one.
+  static constexpr size_t kDeepestPath = 4;
+
+  bool enter() {
+    if (++depth_ <= kDeepestPath) path_.emplace_back();
+    return true;
+  }
+  bool leave() {
+    if (depth_-- <= kDeepestPath) path_.pop_back();
+    return true;
+  }
+
+  const std::vector<std::vector<std::string>>& wanted_;
+  std::vector<std::string> path_;  // an array's elements have an empty name
+  size_t depth_ = 0;
+  Json found_ = Json::object();
+  std::string problem_;
+};
+
 }  // namespace
 
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
@@ -52,6 +106,18 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   } catch (const Json::exception& error) {
     return fail(ErrorKind::Data, std::string("not valid JSON: ") + error.what());
   }
+}
+
+Result<Json> parse_members(
+    std::string_view text, const std::vector<std::vector<std::string>>& paths
+) {
+  MemberReader reader(paths);
+  try {
+    if (Json::sax_parse(text.begin(), text.end(), &reader)) return reader.take();
+  } catch (const Json::exception& error) {
+    return fail(ErrorKind::Data, std::string("not valid JSON: ") + error.what());
+  }
+  return fail(ErrorKind::Data, "not valid JSON: " + reader.problem());
 }
 
 std::string dump_json(const Json& value) {

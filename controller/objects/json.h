@@ -27,6 +27,13 @@ struct JsonLimits {
 /// Errors: Data, with the position. Never throws.
 [[nodiscard]] Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
+/// Reads a text that is above the limits: an object that has only those of its text members whose
+/// paths are named, e.g. {"metadata", "name"}. Nothing else is built, and nothing is recursive.
+/// Errors: Data if the text is not JSON. Never throws.
+[[nodiscard]] Result<Json> parse_members(
+    std::string_view text, const std::vector<std::vector<std::string>>& paths
+);
+
 /// The value as text; invalid UTF-8 becomes U+FFFD. Never throws.
 [[nodiscard]] std::string dump_json(const Json& value);
 

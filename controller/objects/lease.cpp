@@ -28,7 +28,8 @@ Json encode(const Lease& lease) {
   Json json = lease.remainder.is_object() ? lease.remainder : Json::object();
   json["apiVersion"] = "coordination.k8s.io/v1";
   json["kind"] = "Lease";
-  json["metadata"].update(encode(lease.metadata));
+  // Of an existing lease the remainder has more than lease.metadata keeps.
+  if (!json.contains("metadata")) json["metadata"] = encode(lease.metadata);
   Json& spec = json["spec"];
   spec["holderIdentity"] = lease.holder_identity;
   spec["leaseTransitions"] = lease.lease_transitions;

@@ -1,6 +1,10 @@
 #include "controller/objects/meta.h"
 
+#include "common/contract.h"
 #include "common/rfc3339.h"
+
+#include <algorithm>
+#include <array>
 
 namespace gnn::objects {
 namespace {
@@ -15,6 +19,23 @@ Result<OwnerReference> decode_owner(const Json& json, const std::string& path) {
   reader.read("controller", owner.controller);
   reader.read("blockOwnerDeletion", owner.block_owner_deletion);
   return reader.finish(std::move(owner));
+}
+
+void keep_what_is_read(ObjectMeta& meta) {
+  static constexpr std::array kLabels = {
+      contract::kLabelJob, contract::kLabelJobUid, contract::kLabelAttempt, contract::kLabelNode
+  };
+  std::erase_if(meta.labels, [](const auto& label) {
+    return std::find(kLabels.begin(), kLabels.end(), label.first) == kLabels.end();
+  });
+  std::erase_if(meta.finalizers, [](const std::string& name) {
+    return name != contract::kPodFinalizer;
+  });
+  meta.finalizers.shrink_to_fit();
+  std::erase_if(meta.owner_references, [](const OwnerReference& owner) {
+    return !owner.controller;
+  });
+  meta.owner_references.shrink_to_fit();
 }
 
 Json encode(const OwnerReference& owner) {
@@ -55,8 +76,8 @@ Result<ObjectMeta> decode_meta(const Json& json, const std::string& path) {
   reader.read("deletionGracePeriodSeconds", meta.deletion_grace_period_seconds);
   reader.read("finalizers", meta.finalizers);
   reader.read("labels", meta.labels);
-  reader.read("annotations", meta.annotations);
   reader.read_list("ownerReferences", meta.owner_references, decode_owner);
+  keep_what_is_read(meta);
   return reader.finish(std::move(meta));
 }
 
@@ -66,7 +87,6 @@ Json encode(const ObjectMeta& meta) {
   put_unless_empty(json, "uid", meta.uid);
   put_unless_empty(json, "resourceVersion", meta.resource_version);
   put_unless_empty(json, "labels", meta.labels);
-  put_unless_empty(json, "annotations", meta.annotations);
   put_unless_empty(json, "finalizers", meta.finalizers);
   for (const OwnerReference& owner : meta.owner_references) {
     json["ownerReferences"].push_back(encode(owner));

@@ -48,7 +48,6 @@ struct ObjectMeta {
   std::optional<int64_t> deletion_grace_period_seconds;
   std::vector<std::string> finalizers;
   std::map<std::string, std::string> labels;
-  std::map<std::string, std::string> annotations;
   std::vector<OwnerReference> owner_references;
   friend bool operator==(const ObjectMeta&, const ObjectMeta&) = default;
 };
@@ -60,9 +59,12 @@ struct ObjectMeta {
 /// The owner that is the controller of the object, if any.
 [[nodiscard]] const OwnerReference* controller_of(const ObjectMeta& meta);
 
+/// Of what users may write without limit it keeps only what is read here: the labels and the
+/// finalizer of this project and the owner that is the controller. So a cached object is small,
+/// however large users make it.
 [[nodiscard]] Result<ObjectMeta> decode_meta(const Json& json, const std::string& path);
-/// The fields that a client may set: name, namespace, labels, annotations, owners, finalizers, and,
-/// unless empty, uid and resourceVersion as preconditions.
+/// The fields that a client may set: name, namespace, labels, owners, finalizers, and, unless empty,
+/// uid and resourceVersion as preconditions.
 [[nodiscard]] Json encode(const ObjectMeta& meta);
 
 /// RFC 3339 with any fraction and offset, as the API server writes times.

@@ -120,7 +120,10 @@ WatchInput ReflectorThread::list() {
       {.namespace_ = options_.namespace_,
        .label_selector = options_.label_selector,
        .resource_version = {},
+       .content = options_.content,
        .page_size = options_.page_size,
+       .object_limits = options_.object_limits,
+       .unread = sink_.unread,
        .stop = stop_.get_token()},
       [this](const objects::Json& object) { sink_.listed(object); }
   );
@@ -143,6 +146,7 @@ WatchInput ReflectorThread::open_watch(const std::string& resource_version) {
       {.namespace_ = options_.namespace_,
        .label_selector = options_.label_selector,
        .resource_version = resource_version,
+       .content = options_.content,
        .server_timeout =
            std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::nano>(
                static_cast<double>(options_.shortest_server_timeout.count()) * factor
@@ -159,7 +163,7 @@ WatchInput ReflectorThread::open_watch(const std::string& resource_version) {
     return watch_input::WatchOpenFailed{std::move(stream).error()};
   }
   stream_ = std::move(*stream);
-  decoder_ = client::WatchDecoder();
+  decoder_ = client::WatchDecoder({.event = options_.object_limits});
   pending_.clear();
   next_pending_ = 0;
   return watch_input::WatchOpened{};

@@ -24,7 +24,10 @@ namespace gnn::runtime {
 struct ReflectorOptions {
   std::string namespace_{};  ///< empty: all
   std::string label_selector{};
+  client::Content content = client::Content::Whole;
   int64_t page_size = 200;
+  /// An object above these is skipped, like one that cannot be decoded.
+  objects::JsonLimits object_limits{};
   WatcherOptions watcher{};
   /// The server is asked to end each watch after a time drawn from [shortest, 2 × shortest).
   Duration shortest_server_timeout = std::chrono::minutes(5);
@@ -39,6 +42,8 @@ class ReflectorThread {
   struct Sink {
     std::function<void()> begin_list;
     std::function<void(const objects::Json&)> listed;
+    /// Instead of `listed` for an object that was not read: what is known of it, and why.
+    std::function<void(const objects::Json&, const Error&)> unread;
     /// With the resourceVersion of the list.
     std::function<void(const std::string&)> end_list;
     /// ADDED, MODIFIED or DELETED, with the object's resourceVersion; empty if that cannot be read.
@@ -89,8 +94,8 @@ class ReflectorThread {
 /// The object's key; nothing if not even that can be read.
 [[nodiscard]] std::optional<ObjectKey> key_in(const objects::Json& object);
 
-/// Keeps a Store equal to the API server's objects. An object that cannot be decoded is skipped and
-/// counted.
+/// Keeps a Store equal to the API server's objects. An object that cannot be decoded, or is above a
+/// limit, is skipped and counted.
 template <class T>
 class Reflector {
  public:
@@ -106,7 +111,7 @@ class Reflector {
         namespace_(options.namespace_),
         undecodable_(metrics.counter(
             "gnn_operator_undecodable_objects_total",
-            "Objects of the API server that could not be decoded and were skipped.",
+            "Objects of the API server that were skipped: not decodable, or too large.",
             {{"resource", client::resource_of<T>().plural}}
         )),
         cached_(metrics.gauge(
@@ -127,6 +132,7 @@ class Reflector {
                     [this](const objects::Json& json) {
                       if (auto object = decode(json)) listing_.push_back(std::move(object));
                     },
+                .unread = [this](const objects::Json& json, const Error& why) { skip(json, why); },
                 .end_list =
                     [this](const std::string& version) {
                       store_.replace(std::exchange(listing_, {}), namespace_, version);
@@ -147,18 +153,26 @@ class Reflector {
   Pointer decode(const objects::Json& json) {
     auto object = objects::ResourceTraits<T>::decode(json);
     if (object) return std::make_shared<const T>(std::move(*object));
+    skip(json, object.error());
+    return nullptr;
+  }
+
+  void skip(const objects::Json& json, const Error& why) {
     undecodable_.increment();
     log_warning(
-        "skipping an object that cannot be decoded",
-        {{"resource", client::resource_of<T>().plural}, {"error", object.error().message}}
+        "skipping an object that cannot be read",
+        {{"resource", client::resource_of<T>().plural},
+         {"object", objects::to_string(key_in(json).value_or(ObjectKey{}))},
+         {"error", why.message}}
     );
-    return nullptr;
   }
 
   void change(const client::WatchEvent& event, const std::string& version) {
     if (event.type == client::WatchEventType::Deleted) {
       // The key is enough: an object whose last state cannot be decoded must not stay.
       if (const auto key = key_in(event.object)) store_.erase(*key, version);
+    } else if (event.unread) {
+      skip(event.object, *event.unread);
     } else if (const Pointer object = decode(event.object)) {
       store_.upsert(object);
     }

@@ -29,6 +29,7 @@ bool keeps_version(const client::ApiError& error) {
     case client::ApiErrorKind::Conflict:
     case client::ApiErrorKind::Gone:
     case client::ApiErrorKind::Invalid:
+    case client::ApiErrorKind::TooLarge:
     case client::ApiErrorKind::Decode:
     case client::ApiErrorKind::Other:
       return false;

@@ -63,6 +63,9 @@ class FakeTransport final : public client::HttpTransport {
     const ScriptedReply scripted = next(request);
     if (scripted.hangs) return hang(request.stop);
     if (scripted.error) return tl::unexpected<Error>(*scripted.error);
+    if (static_cast<int64_t>(scripted.body.size()) > request.max_body_bytes) {
+      return fail(ErrorKind::Data, "the body is too long");
+    }
     return client::HttpResponse{
         .status = scripted.status, .headers = scripted.headers, .body = scripted.body
     };

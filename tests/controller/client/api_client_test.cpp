@@ -163,6 +163,58 @@ TEST_F(ApiClientTest, ListsPageByPage) {
   );
 }
 
+TEST_F(ApiClientTest, AsksForMetadataAlone) {
+  transport_.reply(200, R"({"metadata":{},"items":[]})").reply(200, "");
+  static_cast<void>(api_.list(pods_, {.content = Content::Metadata}, [](const Json&) {}));
+  static_cast<void>(api_.watch(pods_, {.content = Content::Metadata}));
+  EXPECT_EQ(
+      transport_.requests().at(0).accept,
+      "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+  );
+  EXPECT_EQ(
+      transport_.requests().at(1).accept,
+      "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+  );
+}
+
+TEST_F(ApiClientTest, HalvesAPageThatIsTooLarge) {
+  const std::string too_large(static_cast<size_t>(kMaxReplyBytes) + 1, ' ');
+  transport_.reply(200, R"({"metadata":{"continue":"c"},"items":[{"n":1}]})")
+      .reply(200, too_large)
+      .reply(200, too_large)
+      .reply(200, R"({"metadata":{"resourceVersion":"7"},"items":[{"n":2}]})");
+  std::vector<int> seen;
+  const auto version = api_.list(pods_, {.page_size = 5}, [&](const Json& item) {
+    seen.push_back(item["n"].get<int>());
+  });
+  EXPECT_EQ(version.value(), "7");
+  EXPECT_EQ(seen, (std::vector{1, 2}));
+  EXPECT_EQ(transport_.requests().at(2).path, "/api/v1/pods?limit=2&continue=c");
+  EXPECT_EQ(transport_.requests().at(3).path, "/api/v1/pods?limit=1&continue=c");
+
+  transport_.reply(200, too_large);
+  const auto refused = api_.list(pods_, {.page_size = 1}, [](const Json&) {});
+  EXPECT_EQ(refused.error().kind, ApiErrorKind::TooLarge);
+}
+
+TEST_F(ApiClientTest, AnObjectThatCannotBeReadIsSkippedIfTheCallerSaysSo) {
+  const std::string body =
+      R"({"metadata":{"resourceVersion":"7"},"items":[{"n":1},)"
+      R"({"metadata":{"namespace":"ns","name":"p"},"spec":"0123456789"},{"n":2}]})";
+  transport_.reply(200, body).reply(200, body);
+  std::string seen;
+  const auto version = api_.list(
+      pods_,
+      {.object_limits = {.max_bytes = 40},
+       .unread = [&](const Json& known, const Error&) { seen += known.dump(); }},
+      [&](const Json& item) { seen += item.dump(); }
+  );
+  EXPECT_EQ(version.value(), "7");
+  EXPECT_EQ(seen, R"({"n":1}{"metadata":{"name":"p","namespace":"ns"}}{"n":2})");
+  const auto refused = api_.list(pods_, {.object_limits = {.max_bytes = 40}}, [](const Json&) {});
+  EXPECT_EQ(refused.error().kind, ApiErrorKind::Decode);
+}
+
 TEST_F(ApiClientTest, AnExpiredPageTokenIsGone) {
   transport_.reply(200, R"({"metadata":{"continue":"x"},"items":[]})")
       .reply(410, status_object(410, "Expired", "token too old"));

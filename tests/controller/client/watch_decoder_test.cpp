@@ -73,11 +73,36 @@ TEST(WatchDecoder, ACutStreamGivesOnlyWholeEvents) {
 }
 
 TEST(WatchDecoder, TooLongALineIsAnError) {
-  WatchDecoder decoder({.max_bytes = 100});
+  WatchDecoder decoder({.line_bytes = 100});
   std::vector<WatchEvent> events;
   EXPECT_TRUE(decoder.feed(std::string(100, ' '), events));
   EXPECT_FALSE(decoder.feed(" ", events));
   EXPECT_FALSE(decoder.feed("\n", events));
+}
+
+TEST(WatchDecoder, AnEventAboveALimitTellsItsObjectAndBreaksNothing) {
+  const std::string deep = R"({"type":"ADDED","object":{"spec":[[[[[[1]]]]]],"metadata":)"
+                           R"({"name":"deep","namespace":"ns","labels":{"name":"x"}}}})";
+  const std::string large =
+      R"({"type":"DELETED","object":{"data":{"metadata":")" + std::string(900, 'x') +
+      R"("},"items":[{"metadata":{"name":"y"}}],"metadata":{"annotations":{"name":"z"},)"
+      R"("name":"large","namespace":"ns","resourceVersion":"7"}}})";
+  WatchDecoder decoder({.event = {.max_bytes = 500, .max_depth = 6}});
+  std::vector<WatchEvent> events;
+  ASSERT_TRUE(decoder.feed(deep + "\n" + large + "\n" + kStream, events));
+  ASSERT_EQ(events.size(), 7U);
+  EXPECT_EQ(events[0].type, WatchEventType::Added);
+  EXPECT_TRUE(events[0].unread);
+  EXPECT_EQ(events[0].object["metadata"], objects::Json({{"name", "deep"}, {"namespace", "ns"}}));
+  EXPECT_EQ(events[1].type, WatchEventType::Deleted);
+  EXPECT_TRUE(events[1].unread);
+  EXPECT_EQ(
+      events[1].object,
+      (objects::Json{
+          {"metadata", {{"name", "large"}, {"namespace", "ns"}, {"resourceVersion", "7"}}}
+      })
+  );
+  EXPECT_FALSE(events[2].unread);
 }
 
 TEST(WatchDecoder, WhatIsNoEventIsAnError) {
@@ -105,7 +130,7 @@ TEST(WatchDecoder, SurvivesMutatedStreams) {
   testing::Mutations mutations(7);
   for (int round = 0; round < testing::mutation_rounds(20'000); ++round) {
     const std::string stream = round % 10 == 0 ? std::string(kStream) : mutations.of(kStream);
-    WatchDecoder decoder({.max_bytes = 200});
+    WatchDecoder decoder({.event = {.max_bytes = 60}, .line_bytes = 200});
     std::vector<WatchEvent> events;
     bool failed = false;
     std::string_view rest = stream;

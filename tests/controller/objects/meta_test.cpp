@@ -63,6 +63,19 @@ TEST(Meta, ReadsOwnersAndFindsTheController) {
   EXPECT_EQ(decode_meta(encode(meta), "").value().owner_references, meta.owner_references);
 }
 
+TEST(Meta, KeepsOnlyWhatIsRead) {
+  const Json json = Json::parse(R"({
+    "name": "x", "annotations": {"a": "b"},
+    "labels": {"gnn.dev/job": "j", "gnn.dev/more": "m", "other": "o"},
+    "finalizers": ["gnn.dev/result", "other"],
+    "ownerReferences": [{"uid": "1"}, {"uid": "2", "controller": true}]})");
+  const ObjectMeta meta = decode_meta(json, "metadata").value();
+  EXPECT_EQ(meta.labels, (std::map<std::string, std::string>{{"gnn.dev/job", "j"}}));
+  EXPECT_EQ(meta.finalizers, std::vector<std::string>{"gnn.dev/result"});
+  ASSERT_EQ(meta.owner_references.size(), 1U);
+  EXPECT_EQ(meta.owner_references[0].uid, "2");
+}
+
 TEST(Meta, AnObjectWithoutANameIsRefused) {
   EXPECT_EQ(
       decode_meta(Json::object(), "metadata").error().message,

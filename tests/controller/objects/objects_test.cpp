@@ -117,12 +117,17 @@ TEST(Service, RoundTrips) {
   EXPECT_EQ(decode_service(encode(service)).value(), service);
 }
 
-TEST(ConfigMap, RoundTrips) {
+TEST(ConfigMap, WritesItsDataAndReadsItsMetadata) {
   ConfigMap config_map;
   config_map.metadata.name = "j-gnn";
   config_map.data = {{"job.yaml", "task: {}\n"}};
   config_map.immutable = true;
-  EXPECT_EQ(decode_config_map(encode(config_map)).value(), config_map);
+  const Json written = encode(config_map);
+  EXPECT_EQ(written["data"]["job.yaml"], "task: {}\n");
+  EXPECT_EQ(written["immutable"], true);
+  const ConfigMap read = decode_config_map(written).value();
+  EXPECT_EQ(read.metadata, config_map.metadata);
+  EXPECT_TRUE(read.data.empty());
 }
 
 TEST(NetworkPolicy, RoundTripsEmptyAndAbsentSelectors) {
@@ -160,6 +165,7 @@ TEST(Lease, KeepsWhatItDoesNotRead) {
   EXPECT_EQ(written["spec"]["holderIdentity"], "b");
   EXPECT_EQ(written["spec"]["renewTime"], "2026-01-02T03:04:05.000001Z");
   EXPECT_EQ(written["metadata"]["resourceVersion"], "5");
+  EXPECT_EQ(written["metadata"]["annotations"]["k"], "v");
 }
 
 TEST(Event, RoundTripsWithItsSeries) {

@@ -175,6 +175,28 @@ TEST_F(ReflectorTest, ADeletedObjectThatCannotBeDecodedIsGoneAllTheSame) {
   reflector_.stop();
 }
 
+TEST_F(ReflectorTest, ALargeObjectIsSkippedAlone) {
+  const auto large = [](const std::string& name, int version) {
+    return R"({"metadata":{"namespace":"ns","name":")" + name + R"(","resourceVersion":")" +
+           std::to_string(version) + R"("},"data":")" +
+           std::string(static_cast<size_t>(objects::JsonLimits{}.max_bytes), 'x') + R"("})";
+  };
+  transport_.reply(200, list(5, large("big", 1) + "," + pod("a", 1) + "," + pod("b", 2)));
+  script_watch(silent(
+      {event("MODIFIED", large("big", 6)),
+       event("DELETED", large("a", 7)),
+       event("ADDED", pod("c", 8))}
+  ));
+  reflector_.start();
+  await({{"b", "2"}, {"c", "8"}});
+  reflector_.stop();
+  EXPECT_NE(
+      metrics_.expose().find("gnn_operator_undecodable_objects_total{resource=\"pods\"} 2"),
+      std::string::npos
+  );
+  EXPECT_EQ(transport_.requests().size(), 2U) << "the watch goes on";
+}
+
 TEST_F(ReflectorTest, AFailedListIsTriedAgain) {
   transport_.reply(500, "{}").reply(403, "{}").reply(200, list(5, pod("a", 1)));
   script_watch(silent());

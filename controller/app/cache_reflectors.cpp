@@ -23,21 +23,20 @@ CacheReflectors::CacheReflectors(
     RandomSource& random,
     MetricsRegistry& metrics
 ) {
-  const auto add =
-      [&]<class T>(runtime::Store<T>& store, const std::string& where, std::string_view labels) {
-        runtime::ReflectorOptions options;
-        options.namespace_ = where;
-        options.label_selector = labels;
-        options.idle_timeout = idle_timeout;
-        auto reflector = std::make_shared<runtime::Reflector<T>>(
-            api, store, std::move(options), clock, random, metrics
-        );
-        reflectors_.push_back(
-            {.start = [reflector] { reflector->start(); },
-             .stop = [reflector] { reflector->stop(); },
-             .synced = [&store, where] { return store.synced(where); }}
-        );
-      };
+  const auto add = [&]<class T>(runtime::Store<T>& store, runtime::ReflectorOptions options) {
+    options.idle_timeout = idle_timeout;
+    const std::string where = options.namespace_;
+    auto reflector = std::make_shared<runtime::Reflector<T>>(
+        api, store, std::move(options), clock, random, metrics
+    );
+    reflectors_.push_back(
+        {.start = [reflector] { reflector->start(); },
+         .stop = [reflector] { reflector->stop(); },
+         .synced = [&store, where] { return store.synced(where); },
+         .resource = client::resource_of<T>().plural,
+         .stands_still = [reflector] { return reflector->stands_still(); }}
+    );
+  };
   const std::vector<std::string> all = {""};
   for (const std::string& where : namespaces.empty() ? all : namespaces) {
     const runtime::ReflectorOptions children{
@@ -63,6 +62,13 @@ void CacheReflectors::start() {
 
 void CacheReflectors::stop() {
   for (const Reflector& each : reflectors_) each.stop();
+}
+
+std::string CacheReflectors::standing_still() const {
+  for (const Reflector& each : reflectors_) {
+    if (each.stands_still()) return each.resource;
+  }
+  return {};
 }
 
 bool CacheReflectors::synced() const {

@@ -32,12 +32,17 @@ class CacheReflectors {
   void stop();
   /// Whether each cache holds at least one whole list of each namespace.
   [[nodiscard]] bool synced() const;
+  /// The resource of a reflector that stands still; empty: none does.
+  /// Threads: safe from any thread.
+  [[nodiscard]] std::string standing_still() const;
 
  private:
   struct Reflector {
     std::function<void()> start;
     std::function<void()> stop;
     std::function<bool()> synced;
+    std::string resource;
+    std::function<bool()> stands_still;
   };
 
   std::vector<Reflector> reflectors_;

@@ -61,7 +61,8 @@ class Operator {
   [[nodiscard]] std::unique_ptr<runtime::LeaderElector> make_elector();
   [[nodiscard]] runtime::Outcome poll_progress(const ObjectKey& key);
   [[nodiscard]] bool may_write() const;
-  // What readiness still waits for; empty if nothing.
+  // What stands still, and what readiness still waits for; empty if nothing.
+  [[nodiscard]] std::string not_alive() const;
   [[nodiscard]] std::string not_ready() const;
   [[nodiscard]] std::string expose_metrics();
 
@@ -86,7 +87,8 @@ class Operator {
   runtime::ControllerLoop progress_;
   runtime::ControllerLoop loop_;
   CacheReflectors reflectors_;
-  std::unique_ptr<http::Server> health_;
+  std::unique_ptr<http::Server> metrics_server_;
+  std::unique_ptr<http::Server> health_server_;
   bool working_ = false;
   bool stopped_ = false;
 };
@@ -133,21 +135,29 @@ Operator::Operator(const Options& options, Connection connection)
 
 Status Operator::start() {
   GNN_ASSIGN_OR_RETURN(const HostPort address, parse_host_port(options_.bind_address));
+  GNN_ASSIGN_OR_RETURN(const HostPort health, parse_host_port(options_.health_bind_address));
+  // Before the servers, which look at it.
+  if (options_.leader_elect) elector_ = make_elector();
+  GNN_ASSIGN_OR_RETURN(metrics_server_, start_metrics_server(address, [this] {
+                         return expose_metrics();
+                       }));
   GNN_ASSIGN_OR_RETURN(
-      health_,
+      health_server_,
       start_health_server(
-          address,
-          {.metrics = [this] { return expose_metrics(); },
-           .not_ready = [this] { return not_ready(); }}
+          health,
+          {.not_alive = [this] { return not_alive(); }, .not_ready = [this] { return not_ready(); }}
       )
   );
   log_info(
       "serving metrics and health",
-      {{"address", address.host}, {"port", health_->port()}, {"version", kProgramVersion}}
+      {{"address", address.host},
+       {"port", metrics_server_->port()},
+       {"health_address", health.host},
+       {"health_port", health_server_->port()},
+       {"version", kProgramVersion}}
   );
   reflectors_.start();
-  if (options_.leader_elect) {
-    elector_ = make_elector();
+  if (elector_) {
     elector_->start();
   } else {
     leading_ = true;
@@ -181,7 +191,8 @@ void Operator::stop() {
   }
   if (elector_) elector_->stop();
   reflectors_.stop();
-  health_.reset();
+  health_server_.reset();
+  metrics_server_.reset();
 }
 
 ReconcilerOptions Operator::reconciler_options() const {

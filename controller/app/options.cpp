@@ -75,8 +75,11 @@ void add_run(CLI::App& app, Options& options) {
         const auto fence = parse_job_fence(json);
         return fence ? std::string() : fence.error().message;
       });
+  app.add_option("--bind-address", options.bind_address, "HOST:PORT to serve /metrics on");
   app.add_option(
-      "--bind-address", options.bind_address, "HOST:PORT to serve /metrics, /healthz and /readyz on"
+      "--health-bind-address",
+      options.health_bind_address,
+      "HOST:PORT to serve /healthz and /readyz on, not that of /metrics"
   );
   app.add_flag("--leader-elect", options.leader_elect, "reconcile only while holding the Lease");
   app.add_option(
@@ -125,6 +128,9 @@ std::string check_together(const Options& options) {
   }
   if (auto address = parse_host_port(options.bind_address); !address) {
     return "--bind-address: " + address.error().message;
+  }
+  if (auto address = parse_host_port(options.health_bind_address); !address) {
+    return "--health-bind-address: " + address.error().message;
   }
   return {};
 }

@@ -34,7 +34,8 @@ struct Options {
   ProgressMode progress = ProgressMode::PodIp;
   bool job_network_policy = true;
   reconcile::JobFence job_fence;
-  std::string bind_address = "0.0.0.0:8080";  ///< /metrics, /healthz, /readyz
+  std::string bind_address = "0.0.0.0:8080";         ///< /metrics
+  std::string health_bind_address = "0.0.0.0:8081";  ///< /healthz, /readyz
   LogOptions log{.format = LogFormat::Json, .level = LogLevel::Info};
 
   bool leader_elect = false;

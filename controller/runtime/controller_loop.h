@@ -38,6 +38,8 @@ struct ControllerLoopOptions {
       .cap = std::chrono::seconds(60),
       .jitter = 0.1
   };
+  /// A pass may take minutes: it creates a thousand pods while the API server is slow.
+  Duration longest_pass = std::chrono::minutes(15);
 };
 
 /// Threads that take keys from a queue, reconcile each and put it back as the outcome says. An
@@ -62,6 +64,8 @@ class ControllerLoop {
   void start();
   /// Lets the reconciles that run come to their end and joins; what still waits is left.
   void stop();
+  /// Whether a key waits and all workers have been busy with theirs for much too long.
+  [[nodiscard]] bool stands_still() const { return queue_.stands_still(options_.longest_pass); }
 
  private:
   void work();

@@ -115,7 +115,8 @@ LeaderElector::LeaderElector(
           "leader_election_master_status",
           "Whether this process leads (1) or not (0), by lease.",
           {{"name", options_.lease.name}}
-      )) {
+      )),
+      heartbeat_(clock) {
   master_status_.set(0);
 }
 
@@ -141,6 +142,7 @@ bool LeaderElector::is_leader() const {
 void LeaderElector::run() {
   bool leading = false;
   while (true) {
+    heartbeat_.beat();
     const MonotonicPoint tried_at = clock_.monotonic();
     if (try_hold()) {
       leads_until_.store(
@@ -156,6 +158,7 @@ void LeaderElector::run() {
     if (leading && !is_leader()) {
       master_status_.set(0);
       log_error("lost the lease", {{"lease", objects::to_string(options_.lease)}});
+      heartbeat_.rest();
       on_lost_();
       return;
     }
@@ -165,12 +168,14 @@ void LeaderElector::run() {
         std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::nano>(
             static_cast<double>(options_.retry_period.count()) * spread
         ));
+    heartbeat_.beat(pause);
     auto stopping = stopping_.lock();
     if (stopping.wait_until(clock_, clock_.monotonic() + pause, [](bool stop) { return stop; })) {
       break;
     }
   }
   if (leading) release();
+  heartbeat_.rest();
 }
 
 bool LeaderElector::try_hold() {

@@ -6,6 +6,7 @@
 #include "common/random.h"
 #include "controller/client/api_client.h"
 #include "controller/objects/lease.h"
+#include "controller/runtime/heartbeat.h"
 
 #include <atomic>
 #include <functional>
@@ -77,6 +78,9 @@ class LeaderElector {
 
   /// Threads: safe from any thread.
   [[nodiscard]] bool is_leader() const;
+  /// Whether it started long ago to do something that it should be through with.
+  /// Threads: safe from any thread.
+  [[nodiscard]] bool stands_still() const { return heartbeat_.stands_still(); }
 
  private:
   void run();
@@ -91,6 +95,7 @@ class LeaderElector {
   const std::function<void()> on_started_;
   const std::function<void()> on_lost_;
   Gauge master_status_;
+  Heartbeat heartbeat_;
   std::optional<objects::Lease> lease_;
   LeaseView view_;
   /// Until when this process leads, in nanoseconds of the monotonic clock; 0: it does not. Relaxed

@@ -51,6 +51,7 @@ ReflectorThread::ReflectorThread(
       random_(random),
       metrics_(metrics),
       sink_(std::move(sink)),
+      heartbeat_(clock),
       watcher_(options_.watcher) {}
 
 ReflectorThread::~ReflectorThread() {
@@ -71,6 +72,7 @@ void ReflectorThread::stop() {
 void ReflectorThread::run() {
   WatchInput input = watch_input::Started{};
   while (!stop_.stop_requested()) {
+    heartbeat_.beat();
     const WatchStep step = watcher_.step(input, clock_.monotonic(), random_);
     if (!step.reason.empty()) {
       metrics_
@@ -95,6 +97,7 @@ void ReflectorThread::run() {
         break;
       case WatchAction::Wait: {
         stream_.reset();
+        heartbeat_.beat(step.wait);
         stopping_.lock().wait_until(clock_, clock_.monotonic() + step.wait, [](bool stop) {
           return stop;
         });
@@ -104,6 +107,7 @@ void ReflectorThread::run() {
     }
   }
   stream_.reset();
+  heartbeat_.rest();
 }
 
 WatchInput ReflectorThread::list() {
@@ -125,7 +129,10 @@ WatchInput ReflectorThread::list() {
        .object_limits = options_.object_limits,
        .unread = sink_.unread,
        .stop = stop_.get_token()},
-      [this](const objects::Json& object) { sink_.listed(object); }
+      [this](const objects::Json& object) {
+        heartbeat_.beat();
+        sink_.listed(object);
+      }
   );
   if (!version) {
     if (!stop_.stop_requested()) {
@@ -173,6 +180,7 @@ WatchInput ReflectorThread::read() {
   while (next_pending_ == pending_.size()) {
     pending_.clear();
     next_pending_ = 0;
+    heartbeat_.beat(options_.idle_timeout);
     auto bytes = stream_->read();
     if (!bytes) return watch_input::WatchBroken{std::move(bytes).error()};
     if (bytes->empty()) return watch_input::WatchEnded{};

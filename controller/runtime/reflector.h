@@ -7,6 +7,7 @@
 #include "common/random.h"
 #include "controller/client/api_client.h"
 #include "controller/client/watch_decoder.h"
+#include "controller/runtime/heartbeat.h"
 #include "controller/runtime/store.h"
 #include "controller/runtime/watcher.h"
 
@@ -66,6 +67,9 @@ class ReflectorThread {
   void start();
   /// Ends the list or watch, even while it waits, and joins.
   void stop();
+  /// Whether it started long ago to do something that it should be through with.
+  /// Threads: safe from any thread.
+  [[nodiscard]] bool stands_still() const { return heartbeat_.stands_still(); }
 
  private:
   void run();
@@ -81,6 +85,7 @@ class ReflectorThread {
   RandomSource& random_;
   MetricsRegistry& metrics_;
   const Sink sink_;
+  Heartbeat heartbeat_;
   Watcher watcher_;
   client::WatchDecoder decoder_;
   std::vector<client::WatchEvent> pending_;  ///< decoded, but not yet given to the Watcher
@@ -146,6 +151,7 @@ class Reflector {
 
   void start() { thread_.start(); }
   void stop() { thread_.stop(); }
+  [[nodiscard]] bool stands_still() const { return thread_.stands_still(); }
 
  private:
   using Pointer = typename Store<T>::Pointer;

@@ -67,6 +67,7 @@ class WorkQueue {
   /// Waits for a key, for which the caller must call done(). Nothing: the queue is shut down.
   [[nodiscard]] std::optional<K> get() {
     std::unique_lock lock(mutex_);
+    last_get_ = clock_.monotonic();
     while (true) {
       if (shut_down_) return std::nullopt;
       release_due_locked();
@@ -87,6 +88,7 @@ class WorkQueue {
     K key = std::move(ready_.front());
     ready_.pop_front();
     const MonotonicPoint now = clock_.monotonic();
+    last_get_ = now;
     metrics_.depth.set(static_cast<double>(ready_.size()));
     metrics_.queue_duration.observe(std::chrono::duration<double>(now - added_[key]).count());
     added_.erase(key);
@@ -115,6 +117,20 @@ class WorkQueue {
   [[nodiscard]] size_t size() const {
     const std::lock_guard lock(mutex_);
     return ready_.size();
+  }
+
+  /// Keys that wait, are worked on, or come again at some time.
+  [[nodiscard]] size_t known() const {
+    const std::lock_guard lock(mutex_);
+    return ready_.size() + processing_.size() + delayed_.size();
+  }
+
+  /// Whether a key has waited for `patience` although nobody came for one: all who work are stuck.
+  /// Not before the first get().
+  [[nodiscard]] bool stands_still(Duration patience) const {
+    const std::lock_guard lock(mutex_);
+    if (!last_get_ || ready_.empty() || shut_down_) return false;
+    return clock_.monotonic() - std::max(*last_get_, added_.at(ready_.front())) > patience;
   }
 
   /// Updates the gauges that change with time.
@@ -171,6 +187,7 @@ class WorkQueue {
   std::map<K, MonotonicPoint> processing_;  // since when
   std::map<K, MonotonicPoint> delayed_;
   std::set<std::pair<MonotonicPoint, K>> due_;
+  std::optional<MonotonicPoint> last_get_;  // when somebody last came for a key, or got one
   bool shut_down_ = false;
 };
 

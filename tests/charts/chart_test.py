@@ -43,7 +43,7 @@ class Render(unittest.TestCase):
 
     def test_values_out_of_range_are_refused(self):
         for value in (
-            "replicaCount=-1", "controller.progress=maybe", "image.digest=latest", "metrics.port=0",
+            "replicaCount=-1", "controller.progress=maybe", "image.digest=latest", "metrics.port=0", "health.port=0",
             "networkPolicy.apiServer.cidrs={here}",
         ):
             self.assertNotEqual(helm("template", "x", CHART, "--set", value).returncode, 0, value)
@@ -260,6 +260,15 @@ class NetworkPolicy(unittest.TestCase):
         policy = self.policy()
         self.assertEqual(policy["podSelector"], named(render(), "Deployment")[0]["spec"]["selector"])
         self.assertEqual(policy["policyTypes"], ["Ingress", "Egress"])
+
+    def test_keeps_the_readers_of_metrics_from_the_probes_port(self):
+        container = named(render("health.port=9999"), "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
+        self.assertIn("--health-bind-address=0.0.0.0:9999", container["args"])
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        probed = {ports[container[probe]["httpGet"]["port"]] for probe in ("livenessProbe", "readinessProbe")}
+        self.assertEqual(probed, {9999})
+        admitted = {port["port"] for rule in self.policy("health.port=9999")["ingress"] for port in rule["ports"]}
+        self.assertEqual(admitted, {8080})
 
     def test_lets_in_only_the_http_port(self):
         self.assertEqual(self.policy("metrics.port=8888")["ingress"], [{"ports": [{"port": 8888, "protocol": "TCP"}]}])

@@ -41,7 +41,8 @@ def setUpModule():
     # In the cluster's network, so that pods' progress can be read.
     controller = subprocess.Popen(
         [sys.executable, ROOT / "tools/cluster/cluster.py", "--name", cluster.name, "enter", "--",
-         BUILD / "controller/main/gnn-controller", "run", f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1:0"],
+         BUILD / "controller/main/gnn-controller", "run", f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1:0",
+         "--health-bind-address=127.0.0.1:0"],
         stderr=log,
     )
     unittest.addModuleCleanup(stop, controller)

@@ -42,6 +42,7 @@ ControllerProcess::ControllerProcess(
       "run",
       "--kubeconfig=" + arguments.kubeconfig,
       "--bind-address=127.0.0.1:0",
+      "--health-bind-address=127.0.0.1:0",
       "--progress=" + arguments.progress,
   };
   if (!arguments.name_space.empty()) line.push_back("--namespace=" + arguments.name_space);
@@ -85,7 +86,8 @@ std::string ControllerProcess::log() const {
 HttpReply ControllerProcess::http(const std::string& path) const {
   std::smatch found;
   const std::string text = log();
-  if (!std::regex_search(text, found, std::regex("\"port\":([0-9]+)"))) {
+  const std::string port = path == "/metrics" ? "port" : "health_port";
+  if (!std::regex_search(text, found, std::regex("\"" + port + "\":([0-9]+)"))) {
     throw std::runtime_error("the controller serves nothing yet: " + text);
   }
   HttpEndpoint endpoint;

@@ -42,7 +42,7 @@ class ControllerProcess {
   [[nodiscard]] bool wait_working(std::chrono::milliseconds timeout = std::chrono::seconds(30));
   [[nodiscard]] std::string log() const;
   [[nodiscard]] pid_t pid() const { return pid_; }
-  /// GET on its own port.
+  /// GET on the port of the metrics, or of the probes.
   [[nodiscard]] HttpReply http(const std::string& path) const;
 
  private:

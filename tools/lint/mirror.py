@@ -28,7 +28,7 @@ COVERED = {
     ],
     # The controller as a process, against a real API server.
     "tests/integration/controller/jobs_test.cpp": [
-        "controller/app/cache_reflectors", "controller/app/connection", "controller/app/health", "controller/app/operator",
+        "controller/app/connection", "controller/app/operator",
         "controller/app/process_metrics", "controller/app/release_command", "controller/app/version", "controller/main/main",
     ],
     "tests/controller/app/caches_test.cpp": ["controller/app/gnn_job_resource"],

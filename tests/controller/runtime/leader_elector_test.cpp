@@ -169,6 +169,22 @@ TEST_F(LeaderElectorTest, StopsLeadingAtTheRenewDeadlineEvenIfItsThreadSleeps) {
   EXPECT_EQ(transport_.requests().back().method, "GET") << "a lost lease is not released";
 }
 
+TEST_F(LeaderElectorTest, StandsStillWhenACallOutlivesItsDeadline) {
+  gnn::testing::ScriptedReply silence;
+  silence.hangs = true;
+  transport_.reply(404, R"({"reason":"NotFound"})").reply(403, "{}").reply(silence);
+  elector_.start();
+  clock_.await_waiters(1);
+  clock_.advance(10s);
+  transport_.await_requests(3);
+  EXPECT_FALSE(elector_.stands_still());
+  clock_.advance(kHeartbeatPatience + 1s);
+  EXPECT_TRUE(elector_.stands_still());
+  api_.cancel();
+  elector_.stop();
+  EXPECT_FALSE(elector_.stands_still());
+}
+
 TEST_F(LeaderElectorTest, LosesTheRaceOnAConflict) {
   transport_.reply(200, encode(lease("", "1")).dump()).reply(409, R"({"reason":"Conflict"})");
   elector_.start();

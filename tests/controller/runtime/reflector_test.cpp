@@ -205,6 +205,35 @@ TEST_F(ReflectorTest, AFailedListIsTriedAgain) {
   reflector_.stop();
 }
 
+TEST_F(ReflectorTest, StandsStillWhenACallOutlivesItsDeadline) {
+  gnn::testing::FakeClock clock;
+  gnn::testing::FakeTransport transport;
+  client::ApiClient api(transport, tokens_, clock, metrics_);
+  ScriptedReply silence;
+  silence.hangs = true;
+  transport.reply(500, "{}").reply(silence);
+  Store<Pod> store;
+  Reflector<Pod> reflector(
+      api,
+      store,
+      {.watcher = {.backoff = {.initial = 1h, .cap = 1h, .jitter = 0}}},
+      clock,
+      random_,
+      metrics_
+  );
+  reflector.start();
+  clock.await_waiters(1);
+  clock.advance(59min);
+  EXPECT_FALSE(reflector.stands_still()) << "it waits before the next try";
+  clock.advance(1min);
+  transport.await_requests(2);
+  EXPECT_FALSE(reflector.stands_still());
+  clock.advance(kHeartbeatPatience + 1s);
+  EXPECT_TRUE(reflector.stands_still());
+  reflector.stop();
+  EXPECT_FALSE(reflector.stands_still());
+}
+
 TEST_F(ReflectorTest, StopEndsASilentWatchAtOnce) {
   transport_.reply(200, list(5, ""));
   script_watch(silent());

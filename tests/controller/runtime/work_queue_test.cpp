@@ -46,6 +46,22 @@ TEST_F(WorkQueueTest, AKeyAddedWhileItIsWorkedOnComesAgainAfterwards) {
   EXPECT_EQ(queue_.size(), 0U);
 }
 
+TEST_F(WorkQueueTest, StandsStillWhenNobodyComesForAKeyThatWaits) {
+  queue_.add("a");
+  clock_.advance(2h);
+  EXPECT_FALSE(queue_.stands_still(1h)) << "nobody has begun";
+  EXPECT_EQ(queue_.get(), "a");
+  clock_.advance(2h);
+  EXPECT_FALSE(queue_.stands_still(1h)) << "nothing waits";
+  queue_.add("b");
+  clock_.advance(1h);
+  EXPECT_FALSE(queue_.stands_still(1h));
+  clock_.advance(1s);
+  EXPECT_TRUE(queue_.stands_still(1h));
+  EXPECT_EQ(queue_.get(), "b");
+  EXPECT_FALSE(queue_.stands_still(1h));
+}
+
 TEST_F(WorkQueueTest, ADelayedKeyComesWhenItsTimeHasCome) {
   queue_.add_after("a", 5s);
   std::optional<std::string> got;

@@ -6,6 +6,7 @@
 #include <prometheus/family.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
@@ -94,8 +95,6 @@ class Families {
 };
 
 struct Series {
-  // Throws for a name that is registered with two types, instead of merging them.
-  prometheus::Registry registry{prometheus::Registry::InsertBehavior::Throw};
   Families<prometheus::Counter, internal::CounterCell> counters;
   Families<prometheus::Gauge, internal::GaugeCell> gauges;
   Families<prometheus::Histogram, internal::HistogramCell> histograms;
@@ -110,10 +109,29 @@ struct Series {
   }
 };
 
+prometheus::MetricFamily exposed(SeriesFamily family) {
+  prometheus::MetricFamily shown;
+  const bool counts = family.type == SeriesFamily::Type::Counter;
+  shown.name = std::move(family.name);
+  shown.help = std::move(family.help);
+  shown.type = counts ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
+  shown.metric.reserve(family.series.size());
+  for (SeriesFamily::Series& each : family.series) {
+    prometheus::ClientMetric& metric = shown.metric.emplace_back();
+    for (auto& [name, value] : each.labels) metric.label.push_back({name, std::move(value)});
+    (counts ? metric.counter.value : metric.gauge.value) = each.value;
+  }
+  return shown;
+}
+
 }  // namespace
 
 struct MetricsRegistry::Impl {
+  // Throws for a name that is registered with two types, instead of merging them. It has a lock of
+  // its own.
+  prometheus::Registry registry{prometheus::Registry::InsertBehavior::Throw};
   Guarded<Series> series;
+  Guarded<std::vector<std::function<std::vector<SeriesFamily>()>>> sources;
 };
 
 MetricsRegistry::MetricsRegistry() : impl_(std::make_unique<Impl>()) {}
@@ -125,7 +143,7 @@ Counter MetricsRegistry::counter(
   auto series = impl_->series.lock();
   series->check_type(name, MetricType::Counter);
   return Counter(series->counters.get(name, labels, [&]() -> auto& {
-    return prometheus::BuildCounter().Name(name).Help(help).Register(series->registry);
+    return prometheus::BuildCounter().Name(name).Help(help).Register(impl_->registry);
   }));
 }
 
@@ -135,7 +153,7 @@ Gauge MetricsRegistry::gauge(
   auto series = impl_->series.lock();
   series->check_type(name, MetricType::Gauge);
   return Gauge(series->gauges.get(name, labels, [&]() -> auto& {
-    return prometheus::BuildGauge().Name(name).Help(help).Register(series->registry);
+    return prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry);
   }));
 }
 
@@ -151,7 +169,7 @@ Histogram MetricsRegistry::histogram(
       name,
       labels,
       [&]() -> auto& {
-        return prometheus::BuildHistogram().Name(name).Help(help).Register(series->registry);
+        return prometheus::BuildHistogram().Name(name).Help(help).Register(impl_->registry);
       },
       buckets
   ));
@@ -167,9 +185,19 @@ size_t MetricsRegistry::remove_series(const std::string& name, const MetricLabel
          series->histograms.remove(name, labels);
 }
 
+void MetricsRegistry::add_source(std::function<std::vector<SeriesFamily>()> read) {
+  impl_->sources.lock()->push_back(std::move(read));
+}
+
 std::string MetricsRegistry::expose() const {
-  auto series = impl_->series.lock();
-  return prometheus::TextSerializer().Serialize(series->registry.Collect());
+  std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
+  const auto sources = *impl_->sources.lock();
+  for (const auto& read : sources) {
+    for (SeriesFamily& family : read()) {
+      if (!family.series.empty()) families.push_back(exposed(std::move(family)));
+    }
+  }
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 void Counter::increment(double by) {

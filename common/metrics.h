@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -54,6 +55,19 @@ class Histogram {
   std::shared_ptr<internal::HistogramCell> cell_;
 };
 
+/// Series of one name that their owner keeps, as they are now.
+struct SeriesFamily {
+  enum class Type { Counter, Gauge };
+  struct Series {
+    MetricLabels labels;
+    double value = 0;
+  };
+  std::string name;
+  std::string help;
+  Type type = Type::Gauge;
+  std::vector<Series> series;
+};
+
 /// What /metrics shows. Unlike prometheus-cpp's, which it wraps, its handles stay valid after their
 /// series is removed; asking for the series again creates a fresh one.
 /// Errors: throws std::invalid_argument for a programming error: a name or label that Prometheus
@@ -83,6 +97,11 @@ class MetricsRegistry {
   size_t remove_series(const MetricLabels& labels);
   /// The same for the series of one name.
   size_t remove_series(const std::string& name, const MetricLabels& labels);
+
+  /// Also shows what `read` returns, at each exposition: for series that come and go by the
+  /// thousand, which their owner adds and removes at no cost here. No name may be that of another
+  /// series. `read` must work for as long as expose() is called, from any thread.
+  void add_source(std::function<std::vector<SeriesFamily>()> read);
 
   /// Prometheus text format, version 0.0.4.
   [[nodiscard]] std::string expose() const;

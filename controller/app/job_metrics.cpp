@@ -22,22 +22,14 @@ using reconcile::find_condition;
 using reconcile::is_true;
 namespace condition = reconcile::condition;
 
-constexpr std::array<const char*, 5> kTrainingGauges = {
-    "gnnjob_epoch", "gnnjob_epochs", "gnnjob_loss", "gnnjob_rate", "gnnjob_metric"
-};
 constexpr std::array<std::string_view, 2> kResults = {condition::kComplete, condition::kFailed};
 const std::vector<double> kMinutes = {1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200};
 const std::vector<double> kHours = {
     10, 30, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400, 259200
 };
 
-MetricLabels labels_of(const api::GnnJob& job) {
-  return {{"namespace", job.metadata.namespace_}, {"job", job.metadata.name}};
-}
-
-MetricLabels with(MetricLabels labels, const std::string& name, const std::string& value) {
-  labels[name] = value;
-  return labels;
+objects::ObjectKey key_of(const api::GnnJob& job) {
+  return {job.metadata.namespace_, job.metadata.name};
 }
 
 // Parses a decimal string of the status, which may be "Inf", "-Inf" or "NaN".
@@ -62,21 +54,97 @@ bool charges_attempt(const api::GnnJobStatus& before, const api::GnnJobStatus& a
          after.failures.back().attempt + 1 == after.attempt && after.failures.back().charged;
 }
 
+std::optional<double> number(const std::optional<int64_t>& count) {
+  if (!count) return std::nullopt;
+  return static_cast<double>(*count);
+}
+
+// The families of gnnjob_* series, filled job by job.
+class Page {
+ public:
+  void add_info(const objects::ObjectKey& job, const std::string& task, const std::string& model) {
+    info_.series.push_back({labels(job, {{"task", task}, {"model", model}}), 1});
+  }
+  void add_condition(
+      const objects::ObjectKey& job, const std::string& type, const std::string& status
+  ) {
+    for (const char* value : {"True", "False", "Unknown"}) {
+      conditions_.series.push_back(
+          {labels(job, {{"condition", type}, {"status", value}}), status == value ? 1.0 : 0.0}
+      );
+    }
+  }
+  void add_nodes(const objects::ObjectKey& job, const api::NodeCounts& nodes) {
+    const auto add = [&](const char* state, int64_t count) {
+      nodes_.series.push_back({labels(job, {{"state", state}}), static_cast<double>(count)});
+    };
+    add("desired", nodes.desired);
+    add("ready", nodes.ready);
+    add("succeeded", nodes.succeeded);
+    add("failed", nodes.failed);
+  }
+  void add_restarts(const objects::ObjectKey& job, const std::string& reason, int64_t count) {
+    restarts_.series.push_back({labels(job, {{"reason", reason}}), static_cast<double>(count)});
+  }
+  void add_progress(const objects::ObjectKey& job, const api::JobProgress& progress) {
+    const auto add =
+        [&](SeriesFamily& family, std::optional<double> value, const MetricLabels& more = {}) {
+          if (value) family.series.push_back({labels(job, more), *value});
+        };
+    add(epoch_, number(progress.epoch));
+    add(epochs_, number(progress.epochs));
+    add(loss_, number(progress.loss));
+    add(rate_, number(progress.rate));
+    add(metric_, number(progress.train_metric), {{"split", "train"}});
+    add(metric_, number(progress.validation_metric), {{"split", "validation"}});
+    add(metric_, number(progress.test_metric), {{"split", "test"}});
+  }
+
+  [[nodiscard]] std::vector<SeriesFamily> take() {
+    std::vector<SeriesFamily> families;
+    for (SeriesFamily* family :
+         {&info_, &conditions_, &nodes_, &restarts_, &epoch_, &epochs_, &loss_, &rate_, &metric_}) {
+      families.push_back(std::move(*family));
+    }
+    return families;
+  }
+
+ private:
+  using Type = SeriesFamily::Type;
+
+  static MetricLabels labels(const objects::ObjectKey& job, MetricLabels more) {
+    more["namespace"] = job.namespace_;
+    more["job"] = job.name;
+    return more;
+  }
+
+  SeriesFamily info_{"gnnjob_info", "Always 1, for each GNNJob that is shown.", Type::Gauge, {}};
+  SeriesFamily conditions_{"gnnjob_condition", "Conditions of a GNNJob.", Type::Gauge, {}};
+  SeriesFamily nodes_{"gnnjob_nodes", "Nodes (pods) of a GNNJob by state.", Type::Gauge, {}};
+  SeriesFamily restarts_{
+      "gnnjob_restarts_total",
+      "Restarts that count against maxRestarts, by reason.",
+      Type::Counter,
+      {}
+  };
+  SeriesFamily epoch_{"gnnjob_epoch", "Current epoch, from 1.", Type::Gauge, {}};
+  SeriesFamily epochs_{"gnnjob_epochs", "Epochs in total.", Type::Gauge, {}};
+  SeriesFamily loss_{"gnnjob_loss", "Mean loss of the last epoch.", Type::Gauge, {}};
+  SeriesFamily rate_{
+      "gnnjob_rate", "Seeds (or graphs) per second, over all ranks.", Type::Gauge, {}
+  };
+  SeriesFamily metric_{"gnnjob_metric", "The task's metric by split.", Type::Gauge, {}};
+};
+
 }  // namespace
 
-JobMetrics::JobMetrics(MetricsRegistry& registry) : registry_(registry) {
+JobMetrics::JobMetrics(MetricsRegistry& registry, const Clock& clock)
+    : registry_(registry), clock_(clock) {
   // Created at zero, so that the first duration shows as an increase.
   queue_duration();
   startup_duration();
   for (const std::string_view result : kResults) run_duration(result);
-}
-
-Counter JobMetrics::restarts(const api::GnnJob& job, std::string_view reason) {
-  return registry_.counter(
-      "gnnjob_restarts_total",
-      "Restarts that count against maxRestarts, by reason.",
-      with(labels_of(job), "reason", std::string(reason))
-  );
+  registry.add_source([this] { return read(); });
 }
 
 Histogram JobMetrics::queue_duration() {
@@ -101,63 +169,48 @@ Histogram JobMetrics::run_duration(std::string_view result) {
 }
 
 void JobMetrics::show(const api::GnnJob& job) {
-  const MetricLabels labels = labels_of(job);
   const api::GnnJobStatus& status = job.status;
-  MetricLabels info = labels;
-  info["task"] = std::string(api::to_string(job.spec.task.type));
-  info["model"] = std::string(api::to_string(job.spec.model.type));
-  registry_.gauge("gnnjob_info", "Always 1, for each GNNJob that exists.", info).set(1);
-  // Created at zero, so that the first restart shows as an increase.
-  for (const std::string_view reason : reconcile::kChargedReasons) restarts(job, reason);
-  restarts(job, reconcile::kRestartedInPlace);
+  auto jobs = jobs_.lock();
+  Shown& shown = (*jobs)[key_of(job)];
+  shown.task = api::to_string(job.spec.task.type);
+  shown.model = api::to_string(job.spec.model.type);
+  shown.conditions.clear();
   for (const api::Condition& found : status.conditions) {
-    for (const char* value : {"True", "False", "Unknown"}) {
-      MetricLabels each = with(labels, "condition", found.type);
-      each["status"] = value;
-      registry_.gauge("gnnjob_condition", "Conditions of a GNNJob.", each)
-          .set(found.status == value ? 1 : 0);
-    }
+    shown.conditions.emplace_back(found.type, found.status);
   }
-  const std::array<std::pair<const char*, int64_t>, 4> counts = {{
-      {"desired", status.nodes.desired},
-      {"ready", status.nodes.ready},
-      {"succeeded", status.nodes.succeeded},
-      {"failed", status.nodes.failed},
-  }};
-  for (const auto& [state, count] : counts) {
-    registry_
-        .gauge("gnnjob_nodes", "Nodes (pods) of a GNNJob by state.", with(labels, "state", state))
-        .set(static_cast<double>(count));
+  shown.nodes = status.nodes;
+  // A job that does not train has no loss and no rate.
+  shown.progress = is_true(status, condition::kRunning) ? status.progress : std::nullopt;
+  // Created at zero, so that the first restart shows as an increase.
+  for (const std::string_view reason : reconcile::kChargedReasons) {
+    shown.restarts.try_emplace(std::string(reason));
   }
-  if (!is_true(status, condition::kRunning)) {
-    // A job that does not train has no loss and no rate.
-    for (const char* name : kTrainingGauges) registry_.remove_series(name, labels);
-    return;
+  shown.restarts.try_emplace(std::string(reconcile::kRestartedInPlace));
+  shown.ended.reset();
+  if (reconcile::is_finished(status)) shown.ended = status.completion_time.value_or(TimePoint());
+  if (is_long_ended(shown)) jobs->erase(key_of(job));
+}
+
+bool JobMetrics::is_long_ended(const Shown& job) const {
+  return job.ended && clock_.now() >= *job.ended + kShownAfterEnd;
+}
+
+std::vector<SeriesFamily> JobMetrics::read() {
+  Jobs now;
+  {
+    auto jobs = jobs_.lock();
+    std::erase_if(*jobs, [this](const auto& job) { return is_long_ended(job.second); });
+    now = *jobs;
   }
-  if (!status.progress) return;
-  const api::JobProgress& progress = *status.progress;
-  const auto set = [&](const char* name, const char* help, std::optional<double> value) {
-    if (value) registry_.gauge(name, help, labels).set(*value);
-  };
-  const auto count = [](const std::optional<int64_t>& value) -> std::optional<double> {
-    if (!value) return std::nullopt;
-    return static_cast<double>(*value);
-  };
-  set("gnnjob_epoch", "Current epoch, from 1.", count(progress.epoch));
-  set("gnnjob_epochs", "Epochs in total.", count(progress.epochs));
-  set("gnnjob_loss", "Mean loss of the last epoch.", number(progress.loss));
-  set("gnnjob_rate", "Seeds (or graphs) per second, over all ranks.", number(progress.rate));
-  const std::array<std::pair<const char*, const std::optional<std::string>*>, 3> metrics = {{
-      {"train", &progress.train_metric},
-      {"validation", &progress.validation_metric},
-      {"test", &progress.test_metric},
-  }};
-  for (const auto& [split, text] : metrics) {
-    if (const auto value = number(*text)) {
-      registry_.gauge("gnnjob_metric", "The task's metric by split.", with(labels, "split", split))
-          .set(*value);
-    }
+  Page page;
+  for (const auto& [key, job] : now) {
+    if (!job.task.empty()) page.add_info(key, job.task, job.model);
+    for (const auto& [type, status] : job.conditions) page.add_condition(key, type, status);
+    page.add_nodes(key, job.nodes);
+    for (const auto& [reason, count] : job.restarts) page.add_restarts(key, reason, count);
+    if (job.progress) page.add_progress(key, *job.progress);
   }
+  return page.take();
 }
 
 void JobMetrics::count_change(const api::GnnJob& job, const api::GnnJobStatus& after) {
@@ -188,18 +241,19 @@ void JobMetrics::count_change(const api::GnnJob& job, const api::GnnJobStatus& a
 
 void JobMetrics::count_restarts(const api::GnnJob& job, const api::GnnJobStatus& after) {
   int64_t in_place = after.restarts - job.status.restarts;
-  if (in_place > 0 && charges_attempt(job.status, after)) {
-    restarts(job, after.failures.back().reason).increment();
+  if (in_place <= 0) return;
+  auto jobs = jobs_.lock();
+  std::map<std::string, int64_t>& restarts = (*jobs)[key_of(job)].restarts;
+  if (charges_attempt(job.status, after)) {
+    ++restarts[after.failures.back().reason];
     --in_place;
   }
   // Agents report how often they restarted ranks, not why.
-  if (in_place > 0) {
-    restarts(job, reconcile::kRestartedInPlace).increment(static_cast<double>(in_place));
-  }
+  if (in_place > 0) restarts[std::string(reconcile::kRestartedInPlace)] += in_place;
 }
 
 void JobMetrics::remove(const std::string& namespace_, const std::string& name) {
-  registry_.remove_series({{"namespace", namespace_}, {"job", name}});
+  jobs_.lock()->erase({namespace_, name});
 }
 
 }  // namespace gnn::app

@@ -1,18 +1,32 @@
 #pragma once
 
 #include "common/api/gnn_job.h"
+#include "common/clock.h"
+#include "common/guarded.h"
 #include "common/metrics.h"
+#include "controller/objects/meta.h"
 
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace gnn::app {
 
-/// The gnnjob_* series: what each job is and does. They are removed with the job.
+/// The gnnjob_* series: what each job is and does. They are removed with the job, and some time
+/// after its end, so that what they cost depends only on the jobs that are active.
 /// Threads: safe from any thread.
 class JobMetrics {
  public:
-  explicit JobMetrics(MetricsRegistry& registry);
+  /// How long after its end a job is shown: long enough for a scrape to see how it ended.
+  static constexpr Duration kShownAfterEnd = std::chrono::minutes(10);
+
+  /// `registry` must not be read after this is gone.
+  JobMetrics(MetricsRegistry& registry, const Clock& clock);
 
   /// Sets the job's gauges, and creates its counters at zero.
   void show(const api::GnnJob& job);
@@ -21,13 +35,28 @@ class JobMetrics {
   void remove(const std::string& namespace_, const std::string& name);
 
  private:
-  Counter restarts(const api::GnnJob& job, std::string_view reason);
+  /// What the series of one job show.
+  struct Shown {
+    std::string task{};
+    std::string model{};
+    std::vector<std::pair<std::string, std::string>> conditions{};  ///< type and status
+    api::NodeCounts nodes{};
+    std::optional<api::JobProgress> progress{};  ///< only of a job that trains
+    std::map<std::string, int64_t> restarts{};   ///< by reason
+    std::optional<TimePoint> ended{};
+  };
+  using Jobs = std::map<objects::ObjectKey, Shown>;
+
   Histogram queue_duration();
   Histogram startup_duration();
   Histogram run_duration(std::string_view result);
   void count_restarts(const api::GnnJob& job, const api::GnnJobStatus& after);
+  [[nodiscard]] bool is_long_ended(const Shown& job) const;
+  [[nodiscard]] std::vector<SeriesFamily> read();
 
   MetricsRegistry& registry_;
+  const Clock& clock_;
+  Guarded<Jobs> jobs_;
 };
 
 }  // namespace gnn::app

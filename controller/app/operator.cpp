@@ -72,7 +72,7 @@ class Operator {
   const std::string identity_ = lease_identity(options_, std::to_string(random_.next()));
   MetricsRegistry metrics_;
   ProcessMetrics process_metrics_{metrics_};
-  JobMetrics job_metrics_{metrics_};
+  JobMetrics job_metrics_{metrics_, clock_};
   Connection connection_;
   std::unique_ptr<runtime::LeaderElector> elector_;
   std::atomic<bool> leading_ = false;

@@ -51,6 +51,26 @@ TEST(MetricsRegistry, ASeriesAskedForAgainStartsAtZero) {
   EXPECT_EQ(registry.counter("a_total", "A", {{"job", "x"}}).value(), 0);
 }
 
+TEST(MetricsRegistry, ShowsWhatItsSourcesKeepNow) {
+  MetricsRegistry registry;
+  std::vector<SeriesFamily::Series> kept = {{{{"job", "x"}}, 1.5}};
+  registry.add_source([&] {
+    return std::vector<SeriesFamily>{
+        {"s", "S", SeriesFamily::Type::Gauge, kept},
+        {"t_total", "T", SeriesFamily::Type::Counter, {{{}, 2}}},
+        {"none", "N", SeriesFamily::Type::Gauge, {}},
+    };
+  });
+  registry.counter("a_total", "A").increment();
+  const std::string text = registry.expose();
+  EXPECT_THAT(text, HasSubstr("# TYPE s gauge\ns{job=\"x\"} 1.5\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE t_total counter\nt_total 2\n"));
+  EXPECT_THAT(text, HasSubstr("a_total 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("none")));
+  kept.clear();
+  EXPECT_THAT(registry.expose(), Not(HasSubstr("job=\"x\"")));
+}
+
 TEST(MetricsRegistry, OneNameCannotHaveTwoTypes) {
   MetricsRegistry registry;
   (void)registry.counter("a_total", "A");

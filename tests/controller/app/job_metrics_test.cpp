@@ -2,6 +2,7 @@
 
 #include "controller/reconcile/conditions.h"
 #include "tests/controller/reconcile/builders.h"
+#include "tests/support/fake_clock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +42,8 @@ api::Condition condition(
 
 TEST(JobMetrics, ShowsTrainingOnlyWhileTheJobRuns) {
   MetricsRegistry registry;
-  JobMetrics metrics(registry);
+  gnn::testing::FakeClock clock;
+  JobMetrics metrics(registry, clock);
   api::GnnJob running;
   name_job(running);
   running.status.conditions = {condition("Running", "True", 1010s)};
@@ -73,13 +75,35 @@ TEST(JobMetrics, ShowsTrainingOnlyWhileTheJobRuns) {
   metrics.show(running);
   EXPECT_THAT(registry.expose(), Not(HasSubstr("gnnjob_loss{")));
   EXPECT_THAT(registry.expose(), Not(HasSubstr("gnnjob_metric{")));
-  EXPECT_THAT(registry.expose(), HasSubstr("gnnjob_info{"));
+}
+
+TEST(JobMetrics, ShowsAJobForSomeTimeAfterItsEnd) {
+  MetricsRegistry registry;
+  gnn::testing::FakeClock clock;
+  JobMetrics metrics(registry, clock);
+  api::GnnJob finished;
+  name_job(finished);
+  finished.status.conditions = {condition("Complete", "True", 1020s)};
+  finished.status.completion_time = clock.now();
+  metrics.show(finished);
+  clock.advance(JobMetrics::kShownAfterEnd - 1s);
+  EXPECT_THAT(
+      registry.expose(),
+      HasSubstr(
+          "gnnjob_condition{condition=\"Complete\",job=\"j\",namespace=\"ns\",status=\"True\"} 1"
+      )
+  );
+  clock.advance(1s);
+  EXPECT_THAT(registry.expose(), Not(HasSubstr("job=\"j\"")));
+  metrics.show(finished);
+  EXPECT_THAT(registry.expose(), Not(HasSubstr("job=\"j\""))) << "a later pass";
 }
 
 // Alerts use increase(): the first restart shows only after a zero.
 TEST(JobMetrics, CountsRestartsByReasonFromZero) {
   MetricsRegistry registry;
-  JobMetrics metrics(registry);
+  gnn::testing::FakeClock clock;
+  JobMetrics metrics(registry, clock);
   api::GnnJob fresh;
   name_job(fresh);
   metrics.show(fresh);
@@ -108,7 +132,8 @@ TEST(JobMetrics, CountsOnlyChargedAttempts) {
            {contract::kExitPeerLost, "PeerLost"},
        }) {
     MetricsRegistry registry;
-    JobMetrics metrics(registry);
+    gnn::testing::FakeClock clock;
+    JobMetrics metrics(registry, clock);
     metrics.show(running.job);
     const std::string zeros = registry.expose();
     metrics.count_change(running.job, after_exit(running, code));
@@ -117,7 +142,8 @@ TEST(JobMetrics, CountsOnlyChargedAttempts) {
     EXPECT_THAT(registry.expose(), HasSubstr(series + "1\n"));
   }
   MetricsRegistry registry;
-  JobMetrics metrics(registry);
+  gnn::testing::FakeClock clock;
+  JobMetrics metrics(registry, clock);
   metrics.show(running.job);
   reconcile::Observed evicted = running;
   evicted.pods[1].status.phase = "Failed";
@@ -132,7 +158,8 @@ TEST(JobMetrics, CountsOnlyChargedAttempts) {
 // failure.
 TEST(JobMetrics, TellsRestartsInPlaceFromNewAttempts) {
   MetricsRegistry registry;
-  JobMetrics metrics(registry);
+  gnn::testing::FakeClock clock;
+  JobMetrics metrics(registry, clock);
   api::GnnJob running;
   name_job(running);
   running.status.attempt = 1;
@@ -153,7 +180,8 @@ TEST(JobMetrics, TellsRestartsInPlaceFromNewAttempts) {
 
 TEST(JobMetrics, RemovesAllSeriesWithTheJob) {
   MetricsRegistry registry;
-  JobMetrics metrics(registry);
+  gnn::testing::FakeClock clock;
+  JobMetrics metrics(registry, clock);
   api::GnnJob fresh;
   name_job(fresh);
   metrics.show(fresh);
@@ -167,7 +195,8 @@ TEST(JobMetrics, RemovesAllSeriesWithTheJob) {
 
 TEST(JobMetrics, MeasuresQueueStartupAndRunFromZero) {
   MetricsRegistry registry;
-  JobMetrics metrics(registry);
+  gnn::testing::FakeClock clock;
+  JobMetrics metrics(registry, clock);
   EXPECT_THAT(registry.expose(), HasSubstr("gnnjob_queue_duration_seconds_count 0"));
   EXPECT_THAT(registry.expose(), HasSubstr("gnnjob_startup_duration_seconds_count 0"));
   EXPECT_THAT(

@@ -145,7 +145,7 @@ class ReconcilerTest : public ::testing::Test {
   runtime::EventRecorder events_{
       api_, {.correlator = {}, .controller = "c", .instance = "i"}, clock_, metrics_
   };
-  JobMetrics job_metrics_{metrics_};
+  JobMetrics job_metrics_{metrics_, clock_};
   Reconciler reconciler_{
       caches_, executor_, events_, job_metrics_, clock_, {}, [](const objects::ObjectKey&) {}
   };

@@ -127,7 +127,9 @@ void Executor::run_actions(
 ) {
   const auto take = [&execution](ApplyResult result) {
     if (result.refusal) execution.refusals.push_back(std::move(*result.refusal));
-    if (result.error && !execution.error) execution.error = std::move(result.error);
+    if (!result.error || execution.error) return;
+    execution.error = std::move(result.error);
+    execution.failing = std::move(result.failing);
   };
   bool pods_can_start = true;
   for (size_t i = 0; i < actions.size() && !execution.error;) {
@@ -229,7 +231,7 @@ Executor::ApplyResult Executor::create(
   record_reply(store, key, reply);
   if (reply) return {};
   if (reply.error().kind != ApiErrorKind::AlreadyExists) {
-    return failed(reply.error(), describe<T>(key.name));
+    return failed_to_create(reply.error(), describe<T>(key.name));
   }
 
   // Either ours, from an earlier pass that the cache does not show yet, or a foreign object.
@@ -240,7 +242,7 @@ Executor::ApplyResult Executor::create(
     ApiError error = std::move(found).error();
     // Deleted in between: retry, the next pass creates it.
     if (error.kind == ApiErrorKind::NotFound) error.kind = ApiErrorKind::Conflict;
-    return failed(error, describe<T>(key.name));
+    return failed_to_create(error, describe<T>(key.name));
   }
   const auto existing = decoded<T>(*found);
   const objects::OwnerReference* controller =
@@ -333,6 +335,20 @@ Executor::ApplyResult Executor::failed(const ApiError& error, const std::string&
     };
   } else {
     result.error = error;
+  }
+  return result;
+}
+
+Executor::ApplyResult Executor::failed_to_create(const ApiError& error, const std::string& object)
+    const {
+  ApplyResult result = failed(error, object);
+  if (result.error) {
+    result.failing = ApiRefusal{
+        .kind = ApiRefusal::Kind::Failing,
+        .object = object,
+        .message = error.message,
+        .time = clock_.now(),
+    };
   }
   return result;
 }

@@ -17,6 +17,8 @@ struct Execution {
   std::vector<reconcile::ApiRefusal> refusals;
   /// The first error that is worth a retry. Nothing was done after it.
   std::optional<client::ApiError> error;
+  /// The create that `error` is of, as it is reported if it keeps failing.
+  std::optional<reconcile::ApiRefusal> failing;
   bool status_written = false;
 };
 
@@ -56,6 +58,7 @@ class Executor {
   struct ApplyResult {
     std::optional<reconcile::ApiRefusal> refusal;
     std::optional<client::ApiError> error;
+    std::optional<reconcile::ApiRefusal> failing;
     [[nodiscard]] bool ok() const { return !refusal && !error; }
   };
 
@@ -73,6 +76,9 @@ class Executor {
   [[nodiscard]] ApplyResult release(const reconcile::ReleasePod& action, const Owner& owner);
   [[nodiscard]] ApplyResult stop(const reconcile::StopPod& action, const Owner& owner);
   [[nodiscard]] ApplyResult failed(const client::ApiError& error, const std::string& object) const;
+  [[nodiscard]] ApplyResult failed_to_create(
+      const client::ApiError& error, const std::string& object
+  ) const;
   [[nodiscard]] std::optional<client::ApiError> write_status(
       const api::GnnJobStatus& status, const api::GnnJob& job
   );

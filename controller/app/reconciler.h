@@ -21,6 +21,8 @@ struct ReconcilerOptions {
   bool poll_progress = true;
   Duration progress_interval = std::chrono::seconds(5);
   Duration progress_timeout = std::chrono::seconds(1);
+  /// How long a create may fail before the job's status tells.
+  Duration failing_patience = std::chrono::seconds(5);
 };
 
 /// Joins the caches to the pure plan(): gathers what a pass may look at, has the plan carried out,
@@ -57,6 +59,7 @@ class Reconciler {
     std::optional<TimePoint> status_written{};
     std::optional<api::ProgressReport> report{};
     std::optional<TimePoint> awaits_culprit_since{};
+    std::optional<TimePoint> failing_since{};  ///< a create
   };
 
   [[nodiscard]] runtime::Outcome clean_up(const objects::ObjectKey& key);

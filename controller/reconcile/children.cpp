@@ -21,6 +21,8 @@ std::string_view reason_of(ApiRefusal::Kind kind) {
       return reason::kQuotaExceeded;
     case ApiRefusal::Kind::NameTaken:
       return reason::kNameTaken;
+    case ApiRefusal::Kind::Failing:
+      return reason::kCreateFailed;
     case ApiRefusal::Kind::Forbidden:
     case ApiRefusal::Kind::Invalid:
       return reason::kRefused;
@@ -59,15 +61,22 @@ void describe_foreign_object(Pass& pass, const ForeignObject& object) {
   pass.requeue(pass.in.config.refusal_retry);
 }
 
+std::string message_of(const ApiRefusal& refusal) {
+  switch (refusal.kind) {
+    case ApiRefusal::Kind::NameTaken:
+      return refusal.message;
+    case ApiRefusal::Kind::Failing:
+      return "Cannot create " + refusal.object + ": " + refusal.message;
+    case ApiRefusal::Kind::Quota:
+    case ApiRefusal::Kind::Forbidden:
+    case ApiRefusal::Kind::Invalid:
+      break;
+  }
+  return "The API server refused " + refusal.object + ": " + refusal.message;
+}
+
 void describe_refusal(Pass& pass, const ApiRefusal& refusal) {
-  const bool by_server = refusal.kind != ApiRefusal::Kind::NameTaken;
-  pass.set(
-      condition::kScheduled,
-      false,
-      reason_of(refusal.kind),
-      by_server ? "The API server refused " + refusal.object + ": " + refusal.message
-                : refusal.message
-  );
+  pass.set(condition::kScheduled, false, reason_of(refusal.kind), message_of(refusal));
 }
 
 Duration retry_wait(const Observed& in) {

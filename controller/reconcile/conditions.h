@@ -31,6 +31,7 @@ inline constexpr std::string_view kCreating = "Creating";
 inline constexpr std::string_view kNameTaken = "NameTaken";
 inline constexpr std::string_view kQuotaExceeded = "QuotaExceeded";
 inline constexpr std::string_view kRefused = "Refused";
+inline constexpr std::string_view kCreateFailed = "CreateFailed";
 inline constexpr std::string_view kPlacing = "Placing";
 inline constexpr std::string_view kUnschedulable = "Unschedulable";
 inline constexpr std::string_view kReleased = "Released";

@@ -9,8 +9,8 @@
 namespace gnn::reconcile {
 namespace {
 
-constexpr std::array<std::string_view, 3> kTrouble = {
-    reason::kNameTaken, reason::kQuotaExceeded, reason::kRefused
+constexpr std::array<std::string_view, 4> kTrouble = {
+    reason::kNameTaken, reason::kQuotaExceeded, reason::kRefused, reason::kCreateFailed
 };
 
 EventType type_of(const api::Condition& condition) {

@@ -106,7 +106,7 @@ void start_gang(Pass& pass) {
   if (pass.status().attempt == 0) pass.status().attempt = pass.attempt;
   if (has_old_pods(pass.gang)) {
     remove_old_pods(pass);
-    return describe_earlier_job(pass);
+    return describe_leaving_pods(pass);
   }
   if (!is_true(pass.status(), condition::kAccepted)) return;
   if (const auto delay = start_delay(pass)) return apply_start_delay(pass, *delay);

@@ -8,17 +8,18 @@
 namespace gnn::reconcile {
 
 /// A write that the API server refused: quota, admission, Pod Security, validation, or a name that
-/// another object holds.
+/// another object holds. Also a create that has failed for some time for any other reason.
 struct ApiRefusal {
   enum class Kind {
     Quota,      ///< 403 whose text says "exceeded quota"
     Forbidden,  ///< any other 403
     Invalid,    ///< 422 and 400
     NameTaken,  ///< 409 AlreadyExists, and the existing object is not owned by this job
+    Failing,    ///< any other error, for some time: 404, 413, 5xx
   };
   Kind kind = Kind::Forbidden;
   std::string object;   ///< e.g. "pod arxiv-1-0"
-  std::string message;  ///< the API server's text
+  std::string message;  ///< the API server's text, or the client's
   TimePoint time{};     ///< when it was refused
   friend bool operator==(const ApiRefusal&, const ApiRefusal&) = default;
 };

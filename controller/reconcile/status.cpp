@@ -141,15 +141,19 @@ void merge_progress(Pass& pass) {
   }
 }
 
-void describe_earlier_job(Pass& pass) {
-  if (pass.gang.previous.empty() || pass.gang.is_complete()) return;
-  const objects::Pod& pod = *pass.gang.previous.front();
+void describe_leaving_pods(Pass& pass) {
+  if (pass.gang.is_complete()) return;
+  const bool earlier_job = !pass.gang.previous.empty();
+  // Why a gang was released says more.
+  if (!earlier_job && has_reason(pass.status(), condition::kScheduled, reason::kReleased)) return;
+  const objects::Pod& pod = *(earlier_job ? pass.gang.previous : pass.gang.old).front();
   const std::string& machine = pod.spec.node_name;
   pass.set(
       condition::kScheduled,
       false,
       reason::kCreating,
-      "Waiting for pod " + pod.metadata.name + " of an earlier GNNJob of this name to terminate" +
+      "Waiting for pod " + pod.metadata.name + " of an earlier " +
+          (earlier_job ? "GNNJob of this name" : "attempt") + " to terminate" +
           (machine.empty() ? "" : " on " + machine)
   );
 }

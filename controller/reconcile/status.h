@@ -16,8 +16,9 @@ void count_nodes(Pass& pass);
 /// Merges into status.progress what workers report.
 void merge_progress(Pass& pass);
 
-/// Sets Scheduled while pods of an earlier job of the same name hold up this one.
-void describe_earlier_job(Pass& pass);
+/// Sets Scheduled while pods of an earlier attempt, or of an earlier job of the same name, hold up
+/// the gang. There must be one.
+void describe_leaving_pods(Pass& pass);
 
 /// Sets Scheduled and Running from the gang.
 void describe_gang(Pass& pass);

@@ -108,6 +108,24 @@ TEST(Children, BackOffWhatTheApiServerRefusesAgain) {
   EXPECT_EQ(wait(ApiRefusal::Kind::Quota, 1000), Duration(seconds(10)));
 }
 
+TEST(Children, ReportACreateThatKeepsFailing) {
+  Observed observed;
+  observed.job = small_job();
+  observed.refusals = {
+      {.kind = ApiRefusal::Kind::Failing,
+       .object = "pod arxiv-1-0",
+       .message = "failed calling webhook",
+       .time = observed.now}
+  };
+  const Plan failing = plan(observed);
+  EXPECT_EQ(reason_of(failing, condition::kScheduled), reason::kCreateFailed);
+  EXPECT_EQ(
+      message_of(failing, condition::kScheduled),
+      "Cannot create pod arxiv-1-0: failed calling webhook"
+  );
+  EXPECT_EQ(event_reasons(failing), std::vector<std::string>{"CreateFailed"});
+}
+
 TEST(Children, NeverAdoptForeignObjects) {
   Observed observed;
   observed.job = small_job();

@@ -33,7 +33,6 @@ using objects::ObjectKey;
 
 constexpr size_t kParallelCalls = 8;
 constexpr int64_t kProgressWorkers = 4;
-constexpr Duration kProgressInterval = std::chrono::seconds(5);
 constexpr Duration kStopPatience = std::chrono::seconds(8);
 
 // The whole controller: what owns what, and who calls whom.
@@ -56,7 +55,8 @@ class Operator {
   void stop();
 
  private:
-  [[nodiscard]] ReconcilerOptions reconciler_options() const;
+  [[nodiscard]] ReconcilerOptions reconciler_options();
+  [[nodiscard]] Duration interval_of_progress() const;
   [[nodiscard]] runtime::EventRecorderOptions event_options();
   [[nodiscard]] std::unique_ptr<runtime::LeaderElector> make_elector();
   [[nodiscard]] runtime::Outcome poll_progress(const ObjectKey& key);
@@ -106,7 +106,7 @@ Operator::Operator(const Options& options, Connection connection)
           job_metrics_,
           clock_,
           reconciler_options(),
-          [this](const ObjectKey& key) { progress_.queue().add_after(key, kProgressInterval); }
+          [this](const ObjectKey& key) { progress_.queue().add_after(key, interval_of_progress()); }
       ),
       progress_(
           {.name = "progress", .workers = kProgressWorkers},
@@ -195,12 +195,16 @@ void Operator::stop() {
   metrics_server_.reset();
 }
 
-ReconcilerOptions Operator::reconciler_options() const {
+Duration Operator::interval_of_progress() const {
+  return progress_interval(options_.progress_interval, progress_.queue().known());
+}
+
+ReconcilerOptions Operator::reconciler_options() {
   ReconcilerOptions options;
   options.config.network_policy = options_.job_network_policy;
   options.config.fence = options_.job_fence;
   options.poll_progress = options_.progress == ProgressMode::PodIp;
-  options.progress_interval = kProgressInterval;
+  options.progress_interval = [this] { return interval_of_progress(); };
   return options;
 }
 
@@ -237,6 +241,18 @@ runtime::Outcome Operator::poll_progress(const ObjectKey& key) {
 bool Operator::may_write() const {
   if (!options_.leader_elect) return true;
   return leading_ && elector_->is_leader();
+}
+
+std::string Operator::not_alive() const {
+  if (stopping_) return {};
+  if (elector_ && elector_->stands_still()) return "the leader election stands still";
+  if (const std::string resource = reflectors_.standing_still(); !resource.empty()) {
+    return "the watch of " + resource + " stands still";
+  }
+  for (const runtime::ControllerLoop* loop : {&loop_, &progress_}) {
+    if (loop->stands_still()) return "the work queue stands still";
+  }
+  return {};
 }
 
 std::string Operator::not_ready() const {

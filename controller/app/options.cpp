@@ -61,6 +61,12 @@ void add_run(CLI::App& app, Options& options) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, ProgressMode>{
           {"pod-ip", ProgressMode::PodIp}, {"off", ProgressMode::Off}
       }));
+  add_seconds(
+      app,
+      "--progress-interval",
+      options.progress_interval,
+      "how often a running job's progress is read; less often with more than 20 jobs per second"
+  );
   app.add_option(
       "--job-network-policy",
       options.job_network_policy,

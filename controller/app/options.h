@@ -32,6 +32,7 @@ struct Options {
   std::vector<std::string> namespaces;  ///< empty: all
   int64_t workers = 8;
   ProgressMode progress = ProgressMode::PodIp;
+  Duration progress_interval = std::chrono::seconds(5);  ///< the shortest; see progress_interval()
   bool job_network_policy = true;
   reconcile::JobFence job_fence;
   std::string bind_address = "0.0.0.0:8080";         ///< /metrics

@@ -4,6 +4,7 @@
 #include "controller/app/progress_client.h"
 #include "controller/reconcile/scheduling.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -20,6 +21,11 @@ runtime::Outcome retry(const client::ApiError& error) {
 }
 
 }  // namespace
+
+Duration progress_interval(Duration shortest, size_t jobs) {
+  constexpr auto kOneWrite = std::chrono::milliseconds(50);
+  return std::max<Duration>(shortest, kOneWrite * static_cast<int64_t>(jobs));
+}
 
 Reconciler::Reconciler(
     Caches& caches,
@@ -65,14 +71,7 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
 
   if (execution.status_written) {
     (*memory_.lock())[key].status_written = observed.now;
-    log_info(
-        "status written",
-        {{"job", objects::to_string(key)},
-         {"attempt", plan.status.attempt},
-         {"state", plan.status.state},
-         {"ready", plan.status.nodes.ready},
-         {"desired", plan.status.nodes.desired}}
-    );
+    log_written(key, job->status, plan.status);
     metrics_.count_change(*job, plan.status);
   }
   api::GnnJob shown = *job;
@@ -83,8 +82,37 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
     watch_progress_(key);
   }
   if (refused) return after_refusal;
+  // What was announced is acted upon by the next pass; no watch event calls for that.
+  if (execution.status_written && plan.status.conditions != job->status.conditions) {
+    return runtime::RequeueAfter{Duration::zero()};
+  }
   if (plan.requeue_after) return runtime::RequeueAfter{*plan.requeue_after};
   return runtime::Done{};
+}
+
+void Reconciler::report_lasting_failure(const ObjectKey& key, TimePoint now, Execution& execution) {
+  auto memory = memory_.lock();
+  std::optional<TimePoint>& since = (*memory)[key].failing_since;
+  if (!execution.failing) return since.reset();
+  if (!since) since = now;
+  if (now < *since + options_.failing_patience) return;
+  execution.refusals.push_back(std::move(*execution.failing));
+  execution.error.reset();
+}
+
+// Of a thousand jobs that train, the progress would fill the log.
+void Reconciler::log_written(
+    const ObjectKey& key, const api::GnnJobStatus& before, const api::GnnJobStatus& after
+) const {
+  const bool news =
+      after.state != before.state || after.attempt != before.attempt || after.nodes != before.nodes;
+  log(news ? LogLevel::Info : LogLevel::Debug,
+      "status written",
+      {{"job", objects::to_string(key)},
+       {"attempt", after.attempt},
+       {"state", after.state},
+       {"ready", after.nodes.ready},
+       {"desired", after.nodes.desired}});
 }
 
 runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
@@ -192,7 +220,7 @@ runtime::Outcome Reconciler::poll_progress(
   );
   if (!body) {
     log_debug("no progress", {{"job", objects::to_string(key)}, {"error", body.error().message}});
-    return runtime::RequeueAfter{options_.progress_interval};
+    return runtime::RequeueAfter{options_.progress_interval()};
   }
   auto report = api::decode_report(*body);
   if (report) {
@@ -208,7 +236,7 @@ runtime::Outcome Reconciler::poll_progress(
     }
     if (news) changed(key);
   }
-  return runtime::RequeueAfter{options_.progress_interval};
+  return runtime::RequeueAfter{options_.progress_interval()};
 }
 
 }  // namespace gnn::app

@@ -19,11 +19,16 @@ namespace gnn::app {
 struct ReconcilerOptions {
   reconcile::OperatorConfig config;
   bool poll_progress = true;
-  Duration progress_interval = std::chrono::seconds(5);
+  /// When to ask a job for its progress again.
+  std::function<Duration()> progress_interval = [] { return std::chrono::seconds(5); };
   Duration progress_timeout = std::chrono::seconds(1);
   /// How long a create may fail before the job's status tells.
   Duration failing_patience = std::chrono::seconds(5);
 };
+
+/// How often each of `jobs` jobs is asked for its progress: less often the more there are, so that
+/// all of them together cause no more than 20 status writes per second.
+[[nodiscard]] Duration progress_interval(Duration shortest, size_t jobs);
 
 /// Joins the caches to the pure plan(): gathers what a pass may look at, has the plan carried out,
 /// and remembers between passes what the API server does not store (the last refusals, the last
@@ -64,6 +69,11 @@ class Reconciler {
 
   [[nodiscard]] runtime::Outcome clean_up(const objects::ObjectKey& key);
   [[nodiscard]] reconcile::Observed observe(const api::GnnJob& job, const objects::ObjectKey& key);
+  /// Turns a create that keeps failing into a refusal, which the next pass reports.
+  void report_lasting_failure(const objects::ObjectKey& key, TimePoint now, Execution& execution);
+  void log_written(
+      const objects::ObjectKey& key, const api::GnnJobStatus& before, const api::GnnJobStatus& after
+  ) const;
   /// The pods cache may be behind the job's, and must not make a pod look deleted: asks for those
   /// that are missed, until one is gone indeed.
   [[nodiscard]] std::optional<client::ApiError> look_for_missed_pods(reconcile::Observed& observed);

@@ -40,6 +40,8 @@ struct OperatorConfig {
   Duration stale_retry = std::chrono::seconds(5);
   /// Minimum time between two status writes that differ only in counts and messages.
   Duration minor_status_interval = std::chrono::seconds(1);
+  /// The same for writes that differ only in how far the current epoch is.
+  Duration progress_status_interval = std::chrono::seconds(30);
 };
 
 }  // namespace gnn::reconcile

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 
 namespace gnn::reconcile {
@@ -117,6 +118,29 @@ bool differs_only_in_counts(const api::GnnJobStatus& before, api::GnnJobStatus a
   return after == before;
 }
 
+// Whether only step, loss, rate and estimate differ: the epoch is the same.
+bool differs_only_within_epoch(const api::GnnJobStatus& before, api::GnnJobStatus after) {
+  if (!before.progress || !after.progress) return false;
+  after.progress->global_step = before.progress->global_step;
+  after.progress->loss = before.progress->loss;
+  after.progress->rate = before.progress->rate;
+  after.progress->eta_seconds = before.progress->eta_seconds;
+  return after == before;
+}
+
+// Until when the change can wait, counted from the last write; nothing: it must be written now.
+std::optional<TimePoint> latest_write(const Pass& pass) {
+  const api::GnnJobStatus& before = pass.job().status;
+  const auto& written = pass.in.status_written;
+  if (pass.status() == before || !written || !differs_only_in_counts(before, pass.status())) {
+    return std::nullopt;
+  }
+  const OperatorConfig& config = pass.in.config;
+  return *written + (differs_only_within_epoch(before, pass.status())
+                         ? config.progress_status_interval
+                         : config.minor_status_interval);
+}
+
 }  // namespace
 
 void count_nodes(Pass& pass) {
@@ -164,15 +188,14 @@ void describe_gang(Pass& pass) {
 }
 
 bool is_minor_change(const Pass& pass) {
-  const api::GnnJobStatus& before = pass.job().status;
-  if (pass.status() == before || !pass.in.status_written) return false;
-  return pass.in.now < *pass.in.status_written + pass.in.config.minor_status_interval &&
-         differs_only_in_counts(before, pass.status());
+  const auto latest = latest_write(pass);
+  return latest && pass.in.now < *latest;
 }
 
 void postpone_status(Pass& pass) {
+  const TimePoint latest = *latest_write(pass);
   pass.out.status = pass.job().status;
-  pass.requeue_at(*pass.in.status_written + pass.in.config.minor_status_interval);
+  pass.requeue_at(latest);
 }
 
 }  // namespace gnn::reconcile

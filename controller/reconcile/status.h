@@ -23,8 +23,8 @@ void describe_leaving_pods(Pass& pass);
 /// Sets Scheduled and Running from the gang.
 void describe_gang(Pass& pass);
 
-/// Whether the status differs only in counts and messages from one written a moment ago. Pods of a
-/// large gang become ready one after the other; one write can tell of many.
+/// Whether the status differs only in counts, messages and progress from one written a moment ago.
+/// Pods of a large gang become ready one after the other; one write can tell of many.
 [[nodiscard]] bool is_minor_change(const Pass& pass);
 
 /// Leaves the status as it was, and looks again once a minor change may be written.

@@ -60,6 +60,7 @@ class ControllerLoop {
   ControllerLoop& operator=(const ControllerLoop&) = delete;
 
   [[nodiscard]] WorkQueue<objects::ObjectKey>& queue() { return queue_; }
+  [[nodiscard]] const WorkQueue<objects::ObjectKey>& queue() const { return queue_; }
 
   void start();
   /// Lets the reconciles that run come to their end and joins; what still waits is left.

@@ -116,7 +116,8 @@ class Store {
     for (const auto& [old, object] : changes) notify(old, object);
   }
 
-  /// For the writer: an object was added or modified. A newer one that a reader stored stays.
+  /// For the writer: an object was added or modified. A newer one that a reader stored stays, and
+  /// what a reader stored itself is no change.
   void upsert(const Pointer& object) {
     Pointer old;
     {
@@ -126,7 +127,9 @@ class Store {
       old = take(*state, key);
       put(*state, key, object);
     }
-    notify(old, object);
+    const bool is_echo =
+        old && !version_of(*old).empty() && version_of(*old) == version_of(*object);
+    if (!is_echo) notify(old, object);
   }
 
   /// For the writer: an object was deleted at that version. A newer one of that name, stored by a

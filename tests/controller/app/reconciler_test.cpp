@@ -186,6 +186,66 @@ TEST_F(ReconcilerTest, BacksOffARefusedStart) {
   EXPECT_EQ(count("POST"), 3U) << "after 0, 10 and 30 s";
 }
 
+TEST_F(ReconcilerTest, AReleasedGangYieldsOnlyToAnOlderOneOfItsNamespaceThatHoldsPods) {
+  put_start();
+  api::GnnJob released = job();
+  released.metadata.creation_timestamp = clock_.now();
+  released.status.attempt = 2;
+  released.status.next_attempt_time = clock_.now();
+  released.status.conditions.push_back(not_scheduled(reconcile::reason::kReleased));
+  caches_.jobs.upsert(std::make_shared<const api::GnnJob>(released));
+  put_older_gang("another", "gang-with-pods", 1);
+  put_older_gang("train", "gang-without-pods", 0);
+  refuse("exceeded quota: q");
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("POST"), 1U) << "it is created";
+
+  put_older_gang("train", "gang-with-pods", 1);
+  transport_.reply(409, Json{{"kind", "Status"}, {"reason", "Conflict"}}.dump());
+  clock_.advance(10s);
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("POST"), 1U) << "it waits";
+  const std::string written = transport_.requests().back().body;
+  EXPECT_NE(written.find("the older GNNJob gang-with-pods "), std::string::npos) << written;
+}
+
+TEST_F(ReconcilerTest, ReportsACreateThatKeepsFailing) {
+  put_start();
+  const std::string body =
+      Json{{"kind", "Status"}, {"message", "failed calling webhook \"w\""}}.dump();
+  transport_.reply(500, body).reply(500, body);
+  EXPECT_TRUE(std::holds_alternative<runtime::Retry>(reconciler_.reconcile({"train", "arxiv"})));
+  clock_.advance(5s);
+  EXPECT_LE(pause_after_pass(), 10ms) << "the next pass reports it in the status";
+  EXPECT_EQ(count("PUT"), 0U);
+  transport_.reply(409, Json{{"kind", "Status"}, {"reason", "Conflict"}}.dump());
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("POST"), 2U) << "it is not tried in a tight loop";
+  const std::string written = transport_.requests().back().body;
+  EXPECT_NE(written.find("CreateFailed"), std::string::npos) << written;
+  EXPECT_NE(written.find("failed calling webhook"), std::string::npos) << written;
+}
+
+TEST_F(ReconcilerTest, ACreateThatFailedOnceIsNotReported) {
+  put_start();
+  for (int i = 0; i < 3; ++i) {
+    transport_.reply(500, "{}").reply(403, "{}");
+    EXPECT_TRUE(std::holds_alternative<runtime::Retry>(reconciler_.reconcile({"train", "arxiv"})));
+    clock_.advance(10s);
+    // Refused, so it answers: what comes later has not failed for long.
+    static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+    transport_.reply(409, "{}");
+    static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+    clock_.advance(10s);
+  }
+}
+
+TEST(ProgressInterval, GrowsWithTheNumberOfJobs) {
+  EXPECT_EQ(progress_interval(5s, 0), 5s);
+  EXPECT_EQ(progress_interval(5s, 100), 5s);
+  EXPECT_EQ(progress_interval(5s, 1000), 50s);
+}
+
 TEST_F(ReconcilerTest, AGangThatTheCacheDoesNotShowYetRunsOn) {
   for (const Json& pod : put_running_job_without_pods()) transport_.reply(200, pod.dump());
   static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));

@@ -1,5 +1,6 @@
 #include "controller/reconcile/status.h"
 
+#include "common/rfc3339.h"
 #include "tests/controller/reconcile/builders.h"
 
 #include <gtest/gtest.h>
@@ -89,6 +90,44 @@ TEST(Status, WritesCountsOnceASecondAndConditionsAtOnce) {
 
   end_container(observed.pods[2], 70);
   EXPECT_EQ(plan(observed).status.state, "Restarting");
+}
+
+TEST(Status, WritesProgressWithinAnEpochSeldomAndOfAnEpochAtOnce) {
+  Observed observed = running();
+  const auto report = [&](const std::string& progress) {
+    observed.progress = api::decode_report(result_message(observed.job, 1, 0, progress));
+  };
+  report(R"(, "epoch": 1, "globalStep": 5)");
+  observed.job.status = plan(observed).status;
+  observed.status_written = observed.now;
+  observed.now += std::chrono::seconds(29);
+  report(R"(, "epoch": 1, "globalStep": 9)");
+  const Plan held = plan(observed);
+  EXPECT_EQ(held.status, observed.job.status);
+  EXPECT_EQ(*held.requeue_after, std::chrono::seconds(1));
+  report(R"(, "epoch": 2, "globalStep": 9)");
+  EXPECT_EQ(plan(observed).status.progress->epoch, 2);
+  observed.now += std::chrono::seconds(1);
+  report(R"(, "epoch": 1, "globalStep": 9)");
+  EXPECT_EQ(plan(observed).status.progress->global_step, 9);
+}
+
+TEST(Status, SaysWhichPodTheNextAttemptWaitsFor) {
+  Observed observed = running();
+  end_container(observed.pods[0], 70);
+  Observed leaving = next(observed, plan(observed));
+  const Plan waits = plan(leaving);
+  EXPECT_EQ(
+      message_of(waits, condition::kScheduled),
+      "Waiting for pod arxiv-1-0 of an earlier attempt to terminate on machine"
+  );
+  leaving.job.status = waits.status;
+  leaving.job.status.next_attempt_time = leaving.now + std::chrono::seconds(5);
+  leaving.pods.clear();
+  EXPECT_EQ(
+      message_of(plan(leaving), condition::kScheduled),
+      "The pods are created at " + format_rfc3339(*leaving.job.status.next_attempt_time)
+  );
 }
 
 }  // namespace

@@ -87,7 +87,9 @@ TEST_F(StoreTest, ReadsWhatItWroteBeforeTheWatchShowsIt) {
   ASSERT_NE(store_.find({"ns", "a"}), nullptr);
   EXPECT_TRUE(changes_.empty());
   store_.upsert(pod("a", "3"));
-  EXPECT_EQ(changes_, std::vector<std::string>{"a3>a3"});
+  EXPECT_TRUE(changes_.empty()) << "the reader knows what it wrote";
+  store_.upsert(pod("a", "4"));
+  EXPECT_EQ(changes_, std::vector<std::string>{"a3>a4"});
 }
 
 TEST_F(StoreTest, TheWatchWinsOverAnAnswerThatComesLate) {
@@ -123,7 +125,7 @@ TEST_F(StoreTest, TheWatchDoesNotTakeBackWhatAReaderWroteSince) {
   store_.upsert(pod("a", "12"));
   store_.erase({"ns", "a"}, "13");
   EXPECT_EQ(store_.find({"ns", "a"}), nullptr);
-  EXPECT_EQ(changes_, (std::vector<std::string>{"a12>a12", "a12>-"}));
+  EXPECT_EQ(changes_, std::vector<std::string>{"a12>-"});
 }
 
 TEST_F(StoreTest, AnAnswerCountsIfItIsNewerThanWhatTheWatchSaidMeanwhile) {

@@ -12,10 +12,21 @@ namespace {
 
 using std::chrono::seconds;
 
+// Whether the pod holds its machine's resources: the worker runs, or has ended beside a container
+// that does not. A moment after the worker's end that of the pod is not reported yet.
+bool occupies_machine(const objects::Pod& pod) {
+  if (pod.status.phase == "Succeeded" || pod.status.phase == "Failed") return false;
+  const auto& containers = pod.status.container_statuses;
+  return !has_ended(pod) ||
+         std::any_of(containers.begin(), containers.end(), [](const auto& container) {
+           return container.state.running.has_value();
+         });
+}
+
 bool is_deleted_by(api::CleanPodPolicy policy, const objects::Pod& pod) {
   switch (policy) {
     case api::CleanPodPolicy::Running:
-      return !has_ended(pod);
+      return occupies_machine(pod);
     case api::CleanPodPolicy::All:
       return true;
     case api::CleanPodPolicy::None:
@@ -78,7 +89,7 @@ void clean_up_finished(Pass& pass) {
     if (pod.metadata.deletion_timestamp) continue;
     if (is_deleted_by(policy.clean_pod_policy, pod)) {
       pass.out.actions.emplace_back(DeletePod{pod.metadata.name, pod.metadata.uid, std::nullopt});
-    } else if (is_true(job.status, condition::kFailed) && !has_ended(pod)) {
+    } else if (is_true(job.status, condition::kFailed) && occupies_machine(pod)) {
       stop(pass, pod);
     }
   }

@@ -63,6 +63,24 @@ TEST(Finish, KeepsAFinishedPodWhosePhaseIsStillRunning) {
   EXPECT_EQ(count_of<ReleasePod>(cleans), 2);
 }
 
+TEST(Finish, ASidecarDoesNotKeepAPod) {
+  Observed observed = running();
+  for (objects::Pod& pod : observed.pods) {
+    end_container(pod, 0);
+    pod.status.phase = "Running";
+    objects::ContainerStatus sidecar;
+    sidecar.name = "proxy";
+    sidecar.state.running.emplace();
+    pod.status.container_statuses.push_back(sidecar);
+  }
+  const Plan completes = plan(observed);
+  EXPECT_TRUE(is_true(completes.status, condition::kComplete));
+  EXPECT_EQ(count_of<DeletePod>(plan(next(observed, completes))), 2);
+
+  observed.job.spec.run_policy.clean_pod_policy = api::CleanPodPolicy::None;
+  EXPECT_EQ(count_of<DeletePod>(plan(next(observed, completes))), 0);
+}
+
 TEST(Finish, AFailedJobOccupiesNoMachine) {
   Observed observed = running(3);
   observed.job.spec.run_policy.clean_pod_policy = api::CleanPodPolicy::None;

@@ -288,13 +288,11 @@ Executor::ApplyResult Executor::release(const reconcile::ReleasePod& action, con
        {{"uid", action.uid},
         {"$deleteFromPrimitiveList/finalizers", Json::array({contract::kPodFinalizer})}}}
   };
-  caches_.pods.expect(key);
-  auto reply = api_.patch(
+  // If only the finalizer held the pod, it is gone with this write, and the reply is its last
+  // state. Only the watch may change the cache.
+  const auto reply = api_.patch(
       client::resource_of<objects::Pod>(), key, client::PatchKind::StrategicMergePatch, patch
   );
-  // If only the finalizer held the pod, it is gone with this write, and the reply is its last
-  // state. Only the watch may remove it from the cache.
-  caches_.pods.forget(key);
   if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
     return {};
   }

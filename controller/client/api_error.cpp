@@ -77,29 +77,6 @@ std::string_view to_string(ApiErrorKind kind) {
   return "Other";
 }
 
-bool ApiError::retryable() const {
-  switch (kind) {
-    case ApiErrorKind::Unauthorized:  // a token that is being rotated
-    case ApiErrorKind::Conflict:
-    case ApiErrorKind::Gone:
-    case ApiErrorKind::TooManyRequests:
-    case ApiErrorKind::Server:
-    case ApiErrorKind::Timeout:
-    case ApiErrorKind::Network:
-    case ApiErrorKind::Cancelled:
-      return true;
-    case ApiErrorKind::BadRequest:
-    case ApiErrorKind::Forbidden:
-    case ApiErrorKind::NotFound:
-    case ApiErrorKind::AlreadyExists:
-    case ApiErrorKind::Invalid:
-    case ApiErrorKind::Decode:
-    case ApiErrorKind::Other:
-      return false;
-  }
-  return false;
-}
-
 ApiError api_error_from_status(const objects::Json& status, std::string_view call) {
   int64_t code = 0;
   std::string reason;

@@ -39,9 +39,6 @@ struct ApiError {
   std::string text;     ///< what the server said, and nothing else
   std::string message;  ///< "POST /api/v1/...: text"
   std::optional<Duration> retry_after;
-
-  /// Whether the same request may succeed later although nobody changes anything.
-  [[nodiscard]] bool retryable() const;
 };
 
 template <class T>

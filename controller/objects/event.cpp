@@ -75,7 +75,6 @@ Json encode(const Event& event) {
       {"note", event.note},
       {"regarding", encode(event.regarding)},
   };
-  if (event.related) json["related"] = encode(*event.related);
   if (event.series) {
     json["series"] = {
         {"count", event.series->count},

@@ -37,7 +37,6 @@ struct Event {
   std::string reason;  ///< CamelCase, at most 128 characters
   std::string note;    ///< at most 1,024 bytes
   ObjectReference regarding;
-  std::optional<ObjectReference> related;
   std::optional<EventSeries> series;
   friend bool operator==(const Event&, const Event&) = default;
 };

@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <variant>
-#include <vector>
 
 /// What plan() wants done. All of it may be done twice.
 namespace gnn::reconcile {
@@ -52,7 +51,6 @@ struct DeletePod {
 struct ReleasePod {
   std::string name;
   std::string uid;
-  std::vector<std::string> finalizers;  ///< as observed; the others stay
 };
 
 /// Has the kubelet stop the pod, by a deadline that has passed. The object stays, and with it the

@@ -48,7 +48,7 @@ void stop(Pass& pass, const objects::Pod& pod) {
 void release(Pass& pass, const objects::Pod& pod) {
   const objects::ObjectMeta& meta = pod.metadata;
   if (has_our_finalizer(meta)) {
-    pass.out.actions.emplace_back(ReleasePod{meta.name, meta.uid, meta.finalizers});
+    pass.out.actions.emplace_back(ReleasePod{meta.name, meta.uid});
   }
 }
 

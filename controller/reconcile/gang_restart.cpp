@@ -45,7 +45,7 @@ void remove_old_pods(Pass& pass) {
 void remove_pod(Pass& pass, const objects::Pod& pod) {
   const objects::ObjectMeta& meta = pod.metadata;
   if (has_our_finalizer(meta)) {
-    pass.out.actions.emplace_back(ReleasePod{meta.name, meta.uid, meta.finalizers});
+    pass.out.actions.emplace_back(ReleasePod{meta.name, meta.uid});
   }
   if (!meta.deletion_timestamp) {
     pass.out.actions.emplace_back(DeletePod{meta.name, meta.uid, std::nullopt});

@@ -71,9 +71,7 @@ void check_spec(Pass& pass) {
 void release_others(Pass& pass) {
   for (const objects::Pod& pod : pass.in.pods) {
     if (is_owned_by(pod.metadata, pass.job()) || !has_our_finalizer(pod.metadata)) continue;
-    pass.out.actions.emplace_back(
-        ReleasePod{pod.metadata.name, pod.metadata.uid, pod.metadata.finalizers}
-    );
+    pass.out.actions.emplace_back(ReleasePod{pod.metadata.name, pod.metadata.uid});
   }
 }
 
@@ -207,7 +205,7 @@ std::vector<Action> release_orphans(const std::vector<objects::Pod>& pods) {
   std::vector<Action> actions;
   for (const objects::Pod& pod : pods) {
     if (!has_our_finalizer(pod.metadata)) continue;
-    actions.emplace_back(ReleasePod{pod.metadata.name, pod.metadata.uid, pod.metadata.finalizers});
+    actions.emplace_back(ReleasePod{pod.metadata.name, pod.metadata.uid});
   }
   return actions;
 }

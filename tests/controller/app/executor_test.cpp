@@ -157,14 +157,14 @@ TEST_F(ExecutorTest, WritesTheStatusWithTheObservedVersion) {
   EXPECT_EQ(body["status"]["attempt"], 1);
 }
 
-TEST_F(ExecutorTest, AStatusConflictIsRetryable) {
+TEST_F(ExecutorTest, AStatusConflictIsAnErrorToRetry) {
   reconcile::Plan plan;
   plan.status = job_.status;
   plan.status.attempt = 1;
   transport_.reply(409, refusal("Conflict", "the object has been modified"));
   const Execution done = executor_.execute(plan, job_);
   ASSERT_TRUE(done.error);
-  EXPECT_TRUE(done.error->retryable());
+  EXPECT_EQ(done.error->kind, client::ApiErrorKind::Conflict);
 }
 
 TEST_F(ExecutorTest, DeletesByUidAndAcceptsNotFound) {
@@ -241,9 +241,7 @@ TEST_F(ExecutorTest, StopsAPodByUidThroughItsDeadline) {
 
 TEST_F(ExecutorTest, ReleasesAPodByUidAndKeepsOtherFinalizers) {
   transport_.reply(200, "{}");
-  const Execution done = executor_.execute(
-      {reconcile::ReleasePod{.name = "a", .uid = "u1", .finalizers = {"gnn.dev/result", "x"}}}, "ns"
-  );
+  const Execution done = executor_.execute({reconcile::ReleasePod{.name = "a", .uid = "u1"}}, "ns");
   EXPECT_FALSE(done.error);
   const client::HttpRequest request = transport_.requests().at(0);
   EXPECT_EQ(request.content_type, "application/strategic-merge-patch+json");

@@ -64,25 +64,23 @@ TEST_F(ApiClientTest, ErrorsAreTyped) {
     int code;
     std::string reason;
     ApiErrorKind kind;
-    bool retryable;
   } cases[] = {
-      {400, "BadRequest", ApiErrorKind::BadRequest, false},
-      {403, "Forbidden", ApiErrorKind::Forbidden, false},
-      {404, "NotFound", ApiErrorKind::NotFound, false},
-      {409, "AlreadyExists", ApiErrorKind::AlreadyExists, false},
-      {409, "Conflict", ApiErrorKind::Conflict, true},
-      {410, "Expired", ApiErrorKind::Gone, true},
-      {422, "Invalid", ApiErrorKind::Invalid, false},
-      {429, "TooManyRequests", ApiErrorKind::TooManyRequests, true},
-      {500, "InternalError", ApiErrorKind::Server, true},
-      {504, "Timeout", ApiErrorKind::Timeout, true},
+      {400, "BadRequest", ApiErrorKind::BadRequest},
+      {403, "Forbidden", ApiErrorKind::Forbidden},
+      {404, "NotFound", ApiErrorKind::NotFound},
+      {409, "AlreadyExists", ApiErrorKind::AlreadyExists},
+      {409, "Conflict", ApiErrorKind::Conflict},
+      {410, "Expired", ApiErrorKind::Gone},
+      {422, "Invalid", ApiErrorKind::Invalid},
+      {429, "TooManyRequests", ApiErrorKind::TooManyRequests},
+      {500, "InternalError", ApiErrorKind::Server},
+      {504, "Timeout", ApiErrorKind::Timeout},
   };
   for (const auto& each : cases) {
     transport_.reply(each.code, status_object(each.code, each.reason, "because"));
     const auto reply = api_.get(pods_, {"ns", "p"});
     ASSERT_FALSE(reply);
     EXPECT_EQ(reply.error().kind, each.kind) << each.code;
-    EXPECT_EQ(reply.error().retryable(), each.retryable) << each.code;
     EXPECT_EQ(reply.error().reason, each.reason);
     EXPECT_NE(reply.error().message.find("because"), std::string::npos);
     EXPECT_NE(reply.error().message.find("GET /api/v1/namespaces/ns/pods/p"), std::string::npos);

@@ -191,11 +191,10 @@ class Simulation {
   void apply(const StopPod& action) {
     if (objects::Pod* pod = find(action.name, action.uid)) pod->spec.active_deadline_seconds = 1;
   }
-  void apply(const DeleteJob&) { job_deleted_ = true; }
+  void apply(const DeleteJob&) {}
 
   Observed world_;
   int64_t pods_made_ = 0;
-  bool job_deleted_ = false;
 };
 
 }  // namespace gnn::reconcile

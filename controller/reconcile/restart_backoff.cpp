@@ -35,18 +35,17 @@ void back_off(Pass& pass, bool charged) {
   status.next_attempt_time = std::chrono::ceil<seconds>(pass.in.now + wait);
 }
 
-void describe_backoff(Pass& pass) {
+std::string backoff_message(const Pass& pass) {
   const api::GnnJobStatus& status = pass.status();
-  if (!status.next_attempt_time) return;
-  pass.set(
-      condition::kScheduled,
-      false,
-      reason::kBackOff,
-      "Attempt " + std::to_string(status.attempt) + " starts at " +
-          format_rfc3339(*status.next_attempt_time) + ", because restarts follow each other (" +
-          std::to_string(status.backoff.charged) + " charged, " +
-          std::to_string(status.backoff.free) + " free)"
-  );
+  return "Attempt " + std::to_string(status.attempt) + " starts at " +
+         format_rfc3339(*status.next_attempt_time) + ", because restarts follow each other (" +
+         std::to_string(status.backoff.charged) + " charged, " +
+         std::to_string(status.backoff.free) + " free)";
+}
+
+void describe_backoff(Pass& pass) {
+  if (!pass.status().next_attempt_time) return;
+  pass.set(condition::kScheduled, false, reason::kBackOff, backoff_message(pass));
 }
 
 }  // namespace gnn::reconcile

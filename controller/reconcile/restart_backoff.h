@@ -2,6 +2,8 @@
 
 #include "controller/reconcile/pass.h"
 
+#include <string>
+
 /// Failures that follow each other must not follow each other at full speed: a disturbance of seconds
 /// would use up every restart, and an image that always ends would make pods without pause.
 namespace gnn::reconcile {
@@ -16,6 +18,9 @@ void forget_failures(Pass& pass);
 /// Counts a restart, and sets when the next attempt may start: at once after a healthy stretch, else
 /// after a wait that doubles with each restart of its sort (charged or free).
 void back_off(Pass& pass, bool charged);
+
+/// When the next attempt starts, and why so late. It must have a time.
+[[nodiscard]] std::string backoff_message(const Pass& pass);
 
 /// Says in Scheduled that the next attempt waits, if it does.
 void describe_backoff(Pass& pass);

@@ -1,10 +1,10 @@
 #include "controller/reconcile/scheduling.h"
 
 #include "common/hash.h"
-#include "common/rfc3339.h"
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/doubling.h"
 #include "controller/reconcile/gang_restart.h"
+#include "controller/reconcile/restart_backoff.h"
 
 #include <algorithm>
 #include <chrono>
@@ -119,11 +119,10 @@ std::optional<StartDelay> start_delay(const Pass& pass) {
   const bool released = has_reason(pass.status(), condition::kScheduled, reason::kReleased);
   if (pass.in.now < *next) {
     // Why it was released says more.
-    const std::string message = "The pods are created at " + format_rfc3339(*next);
     return StartDelay{
         .until = *next,
-        .reason = reason::kCreating,
-        .message = released ? std::string() : message,
+        .reason = reason::kBackOff,
+        .message = released ? std::string() : backoff_message(pass),
     };
   }
   if (!released || !pass.in.older_gang) return std::nullopt;

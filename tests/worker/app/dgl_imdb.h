@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,10 +12,7 @@
 namespace gnn::app {
 
 /// What DGL reached by one of the protocols of parity/make_imdb.py.
-inline nlohmann::json dgl_imdb(const std::string& protocol) {
-  std::ifstream file(GNN_DGL_IMDB);
-  return nlohmann::json::parse(file).at(protocol);
-}
+nlohmann::json dgl_imdb(const std::string& protocol);
 
 /// A sample on IMDB-BINARY, of which GNN_TEST_DATA has a copy.
 inline api::GnnJob imdb_sample(const std::string& name, std::vector<std::string> overrides = {}) {

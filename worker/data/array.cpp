@@ -144,4 +144,8 @@ Result<Array> MemoryStorage::find(const std::string&) {
   return Array();
 }
 
+int64_t MemoryStorage::memory_bytes() const {
+  return std::numeric_limits<int64_t>::max();
+}
+
 }  // namespace gnn::data

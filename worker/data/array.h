@@ -126,6 +126,8 @@ class ArrayStorage {
   /// The array of that name if an earlier, interrupted run completed it; otherwise an undefined
   /// Array.
   virtual Result<Array> find(const std::string& name) = 0;
+  /// Memory that one step of making an array may take beside it.
+  [[nodiscard]] virtual int64_t memory_bytes() const = 0;
 
   Result<Array> commit(Array array);
 };
@@ -138,6 +140,8 @@ class MemoryStorage final : public ArrayStorage {
   Result<Array> scratch(DType dtype, std::vector<int64_t> shape) override;
   Result<Array> commit(Array array, int64_t length) override;
   Result<Array> find(const std::string& name) override;
+  /// No limit: the arrays are in memory themselves.
+  [[nodiscard]] int64_t memory_bytes() const override;
 };
 
 }  // namespace gnn::data

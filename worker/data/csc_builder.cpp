@@ -124,59 +124,173 @@ Status count_degrees(
   return {};
 }
 
-// Sorts each list in place, removes duplicates if asked to, closes the gaps and returns the number
-// of edges left.
+// Neighbour lists under construction, or a part of them.
 template <class Index>
-int64_t sort_lists(
-    std::span<int64_t> indptr,
-    std::span<Index> indices,
-    std::span<int64_t> edge_ids,
-    bool drop_duplicates,
-    ProgressBar& progress
-) {
-  const size_t nodes = indptr.size() - 1;
-  std::vector<std::pair<Index, int64_t>> list;
-  int64_t written = 0;
+struct Lists {
+  std::span<Index> indices;
+  std::span<int64_t> edge_ids;  // empty if they are not wanted
+};
+
+// The nodes [first, last), whose lists take the places [begin, end) before duplicates are removed.
+struct NodeRange {
+  size_t first = 0;
+  size_t last = 0;
   int64_t begin = 0;
-  progress.begin("sorting", static_cast<int64_t>(indices.size()), "edges");
-  for (size_t node = 0; node < nodes; ++node) {
-    const int64_t end = indptr[node + 1];
-    const auto from = indices.begin() + begin;
-    const auto to = indices.begin() + end;
-    const int64_t first = written;
-    if (edge_ids.empty()) {
-      std::sort(from, to);
-      for (auto at = from; at != to; ++at) {
-        const Index index = *at;
-        if (!drop_duplicates || written == first ||
-            indices[static_cast<size_t>(written - 1)] != index) {
-          indices[static_cast<size_t>(written++)] = index;
-        }
+  int64_t end = 0;
+
+  [[nodiscard]] size_t size() const { return static_cast<size_t>(end - begin); }
+};
+
+// The nodes from `previous.last` on whose lists have at most `most` places, at least one node.
+// indptr[v] is the end of v's list.
+NodeRange next_range(std::span<const int64_t> indptr, const NodeRange& previous, int64_t most) {
+  NodeRange range{
+      .first = previous.last, .last = previous.last + 1, .begin = previous.end, .end = previous.end
+  };
+  const size_t nodes = indptr.size() - 1;
+  while (range.last < nodes && indptr[range.last] - range.begin <= most) {
+    ++range.last;
+  }
+  range.end = indptr[range.last - 1];
+  return range;
+}
+
+// Sorts one list. `pairs` is memory that is used again.
+template <class Index>
+void sort_list(const Lists<Index>& list, std::vector<std::pair<Index, int64_t>>& pairs) {
+  if (list.edge_ids.empty()) {
+    std::sort(list.indices.begin(), list.indices.end());
+    return;
+  }
+  pairs.clear();
+  for (size_t edge = 0; edge < list.indices.size(); ++edge) {
+    pairs.emplace_back(list.indices[edge], list.edge_ids[edge]);
+  }
+  std::sort(pairs.begin(), pairs.end());
+  for (size_t edge = 0; edge < pairs.size(); ++edge) {
+    list.indices[edge] = pairs[edge].first;
+    list.edge_ids[edge] = pairs[edge].second;
+  }
+}
+
+// Places and sorts the edges, range by range. indptr[v] is first the end of v's list, where it ends
+// with its duplicates; at last the begin of v's list without them.
+template <class Index>
+class ListMaker {
+ public:
+  ListMaker(
+      const EdgeSource& edges,
+      const CscOptions& options,
+      std::span<int64_t> indptr,
+      const Lists<Index>& out,
+      ProgressBar& progress
+  )
+      : edges_(edges), options_(options), indptr_(indptr), out_(out), progress_(progress) {}
+
+  // Makes all lists and returns their length: in place if they take no more than `memory_bytes`,
+  // else in memory of that size, since random writes to a file that is larger than memory would read
+  // and write each of its pages many times.
+  int64_t make(int64_t memory_bytes);
+
+ private:
+  // Puts the edges that end in the range into `lists`, which has its places. indptr[v] moves to the
+  // begin of v's list.
+  void place(const NodeRange& range, const Lists<Index>& lists);
+  // Sorts the lists, removes duplicates if asked to, and appends the lists to the result.
+  void append(const NodeRange& range, const Lists<Index>& lists);
+
+  const EdgeSource& edges_;
+  const CscOptions& options_;
+  std::span<int64_t> indptr_;
+  Lists<Index> out_;
+  ProgressBar& progress_;
+  int64_t written_ = 0;
+};
+
+template <class Index>
+int64_t ListMaker<Index>::make(int64_t memory_bytes) {
+  const bool with_ids = !out_.edge_ids.empty();
+  const auto place_bytes = static_cast<int64_t>(sizeof(Index) + (with_ids ? sizeof(int64_t) : 0));
+  const int64_t most = memory_bytes / place_bytes;
+  const bool in_place = static_cast<int64_t>(out_.indices.size()) <= most;
+  std::vector<Index> indices;
+  std::vector<int64_t> edge_ids;
+  NodeRange range;
+  while (range.last + 1 < indptr_.size()) {
+    range = next_range(indptr_, range, most);
+    Lists<Index> lists = out_;
+    if (!in_place) {
+      indices.resize(range.size());
+      edge_ids.resize(with_ids ? range.size() : 0);
+      lists = {.indices = indices, .edge_ids = edge_ids};
+    }
+    place(range, lists);
+    append(range, lists);
+  }
+  indptr_.back() = written_;
+  return written_;
+}
+
+template <class Index>
+void ListMaker<Index>::place(const NodeRange& range, const Lists<Index>& lists) {
+  int64_t seen = 0;
+  int64_t placed = 0;
+  progress_.begin("placing", range.end - range.begin, "edges");
+  for_each_final_edge(edges_, options_, [&](int64_t source, int64_t destination, int64_t position) {
+    if (++seen % kProgressStep == 0) {
+      progress_.advance_to(placed);
+    }
+    const auto node = static_cast<size_t>(destination);
+    if (node < range.first || node >= range.last) {
+      return;
+    }
+    const auto slot = static_cast<size_t>(--indptr_[node] - range.begin);
+    lists.indices[slot] = static_cast<Index>(source);
+    if (!lists.edge_ids.empty()) {
+      lists.edge_ids[slot] = position;
+    }
+    ++placed;
+  });
+  progress_.advance_to(placed);
+  progress_.end();
+}
+
+template <class Index>
+void ListMaker<Index>::append(const NodeRange& range, const Lists<Index>& lists) {
+  const bool drop_duplicates = options_.coalesce || options_.to_undirected;
+  const bool with_ids = !lists.edge_ids.empty();
+  std::vector<std::pair<Index, int64_t>> pairs;
+  int64_t begin = range.begin;
+  progress_.begin("sorting", range.end - range.begin, "edges");
+  for (size_t node = range.first; node < range.last; ++node) {
+    const int64_t end = node + 1 < range.last ? indptr_[node + 1] : range.end;
+    const auto at = static_cast<size_t>(begin - range.begin);
+    const auto count = static_cast<size_t>(end - begin);
+    const Lists<Index> list{
+        .indices = lists.indices.subspan(at, count),
+        .edge_ids = with_ids ? lists.edge_ids.subspan(at, count) : std::span<int64_t>()
+    };
+    sort_list(list, pairs);
+    const int64_t first = written_;
+    for (size_t edge = 0; edge < count; ++edge) {
+      const Index index = list.indices[edge];
+      if (drop_duplicates && written_ > first &&
+          out_.indices[static_cast<size_t>(written_ - 1)] == index) {
+        continue;
       }
-    } else {
-      list.clear();
-      for (int64_t edge = begin; edge < end; ++edge) {
-        list.emplace_back(indices[static_cast<size_t>(edge)], edge_ids[static_cast<size_t>(edge)]);
+      if (with_ids) {
+        out_.edge_ids[static_cast<size_t>(written_)] = list.edge_ids[edge];
       }
-      std::sort(list.begin(), list.end());
-      for (const auto& [index, id] : list) {
-        if (!drop_duplicates || written == first ||
-            indices[static_cast<size_t>(written - 1)] != index) {
-          indices[static_cast<size_t>(written)] = index;
-          edge_ids[static_cast<size_t>(written++)] = id;
-        }
-      }
+      out_.indices[static_cast<size_t>(written_++)] = index;
     }
     begin = end;
-    indptr[node] = first;
+    indptr_[node] = first;
     if ((node & 0xFFFU) == 0) {
-      progress.advance_to(begin);
+      progress_.advance_to(begin - range.begin);
     }
   }
-  indptr[nodes] = written;
-  progress.advance_to(begin);
-  progress.end();
-  return written;
+  progress_.advance_to(begin - range.begin);
+  progress_.end();
 }
 
 // Removes undirected edges until `wanted` are left and returns the number of list entries left.
@@ -232,36 +346,6 @@ int64_t drop_pairs(std::span<int64_t> indptr, std::span<Index> indices, int64_t 
   }
   indptr.back() = written;
   return written;
-}
-
-template <class Index>
-int64_t fill_and_sort(
-    const EdgeSource& edges,
-    const CscOptions& options,
-    std::span<int64_t> indptr,
-    std::span<Index> indices,
-    std::span<int64_t> edge_ids,
-    ProgressBar& progress
-) {
-  int64_t filled = 0;
-  progress.begin("placing", static_cast<int64_t>(indices.size()), "edges");
-  // indptr[v] starts at the end of v's list and moves down to its begin.
-  for_each_final_edge(edges, options, [&](int64_t source, int64_t destination, int64_t position) {
-    const auto slot = static_cast<size_t>(--indptr[static_cast<size_t>(destination)]);
-    indices[slot] = static_cast<Index>(source);
-    if (!edge_ids.empty()) {
-      edge_ids[slot] = position;
-    }
-    if (++filled % kProgressStep == 0) {
-      progress.advance_to(filled);
-    }
-  });
-  progress.advance_to(filled);
-  progress.end();
-  const int64_t left = sort_lists<Index>(
-      indptr, indices, edge_ids, options.coalesce || options.to_undirected, progress
-  );
-  return options.max_pairs > 0 ? drop_pairs<Index>(indptr, indices, options.max_pairs) : left;
 }
 
 template <class Index>
@@ -392,13 +476,14 @@ Result<CscArrays> build_csc(
     GNN_ASSIGN_OR_RETURN(csc.edge_ids, storage.create(name + ".edge_ids", DType::Int64, {total}));
     edge_ids = csc.edge_ids.mutable_view<int64_t>();
   }
-  const int64_t left =
-      narrow ? fill_and_sort<int32_t>(
-                   edges, options, indptr, csc.indices.mutable_view<int32_t>(), edge_ids, progress
-               )
-             : fill_and_sort<int64_t>(
-                   edges, options, indptr, csc.indices.mutable_view<int64_t>(), edge_ids, progress
-               );
+  const auto fill = [&]<class Index>(std::span<Index> indices) {
+    const Lists<Index> out{.indices = indices, .edge_ids = edge_ids};
+    const int64_t length =
+        ListMaker<Index>(edges, options, indptr, out, progress).make(storage.memory_bytes());
+    return options.max_pairs > 0 ? drop_pairs<Index>(indptr, indices, options.max_pairs) : length;
+  };
+  const int64_t left = narrow ? fill(csc.indices.mutable_view<int32_t>())
+                              : fill(csc.indices.mutable_view<int64_t>());
   GNN_ASSIGN_OR_RETURN(csc.indptr, storage.commit(std::move(csc.indptr)));
   GNN_ASSIGN_OR_RETURN(csc.indices, storage.commit(std::move(csc.indices), left));
   if (options.edge_ids) {

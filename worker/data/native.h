@@ -70,6 +70,7 @@ class NativeWriter final : public ArrayStorage {
   Result<Array> scratch(DType dtype, std::vector<int64_t> shape) override;
   Result<Array> commit(Array array, int64_t length) override;
   Result<Array> find(const std::string& name) override;
+  [[nodiscard]] int64_t memory_bytes() const override;
 
   /// Number of arrays that an earlier run completed.
   [[nodiscard]] int64_t num_resumed() const { return num_resumed_; }

@@ -27,6 +27,7 @@ constexpr int64_t kHeaderBytes = 4096;
 // Smaller scratch memory is anonymous; larger is backed by an unlinked file, so that a graph larger
 // than memory can be sorted.
 constexpr int64_t kScratchInMemoryBytes = int64_t{2} << 30;
+constexpr int64_t kStepBytes = int64_t{2} << 30;
 
 tl::unexpected<Error> io_failure(
     const std::string& path, const std::string& what, const std::string& why
@@ -139,6 +140,10 @@ Result<Array> NativeWriter::scratch(DType dtype, std::vector<int64_t> shape) {
   GNN_ASSIGN_OR_RETURN(const Mapping mapping, create_mapped_file(path, bytes));
   unlink(path.c_str());
   return Array("scratch", dtype, std::move(shape), mapping.address, mapping.address.get());
+}
+
+int64_t NativeWriter::memory_bytes() const {
+  return kStepBytes;
 }
 
 Result<Array> NativeWriter::commit(Array array, int64_t length) {

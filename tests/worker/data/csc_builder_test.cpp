@@ -1,6 +1,7 @@
 #include "worker/data/csc_builder.h"
 
 #include "tests/worker/data/files.h"
+#include "tests/worker/data/storage_fake.h"
 #include "worker/data/counter_random.h"
 #include "worker/data/transforms.h"
 
@@ -226,6 +227,84 @@ TEST_F(Transform, MakesEdgesUndirectedWithSelfLoops) {
   );
   EXPECT_THAT(to_vector<int64_t>(result->edge_tables[0].indptr), ElementsAre(0, 2, 5, 7));
   EXPECT_THAT(to_vector<int32_t>(result->edge_tables[0].indices), ElementsAre(0, 1, 0, 1, 2, 1, 2));
+}
+
+// Memory for a few edges at a time.
+class LittleMemory final : public testing::StorageFake {
+ public:
+  explicit LittleMemory(int64_t memory_bytes) : memory_bytes_(memory_bytes) {}
+  [[nodiscard]] int64_t memory_bytes() const override { return memory_bytes_; }
+
+ private:
+  int64_t memory_bytes_;
+};
+
+class BuildCscInParts : public ::testing::TestWithParam<CscOptions> {};
+
+TEST_P(BuildCscInParts, GivesTheSameLists) {
+  Pairs pairs;
+  for (uint64_t i = 0; i < 500; ++i) {
+    // Some nodes without edges, one with a tenth of all, and duplicates.
+    const int64_t source = CounterRandom(1, 0).below(i, 40);
+    const int64_t destination = CounterRandom(1, 1).below(i, 30);
+    pairs.emplace_back(source, i % 10 == 0 ? 7 : destination);
+  }
+  CscOptions options = GetParam();
+  options.num_sources = 40;
+  options.num_destinations = 40;
+  const auto whole = build(pairs, options);
+  ASSERT_TRUE(whole) << whole.error().message;
+  SilentProgressBar silent;
+  for (const int64_t memory_bytes : {1, 64, 1000}) {
+    LittleMemory storage(memory_bytes);
+    const auto parts = build_csc(edges_of(pairs), options, storage, "e", silent);
+    ASSERT_TRUE(parts) << parts.error().message;
+    EXPECT_EQ(to_vector<int64_t>(parts->indptr), to_vector<int64_t>(whole->indptr));
+    EXPECT_EQ(to_vector<int32_t>(parts->indices), to_vector<int32_t>(whole->indices));
+    if (options.edge_ids) {
+      EXPECT_EQ(to_vector<int64_t>(parts->edge_ids), to_vector<int64_t>(whole->edge_ids));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options,
+    BuildCscInParts,
+    ::testing::Values(
+        CscOptions{},
+        CscOptions{.coalesce = true},
+        CscOptions{.to_undirected = true},
+        CscOptions{.to_undirected = true, .edge_ids = true},
+        CscOptions{.coalesce = true, .edge_ids = true},
+        CscOptions{.edge_ids = true},
+        CscOptions{.self_loops = SelfLoops::Remove},
+        CscOptions{.to_undirected = true, .self_loops = SelfLoops::AddRemaining}
+    )
+);
+
+// Counts how often its edges are read.
+class CountedEdges final : public EdgeSource {
+ public:
+  explicit CountedEdges(const Pairs& pairs) : edges_(edges_of(pairs)) {}
+
+  [[nodiscard]] int64_t num_edges() const override { return edges_.num_edges(); }
+  void for_each_chunk(const Chunk& chunk) const override {
+    ++passes_;
+    edges_.for_each_chunk(chunk);
+  }
+  [[nodiscard]] int64_t passes() const { return passes_; }
+
+ private:
+  ArrayEdges edges_;
+  mutable int64_t passes_ = 0;
+};
+
+TEST(BuildCsc, TakesAPassForEachPartThatFitsIntoMemory) {
+  const CountedEdges edges({{0, 0}, {1, 0}, {2, 1}, {0, 2}, {1, 2}, {2, 2}, {0, 3}});
+  SilentProgressBar silent;
+  LittleMemory storage(3 * sizeof(int32_t));
+  ASSERT_TRUE(build_csc(edges, {.num_sources = 4, .num_destinations = 4}, storage, "e", silent));
+  EXPECT_EQ(edges.passes(), 1 + 3);
 }
 
 }  // namespace

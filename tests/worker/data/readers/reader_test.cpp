@@ -1,5 +1,6 @@
 #include "worker/data/readers/reader.h"
 
+#include "tests/worker/data/storage_fake.h"
 #include "worker/data/array.h"
 
 #include <gmock/gmock.h>
@@ -17,25 +18,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Counts what is taken beside the arrays of the data set.
-class ScratchCounter final : public ArrayStorage {
+class ScratchCounter final : public testing::StorageFake {
  public:
-  using ArrayStorage::commit;
-  Result<Array> create(std::string name, DType dtype, std::vector<int64_t> shape) override {
-    return memory_.create(std::move(name), dtype, std::move(shape));
-  }
   Result<Array> scratch(DType dtype, std::vector<int64_t> shape) override {
     ++num_scratch;
-    return memory_.scratch(dtype, std::move(shape));
+    return StorageFake::scratch(dtype, std::move(shape));
   }
-  Result<Array> commit(Array array, int64_t length) override {
-    return memory_.commit(std::move(array), length);
-  }
-  Result<Array> find(const std::string& name) override { return memory_.find(name); }
 
   int num_scratch = 0;
-
- private:
-  MemoryStorage memory_;
 };
 
 std::vector<uint16_t> halves_of(const Array& array) {

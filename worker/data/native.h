@@ -90,6 +90,7 @@ class NativeWriter final : public ArrayStorage {
   std::string key_;
   int lock_;
   std::vector<ManifestArray> whole_;
+  int64_t scratch_in_memory_ = 0;  // bytes that were given out
   int64_t num_resumed_ = 0;
 };
 

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr const char* kJournalFile = "journal.yaml";
 constexpr const char* kLockSuffix = ".lock";
 constexpr int64_t kHeaderBytes = 4096;
-// Smaller scratch memory is anonymous; larger is backed by an unlinked file, so that a graph larger
+// The first scratch memory is anonymous; the rest is backed by unlinked files, so that a graph larger
 // than memory can be sorted.
 constexpr int64_t kScratchInMemoryBytes = int64_t{2} << 30;
 constexpr int64_t kStepBytes = int64_t{2} << 30;
@@ -133,7 +133,8 @@ Result<Array> NativeWriter::create(std::string name, DType dtype, std::vector<in
 Result<Array> NativeWriter::scratch(DType dtype, std::vector<int64_t> shape) {
   GNN_ASSIGN_OR_RETURN(const int64_t elements, checked_elements(shape, dtype_size(dtype)));
   const int64_t bytes = elements * dtype_size(dtype);
-  if (bytes <= kScratchInMemoryBytes) {
+  if (scratch_in_memory_ + bytes <= kScratchInMemoryBytes) {
+    scratch_in_memory_ += bytes;
     return MemoryStorage().scratch(dtype, std::move(shape));
   }
   const std::string path = path_of("scratch");

@@ -2,10 +2,12 @@
 
 #include "worker/data/io/npy.h"
 #include "worker/data/items.h"
+#include "worker/data/readers/edge_spool.h"
 #include "worker/data/readers/npy_arrays.h"
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 namespace gnn::data {
@@ -57,26 +59,22 @@ Result<std::vector<int64_t>> read_column(const std::string& path) {
 // at a time.
 struct EdgeFile {
   std::string path;
-  std::vector<EdgePair> pairs;  // of text
+  std::optional<EdgeSpool> text;  // nothing if it is a .npy file
 
-  static Result<EdgeFile> open(std::string path, ProgressBar& progress) {
-    EdgeFile file{.path = std::move(path), .pairs = {}};
-    if (!file.is_npy()) {
-      GNN_ASSIGN_OR_RETURN(file.pairs, read_text_edges(file.path, 0, progress));
+  static Result<EdgeFile> open(std::string path, ArrayStorage& storage, ProgressBar& progress) {
+    if (path.ends_with(".npy")) {
+      return EdgeFile{.path = std::move(path), .text = std::nullopt};
     }
-    return file;
+    EdgeSpool empty(storage, path + ": edge ");
+    GNN_ASSIGN_OR_RETURN(EdgeSpool text, read_text_edges(path, 0, std::move(empty), progress));
+    return EdgeFile{.path = std::move(path), .text = std::move(text)};
   }
-
-  [[nodiscard]] bool is_npy() const { return path.ends_with(".npy"); }
 
   // One more than the largest id.
   [[nodiscard]] Result<int64_t> count_nodes() const {
-    auto num_edges = static_cast<int64_t>(pairs.size());
-    int64_t largest = -1;
-    for (const EdgePair& edge : pairs) {
-      largest = std::max({largest, edge.source, edge.destination});
-    }
-    if (is_npy()) {
+    int64_t num_edges = text ? text->num_edges() : 0;
+    int64_t largest = text ? text->largest_id() : -1;
+    if (!text) {
       GNN_ASSIGN_OR_RETURN(NpyReader reader, open_npy(path));
       num_edges = reader.header().num_elements() / 2;
       const auto look = [&largest](int64_t, std::span<const int64_t> ids) -> Status {
@@ -104,8 +102,8 @@ struct EdgeFile {
     if (done.indptr.defined()) {
       return done;
     }
-    if (!is_npy()) {
-      return build_csc_of(pairs, num_nodes, options, storage, progress, path + ": edge ");
+    if (text) {
+      return build_csc(*text, csc_options(num_nodes, options), storage, kEdgesName, progress);
     }
     GNN_ASSIGN_OR_RETURN(NpyReader reader, open_npy(path));
     return read_npy_edges(std::move(reader), num_nodes, options, storage, progress);
@@ -215,7 +213,7 @@ Result<DatasetArrays> read_edge_list(
   if (edge_path.empty()) {
     return fail(ErrorKind::NotFound, folder + ": expected edges.npy, edges.csv.gz or edges.csv");
   }
-  GNN_ASSIGN_OR_RETURN(const EdgeFile edge_file, EdgeFile::open(edge_path, progress));
+  GNN_ASSIGN_OR_RETURN(const EdgeFile edge_file, EdgeFile::open(edge_path, storage, progress));
   GNN_ASSIGN_OR_RETURN(Array features, storage.find(kFeaturesName));
   if (!features.defined()) {
     GNN_ASSIGN_OR_RETURN(

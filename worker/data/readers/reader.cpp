@@ -409,25 +409,6 @@ Result<int64_t> count_classes(
   return options.num_classes.value_or(largest + 1);
 }
 
-Result<std::vector<EdgePair>> read_text_edges(
-    const std::string& path, int64_t first_id, ProgressBar& progress
-) {
-  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
-  std::vector<EdgePair> edges;
-  std::array<int64_t, 2> ends{};
-  progress.begin("reading edges", reader.source().file_bytes_total(), "bytes");
-  while (true) {
-    GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers(ends));
-    if (!more) {
-      break;
-    }
-    edges.push_back({.source = ends[0] - first_id, .destination = ends[1] - first_id});
-    progress.advance_to(reader.source().file_bytes_read(), {});
-  }
-  progress.end();
-  return edges;
-}
-
 Result<CscArrays> build_csc_of(
     std::span<const EdgePair> edges,
     int64_t num_nodes,

@@ -180,10 +180,6 @@ struct EdgePair {
   int64_t destination;
 };
 
-/// The edges of a text file with a source and a destination per line, numbered from `first_id`.
-Result<std::vector<EdgePair>> read_text_edges(
-    const std::string& path, int64_t first_id, ProgressBar& progress
-);
 /// build_csc() over edges that a reader collected; `where_prefix` as in EdgeBuffer::edges().
 Result<CscArrays> build_csc_of(
     std::span<const EdgePair> edges,

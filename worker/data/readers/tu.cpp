@@ -1,5 +1,7 @@
 #include "worker/data/readers/tu.h"
 
+#include "worker/data/readers/edge_spool.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -189,13 +191,14 @@ Result<DatasetArrays> read_tu(
   );
   const int64_t num_nodes = offsets.back();
   GNN_ASSIGN_OR_RETURN(
-      const std::vector<EdgePair> pairs, read_text_edges(stem + "_A.txt", 1, progress)
+      const EdgeSpool spool,
+      read_text_edges(
+          stem + "_A.txt", 1, EdgeSpool(storage, stem + "_A.txt (ids from 0): line "), progress
+      )
   );
   GNN_ASSIGN_OR_RETURN(
       const CscArrays edges,
-      build_csc_of(
-          pairs, num_nodes, options, storage, progress, stem + "_A.txt (ids from 0): line "
-      )
+      build_csc(spool, csc_options(num_nodes, options), storage, kEdgesName, progress)
   );
   GNN_ASSIGN_OR_RETURN(Array features, read_features(stem, num_nodes, options, storage));
   DatasetArrays dataset = homogeneous(

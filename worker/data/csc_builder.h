@@ -96,8 +96,9 @@ struct CscArrays {
 
 /// Sorts the edges by destination with a counting sort. Reads `edges` once to count them and once to
 /// place them, without memory besides the result; if the result exceeds storage.memory_bytes(), it
-/// is made in parts of that size, each of which takes a pass over `edges`. Commits the arrays to `storage` as NAME.indptr, NAME.indices and NAME.edge_ids;
-/// arrays that an earlier run completed are reused.
+/// is made in parts of that size, each of which takes a pass over `edges`. Commits the arrays to
+/// `storage` as NAME.indptr, NAME.indices and NAME.edge_ids; arrays that an earlier run completed are
+/// reused.
 /// Errors: Data for an id out of range, naming the edge; Configuration for contradictory options.
 Result<CscArrays> build_csc(
     const EdgeSource& edges,

@@ -53,7 +53,7 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   const reconcile::Plan plan = reconcile::plan(observed);
   Execution execution = executor_.execute(plan, *job);
   (*memory_.lock())[key].awaits_culprit_since = plan.awaits_culprit_since;
-  report_lasting_failure(key, observed.now, execution);
+  if (!plan.actions.empty()) report_lasting_failure(key, observed.now, execution);
 
   const bool refused = !execution.refusals.empty();
   const bool repeated = reconcile::same_refusals(execution.refusals, observed.refusals);

@@ -69,7 +69,8 @@ class Reconciler {
 
   [[nodiscard]] runtime::Outcome clean_up(const objects::ObjectKey& key);
   [[nodiscard]] reconcile::Observed observe(const api::GnnJob& job, const objects::ObjectKey& key);
-  /// Turns a create that keeps failing into a refusal, which the next pass reports.
+  /// Turns a create that keeps failing into a refusal, which the next pass reports. For a pass that
+  /// had actions.
   void report_lasting_failure(const objects::ObjectKey& key, TimePoint now, Execution& execution);
   void log_written(
       const objects::ObjectKey& key, const api::GnnJobStatus& before, const api::GnnJobStatus& after

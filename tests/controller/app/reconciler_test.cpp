@@ -224,6 +224,11 @@ TEST_F(ReconcilerTest, ReportsACreateThatKeepsFailing) {
   const std::string written = transport_.requests().back().body;
   EXPECT_NE(written.find("CreateFailed"), std::string::npos) << written;
   EXPECT_NE(written.find("failed calling webhook"), std::string::npos) << written;
+
+  clock_.advance(10s);
+  transport_.reply(500, body);
+  EXPECT_GE(pause_after_pass(), 5s) << "it has been failing all the time";
+  EXPECT_EQ(count("POST"), 3U);
 }
 
 TEST_F(ReconcilerTest, ACreateThatFailedOnceIsNotReported) {

@@ -107,8 +107,9 @@ def stages(mode):
         Stage("format", "clang-format, comments, yamllint, ruff, shellcheck", [python("tools/lint/format.py")]),
         programs(),
         Stage("build", "dev preset", build("dev")[1:], ["programs"]),
-        Stage("lint", "layering; a test for each source; each header alone",
-              [python("tools/lint/layering.py"), python("tools/lint/mirror.py"), python("tools/lint/headers.py", "--jobs", JOBS)],
+        Stage("lint", "layering; a test for each source; the table of faults; each header alone",
+              [python("tools/lint/layering.py"), python("tools/lint/mirror.py"), python("tools/lint/faults.py"),
+               python("tools/lint/headers.py", "--jobs", JOBS)],
               ["build"]),
         Stage("tidy", f"clang-tidy: {'everything' if full else 'common and controller'}", [["cmake", "--preset", "tidy"], tidy]),
         unit,
@@ -146,7 +147,7 @@ def stages_of_change(touched):
         return [file for file in touched.files if file.endswith(suffixes) and (ROOT / file).is_file()]
 
     headers, sources = there(".h"), there(".h", ".cpp")
-    lint = [python("tools/lint/layering.py"), python("tools/lint/mirror.py")]
+    lint = [python("tools/lint/layering.py"), python("tools/lint/mirror.py"), python("tools/lint/faults.py")]
     if headers:
         lint.append(python("tools/lint/headers.py", "--jobs", JOBS, *headers))
     result = [

@@ -533,6 +533,7 @@ Result<bool> FaultProxy::Impl::serve(Exchange& exchange, const std::optional<Fau
       Overloaded{
           [&](const RefuseRequest&) -> Result<bool> { return break_connection(); },
           [&](const Answer& fixed) { return answer(exchange, fixed); },
+          [&](const AnswerBy& by) { return answer(exchange, by.make(exchange.request)); },
           [&](const BlackHole& hole) -> Result<bool> {
             if (hole.after_body_bytes) return forward(exchange, fault);
             hold(exchange);

@@ -69,6 +69,11 @@ struct Answer {
   HttpHeaders headers = {};
   std::string body = {};
 };
+/// The proxy answers by itself, with what the function makes of the request: it can play an admission
+/// webhook, for example.
+struct AnswerBy {
+  std::function<Answer(const RecordedRequest&)> make;
+};
 /// The reply passes in writes of at most that many bytes, so that lines and characters are split.
 struct Fragment {
   int64_t bytes = 1;
@@ -83,8 +88,16 @@ struct Snapshot {
 struct ServeSnapshot {
   Snapshot snapshot;
 };
-using Fault = std::
-    variant<Delay, BlackHole, CutReply, LoseReply, RefuseRequest, Answer, Fragment, ServeSnapshot>;
+using Fault = std::variant<
+    Delay,
+    BlackHole,
+    CutReply,
+    LoseReply,
+    RefuseRequest,
+    Answer,
+    AnswerBy,
+    Fragment,
+    ServeSnapshot>;
 
 /// Ready answers as the API server writes them: a Status object as JSON.
 [[nodiscard]] Answer answer_status(int code, std::string_view reason, std::string_view message);

@@ -70,25 +70,53 @@ TEST(Leader, SurvivesAKillAfterEachWriteOfAJob) {
   }
 }
 
+// It is stopped amid the creation of a gang, so that it has something left to write when it wakes.
 TEST(Leader, AStoppedLeaderExitsBeforeItWrites) {
   Cluster cluster;
   FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
-  const auto arguments = cluster.arguments(lease(cluster.name_space(), 8));
-  ControllerProcess first(cluster.plane(), arguments);
+  const auto proxy = must(FaultProxy::in_front_of(cluster.plane()));
+  const auto options = lease(cluster.name_space(), 8);
+  ControllerProcess first(cluster.plane(), cluster.arguments_through(*proxy, options));
   ASSERT_TRUE(first.wait_working()) << first.log();
-  ControllerProcess second(cluster.plane(), arguments);
+  ControllerProcess second(cluster.plane(), cluster.arguments(options));
+  std::atomic<bool> stopped = false;
+  proxy->after_write(
+      1,
+      [&] {
+        first.signal(SIGSTOP);
+        stopped = true;
+      },
+      [](const RecordedRequest& request) {
+        return request.method == "POST" && request.path.ends_with("/services");
+      }
+  );
   cluster.create_job("j");
-  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Running"); }));
+  ASSERT_TRUE(eventually([&] { return stopped.load(); }));
   EXPECT_FALSE(second.wait_working(500ms));
+  EXPECT_TRUE(cluster.pods_of("j").empty()) << "the first one has pods to create";
 
-  first.signal(SIGSTOP);
   ASSERT_TRUE(second.wait_working()) << second.log();
-  kubelets.let_finish();
-  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete"); })) << cluster.describe("j");
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Running"); })) << cluster.describe("j");
+  proxy->forget_requests();
   first.signal(SIGCONT);
   EXPECT_EQ(first.wait(10s), kExitLostLease) << first.log();
+  EXPECT_TRUE(proxy->requests(any_write()).empty());
+
+  kubelets.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete"); })) << cluster.describe("j");
   EXPECT_EQ(cluster.job("j")["status"]["attempt"], 1);
   EXPECT_EQ(kubelets.seen().size(), 2U);
+}
+
+TEST(Leader, ExitsWhenTheApiServerIsTooSlowForItsLease) {
+  Cluster cluster;
+  const auto proxy = must(FaultProxy::in_front_of(cluster.plane()));
+  ControllerProcess leader(
+      cluster.plane(), cluster.arguments_through(*proxy, lease(cluster.name_space()))
+  );
+  ASSERT_TRUE(leader.wait_working()) << leader.log();
+  proxy->add_fault(any_request(), Delay{.before_request = 10s});
+  EXPECT_EQ(leader.wait(15s), kExitLostLease) << leader.log();
 }
 
 TEST(Leader, SigtermHandsOverAtOnce) {

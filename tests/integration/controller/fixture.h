@@ -135,6 +135,9 @@ class Cluster {
       const FaultProxy& proxy, std::vector<std::string> more = {}
   ) const;
 
+  /// The administrator's kubeconfig, with that token instead of the certificate.
+  [[nodiscard]] std::string kubeconfig_with_token(const std::string& token) const;
+
   Json create_job(const std::string& name, int nodes = 2, const Json& changes = Json::object())
       const;
   [[nodiscard]] Json job(const std::string& name) const { return api_.find(jobs() + "/" + name); }

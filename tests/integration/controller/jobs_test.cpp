@@ -16,6 +16,25 @@ using ::testing::Not;
 
 class Jobs : public ::testing::Test {
  protected:
+  // Sets the namespace's quota, and returns once it holds.
+  void allow_pods(int count) {
+    const std::string quotas = "/api/v1/namespaces/" + cluster_.name_space() + "/resourcequotas";
+    const std::string text = std::to_string(count);
+    const Json spec = {{"spec", {{"hard", {{"pods", text}}}}}};
+    if (!cluster_.api().patch(quotas + "/pods", spec)) {
+      Json quota = spec;
+      quota["metadata"] = {{"name", "pods"}};
+      cluster_.api().create(quotas, quota);
+    }
+    ASSERT_TRUE(eventually([&] {
+      const Json quota = cluster_.api().get(quotas + "/pods");
+      return quota.value(Json::json_pointer("/status/hard/pods"), std::string()) == text;
+    }));
+  }
+  bool exceeds_quota(const std::string& job) const {
+    return cluster_.describe(job).find("exceeded quota: pods") != std::string::npos;
+  }
+
   Cluster cluster_;
 };
 
@@ -157,23 +176,89 @@ TEST_F(Jobs, ARecreatedJobStartsAfresh) {
 }
 
 TEST_F(Jobs, AQuotaForHalfTheGangIsReportedAndCostsFewCalls) {
-  cluster_.api().create(
-      "/api/v1/namespaces/" + cluster_.name_space() + "/resourcequotas",
-      {{"metadata", {{"name", "two-pods"}}}, {"spec", {{"hard", {{"pods", "2"}}}}}}
-  );
-  ASSERT_TRUE(eventually([&] {
-    return cluster_.api()
-               .get("/api/v1/namespaces/" + cluster_.name_space() + "/resourcequotas/two-pods")
-               .value(Json::json_pointer("/status/hard/pods"), std::string()) == "2";
-  }));
-  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
-  cluster_.create_job("j", 4);
-  ASSERT_TRUE(eventually([&] {
-    return cluster_.describe("j").find("exceeded quota: two-pods") != std::string::npos;
-  })) << cluster_.describe("j")
-      << controller.log();
+  allow_pods(2);
+  const auto proxy = must(FaultProxy::in_front_of(cluster_.plane()));
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments_through(*proxy));
+  cluster_.create_job("j", 8);
+  ASSERT_TRUE(eventually([&] { return exceeds_quota("j"); }))
+      << cluster_.describe("j") << controller.log();
   EXPECT_LE(cluster_.pods_of("j").size(), 2U);
   EXPECT_FALSE(cluster_.holds("j", "Failed"));
+  const auto creates_a_pod = [](const RecordedRequest& request) {
+    return request.method == "POST" && request.path.ends_with("/pods");
+  };
+  EXPECT_LT(proxy->requests(creates_a_pod).size(), 8U)
+      << "far from a call for each pod, again and again";
+}
+
+TEST_F(Jobs, AQuotaThatFallsMidRunHoldsBackTheNextAttemptUntilItRises) {
+  allow_pods(2);
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
+  FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
+  cluster_.create_job("j");
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running"); })) << cluster_.describe("j");
+  allow_pods(1);
+  EXPECT_TRUE(cluster_.holds("j", "Running")) << "what runs stays";
+  cluster_.fail_pod("j-1-1", contract::kExitOther);
+  ASSERT_TRUE(eventually([&] { return exceeds_quota("j"); }))
+      << cluster_.describe("j") << controller.log();
+  EXPECT_EQ(cluster_.job("j")["status"]["attempt"], 2);
+  EXPECT_FALSE(cluster_.holds("j", "Running"));
+
+  allow_pods(2);
+  kubelets.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Complete"); }))
+      << cluster_.describe("j") << controller.log();
+  const Json status = cluster_.job("j")["status"];
+  EXPECT_EQ(status["attempt"], 2) << "waiting for room is no failure";
+  EXPECT_EQ(status["restarts"], 1);
+}
+
+TEST_F(Jobs, AVerbThatIsDeniedIsReportedAndTheJobStartsOnceItIsAllowed) {
+  const std::string role =
+      "/apis/rbac.authorization.k8s.io/v1/namespaces/" + cluster_.name_space() + "/roles";
+  const auto rules = [](bool may_create_pods) {
+    Json of_pods = {"get", "list", "watch", "update", "patch", "delete"};
+    if (may_create_pods) of_pods.push_back("create");
+    return Json{
+        {"rules",
+         {{{"apiGroups", {"gnn.dev"}}, {"resources", {"*"}}, {"verbs", {"*"}}},
+          {{"apiGroups", {"", "events.k8s.io", "networking.k8s.io"}},
+           {"resources", {"services", "configmaps", "events", "networkpolicies"}},
+           {"verbs", {"*"}}},
+          {{"apiGroups", {""}}, {"resources", {"pods"}}, {"verbs", of_pods}}}}
+    };
+  };
+  Json object = rules(false);
+  object["metadata"] = {{"name", "controller"}};
+  cluster_.api().create(role, object);
+  cluster_.api().create(
+      role.substr(0, role.rfind('/')) + "/rolebindings",
+      {{"metadata", {{"name", "controller"}}},
+       {"roleRef",
+        {{"apiGroup", "rbac.authorization.k8s.io"}, {"kind", "Role"}, {"name", "controller"}}},
+       {"subjects",
+        {{{"kind", "ServiceAccount"}, {"name", "default"}, {"namespace", cluster_.name_space()}}}}}
+  );
+  ControllerProcess controller(
+      cluster_.plane(),
+      {cluster_.kubeconfig_with_token(
+           must(cluster_.plane().token_for(cluster_.name_space(), "default"))
+       ),
+       cluster_.name_space()}
+  );
+  FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
+  kubelets.let_finish();
+  cluster_.create_job("j");
+  ASSERT_TRUE(eventually([&] {
+    return cluster_.describe("j").find("cannot create resource \\\"pods\\\"") != std::string::npos;
+  })) << cluster_.describe("j")
+      << controller.log();
+  EXPECT_FALSE(cluster_.holds("j", "Failed"));
+  ASSERT_TRUE(cluster_.api().patch(role + "/controller", rules(true)));
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Complete"); }))
+      << cluster_.describe("j") << controller.log();
+  EXPECT_EQ(cluster_.job("j")["status"]["restarts"], 0);
 }
 
 TEST_F(Jobs, ANamespaceDeletedWhileTheControllerIsDownTerminates) {

@@ -89,6 +89,85 @@ TEST_F(ApiFaults, TooManyRequestsAreSentAgainWhenTheServerSays) {
   EXPECT_EQ(proxy_->times_applied(fault), 4);
 }
 
+TEST_F(ApiFaults, ConflictsWithAUserWhoEditsMeanwhile) {
+  const int fault = proxy_->add_fault(any_write(), answer_conflict(), 8);
+  start();
+  cluster_.create_job("j");
+  // Each edit makes a status that was computed before it conflict for real.
+  int edits = 0;
+  const auto edit = [&] {
+    const Json labels = {{"metadata", {{"labels", {{"edit", std::to_string(++edits)}}}}}};
+    ASSERT_TRUE(cluster_.api().patch(cluster_.jobs() + "/j", labels));
+  };
+  ASSERT_TRUE(eventually([&] {
+    edit();
+    return cluster_.holds("j", "Running");
+  })) << cluster_.describe("j");
+  expect_undisturbed_end();
+  EXPECT_EQ(proxy_->times_applied(fault), 8);
+  EXPECT_EQ(cluster_.job("j")["metadata"]["labels"]["edit"], std::to_string(edits));
+  const auto writes = [](const RecordedRequest& request) {
+    return request.is_write() && request.path.find("/events") == std::string::npos;
+  };
+  // Service, ConfigMap, NetworkPolicy, pods and their finalizers, and some ten statuses.
+  EXPECT_LE(proxy_->requests(writes).size(), 60U);
+}
+
+TEST_F(ApiFaults, SlowRepliesAndTimeouts) {
+  const auto no_watch = [](const RecordedRequest& request) { return !request.is_watch(); };
+  proxy_->add_fault(no_watch, Delay{.before_reply = 500ms});
+  const Answer timeout = answer_status(504, "Timeout", "Too large resource version: 9, current: 1");
+  const auto lists = [](const RecordedRequest& request) { return request.is_list_or_get(); };
+  const int refused = proxy_->add_fault(lists, timeout, 4);
+  const int failed = proxy_->add_fault(any_write(), answer_internal_error(), 3);
+  start();
+  cluster_.create_job("j");
+  expect_undisturbed_end();
+  EXPECT_EQ(proxy_->times_applied(refused), 4);
+  EXPECT_EQ(proxy_->times_applied(failed), 3);
+  EXPECT_LE(proxy_->requests(no_watch).size(), 80U);
+}
+
+TEST_F(ApiFaults, APodThatIsDeletedInACompactedGapIsNoticed) {
+  start();
+  cluster_.create_job("j");
+  ASSERT_TRUE(running()) << cluster_.describe("j");
+  proxy_->refuse_connections();
+  proxy_->cut_connections();
+  const std::string pod = cluster_.pods() + "/j-1-1";
+  ASSERT_TRUE(cluster_.api().patch(pod, {{"metadata", {{"finalizers", nullptr}}}}));
+  cluster_.api().remove(pod, R"({"gracePeriodSeconds":0})");
+  ASSERT_TRUE(cluster_.api().find(pod).is_null());
+  must(cluster_.plane().compact_etcd());
+  // What remembers the gap besides etcd is the API server's memory.
+  must(cluster_.plane().restart(ControlPlanePart::ApiServer));
+  proxy_->forget_requests();
+  proxy_->accept_connections();
+  ASSERT_TRUE(eventually([&] { return cluster_.job("j")["status"]["attempt"] == 2; }))
+      << cluster_.describe("j") << controller_->log();
+  kubelets_.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Complete"); }))
+      << cluster_.describe("j");
+  const Json status = cluster_.job("j")["status"];
+  EXPECT_EQ(status["attempt"], 2);
+  EXPECT_EQ(status["restarts"], 0) << "somebody deleted the pod";
+  const auto lists_pods = [](const RecordedRequest& request) {
+    return request.is_list_or_get() && request.path.ends_with("/pods");
+  };
+  EXPECT_FALSE(proxy_->requests(lists_pods).empty()) << "no watch can tell of it";
+  EXPECT_EQ(kubelets_.seen().size(), 4U);
+}
+
+TEST_F(ApiFaults, ARotatedCaIsReadAgain) {
+  controller_ = std::make_unique<ControllerProcess>(cluster_.plane(), cluster_.arguments());
+  cluster_.create_job("j");
+  ASSERT_TRUE(running()) << cluster_.describe("j") << controller_->log();
+  must(cluster_.plane().rotate_server_ca());
+  must(cluster_.plane().restart(ControlPlanePart::ControllerManager)
+  );  // reads it at its start alone
+  expect_undisturbed_end();
+}
+
 TEST_F(ApiFaults, LostRepliesToWrites) {
   proxy_->add_fault(any_write(), LoseReply{}, 6);
   start();

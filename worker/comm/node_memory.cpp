@@ -2,11 +2,13 @@
 
 #include "common/log.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 #include <tl/expected.hpp>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <fcntl.h>
 #include <string>
@@ -78,6 +80,18 @@ OrReason<MemoryFile> open_memory(const std::string& address) {
   return file;
 }
 
+// The whole pages of [memory, memory + bytes). Only a hint: without large pages all is as right, and
+// slower.
+void ask_for_large_pages(void* memory, size_t bytes) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t into_page = reinterpret_cast<uintptr_t>(memory) % page;
+  const size_t skipped = into_page == 0 ? 0 : page - into_page;
+  if (bytes < skipped + page) return;
+  static_cast<void>(::madvise(
+      static_cast<char*>(memory) + skipped, (bytes - skipped) / page * page, MADV_HUGEPAGE
+  ));
+}
+
 OrReason<at::Tensor> map_memory(
     const MemoryFile& file, at::IntArrayRef sizes, at::ScalarType dtype
 ) {
@@ -87,8 +101,7 @@ OrReason<at::Tensor> map_memory(
   void* const memory =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor(), 0);
   if (memory == MAP_FAILED) return why_failed("mmap of " + std::to_string(bytes) + " bytes");
-  // Rows are read in any order: large pages, where the machine gives them, spare look-ups.
-  static_cast<void>(::madvise(memory, size, MADV_HUGEPAGE));
+  ask_for_large_pages(memory, size);
   return at::from_blob(
       memory,
       sizes,
@@ -128,6 +141,14 @@ Result<std::optional<at::Tensor>> zeros_shared_by(
     return std::optional<at::Tensor>();
   }
   return std::optional(*mapped);
+}
+
+at::Tensor empty_on_large_pages(at::IntArrayRef sizes, at::ScalarType dtype) {
+  at::Tensor tensor = at::empty(sizes, dtype);
+  // What is smaller shares pages with other things.
+  constexpr size_t kLeast = size_t{4} << 20;
+  if (tensor.nbytes() >= kLeast) ask_for_large_pages(tensor.mutable_data_ptr(), tensor.nbytes());
+  return tensor;
 }
 
 }  // namespace gnn::comm

@@ -22,4 +22,9 @@ namespace gnn::comm {
     Communicator& node, at::IntArrayRef sizes, at::ScalarType dtype
 );
 
+/// A tensor of this process alone, whose elements have no value yet, on large pages where the machine
+/// gives them: rows that are read in any order then miss the TLB less.
+/// Shapes: contiguous `sizes`, on the CPU.
+[[nodiscard]] at::Tensor empty_on_large_pages(at::IntArrayRef sizes, at::ScalarType dtype);
+
 }  // namespace gnn::comm

@@ -100,7 +100,7 @@ Result<LayerWiseInference::Matrix> LayerWiseInference::make_matrix(
     at::IntArrayRef sizes, at::ScalarType dtype
 ) {
   if (groups_.peers->world_size() == groups_.all->world_size())
-    return Matrix{.rows = at::empty(sizes, dtype)};
+    return Matrix{.rows = comm::empty_on_large_pages(sizes, dtype)};
   GNN_ASSIGN_OR_RETURN(
       const std::optional<at::Tensor> shared, comm::zeros_shared_by(*groups_.node, sizes, dtype)
   );
@@ -108,7 +108,7 @@ Result<LayerWiseInference::Matrix> LayerWiseInference::make_matrix(
   GNN_ASSIGN_OR_RETURN(
       const std::vector<double> without, comm::all_reduce_sums(*groups_.all, {shared ? 0.0 : 1.0})
   );
-  if (without[0] > 0) return Matrix{.rows = at::empty(sizes, dtype)};
+  if (without[0] > 0) return Matrix{.rows = comm::empty_on_large_pages(sizes, dtype)};
   return Matrix{.rows = *shared, .is_shared = true};
 }
 
@@ -233,7 +233,7 @@ Result<LayerWiseInference::Inputs> LayerWiseInference::make_inputs(int64_t layer
   if (!conv.projects_first() || !conv.has_root()) return inputs;
   if (layer + 1 < model_.num_layers()) {
     inputs.rooted = own_nodes_;
-    inputs.roots.rows = at::empty({own_.count, conv.out_channels()}, dtype_);
+    inputs.roots.rows = comm::empty_on_large_pages({own_.count, conv.out_channels()}, dtype_);
   } else {
     inputs.rooted = wanted_;
     GNN_ASSIGN_OR_RETURN(inputs.roots, make_matrix({wanted_.numel(), conv.out_channels()}, dtype_));

@@ -5,6 +5,7 @@
 #include "common/stopwatch.h"
 #include "tests/support/must.h"
 #include "tests/worker/training/counting_sink.h"
+#include "worker/comm/node_memory.h"
 #include "worker/graph/load.h"
 #include "worker/nn/functional/aggregate.h"
 #include "worker/nn/functional/csr.h"
@@ -126,7 +127,8 @@ KernelSeconds time_kernels(nn::NodeModel& model, const graph::Dataset& data) {
                             static_cast<void>(conv.update(conv.root(x), aggregated));
                           }
                         });
-    const at::Tensor messages = torch::randn({num_nodes, message_width});
+    at::Tensor messages = comm::empty_on_large_pages({num_nodes, message_width}, at::kFloat);
+    messages.normal_();
     seconds.sums += seconds_of([&] { static_cast<void>(conv.aggregate(messages, edges)); });
     seconds.summed_bytes += static_cast<double>(data.graph().num_edges() * message_width) *
                             static_cast<double>(messages.element_size());

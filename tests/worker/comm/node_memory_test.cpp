@@ -7,6 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +61,32 @@ TEST(ZerosSharedBy, MayBeEmpty) {
   run_ranks(2, [](const std::shared_ptr<Communicator>& node) {
     EXPECT_EQ(require(zeros_shared_by(*node, {0, 7}, at::kFloat))->numel(), 0);
   });
+}
+
+// The flags of the mapping that holds `address`, from /proc/self/smaps.
+std::string mapping_flags(const void* address) {
+  const auto wanted = reinterpret_cast<uintptr_t>(address);
+  std::ifstream maps("/proc/self/smaps");
+  bool is_wanted = false;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long long first = 0;
+    unsigned long long end = 0;
+    if (std::sscanf(line.c_str(), "%llx-%llx ", &first, &end) == 2)
+      is_wanted = first <= wanted && wanted < end;
+    else if (is_wanted && line.starts_with("VmFlags:"))
+      return line + " ";
+  }
+  return {};
+}
+
+TEST(EmptyOnLargePages, AsksForLargePages) {
+  const at::Tensor tensor = empty_on_large_pages({3, int64_t{1} << 20}, at::kFloat);
+  EXPECT_EQ(tensor.sizes(), (std::vector<int64_t>{3, int64_t{1} << 20}));
+  EXPECT_EQ(tensor.scalar_type(), at::kFloat);
+  const std::string flags = mapping_flags(tensor[1].const_data_ptr());
+  ASSERT_THAT(flags, HasSubstr("VmFlags:"));
+  const bool has_large_pages = std::filesystem::exists("/sys/kernel/mm/transparent_hugepage");
+  EXPECT_EQ(flags.find(" hg ") != std::string::npos, has_large_pages) << flags;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "worker/agent/rank_group.h"
 #include "worker/agent/running_time.h"
 #include "worker/agent/signals.h"
+#include "worker/agent/stillness.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +16,8 @@
 #include <poll.h>
 #include <string>
 #include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace gnn::agent {
@@ -27,6 +30,10 @@ constexpr auto kHealthLimit = std::chrono::seconds(10);
 
 // If node 0 does not end a stopped job in time, the agent leaves on its own.
 constexpr auto kStopMargin = std::chrono::seconds(3);
+
+constexpr auto kWatchInterval = std::chrono::milliseconds(250);
+// For the result of an agent that hangs: the volume that holds it up may be the one to write to.
+constexpr unsigned kSecondsForLastWord = 5;
 
 // "node 0, rank 3, exit code 70" of the failure behind a directive; empty without one.
 std::string culprit_of(const Directive& directive) {
@@ -47,9 +54,17 @@ class Agent {
         link_(options, std::move(connect), clock_) {
     mine_.node = options.node;
   }
+  ~Agent() {
+    *over_.lock() = true;
+    over_.notify_all();
+    if (watch_.joinable()) watch_.join();
+  }
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
 
   int run() {
     if (auto status = serve(); !status) return end(status.error());
+    watch_ = std::thread([this] { watch_turns(); });
     while (!exit_code_) tick();
     return *exit_code_;
   }
@@ -76,8 +91,37 @@ class Agent {
     return {};
   }
 
+  // Peers notice an agent that hangs, but a job of one node has none, and no peer ends the agent.
+  void watch_turns() {
+    // Peers speak first: they know the whole job.
+    const Duration limit = kLongestTurn + options_.peer_timeout;
+    Stillness stillness(clock_.monotonic(), limit);
+    const auto is_over = [this] {
+      return over_.lock().wait_until(clock_, clock_.monotonic() + kWatchInterval, [](bool over) {
+        return over;
+      });
+    };
+    while (!is_over())
+      if (stillness.hangs(turns_.load(), clock_.monotonic())) end_hanging(limit);
+  }
+
+  // The supervising thread may hold any lock, and never answers again. Ranks die with it.
+  [[noreturn]] void end_hanging(Duration limit) {
+    ::signal(SIGALRM, SIG_DFL);
+    ::alarm(kSecondsForLastWord);
+    NodeResult result{.round = round_.load(), .exit_code = contract::kExitOther};
+    result.message =
+        "the agent of node " + std::to_string(options_.node) +
+        " hung: its main thread stood still for more than " +
+        std::to_string(std::chrono::duration_cast<std::chrono::seconds>(limit).count()) + " s";
+    static_cast<void>(write_result(options_, result));
+    log_error(result.message);
+    ::_exit(static_cast<int>(result.exit_code));
+  }
+
   void tick() {
     wait_for_events();
+    turns_.fetch_add(1);
     last_tick_.store(clock_.monotonic().time_since_epoch());
     const auto now = running_.advance(clock_.monotonic());
     for (const int signal : signals_.take())
@@ -209,6 +253,7 @@ class Agent {
       ranks_.reset();
     }
     mine_.round = directive.round;
+    round_.store(directive.round);
     mine_.phase = AgentPhase::Ready;
     mine_.failure.reset();
     progress_.on_round(directive.round);
@@ -367,6 +412,11 @@ class Agent {
   MonotonicPoint leaving_since_{};
   bool result_written_ = false;
   std::optional<int> exit_code_;
+  // Of the thread that watches this one.
+  std::atomic<int64_t> turns_{0};
+  std::atomic<int64_t> round_{0};
+  Guarded<bool> over_{false};
+  std::thread watch_;
 };
 
 }  // namespace

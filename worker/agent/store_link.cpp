@@ -1,6 +1,7 @@
 #include "worker/agent/store_link.h"
 
 #include "common/log.h"
+#include "worker/agent/stillness.h"
 
 #include <algorithm>
 #include <charconv>
@@ -13,8 +14,6 @@ constexpr auto kInterval = std::chrono::milliseconds(100);
 // While nothing changes: each exchange costs every node a few round trips.
 constexpr auto kQuietInterval = std::chrono::milliseconds(300);
 constexpr int64_t kQuietExchanges = 20;
-// An agent turns a few times a second. One that has not for this long no longer beats.
-constexpr auto kLongestTurn = std::chrono::milliseconds(3'000);
 constexpr auto kConnectSlice = std::chrono::milliseconds(2'000);
 constexpr const char* kDirectiveKey = "directive";
 // The marks of all ranks of the directive's round. Apart from the directive, which changes seldom.

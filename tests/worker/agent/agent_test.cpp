@@ -107,6 +107,7 @@ class AgentTest : public ::testing::Test {
             [&](int64_t rank, RankStream stream, std::string_view line) {
               const char* name = stream == RankStream::Error ? " err " : " out ";
               lines << rank << name << line << std::endl;
+              while (line == hangs_at_) ::pause();
             },
         .on_numbers = {}
     };
@@ -143,6 +144,7 @@ class AgentTest : public ::testing::Test {
 
   fs::path folder_;
   AgentOptions options_;
+  std::string hangs_at_ = "no line";  // the line at which the agent hangs
   int64_t store_calls_ = std::numeric_limits<int64_t>::max();
 };
 
@@ -239,6 +241,17 @@ TEST_F(AgentTest, ReportsARankThatIsOutOfMemory) {
   EXPECT_EQ(ended.exit_code, contract::kExitOutOfMemory);
   EXPECT_EQ(ended.result.at("reason"), "OutOfMemory");
   EXPECT_EQ(ended.result.at("rank"), 1);
+}
+
+TEST_F(AgentTest, EndsItselfWhenItHangs) {
+  hangs_at_ = "round 0";
+  const auto ended = run("say stop");
+  EXPECT_EQ(ended.exit_code, contract::kExitOther);
+  EXPECT_EQ(ended.result.at("exitCode"), contract::kExitOther);
+  EXPECT_NE(
+      ended.result.at("message").get<std::string>().find("the agent of node 0 hung"),
+      std::string::npos
+  ) << ended.result;
 }
 
 TEST_F(AgentTest, SigtermPreemptsTheRanks) {

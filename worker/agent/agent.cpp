@@ -95,6 +95,7 @@ class Agent {
   void watch_turns() {
     // Peers speak first: they know the whole job.
     const Duration limit = kLongestTurn + options_.peer_timeout;
+    RunningTime running(clock_.monotonic());
     Stillness stillness(clock_.monotonic(), limit);
     const auto is_over = [this] {
       return over_.lock().wait_until(clock_, clock_.monotonic() + kWatchInterval, [](bool over) {
@@ -102,7 +103,8 @@ class Agent {
       });
     };
     while (!is_over())
-      if (stillness.hangs(turns_.load(), clock_.monotonic())) end_hanging(limit);
+      if (stillness.hangs(last_tick_.load().count(), running.advance(clock_.monotonic())))
+        end_hanging(limit);
   }
 
   // The supervising thread may hold any lock, and never answers again. Ranks die with it.
@@ -121,7 +123,6 @@ class Agent {
 
   void tick() {
     wait_for_events();
-    turns_.fetch_add(1);
     last_tick_.store(clock_.monotonic().time_since_epoch());
     const auto now = running_.advance(clock_.monotonic());
     for (const int signal : signals_.take())
@@ -413,8 +414,7 @@ class Agent {
   bool result_written_ = false;
   std::optional<int> exit_code_;
   // Of the thread that watches this one.
-  std::atomic<int64_t> turns_{0};
-  std::atomic<int64_t> round_{0};
+  std::atomic<int64_t> round_{0};  // mine_.round, for that thread
   Guarded<bool> over_{false};
   std::thread watch_;
 };

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "common/clock.h"
-#include "worker/agent/running_time.h"
 
 #include <chrono>
 #include <cstdint>
@@ -11,27 +10,24 @@ namespace gnn::agent {
 /// An agent's supervising thread turns a few times a second. One that has not for this long hangs.
 constexpr auto kLongestTurn = std::chrono::milliseconds(3'000);
 
-/// Tells from how often a thread has turned whether it hangs. Times in which this process was frozen
-/// do not count.
-/// Threads: one thread, which calls hangs() several times a second.
+/// Tells from a sign that changes with each turn of a thread whether that thread hangs. Times are
+/// RunningTime, so that a freeze of the whole process is no hang.
+/// Threads: one thread.
 class Stillness {
  public:
-  Stillness(MonotonicPoint start, Duration limit)
-      : limit_(limit), running_(start), turned_at_(start) {}
+  Stillness(MonotonicPoint now, Duration limit) : limit_(limit), changed_at_(now) {}
 
-  /// `turns`: how often the thread has turned so far.
-  bool hangs(int64_t turns, MonotonicPoint monotonic) {
-    const MonotonicPoint now = running_.advance(monotonic);
-    if (turns != turns_) turned_at_ = now;
-    turns_ = turns;
-    return now - turned_at_ > limit_;
+  /// `sign`: for example how often the thread has turned.
+  bool hangs(int64_t sign, MonotonicPoint now) {
+    if (sign != sign_) changed_at_ = now;
+    sign_ = sign;
+    return now - changed_at_ > limit_;
   }
 
  private:
   Duration limit_;
-  RunningTime running_;
-  int64_t turns_ = 0;
-  MonotonicPoint turned_at_;
+  int64_t sign_ = 0;
+  MonotonicPoint changed_at_;
 };
 
 }  // namespace gnn::agent

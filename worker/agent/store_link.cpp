@@ -1,7 +1,6 @@
 #include "worker/agent/store_link.h"
 
 #include "common/log.h"
-#include "worker/agent/stillness.h"
 
 #include <algorithm>
 #include <charconv>
@@ -164,8 +163,9 @@ void StoreLink::run() {
     publish([&](View& view) { view.lost = store.error(); });
     return;
   }
-  turned_at_ = running_.advance(clock_.monotonic());
-  if (options_->node == 0) coordinator_.emplace(coordinator_options(*options_), turned_at_);
+  const MonotonicPoint joined_at = running_.advance(clock_.monotonic());
+  agent_.emplace(joined_at, kLongestTurn);
+  if (options_->node == 0) coordinator_.emplace(coordinator_options(*options_), joined_at);
   publish([](View& view) { view.joined = true; });
   do {
     if (auto done = exchange(**store); !done) {
@@ -179,7 +179,7 @@ Status StoreLink::exchange(rendezvous::Store& store) {
   const Outgoing outgoing = *outgoing_.lock();
   View view = *view_.lock();
   const MonotonicPoint now = running_.advance(clock_.monotonic());
-  beat_while_agent_turns(outgoing.turns, now);
+  if (!agent_->hangs(outgoing.turns, now)) ++beat_;
   NodeReport report = outgoing.report;
   report.beat = beat_;
   GNN_RETURN_IF_ERROR(store.set(node_key(options_->node), encode(report)));
@@ -204,12 +204,6 @@ Status StoreLink::exchange(rendezvous::Store& store) {
     update(*view_.lock());
   }
   return {};
-}
-
-void StoreLink::beat_while_agent_turns(int64_t turns, MonotonicPoint now) {
-  if (turns != turns_seen_) turned_at_ = now;
-  turns_seen_ = turns;
-  if (now - turned_at_ <= kLongestTurn) ++beat_;
 }
 
 Result<Directive> StoreLink::decide(rendezvous::Store& store, View& view, MonotonicPoint now) {

@@ -7,6 +7,7 @@
 #include "worker/agent/coordinator.h"
 #include "worker/agent/messages.h"
 #include "worker/agent/running_time.h"
+#include "worker/agent/stillness.h"
 #include "worker/agent/unique_fd.h"
 #include "worker/rendezvous/store.h"
 
@@ -72,7 +73,6 @@ class StoreLink {
   [[nodiscard]] Result<std::shared_ptr<rendezvous::Store>> join();
   [[nodiscard]] Result<bool> try_join(std::shared_ptr<rendezvous::Store>& store);
   [[nodiscard]] Status exchange(rendezvous::Store& store);
-  void beat_while_agent_turns(int64_t turns, MonotonicPoint now);
   [[nodiscard]] Result<Directive> decide(rendezvous::Store& store, View& view, MonotonicPoint now);
   [[nodiscard]] Status announce(rendezvous::Store& store, const Directive& directive);
   [[nodiscard]] Status announce_marks(rendezvous::Store& store, int64_t marks);
@@ -98,8 +98,7 @@ class StoreLink {
   std::optional<Directive> announced_;
   std::optional<int64_t> announced_marks_;
   RunningTime running_;
-  int64_t turns_seen_ = 0;
-  MonotonicPoint turned_at_{};  // when turns_seen_ changed last
+  std::optional<Stillness> agent_;  // once joined
   int64_t beat_ = 0;
   int64_t quiet_exchanges_ = 0;  // since the last change that others wait for
   std::thread thread_;

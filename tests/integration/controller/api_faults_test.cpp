@@ -163,8 +163,8 @@ TEST_F(ApiFaults, ARotatedCaIsReadAgain) {
   cluster_.create_job("j");
   ASSERT_TRUE(running()) << cluster_.describe("j") << controller_->log();
   must(cluster_.plane().rotate_server_ca());
-  must(cluster_.plane().restart(ControlPlanePart::ControllerManager)
-  );  // reads it at its start alone
+  // The controller manager reads it at its start alone.
+  must(cluster_.plane().restart(ControlPlanePart::ControllerManager));
   expect_undisturbed_end();
 }
 

@@ -41,7 +41,8 @@ TEST(Accuracy, OfGcnOnCoraMatchesTheLiterature) {
 }
 
 // Trains in whole batches, where no order of items matters, from the parameters that the seed also
-// gives DGL, and expects DGL's losses but for rounding: relative to them, `tolerance`.
+// gives DGL, and expects DGL's losses but for rounding, which differs between processors and grows
+// with every step: relative to them, `tolerance` per step.
 void expect_losses(
     const nlohmann::json& by_seed,
     double tolerance,
@@ -61,8 +62,12 @@ void expect_losses(
     ASSERT_EQ(list.epochs.size(), expected.size());
     for (size_t epoch = 0; epoch < expected.size(); ++epoch) {
       EXPECT_EQ(list.epochs[epoch].steps, 1);
-      EXPECT_NEAR(list.epochs[epoch].average_loss, expected[epoch], tolerance * expected[epoch])
-          << "epoch " << epoch;
+      EXPECT_NEAR(
+          list.epochs[epoch].average_loss,
+          expected[epoch],
+          tolerance * static_cast<double>(epoch + 1) * expected[epoch]
+      ) << "epoch "
+        << epoch;
     }
   }
 }
@@ -81,7 +86,7 @@ TEST(Losses, OfThePapersGinAreDglsInEveryStep) {
   GNN_REQUIRE_TEST_DATA();
   expect_losses(
       dgl_imdb("whole-batch").at("foldsLossBySeedAndEpoch"),
-      1e-3,
+      5e-4,
       "imdb-gin-folds.yaml",
       {"training.batchSize=900",
        "dataset.split.fold=0",

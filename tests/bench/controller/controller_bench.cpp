@@ -16,6 +16,7 @@
 #include "controller/client/cpprest_transport.h"
 #include "controller/reconcile/plan.h"
 #include "controller/runtime/reflector.h"
+#include "tests/bench/controller/measure.h"
 #include "tests/support/control_plane.h"
 #include "tests/support/controller_process.h"
 #include "tests/support/must.h"
@@ -24,17 +25,13 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <regex>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 namespace gnn::app {
@@ -42,7 +39,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using objects::Json;
-using SteadyPoint = std::chrono::steady_clock::time_point;
 using testing::ControllerProcess;
 using testing::ControlPlane;
 using testing::must;
@@ -50,46 +46,6 @@ using testing::must;
 constexpr int kNodesPerJob = 4;
 constexpr int kObjectsPerJob = 3 + kNodesPerJob + 1;
 constexpr size_t kThreads = 8;
-
-void wait_until(const std::function<bool()>& done, std::chrono::seconds timeout, const char* what) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      throw std::runtime_error(std::string("timed out: ") + what);
-    }
-    std::this_thread::sleep_for(5ms);
-  }
-}
-
-// What it is at, on stderr: a run takes minutes.
-void say(const std::string& stage) {
-  std::fprintf(stderr, "%s\n", stage.c_str());
-}
-
-double percentile(std::vector<double> values, double p) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const auto at = static_cast<size_t>(p * static_cast<double>(values.size() - 1) + 0.5);
-  return values[at];
-}
-
-std::string job_name(const std::string& prefix, int number) {
-  return prefix + std::to_string(number);
-}
-
-Json job_json(const std::string& name_space, const std::string& name, int nodes) {
-  return {
-      {"apiVersion", contract::kApiGroupVersion},
-      {"kind", contract::kKind},
-      {"metadata", {{"name", name}, {"namespace", name_space}}},
-      {"spec",
-       {{"task", {{"type", "NodeClassification"}}},
-        {"dataset", {{"format", "Synthetic"}, {"synthetic", {{"shape", "Arxiv"}}}}},
-        {"model", {{"type", "GraphSAGE"}, {"graphSage", {{"layers", 2}}}}},
-        {"sampling", {{"fanout", {10, 10}}}},
-        {"workers", {{"nodes", nodes}, {"template", {{"image", "localhost/none:1"}}}}}}},
-  };
-}
 
 // What the bench sees of the cluster by watches of its own, on the controller's own client.
 class Watch {
@@ -279,32 +235,6 @@ void clear(ControlPlane& plane, Watch& watch, const std::string& name_space) {
   );
 }
 
-struct ProcessUse {
-  double resident_mib = 0;
-  double cpu_seconds = 0;
-};
-
-ProcessUse use_of(pid_t pid) {
-  ProcessUse use;
-  std::ifstream statm("/proc/" + std::to_string(pid) + "/statm");
-  double pages = 0;
-  double resident = 0;
-  statm >> pages >> resident;
-  use.resident_mib = resident * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(stat, text);
-  text = text.substr(text.rfind(')') + 2);
-  std::istringstream fields(text);
-  std::string field;
-  double ticks = 0;
-  for (int i = 0; i < 13 && fields >> field; ++i) {
-    if (i >= 11) ticks += std::stod(field);
-  }
-  use.cpu_seconds = ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  return use;
-}
-
 // Starts gnn-controller; returns once it leads and reconciles.
 std::unique_ptr<ControllerProcess> start_controller(const ControlPlane& plane) {
   auto controller = std::make_unique<ControllerProcess>(
@@ -328,15 +258,7 @@ void stop(ControllerProcess& controller) {
 
 // What the controller has asked of the API server so far, by method, from its own metrics.
 std::map<std::string, double> calls_of(const ControllerProcess& controller) {
-  const std::string text = controller.http("/metrics").body;
-  static const std::regex line(
-      "rest_client_requests_total\\{[^}]*method=\"([A-Z]+)\"[^}]*\\} ([0-9.e+]+)"
-  );
-  std::map<std::string, double> calls;
-  for (std::sregex_iterator at(text.begin(), text.end(), line), end; at != end; ++at) {
-    calls[(*at)[1]] += std::stod((*at)[2]);
-  }
-  return calls;
+  return calls_in(controller.http("/metrics").body);
 }
 
 // Seconds from a pod's change to the status that says so, one pod at a time.

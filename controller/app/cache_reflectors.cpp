@@ -33,6 +33,8 @@ CacheReflectors::CacheReflectors(
         {.start = [reflector] { reflector->start(); },
          .stop = [reflector] { reflector->stop(); },
          .synced = [&store, where] { return store.synced(where); },
+         .list_again = [reflector] { reflector->list_again(); },
+         .fresh = [reflector] { return reflector->fresh(); },
          .resource = client::resource_of<T>().plural,
          .stands_still = [reflector] { return reflector->stands_still(); }}
     );
@@ -69,6 +71,16 @@ std::string CacheReflectors::standing_still() const {
     if (each.stands_still()) return each.resource;
   }
   return {};
+}
+
+void CacheReflectors::list_again() {
+  for (const Reflector& each : reflectors_) each.list_again();
+}
+
+bool CacheReflectors::fresh() const {
+  return std::all_of(reflectors_.begin(), reflectors_.end(), [](const Reflector& each) {
+    return each.fresh();
+  });
 }
 
 bool CacheReflectors::synced() const {

@@ -32,6 +32,11 @@ class CacheReflectors {
   void stop();
   /// Whether each cache holds at least one whole list of each namespace.
   [[nodiscard]] bool synced() const;
+  /// Lists everything again, at once.
+  /// Threads: safe from any thread.
+  void list_again();
+  /// Whether the lists asked for last, by list_again() or at the start, are in the caches.
+  [[nodiscard]] bool fresh() const;
   /// The resource of a reflector that stands still; empty: none does.
   /// Threads: safe from any thread.
   [[nodiscard]] std::string standing_still() const;
@@ -41,6 +46,8 @@ class CacheReflectors {
     std::function<void()> start;
     std::function<void()> stop;
     std::function<bool()> synced;
+    std::function<void()> list_again;
+    std::function<bool()> fresh;
     std::string resource;
     std::function<bool()> stands_still;
   };

@@ -46,7 +46,8 @@ class Operator {
   // Serves metrics and health, fills the caches, and runs for the Lease.
   [[nodiscard]] Status start();
 
-  // Starts reconciling once this process leads and the caches are synced. Returns whether it does.
+  // Starts reconciling once this process leads and the caches have been listed since. Returns whether
+  // it does.
   bool start_work_if_ready();
 
   // In this order: take no new work, finish what runs, emit its events, release the Lease, stop the
@@ -166,7 +167,7 @@ Status Operator::start() {
 }
 
 bool Operator::start_work_if_ready() {
-  if (working_ || !leading_ || !reflectors_.synced()) return working_;
+  if (working_ || !leading_ || !reflectors_.fresh()) return working_;
   log_info(
       "caches are synced, reconciling",
       {{"jobs", caches_.jobs.size()}, {"pods", caches_.pods.size()}}
@@ -224,7 +225,12 @@ std::unique_ptr<runtime::LeaderElector> Operator::make_elector() {
       clock_,
       random_,
       metrics_,
-      [this] { leading_ = true; },
+      [this] {
+        // While it waited, a watch may have been silent without being known as dead, and the former
+        // leader has written until now.
+        reflectors_.list_again();
+        leading_ = true;
+      },
       [] {
         // Another controller may lead already: no more writes, not even while shutting down.
         std::_Exit(kExitLostLease);

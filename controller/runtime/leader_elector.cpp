@@ -64,8 +64,8 @@ LeaseVerdict judge_lease(
   if (lease.holder_identity == options.identity) return LeaseVerdict::Mine;
   if (lease.holder_identity.empty()) return LeaseVerdict::Free;
   const Duration holders_duration = std::chrono::seconds(lease.lease_duration_seconds);
-  const bool silent = now - view.changed_at >= std::max(holders_duration, options.lease_duration);
-  return silent ? LeaseVerdict::Free : LeaseVerdict::Taken;
+  view.free_at = view.changed_at + std::max(holders_duration, options.lease_duration);
+  return now >= view.free_at ? LeaseVerdict::Free : LeaseVerdict::Taken;
 }
 
 client::ApiResult<void> seize_lease(
@@ -168,11 +168,12 @@ void LeaderElector::run() {
         std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::nano>(
             static_cast<double>(options_.retry_period.count()) * spread
         ));
-    heartbeat_.beat(pause);
+    const MonotonicPoint now = clock_.monotonic();
+    MonotonicPoint next = now + pause;
+    if (!leading && view_.free_at > now) next = std::min(next, view_.free_at);
+    heartbeat_.beat(next - now);
     auto stopping = stopping_.lock();
-    if (stopping.wait_until(clock_, clock_.monotonic() + pause, [](bool stop) { return stop; })) {
-      break;
-    }
+    if (stopping.wait_until(clock_, next, [](bool stop) { return stop; })) break;
   }
   if (leading) release();
   heartbeat_.rest();

@@ -30,6 +30,7 @@ struct LeaderOptions {
 struct LeaseView {
   std::string record;  ///< UID and resourceVersion, to notice a change
   MonotonicPoint changed_at{};
+  MonotonicPoint free_at{};  ///< when it may be taken unless it changes before
 };
 
 enum class LeaseVerdict {

@@ -63,15 +63,50 @@ void ReflectorThread::start() {
 }
 
 void ReflectorThread::stop() {
-  *stopping_.lock() = true;
-  stopping_.notify_all();
-  stop_.request_stop();
+  std::stop_source call;
+  {
+    auto shared = shared_.lock();
+    shared->stop = true;
+    call = shared->call;
+  }
+  shared_.notify_all();
+  call.request_stop();
   if (thread_.joinable()) thread_.join();
 }
 
+void ReflectorThread::list_again() {
+  std::stop_source call;
+  {
+    auto shared = shared_.lock();
+    ++shared->wanted;
+    call = shared->call;
+  }
+  shared_.notify_all();
+  call.request_stop();
+}
+
+bool ReflectorThread::fresh() const {
+  const auto shared = shared_.lock();
+  return shared->ended >= shared->wanted;
+}
+
+std::stop_token ReflectorThread::begin_call(WatchAction action) {
+  auto shared = shared_.lock();
+  if (action == WatchAction::List) shared->begun = shared->wanted;
+  shared->call = std::stop_source();
+  // Who asked since the last step has stopped the call before this one.
+  if (shared->interrupts()) shared->call.request_stop();
+  return shared->call.get_token();
+}
+
 void ReflectorThread::run() {
-  WatchInput input = watch_input::Started{};
-  while (!stop_.stop_requested()) {
+  WatchInput input = watch_input::ListWanted{};
+  while (true) {
+    {
+      const auto shared = shared_.lock();
+      if (shared->stop) break;
+      if (shared->wanted > shared->begun) input = watch_input::ListWanted{};
+    }
     heartbeat_.beat();
     const WatchStep step = watcher_.step(input, clock_.monotonic(), random_);
     if (!step.reason.empty()) {
@@ -98,8 +133,8 @@ void ReflectorThread::run() {
       case WatchAction::Wait: {
         stream_.reset();
         heartbeat_.beat(step.wait);
-        stopping_.lock().wait_until(clock_, clock_.monotonic() + step.wait, [](bool stop) {
-          return stop;
+        shared_.lock().wait_until(clock_, clock_.monotonic() + step.wait, [](const Shared& shared) {
+          return shared.interrupts();
         });
         input = watch_input::Waited{};
         break;
@@ -119,6 +154,7 @@ WatchInput ReflectorThread::list() {
       )
       .increment();
   sink_.begin_list();
+  const std::stop_token stop = begin_call(WatchAction::List);
   auto version = api_.list(
       resource_,
       {.namespace_ = options_.namespace_,
@@ -128,14 +164,14 @@ WatchInput ReflectorThread::list() {
        .page_size = options_.page_size,
        .object_limits = options_.object_limits,
        .unread = sink_.unread,
-       .stop = stop_.get_token()},
+       .stop = stop},
       [this](const objects::Json& object) {
         heartbeat_.beat();
         sink_.listed(object);
       }
   );
   if (!version) {
-    if (!stop_.stop_requested()) {
+    if (!stop.stop_requested()) {
       log_warning(
           "cannot list", {{"resource", resource_.plural}, {"error", version.error().message}}
       );
@@ -143,11 +179,16 @@ WatchInput ReflectorThread::list() {
     return watch_input::ListFailed{std::move(version).error()};
   }
   sink_.end_list(*version);
+  {
+    auto shared = shared_.lock();
+    shared->ended = shared->begun;
+  }
   return watch_input::Listed{std::move(*version)};
 }
 
 WatchInput ReflectorThread::open_watch(const std::string& resource_version) {
   const double factor = 1.0 + random_.uniform();
+  const std::stop_token stop = begin_call(WatchAction::OpenWatch);
   auto stream = api_.watch(
       resource_,
       {.namespace_ = options_.namespace_,
@@ -159,10 +200,10 @@ WatchInput ReflectorThread::open_watch(const std::string& resource_version) {
                static_cast<double>(options_.shortest_server_timeout.count()) * factor
            )),
        .idle_timeout = options_.idle_timeout,
-       .stop = stop_.get_token()}
+       .stop = stop}
   );
   if (!stream) {
-    if (!stop_.stop_requested()) {
+    if (!stop.stop_requested()) {
       log_warning(
           "cannot watch", {{"resource", resource_.plural}, {"error", stream.error().message}}
       );

@@ -67,12 +67,32 @@ class ReflectorThread {
   void start();
   /// Ends the list or watch, even while it waits, and joins.
   void stop();
+  /// Drops the list or watch in progress and lists at once.
+  /// Threads: safe from any thread.
+  void list_again();
+  /// Whether a list that began after the last list_again() has ended; without one, any list.
+  /// Threads: safe from any thread.
+  [[nodiscard]] bool fresh() const;
   /// Whether it started long ago to do something that it should be through with.
   /// Threads: safe from any thread.
   [[nodiscard]] bool stands_still() const { return heartbeat_.stands_still(); }
 
  private:
+  /// What other threads ask of this one, and what they learn. Lists that were asked for count from 1;
+  /// the one at the start is number 0.
+  struct Shared {
+    bool stop = false;
+    int64_t wanted = 0;
+    int64_t begun = -1;
+    int64_t ended = -1;
+    std::stop_source call{};  ///< ends the list or watch in progress
+
+    [[nodiscard]] bool interrupts() const { return stop || wanted > begun; }
+  };
+
   void run();
+  /// Prepares for a list or watch: what ends it.
+  [[nodiscard]] std::stop_token begin_call(WatchAction action);
   [[nodiscard]] WatchInput list();
   [[nodiscard]] WatchInput open_watch(const std::string& resource_version);
   /// Reads until there is something for the Watcher to decide.
@@ -91,8 +111,7 @@ class ReflectorThread {
   std::vector<client::WatchEvent> pending_;  ///< decoded, but not yet given to the Watcher
   size_t next_pending_ = 0;
   std::unique_ptr<client::HttpStream> stream_;
-  std::stop_source stop_;
-  Guarded<bool> stopping_{false};
+  mutable Guarded<Shared> shared_;
   std::thread thread_;
 };
 
@@ -151,6 +170,9 @@ class Reflector {
 
   void start() { thread_.start(); }
   void stop() { thread_.stop(); }
+  /// See ReflectorThread.
+  void list_again() { thread_.list_again(); }
+  [[nodiscard]] bool fresh() const { return thread_.fresh(); }
   [[nodiscard]] bool stands_still() const { return thread_.stands_still(); }
 
  private:

@@ -42,7 +42,10 @@ bool keeps_version(const client::ApiError& error) {
 WatchStep Watcher::step(const WatchInput& input, MonotonicPoint now, RandomSource& random) {
   return std::visit(
       Overloaded{
-          [&](const watch_input::Started&) -> WatchStep { return {}; },
+          [&](const watch_input::ListWanted&) -> WatchStep {
+            backoff_.reset();
+            return {};
+          },
           [&](const watch_input::Listed& listed) {
             resource_version_ = listed.resource_version;
             return watch();

@@ -13,7 +13,8 @@ namespace gnn::runtime {
 
 /// What has happened since the last step of a Watcher.
 namespace watch_input {
-struct Started {};
+/// A list is asked for whatever the watch is doing; also at the start.
+struct ListWanted {};
 struct Listed {
   std::string resource_version;
 };
@@ -43,7 +44,7 @@ struct Waited {};
 }  // namespace watch_input
 
 using WatchInput = std::variant<
-    watch_input::Started,
+    watch_input::ListWanted,
     watch_input::Listed,
     watch_input::ListFailed,
     watch_input::WatchOpened,

@@ -185,6 +185,36 @@ TEST_F(LeaderElectorTest, StandsStillWhenACallOutlivesItsDeadline) {
   EXPECT_FALSE(elector_.stands_still());
 }
 
+TEST_F(LeaderElectorTest, TakesASilentLeaseAtTheMomentThatItIsFree) {
+  transport_.reply(200, encode(lease("other", "1")).dump());
+  elector_.start();
+  clock_.await_waiters(1);
+  for (int tries = 2; tries <= 8; ++tries) {
+    transport_.reply(200, encode(lease("other", "1")).dump());
+    clock_.advance(2s);
+    transport_.await_requests(static_cast<size_t>(tries));
+    clock_.await_waiters(1);
+  }
+  // 14 s have passed of the 15 s that the holder asked for.
+  transport_.reply(200, encode(lease("other", "1")).dump()).reply(200, written("2"));
+  clock_.advance(1s);
+  started_.get_future().wait();
+  EXPECT_TRUE(elector_.is_leader());
+  elector_.stop();
+}
+
+TEST_F(LeaderElectorTest, DoesNotStandStillWhileItWaitsForALongRetryPeriod) {
+  LeaderOptions slow = options();
+  slow.retry_period = 2 * kHeartbeatPatience;
+  LeaderElector elector(api_, slow, clock_, random_, metrics_, [] {}, [] {});
+  transport_.reply(403, "{}");
+  elector.start();
+  clock_.await_waiters(1);
+  clock_.advance(2 * kHeartbeatPatience - 1s);
+  EXPECT_FALSE(elector.stands_still());
+  elector.stop();
+}
+
 TEST_F(LeaderElectorTest, LosesTheRaceOnAConflict) {
   transport_.reply(200, encode(lease("", "1")).dump()).reply(409, R"({"reason":"Conflict"})");
   elector_.start();

@@ -234,6 +234,50 @@ TEST_F(ReflectorTest, StandsStillWhenACallOutlivesItsDeadline) {
   EXPECT_FALSE(reflector.stands_still());
 }
 
+TEST_F(ReflectorTest, ListsAgainWhenAskedWhateverItWaitsFor) {
+  ScriptedReply silence;
+  silence.hangs = true;
+  // In turn it waits for a list, a watch that does not open, and one that says nothing.
+  transport_.reply(silence).reply(200, list(5, pod("a", 1))).reply(silence);
+  reflector_.start();
+  transport_.await_requests(1);
+  EXPECT_FALSE(reflector_.fresh());
+  reflector_.list_again();
+  transport_.await_requests(3);
+  EXPECT_TRUE(reflector_.fresh());
+  transport_.reply(200, list(7, pod("a", 6)));
+  script_watch(silent({event("ADDED", pod("b", 8))}));
+  reflector_.list_again();
+  await({{"a", "6"}, {"b", "8"}});
+  EXPECT_TRUE(reflector_.fresh());
+  transport_.reply(silence);
+  reflector_.list_again();
+  EXPECT_FALSE(reflector_.fresh()) << "a list that began before does not count";
+  transport_.await_requests(6);
+  reflector_.stop();
+  EXPECT_FALSE(reflector_.fresh());
+}
+
+TEST_F(ReflectorTest, ListsAgainWhenAskedWithoutWaitingForTheBackOff) {
+  gnn::testing::FakeClock clock;
+  gnn::testing::FakeTransport transport;
+  client::ApiClient api(transport, tokens_, clock, metrics_);
+  transport.reply(500, "{}");
+  Store<Pod> store;
+  Reflector<Pod> reflector(
+      api, store, {.watcher = {.backoff = {.initial = 1h, .cap = 1h}}}, clock, random_, metrics_
+  );
+  reflector.start();
+  clock.await_waiters(1);
+  ScriptedReply silence;
+  silence.hangs = true;
+  transport.reply(200, list(5, "")).reply(silence);
+  reflector.list_again();
+  transport.await_requests(3);
+  EXPECT_TRUE(reflector.fresh());
+  reflector.stop();
+}
+
 TEST_F(ReflectorTest, StopEndsASilentWatchAtOnce) {
   transport_.reply(200, list(5, ""));
   script_watch(silent());

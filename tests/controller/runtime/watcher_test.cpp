@@ -28,7 +28,7 @@ class WatcherTest : public ::testing::Test {
 };
 
 TEST_F(WatcherTest, ListsThenWatchesFromTheListsVersion) {
-  EXPECT_EQ(give(in::Started{}).action, WatchAction::List);
+  EXPECT_EQ(give(in::ListWanted{}).action, WatchAction::List);
   const WatchStep step = listed("7");
   EXPECT_EQ(step.action, WatchAction::OpenWatch);
   EXPECT_EQ(step.resource_version, "7");

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <set>
 #include <signal.h>
+#include <string>
 
 namespace gnn::testing {
 namespace {
@@ -109,6 +111,77 @@ TEST(Leader, AStoppedLeaderExitsBeforeItWrites) {
 
   kubelets.let_finish();
   ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete"); })) << cluster.describe("j");
+  EXPECT_EQ(cluster.job("j")["status"]["attempt"], 1);
+  EXPECT_EQ(kubelets.seen().size(), 2U);
+}
+
+// Its watch of jobs has gone silent while the job was suspended for a moment.
+TEST(Leader, AStandbyWhoseWatchIsSilentActsOnlyOnWhatItListsAfterItLeads) {
+  Cluster cluster;
+  FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
+  ControllerProcess first(cluster.plane(), cluster.arguments(lease(cluster.name_space(), 5)));
+  cluster.create_job("j");
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Running"); })) << cluster.describe("j");
+  const auto uids = [&] {
+    std::set<std::string> found;
+    for (const Json& pod : cluster.pods_of("j")) found.insert(pod["metadata"]["uid"]);
+    return found;
+  };
+  const std::set<std::string> before = uids();
+  first.signal(SIGKILL);
+  ASSERT_EQ(first.wait(10s), 128 + SIGKILL);
+
+  ASSERT_TRUE(cluster.api().patch(cluster.jobs() + "/j", {{"spec", {{"suspend", true}}}}));
+  const auto proxy = must(FaultProxy::in_front_of(cluster.plane()));
+  const auto watches_jobs = [](const RecordedRequest& request) {
+    return request.is_watch() && request.path.ends_with("/gnnjobs");
+  };
+  const int silence = proxy->add_fault(watches_jobs, BlackHole{.after_body_bytes = 0}, 1);
+  ControllerProcess second(
+      cluster.plane(), cluster.arguments_through(*proxy, lease(cluster.name_space(), 5))
+  );
+  ASSERT_TRUE(eventually([&] { return proxy->times_applied(silence) == 1; })) << second.log();
+  ASSERT_TRUE(cluster.api().patch(cluster.jobs() + "/j", {{"spec", {{"suspend", false}}}}));
+  ASSERT_TRUE(second.wait_working()) << second.log();
+
+  kubelets.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete"); }))
+      << cluster.describe("j") << second.log();
+  EXPECT_EQ(cluster.job("j")["status"]["attempt"], 1);
+  EXPECT_EQ(uids(), before);
+  const auto deletes_or_makes_pods = [](const RecordedRequest& request) {
+    return (request.method == "DELETE" || request.method == "POST") &&
+           request.path.find("/pods") != std::string::npos;
+  };
+  EXPECT_TRUE(proxy->requests(deletes_or_makes_pods).empty());
+}
+
+// The list of pods that it starts from is older than the gang.
+TEST(Leader, AnApiServerThatIsBehindAtTheStartCostsNoPod) {
+  Cluster cluster;
+  FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
+  const auto proxy = must(FaultProxy::in_front_of(cluster.plane()));
+  const Snapshot no_pods = must(proxy->take_snapshot(cluster.pods()));
+  {
+    ControllerProcess first(cluster.plane(), cluster.arguments());
+    cluster.create_job("j");
+    ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Running"); })) << cluster.describe("j");
+  }
+  const auto lists_pods = [&](const RecordedRequest& request) {
+    return request.method == "GET" && request.path == no_pods.collection_path;
+  };
+  const int stale = proxy->add_fault(lists_pods, ServeSnapshot{no_pods});
+  ControllerProcess second(cluster.plane(), cluster.arguments_through(*proxy));
+  ASSERT_TRUE(second.wait_working()) << second.log();
+  const auto reads_a_pod = [&](const RecordedRequest& request) {
+    return request.method == "GET" && request.path.starts_with(no_pods.collection_path + "/");
+  };
+  ASSERT_TRUE(proxy->wait_for_requests(reads_a_pod, 2, 20s)) << second.log();
+  proxy->remove_fault(stale);
+  proxy->cut_connections();
+  kubelets.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete"); }))
+      << cluster.describe("j") << second.log();
   EXPECT_EQ(cluster.job("j")["status"]["attempt"], 1);
   EXPECT_EQ(kubelets.seen().size(), 2U);
 }

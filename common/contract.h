@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -144,6 +145,12 @@ inline constexpr std::string_view kWorkerBinary = "/usr/local/bin/gnn-worker";
 // ---- Names of a job's children
 /// "<job>-<attempt>-<node>".
 [[nodiscard]] std::string pod_name(std::string_view job, int64_t attempt, int64_t node);
+/// What pod_name() was made of. Nothing for any other name.
+struct PodNumbers {
+  int64_t attempt = 0;
+  int64_t node = 0;
+};
+[[nodiscard]] std::optional<PodNumbers> numbers_of_pod(std::string_view job, std::string_view pod);
 /// "<job>-<node>": the same in every attempt, so that the rendezvous address does not change.
 [[nodiscard]] std::string pod_hostname(std::string_view job, int64_t node);
 /// "<job>-gnn", the name of the headless Service, the ConfigMap and the NetworkPolicy.

@@ -12,22 +12,40 @@ using objects::ObjectKey;
 using KeyFunction = std::function<void(const ObjectKey&)>;
 
 template <class T>
+void tell_jobs(const T& before, const T& after, const KeyFunction& changed) {
+  std::optional<ObjectKey> told;
+  for (const T& object : {before, after}) {
+    const auto job = object ? job_of(object->metadata) : std::nullopt;
+    if (job && job != told) changed(*job);
+    told = job;
+  }
+}
+
+template <class T>
 void on_child_change(runtime::Store<T>& store, const KeyFunction& changed) {
   store.on_change([changed](const auto& before, const auto& after) {
-    for (const auto& object : {before, after}) {
-      if (!object) continue;
-      const auto label = object->metadata.labels.find(std::string(contract::kLabelJob));
-      if (label == object->metadata.labels.end()) continue;
-      changed({object->metadata.namespace_, label->second});
-    }
+    tell_jobs(before, after, changed);
   });
 }
 
 }  // namespace
 
-std::string job_group(const objects::ObjectMeta& meta) {
+bool owner_is_job(const objects::ObjectMeta& meta) {
+  const objects::OwnerReference* owner = objects::controller_of(meta);
+  return owner != nullptr && owner->kind == contract::kKind &&
+         owner->api_version.starts_with(std::string(contract::kApiGroup) + "/");
+}
+
+std::optional<ObjectKey> job_of(const objects::ObjectMeta& meta) {
+  if (owner_is_job(meta)) return ObjectKey{meta.namespace_, objects::controller_of(meta)->name};
   const auto label = meta.labels.find(std::string(contract::kLabelJob));
-  return label == meta.labels.end() ? "" : meta.namespace_ + "/" + label->second;
+  if (label == meta.labels.end()) return std::nullopt;
+  return ObjectKey{meta.namespace_, label->second};
+}
+
+std::string job_group(const objects::ObjectMeta& meta) {
+  const auto job = job_of(meta);
+  return job ? objects::to_string(*job) : "";
 }
 
 std::string placement_group(const api::GnnJob& job) {
@@ -39,7 +57,14 @@ void on_job_change(Caches& caches, const KeyFunction& changed) {
     const api::JobMetadata& meta = (after ? after : before)->metadata;
     changed({meta.namespace_, meta.name});
   });
-  on_child_change(caches.pods, changed);
+  caches.pods.on_change([changed, &strays = caches.strays](const auto& before, const auto& after) {
+    if (after) {
+      strays.shown(*after);
+    } else if (before) {
+      strays.vanished(*before);
+    }
+    tell_jobs(before, after, changed);
+  });
   on_child_change(caches.services, changed);
   on_child_change(caches.config_maps, changed);
   on_child_change(caches.network_policies, changed);

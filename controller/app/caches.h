@@ -1,6 +1,7 @@
 #pragma once
 
 #include "controller/app/gnn_job_resource.h"
+#include "controller/app/stray_pods.h"
 #include "controller/objects/config_map.h"
 #include "controller/objects/network_policy.h"
 #include "controller/objects/pod.h"
@@ -8,11 +9,19 @@
 #include "controller/runtime/store.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace gnn::app {
 
-/// "namespace/job" from an object's job label; empty without the label.
+/// Whether a GNNJob controls the object.
+[[nodiscard]] bool owner_is_job(const objects::ObjectMeta& meta);
+
+/// The key of the job that an object belongs to: by its controller, which users rarely touch, or by
+/// its job label. Nothing without either.
+[[nodiscard]] std::optional<objects::ObjectKey> job_of(const objects::ObjectMeta& meta);
+
+/// The same as text; empty for nothing.
 [[nodiscard]] std::string job_group(const objects::ObjectMeta& meta);
 
 /// The namespace of a job whose gang is being scheduled, so that a gang that waits finds the others
@@ -26,12 +35,14 @@ struct Caches {
   /// Grouped by job_group().
   runtime::Store<objects::Pod> pods{[](const objects::Pod& pod) { return job_group(pod.metadata); }
   };
+  StrayPods strays;
   runtime::Store<objects::Service> services;
   runtime::Store<objects::ConfigMap> config_maps;
   runtime::Store<objects::NetworkPolicy> network_policies;
 };
 
-/// Calls `changed` with a job's key whenever the job, or an object with its label, changes.
+/// Calls `changed` with a job's key whenever the job, or an object that belongs to it, changes, and
+/// keeps `strays` up to date.
 void on_job_change(Caches& caches, const std::function<void(const objects::ObjectKey&)>& changed);
 
 }  // namespace gnn::app

@@ -188,6 +188,7 @@ Executor::ApplyResult Executor::run_action(const reconcile::Action& action, cons
             return repair(each.network_policy, caches_.network_policies, owner);
           },
           [&](const reconcile::CreatePod& each) { return create(each.pod, caches_.pods, owner); },
+          [&](const reconcile::RelabelPod& each) { return relabel(each, owner); },
           [&](const reconcile::ReleasePod& each) { return release(each, owner); },
           [&](const reconcile::DeletePod& each) -> ApplyResult {
             const auto reply = api_.remove(
@@ -288,6 +289,7 @@ Executor::ApplyResult Executor::release(const reconcile::ReleasePod& action, con
        {{"uid", action.uid},
         {"$deleteFromPrimitiveList/finalizers", Json::array({contract::kPodFinalizer})}}}
   };
+  caches_.strays.releasing(action.uid);
   // If only the finalizer held the pod, it is gone with this write, and the reply is its last
   // state. Only the watch may change the cache.
   const auto reply = api_.patch(
@@ -299,11 +301,22 @@ Executor::ApplyResult Executor::release(const reconcile::ReleasePod& action, con
   return failed(reply.error(), describe<objects::Pod>(action.name));
 }
 
+Executor::ApplyResult Executor::relabel(const reconcile::RelabelPod& action, const Owner& owner) {
+  const Json change = {{"metadata", {{"uid", action.uid}, {"labels", action.labels}}}};
+  return change_pod(action.name, change, owner);
+}
+
 Executor::ApplyResult Executor::stop(const reconcile::StopPod& action, const Owner& owner) {
-  const objects::ObjectKey key{owner.namespace_, action.name};
-  const Json patch = {
+  const Json change = {
       {"metadata", {{"uid", action.uid}}}, {"spec", {{"activeDeadlineSeconds", 1}}}
   };
+  return change_pod(action.name, change, owner);
+}
+
+Executor::ApplyResult Executor::change_pod(
+    const std::string& name, const Json& patch, const Owner& owner
+) {
+  const objects::ObjectKey key{owner.namespace_, name};
   caches_.pods.expect(key);
   auto reply = api_.patch(
       client::resource_of<objects::Pod>(), key, client::PatchKind::StrategicMergePatch, patch
@@ -312,7 +325,7 @@ Executor::ApplyResult Executor::stop(const reconcile::StopPod& action, const Own
   if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
     return {};
   }
-  return failed(reply.error(), describe<objects::Pod>(action.name));
+  return failed(reply.error(), describe<objects::Pod>(name));
 }
 
 Executor::ApplyResult Executor::failed(const ApiError& error, const std::string& object) const {

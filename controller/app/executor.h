@@ -74,7 +74,11 @@ class Executor {
   template <class T>
   [[nodiscard]] ApplyResult repair(const T& object, runtime::Store<T>& store, const Owner& owner);
   [[nodiscard]] ApplyResult release(const reconcile::ReleasePod& action, const Owner& owner);
+  [[nodiscard]] ApplyResult relabel(const reconcile::RelabelPod& action, const Owner& owner);
   [[nodiscard]] ApplyResult stop(const reconcile::StopPod& action, const Owner& owner);
+  [[nodiscard]] ApplyResult change_pod(
+      const std::string& name, const objects::Json& patch, const Owner& owner
+  );
   [[nodiscard]] ApplyResult failed(const client::ApiError& error, const std::string& object) const;
   [[nodiscard]] ApplyResult failed_to_create(
       const client::ApiError& error, const std::string& object

@@ -12,6 +12,7 @@
 #include "controller/app/lease.h"
 #include "controller/app/process_metrics.h"
 #include "controller/app/reconciler.h"
+#include "controller/app/stray_pods.h"
 #include "controller/app/version.h"
 #include "controller/runtime/controller_loop.h"
 #include "controller/runtime/event_recorder.h"
@@ -23,8 +24,10 @@
 #include <malloc.h>
 #include <memory>
 #include <signal.h>
+#include <stop_token>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace gnn::app {
 namespace {
@@ -61,6 +64,8 @@ class Operator {
   [[nodiscard]] runtime::EventRecorderOptions event_options();
   [[nodiscard]] std::unique_ptr<runtime::LeaderElector> make_elector();
   [[nodiscard]] runtime::Outcome poll_progress(const ObjectKey& key);
+  // While no controller watched, a user may have taken the label off a pod.
+  [[nodiscard]] runtime::Outcome look_for_strays(const std::string& name_space);
   [[nodiscard]] bool may_write() const;
   // What stands still, and what readiness still waits for; empty if nothing.
   [[nodiscard]] std::string not_alive() const;
@@ -87,6 +92,8 @@ class Operator {
   Reconciler reconciler_;
   runtime::ControllerLoop progress_;
   runtime::ControllerLoop loop_;
+  runtime::ControllerLoop strays_;
+  std::stop_source stop_looking_;
   CacheReflectors reflectors_;
   std::unique_ptr<http::Server> metrics_server_;
   std::unique_ptr<http::Server> health_server_;
@@ -122,6 +129,13 @@ Operator::Operator(const Options& options, Connection connection)
           random_,
           metrics_,
           [this](const ObjectKey& key) { return reconciler_.reconcile(key); }
+      ),
+      strays_(
+          {.name = "strays", .workers = 1},
+          clock_,
+          random_,
+          metrics_,
+          [this](const ObjectKey& key) { return look_for_strays(key.namespace_); }
       ),
       reflectors_(
           caches_, api_, options.namespaces, options.watch_idle_timeout, clock_, random_, metrics_
@@ -175,6 +189,11 @@ bool Operator::start_work_if_ready() {
   ::malloc_trim(0);  // the lists' pages
   loop_.start();
   progress_.start();
+  strays_.start();
+  const std::vector<std::string> all = {""};
+  for (const std::string& name_space : options_.namespaces.empty() ? all : options_.namespaces) {
+    strays_.queue().add({.namespace_ = name_space, .name = {}});
+  }
   working_ = true;
   return true;
 }
@@ -186,6 +205,8 @@ void Operator::stop() {
   api_.shut_down();
   {
     const runtime::Watchdog watchdog(clock_, kStopPatience, [this] { api_.cancel(); });
+    stop_looking_.request_stop();
+    strays_.stop();
     progress_.stop();
     loop_.stop();
     events_.stop();
@@ -244,6 +265,20 @@ runtime::Outcome Operator::poll_progress(const ObjectKey& key) {
   });
 }
 
+runtime::Outcome Operator::look_for_strays(const std::string& name_space) {
+  const auto listed = find_stray_pods(
+      api_,
+      name_space,
+      stop_looking_.get_token(),
+      [this](const objects::ObjectMeta& meta) {
+        caches_.strays.add(meta);
+        if (const auto job = job_of(meta)) loop_.queue().add(*job);
+      }
+  );
+  if (listed) return runtime::Done{};
+  return runtime::Retry{.error = listed.error().message, .at_least = listed.error().retry_after};
+}
+
 bool Operator::may_write() const {
   if (!options_.leader_elect) return true;
   return leading_ && elector_->is_leader();
@@ -255,7 +290,7 @@ std::string Operator::not_alive() const {
   if (const std::string resource = reflectors_.standing_still(); !resource.empty()) {
     return "the watch of " + resource + " stands still";
   }
-  for (const runtime::ControllerLoop* loop : {&loop_, &progress_}) {
+  for (const runtime::ControllerLoop* loop : {&loop_, &progress_, &strays_}) {
     if (loop->stands_still()) return "the work queue stands still";
   }
   return {};
@@ -271,6 +306,7 @@ std::string Operator::expose_metrics() {
   process_metrics_.update();
   loop_.queue().update_metrics();
   progress_.queue().update_metrics();
+  strays_.queue().update_metrics();
   return metrics_.expose();
 }
 

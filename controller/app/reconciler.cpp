@@ -49,6 +49,7 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   if (!job) return clean_up(key);
 
   reconcile::Observed observed = observe(*job, key);
+  if (const auto error = look_for_strays(key, observed.pods)) return retry(*error);
   if (const auto error = look_for_missed_pods(observed)) return retry(*error);
   const reconcile::Plan plan = reconcile::plan(observed);
   Execution execution = executor_.execute(plan, *job);
@@ -120,6 +121,7 @@ runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
   metrics_.remove(key.namespace_, key.name);
   std::vector<objects::Pod> pods;
   for (const auto& pod : caches_.pods.group(objects::to_string(key))) pods.push_back(*pod);
+  if (const auto error = look_for_strays(key, pods)) return retry(*error);
   if (reconcile::release_orphans(pods).empty()) return runtime::Done{};
   // A job that is not cached may be one that this version cannot read. Its pods stay as they are.
   const auto living = executor_.read_job_uid(key);
@@ -158,6 +160,27 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   observed.now = clock_.now();
   if (reconcile::wants_competitors(observed)) observed.older_gang = find_older_gang(job);
   return observed;
+}
+
+std::optional<client::ApiError> Reconciler::look_for_strays(
+    const ObjectKey& job, std::vector<objects::Pod>& pods
+) {
+  for (const ObjectKey& key : caches_.strays.of(objects::to_string(job))) {
+    const auto cached = caches_.pods.find(key);
+    if (cached && cached->metadata.labels.contains(std::string(contract::kLabelJob))) {
+      caches_.strays.forget(key);  // its label is back
+      continue;
+    }
+    auto found = executor_.read_pod(key);
+    if (!found) return found.error();
+    if (!*found || !reconcile::has_our_finalizer((*found)->metadata)) {
+      caches_.strays.forget(key);
+      continue;
+    }
+    std::erase_if(pods, [&](const objects::Pod& pod) { return pod.metadata.name == key.name; });
+    pods.push_back(std::move(**found));
+  }
+  return std::nullopt;
 }
 
 std::optional<client::ApiError> Reconciler::look_for_missed_pods(reconcile::Observed& observed) {

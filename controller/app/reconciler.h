@@ -75,6 +75,10 @@ class Reconciler {
   void log_written(
       const objects::ObjectKey& key, const api::GnnJobStatus& before, const api::GnnJobStatus& after
   ) const;
+  /// Adds the pods of the job that no watch shows.
+  [[nodiscard]] std::optional<client::ApiError> look_for_strays(
+      const objects::ObjectKey& job, std::vector<objects::Pod>& pods
+  );
   /// The pods cache may be behind the job's, and must not make a pod look deleted: asks for those
   /// that are missed, until one is gone indeed.
   [[nodiscard]] std::optional<client::ApiError> look_for_missed_pods(reconcile::Observed& observed);

@@ -6,6 +6,7 @@
 #include "controller/app/connection.h"
 #include "controller/app/executor.h"
 #include "controller/app/lease.h"
+#include "controller/reconcile/gang.h"
 #include "controller/runtime/leader_elector.h"
 
 #include <algorithm>
@@ -49,11 +50,11 @@ client::ApiResult<std::vector<objects::Pod>> worker_pods(
   std::vector<objects::Pod> pods;
   const auto listed = api.list(
       client::resource_of<objects::Pod>(),
-      {.namespace_ = name_space,
-       .label_selector = std::string(contract::kLabelJob),
-       .content = client::Content::Metadata},
+      {.namespace_ = name_space, .content = client::Content::Metadata},
       [&](const objects::Json& json) {
-        if (auto pod = objects::decode_pod(json)) pods.push_back(std::move(*pod));
+        // Whatever its labels are: without an operator nobody puts them back.
+        auto pod = objects::decode_pod(json);
+        if (pod && reconcile::has_our_finalizer(pod->metadata)) pods.push_back(std::move(*pod));
       }
   );
   if (!listed) return tl::unexpected<client::ApiError>(listed.error());

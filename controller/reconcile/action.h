@@ -6,6 +6,7 @@
 #include "controller/objects/service.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -53,6 +54,13 @@ struct ReleasePod {
   std::string uid;
 };
 
+/// Puts back the labels by which we watch, group and address a pod.
+struct RelabelPod {
+  std::string name;
+  std::string uid;
+  std::map<std::string, std::string> labels;
+};
+
 /// Has the kubelet stop the pod, by a deadline that has passed. The object stays, and with it the
 /// logs.
 struct StopPod {
@@ -72,6 +80,7 @@ using Action = std::variant<
     UpdateService,
     UpdateNetworkPolicy,
     CreatePod,
+    RelabelPod,
     ReleasePod,
     DeletePod,
     StopPod,

@@ -27,8 +27,6 @@ constexpr std::string_view kGpuResource = "nvidia.com/gpu";
 // NCCL keeps its intra-node buffers in shared memory.
 constexpr int64_t kSharedMemoryMiPerProcess = 512;
 
-using Labels = std::map<std::string, std::string>;
-
 Labels selector_of(const GnnJob& job) {
   return {{std::string(contract::kLabelJobUid), job.metadata.uid}};
 }
@@ -235,12 +233,20 @@ objects::NetworkPolicy desired_network_policy(const GnnJob& job, const JobFence&
   return policy;
 }
 
+Labels identifying_labels(const GnnJob& job, int64_t attempt, int64_t node) {
+  return {
+      {std::string(contract::kLabelJob), job.metadata.name},
+      {std::string(contract::kLabelJobUid), job.metadata.uid},
+      {std::string(contract::kLabelAttempt), std::to_string(attempt)},
+      {std::string(contract::kLabelNode), std::to_string(node)},
+  };
+}
+
 objects::Pod desired_pod(const GnnJob& job, int64_t attempt, int64_t node, int64_t rounds_left) {
   const api::PodTemplate& chosen = *job.spec.workers.pod_template;
   objects::Pod pod;
   pod.metadata = child_meta(job, contract::pod_name(job.metadata.name, attempt, node));
-  pod.metadata.labels[std::string(contract::kLabelAttempt)] = std::to_string(attempt);
-  pod.metadata.labels[std::string(contract::kLabelNode)] = std::to_string(node);
+  pod.metadata.labels.merge(identifying_labels(job, attempt, node));
   pod.metadata.finalizers = {std::string(contract::kPodFinalizer)};
   objects::PodSpec& spec = pod.spec;
   spec.hostname = contract::pod_hostname(job.metadata.name, node);

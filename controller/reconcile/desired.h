@@ -8,9 +8,16 @@
 #include "controller/reconcile/observed.h"
 
 #include <cstdint>
+#include <map>
+#include <string>
 
 /// The children that a job should have. Names are deterministic, and the job owns each child.
 namespace gnn::reconcile {
+
+using Labels = std::map<std::string, std::string>;
+
+/// By which pods are watched, grouped and addressed.
+[[nodiscard]] Labels identifying_labels(const api::GnnJob& job, int64_t attempt, int64_t node);
 
 /// Headless. Publishes pods that are not ready, since pods must find each other to become ready.
 [[nodiscard]] objects::Service desired_service(const api::GnnJob& job);

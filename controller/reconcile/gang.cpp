@@ -165,15 +165,10 @@ std::optional<NodeFailure> suspicion_of(const Pod& pod) {
   return found;
 }
 
-// By its label; 0 if that is no number.
-int64_t attempt_of(const Pod& pod) {
-  constexpr size_t kMostDigits = 18;
-  const auto label = pod.metadata.labels.find(std::string(contract::kLabelAttempt));
-  if (label == pod.metadata.labels.end()) return 0;
-  const std::string& text = label->second;
-  const bool is_number = !text.empty() && text.size() <= kMostDigits &&
-                         text.find_first_not_of("0123456789") == std::string::npos;
-  return is_number ? std::stoll(text) : 0;
+// By its name, which nobody can change; 0 if that is none of ours.
+int64_t attempt_of(const Pod& pod, const api::GnnJob& job) {
+  const auto numbers = contract::numbers_of_pod(job.metadata.name, pod.metadata.name);
+  return numbers ? numbers->attempt : 0;
 }
 
 // Sets phase, failure, suspicion and waiting of a node that has a pod.
@@ -305,7 +300,7 @@ GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
     const auto wanted = node_of_name.find(pod.metadata.name);
     const objects::OwnerReference* owner = objects::controller_of(pod.metadata);
     if (is_owned_by(pod.metadata, job)) {
-      if (attempt_of(pod) > attempt) view.job_is_stale = true;
+      if (attempt_of(pod, job) > attempt) view.job_is_stale = true;
       if (wanted == node_of_name.end()) {
         view.old.push_back(&pod);
       } else {

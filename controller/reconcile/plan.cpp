@@ -9,6 +9,7 @@
 #include "controller/reconcile/finish.h"
 #include "controller/reconcile/gang_restart.h"
 #include "controller/reconcile/pass.h"
+#include "controller/reconcile/relabel.h"
 #include "controller/reconcile/scheduling.h"
 #include "controller/reconcile/startup.h"
 #include "controller/reconcile/status.h"
@@ -165,6 +166,7 @@ Plan plan(const Observed& observed) {
   const auto& manager = observed.job.spec.managed_by;
   if (manager && *manager != contract::kManagedBy) return std::move(pass.out);
   release_others(pass);
+  restore_labels(pass);
   if (observed.job.metadata.deletion_timestamp) {
     remove_pods(pass);
     return std::move(pass.out);

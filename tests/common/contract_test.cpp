@@ -14,6 +14,35 @@ TEST(Contract, NamesOfChildrenAreDeterministic) {
   EXPECT_EQ(master_address("job"), "job-0.job-gnn");
 }
 
+TEST(Contract, TheNameOfAPodTellsItsNumbers) {
+  for (const char* job : {"job", "a-1", "1-2-3"}) {
+    const auto found = numbers_of_pod(job, pod_name(job, 12, 3));
+    ASSERT_TRUE(found) << job;
+    EXPECT_EQ(found->attempt, 12);
+    EXPECT_EQ(found->node, 3);
+  }
+  for (const char* other :
+       {"",
+        "job",
+        "job-",
+        "job-1",
+        "job--",
+        "job-1-",
+        "job--1",
+        "job--1-2",
+        "job-0-1",
+        "job-1-x",
+        "job-01-1",
+        "job-1-1-",
+        "job-1-1x",
+        "job-99999999999999999999-1",
+        "other-1-1",
+        "jobs-1-1",
+        "jo-1-1"}) {
+    EXPECT_FALSE(numbers_of_pod("job", other)) << other;
+  }
+}
+
 TEST(Contract, TheLongestJobNameLeavesRoomForAttemptAndNode) {
   const std::string longest(static_cast<size_t>(kMaxJobNameLength), 'a');
   constexpr size_t kMaxDnsLabel = 63;

@@ -25,6 +25,43 @@ TEST(Caches, GroupPodsByJob) {
   EXPECT_EQ(job_group(pod_of("")->metadata), "");
 }
 
+TEST(Caches, GroupPodsByTheirOwnerWhateverTheirLabel) {
+  objects::ObjectMeta meta = pod_of("label")->metadata;
+  meta.owner_references.push_back(
+      {.api_version = "gnn.dev/v1", .kind = "GNNJob", .name = "j", .uid = "u", .controller = true}
+  );
+  EXPECT_EQ(job_group(meta), "ns/j");
+  meta.labels.clear();
+  EXPECT_EQ(job_group(meta), "ns/j");
+  meta.owner_references[0].api_version = "gnn.dev.example/v1";
+  EXPECT_EQ(job_group(meta), "");
+  meta.owner_references[0] = {
+      .api_version = "apps/v1", .kind = "ReplicaSet", .name = "r", .uid = "u", .controller = true
+  };
+  EXPECT_EQ(job_group(meta), "");
+}
+
+TEST(Caches, APodThatVanishesWithOurFinalizerMayBeAStray) {
+  Caches caches;
+  on_job_change(caches, [](const objects::ObjectKey&) {});
+  const auto put = [&](const std::string& name, bool held) {
+    objects::Pod pod = *pod_of("j");
+    pod.metadata.name = name;
+    pod.metadata.uid = "uid-of-" + name;
+    if (held) pod.metadata.finalizers = {std::string(contract::kPodFinalizer)};
+    caches.pods.upsert(std::make_shared<const objects::Pod>(pod));
+  };
+  put("held", true);
+  put("free", false);
+  put("released", true);
+  caches.strays.releasing("uid-of-released");
+  for (const char* name : {"held", "free", "released"}) caches.pods.erase({"ns", name}, "");
+  const std::vector<objects::ObjectKey> strays = {{"ns", "held"}};
+  EXPECT_EQ(caches.strays.of("ns/j"), strays);
+  put("held", true);
+  EXPECT_TRUE(caches.strays.of("ns/j").empty()) << "the watch shows it again";
+}
+
 TEST(Caches, GroupJobsInPlacementByNamespace) {
   api::GnnJob job;
   job.metadata.namespace_ = "ns";

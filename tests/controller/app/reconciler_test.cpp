@@ -7,6 +7,7 @@
 #include "tests/controller/reconcile/builders.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_transport.h"
+#include "tests/support/must.h"
 
 #include <gtest/gtest.h>
 
@@ -20,6 +21,7 @@ namespace {
 
 using gnn::testing::FakeClock;
 using gnn::testing::FakeTransport;
+using gnn::testing::must;
 using objects::Json;
 using namespace std::chrono_literals;
 
@@ -46,7 +48,7 @@ class ReconcilerTest : public ::testing::Test {
     pod.metadata.name = "arxiv-1-0";
     pod.metadata.namespace_ = "train";
     pod.metadata.uid = "pod-uid";
-    pod.metadata.labels[std::string(contract::kLabelJob)] = "arxiv";
+    pod.metadata.labels = reconcile::identifying_labels(finished, 1, 0);
     pod.metadata.finalizers = {std::string(contract::kPodFinalizer)};
     pod.metadata.owner_references.push_back(
         {.api_version = {}, .kind = {}, .name = {}, .uid = "job-uid", .controller = true}
@@ -160,6 +162,44 @@ TEST_F(ReconcilerTest, PacesRepeatedRefusals) {
   // A message that differs with each refusal does not speed it up either.
   refuse("a webhook says no, request 17");
   EXPECT_GE(pause_after_pass(), 1s);
+}
+
+TEST_F(ReconcilerTest, AsksForPodsThatMayHaveLostTheirLabel) {
+  const std::vector<Json> pods = put_running_job_without_pods();
+  for (const Json& pod : pods) {
+    caches_.strays.add(must(objects::decode_pod(pod)).metadata);
+    Json bare = pod;
+    bare["metadata"].erase("labels");
+    transport_.reply(200, bare.dump());
+  }
+  for (const Json& pod : pods) transport_.reply(200, pod.dump());
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("GET"), 2U);
+  ASSERT_EQ(count("PATCH"), 2U);
+  EXPECT_EQ(transport_.requests().size(), 4U) << "nothing else is wrong";
+  const Json patch = Json::parse(transport_.requests().back().body);
+  EXPECT_EQ(patch["metadata"]["uid"], pods[1]["metadata"]["uid"]);
+  EXPECT_EQ(patch["metadata"]["labels"][std::string(contract::kLabelNode)], "1");
+
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("GET"), 2U) << "their labels are back";
+  EXPECT_EQ(count("PATCH"), 2U);
+}
+
+TEST_F(ReconcilerTest, ReleasesThePodOfAGoneJobThatHasLostItsLabel) {
+  Json pod = encode(reconcile::desired_pod(job(), 1, 0, 0));
+  pod["metadata"]["uid"] = "u";
+  caches_.strays.add(must(objects::decode_pod(pod)).metadata);
+  pod["metadata"].erase("labels");
+  const std::string gone = Json{{"kind", "Status"}, {"reason", "NotFound"}}.dump();
+  transport_.reply(200, pod.dump()).reply(404, gone).reply(200, pod.dump());
+  EXPECT_TRUE(std::holds_alternative<runtime::Done>(reconciler_.reconcile({"train", "arxiv"})));
+  ASSERT_EQ(count("PATCH"), 1U);
+  EXPECT_NE(transport_.requests().back().body.find(contract::kPodFinalizer), std::string::npos);
+  transport_.reply(404, gone);
+  EXPECT_TRUE(std::holds_alternative<runtime::Done>(reconciler_.reconcile({"train", "arxiv"})));
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("GET"), 3U) << "what is gone is forgotten";
 }
 
 TEST_F(ReconcilerTest, ReportsARefusedStart) {
@@ -283,20 +323,21 @@ TEST_F(ReconcilerTest, PodsOfAJobThatCannotBeReadKeepTheirFinalizers) {
 
 TEST_F(ReconcilerTest, StartsAGangWithOneStatusWrite) {
   put_start();
-  const auto made = [&](const std::string& name) {
+  const auto made = [&](int node) {
+    const std::string name = contract::pod_name("arxiv", 1, node);
     transport_.reply(
         201,
         Json{{"metadata",
               {{"name", name},
                {"namespace", "train"},
                {"uid", "uid-of-" + name},
-               {"labels", {{contract::kLabelJob, "arxiv"}}},
+               {"labels", reconcile::identifying_labels(job(), 1, node)},
                {"ownerReferences", {{{"uid", "job-uid"}, {"controller", true}}}}}}
         }.dump()
     );
   };
-  made("arxiv-1-0");
-  made("arxiv-1-1");
+  made(0);
+  made(1);
   transport_.reply(409, Json{{"kind", "Status"}, {"reason", "Conflict"}}.dump());
   const runtime::Outcome first = reconciler_.reconcile({"train", "arxiv"});
   EXPECT_TRUE(std::holds_alternative<runtime::Retry>(first)) << "the status met a conflict";

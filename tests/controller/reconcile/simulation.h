@@ -175,6 +175,11 @@ class Simulation {
     }
     collect();
   }
+  void apply(const RelabelPod& action) {
+    if (objects::Pod* pod = find(action.name, action.uid)) {
+      for (const auto& [key, value] : action.labels) pod->metadata.labels[key] = value;
+    }
+  }
   void apply(const DeletePod& action) {
     objects::Pod* pod = find(action.name, action.uid);
     if (pod == nullptr) return;

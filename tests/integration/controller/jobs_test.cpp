@@ -118,6 +118,63 @@ TEST_F(Jobs, AFailedPodCausesExactlyOneRestart) {
   EXPECT_EQ(kubelets.seen().size(), 4U);
 }
 
+TEST_F(Jobs, LabelsThatAUserChangesOrRemovesComeBack) {
+  const auto labels_of = [&](const Json& pod) { return pod["metadata"]["labels"].dump(); };
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
+  FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
+  cluster_.create_job("j");
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running"); })) << cluster_.describe("j");
+  const std::string job(contract::kLabelJob);
+  const std::string attempt(contract::kLabelAttempt);
+  const std::string node(contract::kLabelNode);
+  for (const Json& change :
+       {Json{{job, nullptr}},
+        Json{{job, "other"}},
+        Json{{attempt, "999"}},
+        Json{{attempt, nullptr}, {node, "x"}},
+        Json{{job, nullptr}, {attempt, nullptr}, {node, nullptr}, {contract::kLabelJobUid, nullptr}}
+       }) {
+    const std::string pod = cluster_.pods() + "/j-1-1";
+    const std::string before = labels_of(cluster_.api().get(pod));
+    ASSERT_TRUE(cluster_.api().patch(pod, {{"metadata", {{"labels", change}}}}));
+    ASSERT_TRUE(eventually([&] { return labels_of(cluster_.api().get(pod)) == before; }))
+        << change << controller.log();
+  }
+  kubelets.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Complete"); }))
+      << cluster_.describe("j") << controller.log();
+  EXPECT_EQ(cluster_.job("j")["status"]["attempt"], 1);
+  EXPECT_EQ(kubelets.seen().size(), 2U);
+}
+
+// Whether it goes while the controller runs or is down.
+TEST_F(Jobs, APodWithoutItsLabelsDoesNotOutliveItsJob) {
+  FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
+  auto controller = std::make_unique<ControllerProcess>(cluster_.plane(), cluster_.arguments());
+  for (const char* job : {"a", "b"}) {
+    cluster_.create_job(job);
+    ASSERT_TRUE(eventually([&] { return cluster_.holds(job, "Running"); }));
+  }
+  const auto strip = [&](const std::string& pod) {
+    const Json none = {{"metadata", {{"labels", nullptr}}}};
+    ASSERT_TRUE(cluster_.api().patch(cluster_.pods() + "/" + pod, none));
+  };
+  const auto is_gone = [&](const std::string& pod) {
+    return eventually([&] { return cluster_.api().find(cluster_.pods() + "/" + pod).is_null(); });
+  };
+  controller->signal(SIGSTOP);
+  strip("a-1-0");
+  cluster_.api().remove(cluster_.jobs() + "/a");
+  controller->signal(SIGCONT);
+  EXPECT_TRUE(is_gone("a-1-0")) << controller->log();
+
+  controller.reset();
+  strip("b-1-0");
+  cluster_.api().remove(cluster_.jobs() + "/b");
+  controller = std::make_unique<ControllerProcess>(cluster_.plane(), cluster_.arguments());
+  EXPECT_TRUE(is_gone("b-1-0")) << controller->log();
+}
+
 TEST_F(Jobs, AForeignPodOfOurNameIsNeitherAdoptedNorDeleted) {
   const Json foreign = cluster_.api().create(
       cluster_.pods(),
@@ -288,10 +345,13 @@ TEST_F(Jobs, ReleaseFreesThePodsOfAnUninstalledOperator) {
   for (const Json& pod : cluster_.pods_of("j")) {
     ASSERT_EQ(pod["metadata"]["finalizers"], Json::array({contract::kPodFinalizer}));
   }
+  const std::string stripped = cluster_.pods() + "/j-1-1";
+  ASSERT_TRUE(cluster_.api().patch(stripped, {{"metadata", {{"labels", nullptr}}}}));
   ASSERT_EQ(run_release(cluster_.plane().kubeconfig_file(), cluster_.name_space()), 0);
   for (const Json& pod : cluster_.pods_of("j")) {
     EXPECT_FALSE(pod["metadata"].contains("finalizers"));
   }
+  EXPECT_FALSE(cluster_.api().get(stripped)["metadata"].contains("finalizers"));
 }
 
 }  // namespace

@@ -1,0 +1,80 @@
+#include "controller/app/stray_pods.h"
+
+#include "common/contract.h"
+#include "controller/app/caches.h"
+#include "controller/reconcile/gang.h"
+
+#include <utility>
+
+namespace gnn::app {
+
+void StrayPods::shown(const objects::Pod& pod) {
+  auto state = state_.lock();
+  erase(*state, objects::key_of(pod.metadata));
+}
+
+void StrayPods::vanished(const objects::Pod& pod) {
+  const bool was_released = state_.lock()->released.erase(pod.metadata.uid) > 0;
+  if (!was_released && reconcile::has_our_finalizer(pod.metadata)) add(pod.metadata);
+}
+
+void StrayPods::releasing(const std::string& uid) {
+  state_.lock()->released.insert(uid);
+}
+
+void StrayPods::add(const objects::ObjectMeta& meta) {
+  const std::string group = job_group(meta);
+  if (group.empty()) return;
+  const objects::ObjectKey key = objects::key_of(meta);
+  auto state = state_.lock();
+  erase(*state, key);
+  state->strays[group].insert(key);
+  state->groups[key] = group;
+}
+
+void StrayPods::forget(const objects::ObjectKey& key) {
+  auto state = state_.lock();
+  erase(*state, key);
+}
+
+std::vector<objects::ObjectKey> StrayPods::of(const std::string& group) const {
+  const auto state = state_.lock();
+  const auto found = state->strays.find(group);
+  if (found == state->strays.end()) return {};
+  return {found->second.begin(), found->second.end()};
+}
+
+void StrayPods::erase(State& state, const objects::ObjectKey& key) {
+  const auto found = state.groups.extract(key);
+  if (!found) return;
+  const auto group = state.strays.find(found.mapped());
+  group->second.erase(key);
+  if (group->second.empty()) state.strays.erase(group);
+}
+
+client::ApiResult<void> find_stray_pods(
+    client::ApiClient& api,
+    const std::string& name_space,
+    const std::stop_token& stop,
+    const std::function<void(const objects::ObjectMeta&)>& found
+) {
+  auto listed = api.list(
+      client::resource_of<objects::Pod>(),
+      {.namespace_ = name_space,
+       .label_selector = "!" + std::string(contract::kLabelJob),
+       .content = client::Content::Metadata,
+       // A single object that cannot be read is nothing of ours.
+       .unread = [](const objects::Json&, const Error&) {},
+       .stop = stop},
+      [&](const objects::Json& json) {
+        const auto pod = objects::decode_pod(json);
+        if (pod && reconcile::has_our_finalizer(pod->metadata) && owner_is_job(pod->metadata)) {
+          found(pod->metadata);
+        }
+      }
+  );
+  if (!listed) return tl::unexpected<client::ApiError>(std::move(listed).error());
+  return {};
+}
+
+}  // namespace gnn::app

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "common/guarded.h"
+#include "controller/client/api_client.h"
+#include "controller/objects/pod.h"
+
+#include <functional>
+#include <map>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace gnn::app {
+
+/// Pods that our finalizer may hold although no watch shows them. A watch selects by a label, and
+/// says of a pod that has lost it what it says of one that is gone. Only the API server can tell, so
+/// passes ask it for the pods that are named here.
+/// Threads: every method may be called from any thread.
+class StrayPods {
+ public:
+  /// The watch shows this pod.
+  void shown(const objects::Pod& pod);
+  /// The watch has ceased to show this pod; a stray if our finalizer was still on it.
+  void vanished(const objects::Pod& pod);
+  /// Our finalizer is about to be removed from the pod with that UID, which may end it.
+  void releasing(const std::string& uid);
+  /// A pod that was found without a watch.
+  void add(const objects::ObjectMeta& meta);
+  /// The API server has no such pod, or our finalizer is not on it.
+  void forget(const objects::ObjectKey& key);
+
+  /// Those of a job, as job_group() names it.
+  [[nodiscard]] std::vector<objects::ObjectKey> of(const std::string& group) const;
+
+ private:
+  struct State {
+    std::map<std::string, std::set<objects::ObjectKey>> strays;  // by group
+    std::map<objects::ObjectKey, std::string> groups;
+    std::set<std::string> released;  // UIDs of pods that may vanish
+  };
+
+  static void erase(State& state, const objects::ObjectKey& key);
+
+  mutable Guarded<State> state_;
+};
+
+/// Lists the pods without our label, and calls `found` for each that has our finalizer and belongs
+/// to a GNNJob.
+/// Errors: the API server's; Cancelled after `stop`.
+[[nodiscard]] client::ApiResult<void> find_stray_pods(
+    client::ApiClient& api,
+    const std::string& name_space,
+    const std::stop_token& stop,
+    const std::function<void(const objects::ObjectMeta&)>& found
+);
+
+}  // namespace gnn::app

@@ -1,0 +1,76 @@
+#include "controller/app/stray_pods.h"
+
+#include "common/contract.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_transport.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace gnn::app {
+namespace {
+
+objects::Json held_pod(const std::string& name, const std::string& kind) {
+  return {
+      {"metadata",
+       {{"name", name},
+        {"namespace", "ns"},
+        {"finalizers", {contract::kPodFinalizer}},
+        {"ownerReferences",
+         {{{"apiVersion", contract::kApiGroupVersion},
+           {"kind", kind},
+           {"name", "j"},
+           {"uid", "u"},
+           {"controller", true}}}}}}
+  };
+}
+
+TEST(StrayPods, AreThoseWithoutOurLabelThatOurFinalizerHolds) {
+  objects::Json free = held_pod("free", "GNNJob");
+  free["metadata"].erase("finalizers");
+  const objects::Json items = {
+      held_pod("held", "GNNJob"), free, held_pod("of-another-kind", "Job"), {{"metadata", 3}}
+  };
+  gnn::testing::FakeClock clock;
+  gnn::testing::FakeTransport transport;
+  MetricsRegistry metrics;
+  client::TokenSource tokens(client::KubeConfig{}, clock);
+  client::ApiClient api(transport, tokens, clock, metrics);
+  transport.reply(
+      200, objects::Json{{"metadata", {{"resourceVersion", "5"}}}, {"items", items}}.dump()
+  );
+  std::vector<std::string> names;
+  EXPECT_TRUE(find_stray_pods(api, "ns", {}, [&](const objects::ObjectMeta& meta) {
+    names.push_back(meta.name);
+  }));
+  EXPECT_EQ(names, std::vector<std::string>{"held"});
+  const std::string asked = transport.requests().at(0).path;
+  EXPECT_NE(asked.find("labelSelector=%21gnn.dev%2Fjob"), std::string::npos) << asked;
+}
+
+TEST(StrayPods, AreKeptByJobUntilForgotten) {
+  StrayPods strays;
+  const auto meta = [](const std::string& name, const std::string& job) {
+    objects::ObjectMeta found;
+    found.name = name;
+    found.namespace_ = "ns";
+    found.labels[std::string(contract::kLabelJob)] = job;
+    return found;
+  };
+  strays.add(meta("a", "j"));
+  strays.add(meta("b", "j"));
+  strays.add(meta("c", "k"));
+  strays.add(meta("b", "k"));
+  using Keys = std::vector<objects::ObjectKey>;
+  EXPECT_EQ(strays.of("ns/j"), (Keys{{"ns", "a"}}));
+  EXPECT_EQ(strays.of("ns/k"), (Keys{{"ns", "b"}, {"ns", "c"}}));
+  strays.forget({"ns", "c"});
+  strays.forget({"ns", "unknown"});
+  EXPECT_EQ(strays.of("ns/k"), (Keys{{"ns", "b"}}));
+  EXPECT_TRUE(strays.of("ns/other").empty());
+}
+
+}  // namespace
+}  // namespace gnn::app

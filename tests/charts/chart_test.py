@@ -298,7 +298,7 @@ class Admission(unittest.TestCase):
     """What it refuses is tested on a real API server, in tests/integration/api."""
 
     def policy(self):
-        return named(render(), "ValidatingAdmissionPolicy")[0]["spec"]
+        return named(render(), "ValidatingAdmissionPolicy", "-worker-pods")[0]["spec"]
 
     def test_looks_into_every_kind_of_container(self):
         policy = self.policy()
@@ -317,6 +317,24 @@ class Admission(unittest.TestCase):
         condition = self.policy()["matchConditions"][0]["expression"]
         for part in ('request.operation == "CREATE"', "object.spec != oldObject.spec", '"gnn.dev/job-uid" in oldObject'):
             self.assertIn(part, condition)
+
+
+    def test_names_the_account_that_the_controller_has(self):
+        for values, user in (
+            ((), "gnn-system:gnn-operator"),
+            (("serviceAccount.create=false", "serviceAccount.name=mine"), "gnn-system:mine"),
+        ):
+            for suffix in ("-controller", "-worker-labels"):
+                conditions = named(render(*values), "ValidatingAdmissionPolicy", suffix)[0]["spec"]["matchConditions"]
+                self.assertIn(f'"system:serviceaccount:{user}"', conditions[-1]["expression"])
+
+    def test_the_labels_elsewhere_are_another_controllers(self):
+        def bound(*values):
+            return named(render(*values), "ValidatingAdmissionPolicyBinding", "-worker-labels")[0]["spec"].get("matchResources")
+
+        self.assertIsNone(bound())
+        selector = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
+        self.assertEqual(bound("controller.watchNamespaces={a,b}"), {"namespaceSelector": {"matchExpressions": [selector]}})
 
 
 class Toggles(unittest.TestCase):

@@ -41,6 +41,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
+{{/* The controller, as the API server knows it. */}}
+{{- define "gnn.controllerUser" -}}
+system:serviceaccount:{{ .Release.Namespace }}:{{ include "gnn.serviceAccountName" . }}
+{{- end -}}
+
 {{/* registry/repository:tag, or @digest; call with a dict of image and defaultTag. */}}
 {{- define "gnn.image" -}}
 {{- $image := .image -}}

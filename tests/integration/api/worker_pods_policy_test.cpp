@@ -1,21 +1,14 @@
-#include "common/api/codec.h"
 #include "common/contract.h"
-#include "controller/objects/pod.h"
-#include "controller/reconcile/desired.h"
-#include "tests/common/api/sample_job.h"
 #include "tests/integration/api/changes.h"
+#include "tests/integration/api/policies.h"
 #include "tests/support/control_plane.h"
-#include "tests/support/http.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <set>
-#include <sstream>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,60 +21,8 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kManifests = std::string(GNN_SOURCE_DIR) + "/manifests/base/gnn-operator.yaml";
 constexpr std::string_view kPolicy = "gnn-operator-worker-pods";
 constexpr std::string_view kCapabilities = "securityContext.capabilities: ";
-
-// The documents of the policy and of its binding.
-std::string policy_documents() {
-  std::ifstream file(kManifests);
-  std::ostringstream text;
-  text << file.rdbuf();
-  std::string rest = text.str();
-  std::string found;
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find("\n---\n"), rest.size());
-    const std::string document = rest.substr(0, end);
-    if (document.find("kind: ValidatingAdmissionPolicy") != std::string::npos) {
-      found += document + "\n---\n";
-    }
-    rest.erase(0, std::min(end + 5, rest.size()));
-  }
-  return found;
-}
-
-// What the controller makes of a GNNJob that asks for all that its pod template knows.
-json worker_pod(const std::string& name_space) {
-  json object = api::encode(api::sample_job());
-  object["metadata"] = {{"name", "arxiv"}, {"namespace", name_space}, {"uid", "u"}};
-  json& workers = object["spec"]["workers"];
-  workers["processesPerNode"] = 2;
-  workers["gpusPerProcess"] = 1;  // and so shared memory
-  workers["template"].update(json::parse(R"({
-    "imagePullPolicy": "Always",
-    "terminationGracePeriodSeconds": 60,
-    "priorityClassName": "gangs",
-    "imagePullSecrets": [{"name": "pull"}],
-    "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}},
-    "nodeSelector": {"kubernetes.io/os": "linux"},
-    "tolerations": [{"operator": "Exists"}],
-    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-      {"matchExpressions": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}
-    ]}}},
-    "schedulerName": "another",
-    "env": [{"name": "TZ", "value": "UTC"}, {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
-    "volumes": [
-      {"name": "data", "persistentVolumeClaim": {"claimName": "data", "readOnly": true}},
-      {"name": "scratch", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
-      {"name": "settings", "configMap": {"name": "settings"}}
-    ],
-    "volumeMounts": [{"name": "data", "mountPath": "/data", "subPath": "arxiv", "readOnly": true}],
-    "securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000}
-  })"));
-  const Result<api::GnnJob> job = api::decode_job(object, api::UnknownFields::Reject);
-  if (!job) throw std::runtime_error(job.error().message);
-  return objects::encode(reconcile::desired_pod(*job, 1, 0, 0));
-}
 
 json container_of(const json& pod, const std::string& name) {
   json container = pod.at("spec").at("containers").at(0);
@@ -211,19 +152,13 @@ class WorkerPodsPolicy : public ::testing::Test {
         {"apiVersion", "v1"}, {"kind", "ServiceAccount"}, {"metadata", {{"name", "builder"}}}
     };
     ASSERT_EQ(create(account), "");
-    const json priority_class = {
-        {"apiVersion", "scheduling.k8s.io/v1"},
-        {"kind", "PriorityClass"},
-        {"metadata", {{"name", "gangs"}}},
-        {"value", 1000}
-    };
-    ASSERT_EQ(create(priority_class), "");
+    make_priority_class();
     // From before the policy, as after an upgrade of the chart.
     json older = pod("older");
     older["metadata"]["finalizers"] = json::array({contract::kPodFinalizer});
     older["spec"]["initContainers"] = json::array({grasping(init_container_of(older, "init"))});
     ASSERT_EQ(create(older), "");
-    const Status applied = cluster.apply("-", policy_documents());
+    const Status applied = cluster.apply("-", policy_documents(kPolicy));
     ASSERT_TRUE(applied) << applied.error().message;
     // The API server compiles policies behind the scenes.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -269,15 +204,7 @@ class WorkerPodsPolicy : public ::testing::Test {
   static std::string refusal(std::string_view method, const std::string& path, const json& object) {
     const std::string target = "/api/v1/namespaces/" + name_space() + "/pods" + path +
                                "?dryRun=All&fieldValidation=Strict";
-    const auto reply =
-        http_request(ControlPlane::shared().admin_endpoint(), method, target, object.dump());
-    if (!reply) return reply.error().message;
-    if (reply->status < 300) return "";
-    const std::string message = json::parse(reply->body).at("message");
-    const std::string denied = "ValidatingAdmissionPolicy '" + std::string(kPolicy) +
-                               "' with binding '" + std::string(kPolicy) + "' denied request: ";
-    const size_t at = message.find(denied);
-    return at == std::string::npos ? message : message.substr(at + denied.size());
+    return refusal_of(kPolicy, method, target, object);
   }
   static std::string refusal(const json& whole) { return refusal("POST", "", whole); }
   // Of one more container in the pod "running".
@@ -298,16 +225,7 @@ TEST_F(WorkerPodsPolicy, TakesWhatTheControllerMakes) {
 }
 
 TEST_F(WorkerPodsPolicy, IsWellTyped) {
-  const std::string resource = "validatingadmissionpolicy/" + std::string(kPolicy);
-  ASSERT_EQ(
-      run({"wait", resource, "--for=jsonpath={.status.observedGeneration}", "--timeout=60s"}, {}),
-      ""
-  );
-  const auto found = ControlPlane::shared().kubectl(
-      {"get", resource, "--output=jsonpath={.status.typeChecking.expressionWarnings}"}
-  );
-  ASSERT_TRUE(found) << found.error().message;
-  EXPECT_EQ(found->output, "");
+  EXPECT_EQ(type_warnings(kPolicy), "");
 }
 
 TEST_F(WorkerPodsPolicy, RefusesWhatPodsMayNotHave) {
@@ -348,23 +266,11 @@ TEST_F(WorkerPodsPolicy, RefusesWhatContainersMayNotHaveThatArePutIntoARunningPo
 }
 
 TEST_F(WorkerPodsPolicy, HasNoRuleThatIsNotTestedHere) {
-  const auto found = ControlPlane::shared().kubectl(
-      {"get",
-       "validatingadmissionpolicy",
-       std::string(kPolicy),
-       R"(--output=jsonpath={range .spec.validations[*]}{.message}{"\n"}{end})"}
-  );
-  ASSERT_TRUE(found) << found.error().message;
   std::vector<Breach> all = together(breaches_of_pods(), breaches_of_security_contexts());
   all = together(together(all, breaches_of_containers()), breaches_of_lasting_containers());
   std::set<std::string> tested;
   for (const Breach& breach : all) tested.insert(breach.field.substr(0, breach.field.find(',')));
-  std::set<std::string> rules;
-  std::istringstream messages(found->output);
-  for (std::string line; std::getline(messages, line);) {
-    rules.insert(line.substr(0, line.find_first_of(",:")));
-  }
-  EXPECT_EQ(rules, tested);
+  EXPECT_EQ(rules_of(kPolicy), tested);
 }
 
 TEST_F(WorkerPodsPolicy, LeavesOtherPodsAlone) {

@@ -108,6 +108,32 @@ TEST(Children, BackOffWhatTheApiServerRefusesAgain) {
   EXPECT_EQ(wait(ApiRefusal::Kind::Quota, 1000), Duration(seconds(10)));
 }
 
+// What refuses it may change its mind, so the job waits, but it holds no machines meanwhile, and no
+// longer than it was given.
+TEST(Children, ARefusedPodEndsTheWaitOfItsGangAndTheJobAtItsDeadline) {
+  Observed observed = running(2);
+  observed.job.status = {};
+  observed.pods.pop_back();
+  observed.refusals = {
+      {.kind = ApiRefusal::Kind::Invalid,
+       .object = "pod arxiv-1-1",
+       .message = "is invalid",
+       .time = observed.now}
+  };
+  observed = next(observed, plan(observed), 0);
+  const int64_t patience = observed.job.spec.run_policy.scheduling_timeout_seconds;
+  observed.now = at(patience - 1);
+  EXPECT_EQ(plan(observed).status.attempt, 1);
+  observed.now = at(patience);
+  const Plan released = plan(observed);
+  EXPECT_EQ(reason_of(released, condition::kScheduled), reason::kReleased);
+  EXPECT_EQ(released.status.attempt, 2);
+
+  observed.job.spec.run_policy.active_deadline_seconds = patience;
+  observed.now = *observed.job.status.start_time + std::chrono::seconds(patience);
+  EXPECT_EQ(reason_of(plan(observed), condition::kFailed), reason::kDeadlineExceeded);
+}
+
 TEST(Children, ReportACreateThatKeepsFailing) {
   Observed observed;
   observed.job = small_job();

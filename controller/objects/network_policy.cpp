@@ -100,6 +100,25 @@ Json encode(const NetworkPolicyRule& rule, const char* peers) {
   return json;
 }
 
+Json encode(const NetworkPolicySpec& spec) {
+  Json json = {{"podSelector", encode_selector(spec.pod_selector)}};
+  put_unless_empty(json, "policyTypes", spec.policy_types);
+  for (const NetworkPolicyRule& rule : spec.ingress) {
+    json["ingress"].push_back(encode(rule, "from"));
+  }
+  for (const NetworkPolicyRule& rule : spec.egress) {
+    json["egress"].push_back(encode(rule, "to"));
+  }
+  return json;
+}
+
+// Users may write what is not understood here; it must be seen to differ from what we want.
+Result<NetworkPolicySpec> decode_spec_in_part(const Json& json, const std::string& path) {
+  NetworkPolicySpec spec = decode_spec(json, path).value_or(NetworkPolicySpec{});
+  spec.has_unread = encode(spec) != json;
+  return spec;
+}
+
 Error partly_read(const std::string& path, const Json& given, const Json& understood) {
   return Error{
       ErrorKind::Configuration,
@@ -131,24 +150,16 @@ Result<NetworkPolicy> decode_network_policy(const Json& json) {
   ObjectReader reader(json, "");
   reader.require("metadata");
   reader.read_with("metadata", policy.metadata, decode_meta);
-  reader.read_with("spec", policy.spec, decode_spec);
+  reader.read_with("spec", policy.spec, decode_spec_in_part);
   return reader.finish(std::move(policy));
 }
 
 Json encode(const NetworkPolicy& policy) {
-  Json spec = {{"podSelector", encode_selector(policy.spec.pod_selector)}};
-  put_unless_empty(spec, "policyTypes", policy.spec.policy_types);
-  for (const NetworkPolicyRule& rule : policy.spec.ingress) {
-    spec["ingress"].push_back(encode(rule, "from"));
-  }
-  for (const NetworkPolicyRule& rule : policy.spec.egress) {
-    spec["egress"].push_back(encode(rule, "to"));
-  }
   return Json{
       {"apiVersion", "networking.k8s.io/v1"},
       {"kind", "NetworkPolicy"},
       {"metadata", encode(policy.metadata)},
-      {"spec", std::move(spec)},
+      {"spec", encode(policy.spec)},
   };
 }
 

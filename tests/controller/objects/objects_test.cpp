@@ -151,6 +151,29 @@ TEST(NetworkPolicy, RoundTripsEmptyAndAbsentSelectors) {
   EXPECT_EQ(decode_network_policy(encode(policy)).value(), policy);
 }
 
+TEST(NetworkPolicy, NoticesWhatItDoesNotRead) {
+  NetworkPolicy policy;
+  policy.metadata.name = "j-gnn";
+  policy.spec.pod_selector = {{"gnn.dev/job", "j"}};
+  policy.spec.ingress = {{.peers = {}, .ports = {{.protocol = "TCP", .port = 9400}}}};
+  const Json ours = encode(policy)["spec"];
+  const Json expressions = Json::parse(R"([{"key": "x", "operator": "Exists"}])");
+  for (const auto& [pointer, value] : std::vector<std::pair<const char*, Json>>{
+           {"/podSelector/matchExpressions", expressions},
+           {"/ingress/0/ports/0/endPort", 9500},
+           {"/ingress/0/ports/0/port", "metrics"},
+           {"/ingress/0/from", {{{"podSelector", {{"matchExpressions", expressions}}}}}},
+           {"/more", "of a later version"},
+       }) {
+    Json json = encode(policy);
+    json["spec"][Json::json_pointer(pointer)] = value;
+    const Result<NetworkPolicy> read = decode_network_policy(json);
+    ASSERT_TRUE(read) << pointer;
+    EXPECT_TRUE(read->spec.has_unread) << pointer;
+    EXPECT_NE(read->spec, policy.spec) << pointer;
+  }
+}
+
 TEST(Lease, KeepsWhatItDoesNotRead) {
   const Json read = Json::parse(R"({
     "metadata": {"name": "l", "namespace": "ns", "resourceVersion": "5", "annotations": {"k": "v"}},

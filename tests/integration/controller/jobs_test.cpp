@@ -118,6 +118,41 @@ TEST_F(Jobs, AFailedPodCausesExactlyOneRestart) {
   EXPECT_EQ(kubelets.seen().size(), 4U);
 }
 
+TEST_F(Jobs, WhatAUserChangesOfTheServiceAndTheNetworkPolicyIsPutBackOnce) {
+  const auto proxy = must(FaultProxy::in_front_of(cluster_.plane()));
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments_through(*proxy));
+  FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
+  cluster_.create_job("j");
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running"); })) << cluster_.describe("j");
+  const std::string base = "/namespaces/" + cluster_.name_space();
+  const std::string service = "/api/v1" + base + "/services/j-gnn";
+  const std::string policy = "/apis/networking.k8s.io/v1" + base + "/networkpolicies/j-gnn";
+  const Json exists = {{{"key", "app"}, {"operator", "Exists"}}};
+  const Json open = {{{"ports", {{{"port", "http"}, {"protocol", "TCP"}}}}}};
+  const std::vector<std::pair<std::string, Json>> changes = {
+      {service, {{"selector", {{"app", "x"}}}}},
+      {service, {{"publishNotReadyAddresses", false}}},
+      {policy, {{"podSelector", {{"matchLabels", {{"app", "x"}}}}}}},
+      {policy, {{"podSelector", {{"matchExpressions", exists}}}}},
+      {policy, {{"ingress", open}}},
+      {policy, {{"policyTypes", {"Egress"}}}},
+  };
+  for (const auto& [path, spec] : changes) {
+    const Json before = cluster_.api().get(path)["spec"];
+    ASSERT_TRUE(cluster_.api().patch(path, {{"spec", spec}})) << spec;
+    ASSERT_TRUE(eventually([&] { return cluster_.api().get(path)["spec"] == before; }))
+        << path << spec << cluster_.api().get(path)["spec"] << controller.log();
+  }
+  kubelets.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Complete"); }))
+      << cluster_.describe("j") << controller.log();
+  EXPECT_EQ(cluster_.job("j")["status"]["attempt"], 1);
+  const auto repairs = [](const RecordedRequest& request) {
+    return request.method == "PATCH" && request.path.ends_with("/j-gnn");
+  };
+  EXPECT_EQ(proxy->requests(repairs).size(), changes.size());
+}
+
 TEST_F(Jobs, LabelsThatAUserChangesOrRemovesComeBack) {
   const auto labels_of = [&](const Json& pod) { return pod["metadata"]["labels"].dump(); };
   ControllerProcess controller(cluster_.plane(), cluster_.arguments());

@@ -17,7 +17,8 @@ TOOLS = [
     "tools/generate/manifests.py", "tools/generate/reference.py",
     "tests/bench/baselines/run",
     "tools/cluster/base_image",
-    "tools/lint/faults.py", "tools/lint/format.py", "tools/lint/headers.py", "tools/lint/layering.py", "tools/lint/mirror.py", "tools/lint/tidy.py",
+    "tools/lint/faults.py", "tools/lint/format.py", "tools/lint/headers.py", "tools/lint/layering.py", "tools/lint/mirror.py",
+    "tools/lint/tidy.py",
     "tools/stages/run_stages.py",
     "tests/worker/nn/parity/make_parity.py",
 ]

@@ -2,7 +2,6 @@
 #include "tests/integration/controller/fixture.h"
 #include "tests/support/must.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace gnn::testing {
@@ -39,7 +38,10 @@ TEST_F(Conformance, NodesMeetReportProgressAndComplete) {
     return job.value(Json::json_pointer("/status/progress/epoch"), 0) > 1;
   })) << cluster_.describe("j")
       << controller_.log();
-  EXPECT_THAT(controller_.http("/metrics").body, ::testing::HasSubstr("gnnjob_rate{job=\"j\""));
+  // The status is written before the metrics follow.
+  EXPECT_TRUE(eventually([&] {
+    return controller_.http("/metrics").body.find("gnnjob_rate{job=\"j\"") != std::string::npos;
+  })) << controller_.http("/metrics").body;
   ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Complete"); }))
       << cluster_.describe("j");
   const Json status = cluster_.job("j")["status"];

@@ -254,6 +254,40 @@ TEST(Properties, ACrashAfterAnyWriteChangesNoResult) {
   }
 }
 
+// A job's whole life in which one pass, after the k-th round, still sees the status from before it.
+TEST(Properties, APassWithAStatusThatIsBehindChangesNoResult) {
+  const auto live = [](std::optional<int> behind_at) {
+    Simulation simulation(small_job(3));
+    Invariants invariants;
+    int round = 0;
+    for (; round < 200 && !is_finished(simulation.status()); ++round) {
+      const api::GnnJobStatus before = simulation.status();
+      (void)simulation.reconcile();
+      if (behind_at == round) (void)simulation.reconcile(std::nullopt, before);
+      invariants.check(simulation);
+      simulation.finish_leaving();
+      for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.ready_pod(i);
+      if (is_true(simulation.status(), condition::kRunning)) {
+        if (simulation.status().attempt == 1) {
+          simulation.end_pod(1, 70);
+        } else {
+          for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.end_pod(i, 0);
+        }
+      }
+      simulation.advance(5);
+    }
+    return std::pair(simulation.status(), round);
+  };
+  const auto [undisturbed, rounds] = live(std::nullopt);
+  ASSERT_TRUE(is_true(undisturbed, condition::kComplete));
+  for (int k = 0; k < rounds; ++k) {
+    const api::GnnJobStatus found = live(k).first;
+    EXPECT_TRUE(is_true(found, condition::kComplete)) << k;
+    EXPECT_EQ(found.attempt, 2) << k;
+    EXPECT_EQ(found.restarts, 1) << k;
+  }
+}
+
 // Two gangs of two nodes on three machines, of one namespace or two: neither deadlock nor livelock.
 TEST(Properties, TwoHalfScheduledGangsBothRunInTheEnd) {
   const bool held = rc::check([] {

@@ -66,7 +66,7 @@ std::string accept_of(Content content, std::string_view kind) {
 Status take_item(
     std::string_view text, const ListOptions& options, const std::function<void(const Json&)>& item
 ) {
-  auto object = objects::parse_json(text, options.object_limits);
+  auto object = objects::parse_object(text, options.object_limits);
   if (object) {
     item(*object);
     return {};
@@ -221,7 +221,7 @@ ApiResult<Json> ApiClient::call_for_object(HttpRequest request) {
   const std::string name = call_name(request);
   auto body = call(std::move(request));
   if (!body) return tl::unexpected<ApiError>(std::move(body).error());
-  auto json = objects::parse_json(*body, {.max_bytes = kMaxObjectBytes});
+  auto json = objects::parse_object(*body, {.max_bytes = kMaxObjectBytes});
   if (!json) return tl::unexpected<ApiError>(decode_error(json.error(), name));
   return std::move(*json);
 }

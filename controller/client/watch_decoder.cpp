@@ -68,7 +68,7 @@ Status WatchDecoder::feed(std::string_view bytes, std::vector<WatchEvent>& event
 Status WatchDecoder::take_line(std::string_view line, std::vector<WatchEvent>& events) {
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return {};
   std::optional<Error> unread;
-  auto json = objects::parse_json(line, limits_.event);
+  auto json = objects::parse_object(line, limits_.event);
   if (!json) {
     unread = std::move(json).error();
     json = objects::parse_members(line, kIdentity);

@@ -1,6 +1,7 @@
 #include "controller/objects/json.h"
 
 #include <algorithm>
+#include <array>
 
 namespace gnn::objects {
 namespace {
@@ -85,9 +86,113 @@ class MemberReader final : public Json::json_sax_t {
   std::string problem_;
 };
 
-}  // namespace
+// A member and the object that holds it.
+struct Member {
+  std::string_view parent;
+  std::string_view name;
+};
 
-Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
+// What no caller of parse_object() reads. Most of a pod's text, and so of the work of a watch.
+constexpr std::array kUnreadMembers = {
+    Member{"metadata", "managedFields"},
+    Member{"spec", "containers"},
+    Member{"spec", "initContainers"},
+    Member{"spec", "volumes"},
+    Member{"spec", "tolerations"},
+    Member{"spec", "topologySpreadConstraints"},
+};
+
+// Builds a document that is read from start to end, without kUnreadMembers of an object or of a
+// watch event's object.
+class ObjectBuilder final : public Json::json_sax_t {
+ public:
+  [[nodiscard]] Json take() { return std::move(root_); }
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return put(value); }
+  bool binary(binary_t& value) override { return put(std::move(value)); }
+  bool string(string_t& text) override { return put(std::move(text)); }
+  bool start_object(size_t) override { return enter(Json::value_t::object); }
+  bool end_object() override { return leave(); }
+  bool start_array(size_t) override { return enter(Json::value_t::array); }
+  bool end_array() override { return leave(); }
+  bool key(string_t& name) override {
+    if (skipped_depth_ > 0) return true;
+    skip_next_ = is_unread(name);
+    if (open_.size() < kDeepestParent) parent_names_[open_.size()] = name;
+    if (!skip_next_) member_ = &(*open_.back())[name];
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const Json::exception& error) override {
+    problem_ = error.what();
+    return false;
+  }
+
+ private:
+  // Of an object the parent is a member of the root, of a watch event's object one level deeper.
+  static constexpr size_t kDeepestParent = 3;
+
+  [[nodiscard]] bool is_unread(const std::string& name) const {
+    if (open_.size() < 2 || open_.size() > kDeepestParent) return false;
+    const std::string& parent = parent_names_[open_.size() - 1];
+    return std::any_of(kUnreadMembers.begin(), kUnreadMembers.end(), [&](const Member& member) {
+      return member.name == name && member.parent == parent;
+    });
+  }
+
+  // Where the next value goes.
+  Json* place() {
+    if (open_.empty()) return &root_;
+    if (open_.back()->is_object()) return member_;
+    return &open_.back()->emplace_back();
+  }
+
+  template <class T>
+  bool put(T&& value) {
+    if (skipped_depth_ > 0) return true;
+    if (std::exchange(skip_next_, false)) return true;
+    *place() = std::forward<T>(value);
+    return true;
+  }
+
+  bool enter(Json::value_t type) {
+    if (skipped_depth_ > 0 || std::exchange(skip_next_, false)) {
+      ++skipped_depth_;
+      return true;
+    }
+    Json* here = place();
+    *here = type;
+    open_.push_back(here);
+    // What is in an array has no name.
+    if (open_.size() < kDeepestParent && type == Json::value_t::array) {
+      parent_names_[open_.size()].clear();
+    }
+    return true;
+  }
+
+  bool leave() {
+    if (skipped_depth_ > 0) {
+      --skipped_depth_;
+    } else {
+      open_.pop_back();
+    }
+    return true;
+  }
+
+  Json root_;
+  std::vector<Json*> open_;  // the objects and arrays around what comes next
+  Json* member_ = nullptr;   // of the innermost object
+  std::array<std::string, kDeepestParent> parent_names_;  // the last member named at each depth
+  int64_t skipped_depth_ = 0;
+  bool skip_next_ = false;
+  std::string problem_;
+};
+
+Status check_limits(std::string_view text, const JsonLimits& limits) {
   if (static_cast<int64_t>(text.size()) > limits.max_bytes) {
     return fail(
         ErrorKind::Data,
@@ -101,11 +206,29 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
         "expected JSON of at most " + std::to_string(limits.max_depth) + " levels, found more"
     );
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
+  GNN_RETURN_IF_ERROR(check_limits(text, limits));
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const Json::exception& error) {
     return fail(ErrorKind::Data, std::string("not valid JSON: ") + error.what());
   }
+}
+
+Result<Json> parse_object(std::string_view text, const JsonLimits& limits) {
+  GNN_RETURN_IF_ERROR(check_limits(text, limits));
+  ObjectBuilder builder;
+  try {
+    if (Json::sax_parse(text.begin(), text.end(), &builder)) return builder.take();
+  } catch (const Json::exception& error) {
+    return fail(ErrorKind::Data, std::string("not valid JSON: ") + error.what());
+  }
+  return fail(ErrorKind::Data, "not valid JSON: " + builder.problem());
 }
 
 Result<Json> parse_members(

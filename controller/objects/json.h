@@ -27,6 +27,10 @@ struct JsonLimits {
 /// Errors: Data, with the position. Never throws.
 [[nodiscard]] Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
+/// As parse_json(), for an object of the API server, or a watch event with one: leaves out what is
+/// large and never read here, such as metadata.managedFields and a pod's containers.
+[[nodiscard]] Result<Json> parse_object(std::string_view text, const JsonLimits& limits = {});
+
 /// Reads a text that is above the limits: an object that has only those of its text members whose
 /// paths are named, e.g. {"metadata", "name"}. Nothing else is built, and nothing is recursive.
 /// Errors: Data if the text is not JSON. Never throws.

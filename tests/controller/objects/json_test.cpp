@@ -37,6 +37,43 @@ TEST(ParseJson, InvalidTextIsAnErrorNotAnException) {
   }
 }
 
+TEST(ParseObject, LeavesOutWhatIsNeverReadOfAnObjectAndOfAnEvent) {
+  const std::string pod =
+      R"({"kind": "Pod", "metadata": {"managedFields": [{"a": [{}]}], "name": "n"},)"
+      R"( "spec": {"containers": [{"env": [1, {"spec": {"volumes": 2}}]}], "nodeName": "m",)"
+      R"( "volumes": null, "list": [[1, 2], {"b": [true, -1, 0.5, null]}]}})";
+  const Json kept =
+      Json::parse(R"({"kind": "Pod", "metadata": {"name": "n"},)"
+                  R"( "spec": {"nodeName": "m", "list": [[1, 2], {"b": [true, -1, 0.5, null]}]}})");
+  EXPECT_EQ(parse_object(pod), kept);
+  EXPECT_EQ(
+      parse_object(R"({"type": "ADDED", "object": )" + pod + "}"),
+      (Json{{"type", "ADDED"}, {"object", kept}})
+  );
+}
+
+TEST(ParseObject, KeepsMembersOfThoseNamesElsewhere) {
+  for (const char* text : {
+           R"({"data": {"managedFields": "x", "containers": [1]}, "volumes": [], "spec": 1})",
+           R"({"spec": {"template": {"spec": {"containers": [1]}}, "metadata": 1}})",
+           R"([{"managedFields": 1}, {"metadata": [{"managedFields": 2}]}])",
+           R"({"metadata": {"labels": {"managedFields": "x"}}, "spec": [{"containers": 1}]})",
+           "[]",
+           "3",
+           "null",
+       }) {
+    EXPECT_EQ(parse_object(text), Json::parse(text)) << text;
+  }
+}
+
+TEST(ParseObject, HasTheLimitsAndErrorsOfParseJson) {
+  EXPECT_FALSE(parse_object(nested(65)));
+  EXPECT_FALSE(parse_object("\"123456789\"", {.max_bytes = 10}));
+  for (const char* text : {"", "{", "{]", "nul", "\"\xff\"", "1e999999", "[1,]", "{\"a\":1}}"}) {
+    EXPECT_FALSE(parse_object(text)) << text;
+  }
+}
+
 TEST(DumpJson, ReplacesWhatIsNoUtf8) {
   EXPECT_EQ(dump_json(Json("a\xffz")), "\"a\xef\xbf\xbdz\"");
 }

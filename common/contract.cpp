@@ -4,22 +4,29 @@
 
 namespace gnn::contract {
 
-std::string pod_name(std::string_view job, int64_t attempt, int64_t node) {
-  return std::string(job) + "-" + std::to_string(attempt) + "-" + std::to_string(node);
+std::string pod_name(std::string_view job, int64_t attempt, int64_t node, int64_t restart) {
+  const std::string name =
+      std::string(job) + "-" + std::to_string(attempt) + "-" + std::to_string(node);
+  return restart == 0 ? name : name + "-" + std::to_string(restart);
 }
 
 std::optional<PodNumbers> numbers_of_pod(std::string_view job, std::string_view pod) {
-  const size_t dash = pod.rfind('-');
-  if (dash == std::string_view::npos || dash <= job.size()) return std::nullopt;
+  if (pod.size() <= job.size() || !pod.starts_with(job)) return std::nullopt;
   PodNumbers found;
-  const auto read = [](std::string_view text, int64_t& into) {
-    return std::from_chars(text.data(), text.data() + text.size(), into).ec == std::errc();
-  };
-  const std::string_view attempt = pod.substr(job.size() + 1, dash - job.size() - 1);
-  if (!read(attempt, found.attempt) || !read(pod.substr(dash + 1), found.node)) return std::nullopt;
-  // Something else is in it, or a number is written in another way.
-  if (found.attempt < 1 || found.node < 0 || pod != pod_name(job, found.attempt, found.node))
+  const char* at = pod.data() + job.size();
+  const char* const end = pod.data() + pod.size();
+  for (int64_t* number : {&found.attempt, &found.node, &found.restart}) {
+    if (at == end && number == &found.restart) break;
+    if (at == end || *at != '-') return std::nullopt;
+    const auto read = std::from_chars(at + 1, end, *number);
+    if (read.ec != std::errc()) return std::nullopt;
+    at = read.ptr;
+  }
+  // More is in it, or a number is written in another way.
+  if (found.attempt < 1 || found.node < 0 || found.restart < 0 ||
+      pod != pod_name(job, found.attempt, found.node, found.restart)) {
     return std::nullopt;
+  }
   return found;
 }
 

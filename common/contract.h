@@ -24,7 +24,7 @@ inline constexpr std::string_view kKind = "GNNJob";
 inline constexpr std::string_view kPlural = "gnnjobs";
 /// Our value of spec.managedBy and of the managed-by label.
 inline constexpr std::string_view kManagedBy = "gnn.dev/gnn-controller";
-/// Longest job name: pod names append "-<attempt>-<node>" and must remain DNS labels.
+/// Longest job name: pod names append "-<attempt>-<node>-<restart>" and must remain DNS labels.
 inline constexpr int64_t kMaxJobNameLength = 40;
 
 // ---- Labels, finalizers
@@ -36,6 +36,9 @@ inline constexpr std::string_view kLabelJobUid = "gnn.dev/job-uid";
 inline constexpr std::string_view kLabelAttempt = "gnn.dev/attempt";
 /// Node rank of a pod inside its job, decimal from 0.
 inline constexpr std::string_view kLabelNode = "gnn.dev/node";
+/// How often this node's pod was replaced before in this attempt, decimal from 1; the first pod of a
+/// node has no such label.
+inline constexpr std::string_view kLabelNodeRestart = "gnn.dev/node-restart";
 inline constexpr std::string_view kLabelAppName = "app.kubernetes.io/name";
 inline constexpr std::string_view kLabelAppInstance = "app.kubernetes.io/instance";
 inline constexpr std::string_view kLabelAppComponent = "app.kubernetes.io/component";
@@ -54,6 +57,9 @@ inline constexpr std::string_view kEnvAttempt = "GNN_ATTEMPT";
 /// In-place restarts that this attempt may still use; fixed when the pods are created.
 inline constexpr std::string_view kEnvRoundsLeft = "GNN_ROUNDS_LEFT";
 inline constexpr std::string_view kEnvNodeRank = "GNN_NODE_RANK";
+/// How often this node's pod was replaced before in this attempt, from 0. Set only where the
+/// controller may replace a lost node's pod alone; an agent that does not know it may ignore it.
+inline constexpr std::string_view kEnvNodeRestart = "GNN_NODE_RESTART";
 inline constexpr std::string_view kEnvNnodes = "GNN_NNODES";
 inline constexpr std::string_view kEnvNprocPerNode = "GNN_NPROC_PER_NODE";
 /// Seconds between SIGTERM and SIGKILL of the pod (terminationGracePeriodSeconds).
@@ -115,13 +121,12 @@ inline constexpr int64_t kDefaultCollectiveSeconds =
 inline constexpr int64_t kDefaultGraceSeconds = 120;
 
 /// Names that workers.template.env must not set, besides all that start with GNN_.
-inline constexpr std::array<std::string_view, 26> kReservedEnv = {
-    kEnvContract,     kEnvJob,           kEnvJobNamespace,   kEnvJobUid,
-    kEnvAttempt,      kEnvRoundsLeft,    kEnvNodeRank,       kEnvNnodes,
-    kEnvNprocPerNode, kEnvGraceSeconds,  kEnvConfig,         kEnvTerminationLog,
-    kEnvHttpAddress,  kEnvMasterAddr,    kEnvMasterPort,     kEnvRank,
-    kEnvLocalRank,    kEnvWorldSize,     kEnvLocalWorldSize, kEnvGroupRank,
-    kEnvRound,        kEnvAgentSocket,   kEnvRankCpus,       kEnvCheckedData,
+inline constexpr std::array<std::string_view, 27> kReservedEnv = {
+    kEnvContract,     kEnvJob,           kEnvJobNamespace,   kEnvJobUid,      kEnvAttempt,
+    kEnvRoundsLeft,   kEnvNodeRank,      kEnvNodeRestart,    kEnvNnodes,      kEnvNprocPerNode,
+    kEnvGraceSeconds, kEnvConfig,        kEnvTerminationLog, kEnvHttpAddress, kEnvMasterAddr,
+    kEnvMasterPort,   kEnvRank,          kEnvLocalRank,      kEnvWorldSize,   kEnvLocalWorldSize,
+    kEnvGroupRank,    kEnvRound,         kEnvAgentSocket,    kEnvRankCpus,    kEnvCheckedData,
     "LD_PRELOAD",     "LD_LIBRARY_PATH",
 };
 
@@ -143,12 +148,15 @@ inline constexpr std::string_view kWorkerContainer = "worker";
 inline constexpr std::string_view kWorkerBinary = "/usr/local/bin/gnn-worker";
 
 // ---- Names of a job's children
-/// "<job>-<attempt>-<node>".
-[[nodiscard]] std::string pod_name(std::string_view job, int64_t attempt, int64_t node);
+/// "<job>-<attempt>-<node>"; "<job>-<attempt>-<node>-<restart>" for a pod that replaced another.
+[[nodiscard]] std::string pod_name(
+    std::string_view job, int64_t attempt, int64_t node, int64_t restart = 0
+);
 /// What pod_name() was made of. Nothing for any other name.
 struct PodNumbers {
   int64_t attempt = 0;
   int64_t node = 0;
+  int64_t restart = 0;
 };
 [[nodiscard]] std::optional<PodNumbers> numbers_of_pod(std::string_view job, std::string_view pod);
 /// "<job>-<node>": the same in every attempt, so that the rendezvous address does not change.

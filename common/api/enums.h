@@ -79,7 +79,7 @@ template <> struct EnumTable<FailureReason> {
   static constexpr EnumWords<FailureReason, 10> kWords{{{FailureReason::Configuration, "Configuration"}, {FailureReason::Data, "Data"}, {FailureReason::OutOfMemory, "OutOfMemory"}, {FailureReason::Error, "Error"}, {FailureReason::NotStarted, "NotStarted"}, {FailureReason::PeerLost, "PeerLost"}, {FailureReason::Preempted, "Preempted"}, {FailureReason::Disrupted, "Disrupted"}, {FailureReason::PodDeleted, "PodDeleted"}, {FailureReason::NodeLost, "NodeLost"}}};
 };
 template <> struct EnumTable<FailureAction> {
-  static constexpr EnumWords<FailureAction, 2> kWords{{{FailureAction::Restart, "Restart"}, {FailureAction::Fail, "Fail"}}};
+  static constexpr EnumWords<FailureAction, 3> kWords{{{FailureAction::Restart, "Restart"}, {FailureAction::RestartNode, "RestartNode"}, {FailureAction::Fail, "Fail"}}};
 };
 template <> struct EnumTable<CleanPodPolicy> {
   static constexpr EnumWords<CleanPodPolicy, 3> kWords{{{CleanPodPolicy::Running, "Running"}, {CleanPodPolicy::All, "All"}, {CleanPodPolicy::None, "None"}}};

@@ -481,6 +481,13 @@ void visit(auto& v, Of<MachineRestarts> auto& x) {
   v.field("restarts", x.restarts, Bounds{});
 }
 
+// Each costs one of maxRestarts.
+inline constexpr Bounds kReplacedNodes = [] {
+  Bounds bounds = items(0, 1000);
+  bounds.min = 1;
+  return bounds;
+}();
+
 void visit(auto& v, Of<GnnJobStatus> auto& x) {
   v.field("observedGeneration", x.observed_generation, Bounds{});
   v.field("conditions", x.conditions, items(0, 16));
@@ -500,6 +507,7 @@ void visit(auto& v, Of<GnnJobStatus> auto& x) {
   v.field("lastFailure", x.last_failure, Bounds{});
   v.field("failures", x.failures, items(0, kMaxFailureRecords));
   v.field("machines", x.machines, items(0, kMaxMachines));
+  v.field("replacedNodes", x.replaced_nodes, kReplacedNodes);
 }
 
 }  // namespace gnn::api

@@ -498,8 +498,9 @@ enum class FailureReason {
 };
 
 enum class FailureAction {
-  Restart,  ///< the whole gang
-  Fail,     ///< the job, for good
+  Restart,      ///< the whole gang
+  RestartNode,  ///< the lost node's pod alone, where that is possible; else the whole gang
+  Fail,         ///< the job, for good
 };
 
 /// What to do about failures with one of the exit codes and one of the reasons; an empty list
@@ -589,7 +590,7 @@ struct JobProgress {
   friend bool operator==(const JobProgress&, const JobProgress&) = default;
 };
 
-/// One of the last failures, each of which ended an attempt.
+/// One of the last failures, each of which ended an attempt or had a node replaced.
 struct FailureRecord {
   int64_t attempt = 0;
   std::optional<int64_t> node = {};
@@ -651,6 +652,9 @@ struct GnnJobStatus {
   std::vector<FailureRecord> failures = {};  ///< the last kMaxFailureRecords, oldest first
   /// Kept if failurePolicy.maxRestartsPerNode is set; at most kMaxMachines.
   std::vector<MachineRestarts> machines = {};
+  /// The nodes whose pods were replaced in this attempt, in order: a node twice if its pod was
+  /// replaced twice. Written before the new pod is created.
+  std::vector<int64_t> replaced_nodes = {};
   /// A JSON object with the fields of a newer version, to be written back; empty: none.
   std::string unknown_fields = {};
   friend bool operator==(const GnnJobStatus&, const GnnJobStatus&) = default;

@@ -42,6 +42,11 @@ std::optional<std::string> text_of(const json& object, const char* name) {
   return found->get<std::string>();
 }
 
+bool flag_of(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_boolean() && found->get<bool>();
+}
+
 // "NaN", "Inf", "-Inf", or digits with an optional sign, fraction and exponent.
 bool is_decimal(std::string_view text) {
   if (text.size() > kMaxDecimalBytes) return false;
@@ -118,6 +123,8 @@ std::string encode(const ProgressReport& report, size_t max_bytes) {
   };
   const JobProgress& progress = report.progress;
   put_word("phase", report.phase, kMaxWordBytes);
+  if (report.restarts_nodes) object["restartsNodes"] = true;
+  put("awaitedNode", report.awaited_node);
   put("exitCode", report.exit_code);
   put_word("reason", report.reason, kMaxWordBytes);
   put("rank", report.rank);
@@ -157,6 +164,8 @@ std::optional<ProgressReport> decode_report(std::string_view text) {
   report.round = *round;
   report.node = *node;
   report.phase = line_of(object, "phase", kMaxWordBytes);
+  report.restarts_nodes = flag_of(object, "restartsNodes");
+  report.awaited_node = count_of(object, "awaitedNode");
   report.exit_code = count_of(object, "exitCode");
   report.reason = line_of(object, "reason", kMaxWordBytes);
   report.rank = count_of(object, "rank");
@@ -174,8 +183,7 @@ std::optional<ProgressReport> decode_report(std::string_view text) {
   report.parameters_hash = line_of(object, "parametersHash", kMaxHashBytes);
   report.message = line_of(object, "message", kMaxMessageBytes);
   report.stderr_tail = line_of(object, "stderrTail", kMaxStderrBytes);
-  const auto truncated = object.find("truncated");
-  report.truncated = truncated != object.end() && truncated->is_boolean() && truncated->get<bool>();
+  report.truncated = flag_of(object, "truncated");
   return report;
 }
 

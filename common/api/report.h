@@ -18,7 +18,11 @@ struct ProgressReport {
   int64_t attempt = 0;
   int64_t round = 0;
   int64_t node = 0;
-  std::string phase = {};                 ///< /progress only
+  std::string phase = {};  ///< /progress only
+  /// /progress of node 0 only: whether it waits where another node is lost, until that node's pod is
+  /// replaced; and for which node it does now.
+  bool restarts_nodes = false;
+  std::optional<int64_t> awaited_node = {};
   std::optional<int64_t> exit_code = {};  ///< termination message only, as all below but progress
   std::string reason = {};                ///< word for the exit code
   std::optional<int64_t> rank = {};       ///< the rank that failed first

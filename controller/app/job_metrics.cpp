@@ -220,7 +220,8 @@ void JobMetrics::count_change(const api::GnnJob& job, const api::GnnJobStatus& a
     return is_true(after, type) && !is_true(before, type) ? find_condition(after, type) : nullptr;
   };
   if (const api::Condition* scheduled = turned_true(condition::kScheduled);
-      scheduled != nullptr && job.metadata.creation_timestamp && after.attempt <= 1) {
+      scheduled != nullptr && job.metadata.creation_timestamp && after.attempt <= 1 &&
+      after.replaced_nodes.empty()) {
     queue_duration().observe(
         seconds_between(*job.metadata.creation_timestamp, scheduled->last_transition_time)
     );

@@ -23,7 +23,11 @@ Result<OwnerReference> decode_owner(const Json& json, const std::string& path) {
 
 void keep_what_is_read(ObjectMeta& meta) {
   static constexpr std::array kLabels = {
-      contract::kLabelJob, contract::kLabelJobUid, contract::kLabelAttempt, contract::kLabelNode
+      contract::kLabelJob,
+      contract::kLabelJobUid,
+      contract::kLabelAttempt,
+      contract::kLabelNode,
+      contract::kLabelNodeRestart,
   };
   std::erase_if(meta.labels, [](const auto& label) {
     return std::find(kLabels.begin(), kLabels.end(), label.first) == kLabels.end();

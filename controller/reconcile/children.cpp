@@ -3,6 +3,7 @@
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/desired.h"
 #include "controller/reconcile/doubling.h"
+#include "controller/reconcile/node_replacement.h"
 #include "controller/reconcile/status.h"
 
 #include <algorithm>
@@ -135,13 +136,20 @@ void create_children(Pass& pass) {
   }
   ensure_common_children(pass);
   if (complete) return;
-  const int64_t rounds_left =
-      std::max<int64_t>(pass.job().spec.run_policy.max_restarts - pass.status().restarts, 0);
+  // Since the attempt began: what its rounds have cost is theirs to count.
+  const api::GnnJobStatus& status = pass.status();
+  const int64_t rounds_left = std::max<int64_t>(
+      pass.job().spec.run_policy.max_restarts - (status.restarts - status.round), 0
+  );
   for (const NodeView& node : pass.gang.nodes) {
     if (node.phase != NodePhase::Missing) continue;
-    pass.out.actions.emplace_back(
-        CreatePod{desired_pod(pass.job(), pass.attempt, node.node, rounds_left)}
-    );
+    pass.out.actions.emplace_back(CreatePod{desired_pod(
+        pass.job(),
+        {.attempt = pass.attempt,
+         .node = node.node,
+         .restart = restart_of(status, node.node),
+         .rounds_left = rounds_left}
+    )});
   }
   // The status is written after the creates and assumes that none is refused.
   pass.set(condition::kScheduled, false, reason::kPlacing, std::string(kPlacingMessage));

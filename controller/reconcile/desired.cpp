@@ -6,6 +6,7 @@
 #include "common/api/fields.h"
 #include "common/contract.h"
 #include "controller/reconcile/machines.h"
+#include "controller/reconcile/node_replacement.h"
 
 #include <algorithm>
 #include <map>
@@ -72,18 +73,16 @@ api::StageTimeouts timeouts_of(const GnnJob& job) {
   return timeouts;
 }
 
-std::vector<api::EnvVar> environment(
-    const GnnJob& job, int64_t attempt, int64_t node, int64_t rounds_left
-) {
+std::vector<api::EnvVar> environment(const GnnJob& job, const PodPlace& place) {
   const api::Workers& workers = job.spec.workers;
   std::vector<api::EnvVar> env = {
       literal(contract::kEnvContract, std::to_string(contract::kVersion)),
       literal(contract::kEnvJob, job.metadata.name),
       literal(contract::kEnvJobNamespace, job.metadata.namespace_),
       literal(contract::kEnvJobUid, job.metadata.uid),
-      literal(contract::kEnvAttempt, std::to_string(attempt)),
-      literal(contract::kEnvRoundsLeft, std::to_string(rounds_left)),
-      literal(contract::kEnvNodeRank, std::to_string(node)),
+      literal(contract::kEnvAttempt, std::to_string(place.attempt)),
+      literal(contract::kEnvRoundsLeft, std::to_string(place.rounds_left)),
+      literal(contract::kEnvNodeRank, std::to_string(place.node)),
       literal(contract::kEnvNnodes, std::to_string(workers.nodes)),
       literal(contract::kEnvNprocPerNode, std::to_string(workers.processes_per_node)),
       literal(
@@ -93,6 +92,9 @@ std::vector<api::EnvVar> environment(
       literal(contract::kEnvMasterAddr, contract::master_address(job.metadata.name)),
       literal(contract::kEnvMasterPort, std::to_string(contract::kStorePort)),
   };
+  if (may_replace_nodes(job)) {
+    env.push_back(literal(contract::kEnvNodeRestart, std::to_string(place.restart)));
+  }
   const std::vector<api::EnvVar> timeouts = api::timeout_environment(timeouts_of(job));
   env.insert(env.end(), timeouts.begin(), timeouts.end());
   const std::vector<api::EnvVar>& own = workers.pod_template->env;
@@ -158,9 +160,7 @@ std::vector<api::Toleration> tolerations_of(const api::PodTemplate& pod) {
   return tolerations;
 }
 
-objects::Container worker_container(
-    const GnnJob& job, int64_t attempt, int64_t node, int64_t rounds_left
-) {
+objects::Container worker_container(const GnnJob& job, const PodPlace& place) {
   const api::Workers& workers = job.spec.workers;
   const api::PodTemplate& pod = *workers.pod_template;
   objects::Container container;
@@ -168,7 +168,7 @@ objects::Container worker_container(
   container.image = pod.image;
   container.image_pull_policy = api::to_string(pod.image_pull_policy);
   container.command = {std::string(contract::kWorkerBinary), "agent"};
-  container.env = environment(job, attempt, node, rounds_left);
+  container.env = environment(job, place);
   container.ports = {
       {.name = std::string(contract::kStorePortName), .container_port = contract::kStorePort},
       {.name = std::string(contract::kHttpPortName), .container_port = contract::kHttpPort},
@@ -233,23 +233,29 @@ objects::NetworkPolicy desired_network_policy(const GnnJob& job, const JobFence&
   return policy;
 }
 
-Labels identifying_labels(const GnnJob& job, int64_t attempt, int64_t node) {
-  return {
+Labels identifying_labels(const GnnJob& job, const PodPlace& place) {
+  Labels labels = {
       {std::string(contract::kLabelJob), job.metadata.name},
       {std::string(contract::kLabelJobUid), job.metadata.uid},
-      {std::string(contract::kLabelAttempt), std::to_string(attempt)},
-      {std::string(contract::kLabelNode), std::to_string(node)},
+      {std::string(contract::kLabelAttempt), std::to_string(place.attempt)},
+      {std::string(contract::kLabelNode), std::to_string(place.node)},
   };
+  if (place.restart > 0) {
+    labels[std::string(contract::kLabelNodeRestart)] = std::to_string(place.restart);
+  }
+  return labels;
 }
 
-objects::Pod desired_pod(const GnnJob& job, int64_t attempt, int64_t node, int64_t rounds_left) {
+objects::Pod desired_pod(const GnnJob& job, const PodPlace& place) {
   const api::PodTemplate& chosen = *job.spec.workers.pod_template;
   objects::Pod pod;
-  pod.metadata = child_meta(job, contract::pod_name(job.metadata.name, attempt, node));
-  pod.metadata.labels.merge(identifying_labels(job, attempt, node));
+  pod.metadata = child_meta(
+      job, contract::pod_name(job.metadata.name, place.attempt, place.node, place.restart)
+  );
+  pod.metadata.labels.merge(identifying_labels(job, place));
   pod.metadata.finalizers = {std::string(contract::kPodFinalizer)};
   objects::PodSpec& spec = pod.spec;
-  spec.hostname = contract::pod_hostname(job.metadata.name, node);
+  spec.hostname = contract::pod_hostname(job.metadata.name, place.node);
   spec.subdomain = contract::child_name(job.metadata.name);
   spec.restart_policy = "Never";
   spec.termination_grace_period_seconds = chosen.termination_grace_period_seconds;
@@ -258,7 +264,7 @@ objects::Pod desired_pod(const GnnJob& job, int64_t attempt, int64_t node, int64
   for (const api::LocalReference& secret : chosen.image_pull_secrets) {
     spec.image_pull_secrets.push_back(secret.name);
   }
-  spec.containers = {worker_container(job, attempt, node, rounds_left)};
+  spec.containers = {worker_container(job, place)};
   spec.volumes = volumes_of(job);
   spec.node_selector = chosen.node_selector;
   spec.tolerations = tolerations_of(chosen);

@@ -16,8 +16,16 @@ namespace gnn::reconcile {
 
 using Labels = std::map<std::string, std::string>;
 
+/// Which pod of a job.
+struct PodPlace {
+  int64_t attempt = 1;
+  int64_t node = 0;
+  int64_t restart = 0;      ///< how often the node's pod was replaced before in the attempt
+  int64_t rounds_left = 0;  ///< how often the attempt may restart its ranks in place
+};
+
 /// By which pods are watched, grouped and addressed.
-[[nodiscard]] Labels identifying_labels(const api::GnnJob& job, int64_t attempt, int64_t node);
+[[nodiscard]] Labels identifying_labels(const api::GnnJob& job, const PodPlace& place);
 
 /// Headless. Publishes pods that are not ready, since pods must find each other to become ready.
 [[nodiscard]] objects::Service desired_service(const api::GnnJob& job);
@@ -31,10 +39,7 @@ using Labels = std::map<std::string, std::string>;
     const api::GnnJob& job, const JobFence& fence = {}
 );
 
-/// The pod of one node in one attempt, within Pod Security "restricted". `rounds_left` is how often
-/// it may restart its ranks in place.
-[[nodiscard]] objects::Pod desired_pod(
-    const api::GnnJob& job, int64_t attempt, int64_t node, int64_t rounds_left
-);
+/// The pod of one node in one attempt, within Pod Security "restricted".
+[[nodiscard]] objects::Pod desired_pod(const api::GnnJob& job, const PodPlace& place);
 
 }  // namespace gnn::reconcile

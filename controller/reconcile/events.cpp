@@ -61,7 +61,8 @@ std::vector<EventRecord> events_between(
   for (const api::Condition& condition : after.conditions) {
     const api::Condition* old = find_condition(before, condition.type);
     const bool again = condition.type == condition::kRestarting && condition.status == "True" &&
-                       after.attempt > before.attempt;
+                       (after.attempt > before.attempt ||
+                        after.replaced_nodes.size() > before.replaced_nodes.size());
     if (!again && !is_news(old, condition)) continue;
     events.push_back({type_of(condition), name_of(condition), condition.message});
   }

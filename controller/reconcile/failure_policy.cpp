@@ -6,6 +6,7 @@
 #include "controller/reconcile/finish.h"
 #include "controller/reconcile/gang_restart.h"
 #include "controller/reconcile/machines.h"
+#include "controller/reconcile/node_replacement.h"
 #include "controller/reconcile/restart_backoff.h"
 #include "controller/reconcile/scheduling.h"
 #include "controller/reconcile/startup.h"
@@ -88,6 +89,15 @@ const NodeView* suspect_of(const GangView& gang) {
   return suspect;
 }
 
+FailureDecision wait_since(const Pass& pass, const NodeView& failed, TimePoint since) {
+  FailureDecision decision;
+  decision.verdict = FailureVerdict::AwaitCulprit;
+  decision.culprit = &failed;
+  decision.await_until = since + pass.in.config.culprit_wait;
+  decision.awaits_since = since;
+  return decision;
+}
+
 // "Peer lost" and "preempted" are consequences; the node that caused them may not have ended yet.
 // How long to wait for it counts from when we first saw them, by our own clock: a machine's may be
 // wrong, and what it says may reach us late.
@@ -96,14 +106,8 @@ std::optional<FailureDecision> await_culprit(const Pass& pass, const NodeView& f
   const GangView& gang = pass.gang;
   if (gang.count_done() == static_cast<int64_t>(gang.nodes.size())) return std::nullopt;
   const TimePoint since = pass.in.awaits_culprit_since.value_or(pass.in.now);
-  const TimePoint until = since + pass.in.config.culprit_wait;
-  if (pass.in.now >= until) return std::nullopt;
-  FailureDecision decision;
-  decision.verdict = FailureVerdict::AwaitCulprit;
-  decision.culprit = &failed;
-  decision.await_until = until;
-  decision.awaits_since = since;
-  return decision;
+  if (pass.in.now >= since + pass.in.config.culprit_wait) return std::nullopt;
+  return wait_since(pass, failed, since);
 }
 
 // "Attempt 1, node 0, rank 3: what happened".
@@ -174,6 +178,27 @@ Treatment treat(const Pass& pass, const NodeFailure& failure) {
   };
 }
 
+// Nothing if the node is not to be replaced alone.
+std::optional<FailureDecision> judge_lost_node(
+    const Pass& pass, const NodeView& lost, const NodeFailure& failure
+) {
+  const ReplacementDecision replacement = judge_replacement(pass, lost, failure);
+  if (replacement.verdict == ReplacementDecision::Verdict::No) return std::nullopt;
+  if (replacement.verdict == ReplacementDecision::Verdict::Wait) {
+    return wait_since(pass, lost, pass.in.awaits_culprit_since.value_or(pass.in.now));
+  }
+  FailureDecision decision;
+  decision.verdict = FailureVerdict::ReplaceNode;
+  decision.culprit = &lost;
+  decision.failure = failure;
+  decision.message = sentence(pass, lost.node, failure) + treat(pass, failure).note +
+                     "; its pod is replaced alone";
+  decision.reason = to_reason(failure.kind);
+  decision.out_of_memory = failure.kind == FailureKind::OutOfMemory;
+  decision.charged = true;
+  return decision;
+}
+
 // Whether the failure ends the job or restarts the gang.
 FailureDecision judge_failure(const Pass& pass, const NodeView& culprit, NodeFailure failure) {
   const api::GnnJobStatus& status = pass.status();
@@ -181,6 +206,9 @@ FailureDecision judge_failure(const Pass& pass, const NodeView& culprit, NodeFai
   FailureDecision decision;
   decision.culprit = &culprit;
   decision.message = sentence(pass, culprit.node, failure) + treatment.note;
+  if (const std::string why = judge_replacement(pass, culprit, failure).why_not; !why.empty()) {
+    decision.message += "; all nodes restart, because " + why;
+  }
   decision.reason = to_reason(failure.kind);
   decision.out_of_memory = failure.kind == FailureKind::OutOfMemory;
   decision.failure = std::move(failure);
@@ -209,6 +237,9 @@ std::optional<FailureDecision> decide_failure(const Pass& pass) {
   const NodeView* culprit = culprit_of(pass.gang);
   const NodeView* suspect = suspect_of(pass.gang);
   if (culprit == nullptr) {
+    if (const NodeView* silent = silent_awaited_node(pass)) {
+      if (auto lost = judge_lost_node(pass, *silent, *silent->suspicion)) return lost;
+    }
     const std::optional<TimePoint> deadline = startup_deadline(pass);
     if (!deadline || pass.in.now < *deadline) return std::nullopt;
     return judge_failure(pass, *suspect, *suspect->suspicion);
@@ -216,6 +247,7 @@ std::optional<FailureDecision> decide_failure(const Pass& pass) {
   if (culprit->failure->kind == FailureKind::PeerLost && unscheduled_nodes(pass.gang) > 0) {
     return FailureDecision{.verdict = FailureVerdict::ReleaseGang, .failure = *culprit->failure};
   }
+  if (auto lost = judge_lost_node(pass, *culprit, *culprit->failure)) return lost;
   if (auto wait = await_culprit(pass, *culprit)) return wait;
   if (is_consequence(culprit->failure->kind) && suspect != nullptr) {
     return judge_failure(pass, *suspect, *suspect->suspicion);
@@ -239,11 +271,16 @@ void apply_failure(Pass& pass, const FailureDecision& decision) {
     fail_job(pass, decision.reason, decision.message);
     return;
   }
-  if (decision.charged) ++status.restarts;
+  const bool alone = decision.verdict == FailureVerdict::ReplaceNode;
+  if (decision.charged && !alone) ++status.restarts;
   if (has_run_well(pass)) forget_failures(pass);
   count_machine(pass, decision.failure);
   back_off(pass, decision.charged);
-  begin_attempt(pass);
+  if (alone) {
+    replace_node(pass, decision.culprit->node);
+  } else {
+    begin_attempt(pass);
+  }
   describe_backoff(pass);
   pass.set(condition::kRestarting, true, decision.reason, decision.message);
   pass.set(condition::kRunning, false, reason::kRestarting, decision.message);

@@ -15,6 +15,7 @@ enum class FailureVerdict {
   AwaitCulprit,  ///< nodes failed, but only because of one that has not ended yet
   ReleaseGang,   ///< nodes gave up waiting for others that have no place
   RestartGang,
+  ReplaceNode,  ///< the culprit's pod alone
   FailJob,
 };
 
@@ -22,7 +23,7 @@ struct FailureDecision {
   FailureVerdict verdict = FailureVerdict::RestartGang;
   const NodeView* culprit = nullptr;  ///< the node that explains most
   NodeFailure failure;  ///< the culprit's; of a node that has not ended, what it is suspected of
-  /// RestartGang, FailJob: the failure in a sentence, and the reason to report.
+  /// RestartGang, ReplaceNode, FailJob: the failure in a sentence, and the reason to report.
   std::string message{};
   std::string_view reason{};
   bool charged = false;        ///< counts against maxRestarts

@@ -9,6 +9,9 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace gnn::reconcile {
 namespace {
@@ -165,10 +168,17 @@ std::optional<NodeFailure> suspicion_of(const Pod& pod) {
   return found;
 }
 
-// By its name, which nobody can change; 0 if that is none of ours.
-int64_t attempt_of(const Pod& pod, const api::GnnJob& job) {
+// Whether the pod was created after the status that we see: by its name, which nobody can change.
+bool is_newer(
+    const Pod& pod,
+    const api::GnnJob& job,
+    int64_t attempt,
+    const std::vector<int64_t>& replacements
+) {
   const auto numbers = contract::numbers_of_pod(job.metadata.name, pod.metadata.name);
-  return numbers ? numbers->attempt : 0;
+  if (!numbers) return false;
+  if (numbers->attempt != attempt) return numbers->attempt > attempt;
+  return numbers->restart > std::count(replacements.begin(), replacements.end(), numbers->node);
 }
 
 // Sets phase, failure, suspicion and waiting of a node that has a pod.
@@ -290,21 +300,29 @@ bool GangView::is_complete() const {
 
 GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
   const api::GnnJob& job = observed.job;
+  const std::vector<int64_t>& replacements = job.status.replaced_nodes;
   GangView view;
   std::map<std::string, int64_t> node_of_name;
+  std::set<std::string> replaced_names;
   for (int64_t node = 0; node < job.spec.workers.nodes; ++node) {
     view.nodes.emplace_back().node = node;
-    node_of_name[contract::pod_name(job.metadata.name, attempt, node)] = node;
+    const int64_t newest = std::count(replacements.begin(), replacements.end(), node);
+    node_of_name[contract::pod_name(job.metadata.name, attempt, node, newest)] = node;
+    for (int64_t i = 0; i < newest; ++i) {
+      replaced_names.insert(contract::pod_name(job.metadata.name, attempt, node, i));
+    }
   }
   for (const Pod& pod : observed.pods) {
     const auto wanted = node_of_name.find(pod.metadata.name);
     const objects::OwnerReference* owner = objects::controller_of(pod.metadata);
     if (is_owned_by(pod.metadata, job)) {
-      if (attempt_of(pod, job) > attempt) view.job_is_stale = true;
-      if (wanted == node_of_name.end()) {
-        view.old.push_back(&pod);
-      } else {
+      if (is_newer(pod, job, attempt, replacements)) view.job_is_stale = true;
+      if (wanted != node_of_name.end()) {
         view.nodes[static_cast<size_t>(wanted->second)].pod = &pod;
+      } else if (replaced_names.contains(pod.metadata.name)) {
+        view.replaced.push_back(&pod);
+      } else {
+        view.old.push_back(&pod);
       }
     } else if (owner != nullptr && owner->kind == contract::kKind &&
                owner->name == job.metadata.name) {
@@ -319,7 +337,8 @@ GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
       const std::string& machine = node.pod->spec.node_name;
       if (node.failure) node.failure->machine = machine;
       if (node.suspicion) node.suspicion->machine = machine;
-    } else if (created) {
+    } else if (created || (!replacements.empty() && node.node != replacements.back())) {
+      // All the others were there when a node was replaced.
       node.phase = NodePhase::Failed;
       node.failure.emplace();
       node.failure->kind = FailureKind::PodDeleted;

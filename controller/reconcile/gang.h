@@ -64,9 +64,11 @@ struct NodeView {
 struct GangView {
   std::vector<NodeView> nodes;                ///< one for each node, in order
   std::vector<const objects::Pod*> old;       ///< this job's, but not of the current attempt
+  std::vector<const objects::Pod*> replaced;  ///< of this attempt, but not the newest of their node
   std::vector<const objects::Pod*> previous;  ///< of an earlier job of the same name
   const objects::Pod* stranger = nullptr;     ///< holds a name that this job needs
-  /// This job has a pod of a later attempt: what we see of the job is out of date.
+  /// This job has a pod of a later attempt, or of a replacement that the status does not know: what
+  /// we see of the job is out of date.
   bool job_is_stale = false;
   [[nodiscard]] int64_t count(NodePhase phase) const;
   [[nodiscard]] bool all(NodePhase phase) const;

@@ -25,6 +25,7 @@ void begin_attempt(Pass& pass) {
   api::GnnJobStatus& status = pass.status();
   status.attempt = pass.attempt + 1;
   status.round = 0;
+  status.replaced_nodes.clear();
   const int64_t desired = pass.job().spec.workers.nodes;
   status.nodes = {.desired = desired, .summary = "0/" + std::to_string(desired)};
   pass.set(condition::kScheduled, false, reason::kCreating, "Creating the pods");

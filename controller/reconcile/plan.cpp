@@ -8,6 +8,7 @@
 #include "controller/reconcile/failure_policy.h"
 #include "controller/reconcile/finish.h"
 #include "controller/reconcile/gang_restart.h"
+#include "controller/reconcile/node_replacement.h"
 #include "controller/reconcile/pass.h"
 #include "controller/reconcile/relabel.h"
 #include "controller/reconcile/scheduling.h"
@@ -107,6 +108,7 @@ void start_gang(Pass& pass) {
     remove_old_pods(pass);
     return describe_leaving_pods(pass);
   }
+  remove_replaced_pods(pass);
   if (!is_true(pass.status(), condition::kAccepted)) return;
   if (const auto delay = start_delay(pass)) return apply_start_delay(pass, *delay);
   create_children(pass);
@@ -198,7 +200,8 @@ std::vector<std::string> vanished_pods(const Observed& observed) {
   std::vector<std::string> names;
   for (const NodeView& node : pass.gang.nodes) {
     if (node.pod != nullptr || !node.failure) continue;
-    names.push_back(contract::pod_name(job.metadata.name, pass.attempt, node.node));
+    const int64_t restart = restart_of(job.status, node.node);
+    names.push_back(contract::pod_name(job.metadata.name, pass.attempt, node.node, restart));
   }
   return names;
 }

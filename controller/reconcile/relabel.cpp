@@ -12,7 +12,10 @@ void restore_labels(Pass& pass) {
     const objects::ObjectMeta& meta = pod.metadata;
     const auto numbers = contract::numbers_of_pod(pass.job().metadata.name, meta.name);
     if (!numbers || !is_owned_by(meta, pass.job())) continue;
-    Labels labels = identifying_labels(pass.job(), numbers->attempt, numbers->node);
+    Labels labels = identifying_labels(
+        pass.job(),
+        {.attempt = numbers->attempt, .node = numbers->node, .restart = numbers->restart}
+    );
     const bool intact = std::all_of(labels.begin(), labels.end(), [&](const auto& label) {
       const auto found = meta.labels.find(label.first);
       return found != meta.labels.end() && found->second == label.second;

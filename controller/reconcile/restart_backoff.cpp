@@ -37,10 +37,13 @@ void back_off(Pass& pass, bool charged) {
 
 std::string backoff_message(const Pass& pass) {
   const api::GnnJobStatus& status = pass.status();
-  return "Attempt " + std::to_string(status.attempt) + " starts at " +
-         format_rfc3339(*status.next_attempt_time) + ", because restarts follow each other (" +
-         std::to_string(status.backoff.charged) + " charged, " +
-         std::to_string(status.backoff.free) + " free)";
+  const std::string what =
+      status.replaced_nodes.empty()
+          ? "Attempt " + std::to_string(status.attempt) + " starts at "
+          : "Node " + std::to_string(status.replaced_nodes.back()) + " gets its new pod at ";
+  return what + format_rfc3339(*status.next_attempt_time) +
+         ", because restarts follow each other (" + std::to_string(status.backoff.charged) +
+         " charged, " + std::to_string(status.backoff.free) + " free)";
 }
 
 void describe_backoff(Pass& pass) {

@@ -95,7 +95,13 @@ std::optional<TimePoint> scheduling_deadline(const Pass& pass) {
   }
   const std::optional<TimePoint> first = first_pod_time(pass.gang);
   if (!first) return std::nullopt;
-  return *first + scheduling_timeout(pass.job());
+  TimePoint since = *first;
+  if (!pass.status().replaced_nodes.empty()) {
+    // Of a gang that ran, one node has to be placed again.
+    const api::Condition* scheduled = find_condition(pass.status(), condition::kScheduled);
+    if (scheduled != nullptr) since = std::max(since, scheduled->last_transition_time);
+  }
+  return since + scheduling_timeout(pass.job());
 }
 
 void release_gang(Pass& pass, std::string_view limit) {

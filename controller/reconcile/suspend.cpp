@@ -2,6 +2,7 @@
 
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/gang_restart.h"
+#include "controller/reconcile/node_replacement.h"
 #include "controller/reconcile/restart_backoff.h"
 
 #include <algorithm>
@@ -20,6 +21,7 @@ void stop_gang(Pass& pass) {
   for (const NodeView& node : pass.gang.nodes) {
     if (node.pod != nullptr) remove_pod(pass, *node.pod);
   }
+  remove_replaced_pods(pass);
 }
 
 }  // namespace
@@ -29,7 +31,8 @@ void suspend_job(Pass& pass) {
   const bool suspended = is_true(status, condition::kSuspended);
   remove_old_pods(pass);
   stop_gang(pass);
-  const bool stopping = has_pods(pass.gang) || has_old_pods(pass.gang);
+  const bool stopping =
+      has_pods(pass.gang) || has_old_pods(pass.gang) || !pass.gang.replaced.empty();
   if (stopping && !suspended) {
     pass.set(
         condition::kRunning, false, reason::kStopping, "The job is suspended; its pods are stopping"

@@ -9,6 +9,7 @@ namespace {
 
 TEST(Contract, NamesOfChildrenAreDeterministic) {
   EXPECT_EQ(pod_name("job", 2, 1), "job-2-1");
+  EXPECT_EQ(pod_name("job", 2, 1, 3), "job-2-1-3");
   EXPECT_EQ(pod_hostname("job", 1), "job-1");
   EXPECT_EQ(child_name("job"), "job-gnn");
   EXPECT_EQ(master_address("job"), "job-0.job-gnn");
@@ -20,6 +21,12 @@ TEST(Contract, TheNameOfAPodTellsItsNumbers) {
     ASSERT_TRUE(found) << job;
     EXPECT_EQ(found->attempt, 12);
     EXPECT_EQ(found->node, 3);
+    EXPECT_EQ(found->restart, 0);
+    const auto replaced = numbers_of_pod(job, pod_name(job, 12, 3, 4));
+    ASSERT_TRUE(replaced) << job;
+    EXPECT_EQ(replaced->attempt, 12);
+    EXPECT_EQ(replaced->node, 3);
+    EXPECT_EQ(replaced->restart, 4);
   }
   for (const char* other :
        {"",
@@ -35,6 +42,9 @@ TEST(Contract, TheNameOfAPodTellsItsNumbers) {
         "job-01-1",
         "job-1-1-",
         "job-1-1x",
+        "job-1-1-0",
+        "job-1-1-01",
+        "job-1-1-1-1",
         "job-99999999999999999999-1",
         "other-1-1",
         "jobs-1-1",
@@ -47,6 +57,7 @@ TEST(Contract, TheLongestJobNameLeavesRoomForAttemptAndNode) {
   const std::string longest(static_cast<size_t>(kMaxJobNameLength), 'a');
   constexpr size_t kMaxDnsLabel = 63;
   EXPECT_LE(pod_name(longest, 1'000'000'000, 100'000).size(), kMaxDnsLabel);
+  EXPECT_LE(pod_name(longest, 10'000'000, 100'000, 1'000).size(), kMaxDnsLabel);
   EXPECT_LE(child_name(longest).size(), kMaxDnsLabel);
 }
 

@@ -146,7 +146,7 @@ class Agent {
     mine_.marks = ranks_ ? ranks_->marks() : 0;
     if (!exit_code_) posted_ = link_.report(mine_);
     all_items_per_second_ = sum_rates(view);
-    refresh_page();
+    refresh_page(view);
   }
 
   void wait_for_events() {
@@ -233,6 +233,15 @@ class Agent {
     const Directive& directive = *view.directive;
     switch (directive.kind) {
       case DirectiveKind::Prepare:
+        if (gives_up_its_place(directive))
+          return begin_leaving(
+              Directive{
+                  .kind = DirectiveKind::Leave,
+                  .exit_code = contract::kExitPreempted,
+                  .message = "asked to stop; another pod takes its place"
+              },
+              now
+          );
         return prepare(directive);
       case DirectiveKind::Run:
         return start_ranks(directive.round, now);
@@ -243,6 +252,12 @@ class Agent {
       case DirectiveKind::Leave:
         return begin_leaving(directive, now);
     }
+  }
+
+  // This node alone was asked to stop, and the others go on with another pod of it.
+  bool gives_up_its_place(const Directive& directive) const {
+    return mine_.stop_requested && directive.failure && directive.failure->node == options_.node &&
+           directive.failure->exit_code == contract::kExitPreempted;
   }
 
   void prepare(const Directive& directive) {
@@ -328,13 +343,19 @@ class Agent {
     if (late || (posted && alone)) exit_code_ = code_of(*leaving_);
   }
 
+  // A directive still names the failure of the last round, whose node may have been replaced since.
+  bool is_lost(int64_t node, const StoreLink::View& view) const {
+    const auto& failure = leaving_->failure;
+    const bool ended_by_it = leaving_->exit_code == contract::kExitPeerLost && failure &&
+                             failure->rank < 0 && failure->node == node;
+    return ended_by_it || view.awaited == node;
+  }
+
   bool others_left(const StoreLink::View& view) const {
     for (size_t n = 1; n < view.nodes.size(); ++n) {
       // A node that never came, or that was lost, will not report that it leaves.
       if (!view.nodes[n]) continue;
-      if (leaving_->failure && leaving_->failure->rank < 0 &&
-          leaving_->failure->node == static_cast<int64_t>(n))
-        continue;
+      if (is_lost(static_cast<int64_t>(n), view)) continue;
       if (view.nodes[n]->phase != AgentPhase::Left) return false;
     }
     return true;
@@ -376,7 +397,7 @@ class Agent {
     return sum;
   }
 
-  void refresh_page() {
+  void refresh_page(const StoreLink::View& view = {}) {
     std::string phase = "Rendezvous";
     if (leaving_) {
       phase = "Leaving";
@@ -384,8 +405,14 @@ class Agent {
       phase = to_string(progress_.phase());
     }
     progress_.on_phase(phase, ranks_ ? ranks_->running() : 0);
-    auto page =
-        encode_progress(options_, mine_.round, phase, progress_.numbers(), all_items_per_second_);
+    auto page = encode_progress(
+        options_,
+        {.round = mine_.round,
+         .phase = phase,
+         .items_per_second = all_items_per_second_,
+         .awaited_node = view.awaited},
+        progress_.numbers()
+    );
     *page_.lock() = std::move(page);
   }
 

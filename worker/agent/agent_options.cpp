@@ -100,6 +100,11 @@ Result<AgentOptions> parse_agent_options(
   GNN_ASSIGN_OR_RETURN(
       options.processes_per_node, parse_integer(environment, c::kEnvNprocPerNode, 1, 1024)
   );
+  if (environment(c::kEnvNodeRestart)) {
+    GNN_ASSIGN_OR_RETURN(
+        options.node_restart, parse_integer(environment, c::kEnvNodeRestart, 0, kMost)
+    );
+  }
   GNN_ASSIGN_OR_RETURN(options.store_host, parse_text(environment, c::kEnvMasterAddr));
   GNN_ASSIGN_OR_RETURN(
       const int64_t port, parse_integer(environment, c::kEnvMasterPort, 1, 65535, c::kStorePort)

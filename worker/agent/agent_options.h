@@ -33,6 +33,8 @@ struct AgentOptions {
   int64_t node = 0;
   int64_t nodes = 1;
   int64_t processes_per_node = 1;
+  /// How many pods of this node this one has replaced; absent if the controller replaces none alone.
+  std::optional<int64_t> node_restart{};
   std::chrono::milliseconds grace = std::chrono::seconds(contract::kDefaultGraceSeconds);
   std::string termination_log;
   std::string http_address;  ///< host:port; port 0 takes a free one

@@ -51,13 +51,9 @@ Coordinator::Coordinator(CoordinatorOptions options, MonotonicPoint now)
 const Directive& Coordinator::decide(const Reports& reports, MonotonicPoint now) {
   if (directive_.kind == DirectiveKind::Leave) return directive_;
   if (const auto lost = lost_node(reports, now)) {
-    Failure failure{.node = *lost, .exit_code = contract::kExitPeerLost, .reason = "PeerLost"};
-    const bool left = reports[static_cast<size_t>(*lost)]->phase == AgentPhase::Left;
-    failure.message =
-        "the agent of node " + std::to_string(*lost) +
-        (left ? " left on its own" : " was silent for " + seconds(options_.peer_timeout));
-    leave(contract::kExitPeerLost, failure.message, failure);
-    return directive_;
+    const auto& report = reports[static_cast<size_t>(*lost)];
+    const bool left = report && report->phase == AgentPhase::Left;
+    lose(*lost, left ? "left on its own" : "was silent for " + seconds(options_.peer_timeout), now);
   }
   switch (directive_.kind) {
     case DirectiveKind::Prepare:
@@ -77,17 +73,78 @@ const Directive& Coordinator::decide(const Reports& reports, MonotonicPoint now)
 
 std::optional<int64_t> Coordinator::lost_node(const Reports& reports, MonotonicPoint now) {
   for (size_t n = 0; n < reports.size(); ++n) {
-    if (!reports[n]) continue;  // not here yet: gather() has the time-out
-    if (reports[n]->beat != seen_[n].beat) seen_[n] = {.beat = reports[n]->beat, .at = now};
+    const auto& report = reports[n];
+    const auto node = static_cast<int64_t>(n);
+    // Not here yet: gather() has the time-out. A pod that was admitted has been here.
+    if (!report && restart_of(node) == 0) continue;
+    if (report && report->beat != seen_[n].beat) seen_[n] = {.beat = report->beat, .at = now};
     const bool silent = now - seen_[n].at > options_.peer_timeout;
-    if (silent || reports[n]->phase == AgentPhase::Left) return static_cast<int64_t>(n);
+    const bool lost = silent || (report && report->phase == AgentPhase::Left);
+    if (awaited_ == node) {
+      // It is back before another pod took its place.
+      if (!lost && report && !report->stop_requested) awaited_.reset();
+    } else if (lost) {
+      return node;
+    }
   }
   return std::nullopt;
 }
 
+int64_t Coordinator::restart_of(int64_t node) const {
+  const auto found = directive_.restarts.find(node);
+  return found == directive_.restarts.end() ? 0 : found->second;
+}
+
+void Coordinator::admit(int64_t node, int64_t restart, MonotonicPoint now) {
+  const bool open =
+      directive_.kind == DirectiveKind::Prepare || directive_.kind == DirectiveKind::Run;
+  if (!options_.replaces_nodes || !open || node <= 0 || node >= options_.nodes) return;
+  if (restart <= restart_of(node)) return;
+  if (awaited_ != node) lose(node, "was replaced by a new pod", now);
+  if (directive_.kind == DirectiveKind::Leave) return;
+  awaited_.reset();
+  replacements_ += restart - restart_of(node);
+  directive_.restarts[node] = restart;
+  seen_[static_cast<size_t>(node)] = {.beat = -1, .at = now};
+  // Pods that were replaced before they came have cost a restart, too.
+  if (directive_.round >= replacements_) return;
+  if (replacements_ > options_.rounds_left)
+    return leave(
+        contract::kExitPeerLost,
+        "node " + std::to_string(node) + " was replaced more often than restarts are left",
+        std::nullopt
+    );
+  directive_.round = replacements_;
+}
+
+bool Coordinator::may_replace(int64_t node) const {
+  return options_.replaces_nodes && node != 0 && !awaited_ &&
+         directive_.round < options_.rounds_left;
+}
+
+void Coordinator::lose(int64_t node, const std::string& message, MonotonicPoint now) {
+  Failure failure{.node = node, .exit_code = contract::kExitPeerLost, .reason = "PeerLost"};
+  failure.message = "the agent of node " + std::to_string(node) + " " + message;
+  const bool stops = directive_.kind == DirectiveKind::Stop;
+  if (stops || !may_replace(node)) return leave(failure.exit_code, failure.message, failure);
+  awaited_ = node;
+  begin_round(directive_.round + 1, failure, now);
+}
+
+// The node that alone was asked to stop, if another pod may take its place.
+std::optional<int64_t> Coordinator::only_leaver(const Reports& reports) const {
+  std::optional<int64_t> leaver;
+  for (size_t n = 0; n < reports.size(); ++n) {
+    if (!reports[n] || !reports[n]->stop_requested) continue;
+    if (leaver) return std::nullopt;
+    leaver = static_cast<int64_t>(n);
+  }
+  return leaver && may_replace(*leaver) ? leaver : std::nullopt;
+}
+
 void Coordinator::gather(const Reports& reports, MonotonicPoint now) {
-  for (const auto& report : reports)
-    if (report && report->stop_requested)
+  for (size_t n = 0; n < reports.size(); ++n)
+    if (reports[n] && reports[n]->stop_requested && awaited_ != static_cast<int64_t>(n))
       return leave(
           contract::kExitPreempted, "asked to stop before the ranks had started", std::nullopt
       );
@@ -95,7 +152,7 @@ void Coordinator::gather(const Reports& reports, MonotonicPoint now) {
   const auto ready = [round](const NodeReport& report) {
     return report.round == round && report.phase == AgentPhase::Ready;
   };
-  if (all_nodes(reports, ready)) {
+  if (!awaited_ && all_nodes(reports, ready)) {
     directive_.kind = DirectiveKind::Run;
     follow_on_since_.reset();
     return;
@@ -108,6 +165,7 @@ void Coordinator::gather(const Reports& reports, MonotonicPoint now) {
   const std::vector<int64_t> missing = missing_nodes(reports, round);
   Failure failure{.exit_code = contract::kExitPeerLost, .reason = "PeerLost"};
   if (!missing.empty()) failure.node = missing.front();
+  if (awaited_) failure.node = *awaited_;
   failure.message = "after " + seconds(options_.rendezvous_timeout) +
                     ", these nodes had not reached the barrier of round " + std::to_string(round) +
                     ": " + joined(missing);
@@ -158,7 +216,14 @@ void Coordinator::watch_stop(const Reports& reports, MonotonicPoint now) {
   const auto done = [](const NodeReport& report) { return report.phase == AgentPhase::Done; };
   if (all_nodes(reports, done)) return leave(contract::kExitDone, "done", std::nullopt);
   const auto failure = first_failure(reports, now);
-  if (all_nodes(reports, ended) || failure)
+  const bool all_ended = all_nodes(reports, ended);
+  if (const auto leaver = only_leaver(reports); leaver && all_ended && !failure) {
+    awaited_ = leaver;
+    Failure left{.node = *leaver, .exit_code = contract::kExitPreempted, .reason = "Preempted"};
+    left.message = "node " + std::to_string(*leaver) + " was asked to stop";
+    return begin_round(directive_.round + 1, left, now);
+  }
+  if (all_ended || failure)
     return leave(
         contract::kExitPreempted,
         failure ? "asked to stop; then " + failure->message : "asked to stop",
@@ -180,8 +245,12 @@ void Coordinator::end_round(const Failure& failure, MonotonicPoint now) {
         failure.message + " (no restart left after round " + std::to_string(directive_.round) + ")",
         failure
     );
+  begin_round(directive_.round + 1, failure, now);
+}
+
+void Coordinator::begin_round(int64_t round, const Failure& failure, MonotonicPoint now) {
   directive_.kind = DirectiveKind::Prepare;
-  directive_.round += 1;
+  directive_.round = round;
   directive_.failure = failure;
   gathering_since_ = now;
 }

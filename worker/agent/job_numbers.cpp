@@ -29,15 +29,14 @@ api::ProgressReport make_report(
 }
 
 std::string encode_progress(
-    const AgentOptions& options,
-    int64_t round,
-    const std::string& phase,
-    const JobNumbers& numbers,
-    double items_per_second
+    const AgentOptions& options, const AgentState& state, const JobNumbers& numbers
 ) {
-  api::ProgressReport report = make_report(options, round, numbers);
-  report.phase = phase;
-  if (items_per_second > 0) report.progress.rate = api::encode_decimal(items_per_second);
+  api::ProgressReport report = make_report(options, state.round, numbers);
+  report.phase = state.phase;
+  if (state.items_per_second > 0)
+    report.progress.rate = api::encode_decimal(state.items_per_second);
+  report.restarts_nodes = options.node == 0 && options.node_restart.has_value();
+  report.awaited_node = state.awaited_node;
   report.progress.eta_seconds = numbers.eta_seconds;
   return api::encode(report, contract::kMaxProgressBytes);
 }

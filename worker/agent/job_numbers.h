@@ -30,13 +30,17 @@ struct JobNumbers {
     const AgentOptions& options, int64_t round, const JobNumbers& numbers
 );
 
-/// The body of /progress. `phase`: a progress::Phase, "Rendezvous" or "Leaving".
+/// What /progress says of the agent itself.
+struct AgentState {
+  int64_t round = 0;
+  std::string phase{};  ///< a progress::Phase, "Rendezvous" or "Leaving"
+  double items_per_second = 0;
+  std::optional<int64_t> awaited_node{};  ///< lost, and to be replaced
+};
+
+/// The body of /progress.
 [[nodiscard]] std::string encode_progress(
-    const AgentOptions& options,
-    int64_t round,
-    const std::string& phase,
-    const JobNumbers& numbers,
-    double items_per_second
+    const AgentOptions& options, const AgentState& state, const JobNumbers& numbers
 );
 
 }  // namespace gnn::agent

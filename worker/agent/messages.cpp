@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -230,6 +231,13 @@ auto decoding(const char* what, std::string_view text, Decode decode)
   }
 }
 
+// The key of an object by node; -1, which is no node, if it is no number.
+int64_t node_of(const std::string& key) {
+  int64_t node = -1;
+  std::from_chars(key.data(), key.data() + key.size(), node);
+  return node;
+}
+
 // Or nothing: it goes into the environment of other processes.
 std::string version_of(std::string text) {
   const bool fits =
@@ -346,6 +354,8 @@ std::string encode(const Directive& directive) {
       {"exitCode", directive.exit_code},
       {"message", directive.message},
   };
+  for (const auto& [node, restart] : directive.restarts)
+    j["restarts"][std::to_string(node)] = restart;
   if (directive.failure) j["failure"] = to_json(*directive.failure);
   return dump(j);
 }
@@ -358,6 +368,9 @@ Result<Directive> decode_directive(std::string_view text) {
     directive.round = j.at("round").get<int64_t>();
     directive.exit_code = j.value("exitCode", int64_t{0});
     directive.message = j.value("message", "");
+    const json restarts = j.value("restarts", json::object());
+    for (const auto& [node, restart] : restarts.items())
+      directive.restarts[node_of(node)] = restart.get<int64_t>();
     if (j.contains("failure")) directive.failure = failure_of(j.at("failure"));
     return directive;
   });

@@ -4,6 +4,7 @@
 #include "worker/progress/progress_sink.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -127,6 +128,9 @@ struct Directive {
   int64_t exit_code = 0;             ///< with Leave
   std::string message{};             ///< with Leave: why
   std::optional<Failure> failure{};  ///< of the last failed round, or of the end
+  /// By node, for those whose pods were replaced: which pod takes part, by its GNN_NODE_RESTART. The
+  /// directive is not for the pods before it, nor for those after it.
+  std::map<int64_t, int64_t> restarts{};
 
   friend bool operator==(const Directive&, const Directive&) = default;
 };

@@ -17,6 +17,8 @@ constexpr auto kConnectSlice = std::chrono::milliseconds(2'000);
 constexpr const char* kDirectiveKey = "directive";
 // The marks of all ranks of the directive's round. Apart from the directive, which changes seldom.
 constexpr const char* kMarksKey = "marks";
+// Counts how often pods that replace others have asked to take part.
+constexpr const char* kAdmissionsKey = "admissions";
 
 int64_t to_number(const std::optional<std::string>& text) {
   int64_t number = 0;
@@ -36,7 +38,8 @@ CoordinatorOptions coordinator_options(const AgentOptions& options) {
       .rendezvous_timeout = options.rendezvous_timeout,
       .peer_timeout = options.peer_timeout,
       .blame_window = options.peer_timeout + kLongestTurn + milliseconds(1'000),
-      .grace = options.grace - margin
+      .grace = options.grace - margin,
+      .replaces_nodes = options.node_restart.has_value()
   };
 }
 
@@ -112,8 +115,13 @@ bool StoreLink::pause_or_new_report() {
   return pause_unless([posted](const Outgoing& out) { return out.urgent > posted; });
 }
 
-std::string StoreLink::node_key(int64_t node) const {
-  return rendezvous::attempt_prefix(attempt_) + "node/" + std::to_string(node);
+std::string StoreLink::node_key(int64_t node, int64_t restart) const {
+  return rendezvous::attempt_prefix(attempt_) + "node/" + std::to_string(node) + "/" +
+         std::to_string(restart);
+}
+
+std::string StoreLink::admission_key(int64_t node) const {
+  return rendezvous::attempt_prefix(attempt_) + "node/" + std::to_string(node) + "/admission";
 }
 
 Result<bool> StoreLink::try_join(std::shared_ptr<rendezvous::Store>& store) {
@@ -124,7 +132,7 @@ Result<bool> StoreLink::try_join(std::shared_ptr<rendezvous::Store>& store) {
   GNN_ASSIGN_OR_RETURN(const auto handshake, rendezvous::agent_handshake(*store, attempt_));
   switch (handshake.answer) {
     case rendezvous::HandshakeAnswer::Welcome:
-      return true;
+      return is_newest_pod(*store);
     case rendezvous::HandshakeAnswer::Refused:
       return fail(ErrorKind::Conflict, "refused by the handshake: " + handshake.reason);
     case rendezvous::HandshakeAnswer::NotYet:
@@ -133,6 +141,18 @@ Result<bool> StoreLink::try_join(std::shared_ptr<rendezvous::Store>& store) {
       return fail(ErrorKind::PeerLost, handshake.reason);
   }
   return false;
+}
+
+// The last step of the handshake.
+Result<bool> StoreLink::is_newest_pod(rendezvous::Store& store) const {
+  if (options_->node == 0 || !options_->node_restart) return true;
+  View view;
+  const auto directive = read_directive(store, view);
+  if (directive) return true;
+  if (directive.error().kind != ErrorKind::Conflict)
+    return tl::unexpected<Error>(directive.error());
+  GNN_ASSIGN_OR_RETURN([[maybe_unused]] const int64_t count, store.add(rendezvous::kRefusedKey, 1));
+  return tl::unexpected<Error>(with_context(directive.error(), "refused by the handshake"));
 }
 
 Result<std::shared_ptr<rendezvous::Store>> StoreLink::join() {
@@ -182,12 +202,15 @@ Status StoreLink::exchange(rendezvous::Store& store) {
   if (!agent_->hangs(outgoing.turns, now)) ++beat_;
   NodeReport report = outgoing.report;
   report.beat = beat_;
-  GNN_RETURN_IF_ERROR(store.set(node_key(options_->node), encode(report)));
   std::optional<Directive> directive;
+  // First of all: a pod that was replaced writes nothing any more.
+  if (!coordinator_) {
+    GNN_ASSIGN_OR_RETURN(directive, read_directive(store, view));
+    if (!directive) GNN_RETURN_IF_ERROR(ask_for_admission(store));
+  }
+  GNN_RETURN_IF_ERROR(store.set(node_key(options_->node, my_restart()), encode(report)));
   if (coordinator_) {
     GNN_ASSIGN_OR_RETURN(directive, decide(store, view, now));
-  } else {
-    GNN_ASSIGN_OR_RETURN(directive, read_directive(store, view));
   }
   const bool changed = directive != view.directive || outgoing.urgent > view.posted;
   quiet_exchanges_ = changed ? 0 : quiet_exchanges_ + 1;
@@ -197,6 +220,7 @@ Status StoreLink::exchange(rendezvous::Store& store) {
     shared.refused = view.refused;
     shared.marks = view.marks;
     shared.nodes = view.nodes;
+    shared.awaited = view.awaited;
   };
   if (changed) {
     publish(update);
@@ -207,8 +231,15 @@ Status StoreLink::exchange(rendezvous::Store& store) {
 }
 
 Result<Directive> StoreLink::decide(rendezvous::Store& store, View& view, MonotonicPoint now) {
+  GNN_ASSIGN_OR_RETURN(
+      const auto counts,
+      store.get({rendezvous::kRefusedKey, rendezvous::attempt_prefix(attempt_) + kAdmissionsKey})
+  );
+  view.refused = to_number(counts[0]);
+  GNN_RETURN_IF_ERROR(admit_new_pods(store, to_number(counts[1]), now));
   std::vector<std::string> keys;
-  for (int64_t n = 0; n < options_->nodes; ++n) keys.push_back(node_key(n));
+  for (int64_t n = 0; n < options_->nodes; ++n)
+    keys.push_back(node_key(n, coordinator_->restart_of(n)));
   GNN_ASSIGN_OR_RETURN(const auto values, store.get(keys));
   view.nodes.assign(values.size(), std::nullopt);
   for (size_t n = 0; n < values.size(); ++n) {
@@ -216,13 +247,32 @@ Result<Directive> StoreLink::decide(rendezvous::Store& store, View& view, Monoto
     // An unreadable report counts as silence.
     if (auto report = decode_node_report(*values[n])) view.nodes[n] = std::move(*report);
   }
-  GNN_ASSIGN_OR_RETURN(const auto refused, store.get({rendezvous::kRefusedKey}));
-  view.refused = to_number(refused[0]);
   Directive directive = coordinator_->decide(view.nodes, now);
+  view.awaited = coordinator_->awaited();
   view.marks = marks_of_round(view.nodes, directive.round);
   GNN_RETURN_IF_ERROR(announce_marks(store, view.marks));
   GNN_RETURN_IF_ERROR(announce(store, directive));
   return directive;
+}
+
+Status StoreLink::admit_new_pods(rendezvous::Store& store, int64_t asked, MonotonicPoint now) {
+  if (asked == admissions_seen_) return {};
+  std::vector<std::string> keys;
+  for (int64_t n = 0; n < options_->nodes; ++n) keys.push_back(admission_key(n));
+  GNN_ASSIGN_OR_RETURN(const auto values, store.get(keys));
+  for (size_t n = 0; n < values.size(); ++n)
+    coordinator_->admit(static_cast<int64_t>(n), to_number(values[n]), now);
+  admissions_seen_ = asked;
+  return {};
+}
+
+// Until node 0 has seen it: an older pod may write the same key.
+Status StoreLink::ask_for_admission(rendezvous::Store& store) {
+  if (my_restart() == 0) return {};
+  GNN_RETURN_IF_ERROR(store.set(admission_key(options_->node), std::to_string(my_restart())));
+  const std::string count = rendezvous::attempt_prefix(attempt_) + kAdmissionsKey;
+  GNN_ASSIGN_OR_RETURN([[maybe_unused]] const int64_t asked, store.add(count, 1));
+  return {};
 }
 
 Status StoreLink::announce(rendezvous::Store& store, const Directive& directive) {
@@ -254,6 +304,16 @@ Result<std::optional<Directive>> StoreLink::read_directive(rendezvous::Store& st
   view.marks = to_number(values[1]);
   if (!values[0]) return std::optional<Directive>();
   GNN_ASSIGN_OR_RETURN(Directive directive, decode_directive(*values[0]));
+  const auto newest = directive.restarts.find(options_->node);
+  const int64_t admitted = newest == directive.restarts.end() ? 0 : newest->second;
+  if (admitted > my_restart())
+    return fail(
+        ErrorKind::Conflict,
+        "another pod took the place of this one: pod " + std::to_string(admitted) + " of node " +
+            std::to_string(options_->node) + " takes part, and this is pod " +
+            std::to_string(my_restart())
+    );
+  if (admitted < my_restart()) return std::optional<Directive>();  // not for this pod yet
   return std::optional(std::move(directive));
 }
 

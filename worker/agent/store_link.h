@@ -41,6 +41,8 @@ class StoreLink {
     std::optional<Error> lost{};
     int64_t posted = 0;   ///< number of the latest report() that all can read
     int64_t refused = 0;  ///< handshakes refused so far; known on node 0
+    /// The lost node whose place a new pod has to take; known on node 0.
+    std::optional<int64_t> awaited{};
     /// Of all ranks of the directive's round: while it changes, some rank progresses.
     int64_t marks = 0;
     std::vector<std::optional<NodeReport>> nodes{};  ///< known on node 0
@@ -72,8 +74,11 @@ class StoreLink {
   void run();
   [[nodiscard]] Result<std::shared_ptr<rendezvous::Store>> join();
   [[nodiscard]] Result<bool> try_join(std::shared_ptr<rendezvous::Store>& store);
+  [[nodiscard]] Result<bool> is_newest_pod(rendezvous::Store& store) const;
   [[nodiscard]] Status exchange(rendezvous::Store& store);
   [[nodiscard]] Result<Directive> decide(rendezvous::Store& store, View& view, MonotonicPoint now);
+  [[nodiscard]] Status admit_new_pods(rendezvous::Store& store, int64_t asked, MonotonicPoint now);
+  [[nodiscard]] Status ask_for_admission(rendezvous::Store& store);
   [[nodiscard]] Status announce(rendezvous::Store& store, const Directive& directive);
   [[nodiscard]] Status announce_marks(rendezvous::Store& store, int64_t marks);
   [[nodiscard]] Result<std::optional<Directive>> read_directive(
@@ -85,7 +90,9 @@ class StoreLink {
   template <class Wakes>
   [[nodiscard]] bool pause_unless(Wakes wakes);
   void publish(const std::function<void(View&)>& change);
-  [[nodiscard]] std::string node_key(int64_t node) const;
+  [[nodiscard]] std::string node_key(int64_t node, int64_t restart) const;
+  [[nodiscard]] std::string admission_key(int64_t node) const;
+  [[nodiscard]] int64_t my_restart() const { return options_->node_restart.value_or(0); }
 
   const AgentOptions* options_;
   StoreConnector connect_;
@@ -97,6 +104,7 @@ class StoreLink {
   std::optional<Coordinator> coordinator_;
   std::optional<Directive> announced_;
   std::optional<int64_t> announced_marks_;
+  int64_t admissions_seen_ = 0;
   RunningTime running_;
   std::optional<Stillness> agent_;  // once joined
   int64_t beat_ = 0;

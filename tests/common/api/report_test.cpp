@@ -52,6 +52,8 @@ ProgressReport shared_fields() {
 ProgressReport full_page() {
   ProgressReport report = shared_fields();
   report.phase = "Train";
+  report.restarts_nodes = true;
+  report.awaited_node = 2;
   report.progress.rate = "12.5";
   report.progress.eta_seconds = 60;
   return report;

@@ -48,7 +48,7 @@ class ReconcilerTest : public ::testing::Test {
     pod.metadata.name = "arxiv-1-0";
     pod.metadata.namespace_ = "train";
     pod.metadata.uid = "pod-uid";
-    pod.metadata.labels = reconcile::identifying_labels(finished, 1, 0);
+    pod.metadata.labels = reconcile::identifying_labels(finished, {.attempt = 1, .node = 0});
     pod.metadata.finalizers = {std::string(contract::kPodFinalizer)};
     pod.metadata.owner_references.push_back(
         {.api_version = {}, .kind = {}, .name = {}, .uid = "job-uid", .controller = true}
@@ -88,9 +88,9 @@ class ReconcilerTest : public ::testing::Test {
     gang.status.conditions.push_back(not_scheduled(reconcile::reason::kQuotaExceeded));
     caches_.jobs.upsert(std::make_shared<const api::GnnJob>(gang));
     for (int node = 0; node < pods; ++node) {
-      caches_.pods.upsert(
-          std::make_shared<const objects::Pod>(reconcile::desired_pod(gang, 1, node, 0))
-      );
+      caches_.pods.upsert(std::make_shared<const objects::Pod>(
+          reconcile::desired_pod(gang, {.attempt = 1, .node = node, .rounds_left = 0})
+      ));
     }
   }
   void refuse(const std::string& message) {
@@ -189,7 +189,7 @@ TEST_F(ReconcilerTest, AsksForPodsThatMayHaveLostTheirLabel) {
 }
 
 TEST_F(ReconcilerTest, ReleasesThePodOfAGoneJobThatHasLostItsLabel) {
-  Json pod = encode(reconcile::desired_pod(job(), 1, 0, 0));
+  Json pod = encode(reconcile::desired_pod(job(), {.attempt = 1, .node = 0}));
   pod["metadata"]["uid"] = "u";
   caches_.strays.add(must(objects::decode_pod(pod)).metadata);
   pod["metadata"].erase("labels");
@@ -333,7 +333,7 @@ TEST_F(ReconcilerTest, StartsAGangWithOneStatusWrite) {
               {{"name", name},
                {"namespace", "train"},
                {"uid", "uid-of-" + name},
-               {"labels", reconcile::identifying_labels(job(), 1, node)},
+               {"labels", reconcile::identifying_labels(job(), {.attempt = 1, .node = node})},
                {"ownerReferences", {{{"uid", "job-uid"}, {"controller", true}}}}}}
         }.dump()
     );

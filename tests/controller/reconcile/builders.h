@@ -31,9 +31,19 @@ inline api::GnnJob small_job(int64_t nodes = 2) {
 
 /// The pod of a node, as it is after its creation.
 inline objects::Pod pod_of(
-    const api::GnnJob& job, int64_t node, int64_t attempt = 1, TimePoint born = at(0)
+    const api::GnnJob& job,
+    int64_t node,
+    int64_t attempt = 1,
+    TimePoint born = at(0),
+    int64_t restart = 0
 ) {
-  objects::Pod pod = desired_pod(job, attempt, node, job.spec.run_policy.max_restarts);
+  objects::Pod pod = desired_pod(
+      job,
+      {.attempt = attempt,
+       .node = node,
+       .restart = restart,
+       .rounds_left = job.spec.run_policy.max_restarts}
+  );
   pod.metadata.uid = "uid-of-" + pod.metadata.name;
   pod.metadata.creation_timestamp = born;
   pod.status.phase = "Pending";

@@ -22,7 +22,7 @@ std::string env_of(const objects::Pod& pod, std::string_view name) {
 TEST(Desired, PodCarriesTheContract) {
   api::GnnJob job = small_job(3);
   job.spec.workers.processes_per_node = 2;
-  const objects::Pod pod = desired_pod(job, 4, 1, 2);
+  const objects::Pod pod = desired_pod(job, {.attempt = 4, .node = 1, .rounds_left = 2});
   EXPECT_EQ(pod.metadata.name, "arxiv-4-1");
   EXPECT_EQ(pod.spec.hostname, "arxiv-1");
   EXPECT_EQ(pod.spec.subdomain, "arxiv-gnn");
@@ -54,7 +54,7 @@ TEST(Desired, PodCarriesTheContract) {
 TEST(Desired, EveryChildIsOwnedByTheJob) {
   const api::GnnJob job = small_job();
   for (const objects::ObjectMeta& meta :
-       {desired_pod(job, 1, 0, 0).metadata,
+       {desired_pod(job, {.attempt = 1, .node = 0, .rounds_left = 0}).metadata,
         desired_service(job).metadata,
         desired_config_map(job).metadata,
         desired_network_policy(job).metadata}) {
@@ -67,7 +67,8 @@ TEST(Desired, EveryChildIsOwnedByTheJob) {
 }
 
 TEST(Desired, PodIsWithinPodSecurityRestricted) {
-  const objects::Json json = encode(desired_pod(small_job(), 1, 0, 0));
+  const objects::Json json =
+      encode(desired_pod(small_job(), {.attempt = 1, .node = 0, .rounds_left = 0}));
   const objects::Json& spec = json["spec"];
   EXPECT_EQ(spec["automountServiceAccountToken"], false);
   EXPECT_EQ(spec["enableServiceLinks"], false);
@@ -83,7 +84,7 @@ TEST(Desired, PodIsWithinPodSecurityRestricted) {
 }
 
 TEST(Desired, ToleratesASilentMachineForThirtySeconds) {
-  const objects::Pod pod = desired_pod(small_job(), 1, 0, 0);
+  const objects::Pod pod = desired_pod(small_job(), {.attempt = 1, .node = 0, .rounds_left = 0});
   ASSERT_EQ(pod.spec.tolerations.size(), 2U);
   EXPECT_EQ(pod.spec.tolerations[0].key, "node.kubernetes.io/not-ready");
   EXPECT_EQ(pod.spec.tolerations[1].key, "node.kubernetes.io/unreachable");
@@ -93,15 +94,19 @@ TEST(Desired, ToleratesASilentMachineForThirtySeconds) {
   chosen.spec.workers.pod_template->tolerations = {
       {.key = "node.kubernetes.io/unreachable", .op = "Exists", .toleration_seconds = 5}
   };
-  EXPECT_EQ(desired_pod(chosen, 1, 0, 0).spec.tolerations.size(), 2U);
+  EXPECT_EQ(
+      desired_pod(chosen, {.attempt = 1, .node = 0, .rounds_left = 0}).spec.tolerations.size(), 2U
+  );
 }
 
 TEST(Desired, RequestsGpusAndSharedMemoryPerProcess) {
   api::GnnJob job = small_job();
-  EXPECT_TRUE(desired_pod(job, 1, 0, 0).spec.containers[0].resources.limits.empty());
+  EXPECT_TRUE(desired_pod(job, {.attempt = 1, .node = 0, .rounds_left = 0})
+                  .spec.containers[0]
+                  .resources.limits.empty());
   job.spec.workers.gpus_per_process = 1;
   job.spec.workers.processes_per_node = 4;
-  const objects::Pod pod = desired_pod(job, 1, 0, 0);
+  const objects::Pod pod = desired_pod(job, {.attempt = 1, .node = 0, .rounds_left = 0});
   EXPECT_EQ(pod.spec.containers[0].resources.limits.at("nvidia.com/gpu"), "4");
   const auto& mounts = pod.spec.containers[0].volume_mounts;
   EXPECT_TRUE(std::any_of(mounts.begin(), mounts.end(), [](const api::VolumeMount& mount) {
@@ -166,7 +171,7 @@ TEST(Desired, ConfigMapHoldsWhatTheWorkerReads) {
 TEST(Desired, TheLongestNameStillMakesDnsLabels) {
   api::GnnJob job = small_job(1024);
   job.metadata.name = std::string(40, 'a');
-  const objects::Pod pod = desired_pod(job, 999999, 1023, 0);
+  const objects::Pod pod = desired_pod(job, {.attempt = 999999, .node = 1023, .rounds_left = 0});
   EXPECT_LE(pod.metadata.name.size(), 63U);
   EXPECT_LE(pod.spec.hostname.size(), 63U);
   EXPECT_LE(pod.spec.subdomain.size(), 63U);

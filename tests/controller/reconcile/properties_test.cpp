@@ -1,5 +1,6 @@
 #include "common/api/fields.h"
 #include "controller/reconcile/gang.h"
+#include "controller/reconcile/node_replacement.h"
 #include "controller/reconcile/scheduling.h"
 #include "tests/controller/reconcile/simulation.h"
 
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <rapidcheck.h>
 #include <set>
@@ -28,6 +30,7 @@ class Invariants {
     RC_ASSERT(status.failures.size() <= static_cast<size_t>(api::kMaxFailureRecords));
     RC_ASSERT(status.machines.size() <= static_cast<size_t>(api::kMaxMachines));
     RC_ASSERT(status.restarts <= simulation.world().job.spec.run_policy.max_restarts);
+    RC_ASSERT(static_cast<int64_t>(status.replaced_nodes.size()) <= status.round);
     if (is_finished(last_)) {
       api::GnnJobStatus present = status;
       for (api::Condition& condition : present.conditions) {
@@ -36,11 +39,19 @@ class Invariants {
       RC_ASSERT(present.conditions == last_.conditions);
       RC_ASSERT(status.attempt == last_.attempt);
     }
-    std::map<std::string, std::set<std::string>> nodes_of_attempt;
+    std::map<std::string, std::set<std::string>> pods_of_attempt;
     for (const objects::Pod& pod : simulation.world().pods) {
       const std::string node = pod.metadata.labels.at(std::string(contract::kLabelNode));
       const std::string attempt = pod.metadata.labels.at(std::string(contract::kLabelAttempt));
-      RC_ASSERT(nodes_of_attempt[attempt].insert(node).second);
+      const auto label = pod.metadata.labels.find(std::string(contract::kLabelNodeRestart));
+      const std::string restart = label == pod.metadata.labels.end() ? "0" : label->second;
+      RC_ASSERT(pods_of_attempt[attempt].insert(node + "/" + restart).second);
+      // The status knows every replacement before its pod exists.
+      const int64_t known = std::stoll(attempt) == status.attempt
+                                ? restart_of(status, std::stoll(node))
+                                : std::numeric_limits<int64_t>::max();
+      RC_ASSERT(std::stoll(restart) <= known);
+      RC_ASSERT(node != "0" || restart == "0");
       RC_ASSERT(std::stoll(node) >= 0);
       RC_ASSERT(std::stoll(node) < simulation.world().job.spec.workers.nodes);
       RC_ASSERT(std::stoll(attempt) <= std::max<int64_t>(status.attempt, 1));
@@ -58,14 +69,16 @@ class Invariants {
   api::GnnJobStatus last_;
 };
 
-// Pods of two attempts are never created beside each other.
+// Pods of two attempts are never created beside each other. Only a pod that was replaced may still
+// be there.
 void check_plan(const Plan& made, int64_t present) {
+  const bool replaces = !made.status.replaced_nodes.empty();
   for (const CreatePod& action : actions_of<CreatePod>(made)) {
     const auto& labels = action.pod.metadata.labels;
     RC_ASSERT(
         std::stoll(labels.at(std::string(contract::kLabelAttempt))) == std::max<int64_t>(present, 1)
     );
-    RC_ASSERT(count_of<DeletePod>(made) == 0);
+    RC_ASSERT(replaces || count_of<DeletePod>(made) == 0);
   }
 }
 
@@ -95,8 +108,9 @@ enum class Event {
   OutOfMemory,
   RefusePod,
   SilencePod,
+  AwaitNode,
 };
-constexpr int kEvents = static_cast<int>(Event::SilencePod) + 1;
+constexpr int kEvents = static_cast<int>(Event::AwaitNode) + 1;
 
 // One event and two free choices.
 struct Step {
@@ -110,6 +124,34 @@ Step any_step() {
       .event = static_cast<Event>(*rc::gen::inRange(0, kEvents)),
       .which = *rc::gen::inRange<size_t>(0, 16),
       .how = *rc::gen::inRange<size_t>(0, 1000)
+  };
+}
+
+// Node 0 says that it waits for another pod of a node, or only that it would.
+void await_node(Simulation& simulation, int64_t round, int64_t node) {
+  Observed& world = simulation.world();
+  world.progress = api::decode_report(result_message(
+      world.job,
+      world.job.status.attempt,
+      0,
+      R"(, "restartsNodes": true, "round": )" + std::to_string(round) +
+          (node == 0 ? "" : R"(, "awaitedNode": )" + std::to_string(node))
+  ));
+}
+
+// Every failure may be answered by a new pod of the node alone.
+void replace_nodes(api::GnnJob& job) {
+  using Reason = api::FailureReason;
+  job.spec.run_policy.failure_policy.rules = {
+      {.reasons =
+           {Reason::OutOfMemory,
+            Reason::Error,
+            Reason::PeerLost,
+            Reason::Preempted,
+            Reason::Disrupted,
+            Reason::PodDeleted,
+            Reason::NodeLost},
+       .action = api::FailureAction::RestartNode}
   };
 }
 
@@ -159,6 +201,12 @@ void play(Simulation& simulation, const Step& step) {
       return simulation.refuse_pod(step.which);
     case Event::SilencePod:
       return simulation.silence_pod(step.which);
+    case Event::AwaitNode:
+      return await_node(
+          simulation,
+          world.job.status.round + static_cast<int64_t>(step.how % 2),
+          static_cast<int64_t>(step.which) % world.job.spec.workers.nodes
+      );
   }
 }
 
@@ -186,6 +234,7 @@ TEST(Properties, EveryHistoryKeepsTheRulesAndEnds) {
     api::GnnJob job = small_job(*rc::gen::inRange<int64_t>(1, 5));
     job.spec.run_policy.max_restarts = *rc::gen::inRange<int64_t>(0, 4);
     job.spec.run_policy.failure_policy.max_restarts_per_node = 0;
+    if (*rc::gen::arbitrary<bool>()) replace_nodes(job);
     Simulation simulation(job);
     Invariants invariants;
     const auto length = *rc::gen::inRange<size_t>(0, 120);
@@ -205,7 +254,9 @@ TEST(Properties, EveryHistoryKeepsTheRulesAndEnds) {
 
 TEST(Properties, ACarriedOutPlanLeavesNothingToPlan) {
   const bool held = rc::check([] {
-    Simulation simulation(small_job(*rc::gen::inRange<int64_t>(1, 5)));
+    api::GnnJob job = small_job(*rc::gen::inRange<int64_t>(1, 5));
+    if (*rc::gen::arbitrary<bool>()) replace_nodes(job);
+    Simulation simulation(job);
     const auto length = *rc::gen::inRange<size_t>(0, 60);
     for (size_t i = 0; i < length; ++i) {
       play(simulation, any_step());
@@ -285,6 +336,47 @@ TEST(Properties, APassWithAStatusThatIsBehindChangesNoResult) {
     EXPECT_TRUE(is_true(found, condition::kComplete)) << k;
     EXPECT_EQ(found.attempt, 2) << k;
     EXPECT_EQ(found.restarts, 1) << k;
+  }
+}
+
+// A node is lost and replaced, with the controller killed after its k-th write, for every k.
+TEST(Properties, ACrashAfterAnyWriteLosesNoReplacementAndMakesNoSecond) {
+  const auto live = [](std::optional<size_t> crash_at) {
+    api::GnnJob job = small_job(3);
+    replace_nodes(job);
+    Simulation simulation(job);
+    Invariants invariants;
+    size_t writes = 0;
+    bool lost_once = false;
+    for (int round = 0; round < 200 && !is_finished(simulation.status()); ++round) {
+      const size_t planned = plan(simulation.world()).actions.size() + 1;
+      const bool crash = crash_at && *crash_at >= writes && *crash_at < writes + planned;
+      (void)simulation.reconcile(crash ? std::optional(*crash_at - writes) : std::nullopt);
+      invariants.check(simulation);
+      writes += planned;
+      simulation.finish_leaving();
+      for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.ready_pod(i);
+      if (is_true(simulation.status(), condition::kRunning)) {
+        if (!lost_once) {
+          simulation.end_pod(1, 137);
+          await_node(simulation, 1, 1);
+          lost_once = true;
+        } else if (simulation.status().round > 0) {
+          await_node(simulation, 1, 0);
+          for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.end_pod(i, 0);
+        }
+      }
+      simulation.advance(5);
+    }
+    return std::pair(simulation.status(), writes);
+  };
+  const auto [undisturbed, writes] = live(std::nullopt);
+  for (size_t k = 0; k <= writes; ++k) {
+    const api::GnnJobStatus status = k == writes ? undisturbed : live(k).first;
+    EXPECT_TRUE(is_true(status, condition::kComplete)) << k;
+    EXPECT_EQ(status.attempt, 1) << k;
+    EXPECT_EQ(status.restarts, 1) << k;
+    EXPECT_EQ(status.replaced_nodes, std::vector<int64_t>{1}) << k;
   }
 }
 

@@ -121,7 +121,8 @@ class ControllerPolicy : public ::testing::Test {
   }
   // What the controller makes.
   static json object(const std::string& kind) {
-    if (kind == "pods") return objects::encode(reconcile::desired_pod(job(), 1, 0, 0));
+    if (kind == "pods")
+      return objects::encode(reconcile::desired_pod(job(), {.attempt = 1, .node = 0}));
     if (kind == "services") return objects::encode(reconcile::desired_service(job()));
     if (kind == "configmaps") return objects::encode(reconcile::desired_config_map(job()));
     return objects::encode(reconcile::desired_network_policy(job()));

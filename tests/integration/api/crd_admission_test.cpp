@@ -248,7 +248,14 @@ std::vector<Refusal> broken_rules() {
       {nodes(
            "",
            {{"/spec/runPolicy/failurePolicy/rules",
-             {{{"exitCodes", {1}}, {"action", "RestartNode"}}}}}
+             {{{"exitCodes", {1}}, {"action", "RestartNode"}, {"charge", false}}}}}
+       ),
+       "spec.runPolicy.failurePolicy.rules[0]",
+       "charge may be false only with action Restart"},
+      {nodes(
+           "",
+           {{"/spec/runPolicy/failurePolicy/rules", {{{"exitCodes", {1}}, {"action", "RestartPod"}}}
+           }}
        ),
        "spec.runPolicy.failurePolicy.rules[0].action",
        "Unsupported value"},

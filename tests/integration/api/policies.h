@@ -91,7 +91,9 @@ inline void let_controller_do_everything() {
 
 /// What the controller makes of it.
 inline nlohmann::json worker_pod(const std::string& name_space) {
-  return objects::encode(reconcile::desired_pod(demanding_job(name_space), 1, 0, 0));
+  return objects::encode(
+      reconcile::desired_pod(demanding_job(name_space), {.attempt = 1, .node = 0})
+  );
 }
 
 /// What the API server's type checker says against the policy; empty: nothing.

@@ -9,6 +9,8 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <random>
+#include <set>
+#include <string>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <vector>
@@ -119,6 +121,43 @@ class Hostile : public ::testing::Test {
   Cluster cluster_;
   FakeKubelets kubelets_{cluster_.plane(), cluster_.name_space(), 0ms};
 };
+
+TEST_F(Hostile, ANodeIsReplacedAloneWhenNode0SaysThatItWaitsAndPaysForIt) {
+  ControllerProcess controller = start_with_progress();
+  const Json rule = {{"reasons", {"Error"}}, {"action", "RestartNode"}};
+  const Json job = cluster_.create_job(
+      "j",
+      3,
+      {{"suspend", true},
+       {"runPolicy", {{"maxRestarts", 1}, {"failurePolicy", {{"rules", {rule}}}}}}}
+  );
+  const Json said = {{"restartsNodes", true}, {"awaitedNode", 1}, {"round", 1}};
+  FakeAgent agent(with_body(report(job, said).dump()));
+  kubelets_.set_address("j-1-0", agent.address());
+  ASSERT_TRUE(cluster_.api().patch(cluster_.jobs() + "/j", {{"spec", {{"suspend", false}}}}));
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running") && agent.asked() > 0; }))
+      << cluster_.describe("j");
+  const auto pods = [&] {
+    std::set<std::string> names;
+    for (const Json& pod : cluster_.pods_of("j")) names.insert(pod["metadata"]["name"]);
+    return names;
+  };
+  kubelets_.fail("j-1-1", contract::kExitOther);
+  EXPECT_TRUE(eventually([&] {
+    return pods() == std::set<std::string>{"j-1-0", "j-1-1-1", "j-1-2"} &&
+           cluster_.holds("j", "Running");
+  })) << cluster_.describe("j")
+      << controller.log();
+  const Json status = cluster_.job("j")["status"];
+  EXPECT_EQ(status["attempt"], 1);
+  EXPECT_EQ(status["restarts"], 1);
+  EXPECT_EQ(status["replacedNodes"], Json({1}));
+  EXPECT_EQ(status["lastFailure"]["node"], 1);
+
+  // It goes on saying so, but no restart is left.
+  kubelets_.fail("j-1-1-1", contract::kExitOther);
+  EXPECT_TRUE(eventually([&] { return cluster_.holds("j", "Failed"); })) << cluster_.describe("j");
+}
 
 TEST_F(Hostile, ProgressBodiesHarmNobody) {
   ControllerProcess controller = start_with_progress();

@@ -15,7 +15,17 @@ constexpr milliseconds kTick{100};
 // A job of three nodes whose agents are played by the test.
 class CoordinatorTest : public ::testing::Test {
  protected:
-  CoordinatorTest() {
+  explicit CoordinatorTest(bool replaces_nodes = false)
+      : coordinator_(
+            {.nodes = 3,
+             .rounds_left = 2,
+             .rendezvous_timeout = seconds(60),
+             .peer_timeout = seconds(10),
+             .blame_window = seconds(12),
+             .grace = seconds(30),
+             .replaces_nodes = replaces_nodes},
+            now_
+        ) {
     for (int64_t n = 0; n < 3; ++n) come(n);
   }
 
@@ -59,15 +69,7 @@ class CoordinatorTest : public ::testing::Test {
   }
 
   MonotonicPoint now_{};
-  Coordinator coordinator_{
-      {.nodes = 3,
-       .rounds_left = 2,
-       .rendezvous_timeout = seconds(60),
-       .peer_timeout = seconds(10),
-       .blame_window = seconds(12),
-       .grace = seconds(30)},
-      now_
-  };
+  Coordinator coordinator_;
   std::vector<std::optional<NodeReport>> reports_{3};
   std::vector<bool> silent_ = std::vector<bool>(3, false);
 };
@@ -232,6 +234,188 @@ TEST_F(CoordinatorTest, LeavingIsFinal) {
   tick();
   silent_ = std::vector<bool>(3, true);
   EXPECT_EQ(tick(seconds(60)).exit_code, contract::kExitDone);
+}
+
+// The same job where the controller replaces lost nodes.
+class ReplacingCoordinatorTest : public CoordinatorTest {
+ protected:
+  ReplacingCoordinatorTest() : CoordinatorTest(true) {}
+
+  // The agent of a node is killed, and node 0 notices.
+  const Directive& lose(int64_t n) {
+    silent_[static_cast<size_t>(n)] = true;
+    return tick(seconds(11));
+  }
+  // A new pod of a node joins. Its predecessor's reports are no longer read.
+  void replace(int64_t n, int64_t restart) {
+    coordinator_.admit(n, restart, now_);
+    come(n);
+  }
+  [[nodiscard]] const Directive& directive() const { return coordinator_.directive(); }
+};
+
+TEST_F(ReplacingCoordinatorTest, ALostNodesNewPodTakesItsPlaceInTheNextRound) {
+  run();
+  EXPECT_EQ(lose(1).kind, DirectiveKind::Prepare);
+  EXPECT_EQ(directive().round, 1);
+  EXPECT_EQ(directive().failure->node, 1);
+  EXPECT_EQ(coordinator_.awaited(), 1);
+  follow();
+  silent_[1] = true;
+  EXPECT_EQ(tick(seconds(40)).kind, DirectiveKind::Prepare)
+      << "what the lost pod said is no answer";
+  replace(1, 1);
+  EXPECT_EQ(tick().kind, DirectiveKind::Prepare) << "the new pod has to follow first";
+  EXPECT_EQ(coordinator_.awaited(), std::nullopt);
+  EXPECT_EQ(directive().restarts.at(1), 1);
+  follow();
+  EXPECT_EQ(tick().kind, DirectiveKind::Run);
+  EXPECT_EQ(directive().round, 1);
+}
+
+TEST_F(ReplacingCoordinatorTest, WaitsForALostNodeNoLongerThanForTheRendezvous) {
+  run();
+  lose(2);
+  EXPECT_EQ(tick(seconds(58)).kind, DirectiveKind::Prepare);
+  EXPECT_EQ(tick(seconds(3)).kind, DirectiveKind::Leave);
+  EXPECT_EQ(directive().exit_code, contract::kExitPeerLost);
+  EXPECT_EQ(directive().failure->node, 2);
+}
+
+TEST_F(ReplacingCoordinatorTest, ASecondLostNodeEndsTheAttempt) {
+  run();
+  lose(1);
+  EXPECT_EQ(lose(2).kind, DirectiveKind::Leave);
+  EXPECT_EQ(directive().exit_code, contract::kExitPeerLost);
+}
+
+TEST_F(ReplacingCoordinatorTest, TwoNodesLostAtOnceEndTheAttempt) {
+  run();
+  silent_[1] = true;
+  EXPECT_EQ(lose(2).kind, DirectiveKind::Leave);
+  EXPECT_EQ(directive().exit_code, contract::kExitPeerLost);
+}
+
+TEST_F(ReplacingCoordinatorTest, NodesMayBeReplacedOneAfterTheOther) {
+  run();
+  lose(1);
+  replace(1, 1);
+  run();
+  lose(2);
+  replace(2, 1);
+  run();
+  EXPECT_EQ(directive().round, 2);
+  EXPECT_EQ(lose(1).kind, DirectiveKind::Leave) << "no restart is left";
+}
+
+TEST_F(ReplacingCoordinatorTest, ANewPodThatComesBeforeTheLossIsNoticedEndsTheRound) {
+  run();
+  replace(1, 1);
+  EXPECT_EQ(tick().kind, DirectiveKind::Prepare);
+  EXPECT_EQ(directive().round, 1);
+  follow();
+  EXPECT_EQ(tick().kind, DirectiveKind::Run);
+}
+
+TEST_F(ReplacingCoordinatorTest, AnOlderPodThatAsksLaterIsNotAdmitted) {
+  run();
+  lose(1);
+  replace(1, 2);
+  EXPECT_EQ(directive().round, 2) << "the pod that never came has cost a restart, too";
+  coordinator_.admit(1, 1, now_);
+  coordinator_.admit(1, 2, now_);
+  EXPECT_EQ(directive().restarts.at(1), 2);
+  run();
+  EXPECT_EQ(directive().round, 2);
+}
+
+TEST_F(ReplacingCoordinatorTest, ANewPodThatDiesBeforeItReportsIsLostAgain) {
+  run();
+  lose(1);
+  coordinator_.admit(1, 1, now_);
+  reports_[1].reset();
+  EXPECT_EQ(tick(seconds(9)).kind, DirectiveKind::Prepare);
+  EXPECT_EQ(coordinator_.awaited(), std::nullopt);
+  tick(seconds(2));
+  EXPECT_EQ(coordinator_.awaited(), 1);
+  EXPECT_EQ(directive().round, 2);
+  replace(1, 2);
+  run();
+  EXPECT_EQ(directive().round, 2);
+}
+
+TEST_F(ReplacingCoordinatorTest, ALostPodThatComesBackBeforeAnotherIsThereGoesOn) {
+  run();
+  lose(1);
+  silent_[1] = false;
+  tick();
+  EXPECT_EQ(coordinator_.awaited(), std::nullopt);
+  run();
+  EXPECT_EQ(directive().round, 1);
+}
+
+TEST_F(ReplacingCoordinatorTest, NodeZeroIsNeverReplaced) {
+  run();
+  coordinator_.admit(0, 1, now_);
+  EXPECT_EQ(directive().kind, DirectiveKind::Run);
+  EXPECT_EQ(lose(0).kind, DirectiveKind::Leave);
+}
+
+TEST_F(ReplacingCoordinatorTest, ANodeLostDuringAStopEndsTheAttempt) {
+  run();
+  node(1).stop_requested = true;
+  ASSERT_EQ(tick().kind, DirectiveKind::Stop);
+  coordinator_.admit(1, 1, now_);
+  EXPECT_EQ(directive().kind, DirectiveKind::Stop) << "nobody takes part any more";
+  EXPECT_EQ(lose(1).kind, DirectiveKind::Leave);
+  EXPECT_EQ(directive().exit_code, contract::kExitPeerLost);
+}
+
+TEST_F(ReplacingCoordinatorTest, ANodeThatAloneIsAskedToStopLeavesItsPlace) {
+  run();
+  node(2).stop_requested = true;
+  ASSERT_EQ(tick().kind, DirectiveKind::Stop);
+  set_phase(AgentPhase::Stopped);
+  EXPECT_EQ(tick().kind, DirectiveKind::Prepare);
+  EXPECT_EQ(directive().round, 1);
+  EXPECT_EQ(directive().failure->node, 2);
+  EXPECT_EQ(directive().failure->exit_code, contract::kExitPreempted);
+  EXPECT_EQ(coordinator_.awaited(), 2);
+  node(2).phase = AgentPhase::Left;
+  EXPECT_EQ(tick(seconds(20)).kind, DirectiveKind::Prepare);
+  EXPECT_EQ(coordinator_.awaited(), 2);
+  replace(2, 1);
+  run();
+  EXPECT_EQ(directive().round, 1);
+}
+
+TEST_F(ReplacingCoordinatorTest, AStopOfSeveralNodesStopsTheJob) {
+  run();
+  node(1).stop_requested = true;
+  node(2).stop_requested = true;
+  tick();
+  set_phase(AgentPhase::Stopped);
+  EXPECT_EQ(tick().kind, DirectiveKind::Leave);
+  EXPECT_EQ(directive().exit_code, contract::kExitPreempted);
+}
+
+TEST_F(ReplacingCoordinatorTest, AStopWhileANodeIsAwaitedLeavesAtOnce) {
+  run();
+  node(2).stop_requested = true;
+  tick();
+  set_phase(AgentPhase::Stopped);
+  tick();
+  ASSERT_EQ(coordinator_.awaited(), 2);
+  node(0).stop_requested = true;
+  EXPECT_EQ(tick().kind, DirectiveKind::Leave);
+  EXPECT_EQ(directive().exit_code, contract::kExitPreempted);
+}
+
+TEST_F(CoordinatorTest, WithoutReplacementsNoNewPodIsAdmitted) {
+  run();
+  coordinator_.admit(1, 1, now_);
+  EXPECT_EQ(coordinator_.directive().kind, DirectiveKind::Run);
+  EXPECT_EQ(coordinator_.restart_of(1), 0);
 }
 
 }  // namespace

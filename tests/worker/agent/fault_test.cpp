@@ -24,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
+using testing::children_of;
 using testing::read_file;
 using testing::RunningJobTest;
 using testing::Variables;
@@ -121,6 +122,68 @@ TEST_F(FaultTest, AKilledAgentMakesTheOthersLeaveInSeconds) {
   EXPECT_LT(steady_clock::now() - start_time, seconds(10));
   EXPECT_NE(result_of(0).find("\"exitCode\":75"), std::string::npos) << result_of(0);
   EXPECT_NE(result_of(0).find("node 1"), std::string::npos) << result_of(0);
+  expect_no_orphan();
+}
+
+// The environment that a new pod of node 1 would have, from a rank of the old one.
+Variables next_pod_of(pid_t rank_of_old, const std::string& restart, const fs::path& folder) {
+  Variables variables{
+      {"GNN_CONTRACT", std::to_string(contract::kVersion)},
+      {"GNN_JOB", "small"},
+      {"GNN_ROUNDS_LEFT", "3"},
+      {"GNN_NODE_RANK", "1"},
+      {"GNN_NNODES", "2"},
+      {"GNN_NPROC_PER_NODE", "2"},
+      {"GNN_NODE_RESTART", restart},
+      {"GNN_HTTP_ADDRESS", "127.0.0.1:0"},
+      {"GNN_PEER_TIMEOUT", "3"},
+      {"GNN_HEARTBEAT_TIMEOUT", "4"},
+      {"GNN_TERMINATION_LOG", (folder / ("result-of-pod-" + restart)).string()},
+      {"SMALL_JOB_DIR", folder.string()},
+      {"SMALL_JOB_STEP_MS", "20"},
+  };
+  for (const char* name :
+       {"MASTER_ADDR", "MASTER_PORT", "GNN_JOB_UID", "GNN_ATTEMPT", "SMALL_JOB_STEPS"})
+    variables[name] = variable_of(rank_of_old, name);
+  return variables;
+}
+
+TEST_F(FaultTest, ANewPodOfAKilledAgentJoinsTheOthersInTheNextRound) {
+  start(3, {{"GNN_NODE_RESTART", "0"}, {"SMALL_JOB_STEPS", "60"}});
+  ASSERT_TRUE(reached(3, 8)) << output();
+  const Variables fresh = next_pod_of(pid_of(2), "1", folder_);
+  ::kill(agent_of(1), SIGKILL);
+  const pid_t pod = spawn({std::getenv("GNN_SMALL_JOB"), "agent"}, fresh, folder_ / "pod-1");
+  int status = 0;
+  ::waitpid(pod, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), contract::kExitDone) << read_file(folder_ / "pod-1") << output();
+  EXPECT_EQ(final_hashes().size(), 1U) << "ranks differ";
+  EXPECT_NE(result_of(0).find("\"exitCode\":0"), std::string::npos) << result_of(0);
+  EXPECT_NE(result_of(0).find("\"round\":1"), std::string::npos) << output();
+  finish();
+  expect_no_orphan();
+}
+
+TEST_F(FaultTest, AFrozenAgentThatComesBackAfterItsNewPodLeaves) {
+  start(3, {{"GNN_NODE_RESTART", "0"}, {"SMALL_JOB_STEPS", "200"}});
+  ASSERT_TRUE(reached(3, 8)) << output();
+  const pid_t frozen = agent_of(1);
+  const Variables fresh = next_pod_of(pid_of(2), "1", folder_);
+  for (const pid_t rank : children_of(frozen)) ::kill(rank, SIGSTOP);
+  ::kill(frozen, SIGSTOP);
+  const pid_t pod = spawn({std::getenv("GNN_SMALL_JOB"), "agent"}, fresh, folder_ / "pod-1");
+  const int old_step = step_of(0);
+  EXPECT_TRUE(wait_until([&] { return step_of(0) < old_step; })) << "the next round has begun";
+  for (const pid_t rank : children_of(frozen)) ::kill(rank, SIGCONT);
+  ::kill(frozen, SIGCONT);
+  EXPECT_TRUE(wait_until([&] { return result_of(1).find("\"exitCode\":75") != std::string::npos; }))
+      << output();
+  int status = 0;
+  ::waitpid(pod, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), contract::kExitDone) << read_file(folder_ / "pod-1") << output();
+  EXPECT_EQ(final_hashes().size(), 1U) << "ranks differ";
+  EXPECT_NE(result_of(0).find("\"round\":1"), std::string::npos) << output();
+  finish();
   expect_no_orphan();
 }
 

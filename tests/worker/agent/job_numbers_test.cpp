@@ -38,7 +38,13 @@ TEST(Progress, IsADocumentOfItsSchemaAndUsesAllOfIt) {
   for (const auto& phase : phases)
     for (const auto& numbers : {JobNumbers{}, all_numbers()})
       for (const double rate : {0.0, 0.25, 123456789.0}) {
-        const auto text = encode_progress(options(), 1, phase, numbers, rate);
+        AgentOptions first = options();
+        first.node = 0;
+        first.node_restart = 0;
+        const AgentState state{
+            .round = 1, .phase = phase, .items_per_second = rate, .awaited_node = 1
+        };
+        const auto text = encode_progress(first, state, numbers);
         EXPECT_THAT(schema.problems(text), IsEmpty()) << text;
         keys.add(text);
       }
@@ -46,17 +52,28 @@ TEST(Progress, IsADocumentOfItsSchemaAndUsesAllOfIt) {
 }
 
 TEST(Progress, HoldsOnlyWhatIsKnown) {
-  const auto early = json::parse(encode_progress(options(), 0, "Rendezvous", {}, 0));
+  const auto early = json::parse(encode_progress(options(), {.phase = "Rendezvous"}, {}));
   EXPECT_EQ(early.at("phase"), "Rendezvous");
   EXPECT_FALSE(early.contains("loss"));
   JobNumbers numbers;
   numbers.epoch = 2;
   numbers.loss = 1.25;
   numbers.eta_seconds = 60;
-  const auto later = json::parse(encode_progress(options(), 1, "Train", numbers, 1000));
+  const AgentState state{.round = 1, .phase = "Train", .items_per_second = 1000};
+  const auto later = json::parse(encode_progress(options(), state, numbers));
   EXPECT_EQ(later.at("loss"), "1.25");
   EXPECT_EQ(later.at("rate"), "1000");
   EXPECT_EQ(later.at("etaSeconds"), 60);
+}
+
+TEST(Progress, SaysThatNodesCanRestartOnlyWhereTheControllerReplacesThem) {
+  AgentOptions first = options();
+  first.node = 0;
+  EXPECT_FALSE(json::parse(encode_progress(first, {}, {})).contains("restartsNodes"));
+  first.node_restart = 0;
+  const auto page = json::parse(encode_progress(first, {}, {}));
+  EXPECT_EQ(page.at("restartsNodes"), true);
+  EXPECT_FALSE(page.contains("awaitedNode"));
 }
 
 TEST(MakeReport, LeavesOutWhatOnlyAPageShows) {

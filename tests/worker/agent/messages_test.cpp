@@ -116,7 +116,9 @@ TEST(Messages, NodeReportsAndDirectivesSurviveTheRoundTrip) {
 
   for (const auto kind :
        {DirectiveKind::Prepare, DirectiveKind::Run, DirectiveKind::Stop, DirectiveKind::Leave}) {
-    const Directive directive{.kind = kind, .round = 3, .exit_code = 75, .message = "why"};
+    const Directive directive{
+        .kind = kind, .round = 3, .exit_code = 75, .message = "why", .restarts = {{1, 2}, {12, 1}}
+    };
     EXPECT_EQ(decode_directive(encode(directive)).value(), directive);
   }
 }

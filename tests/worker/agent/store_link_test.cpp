@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -165,6 +167,97 @@ TEST_F(OnlyNodesLink, LosesNobodyWhenItsMachineWasFrozen) {
     pass(kStep);
   }
   EXPECT_EQ(directive(), DirectiveKind::Run);
+}
+
+// The links of a job of two nodes whose node 1 has several pods, one after the other. The test is
+// all of their agents.
+class ReplacedPods : public ::testing::Test {
+ protected:
+  std::unique_ptr<StoreLink> start(int64_t node, int64_t restart) {
+    AgentOptions& options = options_.emplace_back();
+    options.job_uid = "uid";
+    options.nodes = 2;
+    options.rounds_left = 3;
+    options.node = node;
+    options.node_restart = restart;
+    auto link = std::make_unique<StoreLink>(
+        options,
+        [this](std::chrono::milliseconds) -> Result<std::shared_ptr<rendezvous::Store>> {
+          return store_;
+        },
+        clock_
+    );
+    return link;
+  }
+
+  // Lets links exchange and agents turn, as long as their nodes are at the barrier that they are
+  // told, until `done`.
+  template <class Done>
+  bool play(const std::vector<StoreLink*>& links, Done done) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > limit) return false;
+      for (StoreLink* link : links) {
+        const auto view = link->view();
+        const int64_t round = view.directive ? view.directive->round : 0;
+        link->report({.node = link == links[0] ? 0 : 1, .round = round});
+      }
+      clock_.advance(std::chrono::milliseconds(100));
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  static bool runs(StoreLink& link, int64_t round) {
+    const auto directive = link.view().directive;
+    return directive && directive->kind == DirectiveKind::Run && directive->round == round;
+  }
+  [[nodiscard]] std::string value(const std::string& key) const {
+    return store_->get({key}).value().at(0).value_or("");
+  }
+
+  gnn::testing::FakeClock clock_;
+  std::shared_ptr<gnn::testing::InProcessStore> store_ =
+      std::make_shared<gnn::testing::InProcessStore>();
+  std::deque<AgentOptions> options_;
+};
+
+TEST_F(ReplacedPods, TheNewPodFollowsFromTheNextRoundAndTheOldOneLeaves) {
+  const auto first = start(0, 0);
+  const auto old = start(1, 0);
+  ASSERT_TRUE(play({first.get(), old.get()}, [&] { return runs(*old, 0); }));
+  const auto fresh = start(1, 1);
+  int64_t lowest_round = 1;
+  ASSERT_TRUE(play({first.get(), fresh.get()}, [&] {
+    const auto directive = fresh->view().directive;
+    if (directive) lowest_round = std::min(lowest_round, directive->round);
+    return runs(*first, 1) && runs(*fresh, 1);
+  }));
+  EXPECT_EQ(lowest_round, 1) << "round 0 was not for the new pod";
+  ASSERT_TRUE(play({first.get(), fresh.get()}, [&] { return old->view().lost.has_value(); }));
+  EXPECT_EQ(old->view().lost->kind, ErrorKind::Conflict);
+  EXPECT_TRUE(runs(*first, 1)) << "the old pod disturbs nobody";
+}
+
+TEST_F(ReplacedPods, AnOldPodThatComesBackWritesNothing) {
+  const auto first = start(0, 0);
+  const auto fresh = start(1, 2);
+  ASSERT_TRUE(play({first.get(), fresh.get()}, [&] { return runs(*fresh, 2); }));
+  const std::string asked = value("uid/0/admissions");
+  const auto old = start(1, 1);
+  ASSERT_TRUE(play({first.get(), fresh.get()}, [&] { return old->view().lost.has_value(); }));
+  EXPECT_NE(old->view().lost->message.find("refused"), std::string::npos)
+      << old->view().lost->message;
+  EXPECT_EQ(value("uid/0/node/1/1"), "");
+  EXPECT_EQ(value("uid/0/admissions"), asked);
+  ASSERT_TRUE(play({first.get(), fresh.get()}, [&] { return first->view().refused == 1; }));
+}
+
+TEST_F(ReplacedPods, NodeZeroSaysForWhomItWaits) {
+  const auto first = start(0, 0);
+  const auto old = start(1, 0);
+  ASSERT_TRUE(play({first.get(), old.get()}, [&] { return runs(*old, 0); }));
+  // Only node 0's agent turns from here on.
+  ASSERT_TRUE(play({first.get()}, [&] { return first->view().awaited == 1; }));
 }
 
 }  // namespace

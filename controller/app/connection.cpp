@@ -48,11 +48,9 @@ Result<client::KubeConfig> find_kube_config(const Options& options) {
 }
 
 client::ApiClient Connection::client(
-    Clock& clock, MetricsRegistry& metrics, std::function<bool()> may_write
+    Clock& clock, MetricsRegistry& metrics, client::ApiClientOptions options
 ) const {
-  client::ApiClientOptions options;
   options.host = config.server.substr(config.server.find("//") + 2);
-  options.may_write = std::move(may_write);
   return {*transport, *tokens, clock, metrics, std::move(options)};
 }
 

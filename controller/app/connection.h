@@ -5,7 +5,6 @@
 #include "controller/client/http_transport.h"
 #include "controller/client/kube_config.h"
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,8 +20,9 @@ struct Connection {
   std::unique_ptr<client::HttpTransport> transport;
   std::unique_ptr<client::TokenSource> tokens;
 
+  /// `options.host` is filled in.
   [[nodiscard]] client::ApiClient client(
-      Clock& clock, MetricsRegistry& metrics, std::function<bool()> may_write = {}
+      Clock& clock, MetricsRegistry& metrics, client::ApiClientOptions options = {}
   ) const;
 };
 

@@ -14,6 +14,7 @@
 #include "controller/app/reconciler.h"
 #include "controller/app/stray_pods.h"
 #include "controller/app/version.h"
+#include "controller/client/server_clock.h"
 #include "controller/runtime/controller_loop.h"
 #include "controller/runtime/event_recorder.h"
 #include "controller/runtime/leader_elector.h"
@@ -21,6 +22,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <malloc.h>
 #include <memory>
 #include <signal.h>
@@ -61,6 +63,7 @@ class Operator {
  private:
   [[nodiscard]] ReconcilerOptions reconciler_options();
   [[nodiscard]] Duration interval_of_progress() const;
+  [[nodiscard]] client::ApiClientOptions client_options(std::function<bool()> may_write = {});
   [[nodiscard]] runtime::EventRecorderOptions event_options();
   [[nodiscard]] std::unique_ptr<runtime::LeaderElector> make_elector();
   [[nodiscard]] runtime::Outcome poll_progress(const ObjectKey& key);
@@ -73,7 +76,8 @@ class Operator {
   [[nodiscard]] std::string expose_metrics();
 
   const Options options_;
-  SystemClock clock_;
+  SystemClock machine_clock_;
+  client::ServerClock clock_{machine_clock_};
   SystemRandom random_;
   const std::string identity_ = lease_identity(options_, std::to_string(random_.next()));
   MetricsRegistry metrics_;
@@ -104,8 +108,8 @@ class Operator {
 Operator::Operator(const Options& options, Connection connection)
     : options_(options),
       connection_(std::move(connection)),
-      api_(connection_.client(clock_, metrics_, [this] { return may_write(); })),
-      election_api_(connection_.client(clock_, metrics_)),
+      api_(connection_.client(clock_, metrics_, client_options([this] { return may_write(); }))),
+      election_api_(connection_.client(clock_, metrics_, client_options())),
       events_(api_, event_options(), clock_, metrics_),
       reconciler_(
           caches_,
@@ -237,6 +241,13 @@ runtime::EventRecorderOptions Operator::event_options() {
       .instance = identity_,
       .busy = [this] { return loop_.queue().size() > 0; }
   };
+}
+
+client::ApiClientOptions Operator::client_options(std::function<bool()> may_write) {
+  client::ApiClientOptions options;
+  options.may_write = std::move(may_write);
+  options.on_date = [this](TimePoint date, Duration took) { clock_.see(date, took); };
+  return options;
 }
 
 std::unique_ptr<runtime::LeaderElector> Operator::make_elector() {

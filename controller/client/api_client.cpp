@@ -2,6 +2,7 @@
 
 #include "common/guarded.h"
 #include "controller/client/list_page.h"
+#include "controller/client/server_clock.h"
 
 #include <algorithm>
 #include <charconv>
@@ -35,6 +36,12 @@ std::optional<Duration> retry_after_of(const HttpResponse& response) {
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (parsed.ec != std::errc() || seconds < 0) return std::nullopt;
   return std::chrono::seconds(std::min<int64_t>(seconds, 3600));
+}
+
+std::optional<TimePoint> date_of(const HttpResponse& response) {
+  const auto header = response.headers.find("date");
+  if (header == response.headers.end()) return std::nullopt;
+  return parse_http_date(header->second);
 }
 
 std::string call_name(const HttpRequest& request) {
@@ -171,7 +178,7 @@ ApiResult<std::string> ApiClient::call(HttpRequest request) {
     request.bearer_token = tokens_->token();
     const MonotonicPoint started = clock_->monotonic();
     auto reply = transport_->send(request);
-    const std::chrono::duration<double> took = clock_->monotonic() - started;
+    const Duration took = clock_->monotonic() - started;
     metrics_
         ->histogram(
             "rest_client_request_duration_seconds",
@@ -179,7 +186,7 @@ ApiResult<std::string> ApiClient::call(HttpRequest request) {
             kDurationBuckets,
             {{"verb", request.method}, {"host", host}}
         )
-        .observe(took.count());
+        .observe(std::chrono::duration<double>(took).count());
     metrics_
         ->counter(
             "rest_client_requests_total",
@@ -190,6 +197,7 @@ ApiResult<std::string> ApiClient::call(HttpRequest request) {
         )
         .increment();
     if (!reply) return tl::unexpected<ApiError>(api_error_from_transport(reply.error(), name));
+    if (const auto date = date_of(*reply); date && options_.on_date) options_.on_date(*date, took);
     if (reply->status / 100 == 2) return std::move(reply->body);
 
     ApiError error = api_error_from_reply(reply->status, reply->body, name);

@@ -77,6 +77,8 @@ struct ApiClientOptions {
   /// Asked before each write, which fails with Cancelled if the answer is false: a process that no
   /// longer leads must not write. Empty: writes are always allowed.
   std::function<bool()> may_write{};
+  /// Told what time each reply says it is, and how long the reply took: see ServerClock::see().
+  std::function<void(TimePoint date, Duration took)> on_date{};
 };
 
 /// Calls the Kubernetes API, with deadlines, typed errors and Retry-After. Knows no particular

@@ -80,7 +80,7 @@ Error error_from(const std::exception_ptr& thrown) {
 
 std::map<std::string, std::string> kept_headers(const web::http::http_headers& headers) {
   std::map<std::string, std::string> kept;
-  for (const char* name : {"retry-after", "content-type"}) {
+  for (const char* name : {"retry-after", "content-type", "date"}) {
     const auto found = headers.find(name);
     if (found != headers.end()) kept.emplace(name, found->second);
   }

@@ -37,7 +37,17 @@ ControllerProcess::ControllerProcess(
 ) {
   static std::atomic<int> number = 0;
   log_file_ = cluster.directory() / ("controller-" + std::to_string(++number) + ".log");
-  std::vector<std::string> line{
+  std::vector<std::string> line;
+  if (!arguments.clock_file.empty()) {
+    line = {
+        "/usr/bin/env",
+        "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+        "FAKETIME_TIMESTAMP_FILE=" + arguments.clock_file,
+        "FAKETIME_NO_CACHE=1",
+        "FAKETIME_DONT_FAKE_MONOTONIC=1",
+    };
+  }
+  const std::vector<std::string> program{
       GNN_CONTROLLER_BINARY,
       "run",
       "--kubeconfig=" + arguments.kubeconfig,
@@ -45,6 +55,7 @@ ControllerProcess::ControllerProcess(
       "--health-bind-address=127.0.0.1:0",
       "--progress=" + arguments.progress,
   };
+  line.insert(line.end(), program.begin(), program.end());
   if (!arguments.name_space.empty()) line.push_back("--namespace=" + arguments.name_space);
   line.insert(line.end(), arguments.more.begin(), arguments.more.end());
   pid_ = must(spawner().spawn(line, log_file_));

@@ -21,6 +21,9 @@ struct ControllerArguments {
   std::string name_space;  ///< empty: all
   std::vector<std::string> more{};
   std::string progress = "off";
+  /// Of libfaketime, e.g. "+1h": how far the wall clock is off, read anew at each look at it. Empty: the
+  /// true time. Time that only passes is true in any case.
+  std::string clock_file{};
 };
 
 /// gnn-controller as a process.

@@ -116,6 +116,26 @@ TEST_F(ApiClientTest, ALongRetryAfterIsLeftToTheCaller) {
   EXPECT_EQ(reply.error().retry_after, std::chrono::seconds(600));
 }
 
+TEST_F(ApiClientTest, TellsWhatTimeRepliesSayItIs) {
+  std::vector<TimePoint> told;
+  ApiClient api(
+      transport_,
+      tokens_,
+      clock_,
+      metrics_,
+      {.on_date = [&](TimePoint date, Duration /*took*/) { told.push_back(date); }}
+  );
+  ScriptedReply missing;
+  missing.status = 404;
+  missing.headers = {{"date", "Tue, 14 Nov 2023 22:13:20 GMT"}};
+  ScriptedReply odd;
+  odd.body = "{}";
+  odd.headers = {{"date", "today"}};
+  transport_.reply(missing).reply(odd).reply(200, "{}");
+  for (int i = 0; i < 3; ++i) (void)api.get(pods_, {"ns", "p"});
+  EXPECT_EQ(told, std::vector{TimePoint(std::chrono::seconds(1'700'000'000))});
+}
+
 TEST_F(ApiClientTest, ShutDownEndsTheWaitForRetryAfter) {
   ScriptedReply busy;
   busy.status = 429;

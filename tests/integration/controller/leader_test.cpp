@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <signal.h>
 #include <string>
@@ -195,6 +197,40 @@ TEST(Leader, ExitsWhenTheApiServerIsTooSlowForItsLease) {
   ASSERT_TRUE(leader.wait_working()) << leader.log();
   proxy->add_fault(any_request(), Delay{.before_request = 10s});
   EXPECT_EQ(leader.wait(15s), kExitLostLease) << leader.log();
+}
+
+// The leader's clock is an hour fast, and later jumps back; the stand-by's is right.
+TEST(Leader, KeepsItsLeaseAndItsJobWhenItsClockJumpsByAnHour) {
+  Cluster cluster;
+  FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
+  const std::string clock = cluster.plane().directory() / ("clock-" + cluster.name_space());
+  const auto set_clock = [&](const std::string& offset) {
+    std::ofstream(clock + ".new") << offset << "\n";
+    std::filesystem::rename(clock + ".new", clock);
+  };
+  set_clock("+1h");
+  const auto options = lease(cluster.name_space());
+  ControllerArguments fast = cluster.arguments(options);
+  fast.clock_file = clock;
+  ControllerProcess leader(cluster.plane(), fast);
+  ASSERT_TRUE(leader.wait_working()) << leader.log();
+  ControllerProcess standby(cluster.plane(), cluster.arguments(options));
+  cluster.create_job("j", 2, {{"runPolicy", {{"activeDeadlineSeconds", 7200}}}});
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Running"); }))
+      << cluster.describe("j") << leader.log();
+  EXPECT_FALSE(standby.wait_working(4s)) << "longer than the lease";
+  set_clock("+0h");
+  EXPECT_FALSE(standby.wait_working(4s));
+  cluster.fail_pod("j-1-1", 70);
+  ASSERT_TRUE(eventually([&] {
+    return cluster.job("j")["status"]["attempt"] == 2 && cluster.holds("j", "Running");
+  })) << cluster.describe("j")
+      << leader.log();
+  kubelets.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete"); })) << cluster.describe("j");
+  EXPECT_EQ(cluster.job("j")["status"]["restarts"], 1);
+  EXPECT_EQ(kubelets.seen().size(), 4U);
+  EXPECT_EQ(leader.terminate(), 0) << "it led all the time";
 }
 
 TEST(Leader, SigtermHandsOverAtOnce) {

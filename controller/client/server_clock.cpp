@@ -15,9 +15,9 @@ constexpr std::array<std::string_view, 12> kMonths = {
 // Digits that fill the field, up to a limit.
 std::optional<int> number(std::string_view field, int limit) {
   int value = -1;
-  const char* end = field.data() + field.size();
-  const auto parsed = std::from_chars(field.data(), end, value);
-  if (parsed.ec != std::errc() || parsed.ptr != end || value < 0 || value > limit) {
+  const auto parsed = std::from_chars(field.data(), field.data() + field.size(), value);
+  const bool is_whole = parsed.ptr == field.data() + field.size();
+  if (parsed.ec != std::errc() || !is_whole || value < 0 || value > limit) {
     return std::nullopt;
   }
   return value;

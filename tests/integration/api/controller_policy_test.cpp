@@ -99,7 +99,7 @@ class ControllerPolicy : public ::testing::Test {
       job() = must(api::decode_job(json::parse(reply->body), api::UnknownFields::Ignore));
       return true;
     }));
-    must(cluster.apply("-", policy_documents(kControllerPolicy)));
+    must(cluster.apply("-", policy_documents(GNN_SOURCE_DIR, kControllerPolicy)));
     ASSERT_TRUE(eventually([] {
       json pod = object("pods");
       pod["metadata"].erase("ownerReferences");

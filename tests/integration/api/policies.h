@@ -21,9 +21,9 @@
 /// The chart's ValidatingAdmissionPolicies, as manifests/base has them, and what they are asked about.
 namespace gnn::testing {
 
-/// The documents of that policy and of its binding.
-inline std::string policy_documents(std::string_view policy) {
-  std::string rest = read_file(std::string(GNN_SOURCE_DIR) + "/manifests/base/gnn-operator.yaml");
+/// The documents of that policy and of its binding, in a checkout of the project.
+inline std::string policy_documents(const std::string& source_dir, std::string_view policy) {
+  std::string rest = read_file(source_dir + "/manifests/base/gnn-operator.yaml");
   std::string found;
   while (!rest.empty()) {
     const size_t end = std::min(rest.find("\n---\n"), rest.size());

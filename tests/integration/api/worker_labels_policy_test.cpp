@@ -32,7 +32,7 @@ class WorkerLabelsPolicy : public ::testing::Test {
       if (name == std::string("other")) pod["metadata"]["labels"] = {{"gnn.dev/note", "of-a-user"}};
       ASSERT_EQ(refusal_of(kLabelsPolicy, "POST", pods(), pod), "");
     }
-    must(cluster.apply("-", policy_documents(kLabelsPolicy)));
+    must(cluster.apply("-", policy_documents(GNN_SOURCE_DIR, kLabelsPolicy)));
     // The API server compiles policies behind the scenes.
     ASSERT_TRUE(eventually([] { return !refused("ours", {{contract::kLabelJob, "x"}}).empty(); }));
   }

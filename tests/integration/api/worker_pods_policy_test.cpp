@@ -158,7 +158,7 @@ class WorkerPodsPolicy : public ::testing::Test {
     older["metadata"]["finalizers"] = json::array({contract::kPodFinalizer});
     older["spec"]["initContainers"] = json::array({grasping(init_container_of(older, "init"))});
     ASSERT_EQ(create(older), "");
-    const Status applied = cluster.apply("-", policy_documents(kPolicy));
+    const Status applied = cluster.apply("-", policy_documents(GNN_SOURCE_DIR, kPolicy));
     ASSERT_TRUE(applied) << applied.error().message;
     // The API server compiles policies behind the scenes.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace gnn::objects {
 namespace {
@@ -32,13 +33,40 @@ int64_t nesting_depth(std::string_view text) {
   return deepest;
 }
 
-// Keeps the wanted text members of a document that is read from start to end.
-class MemberReader final : public Json::json_sax_t {
+tl::unexpected<Error> not_json(const std::string& problem) {
+  return fail(ErrorKind::Data, "not valid JSON: " + problem);
+}
+
+// Makes something of a document that is read from start to end.
+class DocumentReader : public Json::json_sax_t {
+ public:
+  [[nodiscard]] virtual Json take() = 0;
+
+  // Errors: Data if the text is not JSON.
+  [[nodiscard]] Result<Json> read(std::string_view text) {
+    try {
+      if (Json::sax_parse(text.begin(), text.end(), this)) return take();
+    } catch (const Json::exception& error) {
+      problem_ = error.what();
+    }
+    return not_json(problem_);
+  }
+
+  bool parse_error(size_t, const std::string&, const Json::exception& error) override {
+    problem_ = error.what();
+    return false;
+  }
+
+ private:
+  std::string problem_;
+};
+
+// Keeps the wanted text members of a document.
+class MemberReader final : public DocumentReader {
  public:
   explicit MemberReader(const std::vector<std::vector<std::string>>& wanted) : wanted_(wanted) {}
 
-  [[nodiscard]] Json take() { return std::move(found_); }
-  [[nodiscard]] const std::string& problem() const { return problem_; }
+  [[nodiscard]] Json take() override { return std::move(found_); }
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -61,10 +89,6 @@ class MemberReader final : public Json::json_sax_t {
     if (depth_ <= kDeepestPath) path_.back() = std::move(name);
     return true;
   }
-  bool parse_error(size_t, const std::string&, const Json::exception& error) override {
-    problem_ = error.what();
-    return false;
-  }
 
  private:
   // Longer than any wanted path, so that what is deeper never looks like one.
@@ -83,7 +107,6 @@ class MemberReader final : public Json::json_sax_t {
   std::vector<std::string> path_;  // an array's elements have an empty name
   size_t depth_ = 0;
   Json found_ = Json::object();
-  std::string problem_;
 };
 
 // A member and the object that holds it.
@@ -102,12 +125,10 @@ constexpr std::array kUnreadMembers = {
     Member{"spec", "topologySpreadConstraints"},
 };
 
-// Builds a document that is read from start to end, without kUnreadMembers of an object or of a
-// watch event's object.
-class ObjectBuilder final : public Json::json_sax_t {
+// Builds a document without kUnreadMembers of an object or of a watch event's object.
+class ObjectBuilder final : public DocumentReader {
  public:
-  [[nodiscard]] Json take() { return std::move(root_); }
-  [[nodiscard]] const std::string& problem() const { return problem_; }
+  [[nodiscard]] Json take() override { return std::move(root_); }
 
   bool null() override { return put(nullptr); }
   bool boolean(bool value) override { return put(value); }
@@ -126,10 +147,6 @@ class ObjectBuilder final : public Json::json_sax_t {
     if (open_.size() < kDeepestParent) parent_names_[open_.size()] = name;
     if (!skip_next_) member_ = &(*open_.back())[name];
     return true;
-  }
-  bool parse_error(size_t, const std::string&, const Json::exception& error) override {
-    problem_ = error.what();
-    return false;
   }
 
  private:
@@ -189,7 +206,6 @@ class ObjectBuilder final : public Json::json_sax_t {
   std::array<std::string, kDeepestParent> parent_names_;  // the last member named at each depth
   int64_t skipped_depth_ = 0;
   bool skip_next_ = false;
-  std::string problem_;
 };
 
 Status check_limits(std::string_view text, const JsonLimits& limits) {
@@ -216,31 +232,19 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const Json::exception& error) {
-    return fail(ErrorKind::Data, std::string("not valid JSON: ") + error.what());
+    return not_json(error.what());
   }
 }
 
 Result<Json> parse_object(std::string_view text, const JsonLimits& limits) {
   GNN_RETURN_IF_ERROR(check_limits(text, limits));
-  ObjectBuilder builder;
-  try {
-    if (Json::sax_parse(text.begin(), text.end(), &builder)) return builder.take();
-  } catch (const Json::exception& error) {
-    return fail(ErrorKind::Data, std::string("not valid JSON: ") + error.what());
-  }
-  return fail(ErrorKind::Data, "not valid JSON: " + builder.problem());
+  return ObjectBuilder().read(text);
 }
 
 Result<Json> parse_members(
     std::string_view text, const std::vector<std::vector<std::string>>& paths
 ) {
-  MemberReader reader(paths);
-  try {
-    if (Json::sax_parse(text.begin(), text.end(), &reader)) return reader.take();
-  } catch (const Json::exception& error) {
-    return fail(ErrorKind::Data, std::string("not valid JSON: ") + error.what());
-  }
-  return fail(ErrorKind::Data, "not valid JSON: " + reader.problem());
+  return MemberReader(paths).read(text);
 }
 
 std::string dump_json(const Json& value) {

@@ -89,25 +89,22 @@ const NodeView* suspect_of(const GangView& gang) {
   return suspect;
 }
 
-FailureDecision wait_since(const Pass& pass, const NodeView& failed, TimePoint since) {
+FailureDecision wait_for_more(const Pass& pass, const NodeView& failed) {
   FailureDecision decision;
   decision.verdict = FailureVerdict::AwaitCulprit;
   decision.culprit = &failed;
-  decision.await_until = since + pass.in.config.culprit_wait;
-  decision.awaits_since = since;
+  decision.awaits_since = pass.awaits_culprit_since();
+  decision.await_until = pass.awaits_culprit_until();
   return decision;
 }
 
 // "Peer lost" and "preempted" are consequences; the node that caused them may not have ended yet.
-// How long to wait for it counts from when we first saw them, by our own clock: a machine's may be
-// wrong, and what it says may reach us late.
 std::optional<FailureDecision> await_culprit(const Pass& pass, const NodeView& failed) {
   if (!is_consequence(failed.failure->kind)) return std::nullopt;
   const GangView& gang = pass.gang;
   if (gang.count_done() == static_cast<int64_t>(gang.nodes.size())) return std::nullopt;
-  const TimePoint since = pass.in.awaits_culprit_since.value_or(pass.in.now);
-  if (pass.in.now >= since + pass.in.config.culprit_wait) return std::nullopt;
-  return wait_since(pass, failed, since);
+  if (pass.in.now >= pass.awaits_culprit_until()) return std::nullopt;
+  return wait_for_more(pass, failed);
 }
 
 // "Attempt 1, node 0, rank 3: what happened".
@@ -178,6 +175,22 @@ Treatment treat(const Pass& pass, const NodeFailure& failure) {
   };
 }
 
+// What happened to whom; the verdict is left to the caller.
+FailureDecision describe_failure(
+    const Pass& pass,
+    const NodeView& culprit,
+    const NodeFailure& failure,
+    const Treatment& treatment
+) {
+  FailureDecision decision;
+  decision.culprit = &culprit;
+  decision.failure = failure;
+  decision.message = sentence(pass, culprit.node, failure) + treatment.note;
+  decision.reason = to_reason(failure.kind);
+  decision.out_of_memory = failure.kind == FailureKind::OutOfMemory;
+  return decision;
+}
+
 // Nothing if the node is not to be replaced alone.
 std::optional<FailureDecision> judge_lost_node(
     const Pass& pass, const NodeView& lost, const NodeFailure& failure
@@ -185,33 +198,24 @@ std::optional<FailureDecision> judge_lost_node(
   const ReplacementDecision replacement = judge_replacement(pass, lost, failure);
   if (replacement.verdict == ReplacementDecision::Verdict::No) return std::nullopt;
   if (replacement.verdict == ReplacementDecision::Verdict::Wait) {
-    return wait_since(pass, lost, pass.in.awaits_culprit_since.value_or(pass.in.now));
+    return wait_for_more(pass, lost);
   }
-  FailureDecision decision;
+  FailureDecision decision = describe_failure(pass, lost, failure, treat(pass, failure));
   decision.verdict = FailureVerdict::ReplaceNode;
-  decision.culprit = &lost;
-  decision.failure = failure;
-  decision.message = sentence(pass, lost.node, failure) + treat(pass, failure).note +
-                     "; its pod is replaced alone";
-  decision.reason = to_reason(failure.kind);
-  decision.out_of_memory = failure.kind == FailureKind::OutOfMemory;
+  decision.message += "; its pod is replaced alone";
   decision.charged = true;
   return decision;
 }
 
 // Whether the failure ends the job or restarts the gang.
-FailureDecision judge_failure(const Pass& pass, const NodeView& culprit, NodeFailure failure) {
-  const api::GnnJobStatus& status = pass.status();
+FailureDecision judge_failure(
+    const Pass& pass, const NodeView& culprit, const NodeFailure& failure
+) {
   const Treatment treatment = treat(pass, failure);
-  FailureDecision decision;
-  decision.culprit = &culprit;
-  decision.message = sentence(pass, culprit.node, failure) + treatment.note;
+  FailureDecision decision = describe_failure(pass, culprit, failure, treatment);
   if (const std::string why = judge_replacement(pass, culprit, failure).why_not; !why.empty()) {
     decision.message += "; all nodes restart, because " + why;
   }
-  decision.reason = to_reason(failure.kind);
-  decision.out_of_memory = failure.kind == FailureKind::OutOfMemory;
-  decision.failure = std::move(failure);
   if (treatment.ends_job) {
     decision.verdict = FailureVerdict::FailJob;
     return decision;
@@ -221,7 +225,7 @@ FailureDecision judge_failure(const Pass& pass, const NodeView& culprit, NodeFai
     return decision;
   }
   const int64_t allowed = pass.job().spec.run_policy.max_restarts;
-  if (status.restarts >= allowed) {
+  if (pass.status().restarts >= allowed) {
     decision.verdict = FailureVerdict::FailJob;
     decision.reason = reason::kMaxRestartsExceeded;
     decision.message += " (maxRestarts of " + std::to_string(allowed) + " reached)";

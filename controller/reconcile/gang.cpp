@@ -4,12 +4,12 @@
 #include "common/contract.h"
 #include "common/printable.h"
 #include "controller/reconcile/conditions.h"
+#include "controller/reconcile/node_replacement.h"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -168,17 +168,10 @@ std::optional<NodeFailure> suspicion_of(const Pod& pod) {
   return found;
 }
 
-// Whether the pod was created after the status that we see: by its name, which nobody can change.
-bool is_newer(
-    const Pod& pod,
-    const api::GnnJob& job,
-    int64_t attempt,
-    const std::vector<int64_t>& replacements
-) {
-  const auto numbers = contract::numbers_of_pod(job.metadata.name, pod.metadata.name);
-  if (!numbers) return false;
-  if (numbers->attempt != attempt) return numbers->attempt > attempt;
-  return numbers->restart > std::count(replacements.begin(), replacements.end(), numbers->node);
+// The numbers in a pod's name, which nobody can change; none if the name is not one of the job's.
+contract::PodNumbers numbers_of(const Pod& pod, const api::GnnJob& job) {
+  return contract::numbers_of_pod(job.metadata.name, pod.metadata.name)
+      .value_or(contract::PodNumbers{});
 }
 
 // Sets phase, failure, suspicion and waiting of a node that has a pod.
@@ -303,23 +296,25 @@ GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
   const std::vector<int64_t>& replacements = job.status.replaced_nodes;
   GangView view;
   std::map<std::string, int64_t> node_of_name;
-  std::set<std::string> replaced_names;
   for (int64_t node = 0; node < job.spec.workers.nodes; ++node) {
     view.nodes.emplace_back().node = node;
-    const int64_t newest = std::count(replacements.begin(), replacements.end(), node);
+    const int64_t newest = restart_of(job.status, node);
     node_of_name[contract::pod_name(job.metadata.name, attempt, node, newest)] = node;
-    for (int64_t i = 0; i < newest; ++i) {
-      replaced_names.insert(contract::pod_name(job.metadata.name, attempt, node, i));
-    }
   }
   for (const Pod& pod : observed.pods) {
     const auto wanted = node_of_name.find(pod.metadata.name);
     const objects::OwnerReference* owner = objects::controller_of(pod.metadata);
     if (is_owned_by(pod.metadata, job)) {
-      if (is_newer(pod, job, attempt, replacements)) view.job_is_stale = true;
+      const contract::PodNumbers numbers = numbers_of(pod, job);
+      const int64_t newest = restart_of(job.status, numbers.node);
+      const bool of_attempt = numbers.attempt == attempt;
+      // Created after the status that we see was written.
+      if (numbers.attempt > attempt || (of_attempt && numbers.restart > newest)) {
+        view.job_is_stale = true;
+      }
       if (wanted != node_of_name.end()) {
         view.nodes[static_cast<size_t>(wanted->second)].pod = &pod;
-      } else if (replaced_names.contains(pod.metadata.name)) {
+      } else if (of_attempt && numbers.restart < newest) {
         view.replaced.push_back(&pod);
       } else {
         view.old.push_back(&pod);

@@ -73,8 +73,7 @@ ReplacementDecision judge_replacement(
     return {.why_not = "the worker cannot restart a node alone"};
   }
   if (said != nullptr && said->awaited_node == lost.node) return {.verdict = Verdict::Yes};
-  const TimePoint since = pass.in.awaits_culprit_since.value_or(pass.in.now);
-  if (pass.in.now < since + pass.in.config.culprit_wait) return {.verdict = Verdict::Wait};
+  if (pass.in.now < pass.awaits_culprit_until()) return {.verdict = Verdict::Wait};
   return {.why_not = "node 0 does not wait for it"};
 }
 

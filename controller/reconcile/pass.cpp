@@ -16,6 +16,14 @@ void Pass::set(std::string_view type, bool holds, std::string_view why, std::str
   );
 }
 
+TimePoint Pass::awaits_culprit_since() const {
+  return in.awaits_culprit_since.value_or(in.now);
+}
+
+TimePoint Pass::awaits_culprit_until() const {
+  return awaits_culprit_since() + in.config.culprit_wait;
+}
+
 void Pass::requeue(Duration wait) {
   out.requeue_after = std::min(out.requeue_after.value_or(Duration::max()), wait);
 }

@@ -26,6 +26,11 @@ struct Pass {
   /// Sets a condition of out.status with this pass's generation and time.
   void set(std::string_view type, bool holds, std::string_view why, std::string message);
 
+  /// Since when nodes that failed wait for what explains it, by our own clock, and how long they
+  /// may: a machine's clock may be wrong, and what it says may reach us late.
+  [[nodiscard]] TimePoint awaits_culprit_since() const;
+  [[nodiscard]] TimePoint awaits_culprit_until() const;
+
   /// Asks for another pass after `wait` at the latest.
   void requeue(Duration wait);
   void requeue_at(TimePoint time);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <map>
 #include <rapidcheck.h>
@@ -210,6 +211,10 @@ void play(Simulation& simulation, const Step& step) {
   }
 }
 
+void succeed_all(Simulation& simulation) {
+  for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.end_pod(i, 0);
+}
+
 // From here on nothing stands in the job's way: every pod is scheduled, runs and succeeds.
 bool cooperate_until_finished(Simulation& simulation, Invariants& invariants) {
   simulation.quota = false;
@@ -223,7 +228,7 @@ bool cooperate_until_finished(Simulation& simulation, Invariants& invariants) {
     for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.ready_pod(i);
     pass(simulation);
     invariants.check(simulation);
-    for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.end_pod(i, 0);
+    succeed_all(simulation);
     simulation.advance(30);
   }
   return false;
@@ -267,72 +272,91 @@ TEST(Properties, ACarriedOutPlanLeavesNothingToPlan) {
   EXPECT_TRUE(held);
 }
 
-// A job's whole life with the controller killed after its k-th write, for every k.
+// A job's whole life, in rounds: a pass or more, then pods start at once, and while the job runs
+// `happen` says what becomes of them. Returns the number of rounds.
+int live(
+    Simulation& simulation,
+    const std::function<void(int round)>& reconcile,
+    const std::function<void()>& happen
+) {
+  int round = 0;
+  for (; round < 200 && !is_finished(simulation.status()); ++round) {
+    reconcile(round);
+    simulation.finish_leaving();
+    for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.ready_pod(i);
+    if (is_true(simulation.status(), condition::kRunning)) happen();
+    simulation.advance(5);
+  }
+  return round;
+}
+
+// The same with the controller killed after its k-th write. Returns the number of writes.
+size_t live_with_crash(
+    Simulation& simulation, std::optional<size_t> crash_at, const std::function<void()>& happen
+) {
+  Invariants invariants;
+  size_t writes = 0;
+  const auto reconcile = [&](int) {
+    const size_t planned = plan(simulation.world()).actions.size() + 1;
+    const bool crash = crash_at && *crash_at >= writes && *crash_at < writes + planned;
+    (void)simulation.reconcile(crash ? std::optional(*crash_at - writes) : std::nullopt);
+    invariants.check(simulation);
+    writes += planned;
+  };
+  (void)live(simulation, reconcile, happen);
+  return writes;
+}
+
 TEST(Properties, ACrashAfterAnyWriteChangesNoResult) {
-  const auto live = [](std::optional<size_t> crash_at) {
+  const auto live_once = [](std::optional<size_t> crash_at) {
     Simulation simulation(small_job(3));
-    Invariants invariants;
-    size_t writes = 0;
     bool failed_once = false;
-    for (int round = 0; round < 200 && !is_finished(simulation.status()); ++round) {
-      const size_t planned = plan(simulation.world()).actions.size() + 1;
-      const bool crash = crash_at && *crash_at >= writes && *crash_at < writes + planned;
-      (void)simulation.reconcile(crash ? std::optional(*crash_at - writes) : std::nullopt);
-      writes += planned;
-      simulation.finish_leaving();
-      for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.ready_pod(i);
-      if (is_true(simulation.status(), condition::kRunning)) {
-        if (!failed_once) {
-          simulation.end_pod(1, 70);
-          failed_once = true;
-        } else if (simulation.status().attempt > 1) {
-          for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.end_pod(i, 0);
-        }
+    const size_t writes = live_with_crash(simulation, crash_at, [&] {
+      if (!failed_once) {
+        simulation.end_pod(1, 70);
+        failed_once = true;
+      } else if (simulation.status().attempt > 1) {
+        succeed_all(simulation);
       }
-      simulation.advance(5);
-    }
+    });
     return std::pair(simulation.status(), writes);
   };
-  const auto [undisturbed, writes] = live(std::nullopt);
+  const auto [undisturbed, writes] = live_once(std::nullopt);
   ASSERT_TRUE(is_true(undisturbed, condition::kComplete));
   EXPECT_EQ(undisturbed.attempt, 2);
   EXPECT_EQ(undisturbed.restarts, 1);
   for (size_t k = 0; k < writes; ++k) {
-    const api::GnnJobStatus crashed = live(k).first;
+    const api::GnnJobStatus crashed = live_once(k).first;
     EXPECT_TRUE(is_true(crashed, condition::kComplete)) << k;
     EXPECT_EQ(crashed.attempt, 2) << k;
     EXPECT_EQ(crashed.restarts, 1) << k;
   }
 }
 
-// A job's whole life in which one pass, after the k-th round, still sees the status from before it.
+// One pass, after the k-th round, still sees the status from before it.
 TEST(Properties, APassWithAStatusThatIsBehindChangesNoResult) {
-  const auto live = [](std::optional<int> behind_at) {
+  const auto live_once = [](std::optional<int> behind_at) {
     Simulation simulation(small_job(3));
     Invariants invariants;
-    int round = 0;
-    for (; round < 200 && !is_finished(simulation.status()); ++round) {
+    const auto reconcile = [&](int round) {
       const api::GnnJobStatus before = simulation.status();
       (void)simulation.reconcile();
       if (behind_at == round) (void)simulation.reconcile(std::nullopt, before);
       invariants.check(simulation);
-      simulation.finish_leaving();
-      for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.ready_pod(i);
-      if (is_true(simulation.status(), condition::kRunning)) {
-        if (simulation.status().attempt == 1) {
-          simulation.end_pod(1, 70);
-        } else {
-          for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.end_pod(i, 0);
-        }
+    };
+    const int rounds = live(simulation, reconcile, [&] {
+      if (simulation.status().attempt == 1) {
+        simulation.end_pod(1, 70);
+      } else {
+        succeed_all(simulation);
       }
-      simulation.advance(5);
-    }
-    return std::pair(simulation.status(), round);
+    });
+    return std::pair(simulation.status(), rounds);
   };
-  const auto [undisturbed, rounds] = live(std::nullopt);
+  const auto [undisturbed, rounds] = live_once(std::nullopt);
   ASSERT_TRUE(is_true(undisturbed, condition::kComplete));
   for (int k = 0; k < rounds; ++k) {
-    const api::GnnJobStatus found = live(k).first;
+    const api::GnnJobStatus found = live_once(k).first;
     EXPECT_TRUE(is_true(found, condition::kComplete)) << k;
     EXPECT_EQ(found.attempt, 2) << k;
     EXPECT_EQ(found.restarts, 1) << k;
@@ -341,38 +365,26 @@ TEST(Properties, APassWithAStatusThatIsBehindChangesNoResult) {
 
 // A node is lost and replaced, with the controller killed after its k-th write, for every k.
 TEST(Properties, ACrashAfterAnyWriteLosesNoReplacementAndMakesNoSecond) {
-  const auto live = [](std::optional<size_t> crash_at) {
+  const auto live_once = [](std::optional<size_t> crash_at) {
     api::GnnJob job = small_job(3);
     replace_nodes(job);
     Simulation simulation(job);
-    Invariants invariants;
-    size_t writes = 0;
     bool lost_once = false;
-    for (int round = 0; round < 200 && !is_finished(simulation.status()); ++round) {
-      const size_t planned = plan(simulation.world()).actions.size() + 1;
-      const bool crash = crash_at && *crash_at >= writes && *crash_at < writes + planned;
-      (void)simulation.reconcile(crash ? std::optional(*crash_at - writes) : std::nullopt);
-      invariants.check(simulation);
-      writes += planned;
-      simulation.finish_leaving();
-      for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.ready_pod(i);
-      if (is_true(simulation.status(), condition::kRunning)) {
-        if (!lost_once) {
-          simulation.end_pod(1, 137);
-          await_node(simulation, 1, 1);
-          lost_once = true;
-        } else if (simulation.status().round > 0) {
-          await_node(simulation, 1, 0);
-          for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.end_pod(i, 0);
-        }
+    const size_t writes = live_with_crash(simulation, crash_at, [&] {
+      if (!lost_once) {
+        simulation.end_pod(1, 137);
+        await_node(simulation, 1, 1);
+        lost_once = true;
+      } else if (simulation.status().round > 0) {
+        await_node(simulation, 1, 0);
+        succeed_all(simulation);
       }
-      simulation.advance(5);
-    }
+    });
     return std::pair(simulation.status(), writes);
   };
-  const auto [undisturbed, writes] = live(std::nullopt);
+  const auto [undisturbed, writes] = live_once(std::nullopt);
   for (size_t k = 0; k <= writes; ++k) {
-    const api::GnnJobStatus status = k == writes ? undisturbed : live(k).first;
+    const api::GnnJobStatus status = k == writes ? undisturbed : live_once(k).first;
     EXPECT_TRUE(is_true(status, condition::kComplete)) << k;
     EXPECT_EQ(status.attempt, 1) << k;
     EXPECT_EQ(status.restarts, 1) << k;

@@ -295,9 +295,11 @@ Executor::ApplyResult Executor::release(const reconcile::ReleasePod& action, con
   const auto reply = api_.patch(
       client::resource_of<objects::Pod>(), key, client::PatchKind::StrategicMergePatch, patch
   );
-  if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
-    return {};
-  }
+  const bool released =
+      reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict});
+  // No watch is to tell of its end.
+  if (!released || caches_.pods.find(key) == nullptr) caches_.strays.not_released(action.uid);
+  if (released) return {};
   return failed(reply.error(), describe<objects::Pod>(action.name));
 }
 

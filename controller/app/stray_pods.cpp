@@ -22,6 +22,10 @@ void StrayPods::releasing(const std::string& uid) {
   state_.lock()->released.insert(uid);
 }
 
+void StrayPods::not_released(const std::string& uid) {
+  state_.lock()->released.erase(uid);
+}
+
 void StrayPods::add(const objects::ObjectMeta& meta) {
   const std::string group = job_group(meta);
   if (group.empty()) return;

@@ -25,6 +25,8 @@ class StrayPods {
   void vanished(const objects::Pod& pod);
   /// Our finalizer is about to be removed from the pod with that UID, which may end it.
   void releasing(const std::string& uid);
+  /// It was not removed, or no watch shows that pod.
+  void not_released(const std::string& uid);
   /// A pod that was found without a watch.
   void add(const objects::ObjectMeta& meta);
   /// The API server has no such pod, or our finalizer is not on it.

@@ -1,11 +1,13 @@
 #include "controller/app/executor.h"
 
+#include "common/contract.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_transport.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 namespace gnn::app {
@@ -250,6 +252,20 @@ TEST_F(ExecutorTest, ReleasesAPodByUidAndKeepsOtherFinalizers) {
   EXPECT_EQ(
       body["metadata"]["$deleteFromPrimitiveList/finalizers"], Json::array({"gnn.dev/result"})
   );
+}
+
+// If it loses its label then, the watch ends for it as if it were gone.
+TEST_F(ExecutorTest, APodWhoseReleaseFailedMayStillBecomeAStray) {
+  on_job_change(caches_, [](const objects::ObjectKey&) {});
+  objects::Pod held = pod(0);
+  held.metadata.uid = "u1";
+  held.metadata.finalizers = {std::string(contract::kPodFinalizer)};
+  held.metadata.labels[std::string(contract::kLabelJob)] = "j";
+  caches_.pods.upsert(std::make_shared<const objects::Pod>(held));
+  transport_.reply(500, refusal("InternalError", "no"));
+  EXPECT_TRUE(executor_.execute({reconcile::ReleasePod{.name = "j-1-0", .uid = "u1"}}, "ns").error);
+  caches_.pods.erase({"ns", "j-1-0"}, "");
+  EXPECT_EQ(caches_.strays.of("ns/j").size(), 1U);
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ void Coordinator::lose(int64_t node, const std::string& message, MonotonicPoint 
   const bool stops = directive_.kind == DirectiveKind::Stop;
   if (stops || !may_replace(node)) return leave(failure.exit_code, failure.message, failure);
   awaited_ = node;
-  begin_round(directive_.round + 1, failure, now);
+  begin_next_round(failure, now);
 }
 
 // The node that alone was asked to stop, if another pod may take its place.
@@ -221,7 +221,7 @@ void Coordinator::watch_stop(const Reports& reports, MonotonicPoint now) {
     awaited_ = leaver;
     Failure left{.node = *leaver, .exit_code = contract::kExitPreempted, .reason = "Preempted"};
     left.message = "node " + std::to_string(*leaver) + " was asked to stop";
-    return begin_round(directive_.round + 1, left, now);
+    return begin_next_round(left, now);
   }
   if (all_ended || failure)
     return leave(
@@ -245,12 +245,12 @@ void Coordinator::end_round(const Failure& failure, MonotonicPoint now) {
         failure.message + " (no restart left after round " + std::to_string(directive_.round) + ")",
         failure
     );
-  begin_round(directive_.round + 1, failure, now);
+  begin_next_round(failure, now);
 }
 
-void Coordinator::begin_round(int64_t round, const Failure& failure, MonotonicPoint now) {
+void Coordinator::begin_next_round(const Failure& failure, MonotonicPoint now) {
   directive_.kind = DirectiveKind::Prepare;
-  directive_.round = round;
+  directive_.round += 1;
   directive_.failure = failure;
   gathering_since_ = now;
 }

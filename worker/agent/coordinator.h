@@ -58,7 +58,7 @@ class Coordinator {
   void watch_round(const std::vector<std::optional<NodeReport>>& reports, MonotonicPoint now);
   void watch_stop(const std::vector<std::optional<NodeReport>>& reports, MonotonicPoint now);
   void end_round(const Failure& failure, MonotonicPoint now);
-  void begin_round(int64_t round, const Failure& failure, MonotonicPoint now);
+  void begin_next_round(const Failure& failure, MonotonicPoint now);
   void lose(int64_t node, const std::string& message, MonotonicPoint now);
   [[nodiscard]] bool may_replace(int64_t node) const;
   [[nodiscard]] std::optional<int64_t> only_leaver(

@@ -94,8 +94,9 @@ def undisturbed_hash():
     return operator.results("undisturbed", NAMESPACE)[0]["parametersHash"]
 
 
-def processes(job, subcommand):
-    """Process ids of the agents or ranks of a job, on whichever node."""
+def processes(job, subcommand, *variables):
+    """Process ids of the agents or ranks of a job, on whichever node, that have these variables."""
+    wanted = {variable.encode() for variable in (f"GNN_JOB={job}", *variables)}
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -106,7 +107,7 @@ def processes(job, subcommand):
             environment = (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if program.endswith("/gnn-worker") and arguments[1:2] == [subcommand.encode()] and f"GNN_JOB={job}".encode() in environment:
+        if program.endswith("/gnn-worker") and arguments[1:2] == [subcommand.encode()] and wanted <= set(environment):
             found.append(int(entry.name))
     return sorted(found)
 
@@ -149,10 +150,10 @@ class EndToEnd(unittest.TestCase):
         self.addCleanup(operator.kubectl, "delete", "gnnjob", name, "-n", NAMESPACE, "--ignore-not-found")
         return name
 
-    def disturbed(self, name):
+    def disturbed(self, name, **changes):
         """A job that trains by now, to be held against the undisturbed run."""
         undisturbed_hash()
-        self.submit(name)
+        self.submit(name, **changes)
         operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
         return name
 
@@ -256,6 +257,17 @@ class Faults(EndToEnd):
         os.kill(processes(name, "agent")[-1], signal.SIGKILL)
         job = self.assert_complete_like_undisturbed(name, restarts=1)
         self.assertEqual(job["status"]["attempt"], 2)
+
+    def test_a_killed_agent_is_replaced_alone_where_a_rule_says_so(self):
+        rule = {"exitCodes": [137], "action": "RestartNode"}
+        name = self.disturbed("node-replaced", runPolicy__failurePolicy={"rules": [rule]})
+        before = operator.get("pod", f"{name}-1-0", NAMESPACE)["metadata"]["uid"]
+        os.kill(processes(name, "agent", "GNN_NODE_RANK=1")[0], signal.SIGKILL)
+        replaced = f"gnn.dev/job={name},gnn.dev/node-restart=1"
+        operator.wait("the new pod of node 1", lambda: operator.list("pods", NAMESPACE, replaced), 120)
+        self.assertEqual(operator.get("pod", f"{name}-1-0", NAMESPACE)["metadata"]["uid"], before)
+        job = self.assert_complete_like_undisturbed(name, restarts=1)
+        self.assertEqual((job["status"]["attempt"], job["status"]["replacedNodes"]), (1, [1]))
 
     def test_a_killed_pod_starts_a_new_attempt(self):
         name = self.disturbed("pod-killed")

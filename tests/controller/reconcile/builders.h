@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 /// Builders for the policies' tests: a job of two nodes, and pods in any state.
 namespace gnn::reconcile {
@@ -48,6 +49,14 @@ inline objects::Pod pod_of(
   pod.metadata.creation_timestamp = born;
   pod.status.phase = "Pending";
   return pod;
+}
+
+/// The worker container's variable of that name, or "(absent)".
+inline std::string env_of(const objects::Pod& pod, std::string_view name) {
+  for (const api::EnvVar& variable : pod.spec.containers.at(0).env) {
+    if (variable.name == name) return variable.value.value_or("");
+  }
+  return "(absent)";
 }
 
 inline void add_condition(

@@ -12,13 +12,6 @@
 namespace gnn::reconcile {
 namespace {
 
-std::string env_of(const objects::Pod& pod, std::string_view name) {
-  for (const api::EnvVar& variable : pod.spec.containers.at(0).env) {
-    if (variable.name == name) return variable.value.value_or("");
-  }
-  return "(absent)";
-}
-
 TEST(Desired, PodCarriesTheContract) {
   api::GnnJob job = small_job(3);
   job.spec.workers.processes_per_node = 2;

@@ -53,6 +53,7 @@ class NodeReplacement : public ::testing::Test {
 };
 
 TEST_F(NodeReplacement, ALostNodesPodIsReplacedAlone) {
+  const int64_t rounds = in_.job.spec.run_policy.max_restarts;
   evict(in_.pods[1]);
   say_awaited(1);
   const Plan decided = plan(in_);
@@ -72,6 +73,8 @@ TEST_F(NodeReplacement, ALostNodesPodIsReplacedAlone) {
   EXPECT_EQ(created[0].pod.metadata.name, "arxiv-1-1-1");
   EXPECT_EQ(created[0].pod.spec.hostname, "arxiv-1");
   EXPECT_EQ(created[0].pod.metadata.labels.at("gnn.dev/node-restart"), "1");
+  EXPECT_EQ(env_of(created[0].pod, contract::kEnvRoundsLeft), std::to_string(rounds))
+      << "the same as its peers': agents count the attempt's rounds themselves";
   ASSERT_EQ(count_of<ReleasePod>(made), 1);
   EXPECT_EQ(actions_of<DeletePod>(made).at(0).name, "arxiv-1-1");
 

@@ -286,6 +286,7 @@ TEST_F(ReplacingCoordinatorTest, ASecondLostNodeEndsTheAttempt) {
   run();
   lose(1);
   EXPECT_EQ(lose(2).kind, DirectiveKind::Leave);
+  EXPECT_EQ(directive().round, 1) << "no round begins for it";
   EXPECT_EQ(directive().exit_code, contract::kExitPeerLost);
 }
 
@@ -293,6 +294,7 @@ TEST_F(ReplacingCoordinatorTest, TwoNodesLostAtOnceEndTheAttempt) {
   run();
   silent_[1] = true;
   EXPECT_EQ(lose(2).kind, DirectiveKind::Leave);
+  EXPECT_EQ(directive().round, 1) << "no round begins for the second one";
   EXPECT_EQ(directive().exit_code, contract::kExitPeerLost);
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sched.h>
 #include <sstream>
+#include <unistd.h>
 #include <vector>
 
 namespace gnn::agent {
@@ -112,6 +113,17 @@ Result<int64_t> cpus_of_rank(
 ) {
   const int64_t share = std::max<int64_t>(1, usable_cpus() / local_world_size);
   return rendezvous::parse_integer(environment, contract::kEnvRankCpus, 1, 65536, share);
+}
+
+int64_t usable_memory(const CgroupFiles& files) {
+  int64_t least = ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE);
+  const auto limit_to = [&least](std::optional<int64_t> limit) {
+    if (limit) least = std::min(least, *limit);
+  };
+  for (const auto& folder : folders(files, "")) limit_to(read_number(folder + "/memory.max"));
+  for (const auto& folder : folders(files, "memory"))
+    limit_to(read_number(folder + "/memory.limit_in_bytes"));
+  return least;
 }
 
 std::optional<MemoryState> memory_state(const CgroupFiles& files) {

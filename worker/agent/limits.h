@@ -29,6 +29,10 @@ struct CgroupFiles {
 /// The CPU quota alone, in CPUs; nullopt if there is none.
 [[nodiscard]] std::optional<double> cpu_quota(const CgroupFiles& files = {});
 
+/// Bytes of memory that this process may use, page cache included: the smallest of the machine's and
+/// the limits of its cgroups (v1 or v2).
+[[nodiscard]] int64_t usable_memory(const CgroupFiles& files = {});
+
 /// Memory of this process's cgroup.
 struct MemoryState {
   int64_t oom_kills = 0;  ///< processes that the kernel killed for lack of memory

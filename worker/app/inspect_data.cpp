@@ -140,7 +140,7 @@ void print_text(const data::NativeDataset& dataset, std::ostream& out) {
 }  // namespace
 
 Status inspect_data(const std::string& folder, InspectFormat format, const DataConsole& console) {
-  GNN_ASSIGN_OR_RETURN(const data::NativeDataset dataset, data::open_native(folder, {}));
+  GNN_ASSIGN_OR_RETURN(const data::NativeDataset dataset, data::open_native(folder));
   if (format == InspectFormat::Json) {
     console.out << to_json(dataset).dump(2) << "\n";
   } else {
@@ -150,7 +150,7 @@ Status inspect_data(const std::string& folder, InspectFormat format, const DataC
 }
 
 Status verify_data(const std::string& folder, const DataConsole& console) {
-  GNN_ASSIGN_OR_RETURN(const data::NativeDataset dataset, data::open_native(folder, {}));
+  GNN_ASSIGN_OR_RETURN(const data::NativeDataset dataset, data::open_native(folder));
   GNN_RETURN_IF_ERROR(data::verify_digests(folder, dataset, console.progress));
   GNN_RETURN_IF_ERROR(graph::make_dataset(dataset.arrays, folder));
   console.out << folder << ": intact (" << summary(dataset.arrays) << ")\n";

@@ -87,6 +87,7 @@ Result<tasks::TaskResult> run_checked(
       .groups = groups.groups(),
       .device = device,
       .num_cpus = cpus,
+      .memory_bytes = agent::usable_memory(),
       .incarnation = place.incarnation,
       .checked_version = options.checked_version,
       .loading = loading,

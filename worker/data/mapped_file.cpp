@@ -60,7 +60,7 @@ Result<Mapping> map(const std::string& path, int descriptor, int64_t bytes, int 
 
 }  // namespace
 
-Result<Mapping> map_file(const std::string& path, const MapOptions& options) {
+Result<Mapping> map_file(const std::string& path) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.value() < 0) {
     return system_failure(path, "can't open");
@@ -74,14 +74,21 @@ Result<Mapping> map_file(const std::string& path, const MapOptions& options) {
   }
   GNN_ASSIGN_OR_RETURN(Mapping mapping, map(path, file.value(), status.st_size, PROT_READ));
   mapping.version = version_of(status);
-  // Hints: without them reading is slower but correct.
-  if (options.huge_pages) {
-    madvise(mapping.address.get(), static_cast<size_t>(mapping.bytes), MADV_HUGEPAGE);
-  }
-  if (options.will_need) {
-    madvise(mapping.address.get(), static_cast<size_t>(mapping.bytes), MADV_WILLNEED);
-  }
   return mapping;
+}
+
+void advise(const Mapping& mapping, Access access) {
+  const auto hint = [&mapping](int advice) {
+    madvise(mapping.address.get(), static_cast<size_t>(mapping.bytes), advice);
+  };
+  switch (access) {
+    case Access::Kept:
+      return hint(MADV_HUGEPAGE);
+    case Access::InOrder:
+      return hint(MADV_SEQUENTIAL);
+    case Access::AnyOrder:
+      return hint(MADV_RANDOM);
+  }
 }
 
 Result<Mapping> create_mapped_file(const std::string& path, int64_t bytes) {

@@ -17,16 +17,20 @@ struct Mapping {
   std::string version;
 };
 
-struct MapOptions {
-  /// Asks the kernel to read the file ahead in the background.
-  bool will_need = false;
-  /// Asks for huge pages, where the file system has them; a hint.
-  bool huge_pages = true;
+/// How a mapped file will be read.
+enum class Access {
+  Kept,     ///< in any order, and all of it stays in memory
+  InOrder,  ///< from its begin to its end, and little of it stays in memory
+  AnyOrder  ///< in any order, and little of it stays in memory
 };
 
 /// Maps the whole file read-only and shared: all processes of a machine use one copy.
 /// Errors: NotFound, Io, Data for an empty file.
-Result<Mapping> map_file(const std::string& path, const MapOptions& options);
+Result<Mapping> map_file(const std::string& path);
+
+/// Tells the kernel how the mapping will be read from now on, so that it reads a fitting number of
+/// pages where one is missing: for Kept some megabytes, for AnyOrder that page alone. A hint.
+void advise(const Mapping& mapping, Access access);
 
 /// Creates `path`, reserves `bytes` of disk space (so that a full disk is an error here, not a
 /// signal later) and maps it for writing.

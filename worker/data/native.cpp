@@ -13,13 +13,11 @@ namespace {
 
 struct MappedArray {
   Array array;
-  std::string version;  // of its file
+  Mapping file;
 };
 
 // Maps a file and compares its header with the manifest.
-Result<MappedArray> map_checked(
-    const std::string& directory, const ManifestArray& entry, const MapOptions& options
-) {
+Result<MappedArray> map_checked(const std::string& directory, const ManifestArray& entry) {
   const std::string path = directory + "/" + entry.file;
   GNN_ASSIGN_OR_RETURN(auto source, open_file(path));
   if (source->file_bytes_total() != entry.file_bytes) {
@@ -49,7 +47,7 @@ Result<MappedArray> map_checked(
             std::to_string(header.data_offset)
     );
   }
-  GNN_ASSIGN_OR_RETURN(const Mapping mapping, map_file(path, options));
+  GNN_ASSIGN_OR_RETURN(const Mapping mapping, map_file(path));
   if (mapping.bytes != entry.file_bytes) {
     return fail(ErrorKind::Data, path + ": changed while it was opened");
   }
@@ -60,7 +58,7 @@ Result<MappedArray> map_checked(
       mapping.address,
       static_cast<std::byte*>(mapping.address.get()) + header.data_offset
   );
-  return MappedArray{.array = std::move(array), .version = mapping.version};
+  return MappedArray{.array = std::move(array), .file = mapping};
 }
 
 struct Slot {
@@ -113,19 +111,21 @@ Result<const ManifestArray*> find_entry(const std::vector<ManifestArray>& files,
 
 }  // namespace
 
-Result<NativeDataset> open_native(const std::string& directory, const MapOptions& options) {
+Result<NativeDataset> open_native(const std::string& directory) {
   const std::string manifest_path = directory + "/" + kManifestFile;
   GNN_ASSIGN_OR_RETURN(Manifest manifest, read_manifest(manifest_path));
   std::string versions = manifest.digest + "\n";
+  std::vector<Mapping> mappings;
   for (const Slot& slot : slots_of(manifest.dataset)) {
     if (!slot.array->defined()) {
       continue;
     }
     Result<const ManifestArray*> entry = find_entry(manifest.files, slot);
     if (!entry) return tl::unexpected(with_context(std::move(entry).error(), manifest_path));
-    GNN_ASSIGN_OR_RETURN(MappedArray mapped, map_checked(directory, **entry, options));
+    GNN_ASSIGN_OR_RETURN(MappedArray mapped, map_checked(directory, **entry));
     *slot.array = std::move(mapped.array);
-    versions += (*entry)->file + " " + mapped.version + "\n";
+    versions += (*entry)->file + " " + mapped.file.version + "\n";
+    mappings.push_back(std::move(mapped.file));
     manifest.dataset.read_from[(*entry)->name] = directory + "/" + (*entry)->file;
   }
   return NativeDataset{
@@ -133,7 +133,8 @@ Result<NativeDataset> open_native(const std::string& directory, const MapOptions
       .files = std::move(manifest.files),
       .key = std::move(manifest.key),
       .manifest_digest = std::move(manifest.digest),
-      .version = digest_of(DigestKind::Sha256, std::as_bytes(std::span(versions)))
+      .version = digest_of(DigestKind::Sha256, std::as_bytes(std::span(versions))),
+      .mappings = std::move(mappings)
   };
 }
 

@@ -36,13 +36,14 @@ struct NativeDataset {
   /// "sha256:…" of the manifest's digest and the version of each mapped file: changes with any write
   /// to them. Other copies of the same data have another one.
   std::string version;
+  std::vector<Mapping> mappings;  ///< of the files, in no particular order
 };
 
 /// Maps a published data set. Checks the files against everything in the manifest except the
 /// digests.
 /// Errors: NotFound without a manifest; Data with file and field where a file does not match;
 /// Configuration for an unknown version.
-Result<NativeDataset> open_native(const std::string& directory, const MapOptions& options);
+Result<NativeDataset> open_native(const std::string& directory);
 
 /// Reads every file and compares its digest with the manifest's.
 /// Errors: Data naming the damaged file.

@@ -36,7 +36,7 @@ tl::unexpected<Error> io_failure(
 }
 
 Result<Array> map_array(const std::string& path, const ManifestArray& entry) {
-  GNN_ASSIGN_OR_RETURN(const Mapping mapping, map_file(path, MapOptions{}));
+  GNN_ASSIGN_OR_RETURN(const Mapping mapping, map_file(path));
   auto* data = static_cast<std::byte*>(mapping.address.get()) + kHeaderBytes;
   return Array(entry.name, entry.dtype, entry.shape, mapping.address, data);
 }

@@ -235,25 +235,36 @@ struct Source {
   data::DatasetArrays arrays;
   std::string digest;
   std::string version;  // of the mapped files; empty if there are none
+  std::vector<data::Mapping> mappings;
 };
 
 Result<Source> read_source(
-    const api::Dataset& spec,
-    const LoadOptions& options,
-    data::TransformOptions& transforms,
-    ProgressBar& progress
+    const api::Dataset& spec, data::TransformOptions& transforms, ProgressBar& progress
 ) {
   if (spec.format == api::DatasetFormat::Native && !spec.path.value_or("").empty()) {
-    GNN_ASSIGN_OR_RETURN(data::NativeDataset native, data::open_native(*spec.path, options.map));
+    GNN_ASSIGN_OR_RETURN(data::NativeDataset native, data::open_native(*spec.path));
     return Source{
         .arrays = std::move(native.arrays),
         .digest = digest_of(native.files),
-        .version = std::move(native.version)
+        .version = std::move(native.version),
+        .mappings = std::move(native.mappings)
     };
   }
   GNN_ASSIGN_OR_RETURN(data::DatasetArrays arrays, read_arrays(spec, transforms, progress));
   std::string digest = data::digest_of(arrays);
-  return Source{.arrays = std::move(arrays), .digest = std::move(digest), .version = {}};
+  return Source{
+      .arrays = std::move(arrays), .digest = std::move(digest), .version = {}, .mappings = {}
+  };
+}
+
+int64_t mapped_bytes(const std::vector<data::Mapping>& mappings) {
+  int64_t bytes = 0;
+  for (const data::Mapping& mapping : mappings) bytes += mapping.bytes;
+  return bytes;
+}
+
+void advise(const std::vector<data::Mapping>& mappings, data::Access access) {
+  for (const data::Mapping& mapping : mappings) data::advise(mapping, access);
 }
 
 // Tensors over the arrays, whose elements are not checked yet.
@@ -292,7 +303,7 @@ Result<Dataset> dataset_over(const data::DatasetArrays& arrays, std::string_view
 
 // Whether no file has changed since it was mapped.
 bool still_has_version(const std::string& directory, const std::string& version) {
-  const auto now = data::open_native(directory, data::MapOptions{});
+  const auto now = data::open_native(directory);
   return now && now->version == version;
 }
 
@@ -366,7 +377,7 @@ Result<Dataset> load_dataset(
     const api::Dataset& spec, const LoadOptions& options, ProgressBar& progress
 ) {
   data::TransformOptions transforms = transforms_of(spec);
-  auto read = read_source(spec, options, transforms, progress);
+  auto read = read_source(spec, transforms, progress);
   if (!read) {
     Error error = std::move(read).error();
     // Data, which is not retried: a missing file is still missing in the next attempt.
@@ -380,11 +391,14 @@ Result<Dataset> load_dataset(
   const std::string where = spec.path.value_or(arrays.name);
   GNN_ASSIGN_OR_RETURN(Dataset dataset, dataset_over(arrays, where));
   const ContentCheck check = check_of(dataset, arrays, where);
+  const bool kept = mapped_bytes(read->mappings) <= options.memory_bytes / 2;
+  advise(read->mappings, kept ? data::Access::Kept : data::Access::InOrder);
   if (mapped && options.check_mapped) {
     GNN_RETURN_IF_ERROR(options.check_mapped(read->version, check));
   } else {
     GNN_RETURN_IF_ERROR(check({}, progress));
   }
+  if (!kept) advise(read->mappings, data::Access::AnyOrder);
   if (mapped && still_has_version(where, read->version)) dataset.checked_version = read->version;
   GNN_ASSIGN_OR_RETURN(dataset.split, make_split(dataset, spec.split, options.training_seed));
   dataset.digest = std::move(read->digest);

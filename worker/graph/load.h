@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -21,7 +22,10 @@ using ContentCheck = std::function<Status(Share share, ProgressBar& progress)>;
 struct LoadOptions {
   /// Seeds a split that has no seed of its own.
   int64_t training_seed = 0;
-  data::MapOptions map;
+  /// Memory that this process may use, page cache included. Files that take more than half of it are
+  /// read a page at a time once they are checked: most of what is read ahead would leave memory
+  /// before its use.
+  int64_t memory_bytes = std::numeric_limits<int64_t>::max();
   /// Sees to it that the contents of mapped files are right, by calling `check` or otherwise;
   /// `version` is data::NativeDataset's. By default the caller checks all of them.
   std::function<Status(const std::string& version, const ContentCheck& check)> check_mapped{};

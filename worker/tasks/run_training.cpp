@@ -47,6 +47,7 @@ Status check_same_dataset(comm::Communicator& communicator, const graph::Dataset
 Result<graph::Dataset> load_dataset(const api::GnnJobSpec& spec, TaskContext& context) {
   graph::LoadOptions options;
   options.training_seed = spec.training.seed;
+  options.memory_bytes = context.memory_bytes;
   options.check_mapped = [&context](const std::string& version, const graph::ContentCheck& check) {
     const NodeCheck node{
         .node = *context.groups.node,

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ struct TaskContext {
   c10::Device device{c10::kCPU};
   /// CPUs that this rank may keep busy: compute and sampler threads together.
   int64_t num_cpus = 1;
+  /// Memory that this process may use, page cache included.
+  int64_t memory_bytes = std::numeric_limits<int64_t>::max();
   rendezvous::Incarnation incarnation;  ///< fences checkpoints
   /// What ranks of this node gave to on_checked_version in an earlier round, or empty.
   std::string checked_version{};

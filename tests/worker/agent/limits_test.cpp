@@ -64,6 +64,19 @@ TEST_F(LimitsTest, NeverGivesLessThanOneCpu) {
   EXPECT_EQ(usable_cpus(files()), 1);
 }
 
+TEST_F(LimitsTest, TheTightestLimitOfMemoryCounts) {
+  write("membership", "4:memory:/a/b\n0::/c/d\n");
+  const int64_t machine = usable_memory(files());
+  EXPECT_GT(machine, int64_t{1} << 26);
+  write("memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+  write("c/d/memory.max", "max\n");
+  EXPECT_EQ(usable_memory(files()), machine);
+  write("memory/a/memory.limit_in_bytes", "2097152\n");
+  EXPECT_EQ(usable_memory(files()), 2097152);
+  write("c/memory.max", "1048576\n");
+  EXPECT_EQ(usable_memory(files()), 1048576);
+}
+
 TEST_F(LimitsTest, ReadsMemoryEventsOfBothVersions) {
   write("membership", "4:memory:/a\n0::/b\n");
   EXPECT_FALSE(memory_state(files()));

@@ -168,8 +168,8 @@ TEST_F(DataCommand, ImportsThePackageIndexFromAptOrAFile) {
   request.input = folder_.write("index.gz", gzip(kIndex));
   request.output.folder = folder_.path("file");
   ASSERT_TRUE(import_data(request, console()));
-  const auto from_apt = data::open_native(folder_.path("apt"), {});
-  const auto from_file = data::open_native(folder_.path("file"), {});
+  const auto from_apt = data::open_native(folder_.path("apt"));
+  const auto from_file = data::open_native(folder_.path("file"));
   ASSERT_TRUE(from_apt && from_file);
   // sha256sum of the index, packed or not
   EXPECT_EQ(from_apt->arrays.origin.facts, from_file->arrays.origin.facts);

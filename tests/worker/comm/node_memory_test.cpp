@@ -1,5 +1,6 @@
 #include "worker/comm/node_memory.h"
 
+#include "tests/support/mapping_flags.h"
 #include "tests/support/read_file.h"
 #include "tests/worker/comm/in_process_ranks.h"
 
@@ -8,9 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,28 +62,12 @@ TEST(ZerosSharedBy, MayBeEmpty) {
   });
 }
 
-// The flags of the mapping that holds `address`, from /proc/self/smaps.
-std::string mapping_flags(const void* address) {
-  const auto wanted = reinterpret_cast<uintptr_t>(address);
-  std::ifstream maps("/proc/self/smaps");
-  bool is_wanted = false;
-  for (std::string line; std::getline(maps, line);) {
-    unsigned long long first = 0;
-    unsigned long long end = 0;
-    if (std::sscanf(line.c_str(), "%llx-%llx ", &first, &end) == 2)
-      is_wanted = first <= wanted && wanted < end;
-    else if (is_wanted && line.starts_with("VmFlags:"))
-      return line + " ";
-  }
-  return {};
-}
-
 TEST(EmptyOnLargePages, AsksForLargePages) {
   const at::Tensor tensor = empty_on_large_pages({3, int64_t{1} << 20}, at::kFloat);
   EXPECT_EQ(tensor.sizes(), (std::vector<int64_t>{3, int64_t{1} << 20}));
   EXPECT_EQ(tensor.scalar_type(), at::kFloat);
-  const std::string flags = mapping_flags(tensor[1].const_data_ptr());
-  ASSERT_THAT(flags, HasSubstr("VmFlags:"));
+  const std::string flags = gnn::testing::mapping_flags(tensor[1].const_data_ptr());
+  ASSERT_NE(flags, "");
   const bool has_large_pages = std::filesystem::exists("/sys/kernel/mm/transparent_hugepage");
   EXPECT_EQ(flags.find(" hg ") != std::string::npos, has_large_pages) << flags;
 }

@@ -35,7 +35,7 @@ class Native : public ::testing::Test {
     return writer->publish(arrays, replace);
   }
   std::string open_error() {
-    const auto dataset = open_native(output_, {});
+    const auto dataset = open_native(output_);
     return dataset ? "" : dataset.error().message;
   }
   void damage(const std::string& file, size_t at) {
@@ -53,7 +53,7 @@ TEST_F(Native, ReadsBackWhatWasWritten) {
   ASSERT_TRUE(publish());
   MemoryStorage memory;
   const DatasetArrays wanted = *read_ogb(folder_.path("ring"), {}, memory, silent_);
-  const auto found = open_native(output_, {.will_need = true, .huge_pages = true});
+  const auto found = open_native(output_);
   ASSERT_TRUE(found) << found.error().message;
   const DatasetArrays& arrays = found->arrays;
   EXPECT_EQ(arrays.name, "ring");
@@ -127,7 +127,7 @@ TEST_F(Native, ResumesFromCompletedArrays) {
   write_two("key");
   ASSERT_TRUE(fs::exists(output_ + ".partial"));
   EXPECT_FALSE(fs::exists(output_));
-  EXPECT_EQ(open_native(output_, {}).error().kind, ErrorKind::NotFound);
+  EXPECT_EQ(open_native(output_).error().kind, ErrorKind::NotFound);
   {
     auto writer = *NativeWriter::open(output_, "key");
     EXPECT_EQ(writer->num_resumed(), 2);
@@ -197,13 +197,13 @@ TEST_F(Native, ChecksFilesAgainstTheManifest) {
       open_error(), HasSubstr("expected float32 [6, 2] as the manifest says, found float32 [2, 6]")
   );
   fs::remove(output_ + "/" + features);
-  EXPECT_EQ(open_native(output_, {}).error().kind, ErrorKind::NotFound);
+  EXPECT_EQ(open_native(output_).error().kind, ErrorKind::NotFound);
 }
 
 TEST_F(Native, VerifyFindsAFlippedBit) {
   ASSERT_TRUE(publish());
   damage("nodes.node.features.npy", 4096 + 5);
-  const auto dataset = open_native(output_, {});
+  const auto dataset = open_native(output_);
   ASSERT_TRUE(dataset);  // the right size and type
   const Status status = verify_digests(output_, *dataset, silent_);
   ASSERT_FALSE(status);
@@ -239,7 +239,7 @@ TEST_F(Native, RefusesADamagedManifest) {
 
 TEST_F(Native, HasAnotherVersionAfterEachChangeToAFile) {
   ASSERT_TRUE(publish());
-  const auto version = [&] { return open_native(output_, {})->version; };
+  const auto version = [&] { return open_native(output_)->version; };
   const std::string before = version();
   EXPECT_EQ(version(), before);
 

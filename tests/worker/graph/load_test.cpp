@@ -1,5 +1,6 @@
 #include "worker/graph/load.h"
 
+#include "tests/support/mapping_flags.h"
 #include "tests/worker/data/files.h"
 #include "tests/worker/graph/load_native.h"
 #include "worker/data/native.h"
@@ -21,14 +22,17 @@ namespace gnn::graph {
 namespace {
 
 using data::testing::OgbFiles;
+using gnn::testing::mapping_flags;
+using gnn::testing::mapping_flags_of_file;
 using gnn::testing::TemporaryFolder;
 using ::testing::HasSubstr;
 using testing::load_native;
+using ::testing::Not;
 
 class Load : public ::testing::Test {
  protected:
   Result<Dataset> load(const api::Dataset& spec, int64_t seed = 0) {
-    return load_dataset(spec, {.training_seed = seed, .map = {}}, silent_);
+    return load_dataset(spec, {.training_seed = seed}, silent_);
   }
   api::Dataset ogb() {
     OgbFiles().write(folder_);
@@ -173,6 +177,28 @@ TEST_F(LoadNative, VouchesForNoFileThatChangedMeanwhile) {
   const auto dataset = load();
   ASSERT_TRUE(dataset) << dataset.error().message;
   EXPECT_EQ(dataset->checked_version, "");
+}
+
+TEST_F(LoadNative, ReadsFilesThatMemoryHasNoRoomForPageByPageOnceTheyAreChecked) {
+  std::string while_checked;
+  answer_ = [&](const ContentCheck&) {
+    while_checked = mapping_flags_of_file("/nodes.node.features.npy");
+    return Status();
+  };
+  options_.memory_bytes = 1000;
+  const auto large = load();
+  ASSERT_TRUE(large) << large.error().message;
+  EXPECT_THAT(while_checked, HasSubstr(" sr ")) << "in order";
+  EXPECT_THAT(mapping_flags(large->features().row(0)), HasSubstr(" rr ")) << "in any";
+}
+
+TEST_F(LoadNative, KeepsFilesThatMemoryHasRoomForOnLargePages) {
+  const auto dataset = load();
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  const std::string flags = mapping_flags(dataset->features().row(0));
+  EXPECT_THAT(flags, Not(HasSubstr(" rr ")));
+  const bool has_large_pages = std::filesystem::exists("/sys/kernel/mm/transparent_hugepage");
+  EXPECT_EQ(flags.find(" hg ") != std::string::npos, has_large_pages) << flags;
 }
 
 TEST_F(LoadNative, ChecksWhatTransformsMadeOfItItself) {

@@ -408,14 +408,15 @@ double writes_in(const std::string& metrics) {
   return writes;
 }
 
-// Until the program has written nothing for five seconds; Leases, of which there are few, apart.
+// Until the program has written nothing for six seconds. It is looked at seldom: a page of
+// metrics costs CPU time, which counts.
 SteadyPoint settle(const Program& program) {
   const auto deadline = std::chrono::steady_clock::now() + 180s;
   double writes = writes_in(program.metrics());
   SteadyPoint last = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() - last < 5s) {
+  while (std::chrono::steady_clock::now() - last < 6s) {
     if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("it writes on");
-    std::this_thread::sleep_for(250ms);
+    std::this_thread::sleep_for(2s);
     const double now = writes_in(program.metrics());
     if (now != writes) last = std::chrono::steady_clock::now();
     writes = now;

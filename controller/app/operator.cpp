@@ -38,6 +38,7 @@ using objects::ObjectKey;
 
 constexpr size_t kParallelCalls = 8;
 constexpr int64_t kProgressWorkers = 4;
+constexpr Duration kBusyAfter = std::chrono::seconds(5);
 constexpr Duration kStopPatience = std::chrono::seconds(8);
 
 // The whole controller: what owns what, and who calls whom.
@@ -63,6 +64,8 @@ class Operator {
  private:
   [[nodiscard]] ReconcilerOptions reconciler_options();
   [[nodiscard]] Duration interval_of_progress() const;
+  // Whether many jobs wait, or did a moment ago: the API server then has their pods to start.
+  [[nodiscard]] bool is_busy();
   [[nodiscard]] client::ApiClientOptions client_options(std::function<bool()> may_write = {});
   [[nodiscard]] runtime::EventRecorderOptions event_options();
   [[nodiscard]] std::unique_ptr<runtime::LeaderElector> make_elector();
@@ -87,6 +90,7 @@ class Operator {
   std::unique_ptr<runtime::LeaderElector> elector_;
   std::atomic<bool> leading_ = false;
   std::atomic<bool> stopping_ = false;
+  std::atomic<Duration::rep> busy_until_ = 0;  // of the monotonic clock
   client::ApiClient api_;
   client::ApiClient election_api_;
   Caches caches_;
@@ -225,12 +229,20 @@ Duration Operator::interval_of_progress() const {
   return progress_interval(options_.progress_interval, progress_.queue().known());
 }
 
+bool Operator::is_busy() {
+  const auto now = clock_.monotonic().time_since_epoch().count();
+  if (loop_.queue().size() >= static_cast<size_t>(options_.workers))
+    busy_until_ = now + kBusyAfter.count();
+  return now < busy_until_;
+}
+
 ReconcilerOptions Operator::reconciler_options() {
   ReconcilerOptions options;
   options.config.network_policy = options_.job_network_policy;
   options.config.fence = options_.job_fence;
   options.poll_progress = options_.progress == ProgressMode::PodIp;
   options.progress_interval = [this] { return interval_of_progress(); };
+  options.busy = [this] { return is_busy(); };
   return options;
 }
 

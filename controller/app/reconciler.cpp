@@ -157,6 +157,7 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   observed.status_written = memory.status_written;
   observed.awaits_culprit_since = memory.awaits_culprit_since;
   observed.config = options_.config;
+  observed.busy = options_.busy();
   observed.now = clock_.now();
   if (reconcile::wants_competitors(observed)) observed.older_gang = find_older_gang(job);
   return observed;

@@ -22,6 +22,8 @@ struct ReconcilerOptions {
   /// When to ask a job for its progress again.
   std::function<Duration()> progress_interval = [] { return std::chrono::seconds(5); };
   Duration progress_timeout = std::chrono::seconds(1);
+  /// Whether so many other jobs wait for a pass that news can wait.
+  std::function<bool()> busy = [] { return false; };
   /// How long a create may fail before the job's status tells.
   Duration failing_patience = std::chrono::seconds(5);
 };

@@ -42,6 +42,9 @@ struct OperatorConfig {
   Duration minor_status_interval = std::chrono::seconds(1);
   /// The same for writes that differ only in how far the current epoch is.
   Duration progress_status_interval = std::chrono::seconds(30);
+  /// How long the news of a job's first gang may wait while it starts in good order and other jobs
+  /// wait for a pass, counted from the creation of its newest pod.
+  Duration start_news_patience = std::chrono::seconds(10);
 };
 
 }  // namespace gnn::reconcile

@@ -39,6 +39,8 @@ struct Observed {
   /// Name of an older job of the namespace whose gang holds pods and is being scheduled; see
   /// is_older_gang_in_placement(). Needed only if wants_competitors().
   std::optional<std::string> older_gang;
+  /// Many other jobs wait for a pass.
+  bool busy = false;
   OperatorConfig config;
   TimePoint now{};
 };

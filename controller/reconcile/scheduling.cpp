@@ -68,10 +68,9 @@ bool wants_competitors(const Observed& observed) {
 }
 
 bool is_in_placement(const api::GnnJob& job) {
-  if (is_finished(job.status) || job.spec.suspend || job.metadata.deletion_timestamp ||
-      job.status.attempt == 0) {
-    return false;
-  }
+  if (is_finished(job.status) || job.spec.suspend || job.metadata.deletion_timestamp) return false;
+  // It may have pods of which its status does not tell yet.
+  if (job.status.attempt == 0) return true;
   for (const std::string_view why :
        {reason::kCreating, reason::kPlacing, reason::kUnschedulable, reason::kQuotaExceeded}) {
     if (has_reason(job.status, condition::kScheduled, why)) return true;

@@ -41,7 +41,7 @@ void apply_start_delay(Pass& pass, const StartDelay& delay);
 /// may be released soon.
 [[nodiscard]] bool wants_competitors(const Observed& observed);
 
-/// Whether the job's gang is being scheduled.
+/// Whether the job's gang is being scheduled, or may be: the status may not tell of its pods yet.
 [[nodiscard]] bool is_in_placement(const api::GnnJob& job);
 
 /// Whether `other` is an older job of the same namespace whose gang is being scheduled. It goes

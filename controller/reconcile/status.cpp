@@ -128,9 +128,39 @@ bool differs_only_within_epoch(const api::GnnJobStatus& before, api::GnnJobStatu
   return after == before;
 }
 
-// Until when the change can wait, counted from the last write; nothing: it must be written now.
+// Whether this is a first gang of which only that it starts is to be told: no trouble, not running.
+bool starts_in_good_order(const api::GnnJobStatus& status) {
+  const bool scheduling = is_true(status, condition::kScheduled) ||
+                          has_reason(status, condition::kScheduled, reason::kPlacing);
+  return status.attempt == 1 && status.restarts == 0 && status.releases == 0 &&
+         !status.next_attempt_time && status.conditions.size() == 3 &&
+         is_true(status, condition::kAccepted) && scheduling &&
+         find_condition(status, condition::kRunning) != nullptr &&
+         !is_true(status, condition::kRunning);
+}
+
+// Until when the news of a start can wait, so that a busy API server has time for other jobs' pods:
+// the gang often runs by then, and one write tells all. Pods without a status are what a crash
+// leaves, too.
+std::optional<TimePoint> latest_start_news(const Pass& pass) {
+  const api::GnnJobStatus& before = pass.job().status;
+  const bool untold = before.attempt == 0 && before.conditions.empty();
+  if (!pass.in.busy || !(untold || starts_in_good_order(before)) ||
+      !starts_in_good_order(pass.status())) {
+    return std::nullopt;
+  }
+  TimePoint newest{};
+  for (const NodeView& node : pass.gang.nodes) {
+    const bool exists = node.pod != nullptr && node.pod->metadata.creation_timestamp;
+    newest = std::max(newest, exists ? *node.pod->metadata.creation_timestamp : pass.in.now);
+  }
+  return newest + pass.in.config.start_news_patience;
+}
+
+// Until when the change can wait; nothing: it must be written now.
 std::optional<TimePoint> latest_write(const Pass& pass) {
   const api::GnnJobStatus& before = pass.job().status;
+  if (const auto latest = latest_start_news(pass)) return latest;
   const auto& written = pass.in.status_written;
   if (pass.status() == before || !written || !differs_only_in_counts(before, pass.status())) {
     return std::nullopt;
@@ -193,9 +223,11 @@ bool is_minor_change(const Pass& pass) {
 }
 
 void postpone_status(Pass& pass) {
-  const TimePoint latest = *latest_write(pass);
+  TimePoint next = *latest_write(pass);
+  // Others may have had their turn by then.
+  if (pass.in.busy) next = std::min(next, pass.in.now + pass.in.config.minor_status_interval);
   pass.out.status = pass.job().status;
-  pass.requeue_at(latest);
+  pass.requeue_at(next);
 }
 
 }  // namespace gnn::reconcile

@@ -218,6 +218,20 @@ TEST_F(ReconcilerTest, ReportsARefusedStart) {
   EXPECT_NE(written.dump().find("QuotaExceeded"), std::string::npos) << written;
 }
 
+TEST_F(ReconcilerTest, WritesNoNewsOfAStartWhileOtherJobsWait) {
+  put_start();
+  ReconcilerOptions options;
+  options.busy = [] { return true; };
+  Reconciler busy(
+      caches_, executor_, events_, job_metrics_, clock_, options, [](const objects::ObjectKey&) {}
+  );
+  const auto pods = static_cast<size_t>(job().spec.workers.nodes);
+  for (size_t i = 0; i < pods; ++i) transport_.reply(201, "{}");
+  static_cast<void>(busy.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("POST"), pods);
+  EXPECT_EQ(count("PUT"), 0U);
+}
+
 TEST_F(ReconcilerTest, BacksOffARefusedStart) {
   put_start();
   for (int second = 0; second < 60; ++second) {

@@ -110,8 +110,9 @@ enum class Event {
   RefusePod,
   SilencePod,
   AwaitNode,
+  ToggleBusy,
 };
-constexpr int kEvents = static_cast<int>(Event::AwaitNode) + 1;
+constexpr int kEvents = static_cast<int>(Event::ToggleBusy) + 1;
 
 // One event and two free choices.
 struct Step {
@@ -202,6 +203,9 @@ void play(Simulation& simulation, const Step& step) {
       return simulation.refuse_pod(step.which);
     case Event::SilencePod:
       return simulation.silence_pod(step.which);
+    case Event::ToggleBusy:
+      world.busy = !world.busy;
+      return;
     case Event::AwaitNode:
       return await_node(
           simulation,

@@ -150,6 +150,9 @@ TEST(Scheduling, RecognisesOlderGangsInPlacement) {
   api::GnnJob placed = running().job;
   placed.metadata.uid = "uid-of-placed";
   EXPECT_FALSE(is_older_gang_in_placement(placed, young));
+  api::GnnJob untold = old;
+  untold.status = {};
+  EXPECT_TRUE(is_older_gang_in_placement(untold, young)) << "it may have pods";
   api::GnnJob elsewhere = old;
   elsewhere.metadata.namespace_ = "another";
   EXPECT_TRUE(is_in_placement(elsewhere));

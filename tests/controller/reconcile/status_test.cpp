@@ -93,6 +93,72 @@ TEST(Status, WritesCountsOnceASecondAndConditionsAtOnce) {
   EXPECT_EQ(plan(observed).status.state, "Restarting");
 }
 
+// A job of two nodes that has not begun, while many others wait.
+Observed untold_start() {
+  Observed observed = running(2);
+  observed.job.status = {};
+  observed.pods.clear();
+  observed.busy = true;
+  return observed;
+}
+
+TEST(Status, TellsOfAStartLaterWhileOtherJobsWait) {
+  Observed observed = untold_start();
+  const Plan creates = plan(observed);
+  EXPECT_EQ(count_of<CreatePod>(creates), 2);
+  EXPECT_EQ(creates.status, observed.job.status);
+  EXPECT_TRUE(creates.events.empty());
+  EXPECT_EQ(creates.requeue_after, std::chrono::seconds(1)) << "the others may be done by then";
+
+  observed.pods = {pod_of(observed.job, 0, 1, at(25)), pod_of(observed.job, 1, 1, at(25))};
+  EXPECT_EQ(plan(observed).status, observed.job.status);
+  schedule(observed.pods[0]);
+  make_ready(observed.pods[1]);
+  EXPECT_EQ(plan(observed).status, observed.job.status);
+  schedule(observed.pods[1]);
+  EXPECT_EQ(plan(observed).status, observed.job.status);
+  observed.now = at(35);
+  EXPECT_EQ(plan(observed).status.state, "Starting") << "10 s after the pods' creation";
+  observed.now = at(30);
+  observed.busy = false;
+  EXPECT_EQ(plan(observed).status.state, "Starting");
+}
+
+TEST(Status, TellsOfAStartInOneWriteIfTheGangRunsByThen) {
+  Observed observed = untold_start();
+  observed.pods = {pod_of(observed.job, 0, 1, at(25)), pod_of(observed.job, 1, 1, at(25))};
+  for (objects::Pod& pod : observed.pods) make_ready(pod);
+  const Plan result = plan(observed);
+  EXPECT_EQ(result.status.state, "Running");
+  EXPECT_EQ(result.status.attempt, 1);
+  EXPECT_TRUE(result.status.start_time);
+  EXPECT_EQ(event_reasons(result), (std::vector<std::string>{"Scheduled", "Running"}));
+}
+
+TEST(Status, TellsOfTroubleAtAStartAtOnce) {
+  Observed observed = untold_start();
+  observed.pods = {pod_of(observed.job, 0, 1, at(25)), pod_of(observed.job, 1, 1, at(25))};
+  Observed stuck = observed;
+  add_condition(stuck.pods[1], "PodScheduled", false, "Unschedulable", "0/3 nodes: no GPU");
+  EXPECT_EQ(reason_of(plan(stuck), condition::kScheduled), reason::kUnschedulable);
+  Observed failed = observed;
+  end_container(failed.pods[1], 70);
+  EXPECT_EQ(plan(failed).status.attempt, 2);
+  Observed refused = untold_start();
+  refused.refusals = {
+      {.kind = ApiRefusal::Kind::Quota, .object = "pod", .message = "quota", .time = refused.now}
+  };
+  EXPECT_EQ(reason_of(plan(refused), condition::kScheduled), reason::kQuotaExceeded);
+  Observed restarted = running(2);
+  end_container(restarted.pods[0], 70);
+  restarted.busy = true;
+  EXPECT_EQ(plan(restarted).status.attempt, 2) << "the number of an attempt precedes its pods";
+  Observed second = next(restarted, plan(restarted));
+  second.pods.clear();
+  second.now = at(200);
+  EXPECT_NE(plan(second).status, second.job.status);
+}
+
 TEST(Status, WritesProgressWithinAnEpochSeldomAndOfAnEpochAtOnce) {
   Observed observed = running();
   const auto report = [&](const std::string& progress) {

@@ -411,7 +411,7 @@ void ControlPlane::State::make_arguments() {
       // Endpoints of pods with loopback addresses are refused: their controllers would only retry.
       "--controllers=*,-endpoints-controller,-endpointslice-controller,"
       "-endpointslice-mirroring-controller",
-      "--node-monitor-grace-period=8s",
+      "--node-monitor-grace-period=" + std::to_string(options.node_patience.count()) + "s",
       "--node-monitor-period=1s",
       "--kube-api-qps=200",
       "--kube-api-burst=400",
@@ -432,7 +432,7 @@ void ControlPlane::State::make_arguments() {
       "--cidr=127.64.0.0/16",
       "--node-ip=127.0.0.1",
       // It renews leases at a quarter of this, well within the controller manager's grace period.
-      "--node-lease-duration-seconds=8",
+      "--node-lease-duration-seconds=" + std::to_string(options.node_patience.count()),
   };
   std::error_code error;
   for (const auto& stage : fs::directory_iterator(tools + "/kwok-stages", error)) {

@@ -27,6 +27,9 @@ struct ControlPlaneOptions {
   /// 127.64.0.0/16, so that whoever connects to one stays on this machine. Needs `scheduler`, or
   /// pods with spec.nodeName.
   int fake_nodes = 0;
+  /// A fake node counts as lost after so long without a sign of kwok, which gives four in that time.
+  /// On a busy machine it may come late.
+  std::chrono::seconds node_patience = std::chrono::seconds(8);
   /// Off: watches go straight to etcd, so that a compacted revision is answered 410 at once. On (as
   /// in real clusters): the API server answers from its memory what it still holds there.
   bool watch_cache = true;

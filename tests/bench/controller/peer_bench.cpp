@@ -30,6 +30,7 @@
 #include <memory>
 #include <mutex>
 #include <netinet/in.h>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -365,10 +366,15 @@ struct Figures {
   double events = 0;
   std::map<std::string, double> calls;
   std::map<std::string, double> control_plane_cpu;
+  std::map<std::string, double> requests;  // of all programs, by verb and resource
 
   [[nodiscard]] Json json(int jobs) const {
     Json calls_per_job = Json::object();
     for (const auto& [method, count] : calls) calls_per_job[method] = count / jobs;
+    Json requests_per_job = Json::object();
+    for (const auto& [what, count] : requests) {
+      if (count >= jobs / 2.0) requests_per_job[what] = count / jobs;
+    }
     return {
         {"podsRunningPerSecond", pods_running_per_second},
         {"podsCreatedPerSecond", pods_created_per_second},
@@ -380,6 +386,7 @@ struct Figures {
         {"eventsPerJob", events / jobs},
         {"callsPerJob", calls_per_job},
         {"controlPlaneCpuSeconds", control_plane_cpu},
+        {"requestsPerJob", requests_per_job},
     };
   }
 };
@@ -398,6 +405,28 @@ std::map<std::string, double> cpu_of(const ControlPlane& plane) {
     cpu[name] = use_of(static_cast<pid_t>(plane.pid(part))).cpu_seconds;
   }
   return cpu;
+}
+
+// What all programs have asked of the API server, by verb and resource.
+std::map<std::string, double> requests_of(const ControlPlane& plane) {
+  static const std::regex line(
+      "apiserver_request_total\\{[^}]*resource=\"([a-z]*)\",[^}]*subresource=\"([a-z/"
+      "]*)\",verb=\"([A-Z]+)"
+      "\"[^}]*\\} ([0-9.e+]+)"
+  );
+  const std::string page = must(plane.kubectl({"get", "--raw", "/metrics"})).output;
+  std::map<std::string, double> requests;
+  std::istringstream lines(page);
+  std::smatch found;
+  for (std::string text; std::getline(lines, text);) {
+    if (!text.starts_with("apiserver_request_total{")) continue;
+    if (!std::regex_search(text, found, line)) continue;
+    const std::string subresource = found[2].str();
+    const std::string what =
+        found[3].str() + " " + found[1].str() + (subresource.empty() ? "" : "/") + subresource;
+    requests[what] += std::stod(found[4]);
+  }
+  return requests;
 }
 
 double writes_in(const std::string& metrics) {
@@ -456,6 +485,7 @@ Figures measure(ControlPlane& plane, const Program& program, int count) {
   const double cpu_before = use_of(program.pid()).cpu_seconds;
   const auto plane_before = cpu_of(plane);
   const auto calls_before = calls_in(program.metrics());
+  const auto requests_before = requests_of(plane);
   const SteadyPoint start = std::chrono::steady_clock::now();
   std::vector<SteadyPoint> asked(static_cast<size_t>(count));
   parallel.run(asked.size(), [&](size_t i) {
@@ -496,6 +526,10 @@ Figures measure(ControlPlane& plane, const Program& program, int count) {
   for (const auto& [method, calls] : calls_in(program.metrics())) {
     const auto before = calls_before.find(method);
     figures.calls[method] = calls - (before == calls_before.end() ? 0 : before->second);
+  }
+  for (const auto& [what, requests] : requests_of(plane)) {
+    const auto before = requests_before.find(what);
+    figures.requests[what] = requests - (before == requests_before.end() ? 0 : before->second);
   }
   figures.events = events_in(plane, space);
   return figures;

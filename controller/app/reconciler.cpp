@@ -23,7 +23,7 @@ runtime::Outcome retry(const client::ApiError& error) {
 }  // namespace
 
 Duration progress_interval(Duration shortest, size_t jobs) {
-  constexpr auto kOneWrite = std::chrono::milliseconds(50);
+  constexpr auto kOneWrite = std::chrono::milliseconds(55);  // leaves room for other writes
   return std::max<Duration>(shortest, kOneWrite * static_cast<int64_t>(jobs));
 }
 

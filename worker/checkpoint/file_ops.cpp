@@ -131,7 +131,8 @@ Result<std::vector<std::string>> PosixFileOps::list(const fs::path& directory) {
 }
 
 Result<std::string> PosixFileOps::read(const fs::path& path, int64_t max_bytes) {
-  const ReadFile file(path, O_RDONLY);
+  // Without O_NONBLOCK, a named pipe would make us wait for its writer.
+  const ReadFile file(path, O_RDONLY | O_NONBLOCK);
   if (file.get() < 0) return failed("open", path);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return failed("fstat", path);

@@ -61,7 +61,8 @@ Result<Mapping> map(const std::string& path, int descriptor, int64_t bytes, int 
 }  // namespace
 
 Result<Mapping> map_file(const std::string& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without O_NONBLOCK, a named pipe would make us wait for its writer.
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (file.value() < 0) {
     return system_failure(path, "can't open");
   }

@@ -11,7 +11,11 @@
 #include <torch/types.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <iostream>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace gnn::checkpoint {
 namespace {
@@ -578,6 +582,17 @@ TEST_F(PosixCheckpointTest, NamesTheFileAndTheReason) {
       CheckpointStore::begin({.directory = root, .keep = 0}, Inherit::Newest, files);
   ASSERT_FALSE(bad_keep);
   EXPECT_EQ(bad_keep.error().kind, ErrorKind::Configuration);
+}
+
+TEST_F(PosixCheckpointTest, RefusesANamedPipeInsteadOfWaitingForIt) {
+  const std::string pipe = root / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto read_pipe = [&] {
+    alarm(60);  // if it waits
+    std::cerr << files->read(pipe, 100).error().message;
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(read_pipe(), ::testing::ExitedWithCode(0), "pipe: expected a regular file");
 }
 
 TEST_F(PosixCheckpointTest, ReportsAFullDisk) {

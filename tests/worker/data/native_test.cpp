@@ -10,7 +10,10 @@
 
 #include <chrono>
 #include <filesystem>
+#include <iostream>
 #include <string>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace gnn::data {
 namespace {
@@ -209,6 +212,23 @@ TEST_F(Native, VerifyFindsAFlippedBit) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().kind, ErrorKind::Data);
   EXPECT_THAT(status.error().message, HasSubstr("nodes.node.features.npy: damaged"));
+}
+
+TEST_F(Native, ANamedPipeIsRefusedInsteadOfWaitedFor) {
+  ASSERT_TRUE(publish());
+  const std::string pipe = output_ + "/nodes.node.labels.npy";
+  fs::remove(pipe);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto errors = [&] {
+    alarm(60);  // if it waits
+    std::cerr << open_error() << "; " << map_file(pipe).error().message;
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(
+      errors(),
+      ::testing::ExitedWithCode(0),
+      "labels.npy: expected a regular file; .*labels.npy: expected a regular file"
+  );
 }
 
 TEST_F(Native, RefusesADamagedManifest) {

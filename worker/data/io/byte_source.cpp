@@ -232,7 +232,8 @@ class Crc32Source final : public ByteSource {
 Result<std::unique_ptr<ByteSource>> open_range(
     const std::string& path, std::string name, int64_t offset, int64_t length
 ) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK, because opening a named pipe would wait for its writer. Files know no such waiting.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) {
     return fail(
         errno == ENOENT ? ErrorKind::NotFound : ErrorKind::Io, system_error("can't open", path)

@@ -3,6 +3,7 @@
 #include "worker/app/generate_data.h"
 #include "worker/app/import_data.h"
 #include "worker/app/inspect_data.h"
+#include "worker/data/unreadable_mapping.h"
 
 #include <CLI/CLI.hpp>
 
@@ -19,6 +20,7 @@ namespace {
 
 // Runs a command on this process's console and returns the contract's exit code.
 int run(const std::function<Status(const DataConsole&)>& command) {
+  data::name_unreadable_mappings();
   const std::unique_ptr<ProgressBar> progress = make_progress_bar(stderr);
   const DataConsole console{
       .out = std::cout, .progress = *progress, .dumpavail = &data::run_dumpavail

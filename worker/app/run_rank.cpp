@@ -5,6 +5,7 @@
 #include "common/progress_bar.h"
 #include "worker/agent/limits.h"
 #include "worker/comm/process_groups.h"
+#include "worker/data/unreadable_mapping.h"
 #include "worker/loader/tensor_memory.h"
 #include "worker/progress/loading_progress.h"
 #include "worker/tasks/registry.h"
@@ -118,6 +119,7 @@ Result<c10::Device> choose_device(
 }
 
 Result<tasks::TaskResult> run_rank(const api::GnnJob& job, const RankOptions& options) {
+  data::name_unreadable_mappings();
   try {
     auto task = tasks::parse_task(job);
     if (!task) return tl::unexpected(tasks::to_error(task.error()));

@@ -1,5 +1,7 @@
 #include "worker/data/mapped_file.h"
 
+#include "worker/data/unreadable_mapping.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -51,11 +53,13 @@ Result<Mapping> map(const std::string& path, int descriptor, int64_t bytes, int 
   if (address == MAP_FAILED) {
     return system_failure(path, "can't map " + std::to_string(bytes) + " bytes");
   }
-  return Mapping{
-      .address = std::shared_ptr<void>(address, [length](void* begin) { munmap(begin, length); }),
-      .bytes = bytes,
-      .version = {}
-  };
+  // Its name goes before its pages: another file may lie there next.
+  const auto unmap =
+      [length, name = std::make_shared<NamedMapping>(address, length, path)](void* begin) mutable {
+        name.reset();
+        munmap(begin, length);
+      };
+  return Mapping{.address = std::shared_ptr<void>(address, unmap), .bytes = bytes, .version = {}};
 }
 
 }  // namespace

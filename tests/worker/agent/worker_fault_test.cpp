@@ -255,6 +255,41 @@ TEST_F(WorkerFaultTest, CtrlCResumesAndEndsWithTheSameCheckpointAndMetrics) {
 }
 
 // The disk has room for one checkpoint and not for a second one.
+TEST_F(WorkerFaultTest, AFileOfTheDataThatIsCutOffMeanwhileEndsTheJobWithItsName) {
+  const fs::path data = folder_ / "small.gnn";
+  start_program(
+      {std::getenv("GNN_WORKER"),
+       "data",
+       "generate",
+       "--shape=ogbn-arxiv",
+       "--scale=0.01",
+       "--output=" + data.string()},
+      {}
+  );
+  ASSERT_EQ(finish(), contract::kExitDone) << output();
+  std::ofstream(folder_ / "job.yaml") << R"(
+apiVersion: gnn.dev/v1alpha1
+kind: GNNJob
+metadata: {name: small}
+spec:
+  task: {type: NodeClassification}
+  dataset: {format: Native, path: )" + data.string() +
+                                             R"(}
+  model: {type: GraphSAGE, graphSage: {layers: 1, hiddenChannels: 4}}
+  sampling: {fanout: [2]}
+  training: {device: CPU, epochs: 100000, batchSize: 64, optimizer: {type: Adam, learningRate: "0.003"}}
+  workers: {nodes: 1, processesPerNode: 2}
+)";
+  start_worker();
+  ASSERT_TRUE(wait_until([&] { return output().find("Epoch 00001") != std::string::npos; }))
+      << output();
+  fs::resize_file(data / "nodes.node.features.npy", 4096);
+  EXPECT_EQ(finish(), contract::kExitData) << output();
+  EXPECT_NE(output().find("nodes.node.features.npy: cannot be read at byte"), std::string::npos)
+      << output();
+  expect_no_orphan();
+}
+
 TEST_F(WorkerFaultTest, AFullDiskEndsTheJobWithItsReason) {
   fs::create_directories(checkpoints());
   if (!testing::may_mount(checkpoints().string())) GTEST_SKIP() << "nothing can be mounted here";

@@ -173,8 +173,11 @@ void StreamProgressBar::draw(bool last) {
 }
 
 std::unique_ptr<ProgressBar> make_progress_bar(std::FILE* stream) {
+  return make_progress_bar(stream, fileno(stream));
+}
+
+std::unique_ptr<ProgressBar> make_progress_bar(std::FILE* stream, int descriptor) {
   ProgressBarOptions options;
-  const int descriptor = fileno(stream);
   options.terminal = descriptor >= 0 && isatty(descriptor) == 1;
   winsize size{};
   if (options.terminal && ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {

@@ -82,6 +82,8 @@ class StreamProgressBar final : public ProgressBar {
 /// A StreamProgressBar on `stream`: a bar when it is a terminal (its width asked of it), plain lines
 /// otherwise.
 std::unique_ptr<ProgressBar> make_progress_bar(std::FILE* stream);
+/// The same for a stream that has no descriptor itself, and whose text arrives at `descriptor`.
+std::unique_ptr<ProgressBar> make_progress_bar(std::FILE* stream, int descriptor);
 
 /// 1234567 -> "1.23 M"; below 1,000 as it is.
 std::string short_count(double value);

@@ -67,8 +67,10 @@ LineWriter::~LineWriter() {
 }
 
 void LineWriter::write(std::string_view line) {
-  std::string text(line);
-  text += '\n';
+  write_text(std::string(line) + '\n');
+}
+
+void LineWriter::write_text(std::string text) {
   {
     auto queue = queue_.lock();
     if (queue->broken) return;

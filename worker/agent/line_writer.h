@@ -39,6 +39,8 @@ class LineWriter {
 
   /// Queues `line`, which has no line end. Waits at most for `patience`.
   void write(std::string_view line);
+  /// Queues `text` as it is: several lines, or a part of one.
+  void write_text(std::string text);
 
  private:
   struct Line {

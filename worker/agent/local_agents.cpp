@@ -11,8 +11,10 @@
 #include <arpa/inet.h>
 #include <array>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <memory>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sstream>
@@ -85,6 +87,23 @@ int agent_main(
   return run_agent(options, make_connector(options, listening_socket), output);
 }
 
+ssize_t write_to_writer(void* writer, const char* text, size_t size) {
+  static_cast<LineWriter*>(writer)->write_text(std::string(text, size));
+  return static_cast<ssize_t>(size);
+}
+
+struct CloseStream {
+  void operator()(std::FILE* stream) const { std::fclose(stream); }
+};
+using Stream = std::unique_ptr<std::FILE, CloseStream>;
+
+// A stream on `writer`, for what knows only streams. Never waits longer than the writer does.
+Stream stream_on(LineWriter& writer) {
+  return Stream(::fopencookie(
+      &writer, "w", {.read = nullptr, .write = &write_to_writer, .seek = nullptr, .close = nullptr}
+  ));
+}
+
 class LocalAgents {
  public:
   LocalAgents(const LocalJob& job, const ConnectorFactory& make_connector)
@@ -101,11 +120,14 @@ class LocalAgents {
         return failed(status.error());
       }
     socket->reset();
-    // After all forks: it has a thread. A reader that stalls must not keep us from a signal.
-    lines_.emplace(LineWriterOptions{.fd = STDOUT_FILENO}, clock_);
     // A bar only if both are terminals: lines in a file must not depend on a terminal's width.
-    shows_bar_ = ::isatty(STDOUT_FILENO) != 0 && ::isatty(STDERR_FILENO) != 0;
-    progress_ = shows_bar_ ? make_progress_bar(stderr) : std::make_unique<SilentProgressBar>();
+    const bool shows_bar = ::isatty(STDOUT_FILENO) != 0 && ::isatty(STDERR_FILENO) != 0;
+    // After all forks: it has a thread. A reader that stalls, as a terminal that Ctrl-S stopped, must
+    // not keep us from a signal.
+    lines_.emplace(LineWriterOptions{.fd = shows_bar ? STDERR_FILENO : STDOUT_FILENO}, clock_);
+    if (shows_bar) bar_stream_ = stream_on(*lines_);
+    progress_ = bar_stream_ ? make_progress_bar(bar_stream_.get(), STDERR_FILENO)
+                            : std::make_unique<SilentProgressBar>();
     while (!all_ended()) tick();
     end_bar();
     return exit_code();
@@ -236,7 +258,7 @@ class LocalAgents {
   }
 
   void say(const std::string& line) {
-    if (shows_bar_) return progress_->say(line);
+    if (bar_stream_) return progress_->say(line);
     lines_->write(line);
   }
 
@@ -301,8 +323,8 @@ class LocalAgents {
   std::vector<Child> children_;
   SystemClock clock_;
   std::optional<LineWriter> lines_;
+  Stream bar_stream_;
   std::unique_ptr<ProgressBar> progress_;
-  bool shows_bar_ = false;
   int64_t bar_epoch_ = 0;
   int stop_signals_ = 0;
 };

@@ -13,7 +13,9 @@
 #include <fcntl.h>
 #include <memory>
 #include <optional>
+#include <pty.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <thread>
 #include <unistd.h>
 
@@ -29,7 +31,8 @@ TEST(RunAgentsLocally, RejectsAWrongTimeOutBeforeAnyAgentStarts) {
   EXPECT_EQ(run_agents_locally(job, never), contract::kExitConfiguration);
 }
 
-// A job of one node with fake ranks, whose output goes to a pipe that the test reads, or does not.
+// A job of one node with fake ranks, whose output goes to a pipe or a terminal that the test reads,
+// or does not.
 class LocalJobOutput : public ::testing::Test {
  protected:
   void start(const char* words) {
@@ -38,10 +41,27 @@ class LocalJobOutput : public ::testing::Test {
     ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
     reader_ = UniqueFd(ends[0]);
     const UniqueFd output(ends[1]);
+    run_job(output.get());
+  }
+
+  // As if somebody had pressed Ctrl-S.
+  void start_on_stopped_terminal(const char* words) {
+    ::setenv("FAKE_RANK", words, 1);
+    int reader = -1;
+    int terminal = -1;
+    ASSERT_EQ(::openpty(&reader, &terminal, nullptr, nullptr, nullptr), 0);
+    reader_ = UniqueFd(reader);
+    const UniqueFd output(terminal);
+    ASSERT_EQ(::tcflow(terminal, TCOOFF), 0);
+    run_job(terminal);
+  }
+
+  void run_job(int output) {
     job_ = ::fork();
     if (job_ != 0) return;
     reader_.reset();
-    ::dup2(output.get(), STDOUT_FILENO);
+    ::dup2(output, STDOUT_FILENO);
+    if (::isatty(output) != 0) ::dup2(output, STDERR_FILENO);
     const LocalJob job{
         .processes_per_node = 2,
         .environment = {{"GNN_SETUP_TIMEOUT", "1"}, {"GNN_STEP_TIMEOUT", "1"}},
@@ -75,6 +95,11 @@ class LocalJobOutput : public ::testing::Test {
 
 TEST_F(LocalJobOutput, AReaderThatStallsDoesNotEndTheJob) {
   start("train fill train final");
+  EXPECT_EQ(finish(), contract::kExitDone);
+}
+
+TEST_F(LocalJobOutput, ATerminalThatIsStoppedDoesNotEndOrHoldUpTheJob) {
+  start_on_stopped_terminal("train fill train final");
   EXPECT_EQ(finish(), contract::kExitDone);
 }
 

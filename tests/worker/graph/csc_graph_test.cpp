@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <string>
+#include <utility>
+
 namespace gnn::graph {
 namespace {
 
@@ -69,6 +73,22 @@ TEST(CscGraph, ChecksItsEndsAtOnceAndTheRestInShares) {
       outside->check_elements({.index = 1, .count = 2}, silent).error().message,
       HasSubstr("indices[2]: expected a node in [0, 1), found 7")
   );
+}
+
+// Checks are made in pieces of 2^22 elements.
+TEST(CscGraph, ChecksTheElementsOnBothSidesOfAPiecesEnd) {
+  constexpr int64_t kEdges = (int64_t{1} << 22) + 2;
+  SilentProgressBar silent;
+  for (int64_t edge = kEdges - 4; edge < kEdges; ++edge) {
+    at::Tensor sources = at::zeros({kEdges}, at::kInt);
+    sources[edge] = 1;
+    const auto graph = CscGraph::create_unchecked(longs({0, kEdges}), std::move(sources), 1);
+    ASSERT_TRUE(graph) << graph.error().message;
+    EXPECT_THAT(
+        graph->check_elements({}, silent).error().message,
+        HasSubstr("indices[" + std::to_string(edge) + "]: expected a node in [0, 1), found 1")
+    );
+  }
 }
 
 }  // namespace

@@ -145,6 +145,13 @@ TEST(CheckContents, FindsEachFaultInOneShare) {
       dataset.node_types[0].features = *FeatureStore::create(rows);
     };
     EXPECT_THAT(shares_that_refuse(spoil), ElementsAre(row));
+    const auto spoil_edge = [row](Dataset& dataset) {
+      at::Tensor rows = at::zeros({3, 2});
+      rows[row][1] = std::numeric_limits<float>::quiet_NaN();
+      dataset.edge_types[0].graph = *CscGraph::create(ids({0, 1, 2, 3}), ids({0, 1, 2}), 3);
+      dataset.edge_types[0].features = *FeatureStore::create(rows);
+    };
+    EXPECT_THAT(shares_that_refuse(spoil_edge), ElementsAre(row));
     const auto leave = [row](Dataset& dataset) {
       at::Tensor sources = at::arange(3, at::kLong);
       sources[row] = 3;

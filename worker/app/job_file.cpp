@@ -9,27 +9,21 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 namespace gnn::app {
 namespace {
 
-// The codec's bound, checked before the file is read into memory.
-constexpr std::streamoff kMaxBytes = api::kMaxDocumentBytes;
-
+// Any file that can be read once: a pipe has no size.
 Result<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) {
-    return fail(ErrorKind::Configuration, path + ": " + std::strerror(errno));
-  }
-  const std::streamoff size = file.tellg();
-  if (size < 0 || size > kMaxBytes) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(ErrorKind::Configuration, path + ": " + std::strerror(errno));
+  std::string text(api::kMaxDocumentBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return fail(ErrorKind::Configuration, path + ": cannot be read");
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > api::kMaxDocumentBytes) {
     return fail(ErrorKind::Configuration, path + ": larger than a manifest's limit of 2 MiB");
   }
-  std::string text(static_cast<size_t>(size), '\0');
-  file.seekg(0);
-  file.read(text.data(), size);
-  if (!file) return fail(ErrorKind::Configuration, path + ": cannot be read");
   return text;
 }
 

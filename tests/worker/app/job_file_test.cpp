@@ -1,6 +1,7 @@
 #include "worker/app/job_file.h"
 
 #include "common/contract.h"
+#include "tests/support/read_file.h"
 #include "tests/worker/app/samples.h"
 #include "worker/tasks/registry.h"
 
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace gnn::app {
@@ -76,6 +78,24 @@ TEST(LoadJob, RejectsAMalformedOverride) {
   EXPECT_FALSE(
       load_job(std::string(GNN_SAMPLES) + "/cora.yaml", {"training.epochs.more=1"}).has_value()
   );
+}
+
+TEST(LoadJob, ReadsAPipe) {
+  const std::string text = testing::read_file(std::string(GNN_SAMPLES) + "/cora.yaml");
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  ::close(ends[1]);
+  const auto job = load_job("/dev/fd/" + std::to_string(ends[0]));
+  ::close(ends[0]);
+  ASSERT_TRUE(job.has_value()) << job.error().message;
+  EXPECT_EQ(job->metadata.name, "cora");
+}
+
+TEST(LoadJob, RefusesWhatIsNoManifestsFile) {
+  const auto message = [](const std::string& path) { return load_job(path).error().message; };
+  EXPECT_EQ(message("/"), "/: cannot be read");
+  EXPECT_THAT(message("/dev/zero"), HasSubstr("larger than a manifest's limit of 2 MiB"));
 }
 
 TEST(LoadJob, NamesAMissingFile) {

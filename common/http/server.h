@@ -25,9 +25,10 @@ struct Page {
 
 /// What a single client may cost. Clients can be hostile.
 struct Limits {
-  int64_t request_bytes = 8192;                   ///< most that is read of a request
-  std::chrono::milliseconds request_time{3'000};  ///< from its first byte to the answer's last
-  int64_t connections = 64;                       ///< open at the same time; more are closed unread
+  int64_t request_bytes = 8192;  ///< most that is read of a request
+  /// For the request to come, and again for the client to take the answer.
+  std::chrono::milliseconds request_time{3'000};
+  int64_t connections = 64;  ///< open at the same time; for another one the oldest is closed
 };
 
 struct ServerOptions {

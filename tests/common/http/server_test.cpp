@@ -52,6 +52,11 @@ class RawClient {
       text.append(piece, static_cast<size_t>(size));
     return text;
   }
+  // 0 if the server closes the connection.
+  char read_one() const {
+    char one = 0;
+    return ::recv(socket_, &one, 1, 0) == 1 ? one : '\0';
+  }
 
  private:
   int socket_;
@@ -100,22 +105,59 @@ TEST(HttpServer, ReadsOnlySoMuchOfARequest) {
   EXPECT_EQ(health_of(*server), "200 ok\n");
 }
 
+TEST(HttpServer, TakesARequestThatComesInPieces) {
+  const auto server = serve({.request_time = hours(1)});
+  const RawClient client(server->port());
+  for (const char piece : std::string("GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"))
+    ASSERT_TRUE(client.send({piece}));
+  EXPECT_NE(client.read_all().find("200 OK"), std::string::npos);
+}
+
+// More of them than there may be connections, and none ever runs out of time.
 TEST(HttpServer, ClientsThatSayNothingDoNotKeepOthersOut) {
-  const auto server = serve({.request_time = milliseconds(50)});
+  const auto server = serve({.request_time = hours(1), .connections = 16});
   std::vector<std::unique_ptr<RawClient>> silent;
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 200; ++i) {
     silent.push_back(std::make_unique<RawClient>(server->port()));
-    ASSERT_TRUE(silent.back()->send("GET"));
+    if (i % 2 == 0) silent.back()->send("GET");
   }
   EXPECT_EQ(health_of(*server), "200 ok\n");
 }
 
-TEST(HttpServer, ClosesConnectionsBeyondItsLimitUnread) {
+TEST(HttpServer, ClientsThatDoNotTakeTheirAnswerDoNotKeepOthersOut) {
+  const std::string large(size_t{8} << 20, 'x');
+  const auto server = Server::start(
+      {.host = "127.0.0.1",
+       .pages =
+           {{.path = "/healthz", .answer = [] { return Response{.body = "ok\n"}; }},
+            {.path = "/large", .answer = [&] { return Response{.body = large}; }}},
+       .limits = {.request_time = hours(1), .connections = 8}}
+  );
+  ASSERT_TRUE(server.has_value());
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (int i = 0; i < 12; ++i) {
+    slow.push_back(std::make_unique<RawClient>((*server)->port()));
+    ASSERT_TRUE(slow.back()->send("GET /large HTTP/1.1\r\n\r\n"));
+    ASSERT_EQ(slow.back()->read_one(), 'H') << "client " << i;
+  }
+  EXPECT_EQ(health_of(**server), "200 ok\n");
+}
+
+TEST(HttpServer, ClosesAConnectionWhoseTimeIsOver) {
+  const auto server = serve({.request_time = milliseconds(50)});
+  const RawClient client(server->port());
+  ASSERT_TRUE(client.send("GET /hea"));
+  EXPECT_EQ(client.read_all(), "");
+}
+
+TEST(HttpServer, ClosesTheOldestConnectionBeyondItsLimit) {
   const auto server = serve({.request_time = hours(1), .connections = 2});
   const RawClient first(server->port());
   const RawClient second(server->port());
   const RawClient third(server->port());
-  EXPECT_EQ(third.read_all(), "");
+  EXPECT_EQ(first.read_all(), "");
+  ASSERT_TRUE(second.send("GET /healthz HTTP/1.1\r\n\r\n"));
+  EXPECT_NE(second.read_all().find("200 OK"), std::string::npos);
 }
 
 TEST(HttpServer, ItsEndWaitsForNoClient) {

@@ -194,7 +194,7 @@ TEST_F(FaultTest, AKilledStoreHostMakesTheOthersLeaveInSeconds) {
   ::kill(agent_of(0), SIGKILL);
   EXPECT_NE(finish(), -1) << output();
   EXPECT_LT(steady_clock::now() - start_time, seconds(10));
-  EXPECT_NE(result_of(1).find("\"exitCode\":75"), std::string::npos) << result_of(1);
+  EXPECT_NE(result_of(1).find("\"exitCode\":75"), std::string::npos) << result_of(1) << output();
   expect_no_orphan();
 }
 

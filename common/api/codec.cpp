@@ -54,14 +54,20 @@ std::string words_of() {
 
 // ---- decoding
 
+// How a document is read, and what was found in it.
+struct Reading {
+  UnknownFields unknown;
+  std::vector<UnknownWord> words = {};  // only with UnknownFields::Ignore
+};
+
 template <class T>
-Status decode_value(const json& value, const std::string& path, UnknownFields unknown, T& out);
+Status decode_value(const json& value, const std::string& path, Reading& reading, T& out);
 
 // Visits a struct's fields and fills them from one JSON object; stops at the first error.
 class ObjectDecoder {
  public:
-  ObjectDecoder(const json& object, const std::string& path, UnknownFields unknown)
-      : object_(object), path_(path), unknown_(unknown) {}
+  ObjectDecoder(const json& object, const std::string& path, Reading& reading)
+      : object_(object), path_(path), reading_(reading) {}
 
   template <class T>
   void required(std::string_view name, T& out, const Bounds&) {
@@ -86,7 +92,7 @@ class ObjectDecoder {
 
   // The first error, unknown fields included.
   Status finish() {
-    if (!status_ || unknown_ == UnknownFields::Ignore) return status_;
+    if (!status_ || reading_.unknown == UnknownFields::Ignore) return status_;
     for (const auto& [name, value] : object_.items()) {
       if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
       std::string expected;
@@ -111,13 +117,13 @@ class ObjectDecoder {
     if (!status_) return true;
     const auto found = object_.find(name);
     if (found == object_.end() || found->is_null()) return false;
-    status_ = decode_value(*found, child(name), unknown_, out);
+    status_ = decode_value(*found, child(name), reading_, out);
     return true;
   }
 
   const json& object_;
   const std::string& path_;
-  UnknownFields unknown_;
+  Reading& reading_;
   std::vector<std::string_view> known_;
   Status status_;
 };
@@ -180,9 +186,24 @@ Status decode_map(
   return {};
 }
 
+// The enum keeps its value for a word that is reported.
+template <ApiEnum E>
+Status decode_enum(const json& value, const std::string& path, Reading& reading, E& out) {
+  const auto found = value.is_string() ? from_word<E>(value.get<std::string>()) : std::nullopt;
+  if (found) {
+    out = *found;
+    return {};
+  }
+  if (!value.is_string() || reading.unknown == UnknownFields::Reject) {
+    return wrong(path, words_of<E>(), value);
+  }
+  reading.words.push_back({.path = path, .word = shown(value)});
+  return {};
+}
+
 template <class T>
 Status decode_list(
-    const json& value, const std::string& path, UnknownFields unknown, std::vector<T>& out
+    const json& value, const std::string& path, Reading& reading, std::vector<T>& out
 ) {
   if (!value.is_array()) return wrong(path, "a list", value);
   out.clear();
@@ -190,7 +211,10 @@ Status decode_list(
   for (size_t i = 0; i < value.size(); ++i) {
     T element{};
     const std::string element_path = path + "[" + std::to_string(i) + "]";
-    GNN_RETURN_IF_ERROR(decode_value(value[i], element_path, unknown, element));
+    const size_t unknown_words = reading.words.size();
+    GNN_RETURN_IF_ERROR(decode_value(value[i], element_path, reading, element));
+    // An enum's default would be another word than the list has.
+    if (ApiEnum<T> && reading.words.size() > unknown_words) continue;
     out.push_back(std::move(element));
   }
   return {};
@@ -207,24 +231,21 @@ concept Scalar =
     std::same_as<T, Decimal> || std::same_as<T, TimePoint>;
 
 template <class T>
-Status decode_value(const json& value, const std::string& path, UnknownFields unknown, T& out) {
+Status decode_value(const json& value, const std::string& path, Reading& reading, T& out) {
   if constexpr (OptionalOf<T>::value) {
     out.emplace();
-    return decode_value(value, path, unknown, *out);
+    return decode_value(value, path, reading, *out);
   } else if constexpr (ApiEnum<T>) {
-    const auto found = value.is_string() ? from_word<T>(value.get<std::string>()) : std::nullopt;
-    if (!found) return wrong(path, words_of<T>(), value);
-    out = *found;
-    return {};
+    return decode_enum(value, path, reading, out);
   } else if constexpr (Scalar<T>) {
     return decode_scalar(value, path, out);
   } else if constexpr (VectorOf<T>::value) {
-    return decode_list(value, path, unknown, out);
+    return decode_list(value, path, reading, out);
   } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
     return decode_map(value, path, out);
   } else {
     if (!value.is_object()) return wrong(path, "an object", value);
-    ObjectDecoder decoder(value, path, unknown);
+    ObjectDecoder decoder(value, path, reading);
     visit(decoder, out);
     return decoder.finish();
   }
@@ -237,7 +258,8 @@ Status decode_metadata(const json& object, JobMetadata& out) {
     return fail(ErrorKind::Configuration, "metadata: required object is missing");
   }
   const std::string path = "metadata";
-  ObjectDecoder decoder(*found, path, UnknownFields::Ignore);
+  Reading reading{.unknown = UnknownFields::Ignore};
+  ObjectDecoder decoder(*found, path, reading);
   const Bounds any;
   decoder.required("name", out.name, any);
   decoder.field("namespace", out.namespace_, any);
@@ -255,7 +277,8 @@ Status decode_metadata(const json& object, JobMetadata& out) {
 Status decode_status(const json& value, GnnJobStatus& out) {
   const std::string path = "status";
   if (!value.is_object()) return wrong(path, "an object", value);
-  ObjectDecoder decoder(value, path, UnknownFields::Ignore);
+  Reading reading{.unknown = UnknownFields::Ignore};
+  ObjectDecoder decoder(value, path, reading);
   visit(decoder, out);
   out.unknown_fields = decoder.unknown_fields();
   return decoder.finish();
@@ -424,7 +447,9 @@ Result<GnnJob> decode_job(const json& object, UnknownFields unknown) {
   if (spec == object.end()) {
     return fail(ErrorKind::Configuration, "spec: required field is missing");
   }
-  GNN_RETURN_IF_ERROR(decode_value(*spec, "spec", unknown, job.spec));
+  Reading reading{.unknown = unknown};
+  GNN_RETURN_IF_ERROR(decode_value(*spec, "spec", reading, job.spec));
+  job.unknown_words = std::move(reading.words);
   const auto status = object.find("status");
   if (status != object.end() && !status->is_null()) {
     GNN_RETURN_IF_ERROR(decode_status(*status, job.status));

@@ -21,7 +21,9 @@ inline constexpr int64_t kMaxDocumentValues = 200000;
 
 enum class UnknownFields {
   Reject,  ///< for the worker and manifests of users: a misspelt or newer field is an error
-  Ignore,  ///< for the controller: the API server has checked it, and a newer CRD may have more
+  /// For the controller: the API server has checked it, and a newer CRD may have more. A word that
+  /// an enum does not have is no error either, but one of GnnJob::unknown_words.
+  Ignore,
 };
 
 /// YAML 1.2 core schema. The text may hold several documents, exactly one of them a GNNJob.

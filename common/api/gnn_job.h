@@ -677,10 +677,20 @@ struct JobMetadata {
   friend bool operator==(const JobMetadata&, const JobMetadata&) = default;
 };
 
+/// A word of an enum that this version does not know.
+struct UnknownWord {
+  std::string path = {};  ///< e.g. "spec.model.type"
+  std::string word = {};  ///< as JSON, shortened
+  friend bool operator==(const UnknownWord&, const UnknownWord&) = default;
+};
+
 struct GnnJob {
   JobMetadata metadata;
   GnnJobSpec spec;
   GnnJobStatus status;
+  /// Of the spec, as stored under a newer CRD. Their fields have the defaults, and lists lack them:
+  /// nothing may be started from such a spec.
+  std::vector<UnknownWord> unknown_words = {};
   friend bool operator==(const GnnJob&, const GnnJob&) = default;
 };
 

@@ -26,6 +26,7 @@ namespace reason {
 inline constexpr std::string_view kValid = "Valid";
 inline constexpr std::string_view kIdleGpus = "IdleGpus";
 inline constexpr std::string_view kInvalidSpec = "InvalidSpec";
+inline constexpr std::string_view kUnknownValue = "UnknownValue";
 // Scheduled
 inline constexpr std::string_view kCreating = "Creating";
 inline constexpr std::string_view kNameTaken = "NameTaken";

@@ -164,10 +164,9 @@ Treatment treat_by_default(const Pass& pass, FailureKind kind) {
 }
 
 Treatment treat(const Pass& pass, const NodeFailure& failure) {
-  const api::FailurePolicy& policy = pass.job().spec.run_policy.failure_policy;
-  const std::optional<size_t> found = find_rule(policy, failure);
+  const std::optional<size_t> found = find_rule(pass.job(), failure);
   if (!found) return treat_by_default(pass, failure.kind);
-  const api::FailureRule& rule = policy.rules[*found];
+  const api::FailureRule& rule = pass.job().spec.run_policy.failure_policy.rules[*found];
   return {
       .ends_job = rule.action == api::FailureAction::Fail,
       .charged = rule.charge,

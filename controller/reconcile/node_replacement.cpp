@@ -39,9 +39,9 @@ bool restart_is_left(const Pass& pass) {
 }
 
 bool asks_for_replacement(const Pass& pass, const NodeFailure& failure) {
-  const api::FailurePolicy& policy = pass.job().spec.run_policy.failure_policy;
-  const std::optional<size_t> rule = find_rule(policy, failure);
-  return rule && policy.rules[*rule].action == api::FailureAction::RestartNode;
+  const auto& rules = pass.job().spec.run_policy.failure_policy.rules;
+  const std::optional<size_t> rule = find_rule(pass.job(), failure);
+  return rule && rules[*rule].action == api::FailureAction::RestartNode;
 }
 
 }  // namespace
@@ -62,6 +62,7 @@ ReplacementDecision judge_replacement(
     const Pass& pass, const NodeView& lost, const NodeFailure& failure
 ) {
   if (!asks_for_replacement(pass, failure)) return {};
+  if (!is_true(pass.status(), condition::kAccepted)) return {.why_not = "the spec is not accepted"};
   if (lost.node == 0) return {.why_not = "node 0 hosts the store"};
   for (const NodeView& node : pass.gang.nodes) {
     if (node.node == lost.node || stands(node)) continue;

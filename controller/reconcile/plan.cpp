@@ -52,7 +52,21 @@ std::string spec_problem(const api::GnnJob& job) {
   return {};
 }
 
+// "spec.model.type: this version of the controller does not know "GAT"; …", or an empty text.
+std::string unknown_words(const api::GnnJob& job) {
+  std::string text;
+  for (const api::UnknownWord& each : job.unknown_words) {
+    text += each.path + ": this version of the controller does not know " + each.word + "; ";
+  }
+  if (text.empty()) return text;
+  return text + "no pod is created before the controller is upgraded";
+}
+
 void check_spec(Pass& pass) {
+  // First, because a default in the word's place may break a rule.
+  if (const std::string unknown = unknown_words(pass.job()); !unknown.empty()) {
+    return pass.set(condition::kAccepted, false, reason::kUnknownValue, unknown);
+  }
   if (const std::string problem = spec_problem(pass.job()); !problem.empty()) {
     return pass.set(condition::kAccepted, false, reason::kInvalidSpec, problem);
   }

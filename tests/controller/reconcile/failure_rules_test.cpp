@@ -74,6 +74,33 @@ TEST(FailureRules, TheFirstThatMatchesDecides) {
   EXPECT_TRUE(is_true(with_rules(rules, 2).status, condition::kFailed));
 }
 
+// As the codec reads them: what it does not know has the default, or is not in the list.
+Plan with_unknown(api::FailureRule rule, const std::string& field, int64_t exit_code) {
+  Observed observed = running();
+  observed.job.spec.run_policy.failure_policy.rules = {
+      {.exit_codes = {99}, .action = FailureAction::Fail}, std::move(rule)
+  };
+  observed.job.unknown_words = {
+      {.path = "spec.runPolicy.failurePolicy.rules[1]." + field, .word = R"("New")"}
+  };
+  end_container(observed.pods[0], exit_code);
+  return plan(observed);
+}
+
+TEST(FailureRules, AnUnknownActionDoesNotEndTheJob) {
+  const Plan result =
+      with_unknown({.reasons = {FailureReason::Data}}, "action", contract::kExitData);
+  EXPECT_FALSE(is_true(result.status, condition::kFailed));
+  EXPECT_EQ(result.status.attempt, 2);
+}
+
+TEST(FailureRules, AnUnknownReasonMatchesNoFailure) {
+  const api::FailureRule rule{.exit_codes = {42}, .reasons = {}, .action = FailureAction::Fail};
+  EXPECT_FALSE(is_true(with_unknown(rule, "reasons[0]", 42).status, condition::kFailed));
+  EXPECT_TRUE(is_true(with_unknown(rule, "charge", 42).status, condition::kFailed))
+      << "without reasons, the rule is for any";
+}
+
 TEST(FailureRules, NameEveryReasonOfAFailure) {
   std::set<std::string> words;
   for (const auto& [value, word] : api::EnumTable<FailureReason>::kWords) words.emplace(word);

@@ -52,6 +52,15 @@ class NodeReplacement : public ::testing::Test {
   Observed in_;
 };
 
+TEST_F(NodeReplacement, ANodeOfAnUnknownSpecIsNotReplacedAlone) {
+  in_.job.unknown_words = {{.path = "spec.model.type", .word = R"("GAT")"}};
+  evict(in_.pods[1]);
+  say_awaited(1);
+  const Plan decided = plan(in_);
+  EXPECT_TRUE(decided.status.replaced_nodes.empty());
+  EXPECT_EQ(decided.status.attempt, 2);
+}
+
 TEST_F(NodeReplacement, ALostNodesPodIsReplacedAlone) {
   const int64_t rounds = in_.job.spec.run_policy.max_restarts;
   evict(in_.pods[1]);

@@ -46,6 +46,76 @@ TEST(Plan, ReportsAnInvalidSpecAndDoesNotRunIt) {
   EXPECT_EQ(plan(observed).status.state, "Invalid");
 }
 
+TEST(Plan, AnUnknownWordIsNamedAndNothingIsCreated) {
+  Observed observed;
+  observed.job = small_job();
+  observed.job.unknown_words = {
+      {.path = "spec.model.type", .word = R"("GAT")"},
+      {.path = "spec.training.sharding", .word = R"("Ring")"},
+  };
+  observed.job.spec.model.graph_sage.reset();
+  const Plan result = plan(observed);
+  EXPECT_TRUE(result.actions.empty());
+  EXPECT_EQ(result.status.state, "Invalid");
+  EXPECT_EQ(reason_of(result, condition::kAccepted), reason::kUnknownValue);
+  EXPECT_EQ(
+      result.status.message,
+      R"(spec.model.type: this version of the controller does not know "GAT"; )"
+      R"(spec.training.sharding: this version of the controller does not know "Ring"; )"
+      "no pod is created before the controller is upgraded"
+  );
+
+  // The upgrade.
+  Observed later = next(observed, result);
+  later.job = small_job();
+  later.job.status = result.status;
+  const Plan started = plan(later);
+  EXPECT_TRUE(is_true(started.status, condition::kAccepted));
+  EXPECT_EQ(count_of<CreatePod>(started), 2);
+}
+
+Observed running_with_unknown_word() {
+  Observed observed = running();
+  observed.job.unknown_words = {{.path = "spec.model.type", .word = R"("GAT")"}};
+  return observed;
+}
+
+TEST(Plan, AnUnknownWordStopsNeitherARunningGangNorItsEnd) {
+  const Observed observed = running_with_unknown_word();
+  const Plan result = plan(observed);
+  EXPECT_TRUE(result.actions.empty());
+  EXPECT_TRUE(is_true(result.status, condition::kRunning));
+  EXPECT_EQ(result.status.attempt, 1);
+
+  Observed succeeded = running_with_unknown_word();
+  for (objects::Pod& pod : succeeded.pods) end_container(pod, 0);
+  EXPECT_TRUE(is_true(plan(succeeded).status, condition::kComplete));
+
+  Observed suspended = running_with_unknown_word();
+  suspended.job.spec.suspend = true;
+  EXPECT_EQ(count_of<DeletePod>(plan(suspended)), 2);
+
+  Observed deleted = running_with_unknown_word();
+  deleted.job.metadata.deletion_timestamp = at(30);
+  EXPECT_EQ(count_of<DeletePod>(plan(deleted)), 2);
+}
+
+TEST(Plan, AnUnknownWordHoldsTheNextAttemptUntilItIsKnown) {
+  Observed observed = running_with_unknown_word();
+  end_container(observed.pods[0], 1);
+  const Plan failed = plan(observed);
+  EXPECT_EQ(failed.status.attempt, 2);
+  Observed held = next(observed, failed);
+  EXPECT_EQ(count_of<DeletePod>(plan(held)), 2);
+  held.pods.clear();
+  const Plan waiting = plan(held);
+  EXPECT_TRUE(waiting.actions.empty());
+  EXPECT_EQ(waiting.status.state, "Invalid");
+  held = next(held, waiting);
+  held.job.unknown_words.clear();
+  EXPECT_EQ(count_of<CreatePod>(plan(held)), 2);
+}
+
 // A controller with stricter rules than the one that started the gang.
 Observed running_but_invalid() {
   Observed observed = running();

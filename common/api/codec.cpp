@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -54,11 +55,40 @@ std::string words_of() {
 
 // ---- decoding
 
+// Fields that this version does not have, at their places in the document: what it knows is left out,
+// but for the identities of structs. null: none.
+using Rest = json;
+
 // How a document is read, and what was found in it.
 struct Reading {
   UnknownFields unknown;
+  bool keeps_rest = false;
   std::vector<UnknownWord> words = {};  // only with UnknownFields::Ignore
+  Rest rest = {};                       // of the value that was read last
 };
+
+// The fields that tell a struct from others in its place: in a list, or of an earlier time. Unknown
+// fields go with them.
+template <class T>
+constexpr std::array<std::string_view, 0> kIdentity{};
+template <>
+constexpr std::array<std::string_view, 1> kIdentity<Condition>{"type"};
+template <>
+constexpr std::array<std::string_view, 3> kIdentity<FailureRecord>{"attempt", "node", "time"};
+template <>
+constexpr std::array<std::string_view, 3> kIdentity<LastFailure>{"attempt", "node", "time"};
+template <>
+constexpr std::array<std::string_view, 1> kIdentity<MachineRestarts>{"name"};
+
+template <class T>
+bool same_identity(const json& a, const json& b) {
+  return std::all_of(kIdentity<T>.begin(), kIdentity<T>.end(), [&](std::string_view name) {
+    const auto left = a.find(name);
+    const auto right = b.find(name);
+    if (left == a.end() || right == b.end()) return (left == a.end()) == (right == b.end());
+    return *left == *right;
+  });
+}
 
 template <class T>
 Status decode_value(const json& value, const std::string& path, Reading& reading, T& out);
@@ -81,20 +111,25 @@ class ObjectDecoder {
     take(name, out);
   }
 
-  // Fields that the struct does not have, as JSON text; empty if there are none.
-  [[nodiscard]] std::string unknown_fields() const {
-    json unknown = json::object();
+  // Fields that the struct or one below it does not have, with the identity of a T.
+  template <class T>
+  Rest take_rest() {
     for (const auto& [name, value] : object_.items()) {
-      if (std::find(known_.begin(), known_.end(), name) == known_.end()) unknown[name] = value;
+      if (!knows(name)) rest_[name] = value;
     }
-    return unknown.empty() ? "" : unknown.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (rest_.is_null()) return rest_;
+    for (const std::string_view name : kIdentity<T>) {
+      const auto found = object_.find(name);
+      if (found != object_.end()) rest_[std::string(name)] = *found;
+    }
+    return std::move(rest_);
   }
 
   // The first error, unknown fields included.
   Status finish() {
     if (!status_ || reading_.unknown == UnknownFields::Ignore) return status_;
     for (const auto& [name, value] : object_.items()) {
-      if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+      if (knows(name)) continue;
       std::string expected;
       for (const std::string_view known : known_) expected.append(" ").append(known);
       return fail(
@@ -106,6 +141,10 @@ class ObjectDecoder {
   }
 
  private:
+  bool knows(std::string_view name) const {
+    return std::find(known_.begin(), known_.end(), name) != known_.end();
+  }
+
   std::string child(std::string_view name) const {
     return path_.empty() ? std::string(name) : path_ + "." + std::string(name);
   }
@@ -118,6 +157,9 @@ class ObjectDecoder {
     const auto found = object_.find(name);
     if (found == object_.end() || found->is_null()) return false;
     status_ = decode_value(*found, child(name), reading_, out);
+    if (!reading_.rest.is_null()) {
+      rest_[std::string(name)] = std::exchange(reading_.rest, nullptr);
+    }
     return true;
   }
 
@@ -125,6 +167,7 @@ class ObjectDecoder {
   const std::string& path_;
   Reading& reading_;
   std::vector<std::string_view> known_;
+  Rest rest_;
   Status status_;
 };
 
@@ -208,15 +251,18 @@ Status decode_list(
   if (!value.is_array()) return wrong(path, "a list", value);
   out.clear();
   out.reserve(value.size());
+  Rest rest;
   for (size_t i = 0; i < value.size(); ++i) {
     T element{};
     const std::string element_path = path + "[" + std::to_string(i) + "]";
     const size_t unknown_words = reading.words.size();
     GNN_RETURN_IF_ERROR(decode_value(value[i], element_path, reading, element));
+    if (!reading.rest.is_null()) rest.push_back(std::exchange(reading.rest, nullptr));
     // An enum's default would be another word than the list has.
     if (ApiEnum<T> && reading.words.size() > unknown_words) continue;
     out.push_back(std::move(element));
   }
+  reading.rest = std::move(rest);
   return {};
 }
 
@@ -247,6 +293,7 @@ Status decode_value(const json& value, const std::string& path, Reading& reading
     if (!value.is_object()) return wrong(path, "an object", value);
     ObjectDecoder decoder(value, path, reading);
     visit(decoder, out);
+    if (reading.keeps_rest) reading.rest = decoder.template take_rest<T>();
     return decoder.finish();
   }
 }
@@ -275,13 +322,12 @@ Status decode_metadata(const json& object, JobMetadata& out) {
 }
 
 Status decode_status(const json& value, GnnJobStatus& out) {
-  const std::string path = "status";
-  if (!value.is_object()) return wrong(path, "an object", value);
-  Reading reading{.unknown = UnknownFields::Ignore};
-  ObjectDecoder decoder(value, path, reading);
-  visit(decoder, out);
-  out.unknown_fields = decoder.unknown_fields();
-  return decoder.finish();
+  Reading reading{.unknown = UnknownFields::Ignore, .keeps_rest = true};
+  GNN_RETURN_IF_ERROR(decode_value(value, "status", reading, out));
+  if (!reading.rest.is_null()) {
+    out.unknown_fields = reading.rest.dump(-1, ' ', false, json::error_handler_t::replace);
+  }
+  return {};
 }
 
 Status expect_word(const json& object, const char* name, std::string_view wanted) {
@@ -294,35 +340,80 @@ Status expect_word(const json& object, const char* name, std::string_view wanted
 // ---- encoding
 
 template <class T>
-json encode_value(const T& value);
+json encode_value(const T& value, const Rest& rest);
+
+// The rest that belongs to this element of a list, or null.
+template <class T>
+Rest rest_of(const Rest& rests, const json& element) {
+  for (const Rest& rest : rests) {
+    if (same_identity<T>(rest, element)) return rest;
+  }
+  return nullptr;
+}
 
 // Visits a struct's fields and writes them; what is absent or an empty list or map is left out.
 class ObjectEncoder {
  public:
+  explicit ObjectEncoder(const Rest& rest) : rest_(rest) {}
+
   template <class T>
   void required(std::string_view name, const T& value, const Bounds&) {
-    object_[std::string(name)] = encode_value(value);
+    put(name, value);
   }
 
   template <class T>
-  void field(std::string_view name, const T& value, const Bounds& bounds) {
+  void field(std::string_view name, const T& value, const Bounds&) {
+    known_.push_back(name);
     if constexpr (OptionalOf<T>::value) {
-      if (value) required(name, *value, bounds);
+      if (value) put(name, *value);
     } else if constexpr (requires { value.empty(); } && !std::same_as<T, std::string>) {
-      if (!value.empty()) required(name, value, bounds);
+      if (!value.empty()) put(name, value);
     } else {
-      required(name, value, bounds);
+      put(name, value);
     }
   }
 
-  json take() { return std::move(object_); }
+  // With the fields of a newer version.
+  template <class T>
+  json take() {
+    if (rest_.is_null() || !same_identity<T>(rest_, object_)) return std::move(object_);
+    for (const auto& [name, value] : rest_.items()) {
+      const bool known = std::find(known_.begin(), known_.end(), name) != known_.end();
+      if (!known) object_.emplace(name, value);
+    }
+    return std::move(object_);
+  }
 
  private:
+  template <class T>
+  void put(std::string_view name, const T& value) {
+    static const Rest kNone;
+    const auto found = rest_.is_null() ? rest_.end() : rest_.find(name);
+    object_[std::string(name)] = encode_value(value, found == rest_.end() ? kNone : *found);
+  }
+
+  const Rest& rest_;
+  // Only of those that may be left out: the others are in the object.
+  std::vector<std::string_view> known_;
   json object_ = json::object();
 };
 
 template <class T>
-json encode_value(const T& value) {
+json encode_list(const std::vector<T>& values, const Rest& rests) {
+  json list = json::array();
+  for (const T& value : values) {
+    json element = encode_value(value, nullptr);
+    if constexpr (!kIdentity<T>.empty()) {
+      const Rest rest = rest_of<T>(rests, element);
+      if (!rest.is_null()) element = encode_value(value, rest);
+    }
+    list.push_back(std::move(element));
+  }
+  return list;
+}
+
+template <class T>
+json encode_value(const T& value, const Rest& rest) {
   if constexpr (ApiEnum<T>) {
     return std::string(to_string(value));
   } else if constexpr (std::same_as<T, Decimal>) {
@@ -332,13 +423,11 @@ json encode_value(const T& value) {
   } else if constexpr (Scalar<T> || std::same_as<T, std::map<std::string, std::string>>) {
     return value;
   } else if constexpr (VectorOf<T>::value) {
-    json list = json::array();
-    for (const auto& element : value) list.push_back(encode_value(element));
-    return list;
+    return encode_list(value, rest);
   } else {
-    ObjectEncoder encoder;
+    ObjectEncoder encoder(rest);
     visit(encoder, value);
-    return encoder.take();
+    return encoder.template take<T>();
   }
 }
 
@@ -485,37 +574,37 @@ Result<GnnJob> parse_job_yaml(std::string_view text, UnknownFields unknown) {
 }
 
 json encode(const GnnJobSpec& spec) {
-  return encode_value(spec);
+  return encode_value(spec, nullptr);
 }
 
 json encode(const GnnJobStatus& status) {
-  json object = encode_value(status);
-  if (!status.unknown_fields.empty()) object.update(json::parse(status.unknown_fields));
-  return object;
+  return encode_value(
+      status, status.unknown_fields.empty() ? Rest() : Rest::parse(status.unknown_fields)
+  );
 }
 
 json encode(const Resources& resources) {
-  return encode_value(resources);
+  return encode_value(resources, nullptr);
 }
 
 json encode(const Affinity& affinity) {
-  return encode_value(affinity);
+  return encode_value(affinity, nullptr);
 }
 
 json encode(const Toleration& toleration) {
-  return encode_value(toleration);
+  return encode_value(toleration, nullptr);
 }
 
 json encode(const EnvVar& variable) {
-  return encode_value(variable);
+  return encode_value(variable, nullptr);
 }
 
 json encode(const Volume& volume) {
-  return encode_value(volume);
+  return encode_value(volume, nullptr);
 }
 
 json encode(const VolumeMount& mount) {
-  return encode_value(mount);
+  return encode_value(mount, nullptr);
 }
 
 json encode(const GnnJob& job) {

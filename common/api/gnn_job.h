@@ -655,7 +655,9 @@ struct GnnJobStatus {
   /// The nodes whose pods were replaced in this attempt, in order: a node twice if its pod was
   /// replaced twice. Written before the new pod is created.
   std::vector<int64_t> replaced_nodes = {};
-  /// A JSON object with the fields of a newer version, to be written back; empty: none.
+  /// A JSON object with the fields of a newer version, at any depth, to be written back; empty: none.
+  /// Those of a list's entry go with the entry: a condition's type, a machine's name, and of a failure
+  /// the attempt, node and time.
   std::string unknown_fields = {};
   friend bool operator==(const GnnJobStatus&, const GnnJobStatus&) = default;
 };

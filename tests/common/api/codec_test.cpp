@@ -68,6 +68,67 @@ TEST(Codec, WritesBackTheStatusFieldsOfANewerVersion) {
   EXPECT_EQ(written["servers"], json({{"ready", 2}}));
 }
 
+TEST(Codec, WritesBackNestedStatusFieldsOfANewerVersion) {
+  json object = encode(sample_job());
+  const auto condition = [](const char* type) {
+    return json{
+        {"type", type},
+        {"status", "True"},
+        {"reason", "R"},
+        {"message", ""},
+        {"lastTransitionTime", "2026-01-31T12:00:00Z"},
+        {"cause", std::string("of ") + type},
+    };
+  };
+  const auto failure = [](int attempt) {
+    return json{
+        {"attempt", attempt},
+        {"time", "2026-01-31T12:00:00Z"},
+        {"rack", "r" + std::to_string(attempt)}
+    };
+  };
+  object["status"] = {
+      {"conditions", {condition("Running"), condition("Scheduled"), condition("Quantized")}},
+      {"nodes", {{"desired", 2}, {"spare", 1}}},
+      {"progress", {{"epoch", 2}, {"fabric", {{"gbps", 40}}}}},
+      {"failures", {failure(1), failure(2)}},
+      {"lastFailure", failure(2)},
+      {"machines", {{{"name", "a"}, {"restarts", 1}, {"slot", 1}}, {{"name", "b"}, {"slot", 2}}}},
+  };
+  auto job = decode_job(object, UnknownFields::Ignore);
+  ASSERT_TRUE(job) << error_of(job);
+  const json same = encode(job->status);
+  const json stored = object["status"];
+  const json added = json::diff(stored, same);
+  for (const json& step : added) EXPECT_EQ(step["op"], "add") << step;
+
+  // Entries move, leave and come; a failure takes another's place.
+  GnnJobStatus& status = job->status;
+  std::swap(status.conditions[0], status.conditions[1]);
+  status.conditions[1].status = "False";
+  status.failures.erase(status.failures.begin());
+  status.failures.push_back({.attempt = 3});
+  status.machines.erase(status.machines.begin());
+  status.last_failure->attempt = 3;
+  status.nodes.ready = 1;
+  const json written = encode(status);
+  EXPECT_EQ(written["conditions"][0]["cause"], "of Scheduled");
+  EXPECT_EQ(written["conditions"][1]["cause"], "of Running");
+  EXPECT_EQ(written["conditions"][1]["status"], "False");
+  EXPECT_EQ(written["conditions"][2]["cause"], "of Quantized");
+  EXPECT_EQ(written["nodes"]["spare"], 1);
+  EXPECT_EQ(written["nodes"]["ready"], 1);
+  EXPECT_EQ(written["progress"]["fabric"], json({{"gbps", 40}}));
+  ASSERT_EQ(written["failures"].size(), 2U);
+  EXPECT_EQ(written["failures"][0]["rack"], "r2");
+  EXPECT_FALSE(written["failures"][1].contains("rack"));
+  ASSERT_EQ(written["machines"].size(), 1U);
+  EXPECT_EQ(written["machines"][0]["slot"], 2);
+  EXPECT_FALSE(written["lastFailure"].contains("rack")) << "of the failure before";
+  status.progress.reset();
+  EXPECT_FALSE(encode(status).contains("progress"));
+}
+
 TEST(Codec, ReportsTheWordsOfANewerVersion) {
   json object = sample_with("/spec/model/type", "GAT");
   object["spec"]["runPolicy"]["failurePolicy"]["rules"] = {

@@ -111,7 +111,7 @@ TEST(Codec, WritesBackNestedStatusFieldsOfANewerVersion) {
   status.machines.erase(status.machines.begin());
   status.last_failure->attempt = 3;
   status.nodes.ready = 1;
-  const json written = encode(status);
+  json written = encode(status);
   EXPECT_EQ(written["conditions"][0]["cause"], "of Scheduled");
   EXPECT_EQ(written["conditions"][1]["cause"], "of Running");
   EXPECT_EQ(written["conditions"][1]["status"], "False");

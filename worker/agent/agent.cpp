@@ -44,6 +44,13 @@ std::string culprit_of(const Directive& directive) {
   return text + ", exit code " + std::to_string(failure.exit_code);
 }
 
+// An agent has pipes to its ranks, the store's host a connection to each agent and rank, and a rank
+// connections to all others in more than one group. Without a file for one of them a job would wait
+// for its rendezvous in vain.
+int64_t open_files_of(const AgentOptions& options) {
+  return 64 + 16 * options.processes_per_node + 4 * options.world_size();
+}
+
 class Agent {
  public:
   Agent(const AgentOptions& options, StoreConnector connect, const AgentOutput& output)
@@ -63,6 +70,8 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   int run() {
+    if (auto status = allow_open_files(open_files_of(options_)); !status)
+      return end(status.error());
     if (auto status = serve(); !status) return end(status.error());
     watch_ = std::thread([this] { watch_turns(); });
     while (!exit_code_) tick();

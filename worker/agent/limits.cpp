@@ -3,11 +3,14 @@
 #include "common/contract.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sched.h>
 #include <sstream>
+#include <sys/resource.h>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -146,6 +149,29 @@ std::optional<MemoryState> memory_state(const CgroupFiles& files) {
     };
   }
   return std::nullopt;
+}
+
+Status allow_open_files(int64_t wanted) {
+  const auto files = static_cast<rlim_t>(wanted);
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    if (limit.rlim_cur >= files) return {};
+    if (limit.rlim_max < files)
+      return fail(
+          ErrorKind::Configuration,
+          "a process may hold " + std::to_string(limit.rlim_max) + " open files here, and needs " +
+              std::to_string(wanted) +
+              " for the connections of this job; raise the hard limit (ulimit -Hn, or the "
+              "container runtime's)"
+      );
+    limit.rlim_cur = files;
+    if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) return {};
+  }
+  return fail(
+      ErrorKind::Configuration,
+      "cannot allow " + std::to_string(wanted) +
+          " open files: " + std::generic_category().message(errno)
+  );
 }
 
 }  // namespace gnn::agent

@@ -42,4 +42,9 @@ struct MemoryState {
 /// Nullopt without a memory controller.
 [[nodiscard]] std::optional<MemoryState> memory_state(const CgroupFiles& files = {});
 
+/// Raises this process's soft limit of open files to `wanted` where it is lower. Processes that it
+/// starts inherit that.
+/// Errors: Configuration if the hard limit is lower.
+[[nodiscard]] Status allow_open_files(int64_t wanted);
+
 }  // namespace gnn::agent

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sys/resource.h>
 
 namespace gnn::agent {
 namespace {
@@ -95,6 +97,23 @@ TEST_F(LimitsTest, ReadsMemoryEventsOfBothVersions) {
   EXPECT_EQ(state->oom_kills, 3);
   EXPECT_EQ(state->peak_bytes, 4096);
   EXPECT_FALSE(state->limit_bytes);
+}
+
+// In a process of its own: a hard limit does not rise again.
+TEST(AllowOpenFiles, RaisesTheSoftLimitAndNamesAHardOneThatIsTooLow) {
+  const auto try_limits = [] {
+    const rlimit before{.rlim_cur = 50, .rlim_max = 100};
+    if (::setrlimit(RLIMIT_NOFILE, &before) != 0) return 1;
+    if (!allow_open_files(40) || !allow_open_files(90)) return 2;
+    rlimit after{};
+    if (::getrlimit(RLIMIT_NOFILE, &after) != 0 || after.rlim_cur != 90) return 3;
+    const Status refused = allow_open_files(101);
+    if (refused || refused.error().kind != ErrorKind::Configuration) return 4;
+    return refused.error().message.find("100 open files here, and needs 101") == std::string::npos
+               ? 5
+               : 0;
+  };
+  EXPECT_EXIT(std::exit(try_limits()), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

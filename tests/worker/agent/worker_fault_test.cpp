@@ -305,5 +305,21 @@ TEST_F(WorkerFaultTest, AFullDiskEndsTheJobWithItsReason) {
   expect_no_orphan();
 }
 
+TEST_F(WorkerFaultTest, AJobThatMayNotOpenEnoughFilesEndsWithTheLimit) {
+  write_manifest("GraphSAGE");
+  const std::string manifest = (folder_ / "job.yaml").string();
+  start_program(
+      {"/bin/sh",
+       "-c",
+       "ulimit -n 24 && exec \"$0\" run \"$1\"",
+       std::getenv("GNN_WORKER"),
+       manifest},
+      {}
+  );
+  EXPECT_EQ(finish(), contract::kExitConfiguration) << output();
+  for (int node = 0; node < 2; ++node)
+    EXPECT_NE(result_of(node).find("24 open files"), std::string::npos) << result_of(node);
+}
+
 }  // namespace
 }  // namespace gnn

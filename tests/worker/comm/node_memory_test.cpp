@@ -13,6 +13,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace gnn::comm {
 namespace {
@@ -53,6 +55,47 @@ TEST(ZerosSharedBy, AreNothingOnAllRanksWhereOneCannotMapThem) {
     EXPECT_FALSE(require(zeros_shared_by(*node, {kMoreThanAnAddressSpace}, at::kChar)).has_value());
     // And the group is fit for more.
     EXPECT_TRUE(require(zeros_shared_by(*node, {4}, at::kChar)).has_value());
+  });
+}
+
+// Passes everything on, but gives another number for the file that rank 0 made: a rank that does not
+// see rank 0's processes finds somebody else's file at its address.
+class OtherFile final : public Communicator {
+ public:
+  explicit OtherFile(std::shared_ptr<Communicator> inner) : inner_(std::move(inner)) {}
+
+  int64_t rank() const override { return inner_->rank(); }
+  int64_t world_size() const override { return inner_->world_size(); }
+  const char* backend() const override { return inner_->backend(); }
+  Status all_reduce(at::Tensor tensor, ReduceOp op, std::optional<Timeout> timeout) override {
+    return inner_->all_reduce(tensor, op, timeout);
+  }
+  Status broadcast(at::Tensor tensor, int64_t root) override {
+    return inner_->broadcast(tensor, root);
+  }
+  Result<std::vector<at::Tensor>> all_gather(const at::Tensor& tensor) override {
+    auto gathered = inner_->all_gather(tensor);
+    // Only rank 0 has an address, so it has no padding. Its last word is the file's number.
+    const bool is_addresses = !changed_ && gathered && tensor.scalar_type() == at::kByte;
+    if (is_addresses) {
+      auto* const digit = (*gathered)[0].mutable_data_ptr<uint8_t>() + tensor.numel() - 1;
+      *digit = *digit == '1' ? '2' : '1';
+      changed_ = true;
+    }
+    return gathered;
+  }
+  Status barrier(std::optional<Timeout> timeout) override { return inner_->barrier(timeout); }
+
+ private:
+  std::shared_ptr<Communicator> inner_;
+  bool changed_ = false;
+};
+
+TEST(ZerosSharedBy, AreNothingOnAllRanksWhereOneFindsAnotherFile) {
+  run_ranks(2, [](const std::shared_ptr<Communicator>& node) {
+    const std::shared_ptr<Communicator> seen =
+        node->rank() == 1 ? std::make_shared<OtherFile>(node) : node;
+    EXPECT_FALSE(require(zeros_shared_by(*seen, {8}, at::kFloat)).has_value());
   });
 }
 

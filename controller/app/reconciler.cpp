@@ -71,7 +71,12 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   if (refused && plan.status_needs_success) return after_refusal;
 
   if (execution.status_written) {
-    (*memory_.lock())[key].status_written = observed.now;
+    {
+      auto memory = memory_.lock();
+      Memory& job_memory = (*memory)[key];
+      job_memory.status_written = observed.now;
+      if (plan.status.nodes != job->status.nodes) job_memory.counts_written = observed.now;
+    }
     log_written(key, job->status, plan.status);
     metrics_.count_change(*job, plan.status);
   }
@@ -155,6 +160,7 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   observed.refusals = std::move(memory.refusals);
   observed.refused_in_a_row = memory.refused_in_a_row;
   observed.status_written = memory.status_written;
+  observed.counts_written = memory.counts_written;
   observed.awaits_culprit_since = memory.awaits_culprit_since;
   observed.config = options_.config;
   observed.busy = options_.busy();

@@ -64,6 +64,7 @@ class Reconciler {
     std::vector<reconcile::ApiRefusal> refusals{};
     int64_t refused_in_a_row = 0;
     std::optional<TimePoint> status_written{};
+    std::optional<TimePoint> counts_written{};
     std::optional<api::ProgressReport> report{};
     std::optional<TimePoint> awaits_culprit_since{};
     std::optional<TimePoint> failing_since{};  ///< a create

@@ -38,7 +38,8 @@ struct OperatorConfig {
   Duration lost_after = std::chrono::seconds(30);
   /// How long to wait for a newer state of a job whose pods belong to a later attempt.
   Duration stale_retry = std::chrono::seconds(5);
-  /// Minimum time between two status writes that differ only in counts and messages.
+  /// Minimum time between two status writes that differ only in counts and messages. Counts do not
+  /// wait for what was written without them.
   Duration minor_status_interval = std::chrono::seconds(1);
   /// The same for writes that differ only in how far the current epoch is.
   Duration progress_status_interval = std::chrono::seconds(30);

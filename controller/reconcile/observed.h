@@ -34,6 +34,8 @@ struct Observed {
   int64_t refused_in_a_row = 0;
   /// When this controller last wrote the job's status; nothing if it has not yet.
   std::optional<TimePoint> status_written;
+  /// The same for a status with other node counts than before.
+  std::optional<TimePoint> counts_written;
   /// Plan::awaits_culprit_since of the previous pass.
   std::optional<TimePoint> awaits_culprit_since;
   /// Name of an older job of the namespace whose gang holds pods and is being scheduled; see

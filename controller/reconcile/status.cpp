@@ -161,7 +161,9 @@ std::optional<TimePoint> latest_start_news(const Pass& pass) {
 std::optional<TimePoint> latest_write(const Pass& pass) {
   const api::GnnJobStatus& before = pass.job().status;
   if (const auto latest = latest_start_news(pass)) return latest;
-  const auto& written = pass.in.status_written;
+  // News of a node does not wait because progress was just written.
+  const bool counts = pass.status().nodes != before.nodes;
+  const auto& written = counts ? pass.in.counts_written : pass.in.status_written;
   if (pass.status() == before || !written || !differs_only_in_counts(before, pass.status())) {
     return std::nullopt;
   }

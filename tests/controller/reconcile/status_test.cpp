@@ -79,10 +79,10 @@ TEST(Status, WritesCountsOnceASecondAndConditionsAtOnce) {
   schedule(observed.pods[2]);
   // Without a recent write by this controller, counts are written at once.
   EXPECT_EQ(plan(observed).status.nodes.ready, 2);
-  observed.status_written = observed.now - std::chrono::seconds(1);
+  observed.counts_written = observed.now - std::chrono::seconds(1);
   EXPECT_EQ(plan(observed).status.nodes.ready, 2);
 
-  observed.status_written = observed.now - std::chrono::milliseconds(300);
+  observed.counts_written = observed.now - std::chrono::milliseconds(300);
   const Plan held = plan(observed);
   EXPECT_EQ(held.status, observed.job.status);
   EXPECT_TRUE(held.events.empty());
@@ -91,6 +91,15 @@ TEST(Status, WritesCountsOnceASecondAndConditionsAtOnce) {
 
   end_container(observed.pods[2], 70);
   EXPECT_EQ(plan(observed).status.state, "Restarting");
+}
+
+TEST(Status, WritesCountsAtOnceAfterAWriteOfProgress) {
+  Observed observed = running(3);
+  observed.pods[2].status.conditions.clear();
+  schedule(observed.pods[2]);
+  observed.counts_written = observed.now - std::chrono::seconds(1);
+  observed.status_written = observed.now;
+  EXPECT_EQ(plan(observed).status.nodes.ready, 2);
 }
 
 // A job of two nodes that has not begun, while many others wait.

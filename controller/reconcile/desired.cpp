@@ -95,8 +95,11 @@ std::vector<api::EnvVar> environment(const GnnJob& job, const PodPlace& place) {
   if (may_replace_nodes(job)) {
     env.push_back(literal(contract::kEnvNodeRestart, std::to_string(place.restart)));
   }
-  const std::vector<api::EnvVar> timeouts = api::timeout_environment(timeouts_of(job));
-  env.insert(env.end(), timeouts.begin(), timeouts.end());
+  // Agents know the defaults, and each variable makes each of a pod's writes dearer.
+  const std::vector<api::EnvVar> defaults = api::timeout_environment({});
+  for (const api::EnvVar& timeout : api::timeout_environment(timeouts_of(job))) {
+    if (std::ranges::find(defaults, timeout) == defaults.end()) env.push_back(timeout);
+  }
   const std::vector<api::EnvVar>& own = workers.pod_template->env;
   env.insert(env.end(), own.begin(), own.end());
   return env;

@@ -31,17 +31,31 @@ TEST(Desired, PodCarriesTheContract) {
   EXPECT_EQ(env_of(pod, "GNN_NPROC_PER_NODE"), "2");
   EXPECT_EQ(env_of(pod, "GNN_GRACE_SECONDS"), "120");
   EXPECT_EQ(env_of(pod, "GNN_RENDEZVOUS_TIMEOUT"), "1200") << "it outlasts the placement";
-  EXPECT_EQ(env_of(pod, "GNN_SETUP_TIMEOUT"), "1800");
-  EXPECT_EQ(env_of(pod, "GNN_STEP_TIMEOUT"), "300");
-  EXPECT_EQ(env_of(pod, "GNN_CHECKPOINT_TIMEOUT"), "600");
-  EXPECT_EQ(env_of(pod, "GNN_PEER_TIMEOUT"), "10");
-  EXPECT_EQ(env_of(pod, "GNN_COLLECTIVE_TIMEOUT"), "1860") << "it outlasts the longest stage";
   EXPECT_EQ(env_of(pod, "MASTER_ADDR"), "arxiv-0.arxiv-gnn");
   EXPECT_EQ(env_of(pod, "MASTER_PORT"), "29400");
   EXPECT_EQ(pod.metadata.labels.at("gnn.dev/attempt"), "4");
   EXPECT_EQ(pod.metadata.labels.at("gnn.dev/node"), "1");
   EXPECT_EQ(pod.metadata.labels.at("gnn.dev/job-uid"), job.metadata.uid);
   EXPECT_EQ(pod.metadata.finalizers, std::vector<std::string>{"gnn.dev/result"});
+}
+
+TEST(Desired, PodsHaveTheTimeoutsThatAreNotTheContractsDefaults) {
+  const auto names_of = [](const api::GnnJob& job) {
+    const objects::Pod pod = desired_pod(job, {.attempt = 1, .node = 0, .rounds_left = 0});
+    std::vector<std::string> names;
+    for (const api::EnvVar& variable : pod.spec.containers.at(0).env) {
+      if (variable.name.ends_with("_TIMEOUT")) names.push_back(variable.name);
+    }
+    return names;
+  };
+  api::GnnJob job = small_job();
+  EXPECT_EQ(names_of(job), (std::vector<std::string>{"GNN_RENDEZVOUS_TIMEOUT"}));
+  job.spec.training.timeouts.setup_seconds = 7200;
+  job.spec.training.timeouts.peer_seconds = 30;
+  const objects::Pod pod = desired_pod(job, {.attempt = 1, .node = 0, .rounds_left = 0});
+  EXPECT_EQ(env_of(pod, "GNN_SETUP_TIMEOUT"), "7200");
+  EXPECT_EQ(env_of(pod, "GNN_PEER_TIMEOUT"), "30");
+  EXPECT_EQ(env_of(pod, "GNN_COLLECTIVE_TIMEOUT"), "7260") << "it outlasts the longest stage";
 }
 
 TEST(Desired, EveryChildIsOwnedByTheJob) {

@@ -72,7 +72,13 @@ Error error_from(const std::exception_ptr& thrown) {
     ErrorKind kind = ErrorKind::Network;
     if (error.error_code() == std::errc::timed_out) kind = ErrorKind::Timeout;
     if (error.error_code() == std::errc::operation_canceled) kind = ErrorKind::Cancelled;
-    return {.kind = kind, .message = error.what()};
+    std::string message = error.what();
+    // All that cpprestsdk says of a certificate that does not pass.
+    if (message == "Error in SSL handshake") {
+      message +=
+          "; the server's certificate must be of the CA given, name the server and be in date";
+    }
+    return {.kind = kind, .message = std::move(message)};
   } catch (const std::exception& error) {
     return {.kind = ErrorKind::Network, .message = error.what()};
   }

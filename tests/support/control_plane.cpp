@@ -18,6 +18,7 @@
 #include <fstream>
 #include <iostream>
 #include <netinet/in.h>
+#include <ranges>
 #include <sstream>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -202,9 +203,11 @@ struct ControlPlane::State {
       const std::string& name,
       const std::string& subject,
       const std::string& ca,
-      const std::vector<std::string>& extensions
+      const std::vector<std::string>& extensions,
+      bool expired = false
   ) const;
-  Status issue_server(const std::string& name) const;
+  Status copy_etcd(ControlPlane& plane, const std::string& from, const std::string& to) const;
+  Status issue_server(const std::string& name, const CertificateOptions& certificate = {}) const;
   void make_arguments();
   Status start_part(ControlPlanePart which);
   Status end_part(ControlPlanePart which, int signal);
@@ -316,7 +319,8 @@ Status ControlPlane::State::issue(
     const std::string& name,
     const std::string& subject,
     const std::string& ca,
-    const std::vector<std::string>& extensions
+    const std::vector<std::string>& extensions,
+    bool expired
 ) const {
   std::vector<std::string> arguments = {
       "openssl",
@@ -346,18 +350,27 @@ Status ControlPlane::State::issue(
       "-out",
       file(name + ".crt")
   };
+  if (expired) {
+    arguments.insert(
+        arguments.begin(),
+        {"/usr/bin/env", std::string("LD_PRELOAD=") + kFaketimeLibrary, "FAKETIME=-60d"}
+    );
+  }
   for (const std::string& extension : extensions) {
     arguments.insert(arguments.end(), {"-addext", extension});
   }
   return run_checked(arguments);
 }
 
-Status ControlPlane::State::issue_server(const std::string& name) const {
+Status ControlPlane::State::issue_server(
+    const std::string& name, const CertificateOptions& certificate
+) const {
   return issue(
       name,
       "/CN=" + name,
       "server-ca",
-      {"extendedKeyUsage=serverAuth", "subjectAltName=IP:127.0.0.1,DNS:localhost"}
+      {"extendedKeyUsage=serverAuth", "subjectAltName=" + certificate.alternative_names},
+      certificate.expired
   );
 }
 
@@ -790,6 +803,35 @@ Result<std::string> ControlPlane::token_for(
   return Json::parse(reply.body).at("status").at("token").get<std::string>();
 }
 
+Status ControlPlane::back_up_etcd() {
+  return state_->copy_etcd(*this, "etcd", "etcd-backup");
+}
+
+Status ControlPlane::restore_etcd() {
+  return state_->copy_etcd(*this, "etcd-backup", "etcd");
+}
+
+Status ControlPlane::State::copy_etcd(
+    ControlPlane& plane, const std::string& from, const std::string& to
+) const {
+  std::vector<ControlPlanePart> stopped;
+  for (const ControlPlanePart part :
+       {ControlPlanePart::ControllerManager, ControlPlanePart::ApiServer, ControlPlanePart::Etcd}) {
+    if (!plane.running(part)) continue;
+    // Etcd is asked to end, so that its files are whole.
+    GNN_RETURN_IF_ERROR(part == ControlPlanePart::Etcd ? plane.stop(part) : plane.kill(part));
+    stopped.push_back(part);
+  }
+  std::error_code error;
+  fs::remove_all(file(to), error);
+  fs::copy(file(from), file(to), fs::copy_options::recursive, error);
+  if (error) return fail(ErrorKind::Io, "copying " + file(from) + ": " + error.message());
+  for (const ControlPlanePart part : std::views::reverse(stopped)) {
+    GNN_RETURN_IF_ERROR(plane.start(part));
+  }
+  return {};
+}
+
 Status ControlPlane::rotate_server_ca() {
   GNN_RETURN_IF_ERROR(kill(ControlPlanePart::ApiServer));
   GNN_RETURN_IF_ERROR(state_->make_ca("server-ca"));
@@ -854,10 +896,11 @@ Result<std::string> ControlPlane::create_namespace(std::string_view prefix) {
   return name;
 }
 
-Result<ControlPlane::CertificateFiles> ControlPlane::issue_server_certificate(std::string_view name
+Result<ControlPlane::CertificateFiles> ControlPlane::issue_server_certificate(
+    std::string_view name, const CertificateOptions& options
 ) {
   const std::string file_name = "issued-" + std::string(name);
-  GNN_RETURN_IF_ERROR(state_->issue_server(file_name));
+  GNN_RETURN_IF_ERROR(state_->issue_server(file_name, options));
   return CertificateFiles{
       .certificate = state_->file(file_name + ".crt"), .key = state_->file(file_name + ".key")
   };

@@ -106,6 +106,12 @@ class ControlPlane {
   /// until it is restarted (or see ControlPlaneOptions::watch_cache).
   [[nodiscard]] Result<int64_t> compact_etcd();
 
+  /// A backup of etcd, and its restoration: the API server's resourceVersions go back to those of the
+  /// backup. Both stop what runs of etcd, the API server and the controller manager meanwhile, as
+  /// Kubernetes advises.
+  [[nodiscard]] Status back_up_etcd();
+  [[nodiscard]] Status restore_etcd();
+
   /// Replaces token_file() by a new token of the same account, by rename as kubelets do. With
   /// Revoke it returns once the API server refuses the old one (it remembers tokens for 10 s).
   enum class OldToken { Keep, Revoke };
@@ -130,13 +136,21 @@ class ControlPlane {
   /// Creates "<prefix>-<number>", new in this control plane, with its default service account.
   [[nodiscard]] Result<std::string> create_namespace(std::string_view prefix);
 
-  /// A server certificate for 127.0.0.1 and localhost signed by ca_file()'s CA, for what stands in
-  /// front of the API server.
+  /// A server certificate signed by ca_file()'s CA, for what stands in front of the API server.
   struct CertificateFiles {
     std::string certificate;
     std::string key;
   };
-  [[nodiscard]] Result<CertificateFiles> issue_server_certificate(std::string_view name);
+  struct CertificateOptions {
+    std::string alternative_names = "IP:127.0.0.1,DNS:localhost";
+    bool expired = false;
+  };
+  [[nodiscard]] Result<CertificateFiles> issue_server_certificate(
+      std::string_view name, const CertificateOptions& options
+  );
+  [[nodiscard]] Result<CertificateFiles> issue_server_certificate(std::string_view name) {
+    return issue_server_certificate(name, {});
+  }
 
  private:
   struct State;

@@ -41,7 +41,7 @@ ControllerProcess::ControllerProcess(
   if (!arguments.clock_file.empty()) {
     line = {
         "/usr/bin/env",
-        "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+        std::string("LD_PRELOAD=") + kFaketimeLibrary,
         "FAKETIME_TIMESTAMP_FILE=" + arguments.clock_file,
         "FAKETIME_NO_CACHE=1",
         "FAKETIME_DONT_FAKE_MONOTONIC=1",

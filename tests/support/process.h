@@ -14,6 +14,10 @@
 
 namespace gnn::testing {
 
+/// Preloaded, it gives a program the wall clock that FAKETIME says.
+inline constexpr const char* kFaketimeLibrary =
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+
 struct CommandOutput {
   int exit_code = 0;   ///< 128 + signal if a signal ended it
   std::string output;  ///< stdout

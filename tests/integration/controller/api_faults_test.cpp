@@ -32,6 +32,31 @@ class ApiFaults : public ::testing::Test {
     EXPECT_EQ(kubelets_.seen().size(), 2U);
     EXPECT_EQ(controller_->terminate(), 0);
   }
+  // The API server seems to have another certificate of its CA.
+  void serve_with(const ControlPlane::CertificateOptions& options) {
+    ControlPlane& plane = cluster_.plane();
+    const auto certificate = must(plane.issue_server_certificate("wrong", options));
+    proxy_ = must(FaultProxy::start({
+        .upstream_url = plane.server_url(),
+        .upstream_ca_file = plane.ca_file(),
+        .upstream_certificate_file = plane.client_certificate_file(),
+        .upstream_key_file = plane.client_key_file(),
+        .certificate_file = certificate.certificate,
+        .key_file = certificate.key,
+    }));
+  }
+  void expect_refused(const std::string& kubeconfig) {
+    controller_ = std::make_unique<ControllerProcess>(
+        cluster_.plane(), ControllerArguments{kubeconfig, cluster_.name_space()}
+    );
+    const auto says_why = [&] {
+      return controller_->log().find("the server's certificate must be") != std::string::npos;
+    };
+    EXPECT_TRUE(eventually(says_why, 10s)) << controller_->log();
+    EXPECT_EQ(controller_->http("/readyz").status, 503);
+    EXPECT_TRUE(proxy_->requests().empty());
+    EXPECT_EQ(controller_->terminate(), 0);
+  }
   [[nodiscard]] bool running() {
     return eventually([&] { return cluster_.holds("j", "Running"); }, 90s);
   }
@@ -244,13 +269,17 @@ TEST_F(ApiFaults, AServerOfAnotherCaIsRefused) {
   ASSERT_NE(at, std::string::npos) << text;
   text.replace(at, cluster_.plane().ca_file().size(), other);
   std::ofstream(kubeconfig) << text;
-  controller_ = std::make_unique<ControllerProcess>(
-      cluster_.plane(), ControllerArguments{kubeconfig, cluster_.name_space()}
-  );
-  EXPECT_FALSE(controller_->wait_working(3s));
-  EXPECT_THAT(controller_->log(), ::testing::HasSubstr("SSL"));
-  EXPECT_EQ(controller_->http("/readyz").status, 503);
-  EXPECT_EQ(controller_->terminate(), 0);
+  expect_refused(kubeconfig);
+}
+
+TEST_F(ApiFaults, AServerOfAnotherNameIsRefused) {
+  serve_with({.alternative_names = "DNS:other.example"});
+  expect_refused(cluster_.arguments_through(*proxy_).kubeconfig);
+}
+
+TEST_F(ApiFaults, AServerWhoseCertificateHasExpiredIsRefused) {
+  serve_with({.expired = true});
+  expect_refused(cluster_.arguments_through(*proxy_).kubeconfig);
 }
 
 }  // namespace

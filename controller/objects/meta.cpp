@@ -59,6 +59,14 @@ std::string to_string(const ObjectKey& key) {
   return key.namespace_.empty() ? key.name : key.namespace_ + "/" + key.name;
 }
 
+bool is_newer_version(const std::string& version, const std::string& than) {
+  const auto is_number = [](const std::string& text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (!is_number(version) || !is_number(than)) return false;
+  return version.size() != than.size() ? version.size() > than.size() : version > than;
+}
+
 const OwnerReference* controller_of(const ObjectMeta& meta) {
   for (const OwnerReference& owner : meta.owner_references) {
     if (owner.controller) return &owner;

@@ -56,6 +56,10 @@ struct ObjectMeta {
   return {meta.namespace_, meta.name};
 }
 
+/// Whether a resourceVersion is newer than another: the API server's are ascending decimal numbers.
+/// False if either is something else.
+[[nodiscard]] bool is_newer_version(const std::string& version, const std::string& than);
+
 /// The owner that is the controller of the object, if any.
 [[nodiscard]] const OwnerReference* controller_of(const ObjectMeta& meta);
 

@@ -155,6 +155,13 @@ void LeaderElector::run() {
         on_started_();
       }
     }
+    if (leading && went_back_) {
+      log_error(
+          "the API server's versions went back: etcd was restored from a backup; starting anew",
+          {{"lease", objects::to_string(options_.lease)}}
+      );
+      release();
+    }
     if (leading && !is_leader()) {
       master_status_.set(0);
       log_error("lost the lease", {{"lease", objects::to_string(options_.lease)}});
@@ -196,7 +203,11 @@ bool LeaderElector::try_hold() {
     return false;
   }
   auto decoded = objects::decode_lease(*written);
-  if (decoded) lease_ = std::move(*decoded);
+  if (decoded) {
+    const auto version = [](const objects::Lease& of) { return of.metadata.resource_version; };
+    went_back_ = lease_ && objects::is_newer_version(version(*lease_), version(*decoded));
+    lease_ = std::move(*decoded);
+  }
   return true;
 }
 

@@ -58,7 +58,9 @@ enum class LeaseVerdict {
 class LeaderElector {
  public:
   /// `on_started` runs once, on the elector's thread, when this process gets the lease; `on_lost`
-  /// once when it loses the lease, after which the process is expected to end.
+  /// once when it loses the lease, after which the process is expected to end. A leader gives its
+  /// lease up when the API server's versions go back: etcd was restored from a backup, and all that
+  /// this process knows is of a time that did not happen.
   LeaderElector(
       client::ApiClient& api,
       LeaderOptions options,
@@ -97,7 +99,8 @@ class LeaderElector {
   const std::function<void()> on_lost_;
   Gauge master_status_;
   Heartbeat heartbeat_;
-  std::optional<objects::Lease> lease_;
+  std::optional<objects::Lease> lease_;  ///< as this process last wrote it
+  bool went_back_ = false;               ///< the API server's versions
   LeaseView view_;
   /// Until when this process leads, in nanoseconds of the monotonic clock; 0: it does not. Relaxed
   /// order is enough: only the value itself matters.

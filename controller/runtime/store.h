@@ -93,7 +93,8 @@ class Store {
       std::erase_if(state->fulfilled, [&](const ObjectKey& key) {
         if (!is_inside(key, namespace_)) return false;
         const auto written = before.find(key);
-        if (written == before.end() || !is_newer(version_of(*written->second), version)) {
+        if (written == before.end() ||
+            !objects::is_newer_version(version_of(*written->second), version)) {
           return true;
         }
         put(*state, key, written->second);
@@ -158,7 +159,7 @@ class Store {
     const auto expected = state->expected.extract(key);
     if (!expected) return;
     const std::string& seen = expected.mapped();
-    if (!seen.empty() && !is_newer(version_of(*object), seen)) return;
+    if (!seen.empty() && !objects::is_newer_version(version_of(*object), seen)) return;
     take(*state, key);
     put(*state, key, object);
     state->fulfilled.insert(key);
@@ -186,15 +187,6 @@ class Store {
     return namespace_.empty() || key.namespace_ == namespace_;
   }
 
-  /// The API server's versions are ascending decimal numbers.
-  [[nodiscard]] static bool is_newer(const std::string& version, const std::string& than) {
-    const auto is_number = [](const std::string& text) {
-      return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-    };
-    if (!is_number(version) || !is_number(than)) return false;
-    return version.size() != than.size() ? version.size() > than.size() : version > than;
-  }
-
   [[nodiscard]] static ObjectKey key_of(const T& object) {
     return {object.metadata.namespace_, object.metadata.name};
   }
@@ -205,7 +197,8 @@ class Store {
 
   /// Whether to store what the watch says of an object: not if a reader has stored a newer one.
   static bool confirm(State& state, const ObjectKey& key, const std::string& version) {
-    if (state.fulfilled.contains(key) && is_newer(version_of(*state.objects.at(key)), version))
+    if (state.fulfilled.contains(key) &&
+        objects::is_newer_version(version_of(*state.objects.at(key)), version))
       return false;
     state.fulfilled.erase(key);
     const auto expected = state.expected.find(key);

@@ -198,9 +198,24 @@ TEST_F(LeaderElectorTest, TakesASilentLeaseAtTheMomentThatItIsFree) {
   // 14 s have passed of the 15 s that the holder asked for.
   transport_.reply(200, encode(lease("other", "1")).dump()).reply(200, written("2"));
   clock_.advance(1s);
-  started_.get_future().wait();
+  ASSERT_EQ(started_.get_future().wait_for(10s), std::future_status::ready);
   EXPECT_TRUE(elector_.is_leader());
   elector_.stop();
+}
+
+TEST_F(LeaderElectorTest, GivesItsLeaseUpWhenTheServersVersionsGoBack) {
+  transport_.reply(404, R"({"reason":"NotFound"})").reply(201, written("1000"));
+  elector_.start();
+  started_.get_future().wait();
+  clock_.await_waiters(1);
+  transport_.reply(200, written("700")).reply(200, written("999")).reply(200, written("1001"));
+  clock_.advance(2s);
+  ASSERT_EQ(lost_.get_future().wait_for(10s), std::future_status::ready);
+  EXPECT_FALSE(elector_.is_leader());
+  elector_.stop();
+  const objects::Json released = objects::Json::parse(transport_.requests().back().body);
+  EXPECT_EQ(released["metadata"]["resourceVersion"], "999");
+  EXPECT_EQ(released["spec"].value("holderIdentity", ""), "");
 }
 
 TEST_F(LeaderElectorTest, DoesNotStandStillWhileItWaitsForALongRetryPeriod) {

@@ -121,6 +121,33 @@ TEST(Leader, AStoppedLeaderExitsBeforeItWrites) {
   EXPECT_EQ(kubelets.seen().size(), 2U);
 }
 
+// What the leader knows is newer than what the API server knows: its watches would be silent until
+// the versions are as high again.
+TEST(Leader, StartsAnewWhenEtcdIsRestoredFromABackup) {
+  Cluster cluster;
+  FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
+  const auto arguments = cluster.arguments(lease(cluster.name_space(), 120));
+  auto leader = std::make_unique<ControllerProcess>(cluster.plane(), arguments);
+  cluster.create_job("j");
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Running"); })) << cluster.describe("j");
+  must(cluster.plane().back_up_etcd());
+  cluster.create_job("lost");
+  ASSERT_TRUE(eventually([&] { return cluster.holds("lost", "Running"); }))
+      << cluster.describe("lost") << leader->log();
+  must(cluster.plane().restore_etcd());
+  EXPECT_EQ(leader->wait(60s), kExitLostLease) << leader->log();
+  EXPECT_NE(leader->log().find("restored"), std::string::npos) << leader->log();
+
+  // As its Deployment would.
+  leader = std::make_unique<ControllerProcess>(cluster.plane(), arguments);
+  kubelets.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete"); }, 90s))
+      << cluster.describe("j") << leader->log();
+  EXPECT_EQ(cluster.job("j")["status"]["attempt"], 1);
+  EXPECT_TRUE(cluster.pods_of("lost").empty());
+  EXPECT_EQ(kubelets.seen().size(), 4U) << "each pod was made once";
+}
+
 // Its watch of jobs has gone silent while the job was suspended for a moment.
 TEST(Leader, AStandbyWhoseWatchIsSilentActsOnlyOnWhatItListsAfterItLeads) {
   Cluster cluster;

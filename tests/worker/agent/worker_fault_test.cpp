@@ -305,6 +305,31 @@ TEST_F(WorkerFaultTest, AFullDiskEndsTheJobWithItsReason) {
   expect_no_orphan();
 }
 
+// An operator of one rank throws what LibTorch makes of a CUDA error.
+TEST_F(WorkerFaultTest, AnErrorOfTheGpuInOneRankRestartsAllRanksOnce) {
+  write_manifest("GraphSAGE");
+  start_worker(
+      {{"LD_PRELOAD", std::getenv("GNN_FAILING_GPU")},
+       {"FAILING_GPU_RANK", "1"},
+       {"FAILING_GPU_ONCE", (folder_ / "failed").string()}}
+  );
+  EXPECT_EQ(finish(), contract::kExitDone) << output();
+  EXPECT_TRUE(fs::exists(folder_ / "failed"));
+  EXPECT_EQ(Json::parse(result_of(0))["round"], 1) << result_of(0);
+  EXPECT_NE(output().find("CUDA error: uncorrectable ECC error"), std::string::npos) << output();
+}
+
+TEST_F(WorkerFaultTest, AnErrorOfTheGpuThatStaysEndsTheJobWithItsRankAndText) {
+  write_manifest("GraphSAGE");
+  start_worker({{"LD_PRELOAD", std::getenv("GNN_FAILING_GPU")}, {"FAILING_GPU_RANK", "1"}});
+  EXPECT_EQ(finish(), contract::kExitOther) << output();
+  for (int node = 0; node < 2; ++node) {
+    const std::string message = Json::parse(result_of(node))["message"].get<std::string>();
+    EXPECT_NE(result_of(node).find("\"rank\":1"), std::string::npos) << result_of(node);
+    EXPECT_NE(message.find("CUDA error: uncorrectable ECC error"), std::string::npos) << message;
+  }
+}
+
 TEST_F(WorkerFaultTest, AJobThatMayNotOpenEnoughFilesEndsWithTheLimit) {
   write_manifest("GraphSAGE");
   const std::string manifest = (folder_ / "job.yaml").string();

@@ -254,7 +254,6 @@ TEST_F(WorkerFaultTest, CtrlCResumesAndEndsWithTheSameCheckpointAndMetrics) {
   expect_same(expected);
 }
 
-// The disk has room for one checkpoint and not for a second one.
 TEST_F(WorkerFaultTest, AFileOfTheDataThatIsCutOffMeanwhileEndsTheJobWithItsName) {
   const fs::path data = folder_ / "small.gnn";
   start_program(
@@ -290,6 +289,7 @@ spec:
   expect_no_orphan();
 }
 
+// The disk has room for one checkpoint and not for a second one.
 TEST_F(WorkerFaultTest, AFullDiskEndsTheJobWithItsReason) {
   fs::create_directories(checkpoints());
   if (!testing::may_mount(checkpoints().string())) GTEST_SKIP() << "nothing can be mounted here";

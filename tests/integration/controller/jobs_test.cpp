@@ -306,6 +306,43 @@ TEST_F(Jobs, AQuotaThatFallsMidRunHoldsBackTheNextAttemptUntilItRises) {
   EXPECT_EQ(status["restarts"], 1);
 }
 
+TEST_F(Jobs, AMissingImageIsNamedAndItsGangGivesItsMachinesBackAtTheStartupDeadline) {
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
+  const Json policy = {{"maxRestarts", 0}, {"startupDeadlineSeconds", 3}};
+  cluster_.create_job("j", 2, {{"runPolicy", policy}});
+  ASSERT_TRUE(eventually([&] { return cluster_.pods_of("j").size() == 2; })) << controller.log();
+  const auto report = [&](const std::string& pod, const char* phase, const Json& state) {
+    const Json worker = {
+        {"name", contract::kWorkerContainer},
+        {"image", "localhost/none:1"},
+        {"imageID", ""},
+        {"restartCount", 0},
+        {"ready", phase == std::string("Running")},
+        {"state", state}
+    };
+    const Json status = {
+        {"phase", phase},
+        {"podIP", "127.0.0.1"},
+        {"conditions", {{{"type", "PodScheduled"}, {"status", "True"}}}},
+        {"containerStatuses", {worker}}
+    };
+    ASSERT_TRUE(cluster_.api().patch(cluster_.pods() + "/" + pod + "/status", {{"status", status}})
+    );
+  };
+  report("j-1-0", "Running", {{"running", Json::object()}});
+  const Json waiting = {{"reason", "ImagePullBackOff"}, {"message", "no localhost/none:1 here"}};
+  report("j-1-1", "Pending", {{"waiting", waiting}});
+  EXPECT_TRUE(eventually([&] {
+    const std::string status = cluster_.job("j")["status"].dump();
+    return status.find("ImagePullBackOff: no localhost/none:1 here") != std::string::npos;
+  })) << cluster_.job("j")["status"];
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Failed"); })) << controller.log();
+  const Json failure = cluster_.job("j")["status"]["lastFailure"];
+  EXPECT_EQ(failure["node"], 1);
+  EXPECT_EQ(failure["reason"], "NotStarted");
+  EXPECT_TRUE(eventually([&] { return cluster_.pods_of("j").empty(); })) << controller.log();
+}
+
 TEST_F(Jobs, AVerbThatIsDeniedIsReportedAndTheJobStartsOnceItIsAllowed) {
   const std::string role =
       "/apis/rbac.authorization.k8s.io/v1/namespaces/" + cluster_.name_space() + "/roles";

@@ -84,6 +84,20 @@ Error error_from(const std::exception_ptr& thrown) {
   }
 }
 
+// The server's URL as the library wants it. It resolves the host, and compares it with the
+// certificate, as it stands there: an IPv6 address with its brackets is found nowhere. Without them it
+// takes what follows the last colon for the port, hence that is always written. The Host header then
+// lacks them too, which API servers accept; one of ours would be compared with the certificate.
+web::uri uri_of(const std::string& server) {
+  web::uri written(server);
+  const std::string& host = written.host();
+  if (!host.starts_with('[') || !host.ends_with(']')) return written;
+  const int standard = written.scheme() == "https" ? 443 : 80;
+  const std::string port = std::to_string(written.port() > 0 ? written.port() : standard);
+  const std::string bare = host.substr(1, host.size() - 2);
+  return web::uri(written.scheme() + "://" + bare + ":" + port + written.path());
+}
+
 std::map<std::string, std::string> kept_headers(const web::http::http_headers& headers) {
   std::map<std::string, std::string> kept;
   for (const char* name : {"retry-after", "content-type", "date"}) {
@@ -245,7 +259,7 @@ Result<std::unique_ptr<HttpTransport>> make_cpprest_transport(const KubeConfig& 
     }
   });
   try {
-    return std::make_unique<CpprestTransport>(config, web::uri(config.server));
+    return std::make_unique<CpprestTransport>(config, uri_of(config.server));
   } catch (const std::exception& error) {
     return fail(ErrorKind::Configuration, "server URL '" + config.server + "': " + error.what());
   }

@@ -65,7 +65,7 @@ class ControlPlane {
 
   /// E.g. "https://127.0.0.1:41234".
   [[nodiscard]] const std::string& server_url() const;
-  /// Signed the API server's certificate (which names 127.0.0.1 and localhost).
+  /// Signed the API server's certificate (which names 127.0.0.1, ::1 and localhost).
   [[nodiscard]] std::string ca_file() const;
   /// A cluster administrator's client certificate (group system:masters).
   [[nodiscard]] std::string client_certificate_file() const;
@@ -142,7 +142,7 @@ class ControlPlane {
     std::string key;
   };
   struct CertificateOptions {
-    std::string alternative_names = "IP:127.0.0.1,DNS:localhost";
+    std::string alternative_names = "IP:127.0.0.1,IP:::1,DNS:localhost";
     bool expired = false;
   };
   [[nodiscard]] Result<CertificateFiles> issue_server_certificate(

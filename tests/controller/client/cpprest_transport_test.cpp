@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <array>
 #include <atomic>
@@ -22,30 +23,38 @@ namespace {
 // A socket that listens on a free port of the loopback.
 class Listener {
  public:
-  Listener() : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit Listener(bool ipv6 = false)
+      : fd_(::socket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0)),
+        host_(ipv6 ? "[::1]" : "127.0.0.1") {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    auto* any = reinterpret_cast<sockaddr*>(&address);
-    socklen_t size = sizeof(address);
-    const bool listens = ::bind(fd_, any, size) == 0 && ::listen(fd_, 64) == 0 &&
-                         ::getsockname(fd_, any, &size) == 0;
-    EXPECT_TRUE(listens);
-    port_ = ntohs(address.sin_port);
+    sockaddr_in6 address6{};
+    address6.sin6_family = AF_INET6;
+    address6.sin6_addr = in6addr_loopback;
+    auto* any =
+        ipv6 ? reinterpret_cast<sockaddr*>(&address6) : reinterpret_cast<sockaddr*>(&address);
+    socklen_t size = ipv6 ? sizeof(address6) : sizeof(address);
+    listens_ = fd_ >= 0 && ::bind(fd_, any, size) == 0 && ::listen(fd_, 64) == 0 &&
+               ::getsockname(fd_, any, &size) == 0;
+    port_ = ntohs(ipv6 ? address6.sin6_port : address.sin_port);
   }
   ~Listener() { ::close(fd_); }
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
   [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] bool listens() const { return listens_; }
   [[nodiscard]] std::unique_ptr<HttpTransport> transport() const {
     KubeConfig config;
-    config.server = "http://127.0.0.1:" + std::to_string(port_);
+    config.server = "http://" + host_ + ":" + std::to_string(port_);
     return make_cpprest_transport(config).value();
   }
 
  private:
   int fd_;
+  std::string host_;
+  bool listens_ = false;
   int port_ = 0;
 };
 
@@ -149,6 +158,27 @@ TEST(CpprestTransport, AStopEndsAStreamThatIsSilent) {
   server.await_request();
   server.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n");
   caller.join();
+}
+
+TEST(CpprestTransport, ReachesAServerByItsIpv6Address) {
+  const Listener listener(/*ipv6=*/true);
+  if (!listener.listens()) GTEST_SKIP() << "this kernel has no IPv6";
+  const auto transport = listener.transport();
+  std::string request(4096, '\0');
+  std::thread server([&] {
+    const int connection = ::accept(listener.fd(), nullptr, nullptr);
+    const ssize_t size = ::read(connection, request.data(), request.size());
+    request.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+    constexpr std::string_view kReply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+    EXPECT_GT(::write(connection, kReply.data(), kReply.size()), 0);
+    ::close(connection);
+  });
+  const auto response = transport->send(request_until(std::stop_source()));
+  ::shutdown(listener.fd(), SHUT_RDWR);  // nothing may have come
+  server.join();
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->body, "{}");
+  EXPECT_TRUE(request.starts_with("GET /version HTTP/1.1\r\n")) << request;
 }
 
 TEST(CpprestTransport, RequestsKeepTheirConnection) {

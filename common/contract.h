@@ -68,7 +68,7 @@ inline constexpr std::string_view kEnvGraceSeconds = "GNN_GRACE_SECONDS";
 inline constexpr std::string_view kEnvConfig = "GNN_CONFIG";
 /// File for the final result; default kTerminationLog.
 inline constexpr std::string_view kEnvTerminationLog = "GNN_TERMINATION_LOG";
-/// host:port that the agent's HTTP server listens on; default "0.0.0.0:9400".
+/// host:port that the agent's HTTP server listens on; default ":9400".
 inline constexpr std::string_view kEnvHttpAddress = "GNN_HTTP_ADDRESS";
 inline constexpr std::string_view kEnvMasterAddr = "MASTER_ADDR";
 inline constexpr std::string_view kEnvMasterPort = "MASTER_PORT";

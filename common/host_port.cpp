@@ -16,13 +16,19 @@ Result<HostPort> parse_host_port(std::string_view text) {
   } else if (host.find(':') != std::string_view::npos) {
     return refuse();
   }
-  HostPort result{.host = std::string(host.empty() ? "0.0.0.0" : host)};
+  HostPort result{.host = std::string(host)};
   const char* end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data() + colon + 1, end, result.port);
   if (parsed.ec != std::errc() || parsed.ptr != end || result.port < 0 || result.port > 65535) {
     return refuse();
   }
   return result;
+}
+
+std::string format_host_port(std::string_view host, int64_t port) {
+  const bool ipv6 = host.find(':') != std::string_view::npos;
+  std::string text = ipv6 ? "[" + std::string(host) + "]" : std::string(host);
+  return text + ":" + std::to_string(port);
 }
 
 }  // namespace gnn

@@ -1,6 +1,7 @@
 #include "common/http/server.h"
 
 #include "common/guarded.h"
+#include "common/host_port.h"
 #include "common/thread_pool.h"
 
 #include <algorithm>
@@ -281,6 +282,14 @@ class HttpServer final : public httplib::Server {
   Connections connections_;
 };
 
+// Where a server for all addresses listens. "::" takes the clients of IPv4, too.
+std::string any_host() {
+  const int socket = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return "0.0.0.0";  // a kernel without IPv6
+  ::close(socket);
+  return "::";
+}
+
 }  // namespace
 
 struct Server::Impl {
@@ -308,14 +317,15 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
         }
     );
   }
+  const std::string host = options.host.empty() ? any_host() : options.host;
   if (options.port == 0) {
-    impl->port = server.bind_to_any_port(options.host);
+    impl->port = server.bind_to_any_port(host);
   } else {
-    impl->port = server.bind_to_port(options.host, options.port) ? options.port : -1;
+    impl->port = server.bind_to_port(host, options.port) ? options.port : -1;
   }
   if (impl->port <= 0 || !server.lengthen_queue()) {
     return fail(
-        ErrorKind::Network, "can't listen on " + options.host + ":" + std::to_string(options.port)
+        ErrorKind::Network, "can't listen on " + format_host_port(options.host, options.port)
     );
   }
   impl->thread = std::thread([shown = impl.get()] {

@@ -32,8 +32,8 @@ struct Limits {
 };
 
 struct ServerOptions {
-  std::string host;
-  int port = 0;  ///< 0 takes a free one
+  std::string host;  ///< empty: all addresses, of IPv6 (where the kernel has it) and IPv4
+  int port = 0;      ///< 0 takes a free one
   std::vector<Page> pages{};
   Limits limits{};
 };

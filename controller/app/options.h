@@ -35,8 +35,8 @@ struct Options {
   Duration progress_interval = std::chrono::seconds(5);  ///< the shortest; see progress_interval()
   bool job_network_policy = true;
   reconcile::JobFence job_fence;
-  std::string bind_address = "0.0.0.0:8080";         ///< /metrics
-  std::string health_bind_address = "0.0.0.0:8081";  ///< /healthz, /readyz
+  std::string bind_address = ":8080";         ///< /metrics
+  std::string health_bind_address = ":8081";  ///< /healthz, /readyz
   LogOptions log{.format = LogFormat::Json, .level = LogLevel::Info};
 
   bool leader_elect = false;

@@ -263,7 +263,7 @@ class NetworkPolicy(unittest.TestCase):
 
     def test_keeps_the_readers_of_metrics_from_the_probes_port(self):
         container = named(render("health.port=9999"), "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
-        self.assertIn("--health-bind-address=0.0.0.0:9999", container["args"])
+        self.assertIn("--health-bind-address=:9999", container["args"])
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         probed = {ports[container[probe]["httpGet"]["port"]] for probe in ("livenessProbe", "readinessProbe")}
         self.assertEqual(probed, {9999})

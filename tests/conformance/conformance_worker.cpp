@@ -81,7 +81,7 @@ struct Settings {
   std::string master = environment(contract::kEnvMasterAddr);
   std::string master_port = environment(contract::kEnvMasterPort);
   std::string http =
-      environment(contract::kEnvHttpAddress, "0.0.0.0:" + std::to_string(contract::kHttpPort));
+      environment(contract::kEnvHttpAddress, ":" + std::to_string(contract::kHttpPort));
   std::string result_file =
       environment(contract::kEnvTerminationLog, std::string(contract::kTerminationLog));
   double epoch_seconds = std::stod(environment("CONFORMANCE_EPOCH_SECONDS", "1"));
@@ -212,11 +212,15 @@ struct Address {
 int listen_on(const std::string& host, const std::string& port) {
   const Address address(host, port, AI_PASSIVE);
   if (address.found == nullptr) throw Exit(contract::kExitOther, "bad address " + host);
-  const int listener = ::socket(address.found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // Without a host there are two, of which that of IPv6 takes the clients of both.
+  const addrinfo* at = address.found;
+  for (const addrinfo* each = at; each != nullptr; each = each->ai_next) {
+    if (each->ai_family == AF_INET6) at = each;
+  }
+  const int listener = ::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
   ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (::bind(listener, address.found->ai_addr, address.found->ai_addrlen) != 0 ||
-      ::listen(listener, 64) != 0) {
+  if (::bind(listener, at->ai_addr, at->ai_addrlen) != 0 || ::listen(listener, 64) != 0) {
     throw Exit(contract::kExitOther, "cannot listen on " + host + ":" + port);
   }
   return listener;

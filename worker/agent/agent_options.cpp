@@ -113,7 +113,7 @@ Result<AgentOptions> parse_agent_options(
   options.termination_log =
       environment(c::kEnvTerminationLog).value_or(std::string(c::kTerminationLog));
   options.http_address =
-      environment(c::kEnvHttpAddress).value_or("0.0.0.0:" + std::to_string(c::kHttpPort));
+      environment(c::kEnvHttpAddress).value_or(":" + std::to_string(c::kHttpPort));
   GNN_RETURN_IF_ERROR(parse_timeouts(environment, options));
   options.rank_command = std::move(rank_command);
   return options;

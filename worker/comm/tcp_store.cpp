@@ -1,6 +1,7 @@
 #include "worker/comm/tcp_store.h"
 
 #include "common/guarded.h"
+#include "common/host_port.h"
 #include "worker/comm/c10d_communicator.h"
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -101,7 +102,7 @@ Status wait_for_host(const TcpStoreOptions& options) {
   } while (std::chrono::steady_clock::now() < deadline);
   return fail(
       ErrorKind::PeerLost,
-      "can't reach the store at " + options.host + ":" + std::to_string(options.port) + ": " + why
+      "can't reach the store at " + format_host_port(options.host, options.port) + ": " + why
   );
 }
 
@@ -126,7 +127,7 @@ struct TcpStore::Impl {
   TcpStoreOptions options;
   Guarded<Connection> connection;
 
-  std::string where() const { return options.host + ":" + std::to_string(options.port); }
+  std::string where() const { return format_host_port(options.host, options.port); }
 
   // Runs `call` on the store.
   template <class Call>
@@ -167,8 +168,8 @@ struct TcpStore::Impl {
     } catch (const std::exception& error) {
       return fail(
           ErrorKind::PeerLost,
-          std::string(host ? "can't serve" : "can't reach") + " the store at " + options.host +
-              ":" + std::to_string(options.port) + ": " + one_line(error)
+          std::string(host ? "can't serve" : "can't reach") + " the store at " +
+              format_host_port(options.host, options.port) + ": " + one_line(error)
       );
     }
     impl->options = std::move(options);

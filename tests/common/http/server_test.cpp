@@ -3,10 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
+#include <cerrno>
+#include <cstddef>
 #include <httplib.h>
+#include <iterator>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <string>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <vector>
 
@@ -62,8 +69,8 @@ class RawClient {
   int socket_;
 };
 
-std::string health_of(const Server& server) {
-  httplib::Client client("127.0.0.1", server.port());
+std::string health_of(const Server& server, const std::string& host = "127.0.0.1") {
+  httplib::Client client(host, server.port());
   const auto answer = client.Get("/healthz");
   return answer ? std::to_string(answer->status) + " " + answer->body : "no answer";
 }
@@ -91,6 +98,50 @@ TEST(HttpServer, SaysWhereItCannotListen) {
   const auto server = Server::start({.host = "192.0.2.1", .port = 9});
   ASSERT_FALSE(server.has_value());
   EXPECT_NE(server.error().message.find("192.0.2.1:9"), std::string::npos);
+}
+
+std::unique_ptr<Server> serve_everywhere() {
+  auto server = Server::start({.host = "", .pages = {{.path = "/healthz", .answer = [] {
+                                                        return Response{.body = "ok\n"};
+                                                      }}}});
+  EXPECT_TRUE(server.has_value());
+  return std::move(*server);
+}
+
+TEST(HttpServer, ListensOnAllAddressesOfBothKinds) {
+  const int socket = ::socket(AF_INET6, SOCK_STREAM, 0);
+  if (socket < 0) GTEST_SKIP() << "this kernel has no IPv6";
+  ::close(socket);
+  const auto server = serve_everywhere();
+  EXPECT_EQ(health_of(*server, "::1"), "200 ok\n");
+  EXPECT_EQ(health_of(*server, "127.0.0.1"), "200 ok\n");
+}
+
+// As a kernel without IPv6 answers from now on.
+bool switch_ipv6_off() {
+  constexpr auto kFamily = static_cast<uint32_t>(offsetof(seccomp_data, args));
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kFamily),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_INET6, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{.len = std::size(rules), .filter = rules};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(HttpServer, ListensOnIpv4WhereTheKernelHasNoIpv6) {
+  EXPECT_EXIT(
+      {
+        if (!switch_ipv6_off() || ::socket(AF_INET6, SOCK_STREAM, 0) >= 0) ::_exit(2);
+        ::_exit(health_of(*serve_everywhere()) == "200 ok\n" ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0),
+      ""
+  );
 }
 
 // A header that never ends is cut off instead of being kept.

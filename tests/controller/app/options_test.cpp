@@ -28,7 +28,7 @@ TEST(Options, ReadsTheChartsCommandLine) {
        "--leader-elect",
        "--lease-namespace=gnn-system",
        "--lease-name=gnn-operator",
-       "--bind-address=0.0.0.0:8080",
+       "--bind-address=:8080",
        "--workers=8",
        "--log-format=json",
        "--log-level=warning",

@@ -1,5 +1,7 @@
 #include "controller/app/progress_client.h"
 
+#include "controller/app/health.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -63,6 +65,16 @@ class HostilePod {
   uint16_t port_ = 0;
   std::thread thread_;
 };
+
+TEST(FetchFromPod, ReachesAPodByItsIpv6Address) {
+  const int socket = ::socket(AF_INET6, SOCK_STREAM, 0);
+  if (socket < 0) GTEST_SKIP() << "this kernel has no IPv6";
+  ::close(socket);
+  const auto pod = start_metrics_server({.host = "::1", .port = 0}, [] { return "up 1\n"; });
+  ASSERT_TRUE(pod) << pod.error().message;
+  const auto port = static_cast<uint16_t>((*pod)->port());
+  EXPECT_EQ(fetch_from_pod("::1", port, "/metrics", 5s, 65536).value(), "up 1\n");
+}
 
 TEST(FetchFromPod, ReadsABodyByLengthOrToTheEnd) {
   EXPECT_EQ(

@@ -306,6 +306,123 @@ TEST_F(FaultTest, ARankOutOfMemoryEndsTheJobWithItsNameAndPeak) {
   expect_no_orphan();
 }
 
+// Two nodes, each in a network namespace of its own, as pods are, with one cable between them.
+class NetworkFaultTest : public FaultTest {
+ protected:
+  void SetUp() override {
+    if (!ip("netns add " + name_of(0)) || !ip("netns add " + name_of(1)))
+      GTEST_SKIP() << "no network namespace can be made here";
+    ASSERT_TRUE(ip("link add pod netns " + name_of(0) + " type veth peer pod netns " + name_of(1)));
+    for (int node = 0; node < kNodes; ++node) {
+      const std::string inside = "-n " + name_of(node);
+      ASSERT_TRUE(ip(inside + " address add " + address_of(node) + "/24 dev pod"));
+      ASSERT_TRUE(ip(inside + " link set pod up") && ip(inside + " link set lo up"));
+    }
+  }
+  void TearDown() override {
+    for (const pid_t agent : agents_)
+      if (agent > 0) ::kill(agent, SIGKILL);
+    for (int node = 0; node < kNodes; ++node) ip("netns delete " + name_of(node));
+  }
+
+  void start_agents() {
+    for (int node = 0; node < kNodes; ++node) {
+      const Variables variables{
+          {"GNN_CONTRACT", std::to_string(contract::kVersion)},
+          {"GNN_JOB", "small"},
+          {"GNN_JOB_UID", "uid"},
+          {"GNN_ATTEMPT", "1"},
+          {"GNN_ROUNDS_LEFT", "3"},
+          {"GNN_NODE_RANK", std::to_string(node)},
+          {"GNN_NNODES", std::to_string(kNodes)},
+          {"GNN_NPROC_PER_NODE", std::to_string(kProcesses)},
+          {"GNN_PEER_TIMEOUT", "5"},
+          {"GNN_HTTP_ADDRESS", "127.0.0.1:0"},
+          {"GNN_TERMINATION_LOG", (folder_ / ("result-" + std::to_string(node))).string()},
+          {"MASTER_ADDR", address_of(0)},
+          {"MASTER_PORT", "29400"},
+          {"SMALL_JOB_DIR", folder_.string()},
+          {"SMALL_JOB_STEP_MS", "20"},
+      };
+      agents_.push_back(spawn(
+          {"/sbin/ip", "netns", "exec", name_of(node), std::getenv("GNN_SMALL_JOB"), "agent"},
+          variables,
+          log_of(node)
+      ));
+    }
+  }
+  // What node 1 receives and `matches` (an expression of nftables) vanishes from now on.
+  bool lose(const std::string& matches) const {
+    std::ofstream(folder_ / "rules")
+        << "table inet faults { chain input { type filter hook input priority 0; iifname pod "
+        << matches << " counter drop; }; }\n";
+    return nft("-f " + (folder_ / "rules").string());
+  }
+  bool has_lost_packets() const {
+    const fs::path list = folder_ / "list";
+    return nft("list table inet faults > " + list.string()) &&
+           read_file(list).find("counter packets") != std::string::npos &&
+           read_file(list).find("counter packets 0 ") == std::string::npos;
+  }
+  int wait_for(int node) {
+    int status = 0;
+    const bool ended = wait_until([&] {
+      return ::waitpid(agents_[static_cast<size_t>(node)], &status, WNOHANG) != 0;
+    });
+    if (!ended) return -1;
+    agents_[static_cast<size_t>(node)] = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  std::string result_at(int node) const {
+    return read_file(folder_ / ("result-" + std::to_string(node)));
+  }
+  fs::path log_of(int node) const { return folder_ / ("log-" + std::to_string(node)); }
+
+ private:
+  static bool run(const std::string& command) {
+    // NOLINTNEXTLINE(cert-env33-c): the words are this test's own
+    return std::system(("{ " + command + "; } >/dev/null 2>&1").c_str()) == 0;
+  }
+  static bool nft(const std::string& command) {
+    return ip("netns exec " + name_of(1) + " nft " + command);
+  }
+  static bool ip(const std::string& command) { return run("ip " + command); }
+  static std::string name_of(int node) {
+    return "gnn-" + std::to_string(::getpid()) + "-" + std::to_string(node);
+  }
+  static std::string address_of(int node) { return "10.77.0." + std::to_string(node + 1); }
+
+  std::vector<pid_t> agents_;
+};
+
+TEST_F(NetworkFaultTest, ALossyNetworkIsOnlySlower) {
+  start(0);
+  ASSERT_EQ(finish(), contract::kExitDone) << output();
+  const std::set<std::string> undisturbed = final_hashes();
+  for (int rank = 0; rank < kNodes * kProcesses; ++rank)
+    fs::remove(folder_ / ("final-" + std::to_string(rank)));
+  ASSERT_TRUE(lose("numgen random mod 100 < 2"));
+  start_agents();
+  for (int node = 0; node < kNodes; ++node) {
+    EXPECT_EQ(wait_for(node), contract::kExitDone) << read_file(log_of(node));
+    EXPECT_NE(result_at(node).find("\"round\":0"), std::string::npos) << result_at(node);
+  }
+  EXPECT_EQ(final_hashes(), undisturbed);
+  EXPECT_TRUE(has_lost_packets());
+}
+
+TEST_F(NetworkFaultTest, HalvesThatLoseEachOtherBothLeaveAndNameWhatTheyLost) {
+  start_agents();
+  ASSERT_TRUE(reached(0, 8)) << read_file(log_of(0)) << read_file(log_of(1));
+  ASSERT_TRUE(lose(""));
+  for (int node = 0; node < kNodes; ++node)
+    EXPECT_EQ(wait_for(node), contract::kExitPeerLost) << read_file(log_of(node));
+  EXPECT_NE(result_at(0).find("node 1"), std::string::npos) << result_at(0);
+  EXPECT_NE(result_at(1).find("the store at 10.77.0.1"), std::string::npos) << result_at(1);
+  EXPECT_FALSE(fs::exists(folder_ / "final-0"));
+  expect_no_orphan();
+}
+
 TEST_F(FaultTest, AKilledRunLeavesNothingBehind) {
   start(0);
   ASSERT_TRUE(reached(0, 5)) << output();

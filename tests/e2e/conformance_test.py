@@ -2,67 +2,17 @@
 controller promises, without LibTorch. Needs root and the cluster's programs, and one run of gnn-controller's build.
 """
 
-import os
-import subprocess
-import sys
 import unittest
-from pathlib import Path
 
-from installation import ROOT, Installation, run
+import conformance_cluster
+from conformance_cluster import NAMESPACE, job
 
-NAMESPACE = "conformance"
-IMAGE = "localhost/gnn-conformance-worker:1"
-BUILD = Path(os.environ["GNN_BUILD_DIR"])
-BUILDAH = ["buildah", "--storage-driver", "vfs"]
-
-cluster = Installation("conformance")
-
-def stop(process):
-    process.terminate()
-    process.wait(30)
+cluster = None
 
 
 def setUpModule():
-    cluster.down()
-    unittest.addModuleCleanup(cluster.down)  # also where what follows fails
-    cluster.up()
-    run([*BUILDAH, "build", "--isolation", "chroot", "-t", IMAGE, "-f", ROOT / "tests/conformance/Containerfile",
-         BUILD / "tests/conformance"])
-    cluster.images["worker"] = IMAGE
-    cluster.load_images()
-    cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "manifests/crds"))
-    cluster.apply({
-        "apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
-    })
-    kubeconfig = cluster.status()["kubeconfig"]
-    log = open(BUILD / "conformance-controller.log", "w", encoding="utf-8")
-    unittest.addModuleCleanup(log.close)
-    # In the cluster's network, so that pods' progress can be read.
-    controller = subprocess.Popen(
-        [sys.executable, ROOT / "tools/cluster/cluster.py", "--name", cluster.name, "enter", "--",
-         BUILD / "controller/main/gnn-controller", "run", f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1:0",
-         "--health-bind-address=127.0.0.1:0"],
-        stderr=log,
-    )
-    unittest.addModuleCleanup(stop, controller)
-
-
-def job(name, **environment):
-    variables = [{"name": key, "value": value} for key, value in environment.items()]
-    return {
-        "apiVersion": "gnn.dev/v1alpha1", "kind": "GNNJob", "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {
-            "task": {"type": "NodeClassification"},
-            "dataset": {"format": "Synthetic", "synthetic": {"shape": "Arxiv", "scale": "0.01"}},
-            "model": {"type": "GraphSAGE", "graphSage": {"layers": 2}},
-            "sampling": {"fanout": [5, 5]},
-            "training": {"epochs": 12},
-            "workers": {"nodes": 2, "template": {
-                "image": IMAGE, "imagePullPolicy": "Never", "env": variables, "terminationGracePeriodSeconds": 10,
-            }},
-        },
-    }
+    global cluster
+    cluster = conformance_cluster.start("conformance")
 
 
 class ConformanceTest(unittest.TestCase):

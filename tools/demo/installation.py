@@ -61,6 +61,10 @@ class Installation:
     def restart_part(self, part):
         run([*self._cluster, "restart", part])
 
+    def enter(self, *command):
+        """What a command in the cluster's network prints."""
+        return run([*self._cluster, "enter", "--", *command])
+
     @property
     def volumes(self):
         """A folder that all nodes see under the same path."""

@@ -1,6 +1,7 @@
 #include "worker/tasks/run_training.h"
 
 #include "tests/worker/comm/in_process_ranks.h"
+#include "tests/worker/training/counting_sink.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,6 +39,50 @@ TEST(CheckSameDataset, NamesRanksAndDigestsOnEveryRank) {
         AllOf(HasSubstr("spec.dataset"), HasSubstr("xxh64:1 on ranks 0, 2; xxh64:2 on rank 1"))
     );
   });
+}
+
+// What a rank of a job that generates its graph from the seed loads.
+Result<graph::Dataset> load_generated(
+    const std::shared_ptr<comm::Communicator>& communicator, int64_t seed
+) {
+  api::GnnJobSpec spec;
+  spec.dataset.format = api::DatasetFormat::Synthetic;
+  spec.dataset.synthetic = api::Synthetic{.scale = {"0.001"}, .seed = seed};
+  SilentProgressBar loading;
+  training::CountingSink progress;
+  const StopToken stop;
+  TaskContext context{
+      .communicator = communicator,
+      .incarnation = {},
+      .loading = loading,
+      .progress = progress,
+      .stop = stop
+  };
+  return load_dataset(spec, context);
+}
+
+TEST(LoadDataset, RefusesRanksThatHaveReadDifferentData) {
+  comm::run_ranks(2, [](const std::shared_ptr<comm::Communicator>& communicator) {
+    EXPECT_TRUE(load_generated(communicator, 1));
+    const auto different = load_generated(communicator, communicator->rank());
+    ASSERT_FALSE(different);
+    EXPECT_EQ(different.error().kind, ErrorKind::Data);
+    EXPECT_THAT(different.error().message, HasSubstr("expected the same data set"));
+  });
+}
+
+TEST(OptionsOfTrainer, NameTheDataThatCheckpointsAreComparedWith) {
+  SilentProgressBar loading;
+  training::CountingSink progress;
+  const StopToken stop;
+  const TaskContext context{
+      .communicator = comm::make_single_communicator(),
+      .incarnation = {},
+      .loading = loading,
+      .progress = progress,
+      .stop = stop
+  };
+  EXPECT_EQ(trainer_options({}, dataset_of("xxh64:1"), context).dataset_digest, "xxh64:1");
 }
 
 }  // namespace

@@ -234,6 +234,20 @@ function(gnn_test name)
   endforeach()
 endfunction()
 
+# gnn_test_again(name OF test LABELS label... ENV "A=b"...)
+# The cases of another gnn_test as a CTest entry of its own, in another environment.
+function(gnn_test_again name)
+  cmake_parse_arguments(arg "" "OF" "LABELS;ENV" ${ARGN})
+  if(NOT TARGET ${arg_OF})
+    return()
+  endif()
+  add_test(
+    NAME ${name}
+    COMMAND ${arg_OF} "--gtest_output=xml:${CMAKE_BINARY_DIR}/reports/${name}.xml"
+  )
+  set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300 ENVIRONMENT "${arg_ENV}")
+endfunction()
+
 # gnn_python_test(name SCRIPT file.py [TOOLS folder...] LABELS label... [TIMEOUT seconds] [ENV "A=b"...])
 # A file of Python's unittest as one CTest entry, with the same kind of report as gnn_test's.
 # TOOLS: folders of tools/ whose modules the test imports. Each has the label python besides its own.

@@ -326,7 +326,9 @@ TEST_F(WorkerFaultTest, AnErrorOfTheGpuThatStaysEndsTheJobWithItsRankAndText) {
   for (int node = 0; node < 2; ++node) {
     const std::string message = Json::parse(result_of(node))["message"].get<std::string>();
     EXPECT_NE(result_of(node).find("\"rank\":1"), std::string::npos) << result_of(node);
-    EXPECT_NE(message.find("CUDA error: uncorrectable ECC error"), std::string::npos) << message;
+    const std::string error = "CUDA error: uncorrectable ECC error";
+    EXPECT_NE(message.find(error), std::string::npos) << message;
+    EXPECT_EQ(message.find(error), message.rfind(error)) << "once: " << message;
   }
 }
 

@@ -3,6 +3,7 @@
 #include "common/contract.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/worker/app/samples.h"
+#include "tests/worker/data/files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,6 +47,18 @@ TEST(RunRank, FailsWithDataIfTheDataSetIsMissing) {
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(contract::exit_code_for(result.error().kind), contract::kExitData)
       << result.error().message;
+}
+
+TEST(RunRank, TrainsTheRedditSampleOnFilesOfRedditsForm) {
+  const gnn::testing::TemporaryFolder folder;
+  data::testing::RedditFiles().write(folder);
+  const auto result = run_job(
+      sample("reddit-sage.yaml", {"dataset.path=" + folder.path("reddit"), "training.batchSize=2"})
+  );
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(result->report.epochs, 20);
+  for (const char* metric : {"train_accuracy", "validation_accuracy", "test_accuracy"})
+    EXPECT_TRUE(result->report.metrics.contains(metric)) << metric;
 }
 
 // Six graphs of two nodes and one edge, of two classes, in GIN's text format.

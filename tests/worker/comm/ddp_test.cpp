@@ -259,6 +259,18 @@ TEST(DistributedDataParallel, CountsAsACollectiveWhateverWaitsForOtherRanks) {
   });
 }
 
+TEST(DistributedDataParallel, ARankCountsAsWaitingWhileAnotherHasNoGradientsYet) {
+  ActivityOfRank0 first;
+  run_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
+    Net net(at::kFloat, 0);
+    auto ddp = wrap(net, comm);
+    require(ddp.start_step());
+    if (comm->rank() == 0) first.show(comm->activity());
+    EXPECT_TRUE(comm->rank() == 0 || first.wait_until_it_waits());
+    require(ddp.backward(loss_of(net, items(0, 4, at::kFloat))));
+  });
+}
+
 TEST(DistributedDataParallel, AllRanksLearnInTheSameStepThatOneWantsToStop) {
   run_ranks(3, [](const std::shared_ptr<Communicator>& comm) {
     Net net(at::kFloat, 0);

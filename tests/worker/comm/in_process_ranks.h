@@ -8,11 +8,14 @@
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <exception>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace gnn::comm {
@@ -58,6 +61,28 @@ inline void run_ranks(
 ) {
   run_ranks_on(false, world_size, body, timeout);
 }
+
+/// Rank 0's activity, for the other ranks.
+class ActivityOfRank0 {
+ public:
+  void show(std::shared_ptr<progress::CollectiveActivity> activity) {
+    promise_.set_value(std::move(activity));
+  }
+  /// Returns once rank 0 counts as waiting; false after ten seconds without that.
+  [[nodiscard]] bool wait_until_it_waits() {
+    const auto activity = shown_.get();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!activity->waiting()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+
+ private:
+  std::promise<std::shared_ptr<progress::CollectiveActivity>> promise_;
+  std::shared_future<std::shared_ptr<progress::CollectiveActivity>> shown_{promise_.get_future()};
+};
 
 /// As run_ranks(), with the groups of ranks on `nodes` nodes of `processes` each.
 inline void run_ranks_of_nodes(

@@ -95,5 +95,27 @@ TEST(Nccl, TrainsToTheParametersOfGlooWithAnyNumberOfGpus) {
   }
 }
 
+// NCCL's wait() does not block the host: what waits is the reading of what the ranks agreed on.
+TEST(Nccl, ARankCountsAsWaitingWhileAnotherHasNoGradientsYet) {
+  if (!torch::cuda::is_available() || torch::cuda::device_count() < 2)
+    GTEST_SKIP() << "fewer than two CUDA devices";
+  ActivityOfRank0 first;
+  run_ranks_on(true, 2, [&](const std::shared_ptr<Communicator>& communicator) {
+    const int64_t rank = communicator->rank();
+    const c10::Device device = device_of_rank(true, rank);
+    auto net = make_net(device, rank);
+    auto ddp = require(DistributedDataParallel::create(
+        named_parameters_of(*net), named_buffers_of(*net), communicator, {}
+    ));
+    require(ddp.start_step());
+    if (rank == 0) first.show(communicator->activity());
+    EXPECT_TRUE(rank == 0 || first.wait_until_it_waits());
+    const at::Tensor x = stream_of({4, kInputs}, 0).to(device);
+    const at::Tensor loss =
+        at::cross_entropy_loss(net->forward(x), at::zeros({4}, at::kLong).to(device));
+    require(ddp.backward(loss));
+  });
+}
+
 }  // namespace
 }  // namespace gnn::comm

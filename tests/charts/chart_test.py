@@ -63,6 +63,13 @@ class Render(unittest.TestCase):
         self.assertEqual(named(render(), "Deployment")[0]["metadata"]["name"], "gnn-operator")
         self.assertEqual(named(render(release="a"), "Deployment")[0]["metadata"]["name"], "a-gnn-operator")
 
+    def test_long_names_that_begin_alike_stay_apart(self):
+        names = [f"{'n' * 52}{end}" for end in "ab"]
+        for first, second in ([f"fullnameOverride={name}" for name in names], [f"nameOverride={name}" for name in names]):
+            mine, others = ({(item["kind"], item["metadata"]["name"]) for item in render(value)} for value in (first, second))
+            shared = {kind for kind, _ in mine & others}
+            self.assertLessEqual(shared, {"CustomResourceDefinition"})
+
     def test_names_can_be_overridden(self):
         for value, name in (("nameOverride=trainer", "a-trainer"), ("fullnameOverride=gnn", "gnn")):
             objects = render(value, release="a")
@@ -328,13 +335,16 @@ class Admission(unittest.TestCase):
                 conditions = named(render(*values), "ValidatingAdmissionPolicy", suffix)[0]["spec"]["matchConditions"]
                 self.assertIn(f'"system:serviceaccount:{user}"', conditions[-1]["expression"])
 
-    def test_the_labels_elsewhere_are_another_controllers(self):
-        def bound(*values):
-            return named(render(*values), "ValidatingAdmissionPolicyBinding", "-worker-labels")[0]["spec"].get("matchResources")
-
-        self.assertIsNone(bound())
+    def test_namespaces_that_it_does_not_watch_are_another_releases(self):
         selector = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
-        self.assertEqual(bound("controller.watchNamespaces={a,b}"), {"namespaceSelector": {"matchExpressions": [selector]}})
+        for suffix in ("-worker-labels", "-worker-pods"):
+            def bound(*values, suffix=suffix):
+                return named(render(*values), "ValidatingAdmissionPolicyBinding", suffix)[0]["spec"].get("matchResources")
+
+            self.assertIsNone(bound())
+            self.assertEqual(
+                bound("controller.watchNamespaces={a,b}"), {"namespaceSelector": {"matchExpressions": [selector]}}
+            )
 
 
 class Toggles(unittest.TestCase):

@@ -2,17 +2,29 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* At most 44 characters, for names made from it; two that begin alike stay apart. */}}
 {{- define "gnn.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 44 | trimSuffix "-" -}}
-{{- else -}}
 {{- $name := include "gnn.name" . -}}
-{{- if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 44 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 44 | trimSuffix "-" -}}
+{{- $full := printf "%s-%s" .Release.Name $name -}}
+{{- if .Values.fullnameOverride -}}
+{{- $full = .Values.fullnameOverride -}}
+{{- else if contains $name .Release.Name -}}
+{{- $full = .Release.Name -}}
 {{- end -}}
+{{- if gt (len $full) 44 -}}
+{{- $full = printf "%s-%s" ($full | trunc 35 | trimSuffix "-") (sha256sum $full | trunc 8) -}}
 {{- end -}}
+{{- $full -}}
+{{- end -}}
+
+{{/* What a policy's binding has where the controller watches some namespaces: the others may be another release's. */}}
+{{- define "gnn.watchedResources" -}}
+{{- with .Values.controller.watchNamespaces }}
+matchResources:
+  namespaceSelector:
+    matchExpressions:
+      - {key: kubernetes.io/metadata.name, operator: In, values: {{ toJson . }}}
+{{- end }}
 {{- end -}}
 
 {{/* Labels that select; they never change for a release. */}}

@@ -11,7 +11,9 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace gnn {
@@ -109,19 +111,33 @@ struct Series {
   }
 };
 
-prometheus::MetricFamily exposed(SeriesFamily family) {
+// Of a page's series so many at a time: prometheus-cpp's form of one takes several hundred bytes.
+constexpr size_t kSeriesAtOnce = 1024;
+
+// The series from `from` on; their labels are moved away.
+prometheus::MetricFamily exposed(SeriesFamily& family, size_t from) {
   prometheus::MetricFamily shown;
   const bool counts = family.type == SeriesFamily::Type::Counter;
-  shown.name = std::move(family.name);
-  shown.help = std::move(family.help);
+  shown.name = family.name;
+  shown.help = family.help;
   shown.type = counts ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
-  shown.metric.reserve(family.series.size());
-  for (SeriesFamily::Series& each : family.series) {
+  const size_t to = std::min(from + kSeriesAtOnce, family.series.size());
+  shown.metric.reserve(to - from);
+  for (size_t i = from; i < to; ++i) {
+    SeriesFamily::Series& each = family.series[i];
     prometheus::ClientMetric& metric = shown.metric.emplace_back();
     for (auto& [name, value] : each.labels) metric.label.push_back({name, std::move(value)});
     (counts ? metric.counter.value : metric.gauge.value) = each.value;
   }
   return shown;
+}
+
+void append(std::string& page, SeriesFamily family) {
+  for (size_t from = 0; from < family.series.size(); from += kSeriesAtOnce) {
+    const std::string text = prometheus::TextSerializer().Serialize({exposed(family, from)});
+    // A page may say a family's help and type only once.
+    page.append(text, from == 0 ? 0 : text.find('\n', text.find("\n# TYPE ") + 1) + 1);
+  }
 }
 
 }  // namespace
@@ -190,14 +206,12 @@ void MetricsRegistry::add_source(std::function<std::vector<SeriesFamily>()> read
 }
 
 std::string MetricsRegistry::expose() const {
-  std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
+  std::string page = prometheus::TextSerializer().Serialize(impl_->registry.Collect());
   const auto sources = *impl_->sources.lock();
   for (const auto& read : sources) {
-    for (SeriesFamily& family : read()) {
-      if (!family.series.empty()) families.push_back(exposed(std::move(family)));
-    }
+    for (SeriesFamily& family : read()) append(page, std::move(family));
   }
-  return prometheus::TextSerializer().Serialize(families);
+  return page;
 }
 
 void Counter::increment(double by) {

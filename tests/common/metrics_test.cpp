@@ -71,6 +71,20 @@ TEST(MetricsRegistry, ShowsWhatItsSourcesKeepNow) {
   EXPECT_THAT(registry.expose(), Not(HasSubstr("job=\"x\"")));
 }
 
+TEST(MetricsRegistry, ShowsALargeFamilyAsOne) {
+  MetricsRegistry registry;
+  registry.add_source([&] {
+    SeriesFamily large{"s", "Help # TYPE.", SeriesFamily::Type::Gauge, {}};
+    for (int i = 0; i < 2500; ++i) large.series.push_back({{{"job", std::to_string(i)}}, 1.0 * i});
+    return std::vector<SeriesFamily>{std::move(large)};
+  });
+  std::string expected = "# HELP s Help # TYPE.\n# TYPE s gauge\n";
+  for (int i = 0; i < 2500; ++i) {
+    expected += "s{job=\"" + std::to_string(i) + "\"} " + std::to_string(i) + "\n";
+  }
+  EXPECT_EQ(registry.expose(), expected);
+}
+
 TEST(MetricsRegistry, OneNameCannotHaveTwoTypes) {
   MetricsRegistry registry;
   (void)registry.counter("a_total", "A");

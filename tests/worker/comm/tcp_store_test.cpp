@@ -1,13 +1,17 @@
 #include "worker/comm/tcp_store.h"
 
 #include <gtest/gtest.h>
+#include <net/if.h>
 
 #include <arpa/inet.h>
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <netinet/in.h>
 #include <random>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +21,23 @@ namespace {
 
 using std::chrono::seconds;
 using std::chrono::steady_clock;
+
+// A network with loopback alone, where that may be made. c10d looks up the names of the addresses that
+// it connects to, and a name server that answers late would hold up each of its calls.
+class OwnNetwork : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    if (::unshare(CLONE_NEWNET) != 0) return;
+    const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
+    ifreq loopback{};
+    std::strncpy(loopback.ifr_name, "lo", sizeof loopback.ifr_name - 1);
+    loopback.ifr_flags = IFF_UP;
+    ASSERT_EQ(::ioctl(fd, SIOCSIFFLAGS, &loopback), 0);
+    ::close(fd);
+  }
+};
+const ::testing::Environment* const kOwnNetwork =
+    ::testing::AddGlobalTestEnvironment(new OwnNetwork);
 
 // A bound socket on a free loopback port.
 int listen_anywhere(uint16_t& port) {
@@ -89,6 +110,26 @@ TEST(TcpStore, SetsGetsAndAdds) {
   EXPECT_EQ((*host)->add("n", 3).value(), 5);
 }
 
+TEST(TcpStore, MeetsAtAnIpv6Address) {
+  const int fd = ::socket(AF_INET6, SOCK_STREAM, 0);
+  if (fd < 0) GTEST_SKIP() << "this kernel has no IPv6";
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_loopback;
+  socklen_t length = sizeof address;
+  ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::listen(fd, 64), 0);
+  ASSERT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  TcpStoreOptions options = options_for(ntohs(address.sin6_port));
+  options.host = "::1";
+  const auto host = TcpStore::host(options, fd);
+  ASSERT_TRUE(host) << host.error().message;
+  const auto client = TcpStore::join(options);
+  ASSERT_TRUE(client) << client.error().message;
+  ASSERT_TRUE((*client)->set("a", "1"));
+  EXPECT_EQ((*client)->get({"a"})->front(), "1");
+}
+
 TEST(TcpStore, LosesADeadHostAtOnce) {
   ChildHost host;
   const auto client = TcpStore::join(options_for(host.port));
@@ -155,27 +196,6 @@ TEST(TcpStore, SurvivesGarbageOnItsPort) {
   const auto value = (*client)->get({"a"});
   ASSERT_TRUE(value) << value.error().message;
   EXPECT_EQ(value->front(), "1");
-}
-
-// Last: tests whose host is a forked child waited for seconds after it.
-TEST(TcpStore, MeetsAtAnIpv6Address) {
-  const int fd = ::socket(AF_INET6, SOCK_STREAM, 0);
-  if (fd < 0) GTEST_SKIP() << "this kernel has no IPv6";
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  address.sin6_addr = in6addr_loopback;
-  socklen_t length = sizeof address;
-  ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
-  ASSERT_EQ(::listen(fd, 64), 0);
-  ASSERT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  TcpStoreOptions options = options_for(ntohs(address.sin6_port));
-  options.host = "::1";
-  const auto host = TcpStore::host(options, fd);
-  ASSERT_TRUE(host) << host.error().message;
-  const auto client = TcpStore::join(options);
-  ASSERT_TRUE(client) << client.error().message;
-  ASSERT_TRUE((*client)->set("a", "1"));
-  EXPECT_EQ((*client)->get({"a"})->front(), "1");
 }
 
 }  // namespace

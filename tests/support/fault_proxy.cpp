@@ -765,13 +765,19 @@ Result<std::unique_ptr<FaultProxy>> FaultProxy::in_front_of(ControlPlane& contro
       const ControlPlane::CertificateFiles certificate,
       control_plane.issue_server_certificate("fault-proxy")
   );
+  return in_front_of(control_plane, certificate.certificate, certificate.key);
+}
+
+Result<std::unique_ptr<FaultProxy>> FaultProxy::in_front_of(
+    const ControlPlane& control_plane, std::string certificate_file, std::string key_file
+) {
   return start({
       .upstream_url = control_plane.server_url(),
       .upstream_ca_file = control_plane.ca_file(),
       .upstream_certificate_file = control_plane.client_certificate_file(),
       .upstream_key_file = control_plane.client_key_file(),
-      .certificate_file = certificate.certificate,
-      .key_file = certificate.key,
+      .certificate_file = std::move(certificate_file),
+      .key_file = std::move(key_file),
   });
 }
 

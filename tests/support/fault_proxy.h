@@ -141,6 +141,10 @@ class FaultProxy {
   [[nodiscard]] static Result<std::unique_ptr<FaultProxy>> start(FaultProxyOptions options);
   /// With a certificate of the control plane's CA, so that its ca_file() verifies the proxy too.
   [[nodiscard]] static Result<std::unique_ptr<FaultProxy>> in_front_of(ControlPlane& control_plane);
+  /// With that certificate.
+  [[nodiscard]] static Result<std::unique_ptr<FaultProxy>> in_front_of(
+      const ControlPlane& control_plane, std::string certificate_file, std::string key_file
+  );
 
   FaultProxy(const FaultProxy&) = delete;
   FaultProxy& operator=(const FaultProxy&) = delete;

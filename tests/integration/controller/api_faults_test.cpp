@@ -36,14 +36,7 @@ class ApiFaults : public ::testing::Test {
   void serve_with(const ControlPlane::CertificateOptions& options) {
     ControlPlane& plane = cluster_.plane();
     const auto certificate = must(plane.issue_server_certificate("wrong", options));
-    proxy_ = must(FaultProxy::start({
-        .upstream_url = plane.server_url(),
-        .upstream_ca_file = plane.ca_file(),
-        .upstream_certificate_file = plane.client_certificate_file(),
-        .upstream_key_file = plane.client_key_file(),
-        .certificate_file = certificate.certificate,
-        .key_file = certificate.key,
-    }));
+    proxy_ = must(FaultProxy::in_front_of(plane, certificate.certificate, certificate.key));
   }
   void expect_refused(const std::string& kubeconfig) {
     controller_ = std::make_unique<ControllerProcess>(

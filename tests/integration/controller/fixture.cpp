@@ -367,11 +367,12 @@ ControllerArguments Cluster::arguments_through(
   return {must(plane_.write_kubeconfig(proxy.url())), name_space_, std::move(more)};
 }
 
-std::string Cluster::kubeconfig_with_token(const std::string& token) const {
+std::string Cluster::kubeconfig_with_token(const std::string& token, const std::string& server_url)
+    const {
   const std::string token_file = plane_.directory() / ("token-" + name_space_);
   std::ofstream(token_file) << token;
   const std::string path =
-      must(plane_.write_kubeconfig(plane_.server_url(), ControlPlane::KubeconfigUser::TokenFile));
+      must(plane_.write_kubeconfig(server_url, ControlPlane::KubeconfigUser::TokenFile));
   std::string text = read_file(path);
   text.replace(text.find(plane_.token_file()), plane_.token_file().size(), token_file);
   std::ofstream(path) << text;

@@ -136,7 +136,13 @@ class Cluster {
   ) const;
 
   /// The administrator's kubeconfig, with that token instead of the certificate.
-  [[nodiscard]] std::string kubeconfig_with_token(const std::string& token) const;
+  [[nodiscard]] std::string kubeconfig_with_token(const std::string& token) const {
+    return kubeconfig_with_token(token, plane_.server_url());
+  }
+  /// For that server.
+  [[nodiscard]] std::string kubeconfig_with_token(
+      const std::string& token, const std::string& server_url
+  ) const;
 
   Json create_job(const std::string& name, int nodes = 2, const Json& changes = Json::object())
       const;

@@ -1,11 +1,9 @@
 #include "tests/integration/controller/fixture.h"
 #include "tests/support/must.h"
 #include "tests/support/process.h"
-#include "tests/support/read_file.h"
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +20,7 @@ class Release {
   Release(const std::string& name, const Cluster& cluster)
       : plane_(cluster.plane()), own_("gnn-" + name), fullname_(name + "-gnn-operator") {
     must(plane_.apply("-", "{apiVersion: v1, kind: Namespace, metadata: {name: " + own_ + "}}"));
+    // Without a kubelet the pods of its Deployment only wait.
     const auto rendered = must(run_command({
         "/usr/bin/env",
         "HOME=/nonexistent",  // a user's own settings and plugins
@@ -37,18 +36,12 @@ class Release {
     }));
     objects_ = rendered.output;
     must(plane_.apply("-", objects_));
-    // Without a kubelet its pods only wait.
-    const auto token_file = plane_.directory() / ("token-" + name);
-    std::ofstream(token_file) << must(plane_.token_for(own_, fullname_));
-    const std::string kubeconfig =
-        must(plane_.write_kubeconfig(proxy_->url(), ControlPlane::KubeconfigUser::TokenFile));
-    std::string text = read_file(kubeconfig);
-    text.replace(text.find(plane_.token_file()), plane_.token_file().size(), token_file.string());
-    std::ofstream(kubeconfig) << text;
     controller_ = std::make_unique<ControllerProcess>(
         plane_,
         ControllerArguments{
-            .kubeconfig = kubeconfig,
+            .kubeconfig = cluster.kubeconfig_with_token(
+                must(plane_.token_for(own_, fullname_)), proxy_->url()
+            ),
             .name_space = cluster.name_space(),
             .more = {"--leader-elect", "--lease-namespace=" + own_, "--lease-name=" + fullname_}
         }

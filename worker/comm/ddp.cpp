@@ -385,6 +385,10 @@ double DistributedDataParallel::exposed_reduce_seconds() const {
   return impl_->reduce_timer ? impl_->reduce_timer->seconds() : 0;
 }
 
+double DistributedDataParallel::factor_of_sums(const StepResult& result) const {
+  return impl_->scale_of(result) / impl_->world_size();
+}
+
 void DistributedDataParallel::zero_grad() {
   for (auto& item : impl_->parameters) item.tensor.mutable_grad().reset();
 }

@@ -96,6 +96,11 @@ class DistributedDataParallel {
   /// clock of their device: the reduction time not overlapped with backward.
   [[nodiscard]] double exposed_reduce_seconds() const;
 
+  /// What makes a sum of gradients over the ranks the average that `result`'s step took: for those
+  /// that do not go through the reducer, such as rows of an embedding. Gradients that accumulate()
+  /// and backward() leave in leaves that are no parameters are weighted as the parameters' are.
+  [[nodiscard]] double factor_of_sums(const StepResult& result) const;
+
   /// Makes every gradient undefined. Use it instead of Optimizer::zero_grad.
   void zero_grad();
 

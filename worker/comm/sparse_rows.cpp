@@ -85,24 +85,6 @@ Result<std::vector<int64_t>> gather_counts(Communicator& communicator, const Spa
   return counts;
 }
 
-// Adds each row of `part` to that of the same id; `ids` has all ids of `part`.
-template <class T>
-void add_rows(
-    T* sums,
-    std::span<const int64_t> ids,
-    std::span<const int64_t> part,
-    const T* values,
-    size_t width
-) {
-  size_t place = 0;
-  for (size_t i = 0; i < part.size(); ++i) {
-    while (ids[place] != part[i]) ++place;
-    T* sum = sums + place * width;
-    const T* value = values + i * width;
-    for (size_t d = 0; d < width; ++d) sum[d] += value[d];
-  }
-}
-
 // The place of each id of `part` among `ids`, which has them all.
 at::Tensor places_of(std::span<const int64_t> part, std::span<const int64_t> ids) {
   auto places = at::empty({static_cast<int64_t>(part.size())}, at::kLong);
@@ -113,6 +95,19 @@ at::Tensor places_of(std::span<const int64_t> part, std::span<const int64_t> ids
     out[i] = static_cast<int64_t>(place);
   }
   return places;
+}
+
+// Adds each row of `values` to the row of `sums` that `places` has for it.
+template <class T>
+void add_rows(at::Tensor& sums, const at::Tensor& places, const at::Tensor& values) {
+  const int64_t width = values.size(1);
+  const auto* place = places.const_data_ptr<int64_t>();
+  const T* value = values.const_data_ptr<T>();
+  T* first = sums.mutable_data_ptr<T>();
+  for (int64_t i = 0; i < values.size(0); ++i, value += width) {
+    T* sum = first + place[i] * width;
+    for (int64_t d = 0; d < width; ++d) sum[d] += value[d];
+  }
 }
 
 at::Tensor union_of_ids(const std::vector<SparseRows>& parts) {
@@ -160,26 +155,14 @@ SparseRows sum_rows(const std::vector<SparseRows>& parts) {
   SparseRows sum{union_of_ids(parts), {}};
   sum.values = at::zeros({sum.ids.size(0), width}, parts[0].values.options());
   for (const auto& part : parts) {
+    const auto places = places_of(ids_of(part), ids_of(sum));
     if (!part.values.is_cpu()) {
       // Each row of the sum is added to once, so that no order of threads shows in it.
-      const auto places = places_of(ids_of(part), ids_of(sum)).to(part.values.device());
-      sum.values.index_add_(0, places, part.values);
+      sum.values.index_add_(0, places.to(part.values.device()), part.values);
     } else if (part.values.scalar_type() == at::kFloat) {
-      add_rows(
-          sum.values.mutable_data_ptr<float>(),
-          ids_of(sum),
-          ids_of(part),
-          part.values.const_data_ptr<float>(),
-          static_cast<size_t>(width)
-      );
+      add_rows<float>(sum.values, places, part.values);
     } else {
-      add_rows(
-          sum.values.mutable_data_ptr<double>(),
-          ids_of(sum),
-          ids_of(part),
-          part.values.const_data_ptr<double>(),
-          static_cast<size_t>(width)
-      );
+      add_rows<double>(sum.values, places, part.values);
     }
   }
   return sum;

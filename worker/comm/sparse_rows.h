@@ -29,7 +29,7 @@ struct SparseRows {
 
 /// One row for each id that some part has: the sum of the parts' rows, added in the order of
 /// `parts`, so that equal parts give equal bits. At least one part; all of the same width, dtype and
-/// device.
+/// device. A single part is the sum itself and shares its memory.
 [[nodiscard]] SparseRows sum_rows(const std::vector<SparseRows>& parts);
 
 }  // namespace gnn::comm

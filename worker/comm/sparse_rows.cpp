@@ -135,6 +135,7 @@ Result<std::vector<SparseRows>> all_gather_rows(
   GNN_ASSIGN_OR_RETURN(const auto ids, communicator.all_gather(pad_rows(mine.ids, most)));
   GNN_ASSIGN_OR_RETURN(const auto values, communicator.all_gather(pad_rows(mine.values, most)));
   std::vector<SparseRows> parts;
+  parts.reserve(counts.size());
   for (size_t r = 0; r < counts.size(); ++r)
     parts.push_back({ids[r].narrow(0, 0, counts[r]), values[r].narrow(0, 0, counts[r])});
   return parts;

@@ -68,7 +68,12 @@ ControllerProcess::~ControllerProcess() {
 }
 
 void ControllerProcess::signal(int number) const {
-  if (!ended_) ::kill(pid_, number);
+  if (ended_) return;
+  ::kill(pid_, number);
+  if (number != SIGSTOP) return;
+  // Threads stop one by one: until the last has, another may read a reply and send a request.
+  siginfo_t change{};
+  ::waitid(P_PID, static_cast<id_t>(pid_), &change, WSTOPPED | WEXITED | WNOWAIT);
 }
 
 int ControllerProcess::terminate() {

@@ -36,6 +36,7 @@ class ControllerProcess {
   ControllerProcess(const ControllerProcess&) = delete;
   ControllerProcess& operator=(const ControllerProcess&) = delete;
 
+  /// Returns after SIGSTOP once all of its threads have stopped, or it has ended.
   void signal(int number) const;
   /// SIGTERM, and its exit code.
   [[nodiscard]] int terminate();

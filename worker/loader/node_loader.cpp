@@ -136,7 +136,7 @@ Result<MiniBatch> NodeLoader::make(
 
 Status NodeLoader::sample(MiniBatch& batch, const sampling::core::StreamPosition& position) {
   const auto start = std::chrono::steady_clock::now();
-  GNN_ASSIGN_OR_RETURN(batch.subgraph, sampler_->submit({batch.seeds, position}).get());
+  GNN_ASSIGN_OR_RETURN(batch.subgraph, sampler_->submit({{batch.seeds}, position}).get());
   const double seconds = seconds_since(start);
   pipeline_.add([&](LoaderStats& stats) {
     stats.sample_seconds += seconds;

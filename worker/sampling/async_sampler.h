@@ -8,11 +8,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <future>
+#include <vector>
 
 namespace gnn::sampling {
 
 struct SampleRequest {
-  at::Tensor seeds;  ///< int64 [S], global ids
+  std::vector<at::Tensor> seeds;  ///< per node type: int64 [S], global ids; undefined without any
   core::StreamPosition position;
 };
 

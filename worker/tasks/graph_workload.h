@@ -42,6 +42,12 @@ class GraphWorkload final : public training::Workload {
   [[nodiscard]] Status start_epoch(int64_t epoch, int64_t first_batch) override;
   [[nodiscard]] Result<std::optional<training::BatchSize>> next_batch() override;
   [[nodiscard]] training::Scores forward() override;
+  [[nodiscard]] at::Tensor loss(const training::Scores& scores) const override {
+    return training::cross_entropy(scores);
+  }
+  [[nodiscard]] int64_t count_correct(const training::Scores& scores) const override {
+    return training::count_correct(scores);
+  }
   [[nodiscard]] progress::DataPath data_path() const override;
   [[nodiscard]] progress::MemoryByOwner memory() const override;
   [[nodiscard]] bool has(training::Part part) const override { return ids_of(part).numel() > 0; }

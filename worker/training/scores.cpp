@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/nn/functional/loss.h>
 
 #include <vector>
 
@@ -13,6 +14,10 @@ Scores scores_of(nn::NodeModel& model, const loader::MiniBatch& batch) {
   for (const std::vector<graph::Block>& layer : batch.subgraph.blocks)
     blocks.push_back(layer.front());
   return {.logits = model.forward(batch.x.to(at::kFloat), blocks), .labels = batch.y};
+}
+
+at::Tensor cross_entropy(const Scores& scores) {
+  return torch::nn::functional::cross_entropy(scores.logits, scores.labels);
 }
 
 int64_t count_correct(const Scores& scores) {

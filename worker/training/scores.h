@@ -9,7 +9,8 @@
 
 namespace gnn::training {
 
-/// What the model says of a batch, beside the truth.
+/// What the model says of a batch, beside the truth. Each task has its own shapes; a classification
+/// of items has these.
 struct Scores {
   at::Tensor logits;  ///< float [items, classes], on the model's device
   at::Tensor labels;  ///< int64 [items], on the same device
@@ -17,6 +18,9 @@ struct Scores {
 
 /// Runs the model on a mini-batch of a homogeneous graph. Features become float from any dtype.
 [[nodiscard]] Scores scores_of(nn::NodeModel& model, const loader::MiniBatch& batch);
+
+/// The mean cross entropy of a classification, a scalar.
+[[nodiscard]] at::Tensor cross_entropy(const Scores& scores);
 
 /// How many labels have the highest logit; among equals the first counts.
 [[nodiscard]] int64_t count_correct(const Scores& scores);

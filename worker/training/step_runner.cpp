@@ -5,7 +5,6 @@
 #include "worker/training/optimizer.h"
 
 #include <ATen/ATen.h>
-#include <torch/nn/functional/loss.h>
 #include <torch/nn/module.h>
 
 #include <utility>
@@ -99,7 +98,7 @@ Result<std::optional<comm::StepResult>> StepRunner::run_batch(int64_t batch, con
        .rank = context_.communicator->rank()}
   );
   const Scores scores = workload_.forward();
-  const at::Tensor loss = torch::nn::functional::cross_entropy(scores.logits, scores.labels);
+  const at::Tensor loss = workload_.loss(scores);
   report.seconds.forward += timer.lap();
 
   // Weighted by size, the batches of a step are summed by their items; otherwise a step is the mean
@@ -121,7 +120,7 @@ Result<std::optional<comm::StepResult>> StepRunner::run_batch(int64_t batch, con
 
   // This reads the loss back to the host. The device has just been waited for by the reduction, or
   // has nothing queued behind this batch: loading threads prepare the next one meanwhile.
-  step.sums.add(loss.item<double>(), size.items, count_correct(scores));
+  step.sums.add(loss.item<double>(), size.items, workload_.count_correct(scores));
   report.items += size.items;
   report.sampled_edges += size.sampled_edges;
   report.input_nodes += size.input_nodes;

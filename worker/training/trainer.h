@@ -49,7 +49,7 @@ struct TrainingResult {
 };
 
 /// Trains `workload` from the newest valid checkpoint, or from the start, with evaluations and
-/// checkpoints between epochs. The loss is the cross entropy, averaged over a batch. Collective.
+/// checkpoints between epochs. Collective.
 /// The result is a function of (options, workload, world size): dropout is keyed by (seed, epoch,
 /// batch, rank).
 /// Errors: those of the workload; Configuration for a checkpoint of another task or model, or if

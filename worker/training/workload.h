@@ -18,7 +18,7 @@ namespace gnn::training {
 
 /// How much work a batch was.
 struct BatchSize {
-  int64_t items = 0;  ///< seeds or graphs
+  int64_t items = 0;  ///< what was scored: seeds or graphs
   int64_t sampled_edges = 0;
   int64_t input_nodes = 0;
 };
@@ -59,6 +59,10 @@ class Workload {
   [[nodiscard]] virtual Result<std::optional<BatchSize>> next_batch() = 0;
   /// Runs the model on the batch of the last next_batch(). May throw what torch throws.
   [[nodiscard]] virtual Scores forward() = 0;
+  /// The loss of scores that forward() gave: a scalar, the mean over the batch's items.
+  [[nodiscard]] virtual at::Tensor loss(const Scores& scores) const = 0;
+  /// How many of these scores are right.
+  [[nodiscard]] virtual int64_t count_correct(const Scores& scores) const = 0;
 
   /// What loading the batches has cost so far; all 0 without a loader.
   [[nodiscard]] virtual progress::DataPath data_path() const { return {}; }

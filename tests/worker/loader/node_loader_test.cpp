@@ -169,7 +169,7 @@ class BrokenSampler final : public sampling::Sampler {
       promise.set_value(fail(ErrorKind::PeerLost, "sampling server 2 closed the connection"));
     } else {
       sampling::SampledSubgraph sample;
-      sample.node_ids = {request.seeds};
+      sample.node_ids = request.seeds;
       sample.edges_per_hop = {{0}};
       promise.set_value(std::move(sample));
     }

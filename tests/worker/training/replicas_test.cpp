@@ -88,6 +88,10 @@ class SharedWorkload final : public Workload {
     if (after_forward) after_forward(*net_);
     return scores;
   }
+  at::Tensor loss(const Scores& scores) const override { return cross_entropy(scores); }
+  int64_t count_correct(const Scores& scores) const override {
+    return training::count_correct(scores);
+  }
   bool has(Part part) const override { return part == Part::Validation; }
   Result<Evaluated> evaluate(Part, const EvaluationContext&) override {
     for (const at::Tensor& buffer : net_->buffers()) measured.push_back(buffer.clone());
@@ -276,7 +280,7 @@ std::unique_ptr<SharedWorkload> accumulate_alone(
         const int64_t items = workload->next_batch()->value().items;
         const double weight = weigh ? static_cast<double>(items) : 1;
         const Scores scores = workload->forward();
-        (at::cross_entropy_loss(scores.logits, scores.labels) * weight).backward();
+        (workload->loss(scores) * weight).backward();
         weights += weight;
       }
     }

@@ -70,6 +70,10 @@ class TinyWorkload final : public Workload {
   Scores forward() override {
     return {net_->forward(points_.narrow(0, current_ * 4, 4)), labels_.narrow(0, current_ * 4, 4)};
   }
+  at::Tensor loss(const Scores& scores) const override { return cross_entropy(scores); }
+  int64_t count_correct(const Scores& scores) const override {
+    return training::count_correct(scores);
+  }
   bool has(Part part) const override { return std::ranges::find(parts, part) != parts.end(); }
   Result<Evaluated> evaluate(Part part, const EvaluationContext& context) override {
     if (context.stop.requested()) return Evaluated();

@@ -2,8 +2,10 @@
 
 #include "worker/data/array.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,11 +29,22 @@ struct Origin {
   std::vector<std::pair<std::string, std::string>> facts;
 };
 
+/// The name of a node type's main feature matrix where its source has no other.
+inline constexpr const char* kMainFeatures = "features";
+
+/// A feature matrix that a node type has beside its main one.
+struct NamedFeatures {
+  std::string name;  ///< another than those of the type's other matrices
+  Array rows;        ///< [num_nodes, width]
+};
+
 struct NodeTable {
   std::string name;
   int64_t num_nodes = 0;
-  Array features;  ///< [num_nodes, width] or undefined
+  Array features;  ///< the main matrix: [num_nodes, width] or undefined
   Array labels;    ///< int64 [num_nodes] or undefined
+  std::string features_name = kMainFeatures;
+  std::vector<NamedFeatures> more_features{};  ///< empty where `features` is undefined
 };
 
 struct EdgeTable {
@@ -44,6 +57,14 @@ struct EdgeTable {
   Array features;  ///< [number of edge ids, width] or undefined
 };
 
+/// The edge type whose edges are to be predicted.
+struct LinkTable {
+  size_t edge_table = 0;  ///< index in DatasetArrays::edge_tables
+  /// The edge type of the same edges, with the same ids, from destination to source.
+  std::optional<size_t> reverse_edge_table{};
+  Array pairs{};  ///< int64 [E, 2]: source and destination of each edge, by edge id
+};
+
 /// A data set as plain arrays: what readers and generators make, what the on-disk form holds and
 /// what a graph::Dataset is made of, which checks it.
 struct DatasetArrays {
@@ -51,13 +72,14 @@ struct DatasetArrays {
   std::vector<NodeTable> node_tables;
   std::vector<EdgeTable> edge_tables;
   std::string target_node_type;
-  int64_t num_classes = 0;
+  int64_t num_classes = 0;               ///< 0 without labels
   std::vector<std::string> class_names;  ///< empty, or one for each class
   Array train;  ///< int64 ids, as validation and test; all three undefined without a split
   Array validation;
   Array test;
   Array graph_offsets;  ///< int64 [G + 1], with graph_labels int64 [G]: graph classification
   Array graph_labels;
+  std::optional<LinkTable> links;  ///< set where links are to be predicted
   /// The files of arrays, by the arrays' names: at least those of labels and split that were read
   /// from files. For messages.
   std::map<std::string, std::string> read_from;

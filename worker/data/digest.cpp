@@ -82,6 +82,7 @@ std::string digest_of(const DatasetArrays& dataset) {
   for (const NodeTable& table : dataset.node_tables) {
     add(table.features);
     add(table.labels);
+    for (const NamedFeatures& features : table.more_features) add(features.rows);
   }
   for (const EdgeTable& table : dataset.edge_tables) {
     add(table.indptr);
@@ -97,6 +98,7 @@ std::string digest_of(const DatasetArrays& dataset) {
         &dataset.graph_labels}) {
     add(*ids);
   }
+  if (dataset.links) add(dataset.links->pairs);
   return digester.finish();
 }
 

@@ -16,12 +16,20 @@
 
 namespace gnn::graph {
 
+/// A feature matrix that a node type has beside its main one.
+struct NamedFeatures {
+  std::string name;
+  FeatureStore rows;
+};
+
 /// A node type and its data.
 struct NodeTypeData {
   std::string name;  ///< "node" in a homogeneous data set
   int64_t num_nodes = 0;
-  std::optional<FeatureStore> features;  ///< num_nodes rows
-  at::Tensor labels;                     ///< int64 [num_nodes], or undefined; -1 = no label
+  std::optional<FeatureStore> features;        ///< num_nodes rows
+  at::Tensor labels;                           ///< int64 [num_nodes], or undefined; -1 = no label
+  std::string features_name{};                 ///< of `features`, as the data set calls it
+  std::vector<NamedFeatures> more_features{};  ///< of num_nodes rows each
 };
 
 /// An edge type: edges from nodes of `source` to nodes of `destination`.
@@ -51,6 +59,16 @@ struct GraphCollection {
   [[nodiscard]] int64_t num_graphs() const { return labels.size(0); }
 };
 
+/// The edge type whose edges are to be predicted.
+struct LinkData {
+  int64_t edge_type = 0;  ///< index in Dataset::edge_types
+  /// The edge type of the same edges, with the same ids, from destination to source.
+  std::optional<int64_t> reverse_edge_type{};
+  /// int64 [E, 2]: source and destination of each edge, by edge id. The ids of both types are 0 to
+  /// E - 1, each once.
+  at::Tensor pairs{};
+};
+
 /// A checked data set, ready to be sampled and trained on. Homogeneous graphs have one node type
 /// and one edge type. Cheap to copy: tensors share storage.
 /// Threads: safe to read from any thread.
@@ -62,6 +80,7 @@ struct Dataset {
   int64_t num_classes = 0;
   DataSplit split;
   std::optional<GraphCollection> graphs;  ///< set for graph classification only
+  std::optional<LinkData> links;          ///< set where links are to be predicted
   /// Of what was read or generated, before transforms: a native set's is made of its arrays' digests.
   /// "xxh64:…", or empty if nothing was read.
   std::string digest;

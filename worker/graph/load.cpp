@@ -88,6 +88,26 @@ Result<int64_t> index_of(
   return fail(ErrorKind::Data, std::string(where) + ": no node type '" + name + "'");
 }
 
+Result<NodeTypeData> node_type_over(const data::NodeTable& table) {
+  NodeTypeData type{
+      .name = table.name,
+      .num_nodes = table.num_nodes,
+      .features = std::nullopt,
+      .labels = {},
+      .features_name = table.features_name
+  };
+  GNN_ASSIGN_OR_RETURN(type.labels, tensor_over(table.labels));
+  if (table.features.defined()) {
+    GNN_ASSIGN_OR_RETURN(FeatureStore features, features_over(table.features));
+    type.features.emplace(std::move(features));
+  }
+  for (const data::NamedFeatures& named : table.more_features) {
+    GNN_ASSIGN_OR_RETURN(FeatureStore rows, features_over(named.rows));
+    type.more_features.push_back({.name = named.name, .rows = std::move(rows)});
+  }
+  return type;
+}
+
 Result<EdgeTypeData> edge_type_over(
     const data::DatasetArrays& arrays, const data::EdgeTable& table, std::string_view where
 ) {
@@ -274,14 +294,7 @@ Result<Dataset> dataset_over(const data::DatasetArrays& arrays, std::string_view
   dataset.num_classes = arrays.num_classes;
   GNN_ASSIGN_OR_RETURN(dataset.target_node_type, index_of(arrays, arrays.target_node_type, where));
   for (const data::NodeTable& table : arrays.node_tables) {
-    NodeTypeData type{
-        .name = table.name, .num_nodes = table.num_nodes, .features = std::nullopt, .labels = {}
-    };
-    GNN_ASSIGN_OR_RETURN(type.labels, tensor_over(table.labels));
-    if (table.features.defined()) {
-      GNN_ASSIGN_OR_RETURN(FeatureStore features, features_over(table.features));
-      type.features.emplace(std::move(features));
-    }
+    GNN_ASSIGN_OR_RETURN(NodeTypeData type, node_type_over(table));
     dataset.node_types.push_back(std::move(type));
   }
   for (const data::EdgeTable& table : arrays.edge_tables) {
@@ -296,6 +309,14 @@ Result<Dataset> dataset_over(const data::DatasetArrays& arrays, std::string_view
     GNN_ASSIGN_OR_RETURN(graphs.node_offsets, tensor_over(arrays.graph_offsets));
     GNN_ASSIGN_OR_RETURN(graphs.labels, tensor_over(arrays.graph_labels));
     dataset.graphs = std::move(graphs);
+  }
+  if (arrays.links) {
+    LinkData links{.edge_type = static_cast<int64_t>(arrays.links->edge_table)};
+    if (const auto& reverse = arrays.links->reverse_edge_table) {
+      links.reverse_edge_type = static_cast<int64_t>(*reverse);
+    }
+    GNN_ASSIGN_OR_RETURN(links.pairs, tensor_over(arrays.links->pairs));
+    dataset.links = std::move(links);
   }
   GNN_RETURN_IF_ERROR(check_form(dataset, where));
   return dataset;

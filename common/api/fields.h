@@ -440,6 +440,7 @@ void visit(auto& v, Of<JobProgress> auto& x) {
   v.field("epochs", x.epochs, Bounds{});
   v.field("globalStep", x.global_step, Bounds{});
   v.field("loss", x.loss, text(TextForm::Any, 32));
+  v.field("metricName", x.metric_name, text(TextForm::Any, 32));
   v.field("trainMetric", x.train_metric, text(TextForm::Any, 32));
   v.field("validationMetric", x.validation_metric, text(TextForm::Any, 32));
   v.field("testMetric", x.test_metric, text(TextForm::Any, 32));

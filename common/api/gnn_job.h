@@ -581,6 +581,8 @@ struct JobProgress {
   std::optional<int64_t> epochs = {};
   std::optional<int64_t> global_step = {};  ///< optimizer steps done since the start of training
   std::optional<std::string> loss = {};     ///< mean of the last epoch
+  /// "accuracy", "auc", ...: what the next three are values of. An older worker says nothing.
+  std::optional<std::string> metric_name = {};
   std::optional<std::string> train_metric = {};
   std::optional<std::string> validation_metric = {};
   std::optional<std::string> test_metric = {};

@@ -132,6 +132,7 @@ std::string encode(const ProgressReport& report, size_t max_bytes) {
   put("epochs", progress.epochs);
   put("globalStep", progress.global_step);
   put("loss", progress.loss);
+  put_word("metricName", progress.metric_name.value_or(""), kMaxWordBytes);
   put("trainMetric", progress.train_metric);
   put("validationMetric", progress.validation_metric);
   put("testMetric", progress.test_metric);
@@ -173,6 +174,8 @@ std::optional<ProgressReport> decode_report(std::string_view text) {
   report.progress.epochs = count_of(object, "epochs");
   report.progress.global_step = count_of(object, "globalStep");
   report.progress.loss = decimal_of(object, "loss");
+  const std::string metric_name = line_of(object, "metricName", kMaxWordBytes);
+  if (!metric_name.empty()) report.progress.metric_name = metric_name;
   report.progress.train_metric = decimal_of(object, "trainMetric");
   report.progress.validation_metric = decimal_of(object, "validationMetric");
   report.progress.test_metric = decimal_of(object, "testMetric");

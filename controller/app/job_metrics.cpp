@@ -95,9 +95,14 @@ class Page {
     add(epochs_, number(progress.epochs));
     add(loss_, number(progress.loss));
     add(rate_, number(progress.rate));
-    add(metric_, number(progress.train_metric), {{"split", "train"}});
-    add(metric_, number(progress.validation_metric), {{"split", "validation"}});
-    add(metric_, number(progress.test_metric), {{"split", "test"}});
+    const auto add_metric = [&](const char* split, const std::optional<std::string>& value) {
+      MetricLabels more{{"split", split}};
+      if (progress.metric_name) more["metric"] = *progress.metric_name;
+      add(metric_, number(value), more);
+    };
+    add_metric("train", progress.train_metric);
+    add_metric("validation", progress.validation_metric);
+    add_metric("test", progress.test_metric);
   }
 
   [[nodiscard]] std::vector<SeriesFamily> take() {
@@ -133,7 +138,7 @@ class Page {
   SeriesFamily rate_{
       "gnnjob_rate", "Seeds (or graphs) per second, over all ranks.", Type::Gauge, {}
   };
-  SeriesFamily metric_{"gnnjob_metric", "The task's metric by split.", Type::Gauge, {}};
+  SeriesFamily metric_{"gnnjob_metric", "The task's metric, by split.", Type::Gauge, {}};
 };
 
 }  // namespace

@@ -20,6 +20,13 @@ void merge(api::JobProgress& into, const api::JobProgress& from) {
   take(into.epochs, from.epochs);
   take(into.global_step, from.global_step);
   take(into.loss, from.loss);
+  if (from.metric_name && from.metric_name != into.metric_name) {
+    // What stands there is of another metric, such as that of the batches before the first evaluation.
+    into.train_metric.reset();
+    into.validation_metric.reset();
+    into.test_metric.reset();
+  }
+  take(into.metric_name, from.metric_name);
   take(into.train_metric, from.train_metric);
   take(into.validation_metric, from.validation_metric);
   take(into.test_metric, from.test_metric);

@@ -16,7 +16,8 @@ void complete_job(Pass& pass) {
   status.completion_time = std::chrono::floor<std::chrono::seconds>(pass.in.now);
   std::string message = "All " + std::to_string(pass.gang.nodes.size()) + " nodes completed";
   if (status.progress && status.progress->test_metric) {
-    message += ", test metric " + *status.progress->test_metric;
+    message += ", test " + status.progress->metric_name.value_or("metric") + " " +
+               *status.progress->test_metric;
   }
   if (is_true(status, condition::kRestarting)) {
     pass.set(condition::kRestarting, false, reason::kRestarted, message);

@@ -229,7 +229,8 @@ def show(demo, steps):
         raise Failed(f"GNNJob {JOB} failed: {demo.condition(job, 'Failed').get('message')}")
     steps.begin("What happened")
     print(demo.kubectl("-n", NAMESPACE, "get", "gnnjobs", "-o", "wide"))
-    print(f"final test accuracy: {job['status'].get('progress', {}).get('testMetric')}\n")
+    progress = job["status"].get("progress", {})
+    print(f"final test {progress.get('metricName', 'metric')}: {progress.get('testMetric')}\n")
     print(events(demo, NAMESPACE))
     steps.begin("What Prometheus saw")
     for title, expression in (

@@ -21,6 +21,7 @@ api::ProgressReport make_report(
   report.progress.epochs = numbers.epochs;
   report.progress.global_step = numbers.global_step;
   report.progress.loss = decimal(numbers.loss);
+  if (!numbers.metric.empty()) report.progress.metric_name = numbers.metric;
   report.progress.train_metric = decimal(numbers.train_metric);
   report.progress.validation_metric = decimal(numbers.validation_metric);
   report.progress.test_metric = decimal(numbers.test_metric);

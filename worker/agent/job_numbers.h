@@ -17,6 +17,7 @@ struct JobNumbers {
   std::optional<int64_t> steps_per_epoch{};
   std::optional<int64_t> step{};  ///< within the epoch, from 1
   std::optional<double> loss{};
+  std::string metric{};  ///< that the next three are values of
   std::optional<double> train_metric{};
   std::optional<double> validation_metric{};
   std::optional<double> test_metric{};

@@ -13,10 +13,10 @@ namespace gnn::agent {
 namespace {
 
 using nlohmann::json;
-using progress::Accuracy;
 using progress::DataPath;
 using progress::EpochReport;
 using progress::FinalReport;
+using progress::Measure;
 using progress::MemoryByOwner;
 using progress::Phase;
 using progress::StepReport;
@@ -91,11 +91,15 @@ StepSeconds seconds_of(const json& j) {
   };
 }
 
-json to_json(const Accuracy& a) {
-  return {{"correct", a.correct}, {"total", a.total}};
+json to_json(const Measure& m) {
+  return {{"metric", m.metric}, {"value", number(m.value)}, {"count", m.count}};
 }
-Accuracy accuracy_of(const json& j) {
-  return {.correct = j.value("correct", int64_t{0}), .total = j.value("total", int64_t{0})};
+Measure measure_of(const json& j) {
+  return {
+      .metric = j.value("metric", ""),
+      .value = number_of(j.value("value", json(nullptr))),
+      .count = j.value("count", int64_t{0})
+  };
 }
 
 json to_json(const StepReport& s) {
@@ -146,10 +150,10 @@ EpochReport epoch_of(const json& j) {
   e.steps = j.value("steps", int64_t{0});
   e.seconds = j.value("seconds", 0.0);
   e.average_loss = number_of(j.at("averageLoss"));
-  e.train = accuracy_of(j.at("train"));
-  if (j.contains("trainSet")) e.train_set = accuracy_of(j.at("trainSet"));
-  if (j.contains("validation")) e.validation = accuracy_of(j.at("validation"));
-  if (j.contains("test")) e.test = accuracy_of(j.at("test"));
+  e.train = measure_of(j.at("train"));
+  if (j.contains("trainSet")) e.train_set = measure_of(j.at("trainSet"));
+  if (j.contains("validation")) e.validation = measure_of(j.at("validation"));
+  if (j.contains("test")) e.test = measure_of(j.at("test"));
   return e;
 }
 
@@ -164,6 +168,7 @@ json to_json(const FinalReport& f) {
       {"preempted", f.preempted},
       {"seconds", f.seconds},
       {"parametersHash", f.parameters_hash},
+      {"metric", f.metric},
       {"metrics", metrics}
   };
 }
@@ -177,6 +182,7 @@ FinalReport final_of(const json& j) {
   f.average_loss = number_of(j.at("averageLoss"));
   f.preempted = j.value("preempted", false);
   f.seconds = j.value("seconds", 0.0);
+  f.metric = j.value("metric", "");
   for (const auto& [name, value] : j.at("metrics").items()) f.metrics[name] = number_of(value);
   return f;
 }

@@ -80,9 +80,8 @@ double growth(Number before, Number now) {
   return static_cast<double>(now >= before ? now - before : now);
 }
 
-std::optional<double> value_of(const std::optional<progress::Accuracy>& accuracy) {
-  if (!accuracy || accuracy->total == 0) return std::nullopt;
-  return accuracy->value();
+bool is_known(const std::optional<progress::Measure>& measure) {
+  return measure && measure->count > 0;
 }
 
 void keep_known(std::optional<double>& kept, std::optional<double> value) {
@@ -271,20 +270,22 @@ void NodeProgress::show(int64_t rank, const RankReport& report, TimePoint wall_t
 }
 
 void NodeProgress::show_epoch(int64_t rank, const progress::EpochReport& epoch) {
-  const auto show_accuracy = [&](const char* split, const std::optional<double>& value) {
-    if (!value) return;
+  const auto show_measure = [&](const char* split,
+                                const std::optional<progress::Measure>& measure) {
+    if (!is_known(measure)) return;
+    const MetricLabels labels = with(rank_labels(rank), "split", split);
     registry_
         .gauge(
-            "gnn_train_accuracy",
-            "Latest accuracy, by split.",
-            with(rank_labels(rank), "split", split)
+            "gnn_train_metric",
+            "Latest value of the metric, by split.",
+            with(labels, "metric", measure->metric)
         )
-        .set(*value);
+        .set(measure->value);
   };
-  show_accuracy("train", value_of(epoch.train));
-  show_accuracy("train_set", value_of(epoch.train_set));
-  show_accuracy("validation", value_of(epoch.validation));
-  show_accuracy("test", value_of(epoch.test));
+  show_measure("train", epoch.train);
+  show_measure("train_set", epoch.train_set);
+  show_measure("validation", epoch.validation);
+  show_measure("test", epoch.test);
 }
 
 void NodeProgress::read_numbers(const RankReport& report) {
@@ -304,22 +305,45 @@ void NodeProgress::read_numbers(const RankReport& report) {
   }
   if (report.epoch) {
     numbers_.loss = report.epoch->average_loss;
-    keep_known(numbers_.train_metric, value_of(report.epoch->train));
-    keep_known(numbers_.validation_metric, value_of(report.epoch->validation));
-    keep_known(numbers_.test_metric, value_of(report.epoch->test));
+    read_measures(*report.epoch);
   }
   if (!report.checkpoint_path.empty()) numbers_.checkpoint = report.checkpoint_path;
-  if (!report.final) return;
-  const auto& final = *report.final;
-  const auto metric = [&final](const char* name) -> std::optional<double> {
-    const auto found = final.metrics.find(name);
+  if (report.final) read_final(*report.final);
+}
+
+// The three numbers are of one metric.
+void NodeProgress::choose_metric(const std::string& metric) {
+  if (metric.empty() || metric == numbers_.metric) return;
+  numbers_.metric = metric;
+  numbers_.train_metric.reset();
+  numbers_.validation_metric.reset();
+  numbers_.test_metric.reset();
+}
+
+void NodeProgress::read_measures(const progress::EpochReport& epoch) {
+  // Between evaluations of another metric, that of the training batches does not replace it.
+  const bool evaluated = epoch.train_set || epoch.validation || epoch.test;
+  if (evaluated || numbers_.metric.empty()) choose_metric(epoch.metric());
+  const auto read = [&](std::optional<double>& kept, const std::optional<progress::Measure>& from) {
+    if (is_known(from) && from->metric == numbers_.metric) kept = from->value;
+  };
+  if (epoch.train.metric != numbers_.metric) read(numbers_.train_metric, epoch.train_set);
+  read(numbers_.train_metric, epoch.train);
+  read(numbers_.validation_metric, epoch.validation);
+  read(numbers_.test_metric, epoch.test);
+}
+
+void NodeProgress::read_final(const progress::FinalReport& final) {
+  choose_metric(final.metric);
+  const auto metric = [&](const std::string& split) -> std::optional<double> {
+    const auto found = final.metrics.find(split + "_" + numbers_.metric);
     return found == final.metrics.end() ? std::nullopt : std::optional(found->second);
   };
   numbers_.global_step = final.global_steps;
   numbers_.loss = final.average_loss;
-  keep_known(numbers_.train_metric, metric("train_accuracy"));
-  keep_known(numbers_.validation_metric, metric("validation_accuracy"));
-  keep_known(numbers_.test_metric, metric("test_accuracy"));
+  keep_known(numbers_.train_metric, metric("train"));
+  keep_known(numbers_.validation_metric, metric("validation"));
+  keep_known(numbers_.test_metric, metric("test"));
   if (!final.checkpoint.empty()) numbers_.checkpoint = final.checkpoint;
   numbers_.parameters_hash = final.parameters_hash;
 }

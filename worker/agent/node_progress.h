@@ -51,6 +51,9 @@ class NodeProgress {
   void show(int64_t rank, const RankReport& report, TimePoint wall_time);
   void show_epoch(int64_t rank, const progress::EpochReport& epoch);
   void read_numbers(const RankReport& report);
+  void read_measures(const progress::EpochReport& epoch);
+  void read_final(const progress::FinalReport& final);
+  void choose_metric(const std::string& metric);
   [[nodiscard]] static double rate_of(const std::deque<Sample>& samples, int64_t Sample::*field);
   [[nodiscard]] MetricLabels node_labels() const;
   [[nodiscard]] MetricLabels rank_labels(int64_t rank) const;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
 
 namespace gnn::checkpoint {
@@ -20,12 +21,19 @@ double number(const Json& json) {
   return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }
 
-Json encode(const progress::Accuracy& counts) {
-  return Json::array({counts.correct, counts.total});
+Json encode(const progress::Measure& measure) {
+  return {{"metric", measure.metric}, {"value", number(measure.value)}, {"count", measure.count}};
 }
 
-progress::Accuracy decode_accuracy(const Json& json) {
-  return {.correct = json.at(0).get<int64_t>(), .total = json.at(1).get<int64_t>()};
+progress::Measure decode_measure(const Json& json) {
+  // Version 0.1.0 knew the accuracy alone, as [correct, count].
+  if (json.is_array())
+    return progress::accuracy(json.at(0).get<int64_t>(), json.at(1).get<int64_t>());
+  return {
+      .metric = json.at("metric").get<std::string>(),
+      .value = number(json.at("value")),
+      .count = json.at("count").get<int64_t>(),
+  };
 }
 
 Json encode(const progress::EpochReport& epoch) {
@@ -51,13 +59,13 @@ progress::EpochReport decode_epoch(const Json& json) {
   epoch.epochs = json.at("epochs").get<int64_t>();
   epoch.steps = json.at("steps").get<int64_t>();
   epoch.average_loss = number(json.at("averageLoss"));
-  epoch.train = decode_accuracy(json.at("train"));
+  epoch.train = decode_measure(json.at("train"));
   epoch.seconds = number(json.at("seconds"));
   epoch.items = json.at("items").get<int64_t>();
   epoch.sampled_edges = json.at("sampledEdges").get<int64_t>();
-  if (json.contains("trainSet")) epoch.train_set = decode_accuracy(json.at("trainSet"));
-  if (json.contains("validation")) epoch.validation = decode_accuracy(json.at("validation"));
-  if (json.contains("test")) epoch.test = decode_accuracy(json.at("test"));
+  if (json.contains("trainSet")) epoch.train_set = decode_measure(json.at("trainSet"));
+  if (json.contains("validation")) epoch.validation = decode_measure(json.at("validation"));
+  if (json.contains("test")) epoch.test = decode_measure(json.at("test"));
   return epoch;
 }
 

@@ -23,8 +23,8 @@ Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
-Json accuracy(const Accuracy& counts) {
-  return {{"value", number(counts.value())}, {"correct", counts.correct}, {"total", counts.total}};
+Json encode(const Measure& measure) {
+  return {{"metric", measure.metric}, {"value", number(measure.value)}, {"count", measure.count}};
 }
 
 Json seconds(const StepSeconds& times) {
@@ -61,15 +61,21 @@ std::string_view to_string(EvaluationUnit unit) {
   return "";
 }
 
-// One accuracy, or each part's by its name if the training set is one of them.
-std::string accuracies(const EpochReport& report) {
+// One measure, or each part's by its name if the training set is one of them.
+std::string measures(const EpochReport& report) {
   if (!report.train_set) {
-    const Accuracy& shown = report.validation ? *report.validation : report.train;
-    return format("Accuracy %.4f", shown.value());
+    const Measure& shown = report.validation ? *report.validation : report.train;
+    return format("%s %.4f", title_of(shown.metric).c_str(), shown.value);
   }
-  std::string text = format("Train %.4f", report.train_set->value());
-  if (report.validation) text += format(" | Validation %.4f", report.validation->value());
-  if (report.test) text += format(" | Test %.4f", report.test->value());
+  // The tutorials' lines do not name the accuracy.
+  const bool named = report.train_set->metric != kAccuracyMetric;
+  const std::string title = named ? " " + title_of(report.train_set->metric) : "";
+  const auto part = [&title](const char* name, const Measure& measure) {
+    return format("%s%s %.4f", name, title.c_str(), measure.value);
+  };
+  std::string text = part("Train", *report.train_set);
+  if (report.validation) text += part(" | Validation", *report.validation);
+  if (report.test) text += part(" | Test", *report.test);
   return text;
 }
 
@@ -80,7 +86,7 @@ std::string epoch_line(const EpochReport& report) {
       "Epoch %05lld | Average Loss %.4f | %s | Time %.4f%s",
       static_cast<long long>(report.epoch),
       report.average_loss,
-      accuracies(report).c_str(),
+      measures(report).c_str(),
       report.seconds,
       times(report).c_str()
   );
@@ -120,11 +126,11 @@ std::string to_json_line(const EpochReport& report) {
       {"epochs", report.epochs},
       {"steps", report.steps},
       {"averageLoss", number(report.average_loss)},
-      {"train", accuracy(report.train)},
+      {"train", encode(report.train)},
   };
-  if (report.train_set) json["trainSet"] = accuracy(*report.train_set);
-  if (report.validation) json["validation"] = accuracy(*report.validation);
-  if (report.test) json["test"] = accuracy(*report.test);
+  if (report.train_set) json["trainSet"] = encode(*report.train_set);
+  if (report.validation) json["validation"] = encode(*report.validation);
+  if (report.test) json["test"] = encode(*report.test);
   json["seconds"] = number(report.seconds);
   json["stepSeconds"] = seconds(report.step_seconds);
   json["secondsPerStep"] = number(report.steady_steps.seconds_per_piece());
@@ -143,6 +149,7 @@ std::string to_json_line(const FinalReport& report) {
       {"epochs", report.epochs},
       {"globalSteps", report.global_steps},
       {"averageLoss", number(report.average_loss)},
+      {"metric", report.metric},
       {"metrics", metrics},
       {"checkpoint", report.checkpoint},
       {"parametersHash", report.parameters_hash},
@@ -251,8 +258,8 @@ void ConsoleSink::on_final(const FinalReport& report) {
     return;
   }
   for (const auto& [name, value] : report.metrics) {
-    if (name == "test_accuracy") {
-      line(format("Test Accuracy %.4f", value));
+    if (name == "test_" + report.metric) {
+      line(format("Test %s %.4f", title_of(report.metric).c_str(), value));
     } else {
       line(format("%s %.4f", name.c_str(), value));
     }

@@ -57,8 +57,10 @@ class ConsoleSink final : public ProgressSink {
 };
 
 /// "Epoch 00004 | Average Loss 0.6931 | Accuracy 0.5000 | Time 0.1234 | Time per Step 0.0123 | Time
-/// per Evaluation Batch 0.0045"; the accuracy is the validation set's, the training batches' where
-/// the epoch had no validation. The last two are left out where nothing was measured; a layer-wise
+/// per Evaluation Batch 0.0045"; the accuracy, or another metric by its title, is the validation
+/// set's, the training batches' where the epoch had no validation. With the training set among the
+/// evaluated parts each part has its number: "Train 0.5000 | Validation 0.4000 | Test 0.3000", or
+/// "Train AUC 0.5000 | …". The last two are left out where nothing was measured; a layer-wise
 /// evaluation has its whole time instead: "Evaluation Time 0.1234".
 [[nodiscard]] std::string epoch_line(const EpochReport& report);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "worker/progress/progress_sink.h"
+#include "worker/progress/measure.h"
 
 #include <cstdint>
 
@@ -14,7 +14,7 @@ struct EpochSums {
 
   void add(double mean_loss, int64_t batch_items, int64_t batch_correct);
   [[nodiscard]] double average_loss() const;  ///< NaN without items
-  [[nodiscard]] Accuracy accuracy() const { return {.correct = correct, .total = items}; }
+  [[nodiscard]] Measure measure() const { return accuracy(correct, items); }
 };
 
 }  // namespace gnn::progress

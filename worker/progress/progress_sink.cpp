@@ -4,9 +4,10 @@
 
 namespace gnn::progress {
 
-double Accuracy::value() const {
-  if (total == 0) return std::numeric_limits<double>::quiet_NaN();
-  return static_cast<double>(correct) / static_cast<double>(total);
+const std::string& EpochReport::metric() const {
+  for (const std::optional<Measure>* part : {&validation, &test, &train_set})
+    if (part->has_value()) return (*part)->metric;
+  return train.metric;
 }
 
 void Pace::add(double piece_seconds) {

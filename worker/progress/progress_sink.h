@@ -1,5 +1,7 @@
 #pragma once
 
+#include "worker/progress/measure.h"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -88,26 +90,17 @@ struct CheckpointReport {
   double seconds = 0;
 };
 
-/// Correct answers among the items seen, summed over all ranks: never a mean of means.
-struct Accuracy {
-  int64_t correct = 0;
-  int64_t total = 0;
-
-  /// NaN if nothing was counted.
-  [[nodiscard]] double value() const;
-};
-
 /// One epoch, over all ranks where nothing else is said.
 struct EpochReport {
   int64_t epoch = 0;
   int64_t epochs = 0;
   int64_t steps = 0;
   double average_loss = 0;  ///< over all items of the epoch
-  Accuracy train;           ///< counted on the training batches, in training mode
-  /// On the training set, in evaluation mode like the next two.
-  std::optional<Accuracy> train_set;
-  std::optional<Accuracy> validation;
-  std::optional<Accuracy> test;
+  Measure train;            ///< of the training batches, in training mode
+  /// On the training set, in evaluation mode like the next two, and of the same metric.
+  std::optional<Measure> train_set;
+  std::optional<Measure> validation;
+  std::optional<Measure> test;
   double seconds = 0;
   StepSeconds step_seconds;  ///< this rank's
   Pace steady_steps;         ///< this rank's steps without the warm-up
@@ -115,6 +108,9 @@ struct EpochReport {
   Pace evaluation;
   int64_t items = 0;          ///< this rank's
   int64_t sampled_edges = 0;  ///< this rank's
+
+  /// The metric of the evaluations, or of `train` where there was none.
+  [[nodiscard]] const std::string& metric() const;
 };
 
 /// The end of a run that did not fail, preempted or not.
@@ -122,6 +118,7 @@ struct FinalReport {
   int64_t epochs = 0;
   int64_t global_steps = 0;
   double average_loss = 0;  ///< of the last epoch
+  std::string metric;       ///< EpochReport::metric() of the last epoch, e.g. "accuracy"
   /// "train_accuracy", "train_set_accuracy", "validation_accuracy", "test_accuracy", and so on.
   std::map<std::string, double> metrics;
   std::string checkpoint;  ///< path of the newest one, or empty

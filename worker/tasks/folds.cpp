@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 namespace gnn::tasks {
@@ -34,20 +35,18 @@ double standard_deviation(const std::vector<double>& values) {
   return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
-std::vector<double> accuracies_at(
-    const std::vector<std::vector<EpochReport>>& folds, size_t epoch
-) {
+std::vector<double> test_values(const std::vector<std::vector<EpochReport>>& folds, size_t epoch) {
   std::vector<double> values;
   values.reserve(folds.size());
-  for (const auto& fold : folds) values.push_back(fold[epoch].test->value());
+  for (const auto& fold : folds) values.push_back(fold[epoch].test->value);
   return values;
 }
 
 double by_validation(const std::vector<EpochReport>& fold) {
   const auto best = std::ranges::max_element(fold, {}, [](const EpochReport& epoch) {
-    return epoch.validation->value();
+    return epoch.validation->value;
   });
-  return best->test->value();
+  return best->test->value;
 }
 
 }  // namespace
@@ -63,14 +62,15 @@ std::map<std::string, double> fold_metrics(std::span<const TrainingResult> resul
 
   size_t best = 0;
   for (size_t epoch = 1; epoch < epochs; ++epoch) {
-    if (mean(accuracies_at(folds, epoch)) > mean(accuracies_at(folds, best))) best = epoch;
+    if (mean(test_values(folds, epoch)) > mean(test_values(folds, best))) best = epoch;
   }
-  const std::vector<double> at_best = accuracies_at(folds, best);
+  const std::string name = "test_" + folds.front()[best].test->metric;
+  const std::vector<double> at_best = test_values(folds, best);
   std::map<std::string, double> metrics = {
-      {"test_accuracy", mean(at_best)},
-      {"test_accuracy_stddev", standard_deviation(at_best)},
-      {"test_accuracy_epoch", static_cast<double>(folds.front()[best].epoch)},
-      {"test_accuracy_last_epoch", mean(accuracies_at(folds, epochs - 1))},
+      {name, mean(at_best)},
+      {name + "_stddev", standard_deviation(at_best)},
+      {name + "_epoch", static_cast<double>(folds.front()[best].epoch)},
+      {name + "_last_epoch", mean(test_values(folds, epochs - 1))},
   };
   const bool validated = std::ranges::all_of(folds, [](const std::vector<EpochReport>& fold) {
     return std::ranges::all_of(fold, [](const EpochReport& epoch) {
@@ -81,7 +81,7 @@ std::map<std::string, double> fold_metrics(std::span<const TrainingResult> resul
   std::vector<double> chosen;
   chosen.reserve(folds.size());
   for (const auto& fold : folds) chosen.push_back(by_validation(fold));
-  metrics["test_accuracy_by_validation"] = mean(chosen);
+  metrics[name + "_by_validation"] = mean(chosen);
   return metrics;
 }
 

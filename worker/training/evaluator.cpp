@@ -8,10 +8,16 @@
 namespace gnn::training {
 namespace {
 
+// Correct answers among those seen.
+struct Counts {
+  int64_t correct = 0;
+  int64_t total = 0;
+};
+
 // Adds the counts of all ranks, and agrees on stopping: nothing if any rank was asked to stop.
 // Collective.
 Result<Evaluated> reduce_counts(
-    comm::Communicator& communicator, const progress::Accuracy& mine, const StopToken& stop
+    comm::Communicator& communicator, const Counts& mine, const StopToken& stop
 ) {
   GNN_ASSIGN_OR_RETURN(
       const std::vector<double> sums,
@@ -23,9 +29,7 @@ Result<Evaluated> reduce_counts(
       )
   );
   if (sums[2] > 0) return Evaluated();
-  return progress::Accuracy{
-      .correct = static_cast<int64_t>(sums[0]), .total = static_cast<int64_t>(sums[1])
-  };
+  return progress::accuracy(static_cast<int64_t>(sums[0]), static_cast<int64_t>(sums[1]));
 }
 
 // The nodes of all parts, ascending, each once.
@@ -43,7 +47,7 @@ Result<Evaluated> evaluate_batches(
     comm::Communicator& communicator,
     const EvaluationContext& context
 ) {
-  progress::Accuracy counts;
+  Counts counts;
   const int64_t most = std::min(batches, context.max_batches.value_or(batches));
   for (int64_t batch = 0; batch < most && !context.stop.requested(); ++batch) {
     GNN_ASSIGN_OR_RETURN(const std::optional<Scores> scores, next());
@@ -81,12 +85,10 @@ Result<EvaluatedParts> evaluate_layer_wise(
   for (const at::Tensor& ids : parts)
     counts.push_back(static_cast<double>(correct.index_select(0, ids).sum().item<int64_t>()));
   GNN_ASSIGN_OR_RETURN(const std::vector<double> sums, comm::all_reduce_sums(*groups.all, counts));
-  std::vector<progress::Accuracy> accuracies;
-  for (size_t part = 0; part < parts.size(); ++part) {
-    accuracies.push_back({.correct = static_cast<int64_t>(sums[part]), .total = parts[part].numel()}
-    );
-  }
-  return accuracies;
+  std::vector<progress::Measure> measures;
+  for (size_t part = 0; part < parts.size(); ++part)
+    measures.push_back(progress::accuracy(static_cast<int64_t>(sums[part]), parts[part].numel()));
+  return measures;
 }
 
 }  // namespace gnn::training

@@ -29,7 +29,7 @@ using NextScores = std::function<Result<std::optional<Scores>>()>;
     const EvaluationContext& context
 );
 
-/// Exact accuracy on each of `parts`, all from one pass (LayerWiseInference); nothing if the ranks
+/// Accuracy, exact, on each of `parts`, all from one pass (LayerWiseInference); nothing if the ranks
 /// agreed to stop. The last layer runs only over nodes of some part. Collective.
 /// Shapes: each part int64 [K], ids of nodes; at least one part.
 /// Precondition: as evaluate_batches().

@@ -50,8 +50,8 @@ int64_t bytes_of(torch::nn::Module& module, const torch::optim::Optimizer& optim
   return bytes;
 }
 
-// Where a report keeps the accuracy on `part`.
-std::optional<progress::Accuracy>& accuracy_of(progress::EpochReport& report, Part part) {
+// Where a report keeps the measure of `part`.
+std::optional<progress::Measure>& measure_of(progress::EpochReport& report, Part part) {
   switch (part) {
     case Part::Train:
       return report.train_set;
@@ -239,7 +239,7 @@ Result<bool> TrainingLoop::finish_epoch() {
   if (stopped) return true;
   epoch_report_.steps = state_.position.step;
   epoch_report_.average_loss = sums.average_loss();
-  epoch_report_.train = sums.accuracy();
+  epoch_report_.train = sums.measure();
   epoch_report_.seconds = epoch_timer_.lap();
   context_.progress.on_epoch(epoch_report_);
   state_.epochs.push_back(epoch_report_);
@@ -269,7 +269,7 @@ Result<bool> TrainingLoop::measure_epoch() {
   if (parts.empty()) return false;
   GNN_ASSIGN_OR_RETURN(const EvaluatedParts evaluated, evaluate(parts));
   if (!evaluated) return stop_in_evaluation();
-  for (size_t i = 0; i < parts.size(); ++i) accuracy_of(epoch_report_, parts[i]) = (*evaluated)[i];
+  for (size_t i = 0; i < parts.size(); ++i) measure_of(epoch_report_, parts[i]) = (*evaluated)[i];
   return false;
 }
 
@@ -294,10 +294,14 @@ progress::FinalReport TrainingLoop::final_report() {
   if (state_.epochs.empty()) return report;
   const progress::EpochReport& epoch = state_.epochs.back();
   report.average_loss = epoch.average_loss;
-  report.metrics["train_accuracy"] = epoch.train.value();
-  if (epoch.train_set) report.metrics["train_set_accuracy"] = epoch.train_set->value();
-  if (epoch.validation) report.metrics["validation_accuracy"] = epoch.validation->value();
-  if (epoch.test) report.metrics["test_accuracy"] = epoch.test->value();
+  report.metric = epoch.metric();
+  const auto put = [&report](const char* split, const progress::Measure& measure) {
+    report.metrics[split + ("_" + measure.metric)] = measure.value;
+  };
+  put("train", epoch.train);
+  if (epoch.train_set) put("train_set", *epoch.train_set);
+  if (epoch.validation) put("validation", *epoch.validation);
+  if (epoch.test) put("test", *epoch.test);
   return report;
 }
 

@@ -9,16 +9,16 @@ progress::Phase phase_of(Part part) {
 Result<EvaluatedParts> Workload::evaluate_parts(
     const std::vector<Part>& parts, const EvaluationContext& context
 ) {
-  std::vector<progress::Accuracy> accuracies;
+  std::vector<progress::Measure> measures;
   for (const Part part : parts) {
     context.progress.on_phase(phase_of(part));
     EvaluationContext of_part = context;
     if (part == Part::Test) of_part.max_batches.reset();
     GNN_ASSIGN_OR_RETURN(const Evaluated evaluated, evaluate(part, of_part));
     if (!evaluated) return EvaluatedParts();
-    accuracies.push_back(*evaluated);
+    measures.push_back(*evaluated);
   }
-  return accuracies;
+  return measures;
 }
 
 }  // namespace gnn::training

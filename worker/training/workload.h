@@ -36,10 +36,10 @@ struct EvaluationContext {
   std::optional<int64_t> max_batches = {};
 };
 
-/// Correct answers over all ranks; nothing if the ranks agreed to stop before the end.
-using Evaluated = std::optional<progress::Accuracy>;
+/// The measure over all ranks; nothing if the ranks agreed to stop before the end.
+using Evaluated = std::optional<progress::Measure>;
 /// The same for each of several parts, in their order.
-using EvaluatedParts = std::optional<std::vector<progress::Accuracy>>;
+using EvaluatedParts = std::optional<std::vector<progress::Measure>>;
 
 /// What a task gives the trainer: batches, a model and a way to measure it. The trainer does the
 /// rest: steps, gradient reduction, checkpoints, reports.

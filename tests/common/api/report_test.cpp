@@ -42,6 +42,7 @@ ProgressReport shared_fields() {
   report.progress.epochs = 9;
   report.progress.global_step = 110;
   report.progress.loss = "1.0731";
+  report.progress.metric_name = "hits@10";
   report.progress.train_metric = "1e-12";
   report.progress.validation_metric = "NaN";
   report.progress.test_metric = "-Inf";
@@ -127,7 +128,7 @@ TEST(Report, WritesDecimalsAsTheSchemasHaveThem) {
 TEST(Report, ReadsAResult) {
   const auto report = parse(
       R"(, "reason": "Error", "rank": 3, "message": "boom", "stderrTail": "last\nwords", "epoch": 5,
-         "loss": "1.07", "testMetric": "0.69", "checkpoint": "/ckpt/5")"
+         "loss": "1.07", "metricName": "auc", "testMetric": "0.69", "checkpoint": "/ckpt/5")"
   );
   ASSERT_TRUE(report);
   EXPECT_EQ(report->attempt, 2);
@@ -135,8 +136,16 @@ TEST(Report, ReadsAResult) {
   EXPECT_EQ(report->message, "boom");
   EXPECT_EQ(report->stderr_tail, "last words");
   EXPECT_EQ(report->progress.epoch, 5);
+  EXPECT_EQ(report->progress.metric_name, "auc");
   EXPECT_EQ(report->progress.test_metric, "0.69");
   EXPECT_EQ(report->progress.checkpoint, "/ckpt/5");
+}
+
+TEST(Report, OfAnOlderWorkerDoesNotNameItsMetric) {
+  const auto report = parse(R"(, "testMetric": "0.69")");
+  ASSERT_TRUE(report);
+  EXPECT_FALSE(report->progress.metric_name);
+  EXPECT_EQ(report->progress.test_metric, "0.69");
 }
 
 TEST(Report, RejectsWhatIsNoReport) {
@@ -162,7 +171,7 @@ TEST(Report, RejectsWhatIsNoReport) {
 
 TEST(Report, IgnoresInvalidFields) {
   const auto report = parse(
-      R"(, "epoch": -1, "globalStep": 18446744073709551615, "loss": "1; rm -rf", "rate": 5,
+      R"(, "epoch": -1, "globalStep": 18446744073709551615, "loss": "1; rm -rf", "rate": 5, "metricName": 7,
          "trainMetric": "0.1234567890123456789012345678901234567890", "validationMetric": "NaN",
          "testMetric": "-Inf", "checkpoint": 3, "rank": "x")"
   );
@@ -172,6 +181,7 @@ TEST(Report, IgnoresInvalidFields) {
   EXPECT_FALSE(progress.global_step);
   EXPECT_FALSE(progress.loss);
   EXPECT_FALSE(progress.rate);
+  EXPECT_FALSE(progress.metric_name);
   EXPECT_FALSE(progress.train_metric);
   EXPECT_EQ(progress.validation_metric, "NaN");
   EXPECT_EQ(progress.test_metric, "-Inf");
@@ -193,7 +203,7 @@ TEST(Report, SurvivesMutatedMessages) {
   const std::string good =
       std::string(kHead) +
       R"(, "reason": "Error", "rank": 3, "message": "b\u00f6om \u202e", "epoch": 5, "epochs": 9,
-         "globalStep": 110, "loss": "1.07", "trainMetric": "0.5e-3", "validationMetric": "NaN",
+         "globalStep": 110, "loss": "1.07", "metricName": "auc", "trainMetric": "0.5e-3", "validationMetric": "NaN",
          "testMetric": "-Inf", "rate": "12.5", "etaSeconds": 60, "checkpoint": "/ckpt/5"})";
   std::mt19937_64 random(11);
   int read = 0;

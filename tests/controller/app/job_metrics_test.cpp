@@ -67,6 +67,13 @@ TEST(JobMetrics, ShowsTrainingOnlyWhileTheJobRuns) {
   EXPECT_THAT(
       registry.expose(),
       HasSubstr("gnnjob_metric{job=\"j\",namespace=\"ns\",split=\"validation\"} 0.5")
+  ) << "an older worker does not name the metric";
+
+  running.status.progress->metric_name = "auc";
+  metrics.show(running);
+  EXPECT_THAT(
+      registry.expose(),
+      HasSubstr("gnnjob_metric{job=\"j\",metric=\"auc\",namespace=\"ns\",split=\"validation\"} 0.5")
   );
 
   running.status.conditions = {

@@ -73,6 +73,24 @@ TEST(Status, MergesWhatWorkersReport) {
   EXPECT_TRUE(second.events.empty());
 }
 
+TEST(Status, DropsTheNumbersOfAnotherMetric) {
+  Observed observed = running();
+  const auto hear = [](Observed& by, const std::string& numbers) {
+    by.progress = api::decode_report(result_message(by.job, 1, 0, numbers));
+    return plan(by);
+  };
+  const Plan batches = hear(observed, R"(, "metricName": "accuracy", "trainMetric": "0.5")");
+  Observed later = next(observed, batches);
+  const Plan evaluated = hear(later, R"(, "metricName": "auc", "validationMetric": "0.7")");
+  EXPECT_EQ(evaluated.status.progress->metric_name, "auc");
+  EXPECT_EQ(evaluated.status.progress->validation_metric, "0.7");
+  EXPECT_FALSE(evaluated.status.progress->train_metric);
+  Observed last = next(later, evaluated);
+  const Plan restarted = hear(last, R"(, "epoch": 3)");
+  EXPECT_EQ(restarted.status.progress->metric_name, "auc");
+  EXPECT_EQ(restarted.status.progress->validation_metric, "0.7");
+}
+
 TEST(Status, WritesCountsOnceASecondAndConditionsAtOnce) {
   Observed observed = running(3);
   observed.pods[2].status.conditions.clear();

@@ -683,7 +683,16 @@ TEST_F(CrdAdmission, ShowsItsColumnsAndExplainsEveryField) {
   EXPECT_NE(kubectl({"get", "gj"}).output.find("STATE"), std::string::npos);
   const std::string wide = kubectl({"get", "gj", "-o", "wide"}).output;
   for (const char* column :
-       {"STATE", "NODES", "EPOCH", "RESTARTS", "AGE", "MODEL", "LOSS", "METRIC", "MESSAGE"}) {
+       {"STATE",
+        "NODES",
+        "EPOCH",
+        "RESTARTS",
+        "AGE",
+        "MODEL",
+        "LOSS",
+        "METRIC",
+        "METRICNAME",
+        "MESSAGE"}) {
     EXPECT_NE(wide.find(column), std::string::npos) << column;
   }
   const auto explained = kubectl({"explain", "gnnjob.spec.sampling.fanout"});

@@ -153,6 +153,7 @@ TEST_F(AgentTest, IsDoneWhenAllRanksAre) {
   EXPECT_EQ(ended.exit_code, contract::kExitDone);
   EXPECT_EQ(ended.result.at("reason"), "Done");
   EXPECT_EQ(ended.result.at("testMetric"), "0.75");
+  EXPECT_EQ(ended.result.at("metricName"), "accuracy");
   EXPECT_NE(ended.lines.find("0 out round 0"), std::string::npos) << ended.lines;
   EXPECT_NE(ended.lines.find("1 out round 0"), std::string::npos) << ended.lines;
 }

@@ -123,6 +123,7 @@ int main() {
     if (word == "data") std::cout << "data '" << variable("GNN_CHECKED_DATA") << "'" << std::endl;
     if (word == "final") {
       gnn::progress::FinalReport report;
+      report.metric = "accuracy";
       report.metrics["test_accuracy"] = 0.75;
       (*link)->on_final(report);
     }

@@ -31,9 +31,11 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   report.seconds.backward = 1.5;
   report.epoch = progress::EpochReport{};
   report.epoch->average_loss = 0.5;
-  report.epoch->train_set = progress::Accuracy{.correct = 5, .total = 6};
-  report.epoch->validation = progress::Accuracy{.correct = 3, .total = 4};
+  report.epoch->train_set = progress::accuracy(5, 6);
+  report.epoch->validation = progress::Measure{.metric = "auc", .value = 0.1 + 0.2, .count = 4};
+  report.epoch->test = progress::Measure{.metric = "auc", .count = 9};
   report.final = progress::FinalReport{};
+  report.final->metric = "accuracy";
   report.final->metrics["test_accuracy"] = 0.7;
   const auto decoded = decode_rank_message(encode(report));
   ASSERT_TRUE(decoded) << decoded.error().message;
@@ -59,11 +61,22 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   EXPECT_EQ(found.checked_version, "sha256:12");
   EXPECT_EQ(found.items, 1024);
   EXPECT_EQ(found.seconds.backward, 1.5);
-  ASSERT_TRUE(found.epoch->train_set.has_value());
-  EXPECT_EQ(found.epoch->train_set->correct, 5);
-  EXPECT_EQ(found.epoch->validation->correct, 3);
-  EXPECT_FALSE(found.epoch->test);
+  EXPECT_EQ(found.epoch->train_set, report.epoch->train_set);
+  EXPECT_EQ(found.epoch->validation, report.epoch->validation);
+  ASSERT_TRUE(found.epoch->test);
+  EXPECT_TRUE(std::isnan(found.epoch->test->value));
+  EXPECT_EQ(found.epoch->test->count, 9);
+  EXPECT_EQ(found.final->metric, "accuracy");
   EXPECT_EQ(found.final->metrics.at("test_accuracy"), 0.7);
+}
+
+TEST(Messages, APartThatWasNotEvaluatedStaysSo) {
+  RankReport report;
+  report.epoch = progress::EpochReport{};
+  const auto decoded = decode_rank_message(encode(report));
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  const progress::EpochReport& epoch = *decoded->report->epoch;
+  EXPECT_FALSE(epoch.train_set || epoch.validation || epoch.test);
 }
 
 TEST(Messages, NoVersionOfDataIsLongOrHasSigns) {

@@ -81,6 +81,79 @@ TEST_F(NodeProgressTest, ShowsMemoryByOwner) {
   EXPECT_THAT(page(), HasSubstr(memory + "\"total\",rank=\"2\"} 99\n"));
 }
 
+RankReport after_epoch(const progress::EpochReport& epoch) {
+  RankReport report;
+  report.steps = 1;
+  report.epoch = epoch;
+  return report;
+}
+
+// An epoch of link prediction: its batches count correct answers, evaluations measure the AUC.
+progress::EpochReport epoch_of_links() {
+  progress::EpochReport epoch;
+  epoch.train = progress::accuracy(3, 4);
+  return epoch;
+}
+
+progress::Measure auc(double value) {
+  return {.metric = "auc", .value = value, .count = 8};
+}
+
+TEST_F(NodeProgressTest, ShowsEachSplitsMetricByItsName) {
+  progress::EpochReport epoch = epoch_of_links();
+  epoch.validation = auc(0.875);
+  hear(after_epoch(epoch));
+  const std::string labels = "gnn_train_metric{job=\"arxiv\",metric=";
+  EXPECT_THAT(
+      page(), HasSubstr(labels + "\"accuracy\",node=\"1\",rank=\"2\",split=\"train\"} 0.75\n")
+  );
+  EXPECT_THAT(
+      page(), HasSubstr(labels + "\"auc\",node=\"1\",rank=\"2\",split=\"validation\"} 0.875\n")
+  );
+  EXPECT_THAT(page(), Not(HasSubstr("split=\"test\"")));
+}
+
+TEST_F(NodeProgressTest, KnowsNoMetricOfNothing) {
+  progress::EpochReport epoch;
+  epoch.validation = progress::accuracy(0, 0);
+  hear(after_epoch(epoch));
+  EXPECT_THAT(page(), Not(HasSubstr("gnn_train_metric")));
+  EXPECT_FALSE(progress_.numbers().validation_metric);
+}
+
+TEST_F(NodeProgressTest, ItsNumbersAreOfOneMetric) {
+  const JobNumbers& numbers = progress_.numbers();
+  hear(after_epoch(epoch_of_links()));
+  EXPECT_EQ(numbers.metric, "accuracy");
+  EXPECT_EQ(numbers.train_metric, 0.75);
+
+  progress::EpochReport evaluated = epoch_of_links();
+  evaluated.validation = auc(0.875);
+  hear(after_epoch(evaluated));
+  EXPECT_EQ(numbers.metric, "auc");
+  EXPECT_EQ(numbers.validation_metric, 0.875);
+  EXPECT_FALSE(numbers.train_metric) << "an accuracy";
+
+  hear(after_epoch(epoch_of_links()));
+  EXPECT_EQ(numbers.metric, "auc") << "an epoch without an evaluation changes nothing";
+  EXPECT_EQ(numbers.validation_metric, 0.875);
+
+  evaluated.train_set = auc(0.9375);
+  hear(after_epoch(evaluated));
+  EXPECT_EQ(numbers.train_metric, 0.9375);
+}
+
+TEST_F(NodeProgressTest, TakesTheFinalNumbersOfTheFinalMetric) {
+  RankReport report;
+  report.final = progress::FinalReport{};
+  report.final->metric = "auc";
+  report.final->metrics = {{"train_accuracy", 0.5}, {"test_auc", 0.75}, {"test_auc_stddev", 0.1}};
+  hear(report);
+  EXPECT_EQ(progress_.numbers().metric, "auc");
+  EXPECT_EQ(progress_.numbers().test_metric, 0.75);
+  EXPECT_FALSE(progress_.numbers().train_metric);
+}
+
 TEST_F(NodeProgressTest, NamesTheNewestCheckpointWhileTheRankTrains) {
   RankReport report;
   report.checkpoint_path = "/ckpt/a000001-r0000/step-000000000040.manifest";

@@ -31,6 +31,7 @@ inline JobNumbers all_numbers() {
   numbers.steps_per_epoch = 22;
   numbers.step = 3;
   numbers.loss = 1.0731;
+  numbers.metric = "auc";
   numbers.train_metric = 1e-12;
   numbers.validation_metric = std::nan("");
   numbers.test_metric = -std::numeric_limits<double>::infinity();

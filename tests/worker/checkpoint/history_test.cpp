@@ -18,8 +18,8 @@ progress::EpochReport epoch_report() {
   epoch.epochs = 9;
   epoch.steps = 45;
   epoch.average_loss = 0.1 + 0.2;  // no short decimal
-  epoch.train = {.correct = 7, .total = 10};
-  epoch.validation = progress::Accuracy{.correct = 3, .total = 5};
+  epoch.train = progress::accuracy(7, 10);
+  epoch.validation = progress::Measure{.metric = "auc", .value = 0.1 + 0.2, .count = 5};
   epoch.seconds = 1.0 / 3;
   epoch.items = 1234;
   epoch.sampled_edges = int64_t{1} << 60;
@@ -36,8 +36,8 @@ TEST(History, ComesBackWithAllItsBits) {
       .sums = {.loss = std::nextafter(2.0, 3.0), .items = 80, .correct = 41},
       .epochs = {epoch_report()}
   };
-  history.epochs[0].train_set = progress::Accuracy{.correct = 6, .total = 9};
-  history.epochs[0].test = progress::Accuracy{.correct = 0, .total = 4};
+  history.epochs[0].train_set = progress::accuracy(6, 9);
+  history.epochs[0].test = progress::accuracy(0, 4);
   const History found = through_text(history);
   EXPECT_EQ(found.sums.loss, history.sums.loss);
   EXPECT_EQ(found.sums.items, 80);
@@ -48,15 +48,10 @@ TEST(History, ComesBackWithAllItsBits) {
   EXPECT_EQ(epoch.epochs, 9);
   EXPECT_EQ(epoch.steps, 45);
   EXPECT_EQ(epoch.average_loss, 0.1 + 0.2);
-  EXPECT_EQ(epoch.train.correct, 7);
-  EXPECT_EQ(epoch.train.total, 10);
-  ASSERT_TRUE(epoch.train_set && epoch.validation && epoch.test);
-  EXPECT_EQ(epoch.train_set->correct, 6);
-  EXPECT_EQ(epoch.train_set->total, 9);
-  EXPECT_EQ(epoch.validation->correct, 3);
-  EXPECT_EQ(epoch.validation->total, 5);
-  EXPECT_EQ(epoch.test->correct, 0);
-  EXPECT_EQ(epoch.test->total, 4);
+  EXPECT_EQ(epoch.train, history.epochs[0].train);
+  EXPECT_EQ(epoch.train_set, history.epochs[0].train_set);
+  EXPECT_EQ(epoch.validation, history.epochs[0].validation);
+  EXPECT_EQ(epoch.test, history.epochs[0].test);
   EXPECT_EQ(epoch.seconds, 1.0 / 3);
   EXPECT_EQ(epoch.items, 1234);
   EXPECT_EQ(epoch.sampled_edges, int64_t{1} << 60);
@@ -67,6 +62,23 @@ TEST(History, KeepsThatAnEpochWasNotMeasured) {
   EXPECT_FALSE(found.epochs.at(0).train_set.has_value());
   EXPECT_FALSE(found.epochs.at(0).validation.has_value());
   EXPECT_FALSE(found.epochs.at(0).test.has_value());
+}
+
+TEST(History, ReadsTheCountsOfAnOldCheckpointAsAccuracies) {
+  Json json = to_json({.sums = {}, .epochs = {epoch_report()}});
+  json["epochs"][0]["train"] = Json::array({7, 10});
+  json["epochs"][0]["validation"] = Json::array({1, 3});
+  const History found = history_of(json);
+  EXPECT_EQ(found.epochs.at(0).train, progress::accuracy(7, 10));
+  EXPECT_EQ(found.epochs.at(0).validation, progress::accuracy(1, 3));
+}
+
+TEST(History, KeepsAMeasureThatIsNoNumber) {
+  History history{.sums = {}, .epochs = {epoch_report()}};
+  history.epochs[0].test = progress::Measure{.metric = "auc", .count = 4};
+  const History found = through_text(history);
+  EXPECT_TRUE(std::isnan(found.epochs.at(0).test->value));
+  EXPECT_EQ(found.epochs.at(0).test->count, 4);
 }
 
 TEST(History, KeepsALossThatIsNoNumber) {

@@ -24,8 +24,8 @@ EpochReport third_epoch() {
   report.epochs = 5;
   report.steps = 89;
   report.average_loss = 1.23456;
-  report.train = {.correct = 70, .total = 100};
-  report.validation = Accuracy{.correct = 1, .total = 3};
+  report.train = accuracy(70, 100);
+  report.validation = accuracy(1, 3);
   report.seconds = 4.5;
   return report;
 }
@@ -45,11 +45,6 @@ std::string output_of(const ConsoleOptions& options, const std::function<void(Co
   return written;
 }
 
-TEST(Accuracy, IsNanWithoutItems) {
-  EXPECT_TRUE(std::isnan(Accuracy{}.value()));
-  EXPECT_DOUBLE_EQ((Accuracy{.correct = 1, .total = 4}.value()), 0.25);
-}
-
 TEST(EpochLine, LooksLikeTheTutorials) {
   EXPECT_EQ(
       epoch_line(third_epoch()), "Epoch 00002 | Average Loss 1.2346 | Accuracy 0.3333 | Time 4.5000"
@@ -64,12 +59,20 @@ TEST(EpochLine, ShowsTheTrainingAccuracyWithoutAValidation) {
 
 TEST(EpochLine, NamesThePartsWithTheTrainingSetAmongThem) {
   EpochReport report = third_epoch();
-  report.train_set = Accuracy{.correct = 9, .total = 10};
+  report.train_set = accuracy(9, 10);
   EXPECT_THAT(epoch_line(report), HasSubstr(" | Train 0.9000 | Validation 0.3333 | Time "));
-  report.test = Accuracy{.correct = 1, .total = 2};
+  report.test = accuracy(1, 2);
   EXPECT_THAT(
       epoch_line(report), HasSubstr(" | Train 0.9000 | Validation 0.3333 | Test 0.5000 | Time ")
   );
+}
+
+TEST(EpochLine, NamesAnotherMetricThanTheAccuracy) {
+  EpochReport report = third_epoch();
+  report.validation = Measure{.metric = "auc", .value = 0.75, .count = 8};
+  EXPECT_THAT(epoch_line(report), HasSubstr(" | AUC 0.7500 | Time "));
+  report.train_set = Measure{.metric = "auc", .value = 0.875, .count = 8};
+  EXPECT_THAT(epoch_line(report), HasSubstr(" | Train AUC 0.8750 | Validation AUC 0.7500 | Time "));
 }
 
 TEST(EpochLine, SaysTheSecondsOfAStepAndOfAnEvaluationBatch) {
@@ -96,6 +99,7 @@ TEST(ConsoleSink, UsesTheTutorialsWords) {
     sink.on_epoch(third_epoch());
     sink.on_phase(Phase::Test);
     FinalReport report;
+    report.metric = "accuracy";
     report.metrics["test_accuracy"] = 0.5;
     sink.on_final(report);
   });
@@ -105,6 +109,16 @@ TEST(ConsoleSink, UsesTheTutorialsWords) {
       "4.5000\n"
       "Testing...\nTest Accuracy 0.5000\n"
   );
+}
+
+TEST(ConsoleSink, NamesTheMetricOfTheTest) {
+  const std::string text = output_of({}, [](ConsoleSink& sink) {
+    FinalReport report;
+    report.metric = "hits@10";
+    report.metrics = {{"test_hits@10", 0.25}, {"train_accuracy", 0.5}};
+    sink.on_final(report);
+  });
+  EXPECT_EQ(text, "Test Hits@10 0.2500\ntrain_accuracy 0.5000\n");
 }
 
 TEST(ConsoleSink, WritesOneJsonObjectALine) {

@@ -15,8 +15,7 @@ TEST(EpochSums, WeighsEachBatchByItsItems) {
   sums.add(4.0, 10, 1);
   EXPECT_EQ(sums.average_loss(), 1.75) << "not the mean of the means, 2.5";
   EXPECT_EQ(sums.items, 40);
-  EXPECT_EQ(sums.accuracy().correct, 21);
-  EXPECT_EQ(sums.accuracy().total, 40);
+  EXPECT_EQ(sums.measure(), accuracy(21, 40));
 }
 
 TEST(EpochSums, AddUpToTheSameBitsInAnyOrder) {
@@ -42,7 +41,7 @@ TEST(EpochSums, KeepsALossThatIsNotFinite) {
 
 TEST(EpochSums, HasNoAverageWithoutItems) {
   EXPECT_TRUE(std::isnan(EpochSums().average_loss()));
-  EXPECT_TRUE(std::isnan(EpochSums().accuracy().value()));
+  EXPECT_TRUE(std::isnan(EpochSums().measure().value));
 }
 
 }  // namespace

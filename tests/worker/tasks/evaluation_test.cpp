@@ -99,7 +99,7 @@ int64_t marks_of(training::Workload& workload) {
       workload.evaluate(training::Part::Validation, {.stop = stop, .progress = sink});
   EXPECT_TRUE(evaluated.has_value());
   if (evaluated) {
-    EXPECT_EQ((*evaluated)->correct, kItems);
+    EXPECT_EQ(**evaluated, progress::accuracy(kItems, kItems));
   }
   return sink.marks;
 }
@@ -214,7 +214,8 @@ TEST(Evaluation, MeasuresAllPartsInOnePassWhenLayerWise) {
       workload->evaluate_parts(kAllParts, {.stop = stop, .progress = sink}).value();
   ASSERT_TRUE(evaluated.has_value());
   ASSERT_EQ(evaluated->size(), 3U);
-  for (const progress::Accuracy& part : *evaluated) EXPECT_EQ(part.correct, kItems);
+  for (const progress::Measure& part : *evaluated)
+    EXPECT_EQ(part, progress::accuracy(kItems, kItems));
   EXPECT_EQ(sink.phases, std::vector<progress::Phase>{progress::Phase::Validate});
   EXPECT_EQ(sink.marks, marks_of(*workload)) << "as many as for one part";
 }
@@ -244,9 +245,9 @@ TEST(Evaluation, EndsAfterTheMostBatchesExceptOnTheTestSet) {
       workload->evaluate_parts(kAllParts, {.stop = stop, .progress = sink, .max_batches = 2})
           .value();
   ASSERT_TRUE(evaluated.has_value());
-  EXPECT_EQ((*evaluated)[0].total, 4);
-  EXPECT_EQ((*evaluated)[1].total, 4);
-  EXPECT_EQ((*evaluated)[2].total, kItems);
+  EXPECT_EQ((*evaluated)[0].count, 4);
+  EXPECT_EQ((*evaluated)[1].count, 4);
+  EXPECT_EQ((*evaluated)[2].count, kItems);
 }
 
 TEST(Evaluation, MarksEveryBatchOfGraphs) {

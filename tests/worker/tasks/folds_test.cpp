@@ -16,9 +16,8 @@ training::TrainingResult fold_of(
   for (size_t i = 0; i < test.size(); ++i) {
     progress::EpochReport epoch;
     epoch.epoch = static_cast<int64_t>(i);
-    epoch.test = progress::Accuracy{.correct = test[i], .total = 10};
-    if (i < validation.size())
-      epoch.validation = progress::Accuracy{.correct = validation[i], .total = 10};
+    epoch.test = progress::accuracy(test[i], 10);
+    if (i < validation.size()) epoch.validation = progress::accuracy(validation[i], 10);
     fold.epochs.push_back(epoch);
   }
   return fold;
@@ -44,6 +43,14 @@ TEST(FoldMetrics, ChooseEachFoldsEpochByItsValidationSet) {
   // The first of equal validation accuracies: 0.7 and 0.6.
   EXPECT_DOUBLE_EQ(metrics.at("test_accuracy_by_validation"), 0.65);
   EXPECT_DOUBLE_EQ(metrics.at("test_accuracy_stddev"), 0);
+}
+
+TEST(FoldMetrics, AreNamedAfterTheMetric) {
+  training::TrainingResult fold = fold_of({6}, {});
+  fold.epochs[0].test->metric = "auc";
+  const auto metrics = fold_metrics(std::vector{fold});
+  EXPECT_DOUBLE_EQ(metrics.at("test_auc"), 0.6);
+  EXPECT_EQ(metrics.count("test_auc_last_epoch"), 1U);
 }
 
 TEST(FoldMetrics, GiveTheSpreadOverTheFolds) {

@@ -95,9 +95,7 @@ class SharedWorkload final : public Workload {
   bool has(Part part) const override { return part == Part::Validation; }
   Result<Evaluated> evaluate(Part, const EvaluationContext&) override {
     for (const at::Tensor& buffer : net_->buffers()) measured.push_back(buffer.clone());
-    return progress::Accuracy{
-        .correct = count_correct({net_->forward(points_), labels_}), .total = 400
-    };
+    return progress::accuracy(count_correct({net_->forward(points_), labels_}), 400);
   }
 
   std::function<void(int64_t)> on_batch;  // given how many were fetched so far
@@ -168,8 +166,8 @@ void expect_same(const TrainingResult& expected, const TrainingResult& found) {
   ASSERT_EQ(found.epochs.size(), expected.epochs.size());
   for (size_t i = 0; i < found.epochs.size(); ++i) {
     EXPECT_EQ(found.epochs[i].average_loss, expected.epochs[i].average_loss);
-    EXPECT_EQ(found.epochs[i].train.correct, expected.epochs[i].train.correct);
-    EXPECT_EQ(found.epochs[i].validation->correct, expected.epochs[i].validation->correct);
+    EXPECT_EQ(found.epochs[i].train, expected.epochs[i].train);
+    EXPECT_EQ(found.epochs[i].validation, expected.epochs[i].validation);
   }
 }
 

@@ -80,9 +80,7 @@ class TinyWorkload final : public Workload {
     evaluated.emplace_back(part, context.max_batches.value_or(-1));
     context.progress.on_evaluation({.done = 1, .total = 2});
     context.progress.on_evaluation({.done = 2, .total = 2});
-    return progress::Accuracy{
-        .correct = count_correct({net_->forward(points_), labels_}), .total = 20
-    };
+    return progress::accuracy(count_correct({net_->forward(points_), labels_}), 20);
   }
 
   std::vector<Part> parts = {Part::Validation};
@@ -125,11 +123,11 @@ TEST(Trainer, LowersTheLossAndReportsEveryEpoch) {
   EXPECT_FALSE(result->stopped);
   ASSERT_EQ(result->epochs.size(), 30U);
   EXPECT_EQ(result->report.global_steps, 150);
-  EXPECT_EQ(result->epochs[0].train.total, 20);
+  EXPECT_EQ(result->epochs[0].train.count, 20);
   EXPECT_EQ(result->epochs[0].steps, 5);
   EXPECT_LT(result->epochs.back().average_loss, result->epochs.front().average_loss);
   EXPECT_DOUBLE_EQ(
-      result->report.metrics.at("validation_accuracy"), result->epochs.back().validation->value()
+      result->report.metrics.at("validation_accuracy"), result->epochs.back().validation->value
   );
 }
 
@@ -185,7 +183,7 @@ TEST(Trainer, MeasuresTheAskedPartsAndTestsAtTheEnd) {
   EXPECT_FALSE(result->epochs[0].test.has_value());
   EXPECT_TRUE(result->epochs[1].test.has_value());
   EXPECT_DOUBLE_EQ(
-      result->report.metrics.at("train_set_accuracy"), result->epochs[1].train_set->value()
+      result->report.metrics.at("train_set_accuracy"), result->epochs[1].train_set->value
   );
 }
 
@@ -205,7 +203,7 @@ TEST(Trainer, CountsAStepForSeveralBatchesAndMarksEachOfThem) {
   const auto result = train(workload, context, options);
   ASSERT_TRUE(result.has_value()) << result.error().message;
   EXPECT_EQ(result->report.global_steps, 6);
-  EXPECT_EQ(result->epochs[0].train.total, 20);
+  EXPECT_EQ(result->epochs[0].train.count, 20);
   EXPECT_EQ(sink.marks, 10);
 }
 
@@ -242,8 +240,8 @@ TEST(Trainer, StopsAtAStepAndResumesWithTheSameBits) {
   ASSERT_EQ(result->epochs.size(), 4U);
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(result->epochs[i].average_loss, expected->epochs[i].average_loss);
-    EXPECT_EQ(result->epochs[i].train.correct, expected->epochs[i].train.correct);
-    EXPECT_EQ(result->epochs[i].validation->correct, expected->epochs[i].validation->correct);
+    EXPECT_EQ(result->epochs[i].train, expected->epochs[i].train);
+    EXPECT_EQ(result->epochs[i].validation, expected->epochs[i].validation);
   }
 }
 
@@ -289,7 +287,7 @@ TEST(Trainer, RepeatsAnEvaluationThatWasInterrupted) {
   ASSERT_TRUE(result.has_value());
   ASSERT_EQ(result->epochs.size(), 2U);
   EXPECT_TRUE(result->epochs[0].validation.has_value());
-  EXPECT_EQ(result->epochs[0].train.total, 20);
+  EXPECT_EQ(result->epochs[0].train.count, 20);
   EXPECT_EQ(result->report.global_steps, 10);
 }
 

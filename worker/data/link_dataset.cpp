@@ -1,0 +1,35 @@
+#include "worker/data/link_dataset.h"
+
+#include <utility>
+
+namespace gnn::data {
+
+Result<DatasetArrays> link_dataset(
+    const EdgeSource& edges, const LinkType& type, ArrayStorage& storage, ProgressBar& progress
+) {
+  const CscOptions options{
+      .num_sources = type.num_sources, .num_destinations = type.num_destinations, .edge_ids = true
+  };
+  const std::string name = "edges." + type.source + "." + type.relation + "." + type.destination;
+  GNN_ASSIGN_OR_RETURN(CscArrays csc, build_csc(edges, options, storage, name, progress));
+  DatasetArrays dataset;
+  dataset.node_tables.push_back(
+      {.name = type.source, .num_nodes = type.num_sources, .features = {}, .labels = {}}
+  );
+  dataset.node_tables.push_back(
+      {.name = type.destination, .num_nodes = type.num_destinations, .features = {}, .labels = {}}
+  );
+  dataset.edge_tables.push_back(
+      {.source = type.source,
+       .relation = type.relation,
+       .destination = type.destination,
+       .indptr = std::move(csc.indptr),
+       .indices = std::move(csc.indices),
+       .edge_ids = std::move(csc.edge_ids),
+       .features = {}}
+  );
+  dataset.target_node_type = type.source;
+  return dataset;
+}
+
+}  // namespace gnn::data

@@ -3,6 +3,7 @@
 #include "worker/app/generate_data.h"
 #include "worker/app/import_data.h"
 #include "worker/app/inspect_data.h"
+#include "worker/data/readers/package_list.h"
 #include "worker/data/unreadable_mapping.h"
 
 #include <CLI/CLI.hpp>

@@ -4,7 +4,7 @@
 #include "tests/worker/app/spread.h"
 #include "worker/app/import_data.h"
 #include "worker/app/inspect_data.h"
-#include "worker/data/readers/package_index.h"
+#include "worker/data/readers/package_list.h"
 
 #include <gtest/gtest.h>
 

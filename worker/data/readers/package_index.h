@@ -39,8 +39,4 @@ Result<DatasetArrays> read_package_index(
     ProgressBar& progress
 );
 
-/// The output of `apt-cache dumpavail`, run without a shell.
-/// Errors: NotFound without an apt-cache, Io if it fails.
-Result<std::string> run_dumpavail();
-
 }  // namespace gnn::data

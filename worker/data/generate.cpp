@@ -1,7 +1,9 @@
 #include "worker/data/generate.h"
 
+#include "worker/data/communities.h"
 #include "worker/data/counter_random.h"
 #include "worker/data/csc_builder.h"
+#include "worker/data/generate_bipartite.h"
 #include "worker/data/readers/reader.h"
 
 #include <algorithm>
@@ -32,12 +34,13 @@ struct ShapeSpec {
 // Sizes: Open Graph Benchmark (Hu et al. 2020) after symmetrising; Reddit (Hamilton et al. 2017)
 // after coalescing; PyG's FakeDataset. `hub` gives products and Reddit their largest degree, arxiv
 // half of it.
-constexpr std::array<ShapeSpec, 4> kShapes{{
+constexpr std::array<ShapeSpec, 5> kShapes{{
     {Shape::Arxiv, "ogbn-arxiv", 169'343, 1'157'799, 128, 40, 90'941, 29'799, 0.03, 1.12},
     {Shape::Products, "ogbn-products", 2'449'029, 61'859'140, 100, 47, 196'615, 39'323, 0.031, 1.12
     },
     {Shape::Reddit, "reddit", 232'965, 57'307'946, 602, 41, 153'431, 23'831, 0.09, 1.6},
     {Shape::FakeDataset, "fake-dataset", 100'000, 0, 64, 10, 60'000, 20'000, 0.0, 1.0},
+    {Shape::Taobao, "taobao", 0, 0, 0, 0, 0, 0, 0.0, 1.0},  // see generate_bipartite.cpp
 }};
 constexpr int64_t kFakeDegree = 10;
 
@@ -56,55 +59,10 @@ const ShapeSpec& spec_of(Shape shape) {
   return kShapes.at(static_cast<size_t>(shape));
 }
 
-// The order 0 .. n-1 shuffled (Fisher–Yates).
-std::vector<int32_t> permutation(int64_t size, const CounterRandom& random) {
-  std::vector<int32_t> order(static_cast<size_t>(size));
-  std::iota(order.begin(), order.end(), 0);
-  for (int64_t i = size - 1; i > 0; --i) {
-    std::swap(
-        order[static_cast<size_t>(i)],
-        order[static_cast<size_t>(random.below(static_cast<uint64_t>(i), i + 1))]
-    );
-  }
-  return order;
-}
-
-// Nodes in an inner order, in which each community is one range; `order` maps it to node ids.
-struct Communities {
-  std::vector<int64_t> starts;  // [C + 1] in the inner order
-  std::vector<int32_t> order;   // [N]
-
-  Communities(int64_t num_nodes, int64_t num_classes, uint64_t seed)
-      : order(permutation(num_nodes, CounterRandom(seed, kPermutation))) {
-    // Sizes fall linearly, the first community being twice the last; in integers, to avoid rounding.
-    const int64_t last = std::max<int64_t>(num_classes - 1, 1);
-    int64_t total = 0;
-    for (int64_t c = 0; c < num_classes; ++c) {
-      total += 2 * last - c;
-    }
-    int64_t sum = 0;
-    starts.push_back(0);
-    for (int64_t c = 0; c < num_classes; ++c) {
-      sum += 2 * last - c;
-      starts.push_back(num_nodes * sum / total);
-    }
-  }
-  [[nodiscard]] int64_t of(int64_t place) const {
-    return std::upper_bound(starts.begin(), starts.end(), place) - starts.begin() - 1;
-  }
-  [[nodiscard]] int64_t size(int64_t community) const {
-    return starts[static_cast<size_t>(community) + 1] - starts[static_cast<size_t>(community)];
-  }
-};
-
 class CommunityEdges final : public EdgeSource {
  public:
   CommunityEdges(const Communities& communities, int64_t num_edges, double hub, uint64_t seed)
-      : communities_(communities),
-        num_edges_(num_edges),
-        hub_(hub),
-        cube_(hub * hub * hub),
-        random_(seed, kEdges) {}
+      : communities_(communities), num_edges_(num_edges), law_(hub), random_(seed, kEdges) {}
 
   [[nodiscard]] int64_t num_edges() const override { return num_edges_; }
 
@@ -135,13 +93,14 @@ class CommunityEdges final : public EdgeSource {
     Ends ends{};
     for (uint64_t attempt = 0; attempt < kTries; ++attempt) {
       const uint64_t at = (index * kTries + attempt) * kDraws;
-      const int64_t home = community_at(random_.bits(at));
-      ends.first = place_in(home, random_.uniform(at + 1));
+      const int64_t home = communities_.at(random_.bits(at));
+      ends.first = communities_.place_in(home, law_, random_.uniform(at + 1));
       // The third number decides whether the edge stays in the community and, if not, where it goes.
       const uint64_t third = random_.bits(at + 2);
       const bool stays = static_cast<double>(third >> 11U) * 0x1p-53 < kHomophily;
-      ends.second = place_in(
-          stays ? home : community_at(random_.bits(at + 2 + num_edges_offset())),
+      ends.second = communities_.place_in(
+          stays ? home : communities_.at(random_.bits(at + 2 + num_edges_offset())),
+          law_,
           random_.uniform(at + 3)
       );
       if (ends.first != ends.second) {
@@ -153,27 +112,10 @@ class CommunityEdges final : public EdgeSource {
   [[nodiscard]] uint64_t num_edges_offset() const {
     return static_cast<uint64_t>(num_edges_) * kTries * kDraws;
   }
-  // Communities by size.
-  [[nodiscard]] int64_t community_at(uint64_t bits) const {
-    return communities_.of(
-        static_cast<int64_t>(CounterRandom::scale(bits, communities_.order.size()))
-    );
-  }
-  // Picks a node of the community by the power law: with y uniform in [A, 1), the rank
-  // t = (y^3 - A^3) / (1 - A^3) has density (t + t0)^(-2/3), so that degrees fall as degree^-2.5.
-  [[nodiscard]] int64_t place_in(int64_t community, double uniform) const {
-    const double y = hub_ + uniform * (1.0 - hub_);
-    const double rank = (y * y * y - cube_) / (1.0 - cube_);
-    const int64_t size = communities_.size(community);
-    const auto place = static_cast<int64_t>(rank * static_cast<double>(size));
-    return communities_.starts[static_cast<size_t>(community)] +
-           std::clamp<int64_t>(place, 0, size - 1);
-  }
 
   const Communities& communities_;
   int64_t num_edges_;
-  double hub_;
-  double cube_;
+  PowerLaw law_;
   CounterRandom random_;
 };
 
@@ -306,7 +248,7 @@ Status make_split(const Job& job, DatasetArrays& dataset) {
   const int64_t num_train = std::max<int64_t>(share(job.spec.num_train), 1);
   const int64_t num_validation = std::max<int64_t>(share(job.spec.num_validation), 1);
   const std::vector<int32_t> order =
-      permutation(job.num_nodes, CounterRandom(job.options.seed, kSplitOrder));
+      shuffled_order(job.num_nodes, CounterRandom(job.options.seed, kSplitOrder));
   const auto part = [&](const char* name, int64_t begin, int64_t end) {
     std::vector<int64_t> ids(order.begin() + begin, order.begin() + end);
     std::sort(ids.begin(), ids.end());
@@ -346,6 +288,54 @@ std::string number_text(double value) {
   return text.ends_with('.') ? text + "0" : text;
 }
 
+Result<DatasetArrays> generate_homogeneous(
+    const GenerateOptions& options, ArrayStorage& storage, ProgressBar& progress
+) {
+  const ShapeSpec& spec = spec_of(options.shape);
+  const bool fake = options.shape == Shape::FakeDataset;
+  auto num_nodes =
+      static_cast<int64_t>(std::llround(static_cast<double>(spec.num_nodes) * options.scale));
+  if (fake) {  // uniform in [3/4, 5/4] of the average, as FakeDataset draws it
+    num_nodes =
+        num_nodes * 3 / 4 + CounterRandom(options.seed, kNumNodes).below(0, num_nodes / 2 + 1);
+  }
+  // In smaller communities every edge would be a self-loop.
+  if (num_nodes < 4 * spec.num_classes) {
+    return fail(
+        ErrorKind::Configuration,
+        "scale " + number_text(options.scale) + " leaves " + std::to_string(num_nodes) +
+            " nodes of " + std::string(spec.name) + ", expected at least " +
+            std::to_string(4 * spec.num_classes)
+    );
+  }
+  const Job job{
+      .spec = spec,
+      .options = options,
+      .num_nodes = num_nodes,
+      .storage = storage,
+      .progress = progress
+  };
+  std::optional<Communities> communities;
+  if (!fake) {
+    communities.emplace(num_nodes, spec.num_classes, CounterRandom(options.seed, kPermutation));
+  }
+  const Communities* const planted = communities ? &*communities : nullptr;
+  GNN_ASSIGN_OR_RETURN(const CscArrays edges, make_edges(job, planted));
+  GNN_ASSIGN_OR_RETURN(const NodeClasses classes, make_labels(job, planted));
+  communities.reset();
+  GNN_ASSIGN_OR_RETURN(Array features, make_features(job, classes));
+  DatasetArrays dataset = homogeneous(
+      std::string(spec.name) + "-synthetic", num_nodes, std::move(features), classes.labels, edges
+  );
+  dataset.num_classes = spec.num_classes;
+  GNN_RETURN_IF_ERROR(make_split(job, dataset));
+  dataset.origin.facts.emplace_back("edges", std::to_string(edges.indices.num_elements()));
+  dataset.origin.facts.emplace_back(
+      "accuracyCeiling", number_text(accuracy_ceiling(options.flipped_labels, spec.num_classes))
+  );
+  return dataset;
+}
+
 }  // namespace
 
 std::string_view shape_name(Shape shape) {
@@ -374,7 +364,6 @@ double accuracy_ceiling(double flipped_labels, int64_t num_classes) {
 Result<DatasetArrays> generate(
     const GenerateOptions& options, ArrayStorage& storage, ProgressBar& progress
 ) {
-  const ShapeSpec& spec = spec_of(options.shape);
   if (!(options.scale > 0.0 && options.scale <= 100.0)) {
     return fail(
         ErrorKind::Configuration,
@@ -388,52 +377,16 @@ Result<DatasetArrays> generate(
             std::to_string(options.flipped_labels)
     );
   }
-  const bool fake = options.shape == Shape::FakeDataset;
-  auto num_nodes =
-      static_cast<int64_t>(std::llround(static_cast<double>(spec.num_nodes) * options.scale));
-  if (fake) {  // uniform in [3/4, 5/4] of the average, as FakeDataset draws it
-    num_nodes =
-        num_nodes * 3 / 4 + CounterRandom(options.seed, kNumNodes).below(0, num_nodes / 2 + 1);
-  }
-  // In smaller communities every edge would be a self-loop.
-  if (num_nodes < 4 * spec.num_classes) {
-    return fail(
-        ErrorKind::Configuration,
-        "scale " + number_text(options.scale) + " leaves " + std::to_string(num_nodes) +
-            " nodes of " + std::string(spec.name) + ", expected at least " +
-            std::to_string(4 * spec.num_classes)
-    );
-  }
-  const Job job{
-      .spec = spec,
-      .options = options,
-      .num_nodes = num_nodes,
-      .storage = storage,
-      .progress = progress
-  };
-  std::optional<Communities> communities;
-  if (!fake) {
-    communities.emplace(num_nodes, spec.num_classes, options.seed);
-  }
-  const Communities* const planted = communities ? &*communities : nullptr;
-  GNN_ASSIGN_OR_RETURN(const CscArrays edges, make_edges(job, planted));
-  GNN_ASSIGN_OR_RETURN(const NodeClasses classes, make_labels(job, planted));
-  communities.reset();
-  GNN_ASSIGN_OR_RETURN(Array features, make_features(job, classes));
-  DatasetArrays dataset = homogeneous(
-      std::string(spec.name) + "-synthetic", num_nodes, std::move(features), classes.labels, edges
+  GNN_ASSIGN_OR_RETURN(
+      DatasetArrays dataset,
+      options.shape == Shape::Taobao ? generate_bipartite(options, storage, progress)
+                                     : generate_homogeneous(options, storage, progress)
   );
-  dataset.num_classes = spec.num_classes;
-  GNN_RETURN_IF_ERROR(make_split(job, dataset));
   dataset.origin.source = "Synthetic";
-  dataset.origin.options = "shape=" + std::string(spec.name) +
+  dataset.origin.options = "shape=" + std::string(spec_of(options.shape).name) +
                            ", scale=" + number_text(options.scale) +
                            ", seed=" + std::to_string(options.seed) +
                            ", flippedLabels=" + number_text(options.flipped_labels);
-  dataset.origin.facts.emplace_back("edges", std::to_string(edges.indices.num_elements()));
-  dataset.origin.facts.emplace_back(
-      "accuracyCeiling", number_text(accuracy_ceiling(options.flipped_labels, spec.num_classes))
-  );
   return dataset;
 }
 

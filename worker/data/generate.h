@@ -11,9 +11,9 @@
 namespace gnn::data {
 
 /// The data set whose size, feature width, number of classes and split the generated one copies.
-enum class Shape { Arxiv, Products, Reddit, FakeDataset };
+enum class Shape { Arxiv, Products, Reddit, FakeDataset, Taobao };
 
-/// "ogbn-arxiv", "ogbn-products", "reddit", "fake-dataset".
+/// "ogbn-arxiv", "ogbn-products", "reddit", "fake-dataset", "taobao".
 std::string_view shape_name(Shape shape);
 /// Errors: Configuration for another name, listing the known ones.
 Result<Shape> parse_shape(std::string_view name);
@@ -22,7 +22,8 @@ struct GenerateOptions {
   Shape shape = Shape::Arxiv;
   double scale = 1.0;  ///< of nodes, edges and split, in (0, 100]
   uint64_t seed = 0;
-  double flipped_labels = 0.0;  ///< fraction f of labels redrawn from all classes, in [0, 1]
+  double flipped_labels = 0.0;  ///< fraction f of labels redrawn from all classes, in [0, 1]; 0 for
+                                ///< Taobao, which has none
 };
 
 /// Generates a graph. Equal options give equal bits on every machine.
@@ -40,6 +41,8 @@ struct GenerateOptions {
 /// FakeDataset, as PyG's FakeDataset(avg_num_nodes=100000): 75,000 to 125,000 nodes with ten random
 /// edges each, made undirected; random labels; features are unit noise plus the label in all 64
 /// columns.
+///
+/// Taobao: links from users to items, without features. See PlantedLinks.
 ///
 /// Errors: Configuration for values out of range; those of `storage`.
 Result<DatasetArrays> generate(

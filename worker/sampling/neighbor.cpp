@@ -16,12 +16,13 @@ namespace gnn::sampling {
 
 namespace {
 
+using core::ExcludedPairs;
 using core::KernelOptions;
 using core::NeighborKernel;
 using core::RelationView;
 using core::SampleArena;
 
-RelationView view_of(const Relation& relation) {
+RelationView view_of(const Relation& relation, size_t place) {
   RelationView view;
   view.indptr = relation.graph.indptr().const_data_ptr<int64_t>();
   if (relation.graph.indices().scalar_type() == at::kInt) {
@@ -33,25 +34,102 @@ RelationView view_of(const Relation& relation) {
     view.edge_ids = relation.graph.edge_ids().const_data_ptr<int64_t>();
   view.source_type = static_cast<int>(relation.source_type);
   view.destination_type = static_cast<int>(relation.destination_type);
+  if (relation.ends.defined()) view.ends = relation.ends.const_data_ptr<int64_t>();
+  view.lane =
+      static_cast<uint32_t>(relation.lane < 0 ? static_cast<int64_t>(place) : relation.lane);
+  view.fanout = relation.fanout;
   return view;
 }
 
-Status check(const NeighborSamplerOptions& options) {
+Status check_fanout(const std::vector<int64_t>& fanout, const std::string& field) {
+  for (size_t hop = 0; hop < fanout.size(); ++hop) {
+    if (fanout[hop] < -1) {
+      return fail(
+          ErrorKind::Configuration,
+          field + "[" + std::to_string(hop) +
+              "]: expected a number of neighbours or -1 for all, found " +
+              std::to_string(fanout[hop])
+      );
+    }
+  }
+  return {};
+}
+
+Status check(const NeighborSamplerOptions& options, const std::vector<Relation>& relations) {
   if (options.fanout.empty() || options.fanout.size() > 255) {
     return fail(
         ErrorKind::Configuration,
         "sampling.fanout: expected 1 to 255 hops, found " + std::to_string(options.fanout.size())
     );
   }
-  for (size_t hop = 0; hop < options.fanout.size(); ++hop) {
-    if (options.fanout[hop] < -1) {
+  GNN_RETURN_IF_ERROR(check_fanout(options.fanout, "sampling.fanout"));
+  for (size_t i = 0; i < relations.size(); ++i) {
+    const std::string field = "sampling.fanoutByEdgeType: relation " + std::to_string(i);
+    const std::vector<int64_t>& fanout = relations[i].fanout;
+    if (!fanout.empty() && fanout.size() != options.fanout.size()) {
       return fail(
           ErrorKind::Configuration,
-          "sampling.fanout[" + std::to_string(hop) +
-              "]: expected a number of neighbours or -1 for all, found " +
-              std::to_string(options.fanout[hop])
+          field + ": expected as many hops as sampling.fanout has, " +
+              std::to_string(options.fanout.size()) + ", found " + std::to_string(fanout.size())
       );
     }
+    GNN_RETURN_IF_ERROR(check_fanout(fanout, field));
+  }
+  return {};
+}
+
+Status check_ends(const Relation& relation, const std::string& where) {
+  if (!relation.ends.defined()) return {};
+  const int64_t destinations = relation.graph.num_destinations();
+  TORCH_CHECK(
+      relation.ends.dim() == 1 && relation.ends.scalar_type() == at::kLong &&
+          relation.ends.is_contiguous() && relation.ends.is_cpu(),
+      where,
+      "ends must be a contiguous int64 vector on the CPU"
+  );
+  if (relation.ends.numel() != destinations) {
+    return fail(
+        ErrorKind::Data,
+        where + "expected " + std::to_string(destinations) + " ends of neighbour lists, found " +
+            std::to_string(relation.ends.numel())
+    );
+  }
+  const auto* const indptr = relation.graph.indptr().const_data_ptr<int64_t>();
+  const auto* const ends = relation.ends.const_data_ptr<int64_t>();
+  for (int64_t node = 0; node < destinations; ++node) {
+    if (ends[node] < indptr[node] || ends[node] > indptr[node + 1]) {
+      return fail(
+          ErrorKind::Data,
+          where + "ends[" + std::to_string(node) + "]: expected a position in [" +
+              std::to_string(indptr[node]) + ", " + std::to_string(indptr[node + 1]) + "], found " +
+              std::to_string(ends[node])
+      );
+    }
+  }
+  return {};
+}
+
+// Two relations of one lane would draw alike.
+Status check_lanes(const std::vector<Relation>& relations) {
+  std::vector<bool> taken;
+  for (size_t i = 0; i < relations.size(); ++i) {
+    const uint32_t lane = view_of(relations[i], i).lane;
+    if (lane >= RelationView::kMaxLanes) {
+      return fail(
+          ErrorKind::Data,
+          "relation " + std::to_string(i) + ": expected an edge type below " +
+              std::to_string(RelationView::kMaxLanes) + ", found " + std::to_string(lane)
+      );
+    }
+    if (lane >= taken.size()) taken.resize(lane + 1);
+    if (taken[lane]) {
+      return fail(
+          ErrorKind::Data,
+          "relation " + std::to_string(i) + ": another one has edge type " + std::to_string(lane) +
+              " too"
+      );
+    }
+    taken[lane] = true;
   }
   return {};
 }
@@ -82,8 +160,44 @@ Status check(const std::vector<int64_t>& num_nodes, const std::vector<Relation>&
               std::to_string(relation.graph.num_destinations())
       );
     }
+    GNN_RETURN_IF_ERROR(check_ends(relation, where));
   }
-  return {};
+  return check_lanes(relations);
+}
+
+void check_excluded(const ExcludedEdges& edges, size_t num_relations) {
+  const auto is_vector = [](const at::Tensor& ids) {
+    return ids.defined() && ids.dim() == 1 && ids.scalar_type() == at::kLong &&
+           ids.is_contiguous() && ids.is_cpu();
+  };
+  TORCH_CHECK(
+      edges.relation >= 0 && static_cast<size_t>(edges.relation) < num_relations,
+      "excluded edges: relation ",
+      edges.relation,
+      " is not one of ",
+      num_relations
+  );
+  TORCH_CHECK(
+      is_vector(edges.sources) && is_vector(edges.destinations) &&
+          edges.sources.numel() == edges.destinations.numel(),
+      "excluded edges must be two contiguous int64 vectors of one length on the CPU"
+  );
+}
+
+// One element per relation, empty where nothing is excluded.
+std::vector<ExcludedPairs> by_relation(
+    const std::vector<ExcludedEdges>& excluded, size_t num_relations
+) {
+  std::vector<ExcludedPairs> pairs(excluded.empty() ? 0 : num_relations);
+  for (const ExcludedEdges& edges : excluded) {
+    check_excluded(edges, num_relations);
+    const auto* const sources = edges.sources.const_data_ptr<int64_t>();
+    const auto* const destinations = edges.destinations.const_data_ptr<int64_t>();
+    for (int64_t i = 0; i < edges.sources.numel(); ++i)
+      pairs[static_cast<size_t>(edges.relation)].add(sources[i], destinations[i]);
+  }
+  for (ExcludedPairs& each : pairs) each.build();
+  return pairs;
 }
 
 // Makes tensors over an arena's arrays. Each keeps the arena alive.
@@ -142,11 +256,13 @@ class NeighborSampler::Impl {
         relations_(std::move(relations)),
         kernels_([this] { return make_kernel(); }),
         arenas_([] { return std::make_unique<SampleArena>(); }) {
-    for (const Relation& relation : relations_) views_.push_back(view_of(relation));
+    for (size_t i = 0; i < relations_.size(); ++i) views_.push_back(view_of(relations_[i], i));
   }
 
   [[nodiscard]] Result<SampledSubgraph> sample(
-      const std::vector<at::Tensor>& seeds, const core::StreamPosition& position
+      const std::vector<at::Tensor>& seeds,
+      const core::StreamPosition& position,
+      const std::vector<ExcludedEdges>& excluded
   ) {
     TORCH_CHECK(
         seeds.size() == num_nodes_.size(),
@@ -160,10 +276,13 @@ class NeighborSampler::Impl {
       GNN_ASSIGN_OR_RETURN(auto span, checked(seeds[type], type));
       spans.push_back(span);
     }
+    const std::vector<ExcludedPairs> pairs = by_relation(excluded, relations_.size());
+    std::vector<const ExcludedPairs*> pointers;
+    for (const ExcludedPairs& each : pairs) pointers.push_back(&each);
     std::shared_ptr<SampleArena> arena = arenas_.borrow();
     {
       const std::shared_ptr<NeighborKernel> kernel = kernels_.borrow();
-      kernel->sample(spans, position, *arena);
+      kernel->sample(spans, position, *arena, pointers);
     }
     return describe(arena);
   }
@@ -263,7 +382,7 @@ Result<NeighborSampler> NeighborSampler::create(
 Result<NeighborSampler> NeighborSampler::create(
     NeighborSamplerOptions options, std::vector<int64_t> num_nodes, std::vector<Relation> relations
 ) {
-  GNN_RETURN_IF_ERROR(check(options));
+  GNN_RETURN_IF_ERROR(check(options, relations));
   GNN_RETURN_IF_ERROR(check(num_nodes, relations));
   return NeighborSampler(
       std::make_shared<Impl>(std::move(options), std::move(num_nodes), std::move(relations))
@@ -273,13 +392,15 @@ Result<NeighborSampler> NeighborSampler::create(
 Result<SampledSubgraph> NeighborSampler::sample(
     const at::Tensor& seeds, const core::StreamPosition& position
 ) const {
-  return impl_->sample({seeds}, position);
+  return impl_->sample({seeds}, position, {});
 }
 
 Result<SampledSubgraph> NeighborSampler::sample(
-    const std::vector<at::Tensor>& seeds, const core::StreamPosition& position
+    const std::vector<at::Tensor>& seeds,
+    const core::StreamPosition& position,
+    const std::vector<ExcludedEdges>& excluded
 ) const {
-  return impl_->sample(seeds, position);
+  return impl_->sample(seeds, position, excluded);
 }
 
 const NeighborSamplerOptions& NeighborSampler::options() const {

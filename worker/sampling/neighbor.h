@@ -29,11 +29,26 @@ struct NeighborSamplerOptions {
   int64_t sampler_memory_bytes = core::kSamplerMemoryBytes;
 };
 
-/// One edge type of a typed graph.
+/// One edge type of a typed graph. A sampler need not have all of them: what the others draw does
+/// not depend on it.
 struct Relation {
   graph::CscGraph graph;
   int64_t source_type = 0;
   int64_t destination_type = 0;
+  /// int64 [num_destinations], contiguous, on the CPU: the absolute end of the visible part of each
+  /// neighbour list, as graph::PartOrder gives it. Undefined: all of every list is visible.
+  at::Tensor ends = {};
+  /// The edge type's number in the data set, which keys the draws; -1: its place in the list.
+  int64_t lane = -1;
+  /// Instead of NeighborSamplerOptions::fanout, with as many hops; empty: that one.
+  std::vector<int64_t> fanout = {};
+};
+
+/// Pairs of global ids that a batch must not use as edges of one relation.
+struct ExcludedEdges {
+  int64_t relation = 0;     ///< place in the sampler's list
+  at::Tensor sources;       ///< int64 [X], contiguous, on the CPU
+  at::Tensor destinations;  ///< int64 [X], likewise
 };
 
 /// Uniform neighbour sampling with relabelling. The result is a function of the options and of
@@ -41,11 +56,15 @@ struct Relation {
 /// that the number of threads does not matter. Without replacement, every subset of a neighbour
 /// list is equally likely; lists no longer than the fan-out are taken whole and in order. In a
 /// typed graph each hop samples every relation for the destinations that the rule selects.
+/// If a model reads only some of the relations, a sampler without the others gives it the same
+/// values: of a node that is expanded in the same hop the neighbours are the same, bit for bit. By
+/// AllSeen that holds at any depth, by NewNodes for two hops; beyond them, a node that only an
+/// unread relation had brought in earlier is expanded in another hop, and so drawn anew.
 /// Threads: sample() may run on any number of threads at once; each call has its own state.
 class NeighborSampler {
  public:
   /// Errors: Configuration for an empty fan-out or one below -1; Data if relations disagree on the
-  /// number of nodes of a type.
+  /// number of nodes of a type, or have one lane, or an end lies outside its list.
   [[nodiscard]] static Result<NeighborSampler> create(
       NeighborSamplerOptions options, const graph::CscGraph& graph
   );
@@ -64,9 +83,13 @@ class NeighborSampler {
   [[nodiscard]] Result<SampledSubgraph> sample(
       const at::Tensor& seeds, const core::StreamPosition& position
   ) const;
-  /// As above for a typed graph: seeds per node type, undefined for a type without any.
+  /// As above for a typed graph: seeds per node type, undefined for a type without any. Drawn edges
+  /// that are `excluded` are left out, all parallel ones of a pair and in every hop, and nothing is
+  /// drawn instead (as DGL's exclude_seed_edges); other edges keep their bits.
   [[nodiscard]] Result<SampledSubgraph> sample(
-      const std::vector<at::Tensor>& seeds, const core::StreamPosition& position
+      const std::vector<at::Tensor>& seeds,
+      const core::StreamPosition& position,
+      const std::vector<ExcludedEdges>& excluded = {}
   ) const;
 
   [[nodiscard]] const NeighborSamplerOptions& options() const;

@@ -257,6 +257,66 @@ TEST(NeighborSampler, RefusesGraphsThatDisagreeWithNodeCounts) {
   EXPECT_FALSE(NeighborSampler::create(options_of({5}), {300, 200}, {{bipartite, 2, 0}}));
 }
 
+TEST(NeighborSampler, NamesWhatIsWrongWithARelation) {
+  const auto error_of = [](std::vector<Relation> relations) {
+    return NeighborSampler::create(options_of({5, 5}), {4}, std::move(relations)).error().message;
+  };
+  EXPECT_EQ(
+      error_of({{.graph = tiny(), .ends = ids({2, 3, 4})}}),
+      "relation 0: expected 4 ends of neighbour lists, found 3"
+  );
+  EXPECT_EQ(
+      error_of({{.graph = tiny(), .ends = ids({2, 3, 5, 4})}}),
+      "relation 0: ends[2]: expected a position in [3, 4], found 5"
+  );
+  EXPECT_EQ(
+      error_of({{.graph = tiny(), .lane = 1}, {.graph = tiny()}}),
+      "relation 1: another one has edge type 1 too"
+  );
+  EXPECT_EQ(
+      error_of({{.graph = tiny(), .fanout = {3}}}),
+      "sampling.fanoutByEdgeType: relation 0: expected as many hops as sampling.fanout has, 2, "
+      "found 1"
+  );
+  EXPECT_EQ(
+      error_of({{.graph = tiny(), .fanout = {3, -2}}}),
+      "sampling.fanoutByEdgeType: relation 0[1]: expected a number of neighbours or -1 for all, "
+      "found -2"
+  );
+}
+
+TEST(NeighborSampler, LeavesOutExcludedEdgesAndWhatLiesBehindTheEnds) {
+  NeighborSamplerOptions options = options_of({5, 5});
+  options.with_edge_ids = true;
+  const auto sampler =
+      NeighborSampler::create(options, {4}, {{.graph = tiny(), .ends = ids({1, 3, 4, 4})}}).value();
+  const SampledSubgraph visible = sampler.sample({ids({0, 2})}, {}).value();
+  EXPECT_EQ(list(visible.blocks[0][0].edge_ids), (std::vector<int64_t>{40, 43, 42}));
+  const SampledSubgraph left =
+      sampler.sample({ids({0, 2})}, {}, {{0, ids({0, 3}), ids({2, 2})}}).value();
+  EXPECT_EQ(list(left.blocks[0][0].edge_ids), (std::vector<int64_t>{40, 42}));
+  EXPECT_EQ(list(left.blocks[1][0].indptr), (std::vector<int64_t>{0, 1, 1}));
+  EXPECT_THROW((void)sampler.sample({ids({0})}, {}, {{1, ids({0}), ids({2})}}), c10::Error);
+  EXPECT_THROW((void)sampler.sample({ids({0})}, {}, {{0, ids({0}), ids({2, 2})}}), c10::Error);
+}
+
+TEST(NeighborSampler, GivesARelationItsOwnFanoutAndLane) {
+  const auto graph = random_graph(500, 500, 4);
+  const auto draw = [&](std::vector<Relation> relations) {
+    const auto sampler =
+        NeighborSampler::create(options_of({3}), {500}, std::move(relations)).value();
+    return sampler.sample({ids({10, 60, 110})}, {}).value().blocks[0];
+  };
+  const auto both = draw({{.graph = graph}, {.graph = graph, .fanout = {7}}});
+  EXPECT_EQ(list(both[0].indptr), (std::vector<int64_t>{0, 3, 6, 9}));
+  EXPECT_EQ(list(both[1].indptr), (std::vector<int64_t>{0, 7, 14, 21}));
+  const auto edges = [](const graph::Block& block) { return list(block.indices); };
+  const auto second = draw({{.graph = graph, .lane = 1}});
+  const auto first = draw({{.graph = graph}});
+  EXPECT_EQ(edges(first[0]), edges(both[0]));
+  EXPECT_NE(edges(second[0]), edges(first[0]));
+}
+
 TEST(NeighborSampler, SamplesAGraphWithoutEdgesAndABatchWithoutSeeds) {
   const auto graph = graph::CscGraph::create(ids({0, 0, 0}), at::empty({0}, at::kInt), 2).value();
   const auto sampler = NeighborSampler::create(options_of({5, 5}), graph).value();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace gnn::sampling::core {
@@ -21,10 +22,19 @@ constexpr int64_t kIdsAhead = 64;      // edges whose global ids are
 constexpr int64_t kSlotsAhead = 32;    // edges whose places in the id map are
 constexpr int64_t kLooseBoundEdges = int64_t{1} << 24;
 
-int64_t max_drawn(const KernelOptions& options) {
+int64_t max_drawn(const std::vector<RelationView>& relations, const KernelOptions& options) {
   int64_t count = 1;
   for (const int64_t fanout : options.fanout) count = std::max(count, fanout);
+  for (const RelationView& relation : relations) {
+    for (const int64_t fanout : relation.fanout) count = std::max(count, fanout);
+  }
   return count;
+}
+
+// Where the visible part of each list ends. Lists that are visible as a whole end where the next
+// begins, so that one code serves both.
+const int64_t* ends_of(const RelationView& relation) {
+  return relation.ends != nullptr ? relation.ends : relation.indptr + 1;
 }
 
 // Writes values[positions[i]] to out[i].
@@ -58,6 +68,7 @@ class NeighborKernel::ChunkFiller {
   ChunkFiller(NeighborKernel& kernel, const HopContext& hop)
       : hop_(hop),
         indptr_(hop.relation.indptr),
+        ends_(ends_of(hop.relation)),
         destinations_(hop.arena.nodes[static_cast<size_t>(hop.relation.destination_type)].ids.data()
         ),
         out_indptr_(
@@ -71,7 +82,7 @@ class NeighborKernel::ChunkFiller {
         written_(hop.indptr_base) {
     out_indptr_[next_] = written_;
     const int64_t ahead = std::min(next_ + kOffsetsAhead, hop.destinations.end);
-    for (int64_t i = next_; i < ahead; ++i) __builtin_prefetch(indptr_ + destinations_[i]);
+    for (int64_t i = next_; i < ahead; ++i) prefetch_offsets(destinations_[i]);
   }
 
   // Writes the next positions to `out`, which has room for kChunkCapacity, and returns how many; 0
@@ -94,11 +105,9 @@ class NeighborKernel::ChunkFiller {
  private:
   int64_t start_destination(int64_t* out) {
     const int64_t node = destinations_[next_];
-    __builtin_prefetch(
-        indptr_ + destinations_[std::min(next_ + kOffsetsAhead, hop_.destinations.end - 1)]
-    );
+    prefetch_offsets(destinations_[std::min(next_ + kOffsetsAhead, hop_.destinations.end - 1)]);
     const int64_t first = indptr_[node];
-    const int64_t degree = indptr_[node + 1] - first;
+    const int64_t degree = ends_[node] - first;
     const bool all = hop_.fanout < 0 || degree == 0 || (!replace_ && degree <= hop_.fanout);
     const int64_t count = all ? degree : hop_.fanout;
     written_ += count;
@@ -142,12 +151,18 @@ class NeighborKernel::ChunkFiller {
     }
   }
 
+  void prefetch_offsets(int64_t node) const {
+    __builtin_prefetch(indptr_ + node);
+    __builtin_prefetch(ends_ + node);
+  }
+
   static void copy_range(int64_t first, int64_t count, int64_t* out) {
     for (int64_t i = 0; i < count; ++i) out[i] = first + i;
   }
 
   const HopContext& hop_;
   const int64_t* indptr_;
+  const int64_t* ends_;
   const int64_t* destinations_;
   int64_t* out_indptr_;
   NeighborDraw& draw_;
@@ -161,6 +176,63 @@ class NeighborKernel::ChunkFiller {
   const int64_t* pending_drawn_ = nullptr;
 };
 
+// Leaves excluded edges out of the chunks of a hop and corrects the hop's offsets. The filler has
+// written the offsets up to the end of the destination whose edges it handed out last, and reads
+// none of them again.
+class NeighborKernel::EdgeExclusion {
+ public:
+  explicit EdgeExclusion(const HopContext& hop)
+      : hop_(hop),
+        destinations_(hop.arena.nodes[static_cast<size_t>(hop.relation.destination_type)].ids.data()
+        ),
+        offsets_(
+            hop.arena.edges[hop.edge_type].indptr.data() + hop.indptr_at - hop.destinations.begin
+        ),
+        at_(hop.destinations.begin - 1),
+        end_(hop.indptr_base),
+        drawn_(hop.indptr_base),
+        kept_(hop.indptr_base) {}
+
+  // Removes the excluded ones of the next `size` drawn edges, given by their sources and positions;
+  // returns how many are left.
+  int64_t filter(int64_t* sources, int64_t* positions, int64_t size) {
+    int64_t left = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      while (drawn_ == end_) close();
+      ++drawn_;
+      if (excluded_.contains(sources[i])) continue;
+      sources[left] = sources[i];
+      positions[left] = positions[i];
+      ++left;
+      ++kept_;
+    }
+    return left;
+  }
+
+  // After the last chunk.
+  void finish() {
+    while (at_ < hop_.destinations.end) close();
+  }
+
+ private:
+  // Ends the edges of destination at_ and goes on to the next.
+  void close() {
+    offsets_[++at_] = kept_;
+    if (at_ == hop_.destinations.end) return;
+    end_ = offsets_[at_ + 1];
+    excluded_ = hop_.excluded->of(destinations_[at_]);
+  }
+
+  const HopContext& hop_;
+  const int64_t* destinations_;
+  int64_t* offsets_;
+  int64_t at_;   // the destination whose edges come now; before the first, one less
+  int64_t end_;  // where its drawn edges end
+  int64_t drawn_;
+  int64_t kept_;
+  ExcludedPairs::Sources excluded_;
+};
+
 NeighborKernel::NeighborKernel(
     std::vector<int64_t> num_nodes, std::vector<RelationView> relations, KernelOptions options
 )
@@ -168,8 +240,8 @@ NeighborKernel::NeighborKernel(
       relations_(std::move(relations)),
       options_(std::move(options)),
       num_local_(num_nodes_.size()),
-      draw_(options_.replace ? 1 : max_drawn(options_)),
-      drawn_(static_cast<size_t>(max_drawn(options_))),
+      draw_(options_.replace ? 1 : max_drawn(relations_, options_)),
+      drawn_(static_cast<size_t>(max_drawn(relations_, options_))),
       positions_(static_cast<size_t>(kChunkCapacity)),
       global_ids_(static_cast<size_t>(kChunkCapacity)) {
   int64_t left = options_.sampler_memory_bytes - static_cast<int64_t>(state_bytes());
@@ -189,7 +261,8 @@ NeighborKernel::NeighborKernel(
 void NeighborKernel::sample(
     std::span<const std::span<const int64_t>> seeds,
     const StreamPosition& position,
-    SampleArena& arena
+    SampleArena& arena,
+    std::span<const ExcludedPairs* const> excluded
 ) {
   arena.nodes.resize(num_nodes_.size());
   arena.edges.resize(relations_.size());
@@ -200,8 +273,14 @@ void NeighborKernel::sample(
   place_seeds(seeds, arena);
   const Philox4x32::Key key = derive_key(position, purpose_of(options_.rule));
   for (size_t hop = 0; hop < options_.fanout.size(); ++hop) {
-    for (size_t edge_type = 0; edge_type < relations_.size(); ++edge_type)
-      expand(edge_type, hop, key, arena);
+    for (size_t edge_type = 0; edge_type < relations_.size(); ++edge_type) {
+      HopContext context{relations_[edge_type], arena};
+      context.edge_type = edge_type;
+      context.key = key;
+      if (!excluded.empty() && excluded[edge_type] != nullptr && !excluded[edge_type]->empty())
+        context.excluded = excluded[edge_type];
+      expand(context, hop);
+    }
     for (size_t type = 0; type < num_nodes_.size(); ++type)
       arena.nodes[type].up_to.push_back(num_local_[type]);
   }
@@ -237,31 +316,31 @@ int64_t NeighborKernel::edge_bound(const HopContext& hop) const {
   const int64_t* destinations =
       hop.arena.nodes[static_cast<size_t>(hop.relation.destination_type)].ids.data();
   const int64_t* indptr = hop.relation.indptr;
+  const int64_t* ends = ends_of(hop.relation);
   int64_t bound = 0;
   for (int64_t i = hop.destinations.begin; i < hop.destinations.end; ++i) {
-    __builtin_prefetch(
-        indptr + destinations[std::min(i + kOffsetsAhead, hop.destinations.end - 1)]
-    );
-    const int64_t degree = indptr[destinations[i] + 1] - indptr[destinations[i]];
+    const int64_t ahead = destinations[std::min(i + kOffsetsAhead, hop.destinations.end - 1)];
+    __builtin_prefetch(indptr + ahead);
+    __builtin_prefetch(ends + ahead);
+    const int64_t degree = ends[destinations[i]] - indptr[destinations[i]];
     bound += hop.fanout < 0 ? degree : std::min(degree, hop.fanout);
   }
   return bound;
 }
 
-void NeighborKernel::expand(
-    size_t edge_type, size_t hop_index, Philox4x32::Key key, SampleArena& arena
-) {
-  const RelationView& relation = relations_[edge_type];
-  const auto source_type = static_cast<size_t>(relation.source_type);
-  const auto& destinations = arena.nodes[static_cast<size_t>(relation.destination_type)].up_to;
-  SampleArena::EdgeList& edges = arena.edges[edge_type];
-  SampleArena::NodeList& sources = arena.nodes[source_type];
+const std::vector<int64_t>& NeighborKernel::fanout_of(const RelationView& relation) const {
+  return relation.fanout.empty() ? options_.fanout : relation.fanout;
+}
 
-  HopContext hop{relation, arena};
-  hop.edge_type = edge_type;
-  hop.fanout = options_.fanout[hop_index];
-  hop.key = key;
-  hop.lane = static_cast<uint32_t>(hop_index) | static_cast<uint32_t>(edge_type) << 8;
+void NeighborKernel::expand(HopContext hop, size_t hop_index) {
+  const RelationView& relation = hop.relation;
+  const auto source_type = static_cast<size_t>(relation.source_type);
+  const auto& destinations = hop.arena.nodes[static_cast<size_t>(relation.destination_type)].up_to;
+  SampleArena::EdgeList& edges = hop.arena.edges[hop.edge_type];
+  SampleArena::NodeList& sources = hop.arena.nodes[source_type];
+
+  hop.fanout = fanout_of(relation)[hop_index];
+  hop.lane = static_cast<uint32_t>(hop_index) | relation.lane << 8;
   hop.first_edge = edges.up_to.back();
   hop.destinations.end = destinations[hop_index];
   if (options_.rule == SamplingRule::AllSeen) {
@@ -303,13 +382,16 @@ int64_t NeighborKernel::expand_with(
   int64_t* const out_edge_ids = options_.with_edge_ids ? edges.edge_ids.data() : nullptr;
   const int64_t* const edge_ids = hop.relation.edge_ids;
   ChunkFiller filler(*this, hop);
+  std::optional<EdgeExclusion> exclusion;
+  if (hop.excluded != nullptr) exclusion.emplace(hop);
 
   int64_t num_local = num_local_out;
   int64_t done = hop.first_edge;
   int64_t* const positions = positions_.data();
   int64_t* const ids = global_ids_.data();
-  while (const int64_t size = filler.fill(positions)) {
+  while (int64_t size = filler.fill(positions)) {
     read_ahead(indices, positions, size, ids);
+    if (exclusion) size = exclusion->filter(ids, positions, size);
     if (out_edge_ids != nullptr) {
       if (edge_ids != nullptr) {
         read_ahead(edge_ids, positions, size, out_edge_ids + done);
@@ -324,6 +406,7 @@ int64_t NeighborKernel::expand_with(
     }
     done += size;
   }
+  if (exclusion) exclusion->finish();
   num_local_out = num_local;
   return done - hop.first_edge;
 }

@@ -2,6 +2,7 @@
 
 #include "common/page_buffer.h"
 #include "worker/sampling/core/draw.h"
+#include "worker/sampling/core/excluded_pairs.h"
 #include "worker/sampling/core/id_map.h"
 #include "worker/sampling/core/rng.h"
 #include "worker/sampling/core/sampling_rule.h"
@@ -15,14 +16,25 @@
 namespace gnn::sampling::core {
 
 /// One edge type's in-neighbour lists as plain arrays. The caller keeps them alive and has checked
-/// them: offsets monotone from 0, ids in [0, number of nodes of source_type).
+/// them: offsets monotone from 0, ids in [0, number of nodes of source_type), each end within its
+/// list.
 struct RelationView {
-  const int64_t* indptr = nullptr;     ///< [number of nodes of destination_type + 1]
+  const int64_t* indptr = nullptr;  ///< [number of nodes of destination_type + 1]
+  /// [number of nodes of destination_type]: where the visible part of each list ends; null: all of
+  /// it is visible.
+  const int64_t* ends = nullptr;
   const int32_t* indices32 = nullptr;  ///< exactly one of indices32 and indices64 is set
   const int64_t* indices64 = nullptr;
   const int64_t* edge_ids = nullptr;  ///< null: an edge's id is its position
   int source_type = 0;
   int destination_type = 0;
+  /// Keys the draws, in [0, kMaxLanes). A relation with its own lane draws the same whichever other
+  /// relations are sampled beside it.
+  uint32_t lane = 0;
+  /// Instead of KernelOptions::fanout; empty: that one.
+  std::vector<int64_t> fanout = {};
+
+  static constexpr uint32_t kMaxLanes = uint32_t{1} << 24;
 };
 
 /// Default of KernelOptions::sampler_memory_bytes.
@@ -71,11 +83,14 @@ class NeighborKernel {
   );
 
   /// Fills `arena`. `seeds` per node type, each in [0, num_nodes), which the caller has checked. A
-  /// seed given twice keeps two rows; edges refer to the first.
+  /// seed given twice keeps two rows; edges refer to the first. `excluded` is empty or has one
+  /// element per relation, null where nothing is excluded: drawn edges of those pairs are left out,
+  /// and nothing is drawn instead.
   void sample(
       std::span<const std::span<const int64_t>> seeds,
       const StreamPosition& position,
-      SampleArena& arena
+      SampleArena& arena,
+      std::span<const ExcludedPairs* const> excluded = {}
   );
 
   /// Bytes of this kernel's own state (id maps, draw buffers, pipeline), without the batch's
@@ -99,11 +114,14 @@ class NeighborKernel {
     int64_t first_edge = 0;   // where the hop's edges start in the edge list
     int64_t indptr_base = 0;  ///< what the hop's first offset is
     int64_t indptr_at = 0;
+    const ExcludedPairs* excluded = nullptr;
   };
   class ChunkFiller;
+  class EdgeExclusion;
 
   void place_seeds(std::span<const std::span<const int64_t>> seeds, SampleArena& arena);
-  void expand(size_t edge_type, size_t hop, Philox4x32::Key key, SampleArena& arena);
+  void expand(HopContext hop, size_t hop_index);
+  [[nodiscard]] const std::vector<int64_t>& fanout_of(const RelationView& relation) const;
   [[nodiscard]] int64_t edge_bound(const HopContext& hop) const;
   template <class Id, class Map>
   int64_t expand_with(const HopContext& hop, const Id* indices, Map& map, int64_t& num_local);

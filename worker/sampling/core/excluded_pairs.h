@@ -1,0 +1,82 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace gnn::sampling::core {
+
+/// (source, destination) pairs of one relation that a batch must not use as edges, to be looked up
+/// by destination. Reused for batch after batch, it stops allocating once it has grown.
+/// Threads: safe to read from any thread.
+class ExcludedPairs {
+ public:
+  /// The sources excluded for one destination, ascending.
+  class Sources {
+   public:
+    Sources() = default;
+    explicit Sources(std::span<const int64_t> ids) : ids_(ids) {}
+    [[nodiscard]] bool contains(int64_t source) const {
+      return !ids_.empty() && std::binary_search(ids_.begin(), ids_.end(), source);
+    }
+
+   private:
+    std::span<const int64_t> ids_;
+  };
+
+  void clear() {
+    pairs_.clear();
+    sources_.clear();
+    slots_.clear();
+  }
+
+  /// Adds a pair; build() comes after the last.
+  void add(int64_t source, int64_t destination) { pairs_.emplace_back(destination, source); }
+
+  void build() {
+    std::sort(pairs_.begin(), pairs_.end());
+    sources_.resize(pairs_.size());
+    size_t capacity = 16;
+    while (capacity < 2 * pairs_.size()) capacity *= 2;
+    slots_.assign(capacity, {});
+    for (size_t begin = 0, end = 0; begin < pairs_.size(); begin = end) {
+      const int64_t destination = pairs_[begin].first;
+      for (; end < pairs_.size() && pairs_[end].first == destination; ++end)
+        sources_[end] = pairs_[end].second;
+      slots_[slot_of(destination)] = {destination, begin, end};
+    }
+  }
+
+  [[nodiscard]] bool empty() const { return pairs_.empty(); }
+
+  /// Only after build().
+  [[nodiscard]] Sources of(int64_t destination) const {
+    const Slot& slot = slots_[slot_of(destination)];
+    return Sources(std::span(sources_).subspan(slot.begin, slot.end - slot.begin));
+  }
+
+ private:
+  struct Slot {
+    int64_t destination = 0;
+    size_t begin = 0;
+    size_t end = 0;  // equal to begin: the slot is free
+  };
+
+  // The slot of `destination`, or the free one where it would go.
+  [[nodiscard]] size_t slot_of(int64_t destination) const {
+    const size_t mask = slots_.size() - 1;
+    size_t at = (static_cast<uint64_t>(destination) * 0x9E3779B97F4A7C15U) >> 32U & mask;
+    while (slots_[at].begin != slots_[at].end && slots_[at].destination != destination)
+      at = (at + 1) & mask;
+    return at;
+  }
+
+  std::vector<std::pair<int64_t, int64_t>> pairs_;  // (destination, source)
+  std::vector<int64_t> sources_;                    // parallel to pairs_
+  std::vector<Slot> slots_;                         // at most half of them in use
+};
+
+}  // namespace gnn::sampling::core

@@ -495,7 +495,7 @@ Result<LoadedCheckpoint> load_checkpoint(const fs::path& manifest, FileOps& file
   CheckpointBytes bytes{.manifest = *std::move(text), .data = *std::move(data)};
   auto state = decode_checkpoint(bytes);
   if (!state) return in_manifest(state.error());
-  for (const auto* tensors : {&state->model, &state->optimizer}) {
+  for (const auto* tensors : {&state->model, &state->optimizer, &state->embeddings}) {
     if (const auto name = first_not_finite(*tensors)) {
       return in_manifest({.kind = ErrorKind::Data, .message = *name + " holds a NaN or an infinity"}
       );

@@ -84,7 +84,18 @@ struct Section {
 constexpr std::array kSections = {
     Section{"model", &CheckpointState::model},
     Section{"optimizer", &CheckpointState::optimizer},
+    Section{"embeddings", &CheckpointState::embeddings},
 };
+
+// What the tensors' bytes take: a string that grows would copy large tables again and again.
+size_t data_bytes(const CheckpointState& state) {
+  size_t bytes = 0;
+  for (const Section& section : kSections) {
+    for (const CheckpointTensor& entry : state.*section.tensors)
+      bytes += entry.tensor.nbytes() + static_cast<size_t>(kAlignment);
+  }
+  return bytes;
+}
 
 Status append(
     const CheckpointTensor& entry, std::string_view section, std::string& data, Json& tensors
@@ -222,6 +233,7 @@ std::string data_file_name(std::string_view data_checksum) {
 Result<EncodedCheckpoint> encode_checkpoint(const CheckpointState& state) {
   EncodedCheckpoint result;
   Json tensors = Json::array();
+  result.bytes.data.reserve(data_bytes(state));
   for (const Section& section : kSections) {
     for (const CheckpointTensor& entry : state.*section.tensors) {
       GNN_RETURN_IF_ERROR(append(entry, section.name, result.bytes.data, tensors));
@@ -294,6 +306,7 @@ Result<CheckpointState> decode_checkpoint(const CheckpointBytes& bytes) {
         .history = history_of(json.at("history")),
         .model = {},
         .optimizer = {},
+        .embeddings = {},
     };
     GNN_RETURN_IF_ERROR(read_tensors(json.at("tensors"), data, state));
     return state;

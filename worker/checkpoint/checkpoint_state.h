@@ -35,6 +35,8 @@ struct CheckpointState {
   History history;
   std::vector<CheckpointTensor> model;      ///< parameters and buffers
   std::vector<CheckpointTensor> optimizer;  ///< state tensors and step counts
+  /// Tables of trained rows with their optimizer state; a job without any has none.
+  std::vector<CheckpointTensor> embeddings = {};
 };
 
 }  // namespace gnn::checkpoint

@@ -17,6 +17,7 @@ checkpoint::CheckpointState to_checkpoint(
       .history = {.sums = sums, .epochs = state.epochs},
       .model = {},
       .optimizer = {},
+      .embeddings = {},
   };
 }
 

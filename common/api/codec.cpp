@@ -111,6 +111,8 @@ class ObjectDecoder {
     take(name, out);
   }
 
+  void added(std::string_view name, bool& out, const Bounds&) { take(name, out); }
+
   // Fields that the struct or one below it does not have, with the identity of a T.
   template <class T>
   Rest take_rest() {
@@ -351,7 +353,8 @@ Rest rest_of(const Rest& rests, const json& element) {
   return nullptr;
 }
 
-// Visits a struct's fields and writes them; what is absent or an empty list or map is left out.
+// Visits a struct's fields and writes them; what is absent, an empty list or map or an added flag that
+// is off is left out.
 class ObjectEncoder {
  public:
   explicit ObjectEncoder(const Rest& rest) : rest_(rest) {}
@@ -371,6 +374,11 @@ class ObjectEncoder {
     } else {
       put(name, value);
     }
+  }
+
+  void added(std::string_view name, bool value, const Bounds&) {
+    known_.push_back(name);
+    if (value) put(name, value);
   }
 
   // With the fields of a newer version.

@@ -1,6 +1,29 @@
 #include "common/api/defaults.h"
 
 namespace gnn::api {
+namespace {
+
+void apply_link_defaults(GnnJobSpec& spec) {
+  Split& split = spec.dataset.split;
+  if (split.type == SplitType::RandomLink) {
+    if (!split.negative_ratio && spec.training.evaluation.metric != Metric::MRR) {
+      split.negative_ratio = Decimal{"1"};
+    }
+    if (!split.disjoint_train) split.disjoint_train = Decimal{"0"};
+  }
+  if (spec.sampling && !spec.sampling->negatives) spec.sampling->negatives.emplace();
+  if (spec.model.type == ModelType::BipartiteSAGE) {
+    if (!spec.training.embeddings) spec.training.embeddings.emplace();
+  } else if (spec.model.graph_sage) {
+    if (!spec.model.decoder) spec.model.decoder.emplace();
+    Decoder& decoder = *spec.model.decoder;
+    if (decoder.type == DecoderType::MLP && !decoder.hidden_channels) {
+      decoder.hidden_channels = spec.model.graph_sage->hidden_channels;
+    }
+  }
+}
+
+}  // namespace
 
 void apply_defaults(GnnJobSpec& spec) {
   switch (spec.model.type) {
@@ -13,11 +36,14 @@ void apply_defaults(GnnJobSpec& spec) {
     case ModelType::GIN:
       if (!spec.model.gin) spec.model.gin.emplace();
       break;
+    case ModelType::BipartiteSAGE:
+      if (!spec.model.bipartite_sage) spec.model.bipartite_sage.emplace();
+      break;
   }
   Training& training = spec.training;
   if (!training.sharding) {
     training.sharding =
-        spec.task.type == TaskType::NodeClassification ? Sharding::Slice : Sharding::Interleave;
+        spec.task.type == TaskType::GraphClassification ? Sharding::Interleave : Sharding::Slice;
   }
   Split& split = spec.dataset.split;
   if (split.type != SplitType::Provided && !split.seed) split.seed = training.seed;
@@ -26,6 +52,11 @@ void apply_defaults(GnnJobSpec& spec) {
       spec.sampling) {
     training.evaluation.fanout = spec.sampling->fanout;
   }
+  if (!training.evaluation.metric) {
+    training.evaluation.metric =
+        spec.task.type == TaskType::LinkPrediction ? Metric::AUC : Metric::Accuracy;
+  }
+  if (spec.task.type == TaskType::LinkPrediction) apply_link_defaults(spec);
 }
 
 }  // namespace gnn::api

@@ -19,16 +19,19 @@ struct EnumTable;  // specialised below for every enum of gnn_job.h
 
 // clang-format off
 template <> struct EnumTable<TaskType> {
-  static constexpr EnumWords<TaskType, 2> kWords{{{TaskType::NodeClassification, "NodeClassification"}, {TaskType::GraphClassification, "GraphClassification"}}};
+  static constexpr EnumWords<TaskType, 3> kWords{{{TaskType::NodeClassification, "NodeClassification"}, {TaskType::GraphClassification, "GraphClassification"}, {TaskType::LinkPrediction, "LinkPrediction"}}};
 };
 template <> struct EnumTable<DatasetFormat> {
-  static constexpr EnumWords<DatasetFormat, 7> kWords{{{DatasetFormat::OGB, "OGB"}, {DatasetFormat::TU, "TU"}, {DatasetFormat::GIN, "GIN"}, {DatasetFormat::EdgeList, "EdgeList"}, {DatasetFormat::Reddit, "Reddit"}, {DatasetFormat::Native, "Native"}, {DatasetFormat::Synthetic, "Synthetic"}}};
+  static constexpr EnumWords<DatasetFormat, 8> kWords{{{DatasetFormat::OGB, "OGB"}, {DatasetFormat::TU, "TU"}, {DatasetFormat::GIN, "GIN"}, {DatasetFormat::EdgeList, "EdgeList"}, {DatasetFormat::Reddit, "Reddit"}, {DatasetFormat::Taobao, "Taobao"}, {DatasetFormat::Native, "Native"}, {DatasetFormat::Synthetic, "Synthetic"}}};
 };
 template <> struct EnumTable<SyntheticShape> {
   static constexpr EnumWords<SyntheticShape, 4> kWords{{{SyntheticShape::Arxiv, "Arxiv"}, {SyntheticShape::Products, "Products"}, {SyntheticShape::Reddit, "Reddit"}, {SyntheticShape::FakeDataset, "FakeDataset"}}};
 };
 template <> struct EnumTable<SplitType> {
-  static constexpr EnumWords<SplitType, 3> kWords{{{SplitType::Provided, "Provided"}, {SplitType::Random, "Random"}, {SplitType::KFold, "KFold"}}};
+  static constexpr EnumWords<SplitType, 4> kWords{{{SplitType::Provided, "Provided"}, {SplitType::Random, "Random"}, {SplitType::KFold, "KFold"}, {SplitType::RandomLink, "RandomLink"}}};
+};
+template <> struct EnumTable<CoOccurrenceEdges> {
+  static constexpr EnumWords<CoOccurrenceEdges, 2> kWords{{{CoOccurrenceEdges::Train, "Train"}, {CoOccurrenceEdges::All, "All"}}};
 };
 template <> struct EnumTable<NodeFeatures> {
   static constexpr EnumWords<NodeFeatures, 3> kWords{{{NodeFeatures::Provided, "Provided"}, {NodeFeatures::Constant, "Constant"}, {NodeFeatures::DegreeOneHot, "DegreeOneHot"}}};
@@ -45,17 +48,29 @@ template <> struct EnumTable<Pooling> {
 template <> struct EnumTable<Readout> {
   static constexpr EnumWords<Readout, 2> kWords{{{Readout::LastLayer, "LastLayer"}, {Readout::EveryLayer, "EveryLayer"}}};
 };
+template <> struct EnumTable<DecoderType> {
+  static constexpr EnumWords<DecoderType, 2> kWords{{{DecoderType::Dot, "Dot"}, {DecoderType::MLP, "MLP"}}};
+};
 template <> struct EnumTable<ModelType> {
-  static constexpr EnumWords<ModelType, 3> kWords{{{ModelType::GraphSAGE, "GraphSAGE"}, {ModelType::GCN, "GCN"}, {ModelType::GIN, "GIN"}}};
+  static constexpr EnumWords<ModelType, 4> kWords{{{ModelType::GraphSAGE, "GraphSAGE"}, {ModelType::GCN, "GCN"}, {ModelType::GIN, "GIN"}, {ModelType::BipartiteSAGE, "BipartiteSAGE"}}};
 };
 template <> struct EnumTable<SamplingRule> {
   static constexpr EnumWords<SamplingRule, 2> kWords{{{SamplingRule::NewNodes, "NewNodes"}, {SamplingRule::AllSeen, "AllSeen"}}};
+};
+template <> struct EnumTable<NegativesType> {
+  static constexpr EnumWords<NegativesType, 1> kWords{{{NegativesType::Binary, "Binary"}}};
+};
+template <> struct EnumTable<NegativeWeights> {
+  static constexpr EnumWords<NegativeWeights, 2> kWords{{{NegativeWeights::Uniform, "Uniform"}, {NegativeWeights::Degree, "Degree"}}};
 };
 template <> struct EnumTable<DeviceChoice> {
   static constexpr EnumWords<DeviceChoice, 3> kWords{{{DeviceChoice::Auto, "Auto"}, {DeviceChoice::CPU, "CPU"}, {DeviceChoice::CUDA, "CUDA"}}};
 };
 template <> struct EnumTable<OptimizerType> {
   static constexpr EnumWords<OptimizerType, 2> kWords{{{OptimizerType::Adam, "Adam"}, {OptimizerType::SGD, "SGD"}}};
+};
+template <> struct EnumTable<EmbeddingUpdate> {
+  static constexpr EnumWords<EmbeddingUpdate, 2> kWords{{{EmbeddingUpdate::Dense, "Dense"}, {EmbeddingUpdate::Lazy, "Lazy"}}};
 };
 template <> struct EnumTable<Sharding> {
   static constexpr EnumWords<Sharding, 2> kWords{{{Sharding::Slice, "Slice"}, {Sharding::Interleave, "Interleave"}}};
@@ -68,6 +83,9 @@ template <> struct EnumTable<EvaluationMode> {
 };
 template <> struct EnumTable<Part> {
   static constexpr EnumWords<Part, 3> kWords{{{Part::Train, "Train"}, {Part::Validation, "Validation"}, {Part::Test, "Test"}}};
+};
+template <> struct EnumTable<Metric> {
+  static constexpr EnumWords<Metric, 5> kWords{{{Metric::Accuracy, "Accuracy"}, {Metric::AUC, "AUC"}, {Metric::AveragePrecision, "AveragePrecision"}, {Metric::Hits, "Hits"}, {Metric::MRR, "MRR"}}};
 };
 template <> struct EnumTable<Backend> {
   static constexpr EnumWords<Backend, 3> kWords{{{Backend::Auto, "Auto"}, {Backend::Gloo, "Gloo"}, {Backend::NCCL, "NCCL"}}};

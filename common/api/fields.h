@@ -100,6 +100,7 @@ inline constexpr int64_t kMaxFailureRecords = 10;
 inline constexpr int64_t kMaxMachines = 8;
 inline constexpr int64_t kMaxLayers = 16;
 inline constexpr int64_t kMaxWidth = 16384;
+inline constexpr Bounds kTypeName = text(TextForm::Any, 128);
 inline constexpr Bounds kFanout = [] {
   Bounds bounds = items(1, kMaxLayers);
   bounds.min = -1;
@@ -112,10 +113,19 @@ concept Of = std::same_as<std::remove_const_t<T>, S>;
 
 // A visitor has: required(name, member, bounds) for what a manifest must say;
 // field(name, member, bounds) for what has a default, or, where the member is a std::optional, a
-// meaning when absent.
+// meaning when absent; added(name, member, bounds) for a flag, off by default, that came after jobs
+// were written without it: it is left out while it is off, so that older workers read the job and its
+// checkpoints go on fitting.
+
+void visit(auto& v, Of<EdgeType> auto& x) {
+  v.required("source", x.source, kTypeName);
+  v.required("relation", x.relation, kTypeName);
+  v.required("destination", x.destination, kTypeName);
+}
 
 void visit(auto& v, Of<Task> auto& x) {
   v.required("type", x.type, Bounds{});
+  v.field("link", x.link, Bounds{});
 }
 
 void visit(auto& v, Of<Synthetic> auto& x) {
@@ -134,6 +144,15 @@ void visit(auto& v, Of<Split> auto& x) {
   v.field("folds", x.folds, between(2, 100));
   v.field("fold", x.fold, between(0, 99));
   v.field("seed", x.seed, between(0, kMaxSeed));
+  v.field("negativeRatio", x.negative_ratio, decimal_above(0, 1000));
+  v.field("disjointTrain", x.disjoint_train, decimal_below(0, 1));
+}
+
+void visit(auto& v, Of<CoOccurrence> auto& x) {
+  v.required("node", x.node, kTypeName);
+  v.required("through", x.through, kTypeName);
+  v.required("atLeast", x.at_least, between(1, 1000000000));
+  v.field("edges", x.edges, Bounds{});
 }
 
 void visit(auto& v, Of<Dataset> auto& x) {
@@ -144,6 +163,8 @@ void visit(auto& v, Of<Dataset> auto& x) {
   v.field("toUndirected", x.to_undirected, Bounds{});
   v.field("addSelfLoops", x.add_self_loops, Bounds{});
   v.field("coalesce", x.coalesce, Bounds{});
+  v.added("addReverse", x.add_reverse, Bounds{});
+  v.field("coOccurrence", x.co_occurrence, Bounds{});
   v.field("nodeFeatures", x.node_features, Bounds{});
   v.field("featureTransform", x.feature_transform, Bounds{});
 }
@@ -172,18 +193,45 @@ void visit(auto& v, Of<Gin> auto& x) {
   v.field("readout", x.readout, Bounds{});
 }
 
+void visit(auto& v, Of<BipartiteSage> auto& x) {
+  v.field("hiddenChannels", x.hidden_channels, between(1, kMaxWidth));
+  v.field("outChannels", x.out_channels, between(1, kMaxWidth));
+}
+
+void visit(auto& v, Of<Decoder> auto& x) {
+  v.field("type", x.type, Bounds{});
+  v.field("hiddenChannels", x.hidden_channels, between(1, kMaxWidth));
+}
+
 void visit(auto& v, Of<Model> auto& x) {
   v.required("type", x.type, Bounds{});
   v.field("graphSage", x.graph_sage, Bounds{});
   v.field("gcn", x.gcn, Bounds{});
   v.field("gin", x.gin, Bounds{});
+  v.field("bipartiteSage", x.bipartite_sage, Bounds{});
+  v.field("decoder", x.decoder, Bounds{});
+}
+
+void visit(auto& v, Of<EdgeTypeFanout> auto& x) {
+  visit(v, x.edge_type);
+  v.required("fanout", x.fanout, kFanout);
+}
+
+void visit(auto& v, Of<Negatives> auto& x) {
+  v.field("type", x.type, Bounds{});
+  v.field("amount", x.amount, decimal_above(0, 1000));
+  v.field("weights", x.weights, Bounds{});
+  v.field("strict", x.strict, Bounds{});
 }
 
 void visit(auto& v, Of<Sampling> auto& x) {
   v.required("fanout", x.fanout, kFanout);
+  v.field("fanoutByEdgeType", x.fanout_by_edge_type, items(0, 32));
   v.field("replace", x.replace, Bounds{});
   v.field("rule", x.rule, Bounds{});
   v.field("numThreads", x.num_threads, between(1, 256));
+  v.field("negatives", x.negatives, Bounds{});
+  v.added("excludeSeedEdges", x.exclude_seed_edges, Bounds{});
 }
 
 void visit(auto& v, Of<Optimizer> auto& x) {
@@ -193,12 +241,19 @@ void visit(auto& v, Of<Optimizer> auto& x) {
   v.field("momentum", x.momentum, decimal_below(0, 1));
 }
 
+void visit(auto& v, Of<Embeddings> auto& x) {
+  v.field("update", x.update, Bounds{});
+}
+
 void visit(auto& v, Of<Evaluation> auto& x) {
   v.field("every", x.every, between(0, 1000000));
   v.field("parts", x.parts, items(1, 3));
   v.field("mode", x.mode, Bounds{});
   v.field("fanout", x.fanout, kFanout);
   v.field("maxBatches", x.max_batches, between(1, 1000000000));
+  v.field("metric", x.metric, Bounds{});
+  v.field("hitsK", x.hits_k, between(1, 1000000000));
+  v.field("negatives", x.negatives, between(1, 100000));
 }
 
 void visit(auto& v, Of<StageTimeouts> auto& x) {
@@ -217,6 +272,7 @@ void visit(auto& v, Of<Training> auto& x) {
   v.field("dropLast", x.drop_last, Bounds{});
   v.field("seed", x.seed, between(0, kMaxSeed));
   v.field("optimizer", x.optimizer, Bounds{});
+  v.field("embeddings", x.embeddings, Bounds{});
   v.field("sharding", x.sharding, Bounds{});
   v.field("unevenInputs", x.uneven_inputs, Bounds{});
   v.field("weighByBatchSize", x.weigh_by_batch_size, Bounds{});

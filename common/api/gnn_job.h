@@ -32,10 +32,22 @@ enum class TaskType {
   NodeClassification,
   /// Predicts a class per graph of a set of small graphs; mini-batches are block-diagonal unions.
   GraphClassification,
+  /// Predicts whether two nodes are joined by an edge of one type; mini-batches are links, true ones
+  /// and drawn ones, with the sampled neighbourhoods of their ends.
+  LinkPrediction,
+};
+
+/// An edge type by its names. A plain graph has one: node, to, node.
+struct EdgeType {
+  std::string source = {};  ///< node type
+  std::string relation = {};
+  std::string destination = {};  ///< node type
+  friend bool operator==(const EdgeType&, const EdgeType&) = default;
 };
 
 struct Task {
   TaskType type = TaskType::NodeClassification;
+  std::optional<EdgeType> link = {};  ///< what is predicted; if and only if LinkPrediction
   friend bool operator==(const Task&, const Task&) = default;
 };
 
@@ -46,8 +58,11 @@ enum class DatasetFormat {
   OGB,
   TU,   ///< a TU folder: <NAME>_A.txt, <NAME>_graph_indicator.txt, <NAME>_graph_labels.txt, …
   GIN,  ///< the text form of "How powerful are graph neural networks?" (one file)
-  EdgeList,  ///< a folder with an edge list and .npy files for features, labels and splits
-  Reddit,    ///< the folder that PyG and DGL download: reddit_data.npz, reddit_graph.npz
+  /// A folder with an edge list and .npy files for features, labels and splits; or, with several
+  /// types, with a folder each.
+  EdgeList,
+  Reddit,  ///< the folder that PyG and DGL download: reddit_data.npz, reddit_graph.npz
+  Taobao,  ///< a folder with UserBehavior.csv: users, items and what users did with items
   /// Our own memory-mapped form, written by `gnn-worker data import`.
   Native,
   Synthetic,  ///< generated at the start, as `synthetic` says; no path
@@ -70,20 +85,46 @@ enum class SplitType {
   Provided,  ///< the data set's (or generator's) own split; `name` chooses one of several
   Random,    ///< a permutation by `seed`, cut at the fractions train, validation and test
   KFold,     ///< stratified folds by `seed`; `fold` is the test fold
+  /// A permutation of the links by `seed`, cut into training, validation and test links. Validation
+  /// passes messages along training links, the test along those of training and validation.
+  RandomLink,
 };
 
 struct Split {
   SplitType type = SplitType::Provided;
   /// Provided: the split's folder or name; may be absent if there is only one.
   std::optional<std::string> name = {};
-  std::optional<Decimal> train = {};       ///< Random: fraction, required
-  std::optional<Decimal> validation = {};  ///< fraction; Random: required; KFold: of the rest
-  std::optional<Decimal> test = {};   ///< Random: fraction, required; the three sum to at most 1
+  std::optional<Decimal> train = {};  ///< Random: fraction, required
+  /// Fraction; Random and RandomLink: required; KFold: of the rest.
+  std::optional<Decimal> validation = {};
+  /// Fraction; Random and RandomLink: required. Random: the three sum to at most 1; RandomLink: the
+  /// two sum to less than 1.
+  std::optional<Decimal> test = {};
   std::optional<int64_t> folds = {};  ///< KFold: number of folds, 2–100, required
   /// KFold: the test fold; absent: each fold in turn, with one training per fold.
   std::optional<int64_t> fold = {};
-  std::optional<int64_t> seed = {};  ///< Random and KFold: absent means training.seed
+  std::optional<int64_t> seed = {};  ///< not with Provided; absent means training.seed
+  /// RandomLink: negatives of a part for each of its links, not with metric MRR; absent: 1.
+  std::optional<Decimal> negative_ratio = {};
+  /// RandomLink: fraction of the training links that are predicted and pass no messages, while the
+  /// others only pass messages; absent or 0: all do both.
+  std::optional<Decimal> disjoint_train = {};
   friend bool operator==(const Split&, const Split&) = default;
+};
+
+enum class CoOccurrenceEdges {
+  Train,  ///< links that pass messages in training
+  All,    ///< also held-out ones, whose ends the model then sees joined: as PyG's example does
+};
+
+/// Edges between the nodes of one type that share neighbours of another, without a node's own.
+struct CoOccurrence {
+  std::string node = {};     ///< the type that gets the edges (node, to, node)
+  std::string through = {};  ///< the type of the neighbours
+  /// Least number of shared neighbours; links that occur several times count as often.
+  int64_t at_least = 1;
+  CoOccurrenceEdges edges = CoOccurrenceEdges::Train;
+  friend bool operator==(const CoOccurrence&, const CoOccurrence&) = default;
 };
 
 enum class NodeFeatures {
@@ -108,6 +149,10 @@ struct Dataset {
   bool to_undirected = false;   ///< add the reverse of each edge, then remove duplicates
   bool add_self_loops = false;  ///< add missing edges v→v
   bool coalesce = false;        ///< remove duplicate edges
+  /// LinkPrediction: add the edge type (destination, rev_ + relation, source) of all links reversed.
+  /// Messages pass along a reversed link where they pass along the link itself.
+  bool add_reverse = false;
+  std::optional<CoOccurrence> co_occurrence = {};  ///< LinkPrediction; absent: none
   NodeFeatures node_features = NodeFeatures::Provided;
   FeatureTransform feature_transform = FeatureTransform::None;
   friend bool operator==(const Dataset&, const Dataset&) = default;
@@ -164,18 +209,43 @@ struct Gin {
   friend bool operator==(const Gin&, const Gin&) = default;
 };
 
-enum class ModelType {
-  GraphSAGE,  ///< NodeClassification
-  GCN,        ///< NodeClassification
-  GIN,        ///< GraphClassification
+/// Learned embeddings of both node types; destinations are encoded by two convolutions over edges
+/// between them, sources by three over the reverse of the link, with the encoded destinations; a
+/// two-layer decoder scores pairs. The convolutions are PyG's SAGEConv.
+struct BipartiteSage {
+  int64_t hidden_channels = 64;  ///< also the width of the embeddings
+  int64_t out_channels = 64;
+  friend bool operator==(const BipartiteSage&, const BipartiteSage&) = default;
 };
 
-/// A union: exactly the member that matches `type` is set.
+enum class DecoderType {
+  Dot,  ///< the scalar product of the two ends
+  MLP,  ///< two linear layers with ReLU between over the two ends side by side
+};
+
+/// How a GraphSAGE scores a link by the last hidden rows of its ends.
+struct Decoder {
+  DecoderType type = DecoderType::Dot;
+  std::optional<int64_t> hidden_channels = {};  ///< MLP; absent: that of the GraphSAGE
+  friend bool operator==(const Decoder&, const Decoder&) = default;
+};
+
+enum class ModelType {
+  GraphSAGE,      ///< NodeClassification; LinkPrediction between nodes of one type
+  GCN,            ///< NodeClassification
+  GIN,            ///< GraphClassification
+  BipartiteSAGE,  ///< LinkPrediction between nodes of two types
+};
+
+/// A union: exactly the member that matches `type` is set, and `decoder` beside it.
 struct Model {
   ModelType type = ModelType::GraphSAGE;
   std::optional<GraphSage> graph_sage = {};  ///< "graphSage"
   std::optional<Gcn> gcn = {};
   std::optional<Gin> gin = {};
+  std::optional<BipartiteSage> bipartite_sage = {};  ///< "bipartiteSage"
+  /// GraphSAGE with LinkPrediction; absent: Dot.
+  std::optional<Decoder> decoder = {};
   friend bool operator==(const Model&, const Model&) = default;
 };
 
@@ -186,14 +256,43 @@ enum class SamplingRule {
   AllSeen,   ///< DGL's: a hop samples again for every node seen so far
 };
 
-/// Neighbour sampling; set if and only if the task is NodeClassification.
+struct EdgeTypeFanout {
+  EdgeType edge_type;  ///< its names stand beside `fanout`
+  std::vector<int64_t> fanout = {};
+  friend bool operator==(const EdgeTypeFanout&, const EdgeTypeFanout&) = default;
+};
+
+enum class NegativesType {
+  Binary,  ///< pairs of their own, with label 0
+};
+
+enum class NegativeWeights {
+  Uniform,
+  Degree,  ///< by the number of training links to the power of 0.75
+};
+
+/// The pairs that training takes for absent links.
+struct Negatives {
+  NegativesType type = NegativesType::Binary;
+  Decimal amount{"1"};  ///< for each link; a batch's number is rounded up
+  NegativeWeights weights = NegativeWeights::Uniform;  ///< of a pair's ends, which are drawn apart
+  bool strict = false;                                 ///< draw again where a training link is met
+  friend bool operator==(const Negatives&, const Negatives&) = default;
+};
+
+/// Neighbour sampling; set if and only if the task is NodeClassification or LinkPrediction.
 struct Sampling {
   /// One per model layer; fanout[0] is the hop next to the seeds; −1 all, 0 none (no edges at all).
   std::vector<int64_t> fanout = {};
+  /// LinkPrediction: edge types with a fan-out of their own, in training and evaluation; each once.
+  std::vector<EdgeTypeFanout> fanout_by_edge_type = {};
   bool replace = false;
   SamplingRule rule = SamplingRule::NewNodes;
   /// Sampler threads per rank; absent: follows from the CPUs that the rank may use.
   std::optional<int64_t> num_threads = {};
+  std::optional<Negatives> negatives = {};  ///< LinkPrediction; absent: the defaults
+  /// LinkPrediction: a batch's training links, and their reverse, pass no messages in that batch.
+  bool exclude_seed_edges = false;
   friend bool operator==(const Sampling&, const Sampling&) = default;
 };
 
@@ -213,6 +312,17 @@ struct Optimizer {
   Decimal weight_decay{"0"};
   std::optional<Decimal> momentum = {};  ///< SGD alone; absent: 0
   friend bool operator==(const Optimizer&, const Optimizer&) = default;
+};
+
+enum class EmbeddingUpdate {
+  Dense,  ///< torch's Adam on the whole table; a row that was not read is caught up when it is
+  Lazy,   ///< SparseAdam's rule: rows that a step does not read stay as they are
+};
+
+/// The learned rows of nodes; the model says how wide they are.
+struct Embeddings {
+  EmbeddingUpdate update = EmbeddingUpdate::Dense;
+  friend bool operator==(const Embeddings&, const Embeddings&) = default;
 };
 
 /// How the items of an epoch are divided among the ranks.
@@ -240,16 +350,28 @@ enum class EvaluationMode {
 /// The parts of a split that a model is measured on.
 enum class Part { Train, Validation, Test };
 
+enum class Metric {
+  Accuracy,          ///< classification
+  AUC,               ///< area under the ROC curve, over the part's links and negatives
+  AveragePrecision,  ///< over the same
+  Hits,  ///< share of the links with a higher score than the `hitsK`-th best of all negatives
+  MRR,   ///< mean of 1/rank of each link among its own `negatives`, ties at their mean rank
+};
+
 struct Evaluation {
   /// Epochs between two evaluations of `parts`; 0: only after the last epoch.
   int64_t every = 1;
-  /// Each at most once; absent: Validation. Test is evaluated after the last epoch in any case.
+  /// Each at most once; absent: Validation. Test is evaluated after the last epoch in any case. Not
+  /// Train with LinkPrediction.
   std::optional<std::vector<Part>> parts = {};
   EvaluationMode mode = EvaluationMode::Sampled;
-  /// Sampled, NodeClassification; absent: sampling.fanout.
+  /// Sampled, not GraphClassification; absent: sampling.fanout.
   std::optional<std::vector<int64_t>> fanout = {};
   /// Sampled: the most batches of a rank in the evaluation of a part other than Test; absent: all.
   std::optional<int64_t> max_batches = {};
+  std::optional<Metric> metric = {};      ///< absent: Accuracy; AUC with LinkPrediction
+  std::optional<int64_t> hits_k = {};     ///< "hitsK": Hits
+  std::optional<int64_t> negatives = {};  ///< MRR: number for each link, fixed by the split's seed
   friend bool operator==(const Evaluation&, const Evaluation&) = default;
 };
 
@@ -272,12 +394,14 @@ struct StageTimeouts {
 struct Training {
   DeviceChoice device = DeviceChoice::Auto;
   int64_t epochs = 5;
-  int64_t batch_size = 1024;  ///< seeds (or graphs) per rank and step
+  /// Seeds (or graphs, or links without the negatives that come with them) per rank and batch.
+  int64_t batch_size = 1024;
   bool shuffle = true;
   bool drop_last = false;  ///< drop a rank's last, smaller batch
   int64_t seed = 0;
   Optimizer optimizer;
-  /// Absent: Slice for NodeClassification, Interleave for GraphClassification.
+  std::optional<Embeddings> embeddings = {};  ///< BipartiteSAGE; absent: the defaults
+  /// Absent: Interleave for GraphClassification, else Slice.
   std::optional<Sharding> sharding = {};
   UnevenInputs uneven_inputs = UnevenInputs::Shadow;
   /// Whether each rank's gradient is weighted by the size of its batch, so that all ranks together

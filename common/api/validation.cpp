@@ -46,6 +46,8 @@ std::string_view pattern(TextForm form) {
 
 namespace {
 
+// A BipartiteSAGE's: links' ends, their neighbours and those of the neighbours.
+constexpr int64_t kBipartiteLayers = 2;
 constexpr std::string_view kGpuResource = "nvidia.com/gpu";
 constexpr std::array<std::string_view, 6> kReservedMounts = {
     "/", "/etc/gnn", "/tmp", "/dev", "/proc", "/sys"
@@ -111,6 +113,8 @@ class BoundsChecker {
   void field(std::string_view name, const T& value, const Bounds& bounds) {
     required(name, value, bounds);
   }
+
+  void added(std::string_view, bool, const Bounds&) {}
 
  private:
   template <class T>
@@ -208,9 +212,26 @@ class BoundsChecker {
 
 // ---- rules between fields; the CRD has each of them in CEL, with the same message
 
+bool predicts_links(const GnnJobSpec& spec) {
+  return spec.task.type == TaskType::LinkPrediction;
+}
+
+bool classifies_graphs(const GnnJobSpec& spec) {
+  return spec.task.type == TaskType::GraphClassification;
+}
+
+void check_task(const Task& task, Problems& problems) {
+  problems.require(
+      task.link.has_value() == (task.type == TaskType::LinkPrediction),
+      "spec.task",
+      "link must be set if and only if type is LinkPrediction"
+  );
+}
+
 void check_dataset(const GnnJobSpec& spec, Problems& problems) {
   const Dataset& dataset = spec.dataset;
-  const bool synthetic = dataset.format == DatasetFormat::Synthetic;
+  const DatasetFormat format = dataset.format;
+  const bool synthetic = format == DatasetFormat::Synthetic;
   problems.require(
       synthetic == dataset.synthetic.has_value(),
       "spec.dataset",
@@ -221,21 +242,15 @@ void check_dataset(const GnnJobSpec& spec, Problems& problems) {
       "spec.dataset",
       "path must be set if and only if format is not Synthetic"
   );
-  const bool many_graphs = spec.task.type == TaskType::GraphClassification;
-  const bool fits =
-      dataset.format == DatasetFormat::Native ||
-      many_graphs == (dataset.format == DatasetFormat::TU || dataset.format == DatasetFormat::GIN);
+  const bool many_graphs = classifies_graphs(spec);
+  const bool fits = format == DatasetFormat::Native ||
+                    (many_graphs == (format == DatasetFormat::TU || format == DatasetFormat::GIN) &&
+                     (format != DatasetFormat::Taobao || predicts_links(spec)));
   problems.require(
       fits,
       "spec.dataset.format",
       "GraphClassification reads TU, GIN or Native; NodeClassification reads OGB, EdgeList, "
-      "Reddit, "
-      "Native or Synthetic"
-  );
-  problems.require(
-      !many_graphs || !(dataset.to_undirected || dataset.add_self_loops || dataset.coalesce),
-      "spec.dataset",
-      "toUndirected, addSelfLoops and coalesce are only for NodeClassification"
+      "Reddit, Native or Synthetic; LinkPrediction reads these and Taobao"
   );
   problems.require(
       many_graphs || dataset.node_features == NodeFeatures::Provided,
@@ -244,22 +259,69 @@ void check_dataset(const GnnJobSpec& spec, Problems& problems) {
   );
 }
 
+void check_transforms(const GnnJobSpec& spec, Problems& problems) {
+  const Dataset& dataset = spec.dataset;
+  problems.require(
+      spec.task.type == TaskType::NodeClassification ||
+          !(dataset.to_undirected || dataset.add_self_loops),
+      "spec.dataset",
+      "toUndirected and addSelfLoops are only for NodeClassification; for LinkPrediction, "
+      "addReverse "
+      "adds the reverse of the links"
+  );
+  problems.require(
+      !classifies_graphs(spec) || !dataset.coalesce,
+      "spec.dataset",
+      "coalesce is not for GraphClassification"
+  );
+  problems.require(
+      predicts_links(spec) || !(dataset.add_reverse || dataset.co_occurrence),
+      "spec.dataset",
+      "addReverse and coOccurrence are only for LinkPrediction"
+  );
+  const std::optional<CoOccurrence>& shared = dataset.co_occurrence;
+  const std::optional<EdgeType>& link = spec.task.link;
+  problems.require(
+      !shared || !link || (shared->node == link->destination && shared->through == link->source),
+      "spec.dataset.coOccurrence",
+      "node must be the destination of task.link, and through its source"
+  );
+  const bool bipartite = spec.model.type == ModelType::BipartiteSAGE;
+  problems.require(
+      !bipartite || dataset.feature_transform == FeatureTransform::None,
+      "spec.dataset.featureTransform",
+      "must be None with BipartiteSAGE, which learns embeddings and reads no features"
+  );
+  problems.require(
+      !bipartite || dataset.format != DatasetFormat::Taobao ||
+          (dataset.add_reverse && dataset.co_occurrence),
+      "spec.dataset",
+      "BipartiteSAGE reads the reverse of the links and edges between their destinations: with "
+      "format "
+      "Taobao, set addReverse: true and coOccurrence"
+  );
+}
+
 void check_split(const GnnJobSpec& spec, Problems& problems) {
   const Split& split = spec.dataset.split;
   const bool random = split.type == SplitType::Random;
   const bool folds = split.type == SplitType::KFold;
+  const bool links = split.type == SplitType::RandomLink;
   constexpr std::string_view kPath = "spec.dataset.split";
   problems.require(
-      random == split.train.has_value() && random == split.test.has_value(),
-      kPath,
-      "train and test must be set if and only if type is Random"
+      random == split.train.has_value(), kPath, "train must be set if and only if type is Random"
   );
   problems.require(
-      random ? split.validation.has_value()
-             : !split.validation || (folds && split.validation->value() < 1.0),
+      (random || links) == split.test.has_value(),
       kPath,
-      "validation is required with type Random, optional and below 1 with KFold, and not allowed "
-      "with Provided"
+      "test must be set if and only if type is Random or RandomLink"
+  );
+  problems.require(
+      random || links ? split.validation.has_value()
+                      : !split.validation || (folds && split.validation->value() < 1.0),
+      kPath,
+      "validation is required with type Random or RandomLink, optional and below 1 with KFold, and "
+      "not allowed with Provided"
   );
   if (split.train && split.validation && split.test) {
     const double sum = split.train->value() + split.validation->value() + split.test->value();
@@ -283,11 +345,13 @@ void check_split(const GnnJobSpec& spec, Problems& problems) {
       kPath,
       "Reddit has one split: leave out name"
   );
-  problems.require(!split.seed || random || folds, kPath, "seed requires type Random or KFold");
   problems.require(
-      !folds || spec.task.type == TaskType::GraphClassification,
+      !split.seed || split.type != SplitType::Provided,
       kPath,
-      "KFold is only for GraphClassification"
+      "seed requires type Random, KFold or RandomLink"
+  );
+  problems.require(
+      !folds || classifies_graphs(spec), kPath, "KFold is only for GraphClassification"
   );
   const DatasetFormat format = spec.dataset.format;
   problems.require(
@@ -295,6 +359,38 @@ void check_split(const GnnJobSpec& spec, Problems& problems) {
           (format != DatasetFormat::TU && format != DatasetFormat::GIN),
       kPath,
       "TU and GIN data sets have no split of their own: set type Random or KFold"
+  );
+}
+
+void check_link_split(const GnnJobSpec& spec, Problems& problems) {
+  const Split& split = spec.dataset.split;
+  const DatasetFormat format = spec.dataset.format;
+  const bool random = split.type == SplitType::RandomLink;
+  constexpr std::string_view kPath = "spec.dataset.split";
+  const bool may_have_links = format == DatasetFormat::EdgeList || format == DatasetFormat::Native;
+  problems.require(
+      predicts_links(spec) ? random || (split.type == SplitType::Provided && may_have_links)
+                           : !random,
+      kPath,
+      "LinkPrediction needs type RandomLink, or Provided where EdgeList or Native data have a "
+      "split "
+      "of links; RandomLink is only for LinkPrediction"
+  );
+  problems.require(
+      random || !(split.negative_ratio || split.disjoint_train),
+      kPath,
+      "negativeRatio and disjointTrain require type RandomLink"
+  );
+  problems.require(
+      !random || !split.validation || !split.test ||
+          split.validation->value() + split.test->value() < 1.0 - 1e-9,
+      kPath,
+      "validation and test must sum to less than 1 with type RandomLink"
+  );
+  problems.require(
+      !split.negative_ratio || spec.training.evaluation.metric != Metric::MRR,
+      kPath,
+      "negativeRatio has no effect with metric MRR: leave it out and set evaluation.negatives"
   );
 }
 
@@ -309,43 +405,92 @@ std::optional<int64_t> layers_of(const Model& model) {
     case ModelType::GIN:
       if (model.gin) return model.gin->layers;
       break;
+    case ModelType::BipartiteSAGE:
+      if (model.bipartite_sage) return kBipartiteLayers;
+      break;
   }
   return std::nullopt;
 }
 
 void check_model(const GnnJobSpec& spec, Problems& problems) {
   const Model& model = spec.model;
-  const bool one = (model.type == ModelType::GraphSAGE) == model.graph_sage.has_value() &&
-                   (model.type == ModelType::GCN) == model.gcn.has_value() &&
-                   (model.type == ModelType::GIN) == model.gin.has_value();
+  const ModelType type = model.type;
+  const bool one = (type == ModelType::GraphSAGE) == model.graph_sage.has_value() &&
+                   (type == ModelType::GCN) == model.gcn.has_value() &&
+                   (type == ModelType::GIN) == model.gin.has_value() &&
+                   (type == ModelType::BipartiteSAGE) == model.bipartite_sage.has_value();
   problems.require(
       one,
       "spec.model",
-      "set exactly the member that matches type: graphSage for GraphSAGE, gcn for GCN, gin for GIN"
+      "set exactly the member that matches type: graphSage for GraphSAGE, gcn for GCN, gin for "
+      "GIN, "
+      "bipartiteSage for BipartiteSAGE"
   );
   problems.require(
-      (model.type == ModelType::GIN) == (spec.task.type == TaskType::GraphClassification),
+      (type == ModelType::GIN) == classifies_graphs(spec) &&
+          (type != ModelType::GCN || !predicts_links(spec)) &&
+          (type != ModelType::BipartiteSAGE || predicts_links(spec)),
       "spec.model.type",
-      "GIN is for GraphClassification; GraphSAGE and GCN are for NodeClassification"
+      "GIN is for GraphClassification, GCN for NodeClassification, GraphSAGE for "
+      "NodeClassification "
+      "and LinkPrediction, BipartiteSAGE for LinkPrediction"
+  );
+  const std::optional<EdgeType>& link = spec.task.link;
+  const bool sage = type == ModelType::GraphSAGE;
+  const bool bipartite = type == ModelType::BipartiteSAGE;
+  problems.require(
+      !link || !(sage || bipartite) || sage == (link->source == link->destination),
+      "spec.model.type",
+      "GraphSAGE predicts links between nodes of one type, BipartiteSAGE between nodes of two: "
+      "compare source and destination of task.link"
+  );
+  problems.require(
+      !model.decoder || (sage && predicts_links(spec)),
+      "spec.model.decoder",
+      "is only for GraphSAGE with LinkPrediction"
+  );
+  problems.require(
+      !model.decoder || !model.decoder->hidden_channels || model.decoder->type == DecoderType::MLP,
+      "spec.model.decoder",
+      "hiddenChannels requires type MLP"
   );
 }
 
-void check_sampling(const GnnJobSpec& spec, Problems& problems) {
-  const bool nodes = spec.task.type == TaskType::NodeClassification;
-  problems.require(
-      nodes == spec.sampling.has_value(),
-      "spec.sampling",
-      "must be set if and only if task.type is NodeClassification"
-  );
+void check_fanout(const GnnJobSpec& spec, Problems& problems) {
   const std::optional<int64_t> layers = layers_of(spec.model);
   const auto fits = [&](const std::vector<int64_t>& fanout) {
     return !layers || static_cast<int64_t>(fanout.size()) == *layers;
   };
+  const std::string_view message =
+      spec.model.type == ModelType::BipartiteSAGE
+          ? "must have one entry per layer of the model: BipartiteSAGE has two"
+          : "must have one entry per layer of the model";
+  const std::optional<std::vector<int64_t>>& evaluated = spec.training.evaluation.fanout;
+  problems.require(!evaluated || fits(*evaluated), "spec.training.evaluation.fanout", message);
+  if (!spec.sampling) return;
+  problems.require(fits(spec.sampling->fanout), "spec.sampling.fanout", message);
+  const std::vector<EdgeTypeFanout>& by_type = spec.sampling->fanout_by_edge_type;
+  std::set<std::array<std::string_view, 3>> edge_types;
+  for (size_t i = 0; i < by_type.size(); ++i) {
+    const std::string path = "spec.sampling.fanoutByEdgeType[" + std::to_string(i) + "]";
+    const EdgeType& type = by_type[i].edge_type;
+    problems.require(
+        edge_types.insert({type.source, type.relation, type.destination}).second,
+        path,
+        "has the edge type of an entry before"
+    );
+    problems.require(fits(by_type[i].fanout), path + ".fanout", message);
+  }
+}
+
+void check_sampling(const GnnJobSpec& spec, Problems& problems) {
+  const bool samples = !classifies_graphs(spec);
   problems.require(
-      !spec.sampling || fits(spec.sampling->fanout),
-      "spec.sampling.fanout",
-      "must have one entry per layer of the model"
+      samples == spec.sampling.has_value(),
+      "spec.sampling",
+      "must be set if and only if task.type is NodeClassification or LinkPrediction"
   );
+  check_fanout(spec, problems);
   problems.require(
       !spec.sampling || spec.model.type != ModelType::GCN ||
           spec.sampling->rule == SamplingRule::NewNodes,
@@ -353,41 +498,85 @@ void check_sampling(const GnnJobSpec& spec, Problems& problems) {
       "must be NewNodes with GCN, which counts the same drawn neighbours in every layer; AllSeen "
       "draws anew in each"
   );
+  problems.require(
+      !spec.sampling || predicts_links(spec) ||
+          !(!spec.sampling->fanout_by_edge_type.empty() || spec.sampling->negatives ||
+            spec.sampling->exclude_seed_edges),
+      "spec.sampling",
+      "fanoutByEdgeType, negatives and excludeSeedEdges are only for LinkPrediction"
+  );
   const Evaluation& evaluation = spec.training.evaluation;
   problems.require(
-      nodes || evaluation.mode == EvaluationMode::Sampled,
+      spec.task.type == TaskType::NodeClassification || evaluation.mode == EvaluationMode::Sampled,
       "spec.training.evaluation.mode",
       "LayerWise is only for NodeClassification"
   );
   problems.require(
-      !evaluation.fanout || (nodes && evaluation.mode == EvaluationMode::Sampled),
+      !evaluation.fanout || (samples && evaluation.mode == EvaluationMode::Sampled),
       "spec.training.evaluation.fanout",
-      "is only for NodeClassification with mode Sampled"
-  );
-  problems.require(
-      !evaluation.fanout || fits(*evaluation.fanout),
-      "spec.training.evaluation.fanout",
-      "must have one entry per layer of the model"
+      "is only for NodeClassification and LinkPrediction with mode Sampled"
   );
 }
 
-void check_evaluation(const Evaluation& evaluation, Problems& problems) {
+void check_evaluation(const GnnJobSpec& spec, Problems& problems) {
+  const Evaluation& evaluation = spec.training.evaluation;
   const std::vector<Part> parts = evaluation.parts.value_or(std::vector<Part>());
+  const std::set<Part> named(parts.begin(), parts.end());
   problems.require(
-      std::set<Part>(parts.begin(), parts.end()).size() == parts.size(),
+      named.size() == parts.size(), "spec.training.evaluation.parts", "must not name a part twice"
+  );
+  problems.require(
+      !predicts_links(spec) || !named.contains(Part::Train),
       "spec.training.evaluation.parts",
-      "must not name a part twice"
+      "must not name Train with LinkPrediction: only held-out links have negatives of their own"
   );
   problems.require(
       !evaluation.max_batches || evaluation.mode == EvaluationMode::Sampled,
       "spec.training.evaluation.maxBatches",
       "is only for mode Sampled"
   );
+  problems.require(
+      !evaluation.metric || (evaluation.metric == Metric::Accuracy) != predicts_links(spec),
+      "spec.training.evaluation.metric",
+      "Accuracy is for NodeClassification and GraphClassification; AUC, AveragePrecision, Hits and "
+      "MRR are for LinkPrediction"
+  );
+  problems.require(
+      evaluation.hits_k.has_value() == (evaluation.metric == Metric::Hits),
+      "spec.training.evaluation",
+      "hitsK must be set if and only if metric is Hits"
+  );
+  problems.require(
+      evaluation.negatives.has_value() == (evaluation.metric == Metric::MRR),
+      "spec.training.evaluation",
+      "negatives must be set if and only if metric is MRR"
+  );
+}
+
+void check_embeddings(const GnnJobSpec& spec, Problems& problems) {
+  const Training& training = spec.training;
+  const bool learned = spec.model.type == ModelType::BipartiteSAGE;
+  problems.require(
+      learned || !training.embeddings,
+      "spec.training.embeddings",
+      "is only for BipartiteSAGE, which learns embeddings"
+  );
+  problems.require(
+      !learned || training.optimizer.type == OptimizerType::Adam,
+      "spec.training.optimizer.type",
+      "must be Adam with BipartiteSAGE, whose embeddings follow Adam's rule"
+  );
+  problems.require(
+      !learned || !(training.optimizer.weight_decay.value() > 0.0),
+      "spec.training.optimizer.weightDecay",
+      "must be 0 with BipartiteSAGE, whose embeddings do not decay"
+  );
 }
 
 void check_training(const GnnJobSpec& spec, Problems& problems) {
   const Training& training = spec.training;
-  check_evaluation(training.evaluation, problems);
+  check_evaluation(spec, problems);
+  check_embeddings(spec, problems);
   problems.require(
       !training.optimizer.momentum || training.optimizer.type == OptimizerType::SGD,
       "spec.training.optimizer",
@@ -552,8 +741,11 @@ std::vector<FieldError> validate(const GnnJob& job) {
   );
   BoundsChecker bounds("spec", problems);
   visit(bounds, job.spec);
+  check_task(job.spec.task, problems);
   check_dataset(job.spec, problems);
+  check_transforms(job.spec, problems);
   check_split(job.spec, problems);
+  check_link_split(job.spec, problems);
   check_model(job.spec, problems);
   check_sampling(job.spec, problems);
   check_training(job.spec, problems);

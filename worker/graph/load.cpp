@@ -233,6 +233,7 @@ Result<data::DatasetArrays> read_arrays(
       return data::read_edge_list(path, reading, memory, progress);
     case api::DatasetFormat::Reddit:
       return data::read_reddit(path, reading, memory, progress);
+    case api::DatasetFormat::Taobao:
     case api::DatasetFormat::Native:
     case api::DatasetFormat::Synthetic:
       break;

@@ -38,8 +38,30 @@ std::string error_with(const std::string& pointer, json value) {
   return error_of(decode_job(sample_with(pointer, std::move(value)), UnknownFields::Reject));
 }
 
+// Every field that only link prediction has.
+GnnJob whole_link_job() {
+  GnnJob job = sample_link_job();
+  Split& split = job.spec.dataset.split;
+  split.negative_ratio = Decimal{"2"};
+  split.disjoint_train = Decimal{"0.3"};
+  split.seed = 4;
+  job.spec.dataset.co_occurrence->edges = CoOccurrenceEdges::All;
+  Sampling& sampling = *job.spec.sampling;
+  sampling.fanout_by_edge_type = {
+      {.edge_type = {.source = "item", .relation = "rev_to", .destination = "user"},
+       .fanout = {8, 0}}
+  };
+  sampling.negatives =
+      Negatives{.amount = {"0.5"}, .weights = NegativeWeights::Degree, .strict = true};
+  sampling.exclude_seed_edges = true;
+  job.spec.training.embeddings = Embeddings{.update = EmbeddingUpdate::Lazy};
+  job.spec.training.evaluation.metric = Metric::Hits;
+  job.spec.training.evaluation.hits_k = 50;
+  return job;
+}
+
 TEST(Codec, ReadsBackWhatItWrites) {
-  for (GnnJob job : {sample_job(), sample_graph_job()}) {
+  for (GnnJob job : {sample_job(), sample_graph_job(), sample_link_job(), whole_link_job()}) {
     job.spec.checkpoint.emplace();
     job.spec.checkpoint->path = "/ckpt";
     job.status.attempt = 2;
@@ -55,6 +77,69 @@ TEST(Codec, ReadsBackWhatItWrites) {
     ASSERT_TRUE(again) << error_of(again);
     EXPECT_EQ(*again, job);
   }
+}
+
+TEST(Codec, ReadsTheFieldsOfLinkPrediction) {
+  const auto job = parse_job_yaml(
+      R"(
+apiVersion: gnn.dev/v1alpha1
+kind: GNNJob
+metadata: {name: taobao}
+spec:
+  task: {type: LinkPrediction, link: {source: user, relation: to, destination: item}}
+  dataset:
+    format: Taobao
+    path: /data/taobao
+    addReverse: true
+    split: {type: RandomLink, validation: "0.1", test: "0.1", seed: 4, negativeRatio: "2", disjointTrain: "0.3"}
+    coOccurrence: {node: item, through: user, atLeast: 3, edges: All}
+  model: {type: BipartiteSAGE, bipartiteSage: {hiddenChannels: 64, outChannels: 64}}
+  sampling:
+    fanout: [8, 4]
+    fanoutByEdgeType: [{source: item, relation: rev_to, destination: user, fanout: [8, 0]}]
+    negatives: {type: Binary, amount: "0.5", weights: Degree, strict: true}
+    excludeSeedEdges: true
+  training:
+    embeddings: {update: Lazy}
+    evaluation: {metric: Hits, hitsK: 50}
+)",
+      UnknownFields::Reject
+  );
+  ASSERT_TRUE(job) << error_of(job);
+  GnnJobSpec expected = whole_link_job().spec;
+  expected.workers = {};
+  EXPECT_EQ(job->spec, expected) << encode(job->spec).dump(2);
+}
+
+// A worker of before reads them, and a checkpoint of before fits: its hash is that of the encoded spec.
+TEST(Codec, WritesJobsOfOtherTasksAsBeforeLinkPrediction) {
+  for (const GnnJob& job : {sample_job(), sample_graph_job()}) {
+    const std::string text = encode(job.spec).dump();
+    for (const char* field :
+         {"link",
+          "addReverse",
+          "coOccurrence",
+          "negativeRatio",
+          "disjointTrain",
+          "bipartiteSage",
+          "decoder",
+          "fanoutByEdgeType",
+          "negatives",
+          "excludeSeedEdges",
+          "embeddings",
+          "metric",
+          "hitsK"}) {
+      EXPECT_EQ(text.find("\"" + std::string(field) + "\""), std::string::npos) << field;
+    }
+  }
+}
+
+TEST(Codec, AFlagThatIsOffIsReadButNotWritten) {
+  const auto job =
+      decode_job(sample_with("/spec/dataset/addReverse", false), UnknownFields::Reject);
+  ASSERT_TRUE(job) << error_of(job);
+  EXPECT_EQ(*job, sample_job());
+  EXPECT_FALSE(encode(*job)["spec"]["dataset"].contains("addReverse"));
 }
 
 TEST(Codec, WritesBackTheStatusFieldsOfANewerVersion) {
@@ -137,7 +222,7 @@ TEST(Codec, ReportsTheWordsOfANewerVersion) {
   };
   EXPECT_EQ(
       error_of(decode_job(object, UnknownFields::Reject)),
-      R"(spec.model.type: expected one of GraphSAGE GCN GIN, found "GAT")"
+      R"(spec.model.type: expected one of GraphSAGE GCN GIN BipartiteSAGE, found "GAT")"
   );
   const auto job = decode_job(object, UnknownFields::Ignore);
   ASSERT_TRUE(job) << error_of(job);
@@ -158,7 +243,7 @@ TEST(Codec, ReportsTheWordsOfANewerVersion) {
 TEST(Codec, RefusesWhatIsNoWordAlsoWhereNewerOnesAreRead) {
   EXPECT_EQ(
       error_of(decode_job(sample_with("/spec/model/type", 7), UnknownFields::Ignore)),
-      "spec.model.type: expected one of GraphSAGE GCN GIN, found 7"
+      "spec.model.type: expected one of GraphSAGE GCN GIN BipartiteSAGE, found 7"
   );
 }
 
@@ -214,7 +299,7 @@ TEST(Codec, NamesThePathOfAnError) {
   );
   EXPECT_EQ(
       error_with("/spec/model/type", "Transformer"),
-      "spec.model.type: expected one of GraphSAGE GCN GIN, found \"Transformer\""
+      "spec.model.type: expected one of GraphSAGE GCN GIN BipartiteSAGE, found \"Transformer\""
   );
   EXPECT_EQ(
       error_with("/spec/workers/template/env", {{{"name", "A"}, {"value", 1}}}),
@@ -369,7 +454,7 @@ void expect_job_or_error(const Result<GnnJob>& job, int& read) {
 TEST(CodecMutations, JsonIsAJobOrAnError) {
   testing::Mutations mutations(23);
   int read = 0;
-  const std::string whole = encode(sample_job()).dump();
+  const std::string whole = encode(whole_link_job()).dump();
   for (int round = 0; round < testing::mutation_rounds(1000); ++round) {
     expect_job_or_error(parse_job(mutations.of(whole)), read);
   }

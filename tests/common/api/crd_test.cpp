@@ -59,6 +59,11 @@ class SchemaChecker {
     check(std::string(name), value, bounds, false);
   }
 
+  void added(std::string_view name, bool value, const Bounds& bounds) {
+    EXPECT_FALSE(value) << path_ << "." << name << " is left out while it is off";
+    check(std::string(name), value, bounds, false);
+  }
+
   // After the visit: the schema must have nothing that the struct lacks.
   void finish() const {
     const json properties = schema_.value("properties", json::object());

@@ -38,4 +38,39 @@ inline GnnJob sample_graph_job() {
   return job;
 }
 
+/// A valid link prediction job between users and items, with embeddings.
+inline GnnJob sample_link_job() {
+  GnnJob job;
+  job.metadata.name = "taobao";
+  job.metadata.namespace_ = "train";
+  job.spec.task.type = TaskType::LinkPrediction;
+  job.spec.task.link = EdgeType{.source = "user", .relation = "to", .destination = "item"};
+  job.spec.dataset.format = DatasetFormat::Taobao;
+  job.spec.dataset.path = "/data/taobao";
+  job.spec.dataset.split.type = SplitType::RandomLink;
+  job.spec.dataset.split.validation = Decimal{"0.1"};
+  job.spec.dataset.split.test = Decimal{"0.1"};
+  job.spec.dataset.add_reverse = true;
+  job.spec.dataset.co_occurrence = CoOccurrence{.node = "item", .through = "user", .at_least = 3};
+  job.spec.model.type = ModelType::BipartiteSAGE;
+  job.spec.model.bipartite_sage.emplace();
+  job.spec.sampling.emplace();
+  job.spec.sampling->fanout = {8, 4};
+  job.spec.workers.pod_template.emplace();
+  job.spec.workers.pod_template->image = "gnn-worker:0.1";
+  return job;
+}
+
+/// A valid link prediction job on a graph with one node type.
+inline GnnJob sample_plain_link_job() {
+  GnnJob job = sample_link_job();
+  job.metadata.name = "citations";
+  job.spec.task.link = EdgeType{.source = "node", .relation = "to", .destination = "node"};
+  job.spec.dataset.format = DatasetFormat::OGB;
+  job.spec.dataset.add_reverse = false;
+  job.spec.dataset.co_occurrence.reset();
+  job.spec.model = {.type = ModelType::GraphSAGE, .graph_sage = GraphSage{.layers = 2}};
+  return job;
+}
+
 }  // namespace gnn::api

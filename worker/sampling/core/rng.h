@@ -30,7 +30,14 @@ struct Philox4x32 {
 };
 
 /// What a stream of random numbers is for. Streams of different purposes share no bits.
-enum class StreamPurpose : uint32_t { NewNodes = 1, AllSeen = 2, EpochShuffle = 3 };
+enum class StreamPurpose : uint32_t {
+  NewNodes = 1,
+  AllSeen = 2,
+  EpochShuffle = 3,
+  TrainingNegatives = 4,
+  HeldOutNegatives = 5,
+  RankingNegatives = 6,
+};
 
 /// The place of a stream in a run. `batch` is the position of the batch's first item in the epoch's
 /// global order, so that a sample does not depend on the rank or thread that draws it.

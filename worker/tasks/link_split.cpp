@@ -1,0 +1,273 @@
+#include "worker/tasks/link_split.h"
+
+#include "common/hash.h"
+#include "worker/sampling/core/negatives.h"
+#include "worker/sampling/core/pair_set.h"
+#include "worker/sampling/core/rng.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace gnn::tasks {
+namespace {
+
+using sampling::core::CounterRng;
+using sampling::core::derive_key;
+using sampling::core::NodePair;
+using sampling::core::PairDomain;
+using sampling::core::PairSet;
+using sampling::core::StreamPurpose;
+
+void check(const Links& links) {
+  TORCH_CHECK(
+      links.pairs.defined() && links.pairs.dim() == 2 && links.pairs.size(1) == 2 &&
+          links.pairs.scalar_type() == at::kLong && links.pairs.is_contiguous() &&
+          links.pairs.is_cpu(),
+      "links must be a contiguous int64 [E, 2] on the CPU"
+  );
+}
+
+std::span<const int64_t> values_of(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<int64_t>(), static_cast<size_t>(tensor.numel())};
+}
+
+NodePair pair_of(const Links& links, int64_t id) {
+  const auto* const pairs = links.pairs.const_data_ptr<int64_t>();
+  return {pairs[2 * id], pairs[2 * id + 1]};
+}
+
+// Whether the edges and their reverses are the same pairs as often, up to a chance of 2^-64: spares
+// a directed graph the exact look.
+bool may_be_undirected(const Links& links) {
+  const auto hash = [](int64_t from, int64_t to) {
+    return splitmix64(splitmix64(static_cast<uint64_t>(from), 0), static_cast<uint64_t>(to));
+  };
+  uint64_t difference = 0;
+  for (int64_t id = 0; id < links.pairs.size(0); ++id) {
+    const NodePair pair = pair_of(links, id);
+    difference += hash(pair.source, pair.destination) - hash(pair.destination, pair.source);
+  }
+  return difference == 0;
+}
+
+// Edge ids sorted by the pair without direction, each pair's forward edges (source <= destination)
+// before its backward ones, and in the order of the ids.
+std::vector<int64_t> by_pair(const Links& links) {
+  std::vector<int64_t> ids(static_cast<size_t>(links.pairs.size(0)));
+  std::iota(ids.begin(), ids.end(), int64_t{0});
+  const auto key = [&](int64_t id) {
+    const auto [source, destination] = pair_of(links, id);
+    return std::tuple(
+        std::min(source, destination), std::max(source, destination), source > destination, id
+    );
+  };
+  std::sort(ids.begin(), ids.end(), [&](int64_t a, int64_t b) { return key(a) < key(b); });
+  return ids;
+}
+
+// For each edge that runs backward the forward one that is its reverse, else the edge itself; of
+// parallel edges the i-th belongs to the i-th. std::nullopt if some edge has no reverse.
+std::optional<std::vector<int64_t>> forward_edges(const Links& links) {
+  if (!links.same_type || !may_be_undirected(links)) return std::nullopt;
+  const std::vector<int64_t> ids = by_pair(links);
+  std::vector<int64_t> forward(ids.size());
+  for (size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
+    const NodePair pair = pair_of(links, ids[begin]);
+    if (pair.source > pair.destination) return std::nullopt;  // no forward edge
+    size_t middle = begin;
+    while (middle < ids.size() && pair_of(links, ids[middle]) == pair) ++middle;
+    const NodePair reverse{pair.destination, pair.source};
+    end = middle;
+    if (pair != reverse) {
+      while (end < ids.size() && pair_of(links, ids[end]) == reverse) ++end;
+      if (end - middle != middle - begin) return std::nullopt;
+    }
+    for (size_t i = begin; i < end; ++i)
+      forward[static_cast<size_t>(ids[i])] = ids[i < middle ? i : i - (middle - begin)];
+  }
+  return forward;
+}
+
+struct Counts {
+  int64_t train = 0;
+  int64_t supervision = 0;  // of the training links, if they pass no messages
+  int64_t validation = 0;
+  int64_t test = 0;
+};
+
+// int(share * count) as Python computes it.
+int64_t share_of(double share, int64_t count) {
+  return static_cast<int64_t>(share * static_cast<double>(count));
+}
+
+Result<Counts> count_parts(const LinkSplitOptions& options, int64_t links) {
+  Counts counts;
+  counts.validation = share_of(options.validation, links);
+  counts.test = share_of(options.test, links);
+  counts.train = links - counts.validation - counts.test;
+  if (counts.train <= 0) {
+    return fail(
+        ErrorKind::Configuration,
+        "dataset.split: validation and test leave none of " + std::to_string(links) +
+            " links to train on"
+    );
+  }
+  counts.supervision = share_of(options.disjoint_train, counts.train);
+  if (counts.supervision >= counts.train) {
+    return fail(
+        ErrorKind::Configuration,
+        "dataset.split.disjointTrain: leaves none of " + std::to_string(counts.train) +
+            " training links to pass messages"
+    );
+  }
+  return counts;
+}
+
+// The links in the order of the split: all edges, or of undirected ones those that run forward.
+at::Tensor permuted(
+    const Links& links, const std::optional<std::vector<int64_t>>& forward, uint64_t seed
+) {
+  const at::Generator generator = at::detail::createCPUGenerator(seed);
+  const auto order = [&](int64_t count) {
+    return at::randperm(count, generator, at::TensorOptions().dtype(at::kLong));
+  };
+  if (!forward) return order(links.pairs.size(0));
+  std::vector<int64_t> ids;
+  for (size_t id = 0; id < forward->size(); ++id) {
+    if ((*forward)[id] == static_cast<int64_t>(id)) ids.push_back(static_cast<int64_t>(id));
+  }
+  return at::tensor(ids, at::kLong).index_select(0, order(static_cast<int64_t>(ids.size())));
+}
+
+at::Tensor parts_of(
+    const at::Tensor& order,
+    const Counts& counts,
+    const std::optional<std::vector<int64_t>>& forward,
+    int64_t num_edges
+) {
+  at::Tensor parts = at::empty({num_edges}, at::kByte);
+  auto* const part_of = parts.mutable_data_ptr<uint8_t>();
+  const auto ids = values_of(order);
+  const int64_t held_out = counts.train + counts.validation;
+  for (int64_t i = 0; i < order.numel(); ++i) {
+    const LinkPart part = i < counts.supervision ? LinkPart::TrainSupervision
+                          : i < counts.train     ? LinkPart::TrainMessages
+                          : i < held_out         ? LinkPart::Validation
+                                                 : LinkPart::Test;
+    part_of[ids[static_cast<size_t>(i)]] = static_cast<uint8_t>(part);
+  }
+  if (forward) {
+    for (size_t id = 0; id < forward->size(); ++id) part_of[id] = part_of[(*forward)[id]];
+  }
+  return parts;
+}
+
+at::Tensor tensor_of(std::span<const NodePair> pairs) {
+  at::Tensor tensor = at::empty({static_cast<int64_t>(pairs.size()), 2}, at::kLong);
+  auto* out = tensor.mutable_data_ptr<int64_t>();
+  for (const NodePair& pair : pairs) {
+    *out++ = pair.source;
+    *out++ = pair.destination;
+  }
+  return tensor;
+}
+
+Status draw_negatives(const Links& links, const LinkSplitOptions& options, LinkSplit& split) {
+  const int64_t validation = share_of(options.negative_ratio, split.validation.numel());
+  const int64_t test = share_of(options.negative_ratio, split.test.numel());
+  const PairDomain domain = split.undirected  ? PairDomain::Ascending
+                            : links.same_type ? PairDomain::NoLoops
+                                              : PairDomain::All;
+  GNN_ASSIGN_OR_RETURN(
+      const PairSet taken,
+      PairSet::create(
+          {.num_sources = links.num_sources,
+           .num_destinations = links.num_destinations,
+           .domain = domain},
+          values_of(links.pairs)
+      )
+  );
+  if (validation + test > taken.num_free()) {
+    return fail(
+        ErrorKind::Data,
+        "dataset.split.negativeRatio: needs " + std::to_string(validation + test) +
+            " pairs of nodes without a link, but the graph has only " +
+            std::to_string(taken.num_free()) + "; lower it, or validation and test"
+    );
+  }
+  const auto drawn = taken.draw_free(
+      validation + test,
+      CounterRng(derive_key({.seed = options.seed}, StreamPurpose::HeldOutNegatives), 0, 0)
+  );
+  const std::span all(drawn);
+  split.validation_negatives = tensor_of(all.first(static_cast<size_t>(validation)));
+  split.test_negatives = tensor_of(all.subspan(static_cast<size_t>(validation)));
+  return {};
+}
+
+}  // namespace
+
+Result<LinkSplit> split_links(const Links& links, const LinkSplitOptions& options) {
+  check(links);
+  const std::optional<std::vector<int64_t>> forward = forward_edges(links);
+  const at::Tensor order = permuted(links, forward, options.seed);
+  GNN_ASSIGN_OR_RETURN(const Counts counts, count_parts(options, order.numel()));
+  LinkSplit split;
+  split.undirected = forward.has_value();
+  split.parts = parts_of(order, counts, forward, links.pairs.size(0));
+  const int64_t held_out = counts.train + counts.validation;
+  split.train_links = order.slice(0, 0, counts.train);
+  split.train = counts.supervision > 0 ? order.slice(0, 0, counts.supervision) : split.train_links;
+  split.validation = order.slice(0, counts.train, held_out);
+  split.test = order.slice(0, held_out);
+  GNN_RETURN_IF_ERROR(draw_negatives(links, options, split));
+  return split;
+}
+
+Result<at::Tensor> ranking_negatives(
+    const Links& links, const LinkSplit& split, const RankingOptions& options
+) {
+  check(links);
+  GNN_ASSIGN_OR_RETURN(
+      const PairSet taken,
+      PairSet::create(
+          {.num_sources = links.num_sources,
+           .num_destinations = links.num_destinations,
+           .domain = links.same_type ? PairDomain::NoLoops : PairDomain::All},
+          values_of(links.pairs)
+      )
+  );
+  const auto ids = values_of(options.ids);
+  at::Tensor negatives = at::empty({options.ids.numel(), options.count, 2}, at::kLong);
+  auto* out = negatives.mutable_data_ptr<int64_t>();
+  for (const int64_t id : ids) {
+    const int64_t source = pair_of(links, id).source;
+    if (taken.num_free_of(source) < options.count) {
+      return fail(
+          ErrorKind::Data,
+          "training.evaluation.negatives: needs " + std::to_string(options.count) +
+              " destinations without a link from node " + std::to_string(source) +
+              ", but there are only " + std::to_string(taken.num_free_of(source))
+      );
+    }
+    for (NodePair pair : draw_ranking_negatives(taken, source, options.count, options.seed, id)) {
+      if (split.undirected && pair.source > pair.destination)
+        std::swap(pair.source, pair.destination);
+      *out++ = pair.source;
+      *out++ = pair.destination;
+    }
+  }
+  return negatives;
+}
+
+}  // namespace gnn::tasks

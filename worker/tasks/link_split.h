@@ -1,0 +1,75 @@
+#pragma once
+
+#include "common/result.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace gnn::tasks {
+
+/// The parts of links, in the order in which graph::order_by_part() is to put them: the messages of
+/// a part's evaluation are the edges of the parts before it.
+enum class LinkPart : uint8_t {
+  TrainMessages = 0,     ///< messages always; trained on too unless the split is disjoint
+  TrainSupervision = 1,  ///< of a disjoint split: trained on, and no messages in training
+  Validation = 2,
+  Test = 3,
+};
+inline constexpr int64_t kNumLinkParts = 4;
+
+/// All links of one edge type.
+struct Links {
+  at::Tensor pairs;  ///< int64 [E, 2]: source and destination by edge id, contiguous, on the CPU
+  int64_t num_sources = 0;
+  int64_t num_destinations = 0;
+  bool same_type = false;  ///< sources and destinations are nodes of one type
+};
+
+struct LinkSplitOptions {
+  double validation = 0;      ///< share of the links, or of the undirected ones
+  double test = 0;            ///< likewise
+  double disjoint_train = 0;  ///< share of the training links that pass no messages in training
+  double negative_ratio = 1;  ///< negatives per link of validation and test
+  uint64_t seed = 0;
+};
+
+struct LinkSplit {
+  at::Tensor parts;        ///< uint8 [E], by edge id: a LinkPart
+  at::Tensor train;        ///< int64 [T], edge ids: the links to train on
+  at::Tensor train_links;  ///< int64 [T'], edge ids: those and, if it is disjoint, the messages
+  at::Tensor validation;   ///< int64 [V], edge ids
+  at::Tensor test;         ///< int64 [S], edge ids
+  at::Tensor validation_negatives;  ///< int64 [V', 2]
+  at::Tensor test_negatives;        ///< int64 [S', 2]
+  /// Each edge has its reverse among the edges. Then a link is a pair with source <= destination,
+  /// and its edges of both directions are in its part; negatives have source < destination.
+  bool undirected = false;
+};
+
+/// Splits as PyG's RandomLinkSplit does, with the links of the same seed in PyTorch: one
+/// torch.randperm(E), cut in the order train | validation | test, by counts int(share * E) as Python
+/// computes them. Of the training links the first int(disjoint_train * T) pass no messages.
+/// Negatives are free in all parts, distinct, and drawn by this project's own generator: V' =
+/// int(V * negative_ratio) for the validation first, then the test's. Between nodes of one type no
+/// loop is a negative. Links of one type that all have their reverse are split as undirected ones,
+/// as with PyG's is_undirected=True, so that no held-out link passes messages backwards.
+/// Errors: Configuration naming the field if no link is left to train on, or no message; Data naming
+/// the first bad link, and naming dataset.split.negativeRatio if there are too few free pairs.
+[[nodiscard]] Result<LinkSplit> split_links(const Links& links, const LinkSplitOptions& options);
+
+struct RankingOptions {
+  at::Tensor ids;     ///< int64 [R], edge ids of the links to rank, contiguous, on the CPU
+  int64_t count = 1;  ///< negatives of each, at least 1
+  uint64_t seed = 0;
+};
+
+/// Negatives to rank links against: distinct destinations that no link of any part joins with the
+/// link's source. A link's negatives depend on its edge id and the seed, not on the other links.
+/// Shapes: int64 [R, count, 2]; of an undirected pair the smaller node comes first.
+/// Errors: Data naming training.evaluation.negatives and the source that has fewer free pairs.
+[[nodiscard]] Result<at::Tensor> ranking_negatives(
+    const Links& links, const LinkSplit& split, const RankingOptions& options
+);
+
+}  // namespace gnn::tasks

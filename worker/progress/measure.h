@@ -17,7 +17,8 @@ struct Measure {
   std::string metric{};  ///< one of the names above, or "hits@K"
   /// Between 0 and 1, higher is better; NaN where the metric is undefined.
   double value = std::numeric_limits<double>::quiet_NaN();
-  int64_t count = 0;  ///< answers that it is over: items or, of links, scores
+  /// What it is over: items; scores of links, or of Hits@K and MRR positives alone.
+  int64_t count = 0;
 
   /// NaN is no Measure's equal.
   friend bool operator==(const Measure&, const Measure&) = default;

@@ -14,8 +14,7 @@ namespace {
 constexpr int64_t kPartElements = int64_t{1} << 22;
 
 at::Tensor all_finite(const at::Tensor& tensor) {
-  if (tensor.numel() <= kPartElements || !tensor.is_contiguous())
-    return at::isfinite(tensor).all();
+  if (tensor.numel() <= kPartElements || !tensor.is_contiguous()) return at::isfinite(tensor).all();
   std::vector<at::Tensor> parts;
   for (const at::Tensor& part : tensor.flatten().split(kPartElements))
     parts.push_back(at::isfinite(part).all());

@@ -431,8 +431,7 @@ std::optional<int64_t> update(const TableRows& table, const RowGradients& mine, 
     using T = decltype(zero);
     const Updating<T> in{
         .state = table.state.mutable_data_ptr<T>(),
-        .last_steps =
-            rule.idle == nullptr ? nullptr : table.last_steps.mutable_data_ptr<int32_t>(),
+        .last_steps = rule.idle == nullptr ? nullptr : table.last_steps.mutable_data_ptr<int32_t>(),
         .width = width,
         .ids = mine.ids.const_data_ptr<int64_t>(),
         .gradients = mine.gradients.const_data_ptr<T>(),
@@ -458,9 +457,7 @@ at::Tensor read_rows(const TableRows& table, const at::Tensor& ids, const IdleSt
   return read(table, ids, 0, ids.numel(), idle);
 }
 
-at::Tensor read_range(
-    const TableRows& table, int64_t begin, int64_t end, const IdleSteps* idle
-) {
+at::Tensor read_range(const TableRows& table, int64_t begin, int64_t end, const IdleSteps* idle) {
   check_table(table);
   TORCH_CHECK(
       0 <= begin && begin <= end && end <= table.state.size(0),

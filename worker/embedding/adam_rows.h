@@ -18,7 +18,8 @@ struct TableRows {
   at::Tensor last_steps;
 };
 
-/// Gradients of some rows of a table. Shapes: ids int64 [K], ascending and unique, below the table's
+/// Gradients of some rows of a table.
+/// Shapes: ids int64 [K], ascending and unique, below the table's
 /// rows; gradients [K, width], of the table's type. Both contiguous on the CPU.
 struct RowGradients {
   at::Tensor ids;

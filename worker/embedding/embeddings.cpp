@@ -41,8 +41,7 @@ Status check_optimizer(const api::Optimizer& optimizer) {
     return fail(
         ErrorKind::Configuration,
         "spec.training.optimizer.weightDecay: expected 0 with embeddings, found " +
-            optimizer.weight_decay.text +
-            "; it would move every row of every table in each step"
+            optimizer.weight_decay.text + "; it would move every row of every table in each step"
     );
   return {};
 }
@@ -200,9 +199,7 @@ Status Embeddings::apply(comm::Communicator& communicator, const StepUpdate& ste
   const at::NoGradGuard no_grad;
   std::optional<std::string> not_finite;
   for (size_t table = 0; table < tables_.size(); ++table) {
-    GNN_ASSIGN_OR_RETURN(
-        const std::optional<int64_t> bad_row, apply_to(table, communicator, step)
-    );
+    GNN_ASSIGN_OR_RETURN(const std::optional<int64_t> bad_row, apply_to(table, communicator, step));
     if (bad_row && !not_finite) {
       not_finite = "the gradient of row " + std::to_string(*bad_row) + " of the embeddings of " +
                    options_.tables[table].name + " holds a NaN or an infinity";
@@ -278,8 +275,7 @@ Status Embeddings::restore(const std::vector<checkpoint::CheckpointTensor>& tens
   for (const TableOptions& table : options_.tables) {
     TableRows rows;
     GNN_ASSIGN_OR_RETURN(
-        rows.state,
-        saved.take(state_name(table), {table.rows, 3, table.width}, options_.dtype)
+        rows.state, saved.take(state_name(table), {table.rows, 3, table.width}, options_.dtype)
     );
     if (idle_) {
       GNN_ASSIGN_OR_RETURN(

@@ -4,32 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 namespace gnn::embedding {
 namespace {
 
 constexpr int kTerms = IdleMove::kTerms;
 // What is left of a move is dropped once it is this small a part of it.
-constexpr double kRest = 1e-18;
-
-// Coefficients of the Chebyshev polynomials of the first kind, by degree.
-std::array<std::array<double, kTerms>, kTerms> chebyshev_coefficients() {
-  std::array<std::array<double, kTerms>, kTerms> of{};
-  of[0][0] = 1;
-  of[1][1] = 1;
-  for (size_t k = 2; k < kTerms; ++k) {
-    for (size_t power = 0; power < kTerms; ++power) {
-      const double shifted = power == 0 ? 0 : of[k - 1][power - 1];
-      of[k][power] = 2 * shifted - of[k - 2][power];
-    }
-  }
-  return of;
-}
-
-double node_angle(size_t node) {
-  return std::numbers::pi * (2 * static_cast<double>(node) + 1) / (2 * kTerms);
-}
+constexpr double kRest = 1e-17;
 
 }  // namespace
 
@@ -54,43 +35,37 @@ IdleSteps::IdleSteps(const AdamOptions& options) : options_(options) {
   );
   const double shrink = options.beta1 / root2;
   // The moments are sums of the same gradients: by Cauchy and Schwarz.
-  largest_ratio_ =
-      (1 - options.beta1) / std::sqrt((1 - options.beta2) * (1 - shrink * shrink));
+  largest_ratio_ = (1 - options.beta1) / std::sqrt((1 - options.beta2) * (1 - shrink * shrink));
   middle_ = std::lround(1 / (1 - shrink));
   for (double left = 1, grown = 1; left > kRest || shrinks_.size() < 2;
        left *= shrink, grown /= root2) {
     shrinks_.push_back(left);
     grows_.push_back(grown);
   }
-  const auto chebyshev = chebyshev_coefficients();
-  for (size_t node = 0; node < kTerms; ++node) {
-    nodes_[node] = (std::cos(node_angle(node)) + 1) / 2;
-    for (size_t k = 0; k < kTerms; ++k) {
-      const double share =
-          (k == 0 ? 1.0 : 2.0) / kTerms * std::cos(static_cast<double>(k) * node_angle(node));
-      for (size_t power = 0; power < kTerms; ++power)
-        to_coefficients_[node][power] += share * chebyshev[k][power];
-    }
-  }
   append_decays();
 }
 
 // Adds to `move` a step of `weight` at whose time the part of epsilon was `ratio` times that at the
-// move's centre: the term weight / (1 + q (ratio - 1)), with q in [0, 1] from the row, interpolated
-// at Chebyshev nodes of q. The term has one pole, at z = (1 + ratio) / (1 - ratio) of z = 2 q - 1, so
-// that its interpolation at n nodes is wrong by exactly the part T_n(2 q - 1) / T_n(pole) of it.
+// move's centre. Its term, weight / (1 + q (ratio - 1)) with q in [0, 1] from the row, is in
+// z = 2 q - 1 a constant times 1 / (1 - u z) with |u| < 1. Interpolation at the roots of Chebyshev's
+// T_8 makes of that (1 - T_8(z) / T_8(1 / u)) / (1 - u z): a polynomial, and wrong by the part
+// T_8(z) / T_8(1 / u) of the term. The division gives its coefficients.
 void IdleSteps::add(IdleMove& move, double weight, double ratio) const {
-  for (size_t node = 0; node < kTerms; ++node) {
-    const double value = weight / (1 + nodes_[node] * (ratio - 1));
-    for (size_t power = 0; power < kTerms; ++power)
-      move.coefficients[power] += value * to_coefficients_[node][power];
-  }
-  const double root = std::sqrt(ratio);
-  const double base = std::abs((1 - root) / (1 + root));
-  const double square = base * base;
-  const double fourth = square * square;
   static_assert(kTerms == 8);
-  move.error += largest_ratio_ * weight * 2 * fourth * fourth;
+  const double u = (1 - ratio) / (1 + ratio);
+  const double u2 = u * u;
+  const double u4 = u2 * u2;
+  // 1 / T_8(1 / u), T_8(z) = 128 z^8 - 256 z^6 + 160 z^4 - 32 z^2 + 1
+  const double part = u4 * u4 / (128 - 256 * u2 + 160 * u4 - 32 * u4 * u2 + u4 * u4);
+  const double scale = 2 * weight / (1 + ratio);
+  double coefficient = 1 - part;
+  move.coefficients[0] += scale * coefficient;
+  constexpr std::array<double, kTerms> kOfT8{1, 0, -32, 0, 160, 0, -256, 0};
+  for (size_t power = 1; power < kTerms; ++power) {
+    coefficient = u * coefficient - kOfT8[power] * part;
+    move.coefficients[power] += scale * coefficient;
+  }
+  move.error += largest_ratio_ * weight * part;
 }
 
 void IdleSteps::append_decays() {
@@ -111,9 +86,7 @@ void IdleSteps::advance(double learning_rate) {
   }
   const int64_t middle = std::min(middle_, horizon());
   const double root_there = adam_step(options_, now + middle, 1).root;
-  moves_.push_back(
-      {.offset = options_.epsilon * root_there * grows_[static_cast<size_t>(middle)]}
-  );
+  moves_.push_back({.offset = options_.epsilon * root_there * grows_[static_cast<size_t>(middle)]});
   learning_rates_.push_back(learning_rate);
   append_decays();
 }

@@ -84,9 +84,6 @@ class IdleSteps {
   int64_t middle_ = 1;           // steps after which half of a move is done, about
   std::vector<double> shrinks_;  // by steps idle: what m / sqrt(v) was multiplied by
   std::vector<double> grows_;    // by steps idle: what 1 / sqrt(v) was multiplied by
-  // From the values of a function of [0, 1] at the nodes to the polynomial's coefficients.
-  std::array<double, IdleMove::kTerms> nodes_{};
-  std::array<std::array<double, IdleMove::kTerms>, IdleMove::kTerms> to_coefficients_{};
 
   std::vector<IdleMove> moves_;        // by step
   std::vector<double> first_decays_;   // by count

@@ -26,6 +26,7 @@ CheckpointState small_state() {
       .history = {.sums = {.loss = 1.5, .items = 12, .correct = 5}, .epochs = {{}, {}}},
       .model = {{"weight", at::arange(6, at::kFloat).view({2, 3})}},
       .optimizer = {{"0/step", at::full({}, 93, at::kLong)}},
+      .embeddings = {{"embeddings/user/last_steps", at::full({4}, 7, at::kInt)}},
   };
 }
 
@@ -61,6 +62,9 @@ TEST(CheckpointFormat, KeepsEveryField) {
   EXPECT_TRUE(found->model[0].tensor.equal(small_state().model[0].tensor));
   ASSERT_EQ(found->optimizer.size(), 1U);
   EXPECT_EQ(found->optimizer[0].tensor.item<int64_t>(), 93);
+  ASSERT_EQ(found->embeddings.size(), 1U);
+  EXPECT_EQ(found->embeddings[0].name, "embeddings/user/last_steps");
+  EXPECT_TRUE(found->embeddings[0].tensor.equal(small_state().embeddings[0].tensor));
 }
 
 TEST(CheckpointFormat, WritesWhatPeopleReadAsFields) {

@@ -22,6 +22,13 @@ TEST(Finite, NamesTheFirstTensorThatHoldsANanOrAnInfinity) {
   }
 }
 
+TEST(Finite, IsLookedForInEachPartOfALargeTensor) {
+  at::Tensor large = at::ones({5, 3, 1'000'000});
+  EXPECT_EQ(first_not_finite({{"large", large}}), std::nullopt);
+  large[4][2][999'999] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(first_not_finite({{"large", large}}), "large");
+}
+
 TEST(Finite, FindsNothingInFiniteValuesIntegersAndEmptyTensors) {
   EXPECT_EQ(first_not_finite({}), std::nullopt);
   EXPECT_EQ(

@@ -49,8 +49,8 @@ Status check_optimizer(const api::Optimizer& optimizer) {
 // What must be equal on all ranks.
 std::string describe(const EmbeddingOptions& options) {
   std::ostringstream text;
-  text << (options.update == Update::Dense ? "Dense" : "Lazy") << ", seed " << options.seed << ", "
-       << options.dtype;
+  text << (options.update == api::EmbeddingUpdate::Dense ? "Dense" : "Lazy") << ", seed "
+       << options.seed << ", " << options.dtype;
   for (const TableOptions& table : options.tables)
     text << ", " << table.name << " [" << table.rows << ", " << table.width << ']';
   return text.str();
@@ -88,7 +88,8 @@ TableRows make_table(const TableOptions& table, const EmbeddingOptions& options)
   const uint64_t key = splitmix64(fnv1a(table.name), static_cast<uint64_t>(options.seed));
   fill_with_normal(rows.state.select(1, 0), key);
   rows.state.narrow(1, 1, 2).zero_();
-  if (options.update == Update::Dense) rows.last_steps = at::zeros({table.rows}, at::kInt);
+  if (options.update == api::EmbeddingUpdate::Dense)
+    rows.last_steps = at::zeros({table.rows}, at::kInt);
   return rows;
 }
 
@@ -142,7 +143,7 @@ Result<IdleSteps> replayed_steps(const AdamOptions& adam, const at::Tensor& lear
 
 Embeddings::Embeddings(EmbeddingOptions options) : options_(std::move(options)) {
   for (const TableOptions& table : options_.tables) tables_.push_back(make_table(table, options_));
-  if (options_.update == Update::Dense) idle_.emplace(adam_);
+  if (options_.update == api::EmbeddingUpdate::Dense) idle_.emplace(adam_);
 }
 
 Result<Embeddings> Embeddings::create(
@@ -201,8 +202,10 @@ Status Embeddings::apply(comm::Communicator& communicator, const StepUpdate& ste
   for (size_t table = 0; table < tables_.size(); ++table) {
     GNN_ASSIGN_OR_RETURN(const std::optional<int64_t> bad_row, apply_to(table, communicator, step));
     if (bad_row && !not_finite) {
-      not_finite = "the gradient of row " + std::to_string(*bad_row) + " of the embeddings of " +
-                   options_.tables[table].name + " holds a NaN or an infinity";
+      not_finite =
+          "the gradient of row " + std::to_string(*bad_row) + " of the embeddings of " +
+          options_.tables[table].name +
+          " holds a NaN or an infinity; spec.training.optimizer.learningRate may be too high";
     }
   }
   reads_.clear();

@@ -20,12 +20,6 @@
 
 namespace gnn::embedding {
 
-/// How the rows that a step does not touch change.
-enum class Update {
-  Dense,  ///< as torch's Adam on the whole table moves them
-  Lazy,   ///< not at all: torch.optim.SparseAdam
-};
-
 /// A table: one row for each node of a type.
 struct TableOptions {
   std::string name;  ///< the node type's
@@ -35,7 +29,8 @@ struct TableOptions {
 
 struct EmbeddingOptions {
   std::vector<TableOptions> tables;
-  Update update = Update::Dense;
+  /// How the rows change that a step does not touch: as torch's Adam moves them, or not at all.
+  api::EmbeddingUpdate update = api::EmbeddingUpdate::Dense;
   api::Optimizer optimizer{};
   int64_t seed = 0;
   at::ScalarType dtype = at::kFloat;  ///< or float64
@@ -121,7 +116,7 @@ class Embeddings {
   EmbeddingOptions options_;
   AdamOptions adam_;
   std::vector<TableRows> tables_;
-  std::optional<IdleSteps> idle_;  // for Update::Dense
+  std::optional<IdleSteps> idle_;  // for EmbeddingUpdate::Dense
   int64_t steps_ = 0;
   std::vector<Read> reads_;
 };

@@ -1,5 +1,7 @@
 #include "worker/training/parameters_hash.h"
 
+#include "worker/embedding/embeddings.h"
+
 #include <ATen/ATen.h>
 
 #include <iomanip>
@@ -7,16 +9,36 @@
 #include <xxhash.h>
 
 namespace gnn::training {
+namespace {
 
-std::string hash_of(const std::vector<at::Tensor>& tensors) {
-  XXH64_hash_t hash = 0;
-  for (const at::Tensor& tensor : tensors) {
-    const at::Tensor bytes = tensor.detach().to(at::kCPU).contiguous();
-    hash = XXH64(bytes.const_data_ptr(), bytes.nbytes(), hash);
-  }
+XXH64_hash_t add(XXH64_hash_t hash, const at::Tensor& tensor) {
+  const at::Tensor bytes = tensor.detach().to(at::kCPU).contiguous();
+  return XXH64(bytes.const_data_ptr(), bytes.nbytes(), hash);
+}
+
+XXH64_hash_t add(XXH64_hash_t hash, const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) hash = add(hash, tensor);
+  return hash;
+}
+
+std::string text_of(XXH64_hash_t hash) {
   std::ostringstream text;
   text << std::hex << std::setw(16) << std::setfill('0') << hash;
   return text.str();
+}
+
+}  // namespace
+
+std::string hash_of(const std::vector<at::Tensor>& tensors) {
+  return text_of(add(0, tensors));
+}
+
+std::string hash_of(
+    const std::vector<at::Tensor>& tensors, const embedding::Embeddings& embeddings
+) {
+  XXH64_hash_t hash = add(0, tensors);
+  embeddings.for_each_part([&](const at::Tensor& rows) { hash = add(hash, rows); });
+  return text_of(hash);
 }
 
 }  // namespace gnn::training

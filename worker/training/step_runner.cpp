@@ -1,5 +1,6 @@
 #include "worker/training/step_runner.h"
 
+#include "worker/embedding/embeddings.h"
 #include "worker/training/dropout.h"
 #include "worker/training/meters.h"
 #include "worker/training/optimizer.h"
@@ -7,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>
 
+#include <cmath>
 #include <utility>
 
 namespace gnn::training {
@@ -45,12 +47,28 @@ Result<std::optional<comm::StepResult>> StepRunner::run(
   if (agreed->abandoned) {
     sums = sums_before;
     restore_buffers(buffers_before);
+    if (embedding::Embeddings* const embeddings = workload_.embeddings()) embeddings->discard();
     return agreed;
   }
   LapTimer timer;
   optimizer_->step();
+  GNN_RETURN_IF_ERROR(update_embeddings(*agreed));
   report.seconds.optimizer = timer.lap();
   return agreed;
+}
+
+Status StepRunner::update_embeddings(const comm::StepResult& agreed) {
+  embedding::Embeddings* const embeddings = workload_.embeddings();
+  if (embeddings == nullptr) return {};
+  if (agreed.total_batch_size > 0 && !std::isfinite(agreed.mean_loss)) {
+    embeddings->discard();  // on all ranks: the loss is what to report
+    return {};
+  }
+  return embeddings->apply(
+      *context_.communicator,
+      {.factor = replicas_.factor_of_sums(agreed),
+       .learning_rate = context_.training.optimizer.learning_rate.value()}
+  );
 }
 
 Result<comm::StepResult> StepRunner::shadow(const Step& step) {

@@ -66,6 +66,7 @@ class StepRunner {
     progress::StepReport& report;
   };
 
+  Status update_embeddings(const comm::StepResult& agreed);
   Result<comm::StepResult> shadow(const Step& step);
   Result<comm::StepResult> abandon(const Step& step);
   // Copies of the module's buffers, and the way back.

@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "worker/checkpoint/state_capture.h"
 #include "worker/comm/ddp.h"
+#include "worker/embedding/embeddings.h"
 #include "worker/progress/console_sink.h"
 #include "worker/training/meters.h"
 #include "worker/training/parameters_hash.h"
@@ -275,8 +276,9 @@ Result<bool> TrainingLoop::measure_epoch() {
 
 progress::MemoryByOwner TrainingLoop::memory() {
   if (model_bytes_ == 0) model_bytes_ = bytes_of(workload_.module(), runner_.optimizer());
+  const embedding::Embeddings* const embeddings = workload_.embeddings();
   progress::MemoryByOwner memory = workload_.memory();
-  memory.model = model_bytes_;
+  memory.model = model_bytes_ + (embeddings != nullptr ? embeddings->bytes() : 0);
   return memory;
 }
 
@@ -287,7 +289,8 @@ progress::FinalReport TrainingLoop::final_report() {
   report.checkpoint = newest_checkpoint_;
   std::vector<at::Tensor> tensors = workload_.module().parameters();
   for (const at::Tensor& buffer : workload_.module().buffers()) tensors.push_back(buffer);
-  report.parameters_hash = hash_of(tensors);
+  const embedding::Embeddings* const embeddings = workload_.embeddings();
+  report.parameters_hash = embeddings != nullptr ? hash_of(tensors, *embeddings) : hash_of(tensors);
   report.preempted = stopped_;
   report.seconds = run_timer_.lap();
   report.steady_steps = steady_steps_;
@@ -323,6 +326,9 @@ Result<checkpoint::CheckpointState> TrainingLoop::capture(const progress::EpochS
   checkpoint::CheckpointState state = to_checkpoint(state_, sums, conditions());
   state.model = checkpoint::capture_module(workload_.module());
   GNN_ASSIGN_OR_RETURN(state.optimizer, checkpoint::capture_optimizer(runner_.optimizer()));
+  // Not copies, which would be as large again: it is written before the next step.
+  if (const embedding::Embeddings* const embeddings = workload_.embeddings())
+    state.embeddings = embeddings->state();
   return state;
 }
 
@@ -339,9 +345,11 @@ tl::unexpected<Error> TrainingLoop::not_finite(const std::string& what) const {
 Status TrainingLoop::agree_on_model() {
   if (agreed_step_ == state_.global_step) return {};
   GNN_ASSIGN_OR_RETURN(
-      const std::optional<std::string> found,
+      std::optional<std::string> found,
       checkpoint::find_not_finite(workload_.module(), runner_.optimizer())
   );
+  const embedding::Embeddings* const embeddings = workload_.embeddings();
+  if (!found && embeddings != nullptr) found = embeddings->find_not_finite();
   GNN_ASSIGN_OR_RETURN(
       const std::vector<double> ranks,
       comm::all_reduce_sums(*context_.communicator, {found ? 1.0 : 0.0})
@@ -378,6 +386,14 @@ void TrainingLoop::warn_of_differences(const checkpoint::CheckpointState& state)
 Status TrainingLoop::restore(const checkpoint::CheckpointState& state) {
   GNN_RETURN_IF_ERROR(checkpoint::restore_module(workload_.module(), state.model));
   GNN_RETURN_IF_ERROR(checkpoint::restore_optimizer(runner_.optimizer(), state.optimizer));
+  if (embedding::Embeddings* const embeddings = workload_.embeddings()) {
+    GNN_RETURN_IF_ERROR(embeddings->restore(state.embeddings));
+  } else if (!state.embeddings.empty()) {
+    return fail(
+        ErrorKind::Configuration,
+        "the checkpoint does not fit this job: the job has no " + state.embeddings[0].name
+    );
+  }
   state_ = from_checkpoint(state, runner_.steps_per_epoch(), context_.communicator->rank());
   return {};
 }

@@ -10,6 +10,9 @@
 #include <optional>
 #include <vector>
 
+namespace gnn::embedding {
+class Embeddings;
+}
 namespace torch::nn {
 class Module;
 }
@@ -49,6 +52,9 @@ class Workload {
   virtual ~Workload() = default;
 
   [[nodiscard]] virtual torch::nn::Module& module() = 0;
+  /// Tables of rows that are trained beside the module; null without any. forward() reads them, the
+  /// trainer ends their steps.
+  [[nodiscard]] virtual embedding::Embeddings* embeddings() { return nullptr; }
 
   /// How many batches each rank has in an epoch: the same in each epoch, and known to all ranks.
   [[nodiscard]] virtual const std::vector<int64_t>& batches_per_rank() const = 0;

@@ -124,7 +124,7 @@ at::Tensor loss_of(const at::Tensor& rows) {
 Measured run_embeddings(
     const Arguments& arguments,
     double share,
-    embedding::Update update,
+    api::EmbeddingUpdate update,
     const std::shared_ptr<comm::Communicator>& communicator
 ) {
   CountingCommunicator counting(communicator);
@@ -194,14 +194,14 @@ Measured on_ranks(
 
 nlohmann::json run(const Arguments& arguments, double share) {
   using Group = const std::shared_ptr<comm::Communicator>&;
-  const auto embeddings = [&](embedding::Update update) {
+  const auto embeddings = [&](api::EmbeddingUpdate update) {
     return on_ranks(arguments, [&](Group group) {
       return run_embeddings(arguments, share, update, group);
     });
   };
-  const Measured lazy = embeddings(embedding::Update::Lazy);
-  const Measured dense = embeddings(embedding::Update::Dense);
-  const Measured again = embeddings(embedding::Update::Lazy);
+  const Measured lazy = embeddings(api::EmbeddingUpdate::Lazy);
+  const Measured dense = embeddings(api::EmbeddingUpdate::Dense);
+  const Measured again = embeddings(api::EmbeddingUpdate::Lazy);
   const Measured table =
       on_ranks(arguments, [&](Group group) { return run_dense_table(arguments, share, group); });
   const double lazy_seconds = std::min(lazy.seconds, again.seconds);

@@ -25,6 +25,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
+using Update = api::EmbeddingUpdate;
+
 constexpr double kRate = 0.05;
 
 EmbeddingOptions options(Update update = Update::Dense) {

@@ -141,7 +141,9 @@ TEST(ConsoleSink, WritesOneJsonObjectALine) {
   EXPECT_TRUE(step["loss"].is_null());
   const auto epoch = nlohmann::json::parse(text.substr(first_end, second_end - first_end));
   EXPECT_EQ(epoch["event"], "epoch");
-  EXPECT_EQ(epoch["validation"]["correct"], 1);
+  EXPECT_EQ(epoch["validation"]["metric"], "accuracy");
+  EXPECT_EQ(epoch["validation"]["value"], 1.0 / 3);
+  EXPECT_EQ(epoch["validation"]["count"], 3);
   EXPECT_DOUBLE_EQ(epoch["averageLoss"], 1.23456);
   EXPECT_FALSE(epoch.contains("test"));
   EXPECT_DOUBLE_EQ(epoch["secondsPerStep"], 0.25);

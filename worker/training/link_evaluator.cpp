@@ -13,7 +13,12 @@
 namespace gnn::training {
 namespace {
 
+using api::Metric;
 using progress::Measure;
+
+Metric metric_of(const api::Evaluation& evaluation) {
+  return evaluation.metric.value_or(Metric::AUC);
+}
 
 // float, on the CPU, row by row.
 std::vector<float> values_of(const at::Tensor& scores) {
@@ -30,16 +35,17 @@ int64_t count_nan(const std::vector<float>& scores) {
   return std::ranges::count_if(scores, [](float score) { return std::isnan(score); });
 }
 
-void check_shapes(const LinkScores& scores, const LinkMetric& metric) {
-  const bool own = metric.type == LinkMetricType::Mrr;
+void check_shapes(const LinkScores& scores, const api::Evaluation& evaluation) {
+  const bool own = metric_of(evaluation) == Metric::MRR;
+  const int64_t own_negatives = evaluation.negatives.value_or(0);
   const at::Tensor& negative = scores.negative;
   const bool fits = own ? negative.dim() == 2 && negative.size(0) == scores.positive.numel() &&
-                              negative.size(1) == metric.negatives
+                              negative.size(1) == own_negatives
                         : negative.dim() == 1;
   TORCH_CHECK(
       scores.positive.dim() == 1 && fits,
       "scores of links: expected positive [P] and negative ",
-      own ? "[P, " + std::to_string(metric.negatives) + "]" : "[N]",
+      own ? "[P, " + std::to_string(own_negatives) + "]" : "[N]",
       ", found ",
       scores.positive.sizes(),
       " and ",
@@ -94,17 +100,19 @@ Result<std::vector<float>> gather_scores(
 // Takes the scores of one rank in, batch by batch.
 class Collected {
  public:
-  explicit Collected(const LinkMetric& metric)
-      : metric_(metric), ranks_(metric.type == LinkMetricType::Mrr ? metric.negatives : 0) {}
+  explicit Collected(const api::Evaluation& evaluation)
+      : evaluation_(evaluation),
+        metric_(metric_of(evaluation)),
+        ranks_(evaluation.negatives.value_or(0)) {}
 
   void add(const LinkScores& scores) {
-    check_shapes(scores, metric_);
+    check_shapes(scores, evaluation_);
     const std::vector<float> positive = values_of(scores.positive);
     const std::vector<float> negative = values_of(scores.negative);
     not_a_number_ += count_nan(positive) + count_nan(negative);
     num_positive_ += std::ssize(positive);
     num_negative_ += std::ssize(negative);
-    if (metric_.type == LinkMetricType::Mrr) {
+    if (metric_ == Metric::MRR) {
       ranks_.add(positive, negative);
     } else {
       append(positive_, positive);
@@ -129,12 +137,12 @@ class Collected {
               " scores of links are NaN; spec.training.optimizer.learningRate may be too high"
       );
     }
-    const bool of_positives =
-        metric_.type == LinkMetricType::Hits || metric_.type == LinkMetricType::Mrr;
+    const bool of_positives = metric_ == Metric::Hits || metric_ == Metric::MRR;
     Measure measure{
-        .metric = name_of(metric_), .count = of_positives ? sum_of(headers, kPositive) : scores
+        .metric = link_metric_name(evaluation_),
+        .count = of_positives ? sum_of(headers, kPositive) : scores
     };
-    if (metric_.type == LinkMetricType::Mrr) {
+    if (metric_ == Metric::MRR) {
       GNN_ASSIGN_OR_RETURN(measure.value, reciprocal_rank(communicator));
     } else {
       GNN_ASSIGN_OR_RETURN(measure.value, value_of_all(communicator, headers));
@@ -160,14 +168,15 @@ class Collected {
         std::vector<float> negative,
         gather_scores(communicator, std::move(negative_), headers, kNegative)
     );
-    if (metric_.type == LinkMetricType::Hits)
-      return hits_at_k(positive, std::move(negative), metric_.hits_k);
-    if (metric_.type == LinkMetricType::AveragePrecision)
+    if (metric_ == Metric::Hits)
+      return hits_at_k(positive, std::move(negative), evaluation_.hits_k.value_or(1));
+    if (metric_ == Metric::AveragePrecision)
       return average_precision(std::move(positive), std::move(negative));
     return auc(std::move(positive), std::move(negative));
   }
 
-  LinkMetric metric_;
+  const api::Evaluation& evaluation_;
+  Metric metric_;
   RankCounts ranks_;
   std::vector<float> positive_;
   std::vector<float> negative_;
@@ -193,28 +202,30 @@ LinkScores split_by_label(const at::Tensor& scores, const at::Tensor& labels) {
   };
 }
 
-std::string name_of(const LinkMetric& metric) {
-  switch (metric.type) {
-    case LinkMetricType::Auc:
+std::string link_metric_name(const api::Evaluation& evaluation) {
+  switch (metric_of(evaluation)) {
+    case Metric::AUC:
       return std::string(progress::kAucMetric);
-    case LinkMetricType::AveragePrecision:
+    case Metric::AveragePrecision:
       return std::string(progress::kAveragePrecisionMetric);
-    case LinkMetricType::Hits:
-      return "hits@" + std::to_string(metric.hits_k);
-    case LinkMetricType::Mrr:
+    case Metric::Hits:
+      return "hits@" + std::to_string(evaluation.hits_k.value_or(1));
+    case Metric::MRR:
       return std::string(progress::kMrrMetric);
+    case Metric::Accuracy:
+      break;
   }
-  return "";
+  TORCH_CHECK(false, "accuracy is no metric of links");
 }
 
 Result<Evaluated> evaluate_links(
     const NextLinkScores& next,
     int64_t batches,
-    const LinkMetric& metric,
+    const api::Evaluation& evaluation,
     comm::Communicator& communicator,
     const EvaluationContext& context
 ) {
-  Collected collected(metric);
+  Collected collected(evaluation);
   const int64_t most = std::min(batches, context.max_batches.value_or(batches));
   for (int64_t batch = 0; batch < most && !context.stop.requested(); ++batch) {
     GNN_ASSIGN_OR_RETURN(const std::optional<LinkScores> scores, next());

@@ -25,7 +25,7 @@ template <> struct EnumTable<DatasetFormat> {
   static constexpr EnumWords<DatasetFormat, 8> kWords{{{DatasetFormat::OGB, "OGB"}, {DatasetFormat::TU, "TU"}, {DatasetFormat::GIN, "GIN"}, {DatasetFormat::EdgeList, "EdgeList"}, {DatasetFormat::Reddit, "Reddit"}, {DatasetFormat::Taobao, "Taobao"}, {DatasetFormat::Native, "Native"}, {DatasetFormat::Synthetic, "Synthetic"}}};
 };
 template <> struct EnumTable<SyntheticShape> {
-  static constexpr EnumWords<SyntheticShape, 4> kWords{{{SyntheticShape::Arxiv, "Arxiv"}, {SyntheticShape::Products, "Products"}, {SyntheticShape::Reddit, "Reddit"}, {SyntheticShape::FakeDataset, "FakeDataset"}}};
+  static constexpr EnumWords<SyntheticShape, 5> kWords{{{SyntheticShape::Arxiv, "Arxiv"}, {SyntheticShape::Products, "Products"}, {SyntheticShape::Reddit, "Reddit"}, {SyntheticShape::FakeDataset, "FakeDataset"}, {SyntheticShape::Taobao, "Taobao"}}};
 };
 template <> struct EnumTable<SplitType> {
   static constexpr EnumWords<SplitType, 4> kWords{{{SplitType::Provided, "Provided"}, {SplitType::Random, "Random"}, {SplitType::KFold, "KFold"}, {SplitType::RandomLink, "RandomLink"}}};

@@ -68,7 +68,8 @@ enum class DatasetFormat {
   Synthetic,  ///< generated at the start, as `synthetic` says; no path
 };
 
-enum class SyntheticShape { Arxiv, Products, Reddit, FakeDataset };
+/// Taobao's has users, items and links from users to items; the others have one node type.
+enum class SyntheticShape { Arxiv, Products, Reddit, FakeDataset, Taobao };
 
 /// A generated graph with power-law degrees and planted communities. The same values give the same
 /// bits.
@@ -76,7 +77,8 @@ struct Synthetic {
   SyntheticShape shape = SyntheticShape::Arxiv;
   Decimal scale{"1"};  ///< factor on the number of nodes of the shape, in (0, 100]
   int64_t seed = 0;
-  /// Fraction f of labels replaced by random ones, in [0, 1]; limits accuracy to 1 − f·(C−1)/C.
+  /// Fraction f of labels replaced by random ones, in [0, 1]; limits accuracy to 1 − f·(C−1)/C. 0 with
+  /// Taobao, which has none.
   Decimal flipped_labels{"0"};
   friend bool operator==(const Synthetic&, const Synthetic&) = default;
 };
@@ -149,10 +151,10 @@ struct Dataset {
   bool to_undirected = false;   ///< add the reverse of each edge, then remove duplicates
   bool add_self_loops = false;  ///< add missing edges v→v
   bool coalesce = false;        ///< remove duplicate edges
-  /// LinkPrediction: add the edge type (destination, rev_ + relation, source) of all links reversed.
+  /// BipartiteSAGE: add the edge type (destination, rev_ + relation, source) of all links reversed.
   /// Messages pass along a reversed link where they pass along the link itself.
   bool add_reverse = false;
-  std::optional<CoOccurrence> co_occurrence = {};  ///< LinkPrediction; absent: none
+  std::optional<CoOccurrence> co_occurrence = {};  ///< BipartiteSAGE; absent: none
   NodeFeatures node_features = NodeFeatures::Provided;
   FeatureTransform feature_transform = FeatureTransform::None;
   friend bool operator==(const Dataset&, const Dataset&) = default;

@@ -252,6 +252,18 @@ void check_dataset(const GnnJobSpec& spec, Problems& problems) {
       "GraphClassification reads TU, GIN or Native; NodeClassification reads OGB, EdgeList, "
       "Reddit, Native or Synthetic; LinkPrediction reads these and Taobao"
   );
+  const bool links_of_taobao =
+      dataset.synthetic && dataset.synthetic->shape == SyntheticShape::Taobao;
+  problems.require(
+      !links_of_taobao || predicts_links(spec),
+      "spec.dataset.synthetic",
+      "shape Taobao is only for LinkPrediction"
+  );
+  problems.require(
+      !links_of_taobao || !(dataset.synthetic->flipped_labels.value() > 0.0),
+      "spec.dataset.synthetic",
+      "flippedLabels must be 0 with shape Taobao, which has no labels"
+  );
   problems.require(
       many_graphs || dataset.node_features == NodeFeatures::Provided,
       "spec.dataset.nodeFeatures",
@@ -265,19 +277,20 @@ void check_transforms(const GnnJobSpec& spec, Problems& problems) {
       spec.task.type == TaskType::NodeClassification ||
           !(dataset.to_undirected || dataset.add_self_loops),
       "spec.dataset",
-      "toUndirected and addSelfLoops are only for NodeClassification; for LinkPrediction, "
-      "addReverse "
-      "adds the reverse of the links"
+      "toUndirected and addSelfLoops are only for NodeClassification: with LinkPrediction, what "
+      "they "
+      "add would count as links"
   );
   problems.require(
       !classifies_graphs(spec) || !dataset.coalesce,
       "spec.dataset",
       "coalesce is not for GraphClassification"
   );
+  const bool bipartite = spec.model.type == ModelType::BipartiteSAGE;
   problems.require(
-      predicts_links(spec) || !(dataset.add_reverse || dataset.co_occurrence),
+      bipartite || !(dataset.add_reverse || dataset.co_occurrence),
       "spec.dataset",
-      "addReverse and coOccurrence are only for LinkPrediction"
+      "addReverse and coOccurrence are only for BipartiteSAGE, which reads their edges"
   );
   const std::optional<CoOccurrence>& shared = dataset.co_occurrence;
   const std::optional<EdgeType>& link = spec.task.link;
@@ -286,19 +299,17 @@ void check_transforms(const GnnJobSpec& spec, Problems& problems) {
       "spec.dataset.coOccurrence",
       "node must be the destination of task.link, and through its source"
   );
-  const bool bipartite = spec.model.type == ModelType::BipartiteSAGE;
   problems.require(
       !bipartite || dataset.feature_transform == FeatureTransform::None,
       "spec.dataset.featureTransform",
       "must be None with BipartiteSAGE, which learns embeddings and reads no features"
   );
   problems.require(
-      !bipartite || dataset.format != DatasetFormat::Taobao ||
-          (dataset.add_reverse && dataset.co_occurrence),
+      !bipartite || dataset.format == DatasetFormat::EdgeList ||
+          dataset.format == DatasetFormat::Native || (dataset.add_reverse && dataset.co_occurrence),
       "spec.dataset",
-      "BipartiteSAGE reads the reverse of the links and edges between their destinations: with "
-      "format "
-      "Taobao, set addReverse: true and coOccurrence"
+      "BipartiteSAGE reads the reverse of the links and edges between their destinations: set "
+      "addReverse: true and coOccurrence, unless EdgeList or Native data have such edges"
   );
 }
 

@@ -181,6 +181,8 @@ data::Shape shape_of(api::SyntheticShape shape) {
       return data::Shape::Reddit;
     case api::SyntheticShape::FakeDataset:
       return data::Shape::FakeDataset;
+    case api::SyntheticShape::Taobao:
+      return data::Shape::Taobao;
   }
   return data::Shape::Arxiv;
 }

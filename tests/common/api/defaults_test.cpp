@@ -1,5 +1,6 @@
 #include "common/api/defaults.h"
 
+#include "common/api/validation.h"
 #include "tests/common/api/sample_job.h"
 
 #include <gtest/gtest.h>
@@ -23,6 +24,54 @@ TEST(Defaults, FillWhatDependsOnOtherFields) {
   EXPECT_EQ(graphs.training.sharding, Sharding::Interleave);
   EXPECT_EQ(graphs.dataset.split.seed, 7);
   EXPECT_FALSE(graphs.training.evaluation.fanout);
+}
+
+TEST(Defaults, FillWhatLinkPredictionLeavesOut) {
+  GnnJob job = sample_link_job();
+  job.spec.training.seed = 7;
+  apply_defaults(job.spec);
+  EXPECT_EQ(job.spec.training.sharding, Sharding::Slice);
+  EXPECT_EQ(job.spec.training.evaluation.fanout, job.spec.sampling->fanout);
+  EXPECT_EQ(job.spec.training.evaluation.metric, Metric::AUC);
+  EXPECT_EQ(job.spec.training.embeddings, Embeddings{});
+  EXPECT_EQ(job.spec.dataset.split.seed, 7);
+  EXPECT_EQ(job.spec.dataset.split.negative_ratio, Decimal{"1"});
+  EXPECT_EQ(job.spec.dataset.split.disjoint_train, Decimal{"0"});
+  EXPECT_EQ(job.spec.sampling->negatives, Negatives{});
+  EXPECT_FALSE(job.spec.model.decoder);
+  EXPECT_TRUE(check(job)) << "what is filled in is valid";
+}
+
+TEST(Defaults, ADecoderIsAsWideAsItsEncoder) {
+  GnnJob job = sample_plain_link_job();
+  apply_defaults(job.spec);
+  EXPECT_EQ(job.spec.model.decoder, Decoder{});
+  EXPECT_FALSE(job.spec.training.embeddings);
+  EXPECT_TRUE(check(job));
+  job.spec.model.decoder->type = DecoderType::MLP;
+  apply_defaults(job.spec);
+  EXPECT_EQ(job.spec.model.decoder->hidden_channels, job.spec.model.graph_sage->hidden_channels);
+  EXPECT_TRUE(check(job));
+}
+
+TEST(Defaults, ReciprocalRanksHaveNegativesOfTheirOwn) {
+  GnnJob job = sample_link_job();
+  job.spec.training.evaluation.metric = Metric::MRR;
+  job.spec.training.evaluation.negatives = 100;
+  apply_defaults(job.spec);
+  EXPECT_FALSE(job.spec.dataset.split.negative_ratio);
+  EXPECT_TRUE(check(job));
+}
+
+TEST(Defaults, GiveOtherTasksNoFieldsOfLinkPrediction) {
+  GnnJob job = sample_job();
+  apply_defaults(job.spec);
+  GnnJobSpec expected = sample_job().spec;
+  expected.training.sharding = Sharding::Slice;
+  expected.training.evaluation.fanout = expected.sampling->fanout;
+  expected.training.evaluation.parts = std::vector{Part::Validation};
+  expected.training.evaluation.metric = Metric::Accuracy;
+  EXPECT_EQ(job.spec, expected);
 }
 
 TEST(Defaults, KeepWhatIsSetAndChangeNothingTwice) {

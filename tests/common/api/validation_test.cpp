@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gnn::api {
@@ -26,6 +28,22 @@ struct Case {
   bool graphs = false;  // start from the graph-classification sample
 };
 
+struct LinkCase {
+  std::string path;
+  Change change;
+  bool plain = false;  // start from the sample with one node type
+};
+
+void expect_refused(const std::vector<LinkCase>& cases) {
+  for (const LinkCase& each : cases) {
+    GnnJob job = each.plain ? sample_plain_link_job() : sample_link_job();
+    each.change(job);
+    std::string messages;
+    for (const FieldError& error : validate(job)) messages += error.message + "; ";
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{each.path}) << messages;
+  }
+}
+
 void expect_refused(const std::vector<Case>& cases) {
   for (const Case& each : cases) {
     GnnJob job = each.graphs ? sample_graph_job() : sample_job();
@@ -39,10 +57,12 @@ void expect_refused(const std::vector<Case>& cases) {
 TEST(Validation, AcceptsTheSamples) {
   EXPECT_EQ(paths_of(sample_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_graph_job()), std::vector<std::string>{});
+  EXPECT_EQ(paths_of(sample_link_job()), std::vector<std::string>{});
+  EXPECT_EQ(paths_of(sample_plain_link_job()), std::vector<std::string>{});
 }
 
 TEST(Validation, ChecksEveryFieldsBounds) {
-  expect_refused({
+  expect_refused(std::vector<Case>{
       {"spec.workers.nodes", [](GnnJob& j) { j.spec.workers.nodes = 0; }},
       {"spec.workers.nodes", [](GnnJob& j) { j.spec.workers.nodes = -3; }},
       {"spec.workers.nodes", [](GnnJob& j) { j.spec.workers.nodes = 2147483648; }},
@@ -93,7 +113,7 @@ TEST(Validation, ChecksNames) {
 }
 
 TEST(Validation, ChecksRulesBetweenFields) {
-  expect_refused({
+  expect_refused(std::vector<Case>{
       {"spec.runPolicy.failurePolicy.backoff",
        [](GnnJob& j) { j.spec.run_policy.failure_policy.backoff.initial_seconds = 361; }},
       {"spec.runPolicy.failurePolicy.rules[0]",
@@ -199,12 +219,200 @@ TEST(Validation, TheModelMustFitTheTask) {
   EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.model.type"});
 }
 
+TEST(Validation, ChecksTheBoundsOfLinkPrediction) {
+  expect_refused(std::vector<LinkCase>{
+      {"spec.task.link.relation", [](GnnJob& j) { j.spec.task.link->relation = ""; }},
+      {"spec.dataset.split.negativeRatio",
+       [](GnnJob& j) { j.spec.dataset.split.negative_ratio = Decimal{"0"}; }},
+      {"spec.dataset.split.disjointTrain",
+       [](GnnJob& j) { j.spec.dataset.split.disjoint_train = Decimal{"1"}; }},
+      {"spec.dataset.coOccurrence.atLeast",
+       [](GnnJob& j) { j.spec.dataset.co_occurrence->at_least = 0; }},
+      {"spec.model.bipartiteSage.hiddenChannels",
+       [](GnnJob& j) { j.spec.model.bipartite_sage->hidden_channels = 0; }},
+      {"spec.sampling.fanoutByEdgeType[0].source",
+       [](GnnJob& j) {
+         j.spec.sampling->fanout_by_edge_type = {{.edge_type = {"", "to", "item"}, .fanout = {8, 4}}
+         };
+       }},
+      {"spec.sampling.fanoutByEdgeType[0].fanout[1]",
+       [](GnnJob& j) {
+         j.spec.sampling->fanout_by_edge_type = {
+             {.edge_type = {"item", "to", "item"}, .fanout = {8, -2}}
+         };
+       }},
+      {"spec.sampling.negatives.amount",
+       [](GnnJob& j) { j.spec.sampling->negatives = Negatives{.amount = {"0"}}; }},
+      {"spec.training.evaluation.hitsK",
+       [](GnnJob& j) {
+         j.spec.training.evaluation.metric = Metric::Hits;
+         j.spec.training.evaluation.hits_k = 0;
+       }},
+      {"spec.training.evaluation.negatives",
+       [](GnnJob& j) {
+         j.spec.training.evaluation.metric = Metric::MRR;
+         j.spec.training.evaluation.negatives = 0;
+       }},
+  });
+}
+
+TEST(Validation, ChecksTheDataOfLinkPrediction) {
+  const auto split = [](Split changed) {
+    return [changed](GnnJob& j) { j.spec.dataset.split = changed; };
+  };
+  const std::optional<Decimal> tenth = Decimal{"0.1"};
+  expect_refused(std::vector<LinkCase>{
+      {"spec.task", [](GnnJob& j) { j.spec.task.link.reset(); }},
+      {"spec.dataset.format", [](GnnJob& j) { j.spec.dataset.format = DatasetFormat::TU; }},
+      {"spec.dataset.nodeFeatures",
+       [](GnnJob& j) { j.spec.dataset.node_features = NodeFeatures::Constant; }},
+      {"spec.dataset.featureTransform",
+       [](GnnJob& j) { j.spec.dataset.feature_transform = FeatureTransform::RowNormalize; }},
+      {"spec.dataset.synthetic",
+       [](GnnJob& j) {
+         j.spec.dataset.format = DatasetFormat::Synthetic;
+         j.spec.dataset.path.reset();
+         j.spec.dataset.synthetic =
+             Synthetic{.shape = SyntheticShape::Taobao, .flipped_labels = {"0.1"}};
+       }},
+      {"spec.dataset", [](GnnJob& j) { j.spec.dataset.add_reverse = true; }, true},
+      {"spec.dataset", [](GnnJob& j) { j.spec.dataset.to_undirected = true; }},
+      {"spec.dataset", [](GnnJob& j) { j.spec.dataset.add_self_loops = true; }},
+      {"spec.dataset", [](GnnJob& j) { j.spec.dataset.add_reverse = false; }},
+      {"spec.dataset", [](GnnJob& j) { j.spec.dataset.co_occurrence.reset(); }},
+      {"spec.dataset.coOccurrence",
+       [](GnnJob& j) {
+         std::swap(j.spec.dataset.co_occurrence->node, j.spec.dataset.co_occurrence->through);
+       }},
+      {"spec.dataset.coOccurrence",
+       [](GnnJob& j) { j.spec.dataset.co_occurrence->through = "category"; }},
+      {"spec.dataset.split",
+       split({.type = SplitType::Random, .train = tenth, .validation = tenth, .test = tenth})},
+      {"spec.dataset.split", split({})},
+      {"spec.dataset.split", split({.type = SplitType::RandomLink, .validation = tenth})},
+      {"spec.dataset.split", split({.type = SplitType::RandomLink, .test = tenth})},
+      {"spec.dataset.split",
+       split({.type = SplitType::RandomLink, .train = tenth, .validation = tenth, .test = tenth})},
+      {"spec.dataset.split",
+       split({.type = SplitType::RandomLink, .validation = Decimal{"0.9"}, .test = tenth})},
+      {"spec.dataset.split",
+       split({.type = SplitType::RandomLink, .name = "x", .validation = tenth, .test = tenth})},
+      {"spec.dataset.split",
+       [](GnnJob& j) {
+         j.spec.dataset.format = DatasetFormat::Native;
+         j.spec.dataset.split = {.disjoint_train = Decimal{"0.1"}};
+       }},
+      {"spec.dataset.split",
+       [](GnnJob& j) {
+         j.spec.dataset.split.negative_ratio = Decimal{"1"};
+         j.spec.training.evaluation.metric = Metric::MRR;
+         j.spec.training.evaluation.negatives = 10;
+       }},
+  });
+}
+
+TEST(Validation, ChecksTheModelOfLinkPrediction) {
+  expect_refused(std::vector<LinkCase>{
+      {"spec.model", [](GnnJob& j) { j.spec.model.bipartite_sage.reset(); }},
+      {"spec.model.type", [](GnnJob& j) { j.spec.model = {.type = ModelType::GCN, .gcn = Gcn{}}; }},
+      {"spec.model.type", [](GnnJob& j) { j.spec.model = sample_plain_link_job().spec.model; }},
+      {"spec.model.type", [](GnnJob& j) { j.spec.model = sample_link_job().spec.model; }, true},
+      {"spec.model.decoder", [](GnnJob& j) { j.spec.model.decoder.emplace(); }},
+      {"spec.model.decoder",
+       [](GnnJob& j) { j.spec.model.decoder = Decoder{.hidden_channels = 8}; },
+       true},
+      {"spec.sampling", [](GnnJob& j) { j.spec.sampling.reset(); }},
+      {"spec.sampling.fanout", [](GnnJob& j) { j.spec.sampling->fanout = {8, 4, 2}; }},
+      {"spec.sampling.fanoutByEdgeType[0].fanout",
+       [](GnnJob& j) {
+         j.spec.sampling->fanout_by_edge_type = {
+             {.edge_type = {"item", "to", "item"}, .fanout = {8}}
+         };
+       }},
+      {"spec.sampling.fanoutByEdgeType[1]",
+       [](GnnJob& j) {
+         j.spec.sampling->fanout_by_edge_type = {
+             {.edge_type = {"item", "to", "item"}, .fanout = {8, 4}},
+             {.edge_type = {"item", "to", "item"}, .fanout = {4, 2}}
+         };
+       }},
+      {"spec.training.embeddings", [](GnnJob& j) { j.spec.training.embeddings.emplace(); }, true},
+      {"spec.training.optimizer.type",
+       [](GnnJob& j) { j.spec.training.optimizer.type = OptimizerType::SGD; }},
+      {"spec.training.optimizer.weightDecay",
+       [](GnnJob& j) { j.spec.training.optimizer.weight_decay = Decimal{"1e-5"}; }},
+  });
+}
+
+TEST(Validation, ChecksTheEvaluationOfLinkPrediction) {
+  const auto evaluation = [](Evaluation changed) {
+    return [changed](GnnJob& j) { j.spec.training.evaluation = changed; };
+  };
+  const std::string path = "spec.training.evaluation";
+  expect_refused(std::vector<LinkCase>{
+      {path + ".mode", evaluation({.mode = EvaluationMode::LayerWise})},
+      {path + ".parts", evaluation({.parts = {{Part::Train}}})},
+      {path + ".fanout", evaluation({.fanout = {{8}}})},
+      {path + ".metric", evaluation({.metric = Metric::Accuracy})},
+      {path, evaluation({.metric = Metric::Hits})},
+      {path, evaluation({.metric = Metric::MRR})},
+      {path, evaluation({.hits_k = 50})},
+      {path, evaluation({.metric = Metric::AUC, .negatives = 50})},
+  });
+}
+
+TEST(Validation, OtherTasksRefuseTheFieldsOfLinkPrediction) {
+  expect_refused(std::vector<Case>{
+      {"spec.task", [](GnnJob& j) { j.spec.task.link = EdgeType{"node", "to", "node"}; }},
+      {"spec.dataset.format",
+       [](GnnJob& j) {
+         j.spec.dataset = {};
+         j.spec.dataset.format = DatasetFormat::Taobao;
+         j.spec.dataset.path = "/data/taobao";
+       }},
+      {"spec.dataset.synthetic",
+       [](GnnJob& j) { j.spec.dataset.synthetic->shape = SyntheticShape::Taobao; }},
+      {"spec.dataset", [](GnnJob& j) { j.spec.dataset.add_reverse = true; }},
+      {"spec.dataset",
+       [](GnnJob& j) {
+         j.spec.dataset.co_occurrence = sample_link_job().spec.dataset.co_occurrence;
+       }},
+      {"spec.dataset", [](GnnJob& j) { j.spec.dataset.coalesce = true; }, true},
+      {"spec.dataset.split",
+       [](GnnJob& j) { j.spec.dataset.split = sample_link_job().spec.dataset.split; }},
+      {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.negative_ratio = Decimal{"1"}; }},
+      {"spec.model.decoder", [](GnnJob& j) { j.spec.model.decoder.emplace(); }},
+      {"spec.sampling", [](GnnJob& j) { j.spec.sampling->negatives.emplace(); }},
+      {"spec.sampling", [](GnnJob& j) { j.spec.sampling->exclude_seed_edges = true; }},
+      {"spec.sampling",
+       [](GnnJob& j) {
+         j.spec.sampling->fanout_by_edge_type = {
+             {.edge_type = {"node", "to", "node"}, .fanout = {1, 1, 1}}
+         };
+       }},
+      {"spec.training.embeddings", [](GnnJob& j) { j.spec.training.embeddings.emplace(); }},
+      {"spec.training.evaluation.metric",
+       [](GnnJob& j) { j.spec.training.evaluation.metric = Metric::AUC; }},
+  });
+}
+
+TEST(Validation, LinkPredictionMayUseTheSplitOfTypedData) {
+  for (const DatasetFormat format : {DatasetFormat::Native, DatasetFormat::EdgeList}) {
+    GnnJob job = sample_link_job();
+    job.spec.dataset.format = format;
+    job.spec.dataset.split = {};
+    job.spec.dataset.add_reverse = false;
+    job.spec.dataset.co_occurrence.reset();
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{});
+  }
+}
+
 TEST(Validation, GuardsThePodTemplate) {
   const auto pod = [](std::function<void(PodTemplate&)> change) {
     return [change = std::move(change)](GnnJob& job) { change(*job.spec.workers.pod_template); };
   };
   const std::string path = "spec.workers.template";
-  expect_refused({
+  expect_refused(std::vector<Case>{
       {path + ".env", pod([](PodTemplate& p) { p.env = {{.name = "A"}, {.name = "A"}}; })},
       {path + ".env[0].name", pod([](PodTemplate& p) { p.env = {{.name = "MASTER_ADDR"}}; })},
       {path + ".env[0].name", pod([](PodTemplate& p) { p.env = {{.name = "GNN_ANYTHING"}}; })},

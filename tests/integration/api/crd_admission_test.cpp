@@ -46,6 +46,14 @@ json graphs(const std::string& name, const Changes& changes) {
   return job(base, name, changes);
 }
 
+json links(const std::string& name, const Changes& changes) {
+  return job(sample_link_job(), name, changes);
+}
+
+json plain_links(const std::string& name, const Changes& changes) {
+  return job(sample_plain_link_job(), name, changes);
+}
+
 class CrdAdmission : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -98,6 +106,175 @@ struct Refusal {
   std::string text;  // part of what it says
 };
 
+std::vector<Refusal> broken_link_rules() {
+  const json item_to_item = {
+      {"source", "item"}, {"relation", "to"}, {"destination", "item"}, {"fanout", {8, 4}}
+  };
+  const json three_hops = {
+      {"source", "item"}, {"relation", "to"}, {"destination", "item"}, {"fanout", {8, 4, 2}}
+  };
+  json nameless = item_to_item;
+  nameless["relation"] = "";
+  json unnamed = item_to_item;
+  unnamed.erase("relation");
+  const std::string two_layers =
+      "must have one entry per layer of the model: BipartiteSAGE has two";
+  const std::string evaluation = "/spec/training/evaluation";
+  return {
+      {links("", {{"/spec/task/link", nullptr}}),
+       "spec.task",
+       "link must be set if and only if type is LinkPrediction"},
+      {nodes(
+           "", {{"/spec/task/link", {{"source", "a"}, {"relation", "to"}, {"destination", "a"}}}}
+       ),
+       "spec.task",
+       "link must be set if and only if type is LinkPrediction"},
+      {links("", {{"/spec/task/link/source", ""}}),
+       "spec.task.link.source",
+       "should be at least 1 chars long"},
+      {links("", {{"/spec/task/link/relation", nullptr}}),
+       "spec.task.link.relation",
+       "Required value"},
+      {nodes("", {{"/spec/dataset", {{"format", "Taobao"}, {"path", "/data/taobao"}}}}),
+       "spec.dataset.format",
+       "LinkPrediction reads these and Taobao"},
+      {links("", {{"/spec/dataset/toUndirected", true}}),
+       "spec.dataset",
+       "toUndirected and addSelfLoops are only for NodeClassification: with LinkPrediction, what "
+       "they add would count as links"},
+      {nodes("", {{"/spec/dataset/addReverse", true}}),
+       "spec.dataset",
+       "addReverse and coOccurrence are only for BipartiteSAGE, which reads their edges"},
+      {nodes(
+           "", {{"/spec/dataset/coOccurrence", {{"node", "a"}, {"through", "b"}, {"atLeast", 1}}}}
+       ),
+       "spec.dataset",
+       "addReverse and coOccurrence are only for BipartiteSAGE, which reads their edges"},
+      {links("", {{"/spec/dataset/coOccurrence/node", "user"}}),
+       "spec.dataset.coOccurrence",
+       "node must be the destination of task.link, and through its source"},
+      {links("", {{"/spec/dataset/coOccurrence/atLeast", nullptr}}),
+       "spec.dataset.coOccurrence.atLeast",
+       "Required value"},
+      {links("", {{"/spec/dataset/featureTransform", "RowNormalize"}}),
+       "spec.dataset.featureTransform",
+       "must be None with BipartiteSAGE, which learns embeddings and reads no features"},
+      {links("", {{"/spec/dataset/addReverse", nullptr}}),
+       "spec.dataset",
+       "BipartiteSAGE reads the reverse of the links and edges between their destinations: set "
+       "addReverse: true and coOccurrence, unless EdgeList or Native data have such edges"},
+      {nodes("", {{"/spec/dataset/synthetic/shape", "Taobao"}}),
+       "spec.dataset.synthetic",
+       "shape Taobao is only for LinkPrediction"},
+      {links(
+           "",
+           {{"/spec/dataset/format", "Synthetic"},
+            {"/spec/dataset/path", nullptr},
+            {"/spec/dataset/synthetic", {{"shape", "Taobao"}, {"flippedLabels", "0.1"}}}}
+       ),
+       "spec.dataset.synthetic",
+       "flippedLabels must be 0 with shape Taobao, which has no labels"},
+      {links("", {{"/spec/dataset/split", nullptr}}),
+       "spec.dataset.split",
+       "LinkPrediction needs type RandomLink, or Provided where EdgeList or Native data have a "
+       "split of links; RandomLink is only for LinkPrediction"},
+      {nodes(
+           "",
+           {{"/spec/dataset/split", {{"type", "RandomLink"}, {"validation", "0.1"}, {"test", "0.1"}}
+           }}
+       ),
+       "spec.dataset.split",
+       "LinkPrediction needs type RandomLink, or Provided where EdgeList or Native data have a "
+       "split of links; RandomLink is only for LinkPrediction"},
+      {links("", {{"/spec/dataset/split/validation", "0.9"}}),
+       "spec.dataset.split",
+       "validation and test must sum to less than 1 with type RandomLink"},
+      {nodes("", {{"/spec/dataset/split/negativeRatio", "1"}}),
+       "spec.dataset.split",
+       "negativeRatio and disjointTrain require type RandomLink"},
+      {links(
+           "",
+           {{"/spec/dataset/split/negativeRatio", "1"},
+            {evaluation, {{"metric", "MRR"}, {"negatives", 10}}}}
+       ),
+       "spec.dataset.split",
+       "negativeRatio has no effect with metric MRR: leave it out and set evaluation.negatives"},
+      {links("", {{"/spec/dataset/split/negativeRatio", "0"}}),
+       "spec.dataset.split.negativeRatio",
+       "must be a decimal number above 0 and at most 1000"},
+      {links("", {{"/spec/dataset/split/disjointTrain", "1"}}),
+       "spec.dataset.split.disjointTrain",
+       "must be a decimal number of at least 0 and below 1"},
+      {links("", {{"/spec/model", {{"type", "GraphSAGE"}, {"graphSage", {{"layers", 2}}}}}}),
+       "spec.model.type",
+       "GraphSAGE predicts links between nodes of one type, BipartiteSAGE between nodes of two: "
+       "compare source and destination of task.link"},
+      {links("", {{"/spec/model/decoder", json::object()}}),
+       "spec.model",
+       "decoder is only for GraphSAGE with LinkPrediction"},
+      {plain_links("", {{"/spec/model/decoder", {{"hiddenChannels", 8}}}}),
+       "spec.model.decoder",
+       "hiddenChannels requires type MLP"},
+      {links("", {{"/spec/sampling/fanout", {8, 4, 2}}}), "spec.sampling.fanout", two_layers},
+      {nodes("", {{"/spec/sampling/negatives", json::object()}}),
+       "spec.sampling",
+       "fanoutByEdgeType, negatives and excludeSeedEdges are only for LinkPrediction"},
+      {nodes("", {{"/spec/sampling/excludeSeedEdges", true}}),
+       "spec.sampling",
+       "fanoutByEdgeType, negatives and excludeSeedEdges are only for LinkPrediction"},
+      {nodes("", {{"/spec/sampling/fanoutByEdgeType", json::array({three_hops})}}),
+       "spec.sampling",
+       "fanoutByEdgeType, negatives and excludeSeedEdges are only for LinkPrediction"},
+      {links("", {{"/spec/sampling/fanoutByEdgeType", json::array({three_hops})}}),
+       "spec.sampling.fanoutByEdgeType",
+       "each fanout must have one entry per layer of the model"},
+      {links("", {{"/spec/sampling/fanoutByEdgeType", {item_to_item, item_to_item}}}),
+       "spec.sampling.fanoutByEdgeType[1]",
+       "Duplicate value"},
+      {links("", {{"/spec/sampling/fanoutByEdgeType", json::array({nameless})}}),
+       "spec.sampling.fanoutByEdgeType[0].relation",
+       "should be at least 1 chars long"},
+      {links("", {{"/spec/sampling/fanoutByEdgeType", json::array({unnamed})}}),
+       "spec.sampling.fanoutByEdgeType[0].relation",
+       "Required value"},
+      {links("", {{"/spec/sampling/negatives", {{"amount", "0"}}}}),
+       "spec.sampling.negatives.amount",
+       "must be a decimal number above 0 and at most 1000"},
+      {links("", {{"/spec/sampling/negatives", {{"type", "Triplet"}}}}),
+       "spec.sampling.negatives.type",
+       "Unsupported value"},
+      {plain_links("", {{"/spec/training/embeddings", json::object()}}),
+       "spec.training",
+       "embeddings is only for BipartiteSAGE, which learns embeddings"},
+      {links("", {{"/spec/training/optimizer", {{"type", "SGD"}}}}),
+       "spec.training.optimizer.type",
+       "must be Adam with BipartiteSAGE, whose embeddings follow Adam's rule"},
+      {links("", {{"/spec/training/optimizer", {{"weightDecay", "1e-5"}}}}),
+       "spec.training.optimizer.weightDecay",
+       "must be 0 with BipartiteSAGE, whose embeddings do not decay"},
+      {links("", {{evaluation + "/mode", "LayerWise"}}),
+       "spec.training.evaluation.mode",
+       "LayerWise is only for NodeClassification"},
+      {links("", {{evaluation + "/parts", {"Train"}}}),
+       "spec.training.evaluation.parts",
+       "must not name Train with LinkPrediction: only held-out links have negatives of their own"},
+      {links("", {{evaluation + "/metric", "Accuracy"}}),
+       "spec.training.evaluation.metric",
+       "Accuracy is for NodeClassification and GraphClassification; AUC, AveragePrecision, Hits "
+       "and MRR are for LinkPrediction"},
+      {nodes("", {{evaluation + "/metric", "AUC"}}),
+       "spec.training.evaluation.metric",
+       "Accuracy is for NodeClassification and GraphClassification; AUC, AveragePrecision, Hits "
+       "and MRR are for LinkPrediction"},
+      {links("", {{evaluation + "/metric", "Hits"}}),
+       "spec.training.evaluation",
+       "hitsK must be set if and only if metric is Hits"},
+      {links("", {{evaluation + "/negatives", 10}}),
+       "spec.training.evaluation",
+       "negatives must be set if and only if metric is MRR"},
+  };
+}
+
 std::vector<Refusal> broken_rules() {
   const std::string t = "/spec/workers/template";
   const json volume = {{{"name", "data"}, {"emptyDir", json::object()}}};
@@ -105,10 +282,14 @@ std::vector<Refusal> broken_rules() {
       {graphs("", {{"/spec/dataset/format", "OGB"}}),
        "spec.dataset.format",
        "GraphClassification reads TU, GIN or Native; NodeClassification reads OGB, EdgeList, "
-       "Reddit, Native or Synthetic"},
+       "Reddit, Native or Synthetic; LinkPrediction reads these and Taobao"},
       {graphs("", {{"/spec/dataset/toUndirected", true}}),
        "spec.dataset",
-       "toUndirected, addSelfLoops and coalesce are only for NodeClassification"},
+       "toUndirected and addSelfLoops are only for NodeClassification: with LinkPrediction, what "
+       "they add would count as links"},
+      {graphs("", {{"/spec/dataset/coalesce", true}}),
+       "spec.dataset",
+       "coalesce is not for GraphClassification"},
       {nodes("", {{"/spec/dataset/nodeFeatures", "Constant"}}),
        "spec.dataset.nodeFeatures",
        "Constant and DegreeOneHot are only for GraphClassification"},
@@ -117,13 +298,14 @@ std::vector<Refusal> broken_rules() {
        "KFold is only for GraphClassification"},
       {nodes("", {{"/spec/model", {{"type", "GIN"}, {"gin", {{"layers", 3}}}}}}),
        "spec.model.type",
-       "GIN is for GraphClassification; GraphSAGE and GCN are for NodeClassification"},
+       "GIN is for GraphClassification, GCN for NodeClassification, GraphSAGE for "
+       "NodeClassification and LinkPrediction, BipartiteSAGE for LinkPrediction"},
       {nodes("", {{"/spec/sampling", nullptr}}),
        "spec",
-       "sampling must be set if and only if task.type is NodeClassification"},
+       "sampling must be set if and only if task.type is NodeClassification or LinkPrediction"},
       {graphs("", {{"/spec/sampling", {{"fanout", {5}}}}}),
        "spec",
-       "sampling must be set if and only if task.type is NodeClassification"},
+       "sampling must be set if and only if task.type is NodeClassification or LinkPrediction"},
       {nodes("", {{"/spec/sampling/fanout", {10, 10}}}),
        "spec.sampling.fanout",
        "must have one entry per layer of the model"},
@@ -147,7 +329,7 @@ std::vector<Refusal> broken_rules() {
             {"/spec/training/evaluation/fanout", {1, 1, 1}}}
        ),
        "spec.training.evaluation",
-       "fanout is only for NodeClassification with mode Sampled"},
+       "fanout is only for NodeClassification and LinkPrediction with mode Sampled"},
       {nodes("", {{"/spec/training/evaluation/fanout", {1, 1}}}),
        "spec.training.evaluation",
        "fanout must have one entry per layer of the model"},
@@ -188,21 +370,27 @@ std::vector<Refusal> broken_rules() {
        "TU and GIN data sets have no split of their own: set type Random or KFold"},
       {graphs("", {{"/spec/dataset/split/test", nullptr}}),
        "spec.dataset.split",
-       "train and test must be set if and only if type is Random"},
+       "test must be set if and only if type is Random or RandomLink"},
+      {graphs("", {{"/spec/dataset/split/train", nullptr}}),
+       "spec.dataset.split",
+       "train must be set if and only if type is Random"},
       {graphs("", {{"/spec/dataset/split/validation", nullptr}}),
        "spec.dataset.split",
-       "validation is required with type Random, optional and below 1 with KFold, and not allowed "
-       "with Provided"},
+       "validation is required with type Random or RandomLink, optional and below 1 with KFold, "
+       "and "
+       "not allowed with Provided"},
       {nodes("", {{"/spec/dataset/split/validation", "0.1"}}),
        "spec.dataset.split",
-       "validation is required with type Random, optional and below 1 with KFold, and not allowed "
-       "with Provided"},
+       "validation is required with type Random or RandomLink, optional and below 1 with KFold, "
+       "and "
+       "not allowed with Provided"},
       {graphs(
            "", {{"/spec/dataset/split", {{"type", "KFold"}, {"folds", 5}, {"validation", "1"}}}}
        ),
        "spec.dataset.split",
-       "validation is required with type Random, optional and below 1 with KFold, and not allowed "
-       "with Provided"},
+       "validation is required with type Random or RandomLink, optional and below 1 with KFold, "
+       "and "
+       "not allowed with Provided"},
       {graphs("", {{"/spec/dataset/split/test", "0.2"}}),
        "spec.dataset.split",
        "train, validation and test must sum to at most 1"},
@@ -224,11 +412,11 @@ std::vector<Refusal> broken_rules() {
        "Reddit has one split: leave out name"},
       {nodes("", {{"/spec/dataset/split/seed", 1}}),
        "spec.dataset.split",
-       "seed requires type Random or KFold"},
+       "seed requires type Random, KFold or RandomLink"},
       {nodes("", {{"/spec/model/gcn", json::object()}}),
        "spec.model",
-       "set exactly the member that matches type: graphSage for GraphSAGE, gcn for GCN, gin for GIN"
-      },
+       "set exactly the member that matches type: graphSage for GraphSAGE, gcn for GCN, gin for "
+       "GIN, bipartiteSage for BipartiteSAGE"},
       {nodes("", {{"/spec/training/optimizer/momentum", "0.9"}}),
        "spec.training.optimizer",
        "momentum requires type SGD"},
@@ -392,6 +580,7 @@ std::vector<Refusal> broken_rules() {
       {nodes("", {{t + "/image", std::string(600, 'x')}}), "spec.workers.template.image", "Too long"
       },
   };
+  for (Refusal& each : broken_link_rules()) cases.push_back(std::move(each));
   for (size_t i = 0; i < cases.size(); ++i) {
     cases[i].object["metadata"]["name"] = "refused-" + std::to_string(i) + "-x";
   }
@@ -593,6 +782,51 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
            {"/spec/dataset/nodeFeatures", "DegreeOneHot"}}
       ),
       graphs("tu", {{"/spec/dataset/format", "TU"}}),
+      links("links", {}),
+      links(
+          "every-link-field",
+          {{"/spec/dataset/coalesce", true},
+           {"/spec/dataset/coOccurrence/edges", "All"},
+           {"/spec/dataset/split",
+            {{"type", "RandomLink"},
+             {"validation", "0.5"},
+             {"test", "0.25"},
+             {"seed", 3},
+             {"negativeRatio", "0.5"},
+             {"disjointTrain", "0.3"}}},
+           {"/spec/sampling/fanoutByEdgeType",
+            {{{"source", "item"}, {"relation", "to"}, {"destination", "item"}, {"fanout", {8, 0}}},
+             {{"source", "item"},
+              {"relation", "rev_to"},
+              {"destination", "user"},
+              {"fanout", {-1, 4}}}}},
+           {"/spec/sampling/negatives",
+            {{"type", "Binary"}, {"amount", "2"}, {"weights", "Degree"}, {"strict", true}}},
+           {"/spec/sampling/excludeSeedEdges", true},
+           {"/spec/training/embeddings", {{"update", "Lazy"}}},
+           {"/spec/training/evaluation",
+            {{"metric", "Hits"},
+             {"hitsK", 50},
+             {"fanout", {16, 8}},
+             {"parts", {"Validation", "Test"}},
+             {"maxBatches", 10}}}}
+      ),
+      links(
+          "reciprocal-ranks",
+          {{"/spec/training/evaluation", {{"metric", "MRR"}, {"negatives", 100}}}}
+      ),
+      links(
+          "generated-links",
+          {{"/spec/dataset/format", "Synthetic"},
+           {"/spec/dataset/path", nullptr},
+           {"/spec/dataset/synthetic", {{"shape", "Taobao"}, {"scale", "0.01"}}}}
+      ),
+      links("provided-links", {{"/spec/dataset", {{"format", "Native"}, {"path", "/data"}}}}),
+      plain_links(
+          "plain-links",
+          {{"/spec/model/decoder", {{"type", "MLP"}, {"hiddenChannels", 8}}},
+           {"/spec/training/optimizer", {{"type", "SGD"}, {"weightDecay", "1e-5"}}}}
+      ),
   };
   for (const auto& [name, answer] : submit(objects)) EXPECT_EQ(answer, "created") << name;
   for (const json& object : objects) {
@@ -619,6 +853,23 @@ TEST_F(CrdAdmission, FillsTheDefaultsOfTheStructs) {
   GnnJob expected = sample_job();
   expected.spec.workers.nodes = 1;
   EXPECT_EQ(read->spec, expected.spec) << encode(read->spec).dump(2);
+}
+
+TEST_F(CrdAdmission, FillsTheDefaultsOfLinkPrediction) {
+  json object = links("bare-links", {{"/spec/workers/nodes", nullptr}});
+  object["spec"].erase("training");
+  object["spec"].erase("runPolicy");
+  object["spec"]["model"]["bipartiteSage"] = json::object();
+  object["spec"]["sampling"]["negatives"] = json::object();
+  object["spec"]["dataset"]["coOccurrence"].erase("edges");
+  const auto created =
+      kubectl({"create", "--dry-run=server", "-o", "json", "-f", "-"}, object.dump());
+  ASSERT_EQ(created.exit_code, 0) << created.errors;
+  const auto read = decode_job(json::parse(created.output), UnknownFields::Reject);
+  ASSERT_TRUE(read) << read.error().message;
+  GnnJobSpec expected = sample_link_job().spec;
+  expected.sampling->negatives.emplace();
+  EXPECT_EQ(read->spec, expected) << encode(read->spec).dump(2);
 }
 
 TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {

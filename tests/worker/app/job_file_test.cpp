@@ -34,9 +34,12 @@ TEST(Samples, AllParseIntoATask) {
     ++found;
     const auto job = load_job(entry.path().string());
     ASSERT_TRUE(job.has_value()) << job.error().message;
-    EXPECT_TRUE(tasks::parse_task(*job).has_value()) << entry.path();
+    const bool parsed = tasks::parse_task(*job).has_value();
+    // Those are valid jobs, but no task of this worker yet.
+    const bool links = job->spec.task.type == api::TaskType::LinkPrediction;
+    EXPECT_EQ(parsed, !links) << entry.path();
   }
-  EXPECT_GE(found, 7);
+  EXPECT_GE(found, 9);
 }
 
 TEST(LoadJob, SetsFieldsOfTheSpec) {

@@ -2,10 +2,10 @@
 
 #include "common/recycler.h"
 #include "worker/data/csc_builder.h"
-#include "worker/data/readers/edge_spool.h"
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -18,7 +18,14 @@ namespace {
 
 constexpr int64_t kMaxAtLeast = int64_t{1} << 31U;
 constexpr int64_t kRowsPerPiece = 256;
-constexpr size_t kPairsPerFlush = size_t{1} << 16U;
+constexpr size_t kIdsPerTake = size_t{1} << 16U;
+constexpr int64_t kEntriesPerBlock = int64_t{1} << 24U;
+constexpr int64_t kMaxBlocks = 64;
+
+struct Run {
+  ThreadPool& pool;
+  ProgressBar& progress;
+};
 
 // The edges that count, by destination.
 template <class Index>
@@ -98,7 +105,7 @@ struct SourceLists {
   std::vector<int64_t> starts;      // [number of sources + 1]
   std::vector<uint32_t> max_count;  // the largest count in the list
   Array memory;                     // of the elements
-  int64_t num_sums = 0;             // products that the rows add up
+  int64_t num_products = 0;         // that the rows add up
 
   [[nodiscard]] const Element* elements() const {
     return reinterpret_cast<const Element*>(memory.bytes());
@@ -127,7 +134,7 @@ Result<SourceLists> make_lists(
   }
   for (size_t source = 0; source < num_sources; ++source) {
     const int64_t size = lists.starts[source + 1];
-    lists.num_sums += size * (size - 1) / 2;
+    lists.num_products += size * (size - 1) / 2;
     lists.starts[source + 1] += lists.starts[source];
   }
   // 2. Place them, by rank, so that each list becomes ascending. starts[u] moves to the end of u's
@@ -154,37 +161,100 @@ Result<SourceLists> make_lists(
   return lists;
 }
 
-// Joined pairs, collected from all threads.
-class PairCollector {
+// The neighbours of each node that have a lower rank number, by ascending id: half of the result.
+class HalfLists {
  public:
-  PairCollector(ArrayStorage& storage, std::span<const uint32_t> order)
-      : spool_(storage, "co-occurring pair "), order_(order) {}
+  HalfLists(ArrayStorage& storage, size_t num_nodes) : storage_(storage), lists_(num_nodes) {}
 
-  struct Pair {
-    uint32_t row;
-    uint32_t column;
+  // Rows that one thread has made: nodes, the lengths of their lists and the lists.
+  struct Rows {
+    std::vector<uint32_t> nodes;
+    std::vector<uint32_t> sizes;
+    std::vector<uint32_t> ids;
+    size_t num_ids = 0;  // of `ids`, which is longer
+
+    void clear() {
+      nodes.clear();
+      sizes.clear();
+      num_ids = 0;
+    }
   };
-  // Takes ranks, and leaves `pairs` empty.
-  void take(std::vector<Pair>& pairs) {
+
+  // Keeps the rows. Threads: any.
+  void take(const Rows& rows) {
     const std::lock_guard lock(mutex_);
-    for (const Pair& pair : pairs) {
-      if (status_) {
-        status_ = spool_.add(order_[pair.row], order_[pair.column]);
+    if (!status_) {
+      return;
+    }
+    if (static_cast<size_t>(block_.num_elements()) - used_ < rows.num_ids) {
+      const auto size = static_cast<int64_t>(std::max(kIdsPerBlock, rows.num_ids));
+      auto block = storage_.scratch(DType::Int32, {size});
+      if (!block) {
+        status_ = tl::make_unexpected(std::move(block).error());
+        return;
+      }
+      block_ = *std::move(block);
+      blocks_.push_back(block_);
+      used_ = 0;
+    }
+    auto* next = reinterpret_cast<uint32_t*>(block_.mutable_bytes()) + used_;
+    std::copy_n(rows.ids.begin(), rows.num_ids, next);
+    for (size_t row = 0; row < rows.nodes.size(); ++row) {
+      lists_[rows.nodes[row]] = {next, rows.sizes[row]};
+      next += rows.sizes[row];
+    }
+    used_ += rows.num_ids;
+    num_ids_ += static_cast<int64_t>(rows.num_ids);
+  }
+
+  // Whether all rows were kept.
+  [[nodiscard]] const Status& status() const { return status_; }
+  [[nodiscard]] size_t num_nodes() const { return lists_.size(); }
+  [[nodiscard]] int64_t num_ids() const { return num_ids_; }
+  [[nodiscard]] std::span<const uint32_t> of(size_t node) const { return lists_[node]; }
+
+ private:
+  static constexpr size_t kIdsPerBlock = size_t{1} << 22U;
+
+  ArrayStorage& storage_;
+  std::mutex mutex_;
+  std::vector<Array> blocks_;
+  Array block_;      // the last one
+  size_t used_ = 0;  // ids in it
+  int64_t num_ids_ = 0;
+  std::vector<std::span<const uint32_t>> lists_;
+  Status status_;
+};
+
+// Sorts distinct ids below a bound by marking them: bits for ids, and bits for the words that have
+// any. Long lists take a few nanoseconds an id, several times less than by comparisons.
+class IdSorter {
+ public:
+  explicit IdSorter(size_t num_ids) : words_(num_ids / 64 + 1), summary_(words_.size() / 64 + 1) {}
+
+  void sort(std::span<uint32_t> ids) {
+    if (ids.size() < std::max<size_t>(32, summary_.size() / 8)) {
+      std::sort(ids.begin(), ids.end());
+      return;
+    }
+    for (const uint32_t id : ids) {
+      words_[id / 64] |= uint64_t{1} << (id % 64);
+      summary_[id / 4096] |= uint64_t{1} << (id / 64 % 64);
+    }
+    auto next = ids.begin();
+    for (size_t i = 0; i < summary_.size(); ++i) {
+      for (uint64_t marks = std::exchange(summary_[i], 0); marks != 0; marks &= marks - 1) {
+        const size_t word = i * 64 + static_cast<size_t>(std::countr_zero(marks));
+        for (uint64_t bits = std::exchange(words_[word], 0); bits != 0; bits &= bits - 1) {
+          *next++ = static_cast<uint32_t>(word * 64 + static_cast<size_t>(std::countr_zero(bits)));
+        }
       }
     }
-    pairs.clear();
-  }
-  [[nodiscard]] Result<EdgeSpool> finish() {
-    GNN_RETURN_IF_ERROR(status_);
-    GNN_RETURN_IF_ERROR(spool_.finish());
-    return std::move(spool_);
   }
 
  private:
-  std::mutex mutex_;
-  EdgeSpool spool_;
-  Status status_;
-  std::span<const uint32_t> order_;
+  std::vector<uint64_t> words_;
+  std::vector<uint64_t> summary_;
 };
 
 // Adds up rows of M^T M, one thread's. Sums of earlier rows stay in place: they are at most `base_`,
@@ -202,14 +272,22 @@ class RowAdder {
         lists_(lists),
         order_(order),
         at_least_(static_cast<Sum>(at_least)),
-        sums_(order.size()) {}
+        sums_(order.size()),
+        sorter_(order.size()) {}
 
-  // Appends the pairs of the row with columns of lower rank number; returns how many products were
-  // looked at.
-  int64_t add(uint32_t rank, std::vector<PairCollector::Pair>& pairs) {
-    // No sum of the row is larger.
+  // Appends the row of that rank; returns how many products it has.
+  int64_t add(uint32_t rank, HalfLists::Rows& rows) {
+    const uint32_t node = order_[rank];
+    // No sum of the row is larger than `bound`.
     uint64_t bound = 0;
-    edges_.for_each(order_[rank], [&](size_t source) { bound += lists_.max_count[source]; });
+    sources_.clear();
+    edges_.for_each(node, [&](size_t source) {
+      bound += lists_.max_count[source];
+      if (sources_.empty() || sources_.back().source != source) {
+        sources_.push_back({.source = source, .times = 0});
+      }
+      ++sources_.back().times;
+    });
     if (bound < at_least_) {
       return 0;
     }
@@ -218,45 +296,55 @@ class RowAdder {
       base_ = 0;
     }
     const Element* const elements = lists_.elements();
+    const size_t first = rows.num_ids;
     int64_t products = 0;
-    size_t previous = std::numeric_limits<size_t>::max();
-    Sum times = 0;
-    const auto add_previous = [&] {
-      if (times > 0) {
-        products += add_list(elements + lists_.starts[previous], rank, times, pairs);
+    for (size_t run = 0; run < sources_.size(); ++run) {
+      if (run + 2 < sources_.size()) {
+        __builtin_prefetch(elements + lists_.starts[sources_[run + 2].source]);
       }
-    };
-    edges_.for_each(order_[rank], [&](size_t source) {
-      if (source != previous) {
-        add_previous();
-        previous = source;
-        times = 0;
-      }
-      ++times;
-    });
-    add_previous();
+      products +=
+          add_list(elements + lists_.starts[sources_[run].source], rank, sources_[run].times, rows);
+    }
     base_ += static_cast<Sum>(bound);
+    const auto begin = rows.ids.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end = rows.ids.begin() + static_cast<std::ptrdiff_t>(rows.num_ids);
+    std::transform(begin, end, begin, [this](uint32_t column) { return order_[column]; });
+    sorter_.sort({begin, end});
+    rows.nodes.push_back(node);
+    rows.sizes.push_back(static_cast<uint32_t>(rows.num_ids - first));
     return products;
   }
 
  private:
-  // The list holds `rank` itself, where the row ends.
-  int64_t add_list(
-      const Element* list, uint32_t rank, Sum times, std::vector<PairCollector::Pair>& pairs
-  ) {
+  struct Repeated {
+    size_t source;
+    Sum times;  // equal edges
+  };
+
+  // Adds a source's elements up to `rank` itself, where the row ends, and appends the ranks whose sums
+  // reach at_least. That is as likely as not, so there is no branch on it.
+  int64_t add_list(const Element* list, uint32_t rank, Sum times, HalfLists::Rows& rows) {
+    const Element* end = list;
+    while (end->rank != rank) {
+      ++end;
+    }
+    const auto count = static_cast<size_t>(end - list);
+    if (rows.ids.size() < rows.num_ids + count + 1) {
+      rows.ids.resize(2 * (rows.num_ids + count + 1));
+    }
+    uint32_t* next = rows.ids.data() + rows.num_ids;
+    Sum* const sums = sums_.data();
     const Sum base = base_;
     const Sum enough = base + at_least_;
-    const Element* element = list;
-    for (; element->rank != rank; ++element) {
-      Sum& sum = sums_[element->rank];
-      const Sum before = std::max(sum, base);
+    for (const Element* element = list; element != end; ++element) {
+      const Sum before = std::max(sums[element->rank], base);
       const Sum after = before + times * element->count;
-      sum = after;
-      if (after >= enough && before < enough) {
-        pairs.push_back({.row = rank, .column = element->rank});
-      }
+      sums[element->rank] = after;
+      *next = element->rank;
+      next += static_cast<int>(after >= enough) & static_cast<int>(before < enough);
     }
-    return element - list;
+    rows.num_ids = static_cast<size_t>(next - rows.ids.data());
+    return static_cast<int64_t>(count);
   }
 
   const VisibleEdges<Index>& edges_;
@@ -265,75 +353,216 @@ class RowAdder {
   Sum at_least_;
   Sum base_ = 0;
   std::vector<Sum> sums_;  // by rank
+  IdSorter sorter_;
+  std::vector<Repeated> sources_;
 };
 
+// Runs body(begin, end) on the pool, as ThreadPool::parallel_for(); it returns the work that it did,
+// which the calling thread shows.
+template <class Body>
+void parallel_with_progress(
+    ThreadPool& pool, int64_t count, int64_t grain, ProgressBar& progress, const Body& body
+) {
+  std::atomic<int64_t> done = 0;  // relaxed: for the progress bar alone
+  const std::thread::id caller = std::this_thread::get_id();
+  pool.parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+    const int64_t work = body(begin, end);
+    const int64_t so_far = done.fetch_add(work, std::memory_order_relaxed) + work;
+    if (std::this_thread::get_id() == caller) {
+      progress.advance_to(so_far);
+    }
+  });
+}
+
 template <class Index, class Sum>
-Result<EdgeSpool> add_rows(
+void add_rows(
     const VisibleEdges<Index>& edges,
     const SourceLists& lists,
     std::span<const uint32_t> order,
     int64_t at_least,
-    ThreadPool& pool,
-    ArrayStorage& storage,
-    ProgressBar& progress
+    HalfLists& halves,
+    const Run& run
 ) {
   struct Worker {
-    RowAdder<Index, Sum> rows;
-    std::vector<PairCollector::Pair> pairs;
+    RowAdder<Index, Sum> adder;
+    HalfLists::Rows rows;
   };
   Recycler<Worker> workers([&] {
     return std::make_unique<Worker>(Worker{{edges, lists, order, at_least}, {}});
   });
-  PairCollector collector(storage, order);
-  std::atomic<int64_t> done = 0;  // relaxed: for the progress bar alone
-  const std::thread::id caller = std::this_thread::get_id();
-  progress.begin("counting shared neighbours", lists.num_sums, "pairs");
-  pool.parallel_for(
-      static_cast<int64_t>(order.size()),
+  const auto rows = static_cast<int64_t>(order.size());
+  run.progress.begin("counting shared neighbours", lists.num_products, "pairs");
+  parallel_with_progress(
+      run.pool,
+      rows,
       kRowsPerPiece,
+      run.progress,
       [&](int64_t begin, int64_t end) {
         const std::shared_ptr<Worker> worker = workers.borrow();
+        int64_t products = 0;
         for (int64_t rank = begin; rank < end; ++rank) {
-          const int64_t products = worker->rows.add(static_cast<uint32_t>(rank), worker->pairs);
-          done.fetch_add(products, std::memory_order_relaxed);
-          if (worker->pairs.size() >= kPairsPerFlush) {
-            collector.take(worker->pairs);
+          products += worker->adder.add(static_cast<uint32_t>(rank), worker->rows);
+          if (worker->rows.num_ids >= kIdsPerTake || rank + 1 == end) {
+            halves.take(worker->rows);
+            worker->rows.clear();
           }
         }
-        collector.take(worker->pairs);
-        if (std::this_thread::get_id() == caller) {
-          progress.advance_to(done.load(std::memory_order_relaxed));
-        }
+        return products;
       }
   );
-  progress.advance_to(lists.num_sums);
-  progress.end();
-  return collector.finish();
+  run.progress.advance_to(lists.num_products);
+  run.progress.end();
+}
+
+// Nodes whose lists have about the same number of entries in all.
+struct NodeBlock {
+  size_t first;
+  size_t last;
+};
+std::vector<NodeBlock> equal_blocks(std::span<const int64_t> starts, int64_t entries) {
+  std::vector<NodeBlock> blocks;
+  for (size_t node = 0; node + 1 < starts.size();) {
+    const auto next = std::upper_bound(
+        starts.begin() + static_cast<std::ptrdiff_t>(node) + 1,
+        starts.end() - 1,
+        starts[node] + entries
+    );
+    const auto last = static_cast<size_t>(next - starts.begin());
+    blocks.push_back({.first = node, .last = last});
+    node = last;
+  }
+  return blocks;
+}
+
+// Calls visit(node, other) for each node whose half list names a node of the block, by ascending
+// node.
+template <class Visit>
+void for_each_naming(const HalfLists& halves, const NodeBlock& block, const Visit& visit) {
+  for (size_t node = 0; node < halves.num_nodes(); ++node) {
+    const std::span<const uint32_t> half = halves.of(node);
+    if (half.empty() || half.back() < block.first || half.front() >= block.last) {
+      continue;
+    }
+    for (auto at = std::lower_bound(half.begin(), half.end(), block.first);
+         at != half.end() && *at < block.last;
+         ++at) {
+      visit(node, static_cast<size_t>(*at));
+    }
+  }
+}
+
+// The lengths of the whole lists, summed up: [number of nodes + 1].
+void fill_indptr(const HalfLists& halves, std::span<int64_t> indptr, ThreadPool& pool) {
+  const size_t nodes = halves.num_nodes();
+  const auto blocks = static_cast<int64_t>(2 * pool.num_threads() + 2);
+  const auto per_block = static_cast<int64_t>(nodes) / blocks + 1;
+  pool.parallel_for(static_cast<int64_t>(nodes), per_block, [&](int64_t begin, int64_t end) {
+    const NodeBlock block{.first = static_cast<size_t>(begin), .last = static_cast<size_t>(end)};
+    for_each_naming(halves, block, [&](size_t, size_t other) { ++indptr[other + 1]; });
+    for (size_t node = block.first; node < block.last; ++node) {
+      indptr[node + 1] += static_cast<int64_t>(halves.of(node).size());
+    }
+  });
+  for (size_t node = 0; node < nodes; ++node) {
+    indptr[node + 1] += indptr[node];
+  }
+}
+
+// Writes the whole lists of a block: each node's half and, behind it, the nodes whose halves name it,
+// then both merged.
+template <class Index>
+int64_t write_block(
+    const HalfLists& halves,
+    const NodeBlock& block,
+    std::span<const int64_t> indptr,
+    std::span<Index> indices
+) {
+  std::vector<int64_t> ends(block.last - block.first);
+  for (size_t node = block.first; node < block.last; ++node) {
+    ends[node - block.first] = indptr[node] + static_cast<int64_t>(halves.of(node).size());
+  }
+  for_each_naming(halves, block, [&](size_t node, size_t other) {
+    indices[static_cast<size_t>(ends[other - block.first]++)] = static_cast<Index>(node);
+  });
+  for (size_t node = block.first; node < block.last; ++node) {
+    const std::span<const uint32_t> half = halves.of(node);
+    auto out = static_cast<size_t>(indptr[node]);
+    size_t named = out + half.size();
+    const auto end = static_cast<size_t>(indptr[node + 1]);
+    for (const uint32_t id : half) {
+      // What is written stays behind what is still to be read.
+      while (named < end && indices[named] < static_cast<Index>(id)) {
+        indices[out++] = indices[named++];
+      }
+      indices[out++] = static_cast<Index>(id);
+    }
+  }
+  return indptr[block.last] - indptr[block.first];
+}
+
+Result<CscArrays> write_lists(
+    const HalfLists& halves, const std::string& name, ArrayStorage& storage, const Run& run
+) {
+  const auto nodes = static_cast<int64_t>(halves.num_nodes());
+  CscArrays csc;
+  GNN_ASSIGN_OR_RETURN(csc.indptr, storage.create(name + ".indptr", DType::Int64, {nodes + 1}));
+  const std::span<int64_t> indptr = csc.indptr.mutable_view<int64_t>();
+  fill_indptr(halves, indptr, run.pool);
+  const int64_t entries = 2 * halves.num_ids();
+  const bool narrow = nodes <= std::numeric_limits<int32_t>::max();
+  GNN_ASSIGN_OR_RETURN(
+      csc.indices,
+      storage.create(name + ".indices", narrow ? DType::Int32 : DType::Int64, {entries})
+  );
+  // Each block is written at random places, and takes a pass over the halves.
+  const auto threads = static_cast<int64_t>(run.pool.num_threads()) + 1;
+  const int64_t num_blocks =
+      std::clamp(entries / kEntriesPerBlock, std::min(2 * threads, kMaxBlocks), kMaxBlocks);
+  const std::vector<NodeBlock> blocks = equal_blocks(indptr, entries / num_blocks + 1);
+  const auto write_all = [&]<class Index>(std::span<Index> indices) {
+    run.progress.begin("joining", entries, "edges");
+    const auto count = static_cast<int64_t>(blocks.size());
+    parallel_with_progress(run.pool, count, 1, run.progress, [&](int64_t block, int64_t) {
+      return write_block<Index>(halves, blocks[static_cast<size_t>(block)], indptr, indices);
+    });
+    run.progress.advance_to(entries);
+    run.progress.end();
+  };
+  if (narrow) {
+    write_all(csc.indices.mutable_view<int32_t>());
+  } else {
+    write_all(csc.indices.mutable_view<int64_t>());
+  }
+  GNN_ASSIGN_OR_RETURN(csc.indptr, storage.commit(std::move(csc.indptr)));
+  GNN_ASSIGN_OR_RETURN(csc.indices, storage.commit(std::move(csc.indices)));
+  return csc;
 }
 
 template <class Index>
-Result<EdgeSpool> join(
+Result<CscArrays> join(
     const EdgeTable& table,
     const CoOccurrenceOptions& options,
-    ThreadPool& pool,
     ArrayStorage& storage,
-    ProgressBar& progress
+    const Run& run
 ) {
   const VisibleEdges<Index> edges(table, options);
-  const Ranking ranking = rank_by_degree(edges);
-  const std::span<const uint32_t> order = ranking.order;
-  GNN_ASSIGN_OR_RETURN(const SourceLists lists, make_lists(edges, order, options, storage));
-  const uint32_t largest = lists.max_count.empty()
-                               ? 0
-                               : *std::max_element(lists.max_count.begin(), lists.max_count.end());
-  const double bound = static_cast<double>(largest) * static_cast<double>(ranking.max_degree);
-  return bound < static_cast<double>(std::numeric_limits<uint32_t>::max())
-             ? add_rows<Index, uint32_t>(
-                   edges, lists, order, options.at_least, pool, storage, progress
-               )
-             : add_rows<Index, uint64_t>(
-                   edges, lists, order, options.at_least, pool, storage, progress
-               );
+  HalfLists halves(storage, edges.num_destinations());
+  {
+    const Ranking ranking = rank_by_degree(edges);
+    const std::span<const uint32_t> order = ranking.order;
+    GNN_ASSIGN_OR_RETURN(const SourceLists lists, make_lists(edges, order, options, storage));
+    const uint32_t largest =
+        lists.max_count.empty() ? 0
+                                : *std::max_element(lists.max_count.begin(), lists.max_count.end());
+    const double bound = static_cast<double>(largest) * static_cast<double>(ranking.max_degree);
+    if (bound < static_cast<double>(std::numeric_limits<uint32_t>::max())) {
+      add_rows<Index, uint32_t>(edges, lists, order, options.at_least, halves, run);
+    } else {
+      add_rows<Index, uint64_t>(edges, lists, order, options.at_least, halves, run);
+    }
+    GNN_RETURN_IF_ERROR(halves.status());
+  }
+  return write_lists(halves, options.name, storage, run);
 }
 
 Status check_options(const EdgeTable& edges, const CoOccurrenceOptions& options) {
@@ -405,17 +634,12 @@ Result<EdgeTable> co_occurrence(
   };
   GNN_ASSIGN_OR_RETURN(CscArrays csc, find_csc(storage, options.name, false));
   if (!csc.indptr.defined()) {
+    const Run run{.pool = pool, .progress = progress};
     GNN_ASSIGN_OR_RETURN(
-        const EdgeSpool pairs,
-        edges.indices.dtype() == DType::Int32
-            ? join<int32_t>(edges, options, pool, storage, progress)
-            : join<int64_t>(edges, options, pool, storage, progress)
+        csc,
+        edges.indices.dtype() == DType::Int32 ? join<int32_t>(edges, options, storage, run)
+                                              : join<int64_t>(edges, options, storage, run)
     );
-    const int64_t nodes = edges.indptr.num_elements() - 1;
-    const CscOptions both_ways{
-        .num_sources = nodes, .num_destinations = nodes, .to_undirected = true
-    };
-    GNN_ASSIGN_OR_RETURN(csc, build_csc(pairs, both_ways, storage, options.name, progress));
   }
   joined.indptr = csc.indptr;
   joined.indices = csc.indices;

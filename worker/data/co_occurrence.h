@@ -30,11 +30,11 @@ struct CoOccurrenceOptions {
 /// reused.
 ///
 /// Row by row (Gustavson 1978), rows in parallel. Destinations are ranked by degree, and a row adds
-/// up only those of higher rank: that is half of the sums, and most of them fall on few hubs. Takes
-/// time in proportion to the sum of the squared degrees of the sources; scratch memory of 8 bytes
-/// for each pair of M that is not zero and for each two edges of the result, and memory of 4 bytes
-/// for each thread and destination and 16 for each source. The result does not depend on the number
-/// of threads.
+/// up only those of higher degree: that is half of the products, and most of them fall on few sums.
+/// Takes time in proportion to the sum of the squared degrees of the sources. Scratch memory: 8 bytes
+/// for each element of M that is not zero, and half of the size of the result. Other memory: 16 bytes a
+/// source, and a destination 24 and for each thread 4. The result does not depend on the number of
+/// threads.
 /// `edges`: ids in range, as graph::make_dataset() checks.
 /// Errors: Configuration for `at_least` or a view that does not fit `edges`; those of `storage`.
 Result<EdgeTable> co_occurrence(

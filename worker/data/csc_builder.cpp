@@ -13,6 +13,10 @@ namespace {
 constexpr int64_t kChunk = 4096;
 constexpr int64_t kProgressStep = int64_t{1} << 20;
 
+bool wants_ids(const CscOptions& options) {
+  return options.edge_ids || options.link_ids != LinkIds::No;
+}
+
 // Calls visit(source, destination, position) for every edge of the result, duplicates included.
 // The position of an added self-loop is -1.
 template <class Visit>
@@ -57,16 +61,17 @@ Status check_options(const CscOptions& options) {
         "nodes"
     );
   }
-  if (options.edge_ids &&
+  if (wants_ids(options) &&
       (options.self_loops == SelfLoops::Add || options.self_loops == SelfLoops::AddRemaining)) {
     return fail(
-        ErrorKind::Configuration, "added self-loops have no edge ids: choose one of the two"
+        ErrorKind::Configuration,
+        "added self-loops have no edge ids, and so can't be links: choose one of the two"
     );
   }
   const bool loops_added =
       options.self_loops == SelfLoops::Add || options.self_loops == SelfLoops::AddRemaining;
   GNN_ASSERT(
-      options.max_pairs == 0 || (options.to_undirected && !options.edge_ids && !loops_added),
+      options.max_pairs == 0 || (options.to_undirected && !wants_ids(options) && !loops_added),
       "only generators limit the number of pairs"
   );
   return {};
@@ -185,7 +190,11 @@ class ListMaker {
       const Lists<Index>& out,
       ProgressBar& progress
   )
-      : edges_(edges), options_(options), indptr_(indptr), out_(out), progress_(progress) {}
+      : edges_(edges), options_(options), indptr_(indptr), out_(out), progress_(progress) {
+    if (options.input_ids.defined()) {
+      input_ids_ = options.input_ids.view<int64_t>();
+    }
+  }
 
   // Makes all lists and returns their length: in place if they take no more than `memory_bytes`,
   // else in memory of that size, since random writes to a file that is larger than memory would read
@@ -204,6 +213,7 @@ class ListMaker {
   std::span<int64_t> indptr_;
   Lists<Index> out_;
   ProgressBar& progress_;
+  std::span<const int64_t> input_ids_;  // by position; empty if ids are positions
   int64_t written_ = 0;
 };
 
@@ -247,7 +257,8 @@ void ListMaker<Index>::place(const NodeRange& range, const Lists<Index>& lists) 
     const auto slot = static_cast<size_t>(--indptr_[node] - range.begin);
     lists.indices[slot] = static_cast<Index>(source);
     if (!lists.edge_ids.empty()) {
-      lists.edge_ids[slot] = position;
+      lists.edge_ids[slot] =
+          input_ids_.empty() ? position : input_ids_[static_cast<size_t>(position)];
     }
     ++placed;
   });
@@ -417,6 +428,12 @@ std::string ArrayEdges::where(int64_t index) const {
   return where_prefix_ + std::to_string(index + first_number_);
 }
 
+void ReversedEdges::for_each_chunk(const Chunk& chunk) const {
+  edges_.for_each_chunk([&chunk](
+                            std::span<const int64_t> sources, std::span<const int64_t> destinations
+                        ) { chunk(destinations, sources); });
+}
+
 CscEdges::CscEdges(Array indptr, Array indices)
     : indptr_(std::move(indptr)), indices_(std::move(indices)) {}
 
@@ -450,7 +467,8 @@ Result<CscArrays> build_csc(
     ProgressBar& progress
 ) {
   GNN_RETURN_IF_ERROR(check_options(options));
-  GNN_ASSIGN_OR_RETURN(CscArrays csc, find_csc(storage, name, options.edge_ids));
+  const bool with_ids = wants_ids(options);
+  GNN_ASSIGN_OR_RETURN(CscArrays csc, find_csc(storage, name, with_ids));
   if (csc.indptr.defined()) {
     return csc;
   }
@@ -472,7 +490,7 @@ Result<CscArrays> build_csc(
       csc.indices, storage.create(name + ".indices", narrow ? DType::Int32 : DType::Int64, {total})
   );
   std::span<int64_t> edge_ids;
-  if (options.edge_ids) {
+  if (with_ids) {
     GNN_ASSIGN_OR_RETURN(csc.edge_ids, storage.create(name + ".edge_ids", DType::Int64, {total}));
     edge_ids = csc.edge_ids.mutable_view<int64_t>();
   }
@@ -484,9 +502,18 @@ Result<CscArrays> build_csc(
   };
   const int64_t left = narrow ? fill(csc.indices.mutable_view<int32_t>())
                               : fill(csc.indices.mutable_view<int64_t>());
+  if (options.link_ids != LinkIds::No) {
+    const auto count = static_cast<size_t>(left);
+    const std::span<int64_t> ids = edge_ids.first(count);
+    GNN_RETURN_IF_ERROR(
+        narrow
+            ? number_links(indptr, csc.indices.view<int32_t>().first(count), ids, options.link_ids)
+            : number_links(indptr, csc.indices.view<int64_t>().first(count), ids, options.link_ids)
+    );
+  }
   GNN_ASSIGN_OR_RETURN(csc.indptr, storage.commit(std::move(csc.indptr)));
   GNN_ASSIGN_OR_RETURN(csc.indices, storage.commit(std::move(csc.indices), left));
-  if (options.edge_ids) {
+  if (with_ids) {
     GNN_ASSIGN_OR_RETURN(csc.edge_ids, storage.commit(std::move(csc.edge_ids), left));
   }
   return csc;

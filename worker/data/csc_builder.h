@@ -3,6 +3,7 @@
 #include "common/progress_bar.h"
 #include "common/result.h"
 #include "worker/data/array.h"
+#include "worker/data/link_ids.h"
 
 #include <cstdint>
 #include <functional>
@@ -66,6 +67,20 @@ class CscEdges final : public EdgeSource {
   Array indices_;
 };
 
+/// Other edges with their ends exchanged.
+class ReversedEdges final : public EdgeSource {
+ public:
+  /// `edges` must outlive it.
+  explicit ReversedEdges(const EdgeSource& edges) : edges_(edges) {}
+
+  [[nodiscard]] int64_t num_edges() const override { return edges_.num_edges(); }
+  void for_each_chunk(const Chunk& chunk) const override;
+  [[nodiscard]] std::string where(int64_t index) const override { return edges_.where(index); }
+
+ private:
+  const EdgeSource& edges_;
+};
+
 enum class SelfLoops {
   Keep,          ///< as in the input
   Remove,        ///< none
@@ -83,6 +98,10 @@ struct CscOptions {
   SelfLoops self_loops = SelfLoops::Keep;
   /// Also returns each edge's position in the input; a reverse edge has that of its original.
   bool edge_ids = false;
+  /// Returns edge ids that number the edges left as links (see number_links()).
+  LinkIds link_ids = LinkIds::No;
+  /// With edge_ids: the id of each edge of the input, int64 [edges]; undefined: its position.
+  Array input_ids{};
   /// With to_undirected: drops evenly spread pairs until at most this many undirected edges remain;
   /// 0 keeps all. The edges must then be free of self-loops, and no edge ids are returned.
   int64_t max_pairs = 0;
@@ -99,7 +118,8 @@ struct CscArrays {
 /// is made in parts of that size, each of which takes a pass over `edges`. Commits the arrays to
 /// `storage` as NAME.indptr, NAME.indices and NAME.edge_ids; arrays that an earlier run completed are
 /// reused.
-/// Errors: Data for an id out of range, naming the edge; Configuration for contradictory options.
+/// Errors: Data for an id out of range, naming the edge, and those of number_links(); Configuration for
+/// contradictory options.
 Result<CscArrays> build_csc(
     const EdgeSource& edges,
     const CscOptions& options,

@@ -57,12 +57,30 @@ struct EdgeTable {
   Array features;  ///< [number of edge ids, width] or undefined
 };
 
-/// The edge type whose edges are to be predicted.
+/// Names an edge type of a data set.
+struct EdgeTypeName {
+  std::string source;
+  std::string relation;
+  std::string destination;
+
+  friend bool operator==(const EdgeTypeName&, const EdgeTypeName&) = default;
+};
+
+/// "(user, to, item)"
+std::string text_of(const EdgeTypeName& name);
+/// "edges.user.to.item": begins the names of an edge type's arrays.
+std::string array_prefix(const EdgeTypeName& name);
+EdgeTypeName name_of(const EdgeTable& table);
+
+/// The edge type whose edges are to be predicted. Its edges have the ids 0 to E - 1.
 struct LinkTable {
   size_t edge_table = 0;  ///< index in DatasetArrays::edge_tables
-  /// The edge type of the same edges, with the same ids, from destination to source.
+  /// The edge type of the same edges, with the same ids, from destination to source. `edge_table`
+  /// itself if that is undirected: each edge is in it twice, once from either end.
   std::optional<size_t> reverse_edge_table{};
-  Array pairs{};  ///< int64 [E, 2]: source and destination of each edge, by edge id
+  /// int64 [E, 2]: source and destination of each edge, by edge id. Of undirected edges the smaller
+  /// id comes first.
+  Array pairs{};
 };
 
 /// A data set as plain arrays: what readers and generators make, what the on-disk form holds and
@@ -85,5 +103,10 @@ struct DatasetArrays {
   std::map<std::string, std::string> read_from;
   Origin origin;
 };
+
+/// The index of an edge type, or nothing.
+std::optional<size_t> find_edge_table(const DatasetArrays& dataset, const EdgeTypeName& name);
+/// The node type of that name, or nullptr.
+const NodeTable* find_node_table(const DatasetArrays& dataset, const std::string& name);
 
 }  // namespace gnn::data

@@ -62,10 +62,11 @@ struct GraphCollection {
 /// The edge type whose edges are to be predicted.
 struct LinkData {
   int64_t edge_type = 0;  ///< index in Dataset::edge_types
-  /// The edge type of the same edges, with the same ids, from destination to source.
+  /// The edge type of the same edges, with the same ids, from destination to source. `edge_type`
+  /// itself if that is undirected: each edge is in it twice, once from either end.
   std::optional<int64_t> reverse_edge_type{};
-  /// int64 [E, 2]: source and destination of each edge, by edge id. The ids of both types are 0 to
-  /// E - 1, each once.
+  /// int64 [E, 2]: source and destination of each edge, by edge id: 0 to E - 1. Of undirected edges
+  /// the smaller id comes first.
   at::Tensor pairs{};
 };
 
@@ -101,7 +102,8 @@ struct Dataset {
 };
 
 /// Checks what costs no pass over features or edges, and returns the first problem: sizes agree
-/// across types, there is at least one node, and the offsets of graphs ascend. Labels and split are
+/// across types, no type is there twice, there is at least one node, the offsets of graphs ascend, and
+/// links are as many as the edges of their types. Labels and split are
 /// data::check_items()'s. `where` names the data set in messages.
 /// Errors: Data.
 Status check_form(const Dataset& dataset, std::string_view where);
@@ -109,7 +111,8 @@ Status check_form(const Dataset& dataset, std::string_view where);
 /// Checks the part `share` of every feature matrix and graph, and returns the first problem:
 /// - features are finite;
 /// - neighbour lists are what CscGraph promises;
-/// - the edges of a collection of graphs stay within their graph.
+/// - the edges of a collection of graphs stay within their graph;
+/// - links and their edge types have the same edges by the same ids.
 /// The data set must have passed check_form().
 /// Errors: Data.
 Status check_contents(

@@ -98,7 +98,7 @@ struct EdgeFile {
   Result<CscArrays> sorted(
       int64_t num_nodes, const ReadOptions& options, ArrayStorage& storage, ProgressBar& progress
   ) const {
-    GNN_ASSIGN_OR_RETURN(CscArrays done, find_csc(storage, kEdgesName, false));
+    GNN_ASSIGN_OR_RETURN(CscArrays done, find_csc(storage, kEdgesName, options.link.has_value()));
     if (done.indptr.defined()) {
       return done;
     }

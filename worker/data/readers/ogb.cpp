@@ -327,7 +327,7 @@ struct RawFolder {
   Result<CscArrays> edges(
       int64_t nodes, const ReadOptions& options, ArrayStorage& storage, ProgressBar& progress
   ) const {
-    GNN_ASSIGN_OR_RETURN(CscArrays done, find_csc(storage, kEdgesName, false));
+    GNN_ASSIGN_OR_RETURN(CscArrays done, find_csc(storage, kEdgesName, options.link.has_value()));
     if (done.indptr.defined()) {
       return done;
     }

@@ -98,6 +98,9 @@ std::string describe(const ReadOptions& options) {
   if (options.num_classes) {
     text += ", classes=" + std::to_string(*options.num_classes);
   }
+  if (options.link) {
+    text += ", link=" + text_of(*options.link);
+  }
   return text;
 }
 
@@ -343,7 +346,7 @@ CscOptions csc_options(int64_t num_nodes, const ReadOptions& options) {
       .to_undirected = options.to_undirected,
       .coalesce = options.coalesce,
       .self_loops = options.self_loops,
-      .edge_ids = false
+      .link_ids = options.link ? LinkIds::WithinType : LinkIds::No
   };
 }
 

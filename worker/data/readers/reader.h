@@ -28,6 +28,8 @@ struct ReadOptions {
   bool normalize_rows = false;           ///< PyG's NormalizeFeatures
   DType feature_dtype = DType::Float32;  ///< or Float16
   std::optional<int64_t> num_classes;    ///< absent: the largest label + 1
+  /// The edge type whose edges are numbered as links, for set_links(); absent: none.
+  std::optional<EdgeTypeName> link{};
 };
 
 /// "split=planetoid, toUndirected=true, …", for Origin::options.
@@ -151,6 +153,7 @@ inline constexpr const char* kTrainName = "split.train";
 inline constexpr const char* kValidationName = "split.validation";
 inline constexpr const char* kTestName = "split.test";
 
+/// Of the edges of a homogeneous data set.
 CscOptions csc_options(int64_t num_nodes, const ReadOptions& options);
 
 /// A homogeneous data set of these parts, without classes, split and origin.

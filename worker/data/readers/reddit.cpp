@@ -172,7 +172,7 @@ Result<CscArrays> read_matrix(
     ArrayStorage& storage,
     ProgressBar& progress
 ) {
-  GNN_ASSIGN_OR_RETURN(CscArrays done, find_csc(storage, kEdgesName, false));
+  GNN_ASSIGN_OR_RETURN(CscArrays done, find_csc(storage, kEdgesName, options.link.has_value()));
   if (done.indptr.defined()) {
     return done;
   }

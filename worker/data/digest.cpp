@@ -70,6 +70,14 @@ std::string digest_of(DigestKind kind, std::span<const std::byte> bytes) {
   return digester.finish();
 }
 
+std::string node_counts(const DatasetArrays& dataset) {
+  std::string text;
+  for (const NodeTable& table : dataset.node_tables) {
+    text += table.name + " " + std::to_string(table.num_nodes) + "\n";
+  }
+  return dataset.node_tables.size() > 1 ? text : "";
+}
+
 std::string digest_of(const DatasetArrays& dataset) {
   Digester digester(DigestKind::Xxh64);
   const auto add = [&digester](const Array& array) {
@@ -79,6 +87,8 @@ std::string digest_of(const DatasetArrays& dataset) {
     digester.add(std::as_bytes(std::span(head)));
     digester.add({array.bytes(), static_cast<size_t>(array.num_bytes())});
   };
+  const std::string counts = node_counts(dataset);
+  digester.add(std::as_bytes(std::span(counts)));
   for (const NodeTable& table : dataset.node_tables) {
     add(table.features);
     add(table.labels);

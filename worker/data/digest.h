@@ -35,7 +35,12 @@ class Digester {
 
 std::string digest_of(DigestKind kind, std::span<const std::byte> bytes);
 
-/// XXH64 of all arrays, with their names, types and shapes: equal digests mean the same data.
+/// The number of nodes of each type, which no array need tell where there are several types; empty
+/// for one type.
+std::string node_counts(const DatasetArrays& dataset);
+
+/// XXH64 of all arrays, with their names, types and shapes, and of node_counts(): equal digests mean
+/// the same data.
 std::string digest_of(const DatasetArrays& dataset);
 
 struct FileDigest {

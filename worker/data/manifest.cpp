@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <unistd.h>
 #include <utility>
@@ -39,13 +40,49 @@ void emit_reference(YAML::Emitter& out, const char* key, const Array& array) {
   }
 }
 
+void emit_named(YAML::Emitter& out, const std::string& name, const Array& array) {
+  out << YAML::Flow << YAML::BeginMap << YAML::Key << "name" << YAML::Value << name << YAML::Key
+      << "array" << YAML::Value << array.name() << YAML::EndMap;
+}
+
+// The main matrix is the first.
+void emit_features(YAML::Emitter& out, const NodeTable& table) {
+  if (!table.features.defined()) {
+    return;
+  }
+  out << YAML::Key << "features" << YAML::Value << YAML::BeginSeq;
+  emit_named(out, table.features_name, table.features);
+  for (const NamedFeatures& more : table.more_features) {
+    emit_named(out, more.name, more.rows);
+  }
+  out << YAML::EndSeq;
+}
+
+void emit_links(YAML::Emitter& out, const DatasetArrays& dataset) {
+  if (!dataset.links) {
+    return;
+  }
+  const auto emit_type = [&](const char* key, size_t index) {
+    const EdgeTable& table = dataset.edge_tables[index];
+    out << YAML::Key << key << YAML::Value << YAML::Flow
+        << std::vector<std::string>{table.source, table.relation, table.destination};
+  };
+  out << YAML::Key << "links" << YAML::Value << YAML::BeginMap;
+  emit_type("edgeType", dataset.links->edge_table);
+  if (dataset.links->reverse_edge_table) {
+    emit_type("reverse", *dataset.links->reverse_edge_table);
+  }
+  emit_reference(out, "pairs", dataset.links->pairs);
+  out << YAML::EndMap;
+}
+
 void emit_types(YAML::Emitter& out, const DatasetArrays& dataset) {
   out << YAML::Key << "nodeTypes" << YAML::Value << YAML::BeginSeq;
   for (const NodeTable& table : dataset.node_tables) {
     out << YAML::BeginMap;
     out << YAML::Key << "name" << YAML::Value << table.name;
     out << YAML::Key << "count" << YAML::Value << table.num_nodes;
-    emit_reference(out, "features", table.features);
+    emit_features(out, table);
     emit_reference(out, "labels", table.labels);
     out << YAML::EndMap;
   }
@@ -195,13 +232,73 @@ Array reference(FieldReader& fields, const YAML::Node& node, const char* key, Pr
   return Array(fields.text(node, key), DType::UInt8, {0}, kNoData, nullptr);
 }
 
-void read_types(FieldReader& fields, const YAML::Node& root, DatasetArrays& dataset) {
+// The feature matrices of a node type; version 1 has at most one, without a name.
+void read_features(FieldReader& fields, const YAML::Node& node, int64_t version, NodeTable& table) {
+  if (version == 1) {
+    table.features = reference(fields, node, "features", Presence::Optional);
+    return;
+  }
+  for (const auto& matrix : fields.list(node, "features")) {
+    fields.only(matrix, {"name", "array"});
+    NamedFeatures named{
+        .name = fields.text(matrix, "name"),
+        .rows = reference(fields, matrix, "array", Presence::Required)
+    };
+    if (table.features.defined()) {
+      table.more_features.push_back(std::move(named));
+    } else {
+      table.features_name = std::move(named.name);
+      table.features = std::move(named.rows);
+    }
+  }
+}
+
+// The index of the edge type that a list of source, relation and destination names.
+std::optional<size_t> read_edge_type(
+    FieldReader& fields,
+    const YAML::Node& node,
+    const char* key,
+    Presence presence,
+    const DatasetArrays& dataset
+) {
+  const YAML::Node names = fields.get(node, key, presence);
+  if (!names.IsDefined()) {
+    return std::nullopt;
+  }
+  if (!names.IsSequence() || names.size() != 3 || !names[0].IsScalar() || !names[1].IsScalar() ||
+      !names[2].IsScalar()) {
+    fields.complain(names, std::string(key) + ": expected [source, relation, destination]");
+    return std::nullopt;
+  }
+  const EdgeTypeName name{
+      .source = names[0].Scalar(), .relation = names[1].Scalar(), .destination = names[2].Scalar()
+  };
+  const auto index = find_edge_table(dataset, name);
+  if (!index) {
+    fields.complain(names, std::string(key) + ": no edge type " + text_of(name));
+  }
+  return index;
+}
+
+void read_links(FieldReader& fields, const YAML::Node& node, DatasetArrays& dataset) {
+  fields.only(node, {"edgeType", "reverse", "pairs"});
+  LinkTable links;
+  links.edge_table =
+      read_edge_type(fields, node, "edgeType", Presence::Required, dataset).value_or(0);
+  links.reverse_edge_table = read_edge_type(fields, node, "reverse", Presence::Optional, dataset);
+  links.pairs = reference(fields, node, "pairs", Presence::Required);
+  dataset.links = std::move(links);
+}
+
+void read_types(
+    FieldReader& fields, const YAML::Node& root, int64_t version, DatasetArrays& dataset
+) {
   for (const auto& node : fields.list(root, "nodeTypes")) {
     fields.only(node, {"name", "count", "features", "labels"});
     NodeTable table;
     table.name = fields.text(node, "name");
     table.num_nodes = fields.number(node, "count");
-    table.features = reference(fields, node, "features", Presence::Optional);
+    read_features(fields, node, version, table);
     table.labels = reference(fields, node, "labels", Presence::Optional);
     dataset.node_tables.push_back(std::move(table));
   }
@@ -243,7 +340,7 @@ void read_origin(FieldReader& fields, const YAML::Node& node, Origin& origin) {
   }
 }
 
-void read_root(FieldReader& fields, const YAML::Node& root, Manifest& manifest) {
+void read_root(FieldReader& fields, const YAML::Node& root, int64_t version, Manifest& manifest) {
   fields.only(
       root,
       {"format",
@@ -253,6 +350,7 @@ void read_root(FieldReader& fields, const YAML::Node& root, Manifest& manifest) 
        "task",
        "nodeTypes",
        "edgeTypes",
+       "links",
        "split",
        "graphs",
        "origin",
@@ -268,7 +366,10 @@ void read_root(FieldReader& fields, const YAML::Node& root, Manifest& manifest) 
   for (const auto& name : fields.list(task, "classNames")) {
     dataset.class_names.push_back(name.as<std::string>());
   }
-  read_types(fields, root, dataset);
+  read_types(fields, root, version, dataset);
+  if (const YAML::Node links = fields.get(root, "links", Presence::Optional); links.IsDefined()) {
+    read_links(fields, links, dataset);
+  }
   if (const YAML::Node split = fields.get(root, "split", Presence::Optional); split.IsDefined()) {
     fields.only(split, {"train", "validation", "test"});
     dataset.train = reference(fields, split, "train", Presence::Required);
@@ -316,6 +417,7 @@ Result<std::string> encode_manifest(
   }
   out << YAML::EndMap;
   emit_types(out, dataset);
+  emit_links(out, dataset);
   if (dataset.train.defined()) {
     out << YAML::Key << "split" << YAML::Value << YAML::BeginMap;
     emit_reference(out, "train", dataset.train);
@@ -362,11 +464,13 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
     if (fields.text(root, "format") != kFormat) {
       return fail(ErrorKind::Data, where + ": expected 'format: " + std::string(kFormat) + "'");
     }
-    if (const int64_t version = fields.number(root, "version"); version != kNativeVersion) {
+    const int64_t version = fields.number(root, "version");
+    if (version < kOldestNativeVersion || version > kNativeVersion) {
       return fail(
           ErrorKind::Configuration,
           where + ": version " + std::to_string(version) +
-              " of the on-disk form, this program knows " + std::to_string(kNativeVersion)
+              " of the on-disk form, this program knows " + std::to_string(kOldestNativeVersion) +
+              " to " + std::to_string(kNativeVersion)
       );
     }
     if (found != manifest.digest) {
@@ -376,7 +480,7 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
       );
     }
     // 3. The fields.
-    read_root(fields, root, manifest);
+    read_root(fields, root, version, manifest);
     GNN_RETURN_IF_ERROR(fields.status());
   } catch (const YAML::Exception& error) {
     return fail(ErrorKind::Data, where + ": not a manifest: " + error.what());

@@ -71,6 +71,7 @@ std::vector<Slot> slots_of(DatasetArrays& dataset) {
   std::vector<Slot> slots;
   for (NodeTable& table : dataset.node_tables) {
     slots.push_back({&table.features, 2, false});
+    for (NamedFeatures& more : table.more_features) slots.push_back({&more.rows, 2, false});
     slots.push_back({&table.labels, 1, true});
   }
   for (EdgeTable& table : dataset.edge_tables) {
@@ -87,6 +88,7 @@ std::vector<Slot> slots_of(DatasetArrays& dataset) {
         &dataset.graph_labels}) {
     slots.push_back({ids, 1, true});
   }
+  if (dataset.links) slots.push_back({&dataset.links->pairs, 2, true});
   return slots;
 }
 

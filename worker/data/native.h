@@ -14,8 +14,10 @@
 namespace gnn::data {
 
 /// The on-disk form: a directory of .npy files with page-aligned elements, and a manifest.yaml with
-/// their names, types and digests. See docs/data.md.
-inline constexpr int kNativeVersion = 1;
+/// their names, types and digests. See docs/data.md. Version 1, which has one feature matrix a node
+/// type and no links, is still read.
+inline constexpr int kNativeVersion = 2;
+inline constexpr int kOldestNativeVersion = 1;
 inline constexpr const char* kManifestFile = "manifest.yaml";
 
 /// An array of the on-disk form, as the manifest describes it.

@@ -151,8 +151,10 @@ at::Tensor ids_tensor(const std::vector<int64_t>& ids) {
   return at::tensor(ids, at::kLong);
 }
 
-data::TransformOptions transforms_of(const api::Dataset& spec) {
+data::TransformOptions transforms_of(const api::Dataset& spec, const LoadOptions& loading) {
   data::TransformOptions options;
+  options.link = loading.link;
+  options.add_reverse = loading.add_reverse;
   options.to_undirected = spec.to_undirected;
   options.coalesce = spec.coalesce;
   options.self_loops = spec.add_self_loops ? data::SelfLoops::AddRemaining : data::SelfLoops::Keep;
@@ -195,6 +197,8 @@ data::ReadOptions read_options(const api::Dataset& spec, data::TransformOptions&
   options.to_undirected = std::exchange(transforms.to_undirected, false);
   options.coalesce = std::exchange(transforms.coalesce, false);
   options.self_loops = std::exchange(transforms.self_loops, data::SelfLoops::Keep);
+  options.link = transforms.link;
+  options.split_required = options.split_required && !options.link;
   return options;
 }
 
@@ -244,9 +248,9 @@ Result<data::DatasetArrays> read_arrays(
 }
 
 // Not the manifest's own digest, which also covers where the set was imported from.
-std::string digest_of(const std::vector<data::ManifestArray>& files) {
-  std::string text;
-  for (const data::ManifestArray& file : files) {
+std::string digest_of(const data::NativeDataset& native) {
+  std::string text = data::node_counts(native.arrays);
+  for (const data::ManifestArray& file : native.files) {
     text += file.name + " " + std::string(data::dtype_name(file.dtype)) + " " +
             data::shape_text(file.shape) + " " + file.digest + "\n";
   }
@@ -266,9 +270,10 @@ Result<Source> read_source(
 ) {
   if (spec.format == api::DatasetFormat::Native && !spec.path.value_or("").empty()) {
     GNN_ASSIGN_OR_RETURN(data::NativeDataset native, data::open_native(*spec.path));
+    std::string digest = digest_of(native);
     return Source{
         .arrays = std::move(native.arrays),
-        .digest = digest_of(native.files),
+        .digest = std::move(digest),
         .version = std::move(native.version),
         .mappings = std::move(native.mappings)
     };
@@ -341,13 +346,48 @@ ContentCheck check_of(
   };
 }
 
+Result<Dataset> make_dataset(
+    const data::DatasetArrays& arrays, std::string_view where, ProgressBar& progress
+) {
+  GNN_ASSIGN_OR_RETURN(Dataset dataset, dataset_over(arrays, where));
+  GNN_RETURN_IF_ERROR(check_of(dataset, arrays, where)({}, progress));
+  return dataset;
+}
+
+// Checks mapped files before anything is made of them: transforms trust their arrays.
+Result<Dataset> load_mapped(
+    const Source& source,
+    const data::TransformOptions& transforms,
+    const std::string& where,
+    const LoadOptions& options,
+    ProgressBar& progress
+) {
+  GNN_ASSIGN_OR_RETURN(Dataset dataset, dataset_over(source.arrays, where));
+  const ContentCheck check = check_of(dataset, source.arrays, where);
+  const bool kept = mapped_bytes(source.mappings) <= options.memory_bytes / 2;
+  advise(source.mappings, kept ? data::Access::Kept : data::Access::InOrder);
+  GNN_RETURN_IF_ERROR(
+      options.check_mapped ? options.check_mapped(source.version, check) : check({}, progress)
+  );
+  if (transforms != data::TransformOptions{}) {
+    data::MemoryStorage memory;
+    GNN_ASSIGN_OR_RETURN(
+        const data::DatasetArrays arrays,
+        data::transform(source.arrays, transforms, memory, progress)
+    );
+    GNN_ASSIGN_OR_RETURN(dataset, dataset_over(arrays, where));
+  } else if (still_has_version(where, source.version)) {
+    dataset.checked_version = source.version;
+  }
+  if (!kept) advise(source.mappings, data::Access::AnyOrder);
+  return dataset;
+}
+
 }  // namespace
 
 Result<Dataset> make_dataset(const data::DatasetArrays& arrays, std::string_view where) {
-  GNN_ASSIGN_OR_RETURN(Dataset dataset, dataset_over(arrays, where));
   SilentProgressBar silent;
-  GNN_RETURN_IF_ERROR(check_of(dataset, arrays, where)({}, silent));
-  return dataset;
+  return make_dataset(arrays, where, silent);
 }
 
 Result<DataSplit> make_split(
@@ -400,7 +440,7 @@ Result<DataSplit> make_split(
 Result<Dataset> load_dataset(
     const api::Dataset& spec, const LoadOptions& options, ProgressBar& progress
 ) {
-  data::TransformOptions transforms = transforms_of(spec);
+  data::TransformOptions transforms = transforms_of(spec, options);
   auto read = read_source(spec, transforms, progress);
   if (!read) {
     Error error = std::move(read).error();
@@ -408,24 +448,23 @@ Result<Dataset> load_dataset(
     error.kind = error.kind == ErrorKind::NotFound ? ErrorKind::Data : error.kind;
     return tl::make_unexpected(std::move(error));
   }
-  data::DatasetArrays arrays = std::move(read->arrays);
-  const bool mapped = !read->version.empty() && transforms == data::TransformOptions{};
-  data::MemoryStorage memory;
-  GNN_ASSIGN_OR_RETURN(arrays, data::transform(std::move(arrays), transforms, memory, progress));
-  const std::string where = spec.path.value_or(arrays.name);
-  GNN_ASSIGN_OR_RETURN(Dataset dataset, dataset_over(arrays, where));
-  const ContentCheck check = check_of(dataset, arrays, where);
-  const bool kept = mapped_bytes(read->mappings) <= options.memory_bytes / 2;
-  advise(read->mappings, kept ? data::Access::Kept : data::Access::InOrder);
-  if (mapped && options.check_mapped) {
-    GNN_RETURN_IF_ERROR(options.check_mapped(read->version, check));
+  const std::string where = spec.path.value_or(read->arrays.name);
+  transforms = data::what_is_left_of(transforms, read->arrays);
+  Dataset dataset;
+  if (read->version.empty()) {
+    data::MemoryStorage memory;
+    GNN_ASSIGN_OR_RETURN(
+        read->arrays, data::transform(std::move(read->arrays), transforms, memory, progress)
+    );
+    GNN_ASSIGN_OR_RETURN(dataset, make_dataset(read->arrays, where, progress));
   } else {
-    GNN_RETURN_IF_ERROR(check({}, progress));
+    GNN_ASSIGN_OR_RETURN(dataset, load_mapped(*read, transforms, where, options, progress));
   }
-  if (!kept) advise(read->mappings, data::Access::AnyOrder);
-  if (mapped && still_has_version(where, read->version)) dataset.checked_version = read->version;
-  GNN_ASSIGN_OR_RETURN(dataset.split, make_split(dataset, spec.split, options.training_seed));
   dataset.digest = std::move(read->digest);
+  if (options.link) {
+    return dataset;
+  }
+  GNN_ASSIGN_OR_RETURN(dataset.split, make_split(dataset, spec.split, options.training_seed));
   return dataset;
 }
 

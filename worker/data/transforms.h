@@ -6,7 +6,7 @@
 #include "worker/data/csc_builder.h"
 #include "worker/data/dataset_arrays.h"
 
-#include <cstdint>
+#include <optional>
 
 namespace gnn::data {
 
@@ -18,19 +18,26 @@ enum class FeatureSource {
 };
 
 struct TransformOptions {
-  bool to_undirected = false;
-  bool coalesce = false;
+  bool to_undirected = false;  ///< each edge type that joins nodes of one type
+  bool coalesce = false;       ///< each edge type
   SelfLoops self_loops = SelfLoops::Keep;
+  std::optional<EdgeTypeName> link{};  ///< then: set_links()
+  bool add_reverse = false;            ///< then: add_reverse()
   FeatureSource features = FeatureSource::Provided;
-  bool normalize_rows = false;  ///< last; PyG's NormalizeFeatures
+  bool normalize_rows = false;  ///< last; PyG's NormalizeFeatures, of each type's main features
 
   friend bool operator==(const TransformOptions&, const TransformOptions&) = default;
 };
 
-/// Applies the transforms to a homogeneous data set. Arrays that change are made in `storage`, the
-/// others are shared.
-/// Errors: Configuration if the data set has several types, or edge features that would lose their
-/// edges.
+/// `options` without links and reverse edge types that the data set has already.
+TransformOptions what_is_left_of(const TransformOptions& options, const DatasetArrays& dataset);
+
+/// Applies the transforms. Arrays that change are made in `storage`, the others are shared. Where
+/// edges are added or merged, ids of edges change: links are numbered anew, and their pairs and
+/// reverse edge types follow.
+/// Errors: Configuration for what makes no sense on this data set, by its name in a GNNJob: self-loops
+/// and features made from nothing on several types, undirected edges between different types, edges
+/// added or merged that have features; those of set_links() and add_reverse().
 Result<DatasetArrays> transform(
     DatasetArrays dataset,
     const TransformOptions& options,

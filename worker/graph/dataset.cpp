@@ -1,5 +1,7 @@
 #include "worker/graph/dataset.h"
 
+#include "worker/graph/link_checks.h"
+
 #include <ATen/Functions.h>
 
 #include <algorithm>
@@ -33,9 +35,11 @@ Status check_rows(
   return {};
 }
 
+// `matrix` is "features" or the name of a further matrix.
 Status check_finite(
     const FeatureStore& features,
     const std::string& owner,
+    const std::string& matrix,
     std::string_view where,
     Share share,
     ProgressBar& progress
@@ -61,7 +65,7 @@ Status check_finite(
     if (bad.size(0) > 0) {
       return problem(
           where,
-          owner + ": features[" + std::to_string(begin + bad[0][0].item<int64_t>()) + ", " +
+          owner + ": " + matrix + "[" + std::to_string(begin + bad[0][0].item<int64_t>()) + ", " +
               std::to_string(bad[0][1].item<int64_t>()) + "] is not a finite number"
       );
     }
@@ -88,6 +92,15 @@ Status check_node_type(const NodeTypeData& type, std::string_view where) {
   }
   if (type.features) {
     GNN_RETURN_IF_ERROR(check_rows(*type.features, type.num_nodes, owner, where));
+  }
+  std::set<std::string> names{type.features_name};
+  for (const NamedFeatures& more : type.more_features) {
+    if (!names.insert(more.name).second) {
+      return problem(where, owner + ": two feature matrices are called '" + more.name + "'");
+    }
+    GNN_RETURN_IF_ERROR(
+        check_rows(more.rows, type.num_nodes, owner + ", features '" + more.name + "'", where)
+    );
   }
   if (!type.labels.defined()) {
     return {};
@@ -205,11 +218,18 @@ Status check_form(const Dataset& dataset, std::string_view where) {
     }
     GNN_RETURN_IF_ERROR(check_node_type(type, where));
   }
+  std::set<std::string> edge_type_names;
   for (const EdgeTypeData& type : dataset.edge_types) {
+    if (!edge_type_names.insert(name_of(type)).second) {
+      return problem(where, name_of(type) + " appears twice");
+    }
     GNN_RETURN_IF_ERROR(check_edge_type(type, dataset, where));
   }
   if (dataset.graphs) {
     GNN_RETURN_IF_ERROR(check_graphs(dataset, where));
+  }
+  if (dataset.links) {
+    GNN_RETURN_IF_ERROR(check_links_form(dataset, where));
   }
   return {};
 }
@@ -219,7 +239,13 @@ Status check_contents(
 ) {
   for (const NodeTypeData& type : dataset.node_types) {
     if (type.features) {
-      GNN_RETURN_IF_ERROR(check_finite(*type.features, name_of(type), where, share, progress));
+      GNN_RETURN_IF_ERROR(
+          check_finite(*type.features, name_of(type), "features", where, share, progress)
+      );
+    }
+    for (const NamedFeatures& more : type.more_features) {
+      GNN_RETURN_IF_ERROR(check_finite(more.rows, name_of(type), more.name, where, share, progress)
+      );
     }
   }
   for (const EdgeTypeData& type : dataset.edge_types) {
@@ -227,11 +253,16 @@ Status check_contents(
       return problem(where, name_of(type) + ": " + status.error().message);
     }
     if (type.features) {
-      GNN_RETURN_IF_ERROR(check_finite(*type.features, name_of(type), where, share, progress));
+      GNN_RETURN_IF_ERROR(
+          check_finite(*type.features, name_of(type), "features", where, share, progress)
+      );
     }
   }
   if (dataset.graphs) {
     GNN_RETURN_IF_ERROR(check_graph_edges(dataset, where, share));
+  }
+  if (dataset.links) {
+    GNN_RETURN_IF_ERROR(check_links(dataset, where, share, progress));
   }
   return {};
 }

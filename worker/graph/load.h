@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,13 +27,19 @@ struct LoadOptions {
   /// read a page at a time once they are checked: most of what is read ahead would leave memory
   /// before its use.
   int64_t memory_bytes = std::numeric_limits<int64_t>::max();
+  /// The edge type whose edges are to be predicted: load_dataset() makes them Dataset::links, and no
+  /// split of items.
+  std::optional<data::EdgeTypeName> link{};
+  /// Adds the reverse of each edge type between two node types (see data::add_reverse()).
+  bool add_reverse = false;
   /// Sees to it that the contents of mapped files are right, by calling `check` or otherwise;
   /// `version` is data::NativeDataset's. By default the caller checks all of them.
   std::function<Status(const std::string& version, const ContentCheck& check)> check_mapped{};
 };
 
 /// Loads the data set of a GNNJob's `spec.dataset`, applies its transforms and its split, and
-/// checks the result. Native sets are mapped, all others read into memory. A KFold split without a
+/// checks the result. Native sets are mapped, and stay so except for the arrays that a transform
+/// changes; all others are read into memory. A KFold split without a
 /// fold takes fold 0; make_split() gives the others.
 /// Errors: Data with file and place, Configuration with the field of the spec.
 Result<Dataset> load_dataset(

@@ -1,0 +1,233 @@
+#include "worker/graph/link_checks.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+namespace gnn::graph {
+namespace {
+
+constexpr int64_t kProgressStep = int64_t{1} << 16;
+// Pairs are read in the order of the lists, so at random places: far enough ahead to hide memory.
+constexpr int64_t kPrefetch = 16;
+
+tl::unexpected<Error> problem(std::string_view where, const std::string& what) {
+  return fail(ErrorKind::Data, std::string(where) + ": " + what);
+}
+
+std::string name_of(const EdgeTypeData& type) {
+  return "edge type (" + type.source + ", " + type.relation + ", " + type.destination + ")";
+}
+
+std::string edge_text(int64_t source, int64_t destination) {
+  return "(" + std::to_string(source) + ", " + std::to_string(destination) + ")";
+}
+
+std::string entry_text(const EdgeTypeData& type, int64_t entry) {
+  return name_of(type) + ": entry " + std::to_string(entry);
+}
+
+bool is_undirected(const LinkData& links) {
+  return links.reverse_edge_type == links.edge_type;
+}
+
+// How the entries of an edge type's lists relate to the links.
+enum class Direction { Forward, Reverse, Both };
+
+// The link that an entry of the lists stands for.
+struct Ends {
+  int64_t source;
+  int64_t destination;
+};
+Ends ends_of(int64_t source, int64_t destination, Direction direction) {
+  const bool exchanged =
+      direction == Direction::Reverse || (direction == Direction::Both && source > destination);
+  return exchanged ? Ends{destination, source} : Ends{source, destination};
+}
+
+// Checks the lists of the share's nodes; lists of other shares may be wrong.
+template <class Index>
+Status check_entries(
+    const EdgeTypeData& type,
+    const at::Tensor& links,
+    Direction direction,
+    std::string_view where,
+    Share share,
+    ProgressBar& progress
+) {
+  const auto* indptr = type.graph.indptr().const_data_ptr<int64_t>();
+  const auto* indices = type.graph.indices().const_data_ptr<Index>();
+  const at::Tensor& id_tensor = type.graph.edge_ids();
+  const auto* ids = id_tensor.defined() ? id_tensor.const_data_ptr<int64_t>() : nullptr;
+  const auto* pairs = links.const_data_ptr<int64_t>();
+  const int64_t count = links.size(0);
+  const int64_t edges = type.graph.num_edges();
+  const auto id_of = [&](int64_t entry) { return ids == nullptr ? entry : ids[entry]; };
+  const int64_t first = share.begin_of(type.graph.num_destinations());
+  const int64_t last = share.end_of(type.graph.num_destinations());
+  progress.begin("checking links", last - first, "nodes");
+  for (int64_t node = first; node < last; ++node) {
+    const int64_t begin = std::max<int64_t>(indptr[node], 0);
+    const int64_t end = std::min(indptr[node + 1], edges);
+    for (int64_t entry = begin; entry < end; ++entry) {
+      if (entry + kPrefetch < edges) {
+        const int64_t ahead = id_of(entry + kPrefetch);
+        __builtin_prefetch(pairs + 2 * (ahead >= 0 && ahead < count ? ahead : 0));
+      }
+      const int64_t id = id_of(entry);
+      const int64_t source = indices[entry];
+      if (id < 0 || id >= count) {
+        return problem(
+            where,
+            entry_text(type, entry) + ": expected an edge id in [0, " + std::to_string(count) +
+                "), found " + std::to_string(id)
+        );
+      }
+      const Ends ends = ends_of(source, node, direction);
+      if (pairs[2 * id] != ends.source || pairs[2 * id + 1] != ends.destination) {
+        return problem(
+            where,
+            entry_text(type, entry) + ": its edge id " + std::to_string(id) + " is of the link " +
+                edge_text(pairs[2 * id], pairs[2 * id + 1]) + ", expected " +
+                edge_text(ends.source, ends.destination)
+        );
+      }
+      if (entry > begin && (source < indices[entry - 1] ||
+                            (source == indices[entry - 1] && id <= id_of(entry - 1)))) {
+        return problem(
+            where,
+            entry_text(type, entry) +
+                ": expected ascending sources, and ascending edge ids of one source"
+        );
+      }
+    }
+    if (node % kProgressStep == 0) {
+      progress.advance_to(node - first);
+    }
+  }
+  progress.advance_to(last - first);
+  progress.end();
+  return {};
+}
+
+Status check_type(
+    const EdgeTypeData& type,
+    const at::Tensor& pairs,
+    Direction direction,
+    std::string_view where,
+    Share share,
+    ProgressBar& progress
+) {
+  return type.graph.indices().scalar_type() == at::kInt
+             ? check_entries<int32_t>(type, pairs, direction, where, share, progress)
+             : check_entries<int64_t>(type, pairs, direction, where, share, progress);
+}
+
+Status check_range(
+    const at::Tensor& pairs, const EdgeTypeData& type, std::string_view where, Share share
+) {
+  const auto* ends = pairs.const_data_ptr<int64_t>();
+  const int64_t sources = type.graph.num_sources();
+  const int64_t destinations = type.graph.num_destinations();
+  for (int64_t id = share.begin_of(pairs.size(0)); id < share.end_of(pairs.size(0)); ++id) {
+    const int64_t source = ends[2 * id];
+    const int64_t destination = ends[2 * id + 1];
+    if (source < 0 || source >= sources || destination < 0 || destination >= destinations) {
+      return problem(
+          where,
+          "link " + std::to_string(id) + ": expected nodes in [0, " + std::to_string(sources) +
+              ") and [0, " + std::to_string(destinations) + "), found " +
+              edge_text(source, destination)
+      );
+    }
+  }
+  return {};
+}
+
+// Undirected edges are in the lists twice, but self-loops once.
+Status check_entry_count(const LinkData& links, const EdgeTypeData& type, std::string_view where) {
+  const auto* ends = links.pairs.const_data_ptr<int64_t>();
+  int64_t expected = 0;
+  for (int64_t id = 0; id < links.pairs.size(0); ++id) {
+    expected += ends[2 * id] == ends[2 * id + 1] ? 1 : 2;
+  }
+  if (type.graph.num_edges() != expected) {
+    return problem(
+        where,
+        name_of(type) + ": expected " + std::to_string(expected) +
+            " list entries for its undirected links, found " +
+            std::to_string(type.graph.num_edges())
+    );
+  }
+  return {};
+}
+
+Status check_reverse_form(const Dataset& dataset, std::string_view where) {
+  const LinkData& links = *dataset.links;
+  const EdgeTypeData& type = dataset.edge_types[static_cast<size_t>(links.edge_type)];
+  const EdgeTypeData& reverse = dataset.edge_types[static_cast<size_t>(*links.reverse_edge_type)];
+  if (reverse.source_index != type.destination_index ||
+      reverse.destination_index != type.source_index) {
+    return problem(
+        where, name_of(reverse) + ": not from destination to source of " + name_of(type)
+    );
+  }
+  if (!is_undirected(links) && reverse.graph.num_edges() != type.graph.num_edges()) {
+    return problem(
+        where,
+        name_of(reverse) + ": expected " + std::to_string(type.graph.num_edges()) +
+            " edges as the links it reverses, found " + std::to_string(reverse.graph.num_edges())
+    );
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_links_form(const Dataset& dataset, std::string_view where) {
+  const LinkData& links = *dataset.links;
+  const auto types = static_cast<int64_t>(dataset.edge_types.size());
+  const int64_t reverse = links.reverse_edge_type.value_or(0);
+  if (links.edge_type < 0 || links.edge_type >= types || reverse < 0 || reverse >= types) {
+    return problem(where, "links are of an edge type that does not exist");
+  }
+  if (dataset.graphs) {
+    return problem(where, "a collection of graphs can't have links");
+  }
+  const EdgeTypeData& type = dataset.edge_types[static_cast<size_t>(links.edge_type)];
+  const at::Tensor& pairs = links.pairs;
+  if (!pairs.defined() || pairs.dim() != 2 || pairs.size(1) != 2 || pairs.size(0) < 1 ||
+      pairs.scalar_type() != at::kLong || !pairs.device().is_cpu() || !pairs.is_contiguous()) {
+    return problem(where, "links: expected int64 pairs [E, 2] of at least one edge");
+  }
+  if (!is_undirected(links) && pairs.size(0) != type.graph.num_edges()) {
+    return problem(
+        where,
+        name_of(type) + ": expected " + std::to_string(type.graph.num_edges()) +
+            " links, one for each edge, found " + std::to_string(pairs.size(0))
+    );
+  }
+  return links.reverse_edge_type ? check_reverse_form(dataset, where) : Status();
+}
+
+Status check_links(
+    const Dataset& dataset, std::string_view where, Share share, ProgressBar& progress
+) {
+  const LinkData& links = *dataset.links;
+  const EdgeTypeData& type = dataset.edge_types[static_cast<size_t>(links.edge_type)];
+  GNN_RETURN_IF_ERROR(check_range(links.pairs, type, where, share));
+  if (is_undirected(links)) {
+    if (share.index == 0) {
+      GNN_RETURN_IF_ERROR(check_entry_count(links, type, where));
+    }
+    return check_type(type, links.pairs, Direction::Both, where, share, progress);
+  }
+  GNN_RETURN_IF_ERROR(check_type(type, links.pairs, Direction::Forward, where, share, progress));
+  if (!links.reverse_edge_type) {
+    return {};
+  }
+  const EdgeTypeData& reverse = dataset.edge_types[static_cast<size_t>(*links.reverse_edge_type)];
+  return check_type(reverse, links.pairs, Direction::Reverse, where, share, progress);
+}
+
+}  // namespace gnn::graph

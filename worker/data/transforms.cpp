@@ -104,31 +104,6 @@ bool joins_one_type(const EdgeTable& table) {
   return table.source == table.destination;
 }
 
-// What is refused whatever the edges are.
-Status check_options(const DatasetArrays& dataset, const TransformOptions& options) {
-  const bool typed = dataset.node_tables.size() != 1 || dataset.edge_tables.size() != 1;
-  if (typed && options.self_loops != SelfLoops::Keep) {
-    return makes_no_sense("addSelfLoops", "needs a data set with one node type and one edge type");
-  }
-  if (typed && options.features == FeatureSource::DegreeOneHot) {
-    return makes_no_sense(
-        "nodeFeatures DegreeOneHot", "needs a data set with one node type and one edge type"
-    );
-  }
-  if (typed && options.features == FeatureSource::Constant) {
-    return makes_no_sense("nodeFeatures Constant", "needs a data set with one node type");
-  }
-  if (options.to_undirected &&
-      std::none_of(dataset.edge_tables.begin(), dataset.edge_tables.end(), joins_one_type)) {
-    return makes_no_sense(
-        "toUndirected",
-        "no edge type joins nodes of one type; addReverse adds the reverse of the others as edge "
-        "types of their own"
-    );
-  }
-  return {};
-}
-
 // The edge type `table` after the options; `linked`: its edges are links.
 Status change_edges(
     const DatasetArrays& dataset,
@@ -219,6 +194,30 @@ Status change_features(
 
 }  // namespace
 
+Status check_transforms(const DatasetArrays& types, const TransformOptions& options) {
+  const bool typed = types.node_tables.size() != 1 || types.edge_tables.size() != 1;
+  if (typed && options.self_loops != SelfLoops::Keep) {
+    return makes_no_sense("addSelfLoops", "needs a data set with one node type and one edge type");
+  }
+  if (typed && options.features == FeatureSource::DegreeOneHot) {
+    return makes_no_sense(
+        "nodeFeatures DegreeOneHot", "needs a data set with one node type and one edge type"
+    );
+  }
+  if (typed && options.features == FeatureSource::Constant) {
+    return makes_no_sense("nodeFeatures Constant", "needs a data set with one node type");
+  }
+  if (options.to_undirected &&
+      std::none_of(types.edge_tables.begin(), types.edge_tables.end(), joins_one_type)) {
+    return makes_no_sense(
+        "toUndirected",
+        "no edge type joins nodes of one type; addReverse adds the reverse of the others as edge "
+        "types of their own"
+    );
+  }
+  return {};
+}
+
 TransformOptions what_is_left_of(const TransformOptions& options, const DatasetArrays& dataset) {
   TransformOptions left = options;
   if (left.link && has_links(dataset, *left.link)) {
@@ -234,7 +233,7 @@ Result<DatasetArrays> transform(
     ArrayStorage& storage,
     ProgressBar& progress
 ) {
-  GNN_RETURN_IF_ERROR(check_options(dataset, options));
+  GNN_RETURN_IF_ERROR(check_transforms(dataset, options));
   if (changes_edges(options)) {
     GNN_ASSIGN_OR_RETURN(
         dataset, with_changed_edges(std::move(dataset), options, storage, progress)

@@ -32,12 +32,16 @@ struct TransformOptions {
 /// `options` without links and reverse edge types that the data set has already.
 TransformOptions what_is_left_of(const TransformOptions& options, const DatasetArrays& dataset);
 
+/// Whether transforms of edges and features that are made from nothing make sense for these node and
+/// edge types, of which only the names are looked at.
+/// Errors: Configuration naming the field of a GNNJob.
+Status check_transforms(const DatasetArrays& types, const TransformOptions& options);
+
 /// Applies the transforms. Arrays that change are made in `storage`, the others are shared. Where
 /// edges are added or merged, ids of edges change: links are numbered anew, and their pairs and
 /// reverse edge types follow.
-/// Errors: Configuration for what makes no sense on this data set, by its name in a GNNJob: self-loops
-/// and features made from nothing on several types, undirected edges between different types, edges
-/// added or merged that have features; those of set_links() and add_reverse().
+/// Errors: Configuration for edges added or merged that have features; those of check_transforms(),
+/// set_links() and add_reverse().
 Result<DatasetArrays> transform(
     DatasetArrays dataset,
     const TransformOptions& options,

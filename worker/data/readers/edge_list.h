@@ -12,7 +12,8 @@ namespace gnn::data {
 /// - features: [N, width];
 /// - labels: [N] or [N, 1];
 /// - train, validation, test: ids.
-/// The number of nodes is that of the labels or features, else the largest id + 1.
+/// The number of nodes is that of the labels or features, else the largest id + 1. A folder with
+/// folders "nodes" or "edges" is read_typed_edge_list()'s.
 /// Errors: NotFound for missing edges or a required split; Data with file and line or offset.
 Result<DatasetArrays> read_edge_list(
     const std::string& folder,

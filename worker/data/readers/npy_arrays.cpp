@@ -40,11 +40,12 @@ Status for_each_integer_chunk(
 
 Result<Array> read_npy_features(
     NpyReader reader,
-    int64_t num_nodes,
+    const FeatureRows& rows,
     const ReadOptions& options,
     ArrayStorage& storage,
     ProgressBar& progress
 ) {
+  const int64_t num_nodes = rows.num_nodes;
   const NpyHeader& header = reader.header();
   // Without rows the file's size would not bound the width.
   if (header.shape.size() != 2 || header.shape[0] != num_nodes || num_nodes < 1 ||
@@ -57,7 +58,7 @@ Result<Array> read_npy_features(
   }
   GNN_ASSIGN_OR_RETURN(
       FeatureBuffer buffer,
-      FeatureBuffer::create(storage, kFeaturesName, num_nodes, header.shape[1], options)
+      FeatureBuffer::create(storage, rows.name, num_nodes, header.shape[1], options)
   );
   progress.begin("reading features", num_nodes, "rows");
   std::vector<float> values(static_cast<size_t>(header.shape[1]));
@@ -88,12 +89,8 @@ Result<Array> read_npy_labels(NpyReader reader, int64_t num_nodes, ArrayStorage&
   return storage.commit(std::move(labels));
 }
 
-Result<CscArrays> read_npy_edges(
-    NpyReader reader,
-    int64_t num_nodes,
-    const ReadOptions& options,
-    ArrayStorage& storage,
-    ProgressBar& progress
+Result<ArrayEdges> read_npy_ends(
+    NpyReader reader, int64_t num_nodes, ArrayStorage& storage, ProgressBar& progress
 ) {
   const NpyHeader header = reader.header();
   const bool two = header.shape.size() == 2;
@@ -123,13 +120,20 @@ Result<CscArrays> read_npy_edges(
   };
   GNN_RETURN_IF_ERROR(for_each_integer_chunk(std::move(reader), place));
   progress.end();
-  return build_csc(
-      buffer.edges(num_edges, where, 0),
-      csc_options(num_nodes, options),
-      storage,
-      kEdgesName,
-      progress
+  return buffer.edges(num_edges, where, 0);
+}
+
+Result<CscArrays> read_npy_edges(
+    NpyReader reader,
+    int64_t num_nodes,
+    const ReadOptions& options,
+    ArrayStorage& storage,
+    ProgressBar& progress
+) {
+  GNN_ASSIGN_OR_RETURN(
+      const ArrayEdges edges, read_npy_ends(std::move(reader), num_nodes, storage, progress)
   );
+  return build_csc(edges, csc_options(num_nodes, options), storage, kEdgesName, progress);
 }
 
 }  // namespace gnn::data

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 
 namespace gnn::data {
 
@@ -23,11 +24,16 @@ Status for_each_integer_chunk(
     const int64_t* nan_value = nullptr
 );
 
-/// The rows of an array of shape [num_nodes, width] in C order, committed under kFeaturesName.
+/// A feature matrix to read.
+struct FeatureRows {
+  std::string name;  ///< of the array that is committed
+  int64_t num_nodes = 0;
+};
+/// The rows of an array of shape [num_nodes, width] in C order.
 /// Errors: Data for another shape or a number that is not finite.
 Result<Array> read_npy_features(
     NpyReader reader,
-    int64_t num_nodes,
+    const FeatureRows& rows,
     const ReadOptions& options,
     ArrayStorage& storage,
     ProgressBar& progress
@@ -37,6 +43,13 @@ Result<Array> read_npy_features(
 /// becomes -1, no label.
 /// Errors: Data for another shape or numbers that are not whole.
 Result<Array> read_npy_labels(NpyReader reader, int64_t num_nodes, ArrayStorage& storage);
+
+/// The edges of an array of shape [2, E] or [E, 2], in scratch memory, with ids below `num_nodes` or
+/// wrong. [2, 2] is read as the former.
+/// Errors: Data for another shape.
+Result<ArrayEdges> read_npy_ends(
+    NpyReader reader, int64_t num_nodes, ArrayStorage& storage, ProgressBar& progress
+);
 
 /// The edges of an array of shape [2, E] or [E, 2]; [2, 2] is read as the former.
 /// Errors: Data for another shape, or an id out of range with the number of its edge, from 0.

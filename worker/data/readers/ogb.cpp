@@ -348,7 +348,9 @@ struct RawFolder {
     }
     if (archive && archive->contains("node_feat")) {
       GNN_ASSIGN_OR_RETURN(NpyReader reader, archive->open_array("node_feat"));
-      return read_npy_features(std::move(reader), nodes, options, storage, progress);
+      return read_npy_features(
+          std::move(reader), {.name = kFeaturesName, .num_nodes = nodes}, options, storage, progress
+      );
     }
     const std::string csv = find_csv(path, "node-feat");
     return csv.empty() ? Result<Array>(Array())

@@ -220,7 +220,9 @@ Result<Array> read_rows(
     return done;
   }
   GNN_ASSIGN_OR_RETURN(NpyReader reader, data.open_array("feature"));
-  return read_npy_features(std::move(reader), num_nodes, options, storage, progress);
+  return read_npy_features(
+      std::move(reader), {.name = kFeaturesName, .num_nodes = num_nodes}, options, storage, progress
+  );
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ struct LoaderStats {
   int64_t batches = 0;
   int64_t sampled_edges = 0;
   int64_t gathered_bytes = 0;
+  int64_t false_negatives = 0;  ///< LinkMiniBatch::false_negatives, summed
   double sample_seconds = 0;  ///< busy: sampling, or joining graphs
   double fetch_seconds = 0;   ///< busy: features and labels
   double copy_seconds = 0;    ///< busy: copies to the device

@@ -15,6 +15,7 @@ namespace gnn::sampling {
 struct SampleRequest {
   std::vector<at::Tensor> seeds;  ///< per node type: int64 [S], global ids; undefined without any
   core::StreamPosition position;
+  std::vector<ExcludedEdges> excluded = {};  ///< drawn edges that the batch must not have
 };
 
 /// Samples around seeds given by global ids, wherever the graph is.

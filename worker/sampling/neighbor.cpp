@@ -110,15 +110,17 @@ Status check_ends(const Relation& relation, const std::string& where) {
 }
 
 // Two relations of one lane would draw alike.
-Status check_lanes(const std::vector<Relation>& relations) {
+Status check_lanes(const std::vector<Relation>& relations, int64_t num_edge_types) {
+  const int64_t limit =
+      num_edge_types > 0 ? num_edge_types : static_cast<int64_t>(RelationView::kMaxLanes);
   std::vector<bool> taken;
   for (size_t i = 0; i < relations.size(); ++i) {
     const uint32_t lane = view_of(relations[i], i).lane;
-    if (lane >= RelationView::kMaxLanes) {
+    if (static_cast<int64_t>(lane) >= limit) {
       return fail(
           ErrorKind::Data,
           "relation " + std::to_string(i) + ": expected an edge type below " +
-              std::to_string(RelationView::kMaxLanes) + ", found " + std::to_string(lane)
+              std::to_string(limit) + ", found " + std::to_string(lane)
       );
     }
     if (lane >= taken.size()) taken.resize(lane + 1);
@@ -134,7 +136,11 @@ Status check_lanes(const std::vector<Relation>& relations) {
   return {};
 }
 
-Status check(const std::vector<int64_t>& num_nodes, const std::vector<Relation>& relations) {
+Status check(
+    const std::vector<int64_t>& num_nodes,
+    const std::vector<Relation>& relations,
+    int64_t num_edge_types
+) {
   const auto num_types = static_cast<int64_t>(num_nodes.size());
   for (size_t i = 0; i < relations.size(); ++i) {
     const Relation& relation = relations[i];
@@ -162,7 +168,7 @@ Status check(const std::vector<int64_t>& num_nodes, const std::vector<Relation>&
     }
     GNN_RETURN_IF_ERROR(check_ends(relation, where));
   }
-  return check_lanes(relations);
+  return check_lanes(relations, num_edge_types);
 }
 
 void check_excluded(const ExcludedEdges& edges, size_t num_relations) {
@@ -342,17 +348,18 @@ class NeighborSampler::Impl {
       for (size_t hop = hops; hop > 0; --hop) per_hop[hop] -= per_hop[hop - 1];
       result.num_seeds += list.up_to.front();
     }
-    for (const SampleArena::EdgeList& list : arena->edges) {
-      auto& per_hop = result.edges_per_hop.emplace_back();
-      for (size_t hop = 0; hop < hops; ++hop)
-        per_hop.push_back(list.up_to[hop + 1] - list.up_to[hop]);
-    }
-    for (size_t layer = 0; layer < hops; ++layer) {
-      auto& blocks = result.blocks.emplace_back();
-      for (size_t type = 0; type < relations_.size(); ++type) {
-        blocks.push_back(
-            block_of_hop(*arena, views_[type], type, hops - 1 - layer, options_.rule, tensors)
-        );
+    const size_t num_lists = options_.num_edge_types > 0
+                                 ? static_cast<size_t>(options_.num_edge_types)
+                                 : relations_.size();
+    result.edges_per_hop.assign(num_lists, std::vector<int64_t>(hops));
+    result.blocks.assign(hops, std::vector<graph::Block>(num_lists));
+    for (size_t type = 0; type < relations_.size(); ++type) {
+      const size_t list = options_.num_edge_types > 0 ? views_[type].lane : type;
+      const std::vector<int64_t>& up_to = arena->edges[type].up_to;
+      for (size_t hop = 0; hop < hops; ++hop) {
+        result.edges_per_hop[list][hop] = up_to[hop + 1] - up_to[hop];
+        result.blocks[hops - 1 - hop][list] =
+            block_of_hop(*arena, views_[type], type, hop, options_.rule, tensors);
       }
     }
     return result;
@@ -383,7 +390,7 @@ Result<NeighborSampler> NeighborSampler::create(
     NeighborSamplerOptions options, std::vector<int64_t> num_nodes, std::vector<Relation> relations
 ) {
   GNN_RETURN_IF_ERROR(check(options, relations));
-  GNN_RETURN_IF_ERROR(check(num_nodes, relations));
+  GNN_RETURN_IF_ERROR(check(num_nodes, relations, options.num_edge_types));
   return NeighborSampler(
       std::make_shared<Impl>(std::move(options), std::move(num_nodes), std::move(relations))
   );

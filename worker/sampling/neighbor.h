@@ -25,6 +25,9 @@ struct NeighborSamplerOptions {
   bool replace = false;
   SamplingRule rule = SamplingRule::NewNodes;
   bool with_edge_ids = false;
+  /// 0: the result's lists by edge type are in the order of the relations; else there are this many,
+  /// by lane, and those of edge types that are not sampled hold empty blocks (undefined tensors).
+  int64_t num_edge_types = 0;
   /// Per sampling thread; see core::KernelOptions.
   int64_t sampler_memory_bytes = core::kSamplerMemoryBytes;
 };

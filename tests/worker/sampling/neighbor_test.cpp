@@ -317,6 +317,26 @@ TEST(NeighborSampler, GivesARelationItsOwnFanoutAndLane) {
   EXPECT_NE(edges(second[0]), edges(first[0]));
 }
 
+TEST(NeighborSampler, ListsBlocksByEdgeTypeIfItIsToldHowManyThereAre) {
+  NeighborSamplerOptions options = options_of({5, 5});
+  options.num_edge_types = 3;
+  const auto sampler =
+      NeighborSampler::create(options, {4}, {{.graph = tiny(), .lane = 1}}).value();
+  const SampledSubgraph sample = sampler.sample(ids({3, 0}), {}).value();
+  EXPECT_EQ(sample.edges_per_hop, (std::vector<std::vector<int64_t>>{{0, 0}, {2, 2}, {0, 0}}));
+  for (const auto& layer : sample.blocks) {
+    ASSERT_EQ(layer.size(), 3U);
+    EXPECT_FALSE(layer[0].indptr.defined());
+    EXPECT_TRUE(layer[1].indptr.defined());
+    EXPECT_FALSE(layer[2].indices.defined());
+  }
+  EXPECT_EQ(list(sample.blocks[1][1].indices), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(
+      NeighborSampler::create(options, {4}, {{.graph = tiny(), .lane = 3}}).error().message,
+      "relation 0: expected an edge type below 3, found 3"
+  );
+}
+
 TEST(NeighborSampler, SamplesAGraphWithoutEdgesAndABatchWithoutSeeds) {
   const auto graph = graph::CscGraph::create(ids({0, 0, 0}), at::empty({0}, at::kInt), 2).value();
   const auto sampler = NeighborSampler::create(options_of({5, 5}), graph).value();

@@ -1,0 +1,269 @@
+#include "worker/loader/link_loader.h"
+
+#include "common/stopwatch.h"
+#include "worker/loader/checks.h"
+#include "worker/loader/link_seeds.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <string>
+#include <utility>
+
+namespace gnn::loader {
+namespace {
+
+using sampling::core::NodePair;
+
+int64_t num_dealt(const LinkItems& links) {
+  return links.ids.defined() ? links.ids.numel() : links.pairs.size(0);
+}
+
+void check_shapes(const LinkItems& links) {
+  const auto is_on_cpu = [](const at::Tensor& tensor, at::ScalarType type, int64_t dimensions) {
+    return tensor.scalar_type() == type && tensor.dim() == dimensions && tensor.is_contiguous() &&
+           tensor.is_cpu();
+  };
+  TORCH_CHECK(
+      links.pairs.defined() && is_on_cpu(links.pairs, at::kLong, 2) && links.pairs.size(1) == 2,
+      "links must be a contiguous int64 [E, 2] on the CPU"
+  );
+  TORCH_CHECK(
+      !links.labels.defined() ||
+          (is_on_cpu(links.labels, at::kFloat, 1) && links.labels.numel() == num_dealt(links)),
+      "the links' labels must be a contiguous float [M] on the CPU"
+  );
+  TORCH_CHECK(
+      !links.negatives.defined() ||
+          (is_on_cpu(links.negatives, at::kLong, 3) && links.negatives.size(2) == 2 &&
+           links.negatives.size(0) == num_dealt(links)),
+      "the links' negatives must be a contiguous int64 [M, K, 2] on the CPU"
+  );
+  TORCH_CHECK(
+      !links.negatives.defined() || links.sampler == nullptr,
+      "links have negatives of their own, or drawn ones"
+  );
+}
+
+Status check_types(const LinkLoaderOptions& options, size_t num_fetchers) {
+  const auto is_type = [&](int64_t type) { return type >= 0 && type < options.num_node_types; };
+  TORCH_CHECK(
+      is_type(options.relations.source_type) && is_type(options.relations.destination_type),
+      "the links' ends must be of one of ",
+      options.num_node_types,
+      " node types"
+  );
+  if (num_fetchers == 0 || static_cast<int64_t>(num_fetchers) == options.num_node_types) return {};
+  return fail(
+      ErrorKind::Configuration,
+      "link loader: expected features for " + std::to_string(options.num_node_types) +
+          " node types, found " + std::to_string(num_fetchers)
+  );
+}
+
+}  // namespace
+
+// The ends of a batch's links, its negatives' last.
+struct LinkLoader::Ends {
+  std::vector<int64_t> sources;
+  std::vector<int64_t> destinations;
+
+  void add(const int64_t* pair) {
+    sources.push_back(pair[0]);
+    destinations.push_back(pair[1]);
+  }
+};
+
+void move_tensors(LinkMiniBatch& batch, const DeviceCopy& copy) {
+  for (at::Tensor& rows : batch.x) copy.move(rows);
+  copy.move(batch.source_rows);
+  copy.move(batch.destination_rows);
+  copy.move(batch.labels);
+  for (at::Tensor& ids : batch.subgraph.node_ids) copy.move(ids);
+  for (auto& layer : batch.subgraph.blocks) {
+    for (graph::Block& block : layer) copy.move(block);
+  }
+}
+
+Result<std::unique_ptr<LinkLoader>> LinkLoader::create(
+    const LinkLoaderOptions& options,
+    LinkItems links,
+    std::shared_ptr<sampling::Sampler> sampler,
+    std::vector<std::shared_ptr<FeatureFetcher>> features
+) {
+  check_shapes(links);
+  GNN_RETURN_IF_ERROR(
+      check_pipeline({.num_threads = options.num_threads, .prefetch = options.prefetch})
+  );
+  GNN_RETURN_IF_ERROR(check_types(options, features.size()));
+  if (links.ids.defined()) GNN_RETURN_IF_ERROR(check_ids(links.ids, "links", links.pairs.size(0)));
+  sampling::core::ItemSamplerOptions item_options = options.items;
+  item_options.num_items = num_dealt(links);
+  GNN_ASSIGN_OR_RETURN(auto items, sampling::core::ItemSampler::create(item_options));
+  return std::unique_ptr<LinkLoader>(
+      new LinkLoader(options, items, std::move(links), std::move(sampler), std::move(features))
+  );
+}
+
+LinkLoader::LinkLoader(
+    const LinkLoaderOptions& options,
+    const sampling::core::ItemSampler& items,
+    LinkItems links,
+    std::shared_ptr<sampling::Sampler> sampler,
+    std::vector<std::shared_ptr<FeatureFetcher>> features
+)
+    : options_(options),
+      items_(items),
+      links_(std::move(links)),
+      sampler_(std::move(sampler)),
+      features_(std::move(features)),
+      pipeline_(
+          {.num_threads = options.num_threads,
+           .prefetch = options.prefetch,
+           .device = options.device}
+      ) {}
+
+Status LinkLoader::start_epoch(int64_t epoch, int64_t first_batch) {
+  GNN_RETURN_IF_ERROR(check_start(items_, epoch, first_batch));
+  pipeline_.start_epoch(
+      {first_batch, num_batches()},
+      [this, epoch, items = items_.epoch(epoch)](int64_t index) {
+        return make(items, epoch, index);
+      }
+  );
+  return {};
+}
+
+LoaderStats LinkLoader::stats() const {
+  LoaderStats stats = pipeline_.stats();
+  stats.sampler_bytes =
+      sampler_->state_bytes_per_thread() * std::max<int64_t>(1, pipeline_.options().num_threads);
+  return stats;
+}
+
+Result<LinkMiniBatch> LinkLoader::make(
+    const sampling::core::EpochItems& items, int64_t epoch, int64_t index
+) {
+  const auto start = std::chrono::steady_clock::now();
+  LinkMiniBatch batch;
+  batch.batch_index = index;
+  const sampling::core::StreamPosition position{
+      .seed = items_.options().seed,
+      .epoch = static_cast<uint64_t>(epoch),
+      .batch = static_cast<uint64_t>(items.stream(index))
+  };
+  const Ends ends = ends_of(items.batch(index), position, batch);
+  sampling::SampleRequest request{.seeds = seeds_of(ends, batch), .position = position};
+  if (options_.exclude_seed_edges) request.excluded = excluded(ends, batch);
+  GNN_ASSIGN_OR_RETURN(batch.subgraph, sampler_->submit(std::move(request)).get());
+  const double seconds = seconds_since(start);
+  pipeline_.add([&](LoaderStats& stats) {
+    stats.sample_seconds += seconds;
+    stats.false_negatives += batch.false_negatives;
+    for (const auto& relation : batch.subgraph.edges_per_hop) {
+      for (const int64_t edges : relation) stats.sampled_edges += edges;
+    }
+  });
+  GNN_RETURN_IF_ERROR(fetch(batch));
+  return batch;
+}
+
+LinkLoader::Ends LinkLoader::ends_of(
+    std::span<const int64_t> items,
+    const sampling::core::StreamPosition& position,
+    LinkMiniBatch& batch
+) const {
+  batch.positives = static_cast<int64_t>(items.size());
+  const auto* const pairs = links_.pairs.const_data_ptr<int64_t>();
+  const auto* const ids = links_.ids.defined() ? links_.ids.const_data_ptr<int64_t>() : nullptr;
+  Ends ends;
+  for (const int64_t item : items) ends.add(pairs + 2 * (ids == nullptr ? item : ids[item]));
+  if (links_.sampler != nullptr) {
+    const auto drawn = links_.sampler->draw(position, batch.positives);
+    batch.false_negatives = drawn.links;
+    for (const NodePair& pair : drawn.pairs) {
+      ends.sources.push_back(pair.source);
+      ends.destinations.push_back(pair.destination);
+    }
+  } else if (links_.negatives.defined()) {
+    const auto* const negatives = links_.negatives.const_data_ptr<int64_t>();
+    const int64_t each = links_.negatives.size(1);
+    for (const int64_t item : items) {
+      for (int64_t i = 0; i < each; ++i) ends.add(negatives + 2 * (item * each + i));
+    }
+  }
+  batch.labels = at::zeros({static_cast<int64_t>(ends.sources.size())}, at::kFloat);
+  auto* const labels = batch.labels.mutable_data_ptr<float>();
+  const auto* const given =
+      links_.labels.defined() ? links_.labels.const_data_ptr<float>() : nullptr;
+  for (size_t i = 0; i < items.size(); ++i) labels[i] = given == nullptr ? 1.0F : given[items[i]];
+  return ends;
+}
+
+std::vector<at::Tensor> LinkLoader::seeds_of(const Ends& ends, LinkMiniBatch& batch) const {
+  std::vector<at::Tensor> seeds(static_cast<size_t>(options_.num_node_types));
+  const auto source_type = static_cast<size_t>(options_.relations.source_type);
+  const auto destination_type = static_cast<size_t>(options_.relations.destination_type);
+  if (source_type == destination_type) {
+    std::vector<int64_t> both = ends.sources;
+    both.insert(both.end(), ends.destinations.begin(), ends.destinations.end());
+    LinkSeeds all = index_ends(both);
+    const auto count = static_cast<int64_t>(ends.sources.size());
+    seeds[source_type] = std::move(all.ids);
+    batch.source_rows = all.rows.slice(0, 0, count);
+    batch.destination_rows = all.rows.slice(0, count);
+    return seeds;
+  }
+  LinkSeeds sources = index_ends(ends.sources);
+  LinkSeeds destinations = index_ends(ends.destinations);
+  seeds[source_type] = std::move(sources.ids);
+  seeds[destination_type] = std::move(destinations.ids);
+  batch.source_rows = std::move(sources.rows);
+  batch.destination_rows = std::move(destinations.rows);
+  return seeds;
+}
+
+std::vector<sampling::ExcludedEdges> LinkLoader::excluded(
+    const Ends& ends, const LinkMiniBatch& batch
+) const {
+  const auto first = [&](const std::vector<int64_t>& all) {
+    return at::tensor(at::ArrayRef<int64_t>(all.data(), static_cast<size_t>(batch.positives)));
+  };
+  const at::Tensor sources = first(ends.sources);
+  const at::Tensor destinations = first(ends.destinations);
+  std::vector<sampling::ExcludedEdges> edges;
+  if (options_.relations.forward >= 0)
+    edges.push_back({options_.relations.forward, sources, destinations});
+  if (options_.relations.backward >= 0)
+    edges.push_back({options_.relations.backward, destinations, sources});
+  return edges;
+}
+
+Status LinkLoader::fetch(LinkMiniBatch& batch) {
+  const auto start = std::chrono::steady_clock::now();
+  batch.x.resize(static_cast<size_t>(options_.num_node_types));
+  // Features may come from elsewhere: all types are asked for before the first answer is awaited.
+  std::vector<std::future<Result<at::Tensor>>> rows(features_.size());
+  for (size_t type = 0; type < features_.size(); ++type) {
+    if (features_[type] != nullptr)
+      rows[type] = features_[type]->submit(batch.subgraph.node_ids[type]);
+  }
+  int64_t bytes = 0;
+  for (size_t type = 0; type < features_.size(); ++type) {
+    if (features_[type] == nullptr) continue;
+    GNN_ASSIGN_OR_RETURN(batch.x[type], rows[type].get());
+    bytes += static_cast<int64_t>(batch.x[type].nbytes());
+  }
+  const double seconds = seconds_since(start);
+  pipeline_.add([&](LoaderStats& stats) {
+    ++stats.batches;
+    stats.gathered_bytes += bytes;
+    stats.fetch_seconds += seconds;
+  });
+  return {};
+}
+
+}  // namespace gnn::loader

@@ -15,8 +15,8 @@
 
 namespace gnn::testing {
 
-/// Reads a .npy file that our own scripts wrote: version 1, little-endian float32 or int64, C
-/// order.
+/// Reads a .npy file that our own scripts wrote: version 1, little-endian float32, float64,
+/// int32 or int64, C order.
 inline at::Tensor read_npy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::array<char, 10> start{};
@@ -30,7 +30,7 @@ inline at::Tensor read_npy(const std::string& path) {
   file.read(header.data(), length);
   std::smatch found;
   static const std::regex pattern(
-      R"re(\{'descr': '(<f4|<i4|<i8)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \}\s*)re"
+      R"re(\{'descr': '(<f4|<f8|<i4|<i8)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \}\s*)re"
   );
   if (!std::regex_match(header, found, pattern)) {
     throw std::runtime_error(path + ": unexpected header " + header);
@@ -43,6 +43,7 @@ inline at::Tensor read_npy(const std::string& path) {
     shape.push_back(std::stoll(at->str()));
   }
   const at::ScalarType type = found[1] == "<f4"   ? torch::kFloat32
+                              : found[1] == "<f8" ? torch::kFloat64
                               : found[1] == "<i4" ? torch::kInt32
                                                   : torch::kInt64;
   at::Tensor tensor = torch::empty(shape, type);

@@ -52,7 +52,7 @@ COVERED = {
     "tests/worker/app/job_file_test.cpp": [
         "worker/tasks/graph_classification", "worker/tasks/node_classification",
     ],
-    "tests/worker/app/run_rank_test.cpp": ["worker/tasks/models", "worker/tasks/task"],
+    "tests/worker/app/run_rank_test.cpp": ["worker/tasks/task"],
     "tests/worker/app/tutorials_test.cpp": ["worker/app/store_connector"],
     # The images on a cluster; wait_command is what `helm test` runs.
     "tests/e2e/e2e_test.py": [
@@ -83,6 +83,7 @@ COVERED = {
         "common/instruction_sets", "worker/nn/cpu/index_checks", "worker/nn/cpu/simd", "worker/nn/cpu/spmm", "worker/nn/cpu/transpose",
         "worker/nn/functional/csr", "worker/nn/sparse/csr", "worker/nn/sparse/spmm_arguments", "worker/nn/sparse/spmm_options",
     ],
+    "tests/worker/nn/models/graph_sage_link_test.cpp": ["worker/nn/models/edge_decoder", "worker/nn/models/link_model"],
     "tests/worker/nn/models/models_test.cpp": [
         "worker/nn/models/gcn", "worker/nn/models/gin", "worker/nn/models/graph_sage", "worker/nn/models/layers", "worker/nn/models/model",
     ],

@@ -6,8 +6,9 @@
 
 namespace gnn::graph {
 
-/// One layer's bipartite message-passing graph (DGL's MFG). Its destinations are the first
-/// num_destinations of its sources.
+/// One layer's bipartite message-passing graph (DGL's MFG). Within a node type its destinations are
+/// the first num_destinations of its sources; between two types they are rows of another list, and
+/// may be more than the sources.
 struct Block {
   /// int64 [num_destinations + 1]: the in-edges of destination i are [indptr[i], indptr[i + 1]).
   at::Tensor indptr;

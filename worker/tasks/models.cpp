@@ -1,9 +1,14 @@
 #include "worker/tasks/models.h"
 
 #include "common/result.h"
+#include "worker/nn/models/bipartite_sage.h"
 #include "worker/nn/models/gcn.h"
 #include "worker/nn/models/gin.h"
 #include "worker/nn/models/graph_sage.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace gnn::tasks {
 namespace {
@@ -38,6 +43,39 @@ nn::Readout readout_of(api::Readout readout) {
       return nn::Readout::EveryLayer;
   }
   return nn::Readout::EveryLayer;
+}
+
+std::string name_of(const graph::EdgeTypeData& type) {
+  return "(" + type.source + ", " + type.relation + ", " + type.destination + ")";
+}
+
+// The one edge type between two node types. `remedy` says which field makes one.
+Result<int64_t> edge_type_between(
+    const graph::Dataset& dataset, int64_t source, int64_t destination, std::string_view remedy
+) {
+  std::optional<int64_t> found;
+  for (size_t i = 0; i < dataset.edge_types.size(); ++i) {
+    const graph::EdgeTypeData& type = dataset.edge_types[i];
+    if (type.source_index != source || type.destination_index != destination) continue;
+    if (found) {
+      return fail(
+          ErrorKind::Configuration,
+          "model.type: BipartiteSAGE reads one edge type from " + type.source + " to " +
+              type.destination + ", found " +
+              name_of(dataset.edge_types[static_cast<size_t>(*found)]) + " and " + name_of(type)
+      );
+    }
+    found = static_cast<int64_t>(i);
+  }
+  if (found) return *found;
+  const auto node_type = [&](int64_t index) {
+    return dataset.node_types[static_cast<size_t>(index)].name;
+  };
+  return fail(
+      ErrorKind::Configuration,
+      "model.type: BipartiteSAGE reads an edge type from " + node_type(source) + " to " +
+          node_type(destination) + ", found none: " + std::string(remedy)
+  );
 }
 
 }  // namespace
@@ -81,6 +119,56 @@ std::shared_ptr<nn::GraphModel> make_graph_model(const api::Model& model, const 
       .pooling = pooling_of(model.gin->pooling),
       .readout = readout_of(model.gin->readout),
   });
+}
+
+Result<std::shared_ptr<nn::LinkModel>> make_bipartite_sage(
+    const BipartiteSageWidths& widths, const LinkModelShape& shape
+) {
+  const graph::Dataset& dataset = shape.dataset;
+  const graph::EdgeTypeData& link = dataset.edge_types.at(static_cast<size_t>(shape.link));
+  const int64_t users = link.source_index;
+  const int64_t items = link.destination_index;
+  if (users == items) {
+    return fail(
+        ErrorKind::Configuration,
+        "model.type: BipartiteSAGE predicts links between two node types, found the link " +
+            name_of(link) + ": GraphSAGE predicts links within one"
+    );
+  }
+  GNN_ASSIGN_OR_RETURN(
+      const int64_t item_to_item,
+      edge_type_between(dataset, items, items, "dataset.coOccurrence makes one")
+  );
+  GNN_ASSIGN_OR_RETURN(
+      const int64_t item_to_user,
+      edge_type_between(dataset, items, users, "dataset.addReverse makes one")
+  );
+  return std::make_shared<nn::BipartiteSageImpl>(nn::BipartiteSageOptions{
+      .user_type = users,
+      .item_type = items,
+      .item_to_item = item_to_item,
+      .item_to_user = item_to_user,
+      .user_channels = shape.widths.at(static_cast<size_t>(users)),
+      .item_channels = shape.widths.at(static_cast<size_t>(items)),
+      .hidden_channels = widths.hidden_channels,
+      .out_channels = widths.out_channels,
+  });
+}
+
+Result<std::shared_ptr<nn::LinkModel>> make_graph_sage_link(
+    nn::GraphSageLinkOptions options, const LinkModelShape& shape
+) {
+  if (!shape.dataset.is_homogeneous()) {
+    return fail(
+        ErrorKind::Configuration,
+        "model.type: GraphSAGE predicts links in a graph of one node type and one edge type, "
+        "found " +
+            std::to_string(shape.dataset.node_types.size()) + " and " +
+            std::to_string(shape.dataset.edge_types.size())
+    );
+  }
+  options.encoder.in_channels = shape.widths.at(0);
+  return std::make_shared<nn::GraphSageLinkImpl>(options);
 }
 
 }  // namespace gnn::tasks

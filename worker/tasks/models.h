@@ -1,10 +1,15 @@
 #pragma once
 
 #include "common/api/gnn_job.h"
+#include "common/result.h"
+#include "worker/graph/dataset.h"
+#include "worker/nn/models/graph_sage_link.h"
+#include "worker/nn/models/link_model.h"
 #include "worker/nn/models/model.h"
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace gnn::tasks {
 
@@ -23,6 +28,31 @@ struct ModelShape {
 /// A model of graphs; otherwise as make_node_model().
 [[nodiscard]] std::shared_ptr<nn::GraphModel> make_graph_model(
     const api::Model& model, const ModelShape& shape
+);
+
+/// What the data set decides of a model of links.
+struct LinkModelShape {
+  const graph::Dataset& dataset;  ///< for its types alone
+  int64_t link = 0;               ///< the edge type to predict
+  std::vector<int64_t> widths;    ///< of the rows of x, per node type: of embeddings or features
+};
+
+struct BipartiteSageWidths {
+  int64_t hidden_channels = 64;
+  int64_t out_channels = 64;
+};
+
+/// A BipartiteSage whose users are the link's sources and whose items are its destinations. It
+/// reads the one edge type from items to items and the one from items to users. Initial parameters
+/// as make_node_model().
+/// Errors: Configuration naming the field that can add or remove such an edge type.
+[[nodiscard]] Result<std::shared_ptr<nn::LinkModel>> make_bipartite_sage(
+    const BipartiteSageWidths& widths, const LinkModelShape& shape
+);
+/// A GraphSageLink for a homogeneous data set; encoder.in_channels is taken from the shape.
+/// Otherwise as make_bipartite_sage().
+[[nodiscard]] Result<std::shared_ptr<nn::LinkModel>> make_graph_sage_link(
+    nn::GraphSageLinkOptions options, const LinkModelShape& shape
 );
 
 }  // namespace gnn::tasks

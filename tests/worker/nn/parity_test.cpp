@@ -1,18 +1,23 @@
 // Our layers against what DGL and PyG compute: parity/make_parity.py made the numbers.
+#include "tests/support/blocks.h"
 #include "tests/support/npy.h"
 #include "worker/nn/conv/gcn.h"
 #include "worker/nn/conv/gin.h"
 #include "worker/nn/conv/sage.h"
 #include "worker/nn/functional/csr.h"
+#include "worker/nn/models/bipartite_sage.h"
 #include "worker/nn/models/gcn.h"
 #include "worker/nn/models/graph_sage.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/nn/functional/loss.h>
 #include <torch/nn/module.h>
+#include <torch/optim/adam.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -153,6 +158,110 @@ TEST(Parity, SageModelOfPygOnTheSampledSubgraph) {
   expect_same("pyg_sage_model", [&](const at::Tensor& x) {
     return model->forward(x, {whole(), trimmed()});
   });
+}
+
+// ---- one training step of the model of PyG's example for Taobao, on a whole graph
+
+constexpr int64_t kLinkUsers = 6;
+constexpr int64_t kLinkItems = 8;
+
+// The in-edges of `destinations` nodes, in the order of `edges` [2, E].
+graph::Block block_of_edges(const at::Tensor& edges, int64_t sources, int64_t destinations) {
+  std::vector<std::vector<int64_t>> lists(static_cast<size_t>(destinations));
+  for (int64_t edge = 0; edge < edges.size(1); ++edge) {
+    lists[static_cast<size_t>(edges[1][edge].item<int64_t>())].push_back(
+        edges[0][edge].item<int64_t>()
+    );
+  }
+  return testing::make_block(lists, sources, at::kInt);
+}
+
+BipartiteSage model_of_the_example(const at::Tensor& parameters) {
+  BipartiteSage model(BipartiteSageOptions{
+      .user_type = 0,
+      .item_type = 1,
+      .item_to_item = 1,
+      .item_to_user = 0,
+      .user_channels = 5,
+      .item_channels = 9,
+      .hidden_channels = 7,
+      .out_channels = 4,
+  });
+  model->to(parameters.scalar_type());
+  const torch::NoGradGuard no_grad;
+  int64_t begin = 0;
+  for (const at::Tensor& parameter : model->parameters()) {
+    parameter.copy_(parameters.narrow(0, begin, parameter.numel()).view(parameter.sizes()));
+    begin += parameter.numel();
+  }
+  EXPECT_EQ(begin, parameters.numel());
+  return model;
+}
+
+at::Tensor flat(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& tensor : tensors) parts.push_back(tensor.detach().reshape({-1}));
+  return torch::cat(parts);
+}
+
+struct Tolerances {
+  double outputs;
+  double gradients;
+  double stepped;  // a first step of Adam is the learning rate, 1e-3, times a gradient's sign
+};
+
+void expect_step_of_the_example(at::ScalarType type, const Tolerances& tolerances) {
+  const auto expect = [](const at::Tensor& found, const std::string& name, double tolerance) {
+    const at::Tensor expected = load("pyg_links." + name).view(found.sizes());
+    EXPECT_TRUE(torch::allclose(found.to(at::kDouble), expected, tolerance, tolerance))
+        << name << ": off by " << (found.to(at::kDouble) - expected).abs().max();
+  };
+  BipartiteSage model = model_of_the_example(load("pyg_links.parameters").to(type));
+  const at::Tensor users = load("pyg_links.x_user").to(type).requires_grad_();
+  const at::Tensor items = load("pyg_links.x_item").to(type).requires_grad_();
+  const at::Tensor links = load("pyg_links.links");
+  const std::vector<graph::Block> relations = {
+      block_of_edges(load("pyg_links.user_to_item").flip(0), kLinkItems, kLinkUsers),
+      block_of_edges(load("pyg_links.item_to_item"), kLinkItems, kLinkItems),
+  };
+  torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(1e-3));
+  const at::Tensor logits = model->forward(
+      {users, items},
+      {relations, relations},
+      {.source_type = 0,
+       .destination_type = 1,
+       .source_rows = links[0].contiguous(),
+       .destination_rows = links[1].contiguous()}
+  );
+  const at::Tensor labels = torch::cat({torch::ones({6}), torch::zeros({6})}).to(type);
+  const at::Tensor loss = torch::nn::functional::binary_cross_entropy_with_logits(logits, labels);
+  loss.backward();
+  optimizer.step();
+
+  expect(logits, "logits", tolerances.outputs);
+  expect(loss.view({1}), "loss", tolerances.outputs);
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& parameter : model->parameters()) gradients.push_back(parameter.grad());
+  expect(flat(gradients), "gradients", tolerances.gradients);
+  expect(users.grad(), "grad_user", tolerances.gradients);
+  expect(items.grad(), "grad_item", tolerances.gradients);
+  expect(flat(model->parameters()), "stepped", tolerances.stepped);
+}
+
+TEST(Parity, BipartiteSageNamesItsParametersAsPyg) {
+  std::ifstream file(std::string(GNN_PARITY_DIR) + "/pyg_links.names.txt");
+  std::vector<std::string> names;
+  for (std::string line; std::getline(file, line);) names.push_back(line);
+  const BipartiteSage model = model_of_the_example(load("pyg_links.parameters"));
+  EXPECT_EQ(model->named_parameters().keys(), names);
+}
+
+TEST(Parity, BipartiteSageStepsAsPygInFloat64) {
+  expect_step_of_the_example(at::kDouble, {.outputs = 1e-12, .gradients = 1e-12, .stepped = 1e-9});
+}
+
+TEST(Parity, BipartiteSageStepsAsPygInFloat32) {
+  expect_step_of_the_example(at::kFloat, {.outputs = 1e-6, .gradients = 1e-6, .stepped = 1e-5});
 }
 
 }  // namespace

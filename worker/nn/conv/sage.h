@@ -9,6 +9,8 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 namespace gnn::nn {
 
@@ -20,8 +22,10 @@ enum class SageParameters {
 };
 
 struct SageConvOptions {
-  int64_t in_channels = 0;
+  int64_t in_channels = 0;  ///< of the sources
   int64_t out_channels = 0;
+  /// Of the destinations, if they are nodes of another type; otherwise as in_channels.
+  std::optional<int64_t> destination_channels = {};
   SageParameters parameters = SageParameters::Dgl;
 };
 
@@ -37,6 +41,21 @@ class SageConvImpl : public torch::nn::Module, public MessagePassing {
   /// [num_destinations, out_channels].
   /// Errors: c10::Error if they do not match.
   at::Tensor forward(const at::Tensor& x, const graph::Block& block);
+
+  /// The same between two node types: i is a destination, j a source.
+  /// Shapes: sources floating [num_sources, in_channels]; destinations [num_destinations,
+  /// destination_channels]; result [num_destinations, out_channels].
+  /// Errors: c10::Error if they do not match.
+  at::Tensor forward(
+      const at::Tensor& sources, const at::Tensor& destinations, const graph::Block& block
+  );
+
+  /// What two layers of the same inputs give for one block, [num_destinations, out_channels] each.
+  /// The rows of x are gathered once for both, forward and backward.
+  /// Shapes: as those of forward(x, block).
+  friend std::pair<at::Tensor, at::Tensor> forward_together(
+      SageConvImpl& first, SageConvImpl& second, const at::Tensor& x, const graph::Block& block
+  );
 
   [[nodiscard]] int64_t out_channels() const override { return options_.out_channels; }
   [[nodiscard]] bool projects_first() const override {
@@ -58,5 +77,9 @@ class SageConvImpl : public torch::nn::Module, public MessagePassing {
   torch::nn::Linear neighbors_{nullptr};
 };
 TORCH_MODULE(SageConv);
+
+std::pair<at::Tensor, at::Tensor> forward_together(
+    SageConvImpl& first, SageConvImpl& second, const at::Tensor& x, const graph::Block& block
+);
 
 }  // namespace gnn::nn

@@ -105,6 +105,17 @@ Csr to_csr(const graph::Block& block) {
       " and num_sources ",
       block.num_sources
   );
+  return to_csr_between(block);
+}
+
+Csr to_csr_between(const graph::Block& block) {
+  TORCH_CHECK(
+      block.num_destinations >= 0 && block.num_sources >= 0,
+      "block: expected num_destinations and num_sources of 0 or more, found ",
+      block.num_destinations,
+      " and ",
+      block.num_sources
+  );
   TORCH_CHECK(
       block.indices.defined() && is_index(block.indices) && block.indices.dim() == 1 &&
           block.indices.is_contiguous(),

@@ -13,6 +13,9 @@ namespace gnn::nn {
 /// Errors: c10::Error naming the tensor whose shape, dtype, device or (on the CPU) value is wrong.
 [[nodiscard]] Csr to_csr(const graph::Block& block);
 
+/// The same for a block between two lists of nodes, which may have more destinations than sources.
+[[nodiscard]] Csr to_csr_between(const graph::Block& block);
+
 /// Row s has the columns [offsets[s], offsets[s + 1]).
 /// Errors: as to_csr.
 [[nodiscard]] Csr to_csr_of_segments(const at::Tensor& offsets, int64_t num_cols);

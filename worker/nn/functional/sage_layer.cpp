@@ -18,6 +18,43 @@ bool projects_first(const at::Tensor& weight) {
   return weight.size(0) < weight.size(1);
 }
 
+struct SageForward {
+  at::Tensor out;
+  at::Tensor means;  // of the sources' rows; undefined if they were projected first
+};
+
+SageForward run_forward(
+    const Csr& matrix, const at::Tensor& scale, const SageInputs& x, const SageWeights& weights
+) {
+  SageForward result{.out = bias_rows(weights.bias, matrix.num_rows), .means = {}};
+  addmm_rows(result.out, x.destinations, weights.self.t());
+  if (projects_first(weights.neighbors)) {
+    result.out = spmm(
+        matrix,
+        mm_rows(x.sources, weights.neighbors.t()),
+        {.row_scale = scale, .col_scale = {}, .root = result.out, .root_scale = {}}
+    );
+  } else {
+    result.means = spmm(
+        matrix, x.sources, {.row_scale = scale, .col_scale = {}, .root = {}, .root_scale = {}}
+    );
+    addmm_rows(result.out, result.means, weights.neighbors.t());
+  }
+  return result;
+}
+
+// What row i of `gradient` gives each source of destination i's edges; `root` is added to the first
+// rows of the result, unless undefined.
+at::Tensor sum_to_sources(
+    const Csr& matrix, const at::Tensor& scale, const at::Tensor& gradient, const at::Tensor& root
+) {
+  return spmm(
+      transpose(matrix),
+      gradient,
+      {.row_scale = {}, .col_scale = scale, .root = root, .root_scale = {}}
+  );
+}
+
 class SageLayer : public torch::autograd::Function<SageLayer> {
  public:
   static at::Tensor forward(
@@ -29,20 +66,12 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
       const Csr& matrix
   ) {
     const at::Tensor scale = inverse_row_sizes(matrix, x.scalar_type());
-    const at::Tensor own_rows_of_x = x.narrow(0, 0, matrix.num_rows);
-    at::Tensor out = bias_rows(bias, matrix.num_rows);
-    addmm_rows(out, own_rows_of_x, weight_self.t());
-    at::Tensor means;
-    if (projects_first(weight_neighbors)) {
-      out = spmm(
-          matrix,
-          mm_rows(x, weight_neighbors.t()),
-          {.row_scale = scale, .col_scale = {}, .root = out, .root_scale = {}}
-      );
-    } else {
-      means = spmm(matrix, x, {.row_scale = scale, .col_scale = {}, .root = {}, .root_scale = {}});
-      addmm_rows(out, means, weight_neighbors.t());
-    }
+    const auto [out, means] = run_forward(
+        matrix,
+        scale,
+        {.sources = x, .destinations = x.narrow(0, 0, matrix.num_rows)},
+        {.self = weight_self, .neighbors = weight_neighbors, .bias = bias}
+    );
     context->save_for_backward(
         {x, weight_self, weight_neighbors, matrix.indptr, matrix.indices, scale, means}
     );
@@ -68,11 +97,7 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
     at::Tensor grad_x;
     at::Tensor grad_neighbors;
     if (projects_first(weight_neighbors)) {
-      const at::Tensor projected = spmm(
-          transpose(matrix),
-          gradient,
-          {.row_scale = {}, .col_scale = scale, .root = {}, .root_scale = {}}
-      );
+      const at::Tensor projected = sum_to_sources(matrix, scale, gradient, {});
       grad_neighbors = mm_over_rows(projected, x);
       if (needs_x) {
         grad_x = mm_rows(projected, weight_neighbors);
@@ -83,13 +108,8 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
       grad_neighbors = mm_over_rows(gradient, means);
       if (needs_x) {
         // The gradient through weight_self is added as the root, in the same pass.
-        grad_x = spmm(
-            transpose(matrix),
-            mm_rows(gradient, weight_neighbors),
-            {.row_scale = {},
-             .col_scale = scale,
-             .root = mm_rows(gradient, weight_self),
-             .root_scale = {}}
+        grad_x = sum_to_sources(
+            matrix, scale, mm_rows(gradient, weight_neighbors), mm_rows(gradient, weight_self)
         );
       }
     }
@@ -103,6 +123,94 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
   }
 };
 
+class SageLayerBetween : public torch::autograd::Function<SageLayerBetween> {
+ public:
+  static at::Tensor forward(
+      AutogradContext* context,
+      const at::Tensor& sources,
+      const at::Tensor& destinations,
+      const at::Tensor& weight_self,
+      const at::Tensor& weight_neighbors,
+      const at::Tensor& bias,
+      const Csr& matrix
+  ) {
+    const at::Tensor scale = inverse_row_sizes(matrix, sources.scalar_type());
+    const auto [out, means] = run_forward(
+        matrix,
+        scale,
+        {.sources = sources, .destinations = destinations},
+        {.self = weight_self, .neighbors = weight_neighbors, .bias = bias}
+    );
+    context->save_for_backward(
+        {sources,
+         destinations,
+         weight_self,
+         weight_neighbors,
+         matrix.indptr,
+         matrix.indices,
+         scale,
+         means}
+    );
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& sources = saved[0];
+    const at::Tensor& destinations = saved[1];
+    const at::Tensor& weight_self = saved[2];
+    const at::Tensor& weight_neighbors = saved[3];
+    const at::Tensor& scale = saved[6];
+    const at::Tensor& means = saved[7];
+    const Csr matrix{
+        .indptr = saved[4],
+        .indices = saved[5],
+        .num_rows = destinations.size(0),
+        .num_cols = sources.size(0),
+    };
+    const bool needs_sources = context->needs_input_grad(0);
+    const at::Tensor gradient = gradients[0].contiguous();
+
+    at::Tensor grad_sources;
+    at::Tensor grad_neighbors;
+    if (projects_first(weight_neighbors)) {
+      const at::Tensor projected = sum_to_sources(matrix, scale, gradient, {});
+      grad_neighbors = mm_over_rows(projected, sources);
+      if (needs_sources) grad_sources = mm_rows(projected, weight_neighbors);
+    } else {
+      grad_neighbors = mm_over_rows(gradient, means);
+      if (needs_sources)
+        grad_sources = sum_to_sources(matrix, scale, mm_rows(gradient, weight_neighbors), {});
+    }
+    at::Tensor grad_destinations;
+    if (context->needs_input_grad(1)) grad_destinations = mm_rows(gradient, weight_self);
+    return {
+        grad_sources,
+        grad_destinations,
+        mm_over_rows(gradient, destinations),
+        grad_neighbors,
+        gradient.sum(0),
+        {},
+    };
+  }
+};
+
+void check_sage_input(
+    const at::Tensor& x, int64_t rows, const at::Tensor& weight, const char* name
+) {
+  TORCH_CHECK(
+      x.dim() == 2 && x.size(0) == rows && x.size(1) == weight.size(1),
+      "sage_layer: ",
+      name,
+      ": expected [",
+      rows,
+      ", ",
+      weight.size(1),
+      "], found ",
+      x.sizes()
+  );
+}
+
 }  // namespace
 
 at::Tensor sage_layer(
@@ -112,16 +220,23 @@ at::Tensor sage_layer(
     const at::Tensor& weight_neighbors,
     const at::Tensor& bias
 ) {
-  TORCH_CHECK(
-      x.dim() == 2 && x.size(0) == block.num_sources && x.size(1) == weight_self.size(1),
-      "sage_layer: x: expected [",
-      block.num_sources,
-      ", ",
-      weight_self.size(1),
-      "], found ",
-      x.sizes()
-  );
+  check_sage_input(x, block.num_sources, weight_self, "x");
   return SageLayer::apply(x.contiguous(), weight_self, weight_neighbors, bias, to_csr(block));
+}
+
+at::Tensor sage_layer_between(
+    const graph::Block& block, const SageInputs& x, const SageWeights& weights
+) {
+  check_sage_input(x.sources, block.num_sources, weights.neighbors, "x of the sources");
+  check_sage_input(x.destinations, block.num_destinations, weights.self, "x of the destinations");
+  return SageLayerBetween::apply(
+      x.sources.contiguous(),
+      x.destinations.contiguous(),
+      weights.self,
+      weights.neighbors,
+      weights.bias,
+      to_csr_between(block)
+  );
 }
 
 }  // namespace gnn::nn

@@ -18,4 +18,21 @@ at::Tensor sage_layer(
     const at::Tensor& bias
 );
 
+struct SageInputs {
+  const at::Tensor& sources;       ///< [num_sources, in]
+  const at::Tensor& destinations;  ///< [num_destinations, in of weights.self]
+};
+
+struct SageWeights {
+  const at::Tensor& self;       ///< [out, in of the destinations]
+  const at::Tensor& neighbors;  ///< [out, in of the sources]
+  const at::Tensor& bias;       ///< [out]
+};
+
+/// sage_layer() between two lists of nodes: x_i is row i of x.destinations, x_j row j of x.sources.
+/// Shapes: as said above; result [num_destinations, out].
+at::Tensor sage_layer_between(
+    const graph::Block& block, const SageInputs& x, const SageWeights& weights
+);
+
 }  // namespace gnn::nn

@@ -27,13 +27,7 @@ std::vector<LayerWidth> layer_widths(const StackShape& shape) {
 }
 
 void check_blocks(const at::Tensor& x, const std::vector<graph::Block>& blocks, int64_t layers) {
-  TORCH_CHECK(
-      static_cast<int64_t>(blocks.size()) == layers,
-      "model: expected one block a layer (",
-      layers,
-      "), found ",
-      blocks.size()
-  );
+  check_num_blocks(blocks.size(), layers);
   int64_t rows = x.size(0);
   for (size_t layer = 0; layer < blocks.size(); ++layer) {
     TORCH_CHECK(
@@ -47,6 +41,53 @@ void check_blocks(const at::Tensor& x, const std::vector<graph::Block>& blocks, 
     );
     rows = blocks[layer].num_destinations;
   }
+}
+
+void check_num_blocks(size_t found, int64_t layers) {
+  TORCH_CHECK(
+      static_cast<int64_t>(found) == layers,
+      "model: expected one block a layer (",
+      layers,
+      "), found ",
+      found
+  );
+}
+
+const graph::Block& block_of(const TypedBlocks& blocks, size_t layer, int64_t edge_type) {
+  TORCH_CHECK(
+      edge_type >= 0 && edge_type < static_cast<int64_t>(blocks.at(layer).size()),
+      "model: blocks[",
+      layer,
+      "]: expected one of edge type ",
+      edge_type,
+      ", found ",
+      blocks[layer].size(),
+      " edge types"
+  );
+  return blocks[layer][static_cast<size_t>(edge_type)];
+}
+
+const at::Tensor& input_of(const TypedInputs& x, int64_t node_type) {
+  TORCH_CHECK(
+      node_type >= 0 && node_type < static_cast<int64_t>(x.size()) &&
+          x[static_cast<size_t>(node_type)].defined(),
+      "model: x: expected rows of node type ",
+      node_type,
+      ", found none"
+  );
+  return x[static_cast<size_t>(node_type)];
+}
+
+at::Tensor first_rows(const at::Tensor& h, int64_t count) {
+  TORCH_CHECK(
+      count <= h.size(0),
+      "model: expected at most ",
+      h.size(0),
+      " sources, as many as the layer's input has rows, found ",
+      count
+  );
+  // A slice of all rows would cost a copy in backward.
+  return count == h.size(0) ? h : h.narrow(0, 0, count);
 }
 
 }  // namespace gnn::nn

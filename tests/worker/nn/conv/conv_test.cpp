@@ -11,6 +11,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -85,6 +86,60 @@ TEST(SageConv, GradientsMatchDifferences) {
     const at::Tensor x = features(7, 4);
     EXPECT_TRUE(gradients_match([&] { return layer->forward(x, block).pow(2); }, inputs(*layer, x))
     );
+  }
+}
+
+TEST(SageConv, TakesDestinationsOfAnotherWidth) {
+  torch::manual_seed(7);
+  SageConv layer(SageConvOptions{
+      .in_channels = 400,
+      .out_channels = 200,
+      .destination_channels = 100,
+      .parameters = SageParameters::Pyg,
+  });
+  const auto parameters = layer->named_parameters();
+  EXPECT_EQ(parameters["lin_l.weight"].sizes(), (std::vector<int64_t>{200, 400}));
+  EXPECT_EQ(parameters["lin_r.weight"].sizes(), (std::vector<int64_t>{200, 100}));
+  EXPECT_LE(largest(parameters["lin_l.bias"]), 1 / std::sqrt(400.0));
+  EXPECT_GT(largest(parameters["lin_r.weight"]), 0.9 / std::sqrt(100.0));
+  const graph::Block block = random_block(6, 3, 2, 9);
+  const at::Tensor sources = torch::randn({3, 400});
+  const at::Tensor destinations = torch::randn({6, 100});
+  const at::Tensor edges = testing::dense(block, at::kFloat);
+  const at::Tensor expected = torch::linear(
+                                  (edges / edges.sum(1, true).clamp_min(1)).mm(sources),
+                                  parameters["lin_l.weight"],
+                                  parameters["lin_l.bias"]
+                              ) +
+                              torch::linear(destinations, parameters["lin_r.weight"]);
+  EXPECT_TRUE(torch::allclose(layer->forward(sources, destinations, block), expected, 1e-4, 1e-4));
+}
+
+TEST(SageConv, GivesTwoLayersTogetherWhatEachGivesAlone) {
+  torch::manual_seed(8);
+  const graph::Block block = random_block(4, 7, 3, 5, at::kInt);
+  // Together they gather the inputs, or their projections, or, of width 8, the inputs where the
+  // first alone would have projected.
+  for (const int64_t in : {2, 9, 8}) {
+    SageConv first(SageConvOptions{.in_channels = in, .out_channels = 3});
+    SageConv second(SageConvOptions{.in_channels = in, .out_channels = 5});
+    first->to(torch::kFloat64);
+    second->to(torch::kFloat64);
+    const at::Tensor x = features(7, in);
+    std::vector<at::Tensor> leaves = inputs(*first, x);
+    for (const at::Tensor& parameter : second->parameters()) leaves.push_back(parameter);
+    const auto weigh = [](const at::Tensor& a, const at::Tensor& b) {
+      return a.pow(2).sum() + 3 * b.pow(2).sum();
+    };
+    const auto [of_first, of_second] = forward_together(*first, *second, x, block);
+    const at::Tensor alone_first = first->forward(x, block);
+    const at::Tensor alone_second = second->forward(x, block);
+    EXPECT_TRUE(torch::allclose(of_first, alone_first, 1e-12, 1e-12)) << in;
+    EXPECT_TRUE(torch::allclose(of_second, alone_second, 1e-12, 1e-12)) << in;
+    const auto together = torch::autograd::grad({weigh(of_first, of_second)}, leaves);
+    const auto alone = torch::autograd::grad({weigh(alone_first, alone_second)}, leaves);
+    for (size_t i = 0; i < leaves.size(); ++i)
+      EXPECT_TRUE(torch::allclose(together[i], alone[i], 1e-12, 1e-12)) << in << ", leaf " << i;
   }
 }
 

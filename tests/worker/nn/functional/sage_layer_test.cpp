@@ -75,12 +75,101 @@ TEST_P(SageLayerOfWidths, ComputesNoGradientForFeaturesThatNeedNone) {
   EXPECT_FALSE(features.grad().defined());
 }
 
+// More destinations than sources, whose rows are wider or narrower than the sources'.
+class SageLayerBetweenOfWidths : public SageLayerOfWidths {
+ protected:
+  static constexpr int64_t kDestinations = 7;
+  static constexpr int64_t kSources = 5;
+
+  void SetUp() override {
+    SageLayerOfWidths::SetUp();
+    const auto [in, out] = GetParam();
+    block = random_block(kDestinations, kSources, 4, 19, at::kInt);
+    x = leaf({kSources, in});
+    destinations = leaf({kDestinations, 4});
+    weight_self = leaf({out, 4});
+  }
+  at::Tensor run_between() const {
+    return sage_layer_between(
+        block,
+        {.sources = x, .destinations = destinations},
+        {.self = weight_self, .neighbors = weight_neighbors, .bias = bias}
+    );
+  }
+  at::Tensor expected() const {
+    const at::Tensor edges = testing::dense(block);
+    const at::Tensor degrees = edges.sum(1, /*keepdim=*/true).clamp_min(1);
+    return destinations.mm(weight_self.t()) + (edges / degrees).mm(x).mm(weight_neighbors.t()) +
+           bias;
+  }
+
+  at::Tensor destinations;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SageLayerBetweenOfWidths, ::testing::Values(Widths{5, 2}, Widths{3, 3}, Widths{2, 5})
+);
+
+TEST_P(SageLayerBetweenOfWidths, EqualsItsFormula) {
+  EXPECT_TRUE(torch::allclose(run_between(), expected(), 1e-12, 1e-12));
+}
+
+TEST_P(SageLayerBetweenOfWidths, GradientsMatchDifferences) {
+  EXPECT_TRUE(gradients_match(
+      [&] { return run_between().pow(2); }, {x, destinations, weight_self, weight_neighbors, bias}
+  ));
+}
+
+TEST_P(SageLayerBetweenOfWidths, ComputesNoGradientForRowsThatNeedNone) {
+  run_between().pow(2).sum().backward();
+  const at::Tensor of_weight = weight_self.grad().clone();
+  const at::Tensor of_destinations = destinations.grad().clone();
+  weight_self.mutable_grad().reset();
+  destinations.mutable_grad().reset();
+  x = x.detach();
+  run_between().pow(2).sum().backward();
+  EXPECT_TRUE(torch::equal(destinations.grad(), of_destinations));
+  destinations = destinations.detach();
+  weight_self.mutable_grad().reset();
+  run_between().pow(2).sum().backward();
+  EXPECT_TRUE(torch::equal(weight_self.grad(), of_weight));
+}
+
+TEST_P(SageLayerBetweenOfWidths, GivesDestinationsWithoutAnySourceTheirOwnPart) {
+  block = testing::make_block({{}, {}}, 0);
+  x = leaf({0, GetParam().in});
+  destinations = leaf({2, 4});
+  const at::Tensor out = run_between();
+  EXPECT_TRUE(torch::allclose(out, expected(), 1e-12, 1e-12));
+  out.sum().backward();
+  EXPECT_TRUE(torch::equal(weight_neighbors.grad(), torch::zeros_like(weight_neighbors)));
+  EXPECT_EQ(x.grad().size(0), 0);
+}
+
+TEST_P(SageLayerBetweenOfWidths, IsSageLayerIfTheDestinationsAreTheFirstSources) {
+  block = random_block(4, kSources, 4, 23, at::kInt);
+  weight_self = leaf({GetParam().out, GetParam().in});
+  destinations = x.detach().narrow(0, 0, 4);
+  EXPECT_TRUE(torch::equal(run_between(), run()));
+}
+
 TEST(SageLayer, RefusesMismatchedFeatures) {
   const graph::Block block = random_block(2, 3, 2, 1);
   const at::Tensor weight = torch::ones({4, 5});
   const at::Tensor bias = torch::ones({4});
   EXPECT_THROW(sage_layer(block, torch::ones({3, 4}), weight, weight, bias), c10::Error);
   EXPECT_THROW(sage_layer(block, torch::ones({2, 5}), weight, weight, bias), c10::Error);
+  const auto between = [&](const at::Tensor& sources, const at::Tensor& destinations) {
+    return sage_layer_between(
+        block,
+        {.sources = sources, .destinations = destinations},
+        {.self = weight, .neighbors = weight, .bias = bias}
+    );
+  };
+  EXPECT_EQ(between(torch::ones({3, 5}), torch::ones({2, 5})).size(0), 2);
+  EXPECT_THROW(between(torch::ones({3, 4}), torch::ones({2, 5})), c10::Error);
+  EXPECT_THROW(between(torch::ones({2, 5}), torch::ones({2, 5})), c10::Error);
+  EXPECT_THROW(between(torch::ones({3, 5}), torch::ones({3, 5})), c10::Error);
 }
 
 }  // namespace

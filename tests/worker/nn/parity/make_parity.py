@@ -3,6 +3,7 @@
 
     <peers>/graphbolt/bin/python make_parity.py dgl      DGL 2.1.0, torch 2.2.1
     <peers>/pyg/bin/python       make_parity.py pyg      PyG 2.8.1, torch 2.11.0
+    <peers>/pyg/bin/python       make_parity.py links    the same, for the model of PyG's Taobao example
 
 tests/bench/baselines/run makes both environments. `dgl` also writes the graph and the features, `pyg` reads them.
 """
@@ -86,8 +87,99 @@ def run_pyg():
         save_layer(name, model, model(x, edge_index)[:2], x)
 
 
+class ItemEncoder(torch.nn.Module):
+    def __init__(self, sage, hidden, out):
+        super().__init__()
+        self.conv1, self.conv2 = sage(-1, hidden), sage(hidden, hidden)
+        self.lin = torch.nn.Linear(hidden, out)
+
+    def forward(self, items, item_to_item):
+        return self.lin(self.conv2(self.conv1(items, item_to_item).relu(), item_to_item).relu())
+
+
+class UserEncoder(torch.nn.Module):
+    def __init__(self, sage, hidden, out):
+        super().__init__()
+        self.conv1, self.conv2, self.conv3 = (sage((-1, -1), hidden) for _ in range(3))
+        self.lin = torch.nn.Linear(hidden, out)
+
+    def forward(self, users, items, item_to_item, item_to_user):
+        users = self.conv2((items, users), item_to_user).relu()
+        return self.lin(self.conv3((self.conv1(items, item_to_item).relu(), users), item_to_user).relu())
+
+
+class Decoder(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.lin1, self.lin2 = torch.nn.Linear(2 * width, width), torch.nn.Linear(width, 1)
+
+    def forward(self, pairs):
+        return self.lin2(self.lin1(pairs).relu()).view(-1)
+
+
+def run_links():
+    """One training step of the modules of PyG's examples/multi_gpu/taobao.py, written anew, in float64 on a whole
+    graph: fan-out -1. User 3 and item 4 have no edge, user 0 has one edge twice. Parameters, and the gradients and
+    values that Adam's first step leaves, are one vector each, in the order of state_dict()."""
+    from torch_geometric.nn import SAGEConv
+
+    users, items, width_of_users, width_of_items, hidden, out = 6, 8, 5, 9, 7, 4
+    user_to_item = np.array(
+        [[0, 0, 0, 1, 1, 1, 2, 2, 4, 4, 4, 5, 5, 5, 5], [1, 1, 6, 0, 2, 7, 3, 1, 5, 6, 2, 0, 3, 7, 1]], dtype=np.int64
+    )
+    half = np.array([[0, 0, 1, 1, 2, 3, 5], [2, 7, 3, 6, 7, 7, 6]], dtype=np.int64)
+    item_to_item = np.concatenate([half, half[::-1]], axis=1)
+    positives = user_to_item[:, [0, 3, 6, 8, 11, 14]]
+    negatives = np.array([[3, 0, 5, 2, 1, 0], [2, 4, 6, 0, 1, 7]], dtype=np.int64)
+    links = np.concatenate([positives, negatives], axis=1)
+    labels = torch.cat([torch.ones(6), torch.zeros(6)]).double()
+
+    torch.manual_seed(0)
+    torch.set_default_dtype(torch.float64)
+    modules = torch.nn.ModuleDict(
+        {
+            "item_encoder": ItemEncoder(SAGEConv, hidden, out),
+            "user_encoder": UserEncoder(SAGEConv, hidden, out),
+            "decoder": Decoder(out),
+        }
+    )
+    tables = {"user": torch.randn(users, width_of_users), "item": torch.randn(items, width_of_items)}
+    x = {name: table.requires_grad_() for name, table in tables.items()}
+    to_users, to_items = (torch.from_numpy(np.ascontiguousarray(e)) for e in (user_to_item[::-1], item_to_item))
+
+    def forward():
+        z_items = modules["item_encoder"](x["item"], to_items)
+        z_users = modules["user_encoder"](x["user"], x["item"], to_items, to_users)
+        return modules["decoder"](torch.cat([z_users[links[0]], z_items[links[1]]], dim=-1))
+
+    forward()  # gives the lazy layers their widths
+
+    def vector(of):
+        return torch.cat([of(p).detach().reshape(-1) for p in modules.parameters()])
+
+    with open(os.path.join(HERE, "pyg_links.names.txt"), "w", encoding="utf-8") as file:
+        file.writelines(f"{name}\n" for name in modules.state_dict())
+    save("pyg_links.user_to_item", user_to_item)
+    save("pyg_links.item_to_item", item_to_item)
+    save("pyg_links.links", links)
+    save("pyg_links.x_user", x["user"])
+    save("pyg_links.x_item", x["item"])
+    save("pyg_links.parameters", vector(lambda p: p))
+    optimizer = torch.optim.Adam(modules.parameters(), lr=0.001)
+    logits = forward()
+    loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)
+    loss.backward()
+    optimizer.step()
+    save("pyg_links.logits", logits)
+    save("pyg_links.loss", loss.reshape(1))
+    save("pyg_links.gradients", vector(lambda p: p.grad))
+    save("pyg_links.grad_user", x["user"].grad)
+    save("pyg_links.grad_item", x["item"].grad)
+    save("pyg_links.stepped", vector(lambda p: p))
+
+
 if __name__ == "__main__":
-    made_by = {"dgl": run_dgl, "pyg": run_pyg}
+    made_by = {"dgl": run_dgl, "pyg": run_pyg, "links": run_links}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library", choices=made_by, help="whose layers compute")
     made_by[parser.parse_args().library]()

@@ -5,6 +5,7 @@
 #include "worker/nn/models/gcn.h"
 #include "worker/nn/models/gin.h"
 #include "worker/nn/models/graph_sage.h"
+#include "worker/nn/models/graph_sage_link.h"
 
 #include <optional>
 #include <string>
@@ -78,6 +79,77 @@ Result<int64_t> edge_type_between(
   );
 }
 
+Result<std::shared_ptr<nn::LinkModel>> make_bipartite_sage(
+    const api::BipartiteSage& widths, const LinkModelShape& shape
+) {
+  const graph::Dataset& dataset = shape.dataset;
+  const graph::EdgeTypeData& link = dataset.edge_types.at(static_cast<size_t>(shape.link));
+  const int64_t users = link.source_index;
+  const int64_t items = link.destination_index;
+  if (users == items) {
+    return fail(
+        ErrorKind::Configuration,
+        "model.type: BipartiteSAGE predicts links between two node types, found the link " +
+            name_of(link) + ": GraphSAGE predicts links within one"
+    );
+  }
+  GNN_ASSIGN_OR_RETURN(
+      const int64_t item_to_item,
+      edge_type_between(dataset, items, items, "dataset.coOccurrence makes one")
+  );
+  GNN_ASSIGN_OR_RETURN(
+      const int64_t item_to_user,
+      edge_type_between(dataset, items, users, "dataset.addReverse makes one")
+  );
+  return std::make_shared<nn::BipartiteSageImpl>(nn::BipartiteSageOptions{
+      .user_type = users,
+      .item_type = items,
+      .item_to_item = item_to_item,
+      .item_to_user = item_to_user,
+      .user_channels = shape.widths.at(static_cast<size_t>(users)),
+      .item_channels = shape.widths.at(static_cast<size_t>(items)),
+      .hidden_channels = widths.hidden_channels,
+      .out_channels = widths.out_channels,
+  });
+}
+
+nn::LinkDecoder decoder_of(api::DecoderType type) {
+  switch (type) {
+    case api::DecoderType::Dot:
+      return nn::LinkDecoder::Dot;
+    case api::DecoderType::MLP:
+      return nn::LinkDecoder::Mlp;
+  }
+  return nn::LinkDecoder::Dot;
+}
+
+Result<std::shared_ptr<nn::LinkModel>> make_graph_sage_link(
+    const api::GraphSage& encoder, const api::Decoder& decoder, const LinkModelShape& shape
+) {
+  if (!shape.dataset.is_homogeneous()) {
+    return fail(
+        ErrorKind::Configuration,
+        "model.type: GraphSAGE predicts links in a graph of one node type and one edge type, "
+        "found " +
+            std::to_string(shape.dataset.node_types.size()) + " and " +
+            std::to_string(shape.dataset.edge_types.size())
+    );
+  }
+  return std::make_shared<nn::GraphSageLinkImpl>(nn::GraphSageLinkOptions{
+      .encoder =
+          {
+              .in_channels = shape.widths.at(0),
+              .hidden_channels = encoder.hidden_channels,
+              .out_channels = encoder.hidden_channels,
+              .layers = encoder.layers,
+              .dropout = encoder.dropout.value(),
+              .parameters = parameters_of(encoder.parameters),
+          },
+      .decoder = decoder_of(decoder.type),
+      .decoder_hidden_channels = decoder.hidden_channels.value_or(encoder.hidden_channels),
+  });
+}
+
 }  // namespace
 
 std::shared_ptr<nn::NodeModel> make_node_model(const api::Model& model, const ModelShape& shape) {
@@ -121,54 +193,18 @@ std::shared_ptr<nn::GraphModel> make_graph_model(const api::Model& model, const 
   });
 }
 
-Result<std::shared_ptr<nn::LinkModel>> make_bipartite_sage(
-    const BipartiteSageWidths& widths, const LinkModelShape& shape
+Result<std::shared_ptr<nn::LinkModel>> make_link_model(
+    const api::Model& model, const LinkModelShape& shape
 ) {
-  const graph::Dataset& dataset = shape.dataset;
-  const graph::EdgeTypeData& link = dataset.edge_types.at(static_cast<size_t>(shape.link));
-  const int64_t users = link.source_index;
-  const int64_t items = link.destination_index;
-  if (users == items) {
-    return fail(
-        ErrorKind::Configuration,
-        "model.type: BipartiteSAGE predicts links between two node types, found the link " +
-            name_of(link) + ": GraphSAGE predicts links within one"
-    );
+  if (model.type == api::ModelType::BipartiteSAGE) {
+    GNN_ASSERT(model.bipartite_sage.has_value(), "defaults add BipartiteSAGE's sub-object");
+    return make_bipartite_sage(*model.bipartite_sage, shape);
   }
-  GNN_ASSIGN_OR_RETURN(
-      const int64_t item_to_item,
-      edge_type_between(dataset, items, items, "dataset.coOccurrence makes one")
+  GNN_ASSERT(
+      model.graph_sage.has_value(),
+      "validation gives link tasks a BipartiteSAGE or a GraphSAGE with its sub-object"
   );
-  GNN_ASSIGN_OR_RETURN(
-      const int64_t item_to_user,
-      edge_type_between(dataset, items, users, "dataset.addReverse makes one")
-  );
-  return std::make_shared<nn::BipartiteSageImpl>(nn::BipartiteSageOptions{
-      .user_type = users,
-      .item_type = items,
-      .item_to_item = item_to_item,
-      .item_to_user = item_to_user,
-      .user_channels = shape.widths.at(static_cast<size_t>(users)),
-      .item_channels = shape.widths.at(static_cast<size_t>(items)),
-      .hidden_channels = widths.hidden_channels,
-      .out_channels = widths.out_channels,
-  });
-}
-
-Result<std::shared_ptr<nn::LinkModel>> make_graph_sage_link(
-    nn::GraphSageLinkOptions options, const LinkModelShape& shape
-) {
-  if (!shape.dataset.is_homogeneous()) {
-    return fail(
-        ErrorKind::Configuration,
-        "model.type: GraphSAGE predicts links in a graph of one node type and one edge type, "
-        "found " +
-            std::to_string(shape.dataset.node_types.size()) + " and " +
-            std::to_string(shape.dataset.edge_types.size())
-    );
-  }
-  options.encoder.in_channels = shape.widths.at(0);
-  return std::make_shared<nn::GraphSageLinkImpl>(options);
+  return make_graph_sage_link(*model.graph_sage, model.decoder.value_or(api::Decoder()), shape);
 }
 
 }  // namespace gnn::tasks

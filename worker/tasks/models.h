@@ -3,7 +3,6 @@
 #include "common/api/gnn_job.h"
 #include "common/result.h"
 #include "worker/graph/dataset.h"
-#include "worker/nn/models/graph_sage_link.h"
 #include "worker/nn/models/link_model.h"
 #include "worker/nn/models/model.h"
 
@@ -37,22 +36,14 @@ struct LinkModelShape {
   std::vector<int64_t> widths;    ///< of the rows of x, per node type: of embeddings or features
 };
 
-struct BipartiteSageWidths {
-  int64_t hidden_channels = 64;
-  int64_t out_channels = 64;
-};
-
-/// A BipartiteSage whose users are the link's sources and whose items are its destinations. It
-/// reads the one edge type from items to items and the one from items to users. Initial parameters
-/// as make_node_model().
-/// Errors: Configuration naming the field that can add or remove such an edge type.
-[[nodiscard]] Result<std::shared_ptr<nn::LinkModel>> make_bipartite_sage(
-    const BipartiteSageWidths& widths, const LinkModelShape& shape
-);
-/// A GraphSageLink for a homogeneous data set; encoder.in_channels is taken from the shape.
-/// Otherwise as make_bipartite_sage().
-[[nodiscard]] Result<std::shared_ptr<nn::LinkModel>> make_graph_sage_link(
-    nn::GraphSageLinkOptions options, const LinkModelShape& shape
+/// A model of links. Initial parameters as make_node_model().
+/// - BipartiteSAGE: the link's sources are the users of nn::BipartiteSage, its destinations the
+///   items. It reads the one edge type from items to items and the one from items to users.
+/// - GraphSAGE: for a homogeneous data set; the decoder reads rows of its hidden width.
+/// Precondition: as make_node_model().
+/// Errors: Configuration naming the field that can add or remove an edge type.
+[[nodiscard]] Result<std::shared_ptr<nn::LinkModel>> make_link_model(
+    const api::Model& model, const LinkModelShape& shape
 );
 
 }  // namespace gnn::tasks

@@ -1,10 +1,9 @@
 #include "worker/tasks/models.h"
 
-#include "worker/nn/models/bipartite_sage.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,10 +44,17 @@ LinkModelShape shape_of(const graph::Dataset& dataset) {
   return {.dataset = dataset, .link = 0, .widths = {64, 32}};
 }
 
+api::Model bipartite_sage() {
+  return {
+      .type = api::ModelType::BipartiteSAGE,
+      .bipartite_sage = api::BipartiteSage{.hidden_channels = 16, .out_channels = 8},
+  };
+}
+
 void expect_refused(const graph::Dataset& dataset, const std::string& words, int64_t link = 0) {
   LinkModelShape shape = shape_of(dataset);
   shape.link = link;
-  const auto model = make_bipartite_sage({}, shape);
+  const auto model = make_link_model(bipartite_sage(), shape);
   ASSERT_FALSE(model) << words;
   EXPECT_EQ(model.error().kind, ErrorKind::Configuration);
   EXPECT_NE(model.error().message.find(words), std::string::npos) << model.error().message;
@@ -56,8 +62,7 @@ void expect_refused(const graph::Dataset& dataset, const std::string& words, int
 
 TEST(LinkModels, FindTheEdgeTypesOfABipartiteSage) {
   const graph::Dataset dataset = shop();
-  const auto model =
-      make_bipartite_sage({.hidden_channels = 16, .out_channels = 8}, shape_of(dataset));
+  const auto model = make_link_model(bipartite_sage(), shape_of(dataset));
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ((*model)->reads(), (std::vector<int64_t>{1, 2}));
   const auto parameters = (*model)->named_parameters();
@@ -80,25 +85,36 @@ TEST(LinkModels, SayWhatABipartiteSageLacks) {
   expect_refused(shop(), "found the link (item, to, item)", /*link=*/1);
 }
 
-TEST(LinkModels, GiveAGraphSageTheWidthOfTheData) {
-  nn::GraphSageLinkOptions options;
-  options.encoder.hidden_channels = 16;
-  options.encoder.out_channels = 8;
-  options.encoder.layers = 2;
+TEST(LinkModels, GiveAGraphSageTheWidthOfTheDataAndItsDecoder) {
+  api::Model options{
+      .type = api::ModelType::GraphSAGE,
+      .graph_sage = api::GraphSage{.layers = 2, .hidden_channels = 16},
+  };
   graph::Dataset dataset = shop();
-  const auto refused = make_graph_sage_link(options, shape_of(dataset));
+  const auto refused = make_link_model(options, shape_of(dataset));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::Configuration);
 
   dataset.node_types.pop_back();
   dataset.edge_types = {dataset.edge_types[1]};
-  const auto model = make_graph_sage_link(options, shape_of(dataset));
-  ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ((*model)->num_layers(), 2);
+  const auto dot = make_link_model(options, shape_of(dataset)).value();
+  EXPECT_EQ(dot->num_layers(), 2);
   EXPECT_EQ(
-      (*model)->named_parameters()["encoder.layers_0.fc_self.weight"].sizes(),
+      dot->named_parameters()["encoder.layers_0.fc_self.weight"].sizes(),
       (std::vector<int64_t>{16, 64})
   );
+  EXPECT_EQ(
+      dot->named_parameters()["encoder.layers_1.fc_self.weight"].sizes(),
+      (std::vector<int64_t>{16, 16})
+  );
+  EXPECT_FALSE(dot->named_parameters().contains("decoder.lin1.weight"));
+  const auto decoder_of = [&](std::optional<int64_t> hidden) {
+    options.decoder = api::Decoder{.type = api::DecoderType::MLP, .hidden_channels = hidden};
+    const auto model = make_link_model(options, shape_of(dataset)).value();
+    return model->named_parameters()["decoder.lin1.weight"].sizes().vec();
+  };
+  EXPECT_EQ(decoder_of(5), (std::vector<int64_t>{5, 32}));
+  EXPECT_EQ(decoder_of({}), (std::vector<int64_t>{16, 32}));
 }
 
 }  // namespace

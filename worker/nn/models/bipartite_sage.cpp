@@ -21,7 +21,7 @@ SageConv sage_of_pyg(int64_t in_channels, int64_t destination_channels, int64_t 
   });
 }
 
-at::Tensor apply(const torch::nn::Linear& linear, const at::Tensor& x) {
+at::Tensor apply_linear(const torch::nn::Linear& linear, const at::Tensor& x) {
   return linear_rows(x, linear->weight, linear->bias);
 }
 
@@ -89,17 +89,21 @@ BipartiteSageImpl::Encoded BipartiteSageImpl::encode(
       *item_encoder_->conv1, *user_encoder_->conv1, first_rows(item_x, outer.num_sources), outer
   );
   items = at::relu(items);
-  items = at::relu_(item_encoder_->conv2(first_rows(items, inner.num_sources), inner));
+  items = item_encoder_->conv2->forward(first_rows(items, inner.num_sources), inner).relu_();
 
   const int64_t num_users = to_users.num_destinations;
-  at::Tensor users = at::relu_(user_encoder_->conv2(
-      first_rows(item_x, to_users.num_sources), first_rows(user_x, num_users), to_users
-  ));
+  at::Tensor users = user_encoder_->conv2
+                         ->forward(
+                             first_rows(item_x, to_users.num_sources),
+                             first_rows(user_x, num_users),
+                             to_users
+                         )
+                         .relu_();
   items_for_users = at::relu(first_rows(items_for_users, to_users.num_sources));
-  users = at::relu_(user_encoder_->conv3(items_for_users, users, to_users));
+  users = user_encoder_->conv3->forward(items_for_users, users, to_users).relu_();
   return {
-      .users = apply(user_encoder_->lin, users),
-      .items = apply(item_encoder_->lin, items),
+      .users = apply_linear(user_encoder_->lin, users),
+      .items = apply_linear(item_encoder_->lin, items),
   };
 }
 

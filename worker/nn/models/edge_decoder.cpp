@@ -26,7 +26,7 @@ EdgeDecoderImpl::EdgeDecoderImpl(int64_t channels, int64_t hidden_channels) {
 
 at::Tensor EdgeDecoderImpl::forward(const at::Tensor& source, const at::Tensor& destination) {
   const at::Tensor pairs = at::cat({source, destination}, 1);
-  const at::Tensor hidden = at::relu_(linear_rows(pairs, lin1_->weight, lin1_->bias));
+  const at::Tensor hidden = linear_rows(pairs, lin1_->weight, lin1_->bias).relu_();
   return linear_rows(hidden, lin2_->weight, lin2_->bias).view({-1});
 }
 

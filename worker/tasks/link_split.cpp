@@ -1,6 +1,5 @@
 #include "worker/tasks/link_split.h"
 
-#include "common/hash.h"
 #include "worker/sampling/core/negatives.h"
 #include "worker/sampling/core/pair_set.h"
 #include "worker/sampling/core/rng.h"
@@ -8,13 +7,9 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 
-#include <algorithm>
 #include <cstddef>
-#include <numeric>
-#include <optional>
 #include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -44,58 +39,6 @@ std::span<const int64_t> values_of(const at::Tensor& tensor) {
 NodePair pair_of(const Links& links, int64_t id) {
   const auto* const pairs = links.pairs.const_data_ptr<int64_t>();
   return {pairs[2 * id], pairs[2 * id + 1]};
-}
-
-// Whether the edges and their reverses are the same pairs as often, up to a chance of 2^-64: spares
-// a directed graph the exact look.
-bool may_be_undirected(const Links& links) {
-  const auto hash = [](int64_t from, int64_t to) {
-    return splitmix64(splitmix64(static_cast<uint64_t>(from), 0), static_cast<uint64_t>(to));
-  };
-  uint64_t difference = 0;
-  for (int64_t id = 0; id < links.pairs.size(0); ++id) {
-    const NodePair pair = pair_of(links, id);
-    difference += hash(pair.source, pair.destination) - hash(pair.destination, pair.source);
-  }
-  return difference == 0;
-}
-
-// Edge ids sorted by the pair without direction, each pair's forward edges (source <= destination)
-// before its backward ones, and in the order of the ids.
-std::vector<int64_t> by_pair(const Links& links) {
-  std::vector<int64_t> ids(static_cast<size_t>(links.pairs.size(0)));
-  std::iota(ids.begin(), ids.end(), int64_t{0});
-  const auto key = [&](int64_t id) {
-    const auto [source, destination] = pair_of(links, id);
-    return std::tuple(
-        std::min(source, destination), std::max(source, destination), source > destination, id
-    );
-  };
-  std::sort(ids.begin(), ids.end(), [&](int64_t a, int64_t b) { return key(a) < key(b); });
-  return ids;
-}
-
-// For each edge that runs backward the forward one that is its reverse, else the edge itself; of
-// parallel edges the i-th belongs to the i-th. std::nullopt if some edge has no reverse.
-std::optional<std::vector<int64_t>> forward_edges(const Links& links) {
-  if (!links.same_type || !may_be_undirected(links)) return std::nullopt;
-  const std::vector<int64_t> ids = by_pair(links);
-  std::vector<int64_t> forward(ids.size());
-  for (size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
-    const NodePair pair = pair_of(links, ids[begin]);
-    if (pair.source > pair.destination) return std::nullopt;  // no forward edge
-    size_t middle = begin;
-    while (middle < ids.size() && pair_of(links, ids[middle]) == pair) ++middle;
-    const NodePair reverse{pair.destination, pair.source};
-    end = middle;
-    if (pair != reverse) {
-      while (end < ids.size() && pair_of(links, ids[end]) == reverse) ++end;
-      if (end - middle != middle - begin) return std::nullopt;
-    }
-    for (size_t i = begin; i < end; ++i)
-      forward[static_cast<size_t>(ids[i])] = ids[i < middle ? i : i - (middle - begin)];
-  }
-  return forward;
 }
 
 struct Counts {
@@ -133,29 +76,14 @@ Result<Counts> count_parts(const LinkSplitOptions& options, int64_t links) {
   return counts;
 }
 
-// The links in the order of the split: all edges, or of undirected ones those that run forward.
-at::Tensor permuted(
-    const Links& links, const std::optional<std::vector<int64_t>>& forward, uint64_t seed
-) {
+// Torch's bits for this seed.
+at::Tensor permuted(int64_t count, uint64_t seed) {
   const at::Generator generator = at::detail::createCPUGenerator(seed);
-  const auto order = [&](int64_t count) {
-    return at::randperm(count, generator, at::TensorOptions().dtype(at::kLong));
-  };
-  if (!forward) return order(links.pairs.size(0));
-  std::vector<int64_t> ids;
-  for (size_t id = 0; id < forward->size(); ++id) {
-    if ((*forward)[id] == static_cast<int64_t>(id)) ids.push_back(static_cast<int64_t>(id));
-  }
-  return at::tensor(ids, at::kLong).index_select(0, order(static_cast<int64_t>(ids.size())));
+  return at::randperm(count, generator, at::TensorOptions().dtype(at::kLong));
 }
 
-at::Tensor parts_of(
-    const at::Tensor& order,
-    const Counts& counts,
-    const std::optional<std::vector<int64_t>>& forward,
-    int64_t num_edges
-) {
-  at::Tensor parts = at::empty({num_edges}, at::kByte);
+at::Tensor parts_of(const at::Tensor& order, const Counts& counts) {
+  at::Tensor parts = at::empty({order.numel()}, at::kByte);
   auto* const part_of = parts.mutable_data_ptr<uint8_t>();
   const auto ids = values_of(order);
   const int64_t held_out = counts.train + counts.validation;
@@ -165,9 +93,6 @@ at::Tensor parts_of(
                           : i < held_out         ? LinkPart::Validation
                                                  : LinkPart::Test;
     part_of[ids[static_cast<size_t>(i)]] = static_cast<uint8_t>(part);
-  }
-  if (forward) {
-    for (size_t id = 0; id < forward->size(); ++id) part_of[id] = part_of[(*forward)[id]];
   }
   return parts;
 }
@@ -185,7 +110,7 @@ at::Tensor tensor_of(std::span<const NodePair> pairs) {
 Status draw_negatives(const Links& links, const LinkSplitOptions& options, LinkSplit& split) {
   const int64_t validation = share_of(options.negative_ratio, split.validation.numel());
   const int64_t test = share_of(options.negative_ratio, split.test.numel());
-  const PairDomain domain = split.undirected  ? PairDomain::Ascending
+  const PairDomain domain = links.undirected  ? PairDomain::Ascending
                             : links.same_type ? PairDomain::NoLoops
                                               : PairDomain::All;
   GNN_ASSIGN_OR_RETURN(
@@ -219,12 +144,10 @@ Status draw_negatives(const Links& links, const LinkSplitOptions& options, LinkS
 
 Result<LinkSplit> split_links(const Links& links, const LinkSplitOptions& options) {
   check(links);
-  const std::optional<std::vector<int64_t>> forward = forward_edges(links);
-  const at::Tensor order = permuted(links, forward, options.seed);
+  const at::Tensor order = permuted(links.pairs.size(0), options.seed);
   GNN_ASSIGN_OR_RETURN(const Counts counts, count_parts(options, order.numel()));
   LinkSplit split;
-  split.undirected = forward.has_value();
-  split.parts = parts_of(order, counts, forward, links.pairs.size(0));
+  split.parts = parts_of(order, counts);
   const int64_t held_out = counts.train + counts.validation;
   split.train_links = order.slice(0, 0, counts.train);
   split.train = counts.supervision > 0 ? order.slice(0, 0, counts.supervision) : split.train_links;
@@ -235,16 +158,18 @@ Result<LinkSplit> split_links(const Links& links, const LinkSplitOptions& option
 }
 
 Result<at::Tensor> ranking_negatives(
-    const Links& links, const LinkSplit& split, const RankingOptions& options
+    const Links& links, const RankingOptions& options
 ) {
   check(links);
+  const at::Tensor taken_pairs =
+      links.undirected ? at::cat({links.pairs, links.pairs.flip({1})}) : links.pairs;
   GNN_ASSIGN_OR_RETURN(
       const PairSet taken,
       PairSet::create(
           {.num_sources = links.num_sources,
            .num_destinations = links.num_destinations,
            .domain = links.same_type ? PairDomain::NoLoops : PairDomain::All},
-          values_of(links.pairs)
+          values_of(taken_pairs)
       )
   );
   const auto ids = values_of(options.ids);
@@ -261,7 +186,7 @@ Result<at::Tensor> ranking_negatives(
       );
     }
     for (NodePair pair : draw_ranking_negatives(taken, source, options.count, options.seed, id)) {
-      if (split.undirected && pair.source > pair.destination)
+      if (links.undirected && pair.source > pair.destination)
         std::swap(pair.source, pair.destination);
       *out++ = pair.source;
       *out++ = pair.destination;

@@ -20,14 +20,18 @@ inline constexpr int64_t kNumLinkParts = 4;
 
 /// All links of one edge type.
 struct Links {
-  at::Tensor pairs;  ///< int64 [E, 2]: source and destination by edge id, contiguous, on the CPU
+  /// int64 [E, 2]: source and destination by edge id, contiguous, on the CPU; of undirected links
+  /// the smaller node first.
+  at::Tensor pairs;
   int64_t num_sources = 0;
   int64_t num_destinations = 0;
   bool same_type = false;  ///< sources and destinations are nodes of one type
+  /// Each edge has its reverse, with the same id: a link is both.
+  bool undirected = false;
 };
 
 struct LinkSplitOptions {
-  double validation = 0;      ///< share of the links, or of the undirected ones
+  double validation = 0;      ///< share of the links
   double test = 0;            ///< likewise
   double disjoint_train = 0;  ///< share of the training links that pass no messages in training
   double negative_ratio = 1;  ///< negatives per link of validation and test
@@ -42,9 +46,6 @@ struct LinkSplit {
   at::Tensor test;         ///< int64 [S], edge ids
   at::Tensor validation_negatives;  ///< int64 [V', 2]
   at::Tensor test_negatives;        ///< int64 [S', 2]
-  /// Each edge has its reverse among the edges. Then a link is a pair with source <= destination,
-  /// and its edges of both directions are in its part; negatives have source < destination.
-  bool undirected = false;
 };
 
 /// Splits as PyG's RandomLinkSplit does, with the links of the same seed in PyTorch: one
@@ -52,8 +53,8 @@ struct LinkSplit {
 /// computes them. Of the training links the first int(disjoint_train * T) pass no messages.
 /// Negatives are free in all parts, distinct, and drawn by this project's own generator: V' =
 /// int(V * negative_ratio) for the validation first, then the test's. Between nodes of one type no
-/// loop is a negative. Links of one type that all have their reverse are split as undirected ones,
-/// as with PyG's is_undirected=True, so that no held-out link passes messages backwards.
+/// loop is a negative. Undirected links have negatives with source < destination, as with PyG's
+/// is_undirected=True.
 /// Errors: Configuration naming the field if no link is left to train on, or no message; Data naming
 /// the first bad link, and naming dataset.split.negativeRatio if there are too few free pairs.
 [[nodiscard]] Result<LinkSplit> split_links(const Links& links, const LinkSplitOptions& options);
@@ -69,7 +70,7 @@ struct RankingOptions {
 /// Shapes: int64 [R, count, 2]; of an undirected pair the smaller node comes first.
 /// Errors: Data naming training.evaluation.negatives and the source that has fewer free pairs.
 [[nodiscard]] Result<at::Tensor> ranking_negatives(
-    const Links& links, const LinkSplit& split, const RankingOptions& options
+    const Links& links, const RankingOptions& options
 );
 
 }  // namespace gnn::tasks

@@ -4,6 +4,7 @@
 #include "worker/sampling/core/item_sampler.h"
 #include "worker/tasks/data_path.h"
 #include "worker/tasks/items.h"
+#include "worker/tasks/sampler_options.h"
 #include "worker/training/evaluator.h"
 
 #include <ATen/ATen.h>
@@ -13,17 +14,6 @@
 
 namespace gnn::tasks {
 namespace {
-
-sampling::NeighborSamplerOptions sampler_options(
-    const api::Sampling& sampling, const std::vector<int64_t>& fanout
-) {
-  return {
-      .fanout = fanout,
-      .replace = sampling.replace,
-      .rule = sampling.rule == api::SamplingRule::AllSeen ? sampling::SamplingRule::AllSeen
-                                                          : sampling::SamplingRule::NewNodes,
-  };
-}
 
 Result<std::shared_ptr<loader::FeatureFetcher>> local_features(const graph::Dataset& dataset) {
   if (!dataset.target().features) {

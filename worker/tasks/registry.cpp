@@ -1,6 +1,7 @@
 #include "worker/tasks/registry.h"
 
 #include "worker/tasks/graph_classification.h"
+#include "worker/tasks/link_prediction.h"
 #include "worker/tasks/node_classification.h"
 
 #include <array>
@@ -24,6 +25,10 @@ constexpr std::array kTasks = {
     Task{
         .type = api::TaskType::GraphClassification,
         .parse = &parse_graph_classification,
+    },
+    Task{
+        .type = api::TaskType::LinkPrediction,
+        .parse = &parse_link_prediction,
     },
 };
 

@@ -15,15 +15,6 @@
 namespace gnn::tasks {
 namespace {
 
-// 1234567 → "1,234,567".
-std::string grouped(int64_t number) {
-  std::string text = std::to_string(number);
-  for (auto place = static_cast<int64_t>(text.size()) - 3; place > 0; place -= 3) {
-    text.insert(static_cast<size_t>(place), ",");
-  }
-  return text;
-}
-
 std::string loaded_in(double seconds) {
   char text[64];
   std::snprintf(text, sizeof text, "Loaded the data set in %.3f s", seconds);
@@ -104,6 +95,14 @@ TaskResult finish(progress::FinalReport report, bool stopped, TaskContext& conte
   context.progress.on_phase(progress::Phase::Done);
   context.progress.on_final(report);
   return {.report = std::move(report), .stopped = stopped};
+}
+
+std::string grouped(int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto place = static_cast<int64_t>(text.size()) - 3; place > 0; place -= 3) {
+    text.insert(static_cast<size_t>(place), ",");
+  }
+  return text;
 }
 
 std::string describe(const graph::Dataset& dataset) {

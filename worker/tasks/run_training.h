@@ -45,4 +45,7 @@ namespace gnn::tasks {
 /// 500 validation and 1,000 test items".
 [[nodiscard]] std::string describe(const graph::Dataset& dataset);
 
+/// 1234567 as "1,234,567".
+[[nodiscard]] std::string grouped(int64_t number);
+
 }  // namespace gnn::tasks

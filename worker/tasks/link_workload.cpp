@@ -1,0 +1,375 @@
+#include "worker/tasks/link_workload.h"
+
+#include "common/hash.h"
+#include "worker/nn/models/gradient_check.h"
+#include "worker/sampling/async_sampler.h"
+#include "worker/sampling/core/negatives.h"
+#include "worker/sampling/core/pair_set.h"
+#include "worker/tasks/data_path.h"
+#include "worker/tasks/items.h"
+#include "worker/tasks/sampler_options.h"
+
+#include <ATen/ATen.h>
+#include <torch/nn/functional/loss.h>
+
+#include <span>
+#include <string>
+#include <utility>
+
+namespace gnn::tasks {
+namespace {
+
+using sampling::core::NegativeSampler;
+using sampling::core::PairDomain;
+using sampling::core::PairSet;
+using sampling::core::PairSetShape;
+
+std::span<const int64_t> values_of(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<int64_t>(), static_cast<size_t>(tensor.numel())};
+}
+
+// How often each node is an end of the links `ids`, as their source (side 0) or destination (1).
+at::Tensor degrees_of(const Links& links, const at::Tensor& ids, int64_t side) {
+  const at::Tensor ends = links.pairs.select(1, side).index_select(0, ids);
+  return at::bincount(ends, {}, side == 0 ? links.num_sources : links.num_destinations);
+}
+
+PairSetShape shape_of(const Links& links) {
+  return {
+      .num_sources = links.num_sources,
+      .num_destinations = links.num_destinations,
+      .domain = links.undirected  ? PairDomain::Ascending
+                : links.same_type ? PairDomain::NoLoops
+                                  : PairDomain::All
+  };
+}
+
+bool is_edge_type(const graph::EdgeTypeData& type, const api::EdgeType& name) {
+  return type.source == name.source && type.relation == name.relation &&
+         type.destination == name.destination;
+}
+
+}  // namespace
+
+LinkWorkload::LinkWorkload(
+    SplitDataset data,
+    std::shared_ptr<nn::LinkModel> model,
+    LinkInputs inputs,
+    comm::RankGroups groups,
+    const LinkWorkloadOptions& options
+)
+    : data_(std::move(data)),
+      model_(std::move(model)),
+      inputs_(std::move(inputs)),
+      groups_(std::move(groups)),
+      options_(options),
+      reads_(model_->reads()) {}
+
+Result<std::unique_ptr<LinkWorkload>> LinkWorkload::create(
+    SplitDataset data,
+    std::shared_ptr<nn::LinkModel> model,
+    LinkInputs inputs,
+    comm::RankGroups groups,
+    const LinkWorkloadOptions& options
+) {
+  std::unique_ptr<LinkWorkload> made(new LinkWorkload(
+      std::move(data), std::move(model), std::move(inputs), std::move(groups), options
+  ));
+  const SplitDataset& split = made->data_;
+  GNN_ASSIGN_OR_RETURN(
+      made->graph_, make_link_graph(split.dataset, made->reads_, split.split)
+  );
+  GNN_RETURN_IF_ERROR(made->make_features());
+  sampling::core::ItemSamplerOptions items = made->loader_options().items;
+  items.num_items = split.split.train.numel();
+  GNN_ASSIGN_OR_RETURN(made->batches_per_rank_, batches_of_ranks(items));
+  GNN_RETURN_IF_ERROR(check_training_batches(made->batches_per_rank_, split.dataset.name, items));
+  GNN_ASSIGN_OR_RETURN(made->train_loader_, made->training_loader());
+  GNN_RETURN_IF_ERROR(made->check_model());
+  return made;
+}
+
+Status LinkWorkload::make_features() {
+  for (size_t type = 0; type < inputs_.tables.size(); ++type) {
+    features_.emplace_back();
+    const graph::NodeTypeData& nodes = data_.dataset.node_types[type];
+    if (inputs_.tables[type] >= 0 || !nodes.features) continue;
+    GNN_ASSIGN_OR_RETURN(
+        loader::LocalFeatureFetcher fetcher,
+        loader::LocalFeatureFetcher::create(nodes.features->rows())
+    );
+    features_.back() = std::make_shared<loader::LocalFeatureFetcher>(std::move(fetcher));
+  }
+  return {};
+}
+
+loader::LinkLoaderOptions LinkWorkload::loader_options() const {
+  const graph::Dataset& dataset = data_.dataset;
+  const auto& links = dataset.edge_types[static_cast<size_t>(dataset.links->edge_type)];
+  return {
+      .items = train_item_options(
+          options_.training,
+          options_.training.sharding.value_or(api::Sharding::Slice),
+          *groups_.all
+      ),
+      .num_node_types = static_cast<int64_t>(dataset.node_types.size()),
+      .relations =
+          {.source_type = links.source_index,
+           .destination_type = links.destination_index,
+           .forward = graph_.forward,
+           .backward = graph_.backward},
+      .num_threads = options_.sampling.num_threads.value_or(loading_threads(options_.num_cpus)),
+      .device = options_.device,
+  };
+}
+
+Result<std::shared_ptr<sampling::Sampler>> LinkWorkload::sampler_for(
+    training::Part part, const std::vector<int64_t>& fanout
+) const {
+  std::vector<sampling::Relation> relations = visible_for(graph_, part);
+  for (const api::EdgeTypeFanout& own : options_.sampling.fanout_by_edge_type) {
+    for (size_t i = 0; i < relations.size(); ++i) {
+      if (is_edge_type(data_.dataset.edge_types[static_cast<size_t>(reads_[i])], own.edge_type))
+        relations[i].fanout = own.fanout;
+    }
+  }
+  std::vector<int64_t> num_nodes;
+  for (const graph::NodeTypeData& type : data_.dataset.node_types)
+    num_nodes.push_back(type.num_nodes);
+  GNN_ASSIGN_OR_RETURN(
+      auto sampler,
+      sampling::NeighborSampler::create(
+          sampler_options(options_.sampling, fanout), std::move(num_nodes), std::move(relations)
+      )
+  );
+  return std::make_shared<sampling::LocalSampler>(std::move(sampler));
+}
+
+Result<std::shared_ptr<const NegativeSampler>> LinkWorkload::negative_sampler() const {
+  const api::Negatives negatives = options_.sampling.negatives.value_or(api::Negatives{});
+  const Links links = links_of(data_.dataset);
+  const at::Tensor& ids = data_.split.train_links;
+  sampling::core::NegativeOptions options{
+      .shape = shape_of(links), .amount = negatives.amount.value()
+  };
+  at::Tensor degrees[2];
+  if (negatives.weights == api::NegativeWeights::Degree) {
+    for (const int64_t side : {0, 1}) degrees[side] = degrees_of(links, ids, side);
+    // An undirected link has no first end.
+    if (links.undirected) degrees[0] = degrees[1] = degrees[0] + degrees[1];
+    options.source_degrees = values_of(degrees[0]);
+    options.destination_degrees = values_of(degrees[1]);
+  }
+  if (negatives.strict) {
+    GNN_ASSIGN_OR_RETURN(
+        PairSet taken, PairSet::create(options.shape, values_of(links.pairs), values_of(ids))
+    );
+    options.avoided = std::make_shared<const PairSet>(std::move(taken));
+  }
+  GNN_ASSIGN_OR_RETURN(NegativeSampler sampler, NegativeSampler::create(options));
+  return std::make_shared<const NegativeSampler>(std::move(sampler));
+}
+
+Result<std::unique_ptr<loader::LinkLoader>> LinkWorkload::training_loader() const {
+  loader::LinkLoaderOptions options = loader_options();
+  options.exclude_seed_edges = options_.sampling.exclude_seed_edges;
+  loader::LinkItems items{
+      .pairs = data_.dataset.links->pairs, .ids = data_.split.train.contiguous()
+  };
+  GNN_ASSIGN_OR_RETURN(items.sampler, negative_sampler());
+  GNN_ASSIGN_OR_RETURN(
+      auto sampler, sampler_for(training::Part::Train, options_.sampling.fanout)
+  );
+  return loader::LinkLoader::create(options, std::move(items), std::move(sampler), features_);
+}
+
+const at::Tensor& LinkWorkload::ids_of(training::Part part) const {
+  switch (part) {
+    case training::Part::Train:
+      return data_.split.train;
+    case training::Part::Validation:
+      return data_.split.validation;
+    case training::Part::Test:
+      break;
+  }
+  return data_.split.test;
+}
+
+// The links of a part with their negatives: each link's own, or all behind the links.
+Result<loader::LinkItems> LinkWorkload::held_out(training::Part part) {
+  const Links links = links_of(data_.dataset);
+  const at::Tensor ids = ids_of(part).contiguous();
+  if (ranks()) {
+    loader::LinkItems items{.pairs = links.pairs, .ids = ids};
+    GNN_ASSIGN_OR_RETURN(
+        items.negatives,
+        ranking_negatives(
+            links,
+            {.ids = ids,
+             .count = options_.training.evaluation.negatives.value_or(1),
+             .seed = options_.split_seed}
+        )
+    );
+    return items;
+  }
+  const at::Tensor& negatives = part == training::Part::Validation
+                                    ? data_.split.validation_negatives
+                                    : data_.split.test_negatives;
+  const int64_t positives = ids.numel();
+  return loader::LinkItems{
+      .pairs = at::cat({links.pairs.index_select(0, ids), negatives}),
+      .labels = at::cat({at::ones({positives}), at::zeros({negatives.size(0)})}),
+  };
+}
+
+Result<std::unique_ptr<loader::LinkLoader>> LinkWorkload::evaluation_loader(training::Part part) {
+  loader::LinkLoaderOptions options = loader_options();
+  options.items = {
+      .batch_size = options_.training.batch_size,
+      .rank = groups_.all->rank(),
+      .world_size = groups_.all->world_size(),
+      // The same draws in each evaluation, so that its numbers differ by the model alone.
+      .seed =
+          splitmix64(static_cast<uint64_t>(options_.training.seed), static_cast<uint64_t>(part)),
+  };
+  GNN_ASSIGN_OR_RETURN(loader::LinkItems items, held_out(part));
+  GNN_ASSIGN_OR_RETURN(
+      auto sampler,
+      sampler_for(
+          part, options_.training.evaluation.fanout.value_or(options_.sampling.fanout)
+      )
+  );
+  return loader::LinkLoader::create(options, std::move(items), std::move(sampler), features_);
+}
+
+// The reducer waits for a gradient of each parameter: without one the ranks would hang.
+Status LinkWorkload::check_model() {
+  std::string problem;
+  if (train_loader_->num_batches() > 0) {
+    GNN_RETURN_IF_ERROR(start_epoch(0, 0));
+    GNN_ASSIGN_OR_RETURN(const auto size, next_batch());
+    GNN_ASSERT(size.has_value(), "the rank has a batch");
+    Status checked = nn::check_gradients(*model_, loss(forward()));
+    if (!checked) problem = checked.error().message;
+    if (embeddings() != nullptr) embeddings()->discard();
+    current_.reset();
+    past_epochs_ = {};
+  }
+  GNN_ASSIGN_OR_RETURN(const auto problems, comm::all_gather_bytes(*groups_.all, problem));
+  for (const std::string& each : problems) {
+    if (!each.empty()) return fail(ErrorKind::Configuration, each);
+  }
+  return {};
+}
+
+Status LinkWorkload::start_epoch(int64_t epoch, int64_t first_batch) {
+  current_.reset();
+  past_epochs_ = data_path();
+  return train_loader_->start_epoch(epoch, first_batch);
+}
+
+Result<std::optional<training::BatchSize>> LinkWorkload::next_batch() {
+  current_.reset();  // gives the batch's memory back before the next one is taken
+  GNN_ASSIGN_OR_RETURN(current_, train_loader_->next());
+  if (!current_) return std::optional<training::BatchSize>();
+  training::BatchSize size{.items = current_->labels.size(0)};
+  for (const at::Tensor& ids : current_->subgraph.node_ids) size.input_nodes += ids.size(0);
+  for (const std::vector<int64_t>& type : current_->subgraph.edges_per_hop) {
+    for (const int64_t edges : type) size.sampled_edges += edges;
+  }
+  return size;
+}
+
+training::Scores LinkWorkload::forward() {
+  GNN_ASSERT(current_.has_value(), "the trainer fetches a batch before each forward");
+  return {.logits = score(*current_), .labels = current_->labels};
+}
+
+at::Tensor LinkWorkload::loss(const training::Scores& scores) const {
+  return torch::nn::functional::binary_cross_entropy_with_logits(
+      scores.logits, scores.labels.to(scores.logits.scalar_type())
+  );
+}
+
+int64_t LinkWorkload::count_correct(const training::Scores& scores) const {
+  const at::NoGradGuard no_grad;
+  return scores.logits.gt(0).eq(scores.labels.gt(0)).sum().item<int64_t>();
+}
+
+// The model's rows of a node type: embeddings, read once for each node, or features.
+at::Tensor LinkWorkload::input_of(size_t type, const loader::LinkMiniBatch& batch) {
+  const int64_t table = inputs_.tables[type];
+  if (table < 0) return batch.x[type].defined() ? batch.x[type].to(at::kFloat) : at::Tensor();
+  const auto [ids, order] = batch.subgraph.node_ids[type].to(at::kCPU).sort();
+  const at::Tensor rows = inputs_.embeddings->read(static_cast<size_t>(table), ids.contiguous());
+  return rows.index_select(0, order.argsort().to(rows.device()));
+}
+
+at::Tensor LinkWorkload::score(const loader::LinkMiniBatch& batch) {
+  nn::TypedInputs x;
+  for (size_t type = 0; type < inputs_.tables.size(); ++type) x.push_back(input_of(type, batch));
+  // The sampler's relations are those that the model reads; the model counts all edge types.
+  nn::TypedBlocks blocks;
+  for (const std::vector<graph::Block>& layer : batch.subgraph.blocks) {
+    auto& of_layer = blocks.emplace_back(data_.dataset.edge_types.size());
+    for (size_t i = 0; i < layer.size(); ++i) of_layer[static_cast<size_t>(reads_[i])] = layer[i];
+  }
+  const graph::Dataset& dataset = data_.dataset;
+  const auto& links = dataset.edge_types[static_cast<size_t>(dataset.links->edge_type)];
+  return model_->forward(
+      x,
+      blocks,
+      {.source_type = links.source_index,
+       .destination_type = links.destination_index,
+       .source_rows = batch.source_rows,
+       .destination_rows = batch.destination_rows}
+  );
+}
+
+progress::DataPath LinkWorkload::data_path() const {
+  return data_path_of(past_epochs_, train_loader_->stats());
+}
+
+progress::MemoryByOwner LinkWorkload::memory() const {
+  progress::MemoryByOwner memory{.sampler = train_loader_->stats().sampler_bytes};
+  for (const sampling::Relation& relation : graph_.relations) {
+    const graph::CscGraph& graph = relation.graph;
+    memory.graph += static_cast<int64_t>(graph.indptr().nbytes() + graph.indices().nbytes());
+  }
+  for (size_t type = 0; type < features_.size(); ++type) {
+    if (features_[type] == nullptr) continue;
+    const auto& rows = data_.dataset.node_types[type].features->rows();
+    memory.features += static_cast<int64_t>(rows.nbytes());
+  }
+  return memory;
+}
+
+bool LinkWorkload::has(training::Part part) const {
+  return ids_of(part).numel() > 0;
+}
+
+training::LinkScores LinkWorkload::held_out_scores(const loader::LinkMiniBatch& batch) {
+  const at::Tensor scores = score(batch);
+  if (!ranks()) return training::split_by_label(scores, batch.labels);
+  return {
+      .positive = scores.narrow(0, 0, batch.positives),
+      .negative = scores.slice(0, batch.positives).view({batch.positives, -1})
+  };
+}
+
+Result<training::Evaluated> LinkWorkload::evaluate(
+    training::Part part, const training::EvaluationContext& context
+) {
+  GNN_ASSIGN_OR_RETURN(const auto batches, evaluation_loader(part));
+  GNN_RETURN_IF_ERROR(batches->start_epoch(0));
+  const auto next = [&]() -> Result<std::optional<training::LinkScores>> {
+    GNN_ASSIGN_OR_RETURN(const std::optional<loader::LinkMiniBatch> batch, batches->next());
+    if (!batch) return std::optional<training::LinkScores>();
+    return held_out_scores(*batch);
+  };
+  return training::evaluate_links(
+      next, batches->num_batches(), options_.training.evaluation, *groups_.all, context
+  );
+}
+
+}  // namespace gnn::tasks

@@ -13,7 +13,7 @@ struct LinkSeeds {
   at::Tensor rows;  ///< int64 [L]: the place of each link's end among them
 };
 
-/// Shapes: ends [L], global node ids of one type.
+/// Shapes: ends [L], global node ids of one type, at least 0.
 [[nodiscard]] LinkSeeds index_ends(std::span<const int64_t> ends);
 
 }  // namespace gnn::loader

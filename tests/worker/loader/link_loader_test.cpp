@@ -1,7 +1,5 @@
 #include "worker/loader/link_loader.h"
 
-#include "worker/loader/link_seeds.h"
-
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -20,13 +18,13 @@ using sampling::NeighborSampler;
 using sampling::NeighborSamplerOptions;
 using sampling::Relation;
 using sampling::core::NegativeSampler;
-using Pair = std::pair<int64_t, int64_t>;
+using LinkPair = std::pair<int64_t, int64_t>;
 
 constexpr int64_t kUsers = 300;
 constexpr int64_t kItems = 200;
 constexpr int64_t kLinks = 1000;
 
-std::vector<int64_t> values(const at::Tensor& tensor) {
+std::vector<int64_t> longs_of(const at::Tensor& tensor) {
   const at::Tensor wide = tensor.to(at::kLong).contiguous();
   return {wide.const_data_ptr<int64_t>(), wide.const_data_ptr<int64_t>() + wide.numel()};
 }
@@ -99,7 +97,7 @@ struct Shop {
   }
 };
 
-LinkLoaderOptions options_of(int64_t num_threads = 1, int64_t prefetch = 2) {
+LinkLoaderOptions link_options(int64_t num_threads = 1, int64_t prefetch = 2) {
   LinkLoaderOptions options;
   options.items.batch_size = 64;
   options.items.shuffle = true;
@@ -111,7 +109,7 @@ LinkLoaderOptions options_of(int64_t num_threads = 1, int64_t prefetch = 2) {
   return options;
 }
 
-std::vector<LinkMiniBatch> read_epoch(LinkLoader& loader, int64_t epoch, int64_t first_batch = 0) {
+std::vector<LinkMiniBatch> read_links(LinkLoader& loader, int64_t epoch, int64_t first_batch = 0) {
   EXPECT_TRUE(loader.start_epoch(epoch, first_batch));
   std::vector<LinkMiniBatch> batches;
   while (true) {
@@ -123,26 +121,26 @@ std::vector<LinkMiniBatch> read_epoch(LinkLoader& loader, int64_t epoch, int64_t
 }
 
 // The links of a batch by global ids, its negatives last.
-std::vector<Pair> links_of(
+std::vector<LinkPair> links_of(
     const LinkMiniBatch& batch, size_t source_type, size_t destination_type
 ) {
   const auto sources =
-      values(batch.subgraph.node_ids[source_type].index_select(0, batch.source_rows));
+      longs_of(batch.subgraph.node_ids[source_type].index_select(0, batch.source_rows));
   const auto destinations =
-      values(batch.subgraph.node_ids[destination_type].index_select(0, batch.destination_rows));
-  std::vector<Pair> links;
+      longs_of(batch.subgraph.node_ids[destination_type].index_select(0, batch.destination_rows));
+  std::vector<LinkPair> links;
   for (size_t i = 0; i < sources.size(); ++i) links.emplace_back(sources[i], destinations[i]);
   return links;
 }
 
-std::vector<Pair> rows_of(const at::Tensor& pairs) {
-  const std::vector<int64_t> flat = values(pairs);
-  std::vector<Pair> rows;
+std::vector<LinkPair> rows_of(const at::Tensor& pairs) {
+  const std::vector<int64_t> flat = longs_of(pairs);
+  std::vector<LinkPair> rows;
   for (size_t i = 0; i < flat.size(); i += 2) rows.emplace_back(flat[i], flat[i + 1]);
   return rows;
 }
 
-void expect_same(const std::vector<LinkMiniBatch>& a, const std::vector<LinkMiniBatch>& b) {
+void expect_same_links(const std::vector<LinkMiniBatch>& a, const std::vector<LinkMiniBatch>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].batch_index, b[i].batch_index);
@@ -159,20 +157,12 @@ void expect_same(const std::vector<LinkMiniBatch>& a, const std::vector<LinkMini
   }
 }
 
-TEST(LinkSeeds, AreDistinctAndAscending) {
-  const std::vector<int64_t> ends{7, 2, 7, 9, 2};
-  const LinkSeeds seeds = index_ends(ends);
-  EXPECT_EQ(values(seeds.ids), (std::vector<int64_t>{2, 7, 9}));
-  EXPECT_EQ(values(seeds.rows), (std::vector<int64_t>{1, 0, 1, 2, 0}));
-  EXPECT_EQ(index_ends({}).ids.numel(), 0);
-}
-
 TEST(LinkLoader, GivesEveryLinkOnceWithItsNegativesLabelsAndFeatures) {
   const Shop shop;
-  const auto loader = shop.loader(options_of(), shop.drawn(1.5));
-  const auto batches = read_epoch(*loader, 0);
+  const auto loader = shop.loader(link_options(), shop.drawn(1.5));
+  const auto batches = read_links(*loader, 0);
   EXPECT_EQ(static_cast<int64_t>(batches.size()), loader->num_batches());
-  std::vector<Pair> positives;
+  std::vector<LinkPair> positives;
   for (const LinkMiniBatch& batch : batches) {
     const auto links = links_of(batch, 0, 1);
     const auto count = static_cast<size_t>(batch.positives);
@@ -180,7 +170,7 @@ TEST(LinkLoader, GivesEveryLinkOnceWithItsNegativesLabelsAndFeatures) {
     positives.insert(positives.end(), links.begin(), links.begin() + batch.positives);
     std::vector<int64_t> labels(links.size());
     std::fill_n(labels.begin(), count, 1);
-    EXPECT_EQ(values(batch.labels), labels);
+    EXPECT_EQ(longs_of(batch.labels), labels);
     EXPECT_EQ(batch.labels.scalar_type(), at::kFloat);
     // Seeds come first and are what the rows refer to.
     const auto& nodes = batch.subgraph.node_ids;
@@ -188,7 +178,7 @@ TEST(LinkLoader, GivesEveryLinkOnceWithItsNegativesLabelsAndFeatures) {
       const at::Tensor& rows = type == 0 ? batch.source_rows : batch.destination_rows;
       const int64_t num_seeds = batch.subgraph.nodes_per_hop[type][0];
       EXPECT_EQ(rows.max().item<int64_t>(), num_seeds - 1);
-      const auto seeds = values(nodes[type].slice(0, 0, num_seeds));
+      const auto seeds = longs_of(nodes[type].slice(0, 0, num_seeds));
       EXPECT_TRUE(std::is_sorted(seeds.begin(), seeds.end()));
       EXPECT_EQ(std::adjacent_find(seeds.begin(), seeds.end()), seeds.end());
       EXPECT_EQ(batch.subgraph.blocks.back()[1 - type].num_destinations, num_seeds);
@@ -196,7 +186,7 @@ TEST(LinkLoader, GivesEveryLinkOnceWithItsNegativesLabelsAndFeatures) {
     EXPECT_TRUE(batch.x[0].equal(shop.user_rows.index_select(0, nodes[0])));
     EXPECT_TRUE(batch.x[1].equal(shop.item_rows.index_select(0, nodes[1])));
   }
-  std::vector<Pair> all = rows_of(shop.pairs);
+  std::vector<LinkPair> all = rows_of(shop.pairs);
   std::sort(all.begin(), all.end());
   std::sort(positives.begin(), positives.end());
   EXPECT_EQ(positives, all);
@@ -206,30 +196,34 @@ TEST(LinkLoader, GivesEveryLinkOnceWithItsNegativesLabelsAndFeatures) {
 
 TEST(LinkLoader, GivesTheSameBatchesForAnyNumberOfThreads) {
   const Shop shop;
-  const auto expected = read_epoch(*shop.loader(options_of(0), shop.drawn()), 5);
+  const auto expected = read_links(*shop.loader(link_options(0), shop.drawn()), 5);
   for (const int64_t num_threads : {1, 3}) {
-    expect_same(read_epoch(*shop.loader(options_of(num_threads, 1), shop.drawn()), 5), expected);
-    expect_same(read_epoch(*shop.loader(options_of(num_threads, 5), shop.drawn()), 5), expected);
+    expect_same_links(
+        read_links(*shop.loader(link_options(num_threads, 1), shop.drawn()), 5), expected
+    );
+    expect_same_links(
+        read_links(*shop.loader(link_options(num_threads, 5), shop.drawn()), 5), expected
+    );
   }
 }
 
 TEST(LinkLoader, ResumesAnEpochAtABatch) {
   const Shop shop;
-  const auto loader = shop.loader(options_of(2), shop.drawn());
-  auto whole = read_epoch(*loader, 1);
+  const auto loader = shop.loader(link_options(2), shop.drawn());
+  auto whole = read_links(*loader, 1);
   whole.erase(whole.begin(), whole.begin() + 4);
-  expect_same(read_epoch(*loader, 1, 4), whole);
-  EXPECT_TRUE(read_epoch(*loader, 1, loader->num_batches()).empty());
+  expect_same_links(read_links(*loader, 1, 4), whole);
+  EXPECT_TRUE(read_links(*loader, 1, loader->num_batches()).empty());
   EXPECT_FALSE(loader->start_epoch(0, loader->num_batches() + 1));
 }
 
 TEST(LinkLoader, DrawsOtherNegativesInEachEpoch) {
   const Shop shop;
-  LinkLoaderOptions options = options_of();
+  LinkLoaderOptions options = link_options();
   options.items.shuffle = false;
   const auto loader = shop.loader(options, shop.drawn());
-  const auto first = links_of(read_epoch(*loader, 0)[0], 0, 1);
-  const auto second = links_of(read_epoch(*loader, 1)[0], 0, 1);
+  const auto first = links_of(read_links(*loader, 0)[0], 0, 1);
+  const auto second = links_of(read_links(*loader, 1)[0], 0, 1);
   ASSERT_EQ(first.size(), 128U);
   EXPECT_TRUE(std::equal(first.begin(), first.begin() + 64, second.begin()));
   EXPECT_FALSE(std::equal(first.begin() + 64, first.end(), second.begin() + 64));
@@ -238,22 +232,22 @@ TEST(LinkLoader, DrawsOtherNegativesInEachEpoch) {
 // 1000 links in batches of 64 on 3 ranks: 6, 5 and 5 batches, the last of them smaller.
 TEST(LinkLoader, DealsEveryLinkToOneRankAndNoBatchTwice) {
   const Shop shop;
-  std::vector<Pair> positives;
+  std::vector<LinkPair> positives;
   std::vector<int64_t> batches;
   for (int64_t rank = 0; rank < 3; ++rank) {
-    LinkLoaderOptions options = options_of();
+    LinkLoaderOptions options = link_options();
     options.items.rank = rank;
     options.items.world_size = 3;
     const auto loader = shop.loader(options, shop.drawn());
     batches.push_back(loader->num_batches());
     EXPECT_EQ(loader->max_batches(), 6);
-    for (const LinkMiniBatch& batch : read_epoch(*loader, 2)) {
+    for (const LinkMiniBatch& batch : read_links(*loader, 2)) {
       const auto links = links_of(batch, 0, 1);
       positives.insert(positives.end(), links.begin(), links.begin() + batch.positives);
     }
   }
   EXPECT_EQ(batches, (std::vector<int64_t>{6, 5, 5}));
-  std::vector<Pair> all = rows_of(shop.pairs);
+  std::vector<LinkPair> all = rows_of(shop.pairs);
   std::sort(all.begin(), all.end());
   std::sort(positives.begin(), positives.end());
   EXPECT_EQ(positives, all);
@@ -266,28 +260,28 @@ TEST(LinkLoader, DealsTheGivenIdsWithTheirLabelsAndOwnNegatives) {
   links.ids = at::tensor({30, 10, 20}, at::kLong);
   links.labels = at::tensor({1.0F, 0.0F, 1.0F}, at::kFloat);
   links.negatives = at::arange(12, at::kLong).view({3, 2, 2});
-  LinkLoaderOptions options = options_of();
+  LinkLoaderOptions options = link_options();
   options.items.shuffle = false;
   options.items.batch_size = 2;
-  const auto batches = read_epoch(*shop.loader(options, links), 0);
+  const auto batches = read_links(*shop.loader(options, links), 0);
   ASSERT_EQ(batches.size(), 2U);
-  const std::vector<Pair> pairs = rows_of(shop.pairs);
+  const std::vector<LinkPair> pairs = rows_of(shop.pairs);
   EXPECT_EQ(
       links_of(batches[0], 0, 1),
-      (std::vector<Pair>{pairs[30], pairs[10], {0, 1}, {2, 3}, {4, 5}, {6, 7}})
+      (std::vector<LinkPair>{pairs[30], pairs[10], {0, 1}, {2, 3}, {4, 5}, {6, 7}})
   );
-  EXPECT_EQ(values(batches[0].labels), (std::vector<int64_t>{1, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(links_of(batches[1], 0, 1), (std::vector<Pair>{pairs[20], {8, 9}, {10, 11}}));
+  EXPECT_EQ(longs_of(batches[0].labels), (std::vector<int64_t>{1, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(links_of(batches[1], 0, 1), (std::vector<LinkPair>{pairs[20], {8, 9}, {10, 11}}));
   EXPECT_EQ(batches[1].positives, 1);
 }
 
-std::set<Pair> edges_of(const LinkMiniBatch& batch, size_t relation, size_t from, size_t to) {
-  std::set<Pair> edges;
+std::set<LinkPair> edges_of(const LinkMiniBatch& batch, size_t relation, size_t from, size_t to) {
+  std::set<LinkPair> edges;
   for (const auto& layer : batch.subgraph.blocks) {
-    const auto indptr = values(layer[relation].indptr);
-    const auto indices = values(layer[relation].indices);
-    const auto sources = values(batch.subgraph.node_ids[from]);
-    const auto destinations = values(batch.subgraph.node_ids[to]);
+    const auto indptr = longs_of(layer[relation].indptr);
+    const auto indices = longs_of(layer[relation].indices);
+    const auto sources = longs_of(batch.subgraph.node_ids[from]);
+    const auto destinations = longs_of(batch.subgraph.node_ids[to]);
     for (size_t row = 0; row + 1 < indptr.size(); ++row) {
       for (int64_t e = indptr[row]; e < indptr[row + 1]; ++e) {
         edges.emplace(
@@ -302,12 +296,12 @@ std::set<Pair> edges_of(const LinkMiniBatch& batch, size_t relation, size_t from
 TEST(LinkLoader, KeepsTheBatchsLinksOutOfItsMessagesInBothDirections) {
   const Shop shop;
   for (const bool exclude : {false, true}) {
-    LinkLoaderOptions options = options_of();
+    LinkLoaderOptions options = link_options();
     options.exclude_seed_edges = exclude;
     int64_t leaks = 0;
-    for (const LinkMiniBatch& batch : read_epoch(*shop.loader(options, shop.drawn()), 0)) {
-      const std::set<Pair> forward = edges_of(batch, 0, 0, 1);
-      const std::set<Pair> backward = edges_of(batch, 1, 1, 0);
+    for (const LinkMiniBatch& batch : read_links(*shop.loader(options, shop.drawn()), 0)) {
+      const std::set<LinkPair> forward = edges_of(batch, 0, 0, 1);
+      const std::set<LinkPair> backward = edges_of(batch, 1, 1, 0);
       const auto links = links_of(batch, 0, 1);
       for (int64_t i = 0; i < batch.positives; ++i) {
         const auto [user, item] = links[static_cast<size_t>(i)];
@@ -337,7 +331,7 @@ TEST(LinkLoader, SharesTheSeedsOfBothEndsInAPlainGraph) {
   const at::Tensor to = at::cat({links.pairs.select(1, 1), links.pairs.select(1, 0)});
   NeighborSamplerOptions sampling;
   sampling.fanout = {4, 4};
-  LinkLoaderOptions options = options_of();
+  LinkLoaderOptions options = link_options();
   options.num_node_types = 1;
   options.items.batch_size = 8;
   options.relations = {.source_type = 0, .destination_type = 0, .forward = 0, .backward = 0};
@@ -351,12 +345,12 @@ TEST(LinkLoader, SharesTheSeedsOfBothEndsInAPlainGraph) {
                           {}
   )
                           .value();
-  const std::vector<Pair> pairs = rows_of(links.pairs);
-  const std::set<Pair> known(pairs.begin(), pairs.end());
-  for (const LinkMiniBatch& batch : read_epoch(*loader, 0)) {
+  const std::vector<LinkPair> pairs = rows_of(links.pairs);
+  const std::set<LinkPair> known(pairs.begin(), pairs.end());
+  for (const LinkMiniBatch& batch : read_links(*loader, 0)) {
     EXPECT_FALSE(batch.x[0].defined());
     const auto found = links_of(batch, 0, 0);
-    const std::set<Pair> edges = edges_of(batch, 0, 0, 0);
+    const std::set<LinkPair> edges = edges_of(batch, 0, 0, 0);
     for (int64_t i = 0; i < batch.positives; ++i) {
       const auto [source, destination] = found[static_cast<size_t>(i)];
       EXPECT_TRUE(known.contains({source, destination}));
@@ -378,8 +372,8 @@ TEST(LinkLoader, CountsFalseNegativesThatCannotBeAvoided) {
                                )})
           .value()
   );
-  const auto loader = shop.loader(options_of(), links);
-  (void)read_epoch(*loader, 0);
+  const auto loader = shop.loader(link_options(), links);
+  (void)read_links(*loader, 0);
   EXPECT_EQ(loader->stats().false_negatives, kLinks);
 }
 
@@ -391,22 +385,22 @@ TEST(LinkLoader, NamesWhatIsWrong) {
   LinkItems links = shop.drawn();
   links.ids = at::tensor({3, 1000}, at::kLong);
   EXPECT_EQ(
-      error_of(options_of(), links).message, "links[1]: expected an id in [0, 1000), found 1000"
+      error_of(link_options(), links).message, "links[1]: expected an id in [0, 1000), found 1000"
   );
-  LinkLoaderOptions options = options_of();
+  LinkLoaderOptions options = link_options();
   options.num_node_types = 3;
   EXPECT_EQ(
       error_of(options, shop.drawn()).message,
       "link loader: expected features for 3 node types, found 2"
   );
-  options = options_of();
+  options = link_options();
   options.items.batch_size = 0;
   EXPECT_EQ(error_of(options, shop.drawn()).kind, ErrorKind::Configuration);
-  options = options_of(-1);
+  options = link_options(-1);
   EXPECT_EQ(error_of(options, shop.drawn()).kind, ErrorKind::Configuration);
   links = shop.drawn();
   links.negatives = at::zeros({1000, 1, 2}, at::kLong);
-  EXPECT_THROW((void)error_of(options_of(), links), c10::Error);
+  EXPECT_THROW((void)error_of(link_options(), links), c10::Error);
 }
 
 TEST(LinkLoader, DeliversTheErrorOfABatch) {
@@ -414,7 +408,7 @@ TEST(LinkLoader, DeliversTheErrorOfABatch) {
   LinkItems links = shop.drawn();
   links.pairs = links.pairs.clone();
   links.pairs[500][1] = kItems;
-  const auto loader = shop.loader(options_of(), links);
+  const auto loader = shop.loader(link_options(), links);
   ASSERT_TRUE(loader->start_epoch(0));
   Error error;
   while (true) {

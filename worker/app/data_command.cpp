@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace gnn::app {
 namespace {
@@ -92,6 +93,21 @@ void add_import(CLI::App& data, Subcommand& chosen) {
   );
   command->add_flag("--coalesce", reading.coalesce, "Remove duplicate edges");
   command->add_flag(
+      "--add-reverse",
+      request->add_reverse,
+      "Add the reverse of each edge type between two node types, as DESTINATION,rev_RELATION,SOURCE"
+  );
+  auto link = std::make_shared<std::vector<std::string>>();
+  command
+      ->add_option(
+          "--link",
+          *link,
+          "Edge type whose edges are to be predicted, as SOURCE,RELATION,DESTINATION; the data set "
+          "then needs no split"
+      )
+      ->delimiter(',')
+      ->expected(3);
+  command->add_flag(
       "--row-normalize",
       reading.normalize_rows,
       "Subtract the smallest feature from all, then divide each row by its sum (PyG's "
@@ -131,7 +147,13 @@ void add_import(CLI::App& data, Subcommand& chosen) {
       ->capture_default_str();
   command->add_option("--seed", index.seed, "package-index: seed of the split")
       ->capture_default_str();
-  command->callback([command, request, &chosen] {
+  command->callback([command, request, link, &chosen] {
+    if (link->size() == 3) {
+      request->reading.link = {
+          .source = link->at(0), .relation = link->at(1), .destination = link->at(2)
+      };
+      request->reading.split_required = false;
+    }
     chosen = [command, request] {
       return run([command, request](const DataConsole& console) -> Status {
         GNN_RETURN_IF_ERROR(check_import_options(*command, request->format));

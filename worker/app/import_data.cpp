@@ -6,6 +6,7 @@
 #include "worker/data/readers/ogb.h"
 #include "worker/data/readers/reddit.h"
 #include "worker/data/readers/tu.h"
+#include "worker/data/transforms.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -87,6 +88,9 @@ Status import_data(const ImportRequest& request, const DataConsole& console) {
     options += ", features=" + std::to_string(index_options.num_features) +
                ", seed=" + std::to_string(index_options.seed);
   }
+  if (request.add_reverse) {
+    options += ", addReverse=true";
+  }
   std::vector<data::InputFile> inputs;
   std::string index_text;
   if (request.input.empty()) {
@@ -126,6 +130,12 @@ Status import_data(const ImportRequest& request, const DataConsole& console) {
   };
   const auto with_inputs = [&](data::ArrayStorage& storage) -> Result<data::DatasetArrays> {
     GNN_ASSIGN_OR_RETURN(data::DatasetArrays arrays, make(storage));
+    const data::TransformOptions transforms{
+        .link = request.reading.link, .add_reverse = request.add_reverse
+    };
+    GNN_ASSIGN_OR_RETURN(
+        arrays, data::transform(std::move(arrays), transforms, storage, console.progress)
+    );
     arrays.origin.path = request.input;
     arrays.origin.inputs = inputs;
     return arrays;

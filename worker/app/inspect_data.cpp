@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace gnn::app {
 namespace {
@@ -23,10 +26,75 @@ nlohmann::ordered_json array_json(const data::Array& array) {
     return nullptr;
   }
   return {
+      {"array", array.name()},
       {"dtype", data::dtype_name(array.dtype())},
       {"shape", array.shape()},
       {"bytes", array.num_bytes()}
   };
+}
+
+// All feature matrices of a node type by their names, the main one first.
+std::vector<data::NamedFeatures> matrices_of(const data::NodeTable& table) {
+  std::vector<data::NamedFeatures> matrices = table.more_features;
+  if (table.features.defined()) {
+    matrices.insert(matrices.begin(), {.name = table.features_name, .rows = table.features});
+  }
+  return matrices;
+}
+
+std::string features_text(const data::NodeTable& table) {
+  std::string text;
+  for (const data::NamedFeatures& matrix : matrices_of(table)) {
+    text += ", " + matrix.name + " " + array_text(matrix.rows);
+  }
+  return text.empty() ? ", features none" : text;
+}
+
+nlohmann::ordered_json features_json(const data::NodeTable& table) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const data::NamedFeatures& matrix : matrices_of(table)) {
+    nlohmann::ordered_json entry{{"name", matrix.name}};
+    entry.update(array_json(matrix.rows));
+    json.push_back(std::move(entry));
+  }
+  return json;
+}
+
+std::string edge_type_text(const data::EdgeTable& table) {
+  return table.source + " -" + table.relation + "-> " + table.destination;
+}
+
+nlohmann::ordered_json edge_type_json(const data::EdgeTable& table) {
+  return {
+      {"source", table.source}, {"relation", table.relation}, {"destination", table.destination}
+  };
+}
+
+nlohmann::ordered_json links_json(const data::DatasetArrays& arrays) {
+  const data::LinkTable& links = *arrays.links;
+  nlohmann::ordered_json json{
+      {"edgeType", edge_type_json(arrays.edge_tables[links.edge_table])},
+      {"reverse", nullptr},
+      {"count", links.pairs.size(0)},
+      {"pairs", array_json(links.pairs)}
+  };
+  if (links.reverse_edge_table) {
+    json["reverse"] = edge_type_json(arrays.edge_tables[*links.reverse_edge_table]);
+  }
+  return json;
+}
+
+void print_links(const data::DatasetArrays& arrays, std::ostream& out) {
+  const data::LinkTable& links = *arrays.links;
+  out << "links           " << edge_type_text(arrays.edge_tables[links.edge_table]) << ": "
+      << links.pairs.size(0) << " links, ";
+  if (!links.reverse_edge_table) {
+    out << "no reverse edge type\n";
+  } else if (*links.reverse_edge_table == links.edge_table) {
+    out << "undirected\n";
+  } else {
+    out << "reverse " << edge_type_text(arrays.edge_tables[*links.reverse_edge_table]) << "\n";
+  }
 }
 
 struct Degrees {
@@ -60,7 +128,7 @@ nlohmann::ordered_json to_json(const data::NativeDataset& dataset) {
     json["nodeTypes"].push_back(
         {{"name", table.name},
          {"count", table.num_nodes},
-         {"features", array_json(table.features)},
+         {"features", features_json(table)},
          {"labels", array_json(table.labels)}}
     );
   }
@@ -73,8 +141,14 @@ nlohmann::ordered_json to_json(const data::NativeDataset& dataset) {
          {"count", table.indices.num_elements()},
          {"largestInDegree", degrees.largest},
          {"nodesWithoutInEdge", degrees.isolated},
-         {"indices", array_json(table.indices)}}
+         {"indptr", array_json(table.indptr)},
+         {"indices", array_json(table.indices)},
+         {"edgeIds", array_json(table.edge_ids)},
+         {"features", array_json(table.features)}}
     );
+  }
+  if (arrays.links) {
+    json["links"] = links_json(arrays);
   }
   if (arrays.train.defined()) {
     json["split"] = {
@@ -101,15 +175,17 @@ void print_text(const data::NativeDataset& dataset, std::ostream& out) {
   const data::DatasetArrays& arrays = dataset.arrays;
   out << "name            " << arrays.name << "\n";
   for (const data::NodeTable& table : arrays.node_tables) {
-    out << "node type       " << table.name << ": " << table.num_nodes << " nodes, features "
-        << array_text(table.features) << ", labels " << array_text(table.labels) << "\n";
+    out << "node type       " << table.name << ": " << table.num_nodes << " nodes"
+        << features_text(table) << ", labels " << array_text(table.labels) << "\n";
   }
   for (const data::EdgeTable& table : arrays.edge_tables) {
     const Degrees degrees = degrees_of(table);
-    out << "edge type       " << table.source << " -" << table.relation << "-> "
-        << table.destination << ": " << table.indices.num_elements() << " edges ("
-        << data::dtype_name(table.indices.dtype()) << " ids), largest in-degree " << degrees.largest
-        << ", " << degrees.isolated << " nodes without in-edge\n";
+    out << "edge type       " << edge_type_text(table) << ": " << table.indices.num_elements()
+        << " edges (" << data::dtype_name(table.indices.dtype()) << " ids), largest in-degree "
+        << degrees.largest << ", " << degrees.isolated << " nodes without in-edge\n";
+  }
+  if (arrays.links) {
+    print_links(arrays, out);
   }
   out << "classes         " << arrays.num_classes << " of " << arrays.target_node_type << "\n";
   if (arrays.graph_labels.defined()) {
@@ -131,6 +207,8 @@ void print_text(const data::NativeDataset& dataset, std::ostream& out) {
   int64_t bytes = 0;
   for (const data::ManifestArray& file : dataset.files) {
     bytes += file.file_bytes;
+    out << "array           " << file.name << ": " << data::dtype_name(file.dtype) << " "
+        << data::shape_text(file.shape) << "\n";
   }
   out << "on disk         " << dataset.files.size() << " arrays, "
       << short_count(static_cast<double>(bytes)) << "B\n";

@@ -1,28 +1,41 @@
 #include "worker/data/native.h"
 
+#include "tests/support/mutations.h"
 #include "tests/support/read_file.h"
 #include "tests/worker/data/files.h"
+#include "tests/worker/data/shop.h"
+#include "worker/data/digest.h"
+#include "worker/data/links.h"
 #include "worker/data/manifest.h"
 #include "worker/data/readers/ogb.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <span>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 namespace gnn::data {
 namespace {
 
 namespace fs = std::filesystem;
 
+using gnn::testing::mutation_rounds;
+using gnn::testing::Mutations;
 using gnn::testing::read_file;
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::OgbFiles;
+using testing::shop;
 using testing::TemporaryFolder;
 using testing::to_vector;
 
@@ -242,8 +255,8 @@ TEST_F(Native, RefusesADamagedManifest) {
   };
   EXPECT_THAT(with("numClasses: 3", "numClasses: 4"), HasSubstr("damaged: its digest is"));
   EXPECT_THAT(
-      with("version: 1", "version: 9"),
-      HasSubstr("version 9 of the on-disk form, this program knows 1")
+      with("version: 2", "version: 9"),
+      HasSubstr("version 9 of the on-disk form, this program knows 1 to 2")
   );
   EXPECT_THAT(with("gnn-native", "other"), HasSubstr("expected 'format: gnn-native'"));
   EXPECT_THAT(
@@ -281,6 +294,185 @@ TEST_F(Native, HasAnotherVersionAfterEachChangeToAFile) {
   fs::rename(output_ + "/copy", file);
   fs::last_write_time(file, written_at);
   EXPECT_NE(version(), put_back);
+}
+
+// With its own digest, as a program that writes such a manifest makes it.
+std::string signed_text(const std::string& body) {
+  return body + "digest: " + digest_of(DigestKind::Xxh64, std::as_bytes(std::span(body))) + "\n";
+}
+
+// All lines of a manifest before its digest.
+std::string body_of(const std::string& manifest) {
+  return manifest.substr(0, manifest.rfind("digest: "));
+}
+
+// What version 1 wrote for the ring, without the list of arrays.
+constexpr const char* kFirstVersion = R"(format: gnn-native
+version: 1
+key: key-0
+name: ring
+task:
+  targetNodeType: node
+  numClasses: 3
+nodeTypes:
+  - name: node
+    count: 6
+    features: nodes.node.features
+    labels: nodes.node.labels
+edgeTypes:
+  - source: node
+    relation: to
+    destination: node
+    indptr: edges.node.to.node.indptr
+    indices: edges.node.to.node.indices
+split:
+  train: split.train
+  validation: split.validation
+  test: split.test
+origin:
+  source: OGB
+  path: "/data/ring"
+  options: "split="
+  inputs:
+    - {path: "/data/ring/raw/edge.csv.gz", bytes: 61, digest: xxh64:0123456789abcdef}
+  facts:
+    {}
+)";
+
+TEST_F(Native, ReadsAFolderOfTheFirstVersion) {
+  ASSERT_TRUE(publish());
+  const std::string now = read_file(output_ + "/" + kManifestFile);
+  const std::string arrays = body_of(now).substr(now.find("arrays:"));
+  folder_.write("out/" + std::string(kManifestFile), signed_text(kFirstVersion + arrays));
+  const auto found = open_native(output_);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->key, "key-0");
+  const NodeTable& nodes = found->arrays.node_tables[0];
+  EXPECT_EQ(nodes.features_name, "features");
+  EXPECT_EQ(nodes.features.shape(), (std::vector<int64_t>{6, 2}));
+  EXPECT_TRUE(nodes.more_features.empty());
+  EXPECT_FALSE(found->arrays.links);
+  EXPECT_EQ(found->arrays.train.num_elements(), 3);
+  EXPECT_EQ(found->arrays.edge_tables[0].indices.num_elements(), 8);
+  EXPECT_TRUE(verify_digests(output_, *found, silent_));
+}
+
+// Shop with links, their reverse and two matrices of items, in a folder.
+class NativeShop : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto writer = *NativeWriter::open(output_, "shop");
+    const Array no_array;
+    DatasetArrays dataset = shop();
+    for (EdgeTable& table : dataset.edge_tables) {
+      for (Array* array : {&table.indptr, &table.indices, &table.edge_ids}) {
+        *array = array->defined() ? copy(*writer, *array) : no_array;
+      }
+    }
+    dataset.node_tables[1].features = matrix(*writer, "nodes.item.features", 1);
+    dataset.node_tables[1].features_name = "text";
+    dataset.node_tables[1].more_features.push_back(
+        {.name = "image", .rows = matrix(*writer, "nodes.item.features.image", 3)}
+    );
+    dataset = *set_links(
+        dataset, {.source = "user", .relation = "buys", .destination = "item"}, *writer, silent_
+    );
+    dataset = *add_reverse(dataset, *writer, silent_);
+    const Status published = writer->publish(dataset, false);
+    ASSERT_TRUE(published) << published.error().message;
+    manifest_ = read_file(output_ + "/" + kManifestFile);
+  }
+  static Array copy(NativeWriter& writer, const Array& from) {
+    Array to = *writer.create(from.name(), from.dtype(), from.shape());
+    std::copy_n(from.bytes(), from.num_bytes(), to.mutable_bytes());
+    return *writer.commit(std::move(to));
+  }
+  static Array matrix(NativeWriter& writer, const std::string& name, int64_t width) {
+    return *writer.commit(*writer.create(name, DType::Float32, {2, width}));
+  }
+  // The error of opening the folder after a change to its manifest, which is signed again.
+  std::string error_with(const std::string& from, const std::string& to) {
+    std::string body = body_of(manifest_);
+    body.replace(body.find(from), from.size(), to);
+    folder_.write("out/" + std::string(kManifestFile), signed_text(body));
+    const auto opened = open_native(output_);
+    return opened ? "" : opened.error().message;
+  }
+
+  TemporaryFolder folder_;
+  std::string output_ = folder_.path("out");
+  std::string manifest_;
+  SilentProgressBar silent_;
+};
+
+TEST_F(NativeShop, ReadsBackTypesLinksAndNamedFeatures) {
+  const auto found = open_native(output_);
+  ASSERT_TRUE(found) << found.error().message;
+  const DatasetArrays& arrays = found->arrays;
+  ASSERT_EQ(arrays.node_tables.size(), 2U);
+  EXPECT_FALSE(arrays.node_tables[0].features.defined());
+  const NodeTable& items = arrays.node_tables[1];
+  EXPECT_EQ(items.features_name, "text");
+  EXPECT_EQ(items.features.name(), "nodes.item.features");
+  ASSERT_EQ(items.more_features.size(), 1U);
+  EXPECT_EQ(items.more_features[0].name, "image");
+  EXPECT_EQ(items.more_features[0].rows.shape(), (std::vector<int64_t>{2, 3}));
+  ASSERT_EQ(arrays.edge_tables.size(), 3U);
+  ASSERT_TRUE(arrays.links);
+  EXPECT_EQ(arrays.links->edge_table, 0U);
+  EXPECT_EQ(arrays.links->reverse_edge_table, 2U);
+  EXPECT_THAT(to_vector<int64_t>(arrays.links->pairs), ElementsAre(2, 0, 0, 1, 1, 0, 2, 1));
+  EXPECT_EQ(found->mappings.size(), found->files.size());
+  EXPECT_TRUE(verify_digests(output_, *found, silent_));
+}
+
+TEST_F(NativeShop, NamesTheFieldOfLinksThatIsWrong) {
+  const std::string links = "edgeType: [user, buys, item]";
+  EXPECT_EQ(error_with(links, links), "");
+  EXPECT_THAT(
+      error_with(links, "edgeType: [user, buys, shop]"),
+      HasSubstr("edgeType: no edge type (user, buys, shop)")
+  );
+  EXPECT_THAT(
+      error_with(links, "edgeType: [user, buys]"),
+      HasSubstr("edgeType: expected [source, relation, destination]")
+  );
+  EXPECT_THAT(error_with("reverse: [", "reverse: [[], "), HasSubstr("reverse: expected [source"));
+  EXPECT_THAT(error_with("pairs: links.pairs", "pair: x"), HasSubstr("unknown field 'pair'"));
+  EXPECT_THAT(
+      error_with("pairs: links.pairs", "pairs: nodes.item.features"),
+      HasSubstr("array 'nodes.item.features': expected 2 dimensions of int64")
+  );
+  EXPECT_THAT(error_with("name: image", "title: image"), HasSubstr("unknown field 'title'"));
+}
+
+TEST_F(NativeShop, HasADigestThatCoversItsLinksAndTheCountsOfItsNodes) {
+  DatasetArrays arrays = open_native(output_)->arrays;
+  const std::string digest = digest_of(arrays);
+  arrays.node_tables[0].num_nodes = 4;  // that no array tells
+  EXPECT_NE(digest_of(arrays), digest);
+  arrays.node_tables[0].num_nodes = 3;
+  EXPECT_EQ(digest_of(arrays), digest);
+  arrays.links->pairs = testing::ids_array("links.pairs", {2, 0, 0, 1, 1, 0, 2, 0});
+  EXPECT_NE(digest_of(arrays), digest);
+}
+
+// A right digest does not make a manifest right: somebody may have edited it.
+TEST_F(NativeShop, SurvivesAnyManifest) {
+  Mutations mutations(11);
+  const std::string body = body_of(manifest_);
+  const int rounds = mutation_rounds(4000);
+  for (int round = 0; round < rounds; ++round) {
+    const auto parsed = parse_manifest(signed_text(mutations.of(body)), "m");
+    if (!parsed) {
+      EXPECT_THAT(parsed.error().kind, AnyOf(ErrorKind::Data, ErrorKind::Configuration))
+          << parsed.error().message;
+      continue;
+    }
+    const auto again = encode_manifest(parsed->dataset, parsed->files, parsed->key);
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_TRUE(parse_manifest(*again, "m"));
+  }
 }
 
 std::string with_digest(const std::string& body) {

@@ -88,9 +88,8 @@ Status import_data(const ImportRequest& request, const DataConsole& console) {
     options += ", features=" + std::to_string(index_options.num_features) +
                ", seed=" + std::to_string(index_options.seed);
   }
-  if (request.add_reverse) {
-    options += ", addReverse=true";
-  }
+  const std::string more_options = request.add_reverse ? ", addReverse=true" : "";
+  options += more_options;
   std::vector<data::InputFile> inputs;
   std::string index_text;
   if (request.input.empty()) {
@@ -138,6 +137,7 @@ Status import_data(const ImportRequest& request, const DataConsole& console) {
     );
     arrays.origin.path = request.input;
     arrays.origin.inputs = inputs;
+    arrays.origin.options += more_options;
     return arrays;
   };
   return publish_dataset(request.output, key, with_inputs, console);

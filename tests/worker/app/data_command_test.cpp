@@ -3,9 +3,11 @@
 #include "tests/worker/data/files.h"
 #include "tests/worker/graph/load_native.h"
 #include "worker/app/command.h"
+#include "worker/app/data_output.h"
 #include "worker/app/generate_data.h"
 #include "worker/app/import_data.h"
 #include "worker/app/inspect_data.h"
+#include "worker/data/digest.h"
 #include "worker/data/native.h"
 #include "worker/data/readers/ogb.h"
 
@@ -15,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -186,6 +189,64 @@ TEST_F(DataCommand, ImportsReddit) {
   EXPECT_THAT(out_.str(), HasSubstr("16 edges"));
   EXPECT_THAT(out_.str(), HasSubstr("3 train, 1 validation, 2 test"));
   EXPECT_THAT(out_.str(), HasSubstr("made from       Reddit"));
+}
+
+TEST_F(DataCommand, ImportsLinksOfSeveralTypesAndShowsThem) {
+  folder_.write("shop/nodes/user/num_nodes.csv", "3\n");
+  folder_.write("shop/nodes/item/features.csv", "1\n2\n");
+  folder_.write("shop/nodes/item/features.image.csv", "1,2\n3,4\n");
+  folder_.write("shop/edges/user__buys__item.csv", "2,0\n0,1\n1,0\n2,1\n");
+  const std::string output = folder_.path("out");
+  ASSERT_EQ(
+      run(
+          {"data",
+           "import",
+           "--format",
+           "edge-list",
+           "--input",
+           folder_.path("shop"),
+           "--output",
+           output,
+           "--link",
+           "user,buys,item",
+           "--add-reverse"}
+      ),
+      0
+  );
+  EXPECT_EQ(run({"data", "verify", output}), 0);
+  out_.str("");
+  ASSERT_TRUE(inspect_data(output, InspectFormat::Text, console()));
+  const std::string text = out_.str();
+  for (const char* line :
+       {"node type       item: 2 nodes, features float32 [2, 1], image float32 [2, 2], labels none",
+        "node type       user: 3 nodes, features none, labels none",
+        "edge type       user -buys-> item: 4 edges",
+        "edge type       item -rev_buys-> user: 4 edges",
+        "links           user -buys-> item: 4 links, reverse item -rev_buys-> user",
+        "link=(user, buys, item), addReverse=true",
+        "array           nodes.item.features.image: float32 [2, 2]",
+        "array           edges.item.rev_buys.user.edge_ids: int64 [4]",
+        "array           links.pairs: int64 [4, 2]"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  out_.str("");
+  ASSERT_TRUE(inspect_data(output, InspectFormat::Json, console()));
+  const auto json = nlohmann::json::parse(out_.str());
+  EXPECT_EQ(json["nodeTypes"][0]["features"][1]["name"], "image");
+  EXPECT_EQ(json["nodeTypes"][0]["features"][1]["array"], "nodes.item.features.image");
+  EXPECT_EQ(json["edgeTypes"][1]["edgeIds"]["array"], "edges.item.rev_buys.user.edge_ids");
+  EXPECT_EQ(json["links"]["edgeType"]["relation"], "buys");
+  EXPECT_EQ(json["links"]["reverse"]["relation"], "rev_buys");
+  EXPECT_EQ(json["links"]["count"], 4);
+}
+
+TEST_F(DataCommand, AnOutputOfAnOlderFormStaysComplete) {
+  // What the key of this import was digested from in the first version.
+  const std::string text = "ogb\nsplit=\n1\n/a xxh64:1\n";
+  EXPECT_EQ(
+      key_of("ogb", "split=", "/in", {{.path = "/in/a", .bytes = 1, .digest = "xxh64:1"}}),
+      data::digest_of(data::DigestKind::Sha256, std::as_bytes(std::span(text)))
+  );
 }
 
 TEST_F(DataCommand, GeneratesADataSetAndPrintsItsSize) {

@@ -1,10 +1,13 @@
 #include "worker/graph/load.h"
 
 #include "tests/support/mapping_flags.h"
+#include "tests/support/read_file.h"
 #include "tests/worker/data/files.h"
 #include "tests/worker/graph/load_native.h"
 #include "worker/data/native.h"
+#include "worker/data/readers/edge_list.h"
 #include "worker/data/readers/ogb.h"
+#include "worker/data/transforms.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -357,8 +360,117 @@ TEST_F(Load, ReadsTwoNodeTypesAndTheirRelations) {
   api::Dataset spec;
   spec.format = api::DatasetFormat::Native;
   spec.path = folder_.path("shop");
-  spec.to_undirected = true;
-  EXPECT_THAT(load(spec).error().message, HasSubstr("one node type and one edge type"));
+  spec.add_self_loops = true;
+  EXPECT_THAT(load(spec).error().message, HasSubstr("addSelfLoops: needs"));
+}
+
+// Users buy items: links, whose reverse is made.
+class LoadLinks : public Load {
+ protected:
+  void SetUp() override {
+    folder_.write("shop/nodes/user/num_nodes.csv", "3\n");
+    folder_.write("shop/nodes/item/features.csv", "1\n2\n");
+    folder_.write("shop/nodes/item/features.image.csv", "1,2\n3,4\n");
+    folder_.write("shop/edges/user__buys__item.csv", "2,0\n0,1\n1,0\n2,1\n");
+  }
+  Result<Dataset> load_links(api::DatasetFormat format, const std::string& folder) {
+    api::Dataset spec;
+    spec.format = format;
+    spec.path = folder_.path(folder);
+    return load_dataset(spec, {.link = link_, .add_reverse = true}, silent_);
+  }
+  // Publishes the shop after these transforms.
+  void publish(const data::TransformOptions& transforms) {
+    auto writer = *data::NativeWriter::open(folder_.path("native"), "k");
+    data::ReadOptions reading;
+    reading.split_required = false;
+    reading.link = transforms.link;
+    auto arrays = *data::read_edge_list(folder_.path("shop"), reading, *writer, silent_);
+    arrays = *data::transform(arrays, transforms, *writer, silent_);
+    ASSERT_TRUE(writer->publish(arrays, true));
+  }
+  static void expect_shop(const Result<Dataset>& dataset) {
+    ASSERT_TRUE(dataset) << dataset.error().message;
+    ASSERT_EQ(dataset->edge_types.size(), 2U);
+    EXPECT_EQ(dataset->edge_types[1].relation, "rev_buys");
+    ASSERT_TRUE(dataset->links);
+    EXPECT_EQ(dataset->links->edge_type, 0);
+    EXPECT_EQ(dataset->links->reverse_edge_type, 1);
+    EXPECT_EQ(dataset->links->pairs.sizes(), (at::IntArrayRef{4, 2}));
+    const NodeTypeData& items = dataset->node_types[0];
+    EXPECT_EQ(items.features->width(), 1);
+    ASSERT_EQ(items.more_features.size(), 1U);
+    EXPECT_EQ(items.more_features[0].name, "image");
+    EXPECT_EQ(items.more_features[0].rows.width(), 2);
+  }
+  data::EdgeTypeName link_{.source = "user", .relation = "buys", .destination = "item"};
+};
+
+TEST_F(LoadLinks, FromText) {
+  const auto dataset = load_links(api::DatasetFormat::EdgeList, "shop");
+  expect_shop(dataset);
+  EXPECT_TRUE(
+      at::equal(dataset->links->pairs, at::tensor({2, 0, 0, 1, 1, 0, 2, 1}, at::kLong).view({4, 2}))
+  );
+}
+
+TEST_F(LoadLinks, FromANativeSetThatHasThemWithoutACopy) {
+  publish({.link = link_, .add_reverse = true});
+  const auto dataset = load_links(api::DatasetFormat::Native, "native");
+  expect_shop(dataset);
+  EXPECT_NE(dataset->checked_version, "");
+  for (const at::Tensor& tensor :
+       {dataset->links->pairs,
+        dataset->edge_types[0].graph.indices(),
+        dataset->edge_types[1].graph.edge_ids(),
+        dataset->node_types[0].more_features[0].rows.rows()}) {
+    EXPECT_THAT(mapping_flags(tensor.const_data_ptr()), HasSubstr(" ms ")) << "of a file";
+  }
+}
+
+TEST_F(LoadLinks, FromANativeSetWithoutThem) {
+  publish({});
+  int64_t checks = 0;
+  api::Dataset spec;
+  spec.format = api::DatasetFormat::Native;
+  spec.path = folder_.path("native");
+  const auto check = [&](const std::string&, const ContentCheck& whole) {
+    ++checks;
+    return whole({}, silent_);
+  };
+  const auto dataset =
+      load_dataset(spec, {.link = link_, .add_reverse = true, .check_mapped = check}, silent_);
+  expect_shop(dataset);
+  EXPECT_EQ(checks, 1);
+  EXPECT_EQ(dataset->checked_version, "");
+  EXPECT_TRUE(check_dataset(*dataset, "shop"));
+  EXPECT_THAT(
+      load_dataset(spec, {.link = data::EdgeTypeName{"user", "to", "item"}}, silent_)
+          .error()
+          .message,
+      HasSubstr("no edge type (user, to, item); the data set has (user, buys, item)")
+  );
+}
+
+TEST_F(LoadLinks, DamagedFilesAreFoundBeforeTheyAreTransformed) {
+  publish({});
+  const std::string file = "native/edges.user.buys.item.indptr.npy";
+  std::string bytes = gnn::testing::read_file(folder_.path(file));
+  bytes[4096 + 8 + 6] = 0x7F;  // the end of the first list
+  folder_.write(file, bytes);
+  const auto dataset = load_links(api::DatasetFormat::Native, "native");
+  ASSERT_FALSE(dataset);
+  EXPECT_THAT(dataset.error().message, HasSubstr("indptr[2]: expected at least"));
+}
+
+TEST_F(LoadLinks, DistinguishesDataByTheNumbersOfTheirNodes) {
+  const std::string digest = load_links(api::DatasetFormat::EdgeList, "shop")->digest;
+  publish({});
+  const std::string native = load_links(api::DatasetFormat::Native, "native")->digest;
+  folder_.write("shop/nodes/user/num_nodes.csv", "4\n");
+  EXPECT_NE(load_links(api::DatasetFormat::EdgeList, "shop")->digest, digest);
+  publish({});
+  EXPECT_NE(load_links(api::DatasetFormat::Native, "native")->digest, native);
 }
 
 // Data sets that are not part of the repository. Without them the tests are skipped, but not in

@@ -67,7 +67,9 @@ COVERED = {
     "tests/worker/data/native_test.cpp": [
         "worker/data/array", "worker/data/digest", "worker/data/manifest", "worker/data/mapped_file", "worker/data/native_writer",
     ],
-    "tests/worker/data/readers/edge_list_test.cpp": ["worker/data/io/byte_source", "worker/data/readers/npy_arrays"],
+    "tests/worker/data/readers/edge_list_test.cpp": [
+        "worker/data/io/byte_source", "worker/data/readers/npy_arrays", "worker/data/readers/plain_files",
+    ],
     "tests/worker/graph/dataset_test.cpp": ["worker/graph/feature_store", "worker/graph/share"],
     "tests/worker/loader/node_loader_test.cpp": [
         "worker/loader/batch_pipeline", "worker/loader/checks", "worker/loader/device_copy", "worker/loader/feature_fetcher",

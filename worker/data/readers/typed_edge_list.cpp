@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,8 @@ namespace fs = std::filesystem;
 
 constexpr std::array kSuffixes{".npy", ".csv.gz", ".csv"};
 constexpr const char* kSeparator = "__";
+constexpr int64_t kNodesAnyway = 1'000'000;
+constexpr int64_t kNodesPerByte = 64;
 constexpr const char* kFeaturesPrefix = "features.";
 
 tl::unexpected<Error> bad_file(const std::string& path, const std::string& what) {
@@ -123,7 +126,8 @@ Status set_count(NodeType& type, int64_t count, const std::string& file) {
   return {};
 }
 
-Status read_count(NodeType& type) {
+// `edge_bytes`: the size of all edge files.
+Status read_count(NodeType& type, int64_t edge_bytes) {
   const auto file = type.files.find("num_nodes");
   if (file == type.files.end()) {
     return {};
@@ -131,6 +135,14 @@ Status read_count(NodeType& type) {
   GNN_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, read_column(file->second));
   if (numbers.size() != 1) {
     return bad_file(file->second, "expected one number, found " + std::to_string(numbers.size()));
+  }
+  // One damaged number must not exhaust memory, and few nodes have no edge at all.
+  if (numbers.front() > kNodesAnyway + kNodesPerByte * edge_bytes) {
+    return bad_file(
+        file->second,
+        std::to_string(numbers.front()) + " nodes are implausible for " +
+            std::to_string(edge_bytes) + " bytes of edges"
+    );
   }
   return set_count(type, numbers.front(), file->second);
 }
@@ -300,8 +312,16 @@ Status TypedEdgeList::list_types() {
 }
 
 Status TypedEdgeList::read_nodes() {
+  int64_t edge_bytes = 0;
+  for (const EdgeType& type : edges_) {
+    std::error_code error;
+    edge_bytes += static_cast<int64_t>(fs::file_size(type.path, error));
+    if (error) {
+      return bad_file(type.path, "expected a file: " + error.message());
+    }
+  }
   for (NodeType& type : nodes_) {
-    GNN_RETURN_IF_ERROR(read_count(type));
+    GNN_RETURN_IF_ERROR(read_count(type, edge_bytes));
     if (const auto labels = type.files.find("labels"); labels != type.files.end()) {
       GNN_ASSIGN_OR_RETURN(const std::vector<int64_t> column, read_column(labels->second));
       GNN_RETURN_IF_ERROR(set_count(type, static_cast<int64_t>(column.size()), labels->second));

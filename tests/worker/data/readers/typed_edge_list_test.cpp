@@ -209,6 +209,10 @@ TEST_F(TypedEdgeList, NamesTheFileThatIsWrong) {
       HasSubstr("num_nodes.csv: expected at least one node of type 'user', found 0")
   );
   EXPECT_THAT(
+      error_with("nodes/user/num_nodes.csv", "999999999999\n"),
+      HasSubstr("num_nodes.csv: 999999999999 nodes are implausible for 20 bytes of edges")
+  );
+  EXPECT_THAT(
       error_with("nodes/shelf/features.npy", npy_bytes("<f4", "(0, 4)", "")),
       HasSubstr("shelf/features.npy: expected features of shape [nodes, width], both above 0")
   );

@@ -11,17 +11,17 @@
 namespace gnn::training {
 namespace {
 
-XXH64_hash_t add(XXH64_hash_t hash, const at::Tensor& tensor) {
+XXH64_hash_t add_to_hash(XXH64_hash_t hash, const at::Tensor& tensor) {
   const at::Tensor bytes = tensor.detach().to(at::kCPU).contiguous();
   return XXH64(bytes.const_data_ptr(), bytes.nbytes(), hash);
 }
 
-XXH64_hash_t add(XXH64_hash_t hash, const std::vector<at::Tensor>& tensors) {
-  for (const at::Tensor& tensor : tensors) hash = add(hash, tensor);
+XXH64_hash_t add_to_hash(XXH64_hash_t hash, const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) hash = add_to_hash(hash, tensor);
   return hash;
 }
 
-std::string text_of(XXH64_hash_t hash) {
+std::string hash_text(XXH64_hash_t hash) {
   std::ostringstream text;
   text << std::hex << std::setw(16) << std::setfill('0') << hash;
   return text.str();
@@ -30,15 +30,15 @@ std::string text_of(XXH64_hash_t hash) {
 }  // namespace
 
 std::string hash_of(const std::vector<at::Tensor>& tensors) {
-  return text_of(add(0, tensors));
+  return hash_text(add_to_hash(0, tensors));
 }
 
 std::string hash_of(
     const std::vector<at::Tensor>& tensors, const embedding::Embeddings& embeddings
 ) {
-  XXH64_hash_t hash = add(0, tensors);
-  embeddings.for_each_part([&](const at::Tensor& rows) { hash = add(hash, rows); });
-  return text_of(hash);
+  XXH64_hash_t hash = add_to_hash(0, tensors);
+  embeddings.for_each_part([&](const at::Tensor& rows) { hash = add_to_hash(hash, rows); });
+  return hash_text(hash);
 }
 
 }  // namespace gnn::training

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kWidth = 19;  // no multiple of any vector
 
-at::Tensor ids_from(const std::set<int64_t>& ids) {
+at::Tensor sorted_ids(const std::set<int64_t>& ids) {
   return at::tensor(std::vector<int64_t>(ids.begin(), ids.end()), at::kLong);
 }
 
@@ -53,7 +53,7 @@ std::vector<Touch> touches(Pattern pattern, int64_t rows, int64_t steps) {
   torch::manual_seed(11);
   std::vector<Touch> result;
   for (int64_t step = 0; step < steps; ++step) {
-    const at::Tensor ids = ids_from(pattern(random, rows, step));
+    const at::Tensor ids = sorted_ids(pattern(random, rows, step));
     // From 1e-12 to 10: epsilon is nothing for some and all for others.
     const at::Tensor magnitude = at::pow(10.0, at::rand({ids.numel(), 1}, at::kDouble) * 13 - 12);
     const at::Tensor gradients = at::randn({ids.numel(), kWidth}, at::kDouble) * magnitude;

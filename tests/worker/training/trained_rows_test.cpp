@@ -108,11 +108,11 @@ class RowWorkload final : public Workload {
   int64_t fetched_ = 0;
 };
 
-using Prepare = std::function<void(int64_t rank, RowWorkload& workload, StopToken& stop)>;
+using PrepareRows = std::function<void(int64_t rank, RowWorkload& workload, StopToken& stop)>;
 
 // What the ranks have at the end.
-std::vector<Result<TrainingResult>> train_ranks(
-    const RowOptions& rows, const TrainerOptions& options, const Prepare& prepare = nullptr
+std::vector<Result<TrainingResult>> train_rows(
+    const RowOptions& rows, const TrainerOptions& options, const PrepareRows& prepare = nullptr
 ) {
   const size_t world = rows.batches_per_rank.size();
   std::vector<Result<TrainingResult>> results;
@@ -151,7 +151,7 @@ std::string hash_at_end(const std::vector<Result<TrainingResult>>& results) {
 TEST(TrainedRows, LowerTheLossWithTheSameBitsOnAllRanks) {
   for (const auto update : {api::EmbeddingUpdate::Dense, api::EmbeddingUpdate::Lazy}) {
     const RowOptions rows{.update = update, .batches_per_rank = {3, 1, 2}};
-    const auto results = train_ranks(rows, options_for(20));
+    const auto results = train_rows(rows, options_for(20));
     hash_at_end(results);
     const auto& epochs = results[0]->epochs;
     EXPECT_LT(epochs.back().average_loss, epochs.front().average_loss / 2);
@@ -161,7 +161,7 @@ TEST(TrainedRows, LowerTheLossWithTheSameBitsOnAllRanks) {
 TEST(TrainedRows, ResumeWithTheSameBitsWhereverTheyStopped) {
   for (const auto update : {api::EmbeddingUpdate::Dense, api::EmbeddingUpdate::Lazy}) {
     const RowOptions rows{.update = update, .batches_per_rank = {2, 4}};
-    const std::string whole = hash_at_end(train_ranks(rows, options_for(4)));
+    const std::string whole = hash_at_end(train_rows(rows, options_for(4)));
     for (const int64_t stop_at : {1, 3, 4, 7, 10}) {
       SCOPED_TRACE(stop_at);
       const TemporaryFolder folder;
@@ -173,8 +173,8 @@ TEST(TrainedRows, ResumeWithTheSameBitsWhereverTheyStopped) {
           if (fetched == stop_at) stop.request();
         };
       };
-      EXPECT_NE(hash_at_end(train_ranks(rows, options, ask)), whole);
-      EXPECT_EQ(hash_at_end(train_ranks(rows, options)), whole);
+      EXPECT_NE(hash_at_end(train_rows(rows, options, ask)), whole);
+      EXPECT_EQ(hash_at_end(train_rows(rows, options)), whole);
     }
   }
 }
@@ -183,11 +183,11 @@ TEST(TrainedRows, ForgetAStepOfSeveralBatchesThatIsGivenUp) {
   const RowOptions rows{.batches_per_rank = {9, 8}};
   TrainerOptions options = options_for(2);
   options.training.gradient_accumulation = 3;
-  const std::string whole = hash_at_end(train_ranks(rows, options));
+  const std::string whole = hash_at_end(train_rows(rows, options));
   const TemporaryFolder folder;
   options.checkpoint = checkpoints_in(folder);
   const auto stopped =
-      train_ranks(rows, options, [](int64_t rank, RowWorkload& workload, StopToken& stop) {
+      train_rows(rows, options, [](int64_t rank, RowWorkload& workload, StopToken& stop) {
         if (rank != 1) return;
         workload.on_batch = [&stop](int64_t fetched) {
           if (fetched == 5) stop.request();
@@ -195,7 +195,7 @@ TEST(TrainedRows, ForgetAStepOfSeveralBatchesThatIsGivenUp) {
       });
   hash_at_end(stopped);
   EXPECT_EQ(stopped[0]->report.global_steps, 1);
-  EXPECT_EQ(hash_at_end(train_ranks(rows, options)), whole);
+  EXPECT_EQ(hash_at_end(train_rows(rows, options)), whole);
 }
 
 TEST(TrainedRows, AreThoseOfOneRankWhereTheOtherOnlyShadows) {
@@ -203,7 +203,7 @@ TEST(TrainedRows, AreThoseOfOneRankWhereTheOtherOnlyShadows) {
     TrainerOptions options = options_for(6);
     options.training.weigh_by_batch_size = true;
     options.training.gradient_accumulation = 2;
-    const auto results = train_ranks({.batches_per_rank = batches}, options);
+    const auto results = train_rows({.batches_per_rank = batches}, options);
     hash_at_end(results);
     return results[0]->epochs.back().average_loss;
   };
@@ -211,7 +211,7 @@ TEST(TrainedRows, AreThoseOfOneRankWhereTheOtherOnlyShadows) {
 }
 
 TEST(TrainedRows, OfALossThatIsNotANumberLeaveThatToTheLoss) {
-  const auto results = train_ranks(
+  const auto results = train_rows(
       {.batches_per_rank = {2, 2}},
       options_for(1),
       [](int64_t rank, RowWorkload& workload, StopToken&) {
@@ -228,9 +228,9 @@ TEST(TrainedRows, OfACheckpointNeedAJobThatHasThem) {
   const TemporaryFolder folder;
   TrainerOptions options = options_for(1);
   options.checkpoint = checkpoints_in(folder);
-  hash_at_end(train_ranks({}, options));
+  hash_at_end(train_rows({}, options));
   options.training.epochs = 2;
-  const auto other = train_ranks({.update = api::EmbeddingUpdate::Lazy}, options);
+  const auto other = train_rows({.update = api::EmbeddingUpdate::Lazy}, options);
   ASSERT_FALSE(other[0]);
   EXPECT_EQ(other[0].error().kind, ErrorKind::Configuration);
   EXPECT_THAT(other[0].error().message, HasSubstr("embeddings/"));

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kMaxAtLeast = int64_t{1} << 31U;
 constexpr int64_t kRowsPerPiece = 256;
 constexpr size_t kIdsPerTake = size_t{1} << 16U;
-constexpr int64_t kEntriesPerBlock = int64_t{1} << 24U;
+constexpr int64_t kEntriesPerBlock = int64_t{1} << 23U;
 constexpr int64_t kMaxBlocks = 64;
 
 struct Run {
@@ -468,6 +468,27 @@ void fill_indptr(const HalfLists& halves, std::span<int64_t> indptr, ThreadPool&
   }
 }
 
+// Merges `half` into `list`, whose other entries stand behind as many free places. All are ascending and
+// distinct.
+template <class Index>
+void merge_behind(std::span<const uint32_t> half, std::span<Index> list) {
+  size_t taken = 0;            // of `half`
+  size_t other = half.size();  // what is written stays behind what is still to be read
+  size_t out = 0;
+  // Either is as likely as the other, so there is no branch on it.
+  while (taken < half.size() && other < list.size()) {
+    const auto left = static_cast<Index>(half[taken]);
+    const Index right = list[other];
+    const bool is_right = right < left;
+    list[out++] = is_right ? right : left;
+    other += static_cast<size_t>(is_right);
+    taken += static_cast<size_t>(!is_right);
+  }
+  for (; taken < half.size(); ++taken) {
+    list[out++] = static_cast<Index>(half[taken]);
+  }
+}
+
 // Writes the whole lists of a block: each node's half and, behind it, the nodes whose halves name it,
 // then both merged.
 template <class Index>
@@ -485,17 +506,9 @@ int64_t write_block(
     indices[static_cast<size_t>(ends[other - block.first]++)] = static_cast<Index>(node);
   });
   for (size_t node = block.first; node < block.last; ++node) {
-    const std::span<const uint32_t> half = halves.of(node);
-    auto out = static_cast<size_t>(indptr[node]);
-    size_t named = out + half.size();
-    const auto end = static_cast<size_t>(indptr[node + 1]);
-    for (const uint32_t id : half) {
-      // What is written stays behind what is still to be read.
-      while (named < end && indices[named] < static_cast<Index>(id)) {
-        indices[out++] = indices[named++];
-      }
-      indices[out++] = static_cast<Index>(id);
-    }
+    const auto first = static_cast<size_t>(indptr[node]);
+    const auto size = static_cast<size_t>(indptr[node + 1] - indptr[node]);
+    merge_behind(halves.of(node), indices.subspan(first, size));
   }
   return indptr[block.last] - indptr[block.first];
 }

@@ -44,10 +44,11 @@ int run(const std::function<Status(const DataConsole&)>& command) {
 
 // An option without a meaning for the chosen format is a mistake: do not ignore it.
 Status check_import_options(const CLI::App& command, ImportFormat format) {
-  constexpr std::array kNotForIndex{
+  constexpr std::array kOfFiles{
       "--split", "--no-split", "--coalesce", "--row-normalize", "--self-loops", "--classes"
   };
-  constexpr std::array kOnlyForIndex{"--features", "--seed"};
+  constexpr std::array kOfLinks{"--to-undirected", "--seed"};
+  constexpr std::array kOfIndices{"--features", "--seed"};
   const auto refuse = [&](const auto& options) -> Status {
     for (const char* option : options) {
       if (command.count(option) == 0) continue;
@@ -58,7 +59,18 @@ Status check_import_options(const CLI::App& command, ImportFormat format) {
     }
     return {};
   };
-  return format == ImportFormat::PackageIndex ? refuse(kNotForIndex) : refuse(kOnlyForIndex);
+  const bool is_index = format == ImportFormat::PackageIndex || format == ImportFormat::PackageTags;
+  const bool has_links = format == ImportFormat::PackageTags || format == ImportFormat::Taobao;
+  if (is_index || has_links) {
+    GNN_RETURN_IF_ERROR(refuse(kOfFiles));
+  }
+  if (has_links) {
+    GNN_RETURN_IF_ERROR(refuse(kOfLinks));
+  }
+  if (format == ImportFormat::Taobao) {
+    GNN_RETURN_IF_ERROR(refuse(std::array{"--feature-dtype"}));
+  }
+  return is_index ? Status() : refuse(kOfIndices);
 }
 
 void add_import(CLI::App& data, Subcommand& chosen) {
@@ -68,14 +80,15 @@ void add_import(CLI::App& data, Subcommand& chosen) {
       ->add_option(
           "--format",
           request->format,
-          "Format of the input: ogb, tu, gin, edge-list, reddit or package-index"
+          "Format of the input: ogb, tu, gin, edge-list, reddit, taobao, package-index or "
+          "package-tags"
       )
       ->required()
       ->transform(CLI::CheckedTransformer(import_formats(), CLI::ignore_case));
   command->add_option(
       "--input",
       request->input,
-      "Folder or file to read; package-index runs apt-cache if this is not given"
+      "Folder or file to read; package-index and package-tags run apt-cache if this is not given"
   );
   command->add_option("--output", request->output.folder, "Folder to create")->required();
   command->add_flag(
@@ -142,7 +155,7 @@ void add_import(CLI::App& data, Subcommand& chosen) {
       ->add_option(
           "--features",
           index.num_features,
-          "package-index: number of features that words are hashed to"
+          "package-index, package-tags: number of features that words are hashed to"
       )
       ->capture_default_str();
   command->add_option("--seed", index.seed, "package-index: seed of the split")
@@ -169,7 +182,10 @@ void add_generate(CLI::App& data, Subcommand& chosen) {
   CLI::App* command = data.add_subcommand(
       "generate", "Generate a synthetic data set with the shape of a known one"
   );
-  command->add_option("--shape", *shape, "Shape: ogbn-arxiv, ogbn-products, reddit or fake-dataset")
+  command
+      ->add_option(
+          "--shape", *shape, "Shape: ogbn-arxiv, ogbn-products, reddit, fake-dataset or taobao"
+      )
       ->required();
   command->add_option("--output", request->output.folder, "Folder to create")->required();
   command->add_flag(

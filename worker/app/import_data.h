@@ -11,7 +11,7 @@
 namespace gnn::app {
 
 /// The formats that `data import` reads.
-enum class ImportFormat { Ogb, Tu, Gin, EdgeList, Reddit, PackageIndex };
+enum class ImportFormat { Ogb, Tu, Gin, EdgeList, Reddit, Taobao, PackageIndex, PackageTags };
 
 /// The formats by their names on the command line.
 [[nodiscard]] const std::map<std::string, ImportFormat>& import_formats();
@@ -19,11 +19,11 @@ enum class ImportFormat { Ogb, Tu, Gin, EdgeList, Reddit, PackageIndex };
 
 struct ImportRequest {
   ImportFormat format = ImportFormat::Ogb;
-  std::string input;  ///< folder or file; empty for PackageIndex: runs apt-cache
+  std::string input;  ///< folder or file; empty for PackageIndex and PackageTags: runs apt-cache
   DataOutput output;
   data::ReadOptions reading;
   bool add_reverse = false;  ///< of each edge type between two node types
-  data::PackageIndexOptions package_index;
+  data::PackageIndexOptions package_index;  ///< of PackageTags the number of features
 };
 
 /// Reads `request.input` and publishes it in the native format.

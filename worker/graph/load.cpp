@@ -1,5 +1,6 @@
 #include "worker/graph/load.h"
 
+#include "common/thread_pool.h"
 #include "worker/data/digest.h"
 #include "worker/data/generate.h"
 #include "worker/data/items.h"
@@ -8,6 +9,7 @@
 #include "worker/data/readers/gin.h"
 #include "worker/data/readers/ogb.h"
 #include "worker/data/readers/reddit.h"
+#include "worker/data/readers/taobao.h"
 #include "worker/data/readers/tu.h"
 #include "worker/data/split.h"
 #include "worker/data/transforms.h"
@@ -16,6 +18,7 @@
 
 #include <algorithm>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -239,7 +242,10 @@ Result<data::DatasetArrays> read_arrays(
       return data::read_edge_list(path, reading, memory, progress);
     case api::DatasetFormat::Reddit:
       return data::read_reddit(path, reading, memory, progress);
-    case api::DatasetFormat::Taobao:
+    case api::DatasetFormat::Taobao: {
+      ThreadPool others(std::max(1U, std::thread::hardware_concurrency()) - 1);
+      return data::read_taobao(path, others, memory, progress);
+    }
     case api::DatasetFormat::Native:
     case api::DatasetFormat::Synthetic:
       break;

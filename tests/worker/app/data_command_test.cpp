@@ -249,6 +249,40 @@ TEST_F(DataCommand, AnOutputOfAnOlderFormStaysComplete) {
   );
 }
 
+TEST_F(DataCommand, ImportsPackageTagsFromApt) {
+  ImportRequest request;
+  request.format = ImportFormat::PackageTags;
+  request.output.folder = folder_.path("tags");
+  request.package_index.num_features = 16;
+  const DataConsole tagged{.out = out_, .progress = silent_, .dumpavail = [] {
+                             return Result<std::string>(
+                                 "Package: a\nTag: role::program, works-with::{mail,text}\n"
+                                 "Description: mail\n\nPackage: b\nTag: role::program\n"
+                                 "Description: text\n"
+                             );
+                           }};
+  const Status status = import_data(request, tagged);
+  ASSERT_TRUE(status) << status.error().message;
+  const auto dataset = data::open_native(request.output.folder);
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  EXPECT_EQ(dataset->arrays.origin.source, "PackageTags");
+  EXPECT_EQ(dataset->arrays.edge_tables.at(0).relation, "has");
+  EXPECT_EQ(dataset->arrays.edge_tables.at(0).indices.num_elements(), 4);
+  EXPECT_EQ(dataset->arrays.node_tables.at(0).features.size(1), 16);
+}
+
+TEST_F(DataCommand, ImportsTaobao) {
+  const std::string input =
+      folder_.write("taobao/UserBehavior.csv", "1,2,3,pv,1511600000\n1,4,3,buy,1511600000\n");
+  const std::string output = folder_.path("out");
+  ASSERT_EQ(run({"data", "import", "--format", "taobao", "--input", input, "--output", output}), 0);
+  const auto dataset = data::open_native(output);
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  EXPECT_EQ(dataset->arrays.origin.source, "Taobao");
+  EXPECT_EQ(dataset->arrays.node_tables.at(1).num_nodes, 2);
+  EXPECT_EQ(dataset->arrays.origin.path, input);
+}
+
 TEST_F(DataCommand, GeneratesADataSetAndPrintsItsSize) {
   GenerateRequest request{
       .output = {.folder = folder_.path("synthetic")},
@@ -313,6 +347,9 @@ TEST_F(DataCommand, ExitsWithTheContractsCodes) {
   };
   EXPECT_EQ(import_as("package-index", "--coalesce"), contract::kExitConfiguration);
   EXPECT_EQ(import_as("ogb", "--seed=1"), contract::kExitConfiguration);
+  EXPECT_EQ(import_as("package-tags", "--seed=1"), contract::kExitConfiguration);
+  EXPECT_EQ(import_as("taobao", "--to-undirected"), contract::kExitConfiguration);
+  EXPECT_EQ(import_as("taobao", "--features=8"), contract::kExitConfiguration);
   EXPECT_EQ(
       run({"data", "generate", "--shape", "mag", "--output", folder_.path("g")}),
       contract::kExitConfiguration

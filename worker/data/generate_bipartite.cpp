@@ -235,9 +235,7 @@ Result<DatasetArrays> generate_bipartite(
       DatasetArrays dataset,
       link_dataset(
           links,
-          {.source = "user",
-           .relation = "to",
-           .destination = "item",
+          {.name = {.source = "user", .relation = "to", .destination = "item"},
            .num_sources = sizes.users,
            .num_destinations = sizes.items},
           storage,

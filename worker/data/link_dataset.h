@@ -7,21 +7,18 @@
 #include "worker/data/dataset_arrays.h"
 
 #include <cstdint>
-#include <string>
 
 namespace gnn::data {
 
 struct LinkType {
-  std::string source;
-  std::string relation;
-  std::string destination;
+  EdgeTypeName name;
   int64_t num_sources = 0;
   int64_t num_destinations = 0;
 };
 
 /// A data set of two node types and the links between them, whose ids are their positions in
-/// `edges`. It has no features. Its arrays are named as the manifest names them.
-/// Errors: those of build_csc().
+/// `edges`. It has no features.
+/// Errors: those of build_csc() and set_links().
 Result<DatasetArrays> link_dataset(
     const EdgeSource& edges, const LinkType& type, ArrayStorage& storage, ProgressBar& progress
 );

@@ -155,9 +155,7 @@ Result<DatasetArrays> read_package_tags(
       DatasetArrays dataset,
       link_dataset(
           TagEdges(packages, tag_ids),
-          {.source = "package",
-           .relation = "has",
-           .destination = "tag",
+          {.name = {.source = "package", .relation = "has", .destination = "tag"},
            .num_sources = static_cast<int64_t>(packages.size()),
            .num_destinations = next_id},
           storage,

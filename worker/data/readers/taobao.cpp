@@ -324,9 +324,7 @@ Result<DatasetArrays> read_taobao(
       DatasetArrays dataset,
       link_dataset(
           RowEdges(rows, repeats, users, items),
-          {.source = "user",
-           .relation = "to",
-           .destination = "item",
+          {.name = {.source = "user", .relation = "to", .destination = "item"},
            .num_sources = users.size(),
            .num_destinations = items.size()},
           storage,

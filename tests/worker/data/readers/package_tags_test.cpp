@@ -55,6 +55,8 @@ TEST_F(PackageTags, LinksTaggedPackagesAndTags) {
   EXPECT_THAT(to_vector<int64_t>(edges.indptr), ElementsAre(0, 1, 2, 3, 5));
   EXPECT_THAT(to_vector<int32_t>(edges.indices), ElementsAre(1, 1, 1, 0, 1));
   EXPECT_THAT(to_vector<int64_t>(edges.edge_ids), ElementsAre(1, 2, 3, 0, 4));
+  ASSERT_TRUE(dataset->links);
+  EXPECT_THAT(to_vector<int64_t>(dataset->links->pairs), ElementsAre(0, 3, 1, 0, 1, 1, 1, 2, 1, 3));
   EXPECT_THAT(dataset->origin.facts, Contains(Pair("packages", "3")));
   EXPECT_THAT(dataset->origin.facts, Contains(Pair("duplicatePackages", "1")));
 }

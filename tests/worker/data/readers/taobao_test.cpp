@@ -62,6 +62,12 @@ TEST_F(Taobao, KeepsTheWeekWithoutRepeatedRows) {
   EXPECT_THAT(to_vector<int64_t>(edges.indptr), ElementsAre(0, 1, 5, 6));
   EXPECT_THAT(to_vector<int32_t>(edges.indices), ElementsAre(1, 0, 0, 1, 1, 0));
   EXPECT_THAT(to_vector<int64_t>(edges.edge_ids), ElementsAre(2, 4, 5, 0, 3, 1));
+  ASSERT_TRUE(dataset->links);
+  EXPECT_EQ(dataset->links->edge_table, 0U);
+  EXPECT_FALSE(dataset->links->reverse_edge_table);
+  EXPECT_THAT(
+      to_vector<int64_t>(dataset->links->pairs), ElementsAre(1, 1, 0, 2, 1, 0, 1, 1, 0, 1, 0, 1)
+  );
   EXPECT_THAT(dataset->origin.facts, Contains(Pair("rowsOutsideOfTheWeek", "3")));
   EXPECT_THAT(dataset->origin.facts, Contains(Pair("rowsRepeated", "1")));
   EXPECT_THAT(dataset->origin.facts, Contains(Pair("categories", "3")));

@@ -21,7 +21,8 @@ struct InputFile {
 
 /// How a data set came to be.
 struct Origin {
-  std::string source;   ///< "OGB", "TU", "GIN", "EdgeList", "Reddit", "PackageIndex" or "Synthetic"
+  /// "OGB", "TU", "GIN", "EdgeList", "Reddit", "Taobao", "PackageIndex", "PackageTags" or "Synthetic"
+  std::string source;
   std::string path;     ///< the input; empty for generated data
   std::string options;  ///< the options that shaped it, one line
   std::vector<InputFile> inputs;

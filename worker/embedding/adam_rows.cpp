@@ -104,9 +104,9 @@ struct Step {
 
 template <class T>
 struct Row {
-  T* values;
-  T* m;
-  T* v;
+  T* __restrict values;
+  T* __restrict m;
+  T* __restrict v;
   int64_t width;
 };
 
@@ -152,7 +152,7 @@ GNN_INLINE void step_row(const Step<T>& step, const Row<T>& row, const T* gradie
   for (int64_t d = 0; d < row.width; ++d) {
     const T g = gradient[d] * factor;
     const T m = fused<kFuse>(g, step.rest1, row.m[d] * step.beta1);
-    const T v = row.v[d] * step.beta2 + step.rest2 * g * g;
+    const T v = fused<kFuse>(step.rest2 * g, g, row.v[d] * step.beta2);
     const T divisor = std::sqrt(v) / step.root + step.epsilon;
     row.values[d] += step.minus_step_size * m / divisor;
     row.m[d] = m;
@@ -261,6 +261,7 @@ GNN_INLINE void read_some(const Reading<T>& in, int64_t begin, int64_t end) {
 
 template <bool kFuse, class T>
 GNN_INLINE void update_some(const Updating<T>& in, int64_t begin, int64_t end) {
+  const Step<T> of_step = in.step;  // which no row can alias
   const auto now = in.idle == nullptr ? 0 : static_cast<int32_t>(in.idle->steps());
   for (int64_t i = begin; i < end; ++i) {
     if (i + kAhead < end) prefetch_row(in.state, in.width, in.ids[i + kAhead]);
@@ -274,7 +275,7 @@ GNN_INLINE void update_some(const Updating<T>& in, int64_t begin, int64_t end) {
       continue;
     }
     if (in.last_steps == nullptr) {
-      step_touched_row(in.step, row, gradient, in.factor);
+      step_touched_row(of_step, row, gradient, in.factor);
       continue;
     }
     int32_t& last = in.last_steps[id];
@@ -285,7 +286,7 @@ GNN_INLINE void update_some(const Updating<T>& in, int64_t begin, int64_t end) {
         move_row(move_of<T>(*in.idle, last), row);
       }
     }
-    step_row<kFuse>(in.step, row, gradient, in.factor);
+    step_row<kFuse>(of_step, row, gradient, in.factor);
     last = now + 1;
   }
 }

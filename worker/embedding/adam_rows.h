@@ -39,7 +39,8 @@ struct RowGradients {
 
 /// The step after idle.steps() of torch's Adam on the whole table, where the other rows have a
 /// gradient of zero: these stay as they are and move when they are read or updated next. The caller
-/// advances `idle`. A row that was updated in each step has the bits of torch::optim::Adam.
+/// advances `idle`. A row that is updated in each step has the bits of torch::optim::Adam's
+/// operations, with roots that are rounded as IEEE 754 says.
 /// Gives the first row whose gradient holds a NaN or an infinity, which is left as it is.
 [[nodiscard]] std::optional<int64_t> update_all_rows(
     const TableRows& table, const RowGradients& mine, const IdleSteps& idle, double learning_rate

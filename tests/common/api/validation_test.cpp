@@ -314,9 +314,22 @@ TEST(Validation, ChecksTheDataOfLinkPrediction) {
 TEST(Validation, ChecksTheModelOfLinkPrediction) {
   expect_refused(std::vector<LinkCase>{
       {"spec.model", [](GnnJob& j) { j.spec.model.bipartite_sage.reset(); }},
-      {"spec.model.type", [](GnnJob& j) { j.spec.model = {.type = ModelType::GCN, .gcn = Gcn{}}; }},
-      {"spec.model.type", [](GnnJob& j) { j.spec.model = sample_plain_link_job().spec.model; }},
-      {"spec.model.type", [](GnnJob& j) { j.spec.model = sample_link_job().spec.model; }, true},
+      {"spec.model.type",
+       [](GnnJob& j) {
+         j.spec.dataset = sample_plain_link_job().spec.dataset;
+         j.spec.model = {.type = ModelType::GCN, .gcn = Gcn{}};
+       }},
+      {"spec.model.type",
+       [](GnnJob& j) {
+         j.spec.dataset = sample_plain_link_job().spec.dataset;
+         j.spec.model = sample_plain_link_job().spec.model;
+       }},
+      {"spec.model.type",
+       [](GnnJob& j) {
+         j.spec.dataset.format = DatasetFormat::Native;
+         j.spec.model = sample_link_job().spec.model;
+       },
+       true},
       {"spec.model.decoder", [](GnnJob& j) { j.spec.model.decoder.emplace(); }},
       {"spec.model.decoder",
        [](GnnJob& j) { j.spec.model.decoder = Decoder{.hidden_channels = 8}; },

@@ -375,17 +375,12 @@ void check_split(const GnnJobSpec& spec, Problems& problems) {
 
 void check_link_split(const GnnJobSpec& spec, Problems& problems) {
   const Split& split = spec.dataset.split;
-  const DatasetFormat format = spec.dataset.format;
   const bool random = split.type == SplitType::RandomLink;
   constexpr std::string_view kPath = "spec.dataset.split";
-  const bool may_have_links = format == DatasetFormat::EdgeList || format == DatasetFormat::Native;
   problems.require(
-      predicts_links(spec) ? random || (split.type == SplitType::Provided && may_have_links)
-                           : !random,
+      predicts_links(spec) == random,
       kPath,
-      "LinkPrediction needs type RandomLink, or Provided where EdgeList or Native data have a "
-      "split "
-      "of links; RandomLink is only for LinkPrediction"
+      "LinkPrediction needs type RandomLink, and the other tasks need another one"
   );
   problems.require(
       random || !(split.negative_ratio || split.disjoint_train),

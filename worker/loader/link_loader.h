@@ -41,14 +41,14 @@ void move_tensors(LinkMiniBatch& batch, const DeviceCopy& copy);
 
 /// The links that a loader deals, and what it sets against them.
 struct LinkItems {
-  at::Tensor pairs;   ///< int64 [E, 2]: source and destination, global ids
-  at::Tensor ids;     ///< int64 [M]: the rows of `pairs` that are dealt; undefined: all
-  at::Tensor labels;  ///< float [M], or undefined: all 1
+  at::Tensor pairs;     ///< int64 [E, 2]: source and destination, global ids
+  at::Tensor ids{};     ///< int64 [M]: the rows of `pairs` that are dealt; undefined: all
+  at::Tensor labels{};  ///< float [M], or undefined: all 1
   /// int64 [M, K, 2], each dealt link's own negatives, or undefined. A batch of P has P * K, in the
   /// order of its links.
-  at::Tensor negatives;
+  at::Tensor negatives{};
   /// Negatives drawn anew for each batch, instead; null: none.
-  std::shared_ptr<const sampling::core::NegativeSampler> sampler;
+  std::shared_ptr<const sampling::core::NegativeSampler> sampler{};
 };
 
 /// A link's edge types in the sampler.

@@ -124,8 +124,7 @@ Status add_co_occurrence(
   nodes.num_nodes = links.graph.num_destinations();
   joined.node_tables.push_back(std::move(nodes));
   GNN_ASSIGN_OR_RETURN(
-      data::EdgeTable table,
-      data::co_occurrence(table_over(links), counted, pool, memory, progress)
+      data::EdgeTable table, data::co_occurrence(table_over(links), counted, pool, memory, progress)
   );
   joined.edge_tables.push_back(std::move(table));
   GNN_ASSIGN_OR_RETURN(graph::Dataset made, graph::make_dataset(joined, dataset.name));

@@ -46,20 +46,14 @@ Result<Widths> widths_of(const graph::Dataset& dataset, const api::Model& model)
   return widths;
 }
 
-embedding::Update update_of(const api::Training& training) {
-  const api::Embeddings embeddings = training.embeddings.value_or(api::Embeddings{});
-  return embeddings.update == api::EmbeddingUpdate::Lazy ? embedding::Update::Lazy
-                                                         : embedding::Update::Dense;
-}
-
 std::string describe(const SplitDataset& data) {
   const graph::Dataset& dataset = data.dataset;
   std::string text = dataset.name + ": ";
   for (const graph::NodeTypeData& type : dataset.node_types)
     text += grouped(type.num_nodes) + " nodes of type " + type.name + ", ";
   for (const graph::EdgeTypeData& type : dataset.edge_types) {
-    text += grouped(type.graph.num_edges()) + " edges (" + type.source + ", " + type.relation + ", " +
-            type.destination + "), ";
+    text += grouped(type.graph.num_edges()) + " edges (" + type.source + ", " + type.relation +
+            ", " + type.destination + "), ";
   }
   return text + grouped(data.split.train.numel()) + " training, " +
          grouped(data.split.validation.numel()) + " validation and " +
@@ -133,7 +127,7 @@ class LinkPrediction final : public TaskRun {
         inputs.embeddings,
         embedding::Embeddings::create(
             {.tables = widths.made,
-             .update = update_of(spec_.training),
+             .update = spec_.training.embeddings.value_or(api::Embeddings{}).update,
              .optimizer = spec_.training.optimizer,
              .seed = spec_.training.seed,
              .device = context.device},

@@ -157,9 +157,7 @@ Result<LinkSplit> split_links(const Links& links, const LinkSplitOptions& option
   return split;
 }
 
-Result<at::Tensor> ranking_negatives(
-    const Links& links, const RankingOptions& options
-) {
+Result<at::Tensor> ranking_negatives(const Links& links, const RankingOptions& options) {
   check(links);
   const at::Tensor taken_pairs =
       links.undirected ? at::cat({links.pairs, links.pairs.flip({1})}) : links.pairs;

@@ -76,9 +76,7 @@ Result<std::unique_ptr<LinkWorkload>> LinkWorkload::create(
       std::move(data), std::move(model), std::move(inputs), std::move(groups), options
   ));
   const SplitDataset& split = made->data_;
-  GNN_ASSIGN_OR_RETURN(
-      made->graph_, make_link_graph(split.dataset, made->reads_, split.split)
-  );
+  GNN_ASSIGN_OR_RETURN(made->graph_, make_link_graph(split.dataset, made->reads_, split.split));
   GNN_RETURN_IF_ERROR(made->make_features());
   sampling::core::ItemSamplerOptions items = made->loader_options().items;
   items.num_items = split.split.train.numel();
@@ -108,9 +106,7 @@ loader::LinkLoaderOptions LinkWorkload::loader_options() const {
   const auto& links = dataset.edge_types[static_cast<size_t>(dataset.links->edge_type)];
   return {
       .items = train_item_options(
-          options_.training,
-          options_.training.sharding.value_or(api::Sharding::Slice),
-          *groups_.all
+          options_.training, options_.training.sharding.value_or(api::Sharding::Slice), *groups_.all
       ),
       .num_node_types = static_cast<int64_t>(dataset.node_types.size()),
       .relations =
@@ -177,9 +173,7 @@ Result<std::unique_ptr<loader::LinkLoader>> LinkWorkload::training_loader() cons
       .pairs = data_.dataset.links->pairs, .ids = data_.split.train.contiguous()
   };
   GNN_ASSIGN_OR_RETURN(items.sampler, negative_sampler());
-  GNN_ASSIGN_OR_RETURN(
-      auto sampler, sampler_for(training::Part::Train, options_.sampling.fanout)
-  );
+  GNN_ASSIGN_OR_RETURN(auto sampler, sampler_for(training::Part::Train, options_.sampling.fanout));
   return loader::LinkLoader::create(options, std::move(items), std::move(sampler), features_);
 }
 
@@ -235,9 +229,7 @@ Result<std::unique_ptr<loader::LinkLoader>> LinkWorkload::evaluation_loader(trai
   GNN_ASSIGN_OR_RETURN(loader::LinkItems items, held_out(part));
   GNN_ASSIGN_OR_RETURN(
       auto sampler,
-      sampler_for(
-          part, options_.training.evaluation.fanout.value_or(options_.sampling.fanout)
-      )
+      sampler_for(part, options_.training.evaluation.fanout.value_or(options_.sampling.fanout))
   );
   return loader::LinkLoader::create(options, std::move(items), std::move(sampler), features_);
 }

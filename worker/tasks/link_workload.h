@@ -93,8 +93,8 @@ class LinkWorkload final : public training::Workload {
   [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler_for(
       training::Part part, const std::vector<int64_t>& fanout
   ) const;
-  [[nodiscard]] Result<std::shared_ptr<const sampling::core::NegativeSampler>> negative_sampler()
-      const;
+  [[nodiscard]] Result<std::shared_ptr<const sampling::core::NegativeSampler>> negative_sampler(
+  ) const;
   [[nodiscard]] loader::LinkLoaderOptions loader_options() const;
   [[nodiscard]] Result<std::unique_ptr<loader::LinkLoader>> training_loader() const;
   [[nodiscard]] Result<std::unique_ptr<loader::LinkLoader>> evaluation_loader(training::Part part);

@@ -204,7 +204,10 @@ Result<std::shared_ptr<nn::LinkModel>> make_link_model(
       model.graph_sage.has_value(),
       "validation gives link tasks a BipartiteSAGE or a GraphSAGE with its sub-object"
   );
-  return make_graph_sage_link(*model.graph_sage, model.decoder.value_or(api::Decoder()), shape);
+  static const api::Decoder kDefault;  // GCC 12 warns of value_or() here
+  return make_graph_sage_link(
+      *model.graph_sage, model.decoder ? *model.decoder : kDefault, shape
+  );
 }
 
 }  // namespace gnn::tasks

@@ -39,6 +39,9 @@ Result<graph::Dataset> load_dataset(const api::GnnJobSpec& spec, TaskContext& co
   graph::LoadOptions options;
   options.training_seed = spec.training.seed;
   options.memory_bytes = context.memory_bytes;
+  if (const std::optional<api::EdgeType>& link = spec.task.link)
+    options.link = {link->source, link->relation, link->destination};
+  options.add_reverse = spec.dataset.add_reverse;
   options.check_mapped = [&context](const std::string& version, const graph::ContentCheck& check) {
     const NodeCheck node{
         .node = *context.groups.node,

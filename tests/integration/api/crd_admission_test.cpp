@@ -176,16 +176,14 @@ std::vector<Refusal> broken_link_rules() {
        "flippedLabels must be 0 with shape Taobao, which has no labels"},
       {links("", {{"/spec/dataset/split", nullptr}}),
        "spec.dataset.split",
-       "LinkPrediction needs type RandomLink, or Provided where EdgeList or Native data have a "
-       "split of links; RandomLink is only for LinkPrediction"},
+       "LinkPrediction needs type RandomLink, and the other tasks need another one"},
       {nodes(
            "",
            {{"/spec/dataset/split", {{"type", "RandomLink"}, {"validation", "0.1"}, {"test", "0.1"}}
            }}
        ),
        "spec.dataset.split",
-       "LinkPrediction needs type RandomLink, or Provided where EdgeList or Native data have a "
-       "split of links; RandomLink is only for LinkPrediction"},
+       "LinkPrediction needs type RandomLink, and the other tasks need another one"},
       {links("", {{"/spec/dataset/split/validation", "0.9"}}),
        "spec.dataset.split",
        "validation and test must sum to less than 1 with type RandomLink"},

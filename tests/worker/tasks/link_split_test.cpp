@@ -61,7 +61,7 @@ Links ring() {
   };
 }
 
-std::vector<Pair> links_of(const Links& links, const at::Tensor& ids) {
+std::vector<Pair> ends_of(const Links& links, const at::Tensor& ids) {
   return rows(links.pairs.index_select(0, ids));
 }
 
@@ -105,11 +105,11 @@ TEST(LinkSplit, SplitsUndirectedLinksAsPyGDoes) {
   const Links links = ring();
   const LinkSplit split = split_links(links, {.validation = 0.2, .test = 0.3, .seed = 7}).value();
   EXPECT_THAT(
-      links_of(links, split.train),
+      ends_of(links, split.train),
       ElementsAreArray({Pair{3, 4}, {4, 5}, {0, 1}, {5, 6}, {0, 7}, {2, 6}, {3, 3}})
   );
-  EXPECT_THAT(links_of(links, split.validation), ElementsAreArray({Pair{6, 7}, {0, 4}}));
-  EXPECT_THAT(links_of(links, split.test), ElementsAreArray({Pair{1, 2}, {1, 5}, {2, 3}}));
+  EXPECT_THAT(ends_of(links, split.validation), ElementsAreArray({Pair{6, 7}, {0, 4}}));
+  EXPECT_THAT(ends_of(links, split.test), ElementsAreArray({Pair{1, 2}, {1, 5}, {2, 3}}));
   for (const auto& [source, destination] : rows(split.test_negatives))
     EXPECT_LT(source, destination);
 }
@@ -225,9 +225,9 @@ TEST(RankingNegatives, AreFreeInAllPartsAndOfTheLinkAlone) {
     }
   }
   const at::Tensor one = split.test.slice(0, 3, 4).contiguous();
-  EXPECT_TRUE(ranking_negatives(links, {.ids = one, .count = 4, .seed = 2})
-                  .value()[0]
-                  .equal(negatives[3]));
+  EXPECT_TRUE(
+      ranking_negatives(links, {.ids = one, .count = 4, .seed = 2}).value()[0].equal(negatives[3])
+  );
   EXPECT_THAT(
       ranking_negatives(links, {.ids = one, .count = 12}).error().message,
       HasSubstr("training.evaluation.negatives: needs 12 destinations")
@@ -237,8 +237,7 @@ TEST(RankingNegatives, AreFreeInAllPartsAndOfTheLinkAlone) {
 TEST(RankingNegatives, PutUndirectedPairsInOrder) {
   const Links links = ring();
   const LinkSplit split = split_links(links, {.test = 0.3, .seed = 7}).value();
-  const at::Tensor negatives =
-      ranking_negatives(links, {.ids = split.test, .count = 3}).value();
+  const at::Tensor negatives = ranking_negatives(links, {.ids = split.test, .count = 3}).value();
   const std::vector<Pair> edges = rows(links.pairs);
   for (const Pair& pair : rows(negatives)) {
     EXPECT_LT(pair.first, pair.second);

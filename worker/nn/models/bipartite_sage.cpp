@@ -92,13 +92,12 @@ BipartiteSageImpl::Encoded BipartiteSageImpl::encode(
   items = item_encoder_->conv2->forward(first_rows(items, inner.num_sources), inner).relu_();
 
   const int64_t num_users = to_users.num_destinations;
-  at::Tensor users = user_encoder_->conv2
-                         ->forward(
-                             first_rows(item_x, to_users.num_sources),
-                             first_rows(user_x, num_users),
-                             to_users
-                         )
-                         .relu_();
+  at::Tensor users =
+      user_encoder_->conv2
+          ->forward(
+              first_rows(item_x, to_users.num_sources), first_rows(user_x, num_users), to_users
+          )
+          .relu_();
   items_for_users = at::relu(first_rows(items_for_users, to_users.num_sources));
   users = user_encoder_->conv3->forward(items_for_users, users, to_users).relu_();
   return {

@@ -8,7 +8,7 @@
 namespace gnn::data {
 namespace {
 
-constexpr size_t kBits = 64;
+constexpr size_t kWordBits = 64;
 // Ids far beyond the number of edges are damaged, and counting them would exhaust memory.
 constexpr int64_t kMostIdsPerEdge = 64;
 
@@ -64,9 +64,10 @@ Status close_gaps(std::span<int64_t> ids, int64_t expected) {
             std::to_string(*smallest < 0 ? *smallest : *largest)
     );
   }
-  std::vector<uint64_t> taken(static_cast<size_t>(*largest) / kBits + 1);
+  std::vector<uint64_t> taken(static_cast<size_t>(*largest) / kWordBits + 1);
   for (const int64_t id : ids) {
-    taken[static_cast<size_t>(id) / kBits] |= uint64_t{1} << (static_cast<size_t>(id) % kBits);
+    taken[static_cast<size_t>(id) / kWordBits] |= uint64_t{1}
+                                                  << (static_cast<size_t>(id) % kWordBits);
   }
   std::vector<int64_t> smaller(taken.size());  // number of ids in the words before
   int64_t count = 0;
@@ -82,8 +83,8 @@ Status close_gaps(std::span<int64_t> ids, int64_t expected) {
     );
   }
   for (int64_t& id : ids) {
-    const size_t word = static_cast<size_t>(id) / kBits;
-    const uint64_t below = (uint64_t{1} << (static_cast<size_t>(id) % kBits)) - 1;
+    const size_t word = static_cast<size_t>(id) / kWordBits;
+    const uint64_t below = (uint64_t{1} << (static_cast<size_t>(id) % kWordBits)) - 1;
     id = smaller[word] + std::popcount(taken[word] & below);
   }
   return {};

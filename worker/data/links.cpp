@@ -14,7 +14,7 @@ namespace gnn::data {
 namespace {
 
 constexpr int64_t kPairBytes = 2 * sizeof(int64_t);
-constexpr int64_t kProgressStep = int64_t{1} << 20;
+constexpr int64_t kEntriesPerReport = int64_t{1} << 20;
 
 bool is_between_types(const EdgeTable& table) {
   return table.source != table.destination;
@@ -89,7 +89,7 @@ void for_each_entry(const EdgeTable& table, const Visit& visit) {
       });
 }
 
-std::span<const int64_t> ids_of(const EdgeTable& table) {
+std::span<const int64_t> edge_ids_of(const EdgeTable& table) {
   return table.edge_ids.defined() ? table.edge_ids.view<int64_t>() : std::span<const int64_t>();
 }
 
@@ -98,7 +98,7 @@ Status number_edges(EdgeTable& table, ArrayStorage& storage) {
   const auto entries = static_cast<size_t>(table.indices.num_elements());
   GNN_ASSIGN_OR_RETURN(Array ids, storage.scratch(DType::Int64, {static_cast<int64_t>(entries)}));
   const std::span<int64_t> numbers = ids.mutable_view<int64_t>();
-  const std::span<const int64_t> given = ids_of(table);
+  const std::span<const int64_t> given = edge_ids_of(table);
   if (given.empty()) {
     std::iota(numbers.begin(), numbers.end(), int64_t{0});
   } else {
@@ -132,7 +132,7 @@ Result<Array> make_pairs(const EdgeTable& table, ArrayStorage& storage, Progress
   if (pairs.defined()) {
     return pairs;
   }
-  const std::span<const int64_t> ids = ids_of(table);
+  const std::span<const int64_t> ids = edge_ids_of(table);
   const int64_t entries = table.indices.num_elements();
   const int64_t count = ids.empty() ? entries : *std::max_element(ids.begin(), ids.end()) + 1;
   const bool undirected = count < entries;
@@ -154,7 +154,7 @@ Result<Array> make_pairs(const EdgeTable& table, ArrayStorage& storage, Progress
         to[2 * static_cast<size_t>(id - begin)] = source;
         to[2 * static_cast<size_t>(id - begin) + 1] = destination;
       }
-      if (static_cast<int64_t>(entry) % kProgressStep == 0) {
+      if (static_cast<int64_t>(entry) % kEntriesPerReport == 0) {
         progress.advance_to(static_cast<int64_t>(entry));
       }
     });
@@ -169,7 +169,7 @@ Result<Array> make_pairs(const EdgeTable& table, ArrayStorage& storage, Progress
 
 // Whether the edges of `table` are `pairs` with their ends exchanged, by the same ids.
 bool reverses(const EdgeTable& table, const Array& pairs) {
-  const std::span<const int64_t> ids = ids_of(table);
+  const std::span<const int64_t> ids = edge_ids_of(table);
   const std::span<const int64_t> ends = pairs.view<int64_t>();
   if (table.indices.num_elements() != pairs.size(0) || ids.size() != ends.size() / 2) {
     return false;

@@ -7,15 +7,15 @@
 namespace gnn::graph {
 namespace {
 
-constexpr int64_t kProgressStep = int64_t{1} << 16;
+constexpr int64_t kNodesPerReport = int64_t{1} << 16;
 // Pairs are read in the order of the lists, so at random places: far enough ahead to hide memory.
 constexpr int64_t kPrefetch = 16;
 
-tl::unexpected<Error> problem(std::string_view where, const std::string& what) {
+tl::unexpected<Error> link_problem(std::string_view where, const std::string& what) {
   return fail(ErrorKind::Data, std::string(where) + ": " + what);
 }
 
-std::string name_of(const EdgeTypeData& type) {
+std::string link_type_text(const EdgeTypeData& type) {
   return "edge type (" + type.source + ", " + type.relation + ", " + type.destination + ")";
 }
 
@@ -24,7 +24,7 @@ std::string edge_text(int64_t source, int64_t destination) {
 }
 
 std::string entry_text(const EdgeTypeData& type, int64_t entry) {
-  return name_of(type) + ": entry " + std::to_string(entry);
+  return link_type_text(type) + ": entry " + std::to_string(entry);
 }
 
 bool is_undirected(const LinkData& links) {
@@ -77,7 +77,7 @@ Status check_entries(
       const int64_t id = id_of(entry);
       const int64_t source = indices[entry];
       if (id < 0 || id >= count) {
-        return problem(
+        return link_problem(
             where,
             entry_text(type, entry) + ": expected an edge id in [0, " + std::to_string(count) +
                 "), found " + std::to_string(id)
@@ -85,7 +85,7 @@ Status check_entries(
       }
       const Ends ends = ends_of(source, node, direction);
       if (pairs[2 * id] != ends.source || pairs[2 * id + 1] != ends.destination) {
-        return problem(
+        return link_problem(
             where,
             entry_text(type, entry) + ": its edge id " + std::to_string(id) + " is of the link " +
                 edge_text(pairs[2 * id], pairs[2 * id + 1]) + ", expected " +
@@ -94,14 +94,14 @@ Status check_entries(
       }
       if (entry > begin && (source < indices[entry - 1] ||
                             (source == indices[entry - 1] && id <= id_of(entry - 1)))) {
-        return problem(
+        return link_problem(
             where,
             entry_text(type, entry) +
                 ": expected ascending sources, and ascending edge ids of one source"
         );
       }
     }
-    if (node % kProgressStep == 0) {
+    if (node % kNodesPerReport == 0) {
       progress.advance_to(node - first);
     }
   }
@@ -133,7 +133,7 @@ Status check_range(
     const int64_t source = ends[2 * id];
     const int64_t destination = ends[2 * id + 1];
     if (source < 0 || source >= sources || destination < 0 || destination >= destinations) {
-      return problem(
+      return link_problem(
           where,
           "link " + std::to_string(id) + ": expected nodes in [0, " + std::to_string(sources) +
               ") and [0, " + std::to_string(destinations) + "), found " +
@@ -152,9 +152,9 @@ Status check_entry_count(const LinkData& links, const EdgeTypeData& type, std::s
     expected += ends[2 * id] == ends[2 * id + 1] ? 1 : 2;
   }
   if (type.graph.num_edges() != expected) {
-    return problem(
+    return link_problem(
         where,
-        name_of(type) + ": expected " + std::to_string(expected) +
+        link_type_text(type) + ": expected " + std::to_string(expected) +
             " list entries for its undirected links, found " +
             std::to_string(type.graph.num_edges())
     );
@@ -168,14 +168,15 @@ Status check_reverse_form(const Dataset& dataset, std::string_view where) {
   const EdgeTypeData& reverse = dataset.edge_types[static_cast<size_t>(*links.reverse_edge_type)];
   if (reverse.source_index != type.destination_index ||
       reverse.destination_index != type.source_index) {
-    return problem(
-        where, name_of(reverse) + ": not from destination to source of " + name_of(type)
+    return link_problem(
+        where,
+        link_type_text(reverse) + ": not from destination to source of " + link_type_text(type)
     );
   }
   if (!is_undirected(links) && reverse.graph.num_edges() != type.graph.num_edges()) {
-    return problem(
+    return link_problem(
         where,
-        name_of(reverse) + ": expected " + std::to_string(type.graph.num_edges()) +
+        link_type_text(reverse) + ": expected " + std::to_string(type.graph.num_edges()) +
             " edges as the links it reverses, found " + std::to_string(reverse.graph.num_edges())
     );
   }
@@ -189,21 +190,21 @@ Status check_links_form(const Dataset& dataset, std::string_view where) {
   const auto types = static_cast<int64_t>(dataset.edge_types.size());
   const int64_t reverse = links.reverse_edge_type.value_or(0);
   if (links.edge_type < 0 || links.edge_type >= types || reverse < 0 || reverse >= types) {
-    return problem(where, "links are of an edge type that does not exist");
+    return link_problem(where, "links are of an edge type that does not exist");
   }
   if (dataset.graphs) {
-    return problem(where, "a collection of graphs can't have links");
+    return link_problem(where, "a collection of graphs can't have links");
   }
   const EdgeTypeData& type = dataset.edge_types[static_cast<size_t>(links.edge_type)];
   const at::Tensor& pairs = links.pairs;
   if (!pairs.defined() || pairs.dim() != 2 || pairs.size(1) != 2 || pairs.size(0) < 1 ||
       pairs.scalar_type() != at::kLong || !pairs.device().is_cpu() || !pairs.is_contiguous()) {
-    return problem(where, "links: expected int64 pairs [E, 2] of at least one edge");
+    return link_problem(where, "links: expected int64 pairs [E, 2] of at least one edge");
   }
   if (!is_undirected(links) && pairs.size(0) != type.graph.num_edges()) {
-    return problem(
+    return link_problem(
         where,
-        name_of(type) + ": expected " + std::to_string(type.graph.num_edges()) +
+        link_type_text(type) + ": expected " + std::to_string(type.graph.num_edges()) +
             " links, one for each edge, found " + std::to_string(pairs.size(0))
     );
   }

@@ -34,7 +34,7 @@ tl::unexpected<Error> bad_file(const std::string& path, const std::string& what)
   return fail(ErrorKind::Data, path + ": " + what);
 }
 
-bool is_name(const std::string& text) {
+bool is_type_name(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char character) {
     return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
            (character >= '0' && character <= '9') || character == '_' || character == '-';
@@ -82,7 +82,7 @@ Result<std::map<std::string, std::string>> node_files(const fs::path& folder) {
       continue;
     }
     const bool further = stem.starts_with(kFeaturesPrefix) &&
-                         is_name(stem.substr(std::string_view(kFeaturesPrefix).size()));
+                         is_type_name(stem.substr(std::string_view(kFeaturesPrefix).size()));
     if (!further && std::find(kStems.begin(), kStems.end(), stem) == kStems.end()) {
       return bad_file(
           path.string(),
@@ -181,7 +181,7 @@ Result<std::vector<NodeType>> list_node_types(const std::string& folder) {
   for (const fs::path& path : entries) {
     std::error_code error;
     const std::string name = path.filename().string();
-    if (!fs::is_directory(path, error) || !is_name(name)) {
+    if (!fs::is_directory(path, error) || !is_type_name(name)) {
       return bad_file(
           path.string(), "expected a folder named like a node type: letters, digits, '_' and '-'"
       );
@@ -210,7 +210,7 @@ Result<EdgeTypeName> parse_edge_type(const fs::path& path) {
     rest = rest.substr(at + std::string_view(kSeparator).size());
   }
   parts.push_back(rest);
-  if (parts.size() != 3 || !std::all_of(parts.begin(), parts.end(), is_name)) {
+  if (parts.size() != 3 || !std::all_of(parts.begin(), parts.end(), is_type_name)) {
     return bad_file(
         path.string(),
         "expected SOURCE__RELATION__DESTINATION.npy, .csv.gz or .csv, of letters, digits, '_' and "

@@ -282,7 +282,7 @@ class RowEdges final : public EdgeSource {
   const IdNumbers& items_;
 };
 
-Result<std::string> find_file(const std::string& path) {
+Result<std::string> find_behavior_file(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) {
     return path;
@@ -299,7 +299,7 @@ Result<std::string> find_file(const std::string& path) {
 Result<DatasetArrays> read_taobao(
     const std::string& path, ThreadPool& pool, ArrayStorage& storage, ProgressBar& progress
 ) {
-  GNN_ASSIGN_OR_RETURN(const std::string file, find_file(path));
+  GNN_ASSIGN_OR_RETURN(const std::string file, find_behavior_file(path));
   GNN_ASSIGN_OR_RETURN(const Table table, read_table(file, pool, storage, progress));
   const BehaviorRows& rows = table.rows;
   if (rows.num_rows() == 0) {

@@ -22,7 +22,7 @@ struct ImportRequest {
   std::string input;  ///< folder or file; empty for PackageIndex and PackageTags: runs apt-cache
   DataOutput output;
   data::ReadOptions reading;
-  bool add_reverse = false;  ///< of each edge type between two node types
+  bool add_reverse = false;                 ///< of each edge type between two node types
   data::PackageIndexOptions package_index;  ///< of PackageTags the number of features
 };
 

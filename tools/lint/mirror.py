@@ -64,12 +64,15 @@ COVERED = {
     "tests/worker/data/csc_builder_test.cpp": [
         "worker/data/counter_random", "worker/data/dataset_arrays", "worker/data/transforms",
     ],
+    "tests/worker/data/generate_bipartite_test.cpp": ["worker/data/communities"],
     "tests/worker/data/native_test.cpp": [
         "worker/data/array", "worker/data/digest", "worker/data/manifest", "worker/data/mapped_file", "worker/data/native_writer",
     ],
     "tests/worker/data/readers/edge_list_test.cpp": [
         "worker/data/io/byte_source", "worker/data/readers/npy_arrays", "worker/data/readers/plain_files",
     ],
+    "tests/worker/data/readers/package_index_test.cpp": ["worker/data/readers/package_list"],
+    "tests/worker/data/readers/taobao_test.cpp": ["worker/data/link_dataset"],
     "tests/worker/graph/dataset_test.cpp": ["worker/graph/feature_store", "worker/graph/share"],
     "tests/worker/loader/node_loader_test.cpp": [
         "worker/loader/batch_pipeline", "worker/loader/checks", "worker/loader/device_copy", "worker/loader/feature_fetcher",

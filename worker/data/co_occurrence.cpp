@@ -180,7 +180,7 @@ class HalfLists {
     }
   };
 
-  // Keeps the rows. Threads: any.
+  // Keeps the rows; any thread may call it.
   void take(const Rows& rows) {
     const std::lock_guard lock(mutex_);
     if (!status_) {

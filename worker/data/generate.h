@@ -22,8 +22,8 @@ struct GenerateOptions {
   Shape shape = Shape::Arxiv;
   double scale = 1.0;  ///< of nodes, edges and split, in (0, 100]
   uint64_t seed = 0;
-  double flipped_labels = 0.0;  ///< fraction f of labels redrawn from all classes, in [0, 1]; 0 for
-                                ///< Taobao, which has none
+  /// Fraction f of labels redrawn from all classes, in [0, 1]; 0 for Taobao, which has none.
+  double flipped_labels = 0.0;
 };
 
 /// Generates a graph. Equal options give equal bits on every machine.

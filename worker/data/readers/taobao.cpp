@@ -101,6 +101,23 @@ std::optional<Timed> parse_line(std::string_view line) {
   return timed;
 }
 
+// What a column expects, if `value` is something else.
+std::string_view missed_by(size_t column, std::string_view value) {
+  if (column == 3) {
+    const bool known = std::find(kBehaviors.begin(), kBehaviors.end(), value) != kBehaviors.end();
+    return known ? "" : "pv, cart, buy or fav";
+  }
+  int64_t number = 0;
+  const auto [stop, code] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (code == std::errc::result_out_of_range) {
+    return "an integer of 64 bits";
+  }
+  if (code != std::errc() || stop != value.data() + value.size()) {
+    return "an integer";
+  }
+  return column < 3 && number < 0 ? "an id from 0 on" : "";
+}
+
 // What is wrong with a line that parse_line() refuses.
 std::string problem_of(std::string_view line) {
   std::vector<std::string_view> values;
@@ -113,29 +130,15 @@ std::string problem_of(std::string_view line) {
     return "expected 5 columns, user,item,category,behavior,timestamp, found " +
            std::to_string(values.size());
   }
-  for (size_t column = 0; column < kColumns.size(); ++column) {
-    const std::string_view value = values[column];
-    const std::string found = ", found '" + std::string(value.substr(0, 40)) + "'";
-    const std::string name = std::string(kColumns.at(column)) + ": ";
-    if (column == 3) {
-      if (std::find(kBehaviors.begin(), kBehaviors.end(), value) == kBehaviors.end()) {
-        return name + "expected pv, cart, buy or fav" + found;
-      }
-      continue;
-    }
-    int64_t number = 0;
-    const auto [stop, code] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (code == std::errc::result_out_of_range) {
-      return name + "expected an integer of 64 bits" + found;
-    }
-    if (code != std::errc() || stop != value.data() + value.size()) {
-      return name + "expected an integer" + found;
-    }
-    if (column < 3 && number < 0) {
-      return name + "expected an id from 0 on" + found;
+  std::string problem;
+  for (size_t column = 0; column < kColumns.size() && problem.empty(); ++column) {
+    if (const std::string_view expected = missed_by(column, values[column]); !expected.empty()) {
+      problem.append(kColumns.at(column)).append(": expected ").append(expected);
+      problem.append(", found '").append(values[column].substr(0, 40)).append("'");
     }
   }
-  return "not a row";
+  GNN_ASSERT(!problem.empty(), "a line whose columns are all right is a row");
+  return problem;
 }
 
 struct Block {

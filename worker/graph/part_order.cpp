@@ -60,6 +60,7 @@ int64_t fill(const CscGraph& graph, const EdgeParts& part_of, Columns& out) {
   auto* const out_indices = out.indices.mutable_data_ptr<Index>();
   auto* const out_ids = out.edge_ids.mutable_data_ptr<int64_t>();
   std::vector<int64_t*> ends;
+  ends.reserve(out.ends.size());
   for (at::Tensor& each : out.ends) ends.push_back(each.mutable_data_ptr<int64_t>());
 
   std::array<int64_t, kMaxParts> next{};

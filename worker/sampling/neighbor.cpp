@@ -284,6 +284,7 @@ class NeighborSampler::Impl {
     }
     const std::vector<ExcludedPairs> pairs = by_relation(excluded, relations_.size());
     std::vector<const ExcludedPairs*> pointers;
+    pointers.reserve(pairs.size());
     for (const ExcludedPairs& each : pairs) pointers.push_back(&each);
     std::shared_ptr<SampleArena> arena = arenas_.borrow();
     {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,7 +13,9 @@ namespace {
 
 constexpr double kDegreeExponent = 0.75;
 
-enum Side : uint32_t { kSourceSide = 0, kDestinationSide = 1 };
+// The lanes of the two ends.
+constexpr uint32_t kSourceSide = 0;
+constexpr uint32_t kDestinationSide = 1;
 
 Result<std::shared_ptr<const AliasTable>> table_of(
     std::span<const int64_t> degrees, const char* side

@@ -2,10 +2,9 @@
 
 #include "common/guarded.h"
 #include "controller/objects/meta.h"
+#include "controller/runtime/own_writes.h"
 
 #include <functional>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -89,21 +88,11 @@ class Store {
     std::vector<std::pair<Pointer, Pointer>> changes;
     {
       auto state = state_.lock();
-      std::unordered_map<ObjectKey, Pointer> before = take_all(*state, namespace_, version);
-      std::erase_if(state->fulfilled, [&](const ObjectKey& key) {
-        if (!is_inside(key, namespace_)) return false;
-        const auto written = before.find(key);
-        if (written == before.end() ||
-            !objects::is_newer_version(version_of(*written->second), version)) {
-          return true;
-        }
-        put(*state, key, written->second);
-        before.erase(written);
-        return false;
-      });
+      const std::set<ObjectKey> newer = show_list(*state, namespace_, version);
+      std::unordered_map<ObjectKey, Pointer> before = take_all(*state, namespace_, newer);
       for (Pointer& object : objects) {
         const ObjectKey key = key_of(*object);
-        if (state->fulfilled.contains(key)) continue;
+        if (newer.contains(key)) continue;
         Pointer old;
         if (auto found = before.extract(key)) old = found.mapped();
         put(*state, key, object);
@@ -124,7 +113,7 @@ class Store {
     {
       auto state = state_.lock();
       const ObjectKey key = key_of(*object);
-      if (!confirm(*state, key, version_of(*object))) return;
+      if (!show(*state, key, version_of(*object))) return;
       old = take(*state, key);
       put(*state, key, object);
     }
@@ -139,7 +128,7 @@ class Store {
     Pointer old;
     {
       auto state = state_.lock();
-      if (!confirm(*state, key, version)) return;
+      if (!show(*state, key, version)) return;
       old = take(*state, key);
     }
     if (old) notify(old, nullptr);
@@ -148,7 +137,7 @@ class Store {
   /// For a reader: it is about to write the object to the API server.
   void expect(const ObjectKey& key) {
     auto state = state_.lock();
-    state->expected[key].clear();
+    state->own_writes.expect(key);
   }
 
   /// For a reader: the server's reply to its write. Stored only if it is newer than what the writer
@@ -156,30 +145,22 @@ class Store {
   void fulfil(const Pointer& object) {
     auto state = state_.lock();
     const ObjectKey key = key_of(*object);
-    const auto expected = state->expected.extract(key);
-    if (!expected) return;
-    const std::string& seen = expected.mapped();
-    if (!seen.empty() && !objects::is_newer_version(version_of(*object), seen)) return;
+    if (!state->own_writes.fulfil(key, version_of(*object))) return;
     take(*state, key);
     put(*state, key, object);
-    state->fulfilled.insert(key);
   }
 
   /// For a reader: its write failed.
   void forget(const ObjectKey& key) {
     auto state = state_.lock();
-    state->expected.erase(key);
+    state->own_writes.forget(key);
   }
 
  private:
-  /// Objects that readers are about to write, with the version seen since; empty: none was.
-  using Expectations = std::map<ObjectKey, std::string>;
-
   struct State {
     std::unordered_map<ObjectKey, Pointer> objects;
     std::unordered_map<std::string, std::set<ObjectKey>> groups;
-    Expectations expected;
-    std::set<ObjectKey> fulfilled;  ///< put by a reader, not yet seen by the watch
+    OwnWrites own_writes;
     std::set<std::string> synced;
   };
 
@@ -196,35 +177,30 @@ class Store {
   }
 
   /// Whether to store what the watch says of an object: not if a reader has stored a newer one.
-  static bool confirm(State& state, const ObjectKey& key, const std::string& version) {
-    if (state.fulfilled.contains(key) &&
-        objects::is_newer_version(version_of(*state.objects.at(key)), version))
-      return false;
-    state.fulfilled.erase(key);
-    const auto expected = state.expected.find(key);
-    if (expected != state.expected.end()) see(state, expected, version);
-    return true;
+  static bool show(State& state, const ObjectKey& key, const std::string& version) {
+    const auto stored = state.objects.find(key);
+    return state.own_writes.show(
+        key, version, stored == state.objects.end() ? "" : version_of(*stored->second)
+    );
   }
 
-  /// The expected object was seen at `version`. Returns the expectation after it.
-  static Expectations::iterator see(
-      State& state, Expectations::iterator expected, const std::string& version
+  /// A list of that version takes the place of all objects but those that are returned.
+  static std::set<ObjectKey> show_list(
+      State& state, const std::string& namespace_, const std::string& version
   ) {
-    if (version.empty())
-      return state.expected.erase(expected);  // of unknown age, so possibly newer
-    expected->second = version;
-    return std::next(expected);
+    std::set<ObjectKey> newer;
+    for (const ObjectKey& key : state.own_writes.keys(namespace_)) {
+      if (!show(state, key, version)) newer.insert(key);
+    }
+    return newer;
   }
 
   std::unordered_map<ObjectKey, Pointer> take_all(
-      State& state, const std::string& namespace_, const std::string& version
+      State& state, const std::string& namespace_, const std::set<ObjectKey>& but
   ) {
-    for (auto each = state.expected.begin(); each != state.expected.end();) {
-      each = is_inside(each->first, namespace_) ? see(state, each, version) : std::next(each);
-    }
     std::vector<ObjectKey> keys;
     for (const auto& [key, object] : state.objects) {
-      if (is_inside(key, namespace_)) keys.push_back(key);
+      if (is_inside(key, namespace_) && !but.contains(key)) keys.push_back(key);
     }
     std::unordered_map<ObjectKey, Pointer> taken;
     for (const ObjectKey& key : keys) taken.emplace(key, take(state, key));

@@ -1,5 +1,7 @@
 #include "controller/app/executor.h"
 
+#include "common/overloaded.h"
+
 #include <algorithm>
 #include <cctype>
 #include <concepts>
@@ -13,13 +15,6 @@ using client::ApiError;
 using client::ApiErrorKind;
 using objects::Json;
 using reconcile::ApiRefusal;
-
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-template <class... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;
 
 // "pod x", for messages.
 template <class T>
@@ -57,7 +52,8 @@ bool is_needed_by_pods(const reconcile::Action& action) {
 }
 
 // A JSON patch that puts in the labels and the spec, whatever was there. A merge patch would leave
-// what was added to a map, such as a selector. Another UID is a conflict.
+// what was added to a map, such as a selector, and server-side apply what another field manager
+// added to a map or a list by keys, such as a label or a port. Another UID is a conflict.
 template <class T>
 Json whole_replacement(const T& object) {
   const auto put = [](const std::string& path, const Json& value) {

@@ -1,16 +1,11 @@
 #include "controller/runtime/watcher.h"
 
+#include "common/overloaded.h"
+
 #include <algorithm>
 
 namespace gnn::runtime {
 namespace {
-
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-template <class... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;
 
 // Whether the server may still know our resourceVersion after this error.
 bool keeps_version(const client::ApiError& error) {

@@ -1,5 +1,6 @@
 #include "tests/support/fault_proxy.h"
 
+#include "common/overloaded.h"
 #include "tests/support/control_plane.h"
 #include "tests/support/http_connection.h"
 
@@ -29,13 +30,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr auto kUpstreamTimeout = std::chrono::seconds(120);
-
-template <class... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
-template <class... Ts>
-Overloaded(Ts...) -> Overloaded<Ts...>;
 
 std::string_view reason_phrase(int status) {
   switch (status) {

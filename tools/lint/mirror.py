@@ -32,6 +32,7 @@ COVERED = {
         "controller/app/process_metrics", "controller/app/release_command", "controller/app/version", "controller/main/main",
     ],
     "tests/controller/app/caches_test.cpp": ["controller/app/gnn_job_resource"],
+    "tests/controller/runtime/watcher_test.cpp": ["common/overloaded"],
     "tests/controller/client/api_client_test.cpp": ["controller/client/api_error"],
     "tests/controller/client/cpprest_transport_test.cpp": ["controller/client/http_transport"],
     "tests/controller/objects/objects_test.cpp": [

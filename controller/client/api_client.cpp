@@ -167,7 +167,6 @@ ApiResult<std::string> ApiClient::call(HttpRequest request) {
   request.timeout = options_.timeout;
   if (!request.stop.stop_possible()) request.stop = shared_->cancelled.get_token();
   const std::string name = call_name(request);
-  const std::string& host = options_.host;
   bool refreshed = false;
   for (int64_t retries = 0;; ++retries) {
     if (request.method != "GET" && options_.may_write && !options_.may_write()) {
@@ -175,53 +174,69 @@ ApiResult<std::string> ApiClient::call(HttpRequest request) {
           {.kind = ErrorKind::Cancelled, .message = "not the leader"}, name
       ));
     }
-    request.bearer_token = tokens_->token();
-    const MonotonicPoint started = clock_->monotonic();
-    auto reply = transport_->send(request);
-    const Duration took = clock_->monotonic() - started;
-    metrics_
-        ->histogram(
-            "rest_client_request_duration_seconds",
-            "Request latency in seconds, by verb and host.",
-            kDurationBuckets,
-            {{"verb", request.method}, {"host", host}}
-        )
-        .observe(std::chrono::duration<double>(took).count());
-    metrics_
-        ->counter(
-            "rest_client_requests_total",
-            "Number of HTTP requests, by status code, method and host.",
-            {{"code", reply ? std::to_string(reply->status) : "<error>"},
-             {"method", request.method},
-             {"host", host}}
-        )
-        .increment();
+    auto reply = send(request);
     if (!reply) return tl::unexpected<ApiError>(api_error_from_transport(reply.error(), name));
-    if (const auto date = date_of(*reply); date && options_.on_date) options_.on_date(*date, took);
     if (reply->status / 100 == 2) return std::move(reply->body);
 
     ApiError error = api_error_from_reply(reply->status, reply->body, name);
     if (auto after = retry_after_of(*reply)) error.retry_after = after;
-    bool again = false;
-    if (reply->status == 401 && !refreshed) {
-      refreshed = true;
-      again = tokens_->refresh_after_refusal();
-    } else if ((reply->status == 429 || reply->status >= 500) && error.retry_after &&
-               *error.retry_after <= options_.max_retry_after && retries < options_.max_retries) {
-      auto stopping = shared_->stopping.lock();
-      again = !stopping.wait_until(
-          *clock_, clock_->monotonic() + *error.retry_after, [](bool stop) { return stop; }
-      );
-    }
+    const bool unauthorized = reply->status == 401 && !std::exchange(refreshed, true);
+    const bool again = unauthorized
+                           ? tokens_->refresh_after_refusal()
+                           : retries < options_.max_retries && wait_to_retry(error, *reply);
     if (!again) return tl::unexpected<ApiError>(std::move(error));
-    metrics_
-        ->counter(
-            "rest_client_request_retries_total",
-            "Number of request retries, by status code, verb and host.",
-            {{"code", std::to_string(reply->status)}, {"verb", request.method}, {"host", host}}
-        )
-        .increment();
+    count_retry(request, *reply);
   }
+}
+
+Result<HttpResponse> ApiClient::send(HttpRequest& request) {
+  request.bearer_token = tokens_->token();
+  const MonotonicPoint started = clock_->monotonic();
+  auto reply = transport_->send(request);
+  const Duration took = clock_->monotonic() - started;
+  metrics_
+      ->histogram(
+          "rest_client_request_duration_seconds",
+          "Request latency in seconds, by verb and host.",
+          kDurationBuckets,
+          {{"verb", request.method}, {"host", options_.host}}
+      )
+      .observe(std::chrono::duration<double>(took).count());
+  count_request(request.method, reply ? std::to_string(reply->status) : "<error>");
+  if (!reply) return reply;
+  if (const auto date = date_of(*reply); date && options_.on_date) options_.on_date(*date, took);
+  return reply;
+}
+
+bool ApiClient::wait_to_retry(const ApiError& error, const HttpResponse& reply) {
+  const bool worth_it = reply.status == 429 || reply.status >= 500;
+  if (!worth_it || !error.retry_after || *error.retry_after > options_.max_retry_after)
+    return false;
+  auto stopping = shared_->stopping.lock();
+  return !stopping.wait_until(*clock_, clock_->monotonic() + *error.retry_after, [](bool stop) {
+    return stop;
+  });
+}
+
+void ApiClient::count_request(const std::string& method, const std::string& code) {
+  metrics_
+      ->counter(
+          "rest_client_requests_total",
+          "Number of HTTP requests, by status code, method and host.",
+          {{"code", code}, {"method", method}, {"host", options_.host}}
+      )
+      .increment();
+}
+
+void ApiClient::count_retry(const HttpRequest& request, const HttpResponse& reply) {
+  metrics_
+      ->counter(
+          "rest_client_request_retries_total",
+          "Number of request retries, by status code, verb and host.",
+          {{"code", std::to_string(reply.status)}, {"verb", request.method}, {"host", options_.host}
+          }
+      )
+      .increment();
 }
 
 ApiResult<Json> ApiClient::call_for_object(HttpRequest request) {
@@ -358,13 +373,7 @@ ApiResult<std::unique_ptr<HttpStream>> ApiClient::watch(
     auto stream = transport_->open(request);
     if (!stream) return tl::unexpected<ApiError>(api_error_from_transport(stream.error(), name));
     const int status = (*stream)->status();
-    metrics_
-        ->counter(
-            "rest_client_requests_total",
-            "Number of HTTP requests, by status code, method and host.",
-            {{"code", std::to_string(status)}, {"method", "GET"}, {"host", options_.host}}
-        )
-        .increment();
+    count_request("GET", std::to_string(status));
     if (status == 200) return std::move(*stream);
     std::string body;
     while (body.size() < size_t{64} << 10U) {

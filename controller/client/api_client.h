@@ -140,7 +140,14 @@ class ApiClient {
  private:
   struct Shared;
 
+  /// Sends it until it succeeds, or until another time is not worth it.
   [[nodiscard]] ApiResult<std::string> call(HttpRequest request);
+  /// Once, with the token of now.
+  [[nodiscard]] Result<HttpResponse> send(HttpRequest& request);
+  /// Whether to send it again, after the wait that the server asks for.
+  [[nodiscard]] bool wait_to_retry(const ApiError& error, const HttpResponse& reply);
+  void count_request(const std::string& method, const std::string& code);
+  void count_retry(const HttpRequest& request, const HttpResponse& reply);
   [[nodiscard]] ApiResult<Json> call_for_object(HttpRequest request);
 
   HttpTransport* transport_;

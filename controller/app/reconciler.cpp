@@ -53,30 +53,17 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   if (const auto error = look_for_missed_pods(observed)) return retry(*error);
   const reconcile::Plan plan = reconcile::plan(observed);
   Execution execution = executor_.execute(plan, *job);
-  (*memory_.lock())[key].awaits_culprit_since = plan.awaits_culprit_since;
-  if (!plan.actions.empty()) report_lasting_failure(key, observed.now, execution);
+  remember(observed, plan, execution);
 
   const bool refused = !execution.refusals.empty();
   const bool repeated = reconcile::same_refusals(execution.refusals, observed.refusals);
   const runtime::RequeueAfter after_refusal{
       repeated ? plan.requeue_if_refused.repeated : plan.requeue_if_refused.changed
   };
-  if (!plan.actions.empty()) {
-    auto memory = memory_.lock();
-    Memory& job_memory = (*memory)[key];
-    job_memory.refused_in_a_row = refused ? job_memory.refused_in_a_row + 1 : 0;
-    job_memory.refusals = std::move(execution.refusals);
-  }
   if (execution.error) return retry(*execution.error);
   if (refused && plan.status_needs_success) return after_refusal;
 
   if (execution.status_written) {
-    {
-      auto memory = memory_.lock();
-      Memory& job_memory = (*memory)[key];
-      job_memory.status_written = observed.now;
-      if (plan.status.nodes != job->status.nodes) job_memory.counts_written = observed.now;
-    }
     log_written(key, job->status, plan.status);
     metrics_.count_change(*job, plan.status);
   }
@@ -84,9 +71,7 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   shown.status = plan.status;
   metrics_.show(shown);
   record_events(plan, *job);
-  if (options_.poll_progress && reconcile::progress_address(shown, observed.pods)) {
-    watch_progress_(key);
-  }
+  if (options_.poll_progress && progress_address(shown)) watch_progress_(key);
   if (refused) return after_refusal;
   // What was announced is acted upon by the next pass; no watch event calls for that.
   if (execution.status_written && plan.status.conditions != job->status.conditions) {
@@ -96,9 +81,26 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   return runtime::Done{};
 }
 
-void Reconciler::report_lasting_failure(const ObjectKey& key, TimePoint now, Execution& execution) {
-  auto memory = memory_.lock();
-  std::optional<TimePoint>& since = (*memory)[key].failing_since;
+void Reconciler::remember(
+    const reconcile::Observed& observed, const reconcile::Plan& plan, Execution& execution
+) {
+  const api::GnnJob& job = observed.job;
+  const ObjectKey key{job.metadata.namespace_, job.metadata.name};
+  auto memories = memory_.lock();
+  Memory& memory = (*memories)[key];
+  memory.awaits_culprit_since = plan.awaits_culprit_since;
+  if (!plan.actions.empty()) {
+    report_lasting_failure(memory, observed.now, execution);
+    memory.refused_in_a_row = execution.refusals.empty() ? 0 : memory.refused_in_a_row + 1;
+    memory.refusals = execution.refusals;
+  }
+  if (!execution.status_written) return;
+  memory.status_written = observed.now;
+  if (plan.status.nodes != job.status.nodes) memory.counts_written = observed.now;
+}
+
+void Reconciler::report_lasting_failure(Memory& memory, TimePoint now, Execution& execution) const {
+  std::optional<TimePoint>& since = memory.failing_since;
   if (!execution.failing) return since.reset();
   if (!since) since = now;
   if (now < *since + options_.failing_patience) return;
@@ -209,6 +211,11 @@ std::optional<std::string> Reconciler::find_older_gang(const api::GnnJob& job) c
   return std::nullopt;
 }
 
+std::optional<std::string> Reconciler::progress_address(const api::GnnJob& job) const {
+  const auto pod = caches_.pods.find({job.metadata.namespace_, reconcile::progress_pod(job)});
+  return pod == nullptr ? std::nullopt : reconcile::progress_address(job, *pod);
+}
+
 void Reconciler::record_events(const reconcile::Plan& plan, const api::GnnJob& job) {
   for (const reconcile::EventRecord& record : plan.events) {
     runtime::EventText text;
@@ -237,9 +244,7 @@ runtime::Outcome Reconciler::poll_progress(
 ) {
   const auto job = caches_.jobs.find(key);
   if (!job) return runtime::Done{};
-  std::vector<objects::Pod> pods;
-  for (const auto& pod : caches_.pods.group(objects::to_string(key))) pods.push_back(*pod);
-  const auto address = reconcile::progress_address(*job, pods);
+  const auto address = progress_address(*job);
   if (!address) return runtime::Done{};
   const auto body = fetch_from_pod(
       *address,

@@ -72,9 +72,13 @@ class Reconciler {
 
   [[nodiscard]] runtime::Outcome clean_up(const objects::ObjectKey& key);
   [[nodiscard]] reconcile::Observed observe(const api::GnnJob& job, const objects::ObjectKey& key);
+  /// For the next passes.
+  void remember(
+      const reconcile::Observed& observed, const reconcile::Plan& plan, Execution& execution
+  );
   /// Turns a create that keeps failing into a refusal, which the next pass reports. For a pass that
   /// had actions.
-  void report_lasting_failure(const objects::ObjectKey& key, TimePoint now, Execution& execution);
+  void report_lasting_failure(Memory& memory, TimePoint now, Execution& execution) const;
   void log_written(
       const objects::ObjectKey& key, const api::GnnJobStatus& before, const api::GnnJobStatus& after
   ) const;
@@ -86,6 +90,7 @@ class Reconciler {
   /// that are missed, until one is gone indeed.
   [[nodiscard]] std::optional<client::ApiError> look_for_missed_pods(reconcile::Observed& observed);
   [[nodiscard]] std::optional<std::string> find_older_gang(const api::GnnJob& job) const;
+  [[nodiscard]] std::optional<std::string> progress_address(const api::GnnJob& job) const;
   void record_events(const reconcile::Plan& plan, const api::GnnJob& job);
   [[nodiscard]] Memory recall(const objects::ObjectKey& key, const std::string& uid);
 

@@ -229,17 +229,15 @@ std::vector<Action> release_orphans(const std::vector<objects::Pod>& pods) {
   return actions;
 }
 
-std::optional<std::string> progress_address(
-    const api::GnnJob& job, const std::vector<objects::Pod>& pods
-) {
+std::string progress_pod(const api::GnnJob& job) {
+  return contract::pod_name(job.metadata.name, job.status.attempt, 0);
+}
+
+std::optional<std::string> progress_address(const api::GnnJob& job, const objects::Pod& pod) {
   if (is_finished(job.status) || job.spec.suspend) return std::nullopt;
-  const std::string wanted = contract::pod_name(job.metadata.name, job.status.attempt, 0);
-  for (const objects::Pod& pod : pods) {
-    const bool runs = pod.metadata.name == wanted && is_owned_by(pod.metadata, job) &&
-                      pod.status.phase == "Running" && !pod.status.pod_ip.empty();
-    if (runs) return pod.status.pod_ip;
-  }
-  return std::nullopt;
+  const bool runs = pod.metadata.name == progress_pod(job) && is_owned_by(pod.metadata, job) &&
+                    pod.status.phase == "Running" && !pod.status.pod_ip.empty();
+  return runs ? std::optional(pod.status.pod_ip) : std::nullopt;
 }
 
 }  // namespace gnn::reconcile

@@ -62,9 +62,12 @@ struct Plan {
 /// For pods with our label whose job is gone: removes our finalizer, so that nothing hangs.
 [[nodiscard]] std::vector<Action> release_orphans(const std::vector<objects::Pod>& pods);
 
-/// The IP of node 0's pod if its /progress is worth asking for.
+/// The name of the pod whose /progress tells of the job: node 0's.
+[[nodiscard]] std::string progress_pod(const api::GnnJob& job);
+
+/// The IP of that pod if its /progress is worth asking for.
 [[nodiscard]] std::optional<std::string> progress_address(
-    const api::GnnJob& job, const std::vector<objects::Pod>& pods
+    const api::GnnJob& job, const objects::Pod& pod
 );
 
 }  // namespace gnn::reconcile

@@ -214,12 +214,15 @@ TEST(Plan, ReleasesAPodThatChangedItsOwner) {
 
 TEST(Plan, AsksNodeZeroForProgressWhileItRuns) {
   Observed observed = running();
-  EXPECT_EQ(progress_address(observed.job, observed.pods), "127.64.0.1");
-  observed.pods[0].status.phase = "Pending";
-  EXPECT_FALSE(progress_address(observed.job, observed.pods));
-  observed.pods[0].status.phase = "Running";
-  observed.pods[0].metadata.owner_references.clear();
-  EXPECT_FALSE(progress_address(observed.job, observed.pods));
+  objects::Pod& pod = observed.pods[0];
+  EXPECT_EQ(pod.metadata.name, progress_pod(observed.job));
+  EXPECT_EQ(progress_address(observed.job, pod), "127.64.0.1");
+  EXPECT_FALSE(progress_address(observed.job, observed.pods[1]));
+  pod.status.phase = "Pending";
+  EXPECT_FALSE(progress_address(observed.job, pod));
+  pod.status.phase = "Running";
+  pod.metadata.owner_references.clear();
+  EXPECT_FALSE(progress_address(observed.job, pod));
 }
 
 }  // namespace

@@ -97,6 +97,11 @@ void Reconciler::remember(
   if (!execution.status_written) return;
   memory.status_written = observed.now;
   if (plan.status.nodes != job.status.nodes) memory.counts_written = observed.now;
+  memory.cut_status.reset();
+  const auto kept = caches_.jobs.find(key);
+  if (kept != nullptr && kept->status != plan.status) {
+    memory.cut_status = {.sent = plan.status, .kept = kept->status};
+  }
 }
 
 void Reconciler::report_lasting_failure(Memory& memory, TimePoint now, Execution& execution) const {
@@ -163,6 +168,7 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   observed.refused_in_a_row = memory.refused_in_a_row;
   observed.status_written = memory.status_written;
   observed.counts_written = memory.counts_written;
+  observed.cut_status = std::move(memory.cut_status);
   observed.awaits_culprit_since = memory.awaits_culprit_since;
   observed.config = options_.config;
   observed.busy = options_.busy();

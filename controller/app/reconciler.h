@@ -65,6 +65,7 @@ class Reconciler {
     int64_t refused_in_a_row = 0;
     std::optional<TimePoint> status_written{};
     std::optional<TimePoint> counts_written{};
+    std::optional<reconcile::CutStatus> cut_status{};
     std::optional<api::ProgressReport> report{};
     std::optional<TimePoint> awaits_culprit_since{};
     std::optional<TimePoint> failing_since{};  ///< a create

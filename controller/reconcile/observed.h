@@ -17,6 +17,12 @@
 
 namespace gnn::reconcile {
 
+/// A status of which the API server kept less than it was sent: an older CRD lacks some of its fields.
+struct CutStatus {
+  api::GnnJobStatus sent;
+  api::GnnJobStatus kept;
+};
+
 /// All that a reconcile pass may look at. Time is a field like any other.
 struct Observed {
   api::GnnJob job;
@@ -36,6 +42,8 @@ struct Observed {
   std::optional<TimePoint> status_written;
   /// The same for a status with other node counts than before.
   std::optional<TimePoint> counts_written;
+  /// The last write, if it was cut.
+  std::optional<CutStatus> cut_status;
   /// Plan::awaits_culprit_since of the previous pass.
   std::optional<TimePoint> awaits_culprit_since;
   /// Name of an older job of the namespace whose gang holds pods and is being scheduled; see

@@ -201,7 +201,11 @@ Plan plan(const Observed& observed) {
     condition.observed_generation = observed.job.metadata.generation;
   }
   derive_state(pass.status());
-  if (is_minor_change(pass)) postpone_status(pass);
+  if (was_cut_before(pass)) {
+    pass.out.status = observed.job.status;
+  } else if (is_minor_change(pass)) {
+    postpone_status(pass);
+  }
   pass.out.events = events_between(observed.job.status, pass.status());
   return std::move(pass.out);
 }

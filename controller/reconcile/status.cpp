@@ -231,6 +231,11 @@ bool is_minor_change(const Pass& pass) {
   return latest && pass.in.now < *latest;
 }
 
+bool was_cut_before(const Pass& pass) {
+  const std::optional<CutStatus>& last = pass.in.cut_status;
+  return last && last->kept == pass.job().status && last->sent == pass.out.status;
+}
+
 void postpone_status(Pass& pass) {
   TimePoint next = *latest_write(pass);
   // Others may have had their turn by then.

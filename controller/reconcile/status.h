@@ -27,6 +27,9 @@ void describe_gang(Pass& pass);
 /// Pods of a large gang become ready one after the other; one write can tell of many.
 [[nodiscard]] bool is_minor_change(const Pass& pass);
 
+/// Whether the last write had the same status, and the API server has dropped what differs.
+[[nodiscard]] bool was_cut_before(const Pass& pass);
+
 /// Leaves the status as it was, and looks again once a minor change may be written.
 void postpone_status(Pass& pass);
 

@@ -265,6 +265,23 @@ TEST_F(ReconcilerTest, AReleasedGangYieldsOnlyToAnOlderOneOfItsNamespaceThatHold
   EXPECT_NE(written.find("the older GNNJob gang-with-pods "), std::string::npos) << written;
 }
 
+TEST_F(ReconcilerTest, DoesNotSendAgainWhatAnOlderCrdDrops) {
+  const std::vector<Json> pods = put_running_job_without_pods();
+  api::GnnJob kept = *caches_.jobs.find({"train", "arxiv"});
+  kept.metadata.resource_version = "8";
+  kept.status.nodes = {};
+  caches_.jobs.upsert(std::make_shared<const api::GnnJob>(kept));
+  for (const Json& pod : pods) transport_.reply(200, pod.dump());
+  kept.metadata.resource_version = "9";
+  transport_.reply(200, api::encode(kept).dump());
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  ASSERT_EQ(count("PUT"), 1U);
+  clock_.advance(1min);
+  for (const Json& pod : pods) transport_.reply(200, pod.dump());
+  EXPECT_TRUE(std::holds_alternative<runtime::Done>(reconciler_.reconcile({"train", "arxiv"})));
+  EXPECT_EQ(count("PUT"), 1U);
+}
+
 TEST_F(ReconcilerTest, ReportsACreateThatKeepsFailing) {
   put_start();
   const std::string body =

@@ -120,6 +120,21 @@ TEST(Status, WritesCountsAtOnceAfterAWriteOfProgress) {
   EXPECT_EQ(plan(observed).status.nodes.ready, 2);
 }
 
+TEST(Status, SendsWhatTheApiServerDropsOnlyOnce) {
+  Observed observed = running(3);
+  observed.job.status.nodes = {};
+  const Plan sent = plan(observed);
+  ASSERT_NE(sent.status, observed.job.status);
+  observed.cut_status = CutStatus{.sent = sent.status, .kept = observed.job.status};
+  observed.now += std::chrono::minutes(1);
+  const Plan again = plan(observed);
+  EXPECT_EQ(again.status, observed.job.status);
+  EXPECT_FALSE(again.requeue_after);
+
+  end_container(observed.pods[2], 70);
+  EXPECT_EQ(plan(observed).status.state, "Restarting") << "this is news";
+}
+
 // A job of two nodes that has not begun, while many others wait.
 Observed untold_start() {
   Observed observed = running(2);

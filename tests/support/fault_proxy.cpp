@@ -570,6 +570,8 @@ Result<bool> FaultProxy::Impl::answer(Exchange& exchange, const Answer& answer) 
 Result<bool> FaultProxy::Impl::forward(Exchange& exchange, const std::optional<Fault>& fault) {
   const RecordedRequest& request = exchange.request;
   const Delay* delay = fault ? std::get_if<Delay>(&*fault) : nullptr;
+  const EditRequest* edited = fault ? std::get_if<EditRequest>(&*fault) : nullptr;
+  const std::string body = edited != nullptr ? edited->edit(request) : request.body;
   if (delay != nullptr) sleep(exchange.client, delay->before_request);
 
   HttpEndpoint endpoint{.url = options_.upstream_url, .ca_file = options_.upstream_ca_file};
@@ -591,10 +593,10 @@ Result<bool> FaultProxy::Impl::forward(Exchange& exchange, const std::optional<F
     }
     text += name + ": " + value + "\r\n";
   }
-  if (!request.body.empty() || request.is_write()) {
-    text += "Content-Length: " + std::to_string(request.body.size()) + "\r\n";
+  if (!body.empty() || request.is_write()) {
+    text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
   }
-  GNN_RETURN_IF_ERROR(upstream->write_all(text + "\r\n" + request.body, deadline));
+  GNN_RETURN_IF_ERROR(upstream->write_all(text + "\r\n" + body, deadline));
 
   // The client may leave before the reply comes, and cut_connections() must get through.
   HttpReader reader(*upstream);

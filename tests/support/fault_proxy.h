@@ -74,6 +74,10 @@ struct Answer {
 struct AnswerBy {
   std::function<Answer(const RecordedRequest&)> make;
 };
+/// The API server gets what the function makes of the request's body.
+struct EditRequest {
+  std::function<std::string(const RecordedRequest&)> edit;
+};
 /// The reply passes in writes of at most that many bytes, so that lines and characters are split.
 struct Fragment {
   int64_t bytes = 1;
@@ -96,6 +100,7 @@ using Fault = std::variant<
     RefuseRequest,
     Answer,
     AnswerBy,
+    EditRequest,
     Fragment,
     ServeSnapshot>;
 

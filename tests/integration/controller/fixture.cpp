@@ -1,6 +1,7 @@
 #include "tests/integration/controller/fixture.h"
 
 #include "common/contract.h"
+#include "common/rfc3339.h"
 #include "tests/support/must.h"
 #include "tests/support/read_file.h"
 
@@ -29,6 +30,11 @@ Json checked(const HttpReply& reply, const std::string& call) {
   return Json::parse(reply.body);
 }
 
+// By the clock of a kubelet's machine.
+std::string kubelet_time() {
+  return format_rfc3339(std::chrono::system_clock::now());
+}
+
 // What a kubelet reports about a pod whose worker has failed.
 Json failed_status(int exit_code, const std::string& message) {
   return {
@@ -41,8 +47,11 @@ Json failed_status(int exit_code, const std::string& message) {
            {"restartCount", 0},
            {"ready", false},
            {"state",
-            {{"terminated", {{"exitCode", exit_code}, {"reason", "Error"}, {"message", message}}}}}}
-         }}}}
+            {{"terminated",
+              {{"exitCode", exit_code},
+               {"reason", "Error"},
+               {"message", message},
+               {"finishedAt", kubelet_time()}}}}}}}}}}
   };
 }
 
@@ -81,10 +90,8 @@ void Api::remove(const std::string& path, std::string_view options) const {
   }
 }
 
-FakeKubelets::FakeKubelets(
-    const ControlPlane& cluster, std::string name_space, std::chrono::milliseconds run_time
-)
-    : api_(cluster),
+FakeKubelets::FakeKubelets(Api api, std::string name_space, std::chrono::milliseconds run_time)
+    : api_(std::move(api)),
       name_space_(std::move(name_space)),
       run_time_(run_time),
       thread_([this] { run(); }) {}
@@ -136,7 +143,14 @@ void FakeKubelets::step(const Json& pod) {
   const auto now = std::chrono::steady_clock::now();
   const Json labels = pod["metadata"].value("labels", Json::object());
   const bool ours = labels.contains(std::string(contract::kLabelNode));
-  if (!ours || pod["metadata"].contains("deletionTimestamp")) return;
+  if (!ours) return;
+  if (pod["metadata"].contains("deletionTimestamp")) {
+    // Its worker is told to leave, and the pod stays as long as a finalizer holds it.
+    if (phase == "Running") {
+      api_.patch(path + "/status", failed_status(contract::kExitPreempted, ""));
+    }
+    return;
+  }
   if (phase == "Pending") {
     running_since_[uid] = now;
     api_.patch(
@@ -145,16 +159,17 @@ void FakeKubelets::step(const Json& pod) {
          {"status",
           {{"phase", "Running"},
            {"podIP", address},
+           {"startTime", kubelet_time()},
            {"conditions",
-            {{{"type", "PodScheduled"}, {"status", "True"}}, {{"type", "Ready"}, {"status", "True"}}
-            }},
+            {{{"type", "PodScheduled"}, {"status", "True"}},
+             {{"type", "Ready"}, {"status", "True"}, {"lastTransitionTime", kubelet_time()}}}},
            {"containerStatuses",
             {{{"name", contract::kWorkerContainer},
               {"image", "x"},
               {"imageID", "x"},
               {"restartCount", 0},
               {"ready", true},
-              {"state", {{"running", Json::object()}}}}}}}}}
+              {"state", {{"running", {{"startedAt", kubelet_time()}}}}}}}}}}}
     );
   } else if (phase == "Running" && failure) {
     api_.patch(path + "/status", failed_status(*failure, ""));
@@ -185,7 +200,10 @@ void FakeKubelets::step(const Json& pod) {
               {"ready", false},
               {"state",
                {{"terminated",
-                 {{"exitCode", 0}, {"reason", "Completed"}, {"message", result.dump()}}}}}}}}}}}
+                 {{"exitCode", 0},
+                  {"reason", "Completed"},
+                  {"message", result.dump()},
+                  {"finishedAt", kubelet_time()}}}}}}}}}}}
     );
   }
 }

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <sys/types.h>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace gnn::testing {
@@ -30,6 +31,9 @@ using Json = nlohmann::json;
 class Api {
  public:
   explicit Api(const ControlPlane& cluster) : endpoint_(cluster.admin_endpoint()) {}
+  /// Through the proxy.
+  Api(const ControlPlane& cluster, const FaultProxy& proxy)
+      : endpoint_{.url = proxy.url(), .ca_file = cluster.ca_file()} {}
 
   [[nodiscard]] Json get(const std::string& path) const;
   /// null if it does not exist.
@@ -44,12 +48,14 @@ class Api {
 };
 
 /// Simulates the kubelets of one namespace: pods become Running and, after a while, Succeeded with
-/// the contract's result; deleted pods disappear. Remembers every pod it has seen.
+/// the contract's result; the workers of deleted pods leave. Remembers every pod it has seen.
 class FakeKubelets {
  public:
   FakeKubelets(
       const ControlPlane& cluster, std::string name_space, std::chrono::milliseconds run_time
-  );
+  )
+      : FakeKubelets(Api(cluster), std::move(name_space), run_time) {}
+  FakeKubelets(Api api, std::string name_space, std::chrono::milliseconds run_time);
   ~FakeKubelets();
 
   /// Pods run on until this is called.

@@ -1,10 +1,12 @@
 #include "common/contract.h"
+#include "common/rfc3339.h"
 #include "tests/integration/controller/fixture.h"
 #include "tests/support/must.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <signal.h>
 
 namespace gnn::testing {
@@ -182,10 +184,12 @@ TEST_F(Jobs, LabelsThatAUserChangesOrRemovesComeBack) {
   EXPECT_EQ(kubelets.seen().size(), 2U);
 }
 
-// Whether it goes while the controller runs or is down.
+// Whether it loses them while the controller runs, which cannot put them back, or is down.
 TEST_F(Jobs, APodWithoutItsLabelsDoesNotOutliveItsJob) {
+  const auto proxy = must(FaultProxy::in_front_of(cluster_.plane()));
   FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
-  auto controller = std::make_unique<ControllerProcess>(cluster_.plane(), cluster_.arguments());
+  auto controller =
+      std::make_unique<ControllerProcess>(cluster_.plane(), cluster_.arguments_through(*proxy));
   for (const char* job : {"a", "b"}) {
     cluster_.create_job(job);
     ASSERT_TRUE(eventually([&] { return cluster_.holds(job, "Running"); }));
@@ -197,10 +201,14 @@ TEST_F(Jobs, APodWithoutItsLabelsDoesNotOutliveItsJob) {
   const auto is_gone = [&](const std::string& pod) {
     return eventually([&] { return cluster_.api().find(cluster_.pods() + "/" + pod).is_null(); });
   };
-  controller->signal(SIGSTOP);
+  const auto changes_the_pod = [](const RecordedRequest& request) {
+    return request.method == "PATCH" && request.path.ends_with("/a-1-0");
+  };
+  const int refused = proxy->add_fault(changes_the_pod, answer_internal_error());
   strip("a-1-0");
+  ASSERT_TRUE(eventually([&] { return proxy->times_applied(refused) > 0; })) << controller->log();
   cluster_.api().remove(cluster_.jobs() + "/a");
-  controller->signal(SIGCONT);
+  proxy->remove_fault(refused);
   EXPECT_TRUE(is_gone("a-1-0")) << controller->log();
 
   controller.reset();
@@ -341,6 +349,70 @@ TEST_F(Jobs, AMissingImageIsNamedAndItsGangGivesItsMachinesBackAtTheStartupDeadl
   EXPECT_EQ(failure["node"], 1);
   EXPECT_EQ(failure["reason"], "NotStarted");
   EXPECT_TRUE(eventually([&] { return cluster_.pods_of("j").empty(); })) << controller.log();
+}
+
+// A kubelet's request with all its times moved.
+std::string with_clock_off_by(std::chrono::seconds offset, const std::string& body) {
+  static const std::regex time(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)");
+  std::string edited;
+  auto rest = body.begin();
+  for (std::sregex_iterator found(body.begin(), body.end(), time), end; found != end; ++found) {
+    edited.append(rest, (*found)[0].first);
+    edited += format_rfc3339(*parse_rfc3339(found->str()) + offset);
+    rest = (*found)[0].second;
+  }
+  return edited.append(rest, body.end());
+}
+
+// Node 0's machine is ahead, node 1's behind.
+TEST_F(Jobs, ClocksOfMachinesThatAreAnHourOffChargeAndEndNothing) {
+  const auto machines = must(FaultProxy::in_front_of(cluster_.plane()));
+  const auto of_node = [](const char* node) {
+    return [end = std::string(node) + "/status"](const RecordedRequest& request) {
+      return request.is_write() && request.path.ends_with(end);
+    };
+  };
+  const int ahead = machines->add_fault(of_node("-0"), EditRequest{[](const auto& request) {
+                                          return with_clock_off_by(1h, request.body);
+                                        }});
+  const int behind = machines->add_fault(of_node("-1"), EditRequest{[](const auto& request) {
+                                           return with_clock_off_by(-1h, request.body);
+                                         }});
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
+  FakeKubelets kubelets(Api(cluster_.plane(), *machines), cluster_.name_space(), 0ms);
+  const Json policy = {
+      {"startupDeadlineSeconds", 1800},
+      {"schedulingTimeoutSeconds", 1800},
+      {"activeDeadlineSeconds", 1800},
+      {"maxRestarts", 0}
+  };
+  cluster_.create_job("j", 2, {{"runPolicy", policy}});
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running"); }))
+      << cluster_.describe("j") << controller.log();
+
+  // It leaves because of the other one, which takes a moment to say why it goes.
+  kubelets.fail("j-1-1", contract::kExitPeerLost);
+  ASSERT_TRUE(eventually([&] { return cluster_.job("j")["status"]["nodes"]["failed"] == 1; }))
+      << cluster_.describe("j") << controller.log();
+  EXPECT_FALSE(cluster_.holds("j", "Failed")) << cluster_.describe("j");
+  kubelets.fail("j-1-0", contract::kExitPreempted);
+  ASSERT_TRUE(eventually([&] {
+    return cluster_.job("j")["status"]["attempt"] == 2 && cluster_.holds("j", "Running");
+  })) << cluster_.describe("j")
+      << controller.log();
+  const Json failure = cluster_.job("j")["status"]["lastFailure"];
+  EXPECT_EQ(failure["reason"], "Preempted") << failure;
+  const auto age =
+      std::chrono::system_clock::now() - *parse_rfc3339(failure["time"].get<std::string>());
+  EXPECT_LT(std::chrono::abs(age), 30min) << failure;
+
+  kubelets.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Complete"); }))
+      << cluster_.describe("j") << controller.log();
+  EXPECT_EQ(cluster_.job("j")["status"]["restarts"], 0);
+  EXPECT_EQ(kubelets.seen().size(), 4U);
+  EXPECT_GE(machines->times_applied(ahead), 4);
+  EXPECT_GE(machines->times_applied(behind), 4);
 }
 
 TEST_F(Jobs, AVerbThatIsDeniedIsReportedAndTheJobStartsOnceItIsAllowed) {

@@ -315,5 +315,47 @@ TEST_F(Hostile, AWorkerThatLiesAboutRoundsHarmsOnlyItsOwnJob) {
       << cluster_.describe("other");
 }
 
+// The value of a metric without labels.
+double value_of(const std::string& metrics, const std::string& name) {
+  const size_t at = metrics.find("\n" + name + " ");
+  return at == std::string::npos ? -1 : std::stod(metrics.substr(at + 1 + name.size()));
+}
+
+// Whoever may edit a namespace may put our label on all that is in it: here on ConfigMaps of 48 MB,
+// and on pods whose page is larger than a reply may be.
+TEST(Tenants, LargeObjectsOfOneHoldUpNoOther) {
+  const Cluster large;
+  const Cluster other;
+  const Json label = {{contract::kLabelJob, "large"}};
+  for (int i = 0; i < 48; ++i) {
+    large.api().create(
+        "/api/v1/namespaces/" + large.name_space() + "/configmaps",
+        {{"metadata", {{"name", "large-" + std::to_string(i)}, {"labels", label}}},
+         {"data", {{"text", std::string(1'000'000, 'x')}}}}
+    );
+  }
+  const Json annotations = {{"text", std::string(250'000, 'x')}};
+  for (int i = 0; i < 60; ++i) {
+    const std::string name = "large-" + std::to_string(i);
+    large.api().create(
+        large.pods(),
+        {{"metadata", {{"name", name}, {"labels", label}, {"annotations", annotations}}},
+         {"spec", {{"containers", {{{"name", "c"}, {"image", "localhost/none:1"}}}}}}}
+    );
+  }
+  // All namespaces, as is the default.
+  ControllerProcess controller(other.plane(), {other.plane().kubeconfig_file(), ""});
+  EXPECT_TRUE(controller.wait_working()) << controller.log();
+  FakeKubelets kubelets(other.plane(), other.name_space(), 0ms);
+  kubelets.let_finish();
+  other.create_job("j");
+  EXPECT_TRUE(eventually([&] { return other.holds("j", "Complete"); }))
+      << other.describe("j") << controller.log();
+  const double resident =
+      value_of(controller.http("/metrics").body, "process_resident_memory_bytes");
+  EXPECT_GT(resident, 0);
+  EXPECT_LT(resident, 128 << 20);
+}
+
 }  // namespace
 }  // namespace gnn::testing

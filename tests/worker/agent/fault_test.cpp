@@ -3,6 +3,7 @@
 #include "common/contract.h"
 #include "tests/support/read_file.h"
 #include "tests/worker/agent/running_job.h"
+#include "tests/worker/agent/slow_cable.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
@@ -22,6 +24,7 @@ namespace gnn {
 namespace {
 
 namespace fs = std::filesystem;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 using testing::children_of;
@@ -312,22 +315,40 @@ class NetworkFaultTest : public FaultTest {
   void SetUp() override {
     if (!ip("netns add " + name_of(0)) || !ip("netns add " + name_of(1)))
       GTEST_SKIP() << "no network namespace can be made here";
-    ASSERT_TRUE(ip("link add pod netns " + name_of(0) + " type veth peer pod netns " + name_of(1)));
-    for (int node = 0; node < kNodes; ++node) {
-      const std::string inside = "-n " + name_of(node);
-      ASSERT_TRUE(ip(inside + " address add " + address_of(node) + "/24 dev pod"));
-      ASSERT_TRUE(ip(inside + " link set pod up") && ip(inside + " link set lo up"));
-    }
   }
   void TearDown() override {
     for (const pid_t agent : agents_)
       if (agent > 0) ::kill(agent, SIGKILL);
-    for (int node = 0; node < kNodes; ++node) ip("netns delete " + name_of(node));
+    cable_.reset();
+    for (int node = 0; node < kNodes; ++node) {
+      ip("netns delete " + name_of(node));
+      fs::remove_all(settings_of(node));
+    }
   }
 
-  void start_agents() {
+  // By a cable of the kernel's own.
+  void join_nodes() {
+    ASSERT_TRUE(ip("link add pod netns " + name_of(0) + " type veth peer pod netns " + name_of(1)));
+    set_up_devices();
+  }
+  void join_nodes_slowly(std::chrono::milliseconds delay) {
+    cable_ = testing::SlowCable::between(name_of(0), name_of(1), "pod", delay);
+    if (cable_ == nullptr) GTEST_SKIP() << "no TUN device can be made here";
+    set_up_devices();
+  }
+
+  // At that node's address.
+  void use_name_server(int server) {
     for (int node = 0; node < kNodes; ++node) {
-      const Variables variables{
+      fs::create_directories(settings_of(node));
+      std::ofstream(settings_of(node) / "resolv.conf")
+          << "nameserver " << address_of(server) << "\n";
+    }
+  }
+
+  void start_agents(const Variables& more = {}) {
+    for (int node = 0; node < kNodes; ++node) {
+      Variables variables{
           {"GNN_CONTRACT", std::to_string(contract::kVersion)},
           {"GNN_JOB", "small"},
           {"GNN_JOB_UID", "uid"},
@@ -344,6 +365,7 @@ class NetworkFaultTest : public FaultTest {
           {"SMALL_JOB_DIR", folder_.string()},
           {"SMALL_JOB_STEP_MS", "20"},
       };
+      variables.insert(more.begin(), more.end());
       agents_.push_back(spawn(
           {"/sbin/ip", "netns", "exec", name_of(node), std::getenv("GNN_SMALL_JOB"), "agent"},
           variables,
@@ -366,9 +388,10 @@ class NetworkFaultTest : public FaultTest {
   }
   int wait_for(int node) {
     int status = 0;
-    const bool ended = wait_until([&] {
+    const auto has_ended = [&] {
       return ::waitpid(agents_[static_cast<size_t>(node)], &status, WNOHANG) != 0;
-    });
+    };
+    const bool ended = wait_until(has_ended) || wait_until(has_ended);
     if (!ended) return -1;
     agents_[static_cast<size_t>(node)] = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -378,7 +401,33 @@ class NetworkFaultTest : public FaultTest {
   }
   fs::path log_of(int node) const { return folder_ / ("log-" + std::to_string(node)); }
 
+  // What the same job ends with on one machine; leaves nothing of it.
+  std::set<std::string> undisturbed(const Variables& variables = {}) {
+    start(0, variables);
+    EXPECT_EQ(finish(), contract::kExitDone) << output();
+    const std::set<std::string> hashes = final_hashes();
+    for (int rank = 0; rank < kNodes * kProcesses; ++rank)
+      fs::remove(folder_ / ("final-" + std::to_string(rank)));
+    return hashes;
+  }
+  void expect_agents_to_end_like(const std::set<std::string>& hashes) {
+    for (int node = 0; node < kNodes; ++node) {
+      EXPECT_EQ(wait_for(node), contract::kExitDone) << read_file(log_of(node));
+      EXPECT_NE(result_at(node).find("\"round\":0"), std::string::npos) << result_at(node);
+    }
+    EXPECT_EQ(final_hashes(), hashes);
+  }
+
+  std::unique_ptr<testing::SlowCable> cable_;
+
  private:
+  static void set_up_devices() {
+    for (int node = 0; node < kNodes; ++node) {
+      const std::string inside = "-n " + name_of(node);
+      ASSERT_TRUE(ip(inside + " address add " + address_of(node) + "/24 dev pod"));
+      ASSERT_TRUE(ip(inside + " link set pod up") && ip(inside + " link set lo up"));
+    }
+  }
   static bool run(const std::string& command) {
     // NOLINTNEXTLINE(cert-env33-c): the words are this test's own
     return std::system(("{ " + command + "; } >/dev/null 2>&1").c_str()) == 0;
@@ -390,28 +439,50 @@ class NetworkFaultTest : public FaultTest {
   static std::string name_of(int node) {
     return "gnn-" + std::to_string(::getpid()) + "-" + std::to_string(node);
   }
+  // What `ip netns exec` puts over /etc.
+  static fs::path settings_of(int node) { return fs::path("/etc/netns") / name_of(node); }
   static std::string address_of(int node) { return "10.77.0." + std::to_string(node + 1); }
 
   std::vector<pid_t> agents_;
 };
 
 TEST_F(NetworkFaultTest, ALossyNetworkIsOnlySlower) {
-  start(0);
-  ASSERT_EQ(finish(), contract::kExitDone) << output();
-  const std::set<std::string> undisturbed = final_hashes();
-  for (int rank = 0; rank < kNodes * kProcesses; ++rank)
-    fs::remove(folder_ / ("final-" + std::to_string(rank)));
+  const std::set<std::string> expected = undisturbed();
+  join_nodes();
   ASSERT_TRUE(lose("numgen random mod 100 < 2"));
   start_agents();
-  for (int node = 0; node < kNodes; ++node) {
-    EXPECT_EQ(wait_for(node), contract::kExitDone) << read_file(log_of(node));
-    EXPECT_NE(result_at(node).find("\"round\":0"), std::string::npos) << result_at(node);
-  }
-  EXPECT_EQ(final_hashes(), undisturbed);
+  expect_agents_to_end_like(expected);
   EXPECT_TRUE(has_lost_packets());
 }
 
+// As between continents; a step waits for several messages that wait for each other.
+TEST_F(NetworkFaultTest, ANetworkWithLatencyIsOnlySlower) {
+  const Variables short_job{{"SMALL_JOB_STEPS", "8"}};
+  const std::set<std::string> expected = undisturbed(short_job);
+  const milliseconds delay(50);
+  join_nodes_slowly(delay);
+  if (IsSkipped()) return;
+  const auto start_time = steady_clock::now();
+  start_agents(short_job);
+  expect_agents_to_end_like(expected);
+  EXPECT_GT(steady_clock::now() - start_time, 8 * 2 * delay)
+      << "no step is quicker than its messages";
+  EXPECT_GT(cable_->packets(), 100);
+}
+
+// c10d would ask it for the name of each address that it connects to, and the store would wait.
+TEST_F(NetworkFaultTest, ANameServerThatIsSilentIsNotAskedForAddresses) {
+  const std::set<std::string> expected = undisturbed();
+  join_nodes();
+  use_name_server(1);
+  ASSERT_TRUE(lose("udp dport 53"));
+  start_agents();
+  expect_agents_to_end_like(expected);
+  EXPECT_FALSE(has_lost_packets());
+}
+
 TEST_F(NetworkFaultTest, HalvesThatLoseEachOtherBothLeaveAndNameWhatTheyLost) {
+  join_nodes();
   start_agents();
   ASSERT_TRUE(reached(0, 8)) << read_file(log_of(0)) << read_file(log_of(1));
   ASSERT_TRUE(lose(""));

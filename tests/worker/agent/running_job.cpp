@@ -22,12 +22,19 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-// Mounts a file system of that size for this process and what it starts; says whether it may.
-bool mount_small_disk(const std::string& path, const std::string& size) {
-  const std::string options = "size=" + size;
+// Mounts an empty file system of 700 KiB for this process and what it starts; says whether it may.
+bool mount_small_disk(const std::string& path, unsigned long flags = 0) {
   return ::unshare(CLONE_NEWNS) == 0 &&
          ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-         ::mount("tmpfs", path.c_str(), "tmpfs", 0, options.c_str()) == 0;
+         ::mount("tmpfs", path.c_str(), "tmpfs", flags, "size=700k") == 0;
+}
+
+// As the variables of RunningJobTest::spawn() say.
+bool mount_what_is_wanted(const Variables& variables) {
+  const auto small = variables.find("TEST_SMALL_DISK");
+  if (small != variables.end()) return mount_small_disk(small->second);
+  const auto read_only = variables.find("TEST_READ_ONLY_DISK");
+  return read_only == variables.end() || mount_small_disk(read_only->second, MS_RDONLY);
 }
 
 }  // namespace
@@ -58,7 +65,7 @@ std::vector<pid_t> children_of(pid_t parent) {
 
 bool may_mount(const std::string& path) {
   const pid_t child = ::fork();
-  if (child == 0) std::_Exit(mount_small_disk(path, "64k") ? 0 : 1);
+  if (child == 0) std::_Exit(mount_small_disk(path) ? 0 : 1);
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -91,8 +98,7 @@ pid_t RunningJobTest::spawn(
   if (child != 0) return child;
   ::setpgid(0, 0);
   for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
-  const auto disk = variables.find("TEST_SMALL_DISK");
-  if (disk != variables.end() && !mount_small_disk(disk->second, "700k")) std::_Exit(126);
+  if (!mount_what_is_wanted(variables)) std::_Exit(126);
   const int file = ::open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
   ::dup2(file, STDOUT_FILENO);
   ::dup2(file, STDERR_FILENO);

@@ -30,7 +30,8 @@ class RunningJobTest : public ::testing::Test {
   void fresh_folder();
 
   /// Starts a program whose output goes to a file. The variable TEST_SMALL_DISK mounts a file system
-  /// of 700 KiB at the path that it names, which this program alone sees.
+  /// of 700 KiB at the path that it names, which this program alone sees; TEST_READ_ONLY_DISK one
+  /// that takes no writes.
   static pid_t spawn(
       const std::vector<std::string>& arguments,
       const Variables& variables,

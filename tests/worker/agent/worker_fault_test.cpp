@@ -305,6 +305,23 @@ TEST_F(WorkerFaultTest, AFullDiskEndsTheJobWithItsReason) {
   expect_no_orphan();
 }
 
+// As a claim that is mounted with readOnly: true.
+TEST_F(WorkerFaultTest, AReadOnlyFolderForCheckpointsEndsTheJobWithItsName) {
+  fs::create_directories(checkpoints());
+  if (!testing::may_mount(checkpoints().string())) GTEST_SKIP() << "nothing can be mounted here";
+  write_manifest("GraphSAGE");
+  start_worker({{"TEST_READ_ONLY_DISK", checkpoints().string()}});
+  EXPECT_EQ(finish(seconds(120)), contract::kExitOther) << output();
+  for (int node = 0; node < 2; ++node) {
+    const std::string message = Json::parse(result_of(node))["message"].get<std::string>();
+    EXPECT_NE(message.find("spec.checkpoint.path"), std::string::npos) << message;
+    EXPECT_NE(message.find(checkpoints().string()), std::string::npos) << message;
+    EXPECT_NE(message.find("Read-only file system"), std::string::npos) << message;
+  }
+  EXPECT_TRUE(fs::is_empty(checkpoints()));
+  expect_no_orphan();
+}
+
 // An operator of one rank throws what LibTorch makes of a CUDA error.
 TEST_F(WorkerFaultTest, AnErrorOfTheGpuInOneRankRestartsAllRanksOnce) {
   write_manifest("GraphSAGE");

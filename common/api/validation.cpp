@@ -274,12 +274,14 @@ void check_dataset(const GnnJobSpec& spec, Problems& problems) {
 void check_transforms(const GnnJobSpec& spec, Problems& problems) {
   const Dataset& dataset = spec.dataset;
   problems.require(
-      spec.task.type == TaskType::NodeClassification ||
-          !(dataset.to_undirected || dataset.add_self_loops),
+      spec.task.type != TaskType::GraphClassification || !dataset.to_undirected,
       "spec.dataset",
-      "toUndirected and addSelfLoops are only for NodeClassification: with LinkPrediction, what "
-      "they "
-      "add would count as links"
+      "toUndirected is not for GraphClassification"
+  );
+  problems.require(
+      spec.task.type == TaskType::NodeClassification || !dataset.add_self_loops,
+      "spec.dataset",
+      "addSelfLoops is only for NodeClassification"
   );
   problems.require(
       !classifies_graphs(spec) || !dataset.coalesce,

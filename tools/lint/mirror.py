@@ -51,7 +51,7 @@ COVERED = {
         "worker/app/command", "worker/app/data_output", "worker/app/generate_data", "worker/app/import_data", "worker/app/inspect_data",
     ],
     "tests/worker/app/job_file_test.cpp": [
-        "worker/tasks/graph_classification", "worker/tasks/node_classification",
+        "worker/tasks/graph_classification", "worker/tasks/link_prediction", "worker/tasks/node_classification",
     ],
     "tests/worker/app/run_rank_test.cpp": ["worker/tasks/task"],
     "tests/worker/app/tutorials_test.cpp": ["worker/app/store_connector"],
@@ -95,7 +95,7 @@ COVERED = {
     ],
     "tests/worker/progress/console_sink_test.cpp": ["worker/progress/progress_sink"],
     "tests/worker/sampling/core/neighbor_kernel_test.cpp": ["worker/sampling/core/sampling_rule"],
-    "tests/worker/tasks/evaluation_test.cpp": ["worker/tasks/node_workload"],
+    "tests/worker/tasks/evaluation_test.cpp": ["worker/tasks/node_workload", "worker/tasks/sampler_options"],
     "tests/worker/tasks/graph_workload_test.cpp": ["worker/tasks/data_path"],
     "tests/worker/training/evaluator_test.cpp": ["worker/training/scores"],
 }

@@ -10,9 +10,9 @@ struct LoaderStats {
   int64_t sampled_edges = 0;
   int64_t gathered_bytes = 0;
   int64_t false_negatives = 0;  ///< LinkMiniBatch::false_negatives, summed
-  double sample_seconds = 0;  ///< busy: sampling, or joining graphs
-  double fetch_seconds = 0;   ///< busy: features and labels
-  double copy_seconds = 0;    ///< busy: copies to the device
+  double sample_seconds = 0;    ///< busy: sampling, or joining graphs
+  double fetch_seconds = 0;     ///< busy: features and labels
+  double copy_seconds = 0;      ///< busy: copies to the device
   /// The caller of next() waited for a batch: the loader is the bottleneck.
   double training_stall_seconds = 0;
   /// Loading threads, summed, had no room for another batch: the model is the bottleneck.

@@ -205,9 +205,7 @@ Result<std::shared_ptr<nn::LinkModel>> make_link_model(
       "validation gives link tasks a BipartiteSAGE or a GraphSAGE with its sub-object"
   );
   static const api::Decoder kDefault;  // GCC 12 warns of value_or() here
-  return make_graph_sage_link(
-      *model.graph_sage, model.decoder ? *model.decoder : kDefault, shape
-  );
+  return make_graph_sage_link(*model.graph_sage, model.decoder ? *model.decoder : kDefault, shape);
 }
 
 }  // namespace gnn::tasks

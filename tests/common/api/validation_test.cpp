@@ -276,7 +276,6 @@ TEST(Validation, ChecksTheDataOfLinkPrediction) {
              Synthetic{.shape = SyntheticShape::Taobao, .flipped_labels = {"0.1"}};
        }},
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.add_reverse = true; }, true},
-      {"spec.dataset", [](GnnJob& j) { j.spec.dataset.to_undirected = true; }},
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.add_self_loops = true; }},
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.add_reverse = false; }},
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.co_occurrence.reset(); }},

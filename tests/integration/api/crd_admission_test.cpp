@@ -138,10 +138,9 @@ std::vector<Refusal> broken_link_rules() {
       {nodes("", {{"/spec/dataset", {{"format", "Taobao"}, {"path", "/data/taobao"}}}}),
        "spec.dataset.format",
        "LinkPrediction reads these and Taobao"},
-      {links("", {{"/spec/dataset/toUndirected", true}}),
+      {links("", {{"/spec/dataset/addSelfLoops", true}}),
        "spec.dataset",
-       "toUndirected and addSelfLoops are only for NodeClassification: with LinkPrediction, what "
-       "they add would count as links"},
+       "addSelfLoops is only for NodeClassification"},
       {nodes("", {{"/spec/dataset/addReverse", true}}),
        "spec.dataset",
        "addReverse and coOccurrence are only for BipartiteSAGE, which reads their edges"},
@@ -283,8 +282,7 @@ std::vector<Refusal> broken_rules() {
        "Reddit, Native or Synthetic; LinkPrediction reads these and Taobao"},
       {graphs("", {{"/spec/dataset/toUndirected", true}}),
        "spec.dataset",
-       "toUndirected and addSelfLoops are only for NodeClassification: with LinkPrediction, what "
-       "they add would count as links"},
+       "toUndirected is not for GraphClassification"},
       {graphs("", {{"/spec/dataset/coalesce", true}}),
        "spec.dataset",
        "coalesce is not for GraphClassification"},

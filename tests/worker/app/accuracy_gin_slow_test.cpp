@@ -68,7 +68,7 @@ TEST(Accuracy, OfGinOnImdbBinaryMatchesThePaperAndDglOnTheSameFolds) {
     for (const double correct : counts) {
       dgl_folds.back().push_back(correct / theirs.at("total").get<double>());
       const size_t epoch = (our_folds.size() - 1) * counts.size() + our_folds.back().size();
-      our_folds.back().push_back(list.epochs.at(epoch).test.value().value());
+      our_folds.back().push_back(list.epochs.at(epoch).test.value().value);
     }
   }
   const Spread dgl = spread_of(accuracies_of_folds(dgl_folds));

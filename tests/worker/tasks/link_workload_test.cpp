@@ -1,8 +1,8 @@
 #include "worker/tasks/link_workload.h"
 
 #include "tests/worker/tasks/link_datasets.h"
-#include "worker/tasks/models.h"
 #include "worker/progress/console_sink.h"
+#include "worker/tasks/models.h"
 #include "worker/training/trainer.h"
 
 #include <ATen/ATen.h>

@@ -135,7 +135,9 @@ TEST(LayerWise, CountsEachPartOfOnePass) {
     one.ids = parts[part];
     EXPECT_EQ((*found)[part].count, parts[part].numel());
     // An empty part has no accuracy.
-    if (parts[part].numel() > 0) EXPECT_EQ((*found)[part], alone(one, *scene.sage)) << part;
+    if (parts[part].numel() > 0) {
+      EXPECT_EQ((*found)[part], alone(one, *scene.sage)) << part;
+    }
   }
 }
 

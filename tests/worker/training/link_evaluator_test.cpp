@@ -116,7 +116,7 @@ TEST(EvaluateLinks, MeasuresAllBatchesTogether) {
     }();
     const Evaluated found = alone_on_links(batches, evaluation);
     ASSERT_TRUE(found.has_value());
-    EXPECT_EQ(found->evaluation, link_metric_name(evaluation));
+    EXPECT_EQ(found->metric, link_metric_name(evaluation));
     EXPECT_EQ(found->value, expected) << found->metric;
     EXPECT_GT(found->value, 0) << found->metric;
     EXPECT_LT(found->value, 1) << found->metric;
@@ -129,7 +129,7 @@ TEST(EvaluateLinks, NamesTheMetricAndCountsScoresOrPositives) {
   for (size_t i = 0; i < kEvaluations.size(); ++i) {
     const Evaluated found = alone_on_links(batches_of(kEvaluations[i], 4), kEvaluations[i]);
     ASSERT_TRUE(found.has_value());
-    EXPECT_EQ(found->evaluation, names[i]);
+    EXPECT_EQ(found->metric, names[i]);
     EXPECT_EQ(found->count, counts[i]);
   }
 }

@@ -32,7 +32,7 @@ struct LinkMiniBatch {
   at::Tensor source_rows;
   at::Tensor destination_rows;
   at::Tensor labels;            ///< float [P + N]: 1 = link, 0 = none
-  int64_t positives = 0;        ///< P, the number of dealt links, whose labels may be 0
+  int64_t positives = 0;        ///< the dealt links, P: their labels may be 0
   int64_t false_negatives = 0;  ///< drawn negatives that are training links, where they are avoided
   int64_t batch_index = 0;      ///< this rank's batch in the epoch, from 0
 };

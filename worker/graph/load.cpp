@@ -360,7 +360,8 @@ Result<Dataset> make_dataset(
   return dataset;
 }
 
-// Checks mapped files before anything is made of them: transforms trust their arrays.
+// Checks mapped files before anything is made of them, since transforms trust their arrays, and then
+// what they made.
 Result<Dataset> load_mapped(
     const Source& source,
     const data::TransformOptions& transforms,
@@ -381,7 +382,7 @@ Result<Dataset> load_mapped(
         const data::DatasetArrays arrays,
         data::transform(source.arrays, transforms, memory, progress)
     );
-    GNN_ASSIGN_OR_RETURN(dataset, dataset_over(arrays, where));
+    GNN_ASSIGN_OR_RETURN(dataset, make_dataset(arrays, where, progress));
   } else if (still_has_version(where, source.version)) {
     dataset.checked_version = source.version;
   }

@@ -19,6 +19,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gnn::graph {
@@ -208,8 +209,18 @@ TEST_F(LoadNative, ChecksWhatTransformsMadeOfItItself) {
   spec_.add_self_loops = true;
   const auto dataset = load();
   ASSERT_TRUE(dataset) << dataset.error().message;
-  EXPECT_TRUE(versions_.empty());
+  EXPECT_EQ(versions_.size(), 1U) << "the files";
   EXPECT_EQ(dataset->checked_version, "");
+  // Numbers that a transform makes infinite.
+  auto writer = *data::NativeWriter::open(folder_.path("native"), "k");
+  data::DatasetArrays arrays = *data::read_ogb(folder_.path("ring"), {}, *writer, silent_);
+  data::Array huge = *writer->create("huge", data::DType::Float64, {6, 1});
+  huge.mutable_view<double>()[3] = 1e300;
+  arrays.node_tables[0].features = *writer->commit(std::move(huge));
+  ASSERT_TRUE(writer->publish(arrays, true));
+  EXPECT_TRUE(load());
+  spec_.feature_transform = api::FeatureTransform::RowNormalize;
+  EXPECT_THAT(load().error().message, HasSubstr("is not a finite number"));
 }
 
 TEST_F(Load, TensorsKeepTheirMapping) {

@@ -279,7 +279,7 @@ Result<DatasetArrays> set_links(
   GNN_ASSIGN_OR_RETURN(links.pairs, make_pairs(table, storage, progress));
   const auto reverse = find_edge_table(dataset, reverse_of(link));
   if (links.pairs.size(0) < table.indices.num_elements()) {
-    links.reverse_edge_table = *index;
+    links.reverse_edge_table = index;
   } else if (reverse && !reverses(dataset.edge_tables[*reverse], links.pairs)) {
     return fail(
         ErrorKind::Data,

@@ -244,6 +244,14 @@ Result<std::vector<EdgeType>> list_edge_types(const std::string& folder) {
   return types;
 }
 
+tl::unexpected<Error> missing_type(
+    const std::string& path, const std::string& folder, const std::string& name
+) {
+  return bad_file(
+      path, "no node type '" + name + "'; expected the folder " + folder + "/nodes/" + name
+  );
+}
+
 // Reads one folder: its state, and the steps in their order.
 class TypedEdgeList {
  public:
@@ -290,10 +298,7 @@ Status TypedEdgeList::list_types() {
         continue;
       }
       if (listed) {
-        return bad_file(
-            edges.path,
-            "no node type '" + name + "'; expected the folder " + folder_ + "/nodes/" + name
-        );
+        return missing_type(edges.path, folder_, name);
       }
       NodeType type;
       type.table.name = name;

@@ -117,8 +117,8 @@ TEST(AllRows, AreThoseOfTorchsAdamForTinyAndHugeGradients) {
     const int64_t rows = 120;
     // Powers of ten from -42 to 17 in float32: v is from 0 to 1e31.
     const at::Tensor magnitude = at::pow(10.0, at::arange(rows, at::kDouble) / 2 - 42).unsqueeze(1);
-    const at::Tensor start = at::randn({rows, kWidth}, type);
-    DenseAdam dense(start);
+    const at::Tensor start = at::rand({rows, kWidth}, type);
+    DenseAdam dense(start.to(at::kDouble));
     LazilyDenseAdam lazy(start);
     const Touch nothing{at::empty({0}, at::kLong), at::empty({0, kWidth}, type)};
     for (int64_t step = 0; step < 1000; ++step) {

@@ -19,8 +19,9 @@ class ExcludedPairs {
    public:
     Sources() = default;
     explicit Sources(std::span<const int64_t> ids) : ids_(ids) {}
+    [[nodiscard]] bool empty() const { return ids_.empty(); }
     [[nodiscard]] bool contains(int64_t source) const {
-      return !ids_.empty() && std::binary_search(ids_.begin(), ids_.end(), source);
+      return std::binary_search(ids_.begin(), ids_.end(), source);
     }
 
    private:
@@ -31,6 +32,7 @@ class ExcludedPairs {
     pairs_.clear();
     sources_.clear();
     slots_.clear();
+    marks_.clear();
   }
 
   /// Adds a pair; build() comes after the last.
@@ -42,11 +44,13 @@ class ExcludedPairs {
     size_t capacity = 16;
     while (capacity < 2 * pairs_.size()) capacity *= 2;
     slots_.assign(capacity, {});
+    marks_.assign(capacity * kMarksPerSlot / 64, 0);
     for (size_t begin = 0, end = 0; begin < pairs_.size(); begin = end) {
       const int64_t destination = pairs_[begin].first;
       for (; end < pairs_.size() && pairs_[end].first == destination; ++end)
         sources_[end] = pairs_[end].second;
       slots_[slot_of(destination)] = {destination, begin, end};
+      marks_[mark_of(destination) / 64] |= uint64_t{1} << mark_of(destination) % 64;
     }
   }
 
@@ -54,6 +58,8 @@ class ExcludedPairs {
 
   /// Only after build().
   [[nodiscard]] Sources of(int64_t destination) const {
+    if ((marks_[mark_of(destination) / 64] >> mark_of(destination) % 64 & 1U) == 0)
+      return Sources();
     const Slot& slot = slots_[slot_of(destination)];
     return Sources(std::span(sources_).subspan(slot.begin, slot.end - slot.begin));
   }
@@ -65,10 +71,20 @@ class ExcludedPairs {
     size_t end = 0;  // equal to begin: the slot is free
   };
 
+  // Most destinations have nothing excluded: one bit, which stays in the first-level cache, says so
+  // of nearly all of them.
+  static constexpr size_t kMarksPerSlot = 8;
+
+  [[nodiscard]] static size_t hash(int64_t destination) {
+    return (static_cast<uint64_t>(destination) * 0x9E3779B97F4A7C15U) >> 24U;
+  }
+  [[nodiscard]] size_t mark_of(int64_t destination) const {
+    return hash(destination) & (marks_.size() * 64 - 1);
+  }
   // The slot of `destination`, or the free one where it would go.
   [[nodiscard]] size_t slot_of(int64_t destination) const {
     const size_t mask = slots_.size() - 1;
-    size_t at = (static_cast<uint64_t>(destination) * 0x9E3779B97F4A7C15U) >> 32U & mask;
+    size_t at = hash(destination) >> 8U & mask;
     while (slots_[at].begin != slots_[at].end && slots_[at].destination != destination)
       at = (at + 1) & mask;
     return at;
@@ -77,6 +93,7 @@ class ExcludedPairs {
   std::vector<std::pair<int64_t, int64_t>> pairs_;  // (destination, source)
   std::vector<int64_t> sources_;                    // parallel to pairs_
   std::vector<Slot> slots_;                         // at most half of them in use
+  std::vector<uint64_t> marks_;                     // bits by hash: of what has a slot, all are set
 };
 
 }  // namespace gnn::sampling::core

@@ -197,14 +197,25 @@ class NeighborKernel::EdgeExclusion {
   // returns how many are left.
   int64_t filter(int64_t* sources, int64_t* positions, int64_t size) {
     int64_t left = 0;
-    for (int64_t i = 0; i < size; ++i) {
+    for (int64_t begin = 0, end = 0; begin < size; begin = end) {
       while (drawn_ == end_) close();
-      ++drawn_;
-      if (excluded_.contains(sources[i])) continue;
-      sources[left] = sources[i];
-      positions[left] = positions[i];
-      ++left;
-      ++kept_;
+      end = std::min(size, begin + end_ - drawn_);
+      const int64_t before = left;
+      if (!excluded_.empty()) {
+        for (int64_t i = begin; i < end; ++i) {
+          sources[left] = sources[i];
+          positions[left] = positions[i];
+          left += excluded_.contains(sources[i]) ? 0 : 1;
+        }
+      } else if (left == begin) {  // nothing has been removed so far
+        left = end;
+      } else {
+        std::copy(sources + begin, sources + end, sources + left);
+        std::copy(positions + begin, positions + end, positions + left);
+        left += end - begin;
+      }
+      drawn_ += end - begin;
+      kept_ += left - before;
     }
     return left;
   }

@@ -4,6 +4,7 @@
 #include "common/contract.h"
 #include "tests/support/read_file.h"
 #include "tests/support/small_graphs.h"
+#include "tests/support/user_behavior.h"
 #include "tests/worker/agent/running_job.h"
 
 #include <gtest/gtest.h>
@@ -38,6 +39,12 @@ using testing::Variables;
 constexpr int kEpochs = 10;
 constexpr int kEverySteps = 3;
 
+// What the jobs train, and how rows of embeddings change that a step does not touch.
+constexpr const char* kGraphSage = "GraphSAGE";
+constexpr const char* kGin = "GIN";
+constexpr const char* kDense = "Dense";
+constexpr const char* kLazy = "Lazy";
+
 // What a job ends with: its last checkpoint and its result, without times and what only counts the
 // work of one process.
 struct Outcome {
@@ -70,6 +77,70 @@ Json read_manifest(const fs::path& path) {
   return Json::parse(text.substr(0, text.rfind("xxh3-128:")));
 }
 
+// What a job trains: its task, data and model, and what of its training depends on them.
+struct Model {
+  std::string spec;
+  int batch_size = 0;
+  std::string training;
+};
+
+Model node_model() {
+  return {
+      .spec = R"(
+  task: {type: NodeClassification}
+  dataset: {format: Synthetic, synthetic: {shape: Arxiv, scale: "0.01", seed: 1}}
+  model: {type: GraphSAGE, graphSage: {layers: 3, hiddenChannels: 64, dropout: "0.5"}}
+  sampling: {fanout: [10, 10, 10]}
+)",
+      .batch_size = 64,
+      .training = "evaluation: {parts: [Train, Validation, Test]}"
+  };
+}
+
+Model graph_model(const fs::path& folder) {
+  const fs::path graphs = folder / "graphs.txt";
+  testing::write_small_graphs(graphs, 901);
+  return {
+      .spec = R"(
+  task: {type: GraphClassification}
+  dataset:
+    format: GIN
+    nodeFeatures: DegreeOneHot
+    split: {type: Random, train: "0.5", validation: "0.3", test: "0.2"}
+    path: )" + graphs.string() +
+              R"(
+  model: {type: GIN, gin: {layers: 3, hiddenChannels: 32, mlpLayers: 2, dropout: "0.5"}}
+)",
+      .batch_size = 28,
+      .training = "evaluation: {parts: [Train, Validation, Test]}"
+  };
+}
+
+// Of 1,600 users and 1,200 items a batch reads few, so that most rows of their embeddings rest.
+Model link_model(const fs::path& folder, const std::string& update) {
+  const fs::path views = folder / "views";
+  testing::write_user_behavior(
+      views, {.users = 1600, .items = 1200, .views = 1801, .communities = 200, .loyalty = 1}
+  );
+  return {
+      .spec = R"(
+  task: {type: LinkPrediction, link: {source: user, relation: to, destination: item}}
+  dataset:
+    format: Taobao
+    path: )" + views.string() +
+              R"(
+    addReverse: true
+    split: {type: RandomLink, validation: "0.1", test: "0.1", negativeRatio: "1"}
+    coOccurrence: {node: item, through: user, atLeast: 1, edges: Train}
+  model: {type: BipartiteSAGE, bipartiteSage: {hiddenChannels: 16, outChannels: 16}}
+  sampling: {fanout: [4, 2], negatives: {type: Binary, amount: "1"}, excludeSeedEdges: true}
+)",
+      .batch_size = 90,
+      .training = "evaluation: {metric: AUC, parts: [Validation, Test]}, embeddings: {update: " +
+                  update + "}"
+  };
+}
+
 // Two nodes of one rank each, of unequal numbers of batches, train the model of the job.
 class WorkerFaultTest : public RunningJobTest {
  protected:
@@ -77,31 +148,16 @@ class WorkerFaultTest : public RunningJobTest {
     if (std::getenv("GNN_WORKER") == nullptr) GTEST_SKIP() << "built without gnn-worker";
   }
 
-  void write_manifest(const std::string& model) {
-    const fs::path graphs = folder_ / "graphs.txt";
-    testing::write_small_graphs(graphs, 901);
+  void write_manifest(const std::string& name, const std::string& more_training = "") {
+    const Model model = name == kGraphSage ? node_model()
+                        : name == kGin     ? graph_model(folder_)
+                                           : link_model(folder_, name);
     std::ofstream(folder_ / "job.yaml")
         << "apiVersion: gnn.dev/v1alpha1\nkind: GNNJob\nmetadata: {name: small}\nspec:\n"
-        << (model == "GIN" ? R"(
-  task: {type: GraphClassification}
-  dataset:
-    format: GIN
-    nodeFeatures: DegreeOneHot
-    split: {type: Random, train: "0.5", validation: "0.3", test: "0.2"}
-    path: )" + graphs.string() +
-                                 R"(
-  model: {type: GIN, gin: {layers: 3, hiddenChannels: 32, mlpLayers: 2, dropout: "0.5"}}
-)"
-                           : R"(
-  task: {type: NodeClassification}
-  dataset: {format: Synthetic, synthetic: {shape: Arxiv, scale: "0.01", seed: 1}}
-  model: {type: GraphSAGE, graphSage: {layers: 3, hiddenChannels: 64, dropout: "0.5"}}
-  sampling: {fanout: [10, 10, 10]}
-)")
-        << "  training: {device: CPU, epochs: " << kEpochs
-        << ", batchSize: " << (model == "GIN" ? 28 : 64)
-        << ", optimizer: {type: Adam, learningRate: \"0.003\"}, sharding: Slice, logSteps: 1"
-        << ", evaluation: {parts: [Train, Validation, Test]}}\n"
+        << model.spec << "  training: {device: CPU, epochs: " << kEpochs
+        << ", batchSize: " << model.batch_size
+        << ", optimizer: {type: Adam, learningRate: \"0.003\"}, sharding: Slice, logSteps: 1, "
+        << model.training << more_training << "}\n"
         << "  workers: {nodes: 2, processesPerNode: 1}\n"
         << "  checkpoint: {everyEpochs: 1, everySteps: " << kEverySteps
         << ", path: " << checkpoints().string() << "}\n";
@@ -126,11 +182,11 @@ class WorkerFaultTest : public RunningJobTest {
   }
 
   // What the job ends with when nothing disturbs it; leaves a fresh folder.
-  Outcome undisturbed(const std::string& model) {
+  Outcome undisturbed(const std::string& model, const std::string& more_training = "") {
     static std::map<std::string, Outcome> known;
-    const auto found = known.find(model);
+    const auto found = known.find(model + more_training);
     if (found != known.end()) return found->second;
-    write_manifest(model);
+    write_manifest(model, more_training);
     start_worker();
     EXPECT_EQ(finish(), contract::kExitDone) << output();
     EXPECT_EQ(outcome().manifest["epoch"], kEpochs - 1);
@@ -138,7 +194,7 @@ class WorkerFaultTest : public RunningJobTest {
     EXPECT_TRUE(outcome().result.contains("testMetric")) << result_of(0);
     const Outcome expected = outcome();
     fresh_folder();
-    return known.emplace(model, expected).first->second;
+    return known.emplace(model + more_training, expected).first->second;
   }
 
   void expect_same(const Outcome& expected) const {
@@ -238,11 +294,13 @@ TEST_P(KilledWorkerTest, EndsWithTheSameCheckpointAndMetricsWhereverItWasKilled)
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, KilledWorkerTest, ::testing::Values("GraphSAGE", "GIN"));
+INSTANTIATE_TEST_SUITE_P(
+    Models, KilledWorkerTest, ::testing::Values(kGraphSage, kGin, kDense, kLazy)
+);
 
 TEST_F(WorkerFaultTest, CtrlCResumesAndEndsWithTheSameCheckpointAndMetrics) {
-  const Outcome expected = undisturbed("GraphSAGE");
-  write_manifest("GraphSAGE");
+  const Outcome expected = undisturbed(kGraphSage);
+  write_manifest(kGraphSage);
   start_worker();
   ASSERT_TRUE(wait_for(line_of(4, 2))) << output();
   ::kill(job_, SIGINT);
@@ -253,6 +311,49 @@ TEST_F(WorkerFaultTest, CtrlCResumesAndEndsWithTheSameCheckpointAndMetrics) {
   EXPECT_TRUE(wait_for("Resumed from")) << output();
   expect_same(expected);
 }
+
+// Its parameter says how rows of embeddings change that a step does not touch.
+class StoppedEmbeddingsTest : public WorkerFaultTest,
+                              public ::testing::WithParamInterface<const char*> {
+ protected:
+  // Asks the job to stop after this step, waits for its end and starts it again.
+  void stop_after(int epoch, int step) {
+    ASSERT_TRUE(wait_for(line_of(epoch, step))) << output();
+    ::kill(job_, SIGTERM);
+    ASSERT_EQ(finish(), contract::kExitPreempted) << output();
+    start_worker();
+    ASSERT_TRUE(wait_for("Resumed from")) << output();
+  }
+};
+
+// The steps at which it stops are no multiples of kEverySteps: these checkpoints are extra ones.
+TEST_P(StoppedEmbeddingsTest, ResumeInTheMiddleOfAnEpochAndEndWithTheSameRows) {
+  const Outcome expected = undisturbed(GetParam());
+  write_manifest(GetParam());
+  start_worker();
+  for (const auto& [epoch, step] : {std::pair(1, 1), std::pair(4, 4)}) stop_after(epoch, step);
+  EXPECT_EQ(finish(), contract::kExitDone) << output();
+  expect_same(expected);
+  expect_no_orphan();
+}
+
+// A step has two batches: what the first one read is forgotten with the step.
+TEST_P(StoppedEmbeddingsTest, AccumulatedOverBatchesResumeInsideAStepAndEndWithTheSameRows) {
+  const std::string accumulated = ", gradientAccumulation: 2";
+  const Outcome expected = undisturbed(GetParam(), accumulated);
+  write_manifest(GetParam(), accumulated);
+  start_worker();
+  stop_after(1, 1);
+  ASSERT_TRUE(wait_for(line_of(3, 2))) << output();
+  kill_rank(1);
+  ASSERT_TRUE(wait_for("Resumed from")) << output();
+  stop_after(6, 4);
+  EXPECT_EQ(finish(), contract::kExitDone) << output();
+  expect_same(expected);
+  expect_no_orphan();
+}
+
+INSTANTIATE_TEST_SUITE_P(Updates, StoppedEmbeddingsTest, ::testing::Values(kDense, kLazy));
 
 TEST_F(WorkerFaultTest, AFileOfTheDataThatIsCutOffMeanwhileEndsTheJobWithItsName) {
   const fs::path data = folder_ / "small.gnn";
@@ -293,7 +394,7 @@ spec:
 TEST_F(WorkerFaultTest, AFullDiskEndsTheJobWithItsReason) {
   fs::create_directories(checkpoints());
   if (!testing::may_mount(checkpoints().string())) GTEST_SKIP() << "nothing can be mounted here";
-  write_manifest("GraphSAGE");
+  write_manifest(kGraphSage);
   start_worker({{"TEST_SMALL_DISK", checkpoints().string()}});
   EXPECT_EQ(finish(seconds(120)), contract::kExitOther) << output();
   EXPECT_NE(output().find("Resumed from"), std::string::npos) << "the first one was whole";
@@ -309,7 +410,7 @@ TEST_F(WorkerFaultTest, AFullDiskEndsTheJobWithItsReason) {
 TEST_F(WorkerFaultTest, AReadOnlyFolderForCheckpointsEndsTheJobWithItsName) {
   fs::create_directories(checkpoints());
   if (!testing::may_mount(checkpoints().string())) GTEST_SKIP() << "nothing can be mounted here";
-  write_manifest("GraphSAGE");
+  write_manifest(kGraphSage);
   start_worker({{"TEST_READ_ONLY_DISK", checkpoints().string()}});
   EXPECT_EQ(finish(seconds(120)), contract::kExitOther) << output();
   for (int node = 0; node < 2; ++node) {
@@ -324,7 +425,7 @@ TEST_F(WorkerFaultTest, AReadOnlyFolderForCheckpointsEndsTheJobWithItsName) {
 
 // An operator of one rank throws what LibTorch makes of a CUDA error.
 TEST_F(WorkerFaultTest, AnErrorOfTheGpuInOneRankRestartsAllRanksOnce) {
-  write_manifest("GraphSAGE");
+  write_manifest(kGraphSage);
   start_worker(
       {{"LD_PRELOAD", std::getenv("GNN_FAILING_GPU")},
        {"FAILING_GPU_RANK", "1"},
@@ -337,7 +438,7 @@ TEST_F(WorkerFaultTest, AnErrorOfTheGpuInOneRankRestartsAllRanksOnce) {
 }
 
 TEST_F(WorkerFaultTest, AnErrorOfTheGpuThatStaysEndsTheJobWithItsRankAndText) {
-  write_manifest("GraphSAGE");
+  write_manifest(kGraphSage);
   start_worker({{"LD_PRELOAD", std::getenv("GNN_FAILING_GPU")}, {"FAILING_GPU_RANK", "1"}});
   EXPECT_EQ(finish(), contract::kExitOther) << output();
   for (int node = 0; node < 2; ++node) {
@@ -350,7 +451,7 @@ TEST_F(WorkerFaultTest, AnErrorOfTheGpuThatStaysEndsTheJobWithItsRankAndText) {
 }
 
 TEST_F(WorkerFaultTest, AJobThatMayNotOpenEnoughFilesEndsWithTheLimit) {
-  write_manifest("GraphSAGE");
+  write_manifest(kGraphSage);
   const std::string manifest = (folder_ / "job.yaml").string();
   start_program(
       {"/bin/sh",

@@ -287,7 +287,6 @@ TEST(Validation, ChecksTheDataOfLinkPrediction) {
        [](GnnJob& j) { j.spec.dataset.co_occurrence->through = "category"; }},
       {"spec.dataset.split",
        split({.type = SplitType::Random, .train = tenth, .validation = tenth, .test = tenth})},
-      {"spec.dataset.split", split({})},
       {"spec.dataset.split", split({.type = SplitType::RandomLink, .validation = tenth})},
       {"spec.dataset.split", split({.type = SplitType::RandomLink, .test = tenth})},
       {"spec.dataset.split",
@@ -408,11 +407,10 @@ TEST(Validation, OtherTasksRefuseTheFieldsOfLinkPrediction) {
   });
 }
 
-TEST(Validation, LinkPredictionMayUseTheSplitOfTypedData) {
+TEST(Validation, LinkPredictionMayReadRelationsThatTheDataHave) {
   for (const DatasetFormat format : {DatasetFormat::Native, DatasetFormat::EdgeList}) {
     GnnJob job = sample_link_job();
     job.spec.dataset.format = format;
-    job.spec.dataset.split = {};
     job.spec.dataset.add_reverse = false;
     job.spec.dataset.co_occurrence.reset();
     EXPECT_EQ(paths_of(job), std::vector<std::string>{});

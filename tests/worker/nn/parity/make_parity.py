@@ -87,34 +87,42 @@ def run_pyg():
         save_layer(name, model, model(x, edge_index)[:2], x)
 
 
-class ItemEncoder(torch.nn.Module):
-    def __init__(self, sage, hidden, out):
-        super().__init__()
-        self.conv1, self.conv2 = sage(-1, hidden), sage(hidden, hidden)
-        self.lin = torch.nn.Linear(hidden, out)
+def make_link_modules(sage, hidden, out):
+    # Classes are made here: their base is only there once torch is.
+    class ItemEncoder(torch.nn.Module):
+        def __init__(self, sage, hidden, out):
+            super().__init__()
+            self.conv1, self.conv2 = sage(-1, hidden), sage(hidden, hidden)
+            self.lin = torch.nn.Linear(hidden, out)
 
-    def forward(self, items, item_to_item):
-        return self.lin(self.conv2(self.conv1(items, item_to_item).relu(), item_to_item).relu())
+        def forward(self, items, item_to_item):
+            return self.lin(self.conv2(self.conv1(items, item_to_item).relu(), item_to_item).relu())
 
+    class UserEncoder(torch.nn.Module):
+        def __init__(self, sage, hidden, out):
+            super().__init__()
+            self.conv1, self.conv2, self.conv3 = (sage((-1, -1), hidden) for _ in range(3))
+            self.lin = torch.nn.Linear(hidden, out)
 
-class UserEncoder(torch.nn.Module):
-    def __init__(self, sage, hidden, out):
-        super().__init__()
-        self.conv1, self.conv2, self.conv3 = (sage((-1, -1), hidden) for _ in range(3))
-        self.lin = torch.nn.Linear(hidden, out)
+        def forward(self, users, items, item_to_item, item_to_user):
+            users = self.conv2((items, users), item_to_user).relu()
+            return self.lin(self.conv3((self.conv1(items, item_to_item).relu(), users), item_to_user).relu())
 
-    def forward(self, users, items, item_to_item, item_to_user):
-        users = self.conv2((items, users), item_to_user).relu()
-        return self.lin(self.conv3((self.conv1(items, item_to_item).relu(), users), item_to_user).relu())
+    class Decoder(torch.nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.lin1, self.lin2 = torch.nn.Linear(2 * width, width), torch.nn.Linear(width, 1)
 
+        def forward(self, pairs):
+            return self.lin2(self.lin1(pairs).relu()).view(-1)
 
-class Decoder(torch.nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.lin1, self.lin2 = torch.nn.Linear(2 * width, width), torch.nn.Linear(width, 1)
-
-    def forward(self, pairs):
-        return self.lin2(self.lin1(pairs).relu()).view(-1)
+    return torch.nn.ModuleDict(
+        {
+            "item_encoder": ItemEncoder(sage, hidden, out),
+            "user_encoder": UserEncoder(sage, hidden, out),
+            "decoder": Decoder(out),
+        }
+    )
 
 
 def run_links():
@@ -136,13 +144,7 @@ def run_links():
 
     torch.manual_seed(0)
     torch.set_default_dtype(torch.float64)
-    modules = torch.nn.ModuleDict(
-        {
-            "item_encoder": ItemEncoder(SAGEConv, hidden, out),
-            "user_encoder": UserEncoder(SAGEConv, hidden, out),
-            "decoder": Decoder(out),
-        }
-    )
+    modules = make_link_modules(SAGEConv, hidden, out)
     tables = {"user": torch.randn(users, width_of_users), "item": torch.randn(items, width_of_items)}
     x = {name: table.requires_grad_() for name, table in tables.items()}
     to_users, to_items = (torch.from_numpy(np.ascontiguousarray(e)) for e in (user_to_item[::-1], item_to_item))

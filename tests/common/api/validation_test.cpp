@@ -296,10 +296,8 @@ TEST(Validation, ChecksTheDataOfLinkPrediction) {
       {"spec.dataset.split",
        split({.type = SplitType::RandomLink, .name = "x", .validation = tenth, .test = tenth})},
       {"spec.dataset.split",
-       [](GnnJob& j) {
-         j.spec.dataset.format = DatasetFormat::Native;
-         j.spec.dataset.split = {.disjoint_train = Decimal{"0.1"}};
-       }},
+       [](GnnJob& j) { j.spec.dataset.split.disjoint_train = Decimal{"0.1"}; },
+       true},
       {"spec.dataset.split",
        [](GnnJob& j) {
          j.spec.dataset.split.negative_ratio = Decimal{"1"};

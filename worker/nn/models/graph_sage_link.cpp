@@ -26,6 +26,7 @@ at::Tensor GraphSageLinkImpl::forward(
       links.destination_type
   );
   std::vector<graph::Block> of_relation;
+  of_relation.reserve(blocks.size());
   for (size_t layer = 0; layer < blocks.size(); ++layer)
     of_relation.push_back(block_of(blocks, layer, 0));
   const at::Tensor rows = encoder_->forward(input_of(x, 0), of_relation);

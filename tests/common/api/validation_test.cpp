@@ -128,6 +128,8 @@ TEST(Validation, ChecksRulesBetweenFields) {
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.path = "/data"; }},
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.synthetic.reset(); }},
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.to_undirected = true; }, true},
+      {"spec.dataset.split", [](GnnJob& j) { j.spec.dataset.split.disjoint_train = Decimal{"0.1"}; }
+      },
       {"spec.dataset", [](GnnJob& j) { j.spec.dataset.path.reset(); }, true},
       {"spec.dataset.format", [](GnnJob& j) { j.spec.dataset.format = DatasetFormat::OGB; }, true},
       {"spec.dataset.nodeFeatures",
@@ -295,9 +297,6 @@ TEST(Validation, ChecksTheDataOfLinkPrediction) {
        split({.type = SplitType::RandomLink, .validation = Decimal{"0.9"}, .test = tenth})},
       {"spec.dataset.split",
        split({.type = SplitType::RandomLink, .name = "x", .validation = tenth, .test = tenth})},
-      {"spec.dataset.split",
-       [](GnnJob& j) { j.spec.dataset.split.disjoint_train = Decimal{"0.1"}; },
-       true},
       {"spec.dataset.split",
        [](GnnJob& j) {
          j.spec.dataset.split.negative_ratio = Decimal{"1"};

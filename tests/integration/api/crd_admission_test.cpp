@@ -817,10 +817,17 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
            {"/spec/dataset/path", nullptr},
            {"/spec/dataset/synthetic", {{"shape", "Taobao"}, {"scale", "0.01"}}}}
       ),
-      links("provided-links", {{"/spec/dataset", {{"format", "Native"}, {"path", "/data"}}}}),
+      links(
+          "own-relations",
+          {{"/spec/dataset",
+            {{"format", "Native"},
+             {"path", "/data"},
+             {"split", {{"type", "RandomLink"}, {"validation", "0.1"}, {"test", "0.1"}}}}}}
+      ),
       plain_links(
           "plain-links",
-          {{"/spec/model/decoder", {{"type", "MLP"}, {"hiddenChannels", 8}}},
+          {{"/spec/dataset/toUndirected", true},
+           {"/spec/model/decoder", {{"type", "MLP"}, {"hiddenChannels", 8}}},
            {"/spec/training/optimizer", {{"type", "SGD"}, {"weightDecay", "1e-5"}}}}
       ),
   };

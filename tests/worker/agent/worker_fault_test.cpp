@@ -337,8 +337,8 @@ TEST_P(StoppedEmbeddingsTest, ResumeInTheMiddleOfAnEpochAndEndWithTheSameRows) {
   expect_no_orphan();
 }
 
-// A step has two batches: what the first one read is forgotten with the step.
-TEST_P(StoppedEmbeddingsTest, AccumulatedOverBatchesResumeInsideAStepAndEndWithTheSameRows) {
+// A stop between the batches of a step gives the step up: it is made whole after the restart.
+TEST_P(StoppedEmbeddingsTest, OfTwoBatchesAStepResumeAndEndWithTheSameRows) {
   const std::string accumulated = ", gradientAccumulation: 2";
   const Outcome expected = undisturbed(GetParam(), accumulated);
   write_manifest(GetParam(), accumulated);

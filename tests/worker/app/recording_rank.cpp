@@ -1,4 +1,5 @@
-// A rank that also writes down each loss that it is told, bit by bit, to FOLDER/rank-<rank>:
+// A rank that also writes down each loss that it is told and the last metrics, bit by bit, to
+// FOLDER/rank-<rank>:
 //   gnn_recording_rank MANIFEST FOLDER [path=value]...
 
 #include "worker/agent/agent_link.h"
@@ -36,6 +37,8 @@ class LossFile final : public ProgressSink {
     file_ << "epoch " << report.epoch << ' ' << report.average_loss << '\n';
   }
   void on_final(const FinalReport& report) override {
+    for (const auto& [name, value] : report.metrics)
+      file_ << "metric " << name << ' ' << value << '\n';
     file_ << "parameters " << report.parameters_hash << std::endl;
   }
   void on_checkpoint(const CheckpointReport&) override {}

@@ -56,6 +56,18 @@ class Samples(unittest.TestCase):
                     self.assertFalse(mount.get("readOnly") or volume["persistentVolumeClaim"].get("readOnly"))
         self.assertTrue(any("checkpoint" in spec for _, spec in JOBS))
 
+    def test_what_jobs_read_in_native_form_is_imported(self):
+        options = {}  # --output -> options of the import
+        for _, spec in pod_specs():
+            for container in spec["containers"]:
+                if container.get("args", [])[:2] == ["data", "import"]:
+                    output = next(option for option in container["args"] if option.startswith("--output="))
+                    options[output.partition("=")[2]] = container["args"]
+        read = {spec["dataset"]["path"]: spec for _, spec in JOBS if spec["dataset"]["format"] == "Native"}
+        self.assertEqual(set(read), set(options))
+        for path, spec in read.items():
+            self.assertIn("--add-reverse" if "link" in spec["task"] else "--to-undirected", options[path])
+
     def test_jobs_on_real_data_say_what_they_need(self):
         real = [(name, spec) for name, spec in JOBS if spec["dataset"]["format"] != "Synthetic"]
         self.assertGreaterEqual(len(real), 4)

@@ -231,18 +231,54 @@ class Jobs(EndToEnd):
 
 
 class PackageIndex(EndToEnd):
-    def test_the_demos_job_learns_from_this_machines_packages(self):
-        namespace = "packages"
-        make_namespace(namespace)
-        self.addCleanup(operator.kubectl, "delete", "namespace", namespace, "--wait=false")
-        import_package_index(operator, namespace)
-        manifest = on_two_nodes(sample("packages-sage.yaml", operator.images["worker"]))
-        operator.kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest)
-        job = operator.wait_finished("packages-sage", namespace, 600)
+    """The samples on real data, with this machine's package index on a volume."""
+
+    NAMESPACE = "packages"
+
+    @classmethod
+    def setUpClass(cls):
+        make_namespace(cls.NAMESPACE)
+        cls.addClassCleanup(operator.kubectl, "delete", "namespace", cls.NAMESPACE, "--wait=false")
+        import_package_index(operator, cls.NAMESPACE)
+
+    def start(self, name):
+        """Applies the sample's job on 2 nodes x 2 processes."""
+        manifest = on_two_nodes(sample(f"{name}.yaml", operator.images["worker"]))
+        operator.kubectl("apply", "-n", self.NAMESPACE, "-f", "-", stdin=manifest)
+
+    def progress_of_complete(self, name):
+        job = operator.wait_finished(name, self.NAMESPACE, 600)
         self.assertTrue(operator.holds(job, "Complete"), json.dumps(job["status"]))
-        self.assertEqual(set(operator.results("packages-sage", namespace)), {0, 1})
+        self.assertEqual(set(operator.results(name, self.NAMESPACE)), {0, 1})
+        return job["status"]["progress"]
+
+    def test_the_demos_job_learns_from_this_machines_packages(self):
+        self.start("packages-sage")
         # 58 sections; the largest holds a fifth of the packages.
-        self.assertGreater(float(job["status"]["progress"]["testMetric"]), 0.5)
+        self.assertGreater(float(self.progress_of_complete("packages-sage")["testMetric"]), 0.5)
+
+    def test_tags_of_packages_are_predicted_and_the_auc_is_shown_everywhere(self):
+        name = "package-tags"
+        self.start(name)
+        operator.wait("both dashboards show the AUC", lambda: self.dashboards_with("auc", name) == {"job", "jobs"}, 200)
+        progress = self.progress_of_complete(name)
+        self.assertEqual(progress["metricName"], "auc")
+        self.assertGreater(float(progress["testMetric"]), 0.95)
+        header, row = operator.kubectl("get", "gnnjob", name, "-n", self.NAMESPACE, "-o", "wide").splitlines()
+        shown = dict(zip(re.split(r"\s{2,}", header), re.split(r"\s{2,}", row), strict=False))
+        self.assertEqual((shown["METRICNAME"], shown["METRIC"]), ("auc", progress["validationMetric"]))
+
+    def dashboards_with(self, metric, job):
+        """The dashboards on which a panel shows this metric of the job's validation."""
+        chosen = {"$namespace": self.NAMESPACE, "$job": job, "$instance": ".+"}
+        return {
+            file.stem
+            for file in (ROOT / "charts/gnn-operator/dashboards").glob("*.json")
+            for panel in json.loads(file.read_text(encoding="utf-8"))["panels"]
+            for target in panel["targets"] if "gnn_train_metric" in target["expr"]
+            for item in operator.query(filled(target["expr"], chosen))
+            if item["metric"]["metric"] == metric and item["metric"].get("split", "validation") == "validation"
+        }
 
 
 class Faults(EndToEnd):

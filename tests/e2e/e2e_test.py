@@ -311,6 +311,31 @@ class Faults(EndToEnd):
         job = self.assert_complete_like_undisturbed(name, restarts=0)
         self.assertEqual(job["status"]["attempt"], 2)
 
+    def test_a_pod_out_of_memory_fails_the_second_time_and_says_what_it_took(self):
+        name = self.submit(
+            "out-of-memory", dataset__synthetic={"shape": "Products", "scale": "0.5", "seed": 1},
+            workers__template__resources={"requests": {"cpu": "100m"}, "limits": {"cpu": "2", "memory": "500Mi"}},
+        )
+        job = operator.wait_finished(name, NAMESPACE, 240)
+        self.assertEqual((operator.condition(job, "Failed") or {}).get("reason"), "OutOfMemory", json.dumps(job["status"], indent=1))
+        self.assertEqual((job["status"]["attempt"], job["status"]["restarts"]), (2, 1))
+        failure = job["status"]["lastFailure"]
+        self.assertEqual(failure["reason"], "OutOfMemory")
+        if not Path("/sys/fs/cgroup/cgroup.controllers").exists():  # version 2 ends the agent together with its rank
+            self.assertRegex(failure["message"], r"rank \d.*peak \d+ MiB, limit 500 MiB")
+
+    def test_a_read_only_claim_for_checkpoints_is_named(self):
+        claim = {"claimName": "checkpoints", "readOnly": True}
+        name = self.submit(
+            "read-only", runPolicy__maxRestarts=0,
+            workers__template__volumes=[{"name": "checkpoints", "persistentVolumeClaim": claim}],
+        )
+        job = operator.wait_finished(name, NAMESPACE, 120)
+        self.assertTrue(operator.holds(job, "Failed"), json.dumps(job["status"], indent=1))
+        failure = job["status"]["lastFailure"]
+        self.assertEqual(failure["exitCode"], 70)
+        self.assertRegex(failure["message"], rf"spec\.checkpoint\.path: .*/checkpoints/{name}.*Read-only file system")
+
     def test_a_deleted_node_is_replaced(self):
         # Its kubelet knows nothing of it and goes on: the pod goes when the garbage collector of pods sees that its node
         # is no more, which takes up to a minute. Training waits that long.

@@ -17,6 +17,7 @@ std::vector<LayerWidth> layer_widths(const StackShape& shape) {
       shape.layers
   );
   std::vector<LayerWidth> widths;
+  widths.reserve(static_cast<size_t>(shape.layers));
   for (int64_t layer = 0; layer < shape.layers; ++layer) {
     widths.push_back(LayerWidth{
         .in = layer == 0 ? shape.in : shape.hidden,

@@ -90,6 +90,13 @@ TEST(Desired, PodIsWithinPodSecurityRestricted) {
     EXPECT_FALSE(spec.contains(field));
 }
 
+// Of a large volume that has the group already, each start would walk all files.
+TEST(Desired, AVolumeIsGivenToTheGroupOnlyWhereItsRootIsNot) {
+  const objects::Json json =
+      encode(desired_pod(small_job(), {.attempt = 1, .node = 0, .rounds_left = 0}));
+  EXPECT_EQ(json["spec"]["securityContext"]["fsGroupChangePolicy"], "OnRootMismatch");
+}
+
 TEST(Desired, ToleratesASilentMachineForThirtySeconds) {
   const objects::Pod pod = desired_pod(small_job(), {.attempt = 1, .node = 0, .rounds_left = 0});
   ASSERT_EQ(pod.spec.tolerations.size(), 2U);

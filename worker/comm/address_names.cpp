@@ -16,10 +16,10 @@ extern "C" int getnameinfo(
     socklen_t service_length,
     int flags
 ) {
-  static const auto of_the_c_library =
+  static const auto kOfTheCLibrary =
       reinterpret_cast<decltype(&getnameinfo)>(::dlsym(RTLD_NEXT, "getnameinfo"));
-  if (of_the_c_library == nullptr) return EAI_SYSTEM;
-  return of_the_c_library(
+  if (kOfTheCLibrary == nullptr) return EAI_SYSTEM;
+  return kOfTheCLibrary(
       address,
       address_length,
       host,

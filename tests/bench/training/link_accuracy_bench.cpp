@@ -52,7 +52,8 @@ class DegreeProduct {
     sources_ = at::bincount(pairs.select(1, 0), {}, links.num_sources);
     destinations_ = at::bincount(pairs.select(1, 1), {}, links.num_destinations);
   }
-  // Exact: float counts up to 2^24. Shapes: pairs [N, 2].
+  // Exact: float counts up to 2^24.
+  // Shapes: pairs [N, 2].
   [[nodiscard]] std::vector<float> operator()(const at::Tensor& pairs) const {
     const at::Tensor products = sources_.index_select(0, pairs.select(1, 0)) *
                                 destinations_.index_select(0, pairs.select(1, 1));

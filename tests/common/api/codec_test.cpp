@@ -131,7 +131,7 @@ TEST(Codec, WorkerConfigOfAnEarlierVersionsJobIsAsItWas) {
     for (const json& child : objects["children"]) {
       if (child["kind"] != "ConfigMap") continue;
       ++versions;
-      EXPECT_EQ(worker_config(*job), child["data"]["job.yaml"]);
+      EXPECT_EQ(worker_config(*job), child["data"]["job.yaml"].get<std::string>());
     }
   }
   EXPECT_GE(versions, 1);

@@ -132,11 +132,13 @@ prometheus::MetricFamily exposed(SeriesFamily& family, size_t from) {
   return shown;
 }
 
-void append(std::string& page, SeriesFamily family) {
+// `goes_on`: the page ends with series of this family.
+void append(std::string& page, SeriesFamily family, bool goes_on) {
   for (size_t from = 0; from < family.series.size(); from += kSeriesAtOnce) {
     const std::string text = prometheus::TextSerializer().Serialize({exposed(family, from)});
     // A page may say a family's help and type only once.
-    page.append(text, from == 0 ? 0 : text.find('\n', text.find("\n# TYPE ") + 1) + 1);
+    const bool named = goes_on || from > 0;
+    page.append(text, named ? text.find('\n', text.find("\n# TYPE ") + 1) + 1 : 0);
   }
 }
 
@@ -147,7 +149,7 @@ struct MetricsRegistry::Impl {
   // its own.
   prometheus::Registry registry{prometheus::Registry::InsertBehavior::Throw};
   Guarded<Series> series;
-  Guarded<std::vector<std::function<std::vector<SeriesFamily>()>>> sources;
+  Guarded<std::vector<SeriesSource>> sources;
 };
 
 MetricsRegistry::MetricsRegistry() : impl_(std::make_unique<Impl>()) {}
@@ -201,15 +203,21 @@ size_t MetricsRegistry::remove_series(const std::string& name, const MetricLabel
          series->histograms.remove(name, labels);
 }
 
-void MetricsRegistry::add_source(std::function<std::vector<SeriesFamily>()> read) {
+void MetricsRegistry::add_source(SeriesSource read) {
   impl_->sources.lock()->push_back(std::move(read));
 }
 
 std::string MetricsRegistry::expose() const {
   std::string page = prometheus::TextSerializer().Serialize(impl_->registry.Collect());
   const auto sources = *impl_->sources.lock();
-  for (const auto& read : sources) {
-    for (SeriesFamily& family : read()) append(page, std::move(family));
+  std::string last;
+  for (const SeriesSource& read : sources) {
+    read([&](SeriesFamily part) {
+      if (part.series.empty()) return;
+      const bool goes_on = part.name == last;
+      last = part.name;
+      append(page, std::move(part), goes_on);
+    });
   }
   return page;
 }

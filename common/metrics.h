@@ -68,6 +68,10 @@ struct SeriesFamily {
   std::vector<Series> series;
 };
 
+/// Hands over families one after the other; a family may come in parts that follow each other, so
+/// that the series of thousands of owners are never all there at once.
+using SeriesSource = std::function<void(const std::function<void(SeriesFamily part)>& take)>;
+
 /// What /metrics shows. Unlike prometheus-cpp's, which it wraps, its handles stay valid after their
 /// series is removed; asking for the series again creates a fresh one.
 /// Errors: throws std::invalid_argument for a programming error: a name or label that Prometheus
@@ -98,10 +102,10 @@ class MetricsRegistry {
   /// The same for the series of one name.
   size_t remove_series(const std::string& name, const MetricLabels& labels);
 
-  /// Also shows what `read` returns, at each exposition: for series that come and go by the
+  /// Also shows what `read` hands over, at each exposition: for series that come and go by the
   /// thousand, which their owner adds and removes at no cost here. No name may be that of another
   /// series. `read` must work for as long as expose() is called, from any thread.
-  void add_source(std::function<std::vector<SeriesFamily>()> read);
+  void add_source(SeriesSource read);
 
   /// Prometheus text format, version 0.0.4.
   [[nodiscard]] std::string expose() const;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gnn::app {
@@ -59,87 +60,10 @@ std::optional<double> number(const std::optional<int64_t>& count) {
   return static_cast<double>(*count);
 }
 
-// The families of gnnjob_* series, filled job by job.
-class Page {
- public:
-  void add_info(const objects::ObjectKey& job, const std::string& task, const std::string& model) {
-    info_.series.push_back({labels(job, {{"task", task}, {"model", model}}), 1});
-  }
-  void add_condition(
-      const objects::ObjectKey& job, const std::string& type, const std::string& status
-  ) {
-    for (const char* value : {"True", "False", "Unknown"}) {
-      conditions_.series.push_back(
-          {labels(job, {{"condition", type}, {"status", value}}), status == value ? 1.0 : 0.0}
-      );
-    }
-  }
-  void add_nodes(const objects::ObjectKey& job, const api::NodeCounts& nodes) {
-    const auto add = [&](const char* state, int64_t count) {
-      nodes_.series.push_back({labels(job, {{"state", state}}), static_cast<double>(count)});
-    };
-    add("desired", nodes.desired);
-    add("ready", nodes.ready);
-    add("succeeded", nodes.succeeded);
-    add("failed", nodes.failed);
-  }
-  void add_restarts(const objects::ObjectKey& job, const std::string& reason, int64_t count) {
-    restarts_.series.push_back({labels(job, {{"reason", reason}}), static_cast<double>(count)});
-  }
-  void add_progress(const objects::ObjectKey& job, const api::JobProgress& progress) {
-    const auto add =
-        [&](SeriesFamily& family, std::optional<double> value, const MetricLabels& more = {}) {
-          if (value) family.series.push_back({labels(job, more), *value});
-        };
-    add(epoch_, number(progress.epoch));
-    add(epochs_, number(progress.epochs));
-    add(loss_, number(progress.loss));
-    add(rate_, number(progress.rate));
-    const auto add_metric = [&](const char* split, const std::optional<std::string>& value) {
-      MetricLabels more{{"split", split}};
-      if (progress.metric_name) more["metric"] = *progress.metric_name;
-      add(metric_, number(value), more);
-    };
-    add_metric("train", progress.train_metric);
-    add_metric("validation", progress.validation_metric);
-    add_metric("test", progress.test_metric);
-  }
+// How many series of a page are there at once.
+constexpr size_t kPart = 1024;
 
-  [[nodiscard]] std::vector<SeriesFamily> take() {
-    std::vector<SeriesFamily> families;
-    for (SeriesFamily* family :
-         {&info_, &conditions_, &nodes_, &restarts_, &epoch_, &epochs_, &loss_, &rate_, &metric_}) {
-      families.push_back(std::move(*family));
-    }
-    return families;
-  }
-
- private:
-  using Type = SeriesFamily::Type;
-
-  static MetricLabels labels(const objects::ObjectKey& job, MetricLabels more) {
-    more["namespace"] = job.namespace_;
-    more["job"] = job.name;
-    return more;
-  }
-
-  SeriesFamily info_{"gnnjob_info", "Always 1, for each GNNJob that is shown.", Type::Gauge, {}};
-  SeriesFamily conditions_{"gnnjob_condition", "Conditions of a GNNJob.", Type::Gauge, {}};
-  SeriesFamily nodes_{"gnnjob_nodes", "Nodes (pods) of a GNNJob by state.", Type::Gauge, {}};
-  SeriesFamily restarts_{
-      "gnnjob_restarts_total",
-      "Restarts that count against maxRestarts, by reason.",
-      Type::Counter,
-      {}
-  };
-  SeriesFamily epoch_{"gnnjob_epoch", "Current epoch, from 1.", Type::Gauge, {}};
-  SeriesFamily epochs_{"gnnjob_epochs", "Epochs in total.", Type::Gauge, {}};
-  SeriesFamily loss_{"gnnjob_loss", "Mean loss of the last epoch.", Type::Gauge, {}};
-  SeriesFamily rate_{
-      "gnnjob_rate", "Seeds (or graphs) per second, over all ranks.", Type::Gauge, {}
-  };
-  SeriesFamily metric_{"gnnjob_metric", "The task's metric, by split.", Type::Gauge, {}};
-};
+using Type = SeriesFamily::Type;
 
 }  // namespace
 
@@ -149,7 +73,7 @@ JobMetrics::JobMetrics(MetricsRegistry& registry, const Clock& clock)
   queue_duration();
   startup_duration();
   for (const std::string_view result : kResults) run_duration(result);
-  registry.add_source([this] { return read(); });
+  registry.add_source([this](const auto& take) { read(take); });
 }
 
 Histogram JobMetrics::queue_duration() {
@@ -200,22 +124,119 @@ bool JobMetrics::is_long_ended(const Shown& job) const {
   return job.ended && clock_.now() >= *job.ended + kShownAfterEnd;
 }
 
-std::vector<SeriesFamily> JobMetrics::read() {
-  Jobs now;
-  {
-    auto jobs = jobs_.lock();
-    std::erase_if(*jobs, [this](const auto& job) { return is_long_ended(job.second); });
-    now = *jobs;
+JobMetrics::Jobs JobMetrics::shown_now() {
+  auto jobs = jobs_.lock();
+  std::erase_if(*jobs, [this](const auto& job) { return is_long_ended(job.second); });
+  return *jobs;
+}
+
+void JobMetrics::read(const TakePart& take) {
+  const Jobs jobs = shown_now();
+  read_states(jobs, take);
+  read_progress(jobs, take);
+}
+
+void JobMetrics::read_family(
+    const Jobs& jobs, SeriesFamily family, const TakePart& take, const TellSeries& tell
+) {
+  const auto hand_over = [&] {
+    SeriesFamily part{family.name, family.help, family.type, std::exchange(family.series, {})};
+    take(std::move(part));
+  };
+  for (const auto& job : jobs) {
+    const auto add = [&](MetricLabels labels, double value) {
+      labels["namespace"] = job.first.namespace_;
+      labels["job"] = job.first.name;
+      family.series.push_back({std::move(labels), value});
+    };
+    tell(job.second, add);
+    if (family.series.size() >= kPart) hand_over();
   }
-  Page page;
-  for (const auto& [key, job] : now) {
-    if (!job.task.empty()) page.add_info(key, job.task, job.model);
-    for (const auto& [type, status] : job.conditions) page.add_condition(key, type, status);
-    page.add_nodes(key, job.nodes);
-    for (const auto& [reason, count] : job.restarts) page.add_restarts(key, reason, count);
-    if (job.progress) page.add_progress(key, *job.progress);
-  }
-  return page.take();
+  hand_over();
+}
+
+void JobMetrics::read_states(const Jobs& jobs, const TakePart& take) {
+  const auto each = [&](SeriesFamily family, const TellSeries& tell) {
+    read_family(jobs, std::move(family), take, tell);
+  };
+  each(
+      {"gnnjob_info", "Always 1, for each GNNJob that is shown.", Type::Gauge, {}},
+      [](const Shown& job, const AddSeries& add) {
+        if (!job.task.empty()) add({{"task", job.task}, {"model", job.model}}, 1);
+      }
+  );
+  each(
+      {"gnnjob_condition", "Conditions of a GNNJob.", Type::Gauge, {}},
+      [](const Shown& job, const AddSeries& add) {
+        for (const auto& [type, status] : job.conditions) {
+          for (const char* value : {"True", "False", "Unknown"}) {
+            add({{"condition", type}, {"status", value}}, status == value ? 1.0 : 0.0);
+          }
+        }
+      }
+  );
+  each(
+      {"gnnjob_nodes", "Nodes (pods) of a GNNJob by state.", Type::Gauge, {}},
+      [](const Shown& job, const AddSeries& add) {
+        add({{"state", "desired"}}, static_cast<double>(job.nodes.desired));
+        add({{"state", "ready"}}, static_cast<double>(job.nodes.ready));
+        add({{"state", "succeeded"}}, static_cast<double>(job.nodes.succeeded));
+        add({{"state", "failed"}}, static_cast<double>(job.nodes.failed));
+      }
+  );
+  each(
+      {"gnnjob_restarts_total",
+       "Restarts that count against maxRestarts, by reason.",
+       Type::Counter,
+       {}},
+      [](const Shown& job, const AddSeries& add) {
+        for (const auto& [reason, count] : job.restarts) {
+          add({{"reason", reason}}, static_cast<double>(count));
+        }
+      }
+  );
+}
+
+void JobMetrics::read_progress(const Jobs& jobs, const TakePart& take) {
+  // Of jobs that train, and what they have told.
+  const auto each = [&](const char* name, const char* help, const auto& value_of) {
+    read_family(
+        jobs,
+        {name, help, Type::Gauge, {}},
+        take,
+        [&](const Shown& job, const AddSeries& add) {
+          if (!job.progress) return;
+          if (const std::optional<double> value = value_of(*job.progress)) add({}, *value);
+        }
+    );
+  };
+  using Progress = api::JobProgress;
+  each("gnnjob_epoch", "Current epoch, from 1.", [](const Progress& of) {
+    return number(of.epoch);
+  });
+  each("gnnjob_epochs", "Epochs in total.", [](const Progress& of) { return number(of.epochs); });
+  each("gnnjob_loss", "Mean loss of the last epoch.", [](const Progress& of) {
+    return number(of.loss);
+  });
+  each("gnnjob_rate", "Seeds (or graphs) per second, over all ranks.", [](const Progress& of) {
+    return number(of.rate);
+  });
+  read_family(
+      jobs,
+      {"gnnjob_metric", "The task's metric, by split.", Type::Gauge, {}},
+      take,
+      [](const Shown& job, const AddSeries& add) {
+        if (!job.progress) return;
+        const auto of_split = [&](const char* split, const std::optional<std::string>& text) {
+          MetricLabels labels{{"split", split}};
+          if (job.progress->metric_name) labels["metric"] = *job.progress->metric_name;
+          if (const auto value = number(text)) add(std::move(labels), *value);
+        };
+        of_split("train", job.progress->train_metric);
+        of_split("validation", job.progress->validation_metric);
+        of_split("test", job.progress->test_metric);
+      }
+  );
 }
 
 void JobMetrics::count_change(const api::GnnJob& job, const api::GnnJobStatus& after) {

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -52,7 +53,19 @@ class JobMetrics {
   Histogram run_duration(std::string_view result);
   void count_restarts(const api::GnnJob& job, const api::GnnJobStatus& after);
   [[nodiscard]] bool is_long_ended(const Shown& job) const;
-  [[nodiscard]] std::vector<SeriesFamily> read();
+  using TakePart = std::function<void(SeriesFamily part)>;
+  using AddSeries = std::function<void(MetricLabels labels, double value)>;
+  using TellSeries = std::function<void(const Shown& job, const AddSeries& add)>;
+
+  /// Without those that ended long ago.
+  [[nodiscard]] Jobs shown_now();
+  void read(const TakePart& take);
+  static void read_states(const Jobs& jobs, const TakePart& take);
+  static void read_progress(const Jobs& jobs, const TakePart& take);
+  /// Hands over, in parts, what `tell` adds for each job.
+  static void read_family(
+      const Jobs& jobs, SeriesFamily family, const TakePart& take, const TellSeries& tell
+  );
 
   MetricsRegistry& registry_;
   const Clock& clock_;

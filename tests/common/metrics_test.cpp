@@ -54,12 +54,10 @@ TEST(MetricsRegistry, ASeriesAskedForAgainStartsAtZero) {
 TEST(MetricsRegistry, ShowsWhatItsSourcesKeepNow) {
   MetricsRegistry registry;
   std::vector<SeriesFamily::Series> kept = {{{{"job", "x"}}, 1.5}};
-  registry.add_source([&] {
-    return std::vector<SeriesFamily>{
-        {"s", "S", SeriesFamily::Type::Gauge, kept},
-        {"t_total", "T", SeriesFamily::Type::Counter, {{{}, 2}}},
-        {"none", "N", SeriesFamily::Type::Gauge, {}},
-    };
+  registry.add_source([&](const auto& take) {
+    take({"s", "S", SeriesFamily::Type::Gauge, kept});
+    take({"t_total", "T", SeriesFamily::Type::Counter, {{{}, 2}}});
+    take({"none", "N", SeriesFamily::Type::Gauge, {}});
   });
   registry.counter("a_total", "A").increment();
   const std::string text = registry.expose();
@@ -73,10 +71,15 @@ TEST(MetricsRegistry, ShowsWhatItsSourcesKeepNow) {
 
 TEST(MetricsRegistry, ShowsALargeFamilyAsOne) {
   MetricsRegistry registry;
-  registry.add_source([&] {
+  registry.add_source([](const auto& take) {
     SeriesFamily large{"s", "Help # TYPE.", SeriesFamily::Type::Gauge, {}};
-    for (int i = 0; i < 2500; ++i) large.series.push_back({{{"job", std::to_string(i)}}, 1.0 * i});
-    return std::vector<SeriesFamily>{std::move(large)};
+    for (int i = 0; i < 2500; ++i) {
+      large.series.push_back({{{"job", std::to_string(i)}}, 1.0 * i});
+      if (i == 2000) take(large);
+      if (i == 2000) large.series.clear();
+    }
+    take({large.name, large.help, large.type, {}});
+    take(large);
   });
   std::string expected = "# HELP s Help # TYPE.\n# TYPE s gauge\n";
   for (int i = 0; i < 2500; ++i) {

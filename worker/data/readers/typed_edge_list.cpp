@@ -425,7 +425,8 @@ Result<CscArrays> TypedEdgeList::sort_edges(EdgeType& type) {
       .num_sources = find_type(type.name.source)->table.num_nodes,
       .num_destinations = find_type(type.name.destination)->table.num_nodes,
       .to_undirected = options_.to_undirected && within,
-      .coalesce = options_.coalesce
+      .coalesce = options_.coalesce,
+      .self_loops = options_.self_loops
   };
   const bool linked = options_.link == type.name;
   if (linked) {

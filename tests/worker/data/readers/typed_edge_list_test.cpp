@@ -179,6 +179,18 @@ TEST_F(TypedEdgeList, AppliesTransformsToEdgesOfATypeThatTheyFit) {
   EXPECT_THAT(read(options).error().message, HasSubstr("toUndirected: no edge type joins nodes"));
 }
 
+TEST_F(TypedEdgeList, ChangesTheSelfLoopsOfASingleType) {
+  files_ = {{"edges/item__like__item.csv", "0,1\n1,1\n"}};
+  const auto sources = [this](SelfLoops self_loops) {
+    ReadOptions options;
+    options.self_loops = self_loops;
+    return to_vector<int32_t>(read(options)->edge_tables[0].indices);
+  };
+  EXPECT_THAT(sources(SelfLoops::Keep), ElementsAre(0, 1));
+  EXPECT_THAT(sources(SelfLoops::Remove), ElementsAre(0));
+  EXPECT_THAT(sources(SelfLoops::AddRemaining), ElementsAre(0, 0, 1));
+}
+
 TEST_F(TypedEdgeList, NamesTheFileThatIsWrong) {
   const std::string folder = folder_.path("shop");
   EXPECT_EQ(

@@ -184,6 +184,29 @@ bool reverses(const EdgeTable& table, const Array& pairs) {
   return same;
 }
 
+// Whether the edges of `other` are those of `table` with their ends exchanged, whatever their ids.
+bool has_reversed_edges(const EdgeTable& table, const EdgeTable& other) {
+  if (table.indices.num_elements() != other.indices.num_elements()) {
+    return false;
+  }
+  // The lists of `table`, by ascending destination, name each list of `other` in its order.
+  const std::span<const int64_t> ends = other.indptr.view<int64_t>().subspan(1);
+  std::vector<int64_t> next(
+      other.indptr.view<int64_t>().begin(), other.indptr.view<int64_t>().end() - 1
+  );
+  const auto compare = [&](auto sources_of_other) {
+    bool same = true;
+    for_each_entry(table, [&](size_t, int64_t source, int64_t destination) {
+      const auto list = static_cast<size_t>(source);
+      same = same && list < ends.size() && next[list] < ends[list] &&
+             sources_of_other[static_cast<size_t>(next[list]++)] == destination;
+    });
+    return same;
+  };
+  return other.indices.dtype() == DType::Int32 ? compare(other.indices.view<int32_t>())
+                                               : compare(other.indices.view<int64_t>());
+}
+
 std::string edge_types_text(const DatasetArrays& dataset) {
   std::string text;
   for (const EdgeTable& table : dataset.edge_tables) {
@@ -226,8 +249,7 @@ Result<DatasetArrays> add_reverse(
   for (const size_t type : types) {
     const EdgeTable table = dataset.edge_tables[type];
     auto reverse = find_edge_table(dataset, reverse_of(name_of(table)));
-    if (reverse &&
-        dataset.edge_tables[*reverse].indices.num_elements() != table.indices.num_elements()) {
+    if (reverse && !has_reversed_edges(table, dataset.edge_tables[*reverse])) {
       return fail(
           ErrorKind::Configuration,
           "addReverse: edge type " + text_of(reverse_of(name_of(table))) +

@@ -16,13 +16,13 @@ inline constexpr const char* kPairsName = "links.pairs";
 /// (destination, rev_relation, source)
 EdgeTypeName reverse_of(const EdgeTypeName& name);
 
-/// Whether add_reverse() would leave the data set as it is.
+/// Whether add_reverse() would leave the data set as it is, as far as the numbers of edges tell.
 bool has_reverse_types(const DatasetArrays& dataset);
 
 /// Adds the reverse of each edge type between two node types: the same edges with the same ids, from
 /// destination to source. New types stand behind all others; those that are there stay.
 /// Errors: Configuration if no edge type joins two node types, or an edge type has the name of a
-/// reverse but another number of edges.
+/// reverse but other edges.
 Result<DatasetArrays> add_reverse(
     DatasetArrays dataset, ArrayStorage& storage, ProgressBar& progress
 );

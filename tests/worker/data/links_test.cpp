@@ -10,6 +10,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace gnn::data {
 namespace {
@@ -137,13 +138,29 @@ TEST_F(Links, RefuseAReverseOfOtherEdges) {
   );
   other.edge_ids = ids_array("other.ids", {1, 2, 0, 3});
   EXPECT_EQ(linked(dataset)->links->reverse_edge_table, 2U);
-  other.indptr = ids_array("other.indptr", {0, 1, 2, 3});
-  other.indices = ids_array("other.indices", {1, 0, 0});
-  other.edge_ids = ids_array("other.ids", {1, 2, 0});
-  EXPECT_THAT(
-      transformed(dataset, {.add_reverse = true}).error().message,
-      HasSubstr("addReverse: edge type (item, rev_buys, user) exists with other edges")
-  );
+}
+
+TEST_F(Links, AddReverseRefusesAReverseOfOtherEdges) {
+  DatasetArrays dataset = shop();
+  dataset.edge_tables.push_back(dataset.edge_tables[0]);
+  EdgeTable& other = dataset.edge_tables.back();
+  other.source = "item";
+  other.relation = "rev_buys";
+  other.destination = "user";
+  other.edge_ids = Array();
+  const auto add_beside = [&](std::vector<int64_t> indptr, std::vector<int64_t> indices) {
+    other.indptr = ids_array("other.indptr", std::move(indptr));
+    other.indices = ids_array("other.indices", std::move(indices));
+    const auto added = transformed(dataset, {.add_reverse = true});
+    return added ? "" : added.error().message;
+  };
+  EXPECT_EQ(add_beside({0, 1, 2, 4}, {1, 0, 0, 1}), "");
+  const auto refused =
+      HasSubstr("addReverse: edge type (item, rev_buys, user) exists with other edges");
+  EXPECT_THAT(add_beside({0, 1, 2, 3}, {1, 0, 0}), refused);
+  EXPECT_THAT(add_beside({0, 1, 2, 4}, {0, 0, 0, 1}), refused);
+  EXPECT_THAT(add_beside({0, 2, 3, 4}, {0, 1, 0, 1}), refused);
+  EXPECT_THAT(add_beside({0, 2, 4}, {0, 1, 0, 1}), refused);
 }
 
 TEST_F(Links, CoalesceNumbersLinksAnewAndTheirReverseFollows) {

@@ -191,6 +191,7 @@ class HalfLists {
       auto block = storage_.scratch(DType::Int32, {size});
       if (!block) {
         status_ = tl::make_unexpected(std::move(block).error());
+        failed_.store(true, std::memory_order_relaxed);
         return;
       }
       block_ = *std::move(block);
@@ -209,6 +210,8 @@ class HalfLists {
 
   // Whether all rows were kept.
   [[nodiscard]] const Status& status() const { return status_; }
+  // Whether rows were lost, so that more are of no use; any thread may call it.
+  [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_relaxed); }
   [[nodiscard]] size_t num_nodes() const { return lists_.size(); }
   [[nodiscard]] int64_t num_ids() const { return num_ids_; }
   [[nodiscard]] std::span<const uint32_t> of(size_t node) const { return lists_[node]; }
@@ -224,6 +227,7 @@ class HalfLists {
   int64_t num_ids_ = 0;
   std::vector<std::span<const uint32_t>> lists_;
   Status status_;
+  std::atomic<bool> failed_ = false;  // relaxed: only to stop early, status_ is what counts
 };
 
 // Sorts distinct ids below a bound by marking them: bits for ids, and bits for the words that have
@@ -400,7 +404,7 @@ void add_rows(
       [&](int64_t begin, int64_t end) {
         const std::shared_ptr<Worker> worker = workers.borrow();
         int64_t products = 0;
-        for (int64_t rank = begin; rank < end; ++rank) {
+        for (int64_t rank = begin; rank < end && !halves.failed(); ++rank) {
           products += worker->adder.add(static_cast<uint32_t>(rank), worker->rows);
           if (worker->rows.num_ids >= kIdsPerTake || rank + 1 == end) {
             halves.take(worker->rows);
@@ -410,7 +414,9 @@ void add_rows(
         return products;
       }
   );
-  run.progress.advance_to(lists.num_products);
+  if (!halves.failed()) {
+    run.progress.advance_to(lists.num_products);
+  }
   run.progress.end();
 }
 

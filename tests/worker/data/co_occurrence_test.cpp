@@ -3,6 +3,7 @@
 #include "common/progress_bar.h"
 #include "common/thread_pool.h"
 #include "tests/worker/data/files.h"
+#include "tests/worker/data/storage_fake.h"
 #include "worker/data/csc_builder.h"
 
 #include <gmock/gmock.h>
@@ -13,6 +14,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -213,6 +215,37 @@ TEST_F(CoOccurrence, DoesNotDependOnThreads) {
     EXPECT_FALSE(first.empty());
     EXPECT_EQ(to_vector<int32_t>(found->indices), first);
   }
+}
+
+TEST_F(CoOccurrence, StopsAtTheFirstRowsThatFindNoRoom) {
+  class Full : public testing::StorageFake {
+   public:
+    Result<Array> scratch(DType dtype, std::vector<int64_t> shape) override {
+      if (++calls_ == 1) {  // M itself has room
+        return StorageFake::scratch(dtype, std::move(shape));
+      }
+      return fail(ErrorKind::OutOfMemory, "no room");
+    }
+
+   private:
+    int calls_ = 0;
+  } full;
+  class Bar : public ProgressBar {
+   public:
+    void begin(std::string_view, int64_t, std::string_view) override {}
+    void advance_to(int64_t done, std::string_view) override { done_ = done; }
+    void end() override {}
+    void say(std::string_view) override {}
+    int64_t done_ = 0;
+  } bar;
+  constexpr int64_t kItems = 1000;
+  std::vector<Pair> pairs;
+  for (int64_t item = 0; item < kItems; ++item) pairs.push_back({.user = 0, .item = item});
+  ThreadPool alone(0);
+  const auto result = co_occurrence(table(pairs, 1, kItems), {.num_sources = 1}, alone, full, bar);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message, "no room");
+  EXPECT_LT(bar.done_, kItems * (kItems - 1) / 4);
 }
 
 TEST_F(CoOccurrence, RefusesOptionsThatDoNotFitTheEdges) {

@@ -28,6 +28,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDumpavail = "apt-cache dumpavail";
 
+// Whether `input` is `folder` or in it, so that replacing the folder would remove it.
+bool holds(const std::string& folder, const std::string& input) {
+  std::error_code error;
+  const fs::path outer = fs::weakly_canonical(folder, error);
+  const fs::path inner = fs::weakly_canonical(input, error);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 // All files of the input with their digests, sorted by path.
 Result<std::vector<data::InputFile>> input_files(const std::string& input, ProgressBar& progress) {
   std::vector<std::string> paths;
@@ -140,6 +148,13 @@ Status import_data(const ImportRequest& request, const DataConsole& console) {
   if (request.input.empty() && !reads_index) {
     return fail(
         ErrorKind::Configuration, "--input is required with --format " + name_of(request.format)
+    );
+  }
+  if (!request.input.empty() && holds(request.output.folder, request.input)) {
+    return fail(
+        ErrorKind::Configuration,
+        "--output " + request.output.folder + " holds the input " + request.input +
+            ", which would be lost; choose another folder"
     );
   }
   std::string options = data::describe(request.reading);

@@ -27,7 +27,8 @@ struct ImportRequest {
 };
 
 /// Reads `request.input` and publishes it in the native format.
-/// Errors: those of the readers and of publish_dataset().
+/// Errors: Configuration if the output is the input or holds it; those of the readers and of
+/// publish_dataset().
 [[nodiscard]] Status import_data(const ImportRequest& request, const DataConsole& console);
 
 }  // namespace gnn::app

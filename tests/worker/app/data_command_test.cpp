@@ -122,6 +122,19 @@ TEST_F(DataCommand, ReplacesAnOutputOfOtherInputsOnlyIfAskedTo) {
   EXPECT_EQ(dataset->target().labels[5].item<int64_t>(), 1);
 }
 
+TEST_F(DataCommand, NeverReplacesItsInput) {
+  ImportRequest request = ring();
+  request.output.replace = true;
+  for (const std::string& output : {request.input, request.input + "/", folder_.path("ring/..")}) {
+    request.output.folder = output;
+    const Status refused = import_data(request, console());
+    ASSERT_FALSE(refused) << output;
+    EXPECT_EQ(refused.error().kind, ErrorKind::Configuration);
+    EXPECT_THAT(refused.error().message, HasSubstr("holds the input"));
+  }
+  EXPECT_TRUE(fs::exists(request.input + "/raw"));
+}
+
 TEST_F(DataCommand, ResumesAnInterruptedImport) {
   const ImportRequest request = ring();
   ASSERT_TRUE(import_data(request, console()));

@@ -465,6 +465,7 @@ Result<Manifest> parse_manifest(const std::string& text, const std::string& wher
       return fail(ErrorKind::Data, where + ": expected 'format: " + std::string(kFormat) + "'");
     }
     const int64_t version = fields.number(root, "version");
+    GNN_RETURN_IF_ERROR(fields.status());
     if (version < kOldestNativeVersion || version > kNativeVersion) {
       return fail(
           ErrorKind::Configuration,

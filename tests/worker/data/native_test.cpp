@@ -227,6 +227,11 @@ TEST_F(Native, VerifyFindsAFlippedBit) {
   EXPECT_THAT(status.error().message, HasSubstr("nodes.node.features.npy: damaged"));
 }
 
+TEST_F(Native, AFileInsteadOfAFolderIsNotFound) {
+  folder_.write("edges.csv", "0,1\n");
+  EXPECT_EQ(open_native(folder_.path("edges.csv")).error().kind, ErrorKind::NotFound);
+}
+
 TEST_F(Native, ANamedPipeIsRefusedInsteadOfWaitedFor) {
   ASSERT_TRUE(publish());
   const std::string pipe = output_ + "/nodes.node.labels.npy";
@@ -258,6 +263,11 @@ TEST_F(Native, RefusesADamagedManifest) {
       with("version: 2", "version: 9"),
       HasSubstr("version 9 of the on-disk form, this program knows 1 to 2")
   );
+  for (const char* no_number : {"version: ", "version: two", "version: [2]", "version: -1"}) {
+    EXPECT_THAT(
+        with("version: 2", no_number), HasSubstr("version: expected a number that is not negative")
+    );
+  }
   EXPECT_THAT(with("gnn-native", "other"), HasSubstr("expected 'format: gnn-native'"));
   EXPECT_THAT(
       parse_manifest(whole.substr(0, whole.size() / 2), "m").error().message,

@@ -235,9 +235,8 @@ Result<std::unique_ptr<ByteSource>> open_range(
   // O_NONBLOCK, because opening a named pipe would wait for its writer. Files know no such waiting.
   const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) {
-    return fail(
-        errno == ENOENT ? ErrorKind::NotFound : ErrorKind::Io, system_error("can't open", path)
-    );
+    const bool missing = errno == ENOENT || errno == ENOTDIR;
+    return fail(missing ? ErrorKind::NotFound : ErrorKind::Io, system_error("can't open", path));
   }
   struct stat status {};
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {

@@ -92,7 +92,7 @@ Result<LinkSplit> split_links_of(const graph::Dataset& dataset, const api::GnnJo
       {.validation = value(split.validation, 0),
        .test = value(split.test, 0),
        .disjoint_train = value(split.disjoint_train, 0),
-       .negative_ratio = value(split.negative_ratio, 1),
+       .negative_ratio = value(split.negative_ratio, 0),  // absent with MRR, which has its own
        .seed = static_cast<uint64_t>(split.seed.value_or(spec.training.seed))}
   );
 }

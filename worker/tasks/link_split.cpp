@@ -107,9 +107,23 @@ at::Tensor tensor_of(std::span<const NodePair> pairs) {
   return tensor;
 }
 
+// No measure tells links from negatives that are not there.
+Status check_negatives(double ratio, int64_t links, const char* part) {
+  if (!(ratio > 0) || links == 0 || share_of(ratio, links) > 0) return {};
+  return fail(
+      ErrorKind::Configuration,
+      "dataset.split.negativeRatio: leaves no negative for the " + std::to_string(links) + " " +
+          part + " links; raise it"
+  );
+}
+
 Status draw_negatives(const Links& links, const LinkSplitOptions& options, LinkSplit& split) {
   const int64_t validation = share_of(options.negative_ratio, split.validation.numel());
   const int64_t test = share_of(options.negative_ratio, split.test.numel());
+  GNN_RETURN_IF_ERROR(
+      check_negatives(options.negative_ratio, split.validation.numel(), "validation")
+  );
+  GNN_RETURN_IF_ERROR(check_negatives(options.negative_ratio, split.test.numel(), "test"));
   const PairDomain domain = links.undirected  ? PairDomain::Ascending
                             : links.same_type ? PairDomain::NoLoops
                                               : PairDomain::All;

@@ -55,7 +55,8 @@ struct LinkSplit {
 /// int(V * negative_ratio) for the validation first, then the test's. Between nodes of one type no
 /// loop is a negative. Undirected links have negatives with source < destination, as with PyG's
 /// is_undirected=True.
-/// Errors: Configuration naming the field if no link is left to train on, or no message; Data naming
+/// Errors: Configuration naming the field if no link is left to train on, no message, or no negative
+/// for a part with links, unless negative_ratio is 0; Data naming
 /// the first bad link, and naming dataset.split.negativeRatio if there are too few free pairs.
 [[nodiscard]] Result<LinkSplit> split_links(const Links& links, const LinkSplitOptions& options);
 

@@ -12,6 +12,7 @@
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
@@ -49,6 +50,35 @@ bool is_edge_type(const graph::EdgeTypeData& type, const api::EdgeType& name) {
          type.destination == name.destination;
 }
 
+// "(source, relation, destination)" of an api::EdgeType or a graph::EdgeTypeData.
+std::string text_of(const auto& type) {
+  return "(" + type.source + ", " + type.relation + ", " + type.destination + ")";
+}
+
+// A fan-out that nothing reads would be a typing error without effect.
+Status check_edge_types(
+    const std::vector<api::EdgeTypeFanout>& fanouts,
+    const graph::Dataset& dataset,
+    const std::vector<int64_t>& reads
+) {
+  std::string names;
+  for (const int64_t type : reads)
+    names += ", " + text_of(dataset.edge_types[static_cast<size_t>(type)]);
+  for (size_t i = 0; i < fanouts.size(); ++i) {
+    const bool read = std::ranges::any_of(reads, [&](int64_t type) {
+      return is_edge_type(dataset.edge_types[static_cast<size_t>(type)], fanouts[i].edge_type);
+    });
+    if (read) continue;
+    return fail(
+        ErrorKind::Configuration,
+        "spec.sampling.fanoutByEdgeType[" + std::to_string(i) +
+            "]: expected an edge type that the model reads" + names + ", found " +
+            text_of(fanouts[i].edge_type)
+    );
+  }
+  return {};
+}
+
 }  // namespace
 
 LinkWorkload::LinkWorkload(
@@ -76,6 +106,9 @@ Result<std::unique_ptr<LinkWorkload>> LinkWorkload::create(
       std::move(data), std::move(model), std::move(inputs), std::move(groups), options
   ));
   const SplitDataset& split = made->data_;
+  GNN_RETURN_IF_ERROR(
+      check_edge_types(options.sampling.fanout_by_edge_type, split.dataset, made->reads_)
+  );
   GNN_ASSIGN_OR_RETURN(made->graph_, make_link_graph(split.dataset, made->reads_, split.split));
   GNN_RETURN_IF_ERROR(made->make_features());
   sampling::core::ItemSamplerOptions items = made->loader_options().items;
@@ -222,6 +255,8 @@ Result<std::unique_ptr<loader::LinkLoader>> LinkWorkload::evaluation_loader(trai
       .batch_size = options_.training.batch_size,
       .rank = groups_.all->rank(),
       .world_size = groups_.all->world_size(),
+      // A part of the batches has links and negatives in the ratio of all.
+      .shuffle = true,
       // The same draws in each evaluation, so that its numbers differ by the model alone.
       .seed =
           splitmix64(static_cast<uint64_t>(options_.training.seed), static_cast<uint64_t>(part)),

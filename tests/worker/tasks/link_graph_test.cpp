@@ -47,6 +47,22 @@ std::set<int64_t> ids_with(const LinkSplit& split, const std::vector<LinkPart>& 
   return ids;
 }
 
+// MRR's negatives are drawn for each link.
+TEST(SplitLinksOf, DrawsNoNegativesWithoutARatio) {
+  std::vector<LinkEnds> complete;
+  for (int64_t k = 0; k < 20; ++k) complete.emplace_back(k / 4, k % 4);
+  api::GnnJobSpec spec;
+  spec.dataset.split = {
+      .type = api::SplitType::RandomLink,
+      .validation = api::Decimal{"0.2"},
+      .test = api::Decimal{"0.2"}
+  };
+  const auto split = split_links_of(bipartite_dataset(complete, 5, 4), spec);
+  ASSERT_TRUE(split) << split.error().message;
+  EXPECT_EQ(split->validation.numel(), 4);
+  EXPECT_EQ(split->validation_negatives.size(0), 0);
+}
+
 TEST(LinkGraph, ShowsNoLinkOfItsOwnPartOrALaterOneInEitherDirection) {
   const graph::Dataset dataset = two_tastes(20, 12, 4);
   for (const double disjoint : {0.0, 0.5}) {
@@ -68,6 +84,52 @@ TEST(LinkGraph, ShowsNoLinkOfItsOwnPartOrALaterOneInEitherDirection) {
     const auto training = visible_ids(visible_for(graph, api::Part::Train)[1]);
     for (const int64_t id : held) EXPECT_FALSE(training.contains(id));
   }
+}
+
+// Each link of a ring is there in both directions, with one id.
+TEST(LinkGraph, OfUndirectedLinksShowsAHeldOutOneInNeitherDirection) {
+  constexpr int64_t kNodes = 30;
+  std::vector<int64_t> pairs;
+  std::vector<int64_t> indptr{0};
+  std::vector<int64_t> indices;
+  std::vector<int64_t> ids;
+  for (int64_t node = 0; node < kNodes; ++node) {
+    const int64_t before = (node + kNodes - 1) % kNodes;
+    const int64_t after = (node + 1) % kNodes;
+    pairs.insert(pairs.end(), {std::min(node, after), std::max(node, after)});
+    indices.insert(indices.end(), {before, after});
+    ids.insert(ids.end(), {before, node});
+    indptr.push_back(static_cast<int64_t>(indices.size()));
+  }
+  graph::Dataset dataset;
+  dataset.node_types = {
+      {.name = "node", .num_nodes = kNodes, .features = std::nullopt, .labels = {}}
+  };
+  dataset.edge_types.push_back(
+      {.source = "node",
+       .relation = "to",
+       .destination = "node",
+       .source_index = 0,
+       .destination_index = 0,
+       .graph = graph::CscGraph::create(
+                    at::tensor(indptr, at::kLong),
+                    at::tensor(indices, at::kLong),
+                    kNodes,
+                    at::tensor(ids, at::kLong)
+       )
+                    .value(),
+       .features = std::nullopt}
+  );
+  dataset.links = graph::LinkData{
+      .edge_type = 0, .reverse_edge_type = 0, .pairs = at::tensor(pairs, at::kLong).view({-1, 2})
+  };
+  const LinkSplit split = split_of(dataset);
+  const LinkGraph graph = make_link_graph(dataset, {0}, split).value();
+  EXPECT_EQ(graph.backward, graph.forward);
+  const sampling::Relation training = visible_for(graph, api::Part::Train)[0];
+  EXPECT_EQ(visible_ids(training), ids_with(split, {LinkPart::TrainMessages}));
+  const at::Tensor visible = training.ends - training.graph.indptr().slice(0, 0, kNodes);
+  EXPECT_EQ(visible.sum().item<int64_t>(), 2 * split.train.numel());
 }
 
 TEST(LinkGraph, HasOnlyTheRelationsThatAModelReadsUnderTheirNumbers) {

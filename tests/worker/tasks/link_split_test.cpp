@@ -199,6 +199,10 @@ TEST(LinkSplit, NamesThePartThatWouldBeEmpty) {
       split_links(bipartite(2), {.disjoint_train = 1}).error().message,
       HasSubstr("dataset.split.disjointTrain")
   );
+  EXPECT_EQ(
+      split_links(bipartite(20), {.test = 0.2, .negative_ratio = 0.2}).error().message,
+      "dataset.split.negativeRatio: leaves no negative for the 4 test links; raise it"
+  );
   EXPECT_THAT(
       split_links({.pairs = tensor_of({{0, 9}}), .num_sources = 1, .num_destinations = 9}, {})
           .error()

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -151,6 +152,153 @@ TEST(LinkWorkload, CountsPositivesAndNegativesAsItems) {
       std::log(2.0),
       1e-6
   );
+}
+
+TEST(LinkWorkload, RefusesAFanoutOfAnEdgeTypeThatTheModelDoesNotRead) {
+  Options options = defaults();
+  const auto add = [&](const char* source, const char* relation, const char* destination) {
+    options.sampling.fanout_by_edge_type.push_back(
+        {.edge_type = {.source = source, .relation = relation, .destination = destination},
+         .fanout = {1, 1}}
+    );
+  };
+  add("item", "rev_to", "user");
+  ASSERT_TRUE(make_workload(options));
+  for (const char* relation : {"to", "too"}) {
+    add("user", relation, "item");
+    const auto refused = make_workload(options);
+    ASSERT_FALSE(refused) << relation;
+    EXPECT_EQ(refused.error().kind, ErrorKind::Configuration);
+    EXPECT_EQ(
+        refused.error().message,
+        "spec.sampling.fanoutByEdgeType[1]: expected an edge type that the model reads, "
+        "(item, rev_to, user), (item, to, item), found (user, " +
+            std::string(relation) + ", item)"
+    );
+    options.sampling.fanout_by_edge_type.pop_back();
+  }
+}
+
+// Notes how many messages each batch has over the reverse of the links.
+class NotingModel final : public nn::LinkModel {
+ public:
+  NotingModel() { score_ = register_module("score", torch::nn::Linear(kWidth, 1)); }
+  at::Tensor forward(
+      const nn::TypedInputs& x, const nn::TypedBlocks& blocks, const nn::LinkRows& links
+  ) override {
+    messages.insert(blocks[0][1].indices.numel());
+    return score_(x[0].index_select(0, links.source_rows)).view({-1});
+  }
+  [[nodiscard]] int64_t num_layers() const override { return 1; }
+  [[nodiscard]] std::vector<int64_t> reads() const override { return {1}; }
+
+  std::set<int64_t> messages;
+
+ private:
+  torch::nn::Linear score_{nullptr};
+};
+
+// A user with 20 links, 4 of them for validation and 4 for the test: what a batch sees.
+struct Messages {
+  std::set<int64_t> training;
+  std::set<int64_t> validation;
+  std::set<int64_t> test;
+};
+
+Messages messages_with(const Options& options) {
+  std::vector<LinkEnds> links;
+  for (int64_t item = 0; item < 20; ++item) links.emplace_back(0, 2 * item);
+  graph::Dataset dataset = bipartite_dataset(links, 1, 40);
+  LinkSplit split = split_links(
+                        links_of(dataset),
+                        {.validation = 0.2,
+                         .test = 0.2,
+                         .disjoint_train = options.disjoint_train,
+                         .negative_ratio = 1,
+                         .seed = 5}
+  )
+                        .value();
+  const auto model = std::make_shared<NotingModel>();
+  const auto communicator = comm::make_single_communicator();
+  LinkInputs inputs{.embeddings = std::nullopt, .tables = {0, -1}};
+  inputs.embeddings = embedding::Embeddings::create(
+                          {.tables = {{.name = "user", .rows = 1, .width = kWidth}}}, *communicator
+  )
+                          .value();
+  const auto workload = LinkWorkload::create(
+                            {.dataset = std::move(dataset), .split = std::move(split)},
+                            model,
+                            std::move(inputs),
+                            {communicator},
+                            {.sampling = options.sampling, .training = options.training}
+  )
+                            .value();
+  const at::NoGradGuard no_grad;
+  const StopToken stop;
+  progress::NullSink sink;
+  Messages found;
+  model->messages.clear();
+  EXPECT_TRUE(workload->start_epoch(0, 0));
+  while (workload->next_batch().value()) (void)workload->forward();
+  found.training = std::exchange(model->messages, {});
+  EXPECT_TRUE(workload->evaluate(api::Part::Validation, {.stop = stop, .progress = sink}));
+  found.validation = std::exchange(model->messages, {});
+  EXPECT_TRUE(workload->evaluate(api::Part::Test, {.stop = stop, .progress = sink}));
+  found.test = std::exchange(model->messages, {});
+  return found;
+}
+
+Options all_neighbours() {
+  Options options = defaults();
+  options.sampling.fanout = {-1};
+  options.training.batch_size = 4;
+  return options;
+}
+
+TEST(LinkWorkload, SendsNoMessagesAlongLinksOfItsPartOrALaterOne) {
+  Options options = all_neighbours();
+  const Messages whole = messages_with(options);
+  EXPECT_EQ(whole.training, std::set<int64_t>{12});
+  EXPECT_EQ(whole.validation, std::set<int64_t>{12});
+  EXPECT_EQ(whole.test, std::set<int64_t>{16});
+  options.disjoint_train = 0.5;
+  const Messages disjoint = messages_with(options);
+  EXPECT_EQ(disjoint.training, std::set<int64_t>{6});
+  EXPECT_EQ(disjoint.validation, std::set<int64_t>{12});
+}
+
+TEST(LinkWorkload, SendsNoMessagesAlongABatchsOwnLinksIfItIsAskedTo) {
+  Options options = all_neighbours();
+  options.sampling.exclude_seed_edges = true;
+  const Messages found = messages_with(options);
+  EXPECT_EQ(found.training, std::set<int64_t>{12 - 4});
+  EXPECT_EQ(found.validation, std::set<int64_t>{12}) << "they are no messages anyway";
+}
+
+TEST(LinkWorkload, TakesTheFanoutOfAnEdgeTypeAndOfEvaluation) {
+  Options options = all_neighbours();
+  options.training.evaluation.fanout = std::vector<int64_t>{3};
+  const Messages evaluated = messages_with(options);
+  EXPECT_EQ(evaluated.training, std::set<int64_t>{12});
+  EXPECT_EQ(evaluated.test, std::set<int64_t>{3});
+  options.sampling.fanout_by_edge_type = {
+      {.edge_type = {.source = "item", .relation = "rev_to", .destination = "user"}, .fanout = {2}}
+  };
+  EXPECT_EQ(messages_with(options).training, std::set<int64_t>{2});
+}
+
+// The links come first, the negatives last: a part of them in this order would be links alone.
+TEST(LinkWorkload, MeasuresLinksAndNegativesWhereItMeasuresAPart) {
+  Options options = defaults();
+  options.training.epochs = 1;
+  options.training.evaluation.max_batches = 1;
+  for (const auto metric : {api::Metric::AUC, api::Metric::AveragePrecision, api::Metric::Hits}) {
+    options.training.evaluation.metric = metric;
+    if (metric == api::Metric::Hits) options.training.evaluation.hits_k = 2;
+    const progress::Measure measure = *train(options).epochs.back().validation;
+    EXPECT_TRUE(measure.value > 0 && measure.value < 1) << measure.metric << ' ' << measure.value;
+    EXPECT_TRUE(metric == api::Metric::Hits ? measure.count < 32 : measure.count == 32);
+  }
 }
 
 // A model with a parameter that no score depends on.

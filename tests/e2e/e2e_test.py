@@ -264,7 +264,7 @@ class PackageIndex(EndToEnd):
         progress = self.progress_of_complete(name)
         self.assertEqual(progress["metricName"], "auc")
         self.assertGreater(float(progress["testMetric"]), 0.95)
-        header, row = operator.kubectl("get", "gnnjob", name, "-n", self.NAMESPACE, "-o", "wide").splitlines()
+        header, row = operator.kubectl("get", "gnnjob", name, "-n", self.NAMESPACE).splitlines()
         shown = dict(zip(re.split(r"\s{2,}", header), re.split(r"\s{2,}", row), strict=False))
         self.assertEqual((shown["METRICNAME"], shown["METRIC"]), ("auc", progress["validationMetric"]))
 

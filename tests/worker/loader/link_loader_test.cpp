@@ -233,6 +233,7 @@ TEST(LinkLoader, DrawsOtherNegativesInEachEpoch) {
 TEST(LinkLoader, DealsEveryLinkToOneRankAndNoBatchTwice) {
   const Shop shop;
   std::vector<LinkPair> positives;
+  std::set<std::vector<LinkPair>> negatives;
   std::vector<int64_t> batches;
   for (int64_t rank = 0; rank < 3; ++rank) {
     LinkLoaderOptions options = link_options();
@@ -244,9 +245,11 @@ TEST(LinkLoader, DealsEveryLinkToOneRankAndNoBatchTwice) {
     for (const LinkMiniBatch& batch : read_links(*loader, 2)) {
       const auto links = links_of(batch, 0, 1);
       positives.insert(positives.end(), links.begin(), links.begin() + batch.positives);
+      negatives.emplace(links.begin() + batch.positives, links.end());
     }
   }
   EXPECT_EQ(batches, (std::vector<int64_t>{6, 5, 5}));
+  EXPECT_EQ(negatives.size(), 16U) << "no two batches draw alike";
   std::vector<LinkPair> all = rows_of(shop.pairs);
   std::sort(all.begin(), all.end());
   std::sort(positives.begin(), positives.end());
@@ -258,7 +261,7 @@ TEST(LinkLoader, DealsTheGivenIdsWithTheirLabelsAndOwnNegatives) {
   LinkItems links;
   links.pairs = shop.pairs;
   links.ids = at::tensor({30, 10, 20}, at::kLong);
-  links.labels = at::tensor({1.0F, 0.0F, 1.0F}, at::kFloat);
+  links.labels = at::tensor({1.0F, 0.0F, 0.0F}, at::kFloat);
   links.negatives = at::arange(12, at::kLong).view({3, 2, 2});
   LinkLoaderOptions options = link_options();
   options.items.shuffle = false;
@@ -272,6 +275,7 @@ TEST(LinkLoader, DealsTheGivenIdsWithTheirLabelsAndOwnNegatives) {
   );
   EXPECT_EQ(longs_of(batches[0].labels), (std::vector<int64_t>{1, 0, 0, 0, 0, 0}));
   EXPECT_EQ(links_of(batches[1], 0, 1), (std::vector<LinkPair>{pairs[20], {8, 9}, {10, 11}}));
+  EXPECT_EQ(longs_of(batches[1].labels), (std::vector<int64_t>{0, 0, 0}));
   EXPECT_EQ(batches[1].positives, 1);
 }
 

@@ -172,13 +172,17 @@ std::set<LinkEnds> edges_of(const graph::CscGraph& graph) {
 
 TEST(CoOccurrence, OfTrainSeesNoHeldOutLink) {
   std::vector<LinkEnds> links;
-  for (int64_t k = 0; k < 60; ++k) links.emplace_back(k * 7 % 10, k * k % 8);
-  const graph::Dataset dataset = bipartite_dataset(links, 10, 8);
+  for (int64_t k = 0; k < 60; ++k) links.emplace_back(k * 7 % 10, (k * k + k / 10) % 16);
+  const graph::Dataset dataset = bipartite_dataset(links, 10, 16);
   for (const double disjoint : {0.0, 0.4}) {
     const LinkSplit split = split_of(dataset, disjoint);
     const std::set<int64_t> messages = ids_with(split, {LinkPart::TrainMessages});
     std::set<int64_t> all;
     for (int64_t id = 0; id < 60; ++id) all.insert(id);
+    using enum LinkPart;
+    const auto training = joined(links, ids_with(split, {TrainMessages, TrainSupervision}), 2);
+    ASSERT_NE(training, joined(links, all, 2));
+    ASSERT_EQ(training == joined(links, messages, 2), disjoint == 0);
     for (const auto edges : {api::CoOccurrenceEdges::Train, api::CoOccurrenceEdges::All}) {
       graph::Dataset changed = dataset;
       SilentProgressBar silent;

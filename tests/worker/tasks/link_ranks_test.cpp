@@ -22,9 +22,9 @@
 namespace gnn::tasks {
 namespace {
 
-constexpr int64_t kWidth = 4;
-constexpr int64_t kUsers = 40;
-constexpr int64_t kItems = 24;
+constexpr int64_t kChannels = 4;
+constexpr int64_t kBuyers = 40;
+constexpr int64_t kWares = 24;
 
 struct Case {
   int64_t world = 1;
@@ -54,7 +54,7 @@ struct Parts {
 
 // 160 links, 112 of them to train on.
 Parts make_parts() {
-  graph::Dataset dataset = two_tastes(kUsers, kItems, 4);
+  graph::Dataset dataset = two_tastes(kBuyers, kWares, 4);
   LinkSplit split =
       split_links(links_of(dataset), {.validation = 0.1, .test = 0.2, .seed = 5}).value();
   SilentProgressBar silent;
@@ -64,9 +64,11 @@ Parts make_parts() {
   torch::manual_seed(5);
   api::Model model;
   model.type = api::ModelType::BipartiteSAGE;
-  model.bipartite_sage = api::BipartiteSage{.hidden_channels = kWidth, .out_channels = kWidth};
-  auto made =
-      make_link_model(model, {.dataset = dataset, .link = 0, .widths = {kWidth, kWidth}}).value();
+  model.bipartite_sage =
+      api::BipartiteSage{.hidden_channels = kChannels, .out_channels = kChannels};
+  auto made = make_link_model(
+                  model, {.dataset = dataset, .link = 0, .widths = {kChannels, kChannels}}
+  ).value();
   made->to(at::kDouble);
   return {{std::move(dataset), std::move(split)}, std::move(made)};
 }
@@ -80,8 +82,8 @@ std::unique_ptr<LinkWorkload> make_workload(
   LinkInputs inputs{.embeddings = std::nullopt, .tables = {0, 1}};
   inputs.embeddings = comm::require(embedding::Embeddings::create(
       {.tables =
-           {{.name = "user", .rows = kUsers, .width = kWidth},
-            {.name = "item", .rows = kItems, .width = kWidth}},
+           {{.name = "user", .rows = kBuyers, .width = kChannels},
+            {.name = "item", .rows = kWares, .width = kChannels}},
        .optimizer = options.training.optimizer,
        .seed = 5,
        .dtype = at::kDouble},
@@ -161,12 +163,19 @@ void expect_those_of_one_process(const Case& of) {
   }
 }
 
-// 112 links in batches of 15 are 8 batches, the last of 7; in batches of 60 two.
+// The last rank has the last of the 112 links, so that the ranks' batches, one after the other, are
+// those of one process: the last batch is smaller, or else the last of three ranks has one less.
 TEST(LinkRanks, AreOneProcessThatAccumulatesTheSameBatches) {
-  for (const int64_t world : {1, 2, 3, 4}) {
+  using Deal = std::pair<int64_t, int64_t>;  // ranks, links of a batch
+  for (const auto& [world, links] : {Deal{1, 15}, {2, 15}, {3, 13}, {3, 14}, {4, 15}}) {
     for (const int64_t accumulation : {1, 3}) {
-      SCOPED_TRACE(std::to_string(world) + " ranks, " + std::to_string(accumulation) + " batches");
-      expect_those_of_one_process({.world = world, .batch_size = 15, .accumulation = accumulation});
+      SCOPED_TRACE(
+          std::to_string(world) + " ranks, batches of " + std::to_string(links) + ", " +
+          std::to_string(accumulation) + " in a step"
+      );
+      expect_those_of_one_process(
+          {.world = world, .batch_size = links, .accumulation = accumulation}
+      );
     }
   }
 }

@@ -187,28 +187,34 @@ class NotingModel final : public nn::LinkModel {
       const nn::TypedInputs& x, const nn::TypedBlocks& blocks, const nn::LinkRows& links
   ) override {
     messages.insert(blocks[0][1].indices.numel());
+    // The items' only feature is their id.
+    if (x[1].defined()) items = x[1].view({-1}).index_select(0, links.destination_rows);
     return score_(x[0].index_select(0, links.source_rows)).view({-1});
   }
   [[nodiscard]] int64_t num_layers() const override { return 1; }
   [[nodiscard]] std::vector<int64_t> reads() const override { return {1}; }
 
   std::set<int64_t> messages;
+  at::Tensor items;  // of the last batch's links
 
  private:
   torch::nn::Linear score_{nullptr};
 };
 
-// A user with 20 links, 4 of them for validation and 4 for the test: what a batch sees.
-struct Messages {
-  std::set<int64_t> training;
-  std::set<int64_t> validation;
-  std::set<int64_t> test;
+// A user with 20 links to the even ones of 40 items; 4 links are for validation and 4 for the test.
+struct OneUser {
+  std::shared_ptr<NotingModel> model = std::make_shared<NotingModel>();
+  std::set<int64_t> training_items;
+  std::unique_ptr<LinkWorkload> workload;
 };
 
-Messages messages_with(const Options& options) {
+OneUser one_user(const Options& options) {
+  OneUser made;
   std::vector<LinkEnds> links;
-  for (int64_t item = 0; item < 20; ++item) links.emplace_back(0, 2 * item);
+  for (int64_t item = 0; item < 40; item += 2) links.emplace_back(0, item);
   graph::Dataset dataset = bipartite_dataset(links, 1, 40);
+  dataset.node_types[1].features =
+      graph::FeatureStore::create(at::arange(40, at::kFloat).view({40, 1})).value();
   LinkSplit split = split_links(
                         links_of(dataset),
                         {.validation = 0.2,
@@ -218,33 +224,47 @@ Messages messages_with(const Options& options) {
                          .seed = 5}
   )
                         .value();
-  const auto model = std::make_shared<NotingModel>();
+  for (int64_t i = 0; i < split.train.numel(); ++i)
+    made.training_items.insert(2 * split.train[i].item<int64_t>());
   const auto communicator = comm::make_single_communicator();
   LinkInputs inputs{.embeddings = std::nullopt, .tables = {0, -1}};
   inputs.embeddings = embedding::Embeddings::create(
                           {.tables = {{.name = "user", .rows = 1, .width = kWidth}}}, *communicator
   )
                           .value();
-  const auto workload = LinkWorkload::create(
-                            {.dataset = std::move(dataset), .split = std::move(split)},
-                            model,
-                            std::move(inputs),
-                            {communicator},
-                            {.sampling = options.sampling, .training = options.training}
+  made.workload = LinkWorkload::create(
+                      {.dataset = std::move(dataset), .split = std::move(split)},
+                      made.model,
+                      std::move(inputs),
+                      {communicator},
+                      {.sampling = options.sampling, .training = options.training}
   )
-                            .value();
+                      .value();
+  return made;
+}
+
+// What the batches of each part see.
+struct Messages {
+  std::set<int64_t> training;
+  std::set<int64_t> validation;
+  std::set<int64_t> test;
+};
+
+Messages messages_with(const Options& options) {
+  const OneUser user = one_user(options);
+  std::set<int64_t>& noted = user.model->messages;
   const at::NoGradGuard no_grad;
   const StopToken stop;
   progress::NullSink sink;
   Messages found;
-  model->messages.clear();
-  EXPECT_TRUE(workload->start_epoch(0, 0));
-  while (workload->next_batch().value()) (void)workload->forward();
-  found.training = std::exchange(model->messages, {});
-  EXPECT_TRUE(workload->evaluate(api::Part::Validation, {.stop = stop, .progress = sink}));
-  found.validation = std::exchange(model->messages, {});
-  EXPECT_TRUE(workload->evaluate(api::Part::Test, {.stop = stop, .progress = sink}));
-  found.test = std::exchange(model->messages, {});
+  noted.clear();
+  EXPECT_TRUE(user.workload->start_epoch(0, 0));
+  while (user.workload->next_batch().value()) (void)user.workload->forward();
+  found.training = std::exchange(noted, {});
+  EXPECT_TRUE(user.workload->evaluate(api::Part::Validation, {.stop = stop, .progress = sink}));
+  found.validation = std::exchange(noted, {});
+  EXPECT_TRUE(user.workload->evaluate(api::Part::Test, {.stop = stop, .progress = sink}));
+  found.test = std::exchange(noted, {});
   return found;
 }
 
@@ -253,6 +273,52 @@ Options all_neighbours() {
   options.sampling.fanout = {-1};
   options.training.batch_size = 4;
   return options;
+}
+
+// How many of the items of drawn negatives are those of training links, of held-out ones and of none.
+struct DrawnItems {
+  int64_t training = 0;
+  int64_t held_out = 0;
+  int64_t free = 0;
+};
+
+DrawnItems negatives_with(const api::Negatives& negatives) {
+  Options options = all_neighbours();
+  options.sampling.negatives = negatives;
+  const OneUser user = one_user(options);
+  const at::NoGradGuard no_grad;
+  DrawnItems drawn;
+  EXPECT_TRUE(user.workload->start_epoch(0, 0));
+  while (user.workload->next_batch().value()) {
+    const at::Tensor labels = user.workload->forward().labels;
+    for (int64_t i = 0; i < labels.numel(); ++i) {
+      const auto item = user.model->items[i].item<int64_t>();
+      if (labels[i].item<float>() > 0) {
+        EXPECT_TRUE(user.training_items.contains(item)) << item;
+        continue;
+      }
+      int64_t& count = user.training_items.contains(item) ? drawn.training
+                       : item % 2 == 0                    ? drawn.held_out
+                                                          : drawn.free;
+      ++count;
+    }
+  }
+  return drawn;
+}
+
+TEST(LinkWorkload, DrawsNegativesThatAreTrainingLinksAnewIfTheyAreStrict) {
+  const api::Decimal amount{"10"};
+  const DrawnItems any = negatives_with({.amount = amount});
+  EXPECT_TRUE(any.training > 0 && any.held_out > 0 && any.free > 0);
+  const DrawnItems strict = negatives_with({.amount = amount, .strict = true});
+  EXPECT_EQ(strict.training, 0);
+  EXPECT_GT(strict.held_out, 0) << "training knows nothing of held-out links";
+}
+
+TEST(LinkWorkload, WeighsNegativesByTrainingLinksAlone) {
+  const DrawnItems drawn =
+      negatives_with({.amount = api::Decimal{"10"}, .weights = api::NegativeWeights::Degree});
+  EXPECT_EQ(drawn.training, 120);
 }
 
 TEST(LinkWorkload, SendsNoMessagesAlongLinksOfItsPartOrALaterOne) {

@@ -9,6 +9,7 @@
 
 #include <torch/utils.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -68,7 +69,8 @@ class LinkPrediction final : public TaskRun {
     context.progress.on_phase(progress::Phase::Setup);
     GNN_ASSIGN_OR_RETURN(SplitDataset data, open(context));
     context.progress.on_message(describe(data));
-    const training::TrainerOptions options = trainer_options(spec_, data.dataset, context);
+    training::TrainerOptions options = trainer_options(spec_, data.dataset, context);
+    options.dataset_digest += split_text();
 
     torch::manual_seed(static_cast<uint64_t>(spec_.training.seed));
     GNN_ASSIGN_OR_RETURN(const Widths widths, widths_of(data.dataset, spec_.model));
@@ -106,6 +108,17 @@ class LinkPrediction final : public TaskRun {
  private:
   [[nodiscard]] uint64_t split_seed() const {
     return static_cast<uint64_t>(spec_.dataset.split.seed.value_or(spec_.training.seed));
+  }
+
+  // Part of what a model was trained on: under another split, a checkpoint that is resumed from would
+  // be measured on links that it was trained on.
+  [[nodiscard]] std::string split_text() const {
+    const api::Split& split = spec_.dataset.split;
+    const auto share = [](const std::optional<api::Decimal>& decimal) {
+      return decimal ? std::to_string(decimal->value()) : std::string("none");
+    };
+    return ", split by seed " + std::to_string(split_seed()) + ", validation " +
+           share(split.validation) + ", test " + share(split.test);
   }
 
   // The data set, split, with the edge types that are made of the training links.

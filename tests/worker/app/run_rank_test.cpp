@@ -2,6 +2,7 @@
 
 #include "common/contract.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/user_behavior.h"
 #include "tests/worker/app/samples.h"
 #include "tests/worker/data/files.h"
 
@@ -99,6 +100,30 @@ TEST_F(SmallGraphs, RejectOneCheckpointForAllFolds) {
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().kind, ErrorKind::Configuration);
   EXPECT_THAT(result.error().message, HasSubstr("spec.checkpoint.resume"));
+}
+
+TEST(RunRank, DoesNotResumeOnLinksThatAreSplitInAnotherWay) {
+  const gnn::testing::TemporaryFolder folder;
+  gnn::testing::write_user_behavior(
+      folder.path("views"), {.users = 60, .items = 40, .views = 600, .communities = 2, .loyalty = 1}
+  );
+  std::vector<std::string> overrides{
+      "dataset.path=" + folder.path("views"),
+      "dataset.split.seed=3",
+      "training.batchSize=64",
+      "training.epochs=1",
+      "checkpoint.path=" + folder.path("checkpoints"),
+      "checkpoint.resume=Auto"
+  };
+  ASSERT_TRUE(run_job(sample("taobao-bipartite.yaml", overrides)));
+  overrides.emplace_back("training.epochs=2");
+  ASSERT_TRUE(run_job(sample("taobao-bipartite.yaml", overrides)));
+  overrides.emplace_back("dataset.split.seed=4");
+  const auto other = run_job(sample("taobao-bipartite.yaml", overrides));
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(other.error().message, HasSubstr("split by seed 3, validation 0.1"));
+  EXPECT_THAT(other.error().message, HasSubstr("split by seed 4"));
 }
 
 TEST(RunRank, TrainsAGeneratedGraph) {

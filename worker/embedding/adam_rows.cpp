@@ -26,7 +26,7 @@
 namespace gnn::embedding {
 namespace {
 
-constexpr int64_t kElementsPerTask = 16 * 1024;
+constexpr int64_t kElementsPerTask = int64_t{16} * 1024;
 // Rows lie anywhere: how many before its turn a row is asked for from memory.
 constexpr int64_t kAhead = 4;
 constexpr int64_t kCacheLine = 64;

@@ -37,10 +37,13 @@ IdleSteps::IdleSteps(const AdamOptions& options) : options_(options) {
   // The moments are sums of the same gradients: by Cauchy and Schwarz.
   largest_ratio_ = (1 - options.beta1) / std::sqrt((1 - options.beta2) * (1 - shrink * shrink));
   middle_ = std::lround(1 / (1 - shrink));
-  for (double left = 1, grown = 1; left > kRest || shrinks_.size() < 2;
-       left *= shrink, grown /= root2) {
+  double left = 1;
+  double grown = 1;
+  while (left > kRest || shrinks_.size() < 2) {
     shrinks_.push_back(left);
     grows_.push_back(grown);
+    left *= shrink;
+    grown /= root2;
   }
   append_decays();
 }

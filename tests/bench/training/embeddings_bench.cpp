@@ -1,6 +1,7 @@
 // A training step of one table of embeddings on two ranks over Gloo: Dense, Lazy, and the whole table
 // as a parameter that is reduced and stepped by torch's Adam. Prints one JSON object.
 #include "worker/embedding/embeddings.h"
+#include "worker/loader/tensor_memory.h"
 
 #include "common/stopwatch.h"
 #include "tests/support/must.h"
@@ -232,6 +233,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps", arguments.steps, "steps that are timed");
   app.add_option("--table-steps", arguments.dense_steps, "the same with the whole table");
   CLI11_PARSE(app, argc, argv);
+  gnn::loader::keep_tensor_memory();  // as gnn-worker does
   try {
     nlohmann::json results = nlohmann::json::array();
     for (const double share : arguments.shares) results.push_back(gnn::run(arguments, share));

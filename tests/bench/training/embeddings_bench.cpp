@@ -1,13 +1,13 @@
 // A training step of one table of embeddings on two ranks over Gloo: Dense, Lazy, and the whole table
 // as a parameter that is reduced and stepped by torch's Adam. Prints one JSON object.
 #include "worker/embedding/embeddings.h"
-#include "worker/loader/tensor_memory.h"
 
 #include "common/stopwatch.h"
 #include "tests/support/must.h"
 #include "worker/comm/ddp.h"
 #include "worker/comm/process_groups.h"
 #include "worker/comm/tcp_store.h"
+#include "worker/loader/tensor_memory.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -163,6 +163,7 @@ Result<std::shared_ptr<sampling::Sampler>> LinkWorkload::sampler_for(
     }
   }
   std::vector<int64_t> num_nodes;
+  num_nodes.reserve(data_.dataset.node_types.size());
   for (const graph::NodeTypeData& type : data_.dataset.node_types)
     num_nodes.push_back(type.num_nodes);
   GNN_ASSIGN_OR_RETURN(

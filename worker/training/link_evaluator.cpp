@@ -54,7 +54,11 @@ void check_shapes(const LinkScores& scores, const api::Evaluation& evaluation) {
 }
 
 // What each rank says of its scores before they travel, if they do.
-enum Header : size_t { kPositive, kNegative, kNan, kStop, kHeaderFields };
+constexpr size_t kPositive = 0;
+constexpr size_t kNegative = 1;
+constexpr size_t kNan = 2;
+constexpr size_t kStop = 3;
+constexpr size_t kHeaderFields = 4;
 using Headers = std::vector<std::vector<int64_t>>;  // by rank
 
 Result<Headers> gather_headers(comm::Communicator& communicator, const std::vector<int64_t>& mine) {
@@ -67,7 +71,7 @@ Result<Headers> gather_headers(comm::Communicator& communicator, const std::vect
   return headers;
 }
 
-int64_t sum_of(const Headers& headers, Header field) {
+int64_t sum_of(const Headers& headers, size_t field) {
   int64_t sum = 0;
   for (const std::vector<int64_t>& header : headers) sum += header[field];
   return sum;
@@ -75,7 +79,7 @@ int64_t sum_of(const Headers& headers, Header field) {
 
 // The scores of all ranks, in their order. They travel as many as those of the rank with most.
 Result<std::vector<float>> gather_scores(
-    comm::Communicator& communicator, std::vector<float> mine, const Headers& headers, Header field
+    comm::Communicator& communicator, std::vector<float> mine, const Headers& headers, size_t field
 ) {
   if (communicator.world_size() == 1) return mine;
   int64_t most = 0;

@@ -23,7 +23,7 @@ class GpuFaultTest : public testing::RunningJobTest {
   void SetUp() override {
     const char* const has_cuda = std::getenv("GNN_WORKER_HAS_CUDA");
     if (std::getenv("GNN_WORKER") == nullptr || has_cuda == nullptr || *has_cuda != '1')
-      GTEST_SKIP() << "built without gnn-worker for GPUs";
+      GTEST_SKIP() << "built without CUDA: no gnn-worker that can use a GPU";
     if (!fs::exists("/dev/nvidia0")) GTEST_SKIP() << "no CUDA device";
   }
 };

@@ -218,7 +218,8 @@ struct Updating {
 };
 
 template <class T>
-GNN_INLINE void prefetch_row(const T* state, int64_t width, int64_t id) {
+GNN_INLINE void prefetch_row(const T* state, const int32_t* last_steps, int64_t width, int64_t id) {
+  if (last_steps != nullptr) __builtin_prefetch(last_steps + id);
   const auto* const bytes = reinterpret_cast<const char*>(state + id * 3 * width);
   for (int64_t at = 0; at < 3 * width * static_cast<int64_t>(sizeof(T)); at += kCacheLine)
     __builtin_prefetch(bytes + at);
@@ -244,7 +245,7 @@ GNN_INLINE void read_replayed(const Reading<T>& in, int64_t last, const Row<cons
 template <class T>
 GNN_INLINE void read_some(const Reading<T>& in, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
-    if (i + kAhead < end) prefetch_row(in.state, in.width, in.id(i + kAhead));
+    if (i + kAhead < end) prefetch_row(in.state, in.last_steps, in.width, in.id(i + kAhead));
     const int64_t id = in.id(i);
     const Row<const T> row = row_at(in.state, in.width, id);
     T* const out = in.out + i * in.width;
@@ -264,7 +265,7 @@ GNN_INLINE void update_some(const Updating<T>& in, int64_t begin, int64_t end) {
   const Step<T> of_step = in.step;  // which no row can alias
   const auto now = in.idle == nullptr ? 0 : static_cast<int32_t>(in.idle->steps());
   for (int64_t i = begin; i < end; ++i) {
-    if (i + kAhead < end) prefetch_row(in.state, in.width, in.ids[i + kAhead]);
+    if (i + kAhead < end) prefetch_row(in.state, in.last_steps, in.width, in.ids[i + kAhead]);
     const int64_t id = in.ids[i];
     const Row<T> row = row_at(in.state, in.width, id);
     const T* const gradient = in.gradients + i * in.width;

@@ -3,10 +3,10 @@
 #include "common/contract.h"
 #include "common/guarded.h"
 #include "common/log.h"
+#include "common/running_time.h"
 #include "worker/agent/final_result.h"
 #include "worker/agent/pages.h"
 #include "worker/agent/rank_group.h"
-#include "worker/agent/running_time.h"
 #include "worker/agent/signals.h"
 #include "worker/agent/stillness.h"
 

@@ -1,6 +1,6 @@
 #include "worker/agent/stillness.h"
 
-#include "worker/agent/running_time.h"
+#include "common/running_time.h"
 
 #include <gtest/gtest.h>
 

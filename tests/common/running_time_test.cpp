@@ -1,8 +1,8 @@
-#include "worker/agent/running_time.h"
+#include "common/running_time.h"
 
 #include <gtest/gtest.h>
 
-namespace gnn::agent {
+namespace gnn {
 namespace {
 
 using std::chrono::hours;
@@ -23,4 +23,4 @@ TEST(RunningTime, StandsStillWhileItsProcessIsFrozen) {
 }
 
 }  // namespace
-}  // namespace gnn::agent
+}  // namespace gnn

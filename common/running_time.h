@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace gnn::agent {
+namespace gnn {
 
 /// A monotonic time that stands still while this process does, stopped by a signal or with its whole
 /// machine. Silence is measured in it: who was frozen has heard nobody, and blames nobody for that.
@@ -28,4 +28,4 @@ class RunningTime {
   MonotonicPoint now_;
 };
 
-}  // namespace gnn::agent
+}  // namespace gnn

@@ -42,9 +42,13 @@ void apply_defaults(GnnJobSpec& spec) {
   }
   Training& training = spec.training;
   if (!training.sharding) {
-    training.sharding =
-        spec.task.type == TaskType::GraphClassification ? Sharding::Interleave : Sharding::Slice;
+    training.sharding = spec.placement                                    ? Sharding::Owner
+                        : spec.task.type == TaskType::GraphClassification ? Sharding::Interleave
+                                                                          : Sharding::Slice;
   }
+  if (spec.placement && spec.placement->features == PlacementMode::Partitioned &&
+      !spec.placement->cache)
+    spec.placement->cache.emplace();
   Split& split = spec.dataset.split;
   if (split.type != SplitType::Provided && !split.seed) split.seed = training.seed;
   if (!training.evaluation.parts) training.evaluation.parts = std::vector{Part::Validation};

@@ -73,7 +73,7 @@ template <> struct EnumTable<EmbeddingUpdate> {
   static constexpr EnumWords<EmbeddingUpdate, 2> kWords{{{EmbeddingUpdate::Dense, "Dense"}, {EmbeddingUpdate::Lazy, "Lazy"}}};
 };
 template <> struct EnumTable<Sharding> {
-  static constexpr EnumWords<Sharding, 2> kWords{{{Sharding::Slice, "Slice"}, {Sharding::Interleave, "Interleave"}}};
+  static constexpr EnumWords<Sharding, 3> kWords{{{Sharding::Slice, "Slice"}, {Sharding::Interleave, "Interleave"}, {Sharding::Owner, "Owner"}}};
 };
 template <> struct EnumTable<UnevenInputs> {
   static constexpr EnumWords<UnevenInputs, 3> kWords{{{UnevenInputs::Shadow, "Shadow"}, {UnevenInputs::Join, "Join"}, {UnevenInputs::Drop, "Drop"}}};
@@ -86,6 +86,12 @@ template <> struct EnumTable<Part> {
 };
 template <> struct EnumTable<Metric> {
   static constexpr EnumWords<Metric, 5> kWords{{{Metric::Accuracy, "Accuracy"}, {Metric::AUC, "AUC"}, {Metric::AveragePrecision, "AveragePrecision"}, {Metric::Hits, "Hits"}, {Metric::MRR, "MRR"}}};
+};
+template <> struct EnumTable<PlacementMode> {
+  static constexpr EnumWords<PlacementMode, 2> kWords{{{PlacementMode::Replicated, "Replicated"}, {PlacementMode::Partitioned, "Partitioned"}}};
+};
+template <> struct EnumTable<CachePolicy> {
+  static constexpr EnumWords<CachePolicy, 3> kWords{{{CachePolicy::Hotness, "Hotness"}, {CachePolicy::Degree, "Degree"}, {CachePolicy::None, "None"}}};
 };
 template <> struct EnumTable<Backend> {
   static constexpr EnumWords<Backend, 3> kWords{{{Backend::Auto, "Auto"}, {Backend::Gloo, "Gloo"}, {Backend::NCCL, "NCCL"}}};

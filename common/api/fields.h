@@ -230,6 +230,8 @@ void visit(auto& v, Of<Sampling> auto& x) {
   v.field("replace", x.replace, Bounds{});
   v.field("rule", x.rule, Bounds{});
   v.field("numThreads", x.num_threads, between(1, 256));
+  v.field("concurrency", x.concurrency, between(1, 64));
+  v.field("prefetch", x.prefetch, between(1, 1024));
   v.field("negatives", x.negatives, Bounds{});
   v.added("excludeSeedEdges", x.exclude_seed_edges, Bounds{});
 }
@@ -280,6 +282,18 @@ void visit(auto& v, Of<Training> auto& x) {
   v.field("logSteps", x.log_steps, between(0, 1000000));
   v.field("evaluation", x.evaluation, Bounds{});
   v.field("timeouts", x.timeouts, Bounds{});
+}
+
+void visit(auto& v, Of<FeatureCache> auto& x) {
+  v.field("rows", x.rows, decimal(0, 1));
+  v.field("policy", x.policy, Bounds{});
+}
+
+void visit(auto& v, Of<Placement> auto& x) {
+  v.field("topology", x.topology, Bounds{});
+  v.field("features", x.features, Bounds{});
+  v.required("partitions", x.partitions, between(1, kMaxNodes));
+  v.field("cache", x.cache, Bounds{});
 }
 
 // ---- the pod template
@@ -467,6 +481,7 @@ void visit(auto& v, Of<GnnJobSpec> auto& x) {
   v.required("model", x.model, Bounds{});
   v.field("sampling", x.sampling, Bounds{});
   v.field("training", x.training, Bounds{});
+  v.field("placement", x.placement, Bounds{});
   v.field("workers", x.workers, Bounds{});
   v.field("checkpoint", x.checkpoint, Bounds{});
   v.field("runPolicy", x.run_policy, Bounds{});

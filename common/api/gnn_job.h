@@ -292,6 +292,11 @@ struct Sampling {
   SamplingRule rule = SamplingRule::NewNodes;
   /// Sampler threads per rank; absent: follows from the CPUs that the rank may use.
   std::optional<int64_t> num_threads = {};
+  /// Batches that wait for other nodes' answers at once, for each sampler thread; absent: 4 with a
+  /// Partitioned placement. No effect where all data is local.
+  std::optional<int64_t> concurrency = {};
+  /// Batches that lie ready, beyond those that are being made; absent: 2.
+  std::optional<int64_t> prefetch = {};
   std::optional<Negatives> negatives = {};  ///< LinkPrediction; absent: the defaults
   /// LinkPrediction: a batch's training links, and their reverse, pass no messages in that batch.
   bool exclude_seed_edges = false;
@@ -334,6 +339,9 @@ enum class Sharding {
   /// Each of n ranks gets every n-th item of a permutation, which is padded by repetition to a
   /// multiple of n (torch's DistributedSampler).
   Interleave,
+  /// Items that lie in one partition of the data go to the ranks of the nodes that hold it, in an
+  /// order of its own.
+  Owner,
 };
 
 /// What ranks with fewer batches than others do.
@@ -403,7 +411,8 @@ struct Training {
   int64_t seed = 0;
   Optimizer optimizer;
   std::optional<Embeddings> embeddings = {};  ///< BipartiteSAGE; absent: the defaults
-  /// Absent: Interleave for GraphClassification, else Slice.
+  /// Owner if and only if the spec has a placement; absent: that, Interleave for GraphClassification,
+  /// or Slice.
   std::optional<Sharding> sharding = {};
   UnevenInputs uneven_inputs = UnevenInputs::Shadow;
   /// Whether each rank's gradient is weighted by the size of its batch, so that all ranks together
@@ -414,6 +423,38 @@ struct Training {
   Evaluation evaluation;
   StageTimeouts timeouts;
   friend bool operator==(const Training&, const Training&) = default;
+};
+
+// ---- spec: placement
+
+/// Where a kind of data lies.
+enum class PlacementMode {
+  Replicated,   ///< each node reads all of it
+  Partitioned,  ///< node n of a data set of P partitions reads partition n mod P, and asks others
+};
+
+/// Which remote rows a node keeps.
+enum class CachePolicy {
+  Hotness,  ///< those that its batches are expected to read most often
+  Degree,   ///< those of the nodes that most lists of neighbours hold
+  None,
+};
+
+/// Feature rows of other partitions that each node keeps in memory.
+struct FeatureCache {
+  Decimal rows{"0.1"};  ///< as a share of all rows of a node type, in [0, 1]
+  CachePolicy policy = CachePolicy::Hotness;
+  friend bool operator==(const FeatureCache&, const FeatureCache&) = default;
+};
+
+/// Where the data of a partitioned set lies. It changes neither batches nor results.
+struct Placement {
+  PlacementMode topology = PlacementMode::Replicated;
+  PlacementMode features = PlacementMode::Replicated;
+  int64_t partitions = 1;  ///< of the data set, which must have as many; at most workers.nodes
+  /// Only if features are Partitioned; absent: the defaults.
+  std::optional<FeatureCache> cache = {};
+  friend bool operator==(const Placement&, const Placement&) = default;
 };
 
 // ---- spec: workers
@@ -673,6 +714,7 @@ struct GnnJobSpec {
   Model model;
   std::optional<Sampling> sampling = {};
   Training training;
+  std::optional<Placement> placement = {};  ///< absent: each node reads the whole data set
   Workers workers;
   std::optional<Checkpoint> checkpoint = {};
   RunPolicy run_policy;

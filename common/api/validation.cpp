@@ -618,6 +618,53 @@ void check_training(const GnnJobSpec& spec, Problems& problems) {
   );
 }
 
+void check_placement(const GnnJobSpec& spec, Problems& problems) {
+  const std::optional<Sharding>& sharding = spec.training.sharding;
+  problems.require(
+      !sharding || (sharding == Sharding::Owner) == spec.placement.has_value(),
+      "spec.training.sharding",
+      "must be Owner if and only if placement is set"
+  );
+  if (!spec.placement) return;
+  const Placement& placement = *spec.placement;
+  const Dataset& dataset = spec.dataset;
+  problems.require(
+      !classifies_graphs(spec),
+      "spec.placement",
+      "is only for NodeClassification and LinkPrediction"
+  );
+  problems.require(
+      classifies_graphs(spec) || dataset.format == DatasetFormat::Native,
+      "spec.dataset.format",
+      "must be Native with placement: gnn-worker data partition writes such data"
+  );
+  problems.require(
+      placement.partitions <= spec.workers.nodes,
+      "spec.placement.partitions",
+      "must be at most workers.nodes: each partition needs a node that holds it"
+  );
+  problems.require(
+      !placement.cache || placement.features == PlacementMode::Partitioned,
+      "spec.placement",
+      "cache requires features: Partitioned"
+  );
+  problems.require(
+      placement.topology == PlacementMode::Replicated ||
+          !(dataset.to_undirected || dataset.add_self_loops || dataset.coalesce ||
+            dataset.add_reverse || dataset.co_occurrence),
+      "spec.dataset",
+      "toUndirected, addSelfLoops, coalesce, addReverse and coOccurrence need the whole graph: "
+      "leave "
+      "them out with placement.topology Partitioned, and partition data that has their edges"
+  );
+  problems.require(
+      placement.features == PlacementMode::Replicated ||
+          dataset.feature_transform == FeatureTransform::None,
+      "spec.dataset.featureTransform",
+      "must be None with placement.features Partitioned: RowNormalize reads all rows"
+  );
+}
+
 void check_run_policy(const RunPolicy& policy, Problems& problems) {
   const std::vector<FailureRule>& rules = policy.failure_policy.rules;
   for (size_t i = 0; i < rules.size(); ++i) {
@@ -757,6 +804,7 @@ std::vector<FieldError> validate(const GnnJob& job) {
   check_model(job.spec, problems);
   check_sampling(job.spec, problems);
   check_training(job.spec, problems);
+  check_placement(job.spec, problems);
   check_run_policy(job.spec.run_policy, problems);
   if (job.spec.workers.pod_template) check_template(*job.spec.workers.pod_template, problems);
   return problems.take();

@@ -63,8 +63,12 @@ Result<graph::Dataset> load_dataset(const api::GnnJobSpec& spec, TaskContext& co
 
 std::string config_hash(const api::GnnJobSpec& spec) {
   nlohmann::json json = api::encode(spec);
-  for (const char* name : {"suspend", "managedBy", "workers", "checkpoint", "runPolicy"})
+  for (const char* name :
+       {"suspend", "managedBy", "placement", "workers", "checkpoint", "runPolicy"})
     json.erase(name);
+  if (json.contains("sampling")) {
+    for (const char* name : {"concurrency", "prefetch"}) json["sampling"].erase(name);
+  }
   for (const char* name : {"epochs", "evaluation", "timeouts", "device", "logSteps"})
     json["training"].erase(name);
   return std::to_string(fnv1a(json.dump()));

@@ -24,8 +24,8 @@ namespace gnn::tasks {
     comm::Communicator& communicator, const graph::Dataset& dataset
 );
 
-/// Hash of everything in a spec that a run's numbers depend on. Machines and the number of epochs
-/// are not part of it.
+/// Hash of everything in a spec that a run's numbers depend on. Machines, where data lies and the
+/// number of epochs are not part of it.
 [[nodiscard]] std::string config_hash(const api::GnnJobSpec& spec);
 
 /// The trainer's options that a spec asks for.

@@ -26,6 +26,21 @@ TEST(Defaults, FillWhatDependsOnOtherFields) {
   EXPECT_FALSE(graphs.training.evaluation.fanout);
 }
 
+TEST(Defaults, APlacementShardsByOwnerAndCachesRemoteRows) {
+  GnnJob job = sample_partitioned_job();
+  apply_defaults(job.spec);
+  EXPECT_EQ(job.spec.training.sharding, Sharding::Owner);
+  EXPECT_EQ(job.spec.placement->cache, FeatureCache{});
+  EXPECT_TRUE(check(job));
+
+  GnnJob whole = sample_partitioned_job();
+  whole.spec.placement = Placement{.partitions = 2};
+  apply_defaults(whole.spec);
+  EXPECT_EQ(whole.spec.training.sharding, Sharding::Owner);
+  EXPECT_FALSE(whole.spec.placement->cache) << "there are no remote rows";
+  EXPECT_TRUE(check(whole));
+}
+
 TEST(Defaults, FillWhatLinkPredictionLeavesOut) {
   GnnJob job = sample_link_job();
   job.spec.training.seed = 7;

@@ -20,6 +20,20 @@ inline GnnJob sample_job() {
   return job;
 }
 
+/// A valid node classification job on partitioned data, of which each of two nodes holds one part.
+inline GnnJob sample_partitioned_job() {
+  GnnJob job = sample_job();
+  job.metadata.name = "products";
+  job.spec.dataset = {};
+  job.spec.dataset.path = "/data/products";
+  job.spec.placement = Placement{
+      .topology = PlacementMode::Partitioned,
+      .features = PlacementMode::Partitioned,
+      .partitions = 2
+  };
+  return job;
+}
+
 /// A valid graph classification job.
 inline GnnJob sample_graph_job() {
   GnnJob job;

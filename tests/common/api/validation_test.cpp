@@ -57,6 +57,7 @@ void expect_refused(const std::vector<Case>& cases) {
 TEST(Validation, AcceptsTheSamples) {
   EXPECT_EQ(paths_of(sample_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_graph_job()), std::vector<std::string>{});
+  EXPECT_EQ(paths_of(sample_partitioned_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_link_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_plain_link_job()), std::vector<std::string>{});
 }
@@ -412,6 +413,40 @@ TEST(Validation, LinkPredictionMayReadRelationsThatTheDataHave) {
     job.spec.dataset.co_occurrence.reset();
     EXPECT_EQ(paths_of(job), std::vector<std::string>{});
   }
+}
+
+TEST(Validation, ChecksThePlacement) {
+  const auto refused = [](const std::string& path, const Change& change) {
+    GnnJob job = sample_partitioned_job();
+    change(job);
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{path});
+  };
+  refused("spec.placement.partitions", [](GnnJob& j) { j.spec.placement->partitions = 3; });
+  refused("spec.placement.partitions", [](GnnJob& j) { j.spec.placement->partitions = 0; });
+  refused("spec.placement", [](GnnJob& j) {
+    j.spec.placement->features = PlacementMode::Replicated;
+    j.spec.placement->cache.emplace();
+  });
+  refused("spec.placement.cache.rows", [](GnnJob& j) {
+    j.spec.placement->cache = FeatureCache{.rows = Decimal{"1.5"}};
+  });
+  refused("spec.dataset.format", [](GnnJob& j) { j.spec.dataset.format = DatasetFormat::OGB; });
+  refused("spec.dataset", [](GnnJob& j) { j.spec.dataset.to_undirected = true; });
+  refused("spec.dataset", [](GnnJob& j) { j.spec.dataset.add_self_loops = true; });
+  refused("spec.dataset", [](GnnJob& j) { j.spec.dataset.coalesce = true; });
+  refused("spec.dataset.featureTransform", [](GnnJob& j) {
+    j.spec.dataset.feature_transform = FeatureTransform::RowNormalize;
+  });
+  refused("spec.training.sharding", [](GnnJob& j) { j.spec.training.sharding = Sharding::Slice; });
+  refused("spec.training.sharding", [](GnnJob& j) {
+    j.spec.placement.reset();
+    j.spec.training.sharding = Sharding::Owner;
+  });
+  refused("spec.sampling.concurrency", [](GnnJob& j) { j.spec.sampling->concurrency = 0; });
+  refused("spec.sampling.prefetch", [](GnnJob& j) { j.spec.sampling->prefetch = 0; });
+  expect_refused(std::vector<Case>{
+      {"spec.placement", [](GnnJob& j) { j.spec.placement.emplace(); }, true},
+  });
 }
 
 TEST(Validation, GuardsThePodTemplate) {

@@ -39,6 +39,10 @@ json nodes(const std::string& name, const Changes& changes) {
   return job(sample_job(), name, changes);
 }
 
+json parts(const std::string& name, const Changes& changes) {
+  return job(sample_partitioned_job(), name, changes);
+}
+
 json graphs(const std::string& name, const Changes& changes) {
   GnnJob base = sample_graph_job();
   base.spec.workers.pod_template.emplace();
@@ -269,6 +273,54 @@ std::vector<Refusal> broken_link_rules() {
       {links("", {{evaluation + "/negatives", 10}}),
        "spec.training.evaluation",
        "negatives must be set if and only if metric is MRR"},
+  };
+}
+
+std::vector<Refusal> broken_placement_rules() {
+  const std::string whole_graph =
+      "toUndirected, addSelfLoops, coalesce, addReverse and coOccurrence need the whole graph: "
+      "leave "
+      "them out with placement.topology Partitioned, and partition data that has their edges";
+  const json partitioned = {{"topology", "Partitioned"}, {"partitions", 1}};
+  return {
+      {parts("", {{"/spec/training/sharding", "Slice"}}),
+       "spec.training.sharding",
+       "must be Owner if and only if placement is set"},
+      {nodes("", {{"/spec/training/sharding", "Owner"}}),
+       "spec.training.sharding",
+       "must be Owner if and only if placement is set"},
+      {graphs("", {{"/spec/placement", {{"partitions", 1}}}}),
+       "spec.placement",
+       "is only for NodeClassification and LinkPrediction"},
+      {nodes("", {{"/spec/placement", {{"partitions", 1}}}}),
+       "spec.dataset.format",
+       "must be Native with placement: gnn-worker data partition writes such data"},
+      {parts("", {{"/spec/placement/partitions", 3}}),
+       "spec.placement.partitions",
+       "must be at most workers.nodes: each partition needs a node that holds it"},
+      {parts("", {{"/spec/placement/partitions", nullptr}}),
+       "spec.placement.partitions",
+       "Required value"},
+      {parts(
+           "",
+           {{"/spec/placement",
+             {{"features", "Replicated"}, {"partitions", 2}, {"cache", json::object()}}}}
+       ),
+       "spec.placement",
+       "cache requires features: Partitioned"},
+      {parts("", {{"/spec/placement/cache", {{"rows", "1.1"}}}}),
+       "spec.placement.cache.rows",
+       "must be a decimal number of at least 0 and at most 1"},
+      {parts("", {{"/spec/dataset/coalesce", true}}), "spec.dataset", whole_graph},
+      {links("", {{"/spec/dataset/format", "Native"}, {"/spec/placement", partitioned}}),
+       "spec.dataset",
+       whole_graph},
+      {parts("", {{"/spec/dataset/featureTransform", "RowNormalize"}}),
+       "spec.dataset.featureTransform",
+       "must be None with placement.features Partitioned: RowNormalize reads all rows"},
+      {nodes("", {{"/spec/sampling/concurrency", 65}}),
+       "spec.sampling.concurrency",
+       "should be less than or equal to 64"},
   };
 }
 
@@ -577,6 +629,7 @@ std::vector<Refusal> broken_rules() {
       },
   };
   for (Refusal& each : broken_link_rules()) cases.push_back(std::move(each));
+  for (Refusal& each : broken_placement_rules()) cases.push_back(std::move(each));
   for (size_t i = 0; i < cases.size(); ++i) {
     cases[i].object["metadata"]["name"] = "refused-" + std::to_string(i) + "-x";
   }
@@ -766,6 +819,16 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
                   }}}}}}}}}}
       ),
       nodes("a123456789012345678901234567890123456789", {}),
+      parts("parts", {}),
+      parts(
+          "every-placement-field",
+          {{"/spec/placement/topology", "Replicated"},
+           {"/spec/placement/cache", {{"rows", "0.25"}, {"policy", "Degree"}}},
+           {"/spec/training/sharding", "Owner"},
+           {"/spec/dataset/toUndirected", true},
+           {"/spec/sampling/concurrency", 8},
+           {"/spec/sampling/prefetch", 16}}
+      ),
       graphs("random", {}),
       graphs(
           "folds",
@@ -886,6 +949,7 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
            R"({"spec": {"dataset": {"synthetic": {"seed": 9}}}})",
            R"({"spec": {"sampling": {"replace": true}}})",
            R"({"spec": {"checkpoint": {"path": "/c"}}})",
+           R"({"spec": {"placement": {"partitions": 1}}})",
            R"({"spec": {"managedBy": "somebody/else"}})",
            R"({"spec": {"workers": {"nodes": 9}}})",
            R"({"spec": {"workers": {"template": {"image": "other"}}}})",
@@ -900,6 +964,10 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
     EXPECT_NE(output.errors.find("immutable"), std::string::npos)
         << change << ": " << output.errors;
   }
+  ASSERT_EQ(kubectl({"create", "-f", "-"}, parts("placed", {}).dump()).exit_code, 0);
+  const auto moved = patch(R"({"spec": {"placement": {"topology": "Replicated"}}})", "placed");
+  EXPECT_NE(moved.exit_code, 0);
+  EXPECT_NE(moved.errors.find("immutable"), std::string::npos) << moved.errors;
   const char* selector =
       R"({"spec": {"workers": {"template": {"nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}}}})";
   EXPECT_NE(

@@ -1,12 +1,16 @@
 #include "worker/tasks/run_training.h"
 
+#include "common/api/defaults.h"
+#include "tests/common/api/sample_job.h"
 #include "tests/worker/comm/in_process_ranks.h"
 #include "tests/worker/training/counting_sink.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
+#include <string>
 
 namespace gnn::tasks {
 namespace {
@@ -83,6 +87,21 @@ TEST(OptionsOfTrainer, NameTheDataThatCheckpointsAreComparedWith) {
       .stop = stop
   };
   EXPECT_EQ(trainer_options({}, dataset_of("xxh64:1"), context).dataset_digest, "xxh64:1");
+}
+
+TEST(ConfigHash, LeavesOutWhereDataLiesButNotWhoTrainsOnIt) {
+  const auto hash_with = [](const std::function<void(api::GnnJobSpec&)>& change) {
+    api::GnnJobSpec spec = api::sample_partitioned_job().spec;
+    change(spec);
+    api::apply_defaults(spec);
+    return config_hash(spec);
+  };
+  const std::string hash = hash_with([](api::GnnJobSpec&) {});
+  EXPECT_EQ(hash_with([](auto& spec) { spec.placement->topology = {}; }), hash);
+  EXPECT_EQ(hash_with([](auto& spec) { spec.placement = api::Placement{.partitions = 1}; }), hash);
+  EXPECT_EQ(hash_with([](auto& spec) { spec.sampling->concurrency = 8; }), hash);
+  EXPECT_EQ(hash_with([](auto& spec) { spec.sampling->prefetch = 8; }), hash);
+  EXPECT_NE(hash_with([](auto& spec) { spec.placement.reset(); }), hash) << "Slice, not Owner";
 }
 
 }  // namespace

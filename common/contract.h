@@ -70,6 +70,10 @@ inline constexpr std::string_view kEnvConfig = "GNN_CONFIG";
 inline constexpr std::string_view kEnvTerminationLog = "GNN_TERMINATION_LOG";
 /// host:port that the agent's HTTP server listens on; default ":9400".
 inline constexpr std::string_view kEnvHttpAddress = "GNN_HTTP_ADDRESS";
+/// host:port on which local rank 0 serves the node's partition of the data; default ":29600".
+inline constexpr std::string_view kEnvDataAddress = "GNN_DATA_ADDRESS";
+/// File with the job's data key, 64 hexadecimal digits; default kDataKeyFile.
+inline constexpr std::string_view kEnvDataKeyFile = "GNN_DATA_KEY_FILE";
 inline constexpr std::string_view kEnvMasterAddr = "MASTER_ADDR";
 inline constexpr std::string_view kEnvMasterPort = "MASTER_PORT";
 
@@ -121,13 +125,13 @@ inline constexpr int64_t kDefaultCollectiveSeconds =
 inline constexpr int64_t kDefaultGraceSeconds = 120;
 
 /// Names that workers.template.env must not set, besides all that start with GNN_.
-inline constexpr std::array<std::string_view, 27> kReservedEnv = {
+inline constexpr std::array<std::string_view, 29> kReservedEnv = {
     kEnvContract,     kEnvJob,           kEnvJobNamespace,   kEnvJobUid,      kEnvAttempt,
     kEnvRoundsLeft,   kEnvNodeRank,      kEnvNodeRestart,    kEnvNnodes,      kEnvNprocPerNode,
     kEnvGraceSeconds, kEnvConfig,        kEnvTerminationLog, kEnvHttpAddress, kEnvMasterAddr,
     kEnvMasterPort,   kEnvRank,          kEnvLocalRank,      kEnvWorldSize,   kEnvLocalWorldSize,
     kEnvGroupRank,    kEnvRound,         kEnvAgentSocket,    kEnvRankCpus,    kEnvCheckedData,
-    "LD_PRELOAD",     "LD_LIBRARY_PATH",
+    kEnvDataAddress,  kEnvDataKeyFile,   "LD_PRELOAD",       "LD_LIBRARY_PATH",
 };
 
 // ---- Ports and paths of a pod
@@ -137,12 +141,18 @@ inline constexpr std::string_view kStorePortName = "store";
 /// /metrics, /progress and /healthz of the agent.
 inline constexpr uint16_t kHttpPort = 9400;
 inline constexpr std::string_view kHttpPortName = "http";
+/// Partitions of the data, served to the job's other nodes.
+inline constexpr uint16_t kDataPort = 29600;
+inline constexpr std::string_view kDataPortName = "data";
 inline constexpr std::string_view kMetricsPath = "/metrics";
 inline constexpr std::string_view kProgressPath = "/progress";
 inline constexpr std::string_view kHealthPath = "/healthz";
 inline constexpr std::string_view kConfigDir = "/etc/gnn";
 inline constexpr std::string_view kConfigKey = "job.yaml";
 inline constexpr std::string_view kConfigFile = "/etc/gnn/job.yaml";
+/// The data key, beside the job.
+inline constexpr std::string_view kDataKeyKey = "data.key";
+inline constexpr std::string_view kDataKeyFile = "/etc/gnn/data.key";
 inline constexpr std::string_view kTerminationLog = "/dev/termination-log";
 inline constexpr std::string_view kWorkerContainer = "worker";
 inline constexpr std::string_view kWorkerBinary = "/usr/local/bin/gnn-worker";

@@ -54,13 +54,13 @@ class ContractPage(unittest.TestCase):
         names = constants("Env")
         set_by_controller = {names[constant] for constant in re.findall(r"contract::(kEnv\w+)", DESIRED + TIMEOUTS)}
         self.assertGreater(len(set_by_controller), 15)
-        section = PAGE.split("The controller sets for the agent:")[1].split("It leaves three")[0]
+        section = PAGE.split("The controller sets for the agent:")[1].split("It leaves five")[0]
         self.assertEqual(quoted(section) - {"spec.training.timeouts"}, set_by_controller)
 
     def test_ports_are_a_row_each_with_name_and_paths(self):
-        header, paths = {**constants("Store"), **constants("Http")}, constants("MetricsPath") | constants("ProgressPath")
+        header, paths = {**constants("Store"), **constants("Http"), **constants("Data")}, constants("MetricsPath") | constants("ProgressPath")
         by_number = {row[0]: row for row in rows("Ports")}
-        for port in ("Store", "Http"):
+        for port in ("Store", "Http", "Data"):
             number, name = header[f"k{port}Port"], header[f"k{port}PortName"]
             self.assertEqual(by_number[number][1], f"`{name}`")
         self.assertEqual(quoted(by_number[header["kHttpPort"]][2]), set(paths.values()) | set(constants("HealthPath").values()))

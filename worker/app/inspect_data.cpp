@@ -97,6 +97,71 @@ void print_links(const data::DatasetArrays& arrays, std::ostream& out) {
   }
 }
 
+nlohmann::ordered_json draws_json(const data::BatchDraws& draws) {
+  return {
+      {"fanouts", draws.fanouts},
+      {"batchSize", draws.batch_size},
+      {"replace", draws.replace},
+      {"rule", draws.rule == data::HopRule::AllSeen ? "AllSeen" : "NewNodes"},
+      {"negatives", draws.negatives}
+  };
+}
+
+nlohmann::ordered_json partitions_json(const data::DatasetArrays& arrays) {
+  const data::Partitions& partitions = *arrays.partitions;
+  nlohmann::ordered_json json{
+      {"parts", partitions.book.parts},
+      {"only", nullptr},
+      {"method", partitions.book.method},
+      {"seed", partitions.book.seed},
+      {"draws", draws_json(partitions.book.draws)},
+      {"nodeTypes", nlohmann::ordered_json::array()}
+  };
+  if (partitions.only) {
+    json["only"] = *partitions.only;
+    json["whole"] = partitions.whole_digest;
+  }
+  for (size_t table = 0; table < arrays.node_tables.size(); ++table) {
+    nlohmann::ordered_json hot = nlohmann::ordered_json::array();
+    for (const data::HotRows& rows : partitions.hot[table]) {
+      hot.push_back(
+          {{"localReads", rows.local_reads},
+           {"remoteReads", rows.remote_reads},
+           {"ids", array_json(rows.ids)}}
+      );
+    }
+    json["nodeTypes"].push_back(
+        {{"name", arrays.node_tables[table].name},
+         {"offsets", partitions.book.offsets[table]},
+         {"hot", std::move(hot)}}
+    );
+  }
+  return json;
+}
+
+void print_partitions(const data::DatasetArrays& arrays, std::ostream& out) {
+  const data::Partitions& partitions = *arrays.partitions;
+  out << "partitions      " << partitions.book.parts << " by " << partitions.book.method;
+  if (partitions.only) {
+    out << ", of which part " << *partitions.only << " alone is here";
+  }
+  out << "\n";
+  for (int64_t part = 0; part < partitions.book.parts; ++part) {
+    out << "part            " << part << ":";
+    for (size_t table = 0; table < arrays.node_tables.size(); ++table) {
+      const data::IdRange range = partitions.book.range_of(table, part);
+      const data::HotRows& hot = partitions.hot[table][static_cast<size_t>(part)];
+      out << (table > 0 ? ";" : "") << " " << arrays.node_tables[table].name << " [" << range.begin
+          << ", " << range.end << "), reads " << hot.local_reads << " local and "
+          << hot.remote_reads << " remote rows a batch";
+      if (hot.ids.defined()) {
+        out << ", " << hot.ids.num_elements() << " hot ids";
+      }
+    }
+    out << "\n";
+  }
+}
+
 struct Degrees {
   int64_t largest = 0;
   int64_t isolated = 0;  // nodes without an in-edge
@@ -150,6 +215,9 @@ nlohmann::ordered_json to_json(const data::NativeDataset& dataset) {
   if (arrays.links) {
     json["links"] = links_json(arrays);
   }
+  if (arrays.partitions) {
+    json["partitions"] = partitions_json(arrays);
+  }
   if (arrays.train.defined()) {
     json["split"] = {
         {"train", arrays.train.num_elements()},
@@ -186,6 +254,9 @@ void print_text(const data::NativeDataset& dataset, std::ostream& out) {
   }
   if (arrays.links) {
     print_links(arrays, out);
+  }
+  if (arrays.partitions) {
+    print_partitions(arrays, out);
   }
   out << "classes         " << arrays.num_classes << " of " << arrays.target_node_type << "\n";
   if (arrays.graph_labels.defined()) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "worker/data/array.h"
+#include "worker/data/partitions.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -99,6 +100,9 @@ struct DatasetArrays {
   Array graph_offsets;  ///< int64 [G + 1], with graph_labels int64 [G]: graph classification
   Array graph_labels;
   std::optional<LinkTable> links;  ///< set where links are to be predicted
+  /// Set where nodes are dealt to parts. In an extracted part (Partitions::only) the arrays of nodes
+  /// and lists have elements of its nodes alone.
+  std::optional<Partitions> partitions;
   /// The files of arrays, by the arrays' names: at least those of labels and split that were read
   /// from files. For messages.
   std::map<std::string, std::string> read_from;

@@ -27,12 +27,20 @@ std::span<const int64_t> ids_of(const Array& array) {
 struct LabelledItems {
   bool are_graphs;
   int64_t count;
-  const Array& labels;  // undefined, or one per item
+  const Array& labels;  // undefined, or one per held item
+  IdRange held;
+
+  // An item that is not held counts as labelled: its part has the label.
+  [[nodiscard]] bool has_label(int64_t id) const {
+    return !labels.defined() || !held.contains(id) ||
+           labels.view<int64_t>()[static_cast<size_t>(id - held.begin)] >= 0;
+  }
 };
 
 LabelledItems items_of(const DatasetArrays& dataset) {
   if (dataset.graph_labels.defined()) {
-    return {true, dataset.graph_labels.num_elements(), dataset.graph_labels};
+    const int64_t count = dataset.graph_labels.num_elements();
+    return {true, count, dataset.graph_labels, {0, count}};
   }
   const auto target = std::find_if(
       dataset.node_tables.begin(),
@@ -40,7 +48,8 @@ LabelledItems items_of(const DatasetArrays& dataset) {
       [&dataset](const NodeTable& table) { return table.name == dataset.target_node_type; }
   );
   GNN_ASSERT(target != dataset.node_tables.end(), "check_form() has found the target type");
-  return {false, target->num_nodes, target->labels};
+  const auto index = static_cast<size_t>(target - dataset.node_tables.begin());
+  return {false, target->num_nodes, target->labels, held_nodes(dataset, index)};
 }
 
 Status check_labels(
@@ -125,8 +134,8 @@ Status check_items(const DatasetArrays& dataset, std::string_view where) {
     const std::string file = file_of(dataset, part.ids, where);
     const std::span<const int64_t> ids = ids_of(part.ids);
     GNN_RETURN_IF_ERROR(split.add_part(part.name, file, ids));
-    for (size_t i = 0; i < ids.size() && items.labels.defined(); ++i) {
-      if (items.labels.view<int64_t>()[static_cast<size_t>(ids[i])] < 0) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (!items.has_label(ids[i])) {
         return wrong_item(file, part.name, i, "id " + std::to_string(ids[i]) + " has no label");
       }
     }

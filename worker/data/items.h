@@ -41,7 +41,8 @@ class SplitIds {
 /// - labels are within [-1, num_classes), those of graphs within [0, num_classes);
 /// - a split has ids to train on; its ids are in range, have a label, and occur once in all parts
 ///   together.
-/// Its arrays must have the lengths that graph::check_form() expects. Messages name an array's
+/// Its arrays must have the lengths that graph::check_form() expects. Labels that an extracted part
+/// lacks are taken for right. Messages name an array's
 /// file, or `where` if it has none.
 /// Errors: Data.
 Status check_items(const DatasetArrays& dataset, std::string_view where);

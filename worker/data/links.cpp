@@ -227,11 +227,13 @@ EdgeTypeName reverse_of(const EdgeTypeName& name) {
 
 bool has_reverse_types(const DatasetArrays& dataset) {
   const std::vector<size_t> types = types_to_reverse(dataset);
-  return !types.empty() && std::all_of(types.begin(), types.end(), [&dataset](size_t type) {
+  // A part has the lists of its own nodes of either type, so other numbers of the same edges.
+  const bool is_part = dataset.partitions && dataset.partitions->only;
+  return !types.empty() && std::all_of(types.begin(), types.end(), [&](size_t type) {
     const EdgeTable& table = dataset.edge_tables[type];
     const auto reverse = find_edge_table(dataset, reverse_of(name_of(table)));
-    return reverse &&
-           dataset.edge_tables[*reverse].indices.num_elements() == table.indices.num_elements();
+    return reverse && (is_part || dataset.edge_tables[*reverse].indices.num_elements() ==
+                                      table.indices.num_elements());
   });
 }
 

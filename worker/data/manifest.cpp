@@ -6,13 +6,16 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <initializer_list>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -101,6 +104,68 @@ void emit_types(YAML::Emitter& out, const DatasetArrays& dataset) {
   out << YAML::EndSeq;
 }
 
+// The shortest text that reads back as the same number.
+std::string number_text(double value) {
+  std::array<char, 32> text{};
+  const auto [end, error] = std::to_chars(text.begin(), text.end(), value);
+  GNN_ASSERT(error == std::errc(), "the shortest text of a double has at most 24 characters");
+  return {text.begin(), end};
+}
+
+constexpr std::array<std::pair<HopRule, std::string_view>, 2> kHopRules{
+    {{HopRule::NewNodes, "NewNodes"}, {HopRule::AllSeen, "AllSeen"}}
+};
+
+void emit_draws(YAML::Emitter& out, const BatchDraws& draws) {
+  out << YAML::Key << "draws" << YAML::Value << YAML::BeginMap;
+  out << YAML::Key << "fanouts" << YAML::Value << YAML::Flow << draws.fanouts;
+  out << YAML::Key << "batchSize" << YAML::Value << draws.batch_size;
+  out << YAML::Key << "replace" << YAML::Value << draws.replace;
+  for (const auto& [rule, name] : kHopRules) {
+    if (draws.rule == rule) out << YAML::Key << "rule" << YAML::Value << std::string(name);
+  }
+  out << YAML::Key << "negatives" << YAML::Value << number_text(draws.negatives) << YAML::EndMap;
+}
+
+void emit_hot(YAML::Emitter& out, const std::vector<HotRows>& parts) {
+  out << YAML::Key << "hot" << YAML::Value << YAML::BeginSeq;
+  for (const HotRows& hot : parts) {
+    out << YAML::Flow << YAML::BeginMap;
+    emit_reference(out, "ids", hot.ids);
+    emit_reference(out, "hotness", hot.hotness);
+    out << YAML::Key << "localReads" << YAML::Value << number_text(hot.local_reads);
+    out << YAML::Key << "remoteReads" << YAML::Value << number_text(hot.remote_reads);
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq;
+}
+
+void emit_partitions(YAML::Emitter& out, const DatasetArrays& dataset) {
+  if (!dataset.partitions) {
+    return;
+  }
+  const Partitions& partitions = *dataset.partitions;
+  const PartitionBook& book = partitions.book;
+  out << YAML::Key << "partitions" << YAML::Value << YAML::BeginMap;
+  out << YAML::Key << "parts" << YAML::Value << book.parts;
+  if (partitions.only) {
+    out << YAML::Key << "only" << YAML::Value << *partitions.only;
+    out << YAML::Key << "whole" << YAML::Value << partitions.whole_digest;
+  }
+  out << YAML::Key << "method" << YAML::Value << book.method;
+  out << YAML::Key << "seed" << YAML::Value << book.seed;
+  emit_draws(out, book.draws);
+  out << YAML::Key << "nodeTypes" << YAML::Value << YAML::BeginSeq;
+  for (size_t table = 0; table < dataset.node_tables.size(); ++table) {
+    out << YAML::BeginMap << YAML::Key << "name" << YAML::Value << dataset.node_tables[table].name;
+    out << YAML::Key << "offsets" << YAML::Value << YAML::Flow << book.offsets[table];
+    emit_reference(out, "originalIds", partitions.original_ids[table]);
+    emit_hot(out, partitions.hot[table]);
+    out << YAML::EndMap;
+  }
+  out << YAML::EndSeq << YAML::EndMap;
+}
+
 void emit_origin(YAML::Emitter& out, const Origin& origin) {
   out << YAML::Key << "origin" << YAML::Value << YAML::BeginMap;
   out << YAML::Key << "source" << YAML::Value << origin.source;
@@ -163,6 +228,38 @@ class FieldReader {
       return wrong<int64_t>(value, key, "a number that is not negative");
     }
     return number;
+  }
+  double real(const YAML::Node& node, const char* key) {
+    const std::string value = text(node, key);
+    double number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc() || end != value.data() + value.size()) {
+      return wrong<double>(get(node, key, Presence::Required), key, "a number");
+    }
+    return number;
+  }
+  bool truth(const YAML::Node& node, const char* key) {
+    const std::string value = text(node, key);
+    if (value != "true" && value != "false") {
+      return wrong<bool>(get(node, key, Presence::Required), key, "true or false");
+    }
+    return value == "true";
+  }
+  // The whole numbers of a list.
+  std::vector<int64_t> numbers(const YAML::Node& list) {
+    std::vector<int64_t> values;
+    if (!list.IsSequence()) {
+      complain(list, "expected a list of whole numbers");
+      return values;
+    }
+    for (const auto& item : list) {
+      int64_t value = 0;
+      if (!YAML::convert<int64_t>::decode(item, value)) {
+        complain(item, "expected a whole number");
+      }
+      values.push_back(value);
+    }
+    return values;
   }
   // A list; an absent one is empty.
   YAML::Node list(const YAML::Node& node, const char* key) {
@@ -340,6 +437,68 @@ void read_origin(FieldReader& fields, const YAML::Node& node, Origin& origin) {
   }
 }
 
+BatchDraws read_draws(FieldReader& fields, const YAML::Node& node) {
+  fields.only(node, {"fanouts", "batchSize", "replace", "rule", "negatives"});
+  BatchDraws draws;
+  for (const auto& fanout : fields.list(node, "fanouts")) {
+    draws.fanouts.push_back(fields.numbers(fanout));
+  }
+  draws.batch_size = fields.number(node, "batchSize");
+  draws.replace = fields.truth(node, "replace");
+  draws.negatives = fields.real(node, "negatives");
+  const std::string rule = fields.text(node, "rule");
+  const auto known = std::find_if(kHopRules.begin(), kHopRules.end(), [&rule](const auto& entry) {
+    return entry.second == rule;
+  });
+  if (known == kHopRules.end()) {
+    fields.complain(node, "rule: expected NewNodes or AllSeen, found '" + rule + "'");
+  } else {
+    draws.rule = known->first;
+  }
+  return draws;
+}
+
+std::vector<HotRows> read_hot(FieldReader& fields, const YAML::Node& node) {
+  std::vector<HotRows> parts;
+  for (const auto& part : fields.list(node, "hot")) {
+    fields.only(part, {"ids", "hotness", "localReads", "remoteReads"});
+    parts.push_back(
+        {.ids = reference(fields, part, "ids", Presence::Optional),
+         .hotness = reference(fields, part, "hotness", Presence::Optional),
+         .local_reads = fields.real(part, "localReads"),
+         .remote_reads = fields.real(part, "remoteReads")}
+    );
+  }
+  return parts;
+}
+
+void read_partitions(FieldReader& fields, const YAML::Node& node, DatasetArrays& dataset) {
+  fields.only(node, {"parts", "only", "whole", "method", "seed", "draws", "nodeTypes"});
+  Partitions partitions;
+  PartitionBook& book = partitions.book;
+  book.parts = fields.number(node, "parts");
+  book.method = fields.text(node, "method");
+  book.seed = fields.number(node, "seed");
+  book.draws = read_draws(fields, fields.get(node, "draws", Presence::Required));
+  if (fields.get(node, "only", Presence::Optional).IsDefined()) {
+    partitions.only = fields.number(node, "only");
+    partitions.whole_digest = fields.text(node, "whole");
+  }
+  size_t table = 0;
+  for (const auto& type : fields.list(node, "nodeTypes")) {
+    fields.only(type, {"name", "offsets", "originalIds", "hot"});
+    const std::string name = fields.text(type, "name");
+    if (table >= dataset.node_tables.size() || dataset.node_tables[table].name != name) {
+      fields.complain(type, "expected the node types of the data set, in their order");
+    }
+    book.offsets.push_back(fields.numbers(fields.get(type, "offsets", Presence::Required)));
+    partitions.original_ids.push_back(reference(fields, type, "originalIds", Presence::Required));
+    partitions.hot.push_back(read_hot(fields, type));
+    ++table;
+  }
+  dataset.partitions = std::move(partitions);
+}
+
 void read_root(FieldReader& fields, const YAML::Node& root, int64_t version, Manifest& manifest) {
   fields.only(
       root,
@@ -353,6 +512,7 @@ void read_root(FieldReader& fields, const YAML::Node& root, int64_t version, Man
        "links",
        "split",
        "graphs",
+       "partitions",
        "origin",
        "arrays"}
   );
@@ -381,6 +541,10 @@ void read_root(FieldReader& fields, const YAML::Node& root, int64_t version, Man
     fields.only(graphs, {"offsets", "labels"});
     dataset.graph_offsets = reference(fields, graphs, "offsets", Presence::Required);
     dataset.graph_labels = reference(fields, graphs, "labels", Presence::Required);
+  }
+  if (const YAML::Node partitions = fields.get(root, "partitions", Presence::Optional);
+      partitions.IsDefined()) {
+    read_partitions(fields, partitions, dataset);
   }
   read_origin(fields, fields.get(root, "origin", Presence::Required), dataset.origin);
   for (const auto& node : fields.list(root, "arrays")) {
@@ -431,6 +595,7 @@ Result<std::string> encode_manifest(
     emit_reference(out, "labels", dataset.graph_labels);
     out << YAML::EndMap;
   }
+  emit_partitions(out, dataset);
   emit_origin(out, dataset.origin);
   out << YAML::Key << "arrays" << YAML::Value << YAML::BeginSeq;
   for (const ManifestArray& array : files) {

@@ -61,24 +61,27 @@ Result<MappedArray> map_checked(const std::string& directory, const ManifestArra
   return MappedArray{.array = std::move(array), .file = mapping};
 }
 
+// What the elements of an array must be.
+enum class Elements { Any, Ids, Doubles };
+
 struct Slot {
   Array* array;
   size_t dims;
-  bool integers;  // int64 ids
+  Elements elements;
 };
 
 std::vector<Slot> slots_of(DatasetArrays& dataset) {
   std::vector<Slot> slots;
   for (NodeTable& table : dataset.node_tables) {
-    slots.push_back({&table.features, 2, false});
-    for (NamedFeatures& more : table.more_features) slots.push_back({&more.rows, 2, false});
-    slots.push_back({&table.labels, 1, true});
+    slots.push_back({&table.features, 2, Elements::Any});
+    for (NamedFeatures& more : table.more_features) slots.push_back({&more.rows, 2, Elements::Any});
+    slots.push_back({&table.labels, 1, Elements::Ids});
   }
   for (EdgeTable& table : dataset.edge_tables) {
-    slots.push_back({&table.indptr, 1, true});
-    slots.push_back({&table.indices, 1, false});
-    slots.push_back({&table.edge_ids, 1, true});
-    slots.push_back({&table.features, 2, false});
+    slots.push_back({&table.indptr, 1, Elements::Ids});
+    slots.push_back({&table.indices, 1, Elements::Any});
+    slots.push_back({&table.edge_ids, 1, Elements::Ids});
+    slots.push_back({&table.features, 2, Elements::Any});
   }
   for (Array* ids :
        {&dataset.train,
@@ -86,10 +89,45 @@ std::vector<Slot> slots_of(DatasetArrays& dataset) {
         &dataset.test,
         &dataset.graph_offsets,
         &dataset.graph_labels}) {
-    slots.push_back({ids, 1, true});
+    slots.push_back({ids, 1, Elements::Ids});
   }
-  if (dataset.links) slots.push_back({&dataset.links->pairs, 2, true});
+  if (dataset.links) slots.push_back({&dataset.links->pairs, 2, Elements::Ids});
+  if (dataset.partitions) {
+    for (Array& ids : dataset.partitions->original_ids) {
+      slots.push_back({&ids, 1, Elements::Ids});
+    }
+    for (std::vector<HotRows>& parts : dataset.partitions->hot) {
+      for (HotRows& hot : parts) {
+        slots.push_back({&hot.ids, 1, Elements::Ids});
+        slots.push_back({&hot.hotness, 1, Elements::Doubles});
+      }
+    }
+  }
   return slots;
+}
+
+bool is_right(Elements elements, DType dtype) {
+  switch (elements) {
+    case Elements::Any:
+      return true;
+    case Elements::Ids:
+      return dtype == DType::Int64;
+    case Elements::Doubles:
+      return dtype == DType::Float64;
+  }
+  return false;
+}
+
+std::string expected_text(Elements elements) {
+  switch (elements) {
+    case Elements::Any:
+      return "";
+    case Elements::Ids:
+      return " of int64";
+    case Elements::Doubles:
+      return " of float64";
+  }
+  return "";
 }
 
 // The manifest's entry for an array of the data set, if its type and shape are acceptable there.
@@ -100,12 +138,12 @@ Result<const ManifestArray*> find_entry(const std::vector<ManifestArray>& files,
   if (entry == files.end()) {
     return fail(ErrorKind::Data, "no array named '" + name + "' in the list of arrays");
   }
-  if (entry->shape.size() != slot.dims || (slot.integers && entry->dtype != DType::Int64)) {
+  if (entry->shape.size() != slot.dims || !is_right(slot.elements, entry->dtype)) {
     return fail(
         ErrorKind::Data,
         "array '" + name + "': expected " + std::to_string(slot.dims) + " dimensions" +
-            (slot.integers ? " of int64" : "") + ", found " +
-            std::string(dtype_name(entry->dtype)) + " " + shape_text(entry->shape)
+            expected_text(slot.elements) + ", found " + std::string(dtype_name(entry->dtype)) +
+            " " + shape_text(entry->shape)
     );
   }
   return &*entry;
@@ -129,6 +167,9 @@ Result<NativeDataset> open_native(const std::string& directory) {
     versions += (*entry)->file + " " + mapped.file.version + "\n";
     mappings.push_back(std::move(mapped.file));
     manifest.dataset.read_from[(*entry)->name] = directory + "/" + (*entry)->file;
+  }
+  if (manifest.dataset.partitions) {
+    GNN_RETURN_IF_ERROR(check_partitions_form(manifest.dataset, manifest_path));
   }
   return NativeDataset{
       .arrays = std::move(manifest.dataset),

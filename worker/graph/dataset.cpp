@@ -83,7 +83,7 @@ std::string name_of(const EdgeTypeData& type) {
   return "edge type (" + type.source + ", " + type.relation + ", " + type.destination + ")";
 }
 
-Status check_node_type(const NodeTypeData& type, std::string_view where) {
+Status check_node_type(const NodeTypeData& type, int64_t held, std::string_view where) {
   const std::string owner = name_of(type);
   if (type.num_nodes <= 0) {
     return problem(
@@ -91,24 +91,21 @@ Status check_node_type(const NodeTypeData& type, std::string_view where) {
     );
   }
   if (type.features) {
-    GNN_RETURN_IF_ERROR(check_rows(*type.features, type.num_nodes, owner, where));
+    GNN_RETURN_IF_ERROR(check_rows(*type.features, held, owner, where));
   }
   std::set<std::string> names{type.features_name};
   for (const NamedFeatures& more : type.more_features) {
     if (!names.insert(more.name).second) {
       return problem(where, owner + ": two feature matrices are called '" + more.name + "'");
     }
-    GNN_RETURN_IF_ERROR(
-        check_rows(more.rows, type.num_nodes, owner + ", features '" + more.name + "'", where)
+    GNN_RETURN_IF_ERROR(check_rows(more.rows, held, owner + ", features '" + more.name + "'", where)
     );
   }
   if (!type.labels.defined()) {
     return {};
   }
-  if (!is_id_list(type.labels) || type.labels.numel() != type.num_nodes) {
-    return problem(
-        where, owner + ": expected int64 labels [" + std::to_string(type.num_nodes) + "]"
-    );
+  if (!is_id_list(type.labels) || type.labels.numel() != held) {
+    return problem(where, owner + ": expected int64 labels [" + std::to_string(held) + "]");
   }
   return {};
 }
@@ -127,13 +124,13 @@ Status check_edge_type(const EdgeTypeData& type, const Dataset& dataset, std::st
         where, owner + ": its node types are " + source.name + " and " + destination.name
     );
   }
-  if (type.graph.num_sources() != source.num_nodes ||
-      type.graph.num_destinations() != destination.num_nodes) {
+  const int64_t held = dataset.held(type.destination_index).size();
+  if (type.graph.num_sources() != source.num_nodes || type.graph.num_destinations() != held) {
     return problem(
         where,
         owner + ": joins " + std::to_string(type.graph.num_sources()) + " to " +
             std::to_string(type.graph.num_destinations()) + " nodes, expected " +
-            std::to_string(source.num_nodes) + " and " + std::to_string(destination.num_nodes)
+            std::to_string(source.num_nodes) + " and " + std::to_string(held)
     );
   }
   return {};
@@ -193,6 +190,13 @@ Status check_graph_edges(const Dataset& dataset, std::string_view where, Share s
 
 }  // namespace
 
+data::IdRange Dataset::held(int64_t node_type) const {
+  const auto index = static_cast<size_t>(node_type);
+  return partitions && partitions->only
+             ? partitions->book.range_of(index, *partitions->only)
+             : data::IdRange{.begin = 0, .end = node_types[index].num_nodes};
+}
+
 const CscGraph& Dataset::graph() const {
   GNN_ASSERT(is_homogeneous(), "callers ask for the one graph only after is_homogeneous()");
   return edge_types.front().graph;
@@ -212,11 +216,12 @@ Status check_form(const Dataset& dataset, std::string_view where) {
     return problem(where, "expected at least one node type, the target being one of them");
   }
   std::set<std::string> names;
-  for (const NodeTypeData& type : dataset.node_types) {
+  for (int64_t index = 0; index < types; ++index) {
+    const NodeTypeData& type = dataset.node_types[static_cast<size_t>(index)];
     if (!names.insert(type.name).second) {
       return problem(where, "node type " + type.name + " appears twice");
     }
-    GNN_RETURN_IF_ERROR(check_node_type(type, where));
+    GNN_RETURN_IF_ERROR(check_node_type(type, dataset.held(index).size(), where));
   }
   std::set<std::string> edge_type_names;
   for (const EdgeTypeData& type : dataset.edge_types) {

@@ -2,6 +2,7 @@
 
 #include "common/progress_bar.h"
 #include "common/result.h"
+#include "worker/data/partitions.h"
 #include "worker/graph/csc_graph.h"
 #include "worker/graph/feature_store.h"
 #include "worker/graph/share.h"
@@ -26,10 +27,10 @@ struct NamedFeatures {
 struct NodeTypeData {
   std::string name;  ///< "node" in a homogeneous data set
   int64_t num_nodes = 0;
-  std::optional<FeatureStore> features;        ///< num_nodes rows
-  at::Tensor labels;                           ///< int64 [num_nodes], or undefined; -1 = no label
+  std::optional<FeatureStore> features;        ///< one row per node held
+  at::Tensor labels;                           ///< int64 [nodes held], or undefined; -1 = no label
   std::string features_name{};                 ///< of `features`, as the data set calls it
-  std::vector<NamedFeatures> more_features{};  ///< of num_nodes rows each
+  std::vector<NamedFeatures> more_features{};  ///< of one row per node held each
 };
 
 /// An edge type: edges from nodes of `source` to nodes of `destination`.
@@ -70,6 +71,22 @@ struct LinkData {
   at::Tensor pairs{};
 };
 
+/// What the batches of one part read of one node type (see data::HotRows).
+struct HotRowsData {
+  at::Tensor ids;          ///< int64 [H] of other parts, hottest first; undefined if not kept
+  at::Tensor hotness;      ///< float64 [H]
+  double local_reads = 0;  ///< expected rows of a batch that the part owns
+  double remote_reads = 0;
+};
+
+/// How the nodes of a data set are dealt to parts (see data::Partitions).
+struct PartitionData {
+  data::PartitionBook book;
+  std::optional<int64_t> only;                ///< the part that an extracted part holds
+  std::vector<at::Tensor> original_ids;       ///< by node type: int64 [nodes held]
+  std::vector<std::vector<HotRowsData>> hot;  ///< by node type and part
+};
+
 /// A checked data set, ready to be sampled and trained on. Homogeneous graphs have one node type
 /// and one edge type. Cheap to copy: tensors share storage.
 /// Threads: safe to read from any thread.
@@ -80,9 +97,11 @@ struct Dataset {
   int64_t target_node_type = 0;  ///< the type whose nodes are classified
   int64_t num_classes = 0;
   DataSplit split;
-  std::optional<GraphCollection> graphs;  ///< set for graph classification only
-  std::optional<LinkData> links;          ///< set where links are to be predicted
+  std::optional<GraphCollection> graphs;    ///< set for graph classification only
+  std::optional<LinkData> links;            ///< set where links are to be predicted
+  std::optional<PartitionData> partitions;  ///< set where nodes are dealt to parts
   /// Of what was read or generated, before transforms: a native set's is made of its arrays' digests.
+  /// An extracted part has that of the whole data set, so that all parts have the same.
   /// "xxh64:…", or empty if nothing was read.
   std::string digest;
   /// data::NativeDataset::version of the files whose contents were found right; empty if they changed
@@ -95,6 +114,9 @@ struct Dataset {
   [[nodiscard]] const NodeTypeData& target() const {
     return node_types[static_cast<size_t>(target_node_type)];
   }
+  /// The nodes of a type whose lists, feature rows and labels are here, of which row i is that of node
+  /// held().begin + i: all nodes, except in an extracted part.
+  [[nodiscard]] data::IdRange held(int64_t node_type) const;
   /// The graph of a homogeneous data set (GNN_ASSERT).
   [[nodiscard]] const CscGraph& graph() const;
   /// The features of a homogeneous data set that has some (GNN_ASSERT).

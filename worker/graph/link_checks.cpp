@@ -31,6 +31,11 @@ bool is_undirected(const LinkData& links) {
   return links.reverse_edge_type == links.edge_type;
 }
 
+// Whether the numbers of list entries tell that of the links.
+bool has_all_lists(const Dataset& dataset) {
+  return !dataset.partitions || !dataset.partitions->only;
+}
+
 // How the entries of an edge type's lists relate to the links.
 enum class Direction { Forward, Reverse, Both };
 
@@ -45,10 +50,12 @@ Ends ends_of(int64_t source, int64_t destination, Direction direction) {
   return exchanged ? Ends{destination, source} : Ends{source, destination};
 }
 
-// Checks the lists of the share's nodes; lists of other shares may be wrong.
+// Checks the lists of the share's nodes, the first of which is `first_node`; lists of other shares may
+// be wrong.
 template <class Index>
 Status check_entries(
     const EdgeTypeData& type,
+    int64_t first_node,
     const at::Tensor& links,
     Direction direction,
     std::string_view where,
@@ -83,7 +90,7 @@ Status check_entries(
                 "), found " + std::to_string(id)
         );
       }
-      const Ends ends = ends_of(source, node, direction);
+      const Ends ends = ends_of(source, first_node + node, direction);
       if (pairs[2 * id] != ends.source || pairs[2 * id + 1] != ends.destination) {
         return link_problem(
             where,
@@ -111,24 +118,30 @@ Status check_entries(
 }
 
 Status check_type(
+    const Dataset& dataset,
     const EdgeTypeData& type,
-    const at::Tensor& pairs,
     Direction direction,
     std::string_view where,
     Share share,
     ProgressBar& progress
 ) {
+  const at::Tensor& pairs = dataset.links->pairs;
+  const int64_t first_node = dataset.held(type.destination_index).begin;
   return type.graph.indices().scalar_type() == at::kInt
-             ? check_entries<int32_t>(type, pairs, direction, where, share, progress)
-             : check_entries<int64_t>(type, pairs, direction, where, share, progress);
+             ? check_entries<int32_t>(type, first_node, pairs, direction, where, share, progress)
+             : check_entries<int64_t>(type, first_node, pairs, direction, where, share, progress);
 }
 
 Status check_range(
-    const at::Tensor& pairs, const EdgeTypeData& type, std::string_view where, Share share
+    const Dataset& dataset, const EdgeTypeData& type, std::string_view where, Share share
 ) {
+  const at::Tensor& pairs = dataset.links->pairs;
   const auto* ends = pairs.const_data_ptr<int64_t>();
-  const int64_t sources = type.graph.num_sources();
-  const int64_t destinations = type.graph.num_destinations();
+  const auto nodes_of = [&dataset](int64_t index) {
+    return dataset.node_types[static_cast<size_t>(index)].num_nodes;
+  };
+  const int64_t sources = nodes_of(type.source_index);
+  const int64_t destinations = nodes_of(type.destination_index);
   for (int64_t id = share.begin_of(pairs.size(0)); id < share.end_of(pairs.size(0)); ++id) {
     const int64_t source = ends[2 * id];
     const int64_t destination = ends[2 * id + 1];
@@ -173,7 +186,8 @@ Status check_reverse_form(const Dataset& dataset, std::string_view where) {
         link_type_text(reverse) + ": not from destination to source of " + link_type_text(type)
     );
   }
-  if (!is_undirected(links) && reverse.graph.num_edges() != type.graph.num_edges()) {
+  if (!is_undirected(links) && has_all_lists(dataset) &&
+      reverse.graph.num_edges() != type.graph.num_edges()) {
     return link_problem(
         where,
         link_type_text(reverse) + ": expected " + std::to_string(type.graph.num_edges()) +
@@ -201,7 +215,7 @@ Status check_links_form(const Dataset& dataset, std::string_view where) {
       pairs.scalar_type() != at::kLong || !pairs.device().is_cpu() || !pairs.is_contiguous()) {
     return link_problem(where, "links: expected int64 pairs [E, 2] of at least one edge");
   }
-  if (!is_undirected(links) && pairs.size(0) != type.graph.num_edges()) {
+  if (!is_undirected(links) && has_all_lists(dataset) && pairs.size(0) != type.graph.num_edges()) {
     return link_problem(
         where,
         link_type_text(type) + ": expected " + std::to_string(type.graph.num_edges()) +
@@ -216,19 +230,19 @@ Status check_links(
 ) {
   const LinkData& links = *dataset.links;
   const EdgeTypeData& type = dataset.edge_types[static_cast<size_t>(links.edge_type)];
-  GNN_RETURN_IF_ERROR(check_range(links.pairs, type, where, share));
+  GNN_RETURN_IF_ERROR(check_range(dataset, type, where, share));
   if (is_undirected(links)) {
-    if (share.index == 0) {
+    if (share.index == 0 && has_all_lists(dataset)) {
       GNN_RETURN_IF_ERROR(check_entry_count(links, type, where));
     }
-    return check_type(type, links.pairs, Direction::Both, where, share, progress);
+    return check_type(dataset, type, Direction::Both, where, share, progress);
   }
-  GNN_RETURN_IF_ERROR(check_type(type, links.pairs, Direction::Forward, where, share, progress));
+  GNN_RETURN_IF_ERROR(check_type(dataset, type, Direction::Forward, where, share, progress));
   if (!links.reverse_edge_type) {
     return {};
   }
   const EdgeTypeData& reverse = dataset.edge_types[static_cast<size_t>(*links.reverse_edge_type)];
-  return check_type(reverse, links.pairs, Direction::Reverse, where, share, progress);
+  return check_type(dataset, reverse, Direction::Reverse, where, share, progress);
 }
 
 }  // namespace gnn::graph

@@ -255,7 +255,9 @@ Result<data::DatasetArrays> read_arrays(
 
 // Not the manifest's own digest, which also covers where the set was imported from.
 std::string digest_of(const data::NativeDataset& native) {
-  std::string text = data::node_counts(native.arrays);
+  const auto& partitions = native.arrays.partitions;
+  if (partitions && partitions->only) return partitions->whole_digest;
+  std::string text = data::node_counts(native.arrays) + data::partitions_text(native.arrays);
   for (const data::ManifestArray& file : native.files) {
     text += file.name + " " + std::string(data::dtype_name(file.dtype)) + " " +
             data::shape_text(file.shape) + " " + file.digest + "\n";
@@ -301,6 +303,29 @@ void advise(const std::vector<data::Mapping>& mappings, data::Access access) {
   for (const data::Mapping& mapping : mappings) data::advise(mapping, access);
 }
 
+Result<PartitionData> partitions_over(const data::DatasetArrays& arrays, std::string_view where) {
+  GNN_RETURN_IF_ERROR(data::check_partitions_form(arrays, where));
+  const data::Partitions& partitions = *arrays.partitions;
+  PartitionData made{
+      .book = partitions.book, .only = partitions.only, .original_ids = {}, .hot = {}
+  };
+  for (const data::Array& ids : partitions.original_ids) {
+    GNN_ASSIGN_OR_RETURN(at::Tensor tensor, tensor_over(ids));
+    made.original_ids.push_back(std::move(tensor));
+  }
+  for (const std::vector<data::HotRows>& parts : partitions.hot) {
+    std::vector<HotRowsData>& made_parts = made.hot.emplace_back();
+    for (const data::HotRows& hot : parts) {
+      HotRowsData& made_hot = made_parts.emplace_back();
+      made_hot.local_reads = hot.local_reads;
+      made_hot.remote_reads = hot.remote_reads;
+      GNN_ASSIGN_OR_RETURN(made_hot.ids, tensor_over(hot.ids));
+      GNN_ASSIGN_OR_RETURN(made_hot.hotness, tensor_over(hot.hotness));
+    }
+  }
+  return made;
+}
+
 // Tensors over the arrays, whose elements are not checked yet.
 Result<Dataset> dataset_over(const data::DatasetArrays& arrays, std::string_view where) {
   Dataset dataset;
@@ -332,6 +357,9 @@ Result<Dataset> dataset_over(const data::DatasetArrays& arrays, std::string_view
     GNN_ASSIGN_OR_RETURN(links.pairs, tensor_over(arrays.links->pairs));
     dataset.links = std::move(links);
   }
+  if (arrays.partitions) {
+    GNN_ASSIGN_OR_RETURN(dataset.partitions, partitions_over(arrays, where));
+  }
   GNN_RETURN_IF_ERROR(check_form(dataset, where));
   return dataset;
 }
@@ -342,13 +370,16 @@ bool still_has_version(const std::string& directory, const std::string& version)
   return now && now->version == version;
 }
 
-// Checks what dataset_over() made of `arrays`. Labels and split are part of the first share.
+// Checks what dataset_over() made of `arrays`. Labels, split and partitions are part of the first
+// share.
 ContentCheck check_of(
     const Dataset& dataset, const data::DatasetArrays& arrays, std::string_view where
 ) {
   return [&dataset, &arrays, where](Share share, ProgressBar& progress) -> Status {
     GNN_RETURN_IF_ERROR(check_contents(dataset, where, share, progress));
-    return share.index == 0 ? data::check_items(arrays, where) : Status();
+    if (share.index != 0) return {};
+    if (arrays.partitions) GNN_RETURN_IF_ERROR(data::check_partitions(arrays, where));
+    return data::check_items(arrays, where);
   };
 }
 
@@ -388,6 +419,33 @@ Result<Dataset> load_mapped(
   }
   if (!kept) advise(source.mappings, data::Access::AnyOrder);
   return dataset;
+}
+
+// Refuses what can't be done with an extracted part.
+Status check_part(
+    const data::DatasetArrays& arrays,
+    const data::TransformOptions& transforms,
+    const std::string& where,
+    const LoadOptions& options
+) {
+  if (!arrays.partitions || !arrays.partitions->only) {
+    return {};
+  }
+  const std::string part = where + ": holds part " + std::to_string(*arrays.partitions->only) +
+                           " of " + std::to_string(arrays.partitions->book.parts) + " alone";
+  if (!options.accept_part) {
+    return fail(
+        ErrorKind::Configuration,
+        part + "; set spec.placement, or spec.dataset.path to the whole data set"
+    );
+  }
+  if (transforms != data::TransformOptions{}) {
+    return fail(
+        ErrorKind::Configuration,
+        part + ", which can't be transformed; import with these options, then partition"
+    );
+  }
+  return {};
 }
 
 }  // namespace
@@ -457,6 +515,7 @@ Result<Dataset> load_dataset(
   }
   const std::string where = spec.path.value_or(read->arrays.name);
   transforms = data::what_is_left_of(transforms, read->arrays);
+  GNN_RETURN_IF_ERROR(check_part(read->arrays, transforms, where, options));
   Dataset dataset;
   if (read->version.empty()) {
     data::MemoryStorage memory;

@@ -32,6 +32,8 @@ struct LoadOptions {
   std::optional<data::EdgeTypeName> link{};
   /// Adds the reverse of each edge type between two node types (see data::add_reverse()).
   bool add_reverse = false;
+  /// Takes an extracted part of a data set, too; without it, that is an error.
+  bool accept_part = false;
   /// Sees to it that the contents of mapped files are right, by calling `check` or otherwise;
   /// `version` is data::NativeDataset's. By default the caller checks all of them.
   std::function<Status(const std::string& version, const ContentCheck& check)> check_mapped{};
@@ -41,7 +43,8 @@ struct LoadOptions {
 /// checks the result. Native sets are mapped, and stay so except for the arrays that a transform
 /// changes; all others are read into memory. A KFold split without a
 /// fold takes fold 0; make_split() gives the others.
-/// Errors: Data with file and place, Configuration with the field of the spec.
+/// Errors: Data with file and place, Configuration with the field of the spec, also for an extracted
+/// part that is not accepted or would be transformed.
 Result<Dataset> load_dataset(
     const api::Dataset& spec, const LoadOptions& options, ProgressBar& progress
 );

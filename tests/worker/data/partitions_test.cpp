@@ -1,0 +1,210 @@
+#include "worker/data/partitions.h"
+
+#include "tests/support/read_file.h"
+#include "tests/worker/data/files.h"
+#include "tests/worker/data/shop.h"
+#include "worker/data/digest.h"
+#include "worker/data/manifest.h"
+#include "worker/data/native.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gnn::data {
+namespace {
+
+using gnn::testing::read_file;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::ids_array;
+using testing::shop;
+using testing::TemporaryFolder;
+using testing::to_vector;
+
+Array doubles(const std::string& name, const std::vector<double>& values) {
+  MemoryStorage memory;
+  Array array = *memory.create(name, DType::Float64, {static_cast<int64_t>(values.size())});
+  std::copy(values.begin(), values.end(), array.mutable_view<double>().begin());
+  return array;
+}
+
+// The shop's users dealt 2 + 1 and its items 1 + 1.
+DatasetArrays dealt_shop() {
+  DatasetArrays dataset = shop();
+  Partitions& dealt = dataset.partitions.emplace();
+  dealt.book = {
+      .parts = 2,
+      .offsets = {{0, 2, 3}, {0, 1, 2}},
+      .method = "hotness",
+      .seed = 7,
+      .draws =
+          {.fanouts = {{3, -1}, {0, 2}},
+           .batch_size = 2,
+           .replace = true,
+           .rule = HopRule::AllSeen,
+           .negatives = 0.1}
+  };
+  dealt.original_ids = {ids_array("original.user", {2, 0, 1}), ids_array("original.item", {1, 0})};
+  dealt.hot = {
+      {{.ids = ids_array("hot.0.user", {2}),
+        .hotness = doubles("hotness.0.user", {0.25}),
+        .local_reads = 1.5,
+        .remote_reads = 0.25},
+       {.ids = ids_array("hot.1.user", {1, 0}),
+        .hotness = doubles("hotness.1.user", {0.75, 0.1}),
+        .local_reads = 1,
+        .remote_reads = 0.85}},
+      {{.ids = {}, .hotness = {}, .local_reads = 0.125, .remote_reads = 1.0 / 3.0},
+       {.ids = {}, .hotness = {}, .local_reads = 2, .remote_reads = 0}}
+  };
+  return dataset;
+}
+
+TEST(PartitionBook, KnowsTheOwnerOfEachNode) {
+  const PartitionBook book{.parts = 4, .offsets = {{0, 2, 2, 3, 5}}};
+  std::vector<int64_t> owners;
+  for (int64_t id = 0; id < 5; ++id) owners.push_back(book.part_of(0, id));
+  EXPECT_THAT(owners, ElementsAre(0, 0, 2, 3, 3));
+  EXPECT_EQ(book.range_of(0, 1).size(), 0);
+  EXPECT_EQ(book.range_of(0, 3), (IdRange{.begin = 3, .end = 5}));
+}
+
+TEST(HotRows, CountTheReadsThatACacheAnswers) {
+  const DatasetArrays dataset = dealt_shop();
+  const HotRows& hot = dataset.partitions->hot[0][1];
+  EXPECT_EQ(hot.hit_rate(0), 0);
+  EXPECT_DOUBLE_EQ(hot.hit_rate(1), 0.75 / 0.85);
+  EXPECT_DOUBLE_EQ(hot.hit_rate(9), 1);
+  EXPECT_EQ(dataset.partitions->hot[1][1].hit_rate(0), 1)
+      << "nothing is missed where nothing is read";
+}
+
+TEST(Partitions, AreReadBackFromTheOnDiskForm) {
+  const TemporaryFolder folder;
+  const std::string output = folder.path("out");
+  DatasetArrays dataset = dealt_shop();
+  auto writer = *NativeWriter::open(output, "key");
+  const auto store = [&](Array& array) {
+    if (!array.defined()) return;
+    Array copy = *writer->create(array.name(), array.dtype(), array.shape());
+    std::copy_n(array.bytes(), array.num_bytes(), copy.mutable_bytes());
+    array = *writer->commit(std::move(copy));
+  };
+  for (EdgeTable& table : dataset.edge_tables) {
+    for (Array* array : {&table.indptr, &table.indices, &table.edge_ids}) store(*array);
+  }
+  for (Array& ids : dataset.partitions->original_ids) store(ids);
+  for (auto& parts : dataset.partitions->hot) {
+    for (HotRows& hot : parts) {
+      store(hot.ids);
+      store(hot.hotness);
+    }
+  }
+  ASSERT_TRUE(writer->publish(dataset, false));
+
+  const auto opened = open_native(output);
+  ASSERT_TRUE(opened) << opened.error().message;
+  ASSERT_TRUE(opened->arrays.partitions);
+  const Partitions& found = *opened->arrays.partitions;
+  EXPECT_EQ(found.book, dataset.partitions->book);
+  EXPECT_FALSE(found.only);
+  EXPECT_THAT(to_vector<int64_t>(found.original_ids[0]), ElementsAre(2, 0, 1));
+  EXPECT_THAT(to_vector<int64_t>(found.hot[0][1].ids), ElementsAre(1, 0));
+  EXPECT_THAT(to_vector<double>(found.hot[0][1].hotness), ElementsAre(0.75, 0.1));
+  EXPECT_EQ(found.hot[1][0].remote_reads, 1.0 / 3.0) << "to the last bit";
+  EXPECT_FALSE(found.hot[1][0].ids.defined());
+  EXPECT_TRUE(check_partitions(opened->arrays, output));
+
+  // A manifest with another book is refused when it is opened, with the file and the field.
+  std::string manifest = read_file(output + "/" + kManifestFile);
+  manifest.resize(manifest.rfind("digest: "));
+  const std::string offsets = "offsets: [0, 2, 3]";
+  manifest.replace(manifest.find(offsets), offsets.size(), "offsets: [0, 2, 2]");
+  manifest += "digest: " + digest_of(DigestKind::Xxh64, std::as_bytes(std::span(manifest))) + "\n";
+  folder.write("out/" + std::string(kManifestFile), manifest);
+  EXPECT_THAT(
+      open_native(output).error().message,
+      HasSubstr(
+          "out/manifest.yaml: partitions: node type user: expected 3 offsets ascending from 0 to 3"
+      )
+  );
+}
+
+TEST(Partitions, NameTheFirstProblem) {
+  const auto error_after = [](const std::function<void(DatasetArrays&)>& change) {
+    DatasetArrays dataset = dealt_shop();
+    change(dataset);
+    Status status = check_partitions_form(dataset, "d");
+    if (status) status = check_partitions(dataset, "d");
+    return status ? "" : status.error().message;
+  };
+  EXPECT_EQ(error_after([](DatasetArrays&) {}), "");
+  const auto with = [&](const std::function<void(Partitions&)>& change) {
+    return error_after([&](DatasetArrays& dataset) { change(*dataset.partitions); });
+  };
+  const auto hot = [](Partitions& p) -> HotRows& { return p.hot[0][1]; };
+  EXPECT_EQ(
+      with([](Partitions& p) { p.book.offsets[0] = {0, 3}; }),
+      "d: partitions: node type user: expected 3 offsets ascending from 0 to 3"
+  );
+  EXPECT_THAT(with([](Partitions& p) { p.book.offsets[1] = {0, 3, 2}; }), HasSubstr("ascending"));
+  EXPECT_THAT(with([](Partitions& p) { p.book.parts = 0; }), HasSubstr("at least one part"));
+  EXPECT_THAT(
+      with([](Partitions& p) { p.book.draws.fanouts.pop_back(); }),
+      HasSubstr("expected fan-outs of 2 edge types, found those of 1")
+  );
+  EXPECT_THAT(
+      with([](Partitions& p) { p.book.draws.fanouts[1] = {1}; }), HasSubstr("equally many fan-outs")
+  );
+  EXPECT_THAT(
+      with([](Partitions& p) {
+        p.only = 2;
+        p.whole_digest = "xxh64:0";
+      }),
+      HasSubstr("expected a part below 2 in 'only', found 2")
+  );
+  EXPECT_THAT(with([](Partitions& p) { p.only = 1; }), HasSubstr("'only' and 'whole' together"));
+  EXPECT_THAT(
+      with([](Partitions& p) {
+        p.only = 1;
+        p.whole_digest = "xxh64:0";
+      }),
+      HasSubstr("node type user: expected 1 elements of original.user, found [3]")
+  );
+  EXPECT_THAT(
+      with([](Partitions& p) { p.original_ids[1] = ids_array("original.item", {1, 1}); }),
+      HasSubstr("original.item[1]: expected ids in [0, 2), each once, found 1 again")
+  );
+  EXPECT_THAT(
+      with([&](Partitions& p) { hot(p).ids = ids_array("hot.1.user", {1, 2}); }),
+      HasSubstr("hot.1.user[1]: expected a node in [0, 3) of another part than 1, found 2")
+  );
+  EXPECT_THAT(
+      with([&](Partitions& p) { hot(p).ids = ids_array("hot.1.user", {1, 3}); }),
+      HasSubstr("found 3")
+  );
+  EXPECT_THAT(
+      with([&](Partitions& p) { hot(p).ids = ids_array("hot.1.user", {1}); }),
+      HasSubstr("expected 1 elements of hotness.1.user, found [2]")
+  );
+  for (const std::vector<double>& wrong :
+       {std::vector<double>{0.1, 0.2},
+        std::vector<double>{0.1, 0},
+        std::vector<double>{std::numeric_limits<double>::quiet_NaN(), 0.1}}) {
+    EXPECT_THAT(
+        with([&](Partitions& p) { hot(p).hotness = doubles("hotness.1.user", wrong); }),
+        HasSubstr("expected descending numbers above 0")
+    );
+  }
+  EXPECT_THAT(with([&](Partitions& p) { hot(p).remote_reads = -1; }), HasSubstr("not negative"));
+}
+
+}  // namespace
+}  // namespace gnn::data

@@ -3,10 +3,30 @@
 #include "common/result.h"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 namespace gnn::sampling::core {
+
+/// The items of a list by the partition of the data that they lie in.
+struct ItemParts {
+  std::vector<int64_t> items;    ///< indices into the list, those of partition 0 first
+  std::vector<int64_t> offsets;  ///< int64 [P + 1]: where the items of each partition begin
+
+  [[nodiscard]] int64_t count() const { return static_cast<int64_t>(offsets.size()) - 1; }
+  [[nodiscard]] int64_t size_of(int64_t part) const {
+    const auto place = static_cast<size_t>(part);
+    return offsets[place + 1] - offsets[place];
+  }
+};
+
+/// Sorts items by the partition of their nodes; those of one keep their order.
+/// Shapes: nodes [num_items], each in [0, last bound); bounds int64 [P + 1], ascending from 0:
+/// partition p has the nodes [bounds[p], bounds[p + 1]).
+[[nodiscard]] ItemParts items_by_part(
+    std::span<const int64_t> nodes, std::span<const int64_t> bounds
+);
 
 /// How the items of an epoch's global order are dealt to the ranks.
 enum class SplitRule {
@@ -17,6 +37,9 @@ enum class SplitRule {
   PaddedStride,
   /// torch's DistributedSampler(drop_last=True): cuts the tail, then every R-th item.
   TruncatedStride,
+  /// ContiguousSlices of each partition's items, shuffled apart, for the ranks of its holders; the
+  /// global order is that of partition 0, then 1, .... Node n holds partition n mod P.
+  Owner,
 };
 
 struct ItemSamplerOptions {
@@ -27,9 +50,11 @@ struct ItemSamplerOptions {
   SplitRule split = SplitRule::ContiguousSlices;
   bool shuffle = false;
   bool drop_last = false;  ///< no batch smaller than batch_size
-  /// The same number of batches on every rank; only for ContiguousSlices.
+  /// The same number of batches on every rank; only for ContiguousSlices and Owner.
   bool drop_uneven_inputs = false;
-  uint64_t seed = 0;  ///< the same on every rank
+  uint64_t seed = 0;                         ///< the same on every rank
+  std::shared_ptr<const ItemParts> parts{};  ///< if and only if the split is Owner
+  int64_t ranks_per_node = 1;  ///< only Owner reads it; a node's ranks are consecutive
 };
 
 /// One rank's part of the item list, in closed form.
@@ -62,12 +87,14 @@ class EpochItems {
 };
 
 /// Deals item indices to ranks and batches. All ranks shuffle the global list alike and each takes
-/// its part. The shuffle is Fisher-Yates, keyed by (seed, epoch): the same on every machine, but
-/// not torch.randperm's order, so a PyTorch run with the same seed visits items in another order.
+/// its part. The shuffle is Fisher-Yates, keyed by (seed, epoch), with Owner by (seed, epoch,
+/// partition): the same on every machine, but not torch.randperm's order, so a PyTorch run with the
+/// same seed visits items in another order.
 class ItemSampler {
  public:
   /// Errors: Configuration, naming the option: batch_size < 1, rank outside [0, world_size),
-  /// negative num_items, drop_uneven_inputs with a stride rule (which is always even).
+  /// negative num_items, drop_uneven_inputs with a stride rule (which is always even), ranks that do
+  /// not fill their nodes, fewer nodes than partitions.
   [[nodiscard]] static Result<ItemSampler> create(const ItemSamplerOptions& options);
 
   /// Any rank's share, which every rank can compute.
@@ -81,12 +108,23 @@ class ItemSampler {
   [[nodiscard]] const ItemSamplerOptions& options() const { return options_; }
 
  private:
-  explicit ItemSampler(const ItemSamplerOptions& options) : options_(options) {}
+  explicit ItemSampler(const ItemSamplerOptions& options);
 
+  /// The items that a rank's slices are cut from, and its place among those who share them.
+  struct Deal {
+    int64_t first = 0;  ///< position of the first item in the epoch's global order
+    int64_t num_items = 0;
+    int64_t rank = 0;
+    int64_t ranks = 1;
+    int64_t part = 0;
+  };
+
+  [[nodiscard]] Deal deal_of(int64_t rank) const;
   [[nodiscard]] RankShare slice_of(int64_t rank) const;
-  [[nodiscard]] int64_t slice_items(int64_t rank) const;
+  [[nodiscard]] std::vector<int64_t> order_of(const Deal& deal, int64_t epoch) const;
 
   ItemSamplerOptions options_;
+  int64_t even_batches_ = 0;  // of each rank, with drop_uneven_inputs
 };
 
 }  // namespace gnn::sampling::core

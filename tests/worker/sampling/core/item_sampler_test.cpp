@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -188,6 +189,184 @@ TEST(ItemSampler, MaxBatchesIsThatOfTheBusiestRank) {
   }
 }
 
+// Partitions of a list and the nodes that hold them.
+struct OwnerLayout {
+  std::vector<int64_t> part_sizes;
+  int64_t nodes;
+  int64_t ranks_per_node;
+  int64_t batch_size;
+
+  [[nodiscard]] int64_t parts() const { return static_cast<int64_t>(part_sizes.size()); }
+  [[nodiscard]] int64_t world_size() const { return nodes * ranks_per_node; }
+};
+
+std::vector<OwnerLayout> owner_layouts() {
+  std::vector<OwnerLayout> all;
+  const std::vector<std::vector<int64_t>> sizes = {
+      {17}, {9, 9}, {0, 31}, {20, 1}, {13, 0, 29}, {5, 40, 8, 11}
+  };
+  for (const std::vector<int64_t>& part_sizes : sizes) {
+    const auto parts = static_cast<int64_t>(part_sizes.size());
+    for (const int64_t nodes : {parts, parts + 1, 2 * parts}) {
+      for (const int64_t ranks_per_node : {1, 2, 3}) {
+        for (const int64_t batch_size : {1, 4})
+          all.push_back({part_sizes, nodes, ranks_per_node, batch_size});
+      }
+    }
+  }
+  return all;
+}
+
+std::string describe(const OwnerLayout& layout) {
+  return ::testing::PrintToString(layout.part_sizes) + " items on " + std::to_string(layout.nodes) +
+         " nodes of " + std::to_string(layout.ranks_per_node) + " ranks in batches of " +
+         std::to_string(layout.batch_size);
+}
+
+// Partitions that lie interleaved in the list as long as they have items.
+std::shared_ptr<const ItemParts> interleaved_parts(const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> bounds = {0};
+  for (const int64_t size : sizes) bounds.push_back(bounds.back() + size);
+  std::vector<int64_t> nodes;
+  for (int64_t i = 0; static_cast<int64_t>(nodes.size()) < bounds.back(); ++i) {
+    for (size_t part = 0; part < sizes.size(); ++part) {
+      if (i < sizes[part]) nodes.push_back(bounds[part] + i);
+    }
+  }
+  return std::make_shared<const ItemParts>(items_by_part(nodes, bounds));
+}
+
+ItemSamplerOptions options_of(const OwnerLayout& layout, int64_t rank) {
+  ItemSamplerOptions options;
+  options.split = SplitRule::Owner;
+  options.parts = interleaved_parts(layout.part_sizes);
+  options.num_items = static_cast<int64_t>(options.parts->items.size());
+  options.batch_size = layout.batch_size;
+  options.world_size = layout.world_size();
+  options.ranks_per_node = layout.ranks_per_node;
+  options.rank = rank;
+  return options;
+}
+
+// The ranks of each partition's holders, in ascending order.
+std::vector<std::vector<int64_t>> holders_of(const OwnerLayout& layout) {
+  std::vector<std::vector<int64_t>> holders(layout.part_sizes.size());
+  for (int64_t rank = 0; rank < layout.world_size(); ++rank) {
+    const int64_t node = rank / layout.ranks_per_node;
+    holders[static_cast<size_t>(node % layout.parts())].push_back(rank);
+  }
+  return holders;
+}
+
+// How many items each rank gets, by dealing.
+std::vector<int64_t> owned_counts(const OwnerLayout& layout) {
+  std::vector<int64_t> counts(static_cast<size_t>(layout.world_size()));
+  const auto holders = holders_of(layout);
+  for (size_t part = 0; part < holders.size(); ++part) {
+    const auto dealt = dealt_counts(
+        layout.part_sizes[part], layout.batch_size, static_cast<int64_t>(holders[part].size())
+    );
+    for (size_t i = 0; i < dealt.size(); ++i)
+      counts[static_cast<size_t>(holders[part][i])] = dealt[i];
+  }
+  return counts;
+}
+
+TEST(ItemsByPart, KeepTheListsOrderInsideAPartition) {
+  const std::vector<int64_t> nodes = {7, 0, 3, 8, 2, 7};
+  const std::vector<int64_t> bounds = {0, 3, 3, 8, 9};
+  const ItemParts parts = items_by_part(nodes, bounds);
+  EXPECT_EQ(parts.items, (std::vector<int64_t>{1, 4, 0, 2, 5, 3}));
+  EXPECT_EQ(parts.offsets, (std::vector<int64_t>{0, 2, 2, 5, 6}));
+}
+
+TEST(OwnerShares, DealEachPartitionsItemsOnceToTheRanksOfItsHolders) {
+  for (const OwnerLayout& layout : owner_layouts()) {
+    const auto counts = owned_counts(layout);
+    const auto holders = holders_of(layout);
+    int64_t stream = 0;
+    std::vector<int64_t> all;
+    for (size_t part = 0; part < holders.size(); ++part) {
+      for (const int64_t rank : holders[part]) {
+        const ItemSamplerOptions options = options_of(layout, rank);
+        const EpochItems epoch = make(options).epoch(0);
+        const auto items = items_of(epoch);
+        ASSERT_EQ(static_cast<int64_t>(items.size()), counts[static_cast<size_t>(rank)])
+            << describe(layout);
+        // The stream is the number of items of lower partitions and of lower ranks of this one.
+        for (int64_t i = 0; i < epoch.num_batches(); ++i) {
+          ASSERT_EQ(epoch.stream(i), stream) << describe(layout);
+          stream += static_cast<int64_t>(epoch.batch(i).size());
+        }
+        all.insert(all.end(), items.begin(), items.end());
+      }
+    }
+    ASSERT_EQ(all, interleaved_parts(layout.part_sizes)->items) << describe(layout);
+  }
+}
+
+TEST(OwnerShares, CountTheBatchesOfAllRanks) {
+  for (const OwnerLayout& layout : owner_layouts()) {
+    const auto counts = owned_counts(layout);
+    for (const bool drop_last : {false, true}) {
+      for (const bool drop_uneven_inputs : {false, true}) {
+        std::vector<int64_t> expected;
+        for (const int64_t count : counts) {
+          const int64_t partial = drop_last ? 0 : layout.batch_size - 1;
+          expected.push_back((count + partial) / layout.batch_size);
+        }
+        const int64_t least = *std::min_element(expected.begin(), expected.end());
+        if (drop_uneven_inputs) expected.assign(expected.size(), least);
+        ItemSamplerOptions options = options_of(layout, 0);
+        options.drop_last = drop_last;
+        options.drop_uneven_inputs = drop_uneven_inputs;
+        const ItemSampler sampler = make(options);
+        for (int64_t rank = 0; rank < layout.world_size(); ++rank) {
+          ASSERT_EQ(sampler.share_of(rank).num_batches, expected[static_cast<size_t>(rank)])
+              << describe(layout) << ", rank " << rank;
+        }
+        ASSERT_EQ(sampler.max_batches(), *std::max_element(expected.begin(), expected.end()));
+      }
+    }
+  }
+}
+
+// The items of one partition in the order in which its holders train on them.
+std::vector<int64_t> order_of_part(const OwnerLayout& layout, size_t part) {
+  std::vector<int64_t> order;
+  const std::vector<int64_t> holders = holders_of(layout)[part];
+  for (const int64_t rank : holders) {
+    ItemSamplerOptions options = options_of(layout, rank);
+    options.shuffle = true;
+    options.seed = 5;
+    const auto items = items_of(make(options).epoch(3));
+    order.insert(order.end(), items.begin(), items.end());
+  }
+  return order;
+}
+
+TEST(OwnerShares, ShuffleEachPartitionByAKeyOfItsOwn) {
+  const OwnerLayout two_nodes{{40, 40}, 2, 1, 4};
+  const auto first = order_of_part(two_nodes, 0);
+  const auto second = order_of_part(two_nodes, 1);
+  // Interleaved, the i-th item of partition 1 is the one behind the i-th of partition 0.
+  std::vector<int64_t> same_order = first;
+  for (int64_t& item : same_order) ++item;
+  EXPECT_NE(second, same_order);
+  auto sorted = first;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_NE(sorted, first);
+  EXPECT_EQ(std::adjacent_find(sorted.begin(), sorted.end()), sorted.end());
+  // Neither depends on who holds it.
+  EXPECT_EQ(order_of_part({{40, 40}, 5, 2, 3}, 0), first);
+  EXPECT_EQ(order_of_part({{40, 40}, 4, 1, 4}, 1), second);
+  // One partition is what ContiguousSlices deal.
+  ItemSamplerOptions whole = options_of({40, 4, 1}, 0);
+  whole.shuffle = true;
+  whole.seed = 5;
+  EXPECT_EQ(order_of_part({{40}, 1, 1, 4}, 0), items_of(make(whole).epoch(3)));
+}
+
 TEST(EpochShuffle, DealsAPermutationOverAllRanks) {
   ItemSamplerOptions options = options_of({1000, 16, 3}, 0);
   options.shuffle = true;
@@ -253,6 +432,16 @@ TEST(ItemSampler, RefusesInvalidOptions) {
   options.split = SplitRule::PaddedStride;
   options.drop_uneven_inputs = true;
   EXPECT_NE(message(options).find("drop_uneven_inputs"), std::string::npos);
+  options = options_of({{5, 5}, 2, 2, 2}, 0);
+  options.world_size = 2;
+  EXPECT_NE(message(options).find("found 2 partitions and 1 nodes"), std::string::npos);
+  options.world_size = 3;
+  EXPECT_NE(message(options).find("expected a multiple of ranks_per_node, 2"), std::string::npos);
+  options = options_of({{5, 5}, 2, 1, 2}, 0);
+  options.num_items = 11;
+  EXPECT_NE(message(options).find("expected 11 items in all partitions"), std::string::npos);
+  options.split = SplitRule::ContiguousSlices;
+  EXPECT_NE(message(options).find("parts must be given if and only if"), std::string::npos);
 }
 
 TEST(ItemSampler, GivesSmallSetsOneSmallBatch) {

@@ -261,11 +261,13 @@ class Scraper {
   std::thread thread_;
 };
 
-// A controller's counters and CPU time at a moment.
+// A controller's counters and CPU time at a moment. They are on a page whose making takes as long as
+// hundreds of passes where thousands of jobs are present: what is between two moments leaves it out.
 struct Moment {
   double passes = 0;
-  double puts = 0;  // of statuses, and of the Lease
-  double cpu_seconds = 0;
+  double puts = 0;         // of statuses, and of the Lease
+  double cpu_seconds = 0;  // before the page
+  double cpu_seconds_after = 0;
   SteadyPoint at;
 };
 
@@ -281,14 +283,19 @@ Moment look_at(const ControllerProcess& controller) {
   }
   moment.puts = calls_in(page)["PUT"];
   moment.at = std::chrono::steady_clock::now();
+  moment.cpu_seconds_after = use_of(controller.pid()).cpu_seconds;
   return moment;
+}
+
+double cpu_seconds_between(const Moment& from, const Moment& to) {
+  return to.cpu_seconds - from.cpu_seconds_after;
 }
 
 // CPU time per pass without what the jobs that train cost meanwhile, by a stretch before it.
 double cpu_ms_per_pass(const Moment& stretch, const Moment& from, const Moment& to) {
   const double share = seconds_between(from.at, to.at) / seconds_between(stretch.at, from.at);
   const double cpu_seconds =
-      to.cpu_seconds - from.cpu_seconds - share * (from.cpu_seconds - stretch.cpu_seconds);
+      cpu_seconds_between(from, to) - share * cpu_seconds_between(stretch, from);
   const double passes = to.passes - from.passes - share * (from.passes - stretch.passes);
   return cpu_seconds / passes * 1e3;
 }
@@ -423,7 +430,7 @@ class ScaleBench {
         {"progressReadsPerSecond", static_cast<double>(agents_.answers() - answers) / seconds},
         {"statusAndLeaseWritesPerSecond", (after.puts - before.puts) / seconds},
         {"etcdWritesPerSecondOfAllPrograms", revisions / seconds},
-        {"cpuPercent", (after.cpu_seconds - before.cpu_seconds) / seconds * 100},
+        {"cpuPercent", cpu_seconds_between(before, after) / seconds * 100},
     };
   }
 
@@ -485,7 +492,7 @@ class ScaleBench {
     while (created_ < options_.jobs) {
       const Moment before = look_at(*leader_);
       delete_jobs(kWave);
-      deletion_seconds += look_at(*leader_).cpu_seconds - before.cpu_seconds;
+      deletion_seconds += cpu_seconds_between(before, look_at(*leader_));
       start_jobs(kWave);
       if (created_ % 500 != 0) continue;
       const ProcessUse use = use_of(leader_->pid());
@@ -536,7 +543,7 @@ class ScaleBench {
         {"residentMiB", use.resident_mib},
     };
     result["deletionWithoutPodsCpuMilliseconds"] =
-        (after.cpu_seconds - before.cpu_seconds) * 1e3 / others;
+        cpu_seconds_between(before, after) * 1e3 / others;
   }
 
   void measure_failover(Json& result) {

@@ -1,5 +1,6 @@
 #include "worker/graph/dataset.h"
 
+#include "worker/data/dataset_arrays.h"
 #include "worker/graph/link_checks.h"
 
 #include <ATen/Functions.h>
@@ -80,7 +81,7 @@ std::string name_of(const NodeTypeData& type) {
 }
 
 std::string name_of(const EdgeTypeData& type) {
-  return "edge type (" + type.source + ", " + type.relation + ", " + type.destination + ")";
+  return "edge type " + text_of(type);
 }
 
 Status check_node_type(const NodeTypeData& type, int64_t held, std::string_view where) {
@@ -195,6 +196,10 @@ data::IdRange Dataset::held(int64_t node_type) const {
   return partitions && partitions->only
              ? partitions->book.range_of(index, *partitions->only)
              : data::IdRange{.begin = 0, .end = node_types[index].num_nodes};
+}
+
+std::string text_of(const EdgeTypeData& type) {
+  return data::text_of({type.source, type.relation, type.destination});
 }
 
 const CscGraph& Dataset::graph() const {

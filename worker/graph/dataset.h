@@ -44,6 +44,9 @@ struct EdgeTypeData {
   std::optional<FeatureStore> features;  ///< one row per edge id, if the data set has them
 };
 
+/// "(user, buys, item)"
+[[nodiscard]] std::string text_of(const EdgeTypeData& type);
+
 /// Ids of the items to train, validate and test on: nodes of the target type, or graphs.
 struct DataSplit {
   at::Tensor train;       ///< int64 [T]

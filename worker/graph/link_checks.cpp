@@ -16,7 +16,7 @@ tl::unexpected<Error> link_problem(std::string_view where, const std::string& wh
 }
 
 std::string link_type_text(const EdgeTypeData& type) {
-  return "edge type (" + type.source + ", " + type.relation + ", " + type.destination + ")";
+  return "edge type " + text_of(type);
 }
 
 std::string edge_text(int64_t source, int64_t destination) {

@@ -114,8 +114,8 @@ Result<NodeTypeData> node_type_over(const data::NodeTable& table) {
 Result<EdgeTypeData> edge_type_over(
     const data::DatasetArrays& arrays, const data::EdgeTable& table, std::string_view where
 ) {
-  const std::string owner = std::string(where) + ": edge type (" + table.source + ", " +
-                            table.relation + ", " + table.destination + ")";
+  const std::string owner =
+      std::string(where) + ": edge type " + data::text_of(data::name_of(table));
   GNN_ASSIGN_OR_RETURN(const int64_t source, index_of(arrays, table.source, where));
   GNN_ASSIGN_OR_RETURN(const int64_t destination, index_of(arrays, table.destination, where));
   GNN_ASSIGN_OR_RETURN(at::Tensor indptr, tensor_over(table.indptr));

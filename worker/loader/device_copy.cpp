@@ -14,4 +14,11 @@ void DeviceCopy::move(graph::Block& block) const {
   move(block.edge_ids);
 }
 
+void DeviceCopy::move(sampling::SampledSubgraph& subgraph) const {
+  for (at::Tensor& ids : subgraph.node_ids) move(ids);
+  for (auto& layer : subgraph.blocks) {
+    for (graph::Block& block : layer) move(block);
+  }
+}
+
 }  // namespace gnn::loader

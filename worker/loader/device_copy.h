@@ -1,6 +1,7 @@
 #pragma once
 
 #include "worker/graph/block.h"
+#include "worker/sampling/subgraph.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -16,6 +17,7 @@ class DeviceCopy {
   /// Leaves an undefined tensor as it is. Throws what torch throws.
   void move(at::Tensor& tensor) const;
   void move(graph::Block& block) const;
+  void move(sampling::SampledSubgraph& subgraph) const;
 
  private:
   at::Device device_;

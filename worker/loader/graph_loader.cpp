@@ -54,21 +54,23 @@ GraphLoader::GraphLoader(
       ) {}
 
 Status GraphLoader::start_epoch(int64_t epoch, int64_t first_batch) {
-  GNN_RETURN_IF_ERROR(check_start(items_, epoch, first_batch));
-  pipeline_.start_epoch(
-      {first_batch, num_batches()},
-      [this, items = items_.epoch(epoch)](int64_t index) { return make(items, index); }
+  return loader::start_epoch(
+      pipeline_,
+      items_,
+      {.epoch = epoch, .first_batch = first_batch},
+      [this](const BatchPlace& place) { return make(place); }
   );
-  return {};
 }
 
-Result<GraphMiniBatch> GraphLoader::make(const sampling::core::EpochItems& items, int64_t index) {
+Result<GraphMiniBatch> GraphLoader::make(const BatchPlace& place) {
   using Seconds = std::chrono::duration<double>;
   const auto start = std::chrono::steady_clock::now();
   const int64_t* const all = graph_ids_.const_data_ptr<int64_t>();
   std::vector<int64_t> graphs;
-  for (const int64_t place : items.batch(index)) graphs.push_back(all[place]);
-  GraphMiniBatch batch{.graphs = batch_graphs(dataset_, graphs), .x = {}, .batch_index = index};
+  for (const int64_t item : place.items) graphs.push_back(all[item]);
+  GraphMiniBatch batch{
+      .graphs = batch_graphs(dataset_, graphs), .x = {}, .batch_index = place.index
+  };
   const auto joined = std::chrono::steady_clock::now();
   GNN_ASSIGN_OR_RETURN(batch.x, features_.fetch(batch.graphs.node_ids));
   const auto fetched = std::chrono::steady_clock::now();

@@ -4,6 +4,7 @@
 #include "worker/graph/dataset.h"
 #include "worker/loader/batch_pipeline.h"
 #include "worker/loader/device_copy.h"
+#include "worker/loader/epoch.h"
 #include "worker/loader/feature_fetcher.h"
 #include "worker/loader/graph_batch.h"
 #include "worker/loader/loader_stats.h"
@@ -71,7 +72,7 @@ class GraphLoader {
       LocalFeatureFetcher features
   );
 
-  Result<GraphMiniBatch> make(const sampling::core::EpochItems& items, int64_t index);
+  Result<GraphMiniBatch> make(const BatchPlace& place);
 
   const sampling::core::ItemSampler items_;
   const graph::Dataset dataset_;

@@ -6,7 +6,6 @@
 
 #include <ATen/Functions.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <future>
@@ -82,10 +81,7 @@ void move_tensors(LinkMiniBatch& batch, const DeviceCopy& copy) {
   copy.move(batch.source_rows);
   copy.move(batch.destination_rows);
   copy.move(batch.labels);
-  for (at::Tensor& ids : batch.subgraph.node_ids) copy.move(ids);
-  for (auto& layer : batch.subgraph.blocks) {
-    for (graph::Block& block : layer) copy.move(block);
-  }
+  copy.move(batch.subgraph);
 }
 
 Result<std::unique_ptr<LinkLoader>> LinkLoader::create(
@@ -127,62 +123,45 @@ LinkLoader::LinkLoader(
       ) {}
 
 Status LinkLoader::start_epoch(int64_t epoch, int64_t first_batch) {
-  GNN_RETURN_IF_ERROR(check_start(items_, epoch, first_batch));
-  pipeline_.start_epoch(
-      {first_batch, num_batches()},
-      [this, epoch, items = items_.epoch(epoch)](int64_t index) {
-        return make(items, epoch, index);
-      }
+  return loader::start_epoch(
+      pipeline_,
+      items_,
+      {.epoch = epoch, .first_batch = first_batch},
+      [this](const BatchPlace& place) { return make(place); }
   );
-  return {};
 }
 
 LoaderStats LinkLoader::stats() const {
-  LoaderStats stats = pipeline_.stats();
-  stats.sampler_bytes =
-      sampler_->state_bytes_per_thread() * std::max<int64_t>(1, pipeline_.options().num_threads);
-  return stats;
+  return stats_of(pipeline_, *sampler_);
 }
 
-Result<LinkMiniBatch> LinkLoader::make(
-    const sampling::core::EpochItems& items, int64_t epoch, int64_t index
-) {
+Result<LinkMiniBatch> LinkLoader::make(const BatchPlace& place) {
   const auto start = std::chrono::steady_clock::now();
   LinkMiniBatch batch;
-  batch.batch_index = index;
-  const sampling::core::StreamPosition position{
-      .seed = items_.options().seed,
-      .epoch = static_cast<uint64_t>(epoch),
-      .batch = static_cast<uint64_t>(items.stream(index))
-  };
-  const Ends ends = ends_of(items.batch(index), position, batch);
-  sampling::SampleRequest request{.seeds = seeds_of(ends, batch), .position = position};
+  batch.batch_index = place.index;
+  const Ends ends = ends_of(place, batch);
+  sampling::SampleRequest request{.seeds = seeds_of(ends, batch), .position = place.position};
   if (options_.exclude_seed_edges) request.excluded = excluded(ends, batch);
   GNN_ASSIGN_OR_RETURN(batch.subgraph, sampler_->submit(std::move(request)).get());
   const double seconds = seconds_since(start);
   pipeline_.add([&](LoaderStats& stats) {
     stats.sample_seconds += seconds;
     stats.false_negatives += batch.false_negatives;
-    for (const auto& relation : batch.subgraph.edges_per_hop) {
-      for (const int64_t edges : relation) stats.sampled_edges += edges;
-    }
+    stats.sampled_edges += batch.subgraph.num_edges();
   });
   GNN_RETURN_IF_ERROR(fetch(batch));
   return batch;
 }
 
-LinkLoader::Ends LinkLoader::ends_of(
-    std::span<const int64_t> items,
-    const sampling::core::StreamPosition& position,
-    LinkMiniBatch& batch
-) const {
+LinkLoader::Ends LinkLoader::ends_of(const BatchPlace& place, LinkMiniBatch& batch) const {
+  const std::span<const int64_t> items = place.items;
   batch.positives = static_cast<int64_t>(items.size());
   const auto* const pairs = links_.pairs.const_data_ptr<int64_t>();
   const auto* const ids = links_.ids.defined() ? links_.ids.const_data_ptr<int64_t>() : nullptr;
   Ends ends;
   for (const int64_t item : items) ends.add(pairs + 2 * (ids == nullptr ? item : ids[item]));
   if (links_.sampler != nullptr) {
-    const auto drawn = links_.sampler->draw(position, batch.positives);
+    const auto drawn = links_.sampler->draw(place.position, batch.positives);
     batch.false_negatives = drawn.links;
     for (const NodePair& pair : drawn.pairs) {
       ends.sources.push_back(pair.source);

@@ -3,6 +3,7 @@
 #include "common/result.h"
 #include "worker/loader/batch_pipeline.h"
 #include "worker/loader/device_copy.h"
+#include "worker/loader/epoch.h"
 #include "worker/loader/feature_fetcher.h"
 #include "worker/loader/loader_stats.h"
 #include "worker/sampling/async_sampler.h"
@@ -16,7 +17,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace gnn::loader {
@@ -115,12 +115,8 @@ class LinkLoader {
       std::vector<std::shared_ptr<FeatureFetcher>> features
   );
 
-  Result<LinkMiniBatch> make(const sampling::core::EpochItems& items, int64_t epoch, int64_t index);
-  [[nodiscard]] Ends ends_of(
-      std::span<const int64_t> items,
-      const sampling::core::StreamPosition& position,
-      LinkMiniBatch& batch
-  ) const;
+  Result<LinkMiniBatch> make(const BatchPlace& place);
+  [[nodiscard]] Ends ends_of(const BatchPlace& place, LinkMiniBatch& batch) const;
   [[nodiscard]] std::vector<at::Tensor> seeds_of(const Ends& ends, LinkMiniBatch& batch) const;
   [[nodiscard]] std::vector<sampling::ExcludedEdges> excluded(
       const Ends& ends, const LinkMiniBatch& batch

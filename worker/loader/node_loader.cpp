@@ -33,10 +33,7 @@ void move_tensors(MiniBatch& batch, const DeviceCopy& copy) {
   copy.move(batch.seeds);
   copy.move(batch.x);
   copy.move(batch.y);
-  for (at::Tensor& ids : batch.subgraph.node_ids) copy.move(ids);
-  for (auto& layer : batch.subgraph.blocks) {
-    for (graph::Block& block : layer) copy.move(block);
-  }
+  copy.move(batch.subgraph);
 }
 
 Result<std::unique_ptr<NodeLoader>> NodeLoader::create(
@@ -101,35 +98,23 @@ NodeLoader::NodeLoader(
       ) {}
 
 Status NodeLoader::start_epoch(int64_t epoch, int64_t first_batch) {
-  GNN_RETURN_IF_ERROR(check_start(items_, epoch, first_batch));
-  pipeline_.start_epoch(
-      {first_batch, num_batches()},
-      [this, epoch, items = items_.epoch(epoch)](int64_t index) {
-        return make(items, epoch, index);
-      }
+  return loader::start_epoch(
+      pipeline_,
+      items_,
+      {.epoch = epoch, .first_batch = first_batch},
+      [this](const BatchPlace& place) { return make(place); }
   );
-  return {};
 }
 
 LoaderStats NodeLoader::stats() const {
-  LoaderStats stats = pipeline_.stats();
-  stats.sampler_bytes =
-      sampler_->state_bytes_per_thread() * std::max<int64_t>(1, pipeline_.options().num_threads);
-  return stats;
+  return stats_of(pipeline_, *sampler_);
 }
 
-Result<MiniBatch> NodeLoader::make(
-    const sampling::core::EpochItems& items, int64_t epoch, int64_t index
-) {
+Result<MiniBatch> NodeLoader::make(const BatchPlace& place) {
   MiniBatch batch;
-  batch.batch_index = index;
-  batch.seeds = pick(seeds_, items.batch(index));
-  GNN_RETURN_IF_ERROR(sample(
-      batch,
-      {.seed = items_.options().seed,
-       .epoch = static_cast<uint64_t>(epoch),
-       .batch = static_cast<uint64_t>(items.stream(index))}
-  ));
+  batch.batch_index = place.index;
+  batch.seeds = pick(seeds_, place.items);
+  GNN_RETURN_IF_ERROR(sample(batch, place.position));
   GNN_RETURN_IF_ERROR(fetch(batch));
   return batch;
 }
@@ -140,7 +125,7 @@ Status NodeLoader::sample(MiniBatch& batch, const sampling::core::StreamPosition
   const double seconds = seconds_since(start);
   pipeline_.add([&](LoaderStats& stats) {
     stats.sample_seconds += seconds;
-    for (const int64_t edges : batch.subgraph.edges_per_hop.front()) stats.sampled_edges += edges;
+    stats.sampled_edges += batch.subgraph.num_edges();
   });
   return {};
 }

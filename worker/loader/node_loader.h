@@ -3,6 +3,7 @@
 #include "common/result.h"
 #include "worker/graph/csc_graph.h"
 #include "worker/loader/batch_pipeline.h"
+#include "worker/loader/epoch.h"
 #include "worker/loader/feature_fetcher.h"
 #include "worker/loader/loader_stats.h"
 #include "worker/loader/mini_batch.h"
@@ -79,7 +80,7 @@ class NodeLoader {
       std::shared_ptr<LocalFeatureFetcher> labels
   );
 
-  Result<MiniBatch> make(const sampling::core::EpochItems& items, int64_t epoch, int64_t index);
+  Result<MiniBatch> make(const BatchPlace& place);
   Status sample(MiniBatch& batch, const sampling::core::StreamPosition& position);
   Status fetch(MiniBatch& batch);
 

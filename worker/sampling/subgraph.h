@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace gnn::sampling {
@@ -21,6 +22,14 @@ struct SampledSubgraph {
   /// [layer, outermost (input) first][edge type].
   std::vector<std::vector<graph::Block>> blocks;
   int64_t num_seeds = 0;
+
+  /// Sampled edges, of all edge types and hops.
+  [[nodiscard]] int64_t num_edges() const {
+    int64_t edges = 0;
+    for (const std::vector<int64_t>& per_hop : edges_per_hop)
+      edges = std::accumulate(per_hop.begin(), per_hop.end(), edges);
+    return edges;
+  }
 };
 
 }  // namespace gnn::sampling

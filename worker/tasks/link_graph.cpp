@@ -61,8 +61,8 @@ Status check(const graph::Dataset& dataset, const api::CoOccurrence& options) {
     if (type.source == options.node && type.destination == options.node) {
       return fail(
           ErrorKind::Configuration,
-          "spec.dataset.coOccurrence: " + dataset.name + " has edges (" + type.source + ", " +
-              type.relation + ", " + type.destination + ") already; remove the field to use them"
+          "spec.dataset.coOccurrence: " + dataset.name + " has edges " + graph::text_of(type) +
+              " already; remove the field to use them"
       );
     }
   }

@@ -52,10 +52,8 @@ std::string describe(const SplitDataset& data) {
   std::string text = dataset.name + ": ";
   for (const graph::NodeTypeData& type : dataset.node_types)
     text += grouped(type.num_nodes) + " nodes of type " + type.name + ", ";
-  for (const graph::EdgeTypeData& type : dataset.edge_types) {
-    text += grouped(type.graph.num_edges()) + " edges (" + type.source + ", " + type.relation +
-            ", " + type.destination + "), ";
-  }
+  for (const graph::EdgeTypeData& type : dataset.edge_types)
+    text += grouped(type.graph.num_edges()) + " edges " + graph::text_of(type) + ", ";
   return text + grouped(data.split.train.numel()) + " training, " +
          grouped(data.split.validation.numel()) + " validation and " +
          grouped(data.split.test.numel()) + " test links";

@@ -1,6 +1,7 @@
 #include "worker/tasks/link_workload.h"
 
 #include "common/hash.h"
+#include "worker/data/dataset_arrays.h"
 #include "worker/nn/models/gradient_check.h"
 #include "worker/sampling/async_sampler.h"
 #include "worker/sampling/core/negatives.h"
@@ -50,11 +51,6 @@ bool is_edge_type(const graph::EdgeTypeData& type, const api::EdgeType& name) {
          type.destination == name.destination;
 }
 
-// "(source, relation, destination)" of an api::EdgeType or a graph::EdgeTypeData.
-std::string text_of(const auto& type) {
-  return "(" + type.source + ", " + type.relation + ", " + type.destination + ")";
-}
-
 // A fan-out that nothing reads would be a typing error without effect.
 Status check_edge_types(
     const std::vector<api::EdgeTypeFanout>& fanouts,
@@ -63,17 +59,18 @@ Status check_edge_types(
 ) {
   std::string names;
   for (const int64_t type : reads)
-    names += ", " + text_of(dataset.edge_types[static_cast<size_t>(type)]);
+    names += ", " + graph::text_of(dataset.edge_types[static_cast<size_t>(type)]);
   for (size_t i = 0; i < fanouts.size(); ++i) {
+    const api::EdgeType& wanted = fanouts[i].edge_type;
     const bool read = std::ranges::any_of(reads, [&](int64_t type) {
-      return is_edge_type(dataset.edge_types[static_cast<size_t>(type)], fanouts[i].edge_type);
+      return is_edge_type(dataset.edge_types[static_cast<size_t>(type)], wanted);
     });
     if (read) continue;
     return fail(
         ErrorKind::Configuration,
         "spec.sampling.fanoutByEdgeType[" + std::to_string(i) +
             "]: expected an edge type that the model reads" + names + ", found " +
-            text_of(fanouts[i].edge_type)
+            data::text_of({wanted.source, wanted.relation, wanted.destination})
     );
   }
   return {};
@@ -166,10 +163,12 @@ Result<std::shared_ptr<sampling::Sampler>> LinkWorkload::sampler_for(
   num_nodes.reserve(data_.dataset.node_types.size());
   for (const graph::NodeTypeData& type : data_.dataset.node_types)
     num_nodes.push_back(type.num_nodes);
+  sampling::NeighborSamplerOptions options = sampler_options(options_.sampling, fanout);
+  options.num_edge_types = static_cast<int64_t>(data_.dataset.edge_types.size());
   GNN_ASSIGN_OR_RETURN(
       auto sampler,
       sampling::NeighborSampler::create(
-          sampler_options(options_.sampling, fanout), std::move(num_nodes), std::move(relations)
+          std::move(options), std::move(num_nodes), std::move(relations)
       )
   );
   return std::make_shared<sampling::LocalSampler>(std::move(sampler));
@@ -300,11 +299,10 @@ Result<std::optional<training::BatchSize>> LinkWorkload::next_batch() {
   current_.reset();  // gives the batch's memory back before the next one is taken
   GNN_ASSIGN_OR_RETURN(current_, train_loader_->next());
   if (!current_) return std::optional<training::BatchSize>();
-  training::BatchSize size{.items = current_->labels.size(0)};
+  training::BatchSize size{
+      .items = current_->labels.size(0), .sampled_edges = current_->subgraph.num_edges()
+  };
   for (const at::Tensor& ids : current_->subgraph.node_ids) size.input_nodes += ids.size(0);
-  for (const std::vector<int64_t>& type : current_->subgraph.edges_per_hop) {
-    for (const int64_t edges : type) size.sampled_edges += edges;
-  }
   return size;
 }
 
@@ -336,17 +334,11 @@ at::Tensor LinkWorkload::input_of(size_t type, const loader::LinkMiniBatch& batc
 at::Tensor LinkWorkload::score(const loader::LinkMiniBatch& batch) {
   nn::TypedInputs x;
   for (size_t type = 0; type < inputs_.tables.size(); ++type) x.push_back(input_of(type, batch));
-  // The sampler's relations are those that the model reads; the model counts all edge types.
-  nn::TypedBlocks blocks;
-  for (const std::vector<graph::Block>& layer : batch.subgraph.blocks) {
-    auto& of_layer = blocks.emplace_back(data_.dataset.edge_types.size());
-    for (size_t i = 0; i < layer.size(); ++i) of_layer[static_cast<size_t>(reads_[i])] = layer[i];
-  }
   const graph::Dataset& dataset = data_.dataset;
   const auto& links = dataset.edge_types[static_cast<size_t>(dataset.links->edge_type)];
   return model_->forward(
       x,
-      blocks,
+      batch.subgraph.blocks,
       {.source_type = links.source_index,
        .destination_type = links.destination_index,
        .source_rows = batch.source_rows,

@@ -46,10 +46,6 @@ nn::Readout readout_of(api::Readout readout) {
   return nn::Readout::EveryLayer;
 }
 
-std::string name_of(const graph::EdgeTypeData& type) {
-  return "(" + type.source + ", " + type.relation + ", " + type.destination + ")";
-}
-
 // The one edge type between two node types. `remedy` says which field makes one.
 Result<int64_t> edge_type_between(
     const graph::Dataset& dataset, int64_t source, int64_t destination, std::string_view remedy
@@ -63,7 +59,8 @@ Result<int64_t> edge_type_between(
           ErrorKind::Configuration,
           "model.type: BipartiteSAGE reads one edge type from " + type.source + " to " +
               type.destination + ", found " +
-              name_of(dataset.edge_types[static_cast<size_t>(*found)]) + " and " + name_of(type)
+              graph::text_of(dataset.edge_types[static_cast<size_t>(*found)]) + " and " +
+              graph::text_of(type)
       );
     }
     found = static_cast<int64_t>(i);
@@ -90,7 +87,7 @@ Result<std::shared_ptr<nn::LinkModel>> make_bipartite_sage(
     return fail(
         ErrorKind::Configuration,
         "model.type: BipartiteSAGE predicts links between two node types, found the link " +
-            name_of(link) + ": GraphSAGE predicts links within one"
+            graph::text_of(link) + ": GraphSAGE predicts links within one"
     );
   }
   GNN_ASSIGN_OR_RETURN(

@@ -84,14 +84,11 @@ Result<std::optional<training::BatchSize>> NodeWorkload::next_batch() {
   current_.reset();  // gives the batch's memory back before the next one is taken
   GNN_ASSIGN_OR_RETURN(current_, train_loader_->next());
   if (!current_) return std::optional<training::BatchSize>();
-  training::BatchSize size{
+  return training::BatchSize{
       .items = current_->seeds.size(0),
+      .sampled_edges = current_->subgraph.num_edges(),
       .input_nodes = current_->subgraph.node_ids.front().size(0),
   };
-  for (const std::vector<int64_t>& type : current_->subgraph.edges_per_hop) {
-    for (const int64_t edges : type) size.sampled_edges += edges;
-  }
-  return size;
 }
 
 training::Scores NodeWorkload::forward() {

@@ -1,12 +1,16 @@
 #include "common/ordered_prefetcher.h"
 
+#include "common/guarded.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 namespace gnn {
 namespace {
@@ -131,6 +135,32 @@ TEST(OrderedPrefetcher, LeavesThePoolFreeForTheNext) {
     Prefetcher prefetcher(pool, {0, 10}, 3, [](int64_t index) -> Result<int64_t> { return index; });
     for (int64_t i = 0; i < (round % 2 == 0 ? 10 : 4); ++i) ASSERT_EQ(prefetcher.next().value(), i);
   }
+}
+
+TEST(OrderedPrefetcher, HoldsNoThreadForAnItemThatWaits) {
+  ThreadPool pool(1);
+  Guarded<std::vector<std::function<void()>>> replies;
+  Prefetcher prefetcher(
+      pool,
+      {0, 4},
+      Prefetcher::Limits{.window = 4, .under_way = 4},
+      [&](int64_t index, const Executor& executor, const Prefetcher::Done& done) {
+        if (index == 3) return done(index);
+        replies.lock()->push_back([=] {
+          executor([=] {
+            if (index == 2) throw std::runtime_error("no such row");
+            done(index * 10);
+          });
+        });
+        replies.notify_all();
+      }
+  );
+  auto all = replies.lock();
+  all.wait([](const auto& list) { return list.size() == 3; });
+  for (const std::function<void()>& reply : {(*all)[2], (*all)[1], (*all)[0], (*all)[0]}) reply();
+  EXPECT_EQ(prefetcher.next().value(), 0);
+  EXPECT_EQ(prefetcher.next().value(), 10);
+  EXPECT_EQ(prefetcher.next().error().message, "batch 2: no such row");
 }
 
 TEST(OrderedPrefetcher, MeasuresWhereItWaited) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/bounded_queue.h"
+#include "common/executor.h"
 #include "common/guarded.h"
 #include "common/ordered_prefetcher.h"
 #include "common/out_of_memory.h"
@@ -28,29 +29,35 @@ namespace gnn::loader {
 
 /// How far ahead of the reader batches are made, and where they are delivered.
 struct PipelineOptions {
-  int64_t num_threads = 1;  ///< batches made at the same time; 0 = made inside next()
-  int64_t prefetch = 2;     ///< batches ready or under way beyond one per thread
+  int64_t num_threads = 1;  ///< batches computed at the same time; 0 = made inside next()
+  /// Batches under way per thread: while one waits for other nodes, its thread works for the others.
+  int64_t concurrency = 1;
+  int64_t prefetch = 2;  ///< batches ready or under way beyond those
   at::Device device = at::kCPU;
 };
 
 /// Errors: Configuration naming what was found.
 [[nodiscard]] inline Status check_pipeline(const PipelineOptions& options) {
-  if (options.num_threads >= 0 && options.prefetch >= 1) return {};
+  if (options.num_threads >= 0 && options.concurrency >= 1 && options.prefetch >= 1) return {};
   return fail(
       ErrorKind::Configuration,
-      "loader: expected num_threads >= 0 and prefetch >= 1, found " +
-          std::to_string(options.num_threads) + " and " + std::to_string(options.prefetch)
+      "loader: expected num_threads >= 0, concurrency >= 1 and prefetch >= 1, found " +
+          std::to_string(options.num_threads) + ", " + std::to_string(options.concurrency) +
+          " and " + std::to_string(options.prefetch)
   );
 }
 
-/// Makes the batches of an epoch on several threads, copies them to the device on one more, and
+/// Makes the batches of an epoch on several threads, none of which waits for what a batch asks of
+/// other nodes, copies them to the device on one more, and
 /// hands them out in order. `move_tensors(Batch&, const DeviceCopy&)` says what of a batch is
 /// copied; it is found by argument-dependent lookup.
 /// Threads: one reader; end_epoch(), add() and stats() on any.
 template <class Batch>
 class BatchPipeline {
  public:
-  using Make = std::function<Result<Batch>(int64_t index)>;
+  using Done = typename OrderedPrefetcher<Batch>::Done;
+  /// Begins a batch; see OrderedPrefetcher::Start.
+  using Make = typename OrderedPrefetcher<Batch>::Start;
   struct Range {
     int64_t begin = 0;
     int64_t end = 0;
@@ -63,8 +70,9 @@ class BatchPipeline {
   BatchPipeline(const BatchPipeline&) = delete;
   BatchPipeline& operator=(const BatchPipeline&) = delete;
 
-  /// Ends the epoch under way, resets stats() and starts one of the batches in `range`. `make` runs
-  /// on any of the pipeline's threads; what it refers to outlives the epoch.
+  /// Ends the epoch under way, resets stats() and starts one of the batches in `range`. `make` and
+  /// the tasks of its executor run on any of the pipeline's threads; what they refer to outlives the
+  /// epoch.
   void start_epoch(Range range, Make make) {
     end_epoch();
     state_.lock()->stats = {};  // before the first thread adds to it
@@ -73,8 +81,10 @@ class BatchPipeline {
       epoch->prefetcher = std::make_unique<OrderedPrefetcher<Batch>>(
           pool_,
           typename OrderedPrefetcher<Batch>::Range{range.begin, range.end},
-          options_.num_threads + options_.prefetch,
-          [each = epoch.get()](int64_t index) { return each->make(index); }
+          typename OrderedPrefetcher<Batch>::Limits{
+              .window = under_way() + options_.prefetch, .under_way = under_way()
+          },
+          epoch->make
       );
       if (!options_.device.is_cpu()) start_copier(*epoch);
     }
@@ -95,7 +105,7 @@ class BatchPipeline {
   }
 
   /// Ends the epoch under way: a waiting next() returns Cancelled. No thread works for it any more
-  /// when this returns.
+  /// when this returns, and replies to its batches' requests are dropped when they come.
   void end_epoch() {
     std::shared_ptr<Epoch> epoch;
     {
@@ -120,7 +130,10 @@ class BatchPipeline {
     return state->epoch == nullptr ? state->stats : with_stalls(state->stats, *state->epoch);
   }
 
-  [[nodiscard]] const PipelineOptions& options() const { return options_; }
+  /// The most batches that are sampled at the same time.
+  [[nodiscard]] int64_t under_way() const {
+    return std::max<int64_t>(1, options_.num_threads) * options_.concurrency;
+  }
 
  private:
   struct Epoch {
@@ -144,6 +157,7 @@ class BatchPipeline {
     if (epoch.prefetcher == nullptr) return stats;
     const PrefetchStalls stalls = epoch.prefetcher->stalls();
     stats.sample_stall_seconds = stalls.producer_stall_seconds;
+    stats.reply_stall_seconds = stalls.reply_stall_seconds;
     // The prefetcher's reader is the copier, where there is one.
     (epoch.copied == nullptr ? stats.training_stall_seconds : stats.copy_stall_seconds) =
         stalls.reader_stall_seconds;
@@ -175,7 +189,11 @@ class BatchPipeline {
   Result<std::optional<Batch>> make_next(Epoch& epoch) {
     if (epoch.next_index == epoch.end) return std::optional<Batch>();
     const auto start = std::chrono::steady_clock::now();
-    GNN_ASSIGN_OR_RETURN(Batch batch, epoch.make(epoch.next_index));
+    GNN_ASSIGN_OR_RETURN(
+        Batch batch, run_here<Batch>([&](const Executor& executor, const Done& done) {
+          epoch.make(epoch.next_index, executor, done);
+        })
+    );
     GNN_RETURN_IF_ERROR(copy(batch));
     ++epoch.next_index;
     add([&](LoaderStats& stats) { stats.training_stall_seconds += seconds_since(start); });

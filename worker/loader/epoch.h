@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/executor.h"
 #include "common/result.h"
 #include "worker/loader/batch_pipeline.h"
 #include "worker/loader/checks.h"
@@ -8,8 +9,9 @@
 #include "worker/sampling/core/item_sampler.h"
 #include "worker/sampling/core/rng.h"
 
-#include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -27,8 +29,28 @@ struct EpochStart {
   int64_t first_batch = 0;
 };
 
-/// Starts an epoch of this rank's items: the pipeline's batches are those that
-/// `make(const BatchPlace&)` returns, on any of its threads.
+/// A batch under way, which its stages pass on.
+template <class Batch>
+struct Making {
+  using Done = typename BatchPipeline<Batch>::Done;
+
+  Making(Executor given_executor, Done given_done)
+      : executor(std::move(given_executor)), done(std::move(given_done)) {}
+
+  /// Seconds since the last call, or since the start.
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double>(now - std::exchange(lap_start, now)).count();
+  }
+
+  const Executor executor;
+  const Done done;
+  Batch batch;
+  std::chrono::steady_clock::time_point lap_start = std::chrono::steady_clock::now();
+};
+
+/// Starts an epoch of this rank's items: `make(const BatchPlace&, executor, done)` begins each batch
+/// of the pipeline; see BatchPipeline::Make.
 /// Errors: those of check_start().
 template <class Batch, class Make>
 [[nodiscard]] Status start_epoch(
@@ -43,23 +65,24 @@ template <class Batch, class Make>
   };
   pipeline.start_epoch(
       {start.first_batch, sampler.num_batches()},
-      [make = std::move(make), items = sampler.epoch(start.epoch), position](int64_t index) {
+      [make = std::move(make), items = sampler.epoch(start.epoch), position](
+          int64_t index, const Executor& executor, const auto& done
+      ) {
         BatchPlace place{.items = items.batch(index), .position = position, .index = index};
         place.position.batch = static_cast<uint64_t>(items.stream(index));
-        return make(place);
+        make(place, executor, done);
       }
   );
   return {};
 }
 
-/// The pipeline's stats with the state that the sampler keeps for its threads.
+/// The pipeline's stats with the state that the sampler keeps for its batches.
 template <class Batch>
 [[nodiscard]] LoaderStats stats_of(
     const BatchPipeline<Batch>& pipeline, const sampling::Sampler& sampler
 ) {
   LoaderStats stats = pipeline.stats();
-  stats.sampler_bytes =
-      sampler.state_bytes_per_thread() * std::max<int64_t>(1, pipeline.options().num_threads);
+  stats.sampler_bytes = sampler.state_bytes_per_batch() * pipeline.under_way();
   return stats;
 }
 

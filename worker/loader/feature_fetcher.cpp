@@ -1,14 +1,68 @@
 #include "worker/loader/feature_fetcher.h"
 
+#include "common/guarded.h"
 #include "worker/data/gather.h"
 
 #include <ATen/Functions.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
 namespace gnn::loader {
+
+std::future<Result<at::Tensor>> FeatureFetcher::submit(at::Tensor global_ids) {
+  const auto promise = std::make_shared<std::promise<Result<at::Tensor>>>();
+  start(std::move(global_ids), run_at_once(), [promise](Result<at::Tensor> rows) {
+    promise->set_value(std::move(rows));
+  });
+  return promise->get_future();
+}
+
+void fetch_all(
+    const std::vector<std::shared_ptr<FeatureFetcher>>& fetchers,
+    const std::vector<at::Tensor>& global_ids,
+    const Executor& executor,
+    std::function<void(Result<std::vector<at::Tensor>>)> done
+) {
+  struct Fetching {
+    explicit Fetching(size_t types) : rows(types) {}
+
+    std::vector<at::Tensor> rows;
+    size_t left = 1;  // one for the loop below, so that nothing is complete before all is asked
+    std::optional<Error> error;
+  };
+  const auto fetching = std::make_shared<Guarded<Fetching>>(Fetching(fetchers.size()));
+  const auto arrived = [fetching, done = std::move(done)](const auto& take) {
+    std::optional<Result<std::vector<at::Tensor>>> all;
+    {
+      const auto state = fetching->lock();
+      take(*state);
+      if (--state->left > 0) return;
+      if (state->error) {
+        all.emplace(tl::unexpected<Error>(*state->error));
+      } else {
+        all.emplace(std::move(state->rows));
+      }
+    }
+    done(std::move(*all));
+  };
+  for (size_t type = 0; type < fetchers.size(); ++type) {
+    if (fetchers[type] == nullptr) continue;
+    ++fetching->lock()->left;
+    fetchers[type]->start(global_ids[type], executor, [arrived, type](Result<at::Tensor> rows) {
+      arrived([&](Fetching& state) {
+        if (rows) {
+          state.rows[type] = std::move(*rows);
+        } else if (!state.error) {
+          state.error = std::move(rows).error();
+        }
+      });
+    });
+  }
+  arrived([](Fetching&) {});
+}
 
 Result<LocalFeatureFetcher> LocalFeatureFetcher::create(at::Tensor rows) {
   if (!rows.defined() || rows.dim() < 1 || !rows.is_cpu() || !rows.is_contiguous()) {
@@ -68,10 +122,8 @@ Result<at::Tensor> LocalFeatureFetcher::fetch(const at::Tensor& global_ids) cons
   return at::from_blob(data, shape, [buffer = std::move(buffer)](void*) {}, rows_.options());
 }
 
-std::future<Result<at::Tensor>> LocalFeatureFetcher::submit(at::Tensor global_ids) {
-  std::promise<Result<at::Tensor>> promise;
-  promise.set_value(fetch(global_ids));
-  return promise.get_future();
+void LocalFeatureFetcher::start(at::Tensor global_ids, const Executor& /*executor*/, Done done) {
+  done(fetch(global_ids));
 }
 
 }  // namespace gnn::loader

@@ -1,28 +1,46 @@
 #pragma once
 
+#include "common/executor.h"
 #include "common/page_buffer.h"
 #include "common/recycler.h"
 #include "common/result.h"
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include <functional>
 #include <future>
+#include <memory>
+#include <vector>
 
 namespace gnn::loader {
 
 /// Fetches feature rows by global node id, wherever they lie.
 class FeatureFetcher {
  public:
+  using Done = std::function<void(Result<at::Tensor>)>;
+
   virtual ~FeatureFetcher() = default;
-  /// The future holds the rows in the order of the ids, or an error.
+  /// Calls `done` with the rows in the order of the ids, or an error: before it returns, or in a task
+  /// of `executor`, where what it computes on replies of other nodes runs, too.
   /// Shapes: global_ids int64 [K], CPU, contiguous; rows [K, ...].
   /// Threads: any.
-  [[nodiscard]] virtual std::future<Result<at::Tensor>> submit(at::Tensor global_ids) = 0;
+  virtual void start(at::Tensor global_ids, const Executor& executor, Done done) = 0;
+  /// The same for one who waits: what is computed on replies runs on the threads that receive them.
+  [[nodiscard]] std::future<Result<at::Tensor>> submit(at::Tensor global_ids);
 };
 
-/// Rows in this process's memory, read or mapped: gathers on the calling thread, so the future is
-/// ready at once. Results live in recycled buffers: drop them with their batch.
+/// Fetches the rows of several node types at once, and calls `done` with all of them, or the first
+/// error. `fetchers` by type, null: undefined rows; `global_ids` by type.
+/// Threads: any.
+void fetch_all(
+    const std::vector<std::shared_ptr<FeatureFetcher>>& fetchers,
+    const std::vector<at::Tensor>& global_ids,
+    const Executor& executor,
+    std::function<void(Result<std::vector<at::Tensor>>)> done
+);
+
+/// Rows in this process's memory, read or mapped: gathers on the calling thread, before start()
+/// returns. Results live in recycled buffers: drop them with their batch.
 class LocalFeatureFetcher final : public FeatureFetcher {
  public:
   /// `rows`: [N, ...], CPU, contiguous, any dtype.
@@ -34,9 +52,9 @@ class LocalFeatureFetcher final : public FeatureFetcher {
   ~LocalFeatureFetcher() override;
 
   /// Errors: Data naming the first id outside [0, N).
-  [[nodiscard]] std::future<Result<at::Tensor>> submit(at::Tensor global_ids) override;
+  void start(at::Tensor global_ids, const Executor& executor, Done done) override;
 
-  /// What submit() does, without the future.
+  /// What start() does, for the caller.
   [[nodiscard]] Result<at::Tensor> fetch(const at::Tensor& global_ids) const;
 
  private:

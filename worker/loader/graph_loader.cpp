@@ -58,7 +58,9 @@ Status GraphLoader::start_epoch(int64_t epoch, int64_t first_batch) {
       pipeline_,
       items_,
       {.epoch = epoch, .first_batch = first_batch},
-      [this](const BatchPlace& place) { return make(place); }
+      [this](const BatchPlace& place, const Executor& /*executor*/, const auto& done) {
+        done(make(place));
+      }
   );
 }
 

@@ -1,6 +1,5 @@
 #include "worker/loader/link_loader.h"
 
-#include "common/stopwatch.h"
 #include "worker/loader/checks.h"
 #include "worker/loader/link_seeds.h"
 
@@ -8,7 +7,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <future>
 #include <string>
 #include <utility>
 
@@ -91,9 +89,11 @@ Result<std::unique_ptr<LinkLoader>> LinkLoader::create(
     std::vector<std::shared_ptr<FeatureFetcher>> features
 ) {
   check_shapes(links);
-  GNN_RETURN_IF_ERROR(
-      check_pipeline({.num_threads = options.num_threads, .prefetch = options.prefetch})
-  );
+  GNN_RETURN_IF_ERROR(check_pipeline(
+      {.num_threads = options.num_threads,
+       .concurrency = options.concurrency,
+       .prefetch = options.prefetch}
+  ));
   GNN_RETURN_IF_ERROR(check_types(options, features.size()));
   if (links.ids.defined()) GNN_RETURN_IF_ERROR(check_ids(links.ids, "links", links.pairs.size(0)));
   sampling::core::ItemSamplerOptions item_options = options.items;
@@ -118,6 +118,7 @@ LinkLoader::LinkLoader(
       features_(std::move(features)),
       pipeline_(
           {.num_threads = options.num_threads,
+           .concurrency = options.concurrency,
            .prefetch = options.prefetch,
            .device = options.device}
       ) {}
@@ -127,7 +128,11 @@ Status LinkLoader::start_epoch(int64_t epoch, int64_t first_batch) {
       pipeline_,
       items_,
       {.epoch = epoch, .first_batch = first_batch},
-      [this](const BatchPlace& place) { return make(place); }
+      [this](const BatchPlace& place, const Executor& executor, const auto& done) {
+        const auto making = std::make_shared<Making>(executor, done);
+        making->batch.batch_index = place.index;
+        sample(making, place);
+      }
   );
 }
 
@@ -135,22 +140,26 @@ LoaderStats LinkLoader::stats() const {
   return stats_of(pipeline_, *sampler_);
 }
 
-Result<LinkMiniBatch> LinkLoader::make(const BatchPlace& place) {
-  const auto start = std::chrono::steady_clock::now();
-  LinkMiniBatch batch;
-  batch.batch_index = place.index;
+void LinkLoader::sample(const std::shared_ptr<Making>& making, const BatchPlace& place) {
+  LinkMiniBatch& batch = making->batch;
   const Ends ends = ends_of(place, batch);
   sampling::SampleRequest request{.seeds = seeds_of(ends, batch), .position = place.position};
   if (options_.exclude_seed_edges) request.excluded = excluded(ends, batch);
-  GNN_ASSIGN_OR_RETURN(batch.subgraph, sampler_->submit(std::move(request)).get());
-  const double seconds = seconds_since(start);
-  pipeline_.add([&](LoaderStats& stats) {
-    stats.sample_seconds += seconds;
-    stats.false_negatives += batch.false_negatives;
-    stats.sampled_edges += batch.subgraph.num_edges();
-  });
-  GNN_RETURN_IF_ERROR(fetch(batch));
-  return batch;
+  sampler_->start(
+      std::move(request),
+      making->executor,
+      [this, making](Result<sampling::SampledSubgraph> sampled) {
+        if (!sampled) return making->done(tl::unexpected(std::move(sampled).error()));
+        making->batch.subgraph = std::move(*sampled);
+        const double seconds = making->lap();
+        pipeline_.add([&](LoaderStats& stats) {
+          stats.sample_seconds += seconds;
+          stats.false_negatives += making->batch.false_negatives;
+          stats.sampled_edges += making->batch.subgraph.num_edges();
+        });
+        fetch(making);
+      }
+  );
 }
 
 LinkLoader::Ends LinkLoader::ends_of(const BatchPlace& place, LinkMiniBatch& batch) const {
@@ -221,28 +230,28 @@ std::vector<sampling::ExcludedEdges> LinkLoader::excluded(
   return edges;
 }
 
-Status LinkLoader::fetch(LinkMiniBatch& batch) {
-  const auto start = std::chrono::steady_clock::now();
-  batch.x.resize(static_cast<size_t>(options_.num_node_types));
-  // Features may come from elsewhere: all types are asked for before the first answer is awaited.
-  std::vector<std::future<Result<at::Tensor>>> rows(features_.size());
-  for (size_t type = 0; type < features_.size(); ++type) {
-    if (features_[type] != nullptr)
-      rows[type] = features_[type]->submit(batch.subgraph.node_ids[type]);
-  }
-  int64_t bytes = 0;
-  for (size_t type = 0; type < features_.size(); ++type) {
-    if (features_[type] == nullptr) continue;
-    GNN_ASSIGN_OR_RETURN(batch.x[type], rows[type].get());
-    bytes += static_cast<int64_t>(batch.x[type].nbytes());
-  }
-  const double seconds = seconds_since(start);
-  pipeline_.add([&](LoaderStats& stats) {
-    ++stats.batches;
-    stats.gathered_bytes += bytes;
-    stats.fetch_seconds += seconds;
-  });
-  return {};
+void LinkLoader::fetch(const std::shared_ptr<Making>& making) {
+  fetch_all(
+      features_,
+      making->batch.subgraph.node_ids,
+      making->executor,
+      [this, making](Result<std::vector<at::Tensor>> rows) {
+        if (!rows) return making->done(tl::unexpected(std::move(rows).error()));
+        making->batch.x = std::move(*rows);
+        making->batch.x.resize(static_cast<size_t>(options_.num_node_types));
+        int64_t bytes = 0;
+        for (const at::Tensor& each : making->batch.x) {
+          if (each.defined()) bytes += static_cast<int64_t>(each.nbytes());
+        }
+        const double seconds = making->lap();
+        pipeline_.add([&](LoaderStats& stats) {
+          ++stats.batches;
+          stats.gathered_bytes += bytes;
+          stats.fetch_seconds += seconds;
+        });
+        making->done(std::move(making->batch));
+      }
+  );
 }
 
 }  // namespace gnn::loader

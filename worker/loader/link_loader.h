@@ -66,17 +66,17 @@ struct LinkLoaderOptions {
   sampling::core::ItemSamplerOptions items;
   int64_t num_node_types = 1;
   LinkRelations relations;
-  /// The batch's links pass no messages in it, in neither direction (DGL's exclude_seed_edges);
-  /// needs the sampler to be this process's own.
+  /// The batch's links pass no messages in it, in neither direction (DGL's exclude_seed_edges).
   bool exclude_seed_edges = false;
-  int64_t num_threads = 1;       ///< sampler threads, one mini-batch each; 0 = sample inside next()
-  int64_t prefetch = 2;          ///< batches ready or under way beyond one per thread
+  int64_t num_threads = 1;       ///< threads that make mini-batches; 0 = made inside next()
+  int64_t concurrency = 1;       ///< batches under way per thread, while others' nodes answer
+  int64_t prefetch = 2;          ///< batches ready or under way beyond those
   at::Device device = at::kCPU;  ///< where next() delivers
 };
 
 /// Feeds training on links: deal -> draw negatives -> sample around the ends -> fetch features ->
 /// copy to device, ahead of the reader, on `num_threads` threads. Batches come in order, and their
-/// content depends neither on num_threads nor on prefetch.
+/// content depends neither on num_threads nor on concurrency and prefetch.
 /// Threads: one reader.
 class LinkLoader {
  public:
@@ -115,13 +115,15 @@ class LinkLoader {
       std::vector<std::shared_ptr<FeatureFetcher>> features
   );
 
-  Result<LinkMiniBatch> make(const BatchPlace& place);
+  using Making = loader::Making<LinkMiniBatch>;
+
+  void sample(const std::shared_ptr<Making>& making, const BatchPlace& place);
   [[nodiscard]] Ends ends_of(const BatchPlace& place, LinkMiniBatch& batch) const;
   [[nodiscard]] std::vector<at::Tensor> seeds_of(const Ends& ends, LinkMiniBatch& batch) const;
   [[nodiscard]] std::vector<sampling::ExcludedEdges> excluded(
       const Ends& ends, const LinkMiniBatch& batch
   ) const;
-  Status fetch(LinkMiniBatch& batch);
+  void fetch(const std::shared_ptr<Making>& making);
 
   const LinkLoaderOptions options_;
   const sampling::core::ItemSampler items_;

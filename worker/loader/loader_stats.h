@@ -4,7 +4,8 @@
 
 namespace gnn::loader {
 
-/// Where the time of an epoch went so far. Busy seconds are summed over threads.
+/// Where the time of an epoch went so far. Busy seconds are summed over batches, and hold what these
+/// wait for other nodes.
 struct LoaderStats {
   int64_t batches = 0;
   int64_t sampled_edges = 0;
@@ -17,6 +18,8 @@ struct LoaderStats {
   double training_stall_seconds = 0;
   /// Loading threads, summed, had no room for another batch: the model is the bottleneck.
   double sample_stall_seconds = 0;
+  /// Loading threads, summed, waited for other nodes: these, or the network, are the bottleneck.
+  double reply_stall_seconds = 0;
   double copy_stall_seconds = 0;  ///< the copy to a device waited for a batch
   int64_t sampler_bytes = 0;      ///< state of the sampler's threads, as of now
 };

@@ -1,16 +1,14 @@
 #include "worker/loader/node_loader.h"
 
-#include "common/stopwatch.h"
 #include "worker/loader/checks.h"
 
 #include <ATen/Functions.h>
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <span>
-#include <string>
 #include <utility>
+#include <vector>
 
 namespace gnn::loader {
 namespace {
@@ -45,12 +43,18 @@ Result<std::unique_ptr<NodeLoader>> NodeLoader::create(
 ) {
   GNN_RETURN_IF_ERROR(check_ids(seeds, "seeds", graph.num_destinations()));
   GNN_ASSIGN_OR_RETURN(auto sampler, sampling::NeighborSampler::create(options.sampling, graph));
+  std::shared_ptr<FeatureFetcher> label_rows;
+  if (labels.defined()) {
+    GNN_RETURN_IF_ERROR(check_ids(seeds, "seeds", labels.size(0)));
+    GNN_ASSIGN_OR_RETURN(auto rows, LocalFeatureFetcher::create(labels));
+    label_rows = std::make_shared<LocalFeatureFetcher>(std::move(rows));
+  }
   return create(
       options,
       std::make_shared<sampling::LocalSampler>(std::move(sampler)),
       seeds,
       std::move(features),
-      labels
+      std::move(label_rows)
   );
 }
 
@@ -59,22 +63,18 @@ Result<std::unique_ptr<NodeLoader>> NodeLoader::create(
     std::shared_ptr<sampling::Sampler> sampler,
     const at::Tensor& seeds,
     std::shared_ptr<FeatureFetcher> features,
-    const at::Tensor& labels
+    std::shared_ptr<FeatureFetcher> labels
 ) {
-  GNN_RETURN_IF_ERROR(
-      check_pipeline({.num_threads = options.num_threads, .prefetch = options.prefetch})
-  );
-  std::shared_ptr<LocalFeatureFetcher> label_rows;
-  if (labels.defined()) {
-    GNN_RETURN_IF_ERROR(check_ids(seeds, "seeds", labels.size(0)));
-    GNN_ASSIGN_OR_RETURN(auto rows, LocalFeatureFetcher::create(labels));
-    label_rows = std::make_shared<LocalFeatureFetcher>(std::move(rows));
-  }
+  GNN_RETURN_IF_ERROR(check_pipeline(
+      {.num_threads = options.num_threads,
+       .concurrency = options.concurrency,
+       .prefetch = options.prefetch}
+  ));
   sampling::core::ItemSamplerOptions item_options = options.items;
   item_options.num_items = seeds.numel();
   GNN_ASSIGN_OR_RETURN(auto items, sampling::core::ItemSampler::create(item_options));
   return std::unique_ptr<NodeLoader>(new NodeLoader(
-      options, items, std::move(sampler), seeds, std::move(features), std::move(label_rows)
+      options, items, std::move(sampler), seeds, std::move(features), std::move(labels)
   ));
 }
 
@@ -84,7 +84,7 @@ NodeLoader::NodeLoader(
     std::shared_ptr<sampling::Sampler> sampler,
     at::Tensor seeds,
     std::shared_ptr<FeatureFetcher> features,
-    std::shared_ptr<LocalFeatureFetcher> labels
+    std::shared_ptr<FeatureFetcher> labels
 )
     : items_(items),
       sampler_(std::move(sampler)),
@@ -93,6 +93,7 @@ NodeLoader::NodeLoader(
       labels_(std::move(labels)),
       pipeline_(
           {.num_threads = options.num_threads,
+           .concurrency = options.concurrency,
            .prefetch = options.prefetch,
            .device = options.device}
       ) {}
@@ -102,7 +103,12 @@ Status NodeLoader::start_epoch(int64_t epoch, int64_t first_batch) {
       pipeline_,
       items_,
       {.epoch = epoch, .first_batch = first_batch},
-      [this](const BatchPlace& place) { return make(place); }
+      [this](const BatchPlace& place, const Executor& executor, const auto& done) {
+        const auto making = std::make_shared<Making>(executor, done);
+        making->batch.batch_index = place.index;
+        making->batch.seeds = pick(seeds_, place.items);
+        sample(making, place.position);
+      }
   );
 }
 
@@ -110,44 +116,45 @@ LoaderStats NodeLoader::stats() const {
   return stats_of(pipeline_, *sampler_);
 }
 
-Result<MiniBatch> NodeLoader::make(const BatchPlace& place) {
-  MiniBatch batch;
-  batch.batch_index = place.index;
-  batch.seeds = pick(seeds_, place.items);
-  GNN_RETURN_IF_ERROR(sample(batch, place.position));
-  GNN_RETURN_IF_ERROR(fetch(batch));
-  return batch;
+void NodeLoader::sample(
+    const std::shared_ptr<Making>& making, const sampling::core::StreamPosition& position
+) {
+  sampler_->start(
+      {.seeds = {making->batch.seeds}, .position = position},
+      making->executor,
+      [this, making](Result<sampling::SampledSubgraph> sampled) {
+        if (!sampled) return making->done(tl::unexpected(std::move(sampled).error()));
+        making->batch.subgraph = std::move(*sampled);
+        const double seconds = making->lap();
+        pipeline_.add([&](LoaderStats& stats) {
+          stats.sample_seconds += seconds;
+          stats.sampled_edges += making->batch.subgraph.num_edges();
+        });
+        fetch(making);
+      }
+  );
 }
 
-Status NodeLoader::sample(MiniBatch& batch, const sampling::core::StreamPosition& position) {
-  const auto start = std::chrono::steady_clock::now();
-  GNN_ASSIGN_OR_RETURN(batch.subgraph, sampler_->submit({{batch.seeds}, position}).get());
-  const double seconds = seconds_since(start);
-  pipeline_.add([&](LoaderStats& stats) {
-    stats.sample_seconds += seconds;
-    stats.sampled_edges += batch.subgraph.num_edges();
-  });
-  return {};
-}
-
-Status NodeLoader::fetch(MiniBatch& batch) {
-  const auto start = std::chrono::steady_clock::now();
+void NodeLoader::fetch(const std::shared_ptr<Making>& making) {
   // Features may come from elsewhere: the labels are gathered meanwhile.
-  std::future<Result<at::Tensor>> rows;
-  if (features_ != nullptr) rows = features_->submit(batch.subgraph.node_ids.front());
-  if (labels_ != nullptr) {
-    GNN_ASSIGN_OR_RETURN(batch.y, labels_->fetch(batch.seeds));
-  }
-  if (features_ != nullptr) {
-    GNN_ASSIGN_OR_RETURN(batch.x, rows.get());
-  }
-  const double seconds = seconds_since(start);
-  pipeline_.add([&](LoaderStats& stats) {
-    ++stats.batches;
-    if (batch.x.defined()) stats.gathered_bytes += static_cast<int64_t>(batch.x.nbytes());
-    stats.fetch_seconds += seconds;
-  });
-  return {};
+  fetch_all(
+      {features_, labels_},
+      {making->batch.subgraph.node_ids.front(), making->batch.seeds},
+      making->executor,
+      [this, making](Result<std::vector<at::Tensor>> rows) {
+        if (!rows) return making->done(tl::unexpected(std::move(rows).error()));
+        making->batch.x = std::move(rows->front());
+        making->batch.y = std::move(rows->back());
+        const double seconds = making->lap();
+        pipeline_.add([&](LoaderStats& stats) {
+          ++stats.batches;
+          if (making->batch.x.defined())
+            stats.gathered_bytes += static_cast<int64_t>(making->batch.x.nbytes());
+          stats.fetch_seconds += seconds;
+        });
+        making->done(std::move(making->batch));
+      }
+  );
 }
 
 }  // namespace gnn::loader

@@ -24,14 +24,15 @@ struct NodeLoaderOptions {
   sampling::NeighborSamplerOptions sampling;
   /// The loader sets num_items; seed also keys the neighbour draws.
   sampling::core::ItemSamplerOptions items;
-  int64_t num_threads = 1;       ///< sampler threads, one mini-batch each; 0 = sample inside next()
-  int64_t prefetch = 2;          ///< batches ready or under way beyond one per thread
+  int64_t num_threads = 1;       ///< threads that make mini-batches; 0 = made inside next()
+  int64_t concurrency = 1;       ///< batches under way per thread, while others' nodes answer
+  int64_t prefetch = 2;          ///< batches ready or under way beyond those
   at::Device device = at::kCPU;  ///< where next() delivers
 };
 
 /// Feeds training: item -> sample -> fetch features -> copy to device, ahead of the reader, on
 /// `num_threads` threads. Batches come in order, and their content depends neither on num_threads
-/// nor on prefetch.
+/// nor on concurrency and prefetch.
 /// Threads: one reader.
 class NodeLoader {
  public:
@@ -46,13 +47,13 @@ class NodeLoader {
       std::shared_ptr<FeatureFetcher> features,
       const at::Tensor& labels
   );
-  /// Any sampler, e.g. one that asks other machines.
+  /// Any sampler and fetchers, e.g. such that ask other nodes. `labels` may be null.
   [[nodiscard]] static Result<std::unique_ptr<NodeLoader>> create(
       const NodeLoaderOptions& options,
       std::shared_ptr<sampling::Sampler> sampler,
       const at::Tensor& seeds,
       std::shared_ptr<FeatureFetcher> features,
-      const at::Tensor& labels
+      std::shared_ptr<FeatureFetcher> labels
   );
 
   /// Batches of this rank in each epoch, and of the rank that has the most.
@@ -77,19 +78,22 @@ class NodeLoader {
       std::shared_ptr<sampling::Sampler> sampler,
       at::Tensor seeds,
       std::shared_ptr<FeatureFetcher> features,
-      std::shared_ptr<LocalFeatureFetcher> labels
+      std::shared_ptr<FeatureFetcher> labels
   );
 
-  Result<MiniBatch> make(const BatchPlace& place);
-  Status sample(MiniBatch& batch, const sampling::core::StreamPosition& position);
-  Status fetch(MiniBatch& batch);
+  using Making = loader::Making<MiniBatch>;
+
+  void sample(
+      const std::shared_ptr<Making>& making, const sampling::core::StreamPosition& position
+  );
+  void fetch(const std::shared_ptr<Making>& making);
 
   const sampling::core::ItemSampler items_;
   const std::shared_ptr<sampling::Sampler> sampler_;
   const at::Tensor seeds_;
-  const std::shared_ptr<FeatureFetcher> features_;     // null: no features
-  const std::shared_ptr<LocalFeatureFetcher> labels_;  // null: no labels
-  BatchPipeline<MiniBatch> pipeline_;                  // last: its threads use all of the above
+  const std::shared_ptr<FeatureFetcher> features_;  // null: no features
+  const std::shared_ptr<FeatureFetcher> labels_;    // null: no labels
+  BatchPipeline<MiniBatch> pipeline_;               // last: its threads use all of the above
 };
 
 }  // namespace gnn::loader

@@ -1,5 +1,6 @@
 #include "worker/loader/node_loader.h"
 
+#include "common/guarded.h"
 #include "tests/worker/sampling/random_graph.h"
 
 #include <ATen/Functions.h>
@@ -163,19 +164,91 @@ TEST(NodeLoader, StopWakesTheReaderAndAnEpochCanStartAfterIt) {
 // A sampler on the other side of a connection that breaks.
 class BrokenSampler final : public sampling::Sampler {
  public:
-  std::future<Result<sampling::SampledSubgraph>> submit(sampling::SampleRequest request) override {
-    std::promise<Result<sampling::SampledSubgraph>> promise;
-    if (request.position.batch >= 128) {
-      promise.set_value(fail(ErrorKind::PeerLost, "sampling server 2 closed the connection"));
-    } else {
-      sampling::SampledSubgraph sample;
-      sample.node_ids = request.seeds;
-      sample.edges_per_hop = {{0}};
-      promise.set_value(std::move(sample));
-    }
-    return promise.get_future();
+  void start(sampling::SampleRequest request, const Executor& /*executor*/, Done done) override {
+    if (request.position.batch >= 128)
+      return done(fail(ErrorKind::PeerLost, "sampling server 2 closed the connection"));
+    sampling::SampledSubgraph sample;
+    sample.node_ids = request.seeds;
+    sample.edges_per_hop = {{0}};
+    done(std::move(sample));
   }
 };
+
+// A sampler on the other side of a connection: it answers when it is told to.
+class DistantSampler final : public sampling::Sampler {
+ public:
+  struct Asked {
+    sampling::SampleRequest request;
+    Executor executor;
+    Done done;
+
+    // The answer comes on a thread of the connection.
+    void answer() const {
+      executor([request = request, done = done] {
+        sampling::SampledSubgraph sample;
+        sample.node_ids = request.seeds;
+        sample.edges_per_hop = {{1}};
+        done(std::move(sample));
+      });
+    }
+  };
+
+  void start(sampling::SampleRequest request, const Executor& executor, Done done) override {
+    asked_.lock()->push_back({std::move(request), executor, std::move(done)});
+    asked_.notify_all();
+  }
+
+  // Waits until `count` batches have been asked for, in all.
+  std::vector<Asked> wait_for(size_t count) {
+    auto asked = asked_.lock();
+    asked.wait([count](const std::vector<Asked>& all) { return all.size() >= count; });
+    return *asked;
+  }
+
+ private:
+  Guarded<std::vector<Asked>> asked_;
+};
+
+TEST(NodeLoader, KeepsMoreBatchesUnderWayThanItHasThreads) {
+  const Fixture data;
+  const auto sampler = std::make_shared<DistantSampler>();
+  NodeLoaderOptions options = options_of(1, 1);
+  options.concurrency = 3;
+  const auto loader =
+      NodeLoader::create(options, sampler, data.seeds, data.fetcher(), local_fetcher(data.labels))
+          .value();
+  ASSERT_TRUE(loader->start_epoch(0));
+  const auto asked = sampler->wait_for(3);
+  asked[2].answer();
+  asked[0].answer();
+  EXPECT_EQ(loader->next().value()->batch_index, 0);
+  // The places of the two that are made are taken by the next two, and by no more.
+  EXPECT_EQ(sampler->wait_for(5).size(), 5U);
+  asked[1].answer();
+  EXPECT_EQ(loader->next().value()->batch_index, 1);
+  const auto third = loader->next().value();
+  EXPECT_EQ(third->batch_index, 2);
+  EXPECT_TRUE(third->y.equal(data.labels.index_select(0, third->seeds)));
+}
+
+TEST(NodeLoader, GivesUpRequestsUnderWayAtTheEndOfAnEpoch) {
+  const Fixture data;
+  for (const int64_t num_threads : {1, 2}) {
+    const auto sampler = std::make_shared<DistantSampler>();
+    std::vector<DistantSampler::Asked> asked;
+    {
+      NodeLoaderOptions options = options_of(num_threads);
+      options.concurrency = 2;
+      const auto loader =
+          NodeLoader::create(options, sampler, data.seeds, data.fetcher(), nullptr).value();
+      ASSERT_TRUE(loader->start_epoch(0));
+      asked = sampler->wait_for(static_cast<size_t>(2 * num_threads));
+      loader->stop();
+      EXPECT_EQ(loader->next().error().kind, ErrorKind::Cancelled);
+    }
+    for (const DistantSampler::Asked& each : asked) each.answer();  // nobody is there any more
+  }
+}
 
 TEST(NodeLoader, HandsASamplersErrorToTheReaderInItsPlace) {
   const Fixture data;
@@ -185,7 +258,7 @@ TEST(NodeLoader, HandsASamplersErrorToTheReaderInItsPlace) {
                             std::make_shared<BrokenSampler>(),
                             data.seeds,
                             data.fetcher(),
-                            data.labels
+                            local_fetcher(data.labels)
     )
                             .value();
     ASSERT_TRUE(loader->start_epoch(0));

@@ -1,6 +1,7 @@
 #include "worker/sampling/core/neighbor_kernel.h"
 
-#include "worker/sampling/core/lane_draw.h"
+#include "worker/sampling/core/chunk_filler.h"
+#include "worker/sampling/core/hop_draw.h"
 
 #include <algorithm>
 #include <limits>
@@ -11,15 +12,7 @@ namespace gnn::sampling::core {
 
 namespace {
 
-// A chunk is the unit of the passes of a hop: draw positions, read the ids there, relabel. Its
-// positions and ids stay in the first-level cache, and passes as long as this keep the number of
-// cache misses in flight at its maximum almost always.
-constexpr int64_t kChunkEdges = 2048;
-constexpr int64_t kNarrowFanout = 64;  // up to here a node's draw goes straight into the chunk
-constexpr int64_t kChunkCapacity = kChunkEdges + kNarrowFanout;
-constexpr int64_t kOffsetsAhead = 24;  // destinations whose indptr is prefetched before their turn
-constexpr int64_t kIdsAhead = 64;      // edges whose global ids are
-constexpr int64_t kSlotsAhead = 32;    // edges whose places in the id map are
+constexpr int64_t kSlotsAhead = 32;  // edges whose places in the id map are prefetched
 constexpr int64_t kLooseBoundEdges = int64_t{1} << 24;
 
 int64_t max_drawn(const std::vector<RelationView>& relations, const KernelOptions& options) {
@@ -31,25 +24,9 @@ int64_t max_drawn(const std::vector<RelationView>& relations, const KernelOption
   return count;
 }
 
-// Where the visible part of each list ends. Lists that are visible as a whole end where the next
-// begins, so that one code serves both.
-const int64_t* ends_of(const RelationView& relation) {
-  return relation.ends != nullptr ? relation.ends : relation.indptr + 1;
-}
-
-// Writes values[positions[i]] to out[i].
-template <class T>
-void read_ahead(const T* values, const int64_t* positions, int64_t count, int64_t* out) {
-  for (int64_t i = 0; i < std::min(kIdsAhead, count); ++i)
-    __builtin_prefetch(values + positions[i]);
-  for (int64_t i = 0; i < count; ++i) {
-    __builtin_prefetch(values + positions[std::min(i + kIdsAhead, count - 1)]);
-    out[i] = values[positions[i]];
-  }
-}
-
-StreamPurpose purpose_of(SamplingRule rule) {
-  return rule == SamplingRule::NewNodes ? StreamPurpose::NewNodes : StreamPurpose::AllSeen;
+// Where a hop's offsets go: those of its destinations, in order.
+int64_t* offsets_of(const SampleArena& arena, size_t edge_type, int64_t indptr_at) {
+  return arena.edges[edge_type].indptr.data() + indptr_at;
 }
 
 }  // namespace
@@ -62,121 +39,106 @@ size_t SampleArena::bytes() const {
   return total;
 }
 
-// Turns the destinations of a hop into chunks of positions in the relation's edge arrays.
-class NeighborKernel::ChunkFiller {
+// The edges of a hop, drawn from the relation's own lists.
+class NeighborKernel::GraphSource {
  public:
-  ChunkFiller(NeighborKernel& kernel, const HopContext& hop)
-      : hop_(hop),
-        indptr_(hop.relation.indptr),
-        ends_(ends_of(hop.relation)),
-        destinations_(hop.arena.nodes[static_cast<size_t>(hop.relation.destination_type)].ids.data()
-        ),
-        out_indptr_(
-            hop.arena.edges[hop.edge_type].indptr.data() + hop.indptr_at - hop.destinations.begin
-        ),
-        draw_(kernel.draw_),
-        lane_draw_(hop.key, hop.lane, hop.fanout),
-        drawn_(kernel.drawn_.data()),
-        replace_(kernel.options_.replace),
-        next_(hop.destinations.begin),
-        written_(hop.indptr_base) {
-    out_indptr_[next_] = written_;
-    const int64_t ahead = std::min(next_ + kOffsetsAhead, hop.destinations.end);
-    for (int64_t i = next_; i < ahead; ++i) prefetch_offsets(destinations_[i]);
+  GraphSource(NeighborKernel& kernel, const HopContext& hop, Philox4x32::Key key)
+      : relation_(hop.relation),
+        filler_(
+            {.relation = hop.relation,
+             .destinations = destinations_of(hop),
+             .offsets = offsets_of(hop.arena, hop.edge_type, hop.indptr_at),
+             .base = hop.indptr_base,
+             .fanout = hop.fanout,
+             .replace = kernel.options_.replace,
+             .key = key,
+             .lane = hop_lane(hop.relation, hop.index)},
+            kernel.draw_,
+            kernel.drawn_.data()
+        ) {}
+
+  // Writes the sources of the next edges and what tells their ids, and returns how many there are; 0
+  // when the hop is done. There is room for kChunkCapacity.
+  int64_t fill(int64_t* sources, int64_t* positions) {
+    const int64_t size = filler_.fill(positions);
+    if (relation_.indices32 != nullptr) {
+      read_ahead(relation_.indices32, positions, size, sources);
+    } else {
+      read_ahead(relation_.indices64, positions, size, sources);
+    }
+    return size;
   }
 
-  // Writes the next positions to `out`, which has room for kChunkCapacity, and returns how many; 0
-  // when the hop is done.
-  int64_t fill(int64_t* out) {
+  void edge_ids(const int64_t* positions, int64_t size, int64_t* out) const {
+    if (relation_.edge_ids != nullptr) {
+      read_ahead(relation_.edge_ids, positions, size, out);
+    } else {
+      std::copy_n(positions, size, out);
+    }
+  }
+
+ private:
+  const RelationView& relation_;
+  ChunkFiller filler_;
+};
+
+// The edges of a hop that others have drawn. What tells an edge's id is the id.
+class NeighborKernel::DrawnSource {
+ public:
+  DrawnSource(const HopContext& hop, const DrawnLists& drawn, bool with_edge_ids)
+      : pieces_(drawn.pieces.begin(), drawn.pieces.end()),
+        owners_(drawn.owners),
+        offsets_(offsets_of(hop.arena, hop.edge_type, hop.indptr_at)),
+        count_(hop.destinations.end - hop.destinations.begin),
+        with_edge_ids_(with_edge_ids),
+        written_(hop.indptr_base) {
+    offsets_[0] = written_;
+  }
+
+  int64_t fill(int64_t* sources, int64_t* positions) {
     int64_t size = 0;
     while (size < kChunkEdges) {
-      if (pending_ > 0) {
-        size += take_pending(out + size, kChunkEdges - size);
-      } else if (next_ < hop_.destinations.end) {
-        size += start_destination(out + size);
+      if (left_ > 0) {
+        const int64_t taken = std::min(left_, kChunkEdges - size);
+        std::copy_n(piece_->sources, taken, sources + size);
+        piece_->sources += taken;
+        if (with_edge_ids_) {
+          std::copy_n(piece_->edge_ids, taken, positions + size);
+          piece_->edge_ids += taken;
+        }
+        left_ -= taken;
+        size += taken;
+      } else if (next_ < count_) {
+        if (!owners_.empty()) {
+          piece_ = &pieces_[static_cast<size_t>(owners_[static_cast<size_t>(next_)])];
+          left_ = *piece_->counts++;
+        }
+        written_ += left_;
+        offsets_[++next_] = written_;
       } else {
         break;
       }
     }
-    lane_draw_.flush();
     return size;
   }
 
+  static void edge_ids(const int64_t* positions, int64_t size, int64_t* out) {
+    std::copy_n(positions, size, out);
+  }
+
  private:
-  int64_t start_destination(int64_t* out) {
-    const int64_t node = destinations_[next_];
-    prefetch_offsets(destinations_[std::min(next_ + kOffsetsAhead, hop_.destinations.end - 1)]);
-    const int64_t first = indptr_[node];
-    const int64_t degree = ends_[node] - first;
-    const bool all = hop_.fanout < 0 || degree == 0 || (!replace_ && degree <= hop_.fanout);
-    const int64_t count = all ? degree : hop_.fanout;
-    written_ += count;
-    out_indptr_[++next_] = written_;
-    if (count > kNarrowFanout) {
-      pending_ = count;
-      pending_drawn_ = all ? nullptr : drawn_;
-      pending_first_ = first;
-      if (!all) draw(node, degree, first, drawn_);
-      return 0;
-    }
-    if (all) {
-      copy_range(first, count, out);
-    } else if (!replace_ && count <= LaneDraw::kMaxCount) {
-      lane_draw_.add(node, degree, first, out);
-    } else {
-      draw(node, degree, first, out);
-    }
-    return count;
-  }
-
-  int64_t take_pending(int64_t* out, int64_t room) {
-    const int64_t count = std::min(pending_, room);
-    if (pending_drawn_ == nullptr) {
-      copy_range(pending_first_, count, out);
-      pending_first_ += count;
-    } else {
-      std::copy_n(pending_drawn_, count, out);
-      pending_drawn_ += count;
-    }
-    pending_ -= count;
-    return count;
-  }
-
-  void draw(int64_t node, int64_t degree, int64_t first, int64_t* out) {
-    const CounterRng rng(hop_.key, hop_.lane, static_cast<uint64_t>(node));
-    if (replace_) {
-      NeighborDraw::with_replacement(rng, degree, hop_.fanout, first, out);
-    } else {
-      draw_.distinct(rng, degree, hop_.fanout, first, out);
-    }
-  }
-
-  void prefetch_offsets(int64_t node) const {
-    __builtin_prefetch(indptr_ + node);
-    __builtin_prefetch(ends_ + node);
-  }
-
-  static void copy_range(int64_t first, int64_t count, int64_t* out) {
-    for (int64_t i = 0; i < count; ++i) out[i] = first + i;
-  }
-
-  const HopContext& hop_;
-  const int64_t* indptr_;
-  const int64_t* ends_;
-  const int64_t* destinations_;
-  int64_t* out_indptr_;
-  NeighborDraw& draw_;
-  LaneDraw lane_draw_;
-  int64_t* drawn_;
-  bool replace_;
-  int64_t next_;
+  std::vector<DrawnPiece> pieces_;  // each from where it goes on
+  std::span<const int32_t> owners_;
+  int64_t* offsets_;
+  int64_t count_;
+  bool with_edge_ids_;
+  DrawnPiece* piece_ = nullptr;
+  int64_t next_ = 0;
+  int64_t left_ = 0;  // edges of destination next_ - 1 that are not handed out yet
   int64_t written_;
-  int64_t pending_ = 0;
-  int64_t pending_first_ = 0;
-  const int64_t* pending_drawn_ = nullptr;
 };
 
-// Leaves excluded edges out of the chunks of a hop and corrects the hop's offsets. The filler has
+// Leaves excluded edges out of the chunks of a hop and corrects the hop's offsets. Their source has
 // written the offsets up to the end of the destination whose edges it handed out last, and reads
 // none of them again.
 class NeighborKernel::EdgeExclusion {
@@ -275,6 +237,20 @@ void NeighborKernel::sample(
     SampleArena& arena,
     std::span<const ExcludedPairs* const> excluded
 ) {
+  begin(seeds, arena);
+  const Philox4x32::Key key = draw_key(position, options_.rule);
+  for (size_t hop = 0; hop < options_.fanout.size(); ++hop) {
+    for (size_t edge_type = 0; edge_type < relations_.size(); ++edge_type) {
+      HopContext context = context_of(edge_type, hop, arena, excluded);
+      reserve(context, edge_bound(context));
+      GraphSource source(*this, context, key);
+      expand(context, source);
+    }
+    end_hop(arena);
+  }
+}
+
+void NeighborKernel::begin(std::span<const std::span<const int64_t>> seeds, SampleArena& arena) {
   arena.nodes.resize(num_nodes_.size());
   arena.edges.resize(relations_.size());
   for (auto& list : arena.edges) {
@@ -282,19 +258,38 @@ void NeighborKernel::sample(
     list.indptr_at.clear();
   }
   place_seeds(seeds, arena);
-  const Philox4x32::Key key = derive_key(position, purpose_of(options_.rule));
-  for (size_t hop = 0; hop < options_.fanout.size(); ++hop) {
-    for (size_t edge_type = 0; edge_type < relations_.size(); ++edge_type) {
-      HopContext context{relations_[edge_type], arena};
-      context.edge_type = edge_type;
-      context.key = key;
-      if (!excluded.empty() && excluded[edge_type] != nullptr && !excluded[edge_type]->empty())
-        context.excluded = excluded[edge_type];
-      expand(context, hop);
-    }
-    for (size_t type = 0; type < num_nodes_.size(); ++type)
-      arena.nodes[type].up_to.push_back(num_local_[type]);
+}
+
+std::span<const int64_t> NeighborKernel::destinations(
+    size_t relation, size_t hop, const SampleArena& arena
+) const {
+  if (fanout(relation, hop) == 0) return {};
+  const RelationView& view = relations_[relation];
+  const HopRange range = range_of(view, hop, arena);
+  return {
+      arena.nodes[static_cast<size_t>(view.destination_type)].ids.data() + range.begin,
+      static_cast<size_t>(range.end - range.begin)
+  };
+}
+
+void NeighborKernel::add_hop(
+    size_t hop,
+    std::span<const DrawnLists> drawn,
+    SampleArena& arena,
+    std::span<const ExcludedPairs* const> excluded
+) {
+  for (size_t edge_type = 0; edge_type < relations_.size(); ++edge_type) {
+    HopContext context = context_of(edge_type, hop, arena, excluded);
+    reserve(context, drawn[edge_type].num_edges);
+    DrawnSource source(context, drawn[edge_type], options_.with_edge_ids);
+    expand(context, source);
   }
+  end_hop(arena);
+}
+
+void NeighborKernel::end_hop(SampleArena& arena) {
+  for (size_t type = 0; type < num_nodes_.size(); ++type)
+    arena.nodes[type].up_to.push_back(num_local_[type]);
 }
 
 void NeighborKernel::place_seeds(
@@ -339,60 +334,75 @@ int64_t NeighborKernel::edge_bound(const HopContext& hop) const {
   return bound;
 }
 
-const std::vector<int64_t>& NeighborKernel::fanout_of(const RelationView& relation) const {
-  return relation.fanout.empty() ? options_.fanout : relation.fanout;
+NeighborKernel::HopRange NeighborKernel::range_of(
+    const RelationView& relation, size_t hop, const SampleArena& arena
+) const {
+  const auto& known = arena.nodes[static_cast<size_t>(relation.destination_type)].up_to;
+  const bool all_seen = options_.rule == SamplingRule::AllSeen;
+  return {.begin = all_seen || hop == 0 ? 0 : known[hop - 1], .end = known[hop]};
 }
 
-void NeighborKernel::expand(HopContext hop, size_t hop_index) {
-  const RelationView& relation = hop.relation;
-  const auto source_type = static_cast<size_t>(relation.source_type);
-  const auto& destinations = hop.arena.nodes[static_cast<size_t>(relation.destination_type)].up_to;
+NeighborKernel::HopContext NeighborKernel::context_of(
+    size_t edge_type, size_t hop, SampleArena& arena, std::span<const ExcludedPairs* const> excluded
+) const {
+  HopContext context{relations_[edge_type], arena};
+  context.edge_type = edge_type;
+  context.index = hop;
+  context.fanout = fanout(edge_type, hop);
+  context.destinations = range_of(context.relation, hop, arena);
+  if (!excluded.empty() && excluded[edge_type] != nullptr && !excluded[edge_type]->empty())
+    context.excluded = excluded[edge_type];
+  return context;
+}
+
+std::span<const int64_t> NeighborKernel::destinations_of(const HopContext& hop) {
+  return {
+      hop.arena.nodes[static_cast<size_t>(hop.relation.destination_type)].ids.data() +
+          hop.destinations.begin,
+      static_cast<size_t>(hop.destinations.end - hop.destinations.begin)
+  };
+}
+
+void NeighborKernel::reserve(HopContext& hop, int64_t bound) {
+  const auto source_type = static_cast<size_t>(hop.relation.source_type);
   SampleArena::EdgeList& edges = hop.arena.edges[hop.edge_type];
   SampleArena::NodeList& sources = hop.arena.nodes[source_type];
-
-  hop.fanout = fanout_of(relation)[hop_index];
-  hop.lane = static_cast<uint32_t>(hop_index) | relation.lane << 8;
   hop.first_edge = edges.up_to.back();
-  hop.destinations.end = destinations[hop_index];
   if (options_.rule == SamplingRule::AllSeen) {
-    hop.indptr_at = hop_index == 0 ? 0 : edges.indptr_at.back() + destinations[hop_index - 1] + 1;
+    const auto& known = hop.arena.nodes[static_cast<size_t>(hop.relation.destination_type)].up_to;
+    hop.indptr_at = hop.index == 0 ? 0 : edges.indptr_at.back() + known[hop.index - 1] + 1;
     edges.indptr_at.push_back(hop.indptr_at);
   } else {
-    hop.destinations.begin = hop_index == 0 ? 0 : destinations[hop_index - 1];
     hop.indptr_at = hop.destinations.begin;
     hop.indptr_base = hop.first_edge;
     edges.indptr_at.push_back(0);
   }
-
-  const int64_t bound = edge_bound(hop);
   edges.indptr.reserve(hop.indptr_at + hop.destinations.end - hop.destinations.begin + 1);
   edges.indices.reserve(hop.first_edge + bound);
   if (options_.with_edge_ids) edges.edge_ids.reserve(hop.first_edge + bound);
-  int64_t& num_local = num_local_[source_type];
   sources.ids.reserve(
-      std::min(num_local + bound, num_nodes_[source_type] + sources.up_to.front()) + 1
+      std::min(num_local_[source_type] + bound, num_nodes_[source_type] + sources.up_to.front()) + 1
   );
-
-  const int64_t num_edges = std::visit(
-      [&](auto& map) {
-        return relation.indices32 != nullptr ? expand_with(hop, relation.indices32, map, num_local)
-                                             : expand_with(hop, relation.indices64, map, num_local);
-      },
-      maps_[source_type]
-  );
-  edges.up_to.push_back(hop.first_edge + num_edges);
 }
 
-template <class Id, class Map>
-int64_t NeighborKernel::expand_with(
-    const HopContext& hop, const Id* indices, Map& map, int64_t& num_local_out
+template <class Source>
+void NeighborKernel::expand(const HopContext& hop, Source& source) {
+  const auto source_type = static_cast<size_t>(hop.relation.source_type);
+  const int64_t num_edges = std::visit(
+      [&](auto& map) { return relabel(hop, source, map, num_local_[source_type]); },
+      maps_[source_type]
+  );
+  hop.arena.edges[hop.edge_type].up_to.push_back(hop.first_edge + num_edges);
+}
+
+template <class Source, class Map>
+int64_t NeighborKernel::relabel(
+    const HopContext& hop, Source& source, Map& map, int64_t& num_local_out
 ) {
   SampleArena::EdgeList& edges = hop.arena.edges[hop.edge_type];
   int64_t* const nodes = hop.arena.nodes[static_cast<size_t>(hop.relation.source_type)].ids.data();
   int32_t* const out = edges.indices.data();
   int64_t* const out_edge_ids = options_.with_edge_ids ? edges.edge_ids.data() : nullptr;
-  const int64_t* const edge_ids = hop.relation.edge_ids;
-  ChunkFiller filler(*this, hop);
   std::optional<EdgeExclusion> exclusion;
   if (hop.excluded != nullptr) exclusion.emplace(hop);
 
@@ -400,16 +410,9 @@ int64_t NeighborKernel::expand_with(
   int64_t done = hop.first_edge;
   int64_t* const positions = positions_.data();
   int64_t* const ids = global_ids_.data();
-  while (int64_t size = filler.fill(positions)) {
-    read_ahead(indices, positions, size, ids);
+  while (int64_t size = source.fill(ids, positions)) {
     if (exclusion) size = exclusion->filter(ids, positions, size);
-    if (out_edge_ids != nullptr) {
-      if (edge_ids != nullptr) {
-        read_ahead(edge_ids, positions, size, out_edge_ids + done);
-      } else {
-        std::copy_n(positions, size, out_edge_ids + done);
-      }
-    }
+    if (out_edge_ids != nullptr) source.edge_ids(positions, size, out_edge_ids + done);
     map.make_room(num_local, size, nodes);
     for (int64_t i = 0; i < size; ++i) {
       map.prefetch(ids[std::min(i + kSlotsAhead, size - 1)]);

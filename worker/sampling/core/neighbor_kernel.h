@@ -2,40 +2,20 @@
 
 #include "common/page_buffer.h"
 #include "worker/sampling/core/draw.h"
+#include "worker/sampling/core/drawn_lists.h"
 #include "worker/sampling/core/excluded_pairs.h"
 #include "worker/sampling/core/id_map.h"
+#include "worker/sampling/core/relation_view.h"
 #include "worker/sampling/core/rng.h"
 #include "worker/sampling/core/sampling_rule.h"
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <variant>
 #include <vector>
 
 namespace gnn::sampling::core {
-
-/// One edge type's in-neighbour lists as plain arrays. The caller keeps them alive and has checked
-/// them: offsets monotone from 0, ids in [0, number of nodes of source_type), each end within its
-/// list.
-struct RelationView {
-  const int64_t* indptr = nullptr;  ///< [number of nodes of destination_type + 1]
-  /// [number of nodes of destination_type]: where the visible part of each list ends; null: all of
-  /// it is visible.
-  const int64_t* ends = nullptr;
-  const int32_t* indices32 = nullptr;  ///< exactly one of indices32 and indices64 is set
-  const int64_t* indices64 = nullptr;
-  const int64_t* edge_ids = nullptr;  ///< null: an edge's id is its position
-  int source_type = 0;
-  int destination_type = 0;
-  /// Keys the draws, in [0, kMaxLanes). A relation with its own lane draws the same whichever other
-  /// relations are sampled beside it.
-  uint32_t lane = 0;
-  /// Instead of KernelOptions::fanout; empty: that one.
-  std::vector<int64_t> fanout = {};
-
-  static constexpr uint32_t kMaxLanes = uint32_t{1} << 24;
-};
 
 /// Default of KernelOptions::sampler_memory_bytes.
 inline constexpr int64_t kSamplerMemoryBytes = 200'000'000;
@@ -93,6 +73,29 @@ class NeighborKernel {
       std::span<const ExcludedPairs* const> excluded = {}
   );
 
+  /// The same in steps, where others draw (HopDraw), and a relation's lists may lie elsewhere: begin(),
+  /// then for each hop in turn destinations() of every relation, and add_hop(). No other batch comes
+  /// in between.
+  void begin(std::span<const std::span<const int64_t>> seeds, SampleArena& arena);
+  /// Whose in-neighbours by a relation `hop` draws; empty if its fan-out there is 0.
+  [[nodiscard]] std::span<const int64_t> destinations(
+      size_t relation, size_t hop, const SampleArena& arena
+  ) const;
+  /// Relabels what was drawn: one element of `drawn` per relation, for its destinations in their
+  /// order. Sources are in [0, num_nodes) of their type, which the caller has checked.
+  void add_hop(
+      size_t hop,
+      std::span<const DrawnLists> drawn,
+      SampleArena& arena,
+      std::span<const ExcludedPairs* const> excluded = {}
+  );
+
+  /// A relation's fan-out in a hop.
+  [[nodiscard]] int64_t fanout(size_t relation, size_t hop) const {
+    const std::vector<int64_t>& own = relations_[relation].fanout;
+    return own.empty() ? options_.fanout[hop] : own[hop];
+  }
+
   /// Bytes of this kernel's own state (id maps, draw buffers, pipeline), without the batch's
   /// arrays.
   [[nodiscard]] size_t state_bytes() const;
@@ -107,24 +110,38 @@ class NeighborKernel {
     const RelationView& relation;
     SampleArena& arena;
     size_t edge_type = 0;
+    size_t index = 0;  // of the hop
     HopRange destinations{};
     int64_t fanout = 0;
-    Philox4x32::Key key{};
-    uint32_t lane = 0;
     int64_t first_edge = 0;   // where the hop's edges start in the edge list
-    int64_t indptr_base = 0;  ///< what the hop's first offset is
+    int64_t indptr_base = 0;  // what the hop's first offset is
     int64_t indptr_at = 0;
     const ExcludedPairs* excluded = nullptr;
   };
-  class ChunkFiller;
+  class GraphSource;
+  class DrawnSource;
   class EdgeExclusion;
 
   void place_seeds(std::span<const std::span<const int64_t>> seeds, SampleArena& arena);
-  void expand(HopContext hop, size_t hop_index);
-  [[nodiscard]] const std::vector<int64_t>& fanout_of(const RelationView& relation) const;
+  [[nodiscard]] HopRange range_of(
+      const RelationView& relation, size_t hop, const SampleArena& arena
+  ) const;
+  [[nodiscard]] HopContext context_of(
+      size_t edge_type,
+      size_t hop,
+      SampleArena& arena,
+      std::span<const ExcludedPairs* const> excluded
+  ) const;
+  [[nodiscard]] static std::span<const int64_t> destinations_of(const HopContext& hop);
   [[nodiscard]] int64_t edge_bound(const HopContext& hop) const;
-  template <class Id, class Map>
-  int64_t expand_with(const HopContext& hop, const Id* indices, Map& map, int64_t& num_local);
+  // Places and offsets of the hop, and room for up to `bound` edges.
+  void reserve(HopContext& hop, int64_t bound);
+  // Takes the hop's edges from `source` and relabels them.
+  template <class Source>
+  void expand(const HopContext& hop, Source& source);
+  template <class Source, class Map>
+  int64_t relabel(const HopContext& hop, Source& source, Map& map, int64_t& num_local);
+  void end_hop(SampleArena& arena);
 
   std::vector<int64_t> num_nodes_;
   std::vector<RelationView> relations_;

@@ -9,6 +9,8 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,6 +23,8 @@ constexpr int64_t kRowsPerPiece = 256;
 constexpr size_t kIdsPerTake = size_t{1} << 16U;
 constexpr int64_t kEntriesPerBlock = int64_t{1} << 23U;
 constexpr int64_t kMaxBlocks = 64;
+constexpr int64_t kBytesPerSource = 16;
+constexpr int64_t kBytesPerNode = 24;
 
 struct Run {
   ThreadPool& pool;
@@ -100,6 +104,16 @@ Ranking rank_by_degree(const VisibleEdges<Index>& edges) {
   return ranking;
 }
 
+// What adding up takes, without the lists that come out of it.
+int64_t bytes_to_add(
+    const CoOccurrenceOptions& options, size_t num_nodes, int64_t num_elements, const Run& run
+) {
+  const auto threads = static_cast<int64_t>(run.pool.num_threads()) + 1;
+  const int64_t per_node = kBytesPerNode + static_cast<int64_t>(sizeof(uint32_t)) * threads;
+  return kBytesPerSource * options.num_sources + per_node * static_cast<int64_t>(num_nodes) +
+         static_cast<int64_t>(sizeof(Element)) * num_elements;
+}
+
 // M by source: each list has ascending ranks.
 struct SourceLists {
   std::vector<int64_t> starts;      // [number of sources + 1]
@@ -117,7 +131,8 @@ Result<SourceLists> make_lists(
     const VisibleEdges<Index>& edges,
     std::span<const uint32_t> order,
     const CoOccurrenceOptions& options,
-    ArrayStorage& storage
+    ArrayStorage& storage,
+    const Run& run
 ) {
   constexpr uint32_t kNone = UINT32_MAX;
   const auto num_sources = static_cast<size_t>(options.num_sources);
@@ -136,6 +151,15 @@ Result<SourceLists> make_lists(
     const int64_t size = lists.starts[source + 1];
     lists.num_products += size * (size - 1) / 2;
     lists.starts[source + 1] += lists.starts[source];
+  }
+  const int64_t bytes = bytes_to_add(options, order.size(), lists.starts.back(), run);
+  if (bytes > options.memory_bytes) {
+    return fail(
+        ErrorKind::Configuration,
+        "coOccurrence: counting shared nodes takes " + std::to_string(bytes) +
+            " bytes of memory before the first edge is made, expected at most " +
+            std::to_string(options.memory_bytes) + "; give the process more memory"
+    );
   }
   // 2. Place them, by rank, so that each list becomes ascending. starts[u] moves to the end of u's
   // list.
@@ -164,7 +188,17 @@ Result<SourceLists> make_lists(
 // The neighbours of each node that have a lower rank number, by ascending id: half of the result.
 class HalfLists {
  public:
-  HalfLists(ArrayStorage& storage, size_t num_nodes) : storage_(storage), lists_(num_nodes) {}
+  // How many ids may be kept, and what to say of more.
+  struct Room {
+    int64_t num_ids;
+    std::string problem;
+  };
+
+  HalfLists(ArrayStorage& storage, size_t num_nodes, Room room)
+      : storage_(storage),
+        room_(room.num_ids),
+        room_problem_(std::move(room.problem)),
+        lists_(num_nodes) {}
 
   // Rows that one thread has made: nodes, the lengths of their lists and the lists.
   struct Rows {
@@ -187,13 +221,15 @@ class HalfLists {
       return;
     }
     if (static_cast<size_t>(block_.num_elements()) - used_ < rows.num_ids) {
-      const auto size = static_cast<int64_t>(std::max(kIdsPerBlock, rows.num_ids));
-      auto block = storage_.scratch(DType::Int32, {size});
+      const auto size = std::max(std::min(kIdsPerBlock, room_), static_cast<int64_t>(rows.num_ids));
+      auto block = size <= room_ ? storage_.scratch(DType::Int32, {size})
+                                 : fail(ErrorKind::Configuration, room_problem_);
       if (!block) {
         status_ = tl::make_unexpected(std::move(block).error());
         failed_.store(true, std::memory_order_relaxed);
         return;
       }
+      room_ -= size;
       block_ = *std::move(block);
       blocks_.push_back(block_);
       used_ = 0;
@@ -217,10 +253,12 @@ class HalfLists {
   [[nodiscard]] std::span<const uint32_t> of(size_t node) const { return lists_[node]; }
 
  private:
-  static constexpr size_t kIdsPerBlock = size_t{1} << 22U;
+  static constexpr int64_t kIdsPerBlock = int64_t{1} << 22U;
 
   ArrayStorage& storage_;
   std::mutex mutex_;
+  int64_t room_;  // for ids of further blocks
+  const std::string room_problem_;
   std::vector<Array> blocks_;
   Array block_;      // the last one
   size_t used_ = 0;  // ids in it
@@ -229,6 +267,28 @@ class HalfLists {
   Status status_;
   std::atomic<bool> failed_ = false;  // relaxed: only to stop early, status_ is what counts
 };
+
+// Half lists have room beside what adding up takes, and beside the result, which has each id twice.
+HalfLists::Room room_for_halves(
+    const CoOccurrenceOptions& options, size_t num_nodes, int64_t num_elements, const Run& run
+) {
+  const auto nodes = static_cast<int64_t>(num_nodes);
+  const int64_t bytes_of_index = nodes <= std::numeric_limits<int32_t>::max() ? 4 : 8;
+  const int64_t adding = bytes_to_add(options, num_nodes, num_elements, run);
+  const int64_t most = std::min(
+      (options.memory_bytes - adding) / 4,
+      (options.memory_bytes - kBytesPerNode * nodes) / (4 + 2 * bytes_of_index)
+  );
+  return {
+      .num_ids = most,
+      .problem = "coOccurrence: more than " + std::to_string(most) + " pairs of nodes share " +
+                 std::to_string(options.at_least) +
+                 " or more, and joining them takes more than the " +
+                 std::to_string(options.memory_bytes) +
+                 " bytes of memory that there are; raise coOccurrence.atLeast, so that fewer pairs "
+                 "are joined, or give the process more memory"
+  };
+}
 
 // Sorts distinct ids below a bound by marking them: bits for ids, and bits for the words that have
 // any. Long lists take a few nanoseconds an id, several times less than by comparisons.
@@ -565,23 +625,26 @@ Result<CscArrays> join(
     const Run& run
 ) {
   const VisibleEdges<Index> edges(table, options);
-  HalfLists halves(storage, edges.num_destinations());
+  std::optional<HalfLists> halves;
   {
     const Ranking ranking = rank_by_degree(edges);
     const std::span<const uint32_t> order = ranking.order;
-    GNN_ASSIGN_OR_RETURN(const SourceLists lists, make_lists(edges, order, options, storage));
+    GNN_ASSIGN_OR_RETURN(const SourceLists lists, make_lists(edges, order, options, storage, run));
+    halves.emplace(
+        storage, order.size(), room_for_halves(options, order.size(), lists.starts.back(), run)
+    );
     const uint32_t largest =
         lists.max_count.empty() ? 0
                                 : *std::max_element(lists.max_count.begin(), lists.max_count.end());
     const double bound = static_cast<double>(largest) * static_cast<double>(ranking.max_degree);
     if (bound < static_cast<double>(std::numeric_limits<uint32_t>::max())) {
-      add_rows<Index, uint32_t>(edges, lists, order, options.at_least, halves, run);
+      add_rows<Index, uint32_t>(edges, lists, order, options.at_least, *halves, run);
     } else {
-      add_rows<Index, uint64_t>(edges, lists, order, options.at_least, halves, run);
+      add_rows<Index, uint64_t>(edges, lists, order, options.at_least, *halves, run);
     }
-    GNN_RETURN_IF_ERROR(halves.status());
+    GNN_RETURN_IF_ERROR(halves->status());
   }
-  return write_lists(halves, options.name, storage, run);
+  return write_lists(*halves, options.name, storage, run);
 }
 
 Status check_options(const EdgeTable& edges, const CoOccurrenceOptions& options) {

@@ -7,6 +7,7 @@
 #include "worker/data/dataset_arrays.h"
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -20,6 +21,8 @@ struct CoOccurrenceOptions {
   /// edges have no ids; zero hides the edge.
   std::span<const int64_t> ends{};
   std::span<const uint8_t> mask{};
+  /// That scratch and result may take together.
+  int64_t memory_bytes = std::numeric_limits<int64_t>::max();
   std::string name = "co_occurrence";  ///< of the arrays: NAME.indptr and NAME.indices
 };
 
@@ -36,7 +39,8 @@ struct CoOccurrenceOptions {
 /// source, and a destination 24 and for each thread 4. The result does not depend on the number of
 /// threads.
 /// `edges`: ids in range, as graph::make_dataset() checks.
-/// Errors: Configuration for `at_least` or a view that does not fit `edges`; those of `storage`.
+/// Errors: Configuration for `at_least` or a view that does not fit `edges`, and for more memory than
+/// `memory_bytes`; those of `storage`.
 Result<EdgeTable> co_occurrence(
     const EdgeTable& edges,
     const CoOccurrenceOptions& options,

@@ -101,20 +101,22 @@ Status add_co_occurrence(
     graph::Dataset& dataset,
     const api::CoOccurrence& options,
     const LinkSplit& split,
-    int64_t num_threads,
+    const CoOccurrenceLimits& limits,
     ProgressBar& progress
 ) {
   GNN_RETURN_IF_ERROR(check(dataset, options));
   const graph::EdgeTypeData& links = link_type(dataset);
   data::CoOccurrenceOptions counted{
-      .num_sources = links.graph.num_sources(), .at_least = options.at_least
+      .num_sources = links.graph.num_sources(),
+      .at_least = options.at_least,
+      .memory_bytes = limits.memory_bytes
   };
   at::Tensor mask;
   if (options.edges == api::CoOccurrenceEdges::Train) {
     mask = split.parts.eq(static_cast<int64_t>(LinkPart::TrainMessages)).to(at::kByte).contiguous();
     counted.mask = {mask.const_data_ptr<uint8_t>(), static_cast<size_t>(mask.numel())};
   }
-  ThreadPool pool(static_cast<size_t>(std::max<int64_t>(1, num_threads)));
+  ThreadPool pool(static_cast<size_t>(std::max<int64_t>(1, limits.num_threads)));
   data::MemoryStorage memory;
   data::DatasetArrays joined;
   joined.name = dataset.name;
@@ -123,10 +125,11 @@ Status add_co_occurrence(
   nodes.name = links.destination;
   nodes.num_nodes = links.graph.num_destinations();
   joined.node_tables.push_back(std::move(nodes));
-  GNN_ASSIGN_OR_RETURN(
-      data::EdgeTable table, data::co_occurrence(table_over(links), counted, pool, memory, progress)
-  );
-  joined.edge_tables.push_back(std::move(table));
+  auto table = data::co_occurrence(table_over(links), counted, pool, memory, progress);
+  if (!table) {
+    return tl::make_unexpected(with_context(table.error(), "spec.dataset"));
+  }
+  joined.edge_tables.push_back(*std::move(table));
   GNN_ASSIGN_OR_RETURN(graph::Dataset made, graph::make_dataset(joined, dataset.name));
   graph::EdgeTypeData type = std::move(made.edge_types.front());
   type.source_index = links.destination_index;

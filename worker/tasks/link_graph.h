@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace gnn::tasks {
@@ -23,15 +24,20 @@ namespace gnn::tasks {
     const graph::Dataset& dataset, const api::GnnJobSpec& spec
 );
 
+struct CoOccurrenceLimits {
+  int64_t num_threads = 1;
+  int64_t memory_bytes = std::numeric_limits<int64_t>::max();  ///< for scratch and the result
+};
+
 /// Adds the edge type (destination, "to", destination) between destinations of links that share
 /// sources, as `options` says, behind all other edge types.
-/// Errors: Configuration naming spec.dataset.coOccurrence if the data set has that edge type or the
-/// links do not join these node types.
+/// Errors: Configuration naming spec.dataset.coOccurrence if the data set has that edge type, the
+/// links do not join these node types, or memory has no room for it.
 [[nodiscard]] Status add_co_occurrence(
     graph::Dataset& dataset,
     const api::CoOccurrence& options,
     const LinkSplit& split,
-    int64_t num_threads,
+    const CoOccurrenceLimits& limits,
     ProgressBar& progress
 );
 

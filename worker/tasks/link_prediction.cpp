@@ -47,6 +47,12 @@ Result<Widths> widths_of(const graph::Dataset& dataset, const api::Model& model)
   return widths;
 }
 
+// Half of this rank's part of the memory that the ranks of a node share: the data set, the model and
+// the batches take the rest.
+int64_t memory_to_join(const TaskContext& context) {
+  return context.memory_bytes / context.groups.node->world_size() / 2;
+}
+
 std::string describe(const SplitDataset& data) {
   const graph::Dataset& dataset = data.dataset;
   std::string text = dataset.name + ": ";
@@ -125,7 +131,11 @@ class LinkPrediction final : public TaskRun {
     GNN_ASSIGN_OR_RETURN(LinkSplit split, split_links_of(dataset, spec_));
     if (spec_.dataset.co_occurrence) {
       GNN_RETURN_IF_ERROR(add_co_occurrence(
-          dataset, *spec_.dataset.co_occurrence, split, context.num_cpus, context.loading
+          dataset,
+          *spec_.dataset.co_occurrence,
+          split,
+          {.num_threads = context.num_cpus, .memory_bytes = memory_to_join(context)},
+          context.loading
       ));
     }
     return SplitDataset{.dataset = std::move(dataset), .split = std::move(split)};

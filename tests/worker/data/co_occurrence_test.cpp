@@ -21,6 +21,7 @@
 namespace gnn::data {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::to_vector;
@@ -246,6 +247,57 @@ TEST_F(CoOccurrence, StopsAtTheFirstRowsThatFindNoRoom) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message, "no room");
   EXPECT_LT(bar.done_, kItems * (kItems - 1) / 4);
+}
+
+TEST_F(CoOccurrence, RefusesWhatMemoryHasNoRoomFor) {
+  class Counting : public testing::StorageFake {
+   public:
+    Result<Array> scratch(DType dtype, std::vector<int64_t> shape) override {
+      return counted(StorageFake::scratch(dtype, std::move(shape)));
+    }
+    Result<Array> create(std::string name, DType dtype, std::vector<int64_t> shape) override {
+      return counted(StorageFake::create(std::move(name), dtype, std::move(shape)));
+    }
+    int64_t bytes_ = 0;
+
+   private:
+    Result<Array> counted(Result<Array> array) {
+      bytes_ += array->num_bytes();
+      return array;
+    }
+  };
+  constexpr int64_t kItems = 2000;  // all of one user, two of another
+  std::vector<Pair> pairs{{.user = 1, .item = 0}, {.user = 1, .item = 1}};
+  for (int64_t item = 0; item < kItems; ++item) pairs.push_back({.user = 0, .item = item});
+  const EdgeTable hub = table(pairs, 2, kItems);
+  const auto joined_in = [&](int64_t memory_bytes, int64_t at_least) {
+    Counting storage;
+    const CoOccurrenceOptions options{
+        .num_sources = 2, .at_least = at_least, .memory_bytes = memory_bytes
+    };
+    auto found = co_occurrence(hub, options, pool_, storage, silent_);
+    EXPECT_LE(storage.bytes_, memory_bytes);
+    return found;
+  };
+  constexpr int64_t kPairBytes = kItems * (kItems - 1) / 2 * 12;  // half a list, and both entries
+  EXPECT_TRUE(joined_in(2 * kPairBytes, 1));
+  for (const int64_t memory_bytes : {kPairBytes, kPairBytes / 3, kPairBytes / 100}) {
+    const auto refused = joined_in(memory_bytes, 1);
+    ASSERT_FALSE(refused) << memory_bytes;
+    EXPECT_EQ(refused.error().kind, ErrorKind::Configuration);
+    EXPECT_THAT(
+        refused.error().message,
+        AllOf(
+            HasSubstr("pairs of nodes share 1 or more"), HasSubstr("raise coOccurrence.atLeast, so")
+        )
+    );
+    EXPECT_EQ(joined_in(memory_bytes, 2)->indices.num_elements(), 2);
+  }
+  EXPECT_THAT(
+      joined_in(1000, 2).error().message,
+      HasSubstr("before the first edge is made, expected at most 1000; give the process more memory"
+      )
+  );
 }
 
 TEST_F(CoOccurrence, RefusesOptionsThatDoNotFitTheEdges) {

@@ -189,7 +189,7 @@ TEST(CoOccurrence, OfTrainSeesNoHeldOutLink) {
       const api::CoOccurrence options{
           .node = "item", .through = "user", .at_least = 2, .edges = edges
       };
-      ASSERT_TRUE(add_co_occurrence(changed, options, split, 2, silent));
+      ASSERT_TRUE(add_co_occurrence(changed, options, split, {.num_threads = 2}, silent));
       ASSERT_EQ(changed.edge_types.size(), 3U);
       const graph::EdgeTypeData& type = changed.edge_types.back();
       EXPECT_EQ(type.source_index, 1);
@@ -207,13 +207,16 @@ TEST(CoOccurrence, NamesTheFieldThatDoesNotFitTheLinks) {
   const LinkSplit split = split_of(dataset);
   SilentProgressBar silent;
   const Status swapped =
-      add_co_occurrence(dataset, {.node = "user", .through = "item"}, split, 1, silent);
+      add_co_occurrence(dataset, {.node = "user", .through = "item"}, split, {}, silent);
   EXPECT_EQ(swapped.error().kind, ErrorKind::Configuration);
   EXPECT_THAT(swapped.error().message, HasSubstr("spec.dataset.coOccurrence"));
   EXPECT_THAT(swapped.error().message, HasSubstr("expected node item through user"));
   const api::CoOccurrence right{.node = "item", .through = "user"};
-  ASSERT_TRUE(add_co_occurrence(dataset, right, split, 1, silent));
-  const Status again = add_co_occurrence(dataset, right, split, 1, silent);
+  const Status large = add_co_occurrence(dataset, right, split, {.memory_bytes = 100}, silent);
+  EXPECT_EQ(large.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(large.error().message, HasSubstr("spec.dataset: coOccurrence: "));
+  ASSERT_TRUE(add_co_occurrence(dataset, right, split, {}, silent));
+  const Status again = add_co_occurrence(dataset, right, split, {}, silent);
   EXPECT_THAT(again.error().message, HasSubstr("has edges (item, to, item) already"));
 }
 

@@ -59,7 +59,7 @@ Parts make_parts() {
       split_links(links_of(dataset), {.validation = 0.1, .test = 0.2, .seed = 5}).value();
   SilentProgressBar silent;
   const Status added =
-      add_co_occurrence(dataset, {.node = "item", .through = "user"}, split, 1, silent);
+      add_co_occurrence(dataset, {.node = "item", .through = "user"}, split, {}, silent);
   EXPECT_TRUE(added) << added.error().message;
   torch::manual_seed(5);
   api::Model model;

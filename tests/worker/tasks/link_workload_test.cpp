@@ -52,7 +52,7 @@ Result<std::unique_ptr<LinkWorkload>> make_workload(const Options& options) {
           .value();
   SilentProgressBar silent;
   GNN_RETURN_IF_ERROR(
-      add_co_occurrence(dataset, {.node = "item", .through = "user"}, split, 1, silent)
+      add_co_occurrence(dataset, {.node = "item", .through = "user"}, split, {}, silent)
   );
   torch::manual_seed(5);
   api::Model model;

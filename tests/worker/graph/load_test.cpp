@@ -294,6 +294,40 @@ TEST_F(Load, ReadsReddit) {
   EXPECT_EQ(load(spec).error().kind, ErrorKind::Data);
 }
 
+TEST_F(Load, NamesTheByteOrderMarkOfAText) {
+  const std::string mark = "\xEF\xBB\xBF";
+  const auto expect_named = [&](api::DatasetFormat format,
+                                const std::string& path,
+                                const std::string& file,
+                                const std::string& text) {
+    folder_.write(file, mark + text);
+    api::Dataset spec;
+    spec.format = format;
+    spec.path = folder_.path(path);
+    const auto dataset = load(spec);
+    ASSERT_FALSE(dataset) << file;
+    EXPECT_EQ(dataset.error().kind, ErrorKind::Data);
+    EXPECT_THAT(
+        dataset.error().message,
+        HasSubstr(
+            folder_.path(file) +
+            ": line 1: begins with a UTF-8 byte order mark; save the file as UTF-8 without one"
+        )
+    );
+  };
+  using enum api::DatasetFormat;
+  expect_named(EdgeList, "plain", "plain/edges.csv", "0,1\n");
+  expect_named(EdgeList, "shop", "shop/edges/user__buys__item.csv", "0,0\n");
+  expect_named(GIN, "G", "G/G.txt", "1\n1 0\n0 0\n");
+  expect_named(Taobao, "taobao", "taobao/UserBehavior.csv", "1,2,3,pv,1511600000\n");
+  folder_.write("SET/SET_graph_indicator.txt", "1\n1\n");
+  folder_.write("SET/SET_graph_labels.txt", "1\n");
+  expect_named(TU, "SET", "SET/SET_A.txt", "1, 2\n");
+  ogb();
+  std::filesystem::remove(folder_.path("ring/raw/node-label.csv.gz"));
+  expect_named(OGB, "ring", "ring/raw/node-label.csv", "0\n1\n2\n0\n1\n2\n");
+}
+
 TEST_F(Load, GeneratesSyntheticData) {
   api::Dataset spec;
   spec.format = api::DatasetFormat::Synthetic;

@@ -308,6 +308,16 @@ std::unique_ptr<ByteSource> check_crc32(std::unique_ptr<ByteSource> inner, uint3
   return std::make_unique<Crc32Source>(std::move(inner), expected);
 }
 
+Status check_no_byte_order_mark(std::string_view start, const std::string& file) {
+  if (!start.starts_with("\xEF\xBB\xBF")) {
+    return {};
+  }
+  return fail(
+      ErrorKind::Data,
+      file + ": line 1: begins with a UTF-8 byte order mark; save the file as UTF-8 without one"
+  );
+}
+
 LineReader::LineReader(std::unique_ptr<ByteSource> source, size_t max_line_bytes)
     : source_(std::move(source)), max_line_bytes_(max_line_bytes) {}
 
@@ -359,6 +369,9 @@ Result<LineReader::Line> LineReader::next() {
     std::string_view text = std::string_view(buffer_).substr(begin_, end - begin_);
     if (text.ends_with('\r')) {
       text.remove_suffix(1);
+    }
+    if (line_number_ == 0) {
+      GNN_RETURN_IF_ERROR(check_no_byte_order_mark(text, source_->name()));
     }
     begin_ = next_begin;
     ++line_number_;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace gnn::data {
 
@@ -49,6 +50,10 @@ std::unique_ptr<ByteSource> inflate_raw(std::unique_ptr<ByteSource> inner, int64
 /// The bytes of `inner`; fails at their end unless their CRC-32 is `expected`.
 std::unique_ptr<ByteSource> check_crc32(std::unique_ptr<ByteSource> inner, uint32_t expected);
 
+/// Errors: Data, naming `file`, if `start`, its first bytes, begin with UTF-8's byte order mark. Some
+/// editors write it, and as a part of the first value it can't be seen.
+Status check_no_byte_order_mark(std::string_view start, const std::string& file);
+
 /// The lines of a text, without "\n" or "\r\n".
 class LineReader {
  public:
@@ -58,7 +63,7 @@ class LineReader {
     std::string_view text;  ///< valid until the next call
     bool at_end = false;    ///< there was no further line
   };
-  /// Errors: those of the source, and Data for a line over the limit.
+  /// Errors: those of the source, and Data for a line over the limit and for a byte order mark.
   Result<Line> next();
 
   /// "FILE: line 12": the line returned last, counted from 1.

@@ -36,6 +36,16 @@ class BlockReader {
 
   // The next block, empty at the end.
   Result<std::string> next() {
+    const bool first = source_->file_bytes_read() == 0;
+    GNN_ASSIGN_OR_RETURN(std::string block, read());
+    if (first) {
+      GNN_RETURN_IF_ERROR(check_no_byte_order_mark(block, source_->name()));
+    }
+    return block;
+  }
+
+ private:
+  Result<std::string> read() {
     std::string block = std::exchange(rest_, {});
     size_t size = block.size();
     block.resize(kBlockBytes);
@@ -57,7 +67,6 @@ class BlockReader {
     return block;
   }
 
- private:
   std::unique_ptr<ByteSource> source_;
   std::string rest_;
 };

@@ -291,6 +291,22 @@ class FieldReader {
   Status status_;
 };
 
+// A name in a manifest must not lead outside its directory, and messages must not write to a terminal
+// what a file says.
+void check_file_name(FieldReader& fields, const YAML::Node& node, const std::string& file) {
+  const auto is_control = [](char character) {
+    const auto code = static_cast<unsigned char>(character);
+    return code < 0x20 || code == 0x7F;
+  };
+  if (std::any_of(file.begin(), file.end(), is_control)) {
+    fields.complain(
+        node, "file: expected the plain name of a file, found control characters in it"
+    );
+  } else if (file.empty() || file.find('/') != std::string::npos || file.starts_with('.')) {
+    fields.complain(node, "file: expected the plain name of a file, found '" + file + "'");
+  }
+}
+
 ManifestArray read_array(FieldReader& fields, const YAML::Node& node) {
   ManifestArray array;
   fields.only(node, {"name", "file", "dtype", "shape", "bytes", "digest"});
@@ -311,11 +327,7 @@ ManifestArray read_array(FieldReader& fields, const YAML::Node& node) {
     }
     array.shape.push_back(value);
   }
-  // A name in a manifest must not lead outside its directory.
-  if (array.file.empty() || array.file.find('/') != std::string::npos ||
-      array.file.starts_with('.')) {
-    fields.complain(node, "file: expected the plain name of a file, found '" + array.file + "'");
-  }
+  check_file_name(fields, node, array.file);
   return array;
 }
 

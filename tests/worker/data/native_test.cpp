@@ -509,6 +509,11 @@ TEST(Manifest, RefusesAFileNameOutsideTheDirectory) {
       parsed.error().message,
       HasSubstr("expected the plain name of a file, found '../../etc/passwd'")
   );
+  array.file = "a\x1B[2J.npy";  // would clear a terminal
+  EXPECT_THAT(
+      parse_manifest(*encode_manifest(dataset, {array}, "k"), "m").error().message,
+      HasSubstr("file: expected the plain name of a file, found control characters in it")
+  );
   EXPECT_FALSE(parse_manifest(with_digest("a: [b\n"), "m"));
 }
 

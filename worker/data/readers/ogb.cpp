@@ -138,6 +138,14 @@ Result<Array> read_csv_features(
   return buffer.commit(storage);
 }
 
+// "nan" in the spellings of NumPy and C, which writes the sign.
+bool is_nan(std::string_view text) {
+  if (text.starts_with('-')) {
+    text.remove_prefix(1);
+  }
+  return text == "nan" || text == "NaN";
+}
+
 Result<Array> read_csv_labels(const std::string& path, int64_t num_nodes, ArrayStorage& storage) {
   GNN_ASSIGN_OR_RETURN(auto source, open_by_suffix(path));
   if (num_nodes / 1100 > source->file_bytes_total()) {
@@ -160,7 +168,7 @@ Result<Array> read_csv_labels(const std::string& path, int64_t num_nodes, ArrayS
     }
     // "nan" or nothing: a node without a label, as in ogbn-papers100M.
     int64_t value = -1;
-    if (!line.text.empty() && line.text != "nan" && line.text != "NaN") {
+    if (!line.text.empty() && !is_nan(line.text)) {
       NumberReader number(LineReader(from_memory(path, std::string(line.text))), ',');
       if (!number.next_integers({&value, 1}) || value < -1) {
         return bad(

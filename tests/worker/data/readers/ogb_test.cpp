@@ -65,6 +65,10 @@ TEST_F(Ogb, ReadsTheCsvForm) {
   EXPECT_THAT(to_vector<int64_t>(dataset->train), ElementsAre(0, 1, 2));
   EXPECT_THAT(to_vector<int64_t>(dataset->validation), ElementsAre(3));
   EXPECT_THAT(to_vector<int64_t>(dataset->test), ElementsAre(4, 5));
+  OgbFiles files;
+  files.labels = "0\nnan\nNaN\n-nan\n\n-1\n";
+  files.write(folder_);
+  EXPECT_THAT(to_vector<int64_t>(ogb()->node_tables[0].labels), ElementsAre(0, -1, -1, -1, -1, -1));
 }
 
 TEST_F(Ogb, ReadsTheNpzFormInBothOrders) {

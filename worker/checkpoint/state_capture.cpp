@@ -151,8 +151,31 @@ tl::unexpected<Error> unknown_optimizer() {
   return fail(ErrorKind::Internal, "checkpoint: expected Adam, AdamW or SGD");
 }
 
-// The optimizer's own tensors, not copies.
-Result<std::vector<CheckpointTensor>> state_of(const Optimizer& optimizer) {
+std::string stored_name(size_t index, const std::string& field) {
+  return std::to_string(index) + "/" + field;
+}
+
+// What messages call a parameter's state: its index in the optimizer tells nobody which it is.
+class ParameterNames {
+ public:
+  explicit ParameterNames(const torch::nn::Module& module) {
+    for (const auto& entry : module.named_parameters())
+      names_.emplace(entry.value().unsafeGetTensorImpl(), entry.key());
+  }
+
+  // "exp_avg of conv.weight"
+  [[nodiscard]] std::string text_of(const at::Tensor& parameter, const std::string& field) const {
+    const auto name = names_.find(parameter.unsafeGetTensorImpl());
+    return field + " of " + (name == names_.end() ? "a parameter of no module" : name->second);
+  }
+
+ private:
+  std::map<const c10::TensorImpl*, std::string> names_;
+};
+
+// The optimizer's own tensors, not copies, under the names that `name(index, field)` gives them.
+template <class Name>
+Result<std::vector<CheckpointTensor>> state_of(const Optimizer& optimizer, const Name& name) {
   const Kind* kind = kind_of(optimizer);
   if (kind == nullptr) return unknown_optimizer();
   std::vector<CheckpointTensor> result;
@@ -162,7 +185,7 @@ Result<std::vector<CheckpointTensor>> state_of(const Optimizer& optimizer) {
     if (state == optimizer.state().end()) continue;
     for (const CheckpointTensor& field : kind->fields(*state->second)) {
       if (!field.tensor.defined()) continue;  // SGD without momentum keeps none
-      result.push_back({.name = std::to_string(index) + "/" + field.name, .tensor = field.tensor});
+      result.push_back({.name = name(index, field.name), .tensor = field.tensor});
     }
   }
   return result;
@@ -194,7 +217,7 @@ Status restore_module(torch::nn::Module& module, const std::vector<CheckpointTen
 }
 
 Result<std::vector<CheckpointTensor>> capture_optimizer(const Optimizer& optimizer) {
-  GNN_ASSIGN_OR_RETURN(std::vector<CheckpointTensor> state, state_of(optimizer));
+  GNN_ASSIGN_OR_RETURN(std::vector<CheckpointTensor> state, state_of(optimizer, stored_name));
   for (CheckpointTensor& entry : state) entry.tensor = copy(entry.tensor);
   return state;
 }
@@ -202,22 +225,37 @@ Result<std::vector<CheckpointTensor>> capture_optimizer(const Optimizer& optimiz
 Result<std::optional<std::string>> find_not_finite(
     const torch::nn::Module& module, const Optimizer& optimizer
 ) {
-  GNN_ASSIGN_OR_RETURN(const std::vector<CheckpointTensor> of_optimizer, state_of(optimizer));
+  const ParameterNames names(module);
+  const std::vector<at::Tensor> parameters = parameters_of(optimizer);
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<CheckpointTensor> of_optimizer,
+      state_of(
+          optimizer,
+          [&](size_t index, const std::string& field) {
+            return names.text_of(parameters[index], field);
+          }
+      )
+  );
   std::optional<std::string> found = first_not_finite(state_of(module));
   return found ? found : first_not_finite(of_optimizer);
 }
 
 int64_t optimizer_bytes(const Optimizer& optimizer) {
-  const auto state = state_of(optimizer);
+  const auto state = state_of(optimizer, stored_name);
   if (!state) return 0;
   int64_t bytes = 0;
   for (const CheckpointTensor& entry : *state) bytes += static_cast<int64_t>(entry.tensor.nbytes());
   return bytes;
 }
 
-Status restore_optimizer(Optimizer& optimizer, const std::vector<CheckpointTensor>& tensors) {
+Status restore_optimizer(
+    const torch::nn::Module& module,
+    Optimizer& optimizer,
+    const std::vector<CheckpointTensor>& tensors
+) {
   const Kind* kind = kind_of(optimizer);
   if (kind == nullptr) return unknown_optimizer();
+  const ParameterNames names(module);
   ByName saved = by_name(tensors);
   const std::vector<at::Tensor> parameters = parameters_of(optimizer);
   std::vector<std::pair<size_t, std::unique_ptr<OptimizerParamState>>> states;
@@ -228,16 +266,18 @@ Status restore_optimizer(Optimizer& optimizer, const std::vector<CheckpointTenso
          entry != saved.end() && entry->first.starts_with(prefix);
          entry = saved.erase(entry)) {
       const std::string field = entry->first.substr(prefix.size());
+      const std::string text = names.text_of(parameters[index], field);
       if (field != "step") {
-        GNN_RETURN_IF_ERROR(check_like(entry->first, parameters[index], entry->second));
+        GNN_RETURN_IF_ERROR(check_like(text, parameters[index], entry->second));
       } else if (entry->second.numel() != 1 || entry->second.scalar_type() != at::kLong) {
-        return mismatch(entry->first + ": expected one int64, found " + describe(entry->second));
+        return mismatch(text + ": expected one int64, found " + describe(entry->second));
       }
       fields.emplace(field, entry->second);
     }
     if (fields.empty()) continue;
     for (const std::string& name : kind->required) {
-      if (!fields.contains(name)) return mismatch(prefix + name + " is missing");
+      if (!fields.contains(name))
+        return mismatch(names.text_of(parameters[index], name) + " is missing");
     }
     states.emplace_back(index, kind->make(fields, parameters[index]));
   }

@@ -32,7 +32,7 @@ namespace gnn::checkpoint {
 );
 
 /// The first parameter or buffer, by its name, or part of the optimizer's state, as
-/// "<index of the parameter>/<field>", that holds a NaN or an infinity; nothing if all are finite.
+/// "<field> of <parameter>", that holds a NaN or an infinity; nothing if all are finite.
 /// Errors: Internal as in capture_optimizer().
 [[nodiscard]] Result<std::optional<std::string>> find_not_finite(
     const torch::nn::Module& module, const torch::optim::Optimizer& optimizer
@@ -42,10 +42,12 @@ namespace gnn::checkpoint {
 /// know.
 [[nodiscard]] int64_t optimizer_bytes(const torch::optim::Optimizer& optimizer);
 
-/// Replaces the optimizer's state.
+/// Replaces the optimizer's state. `module` has the names of its parameters, for messages.
 /// Errors: Configuration as in restore_module(), and Internal as in capture_optimizer().
 [[nodiscard]] Status restore_optimizer(
-    torch::optim::Optimizer& optimizer, const std::vector<CheckpointTensor>& tensors
+    const torch::nn::Module& module,
+    torch::optim::Optimizer& optimizer,
+    const std::vector<CheckpointTensor>& tensors
 );
 
 }  // namespace gnn::checkpoint

@@ -385,7 +385,9 @@ void TrainingLoop::warn_of_differences(const checkpoint::CheckpointState& state)
 
 Status TrainingLoop::restore(const checkpoint::CheckpointState& state) {
   GNN_RETURN_IF_ERROR(checkpoint::restore_module(workload_.module(), state.model));
-  GNN_RETURN_IF_ERROR(checkpoint::restore_optimizer(runner_.optimizer(), state.optimizer));
+  GNN_RETURN_IF_ERROR(
+      checkpoint::restore_optimizer(workload_.module(), runner_.optimizer(), state.optimizer)
+  );
   if (embedding::Embeddings* const embeddings = workload_.embeddings()) {
     GNN_RETURN_IF_ERROR(embeddings->restore(state.embeddings));
   } else if (!state.embeddings.empty()) {

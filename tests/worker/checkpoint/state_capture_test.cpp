@@ -107,7 +107,7 @@ TEST_P(CaptureOf, AResumedRunHasTheBitsOfAnUninterruptedOne) {
   const auto resumed_optimizer = GetParam().make(resumed->parameters());
   train(resumed, *resumed_optimizer, 1);  // state that must vanish
   ASSERT_TRUE(restore_module(*resumed, saved_model));
-  ASSERT_TRUE(restore_optimizer(*resumed_optimizer, *saved_optimizer));
+  ASSERT_TRUE(restore_optimizer(*resumed, *resumed_optimizer, *saved_optimizer));
   torch::manual_seed(2);
   train(resumed, *resumed_optimizer, 3);
 
@@ -142,7 +142,7 @@ TEST(StateCapture, FindsWhatIsNotFiniteInParametersBuffersAndOptimizerState) {
   );
   const torch::NoGradGuard no_grad;
   state.exp_avg_sq()[0] = infinity;
-  EXPECT_EQ(found(), "1/exp_avg_sq");
+  EXPECT_EQ(found(), "exp_avg_sq of 0.bias");
   model->named_buffers()["1.running_var"][0] = infinity;
   EXPECT_EQ(found(), "1.running_var");
   model->parameters()[0][0][0] = infinity;
@@ -183,13 +183,22 @@ TEST(StateCapture, RefusesTheStateOfAnotherOptimizer) {
   const auto saved = capture_optimizer(adam);
   ASSERT_TRUE(saved);
   torch::optim::SGD sgd(model->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
-  EXPECT_FALSE(restore_optimizer(sgd, *saved));
+  EXPECT_FALSE(restore_optimizer(*model, sgd, *saved));
   auto cut = *saved;
   cut.pop_back();
-  EXPECT_FALSE(restore_optimizer(adam, cut));
+  EXPECT_THAT(
+      restore_optimizer(*model, adam, cut).error().message,
+      HasSubstr("exp_avg_sq of 2.bias is missing")
+  );
+  auto reshaped = *saved;
+  reshaped[1].tensor = torch::ones({5});
+  EXPECT_THAT(
+      restore_optimizer(*model, adam, reshaped).error().message,
+      HasSubstr("exp_avg of 0.weight: expected Float [")
+  );
   auto more = *saved;
   more.push_back({"99/step", torch::tensor(1, torch::kInt64)});
-  EXPECT_FALSE(restore_optimizer(adam, more));
+  EXPECT_FALSE(restore_optimizer(*model, adam, more));
   torch::optim::RMSprop other(model->parameters());
   EXPECT_FALSE(capture_optimizer(other));
 }

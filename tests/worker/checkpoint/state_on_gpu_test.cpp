@@ -39,7 +39,7 @@ void expect_resumes_on(c10::Device from, c10::Device to) {
   ASSERT_TRUE(restore_module(*resumed.net, capture_module(*whole.net)));
   const auto state = capture_optimizer(whole.optimizer);
   ASSERT_TRUE(state.has_value());
-  ASSERT_TRUE(restore_optimizer(resumed.optimizer, *state));
+  ASSERT_TRUE(restore_optimizer(*resumed.net, resumed.optimizer, *state));
   whole.train(5, 5);
   resumed.train(5, 5);
   const auto expected = capture_module(*whole.net);

@@ -5,7 +5,9 @@
 #include "worker/data/readers/reader.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -186,7 +188,8 @@ bool reverses(const EdgeTable& table, const Array& pairs) {
 
 // Whether the edges of `other` are those of `table` with their ends exchanged, whatever their ids.
 bool has_reversed_edges(const EdgeTable& table, const EdgeTable& other) {
-  if (table.indices.num_elements() != other.indices.num_elements()) {
+  if (other.source != table.destination || other.destination != table.source ||
+      table.indices.num_elements() != other.indices.num_elements()) {
     return false;
   }
   // The lists of `table`, by ascending destination, name each list of `other` in its order.
@@ -207,47 +210,34 @@ bool has_reversed_edges(const EdgeTable& table, const EdgeTable& other) {
                                                : compare(other.indices.view<int64_t>());
 }
 
-std::string edge_types_text(const DatasetArrays& dataset) {
-  std::string text;
-  for (const EdgeTable& table : dataset.edge_tables) {
-    text += (text.empty() ? "" : ", ") + text_of(name_of(table));
-  }
-  return text;
-}
-
-}  // namespace
-
-EdgeTypeName reverse_of(const EdgeTypeName& name) {
-  return {
-      .source = name.destination,
-      .relation = kReversePrefix + name.relation,
-      .destination = name.source
-  };
-}
-
-bool has_reverse_types(const DatasetArrays& dataset) {
-  const std::vector<size_t> types = types_to_reverse(dataset);
-  // A part has the lists of its own nodes of either type, so other numbers of the same edges.
-  const bool is_part = dataset.partitions && dataset.partitions->only;
-  return !types.empty() && std::all_of(types.begin(), types.end(), [&](size_t type) {
-    const EdgeTable& table = dataset.edge_tables[type];
-    const auto reverse = find_edge_table(dataset, reverse_of(name_of(table)));
-    return reverse && (is_part || dataset.edge_tables[*reverse].indices.num_elements() ==
-                                      table.indices.num_elements());
-  });
-}
-
-Result<DatasetArrays> add_reverse(
-    DatasetArrays dataset, ArrayStorage& storage, ProgressBar& progress
+// The reverse of links that are listed in `pairs`, by its name or, whatever its name, by its edges and
+// their ids.
+std::optional<size_t> find_reverse(
+    const DatasetArrays& dataset, const EdgeTypeName& link, const Array& pairs
 ) {
-  const std::vector<size_t> types = types_to_reverse(dataset);
-  if (types.empty()) {
-    return fail(
-        ErrorKind::Configuration,
-        "addReverse: no edge type joins two node types; toUndirected adds the reverse edges of one "
-        "that joins nodes of the same type"
-    );
+  if (const auto named = find_edge_table(dataset, reverse_of(link))) {
+    return named;
   }
+  const auto found = std::find_if(
+      dataset.edge_tables.begin(),
+      dataset.edge_tables.end(),
+      [&](const EdgeTable& table) {
+        return table.source == link.destination && table.destination == link.source &&
+               name_of(table) != link && reverses(table, pairs);
+      }
+  );
+  return found == dataset.edge_tables.end()
+             ? std::nullopt
+             : std::optional<size_t>(found - dataset.edge_tables.begin());
+}
+
+// Adds the reverse of the edge types with these indices; see add_reverse().
+Result<DatasetArrays> add_reverse_of(
+    std::span<const size_t> types,
+    DatasetArrays dataset,
+    ArrayStorage& storage,
+    ProgressBar& progress
+) {
   for (const size_t type : types) {
     const EdgeTable table = dataset.edge_tables[type];
     auto reverse = find_edge_table(dataset, reverse_of(name_of(table)));
@@ -271,12 +261,102 @@ Result<DatasetArrays> add_reverse(
   return dataset;
 }
 
-bool remove_reverse(DatasetArrays& dataset) {
+}  // namespace
+
+std::string edge_types_text(const DatasetArrays& dataset) {
+  std::string text;
+  for (const EdgeTable& table : dataset.edge_tables) {
+    text += (text.empty() ? "" : ", ") + text_of(name_of(table));
+  }
+  return text;
+}
+
+EdgeTypeName reverse_of(const EdgeTypeName& name) {
+  return {
+      .source = name.destination,
+      .relation = kReversePrefix + name.relation,
+      .destination = name.source
+  };
+}
+
+bool has_reverse_types(const DatasetArrays& dataset) {
+  const std::vector<size_t> types = types_to_reverse(dataset);
+  // A part has the lists of its own nodes of either type: not the same edges.
+  const bool is_part = dataset.partitions && dataset.partitions->only;
+  return !types.empty() && std::all_of(types.begin(), types.end(), [&](size_t type) {
+    const EdgeTable& table = dataset.edge_tables[type];
+    const auto reverse = find_edge_table(dataset, reverse_of(name_of(table)));
+    const bool named = dataset.links && dataset.links->edge_table == type &&
+                       dataset.links->reverse_edge_table == reverse;
+    return reverse &&
+           (is_part || named || has_reversed_edges(table, dataset.edge_tables[*reverse]));
+  });
+}
+
+Result<DatasetArrays> add_reverse(
+    DatasetArrays dataset, ArrayStorage& storage, ProgressBar& progress
+) {
+  const std::vector<size_t> types = types_to_reverse(dataset);
+  if (types.empty()) {
+    return fail(
+        ErrorKind::Configuration,
+        "addReverse: no edge type joins two node types; toUndirected adds the reverse edges of one "
+        "that joins nodes of the same type"
+    );
+  }
+  return add_reverse_of(types, std::move(dataset), storage, progress);
+}
+
+Result<DatasetArrays> add_reverse(
+    std::span<const EdgeTypeName> types,
+    DatasetArrays dataset,
+    ArrayStorage& storage,
+    ProgressBar& progress
+) {
+  std::vector<size_t> indices;
+  for (const EdgeTypeName& type : types) {
+    const auto index = find_edge_table(dataset, type);
+    GNN_ASSERT(index.has_value(), "callers name edge types of the data set");
+    indices.push_back(*index);
+  }
+  return add_reverse_of(indices, std::move(dataset), storage, progress);
+}
+
+std::vector<EdgeTypeName> remove_reverse(DatasetArrays& dataset) {
   GNN_ASSERT(!dataset.links, "links name edge types by their place");
   const DatasetArrays before = dataset;
-  return std::erase_if(dataset.edge_tables, [&before](const EdgeTable& table) {
-           return is_between_types(table) && is_reverse(before, table);
-         }) > 0;
+  std::vector<EdgeTypeName> reversed_types;
+  for (const size_t type : types_to_reverse(before)) {
+    const EdgeTable& table = before.edge_tables[type];
+    const auto reverse = find_edge_table(dataset, reverse_of(name_of(table)));
+    if (!reverse || dataset.edge_tables[*reverse].features.defined() ||
+        !has_reversed_edges(table, dataset.edge_tables[*reverse])) {
+      continue;
+    }
+    dataset.edge_tables.erase(dataset.edge_tables.begin() + static_cast<std::ptrdiff_t>(*reverse));
+    reversed_types.push_back(name_of(table));
+  }
+  return reversed_types;
+}
+
+Status check_reverse(const DatasetArrays& dataset) {
+  const LinkTable& links = *dataset.links;
+  const EdgeTable& link = dataset.edge_tables[links.edge_table];
+  for (size_t type = 0; type < dataset.edge_tables.size(); ++type) {
+    const EdgeTable& table = dataset.edge_tables[type];
+    if (type == links.edge_table || links.reverse_edge_table == type ||
+        links.reverse_edge_table == links.edge_table || !has_reversed_edges(link, table)) {
+      continue;
+    }
+    return fail(
+        ErrorKind::Data,
+        "edge type " + text_of(name_of(table)) + ": has the edges of the links " +
+            text_of(name_of(link)) +
+            " from destination to source, but they are not known as its reverse, so held-out links "
+            "would pass messages along it; remove it, and let addReverse make the reverse"
+    );
+  }
+  return {};
 }
 
 Result<DatasetArrays> set_links(
@@ -301,19 +381,21 @@ Result<DatasetArrays> set_links(
   GNN_RETURN_IF_ERROR(number_edges(table, storage));
   LinkTable links{.edge_table = *index};
   GNN_ASSIGN_OR_RETURN(links.pairs, make_pairs(table, storage, progress));
-  const auto reverse = find_edge_table(dataset, reverse_of(link));
+  const auto reverse = find_reverse(dataset, link, links.pairs);
   if (links.pairs.size(0) < table.indices.num_elements()) {
     links.reverse_edge_table = index;
   } else if (reverse && !reverses(dataset.edge_tables[*reverse], links.pairs)) {
     return fail(
         ErrorKind::Data,
-        "edge type " + text_of(reverse_of(link)) + ": its edges or ids are not those of " +
-            text_of(link) + " reversed; leave it out, and let addReverse make it"
+        "edge type " + text_of(name_of(dataset.edge_tables[*reverse])) +
+            ": its edges or ids are not those of " + text_of(link) +
+            " reversed; leave it out, and let addReverse make it"
     );
   } else {
     links.reverse_edge_table = reverse;
   }
   dataset.links = std::move(links);
+  GNN_RETURN_IF_ERROR(check_reverse(dataset));
   return dataset;
 }
 

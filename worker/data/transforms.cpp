@@ -162,7 +162,7 @@ Result<DatasetArrays> with_changed_edges(
     options.link = name_of(dataset.edge_tables[dataset.links->edge_table]);
   }
   dataset.links.reset();
-  const bool reverse_again = remove_reverse(dataset);
+  const std::vector<EdgeTypeName> reversed = remove_reverse(dataset);
   for (EdgeTable& table : dataset.edge_tables) {
     const bool linked = options.link == name_of(table);
     GNN_RETURN_IF_ERROR(change_edges(dataset, table, options, linked, storage, progress));
@@ -170,8 +170,7 @@ Result<DatasetArrays> with_changed_edges(
   if (options.link) {
     GNN_ASSIGN_OR_RETURN(dataset, set_links(std::move(dataset), *options.link, storage, progress));
   }
-  return reverse_again ? add_reverse(std::move(dataset), storage, progress)
-                       : Result<DatasetArrays>(std::move(dataset));
+  return add_reverse(reversed, std::move(dataset), storage, progress);
 }
 
 Status change_features(

@@ -29,7 +29,8 @@ struct TransformOptions {
   friend bool operator==(const TransformOptions&, const TransformOptions&) = default;
 };
 
-/// `options` without links and reverse edge types that the data set has already.
+/// `options` without links and reverse edge types that the data set, whose contents are checked, has
+/// already.
 TransformOptions what_is_left_of(const TransformOptions& options, const DatasetArrays& dataset);
 
 /// Whether transforms of edges and features that are made from nothing make sense for these node and

@@ -4,6 +4,7 @@
 #include "worker/data/digest.h"
 #include "worker/data/generate.h"
 #include "worker/data/items.h"
+#include "worker/data/links.h"
 #include "worker/data/native.h"
 #include "worker/data/readers/edge_list.h"
 #include "worker/data/readers/gin.h"
@@ -395,7 +396,7 @@ Result<Dataset> make_dataset(
 // what they made.
 Result<Dataset> load_mapped(
     const Source& source,
-    const data::TransformOptions& transforms,
+    data::TransformOptions transforms,
     const std::string& where,
     const LoadOptions& options,
     ProgressBar& progress
@@ -407,6 +408,13 @@ Result<Dataset> load_mapped(
   GNN_RETURN_IF_ERROR(
       options.check_mapped ? options.check_mapped(source.version, check) : check({}, progress)
   );
+  // A part has the lists of its own nodes of either type: not the same edges.
+  const bool is_part = source.arrays.partitions && source.arrays.partitions->only;
+  if (source.arrays.links && !is_part) {
+    const Status reverse = data::check_reverse(source.arrays);
+    if (!reverse) return tl::make_unexpected(with_context(reverse.error(), where));
+  }
+  transforms = data::what_is_left_of(transforms, source.arrays);
   if (transforms != data::TransformOptions{}) {
     data::MemoryStorage memory;
     GNN_ASSIGN_OR_RETURN(
@@ -439,13 +447,26 @@ Status check_part(
         part + "; set spec.placement, or spec.dataset.path to the whole data set"
     );
   }
-  if (transforms != data::TransformOptions{}) {
+  if (data::what_is_left_of(transforms, arrays) != data::TransformOptions{}) {
     return fail(
         ErrorKind::Configuration,
         part + ", which can't be transformed; import with these options, then partition"
     );
   }
   return {};
+}
+
+Status check_link(
+    const LoadOptions& options, const data::DatasetArrays& arrays, const std::string& where
+) {
+  if (!options.link || data::find_edge_table(arrays, *options.link)) {
+    return {};
+  }
+  return fail(
+      ErrorKind::Configuration,
+      "spec.task.link: expected an edge type of " + where + ", " + data::edge_types_text(arrays) +
+          ", found " + data::text_of(*options.link)
+  );
 }
 
 }  // namespace
@@ -514,11 +535,12 @@ Result<Dataset> load_dataset(
     return tl::make_unexpected(std::move(error));
   }
   const std::string where = spec.path.value_or(read->arrays.name);
-  transforms = data::what_is_left_of(transforms, read->arrays);
+  GNN_RETURN_IF_ERROR(check_link(options, read->arrays, where));
   GNN_RETURN_IF_ERROR(check_part(read->arrays, transforms, where, options));
   Dataset dataset;
   if (read->version.empty()) {
     data::MemoryStorage memory;
+    transforms = data::what_is_left_of(transforms, read->arrays);
     GNN_ASSIGN_OR_RETURN(
         read->arrays, data::transform(std::move(read->arrays), transforms, memory, progress)
     );

@@ -140,6 +140,30 @@ TEST_F(Links, RefuseAReverseOfOtherEdges) {
   EXPECT_EQ(linked(dataset)->links->reverse_edge_table, 2U);
 }
 
+TEST_F(Links, FindTheirReverseUnderAnotherName) {
+  DatasetArrays dataset = shop();
+  dataset.edge_tables.push_back(
+      {.source = "item",
+       .relation = "pleases",
+       .destination = "user",
+       .indptr = ids_array("pleases.indptr", {0, 1, 2, 4}),
+       .indices = ids_array("pleases.indices", {1, 0, 0, 1}),
+       .edge_ids = ids_array("pleases.ids", {1, 2, 0, 3}),
+       .features = {}}
+  );
+  EXPECT_EQ(linked(dataset)->links->reverse_edge_table, 2U);
+  // The same edges by other ids: those of held-out links can't be told from the others.
+  dataset.edge_tables[2].edge_ids = ids_array("pleases.ids", {1, 0, 2, 3});
+  EXPECT_THAT(
+      linked(dataset).error().message,
+      HasSubstr("edge type (item, pleases, user): has the edges of the links (user, buys, item) "
+                "from destination to source")
+  );
+  // Other edges are a relation of their own.
+  dataset.edge_tables[2].indices = ids_array("pleases.indices", {0, 0, 0, 1});
+  EXPECT_FALSE(linked(dataset)->links->reverse_edge_table);
+}
+
 TEST_F(Links, AddReverseRefusesAReverseOfOtherEdges) {
   DatasetArrays dataset = shop();
   dataset.edge_tables.push_back(dataset.edge_tables[0]);
@@ -151,7 +175,9 @@ TEST_F(Links, AddReverseRefusesAReverseOfOtherEdges) {
   const auto add_beside = [&](std::vector<int64_t> indptr, std::vector<int64_t> indices) {
     other.indptr = ids_array("other.indptr", std::move(indptr));
     other.indices = ids_array("other.indices", std::move(indices));
-    const auto added = transformed(dataset, {.add_reverse = true});
+    const TransformOptions options{.add_reverse = true};
+    const auto added = transformed(dataset, options);
+    EXPECT_EQ(what_is_left_of(options, dataset).add_reverse, !added);
     return added ? "" : added.error().message;
   };
   EXPECT_EQ(add_beside({0, 1, 2, 4}, {1, 0, 0, 1}), "");
@@ -181,6 +207,25 @@ TEST_F(Links, CoalesceNumbersLinksAnewAndTheirReverseFollows) {
       ends_of(after->edge_tables[2]),
       ElementsAre(Pair(0, "0-2"), Pair(1, "1-0"), Pair(2, "0-1"), Pair(3, "1-2"))
   );
+}
+
+TEST_F(Links, CoalesceKeepsAnEdgeTypeThatIsNoReverse) {
+  DatasetArrays dataset = shop();
+  dataset.edge_tables.push_back(dataset.edge_tables[0]);
+  EdgeTable& other = dataset.edge_tables.back();
+  other.source = "item";
+  other.relation = "rev_buys";  // its own edges: 0-0 twice, and 1-2
+  other.destination = "user";
+  other.indptr = ids_array("other.indptr", {0, 2, 2, 3});
+  other.indices = ids_array("other.indices", {0, 0, 1});
+  other.edge_ids = Array();
+  const auto after = transformed(dataset, {.coalesce = true});
+  ASSERT_TRUE(after) << after.error().message;
+  ASSERT_EQ(after->edge_tables.size(), 3U);
+  EXPECT_EQ(name_of(after->edge_tables[2]), kBoughtBy);
+  EXPECT_THAT(to_vector<int64_t>(after->edge_tables[2].indptr), ElementsAre(0, 1, 1, 2));
+  // And none is made that was not there.
+  EXPECT_EQ(transformed(shop(), {.coalesce = true})->edge_tables.size(), 2U);
 }
 
 TEST_F(Links, ToUndirectedJoinsTheDirectionsOfEdgesWithinAType) {

@@ -493,7 +493,32 @@ TEST_F(LoadLinks, FromANativeSetWithoutThem) {
       load_dataset(spec, {.link = data::EdgeTypeName{"user", "to", "item"}}, silent_)
           .error()
           .message,
-      HasSubstr("no edge type (user, to, item); the data set has (user, buys, item)")
+      HasSubstr(
+          "spec.task.link: expected an edge type of " + folder_.path("native") +
+          ", (user, buys, item), found (user, to, item)"
+      )
+  );
+}
+
+// Messages would flow along held-out links, backwards.
+TEST_F(LoadLinks, RefusesAReverseThatTheManifestDoesNotName) {
+  auto writer = *data::NativeWriter::open(folder_.path("native"), "k");
+  data::ReadOptions reading;
+  reading.split_required = false;
+  auto arrays = *data::read_edge_list(folder_.path("shop"), reading, *writer, silent_);
+  arrays = *data::transform(arrays, {.link = link_, .add_reverse = true}, *writer, silent_);
+  ASSERT_EQ(arrays.links->reverse_edge_table, 1U);
+  arrays.links->reverse_edge_table.reset();
+  ASSERT_TRUE(writer->publish(arrays, false));
+  const auto dataset = load_links(api::DatasetFormat::Native, "native");
+  ASSERT_FALSE(dataset);
+  EXPECT_EQ(dataset.error().kind, ErrorKind::Data);
+  EXPECT_THAT(
+      dataset.error().message,
+      HasSubstr(
+          folder_.path("native") + ": edge type (item, rev_buys, user): has the edges of the "
+                                   "links (user, buys, item) from destination to source"
+      )
   );
 }
 

@@ -126,12 +126,12 @@ inline constexpr int64_t kDefaultGraceSeconds = 120;
 
 /// Names that workers.template.env must not set, besides all that start with GNN_.
 inline constexpr std::array<std::string_view, 29> kReservedEnv = {
-    kEnvContract,     kEnvJob,           kEnvJobNamespace,   kEnvJobUid,      kEnvAttempt,
-    kEnvRoundsLeft,   kEnvNodeRank,      kEnvNodeRestart,    kEnvNnodes,      kEnvNprocPerNode,
-    kEnvGraceSeconds, kEnvConfig,        kEnvTerminationLog, kEnvHttpAddress, kEnvMasterAddr,
-    kEnvMasterPort,   kEnvRank,          kEnvLocalRank,      kEnvWorldSize,   kEnvLocalWorldSize,
-    kEnvGroupRank,    kEnvRound,         kEnvAgentSocket,    kEnvRankCpus,    kEnvCheckedData,
-    kEnvDataAddress,  kEnvDataKeyFile,   "LD_PRELOAD",       "LD_LIBRARY_PATH",
+    kEnvContract,     kEnvJob,         kEnvJobNamespace,   kEnvJobUid,        kEnvAttempt,
+    kEnvRoundsLeft,   kEnvNodeRank,    kEnvNodeRestart,    kEnvNnodes,        kEnvNprocPerNode,
+    kEnvGraceSeconds, kEnvConfig,      kEnvTerminationLog, kEnvHttpAddress,   kEnvMasterAddr,
+    kEnvMasterPort,   kEnvRank,        kEnvLocalRank,      kEnvWorldSize,     kEnvLocalWorldSize,
+    kEnvGroupRank,    kEnvRound,       kEnvAgentSocket,    kEnvRankCpus,      kEnvCheckedData,
+    kEnvDataAddress,  kEnvDataKeyFile, "LD_PRELOAD",       "LD_LIBRARY_PATH",
 };
 
 // ---- Ports and paths of a pod

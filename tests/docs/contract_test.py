@@ -58,7 +58,8 @@ class ContractPage(unittest.TestCase):
         self.assertEqual(quoted(section) - {"spec.training.timeouts"}, set_by_controller)
 
     def test_ports_are_a_row_each_with_name_and_paths(self):
-        header, paths = {**constants("Store"), **constants("Http"), **constants("Data")}, constants("MetricsPath") | constants("ProgressPath")
+        header = {**constants("Store"), **constants("Http"), **constants("Data")}
+        paths = constants("MetricsPath") | constants("ProgressPath")
         by_number = {row[0]: row for row in rows("Ports")}
         for port in ("Store", "Http", "Data"):
             number, name = header[f"k{port}Port"], header[f"k{port}PortName"]

@@ -65,9 +65,9 @@ template <class Batch, class Make>
   };
   pipeline.start_epoch(
       {start.first_batch, sampler.num_batches()},
-      [make = std::move(make), items = sampler.epoch(start.epoch), position](
-          int64_t index, const Executor& executor, const auto& done
-      ) {
+      [make = std::move(make),
+       items = sampler.epoch(start.epoch),
+       position](int64_t index, const Executor& executor, const auto& done) {
         BatchPlace place{.items = items.batch(index), .position = position, .index = index};
         place.position.batch = static_cast<uint64_t>(items.stream(index));
         make(place, executor, done);

@@ -27,6 +27,16 @@ add_library(gnn::httplib ALIAS gnn_httplib)
 target_include_directories(gnn_httplib SYSTEM INTERFACE "${GNN_HTTPLIB_INCLUDE}")
 target_link_libraries(gnn_httplib INTERFACE "${GNN_HTTPLIB_LIBRARY}" Threads::Threads)
 
+if(GNN_BUILD_WORKER)
+  find_path(GNN_ASIO_INCLUDE asio.hpp REQUIRED)
+  add_library(gnn_asio INTERFACE)
+  add_library(gnn::asio ALIAS gnn_asio)
+  target_include_directories(gnn_asio SYSTEM INTERFACE "${GNN_ASIO_INCLUDE}")
+  # Without Boost, and without what newer versions lack.
+  target_compile_definitions(gnn_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED)
+  target_link_libraries(gnn_asio INTERFACE Threads::Threads)
+endif()
+
 if(GNN_BUILD_CONTROLLER)
   find_package(cpprestsdk 2.10 REQUIRED)
 endif()

@@ -40,6 +40,7 @@ ALLOWED = {
     "worker/nn": ["common", "worker/graph", "worker/nn/sparse", "worker/nn/cpu", "worker/nn/cuda"],
     "worker/rendezvous": ["common"],
     "worker/progress": ["common"],
+    "worker/rpc": ["common"],
     "worker/comm": ["common", "worker/rendezvous", "worker/progress"],
     "worker/checkpoint": ["common", "worker/rendezvous", "worker/progress"],
     "worker/embedding": ["common", "common/api", "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint"],
@@ -77,7 +78,7 @@ IMPURE = re.compile(r"\bnow\s*\(|\b(System)?Clock\b|\bmonotonic\s*\(|\bgetenv\s*
 WITH_TORCH = [
     module for module in ALLOWED
     if module.startswith("worker/") and module not in {
-        "worker/data", "worker/sampling/core", "worker/rendezvous", "worker/progress", "worker/agent",
+        "worker/data", "worker/sampling/core", "worker/rendezvous", "worker/progress", "worker/rpc", "worker/agent",
     }
 ]
 
@@ -89,6 +90,7 @@ RESTRICTED = [
     (re.compile(r"^prometheus/"), lambda name: name == "common/metrics.cpp"),
     (re.compile(r"^spdlog/"), lambda name: name == "common/log.cpp"),
     (re.compile(r"^httplib\.h$"), lambda name: name == "common/http/server.cpp"),
+    (re.compile(r"^asio(/|\.hpp$)"), lambda name: module_of(name) == "worker/rpc"),
 ]
 
 # The same for what others' libraries are linked by.
@@ -96,6 +98,7 @@ RESTRICTED_LINKS = [
     (re.compile(r"^cpprestsdk::"), ["controller/client"]),
     (re.compile(r"^prometheus-cpp::|^spdlog::"), ["common"]),
     (re.compile(r"^gnn::httplib$"), ["common/http"]),
+    (re.compile(r"^gnn::asio$"), ["worker/rpc"]),
     (re.compile(r"^LibTorch::"), WITH_TORCH),
 ]
 
@@ -179,7 +182,7 @@ def link_problems_in(name, text, module_of_target):
     for target, library in links_in(text):
         short = library.removeprefix("gnn::")
         into = module_of_target.get(f"gnn_{short}") or module_of_target.get(library)
-        if library.startswith("gnn::") and into is None and library != "gnn::httplib":
+        if library.startswith("gnn::") and into is None and library not in ("gnn::asio", "gnn::httplib"):
             found.append(f"{name}: {target} links {library}, which no module makes")
         elif into and into != module and into not in ALLOWED[module]:
             found.append(f"{name}: {target}: {module} may not link {library} of {into}")

@@ -94,6 +94,11 @@ COVERED = {
         "worker/nn/models/gcn", "worker/nn/models/gin", "worker/nn/models/graph_sage", "worker/nn/models/layers", "worker/nn/models/model",
     ],
     "tests/worker/progress/console_sink_test.cpp": ["worker/progress/progress_sink"],
+    "tests/worker/rpc/client_test.cpp": [
+        "worker/rpc/connection", "worker/rpc/event_loop", "worker/rpc/identity", "worker/rpc/loop_context", "worker/rpc/stats",
+    ],
+    "tests/worker/rpc/frame_test.cpp": ["worker/rpc/wire"],
+    "tests/worker/rpc/server_test.cpp": ["worker/rpc/budget", "worker/rpc/deadline", "worker/rpc/session"],
     "tests/worker/sampling/core/neighbor_kernel_test.cpp": ["worker/sampling/core/sampling_rule"],
     "tests/worker/tasks/evaluation_test.cpp": ["worker/tasks/node_workload", "worker/tasks/sampler_options"],
     "tests/worker/tasks/graph_workload_test.cpp": ["worker/tasks/data_path"],

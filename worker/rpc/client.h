@@ -23,9 +23,9 @@ namespace gnn::rpc {
 struct Call {
   uint16_t method = 0;
   /// The request's body: the segments one after the other, written without a copy.
-  std::vector<std::span<const std::byte>> request;
+  std::vector<std::span<const std::byte>> request{};
   /// Where the reply's first bytes are received, in this order.
-  std::vector<std::span<std::byte>> into;
+  std::vector<std::span<std::byte>> into{};
   /// How many bytes may follow in Reply::rest. A longer reply breaks the connection.
   int64_t most_rest = 0;
 };
@@ -34,7 +34,7 @@ struct Reply {
   /// Bytes of the whole body; less than Call::into has if the server sent less.
   int64_t size = 0;
   /// What came after Call::into was full.
-  std::vector<std::byte> rest;
+  std::vector<std::byte> rest{};
 };
 
 /// Called once for each call, by the thread of the event loop: it must be brief, must not wait for
@@ -79,8 +79,8 @@ class Client {
 
  private:
   class State;
-  explicit Client(std::shared_ptr<State> state);
-  std::shared_ptr<State> state_;
+  explicit Client(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace gnn::rpc

@@ -23,9 +23,9 @@ namespace gnn::rpc {
 /// mapped file, without a copy. The thread of the event loop reads them, so what may have to come
 /// from a slow disk first should be touched by the handler.
 struct Answer {
-  std::vector<std::span<const std::byte>> segments;
+  std::vector<std::span<const std::byte>> segments{};
   /// Keeps the segments' memory until they are written, or the connection is gone.
-  std::shared_ptr<const void> owner;
+  std::shared_ptr<const void> owner{};
 };
 
 /// Answers a request; `request` is valid during the call alone. An error goes to the caller with its
@@ -80,7 +80,8 @@ class Server {
 
  private:
   class State;
-  explicit Server(std::shared_ptr<State> state);
+  Server(std::shared_ptr<EventLoop> loop, std::shared_ptr<State> state);
+  std::shared_ptr<EventLoop> loop_;
   std::shared_ptr<State> state_;
 };
 

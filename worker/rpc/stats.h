@@ -32,7 +32,7 @@ struct LatencyHistogram {
 struct PeerStats {
   int64_t node = 0;      ///< the peer's
   int64_t requests = 0;  ///< answered, with a reply or a failure
-  /// Bodies of requests and replies alone: what was asked for.
+  /// Bodies of requests and replies alone, without failures: what was asked for.
   int64_t payload_sent = 0;
   int64_t payload_received = 0;
   /// All that went over the connection after its handshake, heartbeats and headers too.

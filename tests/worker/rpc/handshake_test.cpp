@@ -1,0 +1,129 @@
+#include "worker/rpc/handshake.h"
+
+#include "tests/support/must.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace gnn::rpc {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::must;
+
+constexpr int64_t kServerNode = 3;
+
+Identity server_identity() {
+  return {.job_uid = "0b5e", .attempt = 7, .round = 2, .node = kServerNode, .rank = 0};
+}
+Identity client_identity() {
+  return {.job_uid = "0b5e", .attempt = 7, .round = 2, .node = 1, .rank = 4};
+}
+
+Key key_of(uint8_t byte) {
+  std::array<uint8_t, Key::kBytes> bytes{};
+  bytes.fill(byte);
+  return Key(bytes);
+}
+
+// A handshake of two that differ by their arguments from two that belong together.
+struct Ends {
+  Identity server = server_identity();
+  Identity client = client_identity();
+  Key server_key = key_of(1);
+  Key client_key = key_of(1);
+  int64_t expected_node = kServerNode;
+
+  [[nodiscard]] Status shake() const {
+    const auto serving = must(ServerHandshake::begin(server, server_key));
+    ClientHandshake joining(client, expected_node, client_key);
+    GNN_ASSIGN_OR_RETURN(const auto proof, joining.prove(serving.challenge()));
+    const auto judgement = serving.judge(proof);
+    // The two never disagree, but for the node, which the client alone expects.
+    const auto checked = joining.check(judgement.verdict);
+    EXPECT_TRUE(!checked || judgement.welcome);
+    EXPECT_EQ(judgement.welcome, judgement.reason.empty());
+    if (judgement.welcome) {
+      EXPECT_EQ(judgement.node, client.node);
+      EXPECT_EQ(judgement.rank, client.rank);
+    }
+    return checked;
+  }
+};
+
+TEST(Handshake, RefusesWhoIsNotOfTheSameJobAttemptAndRoundAndSaysWhy) {
+  EXPECT_TRUE(Ends().shake());
+
+  struct Case {
+    std::function<void(Ends&)> change;
+    ErrorKind kind;
+    std::string reason;
+  };
+  const std::vector<Case> cases{
+      {[](Ends& ends) { ends.client_key = key_of(2); },
+       ErrorKind::Configuration,
+       "it holds another data key than this process: all nodes of job 0b5e must read the same key "
+       "file"},
+      {[](Ends& ends) { ends.server.job_uid = "77aa"; },
+       ErrorKind::PeerLost,
+       "it serves another job than 0b5e"},
+      {[](Ends& ends) { ends.server.attempt = 8; },
+       ErrorKind::PeerLost,
+       "it is of attempt 8, round 2, and this process of attempt 7, round 2"},
+      {[](Ends& ends) { ends.client.round = 3; },
+       ErrorKind::PeerLost,
+       "it is of attempt 7, round 2, and this process of attempt 7, round 3"},
+      {[](Ends& ends) { ends.expected_node = 5; },
+       ErrorKind::PeerLost,
+       "the address now belongs to node 3"},
+  };
+  for (const Case& each : cases) {
+    Ends ends;
+    each.change(ends);
+    const auto status = ends.shake();
+    ASSERT_FALSE(status) << each.reason;
+    EXPECT_EQ(status.error(), (Error{.kind = each.kind, .message = each.reason}));
+  }
+  Identity large = client_identity();
+  large.round = int64_t{1} << 32;
+  EXPECT_THAT(
+      check_identity(large).error().message, HasSubstr("the identity's round is 4294967296")
+  );
+}
+
+TEST(Handshake, TakesNoMessageInWhichAByteIsForged) {
+  const Key key = key_of(9);
+  const auto serving = must(ServerHandshake::begin(server_identity(), key));
+  ClientHandshake joining(client_identity(), kServerNode, key);
+  const auto proof = must(joining.prove(serving.challenge()));
+  const auto verdict = serving.judge(proof).verdict;
+  ASSERT_TRUE(joining.check(verdict));
+
+  for (size_t i = 0; i < proof.size(); ++i) {
+    ProofBytes forged = proof;
+    forged[i] ^= std::byte{1};
+    EXPECT_FALSE(serving.judge(forged).welcome) << i;
+  }
+  for (size_t i = 0; i < verdict.size(); ++i) {
+    VerdictBytes forged = verdict;
+    forged[i] ^= std::byte{1};
+    EXPECT_FALSE(joining.check(forged)) << i;
+  }
+  // An answer to one challenge is none to another one, and a client's signature none of a server.
+  EXPECT_FALSE(must(ServerHandshake::begin(server_identity(), key)).judge(proof).welcome);
+  EXPECT_FALSE(joining.check(proof));
+  // A server of another version or protocol is refused before anything is signed.
+  for (const size_t i : {size_t{0}, size_t{4}, size_t{8}}) {
+    ChallengeBytes forged = serving.challenge();
+    forged[i] ^= std::byte{1};
+    EXPECT_FALSE(ClientHandshake(client_identity(), kServerNode, key).prove(forged)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace gnn::rpc

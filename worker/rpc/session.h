@@ -1,0 +1,105 @@
+#pragma once
+
+#include "common/thread_pool.h"
+#include "worker/rpc/budget.h"
+#include "worker/rpc/connection.h"
+#include "worker/rpc/server.h"
+
+#include <asio/io_context.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+namespace gnn::rpc::internal {
+
+class Session;
+
+/// A request that has come, and its share of the budgets.
+struct Request {
+  uint64_t call = 0;
+  uint16_t method = 0;
+  size_t size = 0;
+  // Not a vector, which would touch all of the memory before bytes come.
+  std::unique_ptr<std::byte[]> body;
+  MonotonicPoint begin;  ///< when all of it was there
+  Charge charge;
+};
+
+/// The sessions of a server, and which of them may go on: reads a request only if there are bytes
+/// left in the budgets, answers the clients in turn, and starts no answer while those that wait to
+/// be sent are too many.
+/// Threads: the event loop's.
+class Sessions : public std::enable_shared_from_this<Sessions> {
+ public:
+  /// `threads` outlives the last close_all().
+  Sessions(ServerOptions options, Handler handler, asio::io_context& io, ThreadPool& threads);
+
+  void add(asio::ip::tcp::socket socket, Peer peer, std::shared_ptr<Guarded<PeerStats>> stats);
+  /// Closes all; handlers that run may end later.
+  void close_all();
+
+ private:
+  friend class Session;
+
+  // May this session read a request that takes so many bytes? If not, it waits and is resumed.
+  bool admits(const std::shared_ptr<Session>& session, int64_t bytes);
+  void has_requests(const std::shared_ptr<Session>& session);
+  void answer_in_turn();
+  void answer(std::shared_ptr<Session> session, Request request);
+  // There may be bytes again for those that wait for them.
+  void go_on();
+  void remove(const std::shared_ptr<Session>& session);
+
+  const ServerOptions options_;
+  const Handler handler_;
+  asio::io_context& io_;
+  ThreadPool& threads_;
+  const std::shared_ptr<Budget> budget_;
+  std::set<std::shared_ptr<Session>> sessions_;
+  std::deque<std::shared_ptr<Session>> waiting_;  // for bytes of all, first come, first served
+  std::deque<std::shared_ptr<Session>> in_turn_;  // have requests that may be answered
+  int64_t running_ = 0;                           // handlers
+  bool closed_ = false;
+};
+
+/// A client's connection.
+/// Threads: the event loop's.
+class Session final : public Connection {
+ public:
+  Session(
+      std::shared_ptr<Sessions> sessions,
+      asio::ip::tcp::socket socket,
+      Peer peer,
+      std::shared_ptr<Guarded<PeerStats>> stats
+  );
+
+ private:
+  friend class Sessions;
+
+  Result<Next> on_header(const FrameHeader& header, std::vector<std::span<std::byte>>& into)
+      override;
+  void on_body() override;
+  void on_written() override;
+  void on_end(End end, const Error& error) override;
+
+  void answer(Request request, Result<Answer> result);
+  [[nodiscard]] std::shared_ptr<Session> self() {
+    return std::static_pointer_cast<Session>(shared_from_this());
+  }
+
+  const std::shared_ptr<Sessions> sessions_;
+  const Peer peer_;
+  const std::shared_ptr<Budget> budget_;
+  std::optional<Request> reading_;
+  std::deque<Request> requests_;  // not given to a handler yet
+  bool is_waiting_ = false;       // in Sessions::waiting_
+  bool is_in_turn_ = false;       // in Sessions::in_turn_
+};
+
+}  // namespace gnn::rpc::internal

@@ -26,9 +26,9 @@ class SingleCommunicator final : public Communicator {
 };
 
 // "rank 3", "ranks 0, 2"
-std::string name_ranks(const std::vector<size_t>& ranks) {
+std::string name_ranks(const std::vector<size_t>& ranks, std::string_view holder) {
   constexpr size_t kMostNamed = 8;
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  std::string text = std::string(holder) + (ranks.size() == 1 ? "" : "s");
   for (size_t i = 0; i < std::min(ranks.size(), kMostNamed); ++i)
     text += (i == 0 ? " " : ", ") + std::to_string(ranks[i]);
   if (ranks.size() > kMostNamed)
@@ -71,14 +71,16 @@ Result<std::vector<std::string>> all_gather_bytes(
   return all;
 }
 
-std::string describe_differences(const std::vector<std::string>& values_by_rank) {
+std::string describe_differences(
+    const std::vector<std::string>& values_by_rank, std::string_view holder
+) {
   std::map<std::string, std::vector<size_t>> ranks_of;
   for (size_t rank = 0; rank < values_by_rank.size(); ++rank)
     ranks_of[values_by_rank[rank]].push_back(rank);
   if (ranks_of.size() < 2) return "";
   std::string text;
   for (const auto& [value, ranks] : ranks_of)
-    text += (text.empty() ? "" : "; ") + value + " on " + name_ranks(ranks);
+    text += (text.empty() ? "" : "; ") + value + " on " + name_ranks(ranks, holder);
   return text;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gnn::comm {
@@ -73,8 +74,11 @@ class Communicator {
 );
 
 /// Who holds what, where not all ranks hold the same: "cpu on ranks 0, 2; cuda on rank 1". At most
-/// eight ranks of each value are named. Empty if all values are equal.
-[[nodiscard]] std::string describe_differences(const std::vector<std::string>& values_by_rank);
+/// eight ranks of each value are named. Empty if all values are equal. The values may be those of
+/// others than ranks: `holder` is their word.
+[[nodiscard]] std::string describe_differences(
+    const std::vector<std::string>& values_by_rank, std::string_view holder = "rank"
+);
 
 /// A group of this process alone: every collective is done at once.
 [[nodiscard]] std::shared_ptr<Communicator> make_single_communicator();

@@ -5,6 +5,7 @@
 #include "common/stopwatch.h"
 #include "worker/graph/load.h"
 #include "worker/tasks/node_check.h"
+#include "worker/tasks/placement.h"
 
 #include <nlohmann/json.hpp>
 
@@ -56,6 +57,7 @@ Result<graph::Dataset> load_dataset(const api::GnnJobSpec& spec, TaskContext& co
   );
   if (context.on_checked_version && !dataset.checked_version.empty())
     context.on_checked_version(dataset.checked_version);
+  GNN_RETURN_IF_ERROR(check_placement(spec, dataset, context.groups));
   GNN_RETURN_IF_ERROR(check_same_dataset(*context.communicator, dataset));
   context.progress.on_message(loaded_in(seconds_since(start)));
   return dataset;

@@ -13,7 +13,8 @@ namespace gnn::tasks {
 
 /// Loads the data set of a spec and checks that all ranks have the same. The contents of native files
 /// are checked by check_on_node(). Collective.
-/// Errors: those of graph::load_dataset(), check_on_node() and check_same_dataset().
+/// Errors: those of graph::load_dataset(), check_on_node(), check_placement() and
+/// check_same_dataset().
 [[nodiscard]] Result<graph::Dataset> load_dataset(
     const api::GnnJobSpec& spec, TaskContext& context
 );

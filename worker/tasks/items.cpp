@@ -1,6 +1,7 @@
 #include "worker/tasks/items.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace gnn::tasks {
 
@@ -21,6 +22,33 @@ sampling::core::ItemSamplerOptions train_item_options(
   } else {
     options.drop_uneven_inputs = training.uneven_inputs == api::UnevenInputs::Drop;
   }
+  return options;
+}
+
+Result<sampling::core::ItemSamplerOptions> deal(
+    sampling::core::ItemSamplerOptions options,
+    api::Sharding sharding,
+    const graph::Dataset& dataset,
+    const ItemNodes& nodes,
+    int64_t ranks_per_node
+) {
+  options.num_items = nodes.ids.numel();
+  if (sharding != api::Sharding::Owner) return options;
+  if (!dataset.partitions) {
+    return fail(
+        ErrorKind::Configuration,
+        "spec.training.sharding: Owner expects data that gnn-worker data partition has written, "
+        "found " +
+            dataset.name + " without partitions"
+    );
+  }
+  const at::Tensor ids = nodes.ids.contiguous();
+  options.split = sampling::core::SplitRule::Owner;
+  options.parts = std::make_shared<const sampling::core::ItemParts>(sampling::core::items_by_part(
+      {ids.const_data_ptr<int64_t>(), static_cast<size_t>(ids.numel())},
+      dataset.partitions->book.offsets[static_cast<size_t>(nodes.node_type)]
+  ));
+  options.ranks_per_node = ranks_per_node;
   return options;
 }
 

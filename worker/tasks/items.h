@@ -19,6 +19,23 @@ namespace gnn::tasks {
     const api::Training& training, api::Sharding sharding, const comm::Communicator& communicator
 );
 
+/// The nodes of items, by which their owners are known.
+struct ItemNodes {
+  int64_t node_type = 0;
+  const at::Tensor& ids;  ///< int64 [num_items]
+};
+
+/// Sets num_items and, if `sharding` is Owner, deals each item to the ranks of the nodes that hold the
+/// partition of its node. `ranks_per_node` is the job's.
+/// Errors: Configuration if the data set is not partitioned.
+[[nodiscard]] Result<sampling::core::ItemSamplerOptions> deal(
+    sampling::core::ItemSamplerOptions options,
+    api::Sharding sharding,
+    const graph::Dataset& dataset,
+    const ItemNodes& nodes,
+    int64_t ranks_per_node
+);
+
 /// The ids of a part's items.
 [[nodiscard]] const at::Tensor& items_of(const graph::DataSplit& split, api::Part part);
 

@@ -108,8 +108,7 @@ Result<std::unique_ptr<LinkWorkload>> LinkWorkload::create(
   );
   GNN_ASSIGN_OR_RETURN(made->graph_, make_link_graph(split.dataset, made->reads_, split.split));
   GNN_RETURN_IF_ERROR(made->make_features());
-  sampling::core::ItemSamplerOptions items = made->loader_options().items;
-  items.num_items = split.split.train.numel();
+  GNN_ASSIGN_OR_RETURN(const auto items, made->training_items());
   GNN_ASSIGN_OR_RETURN(made->batches_per_rank_, batches_of_ranks(items));
   GNN_RETURN_IF_ERROR(check_training_batches(made->batches_per_rank_, split.dataset.name, items));
   GNN_ASSIGN_OR_RETURN(made->train_loader_, made->training_loader());
@@ -135,9 +134,7 @@ loader::LinkLoaderOptions LinkWorkload::loader_options() const {
   const graph::Dataset& dataset = data_.dataset;
   const auto& links = dataset.edge_types[static_cast<size_t>(dataset.links->edge_type)];
   return {
-      .items = train_item_options(
-          options_.training, options_.training.sharding.value_or(api::Sharding::Slice), *groups_.all
-      ),
+      .items = {},
       .num_node_types = static_cast<int64_t>(dataset.node_types.size()),
       .relations =
           {.source_type = links.source_index,
@@ -147,6 +144,28 @@ loader::LinkLoaderOptions LinkWorkload::loader_options() const {
       .num_threads = options_.sampling.num_threads.value_or(loading_threads(options_.num_cpus)),
       .device = options_.device,
   };
+}
+
+// A link belongs to the owner of its destination.
+Result<sampling::core::ItemSamplerOptions> LinkWorkload::deal_links(
+    const at::Tensor& pairs, const sampling::core::ItemSamplerOptions& options
+) const {
+  const graph::Dataset& dataset = data_.dataset;
+  const auto& links = dataset.edge_types[static_cast<size_t>(dataset.links->edge_type)];
+  return deal(
+      options,
+      sharding(),
+      dataset,
+      {.node_type = links.destination_index, .ids = pairs.select(1, 1)},
+      groups_.node->world_size()
+  );
+}
+
+Result<sampling::core::ItemSamplerOptions> LinkWorkload::training_items() const {
+  return deal_links(
+      data_.dataset.links->pairs.index_select(0, data_.split.train),
+      train_item_options(options_.training, sharding(), *groups_.all)
+  );
 }
 
 Result<std::shared_ptr<sampling::Sampler>> LinkWorkload::sampler_for(
@@ -201,6 +220,7 @@ Result<std::shared_ptr<const NegativeSampler>> LinkWorkload::negative_sampler() 
 
 Result<std::unique_ptr<loader::LinkLoader>> LinkWorkload::training_loader() const {
   loader::LinkLoaderOptions options = loader_options();
+  GNN_ASSIGN_OR_RETURN(options.items, training_items());
   options.exclude_seed_edges = options_.sampling.exclude_seed_edges;
   loader::LinkItems items{
       .pairs = data_.dataset.links->pairs, .ids = data_.split.train.contiguous()
@@ -250,8 +270,7 @@ Result<loader::LinkItems> LinkWorkload::held_out(training::Part part) {
 }
 
 Result<std::unique_ptr<loader::LinkLoader>> LinkWorkload::evaluation_loader(training::Part part) {
-  loader::LinkLoaderOptions options = loader_options();
-  options.items = {
+  const sampling::core::ItemSamplerOptions dealt = {
       .batch_size = options_.training.batch_size,
       .rank = groups_.all->rank(),
       .world_size = groups_.all->world_size(),
@@ -262,6 +281,11 @@ Result<std::unique_ptr<loader::LinkLoader>> LinkWorkload::evaluation_loader(trai
           splitmix64(static_cast<uint64_t>(options_.training.seed), static_cast<uint64_t>(part)),
   };
   GNN_ASSIGN_OR_RETURN(loader::LinkItems items, held_out(part));
+  loader::LinkLoaderOptions options = loader_options();
+  GNN_ASSIGN_OR_RETURN(
+      options.items,
+      deal_links(items.ids.defined() ? items.pairs.index_select(0, items.ids) : items.pairs, dealt)
+  );
   GNN_ASSIGN_OR_RETURN(
       auto sampler,
       sampler_for(part, options_.training.evaluation.fanout.value_or(options_.sampling.fanout))

@@ -89,7 +89,14 @@ class LinkWorkload final : public training::Workload {
   [[nodiscard]] bool ranks() const {
     return options_.training.evaluation.metric == api::Metric::MRR;
   }
+  [[nodiscard]] api::Sharding sharding() const {
+    return options_.training.sharding.value_or(api::Sharding::Slice);
+  }
   [[nodiscard]] const at::Tensor& ids_of(training::Part part) const;
+  [[nodiscard]] Result<sampling::core::ItemSamplerOptions> deal_links(
+      const at::Tensor& pairs, const sampling::core::ItemSamplerOptions& options
+  ) const;
+  [[nodiscard]] Result<sampling::core::ItemSamplerOptions> training_items() const;
   [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler_for(
       training::Part part, const std::vector<int64_t>& fanout
   ) const;

@@ -52,10 +52,13 @@ Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
   GNN_ASSIGN_OR_RETURN(made->features_, local_features(data));
   loader::NodeLoaderOptions loader = made->loader_options();
   loader.sampling = sampler_options(options.sampling, options.sampling.fanout);
-  loader.items = train_item_options(
-      options.training, options.training.sharding.value_or(api::Sharding::Slice), *made->groups_.all
+  GNN_ASSIGN_OR_RETURN(
+      loader.items,
+      made->deal_part(
+          training::Part::Train,
+          train_item_options(options.training, made->sharding(), *made->groups_.all)
+      )
   );
-  loader.items.num_items = data.split.train.numel();
   GNN_ASSIGN_OR_RETURN(made->batches_per_rank_, batches_of_ranks(loader.items));
   GNN_RETURN_IF_ERROR(check_training_batches(made->batches_per_rank_, data.name, loader.items));
   GNN_ASSIGN_OR_RETURN(
@@ -109,6 +112,19 @@ progress::MemoryByOwner NodeWorkload::memory() const {
   };
 }
 
+// Only Owner matters in evaluation: elsewhere each rank takes its slice.
+Result<sampling::core::ItemSamplerOptions> NodeWorkload::deal_part(
+    training::Part part, const sampling::core::ItemSamplerOptions& options
+) const {
+  return deal(
+      options,
+      sharding(),
+      dataset_,
+      {.node_type = dataset_.target_node_type, .ids = ids_of(part)},
+      groups_.node->world_size()
+  );
+}
+
 const at::Tensor& NodeWorkload::ids_of(training::Part part) const {
   return items_of(dataset_.split, part);
 }
@@ -157,7 +173,7 @@ Result<training::Evaluated> NodeWorkload::evaluate_sampled(
   loader.sampling = sampler_options(
       options_.sampling, options_.training.evaluation.fanout.value_or(options_.sampling.fanout)
   );
-  loader.items = {
+  const sampling::core::ItemSamplerOptions items = {
       .batch_size = options_.training.batch_size,
       .rank = groups_.all->rank(),
       .world_size = groups_.all->world_size(),
@@ -166,6 +182,7 @@ Result<training::Evaluated> NodeWorkload::evaluate_sampled(
       .seed =
           splitmix64(static_cast<uint64_t>(options_.training.seed), static_cast<uint64_t>(part)),
   };
+  GNN_ASSIGN_OR_RETURN(loader.items, deal_part(part, items));
   GNN_ASSIGN_OR_RETURN(
       const auto batches,
       loader::NodeLoader::create(

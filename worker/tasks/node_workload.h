@@ -67,7 +67,13 @@ class NodeWorkload final : public training::Workload {
       const NodeWorkloadOptions& options
   );
 
+  [[nodiscard]] api::Sharding sharding() const {
+    return options_.training.sharding.value_or(api::Sharding::Slice);
+  }
   [[nodiscard]] const at::Tensor& ids_of(training::Part part) const;
+  [[nodiscard]] Result<sampling::core::ItemSamplerOptions> deal_part(
+      training::Part part, const sampling::core::ItemSamplerOptions& options
+  ) const;
   [[nodiscard]] loader::NodeLoaderOptions loader_options() const;
   Result<training::Evaluated> evaluate_sampled(
       training::Part part, const training::EvaluationContext& context

@@ -134,22 +134,41 @@ Result<CscGraph> CscGraph::create_unchecked(
   return graph;
 }
 
-Status CscGraph::check_elements(Share share, ProgressBar& progress) const {
-  const int64_t nodes = num_destinations();
-  progress.begin("checking nodes", share.end_of(nodes) - share.begin_of(nodes), "nodes");
+Status CscGraph::check_elements(
+    Share share, ProgressBar& progress, const std::optional<data::IdRange>& destinations
+) const {
   const auto* indptr = indptr_.const_data_ptr<int64_t>();
+  const data::IdRange nodes = destinations.value_or(data::IdRange{0, num_destinations()});
+  const data::IdRange edges{
+      destinations ? indptr[nodes.begin] : 0, destinations ? indptr[nodes.end] : num_edges()
+  };
+  if (edges.begin < 0 || edges.end > num_edges() || edges.begin > edges.end) {
+    return fail(
+        ErrorKind::Data,
+        "indptr[" + std::to_string(nodes.begin) + "] and [" + std::to_string(nodes.end) +
+            "]: expected positions in [0, " + std::to_string(num_edges()) + "], found " +
+            std::to_string(edges.begin) + " and " + std::to_string(edges.end)
+    );
+  }
+  const auto mine_of = [share](const data::IdRange& all) {
+    return data::IdRange{
+        all.begin + share.begin_of(all.size()), all.begin + share.end_of(all.size())
+    };
+  };
+  const data::IdRange my_nodes = mine_of(nodes);
+  progress.begin("checking nodes", my_nodes.size(), "nodes");
   GNN_RETURN_IF_ERROR(in_pieces(
-      share.begin_of(nodes),
-      share.end_of(nodes),
+      my_nodes.begin,
+      my_nodes.end,
       progress,
       [&](int64_t begin, int64_t end) { return check_ascending(indptr, begin + 1, end + 1); }
   ));
   progress.end();
-  const int64_t edges = num_edges();
-  progress.begin("checking edges", share.end_of(edges) - share.begin_of(edges), "edges");
+  const data::IdRange my_edges = mine_of(edges);
+  progress.begin("checking edges", my_edges.size(), "edges");
   GNN_RETURN_IF_ERROR(in_pieces(
-      share.begin_of(edges),
-      share.end_of(edges),
+      my_edges.begin,
+      my_edges.end,
       progress,
       [&](int64_t begin, int64_t end) {
         return indices_.scalar_type() == at::kInt

@@ -2,11 +2,13 @@
 
 #include "common/progress_bar.h"
 #include "common/result.h"
+#include "worker/data/partitions.h"
 #include "worker/graph/share.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace gnn::graph {
 
@@ -29,9 +31,14 @@ class CscGraph {
       at::Tensor indptr, at::Tensor indices, int64_t num_sources, at::Tensor edge_ids = {}
   );
 
-  /// Checks the part `share` of indptr and indices.
+  /// Checks the part `share` of indptr and indices; with `destinations` that of the lists of these
+  /// alone, and touches nothing of others.
   /// Errors: Data, naming the tensor and the first bad position.
-  [[nodiscard]] Status check_elements(Share share, ProgressBar& progress) const;
+  [[nodiscard]] Status check_elements(
+      Share share,
+      ProgressBar& progress,
+      const std::optional<data::IdRange>& destinations = std::nullopt
+  ) const;
 
   [[nodiscard]] int64_t num_sources() const { return num_sources_; }
   [[nodiscard]] int64_t num_destinations() const { return indptr_.numel() - 1; }

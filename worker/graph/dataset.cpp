@@ -42,21 +42,22 @@ Status check_finite(
     const std::string& owner,
     const std::string& matrix,
     std::string_view where,
+    const data::IdRange& rows,
     Share share,
     ProgressBar& progress
 ) {
   if (!at::isFloatingType(features.dtype())) {
     return {};
   }
-  const int64_t first = share.begin_of(features.num_rows());
-  const int64_t last = share.end_of(features.num_rows());
+  const int64_t first = rows.begin + share.begin_of(rows.size());
+  const int64_t last = rows.begin + share.end_of(rows.size());
   // In slices: the mask of the whole matrix may not fit into memory.
   const int64_t step =
       std::max<int64_t>(1, (int64_t{1} << 22) / std::max<int64_t>(1, features.width()));
   progress.begin("checking features", last - first, "rows");
   for (int64_t begin = first; begin < last; begin += step) {
-    const int64_t rows = std::min(step, last - begin);
-    const at::Tensor slice = features.rows().narrow(0, begin, rows);
+    const int64_t count = std::min(step, last - begin);
+    const at::Tensor slice = features.rows().narrow(0, begin, count);
     progress.advance_to(begin - first);
     // A sum is finite only if all its terms are, so the place is looked for only if it is not.
     if (std::isfinite(slice.sum(at::kDouble).item<double>())) {
@@ -202,6 +203,14 @@ std::string text_of(const EdgeTypeData& type) {
   return data::text_of({type.source, type.relation, type.destination});
 }
 
+data::IdRange Dataset::rows_of(int64_t node_type, std::optional<int64_t> part) const {
+  const data::IdRange all = held(node_type);
+  if (!part || !partitions) return {.begin = 0, .end = all.size()};
+  const data::IdRange own = partitions->book.range_of(static_cast<size_t>(node_type), *part);
+  const auto row_of = [&all](int64_t id) { return std::clamp(id, all.begin, all.end) - all.begin; };
+  return {.begin = row_of(own.begin), .end = row_of(own.end)};
+}
+
 const CscGraph& Dataset::graph() const {
   GNN_ASSERT(is_homogeneous(), "callers ask for the one graph only after is_homogeneous()");
   return edge_types.front().graph;
@@ -245,26 +254,39 @@ Status check_form(const Dataset& dataset, std::string_view where) {
 }
 
 Status check_contents(
-    const Dataset& dataset, std::string_view where, Share share, ProgressBar& progress
+    const Dataset& dataset,
+    std::string_view where,
+    Share share,
+    ProgressBar& progress,
+    const PartCheck& part
 ) {
-  for (const NodeTypeData& type : dataset.node_types) {
+  for (size_t i = 0; i < dataset.node_types.size(); ++i) {
+    const NodeTypeData& type = dataset.node_types[i];
+    const std::string owner = name_of(type);
+    const data::IdRange rows = dataset.rows_of(static_cast<int64_t>(i), part.features);
     if (type.features) {
       GNN_RETURN_IF_ERROR(
-          check_finite(*type.features, name_of(type), "features", where, share, progress)
+          check_finite(*type.features, owner, "features", where, rows, share, progress)
       );
     }
     for (const NamedFeatures& more : type.more_features) {
-      GNN_RETURN_IF_ERROR(check_finite(more.rows, name_of(type), more.name, where, share, progress)
-      );
+      GNN_RETURN_IF_ERROR(check_finite(more.rows, owner, more.name, where, rows, share, progress));
     }
   }
   for (const EdgeTypeData& type : dataset.edge_types) {
-    if (const Status status = type.graph.check_elements(share, progress); !status) {
+    const Status status = type.graph.check_elements(
+        share,
+        progress,
+        part.lists ? std::optional(dataset.rows_of(type.destination_index, part.lists))
+                   : std::nullopt
+    );
+    if (!status) {
       return problem(where, name_of(type) + ": " + status.error().message);
     }
     if (type.features) {
+      const data::IdRange rows{0, type.features->num_rows()};
       GNN_RETURN_IF_ERROR(
-          check_finite(*type.features, name_of(type), "features", where, share, progress)
+          check_finite(*type.features, name_of(type), "features", where, rows, share, progress)
       );
     }
   }
@@ -272,7 +294,7 @@ Status check_contents(
     GNN_RETURN_IF_ERROR(check_graph_edges(dataset, where, share));
   }
   if (dataset.links) {
-    GNN_RETURN_IF_ERROR(check_links(dataset, where, share, progress));
+    GNN_RETURN_IF_ERROR(check_links(dataset, where, share, progress, part));
   }
   return {};
 }

@@ -120,10 +120,19 @@ struct Dataset {
   /// The nodes of a type whose lists, feature rows and labels are here, of which row i is that of node
   /// held().begin + i: all nodes, except in an extracted part.
   [[nodiscard]] data::IdRange held(int64_t node_type) const;
+  /// Which of these rows are those of the nodes of `part`, if it is given and the data set has parts;
+  /// else all.
+  [[nodiscard]] data::IdRange rows_of(int64_t node_type, std::optional<int64_t> part) const;
   /// The graph of a homogeneous data set (GNN_ASSERT).
   [[nodiscard]] const CscGraph& graph() const;
   /// The features of a homogeneous data set that has some (GNN_ASSERT).
   [[nodiscard]] const FeatureStore& features() const;
+};
+
+/// Which part of a partitioned data set a process reads, and so has to check; by default it reads all.
+struct PartCheck {
+  std::optional<int64_t> lists{};     ///< the part whose nodes' lists alone it reads
+  std::optional<int64_t> features{};  ///< the part whose nodes' feature rows alone it reads
 };
 
 /// Checks what costs no pass over features or edges, and returns the first problem: sizes agree
@@ -138,10 +147,14 @@ Status check_form(const Dataset& dataset, std::string_view where);
 /// - neighbour lists are what CscGraph promises;
 /// - the edges of a collection of graphs stay within their graph;
 /// - links and their edge types have the same edges by the same ids.
-/// The data set must have passed check_form().
+/// What `part` excludes is not touched. The data set must have passed check_form().
 /// Errors: Data.
 Status check_contents(
-    const Dataset& dataset, std::string_view where, Share share, ProgressBar& progress
+    const Dataset& dataset,
+    std::string_view where,
+    Share share,
+    ProgressBar& progress,
+    const PartCheck& part = {}
 );
 
 /// check_form(), then check_contents() of all shares.

@@ -59,6 +59,7 @@ Status check_entries(
     const at::Tensor& links,
     Direction direction,
     std::string_view where,
+    const data::IdRange& rows,
     Share share,
     ProgressBar& progress
 ) {
@@ -70,14 +71,15 @@ Status check_entries(
   const int64_t count = links.size(0);
   const int64_t edges = type.graph.num_edges();
   const auto id_of = [&](int64_t entry) { return ids == nullptr ? entry : ids[entry]; };
-  const int64_t first = share.begin_of(type.graph.num_destinations());
-  const int64_t last = share.end_of(type.graph.num_destinations());
+  const int64_t first = rows.begin + share.begin_of(rows.size());
+  const int64_t last = rows.begin + share.end_of(rows.size());
+  const int64_t readable = std::min(indptr[last], edges);
   progress.begin("checking links", last - first, "nodes");
   for (int64_t node = first; node < last; ++node) {
     const int64_t begin = std::max<int64_t>(indptr[node], 0);
     const int64_t end = std::min(indptr[node + 1], edges);
     for (int64_t entry = begin; entry < end; ++entry) {
-      if (entry + kPrefetch < edges) {
+      if (entry + kPrefetch < readable) {
         const int64_t ahead = id_of(entry + kPrefetch);
         __builtin_prefetch(pairs + 2 * (ahead >= 0 && ahead < count ? ahead : 0));
       }
@@ -122,14 +124,16 @@ Status check_type(
     const EdgeTypeData& type,
     Direction direction,
     std::string_view where,
+    const PartCheck& part,
     Share share,
     ProgressBar& progress
 ) {
   const at::Tensor& pairs = dataset.links->pairs;
-  const int64_t first_node = dataset.held(type.destination_index).begin;
+  const int64_t node = dataset.held(type.destination_index).begin;
+  const data::IdRange rows = dataset.rows_of(type.destination_index, part.lists);
   return type.graph.indices().scalar_type() == at::kInt
-             ? check_entries<int32_t>(type, first_node, pairs, direction, where, share, progress)
-             : check_entries<int64_t>(type, first_node, pairs, direction, where, share, progress);
+             ? check_entries<int32_t>(type, node, pairs, direction, where, rows, share, progress)
+             : check_entries<int64_t>(type, node, pairs, direction, where, rows, share, progress);
 }
 
 Status check_range(
@@ -226,23 +230,27 @@ Status check_links_form(const Dataset& dataset, std::string_view where) {
 }
 
 Status check_links(
-    const Dataset& dataset, std::string_view where, Share share, ProgressBar& progress
+    const Dataset& dataset,
+    std::string_view where,
+    Share share,
+    ProgressBar& progress,
+    const PartCheck& part
 ) {
   const LinkData& links = *dataset.links;
   const EdgeTypeData& type = dataset.edge_types[static_cast<size_t>(links.edge_type)];
   GNN_RETURN_IF_ERROR(check_range(dataset, type, where, share));
   if (is_undirected(links)) {
-    if (share.index == 0 && has_all_lists(dataset)) {
+    if (share.index == 0 && has_all_lists(dataset) && !part.lists) {
       GNN_RETURN_IF_ERROR(check_entry_count(links, type, where));
     }
-    return check_type(dataset, type, Direction::Both, where, share, progress);
+    return check_type(dataset, type, Direction::Both, where, part, share, progress);
   }
-  GNN_RETURN_IF_ERROR(check_type(dataset, type, Direction::Forward, where, share, progress));
+  GNN_RETURN_IF_ERROR(check_type(dataset, type, Direction::Forward, where, part, share, progress));
   if (!links.reverse_edge_type) {
     return {};
   }
   const EdgeTypeData& reverse = dataset.edge_types[static_cast<size_t>(*links.reverse_edge_type)];
-  return check_type(dataset, reverse, Direction::Reverse, where, share, progress);
+  return check_type(dataset, reverse, Direction::Reverse, where, part, share, progress);
 }
 
 }  // namespace gnn::graph

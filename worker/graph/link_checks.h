@@ -16,7 +16,11 @@ Status check_links_form(const Dataset& dataset, std::string_view where);
 /// lists must ascend by source and, for one source, by edge id. So no id is there twice without any
 /// share knowing the ids of the others.
 Status check_links(
-    const Dataset& dataset, std::string_view where, Share share, ProgressBar& progress
+    const Dataset& dataset,
+    std::string_view where,
+    Share share,
+    ProgressBar& progress,
+    const PartCheck& part = {}
 );
 
 }  // namespace gnn::graph

@@ -374,10 +374,13 @@ bool still_has_version(const std::string& directory, const std::string& version)
 // Checks what dataset_over() made of `arrays`. Labels, split and partitions are part of the first
 // share.
 ContentCheck check_of(
-    const Dataset& dataset, const data::DatasetArrays& arrays, std::string_view where
+    const Dataset& dataset,
+    const data::DatasetArrays& arrays,
+    std::string_view where,
+    const PartCheck& part = {}
 ) {
-  return [&dataset, &arrays, where](Share share, ProgressBar& progress) -> Status {
-    GNN_RETURN_IF_ERROR(check_contents(dataset, where, share, progress));
+  return [&dataset, &arrays, where, part](Share share, ProgressBar& progress) -> Status {
+    GNN_RETURN_IF_ERROR(check_contents(dataset, where, share, progress, part));
     if (share.index != 0) return {};
     if (arrays.partitions) GNN_RETURN_IF_ERROR(data::check_partitions(arrays, where));
     return data::check_items(arrays, where);
@@ -402,7 +405,11 @@ Result<Dataset> load_mapped(
     ProgressBar& progress
 ) {
   GNN_ASSIGN_OR_RETURN(Dataset dataset, dataset_over(source.arrays, where));
-  const ContentCheck check = check_of(dataset, source.arrays, where);
+  // Prepared links are known by their name; anything else that is asked for may read all.
+  data::TransformOptions others = transforms;
+  if (others.link && data::has_links(source.arrays, *others.link)) others.link.reset();
+  const PartCheck part = others == data::TransformOptions{} ? options.part : PartCheck{};
+  const ContentCheck check = check_of(dataset, source.arrays, where, part);
   const bool kept = mapped_bytes(source.mappings) <= options.memory_bytes / 2;
   advise(source.mappings, kept ? data::Access::Kept : data::Access::InOrder);
   GNN_RETURN_IF_ERROR(
@@ -410,7 +417,7 @@ Result<Dataset> load_mapped(
   );
   // A part has the lists of its own nodes of either type: not the same edges.
   const bool is_part = source.arrays.partitions && source.arrays.partitions->only;
-  if (source.arrays.links && !is_part) {
+  if (source.arrays.links && !is_part && !part.lists) {
     const Status reverse = data::check_reverse(source.arrays);
     if (!reverse) return tl::make_unexpected(with_context(reverse.error(), where));
   }

@@ -32,6 +32,9 @@ struct LoadOptions {
   std::optional<data::EdgeTypeName> link{};
   /// Adds the reverse of each edge type between two node types (see data::add_reverse()).
   bool add_reverse = false;
+  /// Of a partitioned data set what this process reads; nothing else is checked. With transforms,
+  /// which read all, it has no effect.
+  PartCheck part{};
   /// Takes an extracted part of a data set, too; without it, that is an error.
   bool accept_part = false;
   /// Sees to it that the contents of mapped files are right, by calling `check` or otherwise;

@@ -19,9 +19,17 @@ COVERED = {
     "tests/common/api/crd_test.cpp": ["common/api/enums", "common/api/fields"],
     "tests/worker/agent/agent_options_test.cpp": ["common/api/environment"],
     "tests/worker/sampling/core/id_map_test.cpp": ["common/page_buffer"],
+    "tests/common/ordered_prefetcher_test.cpp": ["common/executor"],
     "tests/worker/sampling/neighbor_test.cpp": [
-        "common/recycler", "worker/graph/block", "worker/sampling/async_sampler", "worker/sampling/subgraph",
+        "common/recycler", "worker/graph/block", "worker/sampling/async_sampler", "worker/sampling/sample_parts",
+        "worker/sampling/subgraph",
     ],
+    "tests/worker/shards/remote_sampler_test.cpp": [
+        "worker/sampling/core/drawn_lists", "worker/sampling/core/hop_draw", "worker/sampling/hop_sampler",
+        "worker/shards/part_sampler", "worker/shards/peer", "worker/shards/shards",
+    ],
+    "tests/worker/shards/row_fetcher_test.cpp": ["worker/shards/row_cache"],
+    "tests/worker/shards/service_test.cpp": ["worker/shards/messages"],
     "tests/worker/training/trainer_test.cpp": [
         "common/stop_token", "worker/training/optimizer", "worker/training/parameters_hash", "worker/training/step_runner",
         "worker/training/workload",
@@ -99,7 +107,9 @@ COVERED = {
     ],
     "tests/worker/rpc/frame_test.cpp": ["worker/rpc/wire"],
     "tests/worker/rpc/server_test.cpp": ["worker/rpc/budget", "worker/rpc/deadline", "worker/rpc/session"],
-    "tests/worker/sampling/core/neighbor_kernel_test.cpp": ["worker/sampling/core/sampling_rule"],
+    "tests/worker/sampling/core/neighbor_kernel_test.cpp": [
+        "worker/sampling/core/chunk_filler", "worker/sampling/core/relation_view", "worker/sampling/core/sampling_rule",
+    ],
     "tests/worker/tasks/evaluation_test.cpp": ["worker/tasks/node_workload", "worker/tasks/sampler_options"],
     "tests/worker/tasks/graph_workload_test.cpp": ["worker/tasks/data_path"],
     "tests/worker/training/evaluator_test.cpp": ["worker/training/scores"],

@@ -1,0 +1,291 @@
+#include "worker/shards/remote_sampler.h"
+
+#include "tests/worker/shards/parts.h"
+#include "worker/loader/node_loader.h"
+#include "worker/shards/shards.h"
+
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gnn::shards {
+namespace {
+
+using sampling::SampledSubgraph;
+using sampling::SamplingRule;
+
+void expect_same_tensor(const at::Tensor& a, const at::Tensor& b) {
+  ASSERT_EQ(a.defined(), b.defined());
+  EXPECT_TRUE(!a.defined() || a.equal(b));
+}
+
+void expect_same_sample(const SampledSubgraph& a, const SampledSubgraph& b) {
+  EXPECT_EQ(a.num_seeds, b.num_seeds);
+  EXPECT_EQ(a.nodes_per_hop, b.nodes_per_hop);
+  EXPECT_EQ(a.edges_per_hop, b.edges_per_hop);
+  ASSERT_EQ(a.node_ids.size(), b.node_ids.size());
+  for (size_t type = 0; type < a.node_ids.size(); ++type)
+    expect_same_tensor(a.node_ids[type], b.node_ids[type]);
+  ASSERT_EQ(a.blocks.size(), b.blocks.size());
+  for (size_t layer = 0; layer < a.blocks.size(); ++layer) {
+    for (size_t type = 0; type < a.blocks[layer].size(); ++type) {
+      const graph::Block& one = a.blocks[layer][type];
+      const graph::Block& other = b.blocks[layer][type];
+      EXPECT_EQ(one.num_sources, other.num_sources);
+      EXPECT_EQ(one.num_destinations, other.num_destinations);
+      expect_same_tensor(one.indptr, other.indptr);
+      expect_same_tensor(one.indices, other.indices);
+      expect_same_tensor(one.edge_ids, other.edge_ids);
+    }
+  }
+}
+
+ShopSampling sampling_of(std::vector<int64_t> fanout) {
+  ShopSampling sampling;
+  sampling.options.fanout = std::move(fanout);
+  return sampling;
+}
+
+sampling::SampleRequest request_of(uint64_t batch) {
+  // Some seeds twice, of both types.
+  return {
+      .seeds =
+          {at::arange(static_cast<int64_t>(batch), Shop::kUsers, 37, at::kLong) % 600,
+           at::tensor({5, 299, 0, 5, 17}, at::kLong)},
+      .position = {.seed = 7, .epoch = 2, .batch = batch}
+  };
+}
+
+// Each node of the job draws what one process draws that has the whole graph.
+void expect_local_bits(
+    const ShopSampling& sampling,
+    const sampling::SampleRequest& request,
+    bool extracted,
+    int64_t most_reply_bytes = kMostReplyBytes
+) {
+  for (int64_t parts = 1; parts <= 4; ++parts) {
+    const Shop shop(parts);
+    const Job job(shop, sampling, extracted, most_reply_bytes);
+    const SampledSubgraph expected = local_sampler(shop.whole(), sampling)
+                                         .sample(request.seeds, request.position, request.excluded)
+                                         .value();
+    for (int64_t part = 0; part < parts; ++part) {
+      SCOPED_TRACE(std::to_string(parts) + " parts, part " + std::to_string(part));
+      const auto sample = job.sampler(part)->submit(request).get();
+      ASSERT_TRUE(sample) << sample.error().message;
+      expect_same_sample(*sample, expected);
+    }
+  }
+}
+
+TEST(RemoteSampler, DrawsTheBitsOfOneProcessByBothRules) {
+  for (const SamplingRule rule : {SamplingRule::NewNodes, SamplingRule::AllSeen}) {
+    for (const bool replace : {false, true}) {
+      ShopSampling sampling = sampling_of({4, 40, 2});
+      sampling.options.rule = rule;
+      sampling.options.replace = replace;
+      sampling.options.with_edge_ids = replace;
+      expect_local_bits(sampling, request_of(1), /*extracted=*/rule == SamplingRule::AllSeen);
+    }
+  }
+}
+
+// Whole lists may be longer than a reply: the owner answers to some ids, and is asked again.
+TEST(RemoteSampler, DrawsWholeListsAndNoneAndByEdgeType) {
+  ShopSampling sampling = sampling_of({-1, 3, 0});
+  sampling.options.with_edge_ids = true;
+  sampling.fanouts = {{}, {2, -1, 5}, {0, 70, 1}};
+  expect_local_bits(sampling, request_of(3), /*extracted=*/true);
+  expect_local_bits(sampling, request_of(2), /*extracted=*/false, /*most_reply_bytes=*/300);
+}
+
+TEST(RemoteSampler, HidesEdgesThatAreNotVisibleOrExcluded) {
+  ShopSampling sampling = sampling_of({8, 8});
+  sampling.with_ends = true;
+  sampling.options.with_edge_ids = true;
+  sampling::SampleRequest request = request_of(5);
+  // What the seeds draw without the exclusion, so that it has something to leave out.
+  const Shop shop(1);
+  const SampledSubgraph drawn =
+      local_sampler(shop.whole(), sampling).sample(request.seeds, request.position).value();
+  const graph::Block& block = drawn.blocks.back()[1];
+  std::vector<int64_t> sources;
+  std::vector<int64_t> destinations;
+  const auto* const indptr = block.indptr.const_data_ptr<int64_t>();
+  for (int64_t row = 0; row < block.num_destinations; ++row) {
+    for (int64_t edge = indptr[row]; edge < indptr[row + 1]; edge += 3) {
+      sources.push_back(drawn.node_ids[1][block.indices[edge].item<int64_t>()].item<int64_t>());
+      destinations.push_back(drawn.node_ids[0][row].item<int64_t>());
+    }
+  }
+  ASSERT_FALSE(sources.empty());
+  request.excluded.push_back(
+      {.relation = 1, .sources = at::tensor(sources), .destinations = at::tensor(destinations)}
+  );
+  expect_local_bits(sampling, request, /*extracted=*/false);
+}
+
+TEST(RemoteSampler, NamesAPeerThatIsLostInTheMiddleOfAHop) {
+  const Shop shop(3);
+  const Job job(shop, sampling_of({4, 4}), /*extracted=*/false);
+  const auto sampler = job.sampler(0);
+  job.peer(1).hold();
+  auto sample = sampler->submit(request_of(1));
+  job.peer(1).wait_for_held(1);
+  job.peer(1).lose();
+  const auto lost = sample.get();
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().kind, ErrorKind::PeerLost);
+  EXPECT_EQ(lost.error().message, "node 1: closed the connection");
+  EXPECT_EQ(sampler->submit(request_of(2)).get().error().kind, ErrorKind::PeerLost);
+}
+
+TEST(RemoteSampler, RefusesRepliesThatAreNone) {
+  const Shop shop(2);
+  const Job job(shop, sampling_of({4, 4}), /*extracted=*/false);
+  using Spoil = std::function<void(std::vector<std::byte>&)>;
+  const std::vector<Spoil> faults{
+      [](auto& bytes) { bytes.resize(bytes.size() - 1); },
+      [](auto& bytes) { bytes.push_back({}); },
+      [](auto& bytes) { bytes.clear(); },
+      [](auto& bytes) { bytes[0] = std::byte{0}; },                   // answers to none
+      [](auto& bytes) { bytes[7] = std::byte{0x7F}; },                // answers to too many
+      [](auto& bytes) { bytes[11] = std::byte{0xFF}; },               // a count of billions
+      [](auto& bytes) { bytes[bytes.size() - 1] = std::byte{0xFF}; }  // a source that is no node
+  };
+  for (size_t i = 0; i < faults.size(); ++i) {
+    job.peer(1).spoil(faults[i]);
+    const auto sample = job.sampler(0)->submit(request_of(1)).get();
+    ASSERT_FALSE(sample) << i;
+    EXPECT_EQ(sample.error().kind, ErrorKind::Data) << i;
+    EXPECT_EQ(sample.error().message.substr(0, 11), "node 1: hop") << sample.error().message;
+  }
+}
+
+// One node of a job that trains on users, whose features and lists lie apart.
+class PartLoader {
+ public:
+  explicit PartLoader(int64_t parts)
+      : shop_(parts), job_(shop_, shop_sampling(), /*extracted=*/false) {
+    ShardsOptions options;
+    options.cache = {.policy = CachePolicy::Degree, .rows = 0.1};
+    shards_ = Shards::create(shop_.whole(), options, {job_.spec(0)}).value();
+    SilentProgressBar silent;
+    EXPECT_TRUE(shards_->connect(job_.peers_of(0), silent));
+  }
+
+  static ShopSampling shop_sampling() { return sampling_of({5, 3}); }
+
+  [[nodiscard]] std::unique_ptr<loader::NodeLoader> local() const {
+    loader::NodeLoaderOptions options;
+    options.num_threads = 0;
+    return loader_of(
+        options,
+        std::make_shared<sampling::LocalSampler>(local_sampler(shop_.whole(), shop_sampling())),
+        std::make_shared<loader::LocalFeatureFetcher>(
+            loader::LocalFeatureFetcher::create(shop_.whole().node_types[0].features->rows())
+                .value()
+        )
+    );
+  }
+  [[nodiscard]] std::unique_ptr<loader::NodeLoader> remote(const loader::NodeLoaderOptions& options
+  ) const {
+    const auto features =
+        RowFetcher::create({}, job_.part(0), job_.part(0)->features(0), job_.peers_of(0));
+    return loader_of(options, job_.sampler(0), features.value());
+  }
+  [[nodiscard]] const Job& job() const { return job_; }
+  [[nodiscard]] const Shards& shards() const { return *shards_; }
+
+ private:
+  // Its seeds are of the first type: a sampler that takes them as such.
+  class UserSampler final : public sampling::Sampler {
+   public:
+    explicit UserSampler(std::shared_ptr<sampling::Sampler> typed) : typed_(std::move(typed)) {}
+    void start(sampling::SampleRequest request, const Executor& executor, Done done) override {
+      request.seeds.emplace_back();
+      typed_->start(std::move(request), executor, std::move(done));
+    }
+
+   private:
+    const std::shared_ptr<sampling::Sampler> typed_;
+  };
+
+  static std::unique_ptr<loader::NodeLoader> loader_of(
+      loader::NodeLoaderOptions options,
+      std::shared_ptr<sampling::Sampler> sampler,
+      std::shared_ptr<loader::FeatureFetcher> features
+  ) {
+    options.items.batch_size = 32;
+    options.items.shuffle = true;
+    options.items.seed = 5;
+    return loader::NodeLoader::create(
+               options,
+               std::make_shared<UserSampler>(std::move(sampler)),
+               at::arange(0, Shop::kUsers, 2, at::kLong),
+               std::move(features),
+               nullptr
+    )
+        .value();
+  }
+
+  const Shop shop_;
+  const Job job_;
+  std::unique_ptr<Shards> shards_;
+};
+
+TEST(RemoteSampler, FeedsALoaderWithTheSameBatchesByAnyThreads) {
+  const PartLoader loaders(3);
+  const auto local = loaders.local();
+  for (const auto& [threads, concurrency] :
+       std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {1, 4}, {2, 3}}) {
+    loader::NodeLoaderOptions options;
+    options.num_threads = threads;
+    options.concurrency = concurrency;
+    const auto remote = loaders.remote(options);
+    ASSERT_TRUE(local->start_epoch(1));
+    ASSERT_TRUE(remote->start_epoch(1));
+    for (int64_t batch = 0; batch < local->num_batches(); ++batch) {
+      const auto expected = local->next().value();
+      const auto found = remote->next();
+      ASSERT_TRUE(found) << found.error().message;
+      EXPECT_TRUE(found->value().seeds.equal(expected->seeds));
+      EXPECT_TRUE(found->value().x.equal(expected->x));
+      expect_same_sample(found->value().subgraph, expected->subgraph);
+    }
+    EXPECT_FALSE(remote->next().value().has_value());
+  }
+  EXPECT_EQ(loaders.shards().cache_bytes(), (Shop::kUsers + Shop::kItems) / 10 * 20);
+  const RowCounts counts = loaders.shards().counts();
+  EXPECT_GT(counts.hits, 0);
+  EXPECT_EQ(counts.remote_bytes, counts.remote * 20);
+  EXPECT_TRUE(loaders.shards()
+                  .labels(1)
+                  ->submit(at::tensor({299, 3}, at::kLong))
+                  .get()
+                  .value()
+                  .equal(at::tensor({897, 9}, at::kLong)));
+}
+
+TEST(RemoteSampler, LeavesRequestsUnderWayBehindAtTheEndOfAnEpoch) {
+  const PartLoader loaders(2);
+  loader::NodeLoaderOptions options;
+  options.num_threads = 2;
+  options.concurrency = 2;
+  loaders.job().peer(1).hold();
+  {
+    const auto loader = loaders.remote(options);
+    ASSERT_TRUE(loader->start_epoch(0));
+    loaders.job().peer(1).wait_for_held(4);
+    loader->stop();
+    EXPECT_EQ(loader->next().error().kind, ErrorKind::Cancelled);
+  }
+  loaders.job().peer(1).release();  // replies to a loader that is gone
+}
+
+}  // namespace
+}  // namespace gnn::shards

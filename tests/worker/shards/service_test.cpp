@@ -1,0 +1,103 @@
+#include "worker/shards/service.h"
+
+#include "tests/support/mutations.h"
+#include "tests/worker/shards/parts.h"
+
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace gnn::shards {
+namespace {
+
+ShopSampling two_hops() {
+  ShopSampling sampling;
+  sampling.options.fanout = {4, -1};
+  return sampling;
+}
+
+std::vector<std::byte> hop_request(
+    const HopRequest& request, uint32_t relation, const std::vector<int64_t>& ids
+) {
+  const std::vector<HopList> lists{{.relation = relation, .ids = ids, .id_bytes = 4}};
+  return encode(request, lists);
+}
+
+std::string refusal(const Service& service, Method method, const std::vector<std::byte>& request) {
+  const auto reply = service.answer(static_cast<uint16_t>(method), request);
+  EXPECT_FALSE(reply);
+  if (reply) return {};
+  EXPECT_EQ(reply.error().kind, ErrorKind::Data);
+  return reply.error().message;
+}
+
+TEST(Service, RefusesWhatIsNotItsPartsOrNoRequest) {
+  const Shop shop(2);  // users [0, 233) and [233, 700), items [0, 100) and [100, 300)
+  const Job job(shop, two_hops(), /*extracted=*/true);
+  const Service& service = job.service(1);
+  ASSERT_TRUE(service.answer(1, hop_request({}, 1, {233, 699})));
+  const auto refused = [&](const std::vector<std::byte>& request) {
+    return refusal(service, Method::Hop, request);
+  };
+  EXPECT_EQ(
+      refused(hop_request({}, 1, {400, 232})),
+      "id 1 of a list: expected one in [233, 700), found 232"
+  );
+  EXPECT_EQ(
+      refused(hop_request({}, 0, {300})), "id 0 of a list: expected one in [100, 300), found 300"
+  );
+  EXPECT_EQ(
+      refused(hop_request({.sampler = 1}, 1, {400})), "request: expected a sampler below 1, found 1"
+  );
+  EXPECT_EQ(refused(hop_request({.hop = 2}, 1, {400})), "request: expected a hop below 2, found 2");
+  EXPECT_EQ(refused(hop_request({}, 3, {400})), "request: expected a relation below 3, found 3");
+  std::vector<std::byte> huge = hop_request({}, 1, {400});
+  std::memset(huge.data() + 48, 0xFF, 8);  // the number of ids
+  EXPECT_EQ(refused(huge), "request: expected at most 1048576 ids, found 18446744073709551615");
+  std::vector<std::byte> cut = hop_request({}, 1, {400, 401});
+  cut.resize(cut.size() - 1);
+  EXPECT_EQ(refused(cut), "request: its ids are cut off");
+  EXPECT_EQ(refusal(service, Method{7}, {}), "request: unknown method 7");
+
+  const auto rows = [&](const RowsRequest& request, const std::vector<int64_t>& ids) {
+    return refusal(service, Method::Rows, encode(request, ids));
+  };
+  EXPECT_EQ(rows({.index = 1}, {99}), "id 0 of a list: expected one in [100, 300), found 99");
+  EXPECT_EQ(rows({.index = 1}, {-1}), "id 0 of a list: expected one in [100, 300), found -1");
+  EXPECT_EQ(rows({.index = 2}, {100}), "request: expected a node type below 2, found 2");
+  EXPECT_EQ(rows({.table = RowTable{9}}, {400}), "request: unknown table 9");
+  EXPECT_EQ(
+      rows({.table = RowTable::Hidden, .index = 4}, {400}),
+      "request: there are no hidden rows 4 now"
+  );
+}
+
+TEST(Service, SurvivesAnyBytes) {
+  const Shop shop(2);
+  const Job job(shop, two_hops(), /*extracted=*/true);
+  const std::vector<int64_t> ids{100, 250, 299};
+  const std::vector<std::vector<std::byte>> good{
+      hop_request({.hop = 1}, 2, ids), encode(RowsRequest{.index = 1}, ids)
+  };
+  testing::Mutations mutations(20);
+  int answered = 0;
+  for (int round = 0; round < testing::mutation_rounds(4000); ++round) {
+    const std::vector<std::byte>& request = good[static_cast<size_t>(round) % 2];
+    std::string text(request.size(), '\0');
+    std::memcpy(text.data(), request.data(), request.size());
+    const std::string mutated = mutations.of(text);
+    const auto reply = job.service(1).answer(
+        static_cast<uint16_t>(round % 2 + 1), std::as_bytes(std::span(mutated))
+    );
+    answered += reply ? 1 : 0;
+    EXPECT_TRUE(reply || reply.error().kind == ErrorKind::Data);
+  }
+  EXPECT_GT(answered, 0);
+}
+
+}  // namespace
+}  // namespace gnn::shards

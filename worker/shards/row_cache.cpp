@@ -1,0 +1,152 @@
+#include "worker/shards/row_cache.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+namespace gnn::shards {
+namespace {
+
+template <class Index>
+void count_names(const Index* begin, const Index* end, std::vector<uint32_t>& counts) {
+  for (const Index* each = begin; each != end; ++each) {
+    uint32_t& count = counts[static_cast<size_t>(*each)];
+    count += count < std::numeric_limits<uint32_t>::max() ? 1 : 0;
+  }
+}
+
+// How many entries of the lists of the part's own nodes name each source.
+void count_names(
+    const Part& part, int64_t edge_type, const data::IdRange& own, std::vector<uint32_t>& counts
+) {
+  const PartLists& lists = part.lists(edge_type);
+  const auto* const indptr = lists.indptr.const_data_ptr<int64_t>() - lists.nodes.begin;
+  const int64_t begin = indptr[own.begin];
+  const int64_t end = indptr[own.end];
+  if (lists.indices.scalar_type() == at::kInt) {
+    const auto* const ids = lists.indices.const_data_ptr<int32_t>();
+    count_names(ids + begin, ids + end, counts);
+  } else {
+    const auto* const ids = lists.indices.const_data_ptr<int64_t>();
+    count_names(ids + begin, ids + end, counts);
+  }
+}
+
+}  // namespace
+
+graph::HotRowsData hot_rows(std::span<const double> reads, const data::IdRange& own, int64_t rows) {
+  graph::HotRowsData hot;
+  std::vector<int64_t> ids;
+  for (int64_t id = 0; id < static_cast<int64_t>(reads.size()); ++id) {
+    const double of_node = reads[static_cast<size_t>(id)];
+    (own.contains(id) ? hot.local_reads : hot.remote_reads) += of_node;
+    if (!own.contains(id) && of_node > 0) ids.push_back(id);
+  }
+  const auto count = std::min(ids.size(), static_cast<size_t>(rows));
+  std::partial_sort(
+      ids.begin(),
+      ids.begin() + static_cast<std::ptrdiff_t>(count),
+      ids.end(),
+      [&](int64_t a, int64_t b) {
+        const double of_a = reads[static_cast<size_t>(a)];
+        const double of_b = reads[static_cast<size_t>(b)];
+        return of_a != of_b ? of_a > of_b : a < b;
+      }
+  );
+  ids.resize(count);
+  std::vector<double> hotness;
+  for (const int64_t id : ids) hotness.push_back(reads[static_cast<size_t>(id)]);
+  hot.ids = at::tensor(ids, at::kLong);
+  hot.hotness = at::tensor(hotness, at::kDouble);
+  return hot;
+}
+
+CachedIds hottest(const graph::HotRowsData& hot, int64_t rows) {
+  if (!hot.ids.defined()) return {.ids = at::empty({0}, at::kLong)};
+  const int64_t count = std::min(rows, hot.ids.numel());
+  CachedIds cached{.ids = hot.ids.narrow(0, 0, count)};
+  const auto* const reads = hot.hotness.const_data_ptr<double>();
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += reads[i];
+  cached.expected_hit_rate = hot.remote_reads > 0 ? std::min(1.0, sum / hot.remote_reads) : 1.0;
+  return cached;
+}
+
+CachedIds most_named(
+    const Part& part,
+    const std::vector<int64_t>& source_types,
+    const std::vector<int64_t>& destination_types,
+    int64_t node_type,
+    int64_t rows
+) {
+  const int64_t nodes = part.num_nodes()[static_cast<size_t>(node_type)];
+  std::vector<uint32_t> counts(static_cast<size_t>(nodes));
+  for (size_t type = 0; type < source_types.size(); ++type) {
+    if (source_types[type] == node_type)
+      count_names(part, static_cast<int64_t>(type), part.own(destination_types[type]), counts);
+  }
+  const data::IdRange own = part.own(node_type);
+  std::vector<int64_t> ids;
+  for (int64_t id = 0; id < nodes; ++id) {
+    if (!own.contains(id) && counts[static_cast<size_t>(id)] > 0) ids.push_back(id);
+  }
+  const auto count = std::min(ids.size(), static_cast<size_t>(rows));
+  std::partial_sort(
+      ids.begin(),
+      ids.begin() + static_cast<std::ptrdiff_t>(count),
+      ids.end(),
+      [&](int64_t a, int64_t b) {
+        const uint32_t of_a = counts[static_cast<size_t>(a)];
+        const uint32_t of_b = counts[static_cast<size_t>(b)];
+        return of_a != of_b ? of_a > of_b : a < b;
+      }
+  );
+  ids.resize(count);
+  return {.ids = at::tensor(ids, at::kLong)};
+}
+
+RowCache::RowCache(at::Tensor ids, at::Tensor rows, std::optional<double> expected_hit_rate)
+    : id_tensor_(std::move(ids)),
+      rows_(std::move(rows)),
+      expected_hit_rate_(expected_hit_rate),
+      ids_(id_tensor_.const_data_ptr<int64_t>()) {
+  const int64_t count = id_tensor_.numel();
+  const uint64_t capacity = std::bit_ceil(static_cast<uint64_t>(count) * 2 + 2);
+  shift_ = 64 - std::countr_zero(capacity);
+  slots_.assign(capacity, -1);
+  for (int64_t row = 0; row < count; ++row) {
+    uint64_t at = home(ids_[row]);
+    while (slots_[at] >= 0) at = (at + 1) & (capacity - 1);
+    slots_[at] = static_cast<int32_t>(row);
+  }
+}
+
+Result<RowCache> fill_cache(
+    const CachedIds& cached, loader::FeatureFetcher& fetcher, ProgressBar& progress
+) {
+  constexpr int64_t kPiece = 65536;
+  const int64_t count = cached.ids.numel();
+  const at::Tensor ids = cached.ids.contiguous();
+  at::Tensor rows;
+  progress.begin("filling the cache", count, "rows");
+  // Also without any: the first piece tells the rows' shape.
+  for (int64_t begin = 0; begin == 0 || begin < count; begin += kPiece) {
+    const int64_t size = std::min(kPiece, count - begin);
+    GNN_ASSIGN_OR_RETURN(const at::Tensor piece, fetcher.submit(ids.narrow(0, begin, size)).get());
+    if (begin == 0) {
+      std::vector<int64_t> shape = piece.sizes().vec();
+      shape[0] = count;
+      rows = at::empty(shape, piece.options());
+    }
+    rows.narrow(0, begin, size).copy_(piece);
+    progress.advance_to(begin + size);
+  }
+  progress.end();
+  return RowCache(ids, rows, cached.expected_hit_rate);
+}
+
+}  // namespace gnn::shards

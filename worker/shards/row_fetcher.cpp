@@ -1,0 +1,268 @@
+#include "worker/shards/row_fetcher.h"
+
+#include "worker/data/gather.h"
+
+#include <ATen/Functions.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace gnn::shards {
+namespace {
+
+int64_t bytes_of_row(const at::Tensor& rows) {
+  auto elements = int64_t{1};
+  for (int64_t dim = 1; dim < rows.dim(); ++dim) elements *= rows.size(dim);
+  return elements * static_cast<int64_t>(rows.element_size());
+}
+
+}  // namespace
+
+// A result under way.
+class RowFetcher::Fetch : public std::enable_shared_from_this<Fetch> {
+ public:
+  Fetch(std::shared_ptr<PageBuffer> memory, at::Tensor rows, const Executor& executor, Done done)
+      : memory_(std::move(memory)),
+        rows_(std::move(rows)),
+        executor_(executor),
+        done_(std::move(done)) {}
+
+  // Asks `peer` for the rows that some ids name; they go to these places in the result.
+  void ask(
+      Peer& peer,
+      const RowsRequest& request,
+      std::span<const int64_t> ids,
+      std::span<const int64_t> places,
+      size_t row_bytes
+  ) {
+    PeerCall call;
+    call.method = static_cast<uint16_t>(Method::Rows);
+    call.request = encode(request, ids);
+    for (const int64_t place : places) {
+      std::byte* const to = row(place, row_bytes);
+      // Neighbouring rows are received as one.
+      if (!call.into.empty() && call.into.back().data() + call.into.back().size() == to) {
+        call.into.back() = {call.into.back().data(), call.into.back().size() + row_bytes};
+      } else {
+        call.into.emplace_back(to, row_bytes);
+      }
+    }
+    const auto bytes = static_cast<int64_t>(ids.size() * row_bytes);
+    waiting_.fetch_add(1);
+    peer.call(
+        std::move(call),
+        [fetch = shared_from_this(), bytes, name = peer.name()](Result<PeerReply> reply) {
+          if (!reply) return fetch->fail_with(std::move(reply).error());
+          if (reply->size == bytes) return fetch->arrived();
+          fetch->fail_with(
+              {.kind = ErrorKind::Data,
+               .message = name + ": rows: expected " + std::to_string(bytes) + " bytes, found " +
+                          std::to_string(reply->size)}
+          );
+        }
+    );
+  }
+
+  // Copies rows of this process's memory to their places in the result.
+  void copy(
+      const at::Tensor& from,
+      std::span<const int64_t> rows,
+      std::span<const int64_t> places,
+      size_t row_bytes
+  ) const {
+    constexpr size_t kAhead = 16;  // rows that are prefetched before their turn
+    const auto* const data = static_cast<const std::byte*>(from.const_data_ptr());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto ahead = static_cast<size_t>(rows[std::min(i + kAhead, rows.size() - 1)]);
+      __builtin_prefetch(data + ahead * row_bytes);
+      std::memcpy(
+          row(places[i], row_bytes), data + static_cast<size_t>(rows[i]) * row_bytes, row_bytes
+      );
+    }
+  }
+
+  // All is asked and copied. The result is ready when the last reply has come, or now.
+  void finish() {
+    if (waiting_.load() > 1) return arrived();
+    done_(std::move(rows_));
+  }
+
+ private:
+  [[nodiscard]] std::byte* row(int64_t place, size_t row_bytes) const {
+    return static_cast<std::byte*>(memory_->data()) + static_cast<size_t>(place) * row_bytes;
+  }
+
+  void arrived() {
+    if (waiting_.fetch_sub(1) > 1) return;
+    executor_([fetch = shared_from_this()] {
+      if (!fetch->failed_.load()) fetch->done_(std::move(fetch->rows_));
+    });
+  }
+
+  // Once: what comes later is dropped.
+  void fail_with(Error error) {
+    if (failed_.exchange(true)) return;
+    executor_([fetch = shared_from_this(), error = std::move(error)] {
+      fetch->done_(tl::unexpected<Error>(error));
+    });
+  }
+
+  const std::shared_ptr<PageBuffer> memory_;  // of the rows, also for replies after a failure
+  at::Tensor rows_;
+  const Executor executor_;
+  const Done done_;
+  // Replies that have not come, and one for the thread that asks. The last decrement orders all that
+  // was received before the others (acquire and release).
+  std::atomic<int64_t> waiting_ = 1;
+  std::atomic<bool> failed_ = false;
+};
+
+RowFetcher::RowFetcher(
+    const Options& options,
+    std::shared_ptr<const Part> part,
+    PartRows own,
+    Peers peers,
+    std::shared_ptr<const RowCache> cache
+)
+    : options_(options),
+      part_(std::move(part)),
+      own_(std::move(own)),
+      peers_(std::move(peers)),
+      cache_(std::move(cache)),
+      row_bytes_(bytes_of_row(own_.rows)),
+      buffers_([] { return std::make_unique<PageBuffer>(); }) {}
+
+Result<std::shared_ptr<RowFetcher>> RowFetcher::create(
+    const Options& options,
+    std::shared_ptr<const Part> part,
+    PartRows own,
+    Peers peers,
+    std::shared_ptr<const RowCache> cache
+) {
+  if (!own.rows.defined() || own.rows.dim() < 1 || !own.rows.is_cpu() ||
+      !own.rows.is_contiguous() || own.rows.size(0) != own.nodes.size()) {
+    return fail(
+        ErrorKind::Configuration,
+        "rows of node type " + std::to_string(options.node_type) + ": expected " +
+            std::to_string(own.nodes.size()) + " contiguous rows on the CPU"
+    );
+  }
+  const data::IdRange range = part->own(options.node_type);
+  const bool is_whole =
+      own.nodes.size() == part->num_nodes()[static_cast<size_t>(options.node_type)];
+  for (int64_t other = 0; other < part->book().parts && !is_whole; ++other) {
+    const auto index = static_cast<size_t>(other);
+    if (other == part->index() || (index < peers.size() && peers[index] != nullptr)) continue;
+    return fail(
+        ErrorKind::Configuration, "remote rows: nobody to ask for part " + std::to_string(other)
+    );
+  }
+  if (own.nodes.begin > range.begin || own.nodes.end < range.end) {
+    return fail(
+        ErrorKind::Configuration,
+        "remote rows: expected those of the nodes [" + std::to_string(range.begin) + ", " +
+            std::to_string(range.end) + ") here"
+    );
+  }
+  return std::shared_ptr<RowFetcher>(
+      new RowFetcher(options, std::move(part), std::move(own), std::move(peers), std::move(cache))
+  );
+}
+
+bool RowFetcher::is_local() const {
+  return own_.nodes.size() == part_->num_nodes()[static_cast<size_t>(options_.node_type)];
+}
+
+RowCounts RowFetcher::counts() const {
+  return {
+      .local = local_.load(std::memory_order_relaxed),
+      .hits = hits_.load(std::memory_order_relaxed),
+      .remote = remote_.load(std::memory_order_relaxed),
+      .remote_bytes = remote_bytes_.load(std::memory_order_relaxed)
+  };
+}
+
+void RowFetcher::start(at::Tensor global_ids, const Executor& executor, Done done) {
+  TORCH_CHECK(
+      global_ids.dim() == 1 && global_ids.scalar_type() == at::kLong &&
+          global_ids.is_contiguous() && global_ids.is_cpu(),
+      "ids must be a contiguous int64 vector on the CPU, found ",
+      global_ids.toString(),
+      " of shape ",
+      global_ids.sizes()
+  );
+  const std::span ids(
+      global_ids.const_data_ptr<int64_t>(), static_cast<size_t>(global_ids.numel())
+  );
+  const int64_t nodes = part_->num_nodes()[static_cast<size_t>(options_.node_type)];
+  const int64_t bad = data::first_out_of_range(ids, nodes);
+  if (bad >= 0) {
+    return done(fail(
+        ErrorKind::Data,
+        "row " + std::to_string(bad) + " of the batch: expected an id in [0, " +
+            std::to_string(nodes) + "), found " + std::to_string(ids[static_cast<size_t>(bad)])
+    ));
+  }
+  std::vector<int64_t> shape = own_.rows.sizes().vec();
+  shape[0] = global_ids.numel();
+  if (ids.empty() || row_bytes_ == 0) return done(at::empty(shape, own_.rows.options()));
+  // The page faults of a fresh tensor of hundreds of megabytes would cost more than the copy itself.
+  std::shared_ptr<PageBuffer> memory = buffers_.borrow();
+  memory->reserve(ids.size() * static_cast<size_t>(row_bytes_));
+  at::Tensor rows = at::from_blob(memory->data(), shape, [memory](void*) {}, own_.rows.options());
+  const auto fetch =
+      std::make_shared<Fetch>(std::move(memory), std::move(rows), executor, std::move(done));
+  const Dealt dealt = deal(ids);
+  // Others are asked before this process copies its own rows.
+  const auto row_bytes = static_cast<size_t>(row_bytes_);
+  const auto most = static_cast<size_t>(rows_of_message(row_bytes_));
+  int64_t remote = 0;
+  for (size_t owner = 0; owner < dealt.remote.size(); ++owner) {
+    const Places& wanted = dealt.remote[owner];
+    remote += static_cast<int64_t>(wanted.rows.size());
+    for (size_t begin = 0; begin < wanted.rows.size(); begin += most) {
+      const size_t count = std::min(most, wanted.rows.size() - begin);
+      fetch->ask(
+          *peers_[owner],
+          {.table = options_.table, .index = options_.index},
+          std::span(wanted.rows).subspan(begin, count),
+          std::span(wanted.places).subspan(begin, count),
+          row_bytes
+      );
+    }
+  }
+  fetch->copy(own_.rows, dealt.own.rows, dealt.own.places, row_bytes);
+  if (cache_ != nullptr)
+    fetch->copy(cache_->rows(), dealt.cached.rows, dealt.cached.places, row_bytes);
+  local_.fetch_add(static_cast<int64_t>(dealt.own.rows.size()), std::memory_order_relaxed);
+  hits_.fetch_add(static_cast<int64_t>(dealt.cached.rows.size()), std::memory_order_relaxed);
+  remote_.fetch_add(remote, std::memory_order_relaxed);
+  remote_bytes_.fetch_add(remote * row_bytes_, std::memory_order_relaxed);
+  fetch->finish();
+}
+
+RowFetcher::Dealt RowFetcher::deal(std::span<const int64_t> ids) const {
+  Dealt dealt;
+  dealt.remote.resize(static_cast<size_t>(part_->book().parts));
+  for (size_t place = 0; place < ids.size(); ++place) {
+    const int64_t id = ids[place];
+    if (own_.nodes.contains(id)) {
+      dealt.own.add(id - own_.nodes.begin, place);
+      continue;
+    }
+    const int64_t row = cache_ == nullptr ? -1 : cache_->find(id);
+    if (row >= 0) {
+      dealt.cached.add(row, place);
+      continue;
+    }
+    const int64_t owner = part_->book().part_of(static_cast<size_t>(options_.node_type), id);
+    dealt.remote[static_cast<size_t>(owner)].add(id, place);
+  }
+  return dealt;
+}
+
+}  // namespace gnn::shards

@@ -1,0 +1,107 @@
+#pragma once
+
+#include "common/executor.h"
+#include "common/page_buffer.h"
+#include "common/recycler.h"
+#include "common/result.h"
+#include "worker/loader/feature_fetcher.h"
+#include "worker/shards/messages.h"
+#include "worker/shards/part.h"
+#include "worker/shards/peer.h"
+#include "worker/shards/row_cache.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace gnn::shards {
+
+/// Where the rows that were asked for came from, so far.
+struct RowCounts {
+  int64_t local = 0;         ///< this node's own memory
+  int64_t hits = 0;          ///< the cache
+  int64_t remote = 0;        ///< other nodes: the cache's misses
+  int64_t remote_bytes = 0;  ///< of the rows that other nodes sent, without ids and headers
+};
+
+/// Rows by node id, of which this process has some: its part's own, and those in a cache. The others
+/// come from their owners, who are all asked at once, and are received straight into the result.
+/// Results live in recycled buffers: drop them with their batch.
+class RowFetcher final : public loader::FeatureFetcher {
+ public:
+  struct Options {
+    RowTable table = RowTable::Features;
+    uint32_t index = 0;     ///< of the table's rows, see RowTable
+    int64_t node_type = 0;  ///< whose ids name rows
+  };
+
+  /// `own`: the rows that this process has, at least those of its part's nodes. `cache` may be null.
+  /// Errors: Configuration naming what was found.
+  [[nodiscard]] static Result<std::shared_ptr<RowFetcher>> create(
+      const Options& options,
+      std::shared_ptr<const Part> part,
+      PartRows own,
+      Peers peers,
+      std::shared_ptr<const RowCache> cache = nullptr
+  );
+
+  /// Errors, by `done`: Data naming the first id that is no node, or for a reply of another size;
+  /// PeerLost naming the peer.
+  void start(at::Tensor global_ids, const Executor& executor, Done done) override;
+
+  [[nodiscard]] RowCounts counts() const;
+  /// Whether all rows are in this process.
+  [[nodiscard]] bool is_local() const;
+  [[nodiscard]] std::optional<double> expected_hit_rate() const {
+    return cache_ == nullptr ? std::nullopt : cache_->expected_hit_rate();
+  }
+
+ private:
+  class Fetch;
+  // Rows of some memory, or ids, and their places in the result.
+  struct Places {
+    std::vector<int64_t> rows;
+    std::vector<int64_t> places;
+
+    void add(int64_t row, size_t place) {
+      rows.push_back(row);
+      places.push_back(static_cast<int64_t>(place));
+    }
+  };
+  // Where the rows of a result are.
+  struct Dealt {
+    Places own;
+    Places cached;
+    std::vector<Places> remote;  // by part
+  };
+
+  RowFetcher(
+      const Options& options,
+      std::shared_ptr<const Part> part,
+      PartRows own,
+      Peers peers,
+      std::shared_ptr<const RowCache> cache
+  );
+
+  [[nodiscard]] Dealt deal(std::span<const int64_t> ids) const;
+
+  const Options options_;
+  const std::shared_ptr<const Part> part_;
+  const PartRows own_;
+  const Peers peers_;
+  const std::shared_ptr<const RowCache> cache_;  // may be null
+  const int64_t row_bytes_;
+  Recycler<PageBuffer> buffers_;
+  // Relaxed: they order nothing.
+  std::atomic<int64_t> local_ = 0;
+  std::atomic<int64_t> hits_ = 0;
+  std::atomic<int64_t> remote_ = 0;
+  std::atomic<int64_t> remote_bytes_ = 0;
+};
+
+}  // namespace gnn::shards

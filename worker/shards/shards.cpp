@@ -1,0 +1,101 @@
+#include "worker/shards/shards.h"
+
+#include "worker/shards/remote_sampler.h"
+
+#include <cmath>
+#include <utility>
+
+namespace gnn::shards {
+
+Result<std::unique_ptr<Shards>> Shards::create(
+    const graph::Dataset& dataset, const ShardsOptions& options, std::vector<SamplerSpec> samplers
+) {
+  std::unique_ptr<Shards> shards(new Shards(dataset, options));
+  GNN_ASSIGN_OR_RETURN(shards->part_, Part::create(dataset, options.part));
+  for (SamplerSpec& spec : samplers) {
+    GNN_ASSIGN_OR_RETURN(auto sampler, PartSampler::create(shards->part_, std::move(spec)));
+    shards->samplers_.push_back(std::move(sampler));
+  }
+  shards->service_ = std::make_shared<Service>(shards->part_, shards->samplers_);
+  return shards;
+}
+
+Result<std::shared_ptr<RowFetcher>> Shards::rows_of(
+    RowTable table, int64_t node_type, std::shared_ptr<const RowCache> cache
+) const {
+  const PartRows& own =
+      table == RowTable::Features ? part_->features(node_type) : part_->labels(node_type);
+  if (!own.rows.defined()) return std::shared_ptr<RowFetcher>();
+  return RowFetcher::create(
+      {.table = table, .index = static_cast<uint32_t>(node_type), .node_type = node_type},
+      part_,
+      own,
+      peers_,
+      std::move(cache)
+  );
+}
+
+CachedIds Shards::cached_ids(int64_t node_type) const {
+  const auto type = static_cast<size_t>(node_type);
+  const auto rows = static_cast<int64_t>(
+      std::floor(options_.cache.rows * static_cast<double>(part_->num_nodes()[type]))
+  );
+  if (options_.cache.policy == CachePolicy::Hotness) {
+    const auto part = static_cast<size_t>(part_->index());
+    const bool recomputed = !options_.cache.hot.empty();
+    return hottest(
+        recomputed ? options_.cache.hot.at(type) : dataset_.partitions->hot.at(type).at(part), rows
+    );
+  }
+  std::vector<int64_t> sources;
+  std::vector<int64_t> destinations;
+  for (const graph::EdgeTypeData& edges : dataset_.edge_types) {
+    sources.push_back(edges.source_index);
+    destinations.push_back(edges.destination_index);
+  }
+  return most_named(*part_, sources, destinations, node_type, rows);
+}
+
+Result<std::shared_ptr<const RowCache>> Shards::make_cache(
+    int64_t node_type, ProgressBar& progress
+) {
+  GNN_ASSIGN_OR_RETURN(const auto filler, rows_of(RowTable::Features, node_type, nullptr));
+  if (filler == nullptr || filler->is_local() || options_.cache.policy == CachePolicy::None)
+    return std::shared_ptr<const RowCache>();
+  GNN_ASSIGN_OR_RETURN(RowCache cache, fill_cache(cached_ids(node_type), *filler, progress));
+  cache_bytes_ += static_cast<int64_t>(cache.rows().nbytes());
+  return std::make_shared<const RowCache>(std::move(cache));
+}
+
+Status Shards::connect(Peers peers, ProgressBar& progress) {
+  peers_ = std::move(peers);
+  for (size_t i = 0; i < part_->num_nodes().size(); ++i) {
+    const auto type = static_cast<int64_t>(i);
+    GNN_ASSIGN_OR_RETURN(auto cache, make_cache(type, progress));
+    GNN_ASSIGN_OR_RETURN(auto features, rows_of(RowTable::Features, type, std::move(cache)));
+    features_.push_back(std::move(features));
+    GNN_ASSIGN_OR_RETURN(auto labels, rows_of(RowTable::Labels, type, nullptr));
+    labels_.push_back(std::move(labels));
+  }
+  return {};
+}
+
+Result<std::shared_ptr<sampling::Sampler>> Shards::sampler(uint32_t number) const {
+  GNN_ASSIGN_OR_RETURN(auto sampler, RemoteSampler::create(number, samplers_.at(number), peers_));
+  return std::shared_ptr<sampling::Sampler>(std::move(sampler));
+}
+
+RowCounts Shards::counts() const {
+  RowCounts sum;
+  for (const std::shared_ptr<RowFetcher>& rows : features_) {
+    if (rows == nullptr) continue;
+    const RowCounts counts = rows->counts();
+    sum.local += counts.local;
+    sum.hits += counts.hits;
+    sum.remote += counts.remote;
+    sum.remote_bytes += counts.remote_bytes;
+  }
+  return sum;
+}
+
+}  // namespace gnn::shards

@@ -1,0 +1,399 @@
+#include "worker/training/part_layer_wise.h"
+
+#include "worker/comm/node_memory.h"
+#include "worker/nn/functional/aggregate.h"
+#include "worker/nn/functional/csr.h"
+#include "worker/nn/functional/spmm.h"
+#include "worker/shards/row_fetcher.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace gnn::training {
+namespace {
+
+at::ScalarType model_dtype(const torch::nn::Module& model) {
+  const std::vector<at::Tensor> parameters = model.parameters();
+  return parameters.empty() ? at::kFloat : parameters.front().scalar_type();
+}
+
+bool reads_norm(nn::NodeModel& model) {
+  for (int64_t layer = 0; layer < model.num_layers(); ++layer) {
+    if (model.conv(layer).normalizes_by_degree()) return true;
+  }
+  return false;
+}
+
+// The lists of the part's own nodes, whose offsets begin at 0.
+graph::CscGraph own_lists(const shards::Part& part) {
+  const shards::PartLists& lists = part.lists(0);
+  const data::IdRange own = part.own(0);
+  const at::Tensor indptr = lists.indptr.narrow(0, own.begin - lists.nodes.begin, own.size() + 1);
+  const auto* const offsets = indptr.const_data_ptr<int64_t>();
+  const int64_t edges = offsets[own.size()] - offsets[0];
+  auto graph = graph::CscGraph::create_unchecked(
+      at::sub(indptr, offsets[0]), lists.indices.narrow(0, offsets[0], edges), lists.num_sources
+  );
+  GNN_ASSERT(graph.has_value(), "the part's data set was checked");
+  return std::move(*graph);
+}
+
+at::Tensor range_tensor(const NodeRange& range) {
+  return at::arange(range.first, range.end());
+}
+
+NodeRange span_of_places(const at::Tensor& places) {
+  const auto* const first = places.const_data_ptr<int64_t>();
+  return {.first = *first, .count = first[places.numel() - 1] + 1 - *first};
+}
+
+// Of all ranks whose nodes have one part, this rank's number and how many there are.
+struct Holders {
+  int64_t index = 0;
+  int64_t count = 1;
+};
+
+Holders holders_of(const comm::RankGroups& groups, int64_t parts) {
+  const int64_t ranks = groups.node->world_size();
+  const int64_t node = groups.all->rank() / ranks;
+  const int64_t nodes = groups.all->world_size() / ranks;
+  const int64_t holders = (nodes - node % parts + parts - 1) / parts;
+  return {.index = node / parts * ranks + groups.node->rank(), .count = holders * ranks};
+}
+
+template <class Index>
+void number_columns(
+    const at::Tensor& indices,
+    std::vector<int32_t>& column_of,
+    std::vector<int64_t>& ids,
+    int32_t* out
+) {
+  const auto* const nodes = indices.const_data_ptr<Index>();
+  for (int64_t edge = 0; edge < indices.numel(); ++edge) {
+    int32_t& column = column_of[static_cast<size_t>(nodes[edge])];
+    if (column < 0) {
+      column = static_cast<int32_t>(ids.size());
+      ids.push_back(nodes[edge]);
+    }
+    out[edge] = column;
+  }
+}
+
+}  // namespace
+
+PartInference::PartInference(
+    nn::NodeModel& model,
+    const PartOfGraph& graph,
+    comm::RankGroups groups,
+    const EvaluationContext& context,
+    const PartInferenceOptions& options
+)
+    : model_(model),
+      graph_(graph),
+      groups_(std::move(groups)),
+      context_(context),
+      options_(options),
+      own_(graph.part->own(0)),
+      lists_(own_lists(*graph.part)),
+      mine_(range_tensor(divide_nodes(
+          lists_.indptr(), groups_.node->world_size()
+      )[static_cast<size_t>(groups_.node->rank())])),
+      dtype_(model_dtype(model)),
+      column_of_(static_cast<size_t>(lists_.num_sources()), -1) {}
+
+PartInference::~PartInference() {
+  while (!published_.empty()) withdraw(published_.back());
+}
+
+at::Tensor PartInference::to_model(const at::Tensor& rows) const {
+  return rows.to(dtype_).to(options_.device);
+}
+
+Result<bool> PartInference::none_stops() {
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<double> stops,
+      comm::all_reduce_sums(*groups_.all, {context_.stop.requested() ? 1.0 : 0.0})
+  );
+  return stops[0] == 0;
+}
+
+Result<at::Tensor> PartInference::make_matrix(at::IntArrayRef sizes, at::ScalarType dtype) {
+  if (own_.size() == 0) return at::empty(sizes, dtype);
+  if (groups_.node->world_size() == 1) return comm::empty_on_large_pages(sizes, dtype);
+  GNN_ASSIGN_OR_RETURN(
+      const std::optional<at::Tensor> shared, comm::zeros_shared_by(*groups_.node, sizes, dtype)
+  );
+  if (shared) return *shared;
+  return fail(
+      ErrorKind::Configuration,
+      "spec.training.evaluation.mode: LayerWise over a partitioned data set needs memory that the "
+      "ranks of a node share, which this machine does not give; set Sampled, or "
+      "spec.workers.processesPerNode to 1"
+  );
+}
+
+Result<std::shared_ptr<loader::FeatureFetcher>> PartInference::share(
+    uint32_t number, const at::Tensor& rows
+) {
+  if (graph_.service != nullptr) {
+    graph_.service->publish(number, {.nodes = own_, .rows = rows});
+    published_.push_back(number);
+  }
+  GNN_ASSIGN_OR_RETURN(
+      auto fetcher,
+      shards::RowFetcher::create(
+          {.table = shards::RowTable::Hidden, .index = number, .node_type = 0},
+          graph_.part,
+          {.nodes = own_, .rows = rows},
+          graph_.peers
+      )
+  );
+  return std::shared_ptr<loader::FeatureFetcher>(std::move(fetcher));
+}
+
+void PartInference::withdraw(uint32_t number) {
+  const auto found = std::find(published_.begin(), published_.end(), number);
+  if (found == published_.end()) return;
+  graph_.service->withdraw(number);
+  published_.erase(found);
+}
+
+template <class Body>
+Status PartInference::for_each_chunk(const at::Tensor& places, int64_t edges, const Body& body) {
+  const ChunkLimits limits{.nodes = options_.chunk_nodes, .edges = edges};
+  for (const NodeRange& chunk : cut_nodes(lists_.indptr(), places, limits)) {
+    if (context_.stop.requested()) return {};
+    const nn::InEdges of_chunk = in_edges_of(lists_, places.narrow(0, chunk.first, chunk.count));
+    GNN_RETURN_IF_ERROR(body(of_chunk));
+    summed_.done += of_chunk.matrix.indices.numel();
+    context_.progress.on_mark();
+    context_.progress.on_evaluation(summed_);
+  }
+  return {};
+}
+
+// So many in-edges that their sources' rows, and norms, stay within the bound.
+int64_t PartInference::chunk_edges(int64_t layer) const {
+  nn::MessagePassing& conv = model_.conv(layer);
+  int64_t width = conv.out_channels();
+  if (!conv.projects_first()) {
+    const at::Tensor& features = graph_.part->features(0).rows;
+    width = layer == 0 ? features.size(1) : model_.conv(layer - 1).out_channels();
+  }
+  const int64_t row = std::max<int64_t>(1, width) * static_cast<int64_t>(c10::elementSize(dtype_));
+  return std::max<int64_t>(1, options_.chunk_bytes / row);
+}
+
+PartInference::Compact PartInference::compact(const nn::InEdges& edges, bool with_destinations) {
+  const at::Tensor& indices = edges.matrix.indices;
+  std::vector<int64_t> ids;
+  at::Tensor columns = at::empty({indices.numel()}, at::kInt);
+  auto* const out = columns.mutable_data_ptr<int32_t>();
+  if (indices.scalar_type() == at::kInt) {
+    number_columns<int32_t>(indices, column_of_, ids, out);
+  } else {
+    number_columns<int64_t>(indices, column_of_, ids, out);
+  }
+  at::Tensor own_columns = at::empty({0}, at::kLong);
+  if (with_destinations) {
+    const at::Tensor nodes = (edges.nodes + own_.begin).contiguous();
+    at::Tensor of_nodes = at::empty({nodes.numel()}, at::kInt);
+    number_columns<int64_t>(nodes, column_of_, ids, of_nodes.mutable_data_ptr<int32_t>());
+    own_columns = of_nodes.to(at::kLong);
+  }
+  for (const int64_t id : ids) column_of_[static_cast<size_t>(id)] = -1;
+  return {
+      .edges =
+          {.matrix =
+               {.indptr = edges.matrix.indptr,
+                .indices = std::move(columns),
+                .num_rows = edges.matrix.num_rows,
+                .num_cols = static_cast<int64_t>(ids.size())},
+           .nodes = std::move(own_columns),
+           .norm = {}},
+      .ids = at::tensor(ids, at::kLong)
+  };
+}
+
+Result<bool> PartInference::make_norm() {
+  GNN_ASSIGN_OR_RETURN(
+      const at::Tensor norm, make_matrix({own_.size()}, nn::spmm_scale_type(dtype_))
+  );
+  const ChunkLimits limits{.nodes = options_.chunk_nodes};
+  for (const NodeRange& chunk : cut_nodes(lists_.indptr(), mine_, limits)) {
+    if (context_.stop.requested()) break;
+    const nn::InEdges edges = in_edges_of(lists_, mine_.narrow(0, chunk.first, chunk.count));
+    const NodeRange rows = span_of_places(edges.nodes);
+    norm.narrow(0, rows.first, rows.count)
+        .copy_(nn::gcn_norm(
+            nn::in_degrees_without_loops(edges.matrix, edges.nodes + own_.begin), dtype_
+        ));
+    context_.progress.on_mark();
+  }
+  GNN_ASSIGN_OR_RETURN(norm_, share(static_cast<uint32_t>(model_.num_layers()), norm));
+  return none_stops();
+}
+
+Result<PartInference::Inputs> PartInference::make_inputs(int64_t layer) {
+  nn::MessagePassing& conv = model_.conv(layer);
+  const bool projects = conv.projects_first();
+  Inputs inputs;
+  if (layer == 0 && !projects) {
+    inputs.rows = graph_.features;
+    return inputs;
+  }
+  const int64_t width = projects ? conv.out_channels() : model_.conv(layer - 1).out_channels();
+  GNN_ASSIGN_OR_RETURN(inputs.messages, make_matrix({own_.size(), width}, dtype_));
+  if (projects && conv.has_root()) {
+    GNN_ASSIGN_OR_RETURN(inputs.roots, make_matrix({own_.size(), conv.out_channels()}, dtype_));
+  }
+  GNN_ASSIGN_OR_RETURN(inputs.rows, share(static_cast<uint32_t>(layer), inputs.messages));
+  return inputs;
+}
+
+void PartInference::keep(
+    int64_t layer, const NodeRange& places, const at::Tensor& x, const Inputs& inputs
+) {
+  nn::MessagePassing& conv = model_.conv(layer);
+  inputs.messages.narrow(0, places.first, places.count).copy_(conv.message(x));
+  if (inputs.roots.defined())
+    inputs.roots.narrow(0, places.first, places.count).copy_(conv.root(x));
+}
+
+Result<bool> PartInference::first_inputs(Inputs& inputs) {
+  GNN_ASSIGN_OR_RETURN(inputs, make_inputs(0));
+  if (!inputs.messages.defined()) return true;
+  if (mine_.numel() > 0) {
+    for (const NodeRange& chunk : cut_range(span_of_places(mine_), options_.chunk_nodes)) {
+      if (context_.stop.requested()) break;
+      GNN_ASSIGN_OR_RETURN(
+          const at::Tensor x, graph_.features->submit(range_tensor(chunk) + own_.begin).get()
+      );
+      keep(0, chunk, to_model(x), inputs);
+      context_.progress.on_mark();
+    }
+  }
+  return none_stops();
+}
+
+Result<at::Tensor> PartInference::roots_of(
+    int64_t layer, const at::Tensor& places, const Inputs& inputs
+) {
+  nn::MessagePassing& conv = model_.conv(layer);
+  if (!conv.has_root()) return at::Tensor();
+  if (inputs.roots.defined()) return inputs.roots.index_select(0, places).to(options_.device);
+  if (inputs.messages.defined())
+    return conv.root(to_model(inputs.messages.index_select(0, places)));
+  GNN_ASSIGN_OR_RETURN(
+      const at::Tensor x, graph_.features->submit((places + own_.begin).contiguous()).get()
+  );
+  return conv.root(to_model(x));
+}
+
+Result<at::Tensor> PartInference::outputs_of(
+    int64_t layer, const nn::InEdges& edges, const Inputs& inputs
+) {
+  nn::MessagePassing& conv = model_.conv(layer);
+  Compact sources = compact(edges, conv.normalizes_by_degree());
+  GNN_ASSIGN_OR_RETURN(const at::Tensor rows, inputs.rows->submit(sources.ids).get());
+  if (conv.normalizes_by_degree()) {
+    GNN_ASSIGN_OR_RETURN(sources.edges.norm, norm_->submit(sources.ids).get());
+  }
+  const at::Tensor aggregated = conv.aggregate(rows.to(dtype_), sources.edges).to(options_.device);
+  GNN_ASSIGN_OR_RETURN(const at::Tensor roots, roots_of(layer, edges.nodes, inputs));
+  return model_.activate(layer, conv.update(roots, aggregated));
+}
+
+Result<bool> PartInference::next_inputs(int64_t layer, const Inputs& inputs, Inputs& outputs) {
+  GNN_ASSIGN_OR_RETURN(outputs, make_inputs(layer + 1));
+  GNN_RETURN_IF_ERROR(for_each_chunk(
+      mine_,
+      chunk_edges(layer),
+      [&](const nn::InEdges& edges) -> Status {
+        GNN_ASSIGN_OR_RETURN(const at::Tensor x, outputs_of(layer, edges, inputs));
+        keep(layer + 1, span_of_places(edges.nodes), x, outputs);
+        return {};
+      }
+  ));
+  GNN_ASSIGN_OR_RETURN(const bool done, none_stops());
+  // Nobody asks for the rows of a layer that all have done.
+  withdraw(static_cast<uint32_t>(layer));
+  return done;
+}
+
+Result<bool> PartInference::run(const at::Tensor& places, const TakeLogits& take) {
+  const int64_t last = model_.num_layers() - 1;
+  const Holders holders = holders_of(groups_, graph_.part->book().parts);
+  const NodeRange dealt =
+      divide_list(lists_.indptr(), places, holders.count)[static_cast<size_t>(holders.index)];
+  const at::Tensor wanted = places.narrow(0, dealt.first, dealt.count);
+  summed_.done = 0;
+  summed_.total = last * count_edges(lists_.indptr(), mine_) + count_edges(lists_.indptr(), wanted);
+  if (reads_norm(model_)) {
+    GNN_ASSIGN_OR_RETURN(const bool done, make_norm());
+    if (!done) return false;
+  }
+  Inputs inputs;
+  GNN_ASSIGN_OR_RETURN(bool going_on, first_inputs(inputs));
+  for (int64_t layer = 0; going_on && layer < last; ++layer) {
+    Inputs outputs;
+    GNN_ASSIGN_OR_RETURN(going_on, next_inputs(layer, inputs, outputs));
+    inputs = std::move(outputs);
+  }
+  if (!going_on) return false;
+  GNN_RETURN_IF_ERROR(for_each_chunk(
+      wanted,
+      chunk_edges(last),
+      [&](const nn::InEdges& edges) -> Status {
+        GNN_ASSIGN_OR_RETURN(const at::Tensor logits, outputs_of(last, edges, inputs));
+        take(edges.nodes, logits.to(at::kCPU));
+        return {};
+      }
+  ));
+  return none_stops();
+}
+
+Result<EvaluatedParts> evaluate_part_layer_wise(
+    nn::NodeModel& model,
+    const PartOfGraph& graph,
+    const std::vector<at::Tensor>& parts,
+    const comm::RankGroups& groups,
+    const EvaluationContext& context,
+    const PartInferenceOptions& options
+) {
+  const data::IdRange own = graph.part->own(0);
+  const shards::PartRows& labels = graph.part->labels(0);
+  const at::Tensor own_labels = labels.rows.narrow(0, own.begin - labels.nodes.begin, own.size());
+  std::vector<at::Tensor> own_places;
+  const at::Tensor in_some = at::zeros({own.size()}, at::kBool);
+  for (const at::Tensor& ids : parts) {
+    own_places.push_back(
+        ids.masked_select(at::logical_and(ids.ge(own.begin), ids.lt(own.end))) - own.begin
+    );
+    in_some.index_fill_(0, own_places.back(), true);
+  }
+  // Of the nodes whose logits this rank gets.
+  const at::Tensor correct = at::zeros({own.size()}, at::kBool);
+  const auto take = [&](const at::Tensor& places, const at::Tensor& logits) {
+    correct.index_copy_(0, places, logits.argmax(1).eq(own_labels.index_select(0, places)));
+  };
+  PartInference inference(model, graph, groups, context, options);
+  GNN_ASSIGN_OR_RETURN(
+      const bool done, inference.run(in_some.nonzero().squeeze(1).contiguous(), take)
+  );
+  if (!done) return EvaluatedParts();
+  std::vector<double> counts;
+  for (const at::Tensor& places : own_places)
+    counts.push_back(static_cast<double>(correct.index_select(0, places).sum().item<int64_t>()));
+  GNN_ASSIGN_OR_RETURN(const std::vector<double> sums, comm::all_reduce_sums(*groups.all, counts));
+  std::vector<progress::Measure> measures;
+  for (size_t part = 0; part < parts.size(); ++part)
+    measures.push_back(progress::accuracy(static_cast<int64_t>(sums[part]), parts[part].numel()));
+  return measures;
+}
+
+}  // namespace gnn::training

@@ -33,6 +33,7 @@ using data::testing::TemporaryFolder;
 using gnn::testing::read_file;
 using graph::testing::load_native;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string kIndex =
     "Package: a\nSection: net\nDepends: b\nDescription: one\n\n"
@@ -161,6 +162,23 @@ TEST_F(DataCommand, ResumesAnInterruptedImport) {
   ASSERT_TRUE(import_data(request, console()));
   EXPECT_THAT(out_.str(), HasSubstr("resuming an interrupted run"));
   EXPECT_EQ(read_file(request.output.folder + "/" + data::kManifestFile), whole);
+}
+
+TEST_F(DataCommand, StartsAnInterruptedImportOverWithOtherOptions) {
+  ImportRequest request = ring();
+  const std::string features = folder_.path("ring/raw/node-feat.csv.gz");
+  const std::string content = read_file(features);
+  folder_.write("ring/raw/node-feat.csv.gz", "damaged");
+  ASSERT_FALSE(import_data(request, console()));  // its edges are complete
+  const std::string partial = request.output.folder + ".partial/";
+  ASSERT_TRUE(fs::exists(partial + "edges.node.to.node.indices.npy"));
+  folder_.write("ring/raw/node-feat.csv.gz", content);
+  out_.str("");
+  request.reading.to_undirected = true;
+  ASSERT_TRUE(import_data(request, console()));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("resuming")));
+  EXPECT_THAT(out_.str(), HasSubstr("out: 6 nodes, 16 edges"));
+  EXPECT_TRUE(verify_data(request.output.folder, console()));
 }
 
 TEST_F(DataCommand, PublishesNothingThatTrainingRefuses) {

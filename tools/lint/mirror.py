@@ -85,7 +85,7 @@ COVERED = {
     "tests/worker/graph/dataset_test.cpp": ["worker/graph/feature_store", "worker/graph/share"],
     "tests/worker/loader/node_loader_test.cpp": [
         "worker/loader/batch_pipeline", "worker/loader/checks", "worker/loader/device_copy", "worker/loader/feature_fetcher",
-        "worker/loader/loader_stats", "worker/loader/mini_batch",
+        "worker/loader/epoch", "worker/loader/loader_stats", "worker/loader/mini_batch",
     ],
     "tests/worker/nn/conv/conv_test.cpp": [
         "worker/nn/conv/gcn", "worker/nn/conv/gin", "worker/nn/conv/message_passing", "worker/nn/conv/sage",

@@ -45,6 +45,9 @@ class InProcessPeer final : public Peer {
     std::ignore = threads_->submit(std::move(answer));
   }
 
+  /// Ends its threads, when nobody calls any more: the last reference may go on one of them.
+  void close() { threads_.reset(); }
+
   /// From now on calls wait.
   void hold() { state_.lock()->held = true; }
   /// Waits until so many calls do.

@@ -175,6 +175,12 @@ class Job {
     }
   }
 
+  ~Job() {
+    for (const auto& peer : peers_) peer->close();
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
   [[nodiscard]] Peers peers_of(int64_t part) const {
     Peers peers(peers_.begin(), peers_.end());
     peers[static_cast<size_t>(part)] = nullptr;

@@ -45,19 +45,23 @@ ALLOWED = {
     "worker/checkpoint": ["common", "worker/rendezvous", "worker/progress"],
     "worker/embedding": ["common", "common/api", "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint"],
     "worker/loader": ["common", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling"],
-    "worker/shards": ["common", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/loader"],
+    "worker/shards": [
+        "common", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/rpc", "worker/loader",
+    ],
     "worker/training": [
         "common", "common/api", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
         "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader", "worker/shards",
     ],
     "worker/tasks": [
         "common", "common/api", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
-        "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader", "worker/shards", "worker/training",
+        "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader", "worker/shards",
+        "worker/training",
     ],
     "worker/agent": ["common", "common/api", "common/http", "worker/rendezvous", "worker/progress"],
     "worker/app": [
         "common", "common/api", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
-        "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader", "worker/shards", "worker/training",
+        "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader", "worker/shards",
+        "worker/training",
         "worker/tasks", "worker/agent",
     ],
     "worker/main": ["common", "worker/app"],

@@ -26,7 +26,7 @@ COVERED = {
     ],
     "tests/worker/shards/remote_sampler_test.cpp": [
         "worker/sampling/core/drawn_lists", "worker/sampling/core/hop_draw", "worker/sampling/hop_sampler",
-        "worker/shards/part_sampler", "worker/shards/peer", "worker/shards/shards",
+        "worker/shards/part_sampler", "worker/shards/peer", "worker/shards/rpc_peer", "worker/shards/shards",
     ],
     "tests/worker/shards/row_fetcher_test.cpp": ["worker/shards/row_cache"],
     "tests/worker/shards/service_test.cpp": ["worker/shards/messages"],

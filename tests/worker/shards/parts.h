@@ -201,6 +201,9 @@ class Job {
   [[nodiscard]] Service& service(int64_t part) const {
     return *services_[static_cast<size_t>(part)];
   }
+  [[nodiscard]] const std::shared_ptr<Service>& shared_service(int64_t part) const {
+    return services_[static_cast<size_t>(part)];
+  }
   [[nodiscard]] int64_t payload_bytes() const {
     int64_t bytes = 0;
     for (const auto& peer : peers_) bytes += peer->payload_bytes();

@@ -2,6 +2,8 @@
 
 #include "tests/worker/shards/parts.h"
 #include "worker/loader/node_loader.h"
+#include "worker/rpc/server.h"
+#include "worker/shards/rpc_peer.h"
 #include "worker/shards/shards.h"
 
 #include <ATen/Functions.h>
@@ -169,14 +171,19 @@ TEST(RemoteSampler, RefusesRepliesThatAreNone) {
 // One node of a job that trains on users, whose features and lists lie apart.
 class PartLoader {
  public:
-  explicit PartLoader(int64_t parts)
+  PartLoader(int64_t parts, bool over_connections)
       : shop_(parts), job_(shop_, shop_sampling(), /*extracted=*/false) {
     ShardsOptions options;
     options.cache = {.policy = CachePolicy::Degree, .rows = 0.1};
     shards_ = Shards::create(shop_.whole(), options, {job_.spec(0)}).value();
     SilentProgressBar silent;
-    EXPECT_TRUE(shards_->connect(job_.peers_of(0), silent));
+    EXPECT_TRUE(shards_->connect(over_connections ? connect() : job_.peers_of(0), silent));
   }
+  ~PartLoader() {
+    for (const auto& connection : connections_) connection->close();
+  }
+  PartLoader(const PartLoader&) = delete;
+  PartLoader& operator=(const PartLoader&) = delete;
 
   static ShopSampling shop_sampling() { return sampling_of({5, 3}); }
 
@@ -233,13 +240,37 @@ class PartLoader {
         .value();
   }
 
+  // Peers at the other end of connections of this machine.
+  Peers connect() {
+    const rpc::Key key = rpc::Key::draw().value();
+    const auto loop = std::make_shared<rpc::EventLoop>();
+    Peers peers{nullptr};
+    for (int64_t node = 1; node < shop_.whole().partitions->book.parts; ++node) {
+      rpc::ServerOptions serving;
+      serving.address = {.host = "127.0.0.1", .port = 0};
+      serving.identity = {.job_uid = "shop", .node = node};
+      servers_.push_back(
+          rpc::Server::start(loop, serving, key, handler_of(job_.shared_service(node))).value()
+      );
+      rpc::ClientOptions asking;
+      asking.address = "127.0.0.1:" + std::to_string(servers_.back()->port());
+      asking.node = node;
+      asking.identity = {.job_uid = "shop"};
+      connections_.push_back(RpcPeer::connect(loop, asking, key).value());
+      peers.push_back(connections_.back());
+    }
+    return peers;
+  }
+
   const Shop shop_;
   const Job job_;
+  std::vector<std::unique_ptr<rpc::Server>> servers_;
+  std::vector<std::shared_ptr<RpcPeer>> connections_;
   std::unique_ptr<Shards> shards_;
 };
 
 TEST(RemoteSampler, FeedsALoaderWithTheSameBatchesByAnyThreads) {
-  const PartLoader loaders(3);
+  const PartLoader loaders(3, /*over_connections=*/true);
   const auto local = loaders.local();
   for (const auto& [threads, concurrency] :
        std::vector<std::pair<int64_t, int64_t>>{{0, 1}, {1, 4}, {2, 3}}) {
@@ -272,7 +303,7 @@ TEST(RemoteSampler, FeedsALoaderWithTheSameBatchesByAnyThreads) {
 }
 
 TEST(RemoteSampler, LeavesRequestsUnderWayBehindAtTheEndOfAnEpoch) {
-  const PartLoader loaders(2);
+  const PartLoader loaders(2, /*over_connections=*/false);
   loader::NodeLoaderOptions options;
   options.num_threads = 2;
   options.concurrency = 2;

@@ -4,9 +4,10 @@
 //  2. running: writes per second while 1,000 jobs train, whose node 0 reports another step each time.
 //  3. status: pod event → GNNJob status, one pod at a time with 5,000 pods present.
 //  4. churn: the oldest 100 jobs are deleted for each 100 that are created; memory.
-//  5. deletion: CPU time for each deleted job, with its pods and without.
+//  5. deletion: CPU time for each deleted job, with its pods and without, and that of a client which
+//     only receives what the controller receives and releases the pods (release_floor.h).
 //  6. failover: the leader is killed; how long after its Lease ran out the other one has passed.
-// usage: gnn-controller-scale-bench [--jobs=N] [--running=N] [--present=N]
+// usage: gnn-controller-scale-bench [--jobs=N] [--running=N] [--present=N] [--only=deletion]
 #include "common/api/report.h"
 #include "common/contract.h"
 #include "common/rfc3339.h"
@@ -17,9 +18,13 @@
 #include "controller/objects/lease.h"
 #include "controller/runtime/reflector.h"
 #include "tests/bench/controller/measure.h"
+#include "tests/bench/controller/release_floor.h"
 #include "tests/support/control_plane.h"
 #include "tests/support/controller_process.h"
 #include "tests/support/must.h"
+#include "tests/support/process.h"
+#include "tests/support/read_file.h"
+#include "tests/support/temporary_folder.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -304,6 +309,7 @@ struct ScaleOptions {
   int jobs = 5000;     // that run, in all
   int running = 1000;  // at once
   int present = 5000;  // at once, with those that are suspended
+  bool only_deletion = false;
 };
 
 class ScaleBench {
@@ -333,6 +339,11 @@ class ScaleBench {
     result["memoryRunningMiB"] = use_of(leader_->pid()).resident_mib;
     measure_running(result);
     say(result.dump());
+    if (options_.only_deletion) {
+      measure_churn(result);
+      measure_floor(result);
+      return result;
+    }
     measure_status(result);
     say(result.dump());
     measure_churn(result);
@@ -340,6 +351,8 @@ class ScaleBench {
     measure_passes_beside_all(beside_few, result);
     say(result.dump());
     measure_failover(result);
+    say(result.dump());
+    measure_floor(result);
     return result;
   }
 
@@ -431,6 +444,7 @@ class ScaleBench {
         {"statusAndLeaseWritesPerSecond", (after.puts - before.puts) / seconds},
         {"etcdWritesPerSecondOfAllPrograms", revisions / seconds},
         {"cpuPercent", cpu_seconds_between(before, after) / seconds * 100},
+        {"passesPerSecond", (after.passes - before.passes) / seconds},
     };
   }
 
@@ -487,26 +501,59 @@ class ScaleBench {
   }
 
   void measure_churn(Json& result) {
-    double deletion_seconds = 0;
+    Moment spent;  // in all deletions
+    double seconds = 0;
     const int deleted_before = deleted_;
     while (created_ < options_.jobs) {
       const Moment before = look_at(*leader_);
       delete_jobs(kWave);
-      deletion_seconds += cpu_seconds_between(before, look_at(*leader_));
+      const Moment after = look_at(*leader_);
+      spent.cpu_seconds += cpu_seconds_between(before, after);
+      spent.passes += after.passes - before.passes;
+      seconds += seconds_between(before.at, after.at);
       start_jobs(kWave);
       if (created_ % 500 != 0) continue;
       const ProcessUse use = use_of(leader_->pid());
       say(std::to_string(created_) + " jobs created, " + std::to_string(use.resident_mib) + " MiB");
     }
     const ProcessUse use = use_of(leader_->pid());
+    const int deleted = deleted_ - deleted_before;
+    // What the jobs that train cost meanwhile is no part of it.
+    const Json& training = result["training"];
+    const double trained_cpu = seconds * training["cpuPercent"].get<double>() / 100;
+    const double trained_passes = seconds * training["passesPerSecond"].get<double>();
     result["churn"] = {
         {"jobsCreated", created_},
         {"jobsDeleted", deleted_},
         {"residentMiB", use.resident_mib},
         {"peakResidentMiB", use.peak_resident_mib},
         {"largestPageOfMetricsKiB", scraper_->largest_page() / 1024},
-        {"deletionCpuMilliseconds", deletion_seconds * 1e3 / (deleted_ - deleted_before)},
+        {"deletionCpuMilliseconds", spent.cpu_seconds * 1e3 / deleted},
+        {"deletionCpuMillisecondsWithoutTraining", (spent.cpu_seconds - trained_cpu) * 1e3 / deleted
+        },
+        {"deletionPasses", (spent.passes - trained_passes) / deleted},
     };
+  }
+
+  // The last running jobs are deleted while nobody but the floor is there to release their pods.
+  void measure_floor(Json& result) {
+    say("deleting jobs without a controller");
+    scraper_.reset();
+    leader_.reset();
+    standby_.reset();
+    const testing::TemporaryFolder folder;
+    const std::string log = folder.path("floor.log");
+    testing::ProcessSpawner spawner;
+    const pid_t floor =
+        must(spawner.spawn({"/proc/self/exe", "--release-floor=" + plane_->kubeconfig_file()}, log)
+        );
+    wait_until([&] { return testing::read_file(log) == "synced\n"; }, 60s, "the floor");
+    const double before = use_of(floor).cpu_seconds;
+    delete_jobs(kWave);
+    std::this_thread::sleep_for(2s);
+    result["deletionFloorCpuMilliseconds"] = (use_of(floor).cpu_seconds - before) * 1e3 / kWave;
+    ::kill(floor, SIGKILL);
+    static_cast<void>(testing::wait_for_exit(floor, 10s));
   }
 
   // Fills up with suspended jobs, which have no pods, starts one more wave, and deletes them.
@@ -626,6 +673,10 @@ int main(int argc, char** argv) {
       options.running = std::atoi(value.c_str());
     } else if (argument.starts_with("--present=")) {
       options.present = std::atoi(value.c_str());
+    } else if (argument == "--only=deletion") {
+      options.only_deletion = true;
+    } else if (argument.starts_with("--release-floor=")) {
+      gnn::app::run_release_floor(value);
     } else {
       understood = false;
     }
@@ -635,7 +686,9 @@ int main(int argc, char** argv) {
       options.present <= options.running) {
     std::fprintf(
         stderr,
-        "usage: %s [--jobs=N] [--running=N] [--present=N], 200 <= running < jobs, present\n",
+        "usage: %s [--jobs=N] [--running=N] [--present=N] [--only=deletion], 200 <= running < "
+        "jobs, "
+        "present\n",
         argv[0]
     );
     return 64;

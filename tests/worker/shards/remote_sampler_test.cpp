@@ -201,9 +201,7 @@ class PartLoader {
   }
   [[nodiscard]] std::unique_ptr<loader::NodeLoader> remote(const loader::NodeLoaderOptions& options
   ) const {
-    const auto features =
-        RowFetcher::create({}, job_.part(0), job_.part(0)->features(0), job_.peers_of(0));
-    return loader_of(options, job_.sampler(0), features.value());
+    return loader_of(options, shards_->sampler(0).value(), shards_->features(0));
   }
   [[nodiscard]] const Job& job() const { return job_; }
   [[nodiscard]] const Shards& shards() const { return *shards_; }

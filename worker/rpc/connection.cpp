@@ -79,8 +79,9 @@ void Connection::read() {
   // Behind a body, the start of what follows it: one call of the system less.
   if (room > 0) read_buffers_.emplace_back(buffer_.data() + end_, buffer_.size() - end_);
   reading_ = true;
+  // A span: the operation keeps a copy of its argument.
   socket_.async_read_some(
-      read_buffers_,
+      std::span<const asio::mutable_buffer>(read_buffers_),
       [self = shared_from_this()](std::error_code error, size_t bytes) {
         self->reading_ = false;
         self->on_read(error, bytes);
@@ -208,7 +209,7 @@ void Connection::write() {
   }
   writing_ = true;
   socket_.async_write_some(
-      write_buffers_,
+      std::span<const asio::const_buffer>(write_buffers_),
       [self = shared_from_this()](std::error_code error, size_t bytes) {
         self->writing_ = false;
         self->on_wrote(error, bytes);

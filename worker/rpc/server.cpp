@@ -246,6 +246,7 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
   }
 
   void meet(tcp::socket socket) {
+    if (sessions_->full()) return count_refused("a new one", "there are too many clients");
     auto handshake = ServerHandshake::begin(identity_, key_);
     if (!handshake) return count_refused("a new one", handshake.error().message);
     // The one that has had most time.

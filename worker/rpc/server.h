@@ -41,6 +41,8 @@ struct ServerOptions {
   int64_t num_threads = 1;
   /// A client whose silence lasts this long is lost.
   Duration peer_timeout = std::chrono::seconds(contract::kDefaultPeerSeconds);
+  /// Clients at a time; further connections are closed.
+  int64_t most_clients = 4096;
   int64_t most_request_bytes = int64_t{32} << 20;
   int64_t most_answer_bytes = int64_t{1} << 30;
   /// Requests that have come and answers that have not gone, of a client and of all. A server that

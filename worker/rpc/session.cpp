@@ -102,7 +102,7 @@ void Sessions::answer_in_turn() {
   }
 }
 
-void Sessions::answer(std::shared_ptr<Session> session, Request request) {
+void Sessions::answer(const std::shared_ptr<Session>& session, Request request) {
   ++running_;
   // The pool's tasks are copied.
   auto shared = std::make_shared<Request>(std::move(request));

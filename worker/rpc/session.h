@@ -41,6 +41,10 @@ class Sessions : public std::enable_shared_from_this<Sessions> {
   Sessions(ServerOptions options, Handler handler, asio::io_context& io, ThreadPool& threads);
 
   void add(asio::ip::tcp::socket socket, Peer peer, std::shared_ptr<Guarded<PeerStats>> stats);
+  /// Has the server as many clients as it may have?
+  [[nodiscard]] bool full() const {
+    return static_cast<int64_t>(sessions_.size()) >= options_.most_clients;
+  }
   /// Closes all; handlers that run may end later.
   void close_all();
 
@@ -51,7 +55,7 @@ class Sessions : public std::enable_shared_from_this<Sessions> {
   bool admits(const std::shared_ptr<Session>& session, int64_t bytes);
   void has_requests(const std::shared_ptr<Session>& session);
   void answer_in_turn();
-  void answer(std::shared_ptr<Session> session, Request request);
+  void answer(const std::shared_ptr<Session>& session, Request request);
   // There may be bytes again for those that wait for them.
   void go_on();
   void remove(const std::shared_ptr<Session>& session);

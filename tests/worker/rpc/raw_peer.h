@@ -104,15 +104,6 @@ class RawPeer {
     while (receive(bytes) == bytes.size()) {
     }
   }
-  /// False: what the kernel takes of this end's bytes is used up.
-  bool send_without_waiting(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent <= 0) return false;
-      bytes = bytes.subspan(static_cast<size_t>(sent));
-    }
-    return true;
-  }
   /// Small buffers in the kernel, so that a test reaches their end soon.
   void shrink_buffers() {
     const int bytes = 4096;

@@ -57,7 +57,11 @@ class Calls final : public Connection {
     };
     frame.body = std::move(pending->call.request);
     for (const auto part : frame.body) pending->request_bytes += static_cast<int64_t>(part.size());
-    frame.written = [pending] { pending->written = true; };
+    // The connection owns the frame, so this lives as long.
+    frame.written = [this, pending] {
+      pending->written = true;
+      if (pending->answered) deliver(*pending);
+    };
     pending_.emplace(number, std::move(pending));
     send(std::move(frame));
   }
@@ -77,8 +81,9 @@ class Calls final : public Connection {
     Callback callback;
     MonotonicPoint begin;
     int64_t request_bytes = 0;
-    bool written = false;
-    FrameHeader answer;  // the header of its reply or failure
+    bool written = false;   // as the connection has reported: an answer may have been read before
+    bool answered = false;  // wholly
+    FrameHeader answer;     // the header of its reply or failure
     std::vector<std::byte> rest;
   };
 
@@ -89,8 +94,7 @@ class Calls final : public Connection {
     };
     if (header.type == FrameType::Request) return broken("a server has sent a request");
     const auto found = pending_.find(header.call);
-    // Before the whole request has gone, its memory is still needed.
-    if (found == pending_.end() || !found->second->written)
+    if (found == pending_.end() || found->second->answered)
       return broken("has answered a call that was not made");
     Pending& pending = *found->second;
     pending.answer = header;
@@ -123,6 +127,13 @@ class Calls final : public Connection {
 
   void on_body() override {
     const auto pending = std::exchange(reading_, nullptr);
+    pending->answered = true;
+    // Else when the write of its request is reported, until when the request's memory is needed.
+    if (pending->written) deliver(*pending);
+  }
+
+  void deliver(const Pending& of) {
+    const auto pending = pending_.at(of.answer.call);
     pending_.erase(pending->answer.call);
     {
       const auto stats = this->stats().lock();

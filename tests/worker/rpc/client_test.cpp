@@ -246,6 +246,32 @@ TEST(Client, FailsAllCallsAtOnceWhenAFrameIsCutOrForged) {
     EXPECT_THAT(error_after(each.answer).message, HasSubstr(each.reason)) << each.name;
 }
 
+// A server may read a request, and answer it, before the client's thread learns that it has written it.
+TEST(Client, TakesAnAnswerThatComesWhileItStillWrites) {
+  const auto loop = std::make_shared<EventLoop>();
+  const Key key = must(Key::draw());
+  RawListener listener;
+  const std::vector<std::byte> request(size_t{32} << 20);  // more than the kernel takes
+  std::thread server([&] {
+    RawPeer peer = listener.accept();
+    peer.welcome(identity_of(kServingNode), key);
+    const FrameHeader header = peer.receive_header();
+    peer.send({.type = FrameType::Reply, .call = header.call, .length = 3});
+    peer.send(bytes_of("yes"));
+    std::vector<std::byte> body(request.size());
+    EXPECT_EQ(peer.receive(body), body.size());
+    peer.wait_for_end();
+  });
+  {
+    const auto client = must(Client::connect(loop, joining(listener.port()), key));
+    const auto reply = must(result_of(
+        begin_call(*client, {.method = kEcho, .request = {std::span(request)}, .most_rest = 3})
+    ));
+    EXPECT_EQ(reply.size, 3);
+  }
+  server.join();
+}
+
 // A server in a process of its own.
 class ServerProcess {
  public:

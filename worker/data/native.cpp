@@ -181,6 +181,20 @@ Result<NativeDataset> open_native(const std::string& directory) {
   };
 }
 
+// Not the manifest's own digest, which also covers where the set was imported from.
+std::string digest_of(const NativeDataset& native) {
+  const auto& partitions = native.arrays.partitions;
+  if (partitions && partitions->only) {
+    return partitions->whole_digest;
+  }
+  std::string text = node_counts(native.arrays) + partitions_text(native.arrays);
+  for (const ManifestArray& file : native.files) {
+    text += file.name + " " + std::string(dtype_name(file.dtype)) + " " + shape_text(file.shape) +
+            " " + file.digest + "\n";
+  }
+  return digest_of(DigestKind::Xxh64, std::as_bytes(std::span(text)));
+}
+
 Status verify_digests(
     const std::string& directory, const NativeDataset& dataset, ProgressBar& progress
 ) {

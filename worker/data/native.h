@@ -19,6 +19,8 @@ namespace gnn::data {
 inline constexpr int kNativeVersion = 2;
 inline constexpr int kOldestNativeVersion = 1;
 inline constexpr const char* kManifestFile = "manifest.yaml";
+/// Begins the names of arrays that only a run that resumes an interrupted one needs.
+inline constexpr const char* kWorkPrefix = "work.";
 
 /// An array of the on-disk form, as the manifest describes it.
 struct ManifestArray {
@@ -46,6 +48,10 @@ struct NativeDataset {
 /// Errors: NotFound without a manifest; Data with file and field where a file does not match;
 /// Configuration for an unknown version.
 Result<NativeDataset> open_native(const std::string& directory);
+
+/// The identity of the data: equal digests mean the same data, wherever it came from. Of an extracted
+/// part, that of the whole data set.
+std::string digest_of(const NativeDataset& native);
 
 /// Reads every file and compares its digest with the manifest's.
 /// Errors: Data naming the damaged file.
@@ -78,8 +84,8 @@ class NativeWriter final : public ArrayStorage {
   /// Number of arrays that an earlier run completed.
   [[nodiscard]] int64_t num_resumed() const { return num_resumed_; }
 
-  /// Writes the manifest and renames the directory to `output` in one step. All arrays of `dataset`
-  /// must have been committed here.
+  /// Writes the manifest, removes working arrays (kWorkPrefix) and renames the directory to `output` in
+  /// one step. All arrays of `dataset` must have been committed here.
   /// Errors: Conflict if `output` exists, unless `replace`.
   Status publish(const DatasetArrays& dataset, bool replace);
 

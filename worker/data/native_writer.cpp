@@ -183,9 +183,14 @@ Result<Array> NativeWriter::find(const std::string& name) {
 
 Status NativeWriter::publish(const DatasetArrays& dataset, bool replace) {
   std::error_code error;
-  GNN_ASSIGN_OR_RETURN(const std::string manifest, encode_manifest(dataset, whole_, key_));
+  const auto work = std::stable_partition(whole_.begin(), whole_.end(), [](const auto& entry) {
+    return !entry.name.starts_with(kWorkPrefix);
+  });
+  const std::vector<ManifestArray> kept(whole_.begin(), work);
+  GNN_ASSIGN_OR_RETURN(const std::string manifest, encode_manifest(dataset, kept, key_));
   fs::remove(path_of(kManifestFile), error);
   GNN_RETURN_IF_ERROR(write_and_sync(path_of(kManifestFile), manifest));
+  for (auto entry = work; entry != whole_.end(); ++entry) fs::remove(path_of(entry->file), error);
   GNN_RETURN_IF_ERROR(sync_directory(partial_));
   // An empty folder may be there already (a mounted volume's sub-folder); anything else is someone's
   // data.

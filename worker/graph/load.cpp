@@ -254,18 +254,6 @@ Result<data::DatasetArrays> read_arrays(
   return fail(ErrorKind::Configuration, "spec.dataset.format: unknown");
 }
 
-// Not the manifest's own digest, which also covers where the set was imported from.
-std::string digest_of(const data::NativeDataset& native) {
-  const auto& partitions = native.arrays.partitions;
-  if (partitions && partitions->only) return partitions->whole_digest;
-  std::string text = data::node_counts(native.arrays) + data::partitions_text(native.arrays);
-  for (const data::ManifestArray& file : native.files) {
-    text += file.name + " " + std::string(data::dtype_name(file.dtype)) + " " +
-            data::shape_text(file.shape) + " " + file.digest + "\n";
-  }
-  return data::digest_of(data::DigestKind::Xxh64, std::as_bytes(std::span(text)));
-}
-
 // What a data set was made of.
 struct Source {
   data::DatasetArrays arrays;
@@ -279,7 +267,7 @@ Result<Source> read_source(
 ) {
   if (spec.format == api::DatasetFormat::Native && !spec.path.value_or("").empty()) {
     GNN_ASSIGN_OR_RETURN(data::NativeDataset native, data::open_native(*spec.path));
-    std::string digest = digest_of(native);
+    std::string digest = data::digest_of(native);
     return Source{
         .arrays = std::move(native.arrays),
         .digest = std::move(digest),

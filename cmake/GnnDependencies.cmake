@@ -18,6 +18,16 @@ find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED)
 pkg_check_modules(libxxhash REQUIRED IMPORTED_TARGET libxxhash)
 
+# Debian's METIS has no CMake or pkg-config file.
+if(GNN_BUILD_WORKER)
+  find_path(GNN_METIS_INCLUDE metis.h REQUIRED)
+  find_library(GNN_METIS_LIBRARY metis REQUIRED)
+  add_library(gnn_metis INTERFACE)
+  add_library(gnn::metis ALIAS gnn_metis)
+  target_include_directories(gnn_metis SYSTEM INTERFACE "${GNN_METIS_INCLUDE}")
+  target_link_libraries(gnn_metis INTERFACE "${GNN_METIS_LIBRARY}")
+endif()
+
 # tl::expected and cpp-httplib are headers; Debian's CMake files for them differ between releases.
 find_path(GNN_TL_EXPECTED_INCLUDE tl/expected.hpp REQUIRED)
 find_path(GNN_HTTPLIB_INCLUDE httplib.h REQUIRED)

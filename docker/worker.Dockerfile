@@ -7,7 +7,7 @@ FROM ${BASE} AS runtime
 RUN apt-get update -q \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
         ca-certificates libstdc++6 libyaml-cpp0.7 libspdlog1.10 libfmt9 libprometheus-cpp-core1.0 \
-        libcpp-httplib0.11 libxxhash0 zlib1g libssl3 \
+        libcpp-httplib0.11 libxxhash0 zlib1g libssl3 libmetis5 \
     && rm -rf /var/lib/apt/lists/* /var/cache/* /var/log/*
 
 # The program and the bill of materials, so that one small layer adds both.

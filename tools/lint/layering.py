@@ -31,6 +31,7 @@ ALLOWED = {
     ],
     "controller/main": ["common", "controller/app"],
     "worker/data": ["common"],
+    "worker/partition": ["common", "worker/data"],
     "worker/graph": ["common", "common/api", "worker/data"],
     "worker/sampling/core": ["common"],
     "worker/sampling": ["common", "worker/data", "worker/graph", "worker/sampling/core"],
@@ -59,7 +60,7 @@ ALLOWED = {
     ],
     "worker/agent": ["common", "common/api", "common/http", "worker/rendezvous", "worker/progress"],
     "worker/app": [
-        "common", "common/api", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
+        "common", "common/api", "worker/data", "worker/partition", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
         "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader", "worker/shards",
         "worker/training",
         "worker/tasks", "worker/agent",
@@ -83,7 +84,7 @@ IMPURE = re.compile(r"\bnow\s*\(|\b(System)?Clock\b|\bmonotonic\s*\(|\bgetenv\s*
 WITH_TORCH = [
     module for module in ALLOWED
     if module.startswith("worker/") and module not in {
-        "worker/data", "worker/sampling/core", "worker/rendezvous", "worker/progress", "worker/rpc", "worker/agent",
+        "worker/data", "worker/partition", "worker/sampling/core", "worker/rendezvous", "worker/progress", "worker/rpc", "worker/agent",
     }
 ]
 
@@ -96,6 +97,7 @@ RESTRICTED = [
     (re.compile(r"^spdlog/"), lambda name: name == "common/log.cpp"),
     (re.compile(r"^httplib\.h$"), lambda name: name == "common/http/server.cpp"),
     (re.compile(r"^asio(/|\.hpp$)"), lambda name: module_of(name) == "worker/rpc"),
+    (re.compile(r"^metis\.h$"), lambda name: name == "worker/partition/assign_by_metis.cpp"),
 ]
 
 # The same for what others' libraries are linked by.
@@ -104,6 +106,7 @@ RESTRICTED_LINKS = [
     (re.compile(r"^prometheus-cpp::|^spdlog::"), ["common"]),
     (re.compile(r"^gnn::httplib$"), ["common/http"]),
     (re.compile(r"^gnn::asio$"), ["worker/rpc"]),
+    (re.compile(r"^gnn::metis$"), ["worker/partition"]),
     (re.compile(r"^LibTorch::"), WITH_TORCH),
 ]
 
@@ -187,7 +190,7 @@ def link_problems_in(name, text, module_of_target):
     for target, library in links_in(text):
         short = library.removeprefix("gnn::")
         into = module_of_target.get(f"gnn_{short}") or module_of_target.get(library)
-        if library.startswith("gnn::") and into is None and library not in ("gnn::asio", "gnn::httplib"):
+        if library.startswith("gnn::") and into is None and library not in ("gnn::asio", "gnn::httplib", "gnn::metis"):
             found.append(f"{name}: {target} links {library}, which no module makes")
         elif into and into != module and into not in ALLOWED[module]:
             found.append(f"{name}: {target}: {module} may not link {library} of {into}")

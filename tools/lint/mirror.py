@@ -74,6 +74,12 @@ COVERED = {
         "worker/data/counter_random", "worker/data/dataset_arrays", "worker/data/transforms",
     ],
     "tests/worker/data/generate_bipartite_test.cpp": ["worker/data/communities"],
+    "tests/worker/partition/partition_test.cpp": [
+        "worker/partition/assign", "worker/partition/assign_by_hotness", "worker/partition/assign_by_metis",
+        "worker/partition/assign_ldg", "worker/partition/order", "worker/partition/rewrite",
+    ],
+    "tests/worker/partition/hotness_test.cpp": ["worker/partition/seeds"],
+    "tests/worker/partition/report_test.cpp": ["worker/partition/picture"],
     "tests/worker/data/native_test.cpp": [
         "worker/data/array", "worker/data/digest", "worker/data/manifest", "worker/data/mapped_file", "worker/data/native_writer",
     ],

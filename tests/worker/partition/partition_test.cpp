@@ -1,0 +1,331 @@
+#include "worker/partition/partition.h"
+
+#include "tests/support/read_file.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/worker/data/storage_fake.h"
+#include "tests/worker/partition/same_graph.h"
+#include "tests/worker/partition/sets.h"
+#include "worker/data/items.h"
+#include "worker/data/native.h"
+#include "worker/partition/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gnn::partition {
+namespace {
+
+using data::testing::StorageFake;
+using testing::Array;
+using testing::community_set;
+using testing::DType;
+using testing::expect_same_graph;
+using ::testing::HasSubstr;
+using testing::link_set;
+using ::testing::Not;
+using testing::SetOptions;
+
+constexpr std::array kMethods{Method::Random, Method::Hotness, Method::Ldg, Method::Metis};
+
+PartitionOptions options_of(Method method, int64_t parts, uint64_t seed = 1) {
+  return {
+      .parts = parts,
+      .method = method,
+      .fanout = {4, 3},
+      .batch_size = 8,
+      .hot_rows = 0.2,
+      .seed = static_cast<int64_t>(seed)
+  };
+}
+
+Result<data::DatasetArrays> run(
+    const data::DatasetArrays& set, const PartitionOptions& options, data::ArrayStorage& storage
+) {
+  SilentProgressBar silent;
+  ThreadPool others(1);
+  return partition(set, options, storage, others, silent);
+}
+Result<data::DatasetArrays> run(const data::DatasetArrays& set, const PartitionOptions& options) {
+  data::MemoryStorage memory;
+  return run(set, options, memory);
+}
+
+// Nodes of each part by hotness; hot rows as the nodes of other parts that are hottest.
+void expect_order(const data::DatasetArrays& made) {
+  ASSERT_TRUE(data::check_partitions_form(made, "made")) << "form";
+  const Status checked = data::check_partitions(made, "made");
+  ASSERT_TRUE(checked) << checked.error().message;
+  ASSERT_TRUE(data::check_items(made, "made"));
+  const data::Partitions& partitions = *made.partitions;
+  const Seeds seeds = seeds_of(made);
+  Assignment owners;
+  for (size_t table = 0; table < made.node_tables.size(); ++table) {
+    owners.emplace_back();
+    for (int64_t id = 0; id < made.node_tables[table].num_nodes; ++id) {
+      owners.back().push_back(static_cast<uint16_t>(partitions.book.part_of(table, id)));
+    }
+  }
+  ThreadPool none(0);
+  for (int64_t part = 0; part < partitions.book.parts; ++part) {
+    const auto found = hotness(
+        hotness_input(made, partitions.book.draws),
+        seed_probabilities(made, partitions.book.draws, seeds, owners, part),
+        none
+    );
+    for (size_t table = 0; table < found.size(); ++table) {
+      const data::IdRange own = partitions.book.range_of(table, part);
+      const auto begin = found[table].begin();
+      // Sums depend on the order of lists, so in the last bits on the numbers of nodes.
+      for (int64_t id = own.begin + 1; id < own.end; ++id) {
+        ASSERT_LE(begin[id], begin[id - 1] * (1 + 1e-12) + 1e-300);
+      }
+      const data::HotRows& hot = partitions.hot[table][static_cast<size_t>(part)];
+      std::vector<double> remote;
+      for (int64_t id = 0; id < static_cast<int64_t>(found[table].size()); ++id) {
+        if (!own.contains(id)) remote.push_back(begin[id]);
+      }
+      std::sort(remote.begin(), remote.end(), std::greater<>());
+      const auto values = hot.hotness.view<double>();
+      for (size_t i = 0; i < values.size(); ++i) {
+        ASSERT_NEAR(values[i], remote[i], 1e-12);
+        ASSERT_NEAR(begin[hot.ids.view<int64_t>()[i]], values[i], 1e-12);
+      }
+      EXPECT_NEAR(hot.remote_reads, std::accumulate(remote.begin(), remote.end(), 0.0), 1e-9);
+    }
+  }
+}
+
+void expect_balance(const data::DatasetArrays& made, double most) {
+  const Report report = make_report(made);
+  std::vector<int64_t> items;
+  for (size_t table = 0; table < made.node_tables.size(); ++table) {
+    std::vector<int64_t> nodes;
+    for (const PartReport& part : report.parts) nodes.push_back(part.nodes[table]);
+    EXPECT_LE(
+        *std::max_element(nodes.begin(), nodes.end()),
+        most * static_cast<double>(made.node_tables[table].num_nodes) /
+                static_cast<double>(report.parts.size()) +
+            1
+    );
+  }
+  for (const PartReport& part : report.parts) items.push_back(part.items);
+  EXPECT_LE(imbalance(items), most - 1 + 0.15) << report_text(report);
+}
+
+TEST(Partition, GivesTheSameGraphWithEachNodeInOnePart) {
+  for (const Method method : kMethods) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      for (const bool undirected : {false, true}) {
+        const data::DatasetArrays set = community_set(
+            {.nodes = 200 + 37 * static_cast<int64_t>(seed), .seed = seed, .undirected = undirected}
+        );
+        const auto made = run(set, options_of(method, 2 + static_cast<int64_t>(seed), seed));
+        ASSERT_TRUE(made) << made.error().message;
+        SCOPED_TRACE(std::string(method_name(method)) + " " + std::to_string(seed));
+        expect_same_graph(set, *made);
+        expect_order(*made);
+        expect_balance(*made, method == Method::Metis ? 1.25 : 1.01);
+      }
+    }
+  }
+}
+
+TEST(Partition, KeepsLinksAndTheirIdsInTypedSets) {
+  for (const Method method : kMethods) {
+    const data::DatasetArrays set = link_set({.nodes = 240, .degree = 6});
+    PartitionOptions options = options_of(method, 3);
+    options.fanout_by_edge_type = {
+        {.edge_type = {.source = "item", .relation = "like", .destination = "item"},
+         .fanout = {2, 2}}
+    };
+    const auto made = run(set, options);
+    ASSERT_TRUE(made) << made.error().message;
+    SCOPED_TRACE(method_name(method));
+    expect_same_graph(set, *made);
+    expect_order(*made);
+    expect_balance(*made, method == Method::Metis ? 1.25 : 1.01);
+    EXPECT_EQ(made->partitions->book.draws.fanouts[1], (std::vector<int64_t>{2, 2}));
+    EXPECT_EQ(made->partitions->book.draws.negatives, 1);
+  }
+}
+
+// Users that are read, but read nobody.
+TEST(Partition, DealsATypeWithoutListsByItsReaders) {
+  data::DatasetArrays set = link_set({.nodes = 400, .communities = 4, .within = 1});
+  set.links.reset();
+  set.edge_tables.resize(1);
+  set.target_node_type = "item";
+  const auto made = run(set, options_of(Method::Ldg, 4));
+  ASSERT_TRUE(made) << made.error().message;
+  expect_same_graph(set, *made);
+  EXPECT_LT(make_report(*made).cut(), 0.6) << "random parts cut 0.75";
+}
+
+TEST(Partition, CutsFewerEdgesThanRandomParts) {
+  const data::DatasetArrays set =
+      community_set({.nodes = 1200, .communities = 12, .undirected = true});
+  std::map<Method, Report> reports;
+  for (const Method method : kMethods) {
+    const auto made = run(set, options_of(method, 4));
+    ASSERT_TRUE(made) << made.error().message;
+    reports[method] = make_report(*made);
+  }
+  EXPECT_NEAR(reports[Method::Random].cut(), 0.75, 0.02);
+  EXPECT_LT(reports[Method::Metis].cut(), 0.3);
+  EXPECT_LT(reports[Method::Ldg].cut(), 0.5);
+  EXPECT_GT(reports[Method::Hotness].local_share(), reports[Method::Random].local_share() + 0.02);
+}
+
+// Memory of so many bytes a step; remembers the names of arrays.
+class SmallMemory : public StorageFake {
+ public:
+  explicit SmallMemory(int64_t bytes) : bytes_(bytes) {}
+  [[nodiscard]] int64_t memory_bytes() const override { return bytes_; }
+
+ private:
+  int64_t bytes_;
+};
+
+std::vector<const data::Array*> arrays_of(const data::DatasetArrays& set) {
+  std::vector<const data::Array*> arrays{&set.train, &set.validation, &set.test};
+  for (const data::NodeTable& table : set.node_tables) {
+    arrays.insert(arrays.end(), {&table.features, &table.labels});
+    for (const data::NamedFeatures& more : table.more_features) arrays.push_back(&more.rows);
+  }
+  for (const data::EdgeTable& table : set.edge_tables) {
+    arrays.insert(arrays.end(), {&table.indptr, &table.indices, &table.edge_ids, &table.features});
+  }
+  for (const auto& parts : set.partitions->hot) {
+    for (const data::HotRows& hot : parts) arrays.insert(arrays.end(), {&hot.ids, &hot.hotness});
+  }
+  return arrays;
+}
+
+TEST(Partition, GivesTheSameBytesInManyPassesAsInOne) {
+  const data::DatasetArrays set = community_set({.nodes = 2000, .degree = 20});
+  const auto once = run(set, options_of(Method::Hotness, 4));
+  ASSERT_TRUE(once);
+  // 480,000 bytes of edges with their ids.
+  SmallMemory small(160'000);
+  const auto often = run(set, options_of(Method::Hotness, 4), small);
+  ASSERT_TRUE(often) << often.error().message;
+  const auto wanted = arrays_of(*once);
+  const auto found = arrays_of(*often);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    ASSERT_EQ(wanted[i]->num_bytes(), found[i]->num_bytes());
+    if (wanted[i]->num_bytes() == 0) continue;
+    EXPECT_EQ(
+        std::memcmp(
+            wanted[i]->bytes(), found[i]->bytes(), static_cast<size_t>(wanted[i]->num_bytes())
+        ),
+        0
+    ) << wanted[i]->name();
+  }
+  SmallMemory too_small(100'000);
+  const auto refused = run(set, options_of(Method::Hotness, 4), too_small);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(refused.error().message, HasSubstr("for the nodes alone"));
+}
+
+// Commits so many arrays before the disk is full.
+class FillingDisk : public StorageFake {
+ public:
+  using StorageFake::commit;
+  FillingDisk(data::ArrayStorage& disk, int room) : disk_(disk), room_(room) {}
+  Result<Array> create(std::string name, DType dtype, std::vector<int64_t> shape) override {
+    if (room_-- == 0) return fail(ErrorKind::Io, "no space left on device");
+    return disk_.create(std::move(name), dtype, std::move(shape));
+  }
+  Result<Array> scratch(DType dtype, std::vector<int64_t> shape) override {
+    return disk_.scratch(dtype, std::move(shape));
+  }
+  Result<Array> commit(Array array, int64_t length) override {
+    return disk_.commit(std::move(array), length);
+  }
+  Result<Array> find(const std::string& name) override { return disk_.find(name); }
+
+ private:
+  data::ArrayStorage& disk_;
+  int room_;
+};
+
+// The manifest of a set that is published after `failures` runs, each of which fills the disk a few
+// arrays further on.
+std::string manifest_after(
+    const data::DatasetArrays& set, const std::string& folder, int failures
+) {
+  for (int failure = 0; failure < failures; ++failure) {
+    const auto writer = *data::NativeWriter::open(folder, "key");
+    FillingDisk disk(*writer, 4);
+    const auto made = run(set, options_of(Method::Ldg, 2), disk);
+    EXPECT_FALSE(made);
+    EXPECT_FALSE(data::open_native(folder)) << "nothing half done is taken for whole";
+  }
+  const auto writer = *data::NativeWriter::open(folder, "key");
+  EXPECT_GE(writer->num_resumed(), 2 * failures);
+  const auto made = run(set, options_of(Method::Ldg, 2), *writer);
+  EXPECT_TRUE(made);
+  EXPECT_TRUE(writer->publish(*made, false));
+  return gnn::testing::read_file(folder + "/" + data::kManifestFile);
+}
+
+TEST(Partition, ResumesWithTheSameBytesAfterAFullDisk) {
+  const data::DatasetArrays set = community_set({});
+  const gnn::testing::TemporaryFolder folder;
+  const std::string wanted = manifest_after(set, folder.path("whole"), 0);
+  EXPECT_EQ(manifest_after(set, folder.path("resumed"), 4), wanted);
+  EXPECT_THAT(wanted, Not(HasSubstr(data::kWorkPrefix)));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("resumed/work.reads.npy")));
+  const auto opened = data::open_native(folder.path("resumed"));
+  ASSERT_TRUE(opened) << opened.error().message;
+  expect_same_graph(set, opened->arrays);
+}
+
+TEST(Partition, NamesTheOptionThatIsWrong) {
+  const data::DatasetArrays set = community_set({});
+  const auto error_with = [&](const std::function<void(PartitionOptions&)>& change) {
+    PartitionOptions options = options_of(Method::Random, 2);
+    change(options);
+    const auto made = run(set, options);
+    return made ? "" : made.error().message;
+  };
+  EXPECT_THAT(
+      error_with([](PartitionOptions& o) { o.parts = 61; }),
+      HasSubstr("--parts: 61 are more than the 60 nodes of type node that batches start from")
+  );
+  EXPECT_THAT(error_with([](PartitionOptions& o) { o.parts = 0; }), HasSubstr("--parts: expected"));
+  EXPECT_THAT(error_with([](PartitionOptions& o) { o.fanout = {}; }), HasSubstr("--fanout"));
+  EXPECT_THAT(error_with([](PartitionOptions& o) { o.fanout = {-2}; }), HasSubstr("--fanout"));
+  EXPECT_THAT(error_with([](PartitionOptions& o) { o.batch_size = 0; }), HasSubstr("--batch-size"));
+  EXPECT_THAT(error_with([](PartitionOptions& o) { o.hot_rows = 1.5; }), HasSubstr("--hot-rows"));
+  EXPECT_THAT(
+      error_with([](PartitionOptions& o) {
+        o.fanout_by_edge_type = {{.edge_type = {"a", "b", "c"}, .fanout = {1, 1}}};
+      }),
+      HasSubstr("no edge type (a, b, c)")
+  );
+  const auto made = run(set, options_of(Method::Random, 2));
+  EXPECT_THAT(
+      run(*made, options_of(Method::Random, 2)).error().message, HasSubstr("partitioned already")
+  );
+  SmallMemory small(100'000);
+  EXPECT_THAT(
+      run(set, options_of(Method::Metis, 2), small).error().message,
+      HasSubstr("--method metis: METIS needs about")
+  );
+}
+
+}  // namespace
+}  // namespace gnn::partition

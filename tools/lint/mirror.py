@@ -57,6 +57,7 @@ COVERED = {
     "tests/worker/agent/rank_process_test.cpp": ["worker/agent/unique_fd"],
     "tests/worker/app/data_command_test.cpp": [
         "worker/app/command", "worker/app/data_output", "worker/app/generate_data", "worker/app/import_data", "worker/app/inspect_data",
+        "worker/app/partition_data",
     ],
     "tests/worker/app/job_file_test.cpp": [
         "worker/tasks/graph_classification", "worker/tasks/link_prediction", "worker/tasks/node_classification",

@@ -3,6 +3,7 @@
 #include "worker/app/generate_data.h"
 #include "worker/app/import_data.h"
 #include "worker/app/inspect_data.h"
+#include "worker/app/partition_data.h"
 #include "worker/data/readers/package_list.h"
 #include "worker/data/unreadable_mapping.h"
 
@@ -211,13 +212,134 @@ void add_generate(CLI::App& data, Subcommand& chosen) {
   });
 }
 
+// "SOURCE,RELATION,DESTINATION=15,10"
+Result<partition::EdgeTypeFanout> parse_edge_type_fanout(const std::string& text) {
+  const auto equals = text.find('=');
+  std::vector<std::string> names = CLI::detail::split(text.substr(0, equals), ',');
+  partition::EdgeTypeFanout made;
+  bool is_right = equals != std::string::npos && names.size() == 3;
+  for (const std::string& number :
+       CLI::detail::split(is_right ? text.substr(equals + 1) : "", ',')) {
+    int64_t value = 0;
+    is_right = is_right && CLI::detail::lexical_cast(number, value);
+    made.fanout.push_back(value);
+  }
+  if (!is_right) {
+    return fail(
+        ErrorKind::Configuration,
+        "--fanout-by-edge-type: expected SOURCE,RELATION,DESTINATION=N,N, found " + text
+    );
+  }
+  made.edge_type = {.source = names[0], .relation = names[1], .destination = names[2]};
+  return made;
+}
+
+// The options of how a data set is partitioned.
+void add_partition_options(
+    CLI::App& command, PartitionRequest& request, std::vector<std::string>& edge_type_fanouts
+) {
+  partition::PartitionOptions& options = request.options;
+  command.add_option("--parts", options.parts, "Number of parts");
+  command.add_option("--method", options.method, "Method: hotness (default), random, ldg or metis")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, partition::Method>{
+          {"random", partition::Method::Random},
+          {"hotness", partition::Method::Hotness},
+          {"ldg", partition::Method::Ldg},
+          {"metis", partition::Method::Metis}
+      }));
+  command
+      .add_option(
+          "--fanout",
+          options.fanout,
+          "The job's sampling.fanout, as 15,10,5: what hot rows follow from"
+      )
+      ->delimiter(',');
+  command.add_option(
+      "--fanout-by-edge-type",
+      edge_type_fanouts,
+      "Another fan-out for an edge type, as SOURCE,RELATION,DESTINATION=8,4"
+  );
+  command.add_option("--batch-size", options.batch_size, "The job's training.batchSize");
+  command.add_flag("--replace-draws", options.replace, "The job's sampling.replace");
+  command
+      .add_option("--rule", options.rule, "The job's sampling.rule: NewNodes (default), AllSeen")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, data::HopRule>{
+          {"NewNodes", data::HopRule::NewNodes}, {"AllSeen", data::HopRule::AllSeen}
+      }));
+  command
+      .add_option("--negatives", options.negatives, "Links: the job's sampling.negatives.amount")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--hot-rows",
+          options.hot_rows,
+          "Rows of other parts to list as each part's hottest, as a share of all"
+      )
+      ->capture_default_str();
+  command.add_option("--seed", options.seed, "Random seed")->capture_default_str();
+  command.add_option("--picture", request.picture, "File for a picture of the report (SVG)");
+}
+
+void add_partition(CLI::App& data, Subcommand& chosen) {
+  auto request = std::make_shared<PartitionRequest>();
+  auto part = std::make_shared<int64_t>(0);
+  auto fanouts = std::make_shared<std::vector<std::string>>();
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = data.add_subcommand(
+      "partition", "Deal the nodes of a data set to parts, or extract one part"
+  );
+  command->add_option("--input", request->input, "Folder of the data set")->required();
+  command->add_option("--output", request->output.folder, "Folder to create")->required();
+  command->add_flag(
+      "--replace",
+      request->output.replace,
+      "Replace an output that was made from another input or with other options"
+  );
+  CLI::Option* extract = command->add_option(
+      "--extract", *part, "Copy this part of a partitioned data set, for a local disk"
+  );
+  add_partition_options(*command, *request, *fanouts);
+  command->add_flag("--json", *json, "Print the report as one JSON object");
+  for (CLI::Option* option : command->get_options()) {
+    const std::string name = option->get_single_name();
+    if (option != extract && name != "input" && name != "output" && name != "replace" &&
+        name != "memory" && name != "help") {
+      extract->excludes(option);
+    }
+  }
+  command->callback([request, part, fanouts, json, extract, &chosen] {
+    if (*extract) {
+      chosen = [request, part] {
+        return run([&](const DataConsole& console) {
+          return extract_data(
+              {.input = request->input, .output = request->output, .part = *part}, console
+          );
+        });
+      };
+      return;
+    }
+    request->report = *json ? ReportFormat::Json : ReportFormat::Text;
+    chosen = [request, fanouts] {
+      return run([&](const DataConsole& console) -> Status {
+        for (const std::string& text : *fanouts) {
+          GNN_ASSIGN_OR_RETURN(auto fanout, parse_edge_type_fanout(text));
+          request->options.fanout_by_edge_type.push_back(std::move(fanout));
+        }
+        return partition_data(*request, console);
+      });
+    };
+  });
+}
+
 }  // namespace
 
 void add_data_command(CLI::App& root, Subcommand& chosen) {
-  CLI::App* data = root.add_subcommand("data", "Import, generate, inspect or verify data sets");
+  CLI::App* data =
+      root.add_subcommand("data", "Import, generate, partition, inspect or verify data sets");
   data->require_subcommand(1);
   add_import(*data, chosen);
   add_generate(*data, chosen);
+  add_partition(*data, chosen);
 
   auto folder = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);

@@ -22,6 +22,13 @@ constexpr int kKeyVersion = 1;
 
 }  // namespace
 
+bool holds(const std::string& folder, const std::string& input) {
+  std::error_code error;
+  const fs::path outer = fs::weakly_canonical(folder, error);
+  const fs::path inner = fs::weakly_canonical(input, error);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 std::string summary(const data::DatasetArrays& arrays) {
   int64_t nodes = 0;
   int64_t edges = 0;

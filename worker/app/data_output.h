@@ -26,6 +26,9 @@ struct DataOutput {
   bool replace = false;  ///< exchange a data set made from other inputs or options
 };
 
+/// Whether `input` is `folder` or in it, so that replacing the folder would remove it.
+[[nodiscard]] bool holds(const std::string& folder, const std::string& input);
+
 /// "6 nodes, 16 edges, 3 classes"
 [[nodiscard]] std::string summary(const data::DatasetArrays& arrays);
 

@@ -28,14 +28,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDumpavail = "apt-cache dumpavail";
 
-// Whether `input` is `folder` or in it, so that replacing the folder would remove it.
-bool holds(const std::string& folder, const std::string& input) {
-  std::error_code error;
-  const fs::path outer = fs::weakly_canonical(folder, error);
-  const fs::path inner = fs::weakly_canonical(input, error);
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
-}
-
 // All files of the input with their digests, sorted by path.
 Result<std::vector<data::InputFile>> input_files(const std::string& input, ProgressBar& progress) {
   std::vector<std::string> paths;

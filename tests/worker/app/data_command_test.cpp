@@ -329,6 +329,75 @@ TEST_F(DataCommand, GeneratesADataSetAndPrintsItsSize) {
   EXPECT_THAT(out_.str(), HasSubstr("already complete"));
 }
 
+TEST_F(DataCommand, PartitionsADataSetReportsItAndExtractsAPart) {
+  const std::string whole = folder_.path("whole");
+  const std::string parts = folder_.path("parts");
+  ASSERT_EQ(
+      run({"data", "generate", "--shape", "ogbn-arxiv", "--scale", "0.01", "--output", whole}), 0
+  );
+  const std::vector<std::string> command{
+      "data",
+      "partition",
+      "--input",
+      whole,
+      "--output",
+      parts,
+      "--parts",
+      "3",
+      "--method",
+      "ldg",
+      "--fanout",
+      "5,3",
+      "--batch-size",
+      "16",
+      "--picture",
+      folder_.path("report.svg"),
+      "--json"
+  };
+  ::testing::internal::CaptureStdout();
+  ASSERT_EQ(run(command), 0);
+  const std::string printed = ::testing::internal::GetCapturedStdout();
+  const auto report = nlohmann::json::parse(printed);
+  EXPECT_EQ(report["parts"].size(), 3U);
+  EXPECT_LT(report["cut"], 0.66);
+  EXPECT_THAT(read_file(folder_.path("report.svg")), HasSubstr("3 parts by ldg"));
+  const auto opened = load_native(parts);
+  ASSERT_TRUE(opened) << opened.error().message;
+  ASSERT_TRUE(opened->partitions);
+  EXPECT_EQ(opened->partitions->book.draws.fanouts[0], (std::vector<int64_t>{5, 3}));
+  // Complete for the same options, another set for others.
+  EXPECT_EQ(run(command), 0);
+  std::vector<std::string> other = command;
+  other[7] = "2";
+  EXPECT_EQ(run(other), contract::kExitConfiguration);
+
+  const std::string part = folder_.path("part");
+  ASSERT_EQ(run({"data", "partition", "--input", parts, "--extract", "1", "--output", part}), 0);
+  out_.str("");
+  ASSERT_TRUE(inspect_data(part, InspectFormat::Text, console()));
+  EXPECT_THAT(out_.str(), HasSubstr("3 by ldg, of which part 1 alone is here"));
+  ASSERT_TRUE(verify_data(part, console()));
+  // A job takes it only if it asks for parts, and knows it as the same data.
+  api::Dataset spec;
+  spec.format = api::DatasetFormat::Native;
+  spec.path = part;
+  const auto refused = graph::load_dataset(spec, {}, silent_);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("holds part 1 of 3 alone; set spec.placement"));
+  const auto loaded = graph::load_dataset(spec, {.accept_part = true}, silent_);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  spec.path = parts;
+  EXPECT_EQ(loaded->digest, graph::load_dataset(spec, {}, silent_)->digest);
+  EXPECT_EQ(loaded->graph().num_destinations(), loaded->held(0).size());
+  EXPECT_EQ(
+      run(
+          {"data", "partition", "--input", parts, "--extract", "1", "--parts", "2", "--output", part
+          }
+      ),
+      contract::kExitConfiguration
+  );
+}
+
 TEST_F(DataCommand, VerifyFindsADamagedFile) {
   const ImportRequest request = ring();
   ASSERT_TRUE(import_data(request, console()));

@@ -205,7 +205,8 @@ std::string text_of(const EdgeTypeData& type) {
 
 data::IdRange Dataset::rows_of(int64_t node_type, std::optional<int64_t> part) const {
   const data::IdRange all = held(node_type);
-  if (!part || !partitions) return {.begin = 0, .end = all.size()};
+  if (!part || !partitions || *part >= partitions->book.parts)
+    return {.begin = 0, .end = all.size()};
   const data::IdRange own = partitions->book.range_of(static_cast<size_t>(node_type), *part);
   const auto row_of = [&all](int64_t id) { return std::clamp(id, all.begin, all.end) - all.begin; };
   return {.begin = row_of(own.begin), .end = row_of(own.end)};

@@ -120,8 +120,8 @@ struct Dataset {
   /// The nodes of a type whose lists, feature rows and labels are here, of which row i is that of node
   /// held().begin + i: all nodes, except in an extracted part.
   [[nodiscard]] data::IdRange held(int64_t node_type) const;
-  /// Which of these rows are those of the nodes of `part`, if it is given and the data set has parts;
-  /// else all.
+  /// Which of these rows are those of the nodes of `part`, if it is given and the data set has it; else
+  /// all.
   [[nodiscard]] data::IdRange rows_of(int64_t node_type, std::optional<int64_t> part) const;
   /// The graph of a homogeneous data set (GNN_ASSERT).
   [[nodiscard]] const CscGraph& graph() const;

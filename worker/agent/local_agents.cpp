@@ -12,6 +12,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <memory>
@@ -186,6 +187,9 @@ class LocalAgents {
       ::dup2(lines[1], STDOUT_FILENO);
       ::dup2(lines[1], STDERR_FILENO);
       if (node != 0) ::close(listening_socket);
+      // Ranks inherit it. The agent has no thread yet.
+      for (const auto& [name, value] : job_.rank_environment)
+        ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
       const int socket = node == 0 ? listening_socket : -1;
       // Not exit(), which would run the parent's exit handlers in the child.
       ::_exit(agent_main(options, make_connector_, socket, numbers[1]));

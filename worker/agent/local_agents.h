@@ -26,6 +26,8 @@ struct LocalJob {
   /// Variables of the contract that the job sets, such as time-outs. This process's environment
   /// takes precedence.
   Environment environment{};
+  /// Variables of the ranks, beside those that agents set.
+  Environment rank_environment{};
   /// Program and arguments of a rank; the program "/proc/self/exe" is this one.
   std::vector<std::string> rank_command{};
 };

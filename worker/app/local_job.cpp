@@ -1,12 +1,31 @@
 #include "worker/app/local_job.h"
 
 #include "common/api/environment.h"
+#include "common/contract.h"
+#include "common/log.h"
 #include "worker/agent/local_agents.h"
+#include "worker/app/private_file.h"
 #include "worker/app/store_connector.h"
+#include "worker/rpc/key.h"
+#include "worker/tasks/part_inputs.h"
 
 #include <chrono>
+#include <optional>
 
 namespace gnn::app {
+
+namespace {
+
+// Nodes that serve their partitions to each other, each on a free port, with a key of this run.
+Result<PrivateFile> set_up_data(agent::LocalJob& local) {
+  GNN_ASSIGN_OR_RETURN(const rpc::Key key, rpc::Key::draw());
+  GNN_ASSIGN_OR_RETURN(PrivateFile file, PrivateFile::create("gnn-data-key", key.to_hex() + "\n"));
+  local.rank_environment[std::string(contract::kEnvDataKeyFile)] = file.path();
+  local.rank_environment[std::string(contract::kEnvDataAddress)] = "127.0.0.1:0";
+  return file;
+}
+
+}  // namespace
 
 int run_local_job(const api::GnnJob& job, std::vector<std::string> rank_command) {
   agent::LocalJob local;
@@ -20,6 +39,15 @@ int run_local_job(const api::GnnJob& job, std::vector<std::string> rank_command)
   for (const api::EnvVar& timeout : api::timeout_environment(job.spec.training.timeouts))
     local.environment[timeout.name] = timeout.value.value_or("");
   local.rank_command = std::move(rank_command);
+  std::optional<PrivateFile> key;
+  if (tasks::is_partitioned(job.spec.placement)) {
+    Result<PrivateFile> made = set_up_data(local);
+    if (!made) {
+      log_error(made.error().message);
+      return contract::exit_code_for(made.error().kind);
+    }
+    key = std::move(*made);
+  }
   return agent::run_agents_locally(local, make_tcp_connector);
 }
 

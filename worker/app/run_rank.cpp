@@ -1,6 +1,7 @@
 #include "worker/app/run_rank.h"
 
 #include "common/contract.h"
+#include "common/host_port.h"
 #include "common/out_of_memory.h"
 #include "common/progress_bar.h"
 #include "worker/agent/limits.h"
@@ -57,6 +58,24 @@ ErrorKind kind_of(const std::exception& error) {
   return is_out_of_memory(error) ? ErrorKind::OutOfMemory : ErrorKind::Internal;
 }
 
+Result<tasks::DataEndpoint> parse_data_endpoint(
+    const rendezvous::EnvironmentLookup& environment, const std::string& own_address
+) {
+  tasks::DataEndpoint endpoint;
+  if (const auto address = environment(contract::kEnvDataAddress)) {
+    auto parsed = parse_host_port(*address);
+    if (!parsed) {
+      return tl::unexpected(
+          with_context(std::move(parsed).error(), std::string(contract::kEnvDataAddress))
+      );
+    }
+    endpoint.address = *parsed;
+  }
+  if (auto file = environment(contract::kEnvDataKeyFile)) endpoint.key_file = std::move(*file);
+  if (!own_address.empty()) endpoint.host = own_address;
+  return endpoint;
+}
+
 // A bar on rank 0's terminal, if it has one.
 std::unique_ptr<ProgressBar> loading_bar(int64_t rank) {
   if (rank == 0 && isatty(STDERR_FILENO) != 0) return make_progress_bar(stderr);
@@ -81,6 +100,10 @@ Result<tasks::TaskResult> run_checked(
       )
   );
   GNN_RETURN_IF_ERROR(groups.create_local_process_group(place.local_world_size));
+  GNN_ASSIGN_OR_RETURN(
+      const tasks::DataEndpoint data_endpoint,
+      parse_data_endpoint(rendezvous::process_environment(), groups.address())
+  );
   const std::unique_ptr<ProgressBar> bar = loading_bar(place.rank);
   progress::LoadingProgress loading(options.progress, bar.get());
   tasks::TaskContext context{
@@ -90,6 +113,7 @@ Result<tasks::TaskResult> run_checked(
       .num_cpus = cpus,
       .memory_bytes = agent::usable_memory(),
       .incarnation = place.incarnation,
+      .data_endpoint = data_endpoint,
       .checked_version = options.checked_version,
       .loading = loading,
       .progress = options.progress,

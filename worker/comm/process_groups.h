@@ -80,6 +80,8 @@ class ProcessGroups {
 
   /// Of all ranks.
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
+  /// The local address that the other ranks can reach; empty without others.
+  [[nodiscard]] const std::string& address() const { return options_.address; }
 
  private:
   // A group of its own name in the store.

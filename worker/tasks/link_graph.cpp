@@ -73,10 +73,14 @@ Status check(const graph::Dataset& dataset, const api::CoOccurrence& options) {
 
 Links links_of(const graph::Dataset& dataset) {
   const graph::EdgeTypeData& type = link_type(dataset);
+  // Not the graph's: an extracted part has lists of its own nodes alone.
+  const auto nodes_of = [&dataset](int64_t index) {
+    return dataset.node_types[static_cast<size_t>(index)].num_nodes;
+  };
   return {
       .pairs = dataset.links->pairs,
-      .num_sources = type.graph.num_sources(),
-      .num_destinations = type.graph.num_destinations(),
+      .num_sources = nodes_of(type.source_index),
+      .num_destinations = nodes_of(type.destination_index),
       .same_type = type.source_index == type.destination_index,
       .undirected = dataset.links->reverse_edge_type == dataset.links->edge_type,
   };

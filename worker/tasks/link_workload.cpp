@@ -106,7 +106,11 @@ Result<std::unique_ptr<LinkWorkload>> LinkWorkload::create(
   GNN_RETURN_IF_ERROR(
       check_edge_types(options.sampling.fanout_by_edge_type, split.dataset, made->reads_)
   );
-  GNN_ASSIGN_OR_RETURN(made->graph_, make_link_graph(split.dataset, made->reads_, split.split));
+  if (options.partitioned) GNN_RETURN_IF_ERROR(made->open_parts());
+  // Else with the samplers of the parts.
+  if (!options.partitioned || !options.partitioned->has_own_lists_alone()) {
+    GNN_ASSIGN_OR_RETURN(made->graph_, make_link_graph(split.dataset, made->reads_, split.split));
+  }
   GNN_RETURN_IF_ERROR(made->make_features());
   GNN_ASSIGN_OR_RETURN(const auto items, made->training_items());
   GNN_ASSIGN_OR_RETURN(made->batches_per_rank_, batches_of_ranks(items));
@@ -116,16 +120,53 @@ Result<std::unique_ptr<LinkWorkload>> LinkWorkload::create(
   return made;
 }
 
+Status LinkWorkload::open_parts() {
+  GNN_ASSIGN_OR_RETURN(
+      parts_,
+      PartInputs::open(
+          data_.dataset,
+          *options_.partitioned,
+          [this](const shards::Part& part) { return part_samplers(part); },
+          groups_
+      )
+  );
+  return {};
+}
+
+// A sampler for each part of the split, since each sees other links; in the order of api::Part.
+Result<std::vector<shards::SamplerSpec>> LinkWorkload::part_samplers(const shards::Part& part) {
+  GNN_ASSIGN_OR_RETURN(const graph::Dataset own, with_own_lists(data_.dataset, part));
+  GNN_ASSIGN_OR_RETURN(graph_, make_link_graph(own, reads_, data_.split));
+  std::vector<shards::SamplerSpec> specs;
+  for (const auto of : {training::Part::Train, training::Part::Validation, training::Part::Test}) {
+    shards::SamplerSpec spec{.options = sampling_of(of), .relations = {}};
+    for (sampling::Relation& relation : relations_of(of)) {
+      spec.relations.push_back(
+          {.lists = shards::PartLists::of(relation.graph, part.own(relation.destination_type)),
+           .source_type = relation.source_type,
+           .destination_type = relation.destination_type,
+           .ends = std::move(relation.ends),
+           .lane = relation.lane,
+           .fanout = std::move(relation.fanout)}
+      );
+    }
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
 Status LinkWorkload::make_features() {
+  if (parts_ != nullptr) features_ = parts_->features();
+  features_.resize(inputs_.tables.size());
   for (size_t type = 0; type < inputs_.tables.size(); ++type) {
-    features_.emplace_back();
     const graph::NodeTypeData& nodes = data_.dataset.node_types[type];
-    if (inputs_.tables[type] >= 0 || !nodes.features) continue;
+    if (inputs_.tables[type] >= 0) features_[type] = nullptr;  // embeddings instead
+    if (inputs_.tables[type] >= 0 || !nodes.features || parts_ != nullptr) continue;
     GNN_ASSIGN_OR_RETURN(
         loader::LocalFeatureFetcher fetcher,
         loader::LocalFeatureFetcher::create(nodes.features->rows())
     );
-    features_.back() = std::make_shared<loader::LocalFeatureFetcher>(std::move(fetcher));
+    features_[type] = std::make_shared<loader::LocalFeatureFetcher>(std::move(fetcher));
   }
   return {};
 }
@@ -142,6 +183,9 @@ loader::LinkLoaderOptions LinkWorkload::loader_options() const {
            .forward = graph_.forward,
            .backward = graph_.backward},
       .num_threads = options_.sampling.num_threads.value_or(loading_threads(options_.num_cpus)),
+      .concurrency =
+          options_.partitioned ? options_.sampling.concurrency.value_or(kDefaultConcurrency) : 1,
+      .prefetch = options_.sampling.prefetch.value_or(kDefaultPrefetch),
       .device = options_.device,
   };
 }
@@ -168,9 +212,18 @@ Result<sampling::core::ItemSamplerOptions> LinkWorkload::training_items() const 
   );
 }
 
-Result<std::shared_ptr<sampling::Sampler>> LinkWorkload::sampler_for(
-    training::Part part, const std::vector<int64_t>& fanout
-) const {
+const std::vector<int64_t>& LinkWorkload::fanout_of(training::Part part) const {
+  const std::optional<std::vector<int64_t>>& evaluated = options_.training.evaluation.fanout;
+  return part != training::Part::Train && evaluated ? *evaluated : options_.sampling.fanout;
+}
+
+sampling::NeighborSamplerOptions LinkWorkload::sampling_of(training::Part part) const {
+  sampling::NeighborSamplerOptions options = sampler_options(options_.sampling, fanout_of(part));
+  options.num_edge_types = static_cast<int64_t>(data_.dataset.edge_types.size());
+  return options;
+}
+
+std::vector<sampling::Relation> LinkWorkload::relations_of(training::Part part) const {
   std::vector<sampling::Relation> relations = visible_for(graph_, part);
   for (const api::EdgeTypeFanout& own : options_.sampling.fanout_by_edge_type) {
     for (size_t i = 0; i < relations.size(); ++i) {
@@ -178,17 +231,19 @@ Result<std::shared_ptr<sampling::Sampler>> LinkWorkload::sampler_for(
         relations[i].fanout = own.fanout;
     }
   }
+  return relations;
+}
+
+Result<std::shared_ptr<sampling::Sampler>> LinkWorkload::sampler_for(training::Part part) const {
+  if (options_.partitioned && options_.partitioned->has_own_lists_alone())
+    return parts_->sampler(static_cast<size_t>(part));
   std::vector<int64_t> num_nodes;
   num_nodes.reserve(data_.dataset.node_types.size());
   for (const graph::NodeTypeData& type : data_.dataset.node_types)
     num_nodes.push_back(type.num_nodes);
-  sampling::NeighborSamplerOptions options = sampler_options(options_.sampling, fanout);
-  options.num_edge_types = static_cast<int64_t>(data_.dataset.edge_types.size());
   GNN_ASSIGN_OR_RETURN(
       auto sampler,
-      sampling::NeighborSampler::create(
-          std::move(options), std::move(num_nodes), std::move(relations)
-      )
+      sampling::NeighborSampler::create(sampling_of(part), std::move(num_nodes), relations_of(part))
   );
   return std::make_shared<sampling::LocalSampler>(std::move(sampler));
 }
@@ -226,7 +281,7 @@ Result<std::unique_ptr<loader::LinkLoader>> LinkWorkload::training_loader() cons
       .pairs = data_.dataset.links->pairs, .ids = data_.split.train.contiguous()
   };
   GNN_ASSIGN_OR_RETURN(items.sampler, negative_sampler());
-  GNN_ASSIGN_OR_RETURN(auto sampler, sampler_for(training::Part::Train, options_.sampling.fanout));
+  GNN_ASSIGN_OR_RETURN(auto sampler, sampler_for(training::Part::Train));
   return loader::LinkLoader::create(options, std::move(items), std::move(sampler), features_);
 }
 
@@ -286,10 +341,7 @@ Result<std::unique_ptr<loader::LinkLoader>> LinkWorkload::evaluation_loader(trai
       options.items,
       deal_links(items.ids.defined() ? items.pairs.index_select(0, items.ids) : items.pairs, dealt)
   );
-  GNN_ASSIGN_OR_RETURN(
-      auto sampler,
-      sampler_for(part, options_.training.evaluation.fanout.value_or(options_.sampling.fanout))
-  );
+  GNN_ASSIGN_OR_RETURN(auto sampler, sampler_for(part));
   return loader::LinkLoader::create(options, std::move(items), std::move(sampler), features_);
 }
 
@@ -379,6 +431,10 @@ progress::MemoryByOwner LinkWorkload::memory() const {
   for (const sampling::Relation& relation : graph_.relations) {
     const graph::CscGraph& graph = relation.graph;
     memory.graph += static_cast<int64_t>(graph.indptr().nbytes() + graph.indices().nbytes());
+  }
+  if (parts_ != nullptr) {
+    memory.features = parts_->feature_bytes();
+    return memory;
   }
   for (size_t type = 0; type < features_.size(); ++type) {
     if (features_[type] == nullptr) continue;

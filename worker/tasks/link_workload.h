@@ -9,6 +9,7 @@
 #include "worker/nn/models/link_model.h"
 #include "worker/tasks/link_graph.h"
 #include "worker/tasks/link_split.h"
+#include "worker/tasks/part_inputs.h"
 #include "worker/training/link_evaluator.h"
 #include "worker/training/workload.h"
 
@@ -27,6 +28,8 @@ struct LinkWorkloadOptions {
   uint64_t split_seed = 0;  ///< also of the negatives to rank against
   c10::Device device{c10::kCPU};
   int64_t num_cpus = 1;  ///< that this rank may keep busy
+  /// Where nodes read data from each other; nothing: each reads the whole data set.
+  std::optional<PartitionedData> partitioned{};
 };
 
 /// The links of a data set, as they are split.
@@ -48,7 +51,7 @@ struct LinkInputs {
 class LinkWorkload final : public training::Workload {
  public:
   /// Checks with one batch that each parameter of the model gets a gradient. Collective.
-  /// Errors: Configuration and Data, naming the field or the item.
+  /// Errors: Configuration and Data, naming the field or the item; those of PartInputs::open().
   [[nodiscard]] static Result<std::unique_ptr<LinkWorkload>> create(
       SplitDataset data,
       std::shared_ptr<nn::LinkModel> model,
@@ -77,6 +80,9 @@ class LinkWorkload final : public training::Workload {
       training::Part part, const training::EvaluationContext& context
   ) override;
 
+  /// Returns once no rank needs this one's data any more. Collective.
+  [[nodiscard]] Status leave() { return parts_ == nullptr ? Status() : parts_->leave(); }
+
  private:
   LinkWorkload(
       SplitDataset data,
@@ -97,9 +103,12 @@ class LinkWorkload final : public training::Workload {
       const at::Tensor& pairs, const sampling::core::ItemSamplerOptions& options
   ) const;
   [[nodiscard]] Result<sampling::core::ItemSamplerOptions> training_items() const;
-  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler_for(
-      training::Part part, const std::vector<int64_t>& fanout
-  ) const;
+  [[nodiscard]] const std::vector<int64_t>& fanout_of(training::Part part) const;
+  [[nodiscard]] sampling::NeighborSamplerOptions sampling_of(training::Part part) const;
+  [[nodiscard]] std::vector<sampling::Relation> relations_of(training::Part part) const;
+  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler_for(training::Part part) const;
+  [[nodiscard]] Result<std::vector<shards::SamplerSpec>> part_samplers(const shards::Part& part);
+  Status open_parts();
   [[nodiscard]] Result<std::shared_ptr<const sampling::core::NegativeSampler>> negative_sampler(
   ) const;
   [[nodiscard]] loader::LinkLoaderOptions loader_options() const;
@@ -118,7 +127,8 @@ class LinkWorkload final : public training::Workload {
   comm::RankGroups groups_;
   LinkWorkloadOptions options_;
   LinkGraph graph_;
-  std::vector<int64_t> reads_;  // the edge types in graph_
+  std::vector<int64_t> reads_;         // the edge types in graph_
+  std::unique_ptr<PartInputs> parts_;  // null: the whole data set is here
   std::vector<std::shared_ptr<loader::FeatureFetcher>> features_;
   std::vector<int64_t> batches_per_rank_;
   std::unique_ptr<loader::LinkLoader> train_loader_;

@@ -52,12 +52,14 @@ class NodeClassification final : public TaskRun {
             {.sampling = *spec_.sampling,
              .training = spec_.training,
              .device = context.device,
-             .num_cpus = context.num_cpus}
+             .num_cpus = context.num_cpus,
+             .partitioned = partitioned_data(spec_, context)}
         )
     );
     GNN_ASSIGN_OR_RETURN(
         training::TrainingResult result, run_training(*workload, context, options)
     );
+    GNN_RETURN_IF_ERROR(workload->leave());
     return finish(std::move(result.report), result.stopped, context);
   }
 

@@ -1,11 +1,13 @@
 #include "worker/tasks/node_workload.h"
 
 #include "common/hash.h"
+#include "worker/sampling/async_sampler.h"
 #include "worker/sampling/core/item_sampler.h"
 #include "worker/tasks/data_path.h"
 #include "worker/tasks/items.h"
 #include "worker/tasks/sampler_options.h"
 #include "worker/training/evaluator.h"
+#include "worker/training/part_layer_wise.h"
 
 #include <ATen/ATen.h>
 
@@ -49,9 +51,12 @@ Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
       new NodeWorkload(std::move(dataset), std::move(model), std::move(groups), options)
   );
   const graph::Dataset& data = made->dataset_;
-  GNN_ASSIGN_OR_RETURN(made->features_, local_features(data));
+  if (options.partitioned) {
+    GNN_RETURN_IF_ERROR(made->open_parts());
+  } else {
+    GNN_ASSIGN_OR_RETURN(made->features_, local_features(data));
+  }
   loader::NodeLoaderOptions loader = made->loader_options();
-  loader.sampling = sampler_options(options.sampling, options.sampling.fanout);
   GNN_ASSIGN_OR_RETURN(
       loader.items,
       made->deal_part(
@@ -61,18 +66,65 @@ Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
   );
   GNN_ASSIGN_OR_RETURN(made->batches_per_rank_, batches_of_ranks(loader.items));
   GNN_RETURN_IF_ERROR(check_training_batches(made->batches_per_rank_, data.name, loader.items));
-  GNN_ASSIGN_OR_RETURN(
-      made->train_loader_,
-      loader::NodeLoader::create(
-          loader, data.graph(), data.split.train, made->features_, data.target().labels
-      )
-  );
+  GNN_ASSIGN_OR_RETURN(made->train_loader_, made->make_loader(loader, training::Part::Train));
   return made;
+}
+
+// Training and evaluation have a sampler each.
+Status NodeWorkload::open_parts() {
+  const auto samplers = [this](const shards::Part& part) {
+    std::vector<shards::SamplerSpec> specs;
+    for (const training::Part of : {training::Part::Train, training::Part::Validation}) {
+      specs.push_back(
+          {.options = sampler_options(options_.sampling, fanout_of(of)),
+           .relations = {{.lists = part.lists(0)}}}
+      );
+    }
+    return Result<std::vector<shards::SamplerSpec>>(std::move(specs));
+  };
+  GNN_ASSIGN_OR_RETURN(
+      parts_, PartInputs::open(dataset_, *options_.partitioned, samplers, groups_)
+  );
+  features_ = parts_->shards().features(dataset_.target_node_type);
+  return {};
+}
+
+const std::vector<int64_t>& NodeWorkload::fanout_of(training::Part part) const {
+  const std::optional<std::vector<int64_t>>& evaluated = options_.training.evaluation.fanout;
+  return part != training::Part::Train && evaluated ? *evaluated : options_.sampling.fanout;
+}
+
+Result<std::unique_ptr<loader::NodeLoader>> NodeWorkload::make_loader(
+    const loader::NodeLoaderOptions& options, training::Part part
+) const {
+  loader::NodeLoaderOptions made = options;
+  made.sampling = sampler_options(options_.sampling, fanout_of(part));
+  const at::Tensor& seeds = ids_of(part);
+  if (parts_ == nullptr) {
+    return loader::NodeLoader::create(
+        made, dataset_.graph(), seeds, features_, dataset_.target().labels
+    );
+  }
+  std::shared_ptr<sampling::Sampler> sampler;
+  if (options_.partitioned->has_own_lists_alone()) {
+    GNN_ASSIGN_OR_RETURN(sampler, parts_->sampler(part == training::Part::Train ? 0 : 1));
+  } else {
+    GNN_ASSIGN_OR_RETURN(
+        auto local, sampling::NeighborSampler::create(made.sampling, dataset_.graph())
+    );
+    sampler = std::make_shared<sampling::LocalSampler>(std::move(local));
+  }
+  return loader::NodeLoader::create(
+      made, std::move(sampler), seeds, features_, parts_->shards().labels(dataset_.target_node_type)
+  );
 }
 
 loader::NodeLoaderOptions NodeWorkload::loader_options() const {
   loader::NodeLoaderOptions options;
   options.num_threads = options_.sampling.num_threads.value_or(loading_threads(options_.num_cpus));
+  options.concurrency =
+      options_.partitioned ? options_.sampling.concurrency.value_or(kDefaultConcurrency) : 1;
+  options.prefetch = options_.sampling.prefetch.value_or(kDefaultPrefetch);
   options.device = options_.device;
   return options;
 }
@@ -104,11 +156,17 @@ progress::DataPath NodeWorkload::data_path() const {
 }
 
 progress::MemoryByOwner NodeWorkload::memory() const {
+  const int64_t sampler = train_loader_->stats().sampler_bytes;
+  if (parts_ != nullptr) {
+    return {
+        .graph = parts_->graph_bytes(), .features = parts_->feature_bytes(), .sampler = sampler
+    };
+  }
   const graph::CscGraph& graph = dataset_.graph();
   return {
       .graph = static_cast<int64_t>(graph.indptr().nbytes() + graph.indices().nbytes()),
       .features = static_cast<int64_t>(dataset_.features().rows().nbytes()),
-      .sampler = train_loader_->stats().sampler_bytes,
+      .sampler = sampler,
   };
 }
 
@@ -153,14 +211,20 @@ Result<training::EvaluatedParts> NodeWorkload::evaluate_parts(
 Result<training::EvaluatedParts> NodeWorkload::evaluate_layer_wise(
     const std::vector<training::Part>& parts, const training::EvaluationContext& context
 ) {
+  std::vector<at::Tensor> ids;
+  ids.reserve(parts.size());
+  for (const training::Part part : parts) ids.push_back(ids_of(part));
+  if (parts_ != nullptr) {
+    const training::PartOfGraph own = parts_->graph();
+    return training::evaluate_part_layer_wise(
+        *model_, own, ids, groups_, context, {.device = options_.device}
+    );
+  }
   const training::WholeGraph whole{
       .graph = dataset_.graph(),
       .features = dataset_.features().rows(),
       .labels = dataset_.target().labels,
   };
-  std::vector<at::Tensor> ids;
-  ids.reserve(parts.size());
-  for (const training::Part part : parts) ids.push_back(ids_of(part));
   return training::evaluate_layer_wise(
       *model_, whole, ids, groups_, context, {.device = options_.device}
   );
@@ -170,9 +234,6 @@ Result<training::Evaluated> NodeWorkload::evaluate_sampled(
     training::Part part, const training::EvaluationContext& context
 ) {
   loader::NodeLoaderOptions loader = loader_options();
-  loader.sampling = sampler_options(
-      options_.sampling, options_.training.evaluation.fanout.value_or(options_.sampling.fanout)
-  );
   const sampling::core::ItemSamplerOptions items = {
       .batch_size = options_.training.batch_size,
       .rank = groups_.all->rank(),
@@ -183,12 +244,7 @@ Result<training::Evaluated> NodeWorkload::evaluate_sampled(
           splitmix64(static_cast<uint64_t>(options_.training.seed), static_cast<uint64_t>(part)),
   };
   GNN_ASSIGN_OR_RETURN(loader.items, deal_part(part, items));
-  GNN_ASSIGN_OR_RETURN(
-      const auto batches,
-      loader::NodeLoader::create(
-          loader, dataset_.graph(), ids_of(part), features_, dataset_.target().labels
-      )
-  );
+  GNN_ASSIGN_OR_RETURN(const auto batches, make_loader(loader, part));
   GNN_RETURN_IF_ERROR(batches->start_epoch(0));
   const auto next = [&]() -> Result<std::optional<training::Scores>> {
     GNN_ASSIGN_OR_RETURN(const std::optional<loader::MiniBatch> batch, batches->next());

@@ -6,6 +6,7 @@
 #include "worker/graph/dataset.h"
 #include "worker/loader/node_loader.h"
 #include "worker/nn/models/model.h"
+#include "worker/tasks/part_inputs.h"
 #include "worker/training/workload.h"
 
 #include <c10/core/Device.h>
@@ -22,13 +23,16 @@ struct NodeWorkloadOptions {
   api::Training training;
   c10::Device device{c10::kCPU};
   int64_t num_cpus = 1;  ///< that this rank may keep busy
+  /// Where nodes read data from each other; nothing: each reads the whole data set.
+  std::optional<PartitionedData> partitioned{};
 };
 
 /// Mini-batches of sampled neighbourhoods of one homogeneous graph, evaluated by sampling or layer
 /// by layer.
 class NodeWorkload final : public training::Workload {
  public:
-  /// Errors: Configuration and Data, naming the field or the item.
+  /// Collective where data is partitioned.
+  /// Errors: Configuration and Data, naming the field or the item; those of PartInputs::open().
   [[nodiscard]] static Result<std::unique_ptr<NodeWorkload>> create(
       graph::Dataset dataset,
       std::shared_ptr<nn::NodeModel> model,
@@ -59,6 +63,9 @@ class NodeWorkload final : public training::Workload {
       const std::vector<training::Part>& parts, const training::EvaluationContext& context
   ) override;
 
+  /// Returns once no rank needs this one's data any more. Collective.
+  [[nodiscard]] Status leave() { return parts_ == nullptr ? Status() : parts_->leave(); }
+
  private:
   NodeWorkload(
       graph::Dataset dataset,
@@ -75,6 +82,11 @@ class NodeWorkload final : public training::Workload {
       training::Part part, const sampling::core::ItemSamplerOptions& options
   ) const;
   [[nodiscard]] loader::NodeLoaderOptions loader_options() const;
+  [[nodiscard]] const std::vector<int64_t>& fanout_of(training::Part part) const;
+  Status open_parts();
+  [[nodiscard]] Result<std::unique_ptr<loader::NodeLoader>> make_loader(
+      const loader::NodeLoaderOptions& options, training::Part part
+  ) const;
   Result<training::Evaluated> evaluate_sampled(
       training::Part part, const training::EvaluationContext& context
   );
@@ -86,6 +98,7 @@ class NodeWorkload final : public training::Workload {
   std::shared_ptr<nn::NodeModel> model_;
   comm::RankGroups groups_;
   NodeWorkloadOptions options_;
+  std::unique_ptr<PartInputs> parts_;  // null: the whole data set is here
   std::shared_ptr<loader::FeatureFetcher> features_;
   std::vector<int64_t> batches_per_rank_;
   std::unique_ptr<loader::NodeLoader> train_loader_;

@@ -4,6 +4,7 @@
 #include "common/hash.h"
 #include "common/stopwatch.h"
 #include "worker/graph/load.h"
+#include "worker/tasks/data_path.h"
 #include "worker/tasks/node_check.h"
 #include "worker/tasks/placement.h"
 
@@ -20,6 +21,16 @@ std::string loaded_in(double seconds) {
   char text[64];
   std::snprintf(text, sizeof text, "Loaded the data set in %.3f s", seconds);
   return text;
+}
+
+// Of mapped files a node reads nothing but its part of what is Partitioned.
+graph::PartCheck part_to_check(const api::GnnJobSpec& spec, const comm::RankGroups& groups) {
+  graph::PartCheck check;
+  if (!spec.placement) return check;
+  const int64_t part = groups.all->rank() / groups.node->world_size() % spec.placement->partitions;
+  if (spec.placement->topology == api::PlacementMode::Partitioned) check.lists = part;
+  if (spec.placement->features == api::PlacementMode::Partitioned) check.features = part;
+  return check;
 }
 
 }  // namespace
@@ -43,6 +54,8 @@ Result<graph::Dataset> load_dataset(const api::GnnJobSpec& spec, TaskContext& co
   if (const std::optional<api::EdgeType>& link = spec.task.link)
     options.link = {link->source, link->relation, link->destination};
   options.add_reverse = spec.dataset.add_reverse;
+  options.accept_part = spec.placement.has_value();
+  options.part = part_to_check(spec, context.groups);
   options.check_mapped = [&context](const std::string& version, const graph::ContentCheck& check) {
     const NodeCheck node{
         .node = *context.groups.node,
@@ -61,6 +74,20 @@ Result<graph::Dataset> load_dataset(const api::GnnJobSpec& spec, TaskContext& co
   GNN_RETURN_IF_ERROR(check_same_dataset(*context.communicator, dataset));
   context.progress.on_message(loaded_in(seconds_since(start)));
   return dataset;
+}
+
+std::optional<PartitionedData> partitioned_data(const api::GnnJobSpec& spec, TaskContext& context) {
+  if (!is_partitioned(spec.placement)) return std::nullopt;
+  return PartitionedData{
+      .placement = *spec.placement,
+      .network =
+          {.endpoint = context.data_endpoint,
+           .incarnation = context.incarnation,
+           .partitions = spec.placement->partitions,
+           .server_threads = loading_threads(context.num_cpus),
+           .peer_timeout = std::chrono::seconds(spec.training.timeouts.peer_seconds)},
+      .loading = context.loading,
+  };
 }
 
 std::string config_hash(const api::GnnJobSpec& spec) {

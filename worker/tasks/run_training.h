@@ -4,9 +4,11 @@
 #include "common/result.h"
 #include "worker/comm/communicator.h"
 #include "worker/graph/dataset.h"
+#include "worker/tasks/part_inputs.h"
 #include "worker/tasks/task.h"
 #include "worker/training/trainer.h"
 
+#include <optional>
 #include <string>
 
 namespace gnn::tasks {
@@ -23,6 +25,11 @@ namespace gnn::tasks {
 /// Errors: Data naming ranks and digests, the same on all ranks; PeerLost.
 [[nodiscard]] Status check_same_dataset(
     comm::Communicator& communicator, const graph::Dataset& dataset
+);
+
+/// How a rank reads its data, where nodes read from each other.
+[[nodiscard]] std::optional<PartitionedData> partitioned_data(
+    const api::GnnJobSpec& spec, TaskContext& context
 );
 
 /// Hash of everything in a spec that a run's numbers depend on. Machines, where data lies and the

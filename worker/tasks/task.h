@@ -9,6 +9,7 @@
 #include "worker/comm/rank_groups.h"
 #include "worker/progress/progress_sink.h"
 #include "worker/rendezvous/rendezvous.h"
+#include "worker/tasks/data_network.h"
 
 #include <c10/core/Device.h>
 #include <tl/expected.hpp>
@@ -32,6 +33,7 @@ struct TaskContext {
   /// Memory that this process may use, page cache included.
   int64_t memory_bytes = std::numeric_limits<int64_t>::max();
   rendezvous::Incarnation incarnation;  ///< fences checkpoints
+  DataEndpoint data_endpoint{};         ///< where placement is Partitioned
   /// What ranks of this node gave to on_checked_version in an earlier round, or empty.
   std::string checked_version{};
   ProgressBar& loading;  ///< of reading or making the data set

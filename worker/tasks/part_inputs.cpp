@@ -1,0 +1,131 @@
+#include "worker/tasks/part_inputs.h"
+
+#include <ATen/Functions.h>
+
+#include <utility>
+
+namespace gnn::tasks {
+namespace {
+
+shards::Held held(api::PlacementMode mode) {
+  return mode == api::PlacementMode::Partitioned ? shards::Held::Own : shards::Held::Whole;
+}
+
+shards::CachePolicy policy_of(api::CachePolicy policy) {
+  switch (policy) {
+    case api::CachePolicy::Hotness:
+      return shards::CachePolicy::Hotness;
+    case api::CachePolicy::Degree:
+      return shards::CachePolicy::Degree;
+    case api::CachePolicy::None:
+      break;
+  }
+  return shards::CachePolicy::None;
+}
+
+shards::CacheOptions cache_of(const api::Placement& placement) {
+  if (placement.features == api::PlacementMode::Replicated)
+    return {.policy = shards::CachePolicy::None};
+  const api::FeatureCache cache = placement.cache.value_or(api::FeatureCache());
+  return {.policy = policy_of(cache.policy), .rows = cache.rows.value()};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PartInputs>> PartInputs::open(
+    const graph::Dataset& dataset,
+    const PartitionedData& data,
+    const MakeSamplers& make_samplers,
+    const comm::RankGroups& groups
+) {
+  const api::Placement& placement = data.placement;
+  std::unique_ptr<PartInputs> made(new PartInputs);
+  made->serves_ = groups.node->rank() == 0;
+  made->num_node_types_ = dataset.node_types.size();
+  made->num_edge_types_ = dataset.edge_types.size();
+  const int64_t node = groups.all->rank() / groups.node->world_size();
+  const shards::ShardsOptions options{
+      .part =
+          {.part = node % placement.partitions,
+           .topology = held(placement.topology),
+           .features = held(placement.features)},
+      .cache = cache_of(placement)
+  };
+  std::vector<shards::SamplerSpec> samplers;
+  if (data.has_own_lists_alone()) {
+    GNN_ASSIGN_OR_RETURN(const auto part, shards::Part::create(dataset, options.part));
+    GNN_ASSIGN_OR_RETURN(samplers, make_samplers(*part));
+  }
+  GNN_ASSIGN_OR_RETURN(
+      made->shards_, shards::Shards::create(dataset, options, std::move(samplers))
+  );
+  shards::Peers peers(static_cast<size_t>(placement.partitions));
+  if (placement.partitions > 1) {
+    GNN_ASSIGN_OR_RETURN(made->network_, DataNetwork::create(data.network, groups));
+    GNN_ASSIGN_OR_RETURN(
+        peers, made->network_->open(made->serves_ ? made->shards_->service() : nullptr)
+    );
+  }
+  GNN_RETURN_IF_ERROR(made->shards_->connect(std::move(peers), data.loading));
+  return made;
+}
+
+std::vector<std::shared_ptr<loader::FeatureFetcher>> PartInputs::features() const {
+  std::vector<std::shared_ptr<loader::FeatureFetcher>> fetchers;
+  for (size_t type = 0; type < num_node_types_; ++type)
+    fetchers.push_back(shards_->features(static_cast<int64_t>(type)));
+  return fetchers;
+}
+
+int64_t PartInputs::graph_bytes() const {
+  int64_t bytes = 0;
+  for (size_t type = 0; type < num_edge_types_; ++type) {
+    const shards::PartLists& lists = shards_->part()->lists(static_cast<int64_t>(type));
+    const auto* const indptr = lists.indptr.const_data_ptr<int64_t>();
+    const int64_t edges = indptr[lists.nodes.size()] - indptr[0];
+    bytes += static_cast<int64_t>(lists.indptr.nbytes()) +
+             edges * static_cast<int64_t>(lists.indices.element_size());
+  }
+  return bytes;
+}
+
+int64_t PartInputs::feature_bytes() const {
+  int64_t bytes = shards_->cache_bytes();
+  for (size_t type = 0; type < num_node_types_; ++type) {
+    const at::Tensor& rows = shards_->part()->features(static_cast<int64_t>(type)).rows;
+    if (rows.defined()) bytes += static_cast<int64_t>(rows.nbytes());
+  }
+  return bytes;
+}
+
+training::PartOfGraph PartInputs::graph() const {
+  return {
+      .part = shards_->part(),
+      .features = shards_->features(0),
+      .peers = shards_->peers(),
+      .service = serves_ ? shards_->service() : nullptr
+  };
+}
+
+Result<graph::Dataset> with_own_lists(const graph::Dataset& dataset, const shards::Part& part) {
+  graph::Dataset own = dataset;
+  for (size_t i = 0; i < own.edge_types.size(); ++i) {
+    const shards::PartLists& lists = part.lists(static_cast<int64_t>(i));
+    const auto* const indptr = lists.indptr.const_data_ptr<int64_t>();
+    const int64_t begin = indptr[0];
+    const int64_t edges = indptr[lists.nodes.size()] - begin;
+    GNN_ASSIGN_OR_RETURN(
+        own.edge_types[i].graph,
+        graph::CscGraph::create_unchecked(
+            lists.indptr.sub(begin),
+            lists.indices.narrow(0, begin, edges),
+            lists.num_sources,
+            lists.edge_ids.defined() ? lists.edge_ids.narrow(0, begin, edges)
+                                     : at::arange(begin, begin + edges)
+        )
+    );
+  }
+  return own;
+}
+
+}  // namespace gnn::tasks

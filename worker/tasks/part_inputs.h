@@ -1,0 +1,98 @@
+#pragma once
+
+#include "common/api/gnn_job.h"
+#include "common/progress_bar.h"
+#include "common/result.h"
+#include "worker/comm/rank_groups.h"
+#include "worker/graph/dataset.h"
+#include "worker/loader/feature_fetcher.h"
+#include "worker/sampling/async_sampler.h"
+#include "worker/shards/part.h"
+#include "worker/shards/part_sampler.h"
+#include "worker/shards/shards.h"
+#include "worker/tasks/data_network.h"
+#include "worker/training/part_layer_wise.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace gnn::tasks {
+
+/// Whether nodes of a job with this placement read data from each other.
+[[nodiscard]] inline bool is_partitioned(const std::optional<api::Placement>& placement) {
+  return placement && (placement->topology == api::PlacementMode::Partitioned ||
+                       placement->features == api::PlacementMode::Partitioned);
+}
+
+/// Batches under way per sampler thread where spec.sampling.concurrency is absent.
+inline constexpr int64_t kDefaultConcurrency = 4;
+/// Finished batches where spec.sampling.prefetch is absent.
+inline constexpr int64_t kDefaultPrefetch = 2;
+
+/// How a rank reads data that is partitioned.
+struct PartitionedData {
+  api::Placement placement;
+  DataNetworkOptions network;
+  ProgressBar& loading;  ///< of filling caches
+
+  [[nodiscard]] bool has_own_lists_alone() const {
+    return placement.topology == api::PlacementMode::Partitioned;
+  }
+};
+
+/// The samplers and rows of a rank whose node reads one partition of the data set itself, and asks
+/// other nodes for the rest.
+/// Threads: one; what it gives may be used by any.
+class PartInputs {
+ public:
+  /// Makes the samplers that are partitioned, in the same order on all ranks.
+  using MakeSamplers = std::function<Result<std::vector<shards::SamplerSpec>>(const shards::Part&)>;
+
+  /// Serves the node's partition on local rank 0, connects to other nodes, and fills the caches of
+  /// remote rows. Where the topology is Replicated there are no samplers. Collective.
+  /// Errors: those of shards::Shards and DataNetwork.
+  [[nodiscard]] static Result<std::unique_ptr<PartInputs>> open(
+      const graph::Dataset& dataset,
+      const PartitionedData& data,
+      const MakeSamplers& make_samplers,
+      const comm::RankGroups& groups
+  );
+
+  [[nodiscard]] const shards::Shards& shards() const { return *shards_; }
+  /// Of that number; only where the topology is Partitioned.
+  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler(size_t number) const {
+    return shards_->sampler(static_cast<uint32_t>(number));
+  }
+  /// By node type; null where there are none.
+  [[nodiscard]] std::vector<std::shared_ptr<loader::FeatureFetcher>> features() const;
+  /// Bytes of the lists, and of the feature rows with their caches, that this rank reads itself.
+  [[nodiscard]] int64_t graph_bytes() const;
+  [[nodiscard]] int64_t feature_bytes() const;
+
+  /// What a layer-wise evaluation reads of a homogeneous graph.
+  [[nodiscard]] training::PartOfGraph graph() const;
+
+  /// Returns once no rank asks for anything any more, so that all may leave. Collective.
+  [[nodiscard]] Status leave() { return network_ == nullptr ? Status() : network_->leave(); }
+
+ private:
+  PartInputs() = default;
+
+  bool serves_ = false;  // on local rank 0
+  std::unique_ptr<shards::Shards> shards_;
+  std::unique_ptr<DataNetwork> network_;  // null where nobody has anything to ask for
+  size_t num_node_types_ = 0;
+  size_t num_edge_types_ = 0;
+};
+
+/// The data set with the lists of the part's own nodes alone, for samplers over parts. Nothing but its
+/// edge types' graphs differs.
+[[nodiscard]] Result<graph::Dataset> with_own_lists(
+    const graph::Dataset& dataset, const shards::Part& part
+);
+
+}  // namespace gnn::tasks

@@ -433,14 +433,14 @@ enum class PlacementMode {
   Partitioned,  ///< node n of a data set of P partitions reads partition n mod P, and asks others
 };
 
-/// Which remote rows a node keeps.
+/// Which remote rows a rank keeps.
 enum class CachePolicy {
-  Hotness,  ///< those that its batches are expected to read most often
+  Hotness,  ///< those that batches of its partition are expected to read most often
   Degree,   ///< those of the nodes that most lists of neighbours hold
   None,
 };
 
-/// Feature rows of other partitions that each node keeps in memory.
+/// Feature rows of other partitions that each rank keeps in memory.
 struct FeatureCache {
   Decimal rows{"0.1"};  ///< as a share of all rows of a node type, in [0, 1]
   CachePolicy policy = CachePolicy::Hotness;

@@ -312,7 +312,8 @@ TEST_F(Upgrade, AnOlderCrdCausesNoWriteAgainAndAgain) {
         })
         .size();
   };
-  // While others start, nothing happens to this one: what its last event was worth is written.
+  // Edits make passes that have nothing to write: what its last event was worth is written. Each is
+  // seen by the time that another job runs.
   const size_t before = writes();
   for (int other = 0; other < 12; ++other) {
     const std::string name = "other-" + std::to_string(other);

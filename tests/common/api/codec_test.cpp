@@ -124,8 +124,8 @@ TEST(Codec, WorkerConfigOfAnEarlierVersionsJobIsAsItWas) {
         json::parse(testing::read_file((version.path() / "objects.json").string()));
     json stored = objects["job"];
     // As today's API server fills it in.
-    stored["spec"]["dataset"]["addReverse"] = false;
-    stored["spec"]["sampling"]["excludeSeedEdges"] = false;
+    stored["spec"]["dataset"].emplace("addReverse", false);
+    stored["spec"]["sampling"].emplace("excludeSeedEdges", false);
     const auto job = decode_job(stored, UnknownFields::Ignore);
     ASSERT_TRUE(job) << error_of(job);
     for (const json& child : objects["children"]) {

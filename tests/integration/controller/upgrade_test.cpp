@@ -48,12 +48,35 @@ Version read_version(const std::filesystem::path& folder) {
   };
 }
 
+// The oldest first.
 std::vector<std::filesystem::path> versions() {
   std::vector<std::filesystem::path> folders;
   for (const auto& entry : std::filesystem::directory_iterator(source("tests/fixtures"))) {
     folders.push_back(entry.path());
   }
+  std::ranges::sort(folders);
   return folders;
+}
+
+// A fixture's job uses what is new since the fixture before: of this version, links.
+Json link_prediction() {
+  return {
+      {"task",
+       {{"type", "LinkPrediction"},
+        {"link", {{"source", "user"}, {"relation", "to"}, {"destination", "item"}}}}},
+      {"dataset",
+       {{"synthetic", {{"shape", "Taobao"}}},
+        {"addReverse", true},
+        {"split",
+         {{"type", "RandomLink"}, {"validation", "0.1"}, {"test", "0.1"}, {"negativeRatio", "1"}}},
+        {"coOccurrence", {{"node", "item"}, {"through", "user"}, {"atLeast", 3}}}}},
+      {"model",
+       {{"type", "BipartiteSAGE"},
+        {"graphSage", nullptr},
+        {"bipartiteSage", {{"hiddenChannels", 64}, {"outChannels", 64}}}}},
+      {"sampling", {{"fanout", {8, 4}}, {"excludeSeedEdges", true}}},
+      {"training", {{"embeddings", {{"update", "Lazy"}}}, {"evaluation", {{"metric", "AUC"}}}}},
+  };
 }
 
 Json& schema_of(Json& crd) {
@@ -317,6 +340,8 @@ TEST_F(Upgrade, AnOlderCrdCausesNoWriteAgainAndAgain) {
   const size_t before = writes();
   for (int other = 0; other < 12; ++other) {
     const std::string name = "other-" + std::to_string(other);
+    const Json edit = {{"metadata", {{"annotations", {{"edit", name}}}}}};
+    ASSERT_TRUE(cluster_.api().patch(cluster_.jobs() + "/j", edit));
     cluster_.create_job(name);
     ASSERT_TRUE(eventually([&] { return cluster_.holds(name, "Running"); })) << controller.log();
   }
@@ -335,7 +360,7 @@ TEST_F(Upgrade, AFixtureOfThisVersionCanBeWritten) {
   ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
   const std::string job(kFixtureJob);
-  cluster_.create_job(job);
+  cluster_.create_job(job, 2, link_prediction());
   const TemporaryFolder temporary;
   const char* kept = std::getenv("GNN_UPGRADE_FIXTURE");
   const std::filesystem::path folder =

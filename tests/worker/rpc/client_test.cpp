@@ -292,7 +292,12 @@ class ServerProcess {
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
-  void signal(int number) const { ::kill(pid_, number); }
+  // Stops or ends it; on return, it has.
+  void signal(int number) const {
+    ::kill(pid_, number);
+    siginfo_t changed{};
+    ::waitid(P_PID, static_cast<id_t>(pid_), &changed, WSTOPPED | WEXITED | WNOWAIT);
+  }
   [[nodiscard]] uint16_t port() const { return port_; }
 
  private:

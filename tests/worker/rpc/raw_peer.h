@@ -104,11 +104,10 @@ class RawPeer {
     while (receive(bytes) == bytes.size()) {
     }
   }
-  /// Small buffers in the kernel, so that a test reaches their end soon.
-  void shrink_buffers() {
+  /// A small buffer in the kernel for what comes, so that a test reaches its end soon.
+  void shrink_receive_buffer() {
     const int bytes = 4096;
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
-    ::setsockopt(socket_, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   }
 
  private:

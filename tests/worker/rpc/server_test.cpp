@@ -94,8 +94,8 @@ TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsIt) {
 
   // Far more than its budget and what the kernel holds. In the end, nobody takes its bytes.
   RawPeer flooding = RawPeer::client(server->port(), identity_of(kFlooding), kServingNode, key);
-  flooding.shrink_buffers();
-  constexpr uint64_t kRequests = 64;
+  flooding.shrink_receive_buffer();
+  constexpr uint64_t kRequests = 100;
   std::thread flood([&] {
     try {
       for (uint64_t call = 1; call <= kRequests; ++call) {

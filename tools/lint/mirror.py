@@ -84,6 +84,7 @@ COVERED = {
     "tests/worker/partition/report_test.cpp": ["worker/partition/picture"],
     "tests/worker/data/native_test.cpp": [
         "worker/data/array", "worker/data/digest", "worker/data/manifest", "worker/data/mapped_file", "worker/data/native_writer",
+        "worker/data/output_lock",
     ],
     "tests/worker/data/readers/edge_list_test.cpp": [
         "worker/data/io/byte_source", "worker/data/readers/npy_arrays", "worker/data/readers/plain_files",

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <ostream>
 #include <span>
 #include <system_error>
+#include <utility>
 
 namespace gnn::app {
 
@@ -19,6 +21,22 @@ namespace {
 // Part of all keys. Rises when the same inputs and options give other contents than before, not with
 // data::kNativeVersion: older outputs stay complete.
 constexpr int kKeyVersion = 1;
+
+enum class Standing { Complete, Open };
+
+// Whether the output is there already.
+Result<Standing> look_at(const DataOutput& output, const std::string& key) {
+  if (data::published_key(output.folder) == key) return Standing::Complete;
+  std::error_code error;
+  if (!output.replace && fs::exists(output.folder, error) && !fs::is_empty(output.folder, error)) {
+    return fail(
+        ErrorKind::Conflict,
+        output.folder +
+            ": exists and was made from other inputs or options; use --replace to replace it"
+    );
+  }
+  return Standing::Open;
+}
 
 }  // namespace
 
@@ -66,19 +84,26 @@ Status publish_dataset(
     const DataConsole& console
 ) {
   const std::string& folder = output.folder;
-  if (data::published_key(folder) == key) {
-    console.out << folder
-                << ": already complete, made from the same inputs with the same options\n";
-    return {};
+  std::unique_ptr<data::NativeWriter> writer;
+  while (true) {
+    GNN_ASSIGN_OR_RETURN(const Standing standing, look_at(output, key));
+    if (standing == Standing::Complete) {
+      if (writer != nullptr) writer->discard();
+      console.out << folder
+                  << ": already complete, made from the same inputs with the same options\n";
+      return {};
+    }
+    // Who had the right to write it before may have made it.
+    if (writer != nullptr) break;
+    auto opened = data::NativeWriter::open(folder, key);
+    if (opened) {
+      writer = std::move(*opened);
+    } else if (opened.error().kind != ErrorKind::Conflict || !console.await_writer) {
+      return tl::make_unexpected(std::move(opened).error());
+    } else {
+      GNN_RETURN_IF_ERROR(console.await_writer(opened.error()));
+    }
   }
-  std::error_code error;
-  if (!output.replace && fs::exists(folder, error) && !fs::is_empty(folder, error)) {
-    return fail(
-        ErrorKind::Conflict,
-        folder + ": exists and was made from other inputs or options; use --replace to replace it"
-    );
-  }
-  GNN_ASSIGN_OR_RETURN(const auto writer, data::NativeWriter::open(folder, key));
   if (writer->num_resumed() > 0) {
     console.out << folder << ": resuming an interrupted run with " << writer->num_resumed()
                 << " complete arrays\n";

@@ -18,6 +18,9 @@ struct DataConsole {
   ProgressBar& progress;
   /// Returns the output of `apt-cache dumpavail`.
   std::function<Result<std::string>()> dumpavail;
+  /// What to do while another process writes the output: success to try again, after a wait. Absent:
+  /// that is an error.
+  std::function<Status(const Error& busy)> await_writer{};
 };
 
 /// Where a command puts a data set.
@@ -45,7 +48,8 @@ using DatasetMaker = std::function<Result<data::DatasetArrays>(data::ArrayStorag
 
 /// Makes a data set, checks that training would accept it, and publishes it. Leaves a complete data
 /// set of the same key as it is, and resumes an interrupted one.
-/// Errors: Conflict if the folder has other contents and may not be replaced; those of `make`.
+/// Errors: Conflict if the folder has other contents and may not be replaced, or if another process
+/// writes it and nobody waits; those of `make` and of `await_writer`.
 [[nodiscard]] Status publish_dataset(
     const DataOutput& output,
     const std::string& key,

@@ -5,6 +5,7 @@
 #include "worker/data/array.h"
 #include "worker/data/dataset_arrays.h"
 #include "worker/data/mapped_file.h"
+#include "worker/data/output_lock.h"
 
 #include <cstdint>
 #include <memory>
@@ -67,11 +68,11 @@ class NativeWriter final : public ArrayStorage {
   using ArrayStorage::commit;
 
   /// `key` identifies the inputs and options.
-  /// Errors: Conflict while another process writes the same output; Io.
+  /// Errors: Conflict while another process writes the same output, on whatever machine; Io.
   static Result<std::unique_ptr<NativeWriter>> open(
       const std::string& output, const std::string& key
   );
-  ~NativeWriter() override;
+  ~NativeWriter() override = default;
   NativeWriter(const NativeWriter&) = delete;
   NativeWriter& operator=(const NativeWriter&) = delete;
 
@@ -84,20 +85,23 @@ class NativeWriter final : public ArrayStorage {
   /// Number of arrays that an earlier run completed.
   [[nodiscard]] int64_t num_resumed() const { return num_resumed_; }
 
+  /// Removes what is there of the output, for a writer that is not needed after all.
+  void discard();
+
   /// Writes the manifest, removes working arrays (kWorkPrefix) and renames the directory to `output` in
   /// one step. All arrays of `dataset` must have been committed here.
   /// Errors: Conflict if `output` exists, unless `replace`.
   Status publish(const DatasetArrays& dataset, bool replace);
 
  private:
-  NativeWriter(std::string output, std::string key, int lock);
+  NativeWriter(std::string output, std::string key, OutputLock lock);
   Status load_journal();
   [[nodiscard]] std::string path_of(const std::string& file) const { return partial_ + "/" + file; }
 
   std::string output_;
   std::string partial_;
   std::string key_;
-  int lock_;
+  OutputLock lock_;
   std::vector<ManifestArray> whole_;
   int64_t scratch_in_memory_ = 0;  // bytes that were given out
   int64_t num_resumed_ = 0;

@@ -10,8 +10,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <set>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -22,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kJournalFile = "journal.yaml";
-constexpr const char* kLockSuffix = ".lock";
 constexpr int64_t kHeaderBytes = 4096;
 // The first scratch memory is anonymous; the rest is backed by unlinked files, so that a graph larger
 // than memory can be sorted.
@@ -43,17 +40,11 @@ Result<Array> map_array(const std::string& path, const ManifestArray& entry) {
 
 }  // namespace
 
-NativeWriter::NativeWriter(std::string output, std::string key, int lock)
+NativeWriter::NativeWriter(std::string output, std::string key, OutputLock lock)
     : output_(std::move(output)),
       partial_(output_ + ".partial"),
       key_(std::move(key)),
-      lock_(lock) {}
-
-NativeWriter::~NativeWriter() {
-  // The lock file exists only while it is held.
-  unlink((output_ + kLockSuffix).c_str());
-  close(lock_);
-}
+      lock_(std::move(lock)) {}
 
 Result<std::unique_ptr<NativeWriter>> NativeWriter::open(
     const std::string& output_path, const std::string& key
@@ -67,22 +58,15 @@ Result<std::unique_ptr<NativeWriter>> NativeWriter::open(
   if (error) {
     return io_failure(output, "can't create its parent folder", error.message());
   }
-  const std::string lock_path = output + kLockSuffix;
-  const int lock = ::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock < 0) {
-    return io_failure(lock_path, "can't create", std::strerror(errno));
-  }
-  // A writer that is ending removes the file, and a lock on a removed file excludes nobody.
-  struct stat held {};
-  struct stat named {};
-  if (flock(lock, LOCK_EX | LOCK_NB) != 0 || fstat(lock, &held) != 0 ||
-      stat(lock_path.c_str(), &named) != 0 || held.st_ino != named.st_ino) {
-    close(lock);
-    return fail(ErrorKind::Conflict, output + ": another process is writing this data set");
-  }
-  std::unique_ptr<NativeWriter> writer(new NativeWriter(output, key, lock));
+  GNN_ASSIGN_OR_RETURN(OutputLock lock, OutputLock::take(output));
+  std::unique_ptr<NativeWriter> writer(new NativeWriter(output, key, std::move(lock)));
   GNN_RETURN_IF_ERROR(writer->load_journal());
   return writer;
+}
+
+void NativeWriter::discard() {
+  std::error_code error;
+  fs::remove_all(partial_, error);
 }
 
 Status NativeWriter::load_journal() {

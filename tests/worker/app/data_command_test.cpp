@@ -109,6 +109,41 @@ TEST_F(DataCommand, LeavesACompleteOutputUnchanged) {
   EXPECT_EQ(fs::last_write_time(request.output.folder + "/" + data::kManifestFile), made);
 }
 
+TEST_F(DataCommand, WaitsForAnotherWriterAndTakesWhatItMade) {
+  const ImportRequest request = ring();
+  auto other = data::NativeWriter::open(request.output.folder, "another job");
+  ASSERT_TRUE(other);
+  const Status refused = import_data(request, console());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Conflict);
+
+  int64_t waits = 0;
+  DataConsole waiting = console();
+  waiting.await_writer = [&](const Error& busy) -> Status {
+    EXPECT_THAT(busy.message, HasSubstr("out: is being written by process "));
+    if (++waits < 3) return {};
+    // Meanwhile the other publishes what both were asked for.
+    other->reset();
+    return import_data(request, console());
+  };
+  out_.str("");
+  const Status waited = import_data(request, waiting);
+  ASSERT_TRUE(waited) << waited.error().message;
+  EXPECT_EQ(waits, 3);
+  EXPECT_THAT(out_.str(), HasSubstr("already complete"));
+  EXPECT_FALSE(fs::exists(request.output.folder + ".partial"));
+
+  auto hung = data::NativeWriter::open(request.output.folder, "another job");
+  ASSERT_TRUE(hung);
+  waiting.await_writer = [](const Error& busy) -> Status {
+    return fail(ErrorKind::Timeout, busy.message);
+  };
+  fs::remove_all(request.output.folder);
+  const Status given_up = import_data(request, waiting);
+  ASSERT_FALSE(given_up);
+  EXPECT_EQ(given_up.error().kind, ErrorKind::Timeout);
+}
+
 TEST_F(DataCommand, ReplacesAnOutputOfOtherInputsOnlyIfAskedTo) {
   ImportRequest request = ring();
   ASSERT_TRUE(import_data(request, console()));

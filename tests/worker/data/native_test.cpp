@@ -99,9 +99,9 @@ TEST_F(Native, ReadsBackWhatWasWritten) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(arrays.node_tables[0].features.bytes()) % 4096, 0U);
   EXPECT_TRUE(verify_digests(output_, *found, silent_));
   EXPECT_EQ(published_key(output_), "key-1");
-  // Nothing of the work is left beside it, and nothing in it but arrays and manifest.
+  // Nothing of the work is left beside it but the lock's file, and nothing in it but arrays and
+  // manifest.
   EXPECT_FALSE(fs::exists(output_ + ".partial"));
-  EXPECT_FALSE(fs::exists(output_ + ".lock"));
   EXPECT_FALSE(fs::exists(output_ + "/journal.yaml"));
 }
 
@@ -122,11 +122,17 @@ TEST_F(Native, PublishesOverAnEmptyFolder) {
 }
 
 TEST_F(Native, RefusesASecondWriter) {
-  const auto first = NativeWriter::open(output_, "a");
+  auto first = NativeWriter::open(output_, "a");
   ASSERT_TRUE(first);
   const auto second = NativeWriter::open(output_, "a");
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().kind, ErrorKind::Conflict);
+  EXPECT_THAT(
+      second.error().message,
+      HasSubstr("is being written by process " + std::to_string(getpid()) + " on ")
+  );
+  first->reset();
+  EXPECT_TRUE(NativeWriter::open(output_, "a"));
 }
 
 TEST_F(Native, ResumesFromCompletedArrays) {

@@ -105,6 +105,15 @@ template <> struct EnumTable<FailureReason> {
 template <> struct EnumTable<FailureAction> {
   static constexpr EnumWords<FailureAction, 3> kWords{{{FailureAction::Restart, "Restart"}, {FailureAction::RestartNode, "RestartNode"}, {FailureAction::Fail, "Fail"}}};
 };
+template <> struct EnumTable<ImportFormat> {
+  static constexpr EnumWords<ImportFormat, 8> kWords{{{ImportFormat::OGB, "OGB"}, {ImportFormat::TU, "TU"}, {ImportFormat::GIN, "GIN"}, {ImportFormat::EdgeList, "EdgeList"}, {ImportFormat::Reddit, "Reddit"}, {ImportFormat::Taobao, "Taobao"}, {ImportFormat::PackageIndex, "PackageIndex"}, {ImportFormat::PackageTags, "PackageTags"}}};
+};
+template <> struct EnumTable<SelfLoops> {
+  static constexpr EnumWords<SelfLoops, 4> kWords{{{SelfLoops::Keep, "Keep"}, {SelfLoops::Remove, "Remove"}, {SelfLoops::Add, "Add"}, {SelfLoops::AddRemaining, "AddRemaining"}}};
+};
+template <> struct EnumTable<FeatureType> {
+  static constexpr EnumWords<FeatureType, 2> kWords{{{FeatureType::Float32, "Float32"}, {FeatureType::Float16, "Float16"}}};
+};
 template <> struct EnumTable<CleanPodPolicy> {
   static constexpr EnumWords<CleanPodPolicy, 3> kWords{{{CleanPodPolicy::Running, "Running"}, {CleanPodPolicy::All, "All"}, {CleanPodPolicy::None, "None"}}};
 };

@@ -473,6 +473,29 @@ void visit(auto& v, Of<RunPolicy> auto& x) {
   v.field("failurePolicy", x.failure_policy, Bounds{});
 }
 
+void visit(auto& v, Of<DataImport> auto& x) {
+  v.required("format", x.format, Bounds{});
+  v.required("path", x.path, text(TextForm::Any, 1024));
+  v.field("replace", x.replace, Bounds{});
+  v.field("split", x.split, text(TextForm::DnsSubdomain, 63));
+  v.field("noSplit", x.no_split, Bounds{});
+  v.field("toUndirected", x.to_undirected, Bounds{});
+  v.field("coalesce", x.coalesce, Bounds{});
+  v.field("addReverse", x.add_reverse, Bounds{});
+  v.field("link", x.link, Bounds{});
+  v.field("rowNormalize", x.row_normalize, Bounds{});
+  v.field("selfLoops", x.self_loops, Bounds{});
+  v.field("featureType", x.feature_type, Bounds{});
+  v.field("classes", x.classes, between(1, 1000000000));
+  v.field("features", x.features, between(1, 65536));
+  v.field("seed", x.seed, between(0, 4294967295));
+}
+
+void visit(auto& v, Of<Prepare> auto& x) {
+  v.field("import", x.data_import, Bounds{});
+  v.field("resources", x.resources, Bounds{});
+}
+
 void visit(auto& v, Of<GnnJobSpec> auto& x) {
   v.field("suspend", x.suspend, Bounds{});
   v.field("managedBy", x.managed_by, text(TextForm::QualifiedName, 63));
@@ -483,6 +506,7 @@ void visit(auto& v, Of<GnnJobSpec> auto& x) {
   v.field("training", x.training, Bounds{});
   v.field("placement", x.placement, Bounds{});
   v.field("workers", x.workers, Bounds{});
+  v.field("prepare", x.prepare, Bounds{});
   v.field("checkpoint", x.checkpoint, Bounds{});
   v.field("runPolicy", x.run_policy, Bounds{});
 }

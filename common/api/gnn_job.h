@@ -703,6 +703,56 @@ struct RunPolicy {
   friend bool operator==(const RunPolicy&, const RunPolicy&) = default;
 };
 
+// ---- spec: prepare
+
+/// The forms of raw data that an import reads.
+enum class ImportFormat {
+  OGB,
+  TU,
+  GIN,
+  EdgeList,
+  Reddit,
+  Taobao,
+  PackageIndex,  ///< a Debian package index, whose packages are the nodes
+  PackageTags,   ///< the same, as packages and their tags
+};
+
+enum class SelfLoops {
+  Keep,
+  Remove,
+  Add,
+  AddRemaining,  ///< to nodes without one
+};
+
+enum class FeatureType { Float32, Float16 };
+
+/// What `gnn-worker data import` is asked for; docs/data.md says which option fits which format.
+struct DataImport {
+  ImportFormat format = ImportFormat::OGB;
+  std::string path = {};  ///< folder or file of the raw data, in a pod below a volume mount
+  bool replace = false;   ///< exchange a data set that was made from other inputs or options
+  std::optional<std::string> split = {};  ///< name of the split; absent: the only one
+  bool no_split = false;                  ///< accept data without a split
+  bool to_undirected = false;
+  bool coalesce = false;
+  bool add_reverse = false;
+  std::optional<EdgeType> link = {};  ///< what is to be predicted: the data then need no split
+  bool row_normalize = false;
+  SelfLoops self_loops = SelfLoops::Keep;
+  FeatureType feature_type = FeatureType::Float32;
+  std::optional<int64_t> classes = {};   ///< absent: the largest label + 1
+  std::optional<int64_t> features = {};  ///< of package formats; absent: 512
+  std::optional<int64_t> seed = {};      ///< of PackageIndex's split; absent: 0
+  friend bool operator==(const DataImport&, const DataImport&) = default;
+};
+
+/// Makes the data at dataset.path before the gang starts, in a pod of its own.
+struct Prepare {
+  std::optional<DataImport> data_import = {};  ///< "import"
+  std::optional<Resources> resources = {};  ///< of its pod; absent: those of the workers' template
+  friend bool operator==(const Prepare&, const Prepare&) = default;
+};
+
 // ---- spec
 
 struct GnnJobSpec {
@@ -716,6 +766,7 @@ struct GnnJobSpec {
   Training training;
   std::optional<Placement> placement = {};  ///< absent: each node reads the whole data set
   Workers workers;
+  std::optional<Prepare> prepare = {};  ///< absent: the data are there
   std::optional<Checkpoint> checkpoint = {};
   RunPolicy run_policy;
   friend bool operator==(const GnnJobSpec&, const GnnJobSpec&) = default;

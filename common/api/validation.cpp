@@ -688,6 +688,11 @@ void check_run_policy(const RunPolicy& policy, Problems& problems) {
   );
 }
 
+bool requests_gpus(const Resources& resources) {
+  return resources.requests.contains(std::string(kGpuResource)) ||
+         resources.limits.contains(std::string(kGpuResource));
+}
+
 template <class Item>
 bool names_are_unique(const std::vector<Item>& list) {
   std::set<std::string_view> names;
@@ -750,6 +755,57 @@ void check_volumes(const PodTemplate& pod, Problems& problems) {
   }
 }
 
+// An option without a meaning for the format is a mistake, as on the command line.
+void check_import(const DataImport& import, Problems& problems) {
+  const std::string path = "spec.prepare.import";
+  const ImportFormat format = import.format;
+  const bool taobao = format == ImportFormat::Taobao;
+  const bool tags = format == ImportFormat::PackageTags;
+  const bool index = format == ImportFormat::PackageIndex;
+  const bool of_files = import.split || import.no_split || import.coalesce ||
+                        import.row_normalize || import.self_loops != SelfLoops::Keep ||
+                        import.classes;
+  problems.require(
+      !(taobao || tags || index) || !of_files,
+      path,
+      "split, noSplit, coalesce, rowNormalize, selfLoops and classes are not for Taobao, "
+      "PackageIndex and PackageTags"
+  );
+  problems.require(
+      !(taobao || tags) || !import.to_undirected,
+      path + ".toUndirected",
+      "is not for Taobao and PackageTags"
+  );
+  problems.require(
+      !taobao || import.feature_type == FeatureType::Float32,
+      path + ".featureType",
+      "must be Float32 with Taobao, which has no features"
+  );
+  problems.require(
+      index || tags || !import.features,
+      path + ".features",
+      "is only for PackageIndex and PackageTags"
+  );
+  problems.require(index || !import.seed, path + ".seed", "is only for PackageIndex");
+}
+
+void check_prepare(const GnnJobSpec& spec, Problems& problems) {
+  if (!spec.prepare) return;
+  const Prepare& prepare = *spec.prepare;
+  problems.require(
+      spec.dataset.format == DatasetFormat::Native,
+      "spec.dataset.format",
+      "must be Native with prepare, which makes data in this format at dataset.path"
+  );
+  problems.require(prepare.data_import.has_value(), "spec.prepare", "set import");
+  if (prepare.data_import) check_import(*prepare.data_import, problems);
+  problems.require(
+      !prepare.resources || !requests_gpus(*prepare.resources),
+      "spec.prepare.resources",
+      "nvidia.com/gpu is not for prepare, which does not compute on GPUs"
+  );
+}
+
 void check_template(const PodTemplate& pod, Problems& problems) {
   const std::string path = "spec.workers.template";
   problems.require(names_are_unique(pod.env), path + ".env", "names must be unique");
@@ -762,10 +818,10 @@ void check_template(const PodTemplate& pod, Problems& problems) {
         !(pod.env[i].value && pod.env[i].value_from), here, "set value or valueFrom, not both"
     );
   }
-  const bool gpu = pod.resources.requests.contains(std::string(kGpuResource)) ||
-                   pod.resources.limits.contains(std::string(kGpuResource));
   problems.require(
-      !gpu, path + ".resources", "set workers.gpusPerProcess instead of nvidia.com/gpu"
+      !requests_gpus(pod.resources),
+      path + ".resources",
+      "set workers.gpusPerProcess instead of nvidia.com/gpu"
   );
   problems.require(
       !pod.priority_class_name || !pod.priority_class_name->starts_with("system-"),
@@ -806,6 +862,7 @@ std::vector<FieldError> validate(const GnnJob& job) {
   check_training(job.spec, problems);
   check_placement(job.spec, problems);
   check_run_policy(job.spec.run_policy, problems);
+  check_prepare(job.spec, problems);
   if (job.spec.workers.pod_template) check_template(*job.spec.workers.pod_template, problems);
   return problems.take();
 }

@@ -93,7 +93,7 @@ std::optional<PartitionedData> partitioned_data(const api::GnnJobSpec& spec, Tas
 std::string config_hash(const api::GnnJobSpec& spec) {
   nlohmann::json json = api::encode(spec);
   for (const char* name :
-       {"suspend", "managedBy", "placement", "workers", "checkpoint", "runPolicy"})
+       {"suspend", "managedBy", "placement", "workers", "prepare", "checkpoint", "runPolicy"})
     json.erase(name);
   if (json.contains("sampling")) {
     for (const char* name : {"concurrency", "prefetch"}) json["sampling"].erase(name);

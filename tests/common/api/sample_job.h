@@ -34,6 +34,15 @@ inline GnnJob sample_partitioned_job() {
   return job;
 }
 
+/// A valid job that makes its data from a folder of the Open Graph Benchmark first.
+inline GnnJob sample_prepare_job() {
+  GnnJob job = sample_job();
+  job.spec.dataset = {};
+  job.spec.dataset.path = "/data/arxiv";
+  job.spec.prepare.emplace().data_import = DataImport{.path = "/data/raw"};
+  return job;
+}
+
 /// A valid graph classification job.
 inline GnnJob sample_graph_job() {
   GnnJob job;

@@ -58,6 +58,7 @@ TEST(Validation, AcceptsTheSamples) {
   EXPECT_EQ(paths_of(sample_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_graph_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_partitioned_job()), std::vector<std::string>{});
+  EXPECT_EQ(paths_of(sample_prepare_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_link_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_plain_link_job()), std::vector<std::string>{});
 }
@@ -446,6 +447,35 @@ TEST(Validation, ChecksThePlacement) {
   refused("spec.sampling.prefetch", [](GnnJob& j) { j.spec.sampling->prefetch = 0; });
   expect_refused(std::vector<Case>{
       {"spec.placement", [](GnnJob& j) { j.spec.placement.emplace(); }, true},
+  });
+}
+
+TEST(Validation, HoldsPrepareToWhatTheFormatKnows) {
+  const auto refused = [](const std::string& path, const Change& change) {
+    GnnJob job = sample_prepare_job();
+    change(job);
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{path});
+  };
+  const std::string import = "spec.prepare.import";
+  refused("spec.dataset.format", [](GnnJob& j) { j.spec.dataset.format = DatasetFormat::OGB; });
+  refused("spec.prepare", [](GnnJob& j) { j.spec.prepare->data_import.reset(); });
+  refused("spec.prepare.resources", [](GnnJob& j) {
+    j.spec.prepare->resources = Resources{.limits = {{"nvidia.com/gpu", "1"}}};
+  });
+  refused(import + ".path", [](GnnJob& j) { j.spec.prepare->data_import->path = ""; });
+  refused(import + ".seed", [](GnnJob& j) { j.spec.prepare->data_import->seed = 1; });
+  refused(import + ".features", [](GnnJob& j) { j.spec.prepare->data_import->features = 8; });
+  refused(import, [](GnnJob& j) {
+    j.spec.prepare->data_import->format = ImportFormat::PackageIndex;
+    j.spec.prepare->data_import->coalesce = true;
+  });
+  refused(import + ".toUndirected", [](GnnJob& j) {
+    j.spec.prepare->data_import->format = ImportFormat::PackageTags;
+    j.spec.prepare->data_import->to_undirected = true;
+  });
+  refused(import + ".featureType", [](GnnJob& j) {
+    j.spec.prepare->data_import->format = ImportFormat::Taobao;
+    j.spec.prepare->data_import->feature_type = FeatureType::Float16;
   });
 }
 

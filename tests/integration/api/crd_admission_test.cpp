@@ -43,6 +43,10 @@ json parts(const std::string& name, const Changes& changes) {
   return job(sample_partitioned_job(), name, changes);
 }
 
+json prepared(const std::string& name, const Changes& changes) {
+  return job(sample_prepare_job(), name, changes);
+}
+
 json graphs(const std::string& name, const Changes& changes) {
   GnnJob base = sample_graph_job();
   base.spec.workers.pod_template.emplace();
@@ -321,6 +325,35 @@ std::vector<Refusal> broken_placement_rules() {
       {nodes("", {{"/spec/sampling/concurrency", 65}}),
        "spec.sampling.concurrency",
        "should be less than or equal to 64"},
+  };
+}
+
+std::vector<Refusal> broken_prepare_rules() {
+  const std::string import = "/spec/prepare/import";
+  return {
+      {prepared("", {{"/spec/dataset/format", "OGB"}}),
+       "spec.dataset.format",
+       "must be Native with prepare, which makes data in this format at dataset.path"},
+      {prepared("", {{import, nullptr}}), "spec.prepare", "set import"},
+      {prepared("", {{import + "/path", nullptr}}), "spec.prepare.import.path", "Required value"},
+      {prepared("", {{"/spec/prepare/resources", {{"limits", {{"nvidia.com/gpu", 1}}}}}}),
+       "spec.prepare.resources",
+       "nvidia.com/gpu is not for prepare, which does not compute on GPUs"},
+      {prepared("", {{import + "/format", "PackageIndex"}, {import + "/noSplit", true}}),
+       "spec.prepare.import",
+       "split, noSplit, coalesce, rowNormalize, selfLoops and classes are not for Taobao, "
+       "PackageIndex and PackageTags"},
+      {prepared("", {{import + "/format", "Taobao"}, {import + "/toUndirected", true}}),
+       "spec.prepare.import.toUndirected",
+       "is not for Taobao and PackageTags"},
+      {prepared("", {{import + "/format", "Taobao"}, {import + "/featureType", "Float16"}}),
+       "spec.prepare.import.featureType",
+       "must be Float32 with Taobao, which has no features"},
+      {prepared("", {{import + "/features", 8}}),
+       "spec.prepare.import.features",
+       "is only for PackageIndex and PackageTags"},
+      {prepared("", {{import + "/seed", 8}}), "spec.prepare.import.seed", "is only for PackageIndex"
+      },
   };
 }
 
@@ -630,6 +663,7 @@ std::vector<Refusal> broken_rules() {
   };
   for (Refusal& each : broken_link_rules()) cases.push_back(std::move(each));
   for (Refusal& each : broken_placement_rules()) cases.push_back(std::move(each));
+  for (Refusal& each : broken_prepare_rules()) cases.push_back(std::move(each));
   for (size_t i = 0; i < cases.size(); ++i) {
     cases[i].object["metadata"]["name"] = "refused-" + std::to_string(i) + "-x";
   }
@@ -829,6 +863,29 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
            {"/spec/sampling/concurrency", 8},
            {"/spec/sampling/prefetch", 16}}
       ),
+      prepared(
+          "every-import-field",
+          {{"/spec/prepare/resources", {{"requests", {{"memory", "1Gi"}}}}},
+           {"/spec/prepare/import",
+            {{"format", "EdgeList"},
+             {"path", "/data/raw"},
+             {"replace", true},
+             {"split", "time"},
+             {"noSplit", true},
+             {"toUndirected", true},
+             {"coalesce", true},
+             {"addReverse", true},
+             {"link", {{"source", "a"}, {"relation", "to"}, {"destination", "b"}}},
+             {"rowNormalize", true},
+             {"selfLoops", "AddRemaining"},
+             {"featureType", "Float16"},
+             {"classes", 3}}}}
+      ),
+      prepared(
+          "index",
+          {{"/spec/prepare/import",
+            {{"format", "PackageIndex"}, {"path", "/data/P"}, {"features", 64}, {"seed", 3}}}}
+      ),
       graphs("random", {}),
       graphs(
           "folds",
@@ -965,6 +1022,14 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
         << change << ": " << output.errors;
   }
   ASSERT_EQ(kubectl({"create", "-f", "-"}, parts("placed", {}).dump()).exit_code, 0);
+  ASSERT_EQ(kubectl({"create", "-f", "-"}, prepared("prepared", {}).dump()).exit_code, 0);
+  for (const char* change :
+       {R"({"spec": {"prepare": {"import": {"path": "/other"}}}})", R"({"spec": {"prepare": null}})"
+       }) {
+    const auto changed = patch(change, "prepared");
+    EXPECT_NE(changed.exit_code, 0) << change;
+    EXPECT_NE(changed.errors.find("immutable"), std::string::npos) << changed.errors;
+  }
   const auto moved = patch(R"({"spec": {"placement": {"topology": "Replicated"}}})", "placed");
   EXPECT_NE(moved.exit_code, 0);
   EXPECT_NE(moved.errors.find("immutable"), std::string::npos) << moved.errors;

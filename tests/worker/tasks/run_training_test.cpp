@@ -101,6 +101,7 @@ TEST(ConfigHash, LeavesOutWhereDataLiesButNotWhoTrainsOnIt) {
   EXPECT_EQ(hash_with([](auto& spec) { spec.placement = api::Placement{.partitions = 1}; }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.sampling->concurrency = 8; }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.sampling->prefetch = 8; }), hash);
+  EXPECT_EQ(hash_with([](auto& spec) { spec.prepare.emplace(); }), hash);
   EXPECT_NE(hash_with([](auto& spec) { spec.placement.reset(); }), hash) << "Slice, not Owner";
 }
 

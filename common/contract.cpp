@@ -30,6 +30,24 @@ std::optional<PodNumbers> numbers_of_pod(std::string_view job, std::string_view 
   return found;
 }
 
+std::string prepare_pod_name(std::string_view job, int64_t attempt) {
+  return prepare_hostname(job) + "-" + std::to_string(attempt);
+}
+
+std::optional<int64_t> attempt_of_prepare_pod(std::string_view job, std::string_view pod) {
+  const size_t dash = pod.rfind('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  int64_t attempt = 0;
+  const std::string_view digits = pod.substr(dash + 1);
+  std::from_chars(digits.data(), digits.data() + digits.size(), attempt);
+  if (attempt < 1 || pod != prepare_pod_name(job, attempt)) return std::nullopt;
+  return attempt;
+}
+
+std::string prepare_hostname(std::string_view job) {
+  return std::string(job) + "-prepare";
+}
+
 std::string pod_hostname(std::string_view job, int64_t node) {
   return std::string(job) + "-" + std::to_string(node);
 }

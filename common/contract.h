@@ -45,6 +45,8 @@ inline constexpr std::string_view kLabelAppComponent = "app.kubernetes.io/compon
 inline constexpr std::string_view kLabelAppManagedBy = "app.kubernetes.io/managed-by";
 inline constexpr std::string_view kAppName = "gnn-operator";
 inline constexpr std::string_view kComponentWorker = "worker";
+/// Of the pod that makes the job's data before its gang starts.
+inline constexpr std::string_view kComponentPrepare = "prepare";
 /// Keeps a finished pod until the controller has read its result.
 inline constexpr std::string_view kPodFinalizer = "gnn.dev/result";
 
@@ -147,6 +149,8 @@ inline constexpr std::string_view kDataPortName = "data";
 inline constexpr std::string_view kMetricsPath = "/metrics";
 inline constexpr std::string_view kProgressPath = "/progress";
 inline constexpr std::string_view kHealthPath = "/healthz";
+/// The phase of a pod that prepares data, in /progress.
+inline constexpr std::string_view kPhasePrepare = "Prepare";
 inline constexpr std::string_view kConfigDir = "/etc/gnn";
 inline constexpr std::string_view kConfigKey = "job.yaml";
 inline constexpr std::string_view kConfigFile = "/etc/gnn/job.yaml";
@@ -169,6 +173,14 @@ struct PodNumbers {
   int64_t restart = 0;
 };
 [[nodiscard]] std::optional<PodNumbers> numbers_of_pod(std::string_view job, std::string_view pod);
+/// "<job>-prepare-<attempt>"
+[[nodiscard]] std::string prepare_pod_name(std::string_view job, int64_t attempt);
+/// The attempt in the name of a pod that prepares the job's data. Nothing for any other name.
+[[nodiscard]] std::optional<int64_t> attempt_of_prepare_pod(
+    std::string_view job, std::string_view pod
+);
+/// "<job>-prepare"
+[[nodiscard]] std::string prepare_hostname(std::string_view job);
 /// "<job>-<node>": the same in every attempt, so that the rendezvous address does not change.
 [[nodiscard]] std::string pod_hostname(std::string_view job, int64_t node);
 /// "<job>-gnn", the name of the headless Service, the ConfigMap and the NetworkPolicy.

@@ -19,6 +19,7 @@ constexpr int64_t kMaxCount = 1'000'000'000'000;  // far above any count in a jo
 constexpr size_t kMaxNameBytes = contract::kMaxJobNameLength;
 constexpr size_t kMaxUidBytes = 64;
 constexpr size_t kMaxWordBytes = 32;  // a phase, a reason
+constexpr size_t kMaxDoingBytes = 64;
 constexpr size_t kMaxDecimalBytes = 32;
 constexpr size_t kMaxHashBytes = 16;
 constexpr size_t kMaxPathBytes = 1024;
@@ -123,6 +124,8 @@ std::string encode(const ProgressReport& report, size_t max_bytes) {
   };
   const JobProgress& progress = report.progress;
   put_word("phase", report.phase, kMaxWordBytes);
+  put_word("doing", report.doing, kMaxDoingBytes);
+  put("percent", report.percent);
   if (report.restarts_nodes) object["restartsNodes"] = true;
   put("awaitedNode", report.awaited_node);
   put("exitCode", report.exit_code);
@@ -165,6 +168,9 @@ std::optional<ProgressReport> decode_report(std::string_view text) {
   report.round = *round;
   report.node = *node;
   report.phase = line_of(object, "phase", kMaxWordBytes);
+  report.doing = line_of(object, "doing", kMaxDoingBytes);
+  report.percent = count_of(object, "percent");
+  if (report.percent > 100) report.percent.reset();
   report.restarts_nodes = flag_of(object, "restartsNodes");
   report.awaited_node = count_of(object, "awaitedNode");
   report.exit_code = count_of(object, "exitCode");

@@ -19,6 +19,9 @@ struct ProgressReport {
   int64_t round = 0;
   int64_t node = 0;
   std::string phase = {};  ///< /progress only
+  /// /progress in phase Prepare only: what is done now, and how much of it is.
+  std::string doing = {};
+  std::optional<int64_t> percent = {};
   /// /progress of node 0 only: whether it waits where another node is lost, until that node's pod is
   /// replaced; and for which node it does now.
   bool restarts_nodes = false;

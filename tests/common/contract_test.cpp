@@ -11,6 +11,7 @@ TEST(Contract, NamesOfChildrenAreDeterministic) {
   EXPECT_EQ(pod_name("job", 2, 1), "job-2-1");
   EXPECT_EQ(pod_name("job", 2, 1, 3), "job-2-1-3");
   EXPECT_EQ(pod_hostname("job", 1), "job-1");
+  EXPECT_EQ(prepare_pod_name("job", 2), "job-prepare-2");
   EXPECT_EQ(child_name("job"), "job-gnn");
   EXPECT_EQ(master_address("job"), "job-0.job-gnn");
 }
@@ -27,6 +28,13 @@ TEST(Contract, TheNameOfAPodTellsItsNumbers) {
     EXPECT_EQ(replaced->attempt, 12);
     EXPECT_EQ(replaced->node, 3);
     EXPECT_EQ(replaced->restart, 4);
+    EXPECT_EQ(attempt_of_prepare_pod(job, prepare_pod_name(job, 12)), 12);
+    EXPECT_FALSE(numbers_of_pod(job, prepare_pod_name(job, 12)));
+    EXPECT_FALSE(attempt_of_prepare_pod(job, pod_name(job, 12, 3)));
+  }
+  for (const char* other :
+       {"", "job", "job-prepare", "job-prepare-", "job-prepare-0", "job-prepare-01", "prepare-1"}) {
+    EXPECT_FALSE(attempt_of_prepare_pod("job", other)) << other;
   }
   for (const char* other :
        {"",

@@ -67,7 +67,8 @@ COVERED = {
     "tests/worker/app/tutorials_test.cpp": ["worker/app/store_connector"],
     # The images on a cluster; wait_command is what `helm test` runs.
     "tests/e2e/e2e_test.py": [
-        "controller/app/wait_command", "worker/app/agent_command", "worker/app/console", "worker/app/rank_command", "worker/main/main",
+        "controller/app/wait_command", "worker/app/agent_command", "worker/app/console", "worker/app/prepare_command",
+        "worker/app/rank_command", "worker/main/main",
     ],
     "tests/worker/checkpoint/checkpoint_test.cpp": ["worker/checkpoint/checkpoint_state", "worker/checkpoint/file_ops"],
     "tests/worker/comm/communicator_test.cpp": ["worker/comm/c10d_communicator", "worker/progress/collective_activity"],

@@ -71,9 +71,7 @@ Status parse_timeouts(const EnvironmentLookup& environment, AgentOptions& option
 
 }  // namespace
 
-Result<AgentOptions> parse_agent_options(
-    const EnvironmentLookup& environment, std::vector<std::string> rank_command
-) {
+Result<AgentOptions> parse_prepare_options(const EnvironmentLookup& environment) {
   namespace c = contract;
   AgentOptions options;
   GNN_ASSIGN_OR_RETURN(
@@ -90,6 +88,18 @@ Result<AgentOptions> parse_agent_options(
   if (options.job_uid.find('/') != std::string::npos)
     return fail(ErrorKind::Configuration, std::string(c::kEnvJobUid) + " must not contain '/'");
   GNN_ASSIGN_OR_RETURN(options.attempt, parse_integer(environment, c::kEnvAttempt, 0, kMost));
+  options.termination_log =
+      environment(c::kEnvTerminationLog).value_or(std::string(c::kTerminationLog));
+  options.http_address =
+      environment(c::kEnvHttpAddress).value_or(":" + std::to_string(c::kHttpPort));
+  return options;
+}
+
+Result<AgentOptions> parse_agent_options(
+    const EnvironmentLookup& environment, std::vector<std::string> rank_command
+) {
+  namespace c = contract;
+  GNN_ASSIGN_OR_RETURN(AgentOptions options, parse_prepare_options(environment));
   GNN_ASSIGN_OR_RETURN(
       options.rounds_left, parse_integer(environment, c::kEnvRoundsLeft, 0, kMost, 0)
   );
@@ -110,10 +120,6 @@ Result<AgentOptions> parse_agent_options(
       const int64_t port, parse_integer(environment, c::kEnvMasterPort, 1, 65535, c::kStorePort)
   );
   options.store_port = static_cast<uint16_t>(port);
-  options.termination_log =
-      environment(c::kEnvTerminationLog).value_or(std::string(c::kTerminationLog));
-  options.http_address =
-      environment(c::kEnvHttpAddress).value_or(":" + std::to_string(c::kHttpPort));
   GNN_RETURN_IF_ERROR(parse_timeouts(environment, options));
   options.rank_command = std::move(rank_command);
   return options;

@@ -62,6 +62,12 @@ struct AgentOptions {
   [[nodiscard]] int64_t world_size() const { return nodes * processes_per_node; }
 };
 
+/// Reads what the controller tells a pod that prepares data: job, attempt and where it reports.
+/// Errors: as parse_agent_options().
+[[nodiscard]] Result<AgentOptions> parse_prepare_options(
+    const rendezvous::EnvironmentLookup& environment
+);
+
 /// Reads the environment that the controller sets (docs/worker-contract.md).
 /// Errors: Configuration, naming the variable, what was expected and what was found.
 [[nodiscard]] Result<AgentOptions> parse_agent_options(

@@ -29,8 +29,8 @@ std::string encode_result(const AgentOptions& options, const NodeResult& result,
   report.reason = contract::exit_reason(static_cast<int>(result.exit_code));
   if (result.failure && result.failure->rank >= 0) report.rank = result.failure->rank;
   report.parameters_hash = result.numbers.parameters_hash;
-  if (result.exit_code == contract::kExitDone) return api::encode(report, max_bytes);
   report.message = explain(options, result);
+  if (result.exit_code == contract::kExitDone) return api::encode(report, max_bytes);
   if (result.failure) report.stderr_tail = result.failure->stderr_tail;
   return api::encode(report, max_bytes);
 }

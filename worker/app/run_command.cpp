@@ -4,10 +4,14 @@
 #include "worker/app/console.h"
 #include "worker/app/job_file.h"
 #include "worker/app/local_job.h"
+#include "worker/app/prepare_data.h"
 #include "worker/app/run_rank.h"
+#include "worker/data/readers/package_list.h"
 
 #include <CLI/CLI.hpp>
 
+#include <cstdio>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +29,18 @@ int fail_with(const Error& error) {
   const int code = contract::exit_code_for(error.kind);
   log_error(error.message, {{"kind", to_string(error.kind)}, {"exit_code", code}});
   return code;
+}
+
+// What a pod of its own does in a cluster.
+Status prepare_here(const api::GnnJob& job) {
+  const std::unique_ptr<ProgressBar> progress = make_progress_bar(stderr);
+  return prepare_data(
+      job,
+      {.out = std::cout,
+       .progress = *progress,
+       .dumpavail = &data::run_dumpavail,
+       .await_writer = {}}
+  );
 }
 
 // A job of one rank runs in this process, without an agent.
@@ -70,6 +86,7 @@ int run(const RunArguments& arguments) {
     return fail_with(status.error());
   const Result<api::GnnJob> job = load_job(arguments.manifest, arguments.overrides);
   if (!job) return fail_with(job.error());
+  if (const Status prepared = prepare_here(*job); !prepared) return fail_with(prepared.error());
   if (job->spec.workers.nodes == 1 && job->spec.workers.processes_per_node == 1)
     return run_single(*job, arguments);
   return run_local_job(*job, rank_command(arguments));

@@ -53,6 +53,8 @@ ProgressReport shared_fields() {
 ProgressReport full_page() {
   ProgressReport report = shared_fields();
   report.phase = "Train";
+  report.doing = "reading edges";
+  report.percent = 43;
   report.restarts_nodes = true;
   report.awaited_node = 2;
   report.progress.rate = "12.5";

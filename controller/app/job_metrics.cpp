@@ -245,9 +245,10 @@ void JobMetrics::count_change(const api::GnnJob& job, const api::GnnJobStatus& a
   const auto turned_true = [&](std::string_view type) -> const api::Condition* {
     return is_true(after, type) && !is_true(before, type) ? find_condition(after, type) : nullptr;
   };
+  // Once, and without the time that preparing the data takes.
   if (const api::Condition* scheduled = turned_true(condition::kScheduled);
       scheduled != nullptr && job.metadata.creation_timestamp && after.attempt <= 1 &&
-      after.replaced_nodes.empty()) {
+      after.replaced_nodes.empty() && !is_true(after, condition::kPrepared)) {
     queue_duration().observe(
         seconds_between(*job.metadata.creation_timestamp, scheduled->last_transition_time)
     );

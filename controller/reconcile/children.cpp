@@ -122,20 +122,11 @@ void ensure_common_children(Pass& pass) {
   }
 }
 
-}  // namespace
-
-void create_children(Pass& pass) {
-  // A gang that exists runs on, whatever happens to its other children.
-  const bool complete = pass.gang.is_complete();
-  if (!complete) {
-    if (const auto foreign = foreign_object(pass)) return describe_foreign_object(pass, *foreign);
-    if (!pass.in.refusals.empty()) describe_refusal(pass, pass.in.refusals.front());
+void create_pods(Pass& pass) {
+  if (pass.preparing()) {
+    pass.out.actions.emplace_back(CreatePod{desired_prepare_pod(pass.job(), pass.attempt)});
+    return;
   }
-  if (const auto retry = retry_time(pass); retry && pass.in.now < *retry) {
-    return pass.requeue_at(*retry);
-  }
-  ensure_common_children(pass);
-  if (complete) return;
   // Since the attempt began: what its rounds have cost is theirs to count.
   const api::GnnJobStatus& status = pass.status();
   const int64_t rounds_left = std::max<int64_t>(
@@ -151,6 +142,23 @@ void create_children(Pass& pass) {
          .rounds_left = rounds_left}
     )});
   }
+}
+
+}  // namespace
+
+void create_children(Pass& pass) {
+  // A gang that exists runs on, whatever happens to its other children.
+  const bool complete = pass.gang.is_complete();
+  if (!complete) {
+    if (const auto foreign = foreign_object(pass)) return describe_foreign_object(pass, *foreign);
+    if (!pass.in.refusals.empty()) describe_refusal(pass, pass.in.refusals.front());
+  }
+  if (const auto retry = retry_time(pass); retry && pass.in.now < *retry) {
+    return pass.requeue_at(*retry);
+  }
+  ensure_common_children(pass);
+  if (complete) return;
+  create_pods(pass);
   // The status is written after the creates and assumes that none is refused.
   pass.set(condition::kScheduled, false, reason::kPlacing, std::string(kPlacingMessage));
   pass.out.status_needs_success = true;

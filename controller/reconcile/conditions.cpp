@@ -41,6 +41,9 @@ Decisive decisive(const api::GnnJobStatus& status) {
     if (creating) return {state::kRestarting, find(condition::kRestarting)};
     return {state::kRestarting, placed ? running : scheduled};
   }
+  if (placed && has_reason(status, condition::kPrepared, reason::kPreparing)) {
+    return {state::kPreparing, find(condition::kPrepared)};
+  }
   if (placed) return {state::kStarting, running};
   return {state::kPending, scheduled};
 }

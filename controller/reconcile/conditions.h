@@ -13,6 +13,7 @@ namespace gnn::reconcile {
 
 namespace condition {
 inline constexpr std::string_view kAccepted = "Accepted";
+inline constexpr std::string_view kPrepared = "Prepared";
 inline constexpr std::string_view kScheduled = "Scheduled";
 inline constexpr std::string_view kRunning = "Running";
 inline constexpr std::string_view kRestarting = "Restarting";
@@ -27,6 +28,9 @@ inline constexpr std::string_view kValid = "Valid";
 inline constexpr std::string_view kIdleGpus = "IdleGpus";
 inline constexpr std::string_view kInvalidSpec = "InvalidSpec";
 inline constexpr std::string_view kUnknownValue = "UnknownValue";
+// Prepared
+inline constexpr std::string_view kPreparing = "Preparing";
+inline constexpr std::string_view kDataReady = "DataReady";
 // Scheduled
 inline constexpr std::string_view kCreating = "Creating";
 inline constexpr std::string_view kNameTaken = "NameTaken";
@@ -75,6 +79,7 @@ namespace state {
 inline constexpr std::string_view kInvalid = "Invalid";
 inline constexpr std::string_view kPending = "Pending";
 inline constexpr std::string_view kReleased = "Released";
+inline constexpr std::string_view kPreparing = "Preparing";
 inline constexpr std::string_view kStarting = "Starting";
 inline constexpr std::string_view kRunning = "Running";
 inline constexpr std::string_view kRestarting = "Restarting";

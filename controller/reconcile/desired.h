@@ -24,7 +24,9 @@ struct PodPlace {
   int64_t rounds_left = 0;  ///< how often the attempt may restart its ranks in place
 };
 
-/// By which pods are watched, grouped and addressed.
+/// By which all pods of a job are watched and addressed.
+[[nodiscard]] Labels identifying_labels(const api::GnnJob& job);
+/// The same for a pod of the gang, with those by which it is grouped.
 [[nodiscard]] Labels identifying_labels(const api::GnnJob& job, const PodPlace& place);
 
 /// Headless. Publishes pods that are not ready, since pods must find each other to become ready.
@@ -41,5 +43,9 @@ struct PodPlace {
 
 /// The pod of one node in one attempt, within Pod Security "restricted".
 [[nodiscard]] objects::Pod desired_pod(const api::GnnJob& job, const PodPlace& place);
+
+/// The pod that makes the job's data, from the workers' template and within the same bounds. It has no
+/// attempt or node label, so that nobody takes it for one of the gang.
+[[nodiscard]] objects::Pod desired_prepare_pod(const api::GnnJob& job, int64_t attempt);
 
 }  // namespace gnn::reconcile

@@ -44,6 +44,7 @@ bool is_news(const api::Condition* before, const api::Condition& after) {
   const bool other_reason = before == nullptr || before->reason != after.reason;
   if (!other_reason) return false;
   if (after.type == condition::kAccepted) return true;
+  if (after.type == condition::kPrepared) return after.reason == reason::kPreparing;
   if (after.type == condition::kSuspended) return before != nullptr;  // resumed
   if (after.type == condition::kScheduled) {
     if (after.reason == reason::kPlacing) return before == nullptr;

@@ -109,7 +109,8 @@ std::optional<FailureDecision> await_culprit(const Pass& pass, const NodeView& f
 
 // "Attempt 1, node 0, rank 3: what happened".
 std::string sentence(const Pass& pass, int64_t node, const NodeFailure& failure) {
-  std::string text = "Attempt " + std::to_string(pass.attempt) + ", node " + std::to_string(node);
+  const std::string who = pass.preparing() ? "prepare" : "node " + std::to_string(node);
+  std::string text = "Attempt " + std::to_string(pass.attempt) + ", " + who;
   const std::string rank = failure.rank ? "rank " + std::to_string(*failure.rank) : "";
   // Some messages begin with the rank.
   if (!rank.empty() && !failure.message.starts_with(rank + " ")) text += ", " + rank;
@@ -287,6 +288,7 @@ void apply_failure(Pass& pass, const FailureDecision& decision) {
   describe_backoff(pass);
   pass.set(condition::kRestarting, true, decision.reason, decision.message);
   pass.set(condition::kRunning, false, reason::kRestarting, decision.message);
+  if (pass.preparing()) pass.set(condition::kPrepared, false, decision.reason, decision.message);
 }
 
 void count_rounds(Pass& pass) {

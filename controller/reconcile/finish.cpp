@@ -60,6 +60,7 @@ void fail_job(Pass& pass, std::string_view why, std::string message) {
     pass.set(condition::kRestarting, false, reason::kFinished, message);
   }
   pass.set(condition::kRunning, false, reason::kFinished, message);
+  if (pass.preparing()) pass.set(condition::kPrepared, false, why, message);
   pass.set(condition::kFailed, true, why, std::move(message));
   pass.requeue(Duration::zero());
 }

@@ -174,6 +174,13 @@ contract::PodNumbers numbers_of(const Pod& pod, const api::GnnJob& job) {
       .value_or(contract::PodNumbers{});
 }
 
+// Of those that this job owns.
+bool has_gang_pods(const Observed& observed) {
+  return std::any_of(observed.pods.begin(), observed.pods.end(), [&](const Pod& pod) {
+    return is_owned_by(pod.metadata, observed.job) && numbers_of(pod, observed.job).attempt > 0;
+  });
+}
+
 // Sets phase, failure, suspicion and waiting of a node that has a pod.
 void judge(NodeView& view, const Observed& observed, int64_t attempt) {
   const Pod& pod = *view.pod;
@@ -291,29 +298,47 @@ bool GangView::is_complete() const {
   });
 }
 
+std::string newest_pod_of(const api::GnnJob& job, int64_t attempt, int64_t node, bool prepares) {
+  const std::string& name = job.metadata.name;
+  return prepares ? contract::prepare_pod_name(name, attempt)
+                  : contract::pod_name(name, attempt, node, restart_of(job.status, node));
+}
+
+bool is_preparing(const api::GnnJob& job) {
+  return job.spec.prepare && !is_true(job.status, condition::kPrepared);
+}
+
 GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
   const api::GnnJob& job = observed.job;
   const std::vector<int64_t>& replacements = job.status.replaced_nodes;
   GangView view;
+  // Pods of the gang prove that the data were ready, even if the status that says so was lost.
+  view.prepares = is_preparing(job) && !has_gang_pods(observed);
+  if (is_preparing(job) != view.prepares) created = false;
   std::map<std::string, int64_t> node_of_name;
-  for (int64_t node = 0; node < job.spec.workers.nodes; ++node) {
+  const int64_t nodes = view.prepares ? 1 : job.spec.workers.nodes;
+  for (int64_t node = 0; node < nodes; ++node) {
     view.nodes.emplace_back().node = node;
-    const int64_t newest = restart_of(job.status, node);
-    node_of_name[contract::pod_name(job.metadata.name, attempt, node, newest)] = node;
+    node_of_name[newest_pod_of(job, attempt, node, view.prepares)] = node;
   }
   for (const Pod& pod : observed.pods) {
     const auto wanted = node_of_name.find(pod.metadata.name);
     const objects::OwnerReference* owner = objects::controller_of(pod.metadata);
     if (is_owned_by(pod.metadata, job)) {
       const contract::PodNumbers numbers = numbers_of(pod, job);
+      const auto prepares_for =
+          contract::attempt_of_prepare_pod(job.metadata.name, pod.metadata.name);
       const int64_t newest = restart_of(job.status, numbers.node);
       const bool of_attempt = numbers.attempt == attempt;
       // Created after the status that we see was written.
-      if (numbers.attempt > attempt || (of_attempt && numbers.restart > newest)) {
+      if (numbers.attempt > attempt || prepares_for > attempt ||
+          (of_attempt && numbers.restart > newest)) {
         view.job_is_stale = true;
       }
       if (wanted != node_of_name.end()) {
         view.nodes[static_cast<size_t>(wanted->second)].pod = &pod;
+      } else if (prepares_for && !view.prepares) {
+        view.prepared.push_back(&pod);
       } else if (of_attempt && numbers.restart < newest) {
         view.replaced.push_back(&pod);
       } else {

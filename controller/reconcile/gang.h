@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gnn::reconcile {
@@ -66,10 +67,13 @@ struct GangView {
   std::vector<const objects::Pod*> old;       ///< this job's, but not of the current attempt
   std::vector<const objects::Pod*> replaced;  ///< of this attempt, but not the newest of their node
   std::vector<const objects::Pod*> previous;  ///< of an earlier job of the same name
+  std::vector<const objects::Pod*> prepared;  ///< those that prepared the data, which is over
   const objects::Pod* stranger = nullptr;     ///< holds a name that this job needs
   /// This job has a pod of a later attempt, or of a replacement that the status does not know: what
   /// we see of the job is out of date.
   bool job_is_stale = false;
+  /// The only node is the pod that prepares the data; the gang proper has not begun.
+  bool prepares = false;
   [[nodiscard]] int64_t count(NodePhase phase) const;
   [[nodiscard]] bool all(NodePhase phase) const;
   /// Every node has a pod.
@@ -77,6 +81,17 @@ struct GangView {
   /// Nodes from which nothing more is to be expected: they have ended, or their machine is silent.
   [[nodiscard]] int64_t count_done() const;
 };
+
+/// How messages call the pod that prepares the data.
+inline constexpr std::string_view kPreparePod = "The pod that prepares the data";
+
+/// Whether the job's data are to be prepared before its gang starts, as far as its status tells.
+[[nodiscard]] bool is_preparing(const api::GnnJob& job);
+
+/// The name of a node's newest pod in the attempt, or of that which `prepares` the data.
+[[nodiscard]] std::string newest_pod_of(
+    const api::GnnJob& job, int64_t attempt, int64_t node, bool prepares
+);
 
 /// `created`: all pods of the attempt have existed, so a missing one was deleted.
 [[nodiscard]] GangView view_gang(const Observed& observed, int64_t attempt, bool created);

@@ -13,14 +13,6 @@ namespace {
 
 using Verdict = ReplacementDecision::Verdict;
 
-// What node 0 said last, if it was of this attempt.
-const api::ProgressReport* word_of_node_0(const Pass& pass) {
-  const auto& report = pass.in.progress;
-  const bool fits = report && report->job_uid == pass.job().metadata.uid &&
-                    report->attempt == pass.attempt && report->node == 0;
-  return fits ? &*report : nullptr;
-}
-
 // Whether the node has its machine and runs, as far as its pod tells.
 bool stands(const NodeView& node) {
   return (node.phase == NodePhase::Ready || node.phase == NodePhase::Starting) && !node.suspicion;
@@ -61,7 +53,7 @@ int64_t restart_of(const api::GnnJobStatus& status, int64_t node) {
 ReplacementDecision judge_replacement(
     const Pass& pass, const NodeView& lost, const NodeFailure& failure
 ) {
-  if (!asks_for_replacement(pass, failure)) return {};
+  if (pass.preparing() || !asks_for_replacement(pass, failure)) return {};
   if (!is_true(pass.status(), condition::kAccepted)) return {.why_not = "the spec is not accepted"};
   if (lost.node == 0) return {.why_not = "node 0 hosts the store"};
   for (const NodeView& node : pass.gang.nodes) {
@@ -69,7 +61,7 @@ ReplacementDecision judge_replacement(
     return {.why_not = "node " + std::to_string(node.node) + " is not running either"};
   }
   if (!restart_is_left(pass)) return {.why_not = "no restart is left"};
-  const api::ProgressReport* said = word_of_node_0(pass);
+  const api::ProgressReport* said = pass.last_report();
   if (said != nullptr && !said->restarts_nodes) {
     return {.why_not = "the worker cannot restart a node alone"};
   }
@@ -79,7 +71,7 @@ ReplacementDecision judge_replacement(
 }
 
 const NodeView* silent_awaited_node(const Pass& pass) {
-  const api::ProgressReport* said = word_of_node_0(pass);
+  const api::ProgressReport* said = pass.last_report();
   if (said == nullptr || !said->awaited_node) return nullptr;
   for (const NodeView& node : pass.gang.nodes) {
     const bool silent = node.suspicion && node.suspicion->kind == FailureKind::NodeLost;

@@ -32,7 +32,7 @@ struct Observed {
   std::optional<objects::Service> service;
   std::optional<objects::ConfigMap> config_map;
   std::optional<objects::NetworkPolicy> network_policy;
-  /// The last answer of node 0's agent.
+  /// The last answer of node 0's agent, or of the pod that prepares the data.
   std::optional<api::ProgressReport> progress;
   /// What the last pass that had actions was refused; empty if nothing.
   std::vector<ApiRefusal> refusals;

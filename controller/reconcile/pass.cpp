@@ -1,5 +1,6 @@
 #include "controller/reconcile/pass.h"
 
+#include "common/contract.h"
 #include "controller/reconcile/conditions.h"
 
 #include <algorithm>
@@ -14,6 +15,13 @@ void Pass::set(std::string_view type, bool holds, std::string_view why, std::str
       in.job.metadata.generation,
       in.now
   );
+}
+
+const api::ProgressReport* Pass::last_report() const {
+  const auto& report = in.progress;
+  const bool fits = report && report->job_uid == job().metadata.uid && report->attempt == attempt &&
+                    report->node == 0 && (report->phase == contract::kPhasePrepare) == preparing();
+  return fits ? &*report : nullptr;
 }
 
 TimePoint Pass::awaits_culprit_since() const {

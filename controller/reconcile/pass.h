@@ -16,15 +16,20 @@ namespace gnn::reconcile {
 struct Pass {
   const Observed& in;
   int64_t attempt;  ///< current attempt; 1 before the first one starts
+  /// The pod that prepares the data instead, as the only node, while preparing(); see prepare.h.
   GangView gang;
   Plan out;  ///< out.status starts as the observed one
 
   [[nodiscard]] const api::GnnJob& job() const { return in.job; }
+  [[nodiscard]] bool preparing() const { return gang.prepares; }
   [[nodiscard]] const api::GnnJobStatus& status() const { return out.status; }
   [[nodiscard]] api::GnnJobStatus& status() { return out.status; }
 
   /// Sets a condition of out.status with this pass's generation and time.
   void set(std::string_view type, bool holds, std::string_view why, std::string message);
+
+  /// What node 0, or the pod that prepares the data, said last, if it is of this attempt.
+  [[nodiscard]] const api::ProgressReport* last_report() const;
 
   /// Since when nodes that failed wait for what explains it, by our own clock, and how long they
   /// may: a machine's clock may be wrong, and what it says may reach us late.

@@ -10,6 +10,7 @@
 #include "controller/reconcile/gang_restart.h"
 #include "controller/reconcile/node_replacement.h"
 #include "controller/reconcile/pass.h"
+#include "controller/reconcile/prepare.h"
 #include "controller/reconcile/relabel.h"
 #include "controller/reconcile/scheduling.h"
 #include "controller/reconcile/startup.h"
@@ -123,6 +124,7 @@ void start_gang(Pass& pass) {
     return describe_leaving_pods(pass);
   }
   remove_replaced_pods(pass);
+  release_prepared(pass);
   if (!is_true(pass.status(), condition::kAccepted)) return;
   if (const auto delay = start_delay(pass)) return apply_start_delay(pass, *delay);
   create_children(pass);
@@ -132,12 +134,15 @@ void start_gang(Pass& pass) {
 // the gang is started, or it runs.
 void apply_policies(Pass& pass) {
   recover_first_attempt(pass);
+  recover_preparation(pass);
   count_nodes(pass);
   watch_leaving_nodes(pass);
   merge_progress(pass);
   count_rounds(pass);
   check_spec(pass);
-  if (has_succeeded(pass.gang)) return complete_job(pass);
+  if (has_succeeded(pass.gang)) {
+    return pass.preparing() ? finish_preparing(pass) : complete_job(pass);
+  }
   if (pass.job().spec.suspend) return suspend_job(pass);
   if (const auto deadline = job_deadline(pass)) {
     if (pass.in.now >= *deadline) return fail_past_deadline(pass);
@@ -218,8 +223,7 @@ std::vector<std::string> vanished_pods(const Observed& observed) {
   std::vector<std::string> names;
   for (const NodeView& node : pass.gang.nodes) {
     if (node.pod != nullptr || !node.failure) continue;
-    const int64_t restart = restart_of(job.status, node.node);
-    names.push_back(contract::pod_name(job.metadata.name, pass.attempt, node.node, restart));
+    names.push_back(newest_pod_of(job, pass.attempt, node.node, pass.preparing()));
   }
   return names;
 }
@@ -234,7 +238,9 @@ std::vector<Action> release_orphans(const std::vector<objects::Pod>& pods) {
 }
 
 std::string progress_pod(const api::GnnJob& job) {
-  return contract::pod_name(job.metadata.name, job.status.attempt, 0);
+  const std::string& name = job.metadata.name;
+  return is_preparing(job) ? contract::prepare_pod_name(name, job.status.attempt)
+                           : contract::pod_name(name, job.status.attempt, 0);
 }
 
 std::optional<std::string> progress_address(const api::GnnJob& job, const objects::Pod& pod) {

@@ -62,7 +62,7 @@ struct Plan {
 /// For pods with our label whose job is gone: removes our finalizer, so that nothing hangs.
 [[nodiscard]] std::vector<Action> release_orphans(const std::vector<objects::Pod>& pods);
 
-/// The name of the pod whose /progress tells of the job: node 0's.
+/// The name of the pod whose /progress tells of the job: node 0's, or that which prepares the data.
 [[nodiscard]] std::string progress_pod(const api::GnnJob& job);
 
 /// The IP of that pod if its /progress is worth asking for.

@@ -104,10 +104,13 @@ std::optional<TimePoint> scheduling_deadline(const Pass& pass) {
 }
 
 void release_gang(Pass& pass, std::string_view limit) {
-  const std::string message = std::to_string(unscheduled_nodes(pass.gang)) + " of " +
-                              std::to_string(pass.gang.nodes.size()) +
-                              " nodes were not scheduled " + std::string(limit) +
-                              "; released the gang: " + why_not_scheduled(pass);
+  const std::string who = pass.preparing()
+                              ? std::string(kPreparePod) + " was"
+                              : std::to_string(unscheduled_nodes(pass.gang)) + " of " +
+                                    std::to_string(pass.gang.nodes.size()) + " nodes were";
+  const std::string message = who + " not scheduled " + std::string(limit) + "; released " +
+                              (pass.preparing() ? "it" : "the gang") + ": " +
+                              why_not_scheduled(pass);
   api::GnnJobStatus& status = pass.status();
   ++status.releases;
   status.machines.clear();  // avoiding them may be why there was no place
@@ -116,6 +119,7 @@ void release_gang(Pass& pass, std::string_view limit) {
   begin_attempt(pass);
   pass.set(condition::kScheduled, false, reason::kReleased, message);
   pass.set(condition::kRunning, false, reason::kNotPlaced, message);
+  if (pass.preparing()) pass.set(condition::kPrepared, false, reason::kNotPlaced, message);
 }
 
 std::optional<StartDelay> start_delay(const Pass& pass) {

@@ -1,6 +1,7 @@
 #include "controller/reconcile/status.h"
 
 #include "controller/reconcile/conditions.h"
+#include "controller/reconcile/prepare.h"
 
 #include <algorithm>
 #include <chrono>
@@ -46,9 +47,9 @@ std::string of_all(const Pass& pass, int64_t count) {
 // ": node 1: what the first node of the phase waits for", or nothing.
 std::string first_waiting(const Pass& pass, NodePhase phase) {
   for (const NodeView& node : pass.gang.nodes) {
-    if (node.phase == phase && !node.waiting.empty()) {
-      return ": node " + std::to_string(node.node) + ": " + node.waiting;
-    }
+    if (node.phase != phase || node.waiting.empty()) continue;
+    const std::string who = pass.preparing() ? "" : "node " + std::to_string(node.node) + ": ";
+    return ": " + who + node.waiting;
   }
   return "";
 }
@@ -73,11 +74,17 @@ void describe_placement(Pass& pass) {
         condition::kScheduled,
         false,
         reason::kUnschedulable,
-        of_all(pass, open) + "are not scheduled" + stuck
+        (pass.preparing() ? std::string(kPreparePod) + " is" : of_all(pass, open) + "are") +
+            " not scheduled" + stuck
     );
     return;
   }
-  pass.set(condition::kScheduled, true, reason::kAllNodesPlaced, "All nodes are scheduled");
+  pass.set(
+      condition::kScheduled,
+      true,
+      reason::kAllNodesPlaced,
+      pass.preparing() ? std::string(kPreparePod) + " is scheduled" : "All nodes are scheduled"
+  );
   pass.status().releases = 0;
   pass.status().next_attempt_time.reset();
 }
@@ -184,6 +191,11 @@ std::optional<TimePoint> latest_write(const Pass& pass) {
 
 void count_nodes(Pass& pass) {
   api::NodeCounts& nodes = pass.status().nodes;
+  if (pass.preparing()) {
+    const int64_t desired = pass.job().spec.workers.nodes;
+    nodes = {.desired = desired, .summary = "0/" + std::to_string(desired)};
+    return;
+  }
   nodes.desired = static_cast<int64_t>(pass.gang.nodes.size());
   nodes.succeeded = pass.gang.count(NodePhase::Succeeded);
   nodes.ready = pass.gang.count(NodePhase::Ready) + nodes.succeeded;
@@ -223,6 +235,7 @@ void describe_leaving_pods(Pass& pass) {
 
 void describe_gang(Pass& pass) {
   describe_placement(pass);
+  if (pass.preparing()) return describe_preparing(pass);
   describe_running(pass);
 }
 

@@ -22,6 +22,7 @@ void stop_gang(Pass& pass) {
     if (node.pod != nullptr) remove_pod(pass, *node.pod);
   }
   remove_replaced_pods(pass);
+  for (const objects::Pod* pod : pass.gang.prepared) remove_pod(pass, *pod);
 }
 
 }  // namespace
@@ -31,8 +32,8 @@ void suspend_job(Pass& pass) {
   const bool suspended = is_true(status, condition::kSuspended);
   remove_old_pods(pass);
   stop_gang(pass);
-  const bool stopping =
-      has_pods(pass.gang) || has_old_pods(pass.gang) || !pass.gang.replaced.empty();
+  const bool stopping = has_pods(pass.gang) || has_old_pods(pass.gang) ||
+                        !pass.gang.replaced.empty() || !pass.gang.prepared.empty();
   if (stopping && !suspended) {
     pass.set(
         condition::kRunning, false, reason::kStopping, "The job is suspended; its pods are stopping"
@@ -48,6 +49,9 @@ void suspend_job(Pass& pass) {
   pass.set(condition::kSuspended, true, reason::kSuspendedByUser, message);
   pass.set(condition::kRunning, false, reason::kSuspendedByUser, message);
   pass.set(condition::kScheduled, false, reason::kSuspendedByUser, message);
+  if (pass.preparing()) {
+    pass.set(condition::kPrepared, false, reason::kSuspendedByUser, message);
+  }
   if (is_true(status, condition::kRestarting)) {
     pass.set(condition::kRestarting, false, reason::kSuspendedByUser, message);
   }

@@ -290,9 +290,12 @@ class NetworkPolicy(unittest.TestCase):
             "ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}],
         })
         self.assertEqual(agents, {
-            "to": [{"namespaceSelector": {}, "podSelector": {"matchLabels": {
-                "app.kubernetes.io/name": "gnn-operator", "app.kubernetes.io/component": "worker",
-            }}}],
+            "to": [{"namespaceSelector": {}, "podSelector": {
+                "matchLabels": {"app.kubernetes.io/name": "gnn-operator"},
+                "matchExpressions": [{
+                    "key": "app.kubernetes.io/component", "operator": "In", "values": ["worker", "prepare"],
+                }],
+            }}],
             "ports": [{"port": 9400, "protocol": "TCP"}],
         })
 

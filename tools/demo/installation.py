@@ -188,7 +188,7 @@ class Installation:
     def results(self, name, namespace):
         """Node rank -> result that the newest attempt's pod left in its termination message."""
         found = {}
-        for pod in self.list("pods", namespace, f"gnn.dev/job={name}"):
+        for pod in self.list("pods", namespace, f"gnn.dev/job={name},gnn.dev/node"):
             for status in pod.get("status", {}).get("containerStatuses", []):
                 ended = status.get("state", {}).get("terminated")
                 if ended and ended.get("message"):

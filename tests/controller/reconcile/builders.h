@@ -30,6 +30,14 @@ inline api::GnnJob small_job(int64_t nodes = 2) {
   return job;
 }
 
+/// The same, with data that are made first.
+inline api::GnnJob job_with_prepare(int64_t nodes = 2) {
+  api::GnnJob job = small_job(nodes);
+  job.spec.dataset = api::sample_prepare_job().spec.dataset;
+  job.spec.prepare = api::sample_prepare_job().spec.prepare;
+  return job;
+}
+
 /// The pod of a node, as it is after its creation.
 inline objects::Pod pod_of(
     const api::GnnJob& job,

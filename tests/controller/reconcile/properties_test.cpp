@@ -42,6 +42,11 @@ class Invariants {
     }
     std::map<std::string, std::set<std::string>> pods_of_attempt;
     for (const objects::Pod& pod : simulation.world().pods) {
+      if (!pod.metadata.labels.contains(std::string(contract::kLabelNode))) {
+        RC_ASSERT(simulation.world().job.spec.prepare.has_value());
+        continue;
+      }
+      RC_ASSERT(!is_preparing(simulation.world().job));
       const std::string node = pod.metadata.labels.at(std::string(contract::kLabelNode));
       const std::string attempt = pod.metadata.labels.at(std::string(contract::kLabelAttempt));
       const auto label = pod.metadata.labels.find(std::string(contract::kLabelNodeRestart));
@@ -72,20 +77,24 @@ class Invariants {
 
 // Pods of two attempts are never created beside each other. Only a pod that was replaced may still
 // be there.
-void check_plan(const Plan& made, int64_t present) {
+void check_plan(const Plan& made, const api::GnnJob& job) {
+  const int64_t present = std::max<int64_t>(job.status.attempt, 1);
   const bool replaces = !made.status.replaced_nodes.empty();
   for (const CreatePod& action : actions_of<CreatePod>(made)) {
-    const auto& labels = action.pod.metadata.labels;
-    RC_ASSERT(
-        std::stoll(labels.at(std::string(contract::kLabelAttempt))) == std::max<int64_t>(present, 1)
-    );
+    const objects::ObjectMeta& meta = action.pod.metadata;
+    if (is_preparing(job)) {
+      RC_ASSERT(meta.name == contract::prepare_pod_name(job.metadata.name, present));
+      RC_ASSERT(count_of<DeletePod>(made) == 0);
+      continue;
+    }
+    RC_ASSERT(std::stoll(meta.labels.at(std::string(contract::kLabelAttempt))) == present);
     RC_ASSERT(replaces || count_of<DeletePod>(made) == 0);
   }
 }
 
 void pass(Simulation& simulation, std::optional<size_t> stop_after = std::nullopt) {
-  const int64_t present = simulation.status().attempt;
-  check_plan(simulation.reconcile(stop_after), present);
+  const api::GnnJob before = simulation.world().job;
+  check_plan(simulation.reconcile(stop_after), before);
 }
 
 // What may happen in a history. Passes and pods that become ready are listed more than once: they
@@ -238,9 +247,14 @@ bool cooperate_until_finished(Simulation& simulation, Invariants& invariants) {
   return false;
 }
 
+api::GnnJob any_job() {
+  const auto nodes = *rc::gen::inRange<int64_t>(1, 5);
+  return *rc::gen::arbitrary<bool>() ? small_job(nodes) : job_with_prepare(nodes);
+}
+
 TEST(Properties, EveryHistoryKeepsTheRulesAndEnds) {
   const bool held = rc::check([] {
-    api::GnnJob job = small_job(*rc::gen::inRange<int64_t>(1, 5));
+    api::GnnJob job = any_job();
     job.spec.run_policy.max_restarts = *rc::gen::inRange<int64_t>(0, 4);
     job.spec.run_policy.failure_policy.max_restarts_per_node = 0;
     if (*rc::gen::arbitrary<bool>()) replace_nodes(job);
@@ -263,7 +277,7 @@ TEST(Properties, EveryHistoryKeepsTheRulesAndEnds) {
 
 TEST(Properties, ACarriedOutPlanLeavesNothingToPlan) {
   const bool held = rc::check([] {
-    api::GnnJob job = small_job(*rc::gen::inRange<int64_t>(1, 5));
+    api::GnnJob job = any_job();
     if (*rc::gen::arbitrary<bool>()) replace_nodes(job);
     Simulation simulation(job);
     const auto length = *rc::gen::inRange<size_t>(0, 60);
@@ -276,8 +290,8 @@ TEST(Properties, ACarriedOutPlanLeavesNothingToPlan) {
   EXPECT_TRUE(held);
 }
 
-// A job's whole life, in rounds: a pass or more, then pods start at once, and while the job runs
-// `happen` says what becomes of them. Returns the number of rounds.
+// A job's whole life, in rounds: a pass or more, then pods start at once, and while the job runs or
+// prepares its data `happen` says what becomes of them. Returns the number of rounds.
 int live(
     Simulation& simulation,
     const std::function<void(int round)>& reconcile,
@@ -288,7 +302,8 @@ int live(
     reconcile(round);
     simulation.finish_leaving();
     for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.ready_pod(i);
-    if (is_true(simulation.status(), condition::kRunning)) happen();
+    const api::GnnJobStatus& status = simulation.status();
+    if (is_true(status, condition::kRunning) || status.state == state::kPreparing) happen();
     simulation.advance(5);
   }
   return round;
@@ -365,6 +380,52 @@ TEST(Properties, APassWithAStatusThatIsBehindChangesNoResult) {
     EXPECT_EQ(found.attempt, 2) << k;
     EXPECT_EQ(found.restarts, 1) << k;
   }
+}
+
+// What the pods of a job with `prepare` do: the first that prepares the data fails, the second
+// succeeds, and so do the workers.
+void fail_once_then_succeed(Simulation& simulation) {
+  if (simulation.status().attempt == 1) {
+    simulation.end_pod(0, 70);
+  } else {
+    succeed_all(simulation);
+  }
+}
+
+// The controller is killed after its k-th write, or a pass after the k-th round still sees the status
+// from before it.
+TEST(Properties, NoCrashAndNoStatusThatIsBehindPreparesTheDataTwice) {
+  const auto check = [](const Simulation& simulation, const std::string& where) {
+    const api::GnnJobStatus& status = simulation.status();
+    EXPECT_TRUE(is_true(status, condition::kComplete)) << where;
+    EXPECT_TRUE(is_true(status, condition::kPrepared)) << where;
+    EXPECT_EQ(status.attempt, 2) << where;
+    EXPECT_EQ(status.restarts, 1) << where;
+    // Two that prepared, and the gang's two.
+    EXPECT_EQ(simulation.pods_made(), 4) << where;
+  };
+  const auto crashed_at = [&](std::optional<size_t> k) {
+    Simulation simulation(job_with_prepare());
+    const size_t writes =
+        live_with_crash(simulation, k, [&] { fail_once_then_succeed(simulation); });
+    check(simulation, k ? "killed after write " + std::to_string(*k) : "undisturbed");
+    return writes;
+  };
+  const auto behind_at = [&](int k) {
+    Simulation simulation(job_with_prepare());
+    const auto reconcile = [&](int round) {
+      const api::GnnJobStatus before = simulation.status();
+      (void)simulation.reconcile();
+      if (round == k) (void)simulation.reconcile(std::nullopt, before);
+    };
+    const int rounds = live(simulation, reconcile, [&] { fail_once_then_succeed(simulation); });
+    check(simulation, "behind in round " + std::to_string(k));
+    return rounds;
+  };
+  const size_t writes = crashed_at(std::nullopt);
+  for (size_t k = 0; k < writes; ++k) (void)crashed_at(k);
+  const int rounds = behind_at(-1);
+  for (int k = 0; k < rounds; ++k) (void)behind_at(k);
 }
 
 // A node is lost and replaced, with the controller killed after its k-th write, for every k.

@@ -108,6 +108,7 @@ class Simulation {
   }
   void advance(int64_t seconds) { world_.now += std::chrono::seconds(seconds); }
 
+  [[nodiscard]] int64_t pods_made() const { return pods_made_; }
   Observed& world() { return world_; }
   [[nodiscard]] const api::GnnJobStatus& status() const { return world_.job.status; }
   bool quota = false;  ///< pods beyond the first are refused

@@ -127,6 +127,11 @@ class ControllerPolicy : public ::testing::Test {
     if (kind == "configmaps") return objects::encode(reconcile::desired_config_map(job()));
     return objects::encode(reconcile::desired_network_policy(job()));
   }
+  static json prepare_pod() {
+    api::GnnJob prepared = job();
+    prepared.spec.prepare.emplace();
+    return objects::encode(reconcile::desired_prepare_pod(prepared, 1));
+  }
   static std::string refused_create(
       const std::string& kind, const json& object, const std::string& as = kAccount
   ) {
@@ -160,6 +165,7 @@ TEST_F(ControllerPolicy, LetsTheControllerMakeItsObjects) {
   for (const char* kind : {"pods", "services", "configmaps", "networkpolicies"}) {
     EXPECT_EQ(refused_create(kind, object(kind)), "") << kind;
   }
+  EXPECT_EQ(refused_create("pods", prepare_pod()), "");
 }
 
 TEST_F(ControllerPolicy, RefusesWhatTheControllerNeverMakes) {

@@ -222,6 +222,9 @@ class WorkerPodsPolicy : public ::testing::Test {
 
 TEST_F(WorkerPodsPolicy, TakesWhatTheControllerMakes) {
   EXPECT_EQ(refusal(worker_pod(name_space())), "");
+  api::GnnJob job = demanding_job(name_space());
+  job.spec.prepare.emplace();
+  EXPECT_EQ(refusal(objects::encode(reconcile::desired_prepare_pod(job, 1))), "");
 }
 
 TEST_F(WorkerPodsPolicy, IsWellTyped) {

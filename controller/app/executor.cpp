@@ -171,9 +171,7 @@ Executor::ApplyResult Executor::run_action(const reconcile::Action& action, cons
           [&](const reconcile::CreateService& each) {
             return create(each.service, caches_.services, owner);
           },
-          [&](const reconcile::CreateConfigMap& each) {
-            return create(each.config_map, caches_.config_maps, owner);
-          },
+          [&](const reconcile::CreateConfigMap& each) { return create_config_map(each, owner); },
           [&](const reconcile::CreateNetworkPolicy& each) {
             return create(each.network_policy, caches_.network_policies, owner);
           },
@@ -259,6 +257,23 @@ Executor::ApplyResult Executor::create(
       .time = clock_.now(),
   };
   return result;
+}
+
+// One that exists keeps its key: it is ours, or a refusal.
+Executor::ApplyResult Executor::create_config_map(
+    const reconcile::CreateConfigMap& action, const Owner& owner
+) {
+  objects::ConfigMap config_map = action.config_map;
+  if (action.draws_data_key) {
+    auto key = draw_data_key_();
+    if (!key) {
+      ApiError error;
+      error.message = key.error().message;
+      return failed_to_create(error, describe<objects::ConfigMap>(config_map.metadata.name));
+    }
+    config_map.data[std::string(contract::kDataKeyKey)] = std::move(*key);
+  }
+  return create(config_map, caches_.config_maps, owner);
 }
 
 template <class T>

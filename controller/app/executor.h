@@ -1,12 +1,15 @@
 #pragma once
 
 #include "controller/app/caches.h"
+#include "controller/app/data_key.h"
 #include "controller/app/parallel.h"
 #include "controller/client/api_client.h"
 #include "controller/reconcile/plan.h"
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gnn::app {
@@ -28,8 +31,18 @@ struct Execution {
 /// Threads: different jobs from any thread, each job from one at a time.
 class Executor {
  public:
-  Executor(client::ApiClient& api, Caches& caches, Parallel& parallel, Clock& clock)
-      : api_(api), caches_(caches), parallel_(parallel), clock_(clock) {}
+  Executor(
+      client::ApiClient& api,
+      Caches& caches,
+      Parallel& parallel,
+      Clock& clock,
+      std::function<Result<std::string>()> draw_data_key = &app::draw_data_key
+  )
+      : api_(api),
+        caches_(caches),
+        parallel_(parallel),
+        clock_(clock),
+        draw_data_key_(std::move(draw_data_key)) {}
 
   [[nodiscard]] Execution execute(const reconcile::Plan& plan, const api::GnnJob& job);
   /// Carries out actions that belong to no job, such as for pods whose job is gone.
@@ -71,6 +84,9 @@ class Executor {
   );
   template <class T>
   [[nodiscard]] ApplyResult create(const T& object, runtime::Store<T>& store, const Owner& owner);
+  [[nodiscard]] ApplyResult create_config_map(
+      const reconcile::CreateConfigMap& action, const Owner& owner
+  );
   template <class T>
   [[nodiscard]] ApplyResult repair(const T& object, runtime::Store<T>& store, const Owner& owner);
   [[nodiscard]] ApplyResult release(const reconcile::ReleasePod& action, const Owner& owner);
@@ -91,6 +107,7 @@ class Executor {
   Caches& caches_;
   Parallel& parallel_;
   Clock& clock_;
+  const std::function<Result<std::string>()> draw_data_key_;
 };
 
 }  // namespace gnn::app

@@ -26,6 +26,7 @@ struct CreateService {
 };
 struct CreateConfigMap {
   objects::ConfigMap config_map;
+  bool draws_data_key = false;  ///< put a fresh data key into it; a plan holds no secrets
 };
 struct CreateNetworkPolicy {
   objects::NetworkPolicy network_policy;

@@ -110,7 +110,9 @@ void ensure_common_children(Pass& pass) {
     pass.out.actions.emplace_back(UpdateService{std::move(service)});
   }
   if (!in.config_map) {
-    pass.out.actions.emplace_back(CreateConfigMap{desired_config_map(in.job)});
+    pass.out.actions.emplace_back(CreateConfigMap{
+        .config_map = desired_config_map(in.job), .draws_data_key = serves_data(in.job)
+    });
   }
   if (!in.config.network_policy) return;
   objects::NetworkPolicy policy = desired_network_policy(in.job, in.config.fence);

@@ -202,6 +202,11 @@ objects::Container worker_container(const GnnJob& job, const PodPlace& place) {
   container.ports.push_back(
       {.name = std::string(contract::kStorePortName), .container_port = contract::kStorePort}
   );
+  if (serves_data(job)) {
+    container.ports.push_back(
+        {.name = std::string(contract::kDataPortName), .container_port = contract::kDataPort}
+    );
+  }
   container.resources = workers.pod_template->resources;
   const int64_t gpus = workers.gpus_per_process * workers.processes_per_node;
   if (gpus > 0) container.resources.limits[std::string(kGpuResource)] = std::to_string(gpus);
@@ -255,6 +260,12 @@ objects::Service desired_service(const GnnJob& job) {
       {.name = std::string(contract::kHttpPortName), .port = contract::kHttpPort},
   };
   return service;
+}
+
+bool serves_data(const GnnJob& job) {
+  const auto& placement = job.spec.placement;
+  return placement && (placement->topology == api::PlacementMode::Partitioned ||
+                       placement->features == api::PlacementMode::Partitioned);
 }
 
 objects::ConfigMap desired_config_map(const GnnJob& job) {

@@ -32,7 +32,10 @@ struct PodPlace {
 /// Headless. Publishes pods that are not ready, since pods must find each other to become ready.
 [[nodiscard]] objects::Service desired_service(const api::GnnJob& job);
 
-/// Holds the worker's part of the spec; immutable.
+/// Whether the job's nodes ask each other for parts of the data, and therefore need a data key.
+[[nodiscard]] bool serves_data(const api::GnnJob& job);
+
+/// Holds the worker's part of the spec; immutable. The data key is put in when it is created.
 [[nodiscard]] objects::ConfigMap desired_config_map(const api::GnnJob& job);
 
 /// The job's pods reach each other on every port. Others reach only the agents' HTTP port, and the

@@ -40,6 +40,7 @@ COVERED = {
         "controller/app/connection", "controller/app/operator",
         "controller/app/process_metrics", "controller/app/release_command", "controller/app/version", "controller/main/main",
     ],
+    "tests/controller/app/executor_test.cpp": ["controller/app/data_key"],
     "tests/controller/app/caches_test.cpp": ["controller/app/gnn_job_resource"],
     "tests/controller/runtime/watcher_test.cpp": ["common/overloaded"],
     "tests/controller/client/api_client_test.cpp": ["controller/client/api_error"],

@@ -1,6 +1,7 @@
 #include "controller/app/executor.h"
 
 #include "common/contract.h"
+#include "common/log.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_transport.h"
 
@@ -8,7 +9,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 
 namespace gnn::app {
 namespace {
@@ -116,6 +119,52 @@ TEST_F(ExecutorTest, AnExistingObjectOfTheJobIsSuccess) {
   EXPECT_FALSE(done.error);
   EXPECT_TRUE(done.refusals.empty());
   EXPECT_NE(caches_.pods.find({"ns", "j-1-0"}), nullptr);
+}
+
+TEST_F(ExecutorTest, DrawsADataKeyForANewConfigMapAndTellsNobody) {
+  std::string logged;
+  const ScopedLogOutput output([&](std::string_view line) { logged += line; });
+  init_logging({.level = LogLevel::Debug});
+  reconcile::CreateConfigMap create;
+  create.config_map.metadata.name = "j-gnn";
+  create.config_map.metadata.namespace_ = "ns";
+  create.draws_data_key = true;
+  std::set<std::string> keys;
+  for (int i = 0; i < 2; ++i) {
+    transport_.reply(201, R"({"metadata":{"name":"j-gnn","namespace":"ns"}})");
+    EXPECT_FALSE(executor_.execute({create}, "ns").error);
+    const Json sent = Json::parse(transport_.requests().back().body);
+    const auto key = sent["data"]["data.key"].get<std::string>();
+    EXPECT_EQ(key.size(), 64U);
+    EXPECT_EQ(key.find_first_not_of("0123456789abcdef"), std::string::npos);
+    EXPECT_EQ(logged.find(key), std::string::npos);
+    keys.insert(key);
+  }
+  init_logging({.level = LogLevel::Warning});
+  EXPECT_EQ(keys.size(), 2U);
+  EXPECT_TRUE(caches_.config_maps.find({"ns", "j-gnn"})->data.empty());
+
+  // A pass that does not see the job's ConfigMap yet leaves its key alone.
+  transport_.reply(409, refusal("AlreadyExists", ""))
+      .reply(
+          200,
+          R"({"metadata":{"name":"j-gnn","namespace":"ns","ownerReferences":[{"uid":"job-uid","controller":true}]}})"
+      );
+  reconcile::Plan plan;
+  plan.actions = {create};
+  plan.status = job_.status;
+  const size_t before = transport_.requests().size();
+  const Execution done = executor_.execute(plan, job_);
+  EXPECT_FALSE(done.error);
+  EXPECT_TRUE(done.refusals.empty());
+  const auto requests = transport_.requests();
+  ASSERT_EQ(requests.size(), before + 2);
+  EXPECT_EQ(requests.back().method, "GET");
+
+  Executor blind(api_, caches_, parallel_, clock_, []() -> Result<std::string> {
+    return fail(ErrorKind::Internal, "no random numbers");
+  });
+  EXPECT_TRUE(blind.execute(plan, job_).error) << "no ConfigMap without a key";
 }
 
 TEST_F(ExecutorTest, NeverAdoptsAForeignObject) {

@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <utility>
 
 namespace gnn::reconcile {
 namespace {
@@ -168,6 +170,38 @@ TEST(Desired, FenceLimitsMetricsReadersAndEgress) {
   EXPECT_TRUE(spec.egress[1].peers.empty());
   EXPECT_EQ(spec.egress[1].ports.size(), 2U);
   EXPECT_EQ(spec.egress[2], storage);
+}
+
+TEST(Desired, OnlyAJobWhoseNodesServeDataHasADataKeyAndItsPort) {
+  const auto ports_and_key = [](const api::GnnJob& job) {
+    Observed observed;
+    observed.job = job;
+    const Plan made = plan(observed);
+    std::set<std::string> names;
+    const objects::Pod pod = actions_of<CreatePod>(made)[0].pod;
+    for (const auto& port : pod.spec.containers[0].ports) names.insert(port.name);
+    const CreateConfigMap config_map = actions_of<CreateConfigMap>(made)[0];
+    EXPECT_FALSE(config_map.config_map.data.contains("data.key")) << "a plan holds no secrets";
+    return std::pair(names, config_map.draws_data_key);
+  };
+  using Names = std::set<std::string>;
+  api::GnnJob job = small_job();
+  EXPECT_EQ(ports_and_key(job), std::pair(Names({"http", "store"}), false));
+  job.spec.dataset = api::sample_partitioned_job().spec.dataset;
+  job.spec.placement = api::Placement{.partitions = 2};
+  EXPECT_EQ(ports_and_key(job), std::pair(Names({"http", "store"}), false));
+  job.spec.placement->features = api::PlacementMode::Partitioned;
+  EXPECT_EQ(ports_and_key(job), std::pair(Names({"data", "http", "store"}), true));
+  // Nobody but the job's pods may connect to it.
+  const objects::NetworkPolicy policy = desired_network_policy(job);
+  for (const auto& rule : policy.spec.ingress) {
+    for (const auto& port : rule.ports) EXPECT_EQ(port.port, contract::kHttpPort);
+    if (rule.ports.empty()) {
+      ASSERT_EQ(rule.peers.size(), 1U);
+      EXPECT_EQ(rule.peers[0].pod_selector->at("gnn.dev/job-uid"), job.metadata.uid);
+      EXPECT_FALSE(rule.peers[0].namespace_selector);
+    }
+  }
 }
 
 TEST(Desired, ConfigMapHoldsWhatTheWorkerReads) {

@@ -61,6 +61,22 @@ TEST_F(NodeReplacement, ANodeOfAnUnknownSpecIsNotReplacedAlone) {
   EXPECT_EQ(decided.status.attempt, 2);
 }
 
+TEST_F(NodeReplacement, APodThatWouldHaveAnotherDataKeyIsNotReplacedAlone) {
+  in_.job.spec.dataset = api::sample_partitioned_job().spec.dataset;
+  in_.job.spec.placement = api::Placement{.topology = api::PlacementMode::Partitioned};
+  for (objects::Pod& pod : in_.pods) pod.metadata.creation_timestamp = at(10);
+  in_.config_map->metadata.creation_timestamp = at(10);
+  evict(in_.pods[1]);
+  say_awaited(1);
+  EXPECT_EQ(plan(in_).status.replaced_nodes, Nodes{1});
+  in_.config_map->metadata.creation_timestamp = at(20);
+  const Plan anew = plan(in_);
+  EXPECT_EQ(anew.status.attempt, 2);
+  EXPECT_NE(message_of(anew, condition::kRestarting).find("data key"), std::string::npos);
+  in_.config_map.reset();
+  EXPECT_EQ(plan(in_).status.attempt, 2);
+}
+
 TEST_F(NodeReplacement, ALostNodesPodIsReplacedAlone) {
   const int64_t rounds = in_.job.spec.run_policy.max_restarts;
   evict(in_.pods[1]);

@@ -4,11 +4,13 @@ Every fault test trains the same small job and ends with the same parameters as 
 """
 
 import contextlib
+import fcntl
 import json
 import math
 import os
 import re
 import signal
+import struct
 import time
 import unittest
 from functools import lru_cache
@@ -21,6 +23,7 @@ from installation import ROOT, Failed, Installation, run
 
 NAMESPACE = "train"
 STEPS_BEFORE_FAULT = 40
+EDGE_LIST_NODES = 240
 # The build whose programs the images take.
 PRESET = Path(os.environ["GNN_BUILD_DIR"]).name
 
@@ -84,6 +87,30 @@ def small_job(name, nodes=2, processes=2, epochs=30, **changes):
             at = at.setdefault(part, {})
         at[last] = value
     return {"apiVersion": "gnn.dev/v1alpha1", "kind": "GNNJob", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+
+
+def claims(*names):
+    return [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+
+
+def mounts(*names):
+    return [{"name": name, "mountPath": f"/{name}"} for name in names]
+
+
+def write_edge_list(folder):
+    """Rings of two classes, whose features tell them apart."""
+    folder.mkdir()
+    nodes = range(EDGE_LIST_NODES)
+    lines = {
+        "edges": [f"{node},{(node + 2) % EDGE_LIST_NODES}" for node in nodes],
+        "features": [f"{node % 2},{node % 7}" for node in nodes],
+        "labels": [str(node % 2) for node in nodes],
+        "train": [str(node) for node in nodes if node % 10 < 6],
+        "validation": [str(node) for node in nodes if 6 <= node % 10 < 8],
+        "test": [str(node) for node in nodes if node % 10 >= 8],
+    }
+    for name, rows in lines.items():
+        (folder / f"{name}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
 @lru_cache
@@ -202,6 +229,44 @@ class Jobs(EndToEnd):
         self.assertTrue(operator.holds(operator.get("gnnjob", name, NAMESPACE), "Suspended"))
         patch(False)
         self.assert_complete_like_undisturbed(name, restarts=0)
+
+    def test_raw_files_become_a_trained_model_through_a_suspension(self):
+        folder = operator.volume(NAMESPACE, "datasets")
+        write_edge_list(folder / "raw")
+
+        def submit(name):
+            self.submit(name, dataset={"format": "Native", "path": "/datasets/made"}, training__batchSize=16, epochs=3,
+                        prepare={"import": {"format": "EdgeList", "path": "/datasets/raw", "toUndirected": True}},
+                        workers__template__volumes=claims("checkpoints", "datasets"),
+                        workers__template__volumeMounts=mounts("checkpoints", "datasets"))
+            return lambda: operator.condition(operator.get("gnnjob", name, NAMESPACE), "Prepared")
+
+        # Who writes the same data elsewhere keeps the pod waiting for as long as the suspension needs.
+        with open(folder / "made.lock", "w", encoding="utf-8") as other:
+            os.chmod(other.name, 0o666)
+            fcntl.fcntl(other, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+            prepared = submit("prepared")
+            waits = "waiting for another writer of the data"
+            operator.wait("the pod waits for the other writer", lambda: waits in (prepared() or {}).get("message", ""), 120)
+            self.assertEqual(operator.get("gnnjob", "prepared", NAMESPACE)["status"]["state"], "Preparing")
+            patch = lambda value: operator.kubectl(  # noqa: E731
+                "patch", "gnnjob", "prepared", "-n", NAMESPACE, "--type=merge", "-p", json.dumps({"spec": {"suspend": value}})
+            )
+            patch(True)
+            operator.wait("no pod is left", lambda: not operator.list("pods", NAMESPACE, "gnn.dev/job=prepared"), 90)
+            self.assertEqual(prepared()["reason"], "Suspended")
+        self.assertFalse((folder / "made").exists())
+        patch(False)
+        job = operator.wait_finished("prepared", NAMESPACE, 300)
+        self.assertTrue(operator.holds(job, "Complete"), json.dumps(job["status"], indent=1))
+        self.assertEqual(job["status"].get("restarts", 0), 0)
+        self.assertIn(f"/datasets/made: {EDGE_LIST_NODES} nodes", operator.condition(job, "Prepared")["message"])
+
+        prepared = submit("prepared-again")
+        job = operator.wait_finished("prepared-again", NAMESPACE, 300)
+        self.assertIn("already complete", prepared()["message"])
+        first, second = (operator.results(name, NAMESPACE)[0]["parametersHash"] for name in ("prepared", "prepared-again"))
+        self.assertEqual(first, second)
 
     def test_deleting_a_running_job_leaves_nothing(self):
         name = self.submit("deleted")

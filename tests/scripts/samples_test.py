@@ -63,10 +63,27 @@ class Samples(unittest.TestCase):
                 if container.get("args", [])[:2] == ["data", "import"]:
                     output = next(option for option in container["args"] if option.startswith("--output="))
                     options[output.partition("=")[2]] = container["args"]
-        read = {spec["dataset"]["path"]: spec for _, spec in JOBS if spec["dataset"]["format"] == "Native"}
+        read = {
+            spec["dataset"]["path"]: spec
+            for _, spec in JOBS
+            if spec["dataset"]["format"] == "Native" and "placement" not in spec
+        }
         self.assertEqual(set(read), set(options))
         for path, spec in read.items():
             self.assertIn("--add-reverse" if "link" in spec["task"] else "--to-undirected", options[path])
+
+    def test_partitioned_data_is_made_by_what_its_job_says(self):
+        partitioned = [(name, spec) for name, spec in JOBS if "placement" in spec]
+        self.assertTrue(partitioned)
+        for name, spec in partitioned:
+            lines = (ROOT / "manifests/samples" / name).read_text(encoding="utf-8").splitlines()
+            comment = " ".join(line.lstrip("# ").rstrip("\\") for line in lines if line.startswith("#"))
+            words = comment[comment.index("gnn-worker data partition") :].split()
+            options = dict(zip(words[3::2], words[4::2]))
+            self.assertEqual(options["--output"], spec["dataset"]["path"])
+            self.assertEqual(int(options["--parts"]), spec["placement"]["partitions"])
+            self.assertEqual([int(each) for each in options["--fanout"].split(",")], spec["sampling"]["fanout"])
+            self.assertEqual(int(options["--batch-size"]), spec["training"]["batchSize"])
 
     def test_jobs_on_real_data_say_what_they_need(self):
         real = [(name, spec) for name, spec in JOBS if spec["dataset"]["format"] != "Synthetic"]

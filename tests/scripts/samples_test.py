@@ -79,7 +79,7 @@ class Samples(unittest.TestCase):
             lines = (ROOT / "manifests/samples" / name).read_text(encoding="utf-8").splitlines()
             comment = " ".join(line.lstrip("# ").rstrip("\\") for line in lines if line.startswith("#"))
             words = comment[comment.index("gnn-worker data partition") :].split()
-            options = dict(zip(words[3::2], words[4::2]))
+            options = dict(zip(words[3::2], words[4::2], strict=False))
             self.assertEqual(options["--output"], spec["dataset"]["path"])
             self.assertEqual(int(options["--parts"]), spec["placement"]["partitions"])
             self.assertEqual([int(each) for each in options["--fanout"].split(",")], spec["sampling"]["fanout"])

@@ -295,6 +295,13 @@ void add_partition(CLI::App& data, Subcommand& chosen) {
       request->output.replace,
       "Replace an output that was made from another input or with other options"
   );
+  command
+      ->add_option(
+          "--memory",
+          request->output.memory_bytes,
+          "Memory to take at most, beside mapped files, as 512MiB or 4GiB (default: 2GiB)"
+      )
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
   CLI::Option* extract = command->add_option(
       "--extract", *part, "Copy this part of a partitioned data set, for a local disk"
   );

@@ -95,7 +95,7 @@ Status publish_dataset(
     }
     // Who had the right to write it before may have made it.
     if (writer != nullptr) break;
-    auto opened = data::NativeWriter::open(folder, key);
+    auto opened = data::NativeWriter::open(folder, key, output.memory_bytes);
     if (opened) {
       writer = std::move(*opened);
     } else if (opened.error().kind != ErrorKind::Conflict || !console.await_writer) {

@@ -5,6 +5,7 @@
 #include "worker/data/dataset_arrays.h"
 #include "worker/data/native.h"
 
+#include <cstdint>
 #include <functional>
 #include <iosfwd>
 #include <string>
@@ -27,6 +28,7 @@ struct DataConsole {
 struct DataOutput {
   std::string folder;
   bool replace = false;  ///< exchange a data set made from other inputs or options
+  int64_t memory_bytes = data::NativeWriter::kMemoryBytes;  ///< data::ArrayStorage::memory_bytes()
 };
 
 /// Whether `input` is `folder` or in it, so that replacing the folder would remove it.

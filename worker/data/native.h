@@ -67,10 +67,13 @@ class NativeWriter final : public ArrayStorage {
  public:
   using ArrayStorage::commit;
 
-  /// `key` identifies the inputs and options.
+  /// What a writer lets its user take at a time if nobody says otherwise.
+  static constexpr int64_t kMemoryBytes = int64_t{2} << 30;
+
+  /// `key` identifies the inputs and options; `memory_bytes` is what memory_bytes() says.
   /// Errors: Conflict while another process writes the same output, on whatever machine; Io.
   static Result<std::unique_ptr<NativeWriter>> open(
-      const std::string& output, const std::string& key
+      const std::string& output, const std::string& key, int64_t memory_bytes = kMemoryBytes
   );
   ~NativeWriter() override = default;
   NativeWriter(const NativeWriter&) = delete;
@@ -80,7 +83,7 @@ class NativeWriter final : public ArrayStorage {
   Result<Array> scratch(DType dtype, std::vector<int64_t> shape) override;
   Result<Array> commit(Array array, int64_t length) override;
   Result<Array> find(const std::string& name) override;
-  [[nodiscard]] int64_t memory_bytes() const override;
+  [[nodiscard]] int64_t memory_bytes() const override { return memory_bytes_; }
 
   /// Number of arrays that an earlier run completed.
   [[nodiscard]] int64_t num_resumed() const { return num_resumed_; }
@@ -94,13 +97,14 @@ class NativeWriter final : public ArrayStorage {
   Status publish(const DatasetArrays& dataset, bool replace);
 
  private:
-  NativeWriter(std::string output, std::string key, OutputLock lock);
+  NativeWriter(std::string output, std::string key, int64_t memory_bytes, OutputLock lock);
   Status load_journal();
   [[nodiscard]] std::string path_of(const std::string& file) const { return partial_ + "/" + file; }
 
   std::string output_;
   std::string partial_;
   std::string key_;
+  int64_t memory_bytes_;
   OutputLock lock_;
   std::vector<ManifestArray> whole_;
   int64_t scratch_in_memory_ = 0;  // bytes that were given out

@@ -24,7 +24,6 @@ constexpr int64_t kHeaderBytes = 4096;
 // The first scratch memory is anonymous; the rest is backed by unlinked files, so that a graph larger
 // than memory can be sorted.
 constexpr int64_t kScratchInMemoryBytes = int64_t{2} << 30;
-constexpr int64_t kStepBytes = int64_t{2} << 30;
 
 tl::unexpected<Error> io_failure(
     const std::string& path, const std::string& what, const std::string& why
@@ -40,14 +39,17 @@ Result<Array> map_array(const std::string& path, const ManifestArray& entry) {
 
 }  // namespace
 
-NativeWriter::NativeWriter(std::string output, std::string key, OutputLock lock)
+NativeWriter::NativeWriter(
+    std::string output, std::string key, int64_t memory_bytes, OutputLock lock
+)
     : output_(std::move(output)),
       partial_(output_ + ".partial"),
       key_(std::move(key)),
+      memory_bytes_(memory_bytes),
       lock_(std::move(lock)) {}
 
 Result<std::unique_ptr<NativeWriter>> NativeWriter::open(
-    const std::string& output_path, const std::string& key
+    const std::string& output_path, const std::string& key, int64_t memory_bytes
 ) {
   std::error_code error;
   std::string output = fs::absolute(output_path, error).lexically_normal().string();
@@ -59,7 +61,7 @@ Result<std::unique_ptr<NativeWriter>> NativeWriter::open(
     return io_failure(output, "can't create its parent folder", error.message());
   }
   GNN_ASSIGN_OR_RETURN(OutputLock lock, OutputLock::take(output));
-  std::unique_ptr<NativeWriter> writer(new NativeWriter(output, key, std::move(lock)));
+  std::unique_ptr<NativeWriter> writer(new NativeWriter(output, key, memory_bytes, std::move(lock)));
   GNN_RETURN_IF_ERROR(writer->load_journal());
   return writer;
 }
@@ -117,7 +119,7 @@ Result<Array> NativeWriter::create(std::string name, DType dtype, std::vector<in
 Result<Array> NativeWriter::scratch(DType dtype, std::vector<int64_t> shape) {
   GNN_ASSIGN_OR_RETURN(const int64_t elements, checked_elements(shape, dtype_size(dtype)));
   const int64_t bytes = elements * dtype_size(dtype);
-  if (scratch_in_memory_ + bytes <= kScratchInMemoryBytes) {
+  if (scratch_in_memory_ + bytes <= std::min(kScratchInMemoryBytes, memory_bytes_)) {
     scratch_in_memory_ += bytes;
     return MemoryStorage().scratch(dtype, std::move(shape));
   }
@@ -125,10 +127,6 @@ Result<Array> NativeWriter::scratch(DType dtype, std::vector<int64_t> shape) {
   GNN_ASSIGN_OR_RETURN(const Mapping mapping, create_mapped_file(path, bytes));
   unlink(path.c_str());
   return Array("scratch", dtype, std::move(shape), mapping.address, mapping.address.get());
-}
-
-int64_t NativeWriter::memory_bytes() const {
-  return kStepBytes;
 }
 
 Result<Array> NativeWriter::commit(Array array, int64_t length) {

@@ -77,6 +77,12 @@ TEST_F(Links, OfSymmetricEdgesWithinATypeAreUndirected) {
   EXPECT_EQ(dataset->links->reverse_edge_table, 1U);
   EXPECT_THAT(to_vector<int64_t>(dataset->links->pairs), ElementsAre(0, 1));
   EXPECT_THAT(to_vector<int64_t>(dataset->edge_tables[1].edge_ids), ElementsAre(0, 0));
+  // Rows of features belong to ids, which stay then.
+  DatasetArrays rows = shop();
+  rows.edge_tables[1].features = ids_array("like.features", {5, 6});
+  const auto kept = linked(rows, kLike);
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_THAT(to_vector<int64_t>(kept->links->pairs), ElementsAre(1, 0, 0, 1));
 }
 
 TEST_F(Links, NeedAnEdgeTypeThatIsThereAndHasEdges) {
@@ -224,6 +230,15 @@ TEST_F(Links, CoalesceKeepsAnEdgeTypeThatIsNoReverse) {
   ASSERT_EQ(after->edge_tables.size(), 3U);
   EXPECT_EQ(name_of(after->edge_tables[2]), kBoughtBy);
   EXPECT_THAT(to_vector<int64_t>(after->edge_tables[2].indptr), ElementsAre(0, 1, 1, 2));
+  // Nor does one with features of its own go, which nobody could make again.
+  EdgeTable& reverse = dataset.edge_tables.back();
+  reverse.indptr = ids_array("reverse.indptr", {0, 1, 2, 4});
+  reverse.indices = ids_array("reverse.indices", {1, 0, 0, 1});
+  reverse.features = ids_array("reverse.features", {5, 6, 7, 8});
+  EXPECT_THAT(
+      transformed(dataset, {.coalesce = true}).error().message,
+      HasSubstr("edge type (item, rev_buys, user): edges with features can't be merged or added")
+  );
   // And none is made that was not there.
   EXPECT_EQ(transformed(shop(), {.coalesce = true})->edge_tables.size(), 2U);
 }

@@ -61,7 +61,8 @@ Result<std::unique_ptr<NativeWriter>> NativeWriter::open(
     return io_failure(output, "can't create its parent folder", error.message());
   }
   GNN_ASSIGN_OR_RETURN(OutputLock lock, OutputLock::take(output));
-  std::unique_ptr<NativeWriter> writer(new NativeWriter(output, key, memory_bytes, std::move(lock)));
+  std::unique_ptr<NativeWriter> writer(new NativeWriter(output, key, memory_bytes, std::move(lock))
+  );
   GNN_RETURN_IF_ERROR(writer->load_journal());
   return writer;
 }

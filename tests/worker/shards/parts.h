@@ -10,6 +10,7 @@
 #include "worker/shards/service.h"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -32,6 +32,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace gnn::app {
@@ -190,8 +191,15 @@ std::vector<std::function<void()>> writes_of(client::ApiClient& api, const api::
   return writes;
 }
 
-// Writes per second of the raw objects of `count` jobs.
-double measure_limit(
+// What a bare client needs that writes the same objects and receives the events of pods and jobs: this
+// process.
+struct Limit {
+  double writes_per_second = 0;
+  double cpu_seconds = 0;
+};
+
+// Writes the raw objects of `count` jobs.
+Limit measure_limit(
     client::ApiClient& api,
     Parallel& parallel,
     Watch& watch,
@@ -209,8 +217,12 @@ double measure_limit(
     std::move(own.begin(), own.end(), std::back_inserter(writes));
   }
   const auto start = std::chrono::steady_clock::now();
+  const double cpu_before = use_of(::getpid()).cpu_seconds;
   parallel.run(writes.size(), [&](size_t i) { writes[i](); });
-  return static_cast<double>(writes.size()) / seconds_since(start);
+  return {
+      .writes_per_second = static_cast<double>(writes.size()) / seconds_since(start),
+      .cpu_seconds = use_of(::getpid()).cpu_seconds - cpu_before,
+  };
 }
 
 // Removes the namespace's jobs and pods and waits until they are gone.
@@ -301,12 +313,12 @@ struct BenchOptions {
 
 // Parts 1 and 2, once.
 struct Rate {
-  double limit = 0;       // writes a second
+  Limit limit;
   double controller = 0;  // writes a second
   double cpu_seconds = 0;
   std::map<std::string, double> calls;
 
-  [[nodiscard]] double ratio() const { return controller / limit; }
+  [[nodiscard]] double ratio() const { return controller / limit.writes_per_second; }
 };
 
 class Bench {
@@ -325,7 +337,7 @@ class Bench {
     Json result = {{"jobs", jobs_}, {"podsPerJob", kNodesPerJob}};
     if (options_.rate) {
       const Rate median = measure_rates(result);
-      measure_latency(median.limit, result);
+      measure_latency(median.limit.writes_per_second, result);
     }
     if (options_.rest) measure_rest(result);
     return result;
@@ -356,7 +368,8 @@ class Bench {
     Json calls_per_job = Json::object();
     for (const auto& [method, count] : median.calls) calls_per_job[method] = count / jobs_;
     result.update({
-        {"limitWritesPerSecond", median.limit},
+        {"limitWritesPerSecond", median.limit.writes_per_second},
+        {"limitCpuSeconds", median.limit.cpu_seconds},
         {"controllerWritesPerSecond", median.controller},
         {"rateRatio", median.ratio()},
         {"rateRatios", ratios},
@@ -371,7 +384,7 @@ class Bench {
     say("measuring the limit");
     const std::string raw_space = must(plane_->create_namespace("raw"));
     rate.limit = measure_limit(api_, parallel_, watch_, raw_space, jobs_);
-    say(std::to_string(rate.limit) + " writes a second; clearing");
+    say(std::to_string(rate.limit.writes_per_second) + " writes a second; clearing");
     clear(*plane_, watch_, raw_space);
 
     const std::string space = must(plane_->create_namespace("rate"));

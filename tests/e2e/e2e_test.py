@@ -231,14 +231,14 @@ class Jobs(EndToEnd):
         self.assert_complete_like_undisturbed(name, restarts=0)
 
     def test_raw_files_become_a_trained_model_through_a_suspension(self):
-        folder = operator.volume(NAMESPACE, "datasets")
+        folder = operator.volume(NAMESPACE, "raw-data")
         write_edge_list(folder / "raw")
 
         def submit(name):
-            self.submit(name, dataset={"format": "Native", "path": "/datasets/made"}, training__batchSize=16, epochs=3,
-                        prepare={"import": {"format": "EdgeList", "path": "/datasets/raw", "toUndirected": True}},
-                        workers__template__volumes=claims("checkpoints", "datasets"),
-                        workers__template__volumeMounts=mounts("checkpoints", "datasets"))
+            self.submit(name, dataset={"format": "Native", "path": "/raw-data/made"}, training__batchSize=16, epochs=3,
+                        prepare={"import": {"format": "EdgeList", "path": "/raw-data/raw", "toUndirected": True}},
+                        workers__template__volumes=claims("checkpoints", "raw-data"),
+                        workers__template__volumeMounts=mounts("checkpoints", "raw-data"))
             return lambda: operator.condition(operator.get("gnnjob", name, NAMESPACE), "Prepared")
 
         # Who writes the same data elsewhere keeps the pod waiting for as long as the suspension needs.
@@ -260,7 +260,7 @@ class Jobs(EndToEnd):
         job = operator.wait_finished("prepared", NAMESPACE, 300)
         self.assertTrue(operator.holds(job, "Complete"), json.dumps(job["status"], indent=1))
         self.assertEqual(job["status"].get("restarts", 0), 0)
-        self.assertIn(f"/datasets/made: {EDGE_LIST_NODES} nodes", operator.condition(job, "Prepared")["message"])
+        self.assertIn(f"/raw-data/made: {EDGE_LIST_NODES} nodes", operator.condition(job, "Prepared")["message"])
 
         prepared = submit("prepared-again")
         job = operator.wait_finished("prepared-again", NAMESPACE, 300)

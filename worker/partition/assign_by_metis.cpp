@@ -29,7 +29,7 @@ constexpr idx_t kUnbalance = 30;  // in thousandths
 // All sampled edges in both directions, as one graph: an edge stands in the lists of both ends.
 class UndirectedGraph {
  public:
-  explicit UndirectedGraph(const AssignInput& input) : input_(input) {
+  explicit UndirectedGraph(const AssignInput& input) {
     for (const data::NodeTable& table : input.dataset.node_tables) {
       first_.push_back(num_nodes_);
       num_nodes_ += table.num_nodes;
@@ -71,7 +71,6 @@ class UndirectedGraph {
     }
   }
 
-  const AssignInput& input_;
   std::vector<HotnessEdges> edges_;
   std::vector<int64_t> first_;  // number of each table's first node
   int64_t num_nodes_ = 0;

@@ -25,7 +25,7 @@ std::string number(double value) {
   std::snprintf(text.data(), text.size(), "%.1f", value);
   return text.data();
 }
-std::string percent(double share, int decimals = 0) {
+std::string share_text(double share, int decimals = 0) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.*f %%", decimals, 100 * share);
   return text.data();
@@ -82,9 +82,9 @@ std::string balance_panel(const Report& report) {
   std::string svg =
       text_at(kLeftPanel, kTop - 24, Anchor::Start, "what parts have, beside the mean");
   for (const double value : {0.0, 0.5, 1.0}) {
-    svg += mark(kLeftPanel, value / most, percent(value));
+    svg += mark(kLeftPanel, value / most, share_text(value));
   }
-  if (most > 1.5) svg += mark(kLeftPanel, 1, percent(most));
+  if (most > 1.5) svg += mark(kLeftPanel, 1, share_text(most));
   const double group = kPanelWidth / static_cast<double>(report.parts.size());
   const double width = std::min(group * 0.25, 24.0);
   // Names of parts need about 22 pixels.
@@ -128,12 +128,12 @@ std::string cache_panel(const Report& report) {
       kRightPanel, kTop - 24, Anchor::Start, "expected hit rate, by rows in the cache (of all)"
   );
   for (const double value : {0.0, 0.25, 0.5, 0.75, 1.0}) {
-    svg += mark(kRightPanel, value, percent(value));
+    svg += mark(kRightPanel, value, share_text(value));
   }
   for (const double share : kCacheShares) {
     const double x = kRightPanel + share / kCacheShares.back() * kPanelWidth;
     svg += line(x, kBottom, x, kBottom + 4, "#888888");
-    svg += text_at(x, kBottom + 16, Anchor::Middle, percent(share));
+    svg += text_at(x, kBottom + 16, Anchor::Middle, share_text(share));
   }
   for (const PartReport& part : report.parts) {
     svg += curve(part.hit_rates, "stroke=\"#88bbdd\"");
@@ -149,8 +149,8 @@ std::string cache_panel(const Report& report) {
 
 std::string report_picture(const Report& report) {
   const std::string title = std::to_string(report.parts.size()) + " parts by " + report.method +
-                            ": " + percent(report.cut(), 1) + " of edges cut, " +
-                            percent(report.local_share(), 1) + " of a batch's rows local";
+                            ": " + share_text(report.cut(), 1) + " of edges cut, " +
+                            share_text(report.local_share(), 1) + " of a batch's rows local";
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" height=\"308\" "
          "viewBox=\"0 0 720 308\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222222\">\n"
          "<rect width=\"720\" height=\"308\" fill=\"#ffffff\"/>\n"

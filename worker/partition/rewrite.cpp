@@ -10,7 +10,7 @@
 namespace gnn::partition {
 namespace {
 
-constexpr int64_t kNodesPerPiece = int64_t{1} << 14;
+constexpr int64_t kListsPerPiece = int64_t{1} << 14;
 constexpr int64_t kBytesPerPiece = int64_t{1} << 23;
 
 // Copies what a pass has placed to the array, in order.
@@ -56,7 +56,7 @@ class ListPlacer {
     placed_indices_.resize(static_cast<size_t>(end - begin));
     placed_ids_.resize(with_ids_ ? placed_indices_.size() : 0);
     const auto nodes = static_cast<int64_t>(new_destinations_.size());
-    others.parallel_for(nodes, kNodesPerPiece, [&](int64_t from, int64_t to) {
+    others.parallel_for(nodes, kListsPerPiece, [&](int64_t from, int64_t to) {
       std::vector<std::pair<Index, int64_t>> entries;
       for (int64_t node = from; node < to; ++node) {
         const int64_t id = new_destinations_[static_cast<size_t>(node)];
@@ -220,7 +220,7 @@ Result<data::Array> rewrite_rows(
   tools.progress.begin("renumbering " + name, count, "rows");
   for (int64_t first = 0; first < count; first += most) {
     const int64_t last = std::min(first + most, count);
-    tools.others.parallel_for(count, kNodesPerPiece, [&](int64_t begin, int64_t end) {
+    tools.others.parallel_for(count, kListsPerPiece, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const int64_t id = new_ids[static_cast<size_t>(row)];
         if (id < first || id >= last) continue;

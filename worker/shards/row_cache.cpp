@@ -36,6 +36,23 @@ void count_names(
   }
 }
 
+// Keeps `most` ids of those with the largest values, the largest first; of equal ones the lowest ids.
+template <class Values>
+void keep_largest(std::vector<int64_t>& ids, const Values& values, int64_t most) {
+  const auto count = std::min(ids.size(), static_cast<size_t>(most));
+  std::partial_sort(
+      ids.begin(),
+      ids.begin() + static_cast<std::ptrdiff_t>(count),
+      ids.end(),
+      [&](int64_t a, int64_t b) {
+        const auto of_a = values[static_cast<size_t>(a)];
+        const auto of_b = values[static_cast<size_t>(b)];
+        return of_a != of_b ? of_a > of_b : a < b;
+      }
+  );
+  ids.resize(count);
+}
+
 }  // namespace
 
 graph::HotRowsData hot_rows(std::span<const double> reads, const data::IdRange& own, int64_t rows) {
@@ -46,18 +63,7 @@ graph::HotRowsData hot_rows(std::span<const double> reads, const data::IdRange& 
     (own.contains(id) ? hot.local_reads : hot.remote_reads) += of_node;
     if (!own.contains(id) && of_node > 0) ids.push_back(id);
   }
-  const auto count = std::min(ids.size(), static_cast<size_t>(rows));
-  std::partial_sort(
-      ids.begin(),
-      ids.begin() + static_cast<std::ptrdiff_t>(count),
-      ids.end(),
-      [&](int64_t a, int64_t b) {
-        const double of_a = reads[static_cast<size_t>(a)];
-        const double of_b = reads[static_cast<size_t>(b)];
-        return of_a != of_b ? of_a > of_b : a < b;
-      }
-  );
-  ids.resize(count);
+  keep_largest(ids, reads, rows);
   std::vector<double> hotness;
   for (const int64_t id : ids) hotness.push_back(reads[static_cast<size_t>(id)]);
   hot.ids = at::tensor(ids, at::kLong);
@@ -94,18 +100,7 @@ CachedIds most_named(
   for (int64_t id = 0; id < nodes; ++id) {
     if (!own.contains(id) && counts[static_cast<size_t>(id)] > 0) ids.push_back(id);
   }
-  const auto count = std::min(ids.size(), static_cast<size_t>(rows));
-  std::partial_sort(
-      ids.begin(),
-      ids.begin() + static_cast<std::ptrdiff_t>(count),
-      ids.end(),
-      [&](int64_t a, int64_t b) {
-        const uint32_t of_a = counts[static_cast<size_t>(a)];
-        const uint32_t of_b = counts[static_cast<size_t>(b)];
-        return of_a != of_b ? of_a > of_b : a < b;
-      }
-  );
-  ids.resize(count);
+  keep_largest(ids, counts, rows);
   return {.ids = at::tensor(ids, at::kLong)};
 }
 

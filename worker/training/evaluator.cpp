@@ -62,6 +62,22 @@ Result<Evaluated> evaluate_batches(
   return reduce_counts(communicator, counts, context.stop);
 }
 
+Result<EvaluatedParts> accuracies_of(
+    const at::Tensor& correct,
+    const std::vector<at::Tensor>& mine,
+    const std::vector<at::Tensor>& parts,
+    comm::Communicator& communicator
+) {
+  std::vector<double> counts;
+  for (const at::Tensor& places : mine)
+    counts.push_back(static_cast<double>(correct.index_select(0, places).sum().item<int64_t>()));
+  GNN_ASSIGN_OR_RETURN(const std::vector<double> sums, comm::all_reduce_sums(communicator, counts));
+  std::vector<progress::Measure> measures;
+  for (size_t part = 0; part < parts.size(); ++part)
+    measures.push_back(progress::accuracy(static_cast<int64_t>(sums[part]), parts[part].numel()));
+  return measures;
+}
+
 Result<EvaluatedParts> evaluate_layer_wise(
     nn::NodeModel& model,
     const WholeGraph& whole,
@@ -80,15 +96,7 @@ Result<EvaluatedParts> evaluate_layer_wise(
   };
   GNN_ASSIGN_OR_RETURN(const bool done, inference.run(union_of(parts, num_nodes), take));
   if (!done) return EvaluatedParts();
-
-  std::vector<double> counts;
-  for (const at::Tensor& ids : parts)
-    counts.push_back(static_cast<double>(correct.index_select(0, ids).sum().item<int64_t>()));
-  GNN_ASSIGN_OR_RETURN(const std::vector<double> sums, comm::all_reduce_sums(*groups.all, counts));
-  std::vector<progress::Measure> measures;
-  for (size_t part = 0; part < parts.size(); ++part)
-    measures.push_back(progress::accuracy(static_cast<int64_t>(sums[part]), parts[part].numel()));
-  return measures;
+  return accuracies_of(correct, parts, parts, *groups.all);
 }
 
 }  // namespace gnn::training

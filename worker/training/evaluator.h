@@ -29,6 +29,15 @@ using NextScores = std::function<Result<std::optional<Scores>>()>;
     const EvaluationContext& context
 );
 
+/// The accuracy on each of `parts`, of which each rank knows `correct` (bool [N]) at the places `mine`
+/// (int64 [K] for each part; false where another rank knows). Collective.
+[[nodiscard]] Result<EvaluatedParts> accuracies_of(
+    const at::Tensor& correct,
+    const std::vector<at::Tensor>& mine,
+    const std::vector<at::Tensor>& parts,
+    comm::Communicator& communicator
+);
+
 /// Accuracy, exact, on each of `parts`, all from one pass (LayerWiseInference); nothing if the ranks
 /// agreed to stop. The last layer runs only over nodes of some part. Collective.
 /// Shapes: each part int64 [K], ids of nodes; at least one part.

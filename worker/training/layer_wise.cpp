@@ -15,24 +15,6 @@ namespace {
 
 constexpr size_t kChunksBetweenStops = 64;
 
-at::ScalarType dtype_of(const torch::nn::Module& model) {
-  const std::vector<at::Tensor> parameters = model.parameters();
-  return parameters.empty() ? at::kFloat : parameters.front().scalar_type();
-}
-
-bool normalizes_by_degree(nn::NodeModel& model) {
-  for (int64_t layer = 0; layer < model.num_layers(); ++layer) {
-    if (model.conv(layer).normalizes_by_degree()) return true;
-  }
-  return false;
-}
-
-// The consecutive nodes that hold all of some ascending ones.
-NodeRange span_of(const at::Tensor& nodes) {
-  const auto* const ids = nodes.const_data_ptr<int64_t>();
-  return {.first = ids[0], .count = ids[nodes.numel() - 1] + 1 - ids[0]};
-}
-
 at::Tensor rows_of(const at::Tensor& rows, const NodeRange& range) {
   return rows.narrow(0, range.first, range.count);
 }
@@ -54,6 +36,18 @@ NodeRange common_of(const NodeRange& a, const NodeRange& b) {
 }
 
 }  // namespace
+
+at::ScalarType dtype_of(const torch::nn::Module& model) {
+  const std::vector<at::Tensor> parameters = model.parameters();
+  return parameters.empty() ? at::kFloat : parameters.front().scalar_type();
+}
+
+bool normalizes_by_degree(nn::NodeModel& model) {
+  for (int64_t layer = 0; layer < model.num_layers(); ++layer) {
+    if (model.conv(layer).normalizes_by_degree()) return true;
+  }
+  return false;
+}
 
 LayerWiseInference::LayerWiseInference(
     nn::NodeModel& model,

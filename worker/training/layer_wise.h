@@ -17,6 +17,12 @@
 
 namespace gnn::training {
 
+/// The type of a model's parameters; float32 without any.
+[[nodiscard]] at::ScalarType dtype_of(const torch::nn::Module& model);
+
+/// Whether a convolution of the model weighs edges by degrees.
+[[nodiscard]] bool normalizes_by_degree(nn::NodeModel& model);
+
 /// A graph as layer-wise inference reads it.
 struct WholeGraph {
   graph::CscGraph graph;

@@ -155,6 +155,11 @@ std::vector<NodeRange> cut_nodes(
   return chunks;
 }
 
+NodeRange span_of(const at::Tensor& nodes) {
+  const auto* const ids = nodes.const_data_ptr<int64_t>();
+  return {.first = ids[0], .count = ids[nodes.numel() - 1] + 1 - ids[0]};
+}
+
 bool are_consecutive(const at::Tensor& nodes) {
   const auto* const ids = nodes.const_data_ptr<int64_t>();
   return ids[nodes.numel() - 1] - ids[0] + 1 == nodes.numel();

@@ -54,6 +54,9 @@ struct ChunkLimits {
     const at::Tensor& indptr, const at::Tensor& nodes, const ChunkLimits& limits
 );
 
+/// The consecutive nodes that hold all of some ascending ones (int64 [K], K > 0, contiguous, CPU).
+[[nodiscard]] NodeRange span_of(const at::Tensor& nodes);
+
 /// Whether ascending `nodes` (int64 [K], K > 0, CPU) have no gaps.
 [[nodiscard]] bool are_consecutive(const at::Tensor& nodes);
 

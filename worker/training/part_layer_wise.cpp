@@ -5,6 +5,8 @@
 #include "worker/nn/functional/csr.h"
 #include "worker/nn/functional/spmm.h"
 #include "worker/shards/row_fetcher.h"
+#include "worker/training/evaluator.h"
+#include "worker/training/layer_wise.h"
 
 #include <ATen/ATen.h>
 
@@ -15,18 +17,6 @@
 
 namespace gnn::training {
 namespace {
-
-at::ScalarType model_dtype(const torch::nn::Module& model) {
-  const std::vector<at::Tensor> parameters = model.parameters();
-  return parameters.empty() ? at::kFloat : parameters.front().scalar_type();
-}
-
-bool reads_norm(nn::NodeModel& model) {
-  for (int64_t layer = 0; layer < model.num_layers(); ++layer) {
-    if (model.conv(layer).normalizes_by_degree()) return true;
-  }
-  return false;
-}
 
 // The lists of the part's own nodes, whose offsets begin at 0.
 graph::CscGraph own_lists(const shards::Part& part) {
@@ -44,11 +34,6 @@ graph::CscGraph own_lists(const shards::Part& part) {
 
 at::Tensor range_tensor(const NodeRange& range) {
   return at::arange(range.first, range.end());
-}
-
-NodeRange span_of_places(const at::Tensor& places) {
-  const auto* const first = places.const_data_ptr<int64_t>();
-  return {.first = *first, .count = first[places.numel() - 1] + 1 - *first};
 }
 
 // Of all ranks whose nodes have one part, this rank's number and how many there are.
@@ -102,7 +87,7 @@ PartInference::PartInference(
       mine_(range_tensor(divide_nodes(
           lists_.indptr(), groups_.node->world_size()
       )[static_cast<size_t>(groups_.node->rank())])),
-      dtype_(model_dtype(model)),
+      dtype_(dtype_of(model)),
       column_of_(static_cast<size_t>(lists_.num_sources()), -1) {}
 
 PartInference::~PartInference() {
@@ -227,7 +212,7 @@ Result<bool> PartInference::make_norm() {
   for (const NodeRange& chunk : cut_nodes(lists_.indptr(), mine_, limits)) {
     if (context_.stop.requested()) break;
     const nn::InEdges edges = in_edges_of(lists_, mine_.narrow(0, chunk.first, chunk.count));
-    const NodeRange rows = span_of_places(edges.nodes);
+    const NodeRange rows = span_of(edges.nodes);
     norm.narrow(0, rows.first, rows.count)
         .copy_(nn::gcn_norm(
             nn::in_degrees_without_loops(edges.matrix, edges.nodes + own_.begin), dtype_
@@ -268,7 +253,7 @@ Result<bool> PartInference::first_inputs(Inputs& inputs) {
   GNN_ASSIGN_OR_RETURN(inputs, make_inputs(0));
   if (!inputs.messages.defined()) return true;
   if (mine_.numel() > 0) {
-    for (const NodeRange& chunk : cut_range(span_of_places(mine_), options_.chunk_nodes)) {
+    for (const NodeRange& chunk : cut_range(span_of(mine_), options_.chunk_nodes)) {
       if (context_.stop.requested()) break;
       GNN_ASSIGN_OR_RETURN(
           const at::Tensor x, graph_.features->submit(range_tensor(chunk) + own_.begin).get()
@@ -315,7 +300,7 @@ Result<bool> PartInference::next_inputs(int64_t layer, const Inputs& inputs, Inp
       chunk_edges(layer),
       [&](const nn::InEdges& edges) -> Status {
         GNN_ASSIGN_OR_RETURN(const at::Tensor x, outputs_of(layer, edges, inputs));
-        keep(layer + 1, span_of_places(edges.nodes), x, outputs);
+        keep(layer + 1, span_of(edges.nodes), x, outputs);
         return {};
       }
   ));
@@ -333,7 +318,7 @@ Result<bool> PartInference::run(const at::Tensor& places, const TakeLogits& take
   const at::Tensor wanted = places.narrow(0, dealt.first, dealt.count);
   summed_.done = 0;
   summed_.total = last * count_edges(lists_.indptr(), mine_) + count_edges(lists_.indptr(), wanted);
-  if (reads_norm(model_)) {
+  if (normalizes_by_degree(model_)) {
     GNN_ASSIGN_OR_RETURN(const bool done, make_norm());
     if (!done) return false;
   }
@@ -386,14 +371,7 @@ Result<EvaluatedParts> evaluate_part_layer_wise(
       const bool done, inference.run(in_some.nonzero().squeeze(1).contiguous(), take)
   );
   if (!done) return EvaluatedParts();
-  std::vector<double> counts;
-  for (const at::Tensor& places : own_places)
-    counts.push_back(static_cast<double>(correct.index_select(0, places).sum().item<int64_t>()));
-  GNN_ASSIGN_OR_RETURN(const std::vector<double> sums, comm::all_reduce_sums(*groups.all, counts));
-  std::vector<progress::Measure> measures;
-  for (size_t part = 0; part < parts.size(); ++part)
-    measures.push_back(progress::accuracy(static_cast<int64_t>(sums[part]), parts[part].numel()));
-  return measures;
+  return accuracies_of(correct, own_places, parts, *groups.all);
 }
 
 }  // namespace gnn::training

@@ -75,9 +75,11 @@ COVERED = {
     "tests/worker/comm/communicator_test.cpp": ["worker/comm/c10d_communicator", "worker/progress/collective_activity"],
     "tests/worker/comm/process_groups_test.cpp": ["worker/comm/gloo/gloo_backend", "worker/comm/rank_groups"],
     "tests/worker/data/csc_builder_test.cpp": [
-        "worker/data/counter_random", "worker/data/dataset_arrays", "worker/data/transforms",
+        "worker/data/counter_random", "worker/data/csc_lists", "worker/data/dataset_arrays", "worker/data/edge_buckets",
+        "worker/data/scratch_storage", "worker/data/transforms",
     ],
     "tests/worker/data/generate_bipartite_test.cpp": ["worker/data/communities"],
+    "tests/worker/data/mapped_pages_test.cpp": ["worker/data/memory_plan"],
     "tests/worker/partition/partition_test.cpp": [
         "worker/partition/assign", "worker/partition/assign_by_hotness", "worker/partition/assign_by_metis",
         "worker/partition/assign_ldg", "worker/partition/order", "worker/partition/rewrite",

@@ -97,6 +97,7 @@ void add_import(CLI::App& data, Subcommand& chosen) {
       request->output.replace,
       "Replace an output that was made from other inputs or options"
   );
+  add_memory_option(*command, request->output.memory_bytes);
   data::ReadOptions& reading = request->reading;
   command->add_option("--split", reading.split, "Name of the split, if the data set has several");
   command->add_flag("!--no-split", reading.split_required, "Accept a data set without a split");
@@ -192,6 +193,7 @@ void add_generate(CLI::App& data, Subcommand& chosen) {
   command->add_flag(
       "--replace", request->output.replace, "Replace an output that was made with other options"
   );
+  add_memory_option(*command, request->output.memory_bytes);
   data::GenerateOptions& options = request->options;
   command->add_option("--scale", options.scale, "Factor for the numbers of nodes and edges")
       ->capture_default_str();
@@ -295,13 +297,7 @@ void add_partition(CLI::App& data, Subcommand& chosen) {
       request->output.replace,
       "Replace an output that was made from another input or with other options"
   );
-  command
-      ->add_option(
-          "--memory",
-          request->output.memory_bytes,
-          "Memory to take at most, beside mapped files, as 512MiB or 4GiB (default: 2GiB)"
-      )
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+  add_memory_option(*command, request->output.memory_bytes);
   CLI::Option* extract = command->add_option(
       "--extract", *part, "Copy this part of a partitioned data set, for a local disk"
   );

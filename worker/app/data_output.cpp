@@ -1,7 +1,12 @@
 #include "worker/app/data_output.h"
 
+#include "worker/agent/limits.h"
 #include "worker/data/digest.h"
+#include "worker/data/mapped_pages.h"
+#include "worker/data/memory_plan.h"
 #include "worker/graph/load.h"
+
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -47,6 +52,22 @@ bool holds(const std::string& folder, const std::string& input) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
+int64_t default_memory() {
+  return agent::usable_memory() / 2;
+}
+
+void add_memory_option(CLI::App& command, int64_t& bytes) {
+  command
+      .add_option(
+          "--memory",
+          bytes,
+          "Memory that the command may take, mapped files included, as in 4GiB (default: half of "
+          "what this process may use)"
+      )
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::PositiveNumber);
+}
+
 std::string summary(const data::DatasetArrays& arrays) {
   int64_t nodes = 0;
   int64_t edges = 0;
@@ -84,6 +105,11 @@ Status publish_dataset(
     const DataConsole& console
 ) {
   const std::string& folder = output.folder;
+  const int64_t memory_bytes = output.memory_bytes > 0 ? output.memory_bytes : default_memory();
+  GNN_ASSIGN_OR_RETURN(
+      const data::MemoryPlan memory, data::plan_memory(memory_bytes, data::resident_bytes())
+  );
+  const data::MappedPagesLimit limit(memory.mapped_bytes);
   std::unique_ptr<data::NativeWriter> writer;
   while (true) {
     GNN_ASSIGN_OR_RETURN(const Standing standing, look_at(output, key));
@@ -95,7 +121,7 @@ Status publish_dataset(
     }
     // Who had the right to write it before may have made it.
     if (writer != nullptr) break;
-    auto opened = data::NativeWriter::open(folder, key, output.memory_bytes);
+    auto opened = data::NativeWriter::open(folder, key, memory);
     if (opened) {
       writer = std::move(*opened);
     } else if (opened.error().kind != ErrorKind::Conflict || !console.await_writer) {

@@ -11,6 +11,10 @@
 #include <string>
 #include <vector>
 
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's
+class App;
+}
+
 namespace gnn::app {
 
 /// What the data commands read from and write to, besides files.
@@ -28,11 +32,18 @@ struct DataConsole {
 struct DataOutput {
   std::string folder;
   bool replace = false;  ///< exchange a data set made from other inputs or options
-  int64_t memory_bytes = data::NativeWriter::kMemoryBytes;  ///< data::ArrayStorage::memory_bytes()
+  /// Memory that the command may take, mapped files included; 0: default_memory().
+  int64_t memory_bytes = 0;
 };
 
 /// Whether `input` is `folder` or in it, so that replacing the folder would remove it.
 [[nodiscard]] bool holds(const std::string& folder, const std::string& input);
+
+/// Half of what this process may use: the rest is the kernel's, to cache files.
+[[nodiscard]] int64_t default_memory();
+
+/// Adds `--memory BYTES`, with units as in 4GiB.
+void add_memory_option(CLI::App& command, int64_t& bytes);
 
 /// "6 nodes, 16 edges, 3 classes"
 [[nodiscard]] std::string summary(const data::DatasetArrays& arrays);
@@ -49,9 +60,11 @@ struct DataOutput {
 using DatasetMaker = std::function<Result<data::DatasetArrays>(data::ArrayStorage&)>;
 
 /// Makes a data set, checks that training would accept it, and publishes it. Leaves a complete data
-/// set of the same key as it is, and resumes an interrupted one.
+/// set of the same key as it is, and resumes an interrupted one. Takes no more memory than `output`
+/// allows.
 /// Errors: Conflict if the folder has other contents and may not be replaced, or if another process
-/// writes it and nobody waits; those of `make` and of `await_writer`.
+/// writes it and nobody waits; Configuration for too little memory; those of `make` and of
+/// `await_writer`.
 [[nodiscard]] Status publish_dataset(
     const DataOutput& output,
     const std::string& key,

@@ -118,9 +118,25 @@ void Array::require(DType dtype) const {
   );
 }
 
+Array first_of(const Array& array, int64_t length) {
+  std::vector<int64_t> shape = array.shape();
+  if (!shape.empty()) {
+    GNN_ASSERT(length <= shape[0], "an array can only be cut, not grown");
+    shape[0] = length;
+  }
+  Array memory = array;  // a copy shares the memory
+  return Array(
+      array.name(), array.dtype(), std::move(shape), array.owner(), memory.mutable_bytes()
+  );
+}
+
 Result<Array> ArrayStorage::commit(Array array) {
   const int64_t length = array.shape().empty() ? 1 : array.size(0);
   return commit(std::move(array), length);
+}
+
+Result<MemoryHold> ArrayStorage::hold(int64_t, const std::string&) {
+  return MemoryHold();
 }
 
 Result<Array> MemoryStorage::create(std::string name, DType dtype, std::vector<int64_t> shape) {
@@ -132,12 +148,7 @@ Result<Array> MemoryStorage::scratch(DType dtype, std::vector<int64_t> shape) {
 }
 
 Result<Array> MemoryStorage::commit(Array array, int64_t length) {
-  std::vector<int64_t> shape = array.shape();
-  if (!shape.empty()) {
-    GNN_ASSERT(length <= shape[0], "an array can only be cut, not grown");
-    shape[0] = length;
-  }
-  return Array(array.name(), array.dtype(), std::move(shape), array.owner(), array.mutable_bytes());
+  return first_of(array, length);
 }
 
 Result<Array> MemoryStorage::find(const std::string&) {

@@ -111,6 +111,12 @@ class Array {
   void* data_ = nullptr;
 };
 
+/// The first `length` of the array's rows, in the same memory.
+Array first_of(const Array& array, int64_t length);
+
+/// Memory that was set aside, until the last copy goes.
+using MemoryHold = std::shared_ptr<void>;
+
 /// Where the arrays of a data set under construction live: in memory or in a directory of .npy
 /// files. Readers and generators write to either.
 class ArrayStorage {
@@ -126,8 +132,11 @@ class ArrayStorage {
   /// The array of that name if an earlier, interrupted run completed it; otherwise an undefined
   /// Array.
   virtual Result<Array> find(const std::string& name) = 0;
-  /// Memory that one step of making an array may take beside it.
+  /// Memory that one step of making an array may take beside it, max() if there is no limit.
   [[nodiscard]] virtual int64_t memory_bytes() const = 0;
+  /// Sets memory aside for what lives longer than a step: memory_bytes() becomes less by it.
+  /// Errors: Configuration naming `what` if that takes more than half of memory_bytes().
+  virtual Result<MemoryHold> hold(int64_t bytes, const std::string& what);
 
   Result<Array> commit(Array array);
 };

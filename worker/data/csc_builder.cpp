@@ -1,5 +1,9 @@
 #include "worker/data/csc_builder.h"
 
+#include "worker/data/csc_lists.h"
+#include "worker/data/edge_buckets.h"
+#include "worker/data/scratch_storage.h"
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -17,32 +21,16 @@ bool wants_ids(const CscOptions& options) {
   return options.edge_ids || options.link_ids != LinkIds::No;
 }
 
-// Calls visit(source, destination, position) for every edge of the result, duplicates included.
-// The position of an added self-loop is -1.
-template <class Visit>
-void for_each_final_edge(const EdgeSource& edges, const CscOptions& options, const Visit& visit) {
-  const bool drop_loops =
-      options.self_loops == SelfLoops::Remove || options.self_loops == SelfLoops::AddRemaining;
-  int64_t position = 0;
-  edges.for_each_chunk([&](std::span<const int64_t> sources,
-                           std::span<const int64_t> destinations) {
-    for (size_t i = 0; i < sources.size(); ++i, ++position) {
-      const int64_t source = sources[i];
-      const int64_t destination = destinations[i];
-      if (drop_loops && source == destination) {
-        continue;
-      }
-      visit(source, destination, position);
-      if (options.to_undirected) {
-        visit(destination, source, position);
-      }
-    }
-  });
-  if (options.self_loops == SelfLoops::Add || options.self_loops == SelfLoops::AddRemaining) {
-    for (int64_t node = 0; node < options.num_destinations; ++node) {
-      visit(node, node, -1);
-    }
-  }
+bool drops_loops(const CscOptions& options) {
+  return options.self_loops == SelfLoops::Remove || options.self_loops == SelfLoops::AddRemaining;
+}
+
+bool adds_loops(const CscOptions& options) {
+  return options.self_loops == SelfLoops::Add || options.self_loops == SelfLoops::AddRemaining;
+}
+
+bool drops_duplicates(const CscOptions& options) {
+  return options.coalesce || options.to_undirected;
 }
 
 Status check_options(const CscOptions& options) {
@@ -61,20 +49,50 @@ Status check_options(const CscOptions& options) {
         "nodes"
     );
   }
-  if (wants_ids(options) &&
-      (options.self_loops == SelfLoops::Add || options.self_loops == SelfLoops::AddRemaining)) {
+  if (wants_ids(options) && adds_loops(options)) {
     return fail(
         ErrorKind::Configuration,
         "added self-loops have no edge ids, and so can't be links: choose one of the two"
     );
   }
-  const bool loops_added =
-      options.self_loops == SelfLoops::Add || options.self_loops == SelfLoops::AddRemaining;
   GNN_ASSERT(
-      options.max_pairs == 0 || (options.to_undirected && !wants_ids(options) && !loops_added),
+      options.max_pairs == 0 ||
+          (options.to_undirected && !wants_ids(options) && !adds_loops(options)),
       "only generators limit the number of pairs"
   );
   return {};
+}
+
+// An edge whose ends are no nodes.
+struct BadEdge {
+  int64_t position;
+  int64_t source;
+  int64_t destination;
+};
+
+tl::unexpected<Error> out_of_range(
+    const EdgeSource& edges, const CscOptions& options, const BadEdge& bad
+) {
+  return fail(
+      ErrorKind::Data,
+      edges.where(bad.position) + ": expected node ids in [0, " +
+          std::to_string(options.num_sources) + ")" +
+          (options.num_sources == options.num_destinations
+               ? ""
+               : " and [0, " + std::to_string(options.num_destinations) + ")") +
+          ", found " + std::to_string(bad.source) + "," + std::to_string(bad.destination)
+  );
+}
+
+bool is_in_range(const CscOptions& options, int64_t source, int64_t destination) {
+  return source >= 0 && source < options.num_sources && destination >= 0 &&
+         destination < options.num_destinations;
+}
+
+// By position; empty if ids are positions.
+std::span<const int64_t> ids_of_input(const CscOptions& options) {
+  return options.input_ids.defined() ? options.input_ids.view<int64_t>()
+                                     : std::span<const int64_t>();
 }
 
 // Counts in-degrees, duplicates included, into indptr[0 .. n), checking each id.
@@ -84,24 +102,17 @@ Status count_degrees(
     std::span<int64_t> indptr,
     ProgressBar& progress
 ) {
-  const bool drop_loops =
-      options.self_loops == SelfLoops::Remove || options.self_loops == SelfLoops::AddRemaining;
-  const bool add_loops =
-      options.self_loops == SelfLoops::Add || options.self_loops == SelfLoops::AddRemaining;
   int64_t position = 0;
-  std::optional<int64_t> bad_position;
-  std::array<int64_t, 2> bad{};
+  std::optional<BadEdge> bad;
   progress.begin("counting", edges.num_edges(), "edges");
   edges.for_each_chunk([&](std::span<const int64_t> sources,
                            std::span<const int64_t> destinations) {
-    for (size_t i = 0; i < sources.size() && !bad_position; ++i) {
+    for (size_t i = 0; i < sources.size() && !bad; ++i) {
       const int64_t source = sources[i];
       const int64_t destination = destinations[i];
-      if (source < 0 || source >= options.num_sources || destination < 0 ||
-          destination >= options.num_destinations) {
-        bad_position = position + static_cast<int64_t>(i);
-        bad = {source, destination};
-      } else if (!drop_loops || source != destination) {
+      if (!is_in_range(options, source, destination)) {
+        bad = {position + static_cast<int64_t>(i), source, destination};
+      } else if (!drops_loops(options) || source != destination) {
         ++indptr[static_cast<size_t>(destination)];
         if (options.to_undirected) {
           ++indptr[static_cast<size_t>(source)];
@@ -112,196 +123,72 @@ Status count_degrees(
     progress.advance_to(position, {});
   });
   progress.end();
-  if (bad_position) {
-    return fail(
-        ErrorKind::Data,
-        edges.where(*bad_position) + ": expected node ids in [0, " +
-            std::to_string(options.num_sources) + ")" +
-            (options.num_sources == options.num_destinations
-                 ? ""
-                 : " and [0, " + std::to_string(options.num_destinations) + ")") +
-            ", found " + std::to_string(bad[0]) + "," + std::to_string(bad[1])
-    );
+  if (bad) {
+    return out_of_range(edges, options, *bad);
   }
-  for (int64_t node = 0; add_loops && node < options.num_destinations; ++node) {
+  for (int64_t node = 0; adds_loops(options) && node < options.num_destinations; ++node) {
     ++indptr[static_cast<size_t>(node)];
   }
   return {};
 }
 
-// Neighbour lists under construction, or a part of them.
-template <class Index>
-struct Lists {
-  std::span<Index> indices;
-  std::span<int64_t> edge_ids;  // empty if they are not wanted
-};
-
-// The nodes [first, last), whose lists take the places [begin, end) before duplicates are removed.
-struct NodeRange {
-  size_t first = 0;
-  size_t last = 0;
-  int64_t begin = 0;
-  int64_t end = 0;
-
-  [[nodiscard]] size_t size() const { return static_cast<size_t>(end - begin); }
-};
-
-// The nodes from `previous.last` on whose lists have at most `most` places, at least one node.
-// indptr[v] is the end of v's list.
-NodeRange next_range(std::span<const int64_t> indptr, const NodeRange& previous, int64_t most) {
-  NodeRange range{
-      .first = previous.last, .last = previous.last + 1, .begin = previous.end, .end = previous.end
-  };
-  const size_t nodes = indptr.size() - 1;
-  while (range.last < nodes && indptr[range.last] - range.begin <= most) {
-    ++range.last;
-  }
-  range.end = indptr[range.last - 1];
-  return range;
-}
-
-// Sorts one list. `pairs` is memory that is used again.
-template <class Index>
-void sort_list(const Lists<Index>& list, std::vector<std::pair<Index, int64_t>>& pairs) {
-  if (list.edge_ids.empty()) {
-    std::sort(list.indices.begin(), list.indices.end());
-    return;
-  }
-  pairs.clear();
-  for (size_t edge = 0; edge < list.indices.size(); ++edge) {
-    pairs.emplace_back(list.indices[edge], list.edge_ids[edge]);
-  }
-  std::sort(pairs.begin(), pairs.end());
-  for (size_t edge = 0; edge < pairs.size(); ++edge) {
-    list.indices[edge] = pairs[edge].first;
-    list.edge_ids[edge] = pairs[edge].second;
-  }
-}
-
-// Places and sorts the edges, range by range. indptr[v] is first the end of v's list, where it ends
-// with its duplicates; at last the begin of v's list without them.
-template <class Index>
-class ListMaker {
- public:
-  ListMaker(
-      const EdgeSource& edges,
-      const CscOptions& options,
-      std::span<int64_t> indptr,
-      const Lists<Index>& out,
-      ProgressBar& progress
-  )
-      : edges_(edges), options_(options), indptr_(indptr), out_(out), progress_(progress) {
-    if (options.input_ids.defined()) {
-      input_ids_ = options.input_ids.view<int64_t>();
-    }
-  }
-
-  // Makes all lists and returns their length: in place if they take no more than `memory_bytes`,
-  // else in memory of that size, since random writes to a file that is larger than memory would read
-  // and write each of its pages many times.
-  int64_t make(int64_t memory_bytes);
-
- private:
-  // Puts the edges that end in the range into `lists`, which has its places. indptr[v] moves to the
-  // begin of v's list.
-  void place(const NodeRange& range, const Lists<Index>& lists);
-  // Sorts the lists, removes duplicates if asked to, and appends the lists to the result.
-  void append(const NodeRange& range, const Lists<Index>& lists);
-
-  const EdgeSource& edges_;
-  const CscOptions& options_;
-  std::span<int64_t> indptr_;
-  Lists<Index> out_;
-  ProgressBar& progress_;
-  std::span<const int64_t> input_ids_;  // by position; empty if ids are positions
-  int64_t written_ = 0;
-};
-
-template <class Index>
-int64_t ListMaker<Index>::make(int64_t memory_bytes) {
-  const bool with_ids = !out_.edge_ids.empty();
-  const auto place_bytes = static_cast<int64_t>(sizeof(Index) + (with_ids ? sizeof(int64_t) : 0));
-  const int64_t most = memory_bytes / place_bytes;
-  const bool in_place = static_cast<int64_t>(out_.indices.size()) <= most;
-  std::vector<Index> indices;
-  std::vector<int64_t> edge_ids;
-  NodeRange range;
-  while (range.last + 1 < indptr_.size()) {
-    range = next_range(indptr_, range, most);
-    Lists<Index> lists = out_;
-    if (!in_place) {
-      indices.resize(range.size());
-      edge_ids.resize(with_ids ? range.size() : 0);
-      lists = {.indices = indices, .edge_ids = edge_ids};
-    }
-    place(range, lists);
-    append(range, lists);
-  }
-  indptr_.back() = written_;
-  return written_;
-}
-
-template <class Index>
-void ListMaker<Index>::place(const NodeRange& range, const Lists<Index>& lists) {
-  int64_t seen = 0;
-  int64_t placed = 0;
-  progress_.begin("placing", range.end - range.begin, "edges");
-  for_each_final_edge(edges_, options_, [&](int64_t source, int64_t destination, int64_t position) {
-    if (++seen % kProgressStep == 0) {
-      progress_.advance_to(placed);
-    }
-    const auto node = static_cast<size_t>(destination);
-    if (node < range.first || node >= range.last) {
-      return;
-    }
-    const auto slot = static_cast<size_t>(--indptr_[node] - range.begin);
-    lists.indices[slot] = static_cast<Index>(source);
-    if (!lists.edge_ids.empty()) {
-      lists.edge_ids[slot] =
-          input_ids_.empty() ? position : input_ids_[static_cast<size_t>(position)];
-    }
-    ++placed;
-  });
-  progress_.advance_to(placed);
-  progress_.end();
-}
-
-template <class Index>
-void ListMaker<Index>::append(const NodeRange& range, const Lists<Index>& lists) {
-  const bool drop_duplicates = options_.coalesce || options_.to_undirected;
-  const bool with_ids = !lists.edge_ids.empty();
-  std::vector<std::pair<Index, int64_t>> pairs;
-  int64_t begin = range.begin;
-  progress_.begin("sorting", range.end - range.begin, "edges");
-  for (size_t node = range.first; node < range.last; ++node) {
-    const int64_t end = node + 1 < range.last ? indptr_[node + 1] : range.end;
-    const auto at = static_cast<size_t>(begin - range.begin);
-    const auto count = static_cast<size_t>(end - begin);
-    const Lists<Index> list{
-        .indices = lists.indices.subspan(at, count),
-        .edge_ids = with_ids ? lists.edge_ids.subspan(at, count) : std::span<int64_t>()
-    };
-    sort_list(list, pairs);
-    const int64_t first = written_;
-    for (size_t edge = 0; edge < count; ++edge) {
-      const Index index = list.indices[edge];
-      if (drop_duplicates && written_ > first &&
-          out_.indices[static_cast<size_t>(written_ - 1)] == index) {
+// Calls visit(source, destination, position) for every edge of the result, duplicates included.
+// The position of an added self-loop is -1.
+template <class Visit>
+void for_each_final_edge(const EdgeSource& edges, const CscOptions& options, const Visit& visit) {
+  int64_t position = 0;
+  edges.for_each_chunk([&](std::span<const int64_t> sources,
+                           std::span<const int64_t> destinations) {
+    for (size_t i = 0; i < sources.size(); ++i, ++position) {
+      const int64_t source = sources[i];
+      const int64_t destination = destinations[i];
+      if (drops_loops(options) && source == destination) {
         continue;
       }
-      if (with_ids) {
-        out_.edge_ids[static_cast<size_t>(written_)] = list.edge_ids[edge];
+      visit(source, destination, position);
+      if (options.to_undirected) {
+        visit(destination, source, position);
       }
-      out_.indices[static_cast<size_t>(written_++)] = index;
     }
-    begin = end;
-    indptr_[node] = first;
-    if ((node & 0xFFFU) == 0) {
-      progress_.advance_to(begin - range.begin);
-    }
+  });
+  for (int64_t node = 0; adds_loops(options) && node < options.num_destinations; ++node) {
+    visit(node, node, -1);
   }
-  progress_.advance_to(begin - range.begin);
-  progress_.end();
+}
+
+// Makes the lists in the result's own memory, which is not limited: counts, places and sorts. At first
+// indptr[v] counts the edges of v's list, then is its end, and at last its begin without duplicates.
+template <class Index>
+Result<int64_t> fill_in_memory(
+    const EdgeSource& edges,
+    const CscOptions& options,
+    std::span<int64_t> indptr,
+    const Lists<Index>& out,
+    ProgressBar& progress
+) {
+  const std::span<const int64_t> input_ids = ids_of_input(options);
+  const auto total = static_cast<int64_t>(out.indices.size());
+  int64_t seen = 0;
+  progress.begin("placing", total, "edges");
+  for_each_final_edge(edges, options, [&](int64_t source, int64_t destination, int64_t position) {
+    const auto slot = static_cast<size_t>(--indptr[static_cast<size_t>(destination)]);
+    out.indices[slot] = static_cast<Index>(source);
+    if (!out.edge_ids.empty()) {
+      out.edge_ids[slot] = input_ids.empty() ? position : input_ids[static_cast<size_t>(position)];
+    }
+    if (++seen % kProgressStep == 0) {
+      progress.advance_to(seen);
+    }
+  });
+  progress.advance_to(seen);
+  progress.end();
+  ListAppender<Index> appender(out, drops_duplicates(options), progress);
+  const ListRange all{.first = 0, .last = indptr.size() - 1, .begin = 0, .end = total};
+  progress.begin("sorting", total, "edges");
+  appender.append(all, out, indptr, indptr);
+  progress.end();
+  indptr.back() = appender.written();
+  return appender.written();
 }
 
 // Removes undirected edges until `wanted` are left and returns the number of list entries left.
@@ -357,6 +244,204 @@ int64_t drop_pairs(std::span<int64_t> indptr, std::span<Index> indices, int64_t 
   }
   indptr.back() = written;
   return written;
+}
+
+// Of lists that are ascending, symmetric and without self-loops, the edges that drop_pairs() removes,
+// in both directions.
+template <class Index>
+class SurplusPairs final : public EdgeSource {
+ public:
+  SurplusPairs(std::span<const int64_t> indptr, std::span<const Index> indices, int64_t wanted)
+      : indptr_(indptr), indices_(indices), surplus_(indptr.back() / 2 - wanted) {}
+
+  [[nodiscard]] int64_t num_edges() const override { return 2 * surplus_; }
+  void for_each_chunk(const Chunk& chunk) const override {
+    const int64_t pairs = indptr_.back() / 2;
+    int64_t credit = 0;
+    for (size_t node = 0; node + 1 < indptr_.size(); ++node) {
+      const auto end = static_cast<int64_t>(node);
+      for (int64_t edge = indptr_[node]; edge < indptr_[node + 1]; ++edge) {
+        const int64_t other = indices_[static_cast<size_t>(edge)];
+        if (other > end) {
+          break;
+        }
+        credit += surplus_;
+        if (credit >= pairs) {
+          credit -= pairs;
+          chunk(std::array{end, other}, std::array{other, end});
+        }
+      }
+    }
+  }
+
+ private:
+  std::span<const int64_t> indptr_;
+  std::span<const Index> indices_;
+  int64_t surplus_;
+};
+
+// drop_pairs() for lists in files: the lists of what is to go are made, and then taken out of them in
+// one pass.
+template <class Index>
+Result<int64_t> drop_pairs_in_order(
+    std::span<int64_t> indptr,
+    std::span<Index> indices,
+    const CscOptions& options,
+    ArrayStorage& storage,
+    ProgressBar& progress
+) {
+  if (indptr.back() / 2 <= options.max_pairs) {
+    return indptr.back();
+  }
+  const SurplusPairs<Index> surplus(indptr, indices, options.max_pairs);
+  const CscOptions plain{
+      .num_sources = options.num_sources, .num_destinations = options.num_destinations
+  };
+  ScratchStorage scratch(storage);
+  GNN_ASSIGN_OR_RETURN(
+      const CscArrays gone, build_csc(surplus, plain, scratch, "surplus", progress)
+  );
+  const auto gone_indices = gone.indices.view<Index>();
+  size_t next_gone = 0;  // both are in the same order
+  int64_t written = 0;
+  int64_t begin = 0;
+  const auto gone_indptr = gone.indptr.view<int64_t>();
+  for (size_t node = 0; node + 1 < indptr.size(); ++node) {
+    const int64_t end = indptr[node + 1];
+    const auto last_gone = static_cast<size_t>(gone_indptr[node + 1]);
+    indptr[node] = written;
+    for (int64_t edge = begin; edge < end; ++edge) {
+      const Index index = indices[static_cast<size_t>(edge)];
+      if (next_gone < last_gone && gone_indices[next_gone] == index) {
+        ++next_gone;
+      } else {
+        indices[static_cast<size_t>(written++)] = index;
+      }
+    }
+    begin = end;
+  }
+  indptr.back() = written;
+  return written;
+}
+
+template <class Id>
+struct BareEdge {
+  Id source;
+  Id destination;
+};
+template <class Id>
+struct NumberedEdge {
+  Id source;
+  Id destination;
+  int64_t id;
+};
+
+// All edges of the result, checked and dealt to buckets.
+template <class Edge>
+Result<EdgeBuckets<Edge>> fill_buckets(
+    const EdgeSource& edges, const CscOptions& options, ArrayStorage& storage, ProgressBar& progress
+) {
+  const std::span<const int64_t> input_ids = ids_of_input(options);
+  const int64_t expected = edges.num_edges() * (options.to_undirected ? 2 : 1) +
+                           (adds_loops(options) ? options.num_destinations : 0);
+  EdgeBuckets<Edge> buckets(
+      plan_buckets(
+          expected, options.num_destinations, int64_t{sizeof(Edge)}, storage.memory_bytes()
+      ),
+      storage
+  );
+  std::optional<BadEdge> bad;
+  Status status;
+  int64_t seen = 0;
+  progress.begin("dealing", expected, "edges");
+  for_each_final_edge(edges, options, [&](int64_t source, int64_t destination, int64_t position) {
+    if (bad || !status) {
+      return;
+    }
+    if (!is_in_range(options, source, destination)) {
+      bad = {position, source, destination};
+      return;
+    }
+    Edge edge{};
+    edge.source = static_cast<decltype(edge.source)>(source);
+    edge.destination = static_cast<decltype(edge.destination)>(destination);
+    if constexpr (requires { edge.id; }) {
+      edge.id = input_ids.empty() ? position : input_ids[static_cast<size_t>(position)];
+    }
+    status = buckets.add(edge);
+    if (++seen % kProgressStep == 0) {
+      progress.advance_to(seen);
+    }
+  });
+  progress.end();
+  if (bad) {
+    return out_of_range(edges, options, *bad);
+  }
+  GNN_RETURN_IF_ERROR(status);
+  return buckets;
+}
+
+// Makes the lists of one bucket after the other, in memory, and writes the result in order. A bucket
+// with too many edges takes several passes over it.
+template <class Index, class Edge>
+void fill_from_buckets(
+    const EdgeBuckets<Edge>& buckets,
+    const CscOptions& options,
+    int64_t memory_bytes,
+    std::span<int64_t> indptr,
+    const Lists<Index>& out,
+    ProgressBar& progress
+) {
+  const bool with_ids = !out.edge_ids.empty();
+  const auto place_bytes = static_cast<int64_t>(sizeof(Index) + (with_ids ? sizeof(int64_t) : 0));
+  const int64_t most = memory_bytes / 2 / place_bytes;
+  ListAppender<Index> appender(out, drops_duplicates(options), progress);
+  std::vector<int64_t> ends;  // of the bucket's lists; at last their begins
+  // At once, as vectors that grow take several times their size. What is not used takes no memory.
+  const auto room = static_cast<size_t>(std::min(most, buckets.num_edges()));
+  std::vector<Index> indices;
+  std::vector<int64_t> ids;
+  indices.reserve(room);
+  ids.reserve(with_ids ? room : 0);
+  progress.begin("sorting", buckets.num_edges(), "edges");
+  for (size_t bucket = 0; bucket < buckets.num_buckets(); ++bucket) {
+    const int64_t first = buckets.first_destination(bucket);
+    const int64_t last = bucket + 1 < buckets.num_buckets() ? buckets.first_destination(bucket + 1)
+                                                            : options.num_destinations;
+    ends.assign(static_cast<size_t>(last - first), 0);
+    buckets.for_each(bucket, [&](const Edge& edge) {
+      ++ends[static_cast<size_t>(edge.destination - first)];
+    });
+    int64_t total = 0;
+    for (int64_t& end : ends) {
+      total += end;
+      end = total;
+    }
+    for (ListRange range; range.last < ends.size();) {
+      range = next_range(ends, range, most);
+      indices.resize(range.size());
+      ids.resize(with_ids ? range.size() : 0);
+      buckets.for_each(bucket, [&](const Edge& edge) {
+        const auto list = static_cast<size_t>(edge.destination - first);
+        if (list < range.first || list >= range.last) {
+          return;
+        }
+        const auto slot = static_cast<size_t>(--ends[list] - range.begin);
+        indices[slot] = static_cast<Index>(edge.source);
+        if constexpr (requires { edge.id; }) {
+          ids[slot] = edge.id;
+        }
+      });
+      appender.append(
+          range,
+          {.indices = indices, .edge_ids = ids},
+          ends,
+          indptr.subspan(static_cast<size_t>(first), ends.size())
+      );
+    }
+  }
+  progress.end();
+  indptr.back() = appender.written();
 }
 
 template <class Index>
@@ -459,6 +544,129 @@ Result<CscArrays> find_csc(ArrayStorage& storage, const std::string& name, bool 
   return found;
 }
 
+namespace {
+
+// The arrays of a result before they are committed.
+struct NewArrays {
+  CscArrays csc;
+  std::span<int64_t> indptr;
+  std::span<int64_t> edge_ids;  // empty if they are not wanted
+};
+
+// Arrays for `total` edges. The index array has type Index.
+template <class Index>
+Status create_lists(
+    NewArrays& arrays, int64_t total, bool with_ids, ArrayStorage& storage, const std::string& name
+) {
+  GNN_ASSIGN_OR_RETURN(
+      arrays.csc.indices, storage.create(name + ".indices", DTypeOf<Index>::kValue, {total})
+  );
+  if (with_ids) {
+    GNN_ASSIGN_OR_RETURN(
+        arrays.csc.edge_ids, storage.create(name + ".edge_ids", DType::Int64, {total})
+    );
+    arrays.edge_ids = arrays.csc.edge_ids.template mutable_view<int64_t>();
+  }
+  return {};
+}
+
+Status create_indptr(
+    NewArrays& arrays, const CscOptions& options, ArrayStorage& storage, const std::string& name
+) {
+  GNN_ASSIGN_OR_RETURN(
+      arrays.csc.indptr,
+      storage.create(name + ".indptr", DType::Int64, {options.num_destinations + 1})
+  );
+  arrays.indptr = arrays.csc.indptr.mutable_view<int64_t>();
+  return {};
+}
+
+// Each returns the number of edges in the result, in the first places of the arrays.
+template <class Index>
+Result<int64_t> make_in_memory(
+    const EdgeSource& edges,
+    const CscOptions& options,
+    ArrayStorage& storage,
+    const std::string& name,
+    NewArrays& arrays,
+    ProgressBar& progress
+) {
+  GNN_RETURN_IF_ERROR(create_indptr(arrays, options, storage, name));
+  GNN_RETURN_IF_ERROR(count_degrees(edges, options, arrays.indptr, progress));
+  int64_t total = 0;
+  for (int64_t& entry : arrays.indptr) {
+    total += entry;
+    entry = total;
+  }
+  GNN_RETURN_IF_ERROR(create_lists<Index>(arrays, total, wants_ids(options), storage, name));
+  const std::span<Index> indices = arrays.csc.indices.mutable_view<Index>();
+  GNN_ASSIGN_OR_RETURN(
+      const int64_t length,
+      fill_in_memory<Index>(
+          edges, options, arrays.indptr, {.indices = indices, .edge_ids = arrays.edge_ids}, progress
+      )
+  );
+  return options.max_pairs > 0 ? drop_pairs<Index>(arrays.indptr, indices, options.max_pairs)
+                               : length;
+}
+
+template <class Index, class Edge>
+Result<int64_t> make_by_buckets(
+    const EdgeSource& edges,
+    const CscOptions& options,
+    ArrayStorage& storage,
+    const std::string& name,
+    NewArrays& arrays,
+    ProgressBar& progress
+) {
+  std::span<Index> indices;
+  {
+    GNN_ASSIGN_OR_RETURN(
+        const EdgeBuckets<Edge> buckets, fill_buckets<Edge>(edges, options, storage, progress)
+    );
+    GNN_RETURN_IF_ERROR(create_indptr(arrays, options, storage, name));
+    GNN_RETURN_IF_ERROR(
+        create_lists<Index>(arrays, buckets.num_edges(), wants_ids(options), storage, name)
+    );
+    indices = arrays.csc.indices.mutable_view<Index>();
+    fill_from_buckets<Index>(
+        buckets,
+        options,
+        storage.memory_bytes(),
+        arrays.indptr,
+        {.indices = indices, .edge_ids = arrays.edge_ids},
+        progress
+    );
+  }
+  if (options.max_pairs == 0) {
+    return arrays.indptr.back();
+  }
+  return drop_pairs_in_order<Index>(arrays.indptr, indices, options, storage, progress);
+}
+
+// The way for this storage; ids of sources and destinations fit into Id, those of sources into Index.
+template <class Index, class Id>
+Result<int64_t> make_lists(
+    const EdgeSource& edges,
+    const CscOptions& options,
+    ArrayStorage& storage,
+    const std::string& name,
+    NewArrays& arrays,
+    ProgressBar& progress
+) {
+  if (storage.memory_bytes() == std::numeric_limits<int64_t>::max()) {
+    return make_in_memory<Index>(edges, options, storage, name, arrays, progress);
+  }
+  return wants_ids(options) ? make_by_buckets<Index, NumberedEdge<Id>>(
+                                  edges, options, storage, name, arrays, progress
+                              )
+                            : make_by_buckets<Index, BareEdge<Id>>(
+                                  edges, options, storage, name, arrays, progress
+                              );
+}
+
+}  // namespace
+
 Result<CscArrays> build_csc(
     const EdgeSource& edges,
     const CscOptions& options,
@@ -472,44 +680,23 @@ Result<CscArrays> build_csc(
   if (csc.indptr.defined()) {
     return csc;
   }
-  // 1. Count.
-  GNN_ASSIGN_OR_RETURN(
-      csc.indptr, storage.create(name + ".indptr", DType::Int64, {options.num_destinations + 1})
-  );
-  const std::span<int64_t> indptr = csc.indptr.mutable_view<int64_t>();
-  GNN_RETURN_IF_ERROR(count_degrees(edges, options, indptr, progress));
-  // 2. Make each entry the end of its list.
-  int64_t total = 0;
-  for (int64_t& entry : indptr) {
-    total += entry;
-    entry = total;
-  }
-  // 3. Place and sort.
-  const bool narrow = options.num_sources <= std::numeric_limits<int32_t>::max();
-  GNN_ASSIGN_OR_RETURN(
-      csc.indices, storage.create(name + ".indices", narrow ? DType::Int32 : DType::Int64, {total})
-  );
-  std::span<int64_t> edge_ids;
-  if (with_ids) {
-    GNN_ASSIGN_OR_RETURN(csc.edge_ids, storage.create(name + ".edge_ids", DType::Int64, {total}));
-    edge_ids = csc.edge_ids.mutable_view<int64_t>();
-  }
-  const auto fill = [&]<class Index>(std::span<Index> indices) {
-    const Lists<Index> out{.indices = indices, .edge_ids = edge_ids};
-    const int64_t length =
-        ListMaker<Index>(edges, options, indptr, out, progress).make(storage.memory_bytes());
-    return options.max_pairs > 0 ? drop_pairs<Index>(indptr, indices, options.max_pairs) : length;
-  };
-  const int64_t left = narrow ? fill(csc.indices.mutable_view<int32_t>())
-                              : fill(csc.indices.mutable_view<int64_t>());
+  constexpr int64_t kMostNarrow = std::numeric_limits<int32_t>::max();
+  const bool narrow_sources = options.num_sources <= kMostNarrow;
+  const bool narrow = narrow_sources && options.num_destinations <= kMostNarrow;
+  const auto make = narrow           ? &make_lists<int32_t, int32_t>
+                    : narrow_sources ? &make_lists<int32_t, int64_t>
+                                     : &make_lists<int64_t, int64_t>;
+  NewArrays arrays;
+  GNN_ASSIGN_OR_RETURN(const int64_t left, make(edges, options, storage, name, arrays, progress));
+  csc = std::move(arrays.csc);
   if (options.link_ids != LinkIds::No) {
-    const auto count = static_cast<size_t>(left);
-    const std::span<int64_t> ids = edge_ids.first(count);
-    GNN_RETURN_IF_ERROR(
-        narrow
-            ? number_links(indptr, csc.indices.view<int32_t>().first(count), ids, options.link_ids)
-            : number_links(indptr, csc.indices.view<int64_t>().first(count), ids, options.link_ids)
-    );
+    GNN_RETURN_IF_ERROR(number_links(
+        {.indptr = csc.indptr, .indices = first_of(csc.indices, left)},
+        first_of(csc.edge_ids, left),
+        options.link_ids,
+        storage,
+        progress
+    ));
   }
   GNN_ASSIGN_OR_RETURN(csc.indptr, storage.commit(std::move(csc.indptr)));
   GNN_ASSIGN_OR_RETURN(csc.indices, storage.commit(std::move(csc.indices), left));

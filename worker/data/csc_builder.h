@@ -113,11 +113,12 @@ struct CscArrays {
   Array edge_ids;  ///< int64 [E], or undefined
 };
 
-/// Sorts the edges by destination with a counting sort. Reads `edges` once to count them and once to
-/// place them, without memory besides the result; if the result exceeds storage.memory_bytes(), it
-/// is made in parts of that size, each of which takes a pass over `edges`. Commits the arrays to
-/// `storage` as NAME.indptr, NAME.indices and NAME.edge_ids; arrays that an earlier run completed are
-/// reused.
+/// Sorts the edges by destination. A storage without a limit of memory: by a counting sort in the
+/// result's own memory, which reads `edges` twice. Otherwise `edges` are read once and dealt to ranges
+/// of destinations in scratch memory, in blocks; the lists of a range, or of a part of it, are made in
+/// storage.memory_bytes() (one list may exceed it) and appended to the result. The results are
+/// the same. Commits the arrays to `storage` as NAME.indptr, NAME.indices and NAME.edge_ids; arrays
+/// that an earlier run completed are reused.
 /// Errors: Data for an id out of range, naming the edge, and those of number_links(); Configuration for
 /// contradictory options.
 Result<CscArrays> build_csc(

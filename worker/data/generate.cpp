@@ -315,6 +315,12 @@ Result<DatasetArrays> generate_homogeneous(
       .storage = storage,
       .progress = progress
   };
+  // Of the inner order and classes, or classes and the order of the split with the ids of a part.
+  constexpr int64_t kBytesPerNode = 16;
+  GNN_ASSIGN_OR_RETURN(
+      const MemoryHold hold,
+      storage.hold(kBytesPerNode * num_nodes, std::to_string(num_nodes) + " generated nodes")
+  );
   std::optional<Communities> communities;
   if (!fake) {
     communities.emplace(num_nodes, spec.num_classes, CounterRandom(options.seed, kPermutation));

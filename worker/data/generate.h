@@ -44,7 +44,8 @@ struct GenerateOptions {
 ///
 /// Taobao: links from users to items, without features. See PlantedLinks.
 ///
-/// Errors: Configuration for values out of range; those of `storage`.
+/// Errors: Configuration for values out of range, or more nodes than the storage has memory for; those
+/// of `storage`.
 Result<DatasetArrays> generate(
     const GenerateOptions& options, ArrayStorage& storage, ProgressBar& progress
 );

@@ -230,6 +230,14 @@ Result<DatasetArrays> generate_bipartite(
   if (options.flipped_labels != 0.0) {
     return fail(ErrorKind::Configuration, "flipped labels: links have none, expected 0");
   }
+  // The orders of users and items.
+  GNN_ASSIGN_OR_RETURN(
+      const MemoryHold hold,
+      storage.hold(
+          int64_t{sizeof(int32_t)} * (sizes.users + sizes.items),
+          std::to_string(sizes.users + sizes.items) + " generated nodes"
+      )
+  );
   const PlantedLinks links(sizes, options.seed);
   GNN_ASSIGN_OR_RETURN(
       DatasetArrays dataset,

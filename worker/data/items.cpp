@@ -78,11 +78,12 @@ void SplitIds::begin(std::string part, std::string file) {
 }
 
 std::string SplitIds::add(int64_t id) {
-  const auto items = static_cast<int64_t>(part_of_.size());
-  if (id < 0 || id >= items) {
-    return "expected an id in [0, " + std::to_string(items) + "), found " + std::to_string(id);
+  if (id < 0 || id >= num_items_) {
+    return "expected an id in [0, " + std::to_string(num_items_) + "), found " + std::to_string(id);
   }
-  uint8_t& taken = part_of_[static_cast<size_t>(id)];
+  uint8_t& byte = part_of_[static_cast<size_t>(id) / kItemsPerByte];
+  const size_t shift = 2 * (static_cast<size_t>(id) % kItemsPerByte);
+  const size_t taken = (byte >> shift) & 3U;
   if (taken == parts_.size()) {
     return "id " + std::to_string(id) + " occurs twice in " + parts_.back().name;
   }
@@ -91,7 +92,7 @@ std::string SplitIds::add(int64_t id) {
     return "id " + std::to_string(id) + " is in " + parts_.back().name + " and in " + other.name +
            " (" + other.file + "); leave it in one part";
   }
-  taken = static_cast<uint8_t>(parts_.size());
+  byte = static_cast<uint8_t>(byte | (parts_.size() << shift));
   ++parts_.back().num_ids;
   return "";
 }

@@ -15,7 +15,8 @@ namespace gnn::data {
 /// train on, and each is in range and occurs once in all parts together.
 class SplitIds {
  public:
-  explicit SplitIds(int64_t num_items) : part_of_(static_cast<size_t>(num_items)) {}
+  explicit SplitIds(int64_t num_items)
+      : part_of_(static_cast<size_t>(num_items) / kItemsPerByte + 1), num_items_(num_items) {}
 
   /// Starts a part ("train", which is first, "validation" or "test") of ids from `file`.
   void begin(std::string part, std::string file);
@@ -33,7 +34,10 @@ class SplitIds {
     std::string file;
     int64_t num_ids = 0;
   };
-  std::vector<uint8_t> part_of_;  // per item: index in parts_ + 1, or 0
+  // Two bits per item: index in parts_ + 1, or 0.
+  static constexpr size_t kItemsPerByte = 4;
+  std::vector<uint8_t> part_of_;
+  int64_t num_items_;
   std::vector<Part> parts_;
 };
 

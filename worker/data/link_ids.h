@@ -1,6 +1,8 @@
 #pragma once
 
+#include "common/progress_bar.h"
 #include "common/result.h"
+#include "worker/data/array.h"
 
 #include <cstdint>
 #include <span>
@@ -30,6 +32,18 @@ Status number_links(
     std::span<const int64_t> indices,
     std::span<int64_t> ids,
     LinkIds kind
+);
+
+/// Neighbour lists as CSC: indptr int64 [nodes + 1], indices int32 or int64 [list entries].
+struct LinkLists {
+  Array indptr;
+  Array indices;
+};
+/// As above, in the memory that `storage` allows a step: larger lists are read in order, several times.
+/// `ids`: int64 [list entries].
+/// Errors: also those of build_csc().
+Status number_links(
+    const LinkLists& lists, Array ids, LinkIds kind, ArrayStorage& storage, ProgressBar& progress
 );
 
 }  // namespace gnn::data

@@ -96,7 +96,7 @@ std::span<const int64_t> edge_ids_of(const EdgeTable& table) {
 }
 
 // Gives the table's edges the ids of links; an id that is its place needs no array.
-Status number_edges(EdgeTable& table, ArrayStorage& storage) {
+Status number_edges(EdgeTable& table, ArrayStorage& storage, ProgressBar& progress) {
   const auto entries = static_cast<size_t>(table.indices.num_elements());
   GNN_ASSIGN_OR_RETURN(Array ids, storage.scratch(DType::Int64, {static_cast<int64_t>(entries)}));
   const std::span<int64_t> numbers = ids.mutable_view<int64_t>();
@@ -109,10 +109,9 @@ Status number_edges(EdgeTable& table, ArrayStorage& storage) {
   // Rows of features belong to ids, which must not change then.
   const LinkIds kind = is_between_types(table) || table.features.defined() ? LinkIds::BetweenTypes
                                                                            : LinkIds::WithinType;
-  const auto indptr = table.indptr.view<int64_t>();
-  const Status status = table.indices.dtype() == DType::Int32
-                            ? number_links(indptr, table.indices.view<int32_t>(), numbers, kind)
-                            : number_links(indptr, table.indices.view<int64_t>(), numbers, kind);
+  const Status status = number_links(
+      {.indptr = table.indptr, .indices = table.indices}, ids, kind, storage, progress
+  );
   if (!status) {
     return tl::make_unexpected(with_context(status.error(), "edge type " + text_of(name_of(table)))
     );
@@ -378,7 +377,7 @@ Result<DatasetArrays> set_links(
         ErrorKind::Data, "edge type " + text_of(link) + ": has no edges, so no links to predict"
     );
   }
-  GNN_RETURN_IF_ERROR(number_edges(table, storage));
+  GNN_RETURN_IF_ERROR(number_edges(table, storage, progress));
   LinkTable links{.edge_table = *index};
   GNN_ASSIGN_OR_RETURN(links.pairs, make_pairs(table, storage, progress));
   const auto reverse = find_reverse(dataset, link, links.pairs);

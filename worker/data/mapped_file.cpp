@@ -1,5 +1,6 @@
 #include "worker/data/mapped_file.h"
 
+#include "worker/data/mapped_pages.h"
 #include "worker/data/unreadable_mapping.h"
 
 #include <cerrno>
@@ -54,11 +55,14 @@ Result<Mapping> map(const std::string& path, int descriptor, int64_t bytes, int 
     return system_failure(path, "can't map " + std::to_string(bytes) + " bytes");
   }
   // Its name goes before its pages: another file may lie there next.
-  const auto unmap =
-      [length, name = std::make_shared<NamedMapping>(address, length, path)](void* begin) mutable {
-        name.reset();
-        munmap(begin, length);
-      };
+  const auto unmap = [length,
+                      name = std::make_shared<NamedMapping>(address, length, path),
+                      pages =
+                          std::make_shared<ReturnablePages>(address, length)](void* begin) mutable {
+    pages.reset();
+    name.reset();
+    munmap(begin, length);
+  };
   return Mapping{.address = std::shared_ptr<void>(address, unmap), .bytes = bytes, .version = {}};
 }
 

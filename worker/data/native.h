@@ -5,8 +5,10 @@
 #include "worker/data/array.h"
 #include "worker/data/dataset_arrays.h"
 #include "worker/data/mapped_file.h"
+#include "worker/data/memory_plan.h"
 #include "worker/data/output_lock.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -67,13 +69,10 @@ class NativeWriter final : public ArrayStorage {
  public:
   using ArrayStorage::commit;
 
-  /// What a writer lets its user take at a time if nobody says otherwise.
-  static constexpr int64_t kMemoryBytes = int64_t{2} << 30;
-
-  /// `key` identifies the inputs and options; `memory_bytes` is what memory_bytes() says.
+  /// `key` identifies the inputs and options.
   /// Errors: Conflict while another process writes the same output, on whatever machine; Io.
   static Result<std::unique_ptr<NativeWriter>> open(
-      const std::string& output, const std::string& key, int64_t memory_bytes = kMemoryBytes
+      const std::string& output, const std::string& key, const MemoryPlan& memory = {}
   );
   ~NativeWriter() override = default;
   NativeWriter(const NativeWriter&) = delete;
@@ -83,7 +82,8 @@ class NativeWriter final : public ArrayStorage {
   Result<Array> scratch(DType dtype, std::vector<int64_t> shape) override;
   Result<Array> commit(Array array, int64_t length) override;
   Result<Array> find(const std::string& name) override;
-  [[nodiscard]] int64_t memory_bytes() const override { return memory_bytes_; }
+  [[nodiscard]] int64_t memory_bytes() const override;
+  Result<MemoryHold> hold(int64_t bytes, const std::string& what) override;
 
   /// Number of arrays that an earlier run completed.
   [[nodiscard]] int64_t num_resumed() const { return num_resumed_; }
@@ -97,17 +97,19 @@ class NativeWriter final : public ArrayStorage {
   Status publish(const DatasetArrays& dataset, bool replace);
 
  private:
-  NativeWriter(std::string output, std::string key, int64_t memory_bytes, OutputLock lock);
+  NativeWriter(std::string output, std::string key, OutputLock lock, const MemoryPlan& memory);
   Status load_journal();
   [[nodiscard]] std::string path_of(const std::string& file) const { return partial_ + "/" + file; }
 
   std::string output_;
   std::string partial_;
   std::string key_;
-  int64_t memory_bytes_;
   OutputLock lock_;
   std::vector<ManifestArray> whole_;
-  int64_t scratch_in_memory_ = 0;  // bytes that were given out
+  MemoryPlan memory_;
+  // Bytes of memory in use, which arrays and holds may outlive: of scratch arrays, and held.
+  std::shared_ptr<std::atomic<int64_t>> scratch_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
+  std::shared_ptr<std::atomic<int64_t>> held_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
   int64_t num_resumed_ = 0;
 };
 

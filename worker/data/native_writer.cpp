@@ -21,9 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kJournalFile = "journal.yaml";
 constexpr int64_t kHeaderBytes = 4096;
-// The first scratch memory is anonymous; the rest is backed by unlinked files, so that a graph larger
-// than memory can be sorted.
-constexpr int64_t kScratchInMemoryBytes = int64_t{2} << 30;
 
 tl::unexpected<Error> io_failure(
     const std::string& path, const std::string& what, const std::string& why
@@ -37,19 +34,29 @@ Result<Array> map_array(const std::string& path, const ManifestArray& entry) {
   return Array(entry.name, entry.dtype, entry.shape, mapping.address, data);
 }
 
+// An owner of the same memory; `end` is called after its last copy is gone.
+template <class End>
+std::shared_ptr<void> and_then(std::shared_ptr<void> owner, const End& end) {
+  void* const address = owner.get();
+  return {address, [owner = std::move(owner), end](void*) mutable {
+            owner.reset();
+            end();
+          }};
+}
+
 }  // namespace
 
 NativeWriter::NativeWriter(
-    std::string output, std::string key, int64_t memory_bytes, OutputLock lock
+    std::string output, std::string key, OutputLock lock, const MemoryPlan& memory
 )
     : output_(std::move(output)),
       partial_(output_ + ".partial"),
       key_(std::move(key)),
-      memory_bytes_(memory_bytes),
-      lock_(std::move(lock)) {}
+      lock_(std::move(lock)),
+      memory_(memory) {}
 
 Result<std::unique_ptr<NativeWriter>> NativeWriter::open(
-    const std::string& output_path, const std::string& key, int64_t memory_bytes
+    const std::string& output_path, const std::string& key, const MemoryPlan& memory
 ) {
   std::error_code error;
   std::string output = fs::absolute(output_path, error).lexically_normal().string();
@@ -61,8 +68,7 @@ Result<std::unique_ptr<NativeWriter>> NativeWriter::open(
     return io_failure(output, "can't create its parent folder", error.message());
   }
   GNN_ASSIGN_OR_RETURN(OutputLock lock, OutputLock::take(output));
-  std::unique_ptr<NativeWriter> writer(new NativeWriter(output, key, memory_bytes, std::move(lock))
-  );
+  std::unique_ptr<NativeWriter> writer(new NativeWriter(output, key, std::move(lock), memory));
   GNN_RETURN_IF_ERROR(writer->load_journal());
   return writer;
 }
@@ -120,14 +126,35 @@ Result<Array> NativeWriter::create(std::string name, DType dtype, std::vector<in
 Result<Array> NativeWriter::scratch(DType dtype, std::vector<int64_t> shape) {
   GNN_ASSIGN_OR_RETURN(const int64_t elements, checked_elements(shape, dtype_size(dtype)));
   const int64_t bytes = elements * dtype_size(dtype);
-  if (scratch_in_memory_ + bytes <= std::min(kScratchInMemoryBytes, memory_bytes_)) {
-    scratch_in_memory_ += bytes;
-    return MemoryStorage().scratch(dtype, std::move(shape));
+  // The first scratch memory is anonymous; the rest is backed by unlinked files, so that a graph
+  // larger than memory can be sorted.
+  if (*scratch_bytes_ + bytes <= memory_.scratch_bytes) {
+    GNN_ASSIGN_OR_RETURN(Array array, MemoryStorage().scratch(dtype, shape));
+    *scratch_bytes_ += bytes;
+    const auto owner =
+        and_then(array.owner(), [in_use = scratch_bytes_, bytes] { *in_use -= bytes; });
+    return Array(array.name(), dtype, std::move(shape), owner, array.mutable_bytes());
   }
   const std::string path = path_of("scratch");
   GNN_ASSIGN_OR_RETURN(const Mapping mapping, create_mapped_file(path, bytes));
   unlink(path.c_str());
   return Array("scratch", dtype, std::move(shape), mapping.address, mapping.address.get());
+}
+
+int64_t NativeWriter::memory_bytes() const {
+  return memory_.step_bytes - *held_bytes_;
+}
+
+Result<MemoryHold> NativeWriter::hold(int64_t bytes, const std::string& what) {
+  if (bytes > memory_bytes() / 2) {
+    return fail(
+        ErrorKind::Configuration,
+        "--memory: " + what + " takes " + bytes_text(bytes) + ", more than half of the " +
+            bytes_text(memory_bytes()) + " that are left for it; allow more"
+    );
+  }
+  *held_bytes_ += bytes;
+  return MemoryHold(nullptr, [in_use = held_bytes_, bytes](void*) { *in_use -= bytes; });
 }
 
 Result<Array> NativeWriter::commit(Array array, int64_t length) {

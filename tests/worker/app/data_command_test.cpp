@@ -97,6 +97,41 @@ TEST_F(DataCommand, ImportsInspectsAndVerifies) {
   EXPECT_THAT(out_.str(), HasSubstr("intact (6 nodes, 16 edges"));
 }
 
+TEST_F(DataCommand, RefusesMemoryThatIsLessThanItTakesItself) {
+  const std::string output = folder_.path("out");
+  EXPECT_EQ(
+      run(
+          {"data",
+           "generate",
+           "--shape",
+           "ogbn-arxiv",
+           "--scale",
+           "0.01",
+           "--memory",
+           "8MiB",
+           "--output",
+           output}
+      ),
+      contract::kExitConfiguration
+  );
+  EXPECT_FALSE(fs::exists(output));
+  EXPECT_EQ(
+      run(
+          {"data",
+           "generate",
+           "--shape",
+           "ogbn-arxiv",
+           "--scale",
+           "0.01",
+           "--memory",
+           "8GiB",
+           "--output",
+           output}
+      ),
+      contract::kExitDone
+  );
+}
+
 TEST_F(DataCommand, LeavesACompleteOutputUnchanged) {
   const ImportRequest request = ring();
   ASSERT_TRUE(import_data(request, console()));

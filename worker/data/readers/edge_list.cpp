@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace gnn::data {
@@ -102,10 +103,12 @@ Result<DatasetArrays> read_edge_list(
         )
     );
   }
-  std::vector<int64_t> labels;
+  Array label_column;
+  std::span<const int64_t> labels;
   const std::string label_path = find_part(folder, "labels");
   if (!label_path.empty()) {
-    GNN_ASSIGN_OR_RETURN(labels, read_column(label_path));
+    GNN_ASSIGN_OR_RETURN(label_column, read_column(label_path, storage));
+    labels = std::as_const(label_column).view<int64_t>();
   }
   int64_t num_nodes = 0;
   if (features.defined()) {

@@ -11,7 +11,7 @@
 namespace gnn::data {
 namespace {
 
-constexpr size_t kEdgesPerPiece = size_t{1} << 20;
+constexpr size_t kEdgesPerPiece = size_t{1} << 18;
 constexpr size_t kEdgesPerChunk = 4096;
 
 bool fit_int32(const std::vector<int64_t>& ids) {

@@ -12,7 +12,7 @@
 namespace gnn::data {
 
 /// Edges whose number is not known before the last one is read. They go to the storage's scratch
-/// memory, a million at a time: int32 where their ids allow, else int64.
+/// memory, a quarter of a million at a time: int32 where their ids allow, else int64.
 class EdgeSpool final : public EdgeSource {
  public:
   /// `storage` must outlive finish(). Messages name edge i as `where_prefix` followed by i + 1.

@@ -1,5 +1,8 @@
 #include "worker/data/readers/gin.h"
 
+#include "worker/data/readers/edge_spool.h"
+
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -52,17 +55,23 @@ class Numbering {
 struct Graphs {
   std::vector<int64_t> offsets{0};
   std::vector<int64_t> labels;
-  std::vector<int64_t> tags;
-  std::vector<EdgePair> edges;
-  std::vector<float> attributes;  // row by row, `width` each
-  size_t width = 0;
+  size_t width = 0;  // attributes of a node
   int64_t num_classes = 0;
   int64_t num_tags = 0;
 };
 
+// What is made of the lines of a file while it is parsed. Nodes are numbered over all graphs.
+class Visitor {
+ public:
+  virtual ~Visitor() = default;
+  virtual Status edge(int64_t source, int64_t destination) = 0;
+  // `tag`: numbered by first appearance.
+  virtual Status node(int64_t node, int64_t tag, std::span<const double> attributes) = 0;
+};
+
 class Parser {
  public:
-  explicit Parser(NumberReader reader) : reader_(std::move(reader)) {}
+  Parser(NumberReader reader, Visitor& visitor) : reader_(std::move(reader)), visitor_(visitor) {}
 
   Result<Graphs> parse(ProgressBar& progress) {
     std::array<int64_t, 1> count{};
@@ -131,7 +140,7 @@ class Parser {
         values_[1] > static_cast<double>(values_.size() - 2)) {
       return bad("expected \"tag degree neighbour…\" with as many neighbours as the degree says");
     }
-    graphs_.tags.push_back(tags_.of(static_cast<int64_t>(values_[0])));
+    const int64_t tag = tags_.of(static_cast<int64_t>(values_[0]));
     const auto degree = static_cast<size_t>(values_[1]);
     for (size_t i = 2; i < 2 + degree; ++i) {
       if (!whole(values_[i]) || values_[i] < 0 || values_[i] >= static_cast<double>(num_nodes)) {
@@ -140,64 +149,103 @@ class Parser {
             std::to_string(num_nodes) + "), found " + std::to_string(values_[i])
         );
       }
-      graphs_.edges.push_back(
-          {.source = first + node, .destination = first + static_cast<int64_t>(values_[i])}
-      );
+      GNN_RETURN_IF_ERROR(visitor_.edge(first + node, first + static_cast<int64_t>(values_[i])));
     }
     const size_t width = values_.size() - 2 - degree;
-    if (graphs_.tags.size() > 1 && width != graphs_.width) {
+    if (first + node > 0 && width != graphs_.width) {
       return bad(
           "expected " + std::to_string(graphs_.width) + " attributes as before, found " +
           std::to_string(width)
       );
     }
     graphs_.width = width;
-    for (size_t i = 2 + degree; i < values_.size(); ++i) {
-      graphs_.attributes.push_back(static_cast<float>(values_[i]));
-    }
-    return {};
+    return visitor_.node(first + node, tag, std::span(values_).subspan(2 + degree));
   }
 
   NumberReader reader_;
+  Visitor& visitor_;
   Graphs graphs_;
   Numbering labels_;
   Numbering tags_;
   std::vector<double> values_;
 };
 
+Result<Graphs> parse(const std::string& file, Visitor& visitor, ProgressBar& progress) {
+  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(file, ' '));
+  return Parser(std::move(reader), visitor).parse(progress);
+}
+
+// Keeps the edges.
+class EdgeVisitor final : public Visitor {
+ public:
+  explicit EdgeVisitor(EdgeSpool spool) : spool_(std::move(spool)) {}
+
+  Status edge(int64_t source, int64_t destination) override {
+    return spool_.add(source, destination);
+  }
+  Status node(int64_t, int64_t, std::span<const double>) override { return {}; }
+  [[nodiscard]] EdgeSpool& spool() { return spool_; }
+
+ private:
+  EdgeSpool spool_;
+};
+
+// Hands over attributes as rows of features, or tags as one-hot rows if there are no attributes.
+class RowVisitor final : public Visitor {
+ public:
+  RowVisitor(size_t width, const FeatureRows::Visit& visit) : row_(width), visit_(visit) {}
+
+  Status edge(int64_t, int64_t) override { return {}; }
+  Status node(int64_t node, int64_t tag, std::span<const double> attributes) override {
+    if (attributes.empty()) {
+      std::fill(row_.begin(), row_.end(), 0.0F);
+      row_[static_cast<size_t>(tag)] = 1.0F;
+    } else {
+      std::transform(attributes.begin(), attributes.end(), row_.begin(), [](double value) {
+        return static_cast<float>(value);
+      });
+    }
+    return visit_(node, row_);
+  }
+
+ private:
+  std::vector<float> row_;
+  const FeatureRows::Visit& visit_;
+};
+
 Result<Array> make_features(
     const Graphs& graphs,
-    const std::string& where,
+    const std::string& file,
     const ReadOptions& options,
-    ArrayStorage& storage
+    ArrayStorage& storage,
+    ProgressBar& progress
 ) {
-  const int64_t num_nodes = graphs.offsets.back();
+  GNN_ASSIGN_OR_RETURN(Array done, storage.find(kFeaturesName));
+  if (done.defined()) {
+    return done;
+  }
   if (graphs.width == 0 && graphs.num_tags > kMaxTags) {
     return fail(
         ErrorKind::Data,
-        where + ": " + std::to_string(graphs.num_tags) +
+        file + ": " + std::to_string(graphs.num_tags) +
             " kinds of tags are too many for a one-hot, at most " + std::to_string(kMaxTags) +
             " are supported"
     );
   }
-  const int64_t width = graphs.width > 0 ? static_cast<int64_t>(graphs.width) : graphs.num_tags;
-  GNN_ASSIGN_OR_RETURN(
-      FeatureBuffer features,
-      FeatureBuffer::create(storage, kFeaturesName, num_nodes, width, options)
+  const size_t width = graphs.width > 0 ? graphs.width : static_cast<size_t>(graphs.num_tags);
+  const auto read = [&](const FeatureRows::Visit& visit) -> Status {
+    RowVisitor rows(width, visit);
+    GNN_RETURN_IF_ERROR(parse(file, rows, progress));
+    return {};
+  };
+  return store_features(
+      {.name = kFeaturesName,
+       .num_rows = graphs.offsets.back(),
+       .width = static_cast<int64_t>(width),
+       .read = read},
+      options,
+      storage
   );
-  std::vector<float> one_hot(static_cast<size_t>(width));
-  for (size_t node = 0; node < graphs.tags.size(); ++node) {
-    if (graphs.width > 0) {
-      const auto row = std::span(graphs.attributes).subspan(node * graphs.width, graphs.width);
-      GNN_RETURN_IF_ERROR(features.set_row(static_cast<int64_t>(node), row));
-    } else {
-      float& column = one_hot[static_cast<size_t>(graphs.tags[node])];
-      column = 1.0F;
-      GNN_RETURN_IF_ERROR(features.set_row(static_cast<int64_t>(node), one_hot));
-      column = 0.0F;
-    }
-  }
-  return features.commit(storage);
 }
 
 }  // namespace
@@ -209,14 +257,17 @@ Result<DatasetArrays> read_gin(
     ProgressBar& progress
 ) {
   GNN_ASSIGN_OR_RETURN(const std::string file, find_file(path));
-  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(file, ' '));
-  GNN_ASSIGN_OR_RETURN(const Graphs graphs, Parser(std::move(reader)).parse(progress));
+  EdgeVisitor edge_visitor(EdgeSpool(storage, file + ": edge "));
+  GNN_ASSIGN_OR_RETURN(const Graphs graphs, parse(file, edge_visitor, progress));
+  GNN_RETURN_IF_ERROR(edge_visitor.spool().finish());
   const int64_t num_nodes = graphs.offsets.back();
   GNN_ASSIGN_OR_RETURN(
       const CscArrays edges,
-      build_csc_of(graphs.edges, num_nodes, options, storage, progress, file + ": edge ")
+      build_csc(
+          edge_visitor.spool(), csc_options(num_nodes, options), storage, kEdgesName, progress
+      )
   );
-  GNN_ASSIGN_OR_RETURN(Array features, make_features(graphs, file, options, storage));
+  GNN_ASSIGN_OR_RETURN(Array features, make_features(graphs, file, options, storage, progress));
   DatasetArrays dataset =
       homogeneous(fs::path(file).stem().string(), num_nodes, std::move(features), Array(), edges);
   dataset.num_classes = graphs.num_classes;

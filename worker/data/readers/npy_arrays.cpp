@@ -10,7 +10,7 @@ namespace gnn::data {
 namespace {
 
 constexpr int64_t kElementsPerChunk = 8192;
-constexpr int64_t kRowsPerStep = 4096;
+constexpr int64_t kFeaturesPerRead = int64_t{1} << 16U;
 
 tl::unexpected<Error> unexpected_shape(const NpyReader& reader, const std::string& expected) {
   return fail(
@@ -39,40 +39,50 @@ Status for_each_integer_chunk(
 }
 
 Result<Array> read_npy_features(
-    NpyReader reader,
-    const FeatureRows& rows,
+    const OpenNpy& open,
+    const std::string& name,
+    int64_t num_nodes,
     const ReadOptions& options,
     ArrayStorage& storage,
     ProgressBar& progress
 ) {
-  const int64_t num_nodes = rows.num_nodes;
-  const NpyHeader& header = reader.header();
+  GNN_ASSIGN_OR_RETURN(const NpyReader first, open());
+  const NpyHeader& header = first.header();
+  const int64_t rows = num_nodes < 0 && !header.shape.empty() ? header.shape[0] : num_nodes;
   // Without rows the file's size would not bound the width.
-  if (header.shape.size() != 2 || header.shape[0] != num_nodes || num_nodes < 1 ||
-      header.shape[1] < 1 || header.fortran_order) {
+  if (header.shape.size() != 2 || header.shape[0] != rows || rows < 1 || header.shape[1] < 1 ||
+      header.fortran_order) {
     return unexpected_shape(
-        reader,
-        "features of shape [" + (num_nodes < 1 ? "nodes" : std::to_string(num_nodes)) +
+        first,
+        "features of shape [" + (rows < 1 ? "nodes" : std::to_string(rows)) +
             ", width], both above 0, in C order"
     );
   }
-  GNN_ASSIGN_OR_RETURN(
-      FeatureBuffer buffer,
-      FeatureBuffer::create(storage, rows.name, num_nodes, header.shape[1], options)
-  );
-  progress.begin("reading features", num_nodes, "rows");
-  std::vector<float> values(static_cast<size_t>(header.shape[1]));
-  for (int64_t row = 0; row < num_nodes; ++row) {
-    GNN_RETURN_IF_ERROR(reader.read_floats(values));
-    GNN_RETURN_IF_ERROR(buffer.set_row(row, values));
-    if (row % kRowsPerStep == 0) {
-      progress.advance_to(row, {});
+  const auto read = [&](const FeatureRows::Visit& visit) -> Status {
+    GNN_ASSIGN_OR_RETURN(NpyReader reader, open());
+    progress.begin("reading features", rows, "rows");
+    // Many rows at a time: each read is a call of the kernel.
+    const int64_t width = header.shape[1];
+    const int64_t step = std::max<int64_t>(kFeaturesPerRead / width, 1);
+    std::vector<float> values(static_cast<size_t>(std::min(step, rows) * width));
+    for (int64_t begin = 0; begin < rows; begin += step) {
+      const int64_t count = std::min(step, rows - begin);
+      const std::span<float> part = std::span(values).first(static_cast<size_t>(count * width));
+      GNN_RETURN_IF_ERROR(reader.read_floats(part));
+      for (int64_t row = 0; row < count; ++row) {
+        GNN_RETURN_IF_ERROR(visit(
+            begin + row, part.subspan(static_cast<size_t>(row * width), static_cast<size_t>(width))
+        ));
+      }
+      progress.advance_to(begin + count, {});
     }
-  }
-  progress.advance_to(num_nodes, {});
-  progress.end();
-  GNN_RETURN_IF_ERROR(reader.finish());
-  return buffer.commit(storage);
+    progress.advance_to(rows, {});
+    progress.end();
+    return reader.finish();
+  };
+  return store_features(
+      {.name = name, .num_rows = rows, .width = header.shape[1], .read = read}, options, storage
+  );
 }
 
 Result<Array> read_npy_labels(NpyReader reader, int64_t num_nodes, ArrayStorage& storage) {

@@ -13,7 +13,7 @@
 namespace gnn::data {
 
 // What readers make of NumPy arrays, in .npy files or as members of .npz files, a few thousand
-// elements at a time. All consume the reader they are given.
+// elements at a time. Readers are consumed.
 
 /// Calls `chunk` with all elements as int64, in the order of the file, and the position of the
 /// first of them. NaN becomes *nan_value unless that is null.
@@ -24,16 +24,15 @@ Status for_each_integer_chunk(
     const int64_t* nan_value = nullptr
 );
 
-/// A feature matrix to read.
-struct FeatureRows {
-  std::string name;  ///< of the array that is committed
-  int64_t num_nodes = 0;
-};
-/// The rows of an array of shape [num_nodes, width] in C order.
+/// An array that may be read more than once.
+using OpenNpy = std::function<Result<NpyReader>()>;
+/// The rows of an array of shape [num_nodes, width] in C order, committed under `name`. num_nodes < 0:
+/// as many as there are.
 /// Errors: Data for another shape or a number that is not finite.
 Result<Array> read_npy_features(
-    NpyReader reader,
-    const FeatureRows& rows,
+    const OpenNpy& open,
+    const std::string& name,
+    int64_t num_nodes,
     const ReadOptions& options,
     ArrayStorage& storage,
     ProgressBar& progress

@@ -105,37 +105,45 @@ Result<Array> read_csv_features(
     ArrayStorage& storage,
     ProgressBar& progress
 ) {
-  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
+  GNN_ASSIGN_OR_RETURN(NumberReader first, NumberReader::open(path));
   std::vector<float> values;
-  GNN_ASSIGN_OR_RETURN(bool more, reader.next_floats(values));
-  const auto width = static_cast<int64_t>(values.size());
-  if (!more || num_nodes / 300 > reader.source().file_bytes_total()) {
+  GNN_ASSIGN_OR_RETURN(const bool any, first.next_floats(values));
+  if (!any || num_nodes / 300 > first.source().file_bytes_total()) {
     return bad(path, "too short for " + std::to_string(num_nodes) + " rows");
   }
-  GNN_ASSIGN_OR_RETURN(
-      FeatureBuffer buffer, FeatureBuffer::create(storage, kFeaturesName, num_nodes, width, options)
+  const auto read = [&](const FeatureRows::Visit& visit) -> Status {
+    GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
+    progress.begin("reading features", reader.source().file_bytes_total(), "bytes");
+    for (int64_t row = 0; row < num_nodes; ++row) {
+      GNN_ASSIGN_OR_RETURN(const bool more, reader.next_floats(std::span(values)));
+      if (!more) {
+        return bad(
+            path,
+            "ends after " + std::to_string(row) + " rows, expected " + std::to_string(num_nodes)
+        );
+      }
+      GNN_RETURN_IF_ERROR(visit(row, values));
+      if (row % kProgressRows == 0) {
+        progress.advance_to(reader.source().file_bytes_read(), {});
+      }
+    }
+    std::vector<float> rest;
+    GNN_ASSIGN_OR_RETURN(const bool more, reader.next_floats(rest));
+    if (more) {
+      return bad(reader.where(), "more rows than the " + std::to_string(num_nodes) + " nodes");
+    }
+    progress.advance_to(reader.source().file_bytes_read(), {});
+    progress.end();
+    return {};
+  };
+  return store_features(
+      {.name = kFeaturesName,
+       .num_rows = num_nodes,
+       .width = static_cast<int64_t>(values.size()),
+       .read = read},
+      options,
+      storage
   );
-  GNN_RETURN_IF_ERROR(buffer.set_row(0, values));
-  progress.begin("reading features", reader.source().file_bytes_total(), "bytes");
-  for (int64_t row = 1; row < num_nodes; ++row) {
-    GNN_ASSIGN_OR_RETURN(more, reader.next_floats(std::span(values)));
-    if (!more) {
-      return bad(
-          path, "ends after " + std::to_string(row) + " rows, expected " + std::to_string(num_nodes)
-      );
-    }
-    GNN_RETURN_IF_ERROR(buffer.set_row(row, values));
-    if (row % kProgressRows == 0) {
-      progress.advance_to(reader.source().file_bytes_read(), {});
-    }
-  }
-  GNN_ASSIGN_OR_RETURN(more, reader.next_floats(values));
-  if (more) {
-    return bad(reader.where(), "more rows than the " + std::to_string(num_nodes) + " nodes");
-  }
-  progress.advance_to(reader.source().file_bytes_read(), {});
-  progress.end();
-  return buffer.commit(storage);
 }
 
 // "nan" in the spellings of NumPy and C, which writes the sign.
@@ -247,22 +255,26 @@ Result<std::string> find_split(
   return splits + "/" + (wanted.empty() ? names.front() : wanted);
 }
 
-// The ids of a part of the split, which are added to `split`.
-Result<std::vector<int64_t>> read_part(const std::string& path, const char* part, SplitIds& split) {
+// The ids of a part of the split, which are added to `split`. Nothing says how many there are, so the
+// file is read twice.
+Result<Array> read_part(
+    const std::string& path, const char* part, SplitIds& split, ArrayStorage& storage
+) {
   GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
   split.begin(part, path);
-  std::vector<int64_t> ids;
+  int64_t count = 0;
   int64_t id = 0;
   while (true) {
     GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers({&id, 1}));
     if (!more) {
-      return ids;
+      break;
     }
     if (const std::string wrong = split.add(id); !wrong.empty()) {
       return bad(reader.where(), wrong);
     }
-    ids.push_back(id);
+    ++count;
   }
+  return read_integer_lines(path, count, storage);
 }
 
 // Without a folder: no split.
@@ -285,8 +297,8 @@ Result<SplitArrays> read_split_folder(
         Part{"valid", "validation", kValidationName, arrays.validation},
         Part{"test", "test", kTestName, arrays.test}}) {
     GNN_ASSIGN_OR_RETURN(const std::string path, need_csv(folder, part.stem));
-    GNN_ASSIGN_OR_RETURN(const std::vector<int64_t> ids, read_part(path, part.name, split));
-    GNN_ASSIGN_OR_RETURN(part.array, store_ids(storage, part.array_name, ids));
+    GNN_ASSIGN_OR_RETURN(const Array ids, read_part(path, part.name, split, storage));
+    GNN_ASSIGN_OR_RETURN(part.array, store_ids(storage, part.array_name, ids.view<int64_t>()));
     arrays.read_from[part.array_name] = path;
   }
   GNN_RETURN_IF_ERROR(split.finish());
@@ -355,10 +367,8 @@ struct RawFolder {
       return done;
     }
     if (archive && archive->contains("node_feat")) {
-      GNN_ASSIGN_OR_RETURN(NpyReader reader, archive->open_array("node_feat"));
-      return read_npy_features(
-          std::move(reader), {.name = kFeaturesName, .num_nodes = nodes}, options, storage, progress
-      );
+      const auto open = [this] { return archive->open_array("node_feat"); };
+      return read_npy_features(open, kFeaturesName, nodes, options, storage, progress);
     }
     const std::string csv = find_csv(path, "node-feat");
     return csv.empty() ? Result<Array>(Array())

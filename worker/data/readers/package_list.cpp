@@ -181,22 +181,26 @@ Result<Array> store_word_features(
   ReadOptions reading;
   reading.feature_dtype = options.dtype;
   reading.normalize_rows = true;
-  GNN_ASSIGN_OR_RETURN(
-      FeatureBuffer features,
-      FeatureBuffer::create(
-          storage, options.name, static_cast<int64_t>(texts.size()), options.num_features, reading
-      )
+  const auto read = [&](const FeatureRows::Visit& visit) -> Status {
+    int64_t row = 0;
+    std::vector<float> counts(static_cast<size_t>(options.num_features));
+    for (const std::string_view text : texts) {
+      std::fill(counts.begin(), counts.end(), 0.0F);
+      for_each_word(text, [&](std::string_view word) {
+        counts[XXH64(word.data(), word.size(), 0) % counts.size()] += 1.0F;
+      });
+      GNN_RETURN_IF_ERROR(visit(row++, counts));
+    }
+    return {};
+  };
+  return store_features(
+      {.name = options.name,
+       .num_rows = static_cast<int64_t>(texts.size()),
+       .width = options.num_features,
+       .read = read},
+      reading,
+      storage
   );
-  int64_t row = 0;
-  std::vector<float> counts(static_cast<size_t>(options.num_features));
-  for (const std::string_view text : texts) {
-    std::fill(counts.begin(), counts.end(), 0.0F);
-    for_each_word(text, [&](std::string_view word) {
-      counts[XXH64(word.data(), word.size(), 0) % counts.size()] += 1.0F;
-    });
-    GNN_RETURN_IF_ERROR(features.set_row(row++, counts));
-  }
-  return features.commit(storage);
 }
 
 Result<std::string> run_dumpavail() {

@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace gnn::data {
 
@@ -22,32 +24,76 @@ Result<NpyReader> open_npy(const std::string& path) {
   return NpyReader::open(std::move(source));
 }
 
-Result<std::vector<int64_t>> read_column(const std::string& path) {
-  std::vector<int64_t> values;
-  if (path.ends_with(".npy")) {
-    GNN_ASSIGN_OR_RETURN(NpyReader reader, open_npy(path));
-    const NpyHeader& header = reader.header();
-    if (header.shape.empty() || header.shape[0] != header.num_elements()) {
-      return fail(
-          ErrorKind::Data,
-          path + ": expected a column, [N] or [N, 1], found " + shape_text(header.shape)
-      );
-    }
-    values.resize(static_cast<size_t>(header.num_elements()));
-    const int64_t none = -1;
-    GNN_RETURN_IF_ERROR(reader.read_integers(values, &none));
-    GNN_RETURN_IF_ERROR(reader.finish());
-    return values;
-  }
-  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
-  int64_t value = 0;
+namespace {
+
+// Lines that are not blank.
+Result<int64_t> count_lines(const std::string& path) {
+  GNN_ASSIGN_OR_RETURN(auto source, open_by_suffix(path));
+  LineReader lines(std::move(source));
+  int64_t count = 0;
   while (true) {
-    GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers({&value, 1}));
-    if (!more) {
-      return values;
+    GNN_ASSIGN_OR_RETURN(const LineReader::Line line, lines.next());
+    if (line.at_end) {
+      return count;
     }
-    values.push_back(value);
+    count += line.text.find_first_not_of(" \t") != std::string_view::npos ? 1 : 0;
   }
+}
+
+// The rows of a text, all as wide as the first.
+Result<Array> read_text_features(
+    const std::string& path,
+    const std::string& name,
+    const ReadOptions& options,
+    ArrayStorage& storage
+) {
+  std::vector<float> row;
+  GNN_ASSIGN_OR_RETURN(NumberReader first, NumberReader::open(path));
+  GNN_ASSIGN_OR_RETURN(const bool any, first.next_floats(row));
+  if (!any) {
+    return fail(ErrorKind::Data, path + ": empty");
+  }
+  GNN_ASSIGN_OR_RETURN(const int64_t num_rows, count_lines(path));
+  const auto read = [&](const FeatureRows::Visit& visit) -> Status {
+    GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
+    for (int64_t index = 0; index < num_rows; ++index) {
+      GNN_ASSIGN_OR_RETURN(const bool more, reader.next_floats(std::span(row)));
+      if (!more) {
+        return fail(
+            ErrorKind::Data, path + ": became shorter than " + std::to_string(num_rows) + " lines"
+        );
+      }
+      GNN_RETURN_IF_ERROR(visit(index, row));
+    }
+    return {};
+  };
+  return store_features(
+      {.name = name, .num_rows = num_rows, .width = static_cast<int64_t>(row.size()), .read = read},
+      options,
+      storage
+  );
+}
+
+}  // namespace
+
+Result<Array> read_column(const std::string& path, ArrayStorage& storage) {
+  if (!path.ends_with(".npy")) {
+    GNN_ASSIGN_OR_RETURN(const int64_t count, count_lines(path));
+    return read_integer_lines(path, count, storage);
+  }
+  GNN_ASSIGN_OR_RETURN(NpyReader reader, open_npy(path));
+  const NpyHeader& header = reader.header();
+  if (header.shape.empty() || header.shape[0] != header.num_elements()) {
+    return fail(
+        ErrorKind::Data,
+        path + ": expected a column, [N] or [N, 1], found " + shape_text(header.shape)
+    );
+  }
+  GNN_ASSIGN_OR_RETURN(Array values, storage.scratch(DType::Int64, {header.num_elements()}));
+  const int64_t none = -1;
+  GNN_RETURN_IF_ERROR(reader.read_integers(values.mutable_view<int64_t>(), &none));
+  GNN_RETURN_IF_ERROR(reader.finish());
+  return values;
 }
 
 Result<Array> read_plain_features(
@@ -60,52 +106,11 @@ Result<Array> read_plain_features(
   if (path.empty()) {
     return Array();
   }
-  if (path.ends_with(".npy")) {
-    GNN_ASSIGN_OR_RETURN(NpyReader reader, open_npy(path));
-    const std::vector<int64_t>& shape = reader.header().shape;
-    const int64_t num_nodes = shape.empty() ? 0 : shape[0];
-    return read_npy_features(
-        std::move(reader), {.name = name, .num_nodes = num_nodes}, options, storage, progress
-    );
+  if (!path.ends_with(".npy")) {
+    return read_text_features(path, name, options, storage);
   }
-  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
-  std::vector<float> row;
-  std::vector<float> rows;
-  size_t width = 0;
-  while (true) {
-    GNN_ASSIGN_OR_RETURN(const bool more, reader.next_floats(row));
-    if (!more) {
-      break;
-    }
-    if (!rows.empty() && row.size() != width) {
-      return fail(
-          ErrorKind::Data,
-          reader.where() + ": expected " + std::to_string(width) + " values, found " +
-              std::to_string(row.size())
-      );
-    }
-    width = row.size();
-    rows.insert(rows.end(), row.begin(), row.end());
-  }
-  if (rows.empty()) {
-    return fail(ErrorKind::Data, path + ": empty");
-  }
-  GNN_ASSIGN_OR_RETURN(
-      FeatureBuffer features,
-      FeatureBuffer::create(
-          storage,
-          name,
-          static_cast<int64_t>(rows.size() / width),
-          static_cast<int64_t>(width),
-          options
-      )
-  );
-  for (size_t i = 0; i < rows.size() / width; ++i) {
-    GNN_RETURN_IF_ERROR(
-        features.set_row(static_cast<int64_t>(i), std::span(rows).subspan(i * width, width))
-    );
-  }
-  return features.commit(storage);
+  const auto open = [&path] { return open_npy(path); };
+  return read_npy_features(open, name, -1, options, storage, progress);
 }
 
 Result<SplitArrays> read_plain_split(
@@ -132,9 +137,11 @@ Result<SplitArrays> read_plain_split(
        {Part{"train", kTrainName, arrays.train},
         Part{"validation", kValidationName, arrays.validation},
         Part{"test", kTestName, arrays.test}}) {
-    std::vector<int64_t> ids;
+    Array column;
+    std::span<const int64_t> ids;
     if (const std::string path = find_part(folder, part.name); !path.empty()) {
-      GNN_ASSIGN_OR_RETURN(ids, read_column(path));
+      GNN_ASSIGN_OR_RETURN(column, read_column(path, storage));
+      ids = std::as_const(column).view<int64_t>();
       GNN_RETURN_IF_ERROR(split.add_part(part.name, path, ids));
       arrays.read_from[part.array_name] = path;
     }

@@ -20,9 +20,9 @@ std::string find_part(const std::string& folder, const std::string& name);
 /// Errors: NotFound, Io, Data.
 Result<NpyReader> open_npy(const std::string& path);
 
-/// The integers of a file with one column; NaN becomes -1.
+/// The integers of a file with one column, int64 [N] in scratch memory; NaN becomes -1.
 /// Errors: Data with file and line.
-Result<std::vector<int64_t>> read_column(const std::string& path);
+Result<Array> read_column(const std::string& path, ArrayStorage& storage);
 
 /// The feature rows of a file, committed under `name`; undefined for the path "".
 /// Errors: Data with file and line.

@@ -1,6 +1,7 @@
 #include "worker/data/readers/reader.h"
 
 #include "worker/data/half.h"
+#include "worker/data/mapped_pages.h"
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,8 @@
 
 namespace gnn::data {
 namespace {
+
+constexpr int64_t kElementsPerLook = int64_t{1} << 20U;
 
 std::string_view name_of(SelfLoops self_loops) {
   switch (self_loops) {
@@ -85,6 +88,18 @@ struct VectorOut {
   [[nodiscard]] static bool complete() { return true; }
   [[nodiscard]] size_t expected() const { return count; }
 };
+
+void normalize_row(std::span<float> row, float smallest) {
+  double sum = 0;
+  for (float& value : row) {
+    value -= smallest;
+    sum += static_cast<double>(value);
+  }
+  const auto divisor = static_cast<float>(std::max(sum, 1.0));
+  for (float& value : row) {
+    value /= divisor;
+  }
+}
 
 }  // namespace
 
@@ -222,6 +237,20 @@ Result<bool> NumberReader::next_doubles(std::vector<double>& out) {
   return more;
 }
 
+Result<Array> read_integer_lines(const std::string& path, int64_t count, ArrayStorage& storage) {
+  GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
+  GNN_ASSIGN_OR_RETURN(Array numbers, storage.scratch(DType::Int64, {count}));
+  for (int64_t& number : numbers.mutable_view<int64_t>()) {
+    GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers({&number, 1}));
+    if (!more) {
+      return fail(
+          ErrorKind::Data, path + ": became shorter than " + std::to_string(count) + " lines"
+      );
+    }
+  }
+  return numbers;
+}
+
 EdgeBuffer::EdgeBuffer(Array sources, Array destinations)
     : sources_(std::move(sources)),
       destinations_(std::move(destinations)),
@@ -256,25 +285,27 @@ Result<FeatureBuffer> FeatureBuffer::create(
   }
   FeatureBuffer buffer;
   buffer.width_ = width;
-  buffer.normalize_rows_ = options.normalize_rows;
   GNN_ASSIGN_OR_RETURN(
       buffer.result_, storage.create(std::move(name), options.feature_dtype, {num_rows, width})
   );
-  if (options.normalize_rows && options.feature_dtype == DType::Float16) {
-    GNN_ASSIGN_OR_RETURN(buffer.scratch_, storage.scratch(DType::Float32, {num_rows, width}));
-  }
   return buffer;
 }
 
 Status FeatureBuffer::set_row(int64_t index, std::span<const float> values) {
   GNN_ASSERT(static_cast<int64_t>(values.size()) == width_, "readers know the width of the rows");
   const auto first = static_cast<size_t>(index * width_);
-  if (result_.dtype() == DType::Float16 && !scratch_.defined()) {
+  elements_since_look_ += width_;
+  if (elements_since_look_ > kElementsPerLook) {
+    elements_since_look_ = 0;
+    keep_mapped_pages_few();
+  }
+  if (result_.dtype() == DType::Float16) {
     return narrow(first, values);
   }
-  Array& rows = scratch_.defined() ? scratch_ : result_;
   std::copy(
-      values.begin(), values.end(), rows.mutable_view<float>().subspan(first, values.size()).begin()
+      values.begin(),
+      values.end(),
+      result_.mutable_view<float>().subspan(first, values.size()).begin()
   );
   return {};
 }
@@ -294,15 +325,31 @@ Status FeatureBuffer::narrow(size_t first, std::span<const float> values) {
   return {};
 }
 
-Result<Array> FeatureBuffer::commit(ArrayStorage& storage) {
-  if (normalize_rows_) {
-    Array& rows = scratch_.defined() ? scratch_ : result_;
-    normalize_rows(rows.mutable_view<float>(), width_);
+Result<Array> store_features(
+    const FeatureRows& rows, const ReadOptions& options, ArrayStorage& storage
+) {
+  GNN_ASSIGN_OR_RETURN(
+      FeatureBuffer buffer,
+      FeatureBuffer::create(storage, rows.name, rows.num_rows, rows.width, options)
+  );
+  if (!options.normalize_rows) {
+    GNN_RETURN_IF_ERROR(rows.read([&](int64_t index, std::span<const float> values) {
+      return buffer.set_row(index, values);
+    }));
+    return buffer.commit(storage);
   }
-  if (scratch_.defined()) {
-    GNN_RETURN_IF_ERROR(narrow(0, scratch_.view<float>()));
-  }
-  return storage.commit(std::move(result_));
+  float smallest = std::numeric_limits<float>::infinity();
+  GNN_RETURN_IF_ERROR(rows.read([&](int64_t, std::span<const float> values) -> Status {
+    smallest = std::min(smallest, *std::min_element(values.begin(), values.end()));
+    return {};
+  }));
+  std::vector<float> row;
+  GNN_RETURN_IF_ERROR(rows.read([&](int64_t index, std::span<const float> values) {
+    row.assign(values.begin(), values.end());
+    normalize_row(row, smallest);
+    return buffer.set_row(index, row);
+  }));
+  return buffer.commit(storage);
 }
 
 void normalize_rows(std::span<float> values, int64_t width) {
@@ -312,16 +359,7 @@ void normalize_rows(std::span<float> values, int64_t width) {
   const float smallest = *std::min_element(values.begin(), values.end());
   const auto row_size = static_cast<size_t>(width);
   for (size_t begin = 0; begin < values.size(); begin += row_size) {
-    const std::span<float> row = values.subspan(begin, row_size);
-    double sum = 0;
-    for (float& value : row) {
-      value -= smallest;
-      sum += static_cast<double>(value);
-    }
-    const auto divisor = static_cast<float>(std::max(sum, 1.0));
-    for (float& value : row) {
-      value /= divisor;
-    }
+    normalize_row(values.subspan(begin, row_size), smallest);
   }
 }
 

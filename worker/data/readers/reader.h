@@ -8,12 +8,14 @@
 #include "worker/data/io/byte_source.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gnn::data {
@@ -72,6 +74,10 @@ class NumberReader {
   std::string_view line_;
 };
 
+/// The first `count` lines of a text with an integer in each, int64 [count] in scratch memory.
+/// Errors: NotFound, Io, Data with file and line.
+Result<Array> read_integer_lines(const std::string& path, int64_t count, ArrayStorage& storage);
+
 /// A reader's edges before they are sorted: two scratch arrays, int32 if `num_nodes` allows.
 class EdgeBuffer {
  public:
@@ -109,8 +115,7 @@ class EdgeBuffer {
   bool narrow_;
 };
 
-/// Feature rows under construction, given as float32. commit() normalises them, and they are stored
-/// as float16, if the options say so; only both together need memory beside the result.
+/// Feature rows under construction, given as float32 and stored as the options say.
 class FeatureBuffer {
  public:
   static Result<FeatureBuffer> create(
@@ -123,16 +128,32 @@ class FeatureBuffer {
   /// `values`: as many as a row is wide. A row that is never set is zero.
   /// Errors: Data for a number that is too large for float16.
   Status set_row(int64_t index, std::span<const float> values);
-  Result<Array> commit(ArrayStorage& storage);
+  Result<Array> commit(ArrayStorage& storage) { return storage.commit(std::move(result_)); }
 
  private:
   Status narrow(size_t first, std::span<const float> values);
 
   Array result_;
-  Array scratch_;  // float32 rows that are normalised before they are narrowed, or undefined
   int64_t width_ = 0;
-  bool normalize_rows_ = false;
+  int64_t elements_since_look_ = 0;  // of keep_mapped_pages_few()
 };
+
+/// A feature matrix that is read row by row.
+struct FeatureRows {
+  using Visit = std::function<Status(int64_t index, std::span<const float> values)>;
+
+  std::string name;  ///< of the array that is committed
+  int64_t num_rows = 0;
+  int64_t width = 0;
+  /// Calls `visit` with all rows in their order.
+  std::function<Status(const Visit& visit)> read;
+};
+/// Stores the rows, normalised if the options say so. That takes reading them twice, as each needs
+/// the smallest value of all, and no memory for them.
+/// Errors: those of `read` and of FeatureBuffer.
+Result<Array> store_features(
+    const FeatureRows& rows, const ReadOptions& options, ArrayStorage& storage
+);
 
 /// PyG's NormalizeFeatures: subtracts the smallest value of the matrix from all, then divides each
 /// row by its sum where that is 1 or more.

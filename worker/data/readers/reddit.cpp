@@ -219,10 +219,8 @@ Result<Array> read_rows(
   if (done.defined()) {
     return done;
   }
-  GNN_ASSIGN_OR_RETURN(NpyReader reader, data.open_array("feature"));
-  return read_npy_features(
-      std::move(reader), {.name = kFeaturesName, .num_nodes = num_nodes}, options, storage, progress
-  );
+  const auto open = [&data] { return data.open_array("feature"); };
+  return read_npy_features(open, kFeaturesName, num_nodes, options, storage, progress);
 }
 
 }  // namespace

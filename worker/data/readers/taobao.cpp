@@ -23,6 +23,8 @@ namespace {
 constexpr size_t kBlockBytes = size_t{1} << 22U;
 constexpr size_t kMaxLineBytes = size_t{1} << 16U;
 constexpr int64_t kRepeatBytes = int64_t{1} << 30U;
+// A block's text, and its rows, which take as much or less.
+constexpr int64_t kBlockMemory = 2 * static_cast<int64_t>(kBlockBytes);
 
 constexpr std::array<std::string_view, 4> kBehaviors{"pv", "cart", "buy", "fav"};
 constexpr std::array<const char*, 5> kColumns{"user", "item", "category", "behavior", "timestamp"};
@@ -209,10 +211,14 @@ Result<Table> read_table(
   BlockReader reader(std::move(source));
   Table table{.rows = BehaviorRows(storage), .largest = {}};
   int64_t lines_before = 0;
+  // One for each thread, and for ours, as far as memory goes.
+  const auto most_blocks = std::clamp<int64_t>(
+      storage.memory_bytes() / kBlockMemory, 1, static_cast<int64_t>(pool.num_threads()) + 1
+  );
   progress.begin("reading rows", reader.source().file_bytes_total(), "bytes");
   while (true) {
     std::vector<Block> blocks;
-    while (blocks.size() <= pool.num_threads()) {
+    while (static_cast<int64_t>(blocks.size()) < most_blocks) {
       GNN_ASSIGN_OR_RETURN(std::string text, reader.next());
       if (text.empty()) {
         break;
@@ -331,7 +337,7 @@ Result<DatasetArrays> read_taobao(
   const IdNumbers items = numbers_of(&BehaviorRow::item, table.largest.item);
   const int64_t categories = numbers_of(&BehaviorRow::category, table.largest.category).size();
   const std::vector<int64_t> repeats =
-      find_repeats(rows, std::min(kRepeatBytes, storage.memory_bytes()), pool);
+      find_repeats(rows, std::min(kRepeatBytes, storage.memory_bytes() / 2), pool);
   GNN_ASSIGN_OR_RETURN(
       DatasetArrays dataset,
       link_dataset(

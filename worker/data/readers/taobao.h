@@ -25,7 +25,7 @@ inline constexpr int64_t kTaobaoLast = 1'512'316'799;
 ///   the same nodes at different times or by different behaviors.
 /// As PyG's data set of that name, without its categories. Origin::facts counts rows and categories.
 /// Threads: parses on the caller's thread and those of `pool`. Memory: 16 bytes a row of scratch, or
-/// 32 for ids beyond 32 bits, and 1 GiB at most to find repeated rows.
+/// 32 for ids beyond 32 bits, and half of its memory, 1 GiB at most, to find repeated rows.
 /// Errors: NotFound; Data with file and line for a line of another form, an id that is negative or
 /// beyond 64 bits, an unknown behavior or a timestamp that is no number, and for a file without rows
 /// of the week.

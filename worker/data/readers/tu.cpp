@@ -30,15 +30,15 @@ Result<std::string> find_stem(const std::string& folder) {
   return fail(ErrorKind::NotFound, folder + ": expected a file NAME_A.txt of the TU form in it");
 }
 
-// The labels of a file with one per line.
-Result<std::vector<int64_t>> read_labels(const std::string& path) {
+// Calls `take` with the labels of a file with one per line.
+template <class Take>
+Status for_each_label(const std::string& path, const Take& take) {
   GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(path));
-  std::vector<int64_t> values;
   std::vector<int64_t> line;
   while (true) {
     GNN_ASSIGN_OR_RETURN(const bool more, reader.next_integers(line));
     if (!more) {
-      return values;
+      return {};
     }
     if (line.size() != 1) {
       return fail(
@@ -47,7 +47,7 @@ Result<std::vector<int64_t>> read_labels(const std::string& path) {
               " values; leave one column in the file"
       );
     }
-    values.push_back(line.front());
+    take(line.front());
   }
 }
 
@@ -98,6 +98,29 @@ Result<std::vector<int64_t>> read_offsets(const std::string& path, int64_t num_g
   return offsets;
 }
 
+// The distinct labels of all nodes, ascending; none without the file.
+Result<std::vector<int64_t>> read_label_kinds(const std::string& path, int64_t num_nodes) {
+  std::error_code error;
+  std::set<int64_t> kinds;
+  if (!fs::is_regular_file(path, error)) {
+    return std::vector<int64_t>();
+  }
+  int64_t count = 0;
+  GNN_RETURN_IF_ERROR(for_each_label(path, [&](int64_t label) {
+    ++count;
+    if (kinds.size() <= kMaxCategories) kinds.insert(label);
+  }));
+  if (count != num_nodes || kinds.size() > kMaxCategories) {
+    return fail(
+        ErrorKind::Data,
+        path + ": expected " + std::to_string(num_nodes) + " labels of at most " +
+            std::to_string(kMaxCategories) + " kinds, found " + std::to_string(count) + " of " +
+            std::to_string(kinds.size())
+    );
+  }
+  return std::vector<int64_t>(kinds.begin(), kinds.end());
+}
+
 // Attributes, then labels one-hot; undefined without either.
 Result<Array> read_features(
     const std::string& stem, int64_t num_nodes, const ReadOptions& options, ArrayStorage& storage
@@ -105,70 +128,73 @@ Result<Array> read_features(
   std::error_code error;
   const std::string label_path = stem + "_node_labels.txt";
   const std::string attribute_path = stem + "_node_attributes.txt";
-  std::vector<int64_t> labels;
-  int64_t num_labels = 0;
-  if (fs::is_regular_file(label_path, error)) {
-    GNN_ASSIGN_OR_RETURN(labels, read_labels(label_path));
-    num_labels = rank_values(labels);
-    if (static_cast<int64_t>(labels.size()) != num_nodes ||
-        static_cast<size_t>(num_labels) > kMaxCategories) {
-      return fail(
-          ErrorKind::Data,
-          label_path + ": expected " + std::to_string(num_nodes) + " labels of at most " +
-              std::to_string(kMaxCategories) + " kinds, found " + std::to_string(labels.size()) +
-              " of " + std::to_string(num_labels)
-      );
-    }
-  }
-  std::optional<NumberReader> attributes;
+  GNN_ASSIGN_OR_RETURN(const std::vector<int64_t> kinds, read_label_kinds(label_path, num_nodes));
+  const bool has_attributes = fs::is_regular_file(attribute_path, error);
   std::vector<float> first;
-  if (fs::is_regular_file(attribute_path, error)) {
-    GNN_ASSIGN_OR_RETURN(attributes, NumberReader::open(attribute_path));
-    GNN_ASSIGN_OR_RETURN(const bool more, attributes->next_floats(first));
+  if (has_attributes) {
+    GNN_ASSIGN_OR_RETURN(NumberReader reader, NumberReader::open(attribute_path));
+    GNN_ASSIGN_OR_RETURN(const bool more, reader.next_floats(first));
     if (!more) {
       return fail(ErrorKind::Data, attribute_path + ": empty");
     }
   }
-  const auto num_attributes = static_cast<int64_t>(first.size());
-  if (num_attributes + num_labels == 0) {
+  const size_t width = first.size() + kinds.size();
+  if (width == 0) {
     return Array();
   }
-  GNN_ASSIGN_OR_RETURN(
-      FeatureBuffer features,
-      FeatureBuffer::create(storage, kFeaturesName, num_nodes, num_attributes + num_labels, options)
-  );
-  std::vector<float> row = first;
-  row.resize(static_cast<size_t>(num_attributes + num_labels));
-  for (int64_t node = 0; node < num_nodes; ++node) {
-    if (attributes && node > 0) {
-      GNN_ASSIGN_OR_RETURN(
-          const bool more, attributes->next_floats(std::span(row).first(first.size()))
-      );
-      if (!more) {
+  const auto read = [&](const FeatureRows::Visit& visit) -> Status {
+    std::optional<NumberReader> attributes;
+    std::optional<NumberReader> labels;
+    if (has_attributes) {
+      GNN_ASSIGN_OR_RETURN(attributes, NumberReader::open(attribute_path));
+    }
+    if (!kinds.empty()) {
+      GNN_ASSIGN_OR_RETURN(labels, NumberReader::open(label_path));
+    }
+    std::vector<float> row(width);
+    for (int64_t node = 0; node < num_nodes; ++node) {
+      if (attributes) {
+        GNN_ASSIGN_OR_RETURN(
+            const bool more, attributes->next_floats(std::span(row).first(first.size()))
+        );
+        if (!more) {
+          return fail(
+              ErrorKind::Data,
+              attribute_path + ": ends after " + std::to_string(node) + " rows, expected " +
+                  std::to_string(num_nodes)
+          );
+        }
+      }
+      const std::span<float> one_hot = std::span(row).subspan(first.size());
+      std::fill(one_hot.begin(), one_hot.end(), 0.0F);
+      if (labels) {
+        int64_t label = 0;
+        GNN_RETURN_IF_ERROR(labels->next_integers({&label, 1}));
+        const auto kind = std::lower_bound(kinds.begin(), kinds.end(), label) - kinds.begin();
+        one_hot[static_cast<size_t>(kind)] = 1.0F;
+      }
+      GNN_RETURN_IF_ERROR(visit(node, row));
+    }
+    std::vector<float> rest;
+    if (attributes) {
+      GNN_ASSIGN_OR_RETURN(const bool more, attributes->next_floats(rest));
+      if (more) {
         return fail(
             ErrorKind::Data,
-            attribute_path + ": ends after " + std::to_string(node) + " rows, expected " +
-                std::to_string(num_nodes)
+            attributes->where() + ": more rows than the " + std::to_string(num_nodes) + " nodes"
         );
       }
     }
-    const std::span<float> one_hot = std::span(row).subspan(first.size());
-    std::fill(one_hot.begin(), one_hot.end(), 0.0F);
-    if (!labels.empty()) {
-      one_hot[static_cast<size_t>(labels[static_cast<size_t>(node)])] = 1.0F;
-    }
-    GNN_RETURN_IF_ERROR(features.set_row(node, row));
-  }
-  if (attributes) {
-    GNN_ASSIGN_OR_RETURN(const bool more, attributes->next_floats(first));
-    if (more) {
-      return fail(
-          ErrorKind::Data,
-          attributes->where() + ": more rows than the " + std::to_string(num_nodes) + " nodes"
-      );
-    }
-  }
-  return features.commit(storage);
+    return {};
+  };
+  return store_features(
+      {.name = kFeaturesName,
+       .num_rows = num_nodes,
+       .width = static_cast<int64_t>(width),
+       .read = read},
+      options,
+      storage
+  );
 }
 
 }  // namespace
@@ -180,7 +206,10 @@ Result<DatasetArrays> read_tu(
     ProgressBar& progress
 ) {
   GNN_ASSIGN_OR_RETURN(const std::string stem, find_stem(folder));
-  GNN_ASSIGN_OR_RETURN(std::vector<int64_t> labels, read_labels(stem + "_graph_labels.txt"));
+  std::vector<int64_t> labels;
+  GNN_RETURN_IF_ERROR(for_each_label(stem + "_graph_labels.txt", [&labels](int64_t label) {
+    labels.push_back(label);
+  }));
   const auto num_graphs = static_cast<int64_t>(labels.size());
   if (num_graphs == 0) {
     return fail(ErrorKind::Data, stem + "_graph_labels.txt: expected at least one graph");

@@ -127,12 +127,13 @@ Status set_count(NodeType& type, int64_t count, const std::string& file) {
 }
 
 // `edge_bytes`: the size of all edge files.
-Status read_count(NodeType& type, int64_t edge_bytes) {
+Status read_count(NodeType& type, int64_t edge_bytes, ArrayStorage& storage) {
   const auto file = type.files.find("num_nodes");
   if (file == type.files.end()) {
     return {};
   }
-  GNN_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, read_column(file->second));
+  GNN_ASSIGN_OR_RETURN(const Array column, read_column(file->second, storage));
+  const auto numbers = column.view<int64_t>();
   if (numbers.size() != 1) {
     return bad_file(file->second, "expected one number, found " + std::to_string(numbers.size()));
   }
@@ -326,10 +327,10 @@ Status TypedEdgeList::read_nodes() {
     }
   }
   for (NodeType& type : nodes_) {
-    GNN_RETURN_IF_ERROR(read_count(type, edge_bytes));
+    GNN_RETURN_IF_ERROR(read_count(type, edge_bytes, storage_));
     if (const auto labels = type.files.find("labels"); labels != type.files.end()) {
-      GNN_ASSIGN_OR_RETURN(const std::vector<int64_t> column, read_column(labels->second));
-      GNN_RETURN_IF_ERROR(set_count(type, static_cast<int64_t>(column.size()), labels->second));
+      GNN_ASSIGN_OR_RETURN(const Array column, read_column(labels->second, storage_));
+      GNN_RETURN_IF_ERROR(set_count(type, column.num_elements(), labels->second));
     }
     GNN_RETURN_IF_ERROR(read_matrices(type, options_, storage_, progress_));
   }
@@ -461,7 +462,8 @@ Status TypedEdgeList::read_labels(DatasetArrays& dataset) {
   }
   const auto place = static_cast<size_t>(target - nodes_.data());
   if (const auto file = target->files.find("labels"); file != target->files.end()) {
-    GNN_ASSIGN_OR_RETURN(const std::vector<int64_t> labels, read_column(file->second));
+    GNN_ASSIGN_OR_RETURN(const Array column, read_column(file->second, storage_));
+    const auto labels = column.view<int64_t>();
     GNN_ASSIGN_OR_RETURN(
         dataset.num_classes, count_classes(labels, options_, file->second + ": label ")
     );

@@ -58,17 +58,24 @@ TEST(FeatureBuffer, NamesTheElementThatIsTooLargeForFloat16) {
   EXPECT_THAT(status.error().message, HasSubstr("x: element 3: 65520.000000 is too large"));
 }
 
-TEST(FeatureBuffer, NormalisesBeforeItNarrows) {
-  MemoryStorage storage;
+TEST(StoreFeatures, NormalisesBeforeItNarrowsWithoutACopy) {
+  ScratchCounter storage;
+  // 70,000 is more than float16 holds; divided by the row's sum it is not.
+  const std::vector<std::vector<float>> rows{{0.0F, 70000.0F}, {3.0F, 1.0F}};
+  const FeatureRows source{
+      .name = "x",
+      .num_rows = 2,
+      .width = 2,
+      .read = [&rows](const FeatureRows::Visit& visit) -> Status {
+        GNN_RETURN_IF_ERROR(visit(0, rows[0]));
+        return visit(1, rows[1]);
+      }
+  };
   for (const DType dtype : {DType::Float32, DType::Float16}) {
     ReadOptions options;
     options.feature_dtype = dtype;
     options.normalize_rows = true;
-    auto buffer = FeatureBuffer::create(storage, "x", 2, 2, options);
-    // 70,000 is more than float16 holds; divided by the row's sum it is not.
-    ASSERT_TRUE(buffer->set_row(0, std::vector<float>{0.0F, 70000.0F}));
-    ASSERT_TRUE(buffer->set_row(1, std::vector<float>{3.0F, 1.0F}));
-    const auto features = buffer->commit(storage);
+    const auto features = store_features(source, options, storage);
     ASSERT_TRUE(features) << features.error().message;
     if (dtype == DType::Float16) {
       EXPECT_THAT(halves_of(*features), ElementsAre(0, 0x3C00, 0x3A00, 0x3400));
@@ -78,6 +85,7 @@ TEST(FeatureBuffer, NormalisesBeforeItNarrows) {
       EXPECT_EQ(values[2], 0.75F);
     }
   }
+  EXPECT_EQ(storage.num_scratch, 0);
 }
 
 }  // namespace

@@ -1,0 +1,206 @@
+#include "worker/data/mapped_pages.h"
+
+#include "tests/support/user_behavior.h"
+#include "tests/worker/data/files.h"
+#include "worker/data/counter_random.h"
+#include "worker/data/digest.h"
+#include "worker/data/generate.h"
+#include "worker/data/native.h"
+#include "worker/data/readers/edge_list.h"
+#include "worker/data/readers/taobao.h"
+#include "worker/data/transforms.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace gnn::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+using testing::TemporaryFolder;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMeasures = false;  // sanitizers have memory of their own
+#else
+constexpr bool kMeasures = true;
+#endif
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+using Make = std::function<Result<DatasetArrays>(ArrayStorage&)>;
+
+struct Outcome {
+  std::string digest;  // of all arrays
+  int64_t most_bytes = 0;
+};
+
+// Runs `work` in a process of its own, which prints a line.
+Outcome in_child(const std::function<std::string()>& work) {
+  std::array<int, 2> pipe{};
+  if (::pipe(pipe.data()) != 0) std::abort();
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string text = work();
+    const bool written =
+        ::write(pipe[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    std::_Exit(written ? 0 : 1);
+  }
+  ::close(pipe[1]);
+  Outcome outcome;
+  std::array<char, 256> piece{};
+  for (ssize_t size = 0; (size = ::read(pipe[0], piece.data(), piece.size())) > 0;) {
+    outcome.digest.append(piece.data(), static_cast<size_t>(size));
+  }
+  ::close(pipe[0]);
+  int status = 0;
+  rusage usage{};
+  ::wait4(child, &status, 0, &usage);
+  EXPECT_EQ(status, 0);
+  outcome.most_bytes = int64_t{usage.ru_maxrss} * 1024;
+  return outcome;
+}
+
+std::string digest_or_error(const Result<DatasetArrays>& dataset) {
+  return dataset ? digest_of(*dataset) : dataset.error().message;
+}
+
+Outcome without_limit(const Make& make) {
+  return in_child([&make] {
+    MemoryStorage memory;
+    return digest_or_error(make(memory));
+  });
+}
+
+// `memory_bytes`: beside what the test program takes itself.
+Outcome with_limit(const Make& make, int64_t memory_bytes, const std::string& output) {
+  return in_child([&]() -> std::string {
+    // Divided as plan_memory() does, but of less than is worth it for real data.
+    const MemoryPlan plan{
+        .step_bytes = memory_bytes / 8 * 3,
+        .scratch_bytes = memory_bytes / 8,
+        .mapped_bytes = memory_bytes / 16
+    };
+    const MappedPagesLimit limit(plan.mapped_bytes);
+    auto writer = NativeWriter::open(output, "key", plan);
+    if (!writer) return writer.error().message;
+    const auto made = make(**writer);
+    if (!made) return made.error().message;
+    const Status published = (*writer)->publish(*made, false);
+    return published ? digest_of(*made) : published.error().message;
+  });
+}
+
+struct Case {
+  std::string name;
+  int64_t memory_bytes = 0;
+  std::function<void(const TemporaryFolder&)> write;
+  std::function<Result<DatasetArrays>(const TemporaryFolder&, ArrayStorage&)> make;
+};
+
+class BoundedMemory : public ::testing::TestWithParam<Case> {};
+
+TEST_P(BoundedMemory, GivesTheSameBits) {
+  const TemporaryFolder folder;
+  in_child([&] {
+    GetParam().write(folder);
+    return "";
+  });
+  const Make make = [&](ArrayStorage& storage) { return GetParam().make(folder, storage); };
+  const int64_t before = resident_bytes();
+  const int64_t memory_bytes = GetParam().memory_bytes;
+  const Outcome bounded = with_limit(make, memory_bytes, folder.path("out"));
+  const Outcome free = without_limit(make);
+  EXPECT_EQ(bounded.digest, free.digest);
+  EXPECT_EQ(bounded.digest.substr(0, 6), "xxh64:") << bounded.digest;
+  if (kMeasures) {
+    EXPECT_LE(bounded.most_bytes, before + memory_bytes);
+    // Otherwise the limit would not be one.
+    EXPECT_GE(free.most_bytes, before + memory_bytes / 2 * 3);
+  }
+}
+
+void write_nothing(const TemporaryFolder&) {}
+
+void write_shop(const TemporaryFolder& folder) {
+  folder.write("shop/nodes/user/num_nodes.csv", "300000\n");
+  folder.write("shop/nodes/item/num_nodes.csv", "100000\n");
+  fs::create_directories(folder.path("shop/edges"));
+  std::ofstream buys(folder.path("shop/edges/user__buys__item.csv"));
+  std::ofstream like(folder.path("shop/edges/item__like__item.csv"));
+  const CounterRandom random(3, 0);
+  for (uint64_t i = 0; i < 2'000'000; ++i) {
+    buys << random.below(2 * i, 300'000) << ',' << random.below(2 * i + 1, 100'000) << '\n';
+    like << random.below(3 * i, 100'000) << ',' << random.below(3 * i + 1, 100'000) << '\n';
+  }
+}
+
+Result<DatasetArrays> read_shop(const TemporaryFolder& folder, ArrayStorage& storage) {
+  SilentProgressBar silent;
+  ReadOptions options;
+  options.to_undirected = true;
+  options.split_required = false;
+  options.link = {.source = "item", .relation = "like", .destination = "item"};
+  GNN_ASSIGN_OR_RETURN(
+      DatasetArrays dataset, read_edge_list(folder.path("shop"), options, storage, silent)
+  );
+  return transform(
+      std::move(dataset), {.link = options.link, .add_reverse = true}, storage, silent
+  );
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sets,
+    BoundedMemory,
+    ::testing::Values(
+        Case{
+            .name = "Products",
+            .memory_bytes = 64 * kMiB,
+            .write = &write_nothing,
+            .make =
+                [](const TemporaryFolder&, ArrayStorage& storage) {
+                  SilentProgressBar silent;
+                  return generate({.shape = Shape::Products, .scale = 0.1}, storage, silent);
+                }
+        },
+        Case{
+            .name = "TypedEdgeList",
+            .memory_bytes = 64 * kMiB,
+            .write = &write_shop,
+            .make = &read_shop
+        },
+        Case{
+            .name = "Taobao",
+            .memory_bytes = 32 * kMiB,
+            .write =
+                [](const TemporaryFolder& folder) {
+                  gnn::testing::write_user_behavior(
+                      folder.path("taobao"),
+                      {.users = 100'000, .items = 200'000, .views = 4'000'000}
+                  );
+                },
+            .make =
+                [](const TemporaryFolder& folder, ArrayStorage& storage) {
+                  SilentProgressBar silent;
+                  ThreadPool pool(1);
+                  return read_taobao(folder.path("taobao"), pool, storage, silent);
+                }
+        }
+    ),
+    [](const auto& test) { return test.param.name; }
+);
+
+}  // namespace
+}  // namespace gnn::data

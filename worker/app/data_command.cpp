@@ -74,6 +74,10 @@ Status check_import_options(const CLI::App& command, ImportFormat format) {
   return is_index ? Status() : refuse(kOfIndices);
 }
 
+std::map<std::string, data::DType> feature_dtypes() {
+  return {{"float32", data::DType::Float32}, {"float16", data::DType::Float16}};
+}
+
 void add_import(CLI::App& data, Subcommand& chosen) {
   auto request = std::make_shared<ImportRequest>();
   CLI::App* command = data.add_subcommand("import", "Convert a data set to the native format");
@@ -146,9 +150,7 @@ void add_import(CLI::App& data, Subcommand& chosen) {
           reading.feature_dtype,
           "Type of the features: float32 (default) or float16"
       )
-      ->transform(CLI::CheckedTransformer(std::map<std::string, data::DType>{
-          {"float32", data::DType::Float32}, {"float16", data::DType::Float16}
-      }));
+      ->transform(CLI::CheckedTransformer(feature_dtypes()));
   command->add_option(
       "--classes", reading.num_classes, "Number of classes (default: largest label + 1)"
   );
@@ -186,7 +188,9 @@ void add_generate(CLI::App& data, Subcommand& chosen) {
   );
   command
       ->add_option(
-          "--shape", *shape, "Shape: ogbn-arxiv, ogbn-products, reddit, fake-dataset or taobao"
+          "--shape",
+          *shape,
+          "Shape: ogbn-arxiv, ogbn-products, ogbn-papers100M, reddit, fake-dataset or taobao"
       )
       ->required();
   command->add_option("--output", request->output.folder, "Folder to create")->required();
@@ -204,6 +208,22 @@ void add_generate(CLI::App& data, Subcommand& chosen) {
           "--flipped-labels", options.flipped_labels, "Fraction of labels replaced by random ones"
       )
       ->capture_default_str();
+  command
+      ->add_option(
+          "--feature-dtype",
+          options.feature_dtype,
+          "Type of the features: float32 (default) or float16"
+      )
+      ->transform(CLI::CheckedTransformer(feature_dtypes()));
+  command
+      ->add_option(
+          "--form",
+          request->form,
+          "Form to write: native (default), or ogb-npz, which `data import --format ogb` reads"
+      )
+      ->transform(CLI::CheckedTransformer(std::map<std::string, DataForm>{
+          {"native", DataForm::Native}, {"ogb-npz", DataForm::OgbNpz}
+      }));
   command->callback([request, shape, &chosen] {
     chosen = [request, shape] {
       return run([&](const DataConsole& console) -> Status {

@@ -98,47 +98,96 @@ std::string key_of(
   return data::digest_of(data::DigestKind::Sha256, std::as_bytes(std::span(text)));
 }
 
-Status publish_dataset(
-    const DataOutput& output,
-    const std::string& key,
-    const DatasetMaker& make,
-    const DataConsole& console
+namespace {
+
+// What a command holds while it makes a data set.
+struct Making {
+  std::unique_ptr<data::MappedPagesLimit> limit;
+  std::unique_ptr<data::NativeWriter> writer;  // null: the output is complete
+};
+
+Result<Making> begin_making(
+    const DataOutput& output, const std::string& key, const DataConsole& console
 ) {
   const std::string& folder = output.folder;
   const int64_t memory_bytes = output.memory_bytes > 0 ? output.memory_bytes : default_memory();
   GNN_ASSIGN_OR_RETURN(
       const data::MemoryPlan memory, data::plan_memory(memory_bytes, data::resident_bytes())
   );
-  const data::MappedPagesLimit limit(memory.mapped_bytes);
-  std::unique_ptr<data::NativeWriter> writer;
+  Making making;
   while (true) {
     GNN_ASSIGN_OR_RETURN(const Standing standing, look_at(output, key));
     if (standing == Standing::Complete) {
-      if (writer != nullptr) writer->discard();
+      if (making.writer != nullptr) making.writer->discard();
       console.out << folder
                   << ": already complete, made from the same inputs with the same options\n";
-      return {};
+      return Making{};
     }
     // Who had the right to write it before may have made it.
-    if (writer != nullptr) break;
+    if (making.writer != nullptr) break;
     auto opened = data::NativeWriter::open(folder, key, memory);
     if (opened) {
-      writer = std::move(*opened);
+      making.writer = std::move(*opened);
     } else if (opened.error().kind != ErrorKind::Conflict || !console.await_writer) {
       return tl::make_unexpected(std::move(opened).error());
     } else {
       GNN_RETURN_IF_ERROR(console.await_writer(opened.error()));
     }
   }
-  if (writer->num_resumed() > 0) {
-    console.out << folder << ": resuming an interrupted run with " << writer->num_resumed()
+  making.limit = std::make_unique<data::MappedPagesLimit>(memory.mapped_bytes);
+  if (making.writer->num_resumed() > 0) {
+    console.out << folder << ": resuming an interrupted run with " << making.writer->num_resumed()
                 << " complete arrays\n";
   }
-  GNN_ASSIGN_OR_RETURN(const data::DatasetArrays arrays, make(*writer));
-  // Never publish what training would refuse.
+  return making;
+}
+
+// Makes the data set and checks it: never publish what training would refuse.
+Result<data::DatasetArrays> make_checked(
+    const DatasetMaker& make, data::NativeWriter& writer, const std::string& folder
+) {
+  GNN_ASSIGN_OR_RETURN(data::DatasetArrays arrays, make(writer));
   GNN_RETURN_IF_ERROR(graph::make_dataset(arrays, folder));
-  GNN_RETURN_IF_ERROR(writer->publish(arrays, output.replace));
-  console.out << folder << ": " << summary(arrays) << "\n";
+  return arrays;
+}
+
+}  // namespace
+
+Status publish_dataset(
+    const DataOutput& output,
+    const std::string& key,
+    const DatasetMaker& make,
+    const DataConsole& console
+) {
+  GNN_ASSIGN_OR_RETURN(const Making making, begin_making(output, key, console));
+  if (making.writer == nullptr) {
+    return {};
+  }
+  GNN_ASSIGN_OR_RETURN(
+      const data::DatasetArrays arrays, make_checked(make, *making.writer, output.folder)
+  );
+  GNN_RETURN_IF_ERROR(making.writer->publish(arrays, output.replace));
+  console.out << output.folder << ": " << summary(arrays) << "\n";
+  return {};
+}
+
+Status publish_other_form(
+    const DataOutput& output,
+    const std::string& key,
+    const DatasetMaker& make,
+    const FormWriter& write,
+    const DataConsole& console
+) {
+  GNN_ASSIGN_OR_RETURN(const Making making, begin_making(output, key, console));
+  if (making.writer == nullptr) {
+    return {};
+  }
+  GNN_ASSIGN_OR_RETURN(
+      const data::DatasetArrays arrays, make_checked(make, *making.writer, output.folder)
+  );
+  GNN_RETURN_IF_ERROR(write(arrays, making.writer->other_form()));
+  GNN_RETURN_IF_ERROR(making.writer->publish_other_form(output.replace));
+  console.out << output.folder << ": " << summary(arrays) << "\n";
   return {};
 }
 

@@ -72,4 +72,18 @@ using DatasetMaker = std::function<Result<data::DatasetArrays>(data::ArrayStorag
     const DataConsole& console
 );
 
+/// Writes a data set to a new folder in another form.
+using FormWriter = std::function<Status(const data::DatasetArrays&, const std::string& folder)>;
+
+/// Makes a data set as publish_dataset() does, and publishes what `write` makes of it.
+/// Errors: Conflict if the folder has contents and may not be replaced; those of publish_dataset() and
+/// of `write`.
+[[nodiscard]] Status publish_other_form(
+    const DataOutput& output,
+    const std::string& key,
+    const DatasetMaker& make,
+    const FormWriter& write,
+    const DataConsole& console
+);
+
 }  // namespace gnn::app

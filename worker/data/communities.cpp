@@ -25,6 +25,15 @@ double PowerLaw::probability_before(double share) const {
 
 Communities::Communities(int64_t num_nodes, int64_t num_communities, const CounterRandom& random)
     : order(shuffled_order(num_nodes, random)) {
+  divide(num_nodes, num_communities);
+}
+
+Communities::Communities(int64_t num_nodes, int64_t num_communities, const Permutation& nodes)
+    : shuffle(nodes) {
+  divide(num_nodes, num_communities);
+}
+
+void Communities::divide(int64_t num_nodes, int64_t num_communities) {
   // In integers, to avoid rounding.
   const int64_t last = std::max<int64_t>(num_communities - 1, 1);
   int64_t total = 0;

@@ -1,9 +1,11 @@
 #pragma once
 
 #include "worker/data/counter_random.h"
+#include "worker/data/permutation.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace gnn::data {
@@ -31,14 +33,20 @@ class PowerLaw {
   double cube_;
 };
 
-/// Nodes in an inner order, in which each community is one range of places; `order` maps it to node
-/// ids.
+/// Nodes in an inner order, in which each community is one range of places; `order` or `shuffle` maps
+/// it to node ids.
 struct Communities {
-  std::vector<int64_t> starts;  ///< [C + 1] in the inner order
-  std::vector<int32_t> order;   ///< [N]
+  std::vector<int64_t> starts;         ///< [C + 1] in the inner order
+  std::vector<int32_t> order;          ///< [N], or empty
+  std::optional<Permutation> shuffle;  ///< instead of `order`, for more nodes than memory is for
 
   /// Sizes fall linearly, the first community being twice the last.
   Communities(int64_t num_nodes, int64_t num_communities, const CounterRandom& random);
+  Communities(int64_t num_nodes, int64_t num_communities, const Permutation& nodes);
+
+  [[nodiscard]] int64_t node_at(int64_t place) const {
+    return shuffle ? shuffle->at(place) : order[static_cast<size_t>(place)];
+  }
 
   [[nodiscard]] int64_t of(int64_t place) const {
     return std::upper_bound(starts.begin(), starts.end(), place) - starts.begin() - 1;
@@ -48,7 +56,8 @@ struct Communities {
   }
   /// A community by size, from random bits.
   [[nodiscard]] int64_t at(uint64_t bits) const {
-    return of(static_cast<int64_t>(CounterRandom::scale(bits, order.size())));
+    return of(static_cast<int64_t>(CounterRandom::scale(bits, static_cast<uint64_t>(starts.back())))
+    );
   }
   /// A place of the community by the power law.
   [[nodiscard]] int64_t place_in(int64_t community, const PowerLaw& law, double uniform) const {
@@ -56,6 +65,9 @@ struct Communities {
     const auto place = static_cast<int64_t>(law.share(uniform) * static_cast<double>(count));
     return starts[static_cast<size_t>(community)] + std::clamp<int64_t>(place, 0, count - 1);
   }
+
+ private:
+  void divide(int64_t num_nodes, int64_t num_communities);
 };
 
 }  // namespace gnn::data

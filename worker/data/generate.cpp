@@ -30,17 +30,32 @@ struct ShapeSpec {
   int64_t num_validation;
   double hub;         // lower end A of the power law's cube root: the smaller, the larger the hubs
   double oversample;  // edges drawn per edge wanted, to make up for duplicates
+  // Directed edges of a graph that is not made undirected, whose duplicates stay; 0: undirected.
+  int64_t num_directed = 0;
+  int64_t num_test = 0;  // 0: all that are left, and all nodes have a label
 };
 // Sizes: Open Graph Benchmark (Hu et al. 2020) after symmetrising; Reddit (Hamilton et al. 2017)
-// after coalescing; PyG's FakeDataset. `hub` gives products and Reddit their largest degree, arxiv
-// half of it.
-constexpr std::array<ShapeSpec, 5> kShapes{{
+// after coalescing; PyG's FakeDataset; papers100M as it is, directed. `hub` gives products and Reddit
+// their largest degree, arxiv half of it.
+constexpr std::array<ShapeSpec, 6> kShapes{{
     {Shape::Arxiv, "ogbn-arxiv", 169'343, 1'157'799, 128, 40, 90'941, 29'799, 0.03, 1.12},
     {Shape::Products, "ogbn-products", 2'449'029, 61'859'140, 100, 47, 196'615, 39'323, 0.031, 1.12
     },
     {Shape::Reddit, "reddit", 232'965, 57'307'946, 602, 41, 153'431, 23'831, 0.09, 1.6},
     {Shape::FakeDataset, "fake-dataset", 100'000, 0, 64, 10, 60'000, 20'000, 0.0, 1.0},
     {Shape::Taobao, "taobao", 0, 0, 0, 0, 0, 0, 0.0, 1.0},  // see generate_bipartite.cpp
+    {Shape::Papers100M,
+     "ogbn-papers100M",
+     111'059'956,
+     0,
+     128,
+     172,
+     1'207'179,
+     125'265,
+     0.01,
+     1.0,
+     1'615'685'872,
+     214'338},
 }};
 constexpr int64_t kFakeDegree = 10;
 
@@ -54,6 +69,8 @@ constexpr uint64_t kNoise = 6;
 constexpr uint64_t kSplitOrder = 7;
 constexpr uint64_t kNumNodes = 8;
 constexpr uint64_t kFakeLabels = 9;
+constexpr uint64_t kShuffle = 64;        // four streams
+constexpr uint64_t kLabelledNodes = 68;  // four streams
 
 const ShapeSpec& spec_of(Shape shape) {
   return kShapes.at(static_cast<size_t>(shape));
@@ -74,8 +91,8 @@ class CommunityEdges final : public EdgeSource {
       const auto size = static_cast<size_t>(std::min(kChunk, num_edges_ - begin));
       for (size_t i = 0; i < size; ++i) {
         const Ends ends = edge(static_cast<uint64_t>(begin) + i);
-        sources[i] = communities_.order[static_cast<size_t>(ends.first)];
-        destinations[i] = communities_.order[static_cast<size_t>(ends.second)];
+        sources[i] = communities_.node_at(ends.first);
+        destinations[i] = communities_.node_at(ends.second);
       }
       chunk(std::span(sources).first(size), std::span(destinations).first(size));
     }
@@ -161,33 +178,79 @@ struct Job {
   ProgressBar& progress;
 };
 
-// Each node's class, and the class that its label states.
-struct NodeClasses {
-  std::vector<int32_t> planted;  // [N]
-  Array labels;                  // int64 [N]
+// Which nodes are in which part of a split that leaves most nodes out: by a random rank, which takes no
+// memory.
+class SparseSplit {
+ public:
+  enum Part { Train, Validation, Test, None };
+
+  explicit SparseSplit(const Job& job)
+      : ranks_(job.num_nodes, job.options.seed, kLabelledNodes),
+        ends_{
+            share(job, job.spec.num_train),
+            share(job, job.spec.num_train) + share(job, job.spec.num_validation),
+            share(job, job.spec.num_train) + share(job, job.spec.num_validation) +
+                share(job, job.spec.num_test)
+        } {}
+
+  // As many as the original has, by scale, but at least one.
+  static int64_t share(const Job& job, int64_t part) {
+    return std::max<int64_t>(job.num_nodes * part / job.spec.num_nodes, 1);
+  }
+  [[nodiscard]] Part of(int64_t node) const {
+    const int64_t rank = ranks_.at(node);
+    return static_cast<Part>(std::upper_bound(ends_.begin(), ends_.end(), rank) - ends_.begin());
+  }
+  [[nodiscard]] int64_t size(Part part) const {
+    const auto place = static_cast<size_t>(part);
+    return ends_.at(place) - (place == 0 ? 0 : ends_.at(place - 1));
+  }
+
+ private:
+  Permutation ranks_;
+  std::array<int64_t, 3> ends_;
 };
 
-Result<NodeClasses> make_labels(const Job& job, const Communities* communities) {
-  NodeClasses classes;
-  const int64_t num_classes = job.spec.num_classes;
-  classes.planted.resize(static_cast<size_t>(job.num_nodes));
-  if (communities != nullptr) {
-    for (int64_t c = 0; c < num_classes; ++c) {
+// The class of each node that its features and most of its labels follow.
+class PlantedClasses {
+ public:
+  // `communities`: null where classes are random; must outlive it where they have no order.
+  PlantedClasses(const Job& job, const Communities* communities) {
+    if (communities != nullptr && communities->shuffle) {
+      communities_ = communities;
+      return;
+    }
+    by_node_.resize(static_cast<size_t>(job.num_nodes));
+    if (communities == nullptr) {
+      const CounterRandom random(job.options.seed, kFakeLabels);
+      for (size_t node = 0; node < by_node_.size(); ++node) {
+        by_node_[node] = static_cast<int32_t>(random.below(node, job.spec.num_classes));
+      }
+      return;
+    }
+    for (int64_t c = 0; c < job.spec.num_classes; ++c) {
       const auto from = static_cast<size_t>(communities->starts[static_cast<size_t>(c)]);
       const auto to = static_cast<size_t>(communities->starts[static_cast<size_t>(c) + 1]);
       for (size_t place = from; place < to; ++place) {
-        classes.planted[static_cast<size_t>(communities->order[place])] = static_cast<int32_t>(c);
+        by_node_[static_cast<size_t>(communities->order[place])] = static_cast<int32_t>(c);
       }
     }
-  } else {
-    const CounterRandom random(job.options.seed, kFakeLabels);
-    for (size_t node = 0; node < classes.planted.size(); ++node) {
-      classes.planted[node] = static_cast<int32_t>(random.below(node, num_classes));
-    }
   }
-  GNN_ASSIGN_OR_RETURN(classes.labels, job.storage.find(kLabelsName));
-  if (classes.labels.defined()) {
-    return classes;
+
+  [[nodiscard]] int64_t of(int64_t node) const {
+    return communities_ == nullptr ? by_node_[static_cast<size_t>(node)]
+                                   : communities_->of(communities_->shuffle->place_of(node));
+  }
+
+ private:
+  std::vector<int32_t> by_node_;
+  const Communities* communities_ = nullptr;
+};
+
+Result<Array> make_labels(const Job& job, const PlantedClasses& planted) {
+  GNN_ASSIGN_OR_RETURN(Array done, job.storage.find(kLabelsName));
+  if (done.defined()) {
+    return done;
   }
   GNN_ASSIGN_OR_RETURN(
       Array labels, job.storage.create(kLabelsName, DType::Int64, {job.num_nodes})
@@ -195,15 +258,25 @@ Result<NodeClasses> make_labels(const Job& job, const Communities* communities) 
   const std::span<int64_t> out = labels.mutable_view<int64_t>();
   const CounterRandom flip(job.options.seed, kFlip);
   const CounterRandom to(job.options.seed, kFlippedTo);
-  for (size_t node = 0; node < out.size(); ++node) {
-    const bool flipped = flip.uniform(node) < job.options.flipped_labels;
-    out[node] = flipped ? to.below(node, num_classes) : classes.planted[node];
+  std::optional<SparseSplit> split;
+  if (job.spec.num_test > 0) {
+    split.emplace(job);
   }
-  GNN_ASSIGN_OR_RETURN(classes.labels, job.storage.commit(std::move(labels)));
-  return classes;
+  for (size_t node = 0; node < out.size(); ++node) {
+    const auto id = static_cast<int64_t>(node);
+    if (split && split->of(id) == SparseSplit::None) {
+      out[node] = -1;
+      continue;
+    }
+    const bool flipped = flip.uniform(node) < job.options.flipped_labels;
+    out[node] = flipped ? to.below(node, job.spec.num_classes) : planted.of(id);
+  }
+  return job.storage.commit(std::move(labels));
 }
 
-Result<Array> make_features(const Job& job, const NodeClasses& classes) {
+Result<Array> make_features(
+    const Job& job, const PlantedClasses& planted, const Array& label_array
+) {
   GNN_ASSIGN_OR_RETURN(Array done, job.storage.find(kFeaturesName));
   if (done.defined()) {
     return done;
@@ -218,35 +291,70 @@ Result<Array> make_features(const Job& job, const NodeClasses& classes) {
     const size_t label = i / static_cast<size_t>(width);
     means[i] = fake ? static_cast<float>(label) : (sign.bits(i) >> 63U) != 0 ? size : -size;
   }
+  ReadOptions storing;
+  storing.feature_dtype = job.options.feature_dtype;
   GNN_ASSIGN_OR_RETURN(
-      Array features, job.storage.create(kFeaturesName, DType::Float32, {job.num_nodes, width})
+      FeatureBuffer features,
+      FeatureBuffer::create(job.storage, kFeaturesName, job.num_nodes, width, storing)
   );
   const CounterRandom random(job.options.seed, kNoise);
-  float* out = features.mutable_view<float>().data();
   job.progress.begin("features", job.num_nodes, "rows");
   // FakeDataset's features follow the label, the others' the planted community.
-  const std::span<const int64_t> labels = classes.labels.view<int64_t>();
+  const std::span<const int64_t> labels = label_array.view<int64_t>();
+  std::vector<float> row(static_cast<size_t>(width));
   for (int64_t node = 0; node < job.num_nodes; ++node) {
-    const auto of = static_cast<size_t>(node);
-    const auto of_class = static_cast<size_t>(fake ? labels[of] : classes.planted[of]);
-    const float* mean = means.data() + of_class * static_cast<size_t>(width);
+    const int64_t of_class = fake ? labels[static_cast<size_t>(node)] : planted.of(node);
+    const float* mean = means.data() + of_class * width;
     const auto first = static_cast<uint64_t>(node * width);
-    for (int64_t column = 0; column < width; ++column) {
-      *out++ = mean[column] + noise(random.bits(first + static_cast<uint64_t>(column)));
+    for (size_t column = 0; column < row.size(); ++column) {
+      row[column] = mean[column] + noise(random.bits(first + column));
     }
+    GNN_RETURN_IF_ERROR(features.set_row(node, row));
     if ((node & 0xFFF) == 0) {
       job.progress.advance_to(node, {});
     }
   }
   job.progress.advance_to(job.num_nodes, {});
   job.progress.end();
-  return job.storage.commit(std::move(features));
+  return features.commit(job.storage);
+}
+
+// The split of a shape whose nodes without a part have no label.
+Status make_sparse_split(const Job& job, DatasetArrays& dataset) {
+  const SparseSplit split(job);
+  struct Ids {
+    SparseSplit::Part part;
+    const char* name;
+    Array& array;
+  };
+  for (const Ids& ids :
+       {Ids{SparseSplit::Train, kTrainName, dataset.train},
+        Ids{SparseSplit::Validation, kValidationName, dataset.validation},
+        Ids{SparseSplit::Test, kTestName, dataset.test}}) {
+    GNN_ASSIGN_OR_RETURN(ids.array, job.storage.find(ids.name));
+    if (ids.array.defined()) {
+      continue;
+    }
+    GNN_ASSIGN_OR_RETURN(
+        Array array, job.storage.create(ids.name, DType::Int64, {split.size(ids.part)})
+    );
+    auto next = array.mutable_view<int64_t>().begin();
+    for (int64_t node = 0; node < job.num_nodes; ++node) {
+      if (split.of(node) == ids.part) {
+        *next++ = node;
+      }
+    }
+    GNN_ASSIGN_OR_RETURN(ids.array, job.storage.commit(std::move(array)));
+  }
+  return {};
 }
 
 Status make_split(const Job& job, DatasetArrays& dataset) {
-  const auto share = [&](int64_t part) { return job.num_nodes * part / job.spec.num_nodes; };
-  const int64_t num_train = std::max<int64_t>(share(job.spec.num_train), 1);
-  const int64_t num_validation = std::max<int64_t>(share(job.spec.num_validation), 1);
+  if (job.spec.num_test > 0) {
+    return make_sparse_split(job, dataset);
+  }
+  const int64_t num_train = SparseSplit::share(job, job.spec.num_train);
+  const int64_t num_validation = SparseSplit::share(job, job.spec.num_validation);
   const std::vector<int32_t> order =
       shuffled_order(job.num_nodes, CounterRandom(job.options.seed, kSplitOrder));
   const auto part = [&](const char* name, int64_t begin, int64_t end) {
@@ -266,6 +374,12 @@ Result<CscArrays> make_edges(const Job& job, const Communities* communities) {
   CscOptions csc{
       .num_sources = job.num_nodes, .num_destinations = job.num_nodes, .to_undirected = true
   };
+  if (job.spec.num_directed > 0) {
+    csc.to_undirected = false;
+    const auto drawn = std::llround(static_cast<double>(job.spec.num_directed) * job.options.scale);
+    const CommunityEdges edges(*communities, drawn, job.spec.hub, job.options.seed);
+    return build_csc(edges, csc, job.storage, kEdgesName, job.progress);
+  }
   if (communities == nullptr) {
     const UniformEdges edges(job.num_nodes, job.num_nodes * kFakeDegree, job.options.seed);
     return build_csc(edges, csc, job.storage, kEdgesName, job.progress);
@@ -315,23 +429,37 @@ Result<DatasetArrays> generate_homogeneous(
       .storage = storage,
       .progress = progress
   };
-  // Of the inner order and classes, or classes and the order of the split with the ids of a part.
+  const bool in_memory = spec.num_directed == 0;
+  // Of classes, and the order of the split with the ids of a part.
   constexpr int64_t kBytesPerNode = 16;
   GNN_ASSIGN_OR_RETURN(
       const MemoryHold hold,
-      storage.hold(kBytesPerNode * num_nodes, std::to_string(num_nodes) + " generated nodes")
+      storage.hold(
+          in_memory ? kBytesPerNode * num_nodes : 0, std::to_string(num_nodes) + " generated nodes"
+      )
   );
   std::optional<Communities> communities;
-  if (!fake) {
+  if (!fake && in_memory) {
     communities.emplace(num_nodes, spec.num_classes, CounterRandom(options.seed, kPermutation));
+  } else if (!fake) {
+    communities.emplace(
+        num_nodes, spec.num_classes, Permutation(num_nodes, options.seed, kShuffle)
+    );
   }
   const Communities* const planted = communities ? &*communities : nullptr;
   GNN_ASSIGN_OR_RETURN(const CscArrays edges, make_edges(job, planted));
-  GNN_ASSIGN_OR_RETURN(const NodeClasses classes, make_labels(job, planted));
-  communities.reset();
-  GNN_ASSIGN_OR_RETURN(Array features, make_features(job, classes));
+  const PlantedClasses classes(job, planted);
+  if (in_memory) {
+    communities.reset();
+  }
+  GNN_ASSIGN_OR_RETURN(Array labels, make_labels(job, classes));
+  GNN_ASSIGN_OR_RETURN(Array features, make_features(job, classes, labels));
   DatasetArrays dataset = homogeneous(
-      std::string(spec.name) + "-synthetic", num_nodes, std::move(features), classes.labels, edges
+      std::string(spec.name) + "-synthetic",
+      num_nodes,
+      std::move(features),
+      std::move(labels),
+      edges
   );
   dataset.num_classes = spec.num_classes;
   GNN_RETURN_IF_ERROR(make_split(job, dataset));
@@ -389,10 +517,13 @@ Result<DatasetArrays> generate(
                                      : generate_homogeneous(options, storage, progress)
   );
   dataset.origin.source = "Synthetic";
-  dataset.origin.options = "shape=" + std::string(spec_of(options.shape).name) +
-                           ", scale=" + number_text(options.scale) +
-                           ", seed=" + std::to_string(options.seed) +
-                           ", flippedLabels=" + number_text(options.flipped_labels);
+  dataset.origin.options =
+      "shape=" + std::string(spec_of(options.shape).name) +
+      ", scale=" + number_text(options.scale) + ", seed=" + std::to_string(options.seed) +
+      ", flippedLabels=" + number_text(options.flipped_labels) +
+      (options.feature_dtype == DType::Float32
+           ? ""
+           : ", featureDtype=" + std::string(dtype_name(options.feature_dtype)));
   return dataset;
 }
 

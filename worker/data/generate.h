@@ -11,9 +11,9 @@
 namespace gnn::data {
 
 /// The data set whose size, feature width, number of classes and split the generated one copies.
-enum class Shape { Arxiv, Products, Reddit, FakeDataset, Taobao };
+enum class Shape { Arxiv, Products, Reddit, FakeDataset, Taobao, Papers100M };
 
-/// "ogbn-arxiv", "ogbn-products", "reddit", "fake-dataset", "taobao".
+/// "ogbn-arxiv", "ogbn-products", "reddit", "fake-dataset", "taobao", "ogbn-papers100M".
 std::string_view shape_name(Shape shape);
 /// Errors: Configuration for another name, listing the known ones.
 Result<Shape> parse_shape(std::string_view name);
@@ -24,6 +24,7 @@ struct GenerateOptions {
   uint64_t seed = 0;
   /// Fraction f of labels redrawn from all classes, in [0, 1]; 0 for Taobao, which has none.
   double flipped_labels = 0.0;
+  DType feature_dtype = DType::Float32;  ///< or Float16
 };
 
 /// Generates a graph. Equal options give equal bits on every machine.
@@ -41,6 +42,9 @@ struct GenerateOptions {
 /// FakeDataset, as PyG's FakeDataset(avg_num_nodes=100000): 75,000 to 125,000 nodes with ten random
 /// edges each, made undirected; random labels; features are unit noise plus the label in all 64
 /// columns.
+///
+/// Papers100M, as the first three, but edges are directed and may occur several times, and only the
+/// nodes of the split, 1.4 % of all, have a label. It takes no memory for nodes.
 ///
 /// Taobao: links from users to items, without features. See PlantedLinks.
 ///

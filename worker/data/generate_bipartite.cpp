@@ -230,6 +230,9 @@ Result<DatasetArrays> generate_bipartite(
   if (options.flipped_labels != 0.0) {
     return fail(ErrorKind::Configuration, "flipped labels: links have none, expected 0");
   }
+  if (options.feature_dtype != DType::Float32) {
+    return fail(ErrorKind::Configuration, "feature type: links have no features, expected none");
+  }
   // The orders of users and items.
   GNN_ASSIGN_OR_RETURN(
       const MemoryHold hold,

@@ -96,9 +96,16 @@ class NativeWriter final : public ArrayStorage {
   /// Errors: Conflict if `output` exists, unless `replace`.
   Status publish(const DatasetArrays& dataset, bool replace);
 
+  /// A folder for what is published instead of the arrays, not created yet.
+  [[nodiscard]] std::string other_form() const { return path_of("other"); }
+  /// Renames other_form() to `output` in one step and removes the arrays.
+  /// Errors: as publish().
+  Status publish_other_form(bool replace);
+
  private:
   NativeWriter(std::string output, std::string key, OutputLock lock, const MemoryPlan& memory);
   Status load_journal();
+  Status move_to_output(const std::string& folder, bool replace);
   [[nodiscard]] std::string path_of(const std::string& file) const { return partial_ + "/" + file; }
 
   std::string output_;

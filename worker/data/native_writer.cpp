@@ -202,21 +202,34 @@ Status NativeWriter::publish(const DatasetArrays& dataset, bool replace) {
   GNN_RETURN_IF_ERROR(write_and_sync(path_of(kManifestFile), manifest));
   for (auto entry = work; entry != whole_.end(); ++entry) fs::remove(path_of(entry->file), error);
   GNN_RETURN_IF_ERROR(sync_directory(partial_));
+  GNN_RETURN_IF_ERROR(move_to_output(partial_, replace));
+  fs::remove(output_ + "/" + kJournalFile, error);
+  return sync_directory(fs::path(output_).parent_path().string());
+}
+
+Status NativeWriter::publish_other_form(bool replace) {
+  GNN_RETURN_IF_ERROR(move_to_output(other_form(), replace));
+  std::error_code error;
+  fs::remove_all(partial_, error);
+  return sync_directory(fs::path(output_).parent_path().string());
+}
+
+Status NativeWriter::move_to_output(const std::string& folder, bool replace) {
+  std::error_code error;
   // An empty folder may be there already (a mounted volume's sub-folder); anything else is someone's
   // data.
   if (fs::exists(output_, error) && !fs::is_empty(output_, error)) {
     if (!replace) {
       return fail(ErrorKind::Conflict, output_ + ": already exists; remove it or replace it");
     }
-    if (renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, output_.c_str(), RENAME_EXCHANGE) != 0) {
+    if (renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, output_.c_str(), RENAME_EXCHANGE) != 0) {
       return io_failure(output_, "can't replace", std::strerror(errno));
     }
-    fs::remove_all(partial_, error);
-  } else if (rename(partial_.c_str(), output_.c_str()) != 0) {
+    fs::remove_all(folder, error);
+  } else if (rename(folder.c_str(), output_.c_str()) != 0) {
     return io_failure(output_, "can't publish", std::strerror(errno));
   }
-  fs::remove(output_ + "/" + kJournalFile, error);
-  return sync_directory(fs::path(output_).parent_path().string());
+  return {};
 }
 
 std::string published_key(const std::string& directory) {

@@ -132,6 +132,49 @@ TEST_F(DataCommand, RefusesMemoryThatIsLessThanItTakesItself) {
   );
 }
 
+TEST_F(DataCommand, GeneratesOgbsFormThatItImportsAsWhatItGenerates) {
+  const auto generate = [&](const std::string& form, const std::string& name) {
+    return run(
+        {"data",
+         "generate",
+         "--shape",
+         "ogbn-papers100M",
+         "--scale",
+         "0.0001",
+         "--feature-dtype",
+         "float16",
+         "--form",
+         form,
+         "--output",
+         folder_.path(name)}
+    );
+  };
+  ASSERT_EQ(generate("native", "native"), contract::kExitDone);
+  ASSERT_EQ(generate("ogb-npz", "ogb"), contract::kExitDone);
+  EXPECT_FALSE(fs::exists(folder_.path("ogb.partial")));
+  // A folder that is complete is not written over.
+  EXPECT_EQ(generate("ogb-npz", "ogb"), contract::kExitConfiguration);
+  ASSERT_EQ(
+      run(
+          {"data",
+           "import",
+           "--format",
+           "ogb",
+           "--feature-dtype",
+           "float16",
+           "--input",
+           folder_.path("ogb"),
+           "--output",
+           folder_.path("imported")}
+      ),
+      contract::kExitDone
+  );
+  const auto wanted = data::open_native(folder_.path("native"));
+  const auto found = data::open_native(folder_.path("imported"));
+  ASSERT_TRUE(wanted && found);
+  EXPECT_EQ(data::digest_of(found->arrays), data::digest_of(wanted->arrays));
+}
+
 TEST_F(DataCommand, LeavesACompleteOutputUnchanged) {
   const ImportRequest request = ring();
   ASSERT_TRUE(import_data(request, console()));

@@ -42,6 +42,42 @@ TEST_F(Generate, HasTheShapeOfTheOriginal) {
   );
 }
 
+TEST_F(Generate, MakesPapersDirectedWithFewLabels) {
+  const auto dataset = make(Shape::Papers100M, 0.0003);
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  EXPECT_EQ(dataset->node_tables[0].num_nodes, 33318);
+  EXPECT_EQ(dataset->edge_tables[0].indices.num_elements(), 484706);
+  EXPECT_EQ(dataset->num_classes, 172);
+  const auto labels = to_vector<int64_t>(dataset->node_tables[0].labels);
+  size_t in_split = 0;
+  for (const Array& part : {dataset->train, dataset->validation, dataset->test}) {
+    for (const int64_t id : to_vector<int64_t>(part)) {
+      ++in_split;
+      EXPECT_GE(labels[static_cast<size_t>(id)], 0) << id;
+    }
+  }
+  EXPECT_EQ(dataset->train.num_elements(), 362);
+  EXPECT_EQ(
+      std::count_if(labels.begin(), labels.end(), [](int64_t c) { return c >= 0; }),
+      static_cast<std::ptrdiff_t>(in_split)
+  );
+  EXPECT_EQ(in_split, 362U + 37U + 64U);
+  // Most edges stay in their class: of a labelled node, its labelled neighbours' show it.
+  const auto indptr = to_vector<int64_t>(dataset->edge_tables[0].indptr);
+  const auto indices = to_vector<int32_t>(dataset->edge_tables[0].indices);
+  int64_t same = 0;
+  int64_t both = 0;
+  for (size_t node = 0; node + 1 < indptr.size(); ++node) {
+    for (int64_t edge = indptr[node]; labels[node] >= 0 && edge < indptr[node + 1]; ++edge) {
+      const int64_t other = labels[static_cast<size_t>(indices[static_cast<size_t>(edge)])];
+      both += other >= 0 ? 1 : 0;
+      same += other == labels[node] ? 1 : 0;
+    }
+  }
+  EXPECT_GT(both, 50);
+  EXPECT_NEAR(static_cast<double>(same) / static_cast<double>(both), 0.8, 0.2);
+}
+
 TEST_F(Generate, IsAFunctionOfItsOptions) {
   const auto first = make(Shape::Products, 0.001);
   const auto again = make(Shape::Products, 0.001);

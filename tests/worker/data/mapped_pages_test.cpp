@@ -6,7 +6,9 @@
 #include "worker/data/digest.h"
 #include "worker/data/generate.h"
 #include "worker/data/native.h"
+#include "worker/data/ogb_writer.h"
 #include "worker/data/readers/edge_list.h"
+#include "worker/data/readers/ogb.h"
 #include "worker/data/readers/taobao.h"
 #include "worker/data/transforms.h"
 
@@ -134,6 +136,26 @@ TEST_P(BoundedMemory, GivesTheSameBits) {
 
 void write_nothing(const TemporaryFolder&) {}
 
+// `scale` of ogbn-papers100M in OGB's form.
+void write_papers(const TemporaryFolder& folder) {
+  SilentProgressBar silent;
+  MemoryStorage memory;
+  const auto dataset = generate(
+      {.shape = Shape::Papers100M, .scale = 0.004, .feature_dtype = DType::Float16}, memory, silent
+  );
+  const Status status = write_ogb(dataset.value(), folder.path("papers"), silent);
+  if (!status) std::cerr << status.error().message << "\n";
+}
+
+Result<DatasetArrays> read_papers(const TemporaryFolder& folder, ArrayStorage& storage) {
+  SilentProgressBar silent;
+  ReadOptions options;
+  options.to_undirected = true;
+  options.normalize_rows = true;
+  options.feature_dtype = DType::Float16;
+  return read_ogb(folder.path("papers"), options, storage, silent);
+}
+
 void write_shop(const TemporaryFolder& folder) {
   folder.write("shop/nodes/user/num_nodes.csv", "300000\n");
   folder.write("shop/nodes/item/num_nodes.csv", "100000\n");
@@ -166,6 +188,16 @@ INSTANTIATE_TEST_SUITE_P(
     BoundedMemory,
     ::testing::Values(
         Case{
+            .name = "Papers100M",
+            .memory_bytes = 64 * kMiB,
+            .write = &write_nothing,
+            .make =
+                [](const TemporaryFolder&, ArrayStorage& storage) {
+                  SilentProgressBar silent;
+                  return generate({.shape = Shape::Papers100M, .scale = 0.003}, storage, silent);
+                }
+        },
+        Case{
             .name = "Products",
             .memory_bytes = 64 * kMiB,
             .write = &write_nothing,
@@ -174,6 +206,12 @@ INSTANTIATE_TEST_SUITE_P(
                   SilentProgressBar silent;
                   return generate({.shape = Shape::Products, .scale = 0.1}, storage, silent);
                 }
+        },
+        Case{
+            .name = "OgbNpz",
+            .memory_bytes = 64 * kMiB,
+            .write = &write_papers,
+            .make = &read_papers
         },
         Case{
             .name = "TypedEdgeList",

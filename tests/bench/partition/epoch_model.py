@@ -10,12 +10,9 @@ gathering and a step are of one rank alone; nothing is fitted to a run with more
 channels that cores share, losses and queues in the network, and how long a batch's work differs from the mean.
 """
 
-import argparse
 import dataclasses
 import heapq
 import itertools
-import json
-import math
 
 
 @dataclasses.dataclass

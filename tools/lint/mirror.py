@@ -114,9 +114,10 @@ COVERED = {
     "tests/worker/nn/models/models_test.cpp": [
         "worker/nn/models/gcn", "worker/nn/models/gin", "worker/nn/models/graph_sage", "worker/nn/models/layers", "worker/nn/models/model",
     ],
-    "tests/worker/progress/console_sink_test.cpp": ["worker/progress/progress_sink"],
+    "tests/worker/progress/console_sink_test.cpp": ["worker/progress/progress_sink", "worker/progress/remote_data"],
     "tests/worker/rpc/client_test.cpp": [
-        "worker/rpc/connection", "worker/rpc/event_loop", "worker/rpc/identity", "worker/rpc/loop_context", "worker/rpc/stats",
+        "common/latency_histogram", "worker/rpc/connection", "worker/rpc/event_loop", "worker/rpc/identity", "worker/rpc/loop_context",
+        "worker/rpc/stats",
     ],
     "tests/worker/rpc/frame_test.cpp": ["worker/rpc/wire"],
     "tests/worker/rpc/server_test.cpp": ["worker/rpc/budget", "worker/rpc/deadline", "worker/rpc/session"],

@@ -63,6 +63,7 @@ class Calls final : public Connection {
       if (pending->answered) deliver(*pending);
     };
     pending_.emplace(number, std::move(pending));
+    ++stats().lock()->calls_under_way;
     send(std::move(frame));
   }
 
@@ -71,6 +72,7 @@ class Calls final : public Connection {
     close();
     ended_ = std::move(error);
     reading_.reset();
+    stats().lock()->calls_under_way = 0;
     for (const auto& [number, pending] : std::exchange(pending_, {}))
       pending->callback(tl::make_unexpected(*ended_));
   }
@@ -137,11 +139,13 @@ class Calls final : public Connection {
     pending_.erase(pending->answer.call);
     {
       const auto stats = this->stats().lock();
-      ++stats->requests;
-      stats->payload_sent += pending->request_bytes;
+      --stats->calls_under_way;
+      MethodStats& method = stats->of(pending->call.method);
+      ++method.requests;
+      method.payload_sent += pending->request_bytes;
       if (pending->answer.type == FrameType::Reply)
-        stats->payload_received += static_cast<int64_t>(pending->answer.length);
-      stats->latency.observe(now() - pending->begin);
+        method.payload_received += static_cast<int64_t>(pending->answer.length);
+      method.latency.observe(now() - pending->begin);
     }
     if (pending->answer.type == FrameType::Failure) {
       const Error error = decode_failure(pending->answer.method, pending->rest);
@@ -152,7 +156,11 @@ class Calls final : public Connection {
     });
   }
 
-  void on_end(End /*end*/, const Error& error) override { finish(with_context(error, peer_name_)); }
+  // A server closes no connection before its clients do.
+  void on_end(End /*end*/, const Error& error) override {
+    ++stats().lock()->lost;
+    finish(with_context(error, peer_name_));
+  }
 
   const std::string peer_name_;
   uint64_t next_call_ = 1;

@@ -195,6 +195,7 @@ void Session::on_written() {
 }
 
 void Session::on_end(End end, const Error& error) {
+  if (end == End::Lost) ++stats().lock()->lost;
   log(end == End::Ended ? LogLevel::Debug : LogLevel::Warning,
       "a data client is gone",
       {{"node", peer_.node},
@@ -233,15 +234,17 @@ void Session::answer(Request request, Result<Answer> result) {
   }
   memory->charge.becomes_answer(bytes + kRequestOverhead);
   frame.owner = memory;
-  const auto request_bytes = static_cast<int64_t>(request.size);
-  const int64_t payload = result ? bytes : 0;
+  {
+    // Before it is sent: when a client has an answer, it is counted.
+    const auto stats = this->stats().lock();
+    MethodStats& counted = stats->of(request.method);
+    ++counted.requests;
+    counted.payload_sent += result ? bytes : 0;
+    counted.payload_received += static_cast<int64_t>(request.size);
+  }
   request.body.reset();
-  frame.written = [this, payload, request_bytes, begin = request.begin] {
-    const auto counted = stats().lock();
-    ++counted->requests;
-    counted->payload_sent += payload;
-    counted->payload_received += request_bytes;
-    counted->latency.observe(now() - begin);
+  frame.written = [this, method = request.method, begin = request.begin] {
+    stats().lock()->of(method).latency.observe(now() - begin);
   };
   send(std::move(frame));
 }

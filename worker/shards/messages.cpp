@@ -66,8 +66,8 @@ std::vector<std::byte> encode(const HopRequest& request, std::span<const HopList
 
 std::vector<std::byte> encode(const RowsRequest& request, std::span<const int64_t> ids) {
   MessageWriter message;
-  message.add(static_cast<uint32_t>(request.table));
   message.add(request.index);
+  message.add(uint32_t{0});
   message.add(static_cast<uint64_t>(ids.size()));
   message.add_ids(ids, 8);
   return std::move(message).take();

@@ -20,15 +20,11 @@ enum class Method : uint16_t {
   /// Reply: u64 ids that are answered, the first ones, at least one; for each list that has some of
   /// them, one after the other, u32 counts, then sources, then i64 edge ids if the sampler has them.
   Hop = 1,
-  /// Rows of a matrix: u32 table (RowTable), u32 its index, u64 ids; then the ids, 8 bytes each.
+  /// Rows of a matrix: u32 its index, u32 0, u64 ids; then the ids, 8 bytes each.
   /// Reply: the rows, one after the other.
-  Rows = 2,
-};
-
-enum class RowTable : uint32_t {
-  Features = 1,  ///< index: the node type
-  Labels = 2,    ///< index: the node type
-  Hidden = 3,    ///< index: what Service::publish() was given
+  Features = 2,  ///< index: the node type
+  Labels = 3,    ///< index: the node type
+  Hidden = 4,    ///< index: what Service::publish() was given
 };
 
 /// The most bytes of a reply that a service makes. One list may take more, since it is not cut.
@@ -63,8 +59,7 @@ struct HopRequest {
 };
 
 struct RowsRequest {
-  RowTable table = RowTable::Features;
-  uint32_t index = 0;
+  uint32_t index = 0;  ///< of the matrix, see Method
 };
 
 [[nodiscard]] std::vector<std::byte> encode(

@@ -23,6 +23,7 @@ struct RemoteSampler::Shared {
   uint32_t number = 0;
   std::shared_ptr<PartSampler> own;
   Peers peers;
+  std::shared_ptr<std::atomic<int64_t>> received;
   HopSampler hops;
 
   [[nodiscard]] const Part& part() const { return own->part(); }
@@ -147,6 +148,9 @@ class RemoteSampler::Run : public std::enable_shared_from_this<Run> {
           std::move(call),
           [run = shared_from_this(), part](Result<PeerReply> reply) {
             if (!reply) return run->fail_with(std::move(reply).error());
+            // Only its value counts.
+            if (const auto& received = run->shared_->received)
+              received->fetch_add(reply->size, std::memory_order_relaxed);
             run->asked_[part].reply = std::move(*reply);
             run->arrived();
           }
@@ -302,7 +306,10 @@ class RemoteSampler::Run : public std::enable_shared_from_this<Run> {
 };
 
 Result<std::shared_ptr<RemoteSampler>> RemoteSampler::create(
-    uint32_t number, std::shared_ptr<PartSampler> own, Peers peers
+    uint32_t number,
+    std::shared_ptr<PartSampler> own,
+    Peers peers,
+    std::shared_ptr<std::atomic<int64_t>> received
 ) {
   const int64_t parts = own->part().book().parts;
   for (int64_t part = 0; part < parts; ++part) {
@@ -317,7 +324,11 @@ Result<std::shared_ptr<RemoteSampler>> RemoteSampler::create(
       HopSampler hops, HopSampler::create(own->options(), own->part().num_nodes(), own->shapes())
   );
   return std::shared_ptr<RemoteSampler>(new RemoteSampler(std::make_shared<const Shared>(Shared{
-      .number = number, .own = std::move(own), .peers = std::move(peers), .hops = std::move(hops)
+      .number = number,
+      .own = std::move(own),
+      .peers = std::move(peers),
+      .received = std::move(received),
+      .hops = std::move(hops)
   })));
 }
 

@@ -6,6 +6,7 @@
 #include "worker/shards/part_sampler.h"
 #include "worker/shards/peer.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -18,10 +19,14 @@ namespace gnn::shards {
 /// long, is asked again for the rest.
 class RemoteSampler final : public sampling::Sampler {
  public:
-  /// `number`: the sampler's, in the order that Service was given. `peers` by part.
+  /// `number`: the sampler's, in the order that Service was given. `peers` by part. `received`,
+  /// which may be null, grows by the bytes of each reply.
   /// Errors: as sampling::HopSampler::create().
   [[nodiscard]] static Result<std::shared_ptr<RemoteSampler>> create(
-      uint32_t number, std::shared_ptr<PartSampler> own, Peers peers
+      uint32_t number,
+      std::shared_ptr<PartSampler> own,
+      Peers peers,
+      std::shared_ptr<std::atomic<int64_t>> received = nullptr
   );
 
   /// Errors, by `done`: Data for seeds as NeighborSampler::sample(), or for a reply that is none;

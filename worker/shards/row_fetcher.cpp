@@ -34,13 +34,14 @@ class RowFetcher::Fetch : public std::enable_shared_from_this<Fetch> {
   // Asks `peer` for the rows that some ids name; they go to these places in the result.
   void ask(
       Peer& peer,
+      Method method,
       const RowsRequest& request,
       std::span<const int64_t> ids,
       std::span<const int64_t> places,
       size_t row_bytes
   ) {
     PeerCall call;
-    call.method = static_cast<uint16_t>(Method::Rows);
+    call.method = static_cast<uint16_t>(method);
     call.request = encode(request, ids);
     for (const int64_t place : places) {
       std::byte* const to = row(place, row_bytes);
@@ -126,7 +127,8 @@ RowFetcher::RowFetcher(
     std::shared_ptr<const Part> part,
     PartRows own,
     Peers peers,
-    std::shared_ptr<const RowCache> cache
+    std::shared_ptr<const RowCache> cache,
+    std::shared_ptr<Recycler<PageBuffer>> buffers
 )
     : options_(options),
       part_(std::move(part)),
@@ -134,7 +136,7 @@ RowFetcher::RowFetcher(
       peers_(std::move(peers)),
       cache_(std::move(cache)),
       row_bytes_(bytes_of_row(own_.rows)),
-      buffers_([] { return std::make_unique<PageBuffer>(); }) {}
+      buffers_(std::move(buffers)) {}
 
 Result<std::shared_ptr<RowFetcher>> RowFetcher::create(
     const Options& options,
@@ -168,8 +170,18 @@ Result<std::shared_ptr<RowFetcher>> RowFetcher::create(
             std::to_string(range.end) + ") here"
     );
   }
-  return std::shared_ptr<RowFetcher>(
-      new RowFetcher(options, std::move(part), std::move(own), std::move(peers), std::move(cache))
+  return std::shared_ptr<RowFetcher>(new RowFetcher(
+      options,
+      std::move(part),
+      std::move(own),
+      std::move(peers),
+      std::move(cache),
+      std::make_shared<Recycler<PageBuffer>>([] { return std::make_unique<PageBuffer>(); })
+  ));
+}
+
+std::shared_ptr<RowFetcher> RowFetcher::counted_apart() const {
+  return std::shared_ptr<RowFetcher>(new RowFetcher(options_, part_, own_, peers_, cache_, buffers_)
   );
 }
 
@@ -211,7 +223,7 @@ void RowFetcher::start(at::Tensor global_ids, const Executor& executor, Done don
   shape[0] = global_ids.numel();
   if (ids.empty() || row_bytes_ == 0) return done(at::empty(shape, own_.rows.options()));
   // The page faults of a fresh tensor of hundreds of megabytes would cost more than the copy itself.
-  std::shared_ptr<PageBuffer> memory = buffers_.borrow();
+  std::shared_ptr<PageBuffer> memory = buffers_->borrow();
   memory->reserve(ids.size() * static_cast<size_t>(row_bytes_));
   at::Tensor rows = at::from_blob(memory->data(), shape, [memory](void*) {}, own_.rows.options());
   const auto fetch =
@@ -228,7 +240,8 @@ void RowFetcher::start(at::Tensor global_ids, const Executor& executor, Done don
       const size_t count = std::min(most, wanted.rows.size() - begin);
       fetch->ask(
           *peers_[owner],
-          {.table = options_.table, .index = options_.index},
+          options_.method,
+          {.index = options_.index},
           std::span(wanted.rows).subspan(begin, count),
           std::span(wanted.places).subspan(begin, count),
           row_bytes

@@ -27,6 +27,14 @@ struct RowCounts {
   int64_t hits = 0;          ///< the cache
   int64_t remote = 0;        ///< other nodes: the cache's misses
   int64_t remote_bytes = 0;  ///< of the rows that other nodes sent, without ids and headers
+
+  RowCounts& operator+=(const RowCounts& more) {
+    local += more.local;
+    hits += more.hits;
+    remote += more.remote;
+    remote_bytes += more.remote_bytes;
+    return *this;
+  }
 };
 
 /// Rows by node id, of which this process has some: its part's own, and those in a cache. The others
@@ -35,9 +43,9 @@ struct RowCounts {
 class RowFetcher final : public loader::FeatureFetcher {
  public:
   struct Options {
-    RowTable table = RowTable::Features;
-    uint32_t index = 0;     ///< of the table's rows, see RowTable
-    int64_t node_type = 0;  ///< whose ids name rows
+    Method method = Method::Features;  ///< by which owners are asked
+    uint32_t index = 0;                ///< of the matrix, see Method
+    int64_t node_type = 0;             ///< whose ids name rows
   };
 
   /// `own`: the rows that this process has, at least those of its part's nodes. `cache` may be null.
@@ -53,6 +61,9 @@ class RowFetcher final : public loader::FeatureFetcher {
   /// Errors, by `done`: Data naming the first id that is no node, or for a reply of another size;
   /// PeerLost naming the peer.
   void start(at::Tensor global_ids, const Executor& executor, Done done) override;
+
+  /// The same rows and memory for results, with counts of its own.
+  [[nodiscard]] std::shared_ptr<RowFetcher> counted_apart() const;
 
   [[nodiscard]] RowCounts counts() const;
   /// Whether all rows are in this process.
@@ -85,7 +96,8 @@ class RowFetcher final : public loader::FeatureFetcher {
       std::shared_ptr<const Part> part,
       PartRows own,
       Peers peers,
-      std::shared_ptr<const RowCache> cache
+      std::shared_ptr<const RowCache> cache,
+      std::shared_ptr<Recycler<PageBuffer>> buffers
   );
 
   [[nodiscard]] Dealt deal(std::span<const int64_t> ids) const;
@@ -96,7 +108,7 @@ class RowFetcher final : public loader::FeatureFetcher {
   const Peers peers_;
   const std::shared_ptr<const RowCache> cache_;  // may be null
   const int64_t row_bytes_;
-  Recycler<PageBuffer> buffers_;
+  const std::shared_ptr<Recycler<PageBuffer>> buffers_;
   // Relaxed: they order nothing.
   std::atomic<int64_t> local_ = 0;
   std::atomic<int64_t> hits_ = 0;

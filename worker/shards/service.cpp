@@ -93,8 +93,10 @@ Result<ServiceReply> Service::answer(uint16_t method, std::span<const std::byte>
   switch (static_cast<Method>(method)) {
     case Method::Hop:
       return answer_hop(MessageReader(request));
-    case Method::Rows:
-      return answer_rows(MessageReader(request));
+    case Method::Features:
+    case Method::Labels:
+    case Method::Hidden:
+      return answer_rows(static_cast<Method>(method), MessageReader(request));
   }
   return fail(ErrorKind::Data, "request: unknown method " + std::to_string(method));
 }
@@ -137,8 +139,8 @@ Result<ServiceReply> Service::answer_hop(MessageReader request) const {
   return reply_of(std::move(reply).take());
 }
 
-Result<PartRows> Service::table_of(uint32_t table, uint32_t index) const {
-  if (table == static_cast<uint32_t>(RowTable::Hidden)) {
+Result<PartRows> Service::matrix_of(Method method, uint32_t index) const {
+  if (method == Method::Hidden) {
     const auto hidden = hidden_.lock();
     const auto found = hidden->find(index);
     if (found != hidden->end()) return found->second;
@@ -146,13 +148,9 @@ Result<PartRows> Service::table_of(uint32_t table, uint32_t index) const {
         ErrorKind::Data, "request: there are no hidden rows " + std::to_string(index) + " now"
     );
   }
-  if (table != static_cast<uint32_t>(RowTable::Features) &&
-      table != static_cast<uint32_t>(RowTable::Labels))
-    return fail(ErrorKind::Data, "request: unknown table " + std::to_string(table));
   if (index >= part_->num_nodes().size())
     return bad_number("a node type", index, part_->num_nodes().size());
-  const PartRows& held = table == static_cast<uint32_t>(RowTable::Features) ? part_->features(index)
-                                                                            : part_->labels(index);
+  const PartRows& held = method == Method::Features ? part_->features(index) : part_->labels(index);
   if (!held.rows.defined())
     return fail(
         ErrorKind::Data, "request: node type " + std::to_string(index) + " has no such rows"
@@ -163,11 +161,11 @@ Result<PartRows> Service::table_of(uint32_t table, uint32_t index) const {
   };
 }
 
-Result<ServiceReply> Service::answer_rows(MessageReader request) const {
-  GNN_ASSIGN_OR_RETURN(const uint32_t table, request.u32());
+Result<ServiceReply> Service::answer_rows(Method method, MessageReader request) const {
   GNN_ASSIGN_OR_RETURN(const uint32_t index, request.u32());
+  GNN_RETURN_IF_ERROR(request.u32());
   GNN_ASSIGN_OR_RETURN(const uint64_t count, request.u64());
-  GNN_ASSIGN_OR_RETURN(const PartRows rows, table_of(table, index));
+  GNN_ASSIGN_OR_RETURN(const PartRows rows, matrix_of(method, index));
   const int64_t row_bytes =
       rows.nodes.size() == 0 ? 1 : static_cast<int64_t>(rows.rows.nbytes()) / rows.nodes.size();
   const int64_t most = rows_of_message(row_bytes);

@@ -48,7 +48,7 @@ class Service {
   [[nodiscard]] Result<ServiceReply> answer(uint16_t method, std::span<const std::byte> request)
       const;
 
-  /// Makes rows of this part's nodes readable as RowTable::Hidden `index`, in place of those that
+  /// Makes rows of this part's nodes readable as Method::Hidden `index`, in place of those that
   /// were.
   /// Shapes: rows.rows contiguous, on the CPU; nobody writes to it until it is withdrawn.
   void publish(uint32_t index, PartRows rows);
@@ -56,9 +56,9 @@ class Service {
 
  private:
   [[nodiscard]] Result<ServiceReply> answer_hop(MessageReader request) const;
-  [[nodiscard]] Result<ServiceReply> answer_rows(MessageReader request) const;
-  // The rows of a table that this part owns.
-  [[nodiscard]] Result<PartRows> table_of(uint32_t table, uint32_t index) const;
+  [[nodiscard]] Result<ServiceReply> answer_rows(Method method, MessageReader request) const;
+  // The rows of a matrix that this part owns.
+  [[nodiscard]] Result<PartRows> matrix_of(Method method, uint32_t index) const;
 
   const std::shared_ptr<const Part> part_;
   const std::vector<std::shared_ptr<PartSampler>> samplers_;

@@ -6,6 +6,16 @@
 #include <utility>
 
 namespace gnn::shards {
+namespace {
+
+RowCounts sum_of(const std::vector<std::shared_ptr<RowFetcher>>& fetchers) {
+  RowCounts sum;
+  for (const std::shared_ptr<RowFetcher>& rows : fetchers)
+    if (rows != nullptr) sum += rows->counts();
+  return sum;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Shards>> Shards::create(
     const graph::Dataset& dataset, const ShardsOptions& options, std::vector<SamplerSpec> samplers
@@ -21,13 +31,13 @@ Result<std::unique_ptr<Shards>> Shards::create(
 }
 
 Result<std::shared_ptr<RowFetcher>> Shards::rows_of(
-    RowTable table, int64_t node_type, std::shared_ptr<const RowCache> cache
+    Method method, int64_t node_type, std::shared_ptr<const RowCache> cache
 ) const {
   const PartRows& own =
-      table == RowTable::Features ? part_->features(node_type) : part_->labels(node_type);
+      method == Method::Features ? part_->features(node_type) : part_->labels(node_type);
   if (!own.rows.defined()) return std::shared_ptr<RowFetcher>();
   return RowFetcher::create(
-      {.table = table, .index = static_cast<uint32_t>(node_type), .node_type = node_type},
+      {.method = method, .index = static_cast<uint32_t>(node_type), .node_type = node_type},
       part_,
       own,
       peers_,
@@ -59,10 +69,11 @@ CachedIds Shards::cached_ids(int64_t node_type) const {
 Result<std::shared_ptr<const RowCache>> Shards::make_cache(
     int64_t node_type, ProgressBar& progress
 ) {
-  GNN_ASSIGN_OR_RETURN(const auto filler, rows_of(RowTable::Features, node_type, nullptr));
+  GNN_ASSIGN_OR_RETURN(const auto filler, rows_of(Method::Features, node_type, nullptr));
   if (filler == nullptr || filler->is_local() || options_.cache.policy == CachePolicy::None)
     return std::shared_ptr<const RowCache>();
   GNN_ASSIGN_OR_RETURN(RowCache cache, fill_cache(cached_ids(node_type), *filler, progress));
+  fill_counts_ += filler->counts();
   cache_bytes_ += static_cast<int64_t>(cache.rows().nbytes());
   return std::make_shared<const RowCache>(std::move(cache));
 }
@@ -72,30 +83,45 @@ Status Shards::connect(Peers peers, ProgressBar& progress) {
   for (size_t i = 0; i < part_->num_nodes().size(); ++i) {
     const auto type = static_cast<int64_t>(i);
     GNN_ASSIGN_OR_RETURN(auto cache, make_cache(type, progress));
-    GNN_ASSIGN_OR_RETURN(auto features, rows_of(RowTable::Features, type, std::move(cache)));
+    GNN_ASSIGN_OR_RETURN(auto features, rows_of(Method::Features, type, std::move(cache)));
+    evaluation_features_.push_back(features == nullptr ? nullptr : features->counted_apart());
     features_.push_back(std::move(features));
-    GNN_ASSIGN_OR_RETURN(auto labels, rows_of(RowTable::Labels, type, nullptr));
+    GNN_ASSIGN_OR_RETURN(auto labels, rows_of(Method::Labels, type, nullptr));
     labels_.push_back(std::move(labels));
   }
   return {};
 }
 
-Result<std::shared_ptr<sampling::Sampler>> Shards::sampler(uint32_t number) const {
-  GNN_ASSIGN_OR_RETURN(auto sampler, RemoteSampler::create(number, samplers_.at(number), peers_));
+Result<std::shared_ptr<sampling::Sampler>> Shards::sampler(
+    uint32_t number, std::shared_ptr<std::atomic<int64_t>> received
+) const {
+  GNN_ASSIGN_OR_RETURN(
+      auto sampler, RemoteSampler::create(number, samplers_.at(number), peers_, std::move(received))
+  );
   return std::shared_ptr<sampling::Sampler>(std::move(sampler));
 }
 
 RowCounts Shards::counts() const {
-  RowCounts sum;
+  return sum_of(features_);
+}
+
+RowCounts Shards::evaluation_counts() const {
+  return sum_of(evaluation_features_);
+}
+
+std::optional<double> Shards::expected_hit_rate() const {
+  double hits = 0;
+  double reads = 0;
   for (const std::shared_ptr<RowFetcher>& rows : features_) {
     if (rows == nullptr) continue;
     const RowCounts counts = rows->counts();
-    sum.local += counts.local;
-    sum.hits += counts.hits;
-    sum.remote += counts.remote;
-    sum.remote_bytes += counts.remote_bytes;
+    const auto of_type = static_cast<double>(counts.hits + counts.remote);
+    if (of_type == 0) continue;
+    if (!rows->expected_hit_rate()) return std::nullopt;
+    hits += *rows->expected_hit_rate() * of_type;
+    reads += of_type;
   }
-  return sum;
+  return reads > 0 ? std::optional(hits / reads) : std::nullopt;
 }
 
 }  // namespace gnn::shards

@@ -12,6 +12,7 @@
 #include "worker/shards/row_fetcher.h"
 #include "worker/shards/service.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -62,20 +63,33 @@ class Shards {
   /// Errors: Configuration if a part has no peer; those of the peers.
   [[nodiscard]] Status connect(Peers peers, ProgressBar& progress);
 
-  /// The sampler of that number; it asks other nodes for their share of each hop.
+  /// The sampler of that number; it asks other nodes for their share of each hop. `received` as in
+  /// RemoteSampler::create().
   /// Errors: those of RemoteSampler::create().
-  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler(uint32_t number) const;
-  /// Null if the type has none.
+  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler(
+      uint32_t number, std::shared_ptr<std::atomic<int64_t>> received = nullptr
+  ) const;
+  /// Of training batches. Null if the type has none.
   [[nodiscard]] std::shared_ptr<RowFetcher> features(int64_t node_type) const {
     return features_.at(static_cast<size_t>(node_type));
+  }
+  /// The same rows for evaluations, whose reads no cache is made for: they are counted apart.
+  [[nodiscard]] std::shared_ptr<RowFetcher> evaluation_features(int64_t node_type) const {
+    return evaluation_features_.at(static_cast<size_t>(node_type));
   }
   [[nodiscard]] std::shared_ptr<RowFetcher> labels(int64_t node_type) const {
     return labels_.at(static_cast<size_t>(node_type));
   }
   [[nodiscard]] const Peers& peers() const { return peers_; }
 
-  /// Of the feature rows of all types.
+  /// Of the feature rows of all types: those of training batches, of evaluations, and those that
+  /// caches were filled with.
   [[nodiscard]] RowCounts counts() const;
+  [[nodiscard]] RowCounts evaluation_counts() const;
+  [[nodiscard]] const RowCounts& fill_counts() const { return fill_counts_; }
+  /// Of the remote rows that training batches have read so far, the share that caches were expected
+  /// to have; nothing if they have read none, or it is not known of all types that they read.
+  [[nodiscard]] std::optional<double> expected_hit_rate() const;
   /// Bytes of the cache.
   [[nodiscard]] int64_t cache_bytes() const { return cache_bytes_; }
 
@@ -84,7 +98,7 @@ class Shards {
       : dataset_(dataset), options_(options) {}
 
   [[nodiscard]] Result<std::shared_ptr<RowFetcher>> rows_of(
-      RowTable table, int64_t node_type, std::shared_ptr<const RowCache> cache
+      Method method, int64_t node_type, std::shared_ptr<const RowCache> cache
   ) const;
   // What to keep of a type's rows.
   [[nodiscard]] CachedIds cached_ids(int64_t node_type) const;
@@ -99,7 +113,9 @@ class Shards {
   std::shared_ptr<Service> service_;
   Peers peers_;
   std::vector<std::shared_ptr<RowFetcher>> features_;  // by node type
+  std::vector<std::shared_ptr<RowFetcher>> evaluation_features_;
   std::vector<std::shared_ptr<RowFetcher>> labels_;
+  RowCounts fill_counts_;
   int64_t cache_bytes_ = 0;
 };
 

@@ -131,7 +131,7 @@ Result<std::shared_ptr<loader::FeatureFetcher>> PartInference::share(
   GNN_ASSIGN_OR_RETURN(
       auto fetcher,
       shards::RowFetcher::create(
-          {.table = shards::RowTable::Hidden, .index = number, .node_type = 0},
+          {.method = shards::Method::Hidden, .index = number, .node_type = 0},
           graph_.part,
           {.nodes = own_, .rows = rows},
           graph_.peers

@@ -126,15 +126,20 @@ TEST(Client, ReceivesManyRepliesIntoTheMemoryOfTheirCallers) {
   );
   const PeerStats stats = clients[0]->stats();
   EXPECT_EQ(stats.node, kServingNode);
-  EXPECT_EQ(stats.requests, 81);
-  EXPECT_EQ(stats.payload_sent, payload);
-  EXPECT_EQ(stats.payload_received, payload);
+  const MethodStats& echoed = stats.of(kEcho);
+  EXPECT_EQ(echoed.requests, 80);
+  EXPECT_EQ(echoed.payload_sent, payload);
+  EXPECT_EQ(echoed.payload_received, payload);
+  EXPECT_EQ(std::reduce(echoed.latency.counts.begin(), echoed.latency.counts.end()), 80);
+  EXPECT_EQ(stats.of(kFail).requests, 1);
+  EXPECT_EQ(stats.total().requests, 81);
   EXPECT_GE(stats.bytes_sent, payload + 81 * 24);
-  EXPECT_EQ(std::reduce(stats.latency.counts.begin(), stats.latency.counts.end()), 81);
+  EXPECT_EQ(stats.calls_under_way, 0);
+  EXPECT_EQ(stats.lost, 0);
   const auto of_server = server->stats();
   ASSERT_EQ(of_server.size(), 3U);
   EXPECT_EQ(of_server[0].node, 2);
-  EXPECT_EQ(of_server[0].payload_received, payload);
+  EXPECT_EQ(of_server[0].of(kEcho).payload_received, payload);
 }
 
 TEST(Client, NamesAServerThatIsNotTheOneItExpects) {
@@ -330,6 +335,8 @@ TEST(Client, NamesAServerThatIsStoppedOrKilled) {
             (signal == SIGSTOP ? ": has sent nothing for 1 s" : ": ")
         )
     );
+    EXPECT_EQ(client->stats().lost, 1);
+    EXPECT_EQ(client->stats().calls_under_way, 0);
   }
 }
 
@@ -357,6 +364,8 @@ TEST(Client, WaitsForASlowServerAsLongAsItLivesAndItIsNotClosed) {
     auto slow = begin_call(*client, {.method = kEcho, .most_rest = 8});
     unanswered = begin_call(*client, {.method = kEcho});
     EXPECT_EQ(must(result_of(std::move(slow))).size, 8);
+    EXPECT_EQ(client->stats().calls_under_way, 1);
+    EXPECT_EQ(client->stats().lost, 0);
   }
   EXPECT_EQ(result_of(std::move(unanswered)).error().kind, ErrorKind::Cancelled);
   server.join();

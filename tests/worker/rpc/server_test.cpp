@@ -121,6 +121,8 @@ TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsIt) {
   EXPECT_EQ(alive, 0);
   const auto stats = server->stats();
   ASSERT_EQ(stats.back().node, kFlooding);
+  EXPECT_EQ(stats.back().lost, 1);
+  EXPECT_EQ(stats.front().lost, 0);
   // Its budget, and what was answered into the kernel's buffer.
   EXPECT_LE(stats.back().bytes_received, options.client_bytes + 20 * kMegabyte);
 }

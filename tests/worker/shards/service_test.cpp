@@ -63,17 +63,15 @@ TEST(Service, RefusesWhatIsNotItsPartsOrNoRequest) {
   EXPECT_EQ(refused(cut), "request: its ids are cut off");
   EXPECT_EQ(refusal(service, Method{7}, {}), "request: unknown method 7");
 
-  const auto rows = [&](const RowsRequest& request, const std::vector<int64_t>& ids) {
-    return refusal(service, Method::Rows, encode(request, ids));
+  const auto rows = [&](const RowsRequest& request,
+                        const std::vector<int64_t>& ids,
+                        Method method = Method::Features) {
+    return refusal(service, method, encode(request, ids));
   };
   EXPECT_EQ(rows({.index = 1}, {99}), "id 0 of a list: expected one in [100, 300), found 99");
   EXPECT_EQ(rows({.index = 1}, {-1}), "id 0 of a list: expected one in [100, 300), found -1");
   EXPECT_EQ(rows({.index = 2}, {100}), "request: expected a node type below 2, found 2");
-  EXPECT_EQ(rows({.table = RowTable{9}}, {400}), "request: unknown table 9");
-  EXPECT_EQ(
-      rows({.table = RowTable::Hidden, .index = 4}, {400}),
-      "request: there are no hidden rows 4 now"
-  );
+  EXPECT_EQ(rows({.index = 4}, {400}, Method::Hidden), "request: there are no hidden rows 4 now");
 }
 
 TEST(Service, SurvivesAnyBytes) {

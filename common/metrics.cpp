@@ -250,4 +250,8 @@ void Histogram::observe(double value) {
   cell_->with([&](auto& metric) { metric.Observe(value); });
 }
 
+void Histogram::add(const std::vector<double>& increments, double sum) {
+  cell_->with([&](auto& metric) { metric.ObserveMultiple(increments, sum); });
+}
+
 }  // namespace gnn

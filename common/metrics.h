@@ -48,6 +48,9 @@ class Gauge {
 class Histogram {
  public:
   void observe(double value);
+  /// Observations that were counted elsewhere: how many more each bucket has, +Inf the last, and the
+  /// sum of their values.
+  void add(const std::vector<double>& increments, double sum);
 
  private:
   friend class MetricsRegistry;

@@ -16,12 +16,17 @@ TEST(MetricsRegistry, ExposesEachTypeAsText) {
   MetricsRegistry registry;
   registry.counter("a_total", "A", {{"job", "x"}}).increment(2);
   registry.gauge("b", "B").set(1.5);
-  registry.histogram("c_seconds", "C", {0.1, 1.0}).observe(0.5);
+  Histogram histogram = registry.histogram("c_seconds", "C", {0.1, 1.0});
+  histogram.observe(0.5);
+  histogram.add({2, 0, 1}, 7.5);
   const std::string text = registry.expose();
   EXPECT_THAT(text, HasSubstr("# TYPE a_total counter"));
   EXPECT_THAT(text, HasSubstr("a_total{job=\"x\"} 2"));
   EXPECT_THAT(text, HasSubstr("b 1.5"));
-  EXPECT_THAT(text, HasSubstr("c_seconds_bucket{le=\"1\"} 1"));
+  EXPECT_THAT(text, HasSubstr("c_seconds_bucket{le=\"0.1\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("c_seconds_bucket{le=\"1\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("c_seconds_count 4\n"));
+  EXPECT_THAT(text, HasSubstr("c_seconds_sum 8\n"));
 }
 
 TEST(MetricsRegistry, TheSameNameAndLabelsAreTheSameSeries) {

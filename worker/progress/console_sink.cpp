@@ -144,7 +144,7 @@ std::string to_json_line(const EpochReport& report) {
 std::string to_json_line(const FinalReport& report) {
   Json metrics = Json::object();
   for (const auto& [name, value] : report.metrics) metrics[name] = number(value);
-  return Json{
+  Json json{
       {"event", "final"},
       {"epochs", report.epochs},
       {"globalSteps", report.global_steps},
@@ -156,8 +156,24 @@ std::string to_json_line(const FinalReport& report) {
       {"preempted", report.preempted},
       {"seconds", number(report.seconds)},
       {"secondsPerStep", number(report.steady_steps.seconds_per_piece())},
+  };
+  if (report.remote) {
+    const auto& expected = report.remote->expected_hit_rate;
+    json["remote"] = {
+        {"bytesPerStep", number(report.remote->bytes_per_step)},
+        {"hitRate", number(report.remote->hit_rate)},
+        {"expectedHitRate", expected ? number(*expected) : Json(nullptr)},
+    };
   }
-      .dump();
+  return json.dump();
+}
+
+std::string remote_line(const RemoteSummary& remote) {
+  std::string text = format("Remote Bytes per Step %.0f", remote.bytes_per_step);
+  if (std::isfinite(remote.hit_rate)) text += format(" | Cache Hit Rate %.4f", remote.hit_rate);
+  if (std::isfinite(remote.hit_rate) && remote.expected_hit_rate)
+    text += format(" | Expected %.4f", *remote.expected_hit_rate);
+  return text;
 }
 
 std::string to_json_line(const CheckpointReport& report) {
@@ -264,6 +280,7 @@ void ConsoleSink::on_final(const FinalReport& report) {
       line(format("%s %.4f", name.c_str(), value));
     }
   }
+  if (report.remote) line(remote_line(*report.remote));
   if (report.preempted) line("Stopped on request; checkpoint: " + report.checkpoint);
 }
 
@@ -288,6 +305,9 @@ void TeeSink::on_mark() {
 }
 void TeeSink::on_evaluation(const EvaluationProgress& evaluation) {
   for (ProgressSink* sink : sinks_) sink->on_evaluation(evaluation);
+}
+void TeeSink::on_remote_meter(const std::shared_ptr<const RemoteMeter>& meter) {
+  for (ProgressSink* sink : sinks_) sink->on_remote_meter(meter);
 }
 void TeeSink::on_step(const StepReport& report) {
   for (ProgressSink* sink : sinks_) sink->on_step(report);

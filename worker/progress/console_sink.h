@@ -68,6 +68,10 @@ class ConsoleSink final : public ProgressSink {
 /// is seconds per step.
 [[nodiscard]] std::string step_line(const StepReport& report, double seconds_per_step);
 
+/// "Remote Bytes per Step 123456 | Cache Hit Rate 0.8123 | Expected 0.8200"; without a row that is not
+/// local there is no hit rate, and without a prediction none is expected.
+[[nodiscard]] std::string remote_line(const RemoteSummary& remote);
+
 /// The report as one JSON object without a line end; NaN and infinities are null.
 [[nodiscard]] std::string to_json_line(const StepReport& report);
 [[nodiscard]] std::string to_json_line(const EpochReport& report);
@@ -82,6 +86,7 @@ class TeeSink final : public ProgressSink {
   void on_phase(Phase phase) override;
   void on_mark() override;
   void on_evaluation(const EvaluationProgress& evaluation) override;
+  void on_remote_meter(const std::shared_ptr<const RemoteMeter>& meter) override;
   void on_step(const StepReport& report) override;
   void on_epoch(const EpochReport& report) override;
   void on_final(const FinalReport& report) override;

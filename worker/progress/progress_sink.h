@@ -1,9 +1,11 @@
 #pragma once
 
 #include "worker/progress/measure.h"
+#include "worker/progress/remote_data.h"
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -126,7 +128,9 @@ struct FinalReport {
   std::string parameters_hash;
   bool preempted = false;
   double seconds = 0;
-  Pace steady_steps;  ///< of this rank, since it started
+  Pace steady_steps;                      ///< of this rank, since it started
+  int64_t run_steps = 0;                  ///< since it started
+  std::optional<RemoteSummary> remote{};  ///< since it started, where nodes read from each other
 };
 
 /// Where a rank's progress goes: the console, the agent's socket, a test. An implementation blocks
@@ -141,6 +145,8 @@ class ProgressSink {
   virtual void on_mark() {}
   /// Comes with a mark. Cheap.
   virtual void on_evaluation(const EvaluationProgress&) {}
+  /// From now on, and for as long as it is kept, `meter` tells what this rank reads from other nodes.
+  virtual void on_remote_meter(const std::shared_ptr<const RemoteMeter>& /*meter*/) {}
   virtual void on_step(const StepReport& report) = 0;
   virtual void on_epoch(const EpochReport& report) = 0;
   virtual void on_final(const FinalReport& report) = 0;

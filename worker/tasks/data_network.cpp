@@ -1,9 +1,28 @@
 #include "worker/tasks/data_network.h"
 
+#include "worker/shards/messages.h"
+
 #include <cstddef>
 #include <utility>
 
 namespace gnn::tasks {
+namespace {
+
+shards::Method method_of(progress::DataKind kind) {
+  switch (kind) {
+    case progress::DataKind::Hops:
+      return shards::Method::Hop;
+    case progress::DataKind::Features:
+      return shards::Method::Features;
+    case progress::DataKind::Labels:
+      return shards::Method::Labels;
+    case progress::DataKind::Layers:
+      break;
+  }
+  return shards::Method::Hidden;
+}
+
+}  // namespace
 
 DataNetwork::DataNetwork(
     const DataNetworkOptions& options, comm::RankGroups groups, const rpc::Key& key
@@ -14,7 +33,9 @@ DataNetwork::DataNetwork(
       loop_(std::make_shared<rpc::EventLoop>()) {}
 
 DataNetwork::~DataNetwork() {
-  for (const auto& peer : peers_) peer->close();
+  // Not under the lock: calls that fail may take long.
+  const Ends ends = std::move(*ends_.lock());
+  for (const auto& peer : ends.peers) peer->close();
 }
 
 Result<std::unique_ptr<DataNetwork>> DataNetwork::create(
@@ -41,10 +62,45 @@ rpc::Identity DataNetwork::identity() const {
   };
 }
 
+void DataNetwork::count(progress::RemoteData& data) const {
+  const auto number_of = [](progress::DataKind kind) {
+    return static_cast<uint16_t>(method_of(kind));
+  };
+  const auto ends = ends_.lock();
+  int64_t lost = 0;
+  for (const auto& peer : ends->peers) {
+    const rpc::PeerStats stats = peer->stats();
+    for (const progress::DataKind kind : progress::kDataKinds) {
+      const rpc::MethodStats& asked = stats.of(number_of(kind));
+      data.received_bytes[kind] += asked.payload_received;
+      data.latency[kind] += asked.latency;
+    }
+    data.calls_under_way += stats.calls_under_way;
+    lost += stats.lost;
+  }
+  if (ends->server != nullptr) {
+    for (const rpc::PeerStats& stats : ends->server->stats()) {
+      for (const progress::DataKind kind : progress::kDataKinds)
+        data.served_bytes[kind] += stats.of(number_of(kind)).payload_sent;
+      lost += stats.lost;
+    }
+    data.connections_refused += ends->server->refused();
+  }
+  const int64_t before_leaving = lost_before_leaving_.load();
+  data.peers_lost += before_leaving < 0 ? lost : before_leaving;
+}
+
+Status DataNetwork::leave() {
+  progress::RemoteData so_far;
+  count(so_far);
+  lost_before_leaving_.store(so_far.peers_lost);
+  return groups_.all->barrier();
+}
+
 Result<std::string> DataNetwork::serve(std::shared_ptr<const shards::Service> service) {
   if (service == nullptr) return std::string();
   GNN_ASSIGN_OR_RETURN(
-      server_,
+      auto server,
       rpc::Server::start(
           loop_,
           {.address = options_.endpoint.address,
@@ -55,7 +111,9 @@ Result<std::string> DataNetwork::serve(std::shared_ptr<const shards::Service> se
           shards::handler_of(std::move(service))
       )
   );
-  return format_host_port(options_.endpoint.host, server_->port());
+  const uint16_t port = server->port();
+  ends_.lock()->server = std::move(server);
+  return format_host_port(options_.endpoint.host, port);
 }
 
 Result<std::vector<std::string>> DataNetwork::exchange(const Result<std::string>& mine) {
@@ -83,7 +141,7 @@ Result<shards::Peers> DataNetwork::open(std::shared_ptr<const shards::Service> s
     if (partition == node() % options_.partitions) continue;
     const int64_t holder = holder_of(partition);
     GNN_ASSIGN_OR_RETURN(
-        peers_.emplace_back(),
+        auto peer,
         shards::RpcPeer::connect(
             loop_,
             {.address = addresses[static_cast<size_t>(holder)],
@@ -93,7 +151,8 @@ Result<shards::Peers> DataNetwork::open(std::shared_ptr<const shards::Service> s
             key_
         )
     );
-    peers[static_cast<size_t>(partition)] = peers_.back();
+    ends_.lock()->peers.push_back(peer);
+    peers[static_cast<size_t>(partition)] = std::move(peer);
   }
   return peers;
 }

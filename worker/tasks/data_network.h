@@ -2,9 +2,11 @@
 
 #include "common/clock.h"
 #include "common/contract.h"
+#include "common/guarded.h"
 #include "common/host_port.h"
 #include "common/result.h"
 #include "worker/comm/rank_groups.h"
+#include "worker/progress/remote_data.h"
 #include "worker/rendezvous/rendezvous.h"
 #include "worker/rpc/event_loop.h"
 #include "worker/rpc/key.h"
@@ -13,6 +15,7 @@
 #include "worker/shards/rpc_peer.h"
 #include "worker/shards/service.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -60,8 +63,13 @@ class DataNetwork {
   /// those of rpc::Client::connect().
   [[nodiscard]] Result<shards::Peers> open(std::shared_ptr<const shards::Service> service);
 
-  /// Returns once no rank asks for anything any more. Collective.
-  [[nodiscard]] Status leave() { return groups_.all->barrier(); }
+  /// Adds what has passed between this rank and other nodes.
+  /// Threads: any, also while others use this.
+  void count(progress::RemoteData& data) const;
+
+  /// Returns once no rank asks for anything any more. Connections that end from then on are not lost.
+  /// Collective.
+  [[nodiscard]] Status leave();
 
  private:
   DataNetwork(const DataNetworkOptions& options, comm::RankGroups groups, const rpc::Key& key);
@@ -78,8 +86,13 @@ class DataNetwork {
   const comm::RankGroups groups_;
   const rpc::Key key_;
   std::shared_ptr<rpc::EventLoop> loop_;
-  std::unique_ptr<rpc::Server> server_;                  // on local rank 0
-  std::vector<std::shared_ptr<shards::RpcPeer>> peers_;  // that are asked
+  struct Ends {
+    std::unique_ptr<rpc::Server> server;                  // on local rank 0
+    std::vector<std::shared_ptr<shards::RpcPeer>> peers;  // that are asked
+  };
+  mutable Guarded<Ends> ends_;
+  // Connections that were lost before this rank began to leave; -1 before.
+  std::atomic<int64_t> lost_before_leaving_ = -1;
 };
 
 }  // namespace gnn::tasks

@@ -107,6 +107,7 @@ class LinkPrediction final : public TaskRun {
     GNN_ASSIGN_OR_RETURN(
         training::TrainingResult result, run_training(*workload, context, options)
     );
+    GNN_ASSIGN_OR_RETURN(result.report.remote, workload->remote_summary(result.report.run_steps));
     GNN_RETURN_IF_ERROR(workload->leave());
     return finish(std::move(result.report), result.stopped, context);
   }

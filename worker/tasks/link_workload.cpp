@@ -156,17 +156,23 @@ Result<std::vector<shards::SamplerSpec>> LinkWorkload::part_samplers(const shard
 }
 
 Status LinkWorkload::make_features() {
-  if (parts_ != nullptr) features_ = parts_->features();
   features_.resize(inputs_.tables.size());
+  evaluation_features_.resize(inputs_.tables.size());
   for (size_t type = 0; type < inputs_.tables.size(); ++type) {
     const graph::NodeTypeData& nodes = data_.dataset.node_types[type];
-    if (inputs_.tables[type] >= 0) features_[type] = nullptr;  // embeddings instead
-    if (inputs_.tables[type] >= 0 || !nodes.features || parts_ != nullptr) continue;
+    if (inputs_.tables[type] >= 0) continue;  // embeddings instead
+    if (parts_ != nullptr) {
+      features_[type] = parts_->features(static_cast<int64_t>(type), Use::Training);
+      evaluation_features_[type] = parts_->features(static_cast<int64_t>(type), Use::Evaluation);
+      continue;
+    }
+    if (!nodes.features) continue;
     GNN_ASSIGN_OR_RETURN(
         loader::LocalFeatureFetcher fetcher,
         loader::LocalFeatureFetcher::create(nodes.features->rows())
     );
     features_[type] = std::make_shared<loader::LocalFeatureFetcher>(std::move(fetcher));
+    evaluation_features_[type] = features_[type];
   }
   return {};
 }
@@ -234,9 +240,10 @@ std::vector<sampling::Relation> LinkWorkload::relations_of(training::Part part) 
   return relations;
 }
 
-Result<std::shared_ptr<sampling::Sampler>> LinkWorkload::sampler_for(training::Part part) const {
+Result<std::shared_ptr<sampling::Sampler>> LinkWorkload::sampler_for(training::Part part, Use use)
+    const {
   if (options_.partitioned && options_.partitioned->has_own_lists_alone())
-    return parts_->sampler(static_cast<size_t>(part));
+    return parts_->sampler(static_cast<size_t>(part), use);
   std::vector<int64_t> num_nodes;
   num_nodes.reserve(data_.dataset.node_types.size());
   for (const graph::NodeTypeData& type : data_.dataset.node_types)
@@ -281,7 +288,7 @@ Result<std::unique_ptr<loader::LinkLoader>> LinkWorkload::training_loader() cons
       .pairs = data_.dataset.links->pairs, .ids = data_.split.train.contiguous()
   };
   GNN_ASSIGN_OR_RETURN(items.sampler, negative_sampler());
-  GNN_ASSIGN_OR_RETURN(auto sampler, sampler_for(training::Part::Train));
+  GNN_ASSIGN_OR_RETURN(auto sampler, sampler_for(training::Part::Train, Use::Training));
   return loader::LinkLoader::create(options, std::move(items), std::move(sampler), features_);
 }
 
@@ -341,8 +348,10 @@ Result<std::unique_ptr<loader::LinkLoader>> LinkWorkload::evaluation_loader(trai
       options.items,
       deal_links(items.ids.defined() ? items.pairs.index_select(0, items.ids) : items.pairs, dealt)
   );
-  GNN_ASSIGN_OR_RETURN(auto sampler, sampler_for(part));
-  return loader::LinkLoader::create(options, std::move(items), std::move(sampler), features_);
+  GNN_ASSIGN_OR_RETURN(auto sampler, sampler_for(part, Use::Evaluation));
+  return loader::LinkLoader::create(
+      options, std::move(items), std::move(sampler), evaluation_features_
+  );
 }
 
 // The reducer waits for a gradient of each parameter: without one the ranks would hang.

@@ -80,6 +80,12 @@ class LinkWorkload final : public training::Workload {
       training::Part part, const training::EvaluationContext& context
   ) override;
 
+  /// What training has read from other nodes, in so many steps; nothing where the whole data set is
+  /// here. Collective.
+  [[nodiscard]] Result<std::optional<progress::RemoteSummary>> remote_summary(int64_t steps) const {
+    if (parts_ == nullptr) return std::optional<progress::RemoteSummary>();
+    return parts_->remote_summary(steps);
+  }
   /// Returns once no rank needs this one's data any more. Collective.
   [[nodiscard]] Status leave() { return parts_ == nullptr ? Status() : parts_->leave(); }
 
@@ -106,7 +112,8 @@ class LinkWorkload final : public training::Workload {
   [[nodiscard]] const std::vector<int64_t>& fanout_of(training::Part part) const;
   [[nodiscard]] sampling::NeighborSamplerOptions sampling_of(training::Part part) const;
   [[nodiscard]] std::vector<sampling::Relation> relations_of(training::Part part) const;
-  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler_for(training::Part part) const;
+  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler_for(training::Part part, Use use)
+      const;
   [[nodiscard]] Result<std::vector<shards::SamplerSpec>> part_samplers(const shards::Part& part);
   Status open_parts();
   [[nodiscard]] Result<std::shared_ptr<const sampling::core::NegativeSampler>> negative_sampler(
@@ -129,7 +136,8 @@ class LinkWorkload final : public training::Workload {
   LinkGraph graph_;
   std::vector<int64_t> reads_;         // the edge types in graph_
   std::unique_ptr<PartInputs> parts_;  // null: the whole data set is here
-  std::vector<std::shared_ptr<loader::FeatureFetcher>> features_;
+  std::vector<std::shared_ptr<loader::FeatureFetcher>> features_;  // of training batches
+  std::vector<std::shared_ptr<loader::FeatureFetcher>> evaluation_features_;
   std::vector<int64_t> batches_per_rank_;
   std::unique_ptr<loader::LinkLoader> train_loader_;
   progress::DataPath past_epochs_;                // the loader counts from its epoch's start

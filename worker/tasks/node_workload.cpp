@@ -66,7 +66,9 @@ Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
   );
   GNN_ASSIGN_OR_RETURN(made->batches_per_rank_, batches_of_ranks(loader.items));
   GNN_RETURN_IF_ERROR(check_training_batches(made->batches_per_rank_, data.name, loader.items));
-  GNN_ASSIGN_OR_RETURN(made->train_loader_, made->make_loader(loader, training::Part::Train));
+  GNN_ASSIGN_OR_RETURN(
+      made->train_loader_, made->make_loader(loader, training::Part::Train, Use::Training)
+  );
   return made;
 }
 
@@ -85,7 +87,6 @@ Status NodeWorkload::open_parts() {
   GNN_ASSIGN_OR_RETURN(
       parts_, PartInputs::open(dataset_, *options_.partitioned, samplers, groups_)
   );
-  features_ = parts_->shards().features(dataset_.target_node_type);
   return {};
 }
 
@@ -95,7 +96,7 @@ const std::vector<int64_t>& NodeWorkload::fanout_of(training::Part part) const {
 }
 
 Result<std::unique_ptr<loader::NodeLoader>> NodeWorkload::make_loader(
-    const loader::NodeLoaderOptions& options, training::Part part
+    const loader::NodeLoaderOptions& options, training::Part part, Use use
 ) const {
   loader::NodeLoaderOptions made = options;
   made.sampling = sampler_options(options_.sampling, fanout_of(part));
@@ -107,15 +108,16 @@ Result<std::unique_ptr<loader::NodeLoader>> NodeWorkload::make_loader(
   }
   std::shared_ptr<sampling::Sampler> sampler;
   if (options_.partitioned->has_own_lists_alone()) {
-    GNN_ASSIGN_OR_RETURN(sampler, parts_->sampler(part == training::Part::Train ? 0 : 1));
+    GNN_ASSIGN_OR_RETURN(sampler, parts_->sampler(part == training::Part::Train ? 0 : 1, use));
   } else {
     GNN_ASSIGN_OR_RETURN(
         auto local, sampling::NeighborSampler::create(made.sampling, dataset_.graph())
     );
     sampler = std::make_shared<sampling::LocalSampler>(std::move(local));
   }
+  const int64_t type = dataset_.target_node_type;
   return loader::NodeLoader::create(
-      made, std::move(sampler), seeds, features_, parts_->shards().labels(dataset_.target_node_type)
+      made, std::move(sampler), seeds, parts_->features(type, use), parts_->shards().labels(type)
   );
 }
 
@@ -244,7 +246,7 @@ Result<training::Evaluated> NodeWorkload::evaluate_sampled(
           splitmix64(static_cast<uint64_t>(options_.training.seed), static_cast<uint64_t>(part)),
   };
   GNN_ASSIGN_OR_RETURN(loader.items, deal_part(part, items));
-  GNN_ASSIGN_OR_RETURN(const auto batches, make_loader(loader, part));
+  GNN_ASSIGN_OR_RETURN(const auto batches, make_loader(loader, part, Use::Evaluation));
   GNN_RETURN_IF_ERROR(batches->start_epoch(0));
   const auto next = [&]() -> Result<std::optional<training::Scores>> {
     GNN_ASSIGN_OR_RETURN(const std::optional<loader::MiniBatch> batch, batches->next());

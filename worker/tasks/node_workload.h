@@ -63,6 +63,12 @@ class NodeWorkload final : public training::Workload {
       const std::vector<training::Part>& parts, const training::EvaluationContext& context
   ) override;
 
+  /// What training has read from other nodes, in so many steps; nothing where the whole data set is
+  /// here. Collective.
+  [[nodiscard]] Result<std::optional<progress::RemoteSummary>> remote_summary(int64_t steps) const {
+    if (parts_ == nullptr) return std::optional<progress::RemoteSummary>();
+    return parts_->remote_summary(steps);
+  }
   /// Returns once no rank needs this one's data any more. Collective.
   [[nodiscard]] Status leave() { return parts_ == nullptr ? Status() : parts_->leave(); }
 
@@ -85,7 +91,7 @@ class NodeWorkload final : public training::Workload {
   [[nodiscard]] const std::vector<int64_t>& fanout_of(training::Part part) const;
   Status open_parts();
   [[nodiscard]] Result<std::unique_ptr<loader::NodeLoader>> make_loader(
-      const loader::NodeLoaderOptions& options, training::Part part
+      const loader::NodeLoaderOptions& options, training::Part part, Use use
   ) const;
   Result<training::Evaluated> evaluate_sampled(
       training::Part part, const training::EvaluationContext& context
@@ -98,8 +104,8 @@ class NodeWorkload final : public training::Workload {
   std::shared_ptr<nn::NodeModel> model_;
   comm::RankGroups groups_;
   NodeWorkloadOptions options_;
-  std::unique_ptr<PartInputs> parts_;  // null: the whole data set is here
-  std::shared_ptr<loader::FeatureFetcher> features_;
+  std::unique_ptr<PartInputs> parts_;                 // null: the whole data set is here
+  std::shared_ptr<loader::FeatureFetcher> features_;  // null with parts_
   std::vector<int64_t> batches_per_rank_;
   std::unique_ptr<loader::NodeLoader> train_loader_;
   progress::DataPath past_epochs_;            // the loader counts from its epoch's start

@@ -30,6 +30,10 @@ shards::CacheOptions cache_of(const api::Placement& placement) {
   return {.policy = policy_of(cache.policy), .rows = cache.rows.value()};
 }
 
+progress::RowOrigins origins_of(const shards::RowCounts& counts) {
+  return {.local = counts.local, .cache = counts.hits, .remote = counts.remote};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PartInputs>> PartInputs::open(
@@ -39,7 +43,7 @@ Result<std::unique_ptr<PartInputs>> PartInputs::open(
     const comm::RankGroups& groups
 ) {
   const api::Placement& placement = data.placement;
-  std::unique_ptr<PartInputs> made(new PartInputs);
+  std::unique_ptr<PartInputs> made(new PartInputs(groups));
   made->serves_ = groups.node->rank() == 0;
   made->num_node_types_ = dataset.node_types.size();
   made->num_edge_types_ = dataset.edge_types.size();
@@ -62,19 +66,59 @@ Result<std::unique_ptr<PartInputs>> PartInputs::open(
   shards::Peers peers(static_cast<size_t>(placement.partitions));
   if (placement.partitions > 1) {
     GNN_ASSIGN_OR_RETURN(made->network_, DataNetwork::create(data.network, groups));
+    made->meter_ = std::make_shared<progress::RemoteMeter>([inputs = made.get()] {
+      return inputs->remote_data();
+    });
+    if (data.progress != nullptr) data.progress->on_remote_meter(made->meter_);
     GNN_ASSIGN_OR_RETURN(
         peers, made->network_->open(made->serves_ ? made->shards_->service() : nullptr)
     );
   }
   GNN_RETURN_IF_ERROR(made->shards_->connect(std::move(peers), data.loading));
+  made->connected_.store(true);
   return made;
 }
 
-std::vector<std::shared_ptr<loader::FeatureFetcher>> PartInputs::features() const {
-  std::vector<std::shared_ptr<loader::FeatureFetcher>> fetchers;
-  for (size_t type = 0; type < num_node_types_; ++type)
-    fetchers.push_back(shards_->features(static_cast<int64_t>(type)));
-  return fetchers;
+progress::RemoteData PartInputs::remote_data() const {
+  progress::RemoteData data;
+  if (network_ != nullptr) network_->count(data);
+  if (!connected_.load()) return data;
+  const shards::RowCounts training = shards_->counts();
+  data.training = origins_of(training);
+  data.evaluation = origins_of(shards_->evaluation_counts());
+  data.cache_rows = shards_->fill_counts().remote;
+  data.training_bytes =
+      training.remote_bytes + hop_bytes_[static_cast<size_t>(Use::Training)]->load();
+  data.expected_hit_rate = shards_->expected_hit_rate();
+  return data;
+}
+
+Result<progress::RemoteSummary> PartInputs::remote_summary(int64_t steps) const {
+  const progress::RemoteData mine = remote_data();
+  const auto reads = static_cast<double>(mine.training.cache + mine.training.remote);
+  const bool is_known = reads == 0 || mine.expected_hit_rate;
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<double> sums,
+      comm::all_reduce_sums(
+          *groups_.all,
+          {static_cast<double>(mine.training_bytes),
+           static_cast<double>(mine.training.cache),
+           reads,
+           mine.expected_hit_rate.value_or(0) * reads,
+           is_known ? 0.0 : 1.0}
+      )
+  );
+  progress::RemoteSummary summary;
+  if (steps > 0) summary.bytes_per_step = sums[0] / static_cast<double>(steps);
+  if (sums[2] == 0) return summary;
+  summary.hit_rate = sums[1] / sums[2];
+  if (sums[4] == 0) summary.expected_hit_rate = sums[3] / sums[2];
+  return summary;
+}
+
+std::shared_ptr<loader::FeatureFetcher> PartInputs::features(int64_t node_type, Use use) const {
+  return use == Use::Training ? shards_->features(node_type)
+                              : shards_->evaluation_features(node_type);
 }
 
 int64_t PartInputs::graph_bytes() const {
@@ -101,7 +145,7 @@ int64_t PartInputs::feature_bytes() const {
 training::PartOfGraph PartInputs::graph() const {
   return {
       .part = shards_->part(),
-      .features = shards_->features(0),
+      .features = shards_->evaluation_features(0),
       .peers = shards_->peers(),
       .service = serves_ ? shards_->service() : nullptr
   };

@@ -6,6 +6,8 @@
 #include "worker/comm/rank_groups.h"
 #include "worker/graph/dataset.h"
 #include "worker/loader/feature_fetcher.h"
+#include "worker/progress/progress_sink.h"
+#include "worker/progress/remote_data.h"
 #include "worker/sampling/async_sampler.h"
 #include "worker/shards/part.h"
 #include "worker/shards/part_sampler.h"
@@ -13,11 +15,14 @@
 #include "worker/tasks/data_network.h"
 #include "worker/training/part_layer_wise.h"
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace gnn::tasks {
@@ -38,11 +43,16 @@ struct PartitionedData {
   api::Placement placement;
   DataNetworkOptions network;
   ProgressBar& loading;  ///< of filling caches
+  /// Is told where to read what comes from other nodes; may be null.
+  progress::ProgressSink* progress = nullptr;
 
   [[nodiscard]] bool has_own_lists_alone() const {
     return placement.topology == api::PlacementMode::Partitioned;
   }
 };
+
+/// What batches are for. The two are counted apart: caches are made for training.
+enum class Use { Training, Evaluation };
 
 /// The samplers and rows of a rank whose node reads one partition of the data set itself, and asks
 /// other nodes for the rest.
@@ -64,11 +74,11 @@ class PartInputs {
 
   [[nodiscard]] const shards::Shards& shards() const { return *shards_; }
   /// Of that number; only where the topology is Partitioned.
-  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler(size_t number) const {
-    return shards_->sampler(static_cast<uint32_t>(number));
+  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler(size_t number, Use use) const {
+    return shards_->sampler(static_cast<uint32_t>(number), hop_bytes_[static_cast<size_t>(use)]);
   }
-  /// By node type; null where there are none.
-  [[nodiscard]] std::vector<std::shared_ptr<loader::FeatureFetcher>> features() const;
+  /// Null where the type has none.
+  [[nodiscard]] std::shared_ptr<loader::FeatureFetcher> features(int64_t node_type, Use use) const;
   /// Bytes of the lists, and of the feature rows with their caches, that this rank reads itself.
   [[nodiscard]] int64_t graph_bytes() const;
   [[nodiscard]] int64_t feature_bytes() const;
@@ -76,17 +86,36 @@ class PartInputs {
   /// What a layer-wise evaluation reads of a homogeneous graph.
   [[nodiscard]] training::PartOfGraph graph() const;
 
+  /// What this rank has read from other nodes, and has sent them.
+  /// Threads: any.
+  [[nodiscard]] progress::RemoteData remote_data() const;
+  /// What the training batches of all ranks have read in so many steps. Collective.
+  [[nodiscard]] Result<progress::RemoteSummary> remote_summary(int64_t steps) const;
+
   /// Returns once no rank asks for anything any more, so that all may leave. Collective.
   [[nodiscard]] Status leave() { return network_ == nullptr ? Status() : network_->leave(); }
 
- private:
-  PartInputs() = default;
+  ~PartInputs() {
+    if (meter_ != nullptr) meter_->stop();
+  }
+  PartInputs(const PartInputs&) = delete;
+  PartInputs& operator=(const PartInputs&) = delete;
 
+ private:
+  explicit PartInputs(comm::RankGroups groups) : groups_(std::move(groups)) {
+    for (auto& bytes : hop_bytes_) bytes = std::make_shared<std::atomic<int64_t>>(0);
+  }
+
+  const comm::RankGroups groups_;
   bool serves_ = false;  // on local rank 0
+  // Of replies, by use.
+  std::array<std::shared_ptr<std::atomic<int64_t>>, 2> hop_bytes_;
   std::unique_ptr<shards::Shards> shards_;
   std::unique_ptr<DataNetwork> network_;  // null where nobody has anything to ask for
+  std::atomic<bool> connected_ = false;   // shards_ may be counted
   size_t num_node_types_ = 0;
   size_t num_edge_types_ = 0;
+  std::shared_ptr<progress::RemoteMeter> meter_;
 };
 
 /// The data set with the lists of the part's own nodes alone, for samplers over parts. Nothing but its

@@ -87,6 +87,7 @@ std::optional<PartitionedData> partitioned_data(const api::GnnJobSpec& spec, Tas
            .server_threads = loading_threads(context.num_cpus),
            .peer_timeout = std::chrono::seconds(spec.training.timeouts.peer_seconds)},
       .loading = context.loading,
+      .progress = &context.progress,
   };
 }
 

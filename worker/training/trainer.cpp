@@ -146,6 +146,7 @@ class TrainingLoop {
   int64_t saved_step_ = -1;   // global step of the newest checkpoint
   int64_t agreed_step_ = -1;  // global step of the last agree_on_model()
   int64_t first_step_ = 0;    // of this epoch that this run made
+  int64_t resumed_step_ = 0;  // global step that this run began at
   progress::Pace steady_steps_;
   int64_t model_bytes_ = 0;  // known from the first step on, when all of it is there
   bool stopped_ = false;
@@ -294,6 +295,7 @@ progress::FinalReport TrainingLoop::final_report() {
   report.preempted = stopped_;
   report.seconds = run_timer_.lap();
   report.steady_steps = steady_steps_;
+  report.run_steps = state_.global_step - resumed_step_;
   if (state_.epochs.empty()) return report;
   const progress::EpochReport& epoch = state_.epochs.back();
   report.average_loss = epoch.average_loss;
@@ -434,6 +436,7 @@ Status TrainingLoop::resume() {
 
 Result<TrainingResult> TrainingLoop::run() {
   GNN_RETURN_IF_ERROR(resume());
+  resumed_step_ = state_.global_step;
   while (state_.position.epoch < training().epochs) {
     epoch_timer_.lap();
     GNN_RETURN_IF_ERROR(start_epoch());

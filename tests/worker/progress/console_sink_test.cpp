@@ -111,14 +111,30 @@ TEST(ConsoleSink, UsesTheTutorialsWords) {
   );
 }
 
-TEST(ConsoleSink, NamesTheMetricOfTheTest) {
+TEST(ConsoleSink, NamesTheMetricOfTheTestAndWhatCameFromOtherNodes) {
   const std::string text = output_of({}, [](ConsoleSink& sink) {
     FinalReport report;
     report.metric = "hits@10";
     report.metrics = {{"test_hits@10", 0.25}, {"train_accuracy", 0.5}};
+    report.remote = RemoteSummary{.bytes_per_step = 4096};
     sink.on_final(report);
   });
-  EXPECT_EQ(text, "Test Hits@10 0.2500\ntrain_accuracy 0.5000\n");
+  EXPECT_EQ(text, "Test Hits@10 0.2500\ntrain_accuracy 0.5000\nRemote Bytes per Step 4096\n");
+  RemoteSummary remote{.bytes_per_step = 123456.7};
+  EXPECT_EQ(remote_line(remote), "Remote Bytes per Step 123457");
+  remote.hit_rate = 0.5;
+  EXPECT_EQ(remote_line(remote), "Remote Bytes per Step 123457 | Cache Hit Rate 0.5000");
+  remote.expected_hit_rate = 0.25;
+  EXPECT_EQ(
+      remote_line(remote), "Remote Bytes per Step 123457 | Cache Hit Rate 0.5000 | Expected 0.2500"
+  );
+  FinalReport report;
+  EXPECT_FALSE(nlohmann::json::parse(to_json_line(report)).contains("remote"));
+  report.remote = remote;
+  EXPECT_EQ(
+      nlohmann::json::parse(to_json_line(report))["remote"],
+      (nlohmann::json{{"bytesPerStep", 123456.7}, {"hitRate", 0.5}, {"expectedHitRate", 0.25}})
+  );
 }
 
 TEST(ConsoleSink, WritesOneJsonObjectALine) {

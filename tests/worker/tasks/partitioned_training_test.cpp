@@ -57,6 +57,72 @@ std::string text_of(const std::optional<api::Placement>& placement) {
   return text;
 }
 
+// Notes what a rank reports.
+class Watch final : public progress::NullSink {
+ public:
+  void on_remote_meter(const std::shared_ptr<const progress::RemoteMeter>& meter) override {
+    meter_ = meter;
+  }
+  void on_step(const progress::StepReport& report) override { input_nodes_ += report.input_nodes; }
+
+  // Of all steps.
+  [[nodiscard]] int64_t input_nodes() const { return input_nodes_; }
+  // Nothing where the whole data set is on each node.
+  [[nodiscard]] std::optional<progress::RemoteData> remote() const {
+    return meter_ == nullptr ? std::nullopt : std::optional(meter_->read());
+  }
+
+ private:
+  std::shared_ptr<const progress::RemoteMeter> meter_;
+  int64_t input_nodes_ = 0;
+};
+
+// The numbers of a rank against each other: what its sampler says that batches read (U), where its
+// rows came from, and what went over its connections.
+void expect_right(const progress::RemoteData& data, int64_t input_nodes, int64_t row_bytes) {
+  using progress::DataKind;
+  const progress::RowOrigins& rows = data.training;
+  EXPECT_EQ(rows.local + rows.cache + rows.remote, input_nodes);
+  EXPECT_EQ(
+      data.received_bytes[DataKind::Features],
+      (rows.remote + data.evaluation.remote + data.cache_rows) * row_bytes
+  );
+  EXPECT_GE(data.training_bytes, rows.remote * row_bytes);
+  EXPECT_LE(data.training_bytes, rows.remote * row_bytes + data.received_bytes[DataKind::Hops]);
+  for (const DataKind kind : progress::kDataKinds)
+    EXPECT_EQ(data.latency[kind].sum.count() > 0, data.received_bytes[kind] > 0) << to_string(kind);
+  EXPECT_EQ(data.received_bytes[DataKind::Labels], 0) << "a rank trains on items of its own part";
+  EXPECT_EQ(data.calls_under_way, 0);
+  EXPECT_EQ(data.peers_lost, 0);
+  EXPECT_EQ(data.connections_refused, 0);
+}
+
+// What the nodes of a job received is what they sent, and their summary is of all of them.
+void expect_right(
+    const std::vector<progress::RemoteData>& ranks,
+    const progress::RemoteSummary& summary,
+    int64_t steps
+) {
+  progress::RowOrigins rows;
+  int64_t bytes = 0;
+  for (const progress::DataKind kind : progress::kDataKinds) {
+    int64_t received = 0;
+    int64_t served = 0;
+    for (const progress::RemoteData& each : ranks) {
+      received += each.received_bytes[kind];
+      served += each.served_bytes[kind];
+    }
+    EXPECT_EQ(received, served) << to_string(kind);
+  }
+  for (const progress::RemoteData& each : ranks) {
+    rows.cache += each.training.cache;
+    rows.remote += each.training.remote;
+    bytes += each.training_bytes;
+  }
+  EXPECT_DOUBLE_EQ(summary.bytes_per_step * static_cast<double>(steps), static_cast<double>(bytes));
+  if (rows.cache + rows.remote > 0) EXPECT_DOUBLE_EQ(summary.hit_rate, rows.hit_rate());
+}
+
 class PartitionedTraining : public ::testing::Test {
  protected:
   PartitionedTraining()
@@ -82,22 +148,30 @@ class PartitionedTraining : public ::testing::Test {
     };
   }
 
-  // The parameters after a training, which all ranks have alike.
+  struct Trained {
+    std::vector<at::Tensor> parameters;  // which all ranks have alike
+    std::optional<progress::RemoteSummary> remote;
+    int64_t steps = 0;
+  };
+
   template <class Workload>
-  static std::vector<at::Tensor> trained(
-      Workload& workload, const comm::RankGroups& groups, const api::Training& training
+  static Trained trained(
+      Workload& workload,
+      const comm::RankGroups& groups,
+      const api::Training& training,
+      progress::ProgressSink& sink
   ) {
-    progress::NullSink sink;
     const StopToken stop;
     training::TrainerContext context{.communicator = groups.all, .progress = sink, .stop = stop};
     const auto result = comm::require(training::train(workload, context, {.training = training}));
     EXPECT_GE(result.report.global_steps, kLeastSteps);
+    Trained made{.parameters = {}, .remote = {}, .steps = result.report.run_steps};
+    made.remote = comm::require(workload.remote_summary(made.steps));
     comm::require(workload.leave());
-    std::vector<at::Tensor> values;
     for (const at::Tensor& parameter : workload.module().parameters())
-      values.push_back(parameter.detach());
-    EXPECT_TRUE(comm::replicas_agree(values, *groups.all));
-    return values;
+      made.parameters.push_back(parameter.detach());
+    EXPECT_TRUE(comm::replicas_agree(made.parameters, *groups.all));
+    return made;
   }
 
   static void expect_equal(
@@ -146,15 +220,27 @@ class PartitionedNodes : public PartitionedTraining {
           model, {.in_channels = dataset.features().width(), .num_classes = dataset.num_classes}
       ));
     }
-    std::vector<at::Tensor> values;
+    Trained made;
+    std::vector<progress::RemoteData> remote(models.size());
+    const auto row_bytes =
+        dataset.features().width() * static_cast<int64_t>(dataset.features().rows().element_size());
     comm::run_ranks_of_nodes(layout.nodes, layout.ranks, [&](const comm::RankGroups& groups) {
       const auto rank = static_cast<size_t>(groups.all->rank());
+      Watch watch;
+      NodeWorkloadOptions mine = options;
+      if (placement) mine.partitioned->progress = &watch;
       const auto workload =
-          comm::require(NodeWorkload::create(dataset, models[rank], groups, options));
-      const auto mine = trained(*workload, groups, options.training);
-      if (rank == 0) values = mine;
+          comm::require(NodeWorkload::create(dataset, models[rank], groups, mine));
+      const Trained by_rank = trained(*workload, groups, mine.training, watch);
+      if (rank == 0) made = by_rank;
+      EXPECT_EQ(watch.remote().has_value(), placement.has_value());
+      if (!placement) return;
+      remote[rank] = *watch.remote();
+      expect_right(remote[rank], watch.input_nodes(), row_bytes);
     });
-    return values;
+    EXPECT_EQ(made.remote.has_value(), placement.has_value());
+    if (placement) expect_right(remote, *made.remote, made.steps);
+    return made.parameters;
   }
 };
 
@@ -271,7 +357,8 @@ TEST_F(PartitionedTraining, OfLinksEndsWithTheBitsOfRanksThatHaveAllData) {
       const auto workload = comm::require(LinkWorkload::create(
           {.dataset = dataset, .split = split}, models[rank], std::move(inputs), groups, options
       ));
-      auto mine = trained(*workload, groups, options.training);
+      progress::NullSink sink;
+      auto mine = trained(*workload, groups, options.training, sink).parameters;
       for (const size_t table : {0, 1}) mine.push_back(workload->embeddings()->values(table));
       if (rank == 0) values = mine;
     });

@@ -143,6 +143,9 @@ std::string encode(const ProgressReport& report, size_t max_bytes) {
   put("etaSeconds", progress.eta_seconds);
   put_word("checkpoint", progress.checkpoint.value_or(""), kMaxPathBytes);
   put_word("parametersHash", report.parameters_hash, kMaxHashBytes);
+  put("remoteBytesPerStep", report.remote_bytes_per_step);
+  put("cacheHitRate", report.cache_hit_rate);
+  put("expectedCacheHitRate", report.expected_cache_hit_rate);
   if (report.truncated) object["truncated"] = true;
   put_text(object, "message", report.message, Keep::Start, max_bytes);
   put_text(object, "stderrTail", report.stderr_tail, Keep::End, max_bytes);
@@ -190,6 +193,9 @@ std::optional<ProgressReport> decode_report(std::string_view text) {
   const std::string checkpoint = line_of(object, "checkpoint", kMaxPathBytes);
   if (!checkpoint.empty()) report.progress.checkpoint = checkpoint;
   report.parameters_hash = line_of(object, "parametersHash", kMaxHashBytes);
+  report.remote_bytes_per_step = decimal_of(object, "remoteBytesPerStep");
+  report.cache_hit_rate = decimal_of(object, "cacheHitRate");
+  report.expected_cache_hit_rate = decimal_of(object, "expectedCacheHitRate");
   report.message = line_of(object, "message", kMaxMessageBytes);
   report.stderr_tail = line_of(object, "stderrTail", kMaxStderrBytes);
   report.truncated = flag_of(object, "truncated");

@@ -31,6 +31,11 @@ struct ProgressReport {
   std::optional<int64_t> rank = {};       ///< the rank that failed first
   JobProgress progress = {};
   std::string parameters_hash = {};
+  /// Where nodes read data from each other: bytes that training read from other nodes per step, of all
+  /// ranks; of the feature rows that no node had itself, the share in caches, and what was expected.
+  std::optional<std::string> remote_bytes_per_step = {};
+  std::optional<std::string> cache_hit_rate = {};
+  std::optional<std::string> expected_cache_hit_rate = {};
   std::string message = {};      ///< what went wrong, in a sentence
   std::string stderr_tail = {};  ///< end of the failed rank's stderr
   bool truncated = false;        ///< a text was cut to fit

@@ -94,6 +94,10 @@ void AgentLink::on_mark() {
   report_.lock()->marks += 1;
 }
 
+void AgentLink::on_remote_meter(const std::shared_ptr<const progress::RemoteMeter>& meter) {
+  *remote_.lock() = meter;
+}
+
 void AgentLink::on_step(const progress::StepReport& report) {
   auto sums = report_.lock();
   if (sums->steps == 0) wake();  // report the start of training at once
@@ -185,6 +189,8 @@ void AgentLink::send_report(const SendMessage& send) {
     report.in_collective = activity_->waiting();
     report.collectives_done = activity_->done();
   }
+  const std::shared_ptr<const progress::RemoteMeter> remote = *remote_.lock();
+  if (remote != nullptr) report.remote = remote->read();
   send(socket_.get(), encode(report));
 }
 

@@ -41,6 +41,7 @@ class AgentLink final : public progress::ProgressSink {
 
   void on_phase(progress::Phase phase) override;
   void on_mark() override;
+  void on_remote_meter(const std::shared_ptr<const progress::RemoteMeter>& meter) override;
   void on_step(const progress::StepReport& report) override;
   void on_epoch(const progress::EpochReport& report) override;
   void on_final(const progress::FinalReport& report) override;
@@ -70,6 +71,7 @@ class AgentLink final : public progress::ProgressSink {
   std::shared_ptr<progress::CollectiveActivity> activity_;
   std::shared_ptr<StopToken> stop_;
   Guarded<RankReport> report_;
+  Guarded<std::shared_ptr<const progress::RemoteMeter>> remote_;  // null before there is one
   std::mutex sending_;  // guards no data: keeps messages on socket_ in order
   std::atomic<bool> closing_{false};
   std::thread thread_;

@@ -3,6 +3,7 @@
 #include "common/contract.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -29,6 +30,13 @@ std::string encode_result(const AgentOptions& options, const NodeResult& result,
   report.reason = contract::exit_reason(static_cast<int>(result.exit_code));
   if (result.failure && result.failure->rank >= 0) report.rank = result.failure->rank;
   report.parameters_hash = result.numbers.parameters_hash;
+  if (const auto& remote = result.numbers.remote) {
+    report.remote_bytes_per_step = api::encode_decimal(remote->bytes_per_step);
+    if (std::isfinite(remote->hit_rate))
+      report.cache_hit_rate = api::encode_decimal(remote->hit_rate);
+    if (remote->expected_hit_rate)
+      report.expected_cache_hit_rate = api::encode_decimal(*remote->expected_hit_rate);
+  }
   report.message = explain(options, result);
   if (result.exit_code == contract::kExitDone) return api::encode(report, max_bytes);
   if (result.failure) report.stderr_tail = result.failure->stderr_tail;

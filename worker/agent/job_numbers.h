@@ -2,6 +2,7 @@
 
 #include "common/api/report.h"
 #include "worker/agent/agent_options.h"
+#include "worker/progress/remote_data.h"
 
 #include <cstdint>
 #include <optional>
@@ -24,6 +25,7 @@ struct JobNumbers {
   std::optional<int64_t> eta_seconds{};
   std::string checkpoint{};
   std::string parameters_hash{};
+  std::optional<progress::RemoteSummary> remote{};
 };
 
 /// What /progress and the final result have in common: who reports, and the numbers of both.

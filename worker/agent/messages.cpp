@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -13,12 +14,17 @@ namespace gnn::agent {
 namespace {
 
 using nlohmann::json;
+using progress::DataKind;
 using progress::DataPath;
 using progress::EpochReport;
 using progress::FinalReport;
+using progress::kDataKinds;
 using progress::Measure;
 using progress::MemoryByOwner;
 using progress::Phase;
+using progress::RemoteData;
+using progress::RemoteSummary;
+using progress::RowOrigins;
 using progress::StepReport;
 using progress::StepSeconds;
 
@@ -157,10 +163,85 @@ EpochReport epoch_of(const json& j) {
   return e;
 }
 
+json to_json(const RowOrigins& r) {
+  return {{"local", r.local}, {"cache", r.cache}, {"remote", r.remote}};
+}
+
+RowOrigins origins_of(const json& j) {
+  return {
+      .local = j.value("local", int64_t{0}),
+      .cache = j.value("cache", int64_t{0}),
+      .remote = j.value("remote", int64_t{0})
+  };
+}
+
+json to_json(const RemoteData& r) {
+  json kinds = json::object();
+  for (const DataKind kind : kDataKinds) {
+    const LatencyHistogram& latency = r.latency[kind];
+    kinds[std::string(to_string(kind))] = {
+        {"received", r.received_bytes[kind]},
+        {"served", r.served_bytes[kind]},
+        {"calls", latency.counts},
+        {"nanoseconds", latency.sum.count()}
+    };
+  }
+  json j{
+      {"kinds", kinds},
+      {"underWay", r.calls_under_way},
+      {"lost", r.peers_lost},
+      {"refused", r.connections_refused},
+      {"training", to_json(r.training)},
+      {"evaluation", to_json(r.evaluation)},
+      {"cacheRows", r.cache_rows},
+      {"trainingBytes", r.training_bytes}
+  };
+  if (r.expected_hit_rate) j["expectedHitRate"] = *r.expected_hit_rate;
+  return j;
+}
+
+RemoteData remote_of(const json& j) {
+  RemoteData r;
+  for (const DataKind kind : kDataKinds) {
+    const json k = j.at("kinds").value(std::string(to_string(kind)), json::object());
+    r.received_bytes[kind] = k.value("received", int64_t{0});
+    r.served_bytes[kind] = k.value("served", int64_t{0});
+    LatencyHistogram& latency = r.latency[kind];
+    const auto counts = k.value("calls", std::vector<int64_t>());
+    std::copy_n(
+        counts.begin(), std::min(counts.size(), latency.counts.size()), latency.counts.begin()
+    );
+    latency.sum = std::chrono::nanoseconds(k.value("nanoseconds", int64_t{0}));
+  }
+  r.calls_under_way = j.value("underWay", int64_t{0});
+  r.peers_lost = j.value("lost", int64_t{0});
+  r.connections_refused = j.value("refused", int64_t{0});
+  r.training = origins_of(j.value("training", json::object()));
+  r.evaluation = origins_of(j.value("evaluation", json::object()));
+  r.cache_rows = j.value("cacheRows", int64_t{0});
+  r.training_bytes = j.value("trainingBytes", int64_t{0});
+  if (j.contains("expectedHitRate")) r.expected_hit_rate = j.at("expectedHitRate").get<double>();
+  return r;
+}
+
+json to_json(const RemoteSummary& r) {
+  json j{{"bytesPerStep", number(r.bytes_per_step)}, {"hitRate", number(r.hit_rate)}};
+  if (r.expected_hit_rate) j["expectedHitRate"] = number(*r.expected_hit_rate);
+  return j;
+}
+
+RemoteSummary summary_of(const json& j) {
+  RemoteSummary r;
+  r.bytes_per_step = number_of(j.at("bytesPerStep"));
+  r.hit_rate = number_of(j.at("hitRate"));
+  if (j.contains("expectedHitRate")) r.expected_hit_rate = number_of(j.at("expectedHitRate"));
+  return r;
+}
+
 json to_json(const FinalReport& f) {
   json metrics = json::object();
   for (const auto& [name, value] : f.metrics) metrics[name] = number(value);
-  return {
+  json j{
       {"epochs", f.epochs},
       {"globalSteps", f.global_steps},
       {"checkpoint", f.checkpoint},
@@ -171,6 +252,8 @@ json to_json(const FinalReport& f) {
       {"metric", f.metric},
       {"metrics", metrics}
   };
+  if (f.remote) j["remote"] = to_json(*f.remote);
+  return j;
 }
 
 FinalReport final_of(const json& j) {
@@ -184,6 +267,7 @@ FinalReport final_of(const json& j) {
   f.seconds = j.value("seconds", 0.0);
   f.metric = j.value("metric", "");
   for (const auto& [name, value] : j.at("metrics").items()) f.metrics[name] = number_of(value);
+  if (j.contains("remote")) f.remote = summary_of(j.at("remote"));
   return f;
 }
 
@@ -275,6 +359,7 @@ std::string encode(const RankReport& report) {
   };
   if (report.epoch) j["epoch"] = to_json(*report.epoch);
   if (report.final) j["final"] = to_json(*report.final);
+  if (report.remote) j["remote"] = to_json(*report.remote);
   return dump({{"report", j}});
 }
 
@@ -312,6 +397,7 @@ Result<RankMessage> decode_rank_message(std::string_view text) {
     report.checked_version = version_of(r.value("checkedData", std::string()));
     if (r.contains("epoch")) report.epoch = epoch_of(r.at("epoch"));
     if (r.contains("final")) report.final = final_of(r.at("final"));
+    if (r.contains("remote")) report.remote = remote_of(r.at("remote"));
     message.report = std::move(report);
     return message;
   });

@@ -41,6 +41,7 @@ struct RankReport {
   std::string checked_version{};
   std::optional<progress::EpochReport> epoch;  ///< latest epoch
   std::optional<progress::FinalReport> final;
+  std::optional<progress::RemoteData> remote;  ///< where nodes read from each other
 };
 
 /// Why a rank exits, as the rank itself says.

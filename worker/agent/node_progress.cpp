@@ -5,6 +5,7 @@
 namespace gnn::agent {
 namespace {
 
+using progress::RemoteData;
 using progress::StepSeconds;
 
 constexpr auto kRateWindow = std::chrono::seconds(10);
@@ -65,6 +66,37 @@ const std::vector<double> kStepBuckets{
 };
 const std::vector<double> kCheckpointBuckets{0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300};
 
+constexpr const char* kRowsName = "gnn_feature_rows_total";
+constexpr const char* kRowsHelp =
+    "Feature rows by what they were read for and where they came from.";
+
+struct RowUse {
+  const char* name;
+  progress::RowOrigins RemoteData::*rows;
+};
+constexpr RowUse kRowUses[] = {
+    {"training", &RemoteData::training},
+    {"evaluation", &RemoteData::evaluation},
+};
+
+struct RowOrigin {
+  const char* name;
+  int64_t progress::RowOrigins::*count;
+};
+constexpr RowOrigin kRowOrigins[] = {
+    {"local", &progress::RowOrigins::local},
+    {"cache", &progress::RowOrigins::cache},
+    {"remote", &progress::RowOrigins::remote},
+};
+
+std::vector<double> bounds_of_calls() {
+  std::vector<double> bounds;
+  for (size_t bucket = 0; bucket + 1 < LatencyHistogram::kBuckets; ++bucket)
+    bounds.push_back(std::chrono::duration<double>(LatencyHistogram::upper_bound(bucket)).count());
+  return bounds;
+}
+const std::vector<double> kCallBuckets = bounds_of_calls();
+
 MetricLabels with(MetricLabels labels, const char* name, const std::string& value) {
   labels[name] = value;
   return labels;
@@ -78,6 +110,16 @@ double to_unix_seconds(TimePoint time) {
 template <class Number>
 double growth(Number before, Number now) {
   return static_cast<double>(now >= before ? now - before : now);
+}
+
+void add_latency(Histogram shown, const LatencyHistogram& before, const LatencyHistogram& now) {
+  std::vector<double> increments;
+  for (size_t bucket = 0; bucket < LatencyHistogram::kBuckets; ++bucket)
+    increments.push_back(growth(before.counts[bucket], now.counts[bucket]));
+  const auto seconds = [](const LatencyHistogram& of) {
+    return std::chrono::duration<double>(of.sum).count();
+  };
+  shown.add(increments, growth(seconds(before), seconds(now)));
 }
 
 bool is_known(const std::optional<progress::Measure>& measure) {
@@ -185,6 +227,11 @@ void NodeProgress::on_report(
     int64_t rank, const RankReport& report, MonotonicPoint now, TimePoint wall_time
 ) {
   count(rank, reports_[rank], report);
+  if (report.remote) {
+    const RankReport& before = reports_[rank];
+    const bool same_process = before.remote && report.marks >= before.marks;
+    count_remote(rank, same_process ? *before.remote : RemoteData(), *report.remote);
+  }
   show(rank, report, wall_time);
   reports_[rank] = report;
   auto& samples = samples_[rank];
@@ -225,6 +272,65 @@ void NodeProgress::count(int64_t rank, const RankReport& before, const RankRepor
   for (const double duration : report.step_durations) steps.observe(duration);
   // Only rank 0 writes checkpoints; start at zero, so that the first one is an increase.
   if (rank == 0) checkpoint_durations(rank);
+}
+
+void NodeProgress::count_remote(int64_t rank, const RemoteData& before, const RemoteData& data) {
+  const auto labels = rank_labels(rank);
+  const auto add = [&](const char* name, const char* help, const MetricLabels& of, double more) {
+    registry_.counter(name, help, of).increment(more);
+  };
+  for (const progress::DataKind kind : progress::kDataKinds) {
+    const auto of_kind = with(labels, "kind", std::string(to_string(kind)));
+    add("gnn_remote_received_bytes_total",
+        "Bytes that other nodes sent this rank, by kind of data.",
+        of_kind,
+        growth(before.received_bytes[kind], data.received_bytes[kind]));
+    add("gnn_remote_served_bytes_total",
+        "Bytes that this rank sent other nodes, by kind of data.",
+        of_kind,
+        growth(before.served_bytes[kind], data.served_bytes[kind]));
+    if (data.latency[kind].sum.count() == 0) continue;  // most jobs ask for one or two kinds
+    add_latency(
+        registry_.histogram(
+            "gnn_remote_call_duration_seconds",
+            "Time from a question to another node to its answer, by kind of data.",
+            kCallBuckets,
+            of_kind
+        ),
+        before.latency[kind],
+        data.latency[kind]
+    );
+  }
+  for (const RowUse& use : kRowUses) {
+    for (const RowOrigin& origin : kRowOrigins)
+      add(kRowsName,
+          kRowsHelp,
+          with(with(labels, "use", use.name), "origin", origin.name),
+          growth(before.*use.rows.*origin.count, data.*use.rows.*origin.count));
+  }
+  add(kRowsName,
+      kRowsHelp,
+      with(with(labels, "use", "cache"), "origin", "remote"),
+      growth(before.cache_rows, data.cache_rows));
+  add("gnn_remote_peers_lost_total",
+      "Connections to and from other nodes that broke or fell silent.",
+      labels,
+      growth(before.peers_lost, data.peers_lost));
+  add("gnn_remote_connections_refused_total",
+      "Connections that the data port has refused.",
+      labels,
+      growth(before.connections_refused, data.connections_refused));
+  registry_
+      .gauge("gnn_remote_calls_under_way", "Questions to other nodes without an answer.", labels)
+      .set(static_cast<double>(data.calls_under_way));
+  if (data.expected_hit_rate)
+    registry_
+        .gauge(
+            "gnn_feature_cache_expected_hit_ratio",
+            "Expected share of training's remote rows that caches have.",
+            labels
+        )
+        .set(*data.expected_hit_rate);
 }
 
 Histogram NodeProgress::checkpoint_durations(int64_t rank) {
@@ -346,6 +452,7 @@ void NodeProgress::read_final(const progress::FinalReport& final) {
   keep_known(numbers_.test_metric, metric("test"));
   if (!final.checkpoint.empty()) numbers_.checkpoint = final.checkpoint;
   numbers_.parameters_hash = final.parameters_hash;
+  numbers_.remote = final.remote;
 }
 
 double NodeProgress::rate_of(const std::deque<Sample>& samples, int64_t Sample::*field) {

@@ -48,6 +48,9 @@ class NodeProgress {
   Counter failures(int exit_code);
   Histogram checkpoint_durations(int64_t rank);
   void count(int64_t rank, const RankReport& before, const RankReport& report);
+  void count_remote(
+      int64_t rank, const progress::RemoteData& before, const progress::RemoteData& data
+  );
   void show(int64_t rank, const RankReport& report, TimePoint wall_time);
   void show_epoch(int64_t rank, const progress::EpochReport& epoch);
   void read_numbers(const RankReport& report);

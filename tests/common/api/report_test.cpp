@@ -68,6 +68,9 @@ ProgressReport full_result() {
   report.reason = contract::exit_reason(contract::kExitOther);
   report.rank = 7;
   report.parameters_hash = "9ae16a3b2f90404f";
+  report.remote_bytes_per_step = "1.5e+09";
+  report.cache_hit_rate = "0.875";
+  report.expected_cache_hit_rate = "0.9";
   report.message = "edge 7 leaves the graph";
   report.stderr_tail = "last words";
   report.truncated = true;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -37,6 +38,19 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   report.final = progress::FinalReport{};
   report.final->metric = "accuracy";
   report.final->metrics["test_accuracy"] = 0.7;
+  report.final->remote = progress::RemoteSummary{.bytes_per_step = 4096, .expected_hit_rate = 0.5};
+  report.remote = progress::RemoteData{};
+  report.remote->served_bytes[progress::DataKind::Layers] = 31;
+  report.remote->received_bytes[progress::DataKind::Hops] = 32;
+  report.remote->latency[progress::DataKind::Hops].observe(std::chrono::microseconds(50));
+  report.remote->calls_under_way = 33;
+  report.remote->peers_lost = 34;
+  report.remote->connections_refused = 35;
+  report.remote->training = {.local = 36, .cache = 37, .remote = 38};
+  report.remote->evaluation.remote = 39;
+  report.remote->cache_rows = 40;
+  report.remote->training_bytes = 41;
+  report.remote->expected_hit_rate = 0.25;
   const auto decoded = decode_rank_message(encode(report));
   ASSERT_TRUE(decoded) << decoded.error().message;
   ASSERT_TRUE(decoded->report);
@@ -68,6 +82,26 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   EXPECT_EQ(found.epoch->test->count, 9);
   EXPECT_EQ(found.final->metric, "accuracy");
   EXPECT_EQ(found.final->metrics.at("test_accuracy"), 0.7);
+  ASSERT_TRUE(found.final->remote);
+  EXPECT_EQ(found.final->remote->bytes_per_step, 4096);
+  EXPECT_TRUE(std::isnan(found.final->remote->hit_rate));
+  EXPECT_EQ(found.final->remote->expected_hit_rate, 0.5);
+  ASSERT_TRUE(found.remote);
+  EXPECT_EQ(found.remote->served_bytes[progress::DataKind::Layers], 31);
+  EXPECT_EQ(found.remote->received_bytes[progress::DataKind::Hops], 32);
+  const LatencyHistogram& latency = found.remote->latency[progress::DataKind::Hops];
+  EXPECT_EQ(latency.counts, report.remote->latency[progress::DataKind::Hops].counts);
+  EXPECT_EQ(latency.sum, std::chrono::microseconds(50));
+  EXPECT_EQ(found.remote->calls_under_way, 33);
+  EXPECT_EQ(found.remote->peers_lost, 34);
+  EXPECT_EQ(found.remote->connections_refused, 35);
+  EXPECT_EQ(found.remote->training.local, 36);
+  EXPECT_EQ(found.remote->training.cache, 37);
+  EXPECT_EQ(found.remote->training.remote, 38);
+  EXPECT_EQ(found.remote->evaluation.remote, 39);
+  EXPECT_EQ(found.remote->cache_rows, 40);
+  EXPECT_EQ(found.remote->training_bytes, 41);
+  EXPECT_EQ(found.remote->expected_hit_rate, 0.25);
 }
 
 TEST(Messages, APartThatWasNotEvaluatedStaysSo) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 
 namespace gnn::agent {
@@ -45,6 +46,66 @@ TEST_F(NodeProgressTest, ShowsTheDataPathOfARank) {
   EXPECT_THAT(page(), HasSubstr(stall + "\"sample\"} 1.5\n"));
   EXPECT_THAT(page(), HasSubstr(stall + "\"copy\"} 2.5\n"));
   EXPECT_THAT(page(), HasSubstr(stall + "\"train\"} 3.5\n"));
+  EXPECT_THAT(page(), Not(HasSubstr("remote"))) << "the whole data set is on each node";
+  EXPECT_THAT(page(), Not(HasSubstr("gnn_feature_rows_total")));
+
+  report.marks = 5;
+  report.remote = progress::RemoteData{};
+  hear(report);
+  const auto of_kind = [](const std::string& kind) {
+    return "{job=\"arxiv\",kind=\"" + kind + "\",node=\"1\",rank=\"2\"} ";
+  };
+  const std::string lost = "gnn_remote_peers_lost_total" + labels + "} ";
+  EXPECT_THAT(page(), HasSubstr(lost + "0\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_remote_received_bytes_total" + of_kind("labels") + "0\n"));
+  EXPECT_THAT(page(), Not(HasSubstr("gnn_feature_cache_expected_hit_ratio")));
+  EXPECT_THAT(page(), Not(HasSubstr("gnn_remote_call_duration_seconds"))) << "no call yet";
+
+  using progress::DataKind;
+  report.remote->received_bytes[DataKind::Features] = 4000;
+  report.remote->served_bytes[DataKind::Hops] = 70;
+  report.remote->latency[DataKind::Features].observe(std::chrono::microseconds(200));
+  report.remote->latency[DataKind::Features].observe(std::chrono::seconds(60));
+  report.remote->calls_under_way = 3;
+  report.remote->peers_lost = 1;
+  report.remote->connections_refused = 2;
+  report.remote->training = {.local = 50, .cache = 30, .remote = 8};
+  report.remote->evaluation = {.local = 5, .cache = 0, .remote = 1};
+  report.remote->cache_rows = 31;
+  report.remote->expected_hit_rate = 0.75;
+  hear(report);
+  hear(report);
+  EXPECT_THAT(
+      page(), HasSubstr("gnn_remote_received_bytes_total" + of_kind("features") + "4000\n")
+  );
+  EXPECT_THAT(page(), HasSubstr("gnn_remote_served_bytes_total" + of_kind("hops") + "70\n"));
+  const std::string calls = "gnn_remote_call_duration_seconds_";
+  const std::string features = "{job=\"arxiv\",kind=\"features\",node=\"1\",rank=\"2\"";
+  EXPECT_THAT(page(), HasSubstr(calls + "count" + features + "} 2\n"));
+  EXPECT_THAT(page(), HasSubstr(calls + "bucket" + features + ",le=\"0.000128\"} 0\n"));
+  EXPECT_THAT(page(), HasSubstr(calls + "bucket" + features + ",le=\"0.000256\"} 1\n"));
+  EXPECT_THAT(page(), HasSubstr(calls + "bucket" + features + ",le=\"+Inf\"} 2\n"));
+  EXPECT_THAT(page(), HasSubstr(calls + "sum" + features + "} 60.0002\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_remote_calls_under_way" + labels + "} 3\n"));
+  EXPECT_THAT(page(), HasSubstr(lost + "1\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_remote_connections_refused_total" + labels + "} 2\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_feature_cache_expected_hit_ratio" + labels + "} 0.75\n"));
+  const auto rows = [](const std::string& origin, const std::string& use, int64_t count) {
+    return "gnn_feature_rows_total{job=\"arxiv\",node=\"1\",origin=\"" + origin +
+           "\",rank=\"2\",use=\"" + use + "\"} " + std::to_string(count) + "\n";
+  };
+  EXPECT_THAT(page(), HasSubstr(rows("local", "training", 50)));
+  EXPECT_THAT(page(), HasSubstr(rows("cache", "training", 30)));
+  EXPECT_THAT(page(), HasSubstr(rows("remote", "training", 8)));
+  EXPECT_THAT(page(), HasSubstr(rows("local", "evaluation", 5)));
+  EXPECT_THAT(page(), HasSubstr(rows("remote", "evaluation", 1)));
+  EXPECT_THAT(page(), HasSubstr(rows("remote", "cache", 31)));
+
+  report.marks = 1;  // the rank's next process
+  report.remote->peers_lost = 2;
+  hear(report);
+  EXPECT_THAT(page(), HasSubstr(lost + "3\n"));
+  EXPECT_THAT(page(), HasSubstr(calls + "count" + features + "} 4\n"));
 }
 
 TEST_F(NodeProgressTest, CountersContinueAfterARankRestarts) {

@@ -26,6 +26,7 @@ STEPS_BEFORE_FAULT = 40
 EDGE_LIST_NODES = 240
 # The build whose programs the images take.
 PRESET = Path(os.environ["GNN_BUILD_DIR"]).name
+WORKER = Path(os.environ["GNN_BUILD_DIR"]) / "worker/main/gnn-worker"
 
 RULES = ROOT / "charts/gnn-operator/files/rules.yaml"
 
@@ -249,6 +250,7 @@ class Jobs(EndToEnd):
             waits = "waiting for another writer of the data"
             operator.wait("the pod waits for the other writer", lambda: waits in (prepared() or {}).get("message", ""), 120)
             self.assertEqual(operator.get("gnnjob", "prepared", NAMESPACE)["status"]["state"], "Preparing")
+            operator.wait("Prometheus reads how far it is", lambda: operator.query('gnn_prepare_ratio{job="prepared"}'), 60)
             patch = lambda value: operator.kubectl(  # noqa: E731
                 "patch", "gnnjob", "prepared", "-n", NAMESPACE, "--type=merge", "-p", json.dumps({"spec": {"suspend": value}})
             )
@@ -515,8 +517,10 @@ class Fence(EndToEnd):
         operator.wait("Prometheus reads the agents", lambda: operator.query(f'gnn_train_epoch{{job="{name}"}}'), 30)
 
 
-# Panels on which zero is what a healthy controller shows, by title.
-MAY_BE_ZERO = {"Errors", "Queue depth", "Longest running reconcile"}
+# Panels on which zero is what a healthy controller, or a healthy job, shows, by title.
+MAY_BE_ZERO = {"Errors", "Queue depth", "Longest running reconcile", "Refused and lost connections", "Remote calls under way"}
+# Of pods that are gone when a job trains: shown while one prepares data.
+WHILE_PREPARING = {"Preparation"}
 
 
 def filled(expression, values):
@@ -531,7 +535,15 @@ class Monitoring(EndToEnd):
         self.submit("earlier", epochs=1)
         scheduled = "gnnjob_queue_duration_seconds_count > 0"
         operator.wait("Prometheus reads a time to schedule", lambda: operator.query(scheduled), 120)
-        name = self.submit("watched", epochs=5000)  # longer than all the looking takes
+        # Longer than all the looking takes. Its nodes read from each other.
+        folder = operator.volume(NAMESPACE, "watched-data")
+        run([WORKER, "data", "generate", "--shape", "ogbn-products", "--scale", "0.002", "--output", folder / "whole"])
+        run([WORKER, "data", "partition", "--input", folder / "whole", "--output", folder / "parts", "--parts", "2",
+             "--method", "hotness", "--fanout", "10,10", "--batch-size", "64"])
+        name = self.submit("watched", epochs=5000, dataset={"format": "Native", "path": "/watched-data/parts"},
+                           placement={"topology": "Partitioned", "features": "Partitioned", "partitions": 2},
+                           workers__template__volumes=claims("checkpoints", "watched-data"),
+                           workers__template__volumeMounts=mounts("checkpoints", "watched-data"))
         operator.wait_step(name, NAMESPACE, STEPS_BEFORE_FAULT, 120)
         # Nor would a lost rank's counters.
         read = f'count(count by (node) (gnn_agent_rounds_total{{job="{name}"}})) == 2'
@@ -556,6 +568,8 @@ class Monitoring(EndToEnd):
                 if variable["type"] == "query":
                     values["$" + variable["name"]] = self.choice(variable["query"]["query"], values, job)
             for panel in dashboard["panels"]:
+                if panel["title"] in WHILE_PREPARING:
+                    continue
                 for target in panel["targets"]:
                     shown = [float(item["value"][1]) for item in operator.query(filled(target["expr"], values))]
                     shown = [value for value in shown if math.isfinite(value)]

@@ -157,11 +157,46 @@ def jobs():
                   (f"sum by (namespace, job) (rate(gnn_train_samples_total{{{JOB}}}[$__rate_interval]))", "{{namespace}}/{{job}}")),
             panel("Restarts", "Restarts charged to maxRestarts within the time range, by reason. Jobs without restarts are omitted.", "short",
                   (f"round(sum by (namespace, job, reason) (increase(gnnjob_restarts_total{{{controller}}}[$__range]))) > 0", "{{namespace}}/{{job}} {{reason}}")),
+            panel("Preparation", "Of pods that prepare data: how much of the present task is done.", "percentunit",
+                  (f"max by (namespace, job) (gnn_prepare_ratio{{{JOB}}})", "{{namespace}}/{{job}}")),
             panel("Time to schedule", "From creation until all pods are scheduled: median and 99th percentile of all jobs in the time range, regardless of the selection above.", "s",
                   (quantile_of_range(0.5, "gnnjob_queue_duration_seconds", "le"), "p50"),
                   (quantile_of_range(0.99, "gnnjob_queue_duration_seconds", "le"), "p99")),
         ],
     )
+
+
+def remote_data():
+    """Panels of jobs whose nodes read data from each other; others have none of these series."""
+    def rate(metric, by, more=""):
+        return f"sum by ({by}) (rate({metric}{{{JOB}{more}}}[$__rate_interval]))"
+
+    def rows(origins):
+        return rate("gnn_feature_rows_total", "job", f', use="training", origin=~"{origins}"')
+
+    def growth(metric):
+        return f"round(sum by (job) (increase({metric}{{{JOB}}}[$__range])))"
+
+    return [
+        panel("Remote data", "Bytes per second that ranks receive from other nodes, by kind, and that each node sends.", "Bps",
+              (rate("gnn_remote_received_bytes_total", "kind"), "received {{kind}}"),
+              (rate("gnn_remote_served_bytes_total", "node"), "sent by node {{node}}")),
+        panel("Feature rows by origin", "Rows per second of training batches, by where they come from.", "ops",
+              (rate("gnn_feature_rows_total", "origin", ', use="training"'), "{{origin}}")),
+        panel("Cache hit rate", "Of the rows of training batches that are not the node's own, the share in its cache, beside what was expected for the job's fan-outs and cache size.",
+              "percentunit",
+              (f"{rows('cache')} / {rows('cache|remote')}", "measured"),
+              (f"avg by (job) (gnn_feature_cache_expected_hit_ratio{{{JOB}}})", "expected")),
+        panel("Time of remote calls", "From a question to another node to its answer: median and 99th percentile, by kind.", "s",
+              (quantile(0.5, "gnn_remote_call_duration_seconds", "kind", JOB), "{{kind}} p50"),
+              (quantile(0.99, "gnn_remote_call_duration_seconds", "kind", JOB), "{{kind}} p99")),
+        panel("Remote calls under way", "Questions that wait for an answer, by rank.", "short",
+              (f"sum by (node, rank) (gnn_remote_calls_under_way{{{JOB}}})", "node {{node}} rank {{rank}}")),
+        panel("Refused and lost connections", "Within the time range: connections that data ports have refused, and connections between nodes that broke or fell silent.",
+              "short",
+              (growth("gnn_remote_connections_refused_total"), "refused"),
+              (growth("gnn_remote_peers_lost_total"), "lost")),
+    ]
 
 
 def job():
@@ -195,6 +230,7 @@ def job():
                   (quantile_of_range(0.5, "gnn_checkpoint_duration_seconds", "le, job", JOB), "{{job}}")),
             panel("Memory by owner", "Resident memory of the ranks.", "bytes",
                   (f"sum by (node, rank, owner) (gnn_memory_bytes{{{JOB}}})", "node {{node}} rank {{rank}} {{owner}}")),
+            *remote_data(),
         ],
     )
 

@@ -19,6 +19,7 @@
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -120,7 +121,11 @@ void expect_right(
     bytes += each.training_bytes;
   }
   EXPECT_DOUBLE_EQ(summary.bytes_per_step * static_cast<double>(steps), static_cast<double>(bytes));
-  if (rows.cache + rows.remote > 0) EXPECT_DOUBLE_EQ(summary.hit_rate, rows.hit_rate());
+  if (rows.cache + rows.remote > 0) {
+    EXPECT_DOUBLE_EQ(summary.hit_rate, rows.hit_rate());
+  } else {
+    EXPECT_TRUE(std::isnan(summary.hit_rate));
+  }
 }
 
 class PartitionedTraining : public ::testing::Test {

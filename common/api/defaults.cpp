@@ -23,6 +23,21 @@ void apply_link_defaults(GnnJobSpec& spec) {
   }
 }
 
+void apply_partition_defaults(const GnnJobSpec& spec, DataPartition& partition) {
+  const std::optional<Placement>& placement = spec.placement;
+  if (!partition.parts && placement) partition.parts = placement->partitions;
+  if (!partition.fanout && spec.sampling) partition.fanout = spec.sampling->fanout;
+  if (!partition.batch_size) partition.batch_size = spec.training.batch_size;
+  if (!partition.hot_rows) {
+    partition.hot_rows = Decimal{"0.2"};
+    const bool caches_hot_rows =
+        placement && placement->cache && placement->cache->policy == CachePolicy::Hotness;
+    if (caches_hot_rows && placement->cache->rows.value() > partition.hot_rows->value()) {
+      partition.hot_rows = placement->cache->rows;
+    }
+  }
+}
+
 }  // namespace
 
 void apply_defaults(GnnJobSpec& spec) {
@@ -61,6 +76,9 @@ void apply_defaults(GnnJobSpec& spec) {
         spec.task.type == TaskType::LinkPrediction ? Metric::AUC : Metric::Accuracy;
   }
   if (spec.task.type == TaskType::LinkPrediction) apply_link_defaults(spec);
+  if (spec.prepare && spec.prepare->partition) {
+    apply_partition_defaults(spec, *spec.prepare->partition);
+  }
 }
 
 }  // namespace gnn::api

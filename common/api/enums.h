@@ -108,6 +108,9 @@ template <> struct EnumTable<FailureAction> {
 template <> struct EnumTable<ImportFormat> {
   static constexpr EnumWords<ImportFormat, 8> kWords{{{ImportFormat::OGB, "OGB"}, {ImportFormat::TU, "TU"}, {ImportFormat::GIN, "GIN"}, {ImportFormat::EdgeList, "EdgeList"}, {ImportFormat::Reddit, "Reddit"}, {ImportFormat::Taobao, "Taobao"}, {ImportFormat::PackageIndex, "PackageIndex"}, {ImportFormat::PackageTags, "PackageTags"}}};
 };
+template <> struct EnumTable<PartitionMethod> {
+  static constexpr EnumWords<PartitionMethod, 4> kWords{{{PartitionMethod::Random, "Random"}, {PartitionMethod::Hotness, "Hotness"}, {PartitionMethod::LDG, "LDG"}, {PartitionMethod::METIS, "METIS"}}};
+};
 template <> struct EnumTable<SelfLoops> {
   static constexpr EnumWords<SelfLoops, 4> kWords{{{SelfLoops::Keep, "Keep"}, {SelfLoops::Remove, "Remove"}, {SelfLoops::Add, "Add"}, {SelfLoops::AddRemaining, "AddRemaining"}}};
 };

@@ -476,6 +476,7 @@ void visit(auto& v, Of<RunPolicy> auto& x) {
 void visit(auto& v, Of<DataImport> auto& x) {
   v.required("format", x.format, Bounds{});
   v.required("path", x.path, text(TextForm::Any, 1024));
+  v.field("output", x.output, text(TextForm::Any, 1024));
   v.field("replace", x.replace, Bounds{});
   v.field("split", x.split, text(TextForm::DnsSubdomain, 63));
   v.field("noSplit", x.no_split, Bounds{});
@@ -491,8 +492,19 @@ void visit(auto& v, Of<DataImport> auto& x) {
   v.field("seed", x.seed, between(0, 4294967295));
 }
 
+void visit(auto& v, Of<DataPartition> auto& x) {
+  v.field("input", x.input, text(TextForm::Any, 1024));
+  v.field("parts", x.parts, between(1, kMaxNodes));
+  v.field("method", x.method, Bounds{});
+  v.field("fanout", x.fanout, kFanout);
+  v.field("batchSize", x.batch_size, between(1, 16777216));
+  v.field("hotRows", x.hot_rows, decimal(0, 1));
+  v.field("replace", x.replace, Bounds{});
+}
+
 void visit(auto& v, Of<Prepare> auto& x) {
   v.field("import", x.data_import, Bounds{});
+  v.field("partition", x.partition, Bounds{});
   v.field("resources", x.resources, Bounds{});
 }
 

@@ -730,7 +730,9 @@ enum class FeatureType { Float32, Float16 };
 struct DataImport {
   ImportFormat format = ImportFormat::OGB;
   std::string path = {};  ///< folder or file of the raw data, in a pod below a volume mount
-  bool replace = false;   ///< exchange a data set that was made from other inputs or options
+  /// Where the imported data go if they are partitioned next; absent: dataset.path.
+  std::optional<std::string> output = {};
+  bool replace = false;  ///< exchange a data set that was made from other inputs or options
   std::optional<std::string> split = {};  ///< name of the split; absent: the only one
   bool no_split = false;                  ///< accept data without a split
   bool to_undirected = false;
@@ -746,9 +748,34 @@ struct DataImport {
   friend bool operator==(const DataImport&, const DataImport&) = default;
 };
 
-/// Makes the data at dataset.path before the gang starts, in a pod of its own.
+/// How nodes are dealt to partitions.
+enum class PartitionMethod {
+  Random,
+  Hotness,  ///< by how often the batches of each partition read a node
+  LDG,      ///< linear deterministic greedy: by where a node's neighbours are
+  METIS,    ///< cuts few edges; needs memory for the whole graph
+};
+
+/// What `gnn-worker data partition` is asked for. Its output is dataset.path; sampling.replace, rule,
+/// fanoutByEdgeType and negatives.amount are the job's.
+struct DataPartition {
+  std::optional<std::string> input = {};  ///< native data that are there; absent: import.output
+  std::optional<int64_t> parts = {};      ///< absent: placement.partitions
+  PartitionMethod method = PartitionMethod::Hotness;
+  std::optional<std::vector<int64_t>> fanout = {};  ///< absent: sampling.fanout
+  std::optional<int64_t> batch_size = {};           ///< absent: training.batchSize
+  /// Rows of other partitions to list as a partition's hottest, as a share of all rows in [0, 1];
+  /// absent: 0.2, or the share that a cache by Hotness is to hold if that is larger.
+  std::optional<Decimal> hot_rows = {};
+  bool replace = false;  ///< exchange data that were made from other inputs or options
+  friend bool operator==(const DataPartition&, const DataPartition&) = default;
+};
+
+/// Makes the data at dataset.path before the gang starts, in a pod of its own: by import, by
+/// partition, or by both in this order.
 struct Prepare {
   std::optional<DataImport> data_import = {};  ///< "import"
+  std::optional<DataPartition> partition = {};
   std::optional<Resources> resources = {};  ///< of its pod; absent: those of the workers' template
   friend bool operator==(const Prepare&, const Prepare&) = default;
 };

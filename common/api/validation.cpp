@@ -789,6 +789,50 @@ void check_import(const DataImport& import, Problems& problems) {
   problems.require(index || !import.seed, path + ".seed", "is only for PackageIndex");
 }
 
+void check_input_of_partition(
+    const Prepare& prepare, const std::optional<std::string>& made, Problems& problems
+) {
+  const std::string path = "spec.prepare";
+  if (prepare.data_import) {
+    problems.require(
+        prepare.data_import->output.has_value() == prepare.partition.has_value(),
+        path,
+        "import.output must be set if and only if partition is: without it, import writes to "
+        "dataset.path"
+    );
+  }
+  if (!prepare.partition) return;
+  problems.require(
+      prepare.partition->input.has_value() != prepare.data_import.has_value(),
+      path,
+      "partition.input must be set if and only if import is not: partition reads import.output"
+  );
+  const std::optional<std::string>& input =
+      prepare.data_import ? prepare.data_import->output : prepare.partition->input;
+  problems.require(
+      !input || input != made, path, "partition must read another folder than dataset.path"
+  );
+}
+
+void check_partition(const GnnJobSpec& spec, const DataPartition& partition, Problems& problems) {
+  const std::string path = "spec.prepare.partition";
+  problems.require(
+      !classifies_graphs(spec), path, "is only for NodeClassification and LinkPrediction"
+  );
+  problems.require(partition.parts || spec.placement, path, "parts is required without placement");
+  problems.require(
+      !partition.parts || !spec.placement || partition.parts == spec.placement->partitions,
+      path,
+      "parts must equal placement.partitions, which it defaults to"
+  );
+  problems.require(
+      !partition.fanout || !spec.sampling ||
+          partition.fanout->size() == spec.sampling->fanout.size(),
+      path,
+      "fanout must have as many entries as sampling.fanout"
+  );
+}
+
 void check_prepare(const GnnJobSpec& spec, Problems& problems) {
   if (!spec.prepare) return;
   const Prepare& prepare = *spec.prepare;
@@ -797,8 +841,12 @@ void check_prepare(const GnnJobSpec& spec, Problems& problems) {
       "spec.dataset.format",
       "must be Native with prepare, which makes data in this format at dataset.path"
   );
-  problems.require(prepare.data_import.has_value(), "spec.prepare", "set import");
+  problems.require(
+      prepare.data_import || prepare.partition, "spec.prepare", "set import, partition or both"
+  );
   if (prepare.data_import) check_import(*prepare.data_import, problems);
+  check_input_of_partition(prepare, spec.dataset.path, problems);
+  if (prepare.partition) check_partition(spec, *prepare.partition, problems);
   problems.require(
       !prepare.resources || !requests_gpus(*prepare.resources),
       "spec.prepare.resources",

@@ -39,6 +39,20 @@ TEST(Defaults, APlacementShardsByOwnerAndCachesRemoteRows) {
   EXPECT_EQ(whole.spec.training.sharding, Sharding::Owner);
   EXPECT_FALSE(whole.spec.placement->cache) << "there are no remote rows";
   EXPECT_TRUE(check(whole));
+
+  GnnJob made = sample_prepare_partitions_job();
+  made.spec.training.batch_size = 77;
+  GnnJob large = made;
+  large.spec.placement->cache = FeatureCache{.rows = Decimal{"0.5"}};
+  apply_defaults(made.spec);
+  const DataPartition& partition = *made.spec.prepare->partition;
+  EXPECT_EQ(partition.parts, 2);
+  EXPECT_EQ(partition.fanout, made.spec.sampling->fanout);
+  EXPECT_EQ(partition.batch_size, 77);
+  EXPECT_EQ(partition.hot_rows, Decimal{"0.2"});
+  EXPECT_TRUE(check(made));
+  apply_defaults(large.spec);
+  EXPECT_EQ(large.spec.prepare->partition->hot_rows, Decimal{"0.5"}) << "as the cache holds";
 }
 
 TEST(Defaults, FillWhatLinkPredictionLeavesOut) {

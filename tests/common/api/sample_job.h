@@ -43,6 +43,15 @@ inline GnnJob sample_prepare_job() {
   return job;
 }
 
+/// A valid job that imports such a folder and partitions it for two nodes first.
+inline GnnJob sample_prepare_partitions_job() {
+  GnnJob job = sample_partitioned_job();
+  Prepare& prepare = job.spec.prepare.emplace();
+  prepare.data_import = DataImport{.path = "/data/raw", .output = "/data/whole"};
+  prepare.partition.emplace();
+  return job;
+}
+
 /// A valid graph classification job.
 inline GnnJob sample_graph_job() {
   GnnJob job;

@@ -59,6 +59,7 @@ TEST(Validation, AcceptsTheSamples) {
   EXPECT_EQ(paths_of(sample_graph_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_partitioned_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_prepare_job()), std::vector<std::string>{});
+  EXPECT_EQ(paths_of(sample_prepare_partitions_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_link_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_plain_link_job()), std::vector<std::string>{});
 }
@@ -476,6 +477,29 @@ TEST(Validation, HoldsPrepareToWhatTheFormatKnows) {
   refused(import + ".featureType", [](GnnJob& j) {
     j.spec.prepare->data_import->format = ImportFormat::Taobao;
     j.spec.prepare->data_import->feature_type = FeatureType::Float16;
+  });
+
+  refused("spec.prepare", [](GnnJob& j) { j.spec.prepare->data_import->output = "/data/whole"; });
+  const auto parts_refused = [](const std::string& path, const Change& change) {
+    GnnJob job = sample_prepare_partitions_job();
+    change(job);
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{path});
+  };
+  const std::string partition = "spec.prepare.partition";
+  parts_refused("spec.prepare", [](GnnJob& j) { j.spec.prepare->data_import->output.reset(); });
+  parts_refused("spec.prepare", [](GnnJob& j) { j.spec.prepare->data_import.reset(); });
+  parts_refused("spec.prepare", [](GnnJob& j) { j.spec.prepare->partition->input = "/data/x"; });
+  parts_refused("spec.prepare", [](GnnJob& j) {
+    j.spec.prepare->data_import->output = j.spec.dataset.path;
+  });
+  parts_refused(partition, [](GnnJob& j) { j.spec.prepare->partition->parts = 1; });
+  parts_refused(partition, [](GnnJob& j) { j.spec.placement.reset(); });
+  parts_refused(partition, [](GnnJob& j) { j.spec.prepare->partition->fanout = {{5}}; });
+  parts_refused(partition + ".hotRows", [](GnnJob& j) {
+    j.spec.prepare->partition->hot_rows = Decimal{"2"};
+  });
+  parts_refused(partition + ".batchSize", [](GnnJob& j) {
+    j.spec.prepare->partition->batch_size = 0;
   });
 }
 

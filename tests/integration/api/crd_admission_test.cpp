@@ -47,6 +47,10 @@ json prepared(const std::string& name, const Changes& changes) {
   return job(sample_prepare_job(), name, changes);
 }
 
+json parted(const std::string& name, const Changes& changes) {
+  return job(sample_prepare_partitions_job(), name, changes);
+}
+
 json graphs(const std::string& name, const Changes& changes) {
   GnnJob base = sample_graph_job();
   base.spec.workers.pod_template.emplace();
@@ -330,11 +334,12 @@ std::vector<Refusal> broken_placement_rules() {
 
 std::vector<Refusal> broken_prepare_rules() {
   const std::string import = "/spec/prepare/import";
+  const std::string partition = "/spec/prepare/partition";
   return {
       {prepared("", {{"/spec/dataset/format", "OGB"}}),
        "spec.dataset.format",
        "must be Native with prepare, which makes data in this format at dataset.path"},
-      {prepared("", {{import, nullptr}}), "spec.prepare", "set import"},
+      {prepared("", {{import, nullptr}}), "spec.prepare", "set import, partition or both"},
       {prepared("", {{import + "/path", nullptr}}), "spec.prepare.import.path", "Required value"},
       {prepared("", {{"/spec/prepare/resources", {{"limits", {{"nvidia.com/gpu", 1}}}}}}),
        "spec.prepare.resources",
@@ -354,6 +359,34 @@ std::vector<Refusal> broken_prepare_rules() {
        "is only for PackageIndex and PackageTags"},
       {prepared("", {{import + "/seed", 8}}), "spec.prepare.import.seed", "is only for PackageIndex"
       },
+      {parted("", {{import + "/output", nullptr}}),
+       "spec.prepare",
+       "import.output must be set if and only if partition is: without it, import writes to "
+       "dataset.path"},
+      {parted("", {{import, nullptr}}),
+       "spec.prepare",
+       "partition.input must be set if and only if import is not: partition reads import.output"},
+      {parted("", {{import + "/output", "/data/products"}}),
+       "spec.prepare",
+       "partition must read another folder than dataset.path"},
+      {parted("", {{import, nullptr}, {partition + "/input", "/data/products"}}),
+       "spec.prepare",
+       "partition must read another folder than dataset.path"},
+      {parted("", {{partition + "/parts", 1}}),
+       "spec.prepare.partition",
+       "parts must equal placement.partitions, which it defaults to"},
+      {parted("", {{"/spec/placement", nullptr}}),
+       "spec.prepare.partition",
+       "parts is required without placement"},
+      {parted("", {{partition + "/fanout", {5}}}),
+       "spec.prepare.partition",
+       "fanout must have as many entries as sampling.fanout"},
+      {parted("", {{partition + "/method", "Metis"}}),
+       "spec.prepare.partition.method",
+       "Unsupported value"},
+      {parted("", {{partition + "/hotRows", "1.5"}}),
+       "spec.prepare.partition.hotRows",
+       "must be a decimal number of at least 0 and at most 1"},
   };
 }
 
@@ -885,6 +918,19 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
           "index",
           {{"/spec/prepare/import",
             {{"format", "PackageIndex"}, {"path", "/data/P"}, {"features", 64}, {"seed", 3}}}}
+      ),
+      parted("import-and-partition", {}),
+      parted(
+          "every-partition-field",
+          {{"/spec/prepare/import", nullptr},
+           {"/spec/prepare/partition",
+            {{"input", "/data/whole"},
+             {"parts", 2},
+             {"method", "METIS"},
+             {"fanout", {15, 10, 5}},
+             {"batchSize", 512},
+             {"hotRows", "0.5"},
+             {"replace", true}}}}
       ),
       graphs("random", {}),
       graphs(

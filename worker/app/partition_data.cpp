@@ -57,7 +57,8 @@ Status partition_data(const PartitionRequest& request, const DataConsole& consol
   const DataConsole publishing{
       .out = is_json ? unprinted : console.out,
       .progress = console.progress,
-      .dumpavail = console.dumpavail
+      .dumpavail = console.dumpavail,
+      .await_writer = console.await_writer
   };
   GNN_RETURN_IF_ERROR(publish_dataset(request.output, key, make, publishing));
   GNN_ASSIGN_OR_RETURN(const data::NativeDataset made, data::open_native(request.output.folder));

@@ -52,10 +52,14 @@ Result<std::string> prepare(const std::string& job_file, ProgressBar& progress) 
   };
   const Status prepared = prepare_data(job, console);
   std::istringstream lines(said.str());
-  std::string last;
-  for (std::string line; std::getline(lines, line); last = line) progress.say(line);
+  const std::string output = job.spec.dataset.path.value_or("") + ": ";
+  std::string made;
+  for (std::string line; std::getline(lines, line);) {
+    progress.say(line);
+    if (line.starts_with(output)) made = line;  // what follows may be a report
+  }
   if (!prepared) return tl::make_unexpected(prepared.error());
-  return last;
+  return made;
 }
 
 int prepare_in_pod() {

@@ -1,6 +1,7 @@
 #include "worker/app/prepare_data.h"
 
 #include "worker/app/import_data.h"
+#include "worker/app/partition_data.h"
 
 #include <utility>
 
@@ -72,22 +73,75 @@ ImportRequest request_of(const api::DataImport& import, const std::string& outpu
   return request;
 }
 
-// A missing file is one of the raw data's; the output is another's.
-Error as_of_job(Error error) {
+partition::Method method_of(api::PartitionMethod method) {
+  switch (method) {
+    case api::PartitionMethod::Random:
+      return partition::Method::Random;
+    case api::PartitionMethod::Hotness:
+      return partition::Method::Hotness;
+    case api::PartitionMethod::LDG:
+      return partition::Method::Ldg;
+    case api::PartitionMethod::METIS:
+      return partition::Method::Metis;
+  }
+  return partition::Method::Hotness;
+}
+
+// Of a job with all defaults. How batches are drawn is the job's, unless partition says otherwise.
+PartitionRequest request_of(
+    const api::DataPartition& partition, const api::GnnJobSpec& spec, const std::string& input
+) {
+  PartitionRequest request;
+  request.input = input;
+  request.output = {.folder = spec.dataset.path.value_or(""), .replace = partition.replace};
+  partition::PartitionOptions& options = request.options;
+  options.parts = partition.parts.value_or(0);
+  options.method = method_of(partition.method);
+  options.fanout = partition.fanout.value_or(std::vector<int64_t>());
+  options.batch_size = partition.batch_size.value_or(0);
+  if (partition.hot_rows) options.hot_rows = partition.hot_rows->value();
+  if (!spec.sampling) return request;
+  options.replace = spec.sampling->replace;
+  options.rule = spec.sampling->rule == api::SamplingRule::AllSeen ? data::HopRule::AllSeen
+                                                                   : data::HopRule::NewNodes;
+  for (const api::EdgeTypeFanout& own : spec.sampling->fanout_by_edge_type) {
+    const api::EdgeType& type = own.edge_type;
+    options.fanout_by_edge_type.push_back(
+        {.edge_type =
+             {.source = type.source, .relation = type.relation, .destination = type.destination},
+         .fanout = own.fanout}
+    );
+  }
+  if (spec.sampling->negatives) options.negatives = spec.sampling->negatives->amount.value();
+  return request;
+}
+
+// A missing file is one of the input's; the output is another's.
+Error as_of_job(Error error, const std::string& field) {
   if (error.kind == ErrorKind::NotFound) error.kind = ErrorKind::Data;
   if (error.kind != ErrorKind::Conflict) return error;
   error.kind = ErrorKind::Configuration;
-  error.message += " (of a GNNJob: spec.prepare.import.replace: true)";
+  error.message += " (of a GNNJob: " + field + ".replace: true)";
   return error;
 }
 
 }  // namespace
 
 Status prepare_data(const api::GnnJob& job, const DataConsole& console) {
-  if (!job.spec.prepare || !job.spec.prepare->data_import) return {};
-  const std::string output = job.spec.dataset.path.value_or("");
-  const Status imported = import_data(request_of(*job.spec.prepare->data_import, output), console);
-  if (!imported) return tl::make_unexpected(as_of_job(imported.error()));
+  if (!job.spec.prepare) return {};
+  const std::optional<api::DataImport>& import = job.spec.prepare->data_import;
+  const std::optional<api::DataPartition>& partition = job.spec.prepare->partition;
+  std::string made = partition ? partition->input.value_or("") : "";
+  if (import) {
+    made = import->output.value_or(job.spec.dataset.path.value_or(""));
+    const Status imported = import_data(request_of(*import, made), console);
+    if (!imported) {
+      return tl::make_unexpected(as_of_job(imported.error(), "spec.prepare.import"));
+    }
+  }
+  if (!partition) return {};
+  const Status parted = partition_data(request_of(*partition, job.spec, made), console);
+  if (!parted) return tl::make_unexpected(as_of_job(parted.error(), "spec.prepare.partition"));
   return {};
 }
 

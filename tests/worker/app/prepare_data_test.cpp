@@ -1,12 +1,15 @@
 #include "worker/app/prepare_data.h"
 
+#include "common/api/defaults.h"
 #include "tests/worker/data/files.h"
 #include "worker/app/import_data.h"
+#include "worker/app/partition_data.h"
 #include "worker/data/native.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <sstream>
 #include <string>
 
@@ -26,10 +29,18 @@ class PrepareData : public ::testing::Test {
 
   Status prepare() {
     said_.str("");
-    return prepare_data(
-        job_,
-        {.out = said_, .progress = silent_, .dumpavail = &data_is_not_asked_for, .await_writer = {}}
-    );
+    api::GnnJob with_defaults = job_;
+    api::apply_defaults(with_defaults.spec);
+    return prepare_data(with_defaults, console());
+  }
+
+  DataConsole console() {
+    return {
+        .out = said_,
+        .progress = silent_,
+        .dumpavail = &data_is_not_asked_for,
+        .await_writer = wait_
+    };
   }
   static Result<std::string> data_is_not_asked_for() {
     return fail(ErrorKind::Internal, "not in a pod");
@@ -39,6 +50,7 @@ class PrepareData : public ::testing::Test {
   api::GnnJob job_;
   std::ostringstream said_;
   SilentProgressBar silent_;
+  std::function<Status(const Error&)> wait_;
 };
 
 TEST_F(PrepareData, MakesWhatTheImportCommandMakesWithTheSameOptions) {
@@ -57,15 +69,47 @@ TEST_F(PrepareData, MakesWhatTheImportCommandMakesWithTheSameOptions) {
   request.reading.self_loops = data::SelfLoops::AddRemaining;
   request.reading.normalize_rows = true;
   request.reading.feature_dtype = data::DType::Float16;
-  std::ostringstream imported;
-  ASSERT_TRUE(import_data(
-      request,
-      {.out = imported, .progress = silent_, .dumpavail = &data_is_not_asked_for, .await_writer = {}
-      }
-  ));
-  EXPECT_THAT(imported.str(), HasSubstr("already complete"));
+  said_.str("");
+  ASSERT_TRUE(import_data(request, console()));
+  EXPECT_THAT(said_.str(), HasSubstr("already complete"));
   ASSERT_TRUE(prepare());
   EXPECT_THAT(said_.str(), HasSubstr("already complete"));
+
+  job_.spec.prepare->data_import->output = job_.spec.dataset.path;
+  job_.spec.dataset.path = folder_.path("parts");
+  job_.spec.sampling = api::Sampling{.fanout = {2, -1}, .replace = true};
+  job_.spec.sampling->rule = api::SamplingRule::AllSeen;
+  job_.spec.training.batch_size = 2;
+  api::DataPartition& partition = job_.spec.prepare->partition.emplace();
+  partition.parts = 2;
+  partition.method = api::PartitionMethod::LDG;
+  partition.hot_rows = api::Decimal{"0.5"};
+  // Two jobs of the same data may come together.
+  auto other = data::NativeWriter::open(folder_.path("parts"), "another job");
+  ASSERT_TRUE(other);
+  wait_ = [&](const Error& busy) -> Status {
+    EXPECT_THAT(busy.message, HasSubstr("parts: is being written by process "));
+    other->reset();
+    return {};
+  };
+  const Status parted = prepare();
+  ASSERT_TRUE(parted) << parted.error().message;
+  EXPECT_THAT(said_.str(), HasSubstr("out: already complete"));
+  EXPECT_THAT(said_.str(), HasSubstr("parts: 6 nodes, "));
+  EXPECT_FALSE(*other);
+  PartitionRequest parts;
+  parts.input = request.output.folder;
+  parts.output.folder = *job_.spec.dataset.path;
+  parts.options.parts = 2;
+  parts.options.method = partition::Method::Ldg;
+  parts.options.fanout = {2, -1};
+  parts.options.batch_size = 2;
+  parts.options.replace = true;
+  parts.options.rule = data::HopRule::AllSeen;
+  parts.options.hot_rows = 0.5;
+  said_.str("");
+  ASSERT_TRUE(partition_data(parts, console()));
+  EXPECT_THAT(said_.str(), HasSubstr("parts: already complete"));
 
   job_.spec.prepare.reset();
   job_.spec.dataset.path = "/nowhere";
@@ -86,6 +130,27 @@ TEST_F(PrepareData, SaysWhatIsWrongSoThatTheJobIsNotRetried) {
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().kind, ErrorKind::Data);
   EXPECT_THAT(missing.error().message, HasSubstr("missing"));
+
+  // Without an import, of native data that are there.
+  api::Prepare& steps = *job_.spec.prepare;
+  steps.data_import.reset();
+  steps.partition.emplace().input = *job_.spec.dataset.path;
+  steps.partition->parts = 2;
+  job_.spec.sampling = api::Sampling{.fanout = {2}};
+  job_.spec.dataset.path = folder_.path("parts");
+  ASSERT_TRUE(prepare());
+  steps.partition->method = api::PartitionMethod::Random;
+  const Status other_method = prepare();
+  ASSERT_FALSE(other_method);
+  EXPECT_EQ(other_method.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(other_method.error().message, HasSubstr("spec.prepare.partition.replace: true"));
+  steps.partition->replace = true;
+  EXPECT_TRUE(prepare());
+  steps.partition->input = folder_.path("nowhere");
+  const Status nothing = prepare();
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().kind, ErrorKind::Data);
+  EXPECT_THAT(nothing.error().message, HasSubstr("nowhere"));
 }
 
 }  // namespace

@@ -35,6 +35,12 @@ def mount_of(template, path):
 
 
 class Samples(unittest.TestCase):
+    def assert_writable(self, template, path):
+        mount = mount_of(template, path)
+        self.assertIsNotNone(mount, path)
+        volume = next(volume for volume in template["volumes"] if volume["name"] == mount["name"])
+        self.assertFalse(mount.get("readOnly") or volume["persistentVolumeClaim"].get("readOnly"), path)
+
     def test_every_claim_that_is_used_is_made(self):
         made = {item["metadata"]["name"] for _, item in OBJECTS if item["kind"] == "PersistentVolumeClaim"}
         used = {}
@@ -50,10 +56,7 @@ class Samples(unittest.TestCase):
                 if "path" in spec["dataset"]:
                     self.assertIsNotNone(mount_of(template, spec["dataset"]["path"]))
                 if "checkpoint" in spec:
-                    mount = mount_of(template, spec["checkpoint"]["path"])
-                    self.assertIsNotNone(mount)
-                    volume = next(volume for volume in template["volumes"] if volume["name"] == mount["name"])
-                    self.assertFalse(mount.get("readOnly") or volume["persistentVolumeClaim"].get("readOnly"))
+                    self.assert_writable(template, spec["checkpoint"]["path"])
         self.assertTrue(any("checkpoint" in spec for _, spec in JOBS))
 
     def test_what_jobs_read_in_native_form_is_imported(self):
@@ -72,18 +75,14 @@ class Samples(unittest.TestCase):
         for path, spec in read.items():
             self.assertIn("--add-reverse" if "link" in spec["task"] else "--to-undirected", options[path])
 
-    def test_partitioned_data_is_made_by_what_its_job_says(self):
+    def test_partitioned_data_is_made_by_its_job(self):
         partitioned = [(name, spec) for name, spec in JOBS if "placement" in spec]
         self.assertTrue(partitioned)
         for name, spec in partitioned:
-            lines = (ROOT / "manifests/samples" / name).read_text(encoding="utf-8").splitlines()
-            comment = " ".join(line.lstrip("# ").rstrip("\\") for line in lines if line.startswith("#"))
-            words = comment[comment.index("gnn-worker data partition") :].split()
-            options = dict(zip(words[3::2], words[4::2], strict=False))
-            self.assertEqual(options["--output"], spec["dataset"]["path"])
-            self.assertEqual(int(options["--parts"]), spec["placement"]["partitions"])
-            self.assertEqual([int(each) for each in options["--fanout"].split(",")], spec["sampling"]["fanout"])
-            self.assertEqual(int(options["--batch-size"]), spec["training"]["batchSize"])
+            with self.subTest(name):
+                self.assertIn("partition", spec["prepare"])
+                for path in (spec["dataset"]["path"], spec["prepare"]["import"]["output"]):
+                    self.assert_writable(spec["workers"]["template"], path)
 
     def test_jobs_on_real_data_say_what_they_need(self):
         real = [(name, spec) for name, spec in JOBS if spec["dataset"]["format"] != "Synthetic"]

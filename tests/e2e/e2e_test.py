@@ -23,10 +23,12 @@ from installation import ROOT, Failed, Installation, run
 
 NAMESPACE = "train"
 STEPS_BEFORE_FAULT = 40
-EDGE_LIST_NODES = 240
 # The build whose programs the images take.
 PRESET = Path(os.environ["GNN_BUILD_DIR"]).name
 WORKER = Path(os.environ["GNN_BUILD_DIR"]) / "worker/main/gnn-worker"
+PAGE = os.sysconf("SC_PAGE_SIZE")
+# Pages beside the one that is read, which the kernel maps with it.
+FAULT_AROUND = 65536 // PAGE
 
 RULES = ROOT / "charts/gnn-operator/files/rules.yaml"
 
@@ -98,20 +100,43 @@ def mounts(*names):
     return [{"name": name, "mountPath": f"/{name}"} for name in names]
 
 
-def write_edge_list(folder):
-    """Rings of two classes, whose features tell them apart."""
-    folder.mkdir()
-    nodes = range(EDGE_LIST_NODES)
-    lines = {
-        "edges": [f"{node},{(node + 2) % EDGE_LIST_NODES}" for node in nodes],
-        "features": [f"{node % 2},{node % 7}" for node in nodes],
-        "labels": [str(node % 2) for node in nodes],
-        "train": [str(node) for node in nodes if node % 10 < 6],
-        "validation": [str(node) for node in nodes if 6 <= node % 10 < 8],
-        "test": [str(node) for node in nodes if node % 10 >= 8],
+def own_pages(data, part):
+    """The pages of the feature rows' and the lists' file that hold a part of a data set of one node type."""
+    manifest = yaml.safe_load((data / "manifest.yaml").read_text(encoding="utf-8"))
+    begin, end = manifest["partitions"]["nodeTypes"][0]["offsets"][part:part + 2]
+    arrays = {array["name"]: array for array in manifest["arrays"]}
+
+    def pages(name, first, last):
+        """Of the elements [first, last) of the first dimension."""
+        file, (count, *rest) = data / f"{name}.npy", arrays[name]["shape"]
+        size = {"float32": 4, "int32": 4, "int64": 8}[arrays[name]["dtype"]] * math.prod(rest)
+        header = file.stat().st_size - size * count
+        return range((header + first * size) // PAGE, -(-(header + last * size) // PAGE))
+
+    def list_begin(node):
+        with open(data / "edges.node.to.node.indptr.npy", "rb") as file:
+            file.seek(8 * (node - arrays["edges.node.to.node.indptr"]["shape"][0]), os.SEEK_END)
+            return struct.unpack("q", file.read(8))[0]
+
+    return {
+        "nodes.node.features": pages("nodes.node.features", begin, end),
+        "edges.node.to.node.indices": pages("edges.node.to.node.indices", list_begin(begin), list_begin(end)),
     }
-    for name, rows in lines.items():
-        (folder / f"{name}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def resident_pages(process, file):
+    """The pages of a mapped file that are in the process' page table."""
+    found = set()
+    for line in Path(f"/proc/{process}/maps").read_text(encoding="utf-8").splitlines():
+        if not line.endswith(file):
+            continue
+        addresses, _, offset, *_ = line.split()
+        begin, end = (int(address, 16) // PAGE for address in addresses.split("-"))
+        with open(f"/proc/{process}/pagemap", "rb") as table:
+            table.seek(8 * begin)
+            entries = struct.unpack(f"{end - begin}Q", table.read(8 * (end - begin)))
+        found |= {int(offset, 16) // PAGE + index for index, entry in enumerate(entries) if entry >> 63}
+    return found
 
 
 @lru_cache
@@ -231,44 +256,78 @@ class Jobs(EndToEnd):
         patch(False)
         self.assert_complete_like_undisturbed(name, restarts=0)
 
-    def test_raw_files_become_a_trained_model_through_a_suspension(self):
-        folder = operator.volume(NAMESPACE, "raw-data")
-        write_edge_list(folder / "raw")
+    def submit_partitioned(self, name, placement):
+        """The sample, small; returns what its condition Prepared is at any time."""
+        job = yaml.safe_load(sample("products-partitioned.yaml", operator.images["worker"]))
+        job["metadata"].update(name=name, namespace=NAMESPACE)
+        spec, template = job["spec"], job["spec"]["workers"]["template"]
+        spec["model"]["graphSage"]["hiddenChannels"] = 32
+        spec["sampling"]["numThreads"] = 1
+        spec["training"].update(epochs=40, batchSize=16, evaluation={"every": 20})
+        spec["placement"] = placement(spec["placement"])
+        spec["checkpoint"] = {"path": f"/checkpoints/{name}"}
+        template["volumes"] += claims("checkpoints")
+        template["volumeMounts"] += mounts("checkpoints")
+        template["resources"] = spec["prepare"]["resources"] = {
+            "requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"cpu": "2", "memory": "2Gi"},
+        }
+        operator.apply(job)
+        self.addCleanup(operator.kubectl, "delete", "gnnjob", name, "-n", NAMESPACE, "--ignore-not-found")
+        return lambda: operator.condition(operator.get("gnnjob", name, NAMESPACE), "Prepared")
 
-        def submit(name):
-            self.submit(name, dataset={"format": "Native", "path": "/raw-data/made"}, training__batchSize=16, epochs=3,
-                        prepare={"import": {"format": "EdgeList", "path": "/raw-data/raw", "toUndirected": True}},
-                        workers__template__volumes=claims("checkpoints", "raw-data"),
-                        workers__template__volumeMounts=mounts("checkpoints", "raw-data"))
-            return lambda: operator.condition(operator.get("gnnjob", name, NAMESPACE), "Prepared")
+    def assert_maps_its_part_alone(self, name, data):
+        """Each rank's page table has pages of its own node's rows and lists, and none of the other's."""
+        for node in range(2):
+            ranks = processes(name, "rank", f"GROUP_RANK={node}")
+            self.assertEqual(len(ranks), 2)
+            for array, part in own_pages(data, node).items():
+                for rank in ranks:
+                    pages = resident_pages(rank, f"/{array}.npy")
+                    where = f"{array} of node {node}, which has the pages {part}"
+                    self.assertGreater(len(pages.intersection(part)), len(part) / 2, where)
+                    self.assertGreaterEqual(min(pages), part.start - FAULT_AROUND, where)
+                    self.assertLess(max(pages), part.stop + FAULT_AROUND, where)
 
-        # Who writes the same data elsewhere keeps the pod waiting for as long as the suspension needs.
-        with open(folder / "made.lock", "w", encoding="utf-8") as other:
+    def test_raw_files_become_partitions_and_a_model_through_a_suspension_and_a_lost_pod(self):
+        folder = operator.volume(NAMESPACE, "datasets")
+        run([WORKER, "data", "generate", "--shape", "ogbn-products", "--scale", "0.002", "--form", "ogb-npz",
+             "--output", folder / "ogbn_products"])
+
+        # Who writes the same partitions elsewhere keeps the pod waiting for as long as the suspension needs.
+        with open(folder / "products-2.lock", "w", encoding="utf-8") as other:
             os.chmod(other.name, 0o666)
             fcntl.fcntl(other, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-            prepared = submit("prepared")
+            prepared = self.submit_partitioned("parted", lambda placement: placement)
             waits = "waiting for another writer of the data"
             operator.wait("the pod waits for the other writer", lambda: waits in (prepared() or {}).get("message", ""), 120)
-            self.assertEqual(operator.get("gnnjob", "prepared", NAMESPACE)["status"]["state"], "Preparing")
-            operator.wait("Prometheus reads how far it is", lambda: operator.query('gnn_prepare_ratio{job="prepared"}'), 60)
+            self.assertEqual(operator.get("gnnjob", "parted", NAMESPACE)["status"]["state"], "Preparing")
+            operator.wait("Prometheus reads how far it is", lambda: operator.query('gnn_prepare_ratio{job="parted"}'), 60)
             patch = lambda value: operator.kubectl(  # noqa: E731
-                "patch", "gnnjob", "prepared", "-n", NAMESPACE, "--type=merge", "-p", json.dumps({"spec": {"suspend": value}})
+                "patch", "gnnjob", "parted", "-n", NAMESPACE, "--type=merge", "-p", json.dumps({"spec": {"suspend": value}})
             )
             patch(True)
-            operator.wait("no pod is left", lambda: not operator.list("pods", NAMESPACE, "gnn.dev/job=prepared"), 90)
+            operator.wait("no pod is left", lambda: not operator.list("pods", NAMESPACE, "gnn.dev/job=parted"), 90)
             self.assertEqual(prepared()["reason"], "Suspended")
-        self.assertFalse((folder / "made").exists())
+        self.assertFalse((folder / "products-2").exists())
         patch(False)
-        job = operator.wait_finished("prepared", NAMESPACE, 300)
+        attempt = operator.wait_step("parted", NAMESPACE, STEPS_BEFORE_FAULT, 180)["status"]["attempt"]
+        self.assert_maps_its_part_alone("parted", folder / "products-2")
+        operator.kubectl("delete", "pod", f"parted-{attempt}-1", "-n", NAMESPACE, "--grace-period=0", "--force")
+        said = operator.kubectl("logs", f"parted-prepare-{attempt}", "-n", NAMESPACE)
+        self.assertIn("/data/products: already complete", said, "the import was made before the suspension")
+        self.assertRegex(prepared()["message"], r"^/data/products-2: \d+ nodes")
+        job = operator.wait_finished("parted", NAMESPACE, 300)
         self.assertTrue(operator.holds(job, "Complete"), json.dumps(job["status"], indent=1))
-        self.assertEqual(job["status"].get("restarts", 0), 0)
-        self.assertIn(f"/raw-data/made: {EDGE_LIST_NODES} nodes", operator.condition(job, "Prepared")["message"])
+        self.assertEqual((job["status"]["attempt"], job["status"].get("restarts", 0)), (attempt + 1, 0))
 
-        prepared = submit("prepared-again")
-        job = operator.wait_finished("prepared-again", NAMESPACE, 300)
-        self.assertIn("already complete", prepared()["message"])
-        first, second = (operator.results(name, NAMESPACE)[0]["parametersHash"] for name in ("prepared", "prepared-again"))
-        self.assertEqual(first, second)
+        # All nodes have all data, and nothing is lost.
+        prepared = self.submit_partitioned("whole", lambda placement: {"partitions": placement["partitions"]})
+        job = operator.wait_finished("whole", NAMESPACE, 300)
+        self.assertTrue(operator.holds(job, "Complete"), json.dumps(job["status"], indent=1))
+        self.assertEqual(job["status"]["attempt"], 1)
+        self.assertIn("/data/products-2: already complete", prepared()["message"])
+        parted, whole = (operator.results(name, NAMESPACE)[0]["parametersHash"] for name in ("parted", "whole"))
+        self.assertEqual(parted, whole)
 
     def test_deleting_a_running_job_leaves_nothing(self):
         name = self.submit("deleted")

@@ -54,7 +54,7 @@ ALLOWED = {
         "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader", "worker/shards",
     ],
     "worker/tasks": [
-        "common", "common/api", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
+        "common", "common/api", "worker/data", "worker/partition", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
         "worker/rendezvous", "worker/progress", "worker/rpc", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader",
         "worker/shards", "worker/training",
     ],

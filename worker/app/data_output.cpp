@@ -2,7 +2,6 @@
 
 #include "worker/agent/limits.h"
 #include "worker/data/digest.h"
-#include "worker/data/mapped_pages.h"
 #include "worker/data/memory_plan.h"
 #include "worker/graph/load.h"
 
@@ -26,6 +25,10 @@ namespace {
 // Part of all keys. Rises when the same inputs and options give other contents than before, not with
 // data::kNativeVersion: older outputs stay complete.
 constexpr int kKeyVersion = 1;
+
+int64_t memory_of(const DataOutput& output) {
+  return output.memory_bytes > 0 ? output.memory_bytes : default_memory();
+}
 
 enum class Standing { Complete, Open };
 
@@ -98,6 +101,10 @@ std::string key_of(
   return data::digest_of(data::DigestKind::Sha256, std::as_bytes(std::span(text)));
 }
 
+std::unique_ptr<data::MappedPagesLimit> limit_mapped_pages(const DataOutput& output) {
+  return std::make_unique<data::MappedPagesLimit>(memory_of(output) / 16);
+}
+
 namespace {
 
 // What a command holds while it makes a data set.
@@ -110,9 +117,8 @@ Result<Making> begin_making(
     const DataOutput& output, const std::string& key, const DataConsole& console
 ) {
   const std::string& folder = output.folder;
-  const int64_t memory_bytes = output.memory_bytes > 0 ? output.memory_bytes : default_memory();
   GNN_ASSIGN_OR_RETURN(
-      const data::MemoryPlan memory, data::plan_memory(memory_bytes, data::resident_bytes())
+      const data::MemoryPlan memory, data::plan_memory(memory_of(output), data::resident_bytes())
   );
   Making making;
   while (true) {

@@ -3,11 +3,13 @@
 #include "common/progress_bar.h"
 #include "common/result.h"
 #include "worker/data/dataset_arrays.h"
+#include "worker/data/mapped_pages.h"
 #include "worker/data/native.h"
 
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,9 @@ struct DataOutput {
 
 /// Half of what this process may use: the rest is the kernel's, to cache files.
 [[nodiscard]] int64_t default_memory();
+
+/// While it lives, mapped files take little of what --memory allows: for reading what a command has made.
+[[nodiscard]] std::unique_ptr<data::MappedPagesLimit> limit_mapped_pages(const DataOutput& output);
 
 /// Adds `--memory BYTES`, with units as in 4GiB.
 void add_memory_option(CLI::App& command, int64_t& bytes);

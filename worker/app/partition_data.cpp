@@ -62,6 +62,7 @@ Status partition_data(const PartitionRequest& request, const DataConsole& consol
   };
   GNN_RETURN_IF_ERROR(publish_dataset(request.output, key, make, publishing));
   GNN_ASSIGN_OR_RETURN(const data::NativeDataset made, data::open_native(request.output.folder));
+  const auto limit = limit_mapped_pages(request.output);
   const partition::Report report = partition::make_report(made.arrays);
   console.out << (is_json ? partition::report_json(report) + "\n" : partition::report_text(report));
   return request.picture.empty() ? Status() : write_picture(request.picture, report);

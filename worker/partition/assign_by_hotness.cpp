@@ -10,8 +10,16 @@
 namespace gnn::partition {
 namespace {
 
-// GraphLearn-for-PyTorch's default.
-constexpr int64_t kNodesPerPartAndChunk = 10'000;
+// Of a chunk. GraphLearn-for-PyTorch takes the larger number always; but the part whose turn is first gets the
+// nodes that are hot for all, which have the longest lists, and all parts should be first several times.
+constexpr int64_t kMostNodesPerPart = 10'000;
+constexpr int64_t kFewestNodesPerPart = 10;
+constexpr int64_t kTurnsPerPart = 16;
+
+int64_t nodes_per_chunk(int64_t nodes, int64_t parts) {
+  const int64_t for_turns = nodes / (kTurnsPerPart * parts * parts);
+  return std::clamp(for_turns, kFewestNodesPerPart, kMostNodesPerPart) * parts;
+}
 
 // Hotness by part of one node table.
 using HotnessByPart = std::vector<data::Array>;
@@ -116,9 +124,10 @@ Result<std::vector<HotnessByPart>> hotness_by_part(
 Result<Assignment> assign_by_hotness(const AssignInput& input, const AssignTools& tools) {
   Assignment assignment = deal_seeds(input);
   GNN_ASSIGN_OR_RETURN(const auto hotness, hotness_by_part(input, assignment, tools));
-  const auto chunk = static_cast<size_t>(kNodesPerPartAndChunk * input.parts);
   for (size_t table = 0; table < assignment.size(); ++table) {
     const size_t nodes = assignment[table].size();
+    const auto chunk =
+        static_cast<size_t>(nodes_per_chunk(static_cast<int64_t>(nodes), input.parts));
     Dealer dealer(input, hotness[table], assignment[table]);
     int64_t first_part = 0;
     for (size_t begin = 0; begin < nodes; begin += chunk) {

@@ -1,7 +1,6 @@
 #include "worker/partition/order.h"
 
 #include "worker/data/native.h"
-#include "worker/partition/hotness.h"
 
 #include <algorithm>
 #include <cmath>
@@ -296,19 +295,18 @@ class Ordering {
 
 }  // namespace
 
-int64_t order_bytes(const data::DatasetArrays& dataset, const OrderOptions& options) {
+int64_t order_bytes(const HotnessInput& graph, const OrderOptions& options) {
   constexpr auto kNode = static_cast<double>(sizeof(HotNode));
-  std::vector<int64_t> num_nodes;
+  const double own = 1.05 / static_cast<double>(options.parts);
+  double hotness_found = 0;
   double sorting = 0;  // of the largest table
-  double inverse = 0;
-  for (const data::NodeTable& table : dataset.node_tables) {
-    const auto nodes = static_cast<double>(table.num_nodes);
-    num_nodes.push_back(table.num_nodes);
-    const double own = 1.05 / static_cast<double>(options.parts);
+  for (const int64_t num_nodes : graph.num_nodes) {
+    const auto nodes = static_cast<double>(num_nodes);
+    hotness_found += nodes * sizeof(double);
     sorting = std::max(sorting, nodes * kNode * (own + 2 * options.hot_rows));
-    inverse = std::max(inverse, nodes * sizeof(int64_t));
   }
-  return hotness_bytes(num_nodes) + static_cast<int64_t>(sorting + inverse);
+  // First the one, then the other. The new ids that come last take less.
+  return std::max(hotness_bytes(graph), static_cast<int64_t>(hotness_found + sorting));
 }
 
 Result<data::Partitions> order_nodes(

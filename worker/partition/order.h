@@ -6,6 +6,7 @@
 #include "worker/data/array.h"
 #include "worker/data/dataset_arrays.h"
 #include "worker/partition/assign.h"
+#include "worker/partition/hotness.h"
 #include "worker/partition/seeds.h"
 
 #include <cstddef>
@@ -22,7 +23,7 @@ struct OrderOptions {
 };
 
 /// Memory that order_nodes() takes beside `assignment`.
-int64_t order_bytes(const data::DatasetArrays& dataset, const OrderOptions& options);
+int64_t order_bytes(const HotnessInput& graph, const OrderOptions& options);
 
 /// Numbers the nodes of each part in the order of their hotness for the part's own batches, descending,
 /// ties by their ids before; finds the hot rows of each part. Commits to the storage, for each node

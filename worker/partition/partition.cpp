@@ -136,6 +136,12 @@ Result<Assignment> assign(
   return fail(ErrorKind::Internal, "unknown method");
 }
 
+int64_t num_nodes(const data::DatasetArrays& dataset) {
+  int64_t nodes = 0;
+  for (const data::NodeTable& table : dataset.node_tables) nodes += table.num_nodes;
+  return nodes;
+}
+
 // What lives as long as the work on a data set: the part and items of each node.
 int64_t kept_bytes(const data::DatasetArrays& dataset, const Seeds& seeds) {
   int64_t bytes = static_cast<int64_t>(seeds.items.size() * sizeof(uint32_t));
@@ -302,18 +308,19 @@ Result<data::DatasetArrays> partition(
   const Seeds seeds = seeds_of(dataset);
   GNN_RETURN_IF_ERROR(check_dataset(dataset, seeds, options.parts));
 
-  // 1. Memory: what nodes take must leave a quarter for the edges and rows of a pass.
+  // 1. Memory: what nodes take leaves the rest for the edges and rows of a pass.
   const OrderOptions ordering{.parts = options.parts, .hot_rows = options.hot_rows};
-  const int64_t memory = storage.memory_bytes();
-  const int64_t nodes_take = kept_bytes(dataset, seeds) +
-                             std::max(order_bytes(dataset, ordering), rewriting_bytes(dataset));
-  if (nodes_take > memory / 4 * 3) {
-    return wrong_option(
-        "--memory: partitioning takes " + short_count(static_cast<double>(nodes_take)) +
-        "B for the nodes alone, more than three quarters of the " +
-        short_count(static_cast<double>(memory)) + "B that are left for it; allow more"
-    );
-  }
+  const int64_t left_for_metis = storage.memory_bytes() - kept_bytes(dataset, seeds);
+  GNN_ASSIGN_OR_RETURN(
+      const data::MemoryHold hold,
+      storage.hold(
+          kept_bytes(dataset, seeds) +
+              std::max(
+                  order_bytes(hotness_input(dataset, draws), ordering), rewriting_bytes(dataset)
+              ),
+          "partitioning " + std::to_string(num_nodes(dataset)) + " nodes"
+      )
+  );
   const AssignTools tools{.storage = storage, .others = others, .progress = progress};
   const AssignInput input{
       .dataset = dataset,
@@ -326,8 +333,7 @@ Result<data::DatasetArrays> partition(
   // 2. The part of each node. It may have cost hours, so it is kept for a run that resumes this one.
   GNN_ASSIGN_OR_RETURN(Assignment assignment, find_assignment(dataset, storage));
   if (assignment.empty()) {
-    const int64_t left = memory - kept_bytes(dataset, seeds);
-    GNN_ASSIGN_OR_RETURN(assignment, assign(input, options.method, left, tools));
+    GNN_ASSIGN_OR_RETURN(assignment, assign(input, options.method, left_for_metis, tools));
     GNN_RETURN_IF_ERROR(keep_assignment(dataset, assignment, storage));
   }
 
@@ -343,7 +349,7 @@ Result<data::DatasetArrays> partition(
   // 4. Everything else in that order.
   const RewriteTools rewriting{
       .storage = storage,
-      .pass_bytes = memory - kept_bytes(dataset, seeds) - rewriting_bytes(dataset),
+      .pass_bytes = storage.memory_bytes(),
       .others = others,
       .progress = progress
   };

@@ -27,6 +27,16 @@ double any_drawn(double mine, int64_t total, double drawn) {
   return mine > 1 ? -std::expm1(mine * std::log1p(-share)) : share;
 }
 
+// To the probabilities that nodes are seeds, that of being an end of one of `draws` negatives.
+void add_negatives(std::vector<double>& seeds, std::span<const double> weights, double draws) {
+  const double sum = weights.empty() ? static_cast<double>(seeds.size())
+                                     : std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (size_t node = 0; node < seeds.size(); ++node) {
+    const double share = (weights.empty() ? 1 : weights[node]) / sum;
+    seeds[node] = 1 - (1 - seeds[node]) * std::pow(1 - share, draws);
+  }
+}
+
 }  // namespace
 
 size_t node_table_index(const data::DatasetArrays& dataset, const std::string& name) {
@@ -111,15 +121,11 @@ std::vector<std::vector<double>> link_seed_probabilities(
   }
   const auto batch = static_cast<double>(std::min(draws.batch_size, total));
   const double negatives = std::ceil(batch * draws.negatives);
-  std::vector<double> unread(seeds.size(), 1.0);  // by negatives, of any node of a type
-  for (const size_t type : {links.source, links.destination}) {
-    unread[type] *= std::pow(1 - 1 / static_cast<double>(num_nodes[type]), negatives);
+  for (std::vector<double>& type : seeds) {
+    for (double& node : type) node = any_drawn(node, total, batch);
   }
-  for (size_t type = 0; type < seeds.size(); ++type) {
-    for (double& node : seeds[type]) {
-      node = 1 - (1 - any_drawn(node, total, batch)) * unread[type];
-    }
-  }
+  add_negatives(seeds[links.source], links.negative_weights[0], negatives);
+  add_negatives(seeds[links.destination], links.negative_weights[1], negatives);
   return seeds;
 }
 

@@ -6,6 +6,7 @@
 #include "worker/partition/hotness.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -54,11 +55,14 @@ struct PartLinks {
   size_t source = 0;               ///< node type of the sources
   size_t destination = 0;          ///< node type of the destinations
   std::function<bool(int64_t destination)> is_owned{};
+  /// By which the ends of negatives are drawn: [num_nodes], of the sources and of the destinations;
+  /// empty: all nodes alike.
+  std::array<std::span<const double>, 2> negative_weights{};
 };
 
 /// By node type the probability that a node is a seed of a batch of the part's links: both ends of
-/// draws.batch_size links, which are taken without replacement, and draws.negatives uniform pairs for
-/// each of them.
+/// draws.batch_size links, which are taken without replacement, and draws.negatives pairs for each of
+/// them.
 /// Shapes: [num_nodes[t]], empty for types that are at no end.
 std::vector<std::vector<double>> link_seed_probabilities(
     const std::vector<int64_t>& num_nodes, const PartLinks& links, const data::BatchDraws& draws

@@ -75,6 +75,7 @@ CachedIds hottest(const graph::HotRowsData& hot, int64_t rows) {
   if (!hot.ids.defined()) return {.ids = at::empty({0}, at::kLong)};
   const int64_t count = std::min(rows, hot.ids.numel());
   CachedIds cached{.ids = hot.ids.narrow(0, 0, count)};
+  if (!hot.hotness.defined()) return cached;
   const auto* const reads = hot.hotness.const_data_ptr<double>();
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) sum += reads[i];

@@ -31,7 +31,7 @@ struct CacheOptions {
   CachePolicy policy = CachePolicy::Hotness;
   double rows = 0.1;  ///< as a share of the rows of a node type
   /// By node type, for a job whose batches are drawn in another way than the data set was partitioned
-  /// for (see hot_rows()); empty: what the data set has.
+  /// for (see hot_rows()); empty: what the data set has. Without hotness no hit rate is expected.
   std::vector<graph::HotRowsData> hot{};
 };
 

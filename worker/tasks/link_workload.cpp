@@ -14,6 +14,7 @@
 #include <torch/nn/functional/loss.h>
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <string>
 #include <utility>
@@ -30,10 +31,17 @@ std::span<const int64_t> values_of(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<int64_t>(), static_cast<size_t>(tensor.numel())};
 }
 
-// How often each node is an end of the links `ids`, as their source (side 0) or destination (1).
-at::Tensor degrees_of(const Links& links, const at::Tensor& ids, int64_t side) {
-  const at::Tensor ends = links.pairs.select(1, side).index_select(0, ids);
-  return at::bincount(ends, {}, side == 0 ? links.num_sources : links.num_destinations);
+// How often each node is an end of the links `ids`: as their source, and as their destination.
+std::array<at::Tensor, 2> degrees_of_ends(const Links& links, const at::Tensor& ids) {
+  const auto degrees_at = [&](int64_t side, int64_t nodes) {
+    return at::bincount(links.pairs.select(1, side).index_select(0, ids), {}, nodes);
+  };
+  std::array<at::Tensor, 2> degrees{
+      degrees_at(0, links.num_sources), degrees_at(1, links.num_destinations)
+  };
+  // An undirected link has no first end.
+  if (links.undirected) degrees[0] = degrees[1] = degrees[0] + degrees[1];
+  return degrees;
 }
 
 PairSetShape shape_of(const Links& links) {
@@ -106,9 +114,9 @@ Result<std::unique_ptr<LinkWorkload>> LinkWorkload::create(
   GNN_RETURN_IF_ERROR(
       check_edge_types(options.sampling.fanout_by_edge_type, split.dataset, made->reads_)
   );
-  if (options.partitioned) GNN_RETURN_IF_ERROR(made->open_parts());
-  // Else with the samplers of the parts.
-  if (!options.partitioned || !options.partitioned->has_own_lists_alone()) {
+  if (options.partitioned) {
+    GNN_RETURN_IF_ERROR(made->open_parts());  // with graph_
+  } else {
     GNN_ASSIGN_OR_RETURN(made->graph_, make_link_graph(split.dataset, made->reads_, split.split));
   }
   GNN_RETURN_IF_ERROR(made->make_features());
@@ -127,22 +135,53 @@ Status LinkWorkload::open_parts() {
           data_.dataset,
           *options_.partitioned,
           [this](const shards::Part& part) { return part_samplers(part); },
+          training_links(),
           groups_
       )
   );
   return {};
 }
 
+TrainingItems LinkWorkload::training_links() const {
+  const graph::Dataset& dataset = data_.dataset;
+  const auto& links = dataset.edge_types[static_cast<size_t>(dataset.links->edge_type)];
+  const api::Negatives negatives = options_.sampling.negatives.value_or(api::Negatives{});
+  LinkDraws draws{.source_type = links.source_index, .negatives = negatives.amount.value()};
+  if (negatives.weights == api::NegativeWeights::Degree) {
+    const auto degrees = degrees_of_ends(links_of(dataset), data_.split.train_links);
+    for (size_t end = 0; end < degrees.size(); ++end) {
+      draws.weights.at(end) =
+          degrees.at(end).to(at::kDouble).pow(sampling::core::kDegreeExponent).contiguous();
+    }
+  }
+  return {
+      .ids = dataset.links->pairs.index_select(0, data_.split.train),
+      .node_type = links.destination_index,
+      .links = std::move(draws),
+      .batch_size = options_.training.batch_size,
+      // Which was done with all links, and a split leaves some of them out.
+      .as_partitioned = false
+  };
+}
+
 // A sampler for each part of the split, since each sees other links; in the order of api::Part.
 Result<std::vector<shards::SamplerSpec>> LinkWorkload::part_samplers(const shards::Part& part) {
-  GNN_ASSIGN_OR_RETURN(const graph::Dataset own, with_own_lists(data_.dataset, part));
-  GNN_ASSIGN_OR_RETURN(graph_, make_link_graph(own, reads_, data_.split));
+  graph::Dataset dataset = data_.dataset;
+  if (options_.partitioned->has_own_lists_alone()) {
+    GNN_ASSIGN_OR_RETURN(dataset, with_own_lists(dataset, part));
+  }
+  GNN_ASSIGN_OR_RETURN(graph_, make_link_graph(dataset, reads_, data_.split));
+  const auto listed = [&](int64_t node_type) {
+    return options_.partitioned->has_own_lists_alone()
+               ? part.own(node_type)
+               : data::IdRange{0, part.num_nodes()[static_cast<size_t>(node_type)]};
+  };
   std::vector<shards::SamplerSpec> specs;
   for (const auto of : {training::Part::Train, training::Part::Validation, training::Part::Test}) {
     shards::SamplerSpec spec{.options = sampling_of(of), .relations = {}};
     for (sampling::Relation& relation : relations_of(of)) {
       spec.relations.push_back(
-          {.lists = shards::PartLists::of(relation.graph, part.own(relation.destination_type)),
+          {.lists = shards::PartLists::of(relation.graph, listed(relation.destination_type)),
            .source_type = relation.source_type,
            .destination_type = relation.destination_type,
            .ends = std::move(relation.ends),
@@ -262,11 +301,9 @@ Result<std::shared_ptr<const NegativeSampler>> LinkWorkload::negative_sampler() 
   sampling::core::NegativeOptions options{
       .shape = shape_of(links), .amount = negatives.amount.value()
   };
-  at::Tensor degrees[2];
+  std::array<at::Tensor, 2> degrees;
   if (negatives.weights == api::NegativeWeights::Degree) {
-    for (const int64_t side : {0, 1}) degrees[side] = degrees_of(links, ids, side);
-    // An undirected link has no first end.
-    if (links.undirected) degrees[0] = degrees[1] = degrees[0] + degrees[1];
+    degrees = degrees_of_ends(links, ids);
     options.source_degrees = values_of(degrees[0]);
     options.destination_degrees = values_of(degrees[1]);
   }

@@ -109,6 +109,7 @@ class LinkWorkload final : public training::Workload {
       const at::Tensor& pairs, const sampling::core::ItemSamplerOptions& options
   ) const;
   [[nodiscard]] Result<sampling::core::ItemSamplerOptions> training_items() const;
+  [[nodiscard]] TrainingItems training_links() const;
   [[nodiscard]] const std::vector<int64_t>& fanout_of(training::Part part) const;
   [[nodiscard]] sampling::NeighborSamplerOptions sampling_of(training::Part part) const;
   [[nodiscard]] std::vector<sampling::Relation> relations_of(training::Part part) const;

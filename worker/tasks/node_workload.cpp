@@ -84,8 +84,14 @@ Status NodeWorkload::open_parts() {
     }
     return Result<std::vector<shards::SamplerSpec>>(std::move(specs));
   };
+  const TrainingItems items{
+      .ids = dataset_.split.train,
+      .node_type = dataset_.target_node_type,
+      .batch_size = options_.training.batch_size,
+      .as_partitioned = options_.partitioned->as_partitioned && !dataset_.links
+  };
   GNN_ASSIGN_OR_RETURN(
-      parts_, PartInputs::open(dataset_, *options_.partitioned, samplers, groups_)
+      parts_, PartInputs::open(dataset_, *options_.partitioned, samplers, items, groups_)
   );
   return {};
 }

@@ -40,6 +40,7 @@ Result<std::unique_ptr<PartInputs>> PartInputs::open(
     const graph::Dataset& dataset,
     const PartitionedData& data,
     const MakeSamplers& make_samplers,
+    const TrainingItems& items,
     const comm::RankGroups& groups
 ) {
   const api::Placement& placement = data.placement;
@@ -48,18 +49,30 @@ Result<std::unique_ptr<PartInputs>> PartInputs::open(
   made->num_node_types_ = dataset.node_types.size();
   made->num_edge_types_ = dataset.edge_types.size();
   const int64_t node = groups.all->rank() / groups.node->world_size();
-  const shards::ShardsOptions options{
+  shards::ShardsOptions options{
       .part =
           {.part = node % placement.partitions,
            .topology = held(placement.topology),
            .features = held(placement.features)},
       .cache = cache_of(placement)
   };
-  std::vector<shards::SamplerSpec> samplers;
-  if (data.has_own_lists_alone()) {
-    GNN_ASSIGN_OR_RETURN(const auto part, shards::Part::create(dataset, options.part));
-    GNN_ASSIGN_OR_RETURN(samplers, make_samplers(*part));
+  GNN_ASSIGN_OR_RETURN(const auto part, shards::Part::create(dataset, options.part));
+  GNN_ASSIGN_OR_RETURN(std::vector<shards::SamplerSpec> samplers, make_samplers(*part));
+  if (options.cache.policy == shards::CachePolicy::Hotness && placement.partitions > 1) {
+    const HotRowsOptions finding{
+        .rows = options.cache.rows,
+        .num_cpus = data.num_cpus,
+        .memory_bytes = data.memory_bytes,
+        .progress = data.loading
+    };
+    GNN_ASSIGN_OR_RETURN(
+        options.cache.hot,
+        hot_rows_of_job(
+            dataset, *part, {.sampler = samplers.front(), .items = items}, finding, groups
+        )
+    );
   }
+  if (!data.has_own_lists_alone()) samplers.clear();
   GNN_ASSIGN_OR_RETURN(
       made->shards_, shards::Shards::create(dataset, options, std::move(samplers))
   );

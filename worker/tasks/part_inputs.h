@@ -13,6 +13,7 @@
 #include "worker/shards/part_sampler.h"
 #include "worker/shards/shards.h"
 #include "worker/tasks/data_network.h"
+#include "worker/tasks/hot_rows.h"
 #include "worker/training/part_layer_wise.h"
 
 #include <array>
@@ -20,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -42,7 +44,11 @@ inline constexpr int64_t kDefaultPrefetch = 2;
 struct PartitionedData {
   api::Placement placement;
   DataNetworkOptions network;
-  ProgressBar& loading;  ///< of filling caches
+  ProgressBar& loading;  ///< of finding hot rows and filling caches
+  /// Whether lists and split are those that the data set was partitioned with.
+  bool as_partitioned = false;
+  int64_t num_cpus = 1;                                        ///< that this rank may keep busy
+  int64_t memory_bytes = std::numeric_limits<int64_t>::max();  ///< that this process may use
   /// Is told where to read what comes from other nodes; may be null.
   progress::ProgressSink* progress = nullptr;
 
@@ -59,16 +65,18 @@ enum class Use { Training, Evaluation };
 /// Threads: one; what it gives may be used by any.
 class PartInputs {
  public:
-  /// Makes the samplers that are partitioned, in the same order on all ranks.
+  /// Makes samplers over the lists that the part has, in the same order on all ranks. The first one
+  /// draws training batches.
   using MakeSamplers = std::function<Result<std::vector<shards::SamplerSpec>>(const shards::Part&)>;
 
   /// Serves the node's partition on local rank 0, connects to other nodes, and fills the caches of
-  /// remote rows. Where the topology is Replicated there are no samplers. Collective.
+  /// remote rows: those that training on `items` reads most. Collective.
   /// Errors: those of shards::Shards and DataNetwork.
   [[nodiscard]] static Result<std::unique_ptr<PartInputs>> open(
       const graph::Dataset& dataset,
       const PartitionedData& data,
       const MakeSamplers& make_samplers,
+      const TrainingItems& items,
       const comm::RankGroups& groups
   );
 

@@ -33,6 +33,12 @@ graph::PartCheck part_to_check(const api::GnnJobSpec& spec, const comm::RankGrou
   return check;
 }
 
+// Whether a native data set's lists and split are those in its files.
+bool is_as_it_was(const api::Dataset& dataset) {
+  return dataset.split.type == api::SplitType::Provided && !dataset.to_undirected &&
+         !dataset.coalesce && !dataset.add_self_loops && !dataset.add_reverse;
+}
+
 }  // namespace
 
 Status check_same_dataset(comm::Communicator& communicator, const graph::Dataset& dataset) {
@@ -87,6 +93,9 @@ std::optional<PartitionedData> partitioned_data(const api::GnnJobSpec& spec, Tas
            .server_threads = loading_threads(context.num_cpus),
            .peer_timeout = std::chrono::seconds(spec.training.timeouts.peer_seconds)},
       .loading = context.loading,
+      .as_partitioned = is_as_it_was(spec.dataset),
+      .num_cpus = context.num_cpus,
+      .memory_bytes = context.memory_bytes,
       .progress = &context.progress,
   };
 }

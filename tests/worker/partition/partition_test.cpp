@@ -16,10 +16,14 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <string>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -160,18 +164,6 @@ TEST(Partition, KeepsLinksAndTheirIdsInTypedSets) {
   }
 }
 
-// Users that are read, but read nobody.
-TEST(Partition, DealsATypeWithoutListsByItsReaders) {
-  data::DatasetArrays set = link_set({.nodes = 400, .communities = 4, .within = 1});
-  set.links.reset();
-  set.edge_tables.resize(1);
-  set.target_node_type = "item";
-  const auto made = run(set, options_of(Method::Ldg, 4));
-  ASSERT_TRUE(made) << made.error().message;
-  expect_same_graph(set, *made);
-  EXPECT_LT(make_report(*made).cut(), 0.6) << "random parts cut 0.75";
-}
-
 TEST(Partition, CutsFewerEdgesThanRandomParts) {
   const data::DatasetArrays set =
       community_set({.nodes = 1200, .communities = 12, .undirected = true});
@@ -185,17 +177,27 @@ TEST(Partition, CutsFewerEdgesThanRandomParts) {
   EXPECT_LT(reports[Method::Metis].cut(), 0.3);
   EXPECT_LT(reports[Method::Ldg].cut(), 0.5);
   EXPECT_GT(reports[Method::Hotness].local_share(), reports[Method::Random].local_share() + 0.02);
+
+  // Users that are read, but read nobody: dealt by their readers.
+  data::DatasetArrays users = link_set({.nodes = 400, .communities = 4, .within = 1});
+  users.links.reset();
+  users.edge_tables.resize(1);
+  users.target_node_type = "item";
+  const auto made = run(users, options_of(Method::Ldg, 4));
+  ASSERT_TRUE(made) << made.error().message;
+  expect_same_graph(users, *made);
+  EXPECT_LT(make_report(*made).cut(), 0.6) << "random parts cut 0.75";
 }
 
-// Memory of so many bytes a step; remembers the names of arrays.
-class SmallMemory : public StorageFake {
- public:
-  explicit SmallMemory(int64_t bytes) : bytes_(bytes) {}
-  [[nodiscard]] int64_t memory_bytes() const override { return bytes_; }
-
- private:
-  int64_t bytes_;
-};
+// Where a step may take so many bytes.
+std::unique_ptr<data::NativeWriter> small_memory(
+    const gnn::testing::TemporaryFolder& folder, int64_t bytes
+) {
+  return data::NativeWriter::open(
+             folder.path("of-" + std::to_string(bytes)), "key", {.step_bytes = bytes}
+  )
+      .value();
+}
 
 std::vector<const data::Array*> arrays_of(const data::DatasetArrays& set) {
   std::vector<const data::Array*> arrays{&set.train, &set.validation, &set.test};
@@ -216,9 +218,10 @@ TEST(Partition, GivesTheSameBytesInManyPassesAsInOne) {
   const data::DatasetArrays set = community_set({.nodes = 2000, .degree = 20});
   const auto once = run(set, options_of(Method::Hotness, 4));
   ASSERT_TRUE(once);
+  const gnn::testing::TemporaryFolder folder;
   // 480,000 bytes of edges with their ids.
-  SmallMemory small(160'000);
-  const auto often = run(set, options_of(Method::Hotness, 4), small);
+  const auto small = small_memory(folder, 160'000);
+  const auto often = run(set, options_of(Method::Hotness, 4), *small);
   ASSERT_TRUE(often) << often.error().message;
   const auto wanted = arrays_of(*once);
   const auto found = arrays_of(*often);
@@ -232,11 +235,11 @@ TEST(Partition, GivesTheSameBytesInManyPassesAsInOne) {
         0
     ) << wanted[i]->name();
   }
-  SmallMemory too_small(100'000);
-  const auto refused = run(set, options_of(Method::Hotness, 4), too_small);
+  const auto too_small = small_memory(folder, 100'000);
+  const auto refused = run(set, options_of(Method::Hotness, 4), *too_small);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().kind, ErrorKind::Configuration);
-  EXPECT_THAT(refused.error().message, HasSubstr("for the nodes alone"));
+  EXPECT_THAT(refused.error().message, HasSubstr("--memory: partitioning 2000 nodes takes"));
 }
 
 // Commits so many arrays before the disk is full.
@@ -320,11 +323,46 @@ TEST(Partition, NamesTheOptionThatIsWrong) {
   EXPECT_THAT(
       run(*made, options_of(Method::Random, 2)).error().message, HasSubstr("partitioned already")
   );
-  SmallMemory small(100'000);
+  const gnn::testing::TemporaryFolder folder;
   EXPECT_THAT(
-      run(set, options_of(Method::Metis, 2), small).error().message,
+      run(set, options_of(Method::Metis, 2), *small_memory(folder, 100'000)).error().message,
       HasSubstr("--method metis: METIS needs about")
   );
+}
+
+// Lets this process, and those that it starts, take no more than so much private memory beyond what it has.
+class LittlePrivateMemory {
+ public:
+  explicit LittlePrivateMemory(rlim_t bytes) {
+    getrlimit(RLIMIT_DATA, &before_);
+    std::ifstream statm("/proc/self/statm");
+    rlim_t pages = 0;
+    for (int field = 0; field < 6; ++field) statm >> pages;  // the sixth: data and stack
+    const rlimit little{
+        .rlim_cur = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + bytes,
+        .rlim_max = before_.rlim_max
+    };
+    setrlimit(RLIMIT_DATA, &little);
+  }
+  ~LittlePrivateMemory() { setrlimit(RLIMIT_DATA, &before_); }
+  LittlePrivateMemory(const LittlePrivateMemory&) = delete;
+  LittlePrivateMemory& operator=(const LittlePrivateMemory&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(Partition, EndsWithAnErrorWhereMetisGetsNoMemory) {
+  const data::DatasetArrays set = community_set({.nodes = 20'000, .degree = 10});
+  Result<data::DatasetArrays> made = fail(ErrorKind::Internal, "not run");
+  {
+    // Enough for our graph, not for METIS' copies of it.
+    const LittlePrivateMemory little(8'000'000);
+    made = run(set, options_of(Method::Metis, 4));
+  }
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().message, ::testing::StartsWith("METIS: "));
+  EXPECT_NE(made.error().message, "METIS: its process ran out of memory") << "not our own code";
 }
 
 }  // namespace

@@ -11,8 +11,6 @@ namespace gnn::sampling::core {
 
 namespace {
 
-constexpr double kDegreeExponent = 0.75;
-
 // The lanes of the two ends.
 constexpr uint32_t kSourceSide = 0;
 constexpr uint32_t kDestinationSide = 1;

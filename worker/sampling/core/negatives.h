@@ -12,12 +12,15 @@
 
 namespace gnn::sampling::core {
 
+/// The power of a node's degree that it is weighed by: word2vec's.
+inline constexpr double kDegreeExponent = 0.75;
+
 /// How training negatives are drawn.
 struct NegativeOptions {
   PairSetShape shape;
   double amount = 1;  ///< negatives per positive
-  /// The links of each node to weigh it by, as degree^0.75 (word2vec's exponent); empty: all nodes
-  /// alike. Of the sources and of the destinations.
+  /// The links of each node to weigh it by, as degree^kDegreeExponent; empty: all nodes alike. Of the
+  /// sources and of the destinations.
   std::span<const int64_t> source_degrees = {};
   std::span<const int64_t> destination_degrees = {};
   /// The training links, which are drawn anew if they come up; null: any pair is taken.

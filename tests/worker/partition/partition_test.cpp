@@ -177,6 +177,9 @@ TEST(Partition, CutsFewerEdgesThanRandomParts) {
   EXPECT_LT(reports[Method::Metis].cut(), 0.3);
   EXPECT_LT(reports[Method::Ldg].cut(), 0.5);
   EXPECT_GT(reports[Method::Hotness].local_share(), reports[Method::Random].local_share() + 0.02);
+  std::vector<int64_t> edges;
+  for (const PartReport& part : reports[Method::Hotness].parts) edges.push_back(part.edges);
+  EXPECT_LT(imbalance(edges), 0.05) << "hot nodes, which have long lists, go to all parts alike";
 
   // Users that are read, but read nobody: dealt by their readers.
   data::DatasetArrays users = link_set({.nodes = 400, .communities = 4, .within = 1});

@@ -46,6 +46,19 @@ void gather_rows(
   }
 }
 
+void gather_rows(std::span<const std::byte* const> rows, size_t row_bytes, std::byte* out) {
+  if (rows.empty() || row_bytes == 0) return;
+  const size_t ahead = std::clamp<size_t>(kAheadBytes / row_bytes, 1, 64);
+  for (size_t i = 0; i < std::min(ahead, rows.size()); ++i) {
+    if (rows[i] != nullptr) prefetch_row(rows[i], row_bytes);
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + ahead < rows.size() && rows[i + ahead] != nullptr)
+      prefetch_row(rows[i + ahead], row_bytes);
+    if (rows[i] != nullptr) std::memcpy(out + i * row_bytes, rows[i], row_bytes);
+  }
+}
+
 void gather_rows(
     const std::byte* rows,
     size_t row_bytes,

@@ -17,7 +17,11 @@ void gather_rows(
     const std::byte* rows, size_t row_bytes, std::span<const int64_t> ids, std::byte* out
 );
 
-/// As above, on the calling thread and the idle threads of `pool`.
+/// Copies the row at rows[i] to row i of `out`, rows being row_bytes long and prefetched. Null: leaves
+/// that row as it is.
+void gather_rows(std::span<const std::byte* const> rows, size_t row_bytes, std::byte* out);
+
+/// As the first, on the calling thread and the idle threads of `pool`.
 void gather_rows(
     const std::byte* rows,
     size_t row_bytes,

@@ -27,7 +27,8 @@ enum class Method : uint16_t {
   Hidden = 4,    ///< index: what Service::publish() was given
 };
 
-/// The most bytes of a reply that a service makes. One list may take more, since it is not cut.
+/// The most bytes of a reply to a hop that a service makes. One list may take more, since it is not
+/// cut.
 inline constexpr int64_t kMostReplyBytes = int64_t{64} << 20;
 /// The most bytes of any reply.
 inline constexpr int64_t kLargestReplyBytes = int64_t{1} << 30;
@@ -39,9 +40,13 @@ inline constexpr int64_t kMostIds = int64_t{1} << 20;
   return num_nodes <= int64_t{1} << 32 ? 4 : 8;
 }
 
+/// The most bytes of rows in a reply, where a row is no larger: so few that they are still in the
+/// core's cache when they are sent, and that the first are on their way while the last are gathered.
+inline constexpr int64_t kMostRowBytes = int64_t{1} << 20;
+
 /// The most rows that a message may ask for.
 [[nodiscard]] constexpr int64_t rows_of_message(int64_t row_bytes) {
-  const int64_t fit = kMostReplyBytes / (row_bytes > 0 ? row_bytes : 1);
+  const int64_t fit = kMostRowBytes / (row_bytes > 0 ? row_bytes : 1);
   return fit < 1 ? 1 : fit > kMostIds ? kMostIds : fit;
 }
 

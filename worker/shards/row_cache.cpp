@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 namespace gnn::shards {
@@ -105,20 +106,16 @@ CachedIds most_named(
   return {.ids = at::tensor(ids, at::kLong)};
 }
 
-RowCache::RowCache(at::Tensor ids, at::Tensor rows, std::optional<double> expected_hit_rate)
-    : id_tensor_(std::move(ids)),
-      rows_(std::move(rows)),
-      expected_hit_rate_(expected_hit_rate),
-      ids_(id_tensor_.const_data_ptr<int64_t>()) {
-  const int64_t count = id_tensor_.numel();
-  const uint64_t capacity = std::bit_ceil(static_cast<uint64_t>(count) * 2 + 2);
-  shift_ = 64 - std::countr_zero(capacity);
-  slots_.assign(capacity, -1);
-  for (int64_t row = 0; row < count; ++row) {
-    uint64_t at = home(ids_[row]);
-    while (slots_[at] >= 0) at = (at + 1) & (capacity - 1);
-    slots_[at] = static_cast<int32_t>(row);
-  }
+RowCache::RowCache(const at::Tensor& ids, at::Tensor rows, std::optional<double> expected_hit_rate)
+    : rows_(std::move(rows)), expected_hit_rate_(expected_hit_rate) {
+  const std::span all(ids.const_data_ptr<int64_t>(), static_cast<size_t>(ids.numel()));
+  if (all.empty()) return;
+  bits_.resize(static_cast<size_t>(all.back()) / 64 + 1);
+  before_.resize(bits_.size());
+  for (const int64_t id : all)
+    bits_[static_cast<size_t>(id) / 64] |= uint64_t{1} << (static_cast<uint64_t>(id) % 64);
+  for (size_t word = 1; word < bits_.size(); ++word)
+    before_[word] = before_[word - 1] + std::popcount(bits_[word - 1]);
 }
 
 Result<RowCache> fill_cache(
@@ -126,7 +123,7 @@ Result<RowCache> fill_cache(
 ) {
   constexpr int64_t kPiece = 65536;
   const int64_t count = cached.ids.numel();
-  const at::Tensor ids = cached.ids.contiguous();
+  const at::Tensor ids = std::get<0>(at::sort(cached.ids.contiguous()));
   at::Tensor rows;
   progress.begin("filling the cache", count, "rows");
   // Also without any: the first piece tells the rows' shape.

@@ -6,7 +6,6 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <cstring>
 #include <span>
 #include <string>
 #include <utility>
@@ -69,21 +68,8 @@ class RowFetcher::Fetch : public std::enable_shared_from_this<Fetch> {
   }
 
   // Copies rows of this process's memory to their places in the result.
-  void copy(
-      const at::Tensor& from,
-      std::span<const int64_t> rows,
-      std::span<const int64_t> places,
-      size_t row_bytes
-  ) const {
-    constexpr size_t kAhead = 16;  // rows that are prefetched before their turn
-    const auto* const data = static_cast<const std::byte*>(from.const_data_ptr());
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const auto ahead = static_cast<size_t>(rows[std::min(i + kAhead, rows.size() - 1)]);
-      __builtin_prefetch(data + ahead * row_bytes);
-      std::memcpy(
-          row(places[i], row_bytes), data + static_cast<size_t>(rows[i]) * row_bytes, row_bytes
-      );
-    }
+  void copy(std::span<const std::byte* const> here, size_t row_bytes) const {
+    data::gather_rows(here, row_bytes, row(0, row_bytes));
   }
 
   // All is asked and copied. The result is ready when the last reply has come, or now.
@@ -136,7 +122,8 @@ RowFetcher::RowFetcher(
       peers_(std::move(peers)),
       cache_(std::move(cache)),
       row_bytes_(bytes_of_row(own_.rows)),
-      buffers_(std::move(buffers)) {}
+      buffers_(std::move(buffers)),
+      dealt_([] { return std::make_unique<Dealt>(); }) {}
 
 Result<std::shared_ptr<RowFetcher>> RowFetcher::create(
     const Options& options,
@@ -228,54 +215,64 @@ void RowFetcher::start(at::Tensor global_ids, const Executor& executor, Done don
   at::Tensor rows = at::from_blob(memory->data(), shape, [memory](void*) {}, own_.rows.options());
   const auto fetch =
       std::make_shared<Fetch>(std::move(memory), std::move(rows), executor, std::move(done));
-  const Dealt dealt = deal(ids);
+  const std::shared_ptr<Dealt> dealt = dealt_.borrow();
+  deal(ids, *dealt);
   // Others are asked before this process copies its own rows.
   const auto row_bytes = static_cast<size_t>(row_bytes_);
   const auto most = static_cast<size_t>(rows_of_message(row_bytes_));
   int64_t remote = 0;
-  for (size_t owner = 0; owner < dealt.remote.size(); ++owner) {
-    const Places& wanted = dealt.remote[owner];
-    remote += static_cast<int64_t>(wanted.rows.size());
-    for (size_t begin = 0; begin < wanted.rows.size(); begin += most) {
-      const size_t count = std::min(most, wanted.rows.size() - begin);
+  for (size_t owner = 0; owner < dealt->remote.size(); ++owner) {
+    const Wanted& wanted = dealt->remote[owner];
+    remote += static_cast<int64_t>(wanted.ids.size());
+    for (size_t begin = 0; begin < wanted.ids.size(); begin += most) {
+      const size_t count = std::min(most, wanted.ids.size() - begin);
       fetch->ask(
           *peers_[owner],
           options_.method,
           {.index = options_.index},
-          std::span(wanted.rows).subspan(begin, count),
+          std::span(wanted.ids).subspan(begin, count),
           std::span(wanted.places).subspan(begin, count),
           row_bytes
       );
     }
   }
-  fetch->copy(own_.rows, dealt.own.rows, dealt.own.places, row_bytes);
-  if (cache_ != nullptr)
-    fetch->copy(cache_->rows(), dealt.cached.rows, dealt.cached.places, row_bytes);
-  local_.fetch_add(static_cast<int64_t>(dealt.own.rows.size()), std::memory_order_relaxed);
-  hits_.fetch_add(static_cast<int64_t>(dealt.cached.rows.size()), std::memory_order_relaxed);
+  fetch->copy(dealt->here, row_bytes);
+  local_.fetch_add(dealt->local, std::memory_order_relaxed);
+  hits_.fetch_add(dealt->hits, std::memory_order_relaxed);
   remote_.fetch_add(remote, std::memory_order_relaxed);
   remote_bytes_.fetch_add(remote * row_bytes_, std::memory_order_relaxed);
   fetch->finish();
 }
 
-RowFetcher::Dealt RowFetcher::deal(std::span<const int64_t> ids) const {
-  Dealt dealt;
+void RowFetcher::deal(std::span<const int64_t> ids, Dealt& dealt) const {
+  dealt.here.assign(ids.size(), nullptr);
   dealt.remote.resize(static_cast<size_t>(part_->book().parts));
+  for (Wanted& wanted : dealt.remote) {
+    wanted.ids.clear();
+    wanted.places.clear();
+  }
+  dealt.local = dealt.hits = 0;
+  const auto* const own = static_cast<const std::byte*>(own_.rows.const_data_ptr());
+  const auto* const cached =
+      cache_ == nullptr ? nullptr : static_cast<const std::byte*>(cache_->rows().const_data_ptr());
   for (size_t place = 0; place < ids.size(); ++place) {
     const int64_t id = ids[place];
     if (own_.nodes.contains(id)) {
-      dealt.own.add(id - own_.nodes.begin, place);
+      dealt.here[place] = own + (id - own_.nodes.begin) * row_bytes_;
+      ++dealt.local;
       continue;
     }
     const int64_t row = cache_ == nullptr ? -1 : cache_->find(id);
     if (row >= 0) {
-      dealt.cached.add(row, place);
+      dealt.here[place] = cached + row * row_bytes_;
+      ++dealt.hits;
       continue;
     }
     const int64_t owner = part_->book().part_of(static_cast<size_t>(options_.node_type), id);
-    dealt.remote[static_cast<size_t>(owner)].add(id, place);
+    Wanted& wanted = dealt.remote[static_cast<size_t>(owner)];
+    wanted.ids.push_back(id);
+    wanted.places.push_back(static_cast<int64_t>(place));
   }
-  return dealt;
 }
 
 }  // namespace gnn::shards

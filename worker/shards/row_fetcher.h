@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -74,21 +75,17 @@ class RowFetcher final : public loader::FeatureFetcher {
 
  private:
   class Fetch;
-  // Rows of some memory, or ids, and their places in the result.
-  struct Places {
-    std::vector<int64_t> rows;
+  // Ids to ask for, and the places of their rows in the result.
+  struct Wanted {
+    std::vector<int64_t> ids;
     std::vector<int64_t> places;
-
-    void add(int64_t row, size_t place) {
-      rows.push_back(row);
-      places.push_back(static_cast<int64_t>(place));
-    }
   };
   // Where the rows of a result are.
   struct Dealt {
-    Places own;
-    Places cached;
-    std::vector<Places> remote;  // by part
+    std::vector<const std::byte*> here;  // by place; null: to be asked for
+    std::vector<Wanted> remote;          // by part
+    int64_t local = 0;
+    int64_t hits = 0;
   };
 
   RowFetcher(
@@ -100,7 +97,7 @@ class RowFetcher final : public loader::FeatureFetcher {
       std::shared_ptr<Recycler<PageBuffer>> buffers
   );
 
-  [[nodiscard]] Dealt deal(std::span<const int64_t> ids) const;
+  void deal(std::span<const int64_t> ids, Dealt& dealt) const;
 
   const Options options_;
   const std::shared_ptr<const Part> part_;
@@ -109,6 +106,7 @@ class RowFetcher final : public loader::FeatureFetcher {
   const std::shared_ptr<const RowCache> cache_;  // may be null
   const int64_t row_bytes_;
   const std::shared_ptr<Recycler<PageBuffer>> buffers_;
+  Recycler<Dealt> dealt_;
   // Relaxed: they order nothing.
   std::atomic<int64_t> local_ = 0;
   std::atomic<int64_t> hits_ = 0;

@@ -176,18 +176,20 @@ Result<ServiceReply> Service::answer_rows(Method method, MessageReader request) 
   GNN_RETURN_IF_ERROR(request.ids(count, 8, rows.nodes.begin, rows.nodes.end, places.data()));
   GNN_RETURN_IF_ERROR(request.end());
   for (int64_t& id : places) id -= rows.nodes.begin;
+  const size_t bytes = count * static_cast<size_t>(row_bytes);
+  if (bytes == 0) return ServiceReply();
   // Gathered here rather than written from where they are: their pages may have to come from a disk,
-  // and single rows are small.
-  std::vector<std::byte> reply(count * static_cast<size_t>(row_bytes));
-  if (!reply.empty()) {
-    data::gather_rows(
-        static_cast<const std::byte*>(rows.rows.const_data_ptr()),
-        static_cast<size_t>(row_bytes),
-        places,
-        reply.data()
-    );
-  }
-  return reply_of(std::move(reply));
+  // and single rows are small. Into memory that has its pages: fresh ones cost more than the copy.
+  const auto reply = buffers_.borrow();
+  reply->reserve(bytes);
+  auto* const data = static_cast<std::byte*>(reply->data());
+  data::gather_rows(
+      static_cast<const std::byte*>(rows.rows.const_data_ptr()),
+      static_cast<size_t>(row_bytes),
+      places,
+      data
+  );
+  return ServiceReply{.segments = {{data, bytes}}, .owner = reply};
 }
 
 void Service::publish(uint32_t index, PartRows rows) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "common/guarded.h"
+#include "common/page_buffer.h"
+#include "common/recycler.h"
 #include "common/result.h"
 #include "worker/shards/messages.h"
 #include "worker/shards/part.h"
@@ -64,6 +66,8 @@ class Service {
   const std::vector<std::shared_ptr<PartSampler>> samplers_;
   const int64_t most_reply_bytes_;
   mutable Guarded<std::map<uint32_t, PartRows>> hidden_;
+  // Of replies: as many as were under way at once.
+  mutable Recycler<PageBuffer> buffers_{[] { return std::make_unique<PageBuffer>(); }};
 };
 
 }  // namespace gnn::shards

@@ -53,6 +53,17 @@ TEST_P(GatherRows, CopiesRowsById) {
   std::vector<std::byte> together(count * row_bytes);
   gather_rows(rows.data(), row_bytes, ids, together.data(), pool);
   EXPECT_EQ(together, expected);
+  // By address, and none where another place in memory has the row already.
+  std::vector<const std::byte*> addresses;
+  std::vector<std::byte> with_gaps = expected;
+  for (size_t i = 0; i < count; ++i) {
+    const bool is_gap = i % 3 == 1;
+    addresses.push_back(is_gap ? nullptr : rows.data() + static_cast<size_t>(ids[i]) * row_bytes);
+    if (is_gap) std::fill_n(with_gaps.data() + i * row_bytes, row_bytes, std::byte{0x5A});
+  }
+  std::vector<std::byte> by_address(count * row_bytes, std::byte{0x5A});
+  gather_rows(addresses, row_bytes, by_address.data());
+  EXPECT_EQ(by_address, with_gaps);
   // A result that starts inside a cache line leaves what lies before and after it alone.
   std::vector<std::byte> shifted(count * row_bytes + 2 * kMargin, std::byte{0x5A});
   gather_rows(rows.data(), row_bytes, ids, shifted.data() + kMargin);

@@ -43,7 +43,8 @@ TEST(RowFetcher, GivesTheRowsOfOneProcessAndMovesNoByteMore) {
       SCOPED_TRACE(std::to_string(parts) + " parts, part " + std::to_string(part));
       const Job job(shop, no_sampling(), /*extracted=*/part % 2 == 1);
       const auto fetcher = fetcher_of(job, part, 0);
-      const at::Tensor ids = all_mixed(Shop::kUsers);
+      // Of two parts, more than one message can ask for.
+      const at::Tensor ids = all_mixed(Shop::kUsers).repeat({parts == 2 ? 200 : 1});
       const auto rows = fetcher->submit(ids).get();
       ASSERT_TRUE(rows) << rows.error().message;
       EXPECT_TRUE(rows->equal(shop.whole().node_types[0].features->rows().index_select(0, ids)));
@@ -69,8 +70,9 @@ TEST(RowFetcher, AsksNobodyForRowsInItsCache) {
   const auto cache = std::make_shared<RowCache>(
       fill_cache({.ids = hot, .expected_hit_rate = 0.25}, *filler, silent).value()
   );
-  EXPECT_TRUE(cache->rows().equal(shop.whole().node_types[1].features->rows().index_select(0, hot))
-  );
+  EXPECT_TRUE(cache->rows().equal(shop.whole().node_types[1].features->rows().index_select(
+      0, at::tensor({0, 41, 150, 299}, at::kLong)
+  )));
   const int64_t filled = job.payload_bytes();
   EXPECT_EQ(filled, filler->counts().remote * 20);
 

@@ -8,6 +8,7 @@
 #include "worker/rpc/loop_context.h"
 #include "worker/rpc/session.h"
 
+#include <asio/ip/address.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/ip/v6_only.hpp>
 #include <asio/post.hpp>
@@ -15,6 +16,7 @@
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -48,12 +50,15 @@ class Stranger : public std::enable_shared_from_this<Stranger> {
   };
 
   Stranger(tcp::socket socket, ServerHandshake handshake, Hooks hooks)
-      : socket_(std::move(socket)), handshake_(std::move(handshake)), hooks_(std::move(hooks)) {}
+      : socket_(std::move(socket)), handshake_(std::move(handshake)), hooks_(std::move(hooks)) {
+    std::error_code ignored;
+    const auto remote = socket_.remote_endpoint(ignored);
+    host_ = remote.address();
+    address_ = format_host_port(host_.to_string(), remote.port());
+  }
 
   void start(asio::io_context& io) {
     std::error_code ignored;
-    const auto remote = socket_.remote_endpoint(ignored);
-    address_ = format_host_port(remote.address().to_string(), remote.port());
     socket_.set_option(tcp::no_delay(true), ignored);
     deadline_ = std::make_shared<internal::Deadline>(
         io, kHandshakeTime, [self = shared_from_this()] { self->refuse("it took too long"); }
@@ -73,6 +78,7 @@ class Stranger : public std::enable_shared_from_this<Stranger> {
     hooks_.refused(address_, reason);
     end(std::nullopt);
   }
+  [[nodiscard]] const asio::ip::address& host() const { return host_; }
   // Without a word.
   void close() {
     open_ = false;
@@ -123,6 +129,7 @@ class Stranger : public std::enable_shared_from_this<Stranger> {
   ServerHandshake handshake_;
   Hooks hooks_;
   bool open_ = true;
+  asio::ip::address host_;
   std::string address_;
   std::shared_ptr<internal::Deadline> deadline_;
   ProofBytes proof_{};
@@ -249,11 +256,8 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
     if (sessions_->full()) return count_refused("a new one", "there are too many clients");
     auto handshake = ServerHandshake::begin(identity_, key_);
     if (!handshake) return count_refused("a new one", handshake.error().message);
-    // The one that has had most time.
-    if (strangers_.size() >= kMostStrangers) {
-      const auto oldest = strangers_.front();
-      oldest->refuse("too many connections have not shown the job's key");
-    }
+    if (strangers_.size() >= kMostStrangers)
+      one_too_many()->refuse("too many connections have not shown the job's key");
     const auto place = strangers_.insert(strangers_.end(), nullptr);
     const auto gone = [this, place](std::optional<tcp::socket> accepted, const Peer& peer) {
       strangers_.erase(place);
@@ -266,6 +270,15 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
         std::move(socket), std::move(*handshake), Stranger::Hooks{.refused = refused, .gone = gone}
     );
     (*place)->start(io_);
+  }
+
+  // The oldest of the host that has most of them: whoever opens many keeps nobody else out.
+  [[nodiscard]] std::shared_ptr<Stranger> one_too_many() const {
+    std::map<asio::ip::address, size_t> counts;
+    for (const auto& stranger : strangers_) ++counts[stranger->host()];
+    return *std::ranges::max_element(strangers_, {}, [&](const auto& stranger) {
+      return counts.at(stranger->host());
+    });
   }
 
   void count_refused(const std::string& address, const std::string& reason) {

@@ -53,7 +53,7 @@ struct ServerOptions {
 
 /// Answers the requests of clients that hold the job's key and are of the same attempt and round.
 /// Others get no further than the handshake: they have 3 s and 64 bytes, and of more than 64 of
-/// them at once the oldest go.
+/// them at once the oldest go, of the address that most come from.
 ///
 /// Memory: at most total_bytes, plus a request and an answer for each thread, plus some KiB for
 /// each connection. A client that sends what is against the protocol, falls silent or takes no

@@ -67,8 +67,12 @@ void Sessions::close_all() {
 }
 
 bool Sessions::admits(const std::shared_ptr<Session>& session, int64_t bytes) {
-  // Its own answers go first: on_written() resumes it.
-  if (!session->budget_->has_room(bytes)) return false;
+  // Its own answers go first: on_written() resumes it. Others do not wait for them.
+  if (!session->budget_->has_room(bytes)) {
+    if (session->is_waiting_) std::erase(waiting_, session);
+    session->is_waiting_ = false;
+    return false;
+  }
   const bool first = waiting_.empty() || waiting_.front() == session;
   const bool admitted = first && budget_->has_room(bytes);
   if (admitted && session->is_waiting_) waiting_.pop_front();

@@ -142,42 +142,6 @@ TEST(Client, ReceivesManyRepliesIntoTheMemoryOfTheirCallers) {
   EXPECT_EQ(of_server[0].of(kEcho).payload_received, payload);
 }
 
-TEST(Client, NamesAServerThatIsNotTheOneItExpects) {
-  const auto loop = std::make_shared<EventLoop>();
-  const Key key = must(Key::draw());
-  const auto server = must(Server::start(loop, serving(), key, echo));
-  const auto error_of = [&](const ClientOptions& options, const Key& own) {
-    const auto client = Client::connect(loop, options, own);
-    EXPECT_FALSE(client);
-    return client ? Error{} : client.error();
-  };
-  const std::string name = "data server of " + name_of_server(server->port()) + ": ";
-
-  const Error other_key = error_of(joining(server->port()), must(Key::draw()));
-  EXPECT_EQ(other_key.kind, ErrorKind::Configuration);
-  EXPECT_THAT(other_key.message, StartsWith(name + "it holds another data key"));
-  ClientOptions stale = joining(server->port());
-  stale.identity.attempt = 2;
-  const Error other_attempt = error_of(stale, key);
-  EXPECT_EQ(other_attempt.kind, ErrorKind::PeerLost);
-  EXPECT_THAT(other_attempt.message, StartsWith(name + "it is of attempt 3, round 1"));
-  // Each was refused once; both processes had their answer by then.
-  EXPECT_EQ(server->refused(), 2);
-
-  // Nobody listens; somebody listens and says nothing.
-  uint16_t port = 0;
-  {
-    const RawListener listener;
-    port = listener.port();
-    const Error silent = error_of(joining(port), key);
-    EXPECT_EQ(silent.kind, ErrorKind::PeerLost);
-    EXPECT_THAT(silent.message, HasSubstr("the handshake fails: no answer in time"));
-  }
-  const Error nobody = error_of(joining(port), key);
-  EXPECT_EQ(nobody.kind, ErrorKind::PeerLost);
-  EXPECT_THAT(nobody.message, HasSubstr("it takes no connection: Connection refused"));
-}
-
 // What a client says of a server that answers its call, the connection's first, with `answer`.
 Error error_after(const std::function<void(RawPeer&, const FrameHeader&)>& answer) {
   const auto loop = std::make_shared<EventLoop>();
@@ -251,32 +215,6 @@ TEST(Client, FailsAllCallsAtOnceWhenAFrameIsCutOrForged) {
     EXPECT_THAT(error_after(each.answer).message, HasSubstr(each.reason)) << each.name;
 }
 
-// A server may read a request, and answer it, before the client's thread learns that it has written it.
-TEST(Client, TakesAnAnswerThatComesWhileItStillWrites) {
-  const auto loop = std::make_shared<EventLoop>();
-  const Key key = must(Key::draw());
-  RawListener listener;
-  const std::vector<std::byte> request(size_t{32} << 20);  // more than the kernel takes
-  std::thread server([&] {
-    RawPeer peer = listener.accept();
-    peer.welcome(identity_of(kServingNode), key);
-    const FrameHeader header = peer.receive_header();
-    peer.send({.type = FrameType::Reply, .call = header.call, .length = 3});
-    peer.send(bytes_of("yes"));
-    std::vector<std::byte> body(request.size());
-    EXPECT_EQ(peer.receive(body), body.size());
-    peer.wait_for_end();
-  });
-  {
-    const auto client = must(Client::connect(loop, joining(listener.port()), key));
-    const auto reply = must(result_of(
-        begin_call(*client, {.method = kEcho, .request = {std::span(request)}, .most_rest = 3})
-    ));
-    EXPECT_EQ(reply.size, 3);
-  }
-  server.join();
-}
-
 // A server in a process of its own.
 class ServerProcess {
  public:
@@ -317,8 +255,9 @@ class ServerProcess {
   uint16_t port_ = 0;
 };
 
-TEST(Client, NamesAServerThatIsStoppedOrKilled) {
+TEST(Client, NamesAServerThatIsLostOrIsNotTheOneItExpects) {
   const Key key = must(Key::draw());
+  // First, as processes are forked before there are threads.
   for (const int signal : {SIGSTOP, SIGKILL}) {
     const ServerProcess server(key);
     const auto loop = std::make_shared<EventLoop>();
@@ -338,9 +277,42 @@ TEST(Client, NamesAServerThatIsStoppedOrKilled) {
     EXPECT_EQ(client->stats().lost, 1);
     EXPECT_EQ(client->stats().calls_under_way, 0);
   }
+
+  const auto loop = std::make_shared<EventLoop>();
+  const auto server = must(Server::start(loop, serving(), key, echo));
+  const auto error_of = [&](const ClientOptions& options, const Key& own) {
+    const auto client = Client::connect(loop, options, own);
+    EXPECT_FALSE(client);
+    return client ? Error{} : client.error();
+  };
+  const std::string name = "data server of " + name_of_server(server->port()) + ": ";
+
+  const Error other_key = error_of(joining(server->port()), must(Key::draw()));
+  EXPECT_EQ(other_key.kind, ErrorKind::Configuration);
+  EXPECT_THAT(other_key.message, StartsWith(name + "it holds another data key"));
+  ClientOptions stale = joining(server->port());
+  stale.identity.attempt = 2;
+  const Error other_attempt = error_of(stale, key);
+  EXPECT_EQ(other_attempt.kind, ErrorKind::PeerLost);
+  EXPECT_THAT(other_attempt.message, StartsWith(name + "it is of attempt 3, round 1"));
+  // Each was refused once; both processes had their answer by then.
+  EXPECT_EQ(server->refused(), 2);
+
+  // Nobody listens; somebody listens and says nothing.
+  uint16_t port = 0;
+  {
+    const RawListener listener;
+    port = listener.port();
+    const Error silent = error_of(joining(port), key);
+    EXPECT_EQ(silent.kind, ErrorKind::PeerLost);
+    EXPECT_THAT(silent.message, HasSubstr("the handshake fails: no answer in time"));
+  }
+  const Error nobody = error_of(joining(port), key);
+  EXPECT_EQ(nobody.kind, ErrorKind::PeerLost);
+  EXPECT_THAT(nobody.message, HasSubstr("it takes no connection: Connection refused"));
 }
 
-TEST(Client, WaitsForASlowServerAsLongAsItLivesAndItIsNotClosed) {
+TEST(Client, TakesSlowAndEarlyAnswersAsLongAsItIsNotClosed) {
   const auto loop = std::make_shared<EventLoop>();
   const Key key = must(Key::draw());
   RawListener listener;
@@ -368,6 +340,28 @@ TEST(Client, WaitsForASlowServerAsLongAsItLivesAndItIsNotClosed) {
     EXPECT_EQ(client->stats().lost, 0);
   }
   EXPECT_EQ(result_of(std::move(unanswered)).error().kind, ErrorKind::Cancelled);
+  server.join();
+
+  // A server may read a request, and answer it, before the client's thread learns that it has
+  // written it.
+  const std::vector<std::byte> request(size_t{32} << 20);  // more than the kernel takes
+  server = std::thread([&] {
+    RawPeer peer = listener.accept();
+    peer.welcome(identity_of(kServingNode), key);
+    const FrameHeader header = peer.receive_header();
+    peer.send({.type = FrameType::Reply, .call = header.call, .length = 3});
+    peer.send(bytes_of("yes"));
+    std::vector<std::byte> body(request.size());
+    EXPECT_EQ(peer.receive(body), body.size());
+    peer.wait_for_end();
+  });
+  {
+    const auto client = must(Client::connect(loop, joining(listener.port()), key));
+    const auto reply = must(result_of(
+        begin_call(*client, {.method = kEcho, .request = {std::span(request)}, .most_rest = 3})
+    ));
+    EXPECT_EQ(reply.size, 3);
+  }
   server.join();
 }
 

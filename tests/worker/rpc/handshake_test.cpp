@@ -56,7 +56,7 @@ struct Ends {
   }
 };
 
-TEST(Handshake, RefusesWhoIsNotOfTheSameJobAttemptAndRoundAndSaysWhy) {
+TEST(Handshake, RefusesForgedBytesAndWhoIsNotOfTheSameJobAttemptAndRoundAndSaysWhy) {
   EXPECT_TRUE(Ends().shake());
 
   struct Case {
@@ -94,9 +94,7 @@ TEST(Handshake, RefusesWhoIsNotOfTheSameJobAttemptAndRoundAndSaysWhy) {
   EXPECT_THAT(
       check_identity(large).error().message, HasSubstr("the identity's round is 4294967296")
   );
-}
 
-TEST(Handshake, TakesNoMessageInWhichAByteIsForged) {
   const Key key = key_of(9);
   const auto serving = must(ServerHandshake::begin(server_identity(), key));
   ClientHandshake joining(client_identity(), kServerNode, key);

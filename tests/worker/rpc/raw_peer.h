@@ -35,21 +35,28 @@ class RawPeer {
     if (socket_ >= 0) ::close(socket_);
   }
 
-  static RawPeer connect_to(uint16_t port) {
+  /// `host`: the last number of the own address, 127.0.0.host.
+  static RawPeer connect_to(uint16_t port, uint8_t host = 1) {
     RawPeer peer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const sockaddr_in own = loopback(0, host);
+    if (::bind(peer.socket_, reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0)
+      throw std::runtime_error("cannot bind");
     const sockaddr_in address = loopback(port);
     if (::connect(peer.socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
       throw std::runtime_error("cannot connect");
     return peer;
   }
 
-  /// A client's side of the handshake, up to a verdict that is right.
   static RawPeer client(uint16_t port, const Identity& own, int64_t server, const Key& key) {
     RawPeer peer = connect_to(port);
-    ClientHandshake handshake(own, server, key);
-    peer.send(testing::must(handshake.prove(peer.receive<kChallengeBytes>())));
-    testing::must(handshake.check(peer.receive<kVerdictBytes>()));
+    peer.join(own, server, key);
     return peer;
+  }
+  /// A client's side of the handshake, up to a verdict that is right.
+  void join(const Identity& own, int64_t server, const Key& key) {
+    ClientHandshake handshake(own, server, key);
+    send(testing::must(handshake.prove(receive<kChallengeBytes>())));
+    testing::must(handshake.check(receive<kVerdictBytes>()));
   }
   /// A server's side of it.
   void welcome(const Identity& own, const Key& key) {
@@ -112,10 +119,10 @@ class RawPeer {
 
  private:
   friend class RawListener;
-  static sockaddr_in loopback(uint16_t port) {
+  static sockaddr_in loopback(uint16_t port, uint8_t host = 1) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + host);
     address.sin_port = htons(port);
     return address;
   }

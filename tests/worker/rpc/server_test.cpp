@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -47,21 +48,24 @@ TEST(Server, ReadsLittleOfStrangersAndKeepsFewOfThem) {
   loud.wait_for_end();
   EXPECT_EQ(server->refused(), 1);
 
-  // Of silent ones, the 65th ends the first; the others have 3 s. Who holds the key comes in.
+  // Of silent ones, the 65th ends the first of the host with most of them; the others have 3 s. Who
+  // holds the key comes in.
+  RawPeer slow = RawPeer::connect_to(server->port(), 2);
   std::deque<RawPeer> silent;
-  for (int i = 0; i < 65; ++i) {
+  for (int i = 0; i < 64; ++i) {
     silent.push_back(RawPeer::connect_to(server->port()));
     silent.back().receive<kChallengeBytes>();
   }
   silent.front().wait_for_end();
   EXPECT_EQ(server->refused(), 2);
+  slow.join(identity_of(5), kServingNode, key);
   const auto client = must(Client::connect(loop, joining(server->port()), key));
   must(result_of(begin_call(*client, {})));
   for (RawPeer& each : silent) each.wait_for_end();
-  EXPECT_EQ(server->refused(), 66);
+  EXPECT_EQ(server->refused(), 65);
 }
 
-TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsIt) {
+TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsItAndServesTheOthers) {
   constexpr int64_t kFlooding = 7;
   constexpr int64_t kMegabyte = 1'000'000;
   Guarded<std::vector<std::string>> lines;
@@ -125,9 +129,57 @@ TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsIt) {
   EXPECT_EQ(stats.front().lost, 0);
   // Its budget, and what was answered into the kernel's buffer.
   EXPECT_LE(stats.back().bytes_received, options.client_bytes + 20 * kMegabyte);
+
+  // One that takes no replies, and has come to wait for bytes of all clients before, keeps nobody
+  // behind it waiting.
+  constexpr int64_t kReading = 8;
+  constexpr auto kPatience = std::chrono::seconds(30);
+  lines.lock()->clear();
+  std::promise<void> go_on;
+  const auto may_go_on = go_on.get_future().share();
+  const std::vector<std::byte> large(static_cast<size_t>(20 * kMegabyte));
+  options.peer_timeout = kPatience;
+  options.client_bytes = kMegabyte + kMegabyte / 10;
+  options.total_bytes = 21 * kMegabyte;
+  const auto full = must(Server::start(
+      loop,
+      options,
+      key,
+      [&](const Peer& peer, uint16_t, std::span<const std::byte>) {
+        if (peer.node != kFlooding && peer.node != kReading) return Answer{};
+        if (peer.node == kFlooding) may_go_on.wait();
+        const auto half = std::span(large).first(static_cast<size_t>(9 * kMegabyte));
+        return Answer{.segments = {peer.node == kReading ? std::span(large) : half}};
+      }
+  ));
+  ClientOptions patient = joining(full->port());
+  patient.peer_timeout = kPatience;
+  const auto behind = must(Client::connect(loop, patient, key));
+  RawPeer reading = RawPeer::client(full->port(), identity_of(kReading), kServingNode, key);
+  reading.send({.type = FrameType::Request, .call = 1});
+  EXPECT_EQ(reading.receive_header().type, FrameType::Reply);  // 20 MB that it does not take yet
+  RawPeer stuck = RawPeer::client(full->port(), identity_of(kFlooding), kServingNode, key);
+  stuck.shrink_receive_buffer();
+  for (uint64_t call = 1; call <= 2; ++call) {
+    stuck.send({.type = FrameType::Request, .call = call, .length = call == 1 ? 900'000U : 99'000U}
+    );
+    stuck.send(std::span(bytes).first(call == 1 ? 900'000 : 99'000));
+  }
+  const auto received_of_stuck = [&] {
+    for (const PeerStats& each : full->stats())
+      if (each.node == kFlooding) return each.bytes_received;
+    return int64_t{0};
+  };
+  while (received_of_stuck() <= 900'000 + 24) std::this_thread::yield();
+  auto call = begin_call(*behind, {.request = {std::span(bytes).first(99'000)}});
+  go_on.set_value();
+  std::vector<std::byte> taken(large.size());
+  EXPECT_EQ(reading.receive(taken), taken.size());
+  must(result_of(std::move(call)));
+  EXPECT_TRUE(lines.lock()->empty()) << lines.lock()->front();
 }
 
-TEST(Server, ReadsASlowClientAsLongAsItLives) {
+TEST(Server, DropsClientsThatBreakTheProtocolAndAnswersOthersHoweverSlow) {
   const auto loop = std::make_shared<EventLoop>();
   const Key key = must(Key::draw());
   const auto server = must(Server::start(
@@ -135,28 +187,12 @@ TEST(Server, ReadsASlowClientAsLongAsItLives) {
       serving(),
       key,
       [](const Peer& peer, uint16_t method, std::span<const std::byte> request) {
-        EXPECT_EQ(peer.node, 4);
-        EXPECT_EQ(method, 5);
-        EXPECT_EQ(
-            std::string(reinterpret_cast<const char*>(request.data()), request.size()), "slowly"
-        );
+        const std::string text(reinterpret_cast<const char*>(request.data()), request.size());
+        EXPECT_EQ(method, peer.node == 4 ? 5 : 0);
+        EXPECT_EQ(text, peer.node == 4 ? "slowly" : "");
         return Result<Answer>(Answer{});
       }
   ));
-  // A request that takes longer than the server's patience with silence: a byte for each heartbeat.
-  RawPeer client = RawPeer::client(server->port(), identity_of(4), kServingNode, key);
-  client.send({.type = FrameType::Request, .method = 5, .call = 1, .length = 6});
-  for (const char letter : std::string("slowly")) {
-    EXPECT_EQ(client.receive_header().type, FrameType::Heartbeat);
-    client.send(bytes_of(std::string(1, letter)));
-  }
-  EXPECT_EQ(client.receive_frame().type, FrameType::Reply);
-}
-
-TEST(Server, DropsClientsThatBreakTheProtocolAndAnswersTheOthers) {
-  const auto loop = std::make_shared<EventLoop>();
-  const Key key = must(Key::draw());
-  const auto server = must(Server::start(loop, serving(), key, answer_nothing));
   const auto client = must(Client::connect(loop, joining(server->port()), key));
   Guarded<std::vector<std::string>> lines;
   const ScopedLogOutput output([&](std::string_view line) {
@@ -181,6 +217,15 @@ TEST(Server, DropsClientsThatBreakTheProtocolAndAnswersTheOthers) {
     EXPECT_THAT(lines.lock()->at(i), HasSubstr("node=6"));
     must(result_of(begin_call(*client, {})));
   }
+
+  // A request that takes longer than the server's patience with silence: a byte for each heartbeat.
+  RawPeer slow = RawPeer::client(server->port(), identity_of(4), kServingNode, key);
+  slow.send({.type = FrameType::Request, .method = 5, .call = 1, .length = 6});
+  for (const char letter : std::string("slowly")) {
+    EXPECT_EQ(slow.receive_header().type, FrameType::Heartbeat);
+    slow.send(bytes_of(std::string(1, letter)));
+  }
+  EXPECT_EQ(slow.receive_frame().type, FrameType::Reply);
 
   ServerOptions small = serving();
   small.most_clients = 1;

@@ -228,6 +228,8 @@ INSTANTIATE_TEST_SUITE_P(
                       folder.path("taobao"),
                       {.users = 100'000, .items = 200'000, .views = 4'000'000}
                   );
+                  std::ofstream rows(folder.path("taobao/UserBehavior.csv"), std::ios::app);
+                  for (int i = 0; i < 400'000; ++i) rows << "1,2,3,pv,1511600000\n";
                 },
             .make =
                 [](const TemporaryFolder& folder, ArrayStorage& storage) {

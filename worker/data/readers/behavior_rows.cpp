@@ -7,6 +7,7 @@
 #include <bit>
 #include <limits>
 #include <mutex>
+#include <set>
 #include <utility>
 
 namespace gnn::data {
@@ -72,23 +73,15 @@ Buckets fill_buckets(
   return buckets;
 }
 
-// Adds the repeats among rows of one hash, given by ascending position.
+// Adds the repeats among rows of one hash, given by ascending position. Of equal rows, which may be
+// most of a file, one is kept in memory.
 void add_repeats(
-    const BehaviorRows& rows, std::span<HashedRow> equal_hash, std::vector<int64_t>& repeats
+    const BehaviorRows& rows, std::span<const HashedRow> equal_hash, std::vector<int64_t>& repeats
 ) {
-  struct Placed {
-    BehaviorRow row;
-    int64_t position;
-    auto operator<=>(const Placed&) const = default;
-  };
-  std::vector<Placed> placed;
+  std::set<BehaviorRow> seen;
   for (const HashedRow& hashed : equal_hash) {
-    placed.push_back({.row = rows.at(hashed.position), .position = hashed.position});
-  }
-  std::sort(placed.begin(), placed.end());
-  for (size_t i = 1; i < placed.size(); ++i) {
-    if (placed[i].row == placed[i - 1].row) {
-      repeats.push_back(placed[i].position);
+    if (!seen.insert(rows.at(hashed.position)).second) {
+      repeats.push_back(hashed.position);
     }
   }
 }

@@ -20,10 +20,18 @@ std::string owner_text(const NodeTable& table) {
 
 Status check_book(const DatasetArrays& dataset, std::string_view where) {
   const PartitionBook& book = dataset.partitions->book;
-  if (book.parts < 1) {
+  if (book.parts < 1 || book.parts > kMostParts) {
     return wrong_partitions(
-        where, "expected at least one part, found " + std::to_string(book.parts)
+        where,
+        "expected 1 to " + std::to_string(kMostParts) + " parts, found " +
+            std::to_string(book.parts)
     );
+  }
+  // Shown to people, also in pictures.
+  if (book.method.empty() || !std::all_of(book.method.begin(), book.method.end(), [](char letter) {
+        return letter >= 'a' && letter <= 'z';
+      })) {
+    return wrong_partitions(where, "expected a method of lower-case letters");
   }
   if (book.offsets.size() != dataset.node_tables.size()) {
     return wrong_partitions(
@@ -63,6 +71,11 @@ Status check_draws(const DatasetArrays& dataset, std::string_view where) {
           where, "expected equally many fan-outs of all edge types, each -1 or more"
       );
     }
+  }
+  if (draws.batch_size < 1 || !(draws.negatives >= 0) || !std::isfinite(draws.negatives)) {
+    return wrong_partitions(
+        where, "expected a batch size of at least 1, and negatives that are not negative"
+    );
   }
   return {};
 }
@@ -123,6 +136,8 @@ Status check_hot(const DatasetArrays& dataset, size_t table, int64_t part, std::
   const IdRange all{0, dataset.node_tables[table].num_nodes};
   const auto ids = hot.ids.view<int64_t>();
   const auto hotness = hot.hotness.view<double>();
+  std::vector<bool> taken(static_cast<size_t>(all.end));
+  double sum = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (!all.contains(ids[i]) || own.contains(ids[i])) {
       return wrong_partitions(
@@ -139,6 +154,23 @@ Status check_hot(const DatasetArrays& dataset, size_t table, int64_t part, std::
               "]: expected descending numbers above 0, found " + std::to_string(hotness[i])
       );
     }
+    if (taken[static_cast<size_t>(ids[i])]) {
+      return wrong_partitions(
+          where,
+          hot.ids.name() + "[" + std::to_string(i) + "]: node " + std::to_string(ids[i]) +
+              " occurs twice"
+      );
+    }
+    taken[static_cast<size_t>(ids[i])] = true;
+    sum += hotness[i];
+  }
+  // Sums of many terms differ by their order.
+  if (sum > hot.remote_reads * (1 + 1e-6)) {
+    return wrong_partitions(
+        where,
+        hot.hotness.name() + ": expected a sum of at most " + std::to_string(hot.remote_reads) +
+            " remote reads, found " + std::to_string(sum)
+    );
   }
   return {};
 }

@@ -41,6 +41,9 @@ struct BatchDraws {
   friend bool operator==(const BatchDraws&, const BatchDraws&) = default;
 };
 
+/// The most parts that a data set can have.
+inline constexpr int64_t kMostParts = 65'534;
+
 /// How the nodes of a data set are dealt to parts. Nodes are numbered so that each part owns a range
 /// of each node type. The owner of a node has its in-neighbour lists, its feature rows and its label.
 struct PartitionBook {
@@ -105,7 +108,8 @@ std::string partitions_text(const DatasetArrays& dataset);
 Status check_partitions_form(const DatasetArrays& dataset, std::string_view where);
 
 /// Checks the elements of the arrays of partitions, which passed check_partitions_form(): hot ids are
-/// nodes of other parts, hotness is finite, positive and descending, and each original id occurs once.
+/// nodes of other parts, each once, hotness is finite, positive, descending and in all no more than the
+/// remote reads, and each original id occurs once.
 /// Errors: Data.
 Status check_partitions(const DatasetArrays& dataset, std::string_view where);
 

@@ -5,13 +5,15 @@
 #include "worker/partition/rewrite.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 namespace gnn::partition {
 namespace {
 
-constexpr int64_t kMostParts = kNoPart - 1;
+using data::kMostParts;
+static_assert(kMostParts < kNoPart);
 
 tl::unexpected<Error> wrong_option(const std::string& what) {
   return fail(ErrorKind::Configuration, what);
@@ -30,8 +32,11 @@ Status check_options(const data::DatasetArrays& dataset, const PartitionOptions&
         std::to_string(options.parts)
     );
   }
-  if (options.fanout.empty() ||
-      std::any_of(options.fanout.begin(), options.fanout.end(), [](int64_t f) { return f < -1; })) {
+  const auto is_wrong = [](const std::vector<int64_t>& fanout) {
+    return fanout.empty() ||
+           std::any_of(fanout.begin(), fanout.end(), [](int64_t f) { return f < -1; });
+  };
+  if (is_wrong(options.fanout)) {
     return wrong_option("--fanout: expected a list of numbers, each -1 or more");
   }
   if (options.batch_size < 1) {
@@ -40,12 +45,22 @@ Status check_options(const data::DatasetArrays& dataset, const PartitionOptions&
   if (!(options.hot_rows >= 0 && options.hot_rows <= 1)) {
     return wrong_option("--hot-rows: expected a share from 0 to 1");
   }
-  if (!(options.negatives >= 0)) {
+  // The manifest has no others.
+  if (options.seed < 0) {
+    return wrong_option("--seed: expected a number that is not negative");
+  }
+  if (!(options.negatives >= 0) || !std::isfinite(options.negatives)) {
     return wrong_option("--negatives: expected a number that is not negative");
   }
   for (const EdgeTypeFanout& own : options.fanout_by_edge_type) {
     if (!find_edge_table(dataset, own.edge_type)) {
       return wrong_option("--fanout-by-edge-type: no edge type " + text_of(own.edge_type));
+    }
+    if (is_wrong(own.fanout)) {
+      return wrong_option(
+          "--fanout-by-edge-type: expected numbers for " + text_of(own.edge_type) +
+          ", each -1 or more"
+      );
     }
     if (own.fanout.size() != options.fanout.size()) {
       return wrong_option(

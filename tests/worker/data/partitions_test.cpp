@@ -155,7 +155,25 @@ TEST(Partitions, NameTheFirstProblem) {
       "d: partitions: node type user: expected 3 offsets ascending from 0 to 3"
   );
   EXPECT_THAT(with([](Partitions& p) { p.book.offsets[1] = {0, 3, 2}; }), HasSubstr("ascending"));
-  EXPECT_THAT(with([](Partitions& p) { p.book.parts = 0; }), HasSubstr("at least one part"));
+  for (const int64_t parts : {int64_t{0}, kMostParts + 1, std::numeric_limits<int64_t>::max()}) {
+    EXPECT_EQ(
+        with([=](Partitions& p) { p.book.parts = parts; }),
+        "d: partitions: expected 1 to 65534 parts, found " + std::to_string(parts)
+    );
+  }
+  for (const char* method : {"", "<b>", "\x1b[31m"}) {
+    EXPECT_EQ(
+        with([=](Partitions& p) { p.book.method = method; }),
+        "d: partitions: expected a method of lower-case letters"
+    );
+  }
+  for (const double negatives : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_THAT(
+        with([=](Partitions& p) { p.book.draws.negatives = negatives; }),
+        HasSubstr("negatives that are not negative")
+    );
+  }
+  EXPECT_THAT(with([](Partitions& p) { p.book.draws.batch_size = 0; }), HasSubstr("batch size"));
   EXPECT_THAT(
       with([](Partitions& p) { p.book.draws.fanouts.pop_back(); }),
       HasSubstr("expected fan-outs of 2 edge types, found those of 1")
@@ -191,6 +209,10 @@ TEST(Partitions, NameTheFirstProblem) {
       HasSubstr("found 3")
   );
   EXPECT_THAT(
+      with([&](Partitions& p) { hot(p).ids = ids_array("hot.1.user", {1, 1}); }),
+      HasSubstr("hot.1.user[1]: node 1 occurs twice")
+  );
+  EXPECT_THAT(
       with([&](Partitions& p) { hot(p).ids = ids_array("hot.1.user", {1}); }),
       HasSubstr("expected 1 elements of hotness.1.user, found [2]")
   );
@@ -204,6 +226,10 @@ TEST(Partitions, NameTheFirstProblem) {
     );
   }
   EXPECT_THAT(with([&](Partitions& p) { hot(p).remote_reads = -1; }), HasSubstr("not negative"));
+  EXPECT_THAT(
+      with([&](Partitions& p) { hot(p).remote_reads = 0.8; }),
+      HasSubstr("hotness.1.user: expected a sum of at most 0.8")
+  );
 }
 
 }  // namespace

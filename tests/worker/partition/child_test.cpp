@@ -32,9 +32,9 @@ TEST(Child, LeavesItsResultInSharedMemoryOrReportsHowItEnded) {
   munmap(shared, sizeof(int));
 
   const auto ends_with = [](const std::function<Status()>& work) {
-    const Status status = run_in_child("METIS", kNoLimit, work);
-    EXPECT_FALSE(status);
-    return status ? Error{} : status.error();
+    const Status ended = run_in_child("METIS", kNoLimit, work);
+    EXPECT_FALSE(ended);
+    return ended ? Error{} : ended.error();
   };
   const Error failed = ends_with([]() -> Status { return fail(ErrorKind::Data, "no graph"); });
   EXPECT_EQ(failed.kind, ErrorKind::Data);
@@ -58,9 +58,8 @@ TEST(Child, LeavesItsResultInSharedMemoryOrReportsHowItEnded) {
   EXPECT_EQ(killed.message, "METIS: its process ran out of memory");
   const Error full = ends_with([]() -> Status { throw std::bad_alloc(); });
   EXPECT_EQ(full.kind, ErrorKind::OutOfMemory);
-}
 
-TEST(Child, MayTakeNoMoreMemoryThanItIsAllowed) {
+  // It may take no more memory than it is allowed.
   const auto map = [](size_t bytes) {
     return run_in_child("work", int64_t{64} << 20U, [bytes]() -> Status {
       void* memory =

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 namespace gnn::partition {
 namespace {
@@ -18,12 +20,16 @@ data::DatasetArrays parted() {
   data::MemoryStorage memory;
   SilentProgressBar silent;
   ThreadPool none(0);
+  data::DatasetArrays set = link_set({.nodes = 120});
+  set.num_classes = 120;
+  std::vector<int64_t> labels(120);
+  std::iota(labels.begin(), labels.end(), 0);
+  set.node_tables[0].labels = testing::array_of("nodes.user.labels", labels);
+  set.node_tables[1].more_features.push_back(
+      {.name = "more", .rows = testing::rows_of("nodes.item.more", data::DType::Int8, 60, 3)}
+  );
   return *partition(
-      link_set({.nodes = 120}),
-      {.parts = 3, .method = Method::Ldg, .fanout = {3}, .batch_size = 4},
-      memory,
-      none,
-      silent
+      set, {.parts = 3, .method = Method::Ldg, .fanout = {3}, .batch_size = 4}, memory, none, silent
   );
 }
 
@@ -52,6 +58,10 @@ TEST(Extract, HoldsTheListsRowsAndHotRowsOfOnePart) {
   const data::IdRange users = whole.partitions->book.range_of(0, 1);
   const data::IdRange items = whole.partitions->book.range_of(1, 1);
   expect_rows(whole.node_tables[1].features, part->node_tables[1].features, items);
+  expect_rows(
+      whole.node_tables[1].more_features[0].rows, part->node_tables[1].more_features[0].rows, items
+  );
+  expect_rows(whole.node_tables[0].labels, part->node_tables[0].labels, users);
   expect_rows(whole.partitions->original_ids[0], part->partitions->original_ids[0], users);
   for (size_t i = 0; i < whole.edge_tables.size(); ++i) {
     const data::EdgeTable& table = whole.edge_tables[i];

@@ -69,7 +69,7 @@ void expect_near(const std::vector<double>& found, const std::vector<double>& wa
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-14) << i;
 }
 
-TEST(Hotness, IsExactWhereOnePathLeadsToEachNode) {
+TEST(Hotness, IsExactWhereOnePathLeadsToEachNodeByEachEdgeTypesFanout) {
   const double seed = 0.3;
   // A seed reads its own list, not those that hold it: 8 stays cold.
   expect_near(

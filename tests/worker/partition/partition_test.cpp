@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -127,7 +128,7 @@ void expect_balance(const data::DatasetArrays& made, double most) {
   EXPECT_LE(imbalance(items), most - 1 + 0.15) << report_text(report);
 }
 
-TEST(Partition, GivesTheSameGraphWithEachNodeInOnePart) {
+TEST(Partition, GivesTheSameGraphWithEachNodeInOnePartAndLinksWithTheirIds) {
   for (const Method method : kMethods) {
     for (uint64_t seed = 1; seed <= 3; ++seed) {
       for (const bool undirected : {false, true}) {
@@ -142,11 +143,6 @@ TEST(Partition, GivesTheSameGraphWithEachNodeInOnePart) {
         expect_balance(*made, method == Method::Metis ? 1.25 : 1.01);
       }
     }
-  }
-}
-
-TEST(Partition, KeepsLinksAndTheirIdsInTypedSets) {
-  for (const Method method : kMethods) {
     const data::DatasetArrays set = link_set({.nodes = 240, .degree = 6});
     PartitionOptions options = options_of(method, 3);
     options.fanout_by_edge_type = {
@@ -321,6 +317,19 @@ TEST(Partition, NamesTheOptionThatIsWrong) {
         o.fanout_by_edge_type = {{.edge_type = {"a", "b", "c"}, .fanout = {1, 1}}};
       }),
       HasSubstr("no edge type (a, b, c)")
+  );
+  EXPECT_THAT(
+      error_with([](PartitionOptions& o) {
+        o.fanout_by_edge_type = {{.edge_type = {"node", "to", "node"}, .fanout = {1, -2}}};
+      }),
+      HasSubstr("--fanout-by-edge-type: expected numbers for (node, to, node), each -1 or more")
+  );
+  // A manifest with them would not be read back.
+  EXPECT_THAT(error_with([](PartitionOptions& o) { o.seed = -1; }), HasSubstr("--seed"));
+  EXPECT_THAT(
+      error_with([](PartitionOptions& o) { o.negatives = std::numeric_limits<double>::infinity(); }
+      ),
+      HasSubstr("--negatives")
   );
   const auto made = run(set, options_of(Method::Random, 2));
   EXPECT_THAT(

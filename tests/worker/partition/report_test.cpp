@@ -39,9 +39,9 @@ data::DatasetArrays chain() {
         .local_reads = 3,
         .remote_reads = 1},
        {.ids = array_of<int64_t>("h", {0}),
-        .hotness = array_of<double>("g", {1.0}),
+        .hotness = array_of<double>("g", {3.0}),
         .local_reads = 2,
-        .remote_reads = 1}}
+        .remote_reads = 3}}
   };
   return set;
 }
@@ -54,12 +54,12 @@ TEST(Report, CountsWhatPartsHaveAndRead) {
   EXPECT_EQ(report.parts[0].items, 2);
   EXPECT_DOUBLE_EQ(report.parts[0].local_share(), 0.75);
   EXPECT_DOUBLE_EQ(report.cut(), 0.2);
-  EXPECT_DOUBLE_EQ(report.local_share(), 5.0 / 7);
+  EXPECT_DOUBLE_EQ(report.local_share(), 5.0 / 9);
   // A tenth of ten rows is one; two are not kept, unless one has all reads.
   EXPECT_DOUBLE_EQ(report.parts[0].hit_rates[2], 0.5);
   EXPECT_EQ(report.parts[0].hit_rates[3], -1);
   EXPECT_EQ(report.parts[1].hit_rates[3], 1);
-  EXPECT_DOUBLE_EQ(report.hit_rate(2), 0.75);
+  EXPECT_DOUBLE_EQ(report.hit_rate(2), 0.875);
   EXPECT_EQ(report.hit_rate(3), -1);
   EXPECT_DOUBLE_EQ(imbalance({6, 4}), 0.2);
 
@@ -74,7 +74,7 @@ TEST(Report, CountsWhatPartsHaveAndRead) {
 
   const std::string picture = report_picture(report);
   EXPECT_THAT(
-      picture, HasSubstr("2 parts by ldg: 20.0 % of edges cut, 71.4 % of a batch's rows local")
+      picture, HasSubstr("2 parts by ldg: 20.0 % of edges cut, 55.6 % of a batch's rows local")
   );
   // The first part has 1.2 times the mean of nodes, and the highest bar is 1.333 times the mean.
   EXPECT_THAT(picture, HasSubstr("height=\"162.0\" fill=\"#4477aa\""));

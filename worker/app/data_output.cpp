@@ -13,6 +13,7 @@
 #include <memory>
 #include <ostream>
 #include <span>
+#include <sys/stat.h>
 #include <system_error>
 #include <utility>
 
@@ -30,13 +31,28 @@ int64_t memory_of(const DataOutput& output) {
   return output.memory_bytes > 0 ? output.memory_bytes : default_memory();
 }
 
+// Whether another file system begins there.
+bool is_mount_point(const std::string& folder) {
+  struct stat own {};
+  struct stat outer {};
+  if (stat(folder.c_str(), &own) != 0 || stat((folder + "/..").c_str(), &outer) != 0) return false;
+  return own.st_dev != outer.st_dev || own.st_ino == outer.st_ino;
+}
+
 enum class Standing { Complete, Open };
 
 // Whether the output is there already.
 Result<Standing> look_at(const DataOutput& output, const std::string& key) {
   if (data::published_key(output.folder) == key) return Standing::Complete;
-  std::error_code error;
-  if (!output.replace && fs::exists(output.folder, error) && !fs::is_empty(output.folder, error)) {
+  if (is_mount_point(output.folder)) {
+    return fail(
+        ErrorKind::Configuration,
+        output.folder +
+            ": a volume is mounted there, which nothing can take the place of; choose a "
+            "folder in it"
+    );
+  }
+  if (!output.replace && !data::is_vacant(output.folder)) {
     return fail(
         ErrorKind::Conflict,
         output.folder +

@@ -120,6 +120,10 @@ class NativeWriter final : public ArrayStorage {
   int64_t num_resumed_ = 0;
 };
 
+/// Whether a data set can be published to `output` without replacing anything: nothing is there, or an
+/// empty folder, such as a sub-folder of a mounted volume.
+[[nodiscard]] bool is_vacant(const std::string& output);
+
 /// The key of the published data set, or "" if `directory` holds none.
 std::string published_key(const std::string& directory);
 

@@ -216,9 +216,7 @@ Status NativeWriter::publish_other_form(bool replace) {
 
 Status NativeWriter::move_to_output(const std::string& folder, bool replace) {
   std::error_code error;
-  // An empty folder may be there already (a mounted volume's sub-folder); anything else is someone's
-  // data.
-  if (fs::exists(output_, error) && !fs::is_empty(output_, error)) {
+  if (!is_vacant(output_)) {
     if (!replace) {
       return fail(ErrorKind::Conflict, output_ + ": already exists; remove it or replace it");
     }
@@ -230,6 +228,13 @@ Status NativeWriter::move_to_output(const std::string& folder, bool replace) {
     return io_failure(output_, "can't publish", std::strerror(errno));
   }
   return {};
+}
+
+bool is_vacant(const std::string& output) {
+  std::error_code error;
+  // Of a link itself: no folder can be renamed to it, wherever it leads.
+  const auto status = fs::symlink_status(output, error);
+  return !fs::exists(status) || (fs::is_directory(status) && fs::is_empty(output, error));
 }
 
 std::string published_key(const std::string& directory) {

@@ -32,7 +32,8 @@ std::string read_owner(int file) {
 
 Result<OutputLock> OutputLock::take(const std::string& output) {
   const std::string path = output + ".lock";
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664);
+  // A link could lead to a file that is not ours to write to.
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0664);
   if (file < 0) return fail(ErrorKind::Io, path + ": can't create: " + std::strerror(errno));
   OutputLock lock(file);
   struct flock whole {};

@@ -2,6 +2,7 @@
 
 #include "common/thread_pool.h"
 #include "worker/data/native.h"
+#include "worker/graph/load.h"
 #include "worker/partition/extract.h"
 #include "worker/partition/picture.h"
 #include "worker/partition/report.h"
@@ -34,6 +35,12 @@ std::string key_from(
   return key_of(kind, options, "", {{.path = "", .bytes = 0, .digest = input.manifest_digest}});
 }
 
+// Files may be damaged, and ids lead to places in memory.
+Status check_elements(const data::NativeDataset& input, const std::string& folder) {
+  GNN_RETURN_IF_ERROR(graph::make_dataset(input.arrays, folder));
+  return {};
+}
+
 Status write_picture(const std::string& path, const partition::Report& report) {
   std::ofstream file(path, std::ios::trunc);
   file << partition::report_picture(report);
@@ -46,7 +53,8 @@ Status write_picture(const std::string& path, const partition::Report& report) {
 Status partition_data(const PartitionRequest& request, const DataConsole& console) {
   GNN_RETURN_IF_ERROR(check_folders(request.output.folder, request.input));
   GNN_ASSIGN_OR_RETURN(const data::NativeDataset input, data::open_native(request.input));
-  const auto make = [&](data::ArrayStorage& storage) {
+  const auto make = [&](data::ArrayStorage& storage) -> Result<data::DatasetArrays> {
+    GNN_RETURN_IF_ERROR(check_elements(input, request.input));
     ThreadPool others(std::max(1U, std::thread::hardware_concurrency()) - 1);
     return partition::partition(input.arrays, request.options, storage, others, console.progress);
   };
@@ -71,7 +79,8 @@ Status partition_data(const PartitionRequest& request, const DataConsole& consol
 Status extract_data(const ExtractRequest& request, const DataConsole& console) {
   GNN_RETURN_IF_ERROR(check_folders(request.output.folder, request.input));
   GNN_ASSIGN_OR_RETURN(const data::NativeDataset input, data::open_native(request.input));
-  const auto make = [&](data::ArrayStorage& storage) {
+  const auto make = [&](data::ArrayStorage& storage) -> Result<data::DatasetArrays> {
+    GNN_RETURN_IF_ERROR(check_elements(input, request.input));
     return partition::extract(
         input.arrays, request.part, data::digest_of(input), storage, console.progress
     );

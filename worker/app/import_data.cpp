@@ -33,9 +33,13 @@ Result<std::vector<data::InputFile>> input_files(const std::string& input, Progr
   std::vector<std::string> paths;
   std::error_code error;
   if (fs::is_directory(input, error)) {
-    for (const auto& entry : fs::recursive_directory_iterator(input, error)) {
-      if (entry.is_regular_file(error)) {
-        paths.push_back(entry.path().string());
+    // A volume's lost+found is for its file system alone. Readers name a file that they miss.
+    constexpr auto kOptions = fs::directory_options::skip_permission_denied;
+    auto entry = fs::recursive_directory_iterator(input, kOptions, error);
+    for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+      std::error_code unknown;
+      if (entry->is_regular_file(unknown)) {
+        paths.push_back(entry->path().string());
       }
     }
     if (error) {

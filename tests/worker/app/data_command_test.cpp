@@ -17,9 +17,11 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <fstream>
 #include <span>
 #include <sstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace gnn::app {
@@ -185,6 +187,20 @@ TEST_F(DataCommand, LeavesACompleteOutputUnchanged) {
       out_.str(), HasSubstr("already complete, made from the same inputs with the same options")
   );
   EXPECT_EQ(fs::last_write_time(request.output.folder + "/" + data::kManifestFile), made);
+
+  // A folder that only its file system may read, as volumes have one, is no input.
+  fs::create_directory(request.input + "/lost+found");
+  fs::permissions(request.input + "/lost+found", fs::perms::none);
+  fs::permissions(
+      fs::path(request.input).parent_path(), fs::perms::others_exec, fs::perm_options::add
+  );
+  constexpr uid_t kNobody = 65534;
+  const uid_t user = ::geteuid();
+  if (user == 0) ASSERT_EQ(::seteuid(kNobody), 0);  // root may read everything
+  const Status again = import_data(request, console());
+  if (user == 0) ASSERT_EQ(::seteuid(user), 0);
+  EXPECT_TRUE(again) << again.error().message;
+  fs::permissions(request.input + "/lost+found", fs::perms::owner_all);
 }
 
 TEST_F(DataCommand, WaitsForAnotherWriterAndTakesWhatItMade) {
@@ -234,6 +250,25 @@ TEST_F(DataCommand, ReplacesAnOutputOfOtherInputsOnlyIfAskedTo) {
   ASSERT_TRUE(import_data(request, console()));
   const auto dataset = load_native(request.output.folder);
   EXPECT_EQ(dataset->target().labels[5].item<int64_t>(), 1);
+
+  // Nor what is no folder, or none that can be replaced; before any work is done.
+  const std::string file = folder_.write("file", "");
+  const std::string link = folder_.path("link");
+  fs::create_symlink(folder_.path("nowhere"), link);
+  for (const std::string& output : {file, link}) {
+    request.output = {.folder = output};
+    EXPECT_EQ(import_data(request, console()).error().kind, ErrorKind::Conflict) << output;
+    EXPECT_FALSE(fs::exists(output + ".partial"));
+    request.output.replace = true;
+    const Status replaced = import_data(request, console());
+    ASSERT_TRUE(replaced) << replaced.error().message;
+    EXPECT_TRUE(fs::is_directory(fs::symlink_status(output)));
+  }
+  request.output.folder = "/proc";
+  const Status mounted = import_data(request, console());
+  ASSERT_FALSE(mounted);
+  EXPECT_EQ(mounted.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(mounted.error().message, HasSubstr("/proc: a volume is mounted there"));
 }
 
 TEST_F(DataCommand, NeverReplacesItsInput) {
@@ -247,6 +282,14 @@ TEST_F(DataCommand, NeverReplacesItsInput) {
     EXPECT_THAT(refused.error().message, HasSubstr("holds the input"));
   }
   EXPECT_TRUE(fs::exists(request.input + "/raw"));
+
+  // Nor does it write to where a link in its lock's place leads.
+  request.output.folder = folder_.path("out");
+  const std::string features = folder_.path("ring/raw/node-feat.csv.gz");
+  const std::string content = read_file(features);
+  fs::create_symlink(features, request.output.folder + ".lock");
+  EXPECT_EQ(import_data(request, console()).error().kind, ErrorKind::Io);
+  EXPECT_EQ(read_file(features), content);
 }
 
 TEST_F(DataCommand, ResumesAnInterruptedImport) {
@@ -508,6 +551,30 @@ TEST_F(DataCommand, PartitionsADataSetReportsItAndExtractsAPart) {
           }
       ),
       contract::kExitConfiguration
+  );
+
+  // Damaged files are refused before anything follows from them.
+  const auto damage = [](const std::string& path, int64_t value) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096 + 8 * 600);
+    file.write(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  damage(whole + "/edges.node.to.node.indices.npy", -1);
+  other[5] = folder_.path("other");
+  EXPECT_EQ(run(other), contract::kExitData);
+  damage(parts + "/edges.node.to.node.indptr.npy", int64_t{1} << 40);
+  EXPECT_EQ(
+      run(
+          {"data",
+           "partition",
+           "--input",
+           parts,
+           "--extract",
+           "1",
+           "--output",
+           folder_.path("other")}
+      ),
+      contract::kExitData
   );
 }
 

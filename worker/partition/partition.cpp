@@ -236,7 +236,7 @@ class Renumbering {
     GNN_ASSIGN_OR_RETURN(data::Array made, tools_.storage.find(array.name()));
     if (made.defined()) return made;
     GNN_ASSIGN_OR_RETURN(made, tools_.storage.create(array.name(), array.dtype(), array.shape()));
-    std::memcpy(made.mutable_bytes(), array.bytes(), static_cast<size_t>(array.num_bytes()));
+    copy_in_pieces(array.bytes(), made.mutable_bytes(), array.num_bytes(), tools_.others);
     return tools_.storage.commit(std::move(made));
   }
 

@@ -6,6 +6,7 @@
 #include "worker/data/array.h"
 #include "worker/data/dataset_arrays.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,6 +22,9 @@ struct RewriteTools {
   ThreadPool& others;
   ProgressBar& progress;
 };
+
+/// Copies memory between mapped files, with few of their pages in memory at once.
+void copy_in_pieces(const std::byte* from, std::byte* to, int64_t bytes, ThreadPool& others);
 
 /// The rows of `rows` in the order of new ids: row r becomes row new_ids[r]. Committed under `name`,
 /// unless an earlier run has done so. Bytes are copied as they are.

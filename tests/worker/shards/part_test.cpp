@@ -132,6 +132,22 @@ TEST(Part, RefusesDataThatDoesNotHoldIt) {
       refusal(shop.extract(1), {.part = 1, .topology = Held::Whole}),
       "shop: holds one part alone, where topology and features must be Partitioned"
   );
+  graph::Dataset without_ids = shop.extract(1);
+  for (graph::EdgeTypeData& type : without_ids.edge_types) {
+    type.graph =
+        graph::CscGraph::create(type.graph.indptr(), type.graph.indices(), type.graph.num_sources())
+            .value();
+  }
+  const auto part = Part::create(without_ids, {.part = 1}).value();
+  SamplerSpec spec{.options = {.fanout = {2}, .with_edge_ids = true}, .relations = {}};
+  spec.relations.push_back({.lists = part->lists(2), .source_type = 1, .destination_type = 1});
+  EXPECT_EQ(
+      PartSampler::create(part, std::move(spec)).error(),
+      (Error{
+          ErrorKind::Configuration,
+          "relation 0: expected a data set with edge ids, or the whole of it"
+      })
+  );
   graph::Dataset plain = shop.whole();
   plain.partitions.reset();
   EXPECT_EQ(

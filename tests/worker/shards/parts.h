@@ -39,6 +39,10 @@ class Shop {
     partitions.original_ids.resize(2);
     partitions.hot.assign(2, std::vector<graph::HotRowsData>(static_cast<size_t>(parts)));
     dataset_.partitions = std::move(partitions);
+    for (int64_t part = 0; part < parts; ++part) {
+      for (size_t type = 0; type < 2; ++type)
+        dataset_.partitions->hot[type][static_cast<size_t>(part)] = hot_rows_of(type, part);
+    }
   }
 
   [[nodiscard]] const graph::Dataset& whole() const { return dataset_; }
@@ -110,6 +114,16 @@ class Shop {
                      .value(),
         .features = std::nullopt
     };
+  }
+
+  // All nodes of other parts, those of the lowest ids first.
+  [[nodiscard]] graph::HotRowsData hot_rows_of(size_t type, int64_t part) const {
+    const data::IdRange own = dataset_.partitions->book.range_of(type, part);
+    const at::Tensor ids = at::cat(
+        {at::arange(own.begin, at::kLong),
+         at::arange(own.end, dataset_.node_types[type].num_nodes, at::kLong)}
+    );
+    return {.ids = ids, .hotness = at::ones(ids.sizes(), at::kDouble)};
   }
 
   // Part p has about p + 1 shares, and the second of four has nothing.

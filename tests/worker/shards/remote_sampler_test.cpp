@@ -7,8 +7,10 @@
 #include "worker/shards/shards.h"
 
 #include <ATen/Functions.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +21,9 @@ namespace {
 
 using sampling::SampledSubgraph;
 using sampling::SamplingRule;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 void expect_same_tensor(const at::Tensor& a, const at::Tensor& b) {
   ASSERT_EQ(a.defined(), b.defined());
@@ -84,7 +89,7 @@ void expect_local_bits(
   }
 }
 
-TEST(RemoteSampler, DrawsTheBitsOfOneProcessByBothRules) {
+TEST(RemoteSampler, DrawsTheBitsOfOneProcessByBothRulesAndAllFanouts) {
   for (const SamplingRule rule : {SamplingRule::NewNodes, SamplingRule::AllSeen}) {
     for (const bool replace : {false, true}) {
       ShopSampling sampling = sampling_of({4, 40, 2});
@@ -94,10 +99,8 @@ TEST(RemoteSampler, DrawsTheBitsOfOneProcessByBothRules) {
       expect_local_bits(sampling, request_of(1), /*extracted=*/rule == SamplingRule::AllSeen);
     }
   }
-}
 
-// Whole lists may be longer than a reply: the owner answers to some ids, and is asked again.
-TEST(RemoteSampler, DrawsWholeListsAndNoneAndByEdgeType) {
+  // Whole lists may be longer than a reply: the owner answers to some ids, and is asked again.
   ShopSampling sampling = sampling_of({-1, 3, 0});
   sampling.options.with_edge_ids = true;
   sampling.fanouts = {{}, {2, -1, 5}, {0, 70, 1}};
@@ -131,41 +134,40 @@ TEST(RemoteSampler, HidesEdgesThatAreNotVisibleOrExcluded) {
   expect_local_bits(sampling, request, /*extracted=*/false);
 }
 
-TEST(RemoteSampler, NamesAPeerThatIsLostInTheMiddleOfAHop) {
-  const Shop shop(3);
-  const Job job(shop, sampling_of({4, 4}), /*extracted=*/false);
-  const auto sampler = job.sampler(0);
-  job.peer(1).hold();
-  auto sample = sampler->submit(request_of(1));
-  job.peer(1).wait_for_held(1);
-  job.peer(1).lose();
-  const auto lost = sample.get();
-  ASSERT_FALSE(lost);
-  EXPECT_EQ(lost.error().kind, ErrorKind::PeerLost);
-  EXPECT_EQ(lost.error().message, "node 1: closed the connection");
-  EXPECT_EQ(sampler->submit(request_of(2)).get().error().kind, ErrorKind::PeerLost);
-}
-
-TEST(RemoteSampler, RefusesRepliesThatAreNone) {
+TEST(RemoteSampler, NamesAPeerThatIsLostOrAnswersWrongly) {
   const Shop shop(2);
   const Job job(shop, sampling_of({4, 4}), /*extracted=*/false);
   using Spoil = std::function<void(std::vector<std::byte>&)>;
-  const std::vector<Spoil> faults{
-      [](auto& bytes) { bytes.resize(bytes.size() - 1); },
-      [](auto& bytes) { bytes.push_back({}); },
-      [](auto& bytes) { bytes.clear(); },
-      [](auto& bytes) { bytes[0] = std::byte{0}; },                   // answers to none
-      [](auto& bytes) { bytes[7] = std::byte{0x7F}; },                // answers to too many
-      [](auto& bytes) { bytes[11] = std::byte{0xFF}; },               // a count of billions
-      [](auto& bytes) { bytes[bytes.size() - 1] = std::byte{0xFF}; }  // a source that is no node
+  // Before memory is taken for what is not there.
+  const std::string too_many = "node 1: hop: message too short for ";
+  const std::vector<std::pair<Spoil, std::string>> faults{
+      {[](auto& bytes) { bytes.resize(bytes.size() - 1); }, too_many},
+      {[](auto& bytes) { bytes.push_back({}); }, "message too long by 1 bytes"},
+      {[](auto& bytes) { bytes.clear(); }, "message too short: expected 1 elements of 8 bytes"},
+      {[](auto& bytes) { bytes[0] = std::byte{0}; }, "an answer to at least one id"},
+      {[](auto& bytes) { bytes[7] = std::byte{0x7F}; }, "an answer to at least one id"},
+      {[](auto& bytes) { bytes[11] = std::byte{0xFF}; }, too_many},
+      {[](auto& bytes) { std::fill(bytes.begin() + 8, bytes.end(), std::byte{0xFF}); }, too_many},
+      {[](auto& bytes) { bytes[bytes.size() - 1] = std::byte{0xFF}; }, "of a list: expected one in"}
   };
-  for (size_t i = 0; i < faults.size(); ++i) {
-    job.peer(1).spoil(faults[i]);
+  for (const auto& [spoil, reason] : faults) {
+    job.peer(1).spoil(spoil);
     const auto sample = job.sampler(0)->submit(request_of(1)).get();
-    ASSERT_FALSE(sample) << i;
-    EXPECT_EQ(sample.error().kind, ErrorKind::Data) << i;
-    EXPECT_EQ(sample.error().message.substr(0, 11), "node 1: hop") << sample.error().message;
+    ASSERT_FALSE(sample) << reason;
+    EXPECT_EQ(sample.error().kind, ErrorKind::Data) << reason;
+    EXPECT_THAT(sample.error().message, AllOf(StartsWith("node 1: hop: "), HasSubstr(reason)));
   }
+
+  // The first of two that are lost in the middle of a hop is named, once.
+  const Shop three(3);
+  const Job losing(three, sampling_of({4, 4}), /*extracted=*/false);
+  const auto sampler = losing.sampler(0);
+  for (const int64_t part : {1, 2}) losing.peer(part).hold();
+  auto sample = sampler->submit(request_of(1));
+  for (const int64_t part : {1, 2}) losing.peer(part).wait_for_held(1);
+  for (const int64_t part : {1, 2}) losing.peer(part).lose();
+  EXPECT_EQ(sample.get().error(), (Error{ErrorKind::PeerLost, "node 1: closed the connection"}));
+  EXPECT_EQ(sampler->submit(request_of(2)).get().error().kind, ErrorKind::PeerLost);
 }
 
 // One node of a job that trains on users, whose features and lists lie apart.

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -70,8 +71,37 @@ TEST(Service, RefusesWhatIsNotItsPartsOrNoRequest) {
   };
   EXPECT_EQ(rows({.index = 1}, {99}), "id 0 of a list: expected one in [100, 300), found 99");
   EXPECT_EQ(rows({.index = 1}, {-1}), "id 0 of a list: expected one in [100, 300), found -1");
+  const int64_t most = rows_of_message(20);
+  EXPECT_EQ(
+      rows({.index = 0}, std::vector<int64_t>(static_cast<size_t>(most) + 1, 400)),
+      "request: expected at most " + std::to_string(most) + " ids, found " +
+          std::to_string(most + 1)
+  );
   EXPECT_EQ(rows({.index = 2}, {100}), "request: expected a node type below 2, found 2");
   EXPECT_EQ(rows({.index = 4}, {400}, Method::Hidden), "request: there are no hidden rows 4 now");
+
+  // A reply holds whole lists up to its bound, and one at least.
+  std::vector<int64_t> users(467);
+  std::iota(users.begin(), users.end(), 233);
+  constexpr size_t kLongestList = 240 * 4;
+  const Job bounded(shop, two_hops(), /*extracted=*/true, /*most_reply_bytes=*/300);
+  const auto size_of_reply = [&](const Job& of) {
+    const auto reply = of.service(1).answer(1, hop_request({.hop = 1}, 1, users)).value();
+    return reply.segments.front().size();
+  };
+  EXPECT_GT(size_of_reply(job), 2 * (300 + kLongestList + 4 * users.size()));
+  EXPECT_LE(size_of_reply(bounded), 300 + kLongestList + 4 * users.size());
+
+  // Nor has it more to give where it reads all labels itself.
+  const Job whole(shop, two_hops(), /*extracted=*/false);
+  EXPECT_EQ(
+      refusal(
+          whole.service(1),
+          Method::Labels,
+          encode(RowsRequest{.index = 1}, std::vector<int64_t>{99})
+      ),
+      "id 0 of a list: expected one in [100, 300), found 99"
+  );
 }
 
 TEST(Service, SurvivesAnyBytes) {

@@ -69,7 +69,14 @@ graph::Dataset dataset_of_parts(const graph::Block& block, int64_t parts) {
   return dataset;
 }
 
-// Nodes of one rank each; node n has part n mod P, and asks the first node that has another one.
+// Whether a node answers for rows of that layer.
+bool gives_rows(const shards::Service& service, uint32_t layer) {
+  const shards::RowsRequest request{.index = layer};
+  return service.answer(static_cast<uint16_t>(shards::Method::Hidden), shards::encode(request, {}))
+      .has_value();
+}
+
+// Node n has part n mod P, and asks the first node that has another one.
 class PartNodes {
  public:
   PartNodes(const graph::Dataset& dataset, int64_t nodes) : parts_(dataset.partitions->book.parts) {
@@ -82,16 +89,19 @@ class PartNodes {
     }
   }
 
-  [[nodiscard]] PartOfGraph graph_of(int64_t node) const {
+  // Of a rank of that node; one of them serves what the node has.
+  [[nodiscard]] PartOfGraph graph_of(int64_t node, bool serves) const {
     PartOfGraph graph;
     graph.part = parts_of_[static_cast<size_t>(node)];
     for (int64_t part = 0; part < parts_; ++part)
       graph.peers.push_back(part == node % parts_ ? nullptr : peers_[static_cast<size_t>(part)]);
-    graph.service = services_[static_cast<size_t>(node)];
+    if (serves) graph.service = services_[static_cast<size_t>(node)];
     graph.features =
         shards::RowFetcher::create({}, graph.part, graph.part->features(0), graph.peers).value();
     return graph;
   }
+
+  [[nodiscard]] const auto& services() const { return services_; }
 
  private:
   int64_t parts_;
@@ -125,11 +135,14 @@ TEST(PartInference, GivesWhatOneForwardGivesWhoeverHasTheRows) {
   const auto models = models_of_parts();
   struct Layout {
     int64_t nodes;
+    int64_t ranks;
     int64_t parts;
   };
-  for (const Layout& layout : std::vector<Layout>{{1, 1}, {2, 2}, {3, 3}, {3, 2}}) {
+  for (const Layout& layout :
+       std::vector<Layout>{{1, 1, 1}, {2, 1, 2}, {3, 1, 3}, {3, 1, 2}, {2, 2, 2}, {3, 2, 2}}) {
     SCOPED_TRACE(
-        std::to_string(layout.nodes) + " nodes, " + std::to_string(layout.parts) + " parts"
+        std::to_string(layout.nodes) + " nodes of " + std::to_string(layout.ranks) + " ranks, " +
+        std::to_string(layout.parts) + " parts"
     );
     const graph::Dataset dataset = dataset_of_parts(block, layout.parts);
     const at::Tensor features = dataset.node_types[0].features->rows().to(at::kDouble);
@@ -142,11 +155,12 @@ TEST(PartInference, GivesWhatOneForwardGivesWhoeverHasTheRows) {
       );
       const at::Tensor right = expected.argmax(1).eq(dataset.node_types[0].labels);
       at::Tensor logits = at::full({kPartNodes, 3}, -1, at::kDouble);
-      comm::run_ranks(layout.nodes, [&](const comm::RankGroups& groups) {
+      comm::run_ranks_of_nodes(layout.nodes, layout.ranks, [&](const comm::RankGroups& groups) {
         const at::NoGradGuard no_grad_here;
         const StopToken stop;
         CountingSink progress;
-        const PartOfGraph graph = nodes.graph_of(groups.all->rank());
+        const PartOfGraph graph =
+            nodes.graph_of(groups.all->rank() / layout.ranks, groups.node->rank() == 0);
         // Chunks of a few edges; the last node has more than any.
         const PartInferenceOptions options{.chunk_nodes = 5, .chunk_bytes = 400};
         const EvaluationContext context{.stop = stop, .progress = progress};
@@ -155,6 +169,8 @@ TEST(PartInference, GivesWhatOneForwardGivesWhoeverHasTheRows) {
           const data::IdRange own = graph.part->own(0);
           const auto take = [&](const at::Tensor& places, const at::Tensor& rows) {
             logits.index_copy_(0, places + own.begin, rows);  // no two ranks write to one place
+            if (graph.service == nullptr) return;
+            EXPECT_FALSE(gives_rows(*graph.service, 1)) << "of a layer that is done";
           };
           EXPECT_TRUE(comm::require(inference.run(at::arange(own.size()), take)));
         }
@@ -173,6 +189,9 @@ TEST(PartInference, GivesWhatOneForwardGivesWhoeverHasTheRows) {
             progress::accuracy(right.index_select(0, test).sum().item<int64_t>(), test.numel())
         );
       });
+      for (const auto& service : nodes.services()) {
+        for (uint32_t layer = 0; layer < 4; ++layer) EXPECT_FALSE(gives_rows(*service, layer));
+      }
       EXPECT_TRUE(at::allclose(logits, expected, 1e-12, 1e-12)) << (logits - expected).abs().max();
     }
   }

@@ -48,7 +48,7 @@ std::string checked(const ChangeNode& change) {
   return said.front();
 }
 
-TEST(CheckPlacement, TakesTheWholeDataSetOrTheNodesOwnPartition) {
+TEST(CheckPlacement, TakesWhatFitsAndNamesTheNodeAndPathOfWhatDoesNot) {
   EXPECT_EQ(checked([](int64_t, auto&, auto&) {}), "");
   EXPECT_EQ(
       checked([](int64_t node, auto&, auto& data) {
@@ -63,9 +63,7 @@ TEST(CheckPlacement, TakesTheWholeDataSetOrTheNodesOwnPartition) {
       }),
       ""
   );
-}
 
-TEST(CheckPlacement, NamesTheNodeAndThePathOfWhatDoesNotFit) {
   const std::string place = "spec.dataset.path /data/products, node ";
   EXPECT_THAT(
       checked([](int64_t node, auto&, auto& data) {
@@ -86,13 +84,15 @@ TEST(CheckPlacement, NamesTheNodeAndThePathOfWhatDoesNotFit) {
           HasSubstr("expected partition 1 or the whole data set, found partition 0 alone")
       )
   );
-  EXPECT_THAT(
-      checked([](int64_t node, auto& spec, auto& data) {
-        spec.placement->topology = api::PlacementMode::Replicated;
-        if (node == 3) data.partitions->only = 1;
-      }),
-      AllOf(HasSubstr("Configuration: " + place + "3"), HasSubstr("expected the whole data set"))
-  );
+  for (const auto replicated : {&api::Placement::topology, &api::Placement::features}) {
+    EXPECT_THAT(
+        checked([&](int64_t node, auto& spec, auto& data) {
+          (*spec.placement).*replicated = api::PlacementMode::Replicated;
+          if (node == 3) data.partitions->only = 1;
+        }),
+        AllOf(HasSubstr("Configuration: " + place + "3"), HasSubstr("expected the whole data set"))
+    );
+  }
   EXPECT_THAT(
       checked([](int64_t node, auto&, auto& data) {
         if (node == 3) data.digest = "xxh64:2";

@@ -1,7 +1,9 @@
 // Ranks of nodes that each hold a partition, through a workload: who trains on what, and who measures it.
 
 #include "tests/worker/comm/in_process_ranks.h"
+#include "tests/worker/tasks/link_datasets.h"
 #include "tests/worker/training/counting_sink.h"
+#include "worker/tasks/link_workload.h"
 #include "worker/tasks/node_workload.h"
 
 #include <ATen/ATen.h>
@@ -11,6 +13,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace gnn::tasks {
@@ -134,20 +137,92 @@ TEST(OwnerSharding, RanksTrainOnAndMeasureTheNodesOfTheirPartitionAlone) {
     std::iota(expected.begin(), expected.end(), 0);
     EXPECT_EQ(all, expected);
   }
-}
 
-TEST(OwnerSharding, NeedsPartitionedData) {
-  graph::Dataset dataset = ring_of_two_partitions();
-  dataset.partitions.reset();
-  const auto workload = NodeWorkload::create(
-      std::move(dataset),
+  graph::Dataset not_partitioned = ring_of_two_partitions();
+  not_partitioned.partitions.reset();
+  const auto refused = NodeWorkload::create(
+      std::move(not_partitioned),
       std::make_shared<SeedModel>(),
       comm::make_single_communicator(),
       owner_options()
   );
-  ASSERT_FALSE(workload);
-  EXPECT_EQ(workload.error().kind, ErrorKind::Configuration);
-  EXPECT_THAT(workload.error().message, HasSubstr("ring without partitions"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(refused.error().message, HasSubstr("ring without partitions"));
+}
+
+// Keeps the pairs that it was asked for; a node's feature is its number.
+class PairModel final : public nn::LinkModel {
+ public:
+  at::Tensor forward(const nn::TypedInputs& x, const nn::TypedBlocks&, const nn::LinkRows& links)
+      override {
+    const at::Tensor sources = x[0].select(1, 0).index_select(0, links.source_rows);
+    const at::Tensor destinations = x[1].select(1, 0).index_select(0, links.destination_rows);
+    for (int64_t i = 0; i < sources.numel(); ++i) {
+      seen.emplace_back(
+          static_cast<int64_t>(sources[i].item<float>()),
+          static_cast<int64_t>(destinations[i].item<float>())
+      );
+    }
+    return at::zeros({sources.numel()});
+  }
+  [[nodiscard]] int64_t num_layers() const override { return 1; }
+  [[nodiscard]] std::vector<int64_t> reads() const override { return {0, 1}; }
+
+  std::vector<LinkEnds> seen;
+};
+
+TEST(OwnerSharding, RanksTrainOnTheLinksToNodesOfTheirPartitionAndNegativesOfAll) {
+  constexpr int64_t kUsers = 80;
+  constexpr int64_t kItems = 40;
+  constexpr int64_t kFirstItemOfPartition1 = 25;
+  graph::Dataset dataset = two_tastes(kUsers, kItems, 6);
+  for (graph::NodeTypeData& type : dataset.node_types) {
+    type.features =
+        graph::FeatureStore::create(at::arange(type.num_nodes, at::kFloat).view({-1, 1})).value();
+  }
+  dataset.partitions.emplace();
+  dataset.partitions->book.parts = 2;
+  dataset.partitions->book.offsets = {{0, 10, kUsers}, {0, kFirstItemOfPartition1, kItems}};
+  const LinkSplit split =
+      split_links(links_of(dataset), {.validation = 0.1, .test = 0.2, .seed = 5}).value();
+  std::vector<LinkEnds> links;
+  const at::Tensor pairs = dataset.links->pairs.index_select(0, split.train);
+  for (int64_t i = 0; i < pairs.size(0); ++i)
+    links.emplace_back(pairs[i][0].item<int64_t>(), pairs[i][1].item<int64_t>());
+  std::ranges::sort(links);
+
+  LinkWorkloadOptions options{.sampling = {.fanout = {1}}, .training = {}, .split_seed = 5};
+  options.sampling.negatives = api::Negatives{.strict = true};
+  options.training = owner_options().training;
+  std::vector<std::vector<LinkEnds>> seen(3);
+  comm::run_ranks_of_nodes(3, 1, [&](const comm::RankGroups& groups) {  // 0 and 2 hold partition 0
+    const auto model = std::make_shared<PairModel>();
+    LinkInputs inputs{.embeddings = std::nullopt, .tables = {-1, -1}};
+    const auto workload = comm::require(LinkWorkload::create(
+        {.dataset = dataset, .split = split}, model, std::move(inputs), groups, options
+    ));
+    model->seen.clear();
+    comm::require(workload->start_epoch(1, 0));
+    while (comm::require(workload->next_batch())) static_cast<void>(workload->forward());
+    seen[static_cast<size_t>(groups.all->rank())] = model->seen;
+  });
+  std::vector<LinkEnds> trained;
+  for (size_t node = 0; node < seen.size(); ++node) {
+    int64_t negatives_elsewhere = 0;
+    for (const LinkEnds& pair : seen[node]) {
+      const bool is_own = (pair.second >= kFirstItemOfPartition1) == (node == 1);
+      if (std::ranges::binary_search(links, pair)) {
+        EXPECT_TRUE(is_own) << "node " << node;
+        trained.push_back(pair);
+      } else if (!is_own) {
+        ++negatives_elsewhere;
+      }
+    }
+    EXPECT_GT(negatives_elsewhere, 0) << "node " << node;
+  }
+  std::ranges::sort(trained);
+  EXPECT_EQ(trained, links);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ COVERED = {
     ],
     "tests/worker/shards/row_fetcher_test.cpp": ["worker/shards/row_cache"],
     "tests/worker/shards/service_test.cpp": ["worker/shards/messages"],
-    "tests/worker/tasks/partitioned_training_test.cpp": ["worker/tasks/data_network", "worker/tasks/part_inputs"],
+    "tests/worker/tasks/partitioned_training_test.cpp": ["worker/tasks/part_inputs"],
     "tests/worker/training/trainer_test.cpp": [
         "common/stop_token", "worker/training/optimizer", "worker/training/parameters_hash", "worker/training/step_runner",
         "worker/training/workload",

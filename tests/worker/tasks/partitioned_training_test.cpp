@@ -1,13 +1,15 @@
 // Wherever data lies, training ends with the same bits: ranks whose nodes hold partitions, which ask
 // each other over connections of their own, against ranks that have all of it.
 
+#include "common/hash.h"
 #include "common/progress_bar.h"
 #include "tests/worker/comm/in_process_ranks.h"
-#include "tests/worker/data/dealt_parts.h"
 #include "worker/data/co_occurrence.h"
 #include "worker/data/generate.h"
 #include "worker/data/transforms.h"
 #include "worker/graph/load.h"
+#include "worker/partition/extract.h"
+#include "worker/partition/partition.h"
 #include "worker/progress/console_sink.h"
 #include "worker/tasks/link_workload.h"
 #include "worker/tasks/models.h"
@@ -19,10 +21,11 @@
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,12 +52,13 @@ std::string text_of(const Layout& layout) {
          std::to_string(layout.partitions) + " partitions";
 }
 
-std::string text_of(const std::optional<api::Placement>& placement) {
-  if (!placement) return "all on each node";
+std::string text_of(const api::Placement& placement) {
   const auto word = [](Mode mode) { return mode == Mode::Partitioned ? "own " : "all "; };
   std::string text =
-      std::string(word(placement->topology)) + "lists, " + word(placement->features) + "rows";
-  if (placement->cache) text += ", cache " + placement->cache->rows.text;
+      std::string(word(placement.topology)) + "lists, " + word(placement.features) + "rows";
+  if (placement.cache)
+    text += ", cache " + placement.cache->rows.text + " by policy " +
+            std::to_string(static_cast<int>(placement.cache->policy));
   return text;
 }
 
@@ -128,6 +132,111 @@ void expect_right(
   }
 }
 
+// A partitioned data set, and each of its partitions alone.
+struct PartedData {
+  graph::Dataset whole;
+  std::vector<graph::Dataset> parts;
+};
+
+PartedData parted(const data::DatasetArrays& arrays, int64_t partitions) {
+  data::MemoryStorage memory;
+  SilentProgressBar silent;
+  ThreadPool none(0);
+  const data::DatasetArrays arrays_of_parts =
+      partition::partition(
+          arrays,
+          {.parts = partitions, .method = partition::Method::Ldg, .fanout = {5, 3}, .batch_size = 8
+          },
+          memory,
+          none,
+          silent
+      )
+          .value();
+  PartedData made{.whole = graph::make_dataset(arrays_of_parts, "whole").value(), .parts = {}};
+  for (int64_t index = 0; index < partitions; ++index) {
+    const auto alone = partition::extract(arrays_of_parts, index, "whole", memory, silent).value();
+    made.parts.push_back(graph::make_dataset(alone, "part").value());
+  }
+  return made;
+}
+
+// What a rank was given to compute with, bit by bit: a number for each batch.
+class BatchLog {
+ public:
+  void begin() { batches_.push_back(kFnvOffset); }
+  void add(const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    const at::Tensor bytes = tensor.contiguous();
+    uint64_t& hash = batches_.back();
+    hash = fnv1a(
+        std::span(static_cast<const std::byte*>(bytes.const_data_ptr()), bytes.nbytes()), hash
+    );
+  }
+  void add(const graph::Block& block) {
+    add(block.indptr);
+    add(block.indices);
+  }
+  [[nodiscard]] const std::vector<uint64_t>& batches() const { return batches_; }
+
+ private:
+  std::vector<uint64_t> batches_;
+};
+
+class LoggedNodeModel final : public nn::NodeModel {
+ public:
+  explicit LoggedNodeModel(std::shared_ptr<nn::NodeModel> model)
+      : model_(register_module("model", std::move(model))) {}
+  at::Tensor forward(const at::Tensor& x, const std::vector<graph::Block>& blocks) override {
+    log.begin();
+    log.add(x);
+    for (const graph::Block& block : blocks) log.add(block);
+    return model_->forward(x, blocks);
+  }
+  [[nodiscard]] int64_t num_layers() const override { return model_->num_layers(); }
+  [[nodiscard]] nn::MessagePassing& conv(int64_t layer) override { return model_->conv(layer); }
+  [[nodiscard]] at::Tensor activate(int64_t layer, at::Tensor h) override {
+    return model_->activate(layer, std::move(h));
+  }
+
+  BatchLog log;
+
+ private:
+  const std::shared_ptr<nn::NodeModel> model_;
+};
+
+class LoggedLinkModel final : public nn::LinkModel {
+ public:
+  explicit LoggedLinkModel(std::shared_ptr<nn::LinkModel> model)
+      : model_(register_module("model", std::move(model))) {}
+  at::Tensor forward(
+      const nn::TypedInputs& x, const nn::TypedBlocks& blocks, const nn::LinkRows& links
+  ) override {
+    log.begin();
+    for (const at::Tensor& rows : x) log.add(rows.defined() ? rows.detach() : rows);
+    for (const auto& layer : blocks)
+      for (const graph::Block& block : layer) log.add(block);
+    log.add(links.source_rows);
+    log.add(links.destination_rows);
+    return model_->forward(x, blocks, links);
+  }
+  [[nodiscard]] int64_t num_layers() const override { return model_->num_layers(); }
+  [[nodiscard]] std::vector<int64_t> reads() const override { return model_->reads(); }
+
+  BatchLog log;
+
+ private:
+  const std::shared_ptr<nn::LinkModel> model_;
+};
+
+// What a job ends with.
+struct Outcome {
+  std::vector<at::Tensor> values;  // parameters and embeddings, which all ranks have alike
+  std::map<std::string, double> metrics;
+  std::vector<std::vector<uint64_t>> batches;  // of each rank
+  std::optional<progress::RemoteSummary> remote;
+  int64_t steps = 0;
+};
+
 class PartitionedTraining : public ::testing::Test {
  protected:
   PartitionedTraining()
@@ -153,38 +262,61 @@ class PartitionedTraining : public ::testing::Test {
     };
   }
 
-  struct Trained {
-    std::vector<at::Tensor> parameters;  // which all ranks have alike
-    std::optional<progress::RemoteSummary> remote;
-    int64_t steps = 0;
-  };
+  // What a node has: every other one has its own partition alone, where that is enough.
+  static const graph::Dataset& data_of_node(
+      const PartedData& data,
+      const comm::RankGroups& groups,
+      const std::optional<api::Placement>& placement
+  ) {
+    const int64_t node = groups.all->rank() / groups.node->world_size();
+    const bool is_enough = placement && placement->topology == Mode::Partitioned &&
+                           placement->features == Mode::Partitioned;
+    if (!is_enough || node % 2 == 0) return data.whole;
+    return data.parts[static_cast<size_t>(node % placement->partitions)];
+  }
 
+  // Trains on this rank, and adds to the job's outcome.
   template <class Workload>
-  static Trained trained(
+  static void train(
       Workload& workload,
       const comm::RankGroups& groups,
       const api::Training& training,
-      progress::ProgressSink& sink
+      progress::ProgressSink& sink,
+      const BatchLog& log,
+      Outcome& outcome
   ) {
     const StopToken stop;
     training::TrainerContext context{.communicator = groups.all, .progress = sink, .stop = stop};
     const auto result = comm::require(training::train(workload, context, {.training = training}));
     EXPECT_GE(result.report.global_steps, kLeastSteps);
-    Trained made{.parameters = {}, .remote = {}, .steps = result.report.run_steps};
-    made.remote = comm::require(workload.remote_summary(made.steps));
+    const int64_t steps = result.report.run_steps;
+    const auto remote = comm::require(workload.remote_summary(steps));
     comm::require(workload.leave());
+    std::vector<at::Tensor> values;
     for (const at::Tensor& parameter : workload.module().parameters())
-      made.parameters.push_back(parameter.detach());
-    EXPECT_TRUE(comm::replicas_agree(made.parameters, *groups.all));
-    return made;
+      values.push_back(parameter.detach());
+    EXPECT_TRUE(comm::replicas_agree(values, *groups.all));
+    const auto rank = static_cast<size_t>(groups.all->rank());
+    outcome.batches[rank] = log.batches();
+    if (rank != 0) return;
+    outcome.values = std::move(values);
+    outcome.remote = remote;
+    outcome.steps = steps;
+    outcome.metrics = result.report.metrics;
   }
 
-  static void expect_equal(
-      const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& expected
-  ) {
-    ASSERT_EQ(found.size(), expected.size());
-    for (size_t i = 0; i < found.size(); ++i)
-      EXPECT_TRUE(at::equal(found[i], expected[i])) << "tensor " << i;
+  static void expect_equal(const Outcome& found, const Outcome& expected) {
+    ASSERT_EQ(found.values.size(), expected.values.size());
+    for (size_t i = 0; i < found.values.size(); ++i)
+      EXPECT_TRUE(at::equal(found.values[i], expected.values[i])) << "tensor " << i;
+    EXPECT_TRUE(
+        expected.metrics.contains("test_accuracy") || expected.metrics.contains("test_auc")
+    );
+    EXPECT_EQ(found.metrics, expected.metrics);
+    for (size_t rank = 0; rank < expected.batches.size(); ++rank) {
+      EXPECT_FALSE(expected.batches[rank].empty());
+      EXPECT_EQ(found.batches[rank], expected.batches[rank]) << "rank " << rank;
+    }
   }
 
   const std::string key_file_;
@@ -193,20 +325,44 @@ class PartitionedTraining : public ::testing::Test {
 
 // ---- nodes
 
-graph::Dataset products(int64_t partitions) {
+PartedData products(int64_t partitions) {
   data::MemoryStorage memory;
   SilentProgressBar silent;
-  data::DatasetArrays arrays =
+  return parted(
       data::generate({.shape = data::Shape::Products, .scale = 0.0005, .seed = 4}, memory, silent)
-          .value();
-  data::testing::deal_to_parts(arrays, partitions, memory);
-  return graph::make_dataset(arrays, "products").value();
+          .value(),
+      partitions
+  );
+}
+
+// How many rows a node's ranks read themselves, those in their caches included.
+int64_t rows_of_node(const graph::Dataset& data, const api::Placement& placement, int64_t part) {
+  const int64_t nodes = data.target().num_nodes;
+  if (placement.features == Mode::Replicated) return nodes;
+  const data::IdRange own = data.partitions->book.range_of(0, part);
+  const auto most =
+      static_cast<int64_t>(placement.cache->rows.value() * static_cast<double>(nodes));
+  if (placement.cache->policy == api::CachePolicy::None) return own.size();
+  if (placement.cache->policy == api::CachePolicy::Hotness) {
+    const graph::HotRowsData& hot = data.partitions->hot[0][static_cast<size_t>(part)];
+    return own.size() + std::min(most, hot.ids.numel());
+  }
+  const at::Tensor named = at::zeros({nodes}, at::kBool);
+  const auto* const indptr = data.graph().indptr().const_data_ptr<int64_t>();
+  named.index_fill_(
+      0, data.graph().indices().slice(0, indptr[own.begin], indptr[own.end]).to(at::kLong), true
+  );
+  named.slice(0, own.begin, own.end).fill_(false);
+  return own.size() + std::min(most, named.sum().item<int64_t>());
 }
 
 class PartitionedNodes : public PartitionedTraining {
  protected:
-  std::vector<at::Tensor> run(
-      const Layout& layout, const graph::Dataset& dataset, std::optional<api::Placement> placement
+  Outcome run(
+      const Layout& layout,
+      api::EvaluationMode evaluation,
+      const PartedData& data,
+      const std::optional<api::Placement>& placement
   ) {
     NodeWorkloadOptions options;
     options.sampling = {.fanout = {5, 3}, .num_threads = 2, .concurrency = 3};
@@ -214,89 +370,85 @@ class PartitionedNodes : public PartitionedTraining {
     options.training.epochs = 5;
     options.training.batch_size = 8;
     options.training.evaluation.every = 2;
+    options.training.evaluation.mode = evaluation;
+    options.training.evaluation.fanout = {4, 2};
     if (placement) options.partitioned.emplace(network(*placement));
-    std::vector<std::shared_ptr<nn::NodeModel>> models;
+    std::vector<std::shared_ptr<LoggedNodeModel>> models;
     for (int64_t rank = 0; rank < layout.nodes * layout.ranks; ++rank) {
       torch::manual_seed(5);
       api::Model model{.type = api::ModelType::GraphSAGE};
       model.graph_sage =
           api::GraphSage{.layers = 2, .hidden_channels = 8, .dropout = api::Decimal{"0"}};
-      models.push_back(make_node_model(
-          model, {.in_channels = dataset.features().width(), .num_classes = dataset.num_classes}
-      ));
+      models.push_back(std::make_shared<LoggedNodeModel>(make_node_model(
+          model,
+          {.in_channels = data.whole.features().width(), .num_classes = data.whole.num_classes}
+      )));
     }
-    Trained made;
+    Outcome outcome;
+    outcome.batches.resize(models.size());
     std::vector<progress::RemoteData> remote(models.size());
-    const auto row_bytes =
-        dataset.features().width() * static_cast<int64_t>(dataset.features().rows().element_size());
+    const at::Tensor& rows = data.whole.features().rows();
+    const int64_t row_bytes = static_cast<int64_t>(rows.nbytes()) / rows.size(0);
     comm::run_ranks_of_nodes(layout.nodes, layout.ranks, [&](const comm::RankGroups& groups) {
       const auto rank = static_cast<size_t>(groups.all->rank());
       Watch watch;
       NodeWorkloadOptions mine = options;
       if (placement) mine.partitioned->progress = &watch;
-      const auto workload =
-          comm::require(NodeWorkload::create(dataset, models[rank], groups, mine));
-      const Trained by_rank = trained(*workload, groups, mine.training, watch);
-      if (rank == 0) made = by_rank;
+      const auto workload = comm::require(
+          NodeWorkload::create(data_of_node(data, groups, placement), models[rank], groups, mine)
+      );
+      const int64_t node = groups.all->rank() / layout.ranks;
+      if (placement) {
+        EXPECT_EQ(
+            workload->memory().features,
+            rows_of_node(data.whole, *placement, node % layout.partitions) * row_bytes
+        );
+      }
+      train(*workload, groups, mine.training, watch, models[rank]->log, outcome);
       EXPECT_EQ(watch.remote().has_value(), placement.has_value());
       if (!placement) return;
       remote[rank] = *watch.remote();
       expect_right(remote[rank], watch.input_nodes(), row_bytes);
     });
-    EXPECT_EQ(made.remote.has_value(), placement.has_value());
-    if (placement) expect_right(remote, *made.remote, made.steps);
-    return made.parameters;
+    EXPECT_EQ(outcome.remote.has_value(), placement.has_value());
+    if (placement) expect_right(remote, *outcome.remote, outcome.steps);
+    return outcome;
   }
 };
 
-TEST_F(PartitionedNodes, EndWithTheBitsOfRanksThatHaveAllData) {
-  for (const Layout& layout : {Layout{2, 1, 2}, {2, 2, 2}, {3, 1, 3}, {4, 1, 4}, {4, 1, 2}}) {
-    SCOPED_TRACE(text_of(layout));
-    const graph::Dataset dataset = products(layout.partitions);
-    const auto expected = run(layout, dataset, std::nullopt);
-    expect_equal(
-        run(layout,
-            dataset,
-            api::Placement{
-                .topology = Mode::Partitioned,
-                .features = Mode::Partitioned,
-                .partitions = layout.partitions,
-                .cache = api::FeatureCache{.rows = api::Decimal{"0.1"}}
-            }),
-        expected
-    );
-  }
-}
-
-TEST_F(PartitionedNodes, EndWithTheSameBitsInEveryPlacementAndCache) {
-  const Layout layout{2, 1, 2};
-  const graph::Dataset dataset = products(2);
-  const auto expected = run(layout, dataset, std::nullopt);
+TEST_F(PartitionedNodes, HaveTheBatchesMetricsAndBitsOfRanksThatHaveAllDataInEveryPlacement) {
   const auto cache = [](const char* rows, api::CachePolicy policy) {
     return api::FeatureCache{.rows = api::Decimal{rows}, .policy = policy};
   };
-  for (const api::Placement& placement : std::vector<api::Placement>{
-           {.topology = Mode::Partitioned, .partitions = 2},
-           {.features = Mode::Partitioned,
-            .partitions = 2,
-            .cache = cache("0.5", api::CachePolicy::None)},
-           {.features = Mode::Partitioned,
-            .partitions = 2,
-            .cache = cache("1", api::CachePolicy::Hotness)},
-           {.topology = Mode::Partitioned,
-            .features = Mode::Partitioned,
-            .partitions = 2,
-            .cache = cache("0.05", api::CachePolicy::Degree)},
-       }) {
-    SCOPED_TRACE(text_of(placement));
-    expect_equal(run(layout, dataset, placement), expected);
+  const std::vector<api::Placement> placements{
+      {.topology = Mode::Partitioned},
+      {.features = Mode::Partitioned, .cache = cache("0.5", api::CachePolicy::None)},
+      {.features = Mode::Partitioned, .cache = cache("0.1", api::CachePolicy::Hotness)},
+      {.topology = Mode::Partitioned,
+       .features = Mode::Partitioned,
+       .cache = cache("0.5", api::CachePolicy::None)},
+      {.topology = Mode::Partitioned,
+       .features = Mode::Partitioned,
+       .cache = cache("0.5", api::CachePolicy::Degree)},
+  };
+  auto evaluation = api::EvaluationMode::Sampled;
+  for (const Layout& layout : {Layout{2, 1, 2}, {2, 2, 2}, {3, 1, 3}, {4, 1, 4}, {4, 1, 2}}) {
+    const PartedData data = products(layout.partitions);
+    const Outcome expected = run(layout, evaluation, data, std::nullopt);
+    for (api::Placement placement : placements) {
+      SCOPED_TRACE(text_of(layout) + "; " + text_of(placement));
+      placement.partitions = layout.partitions;
+      expect_equal(run(layout, evaluation, data, placement), expected);
+    }
+    evaluation = evaluation == api::EvaluationMode::Sampled ? api::EvaluationMode::LayerWise
+                                                            : api::EvaluationMode::Sampled;
   }
 }
 
 // ---- links
 
 // Users and items with links, their reverse, and edges between items: all that a BipartiteSAGE reads.
-graph::Dataset shop_of_parts(int64_t partitions) {
+PartedData shop(int64_t partitions) {
   data::MemoryStorage memory;
   SilentProgressBar silent;
   data::DatasetArrays arrays =
@@ -319,16 +471,13 @@ graph::Dataset shop_of_parts(int64_t partitions) {
   arrays.edge_tables.back().source = link.destination;
   arrays.edge_tables.back().relation = "to";
   arrays.edge_tables.back().destination = link.destination;
-  data::testing::deal_to_parts(arrays, partitions, memory);
-  return graph::make_dataset(arrays, "shop").value();
+  return parted(arrays, partitions);
 }
 
-TEST_F(PartitionedTraining, OfLinksEndsWithTheBitsOfRanksThatHaveAllData) {
-  const Layout layout{2, 2, 2};
-  const graph::Dataset dataset = shop_of_parts(layout.partitions);
-  const LinkSplit split =
-      split_links(links_of(dataset), {.validation = 0.1, .test = 0.2, .seed = 5}).value();
-  const auto run = [&](std::optional<api::Placement> placement) {
+TEST_F(PartitionedTraining, OfLinksHasTheBatchesMetricsAndBitsOfRanksThatHaveAllData) {
+  const auto run = [&](const Layout& layout,
+                       const PartedData& data,
+                       const std::optional<api::Placement>& placement) {
     LinkWorkloadOptions options{
         .sampling = {.fanout = {3, 2}, .num_threads = 1, .exclude_seed_edges = true},
         .training = {},
@@ -339,19 +488,22 @@ TEST_F(PartitionedTraining, OfLinksEndsWithTheBitsOfRanksThatHaveAllData) {
     options.training.epochs = 1;
     options.training.batch_size = 512;
     if (placement) options.partitioned.emplace(network(*placement));
-    std::vector<std::shared_ptr<nn::LinkModel>> models;
+    std::vector<std::shared_ptr<LoggedLinkModel>> models;
     for (int64_t rank = 0; rank < layout.nodes * layout.ranks; ++rank) {
       torch::manual_seed(5);
       api::Model model{.type = api::ModelType::BipartiteSAGE};
       model.bipartite_sage = api::BipartiteSage{.hidden_channels = 4, .out_channels = 4};
-      models.push_back(make_link_model(
-                           model,
-                           {.dataset = dataset, .link = dataset.links->edge_type, .widths = {4, 4}}
-      ).value());
+      models.push_back(std::make_shared<LoggedLinkModel>(
+          make_link_model(
+              model, {.dataset = data.whole, .link = data.whole.links->edge_type, .widths = {4, 4}}
+          ).value()
+      ));
     }
-    std::vector<at::Tensor> values;
+    Outcome outcome;
+    outcome.batches.resize(models.size());
     comm::run_ranks_of_nodes(layout.nodes, layout.ranks, [&](const comm::RankGroups& groups) {
       const auto rank = static_cast<size_t>(groups.all->rank());
+      const graph::Dataset& dataset = data_of_node(data, groups, placement);
       LinkInputs inputs{.embeddings = std::nullopt, .tables = {0, 1}};
       std::vector<embedding::TableOptions> tables;
       for (const graph::NodeTypeData& type : dataset.node_types)
@@ -360,17 +512,39 @@ TEST_F(PartitionedTraining, OfLinksEndsWithTheBitsOfRanksThatHaveAllData) {
           {.tables = tables, .optimizer = options.training.optimizer, .seed = 5}, *groups.all
       ));
       const auto workload = comm::require(LinkWorkload::create(
-          {.dataset = dataset, .split = split}, models[rank], std::move(inputs), groups, options
+          {.dataset = dataset,
+           .split =
+               split_links(links_of(dataset), {.validation = 0.1, .test = 0.2, .seed = 5}).value()},
+          models[rank],
+          std::move(inputs),
+          groups,
+          options
       ));
       progress::NullSink sink;
-      auto mine = trained(*workload, groups, options.training, sink).parameters;
-      for (const size_t table : {0, 1}) mine.push_back(workload->embeddings()->values(table));
-      if (rank == 0) values = mine;
+      train(*workload, groups, options.training, sink, models[rank]->log, outcome);
+      for (const size_t table : {0, 1}) {
+        if (rank == 0) outcome.values.push_back(workload->embeddings()->values(table));
+      }
     });
-    return values;
+    return outcome;
   };
-  const auto expected = run(std::nullopt);
-  expect_equal(run(api::Placement{.topology = Mode::Partitioned, .partitions = 2}), expected);
+  for (const Layout& layout : {Layout{2, 2, 2}, {3, 1, 3}}) {
+    const PartedData data = shop(layout.partitions);
+    const Outcome expected = run(layout, data, std::nullopt);
+    for (const Mode features : {Mode::Replicated, Mode::Partitioned}) {
+      SCOPED_TRACE(text_of(layout));
+      expect_equal(
+          run(layout,
+              data,
+              api::Placement{
+                  .topology = Mode::Partitioned,
+                  .features = features,
+                  .partitions = layout.partitions
+              }),
+          expected
+      );
+    }
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A rank that also writes down each loss that it is told and the last metrics, bit by bit, to
 // FOLDER/rank-<rank>:
 //   gnn_recording_rank MANIFEST FOLDER [path=value]...
+// In a value, {node} stands for the rank's node, which may so have data of its own.
 
 #include "worker/agent/agent_link.h"
 #include "worker/app/job_file.h"
@@ -12,6 +13,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -48,6 +50,15 @@ class LossFile final : public ProgressSink {
   std::ofstream file_;
 };
 
+std::vector<std::string> fields_of_node(std::vector<std::string> fields, int64_t node) {
+  constexpr std::string_view kNode = "{node}";
+  for (std::string& field : fields) {
+    const size_t at = field.find(kNode);
+    if (at != std::string::npos) field.replace(at, kNode.size(), std::to_string(node));
+  }
+  return fields;
+}
+
 gnn::Result<gnn::tasks::TaskResult> run(
     const std::string& manifest, const std::string& folder, const std::vector<std::string>& fields
 ) {
@@ -58,7 +69,12 @@ gnn::Result<gnn::tasks::TaskResult> run(
       const auto link, gnn::agent::AgentLink::from_environment(environment, activity, stop)
   );
   GNN_ASSIGN_OR_RETURN(const auto rendezvous, gnn::rendezvous::parse_rendezvous(environment));
-  GNN_ASSIGN_OR_RETURN(const auto job, gnn::app::load_job(manifest, fields));
+  GNN_ASSIGN_OR_RETURN(
+      const auto job,
+      gnn::app::load_job(
+          manifest, fields_of_node(fields, rendezvous.rank / rendezvous.local_world_size)
+      )
+  );
   LossFile losses(folder + "/rank-" + std::to_string(rendezvous.rank));
   TeeSink progress({link.get(), &losses});
   return gnn::app::run_rank(

@@ -41,6 +41,7 @@ constexpr int kEverySteps = 3;
 
 // What the jobs train, and how rows of embeddings change that a step does not touch.
 constexpr const char* kGraphSage = "GraphSAGE";
+constexpr const char* kPartitions = "Partitions";  // of a GraphSAGE's data, one on each node
 constexpr const char* kGin = "GIN";
 constexpr const char* kDense = "Dense";
 constexpr const char* kLazy = "Lazy";
@@ -82,6 +83,7 @@ struct Model {
   std::string spec;
   int batch_size = 0;
   std::string training;
+  std::string sharding = "Slice";
 };
 
 Model node_model() {
@@ -94,6 +96,22 @@ Model node_model() {
 )",
       .batch_size = 64,
       .training = "evaluation: {parts: [Train, Validation, Test]}"
+  };
+}
+
+Model partitions_model(const fs::path& data) {
+  return {
+      .spec = R"(
+  task: {type: NodeClassification}
+  dataset: {format: Native, path: )" +
+              data.string() + R"(}
+  model: {type: GraphSAGE, graphSage: {layers: 3, hiddenChannels: 64, dropout: "0.5"}}
+  sampling: {fanout: [10, 10, 10]}
+  placement: {topology: Partitioned, features: Partitioned, partitions: 2, cache: {rows: "0.1"}}
+)",
+      .batch_size = 64,
+      .training = "evaluation: {mode: LayerWise, parts: [Train, Validation, Test]}",
+      .sharding = "Owner"
   };
 }
 
@@ -148,16 +166,20 @@ class WorkerFaultTest : public RunningJobTest {
     if (std::getenv("GNN_WORKER") == nullptr) GTEST_SKIP() << "built without gnn-worker";
   }
 
+  void TearDown() override { fs::remove_all(data()); }
+
   void write_manifest(const std::string& name, const std::string& more_training = "") {
-    const Model model = name == kGraphSage ? node_model()
-                        : name == kGin     ? graph_model(folder_)
-                                           : link_model(folder_, name);
+    if (name == kPartitions && !fs::exists(data())) make_partitions();
+    const Model model = name == kGraphSage    ? node_model()
+                        : name == kPartitions ? partitions_model(data() / "parts")
+                        : name == kGin        ? graph_model(folder_)
+                                              : link_model(folder_, name);
     std::ofstream(folder_ / "job.yaml")
         << "apiVersion: gnn.dev/v1alpha1\nkind: GNNJob\nmetadata: {name: small}\nspec:\n"
         << model.spec << "  training: {device: CPU, epochs: " << kEpochs
         << ", batchSize: " << model.batch_size
-        << ", optimizer: {type: Adam, learningRate: \"0.003\"}, sharding: Slice, logSteps: 1, "
-        << model.training << more_training << "}\n"
+        << ", optimizer: {type: Adam, learningRate: \"0.003\"}, sharding: " << model.sharding
+        << ", logSteps: 1, " << model.training << more_training << "}\n"
         << "  workers: {nodes: 2, processesPerNode: 1}\n"
         << "  checkpoint: {everyEpochs: 1, everySteps: " << kEverySteps
         << ", path: " << checkpoints().string() << "}\n";
@@ -168,6 +190,27 @@ class WorkerFaultTest : public RunningJobTest {
   }
 
   fs::path checkpoints() const { return folder_ / "checkpoints"; }
+  // Outlives a fresh folder.
+  fs::path data() const { return folder_.string() + "-data"; }
+
+  void run_data_command(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {std::getenv("GNN_WORKER"), "data"});
+    start_program(arguments, {});
+    ASSERT_EQ(finish(), contract::kExitDone) << output();
+  }
+  void make_partitions() {
+    const std::string whole = (data() / "whole").string();
+    run_data_command({"generate", "--shape=ogbn-arxiv", "--scale=0.01", "--output=" + whole});
+    run_data_command(
+        {"partition",
+         "--input=" + whole,
+         "--output=" + (data() / "parts").string(),
+         "--parts=2",
+         "--method=random",
+         "--fanout=10,10,10",
+         "--batch-size=64"}
+    );
+  }
 
   Outcome outcome() const {
     const fs::path path = newest_manifest(checkpoints());
@@ -295,7 +338,7 @@ TEST_P(KilledWorkerTest, EndsWithTheSameCheckpointAndMetricsWhereverItWasKilled)
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Models, KilledWorkerTest, ::testing::Values(kGraphSage, kGin, kDense, kLazy)
+    Models, KilledWorkerTest, ::testing::Values(kGraphSage, kPartitions, kGin, kDense, kLazy)
 );
 
 TEST_F(WorkerFaultTest, CtrlCResumesAndEndsWithTheSameCheckpointAndMetrics) {
@@ -307,6 +350,35 @@ TEST_F(WorkerFaultTest, CtrlCResumesAndEndsWithTheSameCheckpointAndMetrics) {
   EXPECT_EQ(finish(), contract::kExitPreempted) << output();
   expect_no_orphan();
   start_worker();
+  EXPECT_EQ(finish(), contract::kExitDone) << output();
+  EXPECT_TRUE(wait_for("Resumed from")) << output();
+  expect_same(expected);
+}
+
+// First the rank of node 1 stands still, with what it serves, then all of the node.
+TEST_F(WorkerFaultTest, ANodeThatServesDataAndStandsStillIsNamedAndTheJobEndsWithTheSameBits) {
+  const std::string limits = ", timeouts: {peerSeconds: 3}";
+  const Outcome expected = undisturbed(kPartitions, limits);
+  write_manifest(kPartitions, limits);
+  const Variables heartbeat{{"GNN_HEARTBEAT_TIMEOUT", "6"}};
+  start_worker(heartbeat);
+  ASSERT_TRUE(wait_for(line_of(2, 1))) << output();
+  ::kill(children_of(agent_of(1)).at(0), SIGSTOP);
+  EXPECT_TRUE(wait_for("a data client is gone node=1 local_rank=0")) << output();
+  EXPECT_TRUE(wait_for("has sent nothing for 3 s")) << output();
+  EXPECT_TRUE(wait_for("culprit=\"node 1, rank 1")) << output();
+  ASSERT_TRUE(wait_for("Resumed from")) << output();
+  ASSERT_TRUE(wait_for(line_of(5, 1))) << output();
+  const pid_t agent = agent_of(1);
+  ::kill(children_of(agent).at(0), SIGSTOP);
+  ::kill(agent, SIGSTOP);
+  EXPECT_TRUE(wait_until([&] { return result_of(0).find("\"exitCode\":75") != std::string::npos; }))
+      << output();
+  EXPECT_NE(result_of(0).find("node 1"), std::string::npos) << result_of(0);
+  ::kill(agent, SIGKILL);
+  EXPECT_NE(finish(), -1) << output();
+  expect_no_orphan();
+  start_worker(heartbeat);
   EXPECT_EQ(finish(), contract::kExitDone) << output();
   EXPECT_TRUE(wait_for("Resumed from")) << output();
   expect_same(expected);
@@ -357,16 +429,7 @@ INSTANTIATE_TEST_SUITE_P(Updates, StoppedEmbeddingsTest, ::testing::Values(kDens
 
 TEST_F(WorkerFaultTest, AFileOfTheDataThatIsCutOffMeanwhileEndsTheJobWithItsName) {
   const fs::path data = folder_ / "small.gnn";
-  start_program(
-      {std::getenv("GNN_WORKER"),
-       "data",
-       "generate",
-       "--shape=ogbn-arxiv",
-       "--scale=0.01",
-       "--output=" + data.string()},
-      {}
-  );
-  ASSERT_EQ(finish(), contract::kExitDone) << output();
+  run_data_command({"generate", "--shape=ogbn-arxiv", "--scale=0.01", "--output=" + data.string()});
   std::ofstream(folder_ / "job.yaml") << R"(
 apiVersion: gnn.dev/v1alpha1
 kind: GNNJob

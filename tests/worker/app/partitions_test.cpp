@@ -244,7 +244,7 @@ TEST_F(PartitionsTest, DataThatDoesNotFitTheJobIsRefusedBeforeTheFirstStep) {
             {},
             contract::kExitData,
             {own_of("swapped", 0) + ", node 0: expected partition 0", "found partition 1 alone"}},
-           {"mixed-{node}", {}, contract::kExitData, {"found the digest", "on node 0;", "on node 1"}
+           {"mixed-{node}", {}, contract::kExitData, {"found the digest", "on node 0", "on node 1"}
            },
            {"missing-{node}", {}, contract::kExitData, {own_of("missing", 1), of_node_1}},
            {"newer-{node}",
@@ -258,7 +258,7 @@ TEST_F(PartitionsTest, DataThatDoesNotFitTheJobIsRefusedBeforeTheFirstStep) {
            {"spoiled-{node}",
             {},
             contract::kExitData,
-            {own_of("spoiled", 1) + ": (node, to, node)", of_node_1}},
+            {own_of("spoiled", 1) + ": edge type (node, to, node)", of_node_1}},
            {"products",
             {},
             contract::kExitConfiguration,

@@ -55,8 +55,8 @@ Result<Standing> look_at(const DataOutput& output, const std::string& key) {
   if (!output.replace && !data::is_vacant(output.folder)) {
     return fail(
         ErrorKind::Conflict,
-        output.folder +
-            ": exists and was made from other inputs or options; use --replace to replace it"
+        output.folder + ": exists and was made from other inputs or options; use " +
+            output.replace_option + " to replace it"
     );
   }
   return Standing::Open;

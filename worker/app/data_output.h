@@ -34,6 +34,7 @@ struct DataConsole {
 struct DataOutput {
   std::string folder;
   bool replace = false;  ///< exchange a data set made from other inputs or options
+  std::string replace_option = "--replace";  ///< what a user sets for that, in messages
   /// Memory that the command may take, mapped files included; 0: default_memory().
   int64_t memory_bytes = 0;
 };

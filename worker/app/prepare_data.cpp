@@ -48,7 +48,11 @@ ImportRequest request_of(const api::DataImport& import, const std::string& outpu
   ImportRequest request;
   request.format = format_of(import.format);
   request.input = import.path;
-  request.output = {.folder = output, .replace = import.replace};
+  request.output = {
+      .folder = output,
+      .replace = import.replace,
+      .replace_option = "spec.prepare.import.replace: true"
+  };
   data::ReadOptions& reading = request.reading;
   reading.split = import.split.value_or("");
   reading.split_required = !import.no_split && !import.link;
@@ -93,7 +97,11 @@ PartitionRequest request_of(
 ) {
   PartitionRequest request;
   request.input = input;
-  request.output = {.folder = spec.dataset.path.value_or(""), .replace = partition.replace};
+  request.output = {
+      .folder = spec.dataset.path.value_or(""),
+      .replace = partition.replace,
+      .replace_option = "spec.prepare.partition.replace: true"
+  };
   partition::PartitionOptions& options = request.options;
   options.parts = partition.parts.value_or(0);
   options.method = method_of(partition.method);
@@ -117,12 +125,10 @@ PartitionRequest request_of(
 }
 
 // A missing file is one of the input's; the output is another's.
-Error as_of_job(Error error, const std::string& field) {
+tl::unexpected<Error> as_of_job(Error error) {
   if (error.kind == ErrorKind::NotFound) error.kind = ErrorKind::Data;
-  if (error.kind != ErrorKind::Conflict) return error;
-  error.kind = ErrorKind::Configuration;
-  error.message += " (of a GNNJob: " + field + ".replace: true)";
-  return error;
+  if (error.kind == ErrorKind::Conflict) error.kind = ErrorKind::Configuration;
+  return tl::make_unexpected(std::move(error));
 }
 
 }  // namespace
@@ -135,13 +141,11 @@ Status prepare_data(const api::GnnJob& job, const DataConsole& console) {
   if (import) {
     made = import->output.value_or(job.spec.dataset.path.value_or(""));
     const Status imported = import_data(request_of(*import, made), console);
-    if (!imported) {
-      return tl::make_unexpected(as_of_job(imported.error(), "spec.prepare.import"));
-    }
+    if (!imported) return as_of_job(imported.error());
   }
   if (!partition) return {};
   const Status parted = partition_data(request_of(*partition, job.spec, made), console);
-  if (!parted) return tl::make_unexpected(as_of_job(parted.error(), "spec.prepare.partition"));
+  if (!parted) return as_of_job(parted.error());
   return {};
 }
 

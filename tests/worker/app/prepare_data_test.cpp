@@ -17,6 +17,7 @@ namespace gnn::app {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class PrepareData : public ::testing::Test {
  protected:
@@ -124,6 +125,12 @@ TEST_F(PrepareData, SaysWhatIsWrongSoThatTheJobIsNotRetried) {
   EXPECT_EQ(others.error().kind, ErrorKind::Configuration);
   EXPECT_THAT(others.error().message, HasSubstr("spec.prepare.import.replace: true"));
   job_.spec.prepare->data_import->replace = true;
+  {
+    const auto other = data::NativeWriter::open(*job_.spec.dataset.path, "another job");
+    const Status busy = prepare();
+    ASSERT_FALSE(busy);
+    EXPECT_THAT(busy.error().message, Not(HasSubstr("replace"))) << "would not help";
+  }
   EXPECT_TRUE(prepare());
   job_.spec.prepare->data_import->path = folder_.path("missing");
   const Status missing = prepare();

@@ -196,9 +196,13 @@ TEST_F(DataCommand, LeavesACompleteOutputUnchanged) {
   );
   constexpr uid_t kNobody = 65534;
   const uid_t user = ::geteuid();
-  if (user == 0) ASSERT_EQ(::seteuid(kNobody), 0);  // root may read everything
+  if (user == 0) {
+    ASSERT_EQ(::seteuid(kNobody), 0);  // root may read everything
+  }
   const Status again = import_data(request, console());
-  if (user == 0) ASSERT_EQ(::seteuid(user), 0);
+  if (user == 0) {
+    ASSERT_EQ(::seteuid(user), 0);
+  }
   EXPECT_TRUE(again) << again.error().message;
   fs::permissions(request.input + "/lost+found", fs::perms::owner_all);
 }

@@ -21,7 +21,7 @@ namespace {
 using shards::Held;
 
 // Three nodes of two ranks; nodes 0 and 2 hold part 0, node 1 holds part 1.
-constexpr int64_t kNodes = 3;
+constexpr int64_t kNodesOfJob = 3;
 constexpr int64_t kRanks = 2;
 constexpr int64_t kParts = 2;
 
@@ -93,8 +93,8 @@ std::vector<Found> found_by_ranks(
     double rows = 0.2,
     int64_t memory_bytes = int64_t{1} << 40
 ) {
-  std::vector<Found> found(kNodes * kRanks);
-  comm::run_ranks_of_nodes(kNodes, kRanks, [&](const comm::RankGroups& groups) {
+  std::vector<Found> found(kNodesOfJob * kRanks);
+  comm::run_ranks_of_nodes(kNodesOfJob, kRanks, [&](const comm::RankGroups& groups) {
     SilentProgressBar silent;
     const int64_t rank = groups.all->rank();
     const auto part = comm::require(shards::Part::create(

@@ -65,9 +65,14 @@ Result<Standing> look_at(const DataOutput& output, const std::string& key) {
 }  // namespace
 
 bool holds(const std::string& folder, const std::string& input) {
-  std::error_code error;
-  const fs::path outer = fs::weakly_canonical(folder, error);
-  const fs::path inner = fs::weakly_canonical(input, error);
+  // A path that cannot be followed is compared as it is written.
+  const auto followed = [](const std::string& path) {
+    std::error_code error;
+    fs::path real = fs::weakly_canonical(path, error);
+    return error ? fs::absolute(path).lexically_normal() : real;
+  };
+  const fs::path outer = followed(folder);
+  const fs::path inner = followed(input);
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 

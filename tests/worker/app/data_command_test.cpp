@@ -191,18 +191,25 @@ TEST_F(DataCommand, LeavesACompleteOutputUnchanged) {
   // A folder that only its file system may read, as volumes have one, is no input.
   fs::create_directory(request.input + "/lost+found");
   fs::permissions(request.input + "/lost+found", fs::perms::none);
-  fs::permissions(
-      fs::path(request.input).parent_path(), fs::perms::others_exec, fs::perm_options::add
-  );
-  constexpr uid_t kNobody = 65534;
-  const uid_t user = ::geteuid();
-  if (user == 0) {
-    ASSERT_EQ(::seteuid(kNobody), 0);  // root may read everything
-  }
-  const Status again = import_data(request, console());
-  if (user == 0) {
-    ASSERT_EQ(::seteuid(user), 0);
-  }
+  const auto import_as_nobody = [&]() -> Status {
+    constexpr uid_t kNobody = 65534;
+    const uid_t user = ::geteuid();
+    if (user == 0) {
+      EXPECT_EQ(::seteuid(kNobody), 0);  // root may read everything
+    }
+    Status imported = import_data(request, console());
+    if (user == 0) {
+      EXPECT_EQ(::seteuid(user), 0);
+    }
+    return imported;
+  };
+  const fs::path parent = fs::path(request.input).parent_path();
+  fs::permissions(parent, fs::perms::none);
+  const Status unreadable = import_as_nobody();
+  fs::permissions(parent, fs::perms::owner_all | fs::perms::group_exec | fs::perms::others_exec);
+  ASSERT_FALSE(unreadable);
+  EXPECT_THAT(unreadable.error().message, Not(HasSubstr("would be lost")));
+  const Status again = import_as_nobody();
   EXPECT_TRUE(again) << again.error().message;
   fs::permissions(request.input + "/lost+found", fs::perms::owner_all);
 }

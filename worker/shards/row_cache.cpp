@@ -66,6 +66,7 @@ graph::HotRowsData hot_rows(std::span<const double> reads, const data::IdRange& 
   }
   keep_largest(ids, reads, rows);
   std::vector<double> hotness;
+  hotness.reserve(ids.size());
   for (const int64_t id : ids) hotness.push_back(reads[static_cast<size_t>(id)]);
   hot.ids = at::tensor(ids, at::kLong);
   hot.hotness = at::tensor(hotness, at::kDouble);

@@ -44,16 +44,43 @@ def main():
         run([arguments.worker, "data", "generate", "--shape", arguments.shape, "--scale", arguments.scale, "--output", whole])
         for method in arguments.methods:
             for memory in arguments.memory:
-                output, seconds, peak = run([
-                    arguments.worker, "data", "partition", "--input", whole, "--output", parts, "--parts", arguments.parts,
-                    "--method", method, "--fanout", "15,10,5", "--batch-size", "1024", "--memory", memory, "--json",
-                ])
+                output, seconds, peak = run(
+                    [
+                        arguments.worker,
+                        "data",
+                        "partition",
+                        "--input",
+                        whole,
+                        "--output",
+                        parts,
+                        "--parts",
+                        arguments.parts,
+                        "--method",
+                        method,
+                        "--fanout",
+                        "15,10,5",
+                        "--batch-size",
+                        "1024",
+                        "--memory",
+                        memory,
+                        "--json",
+                    ]
+                )
                 report = json.loads(output)
-                print(json.dumps({
-                    "method": method, "memory": memory, "seconds": round(seconds, 1), "peakMiB": round(peak),
-                    "cut": report["cut"], "localShare": report["localShare"],
-                    "hitRates": {entry["rows"]: entry["hitRate"] for entry in report["hitRates"]},
-                }), flush=True)
+                print(
+                    json.dumps(
+                        {
+                            "method": method,
+                            "memory": memory,
+                            "seconds": round(seconds, 1),
+                            "peakMiB": round(peak),
+                            "cut": report["cut"],
+                            "localShare": report["localShare"],
+                            "hitRates": {entry["rows"]: entry["hitRate"] for entry in report["hitRates"]},
+                        }
+                    ),
+                    flush=True,
+                )
                 shutil.rmtree(parts)
 
 

@@ -5,6 +5,7 @@
 #include "tests/worker/data/storage_fake.h"
 #include "tests/worker/partition/same_graph.h"
 #include "tests/worker/partition/sets.h"
+#include "worker/data/generate.h"
 #include "worker/data/items.h"
 #include "worker/data/native.h"
 #include "worker/partition/report.h"
@@ -173,9 +174,17 @@ TEST(Partition, CutsFewerEdgesThanRandomParts) {
   EXPECT_LT(reports[Method::Metis].cut(), 0.3);
   EXPECT_LT(reports[Method::Ldg].cut(), 0.5);
   EXPECT_GT(reports[Method::Hotness].local_share(), reports[Method::Random].local_share() + 0.02);
+  // Hot nodes, which have long lists, go to all parts alike.
+  data::MemoryStorage memory;
+  SilentProgressBar silent;
+  const auto skewed =
+      data::generate({.shape = data::Shape::Products, .scale = 0.002}, memory, silent);
+  ASSERT_TRUE(skewed);
+  const auto dealt = run(*skewed, options_of(Method::Hotness, 4));
+  ASSERT_TRUE(dealt) << dealt.error().message;
   std::vector<int64_t> edges;
-  for (const PartReport& part : reports[Method::Hotness].parts) edges.push_back(part.edges);
-  EXPECT_LT(imbalance(edges), 0.05) << "hot nodes, which have long lists, go to all parts alike";
+  for (const PartReport& part : make_report(*dealt).parts) edges.push_back(part.edges);
+  EXPECT_LT(imbalance(edges), 0.1);
 
   // Users that are read, but read nobody: dealt by their readers.
   data::DatasetArrays users = link_set({.nodes = 400, .communities = 4, .within = 1});

@@ -1,5 +1,7 @@
 #include "worker/data/io/npz.h"
 
+#include "worker/data/io/zip_format.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,10 +11,6 @@ namespace {
 
 // Record layouts: PKWARE APPNOTE 6.3.3, sections 4.3.7 (local header), 4.3.12 (central directory),
 // 4.3.14–16 (end records, zip64 too) and 4.5.3 (zip64 extra field). All numbers are little-endian.
-constexpr uint32_t kLocalSignature = 0x04034b50;
-constexpr uint32_t kCentralSignature = 0x02014b50;
-constexpr uint32_t kEnd64Signature = 0x06064b50;
-constexpr uint32_t kLocator64Signature = 0x07064b50;
 constexpr size_t kEndBytes = 22;
 constexpr size_t kCentralBytes = 46;
 constexpr size_t kLocalBytes = 30;

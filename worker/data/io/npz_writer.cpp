@@ -1,6 +1,7 @@
 #include "worker/data/io/npz_writer.h"
 
 #include "worker/data/io/npy.h"
+#include "worker/data/io/zip_format.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,19 +15,14 @@
 namespace gnn::data {
 namespace {
 
-// Record layouts: PKWARE APPNOTE 6.3.3, as in npz.cpp. Sizes and offsets are always those of zip64.
-constexpr uint32_t kLocalSignature = 0x04034b50;
-constexpr uint32_t kCentralSignature = 0x02014b50;
-constexpr uint32_t kEndSignature = 0x06054b50;
-constexpr uint32_t kEnd64Signature = 0x06064b50;
-constexpr uint32_t kLocator64Signature = 0x07064b50;
+// Record layouts: as in npz.cpp. Sizes and offsets are always those of zip64.
 constexpr uint16_t kVersion = 45;
 constexpr uint16_t kZip64Field = 1;
 constexpr uint32_t kInZip64 = 0xFFFFFFFF;
 constexpr uint16_t kInZip64Short = 0xFFFF;
 constexpr uint16_t kDate = (1U << 5U) | 1U;  // 1980-01-01: equal contents make equal files
 constexpr int64_t kCrcPlace = 14;            // in a local header
-constexpr size_t kBufferBytes = size_t{1} << 20U;
+constexpr size_t kWrittenAtOnce = size_t{1} << 20U;
 
 // A record of little-endian fields.
 class Record {
@@ -57,7 +53,7 @@ class Record {
 class NpzWriter::Output {
  public:
   Output(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {
-    buffer_.reserve(kBufferBytes);
+    buffer_.reserve(kWrittenAtOnce);
   }
   ~Output() { close(descriptor_); }
   Output(const Output&) = delete;
@@ -67,10 +63,10 @@ class NpzWriter::Output {
 
   Status add(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
-      const size_t count = std::min(bytes.size(), kBufferBytes - buffer_.size());
+      const size_t count = std::min(bytes.size(), kWrittenAtOnce - buffer_.size());
       buffer_.insert(buffer_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(count));
       bytes = bytes.subspan(count);
-      if (buffer_.size() == kBufferBytes) {
+      if (buffer_.size() == kWrittenAtOnce) {
         GNN_RETURN_IF_ERROR(flush());
       }
     }

@@ -220,7 +220,16 @@ class WorkerFaultTest : public RunningJobTest {
     for (Json& epoch : found.manifest["history"]["epochs"])
       for (const char* key : {"seconds", "items", "sampledEdges"}) epoch.erase(key);
     found.result = Json::parse(result_of(0));
-    for (const char* key : {"jobUid", "attempt", "round", "checkpoint"}) found.result.erase(key);
+    for (const char* key :
+         {"jobUid",
+          "attempt",
+          "round",
+          "checkpoint",
+          "remoteBytesPerStep",
+          "cacheHitRate",
+          "expectedCacheHitRate"}) {
+      found.result.erase(key);
+    }
     return found;
   }
 

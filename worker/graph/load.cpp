@@ -428,6 +428,7 @@ Result<Dataset> load_mapped(
 Status check_part(
     const data::DatasetArrays& arrays,
     const data::TransformOptions& transforms,
+    const api::Dataset& spec,
     const std::string& where,
     const LoadOptions& options
 ) {
@@ -446,6 +447,15 @@ Status check_part(
     return fail(
         ErrorKind::Configuration,
         part + ", which can't be transformed; import with these options, then partition"
+    );
+  }
+  // Links are split by their pairs, which each part has all of.
+  if (!options.link && spec.split.type != api::SplitType::Provided) {
+    return fail(
+        ErrorKind::Configuration,
+        part +
+            ", and so has no labels of other parts to split by; set spec.dataset.split.type to "
+            "Provided, or spec.dataset.path to the whole data set"
     );
   }
   return {};
@@ -531,7 +541,7 @@ Result<Dataset> load_dataset(
   }
   const std::string where = spec.path.value_or(read->arrays.name);
   GNN_RETURN_IF_ERROR(check_link(options, read->arrays, where));
-  GNN_RETURN_IF_ERROR(check_part(read->arrays, transforms, where, options));
+  GNN_RETURN_IF_ERROR(check_part(read->arrays, transforms, spec, where, options));
   Dataset dataset;
   if (read->version.empty()) {
     data::MemoryStorage memory;

@@ -47,7 +47,7 @@ struct LoadOptions {
 /// changes; all others are read into memory. A KFold split without a
 /// fold takes fold 0; make_split() gives the others.
 /// Errors: Data with file and place, Configuration with the field of the spec, also for an extracted
-/// part that is not accepted or would be transformed.
+/// part that is not accepted, or would be transformed or split anew.
 Result<Dataset> load_dataset(
     const api::Dataset& spec, const LoadOptions& options, ProgressBar& progress
 );

@@ -556,6 +556,11 @@ TEST_F(DataCommand, PartitionsADataSetReportsItAndExtractsAPart) {
   spec.path = parts;
   EXPECT_EQ(loaded->digest, graph::load_dataset(spec, {}, silent_)->digest);
   EXPECT_EQ(loaded->graph().num_destinations(), loaded->held(0).size());
+  spec.path = part;
+  spec.split = {.type = api::SplitType::Random, .train = api::Decimal{"0.5"}};
+  const auto split = graph::load_dataset(spec, {.accept_part = true}, silent_);
+  ASSERT_FALSE(split);
+  EXPECT_THAT(split.error().message, HasSubstr("set spec.dataset.split.type to Provided"));
   EXPECT_EQ(
       run(
           {"data", "partition", "--input", parts, "--extract", "1", "--parts", "2", "--output", part

@@ -48,7 +48,7 @@ api::ProgressReport report_of(const Observed& observed, const std::string& doing
   return report;
 }
 
-TEST(Prepare, RunsAloneBeforeTheGangAndItsWordsStay) {
+TEST(Prepare, RunsAloneBeforeTheGangSaysHowFarItIsAndItsWordsStay) {
   Observed observed;
   observed.job = job_with_prepare();
   observed.job.spec.workers.gpus_per_process = 1;
@@ -67,6 +67,21 @@ TEST(Prepare, RunsAloneBeforeTheGangAndItsWordsStay) {
       (std::map<std::string, std::string>{{"memory", "64Gi"}})
   );
   EXPECT_EQ(made.spec.security, desired_pod(observed.job, {}).spec.security);
+
+  Observed under_way = preparing();
+  EXPECT_EQ(under_way.job.status.state, state::kPreparing);
+  EXPECT_EQ(under_way.job.status.nodes.summary, "0/2");
+  EXPECT_EQ(progress_pod(under_way.job), "arxiv-prepare-1");
+  EXPECT_TRUE(progress_address(under_way.job, under_way.pods[0]));
+  under_way.progress = report_of(under_way, "reading edges", 43);
+  const Plan said = plan(under_way);
+  EXPECT_EQ(message_of(said, condition::kPrepared), "Preparing the data: reading edges, 43 %");
+  EXPECT_EQ(said.status.message, message_of(said, condition::kPrepared));
+  EXPECT_FALSE(is_true(said.status, condition::kRunning));
+
+  // A worker's report of the same attempt is none of the pod's.
+  under_way.progress->phase = "Train";
+  EXPECT_EQ(message_of(plan(under_way), condition::kPrepared), "The data are being prepared");
 
   Observed done = next(observed, first);
   objects::Pod pod = prepare_pod(done.job);
@@ -87,23 +102,6 @@ TEST(Prepare, RunsAloneBeforeTheGangAndItsWordsStay) {
   ASSERT_EQ(count_of<ReleasePod>(begun), 1);
   EXPECT_EQ(actions_of<ReleasePod>(begun)[0].name, "arxiv-prepare-1");
   EXPECT_EQ(count_of<DeletePod>(begun), 0) << "its log stays";
-}
-
-TEST(Prepare, SaysHowFarItIsAndOnlyOfItself) {
-  Observed observed = preparing();
-  EXPECT_EQ(observed.job.status.state, state::kPreparing);
-  EXPECT_EQ(observed.job.status.nodes.summary, "0/2");
-  EXPECT_EQ(progress_pod(observed.job), "arxiv-prepare-1");
-  EXPECT_TRUE(progress_address(observed.job, observed.pods[0]));
-  observed.progress = report_of(observed, "reading edges", 43);
-  const Plan said = plan(observed);
-  EXPECT_EQ(message_of(said, condition::kPrepared), "Preparing the data: reading edges, 43 %");
-  EXPECT_EQ(said.status.message, message_of(said, condition::kPrepared));
-  EXPECT_FALSE(is_true(said.status, condition::kRunning));
-
-  // A worker's report of the same attempt is none of the pod's.
-  observed.progress->phase = "Train";
-  EXPECT_EQ(message_of(plan(observed), condition::kPrepared), "The data are being prepared");
 }
 
 TEST(Prepare, AFailureOfTheDataIsFinalInTheProgramsWordsAndOthersAreChargedRestarts) {
@@ -135,7 +133,7 @@ TEST(Prepare, AFailureOfTheDataIsFinalInTheProgramsWordsAndOthersAreChargedResta
   EXPECT_EQ(reason_of(plan(second), condition::kFailed), reason::kMaxRestartsExceeded);
 }
 
-TEST(Prepare, StopsWhenSuspendedAndStartsAgainWhenResumed) {
+TEST(Prepare, StopsWhenSuspendedOrLateAndStartsAgainWhenResumed) {
   Observed observed = preparing();
   observed.job.spec.suspend = true;
   const Plan stopping = plan(observed);
@@ -159,24 +157,24 @@ TEST(Prepare, StopsWhenSuspendedAndStartsAgainWhenResumed) {
   EXPECT_TRUE(is_true(ready.status, condition::kPrepared));
   const Plan stopped = plan(next(done, ready));
   EXPECT_EQ(count_of<DeletePod>(stopped), 1) << "a suspended job has no pods";
-}
 
-TEST(Prepare, IsHeldToTheJobsDeadlines) {
+  // One that takes longer than the job may stops as well.
   Observed late = preparing();
   late.job.spec.run_policy.active_deadline_seconds = 60;
   late.now = at(100);
   const Plan failed = plan(late);
   EXPECT_EQ(reason_of(failed, condition::kFailed), reason::kDeadlineExceeded);
   EXPECT_EQ(reason_of(failed, condition::kPrepared), reason::kDeadlineExceeded);
-  const Plan stopped = plan(next(late, failed));
-  EXPECT_EQ(count_of<DeletePod>(stopped), 1);
+  const Plan ended = plan(next(late, failed));
+  EXPECT_EQ(count_of<DeletePod>(ended), 1);
 
-  Observed observed;
-  observed.job = job_with_prepare();
-  observed.now = at(1);
-  objects::Pod pod = prepare_pod(observed.job);
-  observed.pods.push_back(schedule(pod));
-  Observed waits = next(observed, plan(observed));
+  // So does one that does not start in time.
+  Observed starting;
+  starting.job = job_with_prepare();
+  starting.now = at(1);
+  objects::Pod pod = prepare_pod(starting.job);
+  starting.pods.push_back(schedule(pod));
+  Observed waits = next(starting, plan(starting));
   EXPECT_EQ(reason_of(plan(waits), condition::kPrepared), reason::kStarting);
   waits.now += std::chrono::seconds(waits.job.spec.run_policy.startup_deadline_seconds);
   EXPECT_EQ(reason_of(plan(waits), condition::kRestarting), reason::kNotStarted);

@@ -67,26 +67,14 @@ DatasetArrays dealt_shop() {
   return dataset;
 }
 
-TEST(PartitionBook, KnowsTheOwnerOfEachNode) {
+TEST(Partitions, KnowOwnersAndHitRatesAndAreReadBackFromTheOnDiskForm) {
   const PartitionBook book{.parts = 4, .offsets = {{0, 2, 2, 3, 5}}};
   std::vector<int64_t> owners;
   for (int64_t id = 0; id < 5; ++id) owners.push_back(book.part_of(0, id));
   EXPECT_THAT(owners, ElementsAre(0, 0, 2, 3, 3));
   EXPECT_EQ(book.range_of(0, 1).size(), 0);
   EXPECT_EQ(book.range_of(0, 3), (IdRange{.begin = 3, .end = 5}));
-}
 
-TEST(HotRows, CountTheReadsThatACacheAnswers) {
-  const DatasetArrays dataset = dealt_shop();
-  const HotRows& hot = dataset.partitions->hot[0][1];
-  EXPECT_EQ(hot.hit_rate(0), 0);
-  EXPECT_DOUBLE_EQ(hot.hit_rate(1), 0.75 / 0.85);
-  EXPECT_DOUBLE_EQ(hot.hit_rate(9), 1);
-  EXPECT_EQ(dataset.partitions->hot[1][1].hit_rate(0), 1)
-      << "nothing is missed where nothing is read";
-}
-
-TEST(Partitions, AreReadBackFromTheOnDiskForm) {
   const TemporaryFolder folder;
   const std::string output = folder.path("out");
   DatasetArrays dataset = dealt_shop();
@@ -120,6 +108,10 @@ TEST(Partitions, AreReadBackFromTheOnDiskForm) {
   EXPECT_THAT(to_vector<double>(found.hot[0][1].hotness), ElementsAre(0.75, 0.1));
   EXPECT_EQ(found.hot[1][0].remote_reads, 1.0 / 3.0) << "to the last bit";
   EXPECT_FALSE(found.hot[1][0].ids.defined());
+  EXPECT_EQ(found.hot[0][1].hit_rate(0), 0);
+  EXPECT_DOUBLE_EQ(found.hot[0][1].hit_rate(1), 0.75 / 0.85);
+  EXPECT_DOUBLE_EQ(found.hot[0][1].hit_rate(9), 1);
+  EXPECT_EQ(found.hot[1][1].hit_rate(0), 1) << "nothing is missed where nothing is read";
   EXPECT_TRUE(check_partitions(opened->arrays, output));
 
   // A manifest with another book is refused when it is opened, with the file and the field.

@@ -272,15 +272,7 @@ std::vector<int64_t> owned_counts(const OwnerLayout& layout) {
   return counts;
 }
 
-TEST(ItemsByPart, KeepTheListsOrderInsideAPartition) {
-  const std::vector<int64_t> nodes = {7, 0, 3, 8, 2, 7};
-  const std::vector<int64_t> bounds = {0, 3, 3, 8, 9};
-  const ItemParts parts = items_by_part(nodes, bounds);
-  EXPECT_EQ(parts.items, (std::vector<int64_t>{1, 4, 0, 2, 5, 3}));
-  EXPECT_EQ(parts.offsets, (std::vector<int64_t>{0, 2, 2, 5, 6}));
-}
-
-TEST(OwnerShares, DealEachPartitionsItemsOnceToTheRanksOfItsHolders) {
+TEST(OwnerShares, DealEachPartitionsItemsOnceToItsHoldersAndCountTheBatchesOfAllRanks) {
   for (const OwnerLayout& layout : owner_layouts()) {
     const auto counts = owned_counts(layout);
     const auto holders = holders_of(layout);
@@ -302,12 +294,7 @@ TEST(OwnerShares, DealEachPartitionsItemsOnceToTheRanksOfItsHolders) {
       }
     }
     ASSERT_EQ(all, interleaved_parts(layout.part_sizes)->items) << describe(layout);
-  }
-}
 
-TEST(OwnerShares, CountTheBatchesOfAllRanks) {
-  for (const OwnerLayout& layout : owner_layouts()) {
-    const auto counts = owned_counts(layout);
     for (const bool drop_last : {false, true}) {
       for (const bool drop_uneven_inputs : {false, true}) {
         std::vector<int64_t> expected;
@@ -345,7 +332,12 @@ std::vector<int64_t> order_of_part(const OwnerLayout& layout, size_t part) {
   return order;
 }
 
-TEST(OwnerShares, ShuffleEachPartitionByAKeyOfItsOwn) {
+TEST(OwnerShares, KeepTheListsOrderInsideAPartitionOrShuffleItByAKeyOfItsOwn) {
+  const ItemParts in_order =
+      items_by_part(std::vector<int64_t>{7, 0, 3, 8, 2, 7}, std::vector<int64_t>{0, 3, 3, 8, 9});
+  EXPECT_EQ(in_order.items, (std::vector<int64_t>{1, 4, 0, 2, 5, 3}));
+  EXPECT_EQ(in_order.offsets, (std::vector<int64_t>{0, 2, 2, 5, 6}));
+
   const OwnerLayout two_nodes{{40, 40}, 2, 1, 4};
   const auto first = order_of_part(two_nodes, 0);
   const auto second = order_of_part(two_nodes, 1);

@@ -209,7 +209,7 @@ class DistantSampler final : public sampling::Sampler {
   Guarded<std::vector<Asked>> asked_;
 };
 
-TEST(NodeLoader, KeepsMoreBatchesUnderWayThanItHasThreads) {
+TEST(NodeLoader, KeepsMoreBatchesUnderWayThanItHasThreadsAndGivesThemUpAtTheEndOfAnEpoch) {
   const Fixture data;
   const auto sampler = std::make_shared<DistantSampler>();
   NodeLoaderOptions options = options_of(1, 1);
@@ -229,24 +229,21 @@ TEST(NodeLoader, KeepsMoreBatchesUnderWayThanItHasThreads) {
   const auto third = loader->next().value();
   EXPECT_EQ(third->batch_index, 2);
   EXPECT_TRUE(third->y.equal(data.labels.index_select(0, third->seeds)));
-}
 
-TEST(NodeLoader, GivesUpRequestsUnderWayAtTheEndOfAnEpoch) {
-  const Fixture data;
   for (const int64_t num_threads : {1, 2}) {
-    const auto sampler = std::make_shared<DistantSampler>();
-    std::vector<DistantSampler::Asked> asked;
+    const auto left = std::make_shared<DistantSampler>();
+    std::vector<DistantSampler::Asked> unanswered;
     {
-      NodeLoaderOptions options = options_of(num_threads);
+      options = options_of(num_threads);
       options.concurrency = 2;
-      const auto loader =
-          NodeLoader::create(options, sampler, data.seeds, data.fetcher(), nullptr).value();
-      ASSERT_TRUE(loader->start_epoch(0));
-      asked = sampler->wait_for(static_cast<size_t>(2 * num_threads));
-      loader->stop();
-      EXPECT_EQ(loader->next().error().kind, ErrorKind::Cancelled);
+      const auto stopped =
+          NodeLoader::create(options, left, data.seeds, data.fetcher(), nullptr).value();
+      ASSERT_TRUE(stopped->start_epoch(0));
+      unanswered = left->wait_for(static_cast<size_t>(2 * num_threads));
+      stopped->stop();
+      EXPECT_EQ(stopped->next().error().kind, ErrorKind::Cancelled);
     }
-    for (const DistantSampler::Asked& each : asked) each.answer();  // nobody is there any more
+    for (const DistantSampler::Asked& each : unanswered) each.answer();  // nobody is there any more
   }
 }
 

@@ -89,7 +89,7 @@ void expect_local_bits(
   }
 }
 
-TEST(RemoteSampler, DrawsTheBitsOfOneProcessByBothRulesAndAllFanouts) {
+TEST(RemoteSampler, DrawsTheBitsOfOneProcessByBothRulesAndAllFanoutsAndHidesEdges) {
   for (const SamplingRule rule : {SamplingRule::NewNodes, SamplingRule::AllSeen}) {
     for (const bool replace : {false, true}) {
       ShopSampling sampling = sampling_of({4, 40, 2});
@@ -106,17 +106,16 @@ TEST(RemoteSampler, DrawsTheBitsOfOneProcessByBothRulesAndAllFanouts) {
   sampling.fanouts = {{}, {2, -1, 5}, {0, 70, 1}};
   expect_local_bits(sampling, request_of(3), /*extracted=*/true);
   expect_local_bits(sampling, request_of(2), /*extracted=*/false, /*most_reply_bytes=*/300);
-}
 
-TEST(RemoteSampler, HidesEdgesThatAreNotVisibleOrExcluded) {
-  ShopSampling sampling = sampling_of({8, 8});
-  sampling.with_ends = true;
-  sampling.options.with_edge_ids = true;
+  // Edges that are not visible yet, or excluded, are hidden from all nodes alike.
+  ShopSampling hiding = sampling_of({8, 8});
+  hiding.with_ends = true;
+  hiding.options.with_edge_ids = true;
   sampling::SampleRequest request = request_of(5);
   // What the seeds draw without the exclusion, so that it has something to leave out.
   const Shop shop(1);
   const SampledSubgraph drawn =
-      local_sampler(shop.whole(), sampling).sample(request.seeds, request.position).value();
+      local_sampler(shop.whole(), hiding).sample(request.seeds, request.position).value();
   const graph::Block& block = drawn.blocks.back()[1];
   std::vector<int64_t> sources;
   std::vector<int64_t> destinations;
@@ -131,7 +130,7 @@ TEST(RemoteSampler, HidesEdgesThatAreNotVisibleOrExcluded) {
   request.excluded.push_back(
       {.relation = 1, .sources = at::tensor(sources), .destinations = at::tensor(destinations)}
   );
-  expect_local_bits(sampling, request, /*extracted=*/false);
+  expect_local_bits(hiding, request, /*extracted=*/false);
 }
 
 TEST(RemoteSampler, NamesAPeerThatIsLostOrAnswersWrongly) {

@@ -187,7 +187,7 @@ void expect_hottest_of_job(const Data& data, const Batches& batches) {
   }
 }
 
-TEST(HotRowsOfJob, AreThoseOfItsOwnBatches) {
+TEST(HotRowsOfJob, AreThoseOfItsOwnBatchesOrTheDataSetsWhereTheyAreTheSameOrTooMuch) {
   const Data nodes =
       partitioned(partition::testing::community_set({.nodes = 400, .communities = 8}));
   const auto job = [&](std::vector<int64_t> fanout, bool replace, sampling::SamplingRule rule) {
@@ -210,24 +210,21 @@ TEST(HotRowsOfJob, AreThoseOfItsOwnBatches) {
             .batch_size = 20},
        .fanouts = {{4, 3}, {2, 2}, {-1, 5}}}
   );
-}
 
-TEST(HotRowsOfJob, AreTheDataSetsWhereItsOwnAreTheSameOrTooMuch) {
-  const Data data =
-      partitioned(partition::testing::community_set({.nodes = 400, .communities = 8}));
-  Batches batches{
-      .items = {.ids = data.dataset.split.train, .batch_size = 16, .as_partitioned = true}
+  // The data set's are the job's where it draws the same batches, or where counting takes too much.
+  const Batches same{
+      .items = {.ids = nodes.dataset.split.train, .batch_size = 16, .as_partitioned = true}
   };
   const auto is_nothing = [](const Found& found) { return found.empty(); };
   for (const Held topology : {Held::Own, Held::Whole}) {
-    EXPECT_TRUE(std::ranges::all_of(found_by_ranks(data, batches, topology), is_nothing));
+    EXPECT_TRUE(std::ranges::all_of(found_by_ranks(nodes, same, topology), is_nothing));
     // A larger cache than what was kept.
-    EXPECT_TRUE(std::ranges::none_of(found_by_ranks(data, batches, topology, 0.25), is_nothing));
+    EXPECT_TRUE(std::ranges::none_of(found_by_ranks(nodes, same, topology, 0.25), is_nothing));
     // Other items, though as many.
-    Batches others = batches;
+    Batches others = same;
     others.items.as_partitioned = false;
-    EXPECT_TRUE(std::ranges::none_of(found_by_ranks(data, others, topology), is_nothing));
-    for (const Found& found : found_by_ranks(data, others, topology, 0.2, 1000)) {
+    EXPECT_TRUE(std::ranges::none_of(found_by_ranks(nodes, others, topology), is_nothing));
+    for (const Found& found : found_by_ranks(nodes, others, topology, 0.2, 1000)) {
       ASSERT_EQ(found.size(), 1U);
       EXPECT_GT(found[0].ids.numel(), 0);
       EXPECT_FALSE(found[0].hotness.defined());

@@ -268,7 +268,7 @@ class PartLoader {
   std::unique_ptr<Shards> shards_;
 };
 
-TEST(RemoteSampler, FeedsALoaderWithTheSameBatchesByAnyThreads) {
+TEST(RemoteSampler, FeedsALoaderWithTheSameBatchesByAnyThreadsAndLeavesItsRequestsBehind) {
   const PartLoader loaders(3, /*over_connections=*/true);
   const auto local = loaders.local();
   for (const auto& [threads, concurrency] :
@@ -299,22 +299,21 @@ TEST(RemoteSampler, FeedsALoaderWithTheSameBatchesByAnyThreads) {
                   .get()
                   .value()
                   .equal(at::tensor({897, 9}, at::kLong)));
-}
 
-TEST(RemoteSampler, LeavesRequestsUnderWayBehindAtTheEndOfAnEpoch) {
-  const PartLoader loaders(2, /*over_connections=*/false);
+  // Requests that are under way at the end of an epoch are left behind.
+  const PartLoader held(2, /*over_connections=*/false);
   loader::NodeLoaderOptions options;
   options.num_threads = 2;
   options.concurrency = 2;
-  loaders.job().peer(1).hold();
+  held.job().peer(1).hold();
   {
-    const auto loader = loaders.remote(options);
+    const auto loader = held.remote(options);
     ASSERT_TRUE(loader->start_epoch(0));
-    loaders.job().peer(1).wait_for_held(4);
+    held.job().peer(1).wait_for_held(4);
     loader->stop();
     EXPECT_EQ(loader->next().error().kind, ErrorKind::Cancelled);
   }
-  loaders.job().peer(1).release();  // replies to a loader that is gone
+  held.job().peer(1).release();  // replies to a loader that is gone
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST(RowFetcher, AsksAgainForWhatNoMessageHolds) {
   peer->close();
 }
 
-TEST(RowFetcher, GivesTheRowsOfOneProcessAndMovesNoByteMore) {
+TEST(RowFetcher, GivesTheRowsOfOneProcessAndMovesNoByteMoreAndNoneThatItsCacheHolds) {
   for (int64_t parts = 1; parts <= 4; ++parts) {
     const Shop shop(parts);
     for (int64_t part = 0; part < parts; ++part) {
@@ -133,9 +133,8 @@ TEST(RowFetcher, GivesTheRowsOfOneProcessAndMovesNoByteMore) {
       EXPECT_EQ(job.payload_bytes(), counts.remote_bytes);
     }
   }
-}
 
-TEST(RowFetcher, AsksNobodyForRowsInItsCache) {
+  // Nobody is asked for rows that are in the cache.
   const Shop shop(3);
   const Job job(shop, no_sampling(), /*extracted=*/true);
   const at::Tensor hot = at::tensor({299, 0, 150, 41}, at::kLong);

@@ -39,7 +39,7 @@ class PreparePod : public ::testing::Test {
   gnn::testing::TemporaryFolder folder_;
 };
 
-TEST_F(PreparePod, ShowsTheTaskAndHowMuchOfItIsDone) {
+TEST_F(PreparePod, ShowsHowMuchOfATaskIsDoneAndEndsWithTheContractsCodesAndTheWordsOfTheWork) {
   SilentProgressBar silent;
   const AgentOptions pod = options();
   PrepareProgress progress(pod, silent);
@@ -57,13 +57,9 @@ TEST_F(PreparePod, ShowsTheTaskAndHowMuchOfItIsDone) {
   );
   progress.begin("hashing input", 0, "files");
   EXPECT_FALSE(nlohmann::json::parse(progress.progress_page()).contains("percent"));
-}
 
-TEST_F(PreparePod, EndsWithTheContractsCodesAndTheWordsOfTheWork) {
   EXPECT_EQ(
-      run_prepare_pod(
-          options(), [](ProgressBar&) -> Result<std::string> { return "/data/x: 6 nodes"; }
-      ),
+      run_prepare_pod(pod, [](ProgressBar&) -> Result<std::string> { return "/data/x: 6 nodes"; }),
       contract::kExitDone
   );
   EXPECT_EQ(result()["message"], "/data/x: 6 nodes");
@@ -71,11 +67,11 @@ TEST_F(PreparePod, EndsWithTheContractsCodesAndTheWordsOfTheWork) {
   const auto bad = [](ProgressBar&) -> Result<std::string> {
     return fail(ErrorKind::Data, "edge.csv, line 3: expected 2 numbers");
   };
-  EXPECT_EQ(run_prepare_pod(options(), bad), contract::kExitData);
+  EXPECT_EQ(run_prepare_pod(pod, bad), contract::kExitData);
   EXPECT_EQ(result()["reason"], "Data");
   EXPECT_EQ(result()["message"], "edge.csv, line 3: expected 2 numbers");
   const auto large = [](ProgressBar&) -> Result<std::string> { throw std::bad_alloc(); };
-  EXPECT_EQ(run_prepare_pod(options(), large), contract::kExitOutOfMemory);
+  EXPECT_EQ(run_prepare_pod(pod, large), contract::kExitOutOfMemory);
 }
 
 using PreparePodDeathTest = PreparePod;

@@ -79,6 +79,7 @@ COVERED = {
         "worker/data/scratch_storage", "worker/data/transforms",
     ],
     "tests/worker/data/generate_bipartite_test.cpp": ["worker/data/communities"],
+    "tests/worker/data/io/npz_writer_test.cpp": ["worker/data/io/zip_format"],
     "tests/worker/data/mapped_pages_test.cpp": ["worker/data/memory_plan"],
     "tests/worker/partition/partition_test.cpp": [
         "worker/partition/assign", "worker/partition/assign_by_hotness", "worker/partition/assign_by_metis",

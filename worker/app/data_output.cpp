@@ -169,13 +169,25 @@ Result<Making> begin_making(
   return making;
 }
 
-// Makes the data set and checks it: never publish what training would refuse.
-Result<data::DatasetArrays> make_checked(
-    const DatasetMaker& make, data::NativeWriter& writer, const std::string& folder
+using Publisher = std::function<Status(data::NativeWriter&, const data::DatasetArrays&)>;
+
+Status make_and_publish(
+    const DataOutput& output,
+    const std::string& key,
+    const DatasetMaker& make,
+    const Publisher& publish,
+    const DataConsole& console
 ) {
-  GNN_ASSIGN_OR_RETURN(data::DatasetArrays arrays, make(writer));
-  GNN_RETURN_IF_ERROR(graph::make_dataset(arrays, folder));
-  return arrays;
+  GNN_ASSIGN_OR_RETURN(const Making making, begin_making(output, key, console));
+  if (making.writer == nullptr) {
+    return {};
+  }
+  GNN_ASSIGN_OR_RETURN(const data::DatasetArrays arrays, make(*making.writer));
+  // Never publish what training would refuse.
+  GNN_RETURN_IF_ERROR(graph::make_dataset(arrays, output.folder));
+  GNN_RETURN_IF_ERROR(publish(*making.writer, arrays));
+  console.out << output.folder << ": " << summary(arrays) << "\n";
+  return {};
 }
 
 }  // namespace
@@ -186,16 +198,10 @@ Status publish_dataset(
     const DatasetMaker& make,
     const DataConsole& console
 ) {
-  GNN_ASSIGN_OR_RETURN(const Making making, begin_making(output, key, console));
-  if (making.writer == nullptr) {
-    return {};
-  }
-  GNN_ASSIGN_OR_RETURN(
-      const data::DatasetArrays arrays, make_checked(make, *making.writer, output.folder)
-  );
-  GNN_RETURN_IF_ERROR(making.writer->publish(arrays, output.replace));
-  console.out << output.folder << ": " << summary(arrays) << "\n";
-  return {};
+  const auto publish = [&](data::NativeWriter& writer, const data::DatasetArrays& arrays) {
+    return writer.publish(arrays, output.replace);
+  };
+  return make_and_publish(output, key, make, publish, console);
 }
 
 Status publish_other_form(
@@ -205,17 +211,12 @@ Status publish_other_form(
     const FormWriter& write,
     const DataConsole& console
 ) {
-  GNN_ASSIGN_OR_RETURN(const Making making, begin_making(output, key, console));
-  if (making.writer == nullptr) {
-    return {};
-  }
-  GNN_ASSIGN_OR_RETURN(
-      const data::DatasetArrays arrays, make_checked(make, *making.writer, output.folder)
-  );
-  GNN_RETURN_IF_ERROR(write(arrays, making.writer->other_form()));
-  GNN_RETURN_IF_ERROR(making.writer->publish_other_form(output.replace));
-  console.out << output.folder << ": " << summary(arrays) << "\n";
-  return {};
+  const auto publish = [&](data::NativeWriter& writer,
+                           const data::DatasetArrays& arrays) -> Status {
+    GNN_RETURN_IF_ERROR(write(arrays, writer.other_form()));
+    return writer.publish_other_form(output.replace);
+  };
+  return make_and_publish(output, key, make, publish, console);
 }
 
 }  // namespace gnn::app

@@ -22,6 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from measured import run
+
 JOB = """
 apiVersion: gnn.dev/v1alpha1
 kind: GNNJob
@@ -39,28 +41,12 @@ STEP = re.compile(r"Step (\d+) \|")
 CGROUPS = Path("/sys/fs/cgroup/memory")
 
 
-def run(command):
-    """The command's seconds and peak memory in MiB."""
-    start = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    errors = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit code {process.returncode}\n{errors.decode()[-2000:]}")
-    return {
-        "seconds": round(time.monotonic() - start, 1),
-        "cpuSeconds": round(usage.ru_utime + usage.ru_stime, 1),
-        "peakMiB": round(usage.ru_maxrss / 1024),
-    }
-
-
 def size_of(folder):
     return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 
 def step(arguments, name, memory, options, output):
-    figures = run([arguments.worker, "data", name, *options, "--memory", memory, "--output", str(output)])
+    _, figures = run([arguments.worker, "data", name, *options, "--memory", memory, "--output", str(output)])
     print(json.dumps({"step": name, "memory": memory, **figures, "outputGB": round(size_of(output) / 1e9, 2)}), flush=True)
 
 

@@ -6,25 +6,11 @@ Seconds are those of the whole command, with its report; peak is the most memory
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
-
-def run(command):
-    """The command's output, seconds and peak memory in MiB."""
-    start = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit code {process.returncode}")
-    return output.decode(), time.monotonic() - start, usage.ru_maxrss / 1024
+from measured import run
 
 
 def main():
@@ -44,7 +30,7 @@ def main():
         run([arguments.worker, "data", "generate", "--shape", arguments.shape, "--scale", arguments.scale, "--output", whole])
         for method in arguments.methods:
             for memory in arguments.memory:
-                output, seconds, peak = run(
+                output, took = run(
                     [
                         arguments.worker,
                         "data",
@@ -72,8 +58,8 @@ def main():
                         {
                             "method": method,
                             "memory": memory,
-                            "seconds": round(seconds, 1),
-                            "peakMiB": round(peak),
+                            "seconds": took["seconds"],
+                            "peakMiB": took["peakMiB"],
                             "cut": report["cut"],
                             "localShare": report["localShare"],
                             "hitRates": {entry["rows"]: entry["hitRate"] for entry in report["hitRates"]},

@@ -242,7 +242,7 @@ class Jobs(EndToEnd):
         samples = sorted((ROOT / "manifests/samples").glob("*.yaml"))
         self.assertGreaterEqual(len(samples), 5)
         for file in samples:
-            operator.kubectl("apply", "-n", NAMESPACE, "--dry-run=server", "-f", file)
+            operator.kubectl("apply", "-n", "default", "--dry-run=server", "-f", file)
 
     def test_suspend_and_resume_continue_from_the_checkpoint(self):
         name = self.submit("suspended")

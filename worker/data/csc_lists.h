@@ -1,7 +1,6 @@
 #pragma once
 
 #include "common/progress_bar.h"
-#include "worker/data/mapped_pages.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -129,7 +128,6 @@ void ListAppender<Index>::append(
     indptr[node] = first;
     if ((node & 0xFFFU) == 0) {
       progress_.advance_to(done_ + begin - range.begin);
-      keep_mapped_pages_few();
     }
   }
   done_ += range.end - range.begin;

@@ -1,11 +1,9 @@
 #include "worker/data/digest.h"
 
 #include "worker/data/io/byte_source.h"
-#include "worker/data/mapped_pages.h"
 
 #include <openssl/evp.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <vector>
@@ -66,24 +64,9 @@ std::string Digester::finish() {
   return text;
 }
 
-namespace {
-
-// Adds bytes that may be a mapped file.
-void add_in_pieces(Digester& digester, std::span<const std::byte> bytes) {
-  constexpr size_t kPieceBytes = size_t{4} << 20U;
-  while (!bytes.empty()) {
-    const size_t size = std::min(kPieceBytes, bytes.size());
-    digester.add(bytes.first(size));
-    bytes = bytes.subspan(size);
-    keep_mapped_pages_few();
-  }
-}
-
-}  // namespace
-
 std::string digest_of(DigestKind kind, std::span<const std::byte> bytes) {
   Digester digester(kind);
-  add_in_pieces(digester, bytes);
+  digester.add(bytes);
   return digester.finish();
 }
 
@@ -102,7 +85,7 @@ std::string digest_of(const DatasetArrays& dataset) {
     const std::string head = array.name() + " " + std::string(dtype_name(array.dtype())) + " " +
                              shape_text(array.shape()) + "\n";
     digester.add(std::as_bytes(std::span(head)));
-    add_in_pieces(digester, {array.bytes(), static_cast<size_t>(array.num_bytes())});
+    digester.add({array.bytes(), static_cast<size_t>(array.num_bytes())});
   };
   const std::string counts = node_counts(dataset);
   digester.add(std::as_bytes(std::span(counts)));

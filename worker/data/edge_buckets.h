@@ -2,7 +2,6 @@
 
 #include "common/result.h"
 #include "worker/data/array.h"
-#include "worker/data/mapped_pages.h"
 
 #include <algorithm>
 #include <bit>
@@ -76,19 +75,14 @@ class EdgeBuckets {
   /// Calls visit(edge) for the edges of a bucket.
   template <class Visit>
   void for_each(size_t bucket, const Visit& visit) const {
-    size_t seen = 0;
     for (const size_t block : buckets_[bucket].blocks) {
       for (const Edge& edge : block_at(block)) visit(edge);
-      if (++seen % kBlocksPerLook == 0) {
-        keep_mapped_pages_few();
-      }
     }
     for (const Edge& edge : buckets_[bucket].pending) visit(edge);
   }
 
  private:
   static constexpr size_t kSlabBytes = size_t{16} << 20U;
-  static constexpr size_t kBlocksPerLook = 32;  // at most 3 MB
 
   struct Bucket {
     std::vector<Edge> pending;
@@ -105,9 +99,6 @@ class EdgeBuckets {
   }
   // Blocks are stored one behind the other, whatever their buckets.
   Status store(Bucket& bucket) {
-    if (num_blocks_ % kBlocksPerLook == 0) {
-      keep_mapped_pages_few();
-    }
     const size_t place = num_blocks_ % blocks_per_slab();
     if (place == 0) {
       const size_t bytes = blocks_per_slab() * plan_.block_edges * sizeof(Edge);

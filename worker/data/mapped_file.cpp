@@ -57,9 +57,10 @@ Result<Mapping> map(const std::string& path, int descriptor, int64_t bytes, int 
   // Its name goes before its pages: another file may lie there next.
   const auto unmap = [length,
                       name = std::make_shared<NamedMapping>(address, length, path),
-                      pages =
-                          std::make_shared<ReturnablePages>(address, length)](void* begin) mutable {
-    pages.reset();
+                      counted =
+                          std::make_shared<CountedMapping>(address, length, protection)](void* begin
+                     ) mutable {
+    counted.reset();
     name.reset();
     munmap(begin, length);
   };

@@ -1,127 +1,222 @@
 #include "worker/data/mapped_pages.h"
 
+#include "common/result.h"
+
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
+#include <cerrno>
 #include <charconv>
-#include <chrono>
-#include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <fcntl.h>
-#include <limits>
 #include <map>
 #include <mutex>
+#include <sched.h>
 #include <sys/mman.h>
-#include <thread>
+#include <ucontext.h>
 #include <unistd.h>
+#include <vector>
 
 namespace gnn::data {
 namespace {
 
-// Files are read and written at some GB/s, so that few MB come between two looks, if other programs let
-// the thread run.
-constexpr std::chrono::milliseconds kPause{1};
+// Not larger, so that a scratch file's blocks don't each fill a window. Not more windows: each takes
+// two of the 65,530 mappings that the kernel lets a process have.
+constexpr int64_t kLeastWindow = int64_t{64} << 10;
+constexpr int64_t kMostWindows = 1024;
+// The arrays of a step, each read or written in one place by every thread.
+constexpr int64_t kFewestWindows = 16;
 
-struct Resident {
-  int64_t total = 0;
-  int64_t of_files = 0;
-};
-
-Resident resident() {
-  std::array<char, 256> text{};
-  const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return {};
-  const ssize_t size = ::read(file, text.data(), text.size() - 1);
-  ::close(file);
-  // In pages: size, resident, resident of files and of shared memory, ...
-  std::array<int64_t, 3> pages{};
-  const char* at = text.data();
-  const char* const end = at + (size > 0 ? size : 0);
-  for (int64_t& number : pages) {
-    while (at != end && *at == ' ') ++at;
-    at = std::from_chars(at, end, number).ptr;
+// A handler of signals may not wait for a mutex.
+class SpinLock {
+ public:
+  void lock() {
+    while (taken_.test_and_set(std::memory_order_acquire)) ::sched_yield();
   }
-  const int64_t page = ::sysconf(_SC_PAGESIZE);
-  return {.total = pages[1] * page, .of_files = pages[2] * page};
-}
+  void unlock() { taken_.clear(std::memory_order_release); }
 
-// The mappings whose pages may be given back. Its lock is held while they are: a mapping that ends
-// waits, so that its addresses are never those of something else.
-struct Registry {
-  std::mutex mutex;
-  std::map<void*, size_t> mappings;
+ private:
+  std::atomic_flag taken_;
 };
 
-Registry& registry() {
+struct Counted {
+  size_t bytes = 0;
+  int protection = PROT_NONE;
+};
+
+struct Window {
+  std::byte* begin = nullptr;
+  size_t bytes = 0;
+};
+
+enum class Fault { Mended, NotOurs };
+
+// The mappings, and which windows of them are open. Its functions take the lock. None touches a mapped
+// page while it holds it, so that a thread never waits for itself in the handler.
+class Windows {
+ public:
+  void add(void* address, const Counted& mapping) {
+    const std::lock_guard lock(lock_);
+    mappings_.emplace(static_cast<std::byte*>(address), mapping);
+    if (!open_.empty()) ::mprotect(address, mapping.bytes, PROT_NONE);
+  }
+
+  void remove(void* address) {
+    const std::lock_guard lock(lock_);
+    const auto found = mappings_.find(static_cast<std::byte*>(address));
+    // What lies there next is another's: no window of it may be closed later.
+    for (Window& window : open_) {
+      if (window.begin >= found->first && window.begin < found->first + found->second.bytes) {
+        window = {};
+      }
+    }
+    mappings_.erase(found);
+  }
+
+  void begin_limit(int64_t bytes) {
+    const std::lock_guard lock(lock_);
+    GNN_ASSERT(open_.empty(), "there is one limit of mapped pages at a time");
+    const auto wanted = static_cast<uint64_t>(std::max(bytes / kMostWindows, kLeastWindow));
+    window_bytes_ = std::bit_ceil(wanted);
+    const auto windows = bytes / static_cast<int64_t>(window_bytes_);
+    open_.resize(static_cast<size_t>(std::max(windows, kFewestWindows)));
+    oldest_ = 0;
+    for (const auto& [address, mapping] : mappings_) {
+      ::mprotect(address, mapping.bytes, PROT_NONE);
+      ::madvise(address, mapping.bytes, MADV_DONTNEED);
+    }
+  }
+
+  void end_limit() {
+    const std::lock_guard lock(lock_);
+    for (const auto& [address, mapping] : mappings_) {
+      ::mprotect(address, mapping.bytes, mapping.protection);
+    }
+    open_.clear();
+  }
+
+  // Opens the window around `address` if it is in a mapping.
+  Fault mend(std::byte* address, bool writes) {
+    const std::lock_guard lock(lock_);
+    const auto after = mappings_.upper_bound(address);
+    if (open_.empty() || after == mappings_.begin()) return Fault::NotOurs;
+    const auto& [begin, mapping] = *std::prev(after);
+    const auto offset = static_cast<size_t>(address - begin);
+    if (offset >= mapping.bytes || (writes && (mapping.protection & PROT_WRITE) == 0)) {
+      return Fault::NotOurs;
+    }
+    const size_t first = offset / window_bytes_ * window_bytes_;
+    const Window window{
+        .begin = begin + first, .bytes = std::min(window_bytes_, mapping.bytes - first)
+    };
+    // Another thread may have opened it meanwhile.
+    const auto is_it = [&](const Window& open) { return open.begin == window.begin; };
+    if (std::any_of(open_.begin(), open_.end(), is_it)) return Fault::Mended;
+    close(open_[oldest_]);
+    if (::mprotect(window.begin, window.bytes, mapping.protection) != 0) return Fault::NotOurs;
+    open_[oldest_] = window;
+    oldest_ = (oldest_ + 1) % open_.size();
+    return Fault::Mended;
+  }
+
+ private:
+  static void close(Window& window) {
+    if (window.begin == nullptr) return;
+    ::mprotect(window.begin, window.bytes, PROT_NONE);
+    ::madvise(window.begin, window.bytes, MADV_DONTNEED);
+    window = {};
+  }
+
+  SpinLock lock_;
+  std::map<std::byte*, Counted> mappings_;
+  size_t window_bytes_ = 0;
+  std::vector<Window> open_;  // a ring; empty: there is no limit
+  size_t oldest_ = 0;
+};
+
+Windows& windows() {
   // Never destroyed: the last mappings may outlive other statics.
-  static auto* const kRegistry = new Registry;
-  return *kRegistry;
+  static auto* const kWindows = new Windows;
+  return *kWindows;
 }
 
-void give_back_all() {
-  Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
-  for (const auto& [address, bytes] : all.mappings) ::madvise(address, bytes, MADV_DONTNEED);
+// Who handled SIGSEGV before.
+struct sigaction handler_before = {};
+
+bool is_write(const void* context) {
+#if defined(__x86_64__)
+  constexpr greg_t kWrite = 2;  // of the processor's error code of a page fault
+  return (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & kWrite) != 0;
+#else
+  static_cast<void>(context);
+  return false;
+#endif
 }
 
-constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-// How much of files may be resident.
-std::atomic<int64_t> most_of_files{kNoLimit};
+extern "C" void on_closed_page(int signal, siginfo_t* info, void* context) {
+  const int code = errno;
+  const bool is_fault = info->si_code == SEGV_ACCERR;
+  const auto fault = is_fault
+                         ? windows().mend(static_cast<std::byte*>(info->si_addr), is_write(context))
+                         : Fault::NotOurs;
+  if (fault == Fault::NotOurs) {
+    // It comes again at once, to the other handler.
+    ::sigaction(signal, &handler_before, nullptr);
+    if (info->si_code <= 0) std::raise(signal);
+  }
+  errno = code;
+}
 
 }  // namespace
 
-void keep_mapped_pages_few() {
-  const int64_t most = most_of_files.load(std::memory_order_relaxed);
-  if (most != kNoLimit && resident().of_files > most) give_back_all();
-}
-
 int64_t resident_bytes() {
-  return resident().total;
+  std::array<char, 256> text{};
+  const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  const ssize_t size = ::read(file, text.data(), text.size() - 1);
+  ::close(file);
+  // In pages: size, resident, ...
+  const char* at = text.data();
+  const char* const end = at + (size > 0 ? size : 0);
+  int64_t pages = 0;
+  for (int number = 0; number < 2; ++number) {
+    while (at != end && *at == ' ') ++at;
+    at = std::from_chars(at, end, pages).ptr;
+  }
+  return pages * ::sysconf(_SC_PAGESIZE);
 }
 
-ReturnablePages::ReturnablePages(void* address, size_t bytes) : address_(address) {
-  Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
-  all.mappings.emplace(address, bytes);
+CountedMapping::CountedMapping(void* address, size_t bytes, int protection) : address_(address) {
+  windows().add(address, {.bytes = bytes, .protection = protection});
 }
 
-ReturnablePages::~ReturnablePages() {
-  Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
-  all.mappings.erase(address_);
+CountedMapping::~CountedMapping() {
+  windows().remove(address_);
 }
 
-struct MappedPagesLimit::Watch {
-  explicit Watch(int64_t bytes) {
-    most_of_files = resident().of_files + bytes;
-    thread = std::thread([this] { run(); });
-  }
-  ~Watch() {
-    {
-      const std::lock_guard lock(mutex);
-      stopped = true;
-    }
-    changed.notify_one();
-    thread.join();
-    most_of_files = kNoLimit;
-  }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+MappedPagesLimit::MappedPagesLimit(int64_t bytes) {
+  struct sigaction action = {};
+  action.sa_sigaction = &on_closed_page;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  ::sigaction(SIGSEGV, &action, &handler_before);
+  windows().begin_limit(bytes);
+}
 
-  void run() {
-    std::unique_lock lock(mutex);
-    while (!changed.wait_for(lock, kPause, [this] { return stopped; })) {
-      keep_mapped_pages_few();
-    }
-  }
+MappedPagesLimit::~MappedPagesLimit() {
+  windows().end_limit();
+  ::sigaction(SIGSEGV, &handler_before, nullptr);
+}
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool stopped = false;
-  std::thread thread;
-};
-
-MappedPagesLimit::MappedPagesLimit(int64_t bytes) : watch_(std::make_unique<Watch>(bytes)) {}
-
-MappedPagesLimit::~MappedPagesLimit() = default;
+void leave_other_faults_to_the_kernel() {
+  struct sigaction now = {};
+  ::sigaction(SIGSEGV, nullptr, &now);
+  handler_before = {};
+  handler_before.sa_handler = SIG_DFL;
+  const bool is_ours = (now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == &on_closed_page;
+  if (!is_ours) ::sigaction(SIGSEGV, &handler_before, nullptr);
+}
 
 }  // namespace gnn::data

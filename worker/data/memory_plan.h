@@ -15,7 +15,7 @@ struct MemoryPlan {
 };
 
 /// Divides `bytes`, of which this process has `resident` already. The parts come to nine sixteenths of
-/// the rest: readers have buffers, and a limit of mapped pages is overrun until they are given back.
+/// the rest: readers have buffers, and steps take memory for their book-keeping.
 /// Errors: Configuration if less than kLeastMemory is left beside `resident`.
 Result<MemoryPlan> plan_memory(int64_t bytes, int64_t resident);
 

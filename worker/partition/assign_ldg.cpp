@@ -1,4 +1,3 @@
-#include "worker/data/mapped_pages.h"
 #include "worker/partition/assign.h"
 
 #include <algorithm>
@@ -10,7 +9,6 @@ namespace gnn::partition {
 namespace {
 
 constexpr int kPasses = 10;
-constexpr size_t kNodesPerLook = size_t{1} << 14;  // at the pages of mapped lists
 constexpr double kSlack = 1.01;
 
 // One edge type's lists, seen from the nodes that have them.
@@ -127,7 +125,6 @@ class Ldg {
   void deal_by_neighbours(size_t table) {
     Loads loads = empty_loads(table);
     for (size_t node = 0; node < assignment_[table].size(); ++node) {
-      if (node % kNodesPerLook == 0) data::keep_mapped_pages_few();
       std::fill(counts_.begin(), counts_.end(), 0);
       for (const Lists& lists : lists_[table]) {
         std::visit([&](auto indices) { count(indices, lists, node); }, lists.edges.indices);

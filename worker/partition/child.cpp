@@ -1,5 +1,7 @@
 #include "worker/partition/child.h"
 
+#include "worker/data/mapped_pages.h"
+
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -55,9 +57,10 @@ void send(int pipe, std::string_view text) {
   // A core of the whole data set, or a handler of this process, helps nobody.
   const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGTERM, SIGINT}) {
+  for (const int signal : {SIGBUS, SIGABRT, SIGFPE, SIGTERM, SIGINT}) {
     ::signal(signal, SIG_DFL);
   }
+  data::leave_other_faults_to_the_kernel();
   limit_memory(memory_bytes);
   try {
     const Status status = work();

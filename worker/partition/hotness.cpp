@@ -1,7 +1,5 @@
 #include "worker/partition/hotness.h"
 
-#include "worker/data/mapped_pages.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -10,7 +8,6 @@ namespace gnn::partition {
 namespace {
 
 constexpr int64_t kNodesPerPiece = int64_t{1} << 16;
-constexpr int64_t kEntriesPerLook = int64_t{1} << 20;  // at the pages of mapped lists
 
 // By node of one type.
 struct TypeState {
@@ -70,15 +67,10 @@ void add_lists(
     data::IdRange neighbours
 ) {
   const bool all = neighbours.size() == static_cast<int64_t>(missed.size());
-  int64_t next_look = 0;
   for (size_t list = 0; list < lists.count(); ++list) {
     if (!lists.may_draw(list)) continue;
     const double log_missed = std::log1p(-lists.draws(list));
     const int64_t end = lists.end(list);
-    if (end > next_look) {
-      data::keep_mapped_pages_few();
-      next_look = end + kEntriesPerLook;
-    }
     for (int64_t entry = lists.begin(list); entry < end; ++entry) {
       const auto neighbour = static_cast<int64_t>(indices[static_cast<size_t>(entry)]);
       if (all || neighbours.contains(neighbour)) {

@@ -1,7 +1,5 @@
 #include "worker/partition/rewrite.h"
 
-#include "worker/data/mapped_pages.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -52,7 +50,6 @@ class ListPlacer {
     placed_ids_.resize(with_ids_ ? placed_indices_.size() : 0);
     const auto nodes = static_cast<int64_t>(new_destinations_.size());
     others.parallel_for(nodes, kListsPerPiece, [&](int64_t from, int64_t to) {
-      data::keep_mapped_pages_few();
       std::vector<std::pair<Index, int64_t>> entries;
       for (int64_t node = from; node < to; ++node) {
         const int64_t id = new_destinations_[static_cast<size_t>(node)];
@@ -200,7 +197,6 @@ void write_lists(
 
 void copy_in_pieces(const std::byte* from, std::byte* to, int64_t bytes, ThreadPool& others) {
   others.parallel_for(bytes, kBytesPerPiece, [&](int64_t begin, int64_t end) {
-    data::keep_mapped_pages_few();
     std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
   });
 }
@@ -224,7 +220,6 @@ Result<data::Array> rewrite_rows(
   for (int64_t first = 0; first < count; first += most) {
     const int64_t last = std::min(first + most, count);
     tools.others.parallel_for(count, kListsPerPiece, [&](int64_t begin, int64_t end) {
-      data::keep_mapped_pages_few();
       for (int64_t row = begin; row < end; ++row) {
         const int64_t id = new_ids[static_cast<size_t>(row)];
         if (id < first || id >= last) continue;

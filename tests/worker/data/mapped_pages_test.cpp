@@ -5,6 +5,7 @@
 #include "worker/data/counter_random.h"
 #include "worker/data/digest.h"
 #include "worker/data/generate.h"
+#include "worker/data/mapped_file.h"
 #include "worker/data/native.h"
 #include "worker/data/ogb_writer.h"
 #include "worker/data/readers/edge_list.h"
@@ -14,17 +15,25 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <numeric>
+#include <optional>
+#include <span>
 #include <string>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace gnn::data {
 namespace {
@@ -181,6 +190,87 @@ Result<DatasetArrays> read_shop(const TemporaryFolder& folder, ArrayStorage& sto
   return transform(
       std::move(dataset), {.link = options.link, .add_reverse = true}, storage, silent
   );
+}
+
+// Of a file that others may hold as well.
+int64_t resident_of_files() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0;
+  for (int number = 0; number < 3; ++number) statm >> pages;
+  return pages * ::sysconf(_SC_PAGESIZE);
+}
+
+constexpr size_t kNumbers = size_t{4} << 20U;
+
+Mapping map_numbers(const TemporaryFolder& folder) {
+  return create_mapped_file(folder.path("numbers"), kNumbers * sizeof(uint64_t)).value();
+}
+
+std::span<uint64_t> numbers_of(const Mapping& mapping) {
+  return {static_cast<uint64_t*>(mapping.address.get()), kNumbers};
+}
+
+TEST(MappedPagesLimit, HoldsForThreadsThatTouchMorePlacesThanItHasWindows) {
+  constexpr size_t kThreads = 3;
+  constexpr size_t kPlaces = 8;  // of each thread: 24 of 16 windows
+  constexpr size_t kStride = kNumbers / kThreads / kPlaces;
+  constexpr size_t kStep = 64;
+  const TemporaryFolder folder;
+  const Mapping mapping = map_numbers(folder);
+  const std::span<uint64_t> numbers = numbers_of(mapping);
+  std::fill(numbers.begin(), numbers.end(), 1);
+  const int64_t before = resident_of_files() - mapping.bytes;
+  std::atomic<int64_t> most = 0;
+  {
+    const MappedPagesLimit limit(kMiB);
+    std::vector<std::thread> threads;
+    for (size_t thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (size_t i = 0; i < kStride; i += kStep) {
+          for (size_t place = 0; place < kPlaces; ++place) {
+            numbers[(thread * kPlaces + place) * kStride + i] += i;
+          }
+          // It reads a file of the kernel's, which takes its time.
+          if (i % (64 * kStep) != 0) continue;
+          const int64_t now = resident_of_files() - before;
+          for (int64_t seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+          }
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  if (kMeasures) {
+    EXPECT_LE(most, 2 * kMiB);  // with what else the program reads of files
+  }
+  for (size_t i = 0; i < kThreads * kPlaces * kStride; ++i) {
+    const size_t added = i % kStride % kStep == 0 ? i % kStride : 0;
+    ASSERT_EQ(numbers[i], 1 + added) << i;
+  }
+}
+
+TEST(MappedPagesLimit, LeavesOtherFaultsAndOtherMemoryAlone) {
+  const TemporaryFolder folder;
+  std::optional<Mapping> gone = map_numbers(folder);
+  const auto bytes = static_cast<size_t>(gone->bytes);
+  const MappedPagesLimit limit(kMiB);
+  numbers_of(*gone)[0] = 1;
+  void* const place = gone->address.get();
+  gone.reset();
+  void* const other = ::mmap(
+      place, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0
+  );
+  ASSERT_EQ(other, place);
+  const std::span<uint64_t> kept(static_cast<uint64_t*>(other), kNumbers);
+  kept[0] = 7;
+  // So many windows that each that was open is closed.
+  const Mapping read_only = map_file(folder.path("numbers")).value();
+  const std::span<uint64_t> numbers = numbers_of(read_only);
+  EXPECT_EQ(std::accumulate(numbers.begin(), numbers.end(), uint64_t{0}), 1);
+  EXPECT_EQ(kept[0], 7);
+  EXPECT_DEATH(numbers[0] = 2, "");
+  EXPECT_DEATH(*static_cast<volatile int*>(nullptr) = 2, "");
+  ::munmap(other, bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(

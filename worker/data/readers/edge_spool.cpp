@@ -1,6 +1,5 @@
 #include "worker/data/readers/edge_spool.h"
 
-#include "worker/data/mapped_pages.h"
 #include "worker/data/readers/reader.h"
 
 #include <algorithm>
@@ -79,7 +78,6 @@ Status EdgeSpool::store() {
     copy_piece(sources_, destinations_, piece.mutable_view<int64_t>());
   }
   pieces_.push_back(std::move(piece));
-  keep_mapped_pages_few();
   sources_.clear();
   destinations_.clear();
   return {};
@@ -92,7 +90,6 @@ void EdgeSpool::for_each_chunk(const Chunk& chunk) const {
     } else {
       piece_chunks(piece.view<int64_t>(), chunk);
     }
-    keep_mapped_pages_few();
   }
 }
 

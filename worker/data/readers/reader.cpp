@@ -1,7 +1,6 @@
 #include "worker/data/readers/reader.h"
 
 #include "worker/data/half.h"
-#include "worker/data/mapped_pages.h"
 
 #include <algorithm>
 #include <array>
@@ -14,8 +13,6 @@
 
 namespace gnn::data {
 namespace {
-
-constexpr int64_t kElementsPerLook = int64_t{1} << 20U;
 
 std::string_view name_of(SelfLoops self_loops) {
   switch (self_loops) {
@@ -294,11 +291,6 @@ Result<FeatureBuffer> FeatureBuffer::create(
 Status FeatureBuffer::set_row(int64_t index, std::span<const float> values) {
   GNN_ASSERT(static_cast<int64_t>(values.size()) == width_, "readers know the width of the rows");
   const auto first = static_cast<size_t>(index * width_);
-  elements_since_look_ += width_;
-  if (elements_since_look_ > kElementsPerLook) {
-    elements_since_look_ = 0;
-    keep_mapped_pages_few();
-  }
   if (result_.dtype() == DType::Float16) {
     return narrow(first, values);
   }

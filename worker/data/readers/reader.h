@@ -135,7 +135,6 @@ class FeatureBuffer {
 
   Array result_;
   int64_t width_ = 0;
-  int64_t elements_since_look_ = 0;  // of keep_mapped_pages_few()
 };
 
 /// A feature matrix that is read row by row.

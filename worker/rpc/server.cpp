@@ -200,6 +200,7 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
         acceptor_(std::move(acceptor)),
         pause_(io_),
         identity_(options.identity),
+        most_clients_(options.most_clients),
         key_(key),
         port_(acceptor_.local_endpoint().port()),
         threads_(std::make_unique<ThreadPool>(static_cast<size_t>(options.num_threads))),
@@ -290,6 +291,14 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
 
   std::shared_ptr<Guarded<PeerStats>> stats_of(int64_t node) {
     const auto nodes = nodes_.lock();
+    // A client may say that it is any node: as many are kept as there are clients, or may be. Those that
+    // nobody else holds have no connection.
+    if (!nodes->contains(node) && static_cast<int64_t>(nodes->size()) >= most_clients_) {
+      const auto gone = std::ranges::find_if(*nodes, [](const auto& each) {
+        return each.second.use_count() == 1;
+      });
+      if (gone != nodes->end()) nodes->erase(gone);
+    }
     auto& stats = (*nodes)[node];
     if (stats == nullptr) {
       stats = std::make_shared<Guarded<PeerStats>>();
@@ -302,6 +311,7 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
   tcp::acceptor acceptor_;
   asio::steady_timer pause_;
   const Identity identity_;
+  const int64_t most_clients_;
   const Key key_;
   const uint16_t port_;
   std::list<std::shared_ptr<Stranger>> strangers_;  // the oldest first

@@ -74,7 +74,8 @@ class Server {
 
   /// The port it listens on.
   [[nodiscard]] uint16_t port() const;
-  /// One entry for each node from which a client has come, by its number.
+  /// One entry for each node from which a client has come, by its number. Of more than most_clients,
+  /// nodes without a connection are forgotten.
   [[nodiscard]] std::vector<PeerStats> stats() const;
   /// How many connections were closed in their handshake: without the key, of another attempt or
   /// round, too slow or too many.

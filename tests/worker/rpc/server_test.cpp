@@ -182,9 +182,11 @@ TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsItAndServesTheOthers) 
 TEST(Server, DropsClientsThatBreakTheProtocolAndAnswersOthersHoweverSlow) {
   const auto loop = std::make_shared<EventLoop>();
   const Key key = must(Key::draw());
+  ServerOptions two = serving();
+  two.most_clients = 2;
   const auto server = must(Server::start(
       loop,
-      serving(),
+      two,
       key,
       [](const Peer& peer, uint16_t method, std::span<const std::byte> request) {
         const std::string text(reinterpret_cast<const char*>(request.data()), request.size());
@@ -209,14 +211,22 @@ TEST(Server, DropsClientsThatBreakTheProtocolAndAnswersOthersHoweverSlow) {
       {{.type = static_cast<FrameType>(99)}, "sent bytes that are no frame"},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
-    RawPeer peer = RawPeer::client(server->port(), identity_of(6), kServingNode, key);
+    const int64_t node = 6 + static_cast<int64_t>(i);
+    RawPeer peer = RawPeer::client(server->port(), identity_of(node), kServingNode, key);
     peer.send(cases[i].first);
     peer.wait_for_end();
     lines.lock().wait([&](const auto& all) { return all.size() > i; });
     EXPECT_THAT(lines.lock()->at(i), HasSubstr(cases[i].second));
-    EXPECT_THAT(lines.lock()->at(i), HasSubstr("node=6"));
+    EXPECT_THAT(lines.lock()->at(i), HasSubstr("node=" + std::to_string(node)));
     must(result_of(begin_call(*client, {})));
   }
+  // Of the many nodes that it said to be, those that are gone are forgotten; the others are not.
+  const auto stats = server->stats();
+  ASSERT_EQ(stats.size(), 2U);
+  EXPECT_EQ(stats[0].node, 0);
+  EXPECT_EQ(stats[0].total().requests, 4);
+  EXPECT_EQ(stats[1].node, 9);
+  EXPECT_EQ(stats[1].lost, 1);
 
   // A request that takes longer than the server's patience with silence: a byte for each heartbeat.
   RawPeer slow = RawPeer::client(server->port(), identity_of(4), kServingNode, key);

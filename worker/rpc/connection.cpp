@@ -11,9 +11,12 @@
 namespace gnn::rpc::internal {
 namespace {
 
-// A turn of one connection: others of the loop wait no longer than this takes to copy. What is less
-// wakes the peer more often, which costs more than the copy.
+// A turn of one connection: others of the loop wait no longer than this takes to copy.
 constexpr size_t kMostBytesPerTurn = size_t{1} << 20;
+// A body that misses as many bytes is read when more than the first have come: whoever sends pays for
+// each time that the reader has to be woken.
+constexpr size_t kWorthWaiting = size_t{64} << 10;
+constexpr size_t kMostAwaited = size_t{256} << 10;
 // What Asio hands to one call of the system.
 constexpr size_t kMostBuffers = 64;
 
@@ -68,17 +71,21 @@ void Connection::read() {
   if (closed_ || reading_ || waits_) return;
   read_buffers_.clear();
   size_t room = kMostBytesPerTurn;
+  size_t of_body = 0;
   if (in_body_) {
     for (size_t i = next_into_; i < into_.size() && room > 0; ++i) {
       if (read_buffers_.size() + 1 == kMostBuffers) room = 0;
       const size_t bytes = std::min(room, into_[i].size());
       if (bytes > 0) read_buffers_.emplace_back(into_[i].data(), bytes);
+      of_body += bytes;
       if (bytes < into_[i].size()) room = bytes;  // the rest comes first: nothing of the next frame
       room -= bytes;
     }
   }
   // Behind a body, the start of what follows it: one call of the system less.
   if (room > 0) read_buffers_.emplace_back(buffer_.data() + end_, buffer_.size() - end_);
+  if (awaited_ > 1 || of_body >= kWorthWaiting)
+    await_bytes(std::clamp(of_body, size_t{1}, kMostAwaited));
   reading_ = true;
   // A span: the operation keeps a copy of its argument.
   socket_.async_read_some(
@@ -88,6 +95,13 @@ void Connection::read() {
         self->on_read(error, bytes);
       }
   );
+}
+
+void Connection::await_bytes(size_t bytes) {
+  if (bytes == awaited_) return;
+  awaited_ = bytes;
+  std::error_code ignored;
+  socket_.set_option(asio::socket_base::receive_low_watermark(static_cast<int>(bytes)), ignored);
 }
 
 void Connection::on_read(std::error_code error, size_t bytes) {
@@ -279,6 +293,7 @@ void Connection::look() {
     case Liveness::Verdict::TakesNothing:
       return lost("has taken no bytes for ");
   }
+  await_bytes(1);  // the few bytes of a slow peer show that it lives
   watch();
 }
 

@@ -100,6 +100,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
 
   void read();
+  // Reading goes on when as many bytes have come, or the peer has closed.
+  void await_bytes(size_t bytes);
   void on_read(std::error_code error, size_t bytes);
   // Takes what the buffer holds. False if reading has to stop.
   bool parse();
@@ -132,6 +134,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t next_into_ = 0;  // those before it are full; it is what is left
   bool waits_ = false;
   bool reading_ = false;
+  size_t awaited_ = 1;  // what await_bytes() was given last
   std::vector<asio::mutable_buffer> read_buffers_;
 
   std::deque<Outgoing> out_;

@@ -53,6 +53,11 @@ TEST(Defaults, APlacementShardsByOwnerAndCachesRemoteRows) {
   EXPECT_TRUE(check(made));
   apply_defaults(large.spec);
   EXPECT_EQ(large.spec.prepare->partition->hot_rows, Decimal{"0.5"}) << "as the cache holds";
+  GnnJob by_degree = sample_prepare_partitions_job();
+  by_degree.spec.placement->cache =
+      FeatureCache{.rows = Decimal{"0.5"}, .policy = CachePolicy::Degree};
+  apply_defaults(by_degree.spec);
+  EXPECT_EQ(by_degree.spec.prepare->partition->hot_rows, Decimal{"0.2"}) << "it counts its own";
 }
 
 TEST(Defaults, FillWhatLinkPredictionLeavesOut) {

@@ -495,6 +495,11 @@ TEST(Validation, HoldsPrepareToWhatTheFormatKnows) {
   parts_refused(partition, [](GnnJob& j) { j.spec.prepare->partition->parts = 1; });
   parts_refused(partition, [](GnnJob& j) { j.spec.placement.reset(); });
   parts_refused(partition, [](GnnJob& j) { j.spec.prepare->partition->fanout = {{5}}; });
+  GnnJob graphs = sample_graph_job();
+  graphs.spec.dataset.format = DatasetFormat::Native;
+  graphs.spec.prepare = sample_prepare_partitions_job().spec.prepare;
+  graphs.spec.prepare->partition->parts = 2;
+  EXPECT_EQ(paths_of(graphs), std::vector<std::string>{partition});
   parts_refused(partition + ".hotRows", [](GnnJob& j) {
     j.spec.prepare->partition->hot_rows = Decimal{"2"};
   });

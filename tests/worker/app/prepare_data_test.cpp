@@ -12,6 +12,8 @@
 #include <functional>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace gnn::app {
 namespace {
@@ -80,6 +82,10 @@ TEST_F(PrepareData, MakesWhatTheImportCommandMakesWithTheSameOptions) {
   job_.spec.dataset.path = folder_.path("parts");
   job_.spec.sampling = api::Sampling{.fanout = {2, -1}, .replace = true};
   job_.spec.sampling->rule = api::SamplingRule::AllSeen;
+  job_.spec.sampling->fanout_by_edge_type = {
+      {.edge_type = {.source = "node", .relation = "to", .destination = "node"}, .fanout = {1, 3}}
+  };
+  job_.spec.sampling->negatives.emplace().amount = api::Decimal{"1.5"};
   job_.spec.training.batch_size = 2;
   api::DataPartition& partition = job_.spec.prepare->partition.emplace();
   partition.parts = 2;
@@ -104,6 +110,10 @@ TEST_F(PrepareData, MakesWhatTheImportCommandMakesWithTheSameOptions) {
   parts.options.parts = 2;
   parts.options.method = partition::Method::Ldg;
   parts.options.fanout = {2, -1};
+  parts.options.fanout_by_edge_type = {
+      {.edge_type = {.source = "node", .relation = "to", .destination = "node"}, .fanout = {1, 3}}
+  };
+  parts.options.negatives = 1.5;
   parts.options.batch_size = 2;
   parts.options.replace = true;
   parts.options.rule = data::HopRule::AllSeen;
@@ -111,6 +121,20 @@ TEST_F(PrepareData, MakesWhatTheImportCommandMakesWithTheSameOptions) {
   said_.str("");
   ASSERT_TRUE(partition_data(parts, console()));
   EXPECT_THAT(said_.str(), HasSubstr("parts: already complete"));
+  const std::vector<std::pair<api::PartitionMethod, std::string>> methods{
+      {api::PartitionMethod::LDG, "ldg"},
+      {api::PartitionMethod::METIS, "metis"},
+      {api::PartitionMethod::Random, "random"},
+      {api::PartitionMethod::Hotness, "hotness"}
+  };
+  partition.replace = true;
+  for (const auto& [method, name] : methods) {
+    partition.method = method;
+    ASSERT_TRUE(prepare());
+    const auto opened = data::open_native(*job_.spec.dataset.path);
+    ASSERT_TRUE(opened);
+    EXPECT_EQ(opened->arrays.partitions->book.method, name);
+  }
 
   job_.spec.prepare.reset();
   job_.spec.dataset.path = "/nowhere";

@@ -78,8 +78,28 @@ inline std::vector<std::vector<int64_t>> original_ids(const data::DatasetArrays&
   return ids;
 }
 
+/// Expects each list to be in the order of its sources, then of the edges' ids.
+inline void expect_ascending_lists(const data::EdgeTable& table) {
+  const auto ends = table.indptr.view<int64_t>();
+  std::array<int64_t, 3> before{-1, 0, 0};
+  size_t entry = 0;
+  size_t list = 0;
+  data::CscEdges(table.indptr, table.indices)
+      .for_each_chunk([&](std::span<const int64_t> sources, std::span<const int64_t>) {
+        for (const int64_t source : sources) {
+          while (static_cast<int64_t>(entry) >= ends[list + 1]) ++list;
+          const int64_t id = table.edge_ids.defined() ? table.edge_ids.view<int64_t>()[entry] : 0;
+          const std::array<int64_t, 3> here{static_cast<int64_t>(list), source, id};
+          ASSERT_LE(before, here) << "entry " << entry;
+          before = here;
+          ++entry;
+        }
+      });
+}
+
 /// Expects a partitioned data set to be `from` with other numbers for its nodes: features, labels,
-/// edges with their ids, split and links. Edges without ids are compared without them.
+/// edges with their ids in ascending lists, split and links. Edges without ids are compared without
+/// them.
 inline void expect_same_graph(const data::DatasetArrays& from, const data::DatasetArrays& made) {
   const auto original = original_ids(made);
   std::map<std::string, size_t> index;
@@ -113,6 +133,10 @@ inline void expect_same_graph(const data::DatasetArrays& from, const data::Datas
       }
     }
     ASSERT_EQ(wanted_edges, found_edges);
+    expect_ascending_lists(found);
+    if (from.links && (i == from.links->edge_table || i == from.links->reverse_edge_table)) {
+      ASSERT_TRUE(found.edge_ids.defined()) << "links go by edge id";
+    }
     if (wanted.features.defined()) {
       ASSERT_TRUE(found.edge_ids.defined()) << "features go by edge id";
       std::vector<int64_t> rows(static_cast<size_t>(wanted.features.size(0)));

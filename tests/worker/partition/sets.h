@@ -46,6 +46,7 @@ struct SetOptions {
   double within = 0.9;      ///< the share of edges within a community
   uint64_t seed = 1;
   bool undirected = false;
+  bool link_ids = true;  ///< whether links have ids that are not their places
 };
 
 inline data::EdgeTable edges_between(
@@ -147,6 +148,7 @@ inline data::DatasetArrays link_set(const SetOptions& options) {
   set.edge_tables.push_back(edges_between(
       {.source = "user", .relation = "to", .destination = "item"}, options.nodes, items, options
   ));
+  if (!options.link_ids) set.edge_tables[0].edge_ids = {};
   set.edge_tables.push_back(edges_between(
       {.source = "item", .relation = "like", .destination = "item"}, items, items, options
   ));
@@ -156,6 +158,19 @@ inline data::DatasetArrays link_set(const SetOptions& options) {
       set, {.source = "user", .relation = "to", .destination = "item"}, memory, silent
   );
   return *data::add_reverse(set, memory, silent);
+}
+
+/// The undirected edges of community_set() as links.
+inline data::DatasetArrays undirected_link_set(SetOptions options) {
+  options.undirected = true;
+  data::DatasetArrays set = community_set(options);
+  set.train = set.validation = set.test = set.node_tables[0].labels = {};
+  set.num_classes = 0;
+  data::MemoryStorage memory;
+  SilentProgressBar silent;
+  return *data::set_links(
+      set, {.source = "node", .relation = "to", .destination = "node"}, memory, silent
+  );
 }
 
 }  // namespace gnn::partition::testing

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -96,15 +97,17 @@ TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsItAndServesTheOthers) 
   ));
   const auto other = must(Client::connect(loop, joining(server->port()), key));
 
-  // Far more than its budget and what the kernel holds. In the end, nobody takes its bytes.
+  // Far more than its budget and what the kernel holds, in requests that are a tenth of their answers:
+  // both are bounded. In the end, nobody takes its bytes.
+  constexpr int64_t kRequestBytes = kMegabyte / 10;
   RawPeer flooding = RawPeer::client(server->port(), identity_of(kFlooding), kServingNode, key);
   flooding.shrink_receive_buffer();
-  constexpr uint64_t kRequests = 100;
+  constexpr uint64_t kRequests = 1000;
   std::thread flood([&] {
     try {
       for (uint64_t call = 1; call <= kRequests; ++call) {
-        flooding.send({.type = FrameType::Request, .call = call, .length = bytes.size()});
-        flooding.send(bytes);
+        flooding.send({.type = FrameType::Request, .call = call, .length = kRequestBytes});
+        flooding.send(std::span(bytes).first(kRequestBytes));
       }
       ADD_FAILURE() << "all of the requests were read";
     } catch (const std::runtime_error&) {
@@ -208,6 +211,10 @@ TEST(Server, DropsClientsThatBreakTheProtocolAndAnswersOthersHoweverSlow) {
       // Refused by its length, before memory is taken for it.
       {{.type = FrameType::Request, .call = 1, .length = uint64_t{1} << 62U},
        "has sent a request of"},
+      {{.type = FrameType::Request,
+        .call = 1,
+        .length = static_cast<uint64_t>(serving().most_request_bytes) + 1},
+       "has sent a request of"},
       {{.type = FrameType::Reply, .call = 1}, "has sent a frame of a server"},
       {{.type = FrameType::Heartbeat, .length = 9}, "sent a heartbeat with a body"},
       {{.type = static_cast<FrameType>(99)}, "sent bytes that are no frame"},
@@ -226,8 +233,8 @@ TEST(Server, DropsClientsThatBreakTheProtocolAndAnswersOthersHoweverSlow) {
   const auto stats = server->stats();
   ASSERT_EQ(stats.size(), 2U);
   EXPECT_EQ(stats[0].node, 0);
-  EXPECT_EQ(stats[0].total().requests, 4);
-  EXPECT_EQ(stats[1].node, 9);
+  EXPECT_EQ(stats[0].total().requests, std::ssize(cases));
+  EXPECT_EQ(stats[1].node, 5 + std::ssize(cases));
   EXPECT_EQ(stats[1].lost, 1);
 
   // A request that takes longer than the server's patience with silence: a byte for each heartbeat.
@@ -242,8 +249,17 @@ TEST(Server, DropsClientsThatBreakTheProtocolAndAnswersOthersHoweverSlow) {
 
   ServerOptions small = serving();
   small.most_clients = 1;
-  const auto single = must(Server::start(loop, small, key, answer_nothing));
+  small.most_answer_bytes = 3;
+  static const std::array<std::byte, 4> kFour{};
+  const auto single = must(Server::start(loop, small, key, [](const Peer&, uint16_t method, auto) {
+    return Result<Answer>(Answer{.segments = {std::span(kFour).first(method)}});
+  }));
   const auto first = must(Client::connect(loop, joining(single->port()), key));
+  EXPECT_EQ(must(result_of(begin_call(*first, {.method = 3, .most_rest = 4}))).size, 3);
+  const auto long_answer = result_of(begin_call(*first, {.method = 4, .most_rest = 4}));
+  ASSERT_FALSE(long_answer);
+  EXPECT_EQ(long_answer.error().kind, ErrorKind::Internal);
+  EXPECT_THAT(long_answer.error().message, HasSubstr("the answer has 4 bytes, expected at most 3"));
   EXPECT_EQ(Client::connect(loop, joining(single->port()), key).error().kind, ErrorKind::PeerLost);
   EXPECT_EQ(single->refused(), 1);
 

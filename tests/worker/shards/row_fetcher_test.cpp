@@ -205,6 +205,8 @@ TEST(RowCache, KeepsTheHottestRowsOrThoseThatMostListsName) {
   EXPECT_DOUBLE_EQ(recomputed.local_reads, 4);
   EXPECT_DOUBLE_EQ(recomputed.remote_reads, 4.5);
   EXPECT_DOUBLE_EQ(*hottest(recomputed, 2).expected_hit_rate, 3 / 4.5);
+  EXPECT_EQ(hottest(hot_rows(reads, {.begin = 0, .end = 6}, 3), 2).expected_hit_rate, 1)
+      << "no remote row is read";
 
   for (const bool extracted : {false, true}) {
     const Shop shop(3);

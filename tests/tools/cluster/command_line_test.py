@@ -137,7 +137,7 @@ class ProcessesTest(unittest.TestCase):
     def test_only_marked_processes_are_found_and_killed(self):
         with tempfile.TemporaryDirectory() as folder, subprocess.Popen(["sleep", "100"]) as stranger:
             try:
-                ours = host.start(["sh", "-c", "sleep 100 & wait"], directory=Path(folder), part="x", log=f"{folder}/x.log")
+                ours = host.start(["sh", "-c", "sleep 100 & exec sleep 100"], directory=Path(folder), part="x", log=f"{folder}/x.log")
                 while len(host.processes(folder)) < 2:
                     self.assertIsNone(ours.poll())
                 self.assertEqual(set(host.processes(folder).values()), {"x"})

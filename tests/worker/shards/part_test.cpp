@@ -148,6 +148,17 @@ TEST(Part, RefusesDataThatDoesNotHoldIt) {
           "relation 0: expected a data set with edge ids, or the whole of it"
       })
   );
+  // Of part 1, the last list's end is in the list before it.
+  SamplerSpec cut{.options = {.fanout = {2}}, .relations = {}};
+  cut.relations.push_back({.lists = part->lists(2), .source_type = 1, .destination_type = 1});
+  cut.relations[0].ends = part->lists(2).indptr.slice(0, 1).clone();
+  ASSERT_TRUE(PartSampler::create(part, cut));
+  cut.relations[0].ends[-1] -= part->lists(2).indptr[-1] - part->lists(2).indptr[-2] + 1;
+  const auto wrong_ends = PartSampler::create(part, cut);
+  ASSERT_FALSE(wrong_ends);
+  EXPECT_EQ(wrong_ends.error().kind, ErrorKind::Data);
+  EXPECT_EQ(wrong_ends.error().message.substr(0, 17), "relation 0: ends[")
+      << wrong_ends.error().message;
   graph::Dataset plain = shop.whole();
   plain.partitions.reset();
   EXPECT_EQ(

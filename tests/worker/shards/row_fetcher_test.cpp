@@ -236,6 +236,17 @@ TEST(RowCache, KeepsTheHottestRowsOrThoseThatMostListsName) {
                   : Part::create(shop.whole(), {.part = 1, .topology = Held::Whole}).value();
     const Part& part = *held;
     const CachedIds named = most_named(part, {0, 1, 1}, {1, 0, 1}, 1, 40);
+    const auto by_degree =
+        Shards::create(
+            extracted ? shop.extract(1) : shop.whole(),
+            {.part = {.part = 1}, .cache = {.policy = CachePolicy::Degree, .rows = 40.5 / 300}},
+            {job.spec(1)}
+        )
+            .value();
+    SilentProgressBar silent;
+    ASSERT_TRUE(by_degree->connect(job.peers_of(1), silent));
+    ASSERT_TRUE(by_degree->features(1)->submit(named.ids).get());
+    EXPECT_EQ(by_degree->counts().hits, 40);
     // Counted by hand: entries of the lists that part 1 owns.
     std::vector<int64_t> counts(Shop::kItems);
     for (const size_t type : {1, 2}) {

@@ -59,6 +59,12 @@ TEST(Service, RefusesWhatIsNotItsPartsOrNoRequest) {
   std::vector<std::byte> huge = hop_request({}, 1, {400});
   std::memset(huge.data() + 48, 0xFF, 8);  // the number of ids
   EXPECT_EQ(refused(huge), "request: expected at most 1048576 ids, found 18446744073709551615");
+  // Of all lists together.
+  const std::vector<int64_t> one{400};
+  const std::vector<HopList> twice(2, {.relation = 1, .ids = one, .id_bytes = 4});
+  huge = encode(HopRequest{}, twice);
+  std::memcpy(huge.data() + 64, &kMostIds, 8);
+  EXPECT_EQ(refused(huge), "request: expected at most 1048576 ids, found 1048577");
   std::vector<std::byte> cut = hop_request({}, 1, {400, 401});
   cut.resize(cut.size() - 1);
   EXPECT_EQ(refused(cut), "request: its ids are cut off");
@@ -85,12 +91,17 @@ TEST(Service, RefusesWhatIsNotItsPartsOrNoRequest) {
   std::iota(users.begin(), users.end(), 233);
   constexpr size_t kLongestList = 240 * 4;
   const Job bounded(shop, two_hops(), /*extracted=*/true, /*most_reply_bytes=*/300);
-  const auto size_of_reply = [&](const Job& of) {
-    const auto reply = of.service(1).answer(1, hop_request({.hop = 1}, 1, users)).value();
+  const auto size_of_reply = [&](const Job& of, size_t lists = 1) {
+    const std::vector<HopList> asked(lists, {.relation = 1, .ids = users, .id_bytes = 4});
+    const auto reply = of.service(1).answer(1, encode(HopRequest{.hop = 1}, asked)).value();
     return reply.segments.front().size();
   };
-  EXPECT_GT(size_of_reply(job), 2 * (300 + kLongestList + 4 * users.size()));
+  const size_t whole_size = size_of_reply(job);
+  EXPECT_GT(whole_size, 2 * (300 + kLongestList + 4 * users.size()));
   EXPECT_LE(size_of_reply(bounded), 300 + kLongestList + 4 * users.size());
+  // It holds no list more where there is no room.
+  const Job full(shop, two_hops(), /*extracted=*/true, static_cast<int64_t>(whole_size));
+  EXPECT_EQ(size_of_reply(full, 2), whole_size);
 
   // Nor has it more to give where it reads all labels itself.
   const Job whole(shop, two_hops(), /*extracted=*/false);

@@ -24,20 +24,21 @@ using shards::Held;
 constexpr int64_t kNodesOfJob = 3;
 constexpr int64_t kRanks = 2;
 constexpr int64_t kParts = 2;
+constexpr int64_t kMuchMemory = int64_t{1} << 40;
 
 struct Data {
   data::DatasetArrays arrays;
   graph::Dataset dataset;
 };
 
-Data partitioned(const data::DatasetArrays& whole) {
+Data partitioned(const data::DatasetArrays& whole, double hot_rows = 0.2) {
   data::MemoryStorage memory;
   ThreadPool none(0);
   SilentProgressBar silent;
   Data made;
   made.arrays = partition::partition(
                     whole,
-                    {.parts = kParts, .fanout = {4, 3}, .batch_size = 16, .hot_rows = 0.2},
+                    {.parts = kParts, .fanout = {4, 3}, .batch_size = 16, .hot_rows = hot_rows},
                     memory,
                     none,
                     silent
@@ -85,13 +86,13 @@ shards::SamplerSpec sampler_over(
 
 using Found = std::vector<graph::HotRowsData>;
 
-// What all ranks find, by rank.
+// What all ranks find, by rank, the last of which has so much memory.
 std::vector<Found> found_by_ranks(
     const Data& data,
     const Batches& batches,
     Held topology,
     double rows = 0.2,
-    int64_t memory_bytes = int64_t{1} << 40
+    int64_t memory_of_last = kMuchMemory
 ) {
   std::vector<Found> found(kNodesOfJob * kRanks);
   comm::run_ranks_of_nodes(kNodesOfJob, kRanks, [&](const comm::RankGroups& groups) {
@@ -105,7 +106,10 @@ std::vector<Found> found_by_ranks(
         data.dataset,
         *part,
         {.sampler = sampler, .items = batches.items},
-        {.rows = rows, .num_cpus = 1, .memory_bytes = memory_bytes, .progress = silent},
+        {.rows = rows,
+         .num_cpus = 1,
+         .memory_bytes = rank + 1 == kNodesOfJob * kRanks ? memory_of_last : kMuchMemory,
+         .progress = silent},
         groups
     ));
   });
@@ -216,10 +220,14 @@ TEST(HotRowsOfJob, AreThoseOfItsOwnBatchesOrTheDataSetsWhereTheyAreTheSameOrTooM
       .items = {.ids = nodes.dataset.split.train, .batch_size = 16, .as_partitioned = true}
   };
   const auto is_nothing = [](const Found& found) { return found.empty(); };
+  const Data all_rows =
+      partitioned(partition::testing::community_set({.nodes = 400, .communities = 8}), 1);
   for (const Held topology : {Held::Own, Held::Whole}) {
     EXPECT_TRUE(std::ranges::all_of(found_by_ranks(nodes, same, topology), is_nothing));
     // A larger cache than what was kept.
     EXPECT_TRUE(std::ranges::none_of(found_by_ranks(nodes, same, topology, 0.25), is_nothing));
+    // A larger one than what batches read, which was all kept.
+    EXPECT_TRUE(std::ranges::all_of(found_by_ranks(all_rows, same, topology, 1), is_nothing));
     // Other items, though as many.
     Batches others = same;
     others.items.as_partitioned = false;

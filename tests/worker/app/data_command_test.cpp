@@ -547,22 +547,19 @@ TEST_F(DataCommand, PartitionsADataSetReportsItAndExtractsAPart) {
     file.seekp(4096 + 8 * 600);
     file.write(reinterpret_cast<const char*>(&value), sizeof value);
   };
+  const auto said_of = [&](const std::vector<std::string>& arguments) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(run(arguments), contract::kExitData);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::string unmade = folder_.path("unmade");
   damage(whole + "/edges.node.to.node.indices.npy", -1);
-  other[5] = folder_.path("other");
-  EXPECT_EQ(run(other), contract::kExitData);
+  other[5] = unmade;
+  EXPECT_THAT(said_of(other), HasSubstr(whole + ": "));
   damage(parts + "/edges.node.to.node.indptr.npy", int64_t{1} << 40);
-  EXPECT_EQ(
-      run(
-          {"data",
-           "partition",
-           "--input",
-           parts,
-           "--extract",
-           "1",
-           "--output",
-           folder_.path("other")}
-      ),
-      contract::kExitData
+  EXPECT_THAT(
+      said_of({"data", "partition", "--input", parts, "--extract", "1", "--output", unmade}),
+      HasSubstr(parts + ": ")
   );
 }
 

@@ -127,6 +127,7 @@ COVERED = {
     ],
     "tests/worker/tasks/evaluation_test.cpp": ["worker/tasks/node_workload", "worker/tasks/sampler_options"],
     "tests/worker/tasks/graph_workload_test.cpp": ["worker/tasks/data_path"],
+    "tests/worker/tasks/link_split_test.cpp": ["worker/tasks/values"],
     "tests/worker/training/evaluator_test.cpp": ["worker/training/scores"],
 }
 

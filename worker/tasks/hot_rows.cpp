@@ -4,6 +4,7 @@
 #include "worker/partition/hotness.h"
 #include "worker/partition/seeds.h"
 #include "worker/shards/row_cache.h"
+#include "worker/tasks/values.h"
 
 #include <ATen/Functions.h>
 
@@ -18,11 +19,6 @@ namespace gnn::tasks {
 namespace {
 
 using HotRowsByType = std::vector<graph::HotRowsData>;
-
-template <class T>
-std::span<const T> span_of(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<T>(), static_cast<size_t>(tensor.numel())};
-}
 
 // Of local rank 0, on whose result the other ranks of its node wait: a sign of life at each step.
 class Signs {
@@ -189,12 +185,12 @@ class HotRowsFinder {
           .first = lists.nodes.begin
       };
       if (lists.indices.scalar_type() == at::kInt) {
-        edges.indices = span_of<int32_t>(lists.indices);
+        edges.indices = values_of<int32_t>(lists.indices);
       } else {
-        edges.indices = span_of<int64_t>(lists.indices);
+        edges.indices = values_of<int64_t>(lists.indices);
       }
-      if (takes_lists()) edges.indptr = span_of<int64_t>(lists.indptr);
-      if (takes_lists() && relation.ends.defined()) edges.ends = span_of<int64_t>(relation.ends);
+      if (takes_lists()) edges.indptr = values_of<int64_t>(lists.indptr);
+      if (takes_lists() && relation.ends.defined()) edges.ends = values_of<int64_t>(relation.ends);
       input.edges.push_back(edges);
     }
     return input;
@@ -207,7 +203,7 @@ class HotRowsFinder {
     const data::IdRange owned = part_.book().range_of(type, part);
     if (!items.links) {
       std::vector<int64_t> own;
-      for (const int64_t id : span_of<int64_t>(ids)) {
+      for (const int64_t id : values_of<int64_t>(ids)) {
         if (owned.contains(id)) own.push_back(id);
       }
       std::vector<std::vector<double>> seeds(num_types());
@@ -216,14 +212,14 @@ class HotRowsFinder {
       return seeds;
     }
     partition::PartLinks links{
-        .pairs = span_of<int64_t>(ids),
+        .pairs = values_of<int64_t>(ids),
         .source = static_cast<size_t>(items.links->source_type),
         .destination = type,
         .is_owned = [owned](int64_t destination) { return owned.contains(destination); }
     };
     for (size_t end = 0; end < links.negative_weights.size(); ++end) {
       const at::Tensor& weights = items.links->weights.at(end);
-      if (weights.defined()) links.negative_weights.at(end) = span_of<double>(weights);
+      if (weights.defined()) links.negative_weights.at(end) = values_of<double>(weights);
     }
     return partition::link_seed_probabilities(part_.num_nodes(), links, draws_);
   }

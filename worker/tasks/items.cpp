@@ -1,5 +1,7 @@
 #include "worker/tasks/items.h"
 
+#include "worker/tasks/values.h"
+
 #include <algorithm>
 #include <memory>
 
@@ -45,7 +47,7 @@ Result<sampling::core::ItemSamplerOptions> deal(
   const at::Tensor ids = nodes.ids.contiguous();
   options.split = sampling::core::SplitRule::Owner;
   options.parts = std::make_shared<const sampling::core::ItemParts>(sampling::core::items_by_part(
-      {ids.const_data_ptr<int64_t>(), static_cast<size_t>(ids.numel())},
+      values_of<int64_t>(ids),
       dataset.partitions->book.offsets[static_cast<size_t>(nodes.node_type)]
   ));
   options.ranks_per_node = ranks_per_node;

@@ -3,6 +3,7 @@
 #include "worker/sampling/core/negatives.h"
 #include "worker/sampling/core/pair_set.h"
 #include "worker/sampling/core/rng.h"
+#include "worker/tasks/values.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
@@ -30,10 +31,6 @@ void check(const Links& links) {
           links.pairs.is_cpu(),
       "links must be a contiguous int64 [E, 2] on the CPU"
   );
-}
-
-std::span<const int64_t> values_of(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<int64_t>(), static_cast<size_t>(tensor.numel())};
 }
 
 NodePair pair_of(const Links& links, int64_t id) {
@@ -85,7 +82,7 @@ at::Tensor permuted(int64_t count, uint64_t seed) {
 at::Tensor parts_of(const at::Tensor& order, const Counts& counts) {
   at::Tensor parts = at::empty({order.numel()}, at::kByte);
   auto* const part_of = parts.mutable_data_ptr<uint8_t>();
-  const auto ids = values_of(order);
+  const auto ids = values_of<int64_t>(order);
   const int64_t held_out = counts.train + counts.validation;
   for (int64_t i = 0; i < order.numel(); ++i) {
     const LinkPart part = i < counts.supervision ? LinkPart::TrainSupervision
@@ -133,7 +130,7 @@ Status draw_negatives(const Links& links, const LinkSplitOptions& options, LinkS
           {.num_sources = links.num_sources,
            .num_destinations = links.num_destinations,
            .domain = domain},
-          values_of(links.pairs)
+          values_of<int64_t>(links.pairs)
       )
   );
   if (validation + test > taken.num_free()) {
@@ -181,10 +178,10 @@ Result<at::Tensor> ranking_negatives(const Links& links, const RankingOptions& o
           {.num_sources = links.num_sources,
            .num_destinations = links.num_destinations,
            .domain = links.same_type ? PairDomain::NoLoops : PairDomain::All},
-          values_of(taken_pairs)
+          values_of<int64_t>(taken_pairs)
       )
   );
-  const auto ids = values_of(options.ids);
+  const auto ids = values_of<int64_t>(options.ids);
   at::Tensor negatives = at::empty({options.ids.numel(), options.count, 2}, at::kLong);
   auto* out = negatives.mutable_data_ptr<int64_t>();
   for (const int64_t id : ids) {

@@ -9,6 +9,7 @@
 #include "worker/tasks/data_path.h"
 #include "worker/tasks/items.h"
 #include "worker/tasks/sampler_options.h"
+#include "worker/tasks/values.h"
 
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
@@ -26,10 +27,6 @@ using sampling::core::NegativeSampler;
 using sampling::core::PairDomain;
 using sampling::core::PairSet;
 using sampling::core::PairSetShape;
-
-std::span<const int64_t> values_of(const at::Tensor& tensor) {
-  return {tensor.const_data_ptr<int64_t>(), static_cast<size_t>(tensor.numel())};
-}
 
 // How often each node is an end of the links `ids`: as their source, and as their destination.
 std::array<at::Tensor, 2> degrees_of_ends(const Links& links, const at::Tensor& ids) {
@@ -304,12 +301,13 @@ Result<std::shared_ptr<const NegativeSampler>> LinkWorkload::negative_sampler() 
   std::array<at::Tensor, 2> degrees;
   if (negatives.weights == api::NegativeWeights::Degree) {
     degrees = degrees_of_ends(links, ids);
-    options.source_degrees = values_of(degrees[0]);
-    options.destination_degrees = values_of(degrees[1]);
+    options.source_degrees = values_of<int64_t>(degrees[0]);
+    options.destination_degrees = values_of<int64_t>(degrees[1]);
   }
   if (negatives.strict) {
     GNN_ASSIGN_OR_RETURN(
-        PairSet taken, PairSet::create(options.shape, values_of(links.pairs), values_of(ids))
+        PairSet taken,
+        PairSet::create(options.shape, values_of<int64_t>(links.pairs), values_of<int64_t>(ids))
     );
     options.avoided = std::make_shared<const PairSet>(std::move(taken));
   }

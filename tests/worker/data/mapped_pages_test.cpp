@@ -192,7 +192,7 @@ Result<DatasetArrays> read_shop(const TemporaryFolder& folder, ArrayStorage& sto
   );
 }
 
-// Of a file that others may hold as well.
+// The program's own file and its libraries among them.
 int64_t resident_of_files() {
   std::ifstream statm("/proc/self/statm");
   int64_t pages = 0;

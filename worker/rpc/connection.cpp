@@ -78,11 +78,11 @@ void Connection::read() {
       const size_t bytes = std::min(room, into_[i].size());
       if (bytes > 0) read_buffers_.emplace_back(into_[i].data(), bytes);
       of_body += bytes;
-      if (bytes < into_[i].size()) room = bytes;  // the rest comes first: nothing of the next frame
       room -= bytes;
     }
   }
-  // Behind a body, the start of what follows it: one call of the system less.
+  // Behind a whole body (of another, no room is left), the start of what follows it: one call of the
+  // system less.
   if (room > 0) read_buffers_.emplace_back(buffer_.data() + end_, buffer_.size() - end_);
   if (awaited_ > 1 || of_body >= kWorthWaiting)
     await_bytes(std::clamp(of_body, size_t{1}, kMostAwaited));

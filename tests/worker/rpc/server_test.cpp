@@ -83,12 +83,15 @@ TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsItAndServesTheOthers) 
   options.most_request_bytes = kMegabyte;
   options.client_bytes = 4 * kMegabyte;
   options.total_bytes = 40 * kMegabyte;
+  std::promise<void> go_on_flooded;
+  const auto is_flooded = go_on_flooded.get_future().share();
   const auto server = must(Server::start(
       loop,
       options,
       key,
       [&](const Peer& peer, uint16_t, std::span<const std::byte>) {
         if (peer.node != kFlooding) return Answer{};
+        is_flooded.wait();
         // Counts the answers that are neither written nor dropped.
         most_alive = std::max(most_alive.load(), ++alive);
         const std::shared_ptr<const void> owner(bytes.data(), [&](const void*) { --alive; });
@@ -97,8 +100,9 @@ TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsItAndServesTheOthers) 
   ));
   const auto other = must(Client::connect(loop, joining(server->port()), key));
 
-  // Far more than its budget and what the kernel holds, in requests that are a tenth of their answers:
-  // both are bounded. In the end, nobody takes its bytes.
+  // Far more than its budget and what the kernel holds, in requests that are a tenth of their answers: as
+  // many are read as its budget has room for before the first is answered. In the end, nobody takes its
+  // bytes.
   constexpr int64_t kRequestBytes = kMegabyte / 10;
   RawPeer flooding = RawPeer::client(server->port(), identity_of(kFlooding), kServingNode, key);
   flooding.shrink_receive_buffer();
@@ -114,6 +118,15 @@ TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsItAndServesTheOthers) 
       // Dropped.
     }
   });
+  const auto received_of_flooding = [](const Server& of) {
+    for (const PeerStats& each : of.stats())
+      if (each.node == kFlooding) return each.bytes_received;
+    return int64_t{0};
+  };
+  while (received_of_flooding(*server) < options.client_bytes - 2 * kRequestBytes) {
+    std::this_thread::yield();
+  }
+  go_on_flooded.set_value();
   // Others are served all the while.
   must(result_of(begin_call(*other, {})));
   lines.lock().wait([](const auto& all) { return !all.empty(); });
@@ -168,12 +181,7 @@ TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsItAndServesTheOthers) 
     );
     stuck.send(std::span(bytes).first(call == 1 ? 900'000 : 99'000));
   }
-  const auto received_of_stuck = [&] {
-    for (const PeerStats& each : full->stats())
-      if (each.node == kFlooding) return each.bytes_received;
-    return int64_t{0};
-  };
-  while (received_of_stuck() <= 900'000 + 24) std::this_thread::yield();
+  while (received_of_flooding(*full) <= 900'000 + 24) std::this_thread::yield();
   auto call = begin_call(*behind, {.request = {std::span(bytes).first(99'000)}});
   go_on.set_value();
   std::vector<std::byte> taken(large.size());

@@ -247,6 +247,31 @@ TEST(RowCache, KeepsTheHottestRowsOrThoseThatMostListsName) {
     ASSERT_TRUE(by_degree->connect(job.peers_of(1), silent));
     ASSERT_TRUE(by_degree->features(1)->submit(named.ids).get());
     EXPECT_EQ(by_degree->counts().hits, 40);
+    // Hotness of the job's own batches is used instead of the data set's: rows that this has coldest.
+    const graph::Dataset dataset = extracted ? shop.extract(1) : shop.whole();
+    const at::Tensor& users = dataset.partitions->hot[0][1].ids;
+    const at::Tensor& items = dataset.partitions->hot[1][1].ids;
+    const auto last_of = [](const at::Tensor& ids, int64_t count) {
+      return ids.narrow(0, ids.numel() - count, count).contiguous();
+    };
+    const auto hotness_of = [](int64_t count) { return at::ones({count}, at::kDouble); };
+    const auto by_own =
+        Shards::create(
+            dataset,
+            {.part = {.part = 1},
+             .cache =
+                 {.rows = 0.01,
+                  .hot =
+                      {{.ids = last_of(users, 1), .hotness = hotness_of(1), .remote_reads = 2},
+                       {.ids = last_of(items, 3), .hotness = hotness_of(3), .remote_reads = 4}}}},
+            {job.spec(1)}
+        )
+            .value();
+    ASSERT_TRUE(by_own->connect(job.peers_of(1), silent));
+    ASSERT_TRUE(by_own->features(0)->submit(last_of(users, 1)).get());
+    ASSERT_TRUE(by_own->features(1)->submit(last_of(items, 3)).get());
+    EXPECT_EQ(by_own->counts().hits, 4);
+    EXPECT_DOUBLE_EQ(*by_own->expected_hit_rate(), (0.5 * 1 + 0.75 * 3) / 4) << "by reads";
     // Counted by hand: entries of the lists that part 1 owns.
     std::vector<int64_t> counts(Shop::kItems);
     for (const size_t type : {1, 2}) {

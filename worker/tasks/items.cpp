@@ -69,6 +69,7 @@ const at::Tensor& items_of(const graph::DataSplit& split, api::Part part) {
 Result<std::vector<int64_t>> batches_of_ranks(const sampling::core::ItemSamplerOptions& options) {
   GNN_ASSIGN_OR_RETURN(const auto sampler, sampling::core::ItemSampler::create(options));
   std::vector<int64_t> batches;
+  batches.reserve(static_cast<size_t>(options.world_size));
   for (int64_t rank = 0; rank < options.world_size; ++rank)
     batches.push_back(sampler.share_of(rank).num_batches);
   return batches;

@@ -3,6 +3,19 @@
 #include <charconv>
 
 namespace gnn::contract {
+namespace {
+
+// What follows the last dash, from 1.
+std::optional<int64_t> number_at_end(std::string_view name) {
+  const size_t dash = name.rfind('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  int64_t number = 0;
+  const std::string_view digits = name.substr(dash + 1);
+  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return number < 1 ? std::nullopt : std::optional(number);
+}
+
+}  // namespace
 
 std::string pod_name(std::string_view job, int64_t attempt, int64_t node, int64_t restart) {
   const std::string name =
@@ -30,22 +43,52 @@ std::optional<PodNumbers> numbers_of_pod(std::string_view job, std::string_view 
   return found;
 }
 
+std::string group_name(std::string_view job, int64_t attempt) {
+  return std::string(job) + "-" + std::to_string(attempt);
+}
+
 std::string prepare_pod_name(std::string_view job, int64_t attempt) {
   return prepare_hostname(job) + "-" + std::to_string(attempt);
 }
 
+std::optional<int64_t> attempt_of_group(std::string_view job, std::string_view group) {
+  const std::optional<int64_t> attempt = number_at_end(group);
+  if (!attempt || group != group_name(job, *attempt)) return std::nullopt;
+  return attempt;
+}
+
 std::optional<int64_t> attempt_of_prepare_pod(std::string_view job, std::string_view pod) {
-  const size_t dash = pod.rfind('-');
-  if (dash == std::string_view::npos) return std::nullopt;
-  int64_t attempt = 0;
-  const std::string_view digits = pod.substr(dash + 1);
-  std::from_chars(digits.data(), digits.data() + digits.size(), attempt);
-  if (attempt < 1 || pod != prepare_pod_name(job, attempt)) return std::nullopt;
+  const std::optional<int64_t> attempt = number_at_end(pod);
+  if (!attempt || pod != prepare_pod_name(job, *attempt)) return std::nullopt;
   return attempt;
 }
 
 std::string prepare_hostname(std::string_view job) {
   return std::string(job) + "-prepare";
+}
+
+std::string server_pod_name(std::string_view job, int64_t server, int64_t restart) {
+  return server_hostname(job, server) + "-" + std::to_string(restart);
+}
+
+std::optional<ServerPodNumbers> numbers_of_server_pod(std::string_view job, std::string_view pod) {
+  constexpr std::string_view kMark = "-s";
+  if (!pod.starts_with(job) || !pod.substr(job.size()).starts_with(kMark)) return std::nullopt;
+  ServerPodNumbers found;
+  const char* const end = pod.data() + pod.size();
+  const auto server = std::from_chars(pod.data() + job.size() + kMark.size(), end, found.server);
+  if (server.ec != std::errc() || server.ptr == end) return std::nullopt;
+  std::from_chars(server.ptr + 1, end, found.restart);
+  // More is in it, or a number is written in another way.
+  if (found.server < 0 || found.restart < 0 ||
+      pod != server_pod_name(job, found.server, found.restart)) {
+    return std::nullopt;
+  }
+  return found;
+}
+
+std::string server_hostname(std::string_view job, int64_t server) {
+  return std::string(job) + "-s" + std::to_string(server);
 }
 
 std::string pod_hostname(std::string_view job, int64_t node) {

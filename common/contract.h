@@ -24,7 +24,8 @@ inline constexpr std::string_view kKind = "GNNJob";
 inline constexpr std::string_view kPlural = "gnnjobs";
 /// Our value of spec.managedBy and of the managed-by label.
 inline constexpr std::string_view kManagedBy = "gnn.dev/gnn-controller";
-/// Longest job name: pod names append "-<attempt>-<node>-<restart>" and must remain DNS labels.
+/// Longest job name: pod names append "-<attempt>-<node>-<restart>", or "-s<server>-<restart>", and
+/// must remain DNS labels.
 inline constexpr int64_t kMaxJobNameLength = 40;
 
 // ---- Labels, finalizers
@@ -39,14 +40,21 @@ inline constexpr std::string_view kLabelNode = "gnn.dev/node";
 /// How often this node's pod was replaced before in this attempt, decimal from 1; the first pod of a
 /// node has no such label.
 inline constexpr std::string_view kLabelNodeRestart = "gnn.dev/node-restart";
+/// Number of a sampling server inside its job, decimal from 0. Its pods have no label of an attempt or
+/// a node.
+inline constexpr std::string_view kLabelServer = "gnn.dev/server";
 inline constexpr std::string_view kLabelAppName = "app.kubernetes.io/name";
 inline constexpr std::string_view kLabelAppInstance = "app.kubernetes.io/instance";
 inline constexpr std::string_view kLabelAppComponent = "app.kubernetes.io/component";
 inline constexpr std::string_view kLabelAppManagedBy = "app.kubernetes.io/managed-by";
+/// "false" on every pod unless the job says otherwise: no sidecar of a service mesh.
+inline constexpr std::string_view kLabelIstioInject = "sidecar.istio.io/inject";
 inline constexpr std::string_view kAppName = "gnn-operator";
 inline constexpr std::string_view kComponentWorker = "worker";
 /// Of the pod that makes the job's data before its gang starts.
 inline constexpr std::string_view kComponentPrepare = "prepare";
+/// Of the pods of sampling servers.
+inline constexpr std::string_view kComponentServer = "server";
 /// Keeps a finished pod until the controller has read its result.
 inline constexpr std::string_view kPodFinalizer = "gnn.dev/result";
 
@@ -62,6 +70,10 @@ inline constexpr std::string_view kEnvNodeRank = "GNN_NODE_RANK";
 /// How often this node's pod was replaced before in this attempt, from 0. Set only where the
 /// controller may replace a lost node's pod alone; an agent that does not know it may ignore it.
 inline constexpr std::string_view kEnvNodeRestart = "GNN_NODE_RESTART";
+/// Number of the sampling server that runs in this pod, from 0. Set in the pods of servers alone.
+inline constexpr std::string_view kEnvServer = "GNN_SERVER";
+/// How many pods this server had before, from 0; of two of them the one with the larger number holds.
+inline constexpr std::string_view kEnvServerRestart = "GNN_SERVER_RESTART";
 inline constexpr std::string_view kEnvNnodes = "GNN_NNODES";
 inline constexpr std::string_view kEnvNprocPerNode = "GNN_NPROC_PER_NODE";
 /// Seconds between SIGTERM and SIGKILL of the pod (terminationGracePeriodSeconds).
@@ -123,17 +135,22 @@ inline constexpr int64_t kCollectiveMarginSeconds = 60;
 inline constexpr int64_t kDefaultCollectiveSeconds =
     std::max({kDefaultSetupSeconds, kDefaultStepSeconds, kDefaultCheckpointSeconds}) +
     kCollectiveMarginSeconds;
+/// Longest wait of a rank while no live sampling server holds a part of the data that it needs
+/// (runPolicy.serverTimeoutSeconds).
+inline constexpr std::string_view kEnvServerTimeout = "GNN_SERVER_TIMEOUT";
+inline constexpr int64_t kDefaultServerSeconds = 300;
 /// Time between SIGTERM and SIGKILL of a pod (terminationGracePeriodSeconds).
 inline constexpr int64_t kDefaultGraceSeconds = 120;
 
-/// Names that workers.template.env must not set, besides all that start with GNN_.
-inline constexpr std::array<std::string_view, 29> kReservedEnv = {
-    kEnvContract,     kEnvJob,         kEnvJobNamespace,   kEnvJobUid,        kEnvAttempt,
-    kEnvRoundsLeft,   kEnvNodeRank,    kEnvNodeRestart,    kEnvNnodes,        kEnvNprocPerNode,
-    kEnvGraceSeconds, kEnvConfig,      kEnvTerminationLog, kEnvHttpAddress,   kEnvMasterAddr,
-    kEnvMasterPort,   kEnvRank,        kEnvLocalRank,      kEnvWorldSize,     kEnvLocalWorldSize,
-    kEnvGroupRank,    kEnvRound,       kEnvAgentSocket,    kEnvRankCpus,      kEnvCheckedData,
-    kEnvDataAddress,  kEnvDataKeyFile, "LD_PRELOAD",       "LD_LIBRARY_PATH",
+/// Names that the env of a pod template must not set, besides all that start with GNN_.
+inline constexpr std::array<std::string_view, 32> kReservedEnv = {
+    kEnvContract,     kEnvJob,           kEnvJobNamespace,   kEnvJobUid,        kEnvAttempt,
+    kEnvRoundsLeft,   kEnvNodeRank,      kEnvNodeRestart,    kEnvNnodes,        kEnvNprocPerNode,
+    kEnvGraceSeconds, kEnvConfig,        kEnvTerminationLog, kEnvHttpAddress,   kEnvMasterAddr,
+    kEnvMasterPort,   kEnvRank,          kEnvLocalRank,      kEnvWorldSize,     kEnvLocalWorldSize,
+    kEnvGroupRank,    kEnvRound,         kEnvAgentSocket,    kEnvRankCpus,      kEnvCheckedData,
+    kEnvDataAddress,  kEnvDataKeyFile,   kEnvServer,         kEnvServerRestart, kEnvServerTimeout,
+    "LD_PRELOAD",     "LD_LIBRARY_PATH",
 };
 
 // ---- Ports and paths of a pod
@@ -151,6 +168,8 @@ inline constexpr std::string_view kProgressPath = "/progress";
 inline constexpr std::string_view kHealthPath = "/healthz";
 /// The phase of a pod that prepares data, in /progress.
 inline constexpr std::string_view kPhasePrepare = "Prepare";
+/// That of a sampling server, once it serves.
+inline constexpr std::string_view kPhaseServe = "Serve";
 inline constexpr std::string_view kConfigDir = "/etc/gnn";
 inline constexpr std::string_view kConfigKey = "job.yaml";
 inline constexpr std::string_view kConfigFile = "/etc/gnn/job.yaml";
@@ -173,6 +192,10 @@ struct PodNumbers {
   int64_t restart = 0;
 };
 [[nodiscard]] std::optional<PodNumbers> numbers_of_pod(std::string_view job, std::string_view pod);
+/// "<job>-<attempt>", the name of the object that groups an attempt's pods for the scheduler
+[[nodiscard]] std::string group_name(std::string_view job, int64_t attempt);
+/// The attempt in the name of such an object. Nothing for any other name.
+[[nodiscard]] std::optional<int64_t> attempt_of_group(std::string_view job, std::string_view group);
 /// "<job>-prepare-<attempt>"
 [[nodiscard]] std::string prepare_pod_name(std::string_view job, int64_t attempt);
 /// The attempt in the name of a pod that prepares the job's data. Nothing for any other name.
@@ -181,6 +204,18 @@ struct PodNumbers {
 );
 /// "<job>-prepare"
 [[nodiscard]] std::string prepare_hostname(std::string_view job);
+/// "<job>-s<server>-<restart>", the restart from 0
+[[nodiscard]] std::string server_pod_name(std::string_view job, int64_t server, int64_t restart);
+/// What server_pod_name() was made of. Nothing for any other name.
+struct ServerPodNumbers {
+  int64_t server = 0;
+  int64_t restart = 0;
+};
+[[nodiscard]] std::optional<ServerPodNumbers> numbers_of_server_pod(
+    std::string_view job, std::string_view pod
+);
+/// "<job>-s<server>"
+[[nodiscard]] std::string server_hostname(std::string_view job, int64_t server);
 /// "<job>-<node>": the same in every attempt, so that the rendezvous address does not change.
 [[nodiscard]] std::string pod_hostname(std::string_view job, int64_t node);
 /// "<job>-gnn", the name of the headless Service, the ConfigMap and the NetworkPolicy.

@@ -31,6 +31,8 @@ TEST(Contract, TheNameOfAPodTellsItsNumbers) {
     EXPECT_EQ(attempt_of_prepare_pod(job, prepare_pod_name(job, 12)), 12);
     EXPECT_FALSE(numbers_of_pod(job, prepare_pod_name(job, 12)));
     EXPECT_FALSE(attempt_of_prepare_pod(job, pod_name(job, 12, 3)));
+    EXPECT_EQ(attempt_of_group(job, group_name(job, 12)), 12);
+    EXPECT_FALSE(attempt_of_group(job, pod_name(job, 12, 3)));
   }
   for (const char* other :
        {"", "job", "job-prepare", "job-prepare-", "job-prepare-0", "job-prepare-01", "prepare-1"}) {
@@ -61,11 +63,42 @@ TEST(Contract, TheNameOfAPodTellsItsNumbers) {
   }
 }
 
+TEST(Contract, TheNameOfAServersPodTellsItsNumbers) {
+  for (const char* job : {"job", "a-s1", "s"}) {
+    const auto found = numbers_of_server_pod(job, server_pod_name(job, 12, 3));
+    ASSERT_TRUE(found) << job;
+    EXPECT_EQ(found->server, 12);
+    EXPECT_EQ(found->restart, 3);
+    EXPECT_FALSE(numbers_of_pod(job, server_pod_name(job, 12, 3)));
+  }
+  EXPECT_EQ(server_pod_name("job", 1, 0), "job-s1-0");
+  for (const char* other :
+       {"",
+        "job",
+        "job-s",
+        "job-s1",
+        "job-s1-",
+        "job-s-1",
+        "job-s-1-1",
+        "job-s01-1",
+        "job-s1-01",
+        "job-s1-1-1",
+        "job-s1-x",
+        "job-s1x1",
+        "job-1-1",
+        "jobs-s1-1",
+        "job-s99999999999999999999-1",
+        "job-s1-99999999999999999999"}) {
+    EXPECT_FALSE(numbers_of_server_pod("job", other)) << other;
+  }
+}
+
 TEST(Contract, TheLongestJobNameLeavesRoomForAttemptAndNode) {
   const std::string longest(static_cast<size_t>(kMaxJobNameLength), 'a');
   constexpr size_t kMaxDnsLabel = 63;
   EXPECT_LE(pod_name(longest, 1'000'000'000, 100'000).size(), kMaxDnsLabel);
   EXPECT_LE(pod_name(longest, 10'000'000, 100'000, 1'000).size(), kMaxDnsLabel);
+  EXPECT_LE(server_pod_name(longest, 1'023, 1'000'000'000).size(), kMaxDnsLabel);
   EXPECT_LE(child_name(longest).size(), kMaxDnsLabel);
 }
 

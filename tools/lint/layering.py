@@ -49,6 +49,10 @@ ALLOWED = {
     "worker/shards": [
         "common", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/rpc", "worker/loader",
     ],
+    "worker/servers": [
+        "common", "common/api", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/rpc",
+        "worker/loader", "worker/shards",
+    ],
     "worker/training": [
         "common", "common/api", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
         "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader", "worker/shards",
@@ -56,13 +60,13 @@ ALLOWED = {
     "worker/tasks": [
         "common", "common/api", "worker/data", "worker/partition", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
         "worker/rendezvous", "worker/progress", "worker/rpc", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader",
-        "worker/shards", "worker/training",
+        "worker/shards", "worker/servers", "worker/training",
     ],
     "worker/agent": ["common", "common/api", "common/http", "worker/rendezvous", "worker/progress"],
     "worker/app": [
         "common", "common/api", "worker/data", "worker/partition", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
         "worker/rendezvous", "worker/progress", "worker/rpc", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader",
-        "worker/shards", "worker/training",
+        "worker/shards", "worker/servers", "worker/training",
         "worker/tasks", "worker/agent",
     ],
     "worker/main": ["common", "worker/app"],

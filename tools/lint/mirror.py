@@ -17,20 +17,27 @@ SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 COVERED = {
     "tests/common/api/codec_test.cpp": ["common/api/gnn_job", "common/api/yaml"],
     "tests/common/api/crd_test.cpp": ["common/api/enums", "common/api/fields"],
-    "tests/worker/agent/agent_options_test.cpp": ["common/api/environment"],
+    "tests/worker/agent/agent_options_test.cpp": ["common/api/environment", "worker/agent/server_options"],
+    "tests/worker/agent/servers_fault_test.cpp": ["worker/app/job_options", "worker/app/server_command", "worker/main/hold_stop_signals"],
+    "tests/worker/agent/server_pod_test.cpp": ["worker/agent/server_progress", "worker/rendezvous/local_address"],
+    "tests/worker/agent/node_progress_test.cpp": ["worker/progress/meter", "worker/progress/served_data"],
     "tests/worker/sampling/core/id_map_test.cpp": ["common/page_buffer"],
     "tests/common/ordered_prefetcher_test.cpp": ["common/executor"],
     "tests/worker/sampling/neighbor_test.cpp": [
         "common/recycler", "worker/graph/block", "worker/sampling/async_sampler", "worker/sampling/sample_parts",
         "worker/sampling/subgraph",
     ],
+    "tests/worker/servers/batch_request_test.cpp": ["worker/servers/hello"],
+    "tests/worker/servers/served_batches_test.cpp": ["worker/servers/batch_maker"],
     "tests/worker/shards/remote_sampler_test.cpp": [
         "worker/sampling/core/drawn_lists", "worker/sampling/core/hop_draw", "worker/sampling/hop_sampler",
         "worker/shards/part_sampler", "worker/shards/peer", "worker/shards/rpc_peer", "worker/shards/shards",
     ],
     "tests/worker/shards/row_fetcher_test.cpp": ["worker/shards/row_cache"],
     "tests/worker/shards/service_test.cpp": ["worker/shards/messages"],
-    "tests/worker/tasks/partitioned_training_test.cpp": ["worker/tasks/part_inputs"],
+    "tests/worker/tasks/partitioned_training_test.cpp": [
+        "worker/tasks/link_batches", "worker/tasks/node_batches", "worker/tasks/task_batches",
+    ],
     "tests/worker/training/trainer_test.cpp": [
         "common/stop_token", "worker/training/optimizer", "worker/training/parameters_hash", "worker/training/step_runner",
         "worker/training/workload",
@@ -47,7 +54,7 @@ COVERED = {
     "tests/controller/client/cpprest_transport_test.cpp": ["controller/client/http_transport"],
     "tests/controller/objects/objects_test.cpp": [
         "controller/objects/config_map", "controller/objects/event", "controller/objects/lease", "controller/objects/network_policy",
-        "controller/objects/pod", "controller/objects/service",
+        "controller/objects/pod", "controller/objects/pod_group", "controller/objects/service",
     ],
     "tests/controller/reconcile/desired_test.cpp": ["controller/reconcile/config"],
     "tests/controller/reconcile/plan_test.cpp": [
@@ -59,7 +66,7 @@ COVERED = {
     "tests/worker/agent/rank_process_test.cpp": ["worker/agent/unique_fd"],
     "tests/worker/app/data_command_test.cpp": [
         "worker/app/command", "worker/app/data_output", "worker/app/generate_data", "worker/app/import_data", "worker/app/inspect_data",
-        "worker/app/partition_data",
+        "worker/app/partition_data", "worker/app/partition_links",
     ],
     "tests/worker/app/job_file_test.cpp": [
         "worker/tasks/graph_classification", "worker/tasks/link_prediction", "worker/tasks/node_classification",
@@ -89,17 +96,20 @@ COVERED = {
     "tests/worker/partition/report_test.cpp": ["worker/partition/picture"],
     "tests/worker/data/native_test.cpp": [
         "worker/data/array", "worker/data/digest", "worker/data/manifest", "worker/data/mapped_file", "worker/data/native_writer",
-        "worker/data/output_lock",
+        "worker/data/number_text", "worker/data/output_lock",
     ],
+    "tests/worker/data/partitions_test.cpp": ["worker/data/link_split"],
     "tests/worker/data/readers/edge_list_test.cpp": [
         "worker/data/io/byte_source", "worker/data/readers/npy_arrays", "worker/data/readers/plain_files",
     ],
     "tests/worker/data/readers/package_index_test.cpp": ["worker/data/readers/package_list"],
     "tests/worker/data/readers/taobao_test.cpp": ["worker/data/link_dataset"],
     "tests/worker/graph/dataset_test.cpp": ["worker/graph/feature_store", "worker/graph/share"],
+    "tests/worker/loader/link_loader_test.cpp": ["worker/loader/link_batch_maker"],
     "tests/worker/loader/node_loader_test.cpp": [
         "worker/loader/batch_pipeline", "worker/loader/checks", "worker/loader/device_copy", "worker/loader/feature_fetcher",
-        "worker/loader/epoch", "worker/loader/loader_stats", "worker/loader/mini_batch",
+        "worker/loader/batch_source", "worker/loader/epoch", "worker/loader/loader_stats", "worker/loader/mini_batch",
+        "worker/loader/node_batch_maker",
     ],
     "tests/worker/nn/conv/conv_test.cpp": [
         "worker/nn/conv/gcn", "worker/nn/conv/gin", "worker/nn/conv/message_passing", "worker/nn/conv/sage",
@@ -124,6 +134,9 @@ COVERED = {
     "tests/worker/rpc/server_test.cpp": ["worker/rpc/budget", "worker/rpc/deadline", "worker/rpc/session"],
     "tests/worker/sampling/core/neighbor_kernel_test.cpp": [
         "worker/sampling/core/chunk_filler", "worker/sampling/core/relation_view", "worker/sampling/core/sampling_rule",
+    ],
+    "tests/worker/tasks/served_training_test.cpp": [
+        "worker/tasks/job_servers", "worker/tasks/link_data", "worker/tasks/node_data", "worker/tasks/serve",
     ],
     "tests/worker/tasks/evaluation_test.cpp": ["worker/tasks/node_workload", "worker/tasks/sampler_options"],
     "tests/worker/tasks/graph_workload_test.cpp": ["worker/tasks/data_path"],

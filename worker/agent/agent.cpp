@@ -51,6 +51,15 @@ int64_t open_files_of(const AgentOptions& options) {
   return 64 + 16 * options.processes_per_node + 4 * options.world_size();
 }
 
+int end_agent(const AgentOptions& options, const Error& error) {
+  log_error(error.message);
+  const int exit_code = contract::exit_code_for(error.kind);
+  const NodeResult result{.exit_code = exit_code, .message = error.message};
+  if (auto status = write_result(options, result); !status)
+    log_warning("cannot write the final result", {{"why", status.error().message}});
+  return exit_code;
+}
+
 class Agent {
  public:
   Agent(const AgentOptions& options, StoreConnector connect, const AgentOutput& output)
@@ -70,9 +79,7 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   int run() {
-    if (auto status = allow_open_files(open_files_of(options_)); !status)
-      return end(status.error());
-    if (auto status = serve(); !status) return end(status.error());
+    if (auto status = serve(); !status) return end_agent(options_, status.error());
     watch_ = std::thread([this] { watch_turns(); });
     while (!exit_code_) tick();
     return *exit_code_;
@@ -151,6 +158,7 @@ class Agent {
       progress_.on_refused(refused_);
     }
     obey(view, now);
+    tell_servers(view);
     mine_.items_per_second = progress_.items_per_second();
     mine_.marks = ranks_ ? ranks_->marks() : 0;
     if (!exit_code_) posted_ = link_.report(mine_);
@@ -303,12 +311,31 @@ class Agent {
     mine_.phase = AgentPhase::Running;
     if (started) {
       ranks_ = std::move(*started);
+      told_servers_.clear();
       return;
     }
     Failure failure{.node = options_.node, .exit_code = contract::kExitOther, .reason = "Error"};
     failure.message = started.error().message;
     mine_.failure = std::move(failure);
     mine_.phase = AgentPhase::Failed;
+  }
+
+  // Ranks start without any, and hear of changes.
+  void tell_servers(const StoreLink::View& view) {
+    if (!view.directive) return;
+    const auto& servers = view.directive->servers;
+    note_servers(servers);
+    if (!ranks_ || servers == told_servers_) return;
+    told_servers_ = servers;
+    ranks_->tell_servers(servers);
+  }
+
+  void note_servers(const std::vector<LiveServer>& servers) {
+    if (servers == known_servers_) return;
+    known_servers_ = servers;
+    progress_.on_servers(static_cast<int64_t>(servers.size()));
+    if (options_.node == 0)
+      log_info("sampling servers changed", {{"live", static_cast<int64_t>(servers.size())}});
   }
 
   void on_report(int64_t rank, const RankReport& report) {
@@ -348,7 +375,7 @@ class Agent {
     // The final barrier: wait until the others can read that this node left in order. Node 0 hosts
     // the store and leaves last.
     const bool posted = view.lost || !view.joined || view.posted >= posted_;
-    const bool alone = options_.node != 0 || view.lost || others_left(view);
+    const bool alone = options_.node != 0 || view.lost || (others_left(view) && servers_left(view));
     if (late || (posted && alone)) exit_code_ = code_of(*leaving_);
   }
 
@@ -358,6 +385,11 @@ class Agent {
     const bool ended_by_it = leaving_->exit_code == contract::kExitPeerLost && failure &&
                              failure->rank < 0 && failure->node == node;
     return ended_by_it || view.awaited == node;
+  }
+
+  // Servers go on where the job does.
+  bool servers_left(const StoreLink::View& view) const {
+    return leaving_->exit_code != contract::kExitDone || view.staying_servers == 0;
   }
 
   bool others_left(const StoreLink::View& view) const {
@@ -387,15 +419,6 @@ class Agent {
       result.failure = leaving_->failure ? leaving_->failure : mine_.failure;
     result.numbers = progress_.numbers();
     return result;
-  }
-
-  int end(const Error& error) {
-    log_error(error.message);
-    const int exit_code = contract::exit_code_for(error.kind);
-    const NodeResult result{.exit_code = exit_code, .message = error.message};
-    if (auto status = write_result(options_, result); !status)
-      log_warning("cannot write the final result", {{"why", status.error().message}});
-    return exit_code;
   }
 
   double sum_rates(const StoreLink::View& view) const {
@@ -437,6 +460,8 @@ class Agent {
   std::unique_ptr<http::Server> http_;
   std::optional<RankGroup> ranks_;
   std::string checked_version_;  // of this node's data
+  std::vector<LiveServer> known_servers_;
+  std::vector<LiveServer> told_servers_;  // what this round's ranks know
   NodeReport mine_;
   int64_t posted_ = 0;
   int64_t refused_ = 0;
@@ -458,6 +483,9 @@ class Agent {
 }  // namespace
 
 int run_agent(const AgentOptions& options, StoreConnector connect, const AgentOutput& output) {
+  // Before anything opens files: the result is one, too.
+  if (auto status = allow_open_files(open_files_of(options)); !status)
+    return end_agent(options, status.error());
   Agent agent(options, std::move(connect), output);
   return agent.run();
 }

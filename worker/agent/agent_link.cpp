@@ -1,6 +1,7 @@
 #include "worker/agent/agent_link.h"
 
 #include "common/contract.h"
+#include "common/log.h"
 #include "common/printable.h"
 
 #include <array>
@@ -50,7 +51,8 @@ Result<int> parse_socket(const std::string& text) {
 Result<std::unique_ptr<AgentLink>> AgentLink::from_environment(
     const rendezvous::EnvironmentLookup& environment,
     std::shared_ptr<progress::CollectiveActivity> activity,
-    std::shared_ptr<StopToken> stop
+    std::shared_ptr<StopToken> stop,
+    OnServers on_servers
 ) {
   const auto text = environment(contract::kEnvAgentSocket);
   if (!text) return std::unique_ptr<AgentLink>();
@@ -58,21 +60,24 @@ Result<std::unique_ptr<AgentLink>> AgentLink::from_environment(
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kLongestLastWord, sizeof kLongestLastWord);
   UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  return std::unique_ptr<AgentLink>(
-      new AgentLink(UniqueFd(fd), std::move(wake), std::move(activity), std::move(stop))
-  );
+  return std::unique_ptr<AgentLink>(new AgentLink(
+      UniqueFd(fd), std::move(wake), std::move(activity), std::move(stop), std::move(on_servers)
+  ));
 }
 
 AgentLink::AgentLink(
     UniqueFd socket,
     UniqueFd wake,
     std::shared_ptr<progress::CollectiveActivity> activity,
-    std::shared_ptr<StopToken> stop
+    std::shared_ptr<StopToken> stop,
+    OnServers on_servers
 )
     : socket_(std::move(socket)),
       wake_(std::move(wake)),
       activity_(std::move(activity)),
       stop_(std::move(stop)),
+      on_servers_(std::move(on_servers)),
+      received_(kLongestAgentMessage),
       thread_([this] { run(); }) {}
 
 AgentLink::~AgentLink() {
@@ -96,6 +101,10 @@ void AgentLink::on_mark() {
 
 void AgentLink::on_remote_meter(const std::shared_ptr<const progress::RemoteMeter>& meter) {
   *remote_.lock() = meter;
+}
+
+void AgentLink::on_served_meter(const std::shared_ptr<const progress::ServedMeter>& meter) {
+  *served_.lock() = meter;
 }
 
 void AgentLink::on_step(const progress::StepReport& report) {
@@ -191,17 +200,27 @@ void AgentLink::send_report(const SendMessage& send) {
   }
   const std::shared_ptr<const progress::RemoteMeter> remote = *remote_.lock();
   if (remote != nullptr) report.remote = remote->read();
+  const std::shared_ptr<const progress::ServedMeter> served = *served_.lock();
+  if (served != nullptr) {
+    report.served = served->read();
+    // A rank without a server hangs no more than those that wait for it; its own time-out ends that.
+    if (report.served->waiting) report.marks = report_.lock()->marks += 1;
+  }
   send(socket_.get(), encode(report));
 }
 
 void AgentLink::receive() {
-  std::array<char, 256> buffer{};
-  const auto size = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-  const bool stop =
-      size > 0 && std::string_view(buffer.data(), static_cast<size_t>(size)) == kStopMessage;
-  // Without its agent nobody supervises this rank, so it stops.
-  if ((stop || size == 0) && stop_) stop_->request();
-  if (size == 0) closing_.store(true);
+  const auto size = ::recv(socket_.get(), received_.data(), received_.size(), MSG_DONTWAIT);
+  if (size < 0) return;
+  if (size == 0) {
+    // Without its agent nobody supervises this rank, so it stops.
+    if (stop_) stop_->request();
+    return closing_.store(true);
+  }
+  const auto message = decode_agent_message({received_.data(), static_cast<size_t>(size)});
+  if (!message) return log_warning("ignored a message", {{"why", message.error().message}});
+  if (message->stop && stop_) stop_->request();
+  if (message->servers && on_servers_) on_servers_(*message->servers);
 }
 
 void AgentLink::run() {

@@ -17,10 +17,12 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace gnn::agent {
 
-/// A rank's connection to its agent: sends reports, receives "stop". A separate thread sends the
+/// A rank's connection to its agent: sends reports, receives "stop" and which sampling servers take
+/// part. A separate thread sends the
 /// latest report twice a second, so a rank in a long computation counts as alive, and a stopped
 /// process does not.
 /// Threads: safe from any thread.
@@ -28,12 +30,15 @@ class AgentLink final : public progress::ProgressSink {
  public:
   /// Takes over the socket that GNN_AGENT_SOCKET names. Null if the variable is not set, as in a
   /// rank that was started by hand. `activity` may be null; `stop` is requested when the agent says
-  /// so, or is gone.
+  /// so, or is gone. `on_servers` is called on the link's thread with all that take part, whenever they
+  /// change; may be empty.
   /// Errors: Configuration if the variable does not name an open socket.
+  using OnServers = std::function<void(const std::vector<LiveServer>& servers)>;
   [[nodiscard]] static Result<std::unique_ptr<AgentLink>> from_environment(
       const rendezvous::EnvironmentLookup& environment,
       std::shared_ptr<progress::CollectiveActivity> activity,
-      std::shared_ptr<StopToken> stop
+      std::shared_ptr<StopToken> stop,
+      OnServers on_servers = {}
   );
   ~AgentLink() override;
   AgentLink(const AgentLink&) = delete;
@@ -42,6 +47,7 @@ class AgentLink final : public progress::ProgressSink {
   void on_phase(progress::Phase phase) override;
   void on_mark() override;
   void on_remote_meter(const std::shared_ptr<const progress::RemoteMeter>& meter) override;
+  void on_served_meter(const std::shared_ptr<const progress::ServedMeter>& meter) override;
   void on_step(const progress::StepReport& report) override;
   void on_epoch(const progress::EpochReport& report) override;
   void on_final(const progress::FinalReport& report) override;
@@ -58,7 +64,8 @@ class AgentLink final : public progress::ProgressSink {
       UniqueFd socket,
       UniqueFd wake,
       std::shared_ptr<progress::CollectiveActivity> activity,
-      std::shared_ptr<StopToken> stop
+      std::shared_ptr<StopToken> stop,
+      OnServers on_servers
   );
   void run();
   void receive();
@@ -70,8 +77,11 @@ class AgentLink final : public progress::ProgressSink {
   UniqueFd wake_;
   std::shared_ptr<progress::CollectiveActivity> activity_;
   std::shared_ptr<StopToken> stop_;
+  OnServers on_servers_;
+  std::vector<char> received_;  // the thread's
   Guarded<RankReport> report_;
   Guarded<std::shared_ptr<const progress::RemoteMeter>> remote_;  // null before there is one
+  Guarded<std::shared_ptr<const progress::ServedMeter>> served_;  // the same
   std::mutex sending_;  // guards no data: keeps messages on socket_ in order
   std::atomic<bool> closing_{false};
   std::thread thread_;

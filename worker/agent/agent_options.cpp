@@ -2,6 +2,8 @@
 
 #include "common/api/fields.h"
 #include "common/contract.h"
+#include "worker/agent/messages.h"
+#include "worker/agent/server_options.h"
 
 namespace gnn::agent {
 namespace {
@@ -36,10 +38,6 @@ Status parse_timeouts(const EnvironmentLookup& environment, AgentOptions& option
       options.rendezvous_timeout,
       parse_seconds(environment, c::kEnvRendezvousTimeout, c::kDefaultRendezvousSeconds)
   );
-  GNN_ASSIGN_OR_RETURN(
-      options.peer_timeout,
-      parse_seconds(environment, c::kEnvPeerTimeout, c::kDefaultPeerSeconds, api::kMaxPeerSeconds)
-  );
   auto& timeouts = options.timeouts;
   GNN_ASSIGN_OR_RETURN(
       timeouts.heartbeat,
@@ -63,6 +61,25 @@ Status parse_timeouts(const EnvironmentLookup& environment, AgentOptions& option
       options.collective_timeout,
       parse_seconds(environment, c::kEnvCollectiveTimeout, c::kDefaultCollectiveSeconds)
   );
+  return {};
+}
+
+// What an agent and a sampling server have in common: the workers, the store and how both are left.
+Status parse_workers(const EnvironmentLookup& environment, AgentOptions& options) {
+  namespace c = contract;
+  GNN_ASSIGN_OR_RETURN(options.nodes, parse_integer(environment, c::kEnvNnodes, 1, kMost));
+  GNN_ASSIGN_OR_RETURN(
+      options.processes_per_node, parse_integer(environment, c::kEnvNprocPerNode, 1, 1024)
+  );
+  GNN_ASSIGN_OR_RETURN(options.store_host, parse_text(environment, c::kEnvMasterAddr));
+  GNN_ASSIGN_OR_RETURN(
+      const int64_t port, parse_integer(environment, c::kEnvMasterPort, 1, 65535, c::kStorePort)
+  );
+  options.store_port = static_cast<uint16_t>(port);
+  GNN_ASSIGN_OR_RETURN(
+      options.peer_timeout,
+      parse_seconds(environment, c::kEnvPeerTimeout, c::kDefaultPeerSeconds, api::kMaxPeerSeconds)
+  );
   GNN_ASSIGN_OR_RETURN(
       options.grace, parse_seconds(environment, c::kEnvGraceSeconds, c::kDefaultGraceSeconds)
   );
@@ -71,7 +88,7 @@ Status parse_timeouts(const EnvironmentLookup& environment, AgentOptions& option
 
 }  // namespace
 
-Result<AgentOptions> parse_prepare_options(const EnvironmentLookup& environment) {
+Result<AgentOptions> parse_pod_options(const EnvironmentLookup& environment) {
   namespace c = contract;
   AgentOptions options;
   GNN_ASSIGN_OR_RETURN(
@@ -87,11 +104,18 @@ Result<AgentOptions> parse_prepare_options(const EnvironmentLookup& environment)
   GNN_ASSIGN_OR_RETURN(options.job_uid, parse_text(environment, c::kEnvJobUid));
   if (options.job_uid.find('/') != std::string::npos)
     return fail(ErrorKind::Configuration, std::string(c::kEnvJobUid) + " must not contain '/'");
-  GNN_ASSIGN_OR_RETURN(options.attempt, parse_integer(environment, c::kEnvAttempt, 0, kMost));
   options.termination_log =
       environment(c::kEnvTerminationLog).value_or(std::string(c::kTerminationLog));
   options.http_address =
       environment(c::kEnvHttpAddress).value_or(":" + std::to_string(c::kHttpPort));
+  return options;
+}
+
+Result<AgentOptions> parse_prepare_options(const EnvironmentLookup& environment) {
+  GNN_ASSIGN_OR_RETURN(AgentOptions options, parse_pod_options(environment));
+  GNN_ASSIGN_OR_RETURN(
+      options.attempt, parse_integer(environment, contract::kEnvAttempt, 0, kMost)
+  );
   return options;
 }
 
@@ -103,25 +127,29 @@ Result<AgentOptions> parse_agent_options(
   GNN_ASSIGN_OR_RETURN(
       options.rounds_left, parse_integer(environment, c::kEnvRoundsLeft, 0, kMost, 0)
   );
-  GNN_ASSIGN_OR_RETURN(options.nodes, parse_integer(environment, c::kEnvNnodes, 1, kMost));
+  GNN_RETURN_IF_ERROR(parse_workers(environment, options));
   GNN_ASSIGN_OR_RETURN(
       options.node, parse_integer(environment, c::kEnvNodeRank, 0, options.nodes - 1)
-  );
-  GNN_ASSIGN_OR_RETURN(
-      options.processes_per_node, parse_integer(environment, c::kEnvNprocPerNode, 1, 1024)
   );
   if (environment(c::kEnvNodeRestart)) {
     GNN_ASSIGN_OR_RETURN(
         options.node_restart, parse_integer(environment, c::kEnvNodeRestart, 0, kMost)
     );
   }
-  GNN_ASSIGN_OR_RETURN(options.store_host, parse_text(environment, c::kEnvMasterAddr));
-  GNN_ASSIGN_OR_RETURN(
-      const int64_t port, parse_integer(environment, c::kEnvMasterPort, 1, 65535, c::kStorePort)
-  );
-  options.store_port = static_cast<uint16_t>(port);
   GNN_RETURN_IF_ERROR(parse_timeouts(environment, options));
   options.rank_command = std::move(rank_command);
+  return options;
+}
+
+Result<ServerOptions> parse_server_options(const EnvironmentLookup& environment) {
+  namespace c = contract;
+  ServerOptions options;
+  GNN_ASSIGN_OR_RETURN(options.pod, parse_pod_options(environment));
+  GNN_RETURN_IF_ERROR(parse_workers(environment, options.pod));
+  GNN_ASSIGN_OR_RETURN(
+      options.pod.node, parse_integer(environment, c::kEnvServer, 0, kMostServers - 1)
+  );
+  GNN_ASSIGN_OR_RETURN(options.restart, parse_integer(environment, c::kEnvServerRestart, 0, kMost));
   return options;
 }
 

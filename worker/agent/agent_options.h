@@ -62,7 +62,13 @@ struct AgentOptions {
   [[nodiscard]] int64_t world_size() const { return nodes * processes_per_node; }
 };
 
-/// Reads what the controller tells a pod that prepares data: job, attempt and where it reports.
+/// Reads what the controller tells every pod of a job: its names, and where it reports.
+/// Errors: as parse_agent_options().
+[[nodiscard]] Result<AgentOptions> parse_pod_options(
+    const rendezvous::EnvironmentLookup& environment
+);
+
+/// The same and the attempt, for a pod that prepares data.
 /// Errors: as parse_agent_options().
 [[nodiscard]] Result<AgentOptions> parse_prepare_options(
     const rendezvous::EnvironmentLookup& environment

@@ -151,16 +151,18 @@ std::optional<MemoryState> memory_state(const CgroupFiles& files) {
   return std::nullopt;
 }
 
-Status allow_open_files(int64_t wanted) {
-  const auto files = static_cast<rlim_t>(wanted);
+Status allow_open_files(int64_t needed, int64_t better) {
+  auto files = static_cast<rlim_t>(needed);
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    if (limit.rlim_max >= files)
+      files = std::clamp(static_cast<rlim_t>(better), files, limit.rlim_max);
     if (limit.rlim_cur >= files) return {};
     if (limit.rlim_max < files)
       return fail(
           ErrorKind::Configuration,
           "a process may hold " + std::to_string(limit.rlim_max) + " open files here, and needs " +
-              std::to_string(wanted) +
+              std::to_string(needed) +
               " for the connections of this job; raise the hard limit (ulimit -Hn, or the "
               "container runtime's)"
       );
@@ -169,7 +171,7 @@ Status allow_open_files(int64_t wanted) {
   }
   return fail(
       ErrorKind::Configuration,
-      "cannot allow " + std::to_string(wanted) +
+      "cannot allow " + std::to_string(files) +
           " open files: " + std::generic_category().message(errno)
   );
 }

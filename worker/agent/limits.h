@@ -42,9 +42,9 @@ struct MemoryState {
 /// Nullopt without a memory controller.
 [[nodiscard]] std::optional<MemoryState> memory_state(const CgroupFiles& files = {});
 
-/// Raises this process's soft limit of open files to `wanted` where it is lower. Processes that it
-/// starts inherit that.
-/// Errors: Configuration if the hard limit is lower.
-[[nodiscard]] Status allow_open_files(int64_t wanted);
+/// Raises this process's soft limit of open files to `needed`, or `better` where the hard limit is not
+/// lower. Processes that it starts inherit that.
+/// Errors: Configuration if the hard limit is below `needed`.
+[[nodiscard]] Status allow_open_files(int64_t needed, int64_t better = 0);
 
 }  // namespace gnn::agent

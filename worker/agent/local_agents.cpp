@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "common/progress_bar.h"
 #include "worker/agent/line_writer.h"
+#include "worker/agent/local_servers.h"
 #include "worker/agent/rank_process.h"
 #include "worker/agent/signals.h"
 
@@ -42,6 +43,9 @@ Result<UniqueFd> listen_on_free_port(uint16_t& port) {
   port = ntohs(address.sin_port);
   return fd;
 }
+
+constexpr auto kServersHearTheEnd = std::chrono::seconds(3);
+constexpr auto kServersEnd = std::chrono::seconds(10);
 
 struct Child {
   pid_t pid = -1;
@@ -121,6 +125,10 @@ class LocalAgents {
         return failed(status.error());
       }
     socket->reset();
+    if (auto status = start_servers(uid, port); !status) {
+      kill_all();
+      return failed(status.error());
+    }
     // A bar only if both are terminals: lines in a file must not depend on a terminal's width.
     const bool shows_bar = ::isatty(STDOUT_FILENO) != 0 && ::isatty(STDERR_FILENO) != 0;
     // After all forks: it has a thread. A reader that stalls, as a terminal that Ctrl-S stopped, must
@@ -130,6 +138,7 @@ class LocalAgents {
     progress_ = bar_stream_ ? make_progress_bar(bar_stream_.get(), STDERR_FILENO)
                             : std::make_unique<SilentProgressBar>();
     while (!all_ended()) tick();
+    end_servers();
     end_bar();
     return exit_code();
   }
@@ -166,10 +175,75 @@ class LocalAgents {
       return own == job_.environment.end() ? std::nullopt : std::optional(own->second);
     };
     GNN_ASSIGN_OR_RETURN(AgentOptions options, parse_agent_options(lookup, job_.rank_command));
+    // However many servers there are: threads change the order of sums, and so bits.
     options.cpus = std::max<int64_t>(1, usable_cpus() / job_.nodes);
     if (const int64_t gpus = job_.gpus_per_process * job_.processes_per_node; gpus > 0)
       options.visible_gpus = visible_gpus_of_node(node, gpus, environment("CUDA_VISIBLE_DEVICES"));
     return options;
+  }
+
+  // Servers share the machine with the nodes.
+  int64_t cpus_of_server() const {
+    return std::max<int64_t>(1, usable_cpus() / (job_.nodes + job_.servers));
+  }
+
+  Status start_servers(const std::string& uid, uint16_t port) {
+    LocalServersOptions options{.servers = job_.servers, .command = job_.server_command};
+    options.environment = [this, uid, port](int64_t server, int64_t restart) {
+      return server_environment(uid, port, server, restart);
+    };
+    options.on_line = [this](int64_t server, std::string_view line) {
+      say("server " + std::to_string(server) + " | " + std::string(line));
+    };
+    servers_.emplace(std::move(options));
+    return servers_->start(clock_.monotonic());
+  }
+
+  Environment server_environment(
+      const std::string& uid, uint16_t port, int64_t server, int64_t restart
+  ) const {
+    namespace c = contract;
+    const auto mine = rendezvous::process_environment();
+    Environment environment;
+    const auto put = [&environment](std::string_view name, std::string value) {
+      environment[std::string(name)] = std::move(value);
+    };
+    for (const Environment* given : {&job_.environment, &job_.rank_environment})
+      for (const auto& [name, value] : *given)
+        if (!mine(name)) put(name, value);
+    put(c::kEnvContract, std::to_string(c::kVersion));
+    put(c::kEnvJob, job_.job);
+    put(c::kEnvJobUid, uid);
+    put(c::kEnvServer, std::to_string(server));
+    put(c::kEnvServerRestart, std::to_string(restart));
+    put(c::kEnvNnodes, std::to_string(job_.nodes));
+    put(c::kEnvNprocPerNode, std::to_string(job_.processes_per_node));
+    put(c::kEnvMasterAddr, "127.0.0.1");
+    put(c::kEnvMasterPort, std::to_string(port));
+    put(c::kEnvHttpAddress, "127.0.0.1:0");
+    put(c::kEnvGraceSeconds, std::to_string(job_.grace.count() / 1000));
+    put(c::kEnvRankCpus, std::to_string(cpus_of_server()));
+    const auto file = mine(c::kEnvTerminationLog);
+    put(c::kEnvTerminationLog, file ? *file + ".s" + std::to_string(server) : "/dev/null");
+    // As an agent does for its ranks.
+    if (!mine("OMP_NUM_THREADS")) put("OMP_NUM_THREADS", std::to_string(cpus_of_server()));
+    if (!mine("OMP_WAIT_POLICY")) put("OMP_WAIT_POLICY", "passive");
+    return environment;
+  }
+
+  // They end by themselves where all is done, but for one that was about to begin.
+  void end_servers() {
+    servers_->start_no_more();
+    if (exit_code() == contract::kExitDone) await_servers(kServersHearTheEnd);
+    servers_->signal(SIGTERM);
+    await_servers(kServersEnd);
+    servers_->signal(SIGKILL);
+    await_servers(kServersEnd);
+  }
+
+  void await_servers(Duration limit) {
+    const auto until = clock_.monotonic() + limit;
+    while (!servers_->all_ended() && clock_.monotonic() < until) tick();
   }
 
   Status start_agent(int64_t node, const std::string& uid, uint16_t port, int listening_socket) {
@@ -212,6 +286,7 @@ class LocalAgents {
     for (const auto& child : children_)
       for (const int fd : {child.lines.get(), child.numbers.get()})
         if (fd >= 0) entries.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+    servers_->add_poll_entries(entries);
     ::poll(entries.data(), entries.size(), 200);
     for (const int signal : signals_.take())
       if (signal != SIGCHLD) on_stop_signal();
@@ -220,6 +295,13 @@ class LocalAgents {
       read_numbers(child);
     }
     reap();
+    tend_servers();
+  }
+
+  void tend_servers() {
+    const Status tended = servers_->tend(clock_.monotonic());
+    if (!tended) say(tended.error().message);
+    if ((!tended || servers_->final_code()) && !all_ended()) kill_agents();
   }
 
   void on_stop_signal() {
@@ -236,13 +318,15 @@ class LocalAgents {
   void reap() {
     int status = 0;
     for (pid_t pid = ::waitpid(-1, &status, WNOHANG); pid > 0;
-         pid = ::waitpid(-1, &status, WNOHANG))
+         pid = ::waitpid(-1, &status, WNOHANG)) {
+      if (servers_->on_exit(pid, status, clock_.monotonic())) continue;
       for (auto& child : children_)
         if (child.pid == pid) {
           read_lines(child);
           child.splitter.finish([&](std::string_view line) { show(child, line); });
           child.status = status;
         }
+    }
   }
 
   void read_lines(Child& child) {
@@ -298,6 +382,11 @@ class LocalAgents {
   }
 
   void kill_all() {
+    kill_agents();
+    if (servers_) servers_->signal(SIGKILL);
+  }
+
+  void kill_agents() {
     // Their ranks die with them (PR_SET_PDEATHSIG).
     for (const auto& child : children_)
       if (!child.status) ::kill(-child.pid, SIGKILL);
@@ -311,6 +400,7 @@ class LocalAgents {
 
   // The most informative code: the culprit's rather than the PeerLost of the other nodes.
   int exit_code() const {
+    if (const auto code = servers_->final_code()) return *code;
     int code = contract::kExitDone;
     for (const auto& child : children_) {
       const int status = *child.status;
@@ -326,6 +416,7 @@ class LocalAgents {
   SignalEvents signals_;
   std::vector<Child> children_;
   SystemClock clock_;
+  std::optional<LocalServers> servers_;
   std::optional<LineWriter> lines_;
   Stream bar_stream_;
   std::unique_ptr<ProgressBar> progress_;

@@ -14,7 +14,8 @@
 
 namespace gnn::agent {
 
-/// A job on this machine: the agents of all its nodes are child processes, each with its ranks.
+/// A job on this machine: the agents of all its nodes are child processes, each with its ranks, and so
+/// are its sampling servers.
 struct LocalJob {
   std::string job = "local";
   int64_t nodes = 1;
@@ -26,10 +27,13 @@ struct LocalJob {
   /// Variables of the contract that the job sets, such as time-outs. This process's environment
   /// takes precedence.
   Environment environment{};
-  /// Variables of the ranks, beside those that agents set.
+  /// Variables of the ranks, beside those that agents set, and of servers.
   Environment rank_environment{};
   /// Program and arguments of a rank; the program "/proc/self/exe" is this one.
   std::vector<std::string> rank_command{};
+  /// Sampling servers, and program and arguments of one.
+  int64_t servers = 0;
+  std::vector<std::string> server_command{};
 };
 
 /// CUDA_VISIBLE_DEVICES of the ranks of `node`, where each node has `gpus` of this machine's GPUs.
@@ -46,7 +50,9 @@ using ConnectorFactory =
 
 /// Runs the job on free ports and returns the contract's exit code. Shows the ranks' lines with
 /// node and rank, and a progress bar on a terminal. At the first SIGINT or SIGTERM the job writes a
-/// checkpoint and stops; a second one kills it. No agent or rank outlives the call or this process.
+/// checkpoint and stops; a second one kills it. A server that ends before its job is started again,
+/// unless it ends with Configuration or Data: then the job ends, with that code. No agent, rank or
+/// server outlives the call or this process.
 /// Threads: call it from the main thread before any other thread exists.
 [[nodiscard]] int run_agents_locally(const LocalJob& job, const ConnectorFactory& make_connector);
 

@@ -1,5 +1,7 @@
 #include "worker/agent/messages.h"
 
+#include "common/host_port.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -25,6 +27,7 @@ using progress::Phase;
 using progress::RemoteData;
 using progress::RemoteSummary;
 using progress::RowOrigins;
+using progress::ServedData;
 using progress::StepReport;
 using progress::StepSeconds;
 
@@ -224,6 +227,35 @@ RemoteData remote_of(const json& j) {
   return r;
 }
 
+json to_json(const ServedData& s) {
+  json seconds = json::object();
+  for (const progress::BatchStage& stage : progress::kBatchStages)
+    seconds[stage.name] = s.seconds.*stage.field;
+  return {
+      {"batches", s.batches},
+      {"bytes", s.bytes},
+      {"underWay", s.under_way},
+      {"failovers", s.failovers},
+      {"waiting", s.waiting},
+      {"gaveUp", s.gave_up},
+      {"seconds", seconds}
+  };
+}
+
+ServedData served_of(const json& j) {
+  ServedData s;
+  s.batches = j.value("batches", int64_t{0});
+  s.bytes = j.value("bytes", int64_t{0});
+  s.under_way = j.value("underWay", int64_t{0});
+  s.failovers = j.value("failovers", int64_t{0});
+  s.waiting = j.value("waiting", false);
+  s.gave_up = j.value("gaveUp", false);
+  const json seconds = j.value("seconds", json::object());
+  for (const progress::BatchStage& stage : progress::kBatchStages)
+    s.seconds.*stage.field = seconds.value(stage.name, 0.0);
+  return s;
+}
+
 json to_json(const RemoteSummary& r) {
   json j{{"bytesPerStep", number(r.bytes_per_step)}, {"hitRate", number(r.hit_rate)}};
   if (r.expected_hit_rate) j["expectedHitRate"] = number(*r.expected_hit_rate);
@@ -311,14 +343,72 @@ std::string dump(const json& j) {
   return j.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+template <class T>
+struct ResultOf {
+  using Type = Result<T>;
+};
+template <class T>
+struct ResultOf<Result<T>> {
+  using Type = Result<T>;
+};
+
 template <class Decode>
-auto decoding(const char* what, std::string_view text, Decode decode)
-    -> Result<decltype(decode(json()))> {
+auto decoding(const char* what, std::string_view text, Decode decode) ->
+    typename ResultOf<decltype(decode(json()))>::Type {
   try {
     return decode(json::parse(text));
   } catch (const json::exception& error) {
     return fail(ErrorKind::Internal, std::string(what) + " cannot be read: " + error.what());
   }
+}
+
+constexpr int64_t kMostRestarts = 1'000'000;
+
+// Text that others have written goes into messages and connections of all ranks.
+Result<LiveServer> checked(LiveServer server) {
+  const auto where = server.address.size() <= kLongestServerAddress
+                         ? parse_host_port(server.address)
+                         : Result<HostPort>(fail(ErrorKind::Internal, "it is too long"));
+  const bool fits = std::all_of(server.address.begin(), server.address.end(), [](char c) {
+    return c > ' ' && c <= '~';
+  });
+  if (server.server < 0 || server.server >= kMostServers || server.restart < 0 ||
+      server.restart > kMostRestarts || !fits || !where || where->host.empty() || where->port <= 0)
+    return fail(
+        ErrorKind::Internal,
+        "a server must have a number below " + std::to_string(kMostServers) +
+            ", a number of its pod and an address host:port of at most " +
+            std::to_string(kLongestServerAddress) + " characters"
+    );
+  return server;
+}
+
+// [[0, 1, "10.0.0.7:29600"], ...]: number, restart and address.
+json to_json(const std::vector<LiveServer>& servers) {
+  json list = json::array();
+  for (const LiveServer& server : servers)
+    list.push_back(json::array({server.server, server.restart, server.address}));
+  return list;
+}
+
+Result<std::vector<LiveServer>> servers_of(const json& list) {
+  if (!list.is_array() || list.size() > static_cast<size_t>(kMostServers))
+    return fail(
+        ErrorKind::Internal, "servers must be a list of at most " + std::to_string(kMostServers)
+    );
+  std::vector<LiveServer> servers;
+  for (const json& entry : list) {
+    GNN_ASSIGN_OR_RETURN(
+        LiveServer server,
+        checked(
+            {.server = entry.at(0).get<int64_t>(),
+             .restart = entry.at(1).get<int64_t>(),
+             .address = entry.at(2).get<std::string>()}
+        )
+    );
+    servers.push_back(std::move(server));
+  }
+  return servers;
 }
 
 // The key of an object by node; -1, which is no node, if it is no number.
@@ -360,6 +450,7 @@ std::string encode(const RankReport& report) {
   if (report.epoch) j["epoch"] = to_json(*report.epoch);
   if (report.final) j["final"] = to_json(*report.final);
   if (report.remote) j["remote"] = to_json(*report.remote);
+  if (report.served) j["served"] = to_json(*report.served);
   return dump({{"report", j}});
 }
 
@@ -398,6 +489,7 @@ Result<RankMessage> decode_rank_message(std::string_view text) {
     if (r.contains("epoch")) report.epoch = epoch_of(r.at("epoch"));
     if (r.contains("final")) report.final = final_of(r.at("final"));
     if (r.contains("remote")) report.remote = remote_of(r.at("remote"));
+    if (r.contains("served")) report.served = served_of(r.at("served"));
     message.report = std::move(report);
     return message;
   });
@@ -449,11 +541,12 @@ std::string encode(const Directive& directive) {
   for (const auto& [node, restart] : directive.restarts)
     j["restarts"][std::to_string(node)] = restart;
   if (directive.failure) j["failure"] = to_json(*directive.failure);
+  if (!directive.servers.empty()) j["servers"] = to_json(directive.servers);
   return dump(j);
 }
 
 Result<Directive> decode_directive(std::string_view text) {
-  return decoding("node 0's directive", text, [](const json& j) {
+  return decoding("node 0's directive", text, [](const json& j) -> Result<Directive> {
     Directive directive;
     directive.kind =
         find_name<DirectiveKind>(kDirectiveKinds, j.at("kind")).value_or(DirectiveKind::Prepare);
@@ -464,7 +557,68 @@ Result<Directive> decode_directive(std::string_view text) {
     for (const auto& [node, restart] : restarts.items())
       directive.restarts[node_of(node)] = restart.get<int64_t>();
     if (j.contains("failure")) directive.failure = failure_of(j.at("failure"));
+    if (j.contains("servers")) {
+      GNN_ASSIGN_OR_RETURN(directive.servers, servers_of(j.at("servers")));
+    }
     return directive;
+  });
+}
+
+std::string encode(const ServerReport& report) {
+  return dump(
+      {{"server", report.server.server},
+       {"restart", report.server.restart},
+       {"address", report.server.address},
+       {"beat", report.beat},
+       {"leaving", report.leaving}}
+  );
+}
+
+Result<ServerReport> decode_server_report(std::string_view text, int64_t server) {
+  if (text.size() > kLongestServerReport)
+    return fail(
+        ErrorKind::Internal,
+        "a server's report must have at most " + std::to_string(kLongestServerReport) + " bytes"
+    );
+  return decoding("a server's report", text, [server](const json& j) -> Result<ServerReport> {
+    ServerReport report;
+    GNN_ASSIGN_OR_RETURN(
+        report.server,
+        checked(
+            {.server = j.at("server").get<int64_t>(),
+             .restart = j.at("restart").get<int64_t>(),
+             .address = j.at("address").get<std::string>()}
+        )
+    );
+    if (report.server.server != server)
+      return fail(
+          ErrorKind::Internal,
+          "server " + std::to_string(report.server.server) + " wrote the report of server " +
+              std::to_string(server)
+      );
+    report.beat = j.at("beat").get<int64_t>();
+    report.leaving = j.value("leaving", false);
+    return report;
+  });
+}
+
+std::string encode(const std::vector<LiveServer>& servers) {
+  return dump({{"servers", to_json(servers)}});
+}
+
+Result<AgentMessage> decode_agent_message(std::string_view text) {
+  if (text == kStopMessage) return AgentMessage{.stop = true};
+  if (text.size() > kLongestAgentMessage)
+    return fail(
+        ErrorKind::Internal,
+        "an agent's message must have at most " + std::to_string(kLongestAgentMessage) + " bytes"
+    );
+  return decoding("an agent's message", text, [](const json& j) -> Result<AgentMessage> {
+    AgentMessage message;
+    if (j.contains("servers")) {
+      GNN_ASSIGN_OR_RETURN(message.servers, servers_of(j.at("servers")));
+    }
+    return message;
   });
 }
 

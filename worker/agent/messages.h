@@ -42,6 +42,7 @@ struct RankReport {
   std::optional<progress::EpochReport> epoch;  ///< latest epoch
   std::optional<progress::FinalReport> final;
   std::optional<progress::RemoteData> remote;  ///< where nodes read from each other
+  std::optional<progress::ServedData> served;  ///< where servers make the batches
 };
 
 /// Why a rank exits, as the rank itself says.
@@ -62,6 +63,48 @@ struct RankMessage {
 
 /// An agent sends it to its ranks: write a checkpoint and exit.
 inline constexpr std::string_view kStopMessage = "stop";
+
+/// Sampling servers of a job: as many as spec.servers.nodes may say.
+inline constexpr int64_t kMostServers = 1024;
+/// Longest "host:port" of a server.
+inline constexpr size_t kLongestServerAddress = 80;
+/// Longest that a server writes to the store.
+inline constexpr size_t kLongestServerReport = 512;
+/// Longest that an agent sends its ranks: all servers.
+inline constexpr size_t kLongestAgentMessage = size_t{128} * 1024;
+
+/// A sampling server that takes part.
+struct LiveServer {
+  int64_t server = 0;
+  int64_t restart = 0;    ///< how many pods of this server there were before
+  std::string address{};  ///< "10.0.0.7:29600", where it serves
+
+  friend bool operator==(const LiveServer&, const LiveServer&) = default;
+};
+
+/// What each server writes to the store, once it serves. `beat` grows while the server is alive.
+struct ServerReport {
+  LiveServer server;
+  int64_t beat = 0;
+  bool leaving = false;  ///< it takes no new request
+
+  friend bool operator==(const ServerReport&, const ServerReport&) = default;
+};
+
+[[nodiscard]] std::string encode(const ServerReport& report);
+/// Errors: Internal if it is no report of `server`, or breaks a bound.
+[[nodiscard]] Result<ServerReport> decode_server_report(std::string_view text, int64_t server);
+
+/// A message from an agent to its ranks; absent and false: one that this rank does not know.
+struct AgentMessage {
+  bool stop = false;
+  std::optional<std::vector<LiveServer>> servers{};  ///< all that take part from now on
+};
+
+/// The message that names the servers.
+[[nodiscard]] std::string encode(const std::vector<LiveServer>& servers);
+/// Errors: Internal if it breaks a bound.
+[[nodiscard]] Result<AgentMessage> decode_agent_message(std::string_view text);
 
 /// The failure that came first: who failed, how and why.
 struct Failure {
@@ -132,6 +175,8 @@ struct Directive {
   /// By node, for those whose pods were replaced: which pod takes part, by its GNN_NODE_RESTART. The
   /// directive is not for the pods before it, nor for those after it.
   std::map<int64_t, int64_t> restarts{};
+  /// The sampling servers that take part. A change of them starts or stops nothing.
+  std::vector<LiveServer> servers{};
 
   friend bool operator==(const Directive&, const Directive&) = default;
 };

@@ -5,7 +5,10 @@
 namespace gnn::agent {
 namespace {
 
+using progress::BatchStage;
+using progress::kBatchStages;
 using progress::RemoteData;
+using progress::ServedData;
 using progress::StepSeconds;
 
 constexpr auto kRateWindow = std::chrono::seconds(10);
@@ -218,6 +221,11 @@ void NodeProgress::on_refused(int64_t refused) {
   refused_ = refused;
 }
 
+void NodeProgress::on_servers(int64_t servers) {
+  registry_.gauge("gnn_agent_servers", "Sampling servers that take part in the job.", node_labels())
+      .set(static_cast<double>(servers));
+}
+
 void NodeProgress::on_memory(int64_t rank, int64_t resident_bytes) {
   registry_.gauge(kMemoryName, kMemoryHelp, with(rank_labels(rank), "owner", "total"))
       .set(static_cast<double>(resident_bytes));
@@ -231,6 +239,11 @@ void NodeProgress::on_report(
     const RankReport& before = reports_[rank];
     const bool same_process = before.remote && report.marks >= before.marks;
     count_remote(rank, same_process ? *before.remote : RemoteData(), *report.remote);
+  }
+  if (report.served) {
+    const RankReport& before = reports_[rank];
+    const bool same_process = before.served && report.marks >= before.marks;
+    count_served(rank, same_process ? *before.served : ServedData(), *report.served);
   }
   show(rank, report, wall_time);
   reports_[rank] = report;
@@ -331,6 +344,43 @@ void NodeProgress::count_remote(int64_t rank, const RemoteData& before, const Re
             labels
         )
         .set(*data.expected_hit_rate);
+}
+
+void NodeProgress::count_served(int64_t rank, const ServedData& before, const ServedData& data) {
+  const auto labels = rank_labels(rank);
+  const auto add = [&](const char* name, const char* help, const MetricLabels& of, double more) {
+    registry_.counter(name, help, of).increment(more);
+  };
+  const auto show = [&](const char* name, const char* help, double value) {
+    registry_.gauge(name, help, labels).set(value);
+  };
+  add("gnn_served_batches_total",
+      "Batches that servers made for this rank.",
+      labels,
+      growth(before.batches, data.batches));
+  add("gnn_served_bytes_total",
+      "Bytes of the batches that servers made for this rank.",
+      labels,
+      growth(before.bytes, data.bytes));
+  for (const BatchStage& stage : kBatchStages)
+    add("gnn_served_batch_seconds_total",
+        "Seconds from the question for a batch to its answer, by what they went to.",
+        with(labels, "stage", stage.name),
+        growth(before.seconds.*stage.field, data.seconds.*stage.field));
+  add("gnn_served_failovers_total",
+      "Batches that this rank asked of another server, because the first was lost.",
+      labels,
+      growth(before.failovers, data.failovers));
+  show(
+      "gnn_served_requests_under_way",
+      "Batches that this rank has asked for and not received.",
+      static_cast<double>(data.under_way)
+  );
+  show(
+      "gnn_served_waiting",
+      "1 while no server takes part that holds what this rank needs, else 0.",
+      data.waiting ? 1 : 0
+  );
 }
 
 Histogram NodeProgress::checkpoint_durations(int64_t rank) {

@@ -30,6 +30,8 @@ class NodeProgress {
   void on_phase(const std::string& phase, int64_t running_ranks);
   void on_failure(const Failure& failure);
   void on_refused(int64_t refused);
+  /// How many sampling servers take part.
+  void on_servers(int64_t servers);
 
   /// From the lowest local rank: global values are the same on every rank.
   [[nodiscard]] const JobNumbers& numbers() const { return numbers_; }
@@ -50,6 +52,9 @@ class NodeProgress {
   void count(int64_t rank, const RankReport& before, const RankReport& report);
   void count_remote(
       int64_t rank, const progress::RemoteData& before, const progress::RemoteData& data
+  );
+  void count_served(
+      int64_t rank, const progress::ServedData& before, const progress::ServedData& data
   );
   void show(int64_t rank, const RankReport& report, TimePoint wall_time);
   void show_epoch(int64_t rank, const progress::EpochReport& epoch);

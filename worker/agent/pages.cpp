@@ -25,9 +25,9 @@ Result<std::unique_ptr<http::Server>> serve_pages(const std::string& address, Pa
       },
       {.path = std::string(contract::kHealthPath),
        .answer =
-           [healthy = std::move(pages.healthy)] {
+           [healthy = std::move(pages.healthy), why_not = pages.unhealthy + "\n"] {
              if (healthy()) return http::Response{.body = "ok\n"};
-             return http::Response{.status = 503, .body = "the agent's loop is stuck\n"};
+             return http::Response{.status = 503, .body = why_not};
            }},
   };
   return http::Server::start(std::move(options));

@@ -15,6 +15,8 @@ struct Pages {
   std::function<std::string()> metrics;   ///< Prometheus text
   std::function<std::string()> progress;  ///< JSON
   std::function<bool()> healthy;
+  /// What /healthz says otherwise.
+  std::string unhealthy = "the agent's loop is stuck";
 };
 
 /// Serves /metrics, /progress and /healthz until the server is destroyed. `address`: see

@@ -119,7 +119,7 @@ std::optional<Failure> judge_exit(const RankExit& rank_exit) {
   if (code == contract::kExitPreempted && rank_exit.stopping) return std::nullopt;
   failure.exit_code = contract_code(code);
   failure.reason = contract::exit_reason(static_cast<int>(failure.exit_code));
-  failure.follow_on = code == contract::kExitPeerLost;
+  failure.follow_on = code == contract::kExitPeerLost && !rank_exit.no_server;
   failure.message = rank_exit.said ? rank_exit.said->message
                                    : "rank " + std::to_string(rank_exit.rank) +
                                          " exited with code " + std::to_string(code);
@@ -256,12 +256,14 @@ bool RankGroup::on_exit(pid_t pid, int status) {
   if (rank_exit.memory && memory_at_start_)
     rank_exit.oom_kills = rank_exit.memory->oom_kills - memory_at_start_->oom_kills;
   rank_exit.said = found->said;
+  rank_exit.no_server = found->signs.report.served && found->signs.report.served->gave_up;
   rank_exit.stderr_tail = found->stderr_tail;
   if (auto failure = judge_exit(rank_exit)) keep(std::move(*failure));
   return true;
 }
 
 void RankGroup::watch(MonotonicPoint now, MonotonicPoint others_progress_at) {
+  send_servers();
   MonotonicPoint progress_at = others_progress_at;
   for (const auto& rank : ranks_) progress_at = std::max(progress_at, rank.signs.progress_at);
   for (auto& rank : ranks_) {
@@ -292,6 +294,21 @@ void RankGroup::stop() {
       ::send(
           rank.process.link(), kStopMessage.data(), kStopMessage.size(), MSG_DONTWAIT | MSG_NOSIGNAL
       );
+}
+
+void RankGroup::tell_servers(const std::vector<LiveServer>& servers) {
+  servers_ = encode(servers);
+  for (auto& rank : ranks_) rank.knows_servers = false;
+  send_servers();
+}
+
+void RankGroup::send_servers() {
+  for (auto& rank : ranks_) {
+    if (rank.knows_servers || rank.process.link() < 0) continue;
+    const ssize_t sent =
+        ::send(rank.process.link(), servers_.data(), servers_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    rank.knows_servers = sent >= 0;
+  }
 }
 
 void RankGroup::kill() {

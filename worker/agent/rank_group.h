@@ -27,6 +27,7 @@ struct RankExit {
   int64_t oom_kills = 0;  ///< in our cgroup while the rank ran
   std::optional<MemoryState> memory{};
   std::optional<RankFailure> said{};
+  bool no_server = false;  ///< it gave up waiting for a sampling server
   std::string stderr_tail{};
 };
 
@@ -87,6 +88,9 @@ class RankGroup {
   void watch(MonotonicPoint now, MonotonicPoint others_progress_at);
   /// Asks the ranks to write a checkpoint and exit.
   void stop();
+  /// Tells the ranks which sampling servers take part. One that can't take the message now gets the
+  /// latest list with the next watch().
+  void tell_servers(const std::vector<LiveServer>& servers);
   /// Kills all ranks; their ends count as no failure.
   void kill();
 
@@ -110,13 +114,15 @@ class RankGroup {
     LineSplitter error{};
     std::string stderr_tail{};
     std::optional<int> status{};
-    bool hung = false;  ///< its failure is kept already; its exit adds nothing
+    bool knows_servers = true;  ///< it has been sent the latest list
+    bool hung = false;          ///< its failure is kept already; its exit adds nothing
   };
 
   RankGroup() = default;
   void read_lines(Rank& rank, RankStream stream);
   void read_messages(Rank& rank, MonotonicPoint now);
   void keep(Failure failure);
+  void send_servers();
 
   const AgentOptions* options_ = nullptr;
   int64_t round_ = 0;
@@ -125,6 +131,7 @@ class RankGroup {
   std::deque<Rank> ranks_;
   std::optional<Failure> failure_;
   std::optional<MemoryState> memory_at_start_;
+  std::string servers_;  // the message
   bool stopping_ = false;
   bool killed_ = false;
 };

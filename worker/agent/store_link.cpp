@@ -14,7 +14,6 @@ constexpr auto kInterval = std::chrono::milliseconds(100);
 constexpr auto kQuietInterval = std::chrono::milliseconds(300);
 constexpr int64_t kQuietExchanges = 20;
 constexpr auto kConnectSlice = std::chrono::milliseconds(2'000);
-constexpr const char* kDirectiveKey = "directive";
 // The marks of all ranks of the directive's round. Apart from the directive, which changes seldom.
 constexpr const char* kMarksKey = "marks";
 // Counts how often pods that replace others have asked to take part.
@@ -49,6 +48,7 @@ StoreLink::StoreLink(const AgentOptions& options, StoreConnector connect, Clock&
       clock_(clock),
       attempt_(options.incarnation(0)),
       changed_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      servers_(options.peer_timeout),
       running_(clock.monotonic()) {
   outgoing_.lock()->report.node = options.node;
   thread_ = std::thread([this] { run(); });
@@ -221,6 +221,7 @@ Status StoreLink::exchange(rendezvous::Store& store) {
     shared.marks = view.marks;
     shared.nodes = view.nodes;
     shared.awaited = view.awaited;
+    shared.staying_servers = view.staying_servers;
   };
   if (changed) {
     publish(update);
@@ -233,7 +234,11 @@ Status StoreLink::exchange(rendezvous::Store& store) {
 Result<Directive> StoreLink::decide(rendezvous::Store& store, View& view, MonotonicPoint now) {
   GNN_ASSIGN_OR_RETURN(
       const auto counts,
-      store.get({rendezvous::kRefusedKey, rendezvous::attempt_prefix(attempt_) + kAdmissionsKey})
+      store.get(
+          {rendezvous::kRefusedKey,
+           rendezvous::attempt_prefix(attempt_) + kAdmissionsKey,
+           rendezvous::servers_key(attempt_.job_uid)}
+      )
   );
   view.refused = to_number(counts[0]);
   GNN_RETURN_IF_ERROR(admit_new_pods(store, to_number(counts[1]), now));
@@ -247,12 +252,36 @@ Result<Directive> StoreLink::decide(rendezvous::Store& store, View& view, Monoto
     // An unreadable report counts as silence.
     if (auto report = decode_node_report(*values[n])) view.nodes[n] = std::move(*report);
   }
+  GNN_RETURN_IF_ERROR(watch_servers(store, counts[2], now));
   Directive directive = coordinator_->decide(view.nodes, now);
+  view.staying_servers = static_cast<int64_t>(servers_.live().size());
+  // The last word stays as it is while servers hear it and leave.
+  const bool leaves = announced_ && announced_->kind == DirectiveKind::Leave;
+  directive.servers = leaves ? announced_->servers : servers_.live();
   view.awaited = coordinator_->awaited();
   view.marks = marks_of_round(view.nodes, directive.round);
   GNN_RETURN_IF_ERROR(announce_marks(store, view.marks));
   GNN_RETURN_IF_ERROR(announce(store, directive));
   return directive;
+}
+
+Status StoreLink::watch_servers(
+    rendezvous::Store& store, const std::optional<std::string>& count, MonotonicPoint now
+) {
+  const int64_t servers = std::clamp<int64_t>(to_number(count), 0, kMostServers);
+  if (servers == 0) return {};
+  std::vector<std::string> keys;
+  for (int64_t n = 0; n < servers; ++n) keys.push_back(rendezvous::server_key(attempt_.job_uid, n));
+  GNN_ASSIGN_OR_RETURN(const auto values, store.get(keys));
+  std::vector<std::optional<ServerReport>> reports(values.size());
+  for (size_t n = 0; n < values.size(); ++n) {
+    if (!values[n]) continue;
+    // An unreadable report counts as silence.
+    auto report = decode_server_report(*values[n], static_cast<int64_t>(n));
+    if (report) reports[n] = std::move(*report);
+  }
+  servers_.update(reports, now);
+  return {};
 }
 
 Status StoreLink::admit_new_pods(rendezvous::Store& store, int64_t asked, MonotonicPoint now) {
@@ -282,7 +311,7 @@ Status StoreLink::announce(rendezvous::Store& store, const Directive& directive)
       rendezvous::attempt_prefix(attempt_) + rendezvous::kRoundKey, std::to_string(directive.round)
   ));
   GNN_RETURN_IF_ERROR(
-      store.set(rendezvous::attempt_prefix(attempt_) + kDirectiveKey, encode(directive))
+      store.set(rendezvous::attempt_prefix(attempt_) + rendezvous::kDirectiveKey, encode(directive))
   );
   announced_ = directive;
   return {};
@@ -300,7 +329,9 @@ Status StoreLink::announce_marks(rendezvous::Store& store, int64_t marks) {
 Result<std::optional<Directive>> StoreLink::read_directive(rendezvous::Store& store, View& view)
     const {
   const std::string prefix = rendezvous::attempt_prefix(attempt_);
-  GNN_ASSIGN_OR_RETURN(const auto values, store.get({prefix + kDirectiveKey, prefix + kMarksKey}));
+  GNN_ASSIGN_OR_RETURN(
+      const auto values, store.get({prefix + rendezvous::kDirectiveKey, prefix + kMarksKey})
+  );
   view.marks = to_number(values[1]);
   if (!values[0]) return std::optional<Directive>();
   GNN_ASSIGN_OR_RETURN(Directive directive, decode_directive(*values[0]));

@@ -6,6 +6,7 @@
 #include "common/running_time.h"
 #include "worker/agent/agent_options.h"
 #include "worker/agent/coordinator.h"
+#include "worker/agent/live_servers.h"
 #include "worker/agent/messages.h"
 #include "worker/agent/stillness.h"
 #include "worker/agent/unique_fd.h"
@@ -46,6 +47,8 @@ class StoreLink {
     /// Of all ranks of the directive's round: while it changes, some rank progresses.
     int64_t marks = 0;
     std::vector<std::optional<NodeReport>> nodes{};  ///< known on node 0
+    /// Sampling servers that take part still, and have not seen that all is done; known on node 0.
+    int64_t staying_servers = 0;
   };
 
   /// `options` and `clock` outlive the link.
@@ -77,6 +80,9 @@ class StoreLink {
   [[nodiscard]] Result<bool> is_newest_pod(rendezvous::Store& store) const;
   [[nodiscard]] Status exchange(rendezvous::Store& store);
   [[nodiscard]] Result<Directive> decide(rendezvous::Store& store, View& view, MonotonicPoint now);
+  [[nodiscard]] Status watch_servers(
+      rendezvous::Store& store, const std::optional<std::string>& count, MonotonicPoint now
+  );
   [[nodiscard]] Status admit_new_pods(rendezvous::Store& store, int64_t asked, MonotonicPoint now);
   [[nodiscard]] Status ask_for_admission(rendezvous::Store& store);
   [[nodiscard]] Status announce(rendezvous::Store& store, const Directive& directive);
@@ -102,6 +108,7 @@ class StoreLink {
   Guarded<View> view_;
   UniqueFd changed_;
   std::optional<Coordinator> coordinator_;
+  LiveServers servers_;
   std::optional<Directive> announced_;
   std::optional<int64_t> announced_marks_;
   int64_t admissions_seen_ = 0;

@@ -20,6 +20,8 @@ void add_run_command(CLI::App& root, Subcommand& chosen);
 void add_rank_command(CLI::App& root, Subcommand& chosen);
 /// Runs a pod's agent.
 void add_agent_command(CLI::App& root, Subcommand& chosen);
+/// Runs a sampling server's pod.
+void add_server_command(CLI::App& root, Subcommand& chosen);
 /// Makes a job's data in a pod of its own.
 void add_prepare_command(CLI::App& root, Subcommand& chosen);
 /// Imports, generates, inspects or verifies data sets.

@@ -256,6 +256,35 @@ Result<partition::EdgeTypeFanout> parse_edge_type_fanout(const std::string& text
   return made;
 }
 
+// The options of how links are split. Any of them asks for a split.
+void add_link_split_options(CLI::App& command, PartitionRequest& request) {
+  const auto add = [&](const char* name, auto data::LinkSplitOptions::*option, const char* what) {
+    using Value = std::remove_reference_t<decltype(data::LinkSplitOptions{}.*option)>;
+    command.add_option_function<Value>(
+        name,
+        [&request, option](const Value& value) {
+          if (!request.link_split) request.link_split.emplace();
+          *request.link_split.*option = value;
+        },
+        what
+    );
+  };
+  using Options = data::LinkSplitOptions;
+  add("--validation",
+      &Options::validation,
+      "Links: the job's dataset.split.validation, to split them");
+  add("--test", &Options::test, "Links: the job's dataset.split.test (default: 0)");
+  add("--disjoint-train",
+      &Options::disjoint_train,
+      "Links: the job's dataset.split.disjointTrain (default: 0)");
+  add("--negative-ratio",
+      &Options::negative_ratio,
+      "Links: the job's dataset.split.negativeRatio (default: 1; 0 with metric MRR)");
+  add("--split-seed",
+      &Options::seed,
+      "Links: the job's dataset.split.seed, or its training.seed (default: 0)");
+}
+
 // The options of how a data set is partitioned.
 void add_partition_options(
     CLI::App& command, PartitionRequest& request, std::vector<std::string>& edge_type_fanouts
@@ -299,6 +328,7 @@ void add_partition_options(
       )
       ->capture_default_str();
   command.add_option("--seed", options.seed, "Random seed")->capture_default_str();
+  add_link_split_options(command, request);
   command.add_option("--picture", request.picture, "File for a picture of the report (SVG)");
 }
 

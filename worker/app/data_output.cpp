@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <span>
 #include <sys/stat.h>
@@ -39,11 +40,14 @@ bool is_mount_point(const std::string& folder) {
   return own.st_dev != outer.st_dev || own.st_ino == outer.st_ino;
 }
 
-enum class Standing { Complete, Open };
-
-// Whether the output is there already.
-Result<Standing> look_at(const DataOutput& output, const std::string& key) {
-  if (data::published_key(output.folder) == key) return Standing::Complete;
+// Why the output needs not be made; nothing if it has to be.
+Result<std::optional<std::string>> look_at(const DataOutput& output, const std::string& key) {
+  const std::string there = data::published_key(output.folder);
+  if (there == key)
+    return std::optional<std::string>("made from the same inputs with the same options");
+  if (!there.empty() && output.takes) {
+    if (auto why = output.takes()) return why;
+  }
   if (is_mount_point(output.folder)) {
     return fail(
         ErrorKind::Configuration,
@@ -52,14 +56,23 @@ Result<Standing> look_at(const DataOutput& output, const std::string& key) {
             "folder in it"
     );
   }
-  if (!output.replace && !data::is_vacant(output.folder)) {
+  if (data::is_vacant(output.folder)) return std::optional<std::string>();
+  if (!data::is_replaceable(output.folder)) {
+    return fail(
+        ErrorKind::Conflict,
+        output.folder +
+            ": exists and is no data set, which nothing here replaces; choose another folder, or "
+            "remove it yourself"
+    );
+  }
+  if (!output.replace) {
     return fail(
         ErrorKind::Conflict,
         output.folder + ": exists and was made from other inputs or options; use " +
             output.replace_option + " to replace it"
     );
   }
-  return Standing::Open;
+  return std::optional<std::string>();
 }
 
 }  // namespace
@@ -143,11 +156,10 @@ Result<Making> begin_making(
   );
   Making making;
   while (true) {
-    GNN_ASSIGN_OR_RETURN(const Standing standing, look_at(output, key));
-    if (standing == Standing::Complete) {
+    GNN_ASSIGN_OR_RETURN(const auto why_complete, look_at(output, key));
+    if (why_complete) {
       if (making.writer != nullptr) making.writer->discard();
-      console.out << folder
-                  << ": already complete, made from the same inputs with the same options\n";
+      console.out << folder << ": already complete, " << *why_complete << "\n";
       return Making{};
     }
     // Who had the right to write it before may have made it.

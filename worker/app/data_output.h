@@ -10,6 +10,7 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ struct DataOutput {
   std::string replace_option = "--replace";  ///< what a user sets for that, in messages
   /// Memory that the command may take, mapped files included; 0: default_memory().
   int64_t memory_bytes = 0;
+  /// Why a data set of another key, which is in the folder, is as good; nothing if it is not. Absent: it
+  /// never is.
+  std::function<std::optional<std::string>()> takes{};
 };
 
 /// Whether `input` is `folder` or in it, so that replacing the folder would remove it.

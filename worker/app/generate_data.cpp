@@ -1,5 +1,6 @@
 #include "worker/app/generate_data.h"
 
+#include "worker/data/number_text.h"
 #include "worker/data/ogb_writer.h"
 
 #include <string>
@@ -9,8 +10,8 @@ namespace gnn::app {
 Status generate_data(const GenerateRequest& request, const DataConsole& console) {
   const data::GenerateOptions& options = request.options;
   const std::string text = std::string(data::shape_name(options.shape)) + " " +
-                           std::to_string(options.scale) + " " + std::to_string(options.seed) +
-                           " " + std::to_string(options.flipped_labels) +
+                           data::number_text(options.scale) + " " + std::to_string(options.seed) +
+                           " " + data::number_text(options.flipped_labels) +
                            (options.feature_dtype == data::DType::Float32
                                 ? ""
                                 : " " + std::string(data::dtype_name(options.feature_dtype)));

@@ -121,6 +121,15 @@ nlohmann::ordered_json partitions_json(const data::DatasetArrays& arrays) {
     json["only"] = *partitions.only;
     json["whole"] = partitions.whole_digest;
   }
+  if (const auto& split = partitions.link_split) {
+    json["linkSplit"] = {
+        {"seed", split->options.seed},
+        {"validation", split->options.validation},
+        {"test", split->options.test},
+        {"disjointTrain", split->options.disjoint_train},
+        {"negativeRatio", split->options.negative_ratio}
+    };
+  }
   for (size_t table = 0; table < arrays.node_tables.size(); ++table) {
     nlohmann::ordered_json hot = nlohmann::ordered_json::array();
     for (const data::HotRows& rows : partitions.hot[table]) {
@@ -146,6 +155,9 @@ void print_partitions(const data::DatasetArrays& arrays, std::ostream& out) {
     out << ", of which part " << *partitions.only << " alone is here";
   }
   out << "\n";
+  if (partitions.link_split) {
+    out << "link split      " << data::describe(partitions.link_split->options) << "\n";
+  }
   for (int64_t part = 0; part < partitions.book.parts; ++part) {
     out << "part            " << part << ":";
     for (size_t table = 0; table < arrays.node_tables.size(); ++table) {

@@ -16,7 +16,7 @@ namespace gnn::app {
 
 namespace {
 
-// Nodes that serve their partitions to each other, each on a free port, with a key of this run.
+// Nodes or servers that serve partitions, each on a free port, with a key of this run.
 Result<PrivateFile> set_up_data(agent::LocalJob& local) {
   GNN_ASSIGN_OR_RETURN(const rpc::Key key, rpc::Key::draw());
   GNN_ASSIGN_OR_RETURN(PrivateFile file, PrivateFile::create("gnn-data-key", key.to_hex() + "\n"));
@@ -27,7 +27,11 @@ Result<PrivateFile> set_up_data(agent::LocalJob& local) {
 
 }  // namespace
 
-int run_local_job(const api::GnnJob& job, std::vector<std::string> rank_command) {
+int run_local_job(
+    const api::GnnJob& job,
+    std::vector<std::string> rank_command,
+    std::vector<std::string> server_command
+) {
   agent::LocalJob local;
   local.job = job.metadata.name;
   local.nodes = job.spec.workers.nodes;
@@ -39,8 +43,11 @@ int run_local_job(const api::GnnJob& job, std::vector<std::string> rank_command)
   for (const api::EnvVar& timeout : api::timeout_environment(job.spec.training.timeouts))
     local.environment[timeout.name] = timeout.value.value_or("");
   local.rank_command = std::move(rank_command);
+  local.server_command = std::move(server_command);
+  if (job.spec.servers && job.spec.placement)
+    local.servers = job.spec.servers->nodes.value_or(job.spec.placement->partitions);
   std::optional<PrivateFile> key;
-  if (tasks::is_partitioned(job.spec.placement)) {
+  if (job.spec.servers || tasks::is_partitioned(job.spec.placement)) {
     Result<PrivateFile> made = set_up_data(local);
     if (!made) {
       log_error(made.error().message);

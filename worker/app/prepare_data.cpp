@@ -2,6 +2,7 @@
 
 #include "worker/app/import_data.h"
 #include "worker/app/partition_data.h"
+#include "worker/tasks/link_graph.h"
 
 #include <utility>
 
@@ -108,6 +109,10 @@ PartitionRequest request_of(
   options.fanout = partition.fanout.value_or(std::vector<int64_t>());
   options.batch_size = partition.batch_size.value_or(0);
   if (partition.hot_rows) options.hot_rows = partition.hot_rows->value();
+  request.takes_other_link_split = true;  // of another job
+  if (spec.dataset.split.type == api::SplitType::RandomLink) {
+    request.link_split = tasks::link_split_options(spec);
+  }
   if (!spec.sampling) return request;
   options.replace = spec.sampling->replace;
   options.rule = spec.sampling->rule == api::SamplingRule::AllSeen ? data::HopRule::AllSeen

@@ -4,7 +4,9 @@
 #include "worker/app/command.h"
 #include "worker/app/console.h"
 #include "worker/app/job_file.h"
+#include "worker/app/job_options.h"
 #include "worker/app/run_rank.h"
+#include "worker/app/server_directory.h"
 #include "worker/progress/console_sink.h"
 
 #include <CLI/CLI.hpp>
@@ -16,17 +18,12 @@
 namespace gnn::app {
 namespace {
 
-struct RankArguments {
-  ConsoleChoice console;
-  std::string config;
-  std::vector<std::string> overrides;
-};
-
 // What a rank needs before its task, checked.
 struct RankSetup {
   rendezvous::Rendezvous rendezvous;
   std::shared_ptr<progress::CollectiveActivity> activity;
   std::unique_ptr<agent::AgentLink> link;  // null without an agent
+  std::shared_ptr<servers::Directory> servers = std::make_shared<servers::Directory>();
   std::string checked_version;
 };
 
@@ -35,7 +32,10 @@ Result<RankSetup> set_up(const std::shared_ptr<StopToken>& stop) {
   RankSetup setup;
   setup.activity = std::make_shared<progress::CollectiveActivity>();
   GNN_ASSIGN_OR_RETURN(
-      setup.link, agent::AgentLink::from_environment(environment, setup.activity, stop)
+      setup.link,
+      agent::AgentLink::from_environment(
+          environment, setup.activity, stop, update_of(setup.servers)
+      )
   );
   GNN_ASSIGN_OR_RETURN(setup.rendezvous, rendezvous::parse_rendezvous(environment));
   std::string& job_uid = setup.rendezvous.incarnation.job_uid;
@@ -51,15 +51,15 @@ int fail_with(const Error& error, agent::AgentLink* link) {
   return code;
 }
 
-int run(const RankArguments& arguments) {
-  if (const Status status = apply_console_options(arguments.console); !status) {
+int run(const JobOptions& options) {
+  if (const Status status = apply_console_options(options.console); !status) {
     return fail_with(status.error(), nullptr);
   }
   const auto stop = std::make_shared<StopToken>();
   stop_on_signals(*stop);
   const Result<RankSetup> setup = set_up(stop);
   if (!setup) return fail_with(setup.error(), nullptr);
-  const Result<api::GnnJob> job = load_job(arguments.config, arguments.overrides);
+  const Result<api::GnnJob> job = load_job(options.config, options.overrides);
   if (!job) return fail_with(job.error(), setup->link.get());
 
   // All ranks have the same reports: rank 0 prints them.
@@ -67,7 +67,7 @@ int run(const RankArguments& arguments) {
   std::vector<progress::ProgressSink*> sinks;
   if (setup->link) sinks.push_back(setup->link.get());
   if (setup->rendezvous.rank == 0) {
-    console = make_console_sink(arguments.console, job->spec.training);
+    console = make_console_sink(options.console, job->spec.training);
     sinks.push_back(console.get());
   }
   progress::TeeSink progress(std::move(sinks));
@@ -77,6 +77,7 @@ int run(const RankArguments& arguments) {
        .progress = progress,
        .stop = *stop,
        .activity = setup->activity,
+       .servers = setup->servers,
        .checked_version = setup->checked_version,
        .on_checked_version =
            [link = setup->link.get()](const std::string& version) {
@@ -90,16 +91,10 @@ int run(const RankArguments& arguments) {
 }  // namespace
 
 void add_rank_command(CLI::App& root, Subcommand& chosen) {
-  auto arguments = std::make_shared<RankArguments>();
-  arguments->config = contract::kConfigFile;
+  auto options = std::make_shared<JobOptions>();
   CLI::App* command = root.add_subcommand("rank", "Run one rank of a job; its agent starts it");
-  command->add_option("--config", arguments->config, "Manifest of the job (YAML)")
-      ->envname(std::string(contract::kEnvConfig));
-  command
-      ->add_option("--set", arguments->overrides, "Set a field of the spec, as in `gnn-worker run`")
-      ->take_all();
-  add_console_options(*command, arguments->console);
-  command->callback([arguments, &chosen] { chosen = [arguments] { return run(*arguments); }; });
+  add_process_options(*command, *options);
+  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 
 }  // namespace gnn::app

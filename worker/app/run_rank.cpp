@@ -1,10 +1,10 @@
 #include "worker/app/run_rank.h"
 
 #include "common/contract.h"
-#include "common/host_port.h"
 #include "common/out_of_memory.h"
 #include "common/progress_bar.h"
 #include "worker/agent/limits.h"
+#include "worker/app/server_directory.h"
 #include "worker/comm/process_groups.h"
 #include "worker/data/unreadable_mapping.h"
 #include "worker/loader/tensor_memory.h"
@@ -16,6 +16,7 @@
 #include <torch/cuda.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -58,24 +59,6 @@ ErrorKind kind_of(const std::exception& error) {
   return is_out_of_memory(error) ? ErrorKind::OutOfMemory : ErrorKind::Internal;
 }
 
-Result<tasks::DataEndpoint> parse_data_endpoint(
-    const rendezvous::EnvironmentLookup& environment, const std::string& own_address
-) {
-  tasks::DataEndpoint endpoint;
-  if (const auto address = environment(contract::kEnvDataAddress)) {
-    auto parsed = parse_host_port(*address);
-    if (!parsed) {
-      return tl::unexpected(
-          with_context(std::move(parsed).error(), std::string(contract::kEnvDataAddress))
-      );
-    }
-    endpoint.address = *parsed;
-  }
-  if (auto file = environment(contract::kEnvDataKeyFile)) endpoint.key_file = std::move(*file);
-  if (!own_address.empty()) endpoint.host = own_address;
-  return endpoint;
-}
-
 // A bar on rank 0's terminal, if it has one.
 std::unique_ptr<ProgressBar> loading_bar(int64_t rank) {
   if (rank == 0 && isatty(STDERR_FILENO) != 0) return make_progress_bar(stderr);
@@ -85,7 +68,18 @@ std::unique_ptr<ProgressBar> loading_bar(int64_t rank) {
 Result<tasks::TaskResult> run_checked(
     tasks::TaskRun& task, const api::GnnJob& job, c10::Device device, const RankOptions& options
 ) {
-  const rendezvous::Rendezvous& place = options.rendezvous;
+  rendezvous::Rendezvous place = options.rendezvous;
+  GNN_ASSIGN_OR_RETURN(
+      const Duration server_timeout, server_timeout_of(job.spec, rendezvous::process_environment())
+  );
+  // A rank that waits for a server must not lose those that wait for it.
+  if (job.spec.servers)
+    place.collective_timeout = std::max(
+        place.collective_timeout,
+        std::chrono::duration_cast<std::chrono::milliseconds>(
+            server_timeout + std::chrono::seconds(contract::kCollectiveMarginSeconds)
+        )
+    );
   GNN_ASSIGN_OR_RETURN(
       const int64_t cpus,
       agent::cpus_of_rank(rendezvous::process_environment(), place.local_world_size)
@@ -114,6 +108,8 @@ Result<tasks::TaskResult> run_checked(
       .memory_bytes = agent::usable_memory(),
       .incarnation = place.incarnation,
       .data_endpoint = data_endpoint,
+      .servers = job.spec.servers ? options.servers : nullptr,
+      .server_timeout = server_timeout,
       .checked_version = options.checked_version,
       .loading = loading,
       .progress = options.progress,

@@ -6,6 +6,7 @@
 #include "worker/progress/collective_activity.h"
 #include "worker/progress/progress_sink.h"
 #include "worker/rendezvous/rendezvous.h"
+#include "worker/servers/directory.h"
 #include "worker/tasks/task.h"
 
 #include <c10/core/Device.h>
@@ -21,7 +22,9 @@ struct RankOptions {
   progress::ProgressSink& progress;
   const StopToken& stop;
   std::shared_ptr<progress::CollectiveActivity> activity;  ///< may be null
-  std::string checked_version{};                           ///< as in tasks::TaskContext
+  /// Which sampling servers take part, in a job that has them.
+  std::shared_ptr<servers::Directory> servers{};
+  std::string checked_version{};  ///< as in tasks::TaskContext
   std::function<void(const std::string& version)> on_checked_version{};
 };
 

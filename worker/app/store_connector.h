@@ -10,4 +10,7 @@ namespace gnn::app {
     const agent::AgentOptions& options, int listening_socket
 );
 
+/// A connector that joins the store as a sampling server does, whichever attempt hosts it.
+[[nodiscard]] agent::StoreConnector make_tcp_joiner(const agent::AgentOptions& options);
+
 }  // namespace gnn::app

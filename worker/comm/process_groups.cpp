@@ -5,53 +5,15 @@
 #include "worker/comm/gloo/gloo_backend.h"
 #include "worker/comm/nccl/nccl_backend.h"
 #include "worker/comm/tcp_store.h"
+#include "worker/rendezvous/local_address.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <csignal>
 
 namespace gnn::comm {
 namespace {
-
-// The local address of the route to the store: the other ranks can reach it too. Connecting a
-// datagram socket only looks up the route; nothing is sent.
-Result<std::string> local_address_towards(const std::string& host, uint16_t port) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  const int code = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (code != 0)
-    return fail(ErrorKind::PeerLost, "can't resolve " + host + ": " + ::gai_strerror(code));
-  std::string address;
-  for (const addrinfo* entry = found; entry != nullptr && address.empty(); entry = entry->ai_next) {
-    const int fd = ::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
-    sockaddr_storage mine{};
-    socklen_t length = sizeof mine;
-    char text[NI_MAXHOST] = {};
-    if (::connect(fd, entry->ai_addr, entry->ai_addrlen) == 0 &&
-        ::getsockname(fd, reinterpret_cast<sockaddr*>(&mine), &length) == 0 &&
-        ::getnameinfo(
-            reinterpret_cast<sockaddr*>(&mine),
-            length,
-            text,
-            sizeof text,
-            nullptr,
-            0,
-            NI_NUMERICHOST
-        ) == 0)
-      address = text;
-    ::close(fd);
-  }
-  ::freeaddrinfo(found);
-  if (address.empty()) return fail(ErrorKind::PeerLost, "no route to " + host);
-  return address;
-}
 
 Result<std::shared_ptr<TcpStore>> join_store(const rendezvous::Rendezvous& rendezvous) {
   GNN_ASSIGN_OR_RETURN(
@@ -81,6 +43,9 @@ Result<c10::intrusive_ptr<c10d::Backend>> meet_by_gloo(
     int64_t world_size,
     const CommunicatorOptions& options
 ) {
+  // Gloo writes to its connections without MSG_NOSIGNAL: a rank whose peer is gone would end by the
+  // signal, and take the blame for it.
+  ::signal(SIGPIPE, SIG_IGN);
   try {
     return gloo_backend::make(
         c10::make_intrusive<c10d::PrefixStore>("gloo", store), rank, world_size, options
@@ -204,7 +169,8 @@ Result<ProcessGroups> ProcessGroups::create(
     return groups;
   }
   GNN_ASSIGN_OR_RETURN(
-      groups.options_.address, local_address_towards(rendezvous.store_host, rendezvous.store_port)
+      groups.options_.address,
+      rendezvous::local_address_towards(rendezvous.store_host, rendezvous.store_port)
   );
   GNN_ASSIGN_OR_RETURN(groups.store_, join_store(rendezvous));
   CommunicatorOptions options = groups.options_;

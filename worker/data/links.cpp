@@ -394,6 +394,7 @@ Result<DatasetArrays> set_links(
     links.reverse_edge_table = reverse;
   }
   dataset.links = std::move(links);
+  if (dataset.partitions) dataset.partitions->link_split.reset();  // of other links
   GNN_RETURN_IF_ERROR(check_reverse(dataset));
   return dataset;
 }

@@ -2,6 +2,7 @@
 
 #include "worker/data/digest.h"
 #include "worker/data/io/byte_source.h"
+#include "worker/data/number_text.h"
 
 #include <yaml-cpp/yaml.h>
 
@@ -104,14 +105,6 @@ void emit_types(YAML::Emitter& out, const DatasetArrays& dataset) {
   out << YAML::EndSeq;
 }
 
-// The shortest text that reads back as the same number.
-std::string number_text(double value) {
-  std::array<char, 32> text{};
-  const auto [end, error] = std::to_chars(text.begin(), text.end(), value);
-  GNN_ASSERT(error == std::errc(), "the shortest text of a double has at most 24 characters");
-  return {text.begin(), end};
-}
-
 constexpr std::array<std::pair<HopRule, std::string_view>, 2> kHopRules{
     {{HopRule::NewNodes, "NewNodes"}, {HopRule::AllSeen, "AllSeen"}}
 };
@@ -140,6 +133,20 @@ void emit_hot(YAML::Emitter& out, const std::vector<HotRows>& parts) {
   out << YAML::EndSeq;
 }
 
+void emit_link_split(YAML::Emitter& out, const StoredLinkSplit& split) {
+  const LinkSplitOptions& options = split.options;
+  out << YAML::Key << "linkSplit" << YAML::Value << YAML::BeginMap;
+  out << YAML::Key << "seed" << YAML::Value << options.seed;
+  out << YAML::Key << "validation" << YAML::Value << number_text(options.validation);
+  out << YAML::Key << "test" << YAML::Value << number_text(options.test);
+  out << YAML::Key << "disjointTrain" << YAML::Value << number_text(options.disjoint_train);
+  out << YAML::Key << "negativeRatio" << YAML::Value << number_text(options.negative_ratio);
+  emit_reference(out, "order", split.order);
+  emit_reference(out, "validationNegatives", split.validation_negatives);
+  emit_reference(out, "testNegatives", split.test_negatives);
+  out << YAML::EndMap;
+}
+
 void emit_partitions(YAML::Emitter& out, const DatasetArrays& dataset) {
   if (!dataset.partitions) {
     return;
@@ -163,7 +170,9 @@ void emit_partitions(YAML::Emitter& out, const DatasetArrays& dataset) {
     emit_hot(out, partitions.hot[table]);
     out << YAML::EndMap;
   }
-  out << YAML::EndSeq << YAML::EndMap;
+  out << YAML::EndSeq;
+  if (partitions.link_split) emit_link_split(out, *partitions.link_split);
+  out << YAML::EndMap;
 }
 
 void emit_origin(YAML::Emitter& out, const Origin& origin) {
@@ -484,8 +493,36 @@ std::vector<HotRows> read_hot(FieldReader& fields, const YAML::Node& node) {
   return parts;
 }
 
+StoredLinkSplit read_link_split(FieldReader& fields, const YAML::Node& node) {
+  fields.only(
+      node,
+      {"seed",
+       "validation",
+       "test",
+       "disjointTrain",
+       "negativeRatio",
+       "order",
+       "validationNegatives",
+       "testNegatives"}
+  );
+  StoredLinkSplit split;
+  split.options = {
+      .validation = fields.real(node, "validation"),
+      .test = fields.real(node, "test"),
+      .disjoint_train = fields.real(node, "disjointTrain"),
+      .negative_ratio = fields.real(node, "negativeRatio"),
+      .seed = static_cast<uint64_t>(fields.number(node, "seed"))
+  };
+  split.order = reference(fields, node, "order", Presence::Required);
+  split.validation_negatives = reference(fields, node, "validationNegatives", Presence::Required);
+  split.test_negatives = reference(fields, node, "testNegatives", Presence::Required);
+  return split;
+}
+
 void read_partitions(FieldReader& fields, const YAML::Node& node, DatasetArrays& dataset) {
-  fields.only(node, {"parts", "only", "whole", "method", "seed", "draws", "nodeTypes"});
+  fields.only(
+      node, {"parts", "only", "whole", "method", "seed", "draws", "nodeTypes", "linkSplit"}
+  );
   Partitions partitions;
   PartitionBook& book = partitions.book;
   book.parts = fields.number(node, "parts");
@@ -507,6 +544,10 @@ void read_partitions(FieldReader& fields, const YAML::Node& node, DatasetArrays&
     partitions.original_ids.push_back(reference(fields, type, "originalIds", Presence::Required));
     partitions.hot.push_back(read_hot(fields, type));
     ++table;
+  }
+  if (const YAML::Node split = fields.get(node, "linkSplit", Presence::Optional);
+      split.IsDefined()) {
+    partitions.link_split = read_link_split(fields, split);
   }
   dataset.partitions = std::move(partitions);
 }

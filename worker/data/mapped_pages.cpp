@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <sched.h>
@@ -87,6 +88,12 @@ class Windows {
       ::mprotect(address, mapping.bytes, PROT_NONE);
       ::madvise(address, mapping.bytes, MADV_DONTNEED);
     }
+  }
+
+  int64_t limit() {
+    const std::lock_guard lock(lock_);
+    return open_.empty() ? std::numeric_limits<int64_t>::max()
+                         : static_cast<int64_t>(open_.size() * window_bytes_);
   }
 
   void end_limit() {
@@ -186,6 +193,10 @@ int64_t resident_bytes() {
     at = std::from_chars(at, end, pages).ptr;
   }
   return pages * ::sysconf(_SC_PAGESIZE);
+}
+
+int64_t mapped_pages_limit() {
+  return windows().limit();
 }
 
 CountedMapping::CountedMapping(void* address, size_t bytes, int protection) : address_(address) {

@@ -9,6 +9,10 @@ namespace gnn::data {
 /// Memory that this process holds now, pages of mapped files included.
 [[nodiscard]] int64_t resident_bytes();
 
+/// How much of mapped files may be resident at once: what MappedPagesLimit says, or the largest number.
+/// Who reads a file in no order reads it in several passes, each of less than that.
+[[nodiscard]] int64_t mapped_pages_limit();
+
 /// A shared mapping of a file that MappedPagesLimit counts. Ends before the mapping does.
 /// Threads: any thread.
 class CountedMapping {

@@ -102,6 +102,11 @@ std::vector<Slot> slots_of(DatasetArrays& dataset) {
         slots.push_back({&hot.hotness, 1, Elements::Doubles});
       }
     }
+    if (auto& split = dataset.partitions->link_split) {
+      slots.push_back({&split->order, 1, Elements::Ids});
+      slots.push_back({&split->validation_negatives, 2, Elements::Ids});
+      slots.push_back({&split->test_negatives, 2, Elements::Ids});
+    }
   }
   return slots;
 }

@@ -124,6 +124,10 @@ class NativeWriter final : public ArrayStorage {
 /// empty folder, such as a sub-folder of a mounted volume.
 [[nodiscard]] bool is_vacant(const std::string& output);
 
+/// Whether something that a data set was published to may be there, and nothing else: a folder of a
+/// native data set, even a damaged one, or of generated OGB files; or a link.
+[[nodiscard]] bool is_replaceable(const std::string& output);
+
 /// The key of the published data set, or "" if `directory` holds none.
 std::string published_key(const std::string& directory);
 

@@ -237,6 +237,21 @@ bool is_vacant(const std::string& output) {
   return !fs::exists(status) || (fs::is_directory(status) && fs::is_empty(output, error));
 }
 
+bool is_replaceable(const std::string& output) {
+  std::error_code error;
+  const auto status = fs::symlink_status(output, error);
+  if (fs::is_symlink(status)) return true;
+  if (!fs::is_directory(status)) return false;
+  if (fs::exists(output + "/" + kManifestFile, error)) return true;
+  // The top of what write_ogb() writes.
+  for (fs::directory_iterator entry(output, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (name != "raw" && name != "split") return false;
+  }
+  return !error;
+}
+
 std::string published_key(const std::string& directory) {
   const auto manifest = read_manifest(directory + "/" + kManifestFile);
   return manifest ? manifest->key : "";

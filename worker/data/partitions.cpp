@@ -231,6 +231,7 @@ std::string partitions_text(const DatasetArrays& dataset) {
   for (const std::vector<int64_t>& offsets : partitions.book.offsets) {
     text += shape_text(offsets) + "\n";
   }
+  if (partitions.link_split) text += "links by " + describe(partitions.link_split->options) + "\n";
   return text;
 }
 
@@ -269,7 +270,7 @@ Status check_partitions_form(const DatasetArrays& dataset, std::string_view wher
     ));
     GNN_RETURN_IF_ERROR(check_hot_form(dataset, table, where));
   }
-  return {};
+  return check_link_split_form(dataset, where);
 }
 
 Status check_partitions(const DatasetArrays& dataset, std::string_view where) {
@@ -282,7 +283,7 @@ Status check_partitions(const DatasetArrays& dataset, std::string_view where) {
         partitions.original_ids[table], dataset.node_tables[table].num_nodes, where
     ));
   }
-  return {};
+  return check_link_split(dataset, where);
 }
 
 }  // namespace gnn::data

@@ -2,6 +2,7 @@
 
 #include "common/result.h"
 #include "worker/data/array.h"
+#include "worker/data/link_split.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -89,6 +90,8 @@ struct Partitions {
   std::vector<Array> original_ids{};
   /// By node table and part. An extracted part has ids and hotness of itself alone.
   std::vector<std::vector<HotRows>> hot{};
+  /// Of the data set's links, if one was asked for; whole in an extracted part, too.
+  std::optional<StoredLinkSplit> link_split{};
 
   /// The nodes whose lists, rows and labels are held: all of them but in an extracted part.
   [[nodiscard]] IdRange held(size_t node_table) const;
@@ -103,13 +106,13 @@ IdRange held_nodes(const DatasetArrays& dataset, size_t node_table);
 std::string partitions_text(const DatasetArrays& dataset);
 
 /// Checks numbers and shapes, and returns the first problem: as many parts, ranges, ids and rows as
-/// the book says.
+/// the book says, and as the split of links does.
 /// Errors: Data.
 Status check_partitions_form(const DatasetArrays& dataset, std::string_view where);
 
 /// Checks the elements of the arrays of partitions, which passed check_partitions_form(): hot ids are
 /// nodes of other parts, each once, hotness is finite, positive, descending and in all no more than the
-/// remote reads, and each original id occurs once.
+/// remote reads, each original id occurs once, and the split of links has each of them once.
 /// Errors: Data.
 Status check_partitions(const DatasetArrays& dataset, std::string_view where);
 

@@ -82,12 +82,21 @@ struct HotRowsData {
   double remote_reads = 0;
 };
 
+/// A split of the links that was kept with the parts (see data::StoredLinkSplit).
+struct LinkSplitData {
+  data::LinkSplitOptions options;
+  at::Tensor order;                 ///< int64 [E]
+  at::Tensor validation_negatives;  ///< int64 [V, 2]
+  at::Tensor test_negatives;        ///< int64 [S, 2]
+};
+
 /// How the nodes of a data set are dealt to parts (see data::Partitions).
 struct PartitionData {
   data::PartitionBook book;
   std::optional<int64_t> only;                ///< the part that an extracted part holds
   std::vector<at::Tensor> original_ids;       ///< by node type: int64 [nodes held]
   std::vector<std::vector<HotRowsData>> hot;  ///< by node type and part
+  std::optional<LinkSplitData> link_split{};
 };
 
 /// A checked data set, ready to be sampled and trained on. Homogeneous graphs have one node type

@@ -1,5 +1,7 @@
 #include "worker/graph/link_checks.h"
 
+#include "worker/data/mapped_pages.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -10,6 +12,7 @@ namespace {
 constexpr int64_t kNodesPerReport = int64_t{1} << 16;
 // Pairs are read in the order of the lists, so at random places: far enough ahead to hide memory.
 constexpr int64_t kPrefetch = 16;
+constexpr int64_t kBytesPerPair = 2 * sizeof(int64_t);
 
 tl::unexpected<Error> link_problem(std::string_view where, const std::string& what) {
   return fail(ErrorKind::Data, std::string(where) + ": " + what);
@@ -74,47 +77,56 @@ Status check_entries(
   const int64_t first = rows.begin + share.begin_of(rows.size());
   const int64_t last = rows.begin + share.end_of(rows.size());
   const int64_t readable = std::min(indptr[last], edges);
-  progress.begin("checking links", last - first, "nodes");
-  for (int64_t node = first; node < last; ++node) {
-    const int64_t begin = std::max<int64_t>(indptr[node], 0);
-    const int64_t end = std::min(indptr[node + 1], edges);
-    for (int64_t entry = begin; entry < end; ++entry) {
-      if (entry + kPrefetch < readable) {
-        const int64_t ahead = id_of(entry + kPrefetch);
-        __builtin_prefetch(pairs + 2 * (ahead >= 0 && ahead < count ? ahead : 0));
+  // A pass reads the pairs of a range of ids: beside the lists, they must fit what files may take.
+  const int64_t most = std::max<int64_t>(data::mapped_pages_limit() / 2 / kBytesPerPair, 1);
+  const int64_t passes = count / most + (count % most > 0 ? 1 : 0);
+  progress.begin("checking links", passes * (last - first), "nodes");
+  for (int64_t pass = 0; pass < passes; ++pass) {
+    const int64_t first_id = pass * most;
+    const int64_t num_ids = std::min(most, count - first_id);
+    const auto is_of_pass = [&](int64_t id) { return id >= first_id && id - first_id < num_ids; };
+    for (int64_t node = first; node < last; ++node) {
+      const int64_t begin = std::max<int64_t>(indptr[node], 0);
+      const int64_t end = std::min(indptr[node + 1], edges);
+      for (int64_t entry = begin; entry < end; ++entry) {
+        if (entry + kPrefetch < readable) {
+          const int64_t ahead = id_of(entry + kPrefetch);
+          __builtin_prefetch(pairs + 2 * (is_of_pass(ahead) ? ahead : first_id));
+        }
+        const int64_t id = id_of(entry);
+        const int64_t source = indices[entry];
+        if (id < 0 || id >= count) {
+          return link_problem(
+              where,
+              entry_text(type, entry) + ": expected an edge id in [0, " + std::to_string(count) +
+                  "), found " + std::to_string(id)
+          );
+        }
+        if (!is_of_pass(id)) continue;
+        const Ends ends = ends_of(source, first_node + node, direction);
+        if (pairs[2 * id] != ends.source || pairs[2 * id + 1] != ends.destination) {
+          return link_problem(
+              where,
+              entry_text(type, entry) + ": its edge id " + std::to_string(id) + " is of the link " +
+                  edge_text(pairs[2 * id], pairs[2 * id + 1]) + ", expected " +
+                  edge_text(ends.source, ends.destination)
+          );
+        }
+        if (entry > begin && (source < indices[entry - 1] ||
+                              (source == indices[entry - 1] && id <= id_of(entry - 1)))) {
+          return link_problem(
+              where,
+              entry_text(type, entry) +
+                  ": expected ascending sources, and ascending edge ids of one source"
+          );
+        }
       }
-      const int64_t id = id_of(entry);
-      const int64_t source = indices[entry];
-      if (id < 0 || id >= count) {
-        return link_problem(
-            where,
-            entry_text(type, entry) + ": expected an edge id in [0, " + std::to_string(count) +
-                "), found " + std::to_string(id)
-        );
+      if (node % kNodesPerReport == 0) {
+        progress.advance_to(pass * (last - first) + node - first);
       }
-      const Ends ends = ends_of(source, first_node + node, direction);
-      if (pairs[2 * id] != ends.source || pairs[2 * id + 1] != ends.destination) {
-        return link_problem(
-            where,
-            entry_text(type, entry) + ": its edge id " + std::to_string(id) + " is of the link " +
-                edge_text(pairs[2 * id], pairs[2 * id + 1]) + ", expected " +
-                edge_text(ends.source, ends.destination)
-        );
-      }
-      if (entry > begin && (source < indices[entry - 1] ||
-                            (source == indices[entry - 1] && id <= id_of(entry - 1)))) {
-        return link_problem(
-            where,
-            entry_text(type, entry) +
-                ": expected ascending sources, and ascending edge ids of one source"
-        );
-      }
-    }
-    if (node % kNodesPerReport == 0) {
-      progress.advance_to(node - first);
     }
   }
-  progress.advance_to(last - first);
+  progress.advance_to(passes * (last - first));
   progress.end();
   return {};
 }

@@ -312,6 +312,13 @@ Result<PartitionData> partitions_over(const data::DatasetArrays& arrays, std::st
       GNN_ASSIGN_OR_RETURN(made_hot.hotness, tensor_over(hot.hotness));
     }
   }
+  if (const auto& split = partitions.link_split) {
+    LinkSplitData& made_split = made.link_split.emplace();
+    made_split.options = split->options;
+    GNN_ASSIGN_OR_RETURN(made_split.order, tensor_over(split->order));
+    GNN_ASSIGN_OR_RETURN(made_split.validation_negatives, tensor_over(split->validation_negatives));
+    GNN_ASSIGN_OR_RETURN(made_split.test_negatives, tensor_over(split->test_negatives));
+  }
   return made;
 }
 
@@ -424,16 +431,27 @@ Result<Dataset> load_mapped(
   return dataset;
 }
 
-// Refuses what can't be done with an extracted part.
-Status check_part(
+// Refuses what can't be done with a partitioned data set, or with an extracted part of it.
+Status check_partitioned(
     const data::DatasetArrays& arrays,
     const data::TransformOptions& transforms,
     const api::Dataset& spec,
     const std::string& where,
     const LoadOptions& options
 ) {
-  if (!arrays.partitions || !arrays.partitions->only) {
+  if (!arrays.partitions) {
     return {};
+  }
+  const data::TransformOptions left = data::what_is_left_of(transforms, arrays);
+  if (!arrays.partitions->only) {
+    if (!left.add_reverse) return {};
+    // Its partitions say how each edge type is drawn from.
+    return fail(
+        ErrorKind::Configuration,
+        "spec.dataset.addReverse: expected the reverse edge types in " + where +
+            ", as none can be added to partitioned data, found " + data::edge_types_text(arrays) +
+            "; import with --add-reverse, then partition"
+    );
   }
   const std::string part = where + ": holds part " + std::to_string(*arrays.partitions->only) +
                            " of " + std::to_string(arrays.partitions->book.parts) + " alone";
@@ -443,7 +461,7 @@ Status check_part(
         part + "; set spec.placement, or spec.dataset.path to the whole data set"
     );
   }
-  if (data::what_is_left_of(transforms, arrays) != data::TransformOptions{}) {
+  if (left != data::TransformOptions{}) {
     return fail(
         ErrorKind::Configuration,
         part + ", which can't be transformed; import with these options, then partition"
@@ -541,7 +559,7 @@ Result<Dataset> load_dataset(
   }
   const std::string where = spec.path.value_or(read->arrays.name);
   GNN_RETURN_IF_ERROR(check_link(options, read->arrays, where));
-  GNN_RETURN_IF_ERROR(check_part(read->arrays, transforms, spec, where, options));
+  GNN_RETURN_IF_ERROR(check_partitioned(read->arrays, transforms, spec, where, options));
   Dataset dataset;
   if (read->version.empty()) {
     data::MemoryStorage memory;

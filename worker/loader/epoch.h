@@ -76,6 +76,17 @@ template <class Batch, class Make>
   return {};
 }
 
+/// `done`, which the pipeline counts a batch before.
+template <class Batch>
+[[nodiscard]] typename BatchPipeline<Batch>::Done counted(
+    BatchPipeline<Batch>& pipeline, typename BatchPipeline<Batch>::Done done
+) {
+  return [&pipeline, done = std::move(done)](Result<Batch> batch) {
+    if (batch) pipeline.add([&](LoaderStats& stats) { add(stats, *batch); });
+    done(std::move(batch));
+  };
+}
+
 /// The pipeline's stats with the state that the sampler keeps for its batches.
 template <class Batch>
 [[nodiscard]] LoaderStats stats_of(

@@ -9,6 +9,12 @@
 
 namespace gnn::loader {
 
+/// Where the time of a batch went. Seconds hold what it waited for other nodes.
+struct BatchCost {
+  double sample_seconds = 0;
+  double fetch_seconds = 0;  ///< features and labels
+};
+
 /// A sampled neighbourhood, as one training step consumes it. All tensors are on the loader's
 /// device.
 struct MiniBatch {
@@ -17,6 +23,7 @@ struct MiniBatch {
   at::Tensor y;  ///< [B], the labels of the seeds; undefined without labels
   sampling::SampledSubgraph subgraph;
   int64_t batch_index = 0;  ///< this rank's batch in the epoch, from 0
+  BatchCost cost{};         ///< of making it
 };
 
 void move_tensors(MiniBatch& batch, const DeviceCopy& copy);

@@ -1,38 +1,11 @@
 #include "worker/loader/node_loader.h"
 
 #include "worker/loader/checks.h"
+#include "worker/loader/epoch.h"
 
-#include <ATen/Functions.h>
-
-#include <algorithm>
-#include <chrono>
-#include <span>
 #include <utility>
-#include <vector>
 
 namespace gnn::loader {
-namespace {
-
-at::Tensor pick(const at::Tensor& ids, std::span<const int64_t> places) {
-  at::Tensor picked = at::empty({static_cast<int64_t>(places.size())}, at::kLong);
-  const int64_t* const all = ids.const_data_ptr<int64_t>();
-  std::transform(
-      places.begin(),
-      places.end(),
-      picked.mutable_data_ptr<int64_t>(),
-      [all](int64_t place) { return all[place]; }
-  );
-  return picked;
-}
-
-}  // namespace
-
-void move_tensors(MiniBatch& batch, const DeviceCopy& copy) {
-  copy.move(batch.seeds);
-  copy.move(batch.x);
-  copy.move(batch.y);
-  copy.move(batch.subgraph);
-}
 
 Result<std::unique_ptr<NodeLoader>> NodeLoader::create(
     const NodeLoaderOptions& options,
@@ -65,32 +38,33 @@ Result<std::unique_ptr<NodeLoader>> NodeLoader::create(
     std::shared_ptr<FeatureFetcher> features,
     std::shared_ptr<FeatureFetcher> labels
 ) {
+  return create(
+      options,
+      NodeBatchMaker::create(std::move(sampler), seeds, std::move(features), std::move(labels))
+  );
+}
+
+Result<std::unique_ptr<NodeLoader>> NodeLoader::create(
+    const NodeLoaderOptions& options, std::shared_ptr<const NodeBatchMaker> maker
+) {
   GNN_RETURN_IF_ERROR(check_pipeline(
       {.num_threads = options.num_threads,
        .concurrency = options.concurrency,
        .prefetch = options.prefetch}
   ));
   sampling::core::ItemSamplerOptions item_options = options.items;
-  item_options.num_items = seeds.numel();
+  item_options.num_items = maker->num_items();
   GNN_ASSIGN_OR_RETURN(auto items, sampling::core::ItemSampler::create(item_options));
-  return std::unique_ptr<NodeLoader>(new NodeLoader(
-      options, items, std::move(sampler), seeds, std::move(features), std::move(labels)
-  ));
+  return std::unique_ptr<NodeLoader>(new NodeLoader(options, items, std::move(maker)));
 }
 
 NodeLoader::NodeLoader(
     const NodeLoaderOptions& options,
     const sampling::core::ItemSampler& items,
-    std::shared_ptr<sampling::Sampler> sampler,
-    at::Tensor seeds,
-    std::shared_ptr<FeatureFetcher> features,
-    std::shared_ptr<FeatureFetcher> labels
+    std::shared_ptr<const NodeBatchMaker> maker
 )
     : items_(items),
-      sampler_(std::move(sampler)),
-      seeds_(std::move(seeds)),
-      features_(std::move(features)),
-      labels_(std::move(labels)),
+      maker_(std::move(maker)),
       pipeline_(
           {.num_threads = options.num_threads,
            .concurrency = options.concurrency,
@@ -104,57 +78,13 @@ Status NodeLoader::start_epoch(int64_t epoch, int64_t first_batch) {
       items_,
       {.epoch = epoch, .first_batch = first_batch},
       [this](const BatchPlace& place, const Executor& executor, const auto& done) {
-        const auto making = std::make_shared<Making>(executor, done);
-        making->batch.batch_index = place.index;
-        making->batch.seeds = pick(seeds_, place.items);
-        sample(making, place.position);
+        maker_->make(place, executor, counted(pipeline_, done));
       }
   );
 }
 
 LoaderStats NodeLoader::stats() const {
-  return stats_of(pipeline_, *sampler_);
-}
-
-void NodeLoader::sample(
-    const std::shared_ptr<Making>& making, const sampling::core::StreamPosition& position
-) {
-  sampler_->start(
-      {.seeds = {making->batch.seeds}, .position = position},
-      making->executor,
-      [this, making](Result<sampling::SampledSubgraph> sampled) {
-        if (!sampled) return making->done(tl::unexpected(std::move(sampled).error()));
-        making->batch.subgraph = std::move(*sampled);
-        const double seconds = making->lap();
-        pipeline_.add([&](LoaderStats& stats) {
-          stats.sample_seconds += seconds;
-          stats.sampled_edges += making->batch.subgraph.num_edges();
-        });
-        fetch(making);
-      }
-  );
-}
-
-void NodeLoader::fetch(const std::shared_ptr<Making>& making) {
-  // Features may come from elsewhere: the labels are gathered meanwhile.
-  fetch_all(
-      {features_, labels_},
-      {making->batch.subgraph.node_ids.front(), making->batch.seeds},
-      making->executor,
-      [this, making](Result<std::vector<at::Tensor>> rows) {
-        if (!rows) return making->done(tl::unexpected(std::move(rows).error()));
-        making->batch.x = std::move(rows->front());
-        making->batch.y = std::move(rows->back());
-        const double seconds = making->lap();
-        pipeline_.add([&](LoaderStats& stats) {
-          ++stats.batches;
-          if (making->batch.x.defined())
-            stats.gathered_bytes += static_cast<int64_t>(making->batch.x.nbytes());
-          stats.fetch_seconds += seconds;
-        });
-        making->done(std::move(making->batch));
-      }
-  );
+  return stats_of(pipeline_, maker_->sampler());
 }
 
 }  // namespace gnn::loader

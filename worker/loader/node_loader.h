@@ -3,10 +3,11 @@
 #include "common/result.h"
 #include "worker/graph/csc_graph.h"
 #include "worker/loader/batch_pipeline.h"
-#include "worker/loader/epoch.h"
+#include "worker/loader/batch_source.h"
 #include "worker/loader/feature_fetcher.h"
 #include "worker/loader/loader_stats.h"
 #include "worker/loader/mini_batch.h"
+#include "worker/loader/node_batch_maker.h"
 #include "worker/sampling/async_sampler.h"
 #include "worker/sampling/core/item_sampler.h"
 #include "worker/sampling/neighbor.h"
@@ -21,20 +22,20 @@
 namespace gnn::loader {
 
 struct NodeLoaderOptions {
-  sampling::NeighborSamplerOptions sampling;
+  sampling::NeighborSamplerOptions sampling{};
   /// The loader sets num_items; seed also keys the neighbour draws.
-  sampling::core::ItemSamplerOptions items;
+  sampling::core::ItemSamplerOptions items{};
   int64_t num_threads = 1;       ///< threads that make mini-batches; 0 = made inside next()
   int64_t concurrency = 1;       ///< batches under way per thread, while others' nodes answer
   int64_t prefetch = 2;          ///< batches ready or under way beyond those
   at::Device device = at::kCPU;  ///< where next() delivers
 };
 
-/// Feeds training: item -> sample -> fetch features -> copy to device, ahead of the reader, on
-/// `num_threads` threads. Batches come in order, and their content depends neither on num_threads
+/// Feeds training: item -> NodeBatchMaker -> copy to device, ahead of the reader, on `num_threads`
+/// threads. Batches come in order, and their content depends neither on num_threads
 /// nor on concurrency and prefetch.
 /// Threads: one reader.
-class NodeLoader {
+class NodeLoader final : public BatchSource<MiniBatch> {
  public:
   /// The whole graph, features and labels in this process. Without `features` MiniBatch::x stays
   /// undefined.
@@ -56,44 +57,31 @@ class NodeLoader {
       std::shared_ptr<FeatureFetcher> labels
   );
 
-  /// Batches of this rank in each epoch, and of the rank that has the most.
-  [[nodiscard]] int64_t num_batches() const { return items_.num_batches(); }
+  /// Any maker; `options.sampling` counts for nothing.
+  [[nodiscard]] static Result<std::unique_ptr<NodeLoader>> create(
+      const NodeLoaderOptions& options, std::shared_ptr<const NodeBatchMaker> maker
+  );
+
+  [[nodiscard]] int64_t num_batches() const override { return items_.num_batches(); }
+  /// Batches of the rank that has the most.
   [[nodiscard]] int64_t max_batches() const { return items_.max_batches(); }
 
-  /// Starts an epoch at batch `first_batch` (where a resumed run goes on) and ends the one under
-  /// way. Resets stats().
-  Status start_epoch(int64_t epoch, int64_t first_batch = 0);
-  /// The next batch, or std::nullopt after the epoch's last.
-  /// Errors: those of the stages; Cancelled after stop().
-  [[nodiscard]] Result<std::optional<MiniBatch>> next() { return pipeline_.next(); }
-  /// Ends the epoch under way from any thread: a waiting next() returns Cancelled.
-  void stop() { pipeline_.end_epoch(); }
+  Status start_epoch(int64_t epoch, int64_t first_batch = 0) override;
+  [[nodiscard]] Result<std::optional<MiniBatch>> next() override { return pipeline_.next(); }
+  void stop() override { pipeline_.end_epoch(); }
 
-  [[nodiscard]] LoaderStats stats() const;
+  [[nodiscard]] LoaderStats stats() const override;
 
  private:
   NodeLoader(
       const NodeLoaderOptions& options,
       const sampling::core::ItemSampler& items,
-      std::shared_ptr<sampling::Sampler> sampler,
-      at::Tensor seeds,
-      std::shared_ptr<FeatureFetcher> features,
-      std::shared_ptr<FeatureFetcher> labels
+      std::shared_ptr<const NodeBatchMaker> maker
   );
-
-  using Making = loader::Making<MiniBatch>;
-
-  void sample(
-      const std::shared_ptr<Making>& making, const sampling::core::StreamPosition& position
-  );
-  void fetch(const std::shared_ptr<Making>& making);
 
   const sampling::core::ItemSampler items_;
-  const std::shared_ptr<sampling::Sampler> sampler_;
-  const at::Tensor seeds_;
-  const std::shared_ptr<FeatureFetcher> features_;  // null: no features
-  const std::shared_ptr<FeatureFetcher> labels_;    // null: no labels
-  BatchPipeline<MiniBatch> pipeline_;               // last: its threads use all of the above
+  const std::shared_ptr<const NodeBatchMaker> maker_;
+  BatchPipeline<MiniBatch> pipeline_;  // last: its threads use all of the above
 };
 
 }  // namespace gnn::loader

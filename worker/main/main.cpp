@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   gnn::app::add_run_command(app, chosen);
   gnn::app::add_rank_command(app, chosen);
   gnn::app::add_agent_command(app, chosen);
+  gnn::app::add_server_command(app, chosen);
   gnn::app::add_prepare_command(app, chosen);
   gnn::app::add_data_command(app, chosen);
   try {

@@ -118,6 +118,12 @@ class Extraction {
         GNN_RETURN_IF_ERROR(take_all(hot.hotness));
       }
     }
+    if (auto& split = partitions.link_split) {
+      for (data::Array* array :
+           {&split->order, &split->validation_negatives, &split->test_negatives}) {
+        GNN_RETURN_IF_ERROR(take_all(*array));
+      }
+    }
     return {};
   }
 

@@ -1,6 +1,7 @@
 #include "worker/partition/partition.h"
 
 #include "worker/data/native.h"
+#include "worker/data/number_text.h"
 #include "worker/partition/order.h"
 #include "worker/partition/rewrite.h"
 
@@ -301,8 +302,9 @@ std::string describe(const PartitionOptions& options) {
   return text + ", batchSize=" + std::to_string(options.batch_size) +
          ", replace=" + (options.replace ? "true" : "false") +
          ", rule=" + (options.rule == data::HopRule::AllSeen ? "AllSeen" : "NewNodes") +
-         ", negatives=" + std::to_string(options.negatives) +
-         ", hotRows=" + std::to_string(options.hot_rows) + ", seed=" + std::to_string(options.seed);
+         ", negatives=" + data::number_text(options.negatives) +
+         ", hotRows=" + data::number_text(options.hot_rows) +
+         ", seed=" + std::to_string(options.seed);
 }
 
 Result<data::DatasetArrays> partition(

@@ -309,6 +309,9 @@ void TeeSink::on_evaluation(const EvaluationProgress& evaluation) {
 void TeeSink::on_remote_meter(const std::shared_ptr<const RemoteMeter>& meter) {
   for (ProgressSink* sink : sinks_) sink->on_remote_meter(meter);
 }
+void TeeSink::on_served_meter(const std::shared_ptr<const ServedMeter>& meter) {
+  for (ProgressSink* sink : sinks_) sink->on_served_meter(meter);
+}
 void TeeSink::on_step(const StepReport& report) {
   for (ProgressSink* sink : sinks_) sink->on_step(report);
 }

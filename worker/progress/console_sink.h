@@ -87,6 +87,7 @@ class TeeSink final : public ProgressSink {
   void on_mark() override;
   void on_evaluation(const EvaluationProgress& evaluation) override;
   void on_remote_meter(const std::shared_ptr<const RemoteMeter>& meter) override;
+  void on_served_meter(const std::shared_ptr<const ServedMeter>& meter) override;
   void on_step(const StepReport& report) override;
   void on_epoch(const EpochReport& report) override;
   void on_final(const FinalReport& report) override;

@@ -2,6 +2,7 @@
 
 #include "worker/progress/measure.h"
 #include "worker/progress/remote_data.h"
+#include "worker/progress/served_data.h"
 
 #include <cstdint>
 #include <map>
@@ -147,6 +148,8 @@ class ProgressSink {
   virtual void on_evaluation(const EvaluationProgress&) {}
   /// From now on, and for as long as it is kept, `meter` tells what this rank reads from other nodes.
   virtual void on_remote_meter(const std::shared_ptr<const RemoteMeter>& /*meter*/) {}
+  /// The same of the batches that servers make for this rank.
+  virtual void on_served_meter(const std::shared_ptr<const ServedMeter>& /*meter*/) {}
   virtual void on_step(const StepReport& report) = 0;
   virtual void on_epoch(const EpochReport& report) = 0;
   virtual void on_final(const FinalReport& report) = 0;

@@ -1,16 +1,14 @@
 #pragma once
 
-#include "common/guarded.h"
 #include "common/latency_histogram.h"
+#include "worker/progress/meter.h"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 namespace gnn::progress {
 
@@ -72,33 +70,7 @@ struct RemoteData {
 };
 
 /// Lets others read a rank's RemoteData while its task runs, and what it was at the end.
-/// Threads: safe from any thread.
-class RemoteMeter {
- public:
-  using Read = std::function<RemoteData()>;
-
-  /// `read` works until stop(), from any thread.
-  explicit RemoteMeter(Read read) : state_(State{.read = std::move(read)}) {}
-
-  [[nodiscard]] RemoteData read() const {
-    const auto state = state_.lock();
-    return state->read ? state->read() : state->last;
-  }
-  /// From now on read() gives what it would have given now.
-  void stop() {
-    const auto state = state_.lock();
-    if (!state->read) return;
-    state->last = state->read();
-    state->read = nullptr;
-  }
-
- private:
-  struct State {
-    Read read;
-    RemoteData last{};
-  };
-  mutable Guarded<State> state_;
-};
+using RemoteMeter = Meter<RemoteData>;
 
 /// What the training batches of all ranks have read from other nodes.
 struct RemoteSummary {

@@ -7,6 +7,8 @@
 namespace gnn::rendezvous {
 namespace {
 
+constexpr size_t kLongestIdentityShown = 200;
+
 struct Identity {
   int contract = 0;
   int64_t attempt = 0;
@@ -39,6 +41,27 @@ Result<Handshake> refuse(Store& store, std::string reason) {
 
 Status announce_identity(Store& store, const Incarnation& incarnation) {
   return store.set(kIdentityKey, encode_identity(incarnation));
+}
+
+std::string server_key(const std::string& job_uid, int64_t server) {
+  return job_uid + "/servers/" + std::to_string(server);
+}
+
+std::string servers_key(const std::string& job_uid) {
+  return job_uid + "/servers";
+}
+
+HostAttempt attempt_of_host(
+    const std::optional<std::string>& identity, const std::string& job_uid
+) {
+  if (!identity) return {.reason = "the store's host has not announced itself yet"};
+  const auto host = decode_identity(*identity);
+  if (host && host->contract == contract::kVersion && host->job_uid == job_uid)
+    return {.attempt = host->attempt};
+  return {
+      .reason = "the store belongs to '" + identity->substr(0, kLongestIdentityShown) +
+                "', this process to job UID '" + job_uid + "'"
+  };
 }
 
 Result<Handshake> agent_handshake(Store& store, const Incarnation& incarnation) {

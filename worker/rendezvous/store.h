@@ -33,6 +33,14 @@ inline constexpr const char* kIdentityKey = "gnn/identity";
 inline constexpr const char* kRefusedKey = "gnn/refused";
 /// The attempt's current round, under attempt_prefix().
 inline constexpr const char* kRoundKey = "round";
+/// Node 0's directive, under attempt_prefix().
+inline constexpr const char* kDirectiveKey = "directive";
+
+/// Sampling servers outlive attempts, and write to the store of whichever runs: "<job uid>/servers/<n>"
+/// is server n's.
+[[nodiscard]] std::string server_key(const std::string& job_uid, int64_t server);
+/// One more than the highest number of a server that has come: how many such keys are to be read.
+[[nodiscard]] std::string servers_key(const std::string& job_uid);
 
 /// The store's answer to a handshake.
 enum class HandshakeAnswer {
@@ -50,6 +58,16 @@ struct Handshake {
   HandshakeAnswer answer = HandshakeAnswer::NotYet;
   std::string reason;  ///< why a process is not welcome
 };
+
+/// What the host's identity tells a process of any attempt.
+struct HostAttempt {
+  std::optional<int64_t> attempt{};  ///< nothing while it is no host of this job
+  std::string reason{};              ///< why it is none
+};
+/// Reads what kIdentityKey says; `identity` is nothing before the host has announced itself.
+[[nodiscard]] HostAttempt attempt_of_host(
+    const std::optional<std::string>& identity, const std::string& job_uid
+);
 
 /// Compares an agent's job and attempt with those of the host.
 [[nodiscard]] Result<Handshake> agent_handshake(Store& store, const Incarnation& incarnation);

@@ -14,7 +14,10 @@
 #include <asio/write.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -34,7 +37,8 @@ class Calls final : public Connection {
       tcp::socket socket,
       Duration peer_timeout,
       std::string peer_name,
-      std::shared_ptr<Guarded<PeerStats>> stats
+      std::shared_ptr<Guarded<PeerStats>> stats,
+      std::shared_ptr<std::atomic<bool>> lost
   )
       : Connection(
             // A server that has enough to do may take nothing for a while.
@@ -42,7 +46,8 @@ class Calls final : public Connection {
             {.peer_timeout = peer_timeout, .must_take = false},
             std::move(stats)
         ),
-        peer_name_(std::move(peer_name)) {}
+        peer_name_(std::move(peer_name)),
+        lost_(std::move(lost)) {}
 
   void call(Call call, Callback callback, MonotonicPoint begin) {
     if (ended_) return callback(tl::make_unexpected(*ended_));
@@ -70,6 +75,7 @@ class Calls final : public Connection {
   // All calls under way, and later ones, fail with this.
   void finish(Error error) {
     close();
+    lost_->store(true);
     ended_ = std::move(error);
     reading_.reset();
     stats().lock()->calls_under_way = 0;
@@ -100,8 +106,9 @@ class Calls final : public Connection {
       return broken("has answered a call that was not made");
     Pending& pending = *found->second;
     pending.answer = header;
+    const bool placed = header.type == FrameType::Reply && pending.call.place != nullptr;
     uint64_t room = 0;
-    if (header.type == FrameType::Reply)
+    if (header.type == FrameType::Reply && !placed)
       for (const auto part : pending.call.into) room += part.size();
     const uint64_t most =
         header.type == FrameType::Reply
@@ -113,6 +120,8 @@ class Calls final : public Connection {
           std::to_string(most)
       );
     }
+    reading_ = found->second;
+    if (placed) return Next::Body;  // on_filled() gives the places
     uint64_t left = std::min(room, header.length);
     if (header.type == FrameType::Reply) {
       for (const auto part : pending.call.into) {
@@ -123,8 +132,22 @@ class Calls final : public Connection {
     }
     pending.rest.resize(header.length - std::min(room, header.length));
     into.emplace_back(pending.rest);
-    reading_ = found->second;
     return Next::Body;
+  }
+
+  Status on_filled(int64_t left, std::vector<std::span<std::byte>>& into) override {
+    auto places = reading_->call.place(left);
+    if (places) {
+      into = std::move(*places);
+      return {};
+    }
+    // The error is this call's; to all others the connection is lost.
+    const auto pending = std::exchange(reading_, nullptr);
+    pending_.erase(pending->answer.call);
+    --stats().lock()->calls_under_way;
+    lost_->store(true);
+    pending->callback(tl::make_unexpected(with_context(places.error(), peer_name_)));
+    return fail(ErrorKind::PeerLost, "has sent an answer that is none: " + places.error().message);
   }
 
   void on_body() override {
@@ -163,6 +186,7 @@ class Calls final : public Connection {
   }
 
   const std::string peer_name_;
+  const std::shared_ptr<std::atomic<bool>> lost_;
   uint64_t next_call_ = 1;
   std::unordered_map<uint64_t, std::shared_ptr<Pending>> pending_;
   std::shared_ptr<Pending> reading_;  // whose answer comes
@@ -170,15 +194,25 @@ class Calls final : public Connection {
 };
 
 // Connects and shakes hands, on the event loop.
-class Connecting : public std::enable_shared_from_this<Connecting> {
+class Joining : public std::enable_shared_from_this<Joining> {
  public:
   using Done = std::function<void(Result<tcp::socket>)>;
 
-  Connecting(asio::io_context& io, const ClientOptions& options, const Key& key, Done done)
+  Joining(asio::io_context& io, const ClientOptions& options, const Key& key, Done done)
       : resolver_(io),
         socket_(io),
-        handshake_(options.identity, options.node, key),
+        handshake_(options.identity, options.node, key, options.role),
         done_(std::move(done)) {}
+
+  // `done` is not called any more.
+  void give_up() {
+    if (!done_) return;
+    done_ = nullptr;
+    deadline_->cancel();
+    resolver_.cancel();
+    std::error_code ignored;
+    socket_.close(ignored);
+  }
 
   void start(asio::io_context& io, const HostPort& address, Duration limit) {
     deadline_ = std::make_shared<internal::Deadline>(io, limit, [self = shared_from_this()] {
@@ -279,48 +313,110 @@ class Connecting : public std::enable_shared_from_this<Connecting> {
   VerdictBytes verdict_{};
 };
 
+Status check_options(const ClientOptions& options) {
+  GNN_RETURN_IF_ERROR(check_identity(options.identity));
+  return internal::check_peer_timeout(options.peer_timeout);
+}
+
 }  // namespace
 
 class Client::State {
  public:
-  State(std::shared_ptr<EventLoop> event_loop, std::shared_ptr<Guarded<PeerStats>> peer_stats)
-      : loop(std::move(event_loop)), stats(std::move(peer_stats)) {}
+  explicit State(std::shared_ptr<EventLoop> event_loop, const ClientOptions& options)
+      : loop(std::move(event_loop)) {
+    const auto fresh = stats->lock();
+    fresh->role = options.role;
+    fresh->node = options.node;
+  }
 
   std::shared_ptr<EventLoop> loop;
-  std::shared_ptr<Guarded<PeerStats>> stats;
+  std::shared_ptr<Guarded<PeerStats>> stats = std::make_shared<Guarded<PeerStats>>();
+  std::shared_ptr<std::atomic<bool>> lost = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<Calls> calls;
 };
+
+// Gives up at its end.
+class Client::Attempt final : public Connecting {
+ public:
+  using Done = std::function<void(Result<std::unique_ptr<Client>>)>;
+
+  Attempt(
+      std::shared_ptr<EventLoop> loop,
+      const ClientOptions& options,
+      const HostPort& address,
+      const Key& key,
+      Done done
+  )
+      : loop_(loop) {
+    auto& io = loop_->context().io;
+    const std::string name =
+        Peer{.role = options.role, .node = options.node, .address = options.address}.name();
+    // On the loop's thread, like all that follows. The loop outlives this, and this the callback.
+    joining_ = std::make_shared<Joining>(
+        io,
+        options,
+        key,
+        [this, options, name, done = std::move(done)](Result<tcp::socket> socket) {
+          if (!socket) {
+            return done(tl::make_unexpected(with_context(socket.error(), "data server of " + name))
+            );
+          }
+          auto state = std::make_unique<State>(loop_, options);
+          state->calls = std::make_shared<Calls>(
+              std::move(*socket), options.peer_timeout, name, state->stats, state->lost
+          );
+          state->calls->start();
+          done(std::unique_ptr<Client>(new Client(std::move(state))));
+        }
+    );
+    asio::post(io, [joining = joining_, address, &io, limit = options.peer_timeout] {
+      joining->start(io, address, limit);
+    });
+  }
+  ~Attempt() override {
+    const auto given_up = std::make_shared<std::promise<void>>();
+    asio::post(loop_->context().io, [joining = joining_, given_up] {
+      joining->give_up();
+      given_up->set_value();
+    });
+    given_up->get_future().wait();
+  }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+ private:
+  const std::shared_ptr<EventLoop> loop_;
+  std::shared_ptr<Joining> joining_;
+};
+
+Result<std::unique_ptr<Connecting>> Client::begin_connect(
+    std::shared_ptr<EventLoop> loop,
+    const ClientOptions& options,
+    const Key& key,
+    std::function<void(Result<std::unique_ptr<Client>>)> done
+) {
+  GNN_RETURN_IF_ERROR(check_options(options));
+  GNN_ASSIGN_OR_RETURN(const HostPort address, parse_host_port(options.address));
+  return std::unique_ptr<Connecting>(
+      std::make_unique<Attempt>(std::move(loop), options, address, key, std::move(done))
+  );
+}
 
 Result<std::unique_ptr<Client>> Client::connect(
     std::shared_ptr<EventLoop> loop, ClientOptions options, const Key& key
 ) {
-  GNN_RETURN_IF_ERROR(check_identity(options.identity));
-  GNN_RETURN_IF_ERROR(internal::check_peer_timeout(options.peer_timeout));
-  GNN_ASSIGN_OR_RETURN(const HostPort address, parse_host_port(options.address));
-  const std::string name = Peer{.node = options.node, .rank = 0, .address = options.address}.name();
-
-  auto& io = loop->context().io;
-  auto stats = std::make_shared<Guarded<PeerStats>>();
-  stats->lock()->node = options.node;
-  auto state = std::make_unique<State>(std::move(loop), stats);
   // Shared: whoever waits may be gone before set_value() returns.
-  const auto done = std::make_shared<std::promise<Status>>();
-  asio::post(io, [&, done] {
-    std::make_shared<Connecting>(io, options, key, [&, done](Result<tcp::socket> socket) {
-      if (socket) {
-        state->calls = std::make_shared<Calls>(
-            std::move(*socket), options.peer_timeout, name, std::move(stats)
-        );
-        state->calls->start();
-      }
-      done->set_value(
-          socket ? Status()
-                 : tl::make_unexpected(with_context(socket.error(), "data server of " + name))
-      );
-    })->start(io, address, options.peer_timeout);
-  });
-  GNN_RETURN_IF_ERROR(done->get_future().get());
-  return std::unique_ptr<Client>(new Client(std::move(state)));
+  const auto done = std::make_shared<std::promise<Result<std::unique_ptr<Client>>>>();
+  GNN_ASSIGN_OR_RETURN(
+      const auto connecting,
+      begin_connect(
+          std::move(loop),
+          options,
+          key,
+          [done](Result<std::unique_ptr<Client>> client) { done->set_value(std::move(client)); }
+      )
+  );
+  return done->get_future().get();
 }
 
 Client::Client(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -344,6 +440,10 @@ void Client::call(Call call, Callback callback) {
         calls->call(std::move(call), std::move(callback), begin);
       }
   );
+}
+
+bool Client::lost() const {
+  return state_->lost->load();
 }
 
 PeerStats Client::stats() const {

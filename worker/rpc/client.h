@@ -19,6 +19,12 @@
 
 namespace gnn::rpc {
 
+/// Says where the next bytes of a reply go: at most `left`, which are still to come, and at least one.
+/// Called when the reply begins, and whenever all that it gave before is filled, until nothing is left.
+/// An error, which the call gets, breaks the connection.
+/// Threads: the event loop's.
+using Place = std::function<Result<std::vector<std::span<std::byte>>>(int64_t left)>;
+
 /// A request, and where its reply goes. All memory that it names stays valid until the callback.
 struct Call {
   uint16_t method = 0;
@@ -28,6 +34,9 @@ struct Call {
   std::vector<std::span<std::byte>> into{};
   /// How many bytes may follow in Reply::rest. A longer reply breaks the connection.
   int64_t most_rest = 0;
+  /// Where all of the reply goes if its own first bytes tell: instead of `into` and Reply::rest. Then
+  /// most_rest bounds the whole reply.
+  Place place{};
 };
 
 struct Reply {
@@ -42,12 +51,20 @@ struct Reply {
 using Callback = std::function<void(Result<Reply>)>;
 
 struct ClientOptions {
-  std::string address;  ///< "HOST:PORT" of the server
-  int64_t node = 0;     ///< the server's
-  Identity identity;    ///< of this process
+  std::string address;     ///< "HOST:PORT" of the server
+  Role role = Role::Rank;  ///< the server's: a rank or a sampling server
+  int64_t node = 0;        ///< the server's
+  Identity identity;       ///< of this process
   /// A server whose silence lasts this long is lost. A call takes as long as it takes while the
   /// server is alive.
   Duration peer_timeout = std::chrono::seconds(contract::kDefaultPeerSeconds);
+};
+
+/// A connection that is being made. Its end gives up, waits for a callback under way, and lets none
+/// come later; never on the thread of the event loop.
+class Connecting {
+ public:
+  virtual ~Connecting() = default;
 };
 
 /// A connection to the server of another node, with any number of calls under way. It is made once:
@@ -63,6 +80,15 @@ class Client {
   [[nodiscard]] static Result<std::unique_ptr<Client>> connect(
       std::shared_ptr<EventLoop> loop, ClientOptions options, const Key& key
   );
+  /// The same without waiting; `done` is called once, by the thread of the event loop, and must not
+  /// destroy the client there.
+  /// Errors at once: Configuration if options are out of their range; all others by `done`.
+  [[nodiscard]] static Result<std::unique_ptr<Connecting>> begin_connect(
+      std::shared_ptr<EventLoop> loop,
+      const ClientOptions& options,
+      const Key& key,
+      std::function<void(Result<std::unique_ptr<Client>>)> done
+  );
   /// Closes the connection; calls under way fail with Cancelled before it returns. Never on the
   /// thread of the event loop.
   ~Client();
@@ -75,10 +101,13 @@ class Client {
   /// before it.
   void call(Call call, Callback callback);
 
+  /// Whether the connection has broken: true before the first call fails for it.
+  [[nodiscard]] bool lost() const;
   [[nodiscard]] PeerStats stats() const;
 
  private:
   class State;
+  class Attempt;
   explicit Client(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -26,6 +26,12 @@ std::string seconds_text(Duration duration) {
                                   : std::to_string(milliseconds) + " ms";
 }
 
+uint64_t bytes_in(const std::vector<std::span<std::byte>>& parts) {
+  uint64_t bytes = 0;
+  for (const auto part : parts) bytes += part.size();
+  return bytes;
+}
+
 }  // namespace
 
 Status check_peer_timeout(Duration peer_timeout) {
@@ -132,6 +138,10 @@ bool Connection::parse() {
     if (in_body_) {
       fill_body_from_buffer();
       if (next_into_ < into_.size()) break;
+      if (unplaced_ > 0) {
+        if (!place_rest()) break;
+        continue;
+      }
       in_body_ = false;
       on_body();
     }
@@ -175,6 +185,26 @@ bool Connection::parse_header() {
   begin_ += FrameHeader::kBytes;
   in_body_ = true;
   next_into_ = 0;
+  unplaced_ = header->length - bytes_in(into_);
+  skip_filled();
+  return true;
+}
+
+bool Connection::place_rest() {
+  into_.clear();
+  next_into_ = 0;
+  const auto status = on_filled(static_cast<int64_t>(unplaced_), into_);
+  if (closed_) return false;
+  const uint64_t placed = bytes_in(into_);
+  if (!status || placed == 0 || placed > unplaced_) {
+    into_.clear();
+    break_off(
+        status ? Error{.kind = ErrorKind::Internal, .message = "no room for the rest of a frame"}
+               : status.error()
+    );
+    return false;
+  }
+  unplaced_ -= placed;
   skip_filled();
   return true;
 }

@@ -64,12 +64,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
       asio::ip::tcp::socket socket, Options options, std::shared_ptr<Guarded<PeerStats>> stats
   );
 
-  /// A frame other than a heartbeat begins. Body: its body goes to `into`, which has room for exactly
-  /// its length. Wait: nothing is read, and the hook is called again by resume().
+  /// A frame other than a heartbeat begins. Body: its body goes to `into`, which has room for its
+  /// length at most; on_filled() says where the rest goes. Wait: nothing is read, and the hook is called again by resume().
   /// An error breaks the connection, and is what on_end() gets.
   [[nodiscard]] virtual Result<Next> on_header(
       const FrameHeader& header, std::vector<std::span<std::byte>>& into
   ) = 0;
+  /// All that was given for the frame's body is filled, and `left` bytes are still to come: `into` gets
+  /// room for at most these, and for one at least. An error breaks the connection.
+  [[nodiscard]] virtual Status on_filled(
+      int64_t /*left*/, std::vector<std::span<std::byte>>& /*into*/
+  ) {
+    return fail(ErrorKind::Internal, "no place for the rest of a frame");
+  }
   /// The body of the last frame is there.
   virtual void on_body() = 0;
   /// A frame's last byte, or several frames', is in the kernel's buffer.
@@ -106,6 +113,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Takes what the buffer holds. False if reading has to stop.
   bool parse();
   bool parse_header();
+  // Where the bytes of the body go that have no place yet. False if the connection broke.
+  bool place_rest();
   void fill_body_from_buffer();
   void skip_filled();
 
@@ -131,7 +140,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t end_ = 0;
   bool in_body_ = false;
   std::vector<std::span<std::byte>> into_;
-  size_t next_into_ = 0;  // those before it are full; it is what is left
+  size_t next_into_ = 0;   // those before it are full; it is what is left
+  uint64_t unplaced_ = 0;  // bytes of the body for which into_ has no room
   bool waits_ = false;
   bool reading_ = false;
   size_t awaited_ = 1;  // what await_bytes() was given last

@@ -27,7 +27,7 @@ constexpr size_t kSignedBytes = 32;
 constexpr std::string_view kClientLabel = "gnn data client";
 constexpr std::string_view kServerLabel = "gnn data server";
 
-enum class VerdictCode : uint8_t { Welcome = 0, OtherKey = 1, OtherIncarnation = 2 };
+enum class VerdictCode : uint8_t { Welcome = 0, OtherKey = 1, OtherIncarnation = 2, OtherRole = 3 };
 
 using Signature = std::array<std::byte, kSignatureBytes>;
 
@@ -73,6 +73,25 @@ std::string incarnation_text(int64_t attempt, int64_t round) {
   return "attempt " + std::to_string(attempt) + ", round " + std::to_string(round);
 }
 
+std::string role_text(uint8_t role) {
+  switch (static_cast<Role>(role)) {
+    case Role::Rank:
+      return "a rank that asks no sampling servers";
+    case Role::Server:
+      return "a sampling server";
+    case Role::Client:
+      return "a rank that asks sampling servers";
+  }
+  return "of an unknown role";
+}
+
+// Ranks of one attempt ask each other; sampling servers are asked by their clients and by each other.
+bool may_ask(uint8_t role, Role server) {
+  if (server == Role::Rank) return role == static_cast<uint8_t>(Role::Rank);
+  return server == Role::Server &&
+         (role == static_cast<uint8_t>(Role::Client) || role == static_cast<uint8_t>(Role::Server));
+}
+
 }  // namespace
 
 Status check_identity(const Identity& identity) {
@@ -88,7 +107,7 @@ Status check_identity(const Identity& identity) {
   GNN_RETURN_IF_ERROR(check("attempt", identity.attempt, kMost));
   GNN_RETURN_IF_ERROR(check("round", identity.round, kMost));
   GNN_RETURN_IF_ERROR(check("node", identity.node, kMost));
-  return check("rank", identity.rank, kMost);
+  return check("rank", identity.rank, std::numeric_limits<uint16_t>::max());
 }
 
 Result<ServerHandshake> ServerHandshake::begin(const Identity& own, const Key& key) {
@@ -118,17 +137,32 @@ ServerHandshake::Judgement ServerHandshake::judge(const ProofBytes& proof) const
   WireReader reader(std::span<const std::byte>(proof).subspan(kNonceBytes));
   const int64_t attempt = reader.get<uint32_t>();
   const int64_t round = reader.get<uint32_t>();
-  judgement.node = reader.get<uint32_t>();
-  judgement.rank = reader.get<uint32_t>();
-  judgement.welcome = attempt == own_.attempt && round == own_.round;
-  if (!judgement.welcome) {
-    judgement.reason = "it is node " + std::to_string(judgement.node) + " of " +
+  const int64_t node = reader.get<uint32_t>();
+  const int64_t rank = reader.get<uint16_t>();
+  const auto role = reader.get<uint8_t>();
+  VerdictCode code = VerdictCode::Welcome;
+  if (!may_ask(role, own_.role)) {
+    code = VerdictCode::OtherRole;
+    judgement.reason =
+        "it is " + role_text(role) + ", and this is " + role_text(static_cast<uint8_t>(own_.role));
+  } else if (own_.role == Role::Rank && (attempt != own_.attempt || round != own_.round)) {
+    code = VerdictCode::OtherIncarnation;
+    judgement.reason = "it is node " + std::to_string(node) + " of " +
                        incarnation_text(attempt, round) + ", and this is " +
                        incarnation_text(own_.attempt, own_.round);
+  } else {
+    judgement.welcome = true;
+    judgement.peer = {
+        .role = static_cast<Role>(role),
+        .attempt = attempt,
+        .round = round,
+        .node = node,
+        .rank = rank,
+        .address = {}
+    };
   }
-  const auto code = judgement.welcome ? VerdictCode::Welcome : VerdictCode::OtherIncarnation;
   writer.put(static_cast<uint8_t>(code));
-  writer.put(uint8_t{0});
+  writer.put(static_cast<uint8_t>(own_.role));
   writer.put(uint16_t{0});
   writer.put(static_cast<uint32_t>(own_.attempt));
   writer.put(static_cast<uint32_t>(own_.round));
@@ -144,7 +178,12 @@ Result<ProofBytes> ClientHandshake::prove(const ChallengeBytes& challenge) {
   WireReader reader(challenge);
   if (reader.get<uint32_t>() != kChallengeMark)
     return fail(ErrorKind::PeerLost, "it is no data server of this product");
-  if (const auto version = reader.get<uint16_t>(); version != kProtocolVersion) {
+  const auto version = reader.get<uint16_t>();
+  std::ignore = reader.get<uint16_t>();
+  // First: the address may belong to a job of another image. All versions have this in its place.
+  if (reader.get<uint64_t>() != fnv1a(own_.job_uid))
+    return fail(ErrorKind::PeerLost, "it serves another job than " + own_.job_uid);
+  if (version != kProtocolVersion) {
     return fail(
         ErrorKind::Configuration,
         "it speaks version " + std::to_string(version) +
@@ -152,9 +191,6 @@ Result<ProofBytes> ClientHandshake::prove(const ChallengeBytes& challenge) {
             ": all nodes must run the same image"
     );
   }
-  std::ignore = reader.get<uint16_t>();
-  if (reader.get<uint64_t>() != fnv1a(own_.job_uid))
-    return fail(ErrorKind::PeerLost, "it serves another job than " + own_.job_uid);
   std::array<std::byte, kNonceBytes> nonce{};
   if (RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), static_cast<int>(nonce.size())) !=
       1)
@@ -164,7 +200,9 @@ Result<ProofBytes> ClientHandshake::prove(const ChallengeBytes& challenge) {
   writer.put(static_cast<uint32_t>(own_.attempt));
   writer.put(static_cast<uint32_t>(own_.round));
   writer.put(static_cast<uint32_t>(own_.node));
-  writer.put(static_cast<uint32_t>(own_.rank));
+  writer.put(static_cast<uint16_t>(own_.rank));
+  writer.put(static_cast<uint8_t>(own_.role));
+  writer.put(uint8_t{0});
   writer.put(sign(key_, kClientLabel, {challenge_, signed_part(proof_)}, own_.job_uid));
   return proof_;
 }
@@ -183,11 +221,19 @@ Status ClientHandshake::check(const VerdictBytes& verdict) const {
       sign(key_, kServerLabel, {challenge_, proof_, signed_part(verdict)}, own_.job_uid);
   if (!is_signed(verdict, expected))
     return fail(ErrorKind::PeerLost, "it does not prove that it holds this job's data key");
-  std::ignore = reader.get<uint8_t>();
+  const auto role = reader.get<uint8_t>();
   std::ignore = reader.get<uint16_t>();
   const int64_t attempt = reader.get<uint32_t>();
   const int64_t round = reader.get<uint32_t>();
   const int64_t node = reader.get<uint32_t>();
+  if (code == static_cast<uint8_t>(VerdictCode::OtherRole) ||
+      role != static_cast<uint8_t>(server_role_)) {
+    return fail(
+        ErrorKind::PeerLost,
+        "it is " + role_text(role) + ", and this process " +
+            role_text(static_cast<uint8_t>(own_.role))
+    );
+  }
   if (code != static_cast<uint8_t>(VerdictCode::Welcome)) {
     return fail(
         ErrorKind::PeerLost,
@@ -196,7 +242,11 @@ Status ClientHandshake::check(const VerdictBytes& verdict) const {
     );
   }
   if (node != server_node_)
-    return fail(ErrorKind::PeerLost, "the address now belongs to node " + std::to_string(node));
+    return fail(
+        ErrorKind::PeerLost,
+        std::string("the address now belongs to ") + counted_by(server_role_) + " " +
+            std::to_string(node)
+    );
   return {};
 }
 

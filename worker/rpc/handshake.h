@@ -15,14 +15,14 @@
 /// sending it: each signs, by HMAC-SHA-256, numbers that the other has drawn, and who it is itself.
 ///
 ///   server -> client  challenge: "GNNd", version, digest of the job's UID, 32 random bytes
-///   client -> server  proof: 16 random bytes, attempt, round, node, rank, signature
-///   server -> client  verdict: a code, the server's attempt, round and node, signature
+///   client -> server  proof: 16 random bytes, attempt, round, node, rank, role, signature
+///   server -> client  verdict: a code, the server's role, attempt, round and node, signature
 ///
 /// Signatures cover all that was sent before, and the job's UID. Each message has a fixed size.
 namespace gnn::rpc {
 
 /// Of handshake and frames together. A client of another version refuses.
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 
 inline constexpr size_t kChallengeBytes = 48;
 inline constexpr size_t kProofBytes = 64;  ///< all that a server reads of a stranger
@@ -46,10 +46,9 @@ class ServerHandshake {
 
   struct Judgement {
     VerdictBytes verdict;
-    /// Whom it is; its node and rank count only then.
     bool welcome = false;
-    int64_t node = 0;
-    int64_t rank = 0;
+    /// Who it is, without its address; it counts only if it is welcome.
+    Peer peer;
     std::string reason;  ///< why it is not welcome
   };
   [[nodiscard]] Judgement judge(const ProofBytes& proof) const;
@@ -65,20 +64,23 @@ class ServerHandshake {
 /// Threads: one thread.
 class ClientHandshake {
  public:
-  /// `server_node`: the node that the server must be.
-  ClientHandshake(const Identity& own, int64_t server_node, const Key& key)
-      : own_(own), server_node_(server_node), key_(key) {}
+  /// `server_role`, `server_node`: who the server must be.
+  ClientHandshake(
+      const Identity& own, int64_t server_node, const Key& key, Role server_role = Role::Rank
+  )
+      : own_(own), server_role_(server_role), server_node_(server_node), key_(key) {}
 
   /// The answer to a challenge.
   /// Errors: PeerLost if the server is of another job, or speaks another protocol; Configuration if
   /// it has another version of this one.
   [[nodiscard]] Result<ProofBytes> prove(const ChallengeBytes& challenge);
-  /// Errors: Configuration if the server has another key; PeerLost if it is of another attempt, round
-  /// or node than expected, or does not prove that it holds the key.
+  /// Errors: Configuration if the server has another key; PeerLost if it is of another role,
+  /// attempt, round or node than expected, or does not prove that it holds the key.
   [[nodiscard]] Status check(const VerdictBytes& verdict) const;
 
  private:
   Identity own_;
+  Role server_role_;
   int64_t server_node_;
   Key key_;
   ChallengeBytes challenge_{};

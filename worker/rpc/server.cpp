@@ -119,10 +119,9 @@ class Stranger : public std::enable_shared_from_this<Stranger> {
 
   void end(std::optional<tcp::socket> socket) {
     close();
-    hooks_.gone(
-        std::move(socket),
-        Peer{.node = judgement_.node, .rank = judgement_.rank, .address = address_}
-    );
+    Peer peer = judgement_.peer;
+    peer.address = address_;
+    hooks_.gone(std::move(socket), peer);
   }
 
   tcp::socket socket_;
@@ -194,7 +193,7 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
       tcp::acceptor acceptor,
       ServerOptions options,
       const Key& key,
-      Handler handler
+      LateHandler handler
   )
       : io_(loop.context().io),
         acceptor_(std::move(acceptor)),
@@ -228,6 +227,7 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
   }
 
   [[nodiscard]] uint16_t port() const { return port_; }
+  [[nodiscard]] int64_t num_clients() const { return sessions_->size(); }
   [[nodiscard]] int64_t refused() const { return refused_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::vector<PeerStats> stats() {
     std::vector<PeerStats> all;
@@ -262,7 +262,7 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
     const auto place = strangers_.insert(strangers_.end(), nullptr);
     const auto gone = [this, place](std::optional<tcp::socket> accepted, const Peer& peer) {
       strangers_.erase(place);
-      if (accepted) sessions_->add(*std::move(accepted), peer, stats_of(peer.node));
+      if (accepted) sessions_->add(*std::move(accepted), peer, stats_of(peer));
     };
     const auto refused = [this](const std::string& address, const std::string& reason) {
       count_refused(address, reason);
@@ -289,7 +289,8 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
     );
   }
 
-  std::shared_ptr<Guarded<PeerStats>> stats_of(int64_t node) {
+  std::shared_ptr<Guarded<PeerStats>> stats_of(const Peer& peer) {
+    const auto node = std::pair(peer.role, peer.node);
     const auto nodes = nodes_.lock();
     // A client may say that it is any node: as many are kept as there are clients, or may be. Those that
     // nobody else holds have no connection.
@@ -302,7 +303,9 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
     auto& stats = (*nodes)[node];
     if (stats == nullptr) {
       stats = std::make_shared<Guarded<PeerStats>>();
-      stats->lock()->node = node;
+      const auto fresh = stats->lock();
+      fresh->role = peer.role;
+      fresh->node = peer.node;
     }
     return stats;
   }
@@ -315,7 +318,7 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
   const Key key_;
   const uint16_t port_;
   std::list<std::shared_ptr<Stranger>> strangers_;  // the oldest first
-  Guarded<std::map<int64_t, std::shared_ptr<Guarded<PeerStats>>>> nodes_;
+  Guarded<std::map<std::pair<Role, int64_t>, std::shared_ptr<Guarded<PeerStats>>>> nodes_;
   std::atomic<int64_t> refused_{0};
   std::unique_ptr<ThreadPool> threads_;
   std::shared_ptr<internal::Sessions> sessions_;
@@ -323,6 +326,21 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
 
 Result<std::unique_ptr<Server>> Server::start(
     std::shared_ptr<EventLoop> loop, ServerOptions options, const Key& key, Handler handler
+) {
+  return start_late(
+      std::move(loop),
+      std::move(options),
+      key,
+      [handler = std::move(handler
+       )](const Peer& peer,
+          uint16_t method,
+          std::span<const std::byte> request,
+          const Responder& respond) { respond(handler(peer, method, request)); }
+  );
+}
+
+Result<std::unique_ptr<Server>> Server::start_late(
+    std::shared_ptr<EventLoop> loop, ServerOptions options, const Key& key, LateHandler handler
 ) {
   GNN_RETURN_IF_ERROR(check_options(options));
   GNN_ASSIGN_OR_RETURN(tcp::acceptor acceptor, listen(loop->context().io, options.address));
@@ -345,6 +363,9 @@ uint16_t Server::port() const {
 }
 std::vector<PeerStats> Server::stats() const {
   return state_->stats();
+}
+int64_t Server::num_clients() const {
+  return state_->num_clients();
 }
 int64_t Server::refused() const {
   return state_->refused();

@@ -6,8 +6,123 @@
 
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
+
+namespace gnn::rpc {
+
+// A request, whose answer may come from any thread and when its server is gone: it owns nothing that
+// belongs to the event loop.
+class Responder::Target : public std::enable_shared_from_this<Responder::Target> {
+ public:
+  Target(const std::shared_ptr<internal::Session>& session, internal::Request request)
+      : gate_(session->sessions_->gate_),
+        sessions_(session->sessions_),
+        session_(session),
+        life_(session->life_),
+        connection_(session->number_),
+        peer_(session->peer_),
+        request_(std::move(request)) {}
+  ~Target() {
+    if (state_.lock()->answered) return;
+    post(fail(ErrorKind::Internal, "no answer was made"), nullptr);
+  }
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
+
+  // Calls the handler, on a thread of the server's.
+  void handle(const std::shared_ptr<internal::Sessions>& sessions) {
+    call(sessions->handler_);
+    request_.body.reset();
+    std::optional<Result<Answer>> early;
+    {
+      const auto state = state_.lock();
+      state->in_handler = false;
+      early = std::move(state->early);
+    }
+    post(std::move(early), sessions);
+  }
+
+  void answer(Result<Answer> result) {
+    {
+      const auto state = state_.lock();
+      if (state->answered) return;
+      state->answered = true;
+      if (state->in_handler) {  // it goes with the news that the handler has returned
+        state->early.emplace(std::move(result));
+        return;
+      }
+    }
+    post(std::move(result), nullptr);
+  }
+
+  [[nodiscard]] bool wanted() const { return !life_.expired(); }
+  [[nodiscard]] uint64_t connection() const { return connection_; }
+
+ private:
+  struct State {
+    bool in_handler = true;
+    bool answered = false;
+    std::optional<Result<Answer>> early;  // given while the handler ran
+  };
+
+  void call(const LateHandler& handler) {
+    const Responder respond(shared_from_this());
+    try {
+      handler(peer_, request_.method, {request_.body.get(), request_.size}, respond);
+    } catch (const std::bad_alloc&) {
+      respond(fail(ErrorKind::OutOfMemory, "no memory for the answer"));
+    } catch (const std::exception& error) {
+      respond(fail(ErrorKind::Internal, error.what()));
+    }
+  }
+
+  // Gives the session an answer, and its sessions back the thread that ran the handler. What is posted
+  // lives on the event loop, so it may hold what belongs there.
+  void post(
+      std::optional<Result<Answer>> result, const std::shared_ptr<internal::Sessions>& returned
+  ) {
+    const auto gate = gate_->lock();
+    if (*gate == nullptr) return;
+    auto request = result ? std::make_shared<internal::Request>(std::move(request_)) : nullptr;
+    asio::post(
+        **gate,
+        [session = session_,
+         sessions = sessions_,
+         request = std::move(request),
+         result = std::move(result),
+         returned]() mutable {
+          if (returned != nullptr) --returned->running_;
+          if (const auto open = session.lock(); open != nullptr && result)
+            open->answer(std::move(*request), std::move(*result));
+          request.reset();  // if the client is gone, others may have its bytes
+          if (const auto all = sessions.lock()) all->go_on();
+        }
+    );
+  }
+
+  const std::shared_ptr<Guarded<asio::io_context*>> gate_;
+  const std::weak_ptr<internal::Sessions> sessions_;
+  const std::weak_ptr<internal::Session> session_;
+  const std::weak_ptr<const bool> life_;
+  const uint64_t connection_;
+  const Peer peer_;
+  internal::Request request_;
+  Guarded<State> state_;
+};
+
+void Responder::operator()(Result<Answer> answer) const {
+  target_->answer(std::move(answer));
+}
+bool Responder::wanted() const {
+  return target_->wanted();
+}
+uint64_t Responder::connection() const {
+  return target_->connection();
+}
+
+}  // namespace gnn::rpc
 
 namespace gnn::rpc::internal {
 namespace {
@@ -22,26 +137,16 @@ struct AnswerMemory {
   Charge charge;
 };
 
-Result<Answer> call_handler(const Handler& handler, const Peer& peer, const Request& request) {
-  try {
-    return handler(peer, request.method, {request.body.get(), request.size});
-  } catch (const std::bad_alloc&) {
-    return fail(ErrorKind::OutOfMemory, "no memory for the answer");
-  } catch (const std::exception& error) {
-    return fail(ErrorKind::Internal, error.what());
-  }
-}
-
 }  // namespace
 
 // ---- Sessions
 
 Sessions::Sessions(
-    ServerOptions options, Handler handler, asio::io_context& io, ThreadPool& threads
+    ServerOptions options, LateHandler handler, asio::io_context& io, ThreadPool& threads
 )
     : options_(std::move(options)),
       handler_(std::move(handler)),
-      io_(io),
+      gate_(std::make_shared<Guarded<asio::io_context*>>(&io)),
       threads_(threads),
       budget_(std::make_shared<Budget>(options_.total_bytes)) {}
 
@@ -52,18 +157,22 @@ void Sessions::add(
   auto session = std::make_shared<Session>(
       shared_from_this(), std::move(socket), std::move(peer), std::move(stats)
   );
+  session->number_ = ++last_number_;
   sessions_.insert(session);
+  num_sessions_.fetch_add(1, std::memory_order_relaxed);
   session->start();
 }
 
 void Sessions::close_all() {
   closed_ = true;
+  *gate_->lock() = nullptr;
   waiting_.clear();
   in_turn_.clear();
   for (const auto& session : std::exchange(sessions_, {})) {
     session->close();
-    session->requests_.clear();
+    session->forget();
   }
+  num_sessions_.store(0, std::memory_order_relaxed);
 }
 
 bool Sessions::admits(const std::shared_ptr<Session>& session, int64_t bytes) {
@@ -109,15 +218,8 @@ void Sessions::answer_in_turn() {
 void Sessions::answer(const std::shared_ptr<Session>& session, Request request) {
   ++running_;
   // The pool's tasks are copied.
-  auto shared = std::make_shared<Request>(std::move(request));
-  std::ignore = threads_.submit([self = shared_from_this(), session, shared] {
-    auto result = call_handler(self->handler_, session->peer_, *shared);
-    asio::post(self->io_, [self, session, shared, result = std::move(result)]() mutable {
-      --self->running_;
-      session->answer(std::move(*shared), std::move(result));
-      self->go_on();
-    });
-  });
+  const auto target = std::make_shared<Responder::Target>(session, std::move(request));
+  std::ignore = threads_.submit([self = shared_from_this(), target] { target->handle(self); });
 }
 
 void Sessions::go_on() {
@@ -134,9 +236,8 @@ void Sessions::go_on() {
 }
 
 void Sessions::remove(const std::shared_ptr<Session>& session) {
-  session->reading_.reset();
-  session->requests_.clear();
-  sessions_.erase(session);
+  session->forget();
+  if (sessions_.erase(session) > 0) num_sessions_.fetch_sub(1, std::memory_order_relaxed);
   go_on();
 }
 
@@ -236,7 +337,8 @@ void Session::answer(Request request, Result<Answer> result) {
     frame.body = {std::as_bytes(std::span(memory->failure))};
     bytes = static_cast<int64_t>(memory->failure.size());
   }
-  memory->charge.becomes_answer(bytes + kRequestOverhead);
+  const bool counts = !result || result->counts;
+  memory->charge.becomes_answer((counts ? bytes : 0) + kRequestOverhead);
   frame.owner = memory;
   {
     // Before it is sent: when a client has an answer, it is counted.

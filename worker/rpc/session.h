@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/guarded.h"
 #include "common/thread_pool.h"
 #include "worker/rpc/budget.h"
 #include "worker/rpc/connection.h"
@@ -7,6 +8,7 @@
 
 #include <asio/io_context.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -38,18 +40,21 @@ struct Request {
 class Sessions : public std::enable_shared_from_this<Sessions> {
  public:
   /// `threads` outlives the last close_all().
-  Sessions(ServerOptions options, Handler handler, asio::io_context& io, ThreadPool& threads);
+  Sessions(ServerOptions options, LateHandler handler, asio::io_context& io, ThreadPool& threads);
 
   void add(asio::ip::tcp::socket socket, Peer peer, std::shared_ptr<Guarded<PeerStats>> stats);
   /// Has the server as many clients as it may have?
   [[nodiscard]] bool full() const {
     return static_cast<int64_t>(sessions_.size()) >= options_.most_clients;
   }
-  /// Closes all; handlers that run may end later.
+  /// Of any thread.
+  [[nodiscard]] int64_t size() const { return num_sessions_.load(std::memory_order_relaxed); }
+  /// Closes all; handlers that run may end later, and late answers are dropped.
   void close_all();
 
  private:
   friend class Session;
+  friend class ::gnn::rpc::Responder::Target;
 
   // May this session read a request that takes so many bytes? If not, it waits and is resumed.
   bool admits(const std::shared_ptr<Session>& session, int64_t bytes);
@@ -61,14 +66,17 @@ class Sessions : public std::enable_shared_from_this<Sessions> {
   void remove(const std::shared_ptr<Session>& session);
 
   const ServerOptions options_;
-  const Handler handler_;
-  asio::io_context& io_;
+  const LateHandler handler_;
+  // The loop for those who may come when it is gone: null from close_all() on.
+  const std::shared_ptr<Guarded<asio::io_context*>> gate_;
   ThreadPool& threads_;
   const std::shared_ptr<Budget> budget_;
   std::set<std::shared_ptr<Session>> sessions_;
   std::deque<std::shared_ptr<Session>> waiting_;  // for bytes of all, first come, first served
   std::deque<std::shared_ptr<Session>> in_turn_;  // have requests that may be answered
-  int64_t running_ = 0;                           // handlers
+  int64_t running_ = 0;                           // handlers that have not returned
+  uint64_t last_number_ = 0;                      // of a session
+  std::atomic<int64_t> num_sessions_ = 0;         // only its number counts: relaxed
   bool closed_ = false;
 };
 
@@ -85,6 +93,7 @@ class Session final : public Connection {
 
  private:
   friend class Sessions;
+  friend class ::gnn::rpc::Responder::Target;
 
   Result<Next> on_header(const FrameHeader& header, std::vector<std::span<std::byte>>& into)
       override;
@@ -92,6 +101,12 @@ class Session final : public Connection {
   void on_written() override;
   void on_end(End end, const Error& error) override;
 
+  // Nothing of it is wanted any more.
+  void forget() {
+    reading_.reset();
+    requests_.clear();
+    life_.reset();
+  }
   void answer(Request request, Result<Answer> result);
   [[nodiscard]] std::shared_ptr<Session> self() {
     return std::static_pointer_cast<Session>(shared_from_this());
@@ -99,6 +114,8 @@ class Session final : public Connection {
 
   const std::shared_ptr<Sessions> sessions_;
   const Peer peer_;
+  uint64_t number_ = 0;
+  std::shared_ptr<const bool> life_ = std::make_shared<const bool>(true);  // null once it is closed
   const std::shared_ptr<Budget> budget_;
   std::optional<Request> reading_;
   std::deque<Request> requests_;  // not given to a handler yet

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/latency_histogram.h"
+#include "worker/rpc/identity.h"
 
 #include <algorithm>
 #include <array>
@@ -34,7 +35,8 @@ struct PeerStats {
   /// Methods from kMethods - 1 on are counted together: a peer may name any.
   static constexpr size_t kMethods = 8;
 
-  int64_t node = 0;  ///< the peer's
+  Role role = Role::Rank;  ///< the peer's
+  int64_t node = 0;
   std::array<MethodStats, kMethods> methods{};
   /// All that went over the connection after its handshake, heartbeats and headers too.
   int64_t bytes_sent = 0;

@@ -37,8 +37,9 @@ Result<std::unique_ptr<GraphWorkload>> GraphWorkload::create(
   sampling::core::ItemSamplerOptions items = train_item_options(
       options.training,
       options.training.sharding.value_or(api::Sharding::Interleave),
-      *made->communicator_
+      {.count = made->communicator_->world_size()}
   );
+  items.rank = made->communicator_->rank();
   items.num_items = train.numel();
   GNN_ASSIGN_OR_RETURN(made->batches_per_rank_, batches_of_ranks(items));
   GNN_RETURN_IF_ERROR(check_training_batches(made->batches_per_rank_, made->dataset_.name, items));

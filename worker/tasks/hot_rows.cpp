@@ -70,8 +70,12 @@ class HotRowsFinder {
       case Wish::AsPartitioned:
         return HotRowsByType();
       case Wish::TooLarge:
-        return without_hotness();
+        return without_hotness(
+            "take " + short_count(static_cast<double>(memory_needed())) + "B of memory to find"
+        );
       case Wish::Compute:
+        if (options_.alone && is_apart())
+          return without_hotness("are not to be found from one partition's lists");
         break;
     }
     HotRowsByType hot(dataset_.node_types.size());
@@ -146,11 +150,10 @@ class HotRowsFinder {
     return static_cast<Wish>(wish.item<int64_t>());
   }
 
-  Result<HotRowsByType> without_hotness() {
+  Result<HotRowsByType> without_hotness(const std::string& why) {
     options_.progress.say(
-        "The data set's hot rows are those of other batches than this job's, whose own take " +
-        short_count(static_cast<double>(memory_needed())) +
-        "B of memory to find: the cache takes the data set's, and no hit rate is predicted"
+        "The data set's hot rows are those of other batches than this job's, whose own " + why +
+        ": the cache takes the data set's, and no hit rate is predicted"
     );
     HotRowsByType hot;
     for (size_t type = 0; type < num_types(); ++type)

@@ -49,6 +49,9 @@ struct HotRowsOptions {
   int64_t num_cpus = 1;  ///< that one rank may keep busy
   int64_t memory_bytes = std::numeric_limits<int64_t>::max();  ///< that this process may use
   ProgressBar& progress;
+  /// No other process takes part. Of lists that lie apart it has too few to find anything: the rows are
+  /// then those of the data set, without their hotness.
+  bool alone = false;
 };
 
 /// The rows of other parts that training batches read most, by node type; nothing where the data set's

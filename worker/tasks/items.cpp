@@ -1,5 +1,6 @@
 #include "worker/tasks/items.h"
 
+#include "common/hash.h"
 #include "worker/tasks/values.h"
 
 #include <algorithm>
@@ -8,12 +9,11 @@
 namespace gnn::tasks {
 
 sampling::core::ItemSamplerOptions train_item_options(
-    const api::Training& training, api::Sharding sharding, const comm::Communicator& communicator
+    const api::Training& training, api::Sharding sharding, const Ranks& ranks
 ) {
   sampling::core::ItemSamplerOptions options{
       .batch_size = training.batch_size,
-      .rank = communicator.rank(),
-      .world_size = communicator.world_size(),
+      .world_size = ranks.count,
       .shuffle = training.shuffle,
       .drop_last = training.drop_last,
       .seed = static_cast<uint64_t>(training.seed),
@@ -25,6 +25,18 @@ sampling::core::ItemSamplerOptions train_item_options(
     options.drop_uneven_inputs = training.uneven_inputs == api::UnevenInputs::Drop;
   }
   return options;
+}
+
+sampling::core::ItemSamplerOptions evaluation_item_options(
+    const api::Training& training, api::Part part, const Ranks& ranks
+) {
+  return {
+      .batch_size = training.batch_size,
+      .world_size = ranks.count,
+      // Not the draws that the model was trained on; the same ones in each evaluation, so that its
+      // numbers differ by the model alone.
+      .seed = splitmix64(static_cast<uint64_t>(training.seed), static_cast<uint64_t>(part)),
+  };
 }
 
 Result<sampling::core::ItemSamplerOptions> deal(

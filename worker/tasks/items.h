@@ -2,9 +2,10 @@
 
 #include "common/api/gnn_job.h"
 #include "common/result.h"
-#include "worker/comm/communicator.h"
+#include "worker/comm/rank_groups.h"
 #include "worker/graph/dataset.h"
 #include "worker/sampling/core/item_sampler.h"
+#include "worker/servers/batch_request.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -14,10 +15,41 @@
 
 namespace gnn::tasks {
 
-/// How a spec deals its training items to the ranks. The caller sets num_items.
+/// What batches are for. The two are counted apart: caches are made for training.
+using servers::Use;
+
+/// The ranks that a job's items are dealt to.
+struct Ranks {
+  int64_t count = 1;
+  int64_t per_node = 1;
+};
+[[nodiscard]] inline Ranks ranks_of(const comm::RankGroups& groups) {
+  return {.count = groups.all->world_size(), .per_node = groups.node->world_size()};
+}
+
+/// How a spec deals nodes and links, by default each rank a slice.
+[[nodiscard]] inline api::Sharding sharding_of(const api::Training& training) {
+  return training.sharding.value_or(api::Sharding::Slice);
+}
+
+/// How a spec deals its training items. The caller sets rank and num_items.
 [[nodiscard]] sampling::core::ItemSamplerOptions train_item_options(
-    const api::Training& training, api::Sharding sharding, const comm::Communicator& communicator
+    const api::Training& training, api::Sharding sharding, const Ranks& ranks
 );
+
+/// How it deals those of an evaluation; likewise. Only Owner matters there: elsewhere each rank takes
+/// its slice.
+[[nodiscard]] sampling::core::ItemSamplerOptions evaluation_item_options(
+    const api::Training& training, api::Part part, const Ranks& ranks
+);
+
+/// Those for a part of the split and a use.
+[[nodiscard]] inline sampling::core::ItemSamplerOptions item_options(
+    const api::Training& training, const Ranks& ranks, api::Part part, Use use
+) {
+  return use == Use::Training ? train_item_options(training, sharding_of(training), ranks)
+                              : evaluation_item_options(training, part, ranks);
+}
 
 /// The nodes of items, by which their owners are known.
 struct ItemNodes {

@@ -5,6 +5,7 @@
 #include "worker/data/co_occurrence.h"
 #include "worker/graph/load.h"
 #include "worker/graph/part_order.h"
+#include "worker/tasks/link_data.h"
 
 #include <ATen/Functions.h>
 
@@ -86,19 +87,29 @@ Links links_of(const graph::Dataset& dataset) {
   };
 }
 
-Result<LinkSplit> split_links_of(const graph::Dataset& dataset, const api::GnnJobSpec& spec) {
+LinkSplitOptions link_split_options(const api::GnnJobSpec& spec) {
   const api::Split& split = spec.dataset.split;
-  const auto value = [](const std::optional<api::Decimal>& decimal, double absent) {
-    return decimal ? decimal->value() : absent;
+  const auto value = [](const std::optional<api::Decimal>& decimal) {
+    return decimal ? decimal->value() : 0;
   };
-  return split_links(
-      links_of(dataset),
-      {.validation = value(split.validation, 0),
-       .test = value(split.test, 0),
-       .disjoint_train = value(split.disjoint_train, 0),
-       .negative_ratio = value(split.negative_ratio, 0),  // absent with MRR, which has its own
-       .seed = static_cast<uint64_t>(split.seed.value_or(spec.training.seed))}
-  );
+  return {
+      .validation = value(split.validation),
+      .test = value(split.test),
+      .disjoint_train = value(split.disjoint_train),
+      .negative_ratio = value(split.negative_ratio),  // absent with MRR, which has its own
+      .seed = split_seed_of(spec)
+  };
+}
+
+bool has_split(const graph::Dataset& dataset, const LinkSplitOptions& options) {
+  return dataset.partitions && dataset.partitions->link_split &&
+         dataset.partitions->link_split->options == options;
+}
+
+Result<LinkSplit> split_links_of(const graph::Dataset& dataset, const api::GnnJobSpec& spec) {
+  const LinkSplitOptions options = link_split_options(spec);
+  if (has_split(dataset, options)) return split_as_stored(*dataset.partitions->link_split);
+  return split_links(links_of(dataset), options);
 }
 
 Status add_co_occurrence(

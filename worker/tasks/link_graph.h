@@ -18,7 +18,15 @@ namespace gnn::tasks {
 /// The links of a data set that was loaded with some (graph::Dataset::links).
 [[nodiscard]] Links links_of(const graph::Dataset& dataset);
 
-/// Splits the links of a data set as spec.dataset.split says.
+/// What spec.dataset.split says, with its defaults.
+[[nodiscard]] LinkSplitOptions link_split_options(const api::GnnJobSpec& spec);
+
+/// Whether a split by these options is kept with the data set.
+[[nodiscard]] bool has_split(const graph::Dataset& dataset, const LinkSplitOptions& options);
+
+/// Splits the links of a data set as spec.dataset.split says: as it was split when it was partitioned, if
+/// that was by the same options, else anew. The links of each part are the same either way. Negatives are
+/// not: they are drawn by the numbers of nodes, which partitioning changes.
 /// Errors: those of split_links().
 [[nodiscard]] Result<LinkSplit> split_links_of(
     const graph::Dataset& dataset, const api::GnnJobSpec& spec

@@ -38,48 +38,13 @@ NodePair pair_of(const Links& links, int64_t id) {
   return {pairs[2 * id], pairs[2 * id + 1]};
 }
 
-struct Counts {
-  int64_t train = 0;
-  int64_t supervision = 0;  // of the training links, if they pass no messages
-  int64_t validation = 0;
-  int64_t test = 0;
-};
-
-// int(share * count) as Python computes it.
-int64_t share_of(double share, int64_t count) {
-  return static_cast<int64_t>(share * static_cast<double>(count));
-}
-
-Result<Counts> count_parts(const LinkSplitOptions& options, int64_t links) {
-  Counts counts;
-  counts.validation = share_of(options.validation, links);
-  counts.test = share_of(options.test, links);
-  counts.train = links - counts.validation - counts.test;
-  if (counts.train <= 0) {
-    return fail(
-        ErrorKind::Configuration,
-        "dataset.split: validation and test leave none of " + std::to_string(links) +
-            " links to train on"
-    );
-  }
-  counts.supervision = share_of(options.disjoint_train, counts.train);
-  if (counts.supervision >= counts.train) {
-    return fail(
-        ErrorKind::Configuration,
-        "dataset.split.disjointTrain: leaves none of " + std::to_string(counts.train) +
-            " training links to pass messages"
-    );
-  }
-  return counts;
-}
-
 // Torch's bits for this seed.
 at::Tensor permuted(int64_t count, uint64_t seed) {
   const at::Generator generator = at::detail::createCPUGenerator(seed);
   return at::randperm(count, generator, at::TensorOptions().dtype(at::kLong));
 }
 
-at::Tensor parts_of(const at::Tensor& order, const Counts& counts) {
+at::Tensor parts_of(const at::Tensor& order, const data::LinkSplitCounts& counts) {
   at::Tensor parts = at::empty({order.numel()}, at::kByte);
   auto* const part_of = parts.mutable_data_ptr<uint8_t>();
   const auto ids = values_of<int64_t>(order);
@@ -104,23 +69,11 @@ at::Tensor tensor_of(std::span<const NodePair> pairs) {
   return tensor;
 }
 
-// No measure tells links from negatives that are not there.
-Status check_negatives(double ratio, int64_t links, const char* part) {
-  if (!(ratio > 0) || links == 0 || share_of(ratio, links) > 0) return {};
-  return fail(
-      ErrorKind::Configuration,
-      "dataset.split.negativeRatio: leaves no negative for the " + std::to_string(links) + " " +
-          part + " links; raise it"
-  );
-}
-
-Status draw_negatives(const Links& links, const LinkSplitOptions& options, LinkSplit& split) {
-  const int64_t validation = share_of(options.negative_ratio, split.validation.numel());
-  const int64_t test = share_of(options.negative_ratio, split.test.numel());
-  GNN_RETURN_IF_ERROR(
-      check_negatives(options.negative_ratio, split.validation.numel(), "validation")
-  );
-  GNN_RETURN_IF_ERROR(check_negatives(options.negative_ratio, split.test.numel(), "test"));
+Status draw_negatives(
+    const Links& links, uint64_t seed, const data::LinkSplitCounts& counts, LinkSplit& split
+) {
+  const int64_t validation = counts.validation_negatives;
+  const int64_t test = counts.test_negatives;
   const PairDomain domain = links.undirected  ? PairDomain::Ascending
                             : links.same_type ? PairDomain::NoLoops
                                               : PairDomain::All;
@@ -143,7 +96,7 @@ Status draw_negatives(const Links& links, const LinkSplitOptions& options, LinkS
   }
   const auto drawn = taken.draw_free(
       validation + test,
-      CounterRng(derive_key({.seed = options.seed}, StreamPurpose::HeldOutNegatives), 0, 0)
+      CounterRng(derive_key({.seed = seed}, StreamPurpose::HeldOutNegatives), 0, 0)
   );
   const std::span all(drawn);
   split.validation_negatives = tensor_of(all.first(static_cast<size_t>(validation)));
@@ -151,20 +104,80 @@ Status draw_negatives(const Links& links, const LinkSplitOptions& options, LinkS
   return {};
 }
 
-}  // namespace
-
-Result<LinkSplit> split_links(const Links& links, const LinkSplitOptions& options) {
-  check(links);
-  const at::Tensor order = permuted(links.pairs.size(0), options.seed);
-  GNN_ASSIGN_OR_RETURN(const Counts counts, count_parts(options, order.numel()));
+// Without negatives.
+LinkSplit cut_order(const at::Tensor& order, const data::LinkSplitCounts& counts) {
   LinkSplit split;
+  split.order = order;
   split.parts = parts_of(order, counts);
   const int64_t held_out = counts.train + counts.validation;
   split.train_links = order.slice(0, 0, counts.train);
   split.train = counts.supervision > 0 ? order.slice(0, 0, counts.supervision) : split.train_links;
   split.validation = order.slice(0, counts.train, held_out);
   split.test = order.slice(0, held_out);
-  GNN_RETURN_IF_ERROR(draw_negatives(links, options, split));
+  return split;
+}
+
+// No measure tells links from negatives that are not there.
+Status check_negatives(double ratio, int64_t links, int64_t negatives, const char* part) {
+  if (!(ratio > 0) || links == 0 || negatives > 0) return {};
+  return fail(
+      ErrorKind::Configuration,
+      "dataset.split.negativeRatio: leaves no negative for the " + std::to_string(links) + " " +
+          part + " links; raise it"
+  );
+}
+
+}  // namespace
+
+Status check_link_split(int64_t links, const LinkSplitOptions& options) {
+  const data::LinkSplitCounts counts = data::count_links(options, links);
+  if (counts.train <= 0) {
+    return fail(
+        ErrorKind::Configuration,
+        "dataset.split: validation and test leave none of " + std::to_string(links) +
+            " links to train on"
+    );
+  }
+  if (counts.supervision >= counts.train) {
+    return fail(
+        ErrorKind::Configuration,
+        "dataset.split.disjointTrain: leaves none of " + std::to_string(counts.train) +
+            " training links to pass messages"
+    );
+  }
+  const double ratio = options.negative_ratio;
+  GNN_RETURN_IF_ERROR(
+      check_negatives(ratio, counts.validation, counts.validation_negatives, "validation")
+  );
+  return check_negatives(ratio, counts.test, counts.test_negatives, "test");
+}
+
+Result<LinkSplit> split_links(const Links& links, const LinkSplitOptions& options) {
+  check(links);
+  const at::Tensor order = permuted(links.pairs.size(0), options.seed);
+  GNN_RETURN_IF_ERROR(check_link_split(order.numel(), options));
+  const data::LinkSplitCounts counts = data::count_links(options, order.numel());
+  LinkSplit split = cut_order(order, counts);
+  GNN_RETURN_IF_ERROR(draw_negatives(links, options.seed, counts, split));
+  return split;
+}
+
+int64_t split_links_bytes(const Links& links, const LinkSplitOptions& options) {
+  // By PairSet a link takes 8 bytes and a source 32; drawing takes at most 64 for each pair.
+  constexpr int64_t kBytesPerLink = 8 + sizeof(int64_t) + 1;
+  constexpr int64_t kBytesPerSource = 32;
+  constexpr int64_t kBytesPerNegative = 64 + 2 * sizeof(int64_t);
+  const int64_t count = links.pairs.size(0);
+  const data::LinkSplitCounts counts = data::count_links(options, count);
+  return count * kBytesPerLink + links.num_sources * kBytesPerSource +
+         (counts.validation_negatives + counts.test_negatives) * kBytesPerNegative;
+}
+
+LinkSplit split_as_stored(const graph::LinkSplitData& stored) {
+  LinkSplit split =
+      cut_order(stored.order, data::count_links(stored.options, stored.order.numel()));
+  split.validation_negatives = stored.validation_negatives;
+  split.test_negatives = stored.test_negatives;
   return split;
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 
+#include "common/api/gnn_job.h"
 #include "common/result.h"
+#include "worker/data/link_split.h"
+#include "worker/graph/dataset.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -30,15 +33,10 @@ struct Links {
   bool undirected = false;
 };
 
-struct LinkSplitOptions {
-  double validation = 0;      ///< share of the links
-  double test = 0;            ///< likewise
-  double disjoint_train = 0;  ///< share of the training links that pass no messages in training
-  double negative_ratio = 1;  ///< negatives per link of validation and test
-  uint64_t seed = 0;
-};
+using data::LinkSplitOptions;
 
 struct LinkSplit {
+  at::Tensor order;        ///< int64 [E], edge ids: to train on, of validation, of test
   at::Tensor parts;        ///< uint8 [E], by edge id: a LinkPart
   at::Tensor train;        ///< int64 [T], edge ids: the links to train on
   at::Tensor train_links;  ///< int64 [T'], edge ids: those and, if it is disjoint, the messages
@@ -47,6 +45,22 @@ struct LinkSplit {
   at::Tensor validation_negatives;  ///< int64 [V', 2]
   at::Tensor test_negatives;        ///< int64 [S', 2]
 };
+
+/// The edge ids of the links of `part`, and what stands against those of validation and test.
+[[nodiscard]] inline const at::Tensor& ids_of(const LinkSplit& split, api::Part part) {
+  switch (part) {
+    case api::Part::Train:
+      return split.train;
+    case api::Part::Validation:
+      return split.validation;
+    case api::Part::Test:
+      break;
+  }
+  return split.test;
+}
+[[nodiscard]] inline const at::Tensor& negatives_of(const LinkSplit& split, api::Part part) {
+  return part == api::Part::Validation ? split.validation_negatives : split.test_negatives;
+}
 
 /// Splits as PyG's RandomLinkSplit does, with the links of the same seed in PyTorch: one
 /// torch.randperm(E), cut in the order train | validation | test, by counts int(share * E) as Python
@@ -59,6 +73,16 @@ struct LinkSplit {
 /// for a part with links, unless negative_ratio is 0; Data naming
 /// the first bad link, and naming dataset.split.negativeRatio if there are too few free pairs.
 [[nodiscard]] Result<LinkSplit> split_links(const Links& links, const LinkSplitOptions& options);
+
+/// Whether so many links can be split by these options, as far as their numbers tell.
+/// Errors: the first of those above.
+[[nodiscard]] Status check_link_split(int64_t links, const LinkSplitOptions& options);
+
+/// Bytes of memory that split_links() takes, its result included.
+[[nodiscard]] int64_t split_links_bytes(const Links& links, const LinkSplitOptions& options);
+
+/// A split that was made by its options and kept with a data set, which has been checked.
+[[nodiscard]] LinkSplit split_as_stored(const graph::LinkSplitData& stored);
 
 struct RankingOptions {
   at::Tensor ids;     ///< int64 [R], edge ids of the links to rank, contiguous, on the CPU

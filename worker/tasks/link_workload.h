@@ -5,11 +5,12 @@
 #include "worker/comm/rank_groups.h"
 #include "worker/embedding/embeddings.h"
 #include "worker/graph/dataset.h"
-#include "worker/loader/link_loader.h"
+#include "worker/loader/batch_source.h"
+#include "worker/loader/link_batch_maker.h"
 #include "worker/nn/models/link_model.h"
-#include "worker/tasks/link_graph.h"
-#include "worker/tasks/link_split.h"
+#include "worker/tasks/link_batches.h"
 #include "worker/tasks/part_inputs.h"
+#include "worker/tasks/task_batches.h"
 #include "worker/training/link_evaluator.h"
 #include "worker/training/workload.h"
 
@@ -32,18 +33,18 @@ struct LinkWorkloadOptions {
   std::optional<PartitionedData> partitioned{};
 };
 
-/// The links of a data set, as they are split.
-struct SplitDataset {
-  graph::Dataset dataset;  ///< with links, and all edge types that the model reads
-  LinkSplit split;
-};
-
 /// Where the model's inputs come from.
 struct LinkInputs {
   /// Of the node types without features that the model reads; nothing if there are none.
   std::optional<embedding::Embeddings> embeddings;
   /// Per node type: the place of its table in `embeddings`, or -1: its features.
   std::vector<int64_t> tables;
+};
+
+/// The types of a link's ends, as the model's inputs are numbered.
+struct LinkTypes {
+  int64_t source_type = 0;
+  int64_t destination_type = 0;
 };
 
 /// Mini-batches of links and drawn negatives with the sampled neighbourhoods of their ends, evaluated
@@ -60,12 +61,22 @@ class LinkWorkload final : public training::Workload {
       const LinkWorkloadOptions& options
   );
 
+  /// The same with batches from anywhere.
+  [[nodiscard]] static Result<std::unique_ptr<LinkWorkload>> create(
+      std::unique_ptr<TaskBatches<loader::LinkMiniBatch>> batches,
+      const LinkTypes& ends,
+      std::shared_ptr<nn::LinkModel> model,
+      LinkInputs inputs,
+      comm::RankGroups groups,
+      const LinkWorkloadOptions& options
+  );
+
   [[nodiscard]] torch::nn::Module& module() override { return *model_; }
   [[nodiscard]] embedding::Embeddings* embeddings() override {
     return inputs_.embeddings ? &*inputs_.embeddings : nullptr;
   }
   [[nodiscard]] const std::vector<int64_t>& batches_per_rank() const override {
-    return batches_per_rank_;
+    return batches_->batches_per_rank();
   }
   [[nodiscard]] Status start_epoch(int64_t epoch, int64_t first_batch) override;
   [[nodiscard]] Result<std::optional<training::BatchSize>> next_batch() override;
@@ -75,23 +86,25 @@ class LinkWorkload final : public training::Workload {
   [[nodiscard]] int64_t count_correct(const training::Scores& scores) const override;
   [[nodiscard]] progress::DataPath data_path() const override;
   [[nodiscard]] progress::MemoryByOwner memory() const override;
-  [[nodiscard]] bool has(training::Part part) const override;
+  [[nodiscard]] bool has(training::Part part) const override { return batches_->has(part); }
   [[nodiscard]] Result<training::Evaluated> evaluate(
       training::Part part, const training::EvaluationContext& context
   ) override;
 
-  /// What training has read from other nodes, in so many steps; nothing where the whole data set is
-  /// here. Collective.
-  [[nodiscard]] Result<std::optional<progress::RemoteSummary>> remote_summary(int64_t steps) const {
-    if (parts_ == nullptr) return std::optional<progress::RemoteSummary>();
-    return parts_->remote_summary(steps);
+  /// What the training that ended with this report has read from other nodes; nothing where the whole
+  /// data set is here. Collective.
+  [[nodiscard]] Result<std::optional<progress::RemoteSummary>> remote_summary(
+      const progress::FinalReport& report
+  ) const {
+    return batches_->remote_summary(report.run_steps);
   }
   /// Returns once no rank needs this one's data any more. Collective.
-  [[nodiscard]] Status leave() { return parts_ == nullptr ? Status() : parts_->leave(); }
+  [[nodiscard]] Status leave() { return batches_->leave(); }
 
  private:
   LinkWorkload(
-      SplitDataset data,
+      std::unique_ptr<TaskBatches<loader::LinkMiniBatch>> batches,
+      const LinkTypes& ends,
       std::shared_ptr<nn::LinkModel> model,
       LinkInputs inputs,
       comm::RankGroups groups,
@@ -101,47 +114,19 @@ class LinkWorkload final : public training::Workload {
   [[nodiscard]] bool ranks() const {
     return options_.training.evaluation.metric == api::Metric::MRR;
   }
-  [[nodiscard]] api::Sharding sharding() const {
-    return options_.training.sharding.value_or(api::Sharding::Slice);
-  }
-  [[nodiscard]] const at::Tensor& ids_of(training::Part part) const;
-  [[nodiscard]] Result<sampling::core::ItemSamplerOptions> deal_links(
-      const at::Tensor& pairs, const sampling::core::ItemSamplerOptions& options
-  ) const;
-  [[nodiscard]] Result<sampling::core::ItemSamplerOptions> training_items() const;
-  [[nodiscard]] TrainingItems training_links() const;
-  [[nodiscard]] const std::vector<int64_t>& fanout_of(training::Part part) const;
-  [[nodiscard]] sampling::NeighborSamplerOptions sampling_of(training::Part part) const;
-  [[nodiscard]] std::vector<sampling::Relation> relations_of(training::Part part) const;
-  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler_for(training::Part part, Use use)
-      const;
-  [[nodiscard]] Result<std::vector<shards::SamplerSpec>> part_samplers(const shards::Part& part);
-  Status open_parts();
-  [[nodiscard]] Result<std::shared_ptr<const sampling::core::NegativeSampler>> negative_sampler(
-  ) const;
-  [[nodiscard]] loader::LinkLoaderOptions loader_options() const;
-  [[nodiscard]] Result<std::unique_ptr<loader::LinkLoader>> training_loader() const;
-  [[nodiscard]] Result<std::unique_ptr<loader::LinkLoader>> evaluation_loader(training::Part part);
-  [[nodiscard]] Result<loader::LinkItems> held_out(training::Part part);
-  Status make_features();
   Status check_model();
   [[nodiscard]] at::Tensor score(const loader::LinkMiniBatch& batch);
   [[nodiscard]] at::Tensor input_of(size_t type, const loader::LinkMiniBatch& batch);
   [[nodiscard]] training::LinkScores held_out_scores(const loader::LinkMiniBatch& batch);
 
-  SplitDataset data_;
+  const LinkTypes ends_;
   std::shared_ptr<nn::LinkModel> model_;
   LinkInputs inputs_;
   comm::RankGroups groups_;
   LinkWorkloadOptions options_;
-  LinkGraph graph_;
-  std::vector<int64_t> reads_;         // the edge types in graph_
-  std::unique_ptr<PartInputs> parts_;  // null: the whole data set is here
-  std::vector<std::shared_ptr<loader::FeatureFetcher>> features_;  // of training batches
-  std::vector<std::shared_ptr<loader::FeatureFetcher>> evaluation_features_;
-  std::vector<int64_t> batches_per_rank_;
-  std::unique_ptr<loader::LinkLoader> train_loader_;
-  progress::DataPath past_epochs_;                // the loader counts from its epoch's start
+  std::unique_ptr<TaskBatches<loader::LinkMiniBatch>> batches_;
+  std::unique_ptr<loader::BatchSource<loader::LinkMiniBatch>> train_;
+  progress::DataPath past_epochs_;                // the source counts from its epoch's start
   std::optional<loader::LinkMiniBatch> current_;  // what next_batch() gave last
 };
 

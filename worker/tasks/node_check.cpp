@@ -33,6 +33,7 @@ class SharedProgress final : public ProgressBar {
   // Waits until all ranks are done; fails if one is lost, or was at an earlier sign.
   Status wait_for_others() {
     GNN_RETURN_IF_ERROR(reached_);
+    if (node_.world_size() == 1) return {};
     progress_.begin("waiting for the other ranks of the node", node_.world_size(), "ranks");
     for (int64_t ranks = 0; ranks < node_.world_size();) {
       GNN_ASSIGN_OR_RETURN(ranks, ranks_done(1));

@@ -1,31 +1,43 @@
 #include "worker/tasks/node_classification.h"
 
+#include "worker/tasks/data_description.h"
+#include "worker/tasks/job_servers.h"
 #include "worker/tasks/models.h"
+#include "worker/tasks/node_data.h"
 #include "worker/tasks/node_workload.h"
 #include "worker/tasks/run_training.h"
 #include "worker/training/trainer.h"
 
 #include <torch/utils.h>
 
+#include <optional>
 #include <utility>
 
 namespace gnn::tasks {
 namespace {
 
-Result<graph::Dataset> open_prepared(const api::GnnJobSpec& spec, TaskContext& context) {
-  GNN_ASSIGN_OR_RETURN(graph::Dataset dataset, load_dataset(spec, context));
-  if (!dataset.target().features) {
-    return fail(ErrorKind::Data, dataset.name + ": expected node features, the data set has none");
-  }
-  if (dataset.graphs || !dataset.is_homogeneous() || !dataset.target().labels.defined()) {
+// What a rank trains on: a data set of its own, or that of servers.
+struct NodeInput {
+  std::optional<graph::Dataset> dataset;
+  std::shared_ptr<JobServers> servers;
+  DataDescription data;
+};
+
+Result<NodeInput> open(const api::GnnJobSpec& spec, TaskContext& context) {
+  NodeInput input;
+  if (spec.servers) {
+    GNN_ASSIGN_OR_RETURN(input.servers, JobServers::open(spec, context));
+    input.data = input.servers->data();
+    if (input.data.nodes.size() == 1 && input.data.nodes.front().width >= 0) return input;
     return fail(
         ErrorKind::Data,
-        dataset.name +
-            ": NodeClassification expects one graph with one node and one edge type and labelled "
-            "nodes"
+        input.data.name + ": expected servers of one node type with features, found others"
     );
   }
-  return dataset;
+  GNN_ASSIGN_OR_RETURN(input.dataset, open_node_data(spec, context));
+  input.data = describe_data(*input.dataset);
+  input.data.text = describe(*input.dataset);
+  return input;
 }
 
 class NodeClassification final : public TaskRun {
@@ -34,37 +46,53 @@ class NodeClassification final : public TaskRun {
 
   Result<TaskResult> run(TaskContext& context) override {
     context.progress.on_phase(progress::Phase::Setup);
-    GNN_ASSIGN_OR_RETURN(graph::Dataset dataset, open_prepared(spec_, context));
-    context.progress.on_message(describe(dataset));
-    const training::TrainerOptions options = trainer_options(spec_, dataset, context);
+    GNN_ASSIGN_OR_RETURN(NodeInput input, open(spec_, context));
+    context.progress.on_message(input.data.text);
+    const training::TrainerOptions options = trainer_options(spec_, types_of(input.data), context);
 
     torch::manual_seed(static_cast<uint64_t>(spec_.training.seed));
     auto model = make_node_model(
-        spec_.model, {.in_channels = dataset.features().width(), .num_classes = dataset.num_classes}
+        spec_.model,
+        {.in_channels = input.data.nodes.front().width, .num_classes = input.data.num_classes}
     );
     model->to(context.device);
     GNN_ASSIGN_OR_RETURN(
-        const auto workload,
-        NodeWorkload::create(
-            std::move(dataset),
-            std::move(model),
-            context.groups,
-            {.sampling = *spec_.sampling,
-             .training = spec_.training,
-             .device = context.device,
-             .num_cpus = context.num_cpus,
-             .partitioned = partitioned_data(spec_, context)}
-        )
+        const auto workload, make_workload(std::move(input), std::move(model), context)
     );
     GNN_ASSIGN_OR_RETURN(
         training::TrainingResult result, run_training(*workload, context, options)
     );
-    GNN_ASSIGN_OR_RETURN(result.report.remote, workload->remote_summary(result.report.run_steps));
+    GNN_ASSIGN_OR_RETURN(result.report.remote, workload->remote_summary(result.report));
     GNN_RETURN_IF_ERROR(workload->leave());
     return finish(std::move(result.report), result.stopped, context);
   }
 
  private:
+  Result<std::unique_ptr<NodeWorkload>> make_workload(
+      NodeInput input, std::shared_ptr<nn::NodeModel> model, TaskContext& context
+  ) const {
+    NodeWorkloadOptions options{
+        .sampling = *spec_.sampling,
+        .training = spec_.training,
+        .device = context.device,
+        .num_cpus = context.num_cpus,
+    };
+    if (input.dataset) {
+      if (auto data = partitioned_data(spec_, context))
+        options.partitioned.emplace(*std::move(data));
+      return NodeWorkload::create(
+          std::move(*input.dataset), std::move(model), context.groups, options
+      );
+    }
+    GNN_ASSIGN_OR_RETURN(
+        auto batches,
+        AskedBatches<loader::MiniBatch>::create(
+            std::move(input.servers), served_options(spec_, context, &item_options)
+        )
+    );
+    return NodeWorkload::create(std::move(batches), std::move(model), context.groups, options);
+  }
+
   api::GnnJobSpec spec_;
 };
 

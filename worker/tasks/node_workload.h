@@ -4,9 +4,12 @@
 #include "common/result.h"
 #include "worker/comm/rank_groups.h"
 #include "worker/graph/dataset.h"
-#include "worker/loader/node_loader.h"
+#include "worker/loader/batch_source.h"
+#include "worker/loader/mini_batch.h"
 #include "worker/nn/models/model.h"
+#include "worker/tasks/node_batches.h"
 #include "worker/tasks/part_inputs.h"
+#include "worker/tasks/task_batches.h"
 #include "worker/training/workload.h"
 
 #include <c10/core/Device.h>
@@ -40,9 +43,17 @@ class NodeWorkload final : public training::Workload {
       const NodeWorkloadOptions& options
   );
 
+  /// Batches from anywhere; evaluated by sampling alone.
+  [[nodiscard]] static Result<std::unique_ptr<NodeWorkload>> create(
+      std::unique_ptr<TaskBatches<loader::MiniBatch>> batches,
+      std::shared_ptr<nn::NodeModel> model,
+      comm::RankGroups groups,
+      const NodeWorkloadOptions& options
+  );
+
   [[nodiscard]] torch::nn::Module& module() override { return *model_; }
   [[nodiscard]] const std::vector<int64_t>& batches_per_rank() const override {
-    return batches_per_rank_;
+    return batches_->batches_per_rank();
   }
   [[nodiscard]] Status start_epoch(int64_t epoch, int64_t first_batch) override;
   [[nodiscard]] Result<std::optional<training::BatchSize>> next_batch() override;
@@ -55,7 +66,7 @@ class NodeWorkload final : public training::Workload {
   }
   [[nodiscard]] progress::DataPath data_path() const override;
   [[nodiscard]] progress::MemoryByOwner memory() const override;
-  [[nodiscard]] bool has(training::Part part) const override { return ids_of(part).numel() > 0; }
+  [[nodiscard]] bool has(training::Part part) const override { return batches_->has(part); }
   [[nodiscard]] Result<training::Evaluated> evaluate(
       training::Part part, const training::EvaluationContext& context
   ) override;
@@ -63,36 +74,24 @@ class NodeWorkload final : public training::Workload {
       const std::vector<training::Part>& parts, const training::EvaluationContext& context
   ) override;
 
-  /// What training has read from other nodes, in so many steps; nothing where the whole data set is
-  /// here. Collective.
-  [[nodiscard]] Result<std::optional<progress::RemoteSummary>> remote_summary(int64_t steps) const {
-    if (parts_ == nullptr) return std::optional<progress::RemoteSummary>();
-    return parts_->remote_summary(steps);
+  /// What the training that ended with this report has read from other nodes; nothing where the whole
+  /// data set is here. Collective.
+  [[nodiscard]] Result<std::optional<progress::RemoteSummary>> remote_summary(
+      const progress::FinalReport& report
+  ) const {
+    return batches_->remote_summary(report.run_steps);
   }
   /// Returns once no rank needs this one's data any more. Collective.
-  [[nodiscard]] Status leave() { return parts_ == nullptr ? Status() : parts_->leave(); }
+  [[nodiscard]] Status leave() { return batches_->leave(); }
 
  private:
   NodeWorkload(
-      graph::Dataset dataset,
+      std::unique_ptr<TaskBatches<loader::MiniBatch>> batches,
       std::shared_ptr<nn::NodeModel> model,
       comm::RankGroups groups,
       const NodeWorkloadOptions& options
   );
 
-  [[nodiscard]] api::Sharding sharding() const {
-    return options_.training.sharding.value_or(api::Sharding::Slice);
-  }
-  [[nodiscard]] const at::Tensor& ids_of(training::Part part) const;
-  [[nodiscard]] Result<sampling::core::ItemSamplerOptions> deal_part(
-      training::Part part, const sampling::core::ItemSamplerOptions& options
-  ) const;
-  [[nodiscard]] loader::NodeLoaderOptions loader_options() const;
-  [[nodiscard]] const std::vector<int64_t>& fanout_of(training::Part part) const;
-  Status open_parts();
-  [[nodiscard]] Result<std::unique_ptr<loader::NodeLoader>> make_loader(
-      const loader::NodeLoaderOptions& options, training::Part part, Use use
-  ) const;
   Result<training::Evaluated> evaluate_sampled(
       training::Part part, const training::EvaluationContext& context
   );
@@ -100,15 +99,13 @@ class NodeWorkload final : public training::Workload {
       const std::vector<training::Part>& parts, const training::EvaluationContext& context
   );
 
-  graph::Dataset dataset_;
   std::shared_ptr<nn::NodeModel> model_;
   comm::RankGroups groups_;
   NodeWorkloadOptions options_;
-  std::unique_ptr<PartInputs> parts_;                 // null: the whole data set is here
-  std::shared_ptr<loader::FeatureFetcher> features_;  // null with parts_
-  std::vector<int64_t> batches_per_rank_;
-  std::unique_ptr<loader::NodeLoader> train_loader_;
-  progress::DataPath past_epochs_;            // the loader counts from its epoch's start
+  std::shared_ptr<const NodeBatches> data_;  // null: batches come from elsewhere
+  std::unique_ptr<TaskBatches<loader::MiniBatch>> batches_;
+  std::unique_ptr<loader::BatchSource<loader::MiniBatch>> train_;
+  progress::DataPath past_epochs_;            // the source counts from its epoch's start
   std::optional<loader::MiniBatch> current_;  // what next_batch() gave last
 };
 

@@ -51,7 +51,7 @@ Result<std::unique_ptr<PartInputs>> PartInputs::open(
   const int64_t node = groups.all->rank() / groups.node->world_size();
   shards::ShardsOptions options{
       .part =
-          {.part = node % placement.partitions,
+          {.part = data.server ? data.server->part : node % placement.partitions,
            .topology = held(placement.topology),
            .features = held(placement.features)},
       .cache = cache_of(placement)
@@ -63,7 +63,8 @@ Result<std::unique_ptr<PartInputs>> PartInputs::open(
         .rows = options.cache.rows,
         .num_cpus = data.num_cpus,
         .memory_bytes = data.memory_bytes,
-        .progress = data.loading
+        .progress = data.loading,
+        .alone = data.server.has_value()
     };
     GNN_ASSIGN_OR_RETURN(
         options.cache.hot,
@@ -77,7 +78,9 @@ Result<std::unique_ptr<PartInputs>> PartInputs::open(
       made->shards_, shards::Shards::create(dataset, options, std::move(samplers))
   );
   shards::Peers peers(static_cast<size_t>(placement.partitions));
-  if (placement.partitions > 1) {
+  if (data.server && placement.partitions > 1) {
+    GNN_ASSIGN_OR_RETURN(peers, data.server->connect(made->shards_->service()));
+  } else if (placement.partitions > 1) {
     GNN_ASSIGN_OR_RETURN(made->network_, DataNetwork::create(data.network, groups));
     made->meter_ = std::make_shared<progress::RemoteMeter>([inputs = made.get()] {
       return inputs->remote_data();

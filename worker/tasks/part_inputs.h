@@ -14,6 +14,7 @@
 #include "worker/shards/shards.h"
 #include "worker/tasks/data_network.h"
 #include "worker/tasks/hot_rows.h"
+#include "worker/tasks/items.h"
 #include "worker/training/part_layer_wise.h"
 
 #include <array>
@@ -40,7 +41,14 @@ inline constexpr int64_t kDefaultConcurrency = 4;
 /// Finished batches where spec.sampling.prefetch is absent.
 inline constexpr int64_t kDefaultPrefetch = 2;
 
-/// How a rank reads data that is partitioned.
+/// The place of a sampling server, which is in no group with others.
+struct ServerPlace {
+  int64_t part = 0;  ///< that it holds
+  /// Serves `service`, and gives those who hold the other parts.
+  std::function<Result<shards::Peers>(std::shared_ptr<const shards::Service> service)> connect;
+};
+
+/// How a rank, or a server, reads data that is partitioned.
 struct PartitionedData {
   api::Placement placement;
   DataNetworkOptions network;
@@ -51,16 +59,15 @@ struct PartitionedData {
   int64_t memory_bytes = std::numeric_limits<int64_t>::max();  ///< that this process may use
   /// Is told where to read what comes from other nodes; may be null.
   progress::ProgressSink* progress = nullptr;
+  /// Of a server; `network` counts for nothing then.
+  std::optional<ServerPlace> server{};
 
   [[nodiscard]] bool has_own_lists_alone() const {
     return placement.topology == api::PlacementMode::Partitioned;
   }
 };
 
-/// What batches are for. The two are counted apart: caches are made for training.
-enum class Use { Training, Evaluation };
-
-/// The samplers and rows of a rank whose node reads one partition of the data set itself, and asks
+/// The samplers and rows of a rank, or a server, whose node reads one partition of the data set itself, and asks
 /// other nodes for the rest.
 /// Threads: one; what it gives may be used by any.
 class PartInputs {
@@ -119,8 +126,9 @@ class PartInputs {
   // Of replies, by use.
   std::array<std::shared_ptr<std::atomic<int64_t>>, 2> hop_bytes_;
   std::unique_ptr<shards::Shards> shards_;
-  std::unique_ptr<DataNetwork> network_;  // null where nobody has anything to ask for
-  std::atomic<bool> connected_ = false;   // shards_ may be counted
+  std::unique_ptr<DataNetwork>
+      network_;  // null on a server, and where nobody has anything to ask for
+  std::atomic<bool> connected_ = false;  // shards_ may be counted
   size_t num_node_types_ = 0;
   size_t num_edge_types_ = 0;
   std::shared_ptr<progress::RemoteMeter> meter_;

@@ -54,12 +54,16 @@ std::vector<std::string> first_of_nodes(
 }  // namespace
 
 Status check_placement(
-    const api::GnnJobSpec& spec, const graph::Dataset& dataset, const comm::RankGroups& groups
+    const api::GnnJobSpec& spec,
+    const graph::Dataset& dataset,
+    const comm::RankGroups& groups,
+    std::optional<int64_t> server
 ) {
   if (!spec.placement) return {};
   const std::string path = "spec.dataset.path " + spec.dataset.path.value_or("");
   const int64_t ranks_per_node = groups.node->world_size();
-  const Problem mine = problem_of(*spec.placement, dataset, groups.all->rank() / ranks_per_node);
+  const Problem mine =
+      problem_of(*spec.placement, dataset, server.value_or(groups.all->rank() / ranks_per_node));
   const bool configuration = mine.kind == ErrorKind::Configuration;
   GNN_ASSIGN_OR_RETURN(
       const auto problems,
@@ -71,7 +75,8 @@ Status check_placement(
     if (problems[rank].empty()) continue;
     return fail(
         problems[rank].front() == 'C' ? ErrorKind::Configuration : ErrorKind::Data,
-        path + ", node " + std::to_string(static_cast<int64_t>(rank) / ranks_per_node) + ": " +
+        path + (server ? ", server " : ", node ") +
+            std::to_string(server.value_or(static_cast<int64_t>(rank) / ranks_per_node)) + ": " +
             problems[rank].substr(1)
     );
   }

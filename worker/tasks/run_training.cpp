@@ -24,10 +24,12 @@ std::string loaded_in(double seconds) {
 }
 
 // Of mapped files a node reads nothing but its part of what is Partitioned.
-graph::PartCheck part_to_check(const api::GnnJobSpec& spec, const comm::RankGroups& groups) {
+graph::PartCheck part_to_check(const api::GnnJobSpec& spec, const TaskContext& context) {
   graph::PartCheck check;
   if (!spec.placement) return check;
-  const int64_t part = groups.all->rank() / groups.node->world_size() % spec.placement->partitions;
+  const comm::RankGroups& groups = context.groups;
+  const int64_t node = groups.all->rank() / groups.node->world_size();
+  const int64_t part = context.server.value_or(node) % spec.placement->partitions;
   if (spec.placement->topology == api::PlacementMode::Partitioned) check.lists = part;
   if (spec.placement->features == api::PlacementMode::Partitioned) check.features = part;
   return check;
@@ -61,7 +63,7 @@ Result<graph::Dataset> load_dataset(const api::GnnJobSpec& spec, TaskContext& co
     options.link = {link->source, link->relation, link->destination};
   options.add_reverse = spec.dataset.add_reverse;
   options.accept_part = spec.placement.has_value();
-  options.part = part_to_check(spec, context.groups);
+  options.part = part_to_check(spec, context);
   options.check_mapped = [&context](const std::string& version, const graph::ContentCheck& check) {
     const NodeCheck node{
         .node = *context.groups.node,
@@ -76,7 +78,7 @@ Result<graph::Dataset> load_dataset(const api::GnnJobSpec& spec, TaskContext& co
   );
   if (context.on_checked_version && !dataset.checked_version.empty())
     context.on_checked_version(dataset.checked_version);
-  GNN_RETURN_IF_ERROR(check_placement(spec, dataset, context.groups));
+  GNN_RETURN_IF_ERROR(check_placement(spec, dataset, context.groups, context.server));
   GNN_RETURN_IF_ERROR(check_same_dataset(*context.communicator, dataset));
   context.progress.on_message(loaded_in(seconds_since(start)));
   return dataset;
@@ -103,7 +105,15 @@ std::optional<PartitionedData> partitioned_data(const api::GnnJobSpec& spec, Tas
 std::string config_hash(const api::GnnJobSpec& spec) {
   nlohmann::json json = api::encode(spec);
   for (const char* name :
-       {"suspend", "managedBy", "placement", "workers", "prepare", "checkpoint", "runPolicy"})
+       {"suspend",
+        "managedBy",
+        "placement",
+        "workers",
+        "servers",
+        "prepare",
+        "checkpoint",
+        "runPolicy",
+        "scheduling"})
     json.erase(name);
   if (json.contains("sampling")) {
     for (const char* name : {"concurrency", "prefetch"}) json["sampling"].erase(name);
@@ -154,8 +164,10 @@ std::string grouped(int64_t number) {
 std::string describe(const graph::Dataset& dataset) {
   std::string text = dataset.name + ": ";
   if (dataset.graphs) text += grouped(dataset.graphs->num_graphs()) + " graphs, ";
-  text += grouped(dataset.target().num_nodes) + " nodes, " + grouped(dataset.graph().num_edges()) +
-          " edges";
+  text += grouped(dataset.target().num_nodes) + " nodes, ";
+  // Of a part that was extracted, the edges of the others are not known.
+  text += dataset.partitions ? grouped(dataset.partitions->book.parts) + " partitions"
+                             : grouped(dataset.graph().num_edges()) + " edges";
   if (dataset.target().features) text += ", " + grouped(dataset.features().width()) + " features";
   text += ", " + grouped(dataset.num_classes) + " classes; " +
           grouped(dataset.split.train.numel()) + " training, " +

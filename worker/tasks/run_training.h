@@ -50,7 +50,8 @@ namespace gnn::tasks {
 [[nodiscard]] TaskResult finish(progress::FinalReport report, bool stopped, TaskContext& context);
 
 /// A line for the log: "cora: 2,708 nodes, 10,556 edges, 1,433 features, 7 classes; 140 training,
-/// 500 validation and 1,000 test items".
+/// 500 validation and 1,000 test items". Of a partitioned data set it has the number of partitions
+/// instead of edges, so that it is the same for the whole set and for a part of it.
 [[nodiscard]] std::string describe(const graph::Dataset& dataset);
 
 /// 1234567 as "1,234,567".

@@ -3,17 +3,15 @@
 #include "common/api/gnn_job.h"
 #include "worker/sampling/neighbor.h"
 
-#include <cstdint>
-#include <vector>
-
 namespace gnn::tasks {
 
-/// How a spec samples neighbours, by the fan-outs of training or of evaluation.
+/// How a spec samples neighbours for `part`: evaluations may have fan-outs of their own.
 [[nodiscard]] inline sampling::NeighborSamplerOptions sampler_options(
-    const api::Sampling& sampling, const std::vector<int64_t>& fanout
+    const api::Sampling& sampling, const api::Training& training, api::Part part
 ) {
+  const auto& evaluated = training.evaluation.fanout;
   return {
-      .fanout = fanout,
+      .fanout = part != api::Part::Train && evaluated ? *evaluated : sampling.fanout,
       .replace = sampling.replace,
       .rule = sampling.rule == api::SamplingRule::AllSeen ? sampling::SamplingRule::AllSeen
                                                           : sampling::SamplingRule::NewNodes,

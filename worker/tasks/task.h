@@ -2,6 +2,8 @@
 
 #include "common/api/gnn_job.h"
 #include "common/api/validation.h"
+#include "common/clock.h"
+#include "common/contract.h"
 #include "common/progress_bar.h"
 #include "common/result.h"
 #include "common/stop_token.h"
@@ -9,21 +11,24 @@
 #include "worker/comm/rank_groups.h"
 #include "worker/progress/progress_sink.h"
 #include "worker/rendezvous/rendezvous.h"
+#include "worker/servers/directory.h"
 #include "worker/tasks/data_network.h"
 
 #include <c10/core/Device.h>
 #include <tl/expected.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace gnn::tasks {
 
-/// What a rank gives the task it runs.
+/// What a rank, or a sampling server, gives the task it runs.
 struct TaskContext {
   std::shared_ptr<comm::Communicator> communicator;  ///< of all ranks
   comm::RankGroups groups{communicator};             ///< the ranks of nodes, too
@@ -33,7 +38,13 @@ struct TaskContext {
   /// Memory that this process may use, page cache included.
   int64_t memory_bytes = std::numeric_limits<int64_t>::max();
   rendezvous::Incarnation incarnation;  ///< fences checkpoints
-  DataEndpoint data_endpoint{};         ///< where placement is Partitioned
+  DataEndpoint data_endpoint{};         ///< where placement is Partitioned, or servers are asked
+  /// Who makes this job's batches, where it has sampling servers; otherwise null.
+  std::shared_ptr<servers::Directory> servers{};
+  /// How long a batch waits while no live server holds its part.
+  Duration server_timeout = std::chrono::seconds(contract::kDefaultServerSeconds);
+  /// The number of a sampling server, if this is one.
+  std::optional<int64_t> server{};
   /// What ranks of this node gave to on_checked_version in an earlier round, or empty.
   std::string checked_version{};
   ProgressBar& loading;  ///< of reading or making the data set

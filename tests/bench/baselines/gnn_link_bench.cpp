@@ -131,9 +131,11 @@ std::unique_ptr<loader::LinkLoader> make_loader(const Arguments& arguments, cons
   );
   loader::LinkLoaderOptions options;
   options.items = {.batch_size = arguments.batch_size, .shuffle = true};
-  options.num_node_types = 2;
-  options.relations = {.source_type = 0, .destination_type = 1, .forward = 0, .backward = 1};
-  options.exclude_seed_edges = arguments.exclude;
+  options.batches = {
+      .num_node_types = 2,
+      .relations = {.source_type = 0, .destination_type = 1, .forward = 0, .backward = 1},
+      .exclude_seed_edges = arguments.exclude
+  };
   options.num_threads = 0;
   return must(loader::LinkLoader::create(
       options,

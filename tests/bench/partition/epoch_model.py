@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """A discrete-event model of an epoch on partitioned data: sampling, gathering, calls to other nodes, steps, all-reduce.
 
-    tests/bench/partition/epoch_model.py --runs RUNS.json [...] --sampling SUMMARY.json   # calibrate, predict, compare
-    tests/bench/partition/epoch_model.py --forecast                                       # the tables of docs/forecast.md
+    tests/bench/partition/epoch_model.py --runs RUNS.json [...]   # calibrate, predict, compare
+    tests/bench/partition/epoch_model.py --forecast               # the tables of docs/forecast.md
 
-RUNS are what two_nodes printed, SUMMARY is sampling_bench's. Of each RUNS, the jobs with one rank calibrate the model; those with
-two nodes are predicted. Exits with 1 if one is more than 15 % off.
+RUNS are what two_nodes printed. Of each RUNS, the jobs with one rank and the batches without a trainer (request_bench) calibrate
+the model; the jobs with two nodes are predicted. Exits with 1 if one is more than 15 % off.
 
 A node has cores, which its tasks share fairly, and a link, which its transfers share fairly in each direction. A rank's
 sampler threads make batches ahead of its steps; one more thread of each process does its network's work, one of a node's
 answers requests. Steps take batches in order and end together, in an all-reduce over the same links. Costs of an edge, a row, a
-step, a call and a byte are those of one rank alone and of the benchmark of requests (Machine); nothing is fitted to a run
-with more ranks. What is left out: caches and memory channels that cores share, lost packets and full queues in the network,
+step and a byte are those of one rank alone and of one that asks for batches and trains on none (Machine); nothing is fitted to a
+run with more ranks. What is left out: caches and memory channels that cores share, lost packets and full queues in the network,
 and how much batches differ from their mean.
 """
 
@@ -30,12 +30,17 @@ class Machine:
     """A node of the job. CPU seconds are of one core."""
 
     cores: float = 1
-    edge_seconds: float = 20e-9  # CPU: to sample an edge, drawn and relabelled
-    draw_share: float = 0.5  # of edge_seconds: the draw, which the owner of the list makes
+    edge_seconds: float = 20e-9  # CPU: to sample an edge of lists in this node's memory
+    # CPU where lists are partitioned: of an edge, its own draw if the list is here, and the relabelling; and of the owner's draw
+    # of an edge for another node. Messages are counted in.
+    join_seconds: float = 20e-9
+    draw_seconds: float = 10e-9
     row_seconds: float = 106e-12  # CPU: to gather a byte of rows in this node's memory
-    # CPU at either end of a call, besides the gathering: each call, and each byte that is sent or received.
+    # CPU at either end of a call for rows, besides the owner's gathering: each call, and each byte that is sent or received.
     call_seconds: float = 30e-6
-    byte_seconds: float = 0.35e-9
+    send_seconds: float = 0.35e-9
+    receive_seconds: float = 0.45e-9
+    reduce_seconds: float = 0  # CPU: of a rank for each byte that an all-reduce sends and receives; NCCL takes none
     message_bytes: float = 1 << 20  # of rows in a call
     bandwidth: float = 1.25e9  # bytes per second of the link, each way
     latency: float = 50e-6  # one way
@@ -55,6 +60,15 @@ class Work:
     @property
     def edges(self):
         return sum(edges for _, edges in self.hops)
+
+
+@dataclasses.dataclass
+class Ends:
+    """CPU seconds of a call: of the owner's threads for answers and for the network, and of the asking rank's for the network."""
+
+    answer: float = 0
+    send: float = 0
+    receive: float = 0
 
 
 @dataclasses.dataclass
@@ -218,15 +232,15 @@ class Rank:
             self.fetch(number)
             return
         nodes, edges = run.work.hops[hop]
-        drawing = edges * machine.edge_seconds * machine.draw_share
-        relabelling = edges * machine.edge_seconds - drawing
         others = self.others()
         remote = (1 - run.lists_local) / len(others)
-        drawn = when_all(len(others) + 1, lambda: self.samplers.run(relabelling, lambda: self.sample(number, hop + 1)))
+        work = edges * machine.join_seconds / 2  # before the others' answers, and after them
+        drawn = when_all(len(others) + 1, lambda: self.samplers.run(work, lambda: self.sample(number, hop + 1)))
         for owner in others:
             # Ids of 4 bytes; a count of 4 bytes each comes back, and a source of 4 bytes an edge.
-            self.call(owner, 4 * nodes * remote, 4 * (nodes + edges) * remote, drawing * remote, drawn)
-        self.samplers.run(drawing * run.lists_local, drawn)
+            drawing = Ends(answer=edges * remote * machine.draw_seconds)
+            self.call(owner, 4 * nodes * remote, 4 * (nodes + edges) * remote, drawing, drawn)
+        self.samplers.run(work, drawn)
 
     def fetch(self, number):
         run, machine = self.epoch.run, self.epoch.run.machine
@@ -247,27 +261,32 @@ class Rank:
 
     def rows_call(self, owner, size, calls, then):
         machine, ids = self.epoch.run.machine, 8 * size / self.epoch.run.work.row_bytes
-        self.call(owner, ids, size, size * machine.row_seconds, then, calls)
+        handling = calls * machine.call_seconds
+        work = Ends(
+            answer=handling + size * machine.row_seconds,
+            send=size * machine.send_seconds,
+            receive=handling + size * machine.receive_seconds,
+        )
+        self.call(owner, ids, size, work, then)
 
-    def call(self, owner, asked, answered, work, then, calls=1):
-        """Requests of `asked` bytes, to which `owner` answers `answered` bytes after `work` seconds of CPU."""
-        machine, epoch = self.epoch.run.machine, self.epoch
-        answering = work + calls * machine.call_seconds
+    def call(self, owner, asked, answered, work, then):
+        """Requests of `asked` bytes, to which `owner` answers `answered` bytes."""
+        epoch = self.epoch
         server = self.local_rank % len(owner.answers)
 
         def answer():
-            owner.answers[server].run(answering, send)
+            owner.answers[server].run(work.answer, send)
 
         def send():
-            owner.networks[server].run(machine.byte_seconds * answered, transfer)
+            owner.networks[server].run(work.send, transfer)
 
         def transfer():
             epoch.transfer(owner, self.node, answered, receive)
 
         def receive():
-            self.network.run(calls * machine.call_seconds + machine.byte_seconds * answered, then)
+            self.network.run(work.receive, then)
 
-        self.network.run(machine.byte_seconds * asked, lambda: epoch.transfer(self.node, owner, asked, answer))
+        epoch.transfer(self.node, owner, asked, answer)
 
     def arrived(self, number):
         run = self.epoch.run
@@ -326,9 +345,10 @@ class Epoch:
         if n == 1:
             self.reduced()
             return
-        done = when_all(len(self.nodes), lambda: self.simulation.after(rounds, self.reduced))
+        done = when_all(2 * len(self.nodes), lambda: self.simulation.after(rounds, self.reduced))
         for place, node in enumerate(self.nodes):
             self.transfer(node, self.nodes[(place + 1) % len(self.nodes)], size, done)
+            node.cpu.add(size * self.run.machine.reduce_seconds, 1, done)
 
     def reduced(self):
         self.ends.append(self.simulation.now)
@@ -364,6 +384,7 @@ def busiest(epoch):
 
 # ---- Runs of two_nodes
 
+PAYLOAD = 1448 / 1514  # of a full packet with the headers of TCP, IP and Ethernet
 GRADIENT_BYTES = 4 * 206_895  # GraphSAGE, 100 to 256 to 256 to 47
 
 
@@ -387,33 +408,45 @@ def bandwidth_of(rate):
     return number * {"gbit": 1e9, "mbit": 1e6}[unit] / 8
 
 
-def calibrate(alone, sampling):
-    """Machine and Work by a run of one rank on one core, while another such job has the other, the benchmark of sampling,
-    and the cable's own cost."""
-    steps = alone["metrics"]["gnn_train_steps_total"]
-    per_step = {name: alone["metrics"][name] / steps for name in ("gnn_sampler_edges_total", "gnn_sampler_nodes_total")}
-    send, receive = alone["cableSecondsPerByte"]
+def calibrate(alone, rate):
+    """Machine and Work by a run of one rank on one core, while another such job has the other, and by what batches cost a rank
+    without a trainer whose rows, or rows and lists, lie on another node."""
+    # Batches of this node's memory don't know the rate: the run that was disturbed least counts.
+    local = min((each["local"] for each in alone["requests"].values()), key=lambda each: each["cpuSeconds"])
+    rows, both = alone["requests"][rate]["featuresPartitioned"], alone["requests"][rate]["bothPartitioned"]
+    row_bytes = local["bytesOfRow"]
+    sampling = local["cpuSeconds"] * local["sampleShare"]
+    row_seconds = (local["cpuSeconds"] - sampling) / (local["rows"] * row_bytes)
+    receive = (rows["cpuSeconds"] - sampling - row_seconds * (rows["rows"] * row_bytes - rows["rowBytes"])) / rows["rowBytes"]
+    serve = rows["serverCpuSeconds"] / rows["rowBytes"]
+    joining = both["cpuSeconds"] - receive * both["rowBytes"] - row_seconds * (both["rows"] * row_bytes - both["rowBytes"])
     machine = Machine(
-        edge_seconds=1 / sampling["edges_per_second"]["new_nodes"],
-        row_seconds=1 / sampling["gather_bytes_per_second"],
-        byte_seconds=(send + receive) / 2,
+        edge_seconds=sampling / local["edges"],
+        join_seconds=joining / both["edges"],
+        draw_seconds=(both["serverCpuSeconds"] - serve * both["rowBytes"]) / (both["hopBytes"] / 4),
+        row_seconds=row_seconds,
+        call_seconds=0,
+        send_seconds=serve - row_seconds,
+        receive_seconds=receive,
+        reduce_seconds=sum(alone["cableSecondsPerByte"]),
     )
+    steps = alone["metrics"]["gnn_train_steps_total"]
+    edges = alone["metrics"]["gnn_sampler_edges_total"] / steps
     work = Work(
         seeds=alone["batchSize"],
-        hops=hops_of(alone["batchSize"], alone["fanout"], per_step["gnn_sampler_edges_total"]),
-        rows=per_step["gnn_sampler_nodes_total"],
-        row_bytes=alone["metrics"]["gnn_feature_bytes_total"] / alone["metrics"]["gnn_sampler_nodes_total"],
+        hops=hops_of(alone["batchSize"], alone["fanout"], edges),
+        rows=alone["metrics"]["gnn_sampler_nodes_total"] / steps,
+        row_bytes=row_bytes,
         step_seconds=0,
         gradient_bytes=GRADIENT_BYTES,
     )
-    loading = work.edges * machine.edge_seconds + work.rows * work.row_bytes * machine.row_seconds
-    work.step_seconds = alone["median"] - loading
+    work.step_seconds = alone["median"] - edges * machine.edge_seconds - work.rows * row_bytes * row_seconds
     return machine, work
 
 
-def predict(run, machine, work):
-    machine = dataclasses.replace(machine)
-    machine.bandwidth = bandwidth_of(run["rate"])
+def predict(alone, run):
+    machine, work = calibrate(alone, run["rate"])
+    machine.bandwidth = bandwidth_of(run["rate"]) * PAYLOAD
     local = run["expected"]["localShare"]
     return step_seconds(
         Run(
@@ -427,15 +460,14 @@ def predict(run, machine, work):
     )
 
 
-def compare(files, sampling):
+def compare(files):
     worst = 0.0
     print(f"{'batch':>6} {'fan-out':>10} {'run':32} {'measured s':>10} {'model s':>8} {'error':>7}")
     for file in files:
         with open(file) as text:
             runs = json.load(text)
-        machine, work = calibrate(runs[1], sampling)
         for run in runs[2:]:
-            seconds = predict(run, machine, work)
+            seconds = predict(runs[1], run)
             error = seconds / run["median"] - 1
             fanout = ",".join(str(draws) for draws in run["fanout"])
             print(f"{run['batchSize']:6} {fanout:>10} {run['name']:32} {run['median']:10.3f} {seconds:8.3f} {error:+7.1%}")
@@ -511,15 +543,13 @@ def forecast():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", nargs="+", default=[], help="what two_nodes printed")
-    parser.add_argument("--sampling", help="summary of sampling_bench")
     parser.add_argument("--forecast", action="store_true")
     arguments = parser.parse_args()
     if arguments.forecast:
         return forecast()
-    if not arguments.runs or not arguments.sampling:
-        parser.error("--runs and --sampling, or --forecast")
-    with open(arguments.sampling) as text:
-        return compare(arguments.runs, json.load(text)["by_cpu_time"])
+    if not arguments.runs:
+        parser.error("--runs or --forecast")
+    return compare(arguments.runs)
 
 
 if __name__ == "__main__":

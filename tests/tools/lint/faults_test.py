@@ -20,7 +20,7 @@ FILES = {
 
 def page(**changed):
     """A page on which all is well, but for the changed rows: by "row" and the number."""
-    rows = {f"row{number}": f"| {number} | a fault | none | – | – | not tested |" for number in range(1, 31)}
+    rows = {f"row{number}": f"| {number} | a fault | none | – | – | not tested |" for number in range(1, faults.FAULTS + 1)}
     return "| # |\n| --- |\n" + "\n".join(row for row in {**rows, **changed}.values() if row)
 
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <future>
 #include <iterator>
 #include <string>
@@ -82,6 +83,42 @@ TEST(AgentLink, DeliversTheLastMessagesToASlowAgent) {
   ASSERT_TRUE(before.report.has_value());
   ASSERT_TRUE(before.report->final.has_value());
   EXPECT_EQ(before.report->final->epochs, 7);
+}
+
+TEST(AgentLink, HearsWhichServersTakePartAndMarksThatItWaitsForOne) {
+  const SocketPair sockets;
+  const auto send = [&sockets](const std::string& message) {
+    EXPECT_GT(::send(sockets.agent.get(), message.data(), message.size(), 0), 0);
+  };
+  const std::vector<LiveServer> servers{{.server = 1, .restart = 2, .address = "10.0.0.7:29600"}};
+  send("{\"news\": 1}");
+  send("nonsense");
+  send(encode(servers));
+  std::promise<std::vector<LiveServer>> heard;
+  auto link = AgentLink::from_environment(
+      [&sockets](std::string_view) { return "fd:" + std::to_string(sockets.rank); },
+      nullptr,
+      nullptr,
+      [&heard](const std::vector<LiveServer>& all) { heard.set_value(all); }
+  );
+  ASSERT_TRUE(link.has_value());
+  EXPECT_EQ(heard.get_future().get(), servers);
+
+  const auto marks = [&sockets] {
+    std::vector<char> buffer(64 * 1024);
+    const ssize_t size = ::recv(sockets.agent.get(), buffer.data(), buffer.size(), 0);
+    const auto message = decode_rank_message({buffer.data(), static_cast<size_t>(size)});
+    return message.value().report.value().marks;
+  };
+  std::atomic<bool> waiting = false;
+  (*link)->on_served_meter(std::make_shared<progress::ServedMeter>([&waiting] {
+    return progress::ServedData{.batches = 3, .waiting = waiting};
+  }));
+  EXPECT_EQ(marks(), 0);
+  waiting = true;
+  while (marks() == 0) {
+  }
+  EXPECT_GT(marks(), 1);
 }
 
 }  // namespace

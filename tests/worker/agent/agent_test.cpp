@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace gnn::agent {
 namespace {
@@ -113,6 +114,12 @@ class AgentTest : public ::testing::Test {
     };
     const auto store = std::make_shared<MortalStore>();
     store->calls_left = store_calls_;
+    for (const ServerReport& report : servers_) {
+      static_cast<void>(store->set("6f0c/servers", std::to_string(report.server.server + 1)));
+      static_cast<void>(
+          store->set("6f0c/servers/" + std::to_string(report.server.server), encode(report))
+      );
+    }
     std::_Exit(run_agent(options_, [store](milliseconds) { return store; }, output));
   }
 
@@ -144,7 +151,8 @@ class AgentTest : public ::testing::Test {
 
   fs::path folder_;
   AgentOptions options_;
-  std::string hangs_at_ = "no line";  // the line at which the agent hangs
+  std::vector<ServerReport> servers_;  // what they wrote before the agent came
+  std::string hangs_at_ = "no line";   // the line at which the agent hangs
   int64_t store_calls_ = std::numeric_limits<int64_t>::max();
 };
 
@@ -202,9 +210,16 @@ TEST_F(AgentTest, NeverRetriesAfterWrongData) {
 }
 
 TEST_F(AgentTest, ARankThatLostItsPeerIsNotTheCulprit) {
-  const auto ended = run("exit75:0 pause die:1");
+  auto ended = run("exit75:0 pause die:1");
   EXPECT_EQ(ended.exit_code, contract::kExitOther);
   EXPECT_EQ(ended.result.at("rank"), 1);
+  // But one is that lost its servers.
+  ended = run("exit75:0 pause unserved:1");
+  EXPECT_EQ(ended.exit_code, contract::kExitPeerLost);
+  EXPECT_EQ(ended.result.at("rank"), 1);
+  EXPECT_NE(
+      ended.result.at("message").get<std::string>().find("no server held"), std::string::npos
+  );
 }
 
 TEST_F(AgentTest, AStoppedRankIsRestartedAfterTheHeartbeatTimeout) {
@@ -255,6 +270,25 @@ TEST_F(AgentTest, EndsItselfWhenItHangs) {
   ) << ended.result;
 }
 
+// The server is gone by the time its last report is read for the second time.
+TEST_F(AgentTest, TellsRanksOfEveryRoundWhichServersTakePartAndLeavesWhenThoseHaveHeardTheEnd) {
+  servers_ = {
+      {.server = {.server = 1, .restart = 2, .address = "10.0.0.7:29600"}, .beat = 5},
+      {.server = {.server = 2, .restart = 0, .address = "10.0.0.8:29600"}, .leaving = true}
+  };
+  options_.rounds_left = 1;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto ended = run("say servers die@0:1 train");
+  EXPECT_EQ(ended.exit_code, contract::kExitDone) << ended.lines;
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, options_.peer_timeout);
+  const std::string server = " out server 1 pod 2 at 10.0.0.7:29600\n";
+  const size_t second = ended.lines.find("0 out round 1\n");
+  ASSERT_NE(second, std::string::npos) << ended.lines;
+  EXPECT_LT(ended.lines.find("1" + server), second) << ended.lines;
+  EXPECT_NE(ended.lines.find("0" + server, second), std::string::npos) << ended.lines;
+  EXPECT_EQ(ended.lines.find("server 2"), std::string::npos) << ended.lines;
+}
+
 TEST_F(AgentTest, SigtermPreemptsTheRanks) {
   const pid_t agent = start("say train stop");
   EXPECT_TRUE(said("1 out"));
@@ -298,6 +332,8 @@ TEST_F(AgentTest, ARanksChildrenDieWithIt) {
 }
 
 TEST_F(AgentTest, ServesMetricsProgressAndHealth) {
+  servers_ = {{.server = {.server = 0, .restart = 0, .address = "10.0.0.7:29600"}}};
+  options_.peer_timeout = seconds(60);  // it takes part all the while
   options_.http_address = "127.0.0.1:" + std::to_string(free_port());
   const pid_t agent = start("say train stop");
   EXPECT_TRUE(said("1 out"));
@@ -311,14 +347,17 @@ TEST_F(AgentTest, ServesMetricsProgressAndHealth) {
   EXPECT_NE(
       metrics.find("gnn_agent_phase{job=\"arxiv\",node=\"0\",phase=\"Train\"} 1"), std::string::npos
   );
+  EXPECT_NE(metrics.find("gnn_agent_servers{job=\"arxiv\",node=\"0\"} 1\n"), std::string::npos);
   const auto progress = client.Get("/progress");
   ASSERT_TRUE(progress);
   EXPECT_EQ(json::parse(progress->body).at("jobUid"), "6f0c");
   const auto health = client.Get("/healthz");
   ASSERT_TRUE(health);
   EXPECT_EQ(health->status, 200);
+  const auto stop = std::chrono::steady_clock::now();
   ::kill(agent, SIGTERM);
   EXPECT_EQ(finish(agent).exit_code, contract::kExitPreempted);
+  EXPECT_LT(std::chrono::steady_clock::now() - stop, seconds(8)) << "servers outlive this attempt";
 }
 
 }  // namespace

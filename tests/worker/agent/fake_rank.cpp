@@ -2,6 +2,7 @@
 // are done in order. "word@round" is done only in that round, "word:rank" only by that rank.
 
 #include "common/contract.h"
+#include "common/guarded.h"
 #include "worker/agent/agent_link.h"
 
 #include <chrono>
@@ -15,6 +16,7 @@
 #include <string>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -66,6 +68,26 @@ void wait_for_stop(const gnn::StopToken& stop) {
   std::exit(gnn::contract::kExitPreempted);
 }
 
+using Servers = gnn::Guarded<std::vector<gnn::agent::LiveServer>>;
+
+// Waits until a server takes part, and says which do.
+void name_servers(Servers& servers) {
+  auto known = servers.lock();
+  known.wait([](const auto& all) { return !all.empty(); });
+  for (const auto& server : *known)
+    std::cout << "server " << server.server << " pod " << server.restart << " at " << server.address
+              << std::endl;
+}
+
+// As a rank that has waited for a server for as long as it may.
+[[noreturn]] void end_without_a_server(AgentLink& link) {
+  link.on_served_meter(std::make_shared<gnn::progress::ServedMeter>([] {
+    return gnn::progress::ServedData{.gave_up = true};
+  }));
+  link.send_failure({gnn::ErrorKind::PeerLost, "no server held part 0"});
+  std::_Exit(gnn::contract::kExitPeerLost);
+}
+
 // More than the pipes between a rank and whoever reads the job's output can hold.
 void fill_the_output() {
   const std::string line(100, 'x');
@@ -99,7 +121,16 @@ void start_a_child_that_sleeps() {
 int main() {
   const auto stop = std::make_shared<gnn::StopToken>();
   const auto activity = std::make_shared<gnn::progress::CollectiveActivity>();
-  auto link = AgentLink::from_environment(gnn::rendezvous::process_environment(), activity, stop);
+  Servers servers;
+  auto link = AgentLink::from_environment(
+      gnn::rendezvous::process_environment(),
+      activity,
+      stop,
+      [&servers](const auto& all) {
+        *servers.lock() = all;
+        servers.notify_all();
+      }
+  );
   if (!link || !*link) return 3;
   std::istringstream words(variable("FAKE_RANK"));
   for (std::string raw; words >> raw;) {
@@ -112,6 +143,7 @@ int main() {
     if (word == "say") std::cout << "round " << variable("GNN_ROUND") << std::endl;
     if (word == "fill") fill_the_output();
     if (word == "gpus") std::cout << "gpus " << variable("CUDA_VISIBLE_DEVICES") << std::endl;
+    if (word.rfind("cpus", 0) == 0 && word.substr(4) != variable("GNN_RANK_CPUS")) std::_Exit(4);
     if (word == "cry") std::cerr << "this is why" << std::endl;
     if (word == "explain") (*link)->send_failure({gnn::ErrorKind::Data, "edge 7 leaves the graph"});
     if (word == "die") ::raise(SIGKILL);
@@ -119,6 +151,8 @@ int main() {
     if (word == "oom") count_an_oom_kill(variable("FAKE_MEMORY_EVENTS"));
     if (word == "stop") wait_for_stop(*stop);
     if (word == "child") start_a_child_that_sleeps();
+    if (word == "servers") name_servers(servers);
+    if (word == "unserved") end_without_a_server(**link);
     if (word == "check") (*link)->send_checked_version("sha256:12");
     if (word == "data") std::cout << "data '" << variable("GNN_CHECKED_DATA") << "'" << std::endl;
     if (word == "final") {

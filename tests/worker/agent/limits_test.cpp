@@ -107,6 +107,8 @@ TEST(AllowOpenFiles, RaisesTheSoftLimitAndNamesAHardOneThatIsTooLow) {
     if (!allow_open_files(40) || !allow_open_files(90)) return 2;
     rlimit after{};
     if (::getrlimit(RLIMIT_NOFILE, &after) != 0 || after.rlim_cur != 90) return 3;
+    if (!allow_open_files(95, 101)) return 6;
+    if (::getrlimit(RLIMIT_NOFILE, &after) != 0 || after.rlim_cur != 100) return 7;
     const Status refused = allow_open_files(101);
     if (refused || refused.error().kind != ErrorKind::Configuration) return 4;
     return refused.error().message.find("100 open files here, and needs 101") == std::string::npos

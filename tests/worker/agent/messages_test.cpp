@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace gnn::agent {
 namespace {
@@ -51,6 +53,15 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   report.remote->cache_rows = 40;
   report.remote->training_bytes = 41;
   report.remote->expected_hit_rate = 0.25;
+  report.served = progress::ServedData{
+      .batches = 51,
+      .bytes = 52,
+      .under_way = 53,
+      .failovers = 54,
+      .waiting = true,
+      .gave_up = true,
+      .seconds = {.queue = 1.5, .sample = 2.5, .gather = 3.5, .wire = 4.5}
+  };
   const auto decoded = decode_rank_message(encode(report));
   ASSERT_TRUE(decoded) << decoded.error().message;
   ASSERT_TRUE(decoded->report);
@@ -102,6 +113,17 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   EXPECT_EQ(found.remote->cache_rows, 40);
   EXPECT_EQ(found.remote->training_bytes, 41);
   EXPECT_EQ(found.remote->expected_hit_rate, 0.25);
+  ASSERT_TRUE(found.served);
+  EXPECT_EQ(found.served->batches, 51);
+  EXPECT_EQ(found.served->bytes, 52);
+  EXPECT_EQ(found.served->under_way, 53);
+  EXPECT_EQ(found.served->failovers, 54);
+  EXPECT_TRUE(found.served->waiting);
+  EXPECT_TRUE(found.served->gave_up);
+  EXPECT_EQ(found.served->seconds.queue, 1.5);
+  EXPECT_EQ(found.served->seconds.sample, 2.5);
+  EXPECT_EQ(found.served->seconds.gather, 3.5);
+  EXPECT_EQ(found.served->seconds.wire, 4.5);
 }
 
 TEST(Messages, APartThatWasNotEvaluatedStaysSo) {
@@ -164,10 +186,63 @@ TEST(Messages, NodeReportsAndDirectivesSurviveTheRoundTrip) {
   for (const auto kind :
        {DirectiveKind::Prepare, DirectiveKind::Run, DirectiveKind::Stop, DirectiveKind::Leave}) {
     const Directive directive{
-        .kind = kind, .round = 3, .exit_code = 75, .message = "why", .restarts = {{1, 2}, {12, 1}}
+        .kind = kind,
+        .round = 3,
+        .exit_code = 75,
+        .message = "why",
+        .restarts = {{1, 2}, {12, 1}},
+        .servers = {{.server = 0, .restart = 2, .address = "10.0.0.7:29600"}}
     };
     EXPECT_EQ(decode_directive(encode(directive)).value(), directive);
   }
+}
+
+// The list of `servers` as a directive and as a message to ranks.
+bool is_refused(const std::vector<LiveServer>& servers) {
+  Directive directive;
+  directive.servers = servers;
+  const bool refused = !decode_agent_message(encode(servers));
+  EXPECT_EQ(!decode_directive(encode(directive)), refused);
+  return refused;
+}
+
+TEST(Messages, AServerIsRefusedThatBreaksABoundOrIsAnother) {
+  const ServerReport report{
+      .server = {.server = 3, .restart = 1, .address = "[fd00::7]:29600"},
+      .beat = 4,
+      .leaving = true
+  };
+  EXPECT_EQ(decode_server_report(encode(report), 3).value(), report);
+  EXPECT_FALSE(decode_server_report(encode(report), 2));
+  EXPECT_FALSE(decode_server_report(encode(report) + std::string(kLongestServerReport, ' '), 3));
+  EXPECT_EQ(
+      decode_agent_message(encode(std::vector{report.server})).value().servers->at(0), report.server
+  );
+
+  const std::string long_name(kLongestServerAddress - 5, 'a');
+  const LiveServer longest{.server = kMostServers - 1, .address = long_name + ":9999"};
+  const std::vector<LiveServer> most(static_cast<size_t>(kMostServers), longest);
+  EXPECT_FALSE(is_refused(most));
+  EXPECT_LT(encode(most).size(), kLongestAgentMessage);
+  std::vector<LiveServer> more = most;
+  more.push_back(longest);
+  EXPECT_TRUE(is_refused(more));
+  EXPECT_TRUE(is_refused({{.server = kMostServers, .address = "a:1"}}));
+  EXPECT_TRUE(is_refused({{.server = -1, .address = "a:1"}}));
+  EXPECT_TRUE(is_refused({{.server = 0, .restart = -1, .address = "a:1"}}));
+  EXPECT_TRUE(is_refused({{.server = 0, .restart = 1'000'001, .address = "a:1"}}));
+  for (const std::string& address :
+       {std::string(),
+        std::string("a"),
+        std::string(":1"),
+        std::string("a:0"),
+        std::string("a b:1"),
+        std::string("a\n:1"),
+        long_name + "a:9999"})
+    EXPECT_TRUE(is_refused({{.server = 0, .address = address}})) << address;
+  for (const char* text :
+       {"{\"servers\":1}", "{\"servers\":[1]}", "{\"servers\":[[0]]}", "[]", "stop "})
+    EXPECT_FALSE(decode_agent_message(text).value_or(AgentMessage{}).servers) << text;
 }
 
 TEST(Messages, AReportWithoutMarksHasNone) {
@@ -195,6 +270,7 @@ TEST(Messages, RejectsWhatIsNotAMessage) {
     EXPECT_FALSE(decode_rank_message(text)) << text;
     EXPECT_FALSE(decode_node_report(text)) << text;
     EXPECT_FALSE(decode_directive(text)) << text;
+    EXPECT_FALSE(decode_server_report(text, 0)) << text;
   }
 }
 

@@ -1,4 +1,4 @@
-"""Holds the agent's part of docs/metrics.md against the names in the worker's code."""
+"""Holds the parts of docs/metrics.md on agents and servers against the names in the worker's code."""
 
 import re
 import unittest
@@ -15,8 +15,11 @@ class MetricsPage(unittest.TestCase):
             code.update(re.findall(r'"(gnn_[a-z0-9_]+)"', file.read_text(encoding="utf-8")))
         self.assertGreater(len(code), 20)
         page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
-        section = page.partition("\n## Agent")[2].partition("\n## ")[0]
-        self.assertEqual(code, set(re.findall(r"`(gnn_[a-z0-9_]+)`", section)))
+        series = set()
+        for title in ("Agent", "Sampling server"):
+            section = page.partition(f"\n## {title} (")[2].partition("\n## ")[0]
+            series.update(re.findall(r"`(gnn_[a-z0-9_]+)`", section))
+        self.assertEqual(code, series)
 
 
 if __name__ == "__main__":

@@ -106,6 +106,29 @@ TEST_F(NodeProgressTest, ShowsTheDataPathOfARank) {
   hear(report);
   EXPECT_THAT(page(), HasSubstr(lost + "3\n"));
   EXPECT_THAT(page(), HasSubstr(calls + "count" + features + "} 4\n"));
+
+  EXPECT_THAT(page(), Not(HasSubstr("gnn_served"))) << "no server makes its batches";
+  report.served = progress::ServedData{
+      .batches = 4, .bytes = 40, .under_way = 2, .failovers = 3, .waiting = true
+  };
+  report.served->seconds.gather = 1.5;
+  hear(report);
+  report.served->batches = 5;
+  hear(report);
+  EXPECT_THAT(page(), HasSubstr("gnn_served_batches_total" + labels + "} 5\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_served_requests_under_way" + labels + "} 2\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_served_bytes_total" + labels + "} 40\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_served_failovers_total" + labels + "} 3\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_served_waiting" + labels + "} 1\n"));
+  const std::string gather = "gnn_served_batch_seconds_total" + labels + ",stage=\"gather\"} ";
+  EXPECT_THAT(page(), HasSubstr(gather + "1.5\n"));
+  report.marks = 0;  // the next process again
+  report.served->batches = 1;
+  hear(report);
+  EXPECT_THAT(page(), HasSubstr("gnn_served_batches_total" + labels + "} 6\n"));
+
+  progress_.on_servers(3);
+  EXPECT_THAT(page(), HasSubstr("gnn_agent_servers{job=\"arxiv\",node=\"1\"} 3\n"));
 }
 
 TEST_F(NodeProgressTest, CountersContinueAfterARankRestarts) {

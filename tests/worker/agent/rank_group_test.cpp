@@ -36,6 +36,7 @@ TEST(JudgeExit, MapsCodesOutsideTheContractToOther) {
 
 TEST(JudgeExit, ALostPeerIsAFollowOnFailure) {
   EXPECT_TRUE(judge_exit({.status = exited(75)})->follow_on);
+  EXPECT_FALSE(judge_exit({.status = exited(75), .no_server = true})->follow_on);
   EXPECT_FALSE(judge_exit({.status = exited(70)})->follow_on);
 }
 

@@ -67,6 +67,30 @@ TEST(StoreLink, TellsEveryAgentThatSomeRankProgresses) {
   }
 }
 
+TEST(StoreLink, NamesTheServersThatTakePartWhateverElseIsInTheirKeys) {
+  gnn::testing::FakeClock clock;
+  const auto store = std::make_shared<gnn::testing::InProcessStore>();
+  const LiveServer server{.server = 1, .restart = 2, .address = "10.0.0.7:29600"};
+  ASSERT_TRUE(store->set("uid/servers", "9999999999999"));
+  ASSERT_TRUE(store->set("uid/servers/0", "nonsense"));
+  ASSERT_TRUE(store->set("uid/servers/1", encode(ServerReport{.server = server})));
+  // One that says that it is another.
+  ASSERT_TRUE(store->set("uid/servers/2", encode(ServerReport{.server = server})));
+  // Beyond the most that there may be.
+  LiveServer beyond = server;
+  beyond.server = kMostServers;
+  ASSERT_TRUE(store->set(
+      "uid/servers/" + std::to_string(kMostServers), encode(ServerReport{.server = beyond})
+  ));
+  AgentOptions options;
+  options.job_uid = "uid";
+  StoreLink link(options, [&](std::chrono::milliseconds) { return store; }, clock);
+  link.report({});
+  while (link.view().posted == 0) std::this_thread::yield();
+  EXPECT_EQ(link.view().directive.value().servers, std::vector{server});
+  EXPECT_EQ(link.view().staying_servers, 1);
+}
+
 // Counts the reports that agents write.
 class ReportedStore final : public rendezvous::Store {
  public:

@@ -522,6 +522,32 @@ TEST_F(WorkerFaultTest, AnErrorOfTheGpuThatStaysEndsTheJobWithItsRankAndText) {
   }
 }
 
+// The same of a server is in servers_fault_test.cpp.
+TEST_F(WorkerFaultTest, APodThatIsToldToStopBeforeItsLibrariesAreThereEndsWithTheCodeForIt) {
+  for (const std::string command : {"agent", "prepare"}) {
+    SCOPED_TRACE(command);
+    fresh_folder();
+    const fs::path job = folder_ / "job-pipe";  // `prepare` waits for whoever writes it
+    ASSERT_EQ(::mkfifo(job.c_str(), 0600), 0);
+    start_program(
+        {std::getenv("GNN_WORKER"), command},
+        {{"LD_PRELOAD", std::getenv("GNN_EARLY_STOP")},
+         {"GNN_CONTRACT", std::to_string(contract::kVersion)},
+         {"GNN_JOB", "early"},
+         {"GNN_JOB_UID", "6f0c"},
+         {"GNN_ATTEMPT", "0"},
+         {"GNN_NODE_RANK", "1"},
+         {"GNN_NNODES", "2"},
+         {"GNN_NPROC_PER_NODE", "1"},
+         {"GNN_CONFIG", job.string()},
+         {"GNN_HTTP_ADDRESS", "127.0.0.1:0"},
+         {"MASTER_ADDR", "127.0.0.1"},
+         {"MASTER_PORT", "1"}}
+    );
+    EXPECT_EQ(finish(), contract::kExitPreempted) << output();
+  }
+}
+
 TEST_F(WorkerFaultTest, AJobThatMayNotOpenEnoughFilesEndsWithTheLimit) {
   write_manifest(kGraphSage);
   const std::string manifest = (folder_ / "job.yaml").string();
@@ -536,6 +562,8 @@ TEST_F(WorkerFaultTest, AJobThatMayNotOpenEnoughFilesEndsWithTheLimit) {
   EXPECT_EQ(finish(), contract::kExitConfiguration) << output();
   for (int node = 0; node < 2; ++node)
     EXPECT_NE(result_of(node).find("24 open files"), std::string::npos) << result_of(node);
+  // Nothing has opened files before: there might be none left for the result.
+  EXPECT_EQ(output().find("c10d"), std::string::npos) << output();
 }
 
 }  // namespace

@@ -1,16 +1,23 @@
 #include "common/contract.h"
 #include "tests/support/read_file.h"
 #include "tests/worker/data/files.h"
+#include "tests/worker/data/storage_fake.h"
 #include "tests/worker/graph/load_native.h"
 #include "worker/app/command.h"
 #include "worker/app/data_output.h"
 #include "worker/app/generate_data.h"
 #include "worker/app/import_data.h"
 #include "worker/app/inspect_data.h"
+#include "worker/app/partition_links.h"
 #include "worker/data/digest.h"
 #include "worker/data/native.h"
 #include "worker/data/readers/ogb.h"
+#include "worker/graph/load.h"
+#include "worker/progress/console_sink.h"
+#include "worker/tasks/link_data.h"
+#include "worker/tasks/link_graph.h"
 
+#include <ATen/Functions.h>
 #include <CLI/CLI.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,9 +25,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <span>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -35,6 +44,7 @@ using data::testing::OgbFiles;
 using data::testing::TemporaryFolder;
 using gnn::testing::read_file;
 using graph::testing::load_native;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -234,19 +244,30 @@ TEST_F(DataCommand, ReplacesAnOutputOfOtherInputsOnlyIfAskedTo) {
   const auto dataset = load_native(request.output.folder);
   EXPECT_EQ(dataset->target().labels[5].item<int64_t>(), 1);
 
-  // Nor what is no folder, or none that can be replaced; before any work is done.
+  // Nor what is no data set, whatever is asked; before any work is done.
   const std::string file = folder_.write("file", "");
+  const std::string inner = folder_.write("home/raw-notes/file", "");
+  for (const std::string& output : {file, folder_.path("home")}) {
+    for (const bool replace : {false, true}) {
+      request.output = {.folder = output, .replace = replace};
+      const Status kept = import_data(request, console());
+      ASSERT_FALSE(kept) << output;
+      EXPECT_EQ(kept.error().kind, ErrorKind::Conflict);
+      EXPECT_THAT(kept.error().message, HasSubstr("is no data set"));
+      EXPECT_FALSE(fs::exists(output + ".partial"));
+    }
+  }
+  EXPECT_TRUE(fs::is_regular_file(file));
+  EXPECT_TRUE(fs::is_regular_file(inner));
+
   const std::string link = folder_.path("link");
   fs::create_symlink(folder_.path("nowhere"), link);
-  for (const std::string& output : {file, link}) {
-    request.output = {.folder = output};
-    EXPECT_EQ(import_data(request, console()).error().kind, ErrorKind::Conflict) << output;
-    EXPECT_FALSE(fs::exists(output + ".partial"));
-    request.output.replace = true;
-    const Status replaced = import_data(request, console());
-    ASSERT_TRUE(replaced) << replaced.error().message;
-    EXPECT_TRUE(fs::is_directory(fs::symlink_status(output)));
-  }
+  request.output = {.folder = link};
+  EXPECT_EQ(import_data(request, console()).error().kind, ErrorKind::Conflict);
+  request.output.replace = true;
+  const Status replaced = import_data(request, console());
+  ASSERT_TRUE(replaced) << replaced.error().message;
+  EXPECT_TRUE(fs::is_directory(fs::symlink_status(link)));
   request.output.folder = "/proc";
   const Status mounted = import_data(request, console());
   ASSERT_FALSE(mounted);
@@ -466,6 +487,8 @@ TEST_F(DataCommand, GeneratesADataSetAndPrintsItsSize) {
   out_.str("");
   ASSERT_TRUE(generate_data(request, console()));
   EXPECT_THAT(out_.str(), HasSubstr("already complete"));
+  request.options.flipped_labels += 1e-9;
+  EXPECT_EQ(generate_data(request, console()).error().kind, ErrorKind::Conflict) << "other data";
 }
 
 TEST_F(DataCommand, PartitionsADataSetReportsItAndExtractsAPart) {
@@ -507,6 +530,9 @@ TEST_F(DataCommand, PartitionsADataSetReportsItAndExtractsAPart) {
   // Complete for the same options, another set for others.
   EXPECT_EQ(run(command), 0);
   std::vector<std::string> other = command;
+  other.insert(other.end(), {"--hot-rows", "0.2000000001"});
+  EXPECT_EQ(run(other), contract::kExitConfiguration);
+  other = command;
   other[7] = "2";
   EXPECT_EQ(run(other), contract::kExitConfiguration);
 
@@ -560,6 +586,231 @@ TEST_F(DataCommand, PartitionsADataSetReportsItAndExtractsAPart) {
   EXPECT_THAT(
       said_of({"data", "partition", "--input", parts, "--extract", "1", "--output", unmade}),
       HasSubstr(parts + ": ")
+  );
+}
+
+struct LittleMemory final : data::testing::StorageFake {
+  [[nodiscard]] int64_t memory_bytes() const override { return 4096; }
+};
+
+struct Messages final : progress::NullSink {
+  void on_message(const std::string& message) override { said += message + "\n"; }
+
+  std::string said;
+};
+
+// Pairs in the ids that nodes had before; of undirected ones the smaller comes first.
+at::Tensor in_original_ids(
+    const at::Tensor& pairs, const graph::Dataset& parts, const graph::EdgeTypeData& links
+) {
+  const std::vector<at::Tensor>& ids = parts.partitions->original_ids;
+  const at::Tensor made = at::stack(
+      {ids[static_cast<size_t>(links.source_index)].index_select(0, pairs.select(1, 0)),
+       ids[static_cast<size_t>(links.destination_index)].index_select(0, pairs.select(1, 1))},
+      1
+  );
+  return parts.links->reverse_edge_type == parts.links->edge_type ? std::get<0>(made.sort(1))
+                                                                  : made;
+}
+
+TEST_F(DataCommand, KeepsTheSplitOfLinksAsItWasBeforePartitionsForJobsThatSplitThemAlike) {
+  Messages messages;
+  const StopToken stop;
+  tasks::TaskContext context{
+      .communicator = comm::make_single_communicator(),
+      .incarnation = {},
+      .loading = silent_,
+      .progress = messages,
+      .stop = stop
+  };
+  folder_.write("shop/nodes/user/num_nodes.csv", "40\n");
+  folder_.write("shop/nodes/item/num_nodes.csv", "30\n");
+  std::string bought;
+  std::string joined;
+  for (int user = 0; user < 40; ++user) {
+    for (int i = 0; i < 5; ++i) {
+      bought += std::to_string(user) + "," + std::to_string((user * 7 + i * i * 3) % 30) + "\n";
+      joined += std::to_string(user) + "," + std::to_string((user + 1 + i * 5) % 40) + "\n";
+    }
+  }
+  folder_.write("shop/edges/user__buys__item.csv", bought);
+  folder_.write("club/nodes/member/num_nodes.csv", "40\n");
+  folder_.write("club/edges/member__knows__member.csv", joined);
+  struct Case {
+    std::string folder;
+    data::EdgeTypeName link;
+    std::string option;
+    std::string parts;
+    std::string test;
+  };
+  for (const Case& of :
+       {Case{"shop", {"user", "buys", "item"}, "--add-reverse", "2", "0.1"},
+        Case{"club", {"member", "knows", "member"}, "--to-undirected", "3", "0"}}) {
+    SCOPED_TRACE(of.folder);
+    const std::string whole = folder_.path(of.folder + ".whole");
+    const std::string parts = folder_.path(of.folder + ".parts");
+    const std::string part = folder_.path(of.folder + ".part");
+    const std::string link = of.link.source + "," + of.link.relation + "," + of.link.destination;
+    ASSERT_EQ(
+        run(
+            {"data",
+             "import",
+             "--format",
+             "edge-list",
+             "--input",
+             folder_.path(of.folder),
+             "--output",
+             whole,
+             "--link",
+             link,
+             of.option}
+        ),
+        0
+    );
+    std::vector<std::string> command{
+        "data",
+        "partition",
+        "--input",
+        whole,
+        "--output",
+        parts,
+        "--parts",
+        of.parts,
+        "--fanout",
+        "3",
+        "--batch-size",
+        "4",
+        "--validation",
+        "0.2",
+        "--test",
+        of.test,
+        "--negative-ratio",
+        "1.5",
+        "--disjoint-train",
+        "0.25",
+        "--split-seed",
+        "4"
+    };
+    ASSERT_EQ(run(command), 0);
+    EXPECT_EQ(run(command), 0) << "complete";
+    command.back() = "5";
+    EXPECT_EQ(run(command), contract::kExitConfiguration);
+    ASSERT_EQ(run({"data", "partition", "--input", parts, "--extract", "1", "--output", part}), 0);
+    ASSERT_EQ(run({"data", "verify", part}), 0);
+    out_.str("");
+    ASSERT_TRUE(inspect_data(part, InspectFormat::Text, console()));
+    EXPECT_THAT(
+        out_.str(),
+        HasSubstr(
+            "seed=4, validation=0.2, test=" + of.test + ", disjointTrain=0.25, negativeRatio=1.5"
+        )
+    );
+
+    api::GnnJobSpec spec;
+    spec.dataset.format = api::DatasetFormat::Native;
+    spec.dataset.split = {
+        .type = api::SplitType::RandomLink,
+        .validation = api::Decimal{"0.2"},
+        .test = api::Decimal{of.test},
+        .seed = 4,
+        .negative_ratio = api::Decimal{"1.5"},
+        .disjoint_train = api::Decimal{"0.25"}
+    };
+    const auto load = [&](const std::string& path) {
+      spec.dataset.path = path;
+      return graph::load_dataset(spec.dataset, {.link = of.link, .accept_part = true}, silent_)
+          .value();
+    };
+    const graph::Dataset before = load(whole);
+    const tasks::LinkSplit expected = tasks::split_links_of(before, spec).value();
+    LittleMemory little;
+    const Status poor = check_link_split(before, tasks::link_split_options(spec), little);
+    ASSERT_FALSE(poor);
+    EXPECT_THAT(poor.error().message, HasSubstr("--memory: splitting 200 links takes "));
+    const graph::Dataset dealt = load(parts);
+    const graph::EdgeTypeData& links =
+        dealt.edge_types[static_cast<size_t>(dealt.links->edge_type)];
+    for (const graph::Dataset& dataset : {dealt, load(part)}) {
+      const tasks::LinkSplit found = tasks::split_links_of(dataset, spec).value();
+      for (const auto ids :
+           {&tasks::LinkSplit::parts,
+            &tasks::LinkSplit::train,
+            &tasks::LinkSplit::train_links,
+            &tasks::LinkSplit::validation,
+            &tasks::LinkSplit::test}) {
+        EXPECT_TRUE((found.*ids).equal(expected.*ids));
+      }
+      EXPECT_FALSE(found.validation_negatives.equal(expected.validation_negatives))
+          << "nodes have other ids";
+      for (const auto negatives :
+           {&tasks::LinkSplit::validation_negatives, &tasks::LinkSplit::test_negatives}) {
+        EXPECT_TRUE(in_original_ids(found.*negatives, dealt, links).equal(expected.*negatives));
+        if (dealt.links->reverse_edge_type == dealt.links->edge_type) {
+          EXPECT_TRUE(std::get<0>((found.*negatives).sort(1)).equal(found.*negatives))
+              << "the smaller node of an undirected pair comes first";
+        }
+      }
+    }
+
+    // A job that splits in any other way splits anew, and says so.
+    spec.dataset.path = parts;
+    spec.task.link = api::EdgeType{
+        .source = of.link.source, .relation = of.link.relation, .destination = of.link.destination
+    };
+    const auto open = [&] {
+      messages.said.clear();
+      return tasks::open_link_data(spec, context).value().split;
+    };
+    EXPECT_TRUE(open().parts.equal(expected.parts));
+    EXPECT_THAT(messages.said, Not(HasSubstr("split anew")));
+    const api::Split stored = spec.dataset.split;
+    const auto differs = [&](const std::function<void(api::Split&)>& change) {
+      spec.dataset.split = stored;
+      change(spec.dataset.split);
+      SCOPED_TRACE(data::describe(tasks::link_split_options(spec)));
+      const tasks::LinkSplit anew = open();
+      EXPECT_THAT(
+          messages.said,
+          ContainsRegex("its links were split by seed=4, .*; spec.dataset.split says .* split anew")
+      );
+      const tasks::LinkSplit drawn = tasks::split_links_of(load(whole), spec).value();
+      EXPECT_TRUE(anew.parts.equal(drawn.parts)) << "links have the same ids";
+      EXPECT_TRUE(anew.train.equal(drawn.train));
+      EXPECT_EQ(anew.validation_negatives.sizes(), drawn.validation_negatives.sizes());
+      spec.dataset.path = parts;
+    };
+    differs([](api::Split& split) { split.seed = 5; });
+    differs([](api::Split& split) { split.validation = api::Decimal{"0.25"}; });
+    differs([](api::Split& split) { split.test = api::Decimal{"0.15"}; });
+    differs([](api::Split& split) { split.disjoint_train = api::Decimal{"0.5"}; });
+    differs([](api::Split& split) { split.negative_ratio = api::Decimal{"2"}; });
+  }
+  const auto refused = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> command{
+        "data",
+        "partition",
+        "--input",
+        folder_.path("shop.whole"),
+        "--output",
+        folder_.path("unmade"),
+        "--parts",
+        "2",
+        "--fanout",
+        "3",
+        "--batch-size",
+        "4"
+    };
+    command.insert(command.end(), options.begin(), options.end());
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(run(command), contract::kExitConfiguration);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(refused({"--validation", "1.5"}), HasSubstr("--validation"));
+  EXPECT_THAT(refused({"--test", "nan"}), HasSubstr("--test"));
+  EXPECT_THAT(refused({"--validation", "0.5", "--test", "0.5"}), HasSubstr("links to train on"));
+  EXPECT_THAT(refused({"--negative-ratio", "-1"}), HasSubstr("--negative-ratio: expected 0 to"));
+  EXPECT_THAT(
+      refused({"--split-seed", "9223372036854775808"}), HasSubstr("--split-seed: expected less")
   );
 }
 

@@ -136,6 +136,58 @@ TEST_F(PrepareData, MakesWhatTheImportCommandMakesWithTheSameOptions) {
     EXPECT_EQ(opened->arrays.partitions->book.method, name);
   }
 
+  // Links are split as the job says. A job that splits them in another way takes the same parts.
+  folder_.write("shop/nodes/user/num_nodes.csv", "5\n");
+  folder_.write("shop/nodes/item/num_nodes.csv", "4\n");
+  folder_.write(
+      "shop/edges/user__buys__item.csv", "0,0\n1,1\n2,2\n3,3\n4,0\n0,1\n1,2\n2,3\n3,0\n4,1\n"
+  );
+  job_.spec.sampling->fanout_by_edge_type.clear();
+  job_.spec.prepare->data_import = api::DataImport{
+      .format = api::ImportFormat::EdgeList,
+      .path = folder_.path("shop"),
+      .output = folder_.path("links"),
+      .link = api::EdgeType{.source = "user", .relation = "buys", .destination = "item"}
+  };
+  job_.spec.dataset.path = folder_.path("parts-of-links");
+  job_.spec.dataset.split = {
+      .type = api::SplitType::RandomLink,
+      .validation = api::Decimal{"0.2"},
+      .test = api::Decimal{"0.1"},
+      .negative_ratio = api::Decimal{"2"}
+  };
+  job_.spec.training.seed = 9;
+  partition.replace = false;
+  const auto split_there = [&] {
+    const auto opened = data::open_native(*job_.spec.dataset.path);
+    return data::describe(opened.value().arrays.partitions->link_split.value().options);
+  };
+  const Status with_split = prepare();
+  ASSERT_TRUE(with_split) << with_split.error().message;
+  const std::string by_seed_9 =
+      "seed=9, validation=0.2, test=0.1, disjointTrain=0, negativeRatio=2";
+  EXPECT_EQ(split_there(), by_seed_9);
+  job_.spec.dataset.split.seed = 8;
+  ASSERT_TRUE(prepare());
+  EXPECT_THAT(said_.str(), HasSubstr("but its links split by " + by_seed_9 + ": the job splits"));
+  EXPECT_EQ(split_there(), by_seed_9);
+  const api::Split of_links = std::exchange(job_.spec.dataset.split, {});
+  ASSERT_TRUE(prepare()) << "nothing is said against a job that has no use for it";
+  EXPECT_EQ(split_there(), by_seed_9);
+  job_.spec.training.batch_size = 3;
+  EXPECT_FALSE(prepare()) << "another one would be made in other ways, too";
+  job_.spec.training.batch_size = 2;
+  job_.spec.dataset.split = of_links;
+  partition.replace = true;
+  ASSERT_TRUE(prepare());
+  EXPECT_THAT(split_there(), HasSubstr("seed=8,"));
+  job_.spec.prepare->data_import->link.reset();
+  job_.spec.prepare->data_import->no_split = true;
+  job_.spec.prepare->data_import->output = folder_.path("edges");
+  job_.spec.dataset.path = folder_.path("parts-of-edges");
+  ASSERT_TRUE(prepare()) << "links are made when the job loads the data";
+  EXPECT_FALSE(data::open_native(*job_.spec.dataset.path)->arrays.partitions->link_split);
+
   job_.spec.prepare.reset();
   job_.spec.dataset.path = "/nowhere";
   EXPECT_TRUE(prepare()) << "nothing to prepare";

@@ -25,11 +25,8 @@ api::GnnJobSpec spec_with(api::DeviceChoice device, int64_t gpus_per_process) {
   return spec;
 }
 
-TEST(ChooseDevice, LeavesTheGpusOfAJobThatAsksForNone) {
+TEST(ChooseDevice, GivesEachLocalRankItsGpuIfTheJobAsksForAny) {
   EXPECT_TRUE(choose_device(spec_with(api::DeviceChoice::Auto, 0), 0, 8)->is_cpu());
-}
-
-TEST(ChooseDevice, GivesEachLocalRankItsGpu) {
   const auto device = choose_device(spec_with(api::DeviceChoice::Auto, 1), 2, 4);
   EXPECT_EQ(device->str(), "cuda:2");
   EXPECT_TRUE(choose_device(spec_with(api::DeviceChoice::CPU, 1), 2, 4)->is_cpu());

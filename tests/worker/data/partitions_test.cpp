@@ -4,6 +4,7 @@
 #include "tests/worker/data/files.h"
 #include "tests/worker/data/shop.h"
 #include "worker/data/digest.h"
+#include "worker/data/links.h"
 #include "worker/data/manifest.h"
 #include "worker/data/native.h"
 
@@ -32,6 +33,13 @@ Array doubles(const std::string& name, const std::vector<double>& values) {
   MemoryStorage memory;
   Array array = *memory.create(name, DType::Float64, {static_cast<int64_t>(values.size())});
   std::copy(values.begin(), values.end(), array.mutable_view<double>().begin());
+  return array;
+}
+
+Array pairs(const std::string& name, const std::vector<int64_t>& ends) {
+  MemoryStorage memory;
+  Array array = *memory.create(name, DType::Int64, {static_cast<int64_t>(ends.size()) / 2, 2});
+  std::copy(ends.begin(), ends.end(), array.mutable_view<int64_t>().begin());
   return array;
 }
 
@@ -64,6 +72,18 @@ DatasetArrays dealt_shop() {
       {{.ids = {}, .hotness = {}, .local_reads = 0.125, .remote_reads = 1.0 / 3.0},
        {.ids = {}, .hotness = {}, .local_reads = 2, .remote_reads = 0}}
   };
+  dataset.links = LinkTable{.pairs = pairs("pairs", {2, 0, 0, 1, 1, 0, 2, 1})};
+  dealt.link_split = StoredLinkSplit{
+      .options =
+          {.validation = 0.25,
+           .test = 1.0 / 3,
+           .disjoint_train = 0.5,
+           .negative_ratio = 2,
+           .seed = 9},
+      .order = ids_array("order", {3, 1, 0, 2}),
+      .validation_negatives = pairs("validation", {0, 0, 1, 1}),
+      .test_negatives = pairs("test", {1, 1, 0, 0})
+  };
   return dataset;
 }
 
@@ -95,6 +115,11 @@ TEST(Partitions, KnowOwnersAndHitRatesAndAreReadBackFromTheOnDiskForm) {
       store(hot.hotness);
     }
   }
+  StoredLinkSplit& split = *dataset.partitions->link_split;
+  for (Array* array :
+       {&dataset.links->pairs, &split.order, &split.validation_negatives, &split.test_negatives}) {
+    store(*array);
+  }
   ASSERT_TRUE(writer->publish(dataset, false));
 
   const auto opened = open_native(output);
@@ -112,21 +137,46 @@ TEST(Partitions, KnowOwnersAndHitRatesAndAreReadBackFromTheOnDiskForm) {
   EXPECT_DOUBLE_EQ(found.hot[0][1].hit_rate(1), 0.75 / 0.85);
   EXPECT_DOUBLE_EQ(found.hot[0][1].hit_rate(9), 1);
   EXPECT_EQ(found.hot[1][1].hit_rate(0), 1) << "nothing is missed where nothing is read";
+  ASSERT_TRUE(found.link_split);
+  EXPECT_EQ(found.link_split->options, split.options) << "to the last bit";
+  EXPECT_THAT(to_vector<int64_t>(found.link_split->order), ElementsAre(3, 1, 0, 2));
+  EXPECT_THAT(to_vector<int64_t>(found.link_split->validation_negatives), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(to_vector<int64_t>(found.link_split->test_negatives), ElementsAre(1, 1, 0, 0));
   EXPECT_TRUE(check_partitions(opened->arrays, output));
 
-  // A manifest with another book is refused when it is opened, with the file and the field.
-  std::string manifest = read_file(output + "/" + kManifestFile);
-  manifest.resize(manifest.rfind("digest: "));
-  const std::string offsets = "offsets: [0, 2, 3]";
-  manifest.replace(manifest.find(offsets), offsets.size(), "offsets: [0, 2, 2]");
-  manifest += "digest: " + digest_of(DigestKind::Xxh64, std::as_bytes(std::span(manifest))) + "\n";
-  folder.write("out/" + std::string(kManifestFile), manifest);
+  // A manifest with another book or split is refused when it is opened, with the file and the field.
+  const std::string manifest = read_file(output + "/" + kManifestFile);
+  const auto open_with = [&](const std::string& other, const std::string& what) {
+    std::string changed = manifest.substr(0, manifest.rfind("digest: "));
+    changed.replace(changed.find(what), what.size(), other);
+    changed += "digest: " + digest_of(DigestKind::Xxh64, std::as_bytes(std::span(changed))) + "\n";
+    folder.write("out/" + std::string(kManifestFile), changed);
+    return open_native(output);
+  };
   EXPECT_THAT(
-      open_native(output).error().message,
+      open_with("offsets: [0, 2, 2]", "offsets: [0, 2, 3]").error().message,
       HasSubstr(
           "out/manifest.yaml: partitions: node type user: expected 3 offsets ascending from 0 to 3"
       )
   );
+  EXPECT_THAT(
+      open_with("negativeRatio: 1", "negativeRatio: 2").error().message,
+      HasSubstr("out/manifest.yaml: partitions: linkSplit: expected validation of shape [1, 2]")
+  );
+  EXPECT_THAT(
+      open_with("disjointTrain: half", "disjointTrain: 0.5").error().message,
+      HasSubstr("disjointTrain")
+  );
+  EXPECT_NE(digest_of(*open_with("seed: 8", "seed: 9")), digest_of(*opened)) << "other options";
+
+  // A split is one of its own links alone.
+  MemoryStorage memory;
+  SilentProgressBar silent;
+  const auto with_links_of = [&](const EdgeTypeName& link) {
+    return set_links(dealt_shop(), link, memory, silent).value().partitions->link_split;
+  };
+  EXPECT_TRUE(with_links_of({.source = "user", .relation = "buys", .destination = "item"}));
+  EXPECT_FALSE(with_links_of({.source = "item", .relation = "like", .destination = "item"}));
 }
 
 TEST(Partitions, NameTheFirstProblem) {
@@ -221,6 +271,46 @@ TEST(Partitions, NameTheFirstProblem) {
   EXPECT_THAT(
       with([&](Partitions& p) { hot(p).remote_reads = 0.8; }),
       HasSubstr("hotness.1.user: expected a sum of at most 0.8")
+  );
+  const auto split = [&](const std::function<void(StoredLinkSplit&)>& change) {
+    return with([&](Partitions& p) { change(*p.link_split); });
+  };
+  EXPECT_THAT(
+      error_after([](DatasetArrays& dataset) { dataset.links.reset(); }),
+      HasSubstr("linkSplit: expected a data set with links")
+  );
+  for (const double share : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_THAT(
+        split([=](StoredLinkSplit& s) { s.options.validation = share; }),
+        HasSubstr("expected shares from 0 to 1")
+    );
+  }
+  EXPECT_THAT(
+      split([](StoredLinkSplit& s) { s.options.negative_ratio = 1e300; }),
+      HasSubstr("expected a negativeRatio from 0 to 1000, found 1e+300")
+  );
+  EXPECT_THAT(
+      split([](StoredLinkSplit& s) { s.options.test = 0.75; }), HasSubstr("no link to train on")
+  );
+  EXPECT_THAT(
+      split([](StoredLinkSplit& s) { s.options.negative_ratio = 1; }),
+      HasSubstr("expected validation of shape [1, 2], found [2, 2]")
+  );
+  EXPECT_THAT(
+      split([](StoredLinkSplit& s) { s.order = ids_array("order", {0, 1, 2}); }),
+      HasSubstr("expected order of shape [4], found [3]")
+  );
+  EXPECT_THAT(
+      split([](StoredLinkSplit& s) { s.order = ids_array("order", {0, 1, 1, 2}); }),
+      HasSubstr("order[2]: expected links in [0, 4), each once, found 1 again")
+  );
+  EXPECT_THAT(
+      split([](StoredLinkSplit& s) { s.order = ids_array("order", {0, 1, 4, 2}); }),
+      HasSubstr("found 4")
+  );
+  EXPECT_THAT(
+      split([](StoredLinkSplit& s) { s.test_negatives = pairs("test", {1, 1, 0, 2}); }),
+      HasSubstr("test[1]: expected a node in [0, 2), found 2")
   );
 }
 

@@ -1,11 +1,16 @@
 #include "worker/graph/link_checks.h"
 
+#include "tests/worker/data/files.h"
+#include "worker/data/mapped_file.h"
+#include "worker/data/mapped_pages.h"
+
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <string>
+#include <sys/resource.h>
 #include <utility>
 #include <vector>
 
@@ -255,6 +260,45 @@ TEST(CheckDataset, ChecksAllMatricesOfANodeType) {
       link_breach(shop_links(), with("image", at::full({2, 3}, INFINITY))),
       HasSubstr("node type item: image[0, 0] is not a finite number")
   );
+}
+
+// Links of one destination, whose ids jump about in the pairs' file.
+TEST(CheckLinks, OpensNoWindowOfAFileForEachLink) {
+  constexpr int64_t kLinks = int64_t{1} << 18;
+  constexpr int64_t kStep = 99'991;  // prime, so that all ids come
+  const data::testing::TemporaryFolder folder;
+  const auto file = data::create_mapped_file(folder.path("pairs"), kLinks * 16).value();
+  auto* const pairs = static_cast<int64_t*>(file.address.get());
+  const at::Tensor ids = at::empty({kLinks}, at::kLong);
+  for (int64_t source = 0; source < kLinks; ++source) {
+    const int64_t id = source * kStep % kLinks;
+    ids.mutable_data_ptr<int64_t>()[source] = id;
+    pairs[2 * id] = source;
+    pairs[2 * id + 1] = 0;
+  }
+  Dataset dataset = shop_links();
+  dataset.node_types[0].num_nodes = kLinks;
+  dataset.node_types[1].num_nodes = 1;
+  dataset.edge_types.pop_back();
+  dataset.edge_types[0].graph = *CscGraph::create_unchecked(
+      link_ids({0, kLinks}), at::arange(kLinks, at::kLong), kLinks, ids
+  );
+  dataset.links->reverse_edge_type.reset();
+  dataset.links->pairs = at::from_blob(pairs, {kLinks, 2}, at::kLong);
+  const auto faults_of = [&dataset] {
+    rusage before{};
+    ::getrusage(RUSAGE_THREAD, &before);
+    SilentProgressBar silent;
+    EXPECT_TRUE(check_links(dataset, "here", {}, silent, {}));
+    rusage after{};
+    ::getrusage(RUSAGE_THREAD, &after);
+    return after.ru_minflt - before.ru_minflt;
+  };
+  const data::MappedPagesLimit limit(int64_t{1} << 20);
+  EXPECT_LT(faults_of(), kLinks / 16);
+  // The last pass counts, too.
+  pairs[2 * (kLinks - 1)] += 1;
+  EXPECT_NE(link_breach(dataset, [](Dataset&) {}), "");
 }
 
 }  // namespace

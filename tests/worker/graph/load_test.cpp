@@ -2,6 +2,7 @@
 
 #include "tests/support/mapping_flags.h"
 #include "tests/support/read_file.h"
+#include "tests/worker/data/dealt_parts.h"
 #include "tests/worker/data/files.h"
 #include "tests/worker/graph/load_native.h"
 #include "worker/data/native.h"
@@ -424,14 +425,15 @@ class LoadLinks : public Load {
     spec.path = folder_.path(folder);
     return load_dataset(spec, {.link = link_, .add_reverse = true}, silent_);
   }
-  // Publishes the shop after these transforms.
-  void publish(const data::TransformOptions& transforms) {
+  // Publishes the shop after these transforms, in so many parts; 0: without any.
+  void publish(const data::TransformOptions& transforms, int64_t parts = 0) {
     auto writer = *data::NativeWriter::open(folder_.path("native"), "k");
     data::ReadOptions reading;
     reading.split_required = false;
     reading.link = transforms.link;
     auto arrays = *data::read_edge_list(folder_.path("shop"), reading, *writer, silent_);
     arrays = *data::transform(arrays, transforms, *writer, silent_);
+    if (parts > 0) data::testing::deal_to_parts(arrays, parts, *writer);
     ASSERT_TRUE(writer->publish(arrays, true));
   }
   static void expect_shop(const Result<Dataset>& dataset) {
@@ -498,6 +500,22 @@ TEST_F(LoadLinks, FromANativeSetWithoutThem) {
           ", (user, buys, item), found (user, to, item)"
       )
   );
+}
+
+TEST_F(LoadLinks, FromAPartitionedSetThatHasTheirReverseOrNamesTheFieldThatAsksForIt) {
+  publish({.link = link_, .add_reverse = true}, 2);
+  expect_shop(load_links(api::DatasetFormat::Native, "native"));
+  publish({.link = link_}, 2);
+  const auto dataset = load_links(api::DatasetFormat::Native, "native");
+  ASSERT_FALSE(dataset);
+  EXPECT_EQ(dataset.error().kind, ErrorKind::Configuration);
+  EXPECT_THAT(
+      dataset.error().message,
+      HasSubstr(
+          "spec.dataset.addReverse: expected the reverse edge types in " + folder_.path("native")
+      )
+  );
+  EXPECT_THAT(dataset.error().message, HasSubstr("import with --add-reverse, then partition"));
 }
 
 // Messages would flow along held-out links, backwards.

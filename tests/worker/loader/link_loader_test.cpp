@@ -102,8 +102,10 @@ LinkLoaderOptions link_options(int64_t num_threads = 1, int64_t prefetch = 2) {
   options.items.batch_size = 64;
   options.items.shuffle = true;
   options.items.seed = 3;
-  options.num_node_types = 2;
-  options.relations = {.source_type = 0, .destination_type = 1, .forward = 0, .backward = 1};
+  options.batches.num_node_types = 2;
+  options.batches.relations = {
+      .source_type = 0, .destination_type = 1, .forward = 0, .backward = 1
+  };
   options.num_threads = num_threads;
   options.prefetch = prefetch;
   return options;
@@ -301,7 +303,7 @@ TEST(LinkLoader, KeepsTheBatchsLinksOutOfItsMessagesInBothDirections) {
   const Shop shop;
   for (const bool exclude : {false, true}) {
     LinkLoaderOptions options = link_options();
-    options.exclude_seed_edges = exclude;
+    options.batches.exclude_seed_edges = exclude;
     int64_t leaks = 0;
     for (const LinkMiniBatch& batch : read_links(*shop.loader(options, shop.drawn()), 0)) {
       const std::set<LinkPair> forward = edges_of(batch, 0, 0, 1);
@@ -336,10 +338,12 @@ TEST(LinkLoader, SharesTheSeedsOfBothEndsInAPlainGraph) {
   NeighborSamplerOptions sampling;
   sampling.fanout = {4, 4};
   LinkLoaderOptions options = link_options();
-  options.num_node_types = 1;
+  options.batches.num_node_types = 1;
   options.items.batch_size = 8;
-  options.relations = {.source_type = 0, .destination_type = 0, .forward = 0, .backward = 0};
-  options.exclude_seed_edges = true;
+  options.batches.relations = {
+      .source_type = 0, .destination_type = 0, .forward = 0, .backward = 0
+  };
+  options.batches.exclude_seed_edges = true;
   const auto loader = LinkLoader::create(
                           options,
                           links,
@@ -392,10 +396,10 @@ TEST(LinkLoader, NamesWhatIsWrong) {
       error_of(link_options(), links).message, "links[1]: expected an id in [0, 1000), found 1000"
   );
   LinkLoaderOptions options = link_options();
-  options.num_node_types = 3;
+  options.batches.num_node_types = 3;
   EXPECT_EQ(
       error_of(options, shop.drawn()).message,
-      "link loader: expected features for 3 node types, found 2"
+      "batches of links: expected features for 3 node types, found 2"
   );
   options = link_options();
   options.items.batch_size = 0;

@@ -174,6 +174,32 @@ TEST(Partition, GivesTheSameGraphWithEachNodeInOnePartAndLinksWithTheirIds) {
   }
 }
 
+// Ldg gives a node without lists to the part that more than half of its readers are in, unless that is
+// full.
+void expect_owners_of_readers(const data::DatasetArrays& set) {
+  const auto made = run(set, options_of(Method::Ldg, 4));
+  ASSERT_TRUE(made) << made.error().message;
+  const data::PartitionBook& book = made->partitions->book;
+  std::vector<std::array<int64_t, 4>> readers(static_cast<size_t>(made->node_tables[0].num_nodes));
+  const data::EdgeTable& lists = made->edge_tables[0];
+  data::CscEdges(lists.indptr, lists.indices)
+      .for_each_chunk([&](std::span<const int64_t> read, std::span<const int64_t> by) {
+        for (size_t i = 0; i < read.size(); ++i)
+          ++readers[static_cast<size_t>(read[i])][static_cast<size_t>(book.part_of(1, by[i]))];
+      });
+  int64_t decided = 0;
+  int64_t followed = 0;
+  for (size_t node = 0; node < readers.size(); ++node) {
+    const auto most = std::max_element(readers[node].begin(), readers[node].end());
+    if (2 * *most <= std::accumulate(readers[node].begin(), readers[node].end(), int64_t{0}))
+      continue;
+    ++decided;
+    if (book.part_of(0, static_cast<int64_t>(node)) == most - readers[node].begin()) ++followed;
+  }
+  EXPECT_GT(decided, static_cast<int64_t>(readers.size()) / 2);
+  EXPECT_GT(followed, decided * 9 / 10);
+}
+
 TEST(Partition, CutsFewerEdgesThanRandomParts) {
   const data::DatasetArrays set =
       community_set({.nodes = 1200, .communities = 12, .undirected = true});
@@ -200,14 +226,24 @@ TEST(Partition, CutsFewerEdgesThanRandomParts) {
   EXPECT_LT(imbalance(edges), 0.1);
 
   // Users that are read, but read nobody: dealt by their readers.
-  data::DatasetArrays users = link_set({.nodes = 400, .communities = 4, .within = 1});
-  users.links.reset();
-  users.edge_tables.resize(1);
-  users.target_node_type = "item";
+  const auto items_that_read_users = [](int64_t communities, double within) {
+    data::DatasetArrays links =
+        link_set({.nodes = 400, .communities = communities, .within = within});
+    links.links.reset();
+    links.edge_tables.resize(1);
+    links.target_node_type = "item";
+    return links;
+  };
+  const data::DatasetArrays users = items_that_read_users(4, 1);
   const auto made = run(users, options_of(Method::Ldg, 4));
   ASSERT_TRUE(made) << made.error().message;
   expect_same_graph(users, *made);
   EXPECT_LT(make_report(*made).cut(), 0.2) << "random parts cut 0.75";
+  expect_owners_of_readers(items_that_read_users(7, 0.8));  // not dealt rightly in turn
+  // Their readers' lists hold them together by METIS, too, which wants to see edges from either end.
+  const auto by_metis = run(users, options_of(Method::Metis, 4));
+  ASSERT_TRUE(by_metis) << by_metis.error().message;
+  EXPECT_LT(make_report(*by_metis).cut(), 0.02);
   // Edges of one direction hold nodes together, too.
   const auto directed =
       run(community_set({.nodes = 1200, .communities = 12}), options_of(Method::Metis, 4));

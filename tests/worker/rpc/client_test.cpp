@@ -376,5 +376,84 @@ TEST(Client, TakesSlowAndEarlyAnswersAsLongAsItIsNotClosed) {
   }
 }
 
+TEST(Client, ReceivesAReplyWhereItsOwnFirstBytesSay) {
+  const auto loop = std::make_shared<EventLoop>();
+  const Key key = must(Key::draw());
+  // The reply: so many bytes of each value, by the request.
+  const auto server = must(Server::start(
+      loop,
+      serving(),
+      key,
+      [](const Peer&, uint16_t, std::span<const std::byte> request) {
+        const auto body = std::make_shared<std::vector<std::byte>>();
+        for (size_t i = 0; i < request.size(); ++i)
+          body->insert(body->end(), static_cast<size_t>(request[i]) * 1000, std::byte(i));
+        body->insert(body->begin(), request.begin(), request.end());
+        return Answer{.segments = {std::span(*body)}, .owner = body};
+      }
+  ));
+  const auto client = must(Client::connect(loop, joining(server->port()), key));
+  const std::array sizes{std::byte{3}, std::byte{0}, std::byte{200}};
+  struct Received {
+    std::array<std::byte, 3> head{};
+    std::vector<std::vector<std::byte>> parts;
+    std::vector<int64_t> left;
+  };
+  const auto ask = [&](Received& received, int64_t most) {
+    Call call{.request = {std::span(sizes)}, .most_rest = most};
+    call.place = [&received](int64_t left) -> Result<std::vector<std::span<std::byte>>> {
+      received.left.push_back(left);
+      if (received.left.size() == 1) return std::vector{std::span<std::byte>(received.head)};
+      std::vector<std::span<std::byte>> places;
+      for (const std::byte size : received.head)
+        places.emplace_back(received.parts.emplace_back(static_cast<size_t>(size) * 1000));
+      return places;
+    };
+    return call;
+  };
+  Received received;
+  EXPECT_EQ(must(result_of(begin_call(*client, ask(received, 203'003)))).size, 203'003);
+  EXPECT_EQ(received.left, (std::vector<int64_t>{203'003, 203'000}));
+  ASSERT_EQ(received.parts.size(), 3U);
+  EXPECT_EQ(received.parts[0], std::vector(3000, std::byte{0}));
+  EXPECT_EQ(received.parts[2], std::vector(200'000, std::byte{2}));
+
+  // A reply that fits nowhere is its caller's error and breaks the connection, with its reason; so does
+  // one that is too long, before anything is placed.
+  Received cut;
+  Call none = ask(cut, 203'003);
+  none.place = [first = none.place,
+                &cut](int64_t left) -> Result<std::vector<std::span<std::byte>>> {
+    if (cut.left.empty()) return first(left);
+    return fail(ErrorKind::Data, "no such sizes");
+  };
+  const auto refused = result_of(begin_call(*client, std::move(none)));
+  EXPECT_EQ(refused.error().kind, ErrorKind::Data);
+  EXPECT_THAT(refused.error().message, HasSubstr("no such sizes"));
+  EXPECT_TRUE(client->lost());
+  EXPECT_EQ(result_of(begin_call(*client, {})).error().kind, ErrorKind::PeerLost);
+  const auto again = must(Client::connect(loop, joining(server->port()), key));
+  Received none_placed;
+  EXPECT_EQ(
+      result_of(begin_call(*again, ask(none_placed, 203'002))).error().kind, ErrorKind::PeerLost
+  );
+  EXPECT_TRUE(none_placed.left.empty());
+}
+
+TEST(Client, GivesUpAConnectionThatIsBeingMade) {
+  const auto loop = std::make_shared<EventLoop>();
+  const Key key = must(Key::draw());
+  RawListener listener;
+  std::atomic<int64_t> calls = 0;
+  auto connecting =
+      must(Client::begin_connect(loop, joining(listener.port()), key, [&](const auto&) { ++calls; })
+      );
+  // It has come as far as it can: the other end says nothing.
+  RawPeer silent = listener.accept();
+  connecting.reset();
+  silent.wait_for_end();
+  EXPECT_EQ(calls, 0);
+}
+
 }  // namespace
 }  // namespace gnn::rpc

@@ -49,8 +49,8 @@ struct Ends {
     EXPECT_TRUE(!checked || judgement.welcome);
     EXPECT_EQ(judgement.welcome, judgement.reason.empty());
     if (judgement.welcome) {
-      EXPECT_EQ(judgement.node, client.node);
-      EXPECT_EQ(judgement.rank, client.rank);
+      EXPECT_EQ(judgement.peer.node, client.node);
+      EXPECT_EQ(judgement.peer.rank, client.rank);
     }
     return checked;
   }
@@ -115,16 +115,64 @@ TEST(Handshake, RefusesForgedBytesAndWhoIsNotOfTheSameJobAttemptAndRoundAndSaysW
   // An answer to one challenge is none to another one, and a client's signature none of a server.
   EXPECT_FALSE(must(ServerHandshake::begin(server_identity(), key)).judge(proof).welcome);
   EXPECT_FALSE(joining.check(proof));
+  // Nor is a server's answer to one client one to another.
+  ClientHandshake again(client_identity(), kServerNode, key);
+  must(again.prove(serving.challenge()));
+  EXPECT_FALSE(again.check(verdict));
   // A server of another version or protocol is refused before anything is signed.
   for (const size_t i : {size_t{0}, size_t{4}, size_t{8}}) {
     ChallengeBytes forged = serving.challenge();
     forged[i] ^= std::byte{1};
     const auto refused = ClientHandshake(client_identity(), kServerNode, key).prove(forged);
     ASSERT_FALSE(refused) << i;
+    // Of another job, its version says nothing.
+    forged[8] ^= std::byte{i == 8 ? uint8_t{0} : uint8_t{1}};
+    const auto other_job = ClientHandshake(client_identity(), kServerNode, key).prove(forged);
+    EXPECT_EQ(other_job.error().kind, ErrorKind::PeerLost);
     if (i != 4) continue;
     EXPECT_EQ(refused.error().kind, ErrorKind::Configuration);
     EXPECT_THAT(refused.error().message, HasSubstr("all nodes must run the same image"));
   }
+}
+
+TEST(Handshake, LetsClientsAndServersOfAnyAttemptAskSamplingServersAndRanksAloneAskRanks) {
+  const Key key = key_of(3);
+  // Whether `asks` may ask `asked`, where it expects `expected`.
+  const auto shake = [&](Role asks, Role asked, Role expected
+                     ) -> Result<ServerHandshake::Judgement> {
+    Identity client = client_identity();
+    client.role = asks;
+    Identity server = server_identity();
+    server.role = asked;
+    if (asks != Role::Rank) client.attempt = 9;  // a server has no attempt
+    const auto serving = must(ServerHandshake::begin(server, key));
+    ClientHandshake joining(client, kServerNode, key, expected);
+    auto judgement = serving.judge(must(joining.prove(serving.challenge())));
+    GNN_RETURN_IF_ERROR(joining.check(judgement.verdict));
+    return judgement;
+  };
+  for (const Role asks : {Role::Rank, Role::Server, Role::Client}) {
+    for (const Role asked : {Role::Rank, Role::Server, Role::Client}) {
+      const bool may = asked == Role::Rank     ? asks == Role::Rank
+                       : asked == Role::Server ? asks != Role::Rank
+                                               : false;
+      const auto judged = shake(asks, asked, asked);
+      ASSERT_EQ(judged.has_value(), may) << static_cast<int>(asks) << static_cast<int>(asked);
+      if (!may) {
+        EXPECT_EQ(judged.error().kind, ErrorKind::PeerLost);
+        continue;
+      }
+      EXPECT_EQ(judged->peer.role, asks);
+      EXPECT_EQ(judged->peer.attempt, client_identity().attempt + (asks == Role::Rank ? 0 : 2));
+      EXPECT_EQ(judged->peer.round, client_identity().round);
+    }
+  }
+  EXPECT_EQ(
+      shake(Role::Rank, Role::Server, Role::Rank).error().message,
+      "it is a sampling server, and this process a rank that asks no sampling servers"
+  );
+  // Node 3 is not server 3.
+  EXPECT_FALSE(shake(Role::Client, Role::Server, Role::Rank));
 }
 
 }  // namespace

@@ -17,12 +17,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <filesystem>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -31,6 +37,8 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::must;
+
+constexpr std::array<std::byte, 4> kFour{};
 
 Result<Answer> answer_nothing(const Peer&, uint16_t, std::span<const std::byte>) {
   return Answer{};
@@ -64,6 +72,71 @@ TEST(Server, ReadsLittleOfStrangersAndKeepsFewOfThem) {
   must(result_of(begin_call(*client, {})));
   for (RawPeer& each : silent) each.wait_for_end();
   EXPECT_EQ(server->refused(), 65);
+}
+
+// Lets this process open one more file, and no other, as long as it lives.
+class OneMoreFile {
+ public:
+  OneMoreFile() {
+    const int next = ::dup(STDIN_FILENO);
+    ::close(next);
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few = before_;
+    few.rlim_cur = static_cast<rlim_t>(next) + 1;
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~OneMoreFile() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  OneMoreFile(const OneMoreFile&) = delete;
+  OneMoreFile& operator=(const OneMoreFile&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+int64_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
+int64_t resident_pages() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0;
+  statm >> pages >> pages;
+  return pages;
+}
+
+TEST(Server, ServesOldAndNewClientsWhileTenThousandStrangersConnectAndKeepsLittleOfThem) {
+  constexpr size_t kStrangers = 10'000;
+  constexpr size_t kHeld = 400;  // ends that stay open here
+  constexpr size_t kHosts = 20;
+  const auto loop = std::make_shared<EventLoop>();
+  const Key key = must(Key::draw());
+  const auto server = must(Server::start(loop, serving(), key, answer_nothing));
+  const auto old = must(Client::connect(loop, joining(server->port()), key));
+  std::deque<RawPeer> strangers;
+  [[maybe_unused]] int64_t pages = 0;
+  for (size_t i = 0; i < kStrangers; ++i) {
+    strangers.push_back(RawPeer::connect_to(server->port(), static_cast<uint8_t>(2 + i % kHosts)));
+    if (strangers.size() > kHeld) strangers.pop_front();
+    if (i % 1000 != 999) continue;
+    must(result_of(begin_call(*old, {})));
+    const auto fresh = must(Client::connect(loop, joining(server->port(), 5), key));
+    must(result_of(begin_call(*fresh, {})));
+    if (i < 2000) pages = resident_pages();  // whatever is taken once has been taken
+    // All that came before it have been met.
+    EXPECT_GE(server->refused(), static_cast<int64_t>(i) - 64 - 1);
+  }
+  EXPECT_LE(open_descriptors(), static_cast<int64_t>(kHeld) + 64 + 32);
+  strangers.clear();
+  // One that comes while there is no file for its connection is met later.
+  auto few = std::make_optional<OneMoreFile>();
+  RawPeer early = RawPeer::connect_to(server->port());
+  for (int i = 0; i < 3; ++i) must(result_of(begin_call(*old, {})));
+  few.reset();
+  early.receive<kChallengeBytes>();
+#ifndef GNN_SANITIZED
+  EXPECT_LE((resident_pages() - pages) * sysconf(_SC_PAGESIZE), 4'000'000);
+#endif
 }
 
 TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsItAndServesTheOthers) {
@@ -258,12 +331,19 @@ TEST(Server, DropsClientsThatBreakTheProtocolAndAnswersOthersHoweverSlow) {
   ServerOptions small = serving();
   small.most_clients = 1;
   small.most_answer_bytes = 3;
-  static const std::array<std::byte, 4> kFour{};
-  const auto single = must(Server::start(loop, small, key, [](const Peer&, uint16_t method, auto) {
-    return Result<Answer>(Answer{.segments = {std::span(kFour).first(method)}});
-  }));
+  const auto single = must(Server::start(
+      loop,
+      small,
+      key,
+      [](const Peer&, uint16_t method, auto) -> Result<Answer> {
+        if (method == 5) return fail(ErrorKind::Data, std::string(2 * kMostFailureBytes, 'x'));
+        return Answer{.segments = {std::span(kFour).first(method)}};
+      }
+  ));
   const auto first = must(Client::connect(loop, joining(single->port()), key));
   EXPECT_EQ(must(result_of(begin_call(*first, {.method = 3, .most_rest = 4}))).size, 3);
+  // Of a long error, as much as a client takes.
+  EXPECT_EQ(result_of(begin_call(*first, {.method = 5})).error().kind, ErrorKind::Data);
   const auto long_answer = result_of(begin_call(*first, {.method = 4, .most_rest = 4}));
   ASSERT_FALSE(long_answer);
   EXPECT_EQ(long_answer.error().kind, ErrorKind::Internal);
@@ -277,6 +357,209 @@ TEST(Server, DropsClientsThatBreakTheProtocolAndAnswersOthersHoweverSlow) {
   ServerOptions taken = serving();
   taken.address.port = server->port();
   EXPECT_EQ(Server::start(loop, taken, key, answer_nothing).error().kind, ErrorKind::Network);
+}
+
+// Frames that have come from a node, where there are no heartbeats and no bodies.
+int64_t requests_of(const Server& server, int64_t node) {
+  for (const PeerStats& each : server.stats())
+    if (each.node == node) return each.bytes_received / static_cast<int64_t>(FrameHeader::kBytes);
+  return 0;
+}
+
+TEST(Server, AnswersClientsInTurnAndBoundsTheirRequestsThatWaitForALateAnswer) {
+  constexpr int64_t kWaiting = 10;
+  constexpr int64_t kPatient = 4;
+  const auto loop = std::make_shared<EventLoop>();
+  const Key key = must(Key::draw());
+  Guarded<std::vector<int64_t>> asked;  // by which node, in the order of the handler
+  Guarded<std::deque<Responder>> late;
+  std::promise<void> go_on;
+  const auto may_go_on = go_on.get_future().share();
+  ServerOptions options = serving();
+  options.num_threads = 1;
+  options.most_request_bytes = 0;
+  options.client_bytes = kWaiting * 512;
+  options.peer_timeout = std::chrono::minutes(1);  // no heartbeats: what comes is requests
+  const auto server = must(Server::start_late(
+      loop,
+      options,
+      key,
+      [&](const Peer& peer, uint16_t, std::span<const std::byte>, const Responder& respond) {
+        asked.lock()->push_back(peer.node);
+        asked.notify_all();
+        may_go_on.wait();
+        if (peer.node == kPatient) return respond(Answer{});
+        late.lock()->push_back(respond);
+        late.notify_all();
+      }
+  ));
+  // An empty request takes memory, too.
+  const auto connect = [&](int64_t node) {
+    ClientOptions client = joining(server->port(), node);
+    client.peer_timeout = options.peer_timeout;
+    return must(Client::connect(loop, client, key));
+  };
+  const auto greedy = connect(3);
+  const auto patient = connect(kPatient);
+  std::vector<std::future<Result<Reply>>> replies;
+  for (int i = 0; i < 3 * kWaiting; ++i) replies.push_back(begin_call(*greedy, {}));
+  asked.lock().wait([](const auto& all) { return !all.empty(); });
+  auto other = begin_call(*patient, {});
+  // All that it may read of either has been read.
+  while (requests_of(*server, 3) < kWaiting || requests_of(*server, kPatient) < 1)
+    std::this_thread::yield();
+  go_on.set_value();
+  must(result_of(std::move(other)));
+  late.lock().wait([](const auto& all) { return all.size() == kWaiting; });
+  must(result_of(begin_call(*patient, {})));
+  EXPECT_EQ(late.lock()->size(), static_cast<size_t>(kWaiting));
+  const std::vector<int64_t> order = *asked.lock();
+  EXPECT_LE(std::ranges::find(order, kPatient) - order.begin(), 2);
+  while (!replies.empty()) {
+    std::deque<Responder> waiting;
+    {
+      auto all = late.lock();
+      all.wait([](const auto& some) { return !some.empty(); });
+      waiting.swap(*all);
+    }
+    for (const Responder& respond : waiting) {
+      respond(Answer{});
+      must(result_of(std::move(replies.front())));
+      replies.erase(replies.begin());
+    }
+  }
+}
+
+TEST(Server, BoundsTheRequestsOfAllClientsAndLetsThoseThatWaitGoOnInTurn) {
+  constexpr int64_t kHolding = 3;
+  const auto loop = std::make_shared<EventLoop>();
+  const Key key = must(Key::draw());
+  Guarded<std::vector<int64_t>> asked;  // by which node, in the order of the handler
+  Guarded<std::deque<Responder>> late;
+  ServerOptions options = serving();
+  options.num_threads = 1;
+  options.most_request_bytes = 1000;
+  options.client_bytes = options.total_bytes = 10 * 512;
+  options.peer_timeout = std::chrono::hours(1);  // no heartbeat makes the server look again
+  const auto server = must(Server::start_late(
+      loop,
+      options,
+      key,
+      [&](const Peer& peer, uint16_t, std::span<const std::byte>, const Responder& respond) {
+        asked.lock()->push_back(peer.node);
+        if (peer.node != kHolding) return respond(Answer{});
+        late.lock()->push_back(respond);
+        late.notify_all();
+      }
+  ));
+  const auto connect = [&](int64_t node) {
+    ClientOptions client = joining(server->port(), node);
+    client.peer_timeout = options.peer_timeout;
+    return must(Client::connect(loop, client, key));
+  };
+  const std::vector<std::byte> bytes(1000);
+  std::vector<std::future<Result<Reply>>> held;
+  auto holding = connect(kHolding);
+  const auto hold = [&](size_t requests) {
+    while (held.size() < requests) held.push_back(begin_call(*holding, {}));
+    late.lock().wait([&](const auto& all) { return all.size() == requests; });
+  };
+  // Returns when the server has seen that it comes, for which there is no room.
+  const auto begin_waiting = [&](Client& client, int64_t node, size_t size) {
+    const int64_t before = requests_of(*server, node);
+    auto reply = begin_call(client, {.request = {std::span(bytes).first(size)}});
+    while (requests_of(*server, node) == before) std::this_thread::yield();
+    return reply;
+  };
+
+  hold(9);
+  const auto large = connect(4);
+  const auto small = connect(5);
+  auto first = begin_waiting(*large, 4, 1000);
+  auto second = begin_waiting(*small, 5, 0);  // for which there would be room
+  for (int i = 0; i < 2; ++i) {
+    Responder respond = late.lock()->front();
+    late.lock()->pop_front();
+    respond(Answer{});
+    must(result_of(std::move(held[static_cast<size_t>(i)])));
+  }
+  must(result_of(std::move(first)));
+  must(result_of(std::move(second)));
+  std::vector<int64_t> expected(9, kHolding);
+  expected.insert(expected.end(), {4, 5});
+  EXPECT_EQ(*asked.lock(), expected);
+
+  // What a client has held that is gone is room again, as soon as nobody answers it.
+  held.erase(held.begin(), held.begin() + 2);
+  hold(9);
+  auto third = begin_waiting(*large, 4, 1000);
+  holding.reset();
+  while (server->num_clients() > 2) std::this_thread::yield();
+  late.lock()->clear();
+  must(result_of(std::move(third)));
+}
+
+TEST(Server, AnswersLateFromAnyThreadAndNobodyAfterItsEnd) {
+  const auto loop = std::make_shared<EventLoop>();
+  const Key key = must(Key::draw());
+  Guarded<std::deque<Responder>> late;
+  ServerOptions options = serving();
+  options.num_threads = 1;
+  auto server = must(Server::start_late(
+      loop,
+      options,
+      key,
+      [&](const Peer&, uint16_t method, std::span<const std::byte>, const Responder& respond) {
+        if (method == 1) return respond(Answer{});
+        if (method == 2) throw std::runtime_error("no such thing");
+        if (method == 3) return;
+        late.lock()->push_back(respond);
+        late.notify_all();
+      }
+  ));
+  const auto take = [&] {
+    auto all = late.lock();
+    all.wait([](const auto& waiting) { return !waiting.empty(); });
+    Responder first = all->front();
+    all->pop_front();
+    return first;
+  };
+  auto client = must(Client::connect(loop, joining(server->port()), key));
+  const auto other = must(Client::connect(loop, joining(server->port(), 4), key));
+
+  // Its only thread is free for others while an answer is late; one that is never given is an error.
+  auto waits = begin_call(*client, {.method = 4, .most_rest = 4});
+  const Responder respond = take();
+  must(result_of(begin_call(*other, {.method = 1})));
+  EXPECT_EQ(result_of(begin_call(*other, {.method = 2})).error().kind, ErrorKind::Internal);
+  EXPECT_THAT(
+      result_of(begin_call(*other, {.method = 3})).error().message, HasSubstr("no answer was made")
+  );
+  const std::string text = "late";
+  respond(Answer{.segments = {bytes_of(text)}, .owner = {}});
+  respond(fail(ErrorKind::Data, "a second answer"));
+  EXPECT_EQ(must(result_of(std::move(waits))).size, 4);
+
+  // What a client that is gone has asked for is not wanted, and hurts nobody.
+  auto dropped = begin_call(*client, {.method = 4});
+  const Responder unwanted = take();
+  EXPECT_TRUE(unwanted.wanted());
+  EXPECT_NE(unwanted.connection(), 0U);
+  client.reset();
+  while (unwanted.wanted()) std::this_thread::yield();
+  unwanted(Answer{});
+  EXPECT_EQ(result_of(std::move(dropped)).error().kind, ErrorKind::Cancelled);
+  must(result_of(begin_call(*other, {.method = 1})));
+
+  // Nor is an answer to a server that is gone.
+  auto lost = begin_call(*other, {.method = 4});
+  const Responder after = take();
+  EXPECT_NE(after.connection(), unwanted.connection());
+  server.reset();
+  EXPECT_FALSE(after.wanted());
+  after(Answer{});
+  EXPECT_EQ(result_of(std::move(lost)).error().kind, ErrorKind::PeerLost);
+  EXPECT_TRUE(other->lost());
 }
 
 }  // namespace

@@ -272,6 +272,25 @@ TEST(RowCache, KeepsTheHottestRowsOrThoseThatMostListsName) {
     ASSERT_TRUE(by_own->features(1)->submit(last_of(items, 3)).get());
     EXPECT_EQ(by_own->counts().hits, 4);
     EXPECT_DOUBLE_EQ(*by_own->expected_hit_rate(), (0.5 * 1 + 0.75 * 3) / 4) << "by reads";
+    // Of a type without hotness nothing is expected; that counts once it is read.
+    const auto partly =
+        Shards::create(
+            dataset,
+            {.part = {.part = 1},
+             .cache =
+                 {.rows = 0.01,
+                  .hot =
+                      {{.ids = last_of(users, 1), .hotness = hotness_of(1), .remote_reads = 2},
+                       {.ids = last_of(items, 3), .hotness = {}}}}},
+            {job.spec(1)}
+        )
+            .value();
+    ASSERT_TRUE(partly->connect(job.peers_of(1), silent));
+    EXPECT_FALSE(partly->expected_hit_rate()) << "nothing is read yet";
+    ASSERT_TRUE(partly->features(0)->submit(last_of(users, 1)).get());
+    EXPECT_EQ(partly->expected_hit_rate(), 0.5);
+    ASSERT_TRUE(partly->features(1)->submit(last_of(items, 3)).get());
+    EXPECT_FALSE(partly->expected_hit_rate());
     // Counted by hand: entries of the lists that part 1 owns.
     std::vector<int64_t> counts(Shop::kItems);
     for (const size_t type : {1, 2}) {

@@ -1,11 +1,13 @@
 #include "worker/tasks/data_network.h"
 
 #include "tests/worker/comm/in_process_ranks.h"
+#include "tests/worker/rpc/raw_peer.h"
 #include "tests/worker/shards/parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -147,6 +149,37 @@ TEST_F(DataNetworkTest, AsksHoldersInTurnAndThoseOfTheJobsKeyAndRoundAlone) {
   EXPECT_EQ(deaf[0], "PeerLost: node 1 cannot serve its partition of the data");
   EXPECT_EQ(deaf[3], deaf[0]);
   EXPECT_THAT(deaf[2], HasSubstr("192.0.2.1"));
+}
+
+TEST_F(DataNetworkTest, LosesANodeThatIsSilentForAsLongAsTheJobSays) {
+  const rpc::Key key = rpc::Key::read_file((folder_ / "key").string()).value();
+  rpc::RawListener listener;
+  const shards::Shop shop(2);
+  const shards::Job job(shop, {.options = {.fanout = {2}}}, /*extracted=*/true);
+  comm::run_ranks_of_nodes(2, 1, [&](const comm::RankGroups& groups) {
+    if (groups.all->rank() == 1) {
+      comm::require(
+          comm::all_gather_bytes(*groups.all, "127.0.0.1:" + std::to_string(listener.port()))
+      );
+      rpc::RawPeer asker = listener.accept();
+      asker.welcome({.job_uid = "shop", .attempt = 2, .round = 1, .node = 1, .rank = 0}, key);
+      asker.wait_for_end();
+      return;
+    }
+    const auto network = comm::require(DataNetwork::create(
+        {.endpoint =
+             {.address = {.host = "127.0.0.1", .port = 0}, .key_file = (folder_ / "key").string()},
+         .incarnation = {.job_uid = "shop", .attempt = 2, .round = 1},
+         .partitions = 2,
+         .peer_timeout = std::chrono::seconds(1)},
+        groups
+    ));
+    const auto peers = comm::require(network->open(job.shared_service(0)));
+    const auto reply = first_item(*peers.at(1), shards::Shop::kItems / 3);
+    ASSERT_FALSE(reply);
+    EXPECT_EQ(reply.error().kind, ErrorKind::PeerLost);
+    EXPECT_THAT(reply.error().message, HasSubstr("has sent nothing for 1 s"));
+  });
 }
 
 }  // namespace

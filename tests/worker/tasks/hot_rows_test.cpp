@@ -132,13 +132,20 @@ Expected reads_of_parts(const Data& data, const Batches& batches) {
   for (int64_t part = 0; part < kParts; ++part) {
     const data::IdRange own = data.arrays.partitions->book.range_of(type, part);
     std::vector<std::vector<double>> seeds(input.num_nodes.size());
-    if (batches.items.links) {
+    if (const auto& of_links = batches.items.links) {
+      const auto weights = [&](const at::Tensor& tensor) {
+        return std::span(
+            tensor.defined() ? tensor.const_data_ptr<double>() : nullptr,
+            tensor.defined() ? static_cast<size_t>(tensor.numel()) : 0
+        );
+      };
       seeds = partition::link_seed_probabilities(
           input.num_nodes,
           {.pairs = values,
-           .source = static_cast<size_t>(batches.items.links->source_type),
+           .source = static_cast<size_t>(of_links->source_type),
            .destination = type,
-           .is_owned = [own](int64_t node) { return own.contains(node); }},
+           .is_owned = [own](int64_t node) { return own.contains(node); },
+           .negative_weights = {weights(of_links->weights[0]), weights(of_links->weights[1])}},
           draws
       );
     } else {
@@ -205,15 +212,23 @@ TEST(HotRowsOfJob, AreThoseOfItsOwnBatchesOrTheDataSetsWhereTheyAreTheSameOrTooM
 
   const Data links = partitioned(partition::testing::link_set({.nodes = 300, .degree = 6}));
   const graph::LinkData& all = *links.dataset.links;
-  expect_hottest_of_job(
-      links,
-      {.items =
-           {.ids = all.pairs.slice(0, 0, all.pairs.size(0) / 2),
-            .node_type = 1,
-            .links = LinkDraws{.source_type = 0, .negatives = 1.5},
-            .batch_size = 20},
-       .fanouts = {{4, 3}, {2, 2}, {-1, 5}}}
-  );
+  LinkDraws draws{.source_type = 0, .negatives = 1.5};
+  for (const bool weighed : {false, true}) {
+    // Some nodes are the ends of most negatives.
+    for (size_t end = 0; weighed && end < 2; ++end) {
+      draws.weights.at(end) =
+          at::arange(links.dataset.node_types[end].num_nodes, at::kDouble).remainder(10).pow(4);
+    }
+    expect_hottest_of_job(
+        links,
+        {.items =
+             {.ids = all.pairs.slice(0, 0, all.pairs.size(0) / 2),
+              .node_type = 1,
+              .links = draws,
+              .batch_size = 20},
+         .fanouts = {{4, 3}, {2, 2}, {-1, 5}}}
+    );
+  }
 
   // The data set's are the job's where it draws the same batches, or where counting takes too much.
   const Batches same{

@@ -1,9 +1,10 @@
 // Wherever data lies, training ends with the same bits: ranks whose nodes hold partitions, which ask
 // each other over connections of their own, against ranks that have all of it.
 
-#include "common/hash.h"
 #include "common/progress_bar.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/worker/comm/in_process_ranks.h"
+#include "tests/worker/tasks/logged_models.h"
 #include "worker/data/co_occurrence.h"
 #include "worker/data/generate.h"
 #include "worker/data/transforms.h"
@@ -68,7 +69,15 @@ class Watch final : public progress::NullSink {
   void on_remote_meter(const std::shared_ptr<const progress::RemoteMeter>& meter) override {
     meter_ = meter;
   }
-  void on_step(const progress::StepReport& report) override { input_nodes_ += report.input_nodes; }
+  void on_step(const progress::StepReport& report) override {
+    input_nodes_ += report.input_nodes;
+    if (stop_ != nullptr && ++steps_ == stop_after_) stop_->request();
+  }
+  // Asks for it after so many steps, if that is not 0.
+  void stop_training(StopToken& stop, int64_t after) {
+    stop_ = &stop;
+    stop_after_ = after;
+  }
 
   // Of all steps.
   [[nodiscard]] int64_t input_nodes() const { return input_nodes_; }
@@ -80,11 +89,19 @@ class Watch final : public progress::NullSink {
  private:
   std::shared_ptr<const progress::RemoteMeter> meter_;
   int64_t input_nodes_ = 0;
+  StopToken* stop_ = nullptr;
+  int64_t stop_after_ = 0;
+  int64_t steps_ = 0;
 };
 
 // The numbers of a rank against each other: what its sampler says that batches read (U), where its
 // rows came from, and what went over its connections.
-void expect_right(const progress::RemoteData& data, int64_t input_nodes, int64_t row_bytes) {
+void expect_right(
+    const progress::RemoteData& data,
+    int64_t input_nodes,
+    int64_t row_bytes,
+    api::EvaluationMode evaluation
+) {
   using progress::DataKind;
   const progress::RowOrigins& rows = data.training;
   EXPECT_EQ(rows.local + rows.cache + rows.remote, input_nodes);
@@ -92,8 +109,14 @@ void expect_right(const progress::RemoteData& data, int64_t input_nodes, int64_t
       data.received_bytes[DataKind::Features],
       (rows.remote + data.evaluation.remote + data.cache_rows) * row_bytes
   );
-  EXPECT_GE(data.training_bytes, rows.remote * row_bytes);
-  EXPECT_LE(data.training_bytes, rows.remote * row_bytes + data.received_bytes[DataKind::Hops]);
+  const int64_t hop_bytes = data.training_bytes - rows.remote * row_bytes;
+  const int64_t all_hop_bytes = data.received_bytes[DataKind::Hops];
+  if (evaluation == api::EvaluationMode::LayerWise) {
+    EXPECT_EQ(hop_bytes, all_hop_bytes) << "no evaluation has drawn a hop";
+  } else if (all_hop_bytes > 0) {
+    EXPECT_GT(hop_bytes, 0);
+    EXPECT_LT(hop_bytes, all_hop_bytes) << "evaluations have drawn some";
+  }
   for (const DataKind kind : progress::kDataKinds)
     EXPECT_EQ(data.latency[kind].sum.count() > 0, data.received_bytes[kind] > 0) << to_string(kind);
   EXPECT_EQ(data.received_bytes[DataKind::Labels], 0) << "a rank trains on items of its own part";
@@ -110,6 +133,8 @@ void expect_right(
 ) {
   progress::RowOrigins rows;
   int64_t bytes = 0;
+  double expected_hits = 0;
+  bool is_expected = true;
   for (const progress::DataKind kind : progress::kDataKinds) {
     int64_t received = 0;
     int64_t served = 0;
@@ -123,10 +148,20 @@ void expect_right(
     rows.cache += each.training.cache;
     rows.remote += each.training.remote;
     bytes += each.training_bytes;
+    const int64_t reads = each.training.cache + each.training.remote;
+    if (reads == 0) continue;
+    is_expected = is_expected && each.expected_hit_rate.has_value();
+    expected_hits += each.expected_hit_rate.value_or(0) * static_cast<double>(reads);
   }
   EXPECT_DOUBLE_EQ(summary.bytes_per_step * static_cast<double>(steps), static_cast<double>(bytes));
   if (rows.cache + rows.remote > 0) {
     EXPECT_DOUBLE_EQ(summary.hit_rate, rows.hit_rate());
+    ASSERT_EQ(summary.expected_hit_rate.has_value(), is_expected);
+    if (is_expected) {
+      EXPECT_DOUBLE_EQ(
+          *summary.expected_hit_rate, expected_hits / static_cast<double>(rows.cache + rows.remote)
+      ) << "ranks that read more weigh more";
+    }
   } else {
     EXPECT_TRUE(std::isnan(summary.hit_rate));
   }
@@ -159,74 +194,6 @@ PartedData parted(const data::DatasetArrays& arrays, int64_t partitions) {
   }
   return made;
 }
-
-// What a rank was given to compute with, bit by bit: a number for each batch.
-class BatchLog {
- public:
-  void begin() { batches_.push_back(kFnvOffset); }
-  void add(const at::Tensor& tensor) {
-    if (!tensor.defined()) return;
-    const at::Tensor bytes = tensor.contiguous();
-    uint64_t& hash = batches_.back();
-    hash = fnv1a(
-        std::span(static_cast<const std::byte*>(bytes.const_data_ptr()), bytes.nbytes()), hash
-    );
-  }
-  void add(const graph::Block& block) {
-    add(block.indptr);
-    add(block.indices);
-  }
-  [[nodiscard]] const std::vector<uint64_t>& batches() const { return batches_; }
-
- private:
-  std::vector<uint64_t> batches_;
-};
-
-class LoggedNodeModel final : public nn::NodeModel {
- public:
-  explicit LoggedNodeModel(std::shared_ptr<nn::NodeModel> model)
-      : model_(register_module("model", std::move(model))) {}
-  at::Tensor forward(const at::Tensor& x, const std::vector<graph::Block>& blocks) override {
-    log.begin();
-    log.add(x);
-    for (const graph::Block& block : blocks) log.add(block);
-    return model_->forward(x, blocks);
-  }
-  [[nodiscard]] int64_t num_layers() const override { return model_->num_layers(); }
-  [[nodiscard]] nn::MessagePassing& conv(int64_t layer) override { return model_->conv(layer); }
-  [[nodiscard]] at::Tensor activate(int64_t layer, at::Tensor h) override {
-    return model_->activate(layer, std::move(h));
-  }
-
-  BatchLog log;
-
- private:
-  const std::shared_ptr<nn::NodeModel> model_;
-};
-
-class LoggedLinkModel final : public nn::LinkModel {
- public:
-  explicit LoggedLinkModel(std::shared_ptr<nn::LinkModel> model)
-      : model_(register_module("model", std::move(model))) {}
-  at::Tensor forward(
-      const nn::TypedInputs& x, const nn::TypedBlocks& blocks, const nn::LinkRows& links
-  ) override {
-    log.begin();
-    for (const at::Tensor& rows : x) log.add(rows.defined() ? rows.detach() : rows);
-    for (const auto& layer : blocks)
-      for (const graph::Block& block : layer) log.add(block);
-    log.add(links.source_rows);
-    log.add(links.destination_rows);
-    return model_->forward(x, blocks, links);
-  }
-  [[nodiscard]] int64_t num_layers() const override { return model_->num_layers(); }
-  [[nodiscard]] std::vector<int64_t> reads() const override { return model_->reads(); }
-
-  BatchLog log;
-
- private:
-  const std::shared_ptr<nn::LinkModel> model_;
-};
 
 // What a job ends with.
 struct Outcome {
@@ -277,20 +244,26 @@ class PartitionedTraining : public ::testing::Test {
 
   // Trains on this rank, and adds to the job's outcome.
   template <class Workload>
-  static void train(
+  void train(
       Workload& workload,
       const comm::RankGroups& groups,
       const api::Training& training,
-      progress::ProgressSink& sink,
+      Watch& watch,
       const BatchLog& log,
       Outcome& outcome
-  ) {
-    const StopToken stop;
-    training::TrainerContext context{.communicator = groups.all, .progress = sink, .stop = stop};
-    const auto result = comm::require(training::train(workload, context, {.training = training}));
-    EXPECT_GE(result.report.global_steps, kLeastSteps);
+  ) const {
+    StopToken stop;
+    watch.stop_training(stop, stop_after_);
+    training::TrainerContext context{.communicator = groups.all, .progress = watch, .stop = stop};
+    const auto result = comm::require(
+        training::train(workload, context, {.training = training, .checkpoint = checkpoint_})
+    );
+    EXPECT_EQ(result.stopped, stop_after_ > 0);
+    if (stop_after_ == 0) {
+      EXPECT_GE(result.report.global_steps, kLeastSteps);
+    }
     const int64_t steps = result.report.run_steps;
-    const auto remote = comm::require(workload.remote_summary(steps));
+    const auto remote = comm::require(workload.remote_summary(result.report));
     comm::require(workload.leave());
     std::vector<at::Tensor> values;
     for (const at::Tensor& parameter : workload.module().parameters())
@@ -321,6 +294,8 @@ class PartitionedTraining : public ::testing::Test {
 
   const std::string key_file_;
   SilentProgressBar silent_;
+  std::optional<api::Checkpoint> checkpoint_;
+  int64_t stop_after_ = 0;  // steps; 0: not before the end
 };
 
 // ---- nodes
@@ -408,7 +383,8 @@ class PartitionedNodes : public PartitionedTraining {
       EXPECT_EQ(watch.remote().has_value(), placement.has_value());
       if (!placement) return;
       remote[rank] = *watch.remote();
-      expect_right(remote[rank], watch.input_nodes(), row_bytes);
+      // Batches that nobody takes any more have read, too.
+      if (stop_after_ == 0) expect_right(remote[rank], watch.input_nodes(), row_bytes, evaluation);
     });
     EXPECT_EQ(outcome.remote.has_value(), placement.has_value());
     if (placement) expect_right(remote, *outcome.remote, outcome.steps);
@@ -443,6 +419,42 @@ TEST_F(PartitionedNodes, HaveTheBatchesMetricsAndBitsOfRanksThatHaveAllDataInEve
     evaluation = evaluation == api::EvaluationMode::Sampled ? api::EvaluationMode::LayerWise
                                                             : api::EvaluationMode::Sampled;
   }
+}
+
+TEST_F(PartitionedNodes, CountTrainingAloneAndResumeFromACheckpointOfAnotherPlacement) {
+  const Layout layout{2, 1, 2};
+  const PartedData data = products(layout.partitions);
+  const api::Placement all_apart{
+      .topology = Mode::Partitioned,
+      .features = Mode::Partitioned,
+      .partitions = layout.partitions,
+      .cache = api::FeatureCache{.policy = api::CachePolicy::None}
+  };
+  const Outcome whole = run(layout, api::EvaluationMode::Sampled, data, all_apart);
+  EXPECT_EQ(
+      run(layout, api::EvaluationMode::LayerWise, data, all_apart).remote->bytes_per_step,
+      whole.remote->bytes_per_step
+  ) << "however evaluations read";
+
+  const gnn::testing::TemporaryFolder folder;
+  checkpoint_.emplace().path = folder.path("checkpoints");
+  stop_after_ = whole.steps / 2 + 1;
+  const Outcome stopped = run(layout, api::EvaluationMode::Sampled, data, all_apart);
+  EXPECT_GE(stopped.steps, stop_after_);
+  EXPECT_LT(stopped.steps, whole.steps);
+  stop_after_ = 0;
+  api::Placement features_apart = all_apart;
+  features_apart.topology = Mode::Replicated;
+  Outcome resumed = run(layout, api::EvaluationMode::Sampled, data, features_apart);
+  EXPECT_EQ(resumed.steps, whole.steps - stopped.steps);
+  // Batches before and after, without the one that checks the model of each run.
+  for (size_t rank = 0; rank < resumed.batches.size(); ++rank) {
+    std::vector<uint64_t>& batches = resumed.batches[rank];
+    const auto first = whole.batches[rank].end() - static_cast<std::ptrdiff_t>(batches.size()) + 1;
+    EXPECT_TRUE(std::equal(batches.begin() + 1, batches.end(), first)) << "rank " << rank;
+    batches = whole.batches[rank];
+  }
+  expect_equal(resumed, whole);
 }
 
 // ---- links
@@ -501,9 +513,13 @@ TEST_F(PartitionedTraining, OfLinksHasTheBatchesMetricsAndBitsOfRanksThatHaveAll
     }
     Outcome outcome;
     outcome.batches.resize(models.size());
+    std::vector<progress::RemoteData> remote(models.size());
     comm::run_ranks_of_nodes(layout.nodes, layout.ranks, [&](const comm::RankGroups& groups) {
       const auto rank = static_cast<size_t>(groups.all->rank());
       const graph::Dataset& dataset = data_of_node(data, groups, placement);
+      Watch watch;
+      LinkWorkloadOptions mine = options;
+      if (placement) mine.partitioned->progress = &watch;
       LinkInputs inputs{.embeddings = std::nullopt, .tables = {0, 1}};
       std::vector<embedding::TableOptions> tables;
       for (const graph::NodeTypeData& type : dataset.node_types)
@@ -518,14 +534,21 @@ TEST_F(PartitionedTraining, OfLinksHasTheBatchesMetricsAndBitsOfRanksThatHaveAll
           models[rank],
           std::move(inputs),
           groups,
-          options
+          mine
       ));
-      progress::NullSink sink;
-      train(*workload, groups, options.training, sink, models[rank]->log, outcome);
+      train(*workload, groups, options.training, watch, models[rank]->log, outcome);
+      if (placement) remote[rank] = *watch.remote();
       for (const size_t table : {0, 1}) {
         if (rank == 0) outcome.values.push_back(workload->embeddings()->values(table));
       }
     });
+    if (!placement) return outcome;
+    expect_right(remote, *outcome.remote, outcome.steps);
+    for (const progress::RemoteData& each : remote) {
+      EXPECT_GT(each.training_bytes, 0);
+      EXPECT_LT(each.training_bytes, each.received_bytes[progress::DataKind::Hops])
+          << "evaluations have drawn hops, and a model of embeddings reads no rows";
+    }
     return outcome;
   };
   for (const Layout& layout : {Layout{2, 2, 2}, {3, 1, 3}}) {

@@ -37,9 +37,12 @@ std::string problem_of_parts(const ItemSamplerOptions& options) {
     return "parts must be given if and only if the split is Owner";
   if (options.parts == nullptr) return {};
   const ItemParts& parts = *options.parts;
-  if (static_cast<int64_t>(parts.items.size()) != options.num_items) {
+  const int64_t items = parts.items.empty() && !parts.offsets.empty()
+                            ? parts.offsets.back()
+                            : static_cast<int64_t>(parts.items.size());
+  if (items != options.num_items) {
     return "expected " + std::to_string(options.num_items) + " items in all partitions, found " +
-           std::to_string(parts.items.size());
+           std::to_string(items);
   }
   if (options.ranks_per_node < 1 || options.world_size % options.ranks_per_node != 0) {
     return "expected a multiple of ranks_per_node, " + std::to_string(options.ranks_per_node) +
@@ -185,15 +188,21 @@ int64_t ItemSampler::max_batches() const {
   return most;
 }
 
-// The items of a deal in the epoch's order.
-std::vector<int64_t> ItemSampler::order_of(const Deal& deal, int64_t epoch) const {
-  std::vector<int64_t> order(static_cast<size_t>(deal.num_items));
+EpochOrder ItemSampler::order_of(const Deal& deal, int64_t epoch) const {
+  EpochOrder made{
+      .first = deal.first, .items = std::vector<int64_t>(static_cast<size_t>(deal.num_items))
+  };
+  std::vector<int64_t>& order = made.items;
   if (options_.parts == nullptr) {
     std::iota(order.begin(), order.end(), int64_t{0});
   } else {
+    GNN_ASSERT(
+        deal.num_items == 0 || !options_.parts->items.empty(),
+        "who knows counts alone asks for no epoch"
+    );
     std::copy_n(options_.parts->items.begin() + deal.first, deal.num_items, order.begin());
   }
-  if (!options_.shuffle) return order;
+  if (!options_.shuffle) return made;
   const StreamPosition position{.seed = options_.seed, .epoch = static_cast<uint64_t>(epoch)};
   CounterRng rng(
       derive_key(position, StreamPurpose::EpochShuffle), 0, static_cast<uint64_t>(deal.part)
@@ -201,20 +210,45 @@ std::vector<int64_t> ItemSampler::order_of(const Deal& deal, int64_t epoch) cons
   for (size_t remaining = order.size(); remaining > 1; --remaining) {
     std::swap(order[remaining - 1], order[rng.below(remaining)]);
   }
-  return order;
+  return made;
+}
+
+std::vector<int64_t> ItemSampler::cut(
+    const EpochOrder& order, const RankShare& share, int64_t begin, int64_t end
+) {
+  std::vector<int64_t> items;
+  items.reserve(static_cast<size_t>(end - begin));
+  for (int64_t i = begin; i < end; ++i) {
+    // The modulo matters only for padding, which repeats the list from its start as torch does.
+    const int64_t position =
+        (share.first - order.first + i * share.stride) % static_cast<int64_t>(order.items.size());
+    items.push_back(order.items[static_cast<size_t>(position)]);
+  }
+  return items;
+}
+
+int64_t ItemSampler::partition_of(int64_t rank) const {
+  return options_.parts == nullptr ? -1 : deal_of(rank).part;
+}
+
+EpochOrder ItemSampler::order_for(int64_t rank, int64_t epoch) const {
+  return order_of(deal_of(rank), epoch);
+}
+
+DealtBatch ItemSampler::batch_of(const EpochOrder& order, int64_t rank, int64_t index) const {
+  const RankShare share = share_of(rank);
+  const int64_t begin = index * options_.batch_size;
+  return {
+      .items = cut(order, share, begin, std::min(begin + options_.batch_size, share.num_items)),
+      .stream = share.first + begin * share.stride
+  };
 }
 
 EpochItems ItemSampler::epoch(int64_t epoch) const {
   const RankShare share = share_of(options_.rank);
-  const Deal deal = deal_of(options_.rank);
-  const std::vector<int64_t> order = order_of(deal, epoch);
-  std::vector<int64_t> items(static_cast<size_t>(share.num_items));
-  for (int64_t i = 0; i < share.num_items; ++i) {
-    // The modulo matters only for padding, which repeats the list from its start as torch does.
-    const int64_t position = (share.first - deal.first + i * share.stride) % deal.num_items;
-    items[static_cast<size_t>(i)] = order[static_cast<size_t>(position)];
-  }
-  return {share, options_.batch_size, std::move(items)};
+  return {
+      share, options_.batch_size, cut(order_for(options_.rank, epoch), share, 0, share.num_items)
+  };
 }
 
 }  // namespace gnn::sampling::core

@@ -11,7 +11,8 @@ namespace gnn::sampling::core {
 
 /// The items of a list by the partition of the data that they lie in.
 struct ItemParts {
-  std::vector<int64_t> items;    ///< indices into the list, those of partition 0 first
+  /// Indices into the list, those of partition 0 first; empty where nobody asks for an epoch.
+  std::vector<int64_t> items;
   std::vector<int64_t> offsets;  ///< int64 [P + 1]: where the items of each partition begin
 
   [[nodiscard]] int64_t count() const { return static_cast<int64_t>(offsets.size()) - 1; }
@@ -65,6 +66,18 @@ struct RankShare {
   int64_t num_batches = 0;  ///< batches that the rank gets
 };
 
+/// The items that some ranks share, in the order of an epoch: all, or with Owner those of a partition.
+struct EpochOrder {
+  int64_t first = 0;  ///< position of the first one in the epoch's global order
+  std::vector<int64_t> items;
+};
+
+/// A batch as it is dealt.
+struct DealtBatch {
+  std::vector<int64_t> items;  ///< indices into the item list
+  int64_t stream = 0;          ///< as EpochItems::stream()
+};
+
 /// A rank's items of one epoch, in batches.
 class EpochItems {
  public:
@@ -105,6 +118,15 @@ class ItemSampler {
 
   [[nodiscard]] EpochItems epoch(int64_t epoch) const;
 
+  /// Whose items a rank's are: with Owner those of this partition, else -1.
+  [[nodiscard]] int64_t partition_of(int64_t rank) const;
+  /// The order of the items that `rank` and others share: for all ranks with its partition_of() the
+  /// same, so that whoever makes batches of many ranks shuffles once.
+  [[nodiscard]] EpochOrder order_for(int64_t rank, int64_t epoch) const;
+  /// The batch of any rank, as that rank's epoch() has it.
+  /// Precondition: `order` is the rank's, and index in [0, num_batches of its share).
+  [[nodiscard]] DealtBatch batch_of(const EpochOrder& order, int64_t rank, int64_t index) const;
+
   [[nodiscard]] const ItemSamplerOptions& options() const { return options_; }
 
  private:
@@ -121,7 +143,11 @@ class ItemSampler {
 
   [[nodiscard]] Deal deal_of(int64_t rank) const;
   [[nodiscard]] RankShare slice_of(int64_t rank) const;
-  [[nodiscard]] std::vector<int64_t> order_of(const Deal& deal, int64_t epoch) const;
+  [[nodiscard]] EpochOrder order_of(const Deal& deal, int64_t epoch) const;
+  // Of a share, the places [begin, end).
+  [[nodiscard]] static std::vector<int64_t> cut(
+      const EpochOrder& order, const RankShare& share, int64_t begin, int64_t end
+  );
 
   ItemSamplerOptions options_;
   int64_t even_batches_ = 0;  // of each rank, with drop_uneven_inputs

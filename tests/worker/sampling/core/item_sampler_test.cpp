@@ -436,6 +436,32 @@ TEST(ItemSampler, RefusesInvalidOptions) {
   EXPECT_NE(message(options).find("parts must be given if and only if"), std::string::npos);
 }
 
+// Whoever makes batches of all ranks deals as each of them does.
+TEST(ItemSampler, DealsTheBatchesOfAnyRankFromTheOrderThatItsPartitionShares) {
+  std::vector<ItemSamplerOptions> all;
+  for (const SplitRule split :
+       {SplitRule::ContiguousSlices, SplitRule::PaddedStride, SplitRule::TruncatedStride}) {
+    all.push_back(options_of({53, 4, 3}, 0));
+    all.back().split = split;
+  }
+  all.push_back(options_of({{13, 0, 30}, 4, 4, 2}, 0));
+  for (ItemSamplerOptions& options : all) {
+    options.shuffle = true;
+    const ItemSampler any = make(options);
+    for (options.rank = 0; options.rank < options.world_size; ++options.rank) {
+      const EpochItems epoch = make(options).epoch(3);
+      const EpochOrder order = any.order_for(options.rank, 3);
+      EXPECT_EQ(any.share_of(options.rank).num_batches, epoch.num_batches());
+      for (int64_t index = 0; index < epoch.num_batches(); ++index) {
+        const DealtBatch dealt = any.batch_of(order, options.rank, index);
+        const auto expected = epoch.batch(index);
+        EXPECT_EQ(dealt.items, std::vector<int64_t>(expected.begin(), expected.end()));
+        EXPECT_EQ(dealt.stream, epoch.stream(index));
+      }
+    }
+  }
+}
+
 TEST(ItemSampler, GivesSmallSetsOneSmallBatch) {
   const EpochItems epoch = make(options_of({3, 8, 1}, 0)).epoch(0);
   EXPECT_EQ(epoch.num_batches(), 1);

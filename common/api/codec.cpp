@@ -79,6 +79,8 @@ template <>
 constexpr std::array<std::string_view, 3> kIdentity<LastFailure>{"attempt", "node", "time"};
 template <>
 constexpr std::array<std::string_view, 1> kIdentity<MachineRestarts>{"name"};
+template <>
+constexpr std::array<std::string_view, 1> kIdentity<ServerRecord>{"server"};
 
 template <class T>
 bool same_identity(const json& a, const json& b) {
@@ -525,6 +527,14 @@ double Decimal::value() const {
   return error == std::errc() ? value : kInvalid;
 }
 
+int64_t Servers::bytes_in_flight() const {
+  int64_t number = 0;
+  std::from_chars(
+      max_bytes_in_flight.data(), max_bytes_in_flight.data() + max_bytes_in_flight.size(), number
+  );
+  return number << (max_bytes_in_flight.ends_with("Gi") ? 30U : 20U);
+}
+
 Result<json> parse_json(std::string_view text) {
   GNN_RETURN_IF_ERROR(check_limits(text));
   try {
@@ -628,7 +638,13 @@ json encode(const GnnJob& job) {
 
 std::string worker_config(const GnnJob& job) {
   GnnJobSpec spec = job.spec;
+  spec.scheduling.reset();
   spec.workers.pod_template.reset();
+  if (spec.servers) {
+    spec.servers->pod_template.reset();
+    // It may change while the job runs: workers learn from node 0 who serves them.
+    spec.servers->nodes.reset();
+  }
   const json object = {
       {"apiVersion", std::string(contract::kApiGroupVersion)},
       {"kind", std::string(contract::kKind)},

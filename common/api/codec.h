@@ -44,7 +44,7 @@ enum class UnknownFields {
 /// The whole object with apiVersion and kind; status only if the controller has written one.
 [[nodiscard]] nlohmann::json encode(const GnnJob& job);
 
-/// What pods mount: the job without its pod template, as text that parse_job_yaml() reads. The same
+/// What pods mount: the job without its pod templates and servers.nodes, as text that parse_job_yaml() reads. The same
 /// job always gives the same text.
 [[nodiscard]] std::string worker_config(const GnnJob& job);
 

@@ -103,7 +103,10 @@ template <> struct EnumTable<FailureReason> {
   static constexpr EnumWords<FailureReason, 10> kWords{{{FailureReason::Configuration, "Configuration"}, {FailureReason::Data, "Data"}, {FailureReason::OutOfMemory, "OutOfMemory"}, {FailureReason::Error, "Error"}, {FailureReason::NotStarted, "NotStarted"}, {FailureReason::PeerLost, "PeerLost"}, {FailureReason::Preempted, "Preempted"}, {FailureReason::Disrupted, "Disrupted"}, {FailureReason::PodDeleted, "PodDeleted"}, {FailureReason::NodeLost, "NodeLost"}}};
 };
 template <> struct EnumTable<FailureAction> {
-  static constexpr EnumWords<FailureAction, 3> kWords{{{FailureAction::Restart, "Restart"}, {FailureAction::RestartNode, "RestartNode"}, {FailureAction::Fail, "Fail"}}};
+  static constexpr EnumWords<FailureAction, 4> kWords{{{FailureAction::Restart, "Restart"}, {FailureAction::RestartNode, "RestartNode"}, {FailureAction::Fail, "Fail"}, {FailureAction::Ignore, "Ignore"}}};
+};
+template <> struct EnumTable<FailureRole> {
+  static constexpr EnumWords<FailureRole, 2> kWords{{{FailureRole::Worker, "Worker"}, {FailureRole::Server, "Server"}}};
 };
 template <> struct EnumTable<ImportFormat> {
   static constexpr EnumWords<ImportFormat, 8> kWords{{{ImportFormat::OGB, "OGB"}, {ImportFormat::TU, "TU"}, {ImportFormat::GIN, "GIN"}, {ImportFormat::EdgeList, "EdgeList"}, {ImportFormat::Reddit, "Reddit"}, {ImportFormat::Taobao, "Taobao"}, {ImportFormat::PackageIndex, "PackageIndex"}, {ImportFormat::PackageTags, "PackageTags"}}};
@@ -116,6 +119,12 @@ template <> struct EnumTable<SelfLoops> {
 };
 template <> struct EnumTable<FeatureType> {
   static constexpr EnumWords<FeatureType, 2> kWords{{{FeatureType::Float32, "Float32"}, {FeatureType::Float16, "Float16"}}};
+};
+template <> struct EnumTable<GangProvider> {
+  static constexpr EnumWords<GangProvider, 5> kWords{{{GangProvider::Auto, "Auto"}, {GangProvider::None, "None"}, {GangProvider::Native, "Native"}, {GangProvider::Coscheduling, "Coscheduling"}, {GangProvider::Volcano, "Volcano"}}};
+};
+template <> struct EnumTable<NetworkTopologyMode> {
+  static constexpr EnumWords<NetworkTopologyMode, 2> kWords{{{NetworkTopologyMode::Hard, "hard"}, {NetworkTopologyMode::Soft, "soft"}}};
 };
 template <> struct EnumTable<CleanPodPolicy> {
   static constexpr EnumWords<CleanPodPolicy, 3> kWords{{{CleanPodPolicy::Running, "Running"}, {CleanPodPolicy::All, "All"}, {CleanPodPolicy::None, "None"}}};

@@ -25,6 +25,7 @@ enum class TextForm {
   QualifiedName,  ///< label and taint keys: optional prefix and name
   LabelValue,
   Quantity,  ///< Kubernetes quantity, not negative
+  ByteSize,  ///< Kubernetes quantity: a whole number of Mi or Gi, not 0
   Resume,    ///< Auto, Never or an absolute path
 };
 
@@ -311,6 +312,24 @@ inline constexpr Bounds kLabelValues = [] {
   return bounds;
 }();
 
+inline constexpr Bounds kPodLabels = [] {
+  Bounds bounds = text(TextForm::LabelValue, 63, 0);
+  bounds.max_items = 16;
+  return bounds;
+}();
+
+// Kubernetes allows 256 KiB in all; every pod of a gang has them.
+inline constexpr Bounds kPodAnnotations = [] {
+  Bounds bounds = text(TextForm::Any, 1024, 0);
+  bounds.max_items = 16;
+  return bounds;
+}();
+
+void visit(auto& v, Of<PodMetadata> auto& x) {
+  v.field("labels", x.labels, kPodLabels);
+  v.field("annotations", x.annotations, kPodAnnotations);
+}
+
 void visit(auto& v, Of<Resources> auto& x) {
   v.field("requests", x.requests, kResourceList);
   v.field("limits", x.limits, kResourceList);
@@ -405,6 +424,7 @@ void visit(auto& v, Of<PodSecurity> auto& x) {
 }
 
 void visit(auto& v, Of<PodTemplate> auto& x) {
+  v.field("metadata", x.metadata, Bounds{});
   v.required("image", x.image, text(TextForm::Any, 512));
   v.field("imagePullPolicy", x.image_pull_policy, Bounds{});
   v.field("imagePullSecrets", x.image_pull_secrets, items(0, 8));
@@ -426,6 +446,12 @@ void visit(auto& v, Of<Workers> auto& x) {
   v.field("processesPerNode", x.processes_per_node, between(1, kMaxProcessesPerNode));
   v.field("gpusPerProcess", x.gpus_per_process, between(0, 1));
   v.field("backend", x.backend, Bounds{});
+  v.field("template", x.pod_template, Bounds{});
+}
+
+void visit(auto& v, Of<Servers> auto& x) {
+  v.field("nodes", x.nodes, between(1, kMaxNodes));
+  v.field("maxBytesInFlight", x.max_bytes_in_flight, text(TextForm::ByteSize, 32));
   v.field("template", x.pod_template, Bounds{});
 }
 
@@ -451,6 +477,7 @@ inline constexpr Bounds kExitCodes = [] {
 }();
 
 void visit(auto& v, Of<FailureRule> auto& x) {
+  v.field("role", x.role, Bounds{});
   v.field("exitCodes", x.exit_codes, kExitCodes);
   v.field("reasons", x.reasons, items(0, 16));
   v.required("action", x.action, Bounds{});
@@ -468,6 +495,7 @@ void visit(auto& v, Of<RunPolicy> auto& x) {
   v.field("activeDeadlineSeconds", x.active_deadline_seconds, between(1, kMaxSeconds));
   v.field("schedulingTimeoutSeconds", x.scheduling_timeout_seconds, between(1, kMaxSeconds));
   v.field("startupDeadlineSeconds", x.startup_deadline_seconds, between(1, kMaxSeconds));
+  v.field("serverTimeoutSeconds", x.server_timeout_seconds, between(1, kMaxSeconds));
   v.field("ttlSecondsAfterFinished", x.ttl_seconds_after_finished, between(0, kMaxSeconds));
   v.field("cleanPodPolicy", x.clean_pod_policy, Bounds{});
   v.field("failurePolicy", x.failure_policy, Bounds{});
@@ -508,6 +536,44 @@ void visit(auto& v, Of<Prepare> auto& x) {
   v.field("resources", x.resources, Bounds{});
 }
 
+void visit(auto&, Of<Chosen> auto&) {}
+
+void visit(auto& v, Of<SchedulingPolicy> auto& x) {
+  v.field("gang", x.gang, Bounds{});
+  v.field("basic", x.basic, Bounds{});
+}
+
+void visit(auto& v, Of<TopologyConstraint> auto& x) {
+  v.required("key", x.key, text(TextForm::QualifiedName, 317));
+}
+
+void visit(auto& v, Of<SchedulingConstraints> auto& x) {
+  v.field("topology", x.topology, items(0, 1));
+}
+
+void visit(auto& v, Of<DisruptionMode> auto& x) {
+  v.field("single", x.single, Bounds{});
+  v.field("all", x.all, Bounds{});
+}
+
+void visit(auto& v, Of<NetworkTopology> auto& x) {
+  v.field("mode", x.mode, Bounds{});
+  v.field("highestTierAllowed", x.highest_tier_allowed, between(0, 1000));
+}
+
+void visit(auto& v, Of<VolcanoScheduling> auto& x) {
+  v.field("queue", x.queue, text(TextForm::DnsSubdomain, 253));
+  v.field("networkTopology", x.network_topology, Bounds{});
+}
+
+void visit(auto& v, Of<Scheduling> auto& x) {
+  v.field("schedulingPolicy", x.scheduling_policy, Bounds{});
+  v.field("schedulingConstraints", x.scheduling_constraints, Bounds{});
+  v.field("disruptionMode", x.disruption_mode, Bounds{});
+  v.field("provider", x.provider, Bounds{});
+  v.field("volcano", x.volcano, Bounds{});
+}
+
 void visit(auto& v, Of<GnnJobSpec> auto& x) {
   v.field("suspend", x.suspend, Bounds{});
   v.field("managedBy", x.managed_by, text(TextForm::QualifiedName, 63));
@@ -518,9 +584,11 @@ void visit(auto& v, Of<GnnJobSpec> auto& x) {
   v.field("training", x.training, Bounds{});
   v.field("placement", x.placement, Bounds{});
   v.field("workers", x.workers, Bounds{});
+  v.field("servers", x.servers, Bounds{});
   v.field("prepare", x.prepare, Bounds{});
   v.field("checkpoint", x.checkpoint, Bounds{});
   v.field("runPolicy", x.run_policy, Bounds{});
+  v.field("scheduling", x.scheduling, Bounds{});
 }
 
 // ---- status: written by the controller alone
@@ -540,6 +608,28 @@ void visit(auto& v, Of<NodeCounts> auto& x) {
   v.field("succeeded", x.succeeded, Bounds{});
   v.field("failed", x.failed, Bounds{});
   v.field("summary", x.summary, text(TextForm::Any, 32, 0));
+}
+
+void visit(auto& v, Of<ServerRecord> auto& x) {
+  v.required("server", x.server, Bounds{});
+  v.field("restart", x.restart, Bounds{});
+  v.field("made", x.made, Bounds{});
+  v.field("failures", x.failures, Bounds{});
+  v.field("nextTime", x.next_time, Bounds{});
+}
+
+void visit(auto& v, Of<ServerCounts> auto& x) {
+  v.field("desired", x.desired, Bounds{});
+  v.field("ready", x.ready, Bounds{});
+  v.field("restarts", x.restarts, Bounds{});
+  v.field("summary", x.summary, text(TextForm::Any, 32, 0));
+  v.field("pods", x.pods, items(0, kMaxNodes));
+}
+
+void visit(auto& v, Of<SchedulingStatus> auto& x) {
+  v.field("provider", x.provider, text(TextForm::Any, 32, 0));
+  v.field("group", x.group, text(TextForm::Any, 253));
+  v.field("message", x.message, text(TextForm::Any, 1024));
 }
 
 void visit(auto& v, Of<JobProgress> auto& x) {
@@ -609,6 +699,8 @@ void visit(auto& v, Of<GnnJobStatus> auto& x) {
   v.field("releases", x.releases, Bounds{});
   v.field("nextAttemptTime", x.next_attempt_time, Bounds{});
   v.field("nodes", x.nodes, Bounds{});
+  v.field("servers", x.servers, Bounds{});
+  v.field("scheduling", x.scheduling, Bounds{});
   v.field("progress", x.progress, Bounds{});
   v.field("startTime", x.start_time, Bounds{});
   v.field("completionTime", x.completion_time, Bounds{});

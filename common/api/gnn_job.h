@@ -586,12 +586,20 @@ struct PodSecurity {
   friend bool operator==(const PodSecurity&, const PodSecurity&) = default;
 };
 
+/// What a job puts on its pods beside the operator's own labels; pod_metadata.h says with which keys.
+struct PodMetadata {
+  std::map<std::string, std::string> labels = {};
+  std::map<std::string, std::string> annotations = {};
+  friend bool operator==(const PodMetadata&, const PodMetadata&) = default;
+};
+
 enum class ImagePullPolicy { Always, IfNotPresent, Never };
 
 /// The part of a pod that users choose. It is an allow-list: there are no host namespaces or paths,
 /// no privileges, no service account and nothing of another namespace. May be absent in manifests
 /// for `gnn-worker run`.
 struct PodTemplate {
+  std::optional<PodMetadata> metadata = {};  ///< absent: nothing
   std::string image = {};
   ImagePullPolicy image_pull_policy = ImagePullPolicy::IfNotPresent;
   /// Secrets of the job's namespace, read by the kubelet alone.
@@ -617,6 +625,21 @@ struct Workers {
   Backend backend = Backend::Auto;
   std::optional<PodTemplate> pod_template = {};  ///< "template"
   friend bool operator==(const Workers&, const Workers&) = default;
+};
+
+/// Sampling servers: pods beside the gang that hold the data and make the batches, so that the workers
+/// need neither graph nor features. They change neither batches nor results. Server n holds partition
+/// n mod placement.partitions.
+struct Servers {
+  /// Pods; absent: as many as placement.partitions. May change while the job runs.
+  std::optional<int64_t> nodes = {};
+  /// Bytes of answers that a server keeps at a time, as a whole number of Mi or Gi.
+  std::string max_bytes_in_flight = "256Mi";
+  std::optional<PodTemplate> pod_template = {};  ///< "template"
+  friend bool operator==(const Servers&, const Servers&) = default;
+
+  /// max_bytes_in_flight as a number, of a valid job.
+  [[nodiscard]] int64_t bytes_in_flight() const;
 };
 
 // ---- spec: checkpoint, run policy
@@ -650,7 +673,7 @@ struct BackoffPolicy {
   friend bool operator==(const BackoffPolicy&, const BackoffPolicy&) = default;
 };
 
-/// Why a node failed; docs/state-machine.md says what each means.
+/// Why a node or a server failed; docs/state-machine.md says what each means.
 enum class FailureReason {
   Configuration,
   Data,
@@ -668,11 +691,16 @@ enum class FailureAction {
   Restart,      ///< the whole gang
   RestartNode,  ///< the lost node's pod alone, where that is possible; else the whole gang
   Fail,         ///< the job, for good
+  Ignore,       ///< only of a server: its pod is replaced, whatever the default
 };
+
+/// Whose failures a rule is about.
+enum class FailureRole { Worker, Server };
 
 /// What to do about failures with one of the exit codes and one of the reasons; an empty list
 /// matches all, but not both are empty.
 struct FailureRule {
+  std::optional<FailureRole> role = {};  ///< absent: Worker
   std::vector<int64_t> exit_codes = {};
   std::vector<FailureReason> reasons = {};
   FailureAction action = FailureAction::Restart;
@@ -697,6 +725,8 @@ struct RunPolicy {
   int64_t scheduling_timeout_seconds = 600;
   /// A gang that is scheduled whole, but whose containers have not all started by then, has failed.
   int64_t startup_deadline_seconds = 900;
+  /// How long ranks wait while no live server holds a part that they need; absent: 300.
+  std::optional<int64_t> server_timeout_seconds = {};
   std::optional<int64_t> ttl_seconds_after_finished = {};  ///< absent: the job stays
   CleanPodPolicy clean_pod_policy = CleanPodPolicy::Running;
   FailurePolicy failure_policy;
@@ -780,6 +810,70 @@ struct Prepare {
   friend bool operator==(const Prepare&, const Prepare&) = default;
 };
 
+/// A choice without fields of its own.
+struct Chosen {
+  friend bool operator==(const Chosen&, const Chosen&) = default;
+};
+
+/// One of them; absent: gang.
+struct SchedulingPolicy {
+  std::optional<Chosen> gang = {};   ///< all pods of the attempt get a place, or none
+  std::optional<Chosen> basic = {};  ///< each for itself, as without a group
+  friend bool operator==(const SchedulingPolicy&, const SchedulingPolicy&) = default;
+};
+
+struct TopologyConstraint {
+  std::string key = {};  ///< a label of Kubernetes nodes, e.g. topology.kubernetes.io/rack
+  friend bool operator==(const TopologyConstraint&, const TopologyConstraint&) = default;
+};
+
+struct SchedulingConstraints {
+  std::vector<TopologyConstraint> topology = {};  ///< at most one
+  friend bool operator==(const SchedulingConstraints&, const SchedulingConstraints&) = default;
+};
+
+/// One of them.
+struct DisruptionMode {
+  std::optional<Chosen> single = {};  ///< the scheduler may preempt a pod alone
+  std::optional<Chosen> all = {};     ///< or only all pods of the group together
+  friend bool operator==(const DisruptionMode&, const DisruptionMode&) = default;
+};
+
+/// What places the pods of an attempt together.
+enum class GangProvider {
+  Auto,          ///< what the cluster serves and the operator may use
+  None,          ///< nothing: pods are placed one by one
+  Native,        ///< the PodGroup of Kubernetes 1.37, scheduling.k8s.io/v1beta1
+  Coscheduling,  ///< that of the plugin, scheduling.x-k8s.io/v1alpha1
+  Volcano,       ///< that of Volcano, scheduling.volcano.sh/v1beta1
+};
+
+enum class NetworkTopologyMode { Hard, Soft };
+
+/// Volcano's: how far apart the pods may be, in tiers of its HyperNodes.
+struct NetworkTopology {
+  NetworkTopologyMode mode = NetworkTopologyMode::Hard;
+  std::optional<int64_t> highest_tier_allowed = {};  ///< absent: any
+  friend bool operator==(const NetworkTopology&, const NetworkTopology&) = default;
+};
+
+/// What only Volcano has.
+struct VolcanoScheduling {
+  std::optional<std::string> queue = {};  ///< absent: Volcano's default
+  std::optional<NetworkTopology> network_topology = {};
+  friend bool operator==(const VolcanoScheduling&, const VolcanoScheduling&) = default;
+};
+
+/// How the pods of an attempt are placed: by a group object that a scheduler knows.
+struct Scheduling {
+  std::optional<SchedulingPolicy> scheduling_policy = {};            ///< absent: gang
+  std::optional<SchedulingConstraints> scheduling_constraints = {};  ///< absent: none
+  std::optional<DisruptionMode> disruption_mode = {};  ///< absent: the provider's default
+  GangProvider provider = GangProvider::Auto;
+  std::optional<VolcanoScheduling> volcano = {};
+  friend bool operator==(const Scheduling&, const Scheduling&) = default;
+};
+
 // ---- spec
 
 struct GnnJobSpec {
@@ -793,9 +887,11 @@ struct GnnJobSpec {
   Training training;
   std::optional<Placement> placement = {};  ///< absent: each node reads the whole data set
   Workers workers;
+  std::optional<Servers> servers = {};  ///< absent: the workers make their batches themselves
   std::optional<Prepare> prepare = {};  ///< absent: the data are there
   std::optional<Checkpoint> checkpoint = {};
   RunPolicy run_policy;
+  std::optional<Scheduling> scheduling = {};  ///< absent: pods are placed one by one
   friend bool operator==(const GnnJobSpec&, const GnnJobSpec&) = default;
 };
 
@@ -878,6 +974,35 @@ struct MachineRestarts {
   friend bool operator==(const MachineRestarts&, const MachineRestarts&) = default;
 };
 
+/// A sampling server that has had a pod.
+struct ServerRecord {
+  int64_t server = 0;
+  int64_t restart = 0;   ///< number of its present pod, or of the next one if `made` is false
+  bool made = false;     ///< the pod of that number has been seen
+  int64_t failures = 0;  ///< since it last ran for failurePolicy.backoff.healthySeconds
+  std::optional<TimePoint> next_time = {};  ///< the next pod is not made before
+  friend bool operator==(const ServerRecord&, const ServerRecord&) = default;
+};
+
+struct ServerCounts {
+  int64_t desired = 0;
+  int64_t ready = 0;
+  int64_t restarts = 0;      ///< pods that replaced lost ones; never decreases
+  std::string summary = {};  ///< "ready/desired", for the printer column
+  /// Those that have had a pod, by number. They stay when the job is scaled down, because no number of
+  /// a pod is used twice.
+  std::vector<ServerRecord> pods = {};
+  friend bool operator==(const ServerCounts&, const ServerCounts&) = default;
+};
+
+/// How the pods of the current attempt are placed.
+struct SchedulingStatus {
+  std::string provider = {};  ///< a word of GangProvider; a newer version may know others
+  std::optional<std::string> group = {};    ///< name of the attempt's group object
+  std::optional<std::string> message = {};  ///< why there is none, although the spec asks for one
+  friend bool operator==(const SchedulingStatus&, const SchedulingStatus&) = default;
+};
+
 struct GnnJobStatus {
   int64_t observed_generation = 0;
   std::vector<Condition> conditions = {};
@@ -892,6 +1017,9 @@ struct GnnJobStatus {
   int64_t releases = 0;
   std::optional<TimePoint> next_attempt_time = {};  ///< the next attempt does not start before
   NodeCounts nodes;
+  std::optional<ServerCounts> servers = {};  ///< only with spec.servers
+  /// Only with spec.scheduling, once the attempt has been decided on.
+  std::optional<SchedulingStatus> scheduling = {};
   std::optional<JobProgress> progress = {};
   /// When the operator started the job, or restarted it after a suspension.
   std::optional<TimePoint> start_time = {};

@@ -2,6 +2,7 @@
 
 #include "common/api/enums.h"
 #include "common/api/fields.h"
+#include "common/api/pod_metadata.h"
 #include "common/contract.h"
 
 #include <algorithm>
@@ -38,6 +39,8 @@ std::string_view pattern(TextForm form) {
       return "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
     case TextForm::Quantity:
       return R"(^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE][-+]?[0-9]+))?$)";
+    case TextForm::ByteSize:
+      return "^[1-9][0-9]{0,5}(Mi|Gi)$";
     case TextForm::Resume:
       return "^(Auto|Never|/.+)$";
   }
@@ -65,6 +68,7 @@ bool has_form(const std::string& text, TextForm form) {
           TextForm::QualifiedName,
           TextForm::LabelValue,
           TextForm::Quantity,
+          TextForm::ByteSize,
           TextForm::Resume}) {
       made.emplace(each, std::regex(std::string(pattern(each)), std::regex::ECMAScript));
     }
@@ -137,7 +141,7 @@ class BoundsChecker {
     for (const auto& [key, value] : map) {
       const std::string entry = path + "[\"" + key.substr(0, 80) + "\"]";
       problems_.require(
-          has_form(key.substr(0, 400), TextForm::QualifiedName) && key.size() <= 317,
+          is_qualified_key(key),
           entry,
           "the key must be a label name of at most 63 characters, with an optional DNS prefix and /"
       );
@@ -665,6 +669,30 @@ void check_placement(const GnnJobSpec& spec, Problems& problems) {
   );
 }
 
+void check_servers(const GnnJobSpec& spec, Problems& problems) {
+  problems.require(
+      spec.servers || !spec.run_policy.server_timeout_seconds,
+      "spec.runPolicy.serverTimeoutSeconds",
+      "requires servers"
+  );
+  if (!spec.servers) return;
+  problems.require(
+      spec.placement.has_value(),
+      "spec.servers",
+      "requires placement, which says what of the data each server holds"
+  );
+  problems.require(
+      !spec.servers->nodes || !spec.placement || *spec.servers->nodes >= spec.placement->partitions,
+      "spec.servers.nodes",
+      "must be at least placement.partitions: each partition needs a server that holds it"
+  );
+  problems.require(
+      spec.training.evaluation.mode == EvaluationMode::Sampled,
+      "spec.training.evaluation.mode",
+      "must be Sampled with servers: LayerWise reads the graph, which the workers do not have"
+  );
+}
+
 void check_run_policy(const RunPolicy& policy, Problems& problems) {
   const std::vector<FailureRule>& rules = policy.failure_policy.rules;
   for (size_t i = 0; i < rules.size(); ++i) {
@@ -678,6 +706,16 @@ void check_run_policy(const RunPolicy& policy, Problems& problems) {
         rules[i].charge || rules[i].action == FailureAction::Restart,
         path,
         "charge may be false only with action Restart"
+    );
+    const bool of_server = rules[i].role == FailureRole::Server;
+    problems.require(
+        of_server || rules[i].action != FailureAction::Ignore, path, "Ignore requires role Server"
+    );
+    problems.require(
+        !of_server || rules[i].action == FailureAction::Ignore ||
+            rules[i].action == FailureAction::Fail,
+        path,
+        "action must be Ignore or Fail with role Server: a lost server restarts no worker"
     );
   }
   const BackoffPolicy& backoff = policy.failure_policy.backoff;
@@ -712,8 +750,7 @@ bool is_reserved_mount(const std::string& path) {
   );
 }
 
-void check_volumes(const PodTemplate& pod, Problems& problems) {
-  const std::string path = "spec.workers.template";
+void check_volumes(const PodTemplate& pod, const std::string& path, Problems& problems) {
   problems.require(names_are_unique(pod.volumes), path + ".volumes", "names must be unique");
   for (size_t i = 0; i < pod.volumes.size(); ++i) {
     const Volume& volume = pod.volumes[i];
@@ -854,8 +891,26 @@ void check_prepare(const GnnJobSpec& spec, Problems& problems) {
   );
 }
 
-void check_template(const PodTemplate& pod, Problems& problems) {
-  const std::string path = "spec.workers.template";
+void check_reserved_keys(const PodMetadata& metadata, const std::string& path, Problems& problems) {
+  for (const auto& entries : {metadata.labels, metadata.annotations}) {
+    problems.require(
+        std::none_of(
+            entries.begin(),
+            entries.end(),
+            [](const auto& each) { return is_reserved_key(each.first); }
+        ),
+        path,
+        "keys of gnn.dev, and app.kubernetes.io/name, instance, component and managed-by, are the "
+        "operator's own"
+    );
+  }
+}
+
+// `on_gpus` says what to do instead of asking for GPUs.
+void check_template(
+    const PodTemplate& pod, const std::string& path, std::string_view on_gpus, Problems& problems
+) {
+  if (pod.metadata) check_reserved_keys(*pod.metadata, path + ".metadata", problems);
   problems.require(names_are_unique(pod.env), path + ".env", "names must be unique");
   for (size_t i = 0; i < pod.env.size(); ++i) {
     const std::string here = path + ".env[" + std::to_string(i) + "]";
@@ -866,17 +921,55 @@ void check_template(const PodTemplate& pod, Problems& problems) {
         !(pod.env[i].value && pod.env[i].value_from), here, "set value or valueFrom, not both"
     );
   }
-  problems.require(
-      !requests_gpus(pod.resources),
-      path + ".resources",
-      "set workers.gpusPerProcess instead of nvidia.com/gpu"
-  );
+  problems.require(!requests_gpus(pod.resources), path + ".resources", on_gpus);
   problems.require(
       !pod.priority_class_name || !pod.priority_class_name->starts_with("system-"),
       path + ".priorityClassName",
       "names that start with system- are reserved for the cluster"
   );
-  check_volumes(pod, problems);
+  check_volumes(pod, path, problems);
+}
+
+void check_scheduling(const GnnJobSpec& spec, Problems& problems) {
+  if (!spec.scheduling) return;
+  const auto& policy = spec.scheduling->scheduling_policy;
+  problems.require(
+      !policy || policy->gang.has_value() != policy->basic.has_value(),
+      "spec.scheduling.schedulingPolicy",
+      "set gang or basic, and not both"
+  );
+  const auto& mode = spec.scheduling->disruption_mode;
+  problems.require(
+      !mode || mode->single.has_value() != mode->all.has_value(),
+      "spec.scheduling.disruptionMode",
+      "set single or all, and not both"
+  );
+  const GangProvider provider = spec.scheduling->provider;
+  problems.require(
+      !spec.scheduling->volcano || provider == GangProvider::Auto ||
+          provider == GangProvider::Volcano,
+      "spec.scheduling.volcano",
+      "is only for provider Auto or Volcano"
+  );
+}
+
+void check_templates(const GnnJobSpec& spec, Problems& problems) {
+  if (spec.workers.pod_template) {
+    check_template(
+        *spec.workers.pod_template,
+        "spec.workers.template",
+        "set workers.gpusPerProcess instead of nvidia.com/gpu",
+        problems
+    );
+  }
+  if (spec.servers && spec.servers->pod_template) {
+    check_template(
+        *spec.servers->pod_template,
+        "spec.servers.template",
+        "nvidia.com/gpu is not for servers, which do not compute on GPUs",
+        problems
+    );
+  }
 }
 
 }  // namespace
@@ -909,9 +1002,11 @@ std::vector<FieldError> validate(const GnnJob& job) {
   check_sampling(job.spec, problems);
   check_training(job.spec, problems);
   check_placement(job.spec, problems);
+  check_servers(job.spec, problems);
   check_run_policy(job.spec.run_policy, problems);
   check_prepare(job.spec, problems);
-  if (job.spec.workers.pod_template) check_template(*job.spec.workers.pod_template, problems);
+  check_templates(job.spec, problems);
+  check_scheduling(job.spec, problems);
   return problems.take();
 }
 

@@ -21,9 +21,14 @@ CacheReflectors::CacheReflectors(
     Duration idle_timeout,
     Clock& clock,
     RandomSource& random,
-    MetricsRegistry& metrics
+    MetricsRegistry& metrics,
+    const std::vector<objects::GroupApi>& group_apis
 ) {
-  const auto add = [&]<class T>(runtime::Store<T>& store, runtime::ReflectorOptions options) {
+  const auto add = [&]<class T>(
+                       runtime::Store<T>& store,
+                       runtime::ReflectorOptions options,
+                       std::optional<objects::GroupApi> group_api = std::nullopt
+                   ) {
     options.idle_timeout = idle_timeout;
     const std::string where = options.namespace_;
     auto reflector = std::make_shared<runtime::Reflector<T>>(
@@ -36,7 +41,8 @@ CacheReflectors::CacheReflectors(
          .list_again = [reflector] { reflector->list_again(); },
          .fresh = [reflector] { return reflector->fresh(); },
          .resource = client::resource_of<T>().plural,
-         .stands_still = [reflector] { return reflector->stands_still(); }}
+         .stands_still = [reflector] { return reflector->stands_still(); },
+         .group_api = group_api}
     );
   };
   const std::vector<std::string> all = {""};
@@ -55,11 +61,22 @@ CacheReflectors::CacheReflectors(
     add(caches.config_maps, names);
     add(caches.services, small);
     add(caches.network_policies, small);
+    for (const objects::GroupApi each : group_apis) {
+      with_groups(caches, each, [&](auto& store) { add(store, small, each); });
+    }
   }
 }
 
 void CacheReflectors::start() {
-  for (const Reflector& each : reflectors_) each.start();
+  for (const Reflector& each : reflectors_) {
+    if (!each.group_api && !each.runs->exchange(true)) each.start();
+  }
+}
+
+void CacheReflectors::start_groups(objects::GroupApi api) {
+  for (const Reflector& each : reflectors_) {
+    if (each.group_api == api && !each.runs->exchange(true)) each.start();
+  }
 }
 
 void CacheReflectors::stop() {
@@ -78,14 +95,20 @@ void CacheReflectors::list_again() {
 }
 
 bool CacheReflectors::fresh() const {
-  return std::all_of(reflectors_.begin(), reflectors_.end(), [](const Reflector& each) {
-    return each.fresh();
+  return std::ranges::all_of(reflectors_, [](const Reflector& each) {
+    return !*each.runs || each.fresh();
   });
 }
 
 bool CacheReflectors::synced() const {
-  return std::all_of(reflectors_.begin(), reflectors_.end(), [](const Reflector& each) {
-    return each.synced();
+  return std::ranges::all_of(reflectors_, [](const Reflector& each) {
+    return !*each.runs || each.synced();
+  });
+}
+
+bool CacheReflectors::synced_groups(objects::GroupApi api) const {
+  return std::ranges::all_of(reflectors_, [api](const Reflector& each) {
+    return each.group_api != api || (*each.runs && each.synced());
   });
 }
 

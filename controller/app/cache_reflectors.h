@@ -6,7 +6,10 @@
 #include "controller/app/caches.h"
 #include "controller/client/api_client.h"
 
+#include <atomic>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +19,8 @@ namespace gnn::app {
 /// Threads: one at a time.
 class CacheReflectors {
  public:
-  /// Without `namespaces`, all are watched. A watch that receives nothing for `idle_timeout` is
-  /// opened anew.
+  /// Without `namespaces`, all are watched. Groups of pods are only where start_groups() says so. A
+  /// watch that receives nothing for `idle_timeout` is opened anew.
   CacheReflectors(
       Caches& caches,
       client::ApiClient& api,
@@ -25,13 +28,21 @@ class CacheReflectors {
       Duration idle_timeout,
       Clock& clock,
       RandomSource& random,
-      MetricsRegistry& metrics
+      MetricsRegistry& metrics,
+      const std::vector<objects::GroupApi>& group_apis = {}
   );
 
+  /// All but those of groups of pods.
   void start();
+  /// Those of that API's groups, whose resource must be served. Once.
+  /// Threads: safe from any thread.
+  void start_groups(objects::GroupApi api);
   void stop();
   /// Whether each cache holds at least one whole list of each namespace.
   [[nodiscard]] bool synced() const;
+  /// Whether the caches hold that API's groups.
+  /// Threads: safe from any thread.
+  [[nodiscard]] bool synced_groups(objects::GroupApi api) const;
   /// Lists everything again, at once.
   /// Threads: safe from any thread.
   void list_again();
@@ -50,6 +61,8 @@ class CacheReflectors {
     std::function<bool()> fresh;
     std::string resource;
     std::function<bool()> stands_still;
+    std::optional<objects::GroupApi> group_api;  ///< of groups of pods
+    std::shared_ptr<std::atomic<bool>> runs = std::make_shared<std::atomic<bool>>(false);
   };
 
   std::vector<Reflector> reflectors_;

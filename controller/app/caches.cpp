@@ -52,6 +52,16 @@ std::string placement_group(const api::GnnJob& job) {
   return reconcile::is_in_placement(job) ? job.metadata.namespace_ : "";
 }
 
+std::vector<objects::PodGroup> groups_of(Caches& caches, const std::string& job) {
+  std::vector<objects::PodGroup> groups;
+  for (const objects::GroupApi api : objects::kGroupApis) {
+    with_groups(caches, api, [&](const auto& store) {
+      for (const auto& group : store.group(job)) groups.push_back(*group);
+    });
+  }
+  return groups;
+}
+
 void on_job_change(Caches& caches, const KeyFunction& changed) {
   caches.jobs.on_change([changed](const auto& before, const auto& after) {
     const api::JobMetadata& meta = (after ? after : before)->metadata;
@@ -68,6 +78,9 @@ void on_job_change(Caches& caches, const KeyFunction& changed) {
   on_child_change(caches.services, changed);
   on_child_change(caches.config_maps, changed);
   on_child_change(caches.network_policies, changed);
+  on_child_change(caches.native_groups, changed);
+  on_child_change(caches.coscheduling_groups, changed);
+  on_child_change(caches.volcano_groups, changed);
 }
 
 }  // namespace gnn::app

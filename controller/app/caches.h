@@ -5,12 +5,14 @@
 #include "controller/objects/config_map.h"
 #include "controller/objects/network_policy.h"
 #include "controller/objects/pod.h"
+#include "controller/objects/pod_group.h"
 #include "controller/objects/service.h"
 #include "controller/runtime/store.h"
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace gnn::app {
 
@@ -39,7 +41,36 @@ struct Caches {
   runtime::Store<objects::Service> services;
   runtime::Store<objects::ConfigMap> config_maps;
   runtime::Store<objects::NetworkPolicy> network_policies;
+  // Grouped by job_group(). Those of APIs that are not used stay empty.
+  runtime::Store<objects::NativePodGroup> native_groups{group_index<objects::NativePodGroup>()};
+  runtime::Store<objects::CoschedulingPodGroup> coscheduling_groups{
+      group_index<objects::CoschedulingPodGroup>()
+  };
+  runtime::Store<objects::VolcanoPodGroup> volcano_groups{group_index<objects::VolcanoPodGroup>()};
+
+ private:
+  template <class T>
+  static std::function<std::string(const T&)> group_index() {
+    return [](const T& group) { return job_group(group.metadata); };
+  }
 };
+
+/// Calls `use` with the store of that API's groups.
+template <class Use>
+auto with_groups(Caches& caches, objects::GroupApi api, Use use) {
+  switch (api) {
+    case objects::GroupApi::Coscheduling:
+      return use(caches.coscheduling_groups);
+    case objects::GroupApi::Volcano:
+      return use(caches.volcano_groups);
+    case objects::GroupApi::Native:
+      break;
+  }
+  return use(caches.native_groups);
+}
+
+/// The groups of a job's pods in every API, by the job's group in the stores.
+[[nodiscard]] std::vector<objects::PodGroup> groups_of(Caches& caches, const std::string& job);
 
 /// Calls `changed` with a job's key whenever the job, or an object that belongs to it, changes, and
 /// keeps `strays` up to date.

@@ -48,7 +48,8 @@ void record_reply(
 bool is_needed_by_pods(const reconcile::Action& action) {
   return std::holds_alternative<reconcile::CreateService>(action) ||
          std::holds_alternative<reconcile::CreateConfigMap>(action) ||
-         std::holds_alternative<reconcile::CreateNetworkPolicy>(action);
+         std::holds_alternative<reconcile::CreateNetworkPolicy>(action) ||
+         std::holds_alternative<reconcile::CreateGroup>(action);
 }
 
 // A JSON patch that puts in the labels and the spec, whatever was there. A merge patch would leave
@@ -175,6 +176,7 @@ Executor::ApplyResult Executor::run_action(const reconcile::Action& action, cons
           [&](const reconcile::CreateNetworkPolicy& each) {
             return create(each.network_policy, caches_.network_policies, owner);
           },
+          [&](const reconcile::CreateGroup& each) { return create_group(each, owner); },
           [&](const reconcile::UpdateService& each) {
             return repair(each.service, caches_.services, owner);
           },
@@ -197,6 +199,7 @@ Executor::ApplyResult Executor::run_action(const reconcile::Action& action, cons
             }
             return failed(reply.error(), describe<objects::Pod>(each.name));
           },
+          [&](const reconcile::DeleteGroup& each) { return delete_group(each, owner); },
           [&](const reconcile::StopPod& each) { return stop(each, owner); },
           [&](const reconcile::DeleteJob& each) -> ApplyResult {
             const auto reply = api_.remove(
@@ -274,6 +277,32 @@ Executor::ApplyResult Executor::create_config_map(
     config_map.data[std::string(contract::kDataKeyKey)] = std::move(*key);
   }
   return create(config_map, caches_.config_maps, owner);
+}
+
+Executor::ApplyResult Executor::create_group(
+    const reconcile::CreateGroup& action, const Owner& owner
+) {
+  const auto create_in = [&]<class T>(runtime::Store<T>& store) {
+    return create(T(action.group), store, owner);
+  };
+  ApplyResult result = with_groups(caches_, action.group.api, create_in);
+  // Its API is served no more, or never was.
+  const bool unserved = result.error && result.error->kind == ApiErrorKind::NotFound;
+  if (unserved && on_unserved_api_) on_unserved_api_();
+  return result;
+}
+
+Executor::ApplyResult Executor::delete_group(
+    const reconcile::DeleteGroup& action, const Owner& owner
+) {
+  const auto resource = with_groups(caches_, action.api, []<class T>(runtime::Store<T>&) {
+    return client::resource_of<T>();
+  });
+  const auto reply = api_.remove(resource, {owner.namespace_, action.name}, {.uid = action.uid});
+  if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
+    return {};
+  }
+  return failed(reply.error(), "podgroup " + action.name);
 }
 
 template <class T>

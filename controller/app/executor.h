@@ -44,6 +44,10 @@ class Executor {
         clock_(clock),
         draw_data_key_(std::move(draw_data_key)) {}
 
+  /// Calls `then` whenever the API server does not know the API of a group that is to be created. To be
+  /// called before the first plan is executed.
+  void on_unserved_api(std::function<void()> then) { on_unserved_api_ = std::move(then); }
+
   [[nodiscard]] Execution execute(const reconcile::Plan& plan, const api::GnnJob& job);
   /// Carries out actions that belong to no job, such as for pods whose job is gone.
   [[nodiscard]] Execution execute(
@@ -87,6 +91,8 @@ class Executor {
   [[nodiscard]] ApplyResult create_config_map(
       const reconcile::CreateConfigMap& action, const Owner& owner
   );
+  [[nodiscard]] ApplyResult create_group(const reconcile::CreateGroup& action, const Owner& owner);
+  [[nodiscard]] ApplyResult delete_group(const reconcile::DeleteGroup& action, const Owner& owner);
   template <class T>
   [[nodiscard]] ApplyResult repair(const T& object, runtime::Store<T>& store, const Owner& owner);
   [[nodiscard]] ApplyResult release(const reconcile::ReleasePod& action, const Owner& owner);
@@ -108,6 +114,7 @@ class Executor {
   Parallel& parallel_;
   Clock& clock_;
   const std::function<Result<std::string>()> draw_data_key_;
+  std::function<void()> on_unserved_api_;
 };
 
 }  // namespace gnn::app

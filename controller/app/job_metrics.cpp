@@ -108,6 +108,7 @@ void JobMetrics::show(const api::GnnJob& job) {
     shown.conditions.emplace_back(found.type, found.status);
   }
   shown.nodes = status.nodes;
+  shown.servers = job.spec.servers ? status.servers : std::nullopt;
   // A job that does not train has no loss and no rate.
   shown.progress = is_true(status, condition::kRunning) ? status.progress : std::nullopt;
   // Created at zero, so that the first restart shows as an increase.
@@ -182,6 +183,23 @@ void JobMetrics::read_states(const Jobs& jobs, const TakePart& take) {
         add({{"state", "ready"}}, static_cast<double>(job.nodes.ready));
         add({{"state", "succeeded"}}, static_cast<double>(job.nodes.succeeded));
         add({{"state", "failed"}}, static_cast<double>(job.nodes.failed));
+      }
+  );
+  each(
+      {"gnnjob_servers", "Sampling servers of a GNNJob by state.", Type::Gauge, {}},
+      [](const Shown& job, const AddSeries& add) {
+        if (!job.servers) return;
+        add({{"state", "desired"}}, static_cast<double>(job.servers->desired));
+        add({{"state", "ready"}}, static_cast<double>(job.servers->ready));
+      }
+  );
+  each(
+      {"gnnjob_server_restarts_total",
+       "Pods of sampling servers that replaced lost ones.",
+       Type::Counter,
+       {}},
+      [](const Shown& job, const AddSeries& add) {
+        if (job.servers) add({}, static_cast<double>(job.servers->restarts));
       }
   );
   each(

@@ -42,6 +42,7 @@ class JobMetrics {
     std::string model{};
     std::vector<std::pair<std::string, std::string>> conditions{};  ///< type and status
     api::NodeCounts nodes{};
+    std::optional<api::ServerCounts> servers{};  ///< only of a job that has servers
     std::optional<api::JobProgress> progress{};  ///< only of a job that trains
     std::map<std::string, int64_t> restarts{};   ///< by reason
     std::optional<TimePoint> ended{};

@@ -7,6 +7,7 @@
 #include "controller/app/caches.h"
 #include "controller/app/connection.h"
 #include "controller/app/executor.h"
+#include "controller/app/group_apis.h"
 #include "controller/app/health.h"
 #include "controller/app/job_metrics.h"
 #include "controller/app/lease.h"
@@ -39,6 +40,8 @@ using objects::ObjectKey;
 constexpr size_t kParallelCalls = 8;
 constexpr int64_t kProgressWorkers = 4;
 constexpr Duration kBusyAfter = std::chrono::seconds(5);
+const std::vector<objects::GroupApi> kNoGroupApis;
+constexpr Duration kDiscoveryInterval = std::chrono::minutes(10);
 constexpr Duration kStopPatience = std::chrono::seconds(8);
 
 // The whole controller: what owns what, and who calls whom.
@@ -72,6 +75,10 @@ class Operator {
   [[nodiscard]] runtime::Outcome poll_progress(const ObjectKey& key);
   // While no controller watched, a user may have taken the label off a pod.
   [[nodiscard]] runtime::Outcome look_for_strays(const std::string& name_space);
+  // Which APIs for groups of pods are served, and has their groups watched.
+  [[nodiscard]] runtime::Outcome discover();
+  // Those whose groups are known.
+  [[nodiscard]] std::vector<objects::GroupApi> group_apis() const;
   [[nodiscard]] bool may_write() const;
   // What stands still, and what readiness still waits for; empty if nothing.
   [[nodiscard]] std::string not_alive() const;
@@ -96,11 +103,13 @@ class Operator {
   Caches caches_;
   Parallel parallel_{kParallelCalls};
   Executor executor_{api_, caches_, parallel_, clock_};
+  GroupApis group_apis_;
   runtime::EventRecorder events_;
   Reconciler reconciler_;
   runtime::ControllerLoop progress_;
   runtime::ControllerLoop loop_;
   runtime::ControllerLoop strays_;
+  runtime::ControllerLoop discovery_;
   std::stop_source stop_looking_;
   CacheReflectors reflectors_;
   std::unique_ptr<http::Server> metrics_server_;
@@ -114,6 +123,7 @@ Operator::Operator(const Options& options, Connection connection)
       connection_(std::move(connection)),
       api_(connection_.client(clock_, metrics_, client_options([this] { return may_write(); }))),
       election_api_(connection_.client(clock_, metrics_, client_options())),
+      group_apis_(api_, options.gang_providers),
       events_(api_, event_options(), clock_, metrics_),
       reconciler_(
           caches_,
@@ -145,8 +155,22 @@ Operator::Operator(const Options& options, Connection connection)
           metrics_,
           [this](const ObjectKey& key) { return look_for_strays(key.namespace_); }
       ),
+      discovery_(
+          {.name = "discovery", .workers = 1},
+          clock_,
+          random_,
+          metrics_,
+          [this](const ObjectKey&) { return discover(); }
+      ),
       reflectors_(
-          caches_, api_, options.namespaces, options.watch_idle_timeout, clock_, random_, metrics_
+          caches_,
+          api_,
+          options.namespaces,
+          options.watch_idle_timeout,
+          clock_,
+          random_,
+          metrics_,
+          options.gang_providers
       ) {
   metrics_
       .gauge(
@@ -154,6 +178,7 @@ Operator::Operator(const Options& options, Connection connection)
       )
       .set(1);
   on_job_change(caches_, [this](const ObjectKey& key) { loop_.queue().add(key); });
+  executor_.on_unserved_api([this] { discovery_.queue().add({}); });
 }
 
 Status Operator::start() {
@@ -180,6 +205,8 @@ Status Operator::start() {
        {"version", kProgramVersion}}
   );
   reflectors_.start();
+  discovery_.start();
+  discovery_.queue().add({});
   if (elector_) {
     elector_->start();
   } else {
@@ -189,7 +216,7 @@ Status Operator::start() {
 }
 
 bool Operator::start_work_if_ready() {
-  if (working_ || !leading_ || !reflectors_.fresh()) return working_;
+  if (working_ || !leading_ || !group_apis_.served() || !reflectors_.fresh()) return working_;
   log_info(
       "caches are synced, reconciling",
       {{"jobs", caches_.jobs.size()}, {"pods", caches_.pods.size()}}
@@ -217,6 +244,7 @@ void Operator::stop() {
     strays_.stop();
     progress_.stop();
     loop_.stop();
+    discovery_.stop();
     events_.stop();
   }
   if (elector_) elector_->stop();
@@ -240,6 +268,11 @@ ReconcilerOptions Operator::reconciler_options() {
   ReconcilerOptions options;
   options.config.network_policy = options_.job_network_policy;
   options.config.fence = options_.job_fence;
+  options.config.group_apis = options_.gang_providers;
+  options.config.coscheduling_schedulers = options_.coscheduling_schedulers;
+  options.config.volcano_schedulers = options_.volcano_schedulers;
+  options.group_apis = [this] { return group_apis(); };
+  options.config.allowed_keys = options_.job_allowed_keys;
   options.poll_progress = options_.progress == ProgressMode::PodIp;
   options.progress_interval = [this] { return interval_of_progress(); };
   options.busy = [this] { return is_busy(); };
@@ -302,6 +335,22 @@ runtime::Outcome Operator::look_for_strays(const std::string& name_space) {
   return runtime::Retry{.error = listed.error().message, .at_least = listed.error().retry_after};
 }
 
+runtime::Outcome Operator::discover() {
+  if (const auto done = group_apis_.discover(); !done) {
+    return runtime::Retry{.error = done.error().message, .at_least = done.error().retry_after};
+  }
+  const std::vector<objects::GroupApi> served = group_apis_.served().value_or(kNoGroupApis);
+  for (const objects::GroupApi api : served) reflectors_.start_groups(api);
+  if (options_.gang_providers.empty()) return runtime::Done{};
+  return runtime::RequeueAfter{kDiscoveryInterval};
+}
+
+std::vector<objects::GroupApi> Operator::group_apis() const {
+  std::vector<objects::GroupApi> known = group_apis_.served().value_or(kNoGroupApis);
+  std::erase_if(known, [this](objects::GroupApi api) { return !reflectors_.synced_groups(api); });
+  return known;
+}
+
 bool Operator::may_write() const {
   if (!options_.leader_elect) return true;
   return leading_ && elector_->is_leader();
@@ -313,7 +362,7 @@ std::string Operator::not_alive() const {
   if (const std::string resource = reflectors_.standing_still(); !resource.empty()) {
     return "the watch of " + resource + " stands still";
   }
-  for (const runtime::ControllerLoop* loop : {&loop_, &progress_, &strays_}) {
+  for (const runtime::ControllerLoop* loop : {&loop_, &progress_, &strays_, &discovery_}) {
     if (loop->stands_still()) return "the work queue stands still";
   }
   return {};
@@ -330,6 +379,7 @@ std::string Operator::expose_metrics() {
   loop_.queue().update_metrics();
   progress_.queue().update_metrics();
   strays_.queue().update_metrics();
+  discovery_.queue().update_metrics();
   return metrics_.expose();
 }
 

@@ -50,6 +50,14 @@ void add_connection(CLI::App& app, Options& options) {
       }));
 }
 
+std::map<std::string, objects::GroupApi> gang_providers() {
+  std::map<std::string, objects::GroupApi> providers;
+  for (const objects::GroupApi api : objects::kGroupApis) {
+    providers.emplace(objects::to_string(api), api);
+  }
+  return providers;
+}
+
 void add_run(CLI::App& app, Options& options) {
   app.add_option("--workers", options.workers, "number of jobs reconciled in parallel")
       ->check(CLI::Range(1, 64));
@@ -80,6 +88,39 @@ void add_run(CLI::App& app, Options& options) {
       ->check([](const std::string& json) {
         const auto fence = parse_job_fence(json);
         return fence ? std::string() : fence.error().message;
+      });
+  app.add_option(
+         "--gang-provider",
+         options.gang_providers,
+         "a provider of gang scheduling that may be used: Native, Coscheduling or Volcano; "
+         "repeatable "
+         "(default: none)"
+  )
+      ->transform(CLI::CheckedTransformer(gang_providers()));
+  app.add_option(
+      "--coscheduling-scheduler",
+      options.coscheduling_schedulers,
+      "scheduler whose pods Coscheduling groups with scheduling.provider Auto; repeatable"
+  );
+  app.add_option(
+      "--volcano-scheduler",
+      options.volcano_schedulers,
+      "scheduler whose pods Volcano groups with scheduling.provider Auto; repeatable (default: "
+      "volcano)"
+  );
+  app.add_option_function<std::string>(
+         "--job-allowed-keys",
+         [&options](const std::string& list) {
+           options.job_allowed_keys = *api::AllowedKeys::parse(list);
+         },
+         "keys of labels and annotations that jobs may put on their pods, with commas between; "
+         "PREFIX/* allows all of "
+         "a prefix (default: " +
+             std::string(api::kDefaultAllowedKeys) + ")"
+  )
+      ->check([](const std::string& list) {
+        const auto keys = api::AllowedKeys::parse(list);
+        return keys ? std::string() : keys.error().message;
       });
   app.add_option("--bind-address", options.bind_address, "HOST:PORT to serve /metrics on");
   app.add_option(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/api/pod_metadata.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/result.h"
@@ -35,6 +36,11 @@ struct Options {
   Duration progress_interval = std::chrono::seconds(5);  ///< the shortest; see progress_interval()
   bool job_network_policy = true;
   reconcile::JobFence job_fence;
+  std::vector<objects::GroupApi> gang_providers;  ///< the APIs for groups of pods that may be used
+  /// Schedulers whose pods are grouped so with scheduling.provider Auto.
+  std::vector<std::string> coscheduling_schedulers;
+  std::vector<std::string> volcano_schedulers = {"volcano"};
+  api::AllowedKeys job_allowed_keys;
   std::string bind_address = ":8080";         ///< /metrics
   std::string health_bind_address = ":8081";  ///< /healthz, /readyz
   LogOptions log{.format = LogFormat::Json, .level = LogLevel::Info};

@@ -96,7 +96,9 @@ void Reconciler::remember(
   }
   if (!execution.status_written) return;
   memory.status_written = observed.now;
-  if (plan.status.nodes != job.status.nodes) memory.counts_written = observed.now;
+  const bool counts =
+      plan.status.nodes != job.status.nodes || plan.status.servers != job.status.servers;
+  if (counts) memory.counts_written = observed.now;
   memory.cut_status.reset();
   const auto kept = caches_.jobs.find(key);
   if (kept != nullptr && kept->status != plan.status) {
@@ -162,6 +164,10 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   if (const auto found = caches_.services.find(child)) observed.service = *found;
   if (const auto found = caches_.config_maps.find(child)) observed.config_map = *found;
   if (const auto found = caches_.network_policies.find(child)) observed.network_policy = *found;
+  if (job.spec.scheduling) {
+    observed.groups = groups_of(caches_, objects::to_string(key));
+    observed.group_apis = options_.group_apis();
+  }
   Memory memory = recall(key, job.metadata.uid);
   observed.progress = std::move(memory.report);
   observed.refusals = std::move(memory.refusals);
@@ -202,8 +208,13 @@ std::optional<client::ApiError> Reconciler::look_for_missed_pods(reconcile::Obse
   for (const std::string& name : reconcile::vanished_pods(observed)) {
     auto found = executor_.read_pod({observed.job.metadata.namespace_, name});
     if (!found) return found.error();
-    if (!*found) return std::nullopt;
+    if (!*found) break;  // one that is missing restarts the gang
     observed.pods.push_back(std::move(**found));
+  }
+  for (const std::string& name : reconcile::vanished_server_pods(observed)) {
+    auto found = executor_.read_pod({observed.job.metadata.namespace_, name});
+    if (!found) return found.error();
+    if (*found) observed.pods.push_back(std::move(**found));
   }
   return std::nullopt;
 }

@@ -24,6 +24,10 @@ struct ReconcilerOptions {
   Duration progress_timeout = std::chrono::seconds(1);
   /// Whether so many other jobs wait for a pass that news can wait.
   std::function<bool()> busy = [] { return false; };
+  /// The APIs for groups of pods that may be used and are served.
+  std::function<std::vector<objects::GroupApi>()> group_apis = [] {
+    return std::vector<objects::GroupApi>();
+  };
   /// How long a create may fail before the job's status tells.
   Duration failing_patience = std::chrono::seconds(5);
 };

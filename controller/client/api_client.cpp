@@ -255,6 +255,13 @@ ApiResult<Json> ApiClient::get(const Resource& resource, const objects::ObjectKe
   return call_for_object(std::move(request));
 }
 
+ApiResult<Json> ApiClient::discover() {
+  HttpRequest request;
+  request.path = "/apis";
+  request.accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+  return call_for_object(std::move(request));
+}
+
 ApiResult<Json> ApiClient::create(const Resource& resource, const Json& object) {
   HttpRequest request;
   request.method = "POST";

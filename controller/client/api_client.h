@@ -95,6 +95,8 @@ class ApiClient {
   );
 
   [[nodiscard]] ApiResult<Json> get(const Resource& resource, const objects::ObjectKey& key);
+  /// Which resources the API server has, as an APIGroupDiscoveryList of apidiscovery.k8s.io/v2.
+  [[nodiscard]] ApiResult<Json> discover();
   /// Creates the object in its metadata.namespace.
   [[nodiscard]] ApiResult<Json> create(const Resource& resource, const Json& object);
   [[nodiscard]] ApiResult<Json> replace(const Resource& resource, const Json& object);

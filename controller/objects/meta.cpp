@@ -28,6 +28,7 @@ void keep_what_is_read(ObjectMeta& meta) {
       contract::kLabelAttempt,
       contract::kLabelNode,
       contract::kLabelNodeRestart,
+      contract::kLabelServer,
   };
   std::erase_if(meta.labels, [](const auto& label) {
     return std::find(kLabels.begin(), kLabels.end(), label.first) == kLabels.end();
@@ -99,6 +100,7 @@ Json encode(const ObjectMeta& meta) {
   put_unless_empty(json, "uid", meta.uid);
   put_unless_empty(json, "resourceVersion", meta.resource_version);
   put_unless_empty(json, "labels", meta.labels);
+  put_unless_empty(json, "annotations", meta.annotations);
   put_unless_empty(json, "finalizers", meta.finalizers);
   for (const OwnerReference& owner : meta.owner_references) {
     json["ownerReferences"].push_back(encode(owner));

@@ -48,6 +48,8 @@ struct ObjectMeta {
   std::optional<int64_t> deletion_grace_period_seconds;
   std::vector<std::string> finalizers;
   std::map<std::string, std::string> labels;
+  /// Written only: those of others stay where an object is changed, and none is read.
+  std::map<std::string, std::string> annotations;
   std::vector<OwnerReference> owner_references;
   friend bool operator==(const ObjectMeta&, const ObjectMeta&) = default;
 };
@@ -67,8 +69,8 @@ struct ObjectMeta {
 /// finalizer of this project and the owner that is the controller. So a cached object is small,
 /// however large users make it.
 [[nodiscard]] Result<ObjectMeta> decode_meta(const Json& json, const std::string& path);
-/// The fields that a client may set: name, namespace, labels, owners, finalizers, and, unless empty,
-/// uid and resourceVersion as preconditions.
+/// The fields that a client may set: name, namespace, labels, annotations, owners, finalizers, and,
+/// unless empty, uid and resourceVersion as preconditions.
 [[nodiscard]] Json encode(const ObjectMeta& meta);
 
 /// RFC 3339 with any fraction and offset, as the API server writes times.

@@ -5,6 +5,9 @@
 namespace gnn::objects {
 namespace {
 
+const std::string kCoschedulingLabel = "scheduling.x-k8s.io/pod-group";
+const std::string kVolcanoAnnotation = "scheduling.k8s.io/group-name";
+
 //
 // What we write
 
@@ -106,6 +109,9 @@ Json encode(const PodSpec& spec) {
   if (spec.active_deadline_seconds) json["activeDeadlineSeconds"] = *spec.active_deadline_seconds;
   put_unless_empty(json, "priorityClassName", spec.priority_class_name);
   put_unless_empty(json, "schedulerName", spec.scheduler_name);
+  if (spec.group && spec.group->api == GroupApi::Native) {
+    json["schedulingGroup"] = {{"podGroupName", spec.group->group}};
+  }
   for (const std::string& secret : spec.image_pull_secrets) {
     json["imagePullSecrets"].push_back(Json{{"name", secret}});
   }
@@ -122,12 +128,38 @@ Json encode(const PodSpec& spec) {
 //
 // What we read
 
+Result<std::optional<GroupMembership>> decode_group(const Json& json, const std::string& path) {
+  GroupMembership membership;
+  ObjectReader reader(json, path);
+  reader.read("podGroupName", membership.group);
+  return reader.finish(std::optional(std::move(membership)));
+}
+
+// The group that a label or an annotation names.
+Result<std::optional<GroupMembership>> decode_group_in_metadata(
+    const Json& json, const std::string& path
+) {
+  std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> annotations;
+  ObjectReader reader(json, path);
+  reader.read("labels", labels);
+  reader.read("annotations", annotations);
+  std::optional<GroupMembership> membership;
+  if (const auto found = labels.find(kCoschedulingLabel); found != labels.end()) {
+    membership = {.api = GroupApi::Coscheduling, .group = found->second};
+  } else if (const auto named = annotations.find(kVolcanoAnnotation); named != annotations.end()) {
+    membership = {.api = GroupApi::Volcano, .group = named->second};
+  }
+  return reader.finish(std::move(membership));
+}
+
 Result<PodSpec> decode_spec(const Json& json, const std::string& path) {
   PodSpec spec;
   ObjectReader reader(json, path);
   reader.read("nodeName", spec.node_name);
   reader.read("terminationGracePeriodSeconds", spec.termination_grace_period_seconds);
   reader.read("activeDeadlineSeconds", spec.active_deadline_seconds);
+  reader.read_with("schedulingGroup", spec.group, decode_group);
   return reader.finish(std::move(spec));
 }
 
@@ -216,16 +248,26 @@ Result<Pod> decode_pod(const Json& json) {
   ObjectReader reader(json, "");
   reader.require("metadata");
   reader.read_with("metadata", pod.metadata, decode_meta);
+  std::optional<GroupMembership> group;
+  reader.read_with("metadata", group, decode_group_in_metadata);
   reader.read_with("spec", pod.spec, decode_spec);
+  if (!pod.spec.group) pod.spec.group = std::move(group);
   reader.read_with("status", pod.status, decode_status);
   return reader.finish(std::move(pod));
 }
 
 Json encode(const Pod& pod) {
+  Json metadata = encode(pod.metadata);
+  if (const auto& group = pod.spec.group) {
+    if (group->api == GroupApi::Coscheduling) metadata["labels"][kCoschedulingLabel] = group->group;
+    if (group->api == GroupApi::Volcano) {
+      metadata["annotations"][kVolcanoAnnotation] = group->group;
+    }
+  }
   return Json{
       {"apiVersion", "v1"},
       {"kind", "Pod"},
-      {"metadata", encode(pod.metadata)},
+      {"metadata", std::move(metadata)},
       {"spec", encode(pod.spec)},
   };
 }

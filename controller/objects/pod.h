@@ -2,6 +2,7 @@
 
 #include "common/api/gnn_job.h"
 #include "controller/objects/meta.h"
+#include "controller/objects/pod_group.h"
 
 #include <cstdint>
 #include <map>
@@ -75,8 +76,8 @@ struct TopologySpreadConstraint {
       default;
 };
 
-/// encode() writes all of it; decode_pod() reads only node_name, termination_grace_period_seconds
-/// and active_deadline_seconds, so that 10,000 pods fit the cache.
+/// encode() writes all of it; decode_pod() reads only node_name, termination_grace_period_seconds,
+/// active_deadline_seconds and group, so that 10,000 pods fit the cache.
 struct PodSpec {
   std::string node_name;
   std::string hostname;
@@ -88,6 +89,7 @@ struct PodSpec {
   bool enable_service_links = false;
   std::string priority_class_name;
   std::string scheduler_name;
+  std::optional<GroupMembership> group;
   std::vector<std::string> image_pull_secrets;
   std::vector<Container> containers;
   std::vector<api::Volume> volumes;

@@ -3,6 +3,7 @@
 #include "controller/objects/config_map.h"
 #include "controller/objects/network_policy.h"
 #include "controller/objects/pod.h"
+#include "controller/objects/pod_group.h"
 #include "controller/objects/service.h"
 
 #include <cstdint>
@@ -32,6 +33,10 @@ struct CreateNetworkPolicy {
   objects::NetworkPolicy network_policy;
 };
 
+struct CreateGroup {
+  objects::PodGroup group;
+};
+
 // The rest has the UID as precondition. "Not found" and a failed precondition are success.
 
 // Update: replaces the labels and each field of the spec, with all that is in them.
@@ -47,6 +52,12 @@ struct DeletePod {
   std::string name;
   std::string uid;
   std::optional<int64_t> grace_period_seconds;  ///< absent: the pod's own; 0: its machine is lost
+};
+
+struct DeleteGroup {
+  objects::GroupApi api;
+  std::string name;
+  std::string uid;
 };
 
 /// Removes our finalizer (contract::kPodFinalizer).
@@ -78,12 +89,14 @@ using Action = std::variant<
     CreateService,
     CreateConfigMap,
     CreateNetworkPolicy,
+    CreateGroup,
     UpdateService,
     UpdateNetworkPolicy,
     CreatePod,
     RelabelPod,
     ReleasePod,
     DeletePod,
+    DeleteGroup,
     StopPod,
     DeleteJob>;
 

@@ -4,6 +4,9 @@
 #include "controller/reconcile/desired.h"
 #include "controller/reconcile/doubling.h"
 #include "controller/reconcile/node_replacement.h"
+#include "controller/reconcile/pod_group.h"
+#include "controller/reconcile/refusals.h"
+#include "controller/reconcile/servers.h"
 #include "controller/reconcile/status.h"
 
 #include <algorithm>
@@ -16,21 +19,6 @@
 namespace gnn::reconcile {
 namespace {
 
-std::string_view reason_of(ApiRefusal::Kind kind) {
-  switch (kind) {
-    case ApiRefusal::Kind::Quota:
-      return reason::kQuotaExceeded;
-    case ApiRefusal::Kind::NameTaken:
-      return reason::kNameTaken;
-    case ApiRefusal::Kind::Failing:
-      return reason::kCreateFailed;
-    case ApiRefusal::Kind::Forbidden:
-    case ApiRefusal::Kind::Invalid:
-      return reason::kRefused;
-  }
-  return reason::kRefused;
-}
-
 // An object with one of our names that is not owned by this job. It is never adopted, and nothing
 // is created beside it.
 struct ForeignObject {
@@ -38,15 +26,27 @@ struct ForeignObject {
   const objects::ObjectMeta* meta = nullptr;
 };
 
-std::optional<ForeignObject> foreign_object(const Pass& pass) {
+// Of those that all pods share.
+std::optional<ForeignObject> foreign_common_object(const Pass& pass) {
   const Observed& in = pass.in;
   std::vector<ForeignObject> candidates;
   if (in.service) candidates.push_back({"Service", &in.service->metadata});
   if (in.config_map) candidates.push_back({"ConfigMap", &in.config_map->metadata});
   if (in.network_policy) candidates.push_back({"NetworkPolicy", &in.network_policy->metadata});
-  if (pass.gang.stranger != nullptr) candidates.push_back({"Pod", &pass.gang.stranger->metadata});
+  if (const auto* group = foreign_group(pass)) candidates.push_back({"PodGroup", &group->metadata});
   for (const ForeignObject& each : candidates) {
     if (!is_owned_by(*each.meta, pass.job())) return each;
+  }
+  return std::nullopt;
+}
+
+// Of all without which the gang cannot run.
+std::optional<ForeignObject> foreign_object(const Pass& pass) {
+  if (const auto common = foreign_common_object(pass)) return common;
+  if (pass.gang.stranger != nullptr) return ForeignObject{"Pod", &pass.gang.stranger->metadata};
+  for (const ServerView& each : pass.servers.servers) {
+    if (each.seen.node >= needed_servers(pass.job())) break;
+    if (each.stranger != nullptr) return ForeignObject{"Pod", &each.stranger->metadata};
   }
   return std::nullopt;
 }
@@ -62,20 +62,6 @@ void describe_foreign_object(Pass& pass, const ForeignObject& object) {
   pass.requeue(pass.in.config.refusal_retry);
 }
 
-std::string message_of(const ApiRefusal& refusal) {
-  switch (refusal.kind) {
-    case ApiRefusal::Kind::NameTaken:
-      return refusal.message;
-    case ApiRefusal::Kind::Failing:
-      return "Cannot create " + refusal.object + ": " + refusal.message;
-    case ApiRefusal::Kind::Quota:
-    case ApiRefusal::Kind::Forbidden:
-    case ApiRefusal::Kind::Invalid:
-      break;
-  }
-  return "The API server refused " + refusal.object + ": " + refusal.message;
-}
-
 void describe_refusal(Pass& pass, const ApiRefusal& refusal) {
   pass.set(condition::kScheduled, false, reason_of(refusal.kind), message_of(refusal));
 }
@@ -89,12 +75,33 @@ Duration retry_wait(const Observed& in) {
   return doubled(in.config.refusal_retry, in.refused_in_a_row - 1, in.config.refusal_retry_cap);
 }
 
+// Whether the refused pod is of a server that the gang can do without.
+bool is_of_further_server(const Pass& pass, const ApiRefusal& refusal) {
+  return is_of_server(pass.job(), refusal, needed_servers(pass.job()));
+}
+
+// What was refused of that without which the gang cannot run.
+const ApiRefusal* refusal_of_needed(const Pass& pass) {
+  for (const ApiRefusal& each : pass.in.refusals) {
+    if (!is_of_further_server(pass, each)) return &each;
+  }
+  return nullptr;
+}
+
 // When to try again what the API server refused; nothing if it refused nothing.
 std::optional<TimePoint> retry_time(const Pass& pass) {
   if (pass.in.refusals.empty()) return std::nullopt;
   TimePoint latest{};
   for (const ApiRefusal& each : pass.in.refusals) latest = std::max(latest, each.time);
   return latest + retry_wait(pass.in);
+}
+
+// Whether to wait before it is tried again.
+bool waits_for_retry(Pass& pass) {
+  const auto retry = retry_time(pass);
+  if (!retry || pass.in.now >= *retry) return false;
+  pass.requeue_at(*retry);
+  return true;
 }
 
 void ensure_common_children(Pass& pass) {
@@ -141,7 +148,8 @@ void create_pods(Pass& pass) {
         {.attempt = pass.attempt,
          .node = node.node,
          .restart = restart_of(status, node.node),
-         .rounds_left = rounds_left}
+         .rounds_left = rounds_left,
+         .group = group_of_new_workers(pass)}
     )});
   }
 }
@@ -151,19 +159,35 @@ void create_pods(Pass& pass) {
 void create_children(Pass& pass) {
   // A gang that exists runs on, whatever happens to its other children.
   const bool complete = pass.gang.is_complete();
+  const ApiRefusal* refusal = refusal_of_needed(pass);
   if (!complete) {
     if (const auto foreign = foreign_object(pass)) return describe_foreign_object(pass, *foreign);
-    if (!pass.in.refusals.empty()) describe_refusal(pass, pass.in.refusals.front());
+    if (refusal != nullptr) describe_refusal(pass, *refusal);
   }
-  if (const auto retry = retry_time(pass); retry && pass.in.now < *retry) {
-    return pass.requeue_at(*retry);
-  }
+  const bool waits = waits_for_retry(pass);
+  if (waits && refusal != nullptr) return;
   ensure_common_children(pass);
-  if (complete) return;
+  if (complete && foreign_common_object(pass)) return;
+  create_group(pass);
+  create_server_pods(pass, ServerShare::Needed, group_of_new_servers(pass));
+  if (complete) {
+    // In no pass with a pod of the gang: pods are created side by side, and a quota may not suffice
+    // for all.
+    if (!waits) create_server_pods(pass, ServerShare::Further);
+    return;
+  }
   create_pods(pass);
   // The status is written after the creates and assumes that none is refused.
   pass.set(condition::kScheduled, false, reason::kPlacing, std::string(kPlacingMessage));
   pass.out.status_needs_success = true;
+}
+
+void create_servers(Pass& pass) {
+  if (!lacks_server_pods(pass) || !is_true(pass.status(), condition::kAccepted)) return;
+  if (!pass.gang.previous.empty() || foreign_common_object(pass) || waits_for_retry(pass)) return;
+  ensure_common_children(pass);
+  create_server_pods(pass, ServerShare::Needed);
+  create_server_pods(pass, ServerShare::Further);
 }
 
 }  // namespace gnn::reconcile

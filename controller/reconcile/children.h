@@ -8,4 +8,7 @@ namespace gnn::reconcile {
 /// refused a child a moment ago.
 void create_children(Pass& pass);
 
+/// The same without the gang, which has to wait: servers stay up between attempts.
+void create_servers(Pass& pass);
+
 }  // namespace gnn::reconcile

@@ -16,6 +16,7 @@ inline constexpr std::string_view kAccepted = "Accepted";
 inline constexpr std::string_view kPrepared = "Prepared";
 inline constexpr std::string_view kScheduled = "Scheduled";
 inline constexpr std::string_view kRunning = "Running";
+inline constexpr std::string_view kServersReady = "ServersReady";
 inline constexpr std::string_view kRestarting = "Restarting";
 inline constexpr std::string_view kSuspended = "Suspended";
 inline constexpr std::string_view kComplete = "Complete";
@@ -39,6 +40,8 @@ inline constexpr std::string_view kRefused = "Refused";
 inline constexpr std::string_view kCreateFailed = "CreateFailed";
 inline constexpr std::string_view kPlacing = "Placing";
 inline constexpr std::string_view kUnschedulable = "Unschedulable";
+inline constexpr std::string_view kQueued = "Queued";
+inline constexpr std::string_view kGangPending = "GangPending";
 inline constexpr std::string_view kReleased = "Released";
 inline constexpr std::string_view kBackOff = "BackOff";
 inline constexpr std::string_view kAllNodesPlaced = "AllNodesPlaced";
@@ -49,7 +52,9 @@ inline constexpr std::string_view kAllNodesReady = "AllNodesReady";
 inline constexpr std::string_view kRestarting = "Restarting";
 inline constexpr std::string_view kStopping = "Stopping";
 inline constexpr std::string_view kFinished = "Finished";
-// Restarting, and Failed where a failure ends the job
+// ServersReady
+inline constexpr std::string_view kAllServersReady = "AllServersReady";
+// Restarting, ServersReady, and Failed where a failure ends the job
 inline constexpr std::string_view kConfiguration = "Configuration";
 inline constexpr std::string_view kData = "Data";
 inline constexpr std::string_view kError = "Error";

@@ -1,10 +1,13 @@
 #pragma once
 
+#include "common/api/pod_metadata.h"
 #include "common/clock.h"
 #include "controller/objects/network_policy.h"
+#include "controller/objects/pod_group.h"
 
 #include <chrono>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace gnn::reconcile {
@@ -22,6 +25,12 @@ struct JobFence {
 struct OperatorConfig {
   bool network_policy = true;  ///< give each job a NetworkPolicy
   JobFence fence;
+  /// The APIs for groups of pods that the operator may use, whether they are served or not.
+  std::vector<objects::GroupApi> group_apis;
+  /// The schedulers whose pods are grouped so with provider Auto.
+  std::vector<std::string> coscheduling_schedulers;
+  std::vector<std::string> volcano_schedulers = {"volcano"};
+  api::AllowedKeys allowed_keys;  ///< of labels and annotations that jobs put on their pods
   /// How long a released gang waits before it is created again. Doubles with each release up to the
   /// cap; jittered by the job's UID.
   Duration release_backoff = std::chrono::seconds(15);
@@ -34,6 +43,9 @@ struct OperatorConfig {
   /// Covers a machine's death: its peers leave after about 10 s; after 50 s its pods are no longer
   /// ready, and up to 35 s later they are evicted.
   Duration culprit_wait = std::chrono::seconds(90);
+  /// How long a server that ended with 0, and those of a completed job, may stay before they are
+  /// replaced or deleted: they know that the workers are done before their pods tell.
+  Duration server_end_patience = std::chrono::seconds(30);
   /// A pod that exists this long after its deletion was due is presumed lost with its machine.
   Duration lost_after = std::chrono::seconds(30);
   /// How long to wait for a newer state of a job whose pods belong to a later attempt.

@@ -9,7 +9,9 @@
 #include "controller/reconcile/node_replacement.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +20,7 @@ namespace gnn::reconcile {
 namespace {
 
 constexpr int64_t kDnsPort = 53;
+constexpr std::string_view kVolcanoScheduler = "volcano";
 
 using api::GnnJob;
 
@@ -30,6 +33,12 @@ constexpr int64_t kSharedMemoryMiPerProcess = 512;
 
 Labels selector_of(const GnnJob& job) {
   return {{std::string(contract::kLabelJobUid), job.metadata.uid}};
+}
+
+Labels selector_of(const GnnJob& job, std::string_view component) {
+  Labels labels = selector_of(job);
+  labels[std::string(contract::kLabelAppComponent)] = component;
+  return labels;
 }
 
 Labels labels_of(const GnnJob& job) {
@@ -73,47 +82,77 @@ api::StageTimeouts timeouts_of(const GnnJob& job) {
   return timeouts;
 }
 
-// What every pod of the job is told.
-std::vector<api::EnvVar> environment_of_all(const GnnJob& job, int64_t attempt) {
-  return {
+// What every pod of the job is told. A server outlives attempts, and has none.
+std::vector<api::EnvVar> environment_of_all(
+    const GnnJob& job, const api::PodTemplate& chosen, std::optional<int64_t> attempt
+) {
+  std::vector<api::EnvVar> env = {
       literal(contract::kEnvContract, std::to_string(contract::kVersion)),
       literal(contract::kEnvJob, job.metadata.name),
       literal(contract::kEnvJobNamespace, job.metadata.namespace_),
       literal(contract::kEnvJobUid, job.metadata.uid),
-      literal(contract::kEnvAttempt, std::to_string(attempt)),
-      literal(
-          contract::kEnvGraceSeconds,
-          std::to_string(job.spec.workers.pod_template->termination_grace_period_seconds)
-      ),
   };
+  if (attempt) env.push_back(literal(contract::kEnvAttempt, std::to_string(*attempt)));
+  env.push_back(
+      literal(contract::kEnvGraceSeconds, std::to_string(chosen.termination_grace_period_seconds))
+  );
+  return env;
 }
 
-void add_own_environment(std::vector<api::EnvVar>& env, const GnnJob& job) {
-  const std::vector<api::EnvVar>& own = job.spec.workers.pod_template->env;
-  env.insert(env.end(), own.begin(), own.end());
+void add_own_environment(std::vector<api::EnvVar>& env, const api::PodTemplate& chosen) {
+  env.insert(env.end(), chosen.env.begin(), chosen.env.end());
+}
+
+// The ranks of the job, and where their agents meet.
+void add_world(std::vector<api::EnvVar>& env, const GnnJob& job) {
+  const api::Workers& workers = job.spec.workers;
+  env.push_back(literal(contract::kEnvNnodes, std::to_string(workers.nodes)));
+  env.push_back(literal(contract::kEnvNprocPerNode, std::to_string(workers.processes_per_node)));
+  env.push_back(literal(contract::kEnvMasterAddr, contract::master_address(job.metadata.name)));
+  env.push_back(literal(contract::kEnvMasterPort, std::to_string(contract::kStorePort)));
+}
+
+// Of the job's time-outs those that are not the defaults: agents know these, and each variable makes
+// each of a pod's writes dearer.
+std::vector<api::EnvVar> chosen_timeouts(const GnnJob& job) {
+  const std::vector<api::EnvVar> defaults = api::timeout_environment({});
+  std::vector<api::EnvVar> chosen = api::timeout_environment(timeouts_of(job));
+  std::erase_if(chosen, [&](const api::EnvVar& timeout) {
+    return std::ranges::find(defaults, timeout) != defaults.end();
+  });
+  return chosen;
 }
 
 std::vector<api::EnvVar> environment(const GnnJob& job, const PodPlace& place) {
-  const api::Workers& workers = job.spec.workers;
-  std::vector<api::EnvVar> env = environment_of_all(job, place.attempt);
-  const auto set = [&env](std::string_view name, std::string value) {
-    env.push_back(literal(name, std::move(value)));
-  };
-  set(contract::kEnvRoundsLeft, std::to_string(place.rounds_left));
-  set(contract::kEnvNodeRank, std::to_string(place.node));
-  set(contract::kEnvNnodes, std::to_string(workers.nodes));
-  set(contract::kEnvNprocPerNode, std::to_string(workers.processes_per_node));
-  set(contract::kEnvMasterAddr, contract::master_address(job.metadata.name));
-  set(contract::kEnvMasterPort, std::to_string(contract::kStorePort));
+  const api::PodTemplate& chosen = *job.spec.workers.pod_template;
+  std::vector<api::EnvVar> env = environment_of_all(job, chosen, place.attempt);
+  env.push_back(literal(contract::kEnvRoundsLeft, std::to_string(place.rounds_left)));
+  env.push_back(literal(contract::kEnvNodeRank, std::to_string(place.node)));
+  add_world(env, job);
   if (may_replace_nodes(job)) {
-    set(contract::kEnvNodeRestart, std::to_string(place.restart));
+    env.push_back(literal(contract::kEnvNodeRestart, std::to_string(place.restart)));
   }
-  // Agents know the defaults, and each variable makes each of a pod's writes dearer.
-  const std::vector<api::EnvVar> defaults = api::timeout_environment({});
-  for (const api::EnvVar& timeout : api::timeout_environment(timeouts_of(job))) {
-    if (std::ranges::find(defaults, timeout) == defaults.end()) env.push_back(timeout);
+  std::ranges::copy(chosen_timeouts(job), std::back_inserter(env));
+  const auto server_timeout = job.spec.run_policy.server_timeout_seconds;
+  if (server_timeout && *server_timeout != contract::kDefaultServerSeconds) {
+    env.push_back(literal(contract::kEnvServerTimeout, std::to_string(*server_timeout)));
   }
-  add_own_environment(env, job);
+  add_own_environment(env, chosen);
+  return env;
+}
+
+std::vector<api::EnvVar> environment(const GnnJob& job, const ServerPlace& place) {
+  const api::PodTemplate& chosen = *job.spec.servers->pod_template;
+  std::vector<api::EnvVar> env = environment_of_all(job, chosen, std::nullopt);
+  env.push_back(literal(contract::kEnvServer, std::to_string(place.server)));
+  env.push_back(literal(contract::kEnvServerRestart, std::to_string(place.restart)));
+  add_world(env, job);
+  for (const api::EnvVar& timeout : chosen_timeouts(job)) {
+    const bool of_servers = timeout.name == contract::kEnvPeerTimeout ||
+                            timeout.name == contract::kEnvRendezvousTimeout;
+    if (of_servers) env.push_back(timeout);
+  }
+  add_own_environment(env, chosen);
   return env;
 }
 
@@ -122,8 +161,7 @@ bool needs_shared_memory(const GnnJob& job) {
 }
 
 // Where every pod has the job and may write, and the user's.
-void add_volumes(objects::Pod& pod, const GnnJob& job) {
-  const api::PodTemplate& chosen = *job.spec.workers.pod_template;
+void add_volumes(objects::Pod& pod, const GnnJob& job, const api::PodTemplate& chosen) {
   pod.spec.volumes = {
       {.name = std::string(kConfigVolume),
        .config_map = api::ConfigMapVolume{contract::child_name(job.metadata.name)}},
@@ -173,8 +211,7 @@ std::vector<api::Toleration> tolerations_of(const api::PodTemplate& pod) {
 }
 
 // The container of any of the job's pods, but for its environment, resources and mounts.
-objects::Container container_of(const GnnJob& job, std::string_view command) {
-  const api::PodTemplate& chosen = *job.spec.workers.pod_template;
+objects::Container container_of(const api::PodTemplate& chosen, std::string_view command) {
   objects::Container container;
   container.name = contract::kWorkerContainer;
   container.image = chosen.image;
@@ -195,18 +232,19 @@ objects::Container container_of(const GnnJob& job, std::string_view command) {
   return container;
 }
 
+objects::ContainerPort data_port() {
+  return {.name = std::string(contract::kDataPortName), .container_port = contract::kDataPort};
+}
+
 objects::Container worker_container(const GnnJob& job, const PodPlace& place) {
   const api::Workers& workers = job.spec.workers;
-  objects::Container container = container_of(job, "agent");
+  objects::Container container = container_of(*workers.pod_template, "agent");
   container.env = environment(job, place);
   container.ports.push_back(
       {.name = std::string(contract::kStorePortName), .container_port = contract::kStorePort}
   );
-  if (serves_data(job)) {
-    container.ports.push_back(
-        {.name = std::string(contract::kDataPortName), .container_port = contract::kDataPort}
-    );
-  }
+  // Where there are servers, the workers hold no data.
+  if (serves_data(job) && !job.spec.servers) container.ports.push_back(data_port());
   container.resources = workers.pod_template->resources;
   const int64_t gpus = workers.gpus_per_process * workers.processes_per_node;
   if (gpus > 0) container.resources.limits[std::string(kGpuResource)] = std::to_string(gpus);
@@ -214,20 +252,40 @@ objects::Container worker_container(const GnnJob& job, const PodPlace& place) {
 }
 
 objects::Container prepare_container(const GnnJob& job, int64_t attempt) {
-  objects::Container container = container_of(job, "prepare");
-  container.env = environment_of_all(job, attempt);
-  add_own_environment(container.env, job);
-  container.resources =
-      job.spec.prepare->resources.value_or(job.spec.workers.pod_template->resources);
+  const api::PodTemplate& chosen = *job.spec.workers.pod_template;
+  objects::Container container = container_of(chosen, "prepare");
+  container.env = environment_of_all(job, chosen, attempt);
+  add_own_environment(container.env, chosen);
+  container.resources = job.spec.prepare->resources.value_or(chosen.resources);
   return container;
 }
 
-// Any of the job's pods, but for its labels, containers and volumes.
-objects::Pod pod_within_bounds(const GnnJob& job, std::string name) {
-  const api::PodTemplate& chosen = *job.spec.workers.pod_template;
+objects::Container server_container(const GnnJob& job, const ServerPlace& place) {
+  const api::PodTemplate& chosen = *job.spec.servers->pod_template;
+  objects::Container container = container_of(chosen, "server");
+  container.env = environment(job, place);
+  container.ports.push_back(data_port());
+  container.resources = chosen.resources;
+  return container;
+}
+
+// The operator's labels are there already and stay.
+void add_metadata(objects::ObjectMeta& meta, const api::PodTemplate& chosen) {
+  if (chosen.metadata) {
+    meta.labels.insert(chosen.metadata->labels.begin(), chosen.metadata->labels.end());
+    meta.annotations = chosen.metadata->annotations;
+  }
+  // A sidecar would outlive the worker, and meshes do not carry what ranks say to each other.
+  meta.labels.emplace(contract::kLabelIstioInject, "false");
+}
+
+// Any of the job's pods, but for the labels of its role, containers and volumes.
+objects::Pod pod_within_bounds(
+    const GnnJob& job, const api::PodTemplate& chosen, std::string name
+) {
   objects::Pod pod;
   pod.metadata = child_meta(job, std::move(name));
-  pod.metadata.finalizers = {std::string(contract::kPodFinalizer)};
+  add_metadata(pod.metadata, chosen);
   objects::PodSpec& spec = pod.spec;
   spec.subdomain = contract::child_name(job.metadata.name);
   spec.restart_policy = "Never";
@@ -240,11 +298,33 @@ objects::Pod pod_within_bounds(const GnnJob& job, std::string name) {
   spec.node_selector = chosen.node_selector;
   spec.tolerations = tolerations_of(chosen);
   spec.affinity = chosen.affinity;
-  spec.avoided_node_names = avoided_machines(job);
   spec.security.run_as_user = chosen.security_context.run_as_user;
   spec.security.run_as_group = chosen.security_context.run_as_group;
   spec.security.fs_group = chosen.security_context.fs_group;
   return pod;
+}
+
+// The pod of a node, or one in the gang's place: it stays until its result has been read.
+objects::Pod pod_of_gang(const GnnJob& job, std::string name) {
+  objects::Pod pod = pod_within_bounds(job, *job.spec.workers.pod_template, std::move(name));
+  pod.metadata.finalizers = {std::string(contract::kPodFinalizer)};
+  pod.spec.avoided_node_names = avoided_machines(job);
+  return pod;
+}
+
+// Volcano places no pod of another scheduler.
+void join_group(objects::Pod& pod, const std::optional<objects::GroupMembership>& group) {
+  pod.spec.group = group;
+  const bool of_volcano = group && group->api == objects::GroupApi::Volcano;
+  if (of_volcano && pod.spec.scheduler_name.empty()) pod.spec.scheduler_name = kVolcanoScheduler;
+}
+
+void spread_over_machines(objects::Pod& pod, Labels peers) {
+  objects::TopologySpreadConstraint spread;
+  spread.topology_key = "kubernetes.io/hostname";
+  spread.when_unsatisfiable = "ScheduleAnyway";
+  spread.match_labels = std::move(peers);
+  pod.spec.topology_spread_constraints = {spread};
 }
 
 }  // namespace
@@ -264,8 +344,9 @@ objects::Service desired_service(const GnnJob& job) {
 
 bool serves_data(const GnnJob& job) {
   const auto& placement = job.spec.placement;
-  return placement && (placement->topology == api::PlacementMode::Partitioned ||
-                       placement->features == api::PlacementMode::Partitioned);
+  return job.spec.servers ||
+         (placement && (placement->topology == api::PlacementMode::Partitioned ||
+                        placement->features == api::PlacementMode::Partitioned));
 }
 
 objects::ConfigMap desired_config_map(const GnnJob& job) {
@@ -297,6 +378,34 @@ objects::NetworkPolicy desired_network_policy(const GnnJob& job, const JobFence&
   return policy;
 }
 
+objects::PodGroup desired_group(
+    const GnnJob& job, objects::GroupApi api, int64_t attempt, int64_t members
+) {
+  const api::Scheduling scheduling = job.spec.scheduling.value_or(api::Scheduling{});
+  const auto& policy = scheduling.scheduling_policy;
+  objects::PodGroup group;
+  group.api = api;
+  group.metadata = child_meta(job, contract::group_name(job.metadata.name, attempt));
+  group.spec.min_count = policy && policy->basic ? 0 : members;
+  const auto& constraints = scheduling.scheduling_constraints;
+  if (constraints && !constraints->topology.empty()) {
+    group.spec.topology_key = constraints->topology.front().key;
+  }
+  if (const auto& mode = scheduling.disruption_mode) {
+    group.spec.disruption_mode = mode->all ? "all" : "single";
+  }
+  if (const auto& volcano = scheduling.volcano) {
+    group.spec.queue = volcano->queue.value_or("");
+    if (const auto& topology = volcano->network_topology) {
+      group.spec.network_topology_mode = api::to_string(topology->mode);
+      group.spec.network_topology_highest_tier = topology->highest_tier_allowed;
+    }
+  }
+  // Of the pods, which must have the same.
+  group.spec.priority_class_name = job.spec.workers.pod_template->priority_class_name.value_or("");
+  return group;
+}
+
 Labels identifying_labels(const GnnJob& job) {
   return {
       {std::string(contract::kLabelJob), job.metadata.name},
@@ -314,29 +423,52 @@ Labels identifying_labels(const GnnJob& job, const PodPlace& place) {
   return labels;
 }
 
+Labels identifying_labels(const GnnJob& job, const ServerPlace& place) {
+  Labels labels = identifying_labels(job);
+  labels[std::string(contract::kLabelServer)] = std::to_string(place.server);
+  return labels;
+}
+
 objects::Pod desired_pod(const GnnJob& job, const PodPlace& place) {
-  objects::Pod pod = pod_within_bounds(
+  const api::PodTemplate& chosen = *job.spec.workers.pod_template;
+  objects::Pod pod = pod_of_gang(
       job, contract::pod_name(job.metadata.name, place.attempt, place.node, place.restart)
   );
   pod.metadata.labels.merge(identifying_labels(job, place));
   pod.spec.hostname = contract::pod_hostname(job.metadata.name, place.node);
+  join_group(pod, place.group);
   pod.spec.containers = {worker_container(job, place)};
-  add_volumes(pod, job);
+  add_volumes(pod, job, chosen);
   if (needs_shared_memory(job)) add_shared_memory(pod, job);
-  objects::TopologySpreadConstraint spread;
-  spread.topology_key = "kubernetes.io/hostname";
-  spread.when_unsatisfiable = "ScheduleAnyway";
-  spread.match_labels = selector_of(job);
-  pod.spec.topology_spread_constraints = {spread};
+  // Servers stand in nobody's way: each role is spread for itself.
+  const bool alone = !job.spec.servers;
+  spread_over_machines(
+      pod, alone ? selector_of(job) : selector_of(job, contract::kComponentWorker)
+  );
   return pod;
 }
 
 objects::Pod desired_prepare_pod(const GnnJob& job, int64_t attempt) {
-  objects::Pod pod = pod_within_bounds(job, contract::prepare_pod_name(job.metadata.name, attempt));
+  objects::Pod pod = pod_of_gang(job, contract::prepare_pod_name(job.metadata.name, attempt));
   pod.metadata.labels[std::string(contract::kLabelAppComponent)] = contract::kComponentPrepare;
   pod.spec.hostname = contract::prepare_hostname(job.metadata.name);
   pod.spec.containers = {prepare_container(job, attempt)};
-  add_volumes(pod, job);
+  add_volumes(pod, job, *job.spec.workers.pod_template);
+  return pod;
+}
+
+objects::Pod desired_server_pod(const GnnJob& job, const ServerPlace& place) {
+  const api::PodTemplate& chosen = *job.spec.servers->pod_template;
+  objects::Pod pod = pod_within_bounds(
+      job, chosen, contract::server_pod_name(job.metadata.name, place.server, place.restart)
+  );
+  pod.metadata.labels[std::string(contract::kLabelAppComponent)] = contract::kComponentServer;
+  pod.metadata.labels.merge(identifying_labels(job, place));
+  pod.spec.hostname = contract::server_hostname(job.metadata.name, place.server);
+  join_group(pod, place.group);
+  pod.spec.containers = {server_container(job, place)};
+  add_volumes(pod, job, chosen);
+  spread_over_machines(pod, selector_of(job, contract::kComponentServer));
   return pod;
 }
 

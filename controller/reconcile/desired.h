@@ -4,11 +4,13 @@
 #include "controller/objects/config_map.h"
 #include "controller/objects/network_policy.h"
 #include "controller/objects/pod.h"
+#include "controller/objects/pod_group.h"
 #include "controller/objects/service.h"
 #include "controller/reconcile/observed.h"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 /// The children that a job should have. Names are deterministic, and the job owns each child.
@@ -22,6 +24,14 @@ struct PodPlace {
   int64_t node = 0;
   int64_t restart = 0;      ///< how often the node's pod was replaced before in the attempt
   int64_t rounds_left = 0;  ///< how often the attempt may restart its ranks in place
+  std::optional<objects::GroupMembership> group = {};
+};
+
+/// Which pod of a job's sampling servers.
+struct ServerPlace {
+  int64_t server = 0;
+  int64_t restart = 0;  ///< how many pods of this server there were before
+  std::optional<objects::GroupMembership> group = {};
 };
 
 /// By which all pods of a job are watched and addressed.
@@ -29,10 +39,14 @@ struct PodPlace {
 /// The same for a pod of the gang, with those by which it is grouped.
 [[nodiscard]] Labels identifying_labels(const api::GnnJob& job, const PodPlace& place);
 
+/// The same for a pod of a server.
+[[nodiscard]] Labels identifying_labels(const api::GnnJob& job, const ServerPlace& place);
+
 /// Headless. Publishes pods that are not ready, since pods must find each other to become ready.
 [[nodiscard]] objects::Service desired_service(const api::GnnJob& job);
 
-/// Whether the job's nodes ask each other for parts of the data, and therefore need a data key.
+/// Whether the job's nodes ask each other, or servers, for parts of the data or batches of them, and
+/// therefore need a data key.
 [[nodiscard]] bool serves_data(const api::GnnJob& job);
 
 /// Holds the worker's part of the spec; immutable. The data key is put in when it is created.
@@ -44,11 +58,20 @@ struct PodPlace {
     const api::GnnJob& job, const JobFence& fence = {}
 );
 
+/// The group of an attempt's pods, of which `members` are placed together if the job asks for a gang.
+[[nodiscard]] objects::PodGroup desired_group(
+    const api::GnnJob& job, objects::GroupApi api, int64_t attempt, int64_t members
+);
+
 /// The pod of one node in one attempt, within Pod Security "restricted".
 [[nodiscard]] objects::Pod desired_pod(const api::GnnJob& job, const PodPlace& place);
 
 /// The pod that makes the job's data, from the workers' template and within the same bounds. It has no
 /// attempt or node label, so that nobody takes it for one of the gang.
 [[nodiscard]] objects::Pod desired_prepare_pod(const api::GnnJob& job, int64_t attempt);
+
+/// The pod of a sampling server, from the servers' template and within the same bounds. Nothing waits
+/// for its result, so that it has no finalizer.
+[[nodiscard]] objects::Pod desired_server_pod(const api::GnnJob& job, const ServerPlace& place);
 
 }  // namespace gnn::reconcile

@@ -13,6 +13,13 @@ constexpr std::array<std::string_view, 4> kTrouble = {
     reason::kNameTaken, reason::kQuotaExceeded, reason::kRefused, reason::kCreateFailed
 };
 
+// Whether pods cannot be created or find no place.
+bool is_trouble(const api::Condition& condition) {
+  return condition.reason == reason::kUnschedulable || condition.reason == reason::kGangPending ||
+         condition.reason == reason::kReleased ||
+         std::find(kTrouble.begin(), kTrouble.end(), condition.reason) != kTrouble.end();
+}
+
 EventType type_of(const api::Condition& condition) {
   if (condition.type == condition::kFailed) return EventType::Warning;
   if (condition.type == condition::kRestarting && condition.status == "True") {
@@ -21,13 +28,10 @@ EventType type_of(const api::Condition& condition) {
   if (condition.type == condition::kAccepted && condition.status == "False") {
     return EventType::Warning;
   }
-  if (condition.type != condition::kScheduled || condition.status == "True") {
-    return EventType::Normal;
-  }
-  const bool trouble =
-      condition.reason == reason::kUnschedulable || condition.reason == reason::kReleased ||
-      std::find(kTrouble.begin(), kTrouble.end(), condition.reason) != kTrouble.end();
-  return trouble ? EventType::Warning : EventType::Normal;
+  const bool about_pods =
+      condition.type == condition::kScheduled || condition.type == condition::kServersReady;
+  if (!about_pods || condition.status == "True") return EventType::Normal;
+  return is_trouble(condition) ? EventType::Warning : EventType::Normal;
 }
 
 // The condition's type where it became true, else its reason.
@@ -43,6 +47,7 @@ bool is_news(const api::Condition* before, const api::Condition& after) {
   if (after.status == "True") return false;
   const bool other_reason = before == nullptr || before->reason != after.reason;
   if (!other_reason) return false;
+  if (after.type == condition::kServersReady) return is_trouble(after);
   if (after.type == condition::kAccepted) return true;
   if (after.type == condition::kPrepared) return after.reason == reason::kPreparing;
   if (after.type == condition::kSuspended) return before != nullptr;  // resumed
@@ -74,6 +79,19 @@ std::vector<EventRecord> events_between(
          "Restarted the ranks of attempt " + std::to_string(after.attempt) + " in place; " +
              std::to_string(after.restarts) + " restarts so far"}
     );
+  }
+  const auto no_group = [](const api::GnnJobStatus& status) {
+    return status.scheduling ? status.scheduling->message.value_or("") : "";
+  };
+  if (!no_group(after).empty() && no_group(after) != no_group(before)) {
+    events.push_back({EventType::Warning, std::string(kNoPodGroup), no_group(after)});
+  }
+  const auto restarts = [](const api::GnnJobStatus& status) {
+    return status.servers ? status.servers->restarts : 0;
+  };
+  const api::Condition* servers = find_condition(after, condition::kServersReady);
+  if (restarts(after) > restarts(before) && servers != nullptr) {
+    events.push_back({EventType::Warning, std::string(kServerReplaced), servers->message});
   }
   return events;
 }

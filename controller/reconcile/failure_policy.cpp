@@ -9,6 +9,7 @@
 #include "controller/reconcile/node_replacement.h"
 #include "controller/reconcile/restart_backoff.h"
 #include "controller/reconcile/scheduling.h"
+#include "controller/reconcile/servers.h"
 #include "controller/reconcile/startup.h"
 
 #include <algorithm>
@@ -165,7 +166,7 @@ Treatment treat_by_default(const Pass& pass, FailureKind kind) {
 }
 
 Treatment treat(const Pass& pass, const NodeFailure& failure) {
-  const std::optional<size_t> found = find_rule(pass.job(), failure);
+  const std::optional<size_t> found = find_rule(pass.job(), api::FailureRole::Worker, failure);
   if (!found) return treat_by_default(pass, failure.kind);
   const api::FailureRule& rule = pass.job().spec.run_policy.failure_policy.rules[*found];
   return {
@@ -248,7 +249,8 @@ std::optional<FailureDecision> decide_failure(const Pass& pass) {
     if (!deadline || pass.in.now < *deadline) return std::nullopt;
     return judge_failure(pass, *suspect, *suspect->suspicion);
   }
-  if (culprit->failure->kind == FailureKind::PeerLost && unscheduled_nodes(pass.gang) > 0) {
+  const bool lacks_places = unscheduled_nodes(pass.gang) > 0 || parts_without_place(pass) > 0;
+  if (culprit->failure->kind == FailureKind::PeerLost && lacks_places) {
     return FailureDecision{.verdict = FailureVerdict::ReleaseGang, .failure = *culprit->failure};
   }
   if (auto lost = judge_lost_node(pass, *culprit, *culprit->failure)) return lost;

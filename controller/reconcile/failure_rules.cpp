@@ -10,7 +10,8 @@
 namespace gnn::reconcile {
 namespace {
 
-bool matches(const api::FailureRule& rule, const NodeFailure& failure) {
+bool matches(const api::FailureRule& rule, api::FailureRole role, const NodeFailure& failure) {
+  if (rule.role.value_or(api::FailureRole::Worker) != role) return false;
   const auto& codes = rule.exit_codes;
   const auto& reasons = rule.reasons;
   const bool code_fits =
@@ -24,23 +25,25 @@ bool matches(const api::FailureRule& rule, const NodeFailure& failure) {
   return code_fits && reason_fits;
 }
 
-// Whether all of the rule's reasons are unknown, so that its list looks like that of a rule for any.
-bool has_only_unknown_reasons(const api::GnnJob& job, size_t rule) {
-  if (!job.spec.run_policy.failure_policy.rules[rule].reasons.empty()) return false;
-  const std::string reasons =
-      "spec.runPolicy.failurePolicy.rules[" + std::to_string(rule) + "].reasons[";
+// Whether the rule's role is unknown, or all of its reasons are, so that it looks like a rule for
+// workers, or for any reason.
+bool is_about_unknown_failures(const api::GnnJob& job, size_t rule) {
+  const std::string path = "spec.runPolicy.failurePolicy.rules[" + std::to_string(rule) + "].";
+  const bool no_reasons = job.spec.run_policy.failure_policy.rules[rule].reasons.empty();
   const auto& words = job.unknown_words;
   return std::any_of(words.begin(), words.end(), [&](const api::UnknownWord& each) {
-    return each.path.starts_with(reasons);
+    return each.path == path + "role" || (no_reasons && each.path.starts_with(path + "reasons["));
   });
 }
 
 }  // namespace
 
-std::optional<size_t> find_rule(const api::GnnJob& job, const NodeFailure& failure) {
+std::optional<size_t> find_rule(
+    const api::GnnJob& job, api::FailureRole role, const NodeFailure& failure
+) {
   const std::vector<api::FailureRule>& rules = job.spec.run_policy.failure_policy.rules;
   for (size_t i = 0; i < rules.size(); ++i) {
-    if (matches(rules[i], failure) && !has_only_unknown_reasons(job, i)) return i;
+    if (matches(rules[i], role, failure) && !is_about_unknown_failures(job, i)) return i;
   }
   return std::nullopt;
 }

@@ -1,7 +1,10 @@
 #include "controller/reconcile/finish.h"
 
+#include "common/contract.h"
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/gang_restart.h"
+#include "controller/reconcile/pod_group.h"
+#include "controller/reconcile/servers.h"
 
 #include <algorithm>
 #include <chrono>
@@ -45,6 +48,18 @@ void stop(Pass& pass, const objects::Pod& pod) {
   }
 }
 
+// Servers end by themselves once all workers are done, a little later than these.
+bool may_still_end(Pass& pass, const objects::Pod& pod) {
+  const api::GnnJob& job = pass.job();
+  const auto& end = job.status.completion_time;
+  if (!is_true(job.status, condition::kComplete) || !end) return false;
+  if (!contract::numbers_of_server_pod(job.metadata.name, pod.metadata.name)) return false;
+  const TimePoint limit = *end + pass.in.config.server_end_patience;
+  if (pass.in.now >= limit) return false;
+  pass.requeue_at(limit);
+  return true;
+}
+
 void release(Pass& pass, const objects::Pod& pod) {
   const objects::ObjectMeta& meta = pod.metadata;
   if (has_our_finalizer(meta)) {
@@ -61,6 +76,7 @@ void fail_job(Pass& pass, std::string_view why, std::string message) {
   }
   pass.set(condition::kRunning, false, reason::kFinished, message);
   if (pass.preparing()) pass.set(condition::kPrepared, false, why, message);
+  finish_servers(pass, message);
   pass.set(condition::kFailed, true, why, std::move(message));
   pass.requeue(Duration::zero());
 }
@@ -88,12 +104,19 @@ void clean_up_finished(Pass& pass) {
     if (!is_owned_by(pod.metadata, job)) continue;
     release(pass, pod);
     if (pod.metadata.deletion_timestamp) continue;
+    if (occupies_machine(pod) && may_still_end(pass, pod)) continue;
+    const bool serves =
+        contract::numbers_of_server_pod(job.metadata.name, pod.metadata.name).has_value();
     if (is_deleted_by(policy.clean_pod_policy, pod)) {
       pass.out.actions.emplace_back(DeletePod{pod.metadata.name, pod.metadata.uid, std::nullopt});
-    } else if (is_true(job.status, condition::kFailed) && occupies_machine(pod)) {
+    } else if ((is_true(job.status, condition::kFailed) || serves) && occupies_machine(pod)) {
       stop(pass, pod);
     }
   }
+  const bool active = std::ranges::any_of(pass.in.pods, [&](const objects::Pod& pod) {
+    return is_owned_by(pod.metadata, job) && occupies_machine(pod);
+  });
+  if (!active) remove_all_groups(pass);
   if (policy.ttl_seconds_after_finished && job.status.completion_time) {
     const TimePoint end = *job.status.completion_time + seconds(*policy.ttl_seconds_after_finished);
     if (pass.in.now >= end) {

@@ -181,14 +181,14 @@ bool has_gang_pods(const Observed& observed) {
   });
 }
 
-// Sets phase, failure, suspicion and waiting of a node that has a pod.
-void judge(NodeView& view, const Observed& observed, int64_t attempt) {
+// Sets phase, failure, suspicion, waiting and report, but for the failed or suspected machine.
+void judge_pod(NodeView& view, const Observed& observed, const IsOwnReport& is_own_report) {
   const Pod& pod = *view.pod;
   const ContainerTerminated* end = terminated(pod);
   if (end != nullptr) {
     auto report = api::decode_report(end->message);
-    const bool fits = report && report->job_uid == observed.job.metadata.uid &&
-                      report->attempt == attempt && report->node == view.node;
+    const bool fits =
+        report && report->job_uid == observed.job.metadata.uid && is_own_report(*report);
     if (fits) view.report = std::move(report);
   }
   const bool done = pod.status.phase == "Succeeded" ||
@@ -233,6 +233,13 @@ void judge(NodeView& view, const Observed& observed, int64_t attempt) {
 }
 
 }  // namespace
+
+void judge(NodeView& view, const Observed& observed, const IsOwnReport& is_own_report) {
+  judge_pod(view, observed, is_own_report);
+  const std::string& machine = view.pod->spec.node_name;
+  if (view.failure) view.failure->machine = machine;
+  if (view.suspicion) view.suspicion->machine = machine;
+}
 
 bool has_ended(const objects::Pod& pod) {
   return pod.status.phase == "Succeeded" || pod.status.phase == "Failed" ||
@@ -322,6 +329,10 @@ GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
     node_of_name[newest_pod_of(job, attempt, node, view.prepares)] = node;
   }
   for (const Pod& pod : observed.pods) {
+    // Those of this job's servers are none of the gang; an earlier job's are in its way.
+    const bool serves =
+        contract::numbers_of_server_pod(job.metadata.name, pod.metadata.name).has_value();
+    if (serves && is_owned_by(pod.metadata, job)) continue;
     const auto wanted = node_of_name.find(pod.metadata.name);
     const objects::OwnerReference* owner = objects::controller_of(pod.metadata);
     if (is_owned_by(pod.metadata, job)) {
@@ -353,10 +364,9 @@ GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
   }
   for (NodeView& node : view.nodes) {
     if (node.pod != nullptr) {
-      judge(node, observed, attempt);
-      const std::string& machine = node.pod->spec.node_name;
-      if (node.failure) node.failure->machine = machine;
-      if (node.suspicion) node.suspicion->machine = machine;
+      judge(node, observed, [&](const api::ProgressReport& report) {
+        return report.attempt == attempt && report.node == node.node;
+      });
     } else if (created || (!replacements.empty() && node.node != replacements.back())) {
       // All the others were there when a node was replaced.
       node.phase = NodePhase::Failed;

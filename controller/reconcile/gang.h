@@ -3,6 +3,7 @@
 #include "controller/reconcile/observed.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,12 +31,12 @@ enum class FailureKind {
 
 struct NodeFailure {
   FailureKind kind = FailureKind::Error;
-  std::string machine;  ///< the Kubernetes node of the pod; empty if unknown
-  std::optional<int64_t> rank;
-  std::optional<int64_t> exit_code;
-  std::string message;
-  std::string stderr_tail;
-  std::optional<TimePoint> time;  ///< when the container ended, if known
+  std::string machine = {};  ///< the Kubernetes node of the pod; empty if unknown
+  std::optional<int64_t> rank = {};
+  std::optional<int64_t> exit_code = {};
+  std::string message = {};
+  std::string stderr_tail = {};
+  std::optional<TimePoint> time = {};  ///< when the container ended, if known
 };
 
 enum class NodePhase {
@@ -53,12 +54,12 @@ struct NodeView {
   int64_t node = 0;
   const objects::Pod* pod = nullptr;
   NodePhase phase = NodePhase::Missing;
-  std::string waiting;                 ///< what it waits for, if the pod says
-  std::optional<NodeFailure> failure;  ///< set exactly in phase Failed
+  std::string waiting = {};                 ///< what it waits for, if the pod says
+  std::optional<NodeFailure> failure = {};  ///< set exactly in phase Failed
   /// Not failed, but why its peers may have lost it.
-  std::optional<NodeFailure> suspicion;
+  std::optional<NodeFailure> suspicion = {};
   /// Its termination message, if of this job and attempt.
-  std::optional<api::ProgressReport> report;
+  std::optional<api::ProgressReport> report = {};
 };
 
 /// The pods with one job's name, sorted by what they are to it. Pointers point into Observed.
@@ -92,6 +93,11 @@ inline constexpr std::string_view kPreparePod = "The pod that prepares the data"
 [[nodiscard]] std::string newest_pod_of(
     const api::GnnJob& job, int64_t attempt, int64_t node, bool prepares
 );
+
+using IsOwnReport = std::function<bool(const api::ProgressReport&)>;
+/// Sets what follows from the pod of a node, or of a server: phase, failure, suspicion, waiting, report.
+/// `is_own_report`: whether a report of this job in the termination message is of it.
+void judge(NodeView& view, const Observed& observed, const IsOwnReport& is_own_report);
 
 /// `created`: all pods of the attempt have existed, so a missing one was deleted.
 [[nodiscard]] GangView view_gang(const Observed& observed, int64_t attempt, bool created);

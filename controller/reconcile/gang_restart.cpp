@@ -26,6 +26,7 @@ void begin_attempt(Pass& pass) {
   status.attempt = pass.attempt + 1;
   status.round = 0;
   status.replaced_nodes.clear();
+  status.scheduling.reset();
   const int64_t desired = pass.job().spec.workers.nodes;
   status.nodes = {.desired = desired, .summary = "0/" + std::to_string(desired)};
   pass.set(condition::kScheduled, false, reason::kCreating, "Creating the pods");

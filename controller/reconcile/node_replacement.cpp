@@ -33,7 +33,7 @@ bool restart_is_left(const Pass& pass) {
 
 bool asks_for_replacement(const Pass& pass, const NodeFailure& failure) {
   const auto& rules = pass.job().spec.run_policy.failure_policy.rules;
-  const std::optional<size_t> rule = find_rule(pass.job(), failure);
+  const std::optional<size_t> rule = find_rule(pass.job(), api::FailureRole::Worker, failure);
   return rule && rules[*rule].action == api::FailureAction::RestartNode;
 }
 

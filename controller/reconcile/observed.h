@@ -6,6 +6,7 @@
 #include "controller/objects/config_map.h"
 #include "controller/objects/network_policy.h"
 #include "controller/objects/pod.h"
+#include "controller/objects/pod_group.h"
 #include "controller/objects/service.h"
 #include "controller/reconcile/config.h"
 #include "controller/reconcile/refusals.h"
@@ -32,6 +33,10 @@ struct Observed {
   std::optional<objects::Service> service;
   std::optional<objects::ConfigMap> config_map;
   std::optional<objects::NetworkPolicy> network_policy;
+  /// The groups of pods with the job's label or owner reference, whoever owns them.
+  std::vector<objects::PodGroup> groups;
+  /// The APIs for groups that the operator may use and the API server serves.
+  std::vector<objects::GroupApi> group_apis;
   /// The last answer of node 0's agent, or of the pod that prepares the data.
   std::optional<api::ProgressReport> progress;
   /// What the last pass that had actions was refused; empty if nothing.

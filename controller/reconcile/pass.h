@@ -4,6 +4,7 @@
 #include "controller/reconcile/gang.h"
 #include "controller/reconcile/observed.h"
 #include "controller/reconcile/plan.h"
+#include "controller/reconcile/servers.h"
 
 #include <cstdint>
 #include <string>
@@ -18,6 +19,7 @@ struct Pass {
   int64_t attempt;  ///< current attempt; 1 before the first one starts
   /// The pod that prepares the data instead, as the only node, while preparing(); see prepare.h.
   GangView gang;
+  ServersView servers;
   Plan out;  ///< out.status starts as the observed one
 
   [[nodiscard]] const api::GnnJob& job() const { return in.job; }

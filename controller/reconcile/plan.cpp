@@ -10,9 +10,11 @@
 #include "controller/reconcile/gang_restart.h"
 #include "controller/reconcile/node_replacement.h"
 #include "controller/reconcile/pass.h"
+#include "controller/reconcile/pod_group.h"
 #include "controller/reconcile/prepare.h"
 #include "controller/reconcile/relabel.h"
 #include "controller/reconcile/scheduling.h"
+#include "controller/reconcile/servers.h"
 #include "controller/reconcile/startup.h"
 #include "controller/reconcile/status.h"
 #include "controller/reconcile/success_policy.h"
@@ -33,11 +35,14 @@ Pass begin_pass(const Observed& observed) {
   const bool created =
       status.attempt > 0 && (is_true(status, condition::kScheduled) ||
                              has_reason(status, condition::kScheduled, reason::kPlacing) ||
-                             has_reason(status, condition::kScheduled, reason::kUnschedulable));
+                             has_reason(status, condition::kScheduled, reason::kUnschedulable) ||
+                             has_reason(status, condition::kScheduled, reason::kQueued) ||
+                             has_reason(status, condition::kScheduled, reason::kGangPending));
   Pass pass{
       .in = observed,
       .attempt = attempt,
       .gang = view_gang(observed, attempt, created && !observed.job.spec.suspend),
+      .servers = view_servers(observed),
       .out = {},
   };
   pass.out.status = status;
@@ -45,11 +50,15 @@ Pass begin_pass(const Observed& observed) {
 }
 
 // What is wrong with the spec, or an empty text. The API server has validated it already; this is
-// for a CRD that is older than the controller.
-std::string spec_problem(const api::GnnJob& job) {
-  const Status valid = api::check(job);
+// for a CRD that is older than the controller, and for a cluster without the chart's policies.
+std::string spec_problem(const api::GnnJob& job, const OperatorConfig& config) {
+  Status valid = api::check(job);
+  if (valid) valid = api::check_pod_metadata(job.spec, config.allowed_keys);
   if (!valid) return valid.error().message;
   if (!job.spec.workers.pod_template) return "spec.workers.template: required field is missing";
+  if (job.spec.servers && !job.spec.servers->pod_template) {
+    return "spec.servers.template: required field is missing";
+  }
   return {};
 }
 
@@ -68,7 +77,7 @@ void check_spec(Pass& pass) {
   if (const std::string unknown = unknown_words(pass.job()); !unknown.empty()) {
     return pass.set(condition::kAccepted, false, reason::kUnknownValue, unknown);
   }
-  if (const std::string problem = spec_problem(pass.job()); !problem.empty()) {
+  if (const std::string problem = spec_problem(pass.job(), pass.in.config); !problem.empty()) {
     return pass.set(condition::kAccepted, false, reason::kInvalidSpec, problem);
   }
   const api::GnnJobSpec& spec = pass.job().spec;
@@ -121,12 +130,19 @@ void start_gang(Pass& pass) {
   if (pass.status().attempt == 0) pass.status().attempt = pass.attempt;
   if (has_old_pods(pass.gang)) {
     remove_old_pods(pass);
+    create_servers(pass);
     return describe_leaving_pods(pass);
   }
   remove_replaced_pods(pass);
   release_prepared(pass);
-  if (!is_true(pass.status(), condition::kAccepted)) return;
-  if (const auto delay = start_delay(pass)) return apply_start_delay(pass, *delay);
+  const bool accepted = is_true(pass.status(), condition::kAccepted);
+  if (accepted) choose_group(pass);
+  remove_other_groups(pass);
+  if (!accepted) return;
+  if (const auto delay = start_delay(pass)) {
+    create_servers(pass);
+    return apply_start_delay(pass, *delay);
+  }
   create_children(pass);
 }
 
@@ -154,9 +170,14 @@ void apply_policies(Pass& pass) {
     if (pass.status().attempt > 0) return begin_attempt(pass);
   }
   if (!pass.status().start_time) pass.status().start_time = now_in_seconds(pass);
+  if (const auto verdict = judge_servers(pass)) return fail_by_server(pass, *verdict);
+  tend_servers(pass);
   if (const auto failure = decide_failure(pass)) {
     apply_failure(pass, *failure);
-    if (failure->verdict == FailureVerdict::AwaitCulprit) describe_gang(pass);
+    if (failure->verdict == FailureVerdict::AwaitCulprit) {
+      create_servers(pass);
+      describe_gang(pass);
+    }
     return;
   }
   if (const auto deadline = scheduling_deadline(pass)) {
@@ -192,7 +213,7 @@ Plan plan(const Observed& observed) {
     remove_pods(pass);
     return std::move(pass.out);
   }
-  if (pass.gang.job_is_stale) {
+  if (pass.gang.job_is_stale || pass.servers.job_is_stale) {
     pass.requeue(observed.config.stale_retry);
     return std::move(pass.out);
   }
@@ -219,11 +240,24 @@ std::vector<std::string> vanished_pods(const Observed& observed) {
   const api::GnnJob& job = observed.job;
   if (is_finished(job.status) || job.metadata.deletion_timestamp) return {};
   const Pass pass = begin_pass(observed);
-  if (pass.gang.job_is_stale) return {};
+  if (pass.gang.job_is_stale || pass.servers.job_is_stale) return {};
   std::vector<std::string> names;
   for (const NodeView& node : pass.gang.nodes) {
     if (node.pod != nullptr || !node.failure) continue;
     names.push_back(newest_pod_of(job, pass.attempt, node.node, pass.preparing()));
+  }
+  return names;
+}
+
+std::vector<std::string> vanished_server_pods(const Observed& observed) {
+  const api::GnnJob& job = observed.job;
+  if (is_finished(job.status) || job.metadata.deletion_timestamp) return {};
+  const Pass pass = begin_pass(observed);
+  if (!keeps_servers(pass) || pass.servers.job_is_stale) return {};
+  std::vector<std::string> names;
+  for (const ServerView& each : pass.servers.servers) {
+    if (each.seen.pod != nullptr || !each.made) continue;
+    names.push_back(contract::server_pod_name(job.metadata.name, each.seen.node, each.restart));
   }
   return names;
 }

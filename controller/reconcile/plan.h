@@ -18,6 +18,12 @@ namespace gnn::reconcile {
 /// Event reason, and label value in the metrics, for ranks restarted without replacing their pods.
 inline constexpr std::string_view kRestartedInPlace = "RestartedInPlace";
 
+/// Event reason for a sampling server whose pod is replaced.
+inline constexpr std::string_view kServerReplaced = "ServerReplaced";
+
+/// Event reason for pods that are placed one by one, although the spec asks for a group.
+inline constexpr std::string_view kNoPodGroup = "NoPodGroup";
+
 enum class EventType { Normal, Warning };
 
 struct EventRecord {
@@ -58,6 +64,9 @@ struct Plan {
 
 /// Names of the pods that plan() would count as deleted, only because they are not observed.
 [[nodiscard]] std::vector<std::string> vanished_pods(const Observed& observed);
+
+/// The same for the pods of servers, each of which is replaced by itself.
+[[nodiscard]] std::vector<std::string> vanished_server_pods(const Observed& observed);
 
 /// For pods with our label whose job is gone: removes our finalizer, so that nothing hangs.
 [[nodiscard]] std::vector<Action> release_orphans(const std::vector<objects::Pod>& pods);

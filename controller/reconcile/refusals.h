@@ -1,8 +1,11 @@
 #pragma once
 
+#include "common/api/gnn_job.h"
 #include "common/clock.h"
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gnn::reconcile {
@@ -27,6 +30,16 @@ struct ApiRefusal {
 /// Whether the same writes were refused for the same reasons, whenever that was.
 [[nodiscard]] bool same_refusals(
     const std::vector<ApiRefusal>& a, const std::vector<ApiRefusal>& b
+);
+
+/// The condition reason for a refusal.
+[[nodiscard]] std::string_view reason_of(ApiRefusal::Kind kind);
+/// The refusal in a sentence.
+[[nodiscard]] std::string message_of(const ApiRefusal& refusal);
+
+/// Whether a pod of one of the job's servers was refused, with a number of at least `first`.
+[[nodiscard]] bool is_of_server(
+    const api::GnnJob& job, const ApiRefusal& refusal, int64_t first = 0
 );
 
 }  // namespace gnn::reconcile

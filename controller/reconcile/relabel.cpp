@@ -14,10 +14,13 @@ namespace {
 // None if it is not the name of one of the job's pods.
 Labels labels_by_name(const api::GnnJob& job, const std::string& pod) {
   if (contract::attempt_of_prepare_pod(job.metadata.name, pod)) return identifying_labels(job);
+  if (const auto server = contract::numbers_of_server_pod(job.metadata.name, pod)) {
+    return identifying_labels(job, ServerPlace{.server = server->server});
+  }
   const auto numbers = contract::numbers_of_pod(job.metadata.name, pod);
   if (!numbers) return {};
   return identifying_labels(
-      job, {.attempt = numbers->attempt, .node = numbers->node, .restart = numbers->restart}
+      job, PodPlace{.attempt = numbers->attempt, .node = numbers->node, .restart = numbers->restart}
   );
 }
 

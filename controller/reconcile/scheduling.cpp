@@ -4,7 +4,9 @@
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/doubling.h"
 #include "controller/reconcile/gang_restart.h"
+#include "controller/reconcile/pod_group.h"
 #include "controller/reconcile/restart_backoff.h"
+#include "controller/reconcile/servers.h"
 
 #include <algorithm>
 #include <chrono>
@@ -42,7 +44,53 @@ std::optional<TimePoint> first_pod_time(const GangView& gang) {
   return first;
 }
 
+// Until when the gang must be scheduled whole.
+std::optional<TimePoint> gang_deadline(const Pass& pass) {
+  if (is_true(pass.status(), condition::kScheduled) || unscheduled_nodes(pass.gang) == 0) {
+    return std::nullopt;
+  }
+  const std::optional<TimePoint> first = first_pod_time(pass.gang);
+  if (!first) return std::nullopt;
+  TimePoint since = *first;
+  if (!pass.status().replaced_nodes.empty()) {
+    // Of a gang that ran, one node has to be placed again.
+    const api::Condition* scheduled = find_condition(pass.status(), condition::kScheduled);
+    if (scheduled != nullptr) since = std::max(since, scheduled->last_transition_time);
+  }
+  return since + scheduling_timeout(pass.job());
+}
+
+// Since when any of the job's pods has a place, and so holds what others may lack.
+std::optional<TimePoint> holds_places_since(const Pass& pass) {
+  std::optional<TimePoint> since;
+  const auto look_at = [&](const NodeView& node) {
+    if (node.pod == nullptr || node.phase == NodePhase::Unscheduled) return;
+    const objects::PodCondition* scheduled = objects::find_condition(*node.pod, "PodScheduled");
+    TimePoint placed = node.pod->metadata.creation_timestamp.value_or(pass.in.now);
+    if (scheduled != nullptr && scheduled->last_transition_time) {
+      placed = *scheduled->last_transition_time;
+    }
+    since = std::min(since.value_or(TimePoint::max()), placed);
+  };
+  for (const NodeView& node : pass.gang.nodes) look_at(node);
+  for (const ServerView& server : pass.servers.servers) look_at(server.seen);
+  return since;
+}
+
+// Whether the scheduler has all that it is to place together. Pods of which some are refused may hold
+// the quota that another gang lacks.
+bool waits_as_group(const Pass& pass) {
+  const bool lacks_servers = std::ranges::any_of(pass.servers.servers, [&](const ServerView& each) {
+    return each.seen.pod == nullptr && each.seen.node < needed_servers(pass.job());
+  });
+  return has_group(pass) && pass.gang.is_complete() && !lacks_servers;
+}
+
 std::string why_not_scheduled(const Pass& pass) {
+  if (unscheduled_nodes(pass.gang) == 0) {
+    const std::string why = why_servers_wait(pass);
+    return why.empty() ? "no reason given" : why;
+  }
   if (!pass.in.refusals.empty()) return pass.in.refusals.front().message;
   for (const NodeView& node : pass.gang.nodes) {
     if (node.phase == NodePhase::Unscheduled && !node.waiting.empty()) return node.waiting;
@@ -64,6 +112,7 @@ bool wants_competitors(const Observed& observed) {
   }
   return !observed.pods.empty() &&
          (has_reason(job.status, condition::kScheduled, reason::kUnschedulable) ||
+          has_reason(job.status, condition::kScheduled, reason::kGangPending) ||
           has_reason(job.status, condition::kScheduled, reason::kQuotaExceeded));
 }
 
@@ -72,10 +121,18 @@ bool is_in_placement(const api::GnnJob& job) {
   // It may have pods of which its status does not tell yet.
   if (job.status.attempt == 0) return true;
   for (const std::string_view why :
-       {reason::kCreating, reason::kPlacing, reason::kUnschedulable, reason::kQuotaExceeded}) {
+       {reason::kCreating,
+        reason::kPlacing,
+        reason::kUnschedulable,
+        reason::kQueued,
+        reason::kGangPending,
+        reason::kQuotaExceeded}) {
     if (has_reason(job.status, condition::kScheduled, why)) return true;
   }
-  return false;
+  // Where every partition has its server, it is a further one that finds no place: it may never.
+  const auto& servers = job.status.servers;
+  const bool lacks_servers = !servers || servers->ready < needed_servers(job);
+  return lacks_servers && has_reason(job.status, condition::kServersReady, reason::kUnschedulable);
 }
 
 bool is_older_gang_in_placement(const api::GnnJob& other, const api::GnnJob& job) {
@@ -89,25 +146,23 @@ bool is_older_gang_in_placement(const api::GnnJob& other, const api::GnnJob& job
 }
 
 std::optional<TimePoint> scheduling_deadline(const Pass& pass) {
-  if (is_true(pass.status(), condition::kScheduled) || unscheduled_nodes(pass.gang) == 0) {
-    return std::nullopt;
-  }
-  const std::optional<TimePoint> first = first_pod_time(pass.gang);
-  if (!first) return std::nullopt;
-  TimePoint since = *first;
-  if (!pass.status().replaced_nodes.empty()) {
-    // Of a gang that ran, one node has to be placed again.
-    const api::Condition* scheduled = find_condition(pass.status(), condition::kScheduled);
-    if (scheduled != nullptr) since = std::max(since, scheduled->last_transition_time);
-  }
-  return since + scheduling_timeout(pass.job());
+  const auto gang = gang_deadline(pass);
+  const auto servers = servers_scheduling_deadline(pass);
+  const auto deadline = gang && servers ? std::min(gang, servers) : gang ? gang : servers;
+  if (!deadline || !waits_as_group(pass)) return deadline;
+  const auto held = holds_places_since(pass);
+  if (!held) return std::nullopt;
+  return std::max(*deadline, *held + scheduling_timeout(pass.job()));
 }
 
 void release_gang(Pass& pass, std::string_view limit) {
-  const std::string who = pass.preparing()
-                              ? std::string(kPreparePod) + " was"
-                              : std::to_string(unscheduled_nodes(pass.gang)) + " of " +
-                                    std::to_string(pass.gang.nodes.size()) + " nodes were";
+  const int64_t open = unscheduled_nodes(pass.gang);
+  const std::string who =
+      pass.preparing() ? std::string(kPreparePod) + " was"
+      : open == 0
+          ? "The servers of " + std::to_string(parts_without_place(pass)) +
+                " of the partitions were"
+          : std::to_string(open) + " of " + std::to_string(pass.gang.nodes.size()) + " nodes were";
   const std::string message = who + " not scheduled " + std::string(limit) + "; released " +
                               (pass.preparing() ? "it" : "the gang") + ": " +
                               why_not_scheduled(pass);

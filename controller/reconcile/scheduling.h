@@ -15,7 +15,8 @@
 /// jitter keep them apart.
 namespace gnn::reconcile {
 
-/// Until when the gang must be scheduled whole; nothing if it is, or if it has no pods.
+/// Until when the gang must be scheduled whole; nothing if it is, if it has no pods, or if it waits as
+/// a group and so holds no place.
 [[nodiscard]] std::optional<TimePoint> scheduling_deadline(const Pass& pass);
 
 /// Nodes that have no place: without a pod, or with one that is not scheduled.

@@ -1,7 +1,9 @@
 #include "controller/reconcile/status.h"
 
 #include "controller/reconcile/conditions.h"
+#include "controller/reconcile/pod_group.h"
 #include "controller/reconcile/prepare.h"
+#include "controller/reconcile/servers.h"
 
 #include <algorithm>
 #include <chrono>
@@ -63,7 +65,18 @@ void describe_placement(Pass& pass) {
     }
     return;
   }
-  const std::string stuck = first_waiting(pass, NodePhase::Unscheduled);
+  const std::string of_group = has_group(pass) ? why_group_waits(pass) : "";
+  const std::string stuck =
+      of_group.empty() ? first_waiting(pass, NodePhase::Unscheduled) : ": " + of_group;
+  if (open > 0 && has_group(pass) && is_queued(pass)) {
+    pass.set(
+        condition::kScheduled,
+        false,
+        reason::kQueued,
+        "Group " + *pass.status().scheduling->group + " waits in its queue" + stuck
+    );
+    return;
+  }
   if (open > 0 && stuck.empty()) {
     // The scheduler is still at work: no problem yet, and no status write for each pod.
     pass.set(condition::kScheduled, false, reason::kPlacing, std::string(kPlacingMessage));
@@ -73,7 +86,7 @@ void describe_placement(Pass& pass) {
     pass.set(
         condition::kScheduled,
         false,
-        reason::kUnschedulable,
+        has_group(pass) ? reason::kGangPending : reason::kUnschedulable,
         (pass.preparing() ? std::string(kPreparePod) + " is" : of_all(pass, open) + "are") +
             " not scheduled" + stuck
     );
@@ -127,6 +140,7 @@ bool differs_only_in_counts(const api::GnnJobStatus& before, api::GnnJobStatus a
     after.conditions[i].message = before.conditions[i].message;
   }
   after.nodes = before.nodes;
+  if (differ_only_in_counts(before.servers, after.servers)) after.servers = before.servers;
   after.progress = before.progress;
   after.message = before.message;
   return after == before;
@@ -176,7 +190,8 @@ std::optional<TimePoint> latest_write(const Pass& pass) {
   const api::GnnJobStatus& before = pass.job().status;
   if (const auto latest = latest_start_news(pass)) return latest;
   // News of a node does not wait because progress was just written.
-  const bool counts = pass.status().nodes != before.nodes;
+  const bool counts =
+      pass.status().nodes != before.nodes || pass.status().servers != before.servers;
   const auto& written = counts ? pass.in.counts_written : pass.in.status_written;
   if (pass.status() == before || !written || !differs_only_in_counts(before, pass.status())) {
     return std::nullopt;

@@ -1,6 +1,7 @@
 #include "controller/reconcile/success_policy.h"
 
 #include "controller/reconcile/conditions.h"
+#include "controller/reconcile/servers.h"
 
 #include <chrono>
 #include <string>
@@ -24,6 +25,7 @@ void complete_job(Pass& pass) {
   }
   pass.set(condition::kScheduled, true, reason::kAllNodesPlaced, "All nodes were scheduled");
   pass.set(condition::kRunning, false, reason::kFinished, message);
+  finish_servers(pass, message);
   pass.set(condition::kComplete, true, reason::kAllNodesDone, message);
   // The next pass releases the pods, once the result is saved.
   pass.requeue(Duration::zero());

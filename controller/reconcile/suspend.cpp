@@ -3,7 +3,9 @@
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/gang_restart.h"
 #include "controller/reconcile/node_replacement.h"
+#include "controller/reconcile/pod_group.h"
 #include "controller/reconcile/restart_backoff.h"
+#include "controller/reconcile/servers.h"
 
 #include <algorithm>
 #include <string>
@@ -32,8 +34,15 @@ void suspend_job(Pass& pass) {
   const bool suspended = is_true(status, condition::kSuspended);
   remove_old_pods(pass);
   stop_gang(pass);
-  const bool stopping = has_pods(pass.gang) || has_old_pods(pass.gang) ||
-                        !pass.gang.replaced.empty() || !pass.gang.prepared.empty();
+  const bool gang_stops = has_pods(pass.gang) || has_old_pods(pass.gang) ||
+                          !pass.gang.replaced.empty() || !pass.gang.prepared.empty();
+  // The workers may need batches until their checkpoint is written.
+  if (!gang_stops) suspend_servers(pass);
+  const bool stopping = gang_stops || has_server_pods(pass.servers);
+  if (!stopping) {
+    remove_all_groups(pass);
+    status.scheduling.reset();
+  }
   if (stopping && !suspended) {
     pass.set(
         condition::kRunning, false, reason::kStopping, "The job is suspended; its pods are stopping"

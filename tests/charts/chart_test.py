@@ -44,7 +44,7 @@ class Render(unittest.TestCase):
     def test_values_out_of_range_are_refused(self):
         for value in (
             "replicaCount=-1", "controller.progress=maybe", "image.digest=latest", "metrics.port=0", "health.port=0",
-            "networkPolicy.apiServer.cidrs={here}",
+            "networkPolicy.apiServer.cidrs={here}", "jobs.podMetadata.allowedKeys={gnn.dev/node}", "jobs.podMetadata.allowedKeys={*}",
         ):
             self.assertNotEqual(helm("template", "x", CHART, "--set", value).returncode, 0, value)
 
@@ -233,6 +233,35 @@ class Rbac(unittest.TestCase):
             for resource in ("secrets", "pods/exec", "nodes", "serviceaccounts", "roles", "clusterroles"):
                 self.assertNotIn(resource, rule["resources"], kind)
 
+    def test_each_gang_scheduler_adds_its_groups_and_nothing_else(self):
+        def groups(*values):
+            return [rule for _, _, rule in self.rules(*values) if "podgroups" in rule["resources"]]
+
+        def arguments(objects):
+            return named(objects, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["args"]
+
+        def policed(objects):
+            rules = named(objects, "ValidatingAdmissionPolicy", "-controller")[0]["spec"]["matchConstraints"]["resourceRules"]
+            return [rule["apiGroups"] for rule in rules if rule["resources"] == ["podgroups"]]
+
+        self.assertEqual(groups(), [])
+        self.assertEqual(policed(render()), [])
+        self.assertFalse([each for each in arguments(render()) if "gang" in each])
+        for provider, group in (
+            ("native", "scheduling.k8s.io"), ("coscheduling", "scheduling.x-k8s.io"), ("volcano", "scheduling.volcano.sh"),
+        ):  # fmt: skip
+            toggle = f"gangScheduling.{provider}.enabled=true"
+            verbs = ["get", "list", "watch", "create", "delete"]
+            self.assertEqual(groups(toggle), [{"apiGroups": [group], "resources": ["podgroups"], "verbs": verbs}])
+            self.assertEqual(policed(render(toggle)), [[group]])
+            self.assertIn(f"--gang-provider={provider.capitalize()}", arguments(render(toggle)))
+            roles = self.rules(toggle, "controller.watchNamespaces={a}")
+            self.assertEqual([where for _, where, rule in roles if "podgroups" in rule["resources"]], ["a"])
+        schedulers = "gangScheduling.coscheduling.schedulerNames={x,y}"
+        named_ones = arguments(render("gangScheduling.coscheduling.enabled=true", schedulers))
+        self.assertEqual([each for each in named_ones if "scheduler=" in each],
+                         ["--coscheduling-scheduler=x", "--coscheduling-scheduler=y"])  # fmt: skip
+
     def test_is_namespaced_when_namespaces_are_named(self):
         objects = render("controller.watchNamespaces={team-a,team-b}")
         cluster = [item["metadata"]["name"] for item in named(objects, "ClusterRole")]
@@ -328,6 +357,17 @@ class Admission(unittest.TestCase):
         for part in ('request.operation == "CREATE"', "object.spec != oldObject.spec", '"gnn.dev/job-uid" in oldObject'):
             self.assertIn(part, condition)
 
+
+    def test_allows_the_keys_of_pods_that_the_controller_allows(self):
+        policies = render("jobs.podMetadata.allowedKeys={team,example.com/*}")
+        for suffix in ("-pod-metadata", "-worker-pods"):
+            variables = {
+                each["name"]: each["expression"]
+                for each in named(policies, "ValidatingAdmissionPolicy", suffix)[0]["spec"]["variables"]
+            }
+            self.assertEqual((variables["keys"], variables["prefixes"]), ('["team"]', '["example.com/"]'))
+        container = named(policies, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]
+        self.assertIn("--job-allowed-keys=team,example.com/*", container["args"])
 
     def test_names_the_account_that_the_controller_has(self):
         for values, user in (

@@ -78,7 +78,7 @@ def declared_metrics(section=""):
 def metrics_about_jobs():
     """Those with a label `job` of their own, the name of a GNNJob; of others Prometheus sets it to the scrape job."""
     page = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
-    found = declared_metrics("Agent (")
+    found = declared_metrics("Agent (") | declared_metrics("Sampling server (")
     for names, _, what in re.findall(r"^\| (`gnnjob_.*?) \| (.*?) \| (.*) \|$", page, re.MULTILINE):
         if "`job`" in what:
             found.update(re.findall(r"`(\w+)`", names))

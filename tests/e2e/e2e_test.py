@@ -150,6 +150,7 @@ def undisturbed_hash():
 def processes(job, subcommand, *variables):
     """Process ids of the agents or ranks of a job, on whichever node, that have these variables."""
     wanted = {variable.encode() for variable in (f"GNN_JOB={job}", *variables)}
+    host = os.readlink("/proc/self/ns/mnt")  # where other tests may run a job of the same name
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -158,9 +159,11 @@ def processes(job, subcommand, *variables):
             program = os.readlink(entry / "exe")  # an agent starts its ranks as /proc/self/exe
             arguments = (entry / "cmdline").read_bytes().split(b"\0")
             environment = (entry / "environ").read_bytes().split(b"\0")
+            in_container = os.readlink(entry / "ns/mnt") != host
         except OSError:
             continue
-        if program.endswith("/gnn-worker") and arguments[1:2] == [subcommand.encode()] and wanted <= set(environment):
+        is_it = program.endswith("/gnn-worker") and arguments[1:2] == [subcommand.encode()] and wanted <= set(environment)
+        if in_container and is_it:
             found.append(int(entry.name))
     return sorted(found)
 
@@ -217,6 +220,29 @@ class EndToEnd(unittest.TestCase):
         if restarts is not None:
             self.assertEqual(job["status"].get("restarts", 0), restarts, json.dumps(job["status"], indent=1))
         return job
+
+    def served_job(self, name, folder, epochs):
+        """The sample with servers, small, on partitions that are there already."""
+        job = yaml.safe_load(sample("products-servers.yaml", operator.images["worker"]))
+        job["metadata"].update(name=name, namespace=NAMESPACE)
+        spec = job["spec"]
+        del spec["prepare"]
+        spec["dataset"]["path"] = f"/{folder}/parts"
+        spec["model"]["graphSage"]["hiddenChannels"] = 32
+        spec["sampling"]["numThreads"] = 1
+        spec["training"].update(epochs=epochs, batchSize=16, evaluation={"every": 20, "mode": "Sampled"})
+        for role in ("workers", "servers"):
+            template = spec[role]["template"]
+            template["resources"] = {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"cpu": "2", "memory": "2Gi"}}
+            template["volumes"], template["volumeMounts"] = claims(folder), mounts(folder)
+        return job
+
+    def make_parts(self, claim):
+        """A small data set of two partitions on a volume."""
+        folder = operator.volume(NAMESPACE, claim)
+        run([WORKER, "data", "generate", "--shape", "ogbn-products", "--scale", "0.002", "--output", folder / "whole"])
+        run([WORKER, "data", "partition", "--input", folder / "whole", "--output", folder / "parts", "--parts", "2",
+             "--method", "hotness", "--fanout", "15,10,5", "--batch-size", "16"])
 
 
 class Jobs(EndToEnd):
@@ -328,6 +354,33 @@ class Jobs(EndToEnd):
         self.assertIn("/data/products-2: already complete", prepared()["message"])
         parted, whole = (operator.results(name, NAMESPACE)[0]["parametersHash"] for name in ("parted", "whole"))
         self.assertEqual(parted, whole)
+
+    def test_a_killed_server_costs_no_restart_and_no_bit(self):
+        self.make_parts("served-data")
+        job = self.served_job("served", "served-data", epochs=40)
+        operator.apply(job)
+        self.addCleanup(operator.kubectl, "delete", "gnnjob", "served", "-n", NAMESPACE, "--ignore-not-found")
+        operator.wait_step("served", NAMESPACE, STEPS_BEFORE_FAULT, 180)
+        self.assertEqual(len(processes("served", "rank")), 2)
+        for rank in processes("served", "rank"):
+            mapped = Path(f"/proc/{rank}/maps").read_text(encoding="utf-8")
+            self.assertNotIn("/parts/", mapped, "a worker has neither graph nor features")
+        os.kill(processes("served", "server", "GNN_SERVER=1")[0], signal.SIGKILL)
+        pods = lambda: {pod["metadata"]["name"] for pod in operator.list("pods", NAMESPACE, "gnn.dev/job=served,gnn.dev/server=1")}  # noqa: E731
+        operator.wait("another pod of server 1", lambda: "served-s1-1" in pods(), 60)
+        done = operator.wait_finished("served", NAMESPACE, 300)
+        self.assertTrue(operator.holds(done, "Complete"), json.dumps(done["status"], indent=1))
+        self.assertEqual((done["status"]["attempt"], done["status"].get("restarts", 0)), (1, 0))
+        self.assertEqual(done["status"]["servers"]["restarts"], 1)
+
+        job = self.served_job("unserved", "served-data", epochs=40)
+        del job["spec"]["servers"]
+        operator.apply(job)
+        self.addCleanup(operator.kubectl, "delete", "gnnjob", "unserved", "-n", NAMESPACE, "--ignore-not-found")
+        other = operator.wait_finished("unserved", NAMESPACE, 300)
+        self.assertTrue(operator.holds(other, "Complete"), json.dumps(other["status"], indent=1))
+        served, unserved = (operator.results(name, NAMESPACE)[0]["parametersHash"] for name in ("served", "unserved"))
+        self.assertEqual(served, unserved)
 
     def test_deleting_a_running_job_leaves_nothing(self):
         name = self.submit("deleted")
@@ -580,6 +633,11 @@ class Fence(EndToEnd):
 MAY_BE_ZERO = {"Errors", "Queue depth", "Longest running reconcile", "Refused and lost connections", "Remote calls under way"}
 # Of pods that are gone when a job trains: shown while one prepares data.
 WHILE_PREPARING = {"Preparation"}
+# Of jobs with sampling servers.
+OF_SERVERS = {
+    "Sampling servers", "Replaced servers", "Batches made by servers", "Sent by servers", "Busy share of servers", "Queues of servers",
+    "A batch's time at the servers", "A batch's time for the workers", "Ready servers", "Memory of servers", "Failovers",
+}
 
 
 def filled(expression, values):
@@ -595,10 +653,7 @@ class Monitoring(EndToEnd):
         scheduled = "gnnjob_queue_duration_seconds_count > 0"
         operator.wait("Prometheus reads a time to schedule", lambda: operator.query(scheduled), 120)
         # Longer than all the looking takes. Its nodes read from each other.
-        folder = operator.volume(NAMESPACE, "watched-data")
-        run([WORKER, "data", "generate", "--shape", "ogbn-products", "--scale", "0.002", "--output", folder / "whole"])
-        run([WORKER, "data", "partition", "--input", folder / "whole", "--output", folder / "parts", "--parts", "2",
-             "--method", "hotness", "--fanout", "10,10", "--batch-size", "64"])
+        self.make_parts("watched-data")
         name = self.submit("watched", epochs=5000, dataset={"format": "Native", "path": "/watched-data/parts"},
                            placement={"topology": "Partitioned", "features": "Partitioned", "partitions": 2},
                            workers__template__volumes=claims("checkpoints", "watched-data"),
@@ -609,15 +664,32 @@ class Monitoring(EndToEnd):
         operator.wait("Prometheus reads both agents", lambda: operator.query(read), 60)
         os.kill(processes(name, "rank")[-1], signal.SIGKILL)  # so that restarts and rounds are not all zero
         operator.wait_step(name, NAMESPACE, 4 * STEPS_BEFORE_FAULT, 200)
-        empty = self.empty_panels(name)
+        self.assert_no_panel_is_empty(name, lambda title: title not in WHILE_PREPARING | OF_SERVERS)
+        operator.kubectl("delete", "gnnjob", name, "-n", NAMESPACE)
+        operator.apply(self.served_job("served-watched", "watched-data", epochs=5000))
+        self.addCleanup(operator.kubectl, "delete", "gnnjob", "served-watched", "-n", NAMESPACE, "--ignore-not-found")
+        operator.wait_step("served-watched", NAMESPACE, STEPS_BEFORE_FAULT, 120)
+        series = ("gnn_server_ready", "gnn_agent_servers", "gnn_served_failovers_total")
+        read = " and ".join(f'count({each}{{job="served-watched"}}) == 2' for each in series)
+        operator.wait("Prometheus reads both roles", lambda: operator.query(read), 60)
+        # A server that dies between two questions has none that another must answer: it dies when ranks wait for it.
+        server = processes("served-watched", "server", "GNN_SERVER=0")[0]
+        os.kill(server, signal.SIGSTOP)
+        held = 'max(changes(gnn_train_steps_total{job="served-watched"}[5s])) == 0'
+        operator.wait("ranks wait for the stopped server", lambda: operator.query(held), 60)
+        os.kill(server, signal.SIGKILL)
+        self.assert_no_panel_is_empty("served-watched", lambda title: title in OF_SERVERS)
+
+    def assert_no_panel_is_empty(self, job, is_meant):
+        empty = self.empty_panels(job, is_meant)
         # A panel may fill later than others (a second scrape, an evaluation): wait for those alone.
         deadline = time.monotonic() + 60
         while empty and time.monotonic() < deadline:
             time.sleep(1)
-            empty = self.empty_panels(name)
+            empty = self.empty_panels(job, is_meant)
         self.assertFalse(empty, "\n".join(empty))
 
-    def empty_panels(self, job):
+    def empty_panels(self, job, is_meant):
         """Targets that show nothing, no number, or only zeros where a run with a lost rank has more to show."""
         empty = []
         for file in sorted((ROOT / "charts/gnn-operator/dashboards").glob("*.json")):
@@ -627,7 +699,7 @@ class Monitoring(EndToEnd):
                 if variable["type"] == "query":
                     values["$" + variable["name"]] = self.choice(variable["query"]["query"], values, job)
             for panel in dashboard["panels"]:
-                if panel["title"] in WHILE_PREPARING:
+                if not is_meant(panel["title"]):
                     continue
                 for target in panel["targets"]:
                     shown = [float(item["value"][1]) for item in operator.query(filled(target["expr"], values))]

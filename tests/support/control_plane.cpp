@@ -61,14 +61,12 @@ const char* name_of(ControlPlanePart part) {
 }
 
 // The folder with the pinned programs; builds them if this machine has not yet (minutes).
-Result<std::string> tools_folder() {
-  if (const char* given = std::getenv("GNN_CLUSTER_TOOLS"); given != nullptr && *given != '\0') {
-    return std::string(given);
-  }
-  GNN_ASSIGN_OR_RETURN(
-      CommandOutput built,
-      run_command({GNN_SOURCE_DIR "/tools/cluster/go/build"}, {}, std::chrono::minutes(30))
-  );
+Result<std::string> tools_folder(bool with_groups) {
+  const char* given = std::getenv(with_groups ? "GNN_GANG_TOOLS" : "GNN_CLUSTER_TOOLS");
+  if (given != nullptr && *given != '\0') return std::string(given);
+  const std::string program =
+      std::string(GNN_SOURCE_DIR "/tools/cluster/") + (with_groups ? "gangs" : "go") + "/build";
+  GNN_ASSIGN_OR_RETURN(CommandOutput built, run_command({program}, {}, std::chrono::minutes(30)));
   if (built.exit_code != 0) {
     return fail(ErrorKind::Configuration, "the cluster's programs are missing: " + built.errors);
   }
@@ -236,7 +234,7 @@ ControlPlane::State::~State() {
 }
 
 Status ControlPlane::State::prepare() {
-  GNN_ASSIGN_OR_RETURN(tools, tools_folder());
+  GNN_ASSIGN_OR_RETURN(tools, tools_folder(options.kubernetes_with_groups));
   const fs::path parent = fs::temp_directory_path();
   remove_stale_folders(parent);
   std::string name = (parent / (std::string(kFolderPrefix) + "XXXXXX")).string();
@@ -437,6 +435,14 @@ void ControlPlane::State::make_arguments() {
       "--kube-api-qps=200",
       "--kube-api-burst=400",
   };
+  if (!options.feature_gates.empty()) {
+    for (const ControlPlanePart each :
+         {ControlPlanePart::ApiServer,
+          ControlPlanePart::ControllerManager,
+          ControlPlanePart::Scheduler}) {
+      part(each).arguments.push_back("--feature-gates=" + options.feature_gates);
+    }
+  }
   auto& kwok = part(ControlPlanePart::Kwok).arguments;
   kwok = {
       tools + "/kwok",

@@ -35,6 +35,11 @@ struct ControlPlaneOptions {
   bool watch_cache = true;
   /// Appended to the API server's flags, e.g. "--max-requests-inflight=1".
   std::vector<std::string> api_server_flags = {};
+  /// Kubernetes 1.37, from tools/cluster/gangs/build or $GNN_GANG_TOOLS, whose scheduler can know groups
+  /// of pods.
+  bool kubernetes_with_groups = false;
+  /// Of all its programs, e.g. "GenericWorkload=true".
+  std::string feature_gates = {};
   /// A part that isn't ready by then is an error that quotes the end of its log.
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
 };

@@ -14,6 +14,7 @@ FREE_MAPS = {
     "commonLabels", "resources", "nodeSelector", "affinity", "podAnnotations", "podLabels", "serviceAccount.annotations",
     "metrics.serviceMonitor.labels", "metrics.podMonitor.labels", "metrics.prometheusRule.labels", "dashboards.annotations",
 }
+SCHEDULERS = {"items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"}, "uniqueItems": True}
 REFINED = {
     "image.pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
     "image.digest": {"pattern": "^(sha256:[0-9a-f]{64})?$"},
@@ -23,7 +24,17 @@ REFINED = {
     "controller.logLevel": {"enum": ["debug", "info", "warning", "error"]},
     "controller.progress": {"enum": ["pod-ip", "off"]},
     "controller.watchNamespaces": {"items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}, "uniqueItems": True},
+    "gangScheduling.coscheduling.schedulerNames": SCHEDULERS,
+    "gangScheduling.volcano.schedulerNames": SCHEDULERS,
     "controller.extraArgs": {"items": {"type": "string"}},
+    "jobs.podMetadata.allowedKeys": {
+        "items": {
+            "type": "string",
+            "pattern": "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?|[*])$",
+            "not": {"pattern": "^([^/]*[.])?gnn[.]dev/|^[*]$"},
+        },
+        "uniqueItems": True,
+    },
     "networkPolicy.apiServer.cidrs": {"items": {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]+$"}, "minItems": 1},
     "networkPolicy.apiServer.ports": {"items": {"type": "integer", "minimum": 1, "maximum": 65535}, "minItems": 1},
     "metrics.prometheusRule.runbookUrl": {"pattern": "^https?://[^#\\s]+$"},

@@ -146,6 +146,10 @@ def jobs():
                   kind="table", width=12),
             panel("Nodes", "Pods of each job, by state.", "short",
                   (f"max by (namespace, job, state) (gnnjob_nodes{{{controller}}})", "{{namespace}}/{{job}} {{state}}"), width=12),
+            panel("Sampling servers", "Servers of jobs that have some: desired, ready.", "short",
+                  (f"max by (namespace, job, state) (gnnjob_servers{{{controller}}})", "{{namespace}}/{{job}} {{state}}")),
+            panel("Replaced servers", "Pods of servers that replaced lost ones within the time range. Jobs without are omitted.", "short",
+                  (f"round(max by (namespace, job) (increase(gnnjob_server_restarts_total{{{controller}}}[$__range]))) > 0", "{{namespace}}/{{job}}")),
             panel("Progress", "Current epoch as a share of all epochs.", "percentunit",
                   (f"max by (namespace, job) (gnn_train_epoch{{{JOB}}}) / max by (namespace, job) (gnn_train_epochs{{{JOB}}})", "{{namespace}}/{{job}}")),
             panel("Loss", "Loss of the last step, over all ranks.", "short",
@@ -199,6 +203,39 @@ def remote_data():
     ]
 
 
+def servers():
+    """Panels of jobs with sampling servers; others have none of these series."""
+    of_servers = 'namespace=~"$namespace", job=~"$job"'  # $instance is an agent's pod
+
+    def rate(metric, by):
+        return f"sum by ({by}) (rate({metric}{{{of_servers}}}[$__rate_interval]))"
+
+    def stages(metric, total, select):
+        return f"sum by (stage) (rate({metric}{{{select}}}[$__rate_interval])) / ignoring (stage) group_left () sum(rate({total}{{{select}}}[$__rate_interval]))"
+
+    return [
+        panel("Batches made by servers", "Batches per second, by server.", "ops",
+              (rate("gnn_server_batches_total", "server"), "server {{server}}")),
+        panel("Sent by servers", "Bytes per second of batches and of what other servers ask for, by server.", "Bps",
+              (rate("gnn_server_bytes_total", "server"), "server {{server}}")),
+        panel("Busy share of servers", "Of the time of a server's threads, the share in which they make batches.", "percentunit",
+              (f"{rate('gnn_server_busy_seconds_total', 'server')} / max by (server) (gnn_server_threads{{{of_servers}}})", "server {{server}}")),
+        panel("Queues of servers", "Requests that wait for a thread, or whose batch is under way.", "short",
+              (f"max by (server) (gnn_server_queue_length{{{of_servers}}})", "server {{server}}")),
+        panel("A batch's time at the servers", "Mean seconds per batch in each stage, as servers measure it.", "s",
+              (stages("gnn_server_batch_seconds_total", "gnn_server_batches_total", of_servers), "{{stage}}")),
+        panel("A batch's time for the workers", "Mean seconds from a worker's question to the whole batch, by where they went.", "s",
+              (stages("gnn_served_batch_seconds_total", "gnn_served_batches_total", JOB), "{{stage}}")),
+        panel("Ready servers", "Servers that have opened their data and listen, and those that node 0 names to the workers.", "short",
+              (f"sum by (job) (gnn_server_ready{{{of_servers}}})", "ready"),
+              (f"max by (job) (gnn_agent_servers{{{JOB}}})", "named by node 0")),
+        panel("Memory of servers", "Resident memory, which includes what was read of the mapped data.", "bytes",
+              (f"max by (server) (gnn_server_memory_bytes{{{of_servers}}})", "server {{server}}")),
+        panel("Failovers", "Within the time range: batches that were asked of another server because the first one was lost, by rank.", "short",
+              (f"round(sum by (node, rank) (increase(gnn_served_failovers_total{{{JOB}}}[$__range])))", "node {{node}} rank {{rank}}")),
+    ]
+
+
 def job():
     phase = f"rate(gnn_train_phase_seconds_total{{{JOB}}}[$__rate_interval])"
     return dashboard(
@@ -231,6 +268,7 @@ def job():
             panel("Memory by owner", "Resident memory of the ranks.", "bytes",
                   (f"sum by (node, rank, owner) (gnn_memory_bytes{{{JOB}}})", "node {{node}} rank {{rank}} {{owner}}")),
             *remote_data(),
+            *servers(),
         ],
     )
 

@@ -124,6 +124,38 @@ affinity:
 {{/* What the controller may do in a namespace whose jobs it runs. manifests/base holds the same. */}}
 {{- define "gnn.jobRules" -}}
 {{ .Files.Get "files/job-rules.yaml" }}
+{{- range include "gnn.groupApis" . | fromJsonArray }}
+- apiGroups: [{{ . }}]
+  resources: [podgroups]
+  verbs: [get, list, watch, create, delete]
+{{- end }}
+{{- end -}}
+
+{{/* The API groups of the PodGroups that the controller may use, as a JSON list. */}}
+{{- define "gnn.groupApis" -}}
+{{- $gangs := .Values.gangScheduling -}}
+{{- $groups := list -}}
+{{- if $gangs.native.enabled -}}{{- $groups = append $groups "scheduling.k8s.io" -}}{{- end -}}
+{{- if $gangs.coscheduling.enabled -}}{{- $groups = append $groups "scheduling.x-k8s.io" -}}{{- end -}}
+{{- if $gangs.volcano.enabled -}}{{- $groups = append $groups "scheduling.volcano.sh" -}}{{- end -}}
+{{- toJson $groups -}}
+{{- end -}}
+
+{{/* Variables of a policy: the keys, and the prefixes that end with "/", that jobs may use in their pods' metadata. */}}
+{{- define "gnn.allowedKeys" -}}
+{{- $keys := list -}}
+{{- $prefixes := list -}}
+{{- range .Values.jobs.podMetadata.allowedKeys -}}
+{{- if hasSuffix "/*" . -}}
+{{- $prefixes = append $prefixes (trimSuffix "*" .) -}}
+{{- else -}}
+{{- $keys = append $keys . -}}
+{{- end -}}
+{{- end -}}
+- name: keys
+  expression: {{ toJson $keys | quote }}
+- name: prefixes
+  expression: {{ toJson $prefixes | quote }}
 {{- end -}}
 
 {{/* JSON of --job-fence: who reads the agents' metrics (the controller among them), and whom a job's pods reach. */}}

@@ -147,13 +147,13 @@ TEST(Codec, AFlagThatIsOffIsReadButNotWritten) {
 
 TEST(Codec, WritesBackTheStatusFieldsOfANewerVersion) {
   json object = encode(sample_job());
-  object["status"] = {{"attempt", 3}, {"servers", {{"ready", 2}}}};
+  object["status"] = {{"attempt", 3}, {"gauges", {{"ready", 2}}}};
   auto job = decode_job(object, UnknownFields::Ignore);
   ASSERT_TRUE(job) << error_of(job);
   job->status.attempt = 4;
   const json written = encode(job->status);
   EXPECT_EQ(written["attempt"], 4);
-  EXPECT_EQ(written["servers"], json({{"ready", 2}}));
+  EXPECT_EQ(written["gauges"], json({{"ready", 2}}));
 }
 
 TEST(Codec, WritesBackNestedStatusFieldsOfANewerVersion) {
@@ -422,15 +422,34 @@ TEST(Codec, YamlScalarsFollowTheCoreSchema) {
   );
 }
 
-TEST(Codec, WorkerConfigIsTheJobWithoutThePodTemplate) {
-  const GnnJob job = sample_job();
+TEST(Codec, WorkerConfigIsTheJobWithoutThePodTemplateAndItsScheduling) {
+  GnnJob job = sample_job();
+  const std::string unscheduled = worker_config(job);
+  job.spec.scheduling.emplace();
+  EXPECT_EQ(worker_config(job), unscheduled);
   const auto read = parse_job_yaml(worker_config(job), UnknownFields::Reject);
   ASSERT_TRUE(read) << error_of(read);
   GnnJobSpec expected = job.spec;
+  expected.scheduling.reset();
   expected.workers.pod_template.reset();
   EXPECT_EQ(read->spec, expected);
   EXPECT_EQ(read->metadata.name, job.metadata.name);
   EXPECT_EQ(worker_config(job), worker_config(job));
+}
+
+TEST(Codec, WorkerConfigHasTheServersButNotWhatMayChangeOfThem) {
+  GnnJob job = sample_served_job();
+  job.spec.servers->max_bytes_in_flight = "2Gi";
+  const std::string config = worker_config(job);
+  const auto read = parse_job_yaml(config, UnknownFields::Reject);
+  ASSERT_TRUE(read) << error_of(read);
+  ASSERT_TRUE(read->spec.servers);
+  EXPECT_EQ(read->spec.servers->bytes_in_flight(), int64_t{2} << 30U);
+  job.spec.servers->nodes = 7;
+  job.spec.servers->pod_template->node_selector = {{"pool", "cpu"}};
+  EXPECT_EQ(worker_config(job), config);
+  job.spec.servers.reset();
+  EXPECT_NE(worker_config(job), config);
 }
 
 TEST(Codec, MessagesCutWhatTheyShow) {

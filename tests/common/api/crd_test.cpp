@@ -85,7 +85,8 @@ class SchemaChecker {
     const bool in_crd = std::find(listed.begin(), listed.end(), name) != listed.end();
     // Pods exist in clusters only: a manifest for `gnn-worker run` needs no workers and no
     // template.
-    const bool cluster_only = path == "spec.workers" || path == "spec.workers.template";
+    const bool cluster_only = path == "spec.workers" || path == "spec.workers.template" ||
+                              path == "spec.servers.template";
     EXPECT_EQ(in_crd, required || cluster_only);
     EXPECT_FALSE(property.value("description", "").empty());
     using Value = typename Inner<T>::Type;

@@ -34,6 +34,16 @@ inline GnnJob sample_partitioned_job() {
   return job;
 }
 
+/// The same with two sampling servers.
+inline GnnJob sample_served_job() {
+  GnnJob job = sample_partitioned_job();
+  Servers& servers = job.spec.servers.emplace();
+  servers.nodes = 2;
+  servers.pod_template.emplace();
+  servers.pod_template->image = "gnn-worker:0.1";
+  return job;
+}
+
 /// A valid job that makes its data from a folder of the Open Graph Benchmark first.
 inline GnnJob sample_prepare_job() {
   GnnJob job = sample_job();

@@ -58,6 +58,7 @@ TEST(Validation, AcceptsTheSamples) {
   EXPECT_EQ(paths_of(sample_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_graph_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_partitioned_job()), std::vector<std::string>{});
+  EXPECT_EQ(paths_of(sample_served_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_prepare_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_prepare_partitions_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_link_job()), std::vector<std::string>{});
@@ -451,6 +452,55 @@ TEST(Validation, ChecksThePlacement) {
   });
 }
 
+TEST(Validation, ChecksTheServers) {
+  const auto refused = [](const std::string& path, const Change& change) {
+    GnnJob job = sample_served_job();
+    change(job);
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{path});
+  };
+  const auto rule = [](FailureRule added) {
+    return [added = std::move(added)](GnnJob& job) {
+      job.spec.run_policy.failure_policy.rules = {added};
+    };
+  };
+  refused("spec.servers.nodes", [](GnnJob& j) { j.spec.servers->nodes = 1; });
+  refused("spec.servers.nodes", [](GnnJob& j) { j.spec.servers->nodes = 1025; });
+  refused("spec.servers", [](GnnJob& j) { j.spec.placement.reset(); });
+  refused("spec.training.evaluation.mode", [](GnnJob& j) {
+    j.spec.training.evaluation.mode = EvaluationMode::LayerWise;
+  });
+  refused("spec.runPolicy.serverTimeoutSeconds", [](GnnJob& j) {
+    j.spec.servers.reset();
+    j.spec.run_policy.server_timeout_seconds = 60;
+  });
+  refused("spec.servers.template.resources", [](GnnJob& j) {
+    j.spec.servers->pod_template->resources.limits = {{"nvidia.com/gpu", "1"}};
+  });
+  refused("spec.servers.template.env[0].name", [](GnnJob& j) {
+    j.spec.servers->pod_template->env = {{.name = "GNN_SERVER"}};
+  });
+  refused("spec.servers.template.volumeMounts[0].name", [](GnnJob& j) {
+    j.spec.servers->pod_template->volume_mounts = {{.name = "a", .mount_path = "/data"}};
+  });
+  for (const char* size : {"0Mi", "1.5Gi", "256", "256M", "1000000Mi", "-1Mi"}) {
+    refused("spec.servers.maxBytesInFlight", [&](GnnJob& j) {
+      j.spec.servers->max_bytes_in_flight = size;
+    });
+  }
+  const std::string first_rule = "spec.runPolicy.failurePolicy.rules[0]";
+  refused(first_rule, rule({.exit_codes = {65}, .action = FailureAction::Ignore}));
+  refused(first_rule, rule({.role = FailureRole::Server, .exit_codes = {70}}));
+  GnnJob job = sample_served_job();
+  job.spec.servers->nodes.reset();
+  job.spec.run_policy.server_timeout_seconds = 60;
+  job.spec.run_policy.failure_policy.rules = {
+      {.role = FailureRole::Server, .exit_codes = {65}, .action = FailureAction::Ignore},
+      {.role = FailureRole::Server, .exit_codes = {70}, .action = FailureAction::Fail},
+      {.role = FailureRole::Worker, .exit_codes = {70}, .action = FailureAction::Fail},
+  };
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{});
+}
+
 TEST(Validation, HoldsPrepareToWhatTheFormatKnows) {
   const auto refused = [](const std::string& path, const Change& change) {
     GnnJob job = sample_prepare_job();
@@ -514,6 +564,10 @@ TEST(Validation, GuardsThePodTemplate) {
   };
   const std::string path = "spec.workers.template";
   expect_refused(std::vector<Case>{
+      {path + ".metadata",
+       pod([](PodTemplate& p) { p.metadata = {.labels = {{"sub.gnn.dev/x", "1"}}}; })},
+      {path + R"(.metadata.annotations["a..b/c"])",
+       pod([](PodTemplate& p) { p.metadata = {.annotations = {{"a..b/c", "1"}}}; })},
       {path + ".env", pod([](PodTemplate& p) { p.env = {{.name = "A"}, {.name = "A"}}; })},
       {path + ".env[0].name", pod([](PodTemplate& p) { p.env = {{.name = "MASTER_ADDR"}}; })},
       {path + ".env[0].name", pod([](PodTemplate& p) { p.env = {{.name = "GNN_ANYTHING"}}; })},
@@ -538,6 +592,25 @@ TEST(Validation, GuardsThePodTemplate) {
        pod([](PodTemplate& p) { p.resources.limits = {{"nvidia.com/gpu", "1"}}; })},
       {path + ".priorityClassName",
        pod([](PodTemplate& p) { p.priority_class_name = "system-node-critical"; })},
+  });
+}
+
+TEST(Validation, SchedulingTakesOneOfEachChoice) {
+  expect_refused(std::vector<Case>{
+      {"spec.scheduling.schedulingPolicy",
+       [](GnnJob& job) { job.spec.scheduling.emplace().scheduling_policy.emplace(); }},
+      {"spec.scheduling.disruptionMode",
+       [](GnnJob& job) {
+         job.spec.scheduling.emplace().disruption_mode = DisruptionMode{Chosen{}, Chosen{}};
+       }},
+      {"spec.scheduling.schedulingConstraints.topology",
+       [](GnnJob& job) {
+         job.spec.scheduling.emplace().scheduling_constraints = {{{.key = "a"}, {.key = "b"}}};
+       }},
+      {"spec.scheduling.volcano",
+       [](GnnJob& job) {
+         job.spec.scheduling = {.provider = GangProvider::Native, .volcano = VolcanoScheduling{}};
+       }},
   });
 }
 

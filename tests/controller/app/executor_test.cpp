@@ -113,6 +113,30 @@ TEST_F(ExecutorTest, CreatesNoPodBesideAForeignService) {
   EXPECT_EQ(transport_.requests().size(), 2U);
 }
 
+TEST_F(ExecutorTest, CreatesNoPodWithoutItsGroupAndTellsThatTheApiIsGone) {
+  int told = 0;
+  executor_.on_unserved_api([&] { ++told; });
+  reconcile::Plan plan = plan_of_pods(2);
+  reconcile::CreateGroup create;
+  create.group.api = objects::GroupApi::Volcano;
+  create.group.metadata.name = "j-1";
+  create.group.metadata.namespace_ = "ns";
+  plan.actions.insert(plan.actions.begin(), create);
+  transport_.reply(403, refusal("Forbidden", "may not create podgroups"));
+  const Execution refused = executor_.execute(plan, job_);
+  ASSERT_EQ(refused.refusals.size(), 1U);
+  EXPECT_EQ(refused.refusals[0].object, "podgroup j-1");
+  EXPECT_EQ(told, 0);
+  transport_.reply(404, refusal("NotFound", "the server could not find the requested resource"));
+  EXPECT_TRUE(executor_.execute(plan, job_).error);
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(transport_.requests().size(), 2U);
+  EXPECT_EQ(
+      transport_.requests().back().path,
+      "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
+  );
+}
+
 TEST_F(ExecutorTest, AnExistingObjectOfTheJobIsSuccess) {
   transport_.reply(409, refusal("AlreadyExists", "")).reply(200, pod_owned_by("job-uid"));
   const Execution done = executor_.execute(plan_of_pods(1), job_);

@@ -40,6 +40,25 @@ api::Condition condition(
   return condition;
 }
 
+TEST(JobMetrics, ShowsTheServersOfAJobThatHasSome) {
+  MetricsRegistry registry;
+  gnn::testing::FakeClock clock;
+  JobMetrics metrics(registry, clock);
+  api::GnnJob job;
+  name_job(job);
+  metrics.show(job);
+  EXPECT_THAT(registry.expose(), Not(HasSubstr("gnnjob_servers{")));
+  job.spec.servers.emplace();
+  job.status.servers = api::ServerCounts{.desired = 3, .ready = 2, .restarts = 4};
+  metrics.show(job);
+  for (const char* line :
+       {R"(gnnjob_servers{job="j",namespace="ns",state="desired"} 3)",
+        R"(gnnjob_servers{job="j",namespace="ns",state="ready"} 2)",
+        R"(gnnjob_server_restarts_total{job="j",namespace="ns"} 4)"}) {
+    EXPECT_THAT(registry.expose(), HasSubstr(line));
+  }
+}
+
 TEST(JobMetrics, ShowsTrainingOnlyWhileTheJobRuns) {
   MetricsRegistry registry;
   gnn::testing::FakeClock clock;

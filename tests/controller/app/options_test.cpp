@@ -34,6 +34,10 @@ TEST(Options, ReadsTheChartsCommandLine) {
        "--log-level=warning",
        "--progress=off",
        "--job-network-policy=false",
+       "--job-allowed-keys=team,example.com/*",
+       "--gang-provider=Native",
+       "--gang-provider=Coscheduling",
+       "--coscheduling-scheduler=mine",
        "--namespace=a",
        "--namespace=b"}
   );
@@ -44,7 +48,17 @@ TEST(Options, ReadsTheChartsCommandLine) {
   EXPECT_EQ(parsed.options.log.level, LogLevel::Warning);
   EXPECT_EQ(parsed.options.progress, ProgressMode::Off);
   EXPECT_FALSE(parsed.options.job_network_policy);
+  EXPECT_TRUE(parsed.options.job_allowed_keys.contains("example.com/cost"));
+  EXPECT_FALSE(parsed.options.job_allowed_keys.contains("sidecar.istio.io/inject"));
   EXPECT_EQ(parsed.options.namespaces, (std::vector<std::string>{"a", "b"}));
+  using objects::GroupApi;
+  EXPECT_EQ(
+      parsed.options.gang_providers,
+      (std::vector<GroupApi>{GroupApi::Native, GroupApi::Coscheduling})
+  );
+  EXPECT_EQ(parsed.options.coscheduling_schedulers, std::vector<std::string>{"mine"});
+  EXPECT_EQ(parsed.options.volcano_schedulers, std::vector<std::string>{"volcano"});
+  EXPECT_EQ(parse({"--gang-provider=Kueue"}).exit_code, 64);
 }
 
 // An environment variable, set while a test runs.
@@ -112,6 +126,7 @@ TEST(Options, InvalidCommandLinesExitWithTheConfigurationCode) {
            {"--workers=x"},
            {"--progress=sometimes"},
            {"--job-fence=all"},
+           {"--job-allowed-keys=gnn.dev/*"},
            {"--log-level=loud"},
            {"--bind-address=nowhere"},
            {"--renew-deadline=20"},

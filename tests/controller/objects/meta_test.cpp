@@ -66,11 +66,12 @@ TEST(Meta, ReadsOwnersAndFindsTheController) {
 TEST(Meta, KeepsOnlyWhatIsRead) {
   const Json json = Json::parse(R"({
     "name": "x", "annotations": {"a": "b"},
-    "labels": {"gnn.dev/job": "j", "gnn.dev/more": "m", "other": "o"},
+    "labels": {"gnn.dev/job": "j", "gnn.dev/server": "1", "gnn.dev/more": "m", "other": "o"},
     "finalizers": ["gnn.dev/result", "other"],
     "ownerReferences": [{"uid": "1"}, {"uid": "2", "controller": true}]})");
   const ObjectMeta meta = decode_meta(json, "metadata").value();
-  EXPECT_EQ(meta.labels, (std::map<std::string, std::string>{{"gnn.dev/job", "j"}}));
+  const std::map<std::string, std::string> ours = {{"gnn.dev/job", "j"}, {"gnn.dev/server", "1"}};
+  EXPECT_EQ(meta.labels, ours);
   EXPECT_EQ(meta.finalizers, std::vector<std::string>{"gnn.dev/result"});
   ASSERT_EQ(meta.owner_references.size(), 1U);
   EXPECT_EQ(meta.owner_references[0].uid, "2");

@@ -3,6 +3,7 @@
 #include "controller/objects/lease.h"
 #include "controller/objects/network_policy.h"
 #include "controller/objects/pod.h"
+#include "controller/objects/pod_group.h"
 #include "controller/objects/service.h"
 
 #include <gtest/gtest.h>
@@ -28,6 +29,62 @@ TEST(Pod, ReadsWhatTheKubeletReports) {
   EXPECT_EQ(find_condition(pod, "Scheduled"), nullptr);
   EXPECT_EQ(pod.status.container_statuses.at(0).state.terminated->exit_code, 137);
   EXPECT_EQ(pod.status.container_statuses.at(0).state.terminated->reason, "OOMKilled");
+}
+
+TEST(Pod, NamesItsGroupAsEachApiWantsIt) {
+  const std::vector<std::pair<GroupApi, std::string>> places = {
+      {GroupApi::Native, "/spec/schedulingGroup/podGroupName"},
+      {GroupApi::Coscheduling, "/metadata/labels/scheduling.x-k8s.io~1pod-group"},
+      {GroupApi::Volcano, "/metadata/annotations/scheduling.k8s.io~1group-name"},
+  };
+  for (const auto& [api, place] : places) {
+    Pod pod;
+    pod.metadata.name = "j-1-0";
+    pod.metadata.labels = {{"gnn.dev/job", "j"}};
+    pod.spec.group = GroupMembership{.api = api, .group = "j-1"};
+    const Json json = encode(pod);
+    EXPECT_EQ(json[Json::json_pointer(place)], "j-1");
+    const Pod read = decode_pod(json).value();
+    EXPECT_EQ(read.spec.group, pod.spec.group);
+    EXPECT_EQ(read.metadata.labels, pod.metadata.labels);
+  }
+  EXPECT_FALSE(decode_pod(Json::parse(R"({"metadata": {"name": "j-1-0"}})"))->spec.group);
+}
+
+TEST(PodGroup, IsWrittenAsEachApiHasIt) {
+  PodGroup group;
+  group.metadata.name = "j-1";
+  group.spec = {
+      .min_count = 4,
+      .topology_key = "topology.kubernetes.io/rack",
+      .disruption_mode = "all",
+      .priority_class_name = "high",
+      .queue = "night",
+      .network_topology_mode = "hard",
+      .network_topology_highest_tier = 1
+  };
+  const std::vector<std::pair<GroupApi, const char*>> wanted = {
+      {GroupApi::Native, R"({"apiVersion": "scheduling.k8s.io/v1beta1", "spec": {
+        "schedulingPolicy": {"gang": {"minCount": 4}}, "disruptionMode": {"all": {}},
+        "schedulingConstraints": {"topology": [{"key": "topology.kubernetes.io/rack"}]},
+        "priorityClassName": "high"}})"},
+      {GroupApi::Coscheduling,
+       R"({"apiVersion": "scheduling.x-k8s.io/v1alpha1", "spec": {"minMember": 4}})"},
+      {GroupApi::Volcano, R"({"apiVersion": "scheduling.volcano.sh/v1beta1", "spec": {
+        "minMember": 4, "queue": "night", "priorityClassName": "high",
+        "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}})"},
+  };
+  for (const auto& [api, text] : wanted) {
+    group.api = api;
+    Json json = Json::parse(text);
+    json["kind"] = "PodGroup";
+    json["metadata"] = {{"name", "j-1"}};
+    EXPECT_EQ(encode(group), json);
+    EXPECT_EQ(decode_pod_group(json, api)->spec.min_count, 4);
+  }
+  group.api = GroupApi::Native;
+  group.spec = {};
+  EXPECT_EQ(encode(group)["spec"], Json::parse(R"({"schedulingPolicy": {"basic": {}}})"));
 }
 
 TEST(Pod, EachTermOfItsAffinityExcludesTheNodesToAvoid) {

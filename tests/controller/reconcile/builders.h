@@ -38,6 +38,16 @@ inline api::GnnJob job_with_prepare(int64_t nodes = 2) {
   return job;
 }
 
+/// The small job on data of one partition, which each server holds.
+inline api::GnnJob job_with_servers(int64_t nodes = 2, int64_t servers = 2) {
+  api::GnnJob job = small_job(nodes);
+  job.spec.dataset = api::sample_served_job().spec.dataset;
+  job.spec.placement = api::Placement{.partitions = 1};
+  job.spec.servers = api::sample_served_job().spec.servers;
+  job.spec.servers->nodes = servers;
+  return job;
+}
+
 /// The pod of a node, as it is after its creation.
 inline objects::Pod pod_of(
     const api::GnnJob& job,

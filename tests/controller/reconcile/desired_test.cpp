@@ -75,6 +75,29 @@ TEST(Desired, EveryChildIsOwnedByTheJob) {
   }
 }
 
+TEST(Desired, PodsOfEachRoleCarryTheMetadataOfTheirTemplateBesideOurs) {
+  api::GnnJob job = job_with_servers();
+  job.spec.prepare = api::sample_prepare_job().spec.prepare;
+  const objects::ConfigMap config = desired_config_map(job);
+  const std::string ours = "app.kubernetes.io/managed-by";
+  job.spec.workers.pod_template->metadata = {
+      .labels = {{"team", "graphs"}, {ours, "else"}}, .annotations = {{"note", "a"}}
+  };
+  for (const objects::Pod& pod :
+       {desired_pod(job, {.attempt = 1, .node = 0}), desired_prepare_pod(job, 1)}) {
+    EXPECT_EQ(pod.metadata.labels.at("team"), "graphs");
+    EXPECT_EQ(pod.metadata.labels.at(ours), "gnn-operator");
+    EXPECT_EQ(pod.metadata.labels.at("sidecar.istio.io/inject"), "false");
+    EXPECT_EQ(encode(pod)["metadata"]["annotations"], (objects::Json{{"note", "a"}}));
+  }
+  job.spec.servers->pod_template->metadata = {.labels = {{"sidecar.istio.io/inject", "true"}}};
+  const objects::ObjectMeta server = desired_server_pod(job, {}).metadata;
+  EXPECT_EQ(server.labels.at("sidecar.istio.io/inject"), "true");
+  EXPECT_FALSE(server.labels.contains("team"));
+  EXPECT_TRUE(server.annotations.empty());
+  EXPECT_EQ(desired_config_map(job), config) << "what runs reads the same configuration";
+}
+
 TEST(Desired, PodIsWithinPodSecurityRestricted) {
   const objects::Json json =
       encode(desired_pod(small_job(), {.attempt = 1, .node = 0, .rounds_left = 0}));
@@ -193,15 +216,83 @@ TEST(Desired, OnlyAJobWhoseNodesServeDataHasADataKeyAndItsPort) {
   job.spec.placement->features = api::PlacementMode::Partitioned;
   EXPECT_EQ(ports_and_key(job), std::pair(Names({"data", "http", "store"}), true));
   // Nobody but the job's pods may connect to it.
-  const objects::NetworkPolicy policy = desired_network_policy(job);
-  for (const auto& rule : policy.spec.ingress) {
-    for (const auto& port : rule.ports) EXPECT_EQ(port.port, contract::kHttpPort);
-    if (rule.ports.empty()) {
+  for (const api::GnnJob& each : {job, job_with_servers()}) {
+    for (const auto& rule : desired_network_policy(each).spec.ingress) {
+      for (const auto& port : rule.ports) EXPECT_EQ(port.port, contract::kHttpPort);
+      if (!rule.ports.empty()) continue;
       ASSERT_EQ(rule.peers.size(), 1U);
       EXPECT_EQ(rule.peers[0].pod_selector->at("gnn.dev/job-uid"), job.metadata.uid);
       EXPECT_FALSE(rule.peers[0].namespace_selector);
     }
   }
+}
+
+TEST(Desired, AServersPodIsNoneOfTheGang) {
+  api::GnnJob job = job_with_servers();
+  job.spec.servers->pod_template->node_selector = {{"pool", "cpu"}};
+  api::PodTemplate& of_workers = *job.spec.workers.pod_template;
+  of_workers.tolerations = {{.key = "gpu", .op = "Exists"}};
+  of_workers.priority_class_name = "training";
+  of_workers.volumes = {{.name = "scratch", .empty_dir = api::EmptyDirVolume{}}};
+  job.spec.run_policy.failure_policy.max_restarts_per_node = 0;
+  job.status.machines = {{.name = "gpu-1", .restarts = 1}};
+  job.spec.servers->pod_template->resources.requests = {{"cpu", "4"}};
+  job.spec.training.timeouts.peer_seconds = 30;
+  job.spec.training.timeouts.setup_seconds = 7200;
+  const objects::Pod pod = desired_server_pod(job, {.server = 1, .restart = 2});
+  EXPECT_EQ(pod.metadata.name, "arxiv-s1-2");
+  EXPECT_EQ(pod.spec.hostname, "arxiv-s1");
+  EXPECT_EQ(pod.spec.subdomain, "arxiv-gnn");
+  EXPECT_EQ(pod.metadata.labels.at("gnn.dev/server"), "1");
+  EXPECT_EQ(pod.metadata.labels.at("gnn.dev/job-uid"), job.metadata.uid);
+  EXPECT_EQ(pod.metadata.labels.at("app.kubernetes.io/component"), "server");
+  EXPECT_FALSE(pod.metadata.labels.contains("gnn.dev/attempt"));
+  EXPECT_FALSE(pod.metadata.labels.contains("gnn.dev/node"));
+  EXPECT_TRUE(pod.metadata.finalizers.empty());
+  EXPECT_EQ(
+      pod.spec.containers[0].command,
+      (std::vector<std::string>{"/usr/local/bin/gnn-worker", "server"})
+  );
+  EXPECT_EQ(env_of(pod, "GNN_SERVER"), "1");
+  EXPECT_EQ(env_of(pod, "GNN_SERVER_RESTART"), "2");
+  EXPECT_EQ(env_of(pod, "GNN_NNODES"), "2");
+  EXPECT_EQ(env_of(pod, "GNN_NPROC_PER_NODE"), "1");
+  EXPECT_EQ(env_of(pod, "MASTER_ADDR"), "arxiv-0.arxiv-gnn");
+  EXPECT_EQ(env_of(pod, "GNN_PEER_TIMEOUT"), "30");
+  EXPECT_EQ(env_of(pod, "GNN_SETUP_TIMEOUT"), "(absent)");
+  EXPECT_EQ(env_of(pod, "GNN_ATTEMPT"), "(absent)");
+  EXPECT_EQ(pod.spec.node_selector, job.spec.servers->pod_template->node_selector);
+  EXPECT_EQ(pod.spec.containers[0].resources.requests.at("cpu"), "4");
+  std::set<std::string> ports;
+  for (const auto& port : pod.spec.containers[0].ports) ports.insert(port.name);
+  EXPECT_EQ(ports, (std::set<std::string>{"data", "http"}));
+  // Both roles have one service and one fence, and each its own machines.
+  EXPECT_EQ(desired_network_policy(job).spec.pod_selector, desired_service(job).spec.selector);
+  EXPECT_EQ(
+      pod.metadata.labels.at("gnn.dev/job-uid"),
+      desired_service(job).spec.selector.at("gnn.dev/job-uid")
+  );
+  const objects::Pod worker = desired_pod(job, {.attempt = 1, .node = 0, .rounds_left = 0});
+  EXPECT_TRUE(worker.spec.node_selector.empty());
+  EXPECT_EQ(worker.spec.tolerations.size(), 3U);
+  EXPECT_EQ(pod.spec.tolerations.size(), 2U) << "a silent machine's";
+  EXPECT_EQ(pod.spec.priority_class_name, "");
+  EXPECT_TRUE(std::ranges::none_of(pod.spec.volumes, [](const api::Volume& volume) {
+    return volume.name == "scratch";
+  }));
+  EXPECT_EQ(worker.spec.avoided_node_names.size(), 1U);
+  EXPECT_TRUE(pod.spec.avoided_node_names.empty());
+  EXPECT_EQ(env_of(worker, "GNN_SERVER"), "(absent)");
+  EXPECT_NE(
+      worker.spec.topology_spread_constraints[0].match_labels,
+      pod.spec.topology_spread_constraints[0].match_labels
+  );
+  EXPECT_EQ(env_of(worker, "GNN_SERVER_TIMEOUT"), "(absent)") << "the default";
+  job.spec.run_policy.server_timeout_seconds = 60;
+  EXPECT_EQ(
+      env_of(desired_pod(job, {.attempt = 1, .node = 0, .rounds_left = 0}), "GNN_SERVER_TIMEOUT"),
+      "60"
+  );
 }
 
 TEST(Desired, ConfigMapHoldsWhatTheWorkerReads) {

@@ -44,6 +44,11 @@ TEST(Plan, ReportsAnInvalidSpecAndDoesNotRunIt) {
   observed.job = small_job();
   observed.job.spec.workers.pod_template.reset();
   EXPECT_EQ(plan(observed).status.state, "Invalid");
+  observed.job = small_job();
+  observed.job.spec.workers.pod_template->metadata = {.labels = {{"team", "graphs"}}};
+  EXPECT_EQ(plan(observed).status.state, "Invalid") << "no administrator has allowed this label";
+  observed.config.allowed_keys = *api::AllowedKeys::parse("team");
+  EXPECT_FALSE(plan(observed).actions.empty());
 }
 
 TEST(Plan, AnUnknownWordIsNamedAndNothingIsCreated) {

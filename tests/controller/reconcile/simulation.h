@@ -1,5 +1,6 @@
 #pragma once
 
+#include "controller/reconcile/gang.h"
 #include "controller/reconcile/plan.h"
 #include "tests/controller/reconcile/builders.h"
 
@@ -106,12 +107,40 @@ class Simulation {
     }
     collect();
   }
+  /// Somebody makes a pod of that name with the job's label, or deletes all that are not the job's.
+  void make_foreign_pod(const std::string& name) {
+    objects::Pod pod;
+    pod.metadata.name = name;
+    pod.metadata.labels = {{std::string(contract::kLabelJob), world_.job.metadata.name}};
+    pod.status.phase = "Pending";
+    const auto same = [&](const objects::Pod& each) { return each.metadata.name == name; };
+    if (std::none_of(world_.pods.begin(), world_.pods.end(), same)) world_.pods.push_back(pod);
+  }
+  void delete_foreign_pods() {
+    std::erase_if(world_.pods, [this](const objects::Pod& pod) {
+      return !is_owned_by(pod.metadata, world_.job);
+    });
+  }
+  /// Somebody deletes the job's groups.
+  void delete_groups() {
+    for (objects::PodGroup& group : world_.groups) group.metadata.deletion_timestamp = world_.now;
+    collect();
+  }
   void advance(int64_t seconds) { world_.now += std::chrono::seconds(seconds); }
 
   [[nodiscard]] int64_t pods_made() const { return pods_made_; }
   Observed& world() { return world_; }
   [[nodiscard]] const api::GnnJobStatus& status() const { return world_.job.status; }
-  bool quota = false;  ///< pods beyond the first are refused
+  /// Groups that are not being deleted.
+  [[nodiscard]] int64_t live_groups() const {
+    return std::ranges::count_if(world_.groups, [](const objects::PodGroup& group) {
+      return !group.metadata.deletion_timestamp;
+    });
+  }
+  /// Pods were created whose group was not there.
+  [[nodiscard]] bool made_pods_without_group() const { return made_pods_without_group_; }
+  bool quota = false;         ///< pods beyond the first are refused
+  bool drops_groups = false;  ///< pods lose the group that they name
 
  private:
   static bool ended(const objects::Pod& pod) {
@@ -137,13 +166,39 @@ class Simulation {
       return pod.metadata.deletion_timestamp && pod.metadata.deletion_grace_period_seconds == 0 &&
              pod.metadata.finalizers.empty();
     });
+    // Of Kubernetes' own groups, pods that have not ended hold one that is being deleted.
+    std::erase_if(world_.groups, [this](const objects::PodGroup& group) {
+      const bool held =
+          group.api == objects::GroupApi::Native &&
+          std::ranges::any_of(world_.pods, [&](const objects::Pod& pod) {
+            return !ended(pod) && pod.spec.group && pod.spec.group->group == group.metadata.name;
+          });
+      return group.metadata.deletion_timestamp && !held;
+    });
+  }
+
+  [[nodiscard]] bool has_group_of(const objects::Pod& pod) const {
+    return !pod.spec.group || std::ranges::any_of(world_.groups, [&](const auto& group) {
+      return group.metadata.name == pod.spec.group->group;
+    });
   }
 
   void apply(const CreatePod& action) {
     const auto same = [&](const objects::Pod& pod) {
       return pod.metadata.name == action.pod.metadata.name;
     };
-    if (std::any_of(world_.pods.begin(), world_.pods.end(), same)) return;
+    const auto taken = std::find_if(world_.pods.begin(), world_.pods.end(), same);
+    if (taken != world_.pods.end()) {
+      if (!is_owned_by(taken->metadata, world_.job)) {
+        world_.refusals.push_back(
+            {.kind = ApiRefusal::Kind::NameTaken,
+             .object = "pod " + action.pod.metadata.name,
+             .message = "pod " + action.pod.metadata.name + " already exists",
+             .time = world_.now}
+        );
+      }
+      return;
+    }
     if (quota && !world_.pods.empty()) {
       world_.refusals.push_back(
           {.kind = ApiRefusal::Kind::Quota,
@@ -157,13 +212,32 @@ class Simulation {
     pod.metadata.uid = "pod-uid-" + std::to_string(++pods_made_);
     pod.metadata.creation_timestamp = world_.now;
     pod.status.phase = "Pending";
+    made_pods_without_group_ = made_pods_without_group_ || !has_group_of(pod);
+    if (drops_groups) pod.spec.group.reset();
     world_.pods.push_back(std::move(pod));
+  }
+  void apply(const CreateGroup& action) {
+    const auto same = [&](const objects::PodGroup& group) {
+      return group.metadata.name == action.group.metadata.name;
+    };
+    if (std::ranges::any_of(world_.groups, same)) return;
+    objects::PodGroup group = action.group;
+    group.metadata.uid = "group-uid-" + std::to_string(++groups_made_);
+    world_.groups.push_back(std::move(group));
+  }
+  void apply(const DeleteGroup& action) {
+    for (objects::PodGroup& group : world_.groups) {
+      if (group.metadata.uid == action.uid) group.metadata.deletion_timestamp = world_.now;
+    }
+    collect();
   }
   void apply(const CreateService& action) {
     if (!world_.service) world_.service = action.service;
   }
   void apply(const CreateConfigMap& action) {
-    if (!world_.config_map) world_.config_map = action.config_map;
+    if (world_.config_map) return;
+    world_.config_map = action.config_map;
+    world_.config_map->metadata.creation_timestamp = world_.now;
   }
   void apply(const CreateNetworkPolicy& action) {
     if (!world_.network_policy) world_.network_policy = action.network_policy;
@@ -201,6 +275,8 @@ class Simulation {
 
   Observed world_;
   int64_t pods_made_ = 0;
+  int64_t groups_made_ = 0;
+  bool made_pods_without_group_ = false;
 };
 
 }  // namespace gnn::reconcile

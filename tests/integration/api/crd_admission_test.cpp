@@ -43,6 +43,10 @@ json parts(const std::string& name, const Changes& changes) {
   return job(sample_partitioned_job(), name, changes);
 }
 
+json served(const std::string& name, const Changes& changes) {
+  return job(sample_served_job(), name, changes);
+}
+
 json prepared(const std::string& name, const Changes& changes) {
   return job(sample_prepare_job(), name, changes);
 }
@@ -332,6 +336,57 @@ std::vector<Refusal> broken_placement_rules() {
   };
 }
 
+std::vector<Refusal> broken_server_rules() {
+  const std::string t = "/spec/servers/template";
+  const std::string rules = "/spec/runPolicy/failurePolicy/rules";
+  return {
+      {served("", {{"/spec/placement", nullptr}}),
+       "spec.servers",
+       "requires placement, which says what of the data each server holds"},
+      {served("", {{"/spec/servers/nodes", 1}}),
+       "spec.servers.nodes",
+       "must be at least placement.partitions: each partition needs a server that holds it"},
+      {served("", {{"/spec/servers/nodes", 1025}}),
+       "spec.servers.nodes",
+       "should be less than or equal to 1024"},
+      {served("", {{"/spec/servers/maxBytesInFlight", "256M"}}),
+       "spec.servers.maxBytesInFlight",
+       "should match"},
+      {served(
+           "",
+           {{"/spec/training/evaluation/mode", "LayerWise"},
+            {"/spec/training/evaluation/fanout", nullptr}}
+       ),
+       "spec.training.evaluation.mode",
+       "must be Sampled with servers: LayerWise reads the graph, which the workers do not have"},
+      {parts("", {{"/spec/runPolicy/serverTimeoutSeconds", 60}}),
+       "spec.runPolicy.serverTimeoutSeconds",
+       "requires servers"},
+      {graphs(
+           "",
+           {{"/spec/placement", {{"partitions", 1}}},
+            {"/spec/servers", {{"template", {{"image", "gnn-worker:0.1"}}}}}}
+       ),
+       "spec.placement",
+       "is only for NodeClassification and LinkPrediction"},
+      {served("", {{t + "/resources/limits", {{"nvidia.com/gpu", 1}}}}),
+       "spec.servers.template.resources",
+       "nvidia.com/gpu is not for servers, which do not compute on GPUs"},
+      {served("", {{t + "/volumeMounts", {{{"name", "x"}, {"mountPath", "/x"}}}}}),
+       "spec.servers.template.volumeMounts",
+       "each volumeMount must name a volume of the template"},
+      {served("", {{t + "/env", {{{"name", "GNN_SERVER"}}}}}),
+       "spec.servers.template.env[0].name",
+       "is reserved for the operator"},
+      {served("", {{rules, {{{"exitCodes", {65}}, {"action", "Ignore"}}}}}),
+       "spec.runPolicy.failurePolicy.rules[0]",
+       "Ignore requires role Server"},
+      {served("", {{rules, {{{"role", "Server"}, {"exitCodes", {70}}, {"action", "Restart"}}}}}),
+       "spec.runPolicy.failurePolicy.rules[0]",
+       "action must be Ignore or Fail with role Server: a lost server restarts no worker"},
+  };
+}
+
 std::vector<Refusal> broken_prepare_rules() {
   const std::string import = "/spec/prepare/import";
   const std::string partition = "/spec/prepare/partition";
@@ -606,6 +661,26 @@ std::vector<Refusal> broken_rules() {
       {nodes("", {{"/spec/training/optimizer/learningRate", 0.01}}),
        "spec.training.optimizer.learningRate",
        "must be of type string"},
+      // Scheduling
+      {nodes("", {{"/spec/scheduling/schedulingPolicy", json::object()}}),
+       "spec.scheduling.schedulingPolicy",
+       "set gang or basic, and not both"},
+      {nodes(
+           "",
+           {{"/spec/scheduling/disruptionMode",
+             {{"single", json::object()}, {"all", json::object()}}}}
+       ),
+       "spec.scheduling.disruptionMode",
+       "set single or all, and not both"},
+      {nodes(
+           "",
+           {{"/spec/scheduling/schedulingConstraints/topology", {{{"key", "a"}}, {{"key", "b"}}}}}
+       ),
+       "spec.scheduling.schedulingConstraints.topology",
+       "must have at most 1 item"},
+      {nodes("", {{"/spec/scheduling", {{"provider", "Native"}, {"volcano", json::object()}}}}),
+       "spec.scheduling.volcano",
+       "is only for provider Auto or Volcano"},
       // The pod template
       {nodes("", {{t + "/resources/limits", {{"nvidia.com/gpu", 1}}}}),
        "spec.workers.template.resources",
@@ -664,6 +739,14 @@ std::vector<Refusal> broken_rules() {
       {nodes("", {{t + "/resources/limits", {{"memory", "lots"}}}}),
        "spec.workers.template.resources.limits.memory",
        "should match"},
+      {nodes("", {{t + "/metadata", {{"labels", {{"gnn.dev/node", "0"}}}}}}),
+       "spec.workers.template.metadata",
+       "keys of gnn.dev, and app.kubernetes.io/name, instance, component and managed-by, are the "
+       "operator's own"},
+      {nodes("", {{t + "/metadata", {{"annotations", {{"app.kubernetes.io/name", "x"}}}}}}),
+       "spec.workers.template.metadata",
+       "keys of gnn.dev, and app.kubernetes.io/name, instance, component and managed-by, are the "
+       "operator's own"},
       // Counts
       {nodes("", {{"/spec/workers/nodes", 0}}),
        "spec.workers.nodes",
@@ -696,6 +779,7 @@ std::vector<Refusal> broken_rules() {
   };
   for (Refusal& each : broken_link_rules()) cases.push_back(std::move(each));
   for (Refusal& each : broken_placement_rules()) cases.push_back(std::move(each));
+  for (Refusal& each : broken_server_rules()) cases.push_back(std::move(each));
   for (Refusal& each : broken_prepare_rules()) cases.push_back(std::move(each));
   for (size_t i = 0; i < cases.size(); ++i) {
     cases[i].object["metadata"]["name"] = "refused-" + std::to_string(i) + "-x";
@@ -747,7 +831,8 @@ TEST_F(CrdAdmission, EveryRuleIsBrokenByACase) {
     // Names and changes have tests of their own.
     const bool elsewhere = message.starts_with("metadata.name") ||
                            message.find("immutable") != std::string::npos ||
-                           message.find("only while the job is suspended") != std::string::npos;
+                           message.find("only while the job is suspended") != std::string::npos ||
+                           message.starts_with("servers can be neither added nor removed");
     EXPECT_TRUE(elsewhere || broken.contains(message)) << message;
   }
 }
@@ -806,6 +891,14 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
   };
   std::vector<json> objects = {
       nodes("plain", {}),
+      served("served", {}),
+      served("as-many-as-partitions", {{"/spec/servers/nodes", nullptr}}),
+      served(
+          "ignored",
+          {{"/spec/runPolicy/serverTimeoutSeconds", 60},
+           {"/spec/runPolicy/failurePolicy/rules",
+            {{{"role", "Server"}, {"exitCodes", {65}}, {"action", "Ignore"}}}}}
+      ),
       nodes(
           "native",
           {{"/spec/dataset",
@@ -859,6 +952,22 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
              {"backoff", {{"initialSeconds", 1}, {"maxSeconds", 1}}}}}}
       ),
       nodes("managed", {{"/spec/managedBy", "kueue.x-k8s.io/multikueue"}}),
+      nodes(
+          "grouped",
+          {{"/spec/scheduling",
+            {{"schedulingPolicy", {{"gang", json::object()}}},
+             {"schedulingConstraints", {{"topology", {{{"key", "topology.kubernetes.io/rack"}}}}}},
+             {"disruptionMode", {{"all", json::object()}}},
+             {"provider", "Native"}}}}
+      ),
+      nodes(
+          "queued-by-volcano",
+          {{"/spec/scheduling",
+            {{"schedulingPolicy", {{"basic", json::object()}}},
+             {"volcano",
+              {{"queue", "night"},
+               {"networkTopology", {{"mode", "soft"}, {"highestTierAllowed", 1}}}}}}}}
+      ),
       nodes(
           "pods",
           {{t + "/volumes",
@@ -1054,6 +1163,7 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
            R"({"spec": {"checkpoint": {"path": "/c"}}})",
            R"({"spec": {"placement": {"partitions": 1}}})",
            R"({"spec": {"managedBy": "somebody/else"}})",
+           R"({"spec": {"scheduling": {"provider": "None"}}})",
            R"({"spec": {"workers": {"nodes": 9}}})",
            R"({"spec": {"workers": {"template": {"image": "other"}}}})",
            R"({"spec": {"workers": {"template": {"env": [{"name": "A"}]}}}})",
@@ -1083,7 +1193,7 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
       R"({"spec": {"workers": {"template": {"nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}}}})";
   EXPECT_NE(
       patch(selector).errors.find(
-          "nodeSelector and tolerations may change only while the job is suspended"
+          "metadata, nodeSelector and tolerations may change only while the job is suspended"
       ),
       std::string::npos
   );
@@ -1093,6 +1203,7 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
            R"({"spec": {"runPolicy": {"activeDeadlineSeconds": 9}}})",
            R"({"metadata": {"labels": {"a": "b"}}})",
            R"({"spec": {"suspend": true, "workers": {"template": {"nodeSelector": {"a": "b"}}}}})",
+           R"({"spec": {"suspend": true, "workers": {"template": {"metadata": {"labels": {"a": "b"}}}}}})",
        }) {
     const auto output = patch(change);
     EXPECT_EQ(output.exit_code, 0) << change << ": " << output.errors;
@@ -1111,13 +1222,65 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
   );
 }
 
+TEST_F(CrdAdmission, OfServersTheNumberMayChangeWhileTheJobRuns) {
+  ASSERT_EQ(kubectl({"create", "-f", "-"}, served("serving", {}).dump()).exit_code, 0);
+  ASSERT_EQ(kubectl({"create", "-f", "-"}, parts("alone", {}).dump()).exit_code, 0);
+  const auto patch = [&](const char* change, const char* name = "serving") {
+    return kubectl({"patch", "gnnjob", name, "--type=merge", "--dry-run=server", "-p", change});
+  };
+  for (const char* change :
+       {R"({"spec": {"servers": {"nodes": 5}}})",
+        R"({"spec": {"servers": {"nodes": null}}})",
+        R"({"spec": {"suspend": true, "servers": {"template": {"nodeSelector": {"a": "b"}}}}})"}) {
+    const auto output = patch(change);
+    EXPECT_EQ(output.exit_code, 0) << change << ": " << output.errors;
+  }
+  for (const auto& [change, text] : std::vector<std::pair<const char*, const char*>>{
+           {R"({"spec": {"servers": {"nodes": 1}}})", "must be at least placement.partitions"},
+           {R"({"spec": {"servers": null}})", "servers can be neither added nor removed"},
+           {R"({"spec": {"servers": {"maxBytesInFlight": "1Gi"}}})", "immutable"},
+           {R"({"spec": {"servers": {"template": {"image": "other"}}}})", "immutable"},
+           {R"({"spec": {"runPolicy": {"serverTimeoutSeconds": 9}}})", "immutable"},
+           {R"({"spec": {"servers": {"template": {"nodeSelector": {"a": "b"}}}}})",
+            "only while the job is suspended"},
+           {R"({"spec": {"servers": {"template": {"metadata": {"labels": {"a": "b"}}}}}})",
+            "only while the job is suspended"},
+       }) {
+    const auto output = patch(change);
+    EXPECT_NE(output.exit_code, 0) << change;
+    EXPECT_NE(output.errors.find(text), std::string::npos) << change << ": " << output.errors;
+  }
+  const auto added =
+      patch(R"({"spec": {"servers": {"template": {"image": "gnn-worker:0.1"}}}})", "alone");
+  EXPECT_NE(added.errors.find("servers can be neither added nor removed"), std::string::npos)
+      << added.errors;
+}
+
+TEST_F(CrdAdmission, JobsAreSelectedByTheirState) {
+  for (const char* name : {"state-a", "state-b"}) {
+    ASSERT_EQ(kubectl({"create", "-f", "-"}, nodes(name, {}).dump()).exit_code, 0);
+  }
+  const auto patched = kubectl(
+      {"patch",
+       "gnnjob",
+       "state-a",
+       "--subresource=status",
+       "--type=merge",
+       R"(--patch={"status": {"state": "Running"}})"}
+  );
+  ASSERT_EQ(patched.exit_code, 0) << patched.errors;
+  const auto found =
+      kubectl({"get", "gnnjobs", "--field-selector=status.state=Running", "--output=name"});
+  EXPECT_EQ(found.output, "gnnjob.gnn.dev/state-a\n") << found.errors;
+}
+
 TEST_F(CrdAdmission, ShowsItsColumnsAndExplainsEveryField) {
   ASSERT_EQ(kubectl({"create", "-f", "-"}, nodes("columns", {}).dump()).exit_code, 0);
   const std::string narrow = kubectl({"get", "gj"}).output;
   for (const char* column : {"STATE", "NODES", "EPOCH", "METRIC", "METRICNAME", "RESTARTS", "AGE"})
     EXPECT_NE(narrow.find(column), std::string::npos) << column;
   const std::string wide = kubectl({"get", "gj", "-o", "wide"}).output;
-  for (const char* column : {"MODEL", "LOSS", "MESSAGE"})
+  for (const char* column : {"MODEL", "LOSS", "MESSAGE", "SERVERS"})
     EXPECT_NE(wide.find(column), std::string::npos) << column;
   const auto explained = kubectl({"explain", "gnnjob.spec.sampling.fanout"});
   EXPECT_NE(explained.output.find("Neighbours to draw per node"), std::string::npos)

@@ -45,6 +45,10 @@ inline api::GnnJob demanding_job(const std::string& name_space) {
   workers["processesPerNode"] = 2;
   workers["gpusPerProcess"] = 1;  // and so shared memory
   workers["template"].update(nlohmann::json::parse(R"({
+    "metadata": {
+      "labels": {"sidecar.istio.io/inject": "false"},
+      "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    },
     "imagePullPolicy": "Always",
     "terminationGracePeriodSeconds": 60,
     "priorityClassName": "gangs",

@@ -83,6 +83,21 @@ std::vector<Breach> breaches_of_pods() {
   };
 }
 
+// Below the pod's metadata.
+std::vector<Breach> breaches_of_metadata() {
+  std::vector<Breach> all;
+  for (const char* key :
+       {"io.kubernetes.cri-o.Devices",
+        "io.katacontainers.config.x",
+        "cpu-quota.crio.io",
+        "cdi.k8s.io~1gpu",
+        "devices.nri.io~1container.worker",
+        "k8s.v1.cni.cncf.io~1networks"}) {
+    all.push_back({"metadata.annotations", {{"/annotations/" + std::string(key), "x"}}});
+  }
+  return all;
+}
+
 // In the pod's own securityContext and in a container's.
 std::vector<Breach> breaches_of_security_contexts() {
   const json unconfined = {{"type", "Unconfined"}};
@@ -238,6 +253,16 @@ TEST_F(WorkerPodsPolicy, RefusesWhatPodsMayNotHave) {
     bad["spec"] = changed(good["spec"], breach.changes);
     expect_begins(refusal(bad), breach);
   }
+  for (const Breach& breach : breaches_of_metadata()) {
+    json bad = good;
+    bad["metadata"] = changed(good["metadata"], breach.changes);
+    expect_begins(refusal(bad), breach);
+  }
+  json unconfined = good;
+  unconfined["metadata"]["annotations"] = {
+      {"container.apparmor.security.beta.kubernetes.io/worker", "unconfined"}
+  };
+  EXPECT_NE(refusal(unconfined), "");
 }
 
 TEST_F(WorkerPodsPolicy, RefusesWhatContainersMayNotHave) {
@@ -271,6 +296,7 @@ TEST_F(WorkerPodsPolicy, RefusesWhatContainersMayNotHaveThatArePutIntoARunningPo
 TEST_F(WorkerPodsPolicy, HasNoRuleThatIsNotTestedHere) {
   std::vector<Breach> all = together(breaches_of_pods(), breaches_of_security_contexts());
   all = together(together(all, breaches_of_containers()), breaches_of_lasting_containers());
+  all = together(all, breaches_of_metadata());
   std::set<std::string> tested;
   for (const Breach& breach : all) tested.insert(breach.field.substr(0, breach.field.find(',')));
   EXPECT_EQ(rules_of(kPolicy), tested);

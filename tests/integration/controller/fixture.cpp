@@ -142,8 +142,12 @@ void FakeKubelets::step(const Json& pod) {
   const std::string phase = text_at(pod, "/status/phase");
   const auto now = std::chrono::steady_clock::now();
   const Json labels = pod["metadata"].value("labels", Json::object());
-  const bool ours = labels.contains(std::string(contract::kLabelNode));
-  if (!ours) return;
+  const bool serves = labels.contains(std::string(contract::kLabelServer));
+  if (!serves && !labels.contains(std::string(contract::kLabelNode))) return;
+  // A server has no attempt.
+  const auto number_in = [&](std::string_view label) {
+    return std::stoi(labels.value(std::string(label), std::string("0")));
+  };
   if (pod["metadata"].contains("deletionTimestamp")) {
     // Its worker is told to leave, and the pod stays as long as a finalizer holds it.
     if (phase == "Running") {
@@ -178,9 +182,9 @@ void FakeKubelets::step(const Json& pod) {
         {"contract", contract::kVersion},
         {"job", labels[std::string(contract::kLabelJob)]},
         {"jobUid", labels[std::string(contract::kLabelJobUid)]},
-        {"attempt", std::stoi(labels[std::string(contract::kLabelAttempt)].get<std::string>())},
+        {"attempt", number_in(contract::kLabelAttempt)},
         {"round", 0},
-        {"node", std::stoi(labels[std::string(contract::kLabelNode)].get<std::string>())},
+        {"node", number_in(serves ? contract::kLabelServer : contract::kLabelNode)},
         {"exitCode", 0},
         {"reason", "Done"},
         {"epoch", 5},

@@ -58,24 +58,12 @@ std::vector<std::filesystem::path> versions() {
   return folders;
 }
 
-// A fixture's job uses what is new since the fixture before: of this version, links.
-Json link_prediction() {
+// A fixture's job uses what is new since the fixture before: of this version, sampling servers.
+Json with_servers() {
   return {
-      {"task",
-       {{"type", "LinkPrediction"},
-        {"link", {{"source", "user"}, {"relation", "to"}, {"destination", "item"}}}}},
-      {"dataset",
-       {{"synthetic", {{"shape", "Taobao"}}},
-        {"addReverse", true},
-        {"split",
-         {{"type", "RandomLink"}, {"validation", "0.1"}, {"test", "0.1"}, {"negativeRatio", "1"}}},
-        {"coOccurrence", {{"node", "item"}, {"through", "user"}, {"atLeast", 3}}}}},
-      {"model",
-       {{"type", "BipartiteSAGE"},
-        {"graphSage", nullptr},
-        {"bipartiteSage", {{"hiddenChannels", 64}, {"outChannels", 64}}}}},
-      {"sampling", {{"fanout", {8, 4}}, {"excludeSeedEdges", true}}},
-      {"training", {{"embeddings", {{"update", "Lazy"}}}, {"evaluation", {{"metric", "AUC"}}}}},
+      {"dataset", {{"format", "Native"}, {"path", "/data"}, {"synthetic", nullptr}}},
+      {"placement", {{"partitions", 1}}},
+      {"servers", {{"nodes", 1}, {"template", {{"image", "localhost/none:1"}}}}},
   };
 }
 
@@ -105,7 +93,7 @@ class Upgrade : public ::testing::Test {
     spec["training"]["properties"]["unevenInputs"]["enum"].push_back("Borrow");
     Json& policy = spec["runPolicy"]["properties"]["failurePolicy"]["properties"];
     policy["rules"]["items"]["properties"]["action"]["enum"].push_back("Pause");
-    status["servers"] = {{"type", "integer"}};
+    status["mirrors"] = {{"type", "integer"}};
     status["nodes"]["properties"]["spare"] = {{"type", "integer"}};
     status["conditions"]["items"]["properties"]["cause"] = {{"type", "string"}};
     return crd;
@@ -120,7 +108,7 @@ class Upgrade : public ::testing::Test {
           {"runPolicy", {{"failurePolicy", {{"rules", rules}}}}}}},
         {"status", version.objects["job"]["status"]},
     };
-    changes["status"]["servers"] = 4;
+    changes["status"]["mirrors"] = 4;
     changes["status"]["nodes"]["spare"] = 1;
     for (Json& condition : changes["status"]["conditions"]) {
       condition["cause"] = "of " + condition["type"].get<std::string>();
@@ -257,7 +245,7 @@ TEST_F(Upgrade, JobsOfANewerVersionFinishSuspendAndDeleteAndKeepTheirStatus) {
   expect_all_ends(version.objects["job"]["status"]);
 
   const Json ended = cluster_.job("finishing")["status"];
-  EXPECT_EQ(ended.value("servers", 0), 4);
+  EXPECT_EQ(ended.value("mirrors", 0), 4);
   EXPECT_EQ(ended["nodes"].value("spare", 0), 1);
   for (const Json& condition : ended["conditions"]) {
     if (condition["type"] == "Complete") continue;
@@ -308,6 +296,7 @@ void drop_rules(Json& schema, const std::string& field) {
 
 TEST_F(Upgrade, AnOlderCrdCausesNoWriteAgainAndAgain) {
   Json older = todays_crd();
+  older["spec"]["versions"][0].erase("selectableFields");  // of status.state
   drop_rules(schema_of(older), "failurePolicy");
   schema_of(older)["spec"]["properties"]["runPolicy"]["properties"].erase("failurePolicy");
   for (const char* field : {"failures", "machines", "replacedNodes", "backoff", "outOfMemory"}) {
@@ -360,7 +349,7 @@ TEST_F(Upgrade, AFixtureOfThisVersionCanBeWritten) {
   ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
   const std::string job(kFixtureJob);
-  cluster_.create_job(job, 2, link_prediction());
+  cluster_.create_job(job, 2, with_servers());
   const TemporaryFolder temporary;
   const char* kept = std::getenv("GNN_UPGRADE_FIXTURE");
   const std::filesystem::path folder =
@@ -377,11 +366,14 @@ TEST_F(Upgrade, AFixtureOfThisVersionCanBeWritten) {
          "--helm=" + cluster_.plane().program("helm")}
     ));
   };
-  // After a restart the status has more to say.
+  // After restarts the status has more to say.
   ASSERT_TRUE(eventually([&] { return cluster_.holds(job, "Running"); })) << controller.log();
+  kubelets.fail(job + "-s0-0", 1);
   kubelets.fail(job + "-1-1", 1);
   ASSERT_TRUE(eventually([&] {
-    return cluster_.holds(job, "Running") && cluster_.job(job)["status"]["attempt"] == 2;
+    const Json status = cluster_.job(job)["status"];
+    return cluster_.holds(job, "Running") && status["attempt"] == 2 &&
+           cluster_.holds(job, "ServersReady") && status["servers"]["restarts"] == 1;
   })) << cluster_.describe(job)
       << controller.log();
   const CommandOutput written = write();
@@ -394,7 +386,8 @@ TEST_F(Upgrade, AFixtureOfThisVersionCanBeWritten) {
   std::vector<std::string> kinds;
   for (const Json& child : objects["children"]) kinds.push_back(child["kind"]);
   EXPECT_THAT(
-      kinds, ::testing::UnorderedElementsAre("Service", "ConfigMap", "NetworkPolicy", "Pod", "Pod")
+      kinds,
+      ::testing::UnorderedElementsAre("Service", "ConfigMap", "NetworkPolicy", "Pod", "Pod", "Pod")
   );
   EXPECT_THAT(objects.dump(), Not(HasSubstr("managedFields")));
   const auto files = std::filesystem::directory_iterator(folder);

@@ -35,6 +35,7 @@ using asio::ip::tcp;
 
 // Clients that have not proved who they are yet.
 constexpr size_t kMostStrangers = 64;
+constexpr const char* kTooManyClients = "there are too many clients";
 constexpr auto kHandshakeTime = std::chrono::seconds(3);
 // After an accept that failed, as for want of file descriptors.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
@@ -254,7 +255,7 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
   }
 
   void meet(tcp::socket socket) {
-    if (sessions_->full()) return count_refused("a new one", "there are too many clients");
+    if (sessions_->full()) return count_refused("a new one", kTooManyClients);
     auto handshake = ServerHandshake::begin(identity_, key_);
     if (!handshake) return count_refused("a new one", handshake.error().message);
     if (strangers_.size() >= kMostStrangers)
@@ -262,7 +263,10 @@ class Server::State : public std::enable_shared_from_this<Server::State> {
     const auto place = strangers_.insert(strangers_.end(), nullptr);
     const auto gone = [this, place](std::optional<tcp::socket> accepted, const Peer& peer) {
       strangers_.erase(place);
-      if (accepted) sessions_->add(*std::move(accepted), peer, stats_of(peer));
+      if (!accepted) return;
+      // Others may have come to an end of their handshakes first.
+      if (sessions_->full()) return count_refused(peer.address, kTooManyClients);
+      sessions_->add(*std::move(accepted), peer, stats_of(peer));
     };
     const auto refused = [this](const std::string& address, const std::string& reason) {
       count_refused(address, reason);

@@ -29,12 +29,14 @@ inline ServerOptions serving() {
   return options;
 }
 
-inline ClientOptions joining(uint16_t port, int64_t node = 0) {
+inline ClientOptions joining(
+    uint16_t port, int64_t node = 0, Duration peer_timeout = kShortTimeout
+) {
   ClientOptions options;
   options.address = "127.0.0.1:" + std::to_string(port);
   options.node = kServingNode;
   options.identity = identity_of(node);
-  options.peer_timeout = kShortTimeout;
+  options.peer_timeout = peer_timeout;
   return options;
 }
 

@@ -241,9 +241,7 @@ TEST(Server, StopsReadingAClientThatTakesNoRepliesAndDropsItAndServesTheOthers) 
         return Answer{.segments = {peer.node == kReading ? std::span(large) : half}};
       }
   ));
-  ClientOptions patient = joining(full->port());
-  patient.peer_timeout = kPatience;
-  const auto behind = must(Client::connect(loop, patient, key));
+  const auto behind = must(Client::connect(loop, joining(full->port(), 0, kPatience), key));
   RawPeer reading = RawPeer::client(full->port(), identity_of(kReading), kServingNode, key);
   reading.send({.type = FrameType::Request, .call = 1});
   EXPECT_EQ(reading.receive_header().type, FrameType::Reply);  // 20 MB that it does not take yet
@@ -359,6 +357,22 @@ TEST(Server, DropsClientsThatBreakTheProtocolAndAnswersOthersHoweverSlow) {
   EXPECT_EQ(Server::start(loop, taken, key, answer_nothing).error().kind, ErrorKind::Network);
 }
 
+TEST(Server, HasNoMoreClientsThanItMayOfThoseThatCameTogether) {
+  const auto loop = std::make_shared<EventLoop>();
+  const Key key = must(Key::draw());
+  ServerOptions options = serving();
+  options.most_clients = 1;
+  const auto server = must(Server::start(loop, options, key, answer_nothing));
+  RawPeer first = RawPeer::connect_to(server->port());
+  RawPeer second = RawPeer::connect_to(server->port());
+  ClientHandshake handshake(identity_of(0), kServingNode, key);
+  const auto proof = must(handshake.prove(second.receive<kChallengeBytes>()));
+  first.join(identity_of(2), kServingNode, key);
+  second.send(proof);
+  second.wait_for_end();
+  EXPECT_EQ(server->refused(), 1);
+}
+
 // Frames that have come from a node, where there are no heartbeats and no bodies.
 int64_t requests_of(const Server& server, int64_t node) {
   for (const PeerStats& each : server.stats())
@@ -395,9 +409,7 @@ TEST(Server, AnswersClientsInTurnAndBoundsTheirRequestsThatWaitForALateAnswer) {
   ));
   // An empty request takes memory, too.
   const auto connect = [&](int64_t node) {
-    ClientOptions client = joining(server->port(), node);
-    client.peer_timeout = options.peer_timeout;
-    return must(Client::connect(loop, client, key));
+    return must(Client::connect(loop, joining(server->port(), node, options.peer_timeout), key));
   };
   const auto greedy = connect(3);
   const auto patient = connect(kPatient);
@@ -453,9 +465,7 @@ TEST(Server, BoundsTheRequestsOfAllClientsAndLetsThoseThatWaitGoOnInTurn) {
       }
   ));
   const auto connect = [&](int64_t node) {
-    ClientOptions client = joining(server->port(), node);
-    client.peer_timeout = options.peer_timeout;
-    return must(Client::connect(loop, client, key));
+    return must(Client::connect(loop, joining(server->port(), node, options.peer_timeout), key));
   };
   const std::vector<std::byte> bytes(1000);
   std::vector<std::future<Result<Reply>>> held;

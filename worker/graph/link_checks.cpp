@@ -26,10 +26,6 @@ std::string edge_text(int64_t source, int64_t destination) {
   return "(" + std::to_string(source) + ", " + std::to_string(destination) + ")";
 }
 
-std::string entry_text(const EdgeTypeData& type, int64_t entry) {
-  return link_type_text(type) + ": entry " + std::to_string(entry);
-}
-
 bool is_undirected(const LinkData& links) {
   return links.reverse_edge_type == links.edge_type;
 }
@@ -53,82 +49,140 @@ Ends ends_of(int64_t source, int64_t destination, Direction direction) {
   return exchanged ? Ends{destination, source} : Ends{source, destination};
 }
 
+// Link ids [first, first + count).
+struct IdWindow {
+  int64_t first;
+  int64_t count;
+  [[nodiscard]] bool contains(int64_t id) const { return id >= first && id - first < count; }
+};
+
 // Checks the lists of the share's nodes, the first of which is `first_node`; lists of other shares may
 // be wrong.
 template <class Index>
-Status check_entries(
-    const EdgeTypeData& type,
-    int64_t first_node,
-    const at::Tensor& links,
-    Direction direction,
-    std::string_view where,
-    const data::IdRange& rows,
-    Share share,
-    ProgressBar& progress
-) {
-  const auto* indptr = type.graph.indptr().const_data_ptr<int64_t>();
-  const auto* indices = type.graph.indices().const_data_ptr<Index>();
-  const at::Tensor& id_tensor = type.graph.edge_ids();
-  const auto* ids = id_tensor.defined() ? id_tensor.const_data_ptr<int64_t>() : nullptr;
-  const auto* pairs = links.const_data_ptr<int64_t>();
-  const int64_t count = links.size(0);
-  const int64_t edges = type.graph.num_edges();
-  const auto id_of = [&](int64_t entry) { return ids == nullptr ? entry : ids[entry]; };
-  const int64_t first = rows.begin + share.begin_of(rows.size());
-  const int64_t last = rows.begin + share.end_of(rows.size());
-  const int64_t readable = std::min(indptr[last], edges);
-  // A pass reads the pairs of a range of ids: beside the lists, they must fit what files may take.
-  const int64_t most = std::max<int64_t>(data::mapped_pages_limit() / 2 / kBytesPerPair, 1);
-  const int64_t passes = count / most + (count % most > 0 ? 1 : 0);
-  progress.begin("checking links", passes * (last - first), "nodes");
-  for (int64_t pass = 0; pass < passes; ++pass) {
-    const int64_t first_id = pass * most;
-    const int64_t num_ids = std::min(most, count - first_id);
-    const auto is_of_pass = [&](int64_t id) { return id >= first_id && id - first_id < num_ids; };
-    for (int64_t node = first; node < last; ++node) {
-      const int64_t begin = std::max<int64_t>(indptr[node], 0);
-      const int64_t end = std::min(indptr[node + 1], edges);
-      for (int64_t entry = begin; entry < end; ++entry) {
-        if (entry + kPrefetch < readable) {
-          const int64_t ahead = id_of(entry + kPrefetch);
-          __builtin_prefetch(pairs + 2 * (is_of_pass(ahead) ? ahead : first_id));
-        }
-        const int64_t id = id_of(entry);
-        const int64_t source = indices[entry];
-        if (id < 0 || id >= count) {
-          return link_problem(
-              where,
-              entry_text(type, entry) + ": expected an edge id in [0, " + std::to_string(count) +
-                  "), found " + std::to_string(id)
-          );
-        }
-        if (!is_of_pass(id)) continue;
-        const Ends ends = ends_of(source, first_node + node, direction);
-        if (pairs[2 * id] != ends.source || pairs[2 * id + 1] != ends.destination) {
-          return link_problem(
-              where,
-              entry_text(type, entry) + ": its edge id " + std::to_string(id) + " is of the link " +
-                  edge_text(pairs[2 * id], pairs[2 * id + 1]) + ", expected " +
-                  edge_text(ends.source, ends.destination)
-          );
-        }
-        if (entry > begin && (source < indices[entry - 1] ||
-                              (source == indices[entry - 1] && id <= id_of(entry - 1)))) {
-          return link_problem(
-              where,
-              entry_text(type, entry) +
-                  ": expected ascending sources, and ascending edge ids of one source"
-          );
-        }
-      }
+class EntryCheck {
+ public:
+  EntryCheck(
+      const EdgeTypeData& type,
+      int64_t first_node,
+      const at::Tensor& links,
+      Direction direction,
+      std::string_view where,
+      const data::IdRange& rows,
+      Share share
+  )
+      : type_(type),
+        where_(where),
+        direction_(direction),
+        first_node_(first_node),
+        indptr_(type.graph.indptr().const_data_ptr<int64_t>()),
+        indices_(type.graph.indices().const_data_ptr<Index>()),
+        ids_(
+            type.graph.edge_ids().defined() ? type.graph.edge_ids().const_data_ptr<int64_t>()
+                                            : nullptr
+        ),
+        pairs_(links.const_data_ptr<int64_t>()),
+        count_(links.size(0)),
+        edges_(type.graph.num_edges()),
+        first_(rows.begin + share.begin_of(rows.size())),
+        last_(rows.begin + share.end_of(rows.size())),
+        readable_(std::min(indptr_[last_], edges_)) {}
+
+  Status run(ProgressBar& progress) const {
+    // A pass reads the pairs of a range of ids: beside the lists, they must fit what files may take.
+    const int64_t most = std::max<int64_t>(data::mapped_pages_limit() / 2 / kBytesPerPair, 1);
+    const int64_t passes = count_ / most + (count_ % most > 0 ? 1 : 0);
+    const int64_t nodes = last_ - first_;
+    progress.begin("checking links", passes * nodes, "nodes");
+    for (int64_t pass = 0; pass < passes; ++pass) {
+      const int64_t first_id = pass * most;
+      const IdWindow window{.first = first_id, .count = std::min(most, count_ - first_id)};
+      GNN_RETURN_IF_ERROR(check_lists(window, pass * nodes, progress));
+    }
+    progress.advance_to(passes * nodes);
+    progress.end();
+    return {};
+  }
+
+ private:
+  [[nodiscard]] int64_t id_of(int64_t entry) const { return ids_ == nullptr ? entry : ids_[entry]; }
+
+  Status check_lists(const IdWindow& window, int64_t done, ProgressBar& progress) const {
+    for (int64_t node = first_; node < last_; ++node) {
+      GNN_RETURN_IF_ERROR(check_list(node, window));
       if (node % kNodesPerReport == 0) {
-        progress.advance_to(pass * (last - first) + node - first);
+        progress.advance_to(done + node - first_);
       }
     }
+    return {};
   }
-  progress.advance_to(passes * (last - first));
-  progress.end();
-  return {};
+
+  Status check_list(int64_t node, const IdWindow& window) const {
+    const int64_t begin = std::max<int64_t>(indptr_[node], 0);
+    const int64_t end = std::min(indptr_[node + 1], edges_);
+    for (int64_t entry = begin; entry < end; ++entry) {
+      if (entry + kPrefetch < readable_) {
+        const int64_t ahead = id_of(entry + kPrefetch);
+        __builtin_prefetch(pairs_ + 2 * (window.contains(ahead) ? ahead : window.first));
+      }
+      const int64_t id = id_of(entry);
+      if (id < 0 || id >= count_) {
+        return problem_of(
+            entry,
+            "expected an edge id in [0, " + std::to_string(count_) + "), found " +
+                std::to_string(id)
+        );
+      }
+      if (!window.contains(id)) continue;
+      GNN_RETURN_IF_ERROR(check_ends(entry, id, first_node_ + node));
+      if (entry > begin && !is_after(entry, entry - 1)) {
+        return problem_of(
+            entry, "expected ascending sources, and ascending edge ids of one source"
+        );
+      }
+    }
+    return {};
+  }
+
+  [[nodiscard]] Status check_ends(int64_t entry, int64_t id, int64_t destination) const {
+    const Ends ends = ends_of(indices_[entry], destination, direction_);
+    const int64_t* pair = pairs_ + 2 * id;
+    if (pair[0] == ends.source && pair[1] == ends.destination) return {};
+    return problem_of(
+        entry,
+        "its edge id " + std::to_string(id) + " is of the link " + edge_text(pair[0], pair[1]) +
+            ", expected " + edge_text(ends.source, ends.destination)
+    );
+  }
+
+  [[nodiscard]] bool is_after(int64_t entry, int64_t other) const {
+    if (indices_[entry] != indices_[other]) return indices_[entry] > indices_[other];
+    return id_of(entry) > id_of(other);
+  }
+
+  [[nodiscard]] tl::unexpected<Error> problem_of(int64_t entry, const std::string& what) const {
+    return link_problem(
+        where_, link_type_text(type_) + ": entry " + std::to_string(entry) + ": " + what
+    );
+  }
+
+  const EdgeTypeData& type_;
+  std::string_view where_;
+  Direction direction_;
+  int64_t first_node_;
+  const int64_t* indptr_;
+  const Index* indices_;
+  const int64_t* ids_;    // nullptr: an entry's id is its place
+  const int64_t* pairs_;  // [count_, 2]
+  int64_t count_;
+  int64_t edges_;
+  int64_t first_;
+  int64_t last_;
+  int64_t readable_;  // entries of the share's lists end here
+};
+
+template <class Index, class... Arguments>
+Status check_entries(ProgressBar& progress, const Arguments&... arguments) {
+  return EntryCheck<Index>(arguments...).run(progress);
 }
 
 Status check_type(
@@ -144,8 +198,8 @@ Status check_type(
   const int64_t node = dataset.held(type.destination_index).begin;
   const data::IdRange rows = dataset.rows_of(type.destination_index, part.lists);
   return type.graph.indices().scalar_type() == at::kInt
-             ? check_entries<int32_t>(type, node, pairs, direction, where, rows, share, progress)
-             : check_entries<int64_t>(type, node, pairs, direction, where, rows, share, progress);
+             ? check_entries<int32_t>(progress, type, node, pairs, direction, where, rows, share)
+             : check_entries<int64_t>(progress, type, node, pairs, direction, where, rows, share);
 }
 
 Status check_range(

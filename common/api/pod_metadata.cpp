@@ -63,9 +63,10 @@ void find_refused(
   for (const auto& [key, value] : entries) {
     if (allowed.contains(key)) continue;
     if (!problems.empty()) problems += "; ";
-    problems += path + "[\"" + key +
-                "\"]: is not among the keys that jobs may put on their pods; an administrator "
-                "allows it by the chart's value jobs.podMetadata.allowedKeys";
+    problems.append(path).append("[\"").append(key).append(
+        "\"]: is not among the keys that jobs may put on their pods; an administrator allows it by "
+        "the chart's value jobs.podMetadata.allowedKeys"
+    );
   }
 }
 

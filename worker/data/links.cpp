@@ -201,7 +201,8 @@ bool has_reversed_edges(const EdgeTable& table, const EdgeTable& other) {
     for_each_entry(table, [&](size_t, int64_t source, int64_t destination) {
       const auto list = static_cast<size_t>(source);
       same = same && list < ends.size() && next[list] < ends[list] &&
-             sources_of_other[static_cast<size_t>(next[list]++)] == destination;
+             sources_of_other[static_cast<size_t>(next[list])] == destination;
+      if (same) ++next[list];
     });
     return same;
   };

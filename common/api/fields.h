@@ -306,17 +306,11 @@ inline constexpr Bounds kResourceList = [] {
   return bounds;
 }();
 
-inline constexpr Bounds kLabelValues = [] {
+[[nodiscard]] constexpr Bounds label_values(int64_t max_items) {
   Bounds bounds = text(TextForm::LabelValue, 63, 0);
-  bounds.max_items = 64;
+  bounds.max_items = max_items;
   return bounds;
-}();
-
-inline constexpr Bounds kPodLabels = [] {
-  Bounds bounds = text(TextForm::LabelValue, 63, 0);
-  bounds.max_items = 16;
-  return bounds;
-}();
+}
 
 // Kubernetes allows 256 KiB in all; every pod of a gang has them.
 inline constexpr Bounds kPodAnnotations = [] {
@@ -326,7 +320,7 @@ inline constexpr Bounds kPodAnnotations = [] {
 }();
 
 void visit(auto& v, Of<PodMetadata> auto& x) {
-  v.field("labels", x.labels, kPodLabels);
+  v.field("labels", x.labels, label_values(16));
   v.field("annotations", x.annotations, kPodAnnotations);
 }
 
@@ -346,7 +340,7 @@ void visit(auto& v, Of<Toleration> auto& x) {
 void visit(auto& v, Of<NodeSelectorRequirement> auto& x) {
   v.required("key", x.key, text(TextForm::QualifiedName, 317));
   v.required("operator", x.op, Bounds{});
-  v.field("values", x.values, kLabelValues);
+  v.field("values", x.values, label_values(64));
 }
 
 void visit(auto& v, Of<NodeSelectorTerm> auto& x) {
@@ -429,7 +423,7 @@ void visit(auto& v, Of<PodTemplate> auto& x) {
   v.field("imagePullPolicy", x.image_pull_policy, Bounds{});
   v.field("imagePullSecrets", x.image_pull_secrets, items(0, 8));
   v.field("resources", x.resources, Bounds{});
-  v.field("nodeSelector", x.node_selector, kLabelValues);
+  v.field("nodeSelector", x.node_selector, label_values(64));
   v.field("tolerations", x.tolerations, items(0, 32));
   v.field("affinity", x.affinity, Bounds{});
   v.field("priorityClassName", x.priority_class_name, text(TextForm::DnsSubdomain, 253));

@@ -72,6 +72,7 @@ Json coscheduling_spec(const PodGroupSpec& spec) {
 
 Json volcano_spec(const PodGroupSpec& spec) {
   Json json = {{"minMember", std::max<int64_t>(spec.min_count, 1)}};
+  if (!spec.min_resources.empty()) json["minResources"] = spec.min_resources;
   put_unless_empty(json, "queue", spec.queue);
   put_unless_empty(json, "priorityClassName", spec.priority_class_name);
   if (!spec.network_topology_mode.empty()) {

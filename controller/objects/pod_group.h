@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/api/gnn_job.h"
 #include "controller/objects/meta.h"
 
 #include <array>
@@ -46,12 +47,13 @@ struct GroupCondition {
 
 /// Of a group of pods. encode() writes what its API knows of it; only min_count is read.
 struct PodGroupSpec {
-  int64_t min_count = 0;        ///< pods that are placed together or not at all; 0: each for itself
-  std::string topology_key;     ///< of nodes, in Native; empty: anywhere
-  std::string disruption_mode;  ///< in Native: "single" or "all"; empty: its default
-  std::string priority_class_name;    ///< in Native and Volcano
-  std::string queue;                  ///< in Volcano; empty: its default
-  std::string network_topology_mode;  ///< in Volcano: "hard" or "soft"; empty: none
+  int64_t min_count = 0;  ///< pods that are placed together or not at all; 0: each for itself
+  api::ResourceList min_resources = {};  ///< what those ask for in all, in Volcano
+  std::string topology_key;              ///< of nodes, in Native; empty: anywhere
+  std::string disruption_mode;           ///< in Native: "single" or "all"; empty: its default
+  std::string priority_class_name;       ///< in Native and Volcano
+  std::string queue;                     ///< in Volcano; empty: its default
+  std::string network_topology_mode;     ///< in Volcano: "hard" or "soft"; empty: none
   std::optional<int64_t> network_topology_highest_tier;  ///< in Volcano
   friend bool operator==(const PodGroupSpec&, const PodGroupSpec&) = default;
 };
@@ -85,6 +87,7 @@ template <GroupApi kApi>
 struct PodGroupTraits {
   static constexpr std::string_view kKind = "PodGroup";
   static constexpr std::string_view kPlural = "podgroups";
+  static constexpr bool kPluralIsShared = true;
   [[nodiscard]] static Result<PodGroupIn<kApi>> decode(const Json& json) {
     GNN_ASSIGN_OR_RETURN(PodGroup group, decode_pod_group(json, kApi));
     return PodGroupIn<kApi>(std::move(group));

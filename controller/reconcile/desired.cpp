@@ -5,6 +5,7 @@
 #include "common/api/environment.h"
 #include "common/api/fields.h"
 #include "common/contract.h"
+#include "controller/objects/quantity.h"
 #include "controller/reconcile/machines.h"
 #include "controller/reconcile/node_replacement.h"
 
@@ -319,6 +320,15 @@ void join_group(objects::Pod& pod, const std::optional<objects::GroupMembership>
   if (of_volcano && pod.spec.scheduler_name.empty()) pod.spec.scheduler_name = kVolcanoScheduler;
 }
 
+api::ResourceList requests_of_members(const GnnJob& job, const GroupMembers& members) {
+  api::ResourceList sum;
+  objects::add_resources(sum, objects::requests_of(desired_pod(job, {})), members.workers);
+  if (members.servers > 0) {
+    objects::add_resources(sum, objects::requests_of(desired_server_pod(job, {})), members.servers);
+  }
+  return sum;
+}
+
 void spread_over_machines(objects::Pod& pod, Labels peers) {
   objects::TopologySpreadConstraint spread;
   spread.topology_key = "kubernetes.io/hostname";
@@ -379,14 +389,17 @@ objects::NetworkPolicy desired_network_policy(const GnnJob& job, const JobFence&
 }
 
 objects::PodGroup desired_group(
-    const GnnJob& job, objects::GroupApi api, int64_t attempt, int64_t members
+    const GnnJob& job, objects::GroupApi api, int64_t attempt, const GroupMembers& members
 ) {
   const api::Scheduling scheduling = job.spec.scheduling.value_or(api::Scheduling{});
   const auto& policy = scheduling.scheduling_policy;
   objects::PodGroup group;
   group.api = api;
   group.metadata = child_meta(job, contract::group_name(job.metadata.name, attempt));
-  group.spec.min_count = policy && policy->basic ? 0 : members;
+  if (!policy || !policy->basic) {
+    group.spec.min_count = members.workers + members.servers;
+    group.spec.min_resources = requests_of_members(job, members);
+  }
   const auto& constraints = scheduling.scheduling_constraints;
   if (constraints && !constraints->topology.empty()) {
     group.spec.topology_key = constraints->topology.front().key;

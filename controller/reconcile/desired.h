@@ -58,9 +58,15 @@ struct ServerPlace {
     const api::GnnJob& job, const JobFence& fence = {}
 );
 
-/// The group of an attempt's pods, of which `members` are placed together if the job asks for a gang.
+/// How many pods of each role an attempt's group has.
+struct GroupMembers {
+  int64_t workers = 0;
+  int64_t servers = 0;
+};
+
+/// The group of an attempt's pods, which are placed together if the job asks for a gang.
 [[nodiscard]] objects::PodGroup desired_group(
-    const api::GnnJob& job, objects::GroupApi api, int64_t attempt, int64_t members
+    const api::GnnJob& job, objects::GroupApi api, int64_t attempt, const GroupMembers& members
 );
 
 /// The pod of one node in one attempt, within Pod Security "restricted".

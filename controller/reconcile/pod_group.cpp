@@ -144,12 +144,13 @@ bool is_to_join(const Pass& pass, const ServerView& server) {
   return phase != NodePhase::Unscheduled || waits_for_group(pass, *server.seen.pod);
 }
 
-int64_t count_members(const Pass& pass) {
-  auto count = static_cast<int64_t>(pass.gang.nodes.size());
-  if (!servers_may_join(pass.job())) return count;
-  return count + std::ranges::count_if(pass.servers.servers, [&](const ServerView& each) {
-           return each.seen.node < needed_servers(pass.job()) && is_to_join(pass, each);
-         });
+GroupMembers count_members(const Pass& pass) {
+  GroupMembers members{.workers = static_cast<int64_t>(pass.gang.nodes.size())};
+  if (!servers_may_join(pass.job())) return members;
+  members.servers = std::ranges::count_if(pass.servers.servers, [&](const ServerView& each) {
+    return each.seen.node < needed_servers(pass.job()) && is_to_join(pass, each);
+  });
+  return members;
 }
 
 void remove_groups_but(Pass& pass, const std::string& kept) {

@@ -56,6 +56,7 @@ TEST(PodGroup, IsWrittenAsEachApiHasIt) {
   group.metadata.name = "j-1";
   group.spec = {
       .min_count = 4,
+      .min_resources = {{"cpu", "1500m"}, {"nvidia.com/gpu", "8"}},
       .topology_key = "topology.kubernetes.io/rack",
       .disruption_mode = "all",
       .priority_class_name = "high",
@@ -71,7 +72,7 @@ TEST(PodGroup, IsWrittenAsEachApiHasIt) {
       {GroupApi::Coscheduling,
        R"({"apiVersion": "scheduling.x-k8s.io/v1alpha1", "spec": {"minMember": 4}})"},
       {GroupApi::Volcano, R"({"apiVersion": "scheduling.volcano.sh/v1beta1", "spec": {
-        "minMember": 4, "queue": "night", "priorityClassName": "high",
+        "minMember": 4, "minResources": {"cpu": "1500m", "nvidia.com/gpu": "8"}, "queue": "night", "priorityClassName": "high",
         "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}})"},
   };
   for (const auto& [api, text] : wanted) {

@@ -93,6 +93,31 @@ TEST(PodGroup, HasWhatTheSpecAsksFor) {
   EXPECT_EQ(spec.disruption_mode, "all");
 }
 
+// By this a queue of Volcano decides.
+TEST(PodGroup, AsksForWhatItsPodsAskForInAll) {
+  Observed observed = grouped(job_with_servers(3, 2));
+  api::Workers& workers = observed.job.spec.workers;
+  workers.gpus_per_process = 1;
+  workers.processes_per_node = 4;
+  workers.pod_template->resources = {
+      .requests = {{"cpu", "500m"}}, .limits = {{"memory", "1.5Gi"}}
+  };
+  observed.job.spec.servers->pod_template->resources.requests = {{"cpu", "0.7"}, {"memory", "64G"}};
+  const auto spec = [&] { return actions_of<CreateGroup>(plan(observed)).at(0).group.spec; };
+  const api::ResourceList of_workers = {
+      {"cpu", "1500m"}, {"memory", "4608Mi"}, {"nvidia.com/gpu", "12"}
+  };
+  api::ResourceList of_all = of_workers;
+  of_all["cpu"] = "2200m";
+  of_all["memory"] = "67218592Ki";
+  EXPECT_EQ(spec().min_count, 4);  // without the server that the gang can do without
+  EXPECT_EQ(spec().min_resources, of_all);
+  observed.job.spec.servers->pod_template->priority_class_name = "low";
+  EXPECT_EQ(spec().min_resources, of_workers);
+  observed.job.spec.scheduling->scheduling_policy.emplace().basic.emplace();
+  EXPECT_EQ(spec().min_resources, api::ResourceList());
+}
+
 // The provider that the spec and the cluster lead to, and a part of why there is none.
 TEST(PodGroup, IsOfTheProviderThatTheClusterOffers) {
   struct Case {

@@ -153,6 +153,11 @@ GroupMembers count_members(const Pass& pass) {
   return members;
 }
 
+// Whether the API server still serves the API that was chosen.
+bool is_served(const Pass& pass) {
+  return holds(pass.in.group_apis, membership(pass).api);
+}
+
 void remove_groups_but(Pass& pass, const std::string& kept) {
   for (const objects::PodGroup& group : pass.in.groups) {
     const objects::ObjectMeta& meta = group.metadata;
@@ -180,6 +185,13 @@ void choose_group(Pass& pass) {
 
 bool has_group(const Pass& pass) {
   return pass.status().scheduling && pass.status().scheduling->group;
+}
+
+bool group_stands(const Pass& pass) {
+  if (!has_group(pass) || !is_served(pass)) return false;
+  const objects::PodGroup* group = find_group(pass);
+  if (group == nullptr) return pass.in.refusals.empty();
+  return is_owned_by(group->metadata, pass.job()) && !group->metadata.deletion_timestamp;
 }
 
 bool waits_for_group(const Pass& pass, const objects::Pod& pod) {
@@ -213,6 +225,7 @@ const objects::PodGroup* foreign_group(const Pass& pass) {
 
 void create_group(Pass& pass) {
   if (!has_group(pass) || was_placed(pass) || find_group(pass) != nullptr) return;
+  if (!is_served(pass)) return;
   pass.out.actions.emplace_back(CreateGroup{
       desired_group(pass.job(), membership(pass).api, pass.attempt, count_members(pass))
   });

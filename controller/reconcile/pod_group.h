@@ -18,6 +18,10 @@ void choose_group(Pass& pass);
 /// Whether the attempt's pods are placed as a group.
 [[nodiscard]] bool has_group(const Pass& pass);
 
+/// Whether they can be: the group is there, or about to be made. It is not if its API is served no more,
+/// somebody deletes it, or another object has its name.
+[[nodiscard]] bool group_stands(const Pass& pass);
+
 /// Whether the gang was placed before: what is missing since then takes part in no group.
 [[nodiscard]] bool was_placed(const Pass& pass);
 

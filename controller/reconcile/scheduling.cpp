@@ -83,7 +83,7 @@ bool waits_as_group(const Pass& pass) {
   const bool lacks_servers = std::ranges::any_of(pass.servers.servers, [&](const ServerView& each) {
     return each.seen.pod == nullptr && each.seen.node < needed_servers(pass.job());
   });
-  return has_group(pass) && pass.gang.is_complete() && !lacks_servers;
+  return group_stands(pass) && pass.gang.is_complete() && !lacks_servers;
 }
 
 std::string why_not_scheduled(const Pass& pass) {

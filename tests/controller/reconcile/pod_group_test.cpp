@@ -269,6 +269,54 @@ TEST(PodGroup, IsReleasedIfSomeOfItsPodsAreRefused) {
   EXPECT_EQ(simulation.status().releases, 1);
 }
 
+// Whoever waits for it waits in vain.
+TEST(PodGroup, ThatCannotStandIsNotWaitedForForEver) {
+  const std::vector<std::pair<const char*, void (*)(Observed&)>> cases = {
+      {"its API is served no more",
+       [](Observed& world) {
+         world.groups.clear();
+         world.group_apis.clear();
+       }},
+      {"somebody deletes it, and its pods hold it",
+       [](Observed& world) { world.groups[0].metadata.deletion_timestamp = world.now; }},
+      {"somebody has deleted it and taken its name",
+       [](Observed& world) { world.groups[0].metadata.owner_references.clear(); }},
+      {"the same, unseen by a watch for the job's groups",
+       [](Observed& world) {
+         world.groups.clear();
+         ApiRefusal& refusal = world.refusals.emplace_back();
+         refusal.kind = ApiRefusal::Kind::NameTaken;
+         refusal.object = "podgroup arxiv-1";
+       }},
+  };
+  for (const auto& [what, happens] : cases) {
+    SCOPED_TRACE(what);
+    Simulation simulation = waiting_simulation(small_job());
+    happens(simulation.world());
+    EXPECT_EQ(count_of<DeletePod>(plan(simulation.world())), 0);
+    simulation.advance(601);
+    const Plan late = plan(simulation.world());
+    EXPECT_EQ(reason_of(late, condition::kScheduled), reason::kReleased);
+    EXPECT_EQ(late.status.releases, 1);
+  }
+}
+
+TEST(PodGroup, IsNotMadeWhereItsApiIsServedNoMore) {
+  Simulation simulation = waiting_simulation(small_job());
+  simulation.world().groups.clear();
+  simulation.world().group_apis.clear();
+  EXPECT_EQ(count_of<CreateGroup>(simulation.reconcile()), 0);
+  simulation.advance(601);
+  EXPECT_TRUE(simulation.run_until_idle());
+  simulation.advance(1000);
+  EXPECT_TRUE(simulation.run_until_idle());
+  EXPECT_EQ(simulation.status().attempt, 2);
+  EXPECT_EQ(simulation.status().scheduling->provider, "None");
+  place_all(simulation);
+  EXPECT_TRUE(simulation.run_until_idle());
+  EXPECT_TRUE(is_true(simulation.status(), condition::kRunning));
+}
+
 TEST(PodGroup, WaitsInTheSchedulersWords) {
   Simulation simulation = waiting_simulation(small_job());
   add_condition(simulation.world().pods[0], "PodScheduled", false, "Unschedulable", "of the pod");

@@ -326,6 +326,13 @@ void succeed_all(Simulation& simulation) {
   for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.end_pod(i, 0);
 }
 
+// A worker that has no place ends with nothing.
+void succeed_running(Simulation& simulation) {
+  for (size_t i = 0; i < simulation.world().pods.size(); ++i) {
+    if (!simulation.world().pods[i].spec.node_name.empty()) simulation.end_pod(i, 0);
+  }
+}
+
 // A few passes in which every pod gets a machine at once.
 void run_all(Simulation& simulation) {
   for (int round = 0; round < 3; ++round) {
@@ -345,10 +352,10 @@ bool cooperate_until_finished(Simulation& simulation, Invariants& invariants) {
     invariants.check(simulation);
     if (is_finished(simulation.status())) return true;
     simulation.finish_leaving();
-    for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.ready_pod(i);
+    simulation.ready_all();
     pass(simulation);
     invariants.check(simulation);
-    succeed_all(simulation);
+    succeed_running(simulation);
     simulation.advance(30);
   }
   return false;

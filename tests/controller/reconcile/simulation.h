@@ -67,6 +67,12 @@ class Simulation {
   void ready_pod(size_t i) {
     if (objects::Pod* pod = living(i)) make_ready(*pod);
   }
+  /// A scheduler that knows groups places and runs all pods that it may.
+  void ready_all() {
+    for (size_t i = 0; i < world_.pods.size(); ++i) {
+      if (may_be_placed(world_.pods[i])) ready_pod(i);
+    }
+  }
   void end_pod(size_t i, int64_t code) {
     if (objects::Pod* pod = living(i)) end_container(*pod, code, "", world_.now);
   }
@@ -181,6 +187,22 @@ class Simulation {
     return !pod.spec.group || std::ranges::any_of(world_.groups, [&](const auto& group) {
       return group.metadata.name == pod.spec.group->group;
     });
+  }
+
+  // A pod waits for its group, and with it for the others of it.
+  [[nodiscard]] bool may_be_placed(const objects::Pod& pod) const {
+    if (!pod.spec.group || !pod.spec.node_name.empty()) return true;
+    const objects::GroupMembership& named = *pod.spec.group;
+    const auto group = std::ranges::find_if(world_.groups, [&](const objects::PodGroup& each) {
+      return each.api == named.api && each.metadata.name == named.group &&
+             !each.metadata.deletion_timestamp;
+    });
+    const bool served = std::ranges::find(world_.group_apis, named.api) != world_.group_apis.end();
+    if (!served || group == world_.groups.end()) return false;
+    const auto members = std::ranges::count_if(world_.pods, [&](const objects::Pod& each) {
+      return each.spec.group == named && !ended(each) && !each.metadata.deletion_timestamp;
+    });
+    return members >= group->spec.min_count;
   }
 
   void apply(const CreatePod& action) {

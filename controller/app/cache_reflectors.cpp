@@ -30,6 +30,13 @@ CacheReflectors::CacheReflectors(
                        std::optional<objects::GroupApi> group_api = std::nullopt
                    ) {
     options.idle_timeout = idle_timeout;
+    const auto runs = std::make_shared<std::atomic<bool>>(false);
+    if (group_api) {
+      options.on_unserved = [this, runs] {
+        *runs = false;
+        on_unserved_groups_();
+      };
+    }
     const std::string where = options.namespace_;
     auto reflector = std::make_shared<runtime::Reflector<T>>(
         api, store, std::move(options), clock, random, metrics
@@ -40,9 +47,10 @@ CacheReflectors::CacheReflectors(
          .synced = [&store, where] { return store.synced(where); },
          .list_again = [reflector] { reflector->list_again(); },
          .fresh = [reflector] { return reflector->fresh(); },
-         .resource = client::resource_of<T>().plural,
+         .resource = client::resource_of<T>().label,
          .stands_still = [reflector] { return reflector->stands_still(); },
-         .group_api = group_api}
+         .group_api = group_api,
+         .runs = runs}
     );
   };
   const std::vector<std::string> all = {""};

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gnn::app {
@@ -32,10 +33,14 @@ class CacheReflectors {
       const std::vector<objects::GroupApi>& group_apis = {}
   );
 
+  /// Calls `then` whenever an API for groups turns out to be served no more: its groups are not watched
+  /// then. To be called before start_groups().
+  void on_unserved_groups(std::function<void()> then) { on_unserved_groups_ = std::move(then); }
+
   /// All but those of groups of pods.
   void start();
-  /// Those of that API's groups, whose resource must be served. Once.
-  /// Threads: safe from any thread.
+  /// Those of that API's groups that are not watched yet, or no more.
+  /// Threads: one at a time, and not beside stop().
   void start_groups(objects::GroupApi api);
   void stop();
   /// Whether each cache holds at least one whole list of each namespace.
@@ -62,10 +67,11 @@ class CacheReflectors {
     std::string resource;
     std::function<bool()> stands_still;
     std::optional<objects::GroupApi> group_api;  ///< of groups of pods
-    std::shared_ptr<std::atomic<bool>> runs = std::make_shared<std::atomic<bool>>(false);
+    std::shared_ptr<std::atomic<bool>> runs;
   };
 
   std::vector<Reflector> reflectors_;
+  std::function<void()> on_unserved_groups_ = [] {};
 };
 
 }  // namespace gnn::app

@@ -21,6 +21,7 @@
 #include "controller/runtime/leader_elector.h"
 #include "controller/runtime/watchdog.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <functional>
@@ -42,6 +43,8 @@ constexpr int64_t kProgressWorkers = 4;
 constexpr Duration kBusyAfter = std::chrono::seconds(5);
 const std::vector<objects::GroupApi> kNoGroupApis;
 constexpr Duration kDiscoveryInterval = std::chrono::minutes(10);
+// After an API for groups went, which may still be named for a moment, or soon be back. Doubles.
+constexpr Duration kFirstDiscoveryInterval = std::chrono::seconds(5);
 constexpr Duration kStopPatience = std::chrono::seconds(8);
 
 // The whole controller: what owns what, and who calls whom.
@@ -77,6 +80,7 @@ class Operator {
   [[nodiscard]] runtime::Outcome look_for_strays(const std::string& name_space);
   // Which APIs for groups of pods are served, and has their groups watched.
   [[nodiscard]] runtime::Outcome discover();
+  void discover_soon();
   // Those whose groups are known.
   [[nodiscard]] std::vector<objects::GroupApi> group_apis() const;
   [[nodiscard]] bool may_write() const;
@@ -96,6 +100,8 @@ class Operator {
   Connection connection_;
   std::unique_ptr<runtime::LeaderElector> elector_;
   std::atomic<bool> leading_ = false;
+  std::atomic<bool> discovered_ = false;  // and all that is served is watched
+  std::atomic<Duration> discovery_interval_ = kDiscoveryInterval;
   std::atomic<bool> stopping_ = false;
   std::atomic<Duration::rep> busy_until_ = 0;  // of the monotonic clock
   client::ApiClient api_;
@@ -179,6 +185,7 @@ Operator::Operator(const Options& options, Connection connection)
       .set(1);
   on_job_change(caches_, [this](const ObjectKey& key) { loop_.queue().add(key); });
   executor_.on_unserved_api([this] { discovery_.queue().add({}); });
+  reflectors_.on_unserved_groups([this] { discover_soon(); });
 }
 
 Status Operator::start() {
@@ -216,7 +223,7 @@ Status Operator::start() {
 }
 
 bool Operator::start_work_if_ready() {
-  if (working_ || !leading_ || !group_apis_.served() || !reflectors_.fresh()) return working_;
+  if (working_ || !leading_ || !discovered_ || !reflectors_.fresh()) return working_;
   log_info(
       "caches are synced, reconciling",
       {{"jobs", caches_.jobs.size()}, {"pods", caches_.pods.size()}}
@@ -341,8 +348,16 @@ runtime::Outcome Operator::discover() {
   }
   const std::vector<objects::GroupApi> served = group_apis_.served().value_or(kNoGroupApis);
   for (const objects::GroupApi api : served) reflectors_.start_groups(api);
+  discovered_ = true;
   if (options_.gang_providers.empty()) return runtime::Done{};
-  return runtime::RequeueAfter{kDiscoveryInterval};
+  const Duration interval = discovery_interval_;
+  discovery_interval_ = std::min(2 * interval, kDiscoveryInterval);
+  return runtime::RequeueAfter{interval};
+}
+
+void Operator::discover_soon() {
+  discovery_interval_ = kFirstDiscoveryInterval;
+  discovery_.queue().add_after({}, kFirstDiscoveryInterval);
 }
 
 std::vector<objects::GroupApi> Operator::group_apis() const {

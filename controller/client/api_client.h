@@ -24,12 +24,22 @@ struct Resource {
   std::string group;  ///< empty: core
   std::string version;
   std::string plural;
+  /// For metrics and logs, unlike that of any other kind here: the plural, with the group where the
+  /// plural is not enough.
+  std::string label;
 };
 
 template <class T>
 [[nodiscard]] Resource resource_of() {
   using Traits = objects::ResourceTraits<T>;
-  return {std::string(Traits::kGroup), std::string(Traits::kVersion), std::string(Traits::kPlural)};
+  Resource resource{
+      .group = std::string(Traits::kGroup),
+      .version = std::string(Traits::kVersion),
+      .plural = std::string(Traits::kPlural),
+      .label = std::string(Traits::kPlural),
+  };
+  if constexpr (requires { Traits::kPluralIsShared; }) resource.label += "." + resource.group;
+  return resource;
 }
 
 enum class PatchKind { JsonPatch, MergePatch, StrategicMergePatch };

@@ -1,9 +1,18 @@
 #include "controller/runtime/reflector.h"
 
 #include <type_traits>
+#include <variant>
 
 namespace gnn::runtime {
 namespace {
+
+constexpr const char* kLastEvent = "gnn_operator_watch_last_event_timestamp_seconds";
+
+// Whether a list was answered that there is no such resource.
+bool is_unserved(const WatchInput& input) {
+  const auto* failed = std::get_if<watch_input::ListFailed>(&input);
+  return failed != nullptr && failed->error.kind == client::ApiErrorKind::NotFound;
+}
 
 // Its metadata, or nullptr.
 const objects::Json* metadata_of(const objects::Json& object) {
@@ -59,6 +68,7 @@ ReflectorThread::~ReflectorThread() {
 }
 
 void ReflectorThread::start() {
+  if (thread_.joinable()) thread_.join();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -114,7 +124,7 @@ void ReflectorThread::run() {
           .counter(
               "gnn_operator_watch_restarts_total",
               "Watches that were interrupted, by reason.",
-              {{"resource", resource_.plural}, {"reason", std::string(step.reason)}}
+              {{"resource", resource_.label}, {"reason", std::string(step.reason)}}
           )
           .increment();
     }
@@ -140,9 +150,21 @@ void ReflectorThread::run() {
         break;
       }
     }
+    if (options_.on_unserved && is_unserved(input)) {
+      end_unserved();
+      break;
+    }
   }
   stream_.reset();
   heartbeat_.rest();
+}
+
+void ReflectorThread::end_unserved() {
+  log_warning("is not served", {{"resource", resource_.label}});
+  sink_.emptied();
+  // Nobody is to wait for its events.
+  metrics_.remove_series(kLastEvent, {{"resource", resource_.label}});
+  options_.on_unserved();
 }
 
 WatchInput ReflectorThread::list() {
@@ -150,7 +172,7 @@ WatchInput ReflectorThread::list() {
       .counter(
           "gnn_operator_lists_total",
           "Full lists requested from the API server.",
-          {{"resource", resource_.plural}}
+          {{"resource", resource_.label}}
       )
       .increment();
   sink_.begin_list();
@@ -173,7 +195,7 @@ WatchInput ReflectorThread::list() {
   if (!version) {
     if (!stop.stop_requested()) {
       log_warning(
-          "cannot list", {{"resource", resource_.plural}, {"error", version.error().message}}
+          "cannot list", {{"resource", resource_.label}, {"error", version.error().message}}
       );
     }
     return watch_input::ListFailed{std::move(version).error()};
@@ -205,7 +227,7 @@ WatchInput ReflectorThread::open_watch(const std::string& resource_version) {
   if (!stream) {
     if (!stop.stop_requested()) {
       log_warning(
-          "cannot watch", {{"resource", resource_.plural}, {"error", stream.error().message}}
+          "cannot watch", {{"resource", resource_.label}, {"error", stream.error().message}}
       );
     }
     return watch_input::WatchOpenFailed{std::move(stream).error()};
@@ -227,16 +249,16 @@ WatchInput ReflectorThread::read() {
     if (bytes->empty()) return watch_input::WatchEnded{};
     metrics_
         .gauge(
-            "gnn_operator_watch_last_event_timestamp_seconds",
+            kLastEvent,
             "When the watch last received something from the API server, bookmarks included.",
-            {{"resource", resource_.plural}}
+            {{"resource", resource_.label}}
         )
         .set(std::chrono::duration<double>(clock_.now().time_since_epoch()).count());
     if (auto fed = decoder_.feed(*bytes, pending_); !fed) {
       // Events before the bad line are lost, too; the list that follows brings their state.
       log_warning(
           "cannot read the watch stream",
-          {{"resource", resource_.plural}, {"error", fed.error().message}}
+          {{"resource", resource_.label}, {"error", fed.error().message}}
       );
       return watch_input::WatchBroken{std::move(fed).error()};
     }

@@ -33,6 +33,9 @@ struct ReflectorOptions {
   /// The server is asked to end each watch after a time drawn from [shortest, 2 × shortest).
   Duration shortest_server_timeout = std::chrono::minutes(5);
   Duration idle_timeout = std::chrono::seconds(90);
+  /// Called when the API server does not serve the resource. The reflector has ended then, and its store
+  /// is empty, until it is started again. Without it, the reflector goes on asking.
+  std::function<void()> on_unserved{};
 };
 
 /// The part of a Reflector that does not depend on the type: a thread that lists and watches as a
@@ -47,6 +50,8 @@ class ReflectorThread {
     std::function<void(const objects::Json&, const Error&)> unread;
     /// With the resourceVersion of the list.
     std::function<void(const std::string&)> end_list;
+    /// The resource is served no more.
+    std::function<void()> emptied;
     /// ADDED, MODIFIED or DELETED, with the object's resourceVersion; empty if that cannot be read.
     std::function<void(const client::WatchEvent&, const std::string&)> changed;
   };
@@ -64,6 +69,7 @@ class ReflectorThread {
   ReflectorThread(const ReflectorThread&) = delete;
   ReflectorThread& operator=(const ReflectorThread&) = delete;
 
+  /// To be called once, and again after it has ended by itself.
   void start();
   /// Ends the list or watch, even while it waits, and joins.
   void stop();
@@ -91,6 +97,8 @@ class ReflectorThread {
   };
 
   void run();
+  /// What follows from a list that was answered: no such resource.
+  void end_unserved();
   /// Prepares for a list or watch: what ends it.
   [[nodiscard]] std::stop_token begin_call(WatchAction action);
   [[nodiscard]] WatchInput list();
@@ -136,12 +144,12 @@ class Reflector {
         undecodable_(metrics.counter(
             "gnn_operator_undecodable_objects_total",
             "Objects of the API server that were skipped: not decodable, or too large.",
-            {{"resource", client::resource_of<T>().plural}}
+            {{"resource", client::resource_of<T>().label}}
         )),
         cached_(metrics.gauge(
             "gnn_operator_cache_objects",
             "Objects in the cache.",
-            {{"resource", client::resource_of<T>().plural}}
+            {{"resource", client::resource_of<T>().label}}
         )),
         thread_(
             api,
@@ -160,6 +168,11 @@ class Reflector {
                 .end_list =
                     [this](const std::string& version) {
                       store_.replace(std::exchange(listing_, {}), namespace_, version);
+                      cached_.set(static_cast<double>(store_.size()));
+                    },
+                .emptied =
+                    [this] {
+                      store_.clear(namespace_);
                       cached_.set(static_cast<double>(store_.size()));
                     },
                 .changed = [this](
@@ -189,7 +202,7 @@ class Reflector {
     undecodable_.increment();
     log_warning(
         "skipping an object that cannot be read",
-        {{"resource", client::resource_of<T>().plural},
+        {{"resource", client::resource_of<T>().label},
          {"object", objects::to_string(key_in(json).value_or(ObjectKey{}))},
          {"error", why.message}}
     );

@@ -106,6 +106,18 @@ class Store {
     for (const auto& [old, object] : changes) notify(old, object);
   }
 
+  /// For the writer: the kind is not served any more. Nothing is left in that namespace (empty: in any),
+  /// and no list of it counts as seen.
+  void clear(const std::string& namespace_ = {}) {
+    std::unordered_map<ObjectKey, Pointer> gone;
+    {
+      auto state = state_.lock();
+      gone = take_all(*state, namespace_, show_list(*state, namespace_, ""));
+      state->synced.erase(namespace_);
+    }
+    for (const auto& [key, old] : gone) notify(old, nullptr);
+  }
+
   /// For the writer: an object was added or modified. A newer one that a reader stored stays, and
   /// what a reader stored itself is no change.
   void upsert(const Pointer& object) {

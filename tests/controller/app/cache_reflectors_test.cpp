@@ -6,7 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <string>
+#include <vector>
 
 namespace gnn::app {
 namespace {
@@ -34,6 +36,49 @@ TEST(CacheReflectors, AskForNoDataOfConfigMaps) {
     const bool metadata_only = request.accept.find("PartialObjectMetadata") != std::string::npos;
     EXPECT_EQ(metadata_only, of_config_maps) << request.path;
   }
+}
+
+// The three APIs have the same plural.
+TEST(CacheReflectors, CountTheGroupsOfEachApiForThemselvesAsLongAsItIsServed) {
+  SystemClock clock;
+  gnn::testing::FixedRandom random;
+  gnn::testing::FakeTransport transport;
+  MetricsRegistry metrics;
+  client::TokenSource tokens{client::KubeConfig{}, clock};
+  client::ApiClient api{transport, tokens, clock, metrics};
+  Caches caches;
+  const std::vector<objects::GroupApi> apis = {
+      objects::GroupApi::Coscheduling, objects::GroupApi::Volcano
+  };
+  CacheReflectors reflectors(
+      caches, api, {}, std::chrono::seconds(90), clock, random, metrics, apis
+  );
+  std::promise<void> unserved;
+  reflectors.on_unserved_groups([&] { unserved.set_value(); });
+  gnn::testing::ScriptedReply silence;
+  silence.hangs = true;
+  transport.reply(
+      200, R"({"metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"j-1"}}]})"
+  );
+  transport.reply(silence);
+  reflectors.start_groups(objects::GroupApi::Volcano);
+  transport.await_requests(2);
+  EXPECT_TRUE(reflectors.synced_groups(objects::GroupApi::Volcano));
+  transport.reply(404, "{}");
+  reflectors.start_groups(objects::GroupApi::Coscheduling);
+  unserved.get_future().wait();
+  EXPECT_FALSE(reflectors.synced_groups(objects::GroupApi::Coscheduling));
+  EXPECT_TRUE(reflectors.synced() && reflectors.fresh()) << "who is not watched is not waited for";
+  const std::string page = metrics.expose();
+  const std::string cached = "gnn_operator_cache_objects{resource=\"podgroups.scheduling.";
+  EXPECT_NE(page.find(cached + "volcano.sh\"} 1\n"), std::string::npos) << page;
+  EXPECT_NE(page.find(cached + "x-k8s.io\"} 0\n"), std::string::npos) << page;
+
+  transport.reply(200, R"({"metadata":{"resourceVersion":"6"},"items":[]})").reply(silence);
+  reflectors.start_groups(objects::GroupApi::Coscheduling);
+  transport.await_requests(5);
+  EXPECT_TRUE(reflectors.synced_groups(objects::GroupApi::Coscheduling));
+  reflectors.stop();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <mutex>
 #include <string>
@@ -92,6 +93,40 @@ TEST_F(ReflectorTest, FollowsListAndWatch) {
   await({{"a", "6"}, {"c", "8"}});
   reflector_.stop();
   EXPECT_NE(transport_.requests().at(1).path.find("resourceVersion=5"), std::string::npos);
+}
+
+TEST_F(ReflectorTest, EndsWhereItsResourceIsNotServedAnyMoreAndCanBeStartedAgain) {
+  std::promise<void> unserved;
+  int calls = 0;
+  Reflector<Pod> reflector(
+      api_,
+      store_,
+      {.watcher = {.backoff = {.initial = 1ms, .cap = 2ms}},
+       .on_unserved =
+           [&] {
+             ++calls;
+             unserved.set_value();
+           }},
+      clock_,
+      random_,
+      metrics_
+  );
+  transport_.reply(200, list(5, pod("a", 1)));
+  script_watch({.pieces = {event("MODIFIED", pod("a", 6))}, .breaks = {}});
+  transport_.reply(404, "{}").reply(404, "{}");
+  reflector.start();
+  unserved.get_future().wait();
+  EXPECT_EQ(store_.size(), 0U);
+  EXPECT_FALSE(store_.synced());
+  EXPECT_EQ(metrics_.expose().find("watch_last_event"), std::string::npos) << "nobody waits for it";
+  transport_.reply(200, list(9, pod("b", 8)));
+  script_watch(silent());
+  reflector.start();
+  await({{"b", "8"}});
+  reflector.stop();
+  EXPECT_TRUE(store_.synced());
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(transport_.requests().size(), 6U);
 }
 
 TEST_F(ReflectorTest, AWatchCutAtEveryByteLosesNothing) {

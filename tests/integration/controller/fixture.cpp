@@ -35,11 +35,11 @@ std::string kubelet_time() {
   return format_rfc3339(std::chrono::system_clock::now());
 }
 
-// What a kubelet reports about a pod whose worker has failed.
-Json failed_status(int exit_code, const std::string& message) {
+// What a kubelet reports about a pod whose worker has ended.
+Json ended_status(int exit_code, const std::string& message) {
   return {
       {"status",
-       {{"phase", "Failed"},
+       {{"phase", exit_code == 0 ? "Succeeded" : "Failed"},
         {"containerStatuses",
          {{{"name", contract::kWorkerContainer},
            {"image", "x"},
@@ -49,10 +49,18 @@ Json failed_status(int exit_code, const std::string& message) {
            {"state",
             {{"terminated",
               {{"exitCode", exit_code},
-               {"reason", "Error"},
+               {"reason", exit_code == 0 ? "Completed" : "Error"},
                {"message", message},
                {"finishedAt", kubelet_time()}}}}}}}}}}
   };
+}
+
+ControlPlane& shared_with_crd() {
+  static ControlPlane& shared = []() -> ControlPlane& {
+    install_crd(ControlPlane::shared());
+    return ControlPlane::shared();
+  }();
+  return shared;
 }
 
 }  // namespace
@@ -151,7 +159,7 @@ void FakeKubelets::step(const Json& pod) {
   if (pod["metadata"].contains("deletionTimestamp")) {
     // Its worker is told to leave, and the pod stays as long as a finalizer holds it.
     if (phase == "Running") {
-      api_.patch(path + "/status", failed_status(contract::kExitPreempted, ""));
+      api_.patch(path + "/status", ended_status(contract::kExitPreempted, ""));
     }
     return;
   }
@@ -176,7 +184,7 @@ void FakeKubelets::step(const Json& pod) {
               {"state", {{"running", {{"startedAt", kubelet_time()}}}}}}}}}}}
     );
   } else if (phase == "Running" && failure) {
-    api_.patch(path + "/status", failed_status(*failure, ""));
+    api_.patch(path + "/status", ended_status(*failure, ""));
   } else if (phase == "Running" && finish_ && now - running_since_[uid] >= run_time_) {
     const Json result = {
         {"contract", contract::kVersion},
@@ -362,14 +370,14 @@ void ProcessKubelets::report_end(const std::string& path, const Container& conta
   );
 }
 
-Cluster::Cluster() : plane_(ControlPlane::shared()), api_(plane_) {
-  static const bool applied = [this] {
-    must(plane_.apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
-    return true;
-  }();
-  static_cast<void>(applied);
-  name_space_ = must(plane_.create_namespace("job"));
+void install_crd(ControlPlane& plane) {
+  must(plane.apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
 }
+
+Cluster::Cluster() : Cluster(shared_with_crd()) {}
+
+Cluster::Cluster(ControlPlane& plane)
+    : plane_(plane), api_(plane_), name_space_(must(plane_.create_namespace("job"))) {}
 
 std::string Cluster::jobs() const {
   return "/apis/gnn.dev/v1alpha1/namespaces/" + name_space_ + "/gnnjobs";
@@ -425,15 +433,30 @@ std::vector<Json> Cluster::pods_of(const std::string& job) const {
   return found;
 }
 
-bool Cluster::holds(const std::string& name, const std::string& condition) const {
+std::string Cluster::groups(const std::string& api) const {
+  std::string names;
+  const Json list = api_.find("/apis/" + api + "/namespaces/" + name_space_ + "/podgroups");
+  if (!list.is_object()) return names;
+  for (const Json& group : list["items"]) {
+    if (group["metadata"].contains("deletionTimestamp")) continue;
+    names += (names.empty() ? "" : " ") + group["metadata"]["name"].get<std::string>();
+  }
+  return names;
+}
+
+bool Cluster::holds(const std::string& name, const std::string& type) const {
+  return condition(name, type)["status"] == "True";
+}
+
+Json Cluster::condition(const std::string& name, const std::string& type) const {
   const Json found = job(name);
-  if (!found.is_object() || !found.contains("status") || !found["status"].contains("conditions")) {
-    return false;
+  const Json conditions = found.is_object()
+                              ? found.value(Json::json_pointer("/status/conditions"), Json::array())
+                              : Json::array();
+  for (const Json& each : conditions) {
+    if (each["type"] == type) return each;
   }
-  for (const Json& each : found["status"]["conditions"]) {
-    if (each["type"] == condition) return each["status"] == "True";
-  }
-  return false;
+  return {{"status", ""}, {"reason", ""}, {"message", ""}};
 }
 
 std::string Cluster::describe(const std::string& name) const {
@@ -441,8 +464,8 @@ std::string Cluster::describe(const std::string& name) const {
   return found.is_object() && found.contains("status") ? found["status"].dump(1) : "no status";
 }
 
-void Cluster::fail_pod(const std::string& pod, int exit_code, const std::string& message) const {
-  api_.patch(pods() + "/" + pod + "/status", failed_status(exit_code, message));
+void Cluster::end_pod(const std::string& pod, int exit_code, const std::string& message) const {
+  api_.patch(pods() + "/" + pod + "/status", ended_status(exit_code, message));
 }
 
 }  // namespace gnn::testing

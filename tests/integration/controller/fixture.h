@@ -125,10 +125,16 @@ class ProcessKubelets {
   std::thread thread_;
 };
 
-/// The shared control plane with our CRD, and a fresh namespace for each test.
+/// Puts our CRD there.
+void install_crd(ControlPlane& plane);
+
+/// A control plane with our CRD, and a fresh namespace for each test.
 class Cluster {
  public:
+  /// The shared one.
   Cluster();
+  /// One that has our CRD, and outlives this.
+  explicit Cluster(ControlPlane& plane);
 
   [[nodiscard]] ControlPlane& plane() const { return plane_; }
   [[nodiscard]] const Api& api() const { return api_; }
@@ -152,14 +158,18 @@ class Cluster {
 
   Json create_job(const std::string& name, int nodes = 2, const Json& changes = Json::object())
       const;
+  /// The names of the groups of pods in that API, but for those that are being deleted.
+  [[nodiscard]] std::string groups(const std::string& api) const;
   [[nodiscard]] Json job(const std::string& name) const { return api_.find(jobs() + "/" + name); }
   [[nodiscard]] std::vector<Json> pods_of(const std::string& job) const;
   /// Whether the condition of that type is True.
   [[nodiscard]] bool holds(const std::string& job, const std::string& condition) const;
+  /// The condition of that type; all its fields are empty texts if there is none.
+  [[nodiscard]] Json condition(const std::string& job, const std::string& type) const;
   /// All conditions of the job as text, for messages.
   [[nodiscard]] std::string describe(const std::string& job) const;
-  /// Reports that a pod has failed, as a kubelet would.
-  void fail_pod(const std::string& pod, int exit_code, const std::string& message = "") const;
+  /// Reports that a pod's worker has ended, as a kubelet would.
+  void end_pod(const std::string& pod, int exit_code, const std::string& message = "") const;
 
  private:
   ControlPlane& plane_;

@@ -276,7 +276,7 @@ TEST_F(Hostile, TerminationMessagesHarmNobody) {
     ASSERT_TRUE(eventually([&] {
       return cluster_.holds("j", "Running") && cluster_.job("j")["status"]["attempt"] == attempt;
     })) << cluster_.describe("j");
-    cluster_.fail_pod(contract::pod_name("j", attempt, 1), contract::kExitOther, message);
+    cluster_.end_pod(contract::pod_name("j", attempt, 1), contract::kExitOther, message);
     ++attempt;
     ASSERT_TRUE(eventually([&] { return cluster_.job("j")["status"]["attempt"] == attempt; }))
         << cluster_.describe("j") << controller.log();
@@ -302,7 +302,7 @@ TEST_F(Hostile, AWorkerThatLiesAboutRoundsHarmsOnlyItsOwnJob) {
   ASSERT_TRUE(eventually([&] {
     return cluster_.holds("liar", "Running") && cluster_.holds("other", "Running");
   }));
-  cluster_.fail_pod(
+  cluster_.end_pod(
       "liar-1-0",
       contract::kExitOther,
       report(liar, {{"round", 1'000'000'000}, {"reason", "Error"}, {"message", "lies"}}).dump()

@@ -104,7 +104,7 @@ TEST_F(Jobs, AFailedPodCausesExactlyOneRestart) {
   FakeKubelets kubelets(cluster_.plane(), cluster_.name_space(), 0ms);
   cluster_.create_job("j");
   ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running"); })) << cluster_.describe("j");
-  cluster_.fail_pod("j-1-1", contract::kExitOther);
+  cluster_.end_pod("j-1-1", contract::kExitOther);
   ASSERT_TRUE(eventually([&] {
     const Json status = cluster_.job("j")["status"];
     return status["attempt"] == 2 && cluster_.holds("j", "Running");
@@ -299,7 +299,7 @@ TEST_F(Jobs, AQuotaThatFallsMidRunHoldsBackTheNextAttemptUntilItRises) {
   ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running"); })) << cluster_.describe("j");
   allow_pods(1);
   EXPECT_TRUE(cluster_.holds("j", "Running")) << "what runs stays";
-  cluster_.fail_pod("j-1-1", contract::kExitOther);
+  cluster_.end_pod("j-1-1", contract::kExitOther);
   ASSERT_TRUE(eventually([&] { return exceeds_quota("j"); }))
       << cluster_.describe("j") << controller.log();
   EXPECT_EQ(cluster_.job("j")["status"]["attempt"], 2);

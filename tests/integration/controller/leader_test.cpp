@@ -1,4 +1,5 @@
 #include "tests/integration/controller/fixture.h"
+#include "tests/support/group_crds.h"
 #include "tests/support/must.h"
 
 #include <gtest/gtest.h>
@@ -29,49 +30,70 @@ std::vector<std::string> lease(const std::string& name_space, int seconds = 3) {
   };
 }
 
-// Start, run, fail, restart, end.
-TEST(Leader, SurvivesAKillAfterEachWriteOfAJob) {
-  const bool full = std::getenv("GNN_FULL") != nullptr;
-  for (int k = 1;; k += full ? 1 : 8) {
-    Cluster cluster;
-    const auto proxy = must(FaultProxy::in_front_of(cluster.plane()));
-    FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
-    kubelets.fail("j-1-1", 70);
-    kubelets.let_finish();
-    auto arguments = cluster.arguments_through(*proxy, lease(cluster.name_space()));
-    auto first = std::make_unique<ControllerProcess>(cluster.plane(), arguments);
-    ASSERT_TRUE(first->wait_working()) << first->log();
-    std::atomic<bool> killed = false;
-    // Renewals of the lease are writes, too, but do not count.
-    proxy->after_write(
-        k,
-        [&] {
-          first->signal(SIGKILL);
-          killed = true;
-        },
-        [](const RecordedRequest& request) {
-          return request.path.find("/leases") == std::string::npos;
-        }
-    );
-    cluster.create_job("j");
-    ASSERT_TRUE(eventually([&] { return killed || cluster.holds("j", "Complete"); }));
-    const auto standby = cluster.arguments(lease(cluster.name_space()));
-    auto second = std::make_unique<ControllerProcess>(cluster.plane(), standby);
-    ASSERT_TRUE(eventually([&] {
-      // On a busy machine it may lose the short lease and exit; its Deployment would restart it.
-      if (second->wait(0ms) != -1) {
-        second = std::make_unique<ControllerProcess>(cluster.plane(), standby);
+// A job starts, runs, fails, restarts and ends; its leader is killed after the k-th write. Whether there
+// were as many.
+bool runs_through_kill(int k, const Json& spec) {
+  SCOPED_TRACE("killed after write " + std::to_string(k));
+  const std::vector<std::string> grouped = {
+      "--gang-provider=Coscheduling", "--coscheduling-scheduler=mine"
+  };
+  Cluster cluster;
+  const auto proxy = must(FaultProxy::in_front_of(cluster.plane()));
+  FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
+  kubelets.fail("j-1-1", 70);
+  kubelets.let_finish();
+  auto options = lease(cluster.name_space());
+  options.insert(options.end(), grouped.begin(), grouped.end());
+  const auto arguments = cluster.arguments_through(*proxy, options);
+  auto first = std::make_unique<ControllerProcess>(cluster.plane(), arguments);
+  EXPECT_TRUE(first->wait_working()) << first->log();
+  std::atomic<bool> killed = false;
+  // Renewals of the lease are writes, too, but do not count.
+  proxy->after_write(
+      k,
+      [&] {
+        first->signal(SIGKILL);
+        killed = true;
+      },
+      [](const RecordedRequest& request) {
+        return request.path.find("/leases") == std::string::npos;
       }
-      return cluster.holds("j", "Complete");
-    })) << "killed after write "
-        << k << "\n"
-        << cluster.describe("j") << second->log();
-    const Json status = cluster.job("j")["status"];
-    EXPECT_EQ(status["attempt"], 2) << "killed after write " << k;
-    EXPECT_EQ(status["restarts"], 1) << "killed after write " << k;
-    EXPECT_EQ(kubelets.seen().size(), 4U) << "killed after write " << k;
-    if (!killed) break;  // The job's life has fewer writes.
-  }
+  );
+  cluster.create_job("j", 2, spec);
+  EXPECT_TRUE(eventually([&] { return killed || cluster.holds("j", "Complete"); }));
+  const auto standby = cluster.arguments(options);
+  auto second = std::make_unique<ControllerProcess>(cluster.plane(), standby);
+  EXPECT_TRUE(eventually([&] {
+    // On a busy machine it may lose the short lease and exit; its Deployment would restart it.
+    if (second->wait(0ms) != -1) {
+      second = std::make_unique<ControllerProcess>(cluster.plane(), standby);
+    }
+    return cluster.holds("j", "Complete") && cluster.groups(kCoschedulingApi).empty();
+  })) << cluster.describe("j")
+      << second->log();
+  const Json status = cluster.job("j")["status"];
+  EXPECT_EQ(status["attempt"], 2);
+  EXPECT_EQ(status["restarts"], 1);
+  EXPECT_EQ(kubelets.seen().size(), 4U);
+  return killed;
+}
+
+bool is_full() {
+  return std::getenv("GNN_FULL") != nullptr;
+}
+
+TEST(Leader, SurvivesAKillAfterEachWriteOfAJob) {
+  for (int k = 1; runs_through_kill(k, Json::object()) && !HasFailure();) k += is_full() ? 1 : 8;
+}
+
+TEST(Leader, SurvivesAKillAfterEachWriteOfAJobWithGroups) {
+  must(ControlPlane::shared().apply("-", kCoschedulingCrd));
+  const Json spec = {
+      {"scheduling", Json::object()}, {"workers", {{"template", {{"schedulerName", "mine"}}}}}
+  };
+  // By default only after the first group, when its pods are still to come.
+  int k = is_full() ? 1 : 4;
+  while (runs_through_kill(k, spec) && is_full() && !HasFailure()) ++k;
 }
 
 // It is stopped amid the creation of a gang, so that it has something left to write when it wakes:
@@ -250,7 +272,7 @@ TEST(Leader, KeepsItsLeaseAndItsJobWhenItsClockJumpsByAnHour) {
   ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Running"); }))
       << cluster.describe("j") << leader.log();
   set_clock("-1h");
-  cluster.fail_pod("j-1-1", 70);
+  cluster.end_pod("j-1-1", 70);
   ASSERT_TRUE(eventually([&] {
     return cluster.job("j")["status"]["attempt"] == 2 && cluster.holds("j", "Running");
   })) << cluster.describe("j")

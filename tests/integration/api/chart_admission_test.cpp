@@ -1,5 +1,5 @@
+#include "tests/integration/api/policies.h"
 #include "tests/support/control_plane.h"
-#include "tests/support/process.h"
 
 #include <gtest/gtest.h>
 
@@ -55,24 +55,16 @@ TEST(ChartAdmission, TakesTheChartWithEachFileOfValues) {
   ASSERT_GE(ci_values().size(), 3U);
   for (const std::string& file : ci_values()) {
     SCOPED_TRACE(file);
-    const auto rendered = run_command({
-        "/usr/bin/env",
-        // A user's own settings and plugins must not decide a test.
-        "HOME=/nonexistent",
-        "HELM_NO_PLUGINS=1",
-        cluster.program("helm"),
-        "template",
-        "gnn-operator",
-        kChart,
-        "--namespace=gnn-system",
-        "--values=" + file,
-        // Kinds of the Prometheus operator, which this API server does not know.
-        "--set=metrics.serviceMonitor.enabled=false",
-        "--set=metrics.podMonitor.enabled=false",
-        "--set=metrics.prometheusRule.enabled=false",
-    });
-    ASSERT_TRUE(rendered) << rendered.error().message;
-    ASSERT_EQ(rendered->exit_code, 0) << rendered->errors;
+    const std::string rendered = chart_with(
+        GNN_SOURCE_DIR,
+        {
+            "--values=" + file,
+            // Kinds of the Prometheus operator, which this API server does not know.
+            "--set=metrics.serviceMonitor.enabled=false",
+            "--set=metrics.podMonitor.enabled=false",
+            "--set=metrics.prometheusRule.enabled=false",
+        }
+    );
     const auto applied = cluster.kubectl(
         {"apply",
          "--server-side",
@@ -81,7 +73,7 @@ TEST(ChartAdmission, TakesTheChartWithEachFileOfValues) {
          "--validate=strict",
          "-f",
          "-"},
-        rendered->output
+        rendered
     );
     ASSERT_TRUE(applied) << applied.error().message;
     EXPECT_EQ(applied->exit_code, 0) << applied->errors;

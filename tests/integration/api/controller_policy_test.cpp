@@ -6,12 +6,14 @@
 #include "tests/integration/api/policies.h"
 #include "tests/support/control_plane.h"
 #include "tests/support/controller_process.h"
+#include "tests/support/group_crds.h"
 #include "tests/support/must.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <sstream>
@@ -31,16 +33,20 @@ constexpr std::string_view kControllerPolicy = "gnn-operator-controller";
 const std::string kAccount(kControllerUser);
 constexpr const char* kMergePatch = "application/merge-patch+json";
 
+constexpr std::array<const char*, 5> kKinds = {
+    "pods", "services", "configmaps", "networkpolicies", "podgroups"
+};
+
 // What breaks one rule and no other.
 struct Misuse {
   std::string field;  // with which the refusal begins
-  std::string kind;   // pods, services, configmaps or networkpolicies
+  std::string kind;   // one of kKinds
   Changes changes;    // of the whole object
 };
 
 std::vector<Misuse> misused_creates() {
   std::vector<Misuse> all;
-  for (const char* kind : {"pods", "services", "configmaps", "networkpolicies"}) {
+  for (const char* kind : kKinds) {
     const auto add = [&](const std::string& field, const Changes& changes) {
       all.push_back({field, kind, changes});
     };
@@ -99,7 +105,10 @@ class ControllerPolicy : public ::testing::Test {
       job() = must(api::decode_job(json::parse(reply->body), api::UnknownFields::Ignore));
       return true;
     }));
-    must(cluster.apply("-", policy_documents(GNN_SOURCE_DIR, kControllerPolicy)));
+    must(cluster.apply("-", kCoschedulingCrd));
+    const std::string chart =
+        chart_with(GNN_SOURCE_DIR, {"--set=gangScheduling.coscheduling.enabled=true"});
+    must(cluster.apply("-", documents_of(chart, kControllerPolicy)));
     ASSERT_TRUE(eventually([] {
       json pod = object("pods");
       pod["metadata"].erase("ownerReferences");
@@ -116,14 +125,21 @@ class ControllerPolicy : public ::testing::Test {
     return job;
   }
   static std::string collection(const std::string& kind) {
-    const std::string group = kind == "networkpolicies" ? "/apis/networking.k8s.io/v1" : "/api/v1";
-    return group + "/namespaces/" + name_space() + "/" + kind;
+    const std::string api = kind == "networkpolicies" ? "/apis/networking.k8s.io/v1"
+                            : kind == "podgroups"     ? "/apis/scheduling.x-k8s.io/v1alpha1"
+                                                      : "/api/v1";
+    return api + "/namespaces/" + name_space() + "/" + kind;
   }
   // What the controller makes.
   static json object(const std::string& kind) {
     if (kind == "pods")
       return objects::encode(reconcile::desired_pod(job(), {.attempt = 1, .node = 0}));
     if (kind == "services") return objects::encode(reconcile::desired_service(job()));
+    if (kind == "podgroups") {
+      return objects::encode(
+          reconcile::desired_group(job(), objects::GroupApi::Coscheduling, 1, {.workers = 2})
+      );
+    }
     if (kind == "configmaps") return objects::encode(reconcile::desired_config_map(job()));
     return objects::encode(reconcile::desired_network_policy(job()));
   }
@@ -162,7 +178,7 @@ TEST_F(ControllerPolicy, IsWellTyped) {
 }
 
 TEST_F(ControllerPolicy, LetsTheControllerMakeItsObjects) {
-  for (const char* kind : {"pods", "services", "configmaps", "networkpolicies"}) {
+  for (const char* kind : kKinds) {
     EXPECT_EQ(refused_create(kind, object(kind)), "") << kind;
   }
   EXPECT_EQ(refused_create("pods", prepare_pod()), "");
@@ -243,6 +259,22 @@ TEST_F(ControllerPolicy, HoldsTheControllerToItsOwnPods) {
     return refusal_of(kControllerPolicy, "DELETE", target, json::object(), kAccount);
   };
   EXPECT_EQ(refused_delete("arxiv-1-7"), "");
+  EXPECT_TRUE(refused_delete("foreign").starts_with("metadata.ownerReferences: "));
+}
+
+TEST_F(ControllerPolicy, LetsTheControllerDeleteItsGroupsAndNoOthers) {
+  const std::string groups = collection("podgroups");
+  const json ours = object("podgroups");
+  const json foreign =
+      changed(ours, {{"/metadata/ownerReferences", nullptr}, {"/metadata/name", "foreign"}});
+  for (const json& group : {ours, foreign}) {
+    ASSERT_EQ(refusal_of(kControllerPolicy, "POST", groups, group), "");
+  }
+  const auto refused_delete = [&](const std::string& group) {
+    const std::string path = groups + "/" + group + "?dryRun=All";
+    return refusal_of(kControllerPolicy, "DELETE", path, json::object(), kAccount);
+  };
+  EXPECT_EQ(refused_delete(ours["metadata"]["name"]), "");
   EXPECT_TRUE(refused_delete("foreign").starts_with("metadata.ownerReferences: "));
 }
 

@@ -8,6 +8,7 @@
 #include "tests/support/control_plane.h"
 #include "tests/support/http.h"
 #include "tests/support/must.h"
+#include "tests/support/process.h"
 #include "tests/support/read_file.h"
 
 #include <nlohmann/json.hpp>
@@ -15,15 +16,16 @@
 #include <algorithm>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 /// The chart's ValidatingAdmissionPolicies, as manifests/base has them, and what they are asked about.
 namespace gnn::testing {
 
-/// The documents of that policy and of its binding, in a checkout of the project.
-inline std::string policy_documents(const std::string& source_dir, std::string_view policy) {
-  std::string rest = read_file(source_dir + "/manifests/base/gnn-operator.yaml");
+/// The documents of that policy and of its binding among the manifests.
+inline std::string documents_of(std::string rest, std::string_view policy) {
   std::string found;
   while (!rest.empty()) {
     const size_t end = std::min(rest.find("\n---\n"), rest.size());
@@ -35,6 +37,32 @@ inline std::string policy_documents(const std::string& source_dir, std::string_v
     rest.erase(0, std::min(end + 5, rest.size()));
   }
   return found;
+}
+
+/// The same in a checkout of the project.
+inline std::string policy_documents(const std::string& source_dir, std::string_view policy) {
+  return documents_of(read_file(source_dir + "/manifests/base/gnn-operator.yaml"), policy);
+}
+
+/// The checkout's chart with these settings of `helm template`.
+inline std::string chart_with(
+    const std::string& source_dir, const std::vector<std::string>& settings
+) {
+  std::vector<std::string> command = {
+      "/usr/bin/env",
+      // A user's own settings and plugins must not decide a test.
+      "HOME=/nonexistent",
+      "HELM_NO_PLUGINS=1",
+      ControlPlane::shared().program("helm"),
+      "template",
+      "gnn-operator",
+      source_dir + "/charts/gnn-operator",
+      "--namespace=gnn-system",
+  };
+  command.insert(command.end(), settings.begin(), settings.end());
+  const CommandOutput rendered = must(run_command(command));
+  if (rendered.exit_code != 0) throw std::runtime_error("helm template: " + rendered.errors);
+  return rendered.output;
 }
 
 /// A GNNJob that asks for all that its pod template knows.

@@ -60,12 +60,25 @@ const char* name_of(ControlPlanePart part) {
   return "?";
 }
 
+const char* folder_of(ControlPlanePrograms programs) {
+  switch (programs) {
+    case ControlPlanePrograms::TestCluster:
+      return "go";
+    case ControlPlanePrograms::NativeGroups:
+      return "gangs";
+    case ControlPlanePrograms::Coscheduling:
+      return "coscheduling";
+  }
+  return "?";
+}
+
 // The folder with the pinned programs; builds them if this machine has not yet (minutes).
-Result<std::string> tools_folder(bool with_groups) {
-  const char* given = std::getenv(with_groups ? "GNN_GANG_TOOLS" : "GNN_CLUSTER_TOOLS");
-  if (given != nullptr && *given != '\0') return std::string(given);
+Result<std::string> tools_folder(ControlPlanePrograms programs) {
+  const char* given = std::getenv("GNN_CLUSTER_TOOLS");
+  const bool is_given = given != nullptr && *given != '\0';
+  if (programs == ControlPlanePrograms::TestCluster && is_given) return std::string(given);
   const std::string program =
-      std::string(GNN_SOURCE_DIR "/tools/cluster/") + (with_groups ? "gangs" : "go") + "/build";
+      std::string(GNN_SOURCE_DIR "/tools/cluster/") + folder_of(programs) + "/build";
   GNN_ASSIGN_OR_RETURN(CommandOutput built, run_command({program}, {}, std::chrono::minutes(30)));
   if (built.exit_code != 0) {
     return fail(ErrorKind::Configuration, "the cluster's programs are missing: " + built.errors);
@@ -206,6 +219,7 @@ struct ControlPlane::State {
   ) const;
   Status copy_etcd(ControlPlane& plane, const std::string& from, const std::string& to) const;
   Status issue_server(const std::string& name, const CertificateOptions& certificate = {}) const;
+  Json scheduler_config() const;
   void make_arguments();
   Status start_part(ControlPlanePart which);
   Status end_part(ControlPlanePart which, int signal);
@@ -234,7 +248,7 @@ ControlPlane::State::~State() {
 }
 
 Status ControlPlane::State::prepare() {
-  GNN_ASSIGN_OR_RETURN(tools, tools_folder(options.kubernetes_with_groups));
+  GNN_ASSIGN_OR_RETURN(tools, tools_folder(options.programs));
   const fs::path parent = fs::temp_directory_path();
   remove_stale_folders(parent);
   std::string name = (parent / (std::string(kFolderPrefix) + "XXXXXX")).string();
@@ -280,8 +294,29 @@ Status ControlPlane::State::prepare() {
   ));
   GNN_ASSIGN_OR_RETURN(const std::string config, kubeconfig(server_url, "certificate"));
   GNN_RETURN_IF_ERROR(write_file(folder / "kubeconfig", config));
+  GNN_RETURN_IF_ERROR(write_file(folder / "scheduler.json", scheduler_config().dump(2)));
   make_arguments();
   return {};
+}
+
+Json ControlPlane::State::scheduler_config() const {
+  Json config = {
+      {"apiVersion", "kubescheduler.config.k8s.io/v1"},
+      {"kind", "KubeSchedulerConfiguration"},
+      {"clientConnection", {{"kubeconfig", file("kubeconfig")}, {"qps", 200}, {"burst", 400}}},
+      {"leaderElection", {{"leaderElect", false}}},
+  };
+  if (options.programs == ControlPlanePrograms::Coscheduling) {
+    // The plugin has its own order of the queue.
+    config["profiles"] = Json::array(
+        {{{"schedulerName", "coscheduling"},
+          {"plugins",
+           {{"multiPoint",
+             {{"enabled", Json::array({{{"name", "Coscheduling"}}})},
+              {"disabled", Json::array({{{"name", "PrioritySort"}}})}}}}}}}
+    );
+  }
+  return config;
 }
 
 Status ControlPlane::State::make_ca(const std::string& name) const {
@@ -428,13 +463,13 @@ void ControlPlane::State::make_arguments() {
       "--kube-api-burst=400",
   };
   part(ControlPlanePart::Scheduler).arguments = {
-      tools + "/kube-scheduler",
-      "--kubeconfig=" + file("kubeconfig"),
-      "--leader-elect=false",
-      "--secure-port=0",
-      "--kube-api-qps=200",
-      "--kube-api-burst=400",
+      tools + "/kube-scheduler", "--config=" + file("scheduler.json"), "--secure-port=0"
   };
+  if (options.programs == ControlPlanePrograms::Coscheduling) {
+    // No event wakes a gang that the plugin rejected; by default it waits 5 minutes for another look.
+    part(ControlPlanePart::Scheduler)
+        .arguments.push_back("--pod-max-in-unschedulable-pods-duration=5s");
+  }
   if (!options.feature_gates.empty()) {
     for (const ControlPlanePart each :
          {ControlPlanePart::ApiServer,

@@ -18,6 +18,13 @@ namespace gnn::testing {
 /// a pod's status but the test.
 enum class ControlPlanePart { Etcd, ApiServer, ControllerManager, Scheduler, Kwok };
 
+/// Where the programs come from.
+enum class ControlPlanePrograms {
+  TestCluster,  ///< those of the test cluster: tools/cluster/go/build, or $GNN_CLUSTER_TOOLS
+  NativeGroups,  ///< Kubernetes 1.37, whose scheduler can know groups of pods: tools/cluster/gangs/build
+  Coscheduling,  ///< with a scheduler of that name, which has the plugin: tools/cluster/coscheduling/build
+};
+
 struct ControlPlaneOptions {
   /// Garbage collection, namespaces' default service accounts, quota. Without it a pod can be
   /// created only with a service account that exists.
@@ -35,9 +42,7 @@ struct ControlPlaneOptions {
   bool watch_cache = true;
   /// Appended to the API server's flags, e.g. "--max-requests-inflight=1".
   std::vector<std::string> api_server_flags = {};
-  /// Kubernetes 1.37, from tools/cluster/gangs/build or $GNN_GANG_TOOLS, whose scheduler can know groups
-  /// of pods.
-  bool kubernetes_with_groups = false;
+  ControlPlanePrograms programs = ControlPlanePrograms::TestCluster;
   /// Of all its programs, e.g. "GenericWorkload=true".
   std::string feature_gates = {};
   /// A part that isn't ready by then is an error that quotes the end of its log.
@@ -47,8 +52,9 @@ struct ControlPlaneOptions {
 /// A real Kubernetes control plane (etcd, kube-apiserver and more) on free loopback ports, whose
 /// faults are ordinary test steps. No kubelet and no root: for real pods see scripts/cluster. Ports
 /// and files stay the same over restarts. All of it dies with the test's process, also when that is
-/// killed; the programs come from tools/cluster/go/build, or from $GNN_CLUSTER_TOOLS. Threads:
-/// one thread at a time, except the accessors. Typical use, one for a whole test binary:
+/// killed.
+/// Threads: one thread at a time, except the accessors.
+/// Typical use, one for a whole test binary:
 ///     ControlPlane& cluster = ControlPlane::shared();
 ///     const std::string ns = cluster.create_namespace("watch").value();
 class ControlPlane {

@@ -20,7 +20,7 @@ std::unique_ptr<ControlPlane> start_plane(bool gate) {
       {.scheduler = true,
        .fake_nodes = 1,
        .api_server_flags = {"--runtime-config=scheduling.k8s.io/v1beta1=true"},
-       .kubernetes_with_groups = true,
+       .programs = ControlPlanePrograms::NativeGroups,
        .feature_gates = std::string(kGate) + (gate ? "=true" : "=false")}
   ));
   must(plane->apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));

@@ -1,0 +1,94 @@
+#include "tests/integration/controller/gangs.h"
+#include "tests/support/group_crds.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <iostream>
+#include <string>
+
+// The plugin Coscheduling of kubernetes-sigs/scheduler-plugins, in a real scheduler.
+namespace gnn::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// No event wakes a gang that the plugin rejected: the scheduler looks for such pods every 30 seconds.
+constexpr std::chrono::seconds kPatience(120);
+
+Gangs::Options coscheduling() {
+  return {
+      .plane = {.programs = ControlPlanePrograms::Coscheduling},
+      .group_api = kCoschedulingApi,
+      .provider = "Coscheduling",
+      .more = {"--coscheduling-scheduler=coscheduling"},
+      .crds = "podgroups.yaml",
+      .changes = {{"workers", {{"template", {{"schedulerName", "coscheduling"}}}}}},
+  };
+}
+
+TEST(Coscheduling, OfTwoGangsOneIsWholeAndNoneIsPartial) {
+  const Gangs gangs(coscheduling());
+  gangs.create("a");
+  ASSERT_TRUE(eventually([&] { return gangs.runs("a"); })) << gangs.log();
+  gangs.create("b");
+  ASSERT_TRUE(eventually([&] {
+    const std::string why = gangs.cluster().condition("b", "Scheduled")["message"];
+    return gangs.why_not_scheduled("b") == "GangPending" && why.find("b-1") != std::string::npos;
+  })) << gangs.log();
+  EXPECT_THAT(
+      gangs.cluster().condition("b", "Scheduled")["message"].get<std::string>(),
+      HasSubstr("gets rejected")
+  );
+  EXPECT_EQ(gangs.placed("a"), 3);
+  EXPECT_EQ(gangs.placed("b"), 0);
+  EXPECT_EQ(gangs.groups(), "a-1 b-1");
+  EXPECT_EQ(
+      gangs.status("a")["scheduling"], (Json{{"provider", "Coscheduling"}, {"group", "a-1"}})
+  );
+
+  // Suspended, the first gives its places to the second, and takes its turn when it is resumed.
+  gangs.suspend("a", true);
+  ASSERT_TRUE(eventually([&] { return gangs.runs("b") && gangs.groups() == "b-1"; }, kPatience))
+      << gangs.log();
+  EXPECT_TRUE(gangs.cluster().holds("a", "Suspended"));
+  gangs.suspend("a", false);
+  ASSERT_TRUE(eventually([&] { return gangs.why_not_scheduled("a") == "GangPending"; }))
+      << gangs.log();
+  EXPECT_EQ(gangs.placed("a"), 0);
+
+  // A restart has a group of its own. Which of the two gets the place is for the scheduler to say.
+  gangs.cluster().end_pod("b-1-1", 70);
+  ASSERT_TRUE(eventually([&] { return gangs.groups() == "a-2 b-2"; })) << gangs.log();
+  ASSERT_TRUE(eventually([&] { return gangs.runs("a") != gangs.runs("b"); }, kPatience))
+      << gangs.log();
+  const std::string first = gangs.runs("a") ? "a" : "b";
+  const std::string second = first == "a" ? "b" : "a";
+  EXPECT_EQ(gangs.placed(second), 0);
+  gangs.complete(first, 2);
+  ASSERT_TRUE(eventually([&] { return gangs.runs(second); }, kPatience)) << gangs.log();
+  EXPECT_TRUE(gangs.cluster().holds(first, "Complete"));
+  EXPECT_EQ(gangs.groups(), second + "-2");
+  gangs.complete(second, 2);
+  ASSERT_TRUE(eventually([&] { return gangs.groups().empty(); })) << gangs.log();
+  EXPECT_TRUE(gangs.cluster().holds(second, "Complete"));
+}
+
+// How long the scheduler leaves places empty between two gangs that want them all.
+TEST(Coscheduling, GangsThatWantOnePlaceRunOneAfterTheOther) {
+  const Gangs gangs(coscheduling());
+  double serial = 0;
+  for (const std::string job : {"a", "b"}) {
+    const auto alone = gangs.run_through({job}, kPatience);
+    ASSERT_TRUE(alone) << gangs.log();
+    serial += *alone;
+  }
+  const auto together = gangs.run_through({"c", "d"}, 2 * kPatience);
+  ASSERT_TRUE(together) << gangs.groups();
+  std::cout << "two gangs at once: " << *together << " s, one alone after the other: " << serial
+            << " s, ratio " << *together / serial << "\n";
+}
+
+}  // namespace
+}  // namespace gnn::testing

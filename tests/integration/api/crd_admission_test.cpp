@@ -1222,6 +1222,89 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
   );
 }
 
+json first_two(const json& object, const std::string& list) {
+  const json& all = object.at(json::json_pointer(list));
+  return json::array({all.at(0), all.at(1)});
+}
+
+json exchanged(const json& object, const std::string& list) {
+  const json& all = object.at(json::json_pointer(list));
+  return json::array({all.at(1), all.at(0)});
+}
+
+// An older CRD wrote the defaults of list elements into each job; manifests leave them out.
+TEST_F(CrdAdmission, InListsAnAbsentFieldIsItsDefaultOfBefore) {
+  const std::string pod = "/spec/workers/template";
+  const json job = nodes(
+      "listed",
+      {{pod + "/volumes",
+        {{{"name", "data"}, {"persistentVolumeClaim", {{"claimName", "data"}}}},
+         {{"name", "scratch"}, {"emptyDir", {{"sizeLimit", "1Gi"}}}},
+         {{"name", "settings"}, {"configMap", {{"name", "settings"}}}}}},
+       {pod + "/volumeMounts",
+        {{{"name", "data"}, {"mountPath", "/data"}, {"subPath", "arxiv"}},
+         {{"name", "scratch"}, {"mountPath", "/scratch"}}}},
+       {"/spec/runPolicy/failurePolicy/rules",
+        {{{"exitCodes", {3, 4}}, {"action", "Restart"}},
+         {{"reasons", {"Error"}}, {"action", "Fail"}}}}}
+  );
+  const std::string first_claim = pod + "/volumes/0/persistentVolumeClaim";
+  const std::string first_mount = pod + "/volumeMounts/0";
+  const std::string rules = "/spec/runPolicy/failurePolicy/rules";
+  const json written = testing::changed(
+      job,
+      {{first_claim + "/readOnly", false},
+       {first_mount + "/readOnly", false},
+       {pod + "/volumeMounts/1/readOnly", false},
+       {rules + "/0/charge", true},
+       {rules + "/1/charge", true}}
+  );
+  const auto replaced = [](const json& by) {
+    return kubectl({"replace", "--dry-run=server", "-f", "-"}, by.dump());
+  };
+  for (const json* stored : {&job, &written}) {
+    ASSERT_EQ(kubectl({"create", "-f", "-"}, stored->dump()).exit_code, 0);
+    const auto kept = kubectl({"get", "gnnjob", "listed", "-o", "json"});
+    const json spec = json::parse(kept.output)["spec"];
+    EXPECT_EQ(
+        spec.at(json::json_pointer(first_claim.substr(5))),
+        stored->at(json::json_pointer(first_claim))
+    );
+    EXPECT_EQ(spec.at(json::json_pointer(rules.substr(5))), stored->at(json::json_pointer(rules)));
+    for (const json* by : {&job, &written}) {
+      const auto output = replaced(*by);
+      EXPECT_EQ(output.exit_code, 0) << output.errors;
+    }
+    for (const Changes& change : std::vector<Changes>{
+             {{first_claim + "/readOnly", true}},
+             {{first_claim + "/claimName", "other"}},
+             {{pod + "/volumes/1/emptyDir", json::object()}},
+             {{pod + "/volumes/2/configMap/name", "other"}},
+             {{pod + "/volumes", first_two(*stored, pod + "/volumes")}},
+             {{first_mount + "/readOnly", true}},
+             {{first_mount + "/subPath", nullptr}},
+             {{first_mount + "/name", "scratch"}},
+             {{first_mount + "/mountPath", "/other"}},
+             {{pod + "/volumeMounts/2", {{"name", "scratch"}, {"mountPath", "/more"}}}},
+             {{rules + "/0/charge", false}},
+             {{rules + "/0/exitCodes", {3}}},
+             {{rules + "/1/reasons", {"Data"}}},
+             {{rules + "/1/action", "Restart"}},
+             {{rules + "/1/role", "Server"}},
+             {{rules, json::array({stored->at(json::json_pointer(rules + "/0"))})}},
+             {{rules, exchanged(*stored, rules)}},
+             {{rules, nullptr}},
+             {{"/spec/runPolicy/failurePolicy/maxRestartsPerNode", 2}},
+         }) {
+      const auto output = replaced(testing::changed(*stored, change));
+      EXPECT_NE(output.exit_code, 0) << change.front().first;
+      EXPECT_NE(output.errors.find("immutable"), std::string::npos)
+          << change.front().first << ": " << output.errors;
+    }
+    ASSERT_EQ(kubectl({"delete", "gnnjob", "listed"}).exit_code, 0);
+  }
+}
+
 TEST_F(CrdAdmission, OfServersTheNumberMayChangeWhileTheJobRuns) {
   ASSERT_EQ(kubectl({"create", "-f", "-"}, served("serving", {}).dump()).exit_code, 0);
   ASSERT_EQ(kubectl({"create", "-f", "-"}, parts("alone", {}).dump()).exit_code, 0);

@@ -237,6 +237,42 @@ TEST_F(Upgrade, JobsOfEarlierVersionsRunOnAndFinishSuspendAndDelete) {
   }
 }
 
+// As tools do that hold what they applied against what is stored, such as `kubectl replace` and Argo CD.
+TEST_F(Upgrade, AManifestOfAnEarlierVersionIsAppliedAgainUnderTodaysCrd) {
+  const Version version = read_version(versions().front());
+  const std::string path = cluster_.jobs() + "/applied";
+  Json manifest = {
+      {"apiVersion", "gnn.dev/v1alpha1"},
+      {"kind", "GNNJob"},
+      {"metadata", {{"name", "applied"}, {"namespace", cluster_.name_space()}}},
+      {"spec", version.objects["job"]["spec"]},
+  };
+  Json& pod = manifest["spec"]["workers"]["template"];
+  pod.erase("securityContext");
+  pod["volumes"] = Json::array({{{"name", "d"}, {"persistentVolumeClaim", {{"claimName", "d"}}}}});
+  pod["volumeMounts"] = Json::array({{{"name", "d"}, {"mountPath", "/d"}}});
+  manifest["spec"]["runPolicy"]["failurePolicy"]["rules"] =
+      Json::array({{{"exitCodes", {3}}, {"action", "Restart"}}});
+  use_crd(version.crd);
+  ASSERT_TRUE(cluster_.api().create(cluster_.jobs(), manifest).contains("spec"));
+  ASSERT_TRUE(
+      cluster_.job("applied")["spec"]["workers"]["template"]["volumeMounts"][0].contains("readOnly")
+  );
+  use_todays_crd();
+  manifest["metadata"]["resourceVersion"] = cluster_.job("applied")["metadata"]["resourceVersion"];
+  const auto reply = must(http_request(
+      cluster_.plane().admin_endpoint(),
+      "PUT",
+      path,
+      manifest.dump(),
+      {{"Content-Type", "application/json"}}
+  ));
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  const Json stored = cluster_.job("applied")["spec"]["workers"]["template"];
+  EXPECT_EQ(stored["volumeMounts"], pod["volumeMounts"]);
+  cluster_.api().remove(path);
+}
+
 TEST_F(Upgrade, JobsOfANewerVersionFinishSuspendAndDeleteAndKeepTheirStatus) {
   const Version version = read_version(versions().back());
   use_crd(newer_crd());

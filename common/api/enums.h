@@ -99,6 +99,9 @@ template <> struct EnumTable<Backend> {
 template <> struct EnumTable<ImagePullPolicy> {
   static constexpr EnumWords<ImagePullPolicy, 3> kWords{{{ImagePullPolicy::Always, "Always"}, {ImagePullPolicy::IfNotPresent, "IfNotPresent"}, {ImagePullPolicy::Never, "Never"}}};
 };
+template <> struct EnumTable<FsGroupChangePolicy> {
+  static constexpr EnumWords<FsGroupChangePolicy, 2> kWords{{{FsGroupChangePolicy::OnRootMismatch, "OnRootMismatch"}, {FsGroupChangePolicy::Always, "Always"}}};
+};
 template <> struct EnumTable<FailureReason> {
   static constexpr EnumWords<FailureReason, 10> kWords{{{FailureReason::Configuration, "Configuration"}, {FailureReason::Data, "Data"}, {FailureReason::OutOfMemory, "OutOfMemory"}, {FailureReason::Error, "Error"}, {FailureReason::NotStarted, "NotStarted"}, {FailureReason::PeerLost, "PeerLost"}, {FailureReason::Preempted, "Preempted"}, {FailureReason::Disrupted, "Disrupted"}, {FailureReason::PodDeleted, "PodDeleted"}, {FailureReason::NodeLost, "NodeLost"}}};
 };

@@ -415,6 +415,7 @@ void visit(auto& v, Of<PodSecurity> auto& x) {
   v.field("runAsUser", x.run_as_user, between(1, 2147483647));
   v.field("runAsGroup", x.run_as_group, between(1, 2147483647));
   v.field("fsGroup", x.fs_group, between(1, 2147483647));
+  v.field("fsGroupChangePolicy", x.fs_group_change_policy, Bounds{});
 }
 
 void visit(auto& v, Of<PodTemplate> auto& x) {

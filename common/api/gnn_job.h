@@ -578,11 +578,20 @@ struct VolumeMount {
   friend bool operator==(const VolumeMount&, const VolumeMount&) = default;
 };
 
+/// Whom a job's pods run as, and whose its volumes are, where neither the job nor the cluster says:
+/// the user and group of the images.
+inline constexpr int64_t kDefaultPodUser = 65532;
+
+/// When the volumes' files are given to fsGroup: at each start, or only if their root is not the group's.
+enum class FsGroupChangePolicy { OnRootMismatch, Always };
+
 /// User, group and volume group of the worker; never root.
 struct PodSecurity {
-  int64_t run_as_user = 65532;
-  int64_t run_as_group = 65532;
-  int64_t fs_group = 65532;
+  /// Each absent: kDefaultPodUser, or the cluster's choice.
+  std::optional<int64_t> run_as_user = {};
+  std::optional<int64_t> run_as_group = {};
+  std::optional<int64_t> fs_group = {};
+  std::optional<FsGroupChangePolicy> fs_group_change_policy = {};  ///< absent: OnRootMismatch
   friend bool operator==(const PodSecurity&, const PodSecurity&) = default;
 };
 

@@ -280,6 +280,7 @@ ReconcilerOptions Operator::reconciler_options() {
   options.config.volcano_schedulers = options_.volcano_schedulers;
   options.group_apis = [this] { return group_apis(); };
   options.config.allowed_keys = options_.job_allowed_keys;
+  options.config.pod_user = options_.job_pod_user;
   options.poll_progress = options_.progress == ProgressMode::PodIp;
   options.progress_interval = [this] { return interval_of_progress(); };
   options.busy = [this] { return is_busy(); };

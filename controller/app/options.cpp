@@ -122,6 +122,13 @@ void add_run(CLI::App& app, Options& options) {
         const auto keys = api::AllowedKeys::parse(list);
         return keys ? std::string() : keys.error().message;
       });
+  app.add_flag_callback(
+      "--job-user-from-cluster",
+      [&options] { options.job_pod_user = reconcile::PodUser::OfCluster; },
+      "leave user and groups of pods to the cluster where their job names none, instead of "
+      "setting " +
+          std::to_string(api::kDefaultPodUser)
+  );
   app.add_option("--bind-address", options.bind_address, "HOST:PORT to serve /metrics on");
   app.add_option(
       "--health-bind-address",

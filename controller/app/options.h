@@ -41,6 +41,7 @@ struct Options {
   std::vector<std::string> coscheduling_schedulers;
   std::vector<std::string> volcano_schedulers = {"volcano"};
   api::AllowedKeys job_allowed_keys;
+  reconcile::PodUser job_pod_user = reconcile::PodUser::OfImages;
   std::string bind_address = ":8080";         ///< /metrics
   std::string health_bind_address = ":8081";  ///< /healthz, /readyz
   LogOptions log{.format = LogFormat::Json, .level = LogLevel::Info};

@@ -36,14 +36,15 @@ Json encode(const ContainerSecurity& security) {
 }
 
 Json encode(const PodSecurityContext& security) {
-  return Json{
+  Json json = {
       {"runAsNonRoot", security.run_as_non_root},
-      {"runAsUser", security.run_as_user},
-      {"runAsGroup", security.run_as_group},
-      {"fsGroup", security.fs_group},
       {"fsGroupChangePolicy", security.fs_group_change_policy},
       {"seccompProfile", {{"type", security.seccomp_profile}}},
   };
+  if (security.run_as_user) json["runAsUser"] = *security.run_as_user;
+  if (security.run_as_group) json["runAsGroup"] = *security.run_as_group;
+  if (security.fs_group) json["fsGroup"] = *security.fs_group;
+  return json;
 }
 
 Json encode(const TopologySpreadConstraint& constraint) {

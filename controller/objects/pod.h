@@ -58,9 +58,9 @@ struct Container {
 /// What the Pod Security Standard "restricted" requires of a pod.
 struct PodSecurityContext {
   bool run_as_non_root = true;
-  int64_t run_as_user = 65532;
-  int64_t run_as_group = 65532;
-  int64_t fs_group = 65532;
+  std::optional<int64_t> run_as_user;  ///< each absent: the cluster's choice, or the image's
+  std::optional<int64_t> run_as_group;
+  std::optional<int64_t> fs_group;
   /// OnRootMismatch: a volume that has the group already is not walked file by file at each start.
   std::string fs_group_change_policy = "OnRootMismatch";
   std::string seccomp_profile = "RuntimeDefault";

@@ -133,7 +133,9 @@ void ensure_common_children(Pass& pass) {
 
 void create_pods(Pass& pass) {
   if (pass.preparing()) {
-    pass.out.actions.emplace_back(CreatePod{desired_prepare_pod(pass.job(), pass.attempt)});
+    pass.out.actions.emplace_back(
+        CreatePod{desired_prepare_pod(pass.job(), pass.attempt, pass.in.config.pod_user)}
+    );
     return;
   }
   // Since the attempt began: what its rounds have cost is theirs to count.
@@ -149,7 +151,8 @@ void create_pods(Pass& pass) {
          .node = node.node,
          .restart = restart_of(status, node.node),
          .rounds_left = rounds_left,
-         .group = group_of_new_workers(pass)}
+         .group = group_of_new_workers(pass)},
+        pass.in.config.pod_user
     )});
   }
 }

@@ -21,6 +21,12 @@ struct JobFence {
   friend bool operator==(const JobFence&, const JobFence&) = default;
 };
 
+/// Whom pods run as whose job says nothing of it.
+enum class PodUser {
+  OfImages,   ///< the user and group of the images
+  OfCluster,  ///< pods say nothing either: something in the cluster, such as OpenShift, assigns them
+};
+
 /// The operator's own settings, as far as decisions depend on them.
 struct OperatorConfig {
   bool network_policy = true;  ///< give each job a NetworkPolicy
@@ -31,6 +37,7 @@ struct OperatorConfig {
   std::vector<std::string> coscheduling_schedulers;
   std::vector<std::string> volcano_schedulers = {"volcano"};
   api::AllowedKeys allowed_keys;  ///< of labels and annotations that jobs put on their pods
+  PodUser pod_user = PodUser::OfImages;
   /// How long a released gang waits before it is created again. Doubles with each release up to the
   /// cap; jittered by the job's UID.
   Duration release_backoff = std::chrono::seconds(15);

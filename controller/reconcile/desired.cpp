@@ -280,9 +280,23 @@ void add_metadata(objects::ObjectMeta& meta, const api::PodTemplate& chosen) {
   meta.labels.emplace(contract::kLabelIstioInject, "false");
 }
 
+objects::PodSecurityContext security_of(const api::PodSecurity& chosen, PodUser user) {
+  const auto or_default = [user](const std::optional<int64_t>& id) {
+    return id || user == PodUser::OfCluster ? id : std::optional(api::kDefaultPodUser);
+  };
+  objects::PodSecurityContext security;
+  security.run_as_user = or_default(chosen.run_as_user);
+  security.run_as_group = or_default(chosen.run_as_group);
+  security.fs_group = or_default(chosen.fs_group);
+  if (chosen.fs_group_change_policy) {
+    security.fs_group_change_policy = api::to_string(*chosen.fs_group_change_policy);
+  }
+  return security;
+}
+
 // Any of the job's pods, but for the labels of its role, containers and volumes.
 objects::Pod pod_within_bounds(
-    const GnnJob& job, const api::PodTemplate& chosen, std::string name
+    const GnnJob& job, const api::PodTemplate& chosen, std::string name, PodUser user
 ) {
   objects::Pod pod;
   pod.metadata = child_meta(job, std::move(name));
@@ -299,15 +313,13 @@ objects::Pod pod_within_bounds(
   spec.node_selector = chosen.node_selector;
   spec.tolerations = tolerations_of(chosen);
   spec.affinity = chosen.affinity;
-  spec.security.run_as_user = chosen.security_context.run_as_user;
-  spec.security.run_as_group = chosen.security_context.run_as_group;
-  spec.security.fs_group = chosen.security_context.fs_group;
+  spec.security = security_of(chosen.security_context, user);
   return pod;
 }
 
 // The pod of a node, or one in the gang's place: it stays until its result has been read.
-objects::Pod pod_of_gang(const GnnJob& job, std::string name) {
-  objects::Pod pod = pod_within_bounds(job, *job.spec.workers.pod_template, std::move(name));
+objects::Pod pod_of_gang(const GnnJob& job, std::string name, PodUser user) {
+  objects::Pod pod = pod_within_bounds(job, *job.spec.workers.pod_template, std::move(name), user);
   pod.metadata.finalizers = {std::string(contract::kPodFinalizer)};
   pod.spec.avoided_node_names = avoided_machines(job);
   return pod;
@@ -442,10 +454,10 @@ Labels identifying_labels(const GnnJob& job, const ServerPlace& place) {
   return labels;
 }
 
-objects::Pod desired_pod(const GnnJob& job, const PodPlace& place) {
+objects::Pod desired_pod(const GnnJob& job, const PodPlace& place, PodUser user) {
   const api::PodTemplate& chosen = *job.spec.workers.pod_template;
   objects::Pod pod = pod_of_gang(
-      job, contract::pod_name(job.metadata.name, place.attempt, place.node, place.restart)
+      job, contract::pod_name(job.metadata.name, place.attempt, place.node, place.restart), user
   );
   pod.metadata.labels.merge(identifying_labels(job, place));
   pod.spec.hostname = contract::pod_hostname(job.metadata.name, place.node);
@@ -461,8 +473,8 @@ objects::Pod desired_pod(const GnnJob& job, const PodPlace& place) {
   return pod;
 }
 
-objects::Pod desired_prepare_pod(const GnnJob& job, int64_t attempt) {
-  objects::Pod pod = pod_of_gang(job, contract::prepare_pod_name(job.metadata.name, attempt));
+objects::Pod desired_prepare_pod(const GnnJob& job, int64_t attempt, PodUser user) {
+  objects::Pod pod = pod_of_gang(job, contract::prepare_pod_name(job.metadata.name, attempt), user);
   pod.metadata.labels[std::string(contract::kLabelAppComponent)] = contract::kComponentPrepare;
   pod.spec.hostname = contract::prepare_hostname(job.metadata.name);
   pod.spec.containers = {prepare_container(job, attempt)};
@@ -470,10 +482,10 @@ objects::Pod desired_prepare_pod(const GnnJob& job, int64_t attempt) {
   return pod;
 }
 
-objects::Pod desired_server_pod(const GnnJob& job, const ServerPlace& place) {
+objects::Pod desired_server_pod(const GnnJob& job, const ServerPlace& place, PodUser user) {
   const api::PodTemplate& chosen = *job.spec.servers->pod_template;
   objects::Pod pod = pod_within_bounds(
-      job, chosen, contract::server_pod_name(job.metadata.name, place.server, place.restart)
+      job, chosen, contract::server_pod_name(job.metadata.name, place.server, place.restart), user
   );
   pod.metadata.labels[std::string(contract::kLabelAppComponent)] = contract::kComponentServer;
   pod.metadata.labels.merge(identifying_labels(job, place));

@@ -70,14 +70,20 @@ struct GroupMembers {
 );
 
 /// The pod of one node in one attempt, within Pod Security "restricted".
-[[nodiscard]] objects::Pod desired_pod(const api::GnnJob& job, const PodPlace& place);
+[[nodiscard]] objects::Pod desired_pod(
+    const api::GnnJob& job, const PodPlace& place, PodUser user = PodUser::OfImages
+);
 
 /// The pod that makes the job's data, from the workers' template and within the same bounds. It has no
 /// attempt or node label, so that nobody takes it for one of the gang.
-[[nodiscard]] objects::Pod desired_prepare_pod(const api::GnnJob& job, int64_t attempt);
+[[nodiscard]] objects::Pod desired_prepare_pod(
+    const api::GnnJob& job, int64_t attempt, PodUser user = PodUser::OfImages
+);
 
 /// The pod of a sampling server, from the servers' template and within the same bounds. Nothing waits
 /// for its result, so that it has no finalizer.
-[[nodiscard]] objects::Pod desired_server_pod(const api::GnnJob& job, const ServerPlace& place);
+[[nodiscard]] objects::Pod desired_server_pod(
+    const api::GnnJob& job, const ServerPlace& place, PodUser user = PodUser::OfImages
+);
 
 }  // namespace gnn::reconcile

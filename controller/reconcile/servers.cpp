@@ -475,7 +475,9 @@ void create_server_pods(
       continue;
     }
     pass.out.actions.emplace_back(CreatePod{desired_server_pod(
-        pass.job(), {.server = each.seen.node, .restart = each.restart, .group = group}
+        pass.job(),
+        {.server = each.seen.node, .restart = each.restart, .group = group},
+        pass.in.config.pod_user
     )});
   }
 }

@@ -126,6 +126,17 @@ class Deployment(unittest.TestCase):
             self.assertEqual(container["capabilities"], {"drop": ["ALL"]})
 
     def test_takes_tag_and_digest(self):
+    def test_user_and_groups_are_the_images_or_the_clusters(self):
+        for values, ids in (((), {"runAsUser": 65532, "runAsGroup": 65532}), (("podSecurity.userFromCluster=true",), {})):
+            objects = render(*values)
+            own = named(objects, "Deployment")[0]["spec"]["template"]["spec"]
+            for spec in (own, hook_pod(objects), waiting_pod(objects)):
+                context = dict(spec["securityContext"])
+                self.assertTrue(context.pop("runAsNonRoot"))
+                self.assertEqual(context, {**ids, "seccompProfile": {"type": "RuntimeDefault"}})
+            told = "--job-user-from-cluster" in own["containers"][0]["args"]
+            self.assertEqual(told, not ids, "jobs' pods follow")
+
         self.assertEqual(self.pod("image.tag=v1")["containers"][0]["image"], "gnn-controller:v1")
         digest = "sha256:" + "a" * 64
         image = self.pod("image.registry=r.example.com", "image.tag=v1", f"image.digest={digest}")["containers"][0]["image"]

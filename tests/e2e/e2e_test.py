@@ -247,7 +247,8 @@ class EndToEnd(unittest.TestCase):
 
 class Jobs(EndToEnd):
     def test_a_job_completes_and_kubectl_wait_returns(self):
-        name = self.submit("plain")
+        # As OpenShift assigns them: no image knows this user.
+        name = self.submit("plain", workers__template__securityContext={"runAsUser": 1000680000, "runAsGroup": 1000680000})
         operator.kubectl("wait", f"gnnjob/{name}", "-n", NAMESPACE, "--for=condition=Complete", "--timeout=240s")
         self.assert_complete_like_undisturbed(name, restarts=0)
         story = operator.kubectl("describe", "gnnjob", name, "-n", NAMESPACE)

@@ -83,8 +83,10 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "gnn.serviceAccountNam
 {{/* Pod and container settings that pass Pod Security "restricted". */}}
 {{- define "gnn.podSecurityContext" -}}
 runAsNonRoot: true
+{{- if not .Values.podSecurity.userFromCluster }}
 runAsUser: 65532
 runAsGroup: 65532
+{{- end }}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 {{- define "gnn.containerSecurityContext" -}}

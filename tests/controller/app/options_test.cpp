@@ -35,6 +35,7 @@ TEST(Options, ReadsTheChartsCommandLine) {
        "--progress=off",
        "--job-network-policy=false",
        "--job-allowed-keys=team,example.com/*",
+       "--job-user-from-cluster",
        "--gang-provider=Native",
        "--gang-provider=Coscheduling",
        "--coscheduling-scheduler=mine",
@@ -50,6 +51,8 @@ TEST(Options, ReadsTheChartsCommandLine) {
   EXPECT_FALSE(parsed.options.job_network_policy);
   EXPECT_TRUE(parsed.options.job_allowed_keys.contains("example.com/cost"));
   EXPECT_FALSE(parsed.options.job_allowed_keys.contains("sidecar.istio.io/inject"));
+  EXPECT_EQ(parsed.options.job_pod_user, reconcile::PodUser::OfCluster);
+  EXPECT_EQ(parse({}).options.job_pod_user, reconcile::PodUser::OfImages);
   EXPECT_EQ(parsed.options.namespaces, (std::vector<std::string>{"a", "b"}));
   using objects::GroupApi;
   EXPECT_EQ(

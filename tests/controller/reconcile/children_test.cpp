@@ -34,6 +34,22 @@ TEST(Children, StartTheWholeGangInOnePass) {
   EXPECT_TRUE(first.status_needs_success);
 }
 
+TEST(Children, RunAsTheClusterSaysIfTheOperatorDoes) {
+  std::set<std::string> roles;
+  for (const api::GnnJob& job : {job_with_servers(), job_with_prepare()}) {
+    Observed observed;
+    observed.job = job;
+    observed.config.pod_user = PodUser::OfCluster;
+    observed.now = at(1);
+    for (const CreatePod& each : actions_of<CreatePod>(plan(observed))) {
+      EXPECT_EQ(each.pod.spec.security.run_as_user, std::nullopt) << each.pod.metadata.name;
+      EXPECT_EQ(each.pod.spec.security.fs_group, std::nullopt) << each.pod.metadata.name;
+      roles.insert(each.pod.metadata.labels.at(std::string(contract::kLabelAppComponent)));
+    }
+  }
+  EXPECT_EQ(roles, (std::set<std::string>{"prepare", "server", "worker"}));
+}
+
 TEST(Children, CreateOnlyWhatIsMissing) {
   Observed observed = running(3);
   observed.job.status = {};

@@ -117,9 +117,32 @@ TEST(Desired, PodIsWithinPodSecurityRestricted) {
 
 // Of a large volume that has the group already, each start would walk all files.
 TEST(Desired, AVolumeIsGivenToTheGroupOnlyWhereItsRootIsNot) {
-  const objects::Json json =
-      encode(desired_pod(small_job(), {.attempt = 1, .node = 0, .rounds_left = 0}));
-  EXPECT_EQ(json["spec"]["securityContext"]["fsGroupChangePolicy"], "OnRootMismatch");
+  api::GnnJob job = small_job();
+  const auto policy_of = [&] {
+    return encode(desired_pod(job, {}))["spec"]["securityContext"]["fsGroupChangePolicy"];
+  };
+  EXPECT_EQ(policy_of(), "OnRootMismatch");
+  job.spec.workers.pod_template->security_context.fs_group_change_policy =
+      api::FsGroupChangePolicy::Always;
+  EXPECT_EQ(policy_of(), "Always");
+}
+
+TEST(Desired, UserAndGroupsAreTheJobsElseTheImagesOrTheClusters) {
+  api::GnnJob job = small_job();
+  job.spec.workers.pod_template->security_context.run_as_group = 7;
+  const auto ids_of = [&](PodUser user) {
+    objects::Json context = encode(desired_pod(job, {}, user))["spec"]["securityContext"];
+    EXPECT_EQ(context["runAsNonRoot"], true);
+    for (const char* field : {"runAsNonRoot", "seccompProfile", "fsGroupChangePolicy"}) {
+      context.erase(field);
+    }
+    return context;
+  };
+  EXPECT_EQ(
+      ids_of(PodUser::OfImages),
+      (objects::Json{{"runAsUser", 65532}, {"runAsGroup", 7}, {"fsGroup", 65532}})
+  );
+  EXPECT_EQ(ids_of(PodUser::OfCluster), (objects::Json{{"runAsGroup", 7}}));
 }
 
 TEST(Desired, ToleratesASilentMachineForThirtySeconds) {

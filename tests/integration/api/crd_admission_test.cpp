@@ -1167,6 +1167,10 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
            R"({"spec": {"workers": {"nodes": 9}}})",
            R"({"spec": {"workers": {"template": {"image": "other"}}}})",
            R"({"spec": {"workers": {"template": {"env": [{"name": "A"}]}}}})",
+           R"({"spec": {"workers": {"template": {"securityContext": {"runAsUser": 7}}}}})",
+           R"({"spec": {"workers": {"template": {"securityContext": {"runAsGroup": 7}}}}})",
+           R"({"spec": {"workers": {"template": {"securityContext": {"fsGroup": 7}}}}})",
+           R"({"spec": {"workers": {"template": {"securityContext": {"fsGroupChangePolicy": "Always"}}}}})",
            R"({"spec": {"runPolicy": {"maxRestarts": 9}}})",
            R"({"spec": {"runPolicy": {"cleanPodPolicy": "All"}}})",
            R"({"spec": {"runPolicy": {"startupDeadlineSeconds": 9}}})",
@@ -1200,6 +1204,10 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
   for (const char* change : {
            R"({"spec": {"suspend": true}})",
            R"({"spec": {"runPolicy": {"ttlSecondsAfterFinished": 9}}})",
+           // An older CRD wrote these where a manifest said nothing.
+           R"({"spec": {"workers": {"template": {"securityContext": {"runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532}}}}})",
+           R"({"spec": {"workers": {"template": {"securityContext": {"fsGroupChangePolicy": "OnRootMismatch"}}}}})",
+           R"({"spec": {"workers": {"template": {"securityContext": null}}}})",
            R"({"spec": {"runPolicy": {"activeDeadlineSeconds": 9}}})",
            R"({"metadata": {"labels": {"a": "b"}}})",
            R"({"spec": {"suspend": true, "workers": {"template": {"nodeSelector": {"a": "b"}}}}})",

@@ -95,7 +95,7 @@ inline api::GnnJob demanding_job(const std::string& name_space) {
       {"name": "settings", "configMap": {"name": "settings"}}
     ],
     "volumeMounts": [{"name": "data", "mountPath": "/data", "subPath": "arxiv", "readOnly": true}],
-    "securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000}
+    "securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000, "fsGroupChangePolicy": "Always"}
   })"));
   return must(api::decode_job(object, api::UnknownFields::Reject));
 }

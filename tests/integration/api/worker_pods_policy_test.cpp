@@ -240,6 +240,11 @@ TEST_F(WorkerPodsPolicy, TakesWhatTheControllerMakes) {
   api::GnnJob job = demanding_job(name_space());
   job.spec.prepare.emplace();
   EXPECT_EQ(refusal(objects::encode(reconcile::desired_prepare_pod(job, 1))), "");
+  job.spec.workers.pod_template->security_context = {};
+  const json of_cluster =
+      objects::encode(reconcile::desired_pod(job, {}, reconcile::PodUser::OfCluster));
+  EXPECT_FALSE(of_cluster["spec"]["securityContext"].contains("runAsUser"));
+  EXPECT_EQ(refusal(of_cluster), "");
 }
 
 TEST_F(WorkerPodsPolicy, IsWellTyped) {

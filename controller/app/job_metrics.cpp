@@ -105,6 +105,7 @@ void JobMetrics::show(const api::GnnJob& job) {
   shown.model = api::to_string(job.spec.model.type);
   shown.conditions.clear();
   for (const api::Condition& found : status.conditions) {
+    if (reconcile::is_of_kstatus(found.type)) continue;
     shown.conditions.emplace_back(found.type, found.status);
   }
   shown.nodes = status.nodes;

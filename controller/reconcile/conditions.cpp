@@ -102,4 +102,18 @@ void derive_state(api::GnnJobStatus& status) {
   status.message = found.condition == nullptr ? "" : found.condition->message;
 }
 
+void derive_kstatus(api::GnnJobStatus& status, int64_t generation, TimePoint now) {
+  const Decisive found = decisive(status);
+  const bool stalled = found.word == state::kFailed || found.word == state::kInvalid;
+  const bool at_rest = found.word == state::kComplete || found.word == state::kSuspended;
+  const std::string_view type = stalled ? condition::kStalled : condition::kReconciling;
+  // Of a condition that the next line may move.
+  const std::string reason = stalled ? found.condition->reason : std::string(found.word);
+  std::erase_if(status.conditions, [&](const api::Condition& each) {
+    return is_of_kstatus(each.type) && (at_rest || each.type != type);
+  });
+  if (at_rest) return;
+  set_condition(status, {type, true, reason, status.message}, generation, now);
+}
+
 }  // namespace gnn::reconcile

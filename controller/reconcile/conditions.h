@@ -21,6 +21,8 @@ inline constexpr std::string_view kRestarting = "Restarting";
 inline constexpr std::string_view kSuspended = "Suspended";
 inline constexpr std::string_view kComplete = "Complete";
 inline constexpr std::string_view kFailed = "Failed";
+inline constexpr std::string_view kReconciling = "Reconciling";
+inline constexpr std::string_view kStalled = "Stalled";
 }  // namespace condition
 
 namespace reason {
@@ -122,5 +124,15 @@ void set_condition(
 
 /// Sets status.state and status.message from the conditions.
 void derive_state(api::GnnJobStatus& status);
+
+/// Reconciling and Stalled, which say nothing that the others do not.
+[[nodiscard]] constexpr bool is_of_kstatus(std::string_view type) {
+  return type == condition::kReconciling || type == condition::kStalled;
+}
+
+/// Sets Reconciling and Stalled from the state, for tools that know kstatus' conditions alone. Each is
+/// there only while it is True.
+/// Source: sigs.k8s.io/cli-utils/pkg/kstatus.
+void derive_kstatus(api::GnnJobStatus& status, int64_t generation, TimePoint now);
 
 }  // namespace gnn::reconcile

@@ -42,6 +42,7 @@ std::string name_of(const api::Condition& condition) {
 
 // Which changes are worth an event: what became true, and why scheduling stalls.
 bool is_news(const api::Condition* before, const api::Condition& after) {
+  if (is_of_kstatus(after.type)) return false;
   const bool began = after.status == "True" && (before == nullptr || before->status != "True");
   if (began) return after.type != condition::kAccepted;
   if (after.status == "True") return false;

@@ -227,6 +227,9 @@ Plan plan(const Observed& observed) {
     condition.observed_generation = observed.job.metadata.generation;
   }
   derive_state(pass.status());
+  if (!is_finished(observed.job.status)) {
+    derive_kstatus(pass.status(), observed.job.metadata.generation, observed.now);
+  }
   if (was_cut_before(pass)) {
     pass.out.status = observed.job.status;
   } else if (is_minor_change(pass)) {

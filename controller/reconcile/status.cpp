@@ -161,9 +161,9 @@ bool starts_in_good_order(const api::GnnJobStatus& status) {
   const bool scheduling = is_true(status, condition::kScheduled) ||
                           has_reason(status, condition::kScheduled, reason::kPlacing);
   return status.attempt == 1 && status.restarts == 0 && status.releases == 0 &&
-         !status.next_attempt_time && status.conditions.size() == 3 &&
-         is_true(status, condition::kAccepted) && scheduling &&
-         find_condition(status, condition::kRunning) != nullptr &&
+         !status.next_attempt_time && status.conditions.size() == 4 &&
+         is_true(status, condition::kReconciling) && is_true(status, condition::kAccepted) &&
+         scheduling && find_condition(status, condition::kRunning) != nullptr &&
          !is_true(status, condition::kRunning);
 }
 

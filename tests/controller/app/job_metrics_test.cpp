@@ -65,7 +65,9 @@ TEST(JobMetrics, ShowsTrainingOnlyWhileTheJobRuns) {
   JobMetrics metrics(registry, clock);
   api::GnnJob running;
   name_job(running);
-  running.status.conditions = {condition("Running", "True", 1010s)};
+  running.status.conditions = {
+      condition("Running", "True", 1010s), condition("Reconciling", "True", 1010s)
+  };
   running.status.nodes.desired = 4;
   running.status.progress = api::JobProgress{};
   running.status.progress->epoch = 3;
@@ -79,6 +81,7 @@ TEST(JobMetrics, ShowsTrainingOnlyWhileTheJobRuns) {
           "gnnjob_condition{condition=\"Running\",job=\"j\",namespace=\"ns\",status=\"True\"} 1"
       )
   );
+  EXPECT_THAT(registry.expose(), ::testing::Not(HasSubstr("Reconciling")));
   EXPECT_THAT(
       registry.expose(), HasSubstr("gnnjob_nodes{job=\"j\",namespace=\"ns\",state=\"desired\"} 4")
   );

@@ -95,10 +95,23 @@ class Invariants {
       RC_ASSERT(!condition.reason.empty());
     }
     RC_ASSERT(status.state.empty() == status.conditions.empty());
+    check_kstatus(status);
     last_ = status;
   }
 
  private:
+  // What tools read that know no other conditions, and no state.
+  static void check_kstatus(const api::GnnJobStatus& status) {
+    const bool stalled = status.state == state::kFailed || status.state == state::kInvalid;
+    const bool at_rest = status.state.empty() || status.state == state::kComplete ||
+                         status.state == state::kSuspended;
+    RC_ASSERT(is_true(status, condition::kStalled) == stalled);
+    RC_ASSERT(is_true(status, condition::kReconciling) == (!stalled && !at_rest));
+    for (const std::string_view type : {condition::kStalled, condition::kReconciling}) {
+      RC_ASSERT(find_condition(status, type) == nullptr || is_true(status, type));
+    }
+  }
+
   api::GnnJobStatus last_;
 };
 

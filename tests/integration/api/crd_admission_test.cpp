@@ -1273,6 +1273,7 @@ TEST_F(CrdAdmission, InListsAnAbsentFieldIsItsDefaultOfBefore) {
   for (const json* stored : {&job, &written}) {
     ASSERT_EQ(kubectl({"create", "-f", "-"}, stored->dump()).exit_code, 0);
     const auto kept = kubectl({"get", "gnnjob", "listed", "-o", "json"});
+    EXPECT_EQ(json::parse(kept.output)["status"], (json{{"observedGeneration", -1}}));
     const json spec = json::parse(kept.output)["spec"];
     EXPECT_EQ(
         spec.at(json::json_pointer(first_claim.substr(5))),

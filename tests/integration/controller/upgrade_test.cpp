@@ -181,9 +181,15 @@ class Upgrade : public ::testing::Test {
     EXPECT_TRUE(eventually(is_gone, 120s)) << controller.log();
     EXPECT_TRUE(cluster_.holds("finishing", "Running")) << cluster_.describe("finishing");
     EXPECT_EQ(pod_uids("finishing"), finishing);
+    // A gang whose spec has words of a newer version runs on, too.
+    EXPECT_TRUE(eventually([&] {
+      return cluster_.holds("finishing", "Reconciling") || cluster_.holds("finishing", "Stalled");
+    }));
     kubelets.let_finish();
     EXPECT_TRUE(eventually([&] { return cluster_.holds("finishing", "Complete"); }))
         << cluster_.describe("finishing") << controller.log();
+    EXPECT_FALSE(cluster_.holds("finishing", "Reconciling"));
+    EXPECT_FALSE(cluster_.holds("finishing", "Stalled"));
     const Json status = cluster_.job("finishing")["status"];
     for (const char* field : {"attempt", "restarts", "failures", "startTime"}) {
       EXPECT_EQ(status.value(field, Json()), status_before.value(field, Json())) << field;

@@ -45,6 +45,7 @@ class Render(unittest.TestCase):
         for value in (
             "replicaCount=-1", "controller.progress=maybe", "image.digest=latest", "metrics.port=0", "health.port=0",
             "networkPolicy.apiServer.cidrs={here}", "jobs.podMetadata.allowedKeys={gnn.dev/node}", "jobs.podMetadata.allowedKeys={*}",
+            "jobs.podMetadata.allowedKeys={app.kubernetes.io/name}",
         ):
             self.assertNotEqual(helm("template", "x", CHART, "--set", value).returncode, 0, value)
 
@@ -125,7 +126,6 @@ class Deployment(unittest.TestCase):
             self.assertTrue(container["readOnlyRootFilesystem"])
             self.assertEqual(container["capabilities"], {"drop": ["ALL"]})
 
-    def test_takes_tag_and_digest(self):
     def test_user_and_groups_are_the_images_or_the_clusters(self):
         for values, ids in (((), {"runAsUser": 65532, "runAsGroup": 65532}), (("podSecurity.userFromCluster=true",), {})):
             objects = render(*values)
@@ -137,6 +137,7 @@ class Deployment(unittest.TestCase):
             told = "--job-user-from-cluster" in own["containers"][0]["args"]
             self.assertEqual(told, not ids, "jobs' pods follow")
 
+    def test_takes_tag_and_digest(self):
         self.assertEqual(self.pod("image.tag=v1")["containers"][0]["image"], "gnn-controller:v1")
         digest = "sha256:" + "a" * 64
         image = self.pod("image.registry=r.example.com", "image.tag=v1", f"image.digest={digest}")["containers"][0]["image"]

@@ -30,8 +30,11 @@ REFINED = {
     "jobs.podMetadata.allowedKeys": {
         "items": {
             "type": "string",
-            "pattern": "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?|[*])$",
-            "not": {"pattern": "^([^/]*[.])?gnn[.]dev/|^[*]$"},
+            "maxLength": 317,
+            "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+            "([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?|[*])$",
+            # The operator's own, which the controller refuses, too.
+            "not": {"pattern": "^([^/]*[.])?gnn[.]dev/|^[*]$|^app[.]kubernetes[.]io/(name|instance|component|managed-by)$"},
         },
         "uniqueItems": True,
     },

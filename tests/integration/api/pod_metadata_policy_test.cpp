@@ -75,6 +75,15 @@ TEST_F(PodMetadataPolicy, NamesTheKeyThatTheChartDoesNotAllow) {
         "io.kubernetes.cri-o.Devices",
         "io.katacontainers.config.x",
         "container.apparmor.security.beta.kubernetes.io/worker",
+        // Like keys that are allowed, or that the CRD refuses.
+        "k8s.io",
+        "foo.k8s.io.evil/x",
+        "Karpenter.sh/do-not-disrupt",
+        "karpenter.sh./do-not-disrupt",
+        "karpenter.sh/do-not-disrupt.",
+        "karpenter.sh/dо-not-disrupt",  // a Cyrillic o
+        "sub.gnn.dev/x",
+        "evil-gnn.dev/x",
         "iam.amazonaws.com/role"}) {
     for (const char* role : {"workers", "servers"}) {
       for (const char* map : {"labels", "annotations"}) {

@@ -33,10 +33,12 @@ def judges():
 
 
 def verdicts(tool, jobs, success="", failure=""):
-    """By state, or what the tool says against the expressions."""
+    """What the tool makes of each job."""
     cases = [{"tool": tool, "success": success, "failure": failure, "object": job} for job in jobs.values()]
     ran = subprocess.run([judges()], input=json.dumps(cases), capture_output=True, text=True, check=False)
-    return dict(zip(jobs, json.loads(ran.stdout), strict=True)) if ran.returncode == 0 else ran.stderr
+    if ran.returncode != 0:
+        raise AssertionError(ran.stderr)
+    return dict(zip(jobs, json.loads(ran.stdout), strict=True))
 
 
 def contract(name):

@@ -89,6 +89,16 @@ class Integrations(unittest.TestCase):
         self.assertEqual(trial["primaryContainerName"], contract("kWorkerContainer"))
         self.assertEqual(list(trial["primaryPodLabels"]), [contract("kLabelNode")])
 
+    def test_katib_reads_the_accuracy_of_each_epoch(self):
+        experiment = documents("katib.yaml")[0]["spec"]
+        (pattern,) = experiment["metricsCollectorSpec"]["source"]["filter"]["metricsFormat"]
+        log = (
+            "rank 0 | Epoch 00000 | Average Loss 6.6519 | Accuracy 0.0969 | Time 0.3107\n"
+            "rank 0 | Epoch 00001 | Average Loss 2.3286 | Accuracy 0.0705 | Time 0.0764\nrank 0 | Test Accuracy 0.0961\n"
+        )
+        name = experiment["objective"]["objectiveMetricName"]
+        self.assertEqual(re.findall(pattern, log), [(name, "0.0969"), (name, "0.0705")])
+
     def test_katib_puts_decimals_into_a_trial_and_integers_only_into_text(self):
         trial = documents("katib.yaml")[0]["spec"]["trialTemplate"]
         names = {parameter["name"] for parameter in trial["trialParameters"]}

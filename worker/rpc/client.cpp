@@ -347,7 +347,7 @@ class Client::Attempt final : public Connecting {
       const Key& key,
       Done done
   )
-      : loop_(loop) {
+      : loop_(std::move(loop)) {
     auto& io = loop_->context().io;
     const std::string name =
         Peer{.role = options.role, .node = options.node, .address = options.address}.name();
@@ -403,7 +403,7 @@ Result<std::unique_ptr<Connecting>> Client::begin_connect(
 }
 
 Result<std::unique_ptr<Client>> Client::connect(
-    std::shared_ptr<EventLoop> loop, ClientOptions options, const Key& key
+    std::shared_ptr<EventLoop> loop, const ClientOptions& options, const Key& key
 ) {
   // Shared: whoever waits may be gone before set_value() returns.
   const auto done = std::make_shared<std::promise<Result<std::unique_ptr<Client>>>>();

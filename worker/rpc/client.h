@@ -78,7 +78,7 @@ class Client {
   /// round; Configuration if the two have different keys or versions, or options are out of their
   /// range. Each names node and address.
   [[nodiscard]] static Result<std::unique_ptr<Client>> connect(
-      std::shared_ptr<EventLoop> loop, ClientOptions options, const Key& key
+      std::shared_ptr<EventLoop> loop, const ClientOptions& options, const Key& key
   );
   /// The same without waiting; `done` is called once, by the thread of the event loop, and must not
   /// destroy the client there.

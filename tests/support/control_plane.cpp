@@ -1,8 +1,11 @@
 #include "tests/support/control_plane.h"
 
+#include "tests/support/cluster_tools.h"
 #include "tests/support/http.h"
 #include "tests/support/process.h"
 #include "tests/support/read_file.h"
+#include "tests/support/reserved_port.h"
+#include "tests/support/wait_until.h"
 
 #include <nlohmann/json.hpp>
 
@@ -72,21 +75,6 @@ const char* folder_of(ControlPlanePrograms programs) {
   return "?";
 }
 
-// The folder with the pinned programs; builds them if this machine has not yet (minutes).
-Result<std::string> tools_folder(ControlPlanePrograms programs) {
-  const char* given = std::getenv("GNN_CLUSTER_TOOLS");
-  const bool is_given = given != nullptr && *given != '\0';
-  if (programs == ControlPlanePrograms::TestCluster && is_given) return std::string(given);
-  const std::string program =
-      std::string(GNN_SOURCE_DIR "/tools/cluster/") + folder_of(programs) + "/build";
-  GNN_ASSIGN_OR_RETURN(CommandOutput built, run_command({program}, {}, std::chrono::minutes(30)));
-  if (built.exit_code != 0) {
-    return fail(ErrorKind::Configuration, "the cluster's programs are missing: " + built.errors);
-  }
-  while (!built.output.empty() && built.output.back() == '\n') built.output.pop_back();
-  return built.output;
-}
-
 Status write_file(const fs::path& path, std::string_view content) {
   const fs::path temporary = path.string() + ".tmp";
   std::ofstream file(temporary, std::ios::binary);
@@ -99,55 +87,11 @@ Status write_file(const fs::path& path, std::string_view content) {
   return {};
 }
 
-std::string end_of_file(const fs::path& path, size_t size) {
-  std::string text = read_file(path);
-  if (text.size() > size) text.erase(0, text.size() - size);
-  return text;
-}
-
 Status run_checked(const std::vector<std::string>& arguments) {
   GNN_ASSIGN_OR_RETURN(const CommandOutput output, run_command(arguments));
   if (output.exit_code == 0) return {};
   return fail(ErrorKind::Internal, arguments.front() + " failed: " + output.errors);
 }
-
-// A loopback port that stays ours: the socket is bound and never listens, and only programs of the
-// same user that share ports too (etcd and the API server are told to) can listen on it.
-class ReservedPort {
- public:
-  static Result<ReservedPort> reserve() {
-    ReservedPort reserved;
-    reserved.fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const int one = 1;
-    setsockopt(reserved.fd_, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* generic = reinterpret_cast<sockaddr*>(&address);
-    if (bind(reserved.fd_, generic, size) != 0 || getsockname(reserved.fd_, generic, &size) != 0) {
-      return fail(ErrorKind::Network, std::string("no loopback port: ") + std::strerror(errno));
-    }
-    reserved.port_ = ntohs(address.sin_port);
-    return reserved;
-  }
-  ReservedPort() = default;
-  ReservedPort(ReservedPort&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), port_(other.port_) {}
-  ReservedPort& operator=(ReservedPort&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    std::swap(port_, other.port_);
-    return *this;
-  }
-  ~ReservedPort() {
-    if (fd_ >= 0) close(fd_);
-  }
-  [[nodiscard]] std::string text() const { return std::to_string(port_); }
-
- private:
-  int fd_ = -1;
-  uint16_t port_ = 0;
-};
 
 // Removes what killed tests left: folders whose owner holds their lock no more.
 void remove_stale_folders(const fs::path& parent) {
@@ -159,16 +103,6 @@ void remove_stale_folders(const fs::path& parent) {
     if (flock(lock, LOCK_EX | LOCK_NB) == 0) fs::remove_all(entry.path(), error);
     close(lock);
   }
-}
-
-template <class Ready>
-bool wait_until(milliseconds timeout, Ready ready) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (!ready()) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(milliseconds(20));
-  }
-  return true;
 }
 
 }  // namespace
@@ -248,7 +182,7 @@ ControlPlane::State::~State() {
 }
 
 Status ControlPlane::State::prepare() {
-  GNN_ASSIGN_OR_RETURN(tools, tools_folder(options.programs));
+  GNN_ASSIGN_OR_RETURN(tools, cluster_tools(folder_of(options.programs)));
   const fs::path parent = fs::temp_directory_path();
   remove_stale_folders(parent);
   std::string name = (parent / (std::string(kFolderPrefix) + "XXXXXX")).string();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <ios>
@@ -14,6 +15,13 @@ inline std::string read_file(const std::filesystem::path& path) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+/// At most the last `size` bytes of the file.
+inline std::string end_of_file(const std::filesystem::path& path, size_t size) {
+  std::string text = read_file(path);
+  if (text.size() > size) text.erase(0, text.size() - size);
+  return text;
 }
 
 }  // namespace gnn::testing

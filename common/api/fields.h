@@ -625,6 +625,8 @@ void visit(auto& v, Of<SchedulingStatus> auto& x) {
   v.field("provider", x.provider, text(TextForm::Any, 32, 0));
   v.field("group", x.group, text(TextForm::Any, 253));
   v.field("message", x.message, text(TextForm::Any, 1024));
+  v.field("workload", x.workload, text(TextForm::Any, 253));
+  v.field("clusterQueue", x.cluster_queue, text(TextForm::Any, 253));
 }
 
 void visit(auto& v, Of<JobProgress> auto& x) {

@@ -1006,9 +1006,12 @@ struct ServerCounts {
 
 /// How the pods of the current attempt are placed.
 struct SchedulingStatus {
-  std::string provider = {};  ///< a word of GangProvider; a newer version may know others
-  std::optional<std::string> group = {};    ///< name of the attempt's group object
-  std::optional<std::string> message = {};  ///< why there is none, although the spec asks for one
+  /// A word of GangProvider; a newer version may know others. Only with spec.scheduling.
+  std::optional<std::string> provider = {};
+  std::optional<std::string> group = {};     ///< name of the attempt's group object
+  std::optional<std::string> message = {};   ///< why there is none, although the spec asks for one
+  std::optional<std::string> workload = {};  ///< name of the Workload by which the job is queued
+  std::optional<std::string> cluster_queue = {};  ///< the ClusterQueue that has admitted it
   friend bool operator==(const SchedulingStatus&, const SchedulingStatus&) = default;
 };
 
@@ -1027,7 +1030,7 @@ struct GnnJobStatus {
   std::optional<TimePoint> next_attempt_time = {};  ///< the next attempt does not start before
   NodeCounts nodes;
   std::optional<ServerCounts> servers = {};  ///< only with spec.servers
-  /// Only with spec.scheduling, once the attempt has been decided on.
+  /// Only with spec.scheduling, once the attempt has been decided on, or in a queue.
   std::optional<SchedulingStatus> scheduling = {};
   std::optional<JobProgress> progress = {};
   /// When the operator started the job, or restarted it after a suspension.

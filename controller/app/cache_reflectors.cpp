@@ -22,16 +22,17 @@ CacheReflectors::CacheReflectors(
     Clock& clock,
     RandomSource& random,
     MetricsRegistry& metrics,
-    const std::vector<objects::GroupApi>& group_apis
+    const std::vector<objects::GroupApi>& group_apis,
+    bool kueue
 ) {
   const auto add = [&]<class T>(
                        runtime::Store<T>& store,
                        runtime::ReflectorOptions options,
-                       std::optional<objects::GroupApi> group_api = std::nullopt
+                       const std::string& optional_api = {}
                    ) {
     options.idle_timeout = idle_timeout;
     const auto runs = std::make_shared<std::atomic<bool>>(false);
-    if (group_api) {
+    if (!optional_api.empty()) {
       options.on_unserved = [this, runs] {
         *runs = false;
         on_unserved_groups_();
@@ -49,7 +50,7 @@ CacheReflectors::CacheReflectors(
          .fresh = [reflector] { return reflector->fresh(); },
          .resource = client::resource_of<T>().label,
          .stands_still = [reflector] { return reflector->stands_still(); },
-         .group_api = group_api,
+         .optional_api = optional_api,
          .runs = runs}
     );
   };
@@ -70,20 +71,37 @@ CacheReflectors::CacheReflectors(
     add(caches.services, small);
     add(caches.network_policies, small);
     for (const objects::GroupApi each : group_apis) {
-      with_groups(caches, each, [&](auto& store) { add(store, small, each); });
+      with_groups(caches, each, [&](auto& store) {
+        add(store, small, objects::api_version_of(each));
+      });
+    }
+    if (!kueue) continue;
+    for (const objects::KueueVersion each : objects::kKueueVersions) {
+      // They repeat the pods' templates.
+      with_workloads(caches, each, [&](auto& store) {
+        add(store, children, objects::api_version_of(each));
+      });
     }
   }
 }
 
 void CacheReflectors::start() {
   for (const Reflector& each : reflectors_) {
-    if (!each.group_api && !each.runs->exchange(true)) each.start();
+    if (each.optional_api.empty() && !each.runs->exchange(true)) each.start();
   }
 }
 
 void CacheReflectors::start_groups(objects::GroupApi api) {
+  start_api(objects::api_version_of(api));
+}
+
+void CacheReflectors::start_workloads(objects::KueueVersion version) {
+  start_api(objects::api_version_of(version));
+}
+
+void CacheReflectors::start_api(const std::string& api) {
   for (const Reflector& each : reflectors_) {
-    if (each.group_api == api && !each.runs->exchange(true)) each.start();
+    if (each.optional_api == api && !each.runs->exchange(true)) each.start();
   }
 }
 
@@ -115,8 +133,16 @@ bool CacheReflectors::synced() const {
 }
 
 bool CacheReflectors::synced_groups(objects::GroupApi api) const {
-  return std::ranges::all_of(reflectors_, [api](const Reflector& each) {
-    return each.group_api != api || (*each.runs && each.synced());
+  return synced_api(objects::api_version_of(api));
+}
+
+bool CacheReflectors::synced_workloads(objects::KueueVersion version) const {
+  return synced_api(objects::api_version_of(version));
+}
+
+bool CacheReflectors::synced_api(const std::string& api) const {
+  return std::ranges::all_of(reflectors_, [&](const Reflector& each) {
+    return each.optional_api != api || (*each.runs && each.synced());
   });
 }
 

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,24 +29,29 @@ class CacheReflectors {
       Clock& clock,
       RandomSource& random,
       MetricsRegistry& metrics,
-      const std::vector<objects::GroupApi>& group_apis = {}
+      const std::vector<objects::GroupApi>& group_apis = {},
+      bool kueue = false
   );
 
   /// Calls `then` whenever an API for groups turns out to be served no more: its groups are not watched
   /// then. To be called before start_groups().
   void on_unserved_groups(std::function<void()> then) { on_unserved_groups_ = std::move(then); }
 
-  /// All but those of groups of pods.
+  /// All but those of groups of pods and of Kueue.
   void start();
   /// Those of that API's groups that are not watched yet, or no more.
   /// Threads: one at a time, and not beside stop().
   void start_groups(objects::GroupApi api);
+  /// The same for Kueue's Workloads.
+  void start_workloads(objects::KueueVersion version);
   void stop();
   /// Whether each cache holds at least one whole list of each namespace.
   [[nodiscard]] bool synced() const;
   /// Whether the caches hold that API's groups.
   /// Threads: safe from any thread.
   [[nodiscard]] bool synced_groups(objects::GroupApi api) const;
+  /// The same for Kueue's Workloads.
+  [[nodiscard]] bool synced_workloads(objects::KueueVersion version) const;
   /// Lists everything again, at once.
   /// Threads: safe from any thread.
   void list_again();
@@ -66,9 +70,12 @@ class CacheReflectors {
     std::function<bool()> fresh;
     std::string resource;
     std::function<bool()> stands_still;
-    std::optional<objects::GroupApi> group_api;  ///< of groups of pods
+    std::string optional_api;  ///< "group/version" that may not be served; empty: it always is
     std::shared_ptr<std::atomic<bool>> runs;
   };
+
+  void start_api(const std::string& api);
+  [[nodiscard]] bool synced_api(const std::string& api) const;
 
   std::vector<Reflector> reflectors_;
   std::function<void()> on_unserved_groups_ = [] {};

@@ -62,6 +62,16 @@ std::vector<objects::PodGroup> groups_of(Caches& caches, const std::string& job)
   return groups;
 }
 
+std::vector<objects::Workload> workloads_of(
+    Caches& caches, objects::KueueVersion version, const std::string& job
+) {
+  std::vector<objects::Workload> workloads;
+  with_workloads(caches, version, [&](const auto& store) {
+    for (const auto& workload : store.group(job)) workloads.push_back(*workload);
+  });
+  return workloads;
+}
+
 void on_job_change(Caches& caches, const KeyFunction& changed) {
   caches.jobs.on_change([changed](const auto& before, const auto& after) {
     const api::JobMetadata& meta = (after ? after : before)->metadata;
@@ -81,6 +91,8 @@ void on_job_change(Caches& caches, const KeyFunction& changed) {
   on_child_change(caches.native_groups, changed);
   on_child_change(caches.coscheduling_groups, changed);
   on_child_change(caches.volcano_groups, changed);
+  on_child_change(caches.workloads_v1beta2, changed);
+  on_child_change(caches.workloads_v1beta1, changed);
 }
 
 }  // namespace gnn::app

@@ -7,6 +7,7 @@
 #include "controller/objects/pod.h"
 #include "controller/objects/pod_group.h"
 #include "controller/objects/service.h"
+#include "controller/objects/workload.h"
 #include "controller/runtime/store.h"
 
 #include <functional>
@@ -47,6 +48,10 @@ struct Caches {
       group_index<objects::CoschedulingPodGroup>()
   };
   runtime::Store<objects::VolcanoPodGroup> volcano_groups{group_index<objects::VolcanoPodGroup>()};
+  runtime::Store<objects::WorkloadV1Beta2> workloads_v1beta2{group_index<objects::WorkloadV1Beta2>()
+  };
+  runtime::Store<objects::WorkloadV1Beta1> workloads_v1beta1{group_index<objects::WorkloadV1Beta1>()
+  };
 
  private:
   template <class T>
@@ -68,6 +73,18 @@ auto with_groups(Caches& caches, objects::GroupApi api, Use use) {
   }
   return use(caches.native_groups);
 }
+
+/// Calls `use` with the store of Kueue's Workloads in that version.
+template <class Use>
+auto with_workloads(Caches& caches, objects::KueueVersion version, Use use) {
+  return version == objects::KueueVersion::V1Beta2 ? use(caches.workloads_v1beta2)
+                                                   : use(caches.workloads_v1beta1);
+}
+
+/// The Workloads of a job, by the job's group in the store of that version.
+[[nodiscard]] std::vector<objects::Workload> workloads_of(
+    Caches& caches, objects::KueueVersion version, const std::string& job
+);
 
 /// The groups of a job's pods in every API, by the job's group in the stores.
 [[nodiscard]] std::vector<objects::PodGroup> groups_of(Caches& caches, const std::string& job);

@@ -44,6 +44,8 @@ void record_reply(
   }
 }
 
+constexpr auto kMergePatch = client::PatchKind::MergePatch;
+
 // What pods cannot start without: with a foreign Service, the nodes would never meet.
 bool is_needed_by_pods(const reconcile::Action& action) {
   return std::holds_alternative<reconcile::CreateService>(action) ||
@@ -73,6 +75,16 @@ Json whole_replacement(const T& object) {
     patch.push_back(put("/spec", whole["spec"]));
   }
   return patch;
+}
+
+// A kind of Kueue's that is only read.
+client::Resource of_kueue(objects::KueueVersion version, const std::string& plural) {
+  return {
+      .group = std::string(objects::kueue::kGroup),
+      .version = std::string(objects::to_string(version)),
+      .plural = plural,
+      .label = plural,
+  };
 }
 
 bool succeeded_or(const client::ApiError& error, std::initializer_list<ApiErrorKind> kinds) {
@@ -117,6 +129,59 @@ client::ApiResult<std::optional<std::string>> Executor::read_job_uid(const objec
   if (reply) return reply->value(Json::json_pointer("/metadata/uid"), std::string());
   if (reply.error().kind == ApiErrorKind::NotFound) return std::nullopt;
   return tl::unexpected(reply.error());
+}
+
+client::ApiResult<std::optional<objects::Workload>> Executor::read_workload(
+    objects::KueueVersion version, const objects::ObjectKey& key
+) {
+  using Found = client::ApiResult<std::optional<objects::Workload>>;
+  return with_workloads(caches_, version, [&]<class T>(runtime::Store<T>&) -> Found {
+    auto reply = api_.get(client::resource_of<T>(), key);
+    if (!reply && reply.error().kind == ApiErrorKind::NotFound) return std::nullopt;
+    if (!reply) return tl::unexpected(std::move(reply).error());
+    const auto workload = decoded<T>(*reply);
+    if (workload == nullptr) return std::nullopt;
+    return std::optional<objects::Workload>(*workload);
+  });
+}
+
+client::ApiResult<std::optional<Json>> Executor::read_if_allowed(
+    const client::Resource& resource, const std::string& name
+) {
+  auto reply = api_.get(resource, {.namespace_ = {}, .name = name});
+  if (reply) return std::move(*reply);
+  if (succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Forbidden})) {
+    return std::nullopt;
+  }
+  return tl::unexpected(std::move(reply).error());
+}
+
+client::ApiResult<std::optional<objects::ResourceFlavor>> Executor::read_flavor(
+    objects::KueueVersion version, const std::string& name
+) {
+  auto found = read_if_allowed(of_kueue(version, "resourceflavors"), name);
+  if (!found) return tl::unexpected(std::move(found).error());
+  if (!*found) return std::nullopt;
+  auto flavor = objects::decode_resource_flavor(**found);
+  return flavor ? std::optional(std::move(*flavor)) : std::nullopt;
+}
+
+client::ApiResult<std::optional<int64_t>> Executor::read_priority(
+    objects::KueueVersion version, const objects::PriorityClass& chosen
+) {
+  const client::Resource resource =
+      chosen.of_pods ? client::Resource{
+                           .group = "scheduling.k8s.io",
+                           .version = "v1",
+                           .plural = "priorityclasses",
+                           .label = "priorityclasses",
+                       }
+                     : of_kueue(version, "workloadpriorityclasses");
+  auto found = read_if_allowed(resource, chosen.name);
+  if (!found) return tl::unexpected(std::move(found).error());
+  if (!*found) return std::nullopt;
+  const auto value = objects::decode_priority_value(**found);
+  return value ? std::optional(*value) : std::nullopt;
 }
 
 void Executor::run_actions(
@@ -177,6 +242,28 @@ Executor::ApplyResult Executor::run_action(const reconcile::Action& action, cons
             return create(each.network_policy, caches_.network_policies, owner);
           },
           [&](const reconcile::CreateGroup& each) { return create_group(each, owner); },
+          [&](const reconcile::CreateWorkload& each) { return create_workload(each, owner); },
+          [&](const reconcile::UpdateWorkload& each) {
+            return change_workload(
+                each.workload, kMergePatch, objects::spec_patch(each.workload), "", owner
+            );
+          },
+          [&](const reconcile::UpdateWorkloadStatus& each) {
+            return change_workload(
+                each.workload, kMergePatch, objects::status_patch(each.workload), "status", owner
+            );
+          },
+          [&](const reconcile::AdoptWorkload& each) {
+            return change_workload(
+                each.workload, kMergePatch, objects::owner_patch(each.workload), "", owner
+            );
+          },
+          [&](const reconcile::ReleaseWorkload& each) {
+            return release_workload(each.workload, owner);
+          },
+          [&](const reconcile::DeleteWorkload& each) {
+            return delete_workload(each.workload, owner);
+          },
           [&](const reconcile::UpdateService& each) {
             return repair(each.service, caches_.services, owner);
           },
@@ -303,6 +390,77 @@ Executor::ApplyResult Executor::delete_group(
     return {};
   }
   return failed(reply.error(), "podgroup " + action.name);
+}
+
+Executor::ApplyResult Executor::create_workload(
+    const reconcile::CreateWorkload& action, const Owner& owner
+) {
+  const auto create_in = [&]<class T>(runtime::Store<T>& store) {
+    return create(T(action.workload), store, owner);
+  };
+  ApplyResult result = with_workloads(caches_, action.workload.version, create_in);
+  const bool unserved = result.error && result.error->kind == ApiErrorKind::NotFound;
+  if (unserved && on_unserved_api_) on_unserved_api_();
+  return result;
+}
+
+Executor::ApplyResult Executor::change_workload(
+    const objects::Workload& workload,
+    client::PatchKind kind,
+    const Json& patch,
+    std::string_view subresource,
+    const Owner& owner
+) {
+  const objects::ObjectKey key{owner.namespace_, workload.metadata.name};
+  return with_workloads(caches_, workload.version, [&]<class T>(runtime::Store<T>& store) {
+    store.expect(key);
+    auto reply = api_.patch(client::resource_of<T>(), key, kind, patch, subresource);
+    record_reply(store, key, reply);
+    // A conflict is worth a retry: what was seen of the Workload is out of date.
+    if (reply || reply.error().kind == ApiErrorKind::NotFound) return ApplyResult{};
+    return failed(reply.error(), describe<T>(key.name));
+  });
+}
+
+Executor::ApplyResult Executor::release_workload(
+    const objects::Workload& workload, const Owner& owner
+) {
+  const auto& all = workload.metadata.finalizers;
+  const auto found = std::ranges::find(all, objects::kueue::kFinalizer);
+  if (found == all.end()) return {};
+  const std::string path = "/metadata/finalizers/" + std::to_string(found - all.begin());
+  const Json patch = Json::array(
+      {Json{{"op", "test"}, {"path", "/metadata/uid"}, {"value", workload.metadata.uid}},
+       Json{{"op", "test"}, {"path", path}, {"value", objects::kueue::kFinalizer}},
+       Json{{"op", "remove"}, {"path", path}}}
+  );
+  // If only the finalizer held it, it is gone with this write. Only the watch may change the cache.
+  const objects::ObjectKey key{owner.namespace_, workload.metadata.name};
+  return with_workloads(caches_, workload.version, [&]<class T>(runtime::Store<T>&) {
+    const auto reply =
+        api_.patch(client::resource_of<T>(), key, client::PatchKind::JsonPatch, patch);
+    // A test that failed: it has no such finalizer any more, or is another one.
+    if (reply ||
+        succeeded_or(
+            reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict, ApiErrorKind::Invalid}
+        )) {
+      return ApplyResult{};
+    }
+    return failed(reply.error(), describe<T>(key.name));
+  });
+}
+
+Executor::ApplyResult Executor::delete_workload(
+    const objects::Workload& workload, const Owner& owner
+) {
+  const objects::ObjectKey key{owner.namespace_, workload.metadata.name};
+  return with_workloads(caches_, workload.version, [&]<class T>(runtime::Store<T>&) {
+    const auto reply = api_.remove(client::resource_of<T>(), key, {.uid = workload.metadata.uid});
+    if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
+      return ApplyResult{};
+    }
+    return failed(reply.error(), describe<T>(key.name));
+  });
 }
 
 template <class T>

@@ -60,6 +60,18 @@ class Executor {
   [[nodiscard]] client::ApiResult<std::optional<objects::Pod>> read_pod(
       const objects::ObjectKey& key
   );
+  /// Nothing if there is no such Workload.
+  [[nodiscard]] client::ApiResult<std::optional<objects::Workload>> read_workload(
+      objects::KueueVersion version, const objects::ObjectKey& key
+  );
+  /// Nothing if there is no such ResourceFlavor, or it may not be read.
+  [[nodiscard]] client::ApiResult<std::optional<objects::ResourceFlavor>> read_flavor(
+      objects::KueueVersion version, const std::string& name
+  );
+  /// The value of the class; nothing if there is none, or it may not be read.
+  [[nodiscard]] client::ApiResult<std::optional<int64_t>> read_priority(
+      objects::KueueVersion version, const objects::PriorityClass& chosen
+  );
   /// Nothing if there is no such job. It need not be one that this version can decode.
   [[nodiscard]] client::ApiResult<std::optional<std::string>> read_job_uid(
       const objects::ObjectKey& key
@@ -93,6 +105,23 @@ class Executor {
   );
   [[nodiscard]] ApplyResult create_group(const reconcile::CreateGroup& action, const Owner& owner);
   [[nodiscard]] ApplyResult delete_group(const reconcile::DeleteGroup& action, const Owner& owner);
+  [[nodiscard]] ApplyResult create_workload(
+      const reconcile::CreateWorkload& action, const Owner& owner
+  );
+  /// `subresource` empty: the object itself.
+  [[nodiscard]] ApplyResult change_workload(
+      const objects::Workload& workload,
+      client::PatchKind kind,
+      const objects::Json& patch,
+      std::string_view subresource,
+      const Owner& owner
+  );
+  [[nodiscard]] ApplyResult release_workload(const objects::Workload& workload, const Owner& owner);
+  [[nodiscard]] ApplyResult delete_workload(const objects::Workload& workload, const Owner& owner);
+  /// Nothing if there is none, or it may not be read.
+  [[nodiscard]] client::ApiResult<std::optional<objects::Json>> read_if_allowed(
+      const client::Resource& resource, const std::string& name
+  );
   template <class T>
   [[nodiscard]] ApplyResult repair(const T& object, runtime::Store<T>& store, const Owner& owner);
   [[nodiscard]] ApplyResult release(const reconcile::ReleasePod& action, const Owner& owner);

@@ -28,9 +28,9 @@ std::string name_in(const Json& object) {
                                                            : "";
 }
 
-bool serves_groups(const Json& version) {
-  return std::ranges::any_of(list_in(version, "resources"), [](const Json& resource) {
-    return text_in(resource, "resource") == "podgroups";
+bool serves(const Json& version, std::string_view plural) {
+  return std::ranges::any_of(list_in(version, "resources"), [&](const Json& resource) {
+    return text_in(resource, "resource") == plural;
   });
 }
 
@@ -42,29 +42,50 @@ std::vector<GroupApi> group_apis_in(const Json& discovery) {
     for (const Json& version : list_in(group, "versions")) {
       const std::string name = name_in(group) + "/" + text_in(version, "version");
       for (const GroupApi api : objects::kGroupApis) {
-        if (name == objects::api_version_of(api) && serves_groups(version)) found.push_back(api);
+        if (name == objects::api_version_of(api) && serves(version, "podgroups"))
+          found.push_back(api);
       }
     }
   }
   return found;
 }
 
+std::optional<objects::KueueVersion> kueue_version_in(const Json& discovery) {
+  for (const objects::KueueVersion wanted : objects::kKueueVersions) {
+    for (const Json& group : list_in(discovery, "items")) {
+      if (name_in(group) != objects::kueue::kGroup) continue;
+      for (const Json& version : list_in(group, "versions")) {
+        if (text_in(version, "version") != objects::to_string(wanted)) continue;
+        if (serves(version, "workloads")) return wanted;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 client::ApiResult<void> GroupApis::discover() {
-  std::vector<GroupApi> found;
-  if (!allowed_.empty()) {
+  Served found;
+  if (!allowed_.empty() || kueue_allowed_) {
     const auto discovery = api_.discover();
     if (!discovery) return tl::unexpected(discovery.error());
-    found = group_apis_in(*discovery);
-    std::erase_if(found, [&](GroupApi api) {
+    found.groups = group_apis_in(*discovery);
+    std::erase_if(found.groups, [&](GroupApi api) {
       return std::ranges::find(allowed_, api) == allowed_.end();
     });
+    if (kueue_allowed_) found.kueue = kueue_version_in(*discovery);
   }
   *served_.lock() = std::move(found);
   return {};
 }
 
 std::optional<std::vector<GroupApi>> GroupApis::served() const {
-  return *served_.lock();
+  const auto served = served_.lock();
+  return *served ? std::optional((*served)->groups) : std::nullopt;
+}
+
+std::optional<objects::KueueVersion> GroupApis::kueue() const {
+  const auto served = served_.lock();
+  return *served ? (*served)->kueue : std::nullopt;
 }
 
 }  // namespace gnn::app

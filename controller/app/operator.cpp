@@ -27,6 +27,7 @@
 #include <functional>
 #include <malloc.h>
 #include <memory>
+#include <optional>
 #include <signal.h>
 #include <stop_token>
 #include <string>
@@ -83,6 +84,8 @@ class Operator {
   void discover_soon();
   // Those whose groups are known.
   [[nodiscard]] std::vector<objects::GroupApi> group_apis() const;
+  // The version in which Kueue's Workloads are known.
+  [[nodiscard]] std::optional<objects::KueueVersion> kueue() const;
   [[nodiscard]] bool may_write() const;
   // What stands still, and what readiness still waits for; empty if nothing.
   [[nodiscard]] std::string not_alive() const;
@@ -129,7 +132,7 @@ Operator::Operator(const Options& options, Connection connection)
       connection_(std::move(connection)),
       api_(connection_.client(clock_, metrics_, client_options([this] { return may_write(); }))),
       election_api_(connection_.client(clock_, metrics_, client_options())),
-      group_apis_(api_, options.gang_providers),
+      group_apis_(api_, options.gang_providers, options.kueue),
       events_(api_, event_options(), clock_, metrics_),
       reconciler_(
           caches_,
@@ -176,7 +179,8 @@ Operator::Operator(const Options& options, Connection connection)
           clock_,
           random_,
           metrics_,
-          options.gang_providers
+          options.gang_providers,
+          options.kueue
       ) {
   metrics_
       .gauge(
@@ -279,6 +283,9 @@ ReconcilerOptions Operator::reconciler_options() {
   options.config.coscheduling_schedulers = options_.coscheduling_schedulers;
   options.config.volcano_schedulers = options_.volcano_schedulers;
   options.group_apis = [this] { return group_apis(); };
+  options.config.kueue = options_.kueue;
+  options.config.kueue_manages_all = options_.kueue_manage_jobs_without_queue_name;
+  options.kueue = [this] { return kueue(); };
   options.config.allowed_keys = options_.job_allowed_keys;
   options.config.pod_user = options_.job_pod_user;
   options.poll_progress = options_.progress == ProgressMode::PodIp;
@@ -349,8 +356,9 @@ runtime::Outcome Operator::discover() {
   }
   const std::vector<objects::GroupApi> served = group_apis_.served().value_or(kNoGroupApis);
   for (const objects::GroupApi api : served) reflectors_.start_groups(api);
+  if (const auto version = group_apis_.kueue()) reflectors_.start_workloads(*version);
   discovered_ = true;
-  if (options_.gang_providers.empty()) return runtime::Done{};
+  if (options_.gang_providers.empty() && !options_.kueue) return runtime::Done{};
   const Duration interval = discovery_interval_;
   discovery_interval_ = std::min(2 * interval, kDiscoveryInterval);
   return runtime::RequeueAfter{interval};
@@ -365,6 +373,11 @@ std::vector<objects::GroupApi> Operator::group_apis() const {
   std::vector<objects::GroupApi> known = group_apis_.served().value_or(kNoGroupApis);
   std::erase_if(known, [this](objects::GroupApi api) { return !reflectors_.synced_groups(api); });
   return known;
+}
+
+std::optional<objects::KueueVersion> Operator::kueue() const {
+  const auto version = group_apis_.kueue();
+  return version && reflectors_.synced_workloads(*version) ? version : std::nullopt;
 }
 
 bool Operator::may_write() const {

@@ -108,6 +108,14 @@ void add_run(CLI::App& app, Options& options) {
       "scheduler whose pods Volcano groups with scheduling.provider Auto; repeatable (default: "
       "volcano)"
   );
+  app.add_flag(
+      "--kueue", options.kueue, "have jobs wait for Kueue that name a queue of it by their label"
+  );
+  app.add_flag(
+      "--kueue-manage-jobs-without-queue-name",
+      options.kueue_manage_jobs_without_queue_name,
+      "with --kueue: have jobs that name no queue wait in the queue default"
+  );
   app.add_option_function<std::string>(
          "--job-allowed-keys",
          [&options](const std::string& list) {

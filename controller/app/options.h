@@ -40,6 +40,8 @@ struct Options {
   /// Schedulers whose pods are grouped so with scheduling.provider Auto.
   std::vector<std::string> coscheduling_schedulers;
   std::vector<std::string> volcano_schedulers = {"volcano"};
+  bool kueue = false;  ///< whether Kueue may be used
+  bool kueue_manage_jobs_without_queue_name = false;
   api::AllowedKeys job_allowed_keys;
   reconcile::PodUser job_pod_user = reconcile::PodUser::OfImages;
   std::string bind_address = ":8080";         ///< /metrics

@@ -51,6 +51,7 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   reconcile::Observed observed = observe(*job, key);
   if (const auto error = look_for_strays(key, observed.pods)) return retry(*error);
   if (const auto error = look_for_missed_pods(observed)) return retry(*error);
+  if (const auto error = look_at_queue(observed)) return retry(*error);
   const reconcile::Plan plan = reconcile::plan(observed);
   Execution execution = executor_.execute(plan, *job);
   remember(observed, plan, execution);
@@ -136,15 +137,27 @@ runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
   std::vector<objects::Pod> pods;
   for (const auto& pod : caches_.pods.group(objects::to_string(key))) pods.push_back(*pod);
   if (const auto error = look_for_strays(key, pods)) return retry(*error);
-  if (reconcile::release_orphans(pods).empty()) return runtime::Done{};
+  std::vector<objects::Workload> workloads;
+  if (const auto version = options_.kueue()) {
+    workloads = workloads_of(caches_, *version, objects::to_string(key));
+  }
+  if (reconcile::release_orphans(pods).empty() &&
+      reconcile::release_orphaned_workloads(workloads).empty()) {
+    return runtime::Done{};
+  }
   // A job that is not cached may be one that this version cannot read. Its pods stay as they are.
   const auto living = executor_.read_job_uid(key);
   if (!living) return retry(living.error());
-  std::erase_if(pods, [&](const objects::Pod& pod) {
-    const objects::OwnerReference* owner = objects::controller_of(pod.metadata);
+  const auto lives = [&](const auto& object) {
+    const objects::OwnerReference* owner = objects::controller_of(object.metadata);
     return *living && owner != nullptr && owner->uid == **living;
-  });
-  const auto actions = reconcile::release_orphans(pods);
+  };
+  std::erase_if(pods, lives);
+  std::erase_if(workloads, lives);
+  auto actions = reconcile::release_orphans(pods);
+  for (auto& each : reconcile::release_orphaned_workloads(workloads)) {
+    actions.push_back(std::move(each));
+  }
   if (actions.empty()) return runtime::RequeueAfter{kUnreadableJobRetry};
   const Execution execution = executor_.execute(actions, key.namespace_);
   if (execution.error) return retry(*execution.error);
@@ -167,6 +180,10 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   if (job.spec.scheduling) {
     observed.groups = groups_of(caches_, objects::to_string(key));
     observed.group_apis = options_.group_apis();
+  }
+  if (options_.config.kueue) observed.kueue = options_.kueue();
+  if (observed.kueue) {
+    observed.workloads = workloads_of(caches_, *observed.kueue, objects::to_string(key));
   }
   Memory memory = recall(key, job.metadata.uid);
   observed.progress = std::move(memory.report);
@@ -215,6 +232,28 @@ std::optional<client::ApiError> Reconciler::look_for_missed_pods(reconcile::Obse
     auto found = executor_.read_pod({observed.job.metadata.namespace_, name});
     if (!found) return found.error();
     if (*found) observed.pods.push_back(std::move(**found));
+  }
+  return std::nullopt;
+}
+
+std::optional<client::ApiError> Reconciler::look_at_queue(reconcile::Observed& observed) {
+  const reconcile::QueueNeeds needs = reconcile::queue_needs(observed);
+  if (needs.workload) {
+    auto found = executor_.read_workload(
+        *observed.kueue, {observed.job.metadata.namespace_, *needs.workload}
+    );
+    if (!found) return found.error();
+    if (*found) observed.workloads.push_back(std::move(**found));
+  }
+  if (needs.priority_class) {
+    auto value = executor_.read_priority(*observed.kueue, *needs.priority_class);
+    if (!value) return value.error();
+    observed.priority = *value;
+  }
+  for (const std::string& name : needs.flavors) {
+    auto flavor = executor_.read_flavor(*observed.kueue, name);
+    if (!flavor) return flavor.error();
+    if (*flavor) observed.flavors.emplace(name, std::move(**flavor));
   }
   return std::nullopt;
 }

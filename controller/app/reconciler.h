@@ -28,6 +28,10 @@ struct ReconcilerOptions {
   std::function<std::vector<objects::GroupApi>()> group_apis = [] {
     return std::vector<objects::GroupApi>();
   };
+  /// The version of Kueue's API that may be used and whose Workloads are known.
+  std::function<std::optional<objects::KueueVersion>()> kueue = [] {
+    return std::optional<objects::KueueVersion>();
+  };
   /// How long a create may fail before the job's status tells.
   Duration failing_patience = std::chrono::seconds(5);
 };
@@ -94,6 +98,8 @@ class Reconciler {
   /// The pods cache may be behind the job's, and must not make a pod look deleted: asks for those
   /// that are missed, until one is gone indeed.
   [[nodiscard]] std::optional<client::ApiError> look_for_missed_pods(reconcile::Observed& observed);
+  /// What the plan must know of the job's queue.
+  [[nodiscard]] std::optional<client::ApiError> look_at_queue(reconcile::Observed& observed);
   [[nodiscard]] std::optional<std::string> find_older_gang(const api::GnnJob& job) const;
   [[nodiscard]] std::optional<std::string> progress_address(const api::GnnJob& job) const;
   void record_events(const reconcile::Plan& plan, const api::GnnJob& job);

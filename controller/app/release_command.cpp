@@ -61,6 +61,54 @@ client::ApiResult<std::vector<objects::Pod>> worker_pods(
   return pods;
 }
 
+// Those of jobs, which only a controller lets go; none where Kueue is not served.
+client::ApiResult<std::vector<objects::Workload>> workloads_of_jobs(
+    client::ApiClient& api, Caches& caches, const std::string& name_space
+) {
+  for (const objects::KueueVersion version : objects::kKueueVersions) {
+    std::vector<objects::Workload> workloads;
+    const auto listed = with_workloads(caches, version, [&]<class T>(runtime::Store<T>&) {
+      return api.list(
+          client::resource_of<T>(),
+          {.namespace_ = name_space, .label_selector = std::string(contract::kLabelJob)},
+          [&](const objects::Json& json) {
+            auto workload = objects::decode_workload(json, version);
+            if (workload && owner_is_job(workload->metadata)) workloads.push_back(*workload);
+          }
+      );
+    });
+    if (listed) return workloads;
+    if (listed.error().kind != client::ApiErrorKind::NotFound) {
+      return tl::unexpected<client::ApiError>(listed.error());
+    }
+  }
+  return std::vector<objects::Workload>();
+}
+
+// Whether all were.
+bool release_workloads(
+    Executor& executor, client::ApiClient& api, Caches& caches, const std::string& name_space
+) {
+  const auto workloads = workloads_of_jobs(api, caches, name_space);
+  if (!workloads) {
+    log_error("cannot list workloads", {{"error", workloads.error().message}});
+    return false;
+  }
+  bool released = true;
+  for (const objects::Workload& each : *workloads) {
+    const auto actions = reconcile::release_orphaned_workloads({each});
+    const Execution done = executor.execute(actions, each.metadata.namespace_);
+    if (!done.error && done.refusals.empty()) continue;
+    released = false;
+    log_error(
+        "cannot release a workload",
+        {{"workload", each.metadata.name},
+         {"error", done.error ? done.error->message : done.refusals.front().message}}
+    );
+  }
+  return released;
+}
+
 void release_pods(Executor& executor, const std::vector<objects::Pod>& pods, Released& released) {
   for (const objects::Pod& pod : pods) {
     const std::vector<reconcile::Action> actions = reconcile::release_orphans({pod});
@@ -105,6 +153,7 @@ int run_release(const Options& options) {
     Parallel parallel(1);
     Executor executor(api, caches, parallel, clock);
     release_pods(executor, *pods, released);
+    if (options.kueue && !release_workloads(executor, api, caches, name_space)) ++released.failed;
   }
   log_info("released pods", {{"pods", released.pods}, {"failed", released.failed}});
   if (!keep_others_from_leading(options, *connection, api, clock, kUntilUninstalled)) {

@@ -242,9 +242,12 @@ void ApiClient::count_retry(const HttpRequest& request, const HttpResponse& repl
 ApiResult<Json> ApiClient::call_for_object(HttpRequest request) {
   request.max_body_bytes = kMaxObjectBytes;
   const std::string name = call_name(request);
+  // A single object that is asked for is rare, and may be of a kind of which more is read.
+  const bool whole = request.method == "GET";
   auto body = call(std::move(request));
   if (!body) return tl::unexpected<ApiError>(std::move(body).error());
-  auto json = objects::parse_object(*body, {.max_bytes = kMaxObjectBytes});
+  const objects::JsonLimits limits{.max_bytes = kMaxObjectBytes};
+  auto json = whole ? objects::parse_json(*body, limits) : objects::parse_object(*body, limits);
   if (!json) return tl::unexpected<ApiError>(decode_error(json.error(), name));
   return std::move(*json);
 }

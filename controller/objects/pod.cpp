@@ -113,6 +113,9 @@ Json encode(const PodSpec& spec) {
   if (spec.group && spec.group->api == GroupApi::Native) {
     json["schedulingGroup"] = {{"podGroupName", spec.group->group}};
   }
+  for (const std::string& gate : spec.scheduling_gates) {
+    json["schedulingGates"].push_back(Json{{"name", gate}});
+  }
   for (const std::string& secret : spec.image_pull_secrets) {
     json["imagePullSecrets"].push_back(Json{{"name", secret}});
   }

@@ -90,6 +90,7 @@ struct PodSpec {
   std::string priority_class_name;
   std::string scheduler_name;
   std::optional<GroupMembership> group;
+  std::vector<std::string> scheduling_gates;  ///< names
   std::vector<std::string> image_pull_secrets;
   std::vector<Container> containers;
   std::vector<api::Volume> volumes;

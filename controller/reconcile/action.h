@@ -5,6 +5,7 @@
 #include "controller/objects/pod.h"
 #include "controller/objects/pod_group.h"
 #include "controller/objects/service.h"
+#include "controller/objects/workload.h"
 
 #include <cstdint>
 #include <map>
@@ -37,6 +38,10 @@ struct CreateGroup {
   objects::PodGroup group;
 };
 
+struct CreateWorkload {
+  objects::Workload workload;
+};
+
 // The rest has the UID as precondition. "Not found" and a failed precondition are success.
 
 // Update: replaces the labels and each field of the spec, with all that is in them.
@@ -58,6 +63,29 @@ struct DeleteGroup {
   objects::GroupApi api;
   std::string name;
   std::string uid;
+};
+
+// Each writes the named part of a Workload, with the resourceVersion as precondition, too.
+
+/// Its spec and annotations; the PodSets only if they have templates.
+struct UpdateWorkload {
+  objects::Workload workload;
+};
+/// Its conditions, and the end of its admission if it has none.
+struct UpdateWorkloadStatus {
+  objects::Workload workload;
+};
+/// Its owners and labels.
+struct AdoptWorkload {
+  objects::Workload workload;
+};
+
+/// Removes Kueue's finalizer.
+struct ReleaseWorkload {
+  objects::Workload workload;
+};
+struct DeleteWorkload {
+  objects::Workload workload;
 };
 
 /// Removes our finalizer (contract::kPodFinalizer).
@@ -90,6 +118,7 @@ using Action = std::variant<
     CreateConfigMap,
     CreateNetworkPolicy,
     CreateGroup,
+    CreateWorkload,
     UpdateService,
     UpdateNetworkPolicy,
     CreatePod,
@@ -97,6 +126,11 @@ using Action = std::variant<
     ReleasePod,
     DeletePod,
     DeleteGroup,
+    UpdateWorkload,
+    UpdateWorkloadStatus,
+    AdoptWorkload,
+    ReleaseWorkload,
+    DeleteWorkload,
     StopPod,
     DeleteJob>;
 

@@ -96,14 +96,6 @@ std::optional<TimePoint> retry_time(const Pass& pass) {
   return latest + retry_wait(pass.in);
 }
 
-// Whether to wait before it is tried again.
-bool waits_for_retry(Pass& pass) {
-  const auto retry = retry_time(pass);
-  if (!retry || pass.in.now >= *retry) return false;
-  pass.requeue_at(*retry);
-  return true;
-}
-
 void ensure_common_children(Pass& pass) {
   const Observed& in = pass.in;
   const auto is_drifted = [&](const auto& observed, const auto& wanted) {
@@ -133,9 +125,9 @@ void ensure_common_children(Pass& pass) {
 
 void create_pods(Pass& pass) {
   if (pass.preparing()) {
-    pass.out.actions.emplace_back(
-        CreatePod{desired_prepare_pod(pass.job(), pass.attempt, pass.in.config.pod_user)}
-    );
+    pass.out.actions.emplace_back(CreatePod{desired_prepare_pod(
+        pass.job(), pass.attempt, pass.in.config.pod_user, admission_of_nodes(pass)
+    )});
     return;
   }
   // Since the attempt began: what its rounds have cost is theirs to count.
@@ -143,6 +135,7 @@ void create_pods(Pass& pass) {
   const int64_t rounds_left = std::max<int64_t>(
       pass.job().spec.run_policy.max_restarts - (status.restarts - status.round), 0
   );
+  const auto admission = admission_of_nodes(pass);
   for (const NodeView& node : pass.gang.nodes) {
     if (node.phase != NodePhase::Missing) continue;
     pass.out.actions.emplace_back(CreatePod{desired_pod(
@@ -151,13 +144,32 @@ void create_pods(Pass& pass) {
          .node = node.node,
          .restart = restart_of(status, node.node),
          .rounds_left = rounds_left,
-         .group = group_of_new_workers(pass)},
+         .group = group_of_new_workers(pass),
+         .admission = admission},
         pass.in.config.pod_user
     )});
   }
 }
 
+// Whether the job is not admitted, or not in a way by which its pods can be made; says so.
+bool lacks_admission(Pass& pass) {
+  const auto problem = admission_problem(pass);
+  if (!problem) return false;
+  if (!pass.gang.is_complete()) {
+    pass.set(condition::kScheduled, false, reason::kQueued, problem->message);
+  }
+  pass.requeue(pass.in.config.refusal_retry);
+  return true;
+}
+
 }  // namespace
+
+bool waits_for_retry(Pass& pass) {
+  const auto retry = retry_time(pass);
+  if (!retry || pass.in.now >= *retry) return false;
+  pass.requeue_at(*retry);
+  return true;
+}
 
 void create_children(Pass& pass) {
   // A gang that exists runs on, whatever happens to its other children.
@@ -171,6 +183,8 @@ void create_children(Pass& pass) {
   if (waits && refusal != nullptr) return;
   ensure_common_children(pass);
   if (complete && foreign_common_object(pass)) return;
+  const bool lacks_pods = !complete || lacks_server_pods(pass);
+  if (lacks_pods && lacks_admission(pass)) return;
   create_group(pass);
   create_server_pods(pass, ServerShare::Needed, group_of_new_servers(pass));
   if (complete) {
@@ -188,6 +202,7 @@ void create_children(Pass& pass) {
 void create_servers(Pass& pass) {
   if (!lacks_server_pods(pass) || !is_true(pass.status(), condition::kAccepted)) return;
   if (!pass.gang.previous.empty() || foreign_common_object(pass) || waits_for_retry(pass)) return;
+  if (admission_problem(pass)) return pass.requeue(pass.in.config.refusal_retry);
   ensure_common_children(pass);
   create_server_pods(pass, ServerShare::Needed);
   create_server_pods(pass, ServerShare::Further);

@@ -11,4 +11,8 @@ void create_children(Pass& pass);
 /// The same without the gang, which has to wait: servers stay up between attempts.
 void create_servers(Pass& pass);
 
+/// Whether what the API server has refused is not to be tried again yet; then it asks for a pass when
+/// it is.
+[[nodiscard]] bool waits_for_retry(Pass& pass);
+
 }  // namespace gnn::reconcile

@@ -31,6 +31,7 @@ inline constexpr std::string_view kValid = "Valid";
 inline constexpr std::string_view kIdleGpus = "IdleGpus";
 inline constexpr std::string_view kInvalidSpec = "InvalidSpec";
 inline constexpr std::string_view kUnknownValue = "UnknownValue";
+inline constexpr std::string_view kAwaitsQueue = "AwaitsQueue";
 // Prepared
 inline constexpr std::string_view kPreparing = "Preparing";
 inline constexpr std::string_view kDataReady = "DataReady";
@@ -43,6 +44,7 @@ inline constexpr std::string_view kCreateFailed = "CreateFailed";
 inline constexpr std::string_view kPlacing = "Placing";
 inline constexpr std::string_view kUnschedulable = "Unschedulable";
 inline constexpr std::string_view kQueued = "Queued";
+inline constexpr std::string_view kEvicted = "Evicted";
 inline constexpr std::string_view kGangPending = "GangPending";
 inline constexpr std::string_view kReleased = "Released";
 inline constexpr std::string_view kBackOff = "BackOff";
@@ -75,6 +77,7 @@ inline constexpr std::string_view kResumed = "Resumed";
 inline constexpr std::string_view kAllNodesDone = "AllNodesDone";
 inline constexpr std::string_view kMaxRestartsExceeded = "MaxRestartsExceeded";
 inline constexpr std::string_view kDeadlineExceeded = "DeadlineExceeded";
+inline constexpr std::string_view kInvalidAdmission = "InvalidAdmission";
 }  // namespace reason
 
 /// The reasons of Restarting that count against maxRestarts.

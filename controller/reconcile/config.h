@@ -36,7 +36,9 @@ struct OperatorConfig {
   /// The schedulers whose pods are grouped so with provider Auto.
   std::vector<std::string> coscheduling_schedulers;
   std::vector<std::string> volcano_schedulers = {"volcano"};
-  api::AllowedKeys allowed_keys;  ///< of labels and annotations that jobs put on their pods
+  bool kueue = false;              ///< the operator may use Kueue, whether it is served or not
+  bool kueue_manages_all = false;  ///< also jobs that name no queue
+  api::AllowedKeys allowed_keys;   ///< of labels and annotations that jobs put on their pods
   PodUser pod_user = PodUser::OfImages;
   /// How long a released gang waits before it is created again. Doubles with each release up to the
   /// cap; jittered by the job's UID.

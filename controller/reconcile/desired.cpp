@@ -8,6 +8,8 @@
 #include "controller/objects/quantity.h"
 #include "controller/reconcile/machines.h"
 #include "controller/reconcile/node_replacement.h"
+#include "controller/reconcile/queue.h"
+#include "controller/reconcile/servers.h"
 
 #include <algorithm>
 #include <iterator>
@@ -341,6 +343,42 @@ api::ResourceList requests_of_members(const GnnJob& job, const GroupMembers& mem
   return sum;
 }
 
+// What users say by annotations of the pods' template.
+std::optional<objects::TopologyRequest> topology_of(const Labels& annotations) {
+  const auto said = [&](std::string_view key) -> std::optional<std::string> {
+    const auto found = annotations.find(std::string(key));
+    return found == annotations.end() ? std::nullopt : std::optional(found->second);
+  };
+  objects::TopologyRequest request;
+  request.required = said(objects::kueue::kRequiredTopology);
+  if (!request.required) request.preferred = said(objects::kueue::kPreferredTopology);
+  if (!request.required && !request.preferred) {
+    if (said(objects::kueue::kUnconstrainedTopology) == "true") request.unconstrained = true;
+  }
+  return request == objects::TopologyRequest{} ? std::nullopt : std::optional(request);
+}
+
+// `pod` is one of them, without what tells it from the others.
+objects::PodSet pod_set_of(objects::Pod pod, std::string_view name, int64_t count) {
+  for (const std::string_view key :
+       {contract::kLabelAttempt, contract::kLabelNode, contract::kLabelServer}) {
+    pod.metadata.labels.erase(std::string(key));
+  }
+  pod.spec.hostname.clear();
+  pod.spec.avoided_node_names.clear();
+  const objects::Json json = encode(pod);
+  objects::PodSet pod_set;
+  pod_set.name = name;
+  pod_set.count = count;
+  pod_set.pod_template["metadata"]["labels"] = json["metadata"]["labels"];
+  if (json["metadata"].contains("annotations")) {
+    pod_set.pod_template["metadata"]["annotations"] = json["metadata"]["annotations"];
+  }
+  pod_set.pod_template["spec"] = json["spec"];
+  pod_set.topology = topology_of(pod.metadata.annotations);
+  return pod_set;
+}
+
 void spread_over_machines(objects::Pod& pod, Labels peers) {
   objects::TopologySpreadConstraint spread;
   spread.topology_key = "kubernetes.io/hostname";
@@ -470,15 +508,19 @@ objects::Pod desired_pod(const GnnJob& job, const PodPlace& place, PodUser user)
   spread_over_machines(
       pod, alone ? selector_of(job) : selector_of(job, contract::kComponentWorker)
   );
+  if (place.admission) add_to(pod, *place.admission);
   return pod;
 }
 
-objects::Pod desired_prepare_pod(const GnnJob& job, int64_t attempt, PodUser user) {
+objects::Pod desired_prepare_pod(
+    const GnnJob& job, int64_t attempt, PodUser user, const std::optional<PodAdmission>& admission
+) {
   objects::Pod pod = pod_of_gang(job, contract::prepare_pod_name(job.metadata.name, attempt), user);
   pod.metadata.labels[std::string(contract::kLabelAppComponent)] = contract::kComponentPrepare;
   pod.spec.hostname = contract::prepare_hostname(job.metadata.name);
   pod.spec.containers = {prepare_container(job, attempt)};
   add_volumes(pod, job, *job.spec.workers.pod_template);
+  if (admission) add_to(pod, *admission);
   return pod;
 }
 
@@ -494,7 +536,31 @@ objects::Pod desired_server_pod(const GnnJob& job, const ServerPlace& place, Pod
   pod.spec.containers = {server_container(job, place)};
   add_volumes(pod, job, chosen);
   spread_over_machines(pod, selector_of(job, contract::kComponentServer));
+  if (place.admission) add_to(pod, *place.admission);
   return pod;
+}
+
+objects::Workload desired_workload(const GnnJob& job, std::string name, bool prepares) {
+  objects::Workload workload;
+  workload.metadata = child_meta(job, std::move(name));
+  workload.metadata.labels[std::string(objects::kueue::kLabelJobUid)] = job.metadata.uid;
+  workload.metadata.finalizers = {std::string(objects::kueue::kFinalizer)};
+  if (prepares) {
+    workload.pod_sets = {pod_set_of(desired_prepare_pod(job, 1), kPreparePodSet, 1)};
+  } else {
+    workload.pod_sets = {pod_set_of(desired_pod(job, {}), kWorkersPodSet, job.spec.workers.nodes)};
+    // Kueue places the pods of a set by the number that this label gives to each.
+    if (auto& topology = workload.pod_sets.front().topology) {
+      topology->pod_index_label = contract::kLabelNode;
+    }
+  }
+  if (!prepares && job.spec.servers) {
+    workload.pod_sets.push_back(
+        pod_set_of(desired_server_pod(job, {}), kServersPodSet, desired_servers(job))
+    );
+  }
+  workload.pod_sets_digest = objects::digest_of(workload.pod_sets);
+  return workload;
 }
 
 }  // namespace gnn::reconcile

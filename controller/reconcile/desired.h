@@ -7,6 +7,7 @@
 #include "controller/objects/pod_group.h"
 #include "controller/objects/service.h"
 #include "controller/reconcile/observed.h"
+#include "controller/reconcile/pod_admission.h"
 
 #include <cstdint>
 #include <map>
@@ -25,6 +26,7 @@ struct PodPlace {
   int64_t restart = 0;      ///< how often the node's pod was replaced before in the attempt
   int64_t rounds_left = 0;  ///< how often the attempt may restart its ranks in place
   std::optional<objects::GroupMembership> group = {};
+  std::optional<PodAdmission> admission = {};
 };
 
 /// Which pod of a job's sampling servers.
@@ -32,6 +34,7 @@ struct ServerPlace {
   int64_t server = 0;
   int64_t restart = 0;  ///< how many pods of this server there were before
   std::optional<objects::GroupMembership> group = {};
+  std::optional<PodAdmission> admission = {};
 };
 
 /// By which all pods of a job are watched and addressed.
@@ -77,7 +80,16 @@ struct GroupMembers {
 /// The pod that makes the job's data, from the workers' template and within the same bounds. It has no
 /// attempt or node label, so that nobody takes it for one of the gang.
 [[nodiscard]] objects::Pod desired_prepare_pod(
-    const api::GnnJob& job, int64_t attempt, PodUser user = PodUser::OfImages
+    const api::GnnJob& job,
+    int64_t attempt,
+    PodUser user = PodUser::OfImages,
+    const std::optional<PodAdmission>& admission = {}
+);
+
+/// The Workload by which the job waits for Kueue: for its gang and servers, or for the pod that
+/// `prepares` its data.
+[[nodiscard]] objects::Workload desired_workload(
+    const api::GnnJob& job, std::string name, bool prepares
 );
 
 /// The pod of a sampling server, from the servers' template and within the same bounds. Nothing waits

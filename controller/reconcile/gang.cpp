@@ -322,6 +322,7 @@ GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
   // Pods of the gang prove that the data were ready, even if the status that says so was lost.
   view.prepares = is_preparing(job) && !has_gang_pods(observed);
   if (is_preparing(job) != view.prepares) created = false;
+  view.created = created;
   std::map<std::string, int64_t> node_of_name;
   const int64_t nodes = view.prepares ? 1 : job.spec.workers.nodes;
   for (int64_t node = 0; node < nodes; ++node) {

@@ -73,6 +73,7 @@ struct GangView {
   /// This job has a pod of a later attempt, or of a replacement that the status does not know: what
   /// we see of the job is out of date.
   bool job_is_stale = false;
+  bool created = false;  ///< all pods of the attempt have existed
   /// The only node is the pod that prepares the data; the gang proper has not begun.
   bool prepares = false;
   [[nodiscard]] int64_t count(NodePhase phase) const;

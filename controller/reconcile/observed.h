@@ -8,7 +8,9 @@
 #include "controller/objects/pod.h"
 #include "controller/objects/pod_group.h"
 #include "controller/objects/service.h"
+#include "controller/objects/workload.h"
 #include "controller/reconcile/config.h"
+#include "controller/reconcile/pod_admission.h"
 #include "controller/reconcile/refusals.h"
 
 #include <cstdint>
@@ -37,6 +39,16 @@ struct Observed {
   std::vector<objects::PodGroup> groups;
   /// The APIs for groups that the operator may use and the API server serves.
   std::vector<objects::GroupApi> group_apis;
+  /// The version of Kueue's API, if the operator may use it and its Workloads are known.
+  std::optional<objects::KueueVersion> kueue;
+  /// The Workloads with the job's label or owner reference, and those of the names that it needs,
+  /// whoever owns them.
+  std::vector<objects::Workload> workloads;
+  /// Of the cluster-scoped objects that queue_needs() names, those that could be read.
+  Flavors flavors;
+  std::optional<int64_t> priority;  ///< value of the job's priority class
+  /// How many servers the spec asks for, where the job has another number by its admission.
+  std::optional<int64_t> servers_asked;
   /// The last answer of node 0's agent, or of the pod that prepares the data.
   std::optional<api::ProgressReport> progress;
   /// What the last pass that had actions was refused; empty if nothing.

@@ -4,6 +4,7 @@
 #include "controller/reconcile/gang.h"
 #include "controller/reconcile/observed.h"
 #include "controller/reconcile/plan.h"
+#include "controller/reconcile/queue.h"
 #include "controller/reconcile/servers.h"
 
 #include <cstdint>
@@ -20,6 +21,7 @@ struct Pass {
   /// The pod that prepares the data instead, as the only node, while preparing(); see prepare.h.
   GangView gang;
   ServersView servers;
+  QueueView queue;
   Plan out;  ///< out.status starts as the observed one
 
   [[nodiscard]] const api::GnnJob& job() const { return in.job; }

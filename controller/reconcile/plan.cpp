@@ -12,6 +12,7 @@
 #include "controller/reconcile/pass.h"
 #include "controller/reconcile/pod_group.h"
 #include "controller/reconcile/prepare.h"
+#include "controller/reconcile/queue.h"
 #include "controller/reconcile/relabel.h"
 #include "controller/reconcile/scheduling.h"
 #include "controller/reconcile/servers.h"
@@ -19,6 +20,7 @@
 #include "controller/reconcile/status.h"
 #include "controller/reconcile/success_policy.h"
 #include "controller/reconcile/suspend.h"
+#include "controller/reconcile/workload.h"
 
 #include <algorithm>
 #include <chrono>
@@ -32,19 +34,22 @@ Pass begin_pass(const Observed& observed) {
   const api::GnnJobStatus& status = observed.job.status;
   const int64_t attempt = status.attempt == 0 ? 1 : status.attempt;
   // From here on a missing pod was deleted; before, it was not created yet.
-  const bool created =
-      status.attempt > 0 && (is_true(status, condition::kScheduled) ||
-                             has_reason(status, condition::kScheduled, reason::kPlacing) ||
-                             has_reason(status, condition::kScheduled, reason::kUnschedulable) ||
-                             has_reason(status, condition::kScheduled, reason::kQueued) ||
-                             has_reason(status, condition::kScheduled, reason::kGangPending));
+  const bool created = status.attempt > 0 &&
+                       (is_true(status, condition::kScheduled) ||
+                        has_reason(status, condition::kScheduled, reason::kPlacing) ||
+                        has_reason(status, condition::kScheduled, reason::kUnschedulable) ||
+                        has_reason(status, condition::kScheduled, reason::kQueued) ||
+                        has_reason(status, condition::kScheduled, reason::kGangPending)) &&
+                       !is_in_queue(status);
   Pass pass{
       .in = observed,
       .attempt = attempt,
       .gang = view_gang(observed, attempt, created && !observed.job.spec.suspend),
       .servers = view_servers(observed),
+      .queue = {},
       .out = {},
   };
+  pass.queue = view_queue(observed, pass.preparing());
   pass.out.status = status;
   return pass;
 }
@@ -79,6 +84,11 @@ void check_spec(Pass& pass) {
   }
   if (const std::string problem = spec_problem(pass.job(), pass.in.config); !problem.empty()) {
     return pass.set(condition::kAccepted, false, reason::kInvalidSpec, problem);
+  }
+  if (const std::string note = queue_note(pass); !note.empty()) {
+    return pass.set(
+        condition::kAccepted, true, reason::kAwaitsQueue, "The spec is valid, but " + note
+    );
   }
   const api::GnnJobSpec& spec = pass.job().spec;
   const bool idle_gpus =
@@ -169,6 +179,13 @@ void apply_policies(Pass& pass) {
     resume_job(pass);
     if (pass.status().attempt > 0) return begin_attempt(pass);
   }
+  if (must_wait_in_queue(pass)) return wait_in_queue(pass);
+  if (!pass.gang.is_complete()) {
+    const auto problem = admission_problem(pass);
+    if (problem && problem->is_final) {
+      return fail_job(pass, reason::kInvalidAdmission, problem->message);
+    }
+  }
   if (!pass.status().start_time) pass.status().start_time = now_in_seconds(pass);
   if (const auto verdict = judge_servers(pass)) return fail_by_server(pass, *verdict);
   tend_servers(pass);
@@ -200,17 +217,29 @@ RefusalDelays refusal_delays(const Observed& observed) {
   return {.changed = kPause, .repeated = observed.config.refusal_retry};
 }
 
-}  // namespace
+// The job of the manager of several clusters, which Kueue copies to one that runs it. Its status is
+// Kueue's.
+void plan_remote(Pass& pass) {
+  const api::GnnJob& job = pass.job();
+  if (job.metadata.deletion_timestamp) return release_workloads(pass);
+  is_finished(job.status) ? finish_workloads(pass) : tend_workloads(pass);
+  pass.out.status = job.status;
+}
 
-Plan plan(const Observed& observed) {
+Plan plan_with_admitted_servers(const Observed& observed) {
   Pass pass = begin_pass(observed);
   pass.out.requeue_if_refused = refusal_delays(observed);
   const auto& manager = observed.job.spec.managed_by;
+  if (is_run_by_multikueue(observed)) {
+    plan_remote(pass);
+    return std::move(pass.out);
+  }
   if (manager && *manager != contract::kManagedBy) return std::move(pass.out);
   release_others(pass);
   restore_labels(pass);
   if (observed.job.metadata.deletion_timestamp) {
     remove_pods(pass);
+    release_workloads(pass);
     return std::move(pass.out);
   }
   if (pass.gang.job_is_stale || pass.servers.job_is_stale) {
@@ -220,8 +249,11 @@ Plan plan(const Observed& observed) {
   pass.status().observed_generation = observed.job.metadata.generation;
   if (is_finished(observed.job.status)) {
     clean_up_finished(pass);
+    finish_workloads(pass);
   } else {
     apply_policies(pass);
+    show_queue(pass);
+    tend_workloads(pass);
   }
   for (api::Condition& condition : pass.status().conditions) {
     condition.observed_generation = observed.job.metadata.generation;
@@ -237,6 +269,18 @@ Plan plan(const Observed& observed) {
   }
   pass.out.events = events_between(observed.job.status, pass.status());
   return std::move(pass.out);
+}
+
+}  // namespace
+
+Plan plan(const Observed& observed) {
+  const auto held = with_admitted_servers(observed);
+  return plan_with_admitted_servers(held ? *held : observed);
+}
+
+QueueNeeds queue_needs(const Observed& observed) {
+  if (!observed.config.kueue || !observed.kueue) return {};
+  return queue_needs(begin_pass(observed));
 }
 
 std::vector<std::string> vanished_pods(const Observed& observed) {
@@ -255,7 +299,8 @@ std::vector<std::string> vanished_pods(const Observed& observed) {
 std::vector<std::string> vanished_server_pods(const Observed& observed) {
   const api::GnnJob& job = observed.job;
   if (is_finished(job.status) || job.metadata.deletion_timestamp) return {};
-  const Pass pass = begin_pass(observed);
+  const auto held = with_admitted_servers(observed);
+  const Pass pass = begin_pass(held ? *held : observed);
   if (!keeps_servers(pass) || pass.servers.job_is_stale) return {};
   std::vector<std::string> names;
   for (const ServerView& each : pass.servers.servers) {

@@ -5,6 +5,7 @@
 #include "controller/objects/pod.h"
 #include "controller/reconcile/action.h"
 #include "controller/reconcile/observed.h"
+#include "controller/reconcile/workload.h"
 
 #include <optional>
 #include <string>
@@ -67,6 +68,9 @@ struct Plan {
 
 /// The same for the pods of servers, each of which is replaced by itself.
 [[nodiscard]] std::vector<std::string> vanished_server_pods(const Observed& observed);
+
+/// What plan() must know of the job's queue and is not in what was observed.
+[[nodiscard]] QueueNeeds queue_needs(const Observed& observed);
 
 /// For pods with our label whose job is gone: removes our finalizer, so that nothing hangs.
 [[nodiscard]] std::vector<Action> release_orphans(const std::vector<objects::Pod>& pods);

@@ -116,7 +116,8 @@ SchedulingStatus dropped(const objects::Pod& pod) {
 
 const objects::PodGroup* find_group(const Pass& pass) {
   const auto& chosen = pass.status().scheduling;
-  const auto api = chosen ? objects::group_api_of(chosen->provider) : std::nullopt;
+  const bool decided = chosen && chosen->provider;
+  const auto api = decided ? objects::group_api_of(*chosen->provider) : std::nullopt;
   for (const objects::PodGroup& group : pass.in.groups) {
     if (api == group.api && chosen->group == group.metadata.name) return &group;
   }
@@ -125,7 +126,7 @@ const objects::PodGroup* find_group(const Pass& pass) {
 
 objects::GroupMembership membership(const Pass& pass) {
   const SchedulingStatus& chosen = *pass.status().scheduling;
-  return {.api = *objects::group_api_of(chosen.provider), .group = *chosen.group};
+  return {.api = *objects::group_api_of(*chosen.provider), .group = *chosen.group};
 }
 
 // Schedulers place only pods of one scheduler and one priority together.
@@ -174,7 +175,7 @@ void choose_group(Pass& pass) {
   const bool begun = std::ranges::any_of(pass.gang.nodes, [](const NodeView& node) {
     return node.pod != nullptr;
   });
-  if (!begun || !chosen) chosen = wanted(pass);
+  if (!begun || !chosen || !chosen->provider) chosen = wanted(pass);
   const FirstPods pods = first_pods(pass);
   if (pods.grouped != nullptr) {
     if (!chosen->group) chosen = in_group(pass, pods.grouped->spec.group->api);

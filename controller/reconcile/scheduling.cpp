@@ -5,6 +5,7 @@
 #include "controller/reconcile/doubling.h"
 #include "controller/reconcile/gang_restart.h"
 #include "controller/reconcile/pod_group.h"
+#include "controller/reconcile/queue.h"
 #include "controller/reconcile/restart_backoff.h"
 #include "controller/reconcile/servers.h"
 
@@ -118,6 +119,7 @@ bool wants_competitors(const Observed& observed) {
 
 bool is_in_placement(const api::GnnJob& job) {
   if (is_finished(job.status) || job.spec.suspend || job.metadata.deletion_timestamp) return false;
+  if (is_in_queue(job.status)) return false;
   // It may have pods of which its status does not tell yet.
   if (job.status.attempt == 0) return true;
   for (const std::string_view why :

@@ -399,6 +399,7 @@ ServersView view_servers(const Observed& observed) {
 
 bool keeps_servers(const Pass& pass) {
   if (!pass.job().spec.servers || pass.job().spec.suspend || pass.preparing()) return false;
+  if (must_wait_in_queue(pass)) return false;
   const bool released = has_reason(pass.job().status, condition::kScheduled, reason::kReleased);
   return !released || !start_delay(pass);
 }
@@ -476,7 +477,10 @@ void create_server_pods(
     }
     pass.out.actions.emplace_back(CreatePod{desired_server_pod(
         pass.job(),
-        {.server = each.seen.node, .restart = each.restart, .group = group},
+        {.server = each.seen.node,
+         .restart = each.restart,
+         .group = group,
+         .admission = admission_of_servers(pass)},
         pass.in.config.pod_user
     )});
   }
@@ -531,17 +535,12 @@ std::string why_servers_wait(const Pass& pass) {
   return "";
 }
 
-void suspend_servers(Pass& pass) {
+void suspend_servers(Pass& pass, std::string_view why, const std::string& message) {
   if (pass.job().spec.servers) {
     retire_from(pass, 0);
     for (api::ServerRecord& each : server_counts(pass).pods) each.failures = 0;
     count_servers(pass);
-    pass.set(
-        condition::kServersReady,
-        false,
-        reason::kSuspendedByUser,
-        "The job is suspended and has no servers"
-    );
+    pass.set(condition::kServersReady, false, why, message);
   }
   remove_all(pass);
 }

@@ -75,8 +75,8 @@ void create_server_pods(
 /// What the scheduler says of the first that waits; may be empty.
 [[nodiscard]] std::string why_servers_wait(const Pass& pass);
 
-/// For a suspended job: removes the servers' pods, and sets ServersReady.
-void suspend_servers(Pass& pass);
+/// For a job without pods: removes the servers' pods, and sets ServersReady.
+void suspend_servers(Pass& pass, std::string_view why, const std::string& message);
 /// Whether pods of servers exist, wanted or not.
 [[nodiscard]] bool has_server_pods(const ServersView& servers);
 /// Sets ServersReady for a job that has ended.

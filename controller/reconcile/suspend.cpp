@@ -19,40 +19,48 @@ bool has_pods(const GangView& gang) {
   });
 }
 
+}  // namespace
+
 void stop_gang(Pass& pass) {
+  remove_old_pods(pass);
   for (const NodeView& node : pass.gang.nodes) {
     if (node.pod != nullptr) remove_pod(pass, *node.pod);
   }
   remove_replaced_pods(pass);
-  for (const objects::Pod* pod : pass.gang.prepared) remove_pod(pass, *pod);
 }
 
-}  // namespace
+bool gang_stops(const Pass& pass) {
+  return has_pods(pass.gang) || has_old_pods(pass.gang) || !pass.gang.replaced.empty();
+}
+
+void forget_attempt(Pass& pass) {
+  api::GnnJobStatus& status = pass.status();
+  status.scheduling.reset();
+  status.start_time.reset();
+  status.next_attempt_time.reset();
+  status.releases = 0;
+  forget_failures(pass);
+}
 
 void suspend_job(Pass& pass) {
-  api::GnnJobStatus& status = pass.status();
+  const api::GnnJobStatus& status = pass.status();
   const bool suspended = is_true(status, condition::kSuspended);
-  remove_old_pods(pass);
   stop_gang(pass);
-  const bool gang_stops = has_pods(pass.gang) || has_old_pods(pass.gang) ||
-                          !pass.gang.replaced.empty() || !pass.gang.prepared.empty();
+  for (const objects::Pod* pod : pass.gang.prepared) remove_pod(pass, *pod);
+  const bool gang_left = gang_stops(pass) || !pass.gang.prepared.empty();
   // The workers may need batches until their checkpoint is written.
-  if (!gang_stops) suspend_servers(pass);
-  const bool stopping = gang_stops || has_server_pods(pass.servers);
-  if (!stopping) {
-    remove_all_groups(pass);
-    status.scheduling.reset();
+  if (!gang_left) {
+    suspend_servers(pass, reason::kSuspendedByUser, "The job is suspended and has no servers");
   }
+  const bool stopping = gang_left || has_server_pods(pass.servers);
+  if (!stopping) remove_all_groups(pass);
   if (stopping && !suspended) {
     pass.set(
         condition::kRunning, false, reason::kStopping, "The job is suspended; its pods are stopping"
     );
     return;
   }
-  status.start_time.reset();
-  status.next_attempt_time.reset();
-  status.releases = 0;
-  forget_failures(pass);
+  forget_attempt(pass);
   if (suspended) return;
   const std::string message = "The job is suspended and has no pods";
   pass.set(condition::kSuspended, true, reason::kSuspendedByUser, message);

@@ -274,6 +274,33 @@ class Rbac(unittest.TestCase):
         self.assertEqual([each for each in named_ones if "scheduler=" in each],
                          ["--coscheduling-scheduler=x", "--coscheduling-scheduler=y"])  # fmt: skip
 
+    def test_kueue_adds_its_workloads_and_what_they_name_and_nothing_else(self):
+        def kueues(*values):
+            return [(kind, where, rule) for kind, where, rule in self.rules(*values) if "kueue.x-k8s.io" in rule["apiGroups"]]
+
+        def arguments(*values):
+            return named(render(*values), "Deployment")[0]["spec"]["template"]["spec"]["containers"][0]["args"]
+
+        self.assertEqual(kueues("kueue.manageJobsWithoutQueueName=true"), [])
+        self.assertFalse([each for each in arguments("kueue.manageJobsWithoutQueueName=true") if "kueue" in each])
+        toggle = "kueue.enabled=true"
+        everywhere = [rule for _, _, rule in kueues(toggle)]
+        verbs = {resource: set(rule["verbs"]) for rule in everywhere for resource in rule["resources"]}
+        self.assertEqual(verbs, {
+            "workloads": {"get", "list", "watch", "create", "patch", "delete"}, "workloads/status": {"patch"},
+            "resourceflavors": {"get"}, "workloadpriorityclasses": {"get"},
+        })  # fmt: skip
+        in_one = {resource: where for _, where, rule in kueues(toggle, "controller.watchNamespaces={a}")
+                  for resource in rule["resources"]}  # fmt: skip
+        self.assertEqual(in_one["workloads"], "a")
+        self.assertNotEqual(in_one["resourceflavors"], "a")
+        self.assertIn("--kueue", arguments(toggle))
+        self.assertNotIn("--kueue-manage-jobs-without-queue-name", arguments(toggle))
+        self.assertIn("--kueue-manage-jobs-without-queue-name", arguments(toggle, "kueue.manageJobsWithoutQueueName=true"))
+        policy = named(render(toggle), "ValidatingAdmissionPolicy", "-controller")[0]["spec"]
+        policed = [rule["resources"] for rule in policy["matchConstraints"]["resourceRules"]]
+        self.assertIn(["workloads", "workloads/status"], policed)
+
     def test_is_namespaced_when_namespaces_are_named(self):
         objects = render("controller.watchNamespaces={team-a,team-b}")
         cluster = [item["metadata"]["name"] for item in named(objects, "ClusterRole")]

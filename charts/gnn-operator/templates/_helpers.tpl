@@ -131,6 +131,14 @@ affinity:
   resources: [podgroups]
   verbs: [get, list, watch, create, delete]
 {{- end }}
+{{- if .Values.kueue.enabled }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads/status]
+  verbs: [patch]
+{{- end }}
 {{- end -}}
 
 {{/* The API groups of the PodGroups that the controller may use, as a JSON list. */}}

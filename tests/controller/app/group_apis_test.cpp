@@ -58,5 +58,24 @@ TEST_F(GroupApisTest, AreNotAskedForIfNoneMayBeUsed) {
   EXPECT_TRUE(transport_.requests().empty());
 }
 
+TEST_F(GroupApisTest, TakeKueueInItsBestVersionThatIsServed) {
+  const auto served = [](const std::string& versions) {
+    return R"({"items": [{"metadata": {"name": "kueue.x-k8s.io"}, "versions": [)" + versions +
+           "]}]}";
+  };
+  const std::string older = R"({"version": "v1beta1", "resources": [{"resource": "workloads"}]})";
+  const std::string newer = R"({"version": "v1beta2", "resources": [{"resource": "workloads"}]})";
+  GroupApis allowed(api_, {}, true);
+  transport_.reply(200, served(older))
+      .reply(200, served(older + ", " + newer))
+      .reply(200, kDiscovery);
+  EXPECT_TRUE(allowed.discover());
+  EXPECT_EQ(allowed.kueue(), objects::KueueVersion::V1Beta1);
+  EXPECT_TRUE(allowed.discover());
+  EXPECT_EQ(allowed.kueue(), objects::KueueVersion::V1Beta2);
+  EXPECT_TRUE(allowed.discover());
+  EXPECT_FALSE(allowed.kueue());
+}
+
 }  // namespace
 }  // namespace gnn::app

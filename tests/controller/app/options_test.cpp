@@ -39,6 +39,7 @@ TEST(Options, ReadsTheChartsCommandLine) {
        "--gang-provider=Native",
        "--gang-provider=Coscheduling",
        "--coscheduling-scheduler=mine",
+       "--kueue",
        "--namespace=a",
        "--namespace=b"}
   );
@@ -62,6 +63,9 @@ TEST(Options, ReadsTheChartsCommandLine) {
   EXPECT_EQ(parsed.options.coscheduling_schedulers, std::vector<std::string>{"mine"});
   EXPECT_EQ(parsed.options.volcano_schedulers, std::vector<std::string>{"volcano"});
   EXPECT_EQ(parse({"--gang-provider=Kueue"}).exit_code, 64);
+  EXPECT_TRUE(parsed.options.kueue);
+  EXPECT_FALSE(parsed.options.kueue_manage_jobs_without_queue_name);
+  EXPECT_FALSE(parse({}).options.kueue);
 }
 
 // An environment variable, set while a test runs.

@@ -88,6 +88,7 @@ class Invariants {
       RC_ASSERT(std::stoll(attempt) <= std::max<int64_t>(status.attempt, 1));
     }
     RC_ASSERT(simulation.live_groups() <= 1);
+    RC_ASSERT(!simulation.gave_back_with_pods());
     RC_ASSERT(!simulation.made_pods_without_group());
     std::set<std::string> types;
     for (const api::Condition& condition : status.conditions) {
@@ -142,9 +143,27 @@ void check_plan(const Plan& made, const api::GnnJob& job) {
   }
 }
 
+// A job with a queue gets pods only while its Workload is admitted.
+void check_queue(const Plan& made, const Observed& seen) {
+  if (!seen.config.kueue || actions_of<CreatePod>(made).empty()) return;
+  if (queue_of(seen.job, seen.config).empty()) return;
+  const bool admitted = std::ranges::any_of(seen.workloads, [](const objects::Workload& each) {
+    return objects::is_true(each, objects::kueue::kAdmitted) &&
+           !objects::is_true(each, objects::kueue::kEvicted) && each.admission;
+  });
+  RC_ASSERT(admitted);
+  for (const CreatePod& action : actions_of<CreatePod>(made)) {
+    RC_ASSERT(action.pod.metadata.labels.contains(std::string(objects::kueue::kLabelPodSet)));
+    RC_ASSERT(action.pod.spec.node_selector.contains("flavor"));
+  }
+}
+
 void pass(Simulation& simulation, std::optional<size_t> stop_after = std::nullopt) {
-  const api::GnnJob before = simulation.world().job;
-  check_plan(simulation.reconcile(stop_after), before);
+  const Observed before = simulation.world();
+  const Plan made = simulation.reconcile(stop_after);
+  check_plan(made, before.job);
+  check_queue(made, before);
+  RC_ASSERT(simulation.world().job.spec.suspend == before.job.spec.suspend);
 }
 
 // What may happen in a history. Passes and pods that become ready are listed more than once: they
@@ -175,8 +194,14 @@ enum class Event {
   DropConfigMap,
   DeleteGroups,
   ToggleGroups,
+  Admit,
+  AdmitAgain,
+  Evict,
+  SetActive,
+  DeleteWorkloads,
+  ToggleQueue,
 };
-constexpr int kEvents = static_cast<int>(Event::ToggleGroups) + 1;
+constexpr int kEvents = static_cast<int>(Event::ToggleQueue) + 1;
 
 // One event and two free choices.
 struct Step {
@@ -255,6 +280,14 @@ size_t any_pod(Simulation& simulation, const Step& step) {
   return servers.empty() || step.how % 2 == 0 ? step.which : servers[step.which % servers.size()];
 }
 
+void set_queue(api::GnnJob& job, const std::string& queue) {
+  if (queue.empty()) {
+    job.metadata.labels.erase(std::string(objects::kueue::kLabelQueue));
+  } else {
+    job.metadata.labels[std::string(objects::kueue::kLabelQueue)] = queue;
+  }
+}
+
 void play(Simulation& simulation, const Step& step) {
   Observed& world = simulation.world();
   const size_t pod = any_pod(simulation, step);
@@ -326,6 +359,17 @@ void play(Simulation& simulation, const Step& step) {
             world.group_apis.empty() ? world.config.group_apis : std::vector<objects::GroupApi>();
       }
       return;
+    case Event::Admit:
+    case Event::AdmitAgain:
+      return simulation.admit_workloads();
+    case Event::Evict:
+      return simulation.evict_workloads(step.how % 2 == 0 ? "Preempted" : "PodsReadyTimeout");
+    case Event::SetActive:
+      return simulation.set_workloads_active(step.how % 3 > 0);
+    case Event::DeleteWorkloads:
+      return simulation.delete_workloads();
+    case Event::ToggleQueue:
+      return set_queue(world.job, std::array{"", "first", "second"}[step.how % 3]);
     case Event::AwaitNode:
       return await_node(
           simulation,
@@ -361,6 +405,8 @@ bool cooperate_until_finished(Simulation& simulation, Invariants& invariants) {
   simulation.world().job.spec.suspend = false;
   ++simulation.world().job.metadata.generation;
   for (int round = 0; round < 300; ++round) {
+    simulation.set_workloads_active(true);
+    simulation.admit_workloads();
     pass(simulation);
     invariants.check(simulation);
     if (is_finished(simulation.status())) return true;
@@ -388,6 +434,12 @@ Simulation any_simulation(api::GnnJob job) {
   world.config.coscheduling_schedulers = {"coscheduler"};
   world.config.group_apis = {objects::GroupApi::Native, objects::GroupApi::Coscheduling};
   world.group_apis = world.config.group_apis;
+  world.config.kueue = *rc::gen::arbitrary<bool>();
+  if (!world.config.kueue) return simulation;
+  world.kueue = objects::KueueVersion::V1Beta2;
+  world.flavors["flavor"] = {.node_labels = {{"flavor", "spot"}}, .tolerations = {}};
+  world.config.kueue_manages_all = *rc::gen::arbitrary<bool>();
+  if (*rc::gen::arbitrary<bool>()) set_queue(world.job, "first");
   return simulation;
 }
 
@@ -429,6 +481,9 @@ TEST(Properties, EveryHistoryKeepsTheRulesAndEnds) {
     simulation.advance(60);
     RC_ASSERT(simulation.run_until_idle());
     RC_ASSERT(simulation.live_groups() == 0);
+    for (const objects::Workload& each : simulation.world().workloads) {
+      RC_ASSERT(each.metadata.finalizers.empty());
+    }
   });
   EXPECT_TRUE(held);
 }

@@ -2,6 +2,7 @@
 
 #include "controller/reconcile/gang.h"
 #include "controller/reconcile/plan.h"
+#include "controller/reconcile/queue.h"
 #include "tests/controller/reconcile/builders.h"
 
 #include <algorithm>
@@ -132,6 +133,45 @@ class Simulation {
     for (objects::PodGroup& group : world_.groups) group.metadata.deletion_timestamp = world_.now;
     collect();
   }
+
+  // ---- what Kueue and its administrators do
+
+  /// Every Workload that may have quota gets it.
+  void admit_workloads() {
+    sync_workloads();
+    for (objects::Workload& each : world_.workloads) {
+      const bool waits = each.active && !holds_quota(each) && !each.metadata.deletion_timestamp &&
+                         !objects::is_true(each, objects::kueue::kFinished);
+      if (!waits) continue;
+      objects::Admission admission{.cluster_queue = "cluster-queue", .pod_sets = {}};
+      for (const objects::PodSet& pod_set : each.pod_sets) {
+        admission.pod_sets.push_back(
+            {.name = pod_set.name, .flavors = {"flavor"}, .count = pod_set.count}
+        );
+      }
+      each.admission = std::move(admission);
+      say(each, objects::kueue::kQuotaReserved, true, "QuotaReserved");
+      say(each, objects::kueue::kAdmitted, true, "Admitted");
+      if (objects::is_true(each, objects::kueue::kEvicted)) {
+        say(each, objects::kueue::kEvicted, false, "QuotaReserved");
+      }
+    }
+  }
+  void evict_workloads(const std::string& why) {
+    for (objects::Workload& each : world_.workloads) {
+      if (holds_quota(each) && !objects::is_true(each, objects::kueue::kFinished)) {
+        say(each, objects::kueue::kEvicted, true, why);
+      }
+    }
+  }
+  void set_workloads_active(bool active) {
+    for (objects::Workload& each : world_.workloads) each.active = active;
+    sync_workloads();
+  }
+  void delete_workloads() {
+    for (objects::Workload& each : world_.workloads) each.metadata.deletion_timestamp = world_.now;
+    collect();
+  }
   void advance(int64_t seconds) { world_.now += std::chrono::seconds(seconds); }
 
   [[nodiscard]] int64_t pods_made() const { return pods_made_; }
@@ -145,6 +185,8 @@ class Simulation {
   }
   /// Pods were created whose group was not there.
   [[nodiscard]] bool made_pods_without_group() const { return made_pods_without_group_; }
+  /// An admission was given back while the job had pods.
+  [[nodiscard]] bool gave_back_with_pods() const { return gave_back_with_pods_; }
   bool quota = false;         ///< pods beyond the first are refused
   bool drops_groups = false;  ///< pods lose the group that they name
 
@@ -171,6 +213,9 @@ class Simulation {
     std::erase_if(world_.pods, [](const objects::Pod& pod) {
       return pod.metadata.deletion_timestamp && pod.metadata.deletion_grace_period_seconds == 0 &&
              pod.metadata.finalizers.empty();
+    });
+    std::erase_if(world_.workloads, [](const objects::Workload& each) {
+      return each.metadata.deletion_timestamp && each.metadata.finalizers.empty();
     });
     // Of Kubernetes' own groups, pods that have not ended hold one that is being deleted.
     std::erase_if(world_.groups, [this](const objects::PodGroup& group) {
@@ -253,6 +298,87 @@ class Simulation {
     }
     collect();
   }
+  objects::Workload* find(const objects::Workload& workload) {
+    for (objects::Workload& each : world_.workloads) {
+      if (each.metadata.uid == workload.metadata.uid) return &each;
+    }
+    return nullptr;
+  }
+  void say(objects::Workload& workload, std::string_view type, bool holds, const std::string& why)
+      const {
+    objects::set_condition(
+        workload,
+        {.type = std::string(type),
+         .status = holds ? "True" : "False",
+         .reason = why,
+         .message = "says Kueue",
+         .last_transition_time = {}},
+        world_.now
+    );
+  }
+  /// Kueue evicts what is deactivated.
+  void sync_workloads() {
+    for (objects::Workload& each : world_.workloads) {
+      if (each.active || objects::is_true(each, objects::kueue::kEvicted)) continue;
+      say(each, objects::kueue::kEvicted, true, "Deactivated");
+    }
+  }
+
+  void apply(const CreateWorkload& action) {
+    const auto same = [&](const objects::Workload& each) {
+      return each.metadata.name == action.workload.metadata.name;
+    };
+    if (std::ranges::any_of(world_.workloads, same)) return;
+    objects::Workload workload = action.workload;
+    workload.metadata.uid = "workload-uid-" + std::to_string(++workloads_made_);
+    world_.workloads.push_back(std::move(workload));
+  }
+  void apply(const UpdateWorkload& action) {
+    objects::Workload* workload = find(action.workload);
+    if (workload == nullptr) return;
+    workload->queue = action.workload.queue;
+    workload->active = action.workload.active;
+    workload->suspended_with_job = action.workload.suspended_with_job;
+    // The API server refuses others once there is quota.
+    if (!holds_quota(*workload)) {
+      workload->pod_sets = action.workload.pod_sets;
+      workload->pod_sets_digest = action.workload.pod_sets_digest;
+    }
+    sync_workloads();
+  }
+  void apply(const UpdateWorkloadStatus& action) {
+    objects::Workload* workload = find(action.workload);
+    if (workload == nullptr) return;
+    const bool gives_back = workload->admission && !action.workload.admission;
+    gave_back_with_pods_ =
+        gave_back_with_pods_ ||
+        (gives_back && std::ranges::any_of(world_.pods, [&](const auto& pod) {
+           const bool prepared =
+               contract::attempt_of_prepare_pod(world_.job.metadata.name, pod.metadata.name)
+                   .has_value();
+           return is_owned_by(pod.metadata, world_.job) && !prepared;
+         }));
+    workload->conditions = action.workload.conditions;
+    if (gives_back) workload->admission.reset();
+  }
+  void apply(const AdoptWorkload& action) {
+    if (objects::Workload* workload = find(action.workload)) {
+      workload->metadata.owner_references = action.workload.metadata.owner_references;
+      workload->metadata.labels = action.workload.metadata.labels;
+    }
+  }
+  void apply(const ReleaseWorkload& action) {
+    if (objects::Workload* workload = find(action.workload)) {
+      std::erase(workload->metadata.finalizers, std::string(objects::kueue::kFinalizer));
+    }
+    collect();
+  }
+  void apply(const DeleteWorkload& action) {
+    if (objects::Workload* workload = find(action.workload)) {
+      workload->metadata.deletion_timestamp = world_.now;
+    }
+    collect();
+  }
   void apply(const CreateService& action) {
     if (!world_.service) world_.service = action.service;
   }
@@ -298,6 +424,8 @@ class Simulation {
   Observed world_;
   int64_t pods_made_ = 0;
   int64_t groups_made_ = 0;
+  int64_t workloads_made_ = 0;
+  bool gave_back_with_pods_ = false;
   bool made_pods_without_group_ = false;
 };
 

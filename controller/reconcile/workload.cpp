@@ -1,0 +1,356 @@
+#include "controller/reconcile/workload.h"
+
+#include "common/contract.h"
+#include "controller/reconcile/children.h"
+#include "controller/reconcile/conditions.h"
+#include "controller/reconcile/desired.h"
+#include "controller/reconcile/gang.h"
+#include "controller/reconcile/pass.h"
+#include "controller/reconcile/queue.h"
+#include "controller/reconcile/refusals.h"
+#include "controller/reconcile/servers.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace gnn::reconcile {
+namespace {
+
+namespace kueue = objects::kueue;
+using objects::Workload;
+
+bool has_finalizer(const Workload& workload) {
+  const auto& all = workload.metadata.finalizers;
+  return std::ranges::find(all, kueue::kFinalizer) != all.end();
+}
+
+void release(Pass& pass, const Workload& workload) {
+  if (has_finalizer(workload)) pass.out.actions.emplace_back(ReleaseWorkload{workload});
+}
+
+objects::PriorityClass priority_class_of(const api::GnnJob& job) {
+  const auto label = job.metadata.labels.find(std::string(kueue::kLabelPriorityClass));
+  if (label != job.metadata.labels.end() && !label->second.empty()) {
+    return {.of_pods = false, .name = label->second};
+  }
+  return {.of_pods = true, .name = job.spec.workers.pod_template->priority_class_name.value_or("")};
+}
+
+std::string to_text(const objects::PriorityClass& chosen) {
+  return (chosen.of_pods ? "PriorityClass " : "WorkloadPriorityClass ") + chosen.name;
+}
+
+bool may_change_class(const Workload& workload, const objects::PriorityClass& wanted) {
+  if (!holds_quota(workload)) return true;
+  // Only the name of one of Kueue's own.
+  return !workload.priority_class.of_pods && !wanted.of_pods &&
+         workload.priority_class.name.empty() == wanted.name.empty();
+}
+
+bool is_same_class(const objects::PriorityClass& a, const objects::PriorityClass& b) {
+  return a.name == b.name && (a.name.empty() || a.of_pods == b.of_pods);
+}
+
+bool is_prebuilt(const api::GnnJob& job) {
+  return job.metadata.labels.contains(std::string(kueue::kLabelPrebuilt));
+}
+
+// The class whose value has to be known, since it is to be written.
+std::optional<objects::PriorityClass> class_to_write(const Pass& pass) {
+  const objects::PriorityClass wanted = priority_class_of(pass.job());
+  const Workload* present = pass.queue.workload;
+  const bool changes = present == nullptr || (!is_same_class(present->priority_class, wanted) &&
+                                              may_change_class(*present, wanted));
+  if (!pass.queue.wanted || !changes || is_prebuilt(pass.job())) return std::nullopt;
+  return wanted;
+}
+
+void set_priority(Pass& pass, Workload& workload) {
+  const auto wanted = class_to_write(pass);
+  if (!wanted) return;
+  if (wanted->name.empty()) {
+    workload.priority_class = {};
+    workload.priority.reset();
+  } else if (pass.in.priority) {
+    workload.priority_class = *wanted;
+    workload.priority = *pass.in.priority;
+  } else {
+    pass.requeue(pass.in.config.refusal_retry);
+  }
+}
+
+// Says what the API server has refused of the Workload; whether to wait before it is tried again.
+bool was_refused(Pass& pass) {
+  const std::string object = "workload " + pass.queue.workload_name;
+  const auto refusal = std::ranges::find(pass.in.refusals, object, &ApiRefusal::object);
+  if (refusal == pass.in.refusals.end()) return false;
+  if (!pass.queue.has_pods) {
+    pass.set(condition::kScheduled, false, reason_of(refusal->kind), message_of(*refusal));
+    pass.set(condition::kRunning, false, reason::kNotPlaced, message_of(*refusal));
+  }
+  return waits_for_retry(pass);
+}
+
+void create_workload(Pass& pass) {
+  const bool startable =
+      is_true(pass.status(), condition::kAccepted) || is_run_by_multikueue(pass.in);
+  if (!pass.queue.wanted || pass.job().spec.suspend || !startable) return;
+  // Quota is asked for what the job is to hold, not beside what it still holds.
+  if (pass.queue.has_pods || pass.queue.foreign != nullptr || is_prebuilt(pass.job())) return;
+  if (was_refused(pass)) return;
+  const auto chosen = class_to_write(pass);
+  if (chosen && !chosen->name.empty() && !pass.in.priority) {
+    pass.set(condition::kScheduled, false, reason::kQueued, to_text(*chosen) + " cannot be read");
+    return pass.requeue(pass.in.config.refusal_retry);
+  }
+  Workload workload = desired_workload(pass.job(), pass.queue.workload_name, pass.preparing());
+  workload.version = *pass.in.kueue;
+  workload.queue = queue_of(pass.job(), pass.in.config);
+  set_priority(pass, workload);
+  pass.out.actions.emplace_back(CreateWorkload{std::move(workload)});
+}
+
+void set_owner(Workload& workload, const api::GnnJob& job) {
+  const Workload own = desired_workload(job, workload.metadata.name, false);
+  workload.metadata.owner_references = own.metadata.owner_references;
+  for (const auto& [key, value] : own.metadata.labels) workload.metadata.labels[key] = value;
+}
+
+bool has_same_pod_sets(const Workload& a, const Workload& b) {
+  return std::ranges::equal(
+      a.pod_sets,
+      b.pod_sets,
+      [](const objects::PodSet& x, const objects::PodSet& y) {
+        return x.name == y.name && x.count == y.count;
+      }
+  );
+}
+
+// One that Kueue made for the job, in the cluster that is to run it.
+void adopt_workload(Pass& pass) {
+  Workload workload = *pass.queue.adoptable;
+  if (!has_same_pod_sets(workload, desired_workload(pass.job(), workload.metadata.name, false))) {
+    const std::string message =
+        "Workload " + workload.metadata.name + " has other PodSets than the job: it is not taken";
+    pass.set(condition::kScheduled, false, reason::kQueued, message);
+    pass.set(condition::kRunning, false, reason::kNotPlaced, message);
+    return;
+  }
+  set_owner(workload, pass.job());
+  pass.out.actions.emplace_back(AdoptWorkload{std::move(workload)});
+  pass.requeue(Duration::zero());
+}
+
+// Only what this job's suspension has switched off is switched on by its end: whatever else
+// deactivated the Workload stays in force.
+void follow_suspension(Workload& workload, bool suspended) {
+  if (suspended && workload.active) {
+    workload.active = false;
+    workload.suspended_with_job = true;
+  } else if (!suspended && workload.suspended_with_job) {
+    workload.active = true;
+    workload.suspended_with_job = false;
+  }
+}
+
+// What Kueue takes only as long as it has not set aside quota for it.
+void follow_spec(Pass& pass, Workload& workload) {
+  if (is_prebuilt(pass.job())) return;
+  set_priority(pass, workload);
+  if (holds_quota(*pass.queue.workload)) return;
+  workload.queue = queue_of(pass.job(), pass.in.config);
+  Workload wanted = desired_workload(pass.job(), workload.metadata.name, pass.preparing());
+  if (wanted.pod_sets_digest == workload.pod_sets_digest) return;
+  workload.pod_sets = std::move(wanted.pod_sets);
+  workload.pod_sets_digest = std::move(wanted.pod_sets_digest);
+}
+
+// As Kueue does for its own kinds: preempted jobs, and those of failed machines, come back by
+// themselves, others once Kueue or an administrator says so.
+void give_back(Workload& workload, TimePoint now) {
+  const objects::WorkloadCondition evicted = *objects::find_condition(workload, kueue::kEvicted);
+  const bool comes_back = evicted.reason == "Preempted" || evicted.reason == "NodeFailures";
+  const auto set =
+      [&](std::string_view type, bool holds, std::string_view why, const std::string& message) {
+        objects::set_condition(
+            workload,
+            {.type = std::string(type),
+             .status = holds ? "True" : "False",
+             .reason = std::string(why),
+             .message = message,
+             .last_transition_time = {}},
+            now
+        );
+      };
+  workload.admission.reset();
+  set(kueue::kQuotaReserved, false, "Pending", evicted.message);
+  if (objects::is_true(workload, kueue::kAdmitted)) {
+    set(kueue::kAdmitted, false, "NoReservation", "The workload has no reservation");
+  }
+  set(kueue::kRequeued, comes_back, evicted.reason, evicted.message);
+  if (objects::find_condition(workload, kueue::kPodsReady) != nullptr) {
+    set(kueue::kPodsReady, false, "WaitForStart", "Not all pods are ready or succeeded");
+  }
+}
+
+bool is_ready(const Pass& pass) {
+  const api::GnnJobStatus& status = pass.status();
+  if (!is_true(status, condition::kRunning)) return false;
+  return !pass.job().spec.servers ||
+         (status.servers && status.servers->ready >= needed_servers(pass.job()));
+}
+
+// Nothing is said before the pods have been ready once: Kueue counts from the admission until then.
+void tell_readiness(const Pass& pass, Workload& workload) {
+  const objects::WorkloadCondition* told = objects::find_condition(workload, kueue::kPodsReady);
+  const bool ready = is_ready(pass);
+  if (ready == (told != nullptr && told->status == "True")) return;
+  if (!ready && told == nullptr) return;
+  const bool recovers = told != nullptr && told->reason == "WaitForRecovery";
+  objects::set_condition(
+      workload,
+      {.type = std::string(kueue::kPodsReady),
+       .status = ready ? "True" : "False",
+       .reason = !ready     ? "WaitForRecovery"
+                 : recovers ? "Recovered"
+                            : "Started",
+       .message = ready ? "All pods are ready, and the job is running"
+                        : "At least one pod has failed; waiting for recovery",
+       .last_transition_time = {}},
+      pass.in.now
+  );
+}
+
+void tend_present(Pass& pass) {
+  const Workload& present = *pass.queue.workload;
+  if (present.metadata.deletion_timestamp) {
+    if (!pass.queue.has_pods) release(pass, present);
+    return;
+  }
+  if (!pass.queue.wanted) {
+    release(pass, present);
+    pass.out.actions.emplace_back(DeleteWorkload{present});
+    return;
+  }
+  if (objects::is_true(present, kueue::kFinished)) return release(pass, present);
+  Workload changed = present;
+  follow_suspension(changed, pass.job().spec.suspend);
+  follow_spec(pass, changed);
+  if (changed != present) {
+    pass.out.actions.emplace_back(UpdateWorkload{std::move(changed)});
+    return pass.requeue(Duration::zero());
+  }
+  Workload told = present;
+  const bool evicted = objects::is_true(present, kueue::kEvicted) && holds_quota(present);
+  if (evicted && !pass.queue.has_pods) {
+    give_back(told, pass.in.now);
+  } else if (pass.queue.admitted && !is_run_by_multikueue(pass.in)) {
+    tell_readiness(pass, told);
+  }
+  if (told != present) pass.out.actions.emplace_back(UpdateWorkloadStatus{std::move(told)});
+}
+
+void finish(Pass& pass, const Workload& workload, bool succeeded, const std::string& message) {
+  if (!objects::is_true(workload, kueue::kFinished)) {
+    Workload finished = workload;
+    objects::set_condition(
+        finished,
+        {.type = std::string(kueue::kFinished),
+         .status = "True",
+         .reason = succeeded ? "Succeeded" : "Failed",
+         .message = message,
+         .last_transition_time = {}},
+        pass.in.now
+    );
+    pass.out.actions.emplace_back(UpdateWorkloadStatus{std::move(finished)});
+  }
+  release(pass, workload);
+}
+
+// Once the data are prepared and that pod has ended, its Workload has done its part.
+void finish_prepared(Pass& pass) {
+  if (!pass.job().spec.prepare || pass.preparing()) return;
+  const bool works = std::ranges::any_of(pass.gang.prepared, [](const objects::Pod* pod) {
+    return !has_ended(*pod);
+  });
+  if (works) return;
+  const std::string name =
+      objects::workload_name(pass.job().metadata.name, pass.job().metadata.uid, kPreparePodSet);
+  for (const Workload& each : pass.in.workloads) {
+    if (each.metadata.name != name || !is_owned_by(each.metadata, pass.job())) continue;
+    finish(pass, each, true, "The data are prepared");
+  }
+}
+
+// Whether the pod keeps a machine from others. One that outlived its deletion is on a machine that is
+// lost.
+bool occupies_quota(const Pass& pass, const objects::Pod& pod) {
+  if (!is_owned_by(pod.metadata, pass.job()) || has_ended(pod)) return false;
+  const auto& due = pod.metadata.deletion_timestamp;
+  return !due || pass.in.now < *due + pass.in.config.lost_after;
+}
+
+}  // namespace
+
+QueueNeeds queue_needs(const Pass& pass) {
+  QueueNeeds needs;
+  const QueueView& queue = pass.queue;
+  if (!queue.known || !queue.wanted || is_finished(pass.job().status)) return needs;
+  const bool adopts = is_prebuilt(pass.job()) && queue.adoptable == nullptr;
+  if (queue.workload == nullptr && (adopts || queue.has_pods)) needs.workload = queue.workload_name;
+  const auto chosen = class_to_write(pass);
+  if (chosen && !chosen->name.empty() && !pass.job().spec.suspend) needs.priority_class = chosen;
+  const bool lacks_pods = !pass.gang.is_complete() || lacks_server_pods(pass);
+  if (!queue.admitted || !lacks_pods) return needs;
+  for (const objects::PodSetAssignment& each : queue.workload->admission->pod_sets) {
+    needs.flavors.insert(needs.flavors.end(), each.flavors.begin(), each.flavors.end());
+  }
+  std::ranges::sort(needs.flavors);
+  const auto same = std::ranges::unique(needs.flavors);
+  needs.flavors.erase(same.begin(), same.end());
+  return needs;
+}
+
+void tend_workloads(Pass& pass) {
+  if (!pass.queue.known) return;
+  finish_prepared(pass);
+  if (pass.queue.workload != nullptr) return tend_present(pass);
+  if (pass.queue.adoptable != nullptr) return adopt_workload(pass);
+  // It has no label of ours yet, so that no watch tells of it.
+  if (is_prebuilt(pass.job())) return pass.requeue(pass.in.config.refusal_retry);
+  create_workload(pass);
+}
+
+void finish_workloads(Pass& pass) {
+  if (!pass.queue.known) return;
+  for (const objects::Pod& pod : pass.in.pods) {
+    if (!occupies_quota(pass, pod)) continue;
+    const auto& due = pod.metadata.deletion_timestamp;
+    if (due) pass.requeue_at(*due + pass.in.config.lost_after);
+    return;
+  }
+  const api::GnnJobStatus& status = pass.job().status;
+  const bool succeeded = is_true(status, condition::kComplete);
+  const api::Condition* end =
+      find_condition(status, succeeded ? condition::kComplete : condition::kFailed);
+  for (const Workload& each : pass.in.workloads) {
+    if (is_owned_by(each.metadata, pass.job())) finish(pass, each, succeeded, end->message);
+  }
+}
+
+void release_workloads(Pass& pass) {
+  for (const Workload& each : pass.in.workloads) {
+    if (is_owned_by(each.metadata, pass.job())) release(pass, each);
+  }
+}
+
+std::vector<Action> release_orphaned_workloads(const std::vector<Workload>& workloads) {
+  std::vector<Action> actions;
+  for (const Workload& each : workloads) {
+    if (has_finalizer(each)) actions.emplace_back(ReleaseWorkload{each});
+  }
+  return actions;
+}
+
+}  // namespace gnn::reconcile

@@ -1,0 +1,153 @@
+#include "controller/reconcile/workload.h"
+
+#include "controller/reconcile/queue.h"
+#include "tests/controller/reconcile/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+namespace gnn::reconcile {
+namespace {
+
+Observed queued(api::GnnJob job = small_job()) {
+  Observed observed;
+  observed.job = std::move(job);
+  observed.job.metadata.labels["kueue.x-k8s.io/queue-name"] = "queue";
+  observed.config.kueue = true;
+  observed.kueue = objects::KueueVersion::V1Beta2;
+  observed.flavors["flavor"] = {};
+  observed.now = at(1);
+  return observed;
+}
+
+objects::Workload made_by(const Plan& made) {
+  const auto creates = actions_of<CreateWorkload>(made);
+  return creates.empty() ? objects::Workload() : creates.front().workload;
+}
+
+TEST(Workloads, AskForAllPodsOfTheJobAndBelongToIt) {
+  const Observed observed = queued(job_with_servers(2, 3));
+  const objects::Workload made = made_by(plan(observed));
+  EXPECT_EQ(made.metadata.name, "gnnjob-arxiv-51550");
+  EXPECT_TRUE(is_owned_by(made.metadata, observed.job));
+  EXPECT_EQ(made.metadata.labels.at("kueue.x-k8s.io/job-uid"), "uid-of-arxiv");
+  EXPECT_EQ(made.metadata.finalizers, std::vector<std::string>{"kueue.x-k8s.io/resource-in-use"});
+  EXPECT_EQ(made.queue, "queue");
+  ASSERT_EQ(made.pod_sets.size(), 2U);
+  EXPECT_EQ(made.pod_sets[0].count, 2);
+  EXPECT_EQ(made.pod_sets[1].count, 3);
+  const auto& pod = made.pod_sets[0].pod_template;
+  EXPECT_EQ(
+      pod["spec"]["containers"][0]["resources"],
+      encode(pod_of(observed.job, 0))["spec"]["containers"][0]["resources"]
+  );
+  EXPECT_FALSE(pod["metadata"]["labels"].contains("gnn.dev/node"));
+  Observed other = observed;
+  other.job.metadata.labels.clear();
+  EXPECT_TRUE(actions_of<CreateWorkload>(plan(other)).empty());
+  other.config.kueue_manages_all = true;
+  EXPECT_EQ(made_by(plan(other)).queue, "default");
+}
+
+TEST(Workloads, HaveThePriorityOfTheClassThatTheJobNames) {
+  Observed observed = queued();
+  observed.job.metadata.labels["kueue.x-k8s.io/priority-class"] = "high";
+  EXPECT_EQ(queue_needs(observed).priority_class->name, "high");
+  const Plan unknown = plan(observed);
+  EXPECT_TRUE(actions_of<CreateWorkload>(unknown).empty());
+  EXPECT_NE(
+      message_of(unknown, condition::kScheduled).find("high cannot be read"), std::string::npos
+  );
+  EXPECT_TRUE(unknown.requeue_after);
+  observed.priority = 7;
+  EXPECT_EQ(made_by(plan(observed)).priority, 7);
+  observed.job.metadata.labels.erase("kueue.x-k8s.io/priority-class");
+  observed.job.spec.workers.pod_template->priority_class_name = "of-pods";
+  EXPECT_TRUE(made_by(plan(observed)).priority_class.of_pods);
+}
+
+TEST(Workloads, AreToldWhetherThePodsAreReadyAndHowTheJobEnded) {
+  Simulation simulation(queued().job);
+  simulation.world().config.kueue = true;
+  simulation.world().kueue = objects::KueueVersion::V1Beta2;
+  simulation.world().flavors["flavor"] = {};
+  (void)simulation.run_until_idle();
+  simulation.admit_workloads();
+  (void)simulation.run_until_idle();
+  const auto reason = [&] {
+    const auto* found = objects::find_condition(simulation.world().workloads.at(0), "PodsReady");
+    return found == nullptr ? "" : found->reason;
+  };
+  const auto ready_all = [&] {
+    for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.ready_pod(i);
+    (void)simulation.run_until_idle();
+  };
+  EXPECT_EQ(reason(), "");
+  ready_all();
+  EXPECT_EQ(reason(), "Started");
+  simulation.end_pod(1, 70);
+  (void)simulation.run_until_idle();
+  EXPECT_EQ(reason(), "WaitForRecovery");
+  simulation.finish_leaving();
+  simulation.advance(60);
+  (void)simulation.run_until_idle();
+  ready_all();
+  EXPECT_EQ(simulation.status().attempt, 2);
+  EXPECT_EQ(reason(), "Recovered");
+  EXPECT_TRUE(simulation.world().workloads.at(0).admission) << "attempts keep it";
+  for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.end_pod(i, 0);
+  (void)simulation.run_until_idle();
+  const objects::Workload& ended = simulation.world().workloads.at(0);
+  EXPECT_EQ(objects::find_condition(ended, "Finished")->reason, "Succeeded");
+  EXPECT_TRUE(ended.metadata.finalizers.empty());
+}
+
+TEST(Workloads, AreLetGoWithTheirJob) {
+  Observed observed = queued();
+  objects::Workload workload = made_by(plan(observed));
+  workload.metadata.uid = "uid-of-workload";
+  observed.workloads = {workload};
+  observed.job.metadata.deletion_timestamp = at(1);
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 1);
+  EXPECT_EQ(release_orphaned_workloads({workload}).size(), 1U);
+  // So are those that somebody deletes.
+  observed.job.metadata.deletion_timestamp.reset();
+  observed.workloads[0].metadata.deletion_timestamp = at(1);
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 1);
+  EXPECT_EQ(count_of<CreateWorkload>(plan(observed)), 0);
+}
+
+TEST(Workloads, OfAManagerOfClustersAreMadeAndNothingElse) {
+  Observed observed = queued();
+  observed.job.spec.managed_by = "kueue.x-k8s.io/multikueue";
+  const Plan made = plan(observed);
+  ASSERT_EQ(made.actions.size(), 1U);
+  EXPECT_EQ(made_by(made).queue, "queue");
+  EXPECT_EQ(made.status, observed.job.status);
+  observed.config.kueue = false;
+  EXPECT_TRUE(plan(observed).actions.empty());
+}
+
+TEST(Workloads, ThatKueueHasMadeForTheJobAreTakenIfTheyFit) {
+  Observed observed = queued();
+  observed.job.metadata.labels = {{"kueue.x-k8s.io/prebuilt-workload-name", "made"}};
+  EXPECT_EQ(queue_needs(observed).workload, "made");
+  EXPECT_TRUE(plan(observed).actions.empty());
+  objects::Workload prebuilt = desired_workload(observed.job, "made", false);
+  prebuilt.metadata.owner_references.clear();
+  prebuilt.metadata.labels.clear();
+  observed.workloads = {prebuilt};
+  const auto adopted = actions_of<AdoptWorkload>(plan(observed));
+  ASSERT_EQ(adopted.size(), 1U);
+  EXPECT_TRUE(is_owned_by(adopted[0].workload.metadata, observed.job));
+  EXPECT_EQ(adopted[0].workload.metadata.labels.at("gnn.dev/job"), "arxiv");
+  observed.workloads[0].pod_sets[0].count = 1;
+  const Plan refused = plan(observed);
+  EXPECT_TRUE(refused.actions.empty());
+  EXPECT_NE(message_of(refused, condition::kScheduled).find("other PodSets"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gnn::reconcile

@@ -41,7 +41,7 @@ class ApiClientTest : public ::testing::Test {
 
 TEST_F(ApiClientTest, PathsArePercentEncoded) {
   EXPECT_EQ(
-      resource_path({"gnn.dev", "v1alpha1", "gnnjobs"}, "a/b", "x y", "status"),
+      resource_path({"gnn.dev", "v1alpha1", "gnnjobs", "gnnjobs"}, "a/b", "x y", "status"),
       "/apis/gnn.dev/v1alpha1/namespaces/a%2Fb/gnnjobs/x%20y/status"
   );
   EXPECT_EQ(resource_path(pods_, ""), "/api/v1/pods");

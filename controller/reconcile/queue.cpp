@@ -320,7 +320,7 @@ std::optional<Observed> with_admitted_servers(const Observed& observed) {
   if (!count || *count == asked) return std::nullopt;
   Observed held = observed;
   held.servers_asked = asked;
-  held.job.spec.servers->nodes = *count;
+  held.job.spec.servers->nodes = count;
   return held;
 }
 

@@ -58,7 +58,7 @@ bool is_prebuilt(const api::GnnJob& job) {
 
 // The class whose value has to be known, since it is to be written.
 std::optional<objects::PriorityClass> class_to_write(const Pass& pass) {
-  const objects::PriorityClass wanted = priority_class_of(pass.job());
+  objects::PriorityClass wanted = priority_class_of(pass.job());
   const Workload* present = pass.queue.workload;
   const bool changes = present == nullptr || (!is_same_class(present->priority_class, wanted) &&
                                               may_change_class(*present, wanted));
@@ -74,7 +74,7 @@ void set_priority(Pass& pass, Workload& workload) {
     workload.priority.reset();
   } else if (pass.in.priority) {
     workload.priority_class = *wanted;
-    workload.priority = *pass.in.priority;
+    workload.priority = pass.in.priority;
   } else {
     pass.requeue(pass.in.config.refusal_retry);
   }

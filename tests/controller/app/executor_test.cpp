@@ -137,6 +137,51 @@ TEST_F(ExecutorTest, CreatesNoPodWithoutItsGroupAndTellsThatTheApiIsGone) {
   );
 }
 
+TEST_F(ExecutorTest, ReadsAllOfAFlavorAndTellsOneThatItMayNotRead) {
+  transport_.reply(200, R"({"metadata": {"name": "spot"}, "spec": {
+    "nodeLabels": {"cloud/spot": "true"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}})");
+  const auto flavor = executor_.read_flavor(objects::KueueVersion::V1Beta2, "spot");
+  ASSERT_TRUE(flavor && *flavor);
+  EXPECT_EQ((*flavor)->node_labels.at("cloud/spot"), "true");
+  ASSERT_EQ((*flavor)->tolerations.size(), 1U);
+  EXPECT_EQ((*flavor)->tolerations[0].key, "spot");
+  EXPECT_EQ(
+      transport_.requests().back().path, "/apis/kueue.x-k8s.io/v1beta2/resourceflavors/spot"
+  );
+  transport_.reply(403, refusal("Forbidden", "may not get resourceflavors"));
+  const auto forbidden = executor_.read_flavor(objects::KueueVersion::V1Beta2, "spot");
+  EXPECT_TRUE(forbidden && !*forbidden);
+}
+
+TEST_F(ExecutorTest, TakesKueuesFinalizerOffAWorkloadAndNoOther) {
+  objects::Workload workload;
+  workload.metadata.name = "gnnjob-j-12345";
+  workload.metadata.uid = "uid";
+  workload.metadata.finalizers = {"other", std::string(objects::kueue::kFinalizer)};
+  transport_.reply(200, "{}");
+  const Execution done = executor_.execute({reconcile::ReleaseWorkload{workload}}, "ns");
+  EXPECT_FALSE(done.error);
+  const auto patch = objects::parse_json(transport_.requests().back().body).value();
+  EXPECT_EQ(patch.at(2)["op"], "remove");
+  EXPECT_EQ(patch.at(2)["path"], "/metadata/finalizers/1");
+  EXPECT_EQ(patch.at(0)["value"], "uid");
+}
+
+TEST_F(ExecutorTest, AWorkloadThatHasChangedSinceIsLookedAtAgain) {
+  objects::Workload workload;
+  workload.metadata.name = "gnnjob-j-12345";
+  workload.metadata.uid = "uid";
+  workload.metadata.resource_version = "7";
+  transport_.reply(409, refusal("Conflict", "the object has been modified"));
+  const Execution done = executor_.execute({reconcile::UpdateWorkloadStatus{workload}}, "ns");
+  EXPECT_TRUE(done.error);
+  const client::HttpRequest request = transport_.requests().back();
+  EXPECT_EQ(
+      request.path, "/apis/kueue.x-k8s.io/v1beta2/namespaces/ns/workloads/gnnjob-j-12345/status"
+  );
+  EXPECT_NE(request.body.find(R"("resourceVersion":"7")"), std::string::npos);
+}
+
 TEST_F(ExecutorTest, AnExistingObjectOfTheJobIsSuccess) {
   transport_.reply(409, refusal("AlreadyExists", "")).reply(200, pod_owned_by("job-uid"));
   const Execution done = executor_.execute(plan_of_pods(1), job_);

@@ -3,7 +3,10 @@
 #include "common/api/codec.h"
 #include "common/contract.h"
 #include "controller/objects/meta.h"
+#include "controller/objects/workload.h"
 
+#include <algorithm>
+#include <map>
 #include <string_view>
 
 namespace gnn::objects {
@@ -18,8 +21,10 @@ struct ResourceTraits<api::GnnJob> {
   [[nodiscard]] static Result<api::GnnJob> decode(const Json& json) {
     auto job = api::decode_job(json, api::UnknownFields::Ignore);
     if (!job) return job;
-    // Nobody reads them here, and users may make them large.
-    job->metadata.labels.clear();
+    // Nobody reads the others here, and users may make them large.
+    std::erase_if(job->metadata.labels, [](const auto& label) {
+      return std::ranges::find(kueue::kJobLabels, label.first) == kueue::kJobLabels.end();
+    });
     job->metadata.annotations.clear();
     job->metadata.finalizers.clear();
     return job;

@@ -23,6 +23,7 @@ inline constexpr std::string_view kGroup = "kueue.x-k8s.io";
 inline constexpr std::string_view kLabelQueue = "kueue.x-k8s.io/queue-name";
 inline constexpr std::string_view kLabelPriorityClass = "kueue.x-k8s.io/priority-class";
 inline constexpr std::string_view kLabelPrebuilt = "kueue.x-k8s.io/prebuilt-workload-name";
+inline constexpr std::array kJobLabels = {kLabelQueue, kLabelPriorityClass, kLabelPrebuilt};
 // Of a Workload.
 inline constexpr std::string_view kLabelJobUid = "kueue.x-k8s.io/job-uid";
 inline constexpr std::string_view kFinalizer = "kueue.x-k8s.io/resource-in-use";

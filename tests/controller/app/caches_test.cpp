@@ -2,6 +2,7 @@
 
 #include "common/contract.h"
 #include "controller/reconcile/conditions.h"
+#include "tests/common/api/sample_job.h"
 
 #include <gtest/gtest.h>
 
@@ -23,6 +24,22 @@ std::shared_ptr<const objects::Pod> pod_of(const std::string& job) {
 TEST(Caches, GroupPodsByJob) {
   EXPECT_EQ(job_group(pod_of("j")->metadata), "ns/j");
   EXPECT_EQ(job_group(pod_of("")->metadata), "");
+}
+
+TEST(Caches, KeepOfAJobsLabelsThoseByWhichItIsQueued) {
+  objects::Json json = api::encode(api::sample_job());
+  json["metadata"]["labels"] = {
+      {"kueue.x-k8s.io/queue-name", "queue"},
+      {"kueue.x-k8s.io/priority-class", "high"},
+      {"kueue.x-k8s.io/prebuilt-workload-name", "made"},
+      {"another", "large"}
+  };
+  json["metadata"]["annotations"] = {{"another", "large"}};
+  const auto job = objects::ResourceTraits<api::GnnJob>::decode(json);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(job->metadata.labels.size(), 3U);
+  EXPECT_EQ(job->metadata.labels.at("kueue.x-k8s.io/queue-name"), "queue");
+  EXPECT_TRUE(job->metadata.annotations.empty());
 }
 
 TEST(Caches, GroupPodsByTheirOwnerWhateverTheirLabel) {

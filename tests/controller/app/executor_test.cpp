@@ -138,16 +138,16 @@ TEST_F(ExecutorTest, CreatesNoPodWithoutItsGroupAndTellsThatTheApiIsGone) {
 }
 
 TEST_F(ExecutorTest, ReadsAllOfAFlavorAndTellsOneThatItMayNotRead) {
-  transport_.reply(200, R"({"metadata": {"name": "spot"}, "spec": {
-    "nodeLabels": {"cloud/spot": "true"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}})");
+  transport_.reply(
+      200, R"({"metadata": {"name": "spot"}, "spec": {
+    "nodeLabels": {"cloud/spot": "true"}, "tolerations": [{"key": "spot", "operator": "Exists"}]}})"
+  );
   const auto flavor = executor_.read_flavor(objects::KueueVersion::V1Beta2, "spot");
   ASSERT_TRUE(flavor && *flavor);
   EXPECT_EQ((*flavor)->node_labels.at("cloud/spot"), "true");
   ASSERT_EQ((*flavor)->tolerations.size(), 1U);
   EXPECT_EQ((*flavor)->tolerations[0].key, "spot");
-  EXPECT_EQ(
-      transport_.requests().back().path, "/apis/kueue.x-k8s.io/v1beta2/resourceflavors/spot"
-  );
+  EXPECT_EQ(transport_.requests().back().path, "/apis/kueue.x-k8s.io/v1beta2/resourceflavors/spot");
   transport_.reply(403, refusal("Forbidden", "may not get resourceflavors"));
   const auto forbidden = executor_.read_flavor(objects::KueueVersion::V1Beta2, "spot");
   EXPECT_TRUE(forbidden && !*forbidden);

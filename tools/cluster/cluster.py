@@ -35,6 +35,8 @@ from layout import (
 from pki import Pki
 
 START_TIMEOUT = 60
+# It makes its certificate, and waits until the kubelet has put that into its pod.
+KUEUE_TIMEOUT = 180
 CONTROL_HOLDER = "network-holder"
 
 
@@ -42,11 +44,11 @@ def say(text):
     print(f"cluster: {text}", flush=True)
 
 
-def find_tools():
+def find_tools(which="go"):
     """The folder with the pinned programs; builds them if this machine has not yet."""
-    if given := os.environ.get("GNN_CLUSTER_TOOLS"):
+    if given := os.environ.get({"go": "GNN_CLUSTER_TOOLS", "kueue": "GNN_KUEUE_TOOLS"}[which]):
         return Path(given)
-    done = subprocess.run([SOURCE / "go" / "build"], stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([SOURCE / which / "build"], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise UserError("the cluster's programs could not be built (see above): run scripts/setup --cluster")
     return Path(done.stdout.strip())
@@ -295,6 +297,9 @@ class Cluster:
         archives = [images.pause_archive(), images.busybox_archive()]
         if options["prometheus"]:
             archives.append(images.prometheus_archive())
+        if options["kueue"]:
+            kueue = find_tools("kueue")
+            archives.append(images.kueue_archive(kueue / "kueue"))
 
         self._make_network(nodes)
         hosts = [CONTROL_ADDRESS, KUBERNETES_SERVICE, "127.0.0.1", "localhost", "kubernetes", "kubernetes.default",
@@ -355,6 +360,9 @@ class Cluster:
             client.wait(
                 "a ready Prometheus", lambda: pod_is_ready(client, "monitoring", "prometheus"), START_TIMEOUT, nodes_alive
             )
+        if options["kueue"]:
+            self.kubectl_apply(kueue / "manifests.yaml")
+            client.wait("Kueue's answer", lambda: kueue_answers(client), KUEUE_TIMEOUT, nodes_alive)
 
     def _give_rules(self, file):
         """The ConfigMap that Prometheus reads at its start."""
@@ -573,7 +581,7 @@ def describe(options):
     what = "control plane only" if options["control_plane_only"] else f"{options['nodes']} nodes"
     if options["fake_nodes"]:
         what += f", {options['fake_nodes']} fake nodes"
-    return what + (", Prometheus" if options["prometheus"] else "")
+    return what + (", Prometheus" if options["prometheus"] else "") + (", Kueue" if options.get("kueue") else "")
 
 
 def ready_nodes(client, nodes):
@@ -587,6 +595,13 @@ def ready_nodes(client, nodes):
 def pod_is_ready(client, namespace, name):
     pod = client.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
     return any(c["type"] == "Ready" and c["status"] == "True" for c in pod.get("status", {}).get("conditions", []))
+
+
+def kueue_answers(client):
+    """Through its webhooks: that of admission, and the conversion of an older version."""
+    flavor = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {"name": "probe"}}
+    client.call("POST", "/apis/kueue.x-k8s.io/v1beta2/resourceflavors?dryRun=All", flavor)
+    return client.get("/apis/kueue.x-k8s.io/v1beta1/workloads")["kind"] == "WorkloadList"
 
 
 def check_machine(options):
@@ -642,6 +657,7 @@ def parse(arguments):
     up.add_argument(
         "--prometheus-rules", metavar="FILE", help="recording and alerting rules for that Prometheus"
     )
+    up.add_argument("--kueue", action="store_true", help="also run Kueue, built for this the first time (minutes)")
     commands.add_parser("down", parents=[common], help="remove a cluster, whatever its state")
     status = commands.add_parser("status", parents=[common], help="show what is running; exits with 3 unless everything is")
     status.add_argument("--json", action="store_true")
@@ -664,6 +680,8 @@ def parse(arguments):
         if options.control_plane_only:
             if options.prometheus:
                 parser.error("--prometheus needs nodes; leave --control-plane-only out")
+            if options.kueue:
+                parser.error("--kueue needs nodes; leave --control-plane-only out")
             options.nodes = 0
         elif not 1 <= options.nodes <= 8:
             parser.error("--nodes must be 1 to 8")
@@ -685,7 +703,8 @@ def main(arguments):
     try:
         cluster = Cluster(options.name)
         if options.command == "up":
-            wanted = ("nodes", "fake_nodes", "gpus", "control_plane_only", "port", "prometheus", "prometheus_rules")
+            wanted = ("nodes", "fake_nodes", "gpus", "control_plane_only", "port", "prometheus", "prometheus_rules",
+                      "kueue")
             cluster.up({name: getattr(options, name) for name in wanted})
         elif options.command == "down":
             cluster.down()

@@ -17,6 +17,7 @@ from layout import MARK, SOURCE, UserError, cache_directory
 PAUSE = "localhost/gnn-cluster/pause:1"
 BUSYBOX = "localhost/gnn-cluster/busybox:1"
 PROMETHEUS = "localhost/gnn-cluster/prometheus:1"
+KUEUE = "localhost/gnn-cluster/kueue:1"
 
 # buildah without a daemon, and without kernel features beyond root's.
 BUILDAH = ["buildah", "--storage-driver", "vfs"]
@@ -130,6 +131,16 @@ def prometheus_archive():
         _write_image(path, PROMETHEUS, _with_libraries(program), config, {}, {"tmp": 0o1777})
 
     return _cached("prometheus", [program], make)
+
+
+def kueue_archive(program):
+    """Kueue's manager, whose path and user its Deployment expects."""
+
+    def make(path, _):
+        config = {"Entrypoint": ["/manager"], "User": "65532:65532"}
+        _write_image(path, KUEUE, {"manager": program}, config, {}, {"tmp": 0o1777})
+
+    return _cached("kueue", [program], make)
 
 
 def import_archive(node, archive):

@@ -60,6 +60,8 @@ def api_server(tools, layout, pki, *, address, port, etcd_port, with_nodes):
     return [
         *command,
         f"--advertise-address={address}",
+        # Webhooks are reached at their pods: no kube-proxy runs beside the API server.
+        "--enable-aggregator-routing=true",
         "--kubelet-preferred-address-types=InternalIP",
         f"--kubelet-certificate-authority={pki.certificate('server-ca')}",
         f"--kubelet-client-certificate={pki.certificate('api-server-to-kubelet')}",

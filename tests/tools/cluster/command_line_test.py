@@ -44,6 +44,7 @@ class ArgumentsTest(unittest.TestCase):
 
     def test_contradictions_are_refused(self):
         self.assertIn("--prometheus needs nodes", self.refused("up", "--control-plane-only", "--prometheus"))
+        self.assertIn("--kueue needs nodes", self.refused("up", "--control-plane-only", "--kueue"))
         self.assertIn("--prometheus-rules needs --prometheus", self.refused("up", "--prometheus-rules", __file__))
         self.assertIn("there is no file /no", self.refused("up", "--prometheus", "--prometheus-rules", "/no"))
         self.assertIn("--nodes must be 1 to 8", self.refused("up", "--nodes", "0"))

@@ -31,6 +31,7 @@ ALLOWED = {
     ],
     "controller/main": ["common", "controller/app"],
     "worker/data": ["common"],
+    "worker/interop": ["common", "common/api", "worker/data"],
     "worker/partition": ["common", "worker/data"],
     "worker/graph": ["common", "common/api", "worker/data"],
     "worker/sampling/core": ["common"],
@@ -54,17 +55,17 @@ ALLOWED = {
         "worker/loader", "worker/shards",
     ],
     "worker/training": [
-        "common", "common/api", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
+        "common", "common/api", "worker/data", "worker/interop", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
         "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader", "worker/shards",
     ],
     "worker/tasks": [
-        "common", "common/api", "worker/data", "worker/partition", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
+        "common", "common/api", "worker/data", "worker/interop", "worker/partition", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
         "worker/rendezvous", "worker/progress", "worker/rpc", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader",
         "worker/shards", "worker/servers", "worker/training",
     ],
     "worker/agent": ["common", "common/api", "common/http", "worker/rendezvous", "worker/progress"],
     "worker/app": [
-        "common", "common/api", "worker/data", "worker/partition", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
+        "common", "common/api", "worker/data", "worker/interop", "worker/partition", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
         "worker/rendezvous", "worker/progress", "worker/rpc", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader",
         "worker/shards", "worker/servers", "worker/training",
         "worker/tasks", "worker/agent",
@@ -88,7 +89,7 @@ IMPURE = re.compile(r"\bnow\s*\(|\b(System)?Clock\b|\bmonotonic\s*\(|\bgetenv\s*
 WITH_TORCH = [
     module for module in ALLOWED
     if module.startswith("worker/") and module not in {
-        "worker/data", "worker/partition", "worker/sampling/core", "worker/rendezvous", "worker/progress", "worker/rpc", "worker/agent",
+        "worker/data", "worker/interop", "worker/partition", "worker/sampling/core", "worker/rendezvous", "worker/progress", "worker/rpc", "worker/agent",
     }
 ]
 

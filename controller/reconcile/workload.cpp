@@ -245,7 +245,8 @@ void tend_present(Pass& pass) {
   const bool evicted = objects::is_true(present, kueue::kEvicted) && holds_quota(present);
   if (evicted && !pass.queue.has_pods) {
     give_back(told, pass.in.now);
-  } else if (pass.queue.admitted && !is_run_by_multikueue(pass.in)) {
+  } else if (pass.queue.admitted && !is_run_by_multikueue(pass.in) && !is_finished(pass.status())) {
+    // Of a job that has just finished, the next pass tells the end.
     tell_readiness(pass, told);
   }
   if (told != present) pass.out.actions.emplace_back(UpdateWorkloadStatus{std::move(told)});

@@ -97,8 +97,11 @@ TEST(Workloads, AreToldWhetherThePodsAreReadyAndHowTheJobEnded) {
   EXPECT_EQ(simulation.status().attempt, 2);
   EXPECT_EQ(reason(), "Recovered");
   EXPECT_TRUE(simulation.world().workloads.at(0).admission) << "attempts keep it";
-  for (size_t i = 0; i < simulation.world().pods.size(); ++i) simulation.end_pod(i, 0);
-  (void)simulation.run_until_idle();
+  for (size_t i = 0; i < simulation.world().pods.size(); ++i) {
+    simulation.end_pod(i, 0);
+    (void)simulation.run_until_idle();
+    EXPECT_EQ(reason(), "Recovered") << "a pod that has succeeded has not failed";
+  }
   const objects::Workload& ended = simulation.world().workloads.at(0);
   EXPECT_EQ(objects::find_condition(ended, "Finished")->reason, "Succeeded");
   EXPECT_TRUE(ended.metadata.finalizers.empty());

@@ -61,6 +61,7 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   const runtime::RequeueAfter after_refusal{
       repeated ? plan.requeue_if_refused.repeated : plan.requeue_if_refused.changed
   };
+  if (!repeated) log_refusals(key, execution.refusals);
   if (execution.error) return retry(*execution.error);
   if (refused && plan.status_needs_success) return after_refusal;
 
@@ -114,6 +115,18 @@ void Reconciler::report_lasting_failure(Memory& memory, TimePoint now, Execution
   if (now < *since + options_.failing_patience) return;
   execution.refusals.push_back(std::move(*execution.failing));
   execution.error.reset();
+}
+
+// The status tells of those for which no pod can start; of others, only the log does.
+void Reconciler::log_refusals(
+    const ObjectKey& key, const std::vector<reconcile::ApiRefusal>& refusals
+) const {
+  for (const reconcile::ApiRefusal& each : refusals) {
+    log_warning(
+        "refused by the API server",
+        {{"job", objects::to_string(key)}, {"object", each.object}, {"error", each.message}}
+    );
+  }
 }
 
 // Of a thousand jobs that train, the progress would fill the log.

@@ -88,6 +88,9 @@ class Reconciler {
   /// Turns a create that keeps failing into a refusal, which the next pass reports. For a pass that
   /// had actions.
   void report_lasting_failure(Memory& memory, TimePoint now, Execution& execution) const;
+  void log_refusals(
+      const objects::ObjectKey& key, const std::vector<reconcile::ApiRefusal>& refusals
+  ) const;
   void log_written(
       const objects::ObjectKey& key, const api::GnnJobStatus& before, const api::GnnJobStatus& after
   ) const;

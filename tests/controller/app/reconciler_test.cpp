@@ -166,6 +166,22 @@ TEST_F(ReconcilerTest, PacesRepeatedRefusals) {
   EXPECT_GE(pause_after_pass(), 1s);
 }
 
+TEST_F(ReconcilerTest, LogsARefusalUntilItIsRepeated) {
+  put_finished_job();
+  const auto log_of_pass = [&](const std::string& message) {
+    refuse(message);
+    ::testing::internal::CaptureStderr();
+    static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::string log = log_of_pass("a role is missing");
+  EXPECT_NE(log.find("a role is missing"), std::string::npos) << log;
+  EXPECT_NE(log.find("train/arxiv"), std::string::npos) << log;
+  EXPECT_NE(log.find("pod arxiv-1-0"), std::string::npos) << log;
+  EXPECT_EQ(log_of_pass("a role is missing"), "");
+  EXPECT_NE(log_of_pass("another role is missing").find("another role"), std::string::npos);
+}
+
 TEST_F(ReconcilerTest, AsksForPodsThatMayHaveLostTheirLabel) {
   const std::vector<Json> pods = put_running_job_without_pods();
   for (const Json& pod : pods) {

@@ -116,5 +116,26 @@ class Integrations(unittest.TestCase):
             jsonschema.validate(with_values(json.dumps(integer)), schema())
 
 
+class Kubeconform(unittest.TestCase):
+    """Finds the schema by its file's place, and judges by it."""
+
+    SCHEMAS = str(ROOT / "docs/schemas/{{.Group}}/{{.ResourceKind}}_{{.ResourceAPIVersion}}.json")
+
+    def test_takes_every_sample_and_names_what_is_wrong(self):
+        jobs = {
+            file.name: document
+            for file in sorted((ROOT / "manifests/samples").glob("*.yaml"))
+            for document in yaml.safe_load_all(file.read_text(encoding="utf-8")) if document["kind"] == "GNNJob"
+        }  # fmt: skip
+        self.assertGreaterEqual(len(jobs), 12)
+        misspelt, wrong = copy.deepcopy(jobs["cora.yaml"]), copy.deepcopy(jobs["cora.yaml"])
+        misspelt["spec"]["training"]["epocs"] = 1
+        wrong["spec"]["workers"]["nodes"] = 0
+        found = verdicts("kubeconform", {**jobs, "misspelt": misspelt, "wrong": wrong}, success=self.SCHEMAS)
+        self.assertIn("epocs", found.pop("misspelt"))
+        self.assertIn("/spec/workers/nodes", found.pop("wrong"))
+        self.assertEqual(set(found.values()), {"valid"}, found)
+
+
 if __name__ == "__main__":
     unittest.main()

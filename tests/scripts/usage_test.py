@@ -14,6 +14,7 @@ SCRIPTS = ["setup", "test", "images", "demo", "cluster"]
 # its file.
 TOOLS = [
     "tools/generate/dashboards.py", "tools/generate/chart_readme.py", "tools/generate/chart_schema.py",
+    "tools/generate/job_schema.py",
     "tools/generate/manifests.py", "tools/generate/reference.py", "tools/generate/upgrade_fixture.py",
     "tests/bench/baselines/run",
     "tools/cluster/base_image",

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"github.com/tidwall/gjson"
+	"github.com/yannh/kubeconform/pkg/resource"
+	"github.com/yannh/kubeconform/pkg/validator"
 	lua "github.com/yuin/gopher-lua"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,8 +18,8 @@ import (
 
 // One question: a tool, its expression for the verdict, and the object.
 type Case struct {
-	Tool    string          `json:"tool"`    // argo-cd, argo-workflows, katib or kstatus
-	Success string          `json:"success"` // argo-cd: the Lua script; kstatus: nothing
+	Tool    string          `json:"tool"`    // argo-cd, argo-workflows, katib, kstatus or kubeconform
+	Success string          `json:"success"` // argo-cd: the Lua script; kstatus: nothing; kubeconform: the schemas' place
 	Failure string          `json:"failure"` // argo-workflows and katib
 	Object  json.RawMessage `json:"object"`
 }
@@ -154,6 +156,22 @@ func kstatus(object map[string]any) (string, error) {
 	return result.Status.String(), nil
 }
 
+// "valid", or what is wrong.
+func kubeconform(each Case) (string, error) {
+	judge, err := validator.New([]string{each.Success}, validator.Opts{Strict: true})
+	if err != nil {
+		return "", err
+	}
+	found := judge.ValidateResource(resource.Resource{Bytes: each.Object})
+	switch found.Status {
+	case validator.Valid:
+		return "valid", nil
+	case validator.Invalid:
+		return found.Err.Error(), nil
+	}
+	return "", fmt.Errorf("neither valid nor invalid: %v", found.Err)
+}
+
 func judge(each Case) (string, error) {
 	var object map[string]any
 	if err := json.Unmarshal(each.Object, &object); err != nil {
@@ -168,8 +186,10 @@ func judge(each Case) (string, error) {
 		return katib(each)
 	case "kstatus":
 		return kstatus(object)
+	case "kubeconform":
+		return kubeconform(each)
 	}
-	return "", fmt.Errorf("expected argo-cd, argo-workflows, katib or kstatus")
+	return "", fmt.Errorf("expected argo-cd, argo-workflows, katib, kstatus or kubeconform")
 }
 
 func main() {

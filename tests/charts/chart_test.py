@@ -1,11 +1,18 @@
 """What the chart renders: each toggle, the schema, and that it is what Kubernetes accepts."""
 
+import base64
 import json
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
+import tempfile
 import unittest
+from pathlib import Path
+from xml.etree import ElementTree
 
+import jsonschema
 import kubernetes_validate
 import yaml
 
@@ -15,6 +22,25 @@ from chart import CHART, CI_VALUES, ROOT, helm, named, render
 KUBERNETES = "1.34"
 # Kinds that Kubernetes' own schemas do not know.
 FOREIGN = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "GNNJob"}
+
+
+class UniqueKeys(yaml.SafeLoader):
+    """Refuses two equal keys, of which others take the last."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        if len(set(keys)) != len(keys):
+            raise AssertionError(f"{node.start_mark}: two equal keys among {keys}")
+        return super().construct_mapping(node, deep)
+
+
+def nulls(value, path=""):
+    """Paths of what is null."""
+    if isinstance(value, dict):
+        return [found for key, each in value.items() for found in nulls(each, f"{path}.{key}")]
+    if isinstance(value, list):
+        return [found for i, each in enumerate(value) for found in nulls(each, f"{path}[{i}]")]
+    return [path] if value is None else []
 
 
 class Render(unittest.TestCase):
@@ -29,6 +55,27 @@ class Render(unittest.TestCase):
             for item in render(files=[file], monitoring=True):
                 if item["kind"] not in FOREIGN:
                     kubernetes_validate.validate(item, KUBERNETES, strict=True)
+
+    def test_no_field_is_null_or_given_twice(self):
+        for file in CI_VALUES:
+            ran = helm("template", "gnn-operator", CHART, "--values", file, "--api-versions", "monitoring.coreos.com/v1")
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            for item in yaml.load_all(ran.stdout, UniqueKeys):
+                self.assertEqual(nulls(item), [], f"{file.name}: {item and item['kind']}")
+
+    def test_a_parent_chart_may_switch_it_off(self):
+        with tempfile.TemporaryDirectory() as folder:
+            parent = Path(folder)
+            (parent / "Chart.yaml").write_text(
+                "{apiVersion: v2, name: parent, version: 1.0.0, dependencies: "
+                "[{name: gnn-operator, version: 0.1.0, condition: gnn-operator.enabled}]}",
+                encoding="utf-8",
+            )
+            shutil.copytree(CHART, parent / "charts/gnn-operator")
+            for enabled in ("true", "false"):
+                ran = helm("template", "x", parent, "--set", f"gnn-operator.enabled={enabled}")
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                self.assertEqual("kind: Deployment" in ran.stdout, enabled == "true")
 
     def test_a_misspelt_value_is_refused_by_name(self):
         for value, name in (
@@ -45,7 +92,10 @@ class Render(unittest.TestCase):
         for value in (
             "replicaCount=-1", "controller.progress=maybe", "image.digest=latest", "metrics.port=0", "health.port=0",
             "networkPolicy.apiServer.cidrs={here}", "jobs.podMetadata.allowedKeys={gnn.dev/node}", "jobs.podMetadata.allowedKeys={*}",
-            "jobs.podMetadata.allowedKeys={app.kubernetes.io/name}",
+            "jobs.podMetadata.allowedKeys={app.kubernetes.io/name}", "networkPolicy.dnsPorts={}", "revisionHistoryLimit=-1",
+            "podLabels.app\\.kubernetes\\.io/name=x", "podLabels.app\\.kubernetes\\.io/component=x",
+            "commonLabels.app\\.kubernetes\\.io/instance=x", "commonLabels.helm\\.sh/chart=x", "tests.image.digest=latest",
+            "metrics.serviceMonitor.scrapeTimeout=fast", "metrics.prometheusRule.runbookUrl=runbooks.md",
         ):
             self.assertNotEqual(helm("template", "x", CHART, "--set", value).returncode, 0, value)
 
@@ -137,6 +187,49 @@ class Deployment(unittest.TestCase):
             told = "--job-user-from-cluster" in own["containers"][0]["args"]
             self.assertEqual(told, not ids, "jobs' pods follow")
 
+    def test_security_contexts_can_be_added_to_and_changed(self):
+        objects = render("podSecurityContext.runAsUser=1000", "securityContext.readOnlyRootFilesystem=false")
+        own = named(objects, "Deployment")[0]["spec"]["template"]["spec"]
+        for spec in (own, hook_pod(objects), waiting_pod(objects)):
+            self.assertEqual(spec["securityContext"], {
+                "runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"},
+            })  # fmt: skip
+            self.assertEqual(spec["containers"][0]["securityContext"], {
+                "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": False, "capabilities": {"drop": ["ALL"]},
+            })  # fmt: skip
+
+    def test_on_openshift_the_cluster_chooses_users_and_groups(self):
+        objects = render(files=[CHART / "values-openshift.yaml"])
+        own = named(objects, "Deployment")[0]["spec"]["template"]["spec"]
+        job = named(objects, "GNNJob")[0]["spec"]["workers"]["template"]
+        for spec in (own, hook_pod(objects), waiting_pod(objects), job):
+            self.assertNotRegex(json.dumps(spec), "runAs(User|Group)|fsGroup")
+        self.assertIn("--job-user-from-cluster", own["containers"][0]["args"])
+
+    def test_is_replaced_and_probed_as_the_values_say(self):
+        deployment = named(render(
+            "strategy.type=Recreate", "revisionHistoryLimit=0", "deploymentAnnotations.a=b", "health.livenessProbe.failureThreshold=9",
+            "health.readinessProbe.timeoutSeconds=3",
+        ), "Deployment")[0]  # fmt: skip
+        self.assertEqual(deployment["metadata"]["annotations"], {"a": "b"})
+        self.assertEqual(deployment["spec"]["strategy"], {"type": "Recreate"})
+        self.assertEqual(deployment["spec"]["revisionHistoryLimit"], 0)
+        container = deployment["spec"]["template"]["spec"]["containers"][0]
+        self.assertEqual(container["livenessProbe"], {
+            "httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 10, "failureThreshold": 9,
+        })  # fmt: skip
+        self.assertEqual(container["readinessProbe"], {
+            "httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": 5, "timeoutSeconds": 3,
+        })  # fmt: skip
+        plain = named(render(), "Deployment")[0]
+        self.assertNotIn("strategy", plain["spec"])
+        self.assertNotIn("annotations", plain["metadata"])
+        self.assertNotIn("annotations", plain["spec"]["template"]["metadata"])
+
+    def test_pods_carry_the_annotations_of_metrics_and_the_users(self):
+        pod = named(render("metrics.annotations=true", "podAnnotations.a=b"), "Deployment")[0]["spec"]["template"]["metadata"]
+        self.assertEqual(pod["annotations"], {"prometheus.io/scrape": "true", "prometheus.io/port": "8080", "a": "b"})
+
     def test_takes_tag_and_digest(self):
         self.assertEqual(self.pod("image.tag=v1")["containers"][0]["image"], "gnn-controller:v1")
         digest = "sha256:" + "a" * 64
@@ -187,6 +280,9 @@ class Deployment(unittest.TestCase):
         self.assertEqual(spec["containers"][0]["volumeMounts"], [{"name": "ca", "mountPath": "/ca"}])
         self.assertNotIn("volumes", self.pod())
 
+    def test_other_pods_have_no_token_unless_told(self):
+        self.assertFalse(named(render(), "ServiceAccount")[0]["automountServiceAccountToken"])
+
     def test_pods_have_their_token_whatever_the_account_says(self):
         for automount in ("true", "false"):
             objects = render(f"serviceAccount.automount={automount}")
@@ -218,7 +314,8 @@ class Deployment(unittest.TestCase):
         self.assertNotIn("affinity", hook_pod(render("affinity=null")))
 
     def test_the_budget_is_there_only_with_more_than_one_replica(self):
-        self.assertEqual(len(named(render(), "PodDisruptionBudget")), 1)
+        (budget,) = named(render(), "PodDisruptionBudget")
+        self.assertEqual(budget["spec"]["unhealthyPodEvictionPolicy"], "AlwaysAllow")
         self.assertEqual(named(render("replicaCount=1"), "PodDisruptionBudget"), [])
         self.assertEqual(named(render("podDisruptionBudget.enabled=false"), "PodDisruptionBudget"), [])
 
@@ -367,6 +464,11 @@ class NetworkPolicy(unittest.TestCase):
             "ports": [{"port": 9400, "protocol": "TCP"}],
         })
 
+    def test_name_servers_may_listen_on_other_ports(self):
+        names = self.policy("networkPolicy.dnsPorts={53,5353}")["egress"][0]["ports"]
+        self.assertEqual([(each["port"], each["protocol"]) for each in names],
+                         [(53, "UDP"), (53, "TCP"), (5353, "UDP"), (5353, "TCP")])  # fmt: skip
+
     def test_the_api_servers_address_can_be_told(self):
         api_server = self.policy("networkPolicy.apiServer.cidrs={10.9.0.1/32}", "networkPolicy.apiServer.ports={8443}")["egress"][1]
         self.assertEqual(api_server, {"to": [{"ipBlock": {"cidr": "10.9.0.1/32"}}], "ports": [{"port": 8443, "protocol": "TCP"}]})
@@ -452,16 +554,61 @@ class Toggles(unittest.TestCase):
             ran = helm("template", "x", CHART, "--set", f"{value}.enabled=true")
             self.assertIn("install the Prometheus operator or set it to false", ran.stderr)
 
+    def alerts(self, *values, chart=CHART):
+        ran = helm("template", "ops", chart, "--namespace", "gnn", "--api-versions", "monitoring.coreos.com/v1",
+                   "--set", "metrics.prometheusRule.enabled=true", *(word for value in values for word in ("--set", value)))  # fmt: skip
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        objects = [item for item in yaml.safe_load_all(ran.stdout) if item]
+        groups = named(objects, "PrometheusRule")[0]["spec"]["groups"]
+        alerts = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+        self.assertGreater(len(alerts), 5)
+        return alerts, named(objects, "ConfigMap", "-runbooks")[0]
+
     def test_alerts_name_the_sites_own_runbooks(self):
         page = "https://wiki.example.org/gnn"
-        rules = named(
-            render("metrics.prometheusRule.enabled=true", f"metrics.prometheusRule.runbookUrl={page}", monitoring=True),
-            "PrometheusRule",
-        )[0]
-        alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
-        self.assertGreater(len(alerts), 5)
-        for alert in alerts:
+        for alert in self.alerts(f"metrics.prometheusRule.runbookUrl={page}")[0]:
             self.assertEqual(alert["annotations"]["runbook_url"], f"{page}#{alert['alert'].lower()}")
+
+    def test_each_alert_names_a_command_that_shows_its_runbook(self):
+        alerts, runbooks = self.alerts()
+        self.assertEqual(set(runbooks["data"]), {alert["alert"] for alert in alerts})
+        for alert in alerts:
+            name = alert["alert"]
+            self.assertEqual(
+                alert["annotations"]["runbook"],
+                f"kubectl get configmap ops-gnn-operator-runbooks --namespace gnn --output jsonpath='{{.data.{name}}}'",
+            )
+            self.assertNotIn("runbook_url", alert["annotations"], "no link is better than one that leads nowhere")
+            text = runbooks["data"][name]
+            self.assertTrue(text.startswith(f"{name}\n") and len(text) > 100, name)
+            self.assertNotRegex(text, r"\]\(|<release namespace>")
+
+    def test_a_package_that_names_its_source_has_alerts_link_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            chart = shutil.copytree(CHART, Path(folder) / "gnn-operator")
+            with open(chart / "Chart.yaml", "a", encoding="utf-8") as file:
+                file.write("sources: [https://example.org/gnn]\n")
+            for alert in self.alerts(chart=chart)[0]:
+                self.assertEqual(
+                    alert["annotations"]["runbook_url"],
+                    f"https://example.org/gnn/blob/v0.1.0/docs/runbooks.md#{alert['alert'].lower()}",
+                )
+
+    def test_monitors_scrape_as_the_values_say(self):
+        for monitor, kind, endpoints in (
+            ("serviceMonitor", "ServiceMonitor", "endpoints"), ("podMonitor", "PodMonitor", "podMetricsEndpoints"),
+        ):  # fmt: skip
+            on = f"metrics.{monitor}.enabled=true"
+            (plain,) = named(render(on, monitoring=True), kind)[0]["spec"][endpoints]
+            self.assertNotIn("scrapeTimeout", plain)
+            values = [f"metrics.{monitor}.{name}" for name in (
+                "interval=20s", "scrapeTimeout=9s", "relabelings[0].targetLabel=a", "metricRelabelings[0].action=drop",
+            )]  # fmt: skip
+            (told,) = named(render(on, *values, monitoring=True), kind)[0]["spec"][endpoints]
+            self.assertEqual(told, {
+                **plain, "interval": "20s", "scrapeTimeout": "9s", "relabelings": [{"targetLabel": "a"}],
+                "metricRelabelings": [{"action": "drop"}],
+            })  # fmt: skip
 
     def test_the_pod_monitor_has_limits(self):
         monitor = named(render("metrics.podMonitor.enabled=true", monitoring=True), "PodMonitor")[0]["spec"]
@@ -512,7 +659,103 @@ class HelmTest(unittest.TestCase):
         self.assertEqual(self.worker_image("image.digest=sha256:" + "a" * 64), "gnn-worker:0.1.0")
 
     def test_runs_the_image_it_is_told(self):
-        self.assertEqual(self.worker_image("tests.workerImage=w:1"), "w:1")
+        self.assertEqual(self.worker_image("tests.image.repository=w", "tests.image.tag=v1"), "w:v1")
+        digest = "sha256:" + "b" * 64
+        self.assertEqual(self.worker_image("image.registry=r.example", f"tests.image.digest={digest}"), f"r.example/gnn-worker@{digest}")
+        self.assertEqual(self.worker_image("image.registry=r.example", "tests.image.registry=s.example"), "s.example/gnn-worker:0.1.0")
+
+
+class Package(unittest.TestCase):
+    """What people have who have nothing but the package."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        ran = helm("package", CHART, "--destination", cls.folder.name)
+        if ran.returncode != 0:
+            raise RuntimeError(ran.stderr)
+        with tarfile.open(next(Path(cls.folder.name).glob("*.tgz"))) as package:
+            package.extractall(cls.folder.name, filter="data")
+        cls.files = Path(cls.folder.name) / "gnn-operator"
+        cls.chart = yaml.safe_load((cls.files / "Chart.yaml").read_text(encoding="utf-8"))
+
+    def annotation(self, name):
+        return yaml.safe_load(self.chart["annotations"][f"artifacthub.io/{name}"])
+
+    def test_has_the_licence_and_the_values_for_openshift_and_no_test_values(self):
+        self.assertEqual((self.files / "LICENSE").read_bytes(), (ROOT / "LICENSE").read_bytes())
+        self.assertTrue((self.files / "values-openshift.yaml").is_file())
+        self.assertFalse((self.files / "ci").exists())
+
+    def test_has_the_runbooks_of_the_docs(self):
+        self.assertEqual((self.files / "files/runbooks.md").read_bytes(), (ROOT / "docs/runbooks.md").read_bytes())
+
+    def test_names_no_file_that_it_lacks(self):
+        notes = helm("install", "x", self.files, "--dry-run=client", "--namespace", "gnn-system").stdout.partition("NOTES:")[2]
+        self.assertIn("kubectl apply", notes)
+        for name, text in (("notes", notes), ("README", (self.files / "README.md").read_text(encoding="utf-8")),
+                           ("values", (self.files / "values.yaml").read_text(encoding="utf-8"))):  # fmt: skip
+            self.assertNotRegex(text, r"\]\((?!https?:)|\b(manifests|scripts|charts|tools)/", name)
+            for path in re.findall(r"[\w./-]+\.(?:yaml|md|tpl)\b", text):
+                self.assertTrue((self.files / path).exists() or path == "docs/runbooks.md", f"{name}: {path}")
+        self.assertNotIn("gnn.dev/docs", "".join(
+            file.read_text(encoding="utf-8") for file in self.files.rglob("*") if file.is_file()
+        ))  # fmt: skip
+
+    def test_the_job_of_the_notes_is_valid(self):
+        notes = helm("install", "x", self.files, "--dry-run=client", "--namespace", "gnn-system").stdout.partition("NOTES:")[2]
+        job = yaml.safe_load(re.search(r"<<'JOB'\n(.*?)^JOB$", notes, re.DOTALL | re.MULTILINE)[1])
+        self.assertEqual(self.problems(job), [])
+
+    @staticmethod
+    def problems(job):
+        schema = json.loads((ROOT / "docs/schemas/gnn.dev/gnnjob_v1alpha1.json").read_text(encoding="utf-8"))
+        return [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(job)]
+
+    def test_tells_artifact_hub_what_it_asks(self):
+        self.assertTrue(self.chart["maintainers"][0]["name"])
+        head, _, data = self.chart["icon"].partition(",")
+        self.assertEqual(head, "data:image/svg+xml;base64")
+        self.assertEqual(ElementTree.fromstring(base64.b64decode(data)).tag, "{http://www.w3.org/2000/svg}svg")
+        self.assertEqual(self.chart["annotations"]["artifacthub.io/category"], "ai-machine-learning")
+        self.assertEqual(self.chart["annotations"]["artifacthub.io/operator"], "true")
+        version = self.chart["appVersion"]
+        self.assertEqual([each["image"] for each in self.annotation("images")], [f"gnn-controller:{version}", f"gnn-worker:{version}"])
+        source = yaml.safe_load((self.files / "files/gnnjobs.gnn.dev.yaml").read_text(encoding="utf-8"))
+        (crd,) = self.annotation("crds")
+        self.assertEqual((crd["name"], crd["kind"]), (source["metadata"]["name"], source["spec"]["names"]["kind"]))
+        self.assertIn(crd["version"], [each["name"] for each in source["spec"]["versions"]])
+        for example in self.annotation("crdsExamples"):
+            self.assertEqual(self.problems(example), [])
+        kinds = {each["kind"] for each in self.annotation("changes")}
+        self.assertLessEqual(kinds, {"added", "changed", "deprecated", "removed", "fixed", "security"})
+
+    def test_that_is_published_names_its_sources_and_its_images(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = subprocess.run(
+                [sys.executable, ROOT / "tools/generate/chart_package.py", "--source", "https://example.org/gnn/",
+                 "--registry", "registry.example.com/gnn", "--output", folder],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            self.assertEqual(made.returncode, 0, made.stderr)
+            package = next(Path(folder).glob("*.tgz"))
+            self.assertEqual(helm("lint", "--strict", package).returncode, 0)
+            chart = yaml.safe_load(helm("show", "chart", package).stdout)
+            rendered = helm("template", "x", package, "--api-versions", "monitoring.coreos.com/v1",
+                            "--set", "metrics.prometheusRule.enabled=true").stdout  # fmt: skip
+        self.assertEqual((chart["home"], chart["sources"]), ("https://example.org/gnn", ["https://example.org/gnn"]))
+        listed = {each["image"] for each in yaml.safe_load(chart["annotations"].pop("artifacthub.io/images"))}
+        chart["annotations"].pop("artifacthub.io/links")
+        self.assertEqual(set(re.findall(r"^ *image: (\S+)$", rendered, re.MULTILINE)), listed)
+        self.assertIn("https://example.org/gnn/blob/v0.1.0/docs/runbooks.md#gnnjobstalled", rendered)
+        for name, text in chart["annotations"].items():
+            self.assertEqual(yaml.safe_load(text), yaml.safe_load(self.chart["annotations"][name]), name)
+
+    def test_describes_every_value(self):
+        rows = re.findall(r"^\| `(\S+)` \|.*\| (.*) \|$", (self.files / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+        self.assertGreater(len(rows), 80)
+        self.assertEqual([name for name, meaning in rows if not meaning], [])
 
 
 class Manifests(unittest.TestCase):

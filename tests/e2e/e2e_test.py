@@ -37,11 +37,13 @@ operator = Installation("e2e")
 
 
 def install(*values):
-    """The chart with a way out for jobs that is neither DNS nor their own pods, as a site with an object store has."""
+    """The chart with a way out for jobs that is neither DNS nor their own pods, as a site with an object store has, and with
+    controllers that run as a user that no image knows, as OpenShift chooses one."""
     rule = "jobs.networkPolicy.egress.rules[0]"
     return operator.install(
         rf"{rule}.to[0].namespaceSelector.matchLabels.kubernetes\.io/metadata\.name=monitoring",
-        f"{rule}.ports[0].port=9090", f"{rule}.ports[0].protocol=TCP", *values,
+        f"{rule}.ports[0].port=9090", f"{rule}.ports[0].protocol=TCP",
+        "podSecurityContext.runAsUser=1000680000", "podSecurityContext.runAsGroup=0", *values,
     )
 
 

@@ -13,9 +13,9 @@ SCRIPTS = ["setup", "test", "images", "demo", "cluster"]
 # Programs that people or tests call outside scripts/. A generator that took an unknown option for none would rewrite
 # its file.
 TOOLS = [
-    "tools/generate/dashboards.py", "tools/generate/chart_readme.py", "tools/generate/chart_schema.py",
-    "tools/generate/job_schema.py",
-    "tools/generate/manifests.py", "tools/generate/reference.py", "tools/generate/upgrade_fixture.py",
+    "tools/generate/dashboards.py", "tools/generate/chart_package.py", "tools/generate/chart_readme.py", "tools/generate/chart_schema.py",
+    "tools/generate/job_schema.py", "tools/generate/manifests.py", "tools/generate/reference.py",
+    "tools/generate/upgrade_fixture.py",
     "tests/bench/baselines/run",
     "tools/cluster/base_image",
     "tools/lint/faults.py", "tools/lint/format.py", "tools/lint/headers.py", "tools/lint/layering.py", "tools/lint/mirror.py",

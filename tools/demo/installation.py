@@ -92,9 +92,10 @@ class Installation:
     def install(self, *values, release="gnn-operator"):
         """Installs or upgrades the chart with the built images, and waits until it runs."""
         repository, tag = self.images["controller"].rsplit(":", 1)
+        worker, worker_tag = self.images["worker"].rsplit(":", 1)
         settings = [
             f"image.repository={repository}", f"image.tag={tag}", "image.pullPolicy=Never",
-            f"tests.workerImage={self.images['worker']}", *values,
+            f"tests.image.repository={worker}", f"tests.image.tag={worker_tag}", *values,
         ]
         command = [
             "upgrade", "--install", release, ROOT / "charts/gnn-operator", "--namespace", self.namespace,

@@ -9,7 +9,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts/gnn-operator"
-CI_VALUES = sorted((CHART / "ci").glob("*-values.yaml"))
+CI_VALUES = [*sorted((CHART / "ci").glob("*-values.yaml")), CHART / "values-openshift.yaml"]
 
 
 @lru_cache

@@ -14,17 +14,49 @@ HEAD = """# gnn-operator
 
 {description}
 
+A GNNJob names a data set, a model and how many nodes train it. The operator runs the gang of pods, restarts what is lost,
+resumes from checkpoints and reports progress in the job's status.
+
+## Install
+
 ```sh
-helm install gnn-operator charts/gnn-operator --namespace gnn-system --create-namespace \\
-  --set image.registry=REGISTRY
+helm install gnn-operator CHART --namespace gnn-system --create-namespace --set image.registry=REGISTRY
 helm test gnn-operator --namespace gnn-system --logs
 ```
 
-`scripts/images` builds the images; `image.tag` selects a tag other than the chart's version. See
-[operations](../../docs/operations.md) for monitoring, limiting the operator to namespaces, and upgrading.
+CHART is this chart's package, folder or `oci://` address; REGISTRY has the images `gnn-controller` and `gnn-worker` in the
+chart's version (`image.tag`, or `image.digest` and `tests.image.digest`, name others). The notes that Helm prints after the
+installation have a first job. `kubectl explain gnnjob.spec --recursive` describes every field of a job.
 
-Requires Kubernetes {kube}. Uninstalling keeps the CRD and all GNNJobs unless `crds.keep` is false. Upgrading does not
-touch running jobs, because their pods belong to the GNNJobs, not to the release.
+Requires Kubernetes {kube}. As part of another chart, this one takes the value `enabled` for that chart's `condition`.
+
+| Your cluster | Values |
+| --- | --- |
+| pulls images with credentials | `imagePullSecrets` for the chart's pods, `workers.template.imagePullSecrets` in each GNNJob |
+| is OpenShift | the package's file `values-openshift.yaml`: users of the namespace's range, as *restricted-v2* asks, and its name servers |
+| lets you use some namespaces only | `controller.watchNamespaces` |
+| gives you no cluster-scoped objects | `crds.enabled`, `admissionPolicy.enabled` and `rbac.create` false |
+| serves its API on other ports than 443 and 6443 | `networkPolicy.apiServer` |
+| is monitored by the Prometheus operator | `enabled` of `metrics.serviceMonitor`, `metrics.podMonitor`, `metrics.prometheusRule` |
+| has Grafana with its sidecar | `dashboards.enabled` |
+| has a scheduler for gangs, or Kueue | `gangScheduling`, `kueue` |
+
+## Upgrade and uninstall
+
+Upgrading does not touch running jobs, because their pods belong to the GNNJobs, not to the release. The CRD is upgraded with
+the chart. Uninstalling keeps the CRD and all GNNJobs unless `crds.keep` is false. A pre-delete hook takes the operator's finalizer
+from the jobs' pods first. What ignores such hooks (Argo CD in versions without `PreDelete` hooks, Flux with
+`disableHooks`) leaves pods that cannot be deleted: run the hook's Job yourself before:
+
+```sh
+helm template gnn-operator CHART --namespace gnn-system --show-only templates/hooks/release-pods.yaml | kubectl create --filename -
+kubectl wait job/gnn-operator-release --namespace gnn-system --for=condition=Complete --timeout=200s
+```
+
+## Runbooks
+
+With `metrics.prometheusRule.enabled`, each alert's annotation `runbook` is a command that prints what to do. The runbooks are in
+a ConfigMap of the release, in the version that is installed.
 
 ## Values
 

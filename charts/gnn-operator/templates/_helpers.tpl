@@ -74,25 +74,48 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "gnn.serviceAccountNam
 {{- include "gnn.image" (dict "image" .Values.image "defaultTag" .Chart.AppVersion) -}}
 {{- end -}}
 
-{{/* The worker's image: named, or beside the controller's with the same tag. */}}
+{{/* The worker's image, with the controller's registry and tag where it names none. */}}
 {{- define "gnn.workerImage" -}}
-{{- $beside := dict "registry" .Values.image.registry "repository" "gnn-worker" "tag" .Values.image.tag -}}
-{{- default (include "gnn.image" (dict "image" $beside "defaultTag" .Chart.AppVersion)) .Values.tests.workerImage -}}
+{{- $image := .Values.tests.image -}}
+{{- $registry := default .Values.image.registry $image.registry -}}
+{{- $image = merge (dict "registry" $registry) $image -}}
+{{- include "gnn.image" (dict "image" $image "defaultTag" (default .Chart.AppVersion .Values.image.tag)) -}}
 {{- end -}}
 
-{{/* Pod and container settings that pass Pod Security "restricted". */}}
+{{/* Pod and container settings that pass Pod Security "restricted", and what the values put in their place. */}}
 {{- define "gnn.podSecurityContext" -}}
-runAsNonRoot: true
-{{- if not .Values.podSecurity.userFromCluster }}
-runAsUser: 65532
-runAsGroup: 65532
-{{- end }}
-seccompProfile: {type: RuntimeDefault}
+{{- $context := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- if not .Values.podSecurity.userFromCluster -}}
+{{- $context = merge $context (dict "runAsUser" 65532 "runAsGroup" 65532) -}}
+{{- end -}}
+{{- toYaml (mergeOverwrite $context (deepCopy .Values.podSecurityContext)) -}}
 {{- end -}}
 {{- define "gnn.containerSecurityContext" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{- $context := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
+{{- toYaml (mergeOverwrite $context (deepCopy .Values.securityContext)) -}}
+{{- end -}}
+
+{{/* How a monitor scrapes; call with that part of the values. */}}
+{{- define "gnn.scraping" -}}
+interval: {{ .interval }}
+{{- with .scrapeTimeout }}
+scrapeTimeout: {{ . }}
+{{- end }}
+{{- with .relabelings }}
+relabelings: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .metricRelabelings }}
+metricRelabelings: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The page that alerts link to, or nothing. */}}
+{{- define "gnn.runbookUrl" -}}
+{{- if .Values.metrics.prometheusRule.runbookUrl -}}
+{{- .Values.metrics.prometheusRule.runbookUrl -}}
+{{- else if .Chart.Sources -}}
+{{- printf "%s/blob/v%s/docs/runbooks.md" (first .Chart.Sources | trimSuffix "/") .Chart.AppVersion -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Which nodes the controller may run on, and with what priority. */}}

@@ -86,7 +86,7 @@ class Kueue(unittest.TestCase):
         undisturbed = operator.results("first", NAMESPACE)[0]["parametersHash"]
         self.assertEqual(operator.results("second", NAMESPACE)[0]["parametersHash"], undisturbed)
         for job in ("first", "second", "urgent"):
-            self.assertTrue(operator.holds(workload(job), "Finished"), job)
+            operator.wait(f"{job}'s quota is free", lambda job=job: operator.holds(workload(job), "Finished"), 30)
 
     def assert_ended_before(self, first, second):
         """All pods of one job had ended when the other's were created."""
@@ -97,18 +97,20 @@ class Kueue(unittest.TestCase):
         self.assertLessEqual(max(ended), min(pod["metadata"]["creationTimestamp"] for pod in pods_of(second)))
 
     def test_a_suspended_job_leaves_its_queue_and_comes_back(self):
-        def suspend(value):
-            operator.kubectl("patch", "gnnjob", "held", "-n", NAMESPACE, "--type=merge", "-p",
-                             json.dumps({"spec": {"suspend": value}}))
-
         self.submit("held", QUEUE, epochs=5000)
         operator.wait_step("held", NAMESPACE, 1, 120)
-        suspend(True)
-        operator.wait("the job gave its quota back", lambda: "admission" not in workload("held")["status"], 90)
+        self.suspend("held")
         self.assertFalse(workload("held")["spec"]["active"])
-        self.assertEqual(pods_of("held"), [])
-        suspend(False)
+        self.patch("held", suspend=False)
         operator.wait("the job runs again", lambda: operator.holds(operator.get("gnnjob", "held", NAMESPACE), "Running"), 90)
+
+    def suspend(self, job):
+        self.patch(job, suspend=True)
+        operator.wait(f"{job} gave its quota back", lambda: "admission" not in workload(job)["status"], 90)
+        self.assertEqual(pods_of(job), [])
+
+    def patch(self, job, **spec):
+        operator.kubectl("patch", "gnnjob", job, "-n", NAMESPACE, "--type=merge", "-p", json.dumps({"spec": spec}))
 
     def test_the_operators_account_may_not_touch_what_no_job_owns(self):
         """Its roles let it write all Workloads; the admission policy does not."""
@@ -135,7 +137,7 @@ class Kueue(unittest.TestCase):
             operator.kubectl("--as", ACCOUNT, *command, **options)
 
     def test_uninstalling_lets_workloads_go_and_an_installation_takes_the_jobs_up_again(self):
-        self.submit("running", QUEUE, epochs=EPOCHS)
+        self.submit("running", QUEUE, epochs=5000)
         operator.wait_step("running", NAMESPACE, 1, 120)
         self.submit("waiting", QUEUE)
         self.wait_queued("waiting", "Queued", "insufficient unused quota")
@@ -151,9 +153,10 @@ class Kueue(unittest.TestCase):
         operator.kubectl("delete", "gnnjob", "waiting", "-n", NAMESPACE)
         operator.wait("the deleted job's Workload is gone", lambda: workload("waiting") is None, 60)
 
+        step = operator.get("gnnjob", "running", NAMESPACE)["status"]["progress"]["globalStep"]
         operator.install(TOGGLE)
-        self.assertEqual(self.wait_complete("running")["attempt"], 1)
-        operator.wait("the job has given its quota back", lambda: operator.holds(workload("running"), "Finished"), 60)
+        self.assertEqual(operator.wait_step("running", NAMESPACE, step + 1, 120)["status"]["attempt"], 1)
+        self.suspend("running")
 
 
 if __name__ == "__main__":

@@ -59,15 +59,15 @@ ALLOWED = {
         "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader", "worker/shards",
     ],
     "worker/tasks": [
-        "common", "common/api", "worker/data", "worker/interop", "worker/partition", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
-        "worker/rendezvous", "worker/progress", "worker/rpc", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader",
-        "worker/shards", "worker/servers", "worker/training",
+        "common", "common/api", "worker/data", "worker/interop", "worker/partition", "worker/graph", "worker/sampling/core",
+        "worker/sampling", "worker/nn", "worker/rendezvous", "worker/progress", "worker/rpc", "worker/comm", "worker/checkpoint",
+        "worker/embedding", "worker/loader", "worker/shards", "worker/servers", "worker/training",
     ],
     "worker/agent": ["common", "common/api", "common/http", "worker/rendezvous", "worker/progress"],
     "worker/app": [
-        "common", "common/api", "worker/data", "worker/interop", "worker/partition", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/nn",
-        "worker/rendezvous", "worker/progress", "worker/rpc", "worker/comm", "worker/checkpoint", "worker/embedding", "worker/loader",
-        "worker/shards", "worker/servers", "worker/training",
+        "common", "common/api", "worker/data", "worker/interop", "worker/partition", "worker/graph", "worker/sampling/core",
+        "worker/sampling", "worker/nn", "worker/rendezvous", "worker/progress", "worker/rpc", "worker/comm", "worker/checkpoint",
+        "worker/embedding", "worker/loader", "worker/shards", "worker/servers", "worker/training",
         "worker/tasks", "worker/agent",
     ],
     "worker/main": ["common", "worker/app"],
@@ -89,7 +89,8 @@ IMPURE = re.compile(r"\bnow\s*\(|\b(System)?Clock\b|\bmonotonic\s*\(|\bgetenv\s*
 WITH_TORCH = [
     module for module in ALLOWED
     if module.startswith("worker/") and module not in {
-        "worker/data", "worker/interop", "worker/partition", "worker/sampling/core", "worker/rendezvous", "worker/progress", "worker/rpc", "worker/agent",
+        "worker/data", "worker/interop", "worker/partition", "worker/sampling/core", "worker/rendezvous", "worker/progress",
+        "worker/rpc", "worker/agent",
     }
 ]
 

@@ -78,7 +78,9 @@ COVERED = {
         "controller/app/wait_command", "worker/app/agent_command", "worker/app/console", "worker/app/prepare_command",
         "worker/app/rank_command", "worker/main/main",
     ],
-    "tests/worker/checkpoint/checkpoint_test.cpp": ["worker/checkpoint/checkpoint_state", "worker/checkpoint/file_ops"],
+    "tests/worker/checkpoint/checkpoint_test.cpp": [
+        "worker/checkpoint/checkpoint_state", "worker/checkpoint/durable_file", "worker/checkpoint/file_ops",
+    ],
     "tests/worker/comm/communicator_test.cpp": ["worker/comm/c10d_communicator", "worker/progress/collective_activity"],
     "tests/worker/comm/process_groups_test.cpp": ["worker/comm/gloo/gloo_backend", "worker/comm/rank_groups"],
     "tests/worker/data/csc_builder_test.cpp": [
@@ -125,6 +127,7 @@ COVERED = {
     "tests/worker/nn/models/models_test.cpp": [
         "worker/nn/models/gcn", "worker/nn/models/gin", "worker/nn/models/graph_sage", "worker/nn/models/layers", "worker/nn/models/model",
     ],
+    "tests/worker/training/model_export_test.cpp": ["worker/training/agreement", "worker/training/model_file"],
     "tests/worker/progress/console_sink_test.cpp": ["worker/progress/progress_sink", "worker/progress/remote_data"],
     "tests/worker/rpc/client_test.cpp": [
         "common/latency_histogram", "worker/rpc/connection", "worker/rpc/event_loop", "worker/rpc/identity", "worker/rpc/loop_context",

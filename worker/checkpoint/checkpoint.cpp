@@ -1,6 +1,7 @@
 #include "worker/checkpoint/checkpoint.h"
 
 #include "worker/checkpoint/checkpoint_format.h"
+#include "worker/checkpoint/durable_file.h"
 #include "worker/checkpoint/finite.h"
 
 #include <nlohmann/json.hpp>
@@ -21,7 +22,6 @@ constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;
 // A fence may be written between a writer's check and its rename, once: then the checkpoint before
 // is the one that counts.
 constexpr int64_t kAlwaysKept = 2;
-constexpr std::string_view kTemporary = ".tmp";
 
 template <class... Numbers>
 std::string format(const char* pattern, Numbers... numbers) {
@@ -330,29 +330,11 @@ Status CheckpointStore::check_fence() const {
 }
 
 Status CheckpointStore::write_file(const fs::path& path, std::string_view content) {
-  GNN_ASSIGN_OR_RETURN(const int file, files_->create(path));
-  const auto fill = [&]() -> Status {
-    for (size_t done = 0; done < content.size();) {
-      GNN_ASSIGN_OR_RETURN(
-          const size_t count, files_->write(file, content.data() + done, content.size() - done)
-      );
-      if (count == 0) return fail(ErrorKind::Io, path.string() + ": write() wrote no byte");
-      done += count;
-    }
-    return files_->sync(file);
-  };
-  const Status filled = fill();
-  const Status closed = files_->close(file);
-  if (filled && closed) return {};
-  best_effort(files_->remove_file(path));  // gives a full disk its room back
-  return filled ? closed : tl::make_unexpected(with_context(filled.error(), path.string()));
+  return checkpoint::write_file(*files_, path, std::array{content});
 }
 
 Status CheckpointStore::replace(const fs::path& path, std::string_view content) {
-  const fs::path temporary = path.string() + std::string(kTemporary);
-  GNN_RETURN_IF_ERROR(write_file(temporary, content));
-  GNN_RETURN_IF_ERROR(files_->rename(temporary, path));
-  return files_->sync_directory(path.parent_path());
+  return replace_file(*files_, path, std::array{content});
 }
 
 Status CheckpointStore::write_fence(bool complete) {
@@ -411,7 +393,7 @@ Result<SavedCheckpoint> CheckpointStore::write_checkpoint(const CheckpointState&
       replace(own_directory_ / data_file_name(encoded.data_checksum), encoded.bytes.data)
   );
   const fs::path manifest = own_directory_ / manifest_name(state.global_step);
-  const fs::path temporary = manifest.string() + std::string(kTemporary);
+  const fs::path temporary = temporary_name(manifest);
   GNN_RETURN_IF_ERROR(write_file(temporary, encoded.bytes.manifest));
   GNN_RETURN_IF_ERROR(check_fence());
   GNN_RETURN_IF_ERROR(files_->rename(temporary, manifest));
@@ -467,7 +449,7 @@ void CheckpointStore::sweep(const fs::path& directory, const std::vector<fs::pat
   if (removed_manifest && !files_->sync_directory(directory)) return;
   for (const std::string& name : *names) {
     const bool unwanted_data = is_data(name) && std::ranges::find(wanted, name) == wanted.end();
-    if (unwanted_data || name.ends_with(kTemporary)) {
+    if (unwanted_data || name.ends_with(kTemporarySuffix)) {
       best_effort(files_->remove_file(directory / name));
     }
   }

@@ -128,6 +128,10 @@ class TrainingLoop {
   // (the last update is of no loss yet), and the same buffers.
   Status agree_on_model();
   Status save_checkpoint();
+  Status open_export();
+  // Writes the module's present parameters, which are those after `epochs` epochs.
+  Status write_model(const std::string& name, int64_t epochs);
+  Status export_models();
   void warn_of_differences(const checkpoint::CheckpointState& state) const;
   Status restore(const checkpoint::CheckpointState& state);
   Status resume();
@@ -142,6 +146,7 @@ class TrainingLoop {
   LapTimer epoch_timer_;
   LapTimer run_timer_;
   std::optional<TrainingCheckpoints> checkpoints_;
+  std::optional<ModelExport> model_export_;
   std::string newest_checkpoint_;
   int64_t saved_step_ = -1;   // global step of the newest checkpoint
   int64_t agreed_step_ = -1;  // global step of the last agree_on_model()
@@ -375,6 +380,38 @@ Status TrainingLoop::save_checkpoint() {
   return {};
 }
 
+Status TrainingLoop::open_export() {
+  if (!options_.model_export) return {};
+  GNN_ASSIGN_OR_RETURN(
+      model_export_,
+      ModelExport::open(*options_.model_export, context_.communicator, context_.files)
+  );
+  return {};
+}
+
+Status TrainingLoop::write_model(const std::string& name, int64_t epochs) {
+  ModelFacts facts{
+      .config_hash = options_.config_hash,
+      .dataset_digest = options_.dataset_digest,
+      .epochs = epochs,
+  };
+  for (const progress::EpochReport& epoch : state_.epochs) {
+    if (epoch.epoch + 1 == epochs) set_metric(epoch, facts);
+  }
+  GNN_ASSIGN_OR_RETURN(
+      const std::string path,
+      model_export_->write(name, workload_.module(), workload_.embeddings(), facts)
+  );
+  context_.progress.on_message("Exported " + path);
+  return {};
+}
+
+Status TrainingLoop::export_models() {
+  if (!model_export_) return {};
+  context_.progress.on_phase(progress::Phase::Checkpoint);
+  return write_model("last", state_.position.epoch);
+}
+
 void TrainingLoop::warn_of_differences(const checkpoint::CheckpointState& state) const {
   if (context_.communicator->rank() != 0) return;
   for (const Difference& found : differences(state, conditions())) {
@@ -435,6 +472,7 @@ Status TrainingLoop::resume() {
 }
 
 Result<TrainingResult> TrainingLoop::run() {
+  GNN_RETURN_IF_ERROR(open_export());
   GNN_RETURN_IF_ERROR(resume());
   resumed_step_ = state_.global_step;
   while (state_.position.epoch < training().epochs) {
@@ -447,6 +485,7 @@ Result<TrainingResult> TrainingLoop::run() {
     state_.position = {.epoch = state_.position.epoch + 1, .step = 0};
     state_.sums = {};
   }
+  if (!stopped_) GNN_RETURN_IF_ERROR(export_models());
   return TrainingResult{
       .report = final_report(), .epochs = std::move(state_.epochs), .stopped = stopped_
   };

@@ -7,6 +7,7 @@
 #include "worker/comm/communicator.h"
 #include "worker/progress/progress_sink.h"
 #include "worker/rendezvous/rendezvous.h"
+#include "worker/training/model_export.h"
 #include "worker/training/workload.h"
 
 #include <c10/core/Device.h>
@@ -21,6 +22,7 @@ namespace gnn::training {
 struct TrainerOptions {
   api::Training training{};
   std::optional<api::Checkpoint> checkpoint{};
+  std::optional<ModelExportOptions> model_export{};  ///< what is written once training has ended
   rendezvous::Incarnation incarnation{};  ///< a checkpoint folder refuses writers of older ones
   /// Of all that the numbers depend on; resuming with another one is logged.
   std::string config_hash{};
@@ -36,7 +38,7 @@ struct TrainerContext {
   c10::Device device{c10::kCPU};
   progress::ProgressSink& progress;
   const StopToken& stop;
-  /// Where checkpoints are read and written, on rank 0.
+  /// Where checkpoints and exported models are read and written, on rank 0.
   std::shared_ptr<checkpoint::FileOps> files = std::make_shared<checkpoint::PosixFileOps>();
 };
 
@@ -49,7 +51,7 @@ struct TrainingResult {
 };
 
 /// Trains `workload` from the newest valid checkpoint, or from the start, with evaluations and
-/// checkpoints between epochs. Collective.
+/// checkpoints between epochs, and exports the model at the end. Collective.
 /// The result is a function of (options, workload, world size): dropout is keyed by (seed, epoch,
 /// batch, rank).
 /// Errors: those of the workload; Configuration for a checkpoint of another task or model, or if

@@ -1,6 +1,7 @@
 #include "worker/training/training_checkpoints.h"
 
 #include "worker/checkpoint/checkpoint_format.h"
+#include "worker/training/agreement.h"
 #include "worker/training/meters.h"
 
 #include <ATen/ATen.h>
@@ -30,15 +31,11 @@ Status broadcast_bytes(comm::Communicator& communicator, std::string& bytes) {
   return {};
 }
 
-// Tells every rank whether rank 0 succeeded; the others blame it.
+// Whether rank 0 succeeded, for every rank.
 template <class T>
 Status agree(comm::Communicator& communicator, const Result<T>& result) {
-  const at::Tensor failed = at::full({1}, result.has_value() ? 0 : 1, at::kLong);
-  Status status = communicator.all_reduce(failed, comm::ReduceOp::Max);
-  if (!result) return tl::unexpected(result.error());
-  if (!status) return status;
-  if (failed.item<int64_t>() == 0) return {};
-  return fail(ErrorKind::PeerLost, "rank 0 could not read or write the checkpoint");
+  const Status mine = result ? Status() : tl::unexpected(result.error());
+  return training::agree(communicator, mine, "could not read or write the checkpoint");
 }
 
 }  // namespace

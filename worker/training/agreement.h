@@ -1,0 +1,17 @@
+#pragma once
+
+#include "common/result.h"
+#include "worker/comm/communicator.h"
+
+#include <string_view>
+
+namespace gnn::training {
+
+/// Tells every rank whether rank 0 succeeded; the others blame it: "rank 0 " and `failure`.
+/// Collective. The others' own `mine` does not count unless it is an error.
+/// Errors: that of `mine`; PeerLost on the other ranks.
+[[nodiscard]] Status agree(
+    comm::Communicator& communicator, const Status& mine, std::string_view failure
+);
+
+}  // namespace gnn::training

@@ -222,12 +222,15 @@ struct DistributedDataParallel::Impl {
   // This rank's part of the agreement: its votes and what accumulate() gathered.
   at::Tensor contribution(const Votes& mine) const {
     const auto vote = [](bool yes) { return yes ? 1.0 : 0.0; };
-    const at::Tensor votes =
+    at::Tensor votes =
         at::tensor(
             {vote(mine.stop), vote(mine.active), accumulated_batch_size, vote(mine.abandon)},
             at::kDouble
         )
-            .to(agreement.options());
+            .to(agreement.scalar_type());
+    // A copy from other memory would wait for all that is queued on the device.
+    if (agreement.is_cuda()) votes = votes.pin_memory();
+    votes = votes.to(agreement.device(), /*non_blocking=*/true);
     return at::cat(
         {votes, accumulated_loss.defined() ? accumulated_loss : at::zeros({1}, votes.options())}
     );

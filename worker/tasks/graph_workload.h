@@ -45,7 +45,7 @@ class GraphWorkload final : public training::Workload {
   [[nodiscard]] at::Tensor loss(const training::Scores& scores) const override {
     return training::cross_entropy(scores);
   }
-  [[nodiscard]] int64_t count_correct(const training::Scores& scores) const override {
+  [[nodiscard]] at::Tensor count_correct(const training::Scores& scores) const override {
     return training::count_correct(scores);
   }
   [[nodiscard]] progress::DataPath data_path() const override;

@@ -83,7 +83,7 @@ class LinkWorkload final : public training::Workload {
   /// Logits float [P + N], and labels of the same shape.
   [[nodiscard]] training::Scores forward() override;
   [[nodiscard]] at::Tensor loss(const training::Scores& scores) const override;
-  [[nodiscard]] int64_t count_correct(const training::Scores& scores) const override;
+  [[nodiscard]] at::Tensor count_correct(const training::Scores& scores) const override;
   [[nodiscard]] progress::DataPath data_path() const override;
   [[nodiscard]] progress::MemoryByOwner memory() const override;
   [[nodiscard]] bool has(training::Part part) const override { return batches_->has(part); }

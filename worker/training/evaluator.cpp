@@ -52,7 +52,7 @@ Result<Evaluated> evaluate_batches(
   for (int64_t batch = 0; batch < most && !context.stop.requested(); ++batch) {
     GNN_ASSIGN_OR_RETURN(const std::optional<Scores> scores, next());
     if (!scores) break;
-    counts.correct += count_correct(*scores);
+    counts.correct += count_correct(*scores).item<int64_t>();
     counts.total += scores->labels.size(0);
     context.progress.on_mark();
     context.progress.on_evaluation(

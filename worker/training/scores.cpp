@@ -20,9 +20,9 @@ at::Tensor cross_entropy(const Scores& scores) {
   return torch::nn::functional::cross_entropy(scores.logits, scores.labels);
 }
 
-int64_t count_correct(const Scores& scores) {
+at::Tensor count_correct(const Scores& scores) {
   const at::NoGradGuard no_grad;
-  return scores.logits.argmax(1).eq(scores.labels).sum().item<int64_t>();
+  return scores.logits.argmax(1).eq(scores.labels).sum();
 }
 
 }  // namespace gnn::training

@@ -22,7 +22,8 @@ struct Scores {
 /// The mean cross entropy of a classification, a scalar.
 [[nodiscard]] at::Tensor cross_entropy(const Scores& scores);
 
-/// How many labels have the highest logit; among equals the first counts.
-[[nodiscard]] int64_t count_correct(const Scores& scores);
+/// How many labels have the highest logit; among equals the first counts. An int64 scalar on the
+/// scores' device.
+[[nodiscard]] at::Tensor count_correct(const Scores& scores);
 
 }  // namespace gnn::training

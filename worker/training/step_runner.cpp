@@ -27,7 +27,10 @@ Result<std::optional<comm::StepResult>> StepRunner::run(
 ) {
   GNN_ASSIGN_OR_RETURN(const std::optional<StepPlan> plan, planner_.plan(position));
   if (!plan) return std::optional<comm::StepResult>();
-  const Step step{.position = position, .plan = *plan, .sums = sums, .report = report};
+  std::vector<BatchScore> scores;
+  const Step step{
+      .position = position, .plan = *plan, .sums = sums, .report = report, .scores = scores
+  };
   replicas_.zero_grad();
   const progress::EpochSums sums_before = sums;
   const std::vector<at::Tensor> buffers_before = copy_buffers();
@@ -129,16 +132,19 @@ Result<std::optional<comm::StepResult>> StepRunner::run_batch(int64_t batch, con
       .stop = context_.stop.requested(),
       .reported_loss = loss,
   };
+  step.scores.push_back(score_of(scores, loss, size.items));
   std::optional<comm::StepResult> agreed;
   if (reduces) {
+    // The one wait of the host for the device in a step: all that was queued before has ended.
     GNN_ASSIGN_OR_RETURN(agreed, replicas_.backward(share, mine));
+    for (const BatchScore& score : step.scores) {
+      const auto* const values = score.values.const_data_ptr<double>();
+      step.sums.add(values[0], score.items, static_cast<int64_t>(values[1]));
+    }
   } else {
     GNN_RETURN_IF_ERROR(replicas_.accumulate(share, mine));
   }
 
-  // This reads the loss back to the host. The device has just been waited for by the reduction, or
-  // has nothing queued behind this batch: loading threads prepare the next one meanwhile.
-  step.sums.add(loss.item<double>(), size.items, workload_.count_correct(scores));
   report.items += size.items;
   report.sampled_edges += size.sampled_edges;
   report.input_nodes += size.input_nodes;
@@ -146,6 +152,20 @@ Result<std::optional<comm::StepResult>> StepRunner::run_batch(int64_t batch, con
   report.seconds.reduce += waited;
   report.seconds.backward += timer.lap() - waited;
   return agreed;
+}
+
+StepRunner::BatchScore StepRunner::score_of(
+    const Scores& scores, const at::Tensor& loss, int64_t items
+) const {
+  const at::NoGradGuard no_grad;
+  const at::Tensor correct = workload_.count_correct(scores);
+  at::Tensor values = at::stack({loss.detach().to(at::kDouble), correct.to(at::kDouble)});
+  if (!values.is_cpu()) {
+    const at::Tensor host = at::empty({2}, at::TensorOptions(at::kDouble).pinned_memory(true));
+    host.copy_(values, /*non_blocking=*/true);
+    values = host;
+  }
+  return {.values = std::move(values), .items = items};
 }
 
 }  // namespace gnn::training

@@ -58,12 +58,20 @@ class StepRunner {
   );
 
  private:
+  // What a batch scored. On a GPU the values are on their way to pinned memory: they are there once
+  // the step has waited for the device.
+  struct BatchScore {
+    at::Tensor values;  // double [2] on the host: the mean loss and the number of right scores
+    int64_t items = 0;
+  };
+
   // Where the batches of one step add up.
   struct Step {
     const Position& position;
     const StepPlan& plan;
     progress::EpochSums& sums;
     progress::StepReport& report;
+    std::vector<BatchScore>& scores;  // of its batches so far
   };
 
   Status update_embeddings(const comm::StepResult& agreed);
@@ -75,6 +83,8 @@ class StepRunner {
   // Forward and backward of one batch. Only the last batch of a step reduces the gradients and has
   // a result.
   Result<std::optional<comm::StepResult>> run_batch(int64_t batch, const Step& step);
+  [[nodiscard]] BatchScore score_of(const Scores& scores, const at::Tensor& loss, int64_t items)
+      const;
 
   Workload& workload_;
   StepContext context_;

@@ -67,8 +67,9 @@ class Workload {
   [[nodiscard]] virtual Scores forward() = 0;
   /// The loss of scores that forward() gave: a scalar, the mean over the batch's items.
   [[nodiscard]] virtual at::Tensor loss(const Scores& scores) const = 0;
-  /// How many of these scores are right.
-  [[nodiscard]] virtual int64_t count_correct(const Scores& scores) const = 0;
+  /// How many of these scores are right: an int64 scalar on their device, which the host need not wait
+  /// for.
+  [[nodiscard]] virtual at::Tensor count_correct(const Scores& scores) const = 0;
 
   /// What loading the batches has cost so far; all 0 without a loader.
   [[nodiscard]] virtual progress::DataPath data_path() const { return {}; }

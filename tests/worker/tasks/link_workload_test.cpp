@@ -145,7 +145,9 @@ TEST(LinkWorkload, CountsPositivesAndNegativesAsItems) {
   const training::Scores scores = workload->forward();
   EXPECT_EQ(scores.labels.sum().item<float>(), 32);
   EXPECT_EQ(
-      workload->count_correct({at::tensor({1.0, -1.0, 0.0}), at::tensor({1.0, 0.0, 1.0})}), 2
+      workload->count_correct({at::tensor({1.0, -1.0, 0.0}), at::tensor({1.0, 0.0, 1.0})})
+          .item<int64_t>(),
+      2
   );
   EXPECT_NEAR(
       workload->loss({at::tensor({0.0, 0.0}), at::tensor({1.0, 0.0})}).item<double>(),

@@ -106,10 +106,9 @@ TEST(LayerWise, CountsWhatOneForwardOverTheWholeGraphCounts) {
   };
   const std::vector<graph::Block> blocks(3, block);
   const at::Tensor logits = scene.sage->forward(scene.whole.features, blocks);
-  const int64_t correct = count_correct(
-      {.logits = logits.index_select(0, scene.ids),
-       .labels = scene.whole.labels.index_select(0, scene.ids)}
-  );
+  const int64_t correct = count_correct({.logits = logits.index_select(0, scene.ids),
+                                         .labels = scene.whole.labels.index_select(0, scene.ids)})
+                              .item<int64_t>();
   EXPECT_EQ(alone(scene, *scene.sage), progress::accuracy(correct, scene.ids.numel()));
 }
 

@@ -89,13 +89,15 @@ class SharedWorkload final : public Workload {
     return scores;
   }
   at::Tensor loss(const Scores& scores) const override { return cross_entropy(scores); }
-  int64_t count_correct(const Scores& scores) const override {
+  at::Tensor count_correct(const Scores& scores) const override {
     return training::count_correct(scores);
   }
   bool has(Part part) const override { return part == Part::Validation; }
   Result<Evaluated> evaluate(Part, const EvaluationContext&) override {
     for (const at::Tensor& buffer : net_->buffers()) measured.push_back(buffer.clone());
-    return progress::accuracy(count_correct({net_->forward(points_), labels_}), 400);
+    return progress::accuracy(
+        count_correct({net_->forward(points_), labels_}).item<int64_t>(), 400
+    );
   }
 
   std::function<void(int64_t)> on_batch;  // given how many were fetched so far

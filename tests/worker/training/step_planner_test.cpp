@@ -30,7 +30,7 @@ class CountedBatches final : public Workload {
   }
   Scores forward() override { return {}; }
   at::Tensor loss(const Scores&) const override { return {}; }
-  int64_t count_correct(const Scores&) const override { return 0; }
+  at::Tensor count_correct(const Scores&) const override { return at::zeros({}, at::kLong); }
   bool has(Part) const override { return false; }
   Result<Evaluated> evaluate(Part, const EvaluationContext&) override { return Evaluated(); }
 

@@ -86,14 +86,14 @@ class RowWorkload final : public Workload {
     return {net_->forward(embeddings_->read(0, ids_)) * scale, ids_ % 3};
   }
   at::Tensor loss(const Scores& scores) const override { return cross_entropy(scores); }
-  int64_t count_correct(const Scores& scores) const override {
+  at::Tensor count_correct(const Scores& scores) const override {
     return training::count_correct(scores);
   }
   bool has(Part part) const override { return part == Part::Validation; }
   Result<Evaluated> evaluate(Part, const EvaluationContext&) override {
     const at::Tensor all = at::arange(kRows, at::kLong);
     return progress::accuracy(
-        count_correct({net_->forward(embeddings_->read(0, all)), all % 3}), kRows
+        count_correct({net_->forward(embeddings_->read(0, all)), all % 3}).item<int64_t>(), kRows
     );
   }
 

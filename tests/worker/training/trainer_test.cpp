@@ -71,7 +71,7 @@ class TinyWorkload final : public Workload {
     return {net_->forward(points_.narrow(0, current_ * 4, 4)), labels_.narrow(0, current_ * 4, 4)};
   }
   at::Tensor loss(const Scores& scores) const override { return cross_entropy(scores); }
-  int64_t count_correct(const Scores& scores) const override {
+  at::Tensor count_correct(const Scores& scores) const override {
     return training::count_correct(scores);
   }
   bool has(Part part) const override { return std::ranges::find(parts, part) != parts.end(); }
@@ -80,7 +80,7 @@ class TinyWorkload final : public Workload {
     evaluated.emplace_back(part, context.max_batches.value_or(-1));
     context.progress.on_evaluation({.done = 1, .total = 2});
     context.progress.on_evaluation({.done = 2, .total = 2});
-    return progress::accuracy(count_correct({net_->forward(points_), labels_}), 20);
+    return progress::accuracy(count_correct({net_->forward(points_), labels_}).item<int64_t>(), 20);
   }
 
   std::vector<Part> parts = {Part::Validation};

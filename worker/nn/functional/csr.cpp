@@ -5,14 +5,16 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/argsort.h>
-#include <ATen/ops/bincount.h>
+#include <ATen/ops/cumsum.h>
 #include <ATen/ops/diff.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/repeat_interleave.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/sort.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
+#include <optional>
 #include <string_view>
 
 namespace gnn::nn {
@@ -22,19 +24,23 @@ bool is_index(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kInt || tensor.scalar_type() == at::kLong;
 }
 
-// For a GPU: torch's own operators, all of them deterministic on integers.
-Csr transpose_with_operators(const Csr& matrix) {
-  const at::Tensor rows = at::repeat_interleave(
-      at::arange(matrix.num_rows, matrix.indices.options()), at::diff(matrix.indptr)
+// The row of each entry, int64 [E]. With the size of its result, which at::repeat_interleave would
+// otherwise wait for.
+at::Tensor rows_of_entries(const Csr& matrix) {
+  return at::repeat_interleave(
+      at::diff(matrix.indptr), std::optional<int64_t>(matrix.indices.numel())
   );
-  const at::Tensor order =
-      at::argsort(matrix.indices, /*stable=*/true, /*dim=*/0, /*descending=*/false);
-  at::Tensor indptr = at::zeros({matrix.num_cols + 1}, matrix.indptr.options());
-  indptr.narrow(0, 1, matrix.num_cols)
-      .copy_(at::bincount(matrix.indices, {}, matrix.num_cols).cumsum(0));
+}
+
+// For a GPU: torch's own operators, all of them deterministic on integers, and none of them one that
+// the host waits for, as at::bincount is.
+Csr transpose_with_operators(const Csr& matrix) {
+  const auto [columns, order] =
+      at::sort(matrix.indices, /*stable=*/true, /*dim=*/0, /*descending=*/false);
+  const at::Tensor rows = rows_of_entries(matrix);
   return Csr{
-      .indptr = std::move(indptr),
-      .indices = rows.index_select(0, order),
+      .indptr = at::searchsorted(columns, at::arange(matrix.num_cols + 1, columns.options())),
+      .indices = rows.index_select(0, order).to(columns.scalar_type()),
       .num_rows = matrix.num_cols,
       .num_cols = matrix.num_rows,
   };
@@ -161,11 +167,12 @@ Csr transpose(const Csr& matrix) {
 
 at::Tensor in_degrees_without_loops(const graph::Block& block) {
   const Csr matrix = to_csr(block);
-  const at::Tensor degrees = at::diff(matrix.indptr);
-  const at::Tensor rows =
-      at::repeat_interleave(at::arange(matrix.num_rows, matrix.indptr.options()), degrees);
-  const at::Tensor loops = rows.masked_select(rows.eq(matrix.indices));
-  return degrees - at::bincount(loops, {}, matrix.num_rows);
+  const at::Tensor loops = rows_of_entries(matrix).eq(matrix.indices);
+  // The loops before each entry, and before the end.
+  const at::Tensor before = at::zeros({loops.numel() + 1}, matrix.indptr.options());
+  at::Tensor after_first = before.narrow(0, 1, loops.numel());
+  at::cumsum_out(after_first, loops, 0);
+  return at::diff(matrix.indptr) - at::diff(before.index_select(0, matrix.indptr));
 }
 
 at::Tensor in_degrees_without_loops(const Csr& matrix, const at::Tensor& own_columns) {

@@ -48,9 +48,11 @@ struct PipelineOptions {
 }
 
 /// Makes the batches of an epoch on several threads, none of which waits for what a batch asks of
-/// other nodes, copies them to the device on one more, and
-/// hands them out in order. `move_tensors(Batch&, const DeviceCopy&)` says what of a batch is
+/// other nodes, copies them to the device by one more, beside what the reader computes there, and
+/// hands them out in order. `for_each_tensor(Batch&, VisitTensor)` says what of a batch is
 /// copied; it is found by argument-dependent lookup.
+/// On a GPU the reader's current stream waits for the copies of a batch; the host does not. It is to
+/// queue what reads the batch on that stream.
 /// Threads: one reader; end_epoch(), add() and stats() on any.
 template <class Batch>
 class BatchPipeline {
@@ -63,9 +65,16 @@ class BatchPipeline {
     int64_t end = 0;
   };
 
-  /// Precondition: check_pipeline() accepts the options.
-  explicit BatchPipeline(const PipelineOptions& options)
-      : options_(options), pool_(static_cast<size_t>(options.num_threads)) {}
+  /// Computes on the device what of a batch is computed there, queued behind its copies.
+  using Finish = std::function<void(Batch&)>;
+
+  /// Precondition: check_pipeline() accepts the options. `finish` may be empty, and is on the CPU.
+  explicit BatchPipeline(const PipelineOptions& options, Finish finish = {})
+      : options_(options),
+        finish_(std::move(finish)),
+        pool_(static_cast<size_t>(options.num_threads)) {
+    if (!options.device.is_cpu()) device_copy_.emplace(options.device);
+  }
   ~BatchPipeline() { end_epoch(); }
   BatchPipeline(const BatchPipeline&) = delete;
   BatchPipeline& operator=(const BatchPipeline&) = delete;
@@ -76,7 +85,8 @@ class BatchPipeline {
   void start_epoch(Range range, Make make) {
     end_epoch();
     state_.lock()->stats = {};  // before the first thread adds to it
-    auto epoch = std::make_shared<Epoch>(range, std::move(make));
+    auto epoch =
+        std::make_shared<Epoch>(range, from_pinned() ? pinned(std::move(make)) : std::move(make));
     if (options_.num_threads > 0) {
       epoch->prefetcher = std::make_unique<OrderedPrefetcher<Batch>>(
           pool_,
@@ -86,7 +96,7 @@ class BatchPipeline {
           },
           epoch->make
       );
-      if (!options_.device.is_cpu()) start_copier(*epoch);
+      if (device_copy_) start_copier(*epoch);
     }
     state_.lock()->epoch = std::move(epoch);
   }
@@ -99,9 +109,11 @@ class BatchPipeline {
     if (epoch->prefetcher == nullptr) return make_next(*epoch);
     if (epoch->copied == nullptr) return epoch->prefetcher->next();
     const auto start = std::chrono::steady_clock::now();
-    auto batch = epoch->copied->pop();
+    auto copied = epoch->copied->pop();
     add([&](LoaderStats& stats) { stats.training_stall_seconds += seconds_since(start); });
-    return batch;
+    if (!copied) return tl::unexpected(std::move(copied).error());
+    if (!copied->has_value()) return std::optional<Batch>();
+    return deliver(std::move(**copied));
   }
 
   /// Ends the epoch under way: a waiting next() returns Cancelled. No thread works for it any more
@@ -136,6 +148,12 @@ class BatchPipeline {
   }
 
  private:
+  // A batch whose copies are queued, and what comes after them.
+  struct Copied {
+    Batch batch;
+    std::optional<c10::Event> copied;
+  };
+
   struct Epoch {
     Epoch(Range range, Make make_batch)
         : make(std::move(make_batch)), next_index(range.begin), end(range.end) {}
@@ -144,7 +162,7 @@ class BatchPipeline {
     int64_t next_index;  // of a pipeline without threads
     const int64_t end;
     std::unique_ptr<OrderedPrefetcher<Batch>> prefetcher;  // null without threads
-    std::unique_ptr<BoundedQueue<Batch>> copied;           // null where the device is the CPU
+    std::unique_ptr<BoundedQueue<Copied>> copied;          // null where the device is the CPU
     std::thread copier;                                    // from prefetcher to copied
   };
 
@@ -165,7 +183,7 @@ class BatchPipeline {
   }
 
   void start_copier(Epoch& epoch) {
-    epoch.copied = std::make_unique<BoundedQueue<Batch>>(static_cast<size_t>(options_.prefetch));
+    epoch.copied = std::make_unique<BoundedQueue<Copied>>(static_cast<size_t>(options_.prefetch));
     epoch.copier = std::thread([this, &epoch] {
       try {
         copy_all(epoch);
@@ -180,8 +198,9 @@ class BatchPipeline {
       auto batch = epoch.prefetcher->next();
       if (!batch) return epoch.copied->fail_with(std::move(batch).error());
       if (!batch->has_value()) return epoch.copied->close();
-      if (const Status done = copy(**batch); !done) return epoch.copied->fail_with(done.error());
-      if (!epoch.copied->push(std::move(**batch))) return;
+      auto copied = copy(std::move(**batch));
+      if (!copied) return epoch.copied->fail_with(std::move(copied).error());
+      if (!epoch.copied->push(std::move(*copied))) return;
     }
   }
 
@@ -194,24 +213,49 @@ class BatchPipeline {
           epoch.make(epoch.next_index, executor, done);
         })
     );
-    GNN_RETURN_IF_ERROR(copy(batch));
     ++epoch.next_index;
+    if (!device_copy_) {
+      add([&](LoaderStats& stats) { stats.training_stall_seconds += seconds_since(start); });
+      return std::optional<Batch>(std::move(batch));
+    }
+    GNN_ASSIGN_OR_RETURN(Copied copied, copy(std::move(batch)));
     add([&](LoaderStats& stats) { stats.training_stall_seconds += seconds_since(start); });
-    return std::optional<Batch>(std::move(batch));
+    return deliver(std::move(copied));
   }
 
-  Status copy(Batch& batch) {
-    if (options_.device.is_cpu()) return {};
+  [[nodiscard]] bool from_pinned() const { return device_copy_ && device_copy_->from_pinned(); }
+
+  // `make` with its batches in pinned memory: the copying into it is the makers' work, not the
+  // copier's, which would be the bottleneck.
+  static Make pinned(Make make) {
+    return [make = std::move(make)](int64_t index, const Executor& executor, const Done& done) {
+      make(index, executor, [done](Result<Batch> batch) {
+        if (batch) for_each_tensor(*batch, &pin);
+        done(std::move(batch));
+      });
+    };
+  }
+
+  Result<Copied> copy(Batch batch) {
     const auto start = std::chrono::steady_clock::now();
     try {
-      move_tensors(batch, DeviceCopy(options_.device));
+      std::optional<c10::Event> copied = device_copy_->copy(batch, finish_);
+      add([&](LoaderStats& stats) { stats.copy_seconds += seconds_since(start); });
+      return Copied{.batch = std::move(batch), .copied = std::move(copied)};
     } catch (const c10::Error& error) {
       return tl::unexpected(copy_error(error, error.what_without_backtrace()));
     } catch (const std::exception& error) {
       return tl::unexpected(copy_error(error, error.what()));
     }
-    add([&](LoaderStats& stats) { stats.copy_seconds += seconds_since(start); });
-    return {};
+  }
+
+  Result<std::optional<Batch>> deliver(Copied copied) const {
+    try {
+      device_copy_->deliver(copied.batch, copied.copied);
+      return std::optional<Batch>(std::move(copied.batch));
+    } catch (const std::exception& error) {
+      return tl::unexpected(copy_error(error, error.what()));
+    }
   }
 
   static Error copy_error(const std::exception& error, const std::string& what) {
@@ -222,6 +266,8 @@ class BatchPipeline {
   }
 
   const PipelineOptions options_;
+  const Finish finish_;
+  std::optional<DeviceCopy> device_copy_;  // nothing where the device is the CPU
   mutable Guarded<State> state_;
   ThreadPool pool_;
 };

@@ -1,24 +1,54 @@
 #include "worker/loader/device_copy.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 namespace gnn::loader {
+namespace {
+
+c10::impl::VirtualGuardImpl guard_of(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type());
+}
+
+}  // namespace
+
+void for_each_tensor(graph::Block& block, VisitTensor visit) {
+  visit(block.indptr);
+  visit(block.indices);
+  visit(block.edge_ids);
+}
+
+void for_each_tensor(sampling::SampledSubgraph& subgraph, VisitTensor visit) {
+  for (at::Tensor& ids : subgraph.node_ids) visit(ids);
+  for (auto& layer : subgraph.blocks) {
+    for (graph::Block& block : layer) for_each_tensor(block, visit);
+  }
+}
+
+void pin(at::Tensor& tensor) {
+  if (tensor.defined()) tensor = tensor.pin_memory();
+}
+
+DeviceCopy::DeviceCopy(at::Device device) : device_(device) {
+  if (device.is_cuda())
+    stream_ = guard_of(device).getStreamFromGlobalPool(device, /*isHighPriority=*/true);
+}
+
+DeviceCopy::OnStream::OnStream(c10::Stream stream)
+    : device_(guard_of(stream.device()).exchangeDevice(stream.device())),
+      stream_(guard_of(stream.device()).exchangeStream(stream)) {}
+
+DeviceCopy::OnStream::~OnStream() {
+  const c10::impl::VirtualGuardImpl guard = guard_of(stream_.device());
+  guard.exchangeStream(stream_);
+  guard.uncheckedSetDevice(device_);
+}
 
 void DeviceCopy::move(at::Tensor& tensor) const {
-  if (!tensor.defined()) return;
-  if (device_.is_cuda()) tensor = tensor.pin_memory();
-  tensor = tensor.to(device_, /*non_blocking=*/device_.is_cuda());
+  if (tensor.defined()) tensor = tensor.to(device_, /*non_blocking=*/stream_.has_value());
 }
 
-void DeviceCopy::move(graph::Block& block) const {
-  move(block.indptr);
-  move(block.indices);
-  move(block.edge_ids);
-}
-
-void DeviceCopy::move(sampling::SampledSubgraph& subgraph) const {
-  for (at::Tensor& ids : subgraph.node_ids) move(ids);
-  for (auto& layer : subgraph.blocks) {
-    for (graph::Block& block : layer) move(block);
-  }
+c10::Stream DeviceCopy::current_stream() const {
+  return guard_of(device_).getStream(device_);
 }
 
 }  // namespace gnn::loader

@@ -64,7 +64,7 @@ void fetch_all(
   arrived([](Fetching&) {});
 }
 
-Result<LocalFeatureFetcher> LocalFeatureFetcher::create(at::Tensor rows) {
+Result<LocalFeatureFetcher> LocalFeatureFetcher::create(at::Tensor rows, HostMemory memory) {
   if (!rows.defined() || rows.dim() < 1 || !rows.is_cpu() || !rows.is_contiguous()) {
     const std::string found =
         rows.defined() ? rows.toString() + " with " + std::to_string(rows.dim()) + " dimensions"
@@ -74,11 +74,13 @@ Result<LocalFeatureFetcher> LocalFeatureFetcher::create(at::Tensor rows) {
         "feature rows: expected a contiguous CPU tensor of rows, found " + found
     );
   }
-  return LocalFeatureFetcher(std::move(rows));
+  return LocalFeatureFetcher(std::move(rows), memory);
 }
 
-LocalFeatureFetcher::LocalFeatureFetcher(at::Tensor rows)
-    : rows_(std::move(rows)), buffers_([] { return std::make_unique<PageBuffer>(); }) {}
+LocalFeatureFetcher::LocalFeatureFetcher(at::Tensor rows, HostMemory memory)
+    : rows_(std::move(rows)),
+      memory_(memory),
+      buffers_([] { return std::make_unique<PageBuffer>(); }) {}
 
 LocalFeatureFetcher::LocalFeatureFetcher(LocalFeatureFetcher&&) noexcept = default;
 LocalFeatureFetcher& LocalFeatureFetcher::operator=(LocalFeatureFetcher&&) noexcept = default;
@@ -109,15 +111,22 @@ Result<at::Tensor> LocalFeatureFetcher::fetch(const at::Tensor& global_ids) cons
   shape[0] = global_ids.numel();
   const auto row_bytes = static_cast<size_t>(rows_.strides()[0]) * rows_.element_size();
   if (ids.empty() || row_bytes == 0) return at::empty(shape, rows_.options());
-  // The page faults of a fresh tensor of hundreds of megabytes would cost more than the copy itself.
-  auto buffer = buffers_.borrow();
-  buffer->reserve(ids.size() * row_bytes);
+  at::Tensor gathered = room_for(shape, ids.size() * row_bytes);
   data::gather_rows(
       static_cast<const std::byte*>(rows_.const_data_ptr()),
       row_bytes,
       ids,
-      static_cast<std::byte*>(buffer->data())
+      static_cast<std::byte*>(gathered.mutable_data_ptr())
   );
+  return gathered;
+}
+
+at::Tensor LocalFeatureFetcher::room_for(at::IntArrayRef shape, size_t bytes) const {
+  // LibTorch gives a pinned block out again only when the copies from it have ended.
+  if (memory_ == HostMemory::Pinned) return at::empty(shape, rows_.options().pinned_memory(true));
+  // The page faults of a fresh tensor of hundreds of megabytes would cost more than the copy itself.
+  auto buffer = buffers_.borrow();
+  buffer->reserve(bytes);
   void* const data = buffer->data();
   return at::from_blob(data, shape, [buffer = std::move(buffer)](void*) {}, rows_.options());
 }

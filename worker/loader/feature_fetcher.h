@@ -6,6 +6,7 @@
 #include "common/result.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <functional>
 #include <future>
@@ -39,13 +40,26 @@ void fetch_all(
     std::function<void(Result<std::vector<at::Tensor>>)> done
 );
 
+/// Where gathered rows lie.
+enum class HostMemory {
+  Pageable,
+  Pinned,  ///< a GPU reads it by itself; LibTorch keeps it, and gives it out by powers of two
+};
+
+/// Where rows that are to be copied to `device` lie before.
+[[nodiscard]] inline HostMemory memory_before(c10::Device device) {
+  return device.is_cuda() ? HostMemory::Pinned : HostMemory::Pageable;
+}
+
 /// Rows in this process's memory, read or mapped: gathers on the calling thread, before start()
 /// returns. Results live in recycled buffers: drop them with their batch.
 class LocalFeatureFetcher final : public FeatureFetcher {
  public:
   /// `rows`: [N, ...], CPU, contiguous, any dtype.
   /// Errors: Configuration naming what was found.
-  [[nodiscard]] static Result<LocalFeatureFetcher> create(at::Tensor rows);
+  [[nodiscard]] static Result<LocalFeatureFetcher> create(
+      at::Tensor rows, HostMemory memory = HostMemory::Pageable
+  );
   // Not inline: GCC 12 warns of a wrong free when it inlines them into a Result's destructor.
   LocalFeatureFetcher(LocalFeatureFetcher&&) noexcept;
   LocalFeatureFetcher& operator=(LocalFeatureFetcher&&) noexcept;
@@ -58,9 +72,13 @@ class LocalFeatureFetcher final : public FeatureFetcher {
   [[nodiscard]] Result<at::Tensor> fetch(const at::Tensor& global_ids) const;
 
  private:
-  explicit LocalFeatureFetcher(at::Tensor rows);
+  LocalFeatureFetcher(at::Tensor rows, HostMemory memory);
+
+  // Memory for so many bytes of rows of that shape.
+  [[nodiscard]] at::Tensor room_for(at::IntArrayRef shape, size_t bytes) const;
 
   at::Tensor rows_;
+  HostMemory memory_;
   mutable Recycler<PageBuffer> buffers_;
 };
 

@@ -8,11 +8,11 @@
 
 namespace gnn::loader {
 
-void move_tensors(GraphMiniBatch& batch, const DeviceCopy& copy) {
-  copy.move(batch.graphs.block);
-  copy.move(batch.graphs.node_offsets);
-  copy.move(batch.graphs.labels);
-  copy.move(batch.x);
+void for_each_tensor(GraphMiniBatch& batch, VisitTensor visit) {
+  for_each_tensor(batch.graphs.block, visit);
+  visit(batch.graphs.node_offsets);
+  visit(batch.graphs.labels);
+  visit(batch.x);
 }
 
 Result<std::unique_ptr<GraphLoader>> GraphLoader::create(
@@ -29,7 +29,8 @@ Result<std::unique_ptr<GraphLoader>> GraphLoader::create(
   item_options.num_items = graph_ids.numel();
   GNN_ASSIGN_OR_RETURN(const auto items, sampling::core::ItemSampler::create(item_options));
   GNN_ASSIGN_OR_RETURN(
-      LocalFeatureFetcher features, LocalFeatureFetcher::create(dataset.features().rows())
+      LocalFeatureFetcher features,
+      LocalFeatureFetcher::create(dataset.features().rows(), memory_before(options.device))
   );
   return std::unique_ptr<GraphLoader>(
       new GraphLoader(options, items, std::move(dataset), std::move(graph_ids), std::move(features))

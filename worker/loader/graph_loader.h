@@ -27,7 +27,7 @@ struct GraphMiniBatch {
   int64_t batch_index = 0;  ///< this rank's batch in the epoch, from 0
 };
 
-void move_tensors(GraphMiniBatch& batch, const DeviceCopy& copy);
+void for_each_tensor(GraphMiniBatch& batch, VisitTensor visit);
 
 struct GraphLoaderOptions {
   sampling::core::ItemSamplerOptions items;  ///< the loader sets num_items

@@ -74,12 +74,12 @@ struct LinkBatchMaker::Ends {
   }
 };
 
-void move_tensors(LinkMiniBatch& batch, const DeviceCopy& copy) {
-  for (at::Tensor& rows : batch.x) copy.move(rows);
-  copy.move(batch.source_rows);
-  copy.move(batch.destination_rows);
-  copy.move(batch.labels);
-  copy.move(batch.subgraph);
+void for_each_tensor(LinkMiniBatch& batch, VisitTensor visit) {
+  for (at::Tensor& rows : batch.x) visit(rows);
+  visit(batch.source_rows);
+  visit(batch.destination_rows);
+  visit(batch.labels);
+  for_each_tensor(batch.subgraph, visit);
 }
 
 void add(LoaderStats& stats, const LinkMiniBatch& batch) {

@@ -37,7 +37,7 @@ struct LinkMiniBatch {
   BatchCost cost{};             ///< of making it
 };
 
-void move_tensors(LinkMiniBatch& batch, const DeviceCopy& copy);
+void for_each_tensor(LinkMiniBatch& batch, VisitTensor visit);
 
 /// The links that batches are made of, and what is set against them.
 struct LinkItems {

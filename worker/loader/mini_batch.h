@@ -26,6 +26,6 @@ struct MiniBatch {
   BatchCost cost{};         ///< of making it
 };
 
-void move_tensors(MiniBatch& batch, const DeviceCopy& copy);
+void for_each_tensor(MiniBatch& batch, VisitTensor visit);
 
 }  // namespace gnn::loader

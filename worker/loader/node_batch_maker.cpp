@@ -24,11 +24,11 @@ at::Tensor pick(const at::Tensor& ids, std::span<const int64_t> places) {
 
 }  // namespace
 
-void move_tensors(MiniBatch& batch, const DeviceCopy& copy) {
-  copy.move(batch.seeds);
-  copy.move(batch.x);
-  copy.move(batch.y);
-  copy.move(batch.subgraph);
+void for_each_tensor(MiniBatch& batch, VisitTensor visit) {
+  visit(batch.seeds);
+  visit(batch.x);
+  visit(batch.y);
+  for_each_tensor(batch.subgraph, visit);
 }
 
 void add(LoaderStats& stats, const MiniBatch& batch) {
@@ -43,21 +43,28 @@ NodeBatchMaker::NodeBatchMaker(
     std::shared_ptr<sampling::Sampler> sampler,
     at::Tensor seeds,
     std::shared_ptr<FeatureFetcher> features,
-    std::shared_ptr<FeatureFetcher> labels
+    std::shared_ptr<FeatureFetcher> labels,
+    at::Tensor device_rows
 )
     : sampler_(std::move(sampler)),
       seeds_(std::move(seeds)),
       features_(std::move(features)),
-      labels_(std::move(labels)) {}
+      labels_(std::move(labels)),
+      device_rows_(std::move(device_rows)) {}
 
 std::shared_ptr<const NodeBatchMaker> NodeBatchMaker::create(
     std::shared_ptr<sampling::Sampler> sampler,
     at::Tensor seeds,
     std::shared_ptr<FeatureFetcher> features,
-    std::shared_ptr<FeatureFetcher> labels
+    std::shared_ptr<FeatureFetcher> labels,
+    at::Tensor device_rows
 ) {
   return std::shared_ptr<const NodeBatchMaker>(new NodeBatchMaker(
-      std::move(sampler), std::move(seeds), std::move(features), std::move(labels)
+      std::move(sampler),
+      std::move(seeds),
+      std::move(features),
+      std::move(labels),
+      std::move(device_rows)
   ));
 }
 

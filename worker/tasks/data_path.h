@@ -3,15 +3,18 @@
 #include "worker/loader/loader_stats.h"
 #include "worker/progress/progress_sink.h"
 
+#include <c10/core/Device.h>
+
 #include <algorithm>
 #include <cstdint>
 
 namespace gnn::tasks {
 
-/// Threads that load batches. On the CPU the model's own threads use every core; a quarter of them
-/// for loading keeps both busy.
-[[nodiscard]] inline int64_t loading_threads(int64_t num_cpus) {
-  return std::max<int64_t>(1, num_cpus / 4);
+/// Threads that load batches for a model on `device`. On the CPU the model's own threads use every
+/// core; a quarter of them for loading keeps both busy. On a GPU one core queues what it computes and
+/// another the copies, and all others load.
+[[nodiscard]] inline int64_t loading_threads(int64_t num_cpus, c10::Device device) {
+  return std::max<int64_t>(1, device.is_cpu() ? num_cpus / 4 : num_cpus - 2);
 }
 
 /// What loading has cost in past epochs and in the one that `stats` are of.

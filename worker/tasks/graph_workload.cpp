@@ -55,8 +55,9 @@ Result<std::unique_ptr<loader::GraphLoader>> GraphWorkload::make_loader(
     const sampling::core::ItemSamplerOptions& items, const at::Tensor& ids
 ) const {
   return loader::GraphLoader::create(
-      {.items = items, .num_threads = loading_threads(options_.num_cpus), .device = options_.device
-      },
+      {.items = items,
+       .num_threads = loading_threads(options_.num_cpus, options_.device),
+       .device = options_.device},
       dataset_,
       ids
   );

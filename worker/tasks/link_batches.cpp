@@ -216,7 +216,7 @@ Status LinkBatches::make_features() {
     if (!nodes.features) continue;
     GNN_ASSIGN_OR_RETURN(
         loader::LocalFeatureFetcher fetcher,
-        loader::LocalFeatureFetcher::create(nodes.features->rows())
+        loader::LocalFeatureFetcher::create(nodes.features->rows(), options_.memory)
     );
     features_[type] = std::make_shared<loader::LocalFeatureFetcher>(std::move(fetcher));
     evaluation_features_[type] = features_[type];

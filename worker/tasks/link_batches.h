@@ -59,6 +59,8 @@ struct LinkBatchesOptions {
   Ranks ranks{};
   /// Where nodes read data from each other; nothing: the whole data set is here.
   std::optional<PartitionedData> partitioned{};
+  /// Where the feature rows of a batch are gathered.
+  loader::HostMemory memory = loader::HostMemory::Pageable;
 };
 
 /// Makes the batches of a job that predicts links: links, drawn negatives and the sampled

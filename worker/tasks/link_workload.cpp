@@ -57,7 +57,8 @@ Result<std::unique_ptr<LinkWorkload>> LinkWorkload::create(
            .training = options.training,
            .split_seed = options.split_seed,
            .ranks = ranks_of(groups),
-           .partitioned = options.partitioned}
+           .partitioned = options.partitioned,
+           .memory = loader::memory_before(options.device)}
       )
   );
   GNN_ASSIGN_OR_RETURN(
@@ -139,9 +140,9 @@ at::Tensor LinkWorkload::loss(const training::Scores& scores) const {
   );
 }
 
-int64_t LinkWorkload::count_correct(const training::Scores& scores) const {
+at::Tensor LinkWorkload::count_correct(const training::Scores& scores) const {
   const at::NoGradGuard no_grad;
-  return scores.logits.gt(0).eq(scores.labels.gt(0)).sum().item<int64_t>();
+  return scores.logits.gt(0).eq(scores.labels.gt(0)).sum();
 }
 
 // The model's rows of a node type: embeddings, read once for each node, or features.

@@ -9,9 +9,12 @@
 namespace gnn::tasks {
 namespace {
 
-Result<std::shared_ptr<loader::FeatureFetcher>> local_rows(at::Tensor rows) {
+Result<std::shared_ptr<loader::FeatureFetcher>> local_rows(
+    at::Tensor rows, loader::HostMemory memory
+) {
   GNN_ASSIGN_OR_RETURN(
-      loader::LocalFeatureFetcher fetcher, loader::LocalFeatureFetcher::create(std::move(rows))
+      loader::LocalFeatureFetcher fetcher,
+      loader::LocalFeatureFetcher::create(std::move(rows), memory)
   );
   return std::make_shared<loader::LocalFeatureFetcher>(std::move(fetcher));
 }
@@ -49,9 +52,11 @@ Result<std::shared_ptr<const NodeBatches>> NodeBatches::create(
   if (!data.target().features) {
     return fail(ErrorKind::Data, data.name + ": expected node features, the data set has none");
   }
-  GNN_ASSIGN_OR_RETURN(made->features_, local_rows(data.features().rows()));
+  if (!options.device_rows.defined()) {
+    GNN_ASSIGN_OR_RETURN(made->features_, local_rows(data.features().rows(), options.memory));
+  }
   if (data.target().labels.defined()) {
-    GNN_ASSIGN_OR_RETURN(made->labels_, local_rows(data.target().labels));
+    GNN_ASSIGN_OR_RETURN(made->labels_, local_rows(data.target().labels, options.memory));
   }
   return std::shared_ptr<const NodeBatches>(std::move(made));
 }
@@ -96,10 +101,16 @@ Result<std::shared_ptr<const NodeBatches::Maker>> NodeBatches::maker(api::Part p
     const {
   GNN_ASSIGN_OR_RETURN(auto sampling, sampler(part, use));
   const at::Tensor seeds = ids_of(part).contiguous();
-  if (parts_ == nullptr) return Maker::create(std::move(sampling), seeds, features_, labels_);
+  if (parts_ == nullptr) {
+    return Maker::create(std::move(sampling), seeds, features_, labels_, options_.device_rows);
+  }
   const int64_t type = dataset_.target_node_type;
   return Maker::create(
-      std::move(sampling), seeds, parts_->features(type, use), parts_->shards().labels(type)
+      std::move(sampling),
+      seeds,
+      options_.device_rows.defined() ? nullptr : parts_->features(type, use),
+      parts_->shards().labels(type),
+      options_.device_rows
   );
 }
 

@@ -37,6 +37,10 @@ struct NodeBatchesOptions {
   Ranks ranks{};
   /// Where nodes read data from each other; nothing: the whole data set is here.
   std::optional<PartitionedData> partitioned{};
+  /// Where the feature rows of a batch are gathered.
+  loader::HostMemory memory = loader::HostMemory::Pageable;
+  /// All feature rows on the device, which gathers those of a batch itself; undefined: the host does.
+  at::Tensor device_rows{};
 };
 
 /// Makes the batches of a job that classifies nodes of one homogeneous graph: sampled neighbourhoods,
@@ -78,7 +82,7 @@ class NodeBatches {
   const graph::Dataset dataset_;
   const NodeBatchesOptions options_;
   std::unique_ptr<PartInputs> parts_;
-  std::shared_ptr<loader::FeatureFetcher> features_;  // null with parts_
+  std::shared_ptr<loader::FeatureFetcher> features_;  // null with parts_ or rows on the device
   std::shared_ptr<loader::FeatureFetcher> labels_;    // null with parts_
 };
 

@@ -35,7 +35,9 @@ Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
           {.sampling = options.sampling,
            .training = options.training,
            .ranks = ranks_of(groups),
-           .partitioned = options.partitioned}
+           .partitioned = options.partitioned,
+           .memory = loader::memory_before(options.device),
+           .device_rows = options.device_rows}
       )
   );
   GNN_ASSIGN_OR_RETURN(

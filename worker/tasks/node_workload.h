@@ -28,6 +28,8 @@ struct NodeWorkloadOptions {
   int64_t num_cpus = 1;  ///< that this rank may keep busy
   /// Where nodes read data from each other; nothing: each reads the whole data set.
   std::optional<PartitionedData> partitioned{};
+  /// All feature rows on `device`; undefined: they are copied with each batch.
+  at::Tensor device_rows{};
 };
 
 /// Mini-batches of sampled neighbourhoods of one homogeneous graph, evaluated by sampling or layer
@@ -61,7 +63,7 @@ class NodeWorkload final : public training::Workload {
   [[nodiscard]] at::Tensor loss(const training::Scores& scores) const override {
     return training::cross_entropy(scores);
   }
-  [[nodiscard]] int64_t count_correct(const training::Scores& scores) const override {
+  [[nodiscard]] at::Tensor count_correct(const training::Scores& scores) const override {
     return training::count_correct(scores);
   }
   [[nodiscard]] progress::DataPath data_path() const override;

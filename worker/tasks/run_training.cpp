@@ -92,7 +92,7 @@ std::optional<PartitionedData> partitioned_data(const api::GnnJobSpec& spec, Tas
           {.endpoint = context.data_endpoint,
            .incarnation = context.incarnation,
            .partitions = spec.placement->partitions,
-           .server_threads = loading_threads(context.num_cpus),
+           .server_threads = loading_threads(context.num_cpus, c10::kCPU),
            .peer_timeout = std::chrono::seconds(spec.training.timeouts.peer_seconds)},
       .loading = context.loading,
       .as_partitioned = is_as_it_was(spec.dataset),
@@ -107,6 +107,7 @@ std::string config_hash(const api::GnnJobSpec& spec) {
   for (const char* name :
        {"suspend",
         "managedBy",
+        "features",
         "placement",
         "workers",
         "servers",

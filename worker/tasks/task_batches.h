@@ -53,7 +53,7 @@ class TaskBatches {
     const api::Sampling& sampling, bool partitioned, int64_t num_cpus, c10::Device device
 ) {
   return {
-      .num_threads = sampling.num_threads.value_or(loading_threads(num_cpus)),
+      .num_threads = sampling.num_threads.value_or(loading_threads(num_cpus, device)),
       .concurrency = partitioned ? sampling.concurrency.value_or(kDefaultConcurrency) : 1,
       .prefetch = sampling.prefetch.value_or(kDefaultPrefetch),
       .device = device,

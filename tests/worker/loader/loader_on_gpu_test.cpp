@@ -44,6 +44,47 @@ std::vector<MiniBatch> read_batches(at::Device device) {
   return batches;
 }
 
+// Rows so wide that the copies of a batch, some 40 MB, take longer than the host needs to queue them.
+std::unique_ptr<NodeLoader> wide_loader(at::Device device, int64_t threads) {
+  constexpr int64_t kWide = 8192;
+  const sampling::RandomGraph edges(kNodes, kNodes, 8, 1);
+  const auto graph = graph::CscGraph::create(
+                         at::tensor(edges.indptr, at::kLong),
+                         at::tensor(edges.indices, at::kLong).to(at::kInt),
+                         kNodes
+  )
+                         .value();
+  auto fetcher =
+      LocalFeatureFetcher::create(
+          at::arange(kNodes * kWide, at::kFloat).reshape({kNodes, kWide}), memory_before(device)
+      )
+          .value();
+  NodeLoaderOptions options;
+  options.sampling.fanout = {8, 8};
+  options.items.batch_size = 40;
+  options.items.shuffle = true;
+  options.num_threads = threads;
+  options.device = device;
+  return NodeLoader::create(
+             options,
+             graph,
+             at::arange(0, kNodes, 4, at::kLong),
+             std::make_shared<LocalFeatureFetcher>(std::move(fetcher)),
+             at::arange(kNodes, at::kLong) % 7
+  )
+      .value();
+}
+
+// What a model would read of a batch.
+std::vector<at::Tensor> tensors_of(const MiniBatch& batch) {
+  std::vector<at::Tensor> tensors{batch.seeds, batch.x, batch.y};
+  for (const auto& layer : batch.subgraph.blocks) {
+    tensors.push_back(layer[0].indptr);
+    tensors.push_back(layer[0].indices);
+  }
+  return tensors;
+}
+
 void expect_copy(const at::Tensor& gpu, const at::Tensor& cpu) {
   ASSERT_TRUE(gpu.is_cuda());
   EXPECT_EQ(gpu.scalar_type(), cpu.scalar_type());
@@ -68,6 +109,50 @@ TEST(NodeLoader, GivesTheGpuTheBitsOfEveryBatchOnTheCpu) {
       EXPECT_EQ(there.num_sources, here.num_sources);
     }
   }
+}
+
+// The reader queues work before and after it takes a batch, and drops the batch while the device is
+// far behind: copies must have ended before the batch is read, and must not go where it lay meanwhile.
+TEST(NodeLoader, BatchesStayWholeWhileCopiesRunBesideWhatReadsThem) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  const at::Device gpu(at::kCUDA, 0);
+  const at::Tensor matrix = at::ones({4096, 4096}, at::device(gpu));
+  for (const int64_t threads : {0, 3}) {
+    SCOPED_TRACE(threads);
+    const auto on_gpu = wide_loader(gpu, threads);
+    const auto on_cpu = wide_loader(at::kCPU, 1);
+    for (int64_t epoch = 0; epoch < 2; ++epoch) {
+      ASSERT_TRUE(on_gpu->start_epoch(epoch));
+      ASSERT_TRUE(on_cpu->start_epoch(epoch));
+      std::vector<std::vector<at::Tensor>> read;
+      while (auto batch = on_gpu->next().value()) {
+        if (read.size() % 2 == 0) at::mm(matrix, matrix);
+        std::vector<at::Tensor> copies;
+        for (const at::Tensor& tensor : tensors_of(*batch)) copies.push_back(tensor.clone());
+        read.push_back(std::move(copies));
+        // Every other batch meets a device without work, which reads it at once.
+        if (read.size() % 2 == 0) torch::cuda::synchronize();
+      }
+      for (const std::vector<at::Tensor>& copies : read) {
+        const auto batch = on_cpu->next().value();
+        ASSERT_TRUE(batch.has_value());
+        const std::vector<at::Tensor> expected = tensors_of(*batch);
+        for (size_t i = 0; i < expected.size(); ++i)
+          ASSERT_TRUE(copies[i].cpu().equal(expected[i])) << "tensor " << i;
+      }
+    }
+  }
+}
+
+TEST(LocalFeatureFetcher, GathersIntoPinnedMemoryForAGpu) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  const at::Tensor rows = at::arange(60, at::kFloat).reshape({20, 3});
+  const auto fetcher =
+      LocalFeatureFetcher::create(rows, memory_before(at::Device(at::kCUDA, 0))).value();
+  const at::Tensor ids = at::tensor({7, 0, 7}, at::kLong);
+  const at::Tensor gathered = fetcher.fetch(ids).value();
+  EXPECT_TRUE(gathered.is_pinned());
+  EXPECT_TRUE(gathered.equal(rows.index_select(0, ids)));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "worker/tasks/graph_workload.h"
 
+#include "worker/tasks/data_path.h"
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -132,6 +134,14 @@ TEST(GraphWorkload, ResumesAnEpochAtABatch) {
   static_cast<void>(f.workload->forward());
   EXPECT_TRUE(f.model->inputs.back().select(1, 0).equal(at::arange(8, 12, at::kFloat)));
   EXPECT_FALSE(f.workload->next_batch()->has_value());
+}
+
+TEST(LoadingThreads, TakeAQuarterOfTheCpusOrForAGpuAllButTwo) {
+  const c10::Device gpu(c10::kCUDA, 0);
+  EXPECT_EQ(loading_threads(16, c10::kCPU), 4);
+  EXPECT_EQ(loading_threads(2, c10::kCPU), 1);
+  EXPECT_EQ(loading_threads(16, gpu), 14);
+  EXPECT_EQ(loading_threads(1, gpu), 1);
 }
 
 TEST(GraphWorkload, RefusesADataSetOfOneGraph) {

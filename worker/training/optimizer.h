@@ -10,7 +10,7 @@
 
 namespace gnn::training {
 
-/// The optimizer that spec.training.optimizer names.
+/// The optimizer that spec.training.optimizer names, for parameters of one device, at least one.
 [[nodiscard]] std::unique_ptr<torch::optim::Optimizer> make_optimizer(
     const api::Optimizer& options, const std::vector<at::Tensor>& parameters
 );

@@ -87,6 +87,9 @@ template <> struct EnumTable<Part> {
 template <> struct EnumTable<Metric> {
   static constexpr EnumWords<Metric, 5> kWords{{{Metric::Accuracy, "Accuracy"}, {Metric::AUC, "AUC"}, {Metric::AveragePrecision, "AveragePrecision"}, {Metric::Hits, "Hits"}, {Metric::MRR, "MRR"}}};
 };
+template <> struct EnumTable<FeatureMemory> {
+  static constexpr EnumWords<FeatureMemory, 2> kWords{{{FeatureMemory::Host, "Host"}, {FeatureMemory::Device, "Device"}}};
+};
 template <> struct EnumTable<PlacementMode> {
   static constexpr EnumWords<PlacementMode, 2> kWords{{{PlacementMode::Replicated, "Replicated"}, {PlacementMode::Partitioned, "Partitioned"}}};
 };

@@ -285,6 +285,10 @@ void visit(auto& v, Of<Training> auto& x) {
   v.field("timeouts", x.timeouts, Bounds{});
 }
 
+void visit(auto& v, Of<Features> auto& x) {
+  v.field("memory", x.memory, Bounds{});
+}
+
 void visit(auto& v, Of<FeatureCache> auto& x) {
   v.field("rows", x.rows, decimal(0, 1));
   v.field("policy", x.policy, Bounds{});
@@ -577,6 +581,7 @@ void visit(auto& v, Of<GnnJobSpec> auto& x) {
   v.required("model", x.model, Bounds{});
   v.field("sampling", x.sampling, Bounds{});
   v.field("training", x.training, Bounds{});
+  v.field("features", x.features, Bounds{});
   v.field("placement", x.placement, Bounds{});
   v.field("workers", x.workers, Bounds{});
   v.field("servers", x.servers, Bounds{});

@@ -425,6 +425,20 @@ struct Training {
   friend bool operator==(const Training&, const Training&) = default;
 };
 
+// ---- spec: features
+
+/// Where the feature rows of a node lie that its ranks gather batches from.
+enum class FeatureMemory {
+  Host,
+  Device,  ///< all of them on the GPU of each rank, never a silent fallback to Host
+};
+
+/// It changes neither batches nor results.
+struct Features {
+  FeatureMemory memory = FeatureMemory::Host;
+  friend bool operator==(const Features&, const Features&) = default;
+};
+
 // ---- spec: placement
 
 /// Where a kind of data lies.
@@ -894,6 +908,7 @@ struct GnnJobSpec {
   Model model;
   std::optional<Sampling> sampling = {};
   Training training;
+  std::optional<Features> features = {};    ///< NodeClassification; absent: the defaults
   std::optional<Placement> placement = {};  ///< absent: each node reads the whole data set
   Workers workers;
   std::optional<Servers> servers = {};  ///< absent: the workers make their batches themselves

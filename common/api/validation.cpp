@@ -622,6 +622,24 @@ void check_training(const GnnJobSpec& spec, Problems& problems) {
   );
 }
 
+void check_features(const GnnJobSpec& spec, Problems& problems) {
+  if (!spec.features || spec.features->memory == FeatureMemory::Host) return;
+  constexpr const char* kField = "spec.features.memory";
+  problems.require(
+      spec.task.type == TaskType::NodeClassification,
+      kField,
+      "Device is only for NodeClassification"
+  );
+  problems.require(
+      spec.training.device == DeviceChoice::CUDA, kField, "Device requires training.device: CUDA"
+  );
+  problems.require(
+      !spec.servers && (!spec.placement || spec.placement->features == PlacementMode::Replicated),
+      kField,
+      "Device needs all rows on each node: leave out servers and placement.features Partitioned"
+  );
+}
+
 void check_placement(const GnnJobSpec& spec, Problems& problems) {
   const std::optional<Sharding>& sharding = spec.training.sharding;
   problems.require(
@@ -1001,6 +1019,7 @@ std::vector<FieldError> validate(const GnnJob& job) {
   check_model(job.spec, problems);
   check_sampling(job.spec, problems);
   check_training(job.spec, problems);
+  check_features(job.spec, problems);
   check_placement(job.spec, problems);
   check_servers(job.spec, problems);
   check_run_policy(job.spec.run_policy, problems);

@@ -1,6 +1,7 @@
 #include "worker/tasks/node_classification.h"
 
 #include "worker/tasks/data_description.h"
+#include "worker/tasks/device_rows.h"
 #include "worker/tasks/job_servers.h"
 #include "worker/tasks/models.h"
 #include "worker/tasks/node_data.h"
@@ -80,6 +81,9 @@ class NodeClassification final : public TaskRun {
     if (input.dataset) {
       if (auto data = partitioned_data(spec_, context))
         options.partitioned.emplace(*std::move(data));
+      GNN_ASSIGN_OR_RETURN(
+          options.device_rows, rows_on_device(input.dataset->features().rows(), spec_, context)
+      );
       return NodeWorkload::create(
           std::move(*input.dataset), std::move(model), context.groups, options
       );

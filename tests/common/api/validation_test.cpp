@@ -418,6 +418,31 @@ TEST(Validation, LinkPredictionMayReadRelationsThatTheDataHave) {
   }
 }
 
+TEST(Validation, ChecksTheFeatures) {
+  const auto on_device = [](GnnJob& j) {
+    j.spec.features = Features{.memory = FeatureMemory::Device};
+    j.spec.training.device = DeviceChoice::CUDA;
+    j.spec.workers.gpus_per_process = 1;
+  };
+  GnnJob job = sample_job();
+  on_device(job);
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{});
+  job.spec.training.device = DeviceChoice::Auto;
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.features.memory"});
+  job.spec.features->memory = FeatureMemory::Host;
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{});
+  for (const GnnJob& sample : {sample_partitioned_job(), sample_served_job()}) {
+    GnnJob refused = sample;
+    on_device(refused);
+    EXPECT_EQ(paths_of(refused), std::vector<std::string>{"spec.features.memory"});
+    refused.spec.features->memory = FeatureMemory::Host;
+    EXPECT_EQ(paths_of(refused), std::vector<std::string>{});
+  }
+  GnnJob graphs = sample_graph_job();
+  on_device(graphs);
+  EXPECT_EQ(paths_of(graphs), std::vector<std::string>{"spec.features.memory"});
+}
+
 TEST(Validation, ChecksThePlacement) {
   const auto refused = [](const std::string& path, const Change& change) {
     GnnJob job = sample_partitioned_job();

@@ -18,17 +18,20 @@ if(GNN_WITH_TORCH AND GNN_BUILD_WORKER)
   install(FILES ${_torch_files} DESTINATION lib COMPONENT worker)
 
   if(GNN_WITH_NCCL OR GNN_WITH_CUDA_KERNELS)
-    # What libtorch_cuda.so loads; cuDNN opens its sub-libraries by name, so all of them go along.
+    # What libtorch_cuda.so loads, and NVRTC, which cuBLAS opens by name. Of cuDNN that is its front alone: the worker does
+    # without its parts (run_rank.cpp). cuSOLVER would be for linear algebra, which no model here has.
     set(_nvidia "${LibTorch_CUDA_PREFIX}/..")
     file(
       GLOB _cuda_files
-      "${LibTorch_PREFIX}/lib/libtorch_cuda*.so" "${LibTorch_PREFIX}/lib/libtorch_nvshmem.so"
+      "${LibTorch_PREFIX}/lib/libtorch_cuda.so" "${LibTorch_PREFIX}/lib/libtorch_nvshmem.so"
       "${LibTorch_PREFIX}/lib/libc10_cuda.so"
-      "${_nvidia}/nccl/lib/libnccl.so.2" "${_nvidia}/cudnn/lib/libcudnn*.so.*"
+      "${_nvidia}/nccl/lib/libnccl.so.2" "${_nvidia}/cudnn/lib/libcudnn.so.*"
       "${_nvidia}/cusparselt/lib/libcusparseLt.so.*" "${_nvidia}/nvshmem/lib/libnvshmem_host.so.*"
-      "${LibTorch_CUDA_PREFIX}/lib/libcublas*.so.*" "${LibTorch_CUDA_PREFIX}/lib/libcu*.so.*"
-      "${LibTorch_CUDA_PREFIX}/lib/libnvJitLink.so.*" "${LibTorch_CUDA_PREFIX}/lib/libnvrtc*.so.*"
     )
+    foreach(_lib cublas cublasLt cufft cufile curand cusparse nvJitLink nvrtc nvrtc-builtins)
+      file(GLOB _versions "${LibTorch_CUDA_PREFIX}/lib/lib${_lib}.so.*")
+      list(APPEND _cuda_files ${_versions})
+    endforeach()
     install(FILES ${_cuda_files} DESTINATION cuda-lib COMPONENT worker)
   endif()
 endif()

@@ -36,6 +36,16 @@ class CudaImage(unittest.TestCase):
         missing = [line.split()[0] for line in loaded.splitlines() if "not found" in line]
         self.assertLessEqual(set(missing), {"libcuda.so.1"})
 
+    def test_holds_no_library_that_nothing_loads(self):
+        folder = Path(run([*BUILDAH, "mount", self.container]).strip())
+        held = {path.name for path in (folder / "usr/local/lib/gnn").iterdir()}
+        loaded = run([*BUILDAH, "run", "--isolation", "chroot", self.container, "--", "ldd", "/usr/local/bin/gnn-worker"])
+        needed = {line.split()[0] for line in loaded.splitlines()}
+        # cuBLAS opens these two by name.
+        opened = {name for name in held if name.startswith(("libnvrtc.so.", "libnvrtc-builtins.so."))}
+        self.assertEqual(len(opened), 2)
+        self.assertEqual(held - needed - opened, set())
+
     def test_starts_on_a_machine_without_a_gpu(self):
         said = run([*BUILDAH, "run", "--isolation", "chroot", self.container, "--", "gnn-worker", "--help"])
         self.assertIn("agent", said)

@@ -147,6 +147,9 @@ Result<tasks::TaskResult> run_rank(const api::GnnJob& job, const RankOptions& op
         const c10::Device device,
         choose_device(job.spec, options.rendezvous.local_rank, count_gpus(job.spec))
     );
+    // The image has only cuDNN's front. Of our layers batch normalisation alone could use cuDNN;
+    // LibTorch has kernels of its own for it.
+    at::globalContext().setUserEnabledCuDNN(false);
     return run_checked(**task, job, device, options);
   } catch (const c10::Error& error) {
     return fail(kind_of(error), error.what_without_backtrace());

@@ -26,8 +26,11 @@ struct DeviceTraining {
   }
 
   c10::Device device;
+  // Without a bias before the normalisation: its gradient is nothing but rounding, which Adam scales up.
   torch::nn::Sequential net{
-      torch::nn::Linear(4, 3), torch::nn::BatchNorm1d(3), torch::nn::Linear(3, 2)
+      torch::nn::Linear(torch::nn::LinearOptions(4, 3).bias(false)),
+      torch::nn::BatchNorm1d(3),
+      torch::nn::Linear(3, 2)
   };
   torch::optim::Adam optimizer{net->parameters(), torch::optim::AdamOptions(0.01)};
 };

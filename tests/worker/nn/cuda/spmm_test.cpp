@@ -41,8 +41,11 @@ class OnGpu : public ::testing::TestWithParam<std::tuple<at::ScalarType, at::Sca
   at::ScalarType index() const { return std::get<1>(GetParam()); }
   void expect_close(const at::Tensor& gpu, const at::Tensor& cpu) const {
     ASSERT_TRUE(gpu.is_cuda());
-    const double tolerance = type() == at::kDouble ? 1e-12 : type() == at::kFloat ? 1e-4 : 2e-2;
-    EXPECT_TRUE(torch::allclose(gpu.cpu(), cpu, tolerance, tolerance));
+    // Of the whole tensor: in bfloat16 a single element may be the sum of a few that cancel.
+    const double tolerance = type() == at::kDouble ? 1e-12 : type() == at::kFloat ? 1e-5 : 3e-2;
+    const at::Tensor expected = cpu.to(at::kDouble);
+    const double error = (gpu.cpu().to(at::kDouble) - expected).norm().item<double>();
+    EXPECT_LE(error, tolerance * expected.norm().item<double>());
   }
 };
 
@@ -87,7 +90,9 @@ TEST_P(OnGpu, SpmmSkipsTheLoopsThatTheCpuSkips) {
   options.own_columns = torch::randint(40, {300}, torch::kInt64);
   SpmmOptions moved = options;
   moved.own_columns = options.own_columns.cuda();
-  expect_close(spmm(to_csr(on_gpu(block)), x.cuda(), moved), spmm(to_csr(block), x, options));
+  expect_close(
+      spmm(to_csr_between(on_gpu(block)), x.cuda(), moved), spmm(to_csr_between(block), x, options)
+  );
 }
 
 TEST_P(OnGpu, TransposeEqualsTheCpu) {

@@ -273,3 +273,19 @@ function(gnn_python_test name)
                ENVIRONMENT "PYTHONPATH=${path};GNN_BUILD_DIR=${CMAKE_BINARY_DIR};${arg_ENV}"
   )
 endfunction()
+
+# gnn_gpu_bench(name STAGE stage SOURCES file... [PRIVATE lib...])
+# A benchmark that needs a GPU, which scripts/gpu-check runs in that stage of its own: `name --json FILE` writes its figures.
+function(gnn_gpu_bench name)
+  cmake_parse_arguments(arg "" "STAGE" "SOURCES;PRIVATE" ${ARGN})
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_STAGE OR NOT arg_SOURCES)
+    message(FATAL_ERROR "gnn_gpu_bench(${name}): wrong arguments ${ARGN}")
+  endif()
+  gnn_executable(${name} TORCH SOURCES ${arg_SOURCES} PRIVATE gnn_gpu_bench_support ${arg_PRIVATE})
+  add_dependencies(gnn_gpu_benches ${name})
+  file(
+    GENERATE
+    OUTPUT "${CMAKE_BINARY_DIR}/gpu-benches/${name}.json"
+    CONTENT "{\"name\": \"${name}\", \"stage\": \"${arg_STAGE}\", \"program\": \"$<TARGET_FILE:${name}>\"}\n"
+  )
+endfunction()

@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = ["setup", "test", "images", "demo", "cluster"]
+SCRIPTS = ["setup", "test", "images", "demo", "cluster", "gpu-check"]
 
 # Programs that people or tests call outside scripts/. A generator that took an unknown option for none would rewrite
 # its file.
@@ -74,11 +74,13 @@ class Usage(unittest.TestCase):
         self.assert_refused("setup", "--print-dir")
         self.assert_refused("setup", "--times")
         self.assert_refused("images", "controller", "--tag")
+        self.assert_refused("gpu-check", "--pack")
 
     def test_options_that_contradict(self):
         self.assert_refused("setup", "--cuda", "--no-torch")
         self.assert_refused("setup", "--print-dir", "nonsense")
         self.assert_refused("test", "--fast", "--full")
+        self.assert_refused("gpu-check", "--pack", "check.tar.gz", "tests")
 
     def test_an_unknown_stage_is_refused_before_set_up(self):
         self.assert_refused("test", "--stage", "nonsense")

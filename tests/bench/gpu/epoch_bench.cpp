@@ -1,0 +1,311 @@
+// An epoch of GraphSAGE on a graph of ogbn-products' shape, with the training loop's own steps: batches
+// from the loader, against batches that lie on the device already.
+
+#include "tests/bench/gpu/device_activity.h"
+#include "tests/bench/gpu/figures.h"
+#include "tests/bench/sampling/bench_graph.h"
+#include "tests/worker/training/batch_workload.h"
+#include "worker/comm/ddp.h"
+#include "worker/graph/dataset.h"
+#include "worker/loader/batch_source.h"
+#include "worker/loader/node_loader.h"
+#include "worker/loader/tensor_memory.h"
+#include "worker/nn/models/graph_sage.h"
+#include "worker/progress/console_sink.h"
+#include "worker/tasks/data_path.h"
+#include "worker/training/step_runner.h"
+#include "worker/training/workload.h"
+
+#include <ATen/ATen.h>
+#include <torch/cuda.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace gnn::bench {
+namespace {
+
+constexpr int64_t kClasses = 47;
+constexpr int64_t kTrainNodes = 196'615;  // of ogbn-products
+constexpr int64_t kBatch = 1024;
+constexpr int64_t kWarmUpSteps = 10;
+constexpr int64_t kRecordedSteps = 40;
+constexpr int64_t kResidentBatches = 24;
+const c10::Device kGpu(c10::kCUDA, 0);
+// The generator's features run to 999, from which no training goes on.
+constexpr double kSmallFeatures = 1e-3;
+
+using loader::MiniBatch;
+
+template <class T>
+T require(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message);
+  return std::move(*result);
+}
+void require(const Status& status) {
+  if (!status) throw std::runtime_error(status.error().message);
+}
+
+int64_t sampler_threads() {
+  return tasks::loading_threads(std::max(1U, std::thread::hardware_concurrency()), kGpu);
+}
+
+graph::Dataset products_shape() {
+  const auto shape = std::make_shared<BenchGraph>(make_products_shape());
+  const auto keep = [shape](void*) {};
+  const int64_t width = static_cast<int64_t>(shape->row_bytes / sizeof(float));
+  // const_cast: at::from_blob takes no constant; indptr and indices are only read.
+  const at::Tensor indptr = at::from_blob(
+      const_cast<int64_t*>(shape->relation.indptr), {shape->num_nodes + 1}, keep, at::kLong
+  );
+  const at::Tensor indices = at::from_blob(
+      const_cast<int32_t*>(shape->relation.indices32), {shape->num_edges}, keep, at::kInt
+  );
+  const at::Tensor features = at::from_blob(
+      const_cast<std::byte*>(shape->features), {shape->num_nodes, width}, keep, at::kFloat
+  );
+  features.mul_(kSmallFeatures);
+  graph::Dataset dataset;
+  dataset.name = "products' shape";
+  dataset.num_classes = kClasses;
+  dataset.node_types.push_back(
+      {.name = "node",
+       .num_nodes = shape->num_nodes,
+       .features = require(graph::FeatureStore::create(features)),
+       .labels = at::arange(shape->num_nodes, at::kLong) % kClasses}
+  );
+  dataset.edge_types.push_back(
+      {.source = "node",
+       .relation = "to",
+       .destination = "node",
+       .graph = require(graph::CscGraph::create_unchecked(indptr, indices, shape->num_nodes)),
+       .features = {}}
+  );
+  dataset.split.train = at::arange(0, kTrainNodes * 12, 12, at::kLong);
+  dataset.split.validation = at::empty({0}, at::kLong);
+  dataset.split.test = at::empty({0}, at::kLong);
+  return dataset;
+}
+
+// Batches that lie on the device, in turn, as many as an epoch has.
+class ResidentBatches final : public loader::BatchSource<MiniBatch> {
+ public:
+  ResidentBatches(std::vector<MiniBatch> batches, int64_t per_epoch)
+      : batches_(std::move(batches)), per_epoch_(per_epoch) {}
+
+  [[nodiscard]] int64_t num_batches() const override { return per_epoch_; }
+  Status start_epoch(int64_t /*epoch*/, int64_t first_batch) override {
+    next_ = first_batch;
+    return {};
+  }
+  [[nodiscard]] Result<std::optional<MiniBatch>> next() override {
+    if (next_ == per_epoch_) return std::optional<MiniBatch>();
+    return std::optional<MiniBatch>(batches_[static_cast<size_t>(next_++) % batches_.size()]);
+  }
+  void stop() override {}
+  [[nodiscard]] loader::LoaderStats stats() const override { return {}; }
+
+ private:
+  std::vector<MiniBatch> batches_;
+  int64_t per_epoch_;
+  int64_t next_ = 0;
+};
+
+using Batches = std::unique_ptr<loader::BatchSource<MiniBatch>>;
+
+// As a job that classifies nodes loads them; with `device_rows` it gathers there.
+Batches load(const graph::Dataset& dataset, const at::Tensor& device_rows) {
+  const auto fetcher = [](const at::Tensor& rows) {
+    return std::make_shared<loader::LocalFeatureFetcher>(
+        require(loader::LocalFeatureFetcher::create(rows, loader::memory_before(kGpu)))
+    );
+  };
+  auto sampler = require(sampling::NeighborSampler::create(
+      sampling::NeighborSamplerOptions{.fanout = {15, 10, 5}}, dataset.graph()
+  ));
+  loader::NodeLoaderOptions options;
+  options.items.batch_size = kBatch;
+  options.items.shuffle = true;
+  options.num_threads = sampler_threads();
+  options.device = kGpu;
+  return require(loader::NodeLoader::create(
+      options,
+      loader::NodeBatchMaker::create(
+          std::make_shared<sampling::LocalSampler>(std::move(sampler)),
+          dataset.split.train,
+          device_rows.defined() ? nullptr : fetcher(dataset.features().rows()),
+          fetcher(dataset.target().labels),
+          device_rows
+      )
+  ));
+}
+
+std::shared_ptr<nn::NodeModel> make_model(int64_t width) {
+  torch::manual_seed(1);
+  nn::GraphSage model(nn::GraphSageOptions{.in_channels = width, .out_channels = kClasses});
+  model->to(kGpu);
+  return model.ptr();
+}
+
+// The steps of an epoch of a workload, as the trainer runs them.
+class Epoch {
+ public:
+  Epoch(training::Workload& workload, const api::Training& training)
+      : workload_(workload),
+        communicator_(comm::make_single_communicator()),
+        runner_(
+            workload,
+            {.training = training,
+             .communicator = communicator_,
+             .device = kGpu,
+             .stop = stop_,
+             .progress = sink_},
+            require(comm::DistributedDataParallel::create(
+                comm::named_parameters_of(workload.module()),
+                comm::named_buffers_of(workload.module()),
+                communicator_
+            ))
+        ) {
+    workload.module().train();
+    require(runner_.start_epoch({}));
+    run(kWarmUpSteps);
+  }
+
+  // Seconds of so many steps, all of them done.
+  double run(int64_t steps) {
+    torch::cuda::synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    for (int64_t i = 0; i < steps; ++i) {
+      if (!require(runner_.run({.epoch = 0, .step = step_++}, sums_, report_)))
+        throw std::runtime_error("the epoch has too few steps");
+    }
+    torch::cuda::synchronize();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  [[nodiscard]] int64_t left() const { return runner_.steps_per_epoch() - step_; }
+  [[nodiscard]] const progress::StepReport& report() const { return report_; }
+
+ private:
+  training::Workload& workload_;
+  std::shared_ptr<comm::Communicator> communicator_;
+  StopToken stop_;
+  progress::NullSink sink_;
+  progress::EpochSums sums_;
+  progress::StepReport report_;  // adds up over the steps
+  training::StepRunner runner_;
+  int64_t step_ = 0;
+};
+
+std::vector<MiniBatch> batches_on_device(const graph::Dataset& dataset) {
+  const Batches source = load(dataset, {});
+  require(source->start_epoch(0));
+  std::vector<MiniBatch> result;
+  while (static_cast<int64_t>(result.size()) < kResidentBatches)
+    result.push_back(std::move(*require(source->next())));
+  source->stop();
+  torch::cuda::synchronize();
+  return result;
+}
+
+struct Timed {
+  int64_t steps_per_epoch = 0;
+  double step_seconds = 0;
+  DeviceActivity activity;   // of kRecordedSteps more, which recording makes longer
+  double wait_seconds = 0;   // of a step
+  double sampled_edges = 0;  // of a step
+};
+
+Timed measure(Batches batches, int64_t width) {
+  training::BatchWorkload workload(std::move(batches), make_model(width));
+  api::Training training;
+  training.batch_size = kBatch;
+  Epoch epoch(workload, training);
+  Timed timed;
+  timed.steps_per_epoch = workload.batches_per_rank().front();
+  const progress::StepReport before = epoch.report();
+  const int64_t steps = epoch.left() - kRecordedSteps;
+  timed.step_seconds = epoch.run(steps) / static_cast<double>(steps);
+  timed.wait_seconds =
+      (epoch.report().seconds.wait - before.seconds.wait) / static_cast<double>(steps);
+  timed.sampled_edges = static_cast<double>(epoch.report().sampled_edges - before.sampled_edges) /
+                        static_cast<double>(steps);
+  start_recording();
+  epoch.run(kRecordedSteps);
+  timed.activity = stop_recording();
+  return timed;
+}
+
+double ms(double seconds) {
+  return seconds * 1e3;
+}
+
+// What the GPU and the loader did in each step.
+void add_steps(std::vector<Figure>& figures, const std::string& where, const Timed& timed) {
+  const DeviceActivity& gpu = timed.activity;
+  const auto add = [&](const std::string& what, double value, const std::string& unit) {
+    figures.push_back({where + ": " + what, value, unit});
+  };
+  add("step", ms(timed.step_seconds), "ms");
+  add("kernels' time in a step", ms(gpu.kernel_seconds / kRecordedSteps), "ms");
+  add("kernels in a step", static_cast<double>(gpu.kernels) / kRecordedSteps, "");
+  add("waiting for a batch", ms(timed.wait_seconds), "ms/step");
+  if (gpu.copied_bytes == 0) return;
+  add("copied to the device in a step", gpu.copied_bytes / kRecordedSteps / 1e6, "MB");
+  add("rate of these copies", gpu.copied_bytes / gpu.copy_seconds / 1e9, "GB/s");
+  add("of copying, while a kernel ran", gpu.overlapped_seconds / gpu.copy_seconds, "");
+}
+
+// Of a step's time, what its kernels take by the GPU's clock; those of two streams may overlap.
+double kernel_share(const Timed& timed) {
+  return timed.activity.kernel_seconds / kRecordedSteps / timed.step_seconds;
+}
+// Of a step's time, that during which some kernel runs.
+double busy_share(const Timed& timed) {
+  return timed.activity.busy_seconds / kRecordedSteps / timed.step_seconds;
+}
+
+std::vector<Figure> measure_all() {
+  loader::keep_tensor_memory();
+  const graph::Dataset dataset = products_shape();
+  const int64_t width = dataset.features().width();
+  const Timed host = measure(load(dataset, {}), width);
+  const Timed device = measure(load(dataset, dataset.features().rows().to(kGpu)), width);
+  const Timed resident = measure(
+      std::make_unique<ResidentBatches>(batches_on_device(dataset), host.steps_per_epoch), width
+  );
+
+  const auto steps = static_cast<double>(host.steps_per_epoch);
+  std::vector<Figure> figures = {
+      {"epoch, features in host memory", host.step_seconds * steps, "s"},
+      {"epoch, features on the device", device.step_seconds * steps, "s"},
+      {"epoch, batches already on the device", resident.step_seconds * steps, "s"},
+      {"ratio, features in host memory", host.step_seconds / resident.step_seconds, ""},
+      {"ratio, features on the device", device.step_seconds / resident.step_seconds, "", "<= 1.2"},
+      {"summed kernel time / wall, features in host memory", kernel_share(host), ""},
+      {"summed kernel time / wall, features on the device", kernel_share(device), "", ">= 0.85"},
+      {"summed kernel time / wall, batches on the device", kernel_share(resident), ""},
+      {"busy with kernels / wall, features on the device", busy_share(device), ""},
+      {"busy with kernels / wall, batches on the device", busy_share(resident), ""},
+      {"sampled edges in a step", host.sampled_edges / 1e3, "thousand"},
+      {"sampler threads", static_cast<double>(sampler_threads()), ""},
+  };
+  add_steps(figures, "host", host);
+  add_steps(figures, "device", device);
+  add_steps(figures, "resident", resident);
+  return figures;
+}
+
+}  // namespace
+}  // namespace gnn::bench
+
+int main(int argc, char** argv) {
+  return gnn::bench::write_figures(argc, argv, &gnn::bench::measure_all);
+}

@@ -2,12 +2,14 @@
 
 #include "common/contract.h"
 #include "tests/support/read_file.h"
+#include "tests/support/reserved_port.h"
 #include "tests/worker/agent/running_job.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +19,12 @@ namespace gnn {
 namespace {
 
 namespace fs = std::filesystem;
+
+// An agent is told its store's port: nobody can hold it until then.
+uint16_t port_that_was_free() {
+  const auto reserved = testing::ReservedPort::reserve();
+  return reserved ? reserved->number() : 0;
+}
 
 class GpuFaultTest : public testing::RunningJobTest {
  protected:
@@ -42,11 +50,25 @@ spec:
   training: {device: CUDA, epochs: 3, batchSize: 64, optimizer: {type: Adam, learningRate: "0.003"}}
   workers: {nodes: 1, processesPerNode: 1, gpusPerProcess: 1}
 )";
+  // As in a pod: `gnn-worker run` has no agent for a job of one rank, and one GPU is all there may be.
   start_program(
-      {std::getenv("GNN_WORKER"), "run", (folder_ / "job.yaml").string()},
+      {std::getenv("GNN_WORKER"), "agent"},
       {{"LD_PRELOAD", std::getenv("GNN_FAILING_GPU")},
        {"FAILING_GPU_RANK", "0"},
-       {"FAILING_GPU_ONCE", (folder_ / "failed").string()}}
+       {"FAILING_GPU_ONCE", (folder_ / "failed").string()},
+       {"GNN_CONTRACT", std::to_string(contract::kVersion)},
+       {"GNN_JOB", "small"},
+       {"GNN_JOB_UID", "6f0c"},
+       {"GNN_ATTEMPT", "0"},
+       {"GNN_ROUNDS_LEFT", "1"},
+       {"GNN_NODE_RANK", "0"},
+       {"GNN_NNODES", "1"},
+       {"GNN_NPROC_PER_NODE", "1"},
+       {"GNN_CONFIG", (folder_ / "job.yaml").string()},
+       {"GNN_TERMINATION_LOG", (folder_ / "result.0").string()},
+       {"GNN_HTTP_ADDRESS", "127.0.0.1:0"},
+       {"MASTER_ADDR", "127.0.0.1"},
+       {"MASTER_PORT", std::to_string(port_that_was_free())}}
   );
   EXPECT_EQ(finish(std::chrono::seconds(180)), contract::kExitDone) << output();
   EXPECT_TRUE(fs::exists(folder_ / "failed"));

@@ -299,34 +299,6 @@ TEST(NodeLoader, DeliversOnTheChosenDeviceInOrder) {
   loader->stop();
 }
 
-TEST(NodeLoader, GathersRowsThatLieOnTheDeviceThere) {
-  const Fixture data;
-  const auto expected = read_epoch(*data.loader(options_of(0)), 0);
-  for (const int64_t threads : {0, 2}) {
-    NodeLoaderOptions options = options_of(threads);
-    options.device = at::Device(at::kMeta);
-    auto sampler = sampling::NeighborSampler::create(options.sampling, data.graph).value();
-    const auto loader = NodeLoader::create(
-                            options,
-                            NodeBatchMaker::create(
-                                std::make_shared<sampling::LocalSampler>(std::move(sampler)),
-                                data.seeds,
-                                nullptr,
-                                nullptr,
-                                data.features.to(at::kMeta)
-                            )
-    )
-                            .value();
-    const auto batches = read_epoch(*loader, 0);
-    ASSERT_EQ(batches.size(), expected.size());
-    for (size_t i = 0; i < batches.size(); ++i) {
-      EXPECT_TRUE(batches[i].x.is_meta());
-      EXPECT_EQ(batches[i].x.sizes(), expected[i].x.sizes());
-      EXPECT_FALSE(batches[i].y.defined());
-    }
-  }
-}
-
 TEST(NodeLoader, MeasuresItsStages) {
   const Fixture data;
   const auto loader = data.loader(options_of(2));

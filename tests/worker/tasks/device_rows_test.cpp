@@ -72,6 +72,7 @@ struct Scene {
   StopToken stop;
   TaskContext context{
       .communicator = comm::make_single_communicator(),
+      .incarnation = {},
       .loading = loading,
       .progress = sink,
       .stop = stop

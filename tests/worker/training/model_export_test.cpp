@@ -159,7 +159,7 @@ class TinyWorkload final : public Workload {
     };
   }
   at::Tensor loss(const Scores& scores) const override { return cross_entropy(scores); }
-  int64_t count_correct(const Scores& scores) const override {
+  at::Tensor count_correct(const Scores& scores) const override {
     return training::count_correct(scores);
   }
   bool has(Part part) const override { return part != Part::Train; }
@@ -168,7 +168,7 @@ class TinyWorkload final : public Workload {
     if (on_evaluation) on_evaluation(part);
     const bool is_best = part == Part::Validation && epoch_ == best_epoch;
     return progress::accuracy(
-        is_best ? 20 : count_correct({net_->conv->forward(points_), labels_}), 20
+        is_best ? 20 : count_correct({net_->conv->forward(points_), labels_}).item<int64_t>(), 20
     );
   }
 

@@ -5,23 +5,6 @@
 namespace gnn {
 namespace {
 
-// Length of the valid UTF-8 sequence at the front of `text`; 0 if there is none.
-size_t sequence_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 ? 2 : 0;
-  if (length == 0 || first > 0xF4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  const unsigned char second = byte(1);
-  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
-  const bool surrogate = first == 0xED && second >= 0xA0;
-  const bool too_large = first == 0xF4 && second >= 0x90;
-  return overlong || surrogate || too_large ? 0 : length;
-}
-
 // Control characters, and whatever reverses or hides text in a terminal.
 bool is_unprintable(std::string_view sequence) {
   if (sequence.size() == 1) {
@@ -43,11 +26,27 @@ bool is_typographic(std::string_view sequence) {
 
 }  // namespace
 
+size_t utf8_sequence_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 ? 2 : 0;
+  if (length == 0 || first > 0xF4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  const unsigned char second = byte(1);
+  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
+  const bool surrogate = first == 0xED && second >= 0xA0;
+  const bool too_large = first == 0xF4 && second >= 0x90;
+  return overlong || surrogate || too_large ? 0 : length;
+}
+
 std::string printable_line(std::string_view text, size_t max_bytes) {
   constexpr std::string_view kCut = "…";
   std::string clean;
   while (!text.empty()) {
-    const size_t length = sequence_length(text);
+    const size_t length = utf8_sequence_length(text);
     const std::string_view sequence = text.substr(0, std::max<size_t>(length, 1));
     const bool visible = length > 0 && (is_typographic(sequence) || !is_unprintable(sequence));
     const std::string_view shown = visible ? sequence : std::string_view(" ");

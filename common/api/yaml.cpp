@@ -1,13 +1,16 @@
 #include "common/api/yaml.h"
 
 #include "common/api/codec.h"
+#include "common/printable.h"
 
 #include <nlohmann/json.hpp>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -17,11 +20,11 @@ namespace {
 
 using nlohmann::json;
 
-std::string where(const YAML::Node& node) {
-  const YAML::Mark mark = node.Mark();
+// " (line 3, column 1)" of a text whose first line has that number in the file, or nothing.
+std::string where(const YAML::Mark& mark, int64_t first_line) {
   if (mark.is_null()) return "";
-  return " (line " + std::to_string(mark.line + 1) + ", column " + std::to_string(mark.column + 1) +
-         ")";
+  return " (line " + std::to_string(mark.line + first_line) + ", column " +
+         std::to_string(mark.column + 1) + ")";
 }
 
 // The whole text as a number of type T.
@@ -48,8 +51,9 @@ json resolve(const std::string& text) {
   return text;
 }
 
-// Refuses a closing bracket without an opening one ("{}}"). yaml-cpp would find a document there
-// again and again, without moving on, until memory runs out.
+// Refuses a closing bracket without an opening one ("{}}"): yaml-cpp would find a document there
+// again and again, without moving on, until memory runs out. And so many values that their nodes would
+// fill it.
 class EachDocumentMovesOn final : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -57,20 +61,37 @@ class EachDocumentMovesOn final : public YAML::EventHandler {
     last_start_ = mark.pos;
   }
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&)
-      override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { count(mark); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { count(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t, const std::string&)
+      override {
+    count(mark);
+  }
   void OnSequenceStart(
-      const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value
-  ) override {}
+      const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value
+  ) override {
+    count(mark);
+  }
   void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value)
-      override {}
+  void OnMapStart(
+      const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value
+  ) override {
+    count(mark);
+  }
   void OnMapEnd() override {}
 
  private:
+  // A value of a map has a key besides.
+  void count(const YAML::Mark& mark) {
+    if (++nodes_ > 2 * kMaxDocumentValues) {
+      throw YAML::ParserException(
+          mark, "more than " + std::to_string(2 * kMaxDocumentValues) + " keys and values"
+      );
+    }
+  }
+
   int last_start_ = -1;
+  int64_t nodes_ = 0;
 };
 
 void check_documents(const std::string& text) {
@@ -83,6 +104,10 @@ void check_documents(const std::string& text) {
 
 class Converter {
  public:
+  // The number of the first line of the text that is converted from now on.
+  void begin_at(int64_t line) { first_line_ = line; }
+  bool has_room() const { return values_ <= kMaxDocumentValues; }
+
   Result<json> convert(const YAML::Node& node, int64_t depth) {
     if (depth > kMaxDocumentDepth || ++values_ > kMaxDocumentValues) {
       return fail(
@@ -122,12 +147,16 @@ class Converter {
     json object = json::object();
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) {
-        return fail(ErrorKind::Configuration, "YAML key is not a string" + where(entry.first));
+        return fail(
+            ErrorKind::Configuration,
+            "YAML key is not a string" + where(entry.first.Mark(), first_line_)
+        );
       }
       const std::string key = entry.first.Scalar();
       if (object.contains(key)) {
         return fail(
-            ErrorKind::Configuration, "YAML key \"" + key + "\" appears twice" + where(entry.first)
+            ErrorKind::Configuration,
+            "YAML key \"" + key + "\" appears twice" + where(entry.first.Mark(), first_line_)
         );
       }
       GNN_ASSIGN_OR_RETURN(json value, convert(entry.second, depth + 1));
@@ -137,11 +166,11 @@ class Converter {
   }
 
   int64_t values_ = 0;
+  int64_t first_line_ = 1;
 };
 
-}  // namespace
-
-Result<std::vector<json>> parse_yaml(std::string_view text) {
+// yaml-cpp would take a 0x04 for the end of the text, and others for UTF-16.
+Status check_text(std::string_view text) {
   if (text.size() > kMaxDocumentBytes) {
     return fail(
         ErrorKind::Configuration,
@@ -149,10 +178,33 @@ Result<std::vector<json>> parse_yaml(std::string_view text) {
             std::to_string(kMaxDocumentBytes)
     );
   }
+  int64_t line = 1;
+  while (!text.empty()) {
+    const auto byte = static_cast<unsigned char>(text[0]);
+    const size_t length = utf8_sequence_length(text);
+    const bool control = byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r';
+    if (length == 0 || control) {
+      constexpr std::string_view kDigits = "0123456789ABCDEF";
+      return fail(
+          ErrorKind::Configuration,
+          std::string("not YAML: byte 0x") + kDigits[byte / 16] + kDigits[byte % 16] + " (line " +
+              std::to_string(line) + ") is no text in UTF-8"
+      );
+    }
+    if (byte == '\n') ++line;
+    text.remove_prefix(length);
+  }
+  return {};
+}
+
+// All documents of a text that check_text() has seen.
+Result<std::vector<json>> convert_all(
+    std::string_view text, int64_t first_line, Converter& converter
+) {
   try {
     std::vector<json> documents;
-    Converter converter;
     const std::string copy(text);
+    converter.begin_at(first_line);
     check_documents(copy);
     for (const YAML::Node& node : YAML::LoadAll(copy)) {
       GNN_ASSIGN_OR_RETURN(json document, converter.convert(node, 1));
@@ -160,7 +212,89 @@ Result<std::vector<json>> parse_yaml(std::string_view text) {
     }
     return documents;
   } catch (const YAML::Exception& error) {
-    return fail(ErrorKind::Configuration, std::string("not YAML: ") + error.what());
+    // What yaml-cpp says of a text that is deeper than it can follow.
+    const bool deep = error.msg == YAML::ErrorMsg::BAD_FILE;
+    const std::string problem =
+        deep ? "deeper than " + std::to_string(kMaxDocumentDepth) + " levels" : error.msg;
+    return fail(ErrorKind::Configuration, "not YAML: " + problem + where(error.mark, first_line));
+  }
+}
+
+// Whether the line begins a document, or ends one: YAML takes neither for text, wherever it stands.
+bool is_marker(std::string_view line, std::string_view marker) {
+  return line.starts_with(marker) && (line.size() == marker.size() ||
+                                      line.find_first_of(" \t\r", marker.size()) == marker.size());
+}
+
+bool is_blank_or_comment(std::string_view line) {
+  const size_t first = line.find_first_not_of(" \t\r");
+  return first == std::string_view::npos || line[first] == '#';
+}
+
+// A stretch of a text, the number of its first line, and of the one on which its document begins.
+struct Stretch {
+  std::string_view text;
+  int64_t first_line = 1;
+  int64_t line = 1;
+  bool is_empty = true;
+};
+
+// Cuts a text where documents begin or end. Comments and directives stay with what follows them.
+class PartReader {
+ public:
+  explicit PartReader(std::string_view text) : rest_(text) {}
+
+  std::optional<Stretch> next() {
+    Stretch part{.text = rest_, .first_line = line_, .line = line_};
+    bool begun = false;
+    size_t size = 0;
+    while (size < rest_.size()) {
+      const size_t end = std::min(rest_.find('\n', size), rest_.size() - 1);
+      const std::string_view line = rest_.substr(size, end - size + (rest_[end] == '\n' ? 0 : 1));
+      const bool begins = is_marker(line, "---");
+      const bool ends = is_marker(line, "...");
+      if (begun && begins) break;
+      const bool is_before = is_blank_or_comment(line) || line[0] == '%' || ends;
+      if (!begun && is_before && !ends) part.line = line_ + 1;
+      begun = begun || !is_before;
+      if (!ends && !is_blank_or_comment(begins ? line.substr(3) : line)) part.is_empty = false;
+      size = end + 1;
+      ++line_;
+      if (ends) break;
+    }
+    if (size == 0) return std::nullopt;
+    part.text = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return part;
+  }
+
+ private:
+  std::string_view rest_;
+  int64_t line_ = 1;
+};
+
+}  // namespace
+
+Result<std::vector<json>> parse_yaml(std::string_view text) {
+  GNN_RETURN_IF_ERROR(check_text(text));
+  Converter converter;
+  return convert_all(text, 1, converter);
+}
+
+void for_each_yaml_document(std::string_view text, const YamlVisitor& visit) {
+  if (const Status status = check_text(text); !status) {
+    return visit(1, tl::unexpected(status.error()));
+  }
+  Converter converter;
+  PartReader reader(text);
+  while (const std::optional<Stretch> part = reader.next()) {
+    if (part->is_empty) continue;
+    const Result<std::vector<json>> documents =
+        convert_all(part->text, part->first_line, converter);
+    if (!documents) visit(part->line, tl::unexpected(documents.error()));
+    if (!converter.has_room()) return;
+    if (!documents) continue;
+    for (const json& document : *documents) visit(part->line, document);
   }
 }
 

@@ -220,6 +220,22 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   );
   wait->add_option("job", options.wait_job, "name of the GNNJob in --namespace")->required();
   add_seconds(*wait, "--timeout", options.wait_timeout, "how long to wait");
+  CLI::App* validate = app.add_subcommand(
+      "validate",
+      "judge GNNJobs in files as the controller would, without a cluster; exits with 0 (all are "
+      "valid), 1 "
+      "(a document is not) or 66 (a path cannot be read, or there is no GNNJob)"
+  );
+  validate
+      ->add_option(
+          "-f,--filename",
+          options.manifests,
+          "file or folder with manifests, or - for standard input; repeatable"
+      )
+      ->required();
+  validate->add_flag(
+      "-R,--recursive", options.recursive, "take folders with all that is below them"
+  );
   CLI::App* version = app.add_subcommand("version", "print the version");
   try {
     app.parse(argc, argv);
@@ -234,6 +250,7 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   static_cast<void>(run);
   if (release->parsed()) options.command = Command::Release;
   if (wait->parsed()) options.command = Command::Wait;
+  if (validate->parsed()) options.command = Command::Validate;
   if (version->parsed()) options.command = Command::Version;
   if (std::string problem = check_together(options); !problem.empty()) {
     parsed.finished = true;

@@ -18,7 +18,7 @@ inline constexpr const char* kEnvKubeconfig = "GNN_CONTROLLER_KUBECONFIG";
 inline constexpr const char* kEnvNamespace = "GNN_CONTROLLER_NAMESPACE";
 inline constexpr const char* kEnvIdentity = "POD_NAME";
 
-enum class Command { Run, Release, Wait, Version };
+enum class Command { Run, Release, Wait, Validate, Version };
 
 enum class ProgressMode {
   PodIp,  ///< ask node 0's agent at its pod's IP
@@ -58,6 +58,9 @@ struct Options {
 
   std::string wait_job;  ///< `wait`: name of the GNNJob, in the only --namespace
   Duration wait_timeout = std::chrono::seconds(300);
+
+  std::vector<std::string> manifests;  ///< `validate`: files and folders, "-" for standard input
+  bool recursive = false;              ///< `validate`: folders with all that is below them
 
   /// A watch is reconnected after this much silence. The API server sends a bookmark every minute.
   Duration watch_idle_timeout = std::chrono::seconds(90);

@@ -1,6 +1,5 @@
 #include "controller/reconcile/plan.h"
 
-#include "common/api/validation.h"
 #include "common/contract.h"
 #include "controller/reconcile/children.h"
 #include "controller/reconcile/conditions.h"
@@ -16,6 +15,7 @@
 #include "controller/reconcile/relabel.h"
 #include "controller/reconcile/scheduling.h"
 #include "controller/reconcile/servers.h"
+#include "controller/reconcile/spec_errors.h"
 #include "controller/reconcile/startup.h"
 #include "controller/reconcile/status.h"
 #include "controller/reconcile/success_policy.h"
@@ -57,14 +57,12 @@ Pass begin_pass(const Observed& observed) {
 // What is wrong with the spec, or an empty text. The API server has validated it already; this is
 // for a CRD that is older than the controller, and for a cluster without the chart's policies.
 std::string spec_problem(const api::GnnJob& job, const OperatorConfig& config) {
-  Status valid = api::check(job);
-  if (valid) valid = api::check_pod_metadata(job.spec, config.allowed_keys);
-  if (!valid) return valid.error().message;
-  if (!job.spec.workers.pod_template) return "spec.workers.template: required field is missing";
-  if (job.spec.servers && !job.spec.servers->pod_template) {
-    return "spec.servers.template: required field is missing";
+  std::string text;
+  for (const std::string& error : spec_errors(job, config.allowed_keys)) {
+    if (!text.empty()) text += "; ";
+    text += error;
   }
-  return {};
+  return text;
 }
 
 // "spec.model.type: this version of the controller does not know "GAT"; …", or an empty text.
@@ -90,16 +88,12 @@ void check_spec(Pass& pass) {
         condition::kAccepted, true, reason::kAwaitsQueue, "The spec is valid, but " + note
     );
   }
-  const api::GnnJobSpec& spec = pass.job().spec;
-  const bool idle_gpus =
-      spec.workers.gpus_per_process > 0 && spec.training.device == api::DeviceChoice::CPU;
+  const std::string warning = idle_gpus(pass.job().spec);
   pass.set(
       condition::kAccepted,
       true,
-      idle_gpus ? reason::kIdleGpus : reason::kValid,
-      idle_gpus ? "The spec is valid, but with training.device CPU the GPUs that "
-                  "workers.gpusPerProcess requests stay idle"
-                : "The spec is valid"
+      warning.empty() ? reason::kValid : reason::kIdleGpus,
+      warning.empty() ? "The spec is valid" : "The spec is valid, but " + warning
   );
 }
 

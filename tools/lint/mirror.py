@@ -15,7 +15,7 @@ SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
 # Test that covers several files -> those files, without their suffixes.
 COVERED = {
-    "tests/common/api/codec_test.cpp": ["common/api/gnn_job", "common/api/yaml"],
+    "tests/common/api/codec_test.cpp": ["common/api/gnn_job"],
     "tests/common/api/crd_test.cpp": ["common/api/enums", "common/api/fields"],
     "tests/worker/agent/agent_options_test.cpp": ["common/api/environment", "worker/agent/server_options"],
     "tests/worker/agent/servers_fault_test.cpp": ["worker/app/job_options", "worker/app/server_command", "worker/main/hold_stop_signals"],

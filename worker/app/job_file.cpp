@@ -3,29 +3,14 @@
 #include "common/api/codec.h"
 #include "common/api/defaults.h"
 #include "common/api/validation.h"
+#include "common/text_file.h"
 
 #include <nlohmann/json.hpp>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <algorithm>
 
 namespace gnn::app {
 namespace {
-
-// Any file that can be read once: a pipe has no size.
-Result<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorKind::Configuration, path + ": " + std::strerror(errno));
-  std::string text(api::kMaxDocumentBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return fail(ErrorKind::Configuration, path + ": cannot be read");
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > api::kMaxDocumentBytes) {
-    return fail(ErrorKind::Configuration, path + ": larger than a manifest's limit of 2 MiB");
-  }
-  return text;
-}
 
 Status apply_override(nlohmann::json& spec, const std::string& text) {
   const size_t equals = text.find('=');
@@ -71,7 +56,7 @@ Result<api::GnnJob> parse_job(std::string_view text, const std::vector<std::stri
 }
 
 Result<api::GnnJob> load_job(const std::string& path, const std::vector<std::string>& overrides) {
-  GNN_ASSIGN_OR_RETURN(const std::string text, read_text(path));
+  GNN_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, api::kMaxDocumentBytes));
   Result<api::GnnJob> job = parse_job(text, overrides);
   if (!job) return tl::unexpected(with_context(std::move(job).error(), path));
   return job;

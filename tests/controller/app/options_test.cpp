@@ -153,5 +153,16 @@ TEST(Options, HelpIsNoError) {
   EXPECT_NE(parsed.text.find("--leader-elect"), std::string::npos);
 }
 
+TEST(Options, ReadWhatToValidate) {
+  const ParsedOptions parsed =
+      parse({"validate", "-R", "-f", "-", "-f", "jobs", "--job-allowed-keys=team"});
+  ASSERT_FALSE(parsed.finished) << parsed.text;
+  EXPECT_EQ(parsed.options.command, Command::Validate);
+  EXPECT_EQ(parsed.options.manifests, (std::vector<std::string>{"-", "jobs"}));
+  EXPECT_TRUE(parsed.options.recursive);
+  EXPECT_TRUE(parsed.options.job_allowed_keys.contains("team"));
+  EXPECT_EQ(parse({"validate"}).exit_code, 64);
+}
+
 }  // namespace
 }  // namespace gnn::app

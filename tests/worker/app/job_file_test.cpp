@@ -95,7 +95,7 @@ TEST(LoadJob, ReadsAPipe) {
 TEST(LoadJob, RefusesWhatIsNoManifestsFile) {
   const auto message = [](const std::string& path) { return load_job(path).error().message; };
   EXPECT_EQ(message("/"), "/: cannot be read");
-  EXPECT_THAT(message("/dev/zero"), HasSubstr("larger than a manifest's limit of 2 MiB"));
+  EXPECT_THAT(message("/dev/zero"), HasSubstr("larger than the limit of 2 MiB"));
 }
 
 TEST(LoadJob, NamesAMissingFile) {

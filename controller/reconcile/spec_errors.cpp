@@ -1,0 +1,32 @@
+#include "controller/reconcile/spec_errors.h"
+
+#include "common/api/validation.h"
+
+namespace gnn::reconcile {
+
+std::vector<std::string> spec_errors(const api::GnnJob& job, const api::AllowedKeys& allowed_keys) {
+  std::vector<std::string> errors;
+  for (const api::FieldError& error : api::validate(job)) {
+    errors.push_back(error.path + ": " + error.message);
+  }
+  if (!errors.empty()) return errors;
+  if (const Status allowed = api::check_pod_metadata(job.spec, allowed_keys); !allowed) {
+    return {allowed.error().message};
+  }
+  if (!job.spec.workers.pod_template) {
+    errors.emplace_back("spec.workers.template: required field is missing");
+  }
+  if (job.spec.servers && !job.spec.servers->pod_template) {
+    errors.emplace_back("spec.servers.template: required field is missing");
+  }
+  return errors;
+}
+
+std::string idle_gpus(const api::GnnJobSpec& spec) {
+  if (spec.workers.gpus_per_process == 0 || spec.training.device != api::DeviceChoice::CPU) {
+    return {};
+  }
+  return "with training.device CPU the GPUs that workers.gpusPerProcess requests stay idle";
+}
+
+}  // namespace gnn::reconcile

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "common/api/gnn_job.h"
+#include "common/api/pod_metadata.h"
+
+#include <string>
+#include <vector>
+
+namespace gnn::reconcile {
+
+/// What keeps the controller from running a job, each with its field; empty: nothing does.
+[[nodiscard]] std::vector<std::string> spec_errors(
+    const api::GnnJob& job, const api::AllowedKeys& allowed_keys
+);
+
+/// What the job says about GPUs that it would not use, or an empty text.
+[[nodiscard]] std::string idle_gpus(const api::GnnJobSpec& spec);
+
+}  // namespace gnn::reconcile

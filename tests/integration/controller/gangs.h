@@ -24,16 +24,19 @@ class Gangs {
     std::vector<std::string> more{};  ///< arguments of the controller
     std::string crds{};  ///< that the scheduler needs: a file beside its program; empty: none
     Json changes = Json::object();  ///< of each job's spec
+    bool through_proxy = false;     ///< the controller talks to the API server through proxy()
   };
 
   explicit Gangs(Options options)
       : options_(std::move(options)),
         plane_(start(options_)),
         cluster_(*plane_),
-        controller_(*plane_, cluster_.arguments(controller_arguments(options_))) {}
+        proxy_(options_.through_proxy ? must(FaultProxy::in_front_of(*plane_)) : nullptr),
+        controller_(*plane_, controller_arguments()) {}
 
   [[nodiscard]] const Cluster& cluster() const { return cluster_; }
   [[nodiscard]] const Api& api() const { return cluster_.api(); }
+  [[nodiscard]] FaultProxy& proxy() const { return *proxy_; }
 
   void create(const std::string& name, const Json& changes = Json::object()) const {
     Json spec = {
@@ -105,15 +108,17 @@ class Gangs {
     must(plane->start(ControlPlanePart::Scheduler));
     return plane;
   }
-  static std::vector<std::string> controller_arguments(const Options& options) {
-    std::vector<std::string> arguments = {"--gang-provider=" + options.provider};
-    arguments.insert(arguments.end(), options.more.begin(), options.more.end());
-    return arguments;
+  [[nodiscard]] ControllerArguments controller_arguments() const {
+    std::vector<std::string> arguments = {"--gang-provider=" + options_.provider};
+    arguments.insert(arguments.end(), options_.more.begin(), options_.more.end());
+    return proxy_ ? cluster_.arguments_through(*proxy_, std::move(arguments))
+                  : cluster_.arguments(std::move(arguments));
   }
 
   const Options options_;
   std::unique_ptr<ControlPlane> plane_;
   Cluster cluster_;
+  std::unique_ptr<FaultProxy> proxy_;
   ControllerProcess controller_;
 };
 

@@ -1,9 +1,9 @@
-// gnn-controller with jobs in queues of the real Kueue, and as gangs of Kubernetes' own scheduler, on a real API
-// server with scheduler and one kwok node, which has room for one job at a time. Prints JSON:
+// gnn-controller with jobs in queues of the real Kueue, or as gangs of a scheduler, on a real API server with one kwok
+// node, which has room for one job at a time. Prints JSON:
 //  1. admission: Kueue's admission → first pod, for jobs that come one after the other.
 //  2. queued: CPU time of the controller and its calls in 60 s, with 200 jobs in the queue.
 //  3. hand_over: the makespan of two jobs, as a multiple of the time that each takes alone, added up.
-// usage: gnn-controller-queue-bench [--provider=kueue|native] [--admissions=N] [--queued=N] [--run-seconds=N]
+// usage: gnn-controller-queue-bench [--provider=Kueue|Native|Coscheduling] [--admissions=N] [--queued=N] [--run-seconds=N]
 #include "tests/bench/controller/measure.h"
 #include "tests/support/control_plane.h"
 #include "tests/support/controller_process.h"
@@ -38,7 +38,7 @@ constexpr const char* kQueues = "/apis/kueue.x-k8s.io/v1beta2";
 constexpr auto kWindow = 60s;
 
 struct Options {
-  bool native = false;
+  std::string provider = "Kueue";
   int admissions = 20;
   int queued = 200;
   int run_seconds = 60;
@@ -60,33 +60,28 @@ bool holds(const Json& object, const char* type) {
 class QueueBench {
  public:
   explicit QueueBench(Options options)
-      : options_(options),
-        plane_(must(ControlPlane::start(
-            {.scheduler = true,
-             .fake_nodes = 1,
-             .api_server_flags = native_flags(),
-             .programs = options.native ? testing::ControlPlanePrograms::NativeGroups
-                                        : testing::ControlPlanePrograms::TestCluster,
-             .feature_gates = options.native ? "GenericWorkload=true" : ""}
-        ))),
+      : options_(std::move(options)),
+        plane_(must(ControlPlane::start(plane_options()))),
         name_space_(must(plane_->create_namespace("bench"))) {
     must(plane_->apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
-    if (!options_.native) make_queue();
+    if (is("Coscheduling")) must(plane_->apply(plane_->program("podgroups.yaml")));
+    must(plane_->start(testing::ControlPlanePart::Scheduler));
+    if (is("Kueue")) make_queue();
     proxy_ = must(FaultProxy::in_front_of(*plane_));
     controller_ = std::make_unique<ControllerProcess>(
         *plane_,
         testing::ControllerArguments{
             .kubeconfig = must(plane_->write_kubeconfig(proxy_->url())),
             .name_space = name_space_,
-            .more = {options_.native ? "--gang-provider=Native" : "--kueue"}
+            .more = controller_flags()
         }
     );
     if (!controller_->wait_working()) throw std::runtime_error(controller_->log());
   }
 
   Json run() {
-    Json result = {{"provider", options_.native ? "Native" : "Kueue"}};
-    if (!options_.native) {
+    Json result = {{"provider", options_.provider}};
+    if (is("Kueue")) {
       say("admission");
       result["admission"] = admission();
       say("queued");
@@ -98,9 +93,21 @@ class QueueBench {
   }
 
  private:
-  [[nodiscard]] std::vector<std::string> native_flags() const {
-    if (!options_.native) return {};
-    return {"--runtime-config=scheduling.k8s.io/v1beta1=true"};
+  [[nodiscard]] bool is(const char* provider) const { return options_.provider == provider; }
+  [[nodiscard]] testing::ControlPlaneOptions plane_options() const {
+    testing::ControlPlaneOptions options{.fake_nodes = 1};
+    if (is("Coscheduling")) options.programs = testing::ControlPlanePrograms::Coscheduling;
+    if (!is("Native")) return options;
+    options.api_server_flags = {"--runtime-config=scheduling.k8s.io/v1beta1=true"};
+    options.programs = testing::ControlPlanePrograms::NativeGroups;
+    options.feature_gates = "GenericWorkload=true";
+    return options;
+  }
+  [[nodiscard]] std::vector<std::string> controller_flags() const {
+    if (is("Kueue")) return {"--kueue"};
+    std::vector<std::string> flags = {"--gang-provider=" + options_.provider};
+    if (is("Coscheduling")) flags.emplace_back("--coscheduling-scheduler=coscheduling");
+    return flags;
   }
   Json call(const char* method, const std::string& path, const Json& body = nullptr) const {
     const testing::HttpHeaders headers{
@@ -160,11 +167,12 @@ class QueueBench {
     Json job = job_json(name_space_, name, 4);
     job["spec"]["workers"]["processesPerNode"] = 2;
     job["spec"]["workers"]["gpusPerProcess"] = 1;
-    if (options_.native) {
-      job["spec"]["scheduling"] = Json::object();
-    } else {
+    if (is("Kueue")) {
       job["metadata"]["labels"] = {{"kueue.x-k8s.io/queue-name", "jobs"}};
+    } else {
+      job["spec"]["scheduling"] = Json::object();
     }
+    if (is("Coscheduling")) job["spec"]["workers"]["template"]["schedulerName"] = "coscheduling";
     call("POST", jobs(), job);
   }
   [[nodiscard]] bool job_holds(const std::string& name, const char* condition) const {
@@ -195,7 +203,7 @@ class QueueBench {
     wait_until(
         [&] {
           const bool none = call("GET", pods())["items"].empty();
-          return none && (options_.native || call("GET", workloads())["items"].empty());
+          return none && (!is("Kueue") || call("GET", workloads())["items"].empty());
         },
         60s,
         "the jobs' objects to be gone"
@@ -335,15 +343,15 @@ Options parse(int count, char** arguments) {
   for (int i = 1; i < count; ++i) {
     const std::string argument = arguments[i];
     const auto number = [&] { return std::stoi(argument.substr(argument.find('=') + 1)); };
-    if (argument == "--provider=native")
-      options.native = true;
+    if (argument.starts_with("--provider="))
+      options.provider = argument.substr(argument.find('=') + 1);
     else if (argument.starts_with("--admissions="))
       options.admissions = number();
     else if (argument.starts_with("--queued="))
       options.queued = number();
     else if (argument.starts_with("--run-seconds="))
       options.run_seconds = number();
-    else if (argument != "--provider=kueue")
+    else
       throw std::runtime_error("unknown option " + argument);
   }
   return options;

@@ -743,6 +743,10 @@ std::vector<Refusal> broken_rules() {
        "spec.workers.template.metadata",
        "keys of gnn.dev, and app.kubernetes.io/name, instance, component and managed-by, are the "
        "operator's own"},
+      {nodes("", {{t + "/metadata", {{"annotations", {{"a.sub.gnn.dev/x", "x"}}}}}}),
+       "spec.workers.template.metadata",
+       "keys of gnn.dev, and app.kubernetes.io/name, instance, component and managed-by, are the "
+       "operator's own"},
       {nodes("", {{t + "/metadata", {{"annotations", {{"app.kubernetes.io/name", "x"}}}}}}),
        "spec.workers.template.metadata",
        "keys of gnn.dev, and app.kubernetes.io/name, instance, component and managed-by, are the "

@@ -407,12 +407,15 @@ bool cooperate_until_finished(Simulation& simulation, Invariants& invariants) {
   simulation.delete_foreign_pods();
   simulation.world().job.spec.suspend = false;
   ++simulation.world().job.metadata.generation;
+  // Once at last, when pods may wait with their group.
+  const int groups_deleted = any_below<int>(6);
   for (int round = 0; round < 300; ++round) {
     simulation.set_workloads_active(true);
     simulation.admit_workloads();
     pass(simulation);
     invariants.check(simulation);
     if (is_finished(simulation.status())) return true;
+    if (round == groups_deleted) simulation.delete_groups();
     simulation.finish_leaving();
     simulation.ready_all();
     pass(simulation);

@@ -2,11 +2,13 @@
 #include "controller/objects/config_map.h"
 #include "controller/objects/network_policy.h"
 #include "controller/objects/service.h"
+#include "controller/objects/workload.h"
 #include "tests/integration/api/changes.h"
 #include "tests/integration/api/policies.h"
 #include "tests/support/control_plane.h"
 #include "tests/support/controller_process.h"
 #include "tests/support/group_crds.h"
+#include "tests/support/kueue_crd.h"
 #include "tests/support/must.h"
 
 #include <gtest/gtest.h>
@@ -33,8 +35,8 @@ constexpr std::string_view kControllerPolicy = "gnn-operator-controller";
 const std::string kAccount(kControllerUser);
 constexpr const char* kMergePatch = "application/merge-patch+json";
 
-constexpr std::array<const char*, 5> kKinds = {
-    "pods", "services", "configmaps", "networkpolicies", "podgroups"
+constexpr std::array<const char*, 6> kKinds = {
+    "pods", "services", "configmaps", "networkpolicies", "podgroups", "workloads"
 };
 
 // What breaks one rule and no other.
@@ -106,8 +108,11 @@ class ControllerPolicy : public ::testing::Test {
       return true;
     }));
     must(cluster.apply("-", kCoschedulingCrd));
-    const std::string chart =
-        chart_with(GNN_SOURCE_DIR, {"--set=gangScheduling.coscheduling.enabled=true"});
+    must(cluster.apply("-", kWorkloadCrd));
+    const std::string chart = chart_with(
+        GNN_SOURCE_DIR,
+        {"--set=gangScheduling.coscheduling.enabled=true", "--set=kueue.enabled=true"}
+    );
     must(cluster.apply("-", documents_of(chart, kControllerPolicy)));
     ASSERT_TRUE(eventually([] {
       json pod = object("pods");
@@ -127,6 +132,7 @@ class ControllerPolicy : public ::testing::Test {
   static std::string collection(const std::string& kind) {
     const std::string api = kind == "networkpolicies" ? "/apis/networking.k8s.io/v1"
                             : kind == "podgroups"     ? "/apis/scheduling.x-k8s.io/v1alpha1"
+                            : kind == "workloads"     ? "/apis/kueue.x-k8s.io/v1beta2"
                                                       : "/api/v1";
     return api + "/namespaces/" + name_space() + "/" + kind;
   }
@@ -139,6 +145,11 @@ class ControllerPolicy : public ::testing::Test {
       return objects::encode(
           reconcile::desired_group(job(), objects::GroupApi::Coscheduling, 1, {.workers = 2})
       );
+    }
+    if (kind == "workloads") {
+      return objects::encode(reconcile::desired_workload(
+          job(), objects::workload_name(job().metadata.name, job().metadata.uid), false
+      ));
     }
     if (kind == "configmaps") return objects::encode(reconcile::desired_config_map(job()));
     return objects::encode(reconcile::desired_network_policy(job()));
@@ -153,15 +164,13 @@ class ControllerPolicy : public ::testing::Test {
   ) {
     return refusal_of(kControllerPolicy, "POST", collection(kind) + "?dryRun=All", object, as);
   }
-  static std::string refused_patch(const std::string& pod, const json& patch) {
+  static std::string refused_patch(const std::string& path, const json& patch) {
     return refusal_of(
-        kControllerPolicy,
-        "PATCH",
-        collection("pods") + "/" + pod + "?dryRun=All",
-        patch,
-        kAccount,
-        kMergePatch
+        kControllerPolicy, "PATCH", path + "?dryRun=All", patch, kAccount, kMergePatch
     );
+  }
+  static std::string refused_pod_patch(const std::string& pod, const json& patch) {
+    return refused_patch(collection("pods") + "/" + pod, patch);
   }
   // A pod that exists; by the administrator.
   static void put_pod(const std::string& name, const Changes& changes) {
@@ -237,12 +246,12 @@ TEST_F(ControllerPolicy, HoldsTheControllerToItsOwnPods) {
   const json relabel = {{"metadata", {{"labels", {{contract::kLabelNode, "7"}}}}}};
   const json stop = {{"spec", {{"activeDeadlineSeconds", 1}}}};
   for (const json& change : {release, relabel, stop}) {
-    EXPECT_EQ(refused_patch("arxiv-1-7", change), "") << change;
-    const std::string said = refused_patch("foreign", change);
+    EXPECT_EQ(refused_pod_patch("arxiv-1-7", change), "") << change;
+    const std::string said = refused_pod_patch("foreign", change);
     EXPECT_TRUE(said.starts_with("metadata.ownerReferences: ")) << change << said;
   }
-  EXPECT_EQ(refused_patch("orphan", release), "") << "our finalizer holds back nobody's pod";
-  EXPECT_TRUE(refused_patch("orphan", stop).starts_with("metadata.ownerReferences: "));
+  EXPECT_EQ(refused_pod_patch("orphan", release), "") << "our finalizer holds back nobody's pod";
+  EXPECT_TRUE(refused_pod_patch("orphan", stop).starts_with("metadata.ownerReferences: "));
 
   json changed_image = json::parse(
       must(http_request(
@@ -276,6 +285,60 @@ TEST_F(ControllerPolicy, LetsTheControllerDeleteItsGroupsAndNoOthers) {
   };
   EXPECT_EQ(refused_delete(ours["metadata"]["name"]), "");
   EXPECT_TRUE(refused_delete("foreign").starts_with("metadata.ownerReferences: "));
+}
+
+// Kueue makes some in the cluster that is to run a job, and the job takes the one that it names.
+TEST_F(ControllerPolicy, LetsTheControllerTakeWorkloadsThatNobodyOwnsAndNoOthers) {
+  const std::string workloads = collection("workloads");
+  const json ours = object("workloads");
+  const json made = changed(
+      ours,
+      {{"/metadata/name", "made"},
+       {"/metadata/ownerReferences", nullptr},
+       {"/metadata/labels", nullptr}}
+  );
+  const json foreign = changed(
+      ours,
+      {{"/metadata/name", "foreign"},
+       {"/metadata/ownerReferences/0/kind", "Job"},
+       {"/metadata/ownerReferences/0/apiVersion", "batch/v1"}}
+  );
+  for (const json& each : {ours, made, foreign}) {
+    ASSERT_EQ(refusal_of(kControllerPolicy, "POST", workloads, each), "");
+  }
+  const auto refused = [&](const std::string& name, const json& patch) {
+    return refused_patch(workloads + "/" + name, patch);
+  };
+  const json take = {
+      {"metadata",
+       {{"ownerReferences", ours["metadata"]["ownerReferences"]},
+        {"labels", ours["metadata"]["labels"]}}}
+  };
+  EXPECT_EQ(refused("made", take), "");
+  EXPECT_TRUE(refused("foreign", take).starts_with("metadata.ownerReferences: "));
+  for (const Changes& more : std::vector<Changes>{
+           {{"/spec/queueName", "another"}},
+           {{"/metadata/labels/gnn.dev~1job", "another"}},
+           {{"/metadata/labels/gnn.dev~1job-uid", "another"}}
+       }) {
+    EXPECT_TRUE(refused("made", changed(take, more)).starts_with("metadata.ownerReferences: "))
+        << json(more).dump();
+  }
+  const json tell = {{"status", {{"admission", nullptr}}}};
+  const std::string name = ours["metadata"]["name"];
+  EXPECT_EQ(refused(name + "/status", tell), "");
+  EXPECT_EQ(refused(name, {{"spec", {{"active", false}}}}), "");
+  EXPECT_EQ(refused(name, {{"metadata", {{"finalizers", nullptr}}}}), "");
+  for (const char* other : {"made", "foreign"}) {
+    const std::string path = workloads + "/" + other;
+    const std::string owners = "metadata.ownerReferences: ";
+    EXPECT_TRUE(refused_patch(path + "/status", tell).starts_with(owners)) << other;
+    EXPECT_TRUE(refused(other, {{"spec", {{"active", false}}}}).starts_with(owners)) << other;
+    EXPECT_TRUE(
+        refusal_of(kControllerPolicy, "DELETE", path + "?dryRun=All", json::object(), kAccount)
+            .starts_with(owners)
+    ) << other;
+  }
 }
 
 TEST_F(ControllerPolicy, HasNoRuleThatIsNotTestedHere) {

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 
 namespace gnn::testing {
@@ -118,6 +122,76 @@ TEST(Groups, OfVolcanoSayWhatTheyNeedAndAreToldByTheirStatus) {
     return cluster.holds("j", "Complete") && cluster.groups(kVolcanoApi).empty();
   })) << cluster.describe("j")
       << controller.log();
+}
+
+// The first write of each kind to groups.
+RequestMatcher first_writes() {
+  struct Seen {
+    std::mutex mutex;
+    std::set<std::string> methods;
+  };
+  const auto seen = std::make_shared<Seen>();
+  return [seen](const RecordedRequest& request) {
+    const bool of_groups = request.path.find("/podgroups") != std::string::npos;
+    if (!request.is_write() || !of_groups) return false;
+    const std::lock_guard lock(seen->mutex);
+    return seen->methods.insert(request.method).second;
+  };
+}
+
+TEST(Groups, AreMadeAndDeletedAlsoIfAWriteFails) {
+  for (const Answer& answer : {answer_conflict(), answer_gone(), answer_internal_error()}) {
+    Cluster cluster;
+    ASSERT_TRUE(cluster.plane().apply("-", kCoschedulingCrd));
+    const auto proxy = must(FaultProxy::in_front_of(cluster.plane()));
+    const int fault = proxy->add_fault(first_writes(), answer);
+    ControllerProcess controller(
+        cluster.plane(),
+        cluster.arguments_through(
+            *proxy, {"--gang-provider=Coscheduling", "--coscheduling-scheduler=mine"}
+        )
+    );
+    FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
+    const auto names = [&] { return cluster.groups(kCoschedulingApi); };
+    cluster.create_job("j", 2, kGroupedByCoscheduling);
+    ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Running") && names() == "j-1"; }))
+        << answer.status << cluster.describe("j") << controller.log();
+    cluster.end_pod("j-1-1", 70);
+    ASSERT_TRUE(eventually([&] { return names() == "j-2" && cluster.holds("j", "Running"); }))
+        << answer.status << names() << cluster.describe("j") << controller.log();
+    kubelets.let_finish();
+    ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete") && names().empty(); }))
+        << answer.status << names() << cluster.describe("j") << controller.log();
+    EXPECT_EQ(cluster.job("j")["status"]["attempt"], 2) << answer.status;
+    EXPECT_EQ(proxy->times_applied(fault), 2) << answer.status;
+  }
+}
+
+// An API server that serves groups and does not know the field by which pods name them, as one of several whose
+// feature gate is off: this one is of a Kubernetes that has neither, and groups are there as a CRD.
+TEST(Groups, ThatTheApiServerDropsFromPodsAreNotPretended) {
+  Cluster cluster;
+  ASSERT_TRUE(cluster.plane().apply("-", kNativeGroupCrd));
+  ControllerProcess controller(cluster.plane(), cluster.arguments({"--gang-provider=Native"}));
+  FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
+  cluster.create_job("j", 2, {{"scheduling", Json::object()}});
+  ASSERT_TRUE(eventually([&] {
+    return cluster.holds("j", "Running") && cluster.groups(kNativeGroupApi).empty();
+  })) << cluster.groups(kNativeGroupApi)
+      << cluster.describe("j") << controller.log();
+  const Json scheduling = cluster.job("j")["status"]["scheduling"];
+  EXPECT_EQ(scheduling["provider"], "None");
+  EXPECT_FALSE(scheduling.contains("group"));
+  EXPECT_NE(
+      scheduling["message"].get<std::string>().find("feature gate GenericWorkload is off"),
+      std::string::npos
+  ) << scheduling;
+  kubelets.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete"); })) << cluster.describe("j");
+  EXPECT_EQ(cluster.job("j")["status"]["attempt"], 1);
+  cluster.api().remove(
+      "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.scheduling.k8s.io"
+  );
 }
 
 TEST(Groups, AreUsedAgainOnceTheirApiIsBack) {

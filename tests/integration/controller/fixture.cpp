@@ -374,6 +374,13 @@ void install_crd(ControlPlane& plane) {
   must(plane.apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
 }
 
+Json condition_in(const Json& conditions, const std::string& type) {
+  for (const Json& each : conditions) {
+    if (each["type"] == type) return each;
+  }
+  return {{"status", ""}, {"reason", ""}, {"message", ""}};
+}
+
 Cluster::Cluster() : Cluster(shared_with_crd()) {}
 
 Cluster::Cluster(ControlPlane& plane)
@@ -409,11 +416,13 @@ std::string Cluster::kubeconfig_with_token(const std::string& token, const std::
   return path;
 }
 
-Json Cluster::create_job(const std::string& name, int nodes, const Json& changes) const {
+Json Cluster::create_job(
+    const std::string& name, int nodes, const Json& changes, const Json& labels
+) const {
   Json job = {
       {"apiVersion", "gnn.dev/v1alpha1"},
       {"kind", "GNNJob"},
-      {"metadata", {{"name", name}, {"namespace", name_space_}}},
+      {"metadata", {{"name", name}, {"namespace", name_space_}, {"labels", labels}}},
       {"spec",
        {{"task", {{"type", "NodeClassification"}}},
         {"dataset",
@@ -453,10 +462,7 @@ Json Cluster::condition(const std::string& name, const std::string& type) const 
   const Json conditions = found.is_object()
                               ? found.value(Json::json_pointer("/status/conditions"), Json::array())
                               : Json::array();
-  for (const Json& each : conditions) {
-    if (each["type"] == type) return each;
-  }
-  return {{"status", ""}, {"reason", ""}, {"message", ""}};
+  return condition_in(conditions, type);
 }
 
 std::string Cluster::describe(const std::string& name) const {

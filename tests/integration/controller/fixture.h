@@ -128,6 +128,9 @@ class ProcessKubelets {
 /// Puts our CRD there.
 void install_crd(ControlPlane& plane);
 
+/// The condition of that type; all its fields are empty texts if there is none.
+[[nodiscard]] Json condition_in(const Json& conditions, const std::string& type);
+
 /// A control plane with our CRD, and a fresh namespace for each test.
 class Cluster {
  public:
@@ -156,8 +159,12 @@ class Cluster {
       const std::string& token, const std::string& server_url
   ) const;
 
-  Json create_job(const std::string& name, int nodes = 2, const Json& changes = Json::object())
-      const;
+  Json create_job(
+      const std::string& name,
+      int nodes = 2,
+      const Json& changes = Json::object(),
+      const Json& labels = Json::object()
+  ) const;
   /// The names of the groups of pods in that API, but for those that are being deleted.
   [[nodiscard]] std::string groups(const std::string& api) const;
   [[nodiscard]] Json job(const std::string& name) const { return api_.find(jobs() + "/" + name); }

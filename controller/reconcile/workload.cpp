@@ -314,7 +314,11 @@ QueueNeeds queue_needs(const Pass& pass) {
 }
 
 void tend_workloads(Pass& pass) {
-  if (!pass.queue.known) return;
+  if (!pass.queue.known) {
+    // Where there is no Workload, nothing tells when there can be one.
+    if (pass.queue.wanted && !pass.queue.has_pods) pass.requeue(pass.in.config.refusal_retry);
+    return;
+  }
   finish_prepared(pass);
   if (pass.queue.workload != nullptr) return tend_present(pass);
   if (pass.queue.adoptable != nullptr) return adopt_workload(pass);

@@ -122,6 +122,7 @@ TEST(Queue, SaysWhyAJobCannotWaitInIt) {
   EXPECT_TRUE(unserved.run_until_idle());
   EXPECT_TRUE(unserved.world().pods.empty());
   EXPECT_NE(unserved.status().message.find("does not serve"), std::string::npos);
+  EXPECT_TRUE(unserved.reconcile().requeue_after) << "nobody else says that it is served";
   // Where Kueue is not known for a while, what was admitted runs on.
   Simulation running = running_simulation(small_job());
   running.world().kueue.reset();

@@ -87,6 +87,15 @@ client::Resource of_kueue(objects::KueueVersion version, const std::string& plur
   };
 }
 
+client::Resource priority_classes() {
+  return {
+      .group = "scheduling.k8s.io",
+      .version = "v1",
+      .plural = "priorityclasses",
+      .label = "priorityclasses",
+  };
+}
+
 bool succeeded_or(const client::ApiError& error, std::initializer_list<ApiErrorKind> kinds) {
   return std::find(kinds.begin(), kinds.end(), error.kind) != kinds.end();
 }
@@ -166,22 +175,31 @@ client::ApiResult<std::optional<objects::ResourceFlavor>> Executor::read_flavor(
   return flavor ? std::optional(std::move(*flavor)) : std::nullopt;
 }
 
-client::ApiResult<std::optional<int64_t>> Executor::read_priority(
+client::ApiResult<std::optional<objects::PriorityOfClass>> Executor::read_priority(
     objects::KueueVersion version, const objects::PriorityClass& chosen
 ) {
+  if (chosen.name.empty()) return read_default_priority();
   const client::Resource resource =
-      chosen.of_pods ? client::Resource{
-                           .group = "scheduling.k8s.io",
-                           .version = "v1",
-                           .plural = "priorityclasses",
-                           .label = "priorityclasses",
-                       }
-                     : of_kueue(version, "workloadpriorityclasses");
+      chosen.of_pods ? priority_classes() : of_kueue(version, "workloadpriorityclasses");
   auto found = read_if_allowed(resource, chosen.name);
   if (!found) return tl::unexpected(std::move(found).error());
   if (!*found) return std::nullopt;
-  const auto value = objects::decode_priority_value(**found);
-  return value ? std::optional(*value) : std::nullopt;
+  auto decoded = objects::decode_priority_class(**found, chosen.of_pods);
+  return decoded ? std::optional(std::move(*decoded)) : std::nullopt;
+}
+
+// Of several, which there are only after a race, the lowest, as the API server does.
+client::ApiResult<std::optional<objects::PriorityOfClass>> Executor::read_default_priority() {
+  std::optional<objects::PriorityOfClass> lowest;
+  const auto listed = api_.list(priority_classes(), {}, [&](const Json& each) {
+    auto found = objects::decode_priority_class(each, true);
+    if (!found || !found->is_default) return;
+    if (!lowest || found->value < lowest->value) lowest = std::move(*found);
+  });
+  if (!listed && !succeeded_or(listed.error(), {ApiErrorKind::Forbidden})) {
+    return tl::unexpected(listed.error());
+  }
+  return lowest;
 }
 
 void Executor::run_actions(

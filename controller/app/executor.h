@@ -68,8 +68,8 @@ class Executor {
   [[nodiscard]] client::ApiResult<std::optional<objects::ResourceFlavor>> read_flavor(
       objects::KueueVersion version, const std::string& name
   );
-  /// The value of the class; nothing if there is none, or it may not be read.
-  [[nodiscard]] client::ApiResult<std::optional<int64_t>> read_priority(
+  /// The class, or the cluster's default if it has no name; nothing if there is none, or it may not be read.
+  [[nodiscard]] client::ApiResult<std::optional<objects::PriorityOfClass>> read_priority(
       objects::KueueVersion version, const objects::PriorityClass& chosen
   );
   /// Nothing if there is no such job. It need not be one that this version can decode.
@@ -122,6 +122,7 @@ class Executor {
   [[nodiscard]] client::ApiResult<std::optional<objects::Json>> read_if_allowed(
       const client::Resource& resource, const std::string& name
   );
+  [[nodiscard]] client::ApiResult<std::optional<objects::PriorityOfClass>> read_default_priority();
   template <class T>
   [[nodiscard]] ApplyResult repair(const T& object, runtime::Store<T>& store, const Owner& owner);
   [[nodiscard]] ApplyResult release(const reconcile::ReleasePod& action, const Owner& owner);

@@ -3,6 +3,7 @@
 #include "common/api/gnn_job.h"
 #include "controller/objects/pod.h"
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,6 +24,12 @@ class Quantity {
   [[nodiscard]] Quantity times(int64_t count) const;
   /// With the largest suffix that needs no fraction, of the powers of 1024 if a part of the sum had one.
   [[nodiscard]] std::string text() const;
+
+  /// By their amounts, however they are written.
+  friend bool operator==(const Quantity& a, const Quantity& b) { return a.nanos_ == b.nanos_; }
+  friend std::strong_ordering operator<=>(const Quantity& a, const Quantity& b) {
+    return a.nanos_ <=> b.nanos_;
+  }
 
  private:
   __extension__ using Nanos = unsigned __int128;

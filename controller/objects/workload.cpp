@@ -4,6 +4,7 @@
 #include "common/contract.h"
 #include "common/hash.h"
 #include "common/rfc3339.h"
+#include "controller/objects/quantity.h"
 
 #include <openssl/evp.h>
 
@@ -19,6 +20,9 @@ constexpr std::string_view kPodPriorityGroup = "scheduling.k8s.io";
 constexpr size_t kMaxNameLength = 253;
 constexpr size_t kNameHashLength = 5;
 constexpr size_t kMaxConditionBytes = 32 << 10;
+// Far more than pods have, so that no Workload is large in a cache.
+constexpr size_t kMaxResources = 32;
+constexpr size_t kMaxResourceBytes = 317;  // a prefix of 253, a slash, a name of 63
 
 std::string hex_sha1(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
@@ -156,15 +160,40 @@ Result<api::Toleration> decode_pod_toleration(const Json& json, const std::strin
   return reader.finish(std::move(toleration));
 }
 
+// Whoever writes a Workload may write amounts as numbers.
+api::ResourceList amounts_at(const Json& container, const char* path) {
+  api::ResourceList amounts;
+  const Json::json_pointer pointer(path);
+  if (!container.contains(pointer) || !container.at(pointer).is_object()) return amounts;
+  for (const auto& [name, amount] : container.at(pointer).items()) {
+    if (name.size() > kMaxResourceBytes || amounts.size() >= kMaxResources) continue;
+    amounts[name] = amount.is_string() ? amount.get<std::string>() : dump_json(amount);
+  }
+  return amounts;
+}
+
+api::ResourceList requests_of_template(const Json& pod_set) {
+  api::ResourceList sum;
+  const Json::json_pointer containers("/template/spec/containers");
+  if (!pod_set.contains(containers)) return sum;
+  for (const Json& each : pod_set.at(containers)) {
+    api::ResourceList requests = amounts_at(each, "/resources/requests");
+    requests.merge(amounts_at(each, "/resources/limits"));
+    if (sum.size() < kMaxResources) add_resources(sum, requests, 1);
+  }
+  return sum;
+}
+
 Result<PodSet> decode_pod_set(const Json& json, const std::string& path) {
   PodSet pod_set;
   ObjectReader reader(json, path);
   reader.read("name", pod_set.name);
   reader.read("count", pod_set.count);
+  pod_set.requests = requests_of_template(json);
   return reader.finish(std::move(pod_set));
 }
 
-Result<PriorityClass> decode_priority_class(const Json& json, const std::string& path) {
+Result<PriorityClass> decode_class_reference(const Json& json, const std::string& path) {
   PriorityClass found;
   std::string group;
   ObjectReader reader(json, path);
@@ -182,7 +211,7 @@ Result<Workload> decode_workload_spec(const Json& json, const std::string& path)
   reader.read("active", workload.active);
   reader.read("priority", workload.priority);
   reader.read_list("podSets", workload.pod_sets, decode_pod_set);
-  reader.read_with("priorityClassRef", workload.priority_class, decode_priority_class);
+  reader.read_with("priorityClassRef", workload.priority_class, decode_class_reference);
   reader.read("priorityClassName", workload.priority_class.name);
   reader.read("priorityClassSource", source);
   if (source.starts_with(kPodPriorityGroup)) workload.priority_class.of_pods = true;
@@ -261,6 +290,33 @@ Result<WorkloadStatus> decode_workload_status(const Json& json, const std::strin
   return reader.finish(std::move(status));
 }
 
+// What the one asks for instead of the other; empty: the same.
+std::string resource_mismatch(
+    const api::ResourceList& given, const api::ResourceList& wanted, Asked asked
+) {
+  for (const auto& [name, amount] : wanted) {
+    const auto needed = Quantity::parse(amount);
+    if (!needed) continue;  // the API server refuses the pods
+    const auto found = given.find(name);
+    const std::string has = found == given.end() ? "0" : found->second;
+    const auto present = Quantity::parse(has);
+    const bool fits =
+        present && (asked == Asked::Exactly ? *present == *needed : *present >= *needed);
+    if (!fits) return name + " " + has + " instead of " + amount;
+  }
+  return "";
+}
+
+std::string pod_set_mismatch(const PodSet& given, const PodSet& wanted, Asked asked) {
+  if (given.name != wanted.name) return given.name + " instead of " + wanted.name;
+  const bool counts =
+      asked == Asked::Exactly ? given.count == wanted.count : given.count >= wanted.count;
+  const std::string what = counts ? resource_mismatch(given.requests, wanted.requests, asked)
+                                  : "count " + std::to_string(given.count) + " instead of " +
+                                        std::to_string(wanted.count);
+  return what.empty() ? "" : given.name + ": " + what;
+}
+
 Result<ResourceFlavor> decode_flavor_spec(const Json& json, const std::string& path) {
   ResourceFlavor flavor;
   ObjectReader reader(json, path);
@@ -316,6 +372,19 @@ std::string workload_name(std::string_view job, std::string_view job_uid, std::s
   if (!suffix.empty()) name += "-" + std::string(suffix);
   name.resize(std::min(name.size(), kMaxNameLength - 1 - kNameHashLength));
   return name + "-" + hex_sha1(hashed).substr(0, kNameHashLength);
+}
+
+std::string mismatch(
+    const std::vector<PodSet>& given, const std::vector<PodSet>& wanted, Asked asked
+) {
+  if (given.size() != wanted.size()) {
+    return std::to_string(given.size()) + " instead of " + std::to_string(wanted.size());
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    std::string what = pod_set_mismatch(given[i], wanted[i], asked);
+    if (!what.empty()) return what;
+  }
+  return "";
 }
 
 std::string digest_of(const std::vector<PodSet>& pod_sets) {
@@ -396,11 +465,15 @@ Result<ResourceFlavor> decode_resource_flavor(const Json& json) {
   return reader.finish(std::move(flavor));
 }
 
-Result<int64_t> decode_priority_value(const Json& json) {
-  int64_t value = 0;
+Result<PriorityOfClass> decode_priority_class(const Json& json, bool of_pods) {
+  PriorityOfClass found;
+  ObjectMeta metadata;
   ObjectReader reader(json, "");
-  reader.read("value", value);
-  return reader.finish(value);
+  reader.read_with("metadata", metadata, decode_meta);
+  reader.read("value", found.value);
+  reader.read("globalDefault", found.is_default);
+  found.of = {.of_pods = of_pods, .name = metadata.name};
+  return reader.finish(std::move(found));
 }
 
 }  // namespace gnn::objects

@@ -69,6 +69,7 @@ struct PodSet {
   std::string name;
   int64_t count = 0;
   Json pod_template;
+  api::ResourceList requests;  ///< what the template's containers request in all
   std::optional<TopologyRequest> topology;
   friend bool operator==(const PodSet&, const PodSet&) = default;
 };
@@ -165,6 +166,14 @@ void set_condition(Workload& workload, WorkloadCondition condition, TimePoint no
     std::string_view job, std::string_view job_uid, std::string_view suffix = {}
 );
 
+/// Of how much `given` must ask, compared with other PodSets. More resources than those of the others never count: a
+/// cluster adds defaults.
+enum class Asked { Exactly, AtLeast };
+/// What `given` asks for instead of `wanted`, in words; empty: the same.
+[[nodiscard]] std::string mismatch(
+    const std::vector<PodSet>& given, const std::vector<PodSet>& wanted, Asked asked
+);
+
 /// Changes whenever what is written of the PodSets does.
 [[nodiscard]] std::string digest_of(const std::vector<PodSet>& pod_sets);
 
@@ -209,7 +218,12 @@ struct ResourceFlavor {
 };
 [[nodiscard]] Result<ResourceFlavor> decode_resource_flavor(const Json& json);
 
-/// The value of a PriorityClass or a WorkloadPriorityClass.
-[[nodiscard]] Result<int64_t> decode_priority_value(const Json& json);
+/// A PriorityClass or a WorkloadPriorityClass.
+struct PriorityOfClass {
+  PriorityClass of;
+  int64_t value = 0;
+  bool is_default = false;  ///< of pods that name no class
+};
+[[nodiscard]] Result<PriorityOfClass> decode_priority_class(const Json& json, bool of_pods);
 
 }  // namespace gnn::objects

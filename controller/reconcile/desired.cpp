@@ -366,6 +366,10 @@ objects::PodSet pod_set_of(objects::Pod pod, std::string_view name, int64_t coun
   }
   pod.spec.hostname.clear();
   pod.spec.avoided_node_names.clear();
+  // As the API server does with pods, so that nobody's defaults say otherwise.
+  for (objects::Container& each : pod.spec.containers) {
+    each.resources.requests.insert(each.resources.limits.begin(), each.resources.limits.end());
+  }
   const objects::Json json = encode(pod);
   objects::PodSet pod_set;
   pod_set.name = name;
@@ -375,6 +379,7 @@ objects::PodSet pod_set_of(objects::Pod pod, std::string_view name, int64_t coun
     pod_set.pod_template["metadata"]["annotations"] = json["metadata"]["annotations"];
   }
   pod_set.pod_template["spec"] = json["spec"];
+  pod_set.requests = objects::requests_of(pod);
   pod_set.topology = topology_of(pod.metadata.annotations);
   return pod_set;
 }

@@ -46,7 +46,7 @@ struct Observed {
   std::vector<objects::Workload> workloads;
   /// Of the cluster-scoped objects that queue_needs() names, those that could be read.
   Flavors flavors;
-  std::optional<int64_t> priority;  ///< value of the job's priority class
+  std::optional<objects::PriorityOfClass> priority;  ///< of the class that queue_needs() names
   /// How many servers the spec asks for, where the job has another number by its admission.
   std::optional<int64_t> servers_asked;
   /// The last answer of node 0's agent, or of the pod that prepares the data.

@@ -280,11 +280,26 @@ std::optional<PodAdmission> admission_of_servers(const Pass& pass) {
   return of_servers(pass).additions;
 }
 
+std::string shortfall_of_workload(const Pass& pass) {
+  const objects::Workload& workload = *pass.queue.workload;
+  const objects::Workload wanted = desired_workload(
+      pass.job(), workload.metadata.name, pod_set_of_nodes(pass) == kPreparePodSet
+  );
+  return objects::mismatch(workload.pod_sets, wanted.pod_sets, objects::Asked::AtLeast);
+}
+
 std::optional<AdmissionProblem> admission_problem(const Pass& pass) {
   if (!pass.queue.wanted) return std::nullopt;
   const objects::Workload* workload = admitting(pass);
   if (workload == nullptr) {
     return AdmissionProblem{.is_final = false, .message = why_waiting(pass).message};
+  }
+  if (std::string less = shortfall_of_workload(pass); !less.empty()) {
+    return AdmissionProblem{
+        .is_final = false,
+        .message = "Workload " + workload->metadata.name +
+                   " was admitted for less than the job's pods request (" + less + ")"
+    };
   }
   const auto nodes = static_cast<int64_t>(pass.gang.nodes.size());
   if (const auto few = too_few(*workload, pod_set_of_nodes(pass), nodes)) return few;

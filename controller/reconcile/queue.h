@@ -59,6 +59,8 @@ void wait_in_queue(Pass& pass);
 /// What the admission adds to the job's pods; nothing for a job without a queue.
 [[nodiscard]] std::optional<PodAdmission> admission_of_nodes(const Pass& pass);
 [[nodiscard]] std::optional<PodAdmission> admission_of_servers(const Pass& pass);
+/// What the job's Workload asks for that is less than its pods will, in words; empty: nothing.
+[[nodiscard]] std::string shortfall_of_workload(const Pass& pass);
 /// Why no pod can be created although the job is admitted.
 [[nodiscard]] std::optional<AdmissionProblem> admission_problem(const Pass& pass);
 

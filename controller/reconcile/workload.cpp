@@ -48,8 +48,10 @@ bool may_change_class(const Workload& workload, const objects::PriorityClass& wa
          workload.priority_class.name.empty() == wanted.name.empty();
 }
 
-bool is_same_class(const objects::PriorityClass& a, const objects::PriorityClass& b) {
-  return a.name == b.name && (a.name.empty() || a.of_pods == b.of_pods);
+// A job that names none had the cluster's default when it was queued, as its pods will have.
+bool is_class(const objects::PriorityClass& present, const objects::PriorityClass& wanted) {
+  if (wanted.name.empty()) return present.name.empty() || present.of_pods;
+  return present.name == wanted.name && present.of_pods == wanted.of_pods;
 }
 
 bool is_prebuilt(const api::GnnJob& job) {
@@ -60,7 +62,7 @@ bool is_prebuilt(const api::GnnJob& job) {
 std::optional<objects::PriorityClass> class_to_write(const Pass& pass) {
   objects::PriorityClass wanted = priority_class_of(pass.job());
   const Workload* present = pass.queue.workload;
-  const bool changes = present == nullptr || (!is_same_class(present->priority_class, wanted) &&
+  const bool changes = present == nullptr || (!is_class(present->priority_class, wanted) &&
                                               may_change_class(*present, wanted));
   if (!pass.queue.wanted || !changes || is_prebuilt(pass.job())) return std::nullopt;
   return wanted;
@@ -69,12 +71,12 @@ std::optional<objects::PriorityClass> class_to_write(const Pass& pass) {
 void set_priority(Pass& pass, Workload& workload) {
   const auto wanted = class_to_write(pass);
   if (!wanted) return;
-  if (wanted->name.empty()) {
+  if (pass.in.priority) {
+    workload.priority_class = pass.in.priority->of;
+    workload.priority = pass.in.priority->value;
+  } else if (wanted->name.empty()) {
     workload.priority_class = {};
     workload.priority.reset();
-  } else if (pass.in.priority) {
-    workload.priority_class = *wanted;
-    workload.priority = pass.in.priority;
   } else {
     pass.requeue(pass.in.config.refusal_retry);
   }
@@ -117,22 +119,15 @@ void set_owner(Workload& workload, const api::GnnJob& job) {
   for (const auto& [key, value] : own.metadata.labels) workload.metadata.labels[key] = value;
 }
 
-bool has_same_pod_sets(const Workload& a, const Workload& b) {
-  return std::ranges::equal(
-      a.pod_sets,
-      b.pod_sets,
-      [](const objects::PodSet& x, const objects::PodSet& y) {
-        return x.name == y.name && x.count == y.count;
-      }
-  );
-}
-
 // One that Kueue made for the job, in the cluster that is to run it.
 void adopt_workload(Pass& pass) {
   Workload workload = *pass.queue.adoptable;
-  if (!has_same_pod_sets(workload, desired_workload(pass.job(), workload.metadata.name, false))) {
-    const std::string message =
-        "Workload " + workload.metadata.name + " has other PodSets than the job: it is not taken";
+  const Workload wanted = desired_workload(pass.job(), workload.metadata.name, false);
+  const std::string other =
+      objects::mismatch(workload.pod_sets, wanted.pod_sets, objects::Asked::Exactly);
+  if (!other.empty()) {
+    const std::string message = "Workload " + workload.metadata.name +
+                                " has other PodSets than the job (" + other + "): it is not taken";
     pass.set(condition::kScheduled, false, reason::kQueued, message);
     pass.set(condition::kRunning, false, reason::kNotPlaced, message);
     return;
@@ -161,7 +156,10 @@ void follow_spec(Pass& pass, Workload& workload) {
   if (holds_quota(*pass.queue.workload)) return;
   workload.queue = queue_of(pass.job(), pass.in.config);
   Workload wanted = desired_workload(pass.job(), workload.metadata.name, pass.preparing());
-  if (wanted.pod_sets_digest == workload.pod_sets_digest) return;
+  const bool same =
+      wanted.pod_sets_digest == workload.pod_sets_digest &&
+      objects::mismatch(workload.pod_sets, wanted.pod_sets, objects::Asked::Exactly).empty();
+  if (same) return;
   workload.pod_sets = std::move(wanted.pod_sets);
   workload.pod_sets_digest = std::move(wanted.pod_sets_digest);
 }
@@ -222,18 +220,27 @@ void tell_readiness(const Pass& pass, Workload& workload) {
   );
 }
 
+void delete_workload(Pass& pass, const Workload& workload) {
+  release(pass, workload);
+  pass.out.actions.emplace_back(DeleteWorkload{workload});
+}
+
+// Admitted for less than the pods to come, which cannot be changed any more.
+bool is_useless(const Pass& pass) {
+  if (is_prebuilt(pass.job()) || is_run_by_multikueue(pass.in)) return false;
+  return holds_quota(*pass.queue.workload) && !pass.queue.has_pods &&
+         !shortfall_of_workload(pass).empty();
+}
+
 void tend_present(Pass& pass) {
   const Workload& present = *pass.queue.workload;
   if (present.metadata.deletion_timestamp) {
     if (!pass.queue.has_pods) release(pass, present);
     return;
   }
-  if (!pass.queue.wanted) {
-    release(pass, present);
-    pass.out.actions.emplace_back(DeleteWorkload{present});
-    return;
-  }
+  if (!pass.queue.wanted) return delete_workload(pass, present);
   if (objects::is_true(present, kueue::kFinished)) return release(pass, present);
+  if (is_useless(pass)) return delete_workload(pass, present);
   Workload changed = present;
   follow_suspension(changed, pass.job().spec.suspend);
   follow_spec(pass, changed);
@@ -301,7 +308,7 @@ QueueNeeds queue_needs(const Pass& pass) {
   const bool adopts = is_prebuilt(pass.job()) && queue.adoptable == nullptr;
   if (queue.workload == nullptr && (adopts || queue.has_pods)) needs.workload = queue.workload_name;
   const auto chosen = class_to_write(pass);
-  if (chosen && !chosen->name.empty() && !pass.job().spec.suspend) needs.priority_class = chosen;
+  if (chosen && !pass.job().spec.suspend) needs.priority_class = chosen;
   const bool lacks_pods = !pass.gang.is_complete() || lacks_server_pods(pass);
   if (!queue.admitted || !lacks_pods) return needs;
   for (const objects::PodSetAssignment& each : queue.workload->admission->pod_sets) {

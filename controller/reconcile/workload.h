@@ -16,6 +16,7 @@ struct Pass;
 /// What a plan must know of a queue and no watch shows.
 struct QueueNeeds {
   std::vector<std::string> flavors;  ///< names of ResourceFlavors
+  /// Without a name: the cluster's default for pods that name none.
   std::optional<objects::PriorityClass> priority_class;
   /// A Workload that is missed: it may be there without the job's labels, or not be watched yet.
   std::optional<std::string> workload;

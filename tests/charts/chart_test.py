@@ -387,6 +387,8 @@ class Rbac(unittest.TestCase):
             "workloads": {"get", "list", "watch", "create", "patch", "delete"}, "workloads/status": {"patch"},
             "resourceflavors": {"get"}, "workloadpriorityclasses": {"get"},
         })  # fmt: skip
+        classes = [rule["verbs"] for _, _, rule in self.rules(toggle) if "priorityclasses" in rule["resources"]]
+        self.assertEqual(classes, [["get", "list"]])
         in_one = {resource: where for _, where, rule in kueues(toggle, "controller.watchNamespaces={a}")
                   for resource in rule["resources"]}  # fmt: skip
         self.assertEqual(in_one["workloads"], "a")

@@ -55,6 +55,14 @@ TEST(Quantity, IsReadAndKeptAsKubernetesDoes) {
   }
 }
 
+TEST(Quantity, IsComparedByItsAmount) {
+  const auto quantity = [](const char* text) { return *Quantity::parse(text); };
+  EXPECT_EQ(quantity("1500m"), quantity("1.5"));
+  EXPECT_EQ(quantity("1Ki"), quantity("1024"));
+  EXPECT_LT(quantity("1G"), quantity("1Gi"));
+  EXPECT_GT(quantity("1n"), quantity("0"));
+}
+
 TEST(Quantity, IsSummedExactly) {
   api::ResourceList sum;
   add_resources(sum, {{"cpu", "100m"}, {"memory", "1.5Gi"}, {"nvidia.com/gpu", "4"}}, 3);

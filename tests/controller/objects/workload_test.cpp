@@ -69,6 +69,72 @@ TEST(Workload, SaysInTheWordsOfEachVersionWhatIsAskedFor) {
   }
 }
 
+// A tenant may have written it.
+TEST(Workload, IsReadWithWhatItsPodsRequestInAll) {
+  const auto requests = [](const char* pod_template) {
+    const Json json = {
+        {"metadata", {{"name", "w"}}},
+        {"spec",
+         {{"podSets", {{{"name", "workers"}, {"count", 2}, {"template", Json::parse(pod_template)}}}
+         }}}
+    };
+    const auto read = decode_workload(json, KueueVersion::V1Beta2);
+    return read ? read->pod_sets.at(0).requests
+                : api::ResourceList{{"error", read.error().message}};
+  };
+  EXPECT_EQ(
+      requests(R"({"spec": {"containers": [
+        {"resources": {"requests": {"cpu": "1500m"}, "limits": {"cpu": "3", "nvidia.com/gpu": 2}}},
+        {"resources": {"requests": {"cpu": 0.5}}}]}})"),
+      (api::ResourceList{{"cpu", "2"}, {"nvidia.com/gpu", "2"}})
+  );
+  for (const char* odd :
+       {"{}",
+        R"({"spec": []})",
+        R"({"spec": {"containers": {}}})",
+        R"({"spec": {"containers": [7, {"resources": null}, {"resources": {"requests": []}}]}})",
+        R"({"spec": {"containers": [{"resources": {"requests": {"cpu": {"x": 1}, "y": "many"}}}]}})"
+       }) {
+    EXPECT_EQ(requests(odd), api::ResourceList{}) << odd;
+  }
+  Json huge = Json::parse(R"({"spec": {"containers": [{}]}})");
+  for (int i = 0; i < 1000; ++i) {
+    huge["spec"]["containers"][0]["resources"]["limits"]["r" + std::to_string(i)] = "1";
+  }
+  EXPECT_LE(requests(huge.dump().c_str()).size(), 32U);
+}
+
+TEST(Workload, SaysWhatItAsksForInsteadOfSomethingElse) {
+  const PodSet wanted{
+      .name = "workers",
+      .count = 2,
+      .pod_template = {},
+      .requests = {{"cpu", "1500m"}, {"nvidia.com/gpu", "2"}},
+      .topology = {}
+  };
+  PodSet given = wanted;
+  const auto exactly = [&] { return mismatch({given}, {wanted}, Asked::Exactly); };
+  const auto at_least = [&] { return mismatch({given}, {wanted}, Asked::AtLeast); };
+  given.requests = {{"cpu", "1.5"}, {"memory", "1Gi"}, {"nvidia.com/gpu", "2"}};
+  EXPECT_EQ(exactly(), "") << "defaults of the cluster, and another way to write it";
+  given.requests["cpu"] = "2";
+  EXPECT_EQ(exactly(), "workers: cpu 2 instead of 1500m");
+  EXPECT_EQ(at_least(), "");
+  given.requests["cpu"] = "1";
+  EXPECT_EQ(at_least(), "workers: cpu 1 instead of 1500m");
+  given.requests = {{"cpu", "2"}};
+  EXPECT_EQ(at_least(), "workers: nvidia.com/gpu 0 instead of 2");
+  given = wanted;
+  given.count = 3;
+  EXPECT_EQ(exactly(), "workers: count 3 instead of 2");
+  EXPECT_EQ(at_least(), "");
+  given.count = 1;
+  EXPECT_EQ(at_least(), "workers: count 1 instead of 2");
+  given.name = "servers";
+  EXPECT_EQ(at_least(), "servers instead of workers");
+  EXPECT_EQ(mismatch({}, {wanted}, Asked::AtLeast), "0 instead of 1");
+}
+
 TEST(Workload, IsReadWithWhatKueueAssigned) {
   const Workload read = decode_workload(
                             Json::parse(R"({

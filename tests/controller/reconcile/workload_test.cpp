@@ -22,13 +22,18 @@ Observed queued(api::GnnJob job = small_job()) {
   return observed;
 }
 
+api::GnnJob job_on_gpus(api::GnnJob job = small_job()) {
+  job.spec.workers.gpus_per_process = 1;
+  return job;
+}
+
 objects::Workload made_by(const Plan& made) {
   const auto creates = actions_of<CreateWorkload>(made);
   return creates.empty() ? objects::Workload() : creates.front().workload;
 }
 
 TEST(Workloads, AskForAllPodsOfTheJobAndBelongToIt) {
-  const Observed observed = queued(job_with_servers(2, 3));
+  const Observed observed = queued(job_on_gpus(job_with_servers(2, 3)));
   const objects::Workload made = made_by(plan(observed));
   EXPECT_EQ(made.metadata.name, "gnnjob-arxiv-51550");
   EXPECT_TRUE(is_owned_by(made.metadata, observed.job));
@@ -39,9 +44,12 @@ TEST(Workloads, AskForAllPodsOfTheJobAndBelongToIt) {
   EXPECT_EQ(made.pod_sets[0].count, 2);
   EXPECT_EQ(made.pod_sets[1].count, 3);
   const auto& pod = made.pod_sets[0].pod_template;
+  // As the API server has it of pods.
+  const objects::Json gpus = pod_of(observed.job, 0).spec.containers[0].resources.limits;
+  EXPECT_TRUE(gpus.contains("nvidia.com/gpu"));
   EXPECT_EQ(
       pod["spec"]["containers"][0]["resources"],
-      encode(pod_of(observed.job, 0))["spec"]["containers"][0]["resources"]
+      (objects::Json{{"requests", gpus}, {"limits", gpus}})
   );
   EXPECT_FALSE(pod["metadata"]["labels"].contains("gnn.dev/node"));
   Observed other = observed;
@@ -61,11 +69,34 @@ TEST(Workloads, HaveThePriorityOfTheClassThatTheJobNames) {
       message_of(unknown, condition::kScheduled).find("high cannot be read"), std::string::npos
   );
   EXPECT_TRUE(unknown.requeue_after);
-  observed.priority = 7;
+  observed.priority = {.of = {.of_pods = false, .name = "high"}, .value = 7};
   EXPECT_EQ(made_by(plan(observed)).priority, 7);
+  EXPECT_FALSE(made_by(plan(observed)).priority_class.of_pods);
   observed.job.metadata.labels.erase("kueue.x-k8s.io/priority-class");
   observed.job.spec.workers.pod_template->priority_class_name = "of-pods";
-  EXPECT_TRUE(made_by(plan(observed)).priority_class.of_pods);
+  EXPECT_TRUE(queue_needs(observed).priority_class->of_pods);
+  observed.priority = {.of = {.of_pods = true, .name = "of-pods"}, .value = 8};
+  EXPECT_EQ(made_by(plan(observed)).priority_class.name, "of-pods");
+}
+
+TEST(Workloads, HaveThePriorityThatPodsWithoutAClassHave) {
+  Observed observed = queued();
+  EXPECT_EQ(
+      queue_needs(observed).priority_class, (objects::PriorityClass{.of_pods = true, .name = ""})
+  );
+  EXPECT_FALSE(made_by(plan(observed)).priority) << "the cluster has no default";
+  observed.priority = {.of = {.of_pods = true, .name = "all"}, .value = 500, .is_default = true};
+  const objects::Workload made = made_by(plan(observed));
+  EXPECT_EQ(made.priority_class, (objects::PriorityClass{.of_pods = true, .name = "all"}));
+  EXPECT_EQ(made.priority, 500);
+  // Nobody asks for it again, whatever becomes of the default.
+  observed.workloads = {made};
+  observed.priority.reset();
+  EXPECT_FALSE(queue_needs(observed).priority_class);
+  EXPECT_EQ(count_of<UpdateWorkload>(plan(observed)), 0);
+  // A label that is taken away leads back to it.
+  observed.workloads[0].priority_class = {.of_pods = false, .name = "high"};
+  EXPECT_TRUE(queue_needs(observed).priority_class);
 }
 
 TEST(Workloads, AreToldWhetherThePodsAreReadyAndHowTheJobEnded) {
@@ -134,7 +165,7 @@ TEST(Workloads, OfAManagerOfClustersAreMadeAndNothingElse) {
 }
 
 TEST(Workloads, ThatKueueHasMadeForTheJobAreTakenIfTheyFit) {
-  Observed observed = queued();
+  Observed observed = queued(job_on_gpus());
   observed.job.metadata.labels = {{"kueue.x-k8s.io/prebuilt-workload-name", "made"}};
   EXPECT_EQ(queue_needs(observed).workload, "made");
   EXPECT_TRUE(plan(observed).actions.empty());
@@ -146,10 +177,65 @@ TEST(Workloads, ThatKueueHasMadeForTheJobAreTakenIfTheyFit) {
   ASSERT_EQ(adopted.size(), 1U);
   EXPECT_TRUE(is_owned_by(adopted[0].workload.metadata, observed.job));
   EXPECT_EQ(adopted[0].workload.metadata.labels.at("gnn.dev/job"), "arxiv");
+  const auto refused = [&](const std::string& why) {
+    const Plan made = plan(observed);
+    EXPECT_TRUE(made.actions.empty()) << why;
+    const std::string said = message_of(made, condition::kScheduled);
+    return said.find("other PodSets") != std::string::npos && said.find(why) != std::string::npos;
+  };
   observed.workloads[0].pod_sets[0].count = 1;
-  const Plan refused = plan(observed);
-  EXPECT_TRUE(refused.actions.empty());
-  EXPECT_NE(message_of(refused, condition::kScheduled).find("other PodSets"), std::string::npos);
+  EXPECT_TRUE(refused("count 1 instead of 2"));
+  observed.workloads[0] = prebuilt;
+  observed.workloads[0].pod_sets[0].requests.at("nvidia.com/gpu") = "0";
+  EXPECT_TRUE(refused("nvidia.com/gpu 0 instead of"));
+}
+
+// What a tenant makes of it before it has quota is put right, and what was admitted for less gets no pod.
+TEST(Workloads, ThatAskForLessThanThePodsAreWrittenAgain) {
+  Observed observed = queued(job_on_gpus());
+  objects::Workload workload = made_by(plan(observed));
+  workload.metadata.uid = "uid-of-workload";
+  workload.pod_sets[0].requests.at("nvidia.com/gpu") = "0";
+  observed.workloads = {workload};
+  const auto updates = actions_of<UpdateWorkload>(plan(observed));
+  ASSERT_EQ(updates.size(), 1U);
+  EXPECT_NE(updates[0].workload.pod_sets[0].requests, workload.pod_sets[0].requests);
+
+  objects::Workload& admitted = observed.workloads[0];
+  admitted.admission = objects::Admission{
+      .cluster_queue = "cq",
+      .pod_sets = {{.name = "workers", .flavors = {"flavor"}, .count = 2}},
+  };
+  for (const char* type : {"QuotaReserved", "Admitted"}) {
+    objects::WorkloadCondition& condition = admitted.conditions.emplace_back();
+    condition.type = type;
+    condition.status = "True";
+  }
+  const Plan useless = plan(observed);
+  EXPECT_EQ(count_of<CreatePod>(useless), 0);
+  EXPECT_EQ(count_of<ReleaseWorkload>(useless), 1);
+  EXPECT_EQ(count_of<DeleteWorkload>(useless), 1);
+  EXPECT_NE(
+      message_of(useless, condition::kScheduled).find("less than the job's pods request"),
+      std::string::npos
+  );
+  // One that somebody else made is his to put right.
+  observed.job.metadata.labels["kueue.x-k8s.io/prebuilt-workload-name"] = admitted.metadata.name;
+  const Plan kept = plan(observed);
+  EXPECT_EQ(count_of<CreatePod>(kept), 0);
+  EXPECT_EQ(count_of<DeleteWorkload>(kept), 0);
+  // Nor is there a pod in the cluster of a manager.
+  observed.job.metadata.labels.erase("kueue.x-k8s.io/prebuilt-workload-name");
+  observed.job.spec.managed_by = "kueue.x-k8s.io/multikueue";
+  EXPECT_EQ(count_of<DeleteWorkload>(plan(observed)), 0);
+  observed.job.spec.managed_by.reset();
+  // Pods that run keep what they were given.
+  for (int64_t node = 0; node < 2; ++node) {
+    objects::Pod pod = pod_of(observed.job, node);
+    observed.pods.push_back(make_ready(pod));
+  }
+  EXPECT_EQ(count_of<DeleteWorkload>(plan(observed)), 0);
+  EXPECT_EQ(reason_of(plan(observed), condition::kRunning), "AllNodesReady");
 }
 
 }  // namespace

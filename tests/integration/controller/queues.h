@@ -154,8 +154,10 @@ class Queues : public ::testing::Test {
   void create_job(
       const std::string& name, const Labels& labels, const Json& changes = Json::object()
   ) const {
-    Json spec = {{"workers", {{"processesPerNode", 1}, {"gpusPerProcess", 1}}}};
-    spec.merge_patch(changes);
+    Json spec = changes;
+    for (const char* count : {"processesPerNode", "gpusPerProcess"}) {
+      spec["workers"].emplace(count, 1);  // unless it has another
+    }
     Json set = Json::object();
     if (!labels.queue.empty()) set[kQueueLabel] = labels.queue;
     if (!labels.priority_class.empty()) set[kPriorityLabel] = labels.priority_class;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -172,6 +173,21 @@ TEST(Groups, AreMadeAndDeletedAlsoIfAWriteFails) {
 TEST(Groups, ThatTheApiServerDropsFromPodsAreNotPretended) {
   Cluster cluster;
   ASSERT_TRUE(cluster.plane().apply("-", kNativeGroupCrd));
+  // Of a group that the API server has itself, this comes late.
+  ASSERT_TRUE(eventually([&] {
+    const HttpReply known = must(http_request(
+        cluster.plane().admin_endpoint(),
+        "GET",
+        "/apis",
+        "",
+        {{"Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}}
+    ));
+    const Json groups = Json::parse(known.body)["items"];
+    return std::any_of(groups.begin(), groups.end(), [](const Json& group) {
+      return group["metadata"]["name"] == "scheduling.k8s.io" &&
+             group.dump().find("podgroups") != std::string::npos;
+    });
+  })) << "not discovered";
   ControllerProcess controller(cluster.plane(), cluster.arguments({"--gang-provider=Native"}));
   FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
   cluster.create_job("j", 2, {{"scheduling", Json::object()}});

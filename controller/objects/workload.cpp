@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 namespace gnn::objects {
 namespace {
@@ -290,6 +291,10 @@ Result<WorkloadStatus> decode_workload_status(const Json& json, const std::strin
   return reader.finish(std::move(status));
 }
 
+std::string instead_of(std::string what, const std::string& given, const std::string& wanted) {
+  return std::move(what.append(given).append(" instead of ").append(wanted));
+}
+
 // What the one asks for instead of the other; empty: the same.
 std::string resource_mismatch(
     const api::ResourceList& given, const api::ResourceList& wanted, Asked asked
@@ -302,18 +307,18 @@ std::string resource_mismatch(
     const auto present = Quantity::parse(has);
     const bool fits =
         present && (asked == Asked::Exactly ? *present == *needed : *present >= *needed);
-    if (!fits) return name + " " + has + " instead of " + amount;
+    if (!fits) return instead_of(name, " " + has, amount);
   }
   return "";
 }
 
 std::string pod_set_mismatch(const PodSet& given, const PodSet& wanted, Asked asked) {
-  if (given.name != wanted.name) return given.name + " instead of " + wanted.name;
+  if (given.name != wanted.name) return instead_of("", given.name, wanted.name);
   const bool counts =
       asked == Asked::Exactly ? given.count == wanted.count : given.count >= wanted.count;
-  const std::string what = counts ? resource_mismatch(given.requests, wanted.requests, asked)
-                                  : "count " + std::to_string(given.count) + " instead of " +
-                                        std::to_string(wanted.count);
+  const std::string what =
+      counts ? resource_mismatch(given.requests, wanted.requests, asked)
+             : instead_of("count ", std::to_string(given.count), std::to_string(wanted.count));
   return what.empty() ? "" : given.name + ": " + what;
 }
 
@@ -378,7 +383,7 @@ std::string mismatch(
     const std::vector<PodSet>& given, const std::vector<PodSet>& wanted, Asked asked
 ) {
   if (given.size() != wanted.size()) {
-    return std::to_string(given.size()) + " instead of " + std::to_string(wanted.size());
+    return instead_of("", std::to_string(given.size()), std::to_string(wanted.size()));
   }
   for (size_t i = 0; i < given.size(); ++i) {
     std::string what = pod_set_mismatch(given[i], wanted[i], asked);

@@ -34,7 +34,10 @@ def pods_of(job):
 
 class Kueue(unittest.TestCase):
     def tearDown(self):
-        """Neither roles nor admission policies keep the two from anything that they try."""
+        self.assert_nothing_was_forbidden()
+
+    def assert_nothing_was_forbidden(self):
+        """Neither roles nor admission policies have kept the two from anything that they tried."""
         for namespace, pods in ((operator.namespace, "app.kubernetes.io/component=controller"),
                                 ("kueue-system", "control-plane=controller-manager")):
             log = operator.kubectl("logs", "-n", namespace, "-l", pods, "--tail=-1", "--prefix")
@@ -143,7 +146,7 @@ class Kueue(unittest.TestCase):
         self.wait_queued("waiting", "Queued", "insufficient unused quota")
         for job in ("running", "waiting"):
             self.assertIn(FINALIZER, workload(job)["metadata"]["finalizers"])
-        self.tearDown()  # of the log that goes
+        self.assert_nothing_was_forbidden()  # before its log goes
 
         operator.helm("uninstall", "gnn-operator", "--namespace", operator.namespace, "--wait", "--timeout", "120s")
         self.addCleanup(operator.install, TOGGLE)

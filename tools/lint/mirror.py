@@ -127,7 +127,9 @@ COVERED = {
     "tests/worker/nn/models/models_test.cpp": [
         "worker/nn/models/gcn", "worker/nn/models/gin", "worker/nn/models/graph_sage", "worker/nn/models/layers", "worker/nn/models/model",
     ],
+    "tests/worker/embedding/embeddings_test.cpp": ["worker/embedding/state_names"],
     "tests/worker/training/model_export_test.cpp": ["worker/training/agreement", "worker/training/model_file"],
+    "tests/worker/app/model_files_test.cpp": ["worker/app/model_command", "worker/tasks/model_widths"],
     "tests/worker/progress/console_sink_test.cpp": ["worker/progress/progress_sink", "worker/progress/remote_data"],
     "tests/worker/rpc/client_test.cpp": [
         "common/latency_histogram", "worker/rpc/connection", "worker/rpc/event_loop", "worker/rpc/identity", "worker/rpc/loop_context",

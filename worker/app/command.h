@@ -26,5 +26,7 @@ void add_server_command(CLI::App& root, Subcommand& chosen);
 void add_prepare_command(CLI::App& root, Subcommand& chosen);
 /// Imports, generates, inspects or verifies data sets.
 void add_data_command(CLI::App& root, Subcommand& chosen);
+/// Checks or exports trained models.
+void add_model_command(CLI::App& root, Subcommand& chosen);
 
 }  // namespace gnn::app

@@ -5,6 +5,7 @@
 #include "worker/comm/node_memory.h"
 #include "worker/comm/sparse_rows.h"
 #include "worker/embedding/initial_values.h"
+#include "worker/embedding/state_names.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -24,9 +25,6 @@ constexpr const char* kSteps = "embeddings/steps";
 constexpr const char* kLearningRates = "embeddings/learning_rates";
 constexpr int64_t kPartElements = int64_t{1} << 20;
 
-std::string state_name(const TableOptions& table) {
-  return "embeddings/" + table.name + "/state";
-}
 std::string last_steps_name(const TableOptions& table) {
   return "embeddings/" + table.name + "/last_steps";
 }
@@ -244,7 +242,7 @@ std::optional<std::string> Embeddings::find_not_finite() const {
 std::vector<checkpoint::CheckpointTensor> Embeddings::state() const {
   std::vector<checkpoint::CheckpointTensor> result;
   for (size_t i = 0; i < tables_.size(); ++i) {
-    result.push_back({.name = state_name(options_.tables[i]), .tensor = tables_[i].state});
+    result.push_back({.name = state_name(options_.tables[i].name), .tensor = tables_[i].state});
     if (idle_)
       result.push_back(
           {.name = last_steps_name(options_.tables[i]), .tensor = tables_[i].last_steps}
@@ -278,7 +276,7 @@ Status Embeddings::restore(const std::vector<checkpoint::CheckpointTensor>& tens
   for (const TableOptions& table : options_.tables) {
     TableRows rows;
     GNN_ASSIGN_OR_RETURN(
-        rows.state, saved.take(state_name(table), {table.rows, 3, table.width}, options_.dtype)
+        rows.state, saved.take(state_name(table.name), {table.rows, 3, table.width}, options_.dtype)
     );
     if (idle_) {
       GNN_ASSIGN_OR_RETURN(

@@ -6,7 +6,9 @@
 #include "worker/nn/models/gin.h"
 #include "worker/nn/models/graph_sage.h"
 #include "worker/nn/models/graph_sage_link.h"
+#include "worker/tasks/model_widths.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -120,22 +122,15 @@ nn::LinkDecoder decoder_of(api::DecoderType type) {
   return nn::LinkDecoder::Dot;
 }
 
-Result<std::shared_ptr<nn::LinkModel>> make_graph_sage_link(
-    const api::GraphSage& encoder, const api::Decoder& decoder, const LinkModelShape& shape
+std::shared_ptr<nn::LinkModel> make_graph_sage_link(
+    const api::GraphSage& encoder, const std::optional<api::Decoder>& chosen, int64_t in_channels
 ) {
-  if (!shape.dataset.is_homogeneous()) {
-    return fail(
-        ErrorKind::Configuration,
-        "model.type: GraphSAGE predicts links in a graph of one node type and one edge type, "
-        "found " +
-            std::to_string(shape.dataset.node_types.size()) + " and " +
-            std::to_string(shape.dataset.edge_types.size())
-    );
-  }
+  static const api::Decoder kDefault;  // GCC 12 warns of value_or() here
+  const api::Decoder& decoder = chosen ? *chosen : kDefault;
   return std::make_shared<nn::GraphSageLinkImpl>(nn::GraphSageLinkOptions{
       .encoder =
           {
-              .in_channels = shape.widths.at(0),
+              .in_channels = in_channels,
               .hidden_channels = encoder.hidden_channels,
               .out_channels = encoder.hidden_channels,
               .layers = encoder.layers,
@@ -144,6 +139,72 @@ Result<std::shared_ptr<nn::LinkModel>> make_graph_sage_link(
           },
       .decoder = decoder_of(decoder.type),
       .decoder_hidden_channels = decoder.hidden_channels.value_or(encoder.hidden_channels),
+  });
+}
+
+int64_t dimension_of(const TensorShapes& shapes, const std::string& name, size_t dimension) {
+  const auto shape = shapes.find(name);
+  if (shape == shapes.end() || shape->second.size() <= dimension) return 1;
+  return std::max<int64_t>(1, shape->second[dimension]);
+}
+
+// A layer's matrix is [out, in].
+int64_t out_width(const TensorShapes& shapes, const std::string& name) {
+  return dimension_of(shapes, name, 0);
+}
+int64_t in_width(const TensorShapes& shapes, const std::string& name) {
+  return dimension_of(shapes, name, 1);
+}
+
+std::string neighbor_weight(api::SageParameters parameters) {
+  return parameters == api::SageParameters::DGL ? ".fc_neigh.weight" : ".lin_l.weight";
+}
+
+OpenWidths node_widths(const api::Model& model, const TensorShapes& shapes) {
+  const bool gcn = model.type == api::ModelType::GCN;
+  const std::string list = gcn ? "convs_" : "layers_";
+  const std::string weight = gcn ? ".weight" : neighbor_weight(model.graph_sage->parameters);
+  const int64_t layers = gcn ? model.gcn->layers : model.graph_sage->layers;
+  return {
+      .first = in_width(shapes, list + "0" + weight),
+      .second = out_width(shapes, list + std::to_string(layers - 1) + weight),
+  };
+}
+
+OpenWidths graph_widths(const api::Gin& gin, const TensorShapes& shapes) {
+  const int64_t modules_per_linear = gin.batch_norm ? 3 : 2;  // with what follows it
+  const std::string last = "layers_" + std::to_string(gin.layers - 1) + ".mlp." +
+                           std::to_string((gin.mlp_layers - 1) * modules_per_linear) + ".weight";
+  const bool every_layer = gin.readout == api::Readout::EveryLayer;
+  return {
+      .first = in_width(shapes, "layers_0.mlp.0.weight"),
+      .second = out_width(shapes, every_layer ? "scores_0.weight" : last),
+  };
+}
+
+OpenWidths link_widths(const api::Model& model, const TensorShapes& shapes) {
+  if (model.type == api::ModelType::GraphSAGE) {
+    const std::string weight = neighbor_weight(model.graph_sage->parameters);
+    return {.first = in_width(shapes, "encoder.layers_0" + weight)};
+  }
+  return {
+      .first = in_width(shapes, "user_encoder.conv2.lin_r.weight"),
+      .second = in_width(shapes, "item_encoder.conv1.lin_l.weight"),
+  };
+}
+
+std::shared_ptr<nn::LinkModel> make_link_model(const api::Model& model, const OpenWidths& widths) {
+  if (model.type == api::ModelType::GraphSAGE)
+    return make_graph_sage_link(*model.graph_sage, model.decoder, widths.first);
+  return std::make_shared<nn::BipartiteSageImpl>(nn::BipartiteSageOptions{
+      .user_type = 0,
+      .item_type = 1,
+      .item_to_item = 0,
+      .item_to_user = 1,
+      .user_channels = widths.first,
+      .item_channels = widths.second,
+      .hidden_channels = model.bipartite_sage->hidden_channels,
+      .out_channels = model.bipartite_sage->out_channels,
   });
 }
 
@@ -201,8 +262,43 @@ Result<std::shared_ptr<nn::LinkModel>> make_link_model(
       model.graph_sage.has_value(),
       "validation gives link tasks a BipartiteSAGE or a GraphSAGE with its sub-object"
   );
-  static const api::Decoder kDefault;  // GCC 12 warns of value_or() here
-  return make_graph_sage_link(*model.graph_sage, model.decoder ? *model.decoder : kDefault, shape);
+  if (!shape.dataset.is_homogeneous()) {
+    return fail(
+        ErrorKind::Configuration,
+        "model.type: GraphSAGE predicts links in a graph of one node type and one edge type, "
+        "found " +
+            std::to_string(shape.dataset.node_types.size()) + " and " +
+            std::to_string(shape.dataset.edge_types.size())
+    );
+  }
+  return make_graph_sage_link(*model.graph_sage, model.decoder, shape.widths.at(0));
+}
+
+OpenWidths widths_of(const api::GnnJobSpec& spec, const TensorShapes& shapes) {
+  switch (spec.task.type) {
+    case api::TaskType::NodeClassification:
+      return node_widths(spec.model, shapes);
+    case api::TaskType::GraphClassification:
+      return graph_widths(*spec.model.gin, shapes);
+    case api::TaskType::LinkPrediction:
+      break;
+  }
+  return link_widths(spec.model, shapes);
+}
+
+std::shared_ptr<torch::nn::Module> make_model(
+    const api::GnnJobSpec& spec, const OpenWidths& widths
+) {
+  const ModelShape shape{.in_channels = widths.first, .num_classes = widths.second};
+  switch (spec.task.type) {
+    case api::TaskType::NodeClassification:
+      return make_node_model(spec.model, shape);
+    case api::TaskType::GraphClassification:
+      return make_graph_model(spec.model, shape);
+    case api::TaskType::LinkPrediction:
+      break;
+  }
+  return make_link_model(spec.model, widths);
 }
 
 }  // namespace gnn::tasks

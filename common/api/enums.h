@@ -42,6 +42,9 @@ template <> struct EnumTable<FeatureTransform> {
 template <> struct EnumTable<SageParameters> {
   static constexpr EnumWords<SageParameters, 2> kWords{{{SageParameters::DGL, "DGL"}, {SageParameters::PyG, "PyG"}}};
 };
+template <> struct EnumTable<ParameterNames> {
+  static constexpr EnumWords<ParameterNames, 2> kWords{{{ParameterNames::DGL, "DGL"}, {ParameterNames::PyG, "PyG"}}};
+};
 template <> struct EnumTable<Pooling> {
   static constexpr EnumWords<Pooling, 3> kWords{{{Pooling::Sum, "Sum"}, {Pooling::Mean, "Mean"}, {Pooling::Max, "Max"}}};
 };

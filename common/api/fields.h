@@ -462,6 +462,11 @@ void visit(auto& v, Of<Checkpoint> auto& x) {
   v.field("resume", x.resume, text(TextForm::Resume, 1024));
 }
 
+void visit(auto& v, Of<Export> auto& x) {
+  v.required("path", x.path, text(TextForm::Any, 1024));
+  v.field("names", x.names, Bounds{});
+}
+
 void visit(auto& v, Of<BackoffPolicy> auto& x) {
   v.field("initialSeconds", x.initial_seconds, between(1, kMaxBackoffSeconds));
   v.field("maxSeconds", x.max_seconds, between(1, kMaxBackoffSeconds));
@@ -587,6 +592,7 @@ void visit(auto& v, Of<GnnJobSpec> auto& x) {
   v.field("servers", x.servers, Bounds{});
   v.field("prepare", x.prepare, Bounds{});
   v.field("checkpoint", x.checkpoint, Bounds{});
+  v.field("export", x.model_export, Bounds{});
   v.field("runPolicy", x.run_policy, Bounds{});
   v.field("scheduling", x.scheduling, Bounds{});
 }

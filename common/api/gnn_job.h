@@ -680,6 +680,17 @@ struct Checkpoint {
   friend bool operator==(const Checkpoint&, const Checkpoint&) = default;
 };
 
+/// Whose names the tensors of an exported model have.
+enum class ParameterNames { DGL, PyG };
+
+/// Where trained models are written for other programs, as safetensors.
+struct Export {
+  std::string path = {};  ///< a folder, on a volume
+  /// Absent: model.graphSage.parameters, and PyG's for other models.
+  std::optional<ParameterNames> names = {};
+  friend bool operator==(const Export&, const Export&) = default;
+};
+
 enum class CleanPodPolicy {
   Running,  ///< delete pods that still run, keep finished ones for their logs
   All,      ///< delete all pods
@@ -914,6 +925,7 @@ struct GnnJobSpec {
   std::optional<Servers> servers = {};  ///< absent: the workers make their batches themselves
   std::optional<Prepare> prepare = {};  ///< absent: the data are there
   std::optional<Checkpoint> checkpoint = {};
+  std::optional<Export> model_export = {};  ///< "export"; absent: no model is written
   RunPolicy run_policy;
   std::optional<Scheduling> scheduling = {};  ///< absent: pods are placed one by one
   friend bool operator==(const GnnJobSpec&, const GnnJobSpec&) = default;

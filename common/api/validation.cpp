@@ -620,6 +620,12 @@ void check_training(const GnnJobSpec& spec, Problems& problems) {
       "spec.checkpoint",
       "everyEpochs or everySteps must be above 0"
   );
+  problems.require(
+      !spec.model_export || spec.model_export->names != ParameterNames::DGL ||
+          spec.model.type != ModelType::GCN,
+      "spec.export.names",
+      "must be PyG with GCN: DGL's GraphConv is another function where edges have no reverse"
+  );
 }
 
 void check_features(const GnnJobSpec& spec, Problems& problems) {

@@ -192,7 +192,7 @@ training::ModelFacts facts_of(const checkpoint::CheckpointState& state) {
 }
 
 interop::Library names_of(const ModelFileRequest& request) {
-  return request.names.value_or(interop::own_library(request.job.spec.model));
+  return request.names.value_or(training::names_of(request.job.spec));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace gnn::app {
 struct ModelFileRequest {
   api::GnnJob job;
   std::string file;  ///< safetensors
-  /// Absent: what the file says, or the names that the parameters have.
+  /// Absent: what the file says, or spec.export.names, or the names that the parameters have.
   std::optional<interop::Library> names;
 };
 

@@ -155,8 +155,8 @@ Status check_library(const api::Model& model, Library library) {
   if (model.type != api::ModelType::GCN || library != Library::Dgl) return {};
   return fail(
       ErrorKind::Configuration,
-      "spec.export.names: must be PyG with GCN: DGL's GraphConv divides by the out-degrees of "
-      "sources, which is another function where edges have no reverse"
+      "spec.export.names: must be PyG with GCN: DGL's GraphConv is another function where edges "
+      "have no reverse"
   );
 }
 

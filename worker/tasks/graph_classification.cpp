@@ -89,8 +89,8 @@ Result<training::TrainingResult> GraphClassification::train_one(
 }
 
 // Makes the parent of the folds' folders, on rank 0, which alone writes. Its own parent must exist,
-// as the mount point of a volume does. If this fails, the first fold's checkpoints say why to all
-// ranks.
+// as the mount point of a volume does. If this fails, the first fold's checkpoints or its export say
+// why to all ranks.
 void make_folder_of_folds(const std::string& path, const comm::Communicator& communicator) {
   if (communicator.rank() != 0) return;
   std::error_code ignored;
@@ -101,6 +101,7 @@ void make_folder_of_folds(const std::string& path, const comm::Communicator& com
 // that an epoch can be chosen afterwards.
 Result<TaskResult> GraphClassification::run_folds(TaskContext& context) {
   if (spec_.checkpoint) make_folder_of_folds(spec_.checkpoint->path, *context.communicator);
+  if (spec_.model_export) make_folder_of_folds(spec_.model_export->path, *context.communicator);
   std::vector<training::TrainingResult> folds;
   for (int64_t fold = 0; fold < *spec_.dataset.split.folds; ++fold) {
     context.progress.on_message(
@@ -108,7 +109,9 @@ Result<TaskResult> GraphClassification::run_folds(TaskContext& context) {
     );
     training::TrainerOptions options = trainer_options(spec_, dataset_, context);
     options.test_with_validation = true;
-    if (options.checkpoint) options.checkpoint->path += "/fold-" + std::to_string(fold);
+    const std::string folder = "/fold-" + std::to_string(fold);
+    if (options.checkpoint) options.checkpoint->path += folder;
+    if (options.model_export) options.model_export->path += folder;
     GNN_ASSIGN_OR_RETURN(training::TrainingResult result, train_one(context, fold, options));
     folds.push_back(std::move(result));
     if (folds.back().stopped) return finish(std::move(folds.back().report), true, context);

@@ -113,6 +113,7 @@ std::string config_hash(const api::GnnJobSpec& spec) {
         "servers",
         "prepare",
         "checkpoint",
+        "export",
         "runPolicy",
         "scheduling"})
     json.erase(name);
@@ -130,6 +131,7 @@ training::TrainerOptions trainer_options(
   return {
       .training = spec.training,
       .checkpoint = spec.checkpoint,
+      .model_export = training::export_options(spec),
       .incarnation = context.incarnation,
       .config_hash = config_hash(spec),
       .dataset_digest = dataset.digest,

@@ -29,6 +29,22 @@ std::string_view name_of(api::ModelType type) {
   return {};
 }
 
+interop::Library names_of(const api::GnnJobSpec& spec) {
+  if (!spec.model_export || !spec.model_export->names) return interop::own_library(spec.model);
+  return *spec.model_export->names == api::ParameterNames::DGL ? interop::Library::Dgl
+                                                               : interop::Library::Pyg;
+}
+
+std::optional<ModelExportOptions> export_options(const api::GnnJobSpec& spec) {
+  if (!spec.model_export) return std::nullopt;
+  return ModelExportOptions{
+      .path = spec.model_export->path,
+      .names = names_of(spec),
+      .model = spec.model,
+      .link = spec.task.link,
+  };
+}
+
 void set_metric(const progress::EpochReport& epoch, ModelFacts& facts) {
   const progress::Measure& measure = epoch.validation ? *epoch.validation : epoch.train;
   facts.metric = (epoch.validation ? "validation_" : "train_") + measure.metric;

@@ -42,6 +42,12 @@ struct ModelFacts {
   double metric_value = 0;
 };
 
+/// Whose names a job's exported models have.
+[[nodiscard]] interop::Library names_of(const api::GnnJobSpec& spec);
+
+/// Nothing if the job exports no models.
+[[nodiscard]] std::optional<ModelExportOptions> export_options(const api::GnnJobSpec& spec);
+
 /// Takes the metric of an epoch: its validation's, if it has one, otherwise that of training.
 void set_metric(const progress::EpochReport& epoch, ModelFacts& facts);
 

@@ -66,6 +66,7 @@ TEST(Codec, ReadsBackWhatItWrites) {
   for (GnnJob job : {sample_job(), sample_graph_job(), sample_link_job(), whole_link_job()}) {
     job.spec.checkpoint.emplace();
     job.spec.checkpoint->path = "/ckpt";
+    job.spec.model_export = Export{.path = "/models", .names = ParameterNames::DGL};
     job.status.attempt = 2;
     job.status.conditions.push_back(
         {.type = "Running", .status = "True", .reason = "PodsReady", .message = "2 of 2"}

@@ -193,6 +193,11 @@ TEST(Validation, ChecksRulesBetweenFields) {
        }},
       {"spec.checkpoint",
        [](GnnJob& j) { j.spec.checkpoint = Checkpoint{.path = "/c", .every_epochs = 0}; }},
+      {"spec.export.names",
+       [](GnnJob& j) {
+         j.spec.model = {.type = ModelType::GCN, .gcn = Gcn{.layers = 3}};
+         j.spec.model_export = Export{.path = "/models", .names = ParameterNames::DGL};
+       }},
   });
 }
 

@@ -592,6 +592,13 @@ std::vector<Refusal> broken_rules() {
       {nodes("", {{"/spec/checkpoint", {{"path", "/c"}, {"everyEpochs", 0}}}}),
        "spec.checkpoint",
        "everyEpochs or everySteps must be above 0"},
+      {nodes(
+           "",
+           {{"/spec/model", {{"type", "GCN"}, {"gcn", {{"layers", 3}}}}},
+            {"/spec/export", {{"path", "/m"}, {"names", "DGL"}}}}
+       ),
+       "spec.export.names",
+       "must be PyG with GCN: DGL's GraphConv is another function where edges have no reverse"},
       {nodes("", {{"/spec/runPolicy/failurePolicy/rules", {{{"action", "Fail"}}}}}),
        "spec.runPolicy.failurePolicy.rules[0]",
        "set exitCodes, reasons or both"},

@@ -22,20 +22,6 @@ inline constexpr const char* kCoschedulingCrd = R"({
         "properties": {"minMember": {"type": "integer", "minimum": 1}}}}}}}]}
 })";
 
-/// As Kubernetes has it, without its schema.
-inline constexpr const char* kNativeGroupCrd = R"({
-  "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-  "metadata": {
-    "name": "podgroups.scheduling.k8s.io",
-    "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"}},
-  "spec": {
-    "group": "scheduling.k8s.io", "scope": "Namespaced",
-    "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup"},
-    "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
-      "type": "object", "properties": {
-        "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}]}
-})";
-
 /// As Volcano has it.
 inline constexpr const char* kVolcanoCrd = R"({
   "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -166,48 +165,6 @@ TEST(Groups, AreMadeAndDeletedAlsoIfAWriteFails) {
     EXPECT_EQ(cluster.job("j")["status"]["attempt"], 2) << answer.status;
     EXPECT_EQ(proxy->times_applied(fault), 2) << answer.status;
   }
-}
-
-// An API server that serves groups and does not know the field by which pods name them, as one of several whose
-// feature gate is off: this one is of a Kubernetes that has neither, and groups are there as a CRD.
-TEST(Groups, ThatTheApiServerDropsFromPodsAreNotPretended) {
-  Cluster cluster;
-  ASSERT_TRUE(cluster.plane().apply("-", kNativeGroupCrd));
-  // Of a group that the API server has itself, this comes late.
-  ASSERT_TRUE(eventually([&] {
-    const HttpReply known = must(http_request(
-        cluster.plane().admin_endpoint(),
-        "GET",
-        "/apis",
-        "",
-        {{"Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}}
-    ));
-    const Json groups = Json::parse(known.body)["items"];
-    return std::any_of(groups.begin(), groups.end(), [](const Json& group) {
-      return group["metadata"]["name"] == "scheduling.k8s.io" &&
-             group.dump().find("podgroups") != std::string::npos;
-    });
-  })) << "not discovered";
-  ControllerProcess controller(cluster.plane(), cluster.arguments({"--gang-provider=Native"}));
-  FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
-  cluster.create_job("j", 2, {{"scheduling", Json::object()}});
-  ASSERT_TRUE(eventually([&] {
-    return cluster.holds("j", "Running") && cluster.groups(kNativeGroupApi).empty();
-  })) << cluster.groups(kNativeGroupApi)
-      << cluster.describe("j") << controller.log();
-  const Json scheduling = cluster.job("j")["status"]["scheduling"];
-  EXPECT_EQ(scheduling["provider"], "None");
-  EXPECT_FALSE(scheduling.contains("group"));
-  EXPECT_NE(
-      scheduling["message"].get<std::string>().find("feature gate GenericWorkload is off"),
-      std::string::npos
-  ) << scheduling;
-  kubelets.let_finish();
-  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete"); })) << cluster.describe("j");
-  EXPECT_EQ(cluster.job("j")["status"]["attempt"], 1);
-  cluster.api().remove(
-      "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.scheduling.k8s.io"
-  );
 }
 
 TEST(Groups, AreUsedAgainOnceTheirApiIsBack) {

@@ -32,12 +32,6 @@ void read_ahead(const T* values, const int64_t* positions, int64_t count, int64_
   }
 }
 
-/// How many in-neighbours are drawn from a list of `degree`.
-[[nodiscard]] inline int64_t drawn_of(int64_t degree, int64_t fanout, bool replace) {
-  const bool all = fanout < 0 || degree == 0 || (!replace && degree <= fanout);
-  return all ? degree : fanout;
-}
-
 /// What to draw for the destinations of a hop.
 struct DrawTask {
   const RelationView& relation;
@@ -97,7 +91,7 @@ class ChunkFiller {
     prefetch_offsets(destinations_[std::min(next_ + kOffsetsAhead, end_ - 1)]);
     const int64_t first = indptr_[node - first_node_];
     const int64_t degree = ends_[node - first_node_] - first;
-    const bool all = fanout_ < 0 || degree == 0 || (!replace_ && degree <= fanout_);
+    const bool all = takes_all(degree, fanout_, replace_);
     const int64_t count = all ? degree : fanout_;
     written_ += count;
     offsets_[++next_] = written_;

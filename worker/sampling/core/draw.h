@@ -9,11 +9,23 @@
 
 namespace gnn::sampling::core {
 
+/// Whether a list of `degree` is taken whole.
+[[nodiscard]] constexpr bool takes_all(int64_t degree, int64_t fanout, bool replace) {
+  return fanout < 0 || degree == 0 || (!replace && degree <= fanout);
+}
+
+/// How many in-neighbours are drawn from a list of `degree`.
+[[nodiscard]] constexpr int64_t drawn_of(int64_t degree, int64_t fanout, bool replace) {
+  return takes_all(degree, fanout, replace) ? degree : fanout;
+}
+
 /// Draws positions in a neighbour list. Holds the buffers for draws of up to `max_count`.
 /// Threads: one per thread.
 class NeighborDraw {
  public:
   static constexpr int64_t kScanLimit = 32;
+  /// Above kScanLimit: lists of up to so many times the count are shuffled, longer ones drawn from.
+  static constexpr int64_t kShuffleFactor = 4;
 
   explicit NeighborDraw(int64_t max_count) {
     if (max_count <= kScanLimit) return;
@@ -23,7 +35,7 @@ class NeighborDraw {
   }
 
   /// Writes first + o for `count` independent offsets o, each uniform in [0, degree); degree > 0.
-  static void with_replacement(
+  static constexpr void with_replacement(
       CounterRng rng, int64_t degree, int64_t count, int64_t first, int64_t* out
   ) {
     for (int64_t i = 0; i < count; ++i)
@@ -46,7 +58,9 @@ class NeighborDraw {
   /// What distinct() does up to kScanLimit: Floyd's subset sampling (Bentley and Floyd, "A sample of
   /// brilliance", CACM 1987). Step i draws from [0, last], both ends included, last = degree -
   /// count + i; an offset already taken is replaced by `last`, which no earlier step could draw.
-  static void by_scan(CounterRng rng, int64_t degree, int64_t count, int64_t first, int64_t* out) {
+  static constexpr void by_scan(
+      CounterRng rng, int64_t degree, int64_t count, int64_t first, int64_t* out
+  ) {
     for (int64_t i = 0; i < count; ++i) {
       const int64_t last = degree - count + i;
       const int64_t drawn =
@@ -66,8 +80,6 @@ class NeighborDraw {
     int64_t offset = 0;
     uint64_t stamp = 0;
   };
-
-  static constexpr int64_t kShuffleFactor = 4;
 
   void floyd_by_table(CounterRng rng, int64_t degree, int64_t count, int64_t first, int64_t* out) {
     ++stamp_;

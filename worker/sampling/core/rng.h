@@ -64,30 +64,30 @@ struct StreamPosition {
 }
 
 /// The random numbers of one (key, lane, node), lane being hop and edge type. Cheap to create;
-/// draws are sequential.
+/// draws are sequential. constexpr, so that nvcc also compiles it for GPUs.
 class CounterRng {
  public:
-  CounterRng(Philox4x32::Key key, uint32_t lane, uint64_t node)
+  constexpr CounterRng(Philox4x32::Key key, uint32_t lane, uint64_t node)
       : key_(key),
         counter_{static_cast<uint32_t>(node), static_cast<uint32_t>(node >> 32), 0, lane} {}
 
-  [[nodiscard]] uint32_t next32() {
+  [[nodiscard]] constexpr uint32_t next32() {
     if (used_ == 4) refill();
     return words_[used_++];
   }
 
-  [[nodiscard]] uint64_t next64() {
+  [[nodiscard]] constexpr uint64_t next64() {
     const uint64_t low = next32();
     return (uint64_t{next32()} << 32) | low;
   }
 
   /// Uniform in [0, bound), without bias; bound > 0.
   /// Source: Lemire, "Fast random integer generation in an interval", 2019, alg. 5.
-  [[nodiscard]] uint64_t below(uint64_t bound) {
+  [[nodiscard]] constexpr uint64_t below(uint64_t bound) {
     return bound <= 0xFFFFFFFFU ? below32(static_cast<uint32_t>(bound)) : below64(bound);
   }
 
-  [[nodiscard]] uint32_t below32(uint32_t bound) {
+  [[nodiscard]] constexpr uint32_t below32(uint32_t bound) {
     uint64_t product = uint64_t{next32()} * bound;
     if (static_cast<uint32_t>(product) < bound) [[unlikely]] {
       const uint32_t threshold = (0U - bound) % bound;
@@ -97,9 +97,10 @@ class CounterRng {
   }
 
  private:
-  __extension__ using Uint128 = unsigned __int128;
+  // No `using`: nvcc takes none with __extension__.
+  __extension__ typedef unsigned __int128 Uint128;
 
-  [[nodiscard]] uint64_t below64(uint64_t bound) {
+  [[nodiscard]] constexpr uint64_t below64(uint64_t bound) {
     Uint128 product = Uint128{next64()} * bound;
     if (static_cast<uint64_t>(product) < bound) {
       const uint64_t threshold = (0U - bound) % bound;
@@ -108,7 +109,7 @@ class CounterRng {
     return static_cast<uint64_t>(product >> 64);
   }
 
-  void refill() {
+  constexpr void refill() {
     words_ = Philox4x32::block(counter_, key_);
     ++counter_[2];
     used_ = 0;

@@ -36,9 +36,11 @@ ALLOWED = {
     "worker/graph": ["common", "common/api", "worker/data"],
     "worker/sampling/core": ["common"],
     "worker/sampling": ["common", "worker/data", "worker/graph", "worker/sampling/core"],
+    "worker/gpu/kernels": ["common", "worker/sampling/core"],
+    "worker/gpu": ["common", "worker/sampling/core", "worker/gpu/kernels"],
     "worker/nn/sparse": [],
     "worker/nn/cpu": ["common", "worker/nn/sparse"],
-    "worker/nn/cuda": ["worker/nn/sparse"],
+    "worker/nn/cuda": ["common", "worker/sampling/core", "worker/gpu/kernels", "worker/gpu", "worker/nn/sparse"],
     "worker/nn": ["common", "worker/graph", "worker/nn/sparse", "worker/nn/cpu", "worker/nn/cuda"],
     "worker/rendezvous": ["common"],
     "worker/progress": ["common"],
@@ -89,8 +91,8 @@ IMPURE = re.compile(r"\bnow\s*\(|\b(System)?Clock\b|\bmonotonic\s*\(|\bgetenv\s*
 WITH_TORCH = [
     module for module in ALLOWED
     if module.startswith("worker/") and module not in {
-        "worker/data", "worker/interop", "worker/partition", "worker/sampling/core", "worker/rendezvous", "worker/progress",
-        "worker/rpc", "worker/agent",
+        "worker/data", "worker/interop", "worker/partition", "worker/sampling/core", "worker/gpu/kernels", "worker/gpu",
+        "worker/rendezvous", "worker/progress", "worker/rpc", "worker/agent",
     }
 ]
 

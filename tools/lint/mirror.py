@@ -113,6 +113,15 @@ COVERED = {
         "worker/loader/batch_source", "worker/loader/epoch", "worker/loader/loader_stats", "worker/loader/mini_batch",
         "worker/loader/node_batch_maker",
     ],
+    "tests/worker/gpu/kernels/emulator_test.cpp": ["worker/gpu/kernels/block_scan"],
+    "tests/worker/gpu/kernels/neighbor_steps_test.cpp": [
+        "worker/gpu/kernels/batch_counters", "worker/gpu/kernels/device_array", "worker/gpu/kernels/draw_edges",
+        "worker/gpu/kernels/host_device", "worker/gpu/kernels/id_slots", "worker/gpu/kernels/launch_shape",
+        "worker/gpu/kernels/relabel", "worker/gpu/kernels/sampled_batch",
+    ],
+    "tests/worker/gpu/neighbor_sampler_test.cpp": [
+        "worker/gpu/cuda_error", "worker/gpu/device_stream", "worker/gpu/device_thread", "worker/gpu/stream",
+    ],
     "tests/worker/nn/conv/conv_test.cpp": [
         "worker/nn/conv/gcn", "worker/nn/conv/gin", "worker/nn/conv/message_passing", "worker/nn/conv/sage",
         "worker/nn/pool/graph_pool",
@@ -156,6 +165,7 @@ UNTESTED = {
     "worker/comm/nccl/nccl_backend": "needs two GPUs",
     "worker/comm/nccl/unavailable": "the stand-in of a build without NCCL",
     "worker/main/passive_openmp": "starts the program again before main()",
+    "worker/gpu/unavailable": "the stand-in of a build without CUDA",
     "worker/nn/cuda/unavailable": "the stand-in of a build without CUDA",
 }
 

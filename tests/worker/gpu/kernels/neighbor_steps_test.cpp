@@ -1,0 +1,93 @@
+#include "worker/gpu/kernels/neighbor_steps.h"
+
+#include "tests/support/gpu_emulator.h"
+#include "tests/worker/gpu/sampling_cases.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace gnn::gpu {
+namespace {
+
+using testing::GpuEmulator;
+using testing::Schedule;
+using Steps = NeighborSteps<GpuEmulator>;
+
+StepOptions step_options(uint64_t seed) {
+  return {
+      .threads = seed % 2 == 0 ? 64 : 32,
+      .scan_threads = 64,
+      .most_blocks = 1 + static_cast<int64_t>(seed % 5) * 3,
+      .most_reading_blocks = 4
+  };
+}
+
+SampledLists by_the_device(
+    const SamplingCase& each,
+    GpuEmulator& device,
+    Steps& steps,
+    const sampling::core::StreamPosition& at
+) {
+  const Status begun = steps.begin(each.seed_spans(), at);
+  EXPECT_TRUE(begun) << begun.error().message;
+  device.wait();
+  return each.lists_of(steps.batch(), [](const auto* data, int64_t size) {
+    return std::vector(data, data + size);
+  });
+}
+
+void expect_the_same(const SamplingCase& each, uint64_t seed) {
+  SCOPED_TRACE(each.name);
+  for (const Schedule schedule : {Schedule::Random, Schedule::Forward, Schedule::Backward}) {
+    GpuEmulator device({.seed = seed, .schedule = schedule, .resident_blocks = 3});
+    {
+      Steps steps(device, each.num_nodes, each.relations(), each.options, step_options(seed));
+      // What one batch leaves behind must not reach the next.
+      for (uint64_t batch = 0; batch < 2; ++batch) {
+        const sampling::core::StreamPosition at{.seed = seed, .epoch = 1, .batch = batch};
+        ASSERT_EQ(by_the_device(each, device, steps, at), each.by_the_cpu(at))
+            << "batch " << batch << ", schedule " << static_cast<int>(schedule);
+      }
+    }
+    EXPECT_EQ(device.live_allocations(), 0);
+  }
+}
+
+TEST(NeighborSteps, SampleWhatTheCpuSamples) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    expect_the_same(CaseMaker(seed).any(), seed);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(NeighborSteps, SampleWhatTheCpuSamplesWhereSamplersTrip) {
+  for (const SamplingCase& each : named_cases()) expect_the_same(each, 5);
+}
+
+TEST(NeighborSteps, WaitOnlyAtHopsThatTakeAllNeighbours) {
+  for (const bool all : {false, true}) {
+    const SamplingCase each = homogeneous_case("", 100, 4, {3, all ? -1 : 4, 2});
+    GpuEmulator device({});
+    Steps steps(device, each.num_nodes, each.relations(), each.options, step_options(0));
+    ASSERT_TRUE(steps.begin(each.seed_spans(), {}));
+    EXPECT_EQ(device.waits(), all ? 1 : 0);
+  }
+}
+
+TEST(NeighborSteps, RefuseBatchesOfTooManyEdgesAndGoOn) {
+  SamplingCase each = homogeneous_case("", 100, 4, {3, 4});
+  each.options.replace = true;
+  each.options.fanout[1] = int64_t{1} << 30;
+  GpuEmulator device({});
+  Steps steps(device, each.num_nodes, each.relations(), each.options, step_options(0));
+  const Status refused = steps.begin(each.seed_spans(), {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::Configuration);
+  EXPECT_NE(refused.error().message.find("hop 1 may have 2^31 edges"), std::string::npos)
+      << refused.error().message;
+}
+
+}  // namespace
+}  // namespace gnn::gpu

@@ -1,0 +1,253 @@
+#pragma once
+
+#include "tests/worker/sampling/random_graph.h"
+#include "worker/sampling/core/neighbor_kernel.h"
+#include "worker/sampling/core/rng.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gnn::gpu {
+
+/// A sampled batch as plain lists, so that a difference is printed.
+struct SampledLists {
+  std::vector<std::vector<int64_t>> ids;
+  std::vector<std::vector<int64_t>> nodes_up_to;
+  std::vector<std::vector<int64_t>> indptr;
+  std::vector<std::vector<int64_t>> indptr_at;
+  std::vector<std::vector<int32_t>> indices;
+  std::vector<std::vector<int64_t>> edge_ids;
+  std::vector<std::vector<int64_t>> edges_up_to;
+
+  friend bool operator==(const SampledLists&, const SampledLists&) = default;
+};
+
+inline void PrintTo(const SampledLists& lists, std::ostream* out) {
+  const auto print = [out](const char* name, const auto& all) {
+    for (const auto& list : all) {
+      *out << "\n  " << name << ":";
+      for (size_t i = 0; i < std::min<size_t>(list.size(), 40); ++i) *out << ' ' << list[i];
+      if (list.size() > 40) *out << " ... (" << list.size() << ")";
+    }
+  };
+  print("ids", lists.ids);
+  print("nodes up to", lists.nodes_up_to);
+  print("indptr", lists.indptr);
+  print("indptr at", lists.indptr_at);
+  print("indices", lists.indices);
+  print("edge ids", lists.edge_ids);
+  print("edges up to", lists.edges_up_to);
+}
+
+/// A graph, and what is sampled of it.
+struct SamplingCase {
+  std::string name;
+  std::vector<int64_t> num_nodes;
+  std::vector<sampling::RandomGraph> graphs;         // per relation, as are the next three
+  std::vector<std::vector<int32_t>> narrow_indices;  // empty: the relation has int64
+  std::vector<std::vector<int64_t>> ends;            // empty: all is visible
+  std::vector<std::vector<int64_t>> edge_ids;        // empty: the positions
+  std::vector<int> source_types;
+  std::vector<int> destination_types;
+  std::vector<std::vector<int64_t>> fanouts;  // per relation; empty: those of the options
+  sampling::core::KernelOptions options;
+  std::vector<std::vector<int64_t>> seeds;
+
+  [[nodiscard]] std::vector<sampling::core::RelationView> relations() const {
+    std::vector<sampling::core::RelationView> views;
+    for (size_t i = 0; i < graphs.size(); ++i) {
+      const bool narrow = !narrow_indices[i].empty();
+      views.push_back(
+          {.indptr = graphs[i].indptr.data(),
+           .ends = ends[i].empty() ? nullptr : ends[i].data(),
+           .indices32 = narrow ? narrow_indices[i].data() : nullptr,
+           .indices64 = narrow ? nullptr : graphs[i].indices.data(),
+           .edge_ids = edge_ids[i].empty() ? nullptr : edge_ids[i].data(),
+           .source_type = source_types[i],
+           .destination_type = destination_types[i],
+           .lane = static_cast<uint32_t>(i),
+           .fanout = fanouts[i]}
+      );
+    }
+    return views;
+  }
+
+  [[nodiscard]] std::vector<std::span<const int64_t>> seed_spans() const {
+    return {seeds.begin(), seeds.end()};
+  }
+
+  /// `Batch`: core::SampleArena, or SampledBatch, whose members have the same names; `read(data, size)`
+  /// makes a vector of an array of it.
+  template <class Batch, class Read>
+  [[nodiscard]] SampledLists lists_of(const Batch& batch, const Read& read) const {
+    SampledLists lists;
+    for (const auto& nodes : batch.nodes) {
+      lists.ids.push_back(read(nodes.ids, nodes.up_to.back()));
+      lists.nodes_up_to.push_back(nodes.up_to);
+    }
+    for (size_t i = 0; i < batch.edges.size(); ++i) {
+      const auto& edges = batch.edges[i];
+      const auto& known = batch.nodes[static_cast<size_t>(destination_types[i])].up_to;
+      const int64_t last = options.rule == sampling::core::SamplingRule::AllSeen
+                               ? edges.indptr_at.back()
+                               : int64_t{0};
+      lists.indptr.push_back(read(edges.indptr, last + known[known.size() - 2] + 1));
+      lists.indptr_at.push_back(edges.indptr_at);
+      lists.edges_up_to.push_back(edges.up_to);
+      lists.indices.push_back(read(edges.indices, edges.up_to.back()));
+      if (options.with_edge_ids) lists.edge_ids.push_back(read(edges.edge_ids, edges.up_to.back()));
+    }
+    return lists;
+  }
+
+  /// The batch as core::NeighborKernel samples it.
+  [[nodiscard]] SampledLists by_the_cpu(const sampling::core::StreamPosition& position) const {
+    sampling::core::NeighborKernel kernel(num_nodes, relations(), options);
+    sampling::core::SampleArena arena;
+    kernel.sample(seed_spans(), position, arena);
+    return lists_of(arena, [](const auto& buffer, int64_t size) {
+      return size == 0 ? decltype(std::vector(&buffer[0], &buffer[0])){}
+                       : std::vector(&buffer[0], &buffer[0] + size);
+    });
+  }
+
+  void add_relation(int source, int destination, int64_t mean_degree, uint64_t seed) {
+    const auto number_of = [this](int type) { return num_nodes[static_cast<size_t>(type)]; };
+    graphs.emplace_back(number_of(destination), number_of(source), mean_degree, seed);
+    source_types.push_back(source);
+    destination_types.push_back(destination);
+    narrow_indices.emplace_back();
+    ends.emplace_back();
+    edge_ids.emplace_back();
+    fanouts.emplace_back();
+  }
+};
+
+/// Draws the parts of a case.
+class CaseMaker {
+ public:
+  explicit CaseMaker(uint64_t seed)
+      : seed_(seed), random_({static_cast<uint32_t>(seed), 42}, 0, 0) {}
+
+  /// Anything: typed or not, either rule, with and without replacement, any fan-outs.
+  [[nodiscard]] SamplingCase any() {
+    SamplingCase each;
+    each.name = "any " + std::to_string(seed_);
+    const auto types = static_cast<int>(1 + below(3));
+    for (int type = 0; type < types; ++type)
+      each.num_nodes.push_back(static_cast<int64_t>(1 + below(200)));
+    const uint64_t relations = types == 1 ? 1 : 1 + below(4);
+    for (uint64_t i = 0; i < relations; ++i) {
+      each.add_relation(
+          static_cast<int>(below(static_cast<uint64_t>(types))),
+          static_cast<int>(below(static_cast<uint64_t>(types))),
+          static_cast<int64_t>(1 + below(5)),
+          seed_ * 10 + i
+      );
+      vary_relation(each);
+    }
+    const uint64_t hops = 1 + below(3);
+    for (uint64_t hop = 0; hop < hops; ++hop) each.options.fanout.push_back(any_fanout());
+    if (below(4) == 0) {
+      for (uint64_t hop = 0; hop < hops; ++hop) each.fanouts.back().push_back(any_fanout());
+    }
+    each.options.replace = below(3) == 0;
+    each.options.rule = below(2) == 0 ? sampling::core::SamplingRule::NewNodes
+                                      : sampling::core::SamplingRule::AllSeen;
+    each.options.with_edge_ids = below(2) == 0;
+    if (below(2) == 0) each.options.sampler_memory_bytes = 0;
+    for (const int64_t count : each.num_nodes) each.seeds.push_back(some_nodes(below(12), count));
+    return each;
+  }
+
+  [[nodiscard]] std::vector<int64_t> some_nodes(uint64_t count, int64_t num_nodes) {
+    std::vector<int64_t> nodes(count);
+    for (int64_t& node : nodes)
+      node = static_cast<int64_t>(below(static_cast<uint64_t>(num_nodes)));
+    return nodes;
+  }
+
+ private:
+  uint64_t below(uint64_t bound) { return random_.below(bound); }
+
+  [[nodiscard]] int64_t any_fanout() {
+    static constexpr int64_t kFanouts[] = {0, 1, 2, 3, 5, 8, -1, 33};
+    return kFanouts[below(std::size(kFanouts))];
+  }
+
+  void vary_relation(SamplingCase& each) {
+    const sampling::RandomGraph& graph = each.graphs.back();
+    if (below(2) == 0)
+      each.narrow_indices.back().assign(graph.indices.begin(), graph.indices.end());
+    if (below(3) == 0) {
+      for (size_t node = 0; node + 1 < graph.indptr.size(); ++node) {
+        const int64_t degree = graph.indptr[node + 1] - graph.indptr[node];
+        each.ends.back().push_back(
+            graph.indptr[node] + static_cast<int64_t>(below(static_cast<uint64_t>(degree) + 1))
+        );
+      }
+    }
+    if (below(2) == 0) {
+      for (size_t i = 0; i < graph.indices.size(); ++i)
+        each.edge_ids.back().push_back(static_cast<int64_t>(below(uint64_t{1} << 40)));
+    }
+  }
+
+  uint64_t seed_;
+  sampling::core::CounterRng random_;
+};
+
+/// One node type and relation.
+[[nodiscard]] inline SamplingCase homogeneous_case(
+    std::string name, int64_t num_nodes, int64_t mean_degree, std::vector<int64_t> fanout
+) {
+  SamplingCase each;
+  each.name = std::move(name);
+  each.num_nodes = {num_nodes};
+  each.add_relation(0, 0, mean_degree, 7);
+  each.options.fanout = std::move(fanout);
+  each.seeds = {CaseMaker(3).some_nodes(10, num_nodes)};
+  return each;
+}
+
+/// What trips samplers, by name.
+[[nodiscard]] inline std::vector<SamplingCase> named_cases() {
+  std::vector<SamplingCase> cases;
+  cases.push_back(homogeneous_case("no seed", 100, 4, {3, 2}));
+  cases.back().seeds = {{}};
+  cases.push_back(homogeneous_case("one seed", 100, 4, {3, 2}));
+  cases.back().seeds = {{17}};
+  cases.push_back(homogeneous_case("a seed five times", 100, 4, {3, 2}));
+  cases.back().seeds = {{8, 5, 8, 8, 9, 8, 8}};
+  cases.push_back(homogeneous_case("a seed without edges", 100, 4, {3, 2}));
+  cases.back().seeds = {{3}};
+  cases.push_back(homogeneous_case("no neighbours wanted", 100, 4, {0, 0}));
+  cases.push_back(homogeneous_case("all neighbours", 100, 4, {-1, -1}));
+  // Nodes 10, 60, ... have 40 times the mean degree: 480, which a draw of 40 takes from, and one of 130 shuffles.
+  cases.push_back(homogeneous_case("wide draws from long lists", 120, 12, {40}));
+  cases.back().seeds = {{10, 60, 1, 10, 2}};
+  cases.push_back(homogeneous_case("wide draws from short lists", 120, 12, {130}));
+  cases.back().seeds = {{10, 60, 1, 2}};
+  cases.push_back(homogeneous_case("wide draws with replacement", 120, 12, {40}));
+  cases.back().seeds = {{10, 3, 1, 2}};
+  cases.back().options.replace = true;
+  cases.push_back(homogeneous_case("a list of 4000", 120, 100, {-1, 2}));
+  cases.back().seeds = {{1, 3, 10, 2}};
+  // Ids that take more than 32 bits, of a type that has no lists.
+  SamplingCase high;
+  high.name = "high ids";
+  high.num_nodes = {50, int64_t{1} << 34};
+  high.add_relation(1, 0, 6, 1);
+  high.options.fanout = {4};
+  high.seeds = {{1, 2, 4, 4}, {(int64_t{1} << 34) - 1, 5}};
+  cases.push_back(high);
+  return cases;
+}
+
+}  // namespace gnn::gpu

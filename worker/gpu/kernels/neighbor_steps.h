@@ -1,0 +1,461 @@
+#pragma once
+
+#include "common/result.h"
+#include "worker/gpu/kernels/batch_counters.h"
+#include "worker/gpu/kernels/block_scan.h"
+#include "worker/gpu/kernels/device_array.h"
+#include "worker/gpu/kernels/draw_edges.h"
+#include "worker/gpu/kernels/id_slots.h"
+#include "worker/gpu/kernels/launch_shape.h"
+#include "worker/gpu/kernels/relabel.h"
+#include "worker/gpu/kernels/sampled_batch.h"
+#include "worker/sampling/core/hop_draw.h"
+#include "worker/sampling/core/neighbor_kernel.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gnn::gpu {
+
+/// How the steps use a device.
+struct StepOptions {
+  int threads = 256;              ///< of a block
+  int scan_threads = 1024;        ///< of the block that scans the sums of tiles
+  int64_t most_blocks = 1 << 20;  ///< of a launch
+  /// Of a launch that reads the lists. Reads of host memory beyond what the bus takes only wait, and
+  /// hold up what else the device has to do.
+  int64_t most_reading_blocks = 1 << 20;
+};
+
+/// What core::NeighborKernel::sample() does, as a sequence of bodies on a device: the same ids,
+/// offsets and order, bit for bit. begin() returns before the device is done; it waits for it only
+/// at hops that take all neighbours, whose number the device alone knows.
+/// `Device` runs bodies in their order and has memory: device_stream.cuh, or the tests' emulator.
+template <class Device>
+class NeighborSteps {
+ public:
+  /// As core::NeighborKernel; what `relations` points to is where the device can read it.
+  NeighborSteps(
+      Device& device,
+      std::vector<int64_t> num_nodes,
+      std::vector<sampling::core::RelationView> relations,
+      sampling::core::KernelOptions options,
+      StepOptions steps
+  )
+      : device_(device),
+        num_nodes_(std::move(num_nodes)),
+        relations_(std::move(relations)),
+        options_(std::move(options)),
+        steps_(steps),
+        layout_{
+            .types = static_cast<int64_t>(num_nodes_.size()),
+            .relations = static_cast<int64_t>(relations_.size()),
+            .hops = static_cast<int64_t>(options_.fanout.size())
+        },
+        starts_(device),
+        degrees_(device),
+        tile_sums_(device),
+        positions_(device),
+        edge_slots_(device),
+        swapped_(device),
+        counters_(device),
+        host_seeds_(device),
+        host_counters_(device) {
+    counters_.reserve(layout_.size());
+    host_counters_.reserve(layout_.size());
+    int64_t left = options_.sampler_memory_bytes;
+    for (const int64_t count : num_nodes_) {
+      const int64_t direct_bytes = count * static_cast<int64_t>(sizeof(uint32_t));
+      types_.emplace_back(device);
+      types_.back().direct = direct_bytes <= left && count < int64_t{IdSlots::kUnused};
+      if (!types_.back().direct) continue;
+      left -= direct_bytes;
+      types_.back().words.reserve(std::max<int64_t>(1, count));
+      types_.back().words.fill(0xFF);
+    }
+    for (size_t i = 0; i < relations_.size(); ++i) edges_.emplace_back(device);
+  }
+  NeighborSteps(const NeighborSteps&) = delete;
+  NeighborSteps& operator=(const NeighborSteps&) = delete;
+
+  /// Has the device sample a batch; the one before is gone. The seeds are in [0, num_nodes), which
+  /// the caller has checked.
+  /// Errors: Configuration for a batch that may have 2^31 nodes of a type, or edges of a hop.
+  [[nodiscard]] Status begin(
+      std::span<const std::span<const int64_t>> seeds,
+      const sampling::core::StreamPosition& position
+  ) {
+    place_seeds(seeds);
+    const Status sampled = sample_hops(sampling::core::draw_key(position, options_.rule));
+    forget_ids();
+    download_counters();
+    return sampled;
+  }
+
+  /// The batch, once the device has done all that begin() gave it.
+  [[nodiscard]] SampledBatch batch() const {
+    SampledBatch batch;
+    int64_t* const counted = host_counters_.data();
+    const auto up_to = [&](int64_t first) {
+      return std::vector<int64_t>(counted + first, counted + first + layout_.hops + 1);
+    };
+    for (int64_t type = 0; type < layout_.types; ++type) {
+      batch.nodes.push_back(
+          {types_[static_cast<size_t>(type)].ids.data(), up_to(layout_.nodes_up_to(type, 0))}
+      );
+    }
+    for (int64_t relation = 0; relation < layout_.relations; ++relation) {
+      const Edges& edges = edges_[static_cast<size_t>(relation)];
+      batch.edges.push_back(
+          {.indptr = edges.indptr.data(),
+           .indices = edges.indices.data(),
+           .edge_ids = options_.with_edge_ids ? edges.edge_ids.data() : nullptr,
+           .up_to = up_to(layout_.edges_up_to(relation, 0)),
+           .indptr_at = {}}
+      );
+      for (int64_t hop = 0; hop < layout_.hops; ++hop) {
+        const HopView view =
+            view_of(static_cast<size_t>(hop), static_cast<size_t>(relation), counted);
+        batch.edges.back().indptr_at.push_back(all_seen() ? view.indptr_at() : 0);
+      }
+    }
+    return batch;
+  }
+
+  /// Bytes of device memory.
+  [[nodiscard]] size_t bytes() const {
+    size_t total = starts_.bytes() + degrees_.bytes() + tile_sums_.bytes() + positions_.bytes() +
+                   edge_slots_.bytes() + swapped_.bytes() + counters_.bytes();
+    for (const Type& type : types_)
+      total += type.ids.bytes() + type.words.bytes() + type.keys.bytes();
+    for (const Edges& edges : edges_)
+      total += edges.indptr.bytes() + edges.indices.bytes() + edges.edge_ids.bytes();
+    return total;
+  }
+
+ private:
+  template <class T>
+  using Array = DeviceArray<Device, T>;
+
+  // What the host knows of a batch are bounds.
+  struct Type {
+    explicit Type(Device& device) : ids(device), words(device), keys(device) {}
+    Array<int64_t> ids;
+    Array<uint32_t> words;
+    Array<uint64_t> keys;
+    bool direct = false;
+    int64_t seeds = 0;
+    int64_t bound = 0;           // nodes known now
+    int64_t added = 0;           // by the hop under way
+    std::vector<int64_t> known;  // after each hop
+    std::vector<int64_t> fresh;  // added by each hop; the seeds first
+  };
+  struct Edges {
+    explicit Edges(Device& device) : indptr(device), indices(device), edge_ids(device) {}
+    Array<int64_t> indptr;
+    Array<int32_t> indices;
+    Array<int64_t> edge_ids;
+    int64_t bound = 0;
+    int64_t offsets = 0;
+  };
+
+  [[nodiscard]] bool all_seen() const {
+    return options_.rule == sampling::core::SamplingRule::AllSeen;
+  }
+  [[nodiscard]] size_t counter_bytes() const {
+    return static_cast<size_t>(layout_.size()) * sizeof(int64_t);
+  }
+
+  template <class Body>
+  void launch(const Body& body, int64_t items) {
+    device_.launch(body, shape_for(items, steps_.threads, steps_.most_blocks));
+  }
+  template <class Body>
+  void launch_tiles(const Body& body, int64_t items, int64_t most_blocks) {
+    LaunchShape shape = shape_for(items, steps_.threads, most_blocks);
+    shape.shared_bytes = block_scan_bytes(shape.threads);
+    device_.launch(body, shape);
+  }
+  template <class Body>
+  void launch_scan(const Body& body) {
+    device_.launch(
+        body,
+        {.blocks = 1,
+         .threads = steps_.scan_threads,
+         .shared_bytes = block_scan_bytes(steps_.scan_threads)}
+    );
+  }
+
+  void download_counters() {
+    device_.download(host_counters_.data(), counters_.data(), counter_bytes());
+  }
+
+  Status sample_hops(sampling::core::Philox4x32::Key key) {
+    for (size_t hop = 0; hop < options_.fanout.size(); ++hop) {
+      for (size_t relation = 0; relation < relations_.size(); ++relation)
+        GNN_RETURN_IF_ERROR(expand(hop, relation, key));
+      launch(EndHop{counters_.data(), layout_, static_cast<int64_t>(hop)}, layout_.types);
+      for (size_t i = 0; i < types_.size(); ++i) {
+        Type& type = types_[i];
+        type.known.push_back(type.bound);
+        type.fresh.push_back(std::min(type.added, num_nodes_[i]));
+        type.added = 0;
+      }
+    }
+    return {};
+  }
+
+  void place_seeds(std::span<const std::span<const int64_t>> seeds) {
+    int64_t total = 0;
+    for (const auto& each : seeds) total += static_cast<int64_t>(each.size());
+    host_seeds_.reserve(total);
+    device_.fill(counters_.data(), 0, counter_bytes());
+    int64_t at = 0;
+    for (size_t i = 0; i < types_.size(); ++i) {
+      Type& type = types_[i];
+      type.seeds = static_cast<int64_t>(seeds[i].size());
+      type.bound = type.seeds;
+      type.added = 0;
+      type.known.assign(1, type.seeds);
+      type.fresh.assign(1, type.seeds);
+      type.ids.reserve(type.seeds + 1);
+      std::copy(seeds[i].begin(), seeds[i].end(), host_seeds_.data() + at);
+      device_.upload(type.ids.data(), host_seeds_.data() + at, seeds[i].size_bytes());
+      at += type.seeds;
+      launch(CountSeeds{counters_.data(), layout_, static_cast<int64_t>(i), type.seeds}, 1);
+      if (type.direct || !make_room(i, type.seeds)) insert_known(i);
+    }
+    for (Edges& edges : edges_) {
+      edges.bound = 0;
+      edges.offsets = 0;
+    }
+  }
+
+  // Room in a hashed type's slots for `count` ids at a load of one half. Whether it grew; what was
+  // known is in it again.
+  bool make_room(size_t index, int64_t count) {
+    Type& type = types_[index];
+    const auto wanted = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count) * 2 + 64));
+    if (wanted <= type.keys.capacity()) return false;
+    type.keys = Array<uint64_t>(device_);
+    type.words = Array<uint32_t>(device_);
+    type.keys.reserve(wanted);
+    type.words.reserve(wanted);
+    type.keys.fill(0xFF);
+    type.words.fill(0xFF);
+    insert_known(index);
+    return true;
+  }
+
+  void insert_known(size_t index) {
+    const Type& type = types_[index];
+    const int64_t* const size = counters_.data() + layout_.num_local(static_cast<int64_t>(index));
+    launch(InsertKnown{slots_of(type), type.ids.data(), size}, type.bound);
+  }
+
+  [[nodiscard]] static IdSlots slots_of(const Type& type) {
+    if (type.direct) return {.words = type.words.data()};
+    const auto capacity = static_cast<uint64_t>(type.keys.capacity());
+    return {
+        .words = type.words.data(),
+        .keys = type.keys.data(),
+        .mask = capacity - 1,
+        .shift = 64 - std::countr_zero(capacity)
+    };
+  }
+
+  [[nodiscard]] HopView view_of(size_t hop, size_t relation, int64_t* counters) const {
+    return {
+        .counters = counters,
+        .layout = layout_,
+        .relation = static_cast<int64_t>(relation),
+        .source_type = relations_[relation].source_type,
+        .destination_type = relations_[relation].destination_type,
+        .hop = static_cast<int64_t>(hop),
+        .all_seen = all_seen()
+    };
+  }
+
+  Status expand(size_t hop, size_t relation, sampling::core::Philox4x32::Key key) {
+    const sampling::core::RelationView& own = relations_[relation];
+    const Type& destination = types_[static_cast<size_t>(own.destination_type)];
+    const HopView view = view_of(hop, relation, counters_.data());
+    const ListsView lists = {
+        .indptr = own.indptr,
+        .ends = sampling::core::ends_of(own),
+        .indices32 = own.indices32,
+        .indices64 = own.indices64,
+        .edge_ids = own.edge_ids
+    };
+    const DrawRule rule = {
+        .fanout = own.fanout.empty() ? options_.fanout[hop] : own.fanout[hop],
+        .replace = options_.replace,
+        .key = key,
+        .lane = sampling::core::hop_lane(own, hop)
+    };
+    const int64_t destinations = all_seen() ? destination.known[hop] : destination.fresh[hop];
+    Edges& edges = edges_[relation];
+    starts_.reserve(destinations);
+    degrees_.reserve(destinations);
+    tile_sums_.reserve(tiles(destinations));
+    const int64_t offsets = (all_seen() ? edges.offsets : 0) + destination.known[hop] + 1;
+    edges.indptr.reserve(offsets, edges.offsets);
+    edges.offsets = offsets;
+    const ListStarts starts = {.starts = starts_.data(), .degrees = degrees_.data()};
+    launch_tiles(
+        CountDrawn{view, lists, rule, destination.ids.data(), starts, tile_sums_.data()},
+        destinations,
+        steps_.most_reading_blocks
+    );
+    launch_scan(ScanDrawn{view, edges.indptr.data(), tile_sums_.data(), steps_.threads});
+
+    GNN_ASSIGN_OR_RETURN(const int64_t most, edges_of(view, rule.fanout, destinations));
+    positions_.reserve(most);
+    launch_tiles(
+        DrawNarrow{
+            view,
+            rule,
+            destination.ids.data(),
+            starts,
+            tile_sums_.data(),
+            edges.indptr.data(),
+            positions_.data()
+        },
+        destinations,
+        steps_.most_blocks
+    );
+    if (most == 0) return {};
+    if (rule.fanout < 0) {
+      launch(TakeWhole{view, starts, edges.indptr.data(), positions_.data()}, most);
+    } else if (rule.wide()) {
+      swapped_.reserve(2 * most);
+      launch(
+          DrawWide{
+              view,
+              rule,
+              destination.ids.data(),
+              starts,
+              edges.indptr.data(),
+              positions_.data(),
+              swapped_.data()
+          },
+          destinations * kWarpThreads
+      );
+    }
+    return relabel(view, lists, relation, most);
+  }
+
+  [[nodiscard]] int64_t tiles(int64_t items) const {
+    return (items + steps_.threads - 1) / steps_.threads;
+  }
+
+  // A bound of the edges of a hop.
+  Result<int64_t> edges_of(const HopView& view, int64_t fanout, int64_t destinations) {
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    int64_t most = 0;
+    if (fanout >= 0) {
+      most = fanout > 0 && destinations > kMost / fanout ? kMost : destinations * fanout;
+    } else {
+      download_counters();
+      device_.wait();
+      HopView counted = view;
+      counted.counters = host_counters_.data();
+      most = counted.num_edges();
+    }
+    if (most < kMost) return most;
+    return fail(
+        ErrorKind::Configuration,
+        "sampling on a GPU: hop " + std::to_string(view.hop) + " may have 2^31 edges or more (" +
+            std::to_string(destinations) + " nodes with fan-out " + std::to_string(fanout) +
+            "): use smaller batches or fan-outs"
+    );
+  }
+
+  Status relabel(const HopView& view, const ListsView& lists, size_t relation, int64_t most) {
+    Edges& edges = edges_[relation];
+    const auto source_type = static_cast<size_t>(view.source_type);
+    Type& source = types_[source_type];
+    const int64_t known = source.bound;
+    const int64_t nodes = std::min(known + most, num_nodes_[source_type] + source.seeds);
+    if (nodes >= std::numeric_limits<int32_t>::max()) {
+      return fail(
+          ErrorKind::Configuration,
+          "sampling on a GPU: a batch may have 2^31 nodes of a type or more: use smaller batches "
+          "or fan-outs"
+      );
+    }
+    source.ids.reserve(nodes + 1, known);
+    if (!source.direct) make_room(source_type, nodes);
+    source.bound = nodes;
+    source.added += most;
+    edge_slots_.reserve(most);
+    edges.indices.reserve(edges.bound + most, edges.bound);
+    if (options_.with_edge_ids) edges.edge_ids.reserve(edges.bound + most, edges.bound);
+    edges.bound += most;
+    tile_sums_.reserve(tiles(most));
+
+    const IdSlots slots = slots_of(source);
+    device_.launch(
+        ReadSources{
+            view,
+            lists,
+            slots,
+            positions_.data(),
+            edge_slots_.data(),
+            options_.with_edge_ids ? edges.edge_ids.data() : nullptr
+        },
+        shape_for(most, steps_.threads, steps_.most_reading_blocks)
+    );
+    launch_tiles(
+        CountNew{view, slots, edge_slots_.data(), tile_sums_.data()}, most, steps_.most_blocks
+    );
+    launch_scan(ScanNew{view, tile_sums_.data(), steps_.threads});
+    launch_tiles(
+        AssignLocal{view, slots, edge_slots_.data(), tile_sums_.data(), source.ids.data()},
+        most,
+        steps_.most_blocks
+    );
+    launch(WriteIndices{view, slots, edge_slots_.data(), edges.indices.data()}, most);
+    return {};
+  }
+
+  void forget_ids() {
+    for (size_t i = 0; i < types_.size(); ++i) {
+      Type& type = types_[i];
+      if (type.direct) {
+        const int64_t* const size = counters_.data() + layout_.num_local(static_cast<int64_t>(i));
+        launch(ForgetIds{slots_of(type), type.ids.data(), size}, type.bound);
+      } else {
+        type.keys.fill(0xFF);
+        type.words.fill(0xFF);
+      }
+    }
+  }
+
+  Device& device_;
+  std::vector<int64_t> num_nodes_;
+  std::vector<sampling::core::RelationView> relations_;
+  sampling::core::KernelOptions options_;
+  StepOptions steps_;
+  CounterLayout layout_;
+  std::vector<Type> types_;
+  std::vector<Edges> edges_;
+  Array<int64_t> starts_;
+  Array<int64_t> degrees_;
+  Array<int64_t> tile_sums_;
+  Array<int64_t> positions_;
+  Array<uint32_t> edge_slots_;
+  Array<uint32_t> swapped_;
+  Array<int64_t> counters_;
+  PinnedArray<Device, int64_t> host_seeds_;
+  PinnedArray<Device, int64_t> host_counters_;
+};
+
+}  // namespace gnn::gpu

@@ -35,8 +35,9 @@ NICENESS = 19
 # What CI may skip, by reason. Any other skip there is a machine that lacks something, and fails.
 SKIPS_IN_CI = re.compile(r"\bCUDA\b")
 
-# One kernel and the NCCL group: what only the CUDA build compiles.
+# Two files of kernels and the NCCL group: what only the CUDA build compiles.
 CUDA_OBJECTS = [
+    "worker/gpu/CMakeFiles/gnn_gpu.dir/neighbor_sampler.cu.o",
     "worker/nn/cuda/CMakeFiles/gnn_nn_cuda.dir/spmm.cu.o",
     "worker/comm/CMakeFiles/gnn_comm.dir/nccl/nccl_backend.cpp.o",
 ]
@@ -107,9 +108,9 @@ def stages(mode):
         Stage("format", "clang-format, comments, yamllint, ruff, shellcheck", [python("tools/lint/format.py")]),
         programs(),
         Stage("build", "dev preset", build("dev")[1:], ["programs"]),
-        Stage("lint", "layering; a test for each source; the table of faults; each header alone",
+        Stage("lint", "layering; a test for each source; the table of faults; bodies of kernels; each header alone",
               [python("tools/lint/layering.py"), python("tools/lint/mirror.py"), python("tools/lint/faults.py"),
-               python("tools/lint/headers.py", "--jobs", JOBS)],
+               python("tools/lint/kernels.py"), python("tools/lint/headers.py", "--jobs", JOBS)],
               ["build"]),
         Stage("tidy", f"clang-tidy: {'everything' if full else 'common and controller'}", [["cmake", "--preset", "tidy"], tidy]),
         unit,
@@ -147,7 +148,7 @@ def stages_of_change(touched):
         return [file for file in touched.files if file.endswith(suffixes) and (ROOT / file).is_file()]
 
     headers, sources = there(".h"), there(".h", ".cpp")
-    lint = [python("tools/lint/layering.py"), python("tools/lint/mirror.py"), python("tools/lint/faults.py")]
+    lint = [python(f"tools/lint/{name}.py") for name in ("layering", "mirror", "faults", "kernels")]
     if headers:
         lint.append(python("tools/lint/headers.py", "--jobs", JOBS, *headers))
     result = [
@@ -188,7 +189,7 @@ def look_at_change():
 
 def gpu_stage(full):
     """The tests that want a GPU. By default those of the dev build, which are skipped and so counted by name: the CUDA
-    build makes two objects then. With --full its own tests, which run where there is a GPU."""
+    build makes three objects then. With --full its own tests, which run where there is a GPU."""
     preset, need = ("cuda", "cuda") if full else ("dev", "build")
     return Stage("gpu", "tests of the CUDA kernels; skipped without a GPU", [ctest(preset, "-L", "^gpu$")], [need], preset)
 

@@ -4,7 +4,7 @@
 
 #include <new>
 #include <stdexcept>
-#include <utility>
+#include <string>
 
 namespace gnn::gpu {
 

@@ -274,14 +274,19 @@ function(gnn_python_test name)
   )
 endfunction()
 
-# gnn_gpu_bench(name STAGE stage SOURCES file... [PRIVATE lib...])
+# gnn_gpu_bench(name [NO_TORCH] STAGE stage SOURCES file... [PRIVATE lib...])
 # A benchmark that needs a GPU, which scripts/gpu-check runs in that stage of its own: `name --json FILE` writes its figures.
 function(gnn_gpu_bench name)
-  cmake_parse_arguments(arg "" "STAGE" "SOURCES;PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "NO_TORCH" "STAGE" "SOURCES;PRIVATE" ${ARGN})
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_STAGE OR NOT arg_SOURCES)
     message(FATAL_ERROR "gnn_gpu_bench(${name}): wrong arguments ${ARGN}")
   endif()
-  gnn_executable(${name} TORCH SOURCES ${arg_SOURCES} PRIVATE gnn_gpu_bench_support ${arg_PRIVATE})
+  if(arg_NO_TORCH)
+    gnn_executable(${name} SOURCES ${arg_SOURCES} PRIVATE ${arg_PRIVATE})
+    target_include_directories(${name} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+  else()
+    gnn_executable(${name} TORCH SOURCES ${arg_SOURCES} PRIVATE gnn_gpu_bench_support ${arg_PRIVATE})
+  endif()
   add_dependencies(gnn_gpu_benches ${name})
   file(
     GENERATE

@@ -19,17 +19,11 @@
 #if __has_feature(address_sanitizer)
 #define GNN_ASAN_FIBERS
 #endif
-#if __has_feature(thread_sanitizer)
-#define GNN_TSAN_FIBERS
-#endif
 #elif defined(__SANITIZE_ADDRESS__)
 #define GNN_ASAN_FIBERS
 #endif
 #ifdef GNN_ASAN_FIBERS
 #include <sanitizer/common_interface_defs.h>
-#endif
-#ifdef GNN_TSAN_FIBERS
-#include <sanitizer/tsan_interface.h>
 #endif
 
 namespace gnn::testing {
@@ -42,14 +36,12 @@ constexpr int kWarp = gpu::kWarpThreads;
 // What threads of a warp meet for.
 enum Meeting : int { kNothing, kShuffle, kBallot, kSync };
 
-// A stack, and what a thread on it would go on with. Sanitizers are told of each change of stacks.
+// A stack, and what a thread on it would go on with. The address sanitizer is told of each change of
+// stacks.
 class Context {
  public:
   Context() = default;
   ~Context() {
-#ifdef GNN_TSAN_FIBERS
-    if (own_stack_ != nullptr) __tsan_destroy_fiber(tsan_fiber_);
-#endif
     if (own_stack_ != nullptr) ::munmap(own_stack_, kStackBytes);
   }
   Context(const Context&) = delete;
@@ -84,17 +76,10 @@ class Context {
         static_cast<unsigned>(bits >> 32),
         static_cast<unsigned>(bits)
     );
-#ifdef GNN_TSAN_FIBERS
-    tsan_fiber_ = __tsan_create_fiber(0);
-#endif
   }
 
   // Goes on with `other`; returns when something switches back to this one.
   void switch_to(Context& other) {
-#ifdef GNN_TSAN_FIBERS
-    if (own_stack_ == nullptr) tsan_fiber_ = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(other.tsan_fiber_, 0);
-#endif
 #ifdef GNN_ASAN_FIBERS
     void* fake_stack = nullptr;
     __sanitizer_start_switch_fiber(&fake_stack, other.bottom_, other.bytes_);
@@ -120,9 +105,6 @@ class Context {
   const void* bottom_ = nullptr;
   size_t bytes_ = 0;
   Context* came_from_ = nullptr;
-#ifdef GNN_TSAN_FIBERS
-  void* tsan_fiber_ = nullptr;
-#endif
 };
 
 }  // namespace

@@ -46,14 +46,17 @@ def thread_problems(code):
     kernels = KERNEL.findall(code)
     if code.count("__global__") != 1 or len(kernels) != 1:
         found.append(f"{THREAD}: there is one kernel, a template over the body that it runs")
-    for body in kernels:
-        if [line.strip() for line in body.splitlines() if line.strip()] != CALLS_THE_BODY:
-            found.append(f"{THREAD}: the kernel makes a thread and calls the body, and does nothing else")
-    for name, parameters in ATOMIC.findall(code):
-        for parameter in parameters.split(","):
-            kind = " ".join(parameter.replace("[[maybe_unused]]", "").split()[:-1])
-            if not WHOLE_NUMBERS.match(kind):
-                found.append(f"{THREAD}: {name}: atomics are on whole numbers, found {parameter.strip()}")
+    found += [
+        f"{THREAD}: the kernel makes a thread and calls the body, and does nothing else"
+        for body in kernels
+        if [line.strip() for line in body.splitlines() if line.strip()] != CALLS_THE_BODY
+    ]
+    found += [
+        f"{THREAD}: {name}: atomics are on whole numbers, found {parameter.strip()}"
+        for name, parameters in ATOMIC.findall(code)
+        for parameter in parameters.replace("[[maybe_unused]]", "").split(",")
+        if not WHOLE_NUMBERS.match(" ".join(parameter.split()[:-1]))
+    ]
     return found
 
 

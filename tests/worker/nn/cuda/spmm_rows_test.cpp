@@ -72,8 +72,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(SpmmRowsTest, SumWhatTheCpuSums) {
   torch::manual_seed(1);
+  // Thousands of sums one after the other round by as much, here and there.
   const double tolerance = GetParam() == at::kDouble  ? 1e-14
-                           : GetParam() == at::kFloat ? 1e-6
+                           : GetParam() == at::kFloat ? 4e-6
                                                       : 8e-3;
   for (const at::ScalarType index : {at::kInt, at::kLong}) {
     const Csr matrix = to_csr_between(block_with_long_rows(index));

@@ -207,7 +207,7 @@ class QueueBench {
           const bool none = call("GET", pods())["items"].empty();
           return none && (!is("Kueue") || call("GET", workloads())["items"].empty());
         },
-        60s,
+        180s,  // a garbage collector learns of a new kind late
         "the jobs' objects to be gone"
     );
   }

@@ -72,6 +72,12 @@ template <> struct EnumTable<DeviceChoice> {
 template <> struct EnumTable<OptimizerType> {
   static constexpr EnumWords<OptimizerType, 2> kWords{{{OptimizerType::Adam, "Adam"}, {OptimizerType::SGD, "SGD"}}};
 };
+template <> struct EnumTable<ScheduleType> {
+  static constexpr EnumWords<ScheduleType, 3> kWords{{{ScheduleType::Constant, "Constant"}, {ScheduleType::Step, "Step"}, {ScheduleType::Cosine, "Cosine"}}};
+};
+template <> struct EnumTable<ScheduleInterval> {
+  static constexpr EnumWords<ScheduleInterval, 2> kWords{{{ScheduleInterval::Step, "Step"}, {ScheduleInterval::Epoch, "Epoch"}}};
+};
 template <> struct EnumTable<EmbeddingUpdate> {
   static constexpr EnumWords<EmbeddingUpdate, 2> kWords{{{EmbeddingUpdate::Dense, "Dense"}, {EmbeddingUpdate::Lazy, "Lazy"}}};
 };
@@ -92,6 +98,12 @@ template <> struct EnumTable<Metric> {
 };
 template <> struct EnumTable<FeatureMemory> {
   static constexpr EnumWords<FeatureMemory, 2> kWords{{{FeatureMemory::Host, "Host"}, {FeatureMemory::Device, "Device"}}};
+};
+template <> struct EnumTable<TestModel> {
+  static constexpr EnumWords<TestModel, 2> kWords{{{TestModel::Last, "Last"}, {TestModel::Best, "Best"}}};
+};
+template <> struct EnumTable<ClassWeighting> {
+  static constexpr EnumWords<ClassWeighting, 2> kWords{{{ClassWeighting::Balanced, "Balanced"}, {ClassWeighting::Given, "Given"}}};
 };
 template <> struct EnumTable<PlacementMode> {
   static constexpr EnumWords<PlacementMode, 2> kWords{{{PlacementMode::Replicated, "Replicated"}, {PlacementMode::Partitioned, "Partitioned"}}};

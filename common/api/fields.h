@@ -237,11 +237,27 @@ void visit(auto& v, Of<Sampling> auto& x) {
   v.added("excludeSeedEdges", x.exclude_seed_edges, Bounds{});
 }
 
+void visit(auto& v, Of<Warmup> auto& x) {
+  v.required("length", x.length, between(1, 1000000000));
+  v.field("startFactor", x.start_factor, decimal_above(0, 1));
+}
+
+void visit(auto& v, Of<LearningRateSchedule> auto& x) {
+  v.field("type", x.type, Bounds{});
+  v.field("interval", x.interval, Bounds{});
+  v.field("stepSize", x.step_size, between(1, 1000000000));
+  v.field("gamma", x.gamma, decimal_above(0, 1));
+  v.field("minLearningRate", x.min_learning_rate, decimal(0, 1000));
+  v.field("warmup", x.warmup, Bounds{});
+}
+
 void visit(auto& v, Of<Optimizer> auto& x) {
   v.field("type", x.type, Bounds{});
   v.field("learningRate", x.learning_rate, decimal_above(0, 1000));
   v.field("weightDecay", x.weight_decay, decimal(0, 1000));
   v.field("momentum", x.momentum, decimal_below(0, 1));
+  v.field("schedule", x.schedule, Bounds{});
+  v.field("maxGradientNorm", x.max_gradient_norm, decimal_above(0, 1000));
 }
 
 void visit(auto& v, Of<Embeddings> auto& x) {
@@ -257,6 +273,24 @@ void visit(auto& v, Of<Evaluation> auto& x) {
   v.field("metric", x.metric, Bounds{});
   v.field("hitsK", x.hits_k, between(1, 1000000000));
   v.field("negatives", x.negatives, between(1, 100000));
+  v.field("testModel", x.test_model, Bounds{});
+}
+
+void visit(auto& v, Of<EarlyStopping> auto& x) {
+  v.required("metric", x.metric, Bounds{});
+  v.required("patience", x.patience, between(1, 1000000));
+  v.field("minDelta", x.min_delta, decimal(0, 1));
+}
+
+inline constexpr Bounds kClassWeights = [] {
+  Bounds bounds = decimal_above(0, 1000);
+  bounds.max_items = 1024;
+  return bounds;
+}();
+
+void visit(auto& v, Of<ClassWeights> auto& x) {
+  v.field("type", x.type, Bounds{});
+  v.field("weights", x.weights, kClassWeights);
 }
 
 void visit(auto& v, Of<StageTimeouts> auto& x) {
@@ -280,6 +314,8 @@ void visit(auto& v, Of<Training> auto& x) {
   v.field("unevenInputs", x.uneven_inputs, Bounds{});
   v.field("weighByBatchSize", x.weigh_by_batch_size, Bounds{});
   v.field("gradientAccumulation", x.gradient_accumulation, between(1, 4096));
+  v.field("classWeights", x.class_weights, Bounds{});
+  v.field("earlyStopping", x.early_stopping, Bounds{});
   v.field("logSteps", x.log_steps, between(0, 1000000));
   v.field("evaluation", x.evaluation, Bounds{});
   v.field("timeouts", x.timeouts, Bounds{});
@@ -454,11 +490,16 @@ void visit(auto& v, Of<Servers> auto& x) {
   v.field("template", x.pod_template, Bounds{});
 }
 
+void visit(auto& v, Of<BestCheckpoint> auto& x) {
+  v.required("metric", x.metric, Bounds{});
+}
+
 void visit(auto& v, Of<Checkpoint> auto& x) {
   v.required("path", x.path, text(TextForm::Any, 1024));
   v.field("everyEpochs", x.every_epochs, between(0, 1000000));
   v.field("everySteps", x.every_steps, between(0, 1000000000));
   v.field("keep", x.keep, between(1, 1000));
+  v.field("best", x.best, Bounds{});
   v.field("resume", x.resume, text(TextForm::Resume, 1024));
 }
 
@@ -649,6 +690,10 @@ void visit(auto& v, Of<JobProgress> auto& x) {
   v.field("trainMetric", x.train_metric, text(TextForm::Any, 32));
   v.field("validationMetric", x.validation_metric, text(TextForm::Any, 32));
   v.field("testMetric", x.test_metric, text(TextForm::Any, 32));
+  v.field("testModel", x.test_model, text(TextForm::Any, 32));
+  v.field("bestEpoch", x.best_epoch, Bounds{});
+  v.field("bestMetric", x.best_metric, text(TextForm::Any, 32));
+  v.field("bestCheckpoint", x.best_checkpoint, text(TextForm::Any, 1024));
   v.field("rate", x.rate, text(TextForm::Any, 32));
   v.field("etaSeconds", x.eta_seconds, Bounds{});
   v.field("checkpoint", x.checkpoint, text(TextForm::Any, 1024));

@@ -313,11 +313,46 @@ enum class DeviceChoice {
 
 enum class OptimizerType { Adam, SGD };
 
+/// How the learning rate goes on once it is warm.
+enum class ScheduleType {
+  Constant,
+  Step,    ///< torch's StepLR: times gamma after each stepSize
+  Cosine,  ///< torch's CosineAnnealingLR: from learningRate to minLearningRate at the end of training
+};
+
+/// What a schedule counts.
+enum class ScheduleInterval {
+  Step,  ///< optimizer steps
+  Epoch,
+};
+
+/// The learning rate rises linearly to optimizer.learningRate: torch's LinearLR. The schedule's type
+/// begins after it, as in SequentialLR.
+struct Warmup {
+  int64_t length = 0;            ///< in the schedule's interval; less than the training is long
+  Decimal start_factor{"0.01"};  ///< of the first one's learning rate, in (0, 1]
+  friend bool operator==(const Warmup&, const Warmup&) = default;
+};
+
+struct LearningRateSchedule {
+  ScheduleType type = ScheduleType::Constant;
+  ScheduleInterval interval = ScheduleInterval::Epoch;
+  std::optional<int64_t> step_size = {};          ///< "stepSize": Step, required
+  std::optional<Decimal> gamma = {};              ///< with Step; absent: 0.1
+  std::optional<Decimal> min_learning_rate = {};  ///< with Cosine; absent: 0
+  std::optional<Warmup> warmup = {};              ///< absent: none
+  friend bool operator==(const LearningRateSchedule&, const LearningRateSchedule&) = default;
+};
+
 struct Optimizer {
   OptimizerType type = OptimizerType::Adam;
   Decimal learning_rate{"0.01"};
   Decimal weight_decay{"0"};
-  std::optional<Decimal> momentum = {};  ///< SGD alone; absent: 0
+  std::optional<Decimal> momentum = {};               ///< SGD alone; absent: 0
+  std::optional<LearningRateSchedule> schedule = {};  ///< absent: learningRate throughout
+  /// Gradients whose norm, over all of them together, is larger are scaled down to it (torch's
+  /// clip_grad_norm_); absent: none are.
+  std::optional<Decimal> max_gradient_norm = {};
   friend bool operator==(const Optimizer&, const Optimizer&) = default;
 };
 
@@ -368,6 +403,12 @@ enum class Metric {
   MRR,   ///< mean of 1/rank of each link among its own `negatives`, ties at their mean rank
 };
 
+/// Which parameters are measured on the test set.
+enum class TestModel {
+  Last,  ///< those at the end of training
+  Best,  ///< those of checkpoint.best
+};
+
 struct Evaluation {
   /// Epochs between two evaluations of `parts`; 0: only after the last epoch.
   int64_t every = 1;
@@ -382,7 +423,28 @@ struct Evaluation {
   std::optional<Metric> metric = {};      ///< absent: Accuracy; AUC with LinkPrediction
   std::optional<int64_t> hits_k = {};     ///< "hitsK": Hits
   std::optional<int64_t> negatives = {};  ///< MRR: number for each link, fixed by the split's seed
+  std::optional<TestModel> test_model = {};  ///< absent: Last
   friend bool operator==(const Evaluation&, const Evaluation&) = default;
+};
+
+/// Ends the training once validation no longer improves.
+struct EarlyStopping {
+  Metric metric = Metric::Accuracy;  ///< that of the evaluations
+  int64_t patience = 1;              ///< evaluations in a row without an improvement
+  Decimal min_delta{"0"};            ///< only a rise by more than this is an improvement
+  friend bool operator==(const EarlyStopping&, const EarlyStopping&) = default;
+};
+
+enum class ClassWeighting {
+  Balanced,  ///< training items / (classes among them · items of the class), as in scikit-learn
+  Given,
+};
+
+/// How much the items of each class count in the loss, which is a weighted mean.
+struct ClassWeights {
+  ClassWeighting type = ClassWeighting::Balanced;
+  std::vector<Decimal> weights = {};  ///< with Given, one for each class, in order
+  friend bool operator==(const ClassWeights&, const ClassWeights&) = default;
 };
 
 /// Seconds without progress after which the agent considers a stage hung and starts a new round,
@@ -418,8 +480,10 @@ struct Training {
   /// Whether each rank's gradient is weighted by the size of its batch, so that all ranks together
   /// compute the gradient of the union of their batches.
   bool weigh_by_batch_size = false;
-  int64_t gradient_accumulation = 1;  ///< batches per optimizer step
-  int64_t log_steps = 0;              ///< optimizer steps between two log lines; 0: none
+  int64_t gradient_accumulation = 1;                 ///< batches per optimizer step
+  std::optional<ClassWeights> class_weights = {};    ///< classification; absent: all count the same
+  std::optional<EarlyStopping> early_stopping = {};  ///< absent: all epochs are trained
+  int64_t log_steps = 0;  ///< optimizer steps between two log lines; 0: none
   Evaluation evaluation;
   StageTimeouts timeouts;
   friend bool operator==(const Training&, const Training&) = default;
@@ -668,12 +732,19 @@ struct Servers {
 // ---- spec: checkpoint, run policy
 
 /// Absent: no checkpoint is written and none is read.
+/// The checkpoint of the epoch whose validation is best; the first of equals.
+struct BestCheckpoint {
+  Metric metric = Metric::Accuracy;  ///< that of the evaluations
+  friend bool operator==(const BestCheckpoint&, const BestCheckpoint&) = default;
+};
+
 struct Checkpoint {
   /// A folder, on a volume that all nodes share if the job is to survive the loss of a node.
   std::string path = {};
-  int64_t every_epochs = 1;  ///< 0: not by epochs
-  int64_t every_steps = 0;   ///< 0: not by steps
-  int64_t keep = 3;          ///< number of newest valid checkpoints to keep
+  int64_t every_epochs = 1;                 ///< 0: not by epochs
+  int64_t every_steps = 0;                  ///< 0: not by steps
+  int64_t keep = 3;                         ///< number of newest valid checkpoints to keep
+  std::optional<BestCheckpoint> best = {};  ///< kept beside them; absent: none
   /// Auto: from the newest valid one, if any; Never; or the path of a checkpoint, which must be
   /// valid.
   std::string resume = "Auto";
@@ -964,7 +1035,12 @@ struct JobProgress {
   std::optional<std::string> train_metric = {};
   std::optional<std::string> validation_metric = {};
   std::optional<std::string> test_metric = {};
-  std::optional<std::string> rate = {};  ///< seeds (or graphs) per second, all ranks
+  /// Whose test_metric it is: "last" or "best". An older worker says nothing and means the last.
+  std::optional<std::string> test_model = {};
+  std::optional<int64_t> best_epoch = {};           ///< of the best validation so far, from 1
+  std::optional<std::string> best_metric = {};      ///< its validation
+  std::optional<std::string> best_checkpoint = {};  ///< path; only with spec.checkpoint.best
+  std::optional<std::string> rate = {};             ///< seeds (or graphs) per second, all ranks
   std::optional<int64_t> eta_seconds = {};
   std::optional<std::string> checkpoint = {};  ///< newest one written
   friend bool operator==(const JobProgress&, const JobProgress&) = default;

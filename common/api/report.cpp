@@ -82,6 +82,12 @@ std::string line_of(const json& object, const char* name, size_t max_bytes) {
   return printable_line(text_of(object, name).value_or(""), max_bytes);
 }
 
+// Nothing for an empty text.
+std::optional<std::string> if_any(std::string text) {
+  if (text.empty()) return std::nullopt;
+  return text;
+}
+
 enum class Keep { Start, End };
 
 // Sets `key` to as much of `text` as fits into a document of `max_bytes`.
@@ -139,9 +145,13 @@ std::string encode(const ProgressReport& report, size_t max_bytes) {
   put("trainMetric", progress.train_metric);
   put("validationMetric", progress.validation_metric);
   put("testMetric", progress.test_metric);
+  put_word("testModel", progress.test_model.value_or(""), kMaxWordBytes);
+  put("bestEpoch", progress.best_epoch);
+  put("bestMetric", progress.best_metric);
   put("rate", progress.rate);
   put("etaSeconds", progress.eta_seconds);
   put_word("checkpoint", progress.checkpoint.value_or(""), kMaxPathBytes);
+  put_word("bestCheckpoint", progress.best_checkpoint.value_or(""), kMaxPathBytes);
   put_word("parametersHash", report.parameters_hash, kMaxHashBytes);
   put("remoteBytesPerStep", report.remote_bytes_per_step);
   put("cacheHitRate", report.cache_hit_rate);
@@ -183,15 +193,17 @@ std::optional<ProgressReport> decode_report(std::string_view text) {
   report.progress.epochs = count_of(object, "epochs");
   report.progress.global_step = count_of(object, "globalStep");
   report.progress.loss = decimal_of(object, "loss");
-  const std::string metric_name = line_of(object, "metricName", kMaxWordBytes);
-  if (!metric_name.empty()) report.progress.metric_name = metric_name;
+  report.progress.metric_name = if_any(line_of(object, "metricName", kMaxWordBytes));
   report.progress.train_metric = decimal_of(object, "trainMetric");
   report.progress.validation_metric = decimal_of(object, "validationMetric");
   report.progress.test_metric = decimal_of(object, "testMetric");
+  report.progress.test_model = if_any(line_of(object, "testModel", kMaxWordBytes));
+  report.progress.best_epoch = count_of(object, "bestEpoch");
+  report.progress.best_metric = decimal_of(object, "bestMetric");
+  report.progress.best_checkpoint = if_any(line_of(object, "bestCheckpoint", kMaxPathBytes));
   report.progress.rate = decimal_of(object, "rate");
   report.progress.eta_seconds = count_of(object, "etaSeconds");
-  const std::string checkpoint = line_of(object, "checkpoint", kMaxPathBytes);
-  if (!checkpoint.empty()) report.progress.checkpoint = checkpoint;
+  report.progress.checkpoint = if_any(line_of(object, "checkpoint", kMaxPathBytes));
   report.parameters_hash = line_of(object, "parametersHash", kMaxHashBytes);
   report.remote_bytes_per_step = decimal_of(object, "remoteBytesPerStep");
   report.cache_hit_rate = decimal_of(object, "cacheHitRate");

@@ -565,6 +565,103 @@ void check_evaluation(const GnnJobSpec& spec, Problems& problems) {
   );
 }
 
+void check_schedule(const Training& training, Problems& problems) {
+  if (!training.optimizer.schedule) return;
+  const LearningRateSchedule& schedule = *training.optimizer.schedule;
+  constexpr std::string_view kPath = "spec.training.optimizer.schedule";
+  problems.require(
+      schedule.step_size.has_value() == (schedule.type == ScheduleType::Step),
+      kPath,
+      "stepSize must be set if and only if type is Step"
+  );
+  problems.require(
+      !schedule.gamma || schedule.type == ScheduleType::Step, kPath, "gamma requires type Step"
+  );
+  problems.require(
+      !schedule.min_learning_rate || schedule.type == ScheduleType::Cosine,
+      kPath,
+      "minLearningRate requires type Cosine"
+  );
+  problems.require(
+      !schedule.min_learning_rate ||
+          !(schedule.min_learning_rate->value() > training.optimizer.learning_rate.value()),
+      kPath,
+      "minLearningRate must be at most learningRate"
+  );
+  problems.require(
+      schedule.interval != ScheduleInterval::Epoch || !schedule.warmup ||
+          schedule.warmup->length < training.epochs,
+      kPath,
+      "warmup.length must be below epochs with interval Epoch"
+  );
+}
+
+// What compares the validations of a training.
+void check_best(const GnnJobSpec& spec, Problems& problems) {
+  const Training& training = spec.training;
+  const Evaluation& evaluation = training.evaluation;
+  const BestCheckpoint* const best =
+      spec.checkpoint && spec.checkpoint->best ? &*spec.checkpoint->best : nullptr;
+  const Metric measured =
+      evaluation.metric.value_or(predicts_links(spec) ? Metric::AUC : Metric::Accuracy);
+  const std::vector<Part> parts = evaluation.parts.value_or(std::vector{Part::Validation});
+  constexpr std::string_view kWhichMetric =
+      "metric must be that of the evaluations: evaluation.metric, or without one Accuracy, with "
+      "LinkPrediction AUC";
+  problems.require(
+      !training.early_stopping || training.early_stopping->metric == measured,
+      "spec.training.earlyStopping",
+      kWhichMetric
+  );
+  problems.require(
+      best == nullptr || best->metric == measured, "spec.checkpoint.best", kWhichMetric
+  );
+  problems.require(
+      !(training.early_stopping || best != nullptr) ||
+          std::find(parts.begin(), parts.end(), Part::Validation) != parts.end(),
+      "spec.training.evaluation.parts",
+      "must name Validation with earlyStopping and checkpoint.best, which compare its metric"
+  );
+  problems.require(
+      !training.early_stopping || evaluation.every > 0,
+      "spec.training.evaluation.every",
+      "must be above 0 with earlyStopping"
+  );
+  const bool tests_best = evaluation.test_model == TestModel::Best;
+  problems.require(
+      !tests_best || best != nullptr,
+      "spec.training.evaluation",
+      "testModel Best requires checkpoint.best"
+  );
+  const Split& split = spec.dataset.split;
+  problems.require(
+      split.type != SplitType::KFold || split.fold || !(training.early_stopping || tests_best),
+      "spec.dataset.split",
+      "earlyStopping and testModel Best need fold: without it, the folds are compared epoch by "
+      "epoch"
+  );
+}
+
+void check_class_weights(const GnnJobSpec& spec, Problems& problems) {
+  if (!spec.training.class_weights) return;
+  const ClassWeights& weights = *spec.training.class_weights;
+  problems.require(
+      !predicts_links(spec),
+      "spec.training",
+      "classWeights is not for LinkPrediction, which has no classes"
+  );
+  problems.require(
+      weights.weights.empty() == (weights.type != ClassWeighting::Given),
+      "spec.training.classWeights",
+      "weights must be set if and only if type is Given"
+  );
+  problems.require(
+      weights.type != ClassWeighting::Balanced || !spec.placement,
+      "spec.training.classWeights",
+      "type must be Given with placement: a rank may lack the labels of other partitions"
+  );
+}
+
 void check_embeddings(const GnnJobSpec& spec, Problems& problems) {
   const Training& training = spec.training;
   const bool learned = spec.model.type == ModelType::BipartiteSAGE;
@@ -589,6 +686,9 @@ void check_training(const GnnJobSpec& spec, Problems& problems) {
   const Training& training = spec.training;
   check_evaluation(spec, problems);
   check_embeddings(spec, problems);
+  check_schedule(training, problems);
+  check_best(spec, problems);
+  check_class_weights(spec, problems);
   problems.require(
       !training.optimizer.momentum || training.optimizer.type == OptimizerType::SGD,
       "spec.training.optimizer",

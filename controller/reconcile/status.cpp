@@ -28,11 +28,18 @@ void merge(api::JobProgress& into, const api::JobProgress& from) {
     into.train_metric.reset();
     into.validation_metric.reset();
     into.test_metric.reset();
+    into.best_epoch.reset();
+    into.best_metric.reset();
+    into.best_checkpoint.reset();
   }
   take(into.metric_name, from.metric_name);
   take(into.train_metric, from.train_metric);
   take(into.validation_metric, from.validation_metric);
   take(into.test_metric, from.test_metric);
+  take(into.test_model, from.test_model);
+  take(into.best_epoch, from.best_epoch);
+  take(into.best_metric, from.best_metric);
+  take(into.best_checkpoint, from.best_checkpoint);
   take(into.rate, from.rate);
   take(into.checkpoint, from.checkpoint);
   into.eta_seconds = from.eta_seconds;  // a stale estimate is worse than none

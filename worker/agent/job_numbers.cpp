@@ -25,6 +25,13 @@ api::ProgressReport make_report(
   report.progress.train_metric = decimal(numbers.train_metric);
   report.progress.validation_metric = decimal(numbers.validation_metric);
   report.progress.test_metric = decimal(numbers.test_metric);
+  if (!numbers.test_model.empty()) report.progress.test_model = numbers.test_model;
+  if (numbers.best) {
+    report.progress.best_epoch = numbers.best->epoch + 1;
+    report.progress.best_metric = api::encode_decimal(numbers.best->value);
+    if (!numbers.best->checkpoint.empty())
+      report.progress.best_checkpoint = numbers.best->checkpoint;
+  }
   if (!numbers.checkpoint.empty()) report.progress.checkpoint = numbers.checkpoint;
   return report;
 }

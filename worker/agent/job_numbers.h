@@ -2,6 +2,7 @@
 
 #include "common/api/report.h"
 #include "worker/agent/agent_options.h"
+#include "worker/progress/progress_sink.h"
 #include "worker/progress/remote_data.h"
 
 #include <cstdint>
@@ -22,6 +23,8 @@ struct JobNumbers {
   std::optional<double> train_metric{};
   std::optional<double> validation_metric{};
   std::optional<double> test_metric{};
+  std::string test_model{};  ///< whose test_metric is, "last" or "best"; empty if not known
+  std::optional<progress::BestEpoch> best{};
   std::optional<int64_t> eta_seconds{};
   std::string checkpoint{};
   std::string parameters_hash{};

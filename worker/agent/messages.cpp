@@ -16,6 +16,7 @@ namespace gnn::agent {
 namespace {
 
 using nlohmann::json;
+using progress::BestEpoch;
 using progress::DataKind;
 using progress::DataPath;
 using progress::EpochReport;
@@ -112,16 +113,19 @@ Measure measure_of(const json& j) {
 }
 
 json to_json(const StepReport& s) {
-  return {
+  json j{
       {"epoch", s.epoch},
       {"epochs", s.epochs},
       {"step", s.step},
       {"stepsPerEpoch", s.steps_per_epoch},
       {"globalStep", s.global_step},
       {"loss", number(s.loss)},
+      {"learningRate", number(s.learning_rate)},
       {"dataPath", to_json(s.data_path)},
       {"memory", to_json(s.memory)}
   };
+  if (s.gradient_norm) j["gradientNorm"] = number(*s.gradient_norm);
+  return j;
 }
 
 StepReport step_of(const json& j) {
@@ -132,9 +136,23 @@ StepReport step_of(const json& j) {
   s.steps_per_epoch = j.value("stepsPerEpoch", int64_t{0});
   s.global_step = j.value("globalStep", int64_t{0});
   s.loss = number_of(j.at("loss"));
+  s.learning_rate = number_of(j.value("learningRate", json(nullptr)));
+  if (j.contains("gradientNorm")) s.gradient_norm = number_of(j.at("gradientNorm"));
   s.data_path = data_path_of(j.value("dataPath", json::object()));
   s.memory = memory_of(j.value("memory", json::object()));
   return s;
+}
+
+json to_json(const BestEpoch& b) {
+  return {{"epoch", b.epoch}, {"value", number(b.value)}, {"checkpoint", b.checkpoint}};
+}
+
+BestEpoch best_of(const json& j) {
+  return {
+      .epoch = j.value("epoch", int64_t{0}),
+      .value = number_of(j.at("value")),
+      .checkpoint = j.value("checkpoint", "")
+  };
 }
 
 json to_json(const EpochReport& e) {
@@ -149,6 +167,7 @@ json to_json(const EpochReport& e) {
   if (e.train_set) j["trainSet"] = to_json(*e.train_set);
   if (e.validation) j["validation"] = to_json(*e.validation);
   if (e.test) j["test"] = to_json(*e.test);
+  if (e.best) j["best"] = to_json(*e.best);
   return j;
 }
 
@@ -163,6 +182,7 @@ EpochReport epoch_of(const json& j) {
   if (j.contains("trainSet")) e.train_set = measure_of(j.at("trainSet"));
   if (j.contains("validation")) e.validation = measure_of(j.at("validation"));
   if (j.contains("test")) e.test = measure_of(j.at("test"));
+  if (j.contains("best")) e.best = best_of(j.at("best"));
   return e;
 }
 
@@ -284,6 +304,8 @@ json to_json(const FinalReport& f) {
       {"metric", f.metric},
       {"metrics", metrics}
   };
+  if (!f.test_model.empty()) j["testModel"] = f.test_model;
+  if (f.best) j["best"] = to_json(*f.best);
   if (f.remote) j["remote"] = to_json(*f.remote);
   return j;
 }
@@ -299,6 +321,8 @@ FinalReport final_of(const json& j) {
   f.seconds = j.value("seconds", 0.0);
   f.metric = j.value("metric", "");
   for (const auto& [name, value] : j.at("metrics").items()) f.metrics[name] = number_of(value);
+  f.test_model = j.value("testModel", "");
+  if (j.contains("best")) f.best = best_of(j.at("best"));
   if (j.contains("remote")) f.remote = summary_of(j.at("remote"));
   return f;
 }

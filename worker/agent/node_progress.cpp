@@ -129,7 +129,8 @@ bool is_known(const std::optional<progress::Measure>& measure) {
   return measure && measure->count > 0;
 }
 
-void keep_known(std::optional<double>& kept, std::optional<double> value) {
+template <class T>
+void keep_known(std::optional<T>& kept, const std::optional<T>& value) {
   if (value) kept = value;
 }
 
@@ -422,6 +423,13 @@ void NodeProgress::show(int64_t rank, const RankReport& report, TimePoint wall_t
   gauge("gnn_train_epoch", "Current epoch, from 1.", static_cast<double>(report.step.epoch + 1));
   gauge("gnn_train_epochs", "Number of epochs.", static_cast<double>(report.step.epochs));
   gauge("gnn_train_loss", "Loss of the last step, over all ranks.", report.step.loss);
+  gauge("gnn_train_learning_rate", "Learning rate of the last step.", report.step.learning_rate);
+  if (report.step.gradient_norm)
+    gauge(
+        "gnn_train_gradient_norm",
+        "Norm of the last step's gradients, before they were clipped.",
+        *report.step.gradient_norm
+    );
   if (report.epoch) show_epoch(rank, *report.epoch);
 }
 
@@ -474,6 +482,7 @@ void NodeProgress::choose_metric(const std::string& metric) {
   numbers_.train_metric.reset();
   numbers_.validation_metric.reset();
   numbers_.test_metric.reset();
+  numbers_.best.reset();
 }
 
 void NodeProgress::read_measures(const progress::EpochReport& epoch) {
@@ -487,6 +496,7 @@ void NodeProgress::read_measures(const progress::EpochReport& epoch) {
   read(numbers_.train_metric, epoch.train);
   read(numbers_.validation_metric, epoch.validation);
   read(numbers_.test_metric, epoch.test);
+  keep_known(numbers_.best, epoch.best);
 }
 
 void NodeProgress::read_final(const progress::FinalReport& final) {
@@ -500,6 +510,8 @@ void NodeProgress::read_final(const progress::FinalReport& final) {
   keep_known(numbers_.train_metric, metric("train"));
   keep_known(numbers_.validation_metric, metric("validation"));
   keep_known(numbers_.test_metric, metric("test"));
+  numbers_.test_model = final.test_model;
+  keep_known(numbers_.best, final.best);
   if (!final.checkpoint.empty()) numbers_.checkpoint = final.checkpoint;
   numbers_.parameters_hash = final.parameters_hash;
   numbers_.remote = final.remote;

@@ -406,11 +406,29 @@ Result<SavedCheckpoint> CheckpointStore::write_checkpoint(const CheckpointState&
   };
 }
 
+Result<std::optional<fs::path>> CheckpointStore::find(int64_t global_step) const {
+  GNN_ASSIGN_OR_RETURN(const std::vector<fs::path> all, manifests());
+  for (const fs::path& path : all) {
+    if (path.filename() == manifest_name(global_step)) return std::optional(path);
+  }
+  return std::optional<fs::path>();
+}
+
+std::vector<fs::path> CheckpointStore::kept_of(const std::vector<fs::path>& all) const {
+  const int64_t newest = std::min(std::max<int64_t>(options_.keep, kAlwaysKept), std::ssize(all));
+  std::vector<fs::path> kept(all.begin(), all.begin() + newest);
+  if (!kept_step_) return kept;
+  const std::string name = manifest_name(*kept_step_);
+  const auto also =
+      std::ranges::find_if(all, [&](const fs::path& path) { return path.filename() == name; });
+  if (also != all.end() && !contains(kept, *also)) kept.push_back(*also);
+  return kept;
+}
+
 void CheckpointStore::prune() {
   const auto all = manifests();
   if (!all) return;
-  const int64_t keep = std::max<int64_t>(options_.keep, kAlwaysKept);
-  const std::vector<fs::path> kept(all->begin(), all->begin() + std::min(keep, std::ssize(*all)));
+  const std::vector<fs::path> kept = kept_of(*all);
   std::erase_if(inherited_, [&](const fs::path& path) {
     return !contains(kept, options_.directory / path);
   });

@@ -99,12 +99,19 @@ class CheckpointStore {
   /// with values that are not finite is passed over: training can't go on from it.
   [[nodiscard]] Result<NewestCheckpoint> load_newest();
 
-  /// Writes one checkpoint durably, then removes those beyond `keep`, but never the two newest: a
-  /// fence written in between may not list this one, and then the next attempt loads the one
-  /// before. If it fails, older checkpoints are unharmed.
+  /// Writes one checkpoint durably, in place of one of the same global step, then removes those
+  /// beyond `keep`, but never the two newest: a fence written in between may not list this one, and
+  /// then the next attempt loads the one before. If it fails, older checkpoints are unharmed.
   /// Errors: Conflict once a later incarnation has begun (this writer must stop); Io, e.g. a full
   /// disk.
   [[nodiscard]] Result<SavedCheckpoint> save(const CheckpointState& state);
+
+  /// From now on save() keeps the checkpoint of this global step as well, whatever its age; nothing:
+  /// none.
+  void keep_also(std::optional<int64_t> global_step) { kept_step_ = global_step; }
+  /// The newest checkpoint of this global step, of this or an inherited incarnation; nothing without
+  /// one. It need not be valid.
+  [[nodiscard]] Result<std::optional<std::filesystem::path>> find(int64_t global_step) const;
 
   [[nodiscard]] const CheckpointOptions& options() const { return options_; }
 
@@ -121,6 +128,10 @@ class CheckpointStore {
   [[nodiscard]] Status replace(const std::filesystem::path& path, std::string_view content);
   [[nodiscard]] Status write_fence(bool complete);
   [[nodiscard]] Result<SavedCheckpoint> write_checkpoint(const CheckpointState& state);
+  // Manifests that save() does not remove, of `all`, newest first.
+  [[nodiscard]] std::vector<std::filesystem::path> kept_of(
+      const std::vector<std::filesystem::path>& all
+  ) const;
   void prune();
   void sweep(
       const std::filesystem::path& directory, const std::vector<std::filesystem::path>& kept
@@ -133,6 +144,7 @@ class CheckpointStore {
   bool job_has_begun_ = false;     // an incarnation of this job was here before
   FolderAttempt own_attempt_;
   std::filesystem::path own_directory_;
+  std::optional<int64_t> kept_step_;
   std::vector<std::filesystem::path> inherited_;  // manifests of older incarnations, newest first
 };
 

@@ -50,6 +50,7 @@ Json encode(const progress::EpochReport& epoch) {
   if (epoch.train_set) json["trainSet"] = encode(*epoch.train_set);
   if (epoch.validation) json["validation"] = encode(*epoch.validation);
   if (epoch.test) json["test"] = encode(*epoch.test);
+  if (epoch.global_step) json["globalStep"] = *epoch.global_step;
   return json;
 }
 
@@ -66,6 +67,7 @@ progress::EpochReport decode_epoch(const Json& json) {
   if (json.contains("trainSet")) epoch.train_set = decode_measure(json.at("trainSet"));
   if (json.contains("validation")) epoch.validation = decode_measure(json.at("validation"));
   if (json.contains("test")) epoch.test = decode_measure(json.at("test"));
+  if (json.contains("globalStep")) epoch.global_step = json.at("globalStep").get<int64_t>();
   return epoch;
 }
 
@@ -74,12 +76,15 @@ progress::EpochReport decode_epoch(const Json& json) {
 Json to_json(const History& history) {
   Json epochs = Json::array();
   for (const progress::EpochReport& epoch : history.epochs) epochs.push_back(encode(epoch));
-  return {
+  Json json = {
       {"loss", number(history.sums.loss)},
       {"items", history.sums.items},
       {"correct", history.sums.correct},
       {"epochs", std::move(epochs)},
   };
+  if (history.sums.weight != static_cast<double>(history.sums.items))
+    json["weight"] = history.sums.weight;
+  return json;
 }
 
 History history_of(const Json& json) {
@@ -89,6 +94,8 @@ History history_of(const Json& json) {
       .items = json.at("items").get<int64_t>(),
       .correct = json.at("correct").get<int64_t>(),
   };
+  // Without weights of classes each item counts 1.
+  history.sums.weight = json.value("weight", static_cast<double>(history.sums.items));
   for (const Json& epoch : json.at("epochs")) history.epochs.push_back(decode_epoch(epoch));
   return history;
 }

@@ -37,7 +37,8 @@ struct DdpOptions {
 
 /// What a rank brings to a step besides its loss.
 struct StepContribution {
-  /// Items that the loss is the mean of. Weighs gradients under BatchSize, and the mean loss.
+  /// What the loss is the mean over: its items, or the sum of their weights. Weighs gradients under
+  /// BatchSize, and the mean loss.
   double batch_size = 1;
   bool stop = false;  ///< this rank asks all to stop after this step (SIGTERM)
   /// Scalar for StepResult::mean_loss, where it differs from the loss that backward starts from.

@@ -163,9 +163,8 @@ at::Tensor Embeddings::read(size_t table, const at::Tensor& ids) {
   return rows;
 }
 
-Result<std::optional<int64_t>> Embeddings::apply_to(
-    size_t table, comm::Communicator& communicator, const StepUpdate& step
-) {
+Result<RowGradients> Embeddings::sum_gradients_of(size_t table, comm::Communicator& communicator)
+    const {
   std::vector<comm::SparseRows> mine;
   for (const Read& read : reads_) {
     if (read.table == table && read.leaf.grad().defined())
@@ -185,20 +184,47 @@ Result<std::optional<int64_t>> Embeddings::apply_to(
     GNN_ASSIGN_OR_RETURN(const auto ranks, comm::all_gather_rows(communicator, sum));
     sum = comm::sum_rows(ranks);
   }
-  const RowGradients gradients{
-      .ids = sum.ids, .gradients = sum.values.to(at::kCPU), .factor = step.factor
-  };
+  return RowGradients{.ids = sum.ids, .gradients = sum.values.to(at::kCPU)};
+}
+
+std::optional<int64_t> Embeddings::apply_to(
+    size_t table, const RowGradients& gradients, const StepUpdate& step
+) {
   if (idle_) return update_all_rows(tables_[table], gradients, *idle_, step.learning_rate);
   return update_touched_rows(
       tables_[table], gradients, adam_, adam_step(adam_, steps_ + 1, step.learning_rate)
   );
 }
 
+Result<std::vector<RowGradients>> Embeddings::sum_gradients(comm::Communicator& communicator
+) const {
+  const at::NoGradGuard no_grad;
+  std::vector<RowGradients> sums;
+  for (size_t table = 0; table < tables_.size(); ++table) {
+    GNN_ASSIGN_OR_RETURN(RowGradients sum, sum_gradients_of(table, communicator));
+    sums.push_back(std::move(sum));
+  }
+  return sums;
+}
+
 Status Embeddings::apply(comm::Communicator& communicator, const StepUpdate& step) {
+  GNN_ASSIGN_OR_RETURN(std::vector<RowGradients> sums, sum_gradients(communicator));
+  return apply(std::move(sums), step);
+}
+
+Status Embeddings::apply(std::vector<RowGradients> sums, const StepUpdate& step) {
+  TORCH_CHECK(
+      sums.size() == tables_.size(),
+      "embeddings: expected the gradients of ",
+      tables_.size(),
+      " tables, found ",
+      sums.size()
+  );
   const at::NoGradGuard no_grad;
   std::optional<std::string> not_finite;
   for (size_t table = 0; table < tables_.size(); ++table) {
-    GNN_ASSIGN_OR_RETURN(const std::optional<int64_t> bad_row, apply_to(table, communicator, step));
+    sums[table].factor = step.factor;
+    const std::optional<int64_t> bad_row = apply_to(table, sums[table], step);
     if (bad_row && !not_finite) {
       not_finite =
           "the gradient of row " + std::to_string(*bad_row) + " of the embeddings of " +

@@ -71,11 +71,16 @@ class Embeddings {
   /// read. `ids` are int64 [K] on the CPU, ascending and unique.
   [[nodiscard]] at::Tensor read(size_t table, const at::Tensor& ids);
 
-  /// Ends a step: adds the gradients of all that was read since the last one, on all ranks, in the
-  /// order of the reads and of the ranks, multiplies them by the factor, and updates the tables with
-  /// equal bits on all ranks. Collective.
+  /// The gradients of all that was read since the last step, of each table, added on all ranks in the
+  /// order of the reads and of the ranks: equal bits on all. Collective.
+  /// Errors: PeerLost.
+  [[nodiscard]] Result<std::vector<RowGradients>> sum_gradients(comm::Communicator& communicator
+  ) const;
+  /// Ends a step: multiplies these sums by the factor, and updates the tables.
   /// Errors: Configuration naming table and row if a gradient holds a NaN or an infinity, the same
-  /// on all ranks; then training cannot go on. PeerLost.
+  /// on all ranks; then training cannot go on.
+  [[nodiscard]] Status apply(std::vector<RowGradients> sums, const StepUpdate& step);
+  /// Both, with equal bits on all ranks. Collective.
   [[nodiscard]] Status apply(comm::Communicator& communicator, const StepUpdate& step);
   /// Forgets what was read in a step that is given up.
   void discard() { reads_.clear(); }
@@ -109,8 +114,12 @@ class Embeddings {
   explicit Embeddings(EmbeddingOptions options);
 
   [[nodiscard]] const IdleSteps* idle() const { return idle_ ? &*idle_ : nullptr; }
-  [[nodiscard]] Result<std::optional<int64_t>> apply_to(
-      size_t table, comm::Communicator& communicator, const StepUpdate& step
+  [[nodiscard]] Result<RowGradients> sum_gradients_of(
+      size_t table, comm::Communicator& communicator
+  ) const;
+  // Gives the first row whose gradient is not finite.
+  std::optional<int64_t> apply_to(
+      size_t table, const RowGradients& gradients, const StepUpdate& step
   );
 
   EmbeddingOptions options_;

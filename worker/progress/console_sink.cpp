@@ -27,6 +27,10 @@ Json encode(const Measure& measure) {
   return {{"metric", measure.metric}, {"value", number(measure.value)}, {"count", measure.count}};
 }
 
+Json encode(const BestEpoch& best) {
+  return {{"epoch", best.epoch}, {"value", number(best.value)}, {"checkpoint", best.checkpoint}};
+}
+
 Json seconds(const StepSeconds& times) {
   return {
       {"wait", number(times.wait)},
@@ -111,6 +115,8 @@ std::string to_json_line(const StepReport& report) {
       {"stepsPerEpoch", report.steps_per_epoch},
       {"globalStep", report.global_step},
       {"loss", number(report.loss)},
+      {"learningRate", number(report.learning_rate)},
+      {"gradientNorm", report.gradient_norm ? number(*report.gradient_norm) : Json(nullptr)},
       {"items", report.items},
       {"sampledEdges", report.sampled_edges},
       {"inputNodes", report.input_nodes},
@@ -151,6 +157,8 @@ std::string to_json_line(const FinalReport& report) {
       {"averageLoss", number(report.average_loss)},
       {"metric", report.metric},
       {"metrics", metrics},
+      {"testModel", report.test_model},
+      {"best", report.best ? encode(*report.best) : Json(nullptr)},
       {"checkpoint", report.checkpoint},
       {"parametersHash", report.parameters_hash},
       {"preempted", report.preempted},
@@ -275,7 +283,8 @@ void ConsoleSink::on_final(const FinalReport& report) {
   }
   for (const auto& [name, value] : report.metrics) {
     if (name == "test_" + report.metric) {
-      line(format("Test %s %.4f", title_of(report.metric).c_str(), value));
+      const char* const whose = report.test_model == "best" ? " by the best epoch" : "";
+      line(format("Test %s %.4f%s", title_of(report.metric).c_str(), value, whose));
     } else {
       line(format("%s %.4f", name.c_str(), value));
     }

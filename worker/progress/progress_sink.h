@@ -66,9 +66,12 @@ struct StepReport {
   int64_t steps_per_epoch = 0;  ///< the longest rank's
   int64_t global_step = 0;      ///< before it, since the start of training
   double loss = 0;              ///< mean over the items of all ranks: the same on every rank
-  int64_t items = 0;            ///< this rank's seeds (or graphs); 0 in a shadow step
-  int64_t sampled_edges = 0;    ///< this rank's
-  int64_t input_nodes = 0;      ///< this rank's
+  double learning_rate = 0;
+  /// Of the gradients of all ranks together, before they were clipped; nothing where none are.
+  std::optional<double> gradient_norm{};
+  int64_t items = 0;          ///< this rank's seeds (or graphs); 0 in a shadow step
+  int64_t sampled_edges = 0;  ///< this rank's
+  int64_t input_nodes = 0;    ///< this rank's
   StepSeconds seconds;
   bool warm_up = false;  ///< among the epoch's first, which may take longer
   DataPath data_path;    ///< this rank's
@@ -93,6 +96,13 @@ struct CheckpointReport {
   double seconds = 0;
 };
 
+/// The epoch of a training whose validation is best; the first of equals.
+struct BestEpoch {
+  int64_t epoch = 0;         ///< from 0
+  double value = 0;          ///< of its validation
+  std::string checkpoint{};  ///< path of its manifest; empty if none is kept
+};
+
 /// One epoch, over all ranks where nothing else is said.
 struct EpochReport {
   int64_t epoch = 0;
@@ -111,6 +121,10 @@ struct EpochReport {
   Pace evaluation;
   int64_t items = 0;          ///< this rank's
   int64_t sampled_edges = 0;  ///< this rank's
+  /// Steps since the start of training, with this epoch's; nothing for an epoch of another training,
+  /// or of a version that did not keep it.
+  std::optional<int64_t> global_step{};
+  std::optional<BestEpoch> best{};  ///< of the epochs so far, with this one
 
   /// The metric of the evaluations, or of `train` where there was none.
   [[nodiscard]] const std::string& metric() const;
@@ -124,6 +138,8 @@ struct FinalReport {
   std::string metric;       ///< EpochReport::metric() of the last epoch, e.g. "accuracy"
   /// "train_accuracy", "train_set_accuracy", "validation_accuracy", "test_accuracy", and so on.
   std::map<std::string, double> metrics;
+  std::string test_model{};  ///< whose the test's are: "last" or "best"; empty where none is chosen
+  std::optional<BestEpoch> best{};
   std::string checkpoint;  ///< path of the newest one, or empty
   /// XXH64 over the final parameters and buffers, 16 hex digits; or empty.
   std::string parameters_hash;

@@ -1,6 +1,7 @@
 #include "worker/tasks/graph_classification.h"
 
 #include "worker/graph/load.h"
+#include "worker/tasks/class_weights.h"
 #include "worker/tasks/folds.h"
 #include "worker/tasks/graph_workload.h"
 #include "worker/tasks/models.h"
@@ -71,6 +72,15 @@ Result<training::TrainingResult> GraphClassification::train_one(
   if (split.type == api::SplitType::KFold) split.fold = fold;
   GNN_ASSIGN_OR_RETURN(dataset.split, graph::make_split(dataset, split, spec_.training.seed));
   context.progress.on_message(describe(dataset));
+  GNN_ASSIGN_OR_RETURN(
+      const at::Tensor weights,
+      class_weights_of(
+          spec_.training.class_weights,
+          {.labels = dataset.graphs->labels,
+           .training_items = dataset.split.train,
+           .num_classes = dataset.num_classes}
+      )
+  );
   torch::manual_seed(static_cast<uint64_t>(spec_.training.seed));
   auto model = make_graph_model(
       spec_.model, {.in_channels = dataset.features().width(), .num_classes = dataset.num_classes}
@@ -82,7 +92,10 @@ Result<training::TrainingResult> GraphClassification::train_one(
           std::move(dataset),
           std::move(model),
           context.communicator,
-          {.training = spec_.training, .device = context.device, .num_cpus = context.num_cpus}
+          {.training = spec_.training,
+           .class_weights = weights,
+           .device = context.device,
+           .num_cpus = context.num_cpus}
       )
   );
   return run_training(*workload, context, options);
@@ -118,6 +131,8 @@ Result<TaskResult> GraphClassification::run_folds(TaskContext& context) {
   }
   progress::FinalReport report = folds.back().report;
   report.metrics = fold_metrics(folds);
+  report.test_model.clear();  // of several models
+  report.best.reset();
   return finish(std::move(report), false, context);
 }
 

@@ -20,7 +20,10 @@ GraphWorkload::GraphWorkload(
     : dataset_(std::move(dataset)),
       model_(std::move(model)),
       communicator_(std::move(communicator)),
-      options_(options) {}
+      options_(options) {
+  if (options_.class_weights.defined())
+    options_.class_weights = options_.class_weights.to(options_.device);
+}
 
 Result<std::unique_ptr<GraphWorkload>> GraphWorkload::create(
     graph::Dataset dataset,

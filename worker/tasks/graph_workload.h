@@ -8,6 +8,7 @@
 #include "worker/nn/models/model.h"
 #include "worker/training/workload.h"
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
@@ -19,6 +20,7 @@ namespace gnn::tasks {
 
 struct GraphWorkloadOptions {
   api::Training training;
+  at::Tensor class_weights{};  ///< class_weights_of(), on any device
   c10::Device device{c10::kCPU};
   int64_t num_cpus = 1;  ///< that this rank may keep busy
 };
@@ -43,7 +45,10 @@ class GraphWorkload final : public training::Workload {
   [[nodiscard]] Result<std::optional<training::BatchSize>> next_batch() override;
   [[nodiscard]] training::Scores forward() override;
   [[nodiscard]] at::Tensor loss(const training::Scores& scores) const override {
-    return training::cross_entropy(scores);
+    return training::cross_entropy(scores, options_.class_weights);
+  }
+  [[nodiscard]] std::optional<double> loss_weight(const training::Scores& scores) const override {
+    return training::weight_of(scores, options_.class_weights);
   }
   [[nodiscard]] at::Tensor count_correct(const training::Scores& scores) const override {
     return training::count_correct(scores);

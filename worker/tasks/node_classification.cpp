@@ -1,5 +1,6 @@
 #include "worker/tasks/node_classification.h"
 
+#include "worker/tasks/class_weights.h"
 #include "worker/tasks/data_description.h"
 #include "worker/tasks/device_rows.h"
 #include "worker/tasks/job_servers.h"
@@ -72,9 +73,18 @@ class NodeClassification final : public TaskRun {
   Result<std::unique_ptr<NodeWorkload>> make_workload(
       NodeInput input, std::shared_ptr<nn::NodeModel> model, TaskContext& context
   ) const {
+    LabelledItems items{.labels = {}, .training_items = {}, .num_classes = input.data.num_classes};
+    if (input.dataset) {
+      items.labels = input.dataset->target().labels;
+      items.training_items = input.dataset->split.train;
+    }
+    GNN_ASSIGN_OR_RETURN(
+        const at::Tensor weights, class_weights_of(spec_.training.class_weights, items)
+    );
     NodeWorkloadOptions options{
         .sampling = *spec_.sampling,
         .training = spec_.training,
+        .class_weights = weights,
         .device = context.device,
         .num_cpus = context.num_cpus,
     };

@@ -19,7 +19,10 @@ NodeWorkload::NodeWorkload(
     : model_(std::move(model)),
       groups_(std::move(groups)),
       options_(options),
-      batches_(std::move(batches)) {}
+      batches_(std::move(batches)) {
+  if (options_.class_weights.defined())
+    options_.class_weights = options_.class_weights.to(options_.device);
+}
 
 Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
     graph::Dataset dataset,

@@ -12,6 +12,7 @@
 #include "worker/tasks/task_batches.h"
 #include "worker/training/workload.h"
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
@@ -24,6 +25,7 @@ namespace gnn::tasks {
 struct NodeWorkloadOptions {
   api::Sampling sampling;
   api::Training training;
+  at::Tensor class_weights{};  ///< class_weights_of(), on any device
   c10::Device device{c10::kCPU};
   int64_t num_cpus = 1;  ///< that this rank may keep busy
   /// Where nodes read data from each other; nothing: each reads the whole data set.
@@ -61,7 +63,10 @@ class NodeWorkload final : public training::Workload {
   [[nodiscard]] Result<std::optional<training::BatchSize>> next_batch() override;
   [[nodiscard]] training::Scores forward() override;
   [[nodiscard]] at::Tensor loss(const training::Scores& scores) const override {
-    return training::cross_entropy(scores);
+    return training::cross_entropy(scores, options_.class_weights);
+  }
+  [[nodiscard]] std::optional<double> loss_weight(const training::Scores& scores) const override {
+    return training::weight_of(scores, options_.class_weights);
   }
   [[nodiscard]] at::Tensor count_correct(const training::Scores& scores) const override {
     return training::count_correct(scores);

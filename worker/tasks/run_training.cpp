@@ -120,8 +120,11 @@ std::string config_hash(const api::GnnJobSpec& spec) {
   if (json.contains("sampling")) {
     for (const char* name : {"concurrency", "prefetch"}) json["sampling"].erase(name);
   }
-  for (const char* name : {"epochs", "evaluation", "timeouts", "device", "logSteps"})
+  for (const char* name : {"evaluation", "timeouts", "device", "logSteps", "earlyStopping"})
     json["training"].erase(name);
+  // Where a cosine falls to depends on how long it is.
+  const std::optional<api::LearningRateSchedule>& schedule = spec.training.optimizer.schedule;
+  if (!schedule || schedule->type != api::ScheduleType::Cosine) json["training"].erase("epochs");
   return std::to_string(fnv1a(json.dump()));
 }
 

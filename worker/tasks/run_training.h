@@ -32,8 +32,8 @@ namespace gnn::tasks {
     const api::GnnJobSpec& spec, TaskContext& context
 );
 
-/// Hash of everything in a spec that a run's numbers depend on. Machines, where data lies and the
-/// number of epochs are not part of it.
+/// Hash of everything in a spec that a run's numbers depend on. Machines, where data lies and when
+/// training ends are not part of it; the number of epochs is where the learning rate depends on it.
 [[nodiscard]] std::string config_hash(const api::GnnJobSpec& spec);
 
 /// The trainer's options that a spec asks for.

@@ -13,13 +13,17 @@ Result<progress::EpochSums> reduce(
       const std::vector<double> sums,
       comm::all_reduce_sums(
           communicator,
-          {mine.loss, static_cast<double>(mine.items), static_cast<double>(mine.correct)}
+          {mine.loss,
+           static_cast<double>(mine.items),
+           static_cast<double>(mine.correct),
+           mine.weight}
       )
   );
   return progress::EpochSums{
       .loss = sums[0],
       .items = static_cast<int64_t>(sums[1]),
       .correct = static_cast<int64_t>(sums[2]),
+      .weight = sums[3],
   };
 }
 

@@ -16,8 +16,18 @@ Scores scores_of(nn::NodeModel& model, const loader::MiniBatch& batch) {
   return {.logits = model.forward(batch.x.to(at::kFloat), blocks), .labels = batch.y};
 }
 
-at::Tensor cross_entropy(const Scores& scores) {
-  return torch::nn::functional::cross_entropy(scores.logits, scores.labels);
+at::Tensor cross_entropy(const Scores& scores, const at::Tensor& class_weights) {
+  return torch::nn::functional::cross_entropy(
+      scores.logits,
+      scores.labels,
+      torch::nn::functional::CrossEntropyFuncOptions().weight(class_weights)
+  );
+}
+
+std::optional<double> weight_of(const Scores& scores, const at::Tensor& class_weights) {
+  if (!class_weights.defined()) return std::nullopt;
+  const at::NoGradGuard no_grad;
+  return class_weights.index_select(0, scores.labels).sum(at::kDouble).item<double>();
 }
 
 at::Tensor count_correct(const Scores& scores) {

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace gnn::training {
 
@@ -19,8 +20,15 @@ struct Scores {
 /// Runs the model on a mini-batch of a homogeneous graph. Features become float from any dtype.
 [[nodiscard]] Scores scores_of(nn::NodeModel& model, const loader::MiniBatch& batch);
 
-/// The mean cross entropy of a classification, a scalar.
-[[nodiscard]] at::Tensor cross_entropy(const Scores& scores);
+/// The mean cross entropy of a classification, a scalar; weighted by the classes of the items, if
+/// there are weights: float [classes] on the scores' device, or undefined.
+[[nodiscard]] at::Tensor cross_entropy(const Scores& scores, const at::Tensor& class_weights = {});
+
+/// The sum of the weights of the items' classes; nothing if `class_weights` is undefined. Waits for a
+/// GPU.
+[[nodiscard]] std::optional<double> weight_of(
+    const Scores& scores, const at::Tensor& class_weights
+);
 
 /// How many labels have the highest logit; among equals the first counts. An int64 scalar on the
 /// scores' device.

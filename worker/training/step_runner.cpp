@@ -2,6 +2,7 @@
 
 #include "worker/embedding/embeddings.h"
 #include "worker/training/dropout.h"
+#include "worker/training/gradient_norm.h"
 #include "worker/training/meters.h"
 #include "worker/training/optimizer.h"
 
@@ -14,13 +15,23 @@
 namespace gnn::training {
 
 StepRunner::StepRunner(
-    Workload& workload, StepContext context, comm::DistributedDataParallel replicas
+    Workload& workload, const StepContext& context, comm::DistributedDataParallel replicas
 )
     : workload_(workload),
-      context_(std::move(context)),
+      context_(context),
       replicas_(std::move(replicas)),
       optimizer_(make_optimizer(context_.training.optimizer, workload.module().parameters())),
       planner_(workload, context_.communicator, context_.training) {}
+
+Result<StepRunner> StepRunner::create(
+    Workload& workload, const StepContext& context, comm::DistributedDataParallel replicas
+) {
+  StepRunner made(workload, context, std::move(replicas));
+  GNN_ASSIGN_OR_RETURN(
+      made.learning_rate_, LearningRate::create(context.training, made.steps_per_epoch())
+  );
+  return made;
+}
 
 Result<std::optional<comm::StepResult>> StepRunner::run(
     const Position& position, progress::EpochSums& sums, progress::StepReport& report
@@ -54,24 +65,53 @@ Result<std::optional<comm::StepResult>> StepRunner::run(
     return agreed;
   }
   LapTimer timer;
-  optimizer_->step();
-  GNN_RETURN_IF_ERROR(update_embeddings(*agreed));
+  GNN_RETURN_IF_ERROR(update(*agreed, step));
   report.seconds.optimizer = timer.lap();
   return agreed;
 }
 
-Status StepRunner::update_embeddings(const comm::StepResult& agreed) {
-  embedding::Embeddings* const embeddings = workload_.embeddings();
-  if (embeddings == nullptr) return {};
-  if (agreed.total_batch_size > 0 && !std::isfinite(agreed.mean_loss)) {
+Status StepRunner::update(const comm::StepResult& agreed, const Step& step) {
+  const double learning_rate = learning_rate_->at(step.position);
+  step.report.learning_rate = learning_rate;
+  set_learning_rate(*optimizer_, learning_rate);
+
+  embedding::Embeddings* embeddings = workload_.embeddings();
+  if (embeddings != nullptr && agreed.total_batch_size > 0 && !std::isfinite(agreed.mean_loss)) {
     embeddings->discard();  // on all ranks: the loss is what to report
-    return {};
+    embeddings = nullptr;
   }
+  std::vector<embedding::RowGradients> rows;
+  if (embeddings != nullptr) {
+    GNN_ASSIGN_OR_RETURN(rows, embeddings->sum_gradients(*context_.communicator));
+  }
+  const double factor = replicas_.factor_of_sums(agreed);
+  const double clip = clip_gradients(rows, factor, step.report);
+  optimizer_->step();
+  if (embeddings == nullptr) return {};
   return embeddings->apply(
-      *context_.communicator,
-      {.factor = replicas_.factor_of_sums(agreed),
-       .learning_rate = context_.training.optimizer.learning_rate.value()}
+      std::move(rows), {.factor = factor * clip, .learning_rate = learning_rate}
   );
+}
+
+double StepRunner::clip_gradients(
+    const std::vector<embedding::RowGradients>& rows, double factor, progress::StepReport& report
+) {
+  const std::optional<api::Decimal>& most = context_.training.optimizer.max_gradient_norm;
+  if (!most) return 1;
+  const std::vector<at::Tensor> parameters = workload_.module().parameters();
+  std::vector<at::Tensor> of_parameters;
+  for (const at::Tensor& parameter : parameters) {
+    if (parameter.grad().defined()) of_parameters.push_back(parameter.grad());
+  }
+  std::vector<at::Tensor> of_rows;
+  for (const embedding::RowGradients& table : rows) of_rows.push_back(table.gradients);
+  // On a GPU the host waits here: the factor of rows, which lie on the CPU, depends on it.
+  const double norm =
+      std::sqrt(sum_of_squares(of_parameters) + factor * factor * sum_of_squares(of_rows));
+  const double clip = clip_factor(norm, most->value());
+  if (clip < 1) scale_gradients(parameters, clip);
+  report.gradient_norm = norm;
+  return clip;
 }
 
 Result<comm::StepResult> StepRunner::shadow(const Step& step) {
@@ -122,24 +162,25 @@ Result<std::optional<comm::StepResult>> StepRunner::run_batch(int64_t batch, con
   const at::Tensor loss = workload_.loss(scores);
   report.seconds.forward += timer.lap();
 
+  const double weight = workload_.loss_weight(scores).value_or(static_cast<double>(size.items));
   // Weighted by size, the batches of a step are summed by their items; otherwise a step is the mean
   // of its batches.
   const auto group = static_cast<double>(step.plan.end_batch - step.plan.first_batch);
   const bool whole = context_.training.weigh_by_batch_size || group == 1;
   const at::Tensor share = whole ? loss : loss / group;
   const comm::StepContribution mine{
-      .batch_size = static_cast<double>(size.items),
+      .batch_size = weight,
       .stop = context_.stop.requested(),
       .reported_loss = loss,
   };
-  step.scores.push_back(score_of(scores, loss, size.items));
+  step.scores.push_back(score_of(scores, loss, size.items, weight));
   std::optional<comm::StepResult> agreed;
   if (reduces) {
     // The one wait of the host for the device in a step: all that was queued before has ended.
     GNN_ASSIGN_OR_RETURN(agreed, replicas_.backward(share, mine));
     for (const BatchScore& score : step.scores) {
       const auto* const values = score.values.const_data_ptr<double>();
-      step.sums.add(values[0], score.items, static_cast<int64_t>(values[1]));
+      step.sums.add(values[0], score.weight, score.items, static_cast<int64_t>(values[1]));
     }
   } else {
     GNN_RETURN_IF_ERROR(replicas_.accumulate(share, mine));
@@ -155,7 +196,7 @@ Result<std::optional<comm::StepResult>> StepRunner::run_batch(int64_t batch, con
 }
 
 StepRunner::BatchScore StepRunner::score_of(
-    const Scores& scores, const at::Tensor& loss, int64_t items
+    const Scores& scores, const at::Tensor& loss, int64_t items, double weight
 ) const {
   const at::NoGradGuard no_grad;
   const at::Tensor correct = workload_.count_correct(scores);
@@ -165,7 +206,7 @@ StepRunner::BatchScore StepRunner::score_of(
     host.copy_(values, /*non_blocking=*/true);
     values = host;
   }
-  return {.values = std::move(values), .items = items};
+  return {.values = std::move(values), .items = items, .weight = weight};
 }
 
 }  // namespace gnn::training

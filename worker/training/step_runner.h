@@ -5,8 +5,10 @@
 #include "common/stop_token.h"
 #include "worker/comm/communicator.h"
 #include "worker/comm/ddp.h"
+#include "worker/embedding/adam_rows.h"
 #include "worker/progress/epoch_sums.h"
 #include "worker/progress/progress_sink.h"
+#include "worker/training/learning_rate.h"
 #include "worker/training/step_planner.h"
 #include "worker/training/training_state.h"
 #include "worker/training/workload.h"
@@ -35,7 +37,10 @@ struct StepContext {
 /// Threads: one.
 class StepRunner {
  public:
-  StepRunner(Workload& workload, StepContext context, comm::DistributedDataParallel replicas);
+  /// Errors: those of LearningRate::create().
+  [[nodiscard]] static Result<StepRunner> create(
+      Workload& workload, const StepContext& context, comm::DistributedDataParallel replicas
+  );
 
   [[nodiscard]] int64_t steps_per_epoch() const { return planner_.steps_per_epoch(); }
   [[nodiscard]] const torch::optim::Optimizer& optimizer() const { return *optimizer_; }
@@ -63,6 +68,7 @@ class StepRunner {
   struct BatchScore {
     at::Tensor values;  // double [2] on the host: the mean loss and the number of right scores
     int64_t items = 0;
+    double weight = 0;  // in the loss
   };
 
   // Where the batches of one step add up.
@@ -74,7 +80,17 @@ class StepRunner {
     std::vector<BatchScore>& scores;  // of its batches so far
   };
 
-  Status update_embeddings(const comm::StepResult& agreed);
+  StepRunner(
+      Workload& workload, const StepContext& context, comm::DistributedDataParallel replicas
+  );
+
+  // Clips the gradients, and takes the optimizer's step.
+  Status update(const comm::StepResult& agreed, const Step& step);
+  // Scales the parameters' gradients down to the norm that spec.training.optimizer allows. `rows`
+  // count by `factor` times their values. Gives what they are to be multiplied by, too.
+  double clip_gradients(
+      const std::vector<embedding::RowGradients>& rows, double factor, progress::StepReport& report
+  );
   Result<comm::StepResult> shadow(const Step& step);
   Result<comm::StepResult> abandon(const Step& step);
   // Copies of the module's buffers, and the way back.
@@ -83,14 +99,16 @@ class StepRunner {
   // Forward and backward of one batch. Only the last batch of a step reduces the gradients and has
   // a result.
   Result<std::optional<comm::StepResult>> run_batch(int64_t batch, const Step& step);
-  [[nodiscard]] BatchScore score_of(const Scores& scores, const at::Tensor& loss, int64_t items)
-      const;
+  [[nodiscard]] BatchScore score_of(
+      const Scores& scores, const at::Tensor& loss, int64_t items, double weight
+  ) const;
 
   Workload& workload_;
   StepContext context_;
   comm::DistributedDataParallel replicas_;
   std::unique_ptr<torch::optim::Optimizer> optimizer_;
   StepPlanner planner_;
+  std::optional<LearningRate> learning_rate_;  // set by create()
 };
 
 }  // namespace gnn::training

@@ -5,11 +5,13 @@
 #include "worker/comm/ddp.h"
 #include "worker/embedding/embeddings.h"
 #include "worker/progress/console_sink.h"
+#include "worker/training/link_evaluator.h"
 #include "worker/training/meters.h"
 #include "worker/training/parameters_hash.h"
 #include "worker/training/step_runner.h"
 #include "worker/training/training_checkpoints.h"
 #include "worker/training/training_state.h"
+#include "worker/training/validations.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
@@ -64,6 +66,20 @@ std::optional<progress::Measure>& measure_of(progress::EpochReport& report, Part
   return report.test;
 }
 
+// The name that the evaluations' measures have.
+std::string metric_name_of(const api::Evaluation& evaluation) {
+  const bool accuracy = evaluation.metric.value_or(api::Metric::Accuracy) == api::Metric::Accuracy;
+  return accuracy ? std::string(progress::kAccuracyMetric) : link_metric_name(evaluation);
+}
+
+// Of no epoch, before the first one.
+Validations no_validations(const api::Training& training) {
+  const std::optional<api::EarlyStopping>& stopping = training.early_stopping;
+  return Validations(
+      metric_name_of(training.evaluation), stopping ? stopping->min_delta.value() : 0
+  );
+}
+
 // The first steps of an epoch fill caches and the loader's queue. The tutorials leave out ten, too.
 bool is_warm_up(int64_t steps_run, int64_t steps_per_epoch) {
   return steps_run < std::min<int64_t>(10, steps_per_epoch / 2);
@@ -86,23 +102,13 @@ class CountEvaluatedBatches final : public progress::NullSink {
 class TrainingLoop {
  public:
   TrainingLoop(
-      Workload& workload,
-      TrainerContext& context,
-      const TrainerOptions& options,
-      comm::DistributedDataParallel replicas
+      Workload& workload, TrainerContext& context, const TrainerOptions& options, StepRunner runner
   )
       : workload_(workload),
         context_(context),
         options_(options),
-        runner_(
-            workload,
-            {.training = options.training,
-             .communicator = context.communicator,
-             .device = context.device,
-             .stop = context.stop,
-             .progress = context.progress},
-            std::move(replicas)
-        ) {}
+        runner_(std::move(runner)),
+        validations_(no_validations(options.training)) {}
 
   Result<TrainingResult> run();
 
@@ -114,12 +120,30 @@ class TrainingLoop {
   Result<bool> run_steps();
   Result<bool> finish_epoch();
   Result<bool> measure_epoch();
+  Result<bool> measure(const std::vector<Part>& parts);
   Result<bool> stop_in_evaluation();
+  Result<bool> test_best();
   [[nodiscard]] std::vector<Part> due_parts() const;
   Result<EvaluatedParts> evaluate(const std::vector<Part>& parts);
   void report_step(progress::StepReport report, const comm::StepResult& agreed);
   [[nodiscard]] progress::MemoryByOwner memory();
   [[nodiscard]] progress::FinalReport final_report();
+
+  [[nodiscard]] bool keeps_best() const { return options_.checkpoint && options_.checkpoint->best; }
+  [[nodiscard]] bool tests_best() const {
+    return training().evaluation.test_model == api::TestModel::Best;
+  }
+  // Whether validation has not improved for as long as the job waits.
+  [[nodiscard]] static bool ends_early(
+      const api::Training& training, const Validations& validations
+  );
+  [[nodiscard]] Status check_validation_set() const;
+  // Counts the epoch that was measured, moves on to the next one, and saves what is to be kept.
+  Status close_epoch();
+  Status keep_best(const Validations::Best& best);
+  [[nodiscard]] std::optional<progress::BestEpoch> best_epoch() const;
+  Status recount_validations(bool of_another_training);
+  void say_that_it_ends_early();
 
   [[nodiscard]] RunConditions conditions() const;
   [[nodiscard]] Result<checkpoint::CheckpointState> capture(const progress::EpochSums& sums) const;
@@ -128,6 +152,8 @@ class TrainingLoop {
   // (the last update is of no loss yet), and the same buffers.
   Status agree_on_model();
   Status save_checkpoint();
+  // Also where there is one of this step.
+  Status write_checkpoint();
   Status open_export();
   // Writes the module's present parameters, which are those after `epochs` epochs.
   Status write_model(const std::string& name, int64_t epochs);
@@ -142,6 +168,9 @@ class TrainingLoop {
   StepRunner runner_;
 
   TrainingState state_;
+  Validations validations_;  // of the epochs in state_
+  std::string best_checkpoint_;
+  std::optional<progress::Measure> test_of_best_;
   progress::EpochReport epoch_report_;
   LapTimer epoch_timer_;
   LapTimer run_timer_;
@@ -186,6 +215,8 @@ Result<bool> TrainingLoop::run_steps() {
       report_step(report, *agreed);
       if (agreed->total_batch_size > 0 && !std::isfinite(agreed->mean_loss))
         return not_finite("the loss is " + std::to_string(agreed->mean_loss));
+      if (report.gradient_norm && !std::isfinite(*report.gradient_norm))
+        return not_finite("the norm of the gradients is " + std::to_string(*report.gradient_norm));
       ++state_.position.step;
       ++state_.global_step;
     }
@@ -222,7 +253,7 @@ Result<EvaluatedParts> TrainingLoop::evaluate(const std::vector<Part>& parts) {
       {.stop = context_.stop, .progress = progress, .max_batches = training().evaluation.max_batches
       }
   );
-  epoch_report_.evaluation.seconds = timer.lap();
+  epoch_report_.evaluation.seconds += timer.lap();
   return evaluated;
 }
 
@@ -242,15 +273,60 @@ Result<bool> TrainingLoop::finish_epoch() {
   const int64_t every = options_.checkpoint ? options_.checkpoint->every_epochs : 0;
   if (epochs_done == training().epochs || is_due(every, epochs_done))
     GNN_RETURN_IF_ERROR(save_checkpoint());
-  GNN_ASSIGN_OR_RETURN(const bool stopped, measure_epoch());
-  if (stopped) return true;
   epoch_report_.steps = state_.position.step;
+  epoch_report_.global_step = state_.global_step;
   epoch_report_.average_loss = sums.average_loss();
   epoch_report_.train = sums.measure();
+  GNN_ASSIGN_OR_RETURN(const bool stopped, measure_epoch());
+  if (stopped) return true;
   epoch_report_.seconds = epoch_timer_.lap();
+  GNN_RETURN_IF_ERROR(close_epoch());
+  epoch_report_.best = best_epoch();
   context_.progress.on_epoch(epoch_report_);
-  state_.epochs.push_back(epoch_report_);
   return false;
+}
+
+Status TrainingLoop::close_epoch() {
+  state_.epochs.push_back(epoch_report_);
+  state_.position = {.epoch = state_.position.epoch + 1, .step = 0};
+  state_.sums = {};
+  const bool is_best = validations_.add(epoch_report_);
+  if (is_best && keeps_best()) return keep_best(*validations_.best());
+  // So that a restart knows that nothing is left to do.
+  if (ends_early(training(), validations_)) return write_checkpoint();
+  return {};
+}
+
+// The checkpoint holds this epoch's evaluation, as a run that goes on from it does not repeat it. The
+// one that was best before goes with the next checkpoint.
+Status TrainingLoop::keep_best(const Validations::Best& best) {
+  GNN_RETURN_IF_ERROR(write_checkpoint());
+  best_checkpoint_ = newest_checkpoint_;
+  checkpoints_->keep_also(best.global_step);
+  return {};
+}
+
+std::optional<progress::BestEpoch> TrainingLoop::best_epoch() const {
+  const std::optional<Validations::Best>& best = validations_.best();
+  if (!best) return std::nullopt;
+  return progress::BestEpoch{
+      .epoch = best->epoch, .value = best->value, .checkpoint = best_checkpoint_
+  };
+}
+
+bool TrainingLoop::ends_early(const api::Training& training, const Validations& validations) {
+  const std::optional<api::EarlyStopping>& stopping = training.early_stopping;
+  return stopping && validations.without_improvement() >= stopping->patience;
+}
+
+void TrainingLoop::say_that_it_ends_early() {
+  const std::string metric = metric_name_of(training().evaluation);
+  const std::optional<Validations::Best>& best = validations_.best();
+  context_.progress.on_message(
+      "Stopped early: the validation " + metric + " has not improved in " +
+      std::to_string(validations_.without_improvement()) + " evaluations" +
+      (best ? ", the best was in epoch " + std::to_string(best->epoch + 1) : std::string())
+  );
 }
 
 // What is measured after this epoch.
@@ -261,7 +337,8 @@ std::vector<Part> TrainingLoop::due_parts() const {
   const std::vector<Part> asked =
       training().evaluation.parts.value_or(std::vector{Part::Validation});
   const auto is_asked = [&](Part part) {
-    if (part == Part::Test && (last || (due && options_.test_with_validation))) return true;
+    const bool at_the_end = last && !tests_best();
+    if (part == Part::Test && (at_the_end || (due && options_.test_with_validation))) return true;
     return due && std::ranges::find(asked, part) != asked.end();
   };
   std::vector<Part> parts;
@@ -272,11 +349,43 @@ std::vector<Part> TrainingLoop::due_parts() const {
 }
 
 Result<bool> TrainingLoop::measure_epoch() {
-  const std::vector<Part> parts = due_parts();
+  GNN_ASSIGN_OR_RETURN(const bool stopped, measure(due_parts()));
+  if (stopped || epoch_report_.test || tests_best() || !workload_.has(Part::Test)) return stopped;
+  // Validation decides whether this was the last epoch, which the test is of.
+  Validations with_this = validations_;
+  with_this.add(epoch_report_);
+  if (!ends_early(training(), with_this)) return false;
+  return measure({Part::Test});
+}
+
+Result<bool> TrainingLoop::measure(const std::vector<Part>& parts) {
   if (parts.empty()) return false;
   GNN_ASSIGN_OR_RETURN(const EvaluatedParts evaluated, evaluate(parts));
   if (!evaluated) return stop_in_evaluation();
   for (size_t i = 0; i < parts.size(); ++i) measure_of(epoch_report_, parts[i]) = (*evaluated)[i];
+  return false;
+}
+
+// The test set, by the parameters of the best epoch; they stay in the model. All else about the
+// training is settled: what was stopped here is done again by the next run.
+Result<bool> TrainingLoop::test_best() {
+  const std::optional<Validations::Best>& best = validations_.best();
+  if (!tests_best() || !workload_.has(Part::Test)) return false;
+  if (!best) {
+    context_.progress.on_message("The test set is not measured: no epoch has a best validation");
+    return false;
+  }
+  if (best->global_step != state_.global_step) {
+    GNN_ASSIGN_OR_RETURN(
+        const checkpoint::CheckpointState state, checkpoints_->load(best_checkpoint_)
+    );
+    GNN_RETURN_IF_ERROR(checkpoint::restore_module(workload_.module(), state.model));
+    if (embedding::Embeddings* const embeddings = workload_.embeddings())
+      GNN_RETURN_IF_ERROR(embeddings->restore(state.embeddings));
+  }
+  GNN_ASSIGN_OR_RETURN(const EvaluatedParts evaluated, evaluate({Part::Test}));
+  if (!evaluated) return true;
+  test_of_best_ = evaluated->front();
   return false;
 }
 
@@ -298,6 +407,7 @@ progress::FinalReport TrainingLoop::final_report() {
   const embedding::Embeddings* const embeddings = workload_.embeddings();
   report.parameters_hash = embeddings != nullptr ? hash_of(tensors, *embeddings) : hash_of(tensors);
   report.preempted = stopped_;
+  report.best = best_epoch();
   report.seconds = run_timer_.lap();
   report.steady_steps = steady_steps_;
   report.run_steps = state_.global_step - resumed_step_;
@@ -311,7 +421,8 @@ progress::FinalReport TrainingLoop::final_report() {
   put("train", epoch.train);
   if (epoch.train_set) put("train_set", *epoch.train_set);
   if (epoch.validation) put("validation", *epoch.validation);
-  if (epoch.test) put("test", *epoch.test);
+  if (epoch.test && !tests_best()) put("test", *epoch.test);
+  if (epoch.test && !tests_best()) report.test_model = "last";
   return report;
 }
 
@@ -372,7 +483,12 @@ Status TrainingLoop::agree_on_model() {
 
 Status TrainingLoop::save_checkpoint() {
   GNN_RETURN_IF_ERROR(agree_on_model());
-  if (!checkpoints_ || saved_step_ == state_.global_step) return {};
+  if (saved_step_ == state_.global_step) return {};
+  return write_checkpoint();
+}
+
+Status TrainingLoop::write_checkpoint() {
+  if (!checkpoints_) return {};
   context_.progress.on_phase(progress::Phase::Checkpoint);
   GNN_ASSIGN_OR_RETURN(const progress::EpochSums sums, reduce(*context_.communicator, state_.sums));
   GNN_ASSIGN_OR_RETURN(newest_checkpoint_, checkpoints_->save([&] { return capture(sums); }));
@@ -464,6 +580,7 @@ Status TrainingLoop::resume() {
   }
   newest_checkpoint_ = found.path;
   saved_step_ = state_.global_step;
+  GNN_RETURN_IF_ERROR(recount_validations(found.path == options_.checkpoint->resume));
   context_.progress.on_message(
       "Resumed from " + found.path + ": epoch " + std::to_string(state_.position.epoch) +
       ", step " + std::to_string(state_.position.step)
@@ -471,23 +588,73 @@ Status TrainingLoop::resume() {
   return {};
 }
 
+// The validations of the epochs that the checkpoint knows. Those of another training, or whose best
+// checkpoint is gone, don't count.
+Status TrainingLoop::recount_validations(bool of_another_training) {
+  const auto recount = [this] {
+    validations_ = no_validations(training());
+    for (const progress::EpochReport& epoch : state_.epochs) validations_.add(epoch);
+  };
+  const auto forget = [this] {
+    for (progress::EpochReport& epoch : state_.epochs) epoch.global_step.reset();
+  };
+  if (of_another_training) forget();
+  recount();
+  if (!keeps_best() || !validations_.best()) return {};
+  const int64_t step = validations_.best()->global_step;
+  GNN_ASSIGN_OR_RETURN(best_checkpoint_, checkpoints_->find(step));
+  if (best_checkpoint_.empty()) {
+    log_warning(
+        "the checkpoint of the best epoch is gone; the best is sought among later epochs",
+        {{"step", std::to_string(step)}}
+    );
+    forget();
+    recount();
+    return {};
+  }
+  checkpoints_->keep_also(step);
+  return {};
+}
+
+Status TrainingLoop::check_validation_set() const {
+  const char* const field = training().early_stopping ? "spec.training.earlyStopping"
+                            : keeps_best()            ? "spec.checkpoint.best"
+                                                      : nullptr;
+  if (field == nullptr || workload_.has(Part::Validation)) return {};
+  return fail(
+      ErrorKind::Data,
+      std::string(field) + ": expected a validation set to measure the " +
+          metric_name_of(training().evaluation) + " on, the data set has none"
+  );
+}
+
 Result<TrainingResult> TrainingLoop::run() {
+  GNN_RETURN_IF_ERROR(check_validation_set());
   GNN_RETURN_IF_ERROR(open_export());
   GNN_RETURN_IF_ERROR(resume());
   resumed_step_ = state_.global_step;
-  while (state_.position.epoch < training().epochs) {
+  while (state_.position.epoch < training().epochs && !ends_early(training(), validations_)) {
     epoch_timer_.lap();
     GNN_RETURN_IF_ERROR(start_epoch());
     GNN_ASSIGN_OR_RETURN(stopped_, run_steps());
     if (stopped_) break;
     GNN_ASSIGN_OR_RETURN(stopped_, finish_epoch());
     if (stopped_) break;
-    state_.position = {.epoch = state_.position.epoch + 1, .step = 0};
-    state_.sums = {};
   }
-  if (!stopped_) GNN_RETURN_IF_ERROR(export_models());
+  if (!stopped_ && ends_early(training(), validations_)) say_that_it_ends_early();
+  progress::FinalReport report = final_report();
+  if (!stopped_) {
+    // Before another model may be loaded.
+    GNN_RETURN_IF_ERROR(export_models());
+    GNN_ASSIGN_OR_RETURN(stopped_, test_best());
+  }
+  report.preempted = stopped_;
+  if (test_of_best_) {
+    report.metrics["test_" + test_of_best_->metric] = test_of_best_->value;
+    report.test_model = "best";
+  }
   return TrainingResult{
-      .report = final_report(), .epochs = std::move(state_.epochs), .stopped = stopped_
+      .report = std::move(report), .epochs = std::move(state_.epochs), .stopped = stopped_
   };
 }
 
@@ -505,7 +672,19 @@ Result<TrainingResult> train(
           ddp_options(options.training)
       )
   );
-  return TrainingLoop(workload, context, options, std::move(replicas)).run();
+  GNN_ASSIGN_OR_RETURN(
+      StepRunner runner,
+      StepRunner::create(
+          workload,
+          {.training = options.training,
+           .communicator = context.communicator,
+           .device = context.device,
+           .stop = context.stop,
+           .progress = context.progress},
+          std::move(replicas)
+      )
+  );
+  return TrainingLoop(workload, context, options, std::move(runner)).run();
 }
 
 }  // namespace gnn::training

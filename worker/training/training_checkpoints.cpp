@@ -107,16 +107,54 @@ Result<TrainingCheckpoints::Found> TrainingCheckpoints::read() {
 Result<Resume> TrainingCheckpoints::resume() {
   Result<Found> mine = writes() ? read() : Found{};
   GNN_RETURN_IF_ERROR(agree(*communicator_, mine));
-  if (communicator_->world_size() == 1) return std::move(mine->resume);
+  GNN_RETURN_IF_ERROR(share(*mine));
+  return std::move(mine->resume);
+}
 
+Status TrainingCheckpoints::share(Found& found) {
+  if (communicator_->world_size() == 1) return {};
   // The bytes as they were read: encoding the state again could give others.
-  for (std::string* part : {&mine->bytes.manifest, &mine->bytes.data, &mine->resume.path}) {
+  for (std::string* part : {&found.bytes.manifest, &found.bytes.data, &found.resume.path}) {
     GNN_RETURN_IF_ERROR(broadcast_bytes(*communicator_, *part));
   }
-  if (!writes() && !mine->bytes.manifest.empty()) {
-    GNN_ASSIGN_OR_RETURN(mine->resume.state, checkpoint::decode_checkpoint(mine->bytes));
+  if (writes() || found.bytes.manifest.empty()) return {};
+  GNN_ASSIGN_OR_RETURN(found.resume.state, checkpoint::decode_checkpoint(found.bytes));
+  return {};
+}
+
+Result<std::string> TrainingCheckpoints::find(int64_t global_step) {
+  Result<std::string> path = std::string();
+  if (writes()) {
+    const auto found = store_->find(global_step);
+    if (!found) path = tl::unexpected(found.error());
+    if (found && *found) path = (*found)->string();
   }
-  return std::move(mine->resume);
+  GNN_RETURN_IF_ERROR(agree(*communicator_, path));
+  GNN_RETURN_IF_ERROR(broadcast_bytes(*communicator_, *path));
+  return path;
+}
+
+Result<checkpoint::CheckpointState> TrainingCheckpoints::load(const std::string& path) {
+  Result<Found> mine = Found{};
+  if (writes()) {
+    Result<checkpoint::LoadedCheckpoint> loaded = checkpoint::load_checkpoint(path, *files_);
+    if (loaded) {
+      mine->resume.state = std::move(loaded->state);
+      mine->bytes = std::move(loaded->bytes);
+    } else {
+      Error error = std::move(loaded).error();
+      // It was kept: this is damage, not absence.
+      if (error.kind == ErrorKind::NotFound) error.kind = ErrorKind::Data;
+      mine = tl::unexpected(std::move(error));
+    }
+  }
+  GNN_RETURN_IF_ERROR(agree(*communicator_, mine));
+  GNN_RETURN_IF_ERROR(share(*mine));
+  return *std::move(mine->resume.state);
+}
+
+void TrainingCheckpoints::keep_also(std::optional<int64_t> global_step) {
+  if (store_) store_->keep_also(global_step);
 }
 
 Result<checkpoint::SavedCheckpoint> TrainingCheckpoints::write(

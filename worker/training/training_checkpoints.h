@@ -8,6 +8,7 @@
 #include "worker/progress/progress_sink.h"
 #include "worker/rendezvous/rendezvous.h"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,6 +48,14 @@ class TrainingCheckpoints {
   /// incarnation of the job has begun: later ones resume from the job's own newest checkpoint.
   [[nodiscard]] Result<Resume> resume();
 
+  /// The path of the checkpoint of this global step, as rank 0 sees it; empty without one.
+  [[nodiscard]] Result<std::string> find(int64_t global_step);
+  /// The checkpoint at a path that find() or save() gave.
+  /// Errors: Data naming it if it is damaged or gone.
+  [[nodiscard]] Result<checkpoint::CheckpointState> load(const std::string& path);
+  /// The next save() and those after it keep the checkpoint of this step, whatever its age.
+  void keep_also(std::optional<int64_t> global_step);
+
   /// Rank 0 writes what `capture` returns. Gives the checkpoint's path to every rank.
   [[nodiscard]] Result<std::string> save(
       const std::function<Result<checkpoint::CheckpointState>()>& capture
@@ -68,6 +77,8 @@ class TrainingCheckpoints {
   };
 
   Result<Found> read();
+  // Gives all ranks what rank 0 has read.
+  Status share(Found& found);
   Result<checkpoint::SavedCheckpoint> write(
       const std::function<Result<checkpoint::CheckpointState>()>& capture
   );

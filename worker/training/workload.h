@@ -65,8 +65,14 @@ class Workload {
   [[nodiscard]] virtual Result<std::optional<BatchSize>> next_batch() = 0;
   /// Runs the model on the batch of the last next_batch(). May throw what torch throws.
   [[nodiscard]] virtual Scores forward() = 0;
-  /// The loss of scores that forward() gave: a scalar, the mean over the batch's items.
+  /// The loss of scores that forward() gave: a scalar, the mean over the batch's items, by their
+  /// weights.
   [[nodiscard]] virtual at::Tensor loss(const Scores& scores) const = 0;
+  /// What these scores weigh in the loss: the sum of their items' weights; nothing where each item
+  /// counts 1.
+  [[nodiscard]] virtual std::optional<double> loss_weight(const Scores& /*scores*/) const {
+    return std::nullopt;
+  }
   /// How many of these scores are right: an int64 scalar on their device, which the host need not wait
   /// for.
   [[nodiscard]] virtual at::Tensor count_correct(const Scores& scores) const = 0;

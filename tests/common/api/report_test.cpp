@@ -46,6 +46,10 @@ ProgressReport shared_fields() {
   report.progress.train_metric = "1e-12";
   report.progress.validation_metric = "NaN";
   report.progress.test_metric = "-Inf";
+  report.progress.test_model = "best";
+  report.progress.best_epoch = 3;
+  report.progress.best_metric = "0.75";
+  report.progress.best_checkpoint = "/ckpt/a000001-r0000/step-000000000060.manifest";
   report.progress.checkpoint = "/ckpt/a000001-r0000/step-000000000110.manifest";
   return report;
 }

@@ -201,6 +201,59 @@ TEST(Validation, ChecksRulesBetweenFields) {
   });
 }
 
+TEST(Validation, ChecksSchedulesAndWhatComparesValidations) {
+  using Schedule = LearningRateSchedule;
+  const auto schedule = [](Schedule changed) {
+    return [changed](GnnJob& j) { j.spec.training.optimizer.schedule = changed; };
+  };
+  const auto best = [](Metric metric) {
+    return Checkpoint{.path = "/c", .best = BestCheckpoint{.metric = metric}};
+  };
+  const std::string at_schedule = "spec.training.optimizer.schedule";
+  expect_refused(std::vector<Case>{
+      {at_schedule, schedule({.type = ScheduleType::Step})},
+      {at_schedule, schedule({.gamma = Decimal{"0.5"}})},
+      {at_schedule, schedule({.min_learning_rate = Decimal{"0"}})},
+      {at_schedule, schedule({.type = ScheduleType::Cosine, .min_learning_rate = Decimal{"0.02"}})},
+      {at_schedule, schedule({.warmup = Warmup{.length = 5}})},
+      {at_schedule + ".warmup.length", schedule({.warmup = Warmup{}})},
+      {"spec.training.optimizer.maxGradientNorm",
+       [](GnnJob& j) { j.spec.training.optimizer.max_gradient_norm = Decimal{"0"}; }},
+      {"spec.training.earlyStopping",
+       [](GnnJob& j) { j.spec.training.early_stopping = EarlyStopping{.metric = Metric::AUC}; }},
+      {"spec.training.evaluation.every",
+       [](GnnJob& j) {
+         j.spec.training.early_stopping.emplace();
+         j.spec.training.evaluation.every = 0;
+       }},
+      {"spec.checkpoint.best", [&](GnnJob& j) { j.spec.checkpoint = best(Metric::MRR); }},
+      {"spec.training.evaluation.parts",
+       [&](GnnJob& j) {
+         j.spec.checkpoint = best(Metric::Accuracy);
+         j.spec.training.evaluation.parts = {{Part::Test}};
+       }},
+      {"spec.training.evaluation",
+       [](GnnJob& j) { j.spec.training.evaluation.test_model = TestModel::Best; }},
+      {"spec.dataset.split",
+       [](GnnJob& j) {
+         j.spec.dataset.split = {.type = SplitType::KFold, .folds = 5};
+         j.spec.training.early_stopping.emplace();
+       },
+       true},
+      {"spec.training.classWeights",
+       [](GnnJob& j) { j.spec.training.class_weights = ClassWeights{.weights = {{"1"}}}; }},
+      {"spec.training.classWeights.weights[0]",
+       [](GnnJob& j) {
+         j.spec.training.class_weights =
+             ClassWeights{.type = ClassWeighting::Given, .weights = {{"0"}}};
+       }},
+  });
+  expect_refused(std::vector<LinkCase>{
+      {"spec.training", [](GnnJob& j) { j.spec.training.class_weights.emplace(); }},
+      {"spec.checkpoint.best", [&](GnnJob& j) { j.spec.checkpoint = best(Metric::Accuracy); }},
+  });
+}
+
 TEST(Validation, KFoldNeedsFoldsAboveFold) {
   GnnJob job = sample_graph_job();
   job.spec.dataset.split = {.type = SplitType::KFold};

@@ -91,6 +91,24 @@ TEST(Status, DropsTheNumbersOfAnotherMetric) {
   EXPECT_EQ(restarted.status.progress->validation_metric, "0.7");
 }
 
+TEST(Status, KeepsWhatIsKnownOfTheBestEpoch) {
+  Observed observed = running();
+  observed.progress = api::decode_report(result_message(
+      observed.job,
+      1,
+      0,
+      R"(, "bestEpoch": 2, "bestMetric": "0.7", "bestCheckpoint": "/ckpt/a", "testModel": "best")"
+  ));
+  const Plan first = plan(observed);
+  EXPECT_EQ(first.status.progress->best_metric, "0.7");
+  Observed later = next(observed, first);
+  later.progress = api::decode_report(result_message(observed.job, 1, 0, R"(, "epoch": 3)"));
+  const Plan second = plan(later);
+  EXPECT_EQ(second.status.progress->best_epoch, 2);
+  EXPECT_EQ(second.status.progress->best_checkpoint, "/ckpt/a");
+  EXPECT_EQ(second.status.progress->test_model, "best");
+}
+
 TEST(Status, WritesCountsOnceASecondAndConditionsAtOnce) {
   Observed observed = running(3);
   observed.pods[2].status.conditions.clear();

@@ -445,6 +445,77 @@ std::vector<Refusal> broken_prepare_rules() {
   };
 }
 
+std::vector<Refusal> broken_training_rules() {
+  const std::string training = "/spec/training";
+  const std::string schedule = training + "/optimizer/schedule";
+  const std::string which_metric =
+      "metric must be that of the evaluations: evaluation.metric, or without one Accuracy, with "
+      "LinkPrediction AUC";
+  const json stopping = {{"metric", "Accuracy"}, {"patience", 3}};
+  const json best = {{"path", "/c"}, {"best", {{"metric", "Accuracy"}}}};
+  const json folds = {{"type", "KFold"}, {"folds", 5}};
+  return {
+      {nodes("", {{schedule, {{"type", "Step"}}}}),
+       "spec.training.optimizer.schedule",
+       "stepSize must be set if and only if type is Step"},
+      {nodes("", {{schedule, {{"type", "Cosine"}, {"gamma", "0.5"}}}}),
+       "spec.training.optimizer.schedule",
+       "gamma requires type Step"},
+      {nodes("", {{schedule, {{"minLearningRate", "0"}}}}),
+       "spec.training.optimizer.schedule",
+       "minLearningRate requires type Cosine"},
+      {nodes("", {{schedule, {{"type", "Cosine"}, {"minLearningRate", "0.02"}}}}),
+       "spec.training.optimizer.schedule",
+       "minLearningRate must be at most learningRate"},
+      {nodes("", {{schedule, {{"warmup", {{"length", 5}}}}}}),
+       "spec.training.optimizer.schedule",
+       "warmup.length must be below epochs with interval Epoch"},
+      {nodes("", {{schedule, {{"warmup", {{"length", 1}, {"startFactor", "0"}}}}}}),
+       "spec.training.optimizer.schedule.warmup.startFactor",
+       "must be a decimal number above 0 and at most 1"},
+      {nodes("", {{training + "/optimizer/maxGradientNorm", "0"}}),
+       "spec.training.optimizer.maxGradientNorm",
+       "must be a decimal number above 0 and at most 1000"},
+      {nodes("", {{training + "/earlyStopping", {{"metric", "AUC"}, {"patience", 3}}}}),
+       "spec.training.earlyStopping",
+       which_metric},
+      {links("", {{training + "/earlyStopping", stopping}}),
+       "spec.training.earlyStopping",
+       which_metric},
+      {nodes("", {{training + "/earlyStopping", {{"metric", "F1"}, {"patience", 3}}}}),
+       "spec.training.earlyStopping.metric",
+       "Unsupported value"},
+      {nodes("", {{"/spec/checkpoint", {{"path", "/c"}, {"best", {{"metric", "MRR"}}}}}}),
+       "spec.checkpoint.best",
+       which_metric},
+      {nodes("", {{"/spec/checkpoint", best}, {training + "/evaluation/parts", {"Train"}}}),
+       "spec.training.evaluation.parts",
+       "must name Validation with earlyStopping and checkpoint.best, which compare its metric"},
+      {nodes("", {{training + "/earlyStopping", stopping}, {training + "/evaluation/every", 0}}),
+       "spec.training.evaluation.every",
+       "must be above 0 with earlyStopping"},
+      {nodes("", {{training + "/evaluation/testModel", "Best"}}),
+       "spec.training.evaluation",
+       "testModel Best requires checkpoint.best"},
+      {graphs("", {{"/spec/dataset/split", folds}, {training + "/earlyStopping", stopping}}),
+       "spec.dataset.split",
+       "earlyStopping and testModel Best need fold: without it, the folds are compared epoch by "
+       "epoch"},
+      {links("", {{training + "/classWeights", json::object()}}),
+       "spec.training",
+       "classWeights is not for LinkPrediction, which has no classes"},
+      {nodes("", {{training + "/classWeights", {{"weights", {"1"}}}}}),
+       "spec.training.classWeights",
+       "weights must be set if and only if type is Given"},
+      {nodes("", {{training + "/classWeights", {{"type", "Given"}, {"weights", {"1", "0"}}}}}),
+       "spec.training.classWeights.weights[1]",
+       "must be a decimal number above 0 and at most 1000"},
+      {parts("", {{training + "/classWeights", json::object()}}),
+       "spec.training.classWeights",
+       "type must be Given with placement: a rank may lack the labels of other partitions"},
+  };
+}
+
 std::vector<Refusal> broken_rules() {
   const std::string t = "/spec/workers/template";
   const json volume = {{{"name", "data"}, {"emptyDir", json::object()}}};
@@ -792,6 +863,7 @@ std::vector<Refusal> broken_rules() {
   for (Refusal& each : broken_placement_rules()) cases.push_back(std::move(each));
   for (Refusal& each : broken_server_rules()) cases.push_back(std::move(each));
   for (Refusal& each : broken_prepare_rules()) cases.push_back(std::move(each));
+  for (Refusal& each : broken_training_rules()) cases.push_back(std::move(each));
   for (size_t i = 0; i < cases.size(); ++i) {
     cases[i].object["metadata"]["name"] = "refused-" + std::to_string(i) + "-x";
   }
@@ -947,6 +1019,30 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
           "sgd",
           {{"/spec/training/optimizer",
             {{"type", "SGD"}, {"momentum", "0.9"}, {"learningRate", "1e-3"}}}}
+      ),
+      nodes(
+          "schedule",
+          {{"/spec/training/optimizer",
+            {{"maxGradientNorm", "1"},
+             {"schedule",
+              {{"type", "Cosine"},
+               {"interval", "Step"},
+               {"minLearningRate", "1e-2"},
+               {"warmup", {{"length", 100}}}}}}},
+           {"/spec/training/classWeights", {{"type", "Given"}, {"weights", {"1", "2.5"}}}}}
+      ),
+      nodes(
+          "best",
+          {{"/spec/checkpoint", {{"path", "/c"}, {"best", {{"metric", "Accuracy"}}}}},
+           {"/spec/training/earlyStopping",
+            {{"metric", "Accuracy"}, {"patience", 3}, {"minDelta", "0.001"}}},
+           {"/spec/training/classWeights", json::object()},
+           {"/spec/training/evaluation/testModel", "Best"}}
+      ),
+      graphs(
+          "fold",
+          {{"/spec/dataset/split", {{"type", "KFold"}, {"folds", 5}, {"fold", 0}}},
+           {"/spec/training/earlyStopping", {{"metric", "Accuracy"}, {"patience", 1}}}}
       ),
       nodes(
           "checkpoint",

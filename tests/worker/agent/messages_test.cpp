@@ -19,6 +19,8 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   report.collectives_done = 12;
   report.step.global_step = 42;
   report.step.loss = 0.25;
+  report.step.learning_rate = 0.125;
+  report.step.gradient_norm = 2.5;
   report.step.data_path = {
       .feature_bytes = 4096,
       .sample_stall_seconds = 1.5,
@@ -37,7 +39,10 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   report.epoch->train_set = progress::accuracy(5, 6);
   report.epoch->validation = progress::Measure{.metric = "auc", .value = 0.1 + 0.2, .count = 4};
   report.epoch->test = progress::Measure{.metric = "auc", .count = 9};
+  report.epoch->best = progress::BestEpoch{.epoch = 3, .value = 0.75, .checkpoint = "/ckpt/best"};
   report.final = progress::FinalReport{};
+  report.final->test_model = "best";
+  report.final->best = progress::BestEpoch{.epoch = 4, .value = 0.5};
   report.final->metric = "accuracy";
   report.final->metrics["test_accuracy"] = 0.7;
   report.final->remote = progress::RemoteSummary{.bytes_per_step = 4096, .expected_hit_rate = 0.5};
@@ -72,6 +77,8 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   EXPECT_EQ(found.collectives_done, 12);
   EXPECT_EQ(found.step.global_step, 42);
   EXPECT_EQ(found.step.loss, 0.25);
+  EXPECT_EQ(found.step.learning_rate, 0.125);
+  EXPECT_EQ(found.step.gradient_norm, 2.5);
   EXPECT_EQ(found.step.data_path.feature_bytes, 4096);
   EXPECT_EQ(found.step.data_path.sample_stall_seconds, 1.5);
   EXPECT_EQ(found.step.data_path.copy_stall_seconds, 2.5);
@@ -91,6 +98,12 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
   ASSERT_TRUE(found.epoch->test);
   EXPECT_TRUE(std::isnan(found.epoch->test->value));
   EXPECT_EQ(found.epoch->test->count, 9);
+  ASSERT_TRUE(found.epoch->best && found.final->best);
+  EXPECT_EQ(found.epoch->best->epoch, 3);
+  EXPECT_EQ(found.epoch->best->value, 0.75);
+  EXPECT_EQ(found.epoch->best->checkpoint, "/ckpt/best");
+  EXPECT_EQ(found.final->best->epoch, 4);
+  EXPECT_EQ(found.final->test_model, "best");
   EXPECT_EQ(found.final->metric, "accuracy");
   EXPECT_EQ(found.final->metrics.at("test_accuracy"), 0.7);
   ASSERT_TRUE(found.final->remote);

@@ -238,6 +238,39 @@ TEST_F(NodeProgressTest, TakesTheFinalNumbersOfTheFinalMetric) {
   EXPECT_FALSE(progress_.numbers().train_metric);
 }
 
+TEST_F(NodeProgressTest, SaysWhichEpochIsBestAndWhoseTheTestIs) {
+  progress::EpochReport epoch = epoch_of_links();
+  epoch.validation = auc(0.875);
+  epoch.best = progress::BestEpoch{.epoch = 3, .value = 0.9, .checkpoint = "/ckpt/best"};
+  hear(after_epoch(epoch));
+  const AgentOptions options = options_of_node_1();
+  api::JobProgress shown = make_report(options, 0, progress_.numbers()).progress;
+  EXPECT_EQ(shown.best_epoch, 4);
+  EXPECT_EQ(shown.best_metric, "0.9");
+  EXPECT_EQ(shown.best_checkpoint, "/ckpt/best");
+  EXPECT_FALSE(shown.test_model);
+
+  RankReport report;
+  report.final = progress::FinalReport{.metric = "auc", .test_model = "best"};
+  hear(report);
+  shown = make_report(options, 0, progress_.numbers()).progress;
+  EXPECT_EQ(shown.test_model, "best");
+  EXPECT_EQ(shown.best_epoch, 4);
+}
+
+TEST_F(NodeProgressTest, ShowsTheLearningRateAndTheNormOfGradientsThatAreClipped) {
+  RankReport report;
+  report.steps = 1;
+  report.step.learning_rate = 0.125;
+  hear(report);
+  const std::string labels = "{job=\"arxiv\",node=\"1\",rank=\"2\"} ";
+  EXPECT_THAT(page(), HasSubstr("gnn_train_learning_rate" + labels + "0.125\n"));
+  EXPECT_THAT(page(), Not(HasSubstr("gnn_train_gradient_norm")));
+  report.step.gradient_norm = 2.5;
+  hear(report);
+  EXPECT_THAT(page(), HasSubstr("gnn_train_gradient_norm" + labels + "2.5\n"));
+}
+
 TEST_F(NodeProgressTest, NamesTheNewestCheckpointWhileTheRankTrains) {
   RankReport report;
   report.checkpoint_path = "/ckpt/a000001-r0000/step-000000000040.manifest";

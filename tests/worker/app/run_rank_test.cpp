@@ -140,5 +140,28 @@ TEST(RunRank, TrainsAGeneratedGraph) {
   EXPECT_EQ(result->report.parameters_hash.size(), 16U);
 }
 
+TEST(RunRank, StopsEarlyAndTestsTheBestEpoch) {
+  const gnn::testing::TemporaryFolder folder;
+  const auto result = run_job(sample(
+      "arxiv-best.yaml",
+      {"dataset.synthetic.scale=\"0.01\"",
+       "training.epochs=30",
+       "training.optimizer.learningRate=\"0.05\"",
+       "training.optimizer.schedule.warmup.length=5",
+       "training.earlyStopping.patience=2",
+       "model.graphSage.hiddenChannels=32",
+       "training.batchSize=128",
+       "checkpoint.path=" + folder.path("checkpoints")}
+  ));
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+  const progress::FinalReport& report = result->report;
+  ASSERT_TRUE(report.best.has_value());
+  EXPECT_LT(report.epochs, 30);
+  EXPECT_EQ(report.best->epoch, report.epochs - 3) << "two evaluations after it";
+  EXPECT_EQ(report.test_model, "best");
+  EXPECT_GT(report.metrics.at("test_accuracy"), 0.1) << "guessing gives 1/40";
+  EXPECT_TRUE(std::filesystem::exists(report.best->checkpoint));
+}
+
 }  // namespace
 }  // namespace gnn::app

@@ -196,6 +196,28 @@ TEST_F(CheckpointTest, KeepsTwoEvenWhenKeepIsOne) {
   EXPECT_EQ(files_of(".manifest").size(), 2U);
 }
 
+TEST_F(CheckpointTest, KeepsOneMoreWhateverItsAgeAndWhoeverSavedIt) {
+  CheckpointStore store = must_begin(1, Inherit::Newest, 1);
+  for (int64_t step = 1; step <= 5; ++step) {
+    ASSERT_TRUE(store.save(state_at(step)));
+    if (step == 2) store.keep_also(2);
+  }
+  const std::string kept = "/job/checkpoints/a000001-r0000/step-000000000002.manifest";
+  EXPECT_EQ(store.find(2)->value_or(""), kept);
+  EXPECT_EQ(files_of(".manifest").size(), 3U);
+
+  CheckpointStore later = must_begin(2, Inherit::Newest, 1);
+  later.keep_also(2);
+  for (int64_t step = 6; step <= 9; ++step) ASSERT_TRUE(later.save(state_at(step)));
+  EXPECT_EQ(later.find(2)->value_or(""), kept);
+  EXPECT_TRUE(load_checkpoint(kept, *disk)) << "with its data";
+  EXPECT_EQ(newest(later), 9);
+  later.keep_also(std::nullopt);
+  ASSERT_TRUE(later.save(state_at(10)));
+  EXPECT_FALSE(later.find(2)->has_value());
+  EXPECT_EQ(files_of(".manifest").size(), 2U);
+}
+
 TEST_F(CheckpointTest, SavesTheSameStepAgain) {
   CheckpointStore store = must_begin(1);
   ASSERT_TRUE(store.save(state_at(5)));

@@ -38,6 +38,8 @@ TEST(History, ComesBackWithAllItsBits) {
   };
   history.epochs[0].train_set = progress::accuracy(6, 9);
   history.epochs[0].test = progress::accuracy(0, 4);
+  history.epochs[0].global_step = 180;
+  history.sums.weight = 12.5;
   const History found = through_text(history);
   EXPECT_EQ(found.sums.loss, history.sums.loss);
   EXPECT_EQ(found.sums.items, 80);
@@ -52,6 +54,8 @@ TEST(History, ComesBackWithAllItsBits) {
   EXPECT_EQ(epoch.train_set, history.epochs[0].train_set);
   EXPECT_EQ(epoch.validation, history.epochs[0].validation);
   EXPECT_EQ(epoch.test, history.epochs[0].test);
+  EXPECT_EQ(epoch.global_step, 180);
+  EXPECT_EQ(found.sums.weight, 12.5);
   EXPECT_EQ(epoch.seconds, 1.0 / 3);
   EXPECT_EQ(epoch.items, 1234);
   EXPECT_EQ(epoch.sampled_edges, int64_t{1} << 60);
@@ -71,6 +75,15 @@ TEST(History, ReadsTheCountsOfAnOldCheckpointAsAccuracies) {
   const History found = history_of(json);
   EXPECT_EQ(found.epochs.at(0).train, progress::accuracy(7, 10));
   EXPECT_EQ(found.epochs.at(0).validation, progress::accuracy(1, 3));
+}
+
+TEST(History, OfAnOldCheckpointWeighsEachItemOnceAndHasNoStepsOfEpochs) {
+  const History found =
+      through_text({.sums = {.items = 7, .weight = 7}, .epochs = {epoch_report()}});
+  EXPECT_EQ(found.sums.weight, 7);
+  Json json = to_json({.sums = {.items = 7, .weight = 7}, .epochs = {epoch_report()}});
+  EXPECT_FALSE(json.contains("weight"));
+  EXPECT_FALSE(found.epochs.at(0).global_step.has_value());
 }
 
 TEST(History, KeepsAMeasureThatIsNoNumber) {

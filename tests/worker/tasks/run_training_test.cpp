@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace gnn::tasks {
@@ -107,7 +108,22 @@ TEST(ConfigHash, LeavesOutWhereDataLiesButNotWhoTrainsOnIt) {
   EXPECT_EQ(hash_with([](auto& spec) { spec.servers = api::Servers{.nodes = 3}; }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.scheduling.emplace(); }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.run_policy.server_timeout_seconds = 9; }), hash);
+  EXPECT_EQ(hash_with([](auto& spec) { spec.training.early_stopping.emplace(); }), hash);
   EXPECT_NE(hash_with([](auto& spec) { spec.placement.reset(); }), hash) << "Slice, not Owner";
+}
+
+TEST(ConfigHash, CountsTheEpochsWhereTheLearningRateDependsOnThem) {
+  const auto hash_of = [](std::optional<api::ScheduleType> schedule, int64_t epochs) {
+    api::GnnJobSpec spec = api::sample_job().spec;
+    spec.training.epochs = epochs;
+    if (schedule) spec.training.optimizer.schedule = api::LearningRateSchedule{.type = *schedule};
+    api::apply_defaults(spec);
+    return config_hash(spec);
+  };
+  EXPECT_EQ(hash_of(std::nullopt, 5), hash_of(std::nullopt, 6));
+  EXPECT_EQ(hash_of(api::ScheduleType::Step, 5), hash_of(api::ScheduleType::Step, 6));
+  EXPECT_NE(hash_of(api::ScheduleType::Cosine, 5), hash_of(api::ScheduleType::Cosine, 6));
+  EXPECT_NE(hash_of(std::nullopt, 5), hash_of(api::ScheduleType::Constant, 5));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/nn/utils/clip_grad.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -22,6 +23,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,7 +90,12 @@ class SharedWorkload final : public Workload {
     if (after_forward) after_forward(*net_);
     return scores;
   }
-  at::Tensor loss(const Scores& scores) const override { return cross_entropy(scores); }
+  at::Tensor loss(const Scores& scores) const override {
+    return cross_entropy(scores, class_weights);
+  }
+  std::optional<double> loss_weight(const Scores& scores) const override {
+    return weight_of(scores, class_weights);
+  }
   at::Tensor count_correct(const Scores& scores) const override {
     return training::count_correct(scores);
   }
@@ -103,6 +110,7 @@ class SharedWorkload final : public Workload {
   std::function<void(int64_t)> on_batch;  // given how many were fetched so far
   std::function<void(NormNet&)> after_forward;
   std::vector<at::Tensor> measured;  // the buffers at every evaluation
+  at::Tensor class_weights;
 
  private:
   static int64_t size_of(int64_t batch) { return 3 + 5 * batch % 6; }
@@ -260,16 +268,31 @@ Shares shares_of_steps(const std::vector<Shares>& steps) {
   return shares;
 }
 
+struct AloneOptions {
+  bool weigh = true;
+  std::optional<double> max_norm = {};
+  at::Tensor class_weights = {};
+};
+
+// What one process has at the end of an epoch.
+struct Alone {
+  std::unique_ptr<SharedWorkload> workload;
+  double average_loss = 0;
+};
+
 // One process that takes all batches of a step by plain backward: the gradient is the mean over the
-// items, or else over the batches.
-std::unique_ptr<SharedWorkload> accumulate_alone(
-    const std::vector<Shares>& steps, double learning_rate, bool weigh
+// items, by their weights, or else over the batches.
+Alone accumulate_alone(
+    const std::vector<Shares>& steps, double learning_rate, const AloneOptions& options
 ) {
   Shares all(1);
   for (const Shares& step : steps)
     for (const auto& of_rank : step) all[0].insert(all[0].end(), of_rank.begin(), of_rank.end());
   auto workload = std::make_unique<SharedWorkload>(all, 0);
+  workload->class_weights = options.class_weights;
   workload->module().train();
+  double loss_sum = 0;
+  double weight_sum = 0;
   torch::optim::SGD sgd(workload->module().parameters(), torch::optim::SGDOptions(learning_rate));
   EXPECT_TRUE(workload->start_epoch(0, 0));
   for (const Shares& step : steps) {
@@ -278,16 +301,22 @@ std::unique_ptr<SharedWorkload> accumulate_alone(
     for (const auto& of_rank : step) {
       for (size_t i = 0; i < of_rank.size(); ++i) {
         const int64_t items = workload->next_batch()->value().items;
-        const double weight = weigh ? static_cast<double>(items) : 1;
         const Scores scores = workload->forward();
-        (workload->loss(scores) * weight).backward();
+        const double of_items = workload->loss_weight(scores).value_or(static_cast<double>(items));
+        const double weight = options.weigh ? of_items : 1;
+        const at::Tensor loss = workload->loss(scores);
+        (loss * weight).backward();
         weights += weight;
+        loss_sum += loss.item<double>() * of_items;
+        weight_sum += of_items;
       }
     }
-    for (const at::Tensor& parameter : sgd.parameters()) parameter.mutable_grad().div_(weights);
+    const std::vector<at::Tensor> parameters = sgd.parameters();
+    for (const at::Tensor& parameter : parameters) parameter.mutable_grad().div_(weights);
+    if (options.max_norm) torch::nn::utils::clip_grad_norm_(parameters, *options.max_norm);
     sgd.step();
   }
-  return workload;
+  return {.workload = std::move(workload), .average_loss = loss_sum / weight_sum};
 }
 
 void expect_equal_parameters(Workload& found, Workload& expected) {
@@ -313,9 +342,56 @@ TEST(Replicas, AccumulateToTheParametersOfOneProcessOnTheSameBatches) {
       const Ranks ranks = train_ranks(shares_of_steps(steps), options);
       ASSERT_TRUE(ranks.results[0]) << ranks.results[0].error().message;
       EXPECT_EQ(ranks.first().report.global_steps, std::ssize(steps));
-      const auto alone = accumulate_alone(steps, 0.05, weigh);
-      for (const auto& workload : ranks.workloads) expect_equal_parameters(*workload, *alone);
+      const Alone alone = accumulate_alone(steps, 0.05, {.weigh = weigh});
+      for (const auto& workload : ranks.workloads)
+        expect_equal_parameters(*workload, *alone.workload);
     }
+  }
+}
+
+TrainerOptions one_weighed_epoch() {
+  TrainerOptions options = options_for(1);
+  options.training.weigh_by_batch_size = true;
+  options.training.optimizer.type = api::OptimizerType::SGD;
+  options.training.optimizer.learning_rate.text = "0.5";
+  options.training.gradient_accumulation = kBatchesOfAStep;
+  return options;
+}
+
+// After accumulation and reduction, with the bits of one rank on all.
+TEST(Replicas, ClipTheGradientsOfOneProcessOnTheSameBatches) {
+  for (const int64_t world : {1, 3}) {
+    SCOPED_TRACE(world);
+    const std::vector<Shares> steps = deal_steps(world, /*uneven=*/true);
+    TrainerOptions options = one_weighed_epoch();
+    options.training.optimizer.max_gradient_norm = api::Decimal{"0.2"};
+    const Ranks ranks = train_ranks(shares_of_steps(steps), options);
+    ASSERT_TRUE(ranks.results[0]) << ranks.results[0].error().message;
+    const Alone alone = accumulate_alone(steps, 0.5, {.max_norm = 0.2});
+    for (size_t rank = 0; rank < ranks.workloads.size(); ++rank) {
+      expect_equal_parameters(*ranks.workloads[rank], *alone.workload);
+      EXPECT_EQ(ranks.results[rank]->report.parameters_hash, ranks.first().report.parameters_hash);
+    }
+    const Alone unclipped = accumulate_alone(steps, 0.5, {});
+    EXPECT_NE(alone.average_loss, unclipped.average_loss);
+  }
+}
+
+TEST(Replicas, WeighClassesAsOneProcessOnTheSameBatches) {
+  const at::Tensor weights = at::tensor({0.2, 1.0, 5.0}, at::kDouble);
+  for (const int64_t world : {1, 3}) {
+    SCOPED_TRACE(world);
+    const std::vector<Shares> steps = deal_steps(world, /*uneven=*/true);
+    const Ranks ranks = train_ranks(
+        shares_of_steps(steps),
+        one_weighed_epoch(),
+        [&](int64_t, SharedWorkload& workload, StopToken&) { workload.class_weights = weights; }
+    );
+    ASSERT_TRUE(ranks.results[0]) << ranks.results[0].error().message;
+    const Alone alone = accumulate_alone(steps, 0.5, {.class_weights = weights});
+    for (const auto& workload : ranks.workloads)
+      expect_equal_parameters(*workload, *alone.workload);
+    EXPECT_NEAR(ranks.first().epochs[0].average_loss, alone.average_loss, 1e-7);
   }
 }
 

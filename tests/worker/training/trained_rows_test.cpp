@@ -6,6 +6,7 @@
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/embedding/embeddings.h"
 #include "worker/progress/console_sink.h"
+#include "worker/training/learning_rate.h"
 #include "worker/training/parameters_hash.h"
 #include "worker/training/trainer.h"
 
@@ -16,6 +17,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -67,6 +69,10 @@ class RowWorkload final : public Workload {
     embeddings_ = comm::require(embedding::Embeddings::create(tables, communicator));
   }
 
+  ~RowWorkload() override {
+    if (on_destroy) on_destroy(*embeddings_);
+  }
+
   torch::nn::Module& module() override { return *net_; }
   embedding::Embeddings* embeddings() override { return &*embeddings_; }
   const std::vector<int64_t>& batches_per_rank() const override { return batches_; }
@@ -98,6 +104,7 @@ class RowWorkload final : public Workload {
   }
 
   std::function<void(int64_t)> on_batch;  // given how many were fetched so far
+  std::function<void(embedding::Embeddings&)> on_destroy;
   double scale = 1;
 
  private:
@@ -178,6 +185,82 @@ TEST(TrainedRows, ResumeWithTheSameBitsWhereverTheyStopped) {
       EXPECT_NE(hash_at_end(train_rows(rows, options, ask)), whole);
       EXPECT_EQ(hash_at_end(train_rows(rows, options)), whole);
     }
+  }
+}
+
+// Keeps what a rank says of its steps.
+class StepsSink final : public progress::NullSink {
+ public:
+  void on_step(const progress::StepReport& report) override { steps.push_back(report); }
+  std::vector<progress::StepReport> steps;
+};
+
+// One step of one rank, by plain backward on the whole table.
+TEST(TrainedRows, CountInTheNormOfTheGradientsAndAreClippedWithThem) {
+  const auto single = comm::make_single_communicator();
+  const RowOptions rows{.batches_per_rank = {1}};
+  RowWorkload reference(rows, *single);
+  ASSERT_TRUE(reference.start_epoch(0, 0) && reference.next_batch());
+  const at::Tensor table = reference.embeddings()->values(0).requires_grad_(true);
+  const at::Tensor ids = at::arange(0, 10, 3, at::kLong);
+  auto& net = dynamic_cast<RowNetImpl&>(reference.module());
+  cross_entropy({net.forward(table.index_select(0, ids)), ids % 3}).backward();
+  double squares = table.grad().square().sum().item<double>();
+  for (const at::Tensor& parameter : net.parameters())
+    squares += parameter.grad().square().sum().item<double>();
+
+  TrainerOptions options = options_for(1);
+  options.training.optimizer.max_gradient_norm = api::Decimal{"0.1"};
+  RowWorkload workload(rows, *single);
+  StepsSink sink;
+  const StopToken stop;
+  TrainerContext context{
+      .communicator = single, .device = c10::kCPU, .progress = sink, .stop = stop
+  };
+  ASSERT_TRUE(train(workload, context, options));
+  ASSERT_EQ(sink.steps.size(), 1U);
+  const double norm = std::sqrt(squares);
+  ASSERT_GT(norm, 0.2) << "there is something to clip";
+  EXPECT_NEAR(*sink.steps[0].gradient_norm, norm, 1e-12);
+  // Adam's first moment after a step is a tenth of the gradient.
+  const at::Tensor moments = workload.embeddings()->state().at(0).tensor.select(1, 1);
+  EXPECT_TRUE(at::allclose(moments, 0.1 * table.grad() * (0.1 / norm), 1e-5, 1e-12));
+}
+
+// The schedule's rates are what rows that rest are caught up by.
+TEST(TrainedRows, FollowTheScheduleAndResumeWithTheSameBits) {
+  const RowOptions rows{.batches_per_rank = {2, 4}};
+  TrainerOptions options = options_for(4);
+  options.training.optimizer.schedule = api::LearningRateSchedule{
+      .type = api::ScheduleType::Cosine, .interval = api::ScheduleInterval::Step
+  };
+  options.training.optimizer.schedule->warmup = api::Warmup{.length = 3};
+  std::vector<double> rates;
+  const std::string whole =
+      hash_at_end(train_rows(rows, options, [&](int64_t rank, RowWorkload& workload, StopToken&) {
+        if (rank != 0) return;
+        workload.on_destroy = [&rates](embedding::Embeddings& embeddings) {
+          const at::Tensor found = embeddings.state().back().tensor;
+          rates.assign(found.data_ptr<double>(), found.data_ptr<double>() + found.numel());
+        };
+      }));
+  const LearningRate expected = comm::require(LearningRate::create(options.training, 4));
+  ASSERT_EQ(rates.size(), 16U);
+  for (int64_t step = 0; step < 16; ++step)
+    EXPECT_EQ(rates[static_cast<size_t>(step)], expected.at({.epoch = step / 4, .step = step % 4}));
+
+  for (const int64_t stop_at : {2, 5, 11}) {
+    SCOPED_TRACE(stop_at);
+    const TemporaryFolder folder;
+    options.checkpoint = checkpoints_in(folder);
+    const auto ask = [&](int64_t rank, RowWorkload& workload, StopToken& stop) {
+      if (rank != 1) return;
+      workload.on_batch = [&](int64_t fetched) {
+        if (fetched == stop_at) stop.request();
+      };
+    };
+    EXPECT_NE(hash_at_end(train_rows(rows, options, ask)), whole);
+    EXPECT_EQ(hash_at_end(train_rows(rows, options)), whole);
   }
 }
 

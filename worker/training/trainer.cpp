@@ -123,6 +123,8 @@ class TrainingLoop {
   Result<bool> measure(const std::vector<Part>& parts);
   Result<bool> stop_in_evaluation();
   Result<bool> test_best();
+  // Gives the model the parameters of a checkpoint, to be measured or exported.
+  Status take_parameters(const std::string& checkpoint);
   [[nodiscard]] std::vector<Part> due_parts() const;
   Result<EvaluatedParts> evaluate(const std::vector<Part>& parts);
   void report_step(progress::StepReport report, const comm::StepResult& agreed);
@@ -376,17 +378,20 @@ Result<bool> TrainingLoop::test_best() {
     return false;
   }
   if (best->global_step != state_.global_step) {
-    GNN_ASSIGN_OR_RETURN(
-        const checkpoint::CheckpointState state, checkpoints_->load(best_checkpoint_)
-    );
-    GNN_RETURN_IF_ERROR(checkpoint::restore_module(workload_.module(), state.model));
-    if (embedding::Embeddings* const embeddings = workload_.embeddings())
-      GNN_RETURN_IF_ERROR(embeddings->restore(state.embeddings));
+    GNN_RETURN_IF_ERROR(take_parameters(best_checkpoint_));
   }
   GNN_ASSIGN_OR_RETURN(const EvaluatedParts evaluated, evaluate({Part::Test}));
   if (!evaluated) return true;
   test_of_best_ = evaluated->front();
   return false;
+}
+
+Status TrainingLoop::take_parameters(const std::string& checkpoint) {
+  GNN_ASSIGN_OR_RETURN(const checkpoint::CheckpointState state, checkpoints_->load(checkpoint));
+  GNN_RETURN_IF_ERROR(checkpoint::restore_module(workload_.module(), state.model));
+  if (embedding::Embeddings* const embeddings = workload_.embeddings())
+    GNN_RETURN_IF_ERROR(embeddings->restore(state.embeddings));
+  return {};
 }
 
 progress::MemoryByOwner TrainingLoop::memory() {
@@ -525,6 +530,18 @@ Status TrainingLoop::write_model(const std::string& name, int64_t epochs) {
 Status TrainingLoop::export_models() {
   if (!model_export_) return {};
   context_.progress.on_phase(progress::Phase::Checkpoint);
+  const std::optional<Validations::Best>& best = validations_.best();
+  const bool writes_best = keeps_best() && best;
+  const bool is_last = best && best->global_step == state_.global_step;
+  // test_best() leaves the best in the model.
+  const bool has_best = test_of_best_ && !is_last;
+  if (!has_best) GNN_RETURN_IF_ERROR(write_model("last", state_.position.epoch));
+  if (writes_best) {
+    if (!has_best && !is_last) GNN_RETURN_IF_ERROR(take_parameters(best_checkpoint_));
+    GNN_RETURN_IF_ERROR(write_model("best", best->epoch + 1));
+  }
+  if (!has_best) return {};
+  GNN_RETURN_IF_ERROR(take_parameters(newest_checkpoint_));
   return write_model("last", state_.position.epoch);
 }
 
@@ -644,10 +661,9 @@ Result<TrainingResult> TrainingLoop::run() {
   if (!stopped_ && ends_early(training(), validations_)) say_that_it_ends_early();
   progress::FinalReport report = final_report();
   if (!stopped_) {
-    // Before another model may be loaded.
-    GNN_RETURN_IF_ERROR(export_models());
     GNN_ASSIGN_OR_RETURN(stopped_, test_best());
   }
+  if (!stopped_) GNN_RETURN_IF_ERROR(export_models());
   report.preempted = stopped_;
   if (test_of_best_) {
     report.metrics["test_" + test_of_best_->metric] = test_of_best_->value;

@@ -252,6 +252,36 @@ TEST_F(ExportingJob, WritesWhatItHasTrainedAndTheSameBytesAfterARestart) {
   EXPECT_EQ(read_file(file("last")), bytes);
 }
 
+// Whichever of them the test set is measured with, which stays in the model.
+TEST_F(ExportingJob, WritesTheBestBesideTheLast) {
+  for (const api::TestModel tested : {api::TestModel::Last, api::TestModel::Best}) {
+    TrainerOptions both = options(3);
+    both.checkpoint->best.emplace();
+    both.training.evaluation.test_model = tested;
+    TinyWorkload workload;
+    workload.best_epoch = 1;
+    std::vector<at::Tensor> best;
+    workload.on_batch = [&](int64_t epoch, int64_t batch) {
+      if (epoch == 2 && batch == 0) best = values_of(workload.module());
+    };
+    std::vector<at::Tensor> last;
+    workload.on_evaluation = [&](Part part) {
+      if (part == Part::Validation) last = values_of(workload.module());
+    };
+    const auto trained = run(workload, both);
+    ASSERT_TRUE(trained) << trained.error().message;
+    ASSERT_FALSE(same_bits(best, last));
+    EXPECT_TRUE(same_bits(read("last"), last));
+    EXPECT_TRUE(same_bits(read("best"), best));
+    EXPECT_THAT(
+        read_file(file("best")),
+        AllOf(HasSubstr(R"("gnn.epochs":"2")"), HasSubstr(R"("gnn.metricValue":"1")"))
+    );
+    std::filesystem::remove_all(folder_.path() + "/job");
+    std::filesystem::remove_all(folder_.path() + "/models");
+  }
+}
+
 TEST_F(ExportingJob, WritesNoModelWhenItIsStopped) {
   TinyWorkload workload;
   workload.on_batch = [&](int64_t, int64_t batch) {

@@ -160,7 +160,7 @@ class Epoch {
   Epoch(training::Workload& workload, const api::Training& training)
       : workload_(workload),
         communicator_(comm::make_single_communicator()),
-        runner_(
+        runner_(require(training::StepRunner::create(
             workload,
             {.training = training,
              .communicator = communicator_,
@@ -172,7 +172,7 @@ class Epoch {
                 comm::named_buffers_of(workload.module()),
                 communicator_
             ))
-        ) {
+        ))) {
     workload.module().train();
     require(runner_.start_epoch({}));
     run(kWarmUpSteps);

@@ -81,7 +81,7 @@ class Steps {
  public:
   Steps(c10::Device device, Rows rows)
       : workload_(batches_for(device, rows), make_model(device)),
-        runner_(
+        runner_(must(StepRunner::create(
             workload_,
             {.training = training_,
              .communicator = communicator_,
@@ -93,7 +93,7 @@ class Steps {
                 comm::named_buffers_of(workload_.module()),
                 communicator_
             ))
-        ) {
+        ))) {
     EXPECT_TRUE(runner_.start_epoch({}));
   }
 

@@ -251,7 +251,9 @@ TEST_F(NodeProgressTest, SaysWhichEpochIsBestAndWhoseTheTestIs) {
   EXPECT_FALSE(shown.test_model);
 
   RankReport report;
-  report.final = progress::FinalReport{.metric = "auc", .test_model = "best"};
+  report.final = progress::FinalReport{};
+  report.final->metric = "auc";
+  report.final->test_model = "best";
   hear(report);
   shown = make_report(options, 0, progress_.numbers()).progress;
   EXPECT_EQ(shown.test_model, "best");

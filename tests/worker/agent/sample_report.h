@@ -35,6 +35,10 @@ inline JobNumbers all_numbers() {
   numbers.train_metric = 1e-12;
   numbers.validation_metric = std::nan("");
   numbers.test_metric = -std::numeric_limits<double>::infinity();
+  numbers.test_model = "best";
+  numbers.best = progress::BestEpoch{
+      .epoch = 3, .value = 0.75, .checkpoint = "/ckpt/a000001-r0000/step-000000000088.manifest"
+  };
   numbers.eta_seconds = 60;
   numbers.checkpoint = "/ckpt/a000001-r0000/step-000000000110.manifest";
   numbers.parameters_hash = "9ae16a3b2f90404f";

@@ -333,6 +333,15 @@ std::vector<Refusal> broken_placement_rules() {
       {nodes("", {{"/spec/sampling/concurrency", 65}}),
        "spec.sampling.concurrency",
        "should be less than or equal to 64"},
+      {nodes("", {{"/spec/features/memory", "Device"}}),
+       "spec.features.memory",
+       "Device requires training.device: CUDA"},
+      {graphs("", {{"/spec/features/memory", "Device"}, {"/spec/training/device", "CUDA"}}),
+       "spec.features.memory",
+       "Device is only for NodeClassification"},
+      {parts("", {{"/spec/features/memory", "Device"}, {"/spec/training/device", "CUDA"}}),
+       "spec.features.memory",
+       "Device needs all rows on each node: leave out servers and placement.features Partitioned"},
   };
 }
 

@@ -80,7 +80,7 @@ int fail_with(const agent::ServerOptions& options, const Error& error) {
   return code;
 }
 
-int run(const JobOptions& given) {
+int run_server(const JobOptions& given) {
   const rendezvous::EnvironmentLookup environment = rendezvous::process_environment();
   agent::ServerOptions unknown;
   unknown.pod.termination_log =
@@ -115,7 +115,7 @@ void add_server_command(CLI::App& root, Subcommand& chosen) {
       "Make batches for a job's ranks in a pod, as the environment says (docs/worker-contract.md)"
   );
   add_process_options(*command, *options);
-  command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
+  command->callback([options, &chosen] { chosen = [options] { return run_server(*options); }; });
 }
 
 }  // namespace gnn::app

@@ -18,8 +18,8 @@ TOOLS = [
     "tools/generate/upgrade_fixture.py",
     "tests/bench/baselines/run",
     "tools/cluster/base_image",
-    "tools/lint/faults.py", "tools/lint/format.py", "tools/lint/headers.py", "tools/lint/layering.py", "tools/lint/mirror.py",
-    "tools/lint/tidy.py",
+    "tools/lint/faults.py", "tools/lint/format.py", "tools/lint/headers.py", "tools/lint/kernels.py", "tools/lint/layering.py",
+    "tools/lint/mirror.py", "tools/lint/tidy.py",
     "tools/stages/run_stages.py",
     "tests/worker/nn/parity/make_parity.py",
 ]

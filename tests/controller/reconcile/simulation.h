@@ -234,6 +234,10 @@ class Simulation {
     });
   }
 
+  [[nodiscard]] bool is_served(objects::GroupApi api) const {
+    return std::ranges::find(world_.group_apis, api) != world_.group_apis.end();
+  }
+
   // A pod waits for its group, and with it for the others of it.
   [[nodiscard]] bool may_be_placed(const objects::Pod& pod) const {
     if (!pod.spec.group || !pod.spec.node_name.empty()) return true;
@@ -242,8 +246,7 @@ class Simulation {
       return each.api == named.api && each.metadata.name == named.group &&
              !each.metadata.deletion_timestamp;
     });
-    const bool served = std::ranges::find(world_.group_apis, named.api) != world_.group_apis.end();
-    if (!served || group == world_.groups.end()) return false;
+    if (!is_served(named.api) || group == world_.groups.end()) return false;
     const auto members = std::ranges::count_if(world_.pods, [&](const objects::Pod& each) {
       return each.spec.group == named && !ended(each) && !each.metadata.deletion_timestamp;
     });
@@ -279,7 +282,9 @@ class Simulation {
     pod.metadata.uid = "pod-uid-" + std::to_string(++pods_made_);
     pod.metadata.creation_timestamp = world_.now;
     pod.status.phase = "Pending";
-    made_pods_without_group_ = made_pods_without_group_ || !has_group_of(pod);
+    // Where the group's API has gone, no group can be made.
+    const bool needs_group = pod.spec.group && is_served(pod.spec.group->api);
+    made_pods_without_group_ = made_pods_without_group_ || (needs_group && !has_group_of(pod));
     if (drops_groups) pod.spec.group.reset();
     world_.pods.push_back(std::move(pod));
   }

@@ -1,9 +1,11 @@
 // An epoch of GraphSAGE on a graph of ogbn-products' shape, with the training loop's own steps: batches
 // from the loader, against batches that lie on the device already.
 
+#include "common/stopwatch.h"
 #include "tests/bench/gpu/device_activity.h"
 #include "tests/bench/gpu/figures.h"
 #include "tests/bench/sampling/bench_graph.h"
+#include "tests/support/must.h"
 #include "tests/worker/training/batch_workload.h"
 #include "worker/comm/ddp.h"
 #include "worker/graph/dataset.h"
@@ -44,14 +46,7 @@ constexpr double kSmallFeatures = 1e-3;
 
 using loader::MiniBatch;
 
-template <class T>
-T require(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().message);
-  return std::move(*result);
-}
-void require(const Status& status) {
-  if (!status) throw std::runtime_error(status.error().message);
-}
+using testing::must;
 
 int64_t sampler_threads() {
   return tasks::loading_threads(std::max(1U, std::thread::hardware_concurrency()), kGpu);
@@ -78,14 +73,14 @@ graph::Dataset products_shape() {
   dataset.node_types.push_back(
       {.name = "node",
        .num_nodes = shape->num_nodes,
-       .features = require(graph::FeatureStore::create(features)),
+       .features = must(graph::FeatureStore::create(features)),
        .labels = at::arange(shape->num_nodes, at::kLong) % kClasses}
   );
   dataset.edge_types.push_back(
       {.source = "node",
        .relation = "to",
        .destination = "node",
-       .graph = require(graph::CscGraph::create_unchecked(indptr, indices, shape->num_nodes)),
+       .graph = must(graph::CscGraph::create_unchecked(indptr, indices, shape->num_nodes)),
        .features = {}}
   );
   dataset.split.train = at::arange(0, kTrainNodes * 12, 12, at::kLong);
@@ -124,10 +119,10 @@ using Batches = std::unique_ptr<loader::BatchSource<MiniBatch>>;
 Batches load(const graph::Dataset& dataset, const at::Tensor& device_rows) {
   const auto fetcher = [](const at::Tensor& rows) {
     return std::make_shared<loader::LocalFeatureFetcher>(
-        require(loader::LocalFeatureFetcher::create(rows, loader::memory_before(kGpu)))
+        must(loader::LocalFeatureFetcher::create(rows, loader::memory_before(kGpu)))
     );
   };
-  auto sampler = require(sampling::NeighborSampler::create(
+  auto sampler = must(sampling::NeighborSampler::create(
       sampling::NeighborSamplerOptions{.fanout = {15, 10, 5}}, dataset.graph()
   ));
   loader::NodeLoaderOptions options;
@@ -135,7 +130,7 @@ Batches load(const graph::Dataset& dataset, const at::Tensor& device_rows) {
   options.items.shuffle = true;
   options.num_threads = sampler_threads();
   options.device = kGpu;
-  return require(loader::NodeLoader::create(
+  return must(loader::NodeLoader::create(
       options,
       loader::NodeBatchMaker::create(
           std::make_shared<sampling::LocalSampler>(std::move(sampler)),
@@ -160,21 +155,21 @@ class Epoch {
   Epoch(training::Workload& workload, const api::Training& training)
       : workload_(workload),
         communicator_(comm::make_single_communicator()),
-        runner_(require(training::StepRunner::create(
+        runner_(must(training::StepRunner::create(
             workload,
             {.training = training,
              .communicator = communicator_,
              .device = kGpu,
              .stop = stop_,
              .progress = sink_},
-            require(comm::DistributedDataParallel::create(
+            must(comm::DistributedDataParallel::create(
                 comm::named_parameters_of(workload.module()),
                 comm::named_buffers_of(workload.module()),
                 communicator_
             ))
         ))) {
     workload.module().train();
-    require(runner_.start_epoch({}));
+    must(runner_.start_epoch({}));
     run(kWarmUpSteps);
   }
 
@@ -183,11 +178,11 @@ class Epoch {
     torch::cuda::synchronize();
     const auto start = std::chrono::steady_clock::now();
     for (int64_t i = 0; i < steps; ++i) {
-      if (!require(runner_.run({.epoch = 0, .step = step_++}, sums_, report_)))
+      if (!must(runner_.run({.epoch = 0, .step = step_++}, sums_, report_)))
         throw std::runtime_error("the epoch has too few steps");
     }
     torch::cuda::synchronize();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return seconds_since(start);
   }
 
   [[nodiscard]] int64_t left() const { return runner_.steps_per_epoch() - step_; }
@@ -206,10 +201,10 @@ class Epoch {
 
 std::vector<MiniBatch> batches_on_device(const graph::Dataset& dataset) {
   const Batches source = load(dataset, {});
-  require(source->start_epoch(0));
+  must(source->start_epoch(0));
   std::vector<MiniBatch> result;
   while (static_cast<int64_t>(result.size()) < kResidentBatches)
-    result.push_back(std::move(*require(source->next())));
+    result.push_back(std::move(*must(source->next())));
   source->stop();
   torch::cuda::synchronize();
   return result;

@@ -8,7 +8,6 @@
 #include <string_view>
 
 namespace gnn::bench {
-namespace {
 
 std::string text_of(const std::vector<Figure>& figures) {
   nlohmann::json rows = nlohmann::json::array();
@@ -19,8 +18,6 @@ std::string text_of(const std::vector<Figure>& figures) {
   }
   return nlohmann::json{{"rows", std::move(rows)}}.dump(2);
 }
-
-}  // namespace
 
 int write_figures(int argc, char** argv, std::vector<Figure> (*measure)()) {
   const bool to_file = argc == 3 && std::string_view(argv[1]) == "--json";

@@ -1,6 +1,8 @@
 // Sampling and gathering on a GPU, on a graph of ogbn-products' shape, beside limits of the same run:
 // a copy within the GPU's memory and one from pinned memory of the host.
 
+#include "common/stopwatch.h"
+#include "tests/bench/gpu/figures.h"
 #include "tests/bench/sampling/bench_graph.h"
 #include "tests/support/must.h"
 #include "worker/data/gather.h"
@@ -8,10 +10,8 @@
 #include "worker/gpu/memory.h"
 #include "worker/gpu/neighbor_sampler.h"
 #include "worker/sampling/core/neighbor_kernel.h"
-#include "worker/sampling/core/rng.h"
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -52,24 +52,6 @@ std::span<const std::byte> bytes_of(const T* data, int64_t count) {
   return std::as_bytes(std::span(data, static_cast<size_t>(count)));
 }
 
-std::vector<int64_t> random_nodes(size_t count, int64_t num_nodes, uint64_t stream) {
-  sampling::core::CounterRng rng({99, 1}, 0, stream);
-  std::vector<int64_t> nodes(count);
-  for (int64_t& node : nodes)
-    node = static_cast<int64_t>(rng.below(static_cast<uint64_t>(num_nodes)));
-  return nodes;
-}
-
-class Stopwatch {
- public:
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
@@ -78,21 +60,17 @@ double median(std::vector<double> values) {
 // The table's rows, printed as they come.
 class Figures {
  public:
-  void add(
-      const std::string& what, double value, const std::string& unit, const std::string& goal = ""
-  ) {
-    nlohmann::json row = {{"what", what}, {"value", value}, {"unit", unit}};
-    if (!goal.empty()) row["goal"] = goal;
-    rows_.push_back(row);
-    std::cout << what << ": " << value << ' ' << unit
-              << (goal.empty() ? "" : " (goal " + goal + ")") << std::endl;
+  void add(const Figure& figure) {
+    rows_.push_back(figure);
+    std::cout << figure.what << ": " << figure.value << ' ' << figure.unit
+              << (figure.goal.empty() ? "" : " (goal " + figure.goal + ")") << std::endl;
   }
   void write(const std::string& path) const {
-    if (!path.empty()) std::ofstream(path) << nlohmann::json{{"rows", rows_}}.dump(2) << '\n';
+    if (!path.empty()) std::ofstream(path) << text_of(rows_) << '\n';
   }
 
  private:
-  nlohmann::json rows_ = nlohmann::json::array();
+  std::vector<Figure> rows_;
 };
 
 // Bytes per second of a copy that `copy` begins on `stream`; the median of several stretches.
@@ -101,10 +79,10 @@ double rate_of(const gpu::OwnStream& stream, double bytes, const Begin& begin) {
   std::vector<double> rates;
   for (int round = 0; round < 6; ++round) {
     must(stream.wait());
-    const Stopwatch watch;
+    const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < 4; ++i) begin(i);
     must(stream.wait());
-    if (round > 0) rates.push_back(4 * bytes / watch.seconds());
+    if (round > 0) rates.push_back(4 * bytes / seconds_since(start));
   }
   return median(rates);
 }
@@ -228,9 +206,9 @@ double sampling_rate(const BenchGraph& graph, const Topology& topology, const Sa
   };
   go(0, warm_up);
   edges = 0;
-  const Stopwatch watch;
+  const auto start = std::chrono::steady_clock::now();
   go(warm_up, warm_up + run.batches);
-  return static_cast<double>(edges) / watch.seconds();
+  return static_cast<double>(edges) / seconds_since(start);
 }
 
 struct GatherRun {
@@ -294,13 +272,13 @@ Limits measure_limits(const BenchGraph& graph, Figures& figures) {
     must_cuda(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice, stream.get())
     );
   });
-  figures.add("copy within the GPU's memory, read and written", limits.device_copy / 1e9, "GB/s");
+  figures.add({"copy within the GPU's memory, read and written", limits.device_copy / 1e9, "GB/s"});
   limits.bus_copy = rate_of(stream, static_cast<double>(bytes), [&](int) {
     must_cuda(
         cudaMemcpyAsync(to.data(), graph.features, bytes, cudaMemcpyHostToDevice, stream.get())
     );
   });
-  figures.add("copy from pinned memory of the host", limits.bus_copy / 1e9, "GB/s");
+  figures.add({"copy from pinned memory of the host", limits.bus_copy / 1e9, "GB/s"});
   return limits;
 }
 
@@ -318,10 +296,10 @@ void measure_sampling(const BenchGraph& graph, const BenchOptions& options, Figu
           {.in_flight = in_flight, .reading_threads = threads, .batches = options.batches}
       );
       figures.add(
-          what + ", " + std::to_string(in_flight) + " in flight",
-          rate / 1e6,
-          "M edges/s",
-          in_flight == options.in_flight ? goal : ""
+          {what + ", " + std::to_string(in_flight) + " in flight",
+           rate / 1e6,
+           "M edges/s",
+           in_flight == options.in_flight ? goal : ""}
       );
     }
   };
@@ -349,12 +327,12 @@ void measure_gather(
     const double device = gather_rate(
         graph, {.rows = {.all = copy.data()}, .row_bytes = shape.row_bytes, .num_rows = num_rows}
     );
-    figures.add("gather of " + shape.name + ", Device", device / 1e9, "GB/s");
+    figures.add({"gather of " + shape.name + ", Device", device / 1e9, "GB/s"});
     figures.add(
-        "gather of " + shape.name + ", Device, read and written, of the copy",
-        100 * 2 * device / limits.device_copy,
-        "%",
-        ">= 60"
+        {"gather of " + shape.name + ", Device, read and written, of the copy",
+         100 * 2 * device / limits.device_copy,
+         "%",
+         ">= 60"}
     );
     for (const int64_t threads : options.reading_threads) {
       const double zero_copy = gather_rate(
@@ -365,8 +343,8 @@ void measure_gather(
            .reading_threads = threads}
       );
       const std::string what = "gather of " + shape.name + ", ZeroCopy" + with_threads(threads);
-      figures.add(what, zero_copy / 1e9, "GB/s");
-      figures.add(what + ", of the copy", 100 * zero_copy / limits.bus_copy, "%", ">= 80");
+      figures.add({what, zero_copy / 1e9, "GB/s"});
+      figures.add({what + ", of the copy", 100 * zero_copy / limits.bus_copy, "%", ">= 80"});
     }
   }
 }
@@ -386,18 +364,18 @@ int run(int argc, char** argv) {
       ->delimiter(',');
   CLI11_PARSE(app, argc, argv);
 
-  const Stopwatch watch;
+  const auto start = std::chrono::steady_clock::now();
   std::cout << must(gpu::device_name()) << std::endl;
   const BenchGraph graph = make_products_shape();
   const size_t feature_bytes = static_cast<size_t>(graph.num_nodes) * graph.row_bytes;
   const gpu::PinnedRange features = must(gpu::PinnedRange::pin({graph.features, feature_bytes}));
-  std::cout << "graph made after " << watch.seconds() << " s" << std::endl;
+  std::cout << "graph made after " << seconds_since(start) << " s" << std::endl;
   Figures figures;
   const Limits limits = measure_limits(graph, figures);
   measure_sampling(graph, options, figures);
   measure_gather(graph, features, options, limits, figures);
   figures.write(options.json_path);
-  std::cout << "done after " << watch.seconds() << " s" << std::endl;
+  std::cout << "done after " << seconds_since(start) << " s" << std::endl;
   return 0;
 }
 

@@ -1,7 +1,9 @@
 // All-reductions by NCCL over every GPU of this machine, one rank each; with one GPU NCCL copies
 // nothing over a link, and what is left is its own cost.
 
+#include "common/stopwatch.h"
 #include "tests/bench/gpu/figures.h"
+#include "tests/support/must.h"
 #include "worker/comm/process_groups.h"
 #include "worker/comm/tcp_store.h"
 
@@ -19,20 +21,18 @@
 namespace gnn::bench {
 namespace {
 
+using testing::must;
+
 constexpr int kRepetitions = 50;
 
 double seconds_of_reductions(comm::Communicator& communicator, const at::Tensor& tensor) {
-  const auto reduce = [&] {
-    if (const Status done = communicator.all_reduce(tensor); !done)
-      throw std::runtime_error(done.error().message);
-  };
+  const auto reduce = [&] { must(communicator.all_reduce(tensor)); };
   for (int i = 0; i < 5; ++i) reduce();
   torch::cuda::synchronize(tensor.device().index());
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < kRepetitions; ++i) reduce();
   torch::cuda::synchronize(tensor.device().index());
-  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - start;
-  return all.count() / kRepetitions;
+  return seconds_since(start) / kRepetitions;
 }
 
 struct Reductions {
@@ -44,16 +44,14 @@ constexpr int64_t kLargeBytes = int64_t{256} << 20;
 
 Reductions run_rank(const comm::C10dStoreHandle& store, int64_t rank, int64_t world) {
   const c10::Device device = comm::device_of_rank(true, rank);
-  auto made = comm::make_communicator(comm::Backend::Nccl, device, store, rank, world);
-  if (!made) throw std::runtime_error(made.error().message);
+  const auto made = must(comm::make_communicator(comm::Backend::Nccl, device, store, rank, world));
   const auto floats = at::device(device).dtype(at::kFloat);
   const at::Tensor ones = at::ones({1024}, floats);
-  Reductions seconds{.small_seconds = seconds_of_reductions(**made, at::zeros({1024}, floats))};
-  if (const Status done = (*made)->all_reduce(ones); !done)
-    throw std::runtime_error(done.error().message);
+  Reductions seconds{.small_seconds = seconds_of_reductions(*made, at::zeros({1024}, floats))};
+  must(made->all_reduce(ones));
   if (!ones.eq(static_cast<double>(world)).all().item<bool>())
     throw std::runtime_error("NCCL's sum of ones is not the number of ranks");
-  seconds.large_seconds = seconds_of_reductions(**made, at::zeros({kLargeBytes / 4}, floats));
+  seconds.large_seconds = seconds_of_reductions(*made, at::zeros({kLargeBytes / 4}, floats));
   return seconds;
 }
 

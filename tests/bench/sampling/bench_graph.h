@@ -25,6 +25,9 @@ struct BenchGraph {
 /// neighbour is drawn in proportion to its degree.
 [[nodiscard]] BenchGraph make_products_shape();
 
+/// Nodes drawn uniformly, the same for the same stream.
+[[nodiscard]] std::vector<int64_t> random_nodes(size_t count, int64_t num_nodes, uint64_t stream);
+
 /// Maps indptr.npy (int64), indices.npy (int32 or int64) and, if present, features.npy (two
 /// dimensions) of `directory`. Throws std::runtime_error naming the file and what is wrong with it.
 [[nodiscard]] BenchGraph map_npy_graph(const std::string& directory);

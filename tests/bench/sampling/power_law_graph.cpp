@@ -70,4 +70,12 @@ BenchGraph make_products_shape() {
   return graph;
 }
 
+std::vector<int64_t> random_nodes(size_t count, int64_t num_nodes, uint64_t stream) {
+  sampling::core::CounterRng rng({99, 1}, 0, stream);
+  std::vector<int64_t> nodes(count);
+  for (int64_t& node : nodes)
+    node = static_cast<int64_t>(rng.below(static_cast<uint64_t>(num_nodes)));
+  return nodes;
+}
+
 }  // namespace gnn::bench

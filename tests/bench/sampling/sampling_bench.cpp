@@ -6,7 +6,6 @@
 #include "tests/bench/sampling/side_by_side.h"
 #include "worker/data/gather.h"
 #include "worker/sampling/core/neighbor_kernel.h"
-#include "worker/sampling/core/rng.h"
 
 #include <CLI/CLI.hpp>
 #include <benchmark/benchmark.h>
@@ -39,14 +38,6 @@ struct SampleCase {
   std::string rule;
   Map map = Map::Direct;
 };
-
-std::vector<int64_t> random_nodes(size_t count, int64_t num_nodes, uint64_t stream) {
-  sampling::core::CounterRng rng({99, 1}, 0, stream);
-  std::vector<int64_t> nodes(count);
-  for (int64_t& node : nodes)
-    node = static_cast<int64_t>(rng.below(static_cast<uint64_t>(num_nodes)));
-  return nodes;
-}
 
 // The CPU time of the calling thread. On a shared machine a rate by CPU time says what the code
 // does, one by wall time also what else ran.

@@ -14,7 +14,11 @@ namespace {
 
 constexpr int64_t kNodes = 2000;
 
-std::vector<MiniBatch> read_batches(at::Device device) {
+// Of a graph whose nodes have `width` features; every `seed_step`th of them is a seed.
+std::unique_ptr<NodeLoader> make_loader(
+    NodeLoaderOptions options, int64_t width, int64_t seed_step, HostMemory memory
+) {
+  options.items.shuffle = true;
   const sampling::RandomGraph edges(kNodes, kNodes, 8, 1);
   const auto graph = graph::CscGraph::create(
                          at::tensor(edges.indptr, at::kLong),
@@ -22,22 +26,25 @@ std::vector<MiniBatch> read_batches(at::Device device) {
                          kNodes
   )
                          .value();
-  auto fetcher =
-      LocalFeatureFetcher::create(at::arange(kNodes * 6, at::kFloat).reshape({kNodes, 6})).value();
+  const at::Tensor rows = at::arange(kNodes * width, at::kFloat).reshape({kNodes, width});
+  auto fetcher = LocalFeatureFetcher::create(rows, memory).value();
+  return NodeLoader::create(
+             options,
+             graph,
+             at::arange(0, kNodes, seed_step, at::kLong),
+             std::make_shared<LocalFeatureFetcher>(std::move(fetcher)),
+             at::arange(kNodes, at::kLong) % 7
+  )
+      .value();
+}
+
+std::vector<MiniBatch> read_batches(at::Device device) {
   NodeLoaderOptions options;
   options.sampling.fanout = {5, 3};
   options.items.batch_size = 64;
-  options.items.shuffle = true;
   options.num_threads = 2;
   options.device = device;
-  const auto loader = NodeLoader::create(
-                          options,
-                          graph,
-                          at::arange(0, kNodes, 3, at::kLong),
-                          std::make_shared<LocalFeatureFetcher>(std::move(fetcher)),
-                          at::arange(kNodes, at::kLong) % 7
-  )
-                          .value();
+  const auto loader = make_loader(options, 6, 3, HostMemory::Pageable);
   EXPECT_TRUE(loader->start_epoch(0, 0));
   std::vector<MiniBatch> batches;
   while (auto batch = loader->next().value()) batches.push_back(std::move(*batch));
@@ -46,33 +53,12 @@ std::vector<MiniBatch> read_batches(at::Device device) {
 
 // Rows so wide that the copies of a batch, some 40 MB, take longer than the host needs to queue them.
 std::unique_ptr<NodeLoader> wide_loader(at::Device device, int64_t threads) {
-  constexpr int64_t kWide = 8192;
-  const sampling::RandomGraph edges(kNodes, kNodes, 8, 1);
-  const auto graph = graph::CscGraph::create(
-                         at::tensor(edges.indptr, at::kLong),
-                         at::tensor(edges.indices, at::kLong).to(at::kInt),
-                         kNodes
-  )
-                         .value();
-  auto fetcher =
-      LocalFeatureFetcher::create(
-          at::arange(kNodes * kWide, at::kFloat).reshape({kNodes, kWide}), memory_before(device)
-      )
-          .value();
   NodeLoaderOptions options;
   options.sampling.fanout = {8, 8};
   options.items.batch_size = 40;
-  options.items.shuffle = true;
   options.num_threads = threads;
   options.device = device;
-  return NodeLoader::create(
-             options,
-             graph,
-             at::arange(0, kNodes, 4, at::kLong),
-             std::make_shared<LocalFeatureFetcher>(std::move(fetcher)),
-             at::arange(kNodes, at::kLong) % 7
-  )
-      .value();
+  return make_loader(options, 8192, 4, memory_before(device));
 }
 
 // What a model would read of a batch.

@@ -2,6 +2,7 @@
 
 #include "tests/support/simulated_disk.h"
 #include "tests/worker/comm/in_process_ranks.h"
+#include "tests/worker/training/linear_net.h"
 #include "tests/worker/training/trainer_runs.h"
 #include "worker/progress/console_sink.h"
 #include "worker/training/trainer.h"
@@ -10,7 +11,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
-#include <torch/nn/modules/linear.h>
 
 #include <cmath>
 #include <functional>
@@ -30,25 +30,12 @@ using ::testing::HasSubstr;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-class PlannedNet : public torch::nn::Module {
- public:
-  PlannedNet() {
-    linear_ = register_module("linear", torch::nn::Linear(4, 3));
-    to(at::kDouble);
-    // Not from torch's generator, which the ranks, threads here, share.
-    const at::NoGradGuard no_grad;
-    linear_->weight.copy_(at::linspace(-0.5, 0.5, 12, at::kDouble).reshape({3, 4}));
-    linear_->bias.zero_();
-  }
-  at::Tensor forward(const at::Tensor& x) { return linear_->forward(x); }
-  // A number that tells the model of one step from that of another.
-  double mark() const { return linear_->weight.select(0, 1).sum().item<double>(); }
+// A number that tells the model of one step from that of another.
+double mark_of(const LinearNet& net) {
+  return net.weight().select(0, 1).sum().item<double>();
+}
 
- private:
-  torch::nn::Linear linear_{nullptr};
-};
-
-// Three batches an epoch. The validations are planned, by epoch; the test gives PlannedNet::mark().
+// Three batches an epoch. The validations are planned, by epoch; the test gives mark_of().
 class PlannedWorkload final : public Workload {
  public:
   explicit PlannedWorkload(std::vector<double> validations, int64_t rank = 0, int64_t world = 1)
@@ -84,8 +71,8 @@ class PlannedWorkload final : public Workload {
     if (context.stop.requested()) return Evaluated();
     evaluated.push_back(part);
     const bool test = part == Part::Test;
-    const double value = test ? net_->mark() : validations_.at(static_cast<size_t>(epoch_));
-    if (!test) marks.push_back(net_->mark());
+    const double value = test ? mark_of(*net_) : validations_.at(static_cast<size_t>(epoch_));
+    if (!test) marks.push_back(mark_of(*net_));
     return progress::Measure{.metric = "accuracy", .value = value, .count = 12};
   }
 
@@ -99,7 +86,7 @@ class PlannedWorkload final : public Workload {
   std::vector<int64_t> batches_;
   at::Tensor points_;
   at::Tensor labels_;
-  std::shared_ptr<PlannedNet> net_ = std::make_shared<PlannedNet>();
+  std::shared_ptr<LinearNet> net_ = std::make_shared<LinearNet>();
   int64_t epoch_ = 0;
   int64_t next_ = 0;
   int64_t current_ = 0;

@@ -2,6 +2,7 @@
 
 #include "tests/support/temporary_folder.h"
 #include "tests/worker/comm/in_process_ranks.h"
+#include "tests/worker/training/linear_net.h"
 #include "tests/worker/training/trainer_runs.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/embedding/embeddings.h"
@@ -14,7 +15,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
-#include <torch/nn/modules/linear.h>
 
 #include <algorithm>
 #include <cmath>
@@ -34,22 +34,6 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 40;
 
-class RowNetImpl : public torch::nn::Module {
- public:
-  RowNetImpl() {
-    linear_ = register_module("linear", torch::nn::Linear(4, 3));
-    to(at::kDouble);
-    // Not from torch's generator, which the ranks, threads here, share.
-    const at::NoGradGuard no_grad;
-    linear_->weight.copy_(at::linspace(-0.5, 0.5, 12, at::kDouble).reshape({3, 4}));
-    linear_->bias.zero_();
-  }
-  at::Tensor forward(const at::Tensor& x) { return linear_->forward(x); }
-
- private:
-  torch::nn::Linear linear_{nullptr};
-};
-
 struct RowOptions {
   api::EmbeddingUpdate update = api::EmbeddingUpdate::Dense;
   std::vector<int64_t> batches_per_rank = {3};
@@ -60,7 +44,7 @@ class RowWorkload final : public Workload {
  public:
   RowWorkload(const RowOptions& options, comm::Communicator& communicator)
       : batches_(options.batches_per_rank), rank_(communicator.rank()) {
-    net_ = std::make_shared<RowNetImpl>();
+    net_ = std::make_shared<LinearNet>();
     embedding::EmbeddingOptions tables;
     tables.tables = {{"node", kRows, 4}};
     tables.update = options.update;
@@ -110,7 +94,7 @@ class RowWorkload final : public Workload {
  private:
   std::vector<int64_t> batches_;
   int64_t rank_;
-  std::shared_ptr<RowNetImpl> net_;
+  std::shared_ptr<LinearNet> net_;
   std::optional<embedding::Embeddings> embeddings_;
   at::Tensor ids_;
   int64_t next_ = 0;
@@ -203,7 +187,7 @@ TEST(TrainedRows, CountInTheNormOfTheGradientsAndAreClippedWithThem) {
   ASSERT_TRUE(reference.start_epoch(0, 0) && reference.next_batch());
   const at::Tensor table = reference.embeddings()->values(0).requires_grad_(true);
   const at::Tensor ids = at::arange(0, 10, 3, at::kLong);
-  auto& net = dynamic_cast<RowNetImpl&>(reference.module());
+  auto& net = dynamic_cast<LinearNet&>(reference.module());
   cross_entropy({net.forward(table.index_select(0, ids)), ids % 3}).backward();
   double squares = table.grad().square().sum().item<double>();
   for (const at::Tensor& parameter : net.parameters())

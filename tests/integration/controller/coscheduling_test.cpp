@@ -48,35 +48,11 @@ TEST(Coscheduling, OfTwoGangsOneIsWholeAndNoneIsPartial) {
       gangs.status("a")["scheduling"], (Json{{"provider", "Coscheduling"}, {"group", "a-1"}})
   );
 
-  // Suspended, the first gives its places to the second, and takes its turn when it is resumed.
-  gangs.suspend("a", true);
-  ASSERT_TRUE(eventually([&] { return gangs.runs("b") && gangs.groups() == "b-1"; }, kPatience))
-      << gangs.log();
-  EXPECT_TRUE(gangs.cluster().holds("a", "Suspended"));
-  gangs.suspend("a", false);
-  ASSERT_TRUE(eventually([&] { return gangs.why_not_scheduled("a") == "GangPending"; }))
-      << gangs.log();
-  EXPECT_EQ(gangs.placed("a"), 0);
-
-  // A restart has a group of its own. Which of the two gets the place is for the scheduler to say.
-  gangs.cluster().end_pod("b-1-1", 70);
-  ASSERT_TRUE(eventually([&] { return gangs.groups() == "a-2 b-2"; })) << gangs.log();
-  ASSERT_TRUE(eventually([&] { return gangs.runs("a") != gangs.runs("b"); }, kPatience))
-      << gangs.log();
-  const std::string first = gangs.runs("a") ? "a" : "b";
-  const std::string second = first == "a" ? "b" : "a";
-  EXPECT_EQ(gangs.placed(second), 0);
-  gangs.complete(first, 2);
-  ASSERT_TRUE(eventually([&] { return gangs.runs(second); }, kPatience)) << gangs.log();
-  EXPECT_TRUE(gangs.cluster().holds(first, "Complete"));
-  EXPECT_EQ(gangs.groups(), second + "-2");
-  gangs.complete(second, 2);
-  ASSERT_TRUE(eventually([&] { return gangs.groups().empty(); })) << gangs.log();
-  EXPECT_TRUE(gangs.cluster().holds(second, "Complete"));
+  expect_turns(gangs, kPatience);
 }
 
 // How long the scheduler leaves places empty between two gangs that want them all.
-TEST(Coscheduling, GangsThatWantOnePlaceRunOneAfterTheOther) {
+TEST(Coscheduling, OfGangsThatWantOnePlaceEachComesToItsEnd) {
   const Gangs gangs(coscheduling());
   double serial = 0;
   for (const std::string job : {"a", "b"}) {

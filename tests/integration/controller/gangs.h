@@ -3,6 +3,8 @@
 #include "tests/integration/controller/fixture.h"
 #include "tests/support/must.h"
 
+#include <gtest/gtest.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -121,5 +123,38 @@ class Gangs {
   std::unique_ptr<FaultProxy> proxy_;
   ControllerProcess controller_;
 };
+
+/// Of two gangs that do not fit side by side, "a" runs and "b" waits for its group: what becomes of
+/// them by a suspension, a restart and their ends, none ever placed in part. What the scheduler is to
+/// do by itself may take as long as `patience`.
+inline void expect_turns(
+    const Gangs& gangs, std::chrono::seconds patience = std::chrono::seconds(60)
+) {
+  // Suspended, the first gives its places to the second, and takes its turn when it is resumed.
+  gangs.suspend("a", true);
+  ASSERT_TRUE(eventually([&] { return gangs.runs("b") && gangs.groups() == "b-1"; }, patience))
+      << gangs.log();
+  EXPECT_TRUE(gangs.cluster().holds("a", "Suspended"));
+  gangs.suspend("a", false);
+  ASSERT_TRUE(eventually([&] { return gangs.why_not_scheduled("a") == "GangPending"; }))
+      << gangs.log();
+  EXPECT_EQ(gangs.placed("a"), 0);
+
+  // A restart has a group of its own. Which of the two gets the place is for the scheduler to say.
+  gangs.cluster().end_pod("b-1-1", 70);
+  ASSERT_TRUE(eventually([&] { return gangs.groups() == "a-2 b-2"; })) << gangs.log();
+  ASSERT_TRUE(eventually([&] { return gangs.runs("a") != gangs.runs("b"); }, patience))
+      << gangs.log();
+  const std::string first = gangs.runs("a") ? "a" : "b";
+  const std::string second = first == "a" ? "b" : "a";
+  EXPECT_EQ(gangs.placed(second), 0);
+  gangs.complete(first, 2);
+  ASSERT_TRUE(eventually([&] { return gangs.runs(second); }, patience)) << gangs.log();
+  EXPECT_TRUE(gangs.cluster().holds(first, "Complete"));
+  EXPECT_EQ(gangs.groups(), second + "-2");
+  gangs.complete(second, 2);
+  ASSERT_TRUE(eventually([&] { return gangs.groups().empty(); })) << gangs.log();
+  EXPECT_TRUE(gangs.cluster().holds(second, "Complete"));
+}
 
 }  // namespace gnn::testing

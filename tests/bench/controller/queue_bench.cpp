@@ -199,7 +199,8 @@ class QueueBench {
     }
   }
   void remove_jobs() const {
-    for (const Json& job : call("GET", jobs())["items"]) {
+    const Json list = call("GET", jobs());
+    for (const Json& job : list["items"]) {
       call("DELETE", jobs() + "/" + job["metadata"]["name"].get<std::string>());
     }
     wait_until(
@@ -261,7 +262,8 @@ class QueueBench {
     wait_until(
         [&] {
           int waiting = 0;
-          for (const Json& job : call("GET", jobs())["items"]) {
+          const Json list = call("GET", jobs());
+          for (const Json& job : list["items"]) {
             const Json status = job.value("status", Json::object());
             for (const Json& each : status.value("conditions", Json::array())) {
               if (each["type"] == "Scheduled" && each["reason"] == "Queued") ++waiting;

@@ -29,6 +29,35 @@ Json priority_class(const std::string& name, int value) {
   return {{"metadata", {{"name", name}}}, {"value", value}};
 }
 
+// What an API server does whose gate is off while another of the same cluster serves groups: it takes
+// the field from pods. Servers that differ are not to be had here, so that a policy of theirs takes it.
+constexpr const char* kTakesGroupsFromPods = R"yaml(
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: no-groups}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+  matchConditions: [{name: grouped, expression: has(object.spec.schedulingGroup)}]
+  mutations:
+    - patchType: JSONPatch
+      jsonPatch: {expression: '[JSONPatch{op: "remove", path: "/spec/schedulingGroup"}]'}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: no-groups}
+spec: {policyName: no-groups}
+)yaml";
+
+constexpr const char* kPodInGroup = R"(
+apiVersion: v1
+kind: Pod
+metadata: {name: x, namespace: default}
+spec: {schedulingGroup: {podGroupName: x}, containers: [{name: x, image: x}]}
+)";
+
 std::string why_waits(const Gangs& gangs, const std::string& job) {
   return gangs.cluster().condition(job, "Scheduled")["message"];
 }
@@ -118,6 +147,29 @@ TEST(NativeGroups, WithoutTheGatePodsArePlacedOneByOneAndTheJobSaysSo) {
       HasSubstr("scheduling.k8s.io/v1beta1")
   );
   EXPECT_EQ(gangs.groups(), "");
+}
+
+TEST(NativeGroups, ThatAnApiServerTakesFromPodsAreGivenUpAndTheJobSaysSo) {
+  const Gangs gangs(native());
+  ControlPlane& plane = gangs.cluster().plane();
+  must(plane.apply("-", kTakesGroupsFromPods));
+  const auto created = [&] {
+    return must(plane.kubectl({"create", "--dry-run=server", "-o=json", "-f", "-"}, kPodInGroup));
+  };
+  ASSERT_TRUE(eventually([&] {
+    const CommandOutput made = created();
+    return made.exit_code == 0 && made.output.find("podGroupName") == std::string::npos;
+  })) << created().output
+      << created().errors;
+  gangs.create("a");
+  ASSERT_TRUE(eventually([&] { return gangs.runs("a") && gangs.groups().empty(); })) << gangs.log();
+  const Json scheduling = gangs.status("a")["scheduling"];
+  EXPECT_EQ(scheduling["provider"], "None");
+  EXPECT_FALSE(scheduling.contains("group"));
+  EXPECT_THAT(
+      scheduling["message"].get<std::string>(), HasSubstr("feature gate GenericWorkload is off")
+  );
+  EXPECT_EQ(gangs.status("a")["attempt"], 1);
 }
 
 }  // namespace

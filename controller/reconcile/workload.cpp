@@ -113,10 +113,26 @@ void create_workload(Pass& pass) {
   pass.out.actions.emplace_back(CreateWorkload{std::move(workload)});
 }
 
+void set_labels(Workload& workload, const api::GnnJob& job) {
+  const Workload own = desired_workload(job, workload.metadata.name, false);
+  for (const auto& [key, value] : own.metadata.labels) workload.metadata.labels[key] = value;
+}
+
 void set_owner(Workload& workload, const api::GnnJob& job) {
   const Workload own = desired_workload(job, workload.metadata.name, false);
   workload.metadata.owner_references = own.metadata.owner_references;
-  for (const auto& [key, value] : own.metadata.labels) workload.metadata.labels[key] = value;
+  set_labels(workload, job);
+}
+
+// Without the one that the watch selects by nothing tells of it, and what Kueue asks of the job is not heard.
+void restore_workload_labels(Pass& pass) {
+  const Workload& present = *pass.queue.workload;
+  const auto label = present.metadata.labels.find(std::string(contract::kLabelJob));
+  if (label != present.metadata.labels.end() && label->second == pass.job().metadata.name) return;
+  Workload labelled = present;
+  set_labels(labelled, pass.job());
+  pass.out.actions.emplace_back(AdoptWorkload{std::move(labelled)});
+  pass.requeue(Duration::zero());
 }
 
 // One that Kueue made for the job, in the cluster that is to run it.
@@ -256,7 +272,11 @@ void tend_present(Pass& pass) {
     // Of a job that has just finished, the next pass tells the end.
     tell_readiness(pass, told);
   }
-  if (told != present) pass.out.actions.emplace_back(UpdateWorkloadStatus{std::move(told)});
+  if (told != present) {
+    pass.out.actions.emplace_back(UpdateWorkloadStatus{std::move(told)});
+  } else {
+    restore_workload_labels(pass);
+  }
 }
 
 void finish(Pass& pass, const Workload& workload, bool succeeded, const std::string& message) {
@@ -306,7 +326,9 @@ QueueNeeds queue_needs(const Pass& pass) {
   const QueueView& queue = pass.queue;
   if (!queue.known || !queue.wanted || is_finished(pass.job().status)) return needs;
   const bool adopts = is_prebuilt(pass.job()) && queue.adoptable == nullptr;
-  if (queue.workload == nullptr && (adopts || queue.has_pods)) needs.workload = queue.workload_name;
+  const auto& scheduling = pass.job().status.scheduling;
+  const bool had_one = queue.has_pods || (scheduling && scheduling->workload);
+  if (queue.workload == nullptr && (adopts || had_one)) needs.workload = queue.workload_name;
   const auto chosen = class_to_write(pass);
   if (chosen && !pass.job().spec.suspend) needs.priority_class = chosen;
   const bool lacks_pods = !pass.gang.is_complete() || lacks_server_pods(pass);

@@ -190,6 +190,33 @@ TEST(Workloads, ThatKueueHasMadeForTheJobAreTakenIfTheyFit) {
   EXPECT_TRUE(refused("nvidia.com/gpu 0 instead of"));
 }
 
+TEST(Workloads, AreLookedForAndLabelledAgainIfSomebodyTakesTheJobsLabel) {
+  Observed observed = queued();
+  EXPECT_FALSE(queue_needs(observed).workload) << "there was none yet";
+  objects::Workload workload = made_by(plan(observed));
+  workload.metadata.uid = "uid-of-workload";
+  observed.workloads = {workload};
+  observed.job.status = plan(observed).status;
+  // As the watch has it: gone.
+  observed.workloads.clear();
+  EXPECT_EQ(queue_needs(observed).workload, workload.metadata.name);
+  workload.metadata.labels.erase("gnn.dev/job");
+  workload.metadata.labels["of"] = "somebody";
+  observed.workloads = {workload};
+  const Plan restored = plan(observed);
+  ASSERT_EQ(restored.actions.size(), 1U);
+  const objects::Workload labelled = std::get<AdoptWorkload>(restored.actions[0]).workload;
+  EXPECT_EQ(labelled.metadata.labels.at("gnn.dev/job"), "arxiv");
+  EXPECT_EQ(labelled.metadata.labels.at("of"), "somebody");
+  EXPECT_TRUE(is_owned_by(labelled.metadata, observed.job));
+  // A cache keeps few of its labels.
+  const auto cached =
+      objects::decode_workload(objects::encode(labelled), objects::KueueVersion::V1Beta2);
+  ASSERT_TRUE(cached) << cached.error().message;
+  observed.workloads = {*cached};
+  EXPECT_TRUE(plan(observed).actions.empty());
+}
+
 // What a tenant makes of it before it has quota is put right, and what was admitted for less gets no pod.
 TEST(Workloads, ThatAskForLessThanThePodsAreWrittenAgain) {
   Observed observed = queued(job_on_gpus());

@@ -77,6 +77,11 @@ class QueueFaults : public Queues {
     const Json found = workload_of(job);
     return found.is_object() ? found["metadata"]["name"].get<std::string>() : "";
   }
+  [[nodiscard]] Json uids_of_pods(const std::string& job) const {
+    Json uids = Json::array();
+    for (const Json& pod : pods_of(job)) uids.push_back(pod["metadata"]["uid"]);
+    return uids;
+  }
   [[nodiscard]] std::string gpus_asked(const std::string& job) const {
     const Json found = workload_of(job);
     const Json::json_pointer gpus(
@@ -153,6 +158,31 @@ TEST_F(QueueFaults, AWorkloadThatSomebodyDeletesIsMadeAgainOnceNoPodIsLeft) {
   ASSERT_TRUE(eventually([&] { return runs("a") != runs("b") && reserving("team") == 1; }))
       << log();
   EXPECT_EQ(status("a")["restarts"], 0);
+}
+
+TEST_F(QueueFaults, AWorkloadThatATenantTakesTheJobsLabelFromHasItBackAndTheJobRunsOn) {
+  start_controller();
+  create_queue("team", {{"reserved", 2}});
+  create_job("a", {"team"});
+  ASSERT_TRUE(eventually([&] { return runs("a"); })) << log();
+  create_job("b", {"team"});
+  ASSERT_TRUE(eventually([&] { return queued("b"); })) << log();
+  const Json pods = uids_of_pods("a");
+  for (const char* job : {"a", "b"}) {
+    const Json uid = workload_of(job)["metadata"]["uid"];
+    ASSERT_TRUE(api_.patch(
+        workloads() + "/" + name_of_workload(job),
+        {{"metadata", {{"labels", {{"gnn.dev/job", nullptr}}}}}}
+    ));
+    ASSERT_TRUE(eventually([&] {
+      const Json meta = workload_of(job)["metadata"];
+      return meta["uid"] == uid && meta["labels"].value("gnn.dev/job", "") == job;
+    })) << log();
+  }
+  EXPECT_EQ(uids_of_pods("a"), pods);
+  end_pods("a");
+  ASSERT_TRUE(eventually([&] { return holds("a", "Complete") && runs("b"); })) << log();
+  EXPECT_EQ(status("a")["attempt"], 1);
 }
 
 TEST_F(QueueFaults, AWorkloadThatATenantMakesAskForLessGetsNoPods) {

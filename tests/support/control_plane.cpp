@@ -240,6 +240,9 @@ Json ControlPlane::State::scheduler_config() const {
       {"clientConnection", {{"kubeconfig", file("kubeconfig")}, {"qps", 200}, {"burst", 400}}},
       {"leaderElection", {{"leaderElect", false}}},
   };
+  if (options.scheduler_max_backoff) {
+    config["podMaxBackoffSeconds"] = *options.scheduler_max_backoff;
+  }
   if (options.programs == ControlPlanePrograms::Coscheduling) {
     // The plugin has its own order of the queue.
     config["profiles"] = Json::array(

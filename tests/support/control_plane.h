@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,8 @@ struct ControlPlaneOptions {
   ControlPlanePrograms programs = ControlPlanePrograms::TestCluster;
   /// Of all its programs, e.g. "GenericWorkload=true".
   std::string feature_gates = {};
+  /// podMaxBackoffSeconds of the scheduler: how long it waits at most before it looks at a pod again.
+  std::optional<int> scheduler_max_backoff = {};
   /// A part that isn't ready by then is an error that quotes the end of its log.
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
 };

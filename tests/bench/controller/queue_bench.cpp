@@ -270,7 +270,10 @@ class QueueBench {
           for (const Json& job : list["items"]) {
             const Json status = job.value("status", Json::object());
             for (const Json& each : status.value("conditions", Json::array())) {
-              if (each["type"] == "Scheduled" && each["reason"] == "Queued") ++waiting;
+              // In Kueue's words, which come one after the other.
+              const bool told =
+                  each["message"].get<std::string>().find("quota") != std::string::npos;
+              if (each["type"] == "Scheduled" && each["reason"] == "Queued" && told) ++waiting;
             }
           }
           return waiting == options_.queued;

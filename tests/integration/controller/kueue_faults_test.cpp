@@ -297,7 +297,7 @@ TEST_F(QueueFaults, JobsThatAreDeletedInAnyStateAndTheirNamespaceGo) {
   api_.remove("/api/v1/namespaces/" + name_space_);
   ASSERT_TRUE(eventually([&] { return api_.find("/api/v1/namespaces/" + name_space_).is_null(); }))
       << log();
-  EXPECT_EQ(reserving("team"), 0);
+  EXPECT_TRUE(eventually([&] { return reserving("team") == 0; }));
 }
 
 TEST_F(QueueFaults, AJobWithoutAClassHasTheClustersDefaultPriority) {

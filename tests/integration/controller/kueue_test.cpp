@@ -30,26 +30,29 @@ TEST_F(Queues, AJobWaitsWithKueuesWordsUntilTheOneBeforeItHasEnded) {
   create_job("b", {"team"});
   ASSERT_TRUE(eventually([&] { return queued("b"); })) << log();
   const Json workload = workload_of("b");
-  const std::string words = workload_condition("b", "QuotaReserved")["message"];
-  EXPECT_THAT(words, HasSubstr("insufficient unused quota for nvidia.com/gpu in flavor reserved"));
+  const std::string words = "insufficient unused quota for nvidia.com/gpu in flavor reserved";
   ASSERT_TRUE(eventually([&] { return says("b", words); })) << log();
+  const std::string kueues = workload_condition("b", "QuotaReserved")["message"];
+  EXPECT_THAT(kueues, HasSubstr(words));
+  EXPECT_TRUE(says("b", kueues)) << log();
   EXPECT_EQ(status("b")["scheduling"]["workload"], workload["metadata"]["name"]);
   EXPECT_EQ(status("a")["scheduling"]["clusterQueue"], cluster_queue("team"));
   for (const Json& pod : pods_of("a")) {
     EXPECT_EQ(pod["spec"]["nodeSelector"][kPool], "reserved");
   }
-  EXPECT_EQ(workload_says("a", "PodsReady"), "True");
+  EXPECT_TRUE(eventually([&] { return workload_says("a", "PodsReady") == "True"; })) << log();
 
   end_pods("a");
   ASSERT_TRUE(eventually([&] { return holds("a", "Complete") && runs("b"); })) << log();
   ASSERT_TRUE(eventually([&] { return workload_says("a", "Finished") == "True"; })) << log();
   EXPECT_EQ(workload_condition("a", "Finished")["reason"], "Succeeded");
-  EXPECT_FALSE(workload_of("a")["metadata"].contains("finalizers"));
+  EXPECT_TRUE(eventually([&] { return !workload_of("a")["metadata"].contains("finalizers"); }));
   EXPECT_EQ(status("b")["attempt"], 1);
 
   end_pods("b", 64);
   ASSERT_TRUE(eventually([&] { return holds("b", "Failed") && reserving("team") == 0; })) << log();
-  EXPECT_EQ(workload_condition("b", "Finished")["reason"], "Failed");
+  EXPECT_TRUE(eventually([&] { return workload_condition("b", "Finished")["reason"] == "Failed"; }))
+      << log();
 }
 
 TEST_F(Queues, HasItsFirstPodSoonAfterItIsAdmitted) {

@@ -21,6 +21,9 @@ struct EnumTable;  // specialised below for every enum of gnn_job.h
 template <> struct EnumTable<TaskType> {
   static constexpr EnumWords<TaskType, 3> kWords{{{TaskType::NodeClassification, "NodeClassification"}, {TaskType::GraphClassification, "GraphClassification"}, {TaskType::LinkPrediction, "LinkPrediction"}}};
 };
+template <> struct EnumTable<TaskMode> {
+  static constexpr EnumWords<TaskMode, 2> kWords{{{TaskMode::Training, "Training"}, {TaskMode::Inference, "Inference"}}};
+};
 template <> struct EnumTable<DatasetFormat> {
   static constexpr EnumWords<DatasetFormat, 8> kWords{{{DatasetFormat::OGB, "OGB"}, {DatasetFormat::TU, "TU"}, {DatasetFormat::GIN, "GIN"}, {DatasetFormat::EdgeList, "EdgeList"}, {DatasetFormat::Reddit, "Reddit"}, {DatasetFormat::Taobao, "Taobao"}, {DatasetFormat::Native, "Native"}, {DatasetFormat::Synthetic, "Synthetic"}}};
 };
@@ -44,6 +47,9 @@ template <> struct EnumTable<SageParameters> {
 };
 template <> struct EnumTable<ParameterNames> {
   static constexpr EnumWords<ParameterNames, 2> kWords{{{ParameterNames::DGL, "DGL"}, {ParameterNames::PyG, "PyG"}}};
+};
+template <> struct EnumTable<Output> {
+  static constexpr EnumWords<Output, 3> kWords{{{Output::Classes, "Classes"}, {Output::Scores, "Scores"}, {Output::Embeddings, "Embeddings"}}};
 };
 template <> struct EnumTable<Pooling> {
   static constexpr EnumWords<Pooling, 3> kWords{{{Pooling::Sum, "Sum"}, {Pooling::Mean, "Mean"}, {Pooling::Max, "Max"}}};
@@ -80,6 +86,9 @@ template <> struct EnumTable<ScheduleInterval> {
 };
 template <> struct EnumTable<EmbeddingUpdate> {
   static constexpr EnumWords<EmbeddingUpdate, 2> kWords{{{EmbeddingUpdate::Dense, "Dense"}, {EmbeddingUpdate::Lazy, "Lazy"}}};
+};
+template <> struct EnumTable<Precision> {
+  static constexpr EnumWords<Precision, 2> kWords{{{Precision::Float32, "Float32"}, {Precision::BFloat16, "BFloat16"}}};
 };
 template <> struct EnumTable<Sharding> {
   static constexpr EnumWords<Sharding, 3> kWords{{{Sharding::Slice, "Slice"}, {Sharding::Interleave, "Interleave"}, {Sharding::Owner, "Owner"}}};

@@ -126,6 +126,7 @@ void visit(auto& v, Of<EdgeType> auto& x) {
 
 void visit(auto& v, Of<Task> auto& x) {
   v.required("type", x.type, Bounds{});
+  v.field("mode", x.mode, Bounds{});
   v.field("link", x.link, Bounds{});
 }
 
@@ -211,6 +212,7 @@ void visit(auto& v, Of<Model> auto& x) {
   v.field("gin", x.gin, Bounds{});
   v.field("bipartiteSage", x.bipartite_sage, Bounds{});
   v.field("decoder", x.decoder, Bounds{});
+  v.field("from", x.from, text(TextForm::Any, 1024));
 }
 
 void visit(auto& v, Of<EdgeTypeFanout> auto& x) {
@@ -308,6 +310,7 @@ void visit(auto& v, Of<Training> auto& x) {
   v.field("shuffle", x.shuffle, Bounds{});
   v.field("dropLast", x.drop_last, Bounds{});
   v.field("seed", x.seed, between(0, kMaxSeed));
+  v.field("precision", x.precision, Bounds{});
   v.field("optimizer", x.optimizer, Bounds{});
   v.field("embeddings", x.embeddings, Bounds{});
   v.field("sharding", x.sharding, Bounds{});
@@ -508,6 +511,26 @@ void visit(auto& v, Of<Export> auto& x) {
   v.field("names", x.names, Bounds{});
 }
 
+void visit(auto& v, Of<Predictions> auto& x) {
+  v.required("path", x.path, text(TextForm::Any, 1024));
+  v.field("outputs", x.outputs, items(1, 3));
+  v.field("nodes", x.nodes, text(TextForm::Any, 1024));
+}
+
+void visit(auto& v, Of<TensorBoard> auto& x) {
+  v.required("path", x.path, text(TextForm::Any, 1024));
+}
+
+void visit(auto& v, Of<Mlflow> auto& x) {
+  v.required("uri", x.uri, text(TextForm::Any, 1024));
+  v.required("experiment", x.experiment, text(TextForm::Any, 256));
+}
+
+void visit(auto& v, Of<Tracking> auto& x) {
+  v.field("tensorBoard", x.tensor_board, Bounds{});
+  v.field("mlflow", x.mlflow, Bounds{});
+}
+
 void visit(auto& v, Of<BackoffPolicy> auto& x) {
   v.field("initialSeconds", x.initial_seconds, between(1, kMaxBackoffSeconds));
   v.field("maxSeconds", x.max_seconds, between(1, kMaxBackoffSeconds));
@@ -634,6 +657,8 @@ void visit(auto& v, Of<GnnJobSpec> auto& x) {
   v.field("prepare", x.prepare, Bounds{});
   v.field("checkpoint", x.checkpoint, Bounds{});
   v.field("export", x.model_export, Bounds{});
+  v.field("predictions", x.predictions, Bounds{});
+  v.field("tracking", x.tracking, Bounds{});
   v.field("runPolicy", x.run_policy, Bounds{});
   v.field("scheduling", x.scheduling, Bounds{});
 }

@@ -45,8 +45,14 @@ struct EdgeType {
   friend bool operator==(const EdgeType&, const EdgeType&) = default;
 };
 
+enum class TaskMode {
+  Training,
+  Inference,  ///< nothing is trained: model.from is applied to the nodes of the data set
+};
+
 struct Task {
   TaskType type = TaskType::NodeClassification;
+  std::optional<TaskMode> mode = {};  ///< absent: Training
   std::optional<EdgeType> link = {};  ///< what is predicted; if and only if LinkPrediction
   friend bool operator==(const Task&, const Task&) = default;
 };
@@ -248,6 +254,9 @@ struct Model {
   std::optional<BipartiteSage> bipartite_sage = {};  ///< "bipartiteSage"
   /// GraphSAGE with LinkPrediction; absent: Dot.
   std::optional<Decoder> decoder = {};
+  /// The trained parameters: the path of a checkpoint, of a folder of them (its newest valid one), or
+  /// of an exported .safetensors file. Required by Inference, and only for it.
+  std::optional<std::string> from = {};
   friend bool operator==(const Model&, const Model&) = default;
 };
 
@@ -367,6 +376,12 @@ struct Embeddings {
   friend bool operator==(const Embeddings&, const Embeddings&) = default;
 };
 
+/// In which numbers the model computes. Parameters, optimizer and losses are float32 in any case.
+enum class Precision {
+  Float32,
+  BFloat16,  ///< products and sums over neighbours of bfloat16 operands
+};
+
 /// How the items of an epoch are divided among the ranks.
 enum class Sharding {
   /// One permutation over all items, a contiguous slice per rank (DGL's DistributedItemSampler).
@@ -471,6 +486,7 @@ struct Training {
   bool shuffle = true;
   bool drop_last = false;  ///< drop a rank's last, smaller batch
   int64_t seed = 0;
+  std::optional<Precision> precision = {};  ///< absent: Float32
   Optimizer optimizer;
   std::optional<Embeddings> embeddings = {};  ///< BipartiteSAGE; absent: the defaults
   /// Owner if and only if the spec has a placement; absent: that, Interleave for GraphClassification,
@@ -762,6 +778,40 @@ struct Export {
   friend bool operator==(const Export&, const Export&) = default;
 };
 
+/// What is written of each node.
+enum class Output {
+  Classes,     ///< the class with the highest score, int64
+  Scores,      ///< of each class, before softmax, float32
+  Embeddings,  ///< the input of the last layer, float32
+};
+
+/// What the trained model says of nodes, as .npy files: one of their ids, and one for each output.
+struct Predictions {
+  std::string path = {};                            ///< a folder, on a volume
+  std::optional<std::vector<Output>> outputs = {};  ///< each at most once; absent: Classes
+  std::optional<std::string> nodes = {};  ///< a .npy file of int64 node ids; absent: all nodes
+  friend bool operator==(const Predictions&, const Predictions&) = default;
+};
+
+struct TensorBoard {
+  std::string path = {};  ///< a folder, on a volume; each job writes into one of its own
+  friend bool operator==(const TensorBoard&, const TensorBoard&) = default;
+};
+
+struct Mlflow {
+  std::string uri = {};         ///< of the tracking server: https:// or http://, without user-info
+  std::string experiment = {};  ///< its name; it is made if it is not there
+  friend bool operator==(const Mlflow&, const Mlflow&) = default;
+};
+
+/// Where other programs can watch losses and metrics. It changes neither batches nor results, and a
+/// tracker that fails stops no job.
+struct Tracking {
+  std::optional<TensorBoard> tensor_board = {};  ///< "tensorBoard"
+  std::optional<Mlflow> mlflow = {};
+  friend bool operator==(const Tracking&, const Tracking&) = default;
+};
+
 enum class CleanPodPolicy {
   Running,  ///< delete pods that still run, keep finished ones for their logs
   All,      ///< delete all pods
@@ -996,7 +1046,9 @@ struct GnnJobSpec {
   std::optional<Servers> servers = {};  ///< absent: the workers make their batches themselves
   std::optional<Prepare> prepare = {};  ///< absent: the data are there
   std::optional<Checkpoint> checkpoint = {};
-  std::optional<Export> model_export = {};  ///< "export"; absent: no model is written
+  std::optional<Export> model_export = {};      ///< "export"; absent: no model is written
+  std::optional<Predictions> predictions = {};  ///< required by Inference; absent: none
+  std::optional<Tracking> tracking = {};        ///< absent: no tracker is told
   RunPolicy run_policy;
   std::optional<Scheduling> scheduling = {};  ///< absent: pods are placed one by one
   friend bool operator==(const GnnJobSpec&, const GnnJobSpec&) = default;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 namespace gnn::checkpoint {
@@ -189,6 +190,55 @@ void best_effort(const Status& status) {
   static_cast<void>(status);
 }
 
+// The checkpoints that attempts before `limit` left and that count, newest first, relative to the
+// directory.
+Result<std::vector<fs::path>> counted_manifests(
+    const fs::path& directory, const FolderAttempt& limit, FileOps& files
+) {
+  GNN_ASSIGN_OR_RETURN(const std::vector<NamedFence> fences, read_fences(directory, files));
+  GNN_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.list(directory));
+  // The newest complete fence says what counts: an incomplete one never came to write a checkpoint.
+  const NamedFence* newest = nullptr;
+  for (const NamedFence& named : fences) {
+    if (named.of <= limit && named.fence.complete) newest = &named;
+  }
+  std::vector<FolderAttempt> attempts;
+  for (const std::string& name : names) {
+    const auto attempt = parse_attempt(name);
+    if (attempt && *attempt < limit) attempts.push_back(*attempt);
+  }
+  std::ranges::sort(attempts, std::greater<>());
+  std::vector<fs::path> counted;
+  for (const FolderAttempt& attempt : attempts) {
+    const fs::path name = name_of(attempt);
+    GNN_ASSIGN_OR_RETURN(
+        const std::vector<fs::path> found, list_manifests(directory / name, name, files)
+    );
+    for (const fs::path& path : found) {
+      if (newest == nullptr || attempt == newest->of || contains(newest->fence.inherited, path)) {
+        counted.push_back(path);
+      }
+    }
+  }
+  return counted;
+}
+
+// The first of `candidates` that is valid.
+Result<NewestCheckpoint> first_valid(const std::vector<fs::path>& candidates, FileOps& files) {
+  NewestCheckpoint result;
+  for (const fs::path& path : candidates) {
+    auto loaded = load_checkpoint(path, files);
+    if (loaded) {
+      result.checkpoint = *std::move(loaded);
+      return result;
+    }
+    // A disk that fails now may be read later: starting over would throw training away.
+    if (loaded.error().kind == ErrorKind::Io) return tl::make_unexpected(loaded.error());
+    result.rejected.push_back({.path = path, .reason = loaded.error().message});
+  }
+  return result;
+}
+
 }  // namespace
 
 CheckpointStore::CheckpointStore(CheckpointOptions options, std::shared_ptr<FileOps> files)
@@ -273,34 +323,7 @@ Status CheckpointStore::begin_incarnation(Inherit inherit) {
 }
 
 Result<std::vector<fs::path>> CheckpointStore::find_inherited() const {
-  GNN_ASSIGN_OR_RETURN(
-      const std::vector<NamedFence> fences, read_fences(options_.directory, *files_)
-  );
-  GNN_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->list(options_.directory));
-  // The newest complete fence says what counts: an incomplete one never came to write a checkpoint.
-  const NamedFence* newest = nullptr;
-  for (const NamedFence& named : fences) {
-    if (named.of <= own_attempt_ && named.fence.complete) newest = &named;
-  }
-  std::vector<FolderAttempt> directories;
-  for (const std::string& name : names) {
-    const auto directory = parse_attempt(name);
-    if (directory && *directory < own_attempt_) directories.push_back(*directory);
-  }
-  std::ranges::sort(directories, std::greater<>());
-  std::vector<fs::path> inherited;
-  for (const FolderAttempt& attempt : directories) {
-    const fs::path name = name_of(attempt);
-    GNN_ASSIGN_OR_RETURN(
-        const std::vector<fs::path> found, list_manifests(options_.directory / name, name, *files_)
-    );
-    for (const fs::path& path : found) {
-      if (newest == nullptr || attempt == newest->of || contains(newest->fence.inherited, path)) {
-        inherited.push_back(path);
-      }
-    }
-  }
-  return inherited;
+  return counted_manifests(options_.directory, own_attempt_, *files_);
 }
 
 Status CheckpointStore::check_fence() const {
@@ -350,19 +373,8 @@ Status CheckpointStore::write_fence(bool complete) {
 }
 
 Result<NewestCheckpoint> CheckpointStore::load_newest() {
-  NewestCheckpoint result;
   GNN_ASSIGN_OR_RETURN(const std::vector<fs::path> candidates, manifests());
-  for (const fs::path& path : candidates) {
-    auto loaded = load_checkpoint(path, *files_);
-    if (loaded) {
-      result.checkpoint = *std::move(loaded);
-      return result;
-    }
-    // A disk that fails now may be read later: starting over would throw training away.
-    if (loaded.error().kind == ErrorKind::Io) return tl::make_unexpected(loaded.error());
-    result.rejected.push_back({.path = path, .reason = loaded.error().message});
-  }
-  return result;
+  return first_valid(candidates, *files_);
 }
 
 Result<std::vector<fs::path>> CheckpointStore::manifests() const {
@@ -502,6 +514,16 @@ Result<LoadedCheckpoint> load_checkpoint(const fs::path& manifest, FileOps& file
     }
   }
   return LoadedCheckpoint{.path = manifest, .state = *std::move(state), .bytes = std::move(bytes)};
+}
+
+Result<NewestCheckpoint> load_newest_of(const fs::path& directory, FileOps& files) {
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  GNN_ASSIGN_OR_RETURN(
+      std::vector<fs::path> candidates,
+      counted_manifests(directory, {.attempt = kAny, .round = kAny}, files)
+  );
+  for (fs::path& path : candidates) path = directory / path;
+  return first_valid(candidates, files);
 }
 
 }  // namespace gnn::checkpoint

@@ -155,4 +155,11 @@ class CheckpointStore {
     const std::filesystem::path& manifest, FileOps& files
 );
 
+/// The newest valid checkpoint in a folder that another job writes to, or has written to, as a job
+/// that goes on from it would find it. Writes nothing.
+/// Errors: NotFound without the folder; Io.
+[[nodiscard]] Result<NewestCheckpoint> load_newest_of(
+    const std::filesystem::path& directory, FileOps& files
+);
+
 }  // namespace gnn::checkpoint

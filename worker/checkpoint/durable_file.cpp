@@ -1,6 +1,8 @@
 #include "worker/checkpoint/durable_file.h"
 
+#include <array>
 #include <string>
+#include <vector>
 
 namespace gnn::checkpoint {
 namespace {
@@ -42,6 +44,22 @@ Status replace_file(
   GNN_RETURN_IF_ERROR(write_file(files, temporary, pieces));
   GNN_RETURN_IF_ERROR(files.rename(temporary, path));
   return files.sync_directory(path.parent_path());
+}
+
+fs::path folder_named(const std::string& path) {
+  fs::path folder = fs::absolute(path).lexically_normal();
+  return folder.has_filename() ? folder : folder.parent_path();
+}
+
+Status make_writable_folder(FileOps& files, const fs::path& folder) {
+  if (Result<std::vector<std::string>> names = files.list(folder); !names) {
+    if (names.error().kind != ErrorKind::NotFound) return tl::unexpected(names.error());
+    GNN_RETURN_IF_ERROR(files.make_directory(folder));
+    GNN_RETURN_IF_ERROR(files.sync_directory(folder.parent_path()));
+  }
+  const fs::path probe = temporary_name(folder / "writable");
+  GNN_RETURN_IF_ERROR(write_file(files, probe, std::array<std::string_view, 1>{"writable?"}));
+  return files.remove_file(probe);
 }
 
 fs::path temporary_name(const fs::path& path) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace gnn::checkpoint {
@@ -22,6 +23,14 @@ namespace gnn::checkpoint {
 [[nodiscard]] Status replace_file(
     FileOps& files, const std::filesystem::path& path, std::span<const std::string_view> pieces
 );
+
+/// The folder that a field names, as an absolute path: "models/" and "models" are one folder, whose
+/// parent has a name.
+[[nodiscard]] std::filesystem::path folder_named(const std::string& path);
+
+/// Makes the folder, if its parent exists, and writes a file there for a moment.
+/// Errors: those of the calls, with the path.
+[[nodiscard]] Status make_writable_folder(FileOps& files, const std::filesystem::path& folder);
 
 /// What replace_file() writes to before it renames: `path` with this at its end.
 inline constexpr std::string_view kTemporarySuffix = ".tmp";

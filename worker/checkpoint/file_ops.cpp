@@ -69,6 +69,13 @@ Result<size_t> PosixFileOps::write(int file, const void* data, size_t size) {
   return static_cast<size_t>(written);
 }
 
+Status PosixFileOps::reserve(int file, int64_t size) {
+  // Not posix_fallocate(), which writes to each block where the file system has no such call.
+  if (size == 0 || retry([&] { return ::fallocate(file, 0, 0, size); }) == 0) return {};
+  if (errno == EOPNOTSUPP || errno == ENOSYS) return {};
+  return failed("fallocate", file);
+}
+
 Status PosixFileOps::sync(int file) {
   if (retry([&] { return ::fsync(file); }) != 0) return failed("fsync", file);
   return {};

@@ -20,6 +20,9 @@ class FileOps {
   [[nodiscard]] virtual Result<int> create(const std::filesystem::path& path) = 0;
   /// Appends at most `size` bytes; like write(2) it may write fewer, but at least one.
   [[nodiscard]] virtual Result<size_t> write(int file, const void* data, size_t size) = 0;
+  /// Takes the room of a file that will have `size` bytes, so that writes up to there find the disk not
+  /// full. A file system that can't do so beforehand gives no error.
+  [[nodiscard]] virtual Status reserve(int /*file*/, int64_t /*size*/) { return {}; }
   [[nodiscard]] virtual Status sync(int file) = 0;
   [[nodiscard]] virtual Status close(int file) = 0;
   /// Replaces `to` atomically, as rename(2) does.
@@ -48,6 +51,7 @@ class PosixFileOps final : public FileOps {
  public:
   [[nodiscard]] Result<int> create(const std::filesystem::path& path) override;
   [[nodiscard]] Result<size_t> write(int file, const void* data, size_t size) override;
+  [[nodiscard]] Status reserve(int file, int64_t size) override;
   [[nodiscard]] Status sync(int file) override;
   [[nodiscard]] Status close(int file) override;
   [[nodiscard]] Status rename(const std::filesystem::path& from, const std::filesystem::path& to)

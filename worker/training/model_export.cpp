@@ -8,7 +8,6 @@
 #include "worker/training/agreement.h"
 #include "worker/training/model_file.h"
 
-#include <array>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -104,25 +103,9 @@ ModelExport::ModelExport(
     std::shared_ptr<checkpoint::FileOps> files
 )
     : options_(std::move(options)),
-      folder_(fs::absolute(options_.path).lexically_normal()),
+      folder_(checkpoint::folder_named(options_.path)),
       communicator_(std::move(communicator)),
-      files_(std::move(files)) {
-  // "models/" and "models" are one folder, whose parent has a name.
-  if (!folder_.has_filename()) folder_ = folder_.parent_path();
-}
-
-Status ModelExport::check_folder() {
-  if (Result<std::vector<std::string>> names = files_->list(folder_); !names) {
-    if (names.error().kind != ErrorKind::NotFound) return tl::unexpected(names.error());
-    GNN_RETURN_IF_ERROR(files_->make_directory(folder_));
-    GNN_RETURN_IF_ERROR(files_->sync_directory(folder_.parent_path()));
-  }
-  const fs::path probe = checkpoint::temporary_name(folder_ / "writable");
-  GNN_RETURN_IF_ERROR(
-      checkpoint::write_file(*files_, probe, std::array<std::string_view, 1>{"writable?"})
-  );
-  return files_->remove_file(probe);
-}
+      files_(std::move(files)) {}
 
 Result<ModelExport> ModelExport::open(
     ModelExportOptions options,
@@ -132,7 +115,8 @@ Result<ModelExport> ModelExport::open(
   GNN_RETURN_IF_ERROR(interop::check_library(options.model, options.names));
   ModelExport made(std::move(options), std::move(communicator), std::move(files));
   Status checked;
-  if (made.communicator_->rank() == 0) checked = made.check_folder();
+  if (made.communicator_->rank() == 0)
+    checked = checkpoint::make_writable_folder(*made.files_, made.folder_);
   if (!checked) {
     checked = fail(
         ErrorKind::Configuration,

@@ -103,8 +103,6 @@ class ModelExport {
       std::shared_ptr<checkpoint::FileOps> files
   );
 
-  [[nodiscard]] Status check_folder();
-
   ModelExportOptions options_;
   std::filesystem::path folder_;
   std::shared_ptr<comm::Communicator> communicator_;

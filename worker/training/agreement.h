@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/result.h"
+#include "common/stop_token.h"
 #include "worker/comm/communicator.h"
 
 #include <string_view>
@@ -13,5 +14,8 @@ namespace gnn::training {
 [[nodiscard]] Status agree(
     comm::Communicator& communicator, const Status& mine, std::string_view failure
 );
+
+/// Whether no rank was asked to stop. Collective.
+[[nodiscard]] Result<bool> none_stops(comm::Communicator& communicator, const StopToken& stop);
 
 }  // namespace gnn::training

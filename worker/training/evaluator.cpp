@@ -32,11 +32,15 @@ Result<Evaluated> reduce_counts(
   return progress::accuracy(static_cast<int64_t>(sums[0]), static_cast<int64_t>(sums[1]));
 }
 
-// The nodes of all parts, ascending, each once.
-at::Tensor union_of(const std::vector<at::Tensor>& parts, int64_t num_nodes) {
-  const at::Tensor in_some = at::zeros({num_nodes}, at::kBool);
-  for (const at::Tensor& ids : parts) in_some.index_fill_(0, ids, true);
-  return in_some.nonzero().squeeze(1).contiguous();
+// Gives `take` the rows of those nodes that are in an ascending list, too.
+void take_listed(
+    const at::Tensor& list, const at::Tensor& nodes, const at::Tensor& rows, const TakeRows& take
+) {
+  const NodeRange places = places_of(list, span_of(nodes));
+  if (places.count == nodes.numel()) return take(nodes, rows);
+  if (places.count == 0) return;
+  const at::Tensor listed = list.narrow(0, places.first, places.count);
+  take(listed, rows.index_select(0, at::searchsorted(nodes, listed)));
 }
 
 }  // namespace
@@ -78,24 +82,44 @@ Result<EvaluatedParts> accuracies_of(
   return measures;
 }
 
+at::Tensor wanted_nodes(
+    const std::vector<at::Tensor>& parts, const AlsoWanted& also, int64_t num_nodes
+) {
+  const at::Tensor in_some = at::zeros({num_nodes}, at::kBool);
+  for (const at::Tensor& ids : parts) in_some.index_fill_(0, ids, true);
+  if (also.nodes.defined()) in_some.index_fill_(0, also.nodes, true);
+  return in_some.nonzero().squeeze(1).contiguous();
+}
+
 Result<EvaluatedParts> evaluate_layer_wise(
     nn::NodeModel& model,
     const WholeGraph& whole,
     const std::vector<at::Tensor>& parts,
     const comm::RankGroups& groups,
     const EvaluationContext& context,
-    const LayerWiseOptions& options
+    const LayerWiseOptions& options,
+    const AlsoWanted& also
 ) {
   LayerWiseInference inference(model, whole, groups, context, options);
   const int64_t num_nodes = whole.graph.num_destinations();
   // Of the nodes whose logits this rank gets.
   const at::Tensor correct = at::zeros({num_nodes}, at::kBool);
   const auto take = [&](const at::Tensor& nodes, const at::Tensor& logits) {
+    if (also.logits) take_listed(also.nodes, nodes, logits, also.logits);
+    if (parts.empty()) return;
     const at::Tensor labels = whole.labels.index_select(0, nodes);
     correct.index_copy_(0, nodes, logits.argmax(1).eq(labels));
   };
-  GNN_ASSIGN_OR_RETURN(const bool done, inference.run(union_of(parts, num_nodes), take));
+  LayerWiseExtras extras{.kept = also.kept};
+  if (also.embeddings)
+    extras.embeddings = [&also](const at::Tensor& nodes, const at::Tensor& rows) {
+      take_listed(also.nodes, nodes, rows, also.embeddings);
+    };
+  GNN_ASSIGN_OR_RETURN(
+      const bool done, inference.run(wanted_nodes(parts, also, num_nodes), take, extras)
+  );
   if (!done) return EvaluatedParts();
+  if (parts.empty()) return std::vector<progress::Measure>();
   return accuracies_of(correct, parts, parts, *groups.all);
 }
 

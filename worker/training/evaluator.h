@@ -38,9 +38,22 @@ using NextScores = std::function<Result<std::optional<Scores>>()>;
     comm::Communicator& communicator
 );
 
+/// What an exact evaluation gives of nodes beside their accuracy.
+struct AlsoWanted {
+  at::Tensor nodes{};     ///< int64 [K], ascending; undefined: none
+  TakeRows logits{};      ///< gets this rank's share of theirs, as LayerWiseInference gives them
+  TakeRows embeddings{};  ///< gets those of its own range; may be empty
+  KeptLayers* kept = nullptr;  ///< LayerWiseExtras::kept
+};
+
+/// The nodes of all parts, and the others, ascending, each once.
+[[nodiscard]] at::Tensor wanted_nodes(
+    const std::vector<at::Tensor>& parts, const AlsoWanted& also, int64_t num_nodes
+);
+
 /// Accuracy, exact, on each of `parts`, all from one pass (LayerWiseInference); nothing if the ranks
-/// agreed to stop. The last layer runs only over nodes of some part. Collective.
-/// Shapes: each part int64 [K], ids of nodes; at least one part.
+/// agreed to stop. The last layer runs only over wanted_nodes(). Collective.
+/// Shapes: each part int64 [K], ids of nodes; at least one part, or others that are wanted.
 /// Precondition: as evaluate_batches().
 /// Source: inference() of PyG's "Multi-GPU training in vanilla PyTorch", which runs on rank 0 alone
 /// while the others wait.
@@ -50,7 +63,8 @@ using NextScores = std::function<Result<std::optional<Scores>>()>;
     const std::vector<at::Tensor>& parts,
     const comm::RankGroups& groups,
     const EvaluationContext& context,
-    const LayerWiseOptions& options
+    const LayerWiseOptions& options,
+    const AlsoWanted& also = {}
 );
 
 }  // namespace gnn::training

@@ -4,6 +4,8 @@
 #include "worker/nn/functional/aggregate.h"
 #include "worker/nn/functional/csr.h"
 #include "worker/nn/functional/spmm.h"
+#include "worker/training/agreement.h"
+#include "worker/training/meters.h"
 
 #include <ATen/ATen.h>
 
@@ -127,11 +129,7 @@ Result<std::optional<LayerWiseInference::Matrix>> LayerWiseInference::converted_
 }
 
 Result<bool> LayerWiseInference::none_stops() {
-  GNN_ASSIGN_OR_RETURN(
-      const std::vector<double> stops,
-      comm::all_reduce_sums(*groups_.all, {context_.stop.requested() ? 1.0 : 0.0})
-  );
-  return stops[0] == 0;
+  return training::none_stops(*groups_.all, context_.stop);
 }
 
 std::vector<LayerWiseInference::Piece> LayerWiseInference::own_pieces() const {
@@ -223,9 +221,15 @@ Result<LayerWiseInference::Inputs> LayerWiseInference::make_inputs(int64_t layer
       conv.projects_first() ? conv.out_channels() : model_.conv(layer - 1).out_channels();
   Inputs inputs;
   GNN_ASSIGN_OR_RETURN(inputs.messages, make_matrix({num_nodes, width}, dtype_));
+  const bool is_last = layer + 1 == model_.num_layers();
   if (!conv.projects_first()) inputs.x = inputs.messages.rows;
+  if (conv.projects_first() && is_last && extras_.embeddings) {
+    inputs.embeddings = comm::empty_on_large_pages(
+        {places_of(wanted_, own_).count, model_.conv(layer - 1).out_channels()}, dtype_
+    );
+  }
   if (!conv.projects_first() || !conv.has_root()) return inputs;
-  if (layer + 1 < model_.num_layers()) {
+  if (!is_last) {
     inputs.rooted = own_nodes_;
     inputs.roots.rows = comm::empty_on_large_pages({own_.count, conv.out_channels()}, dtype_);
   } else {
@@ -240,12 +244,21 @@ void LayerWiseInference::keep(
 ) {
   nn::MessagePassing& conv = model_.conv(layer);
   rows_of(inputs.messages.rows, nodes).copy_(conv.message(x));
+  // The rows of x whose nodes are in a list, which has them at these places.
+  const auto listed = [&](const at::Tensor& list, const NodeRange& places) {
+    if (places.count == nodes.count) return x;
+    return x.index_select(0, (rows_of(list, places) - nodes.first).to(options_.device));
+  };
+  if (inputs.embeddings.defined()) {
+    NodeRange places = places_of(wanted_, nodes);
+    const at::Tensor rows = listed(wanted_, places);
+    places.first -= places_of(wanted_, own_).first;
+    rows_of(inputs.embeddings, places).copy_(rows);
+  }
   if (!inputs.roots.rows.defined()) return;
   const NodeRange places = places_of(inputs.rooted, nodes);
   if (places.count == 0) return;
-  const at::Tensor in_chunk = (rows_of(inputs.rooted, places) - nodes.first).to(options_.device);
-  const at::Tensor rooted = places.count == nodes.count ? x : x.index_select(0, in_chunk);
-  rows_of(inputs.roots.rows, places).copy_(conv.root(rooted));
+  rows_of(inputs.roots.rows, places).copy_(conv.root(listed(inputs.rooted, places)));
 }
 
 at::Tensor LayerWiseInference::roots_of(
@@ -267,34 +280,132 @@ at::Tensor LayerWiseInference::outputs_of(
 Result<std::optional<LayerWiseInference::Inputs>> LayerWiseInference::next_inputs(
     int64_t layer, const Inputs& inputs
 ) {
-  GNN_ASSIGN_OR_RETURN(const Inputs outputs, make_inputs(layer + 1));
+  LapTimer timer;
+  GNN_ASSIGN_OR_RETURN(Inputs outputs, make_inputs(layer + 1));
   for_each_sum(own_nodes_, [&](const nn::InEdges& edges) {
     keep(layer + 1, span_of(edges.nodes), outputs_of(layer, edges, inputs), outputs);
   });
-  GNN_ASSIGN_OR_RETURN(bool done, exchange(outputs.messages, own_pieces()));
-  if (done && outputs.roots.rows.defined() && layer + 2 == model_.num_layers()) {
-    GNN_ASSIGN_OR_RETURN(done, exchange(outputs.roots, pieces_of_roots()));
-  }
-  return done ? std::optional(outputs) : std::nullopt;
+  if (extras_.kept != nullptr) GNN_RETURN_IF_ERROR(keep_rows(layer + 1, outputs, timer.lap()));
+  GNN_ASSIGN_OR_RETURN(std::optional<Inputs> whole, exchanged(layer + 1, std::move(outputs)));
+  if (extras_.kept != nullptr && whole) extras_.kept->remove_older();
+  return whole;
 }
 
-Result<bool> LayerWiseInference::run(const at::Tensor& nodes, const TakeLogits& take) {
+Result<std::optional<LayerWiseInference::Inputs>> LayerWiseInference::exchanged(
+    int64_t layer, Inputs inputs
+) {
+  GNN_ASSIGN_OR_RETURN(bool done, exchange(inputs.messages, own_pieces()));
+  if (done && inputs.roots.rows.defined() && layer + 1 == model_.num_layers()) {
+    GNN_ASSIGN_OR_RETURN(done, exchange(inputs.roots, pieces_of_roots()));
+  }
+  return done ? std::optional(std::move(inputs)) : std::nullopt;
+}
+
+std::vector<checkpoint::CheckpointTensor> LayerWiseInference::own_rows(
+    int64_t layer, const Inputs& inputs
+) const {
+  std::vector<checkpoint::CheckpointTensor> rows = {
+      {.name = "messages", .tensor = rows_of(inputs.messages.rows, own_)}
+  };
+  if (inputs.roots.rows.defined()) {
+    const bool is_last = layer + 1 == model_.num_layers();
+    const NodeRange all{.first = 0, .count = own_.count};
+    rows.push_back(
+        {.name = "roots",
+         .tensor = rows_of(inputs.roots.rows, is_last ? places_of(wanted_, own_) : all)}
+    );
+  }
+  if (inputs.embeddings.defined())
+    rows.push_back({.name = "embeddings", .tensor = inputs.embeddings});
+  return rows;
+}
+
+Status LayerWiseInference::keep_rows(int64_t layer, const Inputs& inputs, double seconds) {
+  // A rank that stops has not computed all of its rows. What one rank keeps is of use if all do.
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<double> ranks,
+      comm::all_reduce_sums(
+          *groups_.all,
+          {context_.stop.requested() ? 1.0 : 0.0, extras_.kept->is_worth(seconds) ? 1.0 : 0.0}
+      )
+  );
+  if (ranks[0] > 0 || ranks[1] == 0) return {};
+  extras_.kept->keep(layer, own_rows(layer, inputs));
+  context_.progress.on_mark();
+  return {};
+}
+
+Result<std::optional<LayerWiseInference::Resumed>> LayerWiseInference::resume() {
+  for (int64_t layer = model_.num_layers() - 1; layer > 0; --layer) {
+    const auto on_all = [&](bool mine) -> Result<bool> {
+      GNN_ASSIGN_OR_RETURN(
+          const std::vector<double> without, comm::all_reduce_sums(*groups_.all, {mine ? 0.0 : 1.0})
+      );
+      return without[0] == 0;
+    };
+    GNN_ASSIGN_OR_RETURN(const bool kept, on_all(extras_.kept->has(layer)));
+    if (!kept) continue;
+    GNN_ASSIGN_OR_RETURN(Inputs inputs, make_inputs(layer));
+    GNN_ASSIGN_OR_RETURN(
+        const bool read, on_all(extras_.kept->read(layer, own_rows(layer, inputs)))
+    );
+    context_.progress.on_mark();
+    if (!read) continue;
+    GNN_ASSIGN_OR_RETURN(std::optional<Inputs> whole, exchanged(layer, std::move(inputs)));
+    if (!whole) return std::optional<Resumed>();
+    return std::optional(Resumed{.layer = layer, .inputs = *std::move(whole)});
+  }
+  return std::optional<Resumed>();
+}
+
+void LayerWiseInference::give_embeddings(const Inputs& inputs) const {
+  const NodeRange own_wanted = places_of(wanted_, own_);
+  for (const NodeRange& chunk : cut_range(own_wanted, options_.chunk.nodes)) {
+    if (context_.stop.requested()) return;
+    const at::Tensor nodes = rows_of(wanted_, chunk);
+    const bool kept_apart = inputs.embeddings.defined();
+    const NodeRange rows{.first = chunk.first - own_wanted.first, .count = chunk.count};
+    extras_.embeddings(
+        nodes, kept_apart ? rows_of(inputs.embeddings, rows) : rows_of(inputs.x, nodes).to(dtype_)
+    );
+    context_.progress.on_mark();
+  }
+}
+
+Result<bool> LayerWiseInference::run(
+    const at::Tensor& nodes, const TakeRows& take, const LayerWiseExtras& extras
+) {
   const at::Tensor& indptr = whole_.graph.indptr();
   const int64_t last = model_.num_layers() - 1;
   wanted_ = nodes;
+  extras_ = extras;
   dealt_ = divide_list(indptr, nodes, groups_.all->world_size());
   const at::Tensor mine = rows_of(nodes, dealt_[static_cast<size_t>(groups_.all->rank())]);
+  const int64_t edges_of_layer = count_edges(indptr, own_nodes_);
   summed_.done = 0;
-  summed_.total = last * count_edges(indptr, own_nodes_) + count_edges(indptr, mine);
+  summed_.total = last * edges_of_layer + count_edges(indptr, mine);
   if (normalizes_by_degree(model_)) {
     GNN_ASSIGN_OR_RETURN(norm_, norm());
     if (!norm_.defined()) return false;
   }
-  GNN_ASSIGN_OR_RETURN(std::optional<Inputs> inputs, first_inputs());
-  for (int64_t layer = 0; inputs && layer < last; ++layer) {
+  int64_t layer = 0;
+  std::optional<Inputs> inputs;
+  if (extras_.kept != nullptr) {
+    GNN_ASSIGN_OR_RETURN(std::optional<Resumed> resumed, resume());
+    if (resumed) {
+      layer = resumed->layer;
+      inputs = std::move(resumed->inputs);
+      summed_.done = layer * edges_of_layer;
+    }
+  }
+  if (!inputs) {
+    GNN_ASSIGN_OR_RETURN(inputs, first_inputs());
+  }
+  for (; inputs && layer < last; ++layer) {
     GNN_ASSIGN_OR_RETURN(inputs, next_inputs(layer, *inputs));
   }
   if (!inputs) return false;
+  if (extras_.embeddings) give_embeddings(*inputs);
   for_each_sum(mine, [&](const nn::InEdges& edges) {
     take(edges.nodes, outputs_of(last, edges, *inputs).to(at::kCPU));
   });

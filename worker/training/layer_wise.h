@@ -4,6 +4,7 @@
 #include "worker/comm/rank_groups.h"
 #include "worker/graph/csc_graph.h"
 #include "worker/nn/models/model.h"
+#include "worker/training/kept_layers.h"
 #include "worker/training/node_chunks.h"
 #include "worker/training/workload.h"
 
@@ -35,8 +36,16 @@ struct LayerWiseOptions {
   c10::Device device{c10::kCPU};  ///< the model's
 };
 
-/// Gets the logits [K, classes] (CPU) of `nodes` (int64 [K], ascending).
-using TakeLogits = std::function<void(const at::Tensor& nodes, const at::Tensor& logits)>;
+/// Gets rows [K, width] (CPU), those of `nodes` (int64 [K], ascending).
+using TakeRows = std::function<void(const at::Tensor& nodes, const at::Tensor& rows)>;
+
+/// What a pass does beside giving logits.
+struct LayerWiseExtras {
+  /// Gets what the last layer reads of the nodes; empty: nobody does.
+  TakeRows embeddings{};
+  /// Where a rank keeps what it computed of a hidden layer, for a pass after one that did not end.
+  KeptLayers* kept = nullptr;
+};
 
 /// Exact inference: each layer over all nodes with all their neighbours. Every rank owns a range of
 /// the nodes. Chunk by chunk, with a mark after each, it computes its own nodes' outputs of a layer
@@ -48,7 +57,8 @@ using TakeLogits = std::function<void(const at::Tensor& nodes, const at::Tensor&
 /// another node then comes to one of them.
 /// Memory beside the graph: what two successive layers read. That is a matrix of [num_nodes, input
 /// width] for a layer that does not project first, and for one that does [num_nodes, output width]
-/// and as much again for the roots of its own nodes. Beside that chunks and some 40 bytes per node.
+/// and as much again for the roots of its own nodes. Embeddings before a layer that projects first are
+/// a matrix more, of its own nodes. Beside that chunks and some 40 bytes per node.
 /// Precondition: the model is in evaluation mode, gradients are off.
 class LayerWiseInference {
  public:
@@ -62,9 +72,12 @@ class LayerWiseInference {
   );
 
   /// Computes the logits of `nodes`, ascending and the same on all ranks. Each rank gives its share
-  /// of them to `take`, chunk by chunk. Returns whether it went to the end: false if the ranks
-  /// agreed to stop, as soon as one of them was asked to. Collective.
-  [[nodiscard]] Result<bool> run(const at::Tensor& nodes, const TakeLogits& take);
+  /// of them to `take`, chunk by chunk, and of the embeddings those of its own range; over the ranks,
+  /// either ascends. Returns whether it went to the end: false if the ranks agreed to stop, as soon as
+  /// one of them was asked to. Collective.
+  [[nodiscard]] Result<bool> run(
+      const at::Tensor& nodes, const TakeRows& take, const LayerWiseExtras& extras = {}
+  );
 
  private:
   // A matrix of which each rank writes some rows.
@@ -78,6 +91,9 @@ class LayerWiseInference {
     at::Tensor x;       // [num_nodes, in_channels], any dtype; undefined if only roots are kept
     at::Tensor rooted;  // int64 [R], ascending: the nodes of roots
     Matrix roots;       // [R, out_channels], or undefined
+    /// Of the last layer where messages are not its inputs: its inputs of the wanted nodes among this
+    /// rank's own, if somebody takes them.
+    at::Tensor embeddings{};
   };
   // Rows of a matrix that a rank sends to the others.
   struct Piece {
@@ -100,6 +116,23 @@ class LayerWiseInference {
   Result<std::optional<Inputs>> first_inputs();
   // The next layer's inputs from those of `layer`.
   Result<std::optional<Inputs>> next_inputs(int64_t layer, const Inputs& inputs);
+  // Those of a hidden layer, of which this rank has its own nodes' rows, with the other ranks' rows.
+  Result<std::optional<Inputs>> exchanged(int64_t layer, Inputs inputs);
+
+  // The deepest layer's inputs that all ranks have kept, and which layer that is; nothing if there is
+  // none.
+  struct Resumed {
+    int64_t layer = 0;
+    Inputs inputs;
+  };
+  Result<std::optional<Resumed>> resume();
+  // Keeps a layer's own rows where computing them took long.
+  Status keep_rows(int64_t layer, const Inputs& inputs, double seconds);
+  // What this rank computes of a hidden layer's inputs.
+  [[nodiscard]] std::vector<checkpoint::CheckpointTensor> own_rows(
+      int64_t layer, const Inputs& inputs
+  ) const;
+  void give_embeddings(const Inputs& inputs) const;
 
   // A piece of each rank's own nodes.
   [[nodiscard]] std::vector<Piece> own_pieces() const;
@@ -136,6 +169,7 @@ class LayerWiseInference {
   at::Tensor norm_;               // see nn::InEdges; undefined if no layer reads it
   at::Tensor wanted_;             // the nodes of the last layer
   std::vector<NodeRange> dealt_;  // by rank: places in wanted_
+  LayerWiseExtras extras_;
   progress::EvaluationProgress summed_{.unit = progress::EvaluationUnit::Edges};
 };
 

@@ -5,6 +5,7 @@
 #include "worker/nn/functional/csr.h"
 #include "worker/nn/functional/spmm.h"
 #include "worker/shards/row_fetcher.h"
+#include "worker/training/agreement.h"
 #include "worker/training/evaluator.h"
 #include "worker/training/layer_wise.h"
 
@@ -99,11 +100,7 @@ at::Tensor PartInference::to_model(const at::Tensor& rows) const {
 }
 
 Result<bool> PartInference::none_stops() {
-  GNN_ASSIGN_OR_RETURN(
-      const std::vector<double> stops,
-      comm::all_reduce_sums(*groups_.all, {context_.stop.requested() ? 1.0 : 0.0})
-  );
-  return stops[0] == 0;
+  return training::none_stops(*groups_.all, context_.stop);
 }
 
 Result<at::Tensor> PartInference::make_matrix(at::IntArrayRef sizes, at::ScalarType dtype) {

@@ -123,6 +123,7 @@ class TrainingLoop {
   Result<bool> measure(const std::vector<Part>& parts);
   Result<bool> stop_in_evaluation();
   Result<bool> test_best();
+  Result<bool> predict();
   // Gives the model the parameters of a checkpoint, to be measured or exported.
   Status take_parameters(const std::string& checkpoint);
   [[nodiscard]] std::vector<Part> due_parts() const;
@@ -185,6 +186,8 @@ class TrainingLoop {
   int64_t resumed_step_ = 0;  // global step that this run began at
   progress::Pace steady_steps_;
   int64_t model_bytes_ = 0;  // known from the first step on, when all of it is there
+  bool holds_best_ =
+      false;  // whether the model has the best parameters, taken from their checkpoint
   bool stopped_ = false;
 };
 
@@ -386,7 +389,23 @@ Result<bool> TrainingLoop::test_best() {
   return false;
 }
 
+// By the parameters that the test set is measured on.
+Result<bool> TrainingLoop::predict() {
+  if (!workload_.predicts()) return false;
+  const std::optional<Validations::Best>& best = validations_.best();
+  // Without a test set, test_best() has not taken them.
+  if (tests_best() && best && best->global_step != state_.global_step && !holds_best_)
+    GNN_RETURN_IF_ERROR(take_parameters(best_checkpoint_));
+  workload_.module().eval();
+  const at::NoGradGuard no_grad;
+  GNN_ASSIGN_OR_RETURN(
+      const bool written, workload_.predict({.stop = context_.stop, .progress = context_.progress})
+  );
+  return !written;
+}
+
 Status TrainingLoop::take_parameters(const std::string& checkpoint) {
+  holds_best_ = checkpoint == best_checkpoint_;
   GNN_ASSIGN_OR_RETURN(const checkpoint::CheckpointState state, checkpoints_->load(checkpoint));
   GNN_RETURN_IF_ERROR(checkpoint::restore_module(workload_.module(), state.model));
   if (embedding::Embeddings* const embeddings = workload_.embeddings())
@@ -533,8 +552,8 @@ Status TrainingLoop::export_models() {
   const std::optional<Validations::Best>& best = validations_.best();
   const bool writes_best = keeps_best() && best;
   const bool is_last = best && best->global_step == state_.global_step;
-  // test_best() leaves the best in the model.
-  const bool has_best = test_of_best_ && !is_last;
+  // test_best() and predict() leave the best in the model.
+  const bool has_best = holds_best_ && !is_last;
   if (!has_best) GNN_RETURN_IF_ERROR(write_model("last", state_.position.epoch));
   if (writes_best) {
     if (!has_best && !is_last) GNN_RETURN_IF_ERROR(take_parameters(best_checkpoint_));
@@ -662,6 +681,9 @@ Result<TrainingResult> TrainingLoop::run() {
   progress::FinalReport report = final_report();
   if (!stopped_) {
     GNN_ASSIGN_OR_RETURN(stopped_, test_best());
+  }
+  if (!stopped_) {
+    GNN_ASSIGN_OR_RETURN(stopped_, predict());
   }
   if (!stopped_) GNN_RETURN_IF_ERROR(export_models());
   report.preempted = stopped_;

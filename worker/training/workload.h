@@ -92,6 +92,12 @@ class Workload {
   [[nodiscard]] virtual Result<EvaluatedParts> evaluate_parts(
       const std::vector<Part>& parts, const EvaluationContext& context
   );
+
+  /// Whether the job asks for what predict() writes; the same on every rank.
+  [[nodiscard]] virtual bool predicts() const { return false; }
+  /// Writes what the trained model says of nodes, which is in evaluation mode. Returns whether it went
+  /// to the end: false if the ranks agreed to stop. Collective.
+  [[nodiscard]] virtual Result<bool> predict(const EvaluationContext& /*context*/) { return true; }
 };
 
 }  // namespace gnn::training

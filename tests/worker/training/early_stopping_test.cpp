@@ -65,7 +65,15 @@ class PlannedWorkload final : public Workload {
   at::Tensor count_correct(const Scores& scores) const override {
     return training::count_correct(scores);
   }
-  bool has(Part part) const override { return part != Part::Validation || !validations_.empty(); }
+  bool has(Part part) const override {
+    if (part == Part::Test) return has_test;
+    return part != Part::Validation || !validations_.empty();
+  }
+  bool predicts() const override { return true; }
+  Result<bool> predict(const EvaluationContext& context) override {
+    predicted.push_back(mark_of(*net_));
+    return !context.stop.requested();
+  }
   Result<Evaluated> evaluate(Part part, const EvaluationContext& context) override {
     context.progress.on_mark();
     if (context.stop.requested()) return Evaluated();
@@ -79,6 +87,8 @@ class PlannedWorkload final : public Workload {
   int64_t fetched = 0;
   std::vector<Part> evaluated;
   std::vector<double> marks;  // at each validation
+  std::vector<double> predicted;
+  bool has_test = true;
 
  private:
   std::vector<double> validations_;
@@ -144,9 +154,11 @@ std::unique_ptr<PlannedRun> run_planned(
     const TrainerOptions& options,
     const std::shared_ptr<SimulatedDisk>& disk,
     int64_t event = kNever,
-    Disturbance disturbance = Disturbance::Stop
+    Disturbance disturbance = Disturbance::Stop,
+    bool has_test = true
 ) {
   auto run = std::make_unique<PlannedRun>();
+  run->workload.has_test = has_test;
   StopToken stop;
   EventSink sink([&](int64_t now) {
     if (now != event) return;
@@ -204,6 +216,7 @@ TEST(EarlyStopping, EndsAfterItsPatienceAndTestsTheModelThatIsAskedFor) {
   EXPECT_EQ(last->result->report.test_model, "last");
   EXPECT_EQ(last->result->report.metrics.at("test_accuracy"), last->workload.marks.at(4));
   EXPECT_EQ(last->result->report.best->epoch, 1);
+  EXPECT_THAT(last->workload.predicted, ElementsAre(last->workload.marks.at(4)));
 
   const auto best =
       run_planned(stopping_options(api::TestModel::Best), std::make_shared<SimulatedDisk>());
@@ -212,6 +225,22 @@ TEST(EarlyStopping, EndsAfterItsPatienceAndTestsTheModelThatIsAskedFor) {
   EXPECT_EQ(best->result->report.metrics.at("test_accuracy"), best->workload.marks.at(1));
   EXPECT_EQ(best->result->report.parameters_hash, last->result->report.parameters_hash)
       << "of the last step in any case";
+  EXPECT_THAT(best->workload.predicted, ElementsAre(best->workload.marks.at(1)));
+}
+
+TEST(EarlyStopping, PredictsByTheModelThatIsAskedForWithoutATestSet) {
+  for (const auto& [test_model, epoch] :
+       {std::pair{api::TestModel::Last, size_t{4}}, std::pair{api::TestModel::Best, size_t{1}}}) {
+    const auto run = run_planned(
+        stopping_options(test_model),
+        std::make_shared<SimulatedDisk>(),
+        kNever,
+        Disturbance::Stop,
+        false
+    );
+    ASSERT_TRUE(run->result) << run->result.error().message;
+    EXPECT_THAT(run->workload.predicted, ElementsAre(run->workload.marks.at(epoch)));
+  }
 }
 
 TEST(EarlyStopping, OfAJobThatRestartsEndsItWithoutAStepOrAValidation) {
@@ -247,6 +276,7 @@ TEST_P(EarlyStoppingTest, GivesTheUndisturbedResultWhereverItIsStoppedOrLost) {
     const auto resumed = run_planned(options, disk);
     ASSERT_TRUE(resumed->result) << resumed->result.error().message;
     expect_same_end(*whole->result, *resumed->result);
+    EXPECT_EQ(resumed->workload.predicted, whole->workload.predicted);
     EXPECT_THAT(manifests_in(*disk), ::testing::Contains("step-000000000006.manifest"));
   }
 }

@@ -224,6 +224,10 @@ bool classifies_graphs(const GnnJobSpec& spec) {
   return spec.task.type == TaskType::GraphClassification;
 }
 
+bool infers(const GnnJobSpec& spec) {
+  return spec.task.mode == TaskMode::Inference;
+}
+
 void check_task(const Task& task, Problems& problems) {
   problems.require(
       task.link.has_value() == (task.type == TaskType::LinkPrediction),
@@ -496,11 +500,12 @@ void check_fanout(const GnnJobSpec& spec, Problems& problems) {
 }
 
 void check_sampling(const GnnJobSpec& spec, Problems& problems) {
-  const bool samples = !classifies_graphs(spec);
+  const bool samples = !classifies_graphs(spec) && !infers(spec);
   problems.require(
       samples == spec.sampling.has_value(),
       "spec.sampling",
-      "must be set if and only if task.type is NodeClassification or LinkPrediction"
+      "must be set if and only if task.type is NodeClassification or LinkPrediction and task.mode "
+      "is not Inference, which reads all neighbours"
   );
   check_fanout(spec, problems);
   problems.require(
@@ -817,6 +822,52 @@ void check_servers(const GnnJobSpec& spec, Problems& problems) {
   );
 }
 
+void check_predictions(const GnnJobSpec& spec, Problems& problems) {
+  if (!spec.predictions) return;
+  const std::vector<Output> outputs = spec.predictions->outputs.value_or(std::vector<Output>());
+  const std::set<Output> named(outputs.begin(), outputs.end());
+  problems.require(
+      named.size() == outputs.size(), "spec.predictions.outputs", "must not name an output twice"
+  );
+  problems.require(
+      spec.task.type == TaskType::NodeClassification,
+      "spec.predictions",
+      "is only for NodeClassification"
+  );
+  problems.require(
+      !spec.servers && !spec.placement,
+      "spec.predictions",
+      "needs the whole data set on each node: leave out servers and placement"
+  );
+}
+
+// What an Inference job needs, and what only trains.
+void check_inference(const GnnJobSpec& spec, Problems& problems) {
+  problems.require(
+      spec.model.from.has_value() == infers(spec),
+      "spec.model",
+      "from must be set if and only if task.mode is Inference"
+  );
+  if (!infers(spec)) return;
+  problems.require(
+      spec.task.type == TaskType::NodeClassification,
+      "spec.task",
+      "mode Inference is only for NodeClassification"
+  );
+  problems.require(
+      spec.predictions.has_value(), "spec.predictions", "must be set with task.mode Inference"
+  );
+  constexpr std::string_view kTrains = "is not for task.mode Inference, which trains nothing";
+  problems.require(!spec.checkpoint, "spec.checkpoint", kTrains);
+  problems.require(!spec.model_export, "spec.export", kTrains);
+  problems.require(!spec.training.early_stopping, "spec.training.earlyStopping", kTrains);
+  problems.require(
+      !spec.features || spec.features->memory == FeatureMemory::Host,
+      "spec.features.memory",
+      "Device is not for task.mode Inference, which sums on the CPU"
+  );
+}
+
 void check_run_policy(const RunPolicy& policy, Problems& problems) {
   const std::vector<FailureRule>& rules = policy.failure_policy.rules;
   for (size_t i = 0; i < rules.size(); ++i) {
@@ -1128,6 +1179,8 @@ std::vector<FieldError> validate(const GnnJob& job) {
   check_features(job.spec, problems);
   check_placement(job.spec, problems);
   check_servers(job.spec, problems);
+  check_predictions(job.spec, problems);
+  check_inference(job.spec, problems);
   check_run_policy(job.spec.run_policy, problems);
   check_prepare(job.spec, problems);
   check_templates(job.spec, problems);

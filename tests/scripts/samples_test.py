@@ -55,9 +55,13 @@ class Samples(unittest.TestCase):
             with self.subTest(name):
                 if "path" in spec["dataset"]:
                     self.assertIsNotNone(mount_of(template, spec["dataset"]["path"]))
-                if "checkpoint" in spec:
-                    self.assert_writable(template, spec["checkpoint"]["path"])
-        self.assertTrue(any("checkpoint" in spec for _, spec in JOBS))
+                if "from" in spec["model"]:
+                    self.assertIsNotNone(mount_of(template, spec["model"]["from"]))
+                for written in ("checkpoint", "export", "predictions"):
+                    if written in spec:
+                        self.assert_writable(template, spec[written]["path"])
+        for written in ("checkpoint", "export", "predictions"):
+            self.assertTrue(any(written in spec for _, spec in JOBS), written)
 
     def test_what_jobs_read_in_native_form_is_imported(self):
         options = {}  # --output -> options of the import

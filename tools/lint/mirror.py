@@ -71,7 +71,9 @@ COVERED = {
     "tests/worker/app/job_file_test.cpp": [
         "worker/tasks/graph_classification", "worker/tasks/link_prediction", "worker/tasks/node_classification",
     ],
-    "tests/worker/app/run_rank_test.cpp": ["worker/tasks/task"],
+    "tests/worker/app/run_rank_test.cpp": [
+        "worker/tasks/node_inference", "worker/tasks/node_predictions", "worker/tasks/task",
+    ],
     "tests/worker/app/tutorials_test.cpp": ["worker/app/store_connector"],
     # The images on a cluster; wait_command is what `helm test` runs.
     "tests/e2e/e2e_test.py": [
@@ -138,7 +140,9 @@ COVERED = {
     ],
     "tests/worker/embedding/embeddings_test.cpp": ["worker/embedding/state_names"],
     "tests/worker/training/model_export_test.cpp": ["worker/training/agreement", "worker/training/model_file"],
-    "tests/worker/app/model_files_test.cpp": ["worker/app/model_command", "worker/tasks/model_widths"],
+    "tests/worker/app/model_files_test.cpp": [
+        "worker/app/model_command", "worker/tasks/exported_model", "worker/tasks/model_widths",
+    ],
     "tests/worker/progress/console_sink_test.cpp": ["worker/progress/progress_sink", "worker/progress/remote_data"],
     "tests/worker/rpc/client_test.cpp": [
         "common/latency_histogram", "worker/rpc/connection", "worker/rpc/event_loop", "worker/rpc/identity", "worker/rpc/loop_context",
@@ -155,6 +159,7 @@ COVERED = {
     "tests/worker/tasks/evaluation_test.cpp": ["worker/tasks/node_workload", "worker/tasks/sampler_options"],
     "tests/worker/tasks/graph_workload_test.cpp": ["worker/tasks/data_path"],
     "tests/worker/tasks/link_split_test.cpp": ["worker/tasks/values"],
+    "tests/worker/training/predictions_test.cpp": ["worker/training/kept_layers"],
     "tests/worker/training/evaluator_test.cpp": ["worker/training/scores"],
 }
 

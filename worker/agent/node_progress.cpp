@@ -505,8 +505,11 @@ void NodeProgress::read_final(const progress::FinalReport& final) {
     const auto found = final.metrics.find(split + "_" + numbers_.metric);
     return found == final.metrics.end() ? std::nullopt : std::optional(found->second);
   };
-  numbers_.global_step = final.global_steps;
-  numbers_.loss = final.average_loss;
+  // An Inference job has neither.
+  if (final.epochs > 0 || final.global_steps > 0) {
+    numbers_.global_step = final.global_steps;
+    numbers_.loss = final.average_loss;
+  }
   keep_known(numbers_.train_metric, metric("train"));
   keep_known(numbers_.validation_metric, metric("validation"));
   keep_known(numbers_.test_metric, metric("test"));

@@ -3,10 +3,10 @@
 #include "common/printable.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/state_capture.h"
-#include "worker/data/io/byte_source.h"
 #include "worker/embedding/embeddings.h"
 #include "worker/embedding/state_names.h"
 #include "worker/interop/safetensors.h"
+#include "worker/tasks/exported_model.h"
 #include "worker/tasks/model_widths.h"
 #include "worker/tasks/run_training.h"
 #include "worker/training/model_export.h"
@@ -14,12 +14,7 @@
 #include "worker/training/parameters_hash.h"
 #include "worker/training/training_state.h"
 
-#include <ATen/ops/empty.h>
-
-#include <cstddef>
 #include <filesystem>
-#include <map>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -29,111 +24,19 @@ namespace {
 using checkpoint::CheckpointTensor;
 using tasks::TensorShapes;
 
-// The tensors of the job's model, by the names of our module.
-Result<std::map<std::string, interop::TensorEntry>> entries_of(
-    const api::GnnJobSpec& spec, const tasks::OpenWidths& widths
-) {
-  std::map<std::string, interop::TensorEntry> entries;
-  for (const CheckpointTensor& tensor :
-       checkpoint::capture_module(*tasks::make_model(spec, widths))) {
-    GNN_ASSIGN_OR_RETURN(interop::TensorEntry entry, training::entry_of(tensor));
-    entries.emplace(tensor.name, std::move(entry));
-  }
-  return entries;
-}
-
-// The same for any widths, without making a model that large: a file can claim any. How a dimension
-// depends on each width shows in models that are hardly wider than the narrowest.
-Result<std::map<std::string, interop::TensorEntry>> entries_of_any(
-    const api::GnnJobSpec& spec, const tasks::OpenWidths& widths
-) {
-  GNN_ASSIGN_OR_RETURN(auto entries, entries_of(spec, {.first = 1, .second = 1}));
-  GNN_ASSIGN_OR_RETURN(auto first, entries_of(spec, {.first = 2, .second = 1}));
-  GNN_ASSIGN_OR_RETURN(auto second, entries_of(spec, {.first = 1, .second = 2}));
-  for (auto& [name, entry] : entries) {
-    for (size_t i = 0; i < entry.shape.size(); ++i) {
-      const int64_t narrow = entry.shape[i];
-      entry.shape[i] += (widths.first - 1) * (first.at(name).shape[i] - narrow) +
-                        (widths.second - 1) * (second.at(name).shape[i] - narrow);
-    }
-  }
-  return entries;
-}
-
-// The shapes of a file's tensors, by the names of our module.
-Result<TensorShapes> shapes_of(
-    const interop::SafetensorsHeader& header, const api::GnnJobSpec& spec, interop::Library names
-) {
-  std::map<std::string, std::vector<int64_t>> by_key;
-  for (const interop::TensorEntry& entry : header.tensors) by_key.emplace(entry.name, entry.shape);
-  GNN_ASSIGN_OR_RETURN(const auto entries, entries_of(spec, {}));
-  TensorShapes shapes;
-  for (const auto& [own, entry] : entries) {
-    GNN_ASSIGN_OR_RETURN(const std::string key, interop::state_dict_key(spec.model, names, own));
-    const auto found = by_key.find(key);
-    if (found != by_key.end()) shapes.emplace(own, found->second);
-  }
-  return shapes;
-}
-
-// The embeddings of a file are as many as it says: how many rows there are, only the data set knows.
-void add_embeddings(
-    const interop::SafetensorsHeader& header,
-    const tasks::OpenWidths& widths,
-    std::vector<interop::TensorEntry>& expected
-) {
-  for (const interop::TensorEntry& entry : header.tensors) {
-    const bool of_source = entry.name == interop::embedding_key(interop::LinkEnd::Source);
-    if (!of_source && entry.name != interop::embedding_key(interop::LinkEnd::Destination)) continue;
-    expected.push_back(
-        {.name = entry.name,
-         .dtype = interop::Dtype::F32,
-         .shape =
-             {entry.shape.empty() ? 1 : entry.shape[0], of_source ? widths.first : widths.second}}
-    );
-  }
-}
-
-// The tensors that a file of the job's model has, embeddings last.
-Result<std::vector<interop::TensorEntry>> expected_tensors(
-    const interop::SafetensorsHeader& header,
-    const api::GnnJobSpec& spec,
-    interop::Library names,
-    const tasks::OpenWidths& widths
-) {
-  GNN_ASSIGN_OR_RETURN(auto entries, entries_of_any(spec, widths));
-  std::vector<interop::TensorEntry> expected;
-  for (auto& [own, entry] : entries) {
-    GNN_ASSIGN_OR_RETURN(entry.name, interop::state_dict_key(spec.model, names, own));
-    expected.push_back(std::move(entry));
-  }
-  if (spec.model.type == api::ModelType::BipartiteSAGE) add_embeddings(header, widths, expected);
-  return expected;
-}
-
-std::optional<interop::Library> library_named(const std::string& name) {
-  for (const interop::Library library : {interop::Library::Dgl, interop::Library::Pyg}) {
-    if (interop::name_of(library) == name) return library;
-  }
-  return std::nullopt;
-}
-
 // "m.safetensors: GraphSAGE by DGL's names, 9 tensors, 206,888 numbers; epochs 5, validation_auc 0.9"
-std::string summary_of(
-    const ModelFileRequest& request,
-    const interop::SafetensorsHeader& header,
-    interop::Library names,
-    const std::vector<CheckpointTensor>& tensors
-) {
+std::string summary_of(const ModelFileRequest& request, const tasks::ExportedModel& read) {
   int64_t numbers = 0;
-  for (const CheckpointTensor& tensor : tensors) numbers += tensor.tensor.numel();
-  std::string text =
-      request.file + ": " + std::string(training::name_of(request.job.spec.model.type)) + " by " +
-      std::string(interop::name_of(names)) + "'s names, " + std::to_string(header.tensors.size()) +
-      " tensors, " + tasks::grouped(numbers) + " numbers";
+  for (const CheckpointTensor& tensor : read.tensors) numbers += tensor.tensor.numel();
+  std::string text = request.file + ": " +
+                     std::string(training::name_of(request.job.spec.model.type)) + " by " +
+                     std::string(interop::name_of(read.names)) + "'s names, " +
+                     std::to_string(read.header.tensors.size()) + " tensors, " +
+                     tasks::grouped(numbers) + " numbers";
+  const interop::Metadata& metadata = read.header.metadata;
   const auto say = [&](const std::string& key) {
-    const auto found = header.metadata.find(std::string(interop::kOwnKeys) + key);
-    return found == header.metadata.end() ? std::string() : printable_line(found->second, 100);
+    const auto found = metadata.find(std::string(interop::kOwnKeys) + key);
+    return found == metadata.end() ? std::string() : printable_line(found->second, 100);
   };
   if (!say("epochs").empty()) text += "; epochs " + say("epochs");
   if (!say("metric").empty()) text += ", " + say("metric") + " " + say("metricValue");
@@ -198,36 +101,13 @@ interop::Library names_of(const ModelFileRequest& request) {
 }  // namespace
 
 Status check_model(const ModelFileRequest& request, std::ostream& out) {
-  GNN_ASSIGN_OR_RETURN(auto source, data::open_file(request.file));
   GNN_ASSIGN_OR_RETURN(
-      interop::SafetensorsReader reader, interop::SafetensorsReader::open(std::move(source))
+      const tasks::ExportedModel read,
+      tasks::read_exported_model(request.job.spec, request.file, request.names)
   );
-  const interop::SafetensorsHeader& header = reader.header();
-  const auto stated = header.metadata.find("gnn.names");
-  const std::optional<interop::Library> of_file =
-      stated == header.metadata.end() ? std::nullopt : library_named(stated->second);
-  const interop::Library names =
-      request.names ? *request.names : of_file.value_or(names_of(request));
-  GNN_ASSIGN_OR_RETURN(const TensorShapes shapes, shapes_of(header, request.job.spec, names));
-  const tasks::OpenWidths widths = tasks::widths_of(request.job.spec, shapes);
-  GNN_ASSIGN_OR_RETURN(
-      const auto expected, expected_tensors(header, request.job.spec, names, widths)
-  );
-  GNN_RETURN_IF_ERROR(reader.check_tensors(expected));
-
-  // Not before it is known that the file has as much.
-  const auto model = tasks::make_model(request.job.spec, widths);
-  const std::vector<CheckpointTensor> own = checkpoint::capture_module(*model);
-  GNN_ASSIGN_OR_RETURN(
-      std::vector<CheckpointTensor> tensors,
-      training::state_dict_of(own, request.job.spec.model, names)
-  );
-  for (size_t i = tensors.size(); i < expected.size(); ++i)
-    tensors.push_back({.name = expected[i].name, .tensor = at::empty(expected[i].shape)});
-  GNN_RETURN_IF_ERROR(training::read_model_file(request.file, tensors));
-  GNN_RETURN_IF_ERROR(checkpoint::restore_module(*model, own));
-  out << summary_of(request, header, names, tensors);
-  if (tensors.size() == own.size()) out << "; parametersHash " << hash_of(own);
+  const std::vector<CheckpointTensor> own = checkpoint::capture_module(*read.module);
+  out << summary_of(request, read);
+  if (read.tensors.size() == own.size()) out << "; parametersHash " << hash_of(own);
   out << "\n";
   return {};
 }

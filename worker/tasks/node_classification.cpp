@@ -8,10 +8,12 @@
 #include "worker/tasks/node_data.h"
 #include "worker/tasks/node_workload.h"
 #include "worker/tasks/run_training.h"
+#include "worker/training/predictions.h"
 #include "worker/training/trainer.h"
 
 #include <torch/utils.h>
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -48,8 +50,11 @@ class NodeClassification final : public TaskRun {
 
   Result<TaskResult> run(TaskContext& context) override {
     context.progress.on_phase(progress::Phase::Setup);
+    GNN_RETURN_IF_ERROR(open_predictions(context));
     GNN_ASSIGN_OR_RETURN(NodeInput input, open(spec_, context));
     context.progress.on_message(input.data.text);
+    if (predictions_ != nullptr)
+      GNN_RETURN_IF_ERROR(predictions_->choose_nodes(input.dataset->target().num_nodes));
     const training::TrainerOptions options = trainer_options(spec_, types_of(input.data), context);
 
     torch::manual_seed(static_cast<uint64_t>(spec_.training.seed));
@@ -70,6 +75,19 @@ class NodeClassification final : public TaskRun {
   }
 
  private:
+  Status open_predictions(TaskContext& context) {
+    const auto options = training::predictions_options(spec_);
+    if (!options) return {};
+    GNN_ASSIGN_OR_RETURN(
+        training::Predictions opened,
+        training::Predictions::open(
+            *options, context.communicator, std::make_shared<checkpoint::PosixFileOps>()
+        )
+    );
+    predictions_ = std::make_shared<training::Predictions>(std::move(opened));
+    return {};
+  }
+
   Result<std::unique_ptr<NodeWorkload>> make_workload(
       NodeInput input, std::shared_ptr<nn::NodeModel> model, TaskContext& context
   ) const {
@@ -87,6 +105,8 @@ class NodeClassification final : public TaskRun {
         .class_weights = weights,
         .device = context.device,
         .num_cpus = context.num_cpus,
+        .predictions = predictions_,
+        .config_hash = config_hash(spec_),
     };
     if (input.dataset) {
       if (auto data = partitioned_data(spec_, context))
@@ -108,6 +128,7 @@ class NodeClassification final : public TaskRun {
   }
 
   api::GnnJobSpec spec_;
+  std::shared_ptr<training::Predictions> predictions_;  // null without spec.predictions
 };
 
 }  // namespace

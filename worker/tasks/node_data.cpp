@@ -9,12 +9,13 @@ Result<graph::Dataset> open_node_data(const api::GnnJobSpec& spec, TaskContext& 
   if (!dataset.target().features) {
     return fail(ErrorKind::Data, dataset.name + ": expected node features, the data set has none");
   }
-  if (dataset.graphs || !dataset.is_homogeneous() || !dataset.target().labels.defined()) {
+  const bool needs_labels = spec.task.mode != api::TaskMode::Inference;
+  if (dataset.graphs || !dataset.is_homogeneous() ||
+      (needs_labels && !dataset.target().labels.defined())) {
     return fail(
         ErrorKind::Data,
-        dataset.name +
-            ": NodeClassification expects one graph with one node and one edge type and labelled "
-            "nodes"
+        dataset.name + ": NodeClassification expects one graph with one node and one edge type" +
+            (needs_labels ? " and labelled nodes" : "")
     );
   }
   return dataset;

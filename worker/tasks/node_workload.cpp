@@ -1,6 +1,7 @@
 #include "worker/tasks/node_workload.h"
 
 #include "worker/tasks/data_path.h"
+#include "worker/tasks/node_predictions.h"
 #include "worker/training/evaluator.h"
 #include "worker/training/part_layer_wise.h"
 
@@ -139,15 +140,27 @@ Result<training::EvaluatedParts> NodeWorkload::evaluate_layer_wise(
         *model_, own, ids, groups_, context, {.device = options_.device}
     );
   }
-  const graph::Dataset& dataset = data_->dataset();
-  const training::WholeGraph whole{
-      .graph = dataset.graph(),
-      .features = dataset.features().rows(),
-      .labels = dataset.target().labels,
-  };
+  const training::WholeGraph whole = whole_graph(data_->dataset());
   return training::evaluate_layer_wise(
       *model_, whole, ids, groups_, context, {.device = options_.device}
   );
+}
+
+Result<bool> NodeWorkload::predict(const training::EvaluationContext& context) {
+  GNN_ASSERT(data_ != nullptr && data_->parts() == nullptr, "validation refuses other data");
+  GNN_ASSIGN_OR_RETURN(
+      const training::EvaluatedParts written,
+      write_predictions(
+          *options_.predictions,
+          {.model = *model_,
+           .dataset = data_->dataset(),
+           .config_hash = options_.config_hash,
+           .device = options_.device},
+          groups_,
+          context
+      )
+  );
+  return written.has_value();
 }
 
 Result<training::Evaluated> NodeWorkload::evaluate_sampled(

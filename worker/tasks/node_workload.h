@@ -10,6 +10,7 @@
 #include "worker/tasks/node_batches.h"
 #include "worker/tasks/part_inputs.h"
 #include "worker/tasks/task_batches.h"
+#include "worker/training/predictions.h"
 #include "worker/training/workload.h"
 
 #include <ATen/core/Tensor.h>
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace gnn::tasks {
@@ -32,6 +34,9 @@ struct NodeWorkloadOptions {
   std::optional<PartitionedData> partitioned{};
   /// All feature rows on `device`; undefined: they are copied with each batch.
   at::Tensor device_rows{};
+  /// Where predictions go, opened, and the nodes chosen; null: there are none.
+  std::shared_ptr<training::Predictions> predictions{};
+  std::string config_hash{};  ///< tasks::config_hash()
 };
 
 /// Mini-batches of sampled neighbourhoods of one homogeneous graph, evaluated by sampling or layer
@@ -80,6 +85,8 @@ class NodeWorkload final : public training::Workload {
   [[nodiscard]] Result<training::EvaluatedParts> evaluate_parts(
       const std::vector<training::Part>& parts, const training::EvaluationContext& context
   ) override;
+  [[nodiscard]] bool predicts() const override { return options_.predictions != nullptr; }
+  [[nodiscard]] Result<bool> predict(const training::EvaluationContext& context) override;
 
   /// What the training that ended with this report has read from other nodes; nothing where the whole
   /// data set is here. Collective.

@@ -3,6 +3,7 @@
 #include "worker/tasks/graph_classification.h"
 #include "worker/tasks/link_prediction.h"
 #include "worker/tasks/node_classification.h"
+#include "worker/tasks/node_inference.h"
 
 #include <array>
 #include <string>
@@ -13,6 +14,7 @@ namespace {
 // One kind of work that a GNNJob can ask for.
 struct Task {
   api::TaskType type;
+  api::TaskMode mode = api::TaskMode::Training;
   // Checks what api::validate() can't know. No I/O.
   Parsed<std::unique_ptr<TaskRun>> (*parse)(const api::GnnJobSpec& spec);
 };
@@ -21,6 +23,11 @@ constexpr std::array kTasks = {
     Task{
         .type = api::TaskType::NodeClassification,
         .parse = &parse_node_classification,
+    },
+    Task{
+        .type = api::TaskType::NodeClassification,
+        .mode = api::TaskMode::Inference,
+        .parse = &parse_node_inference,
     },
     Task{
         .type = api::TaskType::GraphClassification,
@@ -37,8 +44,9 @@ constexpr std::array kTasks = {
 Parsed<std::unique_ptr<TaskRun>> parse_task(const api::GnnJob& job) {
   std::vector<api::FieldError> errors = api::validate(job);
   if (!errors.empty()) return tl::unexpected(std::move(errors));
+  const api::TaskMode mode = job.spec.task.mode.value_or(api::TaskMode::Training);
   for (const Task& task : kTasks) {
-    if (task.type == job.spec.task.type) return task.parse(job.spec);
+    if (task.type == job.spec.task.type && task.mode == mode) return task.parse(job.spec);
   }
   return tl::unexpected(std::vector<api::FieldError>{
       {.path = "spec.task.type", .message = "expected a task that this worker has"}

@@ -114,6 +114,7 @@ std::string config_hash(const api::GnnJobSpec& spec) {
         "prepare",
         "checkpoint",
         "export",
+        "predictions",
         "runPolicy",
         "scheduling"})
     json.erase(name);

@@ -62,6 +62,17 @@ inline GnnJob sample_prepare_partitions_job() {
   return job;
 }
 
+/// A valid job that trains nothing: it predicts the classes of all nodes by an exported model.
+inline GnnJob sample_inference_job() {
+  GnnJob job = sample_job();
+  job.metadata.name = "arxiv-classes";
+  job.spec.task.mode = TaskMode::Inference;
+  job.spec.model.from = "/models/arxiv/best.safetensors";
+  job.spec.sampling.reset();
+  job.spec.predictions.emplace().path = "/predictions/arxiv";
+  return job;
+}
+
 /// A valid graph classification job.
 inline GnnJob sample_graph_job() {
   GnnJob job;

@@ -61,6 +61,7 @@ TEST(Validation, AcceptsTheSamples) {
   EXPECT_EQ(paths_of(sample_served_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_prepare_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_prepare_partitions_job()), std::vector<std::string>{});
+  EXPECT_EQ(paths_of(sample_inference_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_link_job()), std::vector<std::string>{});
   EXPECT_EQ(paths_of(sample_plain_link_job()), std::vector<std::string>{});
 }
@@ -96,6 +97,54 @@ TEST(Validation, ChecksEveryFieldsBounds) {
       {"spec.training.evaluation.parts",
        [](GnnJob& j) { j.spec.training.evaluation.parts.emplace(); }},
   });
+}
+
+TEST(Validation, RefusesWhatAnInferenceJobDoesNotUse) {
+  for (const auto& [path, change] : std::vector<std::pair<std::string, Change>>{
+           {"spec.model", [](GnnJob& j) { j.spec.model.from.reset(); }},
+           {"spec.predictions", [](GnnJob& j) { j.spec.predictions.reset(); }},
+           {"spec.sampling", [](GnnJob& j) { j.spec.sampling = sample_job().spec.sampling; }},
+           {"spec.checkpoint", [](GnnJob& j) { j.spec.checkpoint.emplace().path = "/c"; }},
+           {"spec.export", [](GnnJob& j) { j.spec.model_export.emplace().path = "/m"; }},
+           {"spec.training.earlyStopping",
+            [](GnnJob& j) { j.spec.training.early_stopping = EarlyStopping{.patience = 3}; }},
+           {"spec.features.memory",
+            [](GnnJob& j) {
+              j.spec.features = Features{.memory = FeatureMemory::Device};
+              j.spec.training.device = DeviceChoice::CUDA;
+              j.spec.workers.gpus_per_process = 1;
+            }},
+       }) {
+    GnnJob job = sample_inference_job();
+    change(job);
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{path});
+  }
+  GnnJob links = sample_plain_link_job();
+  links.spec.task.mode = TaskMode::Inference;
+  links.spec.model.from = "/models/links.safetensors";
+  links.spec.sampling.reset();
+  EXPECT_EQ(paths_of(links), (std::vector<std::string>{"spec.task", "spec.predictions"}));
+}
+
+TEST(Validation, ChecksPredictions) {
+  expect_refused(std::vector<Case>{
+      {"spec.model", [](GnnJob& j) { j.spec.model.from = "/models/m.safetensors"; }},
+      {"spec.predictions.outputs",
+       [](GnnJob& j) {
+         j.spec.predictions =
+             Predictions{.path = "/p", .outputs = {{Output::Scores, Output::Scores}}};
+       }},
+      {"spec.predictions.outputs",
+       [](GnnJob& j) { j.spec.predictions = Predictions{.path = "/p", .outputs = {{}}}; }},
+      {"spec.predictions.path", [](GnnJob& j) { j.spec.predictions.emplace(); }},
+      {"spec.predictions",
+       [](GnnJob& j) { j.spec.predictions = Predictions{.path = "/p"}; },
+       /*graphs=*/true},
+  });
+  for (GnnJob job : {sample_partitioned_job(), sample_served_job()}) {
+    job.spec.predictions = Predictions{.path = "/p"};
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.predictions"});
+  }
 }
 
 TEST(Validation, ChecksNames) {

@@ -70,6 +70,10 @@ json plain_links(const std::string& name, const Changes& changes) {
   return job(sample_plain_link_job(), name, changes);
 }
 
+json inference(const std::string& name, const Changes& changes) {
+  return job(sample_inference_job(), name, changes);
+}
+
 class CrdAdmission : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -525,6 +529,61 @@ std::vector<Refusal> broken_training_rules() {
   };
 }
 
+constexpr const char* kWhenSampling =
+    "sampling must be set if and only if task.type is NodeClassification or LinkPrediction and "
+    "task.mode is not Inference, which reads all neighbours";
+
+std::vector<Refusal> broken_inference_rules() {
+  const std::string trains = "is not for task.mode Inference, which trains nothing";
+  const std::string which_model = "from must be set if and only if task.mode is Inference";
+  const json path = {{"path", "/p"}};
+  return {
+      {inference("", {{"/spec/model/from", nullptr}}), "spec.model", which_model},
+      {nodes("", {{"/spec/model/from", "/models/m.safetensors"}}), "spec.model", which_model},
+      {inference("", {{"/spec/predictions", nullptr}}),
+       "spec",
+       "predictions must be set with task.mode Inference"},
+      {inference("", {{"/spec/sampling", {{"fanout", {5, 5, 5}}}}}), "spec", kWhenSampling},
+      {inference("", {{"/spec/checkpoint", path}}), "spec.checkpoint", trains},
+      {inference("", {{"/spec/export", path}}), "spec.export", trains},
+      {inference("", {{"/spec/training/earlyStopping", {{"metric", "Accuracy"}, {"patience", 1}}}}),
+       "spec.training.earlyStopping",
+       trains},
+      {inference(
+           "",
+           {{"/spec/features", {{"memory", "Device"}}},
+            {"/spec/training/device", "CUDA"},
+            {"/spec/workers/gpusPerProcess", 1}}
+       ),
+       "spec.features.memory",
+       "Device is not for task.mode Inference, which sums on the CPU"},
+      {plain_links(
+           "",
+           {{"/spec/task/mode", "Inference"},
+            {"/spec/model/from", "/m.safetensors"},
+            {"/spec/sampling", nullptr},
+            {"/spec/predictions", path}}
+       ),
+       "spec.task",
+       "mode Inference is only for NodeClassification"},
+      {plain_links("", {{"/spec/predictions", path}}),
+       "spec.predictions",
+       "is only for NodeClassification"},
+      {parts("", {{"/spec/predictions", path}}),
+       "spec.predictions",
+       "needs the whole data set on each node: leave out servers and placement"},
+      {nodes("", {{"/spec/predictions", {{"path", "/p"}, {"outputs", {"Scores", "Scores"}}}}}),
+       "spec.predictions.outputs[1]",
+       "Duplicate value"},
+      {nodes("", {{"/spec/predictions", {{"path", "/p"}, {"outputs", {"Logits"}}}}}),
+       "spec.predictions.outputs[0]",
+       "Unsupported value"},
+      {nodes("", {{"/spec/predictions", {{"outputs", {"Scores"}}}}}),
+       "spec.predictions.path",
+       "Required value"},
+  };
+}
+
 std::vector<Refusal> broken_rules() {
   const std::string t = "/spec/workers/template";
   const json volume = {{{"name", "data"}, {"emptyDir", json::object()}}};
@@ -549,12 +608,8 @@ std::vector<Refusal> broken_rules() {
        "spec.model.type",
        "GIN is for GraphClassification, GCN for NodeClassification, GraphSAGE for "
        "NodeClassification and LinkPrediction, BipartiteSAGE for LinkPrediction"},
-      {nodes("", {{"/spec/sampling", nullptr}}),
-       "spec",
-       "sampling must be set if and only if task.type is NodeClassification or LinkPrediction"},
-      {graphs("", {{"/spec/sampling", {{"fanout", {5}}}}}),
-       "spec",
-       "sampling must be set if and only if task.type is NodeClassification or LinkPrediction"},
+      {nodes("", {{"/spec/sampling", nullptr}}), "spec", kWhenSampling},
+      {graphs("", {{"/spec/sampling", {{"fanout", {5}}}}}), "spec", kWhenSampling},
       {nodes("", {{"/spec/sampling/fanout", {10, 10}}}),
        "spec.sampling.fanout",
        "must have one entry per layer of the model"},
@@ -873,6 +928,7 @@ std::vector<Refusal> broken_rules() {
   for (Refusal& each : broken_server_rules()) cases.push_back(std::move(each));
   for (Refusal& each : broken_prepare_rules()) cases.push_back(std::move(each));
   for (Refusal& each : broken_training_rules()) cases.push_back(std::move(each));
+  for (Refusal& each : broken_inference_rules()) cases.push_back(std::move(each));
   for (size_t i = 0; i < cases.size(); ++i) {
     cases[i].object["metadata"]["name"] = "refused-" + std::to_string(i) + "-x";
   }
@@ -1053,6 +1109,14 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
           {{"/spec/dataset/split", {{"type", "KFold"}, {"folds", 5}, {"fold", 0}}},
            {"/spec/training/earlyStopping", {{"metric", "Accuracy"}, {"patience", 1}}}}
       ),
+      inference(
+          "infer",
+          {{"/spec/predictions",
+            {{"path", "/p"},
+             {"outputs", {"Classes", "Scores", "Embeddings"}},
+             {"nodes", "/p/nodes.npy"}}}}
+      ),
+      nodes("predict", {{"/spec/predictions", {{"path", "/p"}}}}),
       nodes(
           "checkpoint",
           {{"/spec/checkpoint",
@@ -1277,6 +1341,7 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
            R"({"spec": {"dataset": {"synthetic": {"seed": 9}}}})",
            R"({"spec": {"sampling": {"replace": true}}})",
            R"({"spec": {"checkpoint": {"path": "/c"}}})",
+           R"({"spec": {"predictions": {"path": "/p"}}})",
            R"({"spec": {"placement": {"partitions": 1}}})",
            R"({"spec": {"managedBy": "somebody/else"}})",
            R"({"spec": {"scheduling": {"provider": "None"}}})",

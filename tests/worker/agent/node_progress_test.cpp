@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <string>
 
 namespace gnn::agent {
@@ -289,6 +290,20 @@ TEST_F(NodeProgressTest, ShowsCheckpointDurationsStartingAtZeroOnRankZero) {
   const std::string count = "gnn_checkpoint_duration_seconds_count{job=\"arxiv\",node=\"0\",rank=";
   EXPECT_THAT(node_0.registry().expose(), HasSubstr(count + "\"0\"} 0\n"));
   EXPECT_THAT(node_0.registry().expose(), Not(HasSubstr(count + "\"1\"")));
+}
+
+TEST_F(NodeProgressTest, SaysNothingOfEpochsAndLossesWhereNothingIsTrained) {
+  RankReport report;
+  report.final.emplace();
+  report.final->average_loss = std::nan("");
+  report.final->metric = "accuracy";
+  report.final->metrics = {{"test_accuracy", 0.75}};
+  report.final->parameters_hash = "9ae16a3b2f90404f";
+  hear(report);
+  EXPECT_EQ(progress_.numbers().test_metric, 0.75);
+  EXPECT_EQ(progress_.numbers().parameters_hash, "9ae16a3b2f90404f");
+  EXPECT_FALSE(progress_.numbers().epochs || progress_.numbers().global_step);
+  EXPECT_FALSE(progress_.numbers().loss.has_value());
 }
 
 // An alert asks for the increase of the failures: the first one shows only beside an earlier zero.

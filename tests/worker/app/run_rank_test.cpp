@@ -1,6 +1,7 @@
 #include "worker/app/run_rank.h"
 
 #include "common/contract.h"
+#include "tests/support/read_file.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/user_behavior.h"
 #include "tests/worker/app/samples.h"
@@ -161,6 +162,46 @@ TEST(RunRank, StopsEarlyAndTestsTheBestEpoch) {
   EXPECT_EQ(report.test_model, "best");
   EXPECT_GT(report.metrics.at("test_accuracy"), 0.05) << "guessing gives 1/40";
   EXPECT_TRUE(std::filesystem::exists(report.best->checkpoint));
+}
+
+TEST(RunRank, PredictsByAnExportedModelWhatItsTrainingHasMeasured) {
+  const gnn::testing::TemporaryFolder folder;
+  const std::vector<std::string> both{
+      "dataset.synthetic.scale=\"0.01\"",
+      "model.graphSage.hiddenChannels=32",
+      R"(predictions.outputs=["Classes", "Scores", "Embeddings"])"
+  };
+  std::vector<std::string> overrides{
+      "training.epochs=4",
+      "training.batchSize=128",
+      "training.earlyStopping.patience=1",
+      "training.optimizer.schedule.warmup.length=2",
+      "checkpoint.path=" + folder.path("checkpoints"),
+      "export.path=" + folder.path("models"),
+      "predictions.path=" + folder.path("training")
+  };
+  overrides.insert(overrides.end(), both.begin(), both.end());
+  const auto trained = run_job(sample("arxiv-best.yaml", overrides));
+  ASSERT_TRUE(trained.has_value()) << trained.error().message;
+
+  for (const std::string& from :
+       {folder.path("models/best.safetensors"), trained->report.best->checkpoint}) {
+    overrides = {"model.from=" + from, "predictions.path=" + folder.path("inference")};
+    overrides.insert(overrides.end(), both.begin(), both.end());
+    const auto inferred = run_job(sample("arxiv-classes.yaml", overrides));
+    ASSERT_TRUE(inferred.has_value()) << inferred.error().message;
+    EXPECT_EQ(inferred->report.epochs, 0);
+    for (const char* metric : {"test_accuracy", "validation_accuracy"})
+      EXPECT_GT(inferred->report.metrics.at(metric), 0.05) << metric;
+    EXPECT_EQ(
+        inferred->report.metrics.at("test_accuracy"), trained->report.metrics.at("test_accuracy")
+    );
+    for (const char* file : {"/ids.npy", "/classes.npy", "/scores.npy", "/embeddings.npy"})
+      EXPECT_EQ(
+          gnn::testing::read_file(folder.path("inference") + file),
+          gnn::testing::read_file(folder.path("training") + file)
+      ) << file;
+  }
 }
 
 }  // namespace

@@ -1,16 +1,12 @@
 // Exact evaluation of a generated graph by one rank: its time beside that of its own kernels, and
 // its memory beside one matrix of all nodes by the hidden width. Prints one JSON object.
-#include "common/progress_bar.h"
 #include "common/stop_token.h"
-#include "common/stopwatch.h"
+#include "tests/bench/training/generated_model.h"
 #include "tests/support/must.h"
 #include "tests/worker/training/counting_sink.h"
 #include "worker/comm/node_memory.h"
-#include "worker/graph/load.h"
 #include "worker/nn/functional/aggregate.h"
 #include "worker/nn/functional/csr.h"
-#include "worker/nn/models/gcn.h"
-#include "worker/nn/models/graph_sage.h"
 #include "worker/progress/progress_sink.h"
 #include "worker/training/evaluator.h"
 
@@ -19,15 +15,12 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
-#include <torch/utils.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <fstream>
 #include <iostream>
-#include <memory>
 #include <string>
 #include <sys/resource.h>
 #include <vector>
@@ -37,55 +30,9 @@ namespace {
 
 using testing::must;
 
-struct Arguments {
-  std::string shape = "Products";
-  std::string scale = "0.1";
-  std::string model = "GraphSAGE";
-  int64_t hidden = 256;
-  int64_t layers = 3;
+struct Arguments : bench::GeneratedModel {
   int threads = 0;
 };
-
-graph::Dataset generate(const Arguments& arguments) {
-  api::Dataset spec;
-  spec.format = api::DatasetFormat::Synthetic;
-  spec.synthetic = api::Synthetic{};
-  spec.synthetic->scale = api::Decimal{arguments.scale};
-  spec.synthetic->shape = arguments.shape == "Reddit"  ? api::SyntheticShape::Reddit
-                          : arguments.shape == "Arxiv" ? api::SyntheticShape::Arxiv
-                                                       : api::SyntheticShape::Products;
-  SilentProgressBar progress;
-  return must(graph::load_dataset(spec, {}, progress));
-}
-
-std::shared_ptr<nn::NodeModel> make_model(const Arguments& arguments, const graph::Dataset& data) {
-  torch::manual_seed(0);
-  std::shared_ptr<nn::NodeModel> model;
-  if (arguments.model == "GCN") {
-    model = std::make_shared<nn::GcnImpl>(nn::GcnOptions{
-        .in_channels = data.features().width(),
-        .hidden_channels = arguments.hidden,
-        .out_channels = data.num_classes,
-        .layers = arguments.layers
-    });
-  } else {
-    model = std::make_shared<nn::GraphSageImpl>(nn::GraphSageOptions{
-        .in_channels = data.features().width(),
-        .hidden_channels = arguments.hidden,
-        .out_channels = data.num_classes,
-        .layers = arguments.layers
-    });
-  }
-  model->eval();
-  return model;
-}
-
-template <class Work>
-double seconds_of(const Work& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return seconds_since(start);
-}
 
 // Seconds of all cores that this process has used.
 double cpu_seconds() {
@@ -121,7 +68,7 @@ KernelSeconds time_kernels(nn::NodeModel& model, const graph::Dataset& data) {
     const int64_t message_width = conv.message(x).size(1);
     const at::Tensor aggregated = torch::randn({rows, message_width});
     constexpr int kTimes = 5;
-    seconds.products += chunks / kTimes * seconds_of([&] {
+    seconds.products += chunks / kTimes * bench::seconds_of([&] {
                           for (int i = 0; i < kTimes; ++i) {
                             static_cast<void>(conv.message(x));
                             static_cast<void>(conv.update(conv.root(x), aggregated));
@@ -129,7 +76,7 @@ KernelSeconds time_kernels(nn::NodeModel& model, const graph::Dataset& data) {
                         });
     at::Tensor messages = comm::empty_on_large_pages({num_nodes, message_width}, at::kFloat);
     messages.normal_();
-    seconds.sums += seconds_of([&] { static_cast<void>(conv.aggregate(messages, edges)); });
+    seconds.sums += bench::seconds_of([&] { static_cast<void>(conv.aggregate(messages, edges)); });
     seconds.summed_bytes += static_cast<double>(data.graph().num_edges() * message_width) *
                             static_cast<double>(messages.element_size());
     width = conv.out_channels();
@@ -148,8 +95,8 @@ int64_t memory_of_process(const std::string& name) {
 
 nlohmann::json measure(const Arguments& arguments) {
   const at::NoGradGuard no_grad;
-  const graph::Dataset data = generate(arguments);
-  const auto model = make_model(arguments, data);
+  const graph::Dataset data = bench::generate(arguments);
+  const auto model = bench::make_model(arguments, data);
   const training::WholeGraph whole{
       .graph = data.graph(), .features = data.features().rows(), .labels = data.target().labels
   };
@@ -161,7 +108,7 @@ nlohmann::json measure(const Arguments& arguments) {
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak counts from here on
   const int64_t before = memory_of_process("VmRSS");
   const double cpu_before = cpu_seconds();
-  const double pass = seconds_of([&] {
+  const double pass = bench::seconds_of([&] {
     const auto counts = must(training::evaluate_layer_wise(
         *model, whole, parts, communicator, {.stop = stop, .progress = sink}, {}
     ));
@@ -196,11 +143,7 @@ nlohmann::json measure(const Arguments& arguments) {
 int main(int argc, char** argv) {
   gnn::Arguments arguments;
   CLI::App app("Exact evaluation beside the time of its kernels");
-  app.add_option("--shape", arguments.shape)->check(CLI::IsMember({"Products", "Reddit", "Arxiv"}));
-  app.add_option("--scale", arguments.scale, "factor on the shape's nodes");
-  app.add_option("--model", arguments.model)->check(CLI::IsMember({"GraphSAGE", "GCN"}));
-  app.add_option("--hidden", arguments.hidden)->check(CLI::PositiveNumber);
-  app.add_option("--layers", arguments.layers)->check(CLI::PositiveNumber);
+  bench::add_options(app, arguments);
   app.add_option("--threads", arguments.threads, "0: as many as cores");
   CLI11_PARSE(app, argc, argv);
   try {

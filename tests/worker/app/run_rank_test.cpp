@@ -152,7 +152,8 @@ TEST(RunRank, StopsEarlyAndTestsTheBestEpoch) {
        "training.earlyStopping.patience=2",
        "model.graphSage.hiddenChannels=32",
        "training.batchSize=128",
-       "checkpoint.path=" + folder.path("checkpoints")}
+       "checkpoint.path=" + folder.path("checkpoints"),
+       "export.path=" + folder.path("models")}
   ));
   ASSERT_TRUE(result.has_value()) << result.error().message;
   const progress::FinalReport& report = result->report;

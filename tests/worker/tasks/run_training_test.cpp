@@ -104,6 +104,7 @@ TEST(ConfigHash, LeavesOutWhereDataLiesButNotWhoTrainsOnIt) {
   EXPECT_EQ(hash_with([](auto& spec) { spec.sampling->prefetch = 8; }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.prepare.emplace(); }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.model_export.emplace(); }), hash);
+  EXPECT_EQ(hash_with([](auto& spec) { spec.predictions.emplace(); }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.servers.emplace(); }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.servers = api::Servers{.nodes = 3}; }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.scheduling.emplace(); }), hash);

@@ -36,7 +36,7 @@ COVERED = {
     "tests/worker/shards/row_fetcher_test.cpp": ["worker/shards/row_cache"],
     "tests/worker/shards/service_test.cpp": ["worker/shards/messages"],
     "tests/worker/tasks/partitioned_training_test.cpp": [
-        "worker/tasks/link_batches", "worker/tasks/node_batches", "worker/tasks/task_batches",
+        "worker/tasks/link_batches", "worker/tasks/node_batches", "worker/tasks/row_type", "worker/tasks/task_batches",
     ],
     "tests/worker/training/trainer_test.cpp": [
         "common/stop_token", "worker/training/optimizer", "worker/training/parameters_hash", "worker/training/step_runner",

@@ -1,6 +1,7 @@
 #include "worker/app/run_rank.h"
 
 #include "common/contract.h"
+#include "common/log.h"
 #include "common/out_of_memory.h"
 #include "common/progress_bar.h"
 #include "worker/agent/limits.h"
@@ -8,6 +9,7 @@
 #include "worker/comm/process_groups.h"
 #include "worker/data/unreadable_mapping.h"
 #include "worker/loader/tensor_memory.h"
+#include "worker/nn/functional/matmul.h"
 #include "worker/progress/loading_progress.h"
 #include "worker/tasks/registry.h"
 
@@ -138,6 +140,16 @@ Result<c10::Device> choose_device(
   );
 }
 
+std::optional<std::string> precision_warning(
+    const api::GnnJobSpec& spec, c10::Device device, bool has_bfloat16_products
+) {
+  if (spec.training.precision != api::Precision::BFloat16 || !device.is_cpu()) return std::nullopt;
+  if (has_bfloat16_products) return std::nullopt;
+  return "spec.training.precision: BFloat16 is slower than Float32 here: this machine's processor "
+         "has "
+         "neither AVX512-BF16 nor AMX, and multiplies float32 instead";
+}
+
 Result<tasks::TaskResult> run_rank(const api::GnnJob& job, const RankOptions& options) {
   data::name_unreadable_mappings();
   try {
@@ -147,6 +159,8 @@ Result<tasks::TaskResult> run_rank(const api::GnnJob& job, const RankOptions& op
         const c10::Device device,
         choose_device(job.spec, options.rendezvous.local_rank, count_gpus(job.spec))
     );
+    const auto warning = precision_warning(job.spec, device, nn::has_bfloat16_products());
+    if (warning && options.rendezvous.local_rank == 0) log_warning(*warning);
     // The image has only cuDNN's front. Of our layers batch normalisation alone could use cuDNN;
     // LibTorch has kernels of its own for it.
     at::globalContext().setUserEnabledCuDNN(false);

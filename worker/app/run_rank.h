@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace gnn::app {
@@ -34,6 +35,12 @@ struct RankOptions {
 /// Errors: Configuration if training.device is CUDA and there is no GPU for this local rank.
 [[nodiscard]] Result<c10::Device> choose_device(
     const api::GnnJobSpec& spec, int64_t local_rank, int64_t visible_gpus
+);
+
+/// What to warn of before a rank trains on `device`, where `has_bfloat16_products` says whether the
+/// CPU multiplies bfloat16: that spec.training.precision makes it slower.
+[[nodiscard]] std::optional<std::string> precision_warning(
+    const api::GnnJobSpec& spec, c10::Device device, bool has_bfloat16_products
 );
 
 /// Runs the task of `job` as one rank: chooses the device, sets threads, joins the process groups,

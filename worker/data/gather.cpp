@@ -1,5 +1,8 @@
 #include "worker/data/gather.h"
 
+#include "common/bfloat16.h"
+#include "common/instruction_sets.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -12,11 +15,35 @@ constexpr size_t kAheadBytes =
     4096;  // prefetched but not yet copied: what one core keeps in flight
 constexpr size_t kPieceBytes = size_t{1} << 20;  // a thread's share of a parallel gather
 
-void prefetch_row(const std::byte* row, size_t row_bytes) {
+GNN_INLINE void prefetch_row(const std::byte* row, size_t row_bytes) {
   for (size_t offset = 0; offset < row_bytes; offset += kLineBytes) {
     __builtin_prefetch(row + offset, 0, 0);
   }
   __builtin_prefetch(row + row_bytes - 1, 0, 0);
+}
+
+GNN_INLINE void round_rows(
+    const float* rows, size_t width, std::span<const int64_t> ids, uint16_t* out
+) {
+  const size_t row_bytes = width * sizeof(float);
+  const size_t ahead = std::clamp<size_t>(kAheadBytes / row_bytes, 1, 64);
+  const auto row = [&](size_t i) { return rows + static_cast<size_t>(ids[i]) * width; };
+  const auto prefetch = [&](size_t i) {
+    prefetch_row(reinterpret_cast<const std::byte*>(row(i)), row_bytes);
+  };
+  for (size_t i = 0; i < std::min(ahead, ids.size()); ++i) prefetch(i);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i + ahead < ids.size()) prefetch(i + ahead);
+    const float* const from = row(i);
+    uint16_t* const to = out + i * width;
+    for (size_t k = 0; k < width; ++k) to[k] = float_to_bfloat16(from[k]);
+  }
+}
+
+GNN_AVX2 void round_rows_avx2(
+    const float* rows, size_t width, std::span<const int64_t> ids, uint16_t* out
+) {
+  round_rows(rows, width, ids, out);
 }
 
 }  // namespace
@@ -44,6 +71,14 @@ void gather_rows(
     // Plain stores: non-temporal ones were slower where measured (docs/benchmarks.md).
     std::memcpy(out + i * row_bytes, row(i), row_bytes);
   }
+}
+
+void gather_rows_as_bfloat16(
+    const float* rows, size_t width, std::span<const int64_t> ids, uint16_t* out
+) {
+  if (width == 0) return;
+  if (has_avx2()) return round_rows_avx2(rows, width, ids, out);
+  round_rows(rows, width, ids, out);
 }
 
 void gather_rows(std::span<const std::byte* const> rows, size_t row_bytes, std::byte* out) {

@@ -17,6 +17,11 @@ void gather_rows(
     const std::byte* rows, size_t row_bytes, std::span<const int64_t> ids, std::byte* out
 );
 
+/// The same for rows of `width` floats, which it rounds to bfloat16.
+void gather_rows_as_bfloat16(
+    const float* rows, size_t width, std::span<const int64_t> ids, uint16_t* out
+);
+
 /// Copies the row at rows[i] to row i of `out`, rows being row_bytes long and prefetched. Null: leaves
 /// that row as it is.
 void gather_rows(std::span<const std::byte* const> rows, size_t row_bytes, std::byte* out);

@@ -39,8 +39,4 @@ namespace gnn::data {
   return static_cast<uint16_t>(sign | ((magnitude - 0x38000000U + 0xFFFU + odd) >> 13U));
 }
 
-[[nodiscard]] inline float bfloat16_to_float(uint16_t value) {
-  return std::bit_cast<float>(static_cast<uint32_t>(value) << 16U);
-}
-
 }  // namespace gnn::data

@@ -1,5 +1,6 @@
 #include "worker/data/transforms.h"
 
+#include "common/bfloat16.h"
 #include "worker/data/half.h"
 #include "worker/data/links.h"
 #include "worker/data/readers/reader.h"
@@ -81,7 +82,9 @@ Result<Array> copy_as_float(const NodeTable& nodes, ArrayStorage& storage) {
       std::transform(halves, halves + out.size(), out.begin(), half_to_float);
       return copy;
     case DType::BFloat16:
-      std::transform(halves, halves + out.size(), out.begin(), bfloat16_to_float);
+      std::transform(halves, halves + out.size(), out.begin(), [](uint16_t value) {
+        return bfloat16_to_float(value);
+      });
       return copy;
     default:
       return fail(

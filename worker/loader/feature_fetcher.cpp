@@ -64,7 +64,9 @@ void fetch_all(
   arrived([](Fetching&) {});
 }
 
-Result<LocalFeatureFetcher> LocalFeatureFetcher::create(at::Tensor rows, HostMemory memory) {
+Result<LocalFeatureFetcher> LocalFeatureFetcher::create(
+    at::Tensor rows, HostMemory memory, RowType type
+) {
   if (!rows.defined() || rows.dim() < 1 || !rows.is_cpu() || !rows.is_contiguous()) {
     const std::string found =
         rows.defined() ? rows.toString() + " with " + std::to_string(rows.dim()) + " dimensions"
@@ -74,12 +76,16 @@ Result<LocalFeatureFetcher> LocalFeatureFetcher::create(at::Tensor rows, HostMem
         "feature rows: expected a contiguous CPU tensor of rows, found " + found
     );
   }
-  return LocalFeatureFetcher(std::move(rows), memory);
+  return LocalFeatureFetcher(std::move(rows), memory, type);
 }
 
-LocalFeatureFetcher::LocalFeatureFetcher(at::Tensor rows, HostMemory memory)
+LocalFeatureFetcher::LocalFeatureFetcher(at::Tensor rows, HostMemory memory, RowType type)
     : rows_(std::move(rows)),
       memory_(memory),
+      type_(
+          type == RowType::BFloat16 && rows_.scalar_type() == at::kFloat ? at::kBFloat16
+                                                                         : rows_.scalar_type()
+      ),
       buffers_([] { return std::make_unique<PageBuffer>(); }) {}
 
 LocalFeatureFetcher::LocalFeatureFetcher(LocalFeatureFetcher&&) noexcept = default;
@@ -109,26 +115,36 @@ Result<at::Tensor> LocalFeatureFetcher::fetch(const at::Tensor& global_ids) cons
   }
   std::vector<int64_t> shape = rows_.sizes().vec();
   shape[0] = global_ids.numel();
-  const auto row_bytes = static_cast<size_t>(rows_.strides()[0]) * rows_.element_size();
-  if (ids.empty() || row_bytes == 0) return at::empty(shape, rows_.options());
-  at::Tensor gathered = room_for(shape, ids.size() * row_bytes);
+  const auto width = static_cast<size_t>(rows_.strides()[0]);
+  if (ids.empty() || width == 0) return at::empty(shape, rows_.options().dtype(type_));
+  at::Tensor gathered = room_for(shape);
+  if (type_ != rows_.scalar_type()) {
+    data::gather_rows_as_bfloat16(
+        rows_.const_data_ptr<float>(),
+        width,
+        ids,
+        static_cast<uint16_t*>(gathered.mutable_data_ptr())
+    );
+    return gathered;
+  }
   data::gather_rows(
       static_cast<const std::byte*>(rows_.const_data_ptr()),
-      row_bytes,
+      width * rows_.element_size(),
       ids,
       static_cast<std::byte*>(gathered.mutable_data_ptr())
   );
   return gathered;
 }
 
-at::Tensor LocalFeatureFetcher::room_for(at::IntArrayRef shape, size_t bytes) const {
+at::Tensor LocalFeatureFetcher::room_for(at::IntArrayRef shape) const {
+  const at::TensorOptions options = rows_.options().dtype(type_);
   // LibTorch gives a pinned block out again only when the copies from it have ended.
-  if (memory_ == HostMemory::Pinned) return at::empty(shape, rows_.options().pinned_memory(true));
+  if (memory_ == HostMemory::Pinned) return at::empty(shape, options.pinned_memory(true));
   // The page faults of a fresh tensor of hundreds of megabytes would cost more than the copy itself.
   auto buffer = buffers_.borrow();
-  buffer->reserve(bytes);
+  buffer->reserve(static_cast<size_t>(c10::multiply_integers(shape)) * c10::elementSize(type_));
   void* const data = buffer->data();
-  return at::from_blob(data, shape, [buffer = std::move(buffer)](void*) {}, rows_.options());
+  return at::from_blob(data, shape, [buffer = std::move(buffer)](void*) {}, options);
 }
 
 void LocalFeatureFetcher::start(at::Tensor global_ids, const Executor& /*executor*/, Done done) {

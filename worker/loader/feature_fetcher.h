@@ -51,6 +51,12 @@ enum class HostMemory {
   return device.is_cuda() ? HostMemory::Pinned : HostMemory::Pageable;
 }
 
+/// What gathered rows are.
+enum class RowType {
+  AsStored,
+  BFloat16,  ///< rounded while they are gathered, where stored as float32
+};
+
 /// Rows in this process's memory, read or mapped: gathers on the calling thread, before start()
 /// returns. Results live in recycled buffers: drop them with their batch.
 class LocalFeatureFetcher final : public FeatureFetcher {
@@ -58,7 +64,7 @@ class LocalFeatureFetcher final : public FeatureFetcher {
   /// `rows`: [N, ...], CPU, contiguous, any dtype.
   /// Errors: Configuration naming what was found.
   [[nodiscard]] static Result<LocalFeatureFetcher> create(
-      at::Tensor rows, HostMemory memory = HostMemory::Pageable
+      at::Tensor rows, HostMemory memory = HostMemory::Pageable, RowType type = RowType::AsStored
   );
   // Not inline: GCC 12 warns of a wrong free when it inlines them into a Result's destructor.
   LocalFeatureFetcher(LocalFeatureFetcher&&) noexcept;
@@ -72,13 +78,14 @@ class LocalFeatureFetcher final : public FeatureFetcher {
   [[nodiscard]] Result<at::Tensor> fetch(const at::Tensor& global_ids) const;
 
  private:
-  LocalFeatureFetcher(at::Tensor rows, HostMemory memory);
+  LocalFeatureFetcher(at::Tensor rows, HostMemory memory, RowType type);
 
-  // Memory for so many bytes of rows of that shape.
-  [[nodiscard]] at::Tensor room_for(at::IntArrayRef shape, size_t bytes) const;
+  // Memory for rows of that shape.
+  [[nodiscard]] at::Tensor room_for(at::IntArrayRef shape) const;
 
   at::Tensor rows_;
   HostMemory memory_;
+  at::ScalarType type_;  // of what is gathered
   mutable Recycler<PageBuffer> buffers_;
 };
 

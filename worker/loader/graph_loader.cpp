@@ -30,7 +30,9 @@ Result<std::unique_ptr<GraphLoader>> GraphLoader::create(
   GNN_ASSIGN_OR_RETURN(const auto items, sampling::core::ItemSampler::create(item_options));
   GNN_ASSIGN_OR_RETURN(
       LocalFeatureFetcher features,
-      LocalFeatureFetcher::create(dataset.features().rows(), memory_before(options.device))
+      LocalFeatureFetcher::create(
+          dataset.features().rows(), memory_before(options.device), options.row_type
+      )
   );
   return std::unique_ptr<GraphLoader>(
       new GraphLoader(options, items, std::move(dataset), std::move(graph_ids), std::move(features))

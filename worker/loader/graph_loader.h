@@ -34,6 +34,7 @@ struct GraphLoaderOptions {
   int64_t num_threads = 1;       ///< loading threads, one batch each; 0 = load inside next()
   int64_t prefetch = 2;          ///< batches ready or under way beyond one per thread
   at::Device device = at::kCPU;  ///< where next() delivers
+  RowType row_type = RowType::AsStored;  ///< of the features
 };
 
 /// Feeds training on a set of small graphs: join graphs -> gather features -> copy to device, ahead

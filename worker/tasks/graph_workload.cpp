@@ -2,6 +2,7 @@
 
 #include "worker/tasks/data_path.h"
 #include "worker/tasks/items.h"
+#include "worker/tasks/row_type.h"
 #include "worker/training/evaluator.h"
 
 #include <torch/nn/module.h>
@@ -60,7 +61,8 @@ Result<std::unique_ptr<loader::GraphLoader>> GraphWorkload::make_loader(
   return loader::GraphLoader::create(
       {.items = items,
        .num_threads = loading_threads(options_.num_cpus, options_.device),
-       .device = options_.device},
+       .device = options_.device,
+       .row_type = row_type(options_.training)},
       dataset_,
       ids
   );
@@ -81,8 +83,11 @@ Result<std::optional<training::BatchSize>> GraphWorkload::next_batch() {
 
 training::Scores GraphWorkload::scores_of(const loader::GraphMiniBatch& batch) const {
   return {
-      .logits =
-          model_->forward(batch.x.to(at::kFloat), batch.graphs.block, batch.graphs.node_offsets),
+      .logits = model_->forward(
+          batch.x.to(training::input_type(options_.training)),
+          batch.graphs.block,
+          batch.graphs.node_offsets
+      ),
       .labels = batch.graphs.labels,
   };
 }

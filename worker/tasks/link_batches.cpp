@@ -3,6 +3,7 @@
 #include "worker/data/dataset_arrays.h"
 #include "worker/sampling/async_sampler.h"
 #include "worker/sampling/core/pair_set.h"
+#include "worker/tasks/row_type.h"
 #include "worker/tasks/sampler_options.h"
 #include "worker/tasks/values.h"
 
@@ -216,7 +217,9 @@ Status LinkBatches::make_features() {
     if (!nodes.features) continue;
     GNN_ASSIGN_OR_RETURN(
         loader::LocalFeatureFetcher fetcher,
-        loader::LocalFeatureFetcher::create(nodes.features->rows(), options_.memory)
+        loader::LocalFeatureFetcher::create(
+            nodes.features->rows(), options_.memory, row_type(options_.training)
+        )
     );
     features_[type] = std::make_shared<loader::LocalFeatureFetcher>(std::move(fetcher));
     evaluation_features_[type] = features_[type];

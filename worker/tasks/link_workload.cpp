@@ -148,10 +148,12 @@ at::Tensor LinkWorkload::count_correct(const training::Scores& scores) const {
 // The model's rows of a node type: embeddings, read once for each node, or features.
 at::Tensor LinkWorkload::input_of(size_t type, const loader::LinkMiniBatch& batch) {
   const int64_t table = inputs_.tables[type];
-  if (table < 0) return batch.x[type].defined() ? batch.x[type].to(at::kFloat) : at::Tensor();
+  const at::ScalarType wanted = training::input_type(options_.training);
+  if (table < 0) return batch.x[type].defined() ? batch.x[type].to(wanted) : at::Tensor();
   const auto [ids, order] = batch.subgraph.node_ids[type].to(at::kCPU).sort();
   const at::Tensor rows = inputs_.embeddings->read(static_cast<size_t>(table), ids.contiguous());
-  return rows.index_select(0, order.argsort().to(rows.device()));
+  const at::Tensor ordered = rows.index_select(0, order.argsort().to(rows.device()));
+  return wanted == at::kBFloat16 ? ordered.to(wanted) : ordered;
 }
 
 at::Tensor LinkWorkload::score(const loader::LinkMiniBatch& batch) {

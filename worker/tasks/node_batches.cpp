@@ -2,6 +2,7 @@
 
 #include "worker/sampling/async_sampler.h"
 #include "worker/sampling/neighbor.h"
+#include "worker/tasks/row_type.h"
 #include "worker/tasks/sampler_options.h"
 
 #include <utility>
@@ -10,11 +11,11 @@ namespace gnn::tasks {
 namespace {
 
 Result<std::shared_ptr<loader::FeatureFetcher>> local_rows(
-    at::Tensor rows, loader::HostMemory memory
+    at::Tensor rows, loader::HostMemory memory, loader::RowType type
 ) {
   GNN_ASSIGN_OR_RETURN(
       loader::LocalFeatureFetcher fetcher,
-      loader::LocalFeatureFetcher::create(std::move(rows), memory)
+      loader::LocalFeatureFetcher::create(std::move(rows), memory, type)
   );
   return std::make_shared<loader::LocalFeatureFetcher>(std::move(fetcher));
 }
@@ -53,10 +54,15 @@ Result<std::shared_ptr<const NodeBatches>> NodeBatches::create(
     return fail(ErrorKind::Data, data.name + ": expected node features, the data set has none");
   }
   if (!options.device_rows.defined()) {
-    GNN_ASSIGN_OR_RETURN(made->features_, local_rows(data.features().rows(), options.memory));
+    GNN_ASSIGN_OR_RETURN(
+        made->features_,
+        local_rows(data.features().rows(), options.memory, row_type(options.training))
+    );
   }
   if (data.target().labels.defined()) {
-    GNN_ASSIGN_OR_RETURN(made->labels_, local_rows(data.target().labels, options.memory));
+    GNN_ASSIGN_OR_RETURN(
+        made->labels_, local_rows(data.target().labels, options.memory, loader::RowType::AsStored)
+    );
   }
   return std::shared_ptr<const NodeBatches>(std::move(made));
 }

@@ -93,7 +93,7 @@ Result<std::optional<training::BatchSize>> NodeWorkload::next_batch() {
 
 training::Scores NodeWorkload::forward() {
   GNN_ASSERT(current_.has_value(), "the trainer fetches a batch before each forward");
-  return training::scores_of(*model_, *current_);
+  return training::scores_of(*model_, *current_, training::input_type(options_.training));
 }
 
 progress::DataPath NodeWorkload::data_path() const {
@@ -171,7 +171,7 @@ Result<training::Evaluated> NodeWorkload::evaluate_sampled(
   const auto next = [&]() -> Result<std::optional<training::Scores>> {
     GNN_ASSIGN_OR_RETURN(const std::optional<loader::MiniBatch> batch, batches->next());
     if (!batch) return std::optional<training::Scores>();
-    return training::scores_of(*model_, *batch);
+    return training::scores_of(*model_, *batch, training::input_type(options_.training));
   };
   return training::evaluate_batches(next, batches->num_batches(), *groups_.all, context);
 }

@@ -123,6 +123,7 @@ std::string config_hash(const api::GnnJobSpec& spec) {
   }
   for (const char* name : {"evaluation", "timeouts", "device", "logSteps", "earlyStopping"})
     json["training"].erase(name);
+  if (spec.training.precision == api::Precision::Float32) json["training"].erase("precision");
   // Where a cosine falls to depends on how long it is.
   const std::optional<api::LearningRateSchedule>& schedule = spec.training.optimizer.schedule;
   if (!schedule || schedule->type != api::ScheduleType::Cosine) json["training"].erase("epochs");

@@ -8,12 +8,16 @@
 
 namespace gnn::training {
 
-Scores scores_of(nn::NodeModel& model, const loader::MiniBatch& batch) {
+at::ScalarType input_type(const api::Training& training) {
+  return training.precision == api::Precision::BFloat16 ? at::kBFloat16 : at::kFloat;
+}
+
+Scores scores_of(nn::NodeModel& model, const loader::MiniBatch& batch, at::ScalarType inputs) {
   std::vector<graph::Block> blocks;
   blocks.reserve(batch.subgraph.blocks.size());
   for (const std::vector<graph::Block>& layer : batch.subgraph.blocks)
     blocks.push_back(layer.front());
-  return {.logits = model.forward(batch.x.to(at::kFloat), blocks), .labels = batch.y};
+  return {.logits = model.forward(batch.x.to(inputs), blocks), .labels = batch.y};
 }
 
 at::Tensor cross_entropy(const Scores& scores, const at::Tensor& class_weights) {

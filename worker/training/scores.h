@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/api/gnn_job.h"
 #include "worker/loader/mini_batch.h"
 #include "worker/nn/models/model.h"
 
@@ -17,8 +18,14 @@ struct Scores {
   at::Tensor labels;  ///< int64 [items], on the same device
 };
 
-/// Runs the model on a mini-batch of a homogeneous graph. Features become float from any dtype.
-[[nodiscard]] Scores scores_of(nn::NodeModel& model, const loader::MiniBatch& batch);
+/// The type of the rows that a model gets, from which it computes as spec.training.precision says:
+/// float32 or bfloat16.
+[[nodiscard]] at::ScalarType input_type(const api::Training& training);
+
+/// Runs the model on a mini-batch of a homogeneous graph. Features become `inputs` from any dtype.
+[[nodiscard]] Scores scores_of(
+    nn::NodeModel& model, const loader::MiniBatch& batch, at::ScalarType inputs = at::kFloat
+);
 
 /// The mean cross entropy of a classification, a scalar; weighted by the classes of the items, if
 /// there are weights: float [classes] on the scores' device, or undefined.

@@ -41,6 +41,22 @@ TEST(ChooseDevice, FallsBackToTheCpuOnlyWithAuto) {
   EXPECT_THAT(device.error().message, HasSubstr("spec.training.device"));
 }
 
+TEST(PrecisionWarning, NamesWhatTheProcessorOfAJobInBFloat16Lacks) {
+  api::GnnJobSpec spec;
+  const c10::Device cpu(c10::kCPU);
+  EXPECT_FALSE(precision_warning(spec, cpu, false));
+  spec.training.precision = api::Precision::BFloat16;
+  EXPECT_FALSE(precision_warning(spec, cpu, true));
+  EXPECT_FALSE(precision_warning(spec, c10::Device(c10::kCUDA, 0), false));
+  EXPECT_THAT(
+      precision_warning(spec, cpu, false).value(),
+      ::testing::AllOf(
+          ::testing::StartsWith("spec.training.precision: BFloat16"),
+          ::testing::HasSubstr("AVX512-BF16")
+      )
+  );
+}
+
 TEST(RunRank, FailsWithDataIfTheDataSetIsMissing) {
   const auto result = run_job(sample("cora.yaml", {"dataset.path=/no/such/folder"}));
   ASSERT_FALSE(result.has_value());

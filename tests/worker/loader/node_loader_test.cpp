@@ -355,6 +355,26 @@ TEST(NodeLoader, RefusesBadInputBeforeTheFirstStep) {
   EXPECT_FALSE(LocalFeatureFetcher::create(at::Tensor()));
 }
 
+TEST(LocalFeatureFetcher, RoundsFloat32RowsToBFloat16AndLeavesOthers) {
+  at::Tensor rows = at::randn({5, 37});
+  rows[0] =
+      at::tensor({0.F, -0.F, 1e-40F, 16'777'217.F, 3e38F, 3.4e38F, NAN, INFINITY, 1.00390625F})
+          .repeat({5})
+          .narrow(0, 0, 37);
+  const at::Tensor ids = at::tensor(std::vector<int64_t>{4, 0, 4, 2, 0}, at::kLong);
+  const auto gather = [&](const at::Tensor& from) {
+    const auto fetcher =
+        LocalFeatureFetcher::create(from, HostMemory::Pageable, RowType::BFloat16).value();
+    return fetcher.fetch(ids).value();
+  };
+  const at::Tensor found = gather(rows);
+  const at::Tensor expected = rows.to(at::kBFloat16).index_select(0, ids);
+  ASSERT_EQ(found.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(at::equal(found.isnan(), expected.isnan()));
+  EXPECT_TRUE(at::equal(found.nan_to_num(7), expected.nan_to_num(7)));
+  EXPECT_EQ(gather(rows.to(at::kHalf)).scalar_type(), at::kHalf);
+}
+
 TEST(LocalFeatureFetcher, GathersRowsOfAnyTypeAndShape) {
   const auto rows = at::tensor(std::vector<int64_t>{4, 0, 4, 2}, at::kLong);
   for (const at::ScalarType type :

@@ -296,6 +296,7 @@ class PartitionedTraining : public ::testing::Test {
   SilentProgressBar silent_;
   std::optional<api::Checkpoint> checkpoint_;
   int64_t stop_after_ = 0;  // steps; 0: not before the end
+  std::optional<api::Precision> precision_;
 };
 
 // ---- nodes
@@ -347,6 +348,7 @@ class PartitionedNodes : public PartitionedTraining {
     options.training.evaluation.every = 2;
     options.training.evaluation.mode = evaluation;
     options.training.evaluation.fanout = {4, 2};
+    options.training.precision = precision_;
     if (placement) options.partitioned.emplace(network(*placement));
     std::vector<std::shared_ptr<LoggedNodeModel>> models;
     for (int64_t rank = 0; rank < layout.nodes * layout.ranks; ++rank) {
@@ -455,6 +457,42 @@ TEST_F(PartitionedNodes, CountTrainingAloneAndResumeFromACheckpointOfAnotherPlac
     batches = whole.batches[rank];
   }
   expect_equal(resumed, whole);
+}
+
+// Rows arrive as float32 from other nodes, and are rounded where they are gathered on this one.
+TEST_F(PartitionedNodes, InBFloat16HaveTheBitsOfRanksThatHaveAllDataAndResumeAfterEveryStep) {
+  precision_ = api::Precision::BFloat16;
+  const Layout layout{2, 1, 2};
+  const PartedData data = products(layout.partitions);
+  const api::Placement all_apart{
+      .topology = Mode::Partitioned,
+      .features = Mode::Partitioned,
+      .partitions = layout.partitions,
+      .cache = api::FeatureCache{.policy = api::CachePolicy::None}
+  };
+  const Outcome whole = run(layout, api::EvaluationMode::Sampled, data, std::nullopt);
+  expect_equal(run(layout, api::EvaluationMode::Sampled, data, all_apart), whole);
+  for (const at::Tensor& value : whole.values) EXPECT_EQ(value.scalar_type(), at::kFloat);
+
+  precision_.reset();
+  const Outcome in_float = run(layout, api::EvaluationMode::Sampled, data, std::nullopt);
+  EXPECT_FALSE(at::equal(in_float.values.front(), whole.values.front()));
+  precision_ = api::Precision::BFloat16;
+
+  const gnn::testing::TemporaryFolder folder;
+  for (int64_t step = 1; step < whole.steps; ++step) {
+    SCOPED_TRACE(step);
+    checkpoint_.emplace().path = folder.path("after-" + std::to_string(step));
+    stop_after_ = step;
+    run(layout, api::EvaluationMode::Sampled, data, std::nullopt);
+    stop_after_ = 0;
+    const Outcome resumed = run(layout, api::EvaluationMode::Sampled, data, std::nullopt);
+    EXPECT_LT(resumed.steps, whole.steps);
+    ASSERT_EQ(resumed.values.size(), whole.values.size());
+    for (size_t i = 0; i < whole.values.size(); ++i)
+      EXPECT_TRUE(at::equal(resumed.values[i], whole.values[i])) << "tensor " << i;
+    EXPECT_EQ(resumed.metrics, whole.metrics);
+  }
 }
 
 // ---- links

@@ -113,6 +113,17 @@ TEST(ConfigHash, LeavesOutWhereDataLiesButNotWhoTrainsOnIt) {
   EXPECT_NE(hash_with([](auto& spec) { spec.placement.reset(); }), hash) << "Slice, not Owner";
 }
 
+TEST(ConfigHash, TakesFloat32ForTheDefaultThatItIs) {
+  const auto hash_of = [](std::optional<api::Precision> precision) {
+    api::GnnJobSpec spec = api::sample_job().spec;
+    spec.training.precision = precision;
+    api::apply_defaults(spec);
+    return config_hash(spec);
+  };
+  EXPECT_EQ(hash_of(api::Precision::Float32), hash_of(std::nullopt));
+  EXPECT_NE(hash_of(api::Precision::BFloat16), hash_of(std::nullopt));
+}
+
 TEST(ConfigHash, CountsTheEpochsWhereTheLearningRateDependsOnThem) {
   const auto hash_of = [](std::optional<api::ScheduleType> schedule, int64_t epochs) {
     api::GnnJobSpec spec = api::sample_job().spec;

@@ -19,10 +19,13 @@ class BatchWorkload final : public Workload {
  public:
   using Batches = std::unique_ptr<loader::BatchSource<loader::MiniBatch>>;
 
-  BatchWorkload(Batches batches, std::shared_ptr<nn::NodeModel> model)
+  BatchWorkload(
+      Batches batches, std::shared_ptr<nn::NodeModel> model, at::ScalarType inputs = at::kFloat
+  )
       : batches_(std::move(batches)),
         per_rank_{batches_->num_batches()},
-        model_(std::move(model)) {}
+        model_(std::move(model)),
+        inputs_(inputs) {}
 
   [[nodiscard]] torch::nn::Module& module() override { return *model_; }
   [[nodiscard]] const std::vector<int64_t>& batches_per_rank() const override { return per_rank_; }
@@ -39,7 +42,9 @@ class BatchWorkload final : public Workload {
         .input_nodes = current_->subgraph.node_ids.front().size(0),
     };
   }
-  [[nodiscard]] Scores forward() override { return training::scores_of(*model_, *current_); }
+  [[nodiscard]] Scores forward() override {
+    return training::scores_of(*model_, *current_, inputs_);
+  }
   [[nodiscard]] at::Tensor loss(const Scores& scores) const override {
     return training::cross_entropy(scores);
   }
@@ -57,6 +62,7 @@ class BatchWorkload final : public Workload {
   Batches batches_;
   std::vector<int64_t> per_rank_;
   std::shared_ptr<nn::NodeModel> model_;
+  at::ScalarType inputs_;
   std::optional<loader::MiniBatch> current_;
 };
 

@@ -1,5 +1,6 @@
 #include "worker/data/io/npy.h"
 
+#include "common/bfloat16.h"
 #include "worker/data/half.h"
 
 #include <algorithm>

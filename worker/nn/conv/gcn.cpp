@@ -31,12 +31,19 @@ void GcnConvImpl::reset_parameters() {
 }
 
 at::Tensor GcnConvImpl::forward(
-    const at::Tensor& x, const graph::Block& block, const at::Tensor& source_degrees
+    const at::Tensor& x,
+    const graph::Block& block,
+    const at::Tensor& source_degrees,
+    std::optional<at::ScalarType> result
 ) {
-  if (projects_first()) {
-    return gcn_aggregate(block, linear_rows(x, weight_), source_degrees) + bias_;
+  if (!projects_first()) {
+    const at::Tensor aggregated = gcn_aggregate(block, x.contiguous(), source_degrees);
+    return linear_rows(aggregated, weight_, bias_, result);
   }
-  return linear_rows(gcn_aggregate(block, x.contiguous(), source_degrees), weight_, bias_);
+  const at::Tensor projected = linear_rows(x, weight_);
+  const at::Tensor aggregated =
+      gcn_aggregate(block, projected, source_degrees, score_type(x.scalar_type()));
+  return (aggregated + bias_).to(result.value_or(x.scalar_type()));
 }
 
 at::Tensor GcnConvImpl::message(const at::Tensor& x) {

@@ -8,6 +8,7 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace gnn::nn {
 
@@ -27,9 +28,13 @@ class GcnConvImpl : public torch::nn::Module, public MessagePassing {
   /// D of a destination comes from the block's own edges, D of a source from source_degrees: its
   /// in-edges without self-loops in the graph that normalises (see in_degrees_without_loops).
   /// Shapes: x floating [num_sources, in_channels]; source_degrees int64 [num_sources]; result
-  /// [num_destinations, out_channels].
+  /// [num_destinations, out_channels], of the type of x or, for a bfloat16 x (mixed precision), of
+  /// float32 if `result` says so.
   at::Tensor forward(
-      const at::Tensor& x, const graph::Block& block, const at::Tensor& source_degrees
+      const at::Tensor& x,
+      const graph::Block& block,
+      const at::Tensor& source_degrees,
+      std::optional<at::ScalarType> result = {}
   );
 
   [[nodiscard]] int64_t out_channels() const override { return options_.out_channels; }

@@ -1,6 +1,7 @@
 #include "worker/nn/conv/gin.h"
 
 #include "worker/nn/functional/aggregate.h"
+#include "worker/nn/functional/matmul.h"
 
 #include <ATen/ops/full.h>
 #include <c10/util/Exception.h>
@@ -47,6 +48,17 @@ GinConvImpl::GinConvImpl(const GinConvOptions& options) : options_(options) {
 at::Tensor GinConvImpl::forward(const at::Tensor& x, const graph::Block& block) {
   const at::Tensor sums = aggregate(block, x.contiguous(), Aggregation::Sum);
   return mlp_->forward(sums + x.narrow(0, 0, block.num_destinations) * (eps_ + 1));
+}
+
+at::Tensor GinConvImpl::forward_mixed(const at::Tensor& x, const graph::Block& block) {
+  const at::Tensor sums =
+      aggregate(block, x.to(at::kBFloat16).contiguous(), Aggregation::Sum, at::kFloat);
+  at::Tensor h = sums + x.narrow(0, 0, block.num_destinations) * (eps_ + 1);
+  for (torch::nn::AnyModule& module : *mlp_) {
+    const auto* const linear = module.ptr()->as<torch::nn::Linear>();
+    h = linear != nullptr ? linear_mixed(h, linear->weight, linear->bias) : module.forward(h);
+  }
+  return h;
 }
 
 }  // namespace gnn::nn

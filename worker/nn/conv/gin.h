@@ -30,6 +30,10 @@ class GinConvImpl : public torch::nn::Module {
   /// Shapes: x floating [num_sources, in_channels]; result [num_destinations, out_channels].
   at::Tensor forward(const at::Tensor& x, const graph::Block& block);
 
+  /// The same in mixed precision: sums over neighbours and products of bfloat16 operands.
+  /// Shapes: as above, all float32.
+  at::Tensor forward_mixed(const at::Tensor& x, const graph::Block& block);
+
   [[nodiscard]] const GinConvOptions& options() const { return options_; }
 
  private:

@@ -52,8 +52,10 @@ void SageConvImpl::reset_parameters() {
   torch::nn::init::xavier_uniform_(neighbors_->weight, gain);
 }
 
-at::Tensor SageConvImpl::forward(const at::Tensor& x, const graph::Block& block) {
-  return sage_layer(block, x, self_->weight, neighbors_->weight, bias());
+at::Tensor SageConvImpl::forward(
+    const at::Tensor& x, const graph::Block& block, std::optional<at::ScalarType> result
+) {
+  return sage_layer(block, x, self_->weight, neighbors_->weight, bias(), result);
 }
 
 at::Tensor SageConvImpl::forward(

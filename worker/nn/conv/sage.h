@@ -38,9 +38,12 @@ class SageConvImpl : public torch::nn::Module, public MessagePassing {
   explicit SageConvImpl(const SageConvOptions& options);
 
   /// Shapes: x floating [num_sources, in_channels] on the block's device; result
-  /// [num_destinations, out_channels].
+  /// [num_destinations, out_channels], of the type of x or, for a bfloat16 x (mixed precision), of
+  /// float32 if `result` says so.
   /// Errors: c10::Error if they do not match.
-  at::Tensor forward(const at::Tensor& x, const graph::Block& block);
+  at::Tensor forward(
+      const at::Tensor& x, const graph::Block& block, std::optional<at::ScalarType> result = {}
+  );
 
   /// The same between two node types: i is a destination, j a source.
   /// Shapes: sources floating [num_sources, in_channels]; destinations [num_destinations,

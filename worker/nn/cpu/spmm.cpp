@@ -45,8 +45,8 @@ struct Columns {
   int64_t width = 0;
 };
 
-template <class T, class I>
-GNN_INLINE Entries entries_of(const SpmmArguments<T, I>& a, int64_t row) {
+template <class T, class I, class R>
+GNN_INLINE Entries entries_of(const SpmmArguments<T, I, R>& a, int64_t row) {
   return {
       .begin = a.indptr[row],
       .end = a.indptr[row + 1],
@@ -54,15 +54,15 @@ GNN_INLINE Entries entries_of(const SpmmArguments<T, I>& a, int64_t row) {
   };
 }
 
-template <class T, class I>
-GNN_INLINE bool is_long(const SpmmArguments<T, I>& a, int64_t row) {
+template <class T, class I, class R>
+GNN_INLINE bool is_long(const SpmmArguments<T, I, R>& a, int64_t row) {
   return a.indptr[row + 1] - a.indptr[row] > kPiece;
 }
 
 // Adds the entries to `sums`. Rows of x are prefetched up to those of `last_entry`.
-template <class T, class I>
+template <class T, class I, class R>
 GNN_INLINE void add_entries(
-    const SpmmArguments<T, I>& a,
+    const SpmmArguments<T, I, R>& a,
     const Entries& entries,
     const Columns& columns,
     int64_t last_entry,
@@ -90,9 +90,9 @@ GNN_INLINE void add_entries(
 }
 
 // Scales a row's sums, adds its root and stores them.
-template <class T, class I>
+template <class T, class I, class R>
 GNN_INLINE void finish_row(
-    const SpmmArguments<T, I>& a,
+    const SpmmArguments<T, I, R>& a,
     int64_t row,
     const Columns& columns,
     typename ScaleOf<T>::Type* sums
@@ -103,7 +103,7 @@ GNN_INLINE void finish_row(
     for (int64_t k = 0; k < columns.width; ++k) sums[k] *= scale;
   }
   if (a.root != nullptr && row < a.num_roots) {
-    const T* root = a.root + row * a.root_stride + columns.first;
+    const R* root = a.root + row * a.root_stride + columns.first;
     if (a.root_scale != nullptr) {
       const Scale scale = a.root_scale[row];
       for (int64_t k = 0; k < columns.width; ++k) sums[k] += scale * load(root[k]);
@@ -111,13 +111,13 @@ GNN_INLINE void finish_row(
       for (int64_t k = 0; k < columns.width; ++k) sums[k] += load(root[k]);
     }
   }
-  T* out = a.out + row * a.out_stride + columns.first;
-  for (int64_t k = 0; k < columns.width; ++k) out[k] = store<T>(sums[k]);
+  R* out = a.out + row * a.out_stride + columns.first;
+  for (int64_t k = 0; k < columns.width; ++k) out[k] = store<R>(sums[k]);
 }
 
 // All rows of [begin, end) but the long ones.
-template <class T, class I>
-GNN_INLINE void spmm_rows(const SpmmArguments<T, I>& a, int64_t begin, int64_t end) {
+template <class T, class I, class R>
+GNN_INLINE void spmm_rows(const SpmmArguments<T, I, R>& a, int64_t begin, int64_t end) {
   using Scale = typename ScaleOf<T>::Type;
   alignas(kLine) Scale sums[kTile];
   const int64_t last_entry = a.indptr[end];
@@ -133,9 +133,9 @@ GNN_INLINE void spmm_rows(const SpmmArguments<T, I>& a, int64_t begin, int64_t e
 }
 
 // The sums of one piece of a long row, [num_columns].
-template <class T, class I>
+template <class T, class I, class R>
 GNN_INLINE void sum_piece(
-    const SpmmArguments<T, I>& a, const Entries& piece, typename ScaleOf<T>::Type* sums
+    const SpmmArguments<T, I, R>& a, const Entries& piece, typename ScaleOf<T>::Type* sums
 ) {
   for (int64_t first = 0; first < a.num_columns; first += kTile) {
     const Columns columns{.first = first, .width = std::min(kTile, a.num_columns - first)};
@@ -143,10 +143,10 @@ GNN_INLINE void sum_piece(
   }
 }
 
-template <class T, class I>
+template <class T, class I, class R>
 struct Kernels {
   using Scale = typename ScaleOf<T>::Type;
-  using Arguments = SpmmArguments<T, I>;
+  using Arguments = SpmmArguments<T, I, R>;
 
   static void rows_base(const Arguments& a, int64_t begin, int64_t end) {
     spmm_rows(a, begin, end);
@@ -180,12 +180,12 @@ int64_t part_begin(const int64_t* indptr, int64_t num_rows, int64_t part, int64_
   return low;
 }
 
-template <class T, class I>
-void sum_rows(const SpmmArguments<T, I>& arguments) {
+template <class T, class I, class R>
+void sum_rows(const SpmmArguments<T, I, R>& arguments) {
   // Two parts per thread even out costs that the count of entries and rows does not show.
   const int64_t work = arguments.indptr[arguments.num_rows] + arguments.num_rows;
   const int64_t parts = std::clamp<int64_t>(work / 1024, 1, int64_t{2} * at::get_num_threads());
-  auto* const rows = has_avx2() ? &Kernels<T, I>::rows_avx2 : &Kernels<T, I>::rows_base;
+  auto* const rows = has_avx2() ? &Kernels<T, I, R>::rows_avx2 : &Kernels<T, I, R>::rows_base;
   at::parallel_for(0, parts, 1, [&](int64_t first, int64_t last) {
     for (int64_t part = first; part < last; ++part) {
       rows(
@@ -198,14 +198,14 @@ void sum_rows(const SpmmArguments<T, I>& arguments) {
   });
 }
 
-template <class T, class I>
-void sum_long_row(const SpmmArguments<T, I>& arguments, int64_t row) {
+template <class T, class I, class R>
+void sum_long_row(const SpmmArguments<T, I, R>& arguments, int64_t row) {
   using Scale = typename ScaleOf<T>::Type;
   const Entries entries = entries_of(arguments, row);
   const int64_t pieces = (entries.end - entries.begin + kPiece - 1) / kPiece;
   const int64_t width = arguments.num_columns;
   std::vector<Scale> sums(static_cast<size_t>(pieces * width));
-  auto* const sum = has_avx2() ? &Kernels<T, I>::piece_avx2 : &Kernels<T, I>::piece_base;
+  auto* const sum = has_avx2() ? &Kernels<T, I, R>::piece_avx2 : &Kernels<T, I, R>::piece_base;
   at::parallel_for(0, pieces, 1, [&](int64_t first, int64_t last) {
     for (int64_t number = first; number < last; ++number) {
       Entries piece = entries;
@@ -221,8 +221,8 @@ void sum_long_row(const SpmmArguments<T, I>& arguments, int64_t row) {
   finish_row(arguments, row, {.first = 0, .width = width}, sums.data());
 }
 
-template <class T, class I>
-void run(const SpmmArguments<T, I>& arguments) {
+template <class T, class I, class R>
+void run(const SpmmArguments<T, I, R>& arguments) {
   sum_rows(arguments);
   for (int64_t row = 0; row < arguments.num_rows; ++row) {
     if (is_long(arguments, row)) sum_long_row(arguments, row);
@@ -232,7 +232,9 @@ void run(const SpmmArguments<T, I>& arguments) {
 }  // namespace
 
 at::Tensor spmm(const Csr& matrix, const at::Tensor& x, const SpmmOptions& options) {
-  at::Tensor out = at::empty({matrix.num_rows, x.size(1)}, x.options());
+  at::Tensor out = at::empty(
+      {matrix.num_rows, x.size(1)}, x.options().dtype(options.result.value_or(x.scalar_type()))
+  );
   with_spmm_arguments(matrix, x, options, out, [](const auto& arguments) { run(arguments); });
   return out;
 }

@@ -15,17 +15,17 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <class T, class I>
-void launch(const SpmmArguments<T, I>& arguments) {
+template <class T, class I, class R>
+void launch(const SpmmArguments<T, I, R>& arguments) {
   const int64_t most = int64_t{64} * at::cuda::getCurrentDeviceProperties()->multiProcessorCount;
   gpu::DeviceStream stream(at::cuda::getCurrentCUDAStream());
   stream.launch(
-      SpmmRows<T, I>{arguments},
+      SpmmRows<T, I, R>{arguments},
       gpu::shape_for(arguments.num_rows * gpu::kWarpThreads, kThreads, most)
   );
   gpu::LaunchShape shape = gpu::shape_for(arguments.num_rows, kThreads, most);
   shape.shared_bytes = long_rows_bytes<T>(kThreads);
-  stream.launch(SpmmLongRows<T, I>{arguments}, shape);
+  stream.launch(SpmmLongRows<T, I, R>{arguments}, shape);
 }
 
 }  // namespace
@@ -35,7 +35,9 @@ at::Tensor spmm(const Csr& matrix, const at::Tensor& x, const SpmmOptions& optio
       x.is_cuda(), "spmm: expected tensors on the CPU or a CUDA device, found ", x.device()
   );
   const c10::cuda::CUDAGuard guard(x.device());
-  at::Tensor out = at::empty({matrix.num_rows, x.size(1)}, x.options());
+  at::Tensor out = at::empty(
+      {matrix.num_rows, x.size(1)}, x.options().dtype(options.result.value_or(x.scalar_type()))
+  );
   if (out.numel() == 0) return out;
   try {
     with_spmm_arguments(matrix, x, options, out, [](const auto& arguments) { launch(arguments); });

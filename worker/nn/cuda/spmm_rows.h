@@ -22,9 +22,9 @@ struct RowEntries {
 
 /// Sums one column of x over the entries, in their order. Multiplications are fused with the sums by
 /// name, so that a compiler's choice does not change the bits.
-template <class T, class I>
+template <class T, class I, class R>
 GNN_HOST_DEVICE typename ScaleOf<T>::Type sum_entries(
-    const SpmmArguments<T, I>& a, const RowEntries& entries, int64_t column
+    const SpmmArguments<T, I, R>& a, const RowEntries& entries, int64_t column
 ) {
   using Scale = typename ScaleOf<T>::Type;
   constexpr int kAtOnce = 4;  // loads under way
@@ -48,9 +48,9 @@ GNN_HOST_DEVICE typename ScaleOf<T>::Type sum_entries(
 }
 
 /// Scales a row's sum, adds its root and stores it.
-template <class T, class I>
+template <class T, class I, class R>
 GNN_HOST_DEVICE void finish_sum(
-    const SpmmArguments<T, I>& a, int64_t row, int64_t column, typename ScaleOf<T>::Type sum
+    const SpmmArguments<T, I, R>& a, int64_t row, int64_t column, typename ScaleOf<T>::Type sum
 ) {
   using Scale = typename ScaleOf<T>::Type;
   if (a.row_scale != nullptr) sum *= a.row_scale[row];
@@ -58,11 +58,11 @@ GNN_HOST_DEVICE void finish_sum(
     const auto root = static_cast<Scale>(a.root[row * a.root_stride + column]);
     sum = a.root_scale != nullptr ? std::fma(a.root_scale[row], root, sum) : sum + root;
   }
-  a.out[row * a.out_stride + column] = static_cast<T>(sum);
+  a.out[row * a.out_stride + column] = static_cast<R>(sum);
 }
 
-template <class T, class I>
-GNN_HOST_DEVICE RowEntries entries_of(const SpmmArguments<T, I>& a, int64_t row) {
+template <class T, class I, class R>
+GNN_HOST_DEVICE RowEntries entries_of(const SpmmArguments<T, I, R>& a, int64_t row) {
   return {
       .begin = a.indptr[row],
       .end = a.indptr[row + 1],
@@ -72,9 +72,9 @@ GNN_HOST_DEVICE RowEntries entries_of(const SpmmArguments<T, I>& a, int64_t row)
 
 /// The rows that are not long. A warp takes a row, its lanes neighbouring columns, so that reads of x
 /// coalesce; each element is summed by one thread.
-template <class T, class I>
+template <class T, class I, class R>
 struct SpmmRows {
-  SpmmArguments<T, I> arguments{};
+  SpmmArguments<T, I, R> arguments{};
 
   template <class Thread>
   GNN_HOST_DEVICE void operator()(Thread& thread) const {
@@ -99,10 +99,10 @@ template <class T>
 
 /// The long rows. Each warp of a block sums a stretch of the row, and the stretches' sums are added in
 /// their order: no atomics, and the same bits at every launch.
-template <class T, class I>
+template <class T, class I, class R>
 struct SpmmLongRows {
   using Scale = typename ScaleOf<T>::Type;
-  SpmmArguments<T, I> arguments{};
+  SpmmArguments<T, I, R> arguments{};
 
   template <class Thread>
   GNN_HOST_DEVICE void operator()(Thread& thread) const {

@@ -13,9 +13,15 @@ at::Tensor gcn_norm(const at::Tensor& degrees_without_loops, at::ScalarType x) {
   return degrees_without_loops.to(spmm_scale_type(x)).add_(1).rsqrt_();
 }
 
-at::Tensor aggregate(const graph::Block& block, const at::Tensor& x, Aggregation aggregation) {
+at::Tensor aggregate(
+    const graph::Block& block,
+    const at::Tensor& x,
+    Aggregation aggregation,
+    std::optional<at::ScalarType> result
+) {
   const Csr matrix = to_csr(block);
   AggregateWeights weights;
+  weights.result = result;
   switch (aggregation) {
     case Aggregation::Sum:
       break;
@@ -27,7 +33,10 @@ at::Tensor aggregate(const graph::Block& block, const at::Tensor& x, Aggregation
 }
 
 at::Tensor gcn_aggregate(
-    const graph::Block& block, const at::Tensor& x, const at::Tensor& source_degrees
+    const graph::Block& block,
+    const at::Tensor& x,
+    const at::Tensor& source_degrees,
+    std::optional<at::ScalarType> result
 ) {
   TORCH_CHECK(
       source_degrees.dim() == 1 && source_degrees.size(0) == block.num_sources &&
@@ -50,6 +59,7 @@ at::Tensor gcn_aggregate(
           .col_scale = cols,
           .self_scale = rows * cols.narrow(0, 0, block.num_destinations),
           .skip_loops = true,
+          .result = result,
       }
   );
 }

@@ -26,14 +26,19 @@ class LinearAggregate : public torch::autograd::Function<LinearAggregate> {
     context->saved_data["num_rows"] = matrix.num_rows;
     context->saved_data["num_cols"] = matrix.num_cols;
     context->saved_data["skip_loops"] = weights.skip_loops;
+    context->saved_data["type"] = static_cast<int64_t>(x.scalar_type());
     SpmmOptions options{
         .row_scale = weights.row_scale,
         .col_scale = weights.col_scale,
         .root = {},
         .root_scale = weights.self_scale,
         .skip_loops = weights.skip_loops,
+        .own_columns = {},
+        .result = weights.result,
     };
-    if (weights.self_scale.defined()) options.root = x.narrow(0, 0, matrix.num_rows);
+    if (weights.self_scale.defined()) {
+      options.root = x.narrow(0, 0, matrix.num_rows).to(weights.result.value_or(x.scalar_type()));
+    }
     return spmm(matrix, x, options);
   }
 
@@ -45,7 +50,8 @@ class LinearAggregate : public torch::autograd::Function<LinearAggregate> {
         .num_rows = context->saved_data["num_rows"].toInt(),
         .num_cols = context->saved_data["num_cols"].toInt(),
     };
-    const at::Tensor gradient = gradients[0].contiguous();
+    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    const at::Tensor gradient = gradients[0].to(type).contiguous();
     SpmmOptions options{
         .row_scale = saved[3],
         .col_scale = saved[2],

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 namespace gnn::nn {
 
 /// Weights of a linear aggregation, of type spmm_scale_type(x). An undefined scale is all ones; an
@@ -13,6 +15,8 @@ struct AggregateWeights {
   at::Tensor col_scale;     ///< [num_cols]
   at::Tensor self_scale;    ///< [num_rows]: weight of x_i itself in out_i
   bool skip_loops = false;  ///< leaves out entries (i, i)
+  /// Of the result: as x if absent, or float32 for a bfloat16 x.
+  std::optional<at::ScalarType> result = {};
 };
 
 /// out_i = self_scale_i x_i + row_scale_i sum over entries (i, j) of col_scale_j x_j Differentiable

@@ -1,14 +1,21 @@
 #include "worker/nn/functional/matmul.h"
 
+#include "worker/nn/cpu/bfloat16_products.h"
+
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace at::native {
 
@@ -75,35 +82,133 @@ bool products_fit(const at::Tensor& x, const at::Tensor& w) {
          x.numel() > 0 && w.numel() > 0;
 }
 
+bool is_mixed(const at::Tensor& x) {
+  return x.scalar_type() == at::kBFloat16;
+}
+
+bool has_kernels(const at::Tensor& x) {
+  return x.is_cpu() && cpu::has_bfloat16_products();
+}
+
+// The products of bfloat16 operands in float32 where no kernel of ours runs. Float32 products of such
+// operands are exact.
+at::Tensor mm_to_float(const at::Tensor& x, const at::Tensor& w) {
+  return x.is_cpu() ? mm_rows(x.to(at::kFloat), w.to(at::kFloat)) : at::mm(x, w, at::kFloat);
+}
+
+void check_mixed(const at::Tensor& bias, std::span<const Product> products) {
+  for (const Product& product : products) {
+    TORCH_CHECK(
+        product.x.dim() == 2 && product.w.dim() == 2 && product.x.size(1) == product.w.size(0) &&
+            product.x.size(0) == products[0].x.size(0) &&
+            product.w.size(1) == products[0].w.size(1) && is_mixed(product.x) &&
+            is_mixed(product.w) && product.x.device() == product.w.device(),
+        "products: expected bfloat16 [N, K] and [K, M] on one device, found ",
+        product.x.toString(),
+        " ",
+        product.x.sizes(),
+        " and ",
+        product.w.toString(),
+        " ",
+        product.w.sizes()
+    );
+  }
+  TORCH_CHECK(
+      !bias.defined() || (bias.dim() == 1 && bias.size(0) == products[0].w.size(1) &&
+                          bias.scalar_type() == at::kFloat),
+      "products: bias: expected float32 [",
+      products[0].w.size(1),
+      "]"
+  );
+}
+
+at::Tensor mixed_sum(
+    const at::Tensor& bias, std::span<const Product> products, at::ScalarType result
+) {
+  check_mixed(bias, products);
+  const at::Tensor& x = products[0].x;
+  const int64_t columns = products[0].w.size(1);
+  if (has_kernels(x) && x.numel() > 0 && columns > 0) {
+    at::Tensor out = at::empty({x.size(0), columns}, x.options().dtype(result));
+    std::vector<cpu::Bfloat16Product> own;
+    for (const Product& product : products)
+      own.push_back({.x = product.x.contiguous(), .w = product.w});
+    cpu::sum_of_products(own, bias.defined() ? bias.contiguous() : bias, out);
+    return out;
+  }
+  at::Tensor sum = mm_to_float(x, products[0].w);
+  for (const Product& product : products.subspan(1)) sum += mm_to_float(product.x, product.w);
+  if (bias.defined()) sum += bias;
+  return sum.to(result);
+}
+
+LinearGradients mixed_gradients(const at::Tensor& gradient, std::span<const at::Tensor> inputs) {
+  const at::Tensor rounded = gradient.to(at::kBFloat16).contiguous();
+  if (has_kernels(rounded) && rounded.numel() > 0) {
+    std::vector<at::Tensor> dense;
+    for (const at::Tensor& x : inputs) {
+      TORCH_CHECK(
+          x.dim() == 2 && x.size(0) == rounded.size(0) && is_mixed(x),
+          "products: expected bfloat16 with ",
+          rounded.size(0),
+          " rows, found ",
+          x.toString(),
+          " ",
+          x.sizes()
+      );
+      dense.push_back(x.contiguous());
+    }
+    cpu::SumsOverRows sums = cpu::sums_over_rows(rounded, dense);
+    return {.weights = std::move(sums.products), .bias = std::move(sums.rows)};
+  }
+  LinearGradients result{.weights = {}, .bias = rounded.sum(0, /*keepdim=*/false, at::kFloat)};
+  for (const at::Tensor& x : inputs) {
+    result.weights.push_back(
+        x.is_cpu() ? mm_over_rows(rounded.to(at::kFloat), x.to(at::kFloat))
+                   : at::mm(rounded.t(), x, at::kFloat)
+    );
+  }
+  return result;
+}
+
 class Linear : public torch::autograd::Function<Linear> {
  public:
   static at::Tensor forward(
       AutogradContext* context,
       const at::Tensor& x,
       const at::Tensor& weight,
-      const std::optional<at::Tensor>& bias
+      const std::optional<at::Tensor>& bias,
+      std::optional<at::ScalarType> result
   ) {
-    context->save_for_backward({x, weight});
+    const at::Tensor operand = operand_like(x, weight);
+    context->save_for_backward({x, operand});
     context->saved_data["biased"] = bias.has_value();
-    if (!bias) return mm_rows(x, weight.t());
-    at::Tensor out = bias_rows(*bias, x.size(0));
-    addmm_rows(out, x, weight.t());
-    return out;
+    const std::array<Product, 1> products{{{.x = x, .w = operand.t()}}};
+    return sum_of_products(bias.value_or(at::Tensor()), products, result);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor gradient = gradients[0].contiguous();
-    variable_list result(3);
+    const at::Tensor gradient = gradients[0].to(saved[0].scalar_type()).contiguous();
+    variable_list result(4);
     if (context->needs_input_grad(0)) result[0] = mm_rows(gradient, saved[1]);
-    if (context->needs_input_grad(1)) result[1] = mm_over_rows(gradient, saved[0]);
-    if (context->saved_data["biased"].toBool() && context->needs_input_grad(2))
-      result[2] = gradient.sum(0);
+    if (!context->saved_data["biased"].toBool()) {
+      if (context->needs_input_grad(1)) result[1] = mm_over_rows(gradient, saved[0]);
+      return result;
+    }
+    if (!context->needs_input_grad(1) && !context->needs_input_grad(2)) return result;
+    LinearGradients own = linear_gradients(gradient, std::span(&saved[0], 1));
+    result[1] = own.weights[0];
+    result[2] = own.bias;
     return result;
   }
 };
 
 }  // namespace
+
+bool has_bfloat16_products() {
+  return cpu::has_bfloat16_products();
+}
 
 bool uses_onednn(const at::Tensor& x) {
   return x.is_cpu() && x.scalar_type() == at::kFloat && cpu_is_faster_with_onednn() &&
@@ -116,6 +221,7 @@ at::Tensor bias_rows(const at::Tensor& bias, int64_t rows) {
 }
 
 at::Tensor mm_rows(const at::Tensor& x, const at::Tensor& w) {
+  if (is_mixed(x)) return mixed_sum({}, std::array<Product, 1>{{{.x = x, .w = w}}}, at::kBFloat16);
   if (!uses_onednn(x) || !products_fit(x, w) || x.size(1) != w.size(0)) return x.mm(w);
   at::Tensor out = at::empty({x.size(0), w.size(1)}, x.options());
   mm_rows_onto(out, x, w, /*add=*/false);
@@ -123,6 +229,10 @@ at::Tensor mm_rows(const at::Tensor& x, const at::Tensor& w) {
 }
 
 void addmm_rows(at::Tensor& out, const at::Tensor& x, const at::Tensor& w) {
+  if (is_mixed(x)) {
+    out += mixed_sum({}, std::array<Product, 1>{{{.x = x, .w = w}}}, at::kFloat);
+    return;
+  }
   const bool fits = products_fit(x, w) && x.size(1) == w.size(0) && out.dim() == 2 &&
                     out.size(0) == x.size(0) && out.size(1) == w.size(1) &&
                     out.scalar_type() == x.scalar_type() && out.is_contiguous();
@@ -134,6 +244,7 @@ void addmm_rows(at::Tensor& out, const at::Tensor& x, const at::Tensor& w) {
 }
 
 at::Tensor mm_over_rows(const at::Tensor& a, const at::Tensor& b) {
+  if (is_mixed(b)) return mixed_gradients(a, std::span(&b, 1)).weights[0];
   if (!uses_onednn(a) || !products_fit(a, b) || a.size(0) != b.size(0)) return a.t().mm(b);
   at::Tensor out = at::empty({a.size(1), b.size(1)}, a.options());
   in_pieces(a.size(0), [&](int64_t begin, int64_t size, bool by_onednn) {
@@ -143,9 +254,48 @@ at::Tensor mm_over_rows(const at::Tensor& a, const at::Tensor& b) {
   return out;
 }
 
-at::Tensor linear_rows(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (!uses_onednn(x) || !products_fit(x, weight)) return at::linear(x, weight, bias);
-  return Linear::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+at::Tensor sum_of_products(
+    const at::Tensor& bias, std::span<const Product> products, std::optional<at::ScalarType> result
+) {
+  const at::Tensor& first = products[0].x;
+  if (is_mixed(first)) return mixed_sum(bias, products, result.value_or(at::kBFloat16));
+  if (!bias.defined() && products.size() == 1) return mm_rows(first, products[0].w);
+  at::Tensor out = bias.defined()
+                       ? bias_rows(bias, first.size(0))
+                       : at::zeros({first.size(0), products[0].w.size(1)}, first.options());
+  for (const Product& product : products) addmm_rows(out, product.x, product.w);
+  return out;
+}
+
+LinearGradients linear_gradients(const at::Tensor& gradient, std::span<const at::Tensor> inputs) {
+  if (!inputs.empty() && is_mixed(inputs[0])) return mixed_gradients(gradient, inputs);
+  LinearGradients result;
+  for (const at::Tensor& x : inputs) result.weights.push_back(mm_over_rows(gradient, x));
+  result.bias = gradient.sum(0);
+  return result;
+}
+
+at::Tensor linear_rows(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& bias,
+    std::optional<at::ScalarType> result
+) {
+  if (!is_mixed(x) && (!uses_onednn(x) || !products_fit(x, weight)))
+    return at::linear(x, weight, bias);
+  return Linear::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, result);
+}
+
+at::Tensor linear_mixed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  return linear_rows(x.to(at::kBFloat16), weight, bias, at::kFloat);
+}
+
+at::Tensor operand_like(const at::Tensor& x, const at::Tensor& weight) {
+  return is_mixed(x) ? weight.to(at::kBFloat16) : weight;
+}
+
+at::ScalarType score_type(at::ScalarType operands) {
+  return operands == at::kBFloat16 ? at::kFloat : operands;
 }
 
 }  // namespace gnn::nn

@@ -8,6 +8,8 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <array>
+
 namespace gnn::nn {
 namespace {
 
@@ -23,24 +25,27 @@ struct SageForward {
   at::Tensor means;  // of the sources' rows; undefined if they were projected first
 };
 
+// Result of type `result`, which may be float32 for inputs of bfloat16. Weights are operands, of the
+// type of the inputs.
 SageForward run_forward(
-    const Csr& matrix, const at::Tensor& scale, const SageInputs& x, const SageWeights& weights
+    const Csr& matrix,
+    const at::Tensor& scale,
+    const SageInputs& x,
+    const SageWeights& weights,
+    at::ScalarType result
 ) {
-  SageForward result{.out = bias_rows(weights.bias, matrix.num_rows), .means = {}};
-  addmm_rows(result.out, x.destinations, weights.self.t());
+  const Product own{.x = x.destinations, .w = weights.self.t()};
   if (projects_first(weights.neighbors)) {
-    result.out = spmm(
-        matrix,
-        mm_rows(x.sources, weights.neighbors.t()),
-        {.row_scale = scale, .col_scale = {}, .root = result.out, .root_scale = {}}
-    );
-  } else {
-    result.means = spmm(
-        matrix, x.sources, {.row_scale = scale, .col_scale = {}, .root = {}, .root_scale = {}}
-    );
-    addmm_rows(result.out, result.means, weights.neighbors.t());
+    const at::Tensor root = sum_of_products(weights.bias, std::array<Product, 1>{own}, result);
+    const at::Tensor projected = mm_rows(x.sources, weights.neighbors.t());
+    SpmmOptions options{.row_scale = scale, .col_scale = {}, .root = root, .root_scale = {}};
+    options.result = result;
+    return {.out = spmm(matrix, projected, options), .means = {}};
   }
-  return result;
+  const at::Tensor means =
+      spmm(matrix, x.sources, {.row_scale = scale, .col_scale = {}, .root = {}, .root_scale = {}});
+  const std::array<Product, 2> products{own, Product{.x = means, .w = weights.neighbors.t()}};
+  return {.out = sum_of_products(weights.bias, products, result), .means = means};
 }
 
 // What row i of `gradient` gives each source of destination i's edges; `root` is added to the first
@@ -63,18 +68,20 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
       const at::Tensor& weight_self,
       const at::Tensor& weight_neighbors,
       const at::Tensor& bias,
-      const Csr& matrix
+      const Csr& matrix,
+      at::ScalarType result
   ) {
     const at::Tensor scale = inverse_row_sizes(matrix, x.scalar_type());
+    const at::Tensor self = operand_like(x, weight_self);
+    const at::Tensor neighbors = operand_like(x, weight_neighbors);
     const auto [out, means] = run_forward(
         matrix,
         scale,
         {.sources = x, .destinations = x.narrow(0, 0, matrix.num_rows)},
-        {.self = weight_self, .neighbors = weight_neighbors, .bias = bias}
+        {.self = self, .neighbors = neighbors, .bias = bias},
+        result
     );
-    context->save_for_backward(
-        {x, weight_self, weight_neighbors, matrix.indptr, matrix.indices, scale, means}
-    );
+    context->save_for_backward({x, self, neighbors, matrix.indptr, matrix.indices, scale, means});
     return out;
   }
 
@@ -92,11 +99,14 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
         .num_cols = x.size(0),
     };
     const bool needs_x = context->needs_input_grad(0);
-    const at::Tensor gradient = gradients[0].contiguous();
+    const at::Tensor gradient = gradients[0].to(x.scalar_type()).contiguous();
+    const at::Tensor destinations = x.narrow(0, 0, matrix.num_rows);
 
     at::Tensor grad_x;
     at::Tensor grad_neighbors;
+    LinearGradients own;
     if (projects_first(weight_neighbors)) {
+      own = linear_gradients(gradient, std::array<at::Tensor, 1>{destinations});
       const at::Tensor projected = sum_to_sources(matrix, scale, gradient, {});
       grad_neighbors = mm_over_rows(projected, x);
       if (needs_x) {
@@ -105,7 +115,8 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
         addmm_rows(own_rows, gradient, weight_self);
       }
     } else {
-      grad_neighbors = mm_over_rows(gradient, means);
+      own = linear_gradients(gradient, std::array<at::Tensor, 2>{destinations, means});
+      grad_neighbors = own.weights[1];
       if (needs_x) {
         // The gradient through weight_self is added as the root, in the same pass.
         grad_x = sum_to_sources(
@@ -113,13 +124,7 @@ class SageLayer : public torch::autograd::Function<SageLayer> {
         );
       }
     }
-    return {
-        grad_x,
-        mm_over_rows(gradient, x.narrow(0, 0, matrix.num_rows)),
-        grad_neighbors,
-        gradient.sum(0),
-        {},
-    };
+    return {grad_x, own.weights[0], grad_neighbors, own.bias, {}, {}};
   }
 };
 
@@ -135,21 +140,17 @@ class SageLayerBetween : public torch::autograd::Function<SageLayerBetween> {
       const Csr& matrix
   ) {
     const at::Tensor scale = inverse_row_sizes(matrix, sources.scalar_type());
+    const at::Tensor self = operand_like(sources, weight_self);
+    const at::Tensor neighbors = operand_like(sources, weight_neighbors);
     const auto [out, means] = run_forward(
         matrix,
         scale,
         {.sources = sources, .destinations = destinations},
-        {.self = weight_self, .neighbors = weight_neighbors, .bias = bias}
+        {.self = self, .neighbors = neighbors, .bias = bias},
+        sources.scalar_type()
     );
     context->save_for_backward(
-        {sources,
-         destinations,
-         weight_self,
-         weight_neighbors,
-         matrix.indptr,
-         matrix.indices,
-         scale,
-         means}
+        {sources, destinations, self, neighbors, matrix.indptr, matrix.indices, scale, means}
     );
     return out;
   }
@@ -173,6 +174,7 @@ class SageLayerBetween : public torch::autograd::Function<SageLayerBetween> {
 
     at::Tensor grad_sources;
     at::Tensor grad_neighbors;
+    const LinearGradients own = linear_gradients(gradient, std::array<at::Tensor, 1>{destinations});
     if (projects_first(weight_neighbors)) {
       const at::Tensor projected = sum_to_sources(matrix, scale, gradient, {});
       grad_neighbors = mm_over_rows(projected, sources);
@@ -187,9 +189,9 @@ class SageLayerBetween : public torch::autograd::Function<SageLayerBetween> {
     return {
         grad_sources,
         grad_destinations,
-        mm_over_rows(gradient, destinations),
+        own.weights[0],
         grad_neighbors,
-        gradient.sum(0),
+        own.bias,
         {},
     };
   }
@@ -218,10 +220,18 @@ at::Tensor sage_layer(
     const at::Tensor& x,
     const at::Tensor& weight_self,
     const at::Tensor& weight_neighbors,
-    const at::Tensor& bias
+    const at::Tensor& bias,
+    std::optional<at::ScalarType> result
 ) {
   check_sage_input(x, block.num_sources, weight_self, "x");
-  return SageLayer::apply(x.contiguous(), weight_self, weight_neighbors, bias, to_csr(block));
+  return SageLayer::apply(
+      x.contiguous(),
+      weight_self,
+      weight_neighbors,
+      bias,
+      to_csr(block),
+      result.value_or(x.scalar_type())
+  );
 }
 
 at::Tensor sage_layer_between(

@@ -80,16 +80,28 @@ void check(const Csr& matrix, const at::Tensor& x, const SpmmOptions& options) {
   check_scale(options.row_scale, matrix.num_rows, x, "row_scale");
   check_scale(options.col_scale, matrix.num_cols, x, "col_scale");
   check_own_columns(options.own_columns, matrix);
+  const at::ScalarType result = options.result.value_or(x.scalar_type());
+  TORCH_CHECK(
+      result == x.scalar_type() || (x.scalar_type() == at::kBFloat16 && result == at::kFloat),
+      "spmm: result: expected the type of x, ",
+      x.scalar_type(),
+      ", or float32 for bfloat16, found ",
+      result
+  );
   if (!options.root.defined()) return;
   check_rows(options.root, "root");
   TORCH_CHECK(
       options.root.size(0) <= matrix.num_rows && options.root.size(1) == x.size(1) &&
-          options.root.scalar_type() == x.scalar_type() && options.root.device() == x.device(),
+          options.root.scalar_type() == result && options.root.device() == x.device(),
       "spmm: root: expected at most ",
       matrix.num_rows,
-      " rows like those of x ",
+      " rows as wide as those of x ",
       x.sizes(),
+      " of type ",
+      result,
       ", found ",
+      options.root.scalar_type(),
+      " ",
       options.root.sizes()
   );
   check_scale(options.root_scale, options.root.size(0), x, "root_scale");

@@ -14,7 +14,7 @@ namespace gnn::nn {
 /// Without autograd. Sums run in the order of the entries, so that the bits do not depend on the
 /// number of threads.
 /// Shapes: x float32, float64 or bfloat16 [num_cols, F] on the matrix's device; result
-/// [num_rows, F].
+/// [num_rows, F], of the type of x unless options.result says float32.
 [[nodiscard]] at::Tensor spmm(
     const Csr& matrix, const at::Tensor& x, const SpmmOptions& options = {}
 );

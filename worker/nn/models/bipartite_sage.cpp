@@ -22,7 +22,7 @@ SageConv sage_of_pyg(int64_t in_channels, int64_t destination_channels, int64_t 
 }
 
 at::Tensor apply_linear(const torch::nn::Linear& linear, const at::Tensor& x) {
-  return linear_rows(x, linear->weight, linear->bias);
+  return linear_rows(x, linear->weight, linear->bias, score_type(x.scalar_type()));
 }
 
 }  // namespace
@@ -123,7 +123,9 @@ at::Tensor BipartiteSageImpl::forward(
   check_num_blocks(blocks.size(), num_layers());
   const Encoded rows = encode(x, blocks);
   return decoder_->forward(
-      select_rows(rows.users, links.source_rows), select_rows(rows.items, links.destination_rows)
+      select_rows(rows.users, links.source_rows),
+      select_rows(rows.items, links.destination_rows),
+      input_of(x, options_.item_type).scalar_type()
   );
 }
 

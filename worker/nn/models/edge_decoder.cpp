@@ -24,10 +24,12 @@ EdgeDecoderImpl::EdgeDecoderImpl(int64_t channels, int64_t hidden_channels) {
   lin2_ = register_module("lin2", torch::nn::Linear(hidden_channels, 1));
 }
 
-at::Tensor EdgeDecoderImpl::forward(const at::Tensor& source, const at::Tensor& destination) {
-  const at::Tensor pairs = at::cat({source, destination}, 1);
+at::Tensor EdgeDecoderImpl::forward(
+    const at::Tensor& source, const at::Tensor& destination, at::ScalarType operands
+) {
+  const at::Tensor pairs = at::cat({source, destination}, 1).to(operands);
   const at::Tensor hidden = linear_rows(pairs, lin1_->weight, lin1_->bias).relu_();
-  return linear_rows(hidden, lin2_->weight, lin2_->bias).view({-1});
+  return linear_rows(hidden, lin2_->weight, lin2_->bias, score_type(operands)).view({-1});
 }
 
 }  // namespace gnn::nn

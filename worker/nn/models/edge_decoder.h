@@ -20,8 +20,11 @@ class EdgeDecoderImpl : public torch::nn::Module {
  public:
   EdgeDecoderImpl(int64_t channels, int64_t hidden_channels);
 
-  /// Shapes: source and destination floating [P, channels]; result [P].
-  at::Tensor forward(const at::Tensor& source, const at::Tensor& destination);
+  /// Products are of operands of type `operands`: that of the rows, or bfloat16 for float32 rows.
+  /// Shapes: source and destination floating [P, channels]; result [P], of the type of the rows.
+  at::Tensor forward(
+      const at::Tensor& source, const at::Tensor& destination, at::ScalarType operands
+  );
 
  private:
   torch::nn::Linear lin1_{nullptr};

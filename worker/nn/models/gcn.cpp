@@ -1,6 +1,7 @@
 #include "worker/nn/models/gcn.h"
 
 #include "worker/nn/functional/csr.h"
+#include "worker/nn/functional/matmul.h"
 #include "worker/nn/functional/relu_dropout.h"
 #include "worker/nn/models/layers.h"
 
@@ -29,8 +30,12 @@ at::Tensor GcnImpl::forward(const at::Tensor& x, const std::vector<graph::Block>
   at::Tensor h = x;
   for (size_t layer = 0; layer < layers_.size(); ++layer) {
     const graph::Block& block = blocks[layer];
+    const bool last = layer + 1 == layers_.size();
     h = layers_[layer]->forward(
-        h.narrow(0, 0, block.num_sources), block, degrees.narrow(0, 0, block.num_sources)
+        h.narrow(0, 0, block.num_sources),
+        block,
+        degrees.narrow(0, 0, block.num_sources),
+        last ? score_type(h.scalar_type()) : h.scalar_type()
     );
     h = activate(static_cast<int64_t>(layer), std::move(h));
   }

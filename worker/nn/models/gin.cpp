@@ -1,5 +1,6 @@
 #include "worker/nn/models/gin.h"
 
+#include "worker/nn/functional/matmul.h"
 #include "worker/nn/models/layers.h"
 
 #include <ATen/ops/dropout.h>
@@ -59,15 +60,21 @@ at::Tensor GinImpl::forward(
       " and num_destinations ",
       block.num_destinations
   );
+  const bool mixed = x.scalar_type() == at::kBFloat16;
   const auto score = [&](size_t index, const at::Tensor& h) {
     const at::Tensor pooled = pool_->forward(h, graph_offsets);
-    return at::dropout(scores_[index]->forward(pooled), options_.dropout, is_training());
+    torch::nn::Linear& linear = scores_[index];
+    return at::dropout(
+        mixed ? linear_mixed(pooled, linear->weight, linear->bias) : linear->forward(pooled),
+        options_.dropout,
+        is_training()
+    );
   };
-  at::Tensor h = x;
+  at::Tensor h = x.to(score_type(x.scalar_type()));
   at::Tensor total;
   if (!scores_.empty()) total = score(0, h);
   for (size_t layer = 0; layer < layers_.size(); ++layer) {
-    h = layers_[layer]->forward(h, block);
+    h = mixed ? layers_[layer]->forward_mixed(h, block) : layers_[layer]->forward(h, block);
     if (layer < norms_.size()) h = norms_[layer]->forward(h);
     if (layer + 1 < layers_.size() || !scores_.empty()) h = at::relu_(h);
     if (!scores_.empty()) total = total + score(layer + 1, h);

@@ -1,5 +1,6 @@
 #include "worker/nn/models/graph_sage.h"
 
+#include "worker/nn/functional/matmul.h"
 #include "worker/nn/functional/relu_dropout.h"
 #include "worker/nn/models/layers.h"
 
@@ -29,7 +30,12 @@ at::Tensor GraphSageImpl::forward(const at::Tensor& x, const std::vector<graph::
   at::Tensor h = x;
   for (size_t layer = 0; layer < layers_.size(); ++layer) {
     const graph::Block& block = blocks[layer];
-    h = layers_[layer]->forward(h.narrow(0, 0, block.num_sources), block);
+    const bool last = layer + 1 == layers_.size();
+    h = layers_[layer]->forward(
+        h.narrow(0, 0, block.num_sources),
+        block,
+        last ? score_type(h.scalar_type()) : h.scalar_type()
+    );
     h = activate(static_cast<int64_t>(layer), std::move(h));
   }
   return h;

@@ -29,10 +29,12 @@ at::Tensor GraphSageLinkImpl::forward(
   of_relation.reserve(blocks.size());
   for (size_t layer = 0; layer < blocks.size(); ++layer)
     of_relation.push_back(block_of(blocks, layer, 0));
-  const at::Tensor rows = encoder_->forward(input_of(x, 0), of_relation);
+  const at::Tensor& inputs = input_of(x, 0);
+  const at::Tensor rows = encoder_->forward(inputs, of_relation);
   const at::Tensor sources = select_rows(rows, links.source_rows);
   const at::Tensor destinations = select_rows(rows, links.destination_rows);
-  return decoder_ ? decoder_->forward(sources, destinations) : dot_scores(sources, destinations);
+  if (!decoder_) return dot_scores(sources, destinations);
+  return decoder_->forward(sources, destinations, inputs.scalar_type());
 }
 
 }  // namespace gnn::nn

@@ -30,6 +30,7 @@ struct LinkRows {
 /// registers only parameters that reach the loss.
 class LinkModel : public torch::nn::Module {
  public:
+  /// Inputs of bfloat16: as NodeModel::forward().
   /// Result: floating [P], the logits of "is an edge".
   /// Errors: c10::Error if blocks, inputs and pairs do not fit each other or the model.
   virtual at::Tensor forward(

@@ -17,6 +17,8 @@ class NodeModel : public torch::nn::Module {
   /// One block per layer, outermost first; each one's sources are a prefix of the destinations of
   /// the one before. The whole graph (num_sources == num_destinations) in every place runs it
   /// through all layers.
+  /// The parameters are of the type of x; or x is bfloat16 and they are float32 (mixed precision):
+  /// then operands of products and of sums over neighbours are bfloat16, and the scores float32.
   /// Shapes: x floating [blocks[0].num_sources, in_channels]; result
   /// [blocks.back().num_destinations, classes].
   virtual at::Tensor forward(const at::Tensor& x, const std::vector<graph::Block>& blocks) = 0;
@@ -34,6 +36,7 @@ class GraphModel : public torch::nn::Module {
  public:
   /// `block` is the batch's block-diagonal graph: num_sources == num_destinations == nodes of all
   /// graphs.
+  /// A bfloat16 x: as NodeModel::forward().
   /// Shapes: x floating [block.num_sources, in_channels]; graph_offsets int64 [graphs + 1]; result
   /// [graphs, classes].
   virtual at::Tensor forward(

@@ -21,19 +21,20 @@ struct ScaleOf<c10::BFloat16> {
   using Type = float;
 };
 
-/// The operands of spmm as plain memory; null leaves a part out (see SpmmOptions).
-template <class T, class I>
+/// The operands of spmm as plain memory; null leaves a part out (see SpmmOptions). Root and result
+/// have elements of type R.
+template <class T, class I, class R>
 struct SpmmArguments {
   using Scale = typename ScaleOf<T>::Type;
   const int64_t* indptr = nullptr;
   const I* indices = nullptr;
   const T* x = nullptr;
   int64_t x_stride = 0;
-  T* out = nullptr;
+  R* out = nullptr;
   int64_t out_stride = 0;
   const Scale* row_scale = nullptr;
   const Scale* col_scale = nullptr;
-  const T* root = nullptr;
+  const R* root = nullptr;
   int64_t root_stride = 0;
   const Scale* root_scale = nullptr;
   int64_t num_roots = 0;
@@ -48,8 +49,8 @@ const T* data_or_null(const at::Tensor& tensor) {
   return tensor.defined() ? static_cast<const T*>(tensor.const_data_ptr()) : nullptr;
 }
 
-template <class T, class I>
-SpmmArguments<T, I> spmm_arguments(
+template <class T, class I, class R>
+SpmmArguments<T, I, R> spmm_arguments(
     const Csr& matrix, const at::Tensor& x, const SpmmOptions& options, const at::Tensor& out
 ) {
   using Scale = typename ScaleOf<T>::Type;
@@ -59,11 +60,11 @@ SpmmArguments<T, I> spmm_arguments(
       .indices = matrix.indices.const_data_ptr<I>(),
       .x = static_cast<const T*>(x.const_data_ptr()),
       .x_stride = x.stride(0),
-      .out = static_cast<T*>(out.mutable_data_ptr()),
+      .out = static_cast<R*>(out.mutable_data_ptr()),
       .out_stride = out.stride(0),
       .row_scale = data_or_null<Scale>(options.row_scale),
       .col_scale = data_or_null<Scale>(options.col_scale),
-      .root = data_or_null<T>(options.root),
+      .root = data_or_null<R>(options.root),
       .root_stride = has_root ? options.root.stride(0) : 0,
       .root_scale = data_or_null<Scale>(options.root_scale),
       .num_roots = has_root ? options.root.size(0) : 0,
@@ -74,8 +75,9 @@ SpmmArguments<T, I> spmm_arguments(
   };
 }
 
-/// Calls run(SpmmArguments<T, I>) with the types that x and matrix.indices have.
+/// Calls run(SpmmArguments<T, I, R>) with the types that x, matrix.indices and out have.
 /// Errors: c10::Error unless x is float32, float64 or bfloat16.
+/// Precondition: out is of the type of x, or float32 if x is bfloat16.
 template <class Run>
 void with_spmm_arguments(
     const Csr& matrix,
@@ -84,21 +86,23 @@ void with_spmm_arguments(
     const at::Tensor& out,
     const Run& run
 ) {
-  const auto with_element = [&](auto zero) {
-    using T = decltype(zero);
+  const auto with_elements = [&](auto of_x, auto of_result) {
+    using T = decltype(of_x);
+    using R = decltype(of_result);
     if (matrix.indices.scalar_type() == at::kInt) {
-      run(spmm_arguments<T, int32_t>(matrix, x, options, out));
+      run(spmm_arguments<T, int32_t, R>(matrix, x, options, out));
     } else {
-      run(spmm_arguments<T, int64_t>(matrix, x, options, out));
+      run(spmm_arguments<T, int64_t, R>(matrix, x, options, out));
     }
   };
   switch (x.scalar_type()) {
     case at::kFloat:
-      return with_element(float{});
+      return with_elements(float{}, float{});
     case at::kDouble:
-      return with_element(double{});
+      return with_elements(double{}, double{});
     case at::kBFloat16:
-      return with_element(c10::BFloat16{});
+      if (out.scalar_type() == at::kFloat) return with_elements(c10::BFloat16{}, float{});
+      return with_elements(c10::BFloat16{}, c10::BFloat16{});
     default:
       TORCH_CHECK(false, "spmm: expected float32, float64 or bfloat16, found ", x.scalar_type());
   }

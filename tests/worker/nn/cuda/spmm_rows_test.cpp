@@ -21,13 +21,13 @@ using testing::GpuEmulator;
 using testing::Schedule;
 
 // What spmm.cu launches.
-template <class T, class I>
-void launch(const SpmmArguments<T, I>& arguments, const EmulatorOptions& options) {
+template <class T, class I, class R>
+void launch(const SpmmArguments<T, I, R>& arguments, const EmulatorOptions& options) {
   constexpr int kThreads = 64;
   GpuEmulator device(options);
-  device.launch(SpmmRows<T, I>{arguments}, {.blocks = 3, .threads = kThreads});
+  device.launch(SpmmRows<T, I, R>{arguments}, {.blocks = 3, .threads = kThreads});
   device.launch(
-      SpmmLongRows<T, I>{arguments},
+      SpmmLongRows<T, I, R>{arguments},
       {.blocks = 2, .threads = kThreads, .shared_bytes = long_rows_bytes<T>(kThreads)}
   );
 }

@@ -9,6 +9,11 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <array>
+#include <cmath>
+#include <optional>
+#include <vector>
+
 namespace gnn::nn {
 namespace {
 
@@ -73,6 +78,51 @@ TEST_P(SageLayerOfWidths, ComputesNoGradientForFeaturesThatNeedNone) {
   sage_layer(block, features, weight_self, weight_neighbors, bias).pow(2).sum().backward();
   EXPECT_TRUE(torch::allclose(weight_neighbors.grad(), expected));
   EXPECT_FALSE(features.grad().defined());
+}
+
+// The result and all gradients of the layer for the gradient `upstream`.
+std::vector<at::Tensor> forward_and_backward(
+    const graph::Block& block,
+    std::vector<at::Tensor> leaves,
+    const at::Tensor& upstream,
+    std::optional<at::ScalarType> result = {}
+) {
+  for (at::Tensor& leaf : leaves) leaf = leaf.detach().requires_grad_();
+  const at::Tensor out = sage_layer(block, leaves[0], leaves[1], leaves[2], leaves[3], result);
+  out.backward(upstream.to(out.scalar_type()));
+  std::vector<at::Tensor> all = {out.detach()};
+  for (const at::Tensor& leaf : leaves) all.push_back(leaf.grad());
+  return all;
+}
+
+// Against the layer in double on the same values. Each rounding on the way to a number changes it by
+// at most 2^-8 of what the layer gives for absolute values: of the weights, of what is between the
+// two sums, of the result, and for x of the sum of its two parts.
+TEST_P(SageLayerOfWidths, InBFloat16IsWithinTheRoundingsOfItsOperands) {
+  const at::Tensor rows = x.detach().to(at::kBFloat16);
+  const at::Tensor upstream = torch::randn({4, GetParam().out}).to(at::kBFloat16);
+  std::vector<at::Tensor> mixed = {rows};
+  for (const at::Tensor& parameter : {weight_self, weight_neighbors, bias})
+    mixed.push_back(parameter.detach().to(at::kFloat));
+  std::vector<at::Tensor> exact;
+  std::vector<at::Tensor> absolute;
+  for (const at::Tensor& each : mixed) {
+    exact.push_back(each.to(at::kDouble));
+    absolute.push_back(each.to(at::kDouble).abs());
+  }
+  const auto expected = forward_and_backward(block, exact, upstream.to(at::kDouble));
+  const auto limits = forward_and_backward(block, absolute, upstream.to(at::kDouble).abs());
+  constexpr std::array<int, 5> kRoundings = {3, 4, 0, 1, 0};  // result, x, self, neighbours, bias
+  constexpr double kSumsInFloat = 1e-5;
+  for (const at::ScalarType result : {at::kBFloat16, at::kFloat}) {
+    const auto found = forward_and_backward(block, mixed, upstream, result);
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].scalar_type(), i == 0 ? result : i == 1 ? at::kBFloat16 : at::kFloat);
+      const double share = std::pow(1 + 0x1p-8, kRoundings[i]) - 1 + kSumsInFloat;
+      const at::Tensor error = (found[i].to(at::kDouble) - expected[i]).abs();
+      EXPECT_TRUE(error.le(limits[i] * share).all().item<bool>()) << i << '\n' << error;
+    }
+  }
 }
 
 // More destinations than sources, whose rows are wider or narrower than the sources'.

@@ -127,6 +127,25 @@ TEST_P(SpmmOfTypes, SumsALongRowToTheSameBitsOnAnyNumberOfThreads) {
   EXPECT_LT(error, tolerance() * expected.abs().max().item<double>() * 10);
 }
 
+TEST(Spmm, GivesTheSumsOfBFloat16RowsInFloat32) {
+  torch::manual_seed(6);
+  const Csr matrix = to_csr(random_block(30, 40, 9, 7, at::kInt));
+  const at::Tensor x = torch::randn({40, 13}).to(at::kBFloat16);
+  SpmmOptions options{
+      .row_scale = torch::rand({30}),
+      .col_scale = torch::rand({40}),
+      .root = torch::randn({20, 13}),
+      .root_scale = {},
+      .skip_loops = true,
+  };
+  const at::Tensor expected = spmm(matrix, x.to(at::kFloat), options);
+  options.result = at::kFloat;
+  EXPECT_TRUE(torch::equal(spmm(matrix, x, options), expected));
+  EXPECT_THROW((void)spmm(matrix, x.to(at::kDouble), options), c10::Error);
+  options.root = options.root.to(at::kBFloat16);
+  EXPECT_THROW((void)spmm(matrix, x, options), c10::Error) << "a root of another type";
+}
+
 TEST(Spmm, SkipsLoopsOnlyWhenAsked) {
   const Csr matrix = to_csr(make_block({{0, 1}, {1, 1, 2}}, 3));
   const at::Tensor x = torch::tensor({{1.0}, {10.0}, {100.0}});

@@ -4,6 +4,7 @@
 #include "worker/nn/models/gcn.h"
 #include "worker/nn/models/gin.h"
 #include "worker/nn/models/graph_sage.h"
+#include "worker/nn/models/graph_sage_link.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -14,6 +15,10 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace gnn::nn {
@@ -217,6 +222,110 @@ TEST(Gin, EveryLayerReadoutHasOneLinearPerLayerAndInput) {
   // Convolutions 3-8-8 and 8-8-8 with a norm inside and one after each; scores 3-2, 8-2, 8-2.
   const int64_t convolutions = (3 * 8 + 8) + 16 + (8 * 8 + 8) + (8 * 8 + 8) + 16 + (8 * 8 + 8);
   EXPECT_EQ(count_parameters(*model), convolutions + 2 * 16 + (3 * 2 + 2) + 2 * (8 * 2 + 2));
+}
+
+// ---- mixed precision
+
+struct MixedCase {
+  std::string name;
+  std::shared_ptr<torch::nn::Module> model;
+  std::function<at::Tensor(const at::Tensor& x)> scores;
+  int roundings = 0;  // on the way from x to a score
+};
+
+// Without dropout and norms, models of sums, products and ReLU: on absolute values and parameters
+// they give the sum of all absolute values that make up a score.
+std::vector<MixedCase> mixed_cases() {
+  const std::vector<graph::Block> blocks = {outer(), inner()};
+  std::vector<MixedCase> cases;
+  const auto add_nodes = [&](const std::string& name, const std::shared_ptr<NodeModel>& model) {
+    const auto scores = [=](const at::Tensor& x) { return model->forward(x, blocks); };
+    // Of a layer: its input, the weights, what is between the sums, the result.
+    cases.push_back({.name = name, .model = model, .scores = scores, .roundings = 8});
+  };
+  for (const int64_t hidden : {3, 8}) {
+    add_nodes(
+        "GraphSAGE " + std::to_string(hidden),
+        std::make_shared<GraphSageImpl>(GraphSageOptions{
+            .in_channels = 5,
+            .hidden_channels = hidden,
+            .out_channels = 4,
+            .layers = 2,
+            .dropout = 0
+        })
+    );
+    add_nodes(
+        "GCN " + std::to_string(hidden),
+        std::make_shared<GcnImpl>(GcnOptions{
+            .in_channels = 5,
+            .hidden_channels = hidden,
+            .out_channels = 4,
+            .layers = 2,
+            .dropout = 0
+        })
+    );
+  }
+  for (const Readout readout : {Readout::LastLayer, Readout::EveryLayer}) {
+    const auto model = std::make_shared<GinImpl>(GinOptions{
+        .in_channels = 5,
+        .hidden_channels = 6,
+        .out_channels = 4,
+        .layers = 2,
+        .batch_norm = false,
+        .dropout = 0,
+        .readout = readout
+    });
+    const auto scores = [=](const at::Tensor& x) {
+      return model->forward(x, square(), torch::tensor({0, 4, 9}, torch::kInt64));
+    };
+    // Of a layer: its input, and the operands of two products; then those of the readout.
+    const std::string name = readout == Readout::LastLayer ? "GIN, last" : "GIN, every";
+    cases.push_back({.name = name, .model = model, .scores = scores, .roundings = 12});
+  }
+  for (const LinkDecoder decoder : {LinkDecoder::Dot, LinkDecoder::Mlp}) {
+    const auto model = std::make_shared<GraphSageLinkImpl>(GraphSageLinkOptions{
+        .encoder =
+            {.in_channels = 5, .hidden_channels = 6, .out_channels = 4, .layers = 2, .dropout = 0},
+        .decoder = decoder,
+        .decoder_hidden_channels = 3
+    });
+    const LinkRows links{
+        .source_rows = torch::tensor({0, 1}, torch::kInt64),
+        .destination_rows = torch::tensor({1, 1}, torch::kInt64)
+    };
+    const auto scores = [=](const at::Tensor& x) {
+      return model->forward({x}, {{outer()}, {inner()}}, links);
+    };
+    // Two rows' roundings in a dot product.
+    const std::string name = decoder == LinkDecoder::Dot ? "links, dot" : "links, MLP";
+    cases.push_back({.name = name, .model = model, .scores = scores, .roundings = 16});
+  }
+  return cases;
+}
+
+TEST(Models, InMixedPrecisionGiveFloat32ScoresWithinTheRoundingsOfTheirOperands) {
+  torch::manual_seed(8);
+  const at::Tensor x = torch::randn({9, 5}).to(at::kBFloat16);
+  for (const MixedCase& each : mixed_cases()) {
+    SCOPED_TRACE(each.name);
+    const at::Tensor found = each.scores(x);
+    ASSERT_EQ(found.scalar_type(), at::kFloat);
+    found.sum().backward();
+    for (const auto& parameter : each.model->named_parameters()) {
+      ASSERT_TRUE(parameter.value().grad().defined()) << parameter.key();
+      EXPECT_EQ(parameter.value().grad().scalar_type(), at::kFloat) << parameter.key();
+    }
+    const at::NoGradGuard no_grad;
+    const at::Tensor scores = found.detach().to(at::kDouble);
+    each.model->to(at::kDouble);
+    const at::Tensor expected = each.scores(x.to(at::kDouble));
+    EXPECT_FALSE(torch::allclose(scores, expected, 1e-6, 1e-6)) << "nothing is rounded";
+    for (at::Tensor& parameter : each.model->parameters()) parameter.abs_();
+    const at::Tensor absolute = each.scores(x.to(at::kDouble).abs());
+    const double share = std::pow(1 + 0x1p-8, each.roundings) - 1;
+    EXPECT_TRUE((scores - expected).abs().le(absolute * share).all().item<bool>())
+        << scores << expected << absolute * share;
+  }
 }
 
 }  // namespace

@@ -387,6 +387,50 @@ class Jobs(EndToEnd):
             self.assertTrue(operator.holds(job, "Complete"), json.dumps(job["status"]))
 
 
+def read_ids(file):
+    """The numbers of a .npy file of int64."""
+    content = file.read_bytes()
+    length = int.from_bytes(content[8:10], "little")
+    assert b"'<i8'" in content[10:10 + length], f"{file} is not of int64"
+    return [number for number, in struct.iter_unpack("<q", content[10 + length:])]
+
+
+class Results(EndToEnd):
+    """What people do with a trained model."""
+
+    def test_a_second_job_predicts_as_well_as_the_model_that_the_first_one_exported(self):
+        folder = operator.volume(NAMESPACE, "checkpoints")
+        run([WORKER, "data", "generate", "--shape", "ogbn-arxiv", "--scale", "0.05", "--output", folder / "papers"])
+        dataset = {"format": "Native", "path": "/checkpoints/papers"}
+        self.submit(
+            "trained", epochs=200, dataset=dataset, export={"path": "/checkpoints/exported"},
+            training__evaluation={"every": 1, "mode": "LayerWise", "testModel": "Best"},
+            training__earlyStopping={"metric": "Accuracy", "patience": 3},
+            checkpoint={"path": "/checkpoints/trained", "best": {"metric": "Accuracy"}},
+        )
+        job = operator.wait_finished("trained", NAMESPACE, 300)
+        self.assertTrue(operator.holds(job, "Complete"), json.dumps(job["status"], indent=1))
+        self.assertLess(job["status"]["progress"]["epoch"], 199, "it has not stopped early")
+        tested = operator.results("trained", NAMESPACE)[0]["testMetric"]
+
+        applied = small_job(
+            "inferred", dataset=dataset, task__mode="Inference", model__from="/checkpoints/exported/best.safetensors",
+            predictions={"path": "/checkpoints/predicted"},
+        )
+        del applied["spec"]["checkpoint"], applied["spec"]["sampling"]
+        operator.apply(applied)
+        self.addCleanup(operator.kubectl, "delete", "gnnjob", "inferred", "-n", NAMESPACE, "--ignore-not-found")
+        job = operator.wait_finished("inferred", NAMESPACE, 200)
+        self.assertTrue(operator.holds(job, "Complete"), json.dumps(job["status"], indent=1))
+        classes = dict(zip(*(read_ids(folder / "predicted" / f"{name}.npy") for name in ("ids", "classes")), strict=True))
+        labels = read_ids(folder / "papers/nodes.node.labels.npy")
+        self.assertEqual(len(classes), len(labels))
+        test = read_ids(folder / "papers/split.test.npy")
+        right = sum(classes[node] == labels[node] for node in test)
+        self.assertAlmostEqual(right / len(test), float(tested), places=4)
+        self.assertEqual(operator.results("inferred", NAMESPACE)[0]["testMetric"], tested)
+
+
 class PackageIndex(EndToEnd):
     """The samples on real data, with this machine's package index on a volume."""
 

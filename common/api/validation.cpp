@@ -1066,6 +1066,24 @@ void check_prepare(const GnnJobSpec& spec, Problems& problems) {
   );
 }
 
+void check_tracking(const GnnJobSpec& spec, Problems& problems) {
+  if (!spec.tracking) return;
+  const Tracking& tracking = *spec.tracking;
+  problems.require(
+      tracking.tensor_board || tracking.mlflow, "spec.tracking", "set tensorBoard, mlflow or both"
+  );
+  problems.require(
+      spec.task.mode != TaskMode::Inference, "spec.tracking", "is only for mode Training"
+  );
+  const Split& split = spec.dataset.split;
+  problems.require(
+      split.type != SplitType::KFold || split.fold,
+      "spec.tracking",
+      "is for one training: set dataset.split.fold, without which each fold is trained in turn"
+  );
+  problems.require(!tracking.mlflow, "spec.tracking.mlflow", "is not known to this version yet");
+}
+
 void check_reserved_keys(const PodMetadata& metadata, const std::string& path, Problems& problems) {
   for (const auto& entries : {metadata.labels, metadata.annotations}) {
     problems.require(
@@ -1183,6 +1201,7 @@ std::vector<FieldError> validate(const GnnJob& job) {
   check_inference(job.spec, problems);
   check_run_policy(job.spec.run_policy, problems);
   check_prepare(job.spec, problems);
+  check_tracking(job.spec, problems);
   check_templates(job.spec, problems);
   check_scheduling(job.spec, problems);
   return problems.take();

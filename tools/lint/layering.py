@@ -44,6 +44,7 @@ ALLOWED = {
     "worker/nn": ["common", "worker/graph", "worker/nn/sparse", "worker/nn/cpu", "worker/nn/cuda"],
     "worker/rendezvous": ["common"],
     "worker/progress": ["common"],
+    "worker/tracking": ["common", "common/api", "worker/rendezvous", "worker/progress"],
     "worker/rpc": ["common"],
     "worker/comm": ["common", "worker/rendezvous", "worker/progress"],
     "worker/checkpoint": ["common", "worker/rendezvous", "worker/progress"],
@@ -70,7 +71,7 @@ ALLOWED = {
         "common", "common/api", "worker/data", "worker/interop", "worker/partition", "worker/graph", "worker/sampling/core",
         "worker/sampling", "worker/nn", "worker/rendezvous", "worker/progress", "worker/rpc", "worker/comm", "worker/checkpoint",
         "worker/embedding", "worker/loader", "worker/shards", "worker/servers", "worker/training",
-        "worker/tasks", "worker/agent",
+        "worker/tasks", "worker/agent", "worker/tracking",
     ],
     "worker/main": ["common", "worker/app"],
 }
@@ -92,7 +93,7 @@ WITH_TORCH = [
     module for module in ALLOWED
     if module.startswith("worker/") and module not in {
         "worker/data", "worker/interop", "worker/partition", "worker/sampling/core", "worker/gpu/kernels", "worker/gpu",
-        "worker/rendezvous", "worker/progress", "worker/rpc", "worker/agent",
+        "worker/rendezvous", "worker/progress", "worker/tracking", "worker/rpc", "worker/agent",
     }
 ]
 

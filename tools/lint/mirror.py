@@ -20,7 +20,7 @@ COVERED = {
     "tests/worker/agent/agent_options_test.cpp": ["common/api/environment", "worker/agent/server_options"],
     "tests/worker/agent/servers_fault_test.cpp": ["worker/app/job_options", "worker/app/server_command", "worker/main/hold_stop_signals"],
     "tests/worker/agent/server_pod_test.cpp": ["worker/agent/server_progress", "worker/rendezvous/local_address"],
-    "tests/worker/agent/node_progress_test.cpp": ["worker/progress/meter", "worker/progress/served_data"],
+    "tests/worker/agent/node_progress_test.cpp": ["worker/progress/meter", "worker/progress/served_data", "worker/progress/tracking_data"],
     "tests/worker/sampling/core/id_map_test.cpp": ["common/page_buffer"],
     "tests/common/ordered_prefetcher_test.cpp": ["common/executor"],
     "tests/worker/sampling/neighbor_test.cpp": [
@@ -74,6 +74,8 @@ COVERED = {
     "tests/worker/app/run_rank_test.cpp": [
         "worker/tasks/node_inference", "worker/tasks/node_predictions", "worker/tasks/task",
     ],
+    "tests/worker/app/run_tracked_test.cpp": ["worker/tracking/tracking"],
+    "tests/worker/tracking/tracker_thread_test.cpp": ["worker/tracking/record", "worker/tracking/tracker"],
     "tests/worker/app/tutorials_test.cpp": ["worker/app/store_connector"],
     # The images on a cluster; wait_command is what `helm test` runs.
     "tests/e2e/e2e_test.py": [

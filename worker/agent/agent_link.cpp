@@ -107,6 +107,10 @@ void AgentLink::on_served_meter(const std::shared_ptr<const progress::ServedMete
   *served_.lock() = meter;
 }
 
+void AgentLink::on_tracking_meter(const std::shared_ptr<const progress::TrackingMeter>& meter) {
+  *tracking_.lock() = meter;
+}
+
 void AgentLink::on_step(const progress::StepReport& report) {
   auto sums = report_.lock();
   if (sums->steps == 0) wake();  // report the start of training at once
@@ -206,6 +210,8 @@ void AgentLink::send_report(const SendMessage& send) {
     // A rank without a server hangs no more than those that wait for it; its own time-out ends that.
     if (report.served->waiting) report.marks = report_.lock()->marks += 1;
   }
+  const std::shared_ptr<const progress::TrackingMeter> tracking = *tracking_.lock();
+  if (tracking != nullptr) report.tracking = tracking->read();
   send(socket_.get(), encode(report));
 }
 

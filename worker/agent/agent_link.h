@@ -48,6 +48,8 @@ class AgentLink final : public progress::ProgressSink {
   void on_mark() override;
   void on_remote_meter(const std::shared_ptr<const progress::RemoteMeter>& meter) override;
   void on_served_meter(const std::shared_ptr<const progress::ServedMeter>& meter) override;
+  /// The same of what trackers are told.
+  void on_tracking_meter(const std::shared_ptr<const progress::TrackingMeter>& meter);
   void on_step(const progress::StepReport& report) override;
   void on_epoch(const progress::EpochReport& report) override;
   void on_final(const progress::FinalReport& report) override;
@@ -80,8 +82,9 @@ class AgentLink final : public progress::ProgressSink {
   OnServers on_servers_;
   std::vector<char> received_;  // the thread's
   Guarded<RankReport> report_;
-  Guarded<std::shared_ptr<const progress::RemoteMeter>> remote_;  // null before there is one
-  Guarded<std::shared_ptr<const progress::ServedMeter>> served_;  // the same
+  Guarded<std::shared_ptr<const progress::RemoteMeter>> remote_;      // null before there is one
+  Guarded<std::shared_ptr<const progress::ServedMeter>> served_;      // the same
+  Guarded<std::shared_ptr<const progress::TrackingMeter>> tracking_;  // the same
   std::mutex sending_;  // guards no data: keeps messages on socket_ in order
   std::atomic<bool> closing_{false};
   std::thread thread_;

@@ -31,6 +31,7 @@ using progress::RowOrigins;
 using progress::ServedData;
 using progress::StepReport;
 using progress::StepSeconds;
+using progress::TrackingData;
 
 constexpr std::array kPhases{
     Phase::Setup, Phase::Train, Phase::Validate, Phase::Test, Phase::Checkpoint, Phase::Done
@@ -276,6 +277,30 @@ ServedData served_of(const json& j) {
   return s;
 }
 
+json to_json(const TrackingData& trackers) {
+  json j = json::object();
+  for (const auto& [name, counts] : trackers)
+    j[name] = {
+        {"written", counts.written}, {"dropped", counts.dropped}, {"failures", counts.failures}
+    };
+  return j;
+}
+
+// Of trackers that are known: their names become labels.
+TrackingData tracking_of(const json& j) {
+  TrackingData trackers;
+  for (const std::string_view name : progress::kTrackers) {
+    const auto found = j.find(name);
+    if (found == j.end()) continue;
+    trackers[std::string(name)] = {
+        .written = found->value("written", int64_t{0}),
+        .dropped = found->value("dropped", int64_t{0}),
+        .failures = found->value("failures", int64_t{0})
+    };
+  }
+  return trackers;
+}
+
 json to_json(const RemoteSummary& r) {
   json j{{"bytesPerStep", number(r.bytes_per_step)}, {"hitRate", number(r.hit_rate)}};
   if (r.expected_hit_rate) j["expectedHitRate"] = number(*r.expected_hit_rate);
@@ -475,6 +500,7 @@ std::string encode(const RankReport& report) {
   if (report.final) j["final"] = to_json(*report.final);
   if (report.remote) j["remote"] = to_json(*report.remote);
   if (report.served) j["served"] = to_json(*report.served);
+  if (!report.tracking.empty()) j["tracking"] = to_json(report.tracking);
   return dump({{"report", j}});
 }
 
@@ -514,6 +540,7 @@ Result<RankMessage> decode_rank_message(std::string_view text) {
     if (r.contains("final")) report.final = final_of(r.at("final"));
     if (r.contains("remote")) report.remote = remote_of(r.at("remote"));
     if (r.contains("served")) report.served = served_of(r.at("served"));
+    if (r.contains("tracking")) report.tracking = tracking_of(r.at("tracking"));
     message.report = std::move(report);
     return message;
   });

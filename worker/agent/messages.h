@@ -2,6 +2,7 @@
 
 #include "common/result.h"
 #include "worker/progress/progress_sink.h"
+#include "worker/progress/tracking_data.h"
 
 #include <cstdint>
 #include <map>
@@ -43,6 +44,7 @@ struct RankReport {
   std::optional<progress::FinalReport> final;
   std::optional<progress::RemoteData> remote;  ///< where nodes read from each other
   std::optional<progress::ServedData> served;  ///< where servers make the batches
+  progress::TrackingData tracking{};           ///< of rank 0, where trackers are told
 };
 
 /// Why a rank exits, as the rank itself says.

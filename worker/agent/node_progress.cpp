@@ -10,6 +10,7 @@ using progress::kBatchStages;
 using progress::RemoteData;
 using progress::ServedData;
 using progress::StepSeconds;
+using progress::TrackerCounts;
 
 constexpr auto kRateWindow = std::chrono::seconds(10);
 
@@ -246,6 +247,7 @@ void NodeProgress::on_report(
     const bool same_process = before.served && report.marks >= before.marks;
     count_served(rank, same_process ? *before.served : ServedData(), *report.served);
   }
+  count_tracking(rank, reports_[rank].tracking, report.tracking);
   show(rank, report, wall_time);
   reports_[rank] = report;
   auto& samples = samples_[rank];
@@ -382,6 +384,26 @@ void NodeProgress::count_served(int64_t rank, const ServedData& before, const Se
       "1 while no server takes part that holds what this rank needs, else 0.",
       data.waiting ? 1 : 0
   );
+}
+
+void NodeProgress::count_tracking(
+    int64_t rank, const progress::TrackingData& before, const progress::TrackingData& data
+) {
+  for (const auto& [name, counts] : data) {
+    const auto found = before.find(name);
+    const progress::TrackerCounts last = found == before.end() ? TrackerCounts() : found->second;
+    const auto labels = with(rank_labels(rank), "tracker", name);
+    const auto add = [&](const char* series, const char* help, int64_t TrackerCounts::*count) {
+      registry_.counter(series, help, labels).increment(growth(last.*count, counts.*count));
+    };
+    add("gnn_tracking_records_total",
+        "Records of steps and epochs that a tracker was told.",
+        &TrackerCounts::written);
+    add("gnn_tracking_dropped_records_total",
+        "Records of steps and epochs that a tracker was not told.",
+        &TrackerCounts::dropped);
+    add("gnn_tracking_failures_total", "Failed calls to a tracker.", &TrackerCounts::failures);
+  }
 }
 
 Histogram NodeProgress::checkpoint_durations(int64_t rank) {

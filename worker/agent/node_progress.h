@@ -56,6 +56,9 @@ class NodeProgress {
   void count_served(
       int64_t rank, const progress::ServedData& before, const progress::ServedData& data
   );
+  void count_tracking(
+      int64_t rank, const progress::TrackingData& before, const progress::TrackingData& data
+  );
   void show(int64_t rank, const RankReport& report, TimePoint wall_time);
   void show_epoch(int64_t rank, const progress::EpochReport& epoch);
   void read_numbers(const RankReport& report);

@@ -38,11 +38,15 @@ Status apply_console_options(const ConsoleChoice& choice) {
   return {};
 }
 
+int64_t log_steps_of(const ConsoleChoice& choice, const api::Training& training) {
+  return choice.log_steps.value_or(training.log_steps);
+}
+
 std::unique_ptr<progress::ProgressSink> make_console_sink(
     const ConsoleChoice& choice, const api::Training& training
 ) {
   progress::ConsoleOptions options;
-  options.log_steps = choice.log_steps.value_or(training.log_steps);
+  options.log_steps = log_steps_of(choice, training);
   if (choice.log_format == "json") {
     options.format = progress::ConsoleFormat::Json;
     return std::make_unique<progress::ConsoleSink>(stdout, nullptr, options);

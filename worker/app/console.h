@@ -28,6 +28,9 @@ void add_console_options(CLI::App& command, ConsoleChoice& choice);
 /// Errors: Configuration naming the option.
 [[nodiscard]] Status apply_console_options(const ConsoleChoice& choice);
 
+/// Steps of an epoch between two that are shown; 0: none is.
+[[nodiscard]] int64_t log_steps_of(const ConsoleChoice& choice, const api::Training& training);
+
 /// Progress on standard output: JSON lines, or the tutorials' lines with a bar on standard error if
 /// that is a terminal.
 [[nodiscard]] std::unique_ptr<progress::ProgressSink> make_console_sink(

@@ -6,6 +6,7 @@
 #include "worker/app/job_file.h"
 #include "worker/app/job_options.h"
 #include "worker/app/run_rank.h"
+#include "worker/app/run_tracked.h"
 #include "worker/app/server_directory.h"
 #include "worker/progress/console_sink.h"
 
@@ -71,7 +72,7 @@ int run(const JobOptions& options) {
     sinks.push_back(console.get());
   }
   progress::TeeSink progress(std::move(sinks));
-  const Result<tasks::TaskResult> outcome = run_rank(
+  const Result<tasks::TaskResult> outcome = run_tracked(
       *job,
       {.rendezvous = setup->rendezvous,
        .progress = progress,
@@ -82,6 +83,11 @@ int run(const JobOptions& options) {
        .on_checked_version =
            [link = setup->link.get()](const std::string& version) {
              if (link != nullptr) link->send_checked_version(version);
+           }},
+      {.log_steps = log_steps_of(options.console, job->spec.training),
+       .on_meter =
+           [link = setup->link.get()](const auto& meter) {
+             if (link != nullptr) link->on_tracking_meter(meter);
            }}
   );
   if (!outcome) return fail_with(outcome.error(), setup->link.get());

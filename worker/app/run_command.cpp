@@ -6,6 +6,7 @@
 #include "worker/app/local_job.h"
 #include "worker/app/prepare_data.h"
 #include "worker/app/run_rank.h"
+#include "worker/app/run_tracked.h"
 #include "worker/data/readers/package_list.h"
 
 #include <CLI/CLI.hpp>
@@ -46,8 +47,11 @@ int run_single(const api::GnnJob& job, const JobOptions& options) {
   rendezvous::Rendezvous alone;
   alone.job = job.metadata.name;
   alone.incarnation.job_uid = rendezvous::fresh_job_uid();
-  const Result<tasks::TaskResult> outcome =
-      run_rank(job, {.rendezvous = alone, .progress = *console, .stop = stop, .activity = nullptr});
+  const Result<tasks::TaskResult> outcome = run_tracked(
+      job,
+      {.rendezvous = alone, .progress = *console, .stop = stop, .activity = nullptr},
+      {.log_steps = log_steps_of(options.console, job.spec.training)}
+  );
   if (!outcome) return fail_with(outcome.error());
   return exit_code_of(outcome);
 }

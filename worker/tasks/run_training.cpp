@@ -115,6 +115,7 @@ std::string config_hash(const api::GnnJobSpec& spec) {
         "checkpoint",
         "export",
         "predictions",
+        "tracking",
         "runPolicy",
         "scheduling"})
     json.erase(name);

@@ -690,6 +690,24 @@ TEST(Validation, HoldsPrepareToWhatTheFormatKnows) {
   });
 }
 
+TEST(Validation, TrackingIsOfOneTraining) {
+  const auto with_board = [](GnnJob& job) {
+    job.spec.tracking.emplace().tensor_board = TensorBoard{.path = "/runs"};
+  };
+  GnnJob job = sample_job();
+  with_board(job);
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{});
+  expect_refused(std::vector<Case>{
+      {"spec.tracking", [](GnnJob& j) { j.spec.tracking.emplace(); }},
+      {"spec.tracking",
+       [&](GnnJob& j) {
+         with_board(j);
+         j.spec.dataset.split = {.type = SplitType::KFold, .folds = 5};
+       },
+       true},
+  });
+}
+
 TEST(Validation, GuardsThePodTemplate) {
   const auto pod = [](std::function<void(PodTemplate&)> change) {
     return [change = std::move(change)](GnnJob& job) { change(*job.spec.workers.pod_template); };

@@ -67,10 +67,13 @@ TEST(Messages, ARankReportSurvivesTheRoundTrip) {
       .gave_up = true,
       .seconds = {.queue = 1.5, .sample = 2.5, .gather = 3.5, .wire = 4.5}
   };
+  report.tracking = {{"mlflow", {.written = 61, .dropped = 62, .failures = 63}}, {"other", {}}};
   const auto decoded = decode_rank_message(encode(report));
   ASSERT_TRUE(decoded) << decoded.error().message;
   ASSERT_TRUE(decoded->report);
   const auto& found = *decoded->report;
+  const progress::TrackingData trackers{{"mlflow", {.written = 61, .dropped = 62, .failures = 63}}};
+  EXPECT_EQ(found.tracking, trackers) << "of trackers that it knows";
   EXPECT_EQ(found.phase, progress::Phase::Validate);
   EXPECT_EQ(found.marks, 7);
   EXPECT_TRUE(found.in_collective);

@@ -166,6 +166,18 @@ TEST_F(NodeProgressTest, ShowsMemoryByOwner) {
   EXPECT_THAT(page(), HasSubstr(memory + "\"total\",rank=\"2\"} 99\n"));
 }
 
+TEST_F(NodeProgressTest, CountsWhatTrackersWereToldOverRounds) {
+  RankReport report;
+  report.tracking["mlflow"] = {.written = 3, .dropped = 2, .failures = 1};
+  hear(report);
+  report.tracking["mlflow"] = {.written = 1};  // the rank's next process
+  hear(report);
+  const std::string labels = "{job=\"arxiv\",node=\"1\",rank=\"2\",tracker=\"mlflow\"} ";
+  EXPECT_THAT(page(), HasSubstr("gnn_tracking_records_total" + labels + "4\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_tracking_dropped_records_total" + labels + "2\n"));
+  EXPECT_THAT(page(), HasSubstr("gnn_tracking_failures_total" + labels + "1\n"));
+}
+
 RankReport after_epoch(const progress::EpochReport& epoch) {
   RankReport report;
   report.steps = 1;

@@ -4,6 +4,7 @@
 #include "common/api/fields.h"
 #include "common/api/pod_metadata.h"
 #include "common/contract.h"
+#include "common/url.h"
 
 #include <algorithm>
 #include <array>
@@ -1073,7 +1074,7 @@ void check_tracking(const GnnJobSpec& spec, Problems& problems) {
       tracking.tensor_board || tracking.mlflow, "spec.tracking", "set tensorBoard, mlflow or both"
   );
   problems.require(
-      spec.task.mode != TaskMode::Inference, "spec.tracking", "is only for mode Training"
+      spec.task.mode != TaskMode::Inference, "spec.tracking", "is only for task.mode Training"
   );
   const Split& split = spec.dataset.split;
   problems.require(
@@ -1081,7 +1082,9 @@ void check_tracking(const GnnJobSpec& spec, Problems& problems) {
       "spec.tracking",
       "is for one training: set dataset.split.fold, without which each fold is trained in turn"
   );
-  problems.require(!tracking.mlflow, "spec.tracking.mlflow", "is not known to this version yet");
+  if (!tracking.mlflow) return;
+  const auto url = parse_url(tracking.mlflow->uri);
+  if (!url) problems.add("spec.tracking.mlflow.uri", url.error().message);
 }
 
 void check_reserved_keys(const PodMetadata& metadata, const std::string& path, Problems& problems) {

@@ -88,13 +88,11 @@ void check_spec(Pass& pass) {
         condition::kAccepted, true, reason::kAwaitsQueue, "The spec is valid, but " + note
     );
   }
-  const std::string warning = idle_gpus(pass.job().spec);
-  pass.set(
-      condition::kAccepted,
-      true,
-      warning.empty() ? reason::kValid : reason::kIdleGpus,
-      warning.empty() ? "The spec is valid" : "The spec is valid, but " + warning
-  );
+  const std::string idle = idle_gpus(pass.job().spec);
+  std::string message = "The spec is valid";
+  for (const std::string& warning : {idle, unreachable_tracker(pass.job().spec, pass.in.config)})
+    if (!warning.empty()) message += ", but " + warning;
+  pass.set(condition::kAccepted, true, idle.empty() ? reason::kValid : reason::kIdleGpus, message);
 }
 
 // Our finalizer must not hold back pods of a deleted job, or pods that changed their owner.

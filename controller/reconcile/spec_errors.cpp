@@ -29,4 +29,13 @@ std::string idle_gpus(const api::GnnJobSpec& spec) {
   return "with training.device CPU the GPUs that workers.gpusPerProcess requests stay idle";
 }
 
+std::string unreachable_tracker(const api::GnnJobSpec& spec, const OperatorConfig& config) {
+  const bool told = spec.tracking && spec.tracking->mlflow;
+  const bool fenced = config.network_policy && config.fence.egress && config.fence.egress->empty();
+  if (!told || !fenced) return {};
+  return "the job's NetworkPolicy lets no pod reach tracking.mlflow.uri, and no run will be seen "
+         "there: an "
+         "administrator can let pods reach it by jobs.networkPolicy.egress.rules";
+}
+
 }  // namespace gnn::reconcile

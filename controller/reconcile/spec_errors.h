@@ -2,6 +2,7 @@
 
 #include "common/api/gnn_job.h"
 #include "common/api/pod_metadata.h"
+#include "controller/reconcile/config.h"
 
 #include <string>
 #include <vector>
@@ -15,5 +16,10 @@ namespace gnn::reconcile {
 
 /// What the job says about GPUs that it would not use, or an empty text.
 [[nodiscard]] std::string idle_gpus(const api::GnnJobSpec& spec);
+
+/// That no pod of the job can tell its tracker, or an empty text.
+[[nodiscard]] std::string unreachable_tracker(
+    const api::GnnJobSpec& spec, const OperatorConfig& config
+);
 
 }  // namespace gnn::reconcile

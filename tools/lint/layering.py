@@ -44,7 +44,7 @@ ALLOWED = {
     "worker/nn": ["common", "worker/graph", "worker/nn/sparse", "worker/nn/cpu", "worker/nn/cuda"],
     "worker/rendezvous": ["common"],
     "worker/progress": ["common"],
-    "worker/tracking": ["common", "common/api", "worker/rendezvous", "worker/progress"],
+    "worker/tracking": ["common", "common/http", "common/api", "worker/rendezvous", "worker/progress"],
     "worker/rpc": ["common"],
     "worker/comm": ["common", "worker/rendezvous", "worker/progress"],
     "worker/checkpoint": ["common", "worker/rendezvous", "worker/progress"],

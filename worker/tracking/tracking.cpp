@@ -1,6 +1,8 @@
 #include "worker/tracking/tracking.h"
 
+#include "common/url.h"
 #include "worker/tracking/event_file.h"
+#include "worker/tracking/mlflow.h"
 
 #include <chrono>
 #include <utility>
@@ -43,6 +45,21 @@ Result<std::unique_ptr<Tracking>> Tracking::open(
           with_context(std::move(events).error(), "spec.tracking.tensorBoard.path")
       );
     tracking->add(*std::move(events));
+  }
+  if (const auto& mlflow = job.spec.tracking->mlflow) {
+    auto server = parse_url(mlflow->uri);
+    if (!server)
+      return tl::unexpected(with_context(std::move(server).error(), "spec.tracking.mlflow.uri"));
+    tracking->add(std::make_unique<Mlflow>(
+        *std::move(server),
+        mlflow->experiment,
+        RunDescription{
+            .job = job.metadata.name,
+            .job_namespace = job.metadata.namespace_,
+            .job_uid = place.incarnation.job_uid,
+            .parameters = parameters_of(job.spec),
+        }
+    ));
   }
   return tracking;
 }

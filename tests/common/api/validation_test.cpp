@@ -705,6 +705,13 @@ TEST(Validation, TrackingIsOfOneTraining) {
          j.spec.dataset.split = {.type = SplitType::KFold, .folds = 5};
        },
        true},
+      {"spec.tracking.mlflow.uri",
+       [](GnnJob& j) {
+         j.spec.tracking.emplace().mlflow = {.uri = "http://u:p@a", .experiment = "a"};
+       }},
+      {"spec.tracking.mlflow.experiment",
+       [](GnnJob& j) { j.spec.tracking.emplace().mlflow = {.uri = "https://a", .experiment = ""}; }
+      },
   });
 }
 

@@ -194,12 +194,25 @@ TEST(Plan, NamesThePodsThatItMisses) {
   EXPECT_TRUE(vanished_pods(fresh).empty()) << "not created yet";
 }
 
-TEST(Plan, ReportsIdleGpus) {
+TEST(Plan, AcceptsJobsThatWasteGpusOrReachNoTrackerWithAWarning) {
   Observed observed;
   observed.job = small_job();
   observed.job.spec.workers.gpus_per_process = 1;
   observed.job.spec.training.device = api::DeviceChoice::CPU;
   EXPECT_EQ(reason_of(plan(observed), condition::kAccepted), reason::kIdleGpus);
+
+  Observed tracked;
+  tracked.job = small_job();
+  tracked.job.spec.tracking.emplace().mlflow = {.uri = "https://a", .experiment = "b"};
+  const auto message = [&] { return message_of(plan(tracked), condition::kAccepted); };
+  EXPECT_EQ(message(), "The spec is valid") << "egress is not restricted";
+  tracked.config.fence.egress.emplace();
+  EXPECT_NE(message().find("tracking.mlflow.uri"), std::string::npos) << message();
+  tracked.config.fence.egress->emplace_back();
+  EXPECT_EQ(message(), "The spec is valid") << "some rule may be the tracker's";
+  tracked.config.fence.egress->clear();
+  tracked.config.network_policy = false;
+  EXPECT_EQ(message(), "The spec is valid");
 }
 
 TEST(Plan, ReleasesOrphans) {

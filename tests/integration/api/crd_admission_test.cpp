@@ -584,6 +584,31 @@ std::vector<Refusal> broken_inference_rules() {
   };
 }
 
+std::vector<Refusal> broken_tracking_rules() {
+  const json board = {{"tensorBoard", {{"path", "/runs"}}}};
+  const auto mlflow = [](const char* uri) {
+    return nodes("", {{"/spec/tracking", {{"mlflow", {{"uri", uri}, {"experiment", "a"}}}}}});
+  };
+  const std::string which_uri =
+      "must be https:// or http:// with a host, and without user-info, query and fragment";
+  return {
+      {nodes("", {{"/spec/tracking", json::object()}}),
+       "spec.tracking",
+       "set tensorBoard, mlflow or both"},
+      {graphs(
+           "",
+           {{"/spec/tracking", board}, {"/spec/dataset/split", {{"type", "KFold"}, {"folds", 5}}}}
+       ),
+       "spec.tracking",
+       "is for one training: set dataset.split.fold, without which each fold is trained in turn"},
+      {inference("", {{"/spec/tracking", board}}), "spec.tracking", "is only for task.mode Training"
+      },
+      {mlflow("http://user:word@a"), "spec.tracking.mlflow.uri", which_uri},
+      {mlflow("ftp://a"), "spec.tracking.mlflow.uri", which_uri},
+      {mlflow("http://a/?b"), "spec.tracking.mlflow.uri", which_uri},
+  };
+}
+
 std::vector<Refusal> broken_rules() {
   const std::string t = "/spec/workers/template";
   const json volume = {{{"name", "data"}, {"emptyDir", json::object()}}};
@@ -929,6 +954,7 @@ std::vector<Refusal> broken_rules() {
   for (Refusal& each : broken_prepare_rules()) cases.push_back(std::move(each));
   for (Refusal& each : broken_training_rules()) cases.push_back(std::move(each));
   for (Refusal& each : broken_inference_rules()) cases.push_back(std::move(each));
+  for (Refusal& each : broken_tracking_rules()) cases.push_back(std::move(each));
   for (size_t i = 0; i < cases.size(); ++i) {
     cases[i].object["metadata"]["name"] = "refused-" + std::to_string(i) + "-x";
   }
@@ -1039,6 +1065,12 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
   };
   std::vector<json> objects = {
       nodes("plain", {}),
+      nodes(
+          "tracked",
+          {{"/spec/tracking",
+            {{"tensorBoard", {{"path", "/runs"}}},
+             {"mlflow", {{"uri", "http://[::1]:5000/x"}, {"experiment", "a b"}}}}}}
+      ),
       served("served", {}),
       served("as-many-as-partitions", {{"/spec/servers/nodes", nullptr}}),
       served(

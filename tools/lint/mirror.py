@@ -17,6 +17,8 @@ SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 COVERED = {
     "tests/common/api/codec_test.cpp": ["common/api/gnn_job"],
     "tests/common/api/crd_test.cpp": ["common/api/enums", "common/api/fields"],
+    "tests/worker/app/report_run_test.cpp": ["worker/app/report_command"],
+    "tests/worker/report/page_test.cpp": ["worker/report/assets"],
     "tests/worker/agent/agent_options_test.cpp": ["common/api/environment", "worker/agent/server_options"],
     "tests/worker/agent/servers_fault_test.cpp": ["worker/app/job_options", "worker/app/server_command", "worker/main/hold_stop_signals"],
     "tests/worker/agent/server_pod_test.cpp": ["worker/agent/server_progress", "worker/rendezvous/local_address"],

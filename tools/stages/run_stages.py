@@ -130,7 +130,8 @@ def stages(mode):
     ]
     if full:
         result.append(Stage("bench", "benchmarks compile", build("bench")))
-        result.append(Stage("slow", "long loops", [ctest("dev", "-L", "slow")],
+        result.append(Stage("slow", "long loops, a report in a browser",
+                            [["scripts/setup", "--no-torch", "--browser"], ctest("dev", "-L", "slow")],
                             ["build", "cluster-programs", "cuda-wheels"], "dev", long_loops))
     return result
 

@@ -28,5 +28,7 @@ void add_prepare_command(CLI::App& root, Subcommand& chosen);
 void add_data_command(CLI::App& root, Subcommand& chosen);
 /// Checks or exports trained models.
 void add_model_command(CLI::App& root, Subcommand& chosen);
+/// Writes a page about a run.
+void add_report_command(CLI::App& root, Subcommand& chosen);
 
 }  // namespace gnn::app

@@ -109,6 +109,7 @@ Result<tasks::TaskResult> run_checked(
       .num_cpus = cpus,
       .memory_bytes = agent::usable_memory(),
       .incarnation = place.incarnation,
+      .job = place.job,
       .data_endpoint = data_endpoint,
       .servers = job.spec.servers ? options.servers : nullptr,
       .server_timeout = server_timeout,

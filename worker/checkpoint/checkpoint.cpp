@@ -352,12 +352,26 @@ Status CheckpointStore::check_fence() const {
   return {};
 }
 
+Result<std::optional<std::string>> CheckpointStore::read_file(
+    const std::string& name, int64_t max_bytes
+) const {
+  auto content = files_->read(options_.directory / name, max_bytes);
+  if (content) return std::move(*content);
+  if (content.error().kind == ErrorKind::NotFound) return std::nullopt;
+  return tl::make_unexpected(content.error());
+}
+
+Status CheckpointStore::replace_file(const std::string& name, std::string_view content) {
+  GNN_RETURN_IF_ERROR(check_fence());
+  return replace(options_.directory / name, content);
+}
+
 Status CheckpointStore::write_file(const fs::path& path, std::string_view content) {
   return checkpoint::write_file(*files_, path, std::array{content});
 }
 
 Status CheckpointStore::replace(const fs::path& path, std::string_view content) {
-  return replace_file(*files_, path, std::array{content});
+  return checkpoint::replace_file(*files_, path, std::array{content});
 }
 
 Status CheckpointStore::write_fence(bool complete) {

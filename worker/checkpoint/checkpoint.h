@@ -72,6 +72,7 @@ enum class Inherit {
 ///   <directory>/a000001-r0000/step-000000000123.manifest   JSON with checksums; valid once it is
 ///                                                          there
 ///   <directory>/a000001-r0000/data-<checksum>.bin          the tensors' bytes
+///   <directory>/<name>                                     what replace_file() was given
 ///
 /// A job that finds checkpoints of other jobs continues their attempt numbers, so that all of its
 /// incarnations are later than all of theirs. Those jobs may not come back.
@@ -112,6 +113,16 @@ class CheckpointStore {
   /// The newest checkpoint of this global step, of this or an inherited incarnation; nothing without
   /// one. It need not be valid.
   [[nodiscard]] Result<std::optional<std::filesystem::path>> find(int64_t global_step) const;
+
+  /// A small file that the folder has beside its checkpoints, of all incarnations together; nothing
+  /// without one.
+  /// Errors: Data if it is larger than `max_bytes`; Io.
+  [[nodiscard]] Result<std::optional<std::string>> read_file(
+      const std::string& name, int64_t max_bytes
+  ) const;
+  /// Replaces it durably.
+  /// Errors: Conflict once a later incarnation has begun; Io.
+  [[nodiscard]] Status replace_file(const std::string& name, std::string_view content);
 
   [[nodiscard]] const CheckpointOptions& options() const { return options_; }
 

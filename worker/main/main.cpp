@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   gnn::app::add_prepare_command(app, chosen);
   gnn::app::add_data_command(app, chosen);
   gnn::app::add_model_command(app, chosen);
+  gnn::app::add_report_command(app, chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

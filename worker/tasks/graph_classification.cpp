@@ -47,9 +47,10 @@ class GraphClassification final : public TaskRun {
     GNN_ASSIGN_OR_RETURN(dataset_, open_prepared(spec_, context));
     const api::Split& split = spec_.dataset.split;
     if (split.type == api::SplitType::KFold && !split.fold) return run_folds(context);
+    training::TrainerOptions options = trainer_options(spec_, dataset_, context);
+    record_data(options, spec_, dataset_, describe(dataset_), context);
     GNN_ASSIGN_OR_RETURN(
-        training::TrainingResult result,
-        train_one(context, split.fold.value_or(0), trainer_options(spec_, dataset_, context))
+        training::TrainingResult result, train_one(context, split.fold.value_or(0), options)
     );
     return finish(std::move(result.report), result.stopped, context);
   }
@@ -121,6 +122,7 @@ Result<TaskResult> GraphClassification::run_folds(TaskContext& context) {
         "Fold " + std::to_string(fold + 1) + " of " + std::to_string(*spec_.dataset.split.folds)
     );
     training::TrainerOptions options = trainer_options(spec_, dataset_, context);
+    record_data(options, spec_, dataset_, describe(dataset_), context);
     options.test_with_validation = true;
     const std::string folder = "/fold-" + std::to_string(fold);
     if (options.checkpoint) options.checkpoint->path += folder;

@@ -71,6 +71,7 @@ class LinkPrediction final : public TaskRun {
     const graph::Dataset types = types_of(input.data);
     training::TrainerOptions options = trainer_options(spec_, types, context);
     options.dataset_digest += split_text();
+    if (input.split) record_data(options, spec_, input.split->dataset, input.data.text, context);
 
     torch::manual_seed(static_cast<uint64_t>(spec_.training.seed));
     GNN_ASSIGN_OR_RETURN(const LinkWidths widths, link_widths_of(input.data, spec_.model));

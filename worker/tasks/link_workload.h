@@ -86,6 +86,9 @@ class LinkWorkload final : public training::Workload {
   [[nodiscard]] at::Tensor count_correct(const training::Scores& scores) const override;
   [[nodiscard]] progress::DataPath data_path() const override;
   [[nodiscard]] progress::MemoryByOwner memory() const override;
+  [[nodiscard]] std::optional<progress::RemoteData> remote_data() const override {
+    return batches_->remote_data();
+  }
   [[nodiscard]] bool has(training::Part part) const override { return batches_->has(part); }
   [[nodiscard]] Result<training::Evaluated> evaluate(
       training::Part part, const training::EvaluationContext& context

@@ -55,7 +55,8 @@ class NodeClassification final : public TaskRun {
     context.progress.on_message(input.data.text);
     if (predictions_ != nullptr)
       GNN_RETURN_IF_ERROR(predictions_->choose_nodes(input.dataset->target().num_nodes));
-    const training::TrainerOptions options = trainer_options(spec_, types_of(input.data), context);
+    training::TrainerOptions options = trainer_options(spec_, types_of(input.data), context);
+    if (input.dataset) record_data(options, spec_, *input.dataset, input.data.text, context);
 
     torch::manual_seed(static_cast<uint64_t>(spec_.training.seed));
     auto model = make_node_model(

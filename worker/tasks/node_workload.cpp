@@ -133,16 +133,20 @@ Result<training::EvaluatedParts> NodeWorkload::evaluate_layer_wise(
   GNN_ASSERT(data_ != nullptr, "validation refuses a pass over a graph that servers have");
   std::vector<at::Tensor> ids;
   ids.reserve(parts.size());
-  for (const training::Part part : parts) ids.push_back(data_->ids_of(part));
+  training::EvaluationContext of_parts = context;
+  for (const training::Part part : parts) {
+    if (part == training::Part::Test) of_parts.answers.part = ids.size();
+    ids.push_back(data_->ids_of(part));
+  }
   if (data_->parts() != nullptr) {
     const training::PartOfGraph own = data_->parts()->graph();
     return training::evaluate_part_layer_wise(
-        *model_, own, ids, groups_, context, {.device = options_.device}
+        *model_, own, ids, groups_, of_parts, {.device = options_.device}
     );
   }
   const training::WholeGraph whole = whole_graph(data_->dataset());
   return training::evaluate_layer_wise(
-      *model_, whole, ids, groups_, context, {.device = options_.device}
+      *model_, whole, ids, groups_, of_parts, {.device = options_.device}
   );
 }
 

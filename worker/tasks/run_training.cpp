@@ -1,10 +1,12 @@
 #include "worker/tasks/run_training.h"
 
 #include "common/api/codec.h"
+#include "common/api/enums.h"
 #include "common/hash.h"
 #include "common/stopwatch.h"
 #include "worker/graph/load.h"
 #include "worker/tasks/data_path.h"
+#include "worker/tasks/data_record.h"
 #include "worker/tasks/node_check.h"
 #include "worker/tasks/placement.h"
 
@@ -141,7 +143,25 @@ training::TrainerOptions trainer_options(
       .incarnation = context.incarnation,
       .config_hash = config_hash(spec),
       .dataset_digest = dataset.digest,
+      .num_classes = spec.task.type == api::TaskType::LinkPrediction ? 0 : dataset.num_classes,
+      .facts =
+          {.job = context.job,
+           .task = std::string(api::to_string(spec.task.type)),
+           .model = std::string(api::to_string(spec.model.type)),
+           .dataset = dataset.name},
   };
+}
+
+void record_data(
+    training::TrainerOptions& options,
+    const api::GnnJobSpec& spec,
+    const graph::Dataset& dataset,
+    const std::string& description,
+    const TaskContext& context
+) {
+  if (!options.checkpoint || context.communicator->rank() != 0) return;
+  options.data = data_record_of(dataset, part_to_check(spec, context).lists);
+  options.data->description = description;
 }
 
 Result<training::TrainingResult> run_training(

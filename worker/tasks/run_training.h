@@ -41,6 +41,16 @@ namespace gnn::tasks {
     const api::GnnJobSpec& spec, const graph::Dataset& dataset, const TaskContext& context
 );
 
+/// Lets the record of a run tell of its data set, on rank 0 and where there are checkpoints.
+/// `description`: a line about it.
+void record_data(
+    training::TrainerOptions& options,
+    const api::GnnJobSpec& spec,
+    const graph::Dataset& dataset,
+    const std::string& description,
+    const TaskContext& context
+);
+
 /// Runs training::train() with what the task was given. Collective.
 [[nodiscard]] Result<training::TrainingResult> run_training(
     training::Workload& workload, TaskContext& context, const training::TrainerOptions& options

@@ -38,6 +38,7 @@ struct TaskContext {
   /// Memory that this process may use, page cache included.
   int64_t memory_bytes = std::numeric_limits<int64_t>::max();
   rendezvous::Incarnation incarnation;  ///< fences checkpoints
+  std::string job{};                    ///< its name
   DataEndpoint data_endpoint{};         ///< where placement is Partitioned, or servers are asked
   /// Who makes this job's batches, where it has sampling servers; otherwise null.
   std::shared_ptr<servers::Directory> servers{};

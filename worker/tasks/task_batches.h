@@ -37,6 +37,10 @@ class TaskBatches {
   ) = 0;
   /// What it keeps in memory beside the state of samplers.
   [[nodiscard]] virtual progress::MemoryByOwner memory() const { return {}; }
+  /// What this rank has read from other nodes so far; nothing where the whole data set is here.
+  [[nodiscard]] virtual std::optional<progress::RemoteData> remote_data() const {
+    return std::nullopt;
+  }
   /// What training has read from other nodes, in so many steps; nothing where the whole data set is
   /// here. Collective.
   [[nodiscard]] virtual Result<std::optional<progress::RemoteSummary>> remote_summary(
@@ -95,6 +99,10 @@ class LoadedBatches final : public TaskBatches<typename Data::Batch> {
     return std::unique_ptr<Source>(std::move(loader));
   }
   [[nodiscard]] progress::MemoryByOwner memory() const override { return data_->memory(); }
+  [[nodiscard]] std::optional<progress::RemoteData> remote_data() const override {
+    if (data_->parts() == nullptr) return std::nullopt;
+    return data_->parts()->remote_data();
+  }
   [[nodiscard]] Result<std::optional<progress::RemoteSummary>> remote_summary(int64_t steps
   ) const override {
     if (data_->parts() == nullptr) return std::optional<progress::RemoteSummary>();

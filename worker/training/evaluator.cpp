@@ -52,18 +52,32 @@ Result<Evaluated> evaluate_batches(
     const EvaluationContext& context
 ) {
   Counts counts;
+  AnswerCounter answers(context.answers);
   const int64_t most = std::min(batches, context.max_batches.value_or(batches));
   for (int64_t batch = 0; batch < most && !context.stop.requested(); ++batch) {
     GNN_ASSIGN_OR_RETURN(const std::optional<Scores> scores, next());
     if (!scores) break;
     counts.correct += count_correct(*scores).item<int64_t>();
     counts.total += scores->labels.size(0);
+    if (answers.counts()) answers.add(scores->labels, scores->logits.argmax(1));
     context.progress.on_mark();
     context.progress.on_evaluation(
         {.done = batch + 1, .total = most, .unit = progress::EvaluationUnit::Batches}
     );
   }
-  return reduce_counts(communicator, counts, context.stop);
+  GNN_ASSIGN_OR_RETURN(
+      const Evaluated evaluated, reduce_counts(communicator, counts, context.stop)
+  );
+  if (evaluated) GNN_RETURN_IF_ERROR(answers.finish(communicator));
+  return evaluated;
+}
+
+at::Tensor places_to_count(
+    const AnswerRequest& answers, const std::vector<at::Tensor>& places, int64_t num_places
+) {
+  if (answers.classes == 0 || !answers.part) return {};
+  const at::Tensor asked = at::zeros({num_places}, at::kBool);
+  return asked.index_fill_(0, places[*answers.part], true);
 }
 
 Result<EvaluatedParts> accuracies_of(
@@ -104,11 +118,16 @@ Result<EvaluatedParts> evaluate_layer_wise(
   const int64_t num_nodes = whole.graph.num_destinations();
   // Of the nodes whose logits this rank gets.
   const at::Tensor correct = at::zeros({num_nodes}, at::kBool);
+  AnswerCounter counter(context.answers);
+  const at::Tensor asked = places_to_count(context.answers, parts, num_nodes);
   const auto take = [&](const at::Tensor& nodes, const at::Tensor& logits) {
     if (also.logits) take_listed(also.nodes, nodes, logits, also.logits);
     if (parts.empty()) return;
     const at::Tensor labels = whole.labels.index_select(0, nodes);
-    correct.index_copy_(0, nodes, logits.argmax(1).eq(labels));
+    const at::Tensor answers = logits.argmax(1);
+    correct.index_copy_(0, nodes, answers.eq(labels));
+    if (asked.defined())
+      counter.add(labels, answers.masked_fill(asked.index_select(0, nodes).logical_not(), -1));
   };
   LayerWiseExtras extras{.kept = also.kept};
   if (also.embeddings)
@@ -120,6 +139,7 @@ Result<EvaluatedParts> evaluate_layer_wise(
   );
   if (!done) return EvaluatedParts();
   if (parts.empty()) return std::vector<progress::Measure>();
+  if (asked.defined()) GNN_RETURN_IF_ERROR(counter.finish(*groups.all));
   return accuracies_of(correct, parts, parts, *groups.all);
 }
 

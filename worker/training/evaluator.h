@@ -51,6 +51,12 @@ struct AlsoWanted {
     const std::vector<at::Tensor>& parts, const AlsoWanted& also, int64_t num_nodes
 );
 
+/// Which places belong to the part whose answers are counted: bool [num_places]; undefined if none.
+/// Shapes: each of `places` int64 [K].
+[[nodiscard]] at::Tensor places_to_count(
+    const AnswerRequest& answers, const std::vector<at::Tensor>& places, int64_t num_places
+);
+
 /// Accuracy, exact, on each of `parts`, all from one pass (LayerWiseInference); nothing if the ranks
 /// agreed to stop. The last layer runs only over wanted_nodes(). Collective.
 /// Shapes: each part int64 [K], ids of nodes; at least one part, or others that are wanted.

@@ -4,14 +4,21 @@
 #include "worker/comm/communicator.h"
 #include "worker/progress/epoch_sums.h"
 #include "worker/progress/progress_sink.h"
+#include "worker/report/run_record.h"
 
 #include <chrono>
+#include <vector>
 
 namespace gnn::training {
 
 /// The sums of all ranks, on every rank, the same bits. Collective.
 [[nodiscard]] Result<progress::EpochSums> reduce(
     comm::Communicator& communicator, const progress::EpochSums& mine
+);
+
+/// What each rank has done, by rank, on every rank. Collective.
+[[nodiscard]] Result<std::vector<report::RankRecord>> gather(
+    comm::Communicator& communicator, const report::RankRecord& mine
 );
 
 /// Measures consecutive laps.

@@ -360,14 +360,23 @@ Result<EvaluatedParts> evaluate_part_layer_wise(
   }
   // Of the nodes whose logits this rank gets.
   const at::Tensor correct = at::zeros({own.size()}, at::kBool);
+  AnswerCounter counter(context.answers);
+  const at::Tensor asked = places_to_count(context.answers, own_places, own.size());
   const auto take = [&](const at::Tensor& places, const at::Tensor& logits) {
-    correct.index_copy_(0, places, logits.argmax(1).eq(own_labels.index_select(0, places)));
+    const at::Tensor labels_here = own_labels.index_select(0, places);
+    const at::Tensor answers = logits.argmax(1);
+    correct.index_copy_(0, places, answers.eq(labels_here));
+    if (asked.defined())
+      counter.add(
+          labels_here, answers.masked_fill(asked.index_select(0, places).logical_not(), -1)
+      );
   };
   PartInference inference(model, graph, groups, context, options);
   GNN_ASSIGN_OR_RETURN(
       const bool done, inference.run(in_some.nonzero().squeeze(1).contiguous(), take)
   );
   if (!done) return EvaluatedParts();
+  if (asked.defined()) GNN_RETURN_IF_ERROR(counter.finish(*groups.all));
   return accuracies_of(correct, own_places, parts, *groups.all);
 }
 

@@ -110,9 +110,11 @@ class TrainingLoop {
         runner_(std::move(runner)),
         validations_(no_validations(options.training)) {}
 
+  // train_all(), and how it ended in the record.
   Result<TrainingResult> run();
 
  private:
+  Result<TrainingResult> train_all();
   [[nodiscard]] const api::Training& training() const { return options_.training; }
 
   Status start_epoch();
@@ -164,6 +166,11 @@ class TrainingLoop {
   void warn_of_differences(const checkpoint::CheckpointState& state) const;
   Status restore(const checkpoint::CheckpointState& state);
   Status resume();
+  // Begins the record of a run that starts from `found`.
+  void open_record(const Resume& found);
+  Status record_epoch();
+  [[nodiscard]] report::RankRecord epoch_of_rank();
+  [[nodiscard]] AnswerRequest answers();
 
   Workload& workload_;
   TrainerContext& context_;
@@ -179,6 +186,9 @@ class TrainingLoop {
   LapTimer run_timer_;
   std::optional<TrainingCheckpoints> checkpoints_;
   std::optional<ModelExport> model_export_;
+  std::optional<RunRecorder> recorder_;    // on rank 0, with checkpoints
+  progress::RowOrigins rows_before_;       // of training, when the epoch began
+  std::optional<double> learning_rate_{};  // of the last step
   std::string newest_checkpoint_;
   int64_t saved_step_ = -1;   // global step of the newest checkpoint
   int64_t agreed_step_ = -1;  // global step of the last agree_on_model()
@@ -239,6 +249,7 @@ void TrainingLoop::report_step(progress::StepReport report, const comm::StepResu
     epoch_report_.steady_steps.add(report.seconds.total);
     steady_steps_.add(report.seconds.total);
   }
+  learning_rate_ = report.learning_rate;
   epoch_report_.step_seconds += report.seconds;
   epoch_report_.items += report.items;
   epoch_report_.sampled_edges += report.sampled_edges;
@@ -255,8 +266,10 @@ Result<EvaluatedParts> TrainingLoop::evaluate(const std::vector<Part>& parts) {
   LapTimer timer;
   Result<EvaluatedParts> evaluated = workload_.evaluate_parts(
       parts,
-      {.stop = context_.stop, .progress = progress, .max_batches = training().evaluation.max_batches
-      }
+      {.stop = context_.stop,
+       .progress = progress,
+       .max_batches = training().evaluation.max_batches,
+       .answers = answers()}
   );
   epoch_report_.evaluation.seconds += timer.lap();
   return evaluated;
@@ -288,6 +301,7 @@ Result<bool> TrainingLoop::finish_epoch() {
   GNN_RETURN_IF_ERROR(close_epoch());
   epoch_report_.best = best_epoch();
   context_.progress.on_epoch(epoch_report_);
+  GNN_RETURN_IF_ERROR(record_epoch());
   return false;
 }
 
@@ -604,7 +618,10 @@ Status TrainingLoop::resume() {
   );
   GNN_ASSIGN_OR_RETURN(const Resume found, checkpoints_->resume());
   for (const std::string& notice : found.notices) log_warning(notice);
-  if (!found.state) return {};
+  if (!found.state) {
+    open_record(found);
+    return {};
+  }
   // Who names a checkpoint wants its parameters, whatever they were trained on.
   if (found.path != options_.checkpoint->resume) {
     if (Status same = check_same_dataset(*found.state, conditions()); !same)
@@ -616,12 +633,80 @@ Status TrainingLoop::resume() {
   }
   newest_checkpoint_ = found.path;
   saved_step_ = state_.global_step;
+  open_record(found);
   GNN_RETURN_IF_ERROR(recount_validations(found.path == options_.checkpoint->resume));
   context_.progress.on_message(
       "Resumed from " + found.path + ": epoch " + std::to_string(state_.position.epoch) +
       ", step " + std::to_string(state_.position.step)
   );
   return {};
+}
+
+void TrainingLoop::open_record(const Resume& found) {
+  if (context_.communicator->rank() != 0) return;
+  report::RunFacts facts = options_.facts;
+  facts.evaluation = metric_name_of(training().evaluation);
+  facts.epochs = training().epochs;
+  facts.batch_size = training().batch_size;
+  recorder_.emplace(
+      *checkpoints_,
+      context_.now,
+      std::move(facts),
+      report::AttemptRecord{
+          .incarnation = options_.incarnation,
+          .world_size = context_.communicator->world_size(),
+          .device = context_.device.str(),
+          .epoch = state_.position.epoch,
+          .step = state_.position.step,
+      },
+      state_.epochs,
+      found.path.empty() || found.path != options_.checkpoint->resume
+  );
+  recorder_->set_data(options_.data);
+}
+
+// What this rank has done in the epoch that has ended.
+report::RankRecord TrainingLoop::epoch_of_rank() {
+  report::RankRecord rank{
+      .seconds = epoch_report_.step_seconds,
+      .items = epoch_report_.items,
+      .sampled_edges = epoch_report_.sampled_edges,
+  };
+  const std::optional<progress::RemoteData> remote = workload_.remote_data();
+  if (!remote) return rank;
+  const progress::RowOrigins& rows = remote->training;
+  rank.rows = progress::RowOrigins{
+      .local = rows.local - rows_before_.local,
+      .cache = rows.cache - rows_before_.cache,
+      .remote = rows.remote - rows_before_.remote,
+  };
+  rank.expected_hit_rate = remote->expected_hit_rate;
+  rows_before_ = rows;
+  return rank;
+}
+
+Status TrainingLoop::record_epoch() {
+  if (!checkpoints_) return {};
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<report::RankRecord> ranks, gather(*context_.communicator, epoch_of_rank())
+  );
+  if (!recorder_) return {};
+  report::EpochRecord epoch = report::epoch_record_of(epoch_report_);
+  epoch.learning_rate = learning_rate_;
+  recorder_->add_epoch(std::move(epoch), ranks);
+  return {};
+}
+
+// The test set's, for the record: the same on all ranks.
+AnswerRequest TrainingLoop::answers() {
+  if (!checkpoints_ || options_.num_classes > kMaxCountedClasses) return {};
+  return {
+      .classes = options_.num_classes,
+      .take =
+          [this](const report::AnswerCounts& answers) {
+            if (recorder_) recorder_->set_answers(answers);
+          },
+  };
 }
 
 // The validations of the epochs that the checkpoint knows. Those of another training, or whose best
@@ -665,6 +750,21 @@ Status TrainingLoop::check_validation_set() const {
 }
 
 Result<TrainingResult> TrainingLoop::run() {
+  Result<TrainingResult> result = train_all();
+  if (!recorder_) return result;
+  if (!result) {
+    recorder_->end(
+        report::AttemptEnd::Failed,
+        std::string(to_string(result.error().kind)) + ": " + result.error().message
+    );
+    return result;
+  }
+  recorder_->set_outcome(result->report);
+  recorder_->end(result->stopped ? report::AttemptEnd::Stopped : report::AttemptEnd::Complete);
+  return result;
+}
+
+Result<TrainingResult> TrainingLoop::train_all() {
   GNN_RETURN_IF_ERROR(check_validation_set());
   GNN_RETURN_IF_ERROR(open_export());
   GNN_RETURN_IF_ERROR(resume());

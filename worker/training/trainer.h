@@ -1,13 +1,16 @@
 #pragma once
 
 #include "common/api/gnn_job.h"
+#include "common/clock.h"
 #include "common/result.h"
 #include "common/stop_token.h"
 #include "worker/checkpoint/file_ops.h"
 #include "worker/comm/communicator.h"
 #include "worker/progress/progress_sink.h"
 #include "worker/rendezvous/rendezvous.h"
+#include "worker/report/run_record.h"
 #include "worker/training/model_export.h"
+#include "worker/training/run_recorder.h"
 #include "worker/training/workload.h"
 
 #include <c10/core/Device.h>
@@ -31,6 +34,11 @@ struct TrainerOptions {
   /// Measures the test set with every validation, not only at the end: for protocols that choose
   /// an epoch.
   bool test_with_validation = false;
+  /// Of a classification; 0: answers are not counted by class.
+  int64_t num_classes = 0;
+  /// For the record that is kept beside checkpoints.
+  report::RunFacts facts{};
+  std::optional<report::DataRecord> data{};  ///< on rank 0, if it knows the data set
 };
 
 struct TrainerContext {
@@ -40,6 +48,7 @@ struct TrainerContext {
   const StopToken& stop;
   /// Where checkpoints and exported models are read and written, on rank 0.
   std::shared_ptr<checkpoint::FileOps> files = std::make_shared<checkpoint::PosixFileOps>();
+  Now now = [] { return SystemClock().now(); };  ///< of the run's record alone
 };
 
 /// The end of a training that did not fail.
@@ -51,7 +60,8 @@ struct TrainingResult {
 };
 
 /// Trains `workload` from the newest valid checkpoint, or from the start, with evaluations and
-/// checkpoints between epochs, and exports the model at the end. Collective.
+/// checkpoints between epochs, and exports the model at the end. With checkpoints rank 0 keeps a record
+/// of the run beside them. Collective.
 /// The result is a function of (options, workload, world size): dropout is keyed by (seed, epoch,
 /// batch, rank).
 /// Errors: those of the workload; Configuration for a checkpoint of another task or model, or if

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gnn::training {
@@ -55,6 +56,17 @@ class TrainingCheckpoints {
   [[nodiscard]] Result<checkpoint::CheckpointState> load(const std::string& path);
   /// The next save() and those after it keep the checkpoint of this step, whatever its age.
   void keep_also(std::optional<int64_t> global_step);
+
+  /// A small file beside the checkpoints, read and replaced on rank 0 (see CheckpointStore); not
+  /// collective.
+  [[nodiscard]] Result<std::optional<std::string>> read_file(
+      const std::string& name, int64_t max_bytes
+  ) const {
+    return store_->read_file(name, max_bytes);
+  }
+  [[nodiscard]] Status replace_file(const std::string& name, std::string_view content) {
+    return store_->replace_file(name, content);
+  }
 
   /// Rank 0 writes what `capture` returns. Gives the checkpoint's path to every rank.
   [[nodiscard]] Result<std::string> save(

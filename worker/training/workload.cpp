@@ -13,7 +13,11 @@ Result<EvaluatedParts> Workload::evaluate_parts(
   for (const Part part : parts) {
     context.progress.on_phase(phase_of(part));
     EvaluationContext of_part = context;
-    if (part == Part::Test) of_part.max_batches.reset();
+    if (part == Part::Test) {
+      of_part.max_batches.reset();
+    } else {
+      of_part.answers = {};
+    }
     GNN_ASSIGN_OR_RETURN(const Evaluated evaluated, evaluate(part, of_part));
     if (!evaluated) return EvaluatedParts();
     measures.push_back(*evaluated);

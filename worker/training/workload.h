@@ -4,6 +4,8 @@
 #include "common/result.h"
 #include "common/stop_token.h"
 #include "worker/progress/progress_sink.h"
+#include "worker/progress/remote_data.h"
+#include "worker/training/answers.h"
 #include "worker/training/scores.h"
 
 #include <cstdint>
@@ -37,6 +39,7 @@ struct EvaluationContext {
   progress::ProgressSink& progress;  ///< gets a mark for each batch: an evaluation may be long
   /// The most batches of this rank in a part other than Test; only evaluation by batches reads it.
   std::optional<int64_t> max_batches = {};
+  AnswerRequest answers = {};  ///< about the test set; a classification heeds it
 };
 
 /// The measure over all ranks; nothing if the ranks agreed to stop before the end.
@@ -81,6 +84,11 @@ class Workload {
   [[nodiscard]] virtual progress::DataPath data_path() const { return {}; }
   /// What the workload keeps in memory; the trainer fills in `model`.
   [[nodiscard]] virtual progress::MemoryByOwner memory() const { return {}; }
+
+  /// What this rank has read from other nodes so far; nothing where the whole data set is here.
+  [[nodiscard]] virtual std::optional<progress::RemoteData> remote_data() const {
+    return std::nullopt;
+  }
 
   /// Whether `part` has any item; the same on every rank.
   [[nodiscard]] virtual bool has(Part part) const = 0;

@@ -143,7 +143,7 @@ nlohmann::json measure(const Arguments& arguments) {
 int main(int argc, char** argv) {
   gnn::Arguments arguments;
   CLI::App app("Exact evaluation beside the time of its kernels");
-  bench::add_options(app, arguments);
+  gnn::bench::add_options(app, arguments);
   app.add_option("--threads", arguments.threads, "0: as many as cores");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -59,7 +59,7 @@ def flags_by_folder(commands):
 
 def flags_for(header, flags):
     """Those of the header's folder, its mirror under tests, or the nearest folder above."""
-    if header.parts[0] == "worker" or header.parts[:2] in (("tests", "worker"), ("tests", "support")):
+    if header.parts[0] == "worker" or header.parts[:2] in (("tests", "bench"), ("tests", "worker"), ("tests", "support")):
         # Folders there mix sources with and without LibTorch; with it, every header finds what it includes.
         return flags[Path("worker/tasks")]
     for folder in [header.parent, *header.parent.parents]:

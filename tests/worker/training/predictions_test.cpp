@@ -100,12 +100,14 @@ class PredictionsTest : public ::testing::Test {
     const at::NoGradGuard no_grad;
     StopToken never;
     CountingSink sink;
+    WholeGraph whole = graph_.whole;
+    whole.labels = at::zeros({whole.graph.num_destinations()}, at::kLong);
     GNN_ASSIGN_OR_RETURN(Predictions predictions, Predictions::open(options, groups.all, files_));
     GNN_RETURN_IF_ERROR(predictions.choose_nodes(graph_.whole.graph.num_destinations()));
     GNN_ASSIGN_OR_RETURN(
         const EvaluatedParts evaluated,
         predictions.write(
-            {.model = model, .whole = graph_.whole},
+            {.model = model, .whole = whole, .parts = parts_},
             groups,
             {.stop = stop != nullptr ? *stop : never,
              .progress = progress != nullptr ? *progress : sink},
@@ -138,6 +140,7 @@ class PredictionsTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   GraphAndBlock graph_{61};
+  std::vector<at::Tensor> parts_;  // that are measured in the same pass
   std::shared_ptr<checkpoint::FileOps> files_ = std::make_shared<checkpoint::PosixFileOps>();
 };
 
@@ -154,6 +157,7 @@ TEST_F(PredictionsTest, AreWhatOneForwardGivesByAnyRanks) {
 
 TEST_F(PredictionsTest, AreOfListedNodesAloneWithMoreRanksThanThey) {
   const auto listed = options_for({60, 3, 17});
+  parts_ = {at::arange(0, 61, 2)};
   for (const auto& model : make_models()) {
     comm::run_ranks_of_nodes(2, 3, [&](const comm::RankGroups& groups) {
       EXPECT_TRUE(comm::require(write(listed, *model, groups)));
@@ -336,6 +340,11 @@ TEST_F(ResumedPredictions, ComputeAgainWhatIsDamagedOrOfOtherInputs) {
   const Models models = make_models();
   const int64_t edges = graph_.whole.graph.num_edges();
   first_edges(*models[0], true);
+  {
+    const at::NoGradGuard no_grad;
+    models[0]->parameters()[0].add_(1);
+  }
+  EXPECT_LT(first_edges(*models[0], true), edges) << "the layer of other parameters was read";
   EXPECT_LT(first_edges(*models[1], true), edges) << "another model's layer was read";
   const std::string path = kept_file();
   std::string bytes = read_file(path);

@@ -160,11 +160,14 @@ TEST(Mlflow, TellsFaultsThatMayPassFromOthers) {
   EXPECT_EQ(error_after(http_answer("500 Oops", "")).kind, ErrorKind::Network);
   EXPECT_EQ(error_after(http_answer("429 Slow Down", "")).kind, ErrorKind::Network);
   const std::string redirect = "302 Found\r\nLocation: http://169.254.169.254/";
+  EXPECT_THAT(error_after(http_answer(redirect, "")).message, HasSubstr("status 302"));
+  const std::string longest = std::string(300'000, ' ');
+  EXPECT_THAT(error_after(http_answer("200 OK", longest)).message, HasSubstr("262144 bytes"));
   for (const std::string& answer :
        {http_answer(redirect, ""),
         http_answer("403 Forbidden", "no\x1b[2J"),
         http_answer("200 OK", "[[[[{\"experiment"),
-        http_answer("200 OK", std::string(300'000, ' ')),
+        http_answer("200 OK", longest),
         std::string("SSH-2.0-OpenSSH_9.2\r\n\r\n")}) {
     const Error error = error_after(answer);
     EXPECT_EQ(error.kind, ErrorKind::Data) << error.message;

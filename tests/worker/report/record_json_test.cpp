@@ -59,6 +59,9 @@ TEST(RecordJson, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(
       error_with("/facts/job", nullptr), HasSubstr("facts.job: expected a text, found null")
   );
+  EXPECT_THAT(
+      error_with("/epochStride", 0), HasSubstr("epochStride: expected a whole number from 1")
+  );
   EXPECT_THAT(error_with("/format", 2), HasSubstr("format: expected 1, which this version"));
   const std::string many = error_with("/epochs", std::vector<int>(3000, 0));
   EXPECT_EQ(many, "epochs: expected a list of at most 2000, found array of 3000");
@@ -70,6 +73,17 @@ TEST(RecordJson, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(error_of("{\"format\": 1e999}"), HasSubstr("not JSON"));
   EXPECT_THAT(error_of(std::string(100'000, '[')), HasSubstr("deeper than"));
   EXPECT_THAT(error_of(std::string(api::kMaxDocumentBytes + 1, ' ')), HasSubstr("larger than"));
+}
+
+TEST(RecordJson, HasShortPrintableTexts) {
+  RunRecord record = full_record(2);
+  record.facts.job = "\x1b[2J" + std::string(100'000, 'x');
+  nlohmann::json json = nlohmann::json::parse(to_text(record));
+  json["facts"]["job"] = record.facts.job;
+  const auto read = parse_record(json.dump());
+  ASSERT_TRUE(read.has_value());
+  EXPECT_LE(read->facts.job.size(), kMaxTextBytes);
+  EXPECT_EQ(read->facts.job.find('\x1b'), std::string::npos);
 }
 
 TEST(RecordJson, IsRefusedOrAPageWhateverItsBytes) {

@@ -41,8 +41,7 @@ Result<std::string> read_record(const fs::path& run, checkpoint::FileOps& files)
   const fs::path path = is_folder ? run / report::kRecordFile : run;
   Result<std::string> text = files.read(path, static_cast<int64_t>(api::kMaxDocumentBytes));
   if (text || text.error().kind != ErrorKind::NotFound) return text;
-  if (!is_folder)
-    return fail(ErrorKind::Data, run.string() + ": there is no such file or folder");
+  if (!is_folder) return fail(ErrorKind::Data, run.string() + ": there is no such file or folder");
   return fail(
       ErrorKind::Data,
       run.string() + ": found no " + report::kRecordFile + "; " + why_none(run, files)

@@ -140,12 +140,7 @@ TEST_F(QueueFaults, ASuspensionThatFlapsEndsInWhatWasSaidLast) {
 }
 
 TEST_F(QueueFaults, AWorkloadThatSomebodyDeletesIsMadeAgainOnceNoPodIsLeft) {
-  start_controller();
-  create_queue("team", {{"reserved", 2}});
-  create_job("a", {"team"});
-  ASSERT_TRUE(eventually([&] { return runs("a"); })) << log();
-  create_job("b", {"team"});
-  ASSERT_TRUE(eventually([&] { return queued("b"); })) << log();
+  ASSERT_NO_FATAL_FAILURE(run_one_of_two());
   for (const char* job : {"b", "a"}) {
     const Json uid = workload_of(job)["metadata"]["uid"];
     api_.remove(workloads() + "/" + name_of_workload(job));
@@ -161,12 +156,7 @@ TEST_F(QueueFaults, AWorkloadThatSomebodyDeletesIsMadeAgainOnceNoPodIsLeft) {
 }
 
 TEST_F(QueueFaults, AWorkloadThatATenantTakesTheJobsLabelFromHasItBackAndTheJobRunsOn) {
-  start_controller();
-  create_queue("team", {{"reserved", 2}});
-  create_job("a", {"team"});
-  ASSERT_TRUE(eventually([&] { return runs("a"); })) << log();
-  create_job("b", {"team"});
-  ASSERT_TRUE(eventually([&] { return queued("b"); })) << log();
+  ASSERT_NO_FATAL_FAILURE(run_one_of_two());
   const Json pods = uids_of_pods("a");
   for (const char* job : {"a", "b"}) {
     const Json uid = workload_of(job)["metadata"]["uid"];

@@ -23,12 +23,7 @@ using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
 TEST_F(Queues, AJobWaitsWithKueuesWordsUntilTheOneBeforeItHasEnded) {
-  start_controller();
-  create_queue("team", {{"reserved", 2}});
-  create_job("a", {"team"});
-  ASSERT_TRUE(eventually([&] { return runs("a"); })) << log();
-  create_job("b", {"team"});
-  ASSERT_TRUE(eventually([&] { return queued("b"); })) << log();
+  ASSERT_NO_FATAL_FAILURE(run_one_of_two());
   const Json workload = workload_of("b");
   const std::string words = "insufficient unused quota for nvidia.com/gpu in flavor reserved";
   ASSERT_TRUE(eventually([&] { return says("b", words); })) << log();
@@ -156,12 +151,7 @@ TEST_F(Queues, AWorkloadThatAnAdministratorDeactivatesStaysThatWayUntilHeActivat
 }
 
 TEST_F(Queues, ASuspendedJobGivesItsQuotaAwayAndWaitsForItWhenItIsResumed) {
-  start_controller();
-  create_queue("team", {{"reserved", 2}});
-  create_job("a", {"team"});
-  ASSERT_TRUE(eventually([&] { return runs("a"); })) << log();
-  create_job("b", {"team"});
-  ASSERT_TRUE(eventually([&] { return queued("b"); })) << log();
+  ASSERT_NO_FATAL_FAILURE(run_one_of_two());
   change_job("a", {{"suspend", true}});
   ASSERT_TRUE(eventually([&] { return holds("a", "Suspended") && runs("b"); })) << log();
   EXPECT_TRUE(pods_of("a").empty());

@@ -164,6 +164,15 @@ class Queues : public ::testing::Test {
     if (!labels.prebuilt.empty()) set[kPrebuiltLabel] = labels.prebuilt;
     cluster_.create_job(name, 2, spec, set);
   }
+  /// Has room for one job: "a" runs, and "b" waits in the queue "team".
+  void run_one_of_two() {
+    start_controller();
+    create_queue("team", {{"reserved", 2}});
+    create_job("a", {"team"});
+    ASSERT_TRUE(eventually([&] { return runs("a"); })) << log();
+    create_job("b", {"team"});
+    ASSERT_TRUE(eventually([&] { return queued("b"); })) << log();
+  }
   void remove_job(const std::string& job) const { api_.remove(cluster_.jobs() + "/" + job); }
 
   [[nodiscard]] std::string workloads() const {

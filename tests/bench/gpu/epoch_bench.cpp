@@ -5,6 +5,7 @@
 #include "tests/bench/gpu/device_activity.h"
 #include "tests/bench/gpu/figures.h"
 #include "tests/bench/sampling/bench_graph.h"
+#include "tests/bench/training/resident_batches.h"
 #include "tests/support/must.h"
 #include "tests/worker/training/batch_workload.h"
 #include "worker/comm/ddp.h"
@@ -88,30 +89,6 @@ graph::Dataset products_shape() {
   dataset.split.test = at::empty({0}, at::kLong);
   return dataset;
 }
-
-// Batches that lie on the device, in turn, as many as an epoch has.
-class ResidentBatches final : public loader::BatchSource<MiniBatch> {
- public:
-  ResidentBatches(std::vector<MiniBatch> batches, int64_t per_epoch)
-      : batches_(std::move(batches)), per_epoch_(per_epoch) {}
-
-  [[nodiscard]] int64_t num_batches() const override { return per_epoch_; }
-  Status start_epoch(int64_t /*epoch*/, int64_t first_batch) override {
-    next_ = first_batch;
-    return {};
-  }
-  [[nodiscard]] Result<std::optional<MiniBatch>> next() override {
-    if (next_ == per_epoch_) return std::optional<MiniBatch>();
-    return std::optional<MiniBatch>(batches_[static_cast<size_t>(next_++) % batches_.size()]);
-  }
-  void stop() override {}
-  [[nodiscard]] loader::LoaderStats stats() const override { return {}; }
-
- private:
-  std::vector<MiniBatch> batches_;
-  int64_t per_epoch_;
-  int64_t next_ = 0;
-};
 
 using Batches = std::unique_ptr<loader::BatchSource<MiniBatch>>;
 
@@ -274,7 +251,8 @@ std::vector<Figure> measure_all() {
   const Timed host = measure(load(dataset, {}), width);
   const Timed device = measure(load(dataset, dataset.features().rows().to(kGpu)), width);
   const Timed resident = measure(
-      std::make_unique<ResidentBatches>(batches_on_device(dataset), host.steps_per_epoch), width
+      std::make_unique<bench::ResidentBatches>(batches_on_device(dataset), host.steps_per_epoch),
+      width
   );
 
   const auto steps = static_cast<double>(host.steps_per_epoch);

@@ -3,6 +3,7 @@
 // alone, and the bound that follows for products of twice the speed. Prints one JSON object.
 #include "common/stopwatch.h"
 #include "tests/bench/sampling/bench_graph.h"
+#include "tests/bench/training/resident_batches.h"
 #include "tests/bench/training/step_products.h"
 #include "tests/support/must.h"
 #include "tests/worker/training/batch_workload.h"
@@ -110,36 +111,12 @@ std::vector<MiniBatch> sample(const Graph& graph, int64_t count) {
   return batches;
 }
 
-// Batches that are there, again and again.
-class ResidentBatches final : public loader::BatchSource<MiniBatch> {
- public:
-  ResidentBatches(std::vector<MiniBatch> batches, int64_t per_epoch)
-      : batches_(std::move(batches)), per_epoch_(per_epoch) {}
-
-  [[nodiscard]] int64_t num_batches() const override { return per_epoch_; }
-  Status start_epoch(int64_t /*epoch*/, int64_t first_batch) override {
-    next_ = first_batch;
-    return {};
-  }
-  [[nodiscard]] Result<std::optional<MiniBatch>> next() override {
-    if (next_ == per_epoch_) return std::optional<MiniBatch>();
-    return std::optional<MiniBatch>(batches_[static_cast<size_t>(next_++) % batches_.size()]);
-  }
-  void stop() override {}
-  [[nodiscard]] loader::LoaderStats stats() const override { return {}; }
-
- private:
-  std::vector<MiniBatch> batches_;
-  int64_t per_epoch_;
-  int64_t next_ = 0;
-};
-
 // The steps of a training in one precision, as the trainer runs them.
 class Steps {
  public:
   Steps(std::vector<MiniBatch> batches, int64_t steps, at::ScalarType inputs)
       : workload_(
-            std::make_unique<ResidentBatches>(as(std::move(batches), inputs), steps),
+            std::make_unique<bench::ResidentBatches>(as(std::move(batches), inputs), steps),
             make_model(),
             inputs
         ),

@@ -527,12 +527,24 @@ double Decimal::value() const {
   return error == std::errc() ? value : kInvalid;
 }
 
-int64_t Servers::bytes_in_flight() const {
+namespace {
+
+// Of a text of the form ByteSize.
+int64_t bytes_of(std::string_view text) {
   int64_t number = 0;
-  std::from_chars(
-      max_bytes_in_flight.data(), max_bytes_in_flight.data() + max_bytes_in_flight.size(), number
-  );
-  return number << (max_bytes_in_flight.ends_with("Gi") ? 30U : 20U);
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number << (text.ends_with("Gi") ? 30U : 20U);
+}
+
+}  // namespace
+
+int64_t Servers::bytes_in_flight() const {
+  return bytes_of(max_bytes_in_flight);
+}
+
+std::optional<int64_t> Sampling::channel_bytes() const {
+  if (!channel_size) return std::nullopt;
+  return bytes_of(*channel_size);
 }
 
 Result<json> parse_json(std::string_view text) {

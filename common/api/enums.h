@@ -87,8 +87,14 @@ template <> struct EnumTable<ScheduleInterval> {
 template <> struct EnumTable<EmbeddingUpdate> {
   static constexpr EnumWords<EmbeddingUpdate, 2> kWords{{{EmbeddingUpdate::Dense, "Dense"}, {EmbeddingUpdate::Lazy, "Lazy"}}};
 };
+template <> struct EnumTable<SamplingDevice> {
+  static constexpr EnumWords<SamplingDevice, 2> kWords{{{SamplingDevice::CPU, "CPU"}, {SamplingDevice::CUDA, "CUDA"}}};
+};
+template <> struct EnumTable<TopologyMemory> {
+  static constexpr EnumWords<TopologyMemory, 3> kWords{{{TopologyMemory::Host, "Host"}, {TopologyMemory::ZeroCopy, "ZeroCopy"}, {TopologyMemory::Device, "Device"}}};
+};
 template <> struct EnumTable<Precision> {
-  static constexpr EnumWords<Precision, 2> kWords{{{Precision::Float32, "Float32"}, {Precision::BFloat16, "BFloat16"}}};
+  static constexpr EnumWords<Precision, 3> kWords{{{Precision::Float32, "Float32"}, {Precision::TF32, "TF32"}, {Precision::BFloat16, "BFloat16"}}};
 };
 template <> struct EnumTable<Sharding> {
   static constexpr EnumWords<Sharding, 3> kWords{{{Sharding::Slice, "Slice"}, {Sharding::Interleave, "Interleave"}, {Sharding::Owner, "Owner"}}};
@@ -106,7 +112,7 @@ template <> struct EnumTable<Metric> {
   static constexpr EnumWords<Metric, 5> kWords{{{Metric::Accuracy, "Accuracy"}, {Metric::AUC, "AUC"}, {Metric::AveragePrecision, "AveragePrecision"}, {Metric::Hits, "Hits"}, {Metric::MRR, "MRR"}}};
 };
 template <> struct EnumTable<FeatureMemory> {
-  static constexpr EnumWords<FeatureMemory, 2> kWords{{{FeatureMemory::Host, "Host"}, {FeatureMemory::Device, "Device"}}};
+  static constexpr EnumWords<FeatureMemory, 3> kWords{{{FeatureMemory::Host, "Host"}, {FeatureMemory::ZeroCopy, "ZeroCopy"}, {FeatureMemory::Device, "Device"}}};
 };
 template <> struct EnumTable<TestModel> {
   static constexpr EnumWords<TestModel, 2> kWords{{{TestModel::Last, "Last"}, {TestModel::Best, "Best"}}};

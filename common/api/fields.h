@@ -235,6 +235,9 @@ void visit(auto& v, Of<Sampling> auto& x) {
   v.field("numThreads", x.num_threads, between(1, 256));
   v.field("concurrency", x.concurrency, between(1, 64));
   v.field("prefetch", x.prefetch, between(1, 1024));
+  v.field("channelSize", x.channel_size, text(TextForm::ByteSize, 32));
+  v.field("device", x.device, Bounds{});
+  v.field("topologyMemory", x.topology_memory, Bounds{});
   v.field("negatives", x.negatives, Bounds{});
   v.added("excludeSeedEdges", x.exclude_seed_edges, Bounds{});
 }
@@ -326,6 +329,7 @@ void visit(auto& v, Of<Training> auto& x) {
 
 void visit(auto& v, Of<Features> auto& x) {
   v.field("memory", x.memory, Bounds{});
+  v.field("deviceRows", x.device_rows, decimal(0, 1));
 }
 
 void visit(auto& v, Of<FeatureCache> auto& x) {

@@ -291,6 +291,19 @@ struct Negatives {
   friend bool operator==(const Negatives&, const Negatives&) = default;
 };
 
+/// Which processor draws neighbours. The batches are the same, bit for bit.
+enum class SamplingDevice {
+  CPU,
+  CUDA,  ///< the rank's GPU; never a silent fallback to the CPU
+};
+
+/// Where the graph lies that ranks sample.
+enum class TopologyMemory {
+  Host,      ///< the node's memory, which CPUs read
+  ZeroCopy,  ///< pinned memory of the node, which GPUs read in place over the bus
+  Device,    ///< the GPU of each rank, all of it
+};
+
 /// Neighbour sampling; set if and only if the task is NodeClassification or LinkPrediction.
 struct Sampling {
   /// One per model layer; fanout[0] is the hop next to the seeds; −1 all, 0 none (no edges at all).
@@ -306,10 +319,19 @@ struct Sampling {
   std::optional<int64_t> concurrency = {};
   /// Batches that lie ready, beyond those that are being made; absent: 2.
   std::optional<int64_t> prefetch = {};
+  /// Bytes of batches that lie ready, as a whole number of Mi or Gi; a batch beyond them waits until
+  /// another is taken. Absent: `prefetch` alone counts.
+  std::optional<std::string> channel_size = {};
+  std::optional<SamplingDevice> device = {};  ///< absent: CPU
+  /// Host if and only if the device is the CPU; absent: Device on CUDA.
+  std::optional<TopologyMemory> topology_memory = {};
   std::optional<Negatives> negatives = {};  ///< LinkPrediction; absent: the defaults
   /// LinkPrediction: a batch's training links, and their reverse, pass no messages in that batch.
   bool exclude_seed_edges = false;
   friend bool operator==(const Sampling&, const Sampling&) = default;
+
+  /// channel_size as a number, of a valid job.
+  [[nodiscard]] std::optional<int64_t> channel_bytes() const;
 };
 
 // ---- spec: training
@@ -379,6 +401,7 @@ struct Embeddings {
 /// In which numbers the model computes. Parameters, optimizer and losses are float32 in any case.
 enum class Precision {
   Float32,
+  TF32,      ///< products of float32 operands that a GPU rounds to ten bits of fraction
   BFloat16,  ///< products and sums over neighbours of bfloat16 operands
 };
 
@@ -509,13 +532,17 @@ struct Training {
 
 /// Where the feature rows of a node lie that its ranks gather batches from.
 enum class FeatureMemory {
-  Host,
-  Device,  ///< all of them on the GPU of each rank, never a silent fallback to Host
+  Host,      ///< the node's memory; CPUs gather
+  ZeroCopy,  ///< pinned memory of the node, from which GPUs gather in place over the bus
+  Device,    ///< all of them on the GPU of each rank, never a silent fallback to Host
 };
 
 /// It changes neither batches nor results.
 struct Features {
   FeatureMemory memory = FeatureMemory::Host;
+  /// ZeroCopy: the rows that batches read most are on each GPU as well, as a share of all rows that the
+  /// rank reads itself, in [0, 1]; absent: none.
+  std::optional<Decimal> device_rows = {};
   friend bool operator==(const Features&, const Features&) = default;
 };
 

@@ -500,6 +500,27 @@ void check_fanout(const GnnJobSpec& spec, Problems& problems) {
   }
 }
 
+void check_sampling_device(const GnnJobSpec& spec, Problems& problems) {
+  if (!spec.sampling) return;
+  const bool on_gpu = spec.sampling->device == SamplingDevice::CUDA;
+  problems.require(
+      !on_gpu || spec.training.device == DeviceChoice::CUDA,
+      "spec.sampling.device",
+      "CUDA requires training.device: CUDA"
+  );
+  problems.require(
+      !on_gpu || !spec.servers,
+      "spec.sampling.device",
+      "CUDA is not for jobs with servers, which sample on their CPUs"
+  );
+  const std::optional<TopologyMemory>& memory = spec.sampling->topology_memory;
+  problems.require(
+      !memory || (*memory == TopologyMemory::Host) == !on_gpu,
+      "spec.sampling.topologyMemory",
+      "must be Host with sampling.device CPU, and ZeroCopy or Device with CUDA"
+  );
+}
+
 void check_sampling(const GnnJobSpec& spec, Problems& problems) {
   const bool samples = !classifies_graphs(spec) && !infers(spec);
   problems.require(
@@ -523,6 +544,7 @@ void check_sampling(const GnnJobSpec& spec, Problems& problems) {
       "spec.sampling",
       "fanoutByEdgeType, negatives and excludeSeedEdges are only for LinkPrediction"
   );
+  check_sampling_device(spec, problems);
   const Evaluation& evaluation = spec.training.evaluation;
   problems.require(
       spec.task.type == TaskType::NodeClassification || evaluation.mode == EvaluationMode::Sampled,
@@ -689,6 +711,11 @@ void check_embeddings(const GnnJobSpec& spec, Problems& problems) {
 }
 
 void check_training(const GnnJobSpec& spec, Problems& problems) {
+  problems.require(
+      spec.training.precision != Precision::TF32 || spec.training.device == DeviceChoice::CUDA,
+      "spec.training.precision",
+      "TF32 requires training.device: CUDA"
+  );
   const Training& training = spec.training;
   check_evaluation(spec, problems);
   check_embeddings(spec, problems);
@@ -735,20 +762,28 @@ void check_training(const GnnJobSpec& spec, Problems& problems) {
 }
 
 void check_features(const GnnJobSpec& spec, Problems& problems) {
-  if (!spec.features || spec.features->memory == FeatureMemory::Host) return;
+  if (!spec.features) return;
+  problems.require(
+      !spec.features->device_rows || spec.features->memory == FeatureMemory::ZeroCopy,
+      "spec.features.deviceRows",
+      "is only for features.memory ZeroCopy"
+  );
+  if (spec.features->memory == FeatureMemory::Host) return;
   constexpr const char* kField = "spec.features.memory";
   problems.require(
-      spec.task.type == TaskType::NodeClassification,
+      spec.model.type == ModelType::GraphSAGE || spec.model.type == ModelType::GCN,
       kField,
-      "Device is only for NodeClassification"
+      "ZeroCopy and Device are only for models that read feature rows by node: GraphSAGE and GCN"
   );
   problems.require(
-      spec.training.device == DeviceChoice::CUDA, kField, "Device requires training.device: CUDA"
+      spec.training.device == DeviceChoice::CUDA,
+      kField,
+      "ZeroCopy and Device require training.device: CUDA"
   );
   problems.require(
-      !spec.servers && (!spec.placement || spec.placement->features == PlacementMode::Replicated),
+      !spec.servers,
       kField,
-      "Device needs all rows on each node: leave out servers and placement.features Partitioned"
+      "ZeroCopy and Device are not for jobs with servers, which gather rows on their CPUs"
   );
 }
 
@@ -865,7 +900,7 @@ void check_inference(const GnnJobSpec& spec, Problems& problems) {
   problems.require(
       !spec.features || spec.features->memory == FeatureMemory::Host,
       "spec.features.memory",
-      "Device is not for task.mode Inference, which sums on the CPU"
+      "must be Host with task.mode Inference, which sums on the CPU"
   );
 }
 

@@ -122,7 +122,8 @@ std::string config_hash(const api::GnnJobSpec& spec) {
         "scheduling"})
     json.erase(name);
   if (json.contains("sampling")) {
-    for (const char* name : {"concurrency", "prefetch"}) json["sampling"].erase(name);
+    for (const char* name : {"concurrency", "prefetch", "channelSize", "device", "topologyMemory"})
+      json["sampling"].erase(name);
   }
   for (const char* name : {"evaluation", "timeouts", "device", "logSteps", "earlyStopping"})
     json["training"].erase(name);

@@ -538,16 +538,66 @@ TEST(Validation, ChecksTheFeatures) {
   EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.features.memory"});
   job.spec.features->memory = FeatureMemory::Host;
   EXPECT_EQ(paths_of(job), std::vector<std::string>{});
-  for (const GnnJob& sample : {sample_partitioned_job(), sample_served_job()}) {
-    GnnJob refused = sample;
-    on_device(refused);
-    EXPECT_EQ(paths_of(refused), std::vector<std::string>{"spec.features.memory"});
-    refused.spec.features->memory = FeatureMemory::Host;
-    EXPECT_EQ(paths_of(refused), std::vector<std::string>{});
-  }
+  GnnJob parts = sample_partitioned_job();
+  on_device(parts);
+  EXPECT_EQ(paths_of(parts), std::vector<std::string>{});
+  GnnJob served = sample_served_job();
+  on_device(served);
+  EXPECT_EQ(paths_of(served), std::vector<std::string>{"spec.features.memory"});
+  served.spec.features->memory = FeatureMemory::Host;
+  EXPECT_EQ(paths_of(served), std::vector<std::string>{});
   GnnJob graphs = sample_graph_job();
   on_device(graphs);
   EXPECT_EQ(paths_of(graphs), std::vector<std::string>{"spec.features.memory"});
+}
+
+TEST(Validation, ChecksWhatLiesOnAGpuInPart) {
+  GnnJob job = sample_job();
+  job.spec.training.device = DeviceChoice::CUDA;
+  job.spec.workers.gpus_per_process = 1;
+  job.spec.features = Features{.memory = FeatureMemory::ZeroCopy, .device_rows = Decimal{"0.2"}};
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{});
+  job.spec.features->device_rows = Decimal{"1.5"};
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.features.deviceRows"});
+  job.spec.features = Features{.memory = FeatureMemory::Device, .device_rows = Decimal{"0.2"}};
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.features.deviceRows"});
+}
+
+TEST(Validation, ChecksWhereNeighboursAreSampled) {
+  GnnJob job = sample_job();
+  job.spec.training.device = DeviceChoice::CUDA;
+  job.spec.workers.gpus_per_process = 1;
+  job.spec.sampling->device = SamplingDevice::CUDA;
+  const auto with = [&](std::optional<TopologyMemory> memory) {
+    GnnJob changed = job;
+    changed.spec.sampling->topology_memory = memory;
+    return paths_of(changed);
+  };
+  const std::vector<std::string> refused{"spec.sampling.topologyMemory"};
+  EXPECT_EQ(with(std::nullopt), std::vector<std::string>{});
+  EXPECT_EQ(with(TopologyMemory::ZeroCopy), std::vector<std::string>{});
+  EXPECT_EQ(with(TopologyMemory::Device), std::vector<std::string>{});
+  EXPECT_EQ(with(TopologyMemory::Host), refused);
+  job.spec.sampling->device = SamplingDevice::CPU;
+  EXPECT_EQ(with(TopologyMemory::Host), std::vector<std::string>{});
+  EXPECT_EQ(with(TopologyMemory::Device), refused);
+  job.spec.sampling->device = SamplingDevice::CUDA;
+  job.spec.training.device = DeviceChoice::Auto;
+  EXPECT_EQ(with(std::nullopt), std::vector<std::string>{"spec.sampling.device"});
+  GnnJob served = sample_served_job();
+  served.spec.training.device = DeviceChoice::CUDA;
+  served.spec.workers.gpus_per_process = 1;
+  served.spec.sampling->device = SamplingDevice::CUDA;
+  EXPECT_EQ(paths_of(served), std::vector<std::string>{"spec.sampling.device"});
+}
+
+TEST(Validation, ChecksThePrecision) {
+  GnnJob job = sample_job();
+  job.spec.training.precision = Precision::TF32;
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.training.precision"});
+  job.spec.training.device = DeviceChoice::CUDA;
+  job.spec.workers.gpus_per_process = 1;
+  EXPECT_EQ(paths_of(job), std::vector<std::string>{});
 }
 
 TEST(Validation, ChecksThePlacement) {

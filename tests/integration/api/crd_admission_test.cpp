@@ -339,13 +339,33 @@ std::vector<Refusal> broken_placement_rules() {
        "should be less than or equal to 64"},
       {nodes("", {{"/spec/features/memory", "Device"}}),
        "spec.features.memory",
-       "Device requires training.device: CUDA"},
+       "ZeroCopy and Device require training.device: CUDA"},
       {graphs("", {{"/spec/features/memory", "Device"}, {"/spec/training/device", "CUDA"}}),
        "spec.features.memory",
-       "Device is only for NodeClassification"},
-      {parts("", {{"/spec/features/memory", "Device"}, {"/spec/training/device", "CUDA"}}),
+       "ZeroCopy and Device are only for models that read feature rows by node: GraphSAGE and GCN"},
+      {nodes(
+           "",
+           {{"/spec/features/memory", "Device"},
+            {"/spec/features/deviceRows", "0.5"},
+            {"/spec/training/device", "CUDA"}}
+       ),
+       "spec.features",
+       "deviceRows is only for memory ZeroCopy"},
+      {served("", {{"/spec/features/memory", "Device"}, {"/spec/training/device", "CUDA"}}),
        "spec.features.memory",
-       "Device needs all rows on each node: leave out servers and placement.features Partitioned"},
+       "ZeroCopy and Device are not for jobs with servers, which gather rows on their CPUs"},
+      {served("", {{"/spec/sampling/device", "CUDA"}, {"/spec/training/device", "CUDA"}}),
+       "spec.sampling",
+       "device CUDA is not for jobs with servers, which sample on their CPUs"},
+      {nodes("", {{"/spec/sampling/device", "CUDA"}}),
+       "spec.sampling",
+       "device CUDA requires training.device: CUDA"},
+      {nodes("", {{"/spec/sampling/topologyMemory", "Device"}}),
+       "spec.sampling",
+       "topologyMemory must be Host with device CPU, and ZeroCopy or Device with CUDA"},
+      {nodes("", {{"/spec/training/precision", "TF32"}}),
+       "spec.training",
+       "precision TF32 requires device: CUDA"},
   };
 }
 
@@ -556,7 +576,7 @@ std::vector<Refusal> broken_inference_rules() {
             {"/spec/workers/gpusPerProcess", 1}}
        ),
        "spec.features.memory",
-       "Device is not for task.mode Inference, which sums on the CPU"},
+       "must be Host with task.mode Inference, which sums on the CPU"},
       {plain_links(
            "",
            {{"/spec/task/mode", "Inference"},

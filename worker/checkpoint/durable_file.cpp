@@ -43,7 +43,7 @@ Status replace_file(
   const fs::path temporary = temporary_name(path);
   GNN_RETURN_IF_ERROR(write_file(files, temporary, pieces));
   GNN_RETURN_IF_ERROR(files.rename(temporary, path));
-  return files.sync_directory(path.parent_path());
+  return files.sync_directory(path.has_parent_path() ? path.parent_path() : ".");
 }
 
 fs::path folder_named(const std::string& path) {

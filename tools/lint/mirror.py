@@ -122,7 +122,7 @@ COVERED = {
     "tests/worker/gpu/kernels/emulator_test.cpp": ["worker/gpu/kernels/block_scan"],
     "tests/worker/gpu/kernels/neighbor_steps_test.cpp": [
         "worker/gpu/kernels/batch_counters", "worker/gpu/kernels/device_array", "worker/gpu/kernels/draw_edges",
-        "worker/gpu/kernels/host_device", "worker/gpu/kernels/launch_shape",
+        "worker/gpu/kernels/exclude_edges", "worker/gpu/kernels/host_device", "worker/gpu/kernels/launch_shape",
         "worker/gpu/kernels/relabel", "worker/gpu/kernels/sampled_batch",
     ],
     "tests/worker/gpu/neighbor_sampler_test.cpp": [

@@ -52,11 +52,12 @@ class NeighborSampler::Impl {
 
   Status begin(
       std::span<const std::span<const int64_t>> seeds,
-      const sampling::core::StreamPosition& position
+      const sampling::core::StreamPosition& position,
+      std::span<const sampling::core::ExcludedPairs* const> excluded
   ) {
     GNN_RETURN_IF_ERROR(check_seeds(seeds, num_nodes_));
     if (std::exchange(under_way_, true)) device_.wait();
-    return steps_.begin(seeds, position);
+    return steps_.begin(seeds, position, excluded);
   }
 
   SampledBatch wait() {
@@ -100,9 +101,11 @@ Result<NeighborSampler> NeighborSampler::create(
 }
 
 Status NeighborSampler::begin(
-    std::span<const std::span<const int64_t>> seeds, const sampling::core::StreamPosition& position
+    std::span<const std::span<const int64_t>> seeds,
+    const sampling::core::StreamPosition& position,
+    std::span<const sampling::core::ExcludedPairs* const> excluded
 ) {
-  return caught([&]() -> Status { return impl_->begin(seeds, position); });
+  return caught([&]() -> Status { return impl_->begin(seeds, position, excluded); });
 }
 
 Result<SampledBatch> NeighborSampler::wait() {

@@ -3,6 +3,7 @@
 #include "common/result.h"
 #include "worker/gpu/kernels/sampled_batch.h"
 #include "worker/gpu/stream.h"
+#include "worker/sampling/core/excluded_pairs.h"
 #include "worker/sampling/core/neighbor_kernel.h"
 
 #include <cstddef>
@@ -39,13 +40,15 @@ class NeighborSampler {
   NeighborSampler(NeighborSampler&&) noexcept;
   NeighborSampler& operator=(NeighborSampler&&) noexcept;
 
-  /// Begins a batch around `seeds`, per node type, in host memory that may be reused at once. Waits
+  /// Begins a batch around `seeds`, per node type, without the edges `excluded`, which are given as to
+  /// core::NeighborKernel::sample(): all in host memory that may be reused at once. Waits
   /// for the GPU only where its own memory grows, and at hops that take all neighbours.
   /// Errors: Data naming the first seed that is not in the graph; Configuration for a batch of 2^31
   /// nodes of a type, or edges of a hop, or more; OutOfMemory; Internal.
   [[nodiscard]] Status begin(
       std::span<const std::span<const int64_t>> seeds,
-      const sampling::core::StreamPosition& position
+      const sampling::core::StreamPosition& position,
+      std::span<const sampling::core::ExcludedPairs* const> excluded = {}
   );
 
   /// The batch that was begun, once it is there. Later work of the same stream may use its arrays;

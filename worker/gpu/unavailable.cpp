@@ -30,7 +30,7 @@ Result<NeighborSampler> NeighborSampler::create(
   return refused();
 }
 Status NeighborSampler::
-    begin(std::span<const std::span<const int64_t>>, const sampling::core::StreamPosition&) {
+    begin(std::span<const std::span<const int64_t>>, const sampling::core::StreamPosition&, std::span<const sampling::core::ExcludedPairs* const>) {
   return refused();
 }
 Result<SampledBatch> NeighborSampler::wait() {

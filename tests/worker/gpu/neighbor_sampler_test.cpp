@@ -60,7 +60,7 @@ class NeighborSamplerOnGpu : public OnGpu {
     ));
     for (uint64_t batch = 0; batch < 3; ++batch) {
       const StreamPosition at{.seed = 3, .epoch = 1, .batch = batch};
-      testing::must(sampler.begin(each.seed_spans(), at));
+      testing::must(sampler.begin(each.seed_spans(), at, each.excluded_pairs()));
       const SampledBatch sampled = testing::must(sampler.wait());
       const auto read = [&]<class T>(const T* data, int64_t size) {
         std::vector<T> host(static_cast<size_t>(size));

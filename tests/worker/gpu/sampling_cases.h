@@ -1,12 +1,14 @@
 #pragma once
 
 #include "tests/worker/sampling/random_graph.h"
+#include "worker/sampling/core/excluded_pairs.h"
 #include "worker/sampling/core/neighbor_kernel.h"
 #include "worker/sampling/core/rng.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <ostream>
 #include <span>
 #include <string>
@@ -55,7 +57,8 @@ struct SamplingCase {
   std::vector<std::vector<int64_t>> edge_ids;        // empty: the positions
   std::vector<int> source_types;
   std::vector<int> destination_types;
-  std::vector<std::vector<int64_t>> fanouts;  // per relation; empty: those of the options
+  std::vector<std::vector<int64_t>> fanouts;            // per relation; empty: those of the options
+  std::vector<sampling::core::ExcludedPairs> excluded;  // per relation; none: nothing is
   sampling::core::KernelOptions options;
   std::vector<std::vector<int64_t>> seeds;
 
@@ -80,6 +83,25 @@ struct SamplingCase {
 
   [[nodiscard]] std::vector<std::span<const int64_t>> seed_spans() const {
     return {seeds.begin(), seeds.end()};
+  }
+
+  [[nodiscard]] std::vector<const sampling::core::ExcludedPairs*> excluded_pairs() const {
+    std::vector<const sampling::core::ExcludedPairs*> pointers;
+    for (const auto& each : excluded) pointers.push_back(each.empty() ? nullptr : &each);
+    return pointers;
+  }
+
+  /// Excludes edges of a relation, given by their places in its graph, and those parallel to them.
+  void exclude(size_t relation, std::span<const int64_t> edges) {
+    excluded.resize(graphs.size());
+    const sampling::RandomGraph& graph = graphs[relation];
+    for (const int64_t edge : edges) {
+      const auto next = std::upper_bound(graph.indptr.begin(), graph.indptr.end(), edge);
+      excluded[relation].add(
+          graph.indices[static_cast<size_t>(edge)], next - graph.indptr.begin() - 1
+      );
+    }
+    excluded[relation].build();
   }
 
   /// `Batch`: core::SampleArena, or SampledBatch, whose members have the same names; `read(data, size)`
@@ -110,7 +132,7 @@ struct SamplingCase {
   [[nodiscard]] SampledLists by_the_cpu(const sampling::core::StreamPosition& position) const {
     sampling::core::NeighborKernel kernel(num_nodes, relations(), options);
     sampling::core::SampleArena arena;
-    kernel.sample(seed_spans(), position, arena);
+    kernel.sample(seed_spans(), position, arena, excluded_pairs());
     return lists_of(arena, [](const auto& buffer, int64_t size) {
       return size == 0 ? decltype(std::vector(&buffer[0], &buffer[0])){}
                        : std::vector(&buffer[0], &buffer[0] + size);
@@ -163,6 +185,7 @@ class CaseMaker {
     each.options.with_edge_ids = below(2) == 0;
     if (below(2) == 0) each.options.sampler_memory_bytes = 0;
     for (const int64_t count : each.num_nodes) each.seeds.push_back(some_nodes(below(12), count));
+    if (below(2) == 0) exclude_some(each);
     return each;
   }
 
@@ -179,6 +202,15 @@ class CaseMaker {
   [[nodiscard]] int64_t any_fanout() {
     static constexpr int64_t kFanouts[] = {0, 1, 2, 3, 5, 8, -1, 33};
     return kFanouts[below(std::size(kFanouts))];
+  }
+
+  // Up to all edges of some relations.
+  void exclude_some(SamplingCase& each) {
+    for (size_t relation = 0; relation < each.graphs.size(); ++relation) {
+      const auto edges = static_cast<int64_t>(each.graphs[relation].indices.size());
+      if (edges == 0 || below(3) == 0) continue;
+      each.exclude(relation, some_nodes(below(static_cast<uint64_t>(edges) + 1), edges));
+    }
   }
 
   void vary_relation(SamplingCase& each) {
@@ -239,6 +271,18 @@ class CaseMaker {
   cases.back().options.replace = true;
   cases.push_back(homogeneous_case("a list of 4000", 120, 100, {-1, 2}));
   cases.back().seeds = {{1, 3, 10, 2}};
+  // Nearly each draw has an edge, or several parallel ones, that the batch must not have.
+  for (const int64_t fanout : {int64_t{-1}, int64_t{5}, int64_t{40}}) {
+    const std::string name = "excluded of " + std::to_string(fanout);
+    cases.push_back(homogeneous_case(name, 30, 20, {fanout, fanout}));
+    const auto edges = static_cast<int64_t>(cases.back().graphs[0].indices.size());
+    cases.back().exclude(0, CaseMaker(4).some_nodes(100, edges));
+    cases.back().options.with_edge_ids = true;
+  }
+  cases.push_back(homogeneous_case("every edge excluded", 30, 3, {-1, 2}));
+  std::vector<int64_t> edges(cases.back().graphs[0].indices.size());
+  std::iota(edges.begin(), edges.end(), 0);
+  cases.back().exclude(0, edges);
   // Ids that take more than 32 bits, of a type that has no lists.
   SamplingCase high;
   high.name = "high ids";

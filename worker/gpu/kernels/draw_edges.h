@@ -19,7 +19,33 @@ struct ListsView {
   const int32_t* indices32 = nullptr;  ///< exactly one of indices32 and indices64 is set
   const int64_t* indices64 = nullptr;
   const int64_t* edge_ids = nullptr;  ///< null: an edge's id is its position
+
+  [[nodiscard]] GNN_HOST_DEVICE int64_t source(int64_t position) const {
+    return indices32 != nullptr ? int64_t{indices32[position]} : indices64[position];
+  }
 };
+
+/// Calls each(i) for the items of a thread in [0, size).
+template <class Thread, class Each>
+GNN_HOST_DEVICE void for_each_of(const Thread& thread, int64_t size, const Each& each) {
+  const int64_t threads = thread.num_blocks() * thread.block_size();
+  for (int64_t i = thread.block() * thread.block_size() + thread.index(); i < size; i += threads)
+    each(i);
+}
+
+/// The destination that has an edge, of `size`, whose offsets begin with `base`.
+GNN_HOST_DEVICE inline int64_t destination_of(
+    const int64_t* offsets, int64_t base, int64_t size, int64_t edge
+) {
+  // The last whose edges start at or before this one: those before that start there have none.
+  int64_t low = 0;
+  int64_t high = size;
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    (offsets[middle] - base <= edge ? low : high) = middle;
+  }
+  return low;
+}
 
 /// What is known of the lists of a hop's destinations before they are drawn from.
 struct ListStarts {
@@ -148,20 +174,10 @@ struct TakeWhole {
     const int64_t* const offsets = indptr + hop.indptr_at();
     const int64_t base = hop.indptr_base();
     const int64_t size = hop.num_destinations();
-    const int64_t num_edges = hop.num_edges();
-    const int64_t threads = thread.num_blocks() * thread.block_size();
-    for (int64_t edge = thread.block() * thread.block_size() + thread.index(); edge < num_edges;
-         edge += threads) {
-      // The last destination whose edges start at or before this one: it has it, as those before
-      // that start there have none.
-      int64_t low = 0;
-      int64_t high = size;
-      while (high - low > 1) {
-        const int64_t middle = low + (high - low) / 2;
-        (offsets[middle] - base <= edge ? low : high) = middle;
-      }
-      positions[edge] = lists.starts[low] + edge - (offsets[low] - base);
-    }
+    for_each_of(thread, hop.num_edges(), [&](int64_t edge) {
+      const int64_t row = destination_of(offsets, base, size, edge);
+      positions[edge] = lists.starts[row] + edge - (offsets[row] - base);
+    });
   }
 };
 

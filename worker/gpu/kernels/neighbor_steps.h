@@ -5,10 +5,12 @@
 #include "worker/gpu/kernels/block_scan.h"
 #include "worker/gpu/kernels/device_array.h"
 #include "worker/gpu/kernels/draw_edges.h"
+#include "worker/gpu/kernels/exclude_edges.h"
 #include "worker/gpu/kernels/id_slots.h"
 #include "worker/gpu/kernels/launch_shape.h"
 #include "worker/gpu/kernels/relabel.h"
 #include "worker/gpu/kernels/sampled_batch.h"
+#include "worker/sampling/core/excluded_pairs.h"
 #include "worker/sampling/core/hop_draw.h"
 #include "worker/sampling/core/neighbor_kernel.h"
 
@@ -63,10 +65,13 @@ class NeighborSteps {
         degrees_(device),
         tile_sums_(device),
         positions_(device),
+        kept_(device),
         edge_slots_(device),
         swapped_(device),
+        pairs_(device),
         counters_(device),
         host_seeds_(device),
+        host_pairs_(device),
         host_counters_(device) {
     counters_.reserve(layout_.size());
     host_counters_.reserve(layout_.size());
@@ -86,13 +91,15 @@ class NeighborSteps {
   NeighborSteps& operator=(const NeighborSteps&) = delete;
 
   /// Has the device sample a batch; the one before is gone. The seeds are in [0, num_nodes), which
-  /// the caller has checked.
+  /// the caller has checked. `excluded` as in core::NeighborKernel::sample().
   /// Errors: Configuration for a batch that may have 2^31 nodes of a type, or edges of a hop.
   [[nodiscard]] Status begin(
       std::span<const std::span<const int64_t>> seeds,
-      const sampling::core::StreamPosition& position
+      const sampling::core::StreamPosition& position,
+      std::span<const sampling::core::ExcludedPairs* const> excluded = {}
   ) {
     place_seeds(seeds);
+    place_pairs(excluded);
     const Status sampled = sample_hops(sampling::core::draw_key(position, options_.rule));
     forget_ids();
     download_counters();
@@ -132,7 +139,8 @@ class NeighborSteps {
   /// Bytes of device memory.
   [[nodiscard]] size_t bytes() const {
     size_t total = starts_.bytes() + degrees_.bytes() + tile_sums_.bytes() + positions_.bytes() +
-                   edge_slots_.bytes() + swapped_.bytes() + counters_.bytes();
+                   kept_.bytes() + edge_slots_.bytes() + swapped_.bytes() + pairs_.bytes() +
+                   counters_.bytes();
     for (const Type& type : types_)
       total += type.ids.bytes() + type.words.bytes() + type.keys.bytes();
     for (const Edges& edges : edges_)
@@ -164,6 +172,7 @@ class NeighborSteps {
     Array<int64_t> edge_ids;
     int64_t bound = 0;
     int64_t offsets = 0;
+    ExcludedView excluded{};  // of the batch
   };
 
   [[nodiscard]] bool all_seen() const {
@@ -236,6 +245,35 @@ class NeighborSteps {
       edges.bound = 0;
       edges.offsets = 0;
     }
+  }
+
+  // The pairs of all relations lie one after the other: destinations, then sources, of each.
+  void place_pairs(std::span<const sampling::core::ExcludedPairs* const> excluded) {
+    for (Edges& edges : edges_) edges.excluded = {};
+    int64_t total = 0;
+    for (const auto* each : excluded)
+      total += each == nullptr ? 0 : static_cast<int64_t>(each->pairs().size());
+    if (total == 0) return;
+    host_pairs_.reserve(2 * total);
+    pairs_.reserve(2 * total);
+    int64_t at = 0;
+    for (size_t relation = 0; relation < excluded.size(); ++relation) {
+      if (excluded[relation] == nullptr) continue;
+      const auto pairs = excluded[relation]->pairs();
+      const auto size = static_cast<int64_t>(pairs.size());
+      int64_t* const destinations = host_pairs_.data() + at;
+      for (int64_t i = 0; i < size; ++i) {
+        destinations[i] = pairs[static_cast<size_t>(i)].first;
+        destinations[size + i] = pairs[static_cast<size_t>(i)].second;
+      }
+      edges_[relation].excluded = {
+          .destinations = pairs_.data() + at, .sources = pairs_.data() + at + size, .size = size
+      };
+      at += 2 * size;
+    }
+    device_.upload(
+        pairs_.data(), host_pairs_.data(), static_cast<size_t>(2 * total) * sizeof(int64_t)
+    );
   }
 
   // Room in a hashed type's slots for `count` ids at a load of one half. Whether it grew; what was
@@ -349,7 +387,38 @@ class NeighborSteps {
           destinations * kWarpThreads
       );
     }
+    if (edges.excluded.size > 0) leave_out(view, lists, relation, most);
     return relabel(view, lists, relation, most);
+  }
+
+  // Takes the excluded ones out of a hop's drawn edges.
+  void leave_out(const HopView& view, const ListsView& lists, size_t relation, int64_t most) {
+    const Edges& edges = edges_[relation];
+    const Type& destination = types_[static_cast<size_t>(view.destination_type)];
+    kept_.reserve(most);
+    edge_slots_.reserve(most + 1);  // no slots yet: how many edges stay before each
+    tile_sums_.reserve(tiles(most));
+    launch_tiles(
+        MarkExcluded{
+            view,
+            lists,
+            edges.excluded,
+            destination.ids.data(),
+            edges.indptr.data(),
+            positions_.data(),
+            tile_sums_.data()
+        },
+        most,
+        steps_.most_reading_blocks
+    );
+    launch_scan(ScanKept{view, tile_sums_.data(), edge_slots_.data(), steps_.threads});
+    launch_tiles(
+        CompactKept{view, positions_.data(), tile_sums_.data(), kept_.data(), edge_slots_.data()},
+        most,
+        steps_.most_blocks
+    );
+    launch(MoveOffsets{view, edge_slots_.data(), edges.indptr.data()}, destination.bound);
+    std::swap(positions_, kept_);
   }
 
   [[nodiscard]] int64_t tiles(int64_t items) const {
@@ -451,10 +520,13 @@ class NeighborSteps {
   Array<int64_t> degrees_;
   Array<int64_t> tile_sums_;
   Array<int64_t> positions_;
+  Array<int64_t> kept_;  // the positions that stay, where edges are excluded
   Array<uint32_t> edge_slots_;
   Array<uint32_t> swapped_;
+  Array<int64_t> pairs_;
   Array<int64_t> counters_;
   PinnedArray<Device, int64_t> host_seeds_;
+  PinnedArray<Device, int64_t> host_pairs_;
   PinnedArray<Device, int64_t> host_counters_;
 };
 

@@ -10,14 +10,6 @@
 
 namespace gnn::gpu {
 
-/// Calls each(i) for the items of a thread in [0, size).
-template <class Thread, class Each>
-GNN_HOST_DEVICE void for_each_of(const Thread& thread, int64_t size, const Each& each) {
-  const int64_t threads = thread.num_blocks() * thread.block_size();
-  for (int64_t i = thread.block() * thread.block_size() + thread.index(); i < size; i += threads)
-    each(i);
-}
-
 /// Gives the ids that are known their places as local ids: the first, to one that is there twice.
 struct InsertKnown {
   IdSlots slots{};
@@ -61,9 +53,7 @@ struct ReadSources {
     int64_t* const ids = edge_ids != nullptr ? edge_ids + hop.first_edge() : nullptr;
     for_each_of(thread, hop.num_edges(), [&](int64_t edge) {
       const int64_t position = positions[edge];
-      const int64_t source = lists.indices32 != nullptr ? int64_t{lists.indices32[position]}
-                                                        : lists.indices64[position];
-      const uint32_t slot = slots.slot_of(thread, source);
+      const uint32_t slot = slots.slot_of(thread, lists.source(position));
       thread.atomic_min(slots.words + slot, IdSlots::kPlace | static_cast<uint32_t>(edge));
       edge_slots[edge] = slot;
       if (ids != nullptr)

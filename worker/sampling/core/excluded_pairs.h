@@ -55,6 +55,8 @@ class ExcludedPairs {
   }
 
   [[nodiscard]] bool empty() const { return pairs_.empty(); }
+  /// (destination, source), ascending. Only after build().
+  [[nodiscard]] std::span<const std::pair<int64_t, int64_t>> pairs() const { return pairs_; }
 
   /// Only after build().
   [[nodiscard]] Sources of(int64_t destination) const {

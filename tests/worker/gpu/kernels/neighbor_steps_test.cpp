@@ -30,7 +30,7 @@ SampledLists by_the_device(
     Steps& steps,
     const sampling::core::StreamPosition& at
 ) {
-  const Status begun = steps.begin(each.seed_spans(), at);
+  const Status begun = steps.begin(each.seed_spans(), at, each.excluded_pairs());
   EXPECT_TRUE(begun) << begun.error().message;
   device.wait();
   return each.lists_of(steps.batch(), [](const auto* data, int64_t size) {

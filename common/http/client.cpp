@@ -30,6 +30,11 @@ tl::unexpected<Error> system_error() {
   return fail(ErrorKind::Network, std::generic_category().message(errno));
 }
 
+Status check_time(SteadyPoint deadline) {
+  if (std::chrono::steady_clock::now() < deadline) return {};
+  return fail(ErrorKind::Timeout, "no answer in time");
+}
+
 // Closes its file descriptor.
 class Socket {
  public:
@@ -179,7 +184,10 @@ std::string tls_reason(const SSL* tls) {
 class ClientConnection {
  public:
   static Result<ClientConnection> open(const Url& url, bool addresses_only, SteadyPoint deadline) {
+    // A look-up has no deadline of its own.
+    GNN_RETURN_IF_ERROR(check_time(deadline));
     GNN_ASSIGN_OR_RETURN(const Addresses addresses, look_up(url, addresses_only));
+    GNN_RETURN_IF_ERROR(check_time(deadline));
     GNN_ASSIGN_OR_RETURN(Socket socket, connect_to_any(*addresses, deadline));
     ClientConnection connection(std::move(socket), deadline);
     if (url.tls) GNN_RETURN_IF_ERROR(connection.begin_tls(url.host));

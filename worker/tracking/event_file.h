@@ -32,7 +32,6 @@ class EventFile final : public Tracker {
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  [[nodiscard]] std::string_view name() const override { return progress::kTensorBoard; }
   /// Appends events; if that fails, the file ends with the last whole one.
   /// Errors: Io with path and reason.
   [[nodiscard]] Status write(std::span<const Record> records, MonotonicPoint deadline) override;

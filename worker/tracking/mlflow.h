@@ -30,7 +30,6 @@ class Mlflow final : public Tracker {
  public:
   Mlflow(Url server, std::string experiment, RunDescription run);
 
-  [[nodiscard]] std::string_view name() const override { return progress::kMlflow; }
   /// Leaves out what is not finite, which has no form in JSON.
   [[nodiscard]] Status write(std::span<const Record> records, MonotonicPoint deadline) override;
   [[nodiscard]] Status close(RunEnd end, MonotonicPoint deadline) override;

@@ -5,7 +5,6 @@
 #include "worker/tracking/record.h"
 
 #include <span>
-#include <string_view>
 
 namespace gnn::tracking {
 
@@ -17,8 +16,6 @@ enum class RunEnd { Done, Stopped, Failed };
 class Tracker {
  public:
   virtual ~Tracker() = default;
-  /// One word, for logs and metrics: "tensorboard".
-  [[nodiscard]] virtual std::string_view name() const = 0;
   /// Returns by `deadline`, as far as that is in its power.
   /// Errors: Network or Timeout if another try with the same records may help; otherwise they are lost.
   [[nodiscard]] virtual Status write(std::span<const Record> records, MonotonicPoint deadline) = 0;

@@ -1,5 +1,6 @@
 #include "worker/tracking/tracking.h"
 
+#include "common/log.h"
 #include "common/url.h"
 #include "worker/tracking/event_file.h"
 #include "worker/tracking/mlflow.h"
@@ -9,6 +10,9 @@
 
 namespace gnn::tracking {
 namespace {
+
+// Of a volume that hangs when the rank starts.
+constexpr Duration kTimeToOpen = std::chrono::seconds(5);
 
 // A job that is done has time; others wait for the end of one that is stopped or fails.
 Duration time_to_close(RunEnd end) {
@@ -20,7 +24,7 @@ Duration time_to_close(RunEnd end) {
 Tracking::Tracking(int64_t log_steps)
     : sink_(
           log_steps,
-          clock_,
+          *clock_,
           [this](const Record& record) {
             for (const auto& tracker : trackers_) tracker->add(record);
           }
@@ -37,41 +41,53 @@ Result<std::unique_ptr<Tracking>> Tracking::open(
   std::unique_ptr<Tracking> tracking(new Tracking(log_steps));
   if (!job.spec.tracking) return tracking;
   if (const auto& board = job.spec.tracking->tensor_board) {
-    auto events = EventFile::create(
-        board->path, job.metadata.name, place.incarnation, tracking->clock_.now()
-    );
-    if (!events)
+    const auto open = [folder = board->path,
+                       name = job.metadata.name,
+                       incarnation = place.incarnation,
+                       now = tracking->clock_->now()]() -> Result<std::unique_ptr<Tracker>> {
+      return EventFile::create(folder, name, incarnation, now);
+    };
+    if (Status opened = tracking->add(progress::kTensorBoard, open); !opened)
       return tl::unexpected(
-          with_context(std::move(events).error(), "spec.tracking.tensorBoard.path")
+          with_context(std::move(opened).error(), "spec.tracking.tensorBoard.path")
       );
-    tracking->add(*std::move(events));
   }
   if (const auto& mlflow = job.spec.tracking->mlflow) {
     auto server = parse_url(mlflow->uri);
     if (!server)
       return tl::unexpected(with_context(std::move(server).error(), "spec.tracking.mlflow.uri"));
-    tracking->add(std::make_unique<Mlflow>(
-        *std::move(server),
-        mlflow->experiment,
-        RunDescription{
-            .job = job.metadata.name,
-            .job_namespace = job.metadata.namespace_,
-            .job_uid = place.incarnation.job_uid,
-            .parameters = parameters_of(job.spec),
-        }
-    ));
+    const auto open = [server = *std::move(server),
+                       experiment = mlflow->experiment,
+                       run = RunDescription{
+                           .job = job.metadata.name,
+                           .job_namespace = job.metadata.namespace_,
+                           .job_uid = place.incarnation.job_uid,
+                           .parameters = parameters_of(job.spec),
+                       }]() -> Result<std::unique_ptr<Tracker>> {
+      return std::make_unique<Mlflow>(server, experiment, run);
+    };
+    GNN_RETURN_IF_ERROR(tracking->add(progress::kMlflow, open));
   }
   return tracking;
 }
 
-void Tracking::add(std::unique_ptr<Tracker> tracker) {
-  trackers_.push_back(
-      std::make_unique<TrackerThread>(std::move(tracker), TrackerThreadOptions{}, clock_, random_)
+Status Tracking::add(std::string_view name, TrackerThread::Open open) {
+  trackers_.push_back(std::make_unique<TrackerThread>(
+      name, std::move(open), TrackerThreadOptions{}, clock_, random_
+  ));
+  Status opened = trackers_.back()->await_open(kTimeToOpen);
+  if (opened || opened.error().kind != ErrorKind::Timeout) return opened;
+  log_warning(
+      "a tracker does not answer; training goes on",
+      {{"tracker", std::string(name)}, {"why", opened.error().message}}
   );
+  return {};
 }
 
 void Tracking::close(RunEnd end) {
-  for (const auto& tracker : trackers_) tracker->close(end, time_to_close(end));
+  // All at once: a slow one does not take the others' time.
+  for (const auto& tracker : trackers_) tracker->finish(end, time_to_close(end));
+  for (const auto& tracker : trackers_) tracker->join();
 }
 
 progress::TrackingData Tracking::data() const {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace gnn::tracking {
@@ -32,18 +33,20 @@ class Tracking {
 
   /// What a rank reports goes there.
   [[nodiscard]] progress::ProgressSink& sink() { return sink_; }
-  /// Tells how it ended what waits and the end, for a few seconds at most.
+  /// Tells them what waits and the end, for a few seconds at most, whatever they do.
   void close(RunEnd end);
   /// Tells what the trackers were told, until this is destroyed and after.
   [[nodiscard]] std::shared_ptr<const progress::TrackingMeter> meter() const { return meter_; }
 
  private:
   explicit Tracking(int64_t log_steps);
-  void add(std::unique_ptr<Tracker> tracker);
+  // Begins to open a tracker, and waits for it a little.
+  [[nodiscard]] Status add(std::string_view name, TrackerThread::Open open);
   [[nodiscard]] progress::TrackingData data() const;
 
-  SystemClock clock_;
-  SystemRandom random_;
+  // Shared with threads, which may outlive this.
+  std::shared_ptr<Clock> clock_ = std::make_shared<SystemClock>();
+  std::shared_ptr<RandomSource> random_ = std::make_shared<SystemRandom>();
   std::vector<std::unique_ptr<TrackerThread>> trackers_;
   TrackingSink sink_;
   std::shared_ptr<progress::TrackingMeter> meter_;

@@ -41,6 +41,13 @@ TEST(HttpClient, SendsABodyAndReturnsAnyStatus) {
   EXPECT_EQ(got.body, "{}");
 }
 
+TEST(HttpClient, LooksNoNameUpOnceItsTimeIsOver) {
+  const auto reply =
+      send({.host = "no address"}, {.target = "/"}, {.time = {}, .addresses_only = true});
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().kind, ErrorKind::Timeout);
+}
+
 template <class T, void (*release)(T*)>
 struct Release {
   void operator()(T* value) const { release(value); }

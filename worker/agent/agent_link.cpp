@@ -84,6 +84,8 @@ AgentLink::~AgentLink() {
   closing_.store(true);
   wake();
   thread_.join();
+  // Trackers are told last, after the final report.
+  if (*tracking_.lock() != nullptr) send_report(send_last_word);
 }
 
 void AgentLink::on_phase(progress::Phase phase) {

@@ -65,8 +65,14 @@ TEST(AgentLink, DeliversTheLastMessagesToASlowAgent) {
   auto rank = std::async(std::launch::async, [&link] {
     progress::FinalReport report;
     report.epochs = 7;
+    std::atomic<int64_t> told = 1;
+    const auto meter = std::make_shared<progress::TrackingMeter>([&told] {
+      return progress::TrackingData{{"mlflow", {.written = told}}};
+    });
+    link->on_tracking_meter(meter);
     link->on_final(report);
     link->send_failure({ErrorKind::Data, "edge 7 leaves the graph"});
+    told = 2;
     link.reset();
   });
   const std::vector<RankMessage> messages = read_all(sockets.agent.get());
@@ -83,6 +89,8 @@ TEST(AgentLink, DeliversTheLastMessagesToASlowAgent) {
   ASSERT_TRUE(before.report.has_value());
   ASSERT_TRUE(before.report->final.has_value());
   EXPECT_EQ(before.report->final->epochs, 7);
+  EXPECT_EQ(before.report->tracking.at("mlflow").written, 1);
+  EXPECT_EQ(messages.back().report.value().tracking.at("mlflow").written, 2);
 }
 
 TEST(AgentLink, HearsWhichServersTakePartAndMarksThatItWaitsForOne) {

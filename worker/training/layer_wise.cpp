@@ -10,6 +10,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace gnn::training {
@@ -395,6 +396,10 @@ Result<bool> LayerWiseInference::run(
     if (resumed) {
       layer = resumed->layer;
       inputs = std::move(resumed->inputs);
+      context_.progress.on_message(
+          "Resumed from a kept layer: " + std::to_string(layer) + " of " +
+          std::to_string(model_.num_layers()) + " are not computed again"
+      );
       summed_.done = layer * edges_of_layer;
     }
   }

@@ -1,6 +1,7 @@
 #include "worker/training/predictions.h"
 
 #include "common/hash.h"
+#include "common/log.h"
 #include "worker/checkpoint/durable_file.h"
 #include "worker/data/array.h"
 #include "worker/training/agreement.h"
@@ -50,6 +51,15 @@ std::span<const std::byte> bytes_of(const at::Tensor& rows) {
   return {static_cast<const std::byte*>(rows.const_data_ptr()), rows.nbytes()};
 }
 
+// Of rows of logits: those without an answer, as one of them is no number.
+at::Tensor without_answer(const at::Tensor& logits) {
+  return logits.isnan().any(1);
+}
+
+at::Tensor classes_of(const at::Tensor& logits) {
+  return logits.argmax(1).masked_fill_(without_answer(logits), -1);
+}
+
 // The rows of one output: rank 0 writes its own as they come, and then those that the others have
 // gathered until then. Over the ranks, in their order, they ascend.
 class OutputRows {
@@ -68,7 +78,7 @@ class OutputRows {
 
   // Of logits or embeddings; what fails is told at the end.
   void take(const at::Tensor& rows) {
-    const at::Tensor plain = (is_classes() ? rows.argmax(1) : rows.to(at::kFloat)).contiguous();
+    const at::Tensor plain = (is_classes() ? classes_of(rows) : rows.to(at::kFloat)).contiguous();
     if (!file_) {
       // Rows may lie in a matrix that goes away.
       pieces_.push_back(plain.is_alias_of(rows) ? plain.clone() : plain);
@@ -302,6 +312,20 @@ KeptLayers Predictions::kept_layers(const Inputs& inputs, const AlsoWanted& also
   );
 }
 
+Status Predictions::warn_of(int64_t unanswered) const {
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<double> all,
+      comm::all_reduce_sums(*communicator_, {static_cast<double>(unanswered)})
+  );
+  if (all[0] == 0 || !writes()) return {};
+  log_warning(
+      "scores of nodes are no numbers, so that they have no class: features of theirs, or of their "
+      "neighbourhood, are NaN or too large",
+      {{"nodes", static_cast<int64_t>(all[0])}, {"of", num_nodes()}}
+  );
+  return {};
+}
+
 bool Predictions::has_embeddings() const {
   return std::ranges::find(options_.outputs, api::Output::Embeddings) != options_.outputs.end();
 }
@@ -316,13 +340,16 @@ Result<EvaluatedParts> Predictions::write(
   const Status begun = writes() ? outputs.begin(files_, folder_, nodes_) : Status();
   GNN_RETURN_IF_ERROR(agree(*communicator_, in_field(begun), kFailure));
 
-  const auto rows_into = [&outputs](bool embeddings) {
-    return [&outputs, embeddings](const at::Tensor& /*nodes*/, const at::Tensor& rows) {
-      outputs.take(embeddings, rows);
+  int64_t unanswered = 0;
+  AlsoWanted
+      also{.nodes = nodes_, .logits = [&](const at::Tensor& /*nodes*/, const at::Tensor& rows) {
+             unanswered += without_answer(rows).sum().item<int64_t>();
+             outputs.take(false, rows);
+           }};
+  if (has_embeddings())
+    also.embeddings = [&outputs](const at::Tensor& /*nodes*/, const at::Tensor& rows) {
+      outputs.take(true, rows);
     };
-  };
-  AlsoWanted also{.nodes = nodes_, .logits = rows_into(false)};
-  if (has_embeddings()) also.embeddings = rows_into(true);
   KeptLayers kept = kept_layers(inputs, also);
   also.kept = &kept;
   GNN_ASSIGN_OR_RETURN(
@@ -335,6 +362,7 @@ Result<EvaluatedParts> Predictions::write(
   const Status published = writes() ? outputs.publish(*files_, folder_) : Status();
   GNN_RETURN_IF_ERROR(agree(*communicator_, in_field(published), kFailure));
   kept.remove();
+  GNN_RETURN_IF_ERROR(warn_of(unanswered));
   return evaluated;
 }
 

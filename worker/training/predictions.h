@@ -36,7 +36,7 @@ struct PredictionsOptions {
 [[nodiscard]] std::optional<PredictionsOptions> predictions_options(const api::GnnJobSpec& spec);
 
 /// The files with what a model says of nodes: ids.npy (int64 [K], ascending), and for node n of it
-/// row n of classes.npy (int64 [K]), scores.npy and embeddings.npy (float32 [K, width]). Rank 0 alone
+/// row n of classes.npy (int64 [K]; -1 where a score is NaN), scores.npy and embeddings.npy (float32 [K, width]). Rank 0 alone
 /// writes them; the others send it their rows. Every call is collective, and what fails on rank 0
 /// fails on all.
 class Predictions {
@@ -89,6 +89,8 @@ class Predictions {
 
   [[nodiscard]] bool writes() const { return communicator_->rank() == 0; }
   [[nodiscard]] Status take_folder();
+  // Says how many of the nodes have no class; adds up the ranks' numbers.
+  [[nodiscard]] Status warn_of(int64_t unanswered) const;
   [[nodiscard]] bool has_embeddings() const;
   [[nodiscard]] KeptLayers kept_layers(const Inputs& inputs, const AlsoWanted& also) const;
 

@@ -1,5 +1,6 @@
 #include "worker/training/predictions.h"
 
+#include "common/log.h"
 #include "tests/support/read_file.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/worker/comm/in_process_ranks.h"
@@ -18,11 +19,13 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -35,7 +38,9 @@ using api::Output;
 using gnn::testing::read_file;
 using gnn::testing::TemporaryFolder;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 const std::vector<Output> kAll{Output::Classes, Output::Scores, Output::Embeddings};
@@ -153,6 +158,27 @@ TEST_F(PredictionsTest, AreWhatOneForwardGivesByAnyRanks) {
       expect_rows_of(*model, at::arange(61));
     }
   }
+}
+
+TEST_F(PredictionsTest, GiveNoClassToNodesWhoseScoresAreNoNumbers) {
+  const at::NoGradGuard no_grad;
+  graph_.whole.features[7].fill_(NAN);
+  const auto model = make_models()[0];
+  const at::Tensor scores = graph_.forward(*model);
+  const at::Tensor none = scores.isnan().any(1);
+  const auto count = none.sum().item<int64_t>();
+  ASSERT_GT(count, 1);
+  ASSERT_LT(count, 61);
+  std::vector<std::string> log;
+  const ScopedLogOutput output([&](std::string_view line) { log.emplace_back(line); });
+  comm::run_ranks(2, [&](const std::shared_ptr<comm::Communicator>& all) {
+    EXPECT_TRUE(comm::require(write(options(), *model, {all})));
+  });
+  EXPECT_TRUE(
+      at::equal(read_npy<int64_t>(file("classes.npy")), scores.argmax(1).masked_fill(none, -1))
+  );
+  ASSERT_THAT(log, ::testing::SizeIs(1));
+  EXPECT_THAT(log[0], HasSubstr("nodes=" + std::to_string(count) + " of=61"));
 }
 
 TEST_F(PredictionsTest, AreOfListedNodesAloneWithMoreRanksThanThey) {
@@ -280,7 +306,8 @@ TEST_F(PredictionsTest, WithIdsAreWholeWhereverTheDiskFails) {
   EXPECT_EQ(read_npy<int64_t>(file("ids.npy")).numel(), 2);
 }
 
-// Keeps the edges that were told of first, and can ask to stop at the end of the last layer.
+// Keeps the edges that were told of first, and messages, and can ask to stop at the end of the last
+// layer.
 class EdgesSink final : public CountingSink {
  public:
   explicit EdgesSink(StopToken& stop, bool stops = false) : stop_(stop), stops_(stops) {}
@@ -288,7 +315,9 @@ class EdgesSink final : public CountingSink {
     if (first == 0) first = evaluation.done;
     if (stops_ && evaluation.done == evaluation.total) stop_.request();
   }
+  void on_message(const std::string& message) override { messages.push_back(message); }
   int64_t first = 0;
+  std::vector<std::string> messages;
 
  private:
   StopToken& stop_;
@@ -308,6 +337,7 @@ class ResumedPredictions : public PredictionsTest {
     EXPECT_EQ(
         write(kept_, model, {comm::make_single_communicator()}, &stop, &sink).value(), !stops
     );
+    messages_ = sink.messages;
     return sink.first;
   }
   // The one layer that is kept.
@@ -321,6 +351,7 @@ class ResumedPredictions : public PredictionsTest {
   }
 
   PredictionsOptions kept_;
+  std::vector<std::string> messages_;  // of the last first_edges()
 };
 
 TEST_F(ResumedPredictions, StartWithTheLastLayerWhoseInputsAreKept) {
@@ -329,8 +360,10 @@ TEST_F(ResumedPredictions, StartWithTheLastLayerWhoseInputsAreKept) {
   models.pop_back();  // has one layer
   for (const auto& model : models) {
     EXPECT_LT(first_edges(*model, true), edges);
+    EXPECT_THAT(messages_, IsEmpty());
     EXPECT_THAT(kept_file(), HasSubstr("layer-2-"));
     EXPECT_GT(first_edges(*model, false), 2 * edges);
+    EXPECT_THAT(messages_, ElementsAre("Resumed from a kept layer: 2 of 3 are not computed again"));
     expect_rows_of(*model, at::arange(61));
     EXPECT_FALSE(fs::exists(folder_.path("out/layers")));
   }

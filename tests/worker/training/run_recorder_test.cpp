@@ -1,5 +1,6 @@
 #include "worker/training/run_recorder.h"
 
+#include "common/log.h"
 #include "tests/support/simulated_disk.h"
 #include "tests/worker/comm/in_process_ranks.h"
 #include "tests/worker/training/linear_net.h"
@@ -17,6 +18,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -62,7 +64,7 @@ class PointsWorkload final : public Workload {
   }
   std::optional<progress::RemoteData> remote_data() const override {
     progress::RemoteData data;
-    data.training = {.local = 0, .cache = 30 * fetched_, .remote = 10 * fetched_};
+    data.training = {.local = 5 * fetched_, .cache = 30 * fetched_, .remote = 10 * fetched_};
     data.expected_hit_rate = 0.5;
     return data;
   }
@@ -91,6 +93,8 @@ struct Run {
   int64_t attempt = 0;
   int64_t stop_at = -1;  // the batch in which rank 0 is asked to stop
   int64_t bad_batch = -1;
+  std::string job_uid = "6f0c";
+  std::string resume = "Auto";
 };
 
 // Trains four epochs on two ranks that share a disk, and gives rank 0's result and its parameters'
@@ -116,10 +120,12 @@ Result<TrainingResult> train_ranks(const std::shared_ptr<SimulatedDisk>& disk, c
     };
     TrainerOptions options = options_for(4);
     options.training.evaluation.parts = std::vector{Part::Validation};
-    options.incarnation = {.job_uid = "6f0c", .attempt = run.attempt, .round = 0};
+    options.incarnation = {.job_uid = run.job_uid, .attempt = run.attempt, .round = 0};
     options.num_classes = 3;
     options.facts.job = "points";
+    options.data = report::DataRecord{.description = "twelve points"};
     if (disk) options.checkpoint = api::Checkpoint{.path = "/job/checkpoints"};
+    if (disk) options.checkpoint->resume = run.resume;
     auto mine = train(workload, context, options);
     if (communicator->rank() == 0) result = std::move(mine);
   });
@@ -144,6 +150,7 @@ TEST(RunRecorder, KeepsOneRecordOverRestartsAndChangesNoBit) {
 
   const report::RunRecord record = record_on(*disk);
   ASSERT_EQ(record.epochs.size(), 4U);
+  ASSERT_TRUE(record.ranks && record.confusion && record.data && record.outcome);
   for (size_t epoch = 0; epoch < 4; ++epoch) {
     EXPECT_EQ(record.epochs[epoch].epoch, static_cast<int64_t>(epoch));
     EXPECT_EQ(record.epochs[epoch].loss, expected.epochs[epoch].average_loss);
@@ -151,18 +158,32 @@ TEST(RunRecorder, KeepsOneRecordOverRestartsAndChangesNoBit) {
     EXPECT_TRUE(record.epochs[epoch].step_seconds && record.epochs[epoch].learning_rate);
   }
   ASSERT_EQ(record.attempts.size(), 2U);
-  EXPECT_EQ(record.attempts[1].epoch, 2);
-  EXPECT_EQ(record.attempts[1].began, TimePoint(std::chrono::seconds(1000)));
-  EXPECT_EQ(record.attempts[1].end, report::AttemptEnd::Complete);
+  const report::AttemptRecord& attempt = record.attempts[1];
+  EXPECT_EQ(attempt.epoch, 2);
+  EXPECT_EQ(attempt.step, 2);
+  EXPECT_EQ(attempt.incarnation.attempt, 1);
+  EXPECT_EQ(attempt.world_size, 2);
+  EXPECT_EQ(attempt.device, "cpu");
+  EXPECT_EQ(attempt.began, TimePoint(std::chrono::seconds(1000)));
+  EXPECT_GT(attempt.seen, attempt.began);
+  EXPECT_EQ(attempt.end, report::AttemptEnd::Complete);
+  EXPECT_EQ(record.ranks->world_size, 2);
   ASSERT_EQ(record.ranks->ranks.size(), 2U);
+  EXPECT_GT(record.ranks->ranks[1].seconds.total, 0);
+  EXPECT_EQ(record.ranks->ranks[1].expected_hit_rate, 0.5);
   EXPECT_EQ(record.ranks->first_epoch, 2);
   EXPECT_EQ(record.ranks->ranks[1].items, 4 * record.ranks->ranks[1].sampled_edges / 11);
-  // Both ranks read 40 rows a batch; the epoch that was stopped in it had less.
+  // Both ranks read 45 rows a batch; the epoch that was stopped in it had less.
+  EXPECT_EQ(record.epochs[3].rows->local, 2 * 15);
   EXPECT_EQ(record.epochs[3].rows->cache, 2 * 90);
   EXPECT_EQ(record.epochs[3].rows->remote, 2 * 30);
   EXPECT_THAT(record.confusion->counts, ElementsAre(4, 0, 0, 0, 3, 1, 0, 0, 4));
   EXPECT_EQ(record.outcome->metrics, result.report.metrics);
+  EXPECT_EQ(record.facts.job, "points");
   EXPECT_EQ(record.facts.evaluation, "accuracy");
+  EXPECT_EQ(record.facts.epochs, 4);
+  EXPECT_EQ(record.facts.batch_size, 4);
+  EXPECT_EQ(record.data->description, "twelve points");
 }
 
 TEST(RunRecorder, SaysWhyAnAttemptFailed) {
@@ -187,6 +208,69 @@ TEST(RunRecorder, LeavesTheRecordToALaterAttemptAndOutlivesADamagedOne) {
   // Losses and metrics are in the checkpoint, too.
   EXPECT_EQ(record_on(*disk).epochs.size(), 4U);
   EXPECT_EQ(record_on(*disk).attempts.size(), 1U);
+}
+
+TEST(RunRecorder, LeavesOutTheAttemptsOfATrainingWhoseCheckpointItStartsFrom) {
+  const auto disk = std::make_shared<SimulatedDisk>();
+  const auto first = train_ranks(disk, {.stop_at = 7});
+  ASSERT_TRUE(first.has_value());
+  ASSERT_TRUE(train_ranks(disk, {.job_uid = "further", .resume = first->report.checkpoint}));
+  EXPECT_EQ(record_on(*disk).epochs.size(), 4U);
+  ASSERT_EQ(record_on(*disk).attempts.size(), 1U);
+  EXPECT_EQ(record_on(*disk).attempts[0].incarnation.job_uid, "further");
+}
+
+// A recorder of its own, by a clock that tests set.
+class RecorderTest : public ::testing::Test {
+ protected:
+  void add_epoch_at(Duration time) {
+    now_ = TimePoint(time);
+    recorder_.add_epoch({.epoch = epoch_++}, {});
+  }
+  [[nodiscard]] size_t epochs_on_disk() const { return record_on(*disk_).epochs.size(); }
+
+  std::shared_ptr<SimulatedDisk> disk_ = std::make_shared<SimulatedDisk>();
+  TimePoint now_{std::chrono::seconds(100)};
+  progress::NullSink sink_;
+  TrainingCheckpoints checkpoints_ =
+      TrainingCheckpoints::open(
+          {.checkpoint = {.path = "/job/checkpoints"}, .incarnation = {.job_uid = "6f0c"}},
+          comm::make_single_communicator(),
+          sink_,
+          disk_
+      )
+          .value();
+  RunRecorder recorder_{checkpoints_, [this] { return now_; }, {}, {}, {}, true};
+  int64_t epoch_ = 0;
+};
+
+TEST_F(RecorderTest, WritesTwiceASecondAndAtTheEndAndOnceTheClockIsSetBack) {
+  add_epoch_at(std::chrono::milliseconds(100'499));
+  EXPECT_EQ(epochs_on_disk(), 0U);
+  add_epoch_at(std::chrono::milliseconds(100'500));
+  EXPECT_EQ(epochs_on_disk(), 2U);
+  add_epoch_at(std::chrono::seconds(9));
+  EXPECT_EQ(epochs_on_disk(), 3U);
+  EXPECT_EQ(record_on(*disk_).attempts[0].seen, now_);
+  add_epoch_at(std::chrono::milliseconds(9'100));
+  EXPECT_EQ(epochs_on_disk(), 3U);
+  recorder_.end(report::AttemptEnd::Complete);
+  EXPECT_EQ(epochs_on_disk(), 4U);
+}
+
+TEST_F(RecorderTest, WarnsOnceOfADiskThatFailsAndTriesOn) {
+  std::vector<std::string> log;
+  const ScopedLogOutput output([&](std::string_view line) { log.emplace_back(line); });
+  for (const int64_t second : {101, 102}) {
+    disk_->fail_at(0, SimulatedDisk::Fault::Error);
+    add_epoch_at(std::chrono::seconds(second));
+    EXPECT_TRUE(disk_->fired());
+  }
+  ASSERT_THAT(log, ::testing::SizeIs(1));
+  EXPECT_THAT(log[0], HasSubstr("run.json"));
+  EXPECT_EQ(epochs_on_disk(), 0U);
+  add_epoch_at(std::chrono::seconds(103));
+  EXPECT_EQ(epochs_on_disk(), 3U);
 }
 
 }  // namespace

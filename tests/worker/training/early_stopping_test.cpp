@@ -207,7 +207,7 @@ std::vector<std::string> manifests_in(const SimulatedDisk& disk) {
   return names;
 }
 
-TEST(EarlyStopping, EndsAfterItsPatienceAndTestsTheModelThatIsAskedFor) {
+TEST(EarlyStopping, EndsAfterItsPatienceAndTestsAndPredictsByTheModelThatIsAskedFor) {
   const auto disk = std::make_shared<SimulatedDisk>();
   const auto last = run_planned(stopping_options(api::TestModel::Last), disk);
   ASSERT_TRUE(last->result) << last->result.error().message;
@@ -226,9 +226,8 @@ TEST(EarlyStopping, EndsAfterItsPatienceAndTestsTheModelThatIsAskedFor) {
   EXPECT_EQ(best->result->report.parameters_hash, last->result->report.parameters_hash)
       << "of the last step in any case";
   EXPECT_THAT(best->workload.predicted, ElementsAre(best->workload.marks.at(1)));
-}
 
-TEST(EarlyStopping, PredictsByTheModelThatIsAskedForWithoutATestSet) {
+  // Predictions are of that model without a test set, too.
   for (const auto& [test_model, epoch] :
        {std::pair{api::TestModel::Last, size_t{4}}, std::pair{api::TestModel::Best, size_t{1}}}) {
     const auto run = run_planned(

@@ -111,15 +111,12 @@ std::vector<Recorded> recorded() {
   };
 }
 
-TEST(LearningRate, IsThatOfTorchsSchedulersByEpochAndByStep) {
+TEST(LearningRate, IsThatOfTorchsSchedulersByEpochAndByStepOrTheOptimizersWithoutOne) {
   for (const Recorded& expected : recorded()) {
     SCOPED_TRACE(expected.name);
     EXPECT_THAT(by_epoch(expected.schedule), Pointwise(DoubleNear(1e-15), expected.rates));
     EXPECT_THAT(by_step(expected.schedule), Pointwise(DoubleNear(1e-15), expected.rates));
   }
-}
-
-TEST(LearningRate, IsTheOptimizersWithoutASchedule) {
   api::Training training;
   training.optimizer.learning_rate = {"0.3"};
   EXPECT_EQ(rate_of(training, 7).at({.epoch = 4, .step = 6}), 0.3);

@@ -59,7 +59,7 @@ Result<Evaluated> evaluate_batches(
     if (!scores) break;
     counts.correct += count_correct(*scores).item<int64_t>();
     counts.total += scores->labels.size(0);
-    if (answers.counts()) answers.add(scores->labels, scores->logits.argmax(1));
+    if (answers.counts()) answers.add(scores->labels, answers_of(scores->logits));
     context.progress.on_mark();
     context.progress.on_evaluation(
         {.done = batch + 1, .total = most, .unit = progress::EvaluationUnit::Batches}
@@ -124,7 +124,7 @@ Result<EvaluatedParts> evaluate_layer_wise(
     if (also.logits) take_listed(also.nodes, nodes, logits, also.logits);
     if (parts.empty()) return;
     const at::Tensor labels = whole.labels.index_select(0, nodes);
-    const at::Tensor answers = logits.argmax(1);
+    const at::Tensor answers = answers_of(logits);
     correct.index_copy_(0, nodes, answers.eq(labels));
     if (asked.defined())
       counter.add(labels, answers.masked_fill(asked.index_select(0, nodes).logical_not(), -1));

@@ -8,6 +8,7 @@
 #include "worker/training/agreement.h"
 #include "worker/training/evaluator.h"
 #include "worker/training/layer_wise.h"
+#include "worker/training/scores.h"
 
 #include <ATen/ATen.h>
 
@@ -364,7 +365,7 @@ Result<EvaluatedParts> evaluate_part_layer_wise(
   const at::Tensor asked = places_to_count(context.answers, own_places, own.size());
   const auto take = [&](const at::Tensor& places, const at::Tensor& logits) {
     const at::Tensor labels_here = own_labels.index_select(0, places);
-    const at::Tensor answers = logits.argmax(1);
+    const at::Tensor answers = answers_of(logits);
     correct.index_copy_(0, places, answers.eq(labels_here));
     if (asked.defined())
       counter.add(

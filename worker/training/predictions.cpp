@@ -8,6 +8,7 @@
 #include "worker/training/node_list.h"
 #include "worker/training/npy_file.h"
 #include "worker/training/parameters_hash.h"
+#include "worker/training/scores.h"
 
 #include <ATen/ATen.h>
 
@@ -51,15 +52,6 @@ std::span<const std::byte> bytes_of(const at::Tensor& rows) {
   return {static_cast<const std::byte*>(rows.const_data_ptr()), rows.nbytes()};
 }
 
-// Of rows of logits: those without an answer, as one of them is no number.
-at::Tensor without_answer(const at::Tensor& logits) {
-  return logits.isnan().any(1);
-}
-
-at::Tensor classes_of(const at::Tensor& logits) {
-  return logits.argmax(1).masked_fill_(without_answer(logits), -1);
-}
-
 // The rows of one output: rank 0 writes its own as they come, and then those that the others have
 // gathered until then. Over the ranks, in their order, they ascend.
 class OutputRows {
@@ -78,7 +70,7 @@ class OutputRows {
 
   // Of logits or embeddings; what fails is told at the end.
   void take(const at::Tensor& rows) {
-    const at::Tensor plain = (is_classes() ? classes_of(rows) : rows.to(at::kFloat)).contiguous();
+    const at::Tensor plain = (is_classes() ? answers_of(rows) : rows.to(at::kFloat)).contiguous();
     if (!file_) {
       // Rows may lie in a matrix that goes away.
       pieces_.push_back(plain.is_alias_of(rows) ? plain.clone() : plain);
@@ -343,7 +335,7 @@ Result<EvaluatedParts> Predictions::write(
   int64_t unanswered = 0;
   AlsoWanted
       also{.nodes = nodes_, .logits = [&](const at::Tensor& /*nodes*/, const at::Tensor& rows) {
-             unanswered += without_answer(rows).sum().item<int64_t>();
+             unanswered += answers_of(rows).lt(0).sum().item<int64_t>();
              outputs.take(false, rows);
            }};
   if (has_embeddings())

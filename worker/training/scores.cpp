@@ -34,9 +34,14 @@ std::optional<double> weight_of(const Scores& scores, const at::Tensor& class_we
   return class_weights.index_select(0, scores.labels).sum(at::kDouble).item<double>();
 }
 
-at::Tensor count_correct(const Scores& scores) {
+at::Tensor answers_of(const at::Tensor& logits) {
   const at::NoGradGuard no_grad;
-  return scores.logits.argmax(1).eq(scores.labels).sum();
+  const auto [highest, classes] = logits.max(1);  // NaN where there is one
+  return classes.masked_fill(highest.isnan(), -1);
+}
+
+at::Tensor count_correct(const Scores& scores) {
+  return answers_of(scores.logits).eq(scores.labels).sum();
 }
 
 }  // namespace gnn::training

@@ -37,8 +37,11 @@ struct Scores {
     const Scores& scores, const at::Tensor& class_weights
 );
 
-/// How many labels have the highest logit; among equals the first counts. An int64 scalar on the
-/// scores' device.
+/// The class with the highest of each item's logits [items, classes], the first of equals; -1 where a
+/// logit is NaN. int64 [items].
+[[nodiscard]] at::Tensor answers_of(const at::Tensor& logits);
+
+/// How many labels are the answers. An int64 scalar on the scores' device.
 [[nodiscard]] at::Tensor count_correct(const Scores& scores);
 
 }  // namespace gnn::training

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -24,7 +25,7 @@ at::Tensor logits_of(const std::vector<int64_t>& answers) {
   return at::one_hot(at::tensor(answers, at::kLong), 3).to(at::kFloat);
 }
 
-TEST(AnswersByClass, OfSampledBatchesAddUpOverRanks) {
+TEST(AnswersByClass, OfSampledBatchesAddUpOverRanksWithoutScoresThatAreNoNumbers) {
   comm::run_ranks(2, [](const std::shared_ptr<comm::Communicator>& communicator) {
     const bool first = communicator->rank() == 0;
     const StopToken stop;
@@ -39,11 +40,13 @@ TEST(AnswersByClass, OfSampledBatchesAddUpOverRanks) {
     int batches = first ? 2 : 1;
     const auto next = [&]() -> Result<std::optional<Scores>> {
       if (batches-- == 0) return std::optional<Scores>();
-      return Scores{.logits = logits_of({0, 2, 1}), .labels = at::tensor({0, 2, 2}, at::kLong)};
+      const at::Tensor logits = logits_of({0, 2, 1, 0});
+      logits[3][1] = std::nan("");  // no answer, and not the first class
+      return Scores{.logits = logits, .labels = at::tensor({0, 2, 2, 0}, at::kLong)};
     };
     const Evaluated evaluated =
         comm::require(evaluate_batches(next, first ? 2 : 1, *communicator, context));
-    EXPECT_EQ(*evaluated, progress::accuracy(6, 9));
+    EXPECT_EQ(*evaluated, progress::accuracy(6, 12));
     ASSERT_TRUE(found.has_value());
     EXPECT_THAT(found->counts, ElementsAre(3, 0, 0, 0, 0, 0, 0, 3, 3));
   });

@@ -47,10 +47,10 @@ def install(*values):
     )
 
 
-def make_namespace(name):
+def make_namespace(name, **labels):
     operator.apply({
         "apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+        "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted", **labels}},
     })
 
 
@@ -126,7 +126,12 @@ def undisturbed_hash():
 
 def processes(job, subcommand, *variables):
     """Process ids of the agents or ranks of a job, on whichever node, that have these variables."""
-    wanted = {variable.encode() for variable in (f"GNN_JOB={job}", *variables)}
+    return processes_of("gnn-worker", subcommand, f"GNN_JOB={job}", *variables)
+
+
+def processes_of(name, subcommand, *variables):
+    """Process ids of a program in containers, on whichever node, that have these variables."""
+    wanted = {variable.encode() for variable in variables}
     host = os.readlink("/proc/self/ns/mnt")  # where other tests may run a job of the same name
     found = []
     for entry in Path("/proc").iterdir():
@@ -139,7 +144,7 @@ def processes(job, subcommand, *variables):
             in_container = os.readlink(entry / "ns/mnt") != host
         except OSError:
             continue
-        is_it = program.endswith("/gnn-worker") and arguments[1:2] == [subcommand.encode()] and wanted <= set(environment)
+        is_it = program.endswith(f"/{name}") and arguments[1:2] == [subcommand.encode()] and wanted <= set(environment)
         if in_container and is_it:
             found.append(int(entry.name))
     return sorted(found)
@@ -805,6 +810,81 @@ class Chart(EndToEnd):
                 container = item["spec"]["template"]["spec"]["containers"][0]
                 container.update(image=operator.images["controller"], imagePullPolicy="Never")
         return objects
+
+
+class OpenShift(EndToEnd):
+    """The chart with its values for OpenShift, where namespaces choose the users of pods as restricted-v2 does."""
+
+    NAMESPACE = "ranged"
+    FIRST_USER = 1000680000
+    POLICIES = ROOT / "tests/support/restricted_v2.yaml"
+
+    def setUp(self):
+        operator.helm("uninstall", "gnn-operator", "--namespace", operator.namespace, "--wait", "--timeout", "120s")
+        self.addCleanup(install)
+        operator.kubectl("apply", "-f", self.POLICIES)
+        self.addCleanup(operator.kubectl, "delete", "-f", self.POLICIES)
+        labels = {"range": str(self.FIRST_USER)}
+        make_namespace(self.NAMESPACE, **labels)
+        self.addCleanup(operator.kubectl, "delete", "namespace", self.NAMESPACE, "--wait=false")
+        make_namespace(operator.namespace, **labels)
+        self.addCleanup(
+            operator.kubectl, "label", "namespace", operator.namespace, "range-", "pod-security.kubernetes.io/enforce-"
+        )
+        operator.wait("the policies act", self.policies_act, 60)
+
+    def policies_act(self):
+        return self.user_of_a_new_pod() == self.FIRST_USER and "must be in the namespace's range" in self.user_of_a_new_pod(
+            runAsUser=65532
+        )
+
+    def user_of_a_new_pod(self, **security):
+        """Of one that is only asked for; or what is said against it."""
+        pod = {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "asked", "namespace": self.NAMESPACE},
+            "spec": {
+                "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}, **security},
+                "containers": [{
+                    "name": "asked", "image": "asked",
+                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                }],
+            },
+        }  # fmt: skip
+        try:
+            made = operator.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(pod))
+        except Failed as refusal:
+            return str(refusal)
+        return json.loads(made)["spec"]["securityContext"].get("runAsUser")
+
+    def assert_run_as_chosen(self, found, count):
+        self.assertEqual(len(found), count)
+        for process in found:
+            lines = (line.split() for line in Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines())
+            status = {name: values for name, *values in lines}
+            user = str(self.FIRST_USER)
+            # The image's passwd knows no such user: its group is root's, as on OpenShift, and the volumes' is a further one.
+            self.assertEqual((status["Uid:"], status["Gid:"], status["Groups:"]), ([user] * 4, ["0"] * 4, ["0", user]))
+
+    def test_controllers_and_a_job_run_as_the_users_that_their_namespaces_choose(self):
+        operator.install(files=["values-openshift.yaml"])
+        pods = operator.list("pods", operator.namespace, "app.kubernetes.io/component=controller")
+        hosts = [f"HOSTNAME={pod['metadata']['name']}" for pod in pods]
+        self.assert_run_as_chosen([process for host in hosts for process in processes_of("gnn-controller", "run", host)], 2)
+
+        folder = operator.volume(self.NAMESPACE, "checkpoints")
+        operator.apply(jobs.small_job(
+            "chosen", self.NAMESPACE, operator.images["worker"], predictions={"path": "/checkpoints/predicted"}
+        ))  # fmt: skip
+        operator.wait_step("chosen", self.NAMESPACE, 1, 120)
+        self.assert_run_as_chosen(processes("chosen", "agent"), 2)
+        self.assert_run_as_chosen(processes("chosen", "rank"), 4)
+        job = operator.wait_finished("chosen", self.NAMESPACE, 200)
+        self.assertTrue(operator.holds(job, "Complete"), json.dumps(job["status"], indent=1))
+        ids, classes = (read_ids(folder / f"predicted/{name}.npy") for name in ("ids", "classes"))
+        self.assertEqual(ids, list(range(len(classes))))
+        written = [file for file in folder.rglob("*") if file.is_file()]
+        self.assertIn("chosen", {file.relative_to(folder).parts[0] for file in written}, "no checkpoint")
+        self.assertEqual({file.stat().st_uid for file in written}, {self.FIRST_USER})
 
 
 class Images(unittest.TestCase):

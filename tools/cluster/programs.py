@@ -51,6 +51,9 @@ def api_server(tools, layout, pki, *, address, port, etcd_port, with_nodes):
         f"--service-cluster-ip-range={SERVICE_CIDR}",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
+        # Policies that change objects, for whoever applies some.
+        "--feature-gates=MutatingAdmissionPolicy=true",
+        "--runtime-config=admissionregistration.k8s.io/v1beta1=true",
         "--allow-privileged=true",
         "--profiling=false",
         f"--cert-dir={layout.directory / 'api-server'}",

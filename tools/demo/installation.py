@@ -89,8 +89,8 @@ class Installation:
         tools = run([ROOT / "tools/cluster/go/build"]).strip().splitlines()[-1]
         return run([*self._cluster, "enter", "--", Path(tools) / "helm", *arguments])
 
-    def install(self, *values, release="gnn-operator"):
-        """Installs or upgrades the chart with the built images, and waits until it runs."""
+    def install(self, *values, files=(), release="gnn-operator"):
+        """Installs or upgrades the chart with the built images, and waits until it runs. `files` are of the chart's folder."""
         repository, tag = self.images["controller"].rsplit(":", 1)
         worker, worker_tag = self.images["worker"].rsplit(":", 1)
         settings = [
@@ -101,6 +101,8 @@ class Installation:
             "upgrade", "--install", release, ROOT / "charts/gnn-operator", "--namespace", self.namespace,
             "--create-namespace", "--wait", "--timeout", "120s",
         ]
+        for file in files:
+            command += ["--values", ROOT / "charts/gnn-operator" / file]
         for value in settings:
             command += ["--set", value]
         return self.helm(*command)

@@ -20,56 +20,6 @@ using ::testing::Not;
 
 constexpr std::string_view kFirstUser = "1000680000";
 
-// In place of OpenShift's admission by SecurityContextConstraints, which is not to be had without OpenShift, API server and
-// all: policies that do to pods what restricted-v2 does in namespaces with one range of users: a pod that names no user or group
-// gets the first of it, and one that names another is refused.
-constexpr std::string_view kConstraints = R"(
-apiVersion: admissionregistration.k8s.io/v1beta1
-kind: MutatingAdmissionPolicy
-metadata: {name: restricted-v2}
-spec:
-  failurePolicy: Fail
-  reinvocationPolicy: Never
-  matchConstraints:
-    namespaceSelector: {matchLabels: {range: "1000680000"}}
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
-  variables:
-    - {name: first, expression: "1000680000"}
-  mutations:
-    - patchType: ApplyConfiguration
-      applyConfiguration:
-        expression: >-
-          Object{spec: Object.spec{securityContext: Object.spec.securityContext{
-          runAsUser: object.spec.?securityContext.?runAsUser.orValue(variables.first),
-          fsGroup: object.spec.?securityContext.?fsGroup.orValue(variables.first)}}}
----
-apiVersion: admissionregistration.k8s.io/v1beta1
-kind: MutatingAdmissionPolicyBinding
-metadata: {name: restricted-v2}
-spec: {policyName: restricted-v2}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: restricted-v2}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    namespaceSelector: {matchLabels: {range: "1000680000"}}
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
-  variables:
-    - {name: first, expression: "1000680000"}
-    - {name: users, expression: '[object.spec.?securityContext.?runAsUser.orValue(0)] + object.spec.containers.map(c, c.?securityContext.?runAsUser.orValue(variables.first))'}
-  validations:
-    - {expression: 'variables.users.all(u, u >= variables.first && u < variables.first + 10000)', message: "runAsUser: must be in the namespace's range"}
-    - {expression: 'object.spec.?securityContext.?fsGroup.orValue(0) == variables.first', message: "fsGroup: must be the namespace's"}
-    - {expression: '!has(object.spec.securityContext.seccompProfile) || object.spec.securityContext.seccompProfile.type == "RuntimeDefault"', message: "seccompProfile: must be RuntimeDefault"}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: restricted-v2}
-spec: {policyName: restricted-v2, validationActions: [Deny]}
-)";
-
 constexpr std::string_view kRangedNamespaces = R"(
 apiVersion: v1
 kind: Namespace
@@ -107,7 +57,7 @@ class OpenShift : public ::testing::Test {
     };
     plane_ = must(ControlPlane::start(options));
     must(plane_->apply("-", kRangedNamespaces));
-    must(plane_->apply("-", kConstraints));
+    must(plane_->apply(std::string(GNN_SOURCE_DIR) + "/tests/support/restricted_v2.yaml"));
     // An API server takes up each policy for itself, in any order.
     const auto policies_act = [&] {
       const std::string refusal = user_of_a_new_pod(R"(, "runAsUser": 65532)");

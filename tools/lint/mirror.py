@@ -85,7 +85,7 @@ COVERED = {
         "worker/app/rank_command", "worker/main/main",
     ],
     "tests/worker/checkpoint/checkpoint_test.cpp": [
-        "worker/checkpoint/checkpoint_state", "worker/checkpoint/durable_file", "worker/checkpoint/file_ops",
+        "worker/checkpoint/checkpoint_state", "worker/checkpoint/file_ops",
     ],
     "tests/worker/comm/communicator_test.cpp": ["worker/comm/c10d_communicator", "worker/progress/collective_activity"],
     "tests/worker/comm/process_groups_test.cpp": ["worker/comm/gloo/gloo_backend", "worker/comm/rank_groups"],

@@ -1,11 +1,13 @@
+#include "worker/checkpoint/durable_file.h"
+
 #include "tests/support/must.h"
 #include "tests/support/temporary_folder.h"
-#include "worker/checkpoint/durable_file.h"
 #include "worker/checkpoint/file_ops.h"
+
+#include <gtest/gtest.h>
 
 #include <array>
 #include <filesystem>
-#include <gtest/gtest.h>
 #include <string_view>
 
 namespace gnn::checkpoint {

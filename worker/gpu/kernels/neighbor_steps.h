@@ -140,9 +140,15 @@ class NeighborSteps {
   [[nodiscard]] size_t bytes() const {
     size_t total = starts_.bytes() + degrees_.bytes() + tile_sums_.bytes() + positions_.bytes() +
                    kept_.bytes() + edge_slots_.bytes() + swapped_.bytes() + pairs_.bytes() +
-                   counters_.bytes();
-    for (const Type& type : types_)
-      total += type.ids.bytes() + type.words.bytes() + type.keys.bytes();
+                   counters_.bytes() + batch_bytes();
+    for (const Type& type : types_) total += type.words.bytes() + type.keys.bytes();
+    return total;
+  }
+
+  /// Bytes of those arrays that batch() has: no batch so far was larger.
+  [[nodiscard]] size_t batch_bytes() const {
+    size_t total = 0;
+    for (const Type& type : types_) total += type.ids.bytes();
     for (const Edges& edges : edges_)
       total += edges.indptr.bytes() + edges.indices.bytes() + edges.edge_ids.bytes();
     return total;

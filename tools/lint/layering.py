@@ -38,6 +38,9 @@ ALLOWED = {
     "worker/sampling": ["common", "worker/data", "worker/graph", "worker/sampling/core"],
     "worker/gpu/kernels": ["common", "worker/sampling/core"],
     "worker/gpu": ["common", "worker/sampling/core", "worker/gpu/kernels"],
+    "worker/sampling/device": [
+        "common", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/gpu/kernels", "worker/gpu",
+    ],
     "worker/nn/sparse": [],
     "worker/nn/cpu": ["common", "worker/nn/sparse"],
     "worker/nn/cuda": ["common", "worker/sampling/core", "worker/gpu/kernels", "worker/gpu", "worker/nn/sparse"],

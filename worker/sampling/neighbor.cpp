@@ -4,8 +4,6 @@
 #include "worker/sampling/core/neighbor_kernel.h"
 #include "worker/sampling/sample_parts.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -17,87 +15,6 @@ namespace {
 using core::NeighborKernel;
 using core::RelationView;
 using core::SampleArena;
-
-RelationView view_of(const Relation& relation, size_t place) {
-  RelationView view;
-  view.indptr = relation.graph.indptr().const_data_ptr<int64_t>();
-  if (relation.graph.indices().scalar_type() == at::kInt) {
-    view.indices32 = relation.graph.indices().const_data_ptr<int32_t>();
-  } else {
-    view.indices64 = relation.graph.indices().const_data_ptr<int64_t>();
-  }
-  if (relation.graph.edge_ids().defined())
-    view.edge_ids = relation.graph.edge_ids().const_data_ptr<int64_t>();
-  view.source_type = static_cast<int>(relation.source_type);
-  view.destination_type = static_cast<int>(relation.destination_type);
-  if (relation.ends.defined()) view.ends = relation.ends.const_data_ptr<int64_t>();
-  view.lane =
-      static_cast<uint32_t>(relation.lane < 0 ? static_cast<int64_t>(place) : relation.lane);
-  view.fanout = relation.fanout;
-  return view;
-}
-
-Status check_ends(const Relation& relation, const std::string& where) {
-  if (!relation.ends.defined()) return {};
-  const int64_t destinations = relation.graph.num_destinations();
-  TORCH_CHECK(
-      relation.ends.dim() == 1 && relation.ends.scalar_type() == at::kLong &&
-          relation.ends.is_contiguous() && relation.ends.is_cpu(),
-      where,
-      "ends must be a contiguous int64 vector on the CPU"
-  );
-  if (relation.ends.numel() != destinations) {
-    return fail(
-        ErrorKind::Data,
-        where + "expected " + std::to_string(destinations) + " ends of neighbour lists, found " +
-            std::to_string(relation.ends.numel())
-    );
-  }
-  const auto* const indptr = relation.graph.indptr().const_data_ptr<int64_t>();
-  const auto* const ends = relation.ends.const_data_ptr<int64_t>();
-  for (int64_t node = 0; node < destinations; ++node) {
-    if (ends[node] < indptr[node] || ends[node] > indptr[node + 1]) {
-      return fail(
-          ErrorKind::Data,
-          where + "ends[" + std::to_string(node) + "]: expected a position in [" +
-              std::to_string(indptr[node]) + ", " + std::to_string(indptr[node + 1]) + "], found " +
-              std::to_string(ends[node])
-      );
-    }
-  }
-  return {};
-}
-
-Status check(const std::vector<int64_t>& num_nodes, const std::vector<Relation>& relations) {
-  const auto num_types = static_cast<int64_t>(num_nodes.size());
-  for (size_t i = 0; i < relations.size(); ++i) {
-    const Relation& relation = relations[i];
-    const std::string where = "relation " + std::to_string(i) + ": ";
-    for (const int64_t type : {relation.source_type, relation.destination_type}) {
-      if (type < 0 || type >= num_types) {
-        return fail(
-            ErrorKind::Data,
-            where + "node type " + std::to_string(type) + " is not one of " +
-                std::to_string(num_types)
-        );
-      }
-    }
-    const int64_t sources = num_nodes[static_cast<size_t>(relation.source_type)];
-    const int64_t destinations = num_nodes[static_cast<size_t>(relation.destination_type)];
-    if (relation.graph.num_sources() != sources ||
-        relation.graph.num_destinations() != destinations) {
-      return fail(
-          ErrorKind::Data,
-          where + "expected " + std::to_string(sources) + " source and " +
-              std::to_string(destinations) + " destination nodes, found " +
-              std::to_string(relation.graph.num_sources()) + " and " +
-              std::to_string(relation.graph.num_destinations())
-      );
-    }
-    GNN_RETURN_IF_ERROR(check_ends(relation, where));
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -173,7 +90,7 @@ Result<NeighborSampler> NeighborSampler::create(
   std::vector<RelationView> views;
   for (size_t i = 0; i < relations.size(); ++i) views.push_back(view_of(relations[i], i));
   GNN_RETURN_IF_ERROR(check_options(options, views));
-  GNN_RETURN_IF_ERROR(check(num_nodes, relations));
+  GNN_RETURN_IF_ERROR(check_relations(num_nodes, relations));
   return NeighborSampler(
       std::make_shared<Impl>(std::move(options), std::move(num_nodes), std::move(relations))
   );

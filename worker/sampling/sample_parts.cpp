@@ -81,6 +81,37 @@ Status check_lanes(const std::vector<RelationView>& relations, int64_t num_edge_
   return {};
 }
 
+Status check_ends(const Relation& relation, const std::string& where) {
+  if (!relation.ends.defined()) return {};
+  const int64_t destinations = relation.graph.num_destinations();
+  TORCH_CHECK(
+      relation.ends.dim() == 1 && relation.ends.scalar_type() == at::kLong &&
+          relation.ends.is_contiguous() && relation.ends.is_cpu(),
+      where,
+      "ends must be a contiguous int64 vector on the CPU"
+  );
+  if (relation.ends.numel() != destinations) {
+    return fail(
+        ErrorKind::Data,
+        where + "expected " + std::to_string(destinations) + " ends of neighbour lists, found " +
+            std::to_string(relation.ends.numel())
+    );
+  }
+  const auto* const indptr = relation.graph.indptr().const_data_ptr<int64_t>();
+  const auto* const ends = relation.ends.const_data_ptr<int64_t>();
+  for (int64_t node = 0; node < destinations; ++node) {
+    if (ends[node] < indptr[node] || ends[node] > indptr[node + 1]) {
+      return fail(
+          ErrorKind::Data,
+          where + "ends[" + std::to_string(node) + "]: expected a position in [" +
+              std::to_string(indptr[node]) + ", " + std::to_string(indptr[node + 1]) + "], found " +
+              std::to_string(ends[node])
+      );
+    }
+  }
+  return {};
+}
+
 void check_excluded(const ExcludedEdges& edges, size_t num_relations) {
   const auto is_vector = [](const at::Tensor& ids) {
     return ids.defined() && ids.dim() == 1 && ids.scalar_type() == at::kLong &&
@@ -106,11 +137,10 @@ class ArenaTensors {
   explicit ArenaTensors(std::shared_ptr<SampleArena> arena) : arena_(std::move(arena)) {}
 
   template <class T>
-  [[nodiscard]] at::Tensor over(const T* data, int64_t count) const {
+  [[nodiscard]] at::Tensor operator()(const Buffer<T>& array, int64_t count) const {
     const auto options = at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value);
     if (count == 0) return at::empty({0}, options);
-    // const_cast: from_blob takes no pointer to const.
-    return at::from_blob(const_cast<T*>(data), {count}, [arena = arena_](void*) {}, options);
+    return at::from_blob(array.data(), {count}, [arena = arena_](void*) {}, options);
   }
 
  private:
@@ -119,26 +149,23 @@ class ArenaTensors {
 
 // The block of the layer that hop `hop` feeds.
 graph::Block block_of_hop(
-    const SampleArena& arena,
+    const BatchArrays& arrays,
     const RelationView& relation,
-    size_t edge_type,
+    size_t place,
     size_t hop,
-    SamplingRule rule,
-    const ArenaTensors& tensors
+    SamplingRule rule
 ) {
-  const SampleArena::EdgeList& edges = arena.edges[edge_type];
-  const auto& destinations = arena.nodes[static_cast<size_t>(relation.destination_type)].up_to;
-  const auto& sources = arena.nodes[static_cast<size_t>(relation.source_type)].up_to;
+  const BatchArrays::Edges& edges = arrays.edges[place];
+  const auto& destinations = arrays.nodes[static_cast<size_t>(relation.destination_type)].up_to;
+  const auto& sources = arrays.nodes[static_cast<size_t>(relation.source_type)].up_to;
   const int64_t first_edge = rule == SamplingRule::NewNodes ? 0 : edges.up_to[hop];
   const int64_t num_edges = edges.up_to[hop + 1] - first_edge;
   graph::Block block;
   block.num_destinations = destinations[hop];
   block.num_sources = sources[hop + 1];
-  block.indptr =
-      tensors.over(edges.indptr.data() + edges.indptr_at[hop], block.num_destinations + 1);
-  block.indices = tensors.over(edges.indices.data() + first_edge, num_edges);
-  if (edges.edge_ids.data() != nullptr)
-    block.edge_ids = tensors.over(edges.edge_ids.data() + first_edge, num_edges);
+  block.indptr = edges.indptr.narrow(0, edges.indptr_at[hop], block.num_destinations + 1);
+  block.indices = edges.indices.narrow(0, first_edge, num_edges);
+  if (edges.edge_ids.defined()) block.edge_ids = edges.edge_ids.narrow(0, first_edge, num_edges);
   return block;
 }
 
@@ -149,6 +176,58 @@ Status check_options(
 ) {
   GNN_RETURN_IF_ERROR(check_fanouts(options, relations));
   return check_lanes(relations, options.num_edge_types);
+}
+
+RelationView view_of(const Relation& relation, size_t place) {
+  RelationView view;
+  view.indptr = relation.graph.indptr().const_data_ptr<int64_t>();
+  if (relation.graph.indices().scalar_type() == at::kInt) {
+    view.indices32 = relation.graph.indices().const_data_ptr<int32_t>();
+  } else {
+    view.indices64 = relation.graph.indices().const_data_ptr<int64_t>();
+  }
+  if (relation.graph.edge_ids().defined())
+    view.edge_ids = relation.graph.edge_ids().const_data_ptr<int64_t>();
+  view.source_type = static_cast<int>(relation.source_type);
+  view.destination_type = static_cast<int>(relation.destination_type);
+  if (relation.ends.defined()) view.ends = relation.ends.const_data_ptr<int64_t>();
+  view.lane =
+      static_cast<uint32_t>(relation.lane < 0 ? static_cast<int64_t>(place) : relation.lane);
+  view.fanout = relation.fanout;
+  return view;
+}
+
+Status check_relations(
+    const std::vector<int64_t>& num_nodes, const std::vector<Relation>& relations
+) {
+  const auto num_types = static_cast<int64_t>(num_nodes.size());
+  for (size_t i = 0; i < relations.size(); ++i) {
+    const Relation& relation = relations[i];
+    const std::string where = "relation " + std::to_string(i) + ": ";
+    for (const int64_t type : {relation.source_type, relation.destination_type}) {
+      if (type < 0 || type >= num_types) {
+        return fail(
+            ErrorKind::Data,
+            where + "node type " + std::to_string(type) + " is not one of " +
+                std::to_string(num_types)
+        );
+      }
+    }
+    const int64_t sources = num_nodes[static_cast<size_t>(relation.source_type)];
+    const int64_t destinations = num_nodes[static_cast<size_t>(relation.destination_type)];
+    if (relation.graph.num_sources() != sources ||
+        relation.graph.num_destinations() != destinations) {
+      return fail(
+          ErrorKind::Data,
+          where + "expected " + std::to_string(sources) + " source and " +
+              std::to_string(destinations) + " destination nodes, found " +
+              std::to_string(relation.graph.num_sources()) + " and " +
+              std::to_string(relation.graph.num_destinations())
+      );
+    }
+    GNN_RETURN_IF_ERROR(check_ends(relation, where));
+  }
+  return {};
 }
 
 core::KernelOptions kernel_options(const NeighborSamplerOptions& options) {
@@ -215,34 +294,43 @@ BatchExclusions::BatchExclusions(const std::vector<ExcludedEdges>& excluded, siz
   }
 }
 
-SampledSubgraph subgraph_over(
-    const std::shared_ptr<SampleArena>& arena,
+SampledSubgraph subgraph_in(
+    const BatchArrays& arrays,
     const NeighborSamplerOptions& options,
     const std::vector<RelationView>& relations
 ) {
-  const ArenaTensors tensors(arena);
   const size_t hops = options.fanout.size();
   SampledSubgraph result;
-  for (const SampleArena::NodeList& list : arena->nodes) {
-    result.node_ids.push_back(tensors.over(list.ids.data(), list.up_to.back()));
-    auto& per_hop = result.nodes_per_hop.emplace_back(list.up_to);
+  for (const BatchArrays::Nodes& nodes : arrays.nodes) {
+    result.node_ids.push_back(nodes.ids);
+    auto& per_hop = result.nodes_per_hop.emplace_back(nodes.up_to);
     for (size_t hop = hops; hop > 0; --hop) per_hop[hop] -= per_hop[hop - 1];
-    result.num_seeds += list.up_to.front();
+    result.num_seeds += nodes.up_to.front();
   }
   const size_t num_lists =
       options.num_edge_types > 0 ? static_cast<size_t>(options.num_edge_types) : relations.size();
   result.edges_per_hop.assign(num_lists, std::vector<int64_t>(hops));
   result.blocks.assign(hops, std::vector<graph::Block>(num_lists));
-  for (size_t type = 0; type < relations.size(); ++type) {
-    const size_t list = options.num_edge_types > 0 ? relations[type].lane : type;
-    const std::vector<int64_t>& up_to = arena->edges[type].up_to;
+  for (size_t place = 0; place < relations.size(); ++place) {
+    const size_t list = options.num_edge_types > 0 ? relations[place].lane : place;
+    const std::vector<int64_t>& up_to = arrays.edges[place].up_to;
     for (size_t hop = 0; hop < hops; ++hop) {
       result.edges_per_hop[list][hop] = up_to[hop + 1] - up_to[hop];
       result.blocks[hops - 1 - hop][list] =
-          block_of_hop(*arena, relations[type], type, hop, options.rule, tensors);
+          block_of_hop(arrays, relations[place], place, hop, options.rule);
     }
   }
   return result;
+}
+
+SampledSubgraph subgraph_over(
+    const std::shared_ptr<SampleArena>& arena,
+    const NeighborSamplerOptions& options,
+    const std::vector<RelationView>& relations
+) {
+  return subgraph_in(
+      arrays_of(*arena, options, relations, ArenaTensors(arena)), options, relations
+  );
 }
 
 }  // namespace gnn::sampling

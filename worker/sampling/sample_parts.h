@@ -23,6 +23,14 @@ namespace gnn::sampling {
     const NeighborSamplerOptions& options, const std::vector<core::RelationView>& relations
 );
 
+/// A relation's arrays; `place` is its lane unless it has one of its own.
+[[nodiscard]] core::RelationView view_of(const Relation& relation, size_t place);
+
+/// Errors: Data if relations disagree on the number of nodes of a type, or an end lies outside its list.
+[[nodiscard]] Status check_relations(
+    const std::vector<int64_t>& num_nodes, const std::vector<Relation>& relations
+);
+
 [[nodiscard]] core::KernelOptions kernel_options(const NeighborSamplerOptions& options);
 
 /// The seeds of each node type.
@@ -47,6 +55,58 @@ class BatchExclusions {
   std::vector<core::ExcludedPairs> pairs_;
   std::vector<const core::ExcludedPairs*> pointers_;
 };
+
+/// The numbers of a sampled batch, and its arrays as tensors, wherever they lie.
+struct BatchArrays {
+  struct Nodes {
+    at::Tensor ids;
+    std::vector<int64_t> up_to;
+  };
+  struct Edges {
+    at::Tensor indptr;
+    at::Tensor indices;
+    at::Tensor edge_ids;  ///< undefined unless requested
+    std::vector<int64_t> up_to;
+    std::vector<int64_t> indptr_at;
+  };
+  std::vector<Nodes> nodes;  ///< per node type
+  std::vector<Edges> edges;  ///< per relation
+};
+
+/// `Batch`: core::SampleArena, or what has members of the same names; `tensor_of(array, count)` makes a
+/// tensor of the first elements of one of its arrays.
+template <class Batch, class TensorOf>
+[[nodiscard]] BatchArrays arrays_of(
+    const Batch& batch,
+    const NeighborSamplerOptions& options,
+    const std::vector<core::RelationView>& relations,
+    const TensorOf& tensor_of
+) {
+  const size_t last = options.fanout.size() - 1;
+  BatchArrays arrays;
+  for (const auto& nodes : batch.nodes)
+    arrays.nodes.push_back({tensor_of(nodes.ids, nodes.up_to.back()), nodes.up_to});
+  for (size_t i = 0; i < batch.edges.size(); ++i) {
+    const auto& edges = batch.edges[i];
+    const auto& known = batch.nodes[static_cast<size_t>(relations[i].destination_type)].up_to;
+    const int64_t count = edges.up_to.back();
+    arrays.edges.push_back(
+        {.indptr = tensor_of(edges.indptr, edges.indptr_at[last] + known[last] + 1),
+         .indices = tensor_of(edges.indices, count),
+         .edge_ids = options.with_edge_ids ? tensor_of(edges.edge_ids, count) : at::Tensor(),
+         .up_to = edges.up_to,
+         .indptr_at = edges.indptr_at}
+    );
+  }
+  return arrays;
+}
+
+/// The subgraph in a batch's arrays, of which its tensors are parts.
+[[nodiscard]] SampledSubgraph subgraph_in(
+    const BatchArrays& arrays,
+    const NeighborSamplerOptions& options,
+    const std::vector<core::RelationView>& relations
+);
 
 /// The subgraph in an arena. Its tensors keep the arena alive.
 [[nodiscard]] SampledSubgraph subgraph_over(

@@ -31,7 +31,7 @@ struct SamplerMemory {
   size_t batch = 0;    ///< of one batch, copied out of its sampler, at most
 };
 
-namespace detail {
+namespace internal {
 
 // A device that allocates and does nothing: what is left of a sampler's work is what it asks for.
 class CountingDevice {
@@ -69,7 +69,7 @@ class CountingDevice {
   std::vector<int64_t> most_edges_;
 };
 
-}  // namespace detail
+}  // namespace internal
 
 /// What a sampler, and each of its batches, takes of a device's memory at most. Seeds that are all
 /// different are counted on where hops take all neighbours.
@@ -80,8 +80,8 @@ class CountingDevice {
       .relations = static_cast<int64_t>(shape.relations.size()),
       .hops = static_cast<int64_t>(shape.options.fanout.size())
   };
-  detail::CountingDevice device(layout, shape.num_edges);
-  NeighborSteps<detail::CountingDevice> steps(
+  internal::CountingDevice device(layout, shape.num_edges);
+  NeighborSteps<internal::CountingDevice> steps(
       device, shape.num_nodes, shape.relations, shape.options, {}
   );
   const std::vector<int64_t> ids(static_cast<size_t>(

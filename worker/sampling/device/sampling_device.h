@@ -1,0 +1,73 @@
+#pragma once
+
+#include "common/result.h"
+#include "worker/gpu/kernels/sampled_batch.h"
+#include "worker/sampling/core/excluded_pairs.h"
+#include "worker/sampling/core/neighbor_kernel.h"
+#include "worker/sampling/core/relation_view.h"
+#include "worker/sampling/core/rng.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace gnn::sampling::device {
+
+/// Samples batches on a device, one at a time: begin(), wait(), copies of what the model takes of the
+/// batch, finish(). Its arrays are used again by the next begin().
+/// Threads: one at a time.
+class BatchSampler {
+ public:
+  virtual ~BatchSampler() = default;
+
+  /// Begins a batch around `seeds`, per node type, in [0, num_nodes), which the caller has checked.
+  /// `excluded` is empty or has one element per relation, as core::NeighborKernel::sample() takes them.
+  /// Errors: Configuration for a batch that is too large; OutOfMemory.
+  [[nodiscard]] virtual Status begin(
+      std::span<const std::span<const int64_t>> seeds,
+      const core::StreamPosition& position,
+      std::span<const core::ExcludedPairs* const> excluded
+  ) = 0;
+  /// Waits for the batch that was begun.
+  [[nodiscard]] virtual Result<gpu::SampledBatch> wait() = 0;
+  /// A tensor of the device that holds the first `count` elements of an array of that batch once
+  /// finish() has returned. Throws what torch throws.
+  [[nodiscard]] virtual at::Tensor copy_of(
+      const void* array, int64_t count, at::ScalarType dtype
+  ) = 0;
+  /// Waits for the copies.
+  [[nodiscard]] virtual Status finish() = 0;
+};
+
+/// What a batch sampler samples.
+struct SamplerSpec {
+  std::vector<int64_t> num_nodes;  ///< per node type
+  std::vector<core::RelationView>
+      relations;  ///< whose arrays lie where SamplingDevice::place() put them
+  core::KernelOptions options;
+};
+
+/// A processor that samples: a GPU, or in tests an emulated one.
+/// Threads: any.
+class SamplingDevice {
+ public:
+  /// Bytes where the device reads them, for as long as `owner` lives.
+  struct Placed {
+    std::shared_ptr<const void> owner;
+    const std::byte* data = nullptr;
+  };
+
+  virtual ~SamplingDevice() = default;
+  /// Has the device read `bytes`, which live as long as the result and do not change: in place, or a
+  /// copy in its memory.
+  /// Errors: OutOfMemory; Configuration if it cannot.
+  [[nodiscard]] virtual Result<Placed> place(std::span<const std::byte> bytes) = 0;
+  /// Errors: OutOfMemory; Configuration if it cannot sample.
+  [[nodiscard]] virtual Result<std::unique_ptr<BatchSampler>> make_sampler(SamplerSpec spec) = 0;
+};
+
+}  // namespace gnn::sampling::device

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/channel_room.h"
 #include "common/executor.h"
 #include "common/out_of_memory.h"
 #include "common/result.h"
@@ -37,7 +38,7 @@ struct PrefetchStalls {
 /// place of item i, after all items before it, and ends production. Waiting threads sleep.
 /// An item may wait for something without holding a thread: it hands the rest of its work to an
 /// executor, and the pool's threads do other items' work meanwhile.
-/// Threads: one reader at a time.
+/// Threads: one reader at a time; taken() on any.
 template <class T>
 class OrderedPrefetcher {
  public:
@@ -53,6 +54,10 @@ class OrderedPrefetcher {
   struct Limits {
     int64_t window = 1;     ///< items under way or waiting for the reader; > 0
     int64_t under_way = 1;  ///< items begun and not yet made; > 0
+    /// Of items that are made and not yet taken; > 0. One beyond them counts as under way until
+    /// others are taken; the one that is taken next never does.
+    int64_t bytes = ChannelRoom::kUnbounded;
+    std::function<int64_t(T& item)> bytes_of = {};  ///< where `bytes` is bounded; throws nothing
   };
 
   /// Occupies all threads of `pool`, which outlives this, until the last item is made or stop() is
@@ -77,7 +82,18 @@ class OrderedPrefetcher {
 
   /// The next item, or std::nullopt after the last.
   /// Errors: that of the item (again on each later call); Cancelled after stop().
-  Result<std::optional<T>> next() { return state_->next(); }
+  Result<std::optional<T>> next() {
+    auto item = read_ahead();
+    if (item && item->has_value()) taken();
+    return item;
+  }
+
+  /// The item that next() would return, for a reader that hands items on: it counts among those that
+  /// are made until taken() is called for it.
+  Result<std::optional<T>> read_ahead() { return state_->read(); }
+
+  /// The first item from read_ahead() that was not yet taken now is.
+  void taken() { state_->taken(); }
 
   /// Ends production and waits until all threads of the pool are free. Items that wait for something
   /// are given up: what comes for them later is dropped. May be called again.
@@ -108,9 +124,10 @@ class OrderedPrefetcher {
           end(range.end),
           next_to_make(range.begin),
           next_to_read(range.begin),
+          room(given.bytes),
           slots(static_cast<size_t>(given.window)) {}
 
-    Result<std::optional<T>> next() {
+    Result<std::optional<T>> read() {
       std::unique_lock lock(mutex);
       if (failure) return tl::unexpected<Error>(*failure);
       if (next_to_read == end) return std::optional<T>();
@@ -127,6 +144,18 @@ class OrderedPrefetcher {
       work.notify_one();
       if (!item) return tl::unexpected<Error>(std::move(item).error());
       return std::optional<T>(std::move(*item));
+    }
+
+    void taken() {
+      int64_t freed = 0;
+      {
+        const std::lock_guard lock(mutex);
+        freed = room.waiting();
+        room.taken();
+        freed -= room.waiting();
+      }
+      // Several small ones may have found room where a large one was.
+      freed > 1 ? work.notify_all() : work.notify_one();
     }
 
     void stop() {
@@ -150,6 +179,7 @@ class OrderedPrefetcher {
     }
 
     void deliver(Item& item, Result<T> result) {
+      const int64_t bytes = result && limits.bytes_of ? limits.bytes_of(*result) : 0;
       bool over = false;
       {
         const std::lock_guard lock(mutex);
@@ -157,6 +187,7 @@ class OrderedPrefetcher {
         item.made = true;
         --under_way;
         broken = broken || !result;
+        room.made(item.index, bytes);
         slot_of(item.index).emplace(std::move(result));
         over = is_over();
       }
@@ -169,17 +200,19 @@ class OrderedPrefetcher {
     [[nodiscard]] bool is_over() const {
       return stopped || ((broken || next_to_make == end) && under_way == 0);
     }
-    [[nodiscard]] bool has_room() const {
+    [[nodiscard]] bool has_slot() const {
       return next_to_make < next_to_read + static_cast<int64_t>(slots.size());
     }
     [[nodiscard]] bool may_begin() const {
-      return !broken && next_to_make < end && under_way < limits.under_way && has_room();
+      return !broken && next_to_make < end && under_way + room.waiting() < limits.under_way &&
+             has_slot();
     }
 
     // What a producer that finds nothing to do waits for; null at the end.
     [[nodiscard]] double* stall_of_wait() {
       if (broken || next_to_make == end) return nullptr;
-      return has_room() ? &stalls.reply_stall_seconds : &stalls.producer_stall_seconds;
+      const bool has_room = has_slot() && room.waiting() == 0;
+      return has_room ? &stalls.reply_stall_seconds : &stalls.producer_stall_seconds;
     }
 
     // What to do next: a task, or an item to begin; neither when all is over.
@@ -214,6 +247,7 @@ class OrderedPrefetcher {
     int64_t next_to_make;
     int64_t next_to_read;
     int64_t under_way = 0;
+    ChannelRoom room;
     bool stopped = false;
     bool broken = false;  // an item failed: nothing new is begun
     std::optional<Error> failure;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace gnn {
@@ -161,6 +162,96 @@ TEST(OrderedPrefetcher, HoldsNoThreadForAnItemThatWaits) {
   EXPECT_EQ(prefetcher.next().value(), 0);
   EXPECT_EQ(prefetcher.next().value(), 10);
   EXPECT_EQ(prefetcher.next().error().message, "batch 2: no such row");
+}
+
+// Items of `size(index)` bytes, made by as many threads as may make them.
+Prefetcher::Limits channel(int64_t bytes, int64_t under_way, std::function<int64_t(int64_t)> size) {
+  return {
+      .window = 100,
+      .under_way = under_way,
+      .bytes = bytes,
+      .bytes_of = [size = std::move(size)](int64_t index) { return size(index); }
+  };
+}
+
+TEST(OrderedPrefetcher, BeginsNothingForAnItemThatWaitsForRoom) {
+  ThreadPool pool(2);
+  std::atomic<int64_t> taken = 0;
+  std::atomic<int64_t> furthest = 0;
+  Prefetcher prefetcher(
+      pool,
+      {0, 300},
+      channel(10, 2, [](int64_t) { return 4; }),
+      [&](int64_t index, const Executor& /*executor*/, const Prefetcher::Done& done) {
+        const int64_t ahead = index - taken;
+        int64_t seen = furthest;
+        while (ahead > seen && !furthest.compare_exchange_weak(seen, ahead)) {
+        }
+        done(index);
+      }
+  );
+  for (int64_t i = 0; i < 300; ++i) {
+    ASSERT_EQ(prefetcher.read_ahead().value(), i);
+    // One later than the prefetcher's own count: hence one more is allowed below.
+    prefetcher.taken();
+    ++taken;
+  }
+  // Two in the channel, and beyond them two that wait or are made.
+  EXPECT_LE(furthest, 2 + 2);
+}
+
+TEST(OrderedPrefetcher, GivesAnItemInItsTurnHoweverLateAndLargeItIs) {
+  ThreadPool pool(2);
+  Guarded<std::vector<std::function<void()>>> begun;
+  Prefetcher prefetcher(
+      pool,
+      {0, 400},
+      // The first of each four is larger than the channel, which the others fill before it.
+      channel(10, 4, [](int64_t index) { return index % 4 == 0 ? 1000 : 5; }),
+      [&](int64_t index, const Executor& /*executor*/, const Prefetcher::Done& done) {
+        if (index % 4 != 0) return done(index);
+        begun.lock()->push_back([=] { done(index); });
+        begun.notify_all();
+      }
+  );
+  const auto make_next = [&begun] {
+    std::function<void()> make;
+    {
+      auto waiting = begun.lock();
+      waiting.wait([](const auto& list) { return !list.empty(); });
+      make = std::move(waiting->front());
+      waiting->erase(waiting->begin());
+    }
+    make();
+  };
+  for (int64_t i = 0; i < 400; ++i) {
+    if (i % 4 == 0) make_next();
+    ASSERT_EQ(prefetcher.next().value(), i);
+  }
+  EXPECT_EQ(prefetcher.next().value(), std::nullopt);
+}
+
+TEST(OrderedPrefetcher, CountsAnItemThatIsReadAheadUntilItIsTaken) {
+  for (int round = 0; round < 100; ++round) {
+    ThreadPool pool(1);
+    std::atomic<bool> taken = false;
+    std::atomic<bool> was_taken = false;
+    Prefetcher prefetcher(
+        pool,
+        {0, 3},
+        channel(10, 1, [](int64_t) { return 10; }),
+        [&](int64_t index, const Executor& /*executor*/, const Prefetcher::Done& done) {
+          if (index == 2) was_taken = taken.load();
+          done(index);
+        }
+    );
+    ASSERT_EQ(prefetcher.read_ahead().value(), 0);
+    ASSERT_EQ(prefetcher.read_ahead().value(), 1);  // which waits for room none the less
+    taken = true;
+    prefetcher.taken();
+    ASSERT_EQ(prefetcher.read_ahead().value(), 2);
+    ASSERT_TRUE(was_taken);
+  }
 }
 
 TEST(OrderedPrefetcher, MeasuresWhereItWaited) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/bounded_queue.h"
+#include "common/channel_room.h"
 #include "common/executor.h"
 #include "common/guarded.h"
 #include "common/ordered_prefetcher.h"
@@ -11,6 +12,7 @@
 #include "worker/loader/device_copy.h"
 #include "worker/loader/loader_stats.h"
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <c10/util/Exception.h>
 
@@ -33,17 +35,34 @@ struct PipelineOptions {
   /// Batches under way per thread: while one waits for other nodes, its thread works for the others.
   int64_t concurrency = 1;
   int64_t prefetch = 2;  ///< batches ready or under way beyond those
+  /// Bytes of batches that lie ready; one beyond them counts as under way until the reader has taken
+  /// others. Absent: `prefetch` alone bounds them.
+  std::optional<int64_t> channel_bytes = {};
   at::Device device = at::kCPU;
 };
 
+/// Bytes of what for_each_tensor() visits.
+template <class Batch>
+[[nodiscard]] int64_t bytes_of(Batch& batch) {
+  int64_t bytes = 0;
+  for_each_tensor(batch, [&bytes](const at::Tensor& tensor) {
+    if (tensor.defined()) bytes += static_cast<int64_t>(tensor.nbytes());
+  });
+  return bytes;
+}
+
 /// Errors: Configuration naming what was found.
 [[nodiscard]] inline Status check_pipeline(const PipelineOptions& options) {
-  if (options.num_threads >= 0 && options.concurrency >= 1 && options.prefetch >= 1) return {};
+  const int64_t channel_bytes = options.channel_bytes.value_or(1);
+  if (options.num_threads >= 0 && options.concurrency >= 1 && options.prefetch >= 1 &&
+      channel_bytes >= 1) {
+    return {};
+  }
   return fail(
       ErrorKind::Configuration,
-      "loader: expected num_threads >= 0, concurrency >= 1 and prefetch >= 1, found " +
-          std::to_string(options.num_threads) + ", " + std::to_string(options.concurrency) +
-          " and " + std::to_string(options.prefetch)
+      "loader: expected num_threads >= 0, concurrency, prefetch and channel_bytes >= 1, found " +
+          std::to_string(options.num_threads) + ", " + std::to_string(options.concurrency) + ", " +
+          std::to_string(options.prefetch) + " and " + std::to_string(channel_bytes)
   );
 }
 
@@ -92,7 +111,10 @@ class BatchPipeline {
           pool_,
           typename OrderedPrefetcher<Batch>::Range{range.begin, range.end},
           typename OrderedPrefetcher<Batch>::Limits{
-              .window = under_way() + options_.prefetch, .under_way = under_way()
+              .window = under_way() + options_.prefetch,
+              .under_way = under_way(),
+              .bytes = options_.channel_bytes.value_or(ChannelRoom::kUnbounded),
+              .bytes_of = &bytes_of<Batch>
           },
           epoch->make
       );
@@ -113,6 +135,7 @@ class BatchPipeline {
     add([&](LoaderStats& stats) { stats.training_stall_seconds += seconds_since(start); });
     if (!copied) return tl::unexpected(std::move(copied).error());
     if (!copied->has_value()) return std::optional<Batch>();
+    epoch->prefetcher->taken();
     return deliver(std::move(**copied));
   }
 
@@ -195,7 +218,7 @@ class BatchPipeline {
 
   void copy_all(Epoch& epoch) {
     while (true) {
-      auto batch = epoch.prefetcher->next();
+      auto batch = epoch.prefetcher->read_ahead();
       if (!batch) return epoch.copied->fail_with(std::move(batch).error());
       if (!batch->has_value()) return epoch.copied->close();
       auto copied = copy(std::move(**batch));

@@ -27,7 +27,8 @@ Result<std::unique_ptr<LinkLoader>> LinkLoader::create(
   GNN_RETURN_IF_ERROR(check_pipeline(
       {.num_threads = options.num_threads,
        .concurrency = options.concurrency,
-       .prefetch = options.prefetch}
+       .prefetch = options.prefetch,
+       .channel_bytes = options.channel_bytes}
   ));
   sampling::core::ItemSamplerOptions item_options = options.items;
   item_options.num_items = maker->num_items();
@@ -46,6 +47,7 @@ LinkLoader::LinkLoader(
           {.num_threads = options.num_threads,
            .concurrency = options.concurrency,
            .prefetch = options.prefetch,
+           .channel_bytes = options.channel_bytes,
            .device = options.device}
       ) {}
 

@@ -22,10 +22,11 @@ struct LinkLoaderOptions {
   /// The loader sets num_items; seed also keys the neighbour draws and the negatives.
   sampling::core::ItemSamplerOptions items{};
   LinkBatchOptions batches{};
-  int64_t num_threads = 1;       ///< threads that make mini-batches; 0 = made inside next()
-  int64_t concurrency = 1;       ///< batches under way per thread, while others' nodes answer
-  int64_t prefetch = 2;          ///< batches ready or under way beyond those
-  at::Device device = at::kCPU;  ///< where next() delivers
+  int64_t num_threads = 1;  ///< threads that make mini-batches; 0 = made inside next()
+  int64_t concurrency = 1;  ///< batches under way per thread, while others' nodes answer
+  int64_t prefetch = 2;     ///< batches ready or under way beyond those
+  std::optional<int64_t> channel_bytes = {};  ///< as PipelineOptions::channel_bytes
+  at::Device device = at::kCPU;               ///< where next() delivers
 };
 
 /// Feeds training on links: deal -> LinkBatchMaker -> copy to device, ahead of the reader, on

@@ -60,7 +60,8 @@ Result<std::unique_ptr<NodeLoader>> NodeLoader::create(
   GNN_RETURN_IF_ERROR(check_pipeline(
       {.num_threads = options.num_threads,
        .concurrency = options.concurrency,
-       .prefetch = options.prefetch}
+       .prefetch = options.prefetch,
+       .channel_bytes = options.channel_bytes}
   ));
   sampling::core::ItemSamplerOptions item_options = options.items;
   item_options.num_items = maker->num_items();
@@ -79,6 +80,7 @@ NodeLoader::NodeLoader(
           {.num_threads = options.num_threads,
            .concurrency = options.concurrency,
            .prefetch = options.prefetch,
+           .channel_bytes = options.channel_bytes,
            .device = options.device},
           gather_on_device(maker_->device_rows())
       ) {}

@@ -25,10 +25,11 @@ struct NodeLoaderOptions {
   sampling::NeighborSamplerOptions sampling{};
   /// The loader sets num_items; seed also keys the neighbour draws.
   sampling::core::ItemSamplerOptions items{};
-  int64_t num_threads = 1;       ///< threads that make mini-batches; 0 = made inside next()
-  int64_t concurrency = 1;       ///< batches under way per thread, while others' nodes answer
-  int64_t prefetch = 2;          ///< batches ready or under way beyond those
-  at::Device device = at::kCPU;  ///< where next() delivers
+  int64_t num_threads = 1;  ///< threads that make mini-batches; 0 = made inside next()
+  int64_t concurrency = 1;  ///< batches under way per thread, while others' nodes answer
+  int64_t prefetch = 2;     ///< batches ready or under way beyond those
+  std::optional<int64_t> channel_bytes = {};  ///< as PipelineOptions::channel_bytes
+  at::Device device = at::kCPU;               ///< where next() delivers
 };
 
 /// Feeds training: item -> NodeBatchMaker -> copy to device, ahead of the reader, on `num_threads`

@@ -183,13 +183,15 @@ Result<std::unique_ptr<ServedBatches<Batch>>> ServedBatches<Batch>::create(
     const ServedBatchesOptions& options, std::shared_ptr<Holders> holders
 ) {
   if (options.num_batches < 0 || options.under_way < 1 || options.prefetch < 1 ||
-      options.max_bytes_in_flight < 1) {
+      options.channel_bytes.value_or(1) < 1 || options.max_bytes_in_flight < 1) {
     return fail(
         ErrorKind::Configuration,
-        "served batches: expected num_batches >= 0, under_way, prefetch and max_bytes_in_flight "
-        ">= 1, found " +
+        "served batches: expected num_batches >= 0, under_way, prefetch, channel_bytes and "
+        "max_bytes_in_flight >= 1, found " +
             std::to_string(options.num_batches) + ", " + std::to_string(options.under_way) + ", " +
-            std::to_string(options.prefetch) + " and " + std::to_string(options.max_bytes_in_flight)
+            std::to_string(options.prefetch) + ", " +
+            std::to_string(options.channel_bytes.value_or(1)) + " and " +
+            std::to_string(options.max_bytes_in_flight)
     );
   }
   return std::unique_ptr<ServedBatches>(new ServedBatches(options, std::move(holders)));
@@ -206,6 +208,7 @@ ServedBatches<Batch>::ServedBatches(
           {.num_threads = 1,
            .concurrency = options.under_way,
            .prefetch = options.prefetch,
+           .channel_bytes = options.channel_bytes,
            .device = options.device}
       ) {}
 

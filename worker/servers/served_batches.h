@@ -26,6 +26,7 @@ struct ServedBatchesOptions {
   int64_t under_way = 4;
   /// Batches that have come, or are asked for, beyond those.
   int64_t prefetch = 2;
+  std::optional<int64_t> channel_bytes = {};  ///< as loader::PipelineOptions::channel_bytes
   /// The most bytes of answers that are on their way at a time, by the size of the largest so far; one
   /// batch always is.
   int64_t max_bytes_in_flight = int64_t{128} << 20;

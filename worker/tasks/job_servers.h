@@ -111,6 +111,7 @@ class AskedBatches final : public TaskBatches<Batch> {
              .under_way = std::max<int64_t>(1, options_.pipeline.num_threads) *
                           options_.pipeline.concurrency,
              .prefetch = options_.pipeline.prefetch,
+             .channel_bytes = options_.pipeline.channel_bytes,
              .max_bytes_in_flight = options_.max_bytes_in_flight,
              .device = options_.pipeline.device},
             servers_->holders()

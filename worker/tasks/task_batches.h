@@ -60,6 +60,7 @@ class TaskBatches {
       .num_threads = sampling.num_threads.value_or(loading_threads(num_cpus, device)),
       .concurrency = partitioned ? sampling.concurrency.value_or(kDefaultConcurrency) : 1,
       .prefetch = sampling.prefetch.value_or(kDefaultPrefetch),
+      .channel_bytes = sampling.channel_bytes(),
       .device = device,
   };
 }
@@ -91,6 +92,7 @@ class LoadedBatches final : public TaskBatches<typename Data::Batch> {
     options.num_threads = options_.num_threads;
     options.concurrency = options_.concurrency;
     options.prefetch = options_.prefetch;
+    options.channel_bytes = options_.channel_bytes;
     options.device = options_.device;
     GNN_ASSIGN_OR_RETURN(options.items, data_->items(part, use));
     options.items.rank = rank_;

@@ -109,6 +109,11 @@ TEST(NodeLoader, GivesTheSameBatchesForAnyNumberOfThreads) {
   for (const int64_t num_threads : {1, 2, 8}) {
     expect_same(read_epoch(*data.loader(options_of(num_threads, 1)), 5), expected);
     expect_same(read_epoch(*data.loader(options_of(num_threads, 5)), 5), expected);
+    for (const int64_t bytes : {1, 200'000}) {
+      NodeLoaderOptions options = options_of(num_threads, 5);
+      options.channel_bytes = bytes;
+      expect_same(read_epoch(*data.loader(options), 5), expected);
+    }
   }
 }
 
@@ -244,6 +249,54 @@ TEST(NodeLoader, KeepsMoreBatchesUnderWayThanItHasThreadsAndGivesThemUpAtTheEndO
       EXPECT_EQ(stopped->next().error().kind, ErrorKind::Cancelled);
     }
     for (const DistantSampler::Asked& each : unanswered) each.answer();  // nobody is there any more
+  }
+}
+
+TEST(NodeLoader, BeginsNoBatchInPlaceOfOneThatTheChannelHasNoRoomFor) {
+  const Fixture data;
+  const auto sampler = std::make_shared<DistantSampler>();
+  NodeLoaderOptions options = options_of(1, 50);
+  options.concurrency = 2;
+  // Two of them: 64 seeds and node ids of 8 bytes each, and rows of six floats.
+  options.channel_bytes = 2 * 64 * (8 + 8 + 6 * 4);
+  const auto loader =
+      NodeLoader::create(options, sampler, data.seeds, data.fetcher(), nullptr).value();
+  ASSERT_TRUE(loader->start_epoch(0));
+  for (const size_t i : {1, 0}) sampler->wait_for(2)[i].answer();
+  for (const size_t i : {2, 3}) sampler->wait_for(i + 1)[i].answer();  // these two wait for room
+  for (int64_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(loader->next().value()->batch_index, i);
+    // Each that is taken makes room for one, in whose place another is begun.
+    const auto next = static_cast<size_t>(i) + 4;
+    const auto asked = sampler->wait_for(next + 1);
+    EXPECT_EQ(asked.size(), next + 1);
+    asked[next].answer();
+  }
+  options.channel_bytes = 0;
+  EXPECT_EQ(
+      NodeLoader::create(options, sampler, data.seeds, data.fetcher(), nullptr).error().kind,
+      ErrorKind::Configuration
+  );
+}
+
+// To any other device than the CPU batches come by the pipeline's copier.
+TEST(NodeLoader, CountsCopiedBatchesInTheChannel) {
+  const Fixture data;
+  const auto sampler = std::make_shared<DistantSampler>();
+  NodeLoaderOptions options = options_of(1, 50);
+  options.concurrency = 2;
+  options.channel_bytes = 1;
+  options.device = at::Device(at::kMeta);
+  const auto loader =
+      NodeLoader::create(options, sampler, data.seeds, data.fetcher(), nullptr).value();
+  ASSERT_TRUE(loader->start_epoch(0));
+  for (const size_t i : {0, 1, 2}) sampler->wait_for(i + 1)[i].answer();  // the last two wait
+  for (int64_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(loader->next().value()->batch_index, i);
+    const auto next = static_cast<size_t>(i) + 3;
+    const auto asked = sampler->wait_for(next + 1);
+    EXPECT_EQ(asked.size(), next + 1);
+    asked[next].answer();
   }
 }
 

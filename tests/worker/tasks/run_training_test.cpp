@@ -102,6 +102,7 @@ TEST(ConfigHash, LeavesOutWhereDataLiesButNotWhoTrainsOnIt) {
   EXPECT_EQ(hash_with([](auto& spec) { spec.placement = api::Placement{.partitions = 1}; }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.sampling->concurrency = 8; }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.sampling->prefetch = 8; }), hash);
+  EXPECT_EQ(hash_with([](auto& spec) { spec.sampling->channel_size = "64Mi"; }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.prepare.emplace(); }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.model_export.emplace(); }), hash);
   EXPECT_EQ(hash_with([](auto& spec) { spec.predictions.emplace(); }), hash);

@@ -151,6 +151,19 @@ std::optional<std::string> precision_warning(
          "neither AVX512-BF16 nor AMX, and multiplies float32 instead";
 }
 
+Status set_precision(const api::GnnJobSpec& spec, c10::Device device) {
+  const bool tf32 = spec.training.precision == api::Precision::TF32;
+  if (tf32 && !device.is_cuda()) {
+    return fail(
+        ErrorKind::Configuration,
+        "spec.training.precision: TF32 expects a rank on CUDA, found one on " + device.str() +
+            "; set training.device: CUDA, or Float32"
+    );
+  }
+  nn::set_tf32_products(tf32);
+  return {};
+}
+
 Result<tasks::TaskResult> run_rank(const api::GnnJob& job, const RankOptions& options) {
   data::name_unreadable_mappings();
   try {
@@ -160,6 +173,7 @@ Result<tasks::TaskResult> run_rank(const api::GnnJob& job, const RankOptions& op
         const c10::Device device,
         choose_device(job.spec, options.rendezvous.local_rank, count_gpus(job.spec))
     );
+    GNN_RETURN_IF_ERROR(set_precision(job.spec, device));
     const auto warning = precision_warning(job.spec, device, nn::has_bfloat16_products());
     if (warning && options.rendezvous.local_rank == 0) log_warning(*warning);
     // The image has only cuDNN's front. Of our layers batch normalisation alone could use cuDNN;

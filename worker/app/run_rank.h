@@ -43,6 +43,11 @@ struct RankOptions {
     const api::GnnJobSpec& spec, c10::Device device, bool has_bfloat16_products
 );
 
+/// Sets how this process's GPU multiplies float32, by spec.training.precision alone: the environment
+/// has no say in what a configuration computes.
+/// Errors: Configuration for TF32 on a CPU, which has no such products.
+[[nodiscard]] Status set_precision(const api::GnnJobSpec& spec, c10::Device device);
+
 /// Runs the task of `job` as one rank: chooses the device, sets threads, joins the process groups,
 /// runs the task. `job` is validated and has its defaults.
 /// Errors: Configuration, Data, PeerLost and others of the task; LibTorch's exceptions become

@@ -6,7 +6,9 @@
 #include "tests/support/user_behavior.h"
 #include "tests/worker/app/samples.h"
 #include "tests/worker/data/files.h"
+#include "worker/nn/functional/matmul.h"
 
+#include <ATen/Context.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,6 +57,29 @@ TEST(PrecisionWarning, NamesWhatTheProcessorOfAJobInBFloat16Lacks) {
           ::testing::HasSubstr("AVX512-BF16")
       )
   );
+}
+
+TEST(SetPrecision, SetsTheProductsOfAGpuByTheSpecAlone) {
+  api::GnnJobSpec spec;
+  const c10::Device gpu(c10::kCUDA, 0);
+  spec.training.precision = api::Precision::TF32;
+  ASSERT_TRUE(set_precision(spec, gpu));
+  EXPECT_TRUE(at::globalContext().allowTF32CuBLAS());
+  for (const api::Precision other : {api::Precision::BFloat16, api::Precision::Float32}) {
+    nn::set_tf32_products(true);  // as an environment variable of torch's does
+    spec.training.precision = other;
+    ASSERT_TRUE(set_precision(spec, gpu));
+    EXPECT_FALSE(at::globalContext().allowTF32CuBLAS());
+  }
+}
+
+TEST(SetPrecision, RefusesTF32OnACpu) {
+  api::GnnJobSpec spec;
+  spec.training.precision = api::Precision::TF32;
+  const Status refused = set_precision(spec, c10::Device(c10::kCPU));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(contract::exit_code_for(refused.error().kind), contract::kExitConfiguration);
+  EXPECT_THAT(refused.error().message, ::testing::StartsWith("spec.training.precision: TF32"));
 }
 
 TEST(RunRank, FailsWithDataIfTheDataSetIsMissing) {

@@ -123,6 +123,7 @@ TEST(ConfigHash, TakesFloat32ForTheDefaultThatItIs) {
   };
   EXPECT_EQ(hash_of(api::Precision::Float32), hash_of(std::nullopt));
   EXPECT_NE(hash_of(api::Precision::BFloat16), hash_of(std::nullopt));
+  EXPECT_NE(hash_of(api::Precision::TF32), hash_of(std::nullopt));
 }
 
 TEST(ConfigHash, CountsTheEpochsWhereTheLearningRateDependsOnThem) {

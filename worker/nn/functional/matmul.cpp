@@ -206,6 +206,12 @@ class Linear : public torch::autograd::Function<Linear> {
 
 }  // namespace
 
+void set_tf32_products(bool on) {
+  // Not setFloat32Precision(): beside the older switch, which LibTorch's products read as well, it
+  // would make each of them throw.
+  at::globalContext().setAllowTF32CuBLAS(on);
+}
+
 bool has_bfloat16_products() {
   return cpu::has_bfloat16_products();
 }

@@ -23,6 +23,8 @@ namespace gnn::nn {
 // (cpu/bfloat16_products.h), on others as float32, which is exact but slow; on a GPU by its tensor
 // cores.
 //
+// A GPU multiplies float32 as float32, or as TF32 once set_tf32_products() has said so.
+//
 // Only linear_rows() is differentiable.
 // Shapes: all tensors [rows, columns], of one dtype and device but where said; any strides.
 // Errors: c10::Error as at::mm's.
@@ -87,6 +89,11 @@ struct LinearGradients {
 
 /// The type of scores that are computed from operands of type `operands`: float32 for bfloat16.
 [[nodiscard]] at::ScalarType score_type(at::ScalarType operands);
+
+/// Whether GPUs round the operands of float32 products to ten bits of fraction (TF32), for which they
+/// have tensor cores: all products of this process from now on, as with torch's
+/// set_float32_matmul_precision("high"). The CPU's stay as they are.
+void set_tf32_products(bool on);
 
 /// Whether the CPU has instructions for products of bfloat16, and torch's switch for oneDNN is on.
 [[nodiscard]] bool has_bfloat16_products();

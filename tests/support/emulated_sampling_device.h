@@ -66,9 +66,8 @@ class EmulatedSamplingDevice final : public sampling::device::SamplingDevice {
         const sampling::core::StreamPosition& position,
         std::span<const sampling::core::ExcludedPairs* const> excluded
     ) override {
-      if (!excluded.empty()) return fail(ErrorKind::Configuration, "no edges can be left out");
       if (!copies_.empty()) throw std::logic_error("the batch before is not copied yet");
-      return steps_.begin(seeds, position);
+      return steps_.begin(seeds, position, excluded);
     }
     Result<gpu::SampledBatch> wait() override {
       emulator_.wait();

@@ -29,6 +29,7 @@ COVERED = {
         "common/recycler", "worker/graph/block", "worker/sampling/async_sampler", "worker/sampling/sample_parts",
         "worker/sampling/subgraph",
     ],
+    "tests/worker/loader/loader_on_gpu_test.cpp": ["worker/loader/on_host"],
     "tests/worker/sampling/device/device_sampler_test.cpp": ["worker/sampling/device/sampling_device"],
     "tests/worker/servers/batch_request_test.cpp": ["worker/servers/hello"],
     "tests/worker/servers/served_batches_test.cpp": ["worker/servers/batch_maker"],

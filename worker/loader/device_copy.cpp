@@ -25,7 +25,7 @@ void for_each_tensor(sampling::SampledSubgraph& subgraph, VisitTensor visit) {
 }
 
 void pin(at::Tensor& tensor) {
-  if (tensor.defined()) tensor = tensor.pin_memory();
+  if (tensor.defined() && tensor.is_cpu()) tensor = tensor.pin_memory();
 }
 
 DeviceCopy::DeviceCopy(at::Device device) : device_(device) {
@@ -44,7 +44,11 @@ DeviceCopy::OnStream::~OnStream() {
 }
 
 void DeviceCopy::move(at::Tensor& tensor) const {
-  if (tensor.defined()) tensor = tensor.to(device_, /*non_blocking=*/stream_.has_value());
+  if (!tensor.defined()) return;
+  const bool is_there = tensor.device().type() == device_.type();
+  tensor = tensor.to(device_, /*non_blocking=*/stream_.has_value());
+  // What is queued here may read it when the batch was dropped already.
+  if (is_there && stream_) tensor.record_stream(*stream_);
 }
 
 c10::Stream DeviceCopy::current_stream() const {

@@ -2,6 +2,7 @@
 
 #include "common/guarded.h"
 #include "worker/data/gather.h"
+#include "worker/loader/on_host.h"
 
 #include <ATen/Functions.h>
 
@@ -148,7 +149,7 @@ at::Tensor LocalFeatureFetcher::room_for(at::IntArrayRef shape) const {
 }
 
 void LocalFeatureFetcher::start(at::Tensor global_ids, const Executor& /*executor*/, Done done) {
-  done(fetch(global_ids));
+  done(fetch(on_host(global_ids)));
 }
 
 }  // namespace gnn::loader

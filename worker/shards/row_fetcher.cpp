@@ -1,6 +1,7 @@
 #include "worker/shards/row_fetcher.h"
 
 #include "worker/data/gather.h"
+#include "worker/loader/on_host.h"
 
 #include <ATen/Functions.h>
 #include <c10/util/Exception.h>
@@ -186,10 +187,10 @@ RowCounts RowFetcher::counts() const {
 }
 
 void RowFetcher::start(at::Tensor global_ids, const Executor& executor, Done done) {
+  global_ids = loader::on_host(global_ids);
   TORCH_CHECK(
-      global_ids.dim() == 1 && global_ids.scalar_type() == at::kLong &&
-          global_ids.is_contiguous() && global_ids.is_cpu(),
-      "ids must be a contiguous int64 vector on the CPU, found ",
+      global_ids.dim() == 1 && global_ids.scalar_type() == at::kLong && global_ids.is_contiguous(),
+      "ids must be a contiguous int64 vector, found ",
       global_ids.toString(),
       " of shape ",
       global_ids.sizes()

@@ -17,6 +17,10 @@ namespace gnn::tasks {
   return std::max<int64_t>(1, device.is_cpu() ? num_cpus / 4 : num_cpus - 2);
 }
 
+/// The most of them where batches are sampled, and their rows gathered, on the GPU: threads that wait for
+/// it, and make what it samples around.
+inline constexpr int64_t kWaitingThreads = 4;
+
 /// What loading has cost in past epochs and in the one that `stats` are of.
 [[nodiscard]] inline progress::DataPath data_path_of(
     progress::DataPath past_epochs, const loader::LoaderStats& stats

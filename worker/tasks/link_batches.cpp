@@ -3,6 +3,7 @@
 #include "worker/data/dataset_arrays.h"
 #include "worker/sampling/async_sampler.h"
 #include "worker/sampling/core/pair_set.h"
+#include "worker/tasks/device_sampling.h"
 #include "worker/tasks/row_type.h"
 #include "worker/tasks/sampler_options.h"
 #include "worker/tasks/values.h"
@@ -254,11 +255,9 @@ Result<std::shared_ptr<sampling::Sampler>> LinkBatches::sampler_for(api::Part pa
   num_nodes.reserve(data_.dataset.node_types.size());
   for (const graph::NodeTypeData& type : data_.dataset.node_types)
     num_nodes.push_back(type.num_nodes);
-  GNN_ASSIGN_OR_RETURN(
-      auto sampler,
-      sampling::NeighborSampler::create(sampling_of(part), std::move(num_nodes), relations_of(part))
+  return whole_graph_sampler(
+      sampling_of(part), std::move(num_nodes), relations_of(part), options_.device_graph
   );
-  return std::make_shared<sampling::LocalSampler>(std::move(sampler));
 }
 
 Result<std::shared_ptr<const NegativeSampler>> LinkBatches::negative_sampler() const {

@@ -10,6 +10,7 @@
 #include "worker/progress/progress_sink.h"
 #include "worker/sampling/core/item_sampler.h"
 #include "worker/sampling/core/negatives.h"
+#include "worker/sampling/device/device_graph.h"
 #include "worker/tasks/items.h"
 #include "worker/tasks/link_graph.h"
 #include "worker/tasks/link_split.h"
@@ -61,6 +62,8 @@ struct LinkBatchesOptions {
   std::optional<PartitionedData> partitioned{};
   /// Where the feature rows of a batch are gathered.
   loader::HostMemory memory = loader::HostMemory::Pageable;
+  /// Where a device reads the graph, which samples it; null: CPUs do.
+  std::shared_ptr<sampling::device::DeviceGraph> device_graph{};
 };
 
 /// Makes the batches of a job that predicts links: links, drawn negatives and the sampled

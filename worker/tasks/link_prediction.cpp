@@ -3,6 +3,7 @@
 #include "worker/data/number_text.h"
 #include "worker/embedding/embeddings.h"
 #include "worker/tasks/data_description.h"
+#include "worker/tasks/device_sampling.h"
 #include "worker/tasks/job_servers.h"
 #include "worker/tasks/link_data.h"
 #include "worker/tasks/link_workload.h"
@@ -12,6 +13,7 @@
 
 #include <torch/utils.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -66,6 +68,7 @@ class LinkPrediction final : public TaskRun {
 
   Result<TaskResult> run(TaskContext& context) override {
     context.progress.on_phase(progress::Phase::Setup);
+    GNN_ASSIGN_OR_RETURN(device_graph_, device_graph_of(spec_, context.device));
     GNN_ASSIGN_OR_RETURN(LinkInput input, open(spec_, context));
     context.progress.on_message(input.data.text);
     const graph::Dataset types = types_of(input.data);
@@ -136,6 +139,7 @@ class LinkPrediction final : public TaskRun {
         .split_seed = split_seed_of(spec_),
         .device = context.device,
         .num_cpus = context.num_cpus,
+        .device_graph = device_graph_,
     };
     if (input.split) {
       if (auto data = partitioned_data(spec_, context))
@@ -159,6 +163,7 @@ class LinkPrediction final : public TaskRun {
   }
 
   api::GnnJobSpec spec_;
+  std::shared_ptr<sampling::device::DeviceGraph> device_graph_;  // null where CPUs sample
 };
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
 
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -47,18 +49,21 @@ Result<std::unique_ptr<LinkWorkload>> LinkWorkload::create(
   const LinkTypes ends{
       .source_type = links.source_index, .destination_type = links.destination_index
   };
+  LinkReads reads = reads_of(*model, inputs);
+  const bool reads_rows = std::ranges::any_of(reads.features, std::identity());
   GNN_ASSIGN_OR_RETURN(
       auto made,
       LinkBatches::create(
           std::move(data),
-          reads_of(*model, inputs),
+          std::move(reads),
           groups,
           {.sampling = options.sampling,
            .training = options.training,
            .split_seed = options.split_seed,
            .ranks = ranks_of(groups),
            .partitioned = options.partitioned,
-           .memory = loader::memory_before(options.device)}
+           .memory = loader::memory_before(options.device),
+           .device_graph = options.device_graph}
       )
   );
   GNN_ASSIGN_OR_RETURN(
@@ -67,7 +72,11 @@ Result<std::unique_ptr<LinkWorkload>> LinkWorkload::create(
           std::move(made),
           groups.all->rank(),
           pipeline_options(
-              options.sampling, options.partitioned.has_value(), options.num_cpus, options.device
+              options.sampling,
+              options.partitioned.has_value(),
+              options.num_cpus,
+              options.device,
+              reads_rows
           )
       )
   );

@@ -8,6 +8,7 @@
 #include "worker/loader/batch_source.h"
 #include "worker/loader/link_batch_maker.h"
 #include "worker/nn/models/link_model.h"
+#include "worker/sampling/device/device_graph.h"
 #include "worker/tasks/link_batches.h"
 #include "worker/tasks/part_inputs.h"
 #include "worker/tasks/task_batches.h"
@@ -31,6 +32,8 @@ struct LinkWorkloadOptions {
   int64_t num_cpus = 1;  ///< that this rank may keep busy
   /// Where nodes read data from each other; nothing: each reads the whole data set.
   std::optional<PartitionedData> partitioned{};
+  /// Where `device` reads the graph, which samples it; null: CPUs do.
+  std::shared_ptr<sampling::device::DeviceGraph> device_graph{};
 };
 
 /// Where the model's inputs come from.

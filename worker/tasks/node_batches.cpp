@@ -1,7 +1,7 @@
 #include "worker/tasks/node_batches.h"
 
 #include "worker/sampling/async_sampler.h"
-#include "worker/sampling/neighbor.h"
+#include "worker/tasks/device_sampling.h"
 #include "worker/tasks/row_type.h"
 #include "worker/tasks/sampler_options.h"
 
@@ -94,13 +94,12 @@ Status NodeBatches::open_parts(const comm::RankGroups& groups) {
 Result<std::shared_ptr<sampling::Sampler>> NodeBatches::sampler(api::Part part, Use use) const {
   if (options_.partitioned && options_.partitioned->has_own_lists_alone())
     return parts_->sampler(part == api::Part::Train ? 0 : 1, use);
-  GNN_ASSIGN_OR_RETURN(
-      auto local,
-      sampling::NeighborSampler::create(
-          sampler_options(options_.sampling, options_.training, part), dataset_.graph()
-      )
+  return whole_graph_sampler(
+      sampler_options(options_.sampling, options_.training, part),
+      {dataset_.target().num_nodes},
+      {{.graph = dataset_.graph()}},
+      options_.device_graph
   );
-  return std::make_shared<sampling::LocalSampler>(std::move(local));
 }
 
 Result<std::shared_ptr<const NodeBatches::Maker>> NodeBatches::maker(api::Part part, Use use)

@@ -9,6 +9,7 @@
 #include "worker/loader/node_loader.h"
 #include "worker/progress/progress_sink.h"
 #include "worker/sampling/core/item_sampler.h"
+#include "worker/sampling/device/device_graph.h"
 #include "worker/tasks/items.h"
 #include "worker/tasks/part_inputs.h"
 
@@ -41,6 +42,8 @@ struct NodeBatchesOptions {
   loader::HostMemory memory = loader::HostMemory::Pageable;
   /// All feature rows on the device, which gathers those of a batch itself; undefined: the host does.
   at::Tensor device_rows{};
+  /// Where a device reads the graph, which samples it; null: CPUs do.
+  std::shared_ptr<sampling::device::DeviceGraph> device_graph{};
 };
 
 /// Makes the batches of a job that classifies nodes of one homogeneous graph: sampled neighbourhoods,

@@ -3,6 +3,7 @@
 #include "worker/tasks/class_weights.h"
 #include "worker/tasks/data_description.h"
 #include "worker/tasks/device_rows.h"
+#include "worker/tasks/device_sampling.h"
 #include "worker/tasks/job_servers.h"
 #include "worker/tasks/models.h"
 #include "worker/tasks/node_data.h"
@@ -50,6 +51,7 @@ class NodeClassification final : public TaskRun {
 
   Result<TaskResult> run(TaskContext& context) override {
     context.progress.on_phase(progress::Phase::Setup);
+    GNN_ASSIGN_OR_RETURN(device_graph_, device_graph_of(spec_, context.device));
     GNN_RETURN_IF_ERROR(open_predictions(context));
     GNN_ASSIGN_OR_RETURN(NodeInput input, open(spec_, context));
     context.progress.on_message(input.data.text);
@@ -106,6 +108,7 @@ class NodeClassification final : public TaskRun {
         .class_weights = weights,
         .device = context.device,
         .num_cpus = context.num_cpus,
+        .device_graph = device_graph_,
         .predictions = predictions_,
         .config_hash = config_hash(spec_),
     };
@@ -129,7 +132,8 @@ class NodeClassification final : public TaskRun {
   }
 
   api::GnnJobSpec spec_;
-  std::shared_ptr<training::Predictions> predictions_;  // null without spec.predictions
+  std::shared_ptr<sampling::device::DeviceGraph> device_graph_;  // null where CPUs sample
+  std::shared_ptr<training::Predictions> predictions_;           // null without spec.predictions
 };
 
 }  // namespace

@@ -41,7 +41,8 @@ Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
            .ranks = ranks_of(groups),
            .partitioned = options.partitioned,
            .memory = loader::memory_before(options.device),
-           .device_rows = options.device_rows}
+           .device_rows = options.device_rows,
+           .device_graph = options.device_graph}
       )
   );
   GNN_ASSIGN_OR_RETURN(
@@ -50,7 +51,11 @@ Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
           data,
           groups.all->rank(),
           pipeline_options(
-              options.sampling, options.partitioned.has_value(), options.num_cpus, options.device
+              options.sampling,
+              options.partitioned.has_value(),
+              options.num_cpus,
+              options.device,
+              !options.device_rows.defined()
           )
       )
   );

@@ -7,6 +7,7 @@
 #include "worker/loader/batch_source.h"
 #include "worker/loader/mini_batch.h"
 #include "worker/nn/models/model.h"
+#include "worker/sampling/device/device_graph.h"
 #include "worker/tasks/node_batches.h"
 #include "worker/tasks/part_inputs.h"
 #include "worker/tasks/task_batches.h"
@@ -34,6 +35,8 @@ struct NodeWorkloadOptions {
   std::optional<PartitionedData> partitioned{};
   /// All feature rows on `device`; undefined: they are copied with each batch.
   at::Tensor device_rows{};
+  /// Where `device` reads the graph, which samples it; null: CPUs do.
+  std::shared_ptr<sampling::device::DeviceGraph> device_graph{};
   /// Where predictions go, opened, and the nodes chosen; null: there are none.
   std::shared_ptr<training::Predictions> predictions{};
   std::string config_hash{};  ///< tasks::config_hash()

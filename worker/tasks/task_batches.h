@@ -12,6 +12,7 @@
 
 #include <c10/core/Device.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,12 +53,19 @@ class TaskBatches {
   [[nodiscard]] virtual Status leave() { return {}; }
 };
 
-/// How a rank's batches are made ahead of it.
+/// How a rank's batches are made ahead of it; `host_gathers`: their feature rows by CPUs.
 [[nodiscard]] inline loader::PipelineOptions pipeline_options(
-    const api::Sampling& sampling, bool partitioned, int64_t num_cpus, c10::Device device
+    const api::Sampling& sampling,
+    bool partitioned,
+    int64_t num_cpus,
+    c10::Device device,
+    bool host_gathers = true
 ) {
+  int64_t threads = loading_threads(num_cpus, device);
+  if (sampling.device == api::SamplingDevice::CUDA && !host_gathers)
+    threads = std::min(threads, kWaitingThreads);
   return {
-      .num_threads = sampling.num_threads.value_or(loading_threads(num_cpus, device)),
+      .num_threads = sampling.num_threads.value_or(threads),
       .concurrency = partitioned ? sampling.concurrency.value_or(kDefaultConcurrency) : 1,
       .prefetch = sampling.prefetch.value_or(kDefaultPrefetch),
       .channel_bytes = sampling.channel_bytes(),

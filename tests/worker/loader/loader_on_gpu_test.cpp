@@ -1,5 +1,6 @@
 #include "tests/worker/sampling/random_graph.h"
 #include "worker/loader/node_loader.h"
+#include "worker/loader/on_host.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -75,6 +76,14 @@ void expect_copy(const at::Tensor& gpu, const at::Tensor& cpu) {
   ASSERT_TRUE(gpu.is_cuda());
   EXPECT_EQ(gpu.scalar_type(), cpu.scalar_type());
   EXPECT_TRUE(gpu.cpu().equal(cpu));
+}
+
+TEST(OnHost, GivesATensorsBitsInPinnedMemory) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  const at::Tensor ids = at::arange(100'000);
+  const at::Tensor back = on_host(ids.to(at::Device(at::kCUDA, 0)));
+  EXPECT_TRUE(back.equal(ids));
+  EXPECT_TRUE(back.is_pinned());
 }
 
 TEST(NodeLoader, GivesTheGpuTheBitsOfEveryBatchOnTheCpu) {

@@ -352,6 +352,13 @@ TEST(NodeLoader, DeliversOnTheChosenDeviceInOrder) {
   loader->stop();
 }
 
+// Where the sampler's tensors are on the device already.
+TEST(Pin, LeavesTensorsOfADevice) {
+  at::Tensor there = at::empty({3}, at::device(at::kMeta));
+  pin(there);
+  EXPECT_EQ(there.device(), at::Device(at::kMeta));
+}
+
 TEST(NodeLoader, MeasuresItsStages) {
   const Fixture data;
   const auto loader = data.loader(options_of(2));

@@ -3,6 +3,7 @@
 #include "common/result.h"
 #include "worker/gpu/kernels/launch_shape.h"
 #include "worker/gpu/kernels/neighbor_steps.h"
+#include "worker/sampling/core/excluded_pairs.h"
 #include "worker/sampling/core/neighbor_kernel.h"
 #include "worker/sampling/core/relation_view.h"
 
@@ -22,7 +23,8 @@ struct SamplerShape {
   std::vector<sampling::core::RelationView> relations;  ///< of which no array is read
   std::vector<int64_t> num_edges;                       ///< per relation
   sampling::core::KernelOptions options{};
-  std::vector<int64_t> seeds;  ///< per node type
+  std::vector<int64_t> seeds;     ///< per node type
+  std::vector<int64_t> excluded;  ///< pairs per relation; empty: none
 };
 
 /// What sampling takes of a device's memory, in bytes.
@@ -90,7 +92,14 @@ class CountingDevice {
   std::vector<std::span<const int64_t>> seeds;
   for (const int64_t count : shape.seeds)
     seeds.push_back(std::span(ids).first(static_cast<size_t>(count)));
-  GNN_RETURN_IF_ERROR(steps.begin(seeds, {}));
+  std::vector<sampling::core::ExcludedPairs> pairs(shape.excluded.size());
+  std::vector<const sampling::core::ExcludedPairs*> excluded;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    for (int64_t pair = 0; pair < shape.excluded[i]; ++pair) pairs[i].add(pair, pair);
+    pairs[i].build();
+    excluded.push_back(&pairs[i]);
+  }
+  GNN_RETURN_IF_ERROR(steps.begin(seeds, {}, excluded));
   return SamplerMemory{.sampler = steps.bytes(), .batch = steps.batch_bytes()};
 }
 

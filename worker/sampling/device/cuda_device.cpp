@@ -46,14 +46,8 @@ class CudaSampler final : public BatchSampler {
       const core::StreamPosition& position,
       std::span<const core::ExcludedPairs* const> excluded
   ) override {
-    if (!excluded.empty()) {
-      return fail(
-          ErrorKind::Configuration,
-          "sampling.excludeSeedEdges: sampling.device: CUDA cannot leave out edges; set CPU"
-      );
-    }
     const c10::StreamGuard on(stream_);
-    return sampler_.begin(seeds, position);
+    return sampler_.begin(seeds, position, excluded);
   }
 
   Result<gpu::SampledBatch> wait() override {

@@ -19,10 +19,13 @@ SamplerShape shape_of(const SamplingCase& each) {
       .relations = each.relations(),
       .num_edges = {},
       .options = each.options,
-      .seeds = {}
+      .seeds = {},
+      .excluded = {}
   };
   for (const auto& graph : each.graphs)
     shape.num_edges.push_back(static_cast<int64_t>(graph.indices.size()));
+  for (const auto& pairs : each.excluded)
+    shape.excluded.push_back(static_cast<int64_t>(pairs.pairs().size()));
   for (const auto& seeds : each.seeds) shape.seeds.push_back(static_cast<int64_t>(seeds.size()));
   return shape;
 }
@@ -51,7 +54,7 @@ TEST(SamplerMemory, IsWhatASamplerAllocatesAndAtLeastWhatABatchTakes) {
     NeighborSteps<testing::GpuEmulator> steps(
         device, each.num_nodes, each.relations(), each.options, {}
     );
-    ASSERT_TRUE(steps.begin(each.seed_spans(), {}));
+    ASSERT_TRUE(steps.begin(each.seed_spans(), {}, each.excluded_pairs()));
     device.wait();
     if (takes_all(each)) {
       EXPECT_LE(steps.bytes(), memory->sampler);
@@ -69,6 +72,22 @@ TEST(SamplerMemory, IsWhatASamplerAllocatesAndAtLeastWhatABatchTakes) {
     EXPECT_LE(memory->batch, memory->sampler);
   }
   EXPECT_GT(exact, 5);
+}
+
+// docs/distributed.md names these.
+TEST(SamplerMemory, OfBatchesOfTheShapeOfOgbnProducts) {
+  SamplerShape shape{
+      .num_nodes = {2'449'029},
+      .relations = {{}},
+      .num_edges = {123'718'280},
+      .options = {.fanout = {15, 10, 5}},
+      .seeds = {1024},
+      .excluded = {}
+  };
+  const Result<SamplerMemory> memory = sampler_memory(shape);
+  ASSERT_TRUE(memory);
+  EXPECT_NEAR(static_cast<double>(memory->sampler), 34e6, 0.5e6);
+  EXPECT_NEAR(static_cast<double>(memory->batch), 12.6e6, 0.1e6);
 }
 
 TEST(SamplerMemory, RefusesWhatASamplerRefuses) {

@@ -6,7 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <stdexcept>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace gnn::sampling::device {
 namespace {
@@ -70,17 +76,51 @@ TEST(DeviceSampler, RefusesWhatTheCpuRefuses) {
   EXPECT_EQ(refused.error().message, "seeds[1]: expected a node in [0, 120), found 120");
 }
 
-// Its samplers go on after a batch that they cannot sample: as many as there are samplers twice over.
-TEST(DeviceSampler, GoesOnAfterARefusedBatch) {
-  const SamplerCase each = sampler_cases().front();
-  const auto sampler = device_sampler(each, std::make_shared<EmulatedSamplingDevice>(), 2);
-  const at::Tensor ends = at::tensor({1}, at::kLong);
-  for (int i = 0; i < 4; ++i) {
-    SampleRequest request = request_of(each, 0);
-    request.excluded = {{.relation = 0, .sources = ends, .destinations = ends}};
-    EXPECT_EQ(sampler->submit(request).get().error().kind, ErrorKind::Configuration);
+// Of which every other batch cannot be begun, or copied.
+class StumblingDevice final : public SamplingDevice {
+ public:
+  Result<Placed> place(std::span<const std::byte> bytes) override { return device_.place(bytes); }
+  Result<std::unique_ptr<BatchSampler>> make_sampler(SamplerSpec spec) override {
+    GNN_ASSIGN_OR_RETURN(auto sampler, device_.make_sampler(std::move(spec)));
+    return std::make_unique<Stumbling>(std::move(sampler));
   }
-  expect_equal(must(sampler->submit(request_of(each, 0)).get()), by_the_cpu(each, 0));
+
+ private:
+  class Stumbling final : public BatchSampler {
+   public:
+    explicit Stumbling(std::unique_ptr<BatchSampler> sampler) : sampler_(std::move(sampler)) {}
+    Status begin(
+        std::span<const std::span<const int64_t>> seeds,
+        const core::StreamPosition& position,
+        std::span<const core::ExcludedPairs* const> excluded
+    ) override {
+      if (++batches_ % 3 == 1) return fail(ErrorKind::Configuration, "too large");
+      return sampler_->begin(seeds, position, excluded);
+    }
+    Result<gpu::SampledBatch> wait() override { return sampler_->wait(); }
+    at::Tensor copy_of(const void* array, int64_t count, at::ScalarType dtype) override {
+      if (batches_ % 3 == 2) throw std::runtime_error("CUDA out of memory");
+      return sampler_->copy_of(array, count, dtype);
+    }
+    Status finish() override { return sampler_->finish(); }
+
+   private:
+    std::unique_ptr<BatchSampler> sampler_;
+    int batches_ = 0;
+  };
+
+  EmulatedSamplingDevice device_;
+};
+
+TEST(DeviceSampler, GoesOnAfterABatchThatItCannotSample) {
+  const SamplerCase each = sampler_cases().front();
+  const auto sampler = device_sampler(each, std::make_shared<StumblingDevice>(), 1);
+  const auto sample = [&] { return sampler->submit(request_of(each, 0)).get(); };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(sample().error().kind, ErrorKind::Configuration);
+    EXPECT_EQ(sample().error().kind, ErrorKind::OutOfMemory);
+    expect_equal(must(sample()), by_the_cpu(each, 0));
+  }
 }
 
 TEST(DeviceSampler, SaysWhatTakesLessMemory) {

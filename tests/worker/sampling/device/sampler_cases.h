@@ -26,6 +26,7 @@ struct SamplerCase {
   std::vector<int64_t> num_nodes;
   std::vector<Relation> relations;
   std::vector<at::Tensor> seeds;
+  std::vector<ExcludedEdges> excluded = {};
 };
 
 inline Relation random_relation(
@@ -55,7 +56,7 @@ inline at::Tensor half_of(const graph::CscGraph& graph) {
 }
 
 /// One node type or three; both types of indices, both rules, lists that are seen in part, lanes and
-/// fan-outs of their own, with and without replacement, all neighbours and edge ids.
+/// fan-outs of their own, with and without replacement, all neighbours, edge ids and excluded edges.
 inline std::vector<SamplerCase> sampler_cases() {
   SamplerCase one{
       .name = "one type",
@@ -73,11 +74,20 @@ inline std::vector<SamplerCase> sampler_cases() {
           {random_relation(num_nodes, 0, 1, at::kInt),
            random_relation(num_nodes, 1, 0, at::kLong),
            random_relation(num_nodes, 2, 1, at::kInt)},
-      .seeds = {at::tensor({1, 7, 70}, at::kLong), at::tensor({59, 0}, at::kLong), {}}
+      .seeds = {at::tensor({1, 7, 70}, at::kLong), at::tensor({59, 10}, at::kLong), {}}
   };
   typed.relations[0].ends = half_of(typed.relations[0].graph);
   typed.relations[1].fanout = {2, 5};
   for (int64_t i = 0; i < 3; ++i) typed.relations[static_cast<size_t>(i)].lane = 6 - 2 * i;
+
+  // Of a seed with many edges, most.
+  const graph::CscGraph& forward = typed.relations[0].graph;
+  const auto first = forward.indptr()[10].item<int64_t>();
+  typed.excluded = {
+      {.relation = 0,
+       .sources = forward.indices().slice(0, first, first + 100).to(at::kLong),
+       .destinations = at::full({100}, 10, at::kLong)}
+  };
 
   std::vector<SamplerCase> cases;
   for (const SamplerCase& each : {one, typed}) {
@@ -128,14 +138,18 @@ inline void expect_equal(const SampledSubgraph& found, const SampledSubgraph& wa
 }
 
 inline SampleRequest request_of(const SamplerCase& each, uint64_t batch) {
-  return {.seeds = each.seeds, .position = {.seed = 3, .epoch = 1, .batch = batch}};
+  return {
+      .seeds = each.seeds,
+      .position = {.seed = 3, .epoch = 1, .batch = batch},
+      .excluded = each.excluded
+  };
 }
 
 inline SampledSubgraph by_the_cpu(const SamplerCase& each, uint64_t batch) {
   const NeighborSampler sampler =
       testing::must(NeighborSampler::create(each.options, each.num_nodes, each.relations));
   const SampleRequest request = request_of(each, batch);
-  return testing::must(sampler.sample(request.seeds, request.position));
+  return testing::must(sampler.sample(request.seeds, request.position, request.excluded));
 }
 
 inline std::shared_ptr<DeviceSampler> device_sampler(

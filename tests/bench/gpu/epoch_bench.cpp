@@ -1,5 +1,5 @@
-// An epoch of GraphSAGE on a graph of ogbn-products' shape, with the training loop's own steps: batches
-// from the loader, against batches that lie on the device already.
+// An epoch of GraphSAGE on graphs of ogbn-products' shape and of a tenth of ogbn-papers100M's, with the
+// training loop's own steps: batches from the loader, against batches that lie on the device already.
 
 #include "common/stopwatch.h"
 #include "tests/bench/gpu/device_activity.h"
@@ -8,6 +8,7 @@
 #include "tests/bench/training/resident_batches.h"
 #include "tests/support/must.h"
 #include "tests/worker/training/batch_workload.h"
+#include "worker/agent/limits.h"
 #include "worker/comm/ddp.h"
 #include "worker/graph/dataset.h"
 #include "worker/loader/batch_source.h"
@@ -20,12 +21,14 @@
 #include "worker/training/workload.h"
 
 #include <ATen/ATen.h>
+#include <ATen/DeviceAccelerator.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -35,8 +38,6 @@
 namespace gnn::bench {
 namespace {
 
-constexpr int64_t kClasses = 47;
-constexpr int64_t kTrainNodes = 196'615;  // of ogbn-products
 constexpr int64_t kBatch = 1024;
 constexpr int64_t kWarmUpSteps = 10;
 constexpr int64_t kRecordedSteps = 40;
@@ -49,12 +50,37 @@ using loader::MiniBatch;
 
 using testing::must;
 
+// A data set that is made here.
+struct Shape {
+  std::string name;
+  BenchGraph (*make)() = nullptr;
+  int64_t classes = 0;
+  int64_t train_nodes = 0;  // spread over all
+  // Beside which batches and the model fit, too; 0: not looked at.
+  int64_t gpu_bytes = 0;
+  int64_t host_bytes = 0;
+};
+
+const Shape kProducts{
+    .name = "products", .make = &make_products_shape, .classes = 47, .train_nodes = 196'615
+};
+// 5.7 GB of rows, which are on the GPU in one of the measurements, 24 batches of 0.45 GB there in
+// another, and 0.5 GB of pinned memory for each batch under way.
+const Shape kTenthOfPapers{
+    .name = "papers/10",
+    .make = &make_tenth_of_papers_shape,
+    .classes = 172,
+    .train_nodes = 120'718,
+    .gpu_bytes = int64_t{24} << 30,
+    .host_bytes = int64_t{28} << 30
+};
+
 int64_t sampler_threads() {
   return tasks::loading_threads(std::max(1U, std::thread::hardware_concurrency()), kGpu);
 }
 
-graph::Dataset products_shape() {
-  const auto shape = std::make_shared<BenchGraph>(make_products_shape());
+graph::Dataset dataset_of(const Shape& made) {
+  const auto shape = std::make_shared<BenchGraph>(made.make());
   const auto keep = [shape](void*) {};
   const int64_t width = static_cast<int64_t>(shape->row_bytes / sizeof(float));
   // const_cast: at::from_blob takes no constant; indptr and indices are only read.
@@ -69,13 +95,13 @@ graph::Dataset products_shape() {
   );
   features.mul_(kSmallFeatures);
   graph::Dataset dataset;
-  dataset.name = "products' shape";
-  dataset.num_classes = kClasses;
+  dataset.name = made.name;
+  dataset.num_classes = made.classes;
   dataset.node_types.push_back(
       {.name = "node",
        .num_nodes = shape->num_nodes,
        .features = must(graph::FeatureStore::create(features)),
-       .labels = at::arange(shape->num_nodes, at::kLong) % kClasses}
+       .labels = at::arange(shape->num_nodes, at::kLong) % made.classes}
   );
   dataset.edge_types.push_back(
       {.source = "node",
@@ -84,7 +110,8 @@ graph::Dataset products_shape() {
        .graph = must(graph::CscGraph::create_unchecked(indptr, indices, shape->num_nodes)),
        .features = {}}
   );
-  dataset.split.train = at::arange(0, kTrainNodes * 12, 12, at::kLong);
+  const int64_t apart = shape->num_nodes / made.train_nodes;
+  dataset.split.train = at::arange(0, made.train_nodes * apart, apart, at::kLong);
   dataset.split.validation = at::empty({0}, at::kLong);
   dataset.split.test = at::empty({0}, at::kLong);
   return dataset;
@@ -119,9 +146,11 @@ Batches load(const graph::Dataset& dataset, const at::Tensor& device_rows) {
   ));
 }
 
-std::shared_ptr<nn::NodeModel> make_model(int64_t width) {
+std::shared_ptr<nn::NodeModel> make_model(const graph::Dataset& dataset) {
   torch::manual_seed(1);
-  nn::GraphSage model(nn::GraphSageOptions{.in_channels = width, .out_channels = kClasses});
+  nn::GraphSage model(nn::GraphSageOptions{
+      .in_channels = dataset.features().width(), .out_channels = dataset.num_classes
+  });
   model->to(kGpu);
   return model.ptr();
 }
@@ -195,8 +224,8 @@ struct Timed {
   double sampled_edges = 0;  // of a step
 };
 
-Timed measure(Batches batches, int64_t width) {
-  training::BatchWorkload workload(std::move(batches), make_model(width));
+Timed measure(const graph::Dataset& dataset, Batches batches) {
+  training::BatchWorkload workload(std::move(batches), make_model(dataset));
   api::Training training;
   training.batch_size = kBatch;
   Epoch epoch(workload, training);
@@ -244,35 +273,68 @@ double busy_share(const Timed& timed) {
   return timed.activity.busy_seconds / kRecordedSteps / timed.step_seconds;
 }
 
-std::vector<Figure> measure_all() {
-  loader::keep_tensor_memory();
-  const graph::Dataset dataset = products_shape();
-  const int64_t width = dataset.features().width();
-  const Timed host = measure(load(dataset, {}), width);
-  const Timed device = measure(load(dataset, dataset.features().rows().to(kGpu)), width);
+std::vector<Figure> measure_shape(const Shape& shape) {
+  const auto start = std::chrono::steady_clock::now();
+  const graph::Dataset dataset = dataset_of(shape);
+  std::vector<Figure> figures = {{"data set made", seconds_since(start), "s"}};
+  const Timed host = measure(dataset, load(dataset, {}));
+  const Timed device = measure(dataset, load(dataset, dataset.features().rows().to(kGpu)));
   const Timed resident = measure(
-      std::make_unique<bench::ResidentBatches>(batches_on_device(dataset), host.steps_per_epoch),
-      width
+      dataset,
+      std::make_unique<bench::ResidentBatches>(batches_on_device(dataset), host.steps_per_epoch)
   );
 
   const auto steps = static_cast<double>(host.steps_per_epoch);
-  std::vector<Figure> figures = {
-      {"epoch, features in host memory", host.step_seconds * steps, "s"},
-      {"epoch, features on the device", device.step_seconds * steps, "s"},
-      {"epoch, batches already on the device", resident.step_seconds * steps, "s"},
-      {"ratio, features in host memory", host.step_seconds / resident.step_seconds, ""},
-      {"ratio, features on the device", device.step_seconds / resident.step_seconds, "", "<= 1.2"},
-      {"summed kernel time / wall, features in host memory", kernel_share(host), ""},
-      {"summed kernel time / wall, features on the device", kernel_share(device), "", ">= 0.85"},
-      {"summed kernel time / wall, batches on the device", kernel_share(resident), ""},
-      {"busy with kernels / wall, features on the device", busy_share(device), ""},
-      {"busy with kernels / wall, batches on the device", busy_share(resident), ""},
-      {"sampled edges in a step", host.sampled_edges / 1e3, "thousand"},
-      {"sampler threads", static_cast<double>(sampler_threads()), ""},
-  };
+  const auto add = [&](const Figure& figure) { figures.push_back(figure); };
+  add({"epoch, features in host memory", host.step_seconds * steps, "s"});
+  add({"epoch, features on the device", device.step_seconds * steps, "s"});
+  add({"epoch, batches already on the device", resident.step_seconds * steps, "s"});
+  add({"ratio, features in host memory", host.step_seconds / resident.step_seconds, ""});
+  add({"ratio, features on the device", device.step_seconds / resident.step_seconds, "", "<= 1.2"});
+  add({"summed kernel time / wall, features in host memory", kernel_share(host), ""});
+  add({"summed kernel time / wall, features on the device", kernel_share(device), "", ">= 0.85"});
+  add({"summed kernel time / wall, batches on the device", kernel_share(resident), ""});
+  add({"busy with kernels / wall, features on the device", busy_share(device), ""});
+  add({"busy with kernels / wall, batches on the device", busy_share(resident), ""});
+  add({"sampled edges in a step", host.sampled_edges / 1e3, "thousand"});
+  add({"sampler threads", static_cast<double>(sampler_threads()), ""});
   add_steps(figures, "host", host);
   add_steps(figures, "device", device);
   add_steps(figures, "resident", resident);
+  for (Figure& figure : figures) figure.what = shape.name + ": " + figure.what;
+  return figures;
+}
+
+// A row that says which memory is too small for the shape, if one is: of this machine, in place of
+// figures.
+std::optional<Figure> too_small(const Shape& shape) {
+  const auto look = [&](const std::string& memory, int64_t needed, int64_t found) {
+    const auto gib = [](int64_t bytes) { return static_cast<double>(bytes) / 0x1p30; };
+    std::optional<Figure> row;
+    if (found < needed) {
+      row = Figure{
+          shape.name + ": SKIPPED, it needs " + std::to_string(needed >> 30) + " GiB of " + memory,
+          gib(found),
+          "GiB found"
+      };
+    }
+    return row;
+  };
+  at::accelerator::emptyCache();
+  const auto free = static_cast<int64_t>(at::accelerator::getMemoryInfo(kGpu.index()).first);
+  const auto gpu = look("the GPU's memory", shape.gpu_bytes, free);
+  return gpu ? gpu : look("host memory", shape.host_bytes, agent::usable_memory());
+}
+
+std::vector<Figure> measure_all() {
+  loader::keep_tensor_memory();
+  const at::Tensor first = at::empty({1}, kGpu);  // LibTorch answers no questions before
+  std::vector<Figure> figures;
+  for (const Shape& shape : {kProducts, kTenthOfPapers}) {
+    const std::optional<Figure> skipped = too_small(shape);
+    const auto found = skipped ? std::vector{*skipped} : measure_shape(shape);
+    figures.insert(figures.end(), found.begin(), found.end());
+  }
   return figures;
 }
 

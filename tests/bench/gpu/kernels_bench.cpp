@@ -14,14 +14,17 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <cuda_runtime_api.h>
 #include <fstream>
+#include <future>
 #include <iostream>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -211,6 +214,31 @@ double sampling_rate(const BenchGraph& graph, const Topology& topology, const Sa
   return static_cast<double>(edges) / seconds_since(start);
 }
 
+// The same by the CPU's kernel, on all cores.
+double cpu_sampling_rate(const BenchGraph& graph, int batches) {
+  const sampling::core::KernelOptions options{.fanout = {15, 10, 5}};
+  std::atomic<int> next = 0;
+  const auto sample = [&] {
+    sampling::core::NeighborKernel kernel({graph.num_nodes}, {graph.relation}, options);
+    sampling::core::SampleArena arena;
+    int64_t edges = 0;
+    for (int number = next++; number < batches; number = next++) {
+      const auto seeds = random_nodes(kBatch, graph.num_nodes, static_cast<uint64_t>(number));
+      const std::span<const int64_t> span(seeds);
+      kernel.sample({&span, 1}, {.batch = static_cast<uint64_t>(number)}, arena);
+      edges += arena.edges[0].up_to.back();
+    }
+    return edges;
+  };
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::future<int64_t>> threads;
+  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i)
+    threads.push_back(std::async(std::launch::async, sample));
+  int64_t edges = 0;
+  for (std::future<int64_t>& thread : threads) edges += thread.get();
+  return static_cast<double>(edges) / seconds_since(start);
+}
+
 struct GatherRun {
   gpu::RowsView rows;
   size_t row_bytes = 0;
@@ -303,6 +331,12 @@ void measure_sampling(const BenchGraph& graph, const BenchOptions& options, Figu
       );
     }
   };
+  figures.add(
+      {"sampling, products' shape [15,10,5] b1024, CPU, " +
+           std::to_string(std::thread::hardware_concurrency()) + " threads",
+       cpu_sampling_rate(graph, options.batches) / 1e6,
+       "M edges/s"}
+  );
   measure(on_device(graph), "Device", ">= 300", 0);
   const Topology pinned = in_place(graph);
   for (const int64_t threads : options.reading_threads)

@@ -25,6 +25,10 @@ struct BenchGraph {
 /// neighbour is drawn in proportion to its degree.
 [[nodiscard]] BenchGraph make_products_shape();
 
+/// The same with a tenth of ogbn-papers100M's nodes and edges, 11,105,996 and about 161.8 M, and its
+/// 128 floats per node: 5.7 GB of them.
+[[nodiscard]] BenchGraph make_tenth_of_papers_shape();
+
 /// Nodes drawn uniformly, the same for the same stream.
 [[nodiscard]] std::vector<int64_t> random_nodes(size_t count, int64_t num_nodes, uint64_t stream);
 

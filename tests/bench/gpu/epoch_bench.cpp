@@ -16,7 +16,10 @@
 #include "worker/loader/tensor_memory.h"
 #include "worker/nn/models/graph_sage.h"
 #include "worker/progress/console_sink.h"
+#include "worker/sampling/device/cuda_device.h"
+#include "worker/sampling/device/device_graph.h"
 #include "worker/tasks/data_path.h"
+#include "worker/tasks/device_sampling.h"
 #include "worker/training/step_runner.h"
 #include "worker/training/workload.h"
 
@@ -119,25 +122,42 @@ graph::Dataset dataset_of(const Shape& made) {
 
 using Batches = std::unique_ptr<loader::BatchSource<MiniBatch>>;
 
-// As a job that classifies nodes loads them; with `device_rows` it gathers there.
-Batches load(const graph::Dataset& dataset, const at::Tensor& device_rows) {
+// The graph where the GPU samples it, as with sampling.device CUDA.
+std::shared_ptr<sampling::device::DeviceGraph> graph_for_gpu(sampling::device::GraphMemory memory) {
+  return std::make_shared<sampling::device::DeviceGraph>(
+      must(sampling::device::cuda_device(kGpu, memory))
+  );
+}
+
+// As a job that classifies nodes loads them: with `device_rows` it gathers there, with `device_graph`
+// it samples there.
+Batches load(
+    const graph::Dataset& dataset,
+    const at::Tensor& device_rows,
+    std::shared_ptr<sampling::device::DeviceGraph> device_graph = nullptr
+) {
   const auto fetcher = [](const at::Tensor& rows) {
     return std::make_shared<loader::LocalFeatureFetcher>(
         must(loader::LocalFeatureFetcher::create(rows, loader::memory_before(kGpu)))
     );
   };
-  auto sampler = must(sampling::NeighborSampler::create(
-      sampling::NeighborSamplerOptions{.fanout = {15, 10, 5}}, dataset.graph()
+  const bool on_gpu = device_graph != nullptr;
+  auto sampler = must(tasks::whole_graph_sampler(
+      {.fanout = {15, 10, 5}},
+      {dataset.target().num_nodes},
+      {{.graph = dataset.graph()}},
+      std::move(device_graph)
   ));
   loader::NodeLoaderOptions options;
   options.items.batch_size = kBatch;
   options.items.shuffle = true;
-  options.num_threads = sampler_threads();
+  options.num_threads =
+      on_gpu ? std::min(sampler_threads(), tasks::kWaitingThreads) : sampler_threads();
   options.device = kGpu;
   return must(loader::NodeLoader::create(
       options,
       loader::NodeBatchMaker::create(
-          std::make_shared<sampling::LocalSampler>(std::move(sampler)),
+          std::move(sampler),
           dataset.split.train,
           device_rows.defined() ? nullptr : fetcher(dataset.features().rows()),
           fetcher(dataset.target().labels),
@@ -278,7 +298,14 @@ std::vector<Figure> measure_shape(const Shape& shape) {
   const graph::Dataset dataset = dataset_of(shape);
   std::vector<Figure> figures = {{"data set made", seconds_since(start), "s"}};
   const Timed host = measure(dataset, load(dataset, {}));
+  using sampling::device::GraphMemory;
+  const auto sampled_in = [&](GraphMemory memory) {
+    const at::Tensor rows = dataset.features().rows().to(kGpu);
+    return measure(dataset, load(dataset, rows, graph_for_gpu(memory)));
+  };
   const Timed device = measure(dataset, load(dataset, dataset.features().rows().to(kGpu)));
+  const Timed sampled = sampled_in(GraphMemory::Device);
+  const Timed in_place = sampled_in(GraphMemory::ZeroCopy);
   const Timed resident = measure(
       dataset,
       std::make_unique<bench::ResidentBatches>(batches_on_device(dataset), host.steps_per_epoch)
@@ -288,9 +315,12 @@ std::vector<Figure> measure_shape(const Shape& shape) {
   const auto add = [&](const Figure& figure) { figures.push_back(figure); };
   add({"epoch, features in host memory", host.step_seconds * steps, "s"});
   add({"epoch, features on the device", device.step_seconds * steps, "s"});
+  add({"epoch, sampled on the device too", sampled.step_seconds * steps, "s"});
+  add({"epoch, the same, graph in place", in_place.step_seconds * steps, "s"});
   add({"epoch, batches already on the device", resident.step_seconds * steps, "s"});
   add({"ratio, features in host memory", host.step_seconds / resident.step_seconds, ""});
   add({"ratio, features on the device", device.step_seconds / resident.step_seconds, "", "<= 1.2"});
+  add({"ratio, sampled on the device too", sampled.step_seconds / resident.step_seconds, ""});
   add({"summed kernel time / wall, features in host memory", kernel_share(host), ""});
   add({"summed kernel time / wall, features on the device", kernel_share(device), "", ">= 0.85"});
   add({"summed kernel time / wall, batches on the device", kernel_share(resident), ""});
@@ -300,6 +330,7 @@ std::vector<Figure> measure_shape(const Shape& shape) {
   add({"sampler threads", static_cast<double>(sampler_threads()), ""});
   add_steps(figures, "host", host);
   add_steps(figures, "device", device);
+  add_steps(figures, "sampled there", sampled);
   add_steps(figures, "resident", resident);
   for (Figure& figure : figures) figure.what = shape.name + ": " + figure.what;
   return figures;

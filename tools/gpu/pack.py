@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "gnn-gpu-check"  # of the archive's files
 MOST_BYTES = 60_000_000
 # glibc and the driver are of the machine.
-OF_THE_MACHINE = re.compile(r"^(ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libresolv|libcuda)\.so\.\d+$")
+OF_THE_MACHINE = re.compile(r"^(ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libresolv|libutil|libcuda)\.so\.\d+$")
 
 
 class Failed(Exception):

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kStretch = int64_t{1} << 20;
 
-struct Shape {
+struct GraphSize {
   int64_t nodes = 0;
   double edges = 0;  // about
   int64_t floats = 0;
@@ -52,25 +52,25 @@ void in_stretches(int64_t size, const Part& part) {
 
 // In-degrees of a power law, and for each edge the owner of a uniformly drawn edge's end: a node in
 // proportion to its degree.
-void draw_graph(const Shape& shape, Arrays& arrays) {
+void draw_graph(const GraphSize& size, Arrays& arrays) {
   sampling::core::CounterRng rng = stream_of(0);
-  std::vector<double> weights(static_cast<size_t>(shape.nodes));
+  std::vector<double> weights(static_cast<size_t>(size.nodes));
   double total = 0;
   for (double& weight : weights) {
     const double u = (static_cast<double>(rng.next32()) + 1) * 0x1p-32;
     weight = std::min(std::pow(u, -1 / 1.6), 20000.0);
     total += weight;
   }
-  arrays.indptr.reserve(shape.nodes + 1);
+  arrays.indptr.reserve(size.nodes + 1);
   int64_t num_edges = 0;
-  for (int64_t node = 0; node < shape.nodes; ++node) {
+  for (int64_t node = 0; node < size.nodes; ++node) {
     arrays.indptr[node] = num_edges;
-    num_edges += std::llround(weights[static_cast<size_t>(node)] * shape.edges / total);
+    num_edges += std::llround(weights[static_cast<size_t>(node)] * size.edges / total);
   }
-  arrays.indptr[shape.nodes] = num_edges;
+  arrays.indptr[size.nodes] = num_edges;
 
   std::vector<int32_t> owners(static_cast<size_t>(num_edges));
-  for (int64_t node = 0; node < shape.nodes; ++node) {
+  for (int64_t node = 0; node < size.nodes; ++node) {
     std::fill(
         owners.begin() + arrays.indptr[node],
         owners.begin() + arrays.indptr[node + 1],
@@ -85,23 +85,23 @@ void draw_graph(const Shape& shape, Arrays& arrays) {
   });
 }
 
-BenchGraph make_graph(const Shape& shape) {
+BenchGraph make_graph(const GraphSize& size) {
   const auto arrays = std::make_shared<Arrays>();
-  draw_graph(shape, *arrays);
-  const int64_t num_values = shape.nodes * shape.floats;
+  draw_graph(size, *arrays);
+  const int64_t num_values = size.nodes * size.floats;
   arrays->features.reserve(num_values);
   in_stretches(num_values, [&](int64_t /*stretch*/, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) arrays->features[i] = static_cast<float>(i % 1000);
   });
 
   BenchGraph graph;
-  graph.num_nodes = shape.nodes;
-  graph.num_edges = arrays->indptr[shape.nodes];
+  graph.num_nodes = size.nodes;
+  graph.num_edges = arrays->indptr[size.nodes];
   graph.relation.indptr = arrays->indptr.data();
   graph.relation.indices32 = arrays->indices.data();
   // reinterpret_cast: rows are copied as bytes, whatever their type.
   graph.features = reinterpret_cast<const std::byte*>(arrays->features.data());
-  graph.row_bytes = static_cast<size_t>(shape.floats) * sizeof(float);
+  graph.row_bytes = static_cast<size_t>(size.floats) * sizeof(float);
   graph.owner = arrays;
   return graph;
 }

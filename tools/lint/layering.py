@@ -68,13 +68,15 @@ ALLOWED = {
     ],
     "worker/tasks": [
         "common", "common/api", "worker/data", "worker/interop", "worker/partition", "worker/graph", "worker/sampling/core",
-        "worker/sampling", "worker/sampling/device", "worker/nn", "worker/rendezvous", "worker/progress", "worker/report", "worker/rpc", "worker/comm",
+        "worker/sampling", "worker/sampling/device", "worker/nn",
+        "worker/rendezvous", "worker/progress", "worker/report", "worker/rpc", "worker/comm",
         "worker/checkpoint", "worker/embedding", "worker/loader", "worker/shards", "worker/servers", "worker/training",
     ],
     "worker/agent": ["common", "common/api", "common/http", "worker/rendezvous", "worker/progress"],
     "worker/app": [
         "common", "common/api", "worker/data", "worker/interop", "worker/partition", "worker/graph", "worker/sampling/core",
-        "worker/sampling", "worker/sampling/device", "worker/nn", "worker/rendezvous", "worker/progress", "worker/report", "worker/rpc", "worker/comm",
+        "worker/sampling", "worker/sampling/device", "worker/nn",
+        "worker/rendezvous", "worker/progress", "worker/report", "worker/rpc", "worker/comm",
         "worker/checkpoint", "worker/embedding", "worker/loader", "worker/shards", "worker/servers", "worker/training",
         "worker/tasks", "worker/agent", "worker/tracking",
     ],

@@ -46,8 +46,8 @@ class BatchSampler {
 /// What a batch sampler samples.
 struct SamplerSpec {
   std::vector<int64_t> num_nodes;  ///< per node type
-  std::vector<core::RelationView>
-      relations;  ///< whose arrays lie where SamplingDevice::place() put them
+  /// Whose arrays lie where SamplingDevice::place() put them.
+  std::vector<core::RelationView> relations;
   core::KernelOptions options;
 };
 

@@ -32,7 +32,8 @@ struct Reply {
 /// Sends one request on a connection of its own, and reads the answer. TLS is always verified: by the
 /// system's certificates, or those that SSL_CERT_FILE and SSL_CERT_DIR name. Nothing is followed: the
 /// answer of a redirect is its status. `url.path` stands in front of the request's target.
-/// A name is looked up with fewer tries than usual, also in later look-ups of this thread.
+/// A name is looked up with fewer tries than usual, also in later look-ups of this thread. Where the
+/// system does not end a look-up in time, the error comes once it does.
 /// Errors: Network; Timeout; Data if the answer is no HTTP, is chunked, or goes beyond a limit.
 [[nodiscard]] Result<Reply> send(
     const Url& url, const Request& request, const ClientLimits& limits

@@ -871,9 +871,9 @@ void check_predictions(const GnnJobSpec& spec, Problems& problems) {
       "is only for NodeClassification"
   );
   problems.require(
-      !spec.servers && !spec.placement,
+      !spec.servers,
       "spec.predictions",
-      "needs the whole data set on each node: leave out servers and placement"
+      "needs the graph, which the workers of a job with servers do not have: leave out servers"
   );
 }
 

@@ -3,6 +3,7 @@
 #include "worker/tasks/items.h"
 #include "worker/tasks/node_data.h"
 #include "worker/tasks/node_predictions.h"
+#include "worker/tasks/part_inputs.h"
 #include "worker/tasks/run_training.h"
 #include "worker/tasks/trained_model.h"
 #include "worker/training/meters.h"
@@ -13,6 +14,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +22,20 @@
 
 namespace gnn::tasks {
 namespace {
+
+// What the ranks read from each other, where the data are partitioned. No batch is sampled, and each row is
+// read once for each chunk that needs it: no cache is made for that.
+Result<std::unique_ptr<PartInputs>> open_parts(
+    const api::GnnJobSpec& spec, const graph::Dataset& dataset, TaskContext& context
+) {
+  auto data = partitioned_data(spec, context);
+  if (!data) return std::unique_ptr<PartInputs>();
+  data->placement.cache = api::FeatureCache{.policy = api::CachePolicy::None};
+  const auto no_samplers = [](const shards::Part&) {
+    return Result<std::vector<shards::SamplerSpec>>(std::vector<shards::SamplerSpec>());
+  };
+  return PartInputs::open(dataset, *data, no_samplers, {}, context.groups);
+}
 
 // The parts whose accuracy tells how good the predictions are.
 std::vector<api::Part> measured_parts(const graph::Dataset& dataset) {
@@ -56,10 +72,16 @@ class NodeInference final : public TaskRun {
     context.progress.on_message("Read the model of " + trained.source());
     progress::FinalReport report = report_of(*model);
     const std::vector<api::Part> parts = measured_parts(dataset);
+    GNN_ASSIGN_OR_RETURN(const auto own_part, open_parts(spec_, dataset, context));
     GNN_ASSIGN_OR_RETURN(
         const training::EvaluatedParts evaluated,
-        predict(predictions, {*model, dataset, config_hash(spec_), parts, context.device}, context)
+        predict(
+            predictions,
+            {*model, dataset, config_hash(spec_), parts, context.device, own_part.get()},
+            context
+        )
     );
+    if (own_part != nullptr) GNN_RETURN_IF_ERROR(own_part->leave());
     for (size_t i = 0; evaluated && i < parts.size(); ++i) put(report, parts[i], (*evaluated)[i]);
     report.preempted = !evaluated;
     report.seconds = timer.lap();

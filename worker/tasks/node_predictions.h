@@ -5,6 +5,7 @@
 #include "worker/comm/rank_groups.h"
 #include "worker/graph/dataset.h"
 #include "worker/nn/models/model.h"
+#include "worker/tasks/part_inputs.h"
 #include "worker/training/predictions.h"
 #include "worker/training/workload.h"
 
@@ -19,9 +20,10 @@ namespace gnn::tasks {
 struct PredictedGraph {
   nn::NodeModel& model;
   const graph::Dataset& dataset;
-  std::string config_hash{};       ///< tasks::config_hash()
-  std::vector<api::Part> parts{};  ///< whose accuracy is asked for
-  c10::Device device{c10::kCPU};   ///< the model's
+  std::string config_hash{};             ///< tasks::config_hash()
+  std::vector<api::Part> parts{};        ///< whose accuracy is asked for
+  c10::Device device{c10::kCPU};         ///< the model's
+  const PartInputs* own_part = nullptr;  ///< where nodes read data from each other
 };
 
 /// The whole graph of a homogeneous data set, as layer-wise inference reads it.

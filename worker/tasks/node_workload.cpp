@@ -156,7 +156,7 @@ Result<training::EvaluatedParts> NodeWorkload::evaluate_layer_wise(
 }
 
 Result<bool> NodeWorkload::predict(const training::EvaluationContext& context) {
-  GNN_ASSERT(data_ != nullptr && data_->parts() == nullptr, "validation refuses other data");
+  GNN_ASSERT(data_ != nullptr, "validation refuses a pass over a graph that servers have");
   GNN_ASSIGN_OR_RETURN(
       const training::EvaluatedParts written,
       write_predictions(
@@ -164,7 +164,8 @@ Result<bool> NodeWorkload::predict(const training::EvaluationContext& context) {
           {.model = *model_,
            .dataset = data_->dataset(),
            .config_hash = options_.config_hash,
-           .device = options_.device},
+           .device = options_.device,
+           .own_part = data_->parts()},
           groups_,
           context
       )

@@ -16,12 +16,15 @@ Status agree(comm::Communicator& communicator, const Status& mine, std::string_v
   return fail(ErrorKind::PeerLost, "rank 0 " + std::string(failure));
 }
 
-Result<bool> none_stops(comm::Communicator& communicator, const StopToken& stop) {
+Result<bool> on_all(comm::Communicator& communicator, bool mine) {
   GNN_ASSIGN_OR_RETURN(
-      const std::vector<double> stops,
-      comm::all_reduce_sums(communicator, {stop.requested() ? 1.0 : 0.0})
+      const std::vector<double> without, comm::all_reduce_sums(communicator, {mine ? 0.0 : 1.0})
   );
-  return stops[0] == 0;
+  return without[0] == 0;
+}
+
+Result<bool> none_stops(comm::Communicator& communicator, const StopToken& stop) {
+  return on_all(communicator, !stop.requested());
 }
 
 }  // namespace gnn::training

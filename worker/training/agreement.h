@@ -15,6 +15,9 @@ namespace gnn::training {
     comm::Communicator& communicator, const Status& mine, std::string_view failure
 );
 
+/// Whether all ranks say so. Collective.
+[[nodiscard]] Result<bool> on_all(comm::Communicator& communicator, bool mine);
+
 /// Whether no rank was asked to stop. Collective.
 [[nodiscard]] Result<bool> none_stops(comm::Communicator& communicator, const StopToken& stop);
 

@@ -32,18 +32,17 @@ Result<Evaluated> reduce_counts(
   return progress::accuracy(static_cast<int64_t>(sums[0]), static_cast<int64_t>(sums[1]));
 }
 
-// Gives `take` the rows of those nodes that are in an ascending list, too.
+}  // namespace
+
 void take_listed(
     const at::Tensor& list, const at::Tensor& nodes, const at::Tensor& rows, const TakeRows& take
 ) {
   const NodeRange places = places_of(list, span_of(nodes));
-  if (places.count == nodes.numel()) return take(nodes, rows);
   if (places.count == 0) return;
+  if (places.count == nodes.numel()) return take(nodes, rows);
   const at::Tensor listed = list.narrow(0, places.first, places.count);
   take(listed, rows.index_select(0, at::searchsorted(nodes, listed)));
 }
-
-}  // namespace
 
 Result<Evaluated> evaluate_batches(
     const NextScores& next,

@@ -51,6 +51,13 @@ struct AlsoWanted {
     const std::vector<at::Tensor>& parts, const AlsoWanted& also, int64_t num_nodes
 );
 
+/// Gives `take` the rows of those nodes that are in a list, too; nothing where none is.
+/// Shapes: list int64 [K] and nodes int64 [N], N > 0, ascending, CPU; rows [N, width].
+/// Precondition: of the list's nodes, those between the first and the last of `nodes` are among them.
+void take_listed(
+    const at::Tensor& list, const at::Tensor& nodes, const at::Tensor& rows, const TakeRows& take
+);
+
 /// Which places belong to the part whose answers are counted: bool [num_places]; undefined if none.
 /// Shapes: each of `places` int64 [K].
 [[nodiscard]] at::Tensor places_to_count(

@@ -43,6 +43,33 @@ void KeptLayers::keep(int64_t layer, const std::vector<checkpoint::CheckpointTen
   newest_ = name_of(layer);
 }
 
+Status KeptLayers::keep_on_all(
+    int64_t layer,
+    const std::vector<checkpoint::CheckpointTensor>& rows,
+    double seconds,
+    comm::Communicator& communicator,
+    const EvaluationContext& context
+) {
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<double> ranks,
+      comm::all_reduce_sums(
+          communicator,
+          {context.stop.requested() ? 1.0 : 0.0, seconds >= options_.worth_seconds ? 1.0 : 0.0}
+      )
+  );
+  if (ranks[0] > 0 || ranks[1] == 0) return {};
+  keep(layer, rows);
+  context.progress.on_mark();
+  return {};
+}
+
+void KeptLayers::tell_resumed(int64_t layers, int64_t of, progress::ProgressSink& progress) {
+  progress.on_message(
+      "Resumed from a kept layer: " + std::to_string(layers) + " of " + std::to_string(of) +
+      " are not computed again"
+  );
+}
+
 void KeptLayers::remove_older() {
   if (!newest_.empty()) remove_others(newest_);
 }

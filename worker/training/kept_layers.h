@@ -2,6 +2,8 @@
 
 #include "worker/checkpoint/checkpoint_state.h"
 #include "worker/checkpoint/file_ops.h"
+#include "worker/comm/communicator.h"
+#include "worker/training/workload.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -22,20 +24,31 @@ struct KeptLayersOptions {
   double worth_seconds = 60;
 };
 
-/// The rows of a hidden layer that a rank has computed, in a file, for the rank that comes after it. What fails is logged: without these files, nothing but time is lost.
+/// The rows of a hidden layer that a rank has computed, in a file, for the rank that comes after it. What
+/// fails is logged: without these files, nothing but time is lost.
 /// Threads: one.
 class KeptLayers {
  public:
   KeptLayers(KeptLayersOptions options, std::shared_ptr<checkpoint::FileOps> files)
       : options_(std::move(options)), files_(std::move(files)) {}
 
-  [[nodiscard]] bool is_worth(double seconds) const { return seconds >= options_.worth_seconds; }
   [[nodiscard]] bool has(int64_t layer);
   /// Fills all of `into`, or returns false where the file is not whole or has other rows; then its
   /// values are not to be used.
   [[nodiscard]] bool read(int64_t layer, const std::vector<checkpoint::CheckpointTensor>& into)
       const;
   void keep(int64_t layer, const std::vector<checkpoint::CheckpointTensor>& rows);
+  /// Keeps the rows on all ranks, if the layer took long on one of them and none was asked to stop, whose rows
+  /// are not all computed: what one rank keeps is of use if all do. Collective.
+  [[nodiscard]] Status keep_on_all(
+      int64_t layer,
+      const std::vector<checkpoint::CheckpointTensor>& rows,
+      double seconds,
+      comm::Communicator& communicator,
+      const EvaluationContext& context
+  );
+  /// Says that so many layers, of so many, are not computed again.
+  static void tell_resumed(int64_t layers, int64_t of, progress::ProgressSink& progress);
   /// Removes the rows of other layers than the one that was kept last. Not before all ranks have kept
   /// it: one that is lost until then has the layer before.
   void remove_older();

@@ -286,7 +286,11 @@ Result<std::optional<LayerWiseInference::Inputs>> LayerWiseInference::next_input
   for_each_sum(own_nodes_, [&](const nn::InEdges& edges) {
     keep(layer + 1, span_of(edges.nodes), outputs_of(layer, edges, inputs), outputs);
   });
-  if (extras_.kept != nullptr) GNN_RETURN_IF_ERROR(keep_rows(layer + 1, outputs, timer.lap()));
+  if (extras_.kept != nullptr) {
+    GNN_RETURN_IF_ERROR(extras_.kept->keep_on_all(
+        layer + 1, own_rows(layer + 1, outputs), timer.lap(), *groups_.all, context_
+    ));
+  }
   GNN_ASSIGN_OR_RETURN(std::optional<Inputs> whole, exchanged(layer + 1, std::move(outputs)));
   if (extras_.kept != nullptr && whole) extras_.kept->remove_older();
   return whole;
@@ -321,34 +325,13 @@ std::vector<checkpoint::CheckpointTensor> LayerWiseInference::own_rows(
   return rows;
 }
 
-Status LayerWiseInference::keep_rows(int64_t layer, const Inputs& inputs, double seconds) {
-  // A rank that stops has not computed all of its rows. What one rank keeps is of use if all do.
-  GNN_ASSIGN_OR_RETURN(
-      const std::vector<double> ranks,
-      comm::all_reduce_sums(
-          *groups_.all,
-          {context_.stop.requested() ? 1.0 : 0.0, extras_.kept->is_worth(seconds) ? 1.0 : 0.0}
-      )
-  );
-  if (ranks[0] > 0 || ranks[1] == 0) return {};
-  extras_.kept->keep(layer, own_rows(layer, inputs));
-  context_.progress.on_mark();
-  return {};
-}
-
 Result<std::optional<LayerWiseInference::Resumed>> LayerWiseInference::resume() {
   for (int64_t layer = model_.num_layers() - 1; layer > 0; --layer) {
-    const auto on_all = [&](bool mine) -> Result<bool> {
-      GNN_ASSIGN_OR_RETURN(
-          const std::vector<double> without, comm::all_reduce_sums(*groups_.all, {mine ? 0.0 : 1.0})
-      );
-      return without[0] == 0;
-    };
-    GNN_ASSIGN_OR_RETURN(const bool kept, on_all(extras_.kept->has(layer)));
+    GNN_ASSIGN_OR_RETURN(const bool kept, on_all(*groups_.all, extras_.kept->has(layer)));
     if (!kept) continue;
     GNN_ASSIGN_OR_RETURN(Inputs inputs, make_inputs(layer));
     GNN_ASSIGN_OR_RETURN(
-        const bool read, on_all(extras_.kept->read(layer, own_rows(layer, inputs)))
+        const bool read, on_all(*groups_.all, extras_.kept->read(layer, own_rows(layer, inputs)))
     );
     context_.progress.on_mark();
     if (!read) continue;
@@ -396,10 +379,7 @@ Result<bool> LayerWiseInference::run(
     if (resumed) {
       layer = resumed->layer;
       inputs = std::move(resumed->inputs);
-      context_.progress.on_message(
-          "Resumed from a kept layer: " + std::to_string(layer) + " of " +
-          std::to_string(model_.num_layers()) + " are not computed again"
-      );
+      KeptLayers::tell_resumed(layer, model_.num_layers(), context_.progress);
       summed_.done = layer * edges_of_layer;
     }
   }

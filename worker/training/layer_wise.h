@@ -126,8 +126,6 @@ class LayerWiseInference {
     Inputs inputs;
   };
   Result<std::optional<Resumed>> resume();
-  // Keeps a layer's own rows where computing them took long.
-  Status keep_rows(int64_t layer, const Inputs& inputs, double seconds);
   // What this rank computes of a hidden layer's inputs.
   [[nodiscard]] std::vector<checkpoint::CheckpointTensor> own_rows(
       int64_t layer, const Inputs& inputs

@@ -6,8 +6,7 @@
 #include "worker/nn/functional/spmm.h"
 #include "worker/shards/row_fetcher.h"
 #include "worker/training/agreement.h"
-#include "worker/training/evaluator.h"
-#include "worker/training/layer_wise.h"
+#include "worker/training/meters.h"
 #include "worker/training/scores.h"
 
 #include <ATen/ATen.h>
@@ -113,9 +112,10 @@ Result<at::Tensor> PartInference::make_matrix(at::IntArrayRef sizes, at::ScalarT
   if (shared) return *shared;
   return fail(
       ErrorKind::Configuration,
-      "spec.training.evaluation.mode: LayerWise over a partitioned data set needs memory that the "
-      "ranks of a node share, which this machine does not give; set Sampled, or "
-      "spec.workers.processesPerNode to 1"
+      "an exact pass over a partitioned data set needs memory that the ranks of a node share, "
+      "which this "
+      "machine does not give: set spec.workers.processesPerNode to 1 or, if it is an evaluation, "
+      "spec.training.evaluation.mode to Sampled"
   );
 }
 
@@ -231,6 +231,11 @@ Result<PartInference::Inputs> PartInference::make_inputs(int64_t layer) {
   }
   const int64_t width = projects ? conv.out_channels() : model_.conv(layer - 1).out_channels();
   GNN_ASSIGN_OR_RETURN(inputs.messages, make_matrix({own_.size(), width}, dtype_));
+  if (projects && layer > 0 && layer + 1 == model_.num_layers() && extras_.embeddings) {
+    inputs.embeddings = comm::empty_on_large_pages(
+        {embedded_.numel(), model_.conv(layer - 1).out_channels()}, dtype_
+    );
+  }
   if (projects && conv.has_root()) {
     GNN_ASSIGN_OR_RETURN(inputs.roots, make_matrix({own_.size(), conv.out_channels()}, dtype_));
   }
@@ -245,6 +250,16 @@ void PartInference::keep(
   inputs.messages.narrow(0, places.first, places.count).copy_(conv.message(x));
   if (inputs.roots.defined())
     inputs.roots.narrow(0, places.first, places.count).copy_(conv.root(x));
+  if (!inputs.embeddings.defined()) return;
+  const NodeRange listed = places_of(embedded_, places);
+  if (listed.count == 0) return;
+  const at::Tensor rows = embedded_.narrow(0, listed.first, listed.count) - places.first;
+  inputs.embeddings.narrow(0, listed.first, listed.count)
+      .copy_(x.index_select(0, rows.to(options_.device)));
+}
+
+Result<at::Tensor> PartInference::features_of(const at::Tensor& places) {
+  return graph_.features->submit((places + own_.begin).contiguous()).get();
 }
 
 Result<bool> PartInference::first_inputs(Inputs& inputs) {
@@ -253,9 +268,7 @@ Result<bool> PartInference::first_inputs(Inputs& inputs) {
   if (mine_.numel() > 0) {
     for (const NodeRange& chunk : cut_range(span_of(mine_), options_.chunk_nodes)) {
       if (context_.stop.requested()) break;
-      GNN_ASSIGN_OR_RETURN(
-          const at::Tensor x, graph_.features->submit(range_tensor(chunk) + own_.begin).get()
-      );
+      GNN_ASSIGN_OR_RETURN(const at::Tensor x, features_of(range_tensor(chunk)));
       keep(0, chunk, to_model(x), inputs);
       context_.progress.on_mark();
     }
@@ -271,9 +284,7 @@ Result<at::Tensor> PartInference::roots_of(
   if (inputs.roots.defined()) return inputs.roots.index_select(0, places).to(options_.device);
   if (inputs.messages.defined())
     return conv.root(to_model(inputs.messages.index_select(0, places)));
-  GNN_ASSIGN_OR_RETURN(
-      const at::Tensor x, graph_.features->submit((places + own_.begin).contiguous()).get()
-  );
+  GNN_ASSIGN_OR_RETURN(const at::Tensor x, features_of(places));
   return conv.root(to_model(x));
 }
 
@@ -292,6 +303,7 @@ Result<at::Tensor> PartInference::outputs_of(
 }
 
 Result<bool> PartInference::next_inputs(int64_t layer, const Inputs& inputs, Inputs& outputs) {
+  LapTimer timer;
   GNN_ASSIGN_OR_RETURN(outputs, make_inputs(layer + 1));
   GNN_RETURN_IF_ERROR(for_each_chunk(
       mine_,
@@ -302,32 +314,105 @@ Result<bool> PartInference::next_inputs(int64_t layer, const Inputs& inputs, Inp
         return {};
       }
   ));
+  if (extras_.kept != nullptr) {
+    GNN_RETURN_IF_ERROR(
+        extras_.kept->keep_on_all(layer + 1, own_rows(outputs), timer.lap(), *groups_.all, context_)
+    );
+  }
   GNN_ASSIGN_OR_RETURN(const bool done, none_stops());
   // Nobody asks for the rows of a layer that all have done.
   withdraw(static_cast<uint32_t>(layer));
+  if (extras_.kept != nullptr && done) extras_.kept->remove_older();
   return done;
 }
 
-Result<bool> PartInference::run(const at::Tensor& places, const TakeLogits& take) {
+std::vector<checkpoint::CheckpointTensor> PartInference::own_rows(const Inputs& inputs) const {
+  const NodeRange mine = mine_.numel() > 0 ? span_of(mine_) : NodeRange();
+  std::vector<checkpoint::CheckpointTensor> rows = {
+      {.name = "messages", .tensor = inputs.messages.narrow(0, mine.first, mine.count)}
+  };
+  if (inputs.roots.defined())
+    rows.push_back({.name = "roots", .tensor = inputs.roots.narrow(0, mine.first, mine.count)});
+  if (inputs.embeddings.defined())
+    rows.push_back({.name = "embeddings", .tensor = inputs.embeddings});
+  return rows;
+}
+
+Result<int64_t> PartInference::resume(Inputs& inputs) {
+  for (int64_t layer = model_.num_layers() - 1; layer > 0; --layer) {
+    GNN_ASSIGN_OR_RETURN(const bool kept, on_all(*groups_.all, extras_.kept->has(layer)));
+    if (!kept) continue;
+    GNN_ASSIGN_OR_RETURN(inputs, make_inputs(layer));
+    // The rows of all are there once all have read theirs.
+    GNN_ASSIGN_OR_RETURN(
+        const bool read, on_all(*groups_.all, extras_.kept->read(layer, own_rows(inputs)))
+    );
+    context_.progress.on_mark();
+    if (read) return layer;
+    withdraw(static_cast<uint32_t>(layer));
+  }
+  inputs = {};
+  return 0;
+}
+
+Status PartInference::give_embeddings(const Inputs& inputs) {
+  const NodeRange all{.first = 0, .count = embedded_.numel()};
+  for (const NodeRange& chunk : cut_range(all, options_.chunk_nodes)) {
+    if (context_.stop.requested()) return {};
+    const at::Tensor places = embedded_.narrow(0, chunk.first, chunk.count);
+    at::Tensor rows;
+    if (inputs.embeddings.defined()) {
+      rows = inputs.embeddings.narrow(0, chunk.first, chunk.count);
+    } else if (inputs.messages.defined() && model_.num_layers() > 1) {
+      rows = inputs.messages.index_select(0, places);
+    } else {
+      GNN_ASSIGN_OR_RETURN(rows, features_of(places));
+    }
+    extras_.embeddings(places, rows.to(dtype_));
+    context_.progress.on_mark();
+  }
+  return {};
+}
+
+Result<bool> PartInference::run(
+    const at::Tensor& places, const TakeLogits& take, const LayerWiseExtras& extras
+) {
+  extras_ = extras;
   const int64_t last = model_.num_layers() - 1;
   const Holders holders = holders_of(groups_, graph_.part->book().parts);
   const NodeRange dealt =
       divide_list(lists_.indptr(), places, holders.count)[static_cast<size_t>(holders.index)];
   const at::Tensor wanted = places.narrow(0, dealt.first, dealt.count);
+  // Other nodes with the part have computed the same hidden rows.
+  const bool is_first = holders.index < groups_.node->world_size();
+  const NodeRange embedded =
+      is_first && mine_.numel() > 0 ? places_of(places, span_of(mine_)) : NodeRange();
+  embedded_ = places.narrow(0, embedded.first, embedded.count);
+  const int64_t edges_of_layer = count_edges(lists_.indptr(), mine_);
   summed_.done = 0;
-  summed_.total = last * count_edges(lists_.indptr(), mine_) + count_edges(lists_.indptr(), wanted);
+  summed_.total = last * edges_of_layer + count_edges(lists_.indptr(), wanted);
   if (normalizes_by_degree(model_)) {
     GNN_ASSIGN_OR_RETURN(const bool done, make_norm());
     if (!done) return false;
   }
   Inputs inputs;
-  GNN_ASSIGN_OR_RETURN(bool going_on, first_inputs(inputs));
-  for (int64_t layer = 0; going_on && layer < last; ++layer) {
+  int64_t layer = 0;
+  bool going_on = true;
+  if (extras_.kept != nullptr) {
+    GNN_ASSIGN_OR_RETURN(layer, resume(inputs));
+    summed_.done = layer * edges_of_layer;
+    if (layer > 0) KeptLayers::tell_resumed(layer, model_.num_layers(), context_.progress);
+  }
+  if (layer == 0) {
+    GNN_ASSIGN_OR_RETURN(going_on, first_inputs(inputs));
+  }
+  for (; going_on && layer < last; ++layer) {
     Inputs outputs;
     GNN_ASSIGN_OR_RETURN(going_on, next_inputs(layer, inputs, outputs));
     inputs = std::move(outputs);
   }
   if (!going_on) return false;
+  if (extras_.embeddings) GNN_RETURN_IF_ERROR(give_embeddings(inputs));
   GNN_RETURN_IF_ERROR(for_each_chunk(
       wanted,
       chunk_edges(last),
@@ -346,11 +431,14 @@ Result<EvaluatedParts> evaluate_part_layer_wise(
     const std::vector<at::Tensor>& parts,
     const comm::RankGroups& groups,
     const EvaluationContext& context,
-    const PartInferenceOptions& options
+    const PartInferenceOptions& options,
+    const AlsoWanted& also
 ) {
   const data::IdRange own = graph.part->own(0);
   const shards::PartRows& labels = graph.part->labels(0);
-  const at::Tensor own_labels = labels.rows.narrow(0, own.begin - labels.nodes.begin, own.size());
+  at::Tensor own_labels;  // nobody needs them without parts
+  if (!parts.empty())
+    own_labels = labels.rows.narrow(0, own.begin - labels.nodes.begin, own.size());
   std::vector<at::Tensor> own_places;
   const at::Tensor in_some = at::zeros({own.size()}, at::kBool);
   for (const at::Tensor& ids : parts) {
@@ -359,11 +447,14 @@ Result<EvaluatedParts> evaluate_part_layer_wise(
     );
     in_some.index_fill_(0, own_places.back(), true);
   }
+  if (also.nodes.defined()) in_some.index_fill_(0, also.nodes - own.begin, true);
   // Of the nodes whose logits this rank gets.
   const at::Tensor correct = at::zeros({own.size()}, at::kBool);
   AnswerCounter counter(context.answers);
   const at::Tensor asked = places_to_count(context.answers, own_places, own.size());
   const auto take = [&](const at::Tensor& places, const at::Tensor& logits) {
+    if (also.logits) take_listed(also.nodes, places + own.begin, logits, also.logits);
+    if (parts.empty()) return;
     const at::Tensor labels_here = own_labels.index_select(0, places);
     const at::Tensor answers = answers_of(logits);
     correct.index_copy_(0, places, answers.eq(labels_here));
@@ -372,11 +463,17 @@ Result<EvaluatedParts> evaluate_part_layer_wise(
           labels_here, answers.masked_fill(asked.index_select(0, places).logical_not(), -1)
       );
   };
+  LayerWiseExtras extras{.kept = also.kept};
+  if (also.embeddings)
+    extras.embeddings = [&also, &own](const at::Tensor& places, const at::Tensor& rows) {
+      take_listed(also.nodes, places + own.begin, rows, also.embeddings);
+    };
   PartInference inference(model, graph, groups, context, options);
   GNN_ASSIGN_OR_RETURN(
-      const bool done, inference.run(in_some.nonzero().squeeze(1).contiguous(), take)
+      const bool done, inference.run(in_some.nonzero().squeeze(1).contiguous(), take, extras)
   );
   if (!done) return EvaluatedParts();
+  if (parts.empty()) return std::vector<progress::Measure>();
   if (asked.defined()) GNN_RETURN_IF_ERROR(counter.finish(*groups.all));
   return accuracies_of(correct, own_places, parts, *groups.all);
 }

@@ -8,6 +8,8 @@
 #include "worker/shards/part.h"
 #include "worker/shards/peer.h"
 #include "worker/shards/service.h"
+#include "worker/training/evaluator.h"
+#include "worker/training/layer_wise.h"
 #include "worker/training/node_chunks.h"
 #include "worker/training/workload.h"
 
@@ -43,7 +45,8 @@ struct PartInferenceOptions {
 /// of a node share its part's nodes; nodes with the same part each compute all of its hidden rows, and
 /// share the last layer. Between layers all ranks meet.
 /// Memory beside the graph: the rows that two successive layers keep of the part's nodes, shared by the
-/// ranks of a node, a chunk, and 4 bytes per node of the graph.
+/// ranks of a node, a chunk, and 4 bytes per node of the graph. Embeddings before a layer that projects
+/// first are a matrix more, of this rank's nodes.
 /// Precondition: the model is in evaluation mode, gradients are off.
 class PartInference {
  public:
@@ -63,16 +66,21 @@ class PartInference {
   PartInference& operator=(const PartInference&) = delete;
 
   /// Computes the logits of the part's nodes at `places` (int64 [K], ascending, the same on all ranks
-  /// with this part). Each rank gives its share of them to `take`. Returns whether it went to the end:
-  /// false if the ranks agreed to stop. Collective.
+  /// with this part). Each rank gives its share of them to `take`. Embeddings come from the first node
+  /// with the part alone, by places, too. Returns whether it went to the end: false if the ranks agreed to
+  /// stop. Collective.
   /// Errors: PeerLost; Configuration if the ranks of a node can share no memory.
-  [[nodiscard]] Result<bool> run(const at::Tensor& places, const TakeLogits& take);
+  [[nodiscard]] Result<bool> run(
+      const at::Tensor& places, const TakeLogits& take, const LayerWiseExtras& extras = {}
+  );
 
  private:
   // What a layer reads of the part's own nodes.
   struct Inputs {
     at::Tensor messages;  // [own, message width]; undefined: the features
     at::Tensor roots;     // [own, out_channels]; undefined: the roots of `messages`
+    // Of the last layer where messages are not its inputs: its inputs of embedded_, if somebody takes them.
+    at::Tensor embeddings;
     std::shared_ptr<loader::FeatureFetcher> rows;  // messages of any node
   };
 
@@ -89,6 +97,13 @@ class PartInference {
   [[nodiscard]] Result<Inputs> make_inputs(int64_t layer);
   [[nodiscard]] Result<bool> first_inputs(Inputs& inputs);
   [[nodiscard]] Result<bool> next_inputs(int64_t layer, const Inputs& inputs, Inputs& outputs);
+  // The inputs of the deepest layer that all ranks have kept, and which that is; 0 if there is none.
+  [[nodiscard]] Result<int64_t> resume(Inputs& inputs);
+  // What this rank computes of a hidden layer's inputs.
+  [[nodiscard]] std::vector<checkpoint::CheckpointTensor> own_rows(const Inputs& inputs) const;
+  [[nodiscard]] Status give_embeddings(const Inputs& inputs);
+  // The features of the part's nodes at these places.
+  [[nodiscard]] Result<at::Tensor> features_of(const at::Tensor& places);
   // Writes what a layer reads of the inputs x of consecutive nodes.
   void keep(int64_t layer, const NodeRange& places, const at::Tensor& x, const Inputs& inputs);
   // The outputs of the destinations of `edges`, whose columns are nodes of the graph.
@@ -118,16 +133,19 @@ class PartInference {
   data::IdRange own_;
   graph::CscGraph lists_;  // of the part's nodes alone
   at::Tensor mine_;        // the places that this rank computes hidden rows of
+  at::Tensor embedded_;    // int64 [K], ascending: those of mine_ whose embeddings it gives
   at::ScalarType dtype_;   // the model's
   std::shared_ptr<loader::FeatureFetcher> norm_;  // see nn::InEdges; null if no layer reads it
   std::vector<uint32_t> published_;
   std::vector<int32_t> column_of_;  // by node of the graph, -1 between chunks
+  LayerWiseExtras extras_;
   progress::EvaluationProgress summed_{.unit = progress::EvaluationUnit::Edges};
 };
 
 /// Accuracy, exact, on each of `parts`, all from one pass (PartInference); nothing if the ranks agreed
 /// to stop. Collective.
-/// Shapes: each part int64 [K], ids of nodes; at least one part.
+/// Shapes: each part int64 [K], ids of nodes; at least one part, or others that are wanted: `also.nodes` are
+/// ids of the part's own.
 /// Errors: as PartInference::run().
 [[nodiscard]] Result<EvaluatedParts> evaluate_part_layer_wise(
     nn::NodeModel& model,
@@ -135,7 +153,8 @@ class PartInference {
     const std::vector<at::Tensor>& parts,
     const comm::RankGroups& groups,
     const EvaluationContext& context,
-    const PartInferenceOptions& options
+    const PartInferenceOptions& options,
+    const AlsoWanted& also = {}
 );
 
 }  // namespace gnn::training

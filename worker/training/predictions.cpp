@@ -8,6 +8,7 @@
 #include "worker/training/node_list.h"
 #include "worker/training/npy_file.h"
 #include "worker/training/parameters_hash.h"
+#include "worker/training/scattered_rows.h"
 #include "worker/training/scores.h"
 
 #include <ATen/ATen.h>
@@ -52,11 +53,17 @@ std::span<const std::byte> bytes_of(const at::Tensor& rows) {
   return {static_cast<const std::byte*>(rows.const_data_ptr()), rows.nbytes()};
 }
 
-// The rows of one output: rank 0 writes its own as they come, and then those that the others have
-// gathered until then. Over the ranks, in their order, they ascend.
+// The rows of one output. Where they ascend over the ranks, in their order, rank 0 writes its own as they
+// come, and then those that the others have gathered until then; elsewhere all gather theirs.
 class OutputRows {
  public:
-  OutputRows(api::Output output, int64_t width) : output_(output), width_(width) {}
+  OutputRows(api::Output output, int64_t width, bool ascend) : output_(output), width_(width) {
+    if (ascend) return;
+    scattered_.emplace(
+        is_classes() ? at::kLong : at::kFloat,
+        is_classes() ? std::vector<int64_t>() : std::vector{width}
+    );
+  }
 
   [[nodiscard]] api::Output output() const { return output_; }
   [[nodiscard]] std::optional<NpyFile>& file() { return file_; }
@@ -68,19 +75,44 @@ class OutputRows {
     return is_classes() ? std::vector{rows} : std::vector{rows, width_};
   }
 
-  // Of logits or embeddings; what fails is told at the end.
-  void take(const at::Tensor& rows) {
+  // Of logits or embeddings, and where they stand in the file unless rows ascend; what fails is told at the
+  // end.
+  void take(const at::Tensor& places, const at::Tensor& rows) {
     const at::Tensor plain = (is_classes() ? answers_of(rows) : rows.to(at::kFloat)).contiguous();
-    if (!file_) {
-      // Rows may lie in a matrix that goes away.
-      pieces_.push_back(plain.is_alias_of(rows) ? plain.clone() : plain);
+    if (file_ && !scattered_) return write(plain);
+    // Rows may lie in a matrix that goes away.
+    const at::Tensor kept = plain.is_alias_of(rows) ? plain.clone() : plain;
+    if (scattered_) {
+      scattered_->add(places, kept);
     } else {
-      write(plain);
+      pieces_.push_back(kept);
     }
   }
 
   // Has rank 0 write the rows of all others. Returns whether no rank was asked to stop. Collective.
-  Result<bool> send(comm::Communicator& communicator, const EvaluationContext& context) {
+  Result<bool> send(
+      int64_t num_rows, comm::Communicator& communicator, const EvaluationContext& context
+  ) {
+    if (!scattered_) return send_pieces(communicator, context);
+    return scattered_->send(num_rows, communicator, context, [this](const at::Tensor& rows) {
+      write(rows);
+    });
+  }
+
+  // On rank 0.
+  Status finish() {
+    GNN_RETURN_IF_ERROR(written_);
+    return file_->finish();
+  }
+
+ private:
+  [[nodiscard]] bool is_classes() const { return output_ == api::Output::Classes; }
+
+  void write(const at::Tensor& rows) {
+    if (written_) written_ = file_->append(bytes_of(rows));
+  }
+
+  Result<bool> send_pieces(comm::Communicator& communicator, const EvaluationContext& context) {
     std::vector<int64_t> mine;
     mine.reserve(pieces_.size());
     for (const at::Tensor& piece : pieces_) mine.push_back(piece.size(0));
@@ -113,24 +145,12 @@ class OutputRows {
     return none_stops(communicator, context.stop);
   }
 
-  // On rank 0.
-  Status finish() {
-    GNN_RETURN_IF_ERROR(written_);
-    return file_->finish();
-  }
-
- private:
-  [[nodiscard]] bool is_classes() const { return output_ == api::Output::Classes; }
-
-  void write(const at::Tensor& rows) {
-    if (written_) written_ = file_->append(bytes_of(rows));
-  }
-
   api::Output output_;
   int64_t width_ = 0;
   std::optional<NpyFile> file_;  // on rank 0
   Status written_;
   std::vector<at::Tensor> pieces_;  // on the others
+  std::optional<ScatteredRows> scattered_;
 };
 
 // A file that is not there is as good as removed.
@@ -140,20 +160,23 @@ Status remove_if_there(checkpoint::FileOps& files, const fs::path& path) {
   return removed;
 }
 
-int64_t width_of(api::Output output, nn::NodeModel& model, const WholeGraph& whole) {
+int64_t width_of(api::Output output, nn::NodeModel& model, int64_t feature_width) {
   const int64_t last = model.num_layers() - 1;
   if (output != api::Output::Embeddings) return model.conv(last).out_channels();
-  return last == 0 ? whole.features.size(1) : model.conv(last - 1).out_channels();
+  return last == 0 ? feature_width : model.conv(last - 1).out_channels();
 }
 
 // The files of one pass.
 class OutputFiles {
  public:
-  OutputFiles(
-      const std::vector<api::Output>& outputs, nn::NodeModel& model, const WholeGraph& whole
-  ) {
+  struct Rows {
+    int64_t feature_width = 0;
+    bool ascend = false;  // over the ranks
+  };
+
+  OutputFiles(const std::vector<api::Output>& outputs, nn::NodeModel& model, const Rows& rows) {
     for (const api::Output output : outputs)
-      outputs_.emplace_back(output, width_of(output, model, whole));
+      outputs_.emplace_back(output, width_of(output, model, rows.feature_width), rows.ascend);
   }
 
   // On rank 0: takes the room of all files.
@@ -181,16 +204,18 @@ class OutputFiles {
   }
 
   // Takes rows of logits, or of embeddings.
-  void take(bool embeddings, const at::Tensor& rows) {
+  void take(bool embeddings, const at::Tensor& places, const at::Tensor& rows) {
     for (OutputRows& output : outputs_) {
-      if ((output.output() == api::Output::Embeddings) == embeddings) output.take(rows);
+      if ((output.output() == api::Output::Embeddings) == embeddings) output.take(places, rows);
     }
   }
 
   // Has rank 0 write all rows. Returns whether no rank was asked to stop. Collective.
-  Result<bool> send(comm::Communicator& communicator, const EvaluationContext& context) {
+  Result<bool> send(
+      int64_t num_rows, comm::Communicator& communicator, const EvaluationContext& context
+  ) {
     for (OutputRows& output : outputs_) {
-      GNN_ASSIGN_OR_RETURN(const bool sent, output.send(communicator, context));
+      GNN_ASSIGN_OR_RETURN(const bool sent, output.send(num_rows, communicator, context));
       if (!sent) return false;
     }
     return true;
@@ -285,13 +310,14 @@ Status Predictions::choose_nodes(int64_t num_nodes) {
   return communicator_->broadcast(nodes_, 0);
 }
 
-KeptLayers Predictions::kept_layers(const Inputs& inputs, const AlsoWanted& also) const {
+KeptLayers Predictions::kept_layers(const Inputs& inputs, const std::string& layout) const {
   std::vector<at::Tensor> values = inputs.model.parameters();
   for (const at::Tensor& buffer : inputs.model.buffers()) values.push_back(buffer);
-  uint64_t hash = fnv1a(inputs.config + "\n" + inputs.dataset_digest + "\n" + hash_of(values));
+  uint64_t hash =
+      fnv1a(inputs.config + "\n" + inputs.dataset_digest + "\n" + hash_of(values) + "\n" + layout);
   hash = fnv1a(has_embeddings() ? " with embeddings" : " without", hash);
-  const int64_t num_nodes = inputs.whole.graph.num_destinations();
-  hash = fnv1a(bytes_of(wanted_nodes(inputs.parts, also, num_nodes)), hash);
+  hash = fnv1a(bytes_of(nodes_), hash);
+  for (const at::Tensor& part : inputs.parts) hash = fnv1a(bytes_of(part.contiguous()), hash);
   std::array<char, 17> key{};
   std::snprintf(key.data(), key.size(), "%016llx", static_cast<unsigned long long>(hash));
   return KeptLayers(
@@ -322,34 +348,102 @@ bool Predictions::has_embeddings() const {
   return std::ranges::find(options_.outputs, api::Output::Embeddings) != options_.outputs.end();
 }
 
+void Predictions::name_nodes(Pass& pass, int64_t first, const at::Tensor& original_ids) const {
+  at::Tensor places = original_ids.contiguous();
+  if (options_.nodes) {
+    const at::Tensor found = at::searchsorted(nodes_, places).clamp_max_(nodes_.numel() - 1);
+    places = found.masked_fill(nodes_.index_select(0, found).ne(places), -1);
+  }
+  pass.nodes = places.ge(0).nonzero().squeeze(1).add_(first).contiguous();
+  pass.places = [places, first](const at::Tensor& nodes) {
+    return places.index_select(0, nodes - first);
+  };
+}
+
 Result<EvaluatedParts> Predictions::write(
     const Inputs& inputs,
+    const WholeGraph& whole,
     const comm::RankGroups& groups,
     const EvaluationContext& context,
     const LayerWiseOptions& options
 ) {
-  OutputFiles outputs(options_.outputs, inputs.model, inputs.whole);
+  Pass pass{
+      .feature_width = whole.features.size(1),
+      .layout = "whole",
+      .nodes = nodes_,
+      .places = {},
+      .run =
+          [&](const AlsoWanted& also) {
+            return evaluate_layer_wise(
+                inputs.model, whole, inputs.parts, groups, context, options, also
+            );
+          }
+  };
+  if (inputs.original_ids.defined()) name_nodes(pass, 0, inputs.original_ids);
+  return write(inputs, pass, context);
+}
+
+Result<EvaluatedParts> Predictions::write(
+    const Inputs& inputs,
+    const PartOfGraph& part,
+    const comm::RankGroups& groups,
+    const EvaluationContext& context,
+    const PartInferenceOptions& options
+) {
+  const data::IdRange own = part.part->own(0);
+  Pass pass{
+      .feature_width = part.part->features(0).rows.size(1),
+      .layout = "part " + std::to_string(part.part->index()) + ", rank " +
+                std::to_string(groups.node->rank()) + " of " +
+                std::to_string(groups.node->world_size()),
+      .nodes = {},
+      .places = {},
+      .run =
+          [&](const AlsoWanted& also) {
+            return evaluate_part_layer_wise(
+                inputs.model, part, inputs.parts, groups, context, options, also
+            );
+          }
+  };
+  name_nodes(
+      pass,
+      own.begin,
+      inputs.original_ids.defined() ? inputs.original_ids : at::arange(own.begin, own.end)
+  );
+  return write(inputs, pass, context);
+}
+
+Result<EvaluatedParts> Predictions::write(
+    const Inputs& inputs, const Pass& pass, const EvaluationContext& context
+) {
+  const bool ascend = !pass.places;
+  OutputFiles outputs(
+      options_.outputs, inputs.model, {.feature_width = pass.feature_width, .ascend = ascend}
+  );
   const Status begun = writes() ? outputs.begin(files_, folder_, nodes_) : Status();
   GNN_RETURN_IF_ERROR(agree(*communicator_, in_field(begun), kFailure));
 
   int64_t unanswered = 0;
-  AlsoWanted
-      also{.nodes = nodes_, .logits = [&](const at::Tensor& /*nodes*/, const at::Tensor& rows) {
-             unanswered += answers_of(rows).lt(0).sum().item<int64_t>();
-             outputs.take(false, rows);
-           }};
+  const auto take = [&](bool embeddings, const at::Tensor& nodes, const at::Tensor& rows) {
+    outputs.take(embeddings, ascend ? at::Tensor() : pass.places(nodes), rows);
+  };
+  KeptLayers kept = kept_layers(inputs, pass.layout);
+  AlsoWanted also{
+      .nodes = pass.nodes,
+      .logits =
+          [&](const at::Tensor& nodes, const at::Tensor& rows) {
+            unanswered += answers_of(rows).lt(0).sum().item<int64_t>();
+            take(false, nodes, rows);
+          },
+      .kept = &kept
+  };
   if (has_embeddings())
-    also.embeddings = [&outputs](const at::Tensor& /*nodes*/, const at::Tensor& rows) {
-      outputs.take(true, rows);
+    also.embeddings = [&](const at::Tensor& nodes, const at::Tensor& rows) {
+      take(true, nodes, rows);
     };
-  KeptLayers kept = kept_layers(inputs, also);
-  also.kept = &kept;
-  GNN_ASSIGN_OR_RETURN(
-      const EvaluatedParts evaluated,
-      evaluate_layer_wise(inputs.model, inputs.whole, inputs.parts, groups, context, options, also)
-  );
+  GNN_ASSIGN_OR_RETURN(const EvaluatedParts evaluated, pass.run(also));
   if (!evaluated) return EvaluatedParts();
-  GNN_ASSIGN_OR_RETURN(const bool sent, outputs.send(*communicator_, context));
+  GNN_ASSIGN_OR_RETURN(const bool sent, outputs.send(num_nodes(), *communicator_, context));
   if (!sent) return EvaluatedParts();
   const Status published = writes() ? outputs.publish(*files_, folder_) : Status();
   GNN_RETURN_IF_ERROR(agree(*communicator_, in_field(published), kFailure));

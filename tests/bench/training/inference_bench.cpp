@@ -82,7 +82,7 @@ nlohmann::json measure(const Arguments& arguments) {
     must(predictions.choose_nodes(data.target().num_nodes));
     const std::vector<at::Tensor> parts = {data.split.validation, data.split.test};
     if (!must(predictions.write(
-            {.model = *model, .whole = whole, .parts = parts}, {alone}, context, {}
+            {.model = *model, .parts = parts}, whole, {alone}, context, {}
         )))
       throw std::runtime_error("the inference stopped");
   };

@@ -589,9 +589,9 @@ std::vector<Refusal> broken_inference_rules() {
       {plain_links("", {{"/spec/predictions", path}}),
        "spec.predictions",
        "is only for NodeClassification"},
-      {parts("", {{"/spec/predictions", path}}),
+      {served("", {{"/spec/predictions", path}}),
        "spec.predictions",
-       "needs the whole data set on each node: leave out servers and placement"},
+       "needs the graph, which the workers of a job with servers do not have: leave out servers"},
       {nodes("", {{"/spec/predictions", {{"path", "/p"}, {"outputs", {"Scores", "Scores"}}}}}),
        "spec.predictions.outputs[1]",
        "Duplicate value"},
@@ -1090,6 +1090,14 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
           {{"/spec/tracking",
             {{"tensorBoard", {{"path", "/runs"}}},
              {"mlflow", {{"uri", "http://[::1]:5000/x"}, {"experiment", "a b"}}}}}}
+      ),
+      parts("predicted-by-parts", {{"/spec/predictions", {{"path", "/p"}}}}),
+      inference(
+          "inferred-by-parts",
+          {{"/spec/dataset", {{"format", "Native"}, {"path", "/data"}}},
+           {"/spec/placement", {{"topology", "Partitioned"}, {"partitions", 2}}},
+           {"/spec/prepare/partition", {{"input", "/whole"}, {"fanout", {10, 5}}}},
+           {"/spec/workers/nodes", 2}}
       ),
       served("served", {}),
       served("as-many-as-partitions", {{"/spec/servers/nodes", nullptr}}),

@@ -6,19 +6,24 @@
 #include "worker/app/local_job.h"
 #include "worker/app/partition_data.h"
 #include "worker/data/co_occurrence.h"
+#include "worker/data/io/byte_source.h"
+#include "worker/data/io/npy.h"
 #include "worker/data/transforms.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace gnn::app {
@@ -26,7 +31,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::FloatNear;
 using ::testing::HasSubstr;
+using ::testing::Pointwise;
 
 constexpr const char* kAllApart =
     R"(placement={"topology":"Partitioned","features":"Partitioned","partitions":2})";
@@ -168,6 +175,32 @@ class PartitionsTest : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
 
+  [[nodiscard]] std::string predictions_to(const std::string& folder) const {
+    return R"(predictions={"path":")" + path(folder) +
+           R"(","outputs":["Classes","Scores","Embeddings"]})";
+  }
+  // The files with the predictions of a job.
+  struct Predicted {
+    std::vector<int64_t> ids;
+    std::vector<int64_t> classes;
+    std::vector<float> scores;
+    std::vector<float> embeddings;
+  };
+  [[nodiscard]] Predicted predicted(const std::string& folder) const {
+    const auto open = [&](const std::string& name, auto& values) {
+      auto reader =
+          data::NpyReader::open(data::open_file(path(folder + "/" + name + ".npy")).value());
+      values.resize(static_cast<size_t>(reader.value().header().num_elements()));
+      return std::move(*reader);
+    };
+    Predicted made;
+    EXPECT_TRUE(open("ids", made.ids).read_integers(made.ids));
+    EXPECT_TRUE(open("classes", made.classes).read_integers(made.classes));
+    EXPECT_TRUE(open("scores", made.scores).read_floats(made.scores));
+    EXPECT_TRUE(open("embeddings", made.embeddings).read_floats(made.embeddings));
+    return made;
+  }
+
   [[nodiscard]] std::string output() const { return testing::read_file(path("output")); }
   // What a rank was told: each loss, the metrics and the parameters, bit by bit.
   [[nodiscard]] std::string told(int rank) const {
@@ -203,6 +236,45 @@ TEST_F(PartitionsTest, NodesThatHaveOnePartitionAloneEndWithTheBitsOfThoseThatHa
     EXPECT_THAT(expected, AllOf(HasSubstr(job.metric), HasSubstr("parameters ")));
     ASSERT_EQ(run(job.sample, job.alone), 0) << output();
     for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(told(rank), expected) << "rank " << rank;
+  }
+}
+
+TEST_F(PartitionsTest, PredictionsAreThoseFromAllDataAsItWasBeforePartitioning) {
+  make_products("products");
+  std::vector<std::string> training = node_fields("products-node-{node}", kAllApart);
+  training.push_back(R"(export={"path":")" + path("models") + R"("})");
+  training.push_back(predictions_to("trained"));
+  ASSERT_EQ(run("products-partitioned", training), 0) << output();
+  const auto infer = [&](const std::string& data,
+                         const std::string& to,
+                         const std::vector<std::string>& placement) {
+    std::vector<std::string> fields{
+        R"(dataset={"format":"Native","path":")" + path(data) + R"("})",
+        R"(model.graphSage={"layers":3,"hiddenChannels":16,"dropout":"0","parameters":"PyG"})",
+        "model.from=" + path("models/last.safetensors"),
+        "workers.nodes=2",
+        "workers.processesPerNode=2",
+        predictions_to(to)
+    };
+    fields.insert(fields.end(), placement.begin(), placement.end());
+    ASSERT_EQ(run("arxiv-classes", fields), 0) << output();
+  };
+  infer("products", "whole", {});
+  infer("products-parts", "renumbered", {});
+  infer("products-parts", "on-each", {kAllOnEachNode});
+  infer("products-node-{node}", "apart", {kAllApart});
+
+  const Predicted expected = predicted("whole");
+  std::vector<int64_t> all(expected.ids.size());
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_EQ(expected.ids, all);
+  for (const char* folder : {"trained", "renumbered", "on-each", "apart"}) {
+    SCOPED_TRACE(folder);
+    const Predicted found = predicted(folder);
+    EXPECT_EQ(found.ids, expected.ids);
+    EXPECT_EQ(found.classes, expected.classes);
+    EXPECT_THAT(found.scores, Pointwise(FloatNear(1e-4), expected.scores));
+    EXPECT_THAT(found.embeddings, Pointwise(FloatNear(1e-4), expected.embeddings));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "tests/worker/comm/in_process_ranks.h"
 #include "tests/worker/data/files.h"
 #include "tests/worker/training/counting_sink.h"
+#include "tests/worker/training/part_nodes.h"
 #include "tests/worker/training/whole_graphs.h"
 #include "worker/data/io/byte_source.h"
 #include "worker/data/io/npy.h"
@@ -105,34 +106,45 @@ class PredictionsTest : public ::testing::Test {
     const at::NoGradGuard no_grad;
     StopToken never;
     CountingSink sink;
-    WholeGraph whole = graph_.whole;
-    whole.labels = at::zeros({whole.graph.num_destinations()}, at::kLong);
     GNN_ASSIGN_OR_RETURN(Predictions predictions, Predictions::open(options, groups.all, files_));
     GNN_RETURN_IF_ERROR(predictions.choose_nodes(graph_.whole.graph.num_destinations()));
     GNN_ASSIGN_OR_RETURN(
         const EvaluatedParts evaluated,
-        predictions.write(
-            {.model = model, .whole = whole, .parts = parts_},
+        pass(
+            predictions,
+            {.model = model, .parts = parts_, .original_ids = original_ids_},
             groups,
             {.stop = stop != nullptr ? *stop : never,
-             .progress = progress != nullptr ? *progress : sink},
-            small_chunks()
+             .progress = progress != nullptr ? *progress : sink}
         )
     );
     return evaluated.has_value();
   }
 
+  virtual Result<EvaluatedParts> pass(
+      Predictions& predictions,
+      const Predictions::Inputs& inputs,
+      const comm::RankGroups& groups,
+      const EvaluationContext& context
+  ) {
+    WholeGraph whole = graph_.whole;
+    whole.labels = at::zeros({whole.graph.num_destinations()}, at::kLong);
+    return predictions.write(inputs, whole, groups, context, small_chunks());
+  }
+
   void expect_rows_of(nn::NodeModel& model, const at::Tensor& ids) {
     const at::NoGradGuard no_grad;
     EXPECT_TRUE(at::equal(read_npy<int64_t>(file("ids.npy")), ids));
-    const at::Tensor scores = graph_.forward(model).index_select(0, ids);
+    const at::Tensor nodes =
+        original_ids_.defined() ? original_ids_.argsort().index_select(0, ids) : ids;
+    const at::Tensor scores = graph_.forward(model).index_select(0, nodes);
     EXPECT_TRUE(at::equal(read_npy<int64_t>(file("classes.npy")), scores.argmax(1)));
     const auto close = [](const at::Tensor& found, const at::Tensor& expected) {
       return found.sizes() == expected.sizes() &&
              torch::allclose(found, expected.to(at::kFloat), 1e-6, 1e-6);
     };
     EXPECT_TRUE(close(read_npy<float>(file("scores.npy")), scores));
-    const at::Tensor embeddings = inputs_of_last_layer(model, graph_.whole).index_select(0, ids);
+    const at::Tensor embeddings = inputs_of_last_layer(model, graph_.whole).index_select(0, nodes);
     EXPECT_TRUE(close(read_npy<float>(file("embeddings.npy")), embeddings));
   }
 
@@ -146,6 +158,7 @@ class PredictionsTest : public ::testing::Test {
   TemporaryFolder folder_;
   GraphAndBlock graph_{61};
   std::vector<at::Tensor> parts_;  // that are measured in the same pass
+  at::Tensor original_ids_;        // of the nodes; undefined: they are not renumbered
   std::shared_ptr<checkpoint::FileOps> files_ = std::make_shared<checkpoint::PosixFileOps>();
 };
 
@@ -189,6 +202,24 @@ TEST_F(PredictionsTest, AreOfListedNodesAloneWithMoreRanksThanThey) {
       EXPECT_TRUE(comm::require(write(listed, *model, groups)));
     });
     expect_rows_of(*model, torch::tensor({3, 17, 60}, at::kLong));
+  }
+}
+
+TEST_F(PredictionsTest, OfRenumberedNodesAreByTheirOriginalIds) {
+  torch::manual_seed(9);
+  original_ids_ = torch::randperm(61);
+  const auto listed = options_for({60, 3, 17});
+  for (const auto& model : make_models()) {
+    for (const int64_t world : {1, 3}) {
+      comm::run_ranks(world, [&](const std::shared_ptr<comm::Communicator>& all) {
+        EXPECT_TRUE(comm::require(write(options(), *model, {all})));
+      });
+      expect_rows_of(*model, at::arange(61));
+      comm::run_ranks(world, [&](const std::shared_ptr<comm::Communicator>& all) {
+        EXPECT_TRUE(comm::require(write(listed, *model, {all})));
+      });
+      expect_rows_of(*model, torch::tensor({3, 17, 60}, at::kLong));
+    }
   }
 }
 
@@ -402,6 +433,91 @@ TEST_F(ResumedPredictions, GoOnWhereOneOfSeveralRanksWasStopped) {
     // A first chunk has at most seven edges, but for that of the last node.
     EXPECT_GT(*std::ranges::min_element(first), 14) << "a rank did not go on";
     expect_rows_of(*model, at::arange(61));
+  }
+}
+
+// Of ranks whose nodes each have one partition.
+class PartPredictions : public PredictionsTest {
+ protected:
+  PartPredictions() {
+    torch::manual_seed(9);
+    graph_ = GraphAndBlock(61, at::kFloat);
+    original_ids_ = torch::randperm(61);
+  }
+  // Each rank writes, or is stopped at the end of the last layer. Returns the first edges that each tells of.
+  std::vector<int64_t> write_on(
+      int64_t nodes,
+      int64_t ranks,
+      int64_t parts,
+      const PredictionsOptions& options,
+      nn::NodeModel& model,
+      std::optional<int64_t> stopped = std::nullopt
+  ) {
+    const PartNodes made(dataset_of_parts(graph_.whole, parts), nodes);
+    nodes_ = &made;
+    std::vector<int64_t> first(static_cast<size_t>(nodes * ranks));
+    comm::run_ranks_of_nodes(nodes, ranks, [&](const comm::RankGroups& groups) {
+      StopToken stop;
+      EdgesSink sink(stop, stopped == groups.all->rank());
+      EXPECT_EQ(comm::require(write(options, model, groups, &stop, &sink)), !stopped);
+      first[static_cast<size_t>(groups.all->rank())] = sink.first;
+    });
+    nodes_ = nullptr;
+    return first;
+  }
+
+  Result<EvaluatedParts> pass(
+      Predictions& predictions,
+      const Predictions::Inputs& inputs,
+      const comm::RankGroups& groups,
+      const EvaluationContext& context
+  ) override {
+    const PartOfGraph graph =
+        nodes_->graph_of(groups.all->rank() / groups.node->world_size(), groups.node->rank() == 0);
+    const data::IdRange own = graph.part->own(0);
+    Predictions::Inputs of_part = inputs;
+    of_part.original_ids = inputs.original_ids.narrow(0, own.begin, own.size());
+    return predictions.write(
+        of_part, graph, groups, context, {.chunk_nodes = 5, .chunk_bytes = 400}
+    );
+  }
+
+ private:
+  const PartNodes* nodes_ = nullptr;
+};
+
+TEST_F(PartPredictions, AreWhatOneForwardGivesWhoeverHasTheRows) {
+  // None of part 0, whose nodes have the numbers up to 14.
+  const at::Tensor of_others = original_ids_.slice(0, 20, 61, 17).contiguous();
+  const auto* const ids = of_others.const_data_ptr<int64_t>();
+  const auto listed = options_for({ids, ids + of_others.numel()});
+  for (const auto& model : make_models()) {
+    for (const auto& [nodes, ranks] : std::vector<std::pair<int64_t, int64_t>>{{2, 1}, {3, 2}}) {
+      SCOPED_TRACE(std::to_string(nodes) + " nodes of " + std::to_string(ranks) + " ranks");
+      write_on(nodes, ranks, 2, options(), *model);
+      expect_rows_of(*model, at::arange(61));
+      parts_ = {at::arange(0, 61, 2)};
+      write_on(nodes, ranks, 2, listed, *model);
+      parts_.clear();
+      expect_rows_of(*model, std::get<0>(of_others.sort()));
+    }
+  }
+}
+
+TEST_F(PartPredictions, GoOnWithTheLastLayerThatAllRanksHaveKept) {
+  const Models models = make_models();
+  PredictionsOptions kept = options();
+  kept.worth_seconds = 0;
+  for (const auto& model : {models[0], models[1], models[2]}) {
+    const auto alone = write_on(4, 1, 2, options(), *model);
+    const auto fresh = write_on(2, 2, 2, kept, *model, /*stopped=*/1);
+    EXPECT_EQ(write_on(4, 1, 2, kept, *model, /*stopped=*/1), alone) << "read rows of other nodes";
+    EXPECT_EQ(write_on(2, 2, 2, kept, *model, /*stopped=*/1), fresh);
+    const auto resumed = write_on(2, 2, 2, kept, *model);
+    for (size_t rank = 0; rank < fresh.size(); ++rank)
+      EXPECT_GT(resumed[rank], fresh[rank]) << "of rank " << rank;
+    expect_rows_of(*model, at::arange(61));
+    EXPECT_FALSE(fs::exists(folder_.path("out/layers")));
   }
 }
 

@@ -1079,6 +1079,11 @@ void check_partition(const GnnJobSpec& spec, const DataPartition& partition, Pro
       path,
       "fanout must have as many entries as sampling.fanout"
   );
+  problems.require(
+      partition.fanout || spec.sampling || !infers(spec),
+      path,
+      "fanout is required with task.mode Inference, which has no sampling.fanout"
+  );
 }
 
 void check_prepare(const GnnJobSpec& spec, Problems& problems) {

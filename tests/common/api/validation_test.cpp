@@ -119,6 +119,12 @@ TEST(Validation, RefusesWhatAnInferenceJobDoesNotUse) {
     change(job);
     EXPECT_EQ(paths_of(job), std::vector<std::string>{path});
   }
+  GnnJob prepared = sample_inference_job();
+  prepared.spec.dataset = sample_partitioned_job().spec.dataset;
+  prepared.spec.prepare.emplace().partition = DataPartition{.input = "/whole", .parts = 2};
+  EXPECT_EQ(paths_of(prepared), std::vector<std::string>{"spec.prepare.partition"});
+  prepared.spec.prepare->partition->fanout = {10, 5};
+  EXPECT_EQ(paths_of(prepared), std::vector<std::string>{});
   GnnJob links = sample_plain_link_job();
   links.spec.task.mode = TaskMode::Inference;
   links.spec.model.from = "/models/links.safetensors";

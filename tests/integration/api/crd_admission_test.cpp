@@ -564,6 +564,13 @@ std::vector<Refusal> broken_inference_rules() {
        "spec",
        "predictions must be set with task.mode Inference"},
       {inference("", {{"/spec/sampling", {{"fanout", {5, 5, 5}}}}}), "spec", kWhenSampling},
+      {inference(
+           "",
+           {{"/spec/dataset", {{"format", "Native"}, {"path", "/data"}}},
+            {"/spec/prepare/partition", {{"input", "/whole"}, {"parts", 2}}}}
+       ),
+       "spec.prepare.partition",
+       "fanout is required with task.mode Inference, which has no sampling.fanout"},
       {inference("", {{"/spec/checkpoint", path}}), "spec.checkpoint", trains},
       {inference("", {{"/spec/export", path}}), "spec.export", trains},
       {inference("", {{"/spec/training/earlyStopping", {{"metric", "Accuracy"}, {"patience", 1}}}}),

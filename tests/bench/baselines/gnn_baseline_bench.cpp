@@ -2,12 +2,12 @@
 // this file, same line of JSON.
 #include "common/result.h"
 #include "common/stopwatch.h"
+#include "tests/bench/training/step_products.h"
 #include "tests/support/must.h"
 #include "tests/support/npy.h"
 #include "worker/graph/csc_graph.h"
 #include "worker/loader/node_loader.h"
 #include "worker/loader/tensor_memory.h"
-#include "worker/nn/functional/matmul.h"
 #include "worker/nn/models/graph_sage.h"
 
 #include <ATen/ATen.h>
@@ -18,6 +18,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -67,76 +68,6 @@ double process_cpu_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// Sizes that the products of a step depend on.
-struct LayerSize {
-  int64_t num_sources;
-  int64_t num_destinations;
-};
-using StepSizes = std::vector<LayerSize>;
-
-// The matrix products of one training step of the model and nothing else: forward, gradients of
-// both weights, and of the input but in the first layer.
-class Products {
- public:
-  Products(std::vector<int64_t> widths, int64_t max_rows) : widths_(std::move(widths)) {
-    int64_t widest = 0;
-    for (const int64_t width : widths_) widest = std::max(widest, width);
-    for (at::Tensor* buffer : {&rows_, &other_rows_, &out_, &other_out_}) {
-      *buffer = torch::randn({max_rows * widest});
-    }
-    weight_ = torch::randn({widest * widest});
-    grad_weight_ = torch::randn({widest * widest});
-  }
-
-  // By LibTorch's at::mm, which all programs have, or by the products that the worker takes.
-  void run(const StepSizes& step, bool by_libtorch) {
-    const auto mm = [&](at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-      if (by_libtorch) {
-        at::mm_out(out, a, b);
-      } else {
-        out = nn::mm_rows(a, b);
-      }
-    };
-    const auto mm_over_rows = [&](at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-      if (by_libtorch) {
-        at::mm_out(out, a.t(), b);
-      } else {
-        out = nn::mm_over_rows(a, b);
-      }
-    };
-    for (size_t layer = 0; layer < step.size(); ++layer) {
-      const auto [num_sources, num_destinations] = step[layer];
-      const int64_t in = widths_[layer];
-      const int64_t out = widths_[layer + 1];
-      // Projection first multiplies the sources' rows, else the destinations' means.
-      const int64_t neighbors = out < in ? num_sources : num_destinations;
-      const at::Tensor x = view(rows_, num_destinations, in);
-      const at::Tensor n = view(other_rows_, neighbors, in);
-      const at::Tensor w = view(weight_, out, in);
-      at::Tensor y = view(out_, num_destinations, out);
-      at::Tensor z = view(other_out_, neighbors, out);
-      mm(y, x, w.t());
-      mm(z, n, w.t());
-      at::Tensor grad_weight = view(grad_weight_, out, in);
-      mm_over_rows(grad_weight, y, x);
-      mm_over_rows(grad_weight, z, n);
-      if (layer == 0) continue;
-      at::Tensor grad_x = view(rows_, num_destinations, in);
-      at::Tensor grad_n = view(other_rows_, neighbors, in);
-      mm(grad_x, y, w);
-      mm(grad_n, z, w);
-    }
-  }
-
- private:
-  static at::Tensor view(const at::Tensor& buffer, int64_t rows, int64_t columns) {
-    return buffer.narrow(0, 0, rows * columns).view({rows, columns});
-  }
-
-  std::vector<int64_t> widths_;
-  at::Tensor rows_, other_rows_, out_, other_out_, weight_, grad_weight_;
-};
-
 nlohmann::json run(const Arguments& arguments) {
   at::set_num_threads(arguments.threads);
   loader::keep_tensor_memory();  // as gnn-worker does
@@ -171,15 +102,11 @@ nlohmann::json run(const Arguments& arguments) {
       .in_channels = in, .hidden_channels = kHidden, .out_channels = classes, .layers = 3
   });
   torch::optim::Adam optimizer(model->parameters(), torch::optim::AdamOptions(0.01));
-  std::vector<StepSizes> steps;
+  std::vector<bench::StepSizes> steps;
   const auto train = [&](const loader::MiniBatch& batch) {
     std::vector<graph::Block> blocks;
-    StepSizes sizes;
-    for (const auto& layer : batch.subgraph.blocks) {
-      blocks.push_back(layer.front());
-      sizes.push_back({layer.front().num_sources, layer.front().num_destinations});
-    }
-    steps.push_back(std::move(sizes));
+    for (const auto& layer : batch.subgraph.blocks) blocks.push_back(layer.front());
+    steps.push_back(bench::sizes_of(batch.subgraph));
     const at::Tensor loss =
         torch::nn::functional::cross_entropy(model->forward(batch.x, blocks), batch.y);
     optimizer.zero_grad();
@@ -228,13 +155,16 @@ nlohmann::json run(const Arguments& arguments) {
   };
   if (trains) {
     int64_t max_rows = 0;
-    for (const StepSizes& step : steps) max_rows = std::max(max_rows, step.front().num_sources);
-    Products products({in, kHidden, kHidden, classes}, max_rows);
-    for (const bool by_libtorch : {true, false}) {
-      products.run(steps.front(), by_libtorch);
+    for (const bench::StepSizes& step : steps)
+      max_rows = std::max(max_rows, step.front().num_sources);
+    using By = bench::StepProducts::By;
+    const bench::StepProducts products({in, kHidden, kHidden, classes}, max_rows, at::kFloat);
+    for (const By by : {By::LibTorch, By::Worker}) {
+      products.run(steps.front(), by);
       const auto begin = Clock::now();
-      for (const StepSizes& step : steps) products.run(step, by_libtorch);
-      result[by_libtorch ? "libtorch_products_seconds" : "products_seconds"] = seconds_since(begin);
+      for (const bench::StepSizes& step : steps) products.run(step, by);
+      result[by == By::LibTorch ? "libtorch_products_seconds" : "products_seconds"] =
+          seconds_since(begin);
     }
   }
   return result;

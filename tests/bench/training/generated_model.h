@@ -7,11 +7,14 @@
 #include "worker/nn/models/gcn.h"
 #include "worker/nn/models/graph_sage.h"
 
+#include <ATen/Parallel.h>
 #include <CLI/CLI.hpp>
 #include <torch/utils.h>
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
+#include <iostream>
 #include <memory>
 #include <string>
 
@@ -24,6 +27,7 @@ struct GeneratedModel {
   std::string model = "GraphSAGE";
   int64_t hidden = 256;
   int64_t layers = 3;
+  int threads = 0;
 };
 
 inline void add_options(CLI::App& app, GeneratedModel& arguments) {
@@ -32,6 +36,24 @@ inline void add_options(CLI::App& app, GeneratedModel& arguments) {
   app.add_option("--model", arguments.model)->check(CLI::IsMember({"GraphSAGE", "GCN"}));
   app.add_option("--hidden", arguments.hidden)->check(CLI::PositiveNumber);
   app.add_option("--layers", arguments.layers)->check(CLI::PositiveNumber);
+  app.add_option("--threads", arguments.threads, "0: as many as cores");
+}
+
+/// Reads the command line into `arguments`, which are among the options of `app`, and prints the JSON
+/// object that `measure` gives. Returns the exit code.
+template <class Measure>
+int run(
+    CLI::App& app, int argc, char** argv, const GeneratedModel& arguments, const Measure& measure
+) {
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (arguments.threads > 0) at::set_num_threads(arguments.threads);
+    std::cout << measure().dump(2) << '\n';
+  } catch (const std::exception& error) {
+    std::cerr << argv[0] << ": " << error.what() << '\n';
+    return 1;
+  }
+  return 0;
 }
 
 inline graph::Dataset generate(const GeneratedModel& arguments) {

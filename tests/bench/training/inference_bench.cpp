@@ -16,9 +16,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
 #include <filesystem>
-#include <iostream>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -33,7 +31,6 @@ using testing::must;
 struct Arguments : bench::GeneratedModel {
   std::vector<std::string> outputs{"Classes"};
   int times = 2;
-  int threads = 0;
 };
 
 std::vector<api::Output> outputs_of(const Arguments& arguments) {
@@ -116,14 +113,5 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember({"Classes", "Scores", "Embeddings"}));
   app.add_option("--times", arguments.times)->check(CLI::PositiveNumber);
-  app.add_option("--threads", arguments.threads, "0: as many as cores");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    if (arguments.threads > 0) at::set_num_threads(arguments.threads);
-    std::cout << gnn::measure(arguments).dump(2) << '\n';
-  } catch (const std::exception& error) {
-    std::cerr << "gnn-inference-bench: " << error.what() << '\n';
-    return 1;
-  }
-  return 0;
+  return gnn::bench::run(app, argc, argv, arguments, [&] { return gnn::measure(arguments); });
 }

@@ -18,9 +18,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
 #include <fstream>
-#include <iostream>
+#include <stdexcept>
 #include <string>
 #include <sys/resource.h>
 #include <vector>
@@ -29,10 +28,6 @@ namespace gnn {
 namespace {
 
 using testing::must;
-
-struct Arguments : bench::GeneratedModel {
-  int threads = 0;
-};
 
 // Seconds of all cores that this process has used.
 double cpu_seconds() {
@@ -93,7 +88,7 @@ int64_t memory_of_process(const std::string& name) {
   return 0;
 }
 
-nlohmann::json measure(const Arguments& arguments) {
+nlohmann::json measure(const bench::GeneratedModel& arguments) {
   const at::NoGradGuard no_grad;
   const graph::Dataset data = bench::generate(arguments);
   const auto model = bench::make_model(arguments, data);
@@ -141,17 +136,8 @@ nlohmann::json measure(const Arguments& arguments) {
 }  // namespace gnn
 
 int main(int argc, char** argv) {
-  gnn::Arguments arguments;
+  gnn::bench::GeneratedModel arguments;
   CLI::App app("Exact evaluation beside the time of its kernels");
   gnn::bench::add_options(app, arguments);
-  app.add_option("--threads", arguments.threads, "0: as many as cores");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    if (arguments.threads > 0) at::set_num_threads(arguments.threads);
-    std::cout << gnn::measure(arguments).dump(2) << '\n';
-  } catch (const std::exception& error) {
-    std::cerr << "gnn-layer-wise-bench: " << error.what() << '\n';
-    return 1;
-  }
-  return 0;
+  return gnn::bench::run(app, argc, argv, arguments, [&] { return gnn::measure(arguments); });
 }

@@ -421,7 +421,10 @@ TEST(LocalFeatureFetcher, RoundsFloat32RowsToBFloat16AndLeavesOthers) {
       at::tensor({0.F, -0.F, 1e-40F, 16'777'217.F, 3e38F, 3.4e38F, NAN, INFINITY, 1.00390625F})
           .repeat({5})
           .narrow(0, 0, 37);
-  const at::Tensor ids = at::tensor(std::vector<int64_t>{4, 0, 4, 2, 0}, at::kLong);
+  // NaNs whose bits would be rounded to those of an infinity and of -0.
+  rows.view(at::kInt)[1][0] = 0x7f800001;
+  rows.view(at::kInt)[1][36] = 0x7fffffff;
+  const at::Tensor ids = at::tensor(std::vector<int64_t>{4, 0, 1, 2, 0}, at::kLong);
   const auto gather = [&](const at::Tensor& from) {
     const auto fetcher =
         LocalFeatureFetcher::create(from, HostMemory::Pageable, RowType::BFloat16).value();

@@ -53,7 +53,9 @@ ALLOWED = {
     "worker/comm": ["common", "worker/rendezvous", "worker/progress"],
     "worker/checkpoint": ["common", "worker/rendezvous", "worker/progress"],
     "worker/embedding": ["common", "common/api", "worker/rendezvous", "worker/progress", "worker/comm", "worker/checkpoint"],
-    "worker/loader": ["common", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling"],
+    "worker/loader": [
+        "common", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/gpu/kernels", "worker/gpu",
+    ],
     "worker/shards": [
         "common", "worker/data", "worker/graph", "worker/sampling/core", "worker/sampling", "worker/rpc", "worker/loader",
     ],

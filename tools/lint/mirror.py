@@ -29,7 +29,7 @@ COVERED = {
         "common/recycler", "worker/graph/block", "worker/sampling/async_sampler", "worker/sampling/sample_parts",
         "worker/sampling/subgraph",
     ],
-    "tests/worker/loader/loader_on_gpu_test.cpp": ["worker/loader/on_host"],
+    "tests/worker/loader/loader_on_gpu_test.cpp": ["worker/loader/gpu_row_device", "worker/loader/on_host"],
     "tests/worker/sampling/device/device_sampler_test.cpp": ["worker/sampling/device/sampling_device"],
     "tests/worker/servers/batch_request_test.cpp": ["worker/servers/hello"],
     "tests/worker/servers/served_batches_test.cpp": ["worker/servers/batch_maker"],
@@ -115,6 +115,7 @@ COVERED = {
     "tests/worker/data/readers/package_index_test.cpp": ["worker/data/readers/package_list"],
     "tests/worker/data/readers/taobao_test.cpp": ["worker/data/link_dataset"],
     "tests/worker/graph/dataset_test.cpp": ["worker/graph/feature_store", "worker/graph/share"],
+    "tests/worker/loader/device_rows_test.cpp": ["worker/gpu/kernels/gather_steps", "worker/loader/row_device"],
     "tests/worker/loader/link_loader_test.cpp": ["worker/loader/link_batch_maker"],
     "tests/worker/loader/node_loader_test.cpp": [
         "worker/loader/batch_pipeline", "worker/loader/checks", "worker/loader/device_copy", "worker/loader/feature_fetcher",

@@ -1,28 +1,41 @@
 #pragma once
 
 #include "common/result.h"
-#include "worker/gpu/kernels/gather_rows.h"
+#include "worker/gpu/kernels/gather_steps.h"
 #include "worker/gpu/stream.h"
 
-#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 
 namespace gnn::gpu {
 
-/// Copies row ids[i] to row i of `out`, rows being row_bytes apart.
-struct GatherTask {
-  RowsView rows{};  ///< in memory of the GPU, or pinned memory of the host
-  size_t row_bytes = 0;
-  const int64_t* ids = nullptr;  ///< [size], in memory of the GPU; the caller has checked them
-  int64_t size = 0;
-  std::byte* out = nullptr;  ///< [size * row_bytes], in memory of the GPU
-  /// Threads that read at once; 0: as many as the GPU runs. Host memory is read nearly as fast by
-  /// fewer, which leaves the GPU to others.
-  int64_t most_reading_threads = 0;
-};
-
-/// Begins the copy on `stream` of the current GPU and returns.
+/// Begins the copy on `stream` of the current GPU and returns. The caller has checked the ids where
+/// the task has no first_bad.
 /// Errors: Configuration in a build without CUDA kernels; Internal with CUDA's reason.
 [[nodiscard]] Status gather_rows(const GatherTask& task, Stream stream);
+
+/// GatherSteps on a stream: for several batches at a time use several, each with a stream of its own.
+/// Threads: one at a time. It uses the GPU that was current when it was made.
+class RowGatherer {
+ public:
+  /// Errors: Configuration in a build without CUDA kernels.
+  [[nodiscard]] static Result<RowGatherer> create(Stream stream);
+  ~RowGatherer();
+  RowGatherer(RowGatherer&&) noexcept;
+  RowGatherer& operator=(RowGatherer&&) noexcept;
+
+  /// GatherSteps::begin() and finish().
+  /// Errors: OutOfMemory; Internal with CUDA's reason.
+  [[nodiscard]] Result<int64_t> gather(
+      const GatherTask& task, std::span<const int64_t> host_ids, const ReceivedRows& received
+  );
+
+ private:
+  class Impl;
+  explicit RowGatherer(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace gnn::gpu

@@ -62,16 +62,8 @@ Result<DeviceMemory> DeviceMemory::allocate(size_t bytes) {
 
 Result<DeviceMemory> DeviceMemory::copy_of(std::span<const std::byte> bytes) {
   GNN_ASSIGN_OR_RETURN(DeviceMemory memory, allocate(bytes.size()));
-  return caught([&]() -> Result<DeviceMemory> {
-    check(
-        cudaMemcpy(memory.data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
-        "copying to the GPU"
-    );
-    // From memory that is not pinned, the last piece may be under way still, and streams like OwnStream
-    // don't wait for it.
-    check(cudaStreamSynchronize(nullptr), "copying to the GPU");
-    return std::move(memory);
-  });
+  GNN_RETURN_IF_ERROR(copy_to_device(memory.data(), bytes));
+  return memory;
 }
 
 DeviceMemory::~DeviceMemory() {
@@ -83,6 +75,18 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+Status copy_to_device(void* device, std::span<const std::byte> host) {
+  return caught([&]() -> Status {
+    check(
+        cudaMemcpy(device, host.data(), host.size(), cudaMemcpyHostToDevice), "copying to the GPU"
+    );
+    // From memory that is not pinned, the last piece may be under way still, and streams like OwnStream
+    // don't wait for it.
+    check(cudaStreamSynchronize(nullptr), "copying to the GPU");
+    return {};
+  });
 }
 
 Status copy_to_host(std::span<std::byte> host, const void* device, Stream stream) {

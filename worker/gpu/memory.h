@@ -36,6 +36,9 @@ class DeviceMemory {
   size_t size_ = 0;
 };
 
+/// Copies to memory of the GPU, and waits for the copy.
+[[nodiscard]] Status copy_to_device(void* device, std::span<const std::byte> host);
+
 /// Copies from memory of the GPU, after what was given to the stream, and waits for it.
 [[nodiscard]] Status copy_to_host(std::span<std::byte> host, const void* device, Stream stream);
 

@@ -44,6 +44,20 @@ Status gather_rows(const GatherTask&, Stream) {
   return refused();
 }
 
+class RowGatherer::Impl {};
+
+RowGatherer::RowGatherer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RowGatherer::~RowGatherer() = default;
+RowGatherer::RowGatherer(RowGatherer&&) noexcept = default;
+RowGatherer& RowGatherer::operator=(RowGatherer&&) noexcept = default;
+Result<RowGatherer> RowGatherer::create(Stream) {
+  return refused();
+}
+Result<int64_t>
+RowGatherer::gather(const GatherTask&, std::span<const int64_t>, const ReceivedRows&) {
+  return refused();
+}
+
 int device_count() {
   return 0;
 }
@@ -60,6 +74,9 @@ Result<DeviceMemory> DeviceMemory::copy_of(std::span<const std::byte>) {
 DeviceMemory::~DeviceMemory() = default;
 DeviceMemory::DeviceMemory(DeviceMemory&&) noexcept = default;
 DeviceMemory& DeviceMemory::operator=(DeviceMemory&&) noexcept = default;
+Status copy_to_device(void*, std::span<const std::byte>) {
+  return refused();
+}
 Status copy_to_host(std::span<std::byte>, const void*, Stream) {
   return refused();
 }

@@ -84,14 +84,9 @@ class BatchPipeline {
     int64_t end = 0;
   };
 
-  /// Computes on the device what of a batch is computed there, queued behind its copies.
-  using Finish = std::function<void(Batch&)>;
-
-  /// Precondition: check_pipeline() accepts the options. `finish` may be empty, and is on the CPU.
-  explicit BatchPipeline(const PipelineOptions& options, Finish finish = {})
-      : options_(options),
-        finish_(std::move(finish)),
-        pool_(static_cast<size_t>(options.num_threads)) {
+  /// Precondition: check_pipeline() accepts the options.
+  explicit BatchPipeline(const PipelineOptions& options)
+      : options_(options), pool_(static_cast<size_t>(options.num_threads)) {
     if (!options.device.is_cpu()) device_copy_.emplace(options.device);
   }
   ~BatchPipeline() { end_epoch(); }
@@ -262,7 +257,7 @@ class BatchPipeline {
   Result<Copied> copy(Batch batch) {
     const auto start = std::chrono::steady_clock::now();
     try {
-      std::optional<c10::Event> copied = device_copy_->copy(batch, finish_);
+      std::optional<c10::Event> copied = device_copy_->copy(batch);
       add([&](LoaderStats& stats) { stats.copy_seconds += seconds_since(start); });
       return Copied{.batch = std::move(batch), .copied = std::move(copied)};
     } catch (const c10::Error& error) {
@@ -289,7 +284,6 @@ class BatchPipeline {
   }
 
   const PipelineOptions options_;
-  const Finish finish_;
   std::optional<DeviceCopy> device_copy_;  // nothing where the device is the CPU
   mutable Guarded<State> state_;
   ThreadPool pool_;

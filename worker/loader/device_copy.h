@@ -20,8 +20,8 @@ using VisitTensor = c10::function_ref<void(at::Tensor&)>;
 void for_each_tensor(graph::Block& block, VisitTensor visit);
 void for_each_tensor(sampling::SampledSubgraph& subgraph, VisitTensor visit);
 
-/// Puts a CPU tensor into pinned memory, which a GPU reads by itself; leaves one that lies there, and
-/// an undefined one, as it is. Throws what torch throws.
+/// Puts a CPU tensor into pinned memory, which a GPU reads by itself; leaves one that lies there or on a
+/// device, and an undefined one, as it is. Throws what torch throws.
 void pin(at::Tensor& tensor);
 
 /// The way of batches to a device. On a GPU copies run on a stream of their own, beside what the model
@@ -36,15 +36,14 @@ class DeviceCopy {
   /// Whether copies are to come from pinned memory.
   [[nodiscard]] bool from_pinned() const { return stream_.has_value(); }
 
-  /// Copies all tensors of `batch`, or on a GPU queues their copies, and replaces them by those on the
-  /// device; then calls `finish`, unless it is empty, to compute what is computed there. Returns an
-  /// event that comes after all that, where there are streams. Throws what torch throws.
-  template <class Batch, class Finish>
-  [[nodiscard]] std::optional<c10::Event> copy(Batch& batch, const Finish& finish) const {
+  /// Copies those tensors of `batch` that are not there, or on a GPU queues their copies, and replaces
+  /// them by those on the device. Returns an event that comes after all that, where there are streams.
+  /// Throws what torch throws.
+  template <class Batch>
+  [[nodiscard]] std::optional<c10::Event> copy(Batch& batch) const {
     std::optional<OnStream> on_stream;
     if (stream_) on_stream.emplace(*stream_);
     for_each_tensor(batch, [this](at::Tensor& tensor) { move(tensor); });
-    if (finish) finish(batch);
     if (!stream_) return std::nullopt;
     std::optional<c10::Event> copied(std::in_place, device_.type());
     copied->record(*stream_);

@@ -65,6 +65,14 @@ void fetch_all(
   arrived([](Fetching&) {});
 }
 
+tl::unexpected<Error> no_such_row(int64_t position, int64_t num_nodes, int64_t found) {
+  return fail(
+      ErrorKind::Data,
+      "feature row " + std::to_string(position) + " of the batch: expected an id in [0, " +
+          std::to_string(num_nodes) + "), found " + std::to_string(found)
+  );
+}
+
 Result<LocalFeatureFetcher> LocalFeatureFetcher::create(
     at::Tensor rows, HostMemory memory, RowType type
 ) {
@@ -83,10 +91,7 @@ Result<LocalFeatureFetcher> LocalFeatureFetcher::create(
 LocalFeatureFetcher::LocalFeatureFetcher(at::Tensor rows, HostMemory memory, RowType type)
     : rows_(std::move(rows)),
       memory_(memory),
-      type_(
-          type == RowType::BFloat16 && rows_.scalar_type() == at::kFloat ? at::kBFloat16
-                                                                         : rows_.scalar_type()
-      ),
+      type_(gathered_type(rows_.scalar_type(), type)),
       buffers_([] { return std::make_unique<PageBuffer>(); }) {}
 
 LocalFeatureFetcher::LocalFeatureFetcher(LocalFeatureFetcher&&) noexcept = default;
@@ -106,14 +111,7 @@ Result<at::Tensor> LocalFeatureFetcher::fetch(const at::Tensor& global_ids) cons
       global_ids.const_data_ptr<int64_t>(), static_cast<size_t>(global_ids.numel())
   );
   const int64_t bad = data::first_out_of_range(ids, rows_.size(0));
-  if (bad >= 0) {
-    return fail(
-        ErrorKind::Data,
-        "feature row " + std::to_string(bad) + " of the batch: expected an id in [0, " +
-            std::to_string(rows_.size(0)) + "), found " +
-            std::to_string(ids[static_cast<size_t>(bad)])
-    );
-  }
+  if (bad >= 0) return no_such_row(bad, rows_.size(0), ids[static_cast<size_t>(bad)]);
   std::vector<int64_t> shape = rows_.sizes().vec();
   shape[0] = global_ids.numel();
   const auto width = static_cast<size_t>(rows_.strides()[0]);

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <memory>
@@ -23,7 +24,8 @@ class FeatureFetcher {
   virtual ~FeatureFetcher() = default;
   /// Calls `done` with the rows in the order of the ids, or an error: before it returns, or in a task
   /// of `executor`, where what it computes on replies of other nodes runs, too.
-  /// Shapes: global_ids int64 [K], CPU, contiguous; rows [K, ...].
+  /// Shapes: global_ids int64 [K], contiguous, on the CPU, or on a device that the fetcher knows; rows
+  /// [K, ...], on the CPU, or on that device and complete.
   /// Threads: any.
   virtual void start(at::Tensor global_ids, const Executor& executor, Done done) = 0;
   /// The same for one who waits: what is computed on replies runs on the threads that receive them.
@@ -56,6 +58,14 @@ enum class RowType {
   AsStored,
   BFloat16,  ///< rounded while they are gathered, where stored as float32
 };
+
+/// The type of rows that are gathered from such of type `stored`.
+[[nodiscard]] inline at::ScalarType gathered_type(at::ScalarType stored, RowType type) {
+  return type == RowType::BFloat16 && stored == at::kFloat ? at::kBFloat16 : stored;
+}
+
+/// Of a batch whose id at `position` is none of the nodes' [0, num_nodes).
+[[nodiscard]] tl::unexpected<Error> no_such_row(int64_t position, int64_t num_nodes, int64_t found);
 
 /// Rows in this process's memory, read or mapped: gathers on the calling thread, before start()
 /// returns. Results live in recycled buffers: drop them with their batch.

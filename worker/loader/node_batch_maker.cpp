@@ -43,28 +43,21 @@ NodeBatchMaker::NodeBatchMaker(
     std::shared_ptr<sampling::Sampler> sampler,
     at::Tensor seeds,
     std::shared_ptr<FeatureFetcher> features,
-    std::shared_ptr<FeatureFetcher> labels,
-    at::Tensor device_rows
+    std::shared_ptr<FeatureFetcher> labels
 )
     : sampler_(std::move(sampler)),
       seeds_(std::move(seeds)),
       features_(std::move(features)),
-      labels_(std::move(labels)),
-      device_rows_(std::move(device_rows)) {}
+      labels_(std::move(labels)) {}
 
 std::shared_ptr<const NodeBatchMaker> NodeBatchMaker::create(
     std::shared_ptr<sampling::Sampler> sampler,
     at::Tensor seeds,
     std::shared_ptr<FeatureFetcher> features,
-    std::shared_ptr<FeatureFetcher> labels,
-    at::Tensor device_rows
+    std::shared_ptr<FeatureFetcher> labels
 ) {
   return std::shared_ptr<const NodeBatchMaker>(new NodeBatchMaker(
-      std::move(sampler),
-      std::move(seeds),
-      std::move(features),
-      std::move(labels),
-      std::move(device_rows)
+      std::move(sampler), std::move(seeds), std::move(features), std::move(labels)
   ));
 }
 

@@ -25,18 +25,14 @@ class NodeBatchMaker : public std::enable_shared_from_this<NodeBatchMaker> {
   using Done = BatchPipeline<MiniBatch>::Done;
 
   /// `features` and `labels` may be null: then the batches have none.
-  /// Shapes: seeds int64 [S], unique or not: the items; device_rows [N, F], or undefined.
+  /// Shapes: seeds int64 [S], unique or not: the items.
   [[nodiscard]] static std::shared_ptr<const NodeBatchMaker> create(
       std::shared_ptr<sampling::Sampler> sampler,
       at::Tensor seeds,
       std::shared_ptr<FeatureFetcher> features,
-      std::shared_ptr<FeatureFetcher> labels,
-      at::Tensor device_rows = {}
+      std::shared_ptr<FeatureFetcher> labels
   );
 
-  /// The feature rows of all nodes on the device, of which the loader gathers a batch's there, instead
-  /// of `features`; undefined: none.
-  [[nodiscard]] const at::Tensor& device_rows() const { return device_rows_; }
   [[nodiscard]] int64_t num_items() const { return seeds_.numel(); }
   [[nodiscard]] const sampling::Sampler& sampler() const { return *sampler_; }
 
@@ -49,8 +45,7 @@ class NodeBatchMaker : public std::enable_shared_from_this<NodeBatchMaker> {
       std::shared_ptr<sampling::Sampler> sampler,
       at::Tensor seeds,
       std::shared_ptr<FeatureFetcher> features,
-      std::shared_ptr<FeatureFetcher> labels,
-      at::Tensor device_rows
+      std::shared_ptr<FeatureFetcher> labels
   );
 
   using Making = loader::Making<MiniBatch>;
@@ -61,7 +56,6 @@ class NodeBatchMaker : public std::enable_shared_from_this<NodeBatchMaker> {
   const at::Tensor seeds_;
   const std::shared_ptr<FeatureFetcher> features_;
   const std::shared_ptr<FeatureFetcher> labels_;
-  const at::Tensor device_rows_;
 };
 
 /// Adds a batch that was made.

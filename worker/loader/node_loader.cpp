@@ -6,16 +6,6 @@
 #include <utility>
 
 namespace gnn::loader {
-namespace {
-
-// Gathers a batch's feature rows on the device.
-BatchPipeline<MiniBatch>::Finish gather_on_device(const at::Tensor& rows) {
-  if (!rows.defined()) return {};
-  return
-      [rows](MiniBatch& batch) { batch.x = rows.index_select(0, batch.subgraph.node_ids.front()); };
-}
-
-}  // namespace
 
 Result<std::unique_ptr<NodeLoader>> NodeLoader::create(
     const NodeLoaderOptions& options,
@@ -81,8 +71,7 @@ NodeLoader::NodeLoader(
            .concurrency = options.concurrency,
            .prefetch = options.prefetch,
            .channel_bytes = options.channel_bytes,
-           .device = options.device},
-          gather_on_device(maker_->device_rows())
+           .device = options.device}
       ) {}
 
 Status NodeLoader::start_epoch(int64_t epoch, int64_t first_batch) {

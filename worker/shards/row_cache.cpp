@@ -108,7 +108,7 @@ CachedIds most_named(
 }
 
 RowCache::RowCache(const at::Tensor& ids, at::Tensor rows, std::optional<double> expected_hit_rate)
-    : rows_(std::move(rows)), expected_hit_rate_(expected_hit_rate) {
+    : ids_(ids), rows_(std::move(rows)), expected_hit_rate_(expected_hit_rate) {
   const std::span all(ids.const_data_ptr<int64_t>(), static_cast<size_t>(ids.numel()));
   if (all.empty()) return;
   bits_.resize(static_cast<size_t>(all.back()) / 64 + 1);

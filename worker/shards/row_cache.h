@@ -64,9 +64,18 @@ class RowCache {
   }
 
   [[nodiscard]] const at::Tensor& rows() const { return rows_; }
+  /// Of rows(), ascending.
+  [[nodiscard]] const at::Tensor& ids() const { return ids_; }
+  /// The same without rows, which lie elsewhere.
+  [[nodiscard]] RowCache without_rows() const {
+    RowCache ids_alone = *this;
+    ids_alone.rows_ = rows_.narrow(0, 0, 0).clone();
+    return ids_alone;
+  }
   [[nodiscard]] std::optional<double> expected_hit_rate() const { return expected_hit_rate_; }
 
  private:
+  at::Tensor ids_;
   at::Tensor rows_;
   std::optional<double> expected_hit_rate_;
   std::vector<uint64_t> bits_;   // of the ids that are here, up to the last of them

@@ -7,6 +7,8 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,18 +22,26 @@ int64_t bytes_of_row(const at::Tensor& rows) {
   return elements * static_cast<int64_t>(rows.element_size());
 }
 
+std::span<const int64_t> ids_of(const at::Tensor& ids) {
+  return {ids.const_data_ptr<int64_t>(), static_cast<size_t>(ids.numel())};
+}
+
 }  // namespace
 
 // A result under way.
 class RowFetcher::Fetch : public std::enable_shared_from_this<Fetch> {
  public:
-  Fetch(std::shared_ptr<PageBuffer> memory, at::Tensor rows, const Executor& executor, Done done)
-      : memory_(std::move(memory)),
-        rows_(std::move(rows)),
-        executor_(executor),
-        done_(std::move(done)) {}
+  // `memory` is for what is asked for, and stays for as long as `result` lives, which makes the result
+  // once all is there.
+  Fetch(
+      std::byte* memory,
+      std::function<Result<at::Tensor>()> result,
+      const Executor& executor,
+      Done done
+  )
+      : memory_(memory), result_(std::move(result)), executor_(executor), done_(std::move(done)) {}
 
-  // Asks `peer` for the rows that some ids name; they go to these places in the result.
+  // Asks `peer` for the rows that some ids name; they go to these places in the memory.
   void ask(
       Peer& peer,
       Method method,
@@ -68,7 +78,7 @@ class RowFetcher::Fetch : public std::enable_shared_from_this<Fetch> {
     );
   }
 
-  // Copies rows of this process's memory to their places in the result.
+  // Copies rows of this process's memory to their places in that memory.
   void copy(std::span<const std::byte* const> here, size_t row_bytes) const {
     data::gather_rows(here, row_bytes, row(0, row_bytes));
   }
@@ -76,18 +86,18 @@ class RowFetcher::Fetch : public std::enable_shared_from_this<Fetch> {
   // All is asked and copied. The result is ready when the last reply has come, or now.
   void finish() {
     if (waiting_.load() > 1) return arrived();
-    done_(std::move(rows_));
+    done_(result_());
   }
 
  private:
   [[nodiscard]] std::byte* row(int64_t place, size_t row_bytes) const {
-    return static_cast<std::byte*>(memory_->data()) + static_cast<size_t>(place) * row_bytes;
+    return memory_ + static_cast<size_t>(place) * row_bytes;
   }
 
   void arrived() {
     if (waiting_.fetch_sub(1) > 1) return;
     executor_([fetch = shared_from_this()] {
-      if (!fetch->failed_.load()) fetch->done_(std::move(fetch->rows_));
+      if (!fetch->failed_.load()) fetch->done_(fetch->result_());
     });
   }
 
@@ -99,8 +109,8 @@ class RowFetcher::Fetch : public std::enable_shared_from_this<Fetch> {
     });
   }
 
-  const std::shared_ptr<PageBuffer> memory_;  // of the rows, also for replies after a failure
-  at::Tensor rows_;
+  std::byte* const memory_;
+  const std::function<Result<at::Tensor>()> result_;  // with the memory, also for late replies
   const Executor executor_;
   const Done done_;
   // Replies that have not come, and one for the thread that asks. The last decrement orders all that
@@ -114,14 +124,14 @@ RowFetcher::RowFetcher(
     std::shared_ptr<const Part> part,
     PartRows own,
     Peers peers,
-    std::shared_ptr<const RowCache> cache,
+    RowPlaces places,
     std::shared_ptr<Recycler<PageBuffer>> buffers
 )
     : options_(options),
       part_(std::move(part)),
       own_(std::move(own)),
       peers_(std::move(peers)),
-      cache_(std::move(cache)),
+      places_(std::move(places)),
       row_bytes_(bytes_of_row(own_.rows)),
       buffers_(std::move(buffers)),
       dealt_([] { return std::make_unique<Dealt>(); }) {}
@@ -131,7 +141,7 @@ Result<std::shared_ptr<RowFetcher>> RowFetcher::create(
     std::shared_ptr<const Part> part,
     PartRows own,
     Peers peers,
-    std::shared_ptr<const RowCache> cache
+    RowPlaces places
 ) {
   if (!own.rows.defined() || own.rows.dim() < 1 || !own.rows.is_cpu() ||
       !own.rows.is_contiguous() || own.rows.size(0) != own.nodes.size()) {
@@ -163,13 +173,14 @@ Result<std::shared_ptr<RowFetcher>> RowFetcher::create(
       std::move(part),
       std::move(own),
       std::move(peers),
-      std::move(cache),
+      std::move(places),
       std::make_shared<Recycler<PageBuffer>>([] { return std::make_unique<PageBuffer>(); })
   ));
 }
 
 std::shared_ptr<RowFetcher> RowFetcher::counted_apart() const {
-  return std::shared_ptr<RowFetcher>(new RowFetcher(options_, part_, own_, peers_, cache_, buffers_)
+  return std::shared_ptr<RowFetcher>(
+      new RowFetcher(options_, part_, own_, peers_, places_, buffers_)
   );
 }
 
@@ -187,7 +198,6 @@ RowCounts RowFetcher::counts() const {
 }
 
 void RowFetcher::start(at::Tensor global_ids, const Executor& executor, Done done) {
-  global_ids = loader::on_host(global_ids);
   TORCH_CHECK(
       global_ids.dim() == 1 && global_ids.scalar_type() == at::kLong && global_ids.is_contiguous(),
       "ids must be a contiguous int64 vector, found ",
@@ -195,36 +205,93 @@ void RowFetcher::start(at::Tensor global_ids, const Executor& executor, Done don
       " of shape ",
       global_ids.sizes()
   );
-  const std::span ids(
-      global_ids.const_data_ptr<int64_t>(), static_cast<size_t>(global_ids.numel())
-  );
+  if (places_.device != nullptr) return start_on_device(global_ids, executor, std::move(done));
+  start_on_host(loader::on_host(global_ids), executor, std::move(done));
+}
+
+Status RowFetcher::check_ids(std::span<const int64_t> ids) const {
   const int64_t nodes = part_->num_nodes()[static_cast<size_t>(options_.node_type)];
   const int64_t bad = data::first_out_of_range(ids, nodes);
-  if (bad >= 0) {
-    return done(fail(
-        ErrorKind::Data,
-        "row " + std::to_string(bad) + " of the batch: expected an id in [0, " +
-            std::to_string(nodes) + "), found " + std::to_string(ids[static_cast<size_t>(bad)])
-    ));
-  }
-  std::vector<int64_t> shape = own_.rows.sizes().vec();
-  shape[0] = global_ids.numel();
+  if (bad < 0) return {};
+  return fail(
+      ErrorKind::Data,
+      "row " + std::to_string(bad) + " of the batch: expected an id in [0, " +
+          std::to_string(nodes) + "), found " + std::to_string(ids[static_cast<size_t>(bad)])
+  );
+}
+
+void RowFetcher::start_on_host(const at::Tensor& global_ids, const Executor& executor, Done done) {
+  const std::span<const int64_t> ids = ids_of(global_ids);
+  if (Status checked = check_ids(ids); !checked)
+    return done(tl::unexpected(std::move(checked).error()));
+  const std::vector<int64_t> shape = shape_of(global_ids.numel());
   if (ids.empty() || row_bytes_ == 0) return done(at::empty(shape, own_.rows.options()));
   // The page faults of a fresh tensor of hundreds of megabytes would cost more than the copy itself.
   std::shared_ptr<PageBuffer> memory = buffers_->borrow();
   memory->reserve(ids.size() * static_cast<size_t>(row_bytes_));
-  at::Tensor rows = at::from_blob(memory->data(), shape, [memory](void*) {}, own_.rows.options());
-  const auto fetch =
-      std::make_shared<Fetch>(std::move(memory), std::move(rows), executor, std::move(done));
+  auto* const data = static_cast<std::byte*>(memory->data());
+  const at::Tensor rows =
+      at::from_blob(data, shape, [memory = std::move(memory)](void*) {}, own_.rows.options());
+  const auto fetch = std::make_shared<Fetch>(
+      data, [rows]() -> Result<at::Tensor> { return rows; }, executor, std::move(done)
+  );
   const std::shared_ptr<Dealt> dealt = dealt_.borrow();
   deal(ids, *dealt);
   // Others are asked before this process copies its own rows.
-  const auto row_bytes = static_cast<size_t>(row_bytes_);
+  ask_all(*dealt, fetch);
+  fetch->copy(dealt->here, static_cast<size_t>(row_bytes_));
+  fetch->finish();
+}
+
+void RowFetcher::start_on_device(
+    const at::Tensor& global_ids, const Executor& executor, Done done
+) {
+  const loader::DeviceRows& device = *places_.device;
+  const auto on_host = device.device().on_host(global_ids);
+  if (!on_host) return done(tl::unexpected<Error>(on_host.error()));
+  const std::span<const int64_t> ids = ids_of(*on_host);
+  if (Status checked = check_ids(ids); !checked)
+    return done(tl::unexpected(std::move(checked).error()));
+  const std::shared_ptr<Dealt> dealt = dealt_.borrow();
+  deal(ids, *dealt);
+  // Rows are received next to each other, in the order in which they are asked for.
+  std::vector<int64_t> places;
+  for (Wanted& wanted : dealt->remote) {
+    const auto first = static_cast<int64_t>(places.size());
+    places.insert(places.end(), wanted.places.begin(), wanted.places.end());
+    std::iota(wanted.places.begin(), wanted.places.end(), first);
+  }
+  if (places.empty() || row_bytes_ == 0) {
+    count(*dealt);
+    return done(device.gather(global_ids));
+  }
+  auto received = device.device().host_memory(
+      shape_of(static_cast<int64_t>(places.size())), own_.rows.scalar_type()
+  );
+  if (!received) return done(tl::unexpected<Error>(std::move(received).error()));
+  auto* const data = static_cast<std::byte*>(received->mutable_data_ptr());
+  const auto fetch = std::make_shared<Fetch>(
+      data,
+      [rows = places_.device, ids = global_ids, received = *received, places = std::move(places)] {
+        return rows->gather(ids, {.rows = received, .places = places});
+      },
+      executor,
+      std::move(done)
+  );
+  ask_all(*dealt, fetch);
+  fetch->finish();
+}
+
+std::vector<int64_t> RowFetcher::shape_of(int64_t rows) const {
+  std::vector<int64_t> shape = own_.rows.sizes().vec();
+  shape[0] = rows;
+  return shape;
+}
+
+void RowFetcher::ask_all(const Dealt& dealt, const std::shared_ptr<Fetch>& fetch) {
   const auto most = static_cast<size_t>(rows_of_message(row_bytes_));
-  int64_t remote = 0;
-  for (size_t owner = 0; owner < dealt->remote.size(); ++owner) {
-    const Wanted& wanted = dealt->remote[owner];
-    remote += static_cast<int64_t>(wanted.ids.size());
+  for (size_t owner = 0; owner < dealt.remote.size(); ++owner) {
+    const Wanted& wanted = dealt.remote[owner];
     for (size_t begin = 0; begin < wanted.ids.size(); begin += most) {
       const size_t count = std::min(most, wanted.ids.size() - begin);
       fetch->ask(
@@ -233,16 +300,20 @@ void RowFetcher::start(at::Tensor global_ids, const Executor& executor, Done don
           {.index = options_.index},
           std::span(wanted.ids).subspan(begin, count),
           std::span(wanted.places).subspan(begin, count),
-          row_bytes
+          static_cast<size_t>(row_bytes_)
       );
     }
   }
-  fetch->copy(dealt->here, row_bytes);
-  local_.fetch_add(dealt->local, std::memory_order_relaxed);
-  hits_.fetch_add(dealt->hits, std::memory_order_relaxed);
+  count(dealt);
+}
+
+void RowFetcher::count(const Dealt& dealt) {
+  int64_t remote = 0;
+  for (const Wanted& wanted : dealt.remote) remote += static_cast<int64_t>(wanted.ids.size());
+  local_.fetch_add(dealt.local, std::memory_order_relaxed);
+  hits_.fetch_add(dealt.hits, std::memory_order_relaxed);
   remote_.fetch_add(remote, std::memory_order_relaxed);
   remote_bytes_.fetch_add(remote * row_bytes_, std::memory_order_relaxed);
-  fetch->finish();
 }
 
 void RowFetcher::deal(std::span<const int64_t> ids, Dealt& dealt) const {
@@ -254,18 +325,22 @@ void RowFetcher::deal(std::span<const int64_t> ids, Dealt& dealt) const {
   }
   dealt.local = dealt.hits = 0;
   const auto* const own = static_cast<const std::byte*>(own_.rows.const_data_ptr());
-  const auto* const cached =
-      cache_ == nullptr ? nullptr : static_cast<const std::byte*>(cache_->rows().const_data_ptr());
+  const RowCache* const cache = places_.cache.get();
+  // What a device gathers has no place here.
+  const bool here = places_.device == nullptr;
+  const auto* const cached = cache == nullptr || !here
+                                 ? nullptr
+                                 : static_cast<const std::byte*>(cache->rows().const_data_ptr());
   for (size_t place = 0; place < ids.size(); ++place) {
     const int64_t id = ids[place];
     if (own_.nodes.contains(id)) {
-      dealt.here[place] = own + (id - own_.nodes.begin) * row_bytes_;
+      if (here) dealt.here[place] = own + (id - own_.nodes.begin) * row_bytes_;
       ++dealt.local;
       continue;
     }
-    const int64_t row = cache_ == nullptr ? -1 : cache_->find(id);
+    const int64_t row = cache == nullptr ? -1 : cache->find(id);
     if (row >= 0) {
-      dealt.here[place] = cached + row * row_bytes_;
+      if (here) dealt.here[place] = cached + row * row_bytes_;
       ++dealt.hits;
       continue;
     }

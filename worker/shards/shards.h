@@ -4,6 +4,7 @@
 #include "common/result.h"
 #include "worker/graph/dataset.h"
 #include "worker/loader/feature_fetcher.h"
+#include "worker/loader/row_device.h"
 #include "worker/sampling/async_sampler.h"
 #include "worker/shards/part.h"
 #include "worker/shards/part_sampler.h"
@@ -35,9 +36,17 @@ struct CacheOptions {
   std::vector<graph::HotRowsData> hot{};
 };
 
+/// A device that gathers feature rows.
+struct RowDeviceOptions {
+  std::shared_ptr<loader::RowDevice> device;
+  double rows = 1;  ///< the share of the rows held here that lies on it, the hottest
+};
+
 struct ShardsOptions {
   PartOptions part;
   CacheOptions cache;
+  /// Gathers feature rows and has the caches'; nothing: the host does.
+  std::optional<RowDeviceOptions> device{};
 };
 
 /// What a rank needs of a partitioned data set: its node's part, what it serves of it, and samplers and
@@ -73,6 +82,10 @@ class Shards {
   [[nodiscard]] std::shared_ptr<RowFetcher> features(int64_t node_type) const {
     return features_.at(static_cast<size_t>(node_type));
   }
+  /// The same rows on the host, without the cache that a device has; counted with evaluations.
+  [[nodiscard]] std::shared_ptr<RowFetcher> host_features(int64_t node_type) const {
+    return host_features_.at(static_cast<size_t>(node_type));
+  }
   /// The same rows for evaluations, whose reads no cache is made for: they are counted apart.
   [[nodiscard]] std::shared_ptr<RowFetcher> evaluation_features(int64_t node_type) const {
     return evaluation_features_.at(static_cast<size_t>(node_type));
@@ -98,8 +111,15 @@ class Shards {
       : dataset_(dataset), options_(options) {}
 
   [[nodiscard]] Result<std::shared_ptr<RowFetcher>> rows_of(
-      Method method, int64_t node_type, std::shared_ptr<const RowCache> cache
+      Method method, int64_t node_type, RowPlaces places
   ) const;
+  // Of the rows held here, those that lie on the device.
+  [[nodiscard]] at::Tensor hot_ids(int64_t node_type) const;
+  // A device's rows of a type, with those of the cache.
+  [[nodiscard]] Result<RowPlaces> places_on_device(
+      int64_t node_type, RowPlaces places, ProgressBar& progress
+  ) const;
+  Status add_features(int64_t node_type, ProgressBar& progress);
   // What to keep of a type's rows.
   [[nodiscard]] CachedIds cached_ids(int64_t node_type) const;
   [[nodiscard]] Result<std::shared_ptr<const RowCache>> make_cache(
@@ -114,6 +134,7 @@ class Shards {
   Peers peers_;
   std::vector<std::shared_ptr<RowFetcher>> features_;  // by node type
   std::vector<std::shared_ptr<RowFetcher>> evaluation_features_;
+  std::vector<std::shared_ptr<RowFetcher>> host_features_;
   std::vector<std::shared_ptr<RowFetcher>> labels_;
   RowCounts fill_counts_;
   int64_t cache_bytes_ = 0;

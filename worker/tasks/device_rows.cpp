@@ -1,88 +1,110 @@
 #include "worker/tasks/device_rows.h"
 
-#include "worker/data/memory_plan.h"
-#include "worker/tasks/part_inputs.h"
+#include "worker/loader/device_rows.h"
+#include "worker/tasks/node_row_device.h"
 
-#include <ATen/DeviceAccelerator.h>
+#include <ATen/Functions.h>
 
-#include <algorithm>
-#include <optional>
-#include <vector>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <utility>
 
 namespace gnn::tasks {
 namespace {
 
-// One that the model reads, one that the next step takes, and what lies between the copies and it.
-int64_t batches_on_device(const api::Sampling& sampling) {
-  return sampling.prefetch.value_or(kDefaultPrefetch) + 2;
+constexpr const char* kField = "spec.features.memory: ";
+
+tl::unexpected<Error> naming_field(Error error) {
+  error.message = kField + error.message;
+  return tl::unexpected<Error>(std::move(error));
 }
 
-// A batch's seeds and all that they may draw; at most every node.
-int64_t most_nodes(
-    const std::vector<int64_t>& fanout, const api::GnnJobSpec& spec, int64_t num_nodes
+// By type, those that lie on the device.
+Result<std::vector<at::Tensor>> hot_ids(
+    const std::vector<int64_t>& num_nodes,
+    const std::vector<int64_t>& rows,
+    const TrainingBatches& batches,
+    const DeviceFeatures& features,
+    const comm::RankGroups& groups
 ) {
-  const bool all_seen = spec.sampling->rule == api::SamplingRule::AllSeen;
-  int64_t nodes = std::min(spec.training.batch_size, num_nodes);
-  int64_t expanded = nodes;
-  for (const int64_t draws : fanout) {
-    if (draws < 0 || nodes == num_nodes) return num_nodes;
-    const int64_t drawn = expanded * draws;
-    nodes = std::min(nodes + drawn, num_nodes);
-    expanded = all_seen ? nodes : drawn;
+  bool is_choice = false;
+  std::vector<at::Tensor> ids;
+  for (size_t type = 0; type < rows.size(); ++type) {
+    is_choice = is_choice || (rows[type] > 0 && rows[type] < num_nodes[type]);
+    ids.push_back(at::arange(rows[type], at::kLong));
   }
-  return nodes;
+  if (!is_choice) return ids;
+  return hottest_nodes(num_nodes, rows, batches, features.finding, groups);
 }
 
 }  // namespace
 
-DevicePlan plan_device_rows(const at::Tensor& rows, const api::GnnJobSpec& spec) {
-  const int64_t num_nodes = rows.size(0);
-  const auto row_bytes = rows.stride(0) * static_cast<int64_t>(rows.element_size());
-  const api::Sampling& sampling = *spec.sampling;
-  int64_t nodes = most_nodes(sampling.fanout, spec, num_nodes);
-  if (const auto& evaluated = spec.training.evaluation.fanout)
-    nodes = std::max(nodes, most_nodes(*evaluated, spec, num_nodes));
-  return {
-      .rows_bytes = num_nodes * row_bytes,
-      .batch_bytes = nodes * row_bytes,
-      .batches = batches_on_device(sampling),
-  };
+int64_t num_device_rows(const api::Features& features, int64_t rows) {
+  if (features.memory != api::FeatureMemory::ZeroCopy)
+    return features.memory == api::FeatureMemory::Device ? rows : 0;
+  const double share = features.device_rows ? features.device_rows->value() : 0;
+  return static_cast<int64_t>(std::floor(share * static_cast<double>(rows)));
 }
 
-std::string text_of(const DevicePlan& plan) {
-  return "feature rows on " + plan.device + ": " + data::bytes_text(plan.rows_bytes) + ", and " +
-         std::to_string(plan.batches) + " batches of at most " +
-         data::bytes_text(plan.batch_bytes) + "; of its memory " +
-         data::bytes_text(plan.free_bytes) + " are free";
-}
-
-Status check(const DevicePlan& plan) {
-  if (plan.bytes() <= plan.free_bytes) return {};
-  return fail(
-      ErrorKind::Configuration,
-      "spec.features.memory: Device expects room for the " + text_of(plan) +
-          "; set Host, a smaller sampling.fanout, batchSize or prefetch, or use a GPU with more "
-          "memory"
-  );
-}
-
-Result<at::Tensor> rows_on_device(
-    const at::Tensor& rows, const api::GnnJobSpec& spec, TaskContext& context
+Result<std::optional<DeviceFeatures>> device_features(
+    const api::GnnJobSpec& spec, TaskContext& context
 ) {
-  if (!spec.features || spec.features->memory == api::FeatureMemory::Host) return at::Tensor();
+  if (!spec.features || spec.features->memory == api::FeatureMemory::Host)
+    return std::optional<DeviceFeatures>();
   if (!context.device.is_cuda()) {
     return fail(
         ErrorKind::Configuration,
-        "spec.features.memory: Device expects a rank on CUDA, found one on " + context.device.str()
+        kField + std::string("ZeroCopy and Device expect a rank on CUDA, found one on ") +
+            context.device.str()
     );
   }
-  DevicePlan plan = plan_device_rows(rows, spec);
-  plan.device = context.device.str();
-  plan.free_bytes =
-      static_cast<int64_t>(at::accelerator::getMemoryInfo(context.device.index()).first);
-  context.progress.on_message(text_of(plan));
-  GNN_RETURN_IF_ERROR(check(plan));
-  return rows.to(context.device);
+  auto device = loader::gpu_row_device(context.device);
+  if (!device) return naming_field(std::move(device).error());
+  return DeviceFeatures{
+      .device = node_row_device(*std::move(device), context.groups, context.loading),
+      .features = *spec.features,
+      .finding =
+          {.num_cpus = context.num_cpus,
+           .memory_bytes = context.memory_bytes,
+           .progress = context.loading}
+  };
+}
+
+Result<std::vector<std::shared_ptr<loader::FeatureFetcher>>> device_fetchers(
+    const graph::Dataset& dataset,
+    const std::vector<bool>& read,
+    const TrainingBatches& batches,
+    const DeviceFeatures& features,
+    loader::RowType type,
+    const comm::RankGroups& groups
+) {
+  const size_t types = dataset.node_types.size();
+  std::vector<int64_t> num_nodes(types);
+  std::vector<int64_t> rows(types);
+  for (size_t i = 0; i < types; ++i) {
+    num_nodes[i] = dataset.node_types[i].num_nodes;
+    if (read.at(i) && dataset.node_types[i].features)
+      rows[i] = num_device_rows(features.features, num_nodes[i]);
+  }
+  GNN_ASSIGN_OR_RETURN(
+      const std::vector<at::Tensor> hot, hot_ids(num_nodes, rows, batches, features, groups)
+  );
+  std::vector<std::shared_ptr<loader::FeatureFetcher>> fetchers(types);
+  for (size_t i = 0; i < types; ++i) {
+    if (!read[i] || !dataset.node_types[i].features) continue;
+    auto made = loader::DeviceRows::create(
+        features.device,
+        {.rows = dataset.node_types[i].features->rows(),
+         .num_nodes = num_nodes[i],
+         .type = type,
+         .hot_ids = hot[i]},
+        features.finding.progress
+    );
+    if (!made) return naming_field(std::move(made).error());
+    fetchers[i] = std::make_shared<loader::DeviceFeatureFetcher>(*std::move(made));
+  }
+  return fetchers;
 }
 
 }  // namespace gnn::tasks

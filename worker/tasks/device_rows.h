@@ -2,42 +2,49 @@
 
 #include "common/api/gnn_job.h"
 #include "common/result.h"
+#include "worker/comm/rank_groups.h"
+#include "worker/graph/dataset.h"
+#include "worker/loader/feature_fetcher.h"
+#include "worker/loader/row_device.h"
+#include "worker/tasks/hot_rows.h"
 #include "worker/tasks/task.h"
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
-#include <string>
+#include <memory>
+#include <optional>
+#include <vector>
 
 namespace gnn::tasks {
 
-/// What shall lie on a rank's GPU beside its model.
-struct DevicePlan {
-  int64_t rows_bytes = 0;   ///< of all feature rows
-  int64_t batch_bytes = 0;  ///< at most, of one batch's feature rows
-  int64_t batches = 0;      ///< that lie there at once
-  int64_t free_bytes = 0;   ///< of the GPU, before
-  std::string device{};     ///< its name, as in "cuda:0"
+/// Rows of so many that lie on the GPU.
+[[nodiscard]] int64_t num_device_rows(const api::Features& features, int64_t rows);
 
-  [[nodiscard]] int64_t bytes() const { return rows_bytes + batches * batch_bytes; }
+/// A rank's GPU, where that gathers feature rows.
+struct DeviceFeatures {
+  std::shared_ptr<loader::RowDevice> device;
+  api::Features features;
+  /// How to find the rows that lie on it, of which `rows` counts for nothing.
+  HotRowsOptions finding;
 };
 
-/// The plan of a rank that reads `rows`, of which a batch has at most as many as its seeds with all
-/// the neighbours that they may draw.
-/// Shapes: rows [N, F].
-[[nodiscard]] DevicePlan plan_device_rows(const at::Tensor& rows, const api::GnnJobSpec& spec);
+/// Nothing if the spec leaves the rows to the host.
+/// Errors: Configuration naming spec.features.memory for a rank on a CPU, and in a build without CUDA
+/// kernels.
+[[nodiscard]] Result<std::optional<DeviceFeatures>> device_features(
+    const api::GnnJobSpec& spec, TaskContext& context
+);
 
-/// In words, for the log.
-[[nodiscard]] std::string text_of(const DevicePlan& plan);
-
-/// Errors: Configuration naming spec.features.memory, what is needed and what is free, if it is too
-/// much.
-[[nodiscard]] Status check(const DevicePlan& plan);
-
-/// `rows` on the rank's GPU if the spec asks for that, else an undefined tensor. Logs the plan first.
-/// Errors: those of check(); OutOfMemory.
-[[nodiscard]] Result<at::Tensor> rows_on_device(
-    const at::Tensor& rows, const api::GnnJobSpec& spec, TaskContext& context
+/// The feature rows of the types for which `read` is true and that have some, of a data set that is
+/// whole here; by node type, null: none. Those that training `batches` read most lie on the device.
+/// Collective.
+/// Errors: those of loader::DeviceRows::create(), naming spec.features.memory; PeerLost.
+[[nodiscard]] Result<std::vector<std::shared_ptr<loader::FeatureFetcher>>> device_fetchers(
+    const graph::Dataset& dataset,
+    const std::vector<bool>& read,
+    const TrainingBatches& batches,
+    const DeviceFeatures& features,
+    loader::RowType type,
+    const comm::RankGroups& groups
 );
 
 }  // namespace gnn::tasks

@@ -1,6 +1,7 @@
 #include "worker/tasks/hot_rows.h"
 
 #include "common/thread_pool.h"
+#include "worker/data/memory_plan.h"
 #include "worker/partition/hotness.h"
 #include "worker/partition/seeds.h"
 #include "worker/shards/row_cache.h"
@@ -11,14 +12,101 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 
 namespace gnn::tasks {
 namespace {
 
 using HotRowsByType = std::vector<graph::HotRowsData>;
+
+data::BatchDraws draws_of(size_t num_edge_types, const TrainingBatches& batches) {
+  const sampling::NeighborSamplerOptions& sampling = batches.sampler.options;
+  data::BatchDraws draws{
+      .fanouts = {},
+      .batch_size = batches.items.batch_size,
+      .replace = sampling.replace,
+      .rule = sampling.rule == sampling::SamplingRule::AllSeen ? data::HopRule::AllSeen
+                                                               : data::HopRule::NewNodes,
+      .negatives = batches.items.links ? batches.items.links->negatives : 0
+  };
+  draws.fanouts.assign(num_edge_types, std::vector<int64_t>(sampling.fanout.size(), 0));
+  const std::vector<shards::PartRelation>& relations = batches.sampler.relations;
+  for (size_t i = 0; i < relations.size(); ++i) {
+    const int64_t lane = relations[i].lane;
+    draws.fanouts.at(lane < 0 ? i : static_cast<size_t>(lane)) =
+        relations[i].fanout.empty() ? sampling.fanout : relations[i].fanout;
+  }
+  return draws;
+}
+
+// Without lists where the caller takes none.
+partition::HotnessInput input_of(
+    const TrainingBatches& batches,
+    const data::BatchDraws& draws,
+    const std::vector<int64_t>& num_nodes,
+    bool takes_lists
+) {
+  partition::HotnessInput input{
+      .num_nodes = num_nodes, .edges = {}, .replace = draws.replace, .rule = draws.rule
+  };
+  const std::vector<shards::PartRelation>& relations = batches.sampler.relations;
+  for (size_t i = 0; i < relations.size(); ++i) {
+    const shards::PartRelation& relation = relations[i];
+    const shards::PartLists& lists = relation.lists;
+    partition::HotnessEdges edges{
+        .source = static_cast<size_t>(relation.source_type),
+        .destination = static_cast<size_t>(relation.destination_type),
+        .indptr = {},
+        .indices = {},
+        .fanout = draws.fanouts.at(relation.lane < 0 ? i : static_cast<size_t>(relation.lane)),
+        .first = lists.nodes.begin
+    };
+    if (lists.indices.scalar_type() == at::kInt) {
+      edges.indices = values_of<int32_t>(lists.indices);
+    } else {
+      edges.indices = values_of<int64_t>(lists.indices);
+    }
+    if (takes_lists) edges.indptr = values_of<int64_t>(lists.indptr);
+    if (takes_lists && relation.ends.defined()) edges.ends = values_of<int64_t>(relation.ends);
+    input.edges.push_back(edges);
+  }
+  return input;
+}
+
+// Of the batches of those who own these nodes of the items' type.
+std::vector<std::vector<double>> seeds_of(
+    const TrainingItems& items,
+    const data::BatchDraws& draws,
+    const std::vector<int64_t>& num_nodes,
+    const data::IdRange& owned
+) {
+  const at::Tensor ids = items.ids.contiguous();
+  const auto type = static_cast<size_t>(items.node_type);
+  if (!items.links) {
+    std::vector<int64_t> own;
+    for (const int64_t id : values_of<int64_t>(ids)) {
+      if (owned.contains(id)) own.push_back(id);
+    }
+    std::vector<std::vector<double>> seeds(num_nodes.size());
+    seeds[type] = partition::node_seed_probabilities(own, num_nodes[type], items.batch_size);
+    return seeds;
+  }
+  partition::PartLinks links{
+      .pairs = values_of<int64_t>(ids),
+      .source = static_cast<size_t>(items.links->source_type),
+      .destination = type,
+      .is_owned = [owned](int64_t destination) { return owned.contains(destination); }
+  };
+  for (size_t end = 0; end < links.negative_weights.size(); ++end) {
+    const at::Tensor& weights = items.links->weights.at(end);
+    if (weights.defined()) links.negative_weights.at(end) = values_of<double>(weights);
+  }
+  return partition::link_seed_probabilities(num_nodes, links, draws);
+}
 
 // Of local rank 0, on whose result the other ranks of its node wait: a sign of life at each step.
 class Signs {
@@ -62,7 +150,7 @@ class HotRowsFinder {
         batches_(batches),
         options_(options),
         groups_(groups),
-        draws_(draws_of(dataset, batches)) {}
+        draws_(draws_of(dataset.edge_types.size(), batches)) {}
 
   Result<HotRowsByType> run() {
     GNN_ASSIGN_OR_RETURN(const Wish wish, agree());
@@ -92,28 +180,6 @@ class HotRowsFinder {
  private:
   // The larger one counts, if not all ranks have the same.
   enum class Wish : int64_t { AsPartitioned, Compute, TooLarge };
-
-  static data::BatchDraws draws_of(const graph::Dataset& dataset, const TrainingBatches& batches) {
-    const sampling::NeighborSamplerOptions& sampling = batches.sampler.options;
-    data::BatchDraws draws{
-        .fanouts = {},
-        .batch_size = batches.items.batch_size,
-        .replace = sampling.replace,
-        .rule = sampling.rule == sampling::SamplingRule::AllSeen ? data::HopRule::AllSeen
-                                                                 : data::HopRule::NewNodes,
-        .negatives = batches.items.links ? batches.items.links->negatives : 0
-    };
-    draws.fanouts.assign(
-        dataset.edge_types.size(), std::vector<int64_t>(sampling.fanout.size(), 0)
-    );
-    const std::vector<shards::PartRelation>& relations = batches.sampler.relations;
-    for (size_t i = 0; i < relations.size(); ++i) {
-      const int64_t lane = relations[i].lane;
-      draws.fanouts.at(lane < 0 ? i : static_cast<size_t>(lane)) =
-          relations[i].fanout.empty() ? sampling.fanout : relations[i].fanout;
-    }
-    return draws;
-  }
 
   [[nodiscard]] bool is_apart() const { return part_.options().topology == shards::Held::Own; }
   [[nodiscard]] size_t num_types() const { return dataset_.node_types.size(); }
@@ -171,60 +237,13 @@ class HotRowsFinder {
     return !is_apart() || groups_.peers->rank() < part_.book().parts;
   }
 
-  [[nodiscard]] partition::HotnessInput input() const {
-    partition::HotnessInput input{
-        .num_nodes = part_.num_nodes(), .edges = {}, .replace = draws_.replace, .rule = draws_.rule
-    };
-    const std::vector<shards::PartRelation>& relations = batches_.sampler.relations;
-    for (size_t i = 0; i < relations.size(); ++i) {
-      const shards::PartRelation& relation = relations[i];
-      const shards::PartLists& lists = relation.lists;
-      partition::HotnessEdges edges{
-          .source = static_cast<size_t>(relation.source_type),
-          .destination = static_cast<size_t>(relation.destination_type),
-          .indptr = {},
-          .indices = {},
-          .fanout = draws_.fanouts.at(relation.lane < 0 ? i : static_cast<size_t>(relation.lane)),
-          .first = lists.nodes.begin
-      };
-      if (lists.indices.scalar_type() == at::kInt) {
-        edges.indices = values_of<int32_t>(lists.indices);
-      } else {
-        edges.indices = values_of<int64_t>(lists.indices);
-      }
-      if (takes_lists()) edges.indptr = values_of<int64_t>(lists.indptr);
-      if (takes_lists() && relation.ends.defined()) edges.ends = values_of<int64_t>(relation.ends);
-      input.edges.push_back(edges);
-    }
-    return input;
+  [[nodiscard]] std::vector<std::vector<double>> seeds_of_part(int64_t part) const {
+    const auto type = static_cast<size_t>(batches_.items.node_type);
+    return seeds_of(batches_.items, draws_, part_.num_nodes(), part_.book().range_of(type, part));
   }
 
-  [[nodiscard]] std::vector<std::vector<double>> seeds_of(int64_t part) const {
-    const TrainingItems& items = batches_.items;
-    const at::Tensor ids = items.ids.contiguous();
-    const auto type = static_cast<size_t>(items.node_type);
-    const data::IdRange owned = part_.book().range_of(type, part);
-    if (!items.links) {
-      std::vector<int64_t> own;
-      for (const int64_t id : values_of<int64_t>(ids)) {
-        if (owned.contains(id)) own.push_back(id);
-      }
-      std::vector<std::vector<double>> seeds(num_types());
-      seeds[type] =
-          partition::node_seed_probabilities(own, part_.num_nodes()[type], items.batch_size);
-      return seeds;
-    }
-    partition::PartLinks links{
-        .pairs = values_of<int64_t>(ids),
-        .source = static_cast<size_t>(items.links->source_type),
-        .destination = type,
-        .is_owned = [owned](int64_t destination) { return owned.contains(destination); }
-    };
-    for (size_t end = 0; end < links.negative_weights.size(); ++end) {
-      const at::Tensor& weights = items.links->weights.at(end);
-      if (weights.defined()) links.negative_weights.at(end) = values_of<double>(weights);
-    }
-    return partition::link_seed_probabilities(part_.num_nodes(), links, draws_);
+  [[nodiscard]] partition::HotnessInput input() const {
+    return input_of(batches_, draws_, part_.num_nodes(), takes_lists());
   }
 
   // On local rank 0.
@@ -246,7 +265,7 @@ class HotRowsFinder {
     for (int64_t part = 0; part < part_.book().parts; ++part) {
       if (!is_apart() && part != part_.index()) continue;
       GNN_ASSIGN_OR_RETURN(
-          const auto reads, partition::hotness_together(graph, seeds_of(part), others, sum)
+          const auto reads, partition::hotness_together(graph, seeds_of_part(part), others, sum)
       );
       if (part != part_.index()) continue;
       for (size_t type = 0; type < num_types(); ++type) {
@@ -297,7 +316,138 @@ class HotRowsFinder {
   const data::BatchDraws draws_;
 };
 
+// The nodes of the largest values, those of the lowest ids among equals, hottest first.
+template <class Value>
+at::Tensor largest(const std::vector<Value>& values, int64_t most) {
+  std::vector<int64_t> ids(values.size());
+  std::iota(ids.begin(), ids.end(), int64_t{0});
+  const auto count = std::min(ids.size(), static_cast<size_t>(most));
+  std::partial_sort(
+      ids.begin(),
+      ids.begin() + static_cast<std::ptrdiff_t>(count),
+      ids.end(),
+      [&](int64_t a, int64_t b) {
+        const Value of_a = values[static_cast<size_t>(a)];
+        const Value of_b = values[static_cast<size_t>(b)];
+        return of_a != of_b ? of_a > of_b : a < b;
+      }
+  );
+  ids.resize(count);
+  return at::tensor(ids, at::kLong);
+}
+
+template <class Index>
+void count_names(std::span<const Index> ids, std::vector<uint32_t>& counts) {
+  for (const Index id : ids) ++counts[static_cast<size_t>(id)];
+}
+
+// By how many entries of the lists name a node.
+std::vector<at::Tensor> most_named(
+    const partition::HotnessInput& graph, std::span<const int64_t> rows
+) {
+  std::vector<at::Tensor> found;
+  for (size_t type = 0; type < graph.num_nodes.size(); ++type) {
+    std::vector<uint32_t> counts(static_cast<size_t>(rows[type] > 0 ? graph.num_nodes[type] : 0));
+    for (const partition::HotnessEdges& edges : graph.edges) {
+      if (edges.source == type && rows[type] > 0)
+        std::visit([&](const auto& ids) { count_names(ids, counts); }, edges.indices);
+    }
+    found.push_back(largest(counts, rows[type]));
+  }
+  return found;
+}
+
+class HottestFinder {
+ public:
+  HottestFinder(
+      const std::vector<int64_t>& num_nodes,
+      const std::vector<int64_t>& rows,
+      const TrainingBatches& batches,
+      const HotRowsOptions& options,
+      const comm::RankGroups& groups
+  )
+      : rows_(rows),
+        batches_(batches),
+        options_(options),
+        groups_(groups),
+        draws_(draws_of(num_edge_types(batches), batches)),
+        graph_(input_of(batches, draws_, num_nodes, true)) {}
+
+  Result<std::vector<at::Tensor>> run() {
+    const auto hops = static_cast<int64_t>(batches_.sampler.options.fanout.size());
+    Signs signs(groups_, options_.progress, hops * static_cast<int64_t>(rows_.size()));
+    std::vector<at::Tensor> found(rows_.size());
+    if (groups_.node->rank() == 0) {
+      GNN_ASSIGN_OR_RETURN(found, find(signs));
+    }
+    GNN_RETURN_IF_ERROR(signs.give_all());
+    for (size_t type = 0; type < rows_.size(); ++type) {
+      if (!found[type].defined()) {
+        const int64_t count = std::min(rows_[type], graph_.num_nodes[type]);
+        found[type] = at::empty({count}, at::kLong);
+      }
+      GNN_RETURN_IF_ERROR(groups_.node->broadcast(found[type], 0));
+    }
+    return found;
+  }
+
+ private:
+  static size_t num_edge_types(const TrainingBatches& batches) {
+    int64_t count = 0;
+    for (const shards::PartRelation& relation : batches.sampler.relations)
+      count = std::max(count, relation.lane + 1);
+    return std::max(static_cast<size_t>(count), batches.sampler.relations.size());
+  }
+
+  // On local rank 0.
+  Result<std::vector<at::Tensor>> find(Signs& signs) {
+    const int64_t needed = partition::hotness_bytes(graph_);
+    if (needed > options_.memory_bytes / 2) {
+      options_.progress.say(
+          "Which rows batches read most would take " + data::bytes_text(needed) +
+          " of memory to find: the rows on the GPU are those that most lists of neighbours name"
+      );
+      return most_named(graph_, rows_);
+    }
+    const int64_t cpus = std::max<int64_t>(options_.num_cpus, 1) * groups_.node->world_size();
+    ThreadPool others(static_cast<size_t>(cpus - 1));
+    const auto type = static_cast<size_t>(batches_.items.node_type);
+    const data::IdRange all{.begin = 0, .end = graph_.num_nodes[type]};
+    GNN_ASSIGN_OR_RETURN(
+        const auto reads,
+        partition::hotness_together(
+            graph_,
+            seeds_of(batches_.items, draws_, graph_.num_nodes, all),
+            others,
+            [&](std::span<double>) { return signs.give(); }
+        )
+    );
+    options_.progress.say("The rows on the GPU are those that training batches read most");
+    std::vector<at::Tensor> found;
+    for (size_t each = 0; each < reads.size(); ++each)
+      found.push_back(largest(reads[each], rows_[each]));
+    return found;
+  }
+
+  const std::vector<int64_t>& rows_;
+  const TrainingBatches& batches_;
+  const HotRowsOptions& options_;
+  const comm::RankGroups& groups_;
+  const data::BatchDraws draws_;
+  const partition::HotnessInput graph_;
+};
+
 }  // namespace
+
+Result<std::vector<at::Tensor>> hottest_nodes(
+    const std::vector<int64_t>& num_nodes,
+    const std::vector<int64_t>& rows,
+    const TrainingBatches& batches,
+    const HotRowsOptions& options,
+    const comm::RankGroups& groups
+) {
+  return HottestFinder(num_nodes, rows, batches, options, groups).run();
+}
 
 Result<std::vector<graph::HotRowsData>> hot_rows_of_job(
     const graph::Dataset& dataset,

@@ -71,4 +71,17 @@ struct HotRowsOptions {
     const comm::RankGroups& groups
 );
 
+/// The `rows` nodes of each type, fewer if it has fewer, that training batches on all lists read most:
+/// int64, hottest first. Where to find that takes more than half of the memory, those that most
+/// entries of the lists name; the log says which. Local rank 0 of each node finds them.
+/// Collective.
+/// Errors: PeerLost.
+[[nodiscard]] Result<std::vector<at::Tensor>> hottest_nodes(
+    const std::vector<int64_t>& num_nodes,
+    const std::vector<int64_t>& rows,
+    const TrainingBatches& batches,
+    const HotRowsOptions& options,
+    const comm::RankGroups& groups
+);
+
 }  // namespace gnn::tasks

@@ -134,7 +134,7 @@ Result<std::shared_ptr<const LinkBatches>> LinkBatches::create(
         made->graph_, make_link_graph(split.dataset, made->reads_.edge_types, split.split)
     );
   }
-  GNN_RETURN_IF_ERROR(made->make_features());
+  GNN_RETURN_IF_ERROR(made->make_features(groups));
   return std::shared_ptr<const LinkBatches>(std::move(made));
 }
 
@@ -204,7 +204,37 @@ Result<std::vector<shards::SamplerSpec>> LinkBatches::part_samplers(const shards
   return specs;
 }
 
-Status LinkBatches::make_features() {
+// Training batches are drawn from the lists that training may see.
+Status LinkBatches::make_device_features(const comm::RankGroups& groups) {
+  shards::SamplerSpec sampler{.options = sampling_of(api::Part::Train), .relations = {}};
+  for (sampling::Relation& relation : relations_of(api::Part::Train)) {
+    const data::IdRange listed{0, relation.graph.num_destinations()};
+    sampler.relations.push_back(
+        {.lists = shards::PartLists::of(relation.graph, listed),
+         .source_type = relation.source_type,
+         .destination_type = relation.destination_type,
+         .ends = std::move(relation.ends),
+         .lane = relation.lane,
+         .fanout = std::move(relation.fanout)}
+    );
+  }
+  GNN_ASSIGN_OR_RETURN(
+      features_,
+      device_fetchers(
+          data_.dataset,
+          reads_.features,
+          {.sampler = sampler, .items = training_links()},
+          *options_.device_features,
+          row_type(options_.training),
+          groups
+      )
+  );
+  evaluation_features_ = features_;
+  return {};
+}
+
+Status LinkBatches::make_features(const comm::RankGroups& groups) {
+  if (options_.device_features && parts_ == nullptr) return make_device_features(groups);
   features_.resize(reads_.features.size());
   evaluation_features_.resize(reads_.features.size());
   for (size_t type = 0; type < reads_.features.size(); ++type) {

@@ -11,6 +11,7 @@
 #include "worker/sampling/core/item_sampler.h"
 #include "worker/sampling/core/negatives.h"
 #include "worker/sampling/device/device_graph.h"
+#include "worker/tasks/device_rows.h"
 #include "worker/tasks/items.h"
 #include "worker/tasks/link_graph.h"
 #include "worker/tasks/link_split.h"
@@ -62,6 +63,8 @@ struct LinkBatchesOptions {
   std::optional<PartitionedData> partitioned{};
   /// Where the feature rows of a batch are gathered.
   loader::HostMemory memory = loader::HostMemory::Pageable;
+  /// The device that gathers them, instead; nothing: the host does.
+  std::optional<DeviceFeatures> device_features{};
   /// Where a device reads the graph, which samples it; null: CPUs do.
   std::shared_ptr<sampling::device::DeviceGraph> device_graph{};
 };
@@ -113,7 +116,8 @@ class LinkBatches {
   ) const;
   [[nodiscard]] Result<loader::LinkItems> training_items() const;
   [[nodiscard]] Result<loader::LinkItems> held_out(api::Part part) const;
-  Status make_features();
+  Status make_features(const comm::RankGroups& groups);
+  Status make_device_features(const comm::RankGroups& groups);
 
   const SplitDataset data_;
   const LinkReads reads_;

@@ -3,6 +3,8 @@
 #include "worker/data/number_text.h"
 #include "worker/embedding/embeddings.h"
 #include "worker/tasks/data_description.h"
+#include "worker/tasks/device_plan.h"
+#include "worker/tasks/device_rows.h"
 #include "worker/tasks/device_sampling.h"
 #include "worker/tasks/job_servers.h"
 #include "worker/tasks/link_data.h"
@@ -144,6 +146,17 @@ class LinkPrediction final : public TaskRun {
     if (input.split) {
       if (auto data = partitioned_data(spec_, context))
         options.partitioned.emplace(*std::move(data));
+      GNN_RETURN_IF_ERROR(plan_for(
+          {.spec = spec_,
+           .dataset = input.split->dataset,
+           .features = types_with_features(inputs),
+           .model_parameters = num_parameters(*model)},
+          context
+      ));
+      GNN_ASSIGN_OR_RETURN(const auto gathering, device_features(spec_, context));
+      if (gathering) options.device_features.emplace(*gathering);
+      if (gathering && options.partitioned)
+        options.partitioned->device_features.emplace(*gathering);
       return LinkWorkload::create(
           std::move(*input.split), std::move(model), std::move(inputs), context.groups, options
       );

@@ -15,12 +15,16 @@ namespace gnn::tasks {
 namespace {
 
 LinkReads reads_of(const nn::LinkModel& model, const LinkInputs& inputs) {
-  LinkReads reads{.edge_types = model.reads(), .features = {}};
-  for (const int64_t table : inputs.tables) reads.features.push_back(table < 0);
-  return reads;
+  return {.edge_types = model.reads(), .features = types_with_features(inputs)};
 }
 
 }  // namespace
+
+std::vector<bool> types_with_features(const LinkInputs& inputs) {
+  std::vector<bool> features;
+  for (const int64_t table : inputs.tables) features.push_back(table < 0);
+  return features;
+}
 
 LinkWorkload::LinkWorkload(
     std::unique_ptr<TaskBatches<loader::LinkMiniBatch>> batches,
@@ -63,6 +67,7 @@ Result<std::unique_ptr<LinkWorkload>> LinkWorkload::create(
            .ranks = ranks_of(groups),
            .partitioned = options.partitioned,
            .memory = loader::memory_before(options.device),
+           .device_features = options.device_features,
            .device_graph = options.device_graph}
       )
   );
@@ -76,7 +81,7 @@ Result<std::unique_ptr<LinkWorkload>> LinkWorkload::create(
               options.partitioned.has_value(),
               options.num_cpus,
               options.device,
-              reads_rows
+              reads_rows && !options.device_features
           )
       )
   );

@@ -9,6 +9,7 @@
 #include "worker/loader/link_batch_maker.h"
 #include "worker/nn/models/link_model.h"
 #include "worker/sampling/device/device_graph.h"
+#include "worker/tasks/device_rows.h"
 #include "worker/tasks/link_batches.h"
 #include "worker/tasks/part_inputs.h"
 #include "worker/tasks/task_batches.h"
@@ -32,6 +33,8 @@ struct LinkWorkloadOptions {
   int64_t num_cpus = 1;  ///< that this rank may keep busy
   /// Where nodes read data from each other; nothing: each reads the whole data set.
   std::optional<PartitionedData> partitioned{};
+  /// The GPU that gathers feature rows; nothing: the host does.
+  std::optional<DeviceFeatures> device_features{};
   /// Where `device` reads the graph, which samples it; null: CPUs do.
   std::shared_ptr<sampling::device::DeviceGraph> device_graph{};
 };
@@ -43,6 +46,9 @@ struct LinkInputs {
   /// Per node type: the place of its table in `embeddings`, or -1: its features.
   std::vector<int64_t> tables;
 };
+
+/// By node type: whether the model reads its feature rows.
+[[nodiscard]] std::vector<bool> types_with_features(const LinkInputs& inputs);
 
 /// The types of a link's ends, as the model's inputs are numbered.
 struct LinkTypes {

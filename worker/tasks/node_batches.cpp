@@ -53,18 +53,49 @@ Result<std::shared_ptr<const NodeBatches>> NodeBatches::create(
   if (!data.target().features) {
     return fail(ErrorKind::Data, data.name + ": expected node features, the data set has none");
   }
-  if (!options.device_rows.defined()) {
-    GNN_ASSIGN_OR_RETURN(
-        made->features_,
-        local_rows(data.features().rows(), options.memory, row_type(options.training))
-    );
-  }
+  GNN_RETURN_IF_ERROR(made->open_rows(groups));
   if (data.target().labels.defined()) {
     GNN_ASSIGN_OR_RETURN(
         made->labels_, local_rows(data.target().labels, options.memory, loader::RowType::AsStored)
     );
   }
   return std::shared_ptr<const NodeBatches>(std::move(made));
+}
+
+Status NodeBatches::open_rows(const comm::RankGroups& groups) {
+  const loader::RowType type = row_type(options_.training);
+  if (!options_.device_features) {
+    GNN_ASSIGN_OR_RETURN(features_, local_rows(dataset_.features().rows(), options_.memory, type));
+    return {};
+  }
+  const shards::SamplerSpec sampler{
+      .options = sampler_options(options_.sampling, options_.training, api::Part::Train),
+      .relations =
+          {{.lists = shards::PartLists::of(dataset_.graph(), {0, dataset_.target().num_nodes})}}
+  };
+  GNN_ASSIGN_OR_RETURN(
+      const auto fetchers,
+      device_fetchers(
+          dataset_,
+          {true},
+          {.sampler = sampler, .items = training_items()},
+          *options_.device_features,
+          type,
+          groups
+      )
+  );
+  features_ = fetchers.front();
+  return {};
+}
+
+TrainingItems NodeBatches::training_items() const {
+  return {
+      .ids = dataset_.split.train,
+      .node_type = dataset_.target_node_type,
+      .batch_size = options_.training.batch_size,
+      .as_partitioned =
+          options_.partitioned && options_.partitioned->as_partitioned && !dataset_.links
+  };
 }
 
 // Training and evaluation have a sampler each.
@@ -79,14 +110,8 @@ Status NodeBatches::open_parts(const comm::RankGroups& groups) {
     }
     return Result<std::vector<shards::SamplerSpec>>(std::move(specs));
   };
-  const TrainingItems items{
-      .ids = dataset_.split.train,
-      .node_type = dataset_.target_node_type,
-      .batch_size = options_.training.batch_size,
-      .as_partitioned = options_.partitioned->as_partitioned && !dataset_.links
-  };
   GNN_ASSIGN_OR_RETURN(
-      parts_, PartInputs::open(dataset_, *options_.partitioned, samplers, items, groups)
+      parts_, PartInputs::open(dataset_, *options_.partitioned, samplers, training_items(), groups)
   );
   return {};
 }
@@ -107,15 +132,11 @@ Result<std::shared_ptr<const NodeBatches::Maker>> NodeBatches::maker(api::Part p
   GNN_ASSIGN_OR_RETURN(auto sampling, sampler(part, use));
   const at::Tensor seeds = ids_of(part).contiguous();
   if (parts_ == nullptr) {
-    return Maker::create(std::move(sampling), seeds, features_, labels_, options_.device_rows);
+    return Maker::create(std::move(sampling), seeds, features_, labels_);
   }
   const int64_t type = dataset_.target_node_type;
   return Maker::create(
-      std::move(sampling),
-      seeds,
-      options_.device_rows.defined() ? nullptr : parts_->features(type, use),
-      parts_->shards().labels(type),
-      options_.device_rows
+      std::move(sampling), seeds, parts_->features(type, use), parts_->shards().labels(type)
   );
 }
 

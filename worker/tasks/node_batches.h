@@ -10,6 +10,7 @@
 #include "worker/progress/progress_sink.h"
 #include "worker/sampling/core/item_sampler.h"
 #include "worker/sampling/device/device_graph.h"
+#include "worker/tasks/device_rows.h"
 #include "worker/tasks/items.h"
 #include "worker/tasks/part_inputs.h"
 
@@ -40,8 +41,8 @@ struct NodeBatchesOptions {
   std::optional<PartitionedData> partitioned{};
   /// Where the feature rows of a batch are gathered.
   loader::HostMemory memory = loader::HostMemory::Pageable;
-  /// All feature rows on the device, which gathers those of a batch itself; undefined: the host does.
-  at::Tensor device_rows{};
+  /// The device that gathers them, instead; nothing: the host does.
+  std::optional<DeviceFeatures> device_features{};
   /// Where a device reads the graph, which samples it; null: CPUs do.
   std::shared_ptr<sampling::device::DeviceGraph> device_graph{};
 };
@@ -80,12 +81,14 @@ class NodeBatches {
   NodeBatches(graph::Dataset dataset, const NodeBatchesOptions& options);
 
   Status open_parts(const comm::RankGroups& groups);
+  Status open_rows(const comm::RankGroups& groups);
+  [[nodiscard]] TrainingItems training_items() const;
   [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler(api::Part part, Use use) const;
 
   const graph::Dataset dataset_;
   const NodeBatchesOptions options_;
   std::unique_ptr<PartInputs> parts_;
-  std::shared_ptr<loader::FeatureFetcher> features_;  // null with parts_ or rows on the device
+  std::shared_ptr<loader::FeatureFetcher> features_;  // null with parts_
   std::shared_ptr<loader::FeatureFetcher> labels_;    // null with parts_
 };
 

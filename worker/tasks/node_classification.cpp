@@ -2,6 +2,7 @@
 
 #include "worker/tasks/class_weights.h"
 #include "worker/tasks/data_description.h"
+#include "worker/tasks/device_plan.h"
 #include "worker/tasks/device_rows.h"
 #include "worker/tasks/device_sampling.h"
 #include "worker/tasks/job_servers.h"
@@ -115,9 +116,17 @@ class NodeClassification final : public TaskRun {
     if (input.dataset) {
       if (auto data = partitioned_data(spec_, context))
         options.partitioned.emplace(*std::move(data));
-      GNN_ASSIGN_OR_RETURN(
-          options.device_rows, rows_on_device(input.dataset->features().rows(), spec_, context)
-      );
+      GNN_RETURN_IF_ERROR(plan_for(
+          {.spec = spec_,
+           .dataset = *input.dataset,
+           .features = {true},
+           .model_parameters = num_parameters(*model)},
+          context
+      ));
+      GNN_ASSIGN_OR_RETURN(const auto gathering, device_features(spec_, context));
+      if (gathering) options.device_features.emplace(*gathering);
+      if (gathering && options.partitioned)
+        options.partitioned->device_features.emplace(*gathering);
       return NodeWorkload::create(
           std::move(*input.dataset), std::move(model), context.groups, options
       );

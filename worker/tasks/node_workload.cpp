@@ -41,7 +41,7 @@ Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
            .ranks = ranks_of(groups),
            .partitioned = options.partitioned,
            .memory = loader::memory_before(options.device),
-           .device_rows = options.device_rows,
+           .device_features = options.device_features,
            .device_graph = options.device_graph}
       )
   );
@@ -55,7 +55,7 @@ Result<std::unique_ptr<NodeWorkload>> NodeWorkload::create(
               options.partitioned.has_value(),
               options.num_cpus,
               options.device,
-              !options.device_rows.defined()
+              !options.device_features
           )
       )
   );

@@ -8,6 +8,7 @@
 #include "worker/loader/mini_batch.h"
 #include "worker/nn/models/model.h"
 #include "worker/sampling/device/device_graph.h"
+#include "worker/tasks/device_rows.h"
 #include "worker/tasks/node_batches.h"
 #include "worker/tasks/part_inputs.h"
 #include "worker/tasks/task_batches.h"
@@ -33,8 +34,8 @@ struct NodeWorkloadOptions {
   int64_t num_cpus = 1;  ///< that this rank may keep busy
   /// Where nodes read data from each other; nothing: each reads the whole data set.
   std::optional<PartitionedData> partitioned{};
-  /// All feature rows on `device`; undefined: they are copied with each batch.
-  at::Tensor device_rows{};
+  /// The GPU that gathers feature rows; nothing: the host does.
+  std::optional<DeviceFeatures> device_features{};
   /// Where `device` reads the graph, which samples it; null: CPUs do.
   std::shared_ptr<sampling::device::DeviceGraph> device_graph{};
   /// Where predictions go, opened, and the nodes chosen; null: there are none.

@@ -56,6 +56,14 @@ Result<std::unique_ptr<PartInputs>> PartInputs::open(
            .features = held(placement.features)},
       .cache = cache_of(placement)
   };
+  if (data.device_features) {
+    const api::Features& features = data.device_features->features;
+    const double share = features.device_rows ? features.device_rows->value() : 0;
+    options.device = {
+        .device = data.device_features->device,
+        .rows = features.memory == api::FeatureMemory::Device ? 1 : share
+    };
+  }
   GNN_ASSIGN_OR_RETURN(const auto part, shards::Part::create(dataset, options.part));
   GNN_ASSIGN_OR_RETURN(std::vector<shards::SamplerSpec> samplers, make_samplers(*part));
   if (options.cache.policy == shards::CachePolicy::Hotness && placement.partitions > 1) {
@@ -161,7 +169,7 @@ int64_t PartInputs::feature_bytes() const {
 training::PartOfGraph PartInputs::graph() const {
   return {
       .part = shards_->part(),
-      .features = shards_->evaluation_features(0),
+      .features = shards_->host_features(0),
       .peers = shards_->peers(),
       .service = serves_ ? shards_->service() : nullptr
   };

@@ -13,6 +13,7 @@
 #include "worker/shards/part_sampler.h"
 #include "worker/shards/shards.h"
 #include "worker/tasks/data_network.h"
+#include "worker/tasks/device_rows.h"
 #include "worker/tasks/hot_rows.h"
 #include "worker/tasks/items.h"
 #include "worker/training/part_layer_wise.h"
@@ -59,6 +60,8 @@ struct PartitionedData {
   int64_t memory_bytes = std::numeric_limits<int64_t>::max();  ///< that this process may use
   /// Is told where to read what comes from other nodes; may be null.
   progress::ProgressSink* progress = nullptr;
+  /// The device that gathers feature rows; nothing: the host does.
+  std::optional<DeviceFeatures> device_features{};
   /// Of a server; `network` counts for nothing then.
   std::optional<ServerPlace> server{};
 

@@ -1,6 +1,7 @@
 // An epoch of GraphSAGE on graphs of ogbn-products' shape and of a tenth of ogbn-papers100M's, with the
 // training loop's own steps: batches from the loader, against batches that lie on the device already.
 
+#include "common/progress_bar.h"
 #include "common/stopwatch.h"
 #include "tests/bench/gpu/device_activity.h"
 #include "tests/bench/gpu/figures.h"
@@ -12,6 +13,7 @@
 #include "worker/comm/ddp.h"
 #include "worker/graph/dataset.h"
 #include "worker/loader/batch_source.h"
+#include "worker/loader/device_rows.h"
 #include "worker/loader/node_loader.h"
 #include "worker/loader/tensor_memory.h"
 #include "worker/nn/models/graph_sage.h"
@@ -129,11 +131,24 @@ std::shared_ptr<sampling::device::DeviceGraph> graph_for_gpu(sampling::device::G
   );
 }
 
-// As a job that classifies nodes loads them: with `device_rows` it gathers there, with `device_graph`
-// it samples there.
+// What a GPU gathers: its own rows where they are `on_gpu`, else pinned ones in place.
+std::shared_ptr<loader::FeatureFetcher> device_rows(const graph::Dataset& dataset, bool on_gpu) {
+  SilentProgressBar silent;
+  const at::Tensor& rows = dataset.features().rows();
+  return std::make_shared<loader::DeviceFeatureFetcher>(must(loader::DeviceRows::create(
+      must(loader::gpu_row_device(kGpu)),
+      {.rows = rows,
+       .num_nodes = rows.size(0),
+       .hot_ids = at::arange(on_gpu ? rows.size(0) : 0, at::kLong)},
+      silent
+  )));
+}
+
+// As a job that classifies nodes loads them: with rows that the host gathers unless `features` does, and
+// sampled on the GPU with `device_graph`.
 Batches load(
     const graph::Dataset& dataset,
-    const at::Tensor& device_rows,
+    std::shared_ptr<loader::FeatureFetcher> features = nullptr,
     std::shared_ptr<sampling::device::DeviceGraph> device_graph = nullptr
 ) {
   const auto fetcher = [](const at::Tensor& rows) {
@@ -159,9 +174,8 @@ Batches load(
       loader::NodeBatchMaker::create(
           std::move(sampler),
           dataset.split.train,
-          device_rows.defined() ? nullptr : fetcher(dataset.features().rows()),
-          fetcher(dataset.target().labels),
-          device_rows
+          features != nullptr ? std::move(features) : fetcher(dataset.features().rows()),
+          fetcher(dataset.target().labels)
       )
   ));
 }
@@ -226,7 +240,7 @@ class Epoch {
 };
 
 std::vector<MiniBatch> batches_on_device(const graph::Dataset& dataset) {
-  const Batches source = load(dataset, {});
+  const Batches source = load(dataset);
   must(source->start_epoch(0));
   std::vector<MiniBatch> result;
   while (static_cast<int64_t>(result.size()) < kResidentBatches)
@@ -297,13 +311,13 @@ std::vector<Figure> measure_shape(const Shape& shape) {
   const auto start = std::chrono::steady_clock::now();
   const graph::Dataset dataset = dataset_of(shape);
   std::vector<Figure> figures = {{"data set made", seconds_since(start), "s"}};
-  const Timed host = measure(dataset, load(dataset, {}));
+  const Timed host = measure(dataset, load(dataset));
   using sampling::device::GraphMemory;
   const auto sampled_in = [&](GraphMemory memory) {
-    const at::Tensor rows = dataset.features().rows().to(kGpu);
-    return measure(dataset, load(dataset, rows, graph_for_gpu(memory)));
+    return measure(dataset, load(dataset, device_rows(dataset, true), graph_for_gpu(memory)));
   };
-  const Timed device = measure(dataset, load(dataset, dataset.features().rows().to(kGpu)));
+  const Timed rows_in_place = measure(dataset, load(dataset, device_rows(dataset, false)));
+  const Timed device = measure(dataset, load(dataset, device_rows(dataset, true)));
   const Timed sampled = sampled_in(GraphMemory::Device);
   const Timed in_place = sampled_in(GraphMemory::ZeroCopy);
   const Timed resident = measure(
@@ -314,6 +328,11 @@ std::vector<Figure> measure_shape(const Shape& shape) {
   const auto steps = static_cast<double>(host.steps_per_epoch);
   const auto add = [&](const Figure& figure) { figures.push_back(figure); };
   add({"epoch, features in host memory", host.step_seconds * steps, "s"});
+  add(
+      {"epoch, features in pinned host memory, read in place",
+       rows_in_place.step_seconds * steps,
+       "s"}
+  );
   add({"epoch, features on the device", device.step_seconds * steps, "s"});
   add({"epoch, sampled on the device too", sampled.step_seconds * steps, "s"});
   add({"epoch, the same, graph in place", in_place.step_seconds * steps, "s"});

@@ -1,4 +1,5 @@
 #include "tests/worker/sampling/random_graph.h"
+#include "worker/loader/device_rows.h"
 #include "worker/loader/node_loader.h"
 #include "worker/loader/on_host.h"
 
@@ -135,6 +136,75 @@ TEST(NodeLoader, BatchesStayWholeWhileCopiesRunBesideWhatReadsThem) {
         for (size_t i = 0; i < expected.size(); ++i)
           ASSERT_TRUE(copies[i].cpu().equal(expected[i])) << "tensor " << i;
       }
+    }
+  }
+}
+
+// Rows that the GPU gathers by itself while it computes, from ids on the host.
+TEST(DeviceRows, GiveTheGpuTheHostsBatches) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
+  const at::Device gpu(at::kCUDA, 0);
+  const at::Tensor matrix = at::ones({2048, 2048}, at::device(gpu));
+  const sampling::RandomGraph edges(kNodes, kNodes, 8, 1);
+  const auto graph =
+      graph::CscGraph::create(
+          at::tensor(edges.indptr, at::kLong), at::tensor(edges.indices, at::kLong), kNodes
+      )
+          .value();
+  const at::Tensor rows = at::randn({kNodes, 4096});
+  NodeLoaderOptions options;
+  options.sampling.fanout = {8, 8};
+  options.items.batch_size = 40;
+  options.num_threads = 3;
+  const auto load = [&](at::Device device, std::shared_ptr<FeatureFetcher> features) {
+    NodeLoaderOptions mine = options;
+    mine.device = device;
+    auto loader = NodeLoader::create(
+                      mine,
+                      graph,
+                      at::arange(0, kNodes, 4, at::kLong),
+                      std::move(features),
+                      at::arange(kNodes, at::kLong)
+    )
+                      .value();
+    EXPECT_TRUE(loader->start_epoch(0));
+    return loader;
+  };
+  auto device = gpu_row_device(gpu);
+  if (!device) GTEST_SKIP() << device.error().message;
+  SilentProgressBar silent;
+  for (const RowType type : {RowType::AsStored, RowType::BFloat16}) {
+    for (const int64_t hot : {int64_t{0}, kNodes / 5, kNodes}) {
+      const auto device_rows = DeviceRows::create(
+                                   *device,
+                                   {.rows = rows,
+                                    .num_nodes = kNodes,
+                                    .type = type,
+                                    .hot_ids = at::arange(kNodes - hot, kNodes, at::kLong)},
+                                   silent
+      )
+                                   .value();
+      const auto on_gpu = load(gpu, std::make_shared<DeviceFeatureFetcher>(device_rows));
+      const auto on_cpu = load(
+          at::kCPU,
+          std::make_shared<LocalFeatureFetcher>(
+              LocalFeatureFetcher::create(rows, HostMemory::Pageable, type).value()
+          )
+      );
+      while (auto batch = on_gpu->next().value()) {
+        at::mm(matrix, matrix);
+        const at::Tensor read = batch->x.clone();
+        const auto expected = on_cpu->next().value();
+        ASSERT_TRUE(expected.has_value());
+        expect_copy(read, expected->x);
+        // The same from ids on the GPU.
+        expect_copy(
+            device_rows->gather(expected->subgraph.node_ids[0].to(gpu)).value(), expected->x
+        );
+      }
+      const auto bad = device_rows->gather(at::tensor({5, -1}, at::kLong).to(gpu));
+      ASSERT_FALSE(bad);
+      EXPECT_EQ(bad.error().kind, ErrorKind::Data);
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "worker/shards/row_fetcher.h"
 
+#include "tests/worker/loader/emulated_row_device.h"
 #include "tests/worker/shards/parts.h"
 #include "worker/shards/shards.h"
 
@@ -20,14 +21,14 @@ ShopSampling no_sampling() {
 }
 
 std::shared_ptr<RowFetcher> fetcher_of(
-    const Job& job, int64_t part, int64_t type, std::shared_ptr<const RowCache> cache = nullptr
+    const Job& job, int64_t part, int64_t type, RowPlaces places = {}
 ) {
   return RowFetcher::create(
              {.index = static_cast<uint32_t>(type), .node_type = type},
              job.part(part),
              job.part(part)->features(type),
              job.peers_of(part),
-             std::move(cache)
+             std::move(places)
   )
       .value();
 }
@@ -149,7 +150,7 @@ TEST(RowFetcher, GivesTheRowsOfOneProcessAndMovesNoByteMoreAndNoneThatItsCacheHo
   const int64_t filled = job.payload_bytes();
   EXPECT_EQ(filled, filler->counts().remote * 20);
 
-  const auto fetcher = fetcher_of(job, 1, 1, cache);
+  const auto fetcher = fetcher_of(job, 1, 1, {.cache = cache});
   const at::Tensor ids = all_mixed(Shop::kItems);
   EXPECT_TRUE(fetcher->submit(ids).get().value().equal(
       shop.whole().node_types[1].features->rows().index_select(0, ids)
@@ -168,6 +169,51 @@ TEST(RowFetcher, GivesTheRowsOfOneProcessAndMovesNoByteMoreAndNoneThatItsCacheHo
   EXPECT_EQ(fetcher->counts().remote, remote - hits);
   EXPECT_EQ(job.payload_bytes() - filled, (remote - hits) * 20);
   EXPECT_EQ(fetcher->expected_hit_rate(), 0.25);
+}
+
+// Own rows, some of them hot, cached ones, and those that others send.
+TEST(RowFetcher, GivesADeviceTheHostsRowsAndCounts) {
+  const Shop shop(3);
+  const Job job(shop, no_sampling(), /*extracted=*/true);
+  SilentProgressBar silent;
+  const auto shards_with = [&](int64_t part, std::optional<RowDeviceOptions> device) {
+    auto shards = Shards::create(
+                      shop.extract(part),
+                      {.part = {.part = part}, .cache = {.rows = 0.1}, .device = std::move(device)},
+                      {job.spec(part)}
+    )
+                      .value();
+    EXPECT_TRUE(shards->connect(job.peers_of(part), silent));
+    return shards;
+  };
+  for (int64_t part = 0; part < 3; ++part) {
+    for (const double hot : {0.0, 0.2, 1.0}) {
+      for (const bool ids_lie_there : {false, true}) {
+        const auto on_host = shards_with(part, std::nullopt);
+        const auto device = std::make_shared<loader::EmulatedRowDevice>(ids_lie_there);
+        const auto on_device = shards_with(part, RowDeviceOptions{.device = device, .rows = hot});
+        for (const int64_t type : {0, 1}) {
+          const auto& expected = shop.whole().node_types[static_cast<size_t>(type)];
+          const at::Tensor none = at::empty({0}, at::kLong);
+          for (const at::Tensor& ids : {all_mixed(expected.num_nodes), none}) {
+            const at::Tensor rows = expected.features->rows().index_select(0, ids);
+            EXPECT_TRUE(on_device->features(type)->submit(ids).get().value().equal(rows));
+            EXPECT_TRUE(on_device->host_features(type)->submit(ids).get().value().equal(rows));
+            EXPECT_TRUE(on_host->features(type)->submit(ids).get());
+          }
+          const RowCounts found = on_device->features(type)->counts();
+          const RowCounts counts = on_host->features(type)->counts();
+          EXPECT_EQ(found.local, counts.local);
+          EXPECT_EQ(found.hits, counts.hits);
+          EXPECT_EQ(found.remote, counts.remote);
+          EXPECT_GT(found.hits, 0);
+          const auto bad = on_device->features(type)->submit(at::tensor({3, -1}, at::kLong)).get();
+          ASSERT_FALSE(bad);
+          EXPECT_EQ(bad.error().kind, ErrorKind::Data);
+        }
+      }
+    }
+  }
 }
 
 TEST(RowFetcher, NamesAPeerThatIsLostOrAnswersWrongly) {

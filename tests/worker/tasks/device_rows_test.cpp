@@ -1,72 +1,140 @@
 #include "worker/tasks/device_rows.h"
 
+#include "tests/support/must.h"
+#include "tests/worker/loader/emulated_row_device.h"
+#include "tests/worker/partition/sets.h"
+#include "tests/worker/tasks/link_datasets.h"
+#include "worker/graph/load.h"
 #include "worker/progress/console_sink.h"
+#include "worker/tasks/link_batches.h"
+#include "worker/tasks/node_batches.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
 namespace gnn::tasks {
 namespace {
 
+using gnn::testing::must;
 using ::testing::HasSubstr;
+using enum api::FeatureMemory;
 
-api::GnnJobSpec spec_with(std::vector<int64_t> fanout) {
-  api::GnnJobSpec spec;
-  spec.sampling.emplace().fanout = std::move(fanout);
-  spec.training.batch_size = 10;
-  return spec;
+std::vector<api::Features> features_on_device() {
+  std::vector<api::Features> all{{.memory = Device}, {.memory = ZeroCopy}};
+  for (const char* share : {"0", "0.2", "1"})
+    all.push_back({.memory = ZeroCopy, .device_rows = api::Decimal{share}});
+  return all;
 }
 
-TEST(DevicePlan, CountsAllRowsAndTheMostThatABatchCanHave) {
-  const at::Tensor rows = at::zeros({1000, 25}, at::kFloat);
-  const DevicePlan plan = plan_device_rows(rows, spec_with({3, 2}));
-  EXPECT_EQ(plan.rows_bytes, 100'000);
-  EXPECT_EQ(plan.batch_bytes, (10 + 30 + 60) * 100);
-  EXPECT_EQ(plan.batches, 4);
-  EXPECT_EQ(plan.bytes(), 140'000);
-}
-
-TEST(DevicePlan, CountsDrawsOfEveryNodeThatIsSeenAgain) {
-  api::GnnJobSpec spec = spec_with({3, 2});
-  spec.sampling->rule = api::SamplingRule::AllSeen;
-  const DevicePlan plan = plan_device_rows(at::zeros({1000, 25}, at::kFloat), spec);
-  EXPECT_EQ(plan.batch_bytes, (10 + 30 + 80) * 100);
-}
-
-TEST(DevicePlan, ABatchHasNoMoreNodesThanTheGraph) {
-  const at::Tensor rows = at::zeros({50, 25}, at::kHalf);
-  for (const auto& fanout :
-       {std::vector<int64_t>{3, 2}, {-1}, {1000000, 1000000, 1000000, 1000000}})
-    EXPECT_EQ(plan_device_rows(rows, spec_with(fanout)).batch_bytes, 50 * 50);
-  EXPECT_EQ(plan_device_rows(rows, spec_with({0, 7})).batch_bytes, 10 * 50);
-}
-
-TEST(DevicePlan, KnowsTheFanoutOfEvaluationsAndThePrefetchedBatches) {
-  const at::Tensor rows = at::zeros({1000, 25}, at::kFloat);
-  api::GnnJobSpec spec = spec_with({1});
-  spec.training.evaluation.fanout = {4};
-  spec.sampling->prefetch = 7;
-  const DevicePlan plan = plan_device_rows(rows, spec);
-  EXPECT_EQ(plan.batch_bytes, (10 + 40) * 100);
-  EXPECT_EQ(plan.batches, 9);
-}
-
-TEST(DevicePlan, IsRefusedByNameWithWhatItNeedsAndWhatIsFree) {
-  DevicePlan plan{
-      .rows_bytes = 1000, .batch_bytes = 100, .batches = 4, .free_bytes = 1400, .device = "cuda:1"
+DeviceFeatures emulated(const api::Features& features) {
+  static SilentProgressBar silent;
+  return {
+      .device = std::make_shared<loader::EmulatedRowDevice>(),
+      .features = features,
+      .finding = {.progress = silent}
   };
-  EXPECT_TRUE(check(plan));
-  plan.free_bytes = 1399;
-  const Status refused = check(plan);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::Configuration);
-  EXPECT_THAT(refused.error().message, HasSubstr("spec.features.memory"));
-  EXPECT_THAT(refused.error().message, HasSubstr("rows on cuda:1"));
-  EXPECT_THAT(refused.error().message, HasSubstr("4 batches"));
 }
 
-struct Scene {
+// All batches of a part.
+template <class Data>
+std::vector<typename Data::Batch> read(const Data& data, api::Part part, Use use) {
+  typename Data::LoaderOptions options;
+  options.items = must(data.items(part, use));
+  options.num_threads = 2;
+  const auto loader = must(Data::Loader::create(options, must(data.maker(part, use))));
+  must(loader->start_epoch(0, 0));
+  std::vector<typename Data::Batch> batches;
+  while (auto batch = must(loader->next())) batches.push_back(std::move(*batch));
+  EXPECT_FALSE(batches.empty());
+  return batches;
+}
+
+void expect_same(const at::Tensor& found, const at::Tensor& expected) {
+  ASSERT_EQ(found.defined(), expected.defined());
+  if (!found.defined()) return;
+  EXPECT_EQ(found.scalar_type(), expected.scalar_type());
+  EXPECT_TRUE(found.equal(expected));
+}
+
+TEST(DeviceRows, OfNodesAreThoseOfTheHostsBatches) {
+  const graph::Dataset dataset = must(graph::make_dataset(
+      partition::testing::community_set({.nodes = 200, .communities = 4}), "data"
+  ));
+  const comm::RankGroups groups{comm::make_single_communicator()};
+  NodeBatchesOptions options;
+  options.sampling.fanout = {4, 3};
+  options.training.batch_size = 16;
+  for (const auto precision :
+       {std::optional<api::Precision>(), std::optional(api::Precision::BFloat16)}) {
+    options.training.precision = precision;
+    options.device_features.reset();
+    const auto on_host = must(NodeBatches::create(dataset, groups, options));
+    for (const api::Features& features : features_on_device()) {
+      NodeBatchesOptions mine = options;
+      mine.device_features.emplace(emulated(features));
+      const auto on_device = must(NodeBatches::create(dataset, groups, mine));
+      for (const Use use : {Use::Training, Use::Evaluation}) {
+        const auto part = use == Use::Training ? api::Part::Train : api::Part::Validation;
+        const auto expected = read(*on_host, part, use);
+        const auto found = read(*on_device, part, use);
+        ASSERT_EQ(found.size(), expected.size());
+        for (size_t i = 0; i < found.size(); ++i) {
+          expect_same(found[i].x, expected[i].x);
+          expect_same(found[i].y, expected[i].y);
+        }
+      }
+    }
+  }
+}
+
+// Of users and items that both have features, of different widths.
+TEST(DeviceRows, OfLinksAreThoseOfTheHostsBatches) {
+  graph::Dataset dataset = two_tastes(80, 40, 6);
+  dataset.node_types[0].features = must(graph::FeatureStore::create(at::randn({80, 3})));
+  dataset.node_types[1].features = must(graph::FeatureStore::create(at::randn({40, 8})));
+  LinkSplit split =
+      must(split_links(links_of(dataset), {.validation = 0.1, .test = 0.2, .seed = 5}));
+  std::vector<int64_t> edge_types(dataset.edge_types.size());
+  std::iota(edge_types.begin(), edge_types.end(), 0);
+  const LinkReads reads{.edge_types = edge_types, .features = {true, true}};
+  const comm::RankGroups groups{comm::make_single_communicator()};
+  LinkBatchesOptions options;
+  options.sampling.fanout = {3, 2};
+  options.training.batch_size = 32;
+  const auto on_host =
+      must(LinkBatches::create({.dataset = dataset, .split = split}, reads, groups, options));
+  for (const api::Features& features : features_on_device()) {
+    LinkBatchesOptions mine = options;
+    mine.device_features.emplace(emulated(features));
+    const auto on_device =
+        must(LinkBatches::create({.dataset = dataset, .split = split}, reads, groups, mine));
+    for (const Use use : {Use::Training, Use::Evaluation}) {
+      const auto part = use == Use::Training ? api::Part::Train : api::Part::Validation;
+      const auto expected = read(*on_host, part, use);
+      const auto found = read(*on_device, part, use);
+      ASSERT_EQ(found.size(), expected.size());
+      for (size_t i = 0; i < found.size(); ++i) {
+        for (const size_t type : {0, 1}) expect_same(found[i].x[type], expected[i].x[type]);
+      }
+    }
+  }
+}
+
+TEST(DeviceRows, AreAShareOfThoseHere) {
+  EXPECT_EQ(num_device_rows({.memory = Host}, 10), 0);
+  EXPECT_EQ(num_device_rows({.memory = Device}, 10), 10);
+  EXPECT_EQ(num_device_rows({.memory = ZeroCopy}, 10), 0);
+  EXPECT_EQ(num_device_rows({.memory = ZeroCopy, .device_rows = api::Decimal{"0.25"}}, 10), 2);
+}
+
+TEST(DeviceRows, AreNoneByDefaultAndNeverOnAnotherDeviceOrWithoutKernels) {
   SilentProgressBar loading;
   progress::NullSink sink;
   StopToken stop;
@@ -77,20 +145,25 @@ struct Scene {
       .progress = sink,
       .stop = stop
   };
-};
-
-TEST(RowsOnDevice, AreNoneByDefaultAndNeverOnAnotherDevice) {
-  Scene scene;
-  const at::Tensor rows = at::zeros({4, 2});
-  api::GnnJobSpec spec = spec_with({1});
-  EXPECT_FALSE(rows_on_device(rows, spec, scene.context)->defined());
+  api::GnnJobSpec spec;
+  EXPECT_FALSE(must(device_features(spec, context)));
   spec.features.emplace();
-  EXPECT_FALSE(rows_on_device(rows, spec, scene.context)->defined());
-  spec.features->memory = api::FeatureMemory::Device;
-  const auto refused = rows_on_device(rows, spec, scene.context);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::Configuration);
-  EXPECT_THAT(refused.error().message, HasSubstr("found one on cpu"));
+  EXPECT_FALSE(must(device_features(spec, context)));
+  for (const auto memory : {ZeroCopy, Device}) {
+    spec.features->memory = memory;
+    context.device = c10::kCPU;
+    const auto on_cpu = device_features(spec, context);
+    ASSERT_FALSE(on_cpu);
+    EXPECT_EQ(on_cpu.error().kind, ErrorKind::Configuration);
+    EXPECT_THAT(on_cpu.error().message, HasSubstr("spec.features.memory: "));
+    EXPECT_THAT(on_cpu.error().message, HasSubstr("found one on cpu"));
+    context.device = c10::Device(c10::kCUDA, 0);
+    const auto without_kernels = device_features(spec, context);
+    if (without_kernels) GTEST_SKIP() << "this build has kernels";
+    EXPECT_EQ(without_kernels.error().kind, ErrorKind::Configuration);
+    EXPECT_THAT(without_kernels.error().message, HasSubstr("spec.features.memory: "));
+    EXPECT_THAT(without_kernels.error().message, HasSubstr("GNN_WITH_CUDA_KERNELS"));
+  }
 }
 
 }  // namespace

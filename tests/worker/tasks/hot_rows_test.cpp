@@ -256,5 +256,70 @@ TEST(HotRowsOfJob, AreThoseOfItsOwnBatchesOrTheDataSetsWhereTheyAreTheSameOrTooM
   }
 }
 
+// Of a job whose nodes have the whole data set, by rank.
+std::vector<std::vector<at::Tensor>> hottest_by_ranks(
+    const Data& data, const Batches& batches, const std::vector<int64_t>& rows, int64_t memory
+) {
+  std::vector<int64_t> num_nodes;
+  for (const graph::NodeTypeData& type : data.dataset.node_types)
+    num_nodes.push_back(type.num_nodes);
+  std::vector<std::vector<at::Tensor>> found(kNodesOfJob * kRanks);
+  comm::run_ranks_of_nodes(kNodesOfJob, kRanks, [&](const comm::RankGroups& groups) {
+    SilentProgressBar silent;
+    const auto part = comm::require(
+        shards::Part::create(data.dataset, {.topology = Held::Whole, .features = Held::Whole})
+    );
+    const shards::SamplerSpec sampler = sampler_over(*part, data.dataset, batches);
+    found[static_cast<size_t>(groups.all->rank())] = comm::require(hottest_nodes(
+        num_nodes,
+        rows,
+        {.sampler = sampler, .items = batches.items},
+        {.memory_bytes = memory, .progress = silent},
+        groups
+    ));
+  });
+  return found;
+}
+
+TEST(HottestNodes, AreThoseThatBatchesReadMostOrThatMostListsNameWhereThatIsTooMuch) {
+  const Data data =
+      partitioned(partition::testing::community_set({.nodes = 400, .communities = 8}));
+  const Batches batches{.items = {.ids = data.dataset.split.train, .batch_size = 8}};
+  // Of the batches of all parts together.
+  ThreadPool none(0);
+  const data::BatchDraws draws = draws_of(batches, data.dataset.edge_types.size());
+  const partition::HotnessInput input = partition::hotness_input(data.arrays, draws);
+  const at::Tensor train = batches.items.ids.contiguous();
+  const auto reads = partition::hotness(
+      input,
+      {partition::node_seed_probabilities(
+          {train.const_data_ptr<int64_t>(), static_cast<size_t>(train.numel())}, 400, 8
+      )},
+      none
+  );
+  const at::Tensor by_reads = at::tensor(reads[0], at::kDouble);
+  const at::Tensor by_names = at::bincount(data.dataset.graph().indices(), {}, 400);
+  const auto order = [](const at::Tensor& values) {
+    return std::get<1>(at::sort(values, /*stable=*/true, /*dim=*/0, /*descending=*/true));
+  };
+  const std::vector<std::pair<int64_t, at::Tensor>> orders{
+      {kMuchMemory, by_reads}, {1000, by_names}
+  };
+  for (const auto& [memory, values] : orders) {
+    const at::Tensor expected = order(values).narrow(0, 0, 90);
+    for (const auto& of_rank : hottest_by_ranks(data, batches, {90}, memory)) {
+      ASSERT_EQ(of_rank.size(), 1U);
+      EXPECT_EQ(std::get<0>(at::_unique(of_rank[0])).numel(), 90);
+      // Sums differ in their last bits, and so does the order of rows that are equally hot.
+      const auto of = [&](const at::Tensor& ids) {
+        return values.to(at::kDouble).index_select(0, ids);
+      };
+      EXPECT_TRUE(at::allclose(of(of_rank[0]), of(expected), 1e-9, 1e-12)) << memory;
+    }
+  }
+  for (const auto& of_rank : hottest_by_ranks(data, batches, {1000}, kMuchMemory))
+    EXPECT_EQ(of_rank[0].numel(), 400) << "no type has more";
+}
+
 }  // namespace
 }  // namespace gnn::tasks

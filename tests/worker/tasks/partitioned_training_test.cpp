@@ -4,6 +4,7 @@
 #include "common/progress_bar.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/worker/comm/in_process_ranks.h"
+#include "tests/worker/loader/emulated_row_device.h"
 #include "tests/worker/tasks/logged_models.h"
 #include "worker/data/co_occurrence.h"
 #include "worker/data/generate.h"
@@ -297,6 +298,7 @@ class PartitionedTraining : public ::testing::Test {
   std::optional<api::Checkpoint> checkpoint_;
   int64_t stop_after_ = 0;  // steps; 0: not before the end
   std::optional<api::Precision> precision_;
+  std::optional<api::Features> features_;  // of an emulated device; nothing: the host gathers
 };
 
 // ---- nodes
@@ -350,6 +352,15 @@ class PartitionedNodes : public PartitionedTraining {
     options.training.evaluation.fanout = {4, 2};
     options.training.precision = precision_;
     if (placement) options.partitioned.emplace(network(*placement));
+    if (features_) {
+      options.device_features.emplace(DeviceFeatures{
+          .device = std::make_shared<loader::EmulatedRowDevice>(),
+          .features = *features_,
+          .finding = {.progress = silent_}
+      });
+    }
+    if (features_ && placement)
+      options.partitioned->device_features.emplace(*options.device_features);
     std::vector<std::shared_ptr<LoggedNodeModel>> models;
     for (int64_t rank = 0; rank < layout.nodes * layout.ranks; ++rank) {
       torch::manual_seed(5);
@@ -457,6 +468,34 @@ TEST_F(PartitionedNodes, CountTrainingAloneAndResumeFromACheckpointOfAnotherPlac
     batches = whole.batches[rank];
   }
   expect_equal(resumed, whole);
+}
+
+TEST_F(PartitionedNodes, WhoseDevicesGatherHaveTheBitsOfRanksWhoseHostsDo) {
+  const Layout layout{2, 2, 2};
+  const PartedData data = products(layout.partitions);
+  const api::Placement all_apart{
+      .topology = Mode::Partitioned,
+      .features = Mode::Partitioned,
+      .partitions = layout.partitions,
+      .cache = api::FeatureCache{.rows = api::Decimal{"0.1"}}
+  };
+  api::Placement lists_apart = all_apart;
+  lists_apart.features = Mode::Replicated;
+  lists_apart.cache.reset();
+  const Outcome expected = run(layout, api::EvaluationMode::Sampled, data, std::nullopt);
+  using enum api::FeatureMemory;
+  for (const auto& features :
+       {api::Features{.memory = Device},
+        api::Features{.memory = ZeroCopy, .device_rows = api::Decimal{"0.2"}}}) {
+    features_ = features;
+    for (const std::optional<api::Placement>& placement :
+         {std::optional<api::Placement>(), std::optional(lists_apart), std::optional(all_apart)})
+      expect_equal(run(layout, api::EvaluationMode::Sampled, data, placement), expected);
+  }
+  features_.reset();
+  const Outcome by_layer = run(layout, api::EvaluationMode::LayerWise, data, std::nullopt);
+  features_ = {.memory = ZeroCopy};
+  expect_equal(run(layout, api::EvaluationMode::LayerWise, data, all_apart), by_layer);
 }
 
 // Rows arrive as float32 from other nodes, and are rounded where they are gathered on this one.

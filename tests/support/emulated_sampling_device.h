@@ -69,6 +69,21 @@ class EmulatedSamplingDevice final : public sampling::device::SamplingDevice {
       if (!copies_.empty()) throw std::logic_error("the batch before is not copied yet");
       return steps_.begin(seeds, position, excluded);
     }
+    Status begin_hops(
+        std::span<const std::span<const int64_t>> seeds,
+        const sampling::core::StreamPosition& position,
+        std::span<const sampling::core::ExcludedPairs* const> excluded
+    ) override {
+      if (!copies_.empty()) throw std::logic_error("the batch before is not copied yet");
+      steps_.begin_hops(seeds, position, excluded);
+      return {};
+    }
+    [[nodiscard]] std::span<const int64_t> destinations(size_t relation) const override {
+      return steps_.destinations(relation);
+    }
+    Status add_hop(std::span<const sampling::core::DrawnLists> drawn) override {
+      return steps_.add_hop(drawn);
+    }
     Result<gpu::SampledBatch> wait() override {
       emulator_.wait();
       return steps_.batch();

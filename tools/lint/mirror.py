@@ -30,7 +30,9 @@ COVERED = {
         "worker/sampling/subgraph",
     ],
     "tests/worker/loader/loader_on_gpu_test.cpp": ["worker/loader/gpu_row_device", "worker/loader/on_host"],
-    "tests/worker/sampling/device/device_sampler_test.cpp": ["worker/sampling/device/sampling_device"],
+    "tests/worker/sampling/device/device_sampler_test.cpp": [
+        "worker/sampling/device/device_errors", "worker/sampling/device/sampling_device",
+    ],
     "tests/worker/servers/batch_request_test.cpp": ["worker/servers/hello"],
     "tests/worker/servers/served_batches_test.cpp": ["worker/servers/batch_maker"],
     "tests/worker/shards/remote_sampler_test.cpp": [

@@ -60,6 +60,23 @@ class NeighborSampler::Impl {
     return steps_.begin(seeds, position, excluded);
   }
 
+  Status begin_hops(
+      std::span<const std::span<const int64_t>> seeds,
+      const sampling::core::StreamPosition& position,
+      std::span<const sampling::core::ExcludedPairs* const> excluded
+  ) {
+    GNN_RETURN_IF_ERROR(check_seeds(seeds, num_nodes_));
+    if (std::exchange(under_way_, true)) device_.wait();
+    steps_.begin_hops(seeds, position, excluded);
+    return {};
+  }
+  [[nodiscard]] std::span<const int64_t> destinations(size_t relation) const {
+    return steps_.destinations(relation);
+  }
+  Status add_hop(std::span<const sampling::core::DrawnLists> drawn) {
+    return steps_.add_hop(drawn);
+  }
+
   SampledBatch wait() {
     device_.wait();
     under_way_ = false;
@@ -106,6 +123,22 @@ Status NeighborSampler::begin(
     std::span<const sampling::core::ExcludedPairs* const> excluded
 ) {
   return caught([&]() -> Status { return impl_->begin(seeds, position, excluded); });
+}
+
+Status NeighborSampler::begin_hops(
+    std::span<const std::span<const int64_t>> seeds,
+    const sampling::core::StreamPosition& position,
+    std::span<const sampling::core::ExcludedPairs* const> excluded
+) {
+  return caught([&]() -> Status { return impl_->begin_hops(seeds, position, excluded); });
+}
+
+std::span<const int64_t> NeighborSampler::destinations(size_t relation) const {
+  return impl_->destinations(relation);
+}
+
+Status NeighborSampler::add_hop(std::span<const sampling::core::DrawnLists> drawn) {
+  return caught([&]() -> Status { return impl_->add_hop(drawn); });
 }
 
 Result<SampledBatch> NeighborSampler::wait() {

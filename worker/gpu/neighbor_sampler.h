@@ -3,6 +3,7 @@
 #include "common/result.h"
 #include "worker/gpu/kernels/sampled_batch.h"
 #include "worker/gpu/stream.h"
+#include "worker/sampling/core/drawn_lists.h"
 #include "worker/sampling/core/excluded_pairs.h"
 #include "worker/sampling/core/neighbor_kernel.h"
 
@@ -50,6 +51,22 @@ class NeighborSampler {
       const sampling::core::StreamPosition& position,
       std::span<const sampling::core::ExcludedPairs* const> excluded = {}
   );
+
+  /// The same in steps, where some lists lie elsewhere: begin_hops(), then for each hop in turn
+  /// destinations() of every relation, and add_hop(), then wait(). The relations have the lists from
+  /// their first_node on. Both wait for the GPU, which sends the next hop's nodes.
+  /// Errors: those of begin(), of add_hop() too, after which the batch is over.
+  [[nodiscard]] Status begin_hops(
+      std::span<const std::span<const int64_t>> seeds,
+      const sampling::core::StreamPosition& position,
+      std::span<const sampling::core::ExcludedPairs* const> excluded = {}
+  );
+  /// Whose in-neighbours by a relation the next hop draws, in host memory until the hop is added; empty
+  /// if its fan-out there is 0.
+  [[nodiscard]] std::span<const int64_t> destinations(size_t relation) const;
+  /// Ends the hop: one element of `drawn` per relation, for its destinations in their order, as
+  /// core::NeighborKernel::add_hop() takes them. For the nodes of a piece without counts the GPU draws.
+  [[nodiscard]] Status add_hop(std::span<const sampling::core::DrawnLists> drawn);
 
   /// The batch that was begun, once it is there. Later work of the same stream may use its arrays;
   /// that of others once wait() has returned.

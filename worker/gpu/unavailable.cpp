@@ -33,6 +33,16 @@ Status NeighborSampler::
     begin(std::span<const std::span<const int64_t>>, const sampling::core::StreamPosition&, std::span<const sampling::core::ExcludedPairs* const>) {
   return refused();
 }
+Status NeighborSampler::
+    begin_hops(std::span<const std::span<const int64_t>>, const sampling::core::StreamPosition&, std::span<const sampling::core::ExcludedPairs* const>) {
+  return refused();
+}
+std::span<const int64_t> NeighborSampler::destinations(size_t) const {
+  return {};
+}
+Status NeighborSampler::add_hop(std::span<const sampling::core::DrawnLists>) {
+  return refused();
+}
 Result<SampledBatch> NeighborSampler::wait() {
   return refused();
 }

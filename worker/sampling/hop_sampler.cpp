@@ -57,23 +57,23 @@ HopSampler::Batch::Batch(std::shared_ptr<Impl> impl, const SampleRequest& reques
       arena_(impl_->borrow_arena()),
       kernel_(impl_->borrow_kernel()) {}
 
-std::vector<HopSampler::Wanted> HopSampler::Batch::wanted() const {
+std::vector<HopBatch::Wanted> HopSampler::Batch::wanted() const {
   std::vector<Wanted> all;
   for (size_t relation = 0; relation < impl_->relations().size(); ++relation) {
     const auto nodes = kernel_->destinations(relation, hop_, *arena_);
     if (nodes.empty()) continue;
-    all.push_back({.relation = relation, .fanout = kernel_->fanout(relation, hop_), .nodes = nodes}
-    );
+    all.push_back({.relation = relation, .nodes = nodes});
   }
   return all;
 }
 
-void HopSampler::Batch::add_hop(std::span<const core::DrawnLists> drawn) {
+Status HopSampler::Batch::add_hop(std::span<const core::DrawnLists> drawn) {
   kernel_->add_hop(hop_, drawn, *arena_, exclusions_.by_relation());
   ++hop_;
+  return {};
 }
 
-SampledSubgraph HopSampler::Batch::finish() {
+Result<SampledSubgraph> HopSampler::Batch::finish() {
   kernel_.reset();  // for the next batch
   return subgraph_over(arena_, impl_->options(), impl_->relations());
 }
@@ -107,15 +107,11 @@ Result<HopSampler> HopSampler::create(
   );
 }
 
-Result<std::shared_ptr<HopSampler::Batch>> HopSampler::begin(const SampleRequest& request) const {
+Result<std::shared_ptr<HopBatch>> HopSampler::begin(const SampleRequest& request) const {
   GNN_ASSIGN_OR_RETURN(const auto seeds, checked_seeds(request.seeds, impl_->num_nodes()));
   const auto batch = std::make_shared<Batch>(impl_, request);
   batch->kernel_->begin(seeds, *batch->arena_);
   return batch;
-}
-
-const NeighborSamplerOptions& HopSampler::options() const {
-  return impl_->options();
 }
 
 int64_t HopSampler::state_bytes_per_batch() const {

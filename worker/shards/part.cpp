@@ -1,5 +1,8 @@
 #include "worker/shards/part.h"
 
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
 #include <string>
 #include <utility>
 
@@ -57,6 +60,19 @@ Status check(const graph::Dataset& dataset, const PartOptions& options) {
 
 PartLists PartLists::of(const graph::CscGraph& graph, const data::IdRange& nodes) {
   return lists_of(graph, nodes, nodes);
+}
+
+Result<graph::CscGraph> PartLists::graph_of(const data::IdRange& some, bool with_edge_ids) const {
+  const at::Tensor offsets = indptr.narrow(0, some.begin - nodes.begin, some.size() + 1);
+  const auto* const bounds = offsets.const_data_ptr<int64_t>();
+  const int64_t begin = bounds[0];
+  const int64_t edges = bounds[some.size()] - begin;
+  at::Tensor ids;
+  if (with_edge_ids)
+    ids = edge_ids.defined() ? edge_ids.narrow(0, begin, edges) : at::arange(begin, begin + edges);
+  return graph::CscGraph::create_unchecked(
+      begin == 0 ? offsets : offsets.sub(begin), indices.narrow(0, begin, edges), num_sources, ids
+  );
 }
 
 Result<std::shared_ptr<const Part>> Part::create(

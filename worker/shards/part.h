@@ -37,6 +37,11 @@ struct PartLists {
 
   /// Those of a graph that has lists of `nodes`.
   [[nodiscard]] static PartLists of(const graph::CscGraph& graph, const data::IdRange& nodes);
+  /// The lists of some of these nodes, as a graph that has no others; without `with_edge_ids` an edge's
+  /// id is its position there.
+  /// Errors: those of CscGraph::create_unchecked().
+  [[nodiscard]] Result<graph::CscGraph> graph_of(const data::IdRange& some, bool with_edge_ids)
+      const;
 };
 
 /// The rows of some nodes.

@@ -2,6 +2,7 @@
 
 #include "worker/sampling/sample_parts.h"
 
+#include <ATen/TensorOperators.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -128,6 +129,32 @@ std::vector<sampling::RelationShape> PartSampler::shapes() const {
     );
   }
   return shapes;
+}
+
+Result<std::vector<sampling::PartOfRelation>> PartSampler::own_relations() const {
+  std::vector<sampling::PartOfRelation> relations;
+  for (const PartRelation& relation : spec_.relations) {
+    const data::IdRange own = part_->own(relation.destination_type);
+    GNN_ASSIGN_OR_RETURN(auto graph, relation.lists.graph_of(own, spec_.options.with_edge_ids));
+    const int64_t row = own.begin - relation.lists.nodes.begin;
+    at::Tensor ends;
+    if (relation.ends.defined()) {
+      // Positions among the edges that the graph has.
+      ends = relation.ends.narrow(0, row, own.size()) -
+             relation.lists.indptr.const_data_ptr<int64_t>()[row];
+    }
+    relations.push_back(
+        {.relation =
+             {.graph = std::move(graph),
+              .source_type = relation.source_type,
+              .destination_type = relation.destination_type,
+              .ends = std::move(ends),
+              .lane = relation.lane,
+              .fanout = relation.fanout},
+         .first_node = own.begin}
+    );
+  }
+  return relations;
 }
 
 size_t PartSampler::draw(

@@ -49,6 +49,9 @@ class PartSampler {
   [[nodiscard]] const sampling::NeighborSamplerOptions& options() const { return spec_.options; }
   [[nodiscard]] const std::vector<PartRelation>& relations() const { return spec_.relations; }
   [[nodiscard]] std::vector<sampling::RelationShape> shapes() const;
+  /// What it draws from: the lists of the part's own nodes.
+  /// Errors: those of PartLists::graph_of().
+  [[nodiscard]] Result<std::vector<sampling::PartOfRelation>> own_relations() const;
   [[nodiscard]] const Part& part() const { return *part_; }
 
   /// Draws for `nodes`, which this part owns: for as many of the first ones as have `most_edges`

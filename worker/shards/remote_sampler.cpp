@@ -1,6 +1,5 @@
 #include "worker/shards/remote_sampler.h"
 
-#include "worker/sampling/hop_sampler.h"
 #include "worker/shards/messages.h"
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 namespace gnn::shards {
 
+using sampling::HopBatch;
 using sampling::HopSampler;
 using sampling::core::DrawnHop;
 using sampling::core::DrawnLists;
@@ -24,7 +24,7 @@ struct RemoteSampler::Shared {
   std::shared_ptr<PartSampler> own;
   Peers peers;
   std::shared_ptr<std::atomic<int64_t>> received;
-  HopSampler hops;
+  std::shared_ptr<const sampling::HopBatches> hops;
 
   [[nodiscard]] const Part& part() const { return own->part(); }
   [[nodiscard]] size_t num_relations() const { return own->relations().size(); }
@@ -38,7 +38,7 @@ class RemoteSampler::Run : public std::enable_shared_from_this<Run> {
  public:
   Run(std::shared_ptr<const Shared> shared,
       const sampling::core::StreamPosition& position,
-      std::shared_ptr<HopSampler::Batch> batch,
+      std::shared_ptr<HopBatch> batch,
       Executor executor,
       Done done)
       : shared_(std::move(shared)),
@@ -61,9 +61,10 @@ class RemoteSampler::Run : public std::enable_shared_from_this<Run> {
           remote.push_back(part);
       }
       ask(remote);
-      draw_own();
+      if (!shared_->hops->draws_own_part()) draw_own();
       if (!remote.empty()) return arrived();  // for the one that ask() counted for this thread
-      add_hop();
+      const Status added = add_hop();
+      if (!added) return fail_with(added.error());
     }
     done_(batch_->finish());
   }
@@ -93,7 +94,7 @@ class RemoteSampler::Run : public std::enable_shared_from_this<Run> {
       }
     }
     for (auto& owners : owners_) owners.clear();
-    for (const HopSampler::Wanted& wanted : batch_->wanted()) {
+    for (const HopBatch::Wanted& wanted : batch_->wanted()) {
       const auto type =
           static_cast<size_t>(shared_->own->relations()[wanted.relation].destination_type);
       const data::PartitionBook& book = shared_->part().book();
@@ -106,9 +107,11 @@ class RemoteSampler::Run : public std::enable_shared_from_this<Run> {
         ++asked_[owner].left;
       }
     }
-    for (Asked& asked : asked_) {
-      for (AskedList& list : asked.lists) {
-        if (list.ids.empty()) {
+    for (size_t part = 0; part < asked_.size(); ++part) {
+      const bool drawn_there =
+          shared_->hops->draws_own_part() && static_cast<int64_t>(part) == shared_->part().index();
+      for (AskedList& list : asked_[part].lists) {
+        if (list.ids.empty() || drawn_there) {
           list.drawn.reset();
           continue;
         }
@@ -207,7 +210,8 @@ class RemoteSampler::Run : public std::enable_shared_from_this<Run> {
       ask(again);
       return arrived();
     }
-    add_hop();
+    const Status added = add_hop();
+    if (!added) return fail_with(added.error());
     advance();
   }
 
@@ -269,7 +273,7 @@ class RemoteSampler::Run : public std::enable_shared_from_this<Run> {
     return {};
   }
 
-  void add_hop() {
+  Status add_hop() {
     std::vector<std::vector<DrawnPiece>> pieces(shared_->num_relations());
     std::vector<DrawnLists> drawn(shared_->num_relations());
     for (size_t relation = 0; relation < drawn.size(); ++relation) {
@@ -281,7 +285,7 @@ class RemoteSampler::Run : public std::enable_shared_from_this<Run> {
       drawn[relation].pieces = pieces[relation];
       drawn[relation].owners = owners_[relation];
     }
-    batch_->add_hop(drawn);
+    return batch_->add_hop(drawn);
   }
 
   // Once: what comes later is dropped.
@@ -294,7 +298,7 @@ class RemoteSampler::Run : public std::enable_shared_from_this<Run> {
 
   const std::shared_ptr<const Shared> shared_;
   const sampling::core::StreamPosition position_;
-  const std::shared_ptr<HopSampler::Batch> batch_;
+  const std::shared_ptr<HopBatch> batch_;
   const Executor executor_;
   const Done done_;
   std::vector<std::vector<int32_t>> owners_;  // by relation: of the wanted nodes
@@ -309,7 +313,8 @@ Result<std::shared_ptr<RemoteSampler>> RemoteSampler::create(
     uint32_t number,
     std::shared_ptr<PartSampler> own,
     Peers peers,
-    std::shared_ptr<std::atomic<int64_t>> received
+    std::shared_ptr<std::atomic<int64_t>> received,
+    std::shared_ptr<const sampling::HopBatches> hops
 ) {
   const int64_t parts = own->part().book().parts;
   for (int64_t part = 0; part < parts; ++part) {
@@ -320,9 +325,13 @@ Result<std::shared_ptr<RemoteSampler>> RemoteSampler::create(
         ErrorKind::Configuration, "remote sampler: nobody to ask for part " + std::to_string(part)
     );
   }
-  GNN_ASSIGN_OR_RETURN(
-      HopSampler hops, HopSampler::create(own->options(), own->part().num_nodes(), own->shapes())
-  );
+  if (hops == nullptr) {
+    GNN_ASSIGN_OR_RETURN(
+        HopSampler relabelling,
+        HopSampler::create(own->options(), own->part().num_nodes(), own->shapes())
+    );
+    hops = std::make_shared<const HopSampler>(std::move(relabelling));
+  }
   return std::shared_ptr<RemoteSampler>(new RemoteSampler(std::make_shared<const Shared>(Shared{
       .number = number,
       .own = std::move(own),
@@ -333,14 +342,14 @@ Result<std::shared_ptr<RemoteSampler>> RemoteSampler::create(
 }
 
 void RemoteSampler::start(sampling::SampleRequest request, const Executor& executor, Done done) {
-  auto batch = shared_->hops.begin(request);
+  auto batch = shared_->hops->begin(request);
   if (!batch) return done(tl::unexpected(std::move(batch).error()));
   std::make_shared<Run>(shared_, request.position, std::move(*batch), executor, std::move(done))
       ->advance();
 }
 
 int64_t RemoteSampler::state_bytes_per_batch() const {
-  return shared_->hops.state_bytes_per_batch();
+  return shared_->hops->state_bytes_per_batch();
 }
 
 }  // namespace gnn::shards

@@ -150,10 +150,15 @@ Result<RowPlaces> Shards::places_on_device(
 }
 
 Result<std::shared_ptr<sampling::Sampler>> Shards::sampler(
-    uint32_t number, std::shared_ptr<std::atomic<int64_t>> received
+    uint32_t number,
+    std::shared_ptr<std::atomic<int64_t>> received,
+    std::shared_ptr<const sampling::HopBatches> hops
 ) const {
   GNN_ASSIGN_OR_RETURN(
-      auto sampler, RemoteSampler::create(number, samplers_.at(number), peers_, std::move(received))
+      auto sampler,
+      RemoteSampler::create(
+          number, samplers_.at(number), peers_, std::move(received), std::move(hops)
+      )
   );
   return std::shared_ptr<sampling::Sampler>(std::move(sampler));
 }

@@ -6,6 +6,7 @@
 #include "worker/loader/feature_fetcher.h"
 #include "worker/loader/row_device.h"
 #include "worker/sampling/async_sampler.h"
+#include "worker/sampling/hop_sampler.h"
 #include "worker/shards/part.h"
 #include "worker/shards/part_sampler.h"
 #include "worker/shards/peer.h"
@@ -73,11 +74,17 @@ class Shards {
   [[nodiscard]] Status connect(Peers peers, ProgressBar& progress);
 
   /// The sampler of that number; it asks other nodes for their share of each hop. `received` as in
-  /// RemoteSampler::create().
+  /// RemoteSampler::create(), and `hops`.
   /// Errors: those of RemoteSampler::create().
   [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler(
-      uint32_t number, std::shared_ptr<std::atomic<int64_t>> received = nullptr
+      uint32_t number,
+      std::shared_ptr<std::atomic<int64_t>> received = nullptr,
+      std::shared_ptr<const sampling::HopBatches> hops = nullptr
   ) const;
+  /// What that sampler draws from.
+  [[nodiscard]] const PartSampler& part_sampler(uint32_t number) const {
+    return *samplers_.at(number);
+  }
   /// Of training batches. Null if the type has none.
   [[nodiscard]] std::shared_ptr<RowFetcher> features(int64_t node_type) const {
     return features_.at(static_cast<size_t>(node_type));

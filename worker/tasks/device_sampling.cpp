@@ -11,18 +11,11 @@ namespace {
 using sampling::device::DeviceGraph;
 using sampling::device::GraphMemory;
 
-Status check_rank(const api::GnnJobSpec& spec, c10::Device device) {
+Status check_rank(c10::Device device) {
   if (!device.is_cuda()) {
     return fail(
         ErrorKind::Configuration,
         "spec.sampling.device: CUDA expects a rank on CUDA, found one on " + device.str()
-    );
-  }
-  if (spec.placement && spec.placement->topology == api::PlacementMode::Partitioned) {
-    return fail(
-        ErrorKind::Configuration,
-        "spec.sampling.device: CUDA expects all of the graph on each node, found "
-        "placement.topology Partitioned; set Replicated, or sampling.device: CPU"
     );
   }
   return {};
@@ -35,7 +28,7 @@ Result<std::shared_ptr<DeviceGraph>> device_graph_of(
 ) {
   if (!spec.sampling || spec.sampling->device != api::SamplingDevice::CUDA)
     return std::shared_ptr<DeviceGraph>();
-  GNN_RETURN_IF_ERROR(check_rank(spec, device));
+  GNN_RETURN_IF_ERROR(check_rank(device));
   const bool in_place = spec.sampling->topology_memory == api::TopologyMemory::ZeroCopy;
   auto gpu =
       sampling::device::cuda_device(device, in_place ? GraphMemory::ZeroCopy : GraphMemory::Device);

@@ -280,7 +280,7 @@ std::vector<sampling::Relation> LinkBatches::relations_of(api::Part part) const 
 
 Result<std::shared_ptr<sampling::Sampler>> LinkBatches::sampler_for(api::Part part, Use use) const {
   if (options_.partitioned && options_.partitioned->has_own_lists_alone())
-    return parts_->sampler(static_cast<size_t>(part), use);
+    return parts_->sampler(static_cast<size_t>(part), use, options_.device_graph);
   std::vector<int64_t> num_nodes;
   num_nodes.reserve(data_.dataset.node_types.size());
   for (const graph::NodeTypeData& type : data_.dataset.node_types)

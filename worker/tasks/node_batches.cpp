@@ -118,7 +118,7 @@ Status NodeBatches::open_parts(const comm::RankGroups& groups) {
 
 Result<std::shared_ptr<sampling::Sampler>> NodeBatches::sampler(api::Part part, Use use) const {
   if (options_.partitioned && options_.partitioned->has_own_lists_alone())
-    return parts_->sampler(part == api::Part::Train ? 0 : 1, use);
+    return parts_->sampler(part == api::Part::Train ? 0 : 1, use, options_.device_graph);
   return whole_graph_sampler(
       sampler_options(options_.sampling, options_.training, part),
       {dataset_.target().num_nodes},

@@ -1,6 +1,6 @@
 #include "worker/tasks/part_inputs.h"
 
-#include <ATen/Functions.h>
+#include "worker/sampling/device/device_hop_sampler.h"
 
 #include <utility>
 
@@ -103,6 +103,24 @@ Result<std::unique_ptr<PartInputs>> PartInputs::open(
   return made;
 }
 
+Result<std::shared_ptr<sampling::Sampler>> PartInputs::sampler(
+    size_t number, Use use, const std::shared_ptr<sampling::device::DeviceGraph>& device_graph
+) const {
+  const auto place = static_cast<uint32_t>(number);
+  std::shared_ptr<const sampling::HopBatches> hops;
+  if (device_graph != nullptr) {
+    const shards::PartSampler& own = shards_->part_sampler(place);
+    GNN_ASSIGN_OR_RETURN(const auto relations, own.own_relations());
+    GNN_ASSIGN_OR_RETURN(
+        hops,
+        sampling::device::DeviceHopSampler::create(
+            own.options(), own.part().num_nodes(), relations, device_graph
+        )
+    );
+  }
+  return shards_->sampler(place, hop_bytes_[static_cast<size_t>(use)], std::move(hops));
+}
+
 progress::RemoteData PartInputs::remote_data() const {
   progress::RemoteData data;
   if (network_ != nullptr) network_->count(data);
@@ -179,19 +197,7 @@ Result<graph::Dataset> with_own_lists(const graph::Dataset& dataset, const shard
   graph::Dataset own = dataset;
   for (size_t i = 0; i < own.edge_types.size(); ++i) {
     const shards::PartLists& lists = part.lists(static_cast<int64_t>(i));
-    const auto* const indptr = lists.indptr.const_data_ptr<int64_t>();
-    const int64_t begin = indptr[0];
-    const int64_t edges = indptr[lists.nodes.size()] - begin;
-    GNN_ASSIGN_OR_RETURN(
-        own.edge_types[i].graph,
-        graph::CscGraph::create_unchecked(
-            lists.indptr.sub(begin),
-            lists.indices.narrow(0, begin, edges),
-            lists.num_sources,
-            lists.edge_ids.defined() ? lists.edge_ids.narrow(0, begin, edges)
-                                     : at::arange(begin, begin + edges)
-        )
-    );
+    GNN_ASSIGN_OR_RETURN(own.edge_types[i].graph, lists.graph_of(lists.nodes, true));
   }
   return own;
 }

@@ -9,6 +9,7 @@
 #include "worker/progress/progress_sink.h"
 #include "worker/progress/remote_data.h"
 #include "worker/sampling/async_sampler.h"
+#include "worker/sampling/device/device_graph.h"
 #include "worker/shards/part.h"
 #include "worker/shards/part_sampler.h"
 #include "worker/shards/shards.h"
@@ -91,10 +92,12 @@ class PartInputs {
   );
 
   [[nodiscard]] const shards::Shards& shards() const { return *shards_; }
-  /// Of that number; only where the topology is Partitioned.
-  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler(size_t number, Use use) const {
-    return shards_->sampler(static_cast<uint32_t>(number), hop_bytes_[static_cast<size_t>(use)]);
-  }
+  /// Of that number; only where the topology is Partitioned. The device that has `device_graph` draws
+  /// from the part's lists and relabels; null: the CPU does.
+  /// Errors: those of RemoteSampler::create() and DeviceHopSampler::create().
+  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler(
+      size_t number, Use use, const std::shared_ptr<sampling::device::DeviceGraph>& device_graph
+  ) const;
   /// Null where the type has none.
   [[nodiscard]] std::shared_ptr<loader::FeatureFetcher> features(int64_t node_type, Use use) const;
   /// Bytes of the lists, and of the feature rows with their caches, that this rank reads itself.

@@ -37,14 +37,15 @@ class NeighborSamplerOnGpu : public OnGpu {
     return reinterpret_cast<const T*>(pinned_.back().device_data());
   }
 
-  std::vector<RelationView> placed(const SamplingCase& each, Place place) {
-    std::vector<RelationView> relations = each.relations();
+  std::vector<RelationView> placed(
+      std::vector<RelationView> relations, const std::vector<ListSizes>& sizes, Place place
+  ) {
     for (size_t i = 0; i < relations.size(); ++i) {
       RelationView& relation = relations[i];
-      const auto nodes = static_cast<int64_t>(each.graphs[i].indptr.size()) - 1;
-      const auto edges = static_cast<int64_t>(each.graphs[i].indices.size());
-      relation.indptr = placed(relation.indptr, nodes + 1, place);
-      relation.ends = placed(relation.ends, nodes, place);
+      const auto lists = static_cast<int64_t>(sizes[i].lists);
+      const auto edges = static_cast<int64_t>(sizes[i].edges);
+      relation.indptr = placed(relation.indptr, lists + 1, place);
+      relation.ends = placed(relation.ends, lists, place);
       relation.indices32 = placed(relation.indices32, edges, place);
       relation.indices64 = placed(relation.indices64, edges, place);
       relation.edge_ids = placed(relation.edge_ids, edges, place);
@@ -56,22 +57,49 @@ class NeighborSamplerOnGpu : public OnGpu {
     SCOPED_TRACE(each.name);
     const OwnStream stream = testing::must(OwnStream::create());
     NeighborSampler sampler = testing::must(NeighborSampler::create(
-        each.num_nodes, placed(each, place), {.kernel = each.options}, stream.get()
+        each.num_nodes,
+        placed(each.relations(), each.sizes(), place),
+        {.kernel = each.options},
+        stream.get()
     ));
     for (uint64_t batch = 0; batch < 3; ++batch) {
       const StreamPosition at{.seed = 3, .epoch = 1, .batch = batch};
       testing::must(sampler.begin(each.seed_spans(), at, each.excluded_pairs()));
-      const SampledBatch sampled = testing::must(sampler.wait());
-      const auto read = [&]<class T>(const T* data, int64_t size) {
-        std::vector<T> host(static_cast<size_t>(size));
-        testing::must(copy_to_host(std::as_writable_bytes(std::span(host)), data, stream.get()));
-        return host;
-      };
-      ASSERT_EQ(each.lists_of(sampled, read), each.by_the_cpu(at)) << "batch " << batch;
+      ASSERT_EQ(read(each, testing::must(sampler.wait()), stream), each.by_the_cpu(at))
+          << "batch " << batch;
+    }
+  }
+
+  void expect_the_same_in_parts(const SamplingCase& each, size_t part) {
+    SCOPED_TRACE(each.name);
+    const PartsOfCase parts(each);
+    const OwnStream stream = testing::must(OwnStream::create());
+    NeighborSampler sampler = testing::must(NeighborSampler::create(
+        each.num_nodes,
+        placed(parts.relations(part), parts.sizes(part), Place::Device),
+        {.kernel = each.options},
+        stream.get()
+    ));
+    for (uint64_t batch = 0; batch < 3; ++batch) {
+      const StreamPosition at{.seed = 3, .epoch = 1, .batch = batch};
+      testing::must(sampler.begin_hops(each.seed_spans(), at, each.excluded_pairs()));
+      testing::must(parts.add_hops(sampler, part, at, each.options.fanout.size()));
+      ASSERT_EQ(read(each, testing::must(sampler.wait()), stream), each.by_the_cpu(at))
+          << "batch " << batch;
     }
   }
 
  private:
+  static SampledLists read(
+      const SamplingCase& each, const SampledBatch& batch, const OwnStream& stream
+  ) {
+    return each.lists_of(batch, [&]<class T>(const T* data, int64_t size) {
+      std::vector<T> host(static_cast<size_t>(size));
+      testing::must(copy_to_host(std::as_writable_bytes(std::span(host)), data, stream.get()));
+      return host;
+    });
+  }
+
   std::vector<DeviceMemory> copies_;
   std::vector<PinnedRange> pinned_;
 };
@@ -85,6 +113,13 @@ TEST_F(NeighborSamplerOnGpu, SamplesWhatTheCpuSamples) {
 
 TEST_F(NeighborSamplerOnGpu, SamplesWhatTheCpuSamplesWhereSamplersTrip) {
   for (const SamplingCase& each : named_cases()) expect_the_same(each, Place::Device);
+}
+
+TEST_F(NeighborSamplerOnGpu, SamplesWhatTheCpuSamplesWhereListsLieElsewhere) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    expect_the_same_in_parts(CaseMaker(seed).any(), seed % PartsOfCase::kParts);
+    if (HasFatalFailure()) return;
+  }
 }
 
 TEST_F(NeighborSamplerOnGpu, SamplesFromPinnedMemory) {
@@ -106,7 +141,10 @@ TEST_F(NeighborSamplerOnGpu, RefusesSeedsOutsideTheGraph) {
   SamplingCase each = homogeneous_case("", 100, 4, {3});
   each.seeds = {{7, 100}};
   NeighborSampler sampler = testing::must(NeighborSampler::create(
-      each.num_nodes, placed(each, Place::Device), {.kernel = each.options}, nullptr
+      each.num_nodes,
+      placed(each.relations(), each.sizes(), Place::Device),
+      {.kernel = each.options},
+      nullptr
   ));
   const Status refused = sampler.begin(each.seed_spans(), {});
   ASSERT_FALSE(refused);

@@ -1,7 +1,10 @@
 #pragma once
 
+#include "common/result.h"
 #include "tests/worker/sampling/random_graph.h"
+#include "worker/sampling/core/drawn_lists.h"
 #include "worker/sampling/core/excluded_pairs.h"
+#include "worker/sampling/core/hop_draw.h"
 #include "worker/sampling/core/neighbor_kernel.h"
 #include "worker/sampling/core/rng.h"
 
@@ -47,6 +50,12 @@ inline void PrintTo(const SampledLists& lists, std::ostream* out) {
   print("edges up to", lists.edges_up_to);
 }
 
+/// How much a relation has.
+struct ListSizes {
+  size_t lists = 0;
+  size_t edges = 0;
+};
+
 /// A graph, and what is sampled of it.
 struct SamplingCase {
   std::string name;
@@ -79,6 +88,13 @@ struct SamplingCase {
       );
     }
     return views;
+  }
+
+  [[nodiscard]] std::vector<ListSizes> sizes() const {
+    std::vector<ListSizes> sizes;
+    for (const sampling::RandomGraph& graph : graphs)
+      sizes.push_back({.lists = graph.indptr.size() - 1, .edges = graph.indices.size()});
+    return sizes;
   }
 
   [[nodiscard]] std::vector<std::span<const int64_t>> seed_spans() const {
@@ -149,6 +165,145 @@ struct SamplingCase {
     edge_ids.emplace_back();
     fanouts.emplace_back();
   }
+};
+
+/// A case whose nodes are dealt to four parts, of which one has none: what each part has of the lists, and
+/// draws for the others.
+class PartsOfCase {
+ public:
+  static constexpr size_t kParts = 4;
+
+  explicit PartsOfCase(const SamplingCase& whole) : whole_(whole), views_(whole.relations()) {
+    for (const int64_t nodes : whole.num_nodes)
+      cuts_.push_back({0, nodes / 5, nodes / 5, nodes / 2, nodes});
+    for (size_t part = 0; part < kParts; ++part) {
+      for (size_t relation = 0; relation < views_.size(); ++relation)
+        lists_.push_back(cut_out(relation, part));
+    }
+  }
+
+  /// The lists of a part's own nodes, and nothing else.
+  [[nodiscard]] std::vector<sampling::core::RelationView> relations(size_t part) const {
+    std::vector<sampling::core::RelationView> views = views_;
+    for (size_t i = 0; i < views.size(); ++i) {
+      const Lists& own = lists_[part * views.size() + i];
+      views[i].indptr = own.indptr.data();
+      views[i].ends = views[i].ends == nullptr ? nullptr : own.ends.data();
+      views[i].indices32 = views[i].indices32 == nullptr ? nullptr : own.narrow.data();
+      views[i].indices64 = views[i].indices64 == nullptr ? nullptr : own.indices.data();
+      views[i].edge_ids = own.edge_ids.data();
+      views[i].first_node = cuts_of(i)[part];
+    }
+    return views;
+  }
+
+  [[nodiscard]] std::vector<ListSizes> sizes(size_t part) const {
+    std::vector<ListSizes> sizes;
+    for (size_t i = 0; i < views_.size(); ++i) {
+      const Lists& own = lists_[part * views_.size() + i];
+      sizes.push_back({.lists = own.indptr.size() - 1, .edges = own.indices.size()});
+    }
+    return sizes;
+  }
+
+  /// Has `sampler` (NeighborSteps, or gpu::NeighborSampler), whose relations are those of a part, do the
+  /// first hops of a batch that is begun.
+  template <class HopByHop>
+  [[nodiscard]] Status add_hops(
+      HopByHop& sampler, size_t part, const sampling::core::StreamPosition& position, size_t hops
+  ) const {
+    for (size_t hop = 0; hop < hops; ++hop) {
+      std::vector<Dealt> dealt(views_.size());
+      std::vector<sampling::core::DrawnLists> drawn;
+      for (size_t relation = 0; relation < views_.size(); ++relation) {
+        dealt[relation] = deal(sampler.destinations(relation), relation, hop, part, position);
+        drawn.push_back({.pieces = dealt[relation].pieces, .owners = dealt[relation].owners});
+      }
+      GNN_RETURN_IF_ERROR(sampler.add_hop(drawn));
+    }
+    return {};
+  }
+
+ private:
+  struct Lists {
+    std::vector<int64_t> indptr;
+    std::vector<int64_t> ends;
+    std::vector<int32_t> narrow;
+    std::vector<int64_t> indices;
+    std::vector<int64_t> edge_ids;
+  };
+  struct Dealt {
+    std::vector<int32_t> owners;
+    std::vector<sampling::core::DrawnHop> drawn = std::vector<sampling::core::DrawnHop>(kParts);
+    std::vector<sampling::core::DrawnPiece> pieces =
+        std::vector<sampling::core::DrawnPiece>(kParts);
+  };
+
+  [[nodiscard]] const std::vector<int64_t>& cuts_of(size_t relation) const {
+    return cuts_[static_cast<size_t>(whole_.destination_types[relation])];
+  }
+
+  [[nodiscard]] Lists cut_out(size_t relation, size_t part) const {
+    const sampling::RandomGraph& graph = whole_.graphs[relation];
+    const std::vector<int64_t>& ends = whole_.ends[relation];
+    const int64_t first = cuts_of(relation)[part];
+    const int64_t begin = graph.indptr[static_cast<size_t>(first)];
+    Lists lists;
+    lists.indptr.push_back(0);
+    for (int64_t node = first; node < cuts_of(relation)[part + 1]; ++node) {
+      lists.indptr.push_back(graph.indptr[static_cast<size_t>(node) + 1] - begin);
+      if (!ends.empty()) lists.ends.push_back(ends[static_cast<size_t>(node)] - begin);
+    }
+    for (int64_t edge = begin; edge < begin + lists.indptr.back(); ++edge) {
+      const auto at = static_cast<size_t>(edge);
+      lists.indices.push_back(graph.indices[at]);
+      lists.narrow.push_back(static_cast<int32_t>(graph.indices[at]));
+      const std::vector<int64_t>& ids = whole_.edge_ids[relation];
+      lists.edge_ids.push_back(ids.empty() ? edge : ids[at]);
+    }
+    return lists;
+  }
+
+  [[nodiscard]] Dealt deal(
+      std::span<const int64_t> nodes,
+      size_t relation,
+      size_t hop,
+      size_t own,
+      const sampling::core::StreamPosition& position
+  ) const {
+    Dealt dealt;
+    std::vector<std::vector<int64_t>> asked(kParts);
+    const std::vector<int64_t>& cuts = cuts_of(relation);
+    for (const int64_t node : nodes) {
+      const auto owner =
+          static_cast<size_t>(std::upper_bound(cuts.begin(), cuts.end(), node) - cuts.begin() - 1);
+      dealt.owners.push_back(static_cast<int32_t>(owner));
+      asked[owner].push_back(node);
+    }
+    const sampling::core::RelationView& view = views_[relation];
+    const int64_t fanout = view.fanout.empty() ? whole_.options.fanout[hop] : view.fanout[hop];
+    sampling::core::HopDraw draw(fanout, whole_.options.replace);
+    for (size_t part = 0; part < kParts; ++part) {
+      if (part == own || asked[part].empty()) continue;
+      draw.draw(
+          view,
+          {.hop = hop,
+           .fanout = fanout,
+           .replace = whole_.options.replace,
+           .key = sampling::core::draw_key(position, whole_.options.rule)},
+          asked[part],
+          whole_.options.with_edge_ids,
+          dealt.drawn[part]
+      );
+      dealt.pieces[part] = dealt.drawn[part].piece();
+    }
+    return dealt;
+  }
+
+  const SamplingCase& whole_;
+  std::vector<sampling::core::RelationView> views_;
+  std::vector<std::vector<int64_t>> cuts_;  // by node type
+  std::vector<Lists> lists_;                // by part and relation
 };
 
 /// Draws the parts of a case.

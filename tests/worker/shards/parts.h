@@ -201,8 +201,17 @@ class Job {
     peers[static_cast<size_t>(part)] = nullptr;
     return peers;
   }
-  [[nodiscard]] std::shared_ptr<RemoteSampler> sampler(int64_t part) const {
-    return RemoteSampler::create(0, own_[static_cast<size_t>(part)], peers_of(part)).value();
+  /// `hops` as RemoteSampler::create() takes it.
+  [[nodiscard]] std::shared_ptr<RemoteSampler> sampler(
+      int64_t part, std::shared_ptr<const sampling::HopBatches> hops = nullptr
+  ) const {
+    return RemoteSampler::create(
+               0, own_[static_cast<size_t>(part)], peers_of(part), nullptr, std::move(hops)
+    )
+        .value();
+  }
+  [[nodiscard]] const PartSampler& own(int64_t part) const {
+    return *own_[static_cast<size_t>(part)];
   }
   [[nodiscard]] const std::shared_ptr<const Part>& part(int64_t part) const {
     return parts_[static_cast<size_t>(part)];

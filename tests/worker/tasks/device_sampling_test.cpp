@@ -18,6 +18,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,7 +88,9 @@ void expect_the_same(
   }
 }
 
-std::shared_ptr<const NodeBatches> node_batches(std::shared_ptr<DeviceGraph> graph) {
+std::shared_ptr<const NodeBatches> node_batches(
+    std::shared_ptr<DeviceGraph> graph, std::optional<PartitionedData> partitioned = std::nullopt
+) {
   graph::Dataset dataset;
   dataset.name = "random";
   dataset.num_classes = 2;
@@ -110,10 +113,18 @@ std::shared_ptr<const NodeBatches> node_batches(std::shared_ptr<DeviceGraph> gra
   dataset.split = {
       .train = items.slice(0, 0, 60), .validation = items.slice(0, 60, 100), .test = {}
   };
+  graph::PartitionData whole_as_one_part;
+  whole_as_one_part.book = {.parts = 1, .offsets = {{0, dataset.target().num_nodes}}};
+  whole_as_one_part.original_ids.resize(1);
+  whole_as_one_part.hot.assign(1, std::vector<graph::HotRowsData>(1));
+  dataset.partitions = std::move(whole_as_one_part);
   return must(NodeBatches::create(
       std::move(dataset),
       comm::RankGroups(comm::make_single_communicator()),
-      {.sampling = {.fanout = {3, 2}}, .training = training_of(9), .device_graph = std::move(graph)}
+      {.sampling = {.fanout = {3, 2}},
+       .training = training_of(9),
+       .partitioned = std::move(partitioned),
+       .device_graph = std::move(graph)}
   ));
 }
 
@@ -130,6 +141,21 @@ TEST(DeviceSampling, GivesTheCpusBatchesOfNodes) {
   for (const auto& batch : loaded_batches(on_device, api::Part::Validation, Use::Evaluation, 0))
     EXPECT_LE(batch.subgraph.edges_per_hop[0][0], 2 * batch.subgraph.num_seeds)
         << "its own fan-out";
+}
+
+TEST(DeviceSampling, GivesTheCpusBatchesOfNodesThatArePartitioned) {
+  SilentProgressBar loading;
+  const PartitionedData data{
+      .placement = {.topology = api::PlacementMode::Partitioned}, .network = {}, .loading = loading
+  };
+  const auto graph = emulated_graph();
+  const auto on_device = node_batches(graph, data);
+  const auto on_cpu = node_batches(nullptr);
+  expect_the_same(on_device, on_cpu, api::Part::Train, Use::Training);
+  expect_the_same(on_device, on_cpu, api::Part::Validation, Use::Evaluation);
+  const auto& device = dynamic_cast<const EmulatedSamplingDevice&>(graph->device());
+  EXPECT_EQ(device.placed(), 2) << "the part's lists are there once";
+  EXPECT_GT(device.samplers(), 0);
 }
 
 // The model reads the reversed links first, so that a relation's place is not its edge type.
@@ -181,15 +207,6 @@ TEST(DeviceSampling, IsRefusedByTheFieldThatAsksForTooMuch) {
       refusal_of(nothing, c10::kCPU), AllOf(HasSubstr("spec.sampling.device"), HasSubstr("cpu"))
   );
   EXPECT_THAT(refusal_of(nothing, none), HasSubstr("spec.sampling.device: CUDA: "));
-  EXPECT_THAT(
-      refusal_of(
-          [](auto& spec) {
-            spec.placement = api::Placement{.topology = api::PlacementMode::Partitioned};
-          },
-          none
-      ),
-      HasSubstr("placement.topology")
-  );
   EXPECT_EQ(refusal_of([](auto& spec) { spec.sampling->device = {}; }, none), "none");
 }
 

@@ -62,29 +62,36 @@ class DeviceArray {
 template <class Device, class T>
 class PinnedArray {
  public:
-  explicit PinnedArray(Device& device) : device_(device) {}
+  explicit PinnedArray(Device& device) : device_(&device) {}
   ~PinnedArray() { release(); }
+  PinnedArray(PinnedArray&& other) noexcept
+      : device_(other.device_),
+        data_(std::exchange(other.data_, nullptr)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
   PinnedArray(const PinnedArray&) = delete;
   PinnedArray& operator=(const PinnedArray&) = delete;
+  PinnedArray& operator=(PinnedArray&&) = delete;
 
-  /// Makes room for `count` elements; keeps none.
-  void reserve(int64_t count) {
+  /// Makes room for `count` elements and keeps the first `used`.
+  void reserve(int64_t count, int64_t used = 0) {
     if (count <= capacity_) return;
+    const int64_t capacity = std::max(count, capacity_ + capacity_ / 2);
+    auto* const grown =
+        static_cast<T*>(device_->allocate_host(static_cast<size_t>(capacity) * sizeof(T)));
+    std::copy_n(data_, used, grown);
     release();
-    data_ = static_cast<T*>(device_.allocate_host(static_cast<size_t>(count) * sizeof(T)));
-    capacity_ = count;
+    data_ = grown;
+    capacity_ = capacity;
   }
 
   [[nodiscard]] T* data() const { return data_; }
 
  private:
   void release() {
-    if (data_ != nullptr) device_.free_host(data_);
-    data_ = nullptr;
-    capacity_ = 0;
+    if (data_ != nullptr) device_->free_host(data_);
   }
 
-  Device& device_;
+  Device* device_;
   T* data_ = nullptr;
   int64_t capacity_ = 0;
 };

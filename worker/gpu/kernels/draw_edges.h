@@ -12,6 +12,10 @@
 
 namespace gnn::gpu {
 
+/// What is added to the position of an edge of a list that lies elsewhere: the rest is its place among
+/// the edges that were sent.
+inline constexpr int64_t kSent = int64_t{1} << 62;
+
 /// One relation's lists, where the threads that run can read them.
 struct ListsView {
   const int64_t* indptr = nullptr;
@@ -19,9 +23,18 @@ struct ListsView {
   const int32_t* indices32 = nullptr;  ///< exactly one of indices32 and indices64 is set
   const int64_t* indices64 = nullptr;
   const int64_t* edge_ids = nullptr;  ///< null: an edge's id is its position
+  int64_t first_node = 0;             ///< that of the first list
+  // Of lists that lie elsewhere, what was drawn from them and sent.
+  const int64_t* sent_sources = nullptr;
+  const int64_t* sent_edge_ids = nullptr;
 
   [[nodiscard]] GNN_HOST_DEVICE int64_t source(int64_t position) const {
+    if (position >= kSent) return sent_sources[position - kSent];
     return indices32 != nullptr ? int64_t{indices32[position]} : indices64[position];
+  }
+  [[nodiscard]] GNN_HOST_DEVICE int64_t edge_id(int64_t position) const {
+    if (position >= kSent) return sent_edge_ids[position - kSent];
+    return edge_ids != nullptr ? edge_ids[position] : position;
   }
 };
 
@@ -47,7 +60,8 @@ GNN_HOST_DEVICE inline int64_t destination_of(
   return low;
 }
 
-/// What is known of the lists of a hop's destinations before they are drawn from.
+/// What is known of the lists of a hop's destinations before they are drawn from. One that lies
+/// elsewhere is what was sent of it, all of which is taken.
 struct ListStarts {
   int64_t* starts = nullptr;   ///< [destinations]: positions of the lists
   int64_t* degrees = nullptr;  ///< [destinations]
@@ -60,8 +74,12 @@ struct DrawRule {
   sampling::core::Philox4x32::Key key{};
   uint32_t lane = 0;  ///< hop | the relation's lane << 8
 
-  [[nodiscard]] GNN_HOST_DEVICE int64_t count(int64_t degree) const {
-    return sampling::core::drawn_of(degree, fanout, replace);
+  /// How much of a list is taken.
+  [[nodiscard]] GNN_HOST_DEVICE int64_t count(int64_t start, int64_t degree) const {
+    return start >= kSent ? degree : sampling::core::drawn_of(degree, fanout, replace);
+  }
+  [[nodiscard]] GNN_HOST_DEVICE bool takes_all(int64_t start, int64_t degree) const {
+    return start >= kSent || sampling::core::takes_all(degree, fanout, replace);
   }
   [[nodiscard]] GNN_HOST_DEVICE sampling::core::CounterRng random(int64_t node) const {
     return {key, lane, static_cast<uint64_t>(node)};
@@ -72,7 +90,8 @@ struct DrawRule {
   }
 };
 
-/// Reads where the destinations' lists lie, and sums what will be drawn, a tile of a thread each.
+/// Reads where the destinations' lists lie, and sums what will be drawn, a tile of a thread each. Of
+/// lists that lie elsewhere `out` has it already.
 struct CountDrawn {
   HopView hop{};
   ListsView lists{};
@@ -80,6 +99,7 @@ struct CountDrawn {
   const int64_t* ids = nullptr;  ///< of the destination type
   ListStarts out{};
   int64_t* tile_sums = nullptr;
+  bool some_sent = false;  ///< whether `out` holds anything yet
 
   template <class Thread>
   GNN_HOST_DEVICE void operator()(Thread& thread) const {
@@ -90,16 +110,18 @@ struct CountDrawn {
       const int64_t i = tile * thread.block_size() + thread.index();
       int64_t count = 0;
       if (i < size) {
-        const int64_t node = ids[begin + i];
-        const int64_t start = lists.indptr[node];
-        const int64_t degree = lists.ends[node] - start;
-        out.starts[i] = start;
-        out.degrees[i] = degree;
-        count = rule.count(degree);
+        if (!some_sent || out.starts[i] < kSent) find(ids[begin + i] - lists.first_node, i);
+        count = rule.count(out.starts[i], out.degrees[i]);
       }
       const int64_t total = block_scan(thread, count).total;
       if (thread.index() == 0) tile_sums[tile] = total;
     }
+  }
+
+ private:
+  GNN_HOST_DEVICE void find(int64_t list, int64_t i) const {
+    out.starts[i] = lists.indptr[list];
+    out.degrees[i] = lists.ends[list] - lists.indptr[list];
   }
 };
 
@@ -140,19 +162,20 @@ struct DrawNarrow {
     for (int64_t tile = thread.block(); tile * thread.block_size() < size;
          tile += thread.num_blocks()) {
       const int64_t i = tile * thread.block_size() + thread.index();
+      const int64_t start = i < size ? lists.starts[i] : 0;
       const int64_t degree = i < size ? lists.degrees[i] : 0;
-      const int64_t count = rule.count(degree);
-      const int64_t offset = tile_sums[tile] + block_scan(thread, i < size ? count : 0).before;
+      const int64_t count = i < size ? rule.count(start, degree) : 0;
+      const int64_t offset = tile_sums[tile] + block_scan(thread, count).before;
       if (i >= size) continue;
       ends[i] = base + offset + count;
-      if (!rule.wide()) draw(ids[begin + i], degree, lists.starts[i], positions + offset);
+      if (!rule.wide()) draw(ids[begin + i], degree, start, positions + offset);
     }
   }
 
  private:
   GNN_HOST_DEVICE void draw(int64_t node, int64_t degree, int64_t start, int64_t* out) const {
     using sampling::core::NeighborDraw;
-    if (sampling::core::takes_all(degree, rule.fanout, rule.replace)) {
+    if (rule.takes_all(start, degree)) {
       for (int64_t i = 0; i < degree; ++i) out[i] = start + i;
     } else if (rule.replace) {
       NeighborDraw::with_replacement(rule.random(node), degree, rule.fanout, start, out);
@@ -207,7 +230,7 @@ struct DrawWide {
       const int64_t start = lists.starts[i];
       const int64_t offset = offsets[i] - base;
       int64_t* const out = positions + offset;
-      if (sampling::core::takes_all(degree, rule.fanout, rule.replace)) {
+      if (rule.takes_all(start, degree)) {
         for (int64_t j = lane; j < degree; j += kWarpThreads) out[j] = start + j;
       } else if (degree <= rule.fanout * sampling::core::NeighborDraw::kShuffleFactor) {
         shuffle(thread, ids[begin + i], degree, start, {out, swapped + 2 * offset});

@@ -10,6 +10,7 @@
 #include "worker/gpu/kernels/launch_shape.h"
 #include "worker/gpu/kernels/relabel.h"
 #include "worker/gpu/kernels/sampled_batch.h"
+#include "worker/sampling/core/drawn_lists.h"
 #include "worker/sampling/core/excluded_pairs.h"
 #include "worker/sampling/core/hop_draw.h"
 #include "worker/sampling/core/neighbor_kernel.h"
@@ -69,6 +70,7 @@ class NeighborSteps {
         edge_slots_(device),
         swapped_(device),
         pairs_(device),
+        sent_(device),
         counters_(device),
         host_seeds_(device),
         host_pairs_(device),
@@ -98,12 +100,55 @@ class NeighborSteps {
       const sampling::core::StreamPosition& position,
       std::span<const sampling::core::ExcludedPairs* const> excluded = {}
   ) {
-    place_seeds(seeds);
-    place_pairs(excluded);
-    const Status sampled = sample_hops(sampling::core::draw_key(position, options_.rule));
-    forget_ids();
-    download_counters();
+    open(seeds, position, excluded);
+    Status sampled;
+    while (sampled && hop_ < options_.fanout.size()) {
+      sampled = expand_all({});
+      if (sampled) end_hop();
+    }
+    close();
     return sampled;
+  }
+
+  /// The same in steps, where a relation's lists may lie elsewhere: begin_hops(), then for each hop in
+  /// turn destinations() of every relation, and add_hop(). No other batch comes in between.
+  /// A hop's nodes come to the host once, for which begin_hops() and add_hop() wait for the device.
+  void begin_hops(
+      std::span<const std::span<const int64_t>> seeds,
+      const sampling::core::StreamPosition& position,
+      std::span<const sampling::core::ExcludedPairs* const> excluded = {}
+  ) {
+    open(seeds, position, excluded);
+    for (size_t i = 0; i < types_.size(); ++i) {
+      Type& type = types_[i];
+      type.host_ids.reserve(type.seeds);
+      std::copy(seeds[i].begin(), seeds[i].end(), type.host_ids.data());
+      type.on_host = type.seeds;
+    }
+  }
+
+  /// Whose in-neighbours by a relation the next hop draws; empty if its fan-out there is 0. Valid until
+  /// the hop is added.
+  [[nodiscard]] std::span<const int64_t> destinations(size_t relation) const {
+    if (fanout(relation) == 0) return {};
+    const Type& type = types_[static_cast<size_t>(relations_[relation].destination_type)];
+    const int64_t end = type.known[hop_];
+    const int64_t begin = all_seen() ? 0 : end - type.fresh[hop_];
+    return {type.host_ids.data() + begin, static_cast<size_t>(end - begin)};
+  }
+
+  /// Ends the hop: one element of `drawn` per relation, for its destinations in their order, as
+  /// core::NeighborKernel::add_hop() takes them. For the nodes of a piece without counts the device
+  /// draws itself: their lists are in the relation.
+  /// Errors: those of begin(). The batch is over then.
+  [[nodiscard]] Status add_hop(std::span<const sampling::core::DrawnLists> drawn) {
+    Status added = expand_all(drawn);
+    if (added) {
+      end_hop();
+      if (hop_ < options_.fanout.size()) learn_hop();
+    }
+    if (!added || hop_ == options_.fanout.size()) close();
+    return added;
   }
 
   /// The batch, once the device has done all that begin() gave it.
@@ -140,7 +185,7 @@ class NeighborSteps {
   [[nodiscard]] size_t bytes() const {
     size_t total = starts_.bytes() + degrees_.bytes() + tile_sums_.bytes() + positions_.bytes() +
                    kept_.bytes() + edge_slots_.bytes() + swapped_.bytes() + pairs_.bytes() +
-                   counters_.bytes() + batch_bytes();
+                   sent_.bytes() + counters_.bytes() + batch_bytes();
     for (const Type& type : types_) total += type.words.bytes() + type.keys.bytes();
     return total;
   }
@@ -160,25 +205,34 @@ class NeighborSteps {
 
   // What the host knows of a batch are bounds.
   struct Type {
-    explicit Type(Device& device) : ids(device), words(device), keys(device) {}
+    explicit Type(Device& device) : ids(device), words(device), keys(device), host_ids(device) {}
     Array<int64_t> ids;
     Array<uint32_t> words;
     Array<uint64_t> keys;
     bool direct = false;
     int64_t seeds = 0;
-    int64_t bound = 0;           // nodes known now
-    int64_t added = 0;           // by the hop under way
-    std::vector<int64_t> known;  // after each hop
-    std::vector<int64_t> fresh;  // added by each hop; the seeds first
+    int64_t bound = 0;                      // nodes known now
+    int64_t added = 0;                      // by the hop under way
+    std::vector<int64_t> known;             // after each hop
+    std::vector<int64_t> fresh;             // added by each hop; the seeds first
+    PinnedArray<Device, int64_t> host_ids;  // of a batch in steps
+    int64_t on_host = 0;
   };
   struct Edges {
-    explicit Edges(Device& device) : indptr(device), indices(device), edge_ids(device) {}
+    explicit Edges(Device& device)
+        : indptr(device), indices(device), edge_ids(device), host_sent(device) {}
     Array<int64_t> indptr;
     Array<int32_t> indices;
     Array<int64_t> edge_ids;
     int64_t bound = 0;
     int64_t offsets = 0;
     ExcludedView excluded{};  // of the batch
+    PinnedArray<Device, int64_t> host_sent;
+  };
+  // What was sent of a hop's lists.
+  struct Sent {
+    int64_t edges = 0;
+    int64_t destinations = 0;  // that have them
   };
 
   [[nodiscard]] bool all_seen() const {
@@ -212,19 +266,72 @@ class NeighborSteps {
     device_.download(host_counters_.data(), counters_.data(), counter_bytes());
   }
 
-  Status sample_hops(sampling::core::Philox4x32::Key key) {
-    for (size_t hop = 0; hop < options_.fanout.size(); ++hop) {
-      for (size_t relation = 0; relation < relations_.size(); ++relation)
-        GNN_RETURN_IF_ERROR(expand(hop, relation, key));
-      launch(EndHop{counters_.data(), layout_, static_cast<int64_t>(hop)}, layout_.types);
-      for (size_t i = 0; i < types_.size(); ++i) {
-        Type& type = types_[i];
-        type.known.push_back(type.bound);
-        type.fresh.push_back(std::min(type.added, num_nodes_[i]));
-        type.added = 0;
-      }
+  [[nodiscard]] int64_t fanout(size_t relation) const {
+    const std::vector<int64_t>& own = relations_[relation].fanout;
+    return own.empty() ? options_.fanout[hop_] : own[hop_];
+  }
+
+  void open(
+      std::span<const std::span<const int64_t>> seeds,
+      const sampling::core::StreamPosition& position,
+      std::span<const sampling::core::ExcludedPairs* const> excluded
+  ) {
+    if (open_) forget_ids();  // of a batch that has not come to its end
+    open_ = true;
+    place_seeds(seeds);
+    place_pairs(excluded);
+    hop_ = 0;
+    key_ = sampling::core::draw_key(position, options_.rule);
+  }
+
+  void close() {
+    forget_ids();
+    download_counters();
+    open_ = false;
+  }
+
+  // `drawn` is empty where all lists are here.
+  Status expand_all(std::span<const sampling::core::DrawnLists> drawn) {
+    for (size_t relation = 0; relation < relations_.size(); ++relation) {
+      GNN_RETURN_IF_ERROR(expand(hop_, relation, drawn.empty() ? nullptr : &drawn[relation]));
     }
     return {};
+  }
+
+  void end_hop() {
+    launch(EndHop{counters_.data(), layout_, static_cast<int64_t>(hop_)}, layout_.types);
+    ++hop_;
+    for (size_t i = 0; i < types_.size(); ++i) {
+      Type& type = types_[i];
+      type.known.push_back(type.bound);
+      type.fresh.push_back(std::min(type.added, num_nodes_[i]));
+      type.added = 0;
+    }
+  }
+
+  // Brings what the next hop may draw for to the host, and makes bounds numbers.
+  void learn_hop() {
+    download_counters();
+    device_.wait();
+    const int64_t* const counted = host_counters_.data();
+    for (int64_t i = 0; i < layout_.types; ++i) {
+      Type& type = types_[static_cast<size_t>(i)];
+      type.bound = counted[layout_.num_local(i)];
+      type.known[hop_] = type.bound;
+      type.fresh[hop_] = type.bound - type.known[hop_ - 1];
+      type.host_ids.reserve(type.bound, type.on_host);
+      device_.download(
+          type.host_ids.data() + type.on_host,
+          type.ids.data() + type.on_host,
+          static_cast<size_t>(type.bound - type.on_host) * sizeof(int64_t)
+      );
+      type.on_host = type.bound;
+    }
+    for (int64_t i = 0; i < layout_.relations; ++i) {
+      edges_[static_cast<size_t>(i)].bound =
+          counted[layout_.edges_up_to(i, static_cast<int64_t>(hop_))];
+    }
+    device_.wait();
   }
 
   void place_seeds(std::span<const std::span<const int64_t>> seeds) {
@@ -277,9 +384,7 @@ class NeighborSteps {
       };
       at += 2 * size;
     }
-    device_.upload(
-        pairs_.data(), host_pairs_.data(), static_cast<size_t>(2 * total) * sizeof(int64_t)
-    );
+    upload(pairs_.data(), host_pairs_.data(), 2 * total);
   }
 
   // Room in a hashed type's slots for `count` ids at a load of one half. Whether it grew; what was
@@ -327,21 +432,22 @@ class NeighborSteps {
     };
   }
 
-  Status expand(size_t hop, size_t relation, sampling::core::Philox4x32::Key key) {
+  Status expand(size_t hop, size_t relation, const sampling::core::DrawnLists* drawn) {
     const sampling::core::RelationView& own = relations_[relation];
     const Type& destination = types_[static_cast<size_t>(own.destination_type)];
     const HopView view = view_of(hop, relation, counters_.data());
-    const ListsView lists = {
+    ListsView lists = {
         .indptr = own.indptr,
         .ends = sampling::core::ends_of(own),
         .indices32 = own.indices32,
         .indices64 = own.indices64,
-        .edge_ids = own.edge_ids
+        .edge_ids = own.edge_ids,
+        .first_node = own.first_node
     };
     const DrawRule rule = {
-        .fanout = own.fanout.empty() ? options_.fanout[hop] : own.fanout[hop],
+        .fanout = fanout(relation),
         .replace = options_.replace,
-        .key = key,
+        .key = key_,
         .lane = sampling::core::hop_lane(own, hop)
     };
     const int64_t destinations = all_seen() ? destination.known[hop] : destination.fresh[hop];
@@ -353,14 +459,20 @@ class NeighborSteps {
     edges.indptr.reserve(offsets, edges.offsets);
     edges.offsets = offsets;
     const ListStarts starts = {.starts = starts_.data(), .degrees = degrees_.data()};
+    const Sent sent = drawn == nullptr ? Sent() : send(*drawn, edges, destinations, lists);
     launch_tiles(
-        CountDrawn{view, lists, rule, destination.ids.data(), starts, tile_sums_.data()},
+        CountDrawn{
+            view, lists, rule, destination.ids.data(), starts, tile_sums_.data(), drawn != nullptr
+        },
         destinations,
         steps_.most_reading_blocks
     );
     launch_scan(ScanDrawn{view, edges.indptr.data(), tile_sums_.data(), steps_.threads});
 
-    GNN_ASSIGN_OR_RETURN(const int64_t most, edges_of(view, rule.fanout, destinations));
+    GNN_ASSIGN_OR_RETURN(
+        const int64_t most,
+        edges_of(view, rule.fanout, destinations - sent.destinations, sent.edges)
+    );
     positions_.reserve(most);
     launch_tiles(
         DrawNarrow{
@@ -427,16 +539,84 @@ class NeighborSteps {
     std::swap(positions_, kept_);
   }
 
+  // Has the device know the lists that lie elsewhere: where each destination's begins among those that
+  // were sent, in the order of the destinations, whoever sent them, and how long it is.
+  Sent send(
+      const sampling::core::DrawnLists& drawn, Edges& edges, int64_t destinations, ListsView& lists
+  ) {
+    int64_t num_sent = 0;
+    for (const sampling::core::DrawnPiece& piece : drawn.pieces) num_sent += piece.num_edges;
+    const int64_t arrays = options_.with_edge_ids ? 2 : 1;
+    edges.host_sent.reserve(2 * destinations + arrays * num_sent);
+    int64_t* const starts = edges.host_sent.data();
+    int64_t* const degrees = starts + destinations;
+    int64_t* const sources = degrees + destinations;
+    std::vector<int64_t> next;  // of each piece: where its next list begins
+    Sent sent;
+    for (const sampling::core::DrawnPiece& piece : drawn.pieces) {
+      next.push_back(sent.edges);
+      std::copy_n(piece.sources, piece.num_edges, sources + sent.edges);
+      if (options_.with_edge_ids)
+        std::copy_n(piece.edge_ids, piece.num_edges, sources + num_sent + sent.edges);
+      sent.edges += piece.num_edges;
+    }
+    place_lists(drawn, next, {.starts = starts, .degrees = degrees}, destinations, sent);
+    upload(starts_.data(), starts, destinations);
+    upload(degrees_.data(), degrees, destinations);
+    sent_.reserve(arrays * num_sent);
+    upload(sent_.data(), sources, arrays * num_sent);
+    lists.sent_sources = sent_.data();
+    lists.sent_edge_ids = sent_.data() + num_sent;
+    return sent;
+  }
+
+  static void place_lists(
+      const sampling::core::DrawnLists& drawn,
+      std::vector<int64_t>& next,
+      const ListStarts& out,
+      int64_t destinations,
+      Sent& sent
+  ) {
+    if (drawn.owners.empty()) {  // of a fan-out of 0
+      std::fill_n(out.starts, destinations, kSent);
+      std::fill_n(out.degrees, destinations, 0);
+      sent.destinations = destinations;
+      return;
+    }
+    std::vector<const uint32_t*> counts;
+    for (const sampling::core::DrawnPiece& piece : drawn.pieces) counts.push_back(piece.counts);
+    for (int64_t i = 0; i < destinations; ++i) {
+      const auto owner = static_cast<size_t>(drawn.owners[static_cast<size_t>(i)]);
+      if (counts[owner] == nullptr) {
+        out.starts[i] = 0;
+        out.degrees[i] = 0;
+        continue;
+      }
+      out.starts[i] = kSent + next[owner];
+      out.degrees[i] = *counts[owner]++;
+      next[owner] += out.degrees[i];
+      ++sent.destinations;
+    }
+  }
+
+  void upload(int64_t* to, const int64_t* from, int64_t count) {
+    device_.upload(to, from, static_cast<size_t>(count) * sizeof(int64_t));
+  }
+
   [[nodiscard]] int64_t tiles(int64_t items) const {
     return (items + steps_.threads - 1) / steps_.threads;
   }
 
-  // A bound of the edges of a hop.
-  Result<int64_t> edges_of(const HopView& view, int64_t fanout, int64_t destinations) {
+  // A bound of the edges of a hop, of which `sent` were drawn elsewhere, and the others are drawn for
+  // so many destinations.
+  Result<int64_t> edges_of(
+      const HopView& view, int64_t fanout, int64_t destinations, int64_t sent
+  ) {
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     int64_t most = 0;
     if (fanout >= 0) {
       most = fanout > 0 && destinations > kMost / fanout ? kMost : destinations * fanout;
+      most += sent;
     } else {
       download_counters();
       device_.wait();
@@ -522,6 +702,10 @@ class NeighborSteps {
   CounterLayout layout_;
   std::vector<Type> types_;
   std::vector<Edges> edges_;
+  // Of the batch under way.
+  sampling::core::Philox4x32::Key key_{};
+  size_t hop_ = 0;
+  bool open_ = false;  // its ids have slots
   Array<int64_t> starts_;
   Array<int64_t> degrees_;
   Array<int64_t> tile_sums_;
@@ -530,6 +714,7 @@ class NeighborSteps {
   Array<uint32_t> edge_slots_;
   Array<uint32_t> swapped_;
   Array<int64_t> pairs_;
+  Array<int64_t> sent_;  // sources, then edge ids
   Array<int64_t> counters_;
   PinnedArray<Device, int64_t> host_seeds_;
   PinnedArray<Device, int64_t> host_pairs_;

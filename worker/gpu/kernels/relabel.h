@@ -56,8 +56,7 @@ struct ReadSources {
       const uint32_t slot = slots.slot_of(thread, lists.source(position));
       thread.atomic_min(slots.words + slot, IdSlots::kPlace | static_cast<uint32_t>(edge));
       edge_slots[edge] = slot;
-      if (ids != nullptr)
-        ids[edge] = lists.edge_ids != nullptr ? lists.edge_ids[position] : position;
+      if (ids != nullptr) ids[edge] = lists.edge_id(position);
     });
   }
 };

@@ -11,6 +11,7 @@ struct DrawnPiece {
   const uint32_t* counts = nullptr;   ///< [nodes]: how many were drawn for each
   const int64_t* sources = nullptr;   ///< [sum of counts]: global ids
   const int64_t* edge_ids = nullptr;  ///< [sum of counts]; null where nobody wants them
+  int64_t num_edges = 0;              ///< sum of counts
 };
 
 /// The in-neighbours of a hop's destinations by one relation, drawn by several nodes of a job, each

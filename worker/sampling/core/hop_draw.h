@@ -33,7 +33,12 @@ struct DrawnHop {
   int64_t num_edges = 0;
 
   [[nodiscard]] DrawnPiece piece() const {
-    return {.counts = counts.data(), .sources = sources.data(), .edge_ids = edge_ids.data()};
+    return {
+        .counts = counts.data(),
+        .sources = sources.data(),
+        .edge_ids = edge_ids.data(),
+        .num_edges = num_edges
+    };
   }
 };
 

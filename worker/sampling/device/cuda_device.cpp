@@ -50,6 +50,22 @@ class CudaSampler final : public BatchSampler {
     return sampler_.begin(seeds, position, excluded);
   }
 
+  Status begin_hops(
+      std::span<const std::span<const int64_t>> seeds,
+      const core::StreamPosition& position,
+      std::span<const core::ExcludedPairs* const> excluded
+  ) override {
+    const c10::StreamGuard on(stream_);
+    return sampler_.begin_hops(seeds, position, excluded);
+  }
+  [[nodiscard]] std::span<const int64_t> destinations(size_t relation) const override {
+    return sampler_.destinations(relation);
+  }
+  Status add_hop(std::span<const core::DrawnLists> drawn) override {
+    const c10::StreamGuard on(stream_);
+    return sampler_.add_hop(drawn);
+  }
+
   Result<gpu::SampledBatch> wait() override {
     const c10::StreamGuard on(stream_);
     return sampler_.wait();

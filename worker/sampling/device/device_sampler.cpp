@@ -1,50 +1,13 @@
 #include "worker/sampling/device/device_sampler.h"
 
-#include "common/out_of_memory.h"
+#include "worker/sampling/device/device_errors.h"
 #include "worker/sampling/sample_parts.h"
 
-#include <c10/util/Exception.h>
-
-#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
 
 namespace gnn::sampling::device {
-namespace {
-
-// What is used up, and what takes less of it.
-Error with_advice(Error error) {
-  if (error.kind != ErrorKind::OutOfMemory) return error;
-  error.message +=
-      "; sampling.device: CUDA takes less of its memory with sampling.topologyMemory: ZeroCopy, a "
-      "smaller sampling.fanout, sampling.prefetch or training.batchSize";
-  return error;
-}
-
-// A pointer to an array of the batch, which has a type that a tensor's elements have.
-class Copies {
- public:
-  explicit Copies(BatchSampler& sampler) : sampler_(sampler) {}
-
-  template <class T>
-  at::Tensor operator()(const T* array, int64_t count) const {
-    return sampler_.copy_of(array, count, c10::CppTypeToScalarType<T>::value);
-  }
-
- private:
-  BatchSampler& sampler_;
-};
-
-Error error_of(const std::exception& error, const std::string& what) {
-  return {
-      .kind = is_out_of_memory(error) ? ErrorKind::OutOfMemory : ErrorKind::Internal,
-      .message = "sampling on the device: " + what
-  };
-}
-
-}  // namespace
-
 DeviceSampler::DeviceSampler(
     NeighborSamplerOptions options,
     std::vector<int64_t> num_nodes,
@@ -83,31 +46,21 @@ Result<std::shared_ptr<DeviceSampler>> DeviceSampler::create(
          .relations = made->relations_,
          .options = kernel_options(made->options_)}
     );
-    if (!sampler) return tl::unexpected(with_advice(std::move(sampler).error()));
+    if (!sampler) return tl::unexpected(device_error(std::move(sampler).error()));
     GNN_RETURN_IF_ERROR(made->idle_.push(std::move(*sampler)));
   }
   return made;
 }
 
 void DeviceSampler::start(SampleRequest request, const Executor& /*executor*/, Done done) {
-  auto sampled = sample(request);
-  if (!sampled) return done(tl::unexpected(with_advice(std::move(sampled).error())));
-  done(std::move(sampled));
+  done(sample(request));
 }
 
 Result<SampledSubgraph> DeviceSampler::sample(const SampleRequest& request) {
   GNN_ASSIGN_OR_RETURN(const auto seeds, checked_seeds(request.seeds, num_nodes_));
   GNN_ASSIGN_OR_RETURN(auto sampler, idle_.pop());
   GNN_ASSERT(sampler.has_value(), "nobody closes the queue");
-  Result<SampledSubgraph> sampled = [&]() -> Result<SampledSubgraph> {
-    try {
-      return sample_by(**sampler, seeds, request);
-    } catch (const c10::Error& error) {
-      return tl::unexpected(error_of(error, error.what_without_backtrace()));
-    } catch (const std::exception& error) {
-      return tl::unexpected(error_of(error, error.what()));
-    }
-  }();
+  Result<SampledSubgraph> sampled = on_device([&] { return sample_by(**sampler, seeds, request); });
   GNN_RETURN_IF_ERROR(idle_.push(*std::move(sampler)));
   return sampled;
 }
@@ -119,10 +72,7 @@ Result<SampledSubgraph> DeviceSampler::sample_by(
 ) const {
   const BatchExclusions exclusions(request.excluded, relations_.size());
   GNN_RETURN_IF_ERROR(sampler.begin(seeds, request.position, exclusions.by_relation()));
-  GNN_ASSIGN_OR_RETURN(const gpu::SampledBatch batch, sampler.wait());
-  const BatchArrays arrays = arrays_of(batch, options_, relations_, Copies(sampler));
-  GNN_RETURN_IF_ERROR(sampler.finish());
-  return subgraph_in(arrays, options_, relations_);
+  return subgraph_of(sampler, options_, relations_);
 }
 
 }  // namespace gnn::sampling::device

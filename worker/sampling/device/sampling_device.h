@@ -2,6 +2,7 @@
 
 #include "common/result.h"
 #include "worker/gpu/kernels/sampled_batch.h"
+#include "worker/sampling/core/drawn_lists.h"
 #include "worker/sampling/core/excluded_pairs.h"
 #include "worker/sampling/core/neighbor_kernel.h"
 #include "worker/sampling/core/relation_view.h"
@@ -32,6 +33,22 @@ class BatchSampler {
       const core::StreamPosition& position,
       std::span<const core::ExcludedPairs* const> excluded
   ) = 0;
+  /// The same in steps, where some lists lie elsewhere: begin_hops(), then for each hop in turn
+  /// destinations() of every relation, and add_hop(), then wait(). The relations have the lists from
+  /// their first_node on. What waits for the device is brief: it has one hop to do.
+  /// Errors: those of begin(), of add_hop() too, after which the batch is over.
+  [[nodiscard]] virtual Status begin_hops(
+      std::span<const std::span<const int64_t>> seeds,
+      const core::StreamPosition& position,
+      std::span<const core::ExcludedPairs* const> excluded
+  ) = 0;
+  /// Whose in-neighbours by a relation the next hop draws, in memory of the host until the hop is added;
+  /// empty if its fan-out there is 0.
+  [[nodiscard]] virtual std::span<const int64_t> destinations(size_t relation) const = 0;
+  /// Ends the hop: one element of `drawn` per relation, for its destinations in their order, as
+  /// core::NeighborKernel::add_hop() takes them. For the nodes of a piece without counts the device
+  /// draws.
+  [[nodiscard]] virtual Status add_hop(std::span<const core::DrawnLists> drawn) = 0;
   /// Waits for the batch that was begun.
   [[nodiscard]] virtual Result<gpu::SampledBatch> wait() = 0;
   /// A tensor of the device that holds the first `count` elements of an array of that batch once

@@ -1,4 +1,5 @@
 // Skipped where there is no GPU.
+#include "tests/worker/sampling/device/parts_cases.h"
 #include "tests/worker/sampling/device/sampler_cases.h"
 #include "worker/gpu/memory.h"
 #include "worker/sampling/device/cuda_device.h"
@@ -32,6 +33,16 @@ TEST(DeviceSamplerOnGpu, SamplesWhatTheCpuSamplesFromEitherMemory) {
       }
       for (std::thread& thread : threads) thread.join();
     }
+  }
+}
+
+TEST(DeviceSamplerOnGpu, SamplesWhatOneCpuSamplesWhereListsLieApart) {
+  if (gpu::device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const auto device = must(cuda_device(c10::Device(c10::kCUDA, 0), GraphMemory::Device));
+  for (const PartsCase& each : parts_cases()) {
+    const shards::Shop shop(4);
+    const shards::Job job(shop, each.sampling, /*extracted=*/true);
+    for (int64_t part = 0; part < 4; ++part) expect_the_bits_of_one(each, shop, job, part, device);
   }
 }
 

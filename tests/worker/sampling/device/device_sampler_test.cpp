@@ -97,6 +97,19 @@ class StumblingDevice final : public SamplingDevice {
       if (++batches_ % 3 == 1) return fail(ErrorKind::Configuration, "too large");
       return sampler_->begin(seeds, position, excluded);
     }
+    Status begin_hops(
+        std::span<const std::span<const int64_t>> seeds,
+        const core::StreamPosition& position,
+        std::span<const core::ExcludedPairs* const> excluded
+    ) override {
+      return sampler_->begin_hops(seeds, position, excluded);
+    }
+    [[nodiscard]] std::span<const int64_t> destinations(size_t relation) const override {
+      return sampler_->destinations(relation);
+    }
+    Status add_hop(std::span<const core::DrawnLists> drawn) override {
+      return sampler_->add_hop(drawn);
+    }
     Result<gpu::SampledBatch> wait() override { return sampler_->wait(); }
     at::Tensor copy_of(const void* array, int64_t count, at::ScalarType dtype) override {
       if (batches_ % 3 == 2) throw std::runtime_error("CUDA out of memory");

@@ -78,9 +78,7 @@ nlohmann::json measure(const Arguments& arguments) {
     ));
     must(predictions.choose_nodes(data.target().num_nodes));
     const std::vector<at::Tensor> parts = {data.split.validation, data.split.test};
-    if (!must(predictions.write(
-            {.model = *model, .parts = parts}, whole, {alone}, context, {}
-        )))
+    if (!must(predictions.write({.model = *model, .parts = parts}, whole, {alone}, context, {})))
       throw std::runtime_error("the inference stopped");
   };
   double exact = std::numeric_limits<double>::infinity();

@@ -1,7 +1,9 @@
 // Steps on a GPU, whose batches come from the loader.
+#include "common/progress_bar.h"
 #include "tests/worker/sampling/random_graph.h"
 #include "tests/worker/training/batch_workload.h"
 #include "worker/comm/ddp.h"
+#include "worker/loader/device_rows.h"
 #include "worker/loader/node_loader.h"
 #include "worker/nn/models/graph_sage.h"
 #include "worker/progress/console_sink.h"
@@ -48,6 +50,15 @@ std::shared_ptr<loader::FeatureFetcher> fetcher_of(const at::Tensor& rows, c10::
   );
 }
 
+std::shared_ptr<loader::FeatureFetcher> fetcher_on(c10::Device device, const at::Tensor& rows) {
+  SilentProgressBar silent;
+  return std::make_shared<loader::DeviceFeatureFetcher>(must(loader::DeviceRows::create(
+      must(loader::gpu_row_device(device)),
+      {.rows = rows, .num_nodes = kNodes, .hot_ids = at::arange(kNodes, at::kLong)},
+      silent
+  )));
+}
+
 enum class Rows { InHostMemory, OnTheDevice };
 
 BatchWorkload::Batches batches_for(c10::Device device, Rows rows) {
@@ -69,9 +80,8 @@ BatchWorkload::Batches batches_for(c10::Device device, Rows rows) {
       loader::NodeBatchMaker::create(
           std::make_shared<sampling::LocalSampler>(std::move(sampler)),
           at::arange(kNodes, at::kLong),
-          on_device ? nullptr : fetcher_of(features(), device),
-          fetcher_of(at::arange(kNodes, at::kLong) % kClasses, device),
-          on_device ? features().to(device) : at::Tensor()
+          on_device ? fetcher_on(device, features()) : fetcher_of(features(), device),
+          fetcher_of(at::arange(kNodes, at::kLong) % kClasses, device)
       )
   ));
 }

@@ -31,9 +31,10 @@ struct RelationView {
 };
 
 /// Where the visible part of each list ends. Lists that are visible as a whole end where the next
-/// begins, so that one code serves both.
+/// begins, so that one code serves both. Null of a relation without arrays.
 [[nodiscard]] inline const int64_t* ends_of(const RelationView& relation) {
-  return relation.ends != nullptr ? relation.ends : relation.indptr + 1;
+  if (relation.ends != nullptr || relation.indptr == nullptr) return relation.ends;
+  return relation.indptr + 1;
 }
 
 /// The lane of a relation's draws in a hop.

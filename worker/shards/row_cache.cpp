@@ -37,23 +37,6 @@ void count_names(
   }
 }
 
-// Keeps `most` ids of those with the largest values, the largest first; of equal ones the lowest ids.
-template <class Values>
-void keep_largest(std::vector<int64_t>& ids, const Values& values, int64_t most) {
-  const auto count = std::min(ids.size(), static_cast<size_t>(most));
-  std::partial_sort(
-      ids.begin(),
-      ids.begin() + static_cast<std::ptrdiff_t>(count),
-      ids.end(),
-      [&](int64_t a, int64_t b) {
-        const auto of_a = values[static_cast<size_t>(a)];
-        const auto of_b = values[static_cast<size_t>(b)];
-        return of_a != of_b ? of_a > of_b : a < b;
-      }
-  );
-  ids.resize(count);
-}
-
 }  // namespace
 
 graph::HotRowsData hot_rows(std::span<const double> reads, const data::IdRange& own, int64_t rows) {

@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,23 @@
 #include <vector>
 
 namespace gnn::shards {
+
+/// Keeps `most` ids of those with the largest values, the largest first; of equal ones the lowest ids.
+template <class Values>
+void keep_largest(std::vector<int64_t>& ids, const Values& values, int64_t most) {
+  const auto count = std::min(ids.size(), static_cast<size_t>(most));
+  std::partial_sort(
+      ids.begin(),
+      ids.begin() + static_cast<std::ptrdiff_t>(count),
+      ids.end(),
+      [&](int64_t a, int64_t b) {
+        const auto of_a = values[static_cast<size_t>(a)];
+        const auto of_b = values[static_cast<size_t>(b)];
+        return of_a != of_b ? of_a > of_b : a < b;
+      }
+  );
+  ids.resize(count);
+}
 
 /// The rows of other parts' nodes that a node keeps.
 struct CachedIds {

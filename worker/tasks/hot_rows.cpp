@@ -321,18 +321,7 @@ template <class Value>
 at::Tensor largest(const std::vector<Value>& values, int64_t most) {
   std::vector<int64_t> ids(values.size());
   std::iota(ids.begin(), ids.end(), int64_t{0});
-  const auto count = std::min(ids.size(), static_cast<size_t>(most));
-  std::partial_sort(
-      ids.begin(),
-      ids.begin() + static_cast<std::ptrdiff_t>(count),
-      ids.end(),
-      [&](int64_t a, int64_t b) {
-        const Value of_a = values[static_cast<size_t>(a)];
-        const Value of_b = values[static_cast<size_t>(b)];
-        return of_a != of_b ? of_a > of_b : a < b;
-      }
-  );
-  ids.resize(count);
+  shards::keep_largest(ids, values, most);
   return at::tensor(ids, at::kLong);
 }
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -202,7 +203,8 @@ TEST(OrderedPrefetcher, BeginsNothingForAnItemThatWaitsForRoom) {
 
 TEST(OrderedPrefetcher, GivesAnItemInItsTurnHoweverLateAndLargeItIs) {
   ThreadPool pool(2);
-  Guarded<std::vector<std::function<void()>>> begun;
+  // By index: items that two threads begin at once come here in either order.
+  Guarded<std::map<int64_t, std::function<void()>>> begun;
   Prefetcher prefetcher(
       pool,
       {0, 400},
@@ -210,22 +212,21 @@ TEST(OrderedPrefetcher, GivesAnItemInItsTurnHoweverLateAndLargeItIs) {
       channel(10, 4, [](int64_t index) { return index % 4 == 0 ? 1000 : 5; }),
       [&](int64_t index, const Executor& /*executor*/, const Prefetcher::Done& done) {
         if (index % 4 != 0) return done(index);
-        begun.lock()->push_back([=] { done(index); });
+        begun.lock()->emplace(index, [=] { done(index); });
         begun.notify_all();
       }
   );
-  const auto make_next = [&begun] {
-    std::function<void()> make;
+  const auto make = [&begun](int64_t index) {
+    std::function<void()> make_it;
     {
       auto waiting = begun.lock();
-      waiting.wait([](const auto& list) { return !list.empty(); });
-      make = std::move(waiting->front());
-      waiting->erase(waiting->begin());
+      waiting.wait([=](const auto& items) { return items.contains(index); });
+      make_it = waiting->extract(index).mapped();
     }
-    make();
+    make_it();
   };
   for (int64_t i = 0; i < 400; ++i) {
-    if (i % 4 == 0) make_next();
+    if (i % 4 == 0) make(i);
     ASSERT_EQ(prefetcher.next().value(), i);
   }
   EXPECT_EQ(prefetcher.next().value(), std::nullopt);

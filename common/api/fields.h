@@ -24,9 +24,10 @@ enum class TextForm {
   EnvName,
   QualifiedName,  ///< label and taint keys: optional prefix and name
   LabelValue,
-  Quantity,  ///< Kubernetes quantity, not negative
-  ByteSize,  ///< Kubernetes quantity: a whole number of Mi or Gi, not 0
-  Resume,    ///< Auto, Never or an absolute path
+  Quantity,     ///< Kubernetes quantity, not negative
+  ByteSize,     ///< Kubernetes quantity: a whole number of Mi or Gi, not 0
+  Resume,       ///< Auto, Never or an absolute path
+  GpuResource,  ///< of NVIDIA's device plugin: GPUs, MIG slices by profile, shares of either
 };
 
 /// The regular expression of a form; empty for Any.
@@ -487,6 +488,7 @@ void visit(auto& v, Of<Workers> auto& x) {
   v.field("nodes", x.nodes, between(1, kMaxNodes));
   v.field("processesPerNode", x.processes_per_node, between(1, kMaxProcessesPerNode));
   v.field("gpusPerProcess", x.gpus_per_process, between(0, 1));
+  v.field("gpuResource", x.gpu_resource, text(TextForm::GpuResource, 63));
   v.field("backend", x.backend, Bounds{});
   v.field("template", x.pod_template, Bounds{});
 }

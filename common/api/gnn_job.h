@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// The GNNJob (gnn.dev/v1alpha1) as plain data, for controller and worker.
@@ -748,10 +749,15 @@ struct PodTemplate {
   friend bool operator==(const PodTemplate&, const PodTemplate&) = default;
 };
 
+/// A whole GPU, as the device plugin of NVIDIA names it.
+inline constexpr std::string_view kGpuResource = "nvidia.com/gpu";
+
 struct Workers {
   int64_t nodes = 1;               ///< pods
   int64_t processes_per_node = 1;  ///< ranks per pod
   int64_t gpus_per_process = 0;    ///< 0 or 1
+  /// What a pod requests for its GPUs: whole ones, MIG slices or shares; absent: kGpuResource.
+  std::optional<std::string> gpu_resource = {};
   Backend backend = Backend::Auto;
   std::optional<PodTemplate> pod_template = {};  ///< "template"
   friend bool operator==(const Workers&, const Workers&) = default;

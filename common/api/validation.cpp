@@ -44,6 +44,8 @@ std::string_view pattern(TextForm form) {
       return "^[1-9][0-9]{0,5}(Mi|Gi)$";
     case TextForm::Resume:
       return "^(Auto|Never|/.+)$";
+    case TextForm::GpuResource:
+      return R"(^nvidia\.com/(gpu|mig-[0-9a-z]+(\.[0-9a-z]+)+)(\.shared)?$)";
   }
   return "";
 }
@@ -52,7 +54,6 @@ namespace {
 
 // A BipartiteSAGE's: links' ends, their neighbours and those of the neighbours.
 constexpr int64_t kBipartiteLayers = 2;
-constexpr std::string_view kGpuResource = "nvidia.com/gpu";
 constexpr std::array<std::string_view, 6> kReservedMounts = {
     "/", "/etc/gnn", "/tmp", "/dev", "/proc", "/sys"
 };
@@ -70,7 +71,8 @@ bool has_form(const std::string& text, TextForm form) {
           TextForm::LabelValue,
           TextForm::Quantity,
           TextForm::ByteSize,
-          TextForm::Resume}) {
+          TextForm::Resume,
+          TextForm::GpuResource}) {
       made.emplace(each, std::regex(std::string(pattern(each)), std::regex::ECMAScript));
     }
     return made;
@@ -937,9 +939,16 @@ void check_run_policy(const RunPolicy& policy, Problems& problems) {
   );
 }
 
+// Whole ones, MIG slices or shares.
+bool names_gpus(const ResourceList& list) {
+  return std::any_of(list.begin(), list.end(), [](const auto& resource) {
+    return resource.first.starts_with(kGpuResource) ||
+           resource.first.starts_with("nvidia.com/mig-");
+  });
+}
+
 bool requests_gpus(const Resources& resources) {
-  return resources.requests.contains(std::string(kGpuResource)) ||
-         resources.limits.contains(std::string(kGpuResource));
+  return names_gpus(resources.requests) || names_gpus(resources.limits);
 }
 
 template <class Item>
@@ -1103,7 +1112,7 @@ void check_prepare(const GnnJobSpec& spec, Problems& problems) {
   problems.require(
       !prepare.resources || !requests_gpus(*prepare.resources),
       "spec.prepare.resources",
-      "nvidia.com/gpu is not for prepare, which does not compute on GPUs"
+      "GPUs are not for prepare, which does not compute on them"
   );
 }
 
@@ -1189,12 +1198,22 @@ void check_scheduling(const GnnJobSpec& spec, Problems& problems) {
   );
 }
 
+// A process sees one MIG slice alone, and shares may be of one GPU, on which NCCL joins no two ranks.
+void check_gpu_resource(const Workers& workers, Problems& problems) {
+  problems.require(
+      workers.gpu_resource.value_or(std::string(kGpuResource)) == kGpuResource ||
+          (workers.gpus_per_process == 1 && workers.processes_per_node == 1),
+      "spec.workers.gpuResource",
+      "MIG slices and shares of GPUs require gpusPerProcess: 1 and processesPerNode: 1"
+  );
+}
+
 void check_templates(const GnnJobSpec& spec, Problems& problems) {
   if (spec.workers.pod_template) {
     check_template(
         *spec.workers.pod_template,
         "spec.workers.template",
-        "set workers.gpusPerProcess instead of nvidia.com/gpu",
+        "set workers.gpusPerProcess and gpuResource instead of requesting GPUs",
         problems
     );
   }
@@ -1202,7 +1221,7 @@ void check_templates(const GnnJobSpec& spec, Problems& problems) {
     check_template(
         *spec.servers->pod_template,
         "spec.servers.template",
-        "nvidia.com/gpu is not for servers, which do not compute on GPUs",
+        "GPUs are not for servers, which do not compute on them",
         problems
     );
   }
@@ -1245,6 +1264,7 @@ std::vector<FieldError> validate(const GnnJob& job) {
   check_run_policy(job.spec.run_policy, problems);
   check_prepare(job.spec, problems);
   check_tracking(job.spec, problems);
+  check_gpu_resource(job.spec.workers, problems);
   check_templates(job.spec, problems);
   check_scheduling(job.spec, problems);
   return problems.take();

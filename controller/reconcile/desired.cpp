@@ -30,7 +30,6 @@ using api::GnnJob;
 constexpr std::string_view kConfigVolume = "gnn-config";
 constexpr std::string_view kTmpVolume = "gnn-tmp";
 constexpr std::string_view kSharedMemoryVolume = "gnn-shm";
-constexpr std::string_view kGpuResource = "nvidia.com/gpu";
 // NCCL keeps its intra-node buffers in shared memory.
 constexpr int64_t kSharedMemoryMiPerProcess = 512;
 
@@ -250,7 +249,10 @@ objects::Container worker_container(const GnnJob& job, const PodPlace& place) {
   if (serves_data(job) && !job.spec.servers) container.ports.push_back(data_port());
   container.resources = workers.pod_template->resources;
   const int64_t gpus = workers.gpus_per_process * workers.processes_per_node;
-  if (gpus > 0) container.resources.limits[std::string(kGpuResource)] = std::to_string(gpus);
+  if (gpus > 0) {
+    container.resources.limits[workers.gpu_resource.value_or(std::string(api::kGpuResource))] =
+        std::to_string(gpus);
+  }
   return container;
 }
 

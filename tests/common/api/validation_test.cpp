@@ -66,6 +66,29 @@ TEST(Validation, AcceptsTheSamples) {
   EXPECT_EQ(paths_of(sample_plain_link_job()), std::vector<std::string>{});
 }
 
+TEST(Validation, AllowsSlicesAndSharesOfGpusToOneProcessPerNode) {
+  for (const char* resource :
+       {"nvidia.com/mig-1g.10gb", "nvidia.com/mig-1c.3g.20gb.me", "nvidia.com/gpu.shared"}) {
+    GnnJob job = sample_job();
+    job.spec.workers.gpu_resource = resource;
+    job.spec.workers.processes_per_node = 1;
+    job.spec.workers.gpus_per_process = 0;
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.workers.gpuResource"});
+    job.spec.workers.gpus_per_process = 1;
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{});
+    job.spec.workers.processes_per_node = 2;
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.workers.gpuResource"});
+    job.spec.workers.gpu_resource = "nvidia.com/gpu";
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{});
+  }
+  for (const char* resource : {"amd.com/gpu", "nvidia.com/mig-", "nvidia.com/gpu.shared.shared"}) {
+    GnnJob job = sample_job();
+    job.spec.workers.gpu_resource = resource;
+    job.spec.workers.processes_per_node = job.spec.workers.gpus_per_process = 1;
+    EXPECT_EQ(paths_of(job), std::vector<std::string>{"spec.workers.gpuResource"}) << resource;
+  }
+}
+
 TEST(Validation, ChecksEveryFieldsBounds) {
   expect_refused(std::vector<Case>{
       {"spec.workers.nodes", [](GnnJob& j) { j.spec.workers.nodes = 0; }},
@@ -805,6 +828,10 @@ TEST(Validation, GuardsThePodTemplate) {
        })},
       {path + ".resources",
        pod([](PodTemplate& p) { p.resources.limits = {{"nvidia.com/gpu", "1"}}; })},
+      {path + ".resources",
+       pod([](PodTemplate& p) { p.resources.requests = {{"nvidia.com/gpu.shared", "1"}}; })},
+      {path + ".resources",
+       pod([](PodTemplate& p) { p.resources.limits = {{"nvidia.com/mig-1g.10gb", "1"}}; })},
       {path + ".priorityClassName",
        pod([](PodTemplate& p) { p.priority_class_name = "system-node-critical"; })},
   });

@@ -176,6 +176,19 @@ TEST(Desired, RequestsGpusAndSharedMemoryPerProcess) {
   }));
 }
 
+TEST(Desired, RequestsTheSliceOfAGpuThatAJobNames) {
+  api::GnnJob job = small_job();
+  job.spec.workers.gpus_per_process = 1;
+  job.spec.workers.processes_per_node = 1;
+  job.spec.workers.gpu_resource = "nvidia.com/mig-1g.10gb";
+  EXPECT_EQ(
+      desired_pod(job, {.attempt = 1, .node = 0, .rounds_left = 0})
+          .spec.containers[0]
+          .resources.limits,
+      (api::ResourceList{{"nvidia.com/mig-1g.10gb", "1"}})
+  );
+}
+
 TEST(Desired, ServicePublishesPodsThatAreNotReady) {
   const objects::Service service = desired_service(small_job());
   EXPECT_EQ(service.metadata.name, "arxiv-gnn");

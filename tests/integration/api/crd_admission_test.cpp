@@ -404,7 +404,7 @@ std::vector<Refusal> broken_server_rules() {
        "is only for NodeClassification and LinkPrediction"},
       {served("", {{t + "/resources/limits", {{"nvidia.com/gpu", 1}}}}),
        "spec.servers.template.resources",
-       "nvidia.com/gpu is not for servers, which do not compute on GPUs"},
+       "GPUs are not for servers, which do not compute on them"},
       {served("", {{t + "/volumeMounts", {{{"name", "x"}, {"mountPath", "/x"}}}}}),
        "spec.servers.template.volumeMounts",
        "each volumeMount must name a volume of the template"},
@@ -431,7 +431,7 @@ std::vector<Refusal> broken_prepare_rules() {
       {prepared("", {{import + "/path", nullptr}}), "spec.prepare.import.path", "Required value"},
       {prepared("", {{"/spec/prepare/resources", {{"limits", {{"nvidia.com/gpu", 1}}}}}}),
        "spec.prepare.resources",
-       "nvidia.com/gpu is not for prepare, which does not compute on GPUs"},
+       "GPUs are not for prepare, which does not compute on them"},
       {prepared("", {{import + "/format", "PackageIndex"}, {import + "/noSplit", true}}),
        "spec.prepare.import",
        "split, noSplit, coalesce, rowNormalize, selfLoops and classes are not for Taobao, "
@@ -878,7 +878,27 @@ std::vector<Refusal> broken_rules() {
       // The pod template
       {nodes("", {{t + "/resources/limits", {{"nvidia.com/gpu", 1}}}}),
        "spec.workers.template.resources",
-       "set workers.gpusPerProcess instead of nvidia.com/gpu"},
+       "set workers.gpusPerProcess and gpuResource instead of requesting GPUs"},
+      {nodes("", {{t + "/resources/requests", {{"nvidia.com/mig-1g.10gb", 1}}}}),
+       "spec.workers.template.resources",
+       "set workers.gpusPerProcess and gpuResource instead of requesting GPUs"},
+      {nodes(
+           "",
+           {{"/spec/workers/gpusPerProcess", 1},
+            {"/spec/workers/processesPerNode", 2},
+            {"/spec/workers/gpuResource", "nvidia.com/gpu.shared"}}
+       ),
+       "spec.workers.gpuResource",
+       "MIG slices and shares of GPUs require gpusPerProcess: 1 and processesPerNode: 1"},
+      {nodes(
+           "",
+           {{"/spec/workers/gpusPerProcess", 0},
+            {"/spec/workers/gpuResource", "nvidia.com/mig-1g.10gb"}}
+       ),
+       "spec.workers.gpuResource",
+       "MIG slices and shares of GPUs require gpusPerProcess: 1 and processesPerNode: 1"},
+      {nodes("", {{"/spec/workers/gpuResource", "cpu"}}), "spec.workers.gpuResource", "should match"
+      },
       {nodes("", {{t + "/volumeMounts", {{{"name", "x"}, {"mountPath", "/x"}}}}}),
        "spec.workers.template.volumeMounts",
        "each volumeMount must name a volume of the template"},
@@ -1148,6 +1168,12 @@ TEST_F(CrdAdmission, AcceptsWhatEachRuleAllows) {
       ),
       nodes("idle", {{"/spec/training/device", "CPU"}, {"/spec/workers/gpusPerProcess", 1}}),
       nodes(
+          "slice",
+          {{"/spec/workers/gpusPerProcess", 1},
+           {"/spec/workers/processesPerNode", 1},
+           {"/spec/workers/gpuResource", "nvidia.com/mig-1c.3g.20gb.me"}}
+      ),
+      nodes(
           "sgd",
           {{"/spec/training/optimizer",
             {{"type", "SGD"}, {"momentum", "0.9"}, {"learningRate", "1e-3"}}}}
@@ -1413,6 +1439,7 @@ TEST_F(CrdAdmission, TheSpecIsImmutableExceptWhatMayChange) {
            R"({"spec": {"managedBy": "somebody/else"}})",
            R"({"spec": {"scheduling": {"provider": "None"}}})",
            R"({"spec": {"workers": {"nodes": 9}}})",
+           R"({"spec": {"workers": {"gpuResource": "nvidia.com/gpu"}}})",
            R"({"spec": {"workers": {"template": {"image": "other"}}}})",
            R"({"spec": {"workers": {"template": {"env": [{"name": "A"}]}}}})",
            R"({"spec": {"workers": {"template": {"securityContext": {"runAsUser": 7}}}}})",

@@ -3,14 +3,16 @@
 
 Needs a GPU with its driver, and the pinned version of torch in this Python: the programs load its LibTorch. Needs no network.
 After each stage OUT/<stage>.json says what was found; a table comes last. Exit code: 0 if all stages passed, 1 if one failed, 2 if
-the machine or the arguments are not fit.
+the machine, the archive or the arguments are not fit, 128 and the signal's number if a signal has ended it.
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -23,6 +25,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 # No stage takes longer: what hangs shall not use up the time that somebody has a GPU for.
 STAGE_SECONDS = 480
+# What a killed program has to be gone in; one that waits in the driver may never be.
+KILL_SECONDS = 30
 # Kernels of ours, by a part of their mangled names: LibTorch's own are its authors' to check, and there are many.
 SANITIZER = ["compute-sanitizer", "--error-exitcode", "86", "--kernel-name", "kns=gnn"]
 # LibTorch looks at what CUDA's functions return itself, and expects some of them to fail.
@@ -32,6 +36,18 @@ TAIL_LINES = 25
 
 class Unfit(Exception):
     """This machine cannot run the archive: the text says why, and what to do."""
+
+
+class Ended(Exception):
+    """A signal asks to end."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.signal = signal.Signals(number)
+
+
+def end(number, _frame):
+    raise Ended(number)
 
 
 @dataclass
@@ -48,12 +64,22 @@ class Outcome:
 
 
 def read_manifest():
-    return json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))
+    try:
+        manifest = json.loads((HERE / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as why:
+        raise Unfit(f"the archive is not whole: {HERE / 'manifest.json'}: {why}; unpack it again") from None
+    for entry in [*manifest["tests"], *manifest["benches"]]:
+        if not (HERE / entry["program"]).is_file():
+            raise Unfit(f"the archive is not whole: there is no {HERE / entry['program']}; unpack it again")
+    return manifest
 
 
 def version_of_torch(folder):
     """`2.11.0+cu130`, without the seconds that importing torch takes."""
-    text = (folder / "version.py").read_text(encoding="utf-8")
+    try:
+        text = (folder / "version.py").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
     found = re.search(r"^__version__\s*=\s*['\"]([^'\"]+)", text, re.MULTILINE)
     return found[1] if found else "of unknown version"
 
@@ -95,6 +121,31 @@ def look_at_gpus():
     return gpus
 
 
+def make_writable(out):
+    """Makes the folder of what is found."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / "writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as why:
+        raise Unfit(f"--out {out}: {why.strerror}: it is to be a folder that can be written to") from None
+
+
+def wait(process, seconds):
+    """The exit status of a process, or None after so long. Nothing of its group is left."""
+    ended = os.pidfd_open(process.pid)
+    try:
+        in_time = bool(select.select([ended], [], [], seconds)[0])
+    finally:
+        os.close(ended)
+        # Before it is reaped, so that nothing else can have its number.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    code = process.wait(KILL_SECONDS)
+    return code if in_time else None
+
+
 class Runner:
     """Runs programs with what they load, each within what is left of its stage's time."""
 
@@ -103,30 +154,40 @@ class Runner:
         paths = [str(path) for path in libraries] + ([inherited] if inherited else [])
         self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
         self.out = out
+        self.seconds = seconds
         self.deadline = time.monotonic() + seconds
 
     def run(self, what, command, environment):
         """Runs it, its output in OUT/<what>.log; an Outcome that has failed if it did."""
         log = self.out / f"{what}.log"
         started = time.monotonic()
-        left = max(0.0, self.deadline - started)
         with open(log, "wb") as file:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
-                env={**self.environment, **environment}, start_new_session=True,
-            )
-            try:
-                code = process.wait(left)
-                failed = "" if code == 0 else f"ended with {code}"
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                failed = f"took longer than the {left:.0f} s that its stage had left"
+            failed = self.run_into(file, command, environment)
         outcome = Outcome(what, failed, seconds=round(time.monotonic() - started, 1))
         if failed:
             outcome.tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:])
         print(f"{what}: {failed or 'ended'} after {outcome.seconds} s", flush=True)
         return outcome
+
+    def run_into(self, file, command, environment):
+        """Why it failed, or nothing."""
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            return f"not begun: its stage has used up its {self.seconds:.0f} s"
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+                env={**self.environment, **environment}, start_new_session=True,
+            )
+        except OSError as why:
+            return f"cannot be started: {why.strerror}"
+        try:
+            code = wait(process, left)
+        except subprocess.TimeoutExpired:
+            return f"took longer than the {left:.0f} s that its stage had left, and cannot be killed: the driver holds it"
+        if code is None:
+            return f"took longer than the {left:.0f} s that its stage had left"
+        return "" if code == 0 else f"ended with {code}"
 
 
 def filled(environment):
@@ -138,7 +199,12 @@ def read_cases(outcome, report):
     if not report.exists():
         outcome.failed = outcome.failed or "left no report of its cases"
         return
-    for case in xml.parse(report).getroot().iter("testcase"):
+    try:
+        cases = list(xml.parse(report).getroot().iter("testcase"))
+    except xml.ParseError as why:
+        outcome.failed = outcome.failed or f"left a report that cannot be read: {why}"
+        return
+    for case in cases:
         name = f"{case.get('classname')}.{case.get('name')}"
         skip = case.find("skipped")
         if skip is not None:
@@ -175,16 +241,29 @@ def run_sanitizer(runner, manifest):
     return outcomes
 
 
+def read_figures(outcome, figures):
+    """Adds the rows that a benchmark wrote."""
+    if not figures.exists():
+        outcome.failed = outcome.failed or "wrote no figures"
+        return
+    try:
+        rows = json.loads(figures.read_text(encoding="utf-8"))["rows"]
+        table({"": [Outcome("", rows=rows)]})
+    except (ValueError, KeyError, TypeError) as why:
+        outcome.failed = outcome.failed or f"wrote figures that cannot be read: {why!r}"
+        return
+    outcome.rows = rows
+    if not rows:
+        outcome.failed = outcome.failed or "wrote no figures"
+
+
 def run_benches(runner, benches):
     outcomes = []
     for bench in benches:
         figures = runner.out / f"{bench['name']}.figures.json"
         figures.unlink(missing_ok=True)
         outcome = runner.run(bench["name"], [HERE / bench["program"], "--json", figures], {})
-        if figures.exists():
-            outcome.rows = json.loads(figures.read_text(encoding="utf-8"))["rows"]
-        if not outcome.failed and not outcome.rows:
-            outcome.failed = "wrote no figures"
+        read_figures(outcome, figures)
         outcomes.append(outcome)
     return outcomes
 
@@ -239,9 +318,7 @@ def run_stages(chosen, manifest, libraries, gpus, out):
     return done
 
 
-def main():
-    manifest = read_manifest()
-    known = list(stages_of(manifest))
+def read_arguments(known):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("gpu-check-out"), help="folder of what was found (default ./gpu-check-out)")
     parser.add_argument("--list", action="store_true", help="print the stages and exit")
@@ -250,17 +327,20 @@ def main():
     for stage in arguments.stage:
         if stage not in known:
             parser.error(f"this archive has no stage {stage}; it has {', '.join(known)}")
+    return arguments
+
+
+def check():
+    manifest = read_manifest()
+    known = list(stages_of(manifest))
+    arguments = read_arguments(known)
     if arguments.list:
         print("\n".join(known))
         return 0
-    try:
-        check_libc(manifest["glibc"])
-        libraries = library_path(manifest["torch"])
-        gpus = look_at_gpus()
-    except Unfit as why:
-        print(f"gpu-check: {why}", file=sys.stderr)
-        return 2
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    check_libc(manifest["glibc"])
+    libraries = library_path(manifest["torch"])
+    gpus = look_at_gpus()
+    make_writable(arguments.out)
     for gpu in gpus:
         print(f"GPU: {gpu}")
     print(f"torch {manifest['torch']}, programs of {manifest['revision']}", flush=True)
@@ -269,6 +349,22 @@ def main():
     print(f"== all, on {gpus[0].split(',')[0]}\n{table(done)}")
     print(f"gpu-check: FAILED: {', '.join(failed)}" if failed else "gpu-check: green")
     return 1 if failed else 0
+
+
+def main():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    try:
+        return check()
+    except Unfit as why:
+        print(f"gpu-check: {why}", file=sys.stderr)
+        return 2
+    except Ended as ended:
+        print(f"gpu-check: ended by {ended.signal.name}", file=sys.stderr)
+        return 128 + ended.signal
+    except OSError as why:
+        print(f"gpu-check: {why}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

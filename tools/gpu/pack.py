@@ -77,8 +77,12 @@ class Archive:
 
     def add_libraries(self, program):
         for line in output_of("ldd", program).splitlines():
-            found = re.match(r"\s*(\S+) => (\S+) \(", line)
-            if not found or OF_THE_MACHINE.match(found[1]) or Path(found[2]).resolve().is_relative_to(self.wheels):
+            found = re.match(r"\s*(\S+) => (not found|\S+)", line)
+            if not found or OF_THE_MACHINE.match(found[1]):
+                continue
+            if found[2] == "not found":
+                raise Failed(f"{program}: {found[1]} is not found")
+            if Path(found[2]).resolve().is_relative_to(self.wheels):
                 continue
             if not (self.folder / "lib" / found[1]).exists():
                 shutil.copy(Path(found[2]).resolve(), self.folder / "lib" / found[1])
@@ -95,11 +99,15 @@ class Archive:
             entry.uname = entry.gname = ""
             return entry
 
-        with tarfile.open(out, "w:gz", compresslevel=6) as archive:
-            archive.add(self.folder, FOLDER, filter=without_owner)
-        size = out.stat().st_size
-        if size > MOST_BYTES:
-            raise Failed(f"{out} has {size} bytes, expected at most {MOST_BYTES}")
+        # Under its name once it is whole.
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.resolve().parent) as folder:
+            packed = Path(folder) / out.name
+            with tarfile.open(packed, "w:gz", compresslevel=6) as archive:
+                archive.add(self.folder, FOLDER, filter=without_owner)
+            size = packed.stat().st_size
+            if size > MOST_BYTES:
+                raise Failed(f"{out} would have {size} bytes, expected at most {MOST_BYTES}")
+            packed.replace(out)
         return size
 
 
@@ -140,7 +148,7 @@ def main():
             if folder != arguments.out:
                 size = archive.pack(arguments.out)
                 print(f"{arguments.out}: {size / 1e6:.1f} MB")
-    except Failed as why:
+    except (Failed, OSError) as why:
         print(f"gpu-check: {why}", file=sys.stderr)
         return 1
     return 0

@@ -121,7 +121,7 @@ def stages(mode):
         Stage("tsan", "thread sanitizer",
               [*build("tsan", "gnn_tests_label_unit"), ctest("tsan", "-L", "^unit$", "-LE", "slow", "-j", JOBS)],
               [], "tsan", sanitizer_env),
-        Stage("cuda", "nvcc and NCCL compile without a GPU", build("cuda", *([] if full else CUDA_OBJECTS)), ["cuda-wheels"]),
+        cuda_stage(full),
         Stage("integration", "tests against a real API server and real processes",
               [ctest("dev", "-L", "^integration$", "-LE", "slow")], ["build", "cluster-programs"], "dev", beside=True),
         gpu_stage(full),
@@ -186,6 +186,14 @@ def look_at_change():
     if e2e := [test.name for test in touched.tests if "e2e" in test.labels and "slow" not in test.labels]:
         print(f"test: not run: {', '.join(e2e)}, sanitizers, CUDA: scripts/test has them", flush=True)
     return touched
+
+
+def cuda_stage(full):
+    """What only the CUDA build compiles: the least of it, or all with the archive for machines with a GPU."""
+    commands = build("cuda", *([] if full else CUDA_OBJECTS))
+    if full:
+        commands.append(["scripts/gpu-check", "--built", "--pack", "build/cuda/gpu-check.tar.gz"])
+    return Stage("cuda", "nvcc and NCCL compile without a GPU", commands, ["cuda-wheels"])
 
 
 def gpu_stage(full):

@@ -252,6 +252,7 @@ class Stages(unittest.TestCase):
                 self.assertIn("^gpu$", gpu.commands[0])
         self.assertEqual(by_name["cuda"].commands[1][:4], ["cmake", "--build", "build/cuda", "-j"])
         self.assertNotIn("--target", by_name["cuda"].commands[1])
+        self.assertEqual(by_name["cuda"].commands[2][:3], ["scripts/gpu-check", "--built", "--pack"])
 
     def test_ci_lets_the_gpu_tests_skip(self):
         source = (run_stages.ROOT / "tests/worker/nn/cuda/spmm_test.cpp").read_text(encoding="utf-8")

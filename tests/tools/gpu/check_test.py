@@ -63,10 +63,8 @@ class Machine(unittest.TestCase):
     def environment(self):
         return {**os.environ, "PATH": f"{self.folder / 'path'}:/usr/bin:/bin", "LD_LIBRARY_PATH": ""}
 
-    def check(self, *arguments, seconds=None):
-        environment = self.environment()
-        if seconds is not None:
-            environment["GNN_TEST_STAGE_SECONDS"] = str(seconds)
+    def check(self, *arguments, **changed):
+        environment = {**self.environment(), **changed}
         ran = subprocess.run(
             list(map(str, self.command(*arguments))), env=environment, cwd=self.folder, capture_output=True, text=True,
             check=False, timeout=120,
@@ -83,9 +81,9 @@ class Machine(unittest.TestCase):
         self.assertRegex(ran.stderr, said)
         self.assertEqual(len(ran.stderr.strip().splitlines()), 1, ran.stderr)
 
-    def assert_fails(self, said, *stages, seconds=None):
+    def assert_fails(self, said, *stages, **changed):
         """The stage fails with that word, the others pass, and all of them leave what they found."""
-        ran = self.check("tests", "measure", seconds=seconds)
+        ran = self.check("tests", "measure", **changed)
         self.assertEqual(ran.returncode, 1, ran.stdout + ran.stderr)
         for stage in ("tests", "measure"):
             failed = " ".join(each["failed"] for each in self.found(stage))
@@ -105,16 +103,24 @@ class Machine(unittest.TestCase):
         self.assertEqual(state, "Z")  # of whoever adopted it
 
 
-# Runs an archive with its torch, and with another limit for stages where a test sets one: a real one is minutes.
+# Runs an archive with its torch; where a test says so, with another limit for stages, or one that is over once the program of
+# the first has written to a pipe.
 STARTER = """
-import os, runpy, sys
+import os, runpy, sys, types
 run, site = sys.argv[1:3]
 sys.path.insert(0, site)
 sys.argv[:] = [run, *sys.argv[3:]]
-names = runpy.run_path(run)
-main = names["main"]
-if "GNN_TEST_STAGE_SECONDS" in os.environ:
-    main.__globals__["STAGE_SECONDS"] = float(os.environ["GNN_TEST_STAGE_SECONDS"])
+main = runpy.run_path(run)["main"]
+names = main.__globals__
+if "STAGE_SECONDS" in os.environ:
+    names["STAGE_SECONDS"] = float(os.environ["STAGE_SECONDS"])
+if "OVER_AT" in os.environ:
+    real = names["select"]
+    def over(*_):
+        open(os.environ["OVER_AT"]).read()
+        names["select"] = real
+        return [], [], []
+    names["select"] = types.SimpleNamespace(select=over)
 sys.exit(main())
 """
 
@@ -181,13 +187,15 @@ class Check(Machine):
         self.assert_fails("left no report of its cases|wrote no figures", "tests", "measure")
 
     def test_ends_a_program_that_hangs_with_all_that_it_started(self):
-        self.write_program("archive/bin/a_test", f"{PASSES}\nsleep 1000 & echo $! > {self.folder}/child; wait")
-        self.assert_fails("took longer than the 1 s", "tests", seconds=1)
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        self.write_program("archive/bin/a_test", f"{PASSES}\nsleep 1000 & echo $! > {self.folder}/child; echo > {pipe}; wait")
+        self.assert_fails("took longer than the 480 s", "tests", OVER_AT=str(pipe))
         self.assert_gone("child")
 
     def test_begins_no_program_when_its_stage_has_no_time_left(self):
         self.write_program("archive/bin/a_test", f"{PASSES}\ntouch {self.folder}/begun")
-        self.assert_fails("not begun: its stage has used up its 0 s", "tests", "measure", seconds=0)
+        self.assert_fails("not begun: its stage has used up its 0 s", "tests", "measure", STAGE_SECONDS="0")
         self.assertFalse((self.folder / "begun").exists())
 
     def test_ends_what_a_program_left_running(self):

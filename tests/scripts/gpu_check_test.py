@@ -7,14 +7,17 @@ the archive are scripts that write the reports and figures which GoogleTest and 
 import importlib.util
 import json
 import os
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
-import time
+import types
 import unittest
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -108,13 +111,17 @@ class Machine(Folder):
         (folder / "version.py").write_text(f"__version__ = '{version}'\n", encoding="utf-8")
         (folder / "lib/libtorch_cuda.so").touch()
 
-    def start(self, *arguments, **environment):
+    def command(self, *arguments):
         (self.archive / "manifest.json").write_text(json.dumps(self.manifest), encoding="utf-8")
+        return [sys.executable, self.archive / "run", "--out", self.folder / "out", *arguments]
+
+    def environment(self):
+        return {"PATH": f"{self.folder}/bin:/bin:/usr/bin", "PYTHONPATH": str(self.folder / "site"), "STAND_IN": str(self.folder)}
+
+    def start(self, *arguments):
         return subprocess.run(
-            [sys.executable, self.archive / "run", "--out", self.folder / "out", *arguments], stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, check=False, timeout=120,
-            env={"PATH": f"{self.folder}/bin:/bin:/usr/bin", "PYTHONPATH": str(self.folder / "site"), "STAND_IN": str(self.folder),
-                 **environment},
+            self.command(*arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120,
+            env=self.environment(),
         )
 
     def refused(self, *parts, arguments=()):
@@ -122,6 +129,7 @@ class Machine(Folder):
         self.assertEqual(ran.returncode, 2, ran.stdout + ran.stderr)
         for part in parts:
             self.assertIn(part, ran.stderr)
+        self.assertNotIn("Traceback", ran.stderr)
         self.assertFalse((self.folder / "started").exists())
 
     def failed(self, *parts, arguments=()):
@@ -130,6 +138,15 @@ class Machine(Folder):
         for part in parts:
             self.assertIn(part, ran.stdout)
         return ran.stdout
+
+    def assert_gone(self, place):
+        """The process ends whose id a program wrote there."""
+        try:
+            ended = os.pidfd_open(int((self.folder / place).read_text(encoding="utf-8")))
+        except ProcessLookupError:
+            return
+        self.addCleanup(os.close, ended)
+        self.assertTrue(select.select([ended], [], [], 60)[0])
 
     def found(self, stage):
         return json.loads((self.folder / f"out/{stage}.json").read_text(encoding="utf-8"))
@@ -205,6 +222,26 @@ class Run(Machine):
         (self.folder / "bin/nvidia-smi").unlink()
         self.refused("there is no nvidia-smi")
 
+    def test_a_torch_that_is_not_whole_is_refused(self):
+        (self.folder / "site/torch/version.py").unlink()
+        self.refused("is torch of unknown version")
+
+    def test_an_archive_that_is_not_whole_is_refused(self):
+        (self.archive / "bin/speed-bench").unlink()
+        self.refused("the archive is not whole: there is no", "bin/speed-bench")
+        for text in ('{"torch": "2.1', None):
+            command = self.command()
+            manifest = self.archive / "manifest.json"
+            manifest.unlink() if text is None else manifest.write_text(text, encoding="utf-8")
+            ran = subprocess.run(command, env=self.environment(), capture_output=True, text=True, check=False)
+            self.assertEqual(ran.returncode, 2)
+            self.assertRegex(ran.stderr, r"^gpu-check: the archive is not whole: .*manifest.json: [^\n]*\n$")
+
+    def test_a_folder_that_cannot_be_written_to_is_refused(self):
+        (self.folder / "out").write_text("a file", encoding="utf-8")
+        self.refused(f"--out {self.folder}/out: ")
+        self.refused("--out /proc/gpu-check: ", arguments=["--out", "/proc/gpu-check"])
+
     def test_an_older_glibc_is_refused(self):
         self.manifest["glibc"] = "99.1"
         self.refused("need glibc 99.1 or newer")
@@ -225,6 +262,39 @@ class Run(Machine):
     def test_a_test_that_dies_without_a_report_has_failed(self):
         self.executable("gnn-gpu-check/bin/first_test", "#!/bin/sh\nexit 0\n")
         self.failed("left no report", arguments=["tests"])
+        self.executable("gnn-gpu-check/bin/first_test", "#!/bin/sh\nkill -SEGV $$\n")
+        self.failed("ended with -11", arguments=["tests"])
+
+    def test_what_cannot_be_started_has_failed_and_the_other_stages_run(self):
+        self.executable("gnn-gpu-check/bin/first_test", "no program\n")
+        self.assertIn("312.5", self.failed("first_test: cannot be started: "))
+
+    def test_reports_and_figures_that_cannot_be_read_fail_their_programs(self):
+        self.executable("gnn-gpu-check/bin/first_test", program('status="run"'))
+        self.executable("gnn-gpu-check/bin/speed-bench", bench({"rows": [{"what": "edges", "speed": 1}]}))
+        self.failed("first_test: left a report that cannot be read", "speed-bench: wrote figures that cannot be read")
+        self.executable("gnn-gpu-check/bin/speed-bench", BENCH.replace("FIGURES", '{"rows": [').replace("CODE", "0"))
+        self.failed("speed-bench: wrote figures that cannot be read", arguments=["speed"])
+
+    def test_what_a_program_left_running_is_ended(self):
+        text = program().replace("exit 0", 'sleep 1000 & echo $! >"$STAND_IN/child"')
+        self.executable("gnn-gpu-check/bin/first_test", text)
+        self.assertEqual(self.start("tests").returncode, 0)
+        self.assert_gone("child")
+
+    def test_a_signal_ends_it_and_leaves_nothing_running(self):
+        os.mkfifo(self.folder / "begun")
+        text = '#!/bin/sh\necho $$ >"$STAND_IN/child"\necho >"$STAND_IN/begun"\nexec sleep 1000\n'
+        self.executable("gnn-gpu-check/bin/first_test", text)
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            with subprocess.Popen(
+                self.command("tests"), env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ) as running:
+                (self.folder / "begun").read_text(encoding="utf-8")
+                running.send_signal(sign)
+                _, said = running.communicate(timeout=60)
+            self.assertEqual((running.returncode, said), (128 + sign, f"gpu-check: ended by {sign.name}\n"))
+            self.assert_gone("child")
 
     def test_a_benchmark_that_fails_or_writes_nothing_fails_the_run(self):
         self.executable("gnn-gpu-check/bin/speed-bench", bench({"rows": [{"what": "x", "value": 1, "unit": ""}]}, 9))
@@ -232,19 +302,27 @@ class Run(Machine):
         self.executable("gnn-gpu-check/bin/speed-bench", "#!/bin/sh\nexit 0\n")
         self.failed("speed-bench: wrote no figures", arguments=["speed"])
 
-    def test_what_hangs_is_ended_with_its_children_when_its_stage_is_over_and_later_programs_are_not_waited_for(self):
+    def test_what_hangs_is_ended_with_its_children_when_its_stage_is_over_and_later_programs_are_not_begun(self):
         check = load_check()
         out = self.folder / "out"
         out.mkdir()
-        hangs = self.executable("bin/hangs", "#!/bin/sh\necho here\nmkfifo $STAND_IN/never\ncat $STAND_IN/never\n")
-        os.environ["STAND_IN"] = str(self.folder)
-        runner = check.Runner([], out, 0.5)
-        started = time.monotonic()
-        outcome = runner.run("hangs", [hangs], {})
-        self.assertIn("took longer", outcome.failed)
+        begun = self.folder / "begun"
+        os.mkfifo(begun)
+        text = '#!/bin/sh\necho here\nsleep 1000 &\necho $! >"$STAND_IN/child"\necho >"$STAND_IN/begun"\nwait\n'
+        hangs = self.executable("bin/hangs", text)
+        runner = check.Runner([], out, 1000, os.pipe()[0])
+
+        def over(*_):
+            begun.read_text(encoding="utf-8")
+            runner.deadline = 0
+            return [], [], []
+
+        with mock.patch.object(check, "select", types.SimpleNamespace(select=over)):
+            outcome = runner.run("hangs", [hangs], {"STAND_IN": str(self.folder)})
+        self.assertIn("took longer than the 1000 s", outcome.failed)
         self.assertEqual(outcome.tail, "here")
-        self.assertIn("took longer", runner.run("next", [hangs], {}).failed)
-        self.assertLess(time.monotonic() - started, 60)
+        self.assert_gone("child")
+        self.assertEqual(runner.run("next", [hangs], {}).failed, "not begun: its stage has used up its 1000 s")
 
 
 CTEST = {"tests": [
@@ -330,6 +408,58 @@ echo "	libcuda.so.1 => not found"
         ran = self.pack(self.folder / "check.tar.gz")
         self.assertEqual(ran.returncode, 1)
         self.assertIn("expected at most 60000000", ran.stderr)
+        self.assertEqual(list(self.folder.glob("*check.tar.gz*")), [])
+
+    def test_a_library_that_is_not_found_is_named(self):
+        ldd = self.folder / "bin/ldd"
+        self.executable("bin/ldd", ldd.read_text(encoding="utf-8") + "echo '\tlibzip.so.5 => not found'\n")
+        ran = self.pack(self.folder / "check.tar.gz")
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("a_test: libzip.so.5 is not found", ran.stderr)
+
+    def test_a_place_that_cannot_be_written_to_is_named(self):
+        ran = self.pack(self.folder / "nowhere/check.tar.gz")
+        self.assertEqual(ran.returncode, 1)
+        self.assertRegex(ran.stderr, "^gpu-check: .*nowhere")
+
+
+class Script(Folder):
+    """scripts/gpu-check in a checkout whose programs are built."""
+
+    def setUp(self):
+        super().setUp()
+        self.executable("scripts/gpu-check", (ROOT / "scripts/gpu-check").read_text(encoding="utf-8"))
+        self.executable("scripts/setup", f"#!/bin/sh\necho {self.folder}/wheels\n")
+        self.executable("wheels/torch/__init__.py", "")
+        self.executable("tools/gpu/pack.py", "import shutil, sys\nshutil.copy(sys.argv[1] + '/run', sys.argv[2])\n")
+
+    def command(self, *arguments):
+        return [self.folder / "scripts/gpu-check", "--built", *arguments]
+
+    def test_runs_with_the_torch_that_it_was_built_with(self):
+        self.executable("build/cuda/run", "import sys, torch\nprint(torch.__file__, sys.argv[1:])\nsys.exit(1)\n")
+        ran = subprocess.run(self.command("--out", "found", "tests"), capture_output=True, text=True, check=False)
+        self.assertEqual(ran.stdout, f"{self.folder}/wheels/torch/__init__.py ['--out', 'found', 'tests']\n", ran.stderr)
+        self.assertEqual(ran.returncode, 1)
+
+    def test_refuses_a_folder_in_place_of_an_archive(self):
+        ran = subprocess.run(self.command("--pack", self.folder), capture_output=True, text=True, check=False)
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn(f"--pack expects a file, found the folder {self.folder}", ran.stderr)
+
+    def test_hands_a_signal_on_and_leaves_nothing(self):
+        os.mkfifo(self.folder / "begun")
+        self.executable("build/cuda/run", f"""
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+open("{self.folder}/begun", "w").write(__file__)
+time.sleep(1000)
+""")
+        with subprocess.Popen(self.command()) as running:
+            program = (self.folder / "begun").read_text(encoding="utf-8")
+            running.terminate()
+            self.assertEqual(running.wait(60), 143)
+        self.assertFalse(Path(program).parent.exists())
 
 
 if __name__ == "__main__":

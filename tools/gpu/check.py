@@ -46,8 +46,15 @@ class Ended(Exception):
         self.signal = signal.Signals(number)
 
 
-def end(number, _frame):
-    raise Ended(number)
+def caught_signals():
+    """A descriptor from which the numbers of signals that ask to end are read. They interrupt nothing else, so that none comes
+    between the start of a program and its end."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    return reader
 
 
 @dataclass
@@ -132,29 +139,32 @@ def make_writable(out):
         raise Unfit(f"--out {out}: {why.strerror}: it is to be a folder that can be written to") from None
 
 
-def wait(process, seconds):
-    """The exit status of a process, or None after so long. Nothing of its group is left."""
+def wait(process, seconds, signals):
+    """The exit status of a process, or None after so long. Nothing of its group is left. Errors: Ended."""
     ended = os.pidfd_open(process.pid)
     try:
-        in_time = bool(select.select([ended], [], [], seconds)[0])
+        ready = select.select([ended, signals], [], [], seconds)[0]
     finally:
         os.close(ended)
         # Before it is reaped, so that nothing else can have its number.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    code = process.wait(KILL_SECONDS)
-    return code if in_time else None
+        process.wait(KILL_SECONDS)
+    if signals in ready:
+        raise Ended(os.read(signals, 1)[0])
+    return process.returncode if ready else None
 
 
 class Runner:
     """Runs programs with what they load, each within what is left of its stage's time."""
 
-    def __init__(self, libraries, out, seconds):
+    def __init__(self, libraries, out, seconds, signals):
         inherited = os.environ.get("LD_LIBRARY_PATH")
         paths = [str(path) for path in libraries] + ([inherited] if inherited else [])
         self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
         self.out = out
         self.seconds = seconds
+        self.signals = signals
         self.deadline = time.monotonic() + seconds
 
     def run(self, what, command, environment):
@@ -182,7 +192,7 @@ class Runner:
         except OSError as why:
             return f"cannot be started: {why.strerror}"
         try:
-            code = wait(process, left)
+            code = wait(process, left, self.signals)
         except subprocess.TimeoutExpired:
             return f"took longer than the {left:.0f} s that its stage had left, and cannot be killed: the driver holds it"
         if code is None:
@@ -301,11 +311,12 @@ def table(stages):
 
 def run_stages(chosen, manifest, libraries, gpus, out):
     stages = stages_of(manifest)
+    signals = caught_signals()
     done = {}
     for name in chosen:
         print(f"== {name}", flush=True)
         started = time.monotonic()
-        done[name] = stages[name](Runner(libraries, out, STAGE_SECONDS))
+        done[name] = stages[name](Runner(libraries, out, STAGE_SECONDS, signals))
         found = {
             "stage": name, "gpus": gpus, "torch": manifest["torch"], "revision": manifest["revision"],
             "seconds": round(time.monotonic() - started, 1), "programs": [vars(outcome) for outcome in done[name]],
@@ -352,8 +363,6 @@ def check():
 
 
 def main():
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
     try:
         return check()
     except Unfit as why:

@@ -152,7 +152,7 @@ COVERED = {
     "tests/worker/app/model_files_test.cpp": [
         "worker/app/model_command", "worker/tasks/exported_model", "worker/tasks/model_widths",
     ],
-    "tests/worker/progress/console_sink_test.cpp": ["worker/progress/progress_sink", "worker/progress/remote_data"],
+    "tests/worker/progress/console_sink_test.cpp": ["worker/progress/remote_data"],
     "tests/worker/rpc/client_test.cpp": [
         "common/latency_histogram", "worker/rpc/connection", "worker/rpc/event_loop", "worker/rpc/identity", "worker/rpc/loop_context",
         "worker/rpc/stats",

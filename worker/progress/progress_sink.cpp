@@ -10,6 +10,16 @@ const std::string& EpochReport::metric() const {
   return train.metric;
 }
 
+StepSeconds& StepSeconds::operator+=(const StepSeconds& more) {
+  wait += more.wait;
+  forward += more.forward;
+  backward += more.backward;
+  reduce += more.reduce;
+  optimizer += more.optimizer;
+  total += more.total;
+  return *this;
+}
+
 void Pace::add(double piece_seconds) {
   ++pieces;
   seconds += piece_seconds;

@@ -26,6 +26,8 @@ struct StepSeconds {
   double reduce = 0;
   double optimizer = 0;
   double total = 0;
+
+  StepSeconds& operator+=(const StepSeconds& more);
 };
 
 /// What a rank's data path has done for training since the rank started, and where it stalled.

@@ -10,16 +10,6 @@
 namespace gnn::report {
 namespace {
 
-progress::StepSeconds& operator+=(progress::StepSeconds& sum, const progress::StepSeconds& more) {
-  sum.wait += more.wait;
-  sum.forward += more.forward;
-  sum.backward += more.backward;
-  sum.reduce += more.reduce;
-  sum.optimizer += more.optimizer;
-  sum.total += more.total;
-  return sum;
-}
-
 progress::RowOrigins& operator+=(progress::RowOrigins& sum, const progress::RowOrigins& more) {
   sum.local += more.local;
   sum.cache += more.cache;

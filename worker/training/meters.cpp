@@ -93,14 +93,4 @@ Result<std::vector<report::RankRecord>> gather(
   return ranks;
 }
 
-progress::StepSeconds& operator+=(progress::StepSeconds& sum, const progress::StepSeconds& more) {
-  sum.wait += more.wait;
-  sum.forward += more.forward;
-  sum.backward += more.backward;
-  sum.reduce += more.reduce;
-  sum.optimizer += more.optimizer;
-  sum.total += more.total;
-  return sum;
-}
-
 }  // namespace gnn::training

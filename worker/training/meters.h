@@ -36,6 +36,4 @@ class LapTimer {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-progress::StepSeconds& operator+=(progress::StepSeconds& sum, const progress::StepSeconds& more);
-
 }  // namespace gnn::training

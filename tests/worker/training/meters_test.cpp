@@ -34,20 +34,5 @@ TEST(LapTimer, MeasuresEachLapAlone) {
   EXPECT_LE(sum, outer.lap()) << "no time is counted twice";
 }
 
-TEST(StepSeconds, AddUpByField) {
-  progress::StepSeconds sum{
-      .wait = 1, .forward = 2, .backward = 3, .reduce = 4, .optimizer = 5, .total = 15
-  };
-  sum += progress::StepSeconds{
-      .wait = 10, .forward = 20, .backward = 30, .reduce = 40, .optimizer = 50, .total = 150
-  };
-  EXPECT_EQ(sum.wait, 11);
-  EXPECT_EQ(sum.forward, 22);
-  EXPECT_EQ(sum.backward, 33);
-  EXPECT_EQ(sum.reduce, 44);
-  EXPECT_EQ(sum.optimizer, 55);
-  EXPECT_EQ(sum.total, 165);
-}
-
 }  // namespace
 }  // namespace gnn::training

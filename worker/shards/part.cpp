@@ -75,6 +75,19 @@ Result<graph::CscGraph> PartLists::graph_of(const data::IdRange& some, bool with
   );
 }
 
+Result<graph::CscGraph> Part::own_graph(
+    const PartLists& lists, int64_t node_type, bool with_edge_ids
+) const {
+  const auto graphs = own_graphs_.lock();
+  const auto key = std::pair(lists.indptr.const_data_ptr(), with_edge_ids);
+  auto found = graphs->find(key);
+  if (found == graphs->end()) {
+    GNN_ASSIGN_OR_RETURN(auto graph, lists.graph_of(own(node_type), with_edge_ids));
+    found = graphs->emplace(key, OwnGraph{.indptr = lists.indptr, .graph = std::move(graph)}).first;
+  }
+  return found->second.graph;
+}
+
 Result<std::shared_ptr<const Part>> Part::create(
     const graph::Dataset& dataset, const PartOptions& options
 ) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/guarded.h"
 #include "common/result.h"
 #include "worker/data/partitions.h"
 #include "worker/graph/csc_graph.h"
@@ -8,7 +9,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace gnn::shards {
@@ -76,12 +79,25 @@ class Part {
   [[nodiscard]] const PartRows& features(int64_t node_type) const {
     return features_.at(static_cast<size_t>(node_type));
   }
+  /// PartLists::graph_of() the nodes of a type that this part owns. Its offsets, which are a copy where
+  /// the lists begin behind others, are the same for all that ask for it with these lists.
+  /// Errors: those of PartLists::graph_of().
+  [[nodiscard]] Result<graph::CscGraph> own_graph(
+      const PartLists& lists, int64_t node_type, bool with_edge_ids
+  ) const;
   /// Whole where the data set has all of them.
   [[nodiscard]] const PartRows& labels(int64_t node_type) const {
     return labels_.at(static_cast<size_t>(node_type));
   }
 
  private:
+  // By the address of the lists' offsets, which keeps them from being another array's.
+  struct OwnGraph {
+    at::Tensor indptr;
+    graph::CscGraph graph;
+  };
+  using OwnGraphs = std::map<std::pair<const void*, bool>, OwnGraph>;
+
   Part() = default;
 
   PartOptions options_;
@@ -90,6 +106,7 @@ class Part {
   std::vector<PartLists> lists_;
   std::vector<PartRows> features_;
   std::vector<PartRows> labels_;
+  mutable Guarded<OwnGraphs> own_graphs_;
 };
 
 }  // namespace gnn::shards

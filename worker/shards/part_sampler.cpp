@@ -132,29 +132,41 @@ std::vector<sampling::RelationShape> PartSampler::shapes() const {
 }
 
 Result<std::vector<sampling::PartOfRelation>> PartSampler::own_relations() const {
+  const auto own = own_relations_.lock();
+  if (!own->empty()) return *own;
   std::vector<sampling::PartOfRelation> relations;
   for (const PartRelation& relation : spec_.relations) {
-    const data::IdRange own = part_->own(relation.destination_type);
-    GNN_ASSIGN_OR_RETURN(auto graph, relation.lists.graph_of(own, spec_.options.with_edge_ids));
-    const int64_t row = own.begin - relation.lists.nodes.begin;
-    at::Tensor ends;
-    if (relation.ends.defined()) {
-      // Positions among the edges that the graph has.
-      ends = relation.ends.narrow(0, row, own.size()) -
-             relation.lists.indptr.const_data_ptr<int64_t>()[row];
-    }
-    relations.push_back(
-        {.relation =
-             {.graph = std::move(graph),
-              .source_type = relation.source_type,
-              .destination_type = relation.destination_type,
-              .ends = std::move(ends),
-              .lane = relation.lane,
-              .fanout = relation.fanout},
-         .first_node = own.begin}
-    );
+    GNN_ASSIGN_OR_RETURN(auto part, own_part_of(relation));
+    relations.push_back(std::move(part));
   }
+  *own = relations;
   return relations;
+}
+
+Result<sampling::PartOfRelation> PartSampler::own_part_of(const PartRelation& relation) const {
+  const data::IdRange own = part_->own(relation.destination_type);
+  GNN_ASSIGN_OR_RETURN(
+      auto graph,
+      part_->own_graph(relation.lists, relation.destination_type, spec_.options.with_edge_ids)
+  );
+  at::Tensor ends;
+  if (relation.ends.defined()) {
+    // Positions among the edges that the graph has.
+    const int64_t row = own.begin - relation.lists.nodes.begin;
+    const int64_t begin = relation.lists.indptr.const_data_ptr<int64_t>()[row];
+    ends = relation.ends.narrow(0, row, own.size());
+    if (begin > 0) ends = ends - begin;
+  }
+  return sampling::PartOfRelation{
+      .relation =
+          {.graph = std::move(graph),
+           .source_type = relation.source_type,
+           .destination_type = relation.destination_type,
+           .ends = std::move(ends),
+           .lane = relation.lane,
+           .fanout = relation.fanout},
+      .first_node = own.begin
+  };
 }
 
 size_t PartSampler::draw(

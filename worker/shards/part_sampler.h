@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/guarded.h"
 #include "common/recycler.h"
 #include "common/result.h"
 #include "worker/sampling/core/hop_draw.h"
@@ -49,7 +50,7 @@ class PartSampler {
   [[nodiscard]] const sampling::NeighborSamplerOptions& options() const { return spec_.options; }
   [[nodiscard]] const std::vector<PartRelation>& relations() const { return spec_.relations; }
   [[nodiscard]] std::vector<sampling::RelationShape> shapes() const;
-  /// What it draws from: the lists of the part's own nodes.
+  /// What it draws from: the lists of the part's own nodes, in the same arrays on every call.
   /// Errors: those of PartLists::graph_of().
   [[nodiscard]] Result<std::vector<sampling::PartOfRelation>> own_relations() const;
   [[nodiscard]] const Part& part() const { return *part_; }
@@ -70,12 +71,15 @@ class PartSampler {
 
  private:
   PartSampler(std::shared_ptr<const Part> part, SamplerSpec spec);
+  [[nodiscard]] Result<sampling::PartOfRelation> own_part_of(const PartRelation& relation) const;
 
   const std::shared_ptr<const Part> part_;
   const SamplerSpec spec_;
   std::vector<sampling::core::RelationView> views_;
   mutable Recycler<sampling::core::HopDraw> draws_;
   Recycler<sampling::core::DrawnHop> drawn_;
+  mutable Guarded<std::vector<sampling::PartOfRelation>>
+      own_relations_;  // empty: not yet asked for
 };
 
 }  // namespace gnn::shards

@@ -57,6 +57,32 @@ TEST(DeviceHopSampler, HoldsNoThreadWhileOthersAnswer) {
   EXPECT_EQ(device->samplers(), 3) << "samplers are used again";
 }
 
+// Of a whole data set the lists of all parts but the first begin behind others' edges.
+TEST(DeviceHopSampler, HasAPartsListsOnceForAllItsSamplers) {
+  const PartsCase each = parts_cases().front();
+  const shards::Shop shop(3);
+  const shards::Job job(shop, each.sampling, /*extracted=*/false);
+  const auto evaluation = must(shards::PartSampler::create(job.part(2), job.spec(2)));
+  const auto graph = std::make_shared<DeviceGraph>(std::make_shared<EmulatedSamplingDevice>());
+  int64_t bytes = 0;
+  for (const shards::PartRelation& relation : job.spec(2).relations) {
+    const data::IdRange own = job.part(2)->own(relation.destination_type);
+    const auto* const indptr = relation.lists.indptr.const_data_ptr<int64_t>();
+    ASSERT_GT(indptr[0], 0);
+    bytes += (own.size() + 1) * 8 + (indptr[own.size()] - indptr[0]) *
+                                        static_cast<int64_t>(relation.lists.indices.element_size());
+  }
+  const std::vector<const shards::PartSampler*> samplers{
+      &job.own(2), evaluation.get(), evaluation.get()
+  };
+  for (const shards::PartSampler* const sampler : samplers) {
+    must(DeviceHopSampler::create(
+        sampler->options(), sampler->part().num_nodes(), must(sampler->own_relations()), graph
+    ));
+    EXPECT_EQ(graph->bytes(), bytes);
+  }
+}
+
 TEST(DeviceHopSampler, NamesAPeerThatIsLostOrAnswersWronglyAsTheCpuDoes) {
   const PartsCase each = parts_cases().front();
   const shards::Shop shop(2);

@@ -108,6 +108,13 @@ class ServerPodTest : public ::testing::Test {
     host_attempt();
     EXPECT_TRUE(store_->set("6f0c/0/directive", encode(done)));
   }
+  // Another pod registers as this server.
+  void replace() const {
+    EXPECT_TRUE(store_->set(
+        "6f0c/servers/3",
+        encode(ServerReport{.server = {.server = 3, .restart = 2, .address = "10.0.0.7:29600"}})
+    ));
+  }
   nlohmann::json result() const {
     return nlohmann::json::parse(gnn::testing::read_file(folder_.path("result")));
   }
@@ -157,11 +164,13 @@ TEST_F(ServerPodTest, AnswersWhatIsUnderWayWhenToldToStopAndEndsWithTheWorkersOr
   );
   EXPECT_EQ(gnn::testing::read_file(folder_.path("drained")), "28, leaving");
 
-  EXPECT_TRUE(store_->set(
-      "6f0c/servers/3",
-      encode(ServerReport{.server = {.server = 3, .restart = 2, .address = "10.0.0.7:29600"}})
-  ));
-  EXPECT_EQ(run(serving([] {})), contract::kExitPeerLost);
+  EXPECT_EQ(run(serving([this] { replace(); })), contract::kExitPeerLost) << "while it serves";
+  EXPECT_THAT(result()["message"], HasSubstr("another pod took the place of this one: pod 2"));
+  replace();
+  const StartServing loads = [](const ServingStart&) -> Result<std::unique_ptr<Serving>> {
+    while (true) ::pause();
+  };
+  EXPECT_EQ(run(loads), contract::kExitPeerLost) << "while it loads";
   EXPECT_THAT(result()["message"], HasSubstr("another pod took the place of this one: pod 2"));
 }
 

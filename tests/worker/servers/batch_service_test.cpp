@@ -412,6 +412,27 @@ void take_a_new_kind_to_be_like_the_others() {
   EXPECT_TRUE(under_way.get());
 }
 
+// Asks for so many batches, and reads none of them.
+rpc::RawPeer client_that_does_not_read(
+    const TestServer& server, const rpc::Key& key, uint64_t batches
+) {
+  rpc::RawPeer client = raw_client(server, key, client_identity(5));
+  client.shrink_receive_buffer();
+  // From then on, the server counts it.
+  EXPECT_EQ(answer_to(client, static_cast<uint16_t>(Method::Hello), 1, {}), rpc::FrameType::Reply);
+  const auto request = encode(request_of(0, 0));
+  for (uint64_t batch = 0; batch < batches; ++batch) {
+    client.send(
+        {.type = rpc::FrameType::Request,
+         .method = static_cast<uint16_t>(Method::Batch),
+         .call = 2 + batch,
+         .length = request.size()}
+    );
+    client.send(request);
+  }
+  return client;
+}
+
 // The first has all of the room, but only until it is made.
 void give_back_what_the_first_does_not_need() {
   const rpc::Key key = must(rpc::Key::draw());
@@ -421,16 +442,7 @@ void give_back_what_the_first_does_not_need() {
       key,
       std::make_shared<SizedMaker>([](const BatchRequest&) { return kFirst; })
   );
-  rpc::RawPeer stopped = raw_client(server, key, client_identity(5));
-  stopped.shrink_receive_buffer();
-  const auto request = encode(request_of(0, 0));
-  stopped.send(
-      {.type = rpc::FrameType::Request,
-       .method = static_cast<uint16_t>(Method::Batch),
-       .call = 1,
-       .length = request.size()}
-  );
-  stopped.send(request);
+  const rpc::RawPeer stopped = client_that_does_not_read(server, key, 1);
   wait_until([&] { return server.service().stats().batches == 1; });
   EXPECT_LT(server.service().stats().bytes_in_flight, 2 * kFirst);
 }
@@ -439,32 +451,26 @@ TEST(BatchService, KeepsNoMoreBytesThanItsBoundAndServesOthersWhileAClientDoesNo
   const rpc::Key key = must(rpc::Key::draw());
   const int64_t batch_bytes = pack(world()->make(request_of(0, 0))).bytes();
   const int64_t bound = 12 * batch_bytes;
-  const TestServer server({.max_bytes_in_flight = bound}, key, maker());
-
-  // It asks for far more than the kernel holds for it, and reads none of it.
-  rpc::RawPeer stopped = raw_client(server, key, client_identity(5));
-  stopped.shrink_receive_buffer();
-  const auto request = encode(request_of(0, 0));
-  constexpr uint64_t kAsked = 200;
-  for (uint64_t call = 1; call <= kAsked; ++call) {
-    stopped.send(
-        {.type = rpc::FrameType::Request,
-         .method = static_cast<uint16_t>(Method::Batch),
-         .call = call,
-         .length = request.size()}
+  constexpr uint64_t kAsked = 200;  // far more than the kernel holds for it
+  {
+    // So patient that it drops nobody here.
+    const TestServer patient(
+        {.max_bytes_in_flight = bound, .peer_timeout = std::chrono::hours(1)}, key, maker()
     );
-    stopped.send(request);
+    const rpc::RawPeer stopped = client_that_does_not_read(patient, key, kAsked);
+    wait_until([&] { return patient.service().stats().batches > 4; });
+    // Another one gets its batches all the while.
+    RawClient other(patient, key, client_identity());
+    for (int64_t i = 0; i < 40; ++i) EXPECT_TRUE(other.ask_batch(i % kBatches));
+    EXPECT_LE(patient.service().stats().most_bytes_in_flight, bound);
+    EXPECT_GT(patient.service().stats().queue_length, 0);
   }
-  wait_until([&] { return server.service().stats().batches > 4; });
-
-  // Another one gets its batches all the while.
-  RawClient other(server, key, client_identity());
-  for (int64_t i = 0; i < 40; ++i) EXPECT_TRUE(other.ask_batch(i % kBatches));
-  EXPECT_LE(server.service().stats().most_bytes_in_flight, bound);
-  EXPECT_GT(server.service().stats().queue_length, 0);
 
   // In the end it is dropped, and nothing of it is left.
-  wait_until([&] { return server.service().stats().bytes_in_flight == 0; });
+  const TestServer server({.max_bytes_in_flight = bound}, key, maker());
+  const rpc::RawPeer stopped = client_that_does_not_read(server, key, kAsked);
+  wait_until([&] { return server.num_clients() == 0; });
+  RawClient other(server, key, client_identity());
   EXPECT_TRUE(other.ask_batch(0));
   wait_until([&] {
     const ServiceStats stats = server.service().stats();

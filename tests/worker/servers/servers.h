@@ -153,6 +153,7 @@ struct ServerSetup {
   int64_t max_bytes_in_flight = int64_t{64} << 20;
   int64_t num_threads = 2;
   std::string job = kJob;
+  Duration peer_timeout = kPeerTimeout;
   std::function<void(Hello&)> lie{};  ///< changes what it says of itself
 };
 
@@ -178,7 +179,7 @@ class TestServer {
                 {.address = {.host = "127.0.0.1", .port = 0},
                  .identity =
                      {.job_uid = setup.job, .role = rpc::Role::Server, .node = setup.server},
-                 .peer_timeout = kPeerTimeout}
+                 .peer_timeout = setup.peer_timeout}
             ),
             key,
             service_->handler(std::move(shards))

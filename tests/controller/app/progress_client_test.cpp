@@ -98,12 +98,12 @@ TEST(FetchFromPod, RefusesABodyAboveTheCap) {
 }
 
 TEST(FetchFromPod, TimesOutOnAPodThatDripsBytes) {
-  const HostilePod pod("HTTP/1.1 200 OK\r\nX: " + std::string(500, 'y') + "\r\n\r\n", 5ms);
+  const HostilePod pod("HTTP/1.1 200 OK\r\nX: " + std::string(10'000, 'y') + "\r\n\r\n", 5ms);
   const auto started = std::chrono::steady_clock::now();
   const auto body = pod.fetch(200ms);
   ASSERT_FALSE(body);
   EXPECT_EQ(body.error().kind, ErrorKind::Timeout);
-  EXPECT_LT(std::chrono::steady_clock::now() - started, 2s);
+  EXPECT_LT(std::chrono::steady_clock::now() - started, 20s) << "all of them take 50 s";
 }
 
 TEST(FetchFromPod, JunkIsAnError) {

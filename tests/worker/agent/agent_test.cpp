@@ -240,12 +240,15 @@ TEST_F(AgentTest, ARankWithoutProgressIsKilledAfterItsStagesTimeout) {
 }
 
 TEST_F(AgentTest, ARankMayWaitForAnotherThatProgresses) {
-  options_.timeouts.step = milliseconds(400);
-  EXPECT_EQ(run("wait:0 progress:1 pause:0 pause:0 pause:0").exit_code, contract::kExitDone);
+  options_.timeouts.step = seconds(1);
+  EXPECT_EQ(
+      run("wait:0 progress:1 pause:0 pause:0 pause:0 pause:0 pause:0").exit_code,
+      contract::kExitDone
+  );
 }
 
 TEST_F(AgentTest, TheRankOutsideOfCollectivesIsTheOneThatHangs) {
-  options_.timeouts.step = milliseconds(400);
+  options_.timeouts.step = seconds(1);
   const auto ended = run("wait:0 train:1 stop");
   EXPECT_EQ(ended.exit_code, contract::kExitOther);
   EXPECT_EQ(ended.result.at("rank"), 1);
@@ -305,7 +308,7 @@ TEST_F(AgentTest, RanksThatIgnoreTheStopAreKilledAfterTheGracePeriod) {
   ::kill(agent, SIGTERM);
   const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(finish(agent).exit_code, contract::kExitPreempted);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(60));
 }
 
 TEST_F(AgentTest, ALostStoreEndsTheAttempt) {
@@ -338,7 +341,7 @@ TEST_F(AgentTest, ServesMetricsProgressAndHealth) {
   const pid_t agent = start("say train stop");
   EXPECT_TRUE(said("1 out"));
   httplib::Client client("http://" + options_.http_address);
-  const auto deadline = std::chrono::steady_clock::now() + seconds(10);
+  const auto deadline = std::chrono::steady_clock::now() + seconds(60);
   const std::string steps = "gnn_train_steps_total{job=\"arxiv\",node=\"0\",rank=\"0\"} 10";
   std::string metrics;
   while (metrics.find(steps) == std::string::npos && std::chrono::steady_clock::now() < deadline)
@@ -357,7 +360,8 @@ TEST_F(AgentTest, ServesMetricsProgressAndHealth) {
   const auto stop = std::chrono::steady_clock::now();
   ::kill(agent, SIGTERM);
   EXPECT_EQ(finish(agent).exit_code, contract::kExitPreempted);
-  EXPECT_LT(std::chrono::steady_clock::now() - stop, seconds(8)) << "servers outlive this attempt";
+  EXPECT_LT(std::chrono::steady_clock::now() - stop, options_.peer_timeout)
+      << "servers outlive this attempt";
 }
 
 }  // namespace

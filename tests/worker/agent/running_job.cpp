@@ -126,7 +126,7 @@ int RunningJobTest::finish(seconds limit) {
 }
 
 bool RunningJobTest::wait_until(const std::function<bool()>& condition) {
-  const auto deadline = steady_clock::now() + seconds(30);
+  const auto deadline = steady_clock::now() + seconds(120);
   while (!condition()) {
     if (steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(milliseconds(5));

@@ -42,7 +42,7 @@ class RunningJobTest : public ::testing::Test {
 
   /// Waits for the job's end; returns its exit code, minus a signal that ended it, or -1 after a
   /// time-out.
-  int finish(std::chrono::seconds limit = std::chrono::seconds(60));
+  int finish(std::chrono::seconds limit = std::chrono::seconds(180));
 
   /// Whether `condition` comes true within half a minute.
   static bool wait_until(const std::function<bool()>& condition);

@@ -34,7 +34,12 @@ class DeviceArray {
     const int64_t capacity = std::max(count, capacity_ + capacity_ / 2);
     auto* const grown =
         static_cast<T*>(device_->allocate(static_cast<size_t>(capacity) * sizeof(T)));
-    if (used > 0) device_->copy_within(grown, data_, static_cast<size_t>(used) * sizeof(T));
+    try {
+      if (used > 0) device_->copy_within(grown, data_, static_cast<size_t>(used) * sizeof(T));
+    } catch (...) {
+      device_->free(grown);
+      throw;
+    }
     release();
     data_ = grown;
     capacity_ = capacity;

@@ -276,7 +276,7 @@ class NeighborSteps {
       const sampling::core::StreamPosition& position,
       std::span<const sampling::core::ExcludedPairs* const> excluded
   ) {
-    if (open_) forget_ids();  // of a batch that has not come to its end
+    if (open_) forget_all();  // of a batch that has not come to its end
     open_ = true;
     place_seeds(seeds);
     place_pairs(excluded);
@@ -395,10 +395,15 @@ class NeighborSteps {
     if (wanted <= type.keys.capacity()) return false;
     type.keys = Array<uint64_t>(device_);
     type.words = Array<uint32_t>(device_);
-    type.keys.reserve(wanted);
-    type.words.reserve(wanted);
-    type.keys.fill(0xFF);
-    type.words.fill(0xFF);
+    Array<uint64_t> keys(device_);
+    Array<uint32_t> words(device_);
+    keys.reserve(wanted);
+    words.reserve(wanted);
+    keys.fill(0xFF);
+    words.fill(0xFF);
+    // Once nothing fails any more: slots without words, or with garbage, would be the next batch's.
+    type.keys = std::move(keys);
+    type.words = std::move(words);
     insert_known(index);
     return true;
   }
@@ -688,10 +693,17 @@ class NeighborSteps {
         const int64_t* const size = counters_.data() + layout_.num_local(static_cast<int64_t>(i));
         launch(ForgetIds{slots_of(type), type.ids.data(), size}, type.bound);
       } else {
-        type.keys.fill(0xFF);
-        type.words.fill(0xFF);
+        forget_all_of(type);
       }
     }
+  }
+  // Also ids that have slots and are not known yet: a call of the device failed between the two.
+  void forget_all() {
+    for (Type& type : types_) forget_all_of(type);
+  }
+  static void forget_all_of(Type& type) {
+    type.keys.fill(0xFF);
+    type.words.fill(0xFF);
   }
 
   Device& device_;

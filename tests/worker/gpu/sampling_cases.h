@@ -438,14 +438,32 @@ class CaseMaker {
   std::vector<int64_t> edges(cases.back().graphs[0].indices.size());
   std::iota(edges.begin(), edges.end(), 0);
   cases.back().exclude(0, edges);
-  // Ids that take more than 32 bits, of a type that has no lists.
-  SamplingCase high;
-  high.name = "high ids";
-  high.num_nodes = {50, int64_t{1} << 34};
-  high.add_relation(1, 0, 6, 1);
-  high.options.fanout = {4};
-  high.seeds = {{1, 2, 4, 4}, {(int64_t{1} << 34) - 1, 5}};
-  cases.push_back(high);
+  cases.push_back(homogeneous_case("no edges", 100, 0, {3, -1}));
+  cases.push_back(homogeneous_case("more wanted than there are", 100, 4, {200, 1000}));
+  for (const int64_t fanout : {5, 40}) {
+    cases.push_back(homogeneous_case("a list of a million", 12, 25'000, {fanout}));
+    cases.back().seeds = {{10}};
+  }
+  SamplingCase empty_type;
+  empty_type.name = "a type without nodes";
+  empty_type.num_nodes = {0, 60};
+  empty_type.add_relation(0, 1, 0, 1);
+  empty_type.add_relation(1, 0, 3, 2);
+  empty_type.add_relation(1, 1, 3, 3);
+  empty_type.options.fanout = {4, -1};
+  empty_type.seeds = {{}, {1, 2, 4, 4}};
+  cases.push_back(empty_type);
+  // Ids at the bounds of words, and such as take more than 32 bits, of a type that has no lists.
+  for (const int bits : {31, 32, 40}) {
+    SamplingCase high;
+    high.name = "ids of " + std::to_string(bits) + " bits";
+    const int64_t bound = int64_t{1} << bits;
+    high.num_nodes = {50, bound + 1};
+    high.add_relation(1, 0, 6, 1);
+    high.options.fanout = {4};
+    high.seeds = {{1, 2, 4, 4}, {bound, bound - 1, 5}};
+    cases.push_back(high);
+  }
   return cases;
 }
 

@@ -25,12 +25,14 @@ WORDS = [
     (re.compile(r"\b__(syncthreads|syncwarp|threadfence|shfl|ballot|any|all|match|reduce|activemask)\w*"), THREAD),
     (re.compile(r"\batomic(Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)\w*\s*\("), THREAD),
     (re.compile(r"<<<|\bcudaLaunch\w*|\bcuLaunch\w*"), LAUNCH),
-    (re.compile(r"\b(cub|thrust|cooperative_groups)\s*::|#\s*include\s*<(cub|thrust|cooperative_groups)"), None),
+    (re.compile(r"\b(cub|thrust|cooperative_groups)\s*::|#\s*include\s*<(cub|thrust|cooperative_groups|cuda)/"), None),
+    (re.compile(r"\b(asm|__asm__)\b"), None),
     (re.compile(r"__device__"), MARK),
 ]
 KERNEL = re.compile(r"__global__\s+void\s+\w+\(const Body body\)\s*\{(?P<body>[^{}]*)\}")
 CALLS_THE_BODY = ["DeviceThread thread;", "body(thread);"]
 ATOMIC = re.compile(r"\b(atomic_\w+)\(([^)]*)\)\s*const")
+CALLED_ATOMIC = re.compile(r"\batomic[A-Z]\w*\s*\(")
 WHOLE_NUMBERS = re.compile(r"^u?int(32|64)_t\*?$")
 COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
 
@@ -51,6 +53,8 @@ def thread_problems(code):
         for body in kernels
         if [line.strip() for line in body.splitlines() if line.strip()] != CALLS_THE_BODY
     ]
+    if len(CALLED_ATOMIC.findall(code)) > len(ATOMIC.findall(code)):
+        found.append(f"{THREAD}: CUDA's atomics are called by functions atomic_*() alone, one by each, whose arguments are looked at")
     found += [
         f"{THREAD}: {name}: atomics are on whole numbers, found {parameter.strip()}"
         for name, parameters in ATOMIC.findall(code)

@@ -23,6 +23,8 @@ class Words(unittest.TestCase):
             "  add<<<1, 32>>>(x);",
             "  __device__ int f();",
             "#include <cub/cub.cuh>",
+            "#include <cuda/atomic>",
+            'asm volatile("red.global.add.f32 [%0], %1;" : : "l"(sum), "f"(value));',
         ):
             self.assertEqual(len(found(line + "\n")), 1, line)
 
@@ -57,6 +59,7 @@ class ThreadOfAGpu(unittest.TestCase):
         floats = ATOMIC.replace("uint32_t", "float")
         self.assertEqual(len(found(floats + KERNEL, kernels.THREAD)), 2)
         self.assertEqual(len(found("  T atomic_add(T* at, T value) const {}\n" + KERNEL, kernels.THREAD)), 2)
+        self.assertEqual(len(found("  void add(float* at, float value) const { atomicAdd(at, value); }\n" + KERNEL, kernels.THREAD)), 1)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,38 @@
 
 namespace gnn::shards {
 
+/// The part of a data set alone.
+inline graph::Dataset extracted(const graph::Dataset& whole, int64_t part) {
+  graph::Dataset alone = whole;
+  alone.partitions->only = part;
+  for (size_t i = 0; i < alone.node_types.size(); ++i) {
+    const data::IdRange own = whole.partitions->book.range_of(i, part);
+    graph::NodeTypeData& type = alone.node_types[i];
+    if (type.features) {
+      type.features =
+          graph::FeatureStore::create(type.features->rows().narrow(0, own.begin, own.size()).clone()
+          )
+              .value();
+    }
+    if (type.labels.defined()) type.labels = type.labels.narrow(0, own.begin, own.size()).clone();
+  }
+  for (graph::EdgeTypeData& type : alone.edge_types) {
+    const data::IdRange own =
+        whole.partitions->book.range_of(static_cast<size_t>(type.destination_index), part);
+    const at::Tensor indptr = type.graph.indptr().narrow(0, own.begin, own.size() + 1);
+    const int64_t begin = indptr[0].item<int64_t>();
+    const int64_t size = indptr[own.size()].item<int64_t>() - begin;
+    type.graph = graph::CscGraph::create(
+                     indptr - begin,
+                     type.graph.indices().narrow(0, begin, size).clone(),
+                     type.graph.num_sources(),
+                     type.graph.edge_ids().narrow(0, begin, size).clone()
+    )
+                     .value();
+  }
+  return alone;
+}
+
 /// A data set of two node types, users and items, whose parts differ in size.
 class Shop {
  public:
@@ -48,34 +80,7 @@ class Shop {
   [[nodiscard]] const graph::Dataset& whole() const { return dataset_; }
 
   /// A data set with one part alone.
-  [[nodiscard]] graph::Dataset extract(int64_t part) const {
-    graph::Dataset extracted = dataset_;
-    extracted.partitions->only = part;
-    for (size_t i = 0; i < extracted.node_types.size(); ++i) {
-      const data::IdRange own = dataset_.partitions->book.range_of(i, part);
-      graph::NodeTypeData& type = extracted.node_types[i];
-      type.features =
-          graph::FeatureStore::create(type.features->rows().narrow(0, own.begin, own.size()).clone()
-          )
-              .value();
-      type.labels = type.labels.narrow(0, own.begin, own.size()).clone();
-    }
-    for (graph::EdgeTypeData& type : extracted.edge_types) {
-      const data::IdRange own =
-          dataset_.partitions->book.range_of(static_cast<size_t>(type.destination_index), part);
-      const at::Tensor indptr = type.graph.indptr().narrow(0, own.begin, own.size() + 1);
-      const int64_t begin = indptr[0].item<int64_t>();
-      const int64_t size = indptr[own.size()].item<int64_t>() - begin;
-      type.graph = graph::CscGraph::create(
-                       indptr - begin,
-                       type.graph.indices().narrow(0, begin, size).clone(),
-                       type.graph.num_sources(),
-                       type.graph.edge_ids().narrow(0, begin, size).clone()
-      )
-                       .value();
-    }
-    return extracted;
-  }
+  [[nodiscard]] graph::Dataset extract(int64_t part) const { return extracted(dataset_, part); }
 
  private:
   static graph::NodeTypeData type_of(const std::string& name, int64_t nodes) {

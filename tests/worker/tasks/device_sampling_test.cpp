@@ -5,6 +5,8 @@
 #include "tests/common/api/sample_job.h"
 #include "tests/support/emulated_sampling_device.h"
 #include "tests/worker/sampling/device/sampler_cases.h"
+#include "tests/worker/shards/in_process_peer.h"
+#include "tests/worker/shards/parts.h"
 #include "tests/worker/tasks/link_datasets.h"
 #include "worker/progress/console_sink.h"
 #include "worker/tasks/link_batches.h"
@@ -33,6 +35,7 @@ using ::testing::HasSubstr;
 using testing::must;
 
 constexpr int64_t kRandomNodes = 150;
+constexpr int64_t kConcurrency = 2;
 
 std::shared_ptr<DeviceGraph> emulated_graph() {
   return std::make_shared<DeviceGraph>(std::make_shared<EmulatedSamplingDevice>());
@@ -46,12 +49,14 @@ api::Training training_of(int64_t batch_size) {
   return training;
 }
 
-// Three batches at a time ask for two samplers.
+// Three batches at a time ask for two samplers; of those that wait for other nodes there are six.
 template <class Data>
 std::vector<typename Data::Batch> loaded_batches(
     std::shared_ptr<const Data> data, api::Part part, Use use, int64_t first_batch
 ) {
-  const auto batches = must(LoadedBatches<Data>::create(std::move(data), 0, {.num_threads = 3}));
+  const auto batches = must(LoadedBatches<Data>::create(
+      std::move(data), 0, {.num_threads = 3, .concurrency = kConcurrency}
+  ));
   const auto source = must(batches->open(part, use));
   must(source->start_epoch(1, first_batch));
   std::vector<typename Data::Batch> all;
@@ -88,6 +93,10 @@ void expect_the_same(
   }
 }
 
+api::Sampling node_sampling() {
+  return {.fanout = {3, 2}};
+}
+
 std::shared_ptr<const NodeBatches> node_batches(
     std::shared_ptr<DeviceGraph> graph, std::optional<PartitionedData> partitioned = std::nullopt
 ) {
@@ -121,7 +130,7 @@ std::shared_ptr<const NodeBatches> node_batches(
   return must(NodeBatches::create(
       std::move(dataset),
       comm::RankGroups(comm::make_single_communicator()),
-      {.sampling = {.fanout = {3, 2}},
+      {.sampling = node_sampling(),
        .training = training_of(9),
        .partitioned = std::move(partitioned),
        .device_graph = std::move(graph)}
@@ -158,23 +167,44 @@ TEST(DeviceSampling, GivesTheCpusBatchesOfNodesThatArePartitioned) {
   EXPECT_GT(device.samplers(), 0);
 }
 
-// The model reads the reversed links first, so that a relation's place is not its edge type.
-std::shared_ptr<const LinkBatches> link_batches(std::shared_ptr<DeviceGraph> graph) {
+// Users and items in three parts, of which the second has no items.
+graph::Dataset parted_shop() {
   graph::Dataset dataset = two_tastes(60, 40, 5);
-  LinkSplit split = must(split_links(
-      links_of(dataset), {.validation = 0.2, .test = 0.2, .disjoint_train = 0.3, .seed = 5}
-  ));
+  graph::PartitionData partitions;
+  partitions.book = {.parts = 3, .offsets = {{0, 10, 30, 60}, {0, 25, 25, 40}}};
+  partitions.original_ids.resize(2);
+  partitions.hot.assign(2, std::vector<graph::HotRowsData>(3));
+  dataset.partitions = std::move(partitions);
+  return dataset;
+}
+
+api::Sampling link_sampling() {
   api::Sampling sampling{.fanout = {3, 2}};
   sampling.rule = api::SamplingRule::AllSeen;
   sampling.exclude_seed_edges = true;
   sampling.fanout_by_edge_type = {
       {.edge_type = {.source = "user", .relation = "to", .destination = "item"}, .fanout = {-1, 1}}
   };
+  return sampling;
+}
+
+// The model reads the reversed links first, so that a relation's place is not its edge type.
+std::shared_ptr<const LinkBatches> link_batches(
+    std::shared_ptr<DeviceGraph> graph,
+    std::optional<PartitionedData> partitioned = std::nullopt,
+    graph::Dataset dataset = parted_shop()
+) {
+  LinkSplit split = must(split_links(
+      links_of(dataset), {.validation = 0.2, .test = 0.2, .disjoint_train = 0.3, .seed = 5}
+  ));
   return must(LinkBatches::create(
       {.dataset = std::move(dataset), .split = std::move(split)},
       {.edge_types = {1, 0}, .features = {false, false}},
       comm::RankGroups(comm::make_single_communicator()),
-      {.sampling = sampling, .training = training_of(16), .device_graph = std::move(graph)}
+      {.sampling = link_sampling(),
+       .training = training_of(16),
+       .partitioned = std::move(partitioned),
+       .device_graph = std::move(graph)}
   ));
 }
 
@@ -188,6 +218,87 @@ TEST(DeviceSampling, GivesTheCpusBatchesOfLinks) {
     expect_the_same(on_device, on_cpu, part, Use::Evaluation);
   const auto& device = dynamic_cast<const EmulatedSamplingDevice&>(graph->device());
   EXPECT_EQ(device.placed(), 2 * 2 + 2 * 3) << "two relations, and what each part sees of them";
+}
+
+// The nodes of a job in one process: each has a part and asks the others, who may come later.
+class NodesOfAJob {
+ public:
+  explicit NodesOfAJob(int64_t parts) : nodes_(static_cast<size_t>(parts)) {}
+  ~NodesOfAJob() {
+    for (const auto& node : nodes_)
+      if (node != nullptr) node->close();
+  }
+  NodesOfAJob(const NodesOfAJob&) = delete;
+  NodesOfAJob& operator=(const NodesOfAJob&) = delete;
+
+  [[nodiscard]] PartitionedData node(int64_t part) {
+    return {
+        .placement =
+            {.topology = api::PlacementMode::Partitioned,
+             .features = api::PlacementMode::Partitioned,
+             .partitions = static_cast<int64_t>(nodes_.size()),
+             .cache = api::FeatureCache{.policy = api::CachePolicy::None}},
+        .network = {},
+        .loading = loading_,
+        .server =
+            ServerPlace{
+                .part = part,
+                .connect = [this, part](auto service) { return connect(part, std::move(service)); }
+            }
+    };
+  }
+
+ private:
+  class Node final : public shards::Peer {
+   public:
+    Node(const NodesOfAJob& job, size_t part) : job_(job), part_(part) {}
+    [[nodiscard]] std::string name() const override { return job_.nodes_[part_]->name(); }
+    void call(shards::PeerCall call, Callback callback) override {
+      job_.nodes_[part_]->call(std::move(call), std::move(callback));
+    }
+
+   private:
+    const NodesOfAJob& job_;
+    const size_t part_;
+  };
+
+  Result<shards::Peers> connect(int64_t part, std::shared_ptr<const shards::Service> service) {
+    const auto own = static_cast<size_t>(part);
+    nodes_[own] = std::make_unique<shards::InProcessPeer>(std::move(service), part);
+    shards::Peers peers(nodes_.size());
+    for (size_t other = 0; other < nodes_.size(); ++other)
+      if (other != own) peers[other] = std::make_shared<Node>(*this, other);
+    return peers;
+  }
+
+  SilentProgressBar loading_;
+  std::vector<std::unique_ptr<shards::InProcessPeer>> nodes_;
+};
+
+// Every other node has its part alone. Of a whole data set the lists of later parts begin elsewhere.
+TEST(DeviceSampling, GivesTheCpusBatchesOfLinksThatArePartitioned) {
+  const graph::Dataset whole = parted_shop();
+  const int64_t parts = whole.partitions->book.parts;
+  NodesOfAJob job(parts);
+  std::vector<std::shared_ptr<DeviceGraph>> graphs;
+  std::vector<std::shared_ptr<const LinkBatches>> nodes;
+  for (int64_t part = 0; part < parts; ++part) {
+    graphs.push_back(emulated_graph());
+    nodes.push_back(link_batches(
+        graphs.back(), job.node(part), part == 0 ? shards::extracted(whole, part) : whole
+    ));
+  }
+  const auto on_cpu = link_batches(nullptr);
+  for (size_t part = 0; part < nodes.size(); ++part) {
+    SCOPED_TRACE("node " + std::to_string(part));
+    expect_the_same(nodes[part], on_cpu, api::Part::Train, Use::Training);
+    for (const api::Part of : {api::Part::Validation, api::Part::Test})
+      expect_the_same(nodes[part], on_cpu, of, Use::Evaluation);
+    const int64_t placed = graphs[part]->bytes();
+    expect_the_same(nodes[part], on_cpu, api::Part::Validation, Use::Evaluation);
+    EXPECT_EQ(graphs[part]->bytes(), placed) << "a later evaluation reads what is there";
+  }
+  expect_the_same(nodes[2], on_cpu, api::Part::Train, Use::Training, 2);
 }
 
 std::string refusal_of(const std::function<void(api::GnnJobSpec&)>& change, c10::Device device) {

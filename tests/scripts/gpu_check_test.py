@@ -397,12 +397,6 @@ echo "	libcuda.so.1 => not found"
         self.assertEqual(ran.returncode, 1)
         self.assertIn("speed is not built", ran.stderr)
 
-    def test_a_build_that_is_not_there_is_named(self):
-        shutil.rmtree(self.build)
-        ran = self.pack(self.folder / "check.tar.gz")
-        self.assertEqual(ran.returncode, 1)
-        self.assertEqual(ran.stderr, f"gpu-check: there is no {self.build}: scripts/gpu-check without --built makes it\n")
-
     def test_a_build_without_gpu_tests_is_refused(self):
         self.shown({"tests": []})
         ran = self.pack(self.folder / "check.tar.gz")

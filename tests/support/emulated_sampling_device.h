@@ -1,11 +1,14 @@
 #pragma once
 
+#include "common/guarded.h"
 #include "tests/support/gpu_emulator.h"
 #include "worker/gpu/kernels/neighbor_steps.h"
+#include "worker/gpu/kernels/sampler_memory.h"
 #include "worker/sampling/device/sampling_device.h"
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -30,14 +33,49 @@ class EmulatedSamplingDevice final : public sampling::device::SamplingDevice {
   Result<std::unique_ptr<sampling::device::BatchSampler>> make_sampler(
       sampling::device::SamplerSpec spec
   ) override {
-    return std::make_unique<Sampler>(std::move(spec), ++samplers_);
+    auto sampler = std::make_unique<Sampler>(spec, ++samplers_, counts_);
+    if (spec.largest) GNN_RETURN_IF_ERROR(sampler->reserve(shape_of(spec)));
+    return sampler;
   }
 
   /// Arrays that were placed, and samplers that were made.
   [[nodiscard]] int placed() const { return placed_; }
   [[nodiscard]] int samplers() const { return samplers_; }
+  /// The most samplers that there were at the same time, and the most bytes that they all held.
+  [[nodiscard]] int most_samplers() const { return counts_->lock()->most_samplers; }
+  [[nodiscard]] int64_t most_bytes() const { return counts_->lock()->most_bytes; }
+
+  /// What a sampler with a largest batch is, for gpu::sampler_memory().
+  [[nodiscard]] static gpu::SamplerShape shape_of(const sampling::device::SamplerSpec& spec) {
+    return {
+        .num_nodes = spec.num_nodes,
+        .relations = spec.relations,
+        .options = spec.options,
+        .largest = *spec.largest
+    };
+  }
+  /// How the samplers use it.
+  static constexpr gpu::StepOptions kSteps{
+      .threads = 32, .scan_threads = 32, .most_blocks = 4, .most_reading_blocks = 4
+  };
 
  private:
+  // Of the samplers that there are.
+  struct Counts {
+    int samplers = 0;
+    int most_samplers = 0;
+    int64_t bytes = 0;
+    int64_t most_bytes = 0;
+
+    void add(int more_samplers, int64_t more_bytes) {
+      samplers += more_samplers;
+      bytes += more_bytes;
+      most_samplers = std::max(most_samplers, samplers);
+      most_bytes = std::max(most_bytes, bytes);
+    }
+  };
+  using SharedCounts = std::shared_ptr<Guarded<Counts>>;
+
   struct CopyBytes {
     const std::byte* from;
     std::byte* to;
@@ -51,15 +89,22 @@ class EmulatedSamplingDevice final : public sampling::device::SamplingDevice {
 
   class Sampler final : public sampling::device::BatchSampler {
    public:
-    Sampler(sampling::device::SamplerSpec spec, int seed)
-        : emulator_({.seed = static_cast<uint64_t>(seed), .schedule = Schedule::Forward}),
-          steps_(
-              emulator_,
-              std::move(spec.num_nodes),
-              std::move(spec.relations),
-              std::move(spec.options),
-              {.threads = 32, .scan_threads = 32, .most_blocks = 4, .most_reading_blocks = 4}
-          ) {}
+    Sampler(const sampling::device::SamplerSpec& spec, int seed, SharedCounts counts)
+        : counts_(std::move(counts)),
+          emulator_({.seed = static_cast<uint64_t>(seed), .schedule = Schedule::Forward}),
+          steps_(emulator_, spec.num_nodes, spec.relations, spec.options, kSteps) {
+      counts_->lock()->add(1, 0);
+      count_bytes();
+    }
+    ~Sampler() override { counts_->lock()->add(-1, -bytes_); }
+    Sampler(const Sampler&) = delete;
+    Sampler& operator=(const Sampler&) = delete;
+
+    Status reserve(const gpu::SamplerShape& shape) {
+      GNN_RETURN_IF_ERROR(gpu::reserve_largest(steps_, shape, kSteps));
+      count_bytes();
+      return {};
+    }
 
     Status begin(
         std::span<const std::span<const int64_t>> seeds,
@@ -98,12 +143,20 @@ class EmulatedSamplingDevice final : public sampling::device::SamplingDevice {
       return copy;
     }
     Status finish() override {
+      count_bytes();
       for (const CopyBytes& copy : copies_) emulator_.launch(copy, {.blocks = 1, .threads = 32});
       copies_.clear();
       return {};
     }
 
    private:
+    void count_bytes() {
+      const auto now = static_cast<int64_t>(steps_.bytes());
+      counts_->lock()->add(0, now - std::exchange(bytes_, now));
+    }
+
+    const SharedCounts counts_;
+    int64_t bytes_ = 0;
     GpuEmulator emulator_;
     gpu::NeighborSteps<GpuEmulator> steps_;
     std::vector<CopyBytes> copies_;
@@ -111,6 +164,7 @@ class EmulatedSamplingDevice final : public sampling::device::SamplingDevice {
 
   std::atomic<int> placed_ = 0;
   std::atomic<int> samplers_ = 0;
+  const SharedCounts counts_ = std::make_shared<Guarded<Counts>>();
 };
 
 }  // namespace gnn::testing

@@ -32,8 +32,6 @@ def output_of(*command):
 
 def read_tests(build):
     """The tests with the label gpu, as CTest knows them."""
-    if not build.is_dir():
-        raise Failed(f"there is no {build}: scripts/gpu-check without --built makes it")
     shown = json.loads(output_of("ctest", "--test-dir", build, "-L", "^gpu$", "--show-only=json-v1"))
     tests = []
     for test in shown["tests"]:

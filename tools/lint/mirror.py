@@ -124,6 +124,8 @@ COVERED = {
         "worker/loader/batch_source", "worker/loader/epoch", "worker/loader/loader_stats", "worker/loader/mini_batch",
         "worker/loader/node_batch_maker",
     ],
+    "tests/worker/gpu/kernels/sampler_memory_test.cpp": ["worker/gpu/kernels/largest_batch"],
+    "tests/worker/tasks/device_plan_test.cpp": ["worker/sampling/device/sampler_memory", "worker/tasks/sampled_shape"],
     "tests/worker/gpu/kernels/emulator_test.cpp": ["worker/gpu/kernels/block_scan"],
     "tests/worker/gpu/kernels/neighbor_steps_test.cpp": [
         "worker/gpu/kernels/batch_counters", "worker/gpu/kernels/device_array", "worker/gpu/kernels/draw_edges",

@@ -1,6 +1,7 @@
 #include "worker/gpu/cuda_error.h"
 #include "worker/gpu/device_stream.cuh"
 #include "worker/gpu/kernels/neighbor_steps.h"
+#include "worker/gpu/kernels/sampler_memory.h"
 #include "worker/gpu/neighbor_sampler.h"
 
 #include <algorithm>
@@ -49,6 +50,10 @@ class NeighborSampler::Impl {
             options.kernel,
             step_options(options)
         ) {}
+
+  Status reserve(const SamplerShape& shape, const NeighborSamplerOptions& options) {
+    return reserve_largest(steps_, shape, step_options(options));
+  }
 
   Status begin(
       std::span<const std::span<const int64_t>> seeds,
@@ -111,9 +116,17 @@ Result<NeighborSampler> NeighborSampler::create(
     Stream stream
 ) {
   return caught([&]() -> Result<NeighborSampler> {
-    return NeighborSampler(
-        std::make_unique<Impl>(std::move(num_nodes), std::move(relations), options, stream)
-    );
+    auto impl = std::make_unique<Impl>(num_nodes, relations, options, stream);
+    if (options.largest) {
+      const SamplerShape shape{
+          .num_nodes = std::move(num_nodes),
+          .relations = std::move(relations),
+          .options = options.kernel,
+          .largest = *options.largest
+      };
+      GNN_RETURN_IF_ERROR(impl->reserve(shape, options));
+    }
+    return NeighborSampler(std::move(impl));
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/result.h"
+#include "worker/gpu/kernels/largest_batch.h"
 #include "worker/gpu/kernels/sampled_batch.h"
 #include "worker/gpu/stream.h"
 #include "worker/sampling/core/drawn_lists.h"
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +22,9 @@ struct NeighborSamplerOptions {
   /// Threads that read neighbour lists at once; 0: as many as the GPU runs. Lists in the host's memory
   /// are read as fast by fewer, which leaves the GPU to others.
   int64_t most_reading_threads = 0;
+  /// It takes the memory for this one when it is made: what sampler_memory() says. Larger ones take
+  /// more. Nothing: as batches come.
+  std::optional<LargestBatch> largest{};
 };
 
 /// core::NeighborKernel on a GPU: the same ids, offsets and order, bit for bit. One batch at a time:
@@ -30,7 +35,8 @@ class NeighborSampler {
  public:
   /// `num_nodes` per node type. What `relations` points to is memory of the GPU, or pinned memory of
   /// the host (PinnedRange), and stays there. The sampler's work goes to `stream`.
-  /// Errors: Configuration in a build without CUDA kernels; OutOfMemory; Internal with CUDA's reason.
+  /// Errors: Configuration in a build without CUDA kernels, and for a largest batch that begin() refuses;
+  /// OutOfMemory; Internal with CUDA's reason.
   [[nodiscard]] static Result<NeighborSampler> create(
       std::vector<int64_t> num_nodes,
       std::vector<sampling::core::RelationView> relations,

@@ -41,6 +41,11 @@ struct PipelineOptions {
   at::Device device = at::kCPU;
 };
 
+/// The most batches that are sampled at the same time.
+[[nodiscard]] inline int64_t under_way(const PipelineOptions& options) {
+  return std::max<int64_t>(1, options.num_threads) * options.concurrency;
+}
+
 /// Bytes of what for_each_tensor() visits.
 template <class Batch>
 [[nodiscard]] int64_t bytes_of(Batch& batch) {
@@ -161,9 +166,7 @@ class BatchPipeline {
   }
 
   /// The most batches that are sampled at the same time.
-  [[nodiscard]] int64_t under_way() const {
-    return std::max<int64_t>(1, options_.num_threads) * options_.concurrency;
-  }
+  [[nodiscard]] int64_t under_way() const { return loader::under_way(options_); }
 
  private:
   // A batch whose copies are queued, and what comes after them.

@@ -1,9 +1,13 @@
 #include "worker/tasks/device_plan.h"
 
 #include "worker/data/memory_plan.h"
+#include "worker/sampling/device/device_sampler.h"
+#include "worker/sampling/device/sampler_memory.h"
 #include "worker/tasks/device_rows.h"
 #include "worker/tasks/part_inputs.h"
 #include "worker/tasks/row_type.h"
+#include "worker/tasks/sampled_shape.h"
+#include "worker/tasks/sampler_options.h"
 #include "worker/tasks/task_batches.h"
 
 #include <ATen/DeviceAccelerator.h>
@@ -11,13 +15,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 namespace gnn::tasks {
 namespace {
 
+using sampling::device::SamplerMemory;
+
 constexpr const char* kFeatures = "spec.features.memory";
 constexpr const char* kTopology = "spec.sampling.topologyMemory";
+constexpr int64_t kPartsOfSplit = 3;  // each sees other links
 
 // Products of sizes that a spec gives, which need not fit: then the most that does.
 int64_t times(int64_t a, int64_t b) {
@@ -37,13 +46,19 @@ struct GraphShape {
 };
 
 BatchShape batch_shape(
-    const std::vector<int64_t>& fanout, bool all_seen, int64_t seeds, const GraphShape& graph
+    const std::vector<int64_t>& fanout,
+    const api::Sampling& sampling,
+    int64_t seeds,
+    const GraphShape& graph
 ) {
+  const bool all_seen = sampling.rule == api::SamplingRule::AllSeen;
+  // With replacement an edge is drawn more than once.
+  const int64_t most = sampling.replace ? std::numeric_limits<int64_t>::max() : graph.edges;
   BatchShape shape{.nodes = {std::min(seeds, graph.nodes)}};
   int64_t expanded = shape.nodes.front();
   for (const int64_t draws : fanout) {
     const int64_t before = shape.nodes.back();
-    const int64_t drawn = draws < 0 ? graph.edges : std::min(times(expanded, draws), graph.edges);
+    const int64_t drawn = draws < 0 ? graph.edges : std::min(times(expanded, draws), most);
     shape.nodes.push_back(draws < 0 ? graph.nodes : std::min(before + drawn, graph.nodes));
     shape.edges += drawn;
     expanded = all_seen ? shape.nodes.back() : std::min(drawn, graph.nodes);
@@ -58,12 +73,13 @@ class Planner {
         spec_(input.spec),
         sampling_(*input.spec.sampling),
         memory_(input.spec.features.value_or(api::Features{}).memory),
-        batch_(largest_batch()) {}
+        batch_(largest_shape()) {}
 
-  DevicePlan plan() {
+  Result<DevicePlan> plan() {
     add_graph();
     add_rows();
     add_batches();
+    GNN_RETURN_IF_ERROR(add_samplers());
     put(plan_.on_device, "the model's allowance", model_bytes());
     return std::move(plan_);
   }
@@ -94,7 +110,7 @@ class Planner {
   // The draws of all edge types: a node may have lists of each.
   [[nodiscard]] std::vector<int64_t> draws_of(const std::vector<int64_t>& fanout) const {
     std::vector<int64_t> draws = fanout;
-    const auto types = static_cast<int64_t>(input_.dataset.edge_types.size());
+    const auto types = static_cast<int64_t>(input_.edge_types.size());
     for (size_t hop = 0; hop < draws.size(); ++hop) {
       int64_t most = fanout[hop];
       bool all = most < 0;
@@ -107,30 +123,45 @@ class Planner {
     return draws;
   }
 
-  [[nodiscard]] int64_t seeds() const {
-    const int64_t items = spec_.training.batch_size;
-    if (!input_.dataset.links) return items;
-    const double negatives = sampling_.negatives.value_or(api::Negatives{}).amount.value();
-    return static_cast<int64_t>(std::ceil(static_cast<double>(items) * (1 + negatives))) * 2;
+  [[nodiscard]] SampledData sampled() const {
+    return {
+        .sampling = sampling_,
+        .training = spec_.training,
+        .dataset = input_.dataset,
+        .edge_types = input_.edge_types,
+        .in_steps = is_apart(false)
+    };
   }
 
-  [[nodiscard]] BatchShape largest_batch() const {
-    const bool all_seen = sampling_.rule == api::SamplingRule::AllSeen;
-    BatchShape largest = batch_shape(draws_of(sampling_.fanout), all_seen, seeds(), graph_shape());
-    const auto& evaluated = spec_.training.evaluation.fanout;
-    if (!evaluated) return largest;
-    BatchShape other = batch_shape(draws_of(*evaluated), all_seen, seeds(), graph_shape());
+  [[nodiscard]] BatchShape shape_of(api::Part part, Use use) const {
+    const std::vector<int64_t> seeds = seeds_of(sampled(), use);
+    return batch_shape(
+        draws_of(sampler_options(sampling_, spec_.training, part).fanout),
+        sampling_,
+        std::accumulate(seeds.begin(), seeds.end(), int64_t{0}),
+        graph_shape()
+    );
+  }
+
+  [[nodiscard]] BatchShape largest_shape() const {
+    BatchShape largest = shape_of(api::Part::Train, Use::Training);
+    if (!input_.evaluates) return largest;
+    BatchShape other = shape_of(api::Part::Validation, Use::Evaluation);
     return other.edges > largest.edges ? other : largest;
   }
 
   void add_graph() {
     if (!samples()) return;
     int64_t bytes = 0;
-    for (const graph::EdgeTypeData& type : input_.dataset.edge_types) {
+    for (const int64_t index : input_.edge_types) {
+      const graph::EdgeTypeData& type = input_.dataset.edge_types[static_cast<size_t>(index)];
       const int64_t nodes = owned(type.destination_index, false);
       const int64_t edges = edges_of(type, nodes);
       bytes += (nodes + 1) * int64_t{sizeof(int64_t)} +
                edges * static_cast<int64_t>(type.graph.indices().element_size());
+      const auto& links = input_.dataset.links;
+      if (links && (index == links->edge_type || index == links->reverse_edge_type))
+        bytes += nodes * (input_.evaluates ? kPartsOfSplit : 1) * int64_t{sizeof(int64_t)};
     }
     const bool in_place = sampling_.topology_memory == api::TopologyMemory::ZeroCopy;
     put(in_place ? plan_.pinned : plan_.on_device, "the graph", bytes, kTopology);
@@ -209,7 +240,7 @@ class Planner {
   void add_batches() {
     const loader::PipelineOptions& pipeline = input_.pipeline;
     const int64_t copied = pipeline.prefetch + 2;
-    const int64_t under_way = std::max<int64_t>(1, pipeline.num_threads) * pipeline.concurrency;
+    const int64_t under_way = loader::under_way(pipeline);
     const int64_t made = copied + under_way + pipeline.prefetch;
     const int64_t with_rows = gathers() ? made : copied;
     const int64_t with_edges = samples() ? made : copied;
@@ -219,10 +250,43 @@ class Planner {
     put(plan_.on_device,
         "the edges of " + std::to_string(with_edges) + " batches",
         times(with_edges, edge_bytes_of_batch()));
-    if (!samples()) return;
-    put(plan_.on_device,
-        "the state of " + std::to_string(under_way) + " samplers",
-        times(under_way, sampler_bytes()));
+  }
+
+  // Those of the training stay while an evaluation has its own, of one part of the split at a time.
+  Status add_samplers() {
+    if (!samples()) return {};
+    GNN_ASSIGN_OR_RETURN(SamplerMemory memory, memory_of(api::Part::Train, Use::Training));
+    int64_t samplers = samplers_of_loader();
+    if (input_.evaluates) {
+      SamplerMemory most{};
+      std::vector<api::Part> parts =
+          spec_.training.evaluation.parts.value_or(std::vector<api::Part>());
+      parts.push_back(api::Part::Test);  // which is as large as validation
+      for (const api::Part part : parts) {
+        GNN_ASSIGN_OR_RETURN(const auto of_part, memory_of(part, Use::Evaluation));
+        most.device_bytes = std::max(most.device_bytes, of_part.device_bytes);
+        most.pinned_bytes = std::max(most.pinned_bytes, of_part.pinned_bytes);
+      }
+      memory.device_bytes += most.device_bytes;
+      memory.pinned_bytes += most.pinned_bytes;
+      samplers *= 2;
+    }
+    const std::string named = "the state of " + std::to_string(samplers) + " samplers";
+    put(plan_.on_device, named, times(samplers_of_loader(), memory.device_bytes));
+    put(plan_.pinned, named, times(samplers_of_loader(), memory.pinned_bytes));
+    return {};
+  }
+
+  [[nodiscard]] int64_t samplers_of_loader() const {
+    return is_apart(false) ? loader::under_way(input_.pipeline)
+                           : static_cast<int64_t>(sampling::device::kDefaultInFlight);
+  }
+
+  [[nodiscard]] Result<SamplerMemory> memory_of(api::Part part, Use use) const {
+    auto memory = sampling::device::memory_of_sampler(sampler_spec(sampled(), part, use));
+    if (!memory)
+      return tl::unexpected(with_context(std::move(memory).error(), "spec.sampling.fanout"));
+    return memory;
   }
 
   // The types' nodes are together no more than the batch's.
@@ -243,11 +307,6 @@ class Planner {
   // Ids of nodes and offsets of their lists, and local sources with the ids of edges.
   [[nodiscard]] int64_t edge_bytes_of_batch() const {
     return times(batch_.nodes.back(), 16) + times(batch_.edges, 12);
-  }
-
-  // 4 bytes a node, and for each edge of the largest hop what draws and relabelling need.
-  [[nodiscard]] int64_t sampler_bytes() const {
-    return graph_shape().nodes * 4 + edge_bytes_of_batch() + times(batch_.edges, 16);
   }
 
   [[nodiscard]] int64_t hidden_channels() const {
@@ -298,7 +357,7 @@ int64_t sum_of(const std::vector<PlannedMemory>& memory) {
   return sum;
 }
 
-DevicePlan plan_device(const DevicePlanInput& input) {
+Result<DevicePlan> plan_device(const DevicePlanInput& input) {
   return Planner(input).plan();
 }
 
@@ -350,12 +409,12 @@ Status plan_for(DevicePlanInput input, TaskContext& context, const FreeBytes& fr
       is_partitioned(placement),
       context.num_cpus,
       context.device,
-      /*host_gathers=*/!gathers
+      /*host_gathers=*/!gathers && std::ranges::any_of(input.features, std::identity())
   );
   const comm::RankGroups& groups = context.groups;
   if (placement)
     input.part = groups.all->rank() / groups.node->world_size() % placement->partitions;
-  DevicePlan plan = plan_device(input);
+  GNN_ASSIGN_OR_RETURN(DevicePlan plan, plan_device(input));
   plan.device = context.device.str();
   plan.free_bytes = free_bytes(context.device);
   plan.host_bytes = context.memory_bytes;

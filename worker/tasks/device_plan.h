@@ -44,19 +44,24 @@ struct DevicePlanInput {
   const graph::Dataset& dataset;
   /// By node type: whether batches have its feature rows.
   std::vector<bool> features;
+  /// Those that are sampled, in the order of the sampler's relations.
+  std::vector<int64_t> edge_types{0};
   int64_t model_parameters = 0;  ///< numbers of 4 bytes
   loader::PipelineOptions pipeline{};
-  int64_t part = 0;  ///< that the rank's node reads, of a data set that is partitioned
+  int64_t part = 0;       ///< that the rank's node reads, of a data set that is partitioned
+  bool evaluates = true;  ///< by sampling, some part of the split
 };
 
 /// The numbers of a model's parameters.
 [[nodiscard]] int64_t num_parameters(const torch::nn::Module& model);
 
 /// The plan of a rank by the shapes of its data: batches have as many nodes and edges as their seeds may
-/// draw, which is more than they do. The last item is an allowance for what the model computes: the
-/// optimizer's three numbers a parameter, and for each layer three tensors of its width for each node
-/// that it computes.
-[[nodiscard]] DevicePlan plan_device(const DevicePlanInput& input);
+/// draw, which is more than they do. Samplers on the GPU take what memory_of_sampler() says, when they are
+/// made; an evaluation has its own beside those of the training. The last item is an allowance for what
+/// the model computes: the optimizer's three numbers a parameter, and for each layer three tensors of its
+/// width for each node that it computes.
+/// Errors: Configuration for a batch that no GPU samples.
+[[nodiscard]] Result<DevicePlan> plan_device(const DevicePlanInput& input);
 
 /// In words, for the log.
 [[nodiscard]] std::string text_of(const DevicePlan& plan);

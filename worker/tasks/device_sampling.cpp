@@ -41,11 +41,16 @@ Result<std::shared_ptr<sampling::Sampler>> whole_graph_sampler(
     sampling::NeighborSamplerOptions options,
     std::vector<int64_t> num_nodes,
     std::vector<sampling::Relation> relations,
-    std::shared_ptr<DeviceGraph> graph
+    std::shared_ptr<DeviceGraph> graph,
+    std::optional<sampling::device::LargestBatch> largest
 ) {
   if (graph != nullptr) {
     return sampling::device::DeviceSampler::create(
-        std::move(options), std::move(num_nodes), relations, std::move(graph)
+        std::move(options),
+        std::move(num_nodes),
+        relations,
+        std::move(graph),
+        {.in_flight = sampling::device::kDefaultInFlight, .largest = std::move(largest)}
     );
   }
   GNN_ASSIGN_OR_RETURN(

@@ -4,12 +4,14 @@
 #include "common/result.h"
 #include "worker/sampling/async_sampler.h"
 #include "worker/sampling/device/device_graph.h"
+#include "worker/sampling/device/sampling_device.h"
 #include "worker/sampling/neighbor.h"
 
 #include <c10/core/Device.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace gnn::tasks {
@@ -21,13 +23,15 @@ namespace gnn::tasks {
     const api::GnnJobSpec& spec, c10::Device device
 );
 
-/// A sampler of lists that are all on this node: on the device that has `graph`, or of null on CPUs.
+/// A sampler of lists that are all on this node: on the device that has `graph`, with the memory for
+/// `largest`, or of null on CPUs.
 /// Errors: those of NeighborSampler::create() and DeviceSampler::create().
 [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> whole_graph_sampler(
     sampling::NeighborSamplerOptions options,
     std::vector<int64_t> num_nodes,
     std::vector<sampling::Relation> relations,
-    std::shared_ptr<sampling::device::DeviceGraph> graph
+    std::shared_ptr<sampling::device::DeviceGraph> graph,
+    std::optional<sampling::device::LargestBatch> largest = std::nullopt
 );
 
 }  // namespace gnn::tasks

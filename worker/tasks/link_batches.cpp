@@ -5,6 +5,7 @@
 #include "worker/sampling/core/pair_set.h"
 #include "worker/tasks/device_sampling.h"
 #include "worker/tasks/row_type.h"
+#include "worker/tasks/sampled_shape.h"
 #include "worker/tasks/sampler_options.h"
 #include "worker/tasks/values.h"
 
@@ -267,26 +268,47 @@ sampling::NeighborSamplerOptions LinkBatches::sampling_of(api::Part part) const 
 
 std::vector<sampling::Relation> LinkBatches::relations_of(api::Part part) const {
   std::vector<sampling::Relation> relations = visible_for(graph_, part);
-  for (const api::EdgeTypeFanout& own : options_.sampling.fanout_by_edge_type) {
-    for (size_t i = 0; i < relations.size(); ++i) {
-      if (is_edge_type(
-              data_.dataset.edge_types[static_cast<size_t>(reads_.edge_types[i])], own.edge_type
-          ))
-        relations[i].fanout = own.fanout;
-    }
+  for (size_t i = 0; i < relations.size(); ++i) {
+    const auto type = static_cast<size_t>(reads_.edge_types[i]);
+    relations[i].fanout = own_fanout(options_.sampling, data_.dataset.edge_types[type]);
   }
   return relations;
 }
 
-Result<std::shared_ptr<sampling::Sampler>> LinkBatches::sampler_for(api::Part part, Use use) const {
-  if (options_.partitioned && options_.partitioned->has_own_lists_alone())
-    return parts_->sampler(static_cast<size_t>(part), use, options_.device_graph);
+Result<std::shared_ptr<sampling::Sampler>> LinkBatches::sampler_for(
+    api::Part part, Use use, int64_t under_way
+) const {
+  const bool in_steps = options_.partitioned && options_.partitioned->has_own_lists_alone();
+  std::optional<sampling::device::LargestBatch> largest;
+  if (options_.device_graph != nullptr) {
+    largest = largest_batch(
+        {.sampling = options_.sampling,
+         .training = options_.training,
+         .dataset = data_.dataset,
+         .edge_types = reads_.edge_types,
+         .in_steps = in_steps},
+        part,
+        use
+    );
+  }
+  if (in_steps) {
+    return parts_->sampler(
+        static_cast<size_t>(part),
+        use,
+        options_.device_graph,
+        {.in_flight = static_cast<size_t>(under_way), .largest = std::move(largest)}
+    );
+  }
   std::vector<int64_t> num_nodes;
   num_nodes.reserve(data_.dataset.node_types.size());
   for (const graph::NodeTypeData& type : data_.dataset.node_types)
     num_nodes.push_back(type.num_nodes);
   return whole_graph_sampler(
-      sampling_of(part), std::move(num_nodes), relations_of(part), options_.device_graph
+      sampling_of(part),
+      std::move(num_nodes),
+      relations_of(part),
+      options_.device_graph,
+      std::move(largest)
   );
 }
 
@@ -346,11 +368,12 @@ Result<loader::LinkItems> LinkBatches::held_out(api::Part part) const {
   };
 }
 
-Result<std::shared_ptr<const LinkBatches::Maker>> LinkBatches::maker(api::Part part, Use use)
-    const {
+Result<std::shared_ptr<const LinkBatches::Maker>> LinkBatches::maker(
+    api::Part part, Use use, int64_t under_way
+) const {
   const bool is_training = use == Use::Training;
   GNN_ASSIGN_OR_RETURN(loader::LinkItems items, is_training ? training_items() : held_out(part));
-  GNN_ASSIGN_OR_RETURN(auto sampler, sampler_for(part, use));
+  GNN_ASSIGN_OR_RETURN(auto sampler, sampler_for(part, use, under_way));
   return Maker::create(
       {.num_node_types = static_cast<int64_t>(data_.dataset.node_types.size()),
        .relations =

@@ -20,6 +20,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -95,7 +96,10 @@ class LinkBatches {
   [[nodiscard]] Result<sampling::core::ItemSamplerOptions> items(api::Part part, Use use) const {
     return link_items(data_, options_.training, options_.ranks, part, use);
   }
-  [[nodiscard]] Result<std::shared_ptr<const Maker>> maker(api::Part part, Use use) const;
+  /// `under_way`: the most batches that are sampled at the same time.
+  [[nodiscard]] Result<std::shared_ptr<const Maker>> maker(
+      api::Part part, Use use, int64_t under_way = std::numeric_limits<int64_t>::max()
+  ) const;
   /// Of graph and features.
   [[nodiscard]] progress::MemoryByOwner memory() const;
 
@@ -108,8 +112,9 @@ class LinkBatches {
   [[nodiscard]] TrainingItems training_links() const;
   [[nodiscard]] sampling::NeighborSamplerOptions sampling_of(api::Part part) const;
   [[nodiscard]] std::vector<sampling::Relation> relations_of(api::Part part) const;
-  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler_for(api::Part part, Use use)
-      const;
+  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler_for(
+      api::Part part, Use use, int64_t under_way
+  ) const;
   [[nodiscard]] Result<std::vector<shards::SamplerSpec>> part_samplers(const shards::Part& part);
   Status open_parts(const comm::RankGroups& groups);
   [[nodiscard]] Result<std::shared_ptr<const sampling::core::NegativeSampler>> negative_sampler(

@@ -150,7 +150,10 @@ class LinkPrediction final : public TaskRun {
           {.spec = spec_,
            .dataset = input.split->dataset,
            .features = types_with_features(inputs),
-           .model_parameters = num_parameters(*model)},
+           .edge_types = model->reads(),
+           .model_parameters = num_parameters(*model),
+           .evaluates = input.split->split.validation.numel() + input.split->split.test.numel() > 0
+          },
           context
       ));
       GNN_ASSIGN_OR_RETURN(const auto gathering, device_features(spec_, context));

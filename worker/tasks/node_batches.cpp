@@ -3,6 +3,7 @@
 #include "worker/sampling/async_sampler.h"
 #include "worker/tasks/device_sampling.h"
 #include "worker/tasks/row_type.h"
+#include "worker/tasks/sampled_shape.h"
 #include "worker/tasks/sampler_options.h"
 
 #include <utility>
@@ -116,20 +117,43 @@ Status NodeBatches::open_parts(const comm::RankGroups& groups) {
   return {};
 }
 
-Result<std::shared_ptr<sampling::Sampler>> NodeBatches::sampler(api::Part part, Use use) const {
-  if (options_.partitioned && options_.partitioned->has_own_lists_alone())
-    return parts_->sampler(part == api::Part::Train ? 0 : 1, use, options_.device_graph);
+Result<std::shared_ptr<sampling::Sampler>> NodeBatches::sampler(
+    api::Part part, Use use, int64_t under_way
+) const {
+  const bool in_steps = options_.partitioned && options_.partitioned->has_own_lists_alone();
+  std::optional<sampling::device::LargestBatch> largest;
+  if (options_.device_graph != nullptr) {
+    largest = largest_batch(
+        {.sampling = options_.sampling,
+         .training = options_.training,
+         .dataset = dataset_,
+         .edge_types = {0},
+         .in_steps = in_steps},
+        part,
+        use
+    );
+  }
+  if (in_steps) {
+    return parts_->sampler(
+        part == api::Part::Train ? 0 : 1,
+        use,
+        options_.device_graph,
+        {.in_flight = static_cast<size_t>(under_way), .largest = std::move(largest)}
+    );
+  }
   return whole_graph_sampler(
       sampler_options(options_.sampling, options_.training, part),
       {dataset_.target().num_nodes},
       {{.graph = dataset_.graph()}},
-      options_.device_graph
+      options_.device_graph,
+      std::move(largest)
   );
 }
 
-Result<std::shared_ptr<const NodeBatches::Maker>> NodeBatches::maker(api::Part part, Use use)
-    const {
-  GNN_ASSIGN_OR_RETURN(auto sampling, sampler(part, use));
+Result<std::shared_ptr<const NodeBatches::Maker>> NodeBatches::maker(
+    api::Part part, Use use, int64_t under_way
+) const {
+  GNN_ASSIGN_OR_RETURN(auto sampling, sampler(part, use, under_way));
   const at::Tensor seeds = ids_of(part).contiguous();
   if (parts_ == nullptr) {
     return Maker::create(std::move(sampling), seeds, features_, labels_);

@@ -17,6 +17,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -73,7 +74,10 @@ class NodeBatches {
   [[nodiscard]] Result<sampling::core::ItemSamplerOptions> items(api::Part part, Use use) const {
     return node_items(dataset_, options_.training, options_.ranks, part, use);
   }
-  [[nodiscard]] Result<std::shared_ptr<const Maker>> maker(api::Part part, Use use) const;
+  /// `under_way`: the most batches that are sampled at the same time.
+  [[nodiscard]] Result<std::shared_ptr<const Maker>> maker(
+      api::Part part, Use use, int64_t under_way = std::numeric_limits<int64_t>::max()
+  ) const;
   /// Of graph and features.
   [[nodiscard]] progress::MemoryByOwner memory() const;
 
@@ -83,7 +87,9 @@ class NodeBatches {
   Status open_parts(const comm::RankGroups& groups);
   Status open_rows(const comm::RankGroups& groups);
   [[nodiscard]] TrainingItems training_items() const;
-  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler(api::Part part, Use use) const;
+  [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler(
+      api::Part part, Use use, int64_t under_way
+  ) const;
 
   const graph::Dataset dataset_;
   const NodeBatchesOptions options_;

@@ -79,6 +79,12 @@ class NodeClassification final : public TaskRun {
   }
 
  private:
+  [[nodiscard]] bool evaluates_by_sampling(const graph::DataSplit& split) const {
+    const api::Evaluation& evaluation = spec_.training.evaluation;
+    return evaluation.mode == api::EvaluationMode::Sampled &&
+           (evaluation.parts || split.validation.numel() + split.test.numel() > 0);
+  }
+
   Status open_predictions(TaskContext& context) {
     const auto options = training::predictions_options(spec_);
     if (!options) return {};
@@ -120,7 +126,8 @@ class NodeClassification final : public TaskRun {
           {.spec = spec_,
            .dataset = *input.dataset,
            .features = {true},
-           .model_parameters = num_parameters(*model)},
+           .model_parameters = num_parameters(*model),
+           .evaluates = evaluates_by_sampling(input.dataset->split)},
           context
       ));
       GNN_ASSIGN_OR_RETURN(const auto gathering, device_features(spec_, context));

@@ -104,7 +104,10 @@ Result<std::unique_ptr<PartInputs>> PartInputs::open(
 }
 
 Result<std::shared_ptr<sampling::Sampler>> PartInputs::sampler(
-    size_t number, Use use, const std::shared_ptr<sampling::device::DeviceGraph>& device_graph
+    size_t number,
+    Use use,
+    const std::shared_ptr<sampling::device::DeviceGraph>& device_graph,
+    sampling::device::BatchLimits limits
 ) const {
   const auto place = static_cast<uint32_t>(number);
   std::shared_ptr<const sampling::HopBatches> hops;
@@ -114,7 +117,7 @@ Result<std::shared_ptr<sampling::Sampler>> PartInputs::sampler(
     GNN_ASSIGN_OR_RETURN(
         hops,
         sampling::device::DeviceHopSampler::create(
-            own.options(), own.part().num_nodes(), relations, device_graph
+            own.options(), own.part().num_nodes(), relations, device_graph, std::move(limits)
         )
     );
   }

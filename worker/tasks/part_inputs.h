@@ -93,10 +93,13 @@ class PartInputs {
 
   [[nodiscard]] const shards::Shards& shards() const { return *shards_; }
   /// Of that number; only where the topology is Partitioned. The device that has `device_graph` draws
-  /// from the part's lists and relabels; null: the CPU does.
+  /// from the part's lists and relabels, within `limits`; null: the CPU does.
   /// Errors: those of RemoteSampler::create() and DeviceHopSampler::create().
   [[nodiscard]] Result<std::shared_ptr<sampling::Sampler>> sampler(
-      size_t number, Use use, const std::shared_ptr<sampling::device::DeviceGraph>& device_graph
+      size_t number,
+      Use use,
+      const std::shared_ptr<sampling::device::DeviceGraph>& device_graph,
+      sampling::device::BatchLimits limits
   ) const;
   /// Null where the type has none.
   [[nodiscard]] std::shared_ptr<loader::FeatureFetcher> features(int64_t node_type, Use use) const;

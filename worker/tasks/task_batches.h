@@ -104,7 +104,7 @@ class LoadedBatches final : public TaskBatches<typename Data::Batch> {
     options.device = options_.device;
     GNN_ASSIGN_OR_RETURN(options.items, data_->items(part, use));
     options.items.rank = rank_;
-    GNN_ASSIGN_OR_RETURN(auto maker, data_->maker(part, use));
+    GNN_ASSIGN_OR_RETURN(auto maker, data_->maker(part, use, loader::under_way(options_)));
     GNN_ASSIGN_OR_RETURN(auto loader, Data::Loader::create(options, std::move(maker)));
     return std::unique_ptr<Source>(std::move(loader));
   }

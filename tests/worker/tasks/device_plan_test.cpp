@@ -1,6 +1,8 @@
 #include "worker/tasks/device_plan.h"
 
+#include "tests/support/must.h"
 #include "worker/progress/console_sink.h"
+#include "worker/sampling/device/sampler_memory.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -16,6 +18,7 @@ namespace gnn::tasks {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::must;
 using enum api::FeatureMemory;
 
 constexpr int64_t kMuch = int64_t{1} << 50;
@@ -56,14 +59,14 @@ api::GnnJobSpec spec_with(std::vector<int64_t> fanout, api::FeatureMemory memory
 }
 
 DevicePlan plan_of(const api::GnnJobSpec& spec, const graph::Dataset& dataset) {
-  return plan_device(
+  return must(plan_device(
       {.spec = spec,
        .dataset = dataset,
        .features = {true},
        .model_parameters = 1000,
        .pipeline = {.num_threads = 3, .concurrency = 2, .prefetch = 2},
        .part = 1}
-  );
+  ));
 }
 
 // Of the one item whose text begins like that, or nothing.
@@ -141,6 +144,14 @@ TEST(DevicePlan, CountsAllBatchesUnderWayAtTheMostThatTheyCanHave) {
       bytes_of(plan_of(spec_with({3, 2}), dataset).on_device, "the edges of"),
       4 * (100 * 16 + 90 * 12)
   );
+  spec = spec_with({30'000});
+  EXPECT_EQ(
+      bytes_of(plan_of(spec, dataset).on_device, "the edges of"), 4 * (1000 * 16 + 200'000 * 12)
+  ) << "no more than the graph";
+  spec.sampling->replace = true;
+  EXPECT_EQ(
+      bytes_of(plan_of(spec, dataset).on_device, "the edges of"), 4 * (1000 * 16 + 300'000 * 12)
+  ) << "but for edges that are drawn again";
 }
 
 TEST(DevicePlan, CountsTheModelWithWhatItComputes) {
@@ -150,18 +161,109 @@ TEST(DevicePlan, CountsTheModelWithWhatItComputes) {
   );
 }
 
-TEST(DevicePlan, CountsGraphAndSamplersThatAreThere) {
+TEST(DevicePlan, CountsTheGraph) {
   const graph::Dataset dataset = dataset_of(1000);
   api::GnnJobSpec spec = spec_with({3, 2}, Host);
   spec.sampling->device = api::SamplingDevice::CUDA;
   const DevicePlan plan = plan_of(spec, dataset);
   EXPECT_EQ(bytes_of(plan.on_device, "the graph"), 1001 * 8 + 200'000 * 4);
-  EXPECT_GT(bytes_of(plan.on_device, "the state of 6 samplers").value_or(0), 6 * 1000 * 4);
   EXPECT_EQ(bytes_of(plan.on_device, "the edges of"), 12 * (100 * 16 + 90 * 12));
   spec.sampling->topology_memory = api::TopologyMemory::ZeroCopy;
   const DevicePlan in_place = plan_of(spec, dataset);
   EXPECT_EQ(bytes_of(in_place.on_device, "the graph"), std::nullopt);
   EXPECT_EQ(bytes_of(in_place.pinned, "the graph"), 1001 * 8 + 200'000 * 4);
+}
+
+// By samplers of one relation of `dataset`, as they are made.
+sampling::device::SamplerMemory sampler_of(
+    const graph::Dataset& dataset,
+    std::vector<int64_t> fanout,
+    sampling::device::LargestBatch largest
+) {
+  return must(sampling::device::memory_of_sampler(
+      {.num_nodes = {dataset.target().num_nodes},
+       .relations = {{}},
+       .options = {.fanout = std::move(fanout)},
+       .largest = std::move(largest)}
+  ));
+}
+
+TEST(DevicePlan, CountsTheSamplersThatThereAreAtTheSameTimeAsTheyAreMade) {
+  graph::Dataset dataset = dataset_of(1000);
+  api::GnnJobSpec spec = spec_with({3, 2}, Host);
+  spec.sampling->device = api::SamplingDevice::CUDA;
+  spec.training.evaluation.fanout = {4};
+  const auto training = sampler_of(dataset, {3, 2}, {.seeds = {10}});
+  const auto evaluation = sampler_of(dataset, {4}, {.seeds = {10}});
+  DevicePlan plan = plan_of(spec, dataset);
+  EXPECT_EQ(
+      bytes_of(plan.on_device, "the state of 4 samplers"),
+      2 * (training.device_bytes + evaluation.device_bytes)
+  );
+  EXPECT_EQ(
+      bytes_of(plan.pinned, "the state of 4 samplers"),
+      2 * (training.pinned_bytes + evaluation.pinned_bytes)
+  );
+
+  const auto without_evaluation = [&](const std::string& what) {
+    return bytes_of(
+        must(plan_device(
+                 {.spec = spec,
+                  .dataset = dataset,
+                  .features = {true},
+                  .pipeline = {.num_threads = 3, .concurrency = 2},
+                  .evaluates = false}
+             ))
+            .on_device,
+        what
+    );
+  };
+  EXPECT_EQ(without_evaluation("the state of 2 samplers"), 2 * training.device_bytes);
+
+  dataset.partitions.emplace().book = {.parts = 2, .offsets = {{0, 300, 1000}}};
+  spec.placement = api::Placement{.topology = api::PlacementMode::Partitioned, .partitions = 2};
+  const auto in_steps = sampler_of(dataset, {3, 2}, {.seeds = {10}, .in_steps = true});
+  EXPECT_GT(in_steps.device_bytes, training.device_bytes) << "with what others send";
+  EXPECT_EQ(without_evaluation("the state of 6 samplers"), 6 * in_steps.device_bytes);
+}
+
+TEST(DevicePlan, CountsTheEndsOfLinksAndTheEdgesThatABatchLeavesOut) {
+  graph::Dataset dataset = dataset_of(1000);
+  dataset.links = graph::LinkData{.edge_type = 0, .reverse_edge_type = 0, .pairs = {}};
+  api::GnnJobSpec spec = spec_with({3, 2}, Host);
+  spec.sampling->device = api::SamplingDevice::CUDA;
+  spec.sampling->exclude_seed_edges = true;
+  spec.sampling->negatives = api::Negatives{.amount = api::Decimal{"2.5"}};
+  spec.training.evaluation.metric = api::Metric::MRR;
+  spec.training.evaluation.negatives = 20;
+  const auto training =
+      sampler_of(dataset, {3, 2}, {.seeds = {2 * (10 + 25)}, .excluded = {2 * 10}});
+  const auto evaluation = sampler_of(dataset, {3, 2}, {.seeds = {2 * 10 * (1 + 20)}});
+  const DevicePlan plan = plan_of(spec, dataset);
+  EXPECT_EQ(
+      bytes_of(plan.on_device, "the state of 4 samplers"),
+      2 * (training.device_bytes + evaluation.device_bytes)
+  );
+  EXPECT_EQ(bytes_of(plan.on_device, "the graph"), 1001 * 8 + 200'000 * 4 + 3 * 1000 * 8);
+}
+
+// Ids of that many nodes are found by hashing.
+TEST(DevicePlan, CountsNoMoreOfALargeGraphThanSamplersTake) {
+  graph::Dataset dataset = dataset_of(1000);
+  dataset.node_types.front().num_nodes = 200'000'000;
+  api::GnnJobSpec spec = spec_with({3, 2}, Host);
+  spec.sampling->device = api::SamplingDevice::CUDA;
+  EXPECT_LT(bytes_of(plan_of(spec, dataset).on_device, "the state of 4 samplers"), 100'000);
+}
+
+TEST(DevicePlan, RefusesBatchesThatNoGpuSamples) {
+  const graph::Dataset dataset = dataset_of(1000);
+  api::GnnJobSpec spec = spec_with({int64_t{1} << 30}, Host);
+  spec.sampling->device = api::SamplingDevice::CUDA;
+  const auto refused =
+      plan_device({.spec = spec, .dataset = dataset, .features = {true}, .pipeline = {}});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, ::testing::StartsWith("spec.sampling.fanout: "));
 }
 
 TEST(DevicePlan, IsRefusedByFieldWithWhatItNeedsAndWhatIsFree) {

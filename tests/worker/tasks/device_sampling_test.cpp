@@ -8,10 +8,12 @@
 #include "tests/worker/shards/in_process_peer.h"
 #include "tests/worker/shards/parts.h"
 #include "tests/worker/tasks/link_datasets.h"
+#include "worker/gpu/kernels/sampler_memory.h"
 #include "worker/progress/console_sink.h"
 #include "worker/tasks/link_batches.h"
 #include "worker/tasks/node_batches.h"
 #include "worker/tasks/registry.h"
+#include "worker/tasks/sampled_shape.h"
 #include "worker/tasks/task_batches.h"
 
 #include <ATen/ATen.h>
@@ -274,6 +276,65 @@ class NodesOfAJob {
   SilentProgressBar loading_;
   std::vector<std::unique_ptr<shards::InProcessPeer>> nodes_;
 };
+
+// The memory that the plan of a rank counts for a sampler of batches of `part`, on an emulated device.
+int64_t planned_bytes(const SampledData& data, api::Part part, Use use) {
+  const auto spec = sampler_spec(data, part, use);
+  return static_cast<int64_t>(must(gpu::sampler_memory(
+                                       EmulatedSamplingDevice::shape_of(spec),
+                                       EmulatedSamplingDevice::kSteps
+                                   ))
+                                  .sampler);
+}
+
+// `data`: what the batches sample. Checks that samplers take what is planned when they are made, and no
+// batch takes more.
+template <class Batches>
+void expect_planned_memory(
+    const std::function<std::shared_ptr<const Batches>(std::shared_ptr<DeviceGraph>)>& make,
+    const SampledData& data
+) {
+  using Case = std::pair<api::Part, Use>;
+  for (const auto& [part, use] :
+       {Case{api::Part::Train, Use::Training}, Case{api::Part::Validation, Use::Evaluation}}) {
+    SCOPED_TRACE("part " + std::to_string(static_cast<int>(part)));
+    const auto graph = emulated_graph();
+    EXPECT_GT(loaded_batches(make(graph), part, use, 0).size(), 1U);
+    const auto& device = dynamic_cast<const EmulatedSamplingDevice&>(graph->device());
+    const int64_t most = data.in_steps ? 3 * kConcurrency : 2;
+    EXPECT_GT(device.most_samplers(), 0);
+    EXPECT_LE(device.most_samplers(), most);
+    EXPECT_EQ(device.most_bytes(), device.most_samplers() * planned_bytes(data, part, use));
+  }
+}
+
+TEST(DeviceSampling, TakesTheMemoryThatIsPlanned) {
+  const api::Sampling nodes = node_sampling();
+  const api::Sampling links = link_sampling();
+  const api::Training of_nodes = training_of(9);
+  const api::Training of_links = training_of(16);
+  const graph::Dataset random = node_batches(nullptr)->dataset();
+  const graph::Dataset shop = parted_shop();
+  expect_planned_memory<NodeBatches>(
+      [](auto graph) { return node_batches(std::move(graph)); },
+      {.sampling = nodes, .training = of_nodes, .dataset = random, .edge_types = {0}}
+  );
+  expect_planned_memory<LinkBatches>(
+      [](auto graph) { return link_batches(std::move(graph)); },
+      {.sampling = links, .training = of_links, .dataset = shop, .edge_types = {1, 0}}
+  );
+  NodesOfAJob job(3);
+  std::vector<std::shared_ptr<const LinkBatches>> others;
+  for (const int64_t part : {0, 1}) others.push_back(link_batches(nullptr, job.node(part)));
+  expect_planned_memory<LinkBatches>(
+      [&](auto graph) { return link_batches(std::move(graph), job.node(2)); },
+      {.sampling = links,
+       .training = of_links,
+       .dataset = shop,
+       .edge_types = {1, 0},
+       .in_steps = true}
+  );
+}
 
 // Every other node has its part alone. Of a whole data set the lists of later parts begin elsewhere.
 TEST(DeviceSampling, GivesTheCpusBatchesOfLinksThatArePartitioned) {

@@ -17,11 +17,13 @@ class DeviceArray {
   DeviceArray(DeviceArray&& other) noexcept
       : device_(other.device_),
         data_(std::exchange(other.data_, nullptr)),
-        capacity_(std::exchange(other.capacity_, 0)) {}
+        capacity_(std::exchange(other.capacity_, 0)),
+        asked_(std::exchange(other.asked_, 0)) {}
   DeviceArray& operator=(DeviceArray&& other) noexcept {
     std::swap(device_, other.device_);
     std::swap(data_, other.data_);
     std::swap(capacity_, other.capacity_);
+    std::swap(asked_, other.asked_);
     return *this;
   }
   DeviceArray(const DeviceArray&) = delete;
@@ -29,6 +31,7 @@ class DeviceArray {
 
   /// Makes room for `count` elements and keeps the first `used`. Whether it grew.
   bool reserve(int64_t count, int64_t used = 0) {
+    asked_ = std::max(asked_, count);
     if (count <= capacity_) return false;
     // By half at least, so that batches which differ a little don't each make it grow.
     const int64_t capacity = std::max(count, capacity_ + capacity_ / 2);
@@ -52,6 +55,9 @@ class DeviceArray {
   [[nodiscard]] T* data() const { return data_; }
   [[nodiscard]] int64_t capacity() const { return capacity_; }
   [[nodiscard]] size_t bytes() const { return static_cast<size_t>(capacity_) * sizeof(T); }
+  /// The most elements that room was asked for.
+  [[nodiscard]] int64_t asked() const { return asked_; }
+  [[nodiscard]] size_t asked_bytes() const { return static_cast<size_t>(asked_) * sizeof(T); }
 
  private:
   void release() {
@@ -61,6 +67,7 @@ class DeviceArray {
   Device* device_;
   T* data_ = nullptr;
   int64_t capacity_ = 0;
+  int64_t asked_ = 0;
 };
 
 /// An array in memory of the host that the device copies from and to without a stop.
@@ -72,13 +79,15 @@ class PinnedArray {
   PinnedArray(PinnedArray&& other) noexcept
       : device_(other.device_),
         data_(std::exchange(other.data_, nullptr)),
-        capacity_(std::exchange(other.capacity_, 0)) {}
+        capacity_(std::exchange(other.capacity_, 0)),
+        asked_(std::exchange(other.asked_, 0)) {}
   PinnedArray(const PinnedArray&) = delete;
   PinnedArray& operator=(const PinnedArray&) = delete;
   PinnedArray& operator=(PinnedArray&&) = delete;
 
   /// Makes room for `count` elements and keeps the first `used`.
   void reserve(int64_t count, int64_t used = 0) {
+    asked_ = std::max(asked_, count);
     if (count <= capacity_) return;
     const int64_t capacity = std::max(count, capacity_ + capacity_ / 2);
     auto* const grown =
@@ -90,6 +99,10 @@ class PinnedArray {
   }
 
   [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] size_t bytes() const { return static_cast<size_t>(capacity_) * sizeof(T); }
+  /// The most elements that room was asked for.
+  [[nodiscard]] int64_t asked() const { return asked_; }
+  [[nodiscard]] size_t asked_bytes() const { return static_cast<size_t>(asked_) * sizeof(T); }
 
  private:
   void release() {
@@ -99,6 +112,7 @@ class PinnedArray {
   Device* device_;
   T* data_ = nullptr;
   int64_t capacity_ = 0;
+  int64_t asked_ = 0;
 };
 
 }  // namespace gnn::gpu

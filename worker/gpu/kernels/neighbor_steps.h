@@ -183,21 +183,61 @@ class NeighborSteps {
 
   /// Bytes of device memory.
   [[nodiscard]] size_t bytes() const {
-    size_t total = starts_.bytes() + degrees_.bytes() + tile_sums_.bytes() + positions_.bytes() +
-                   kept_.bytes() + edge_slots_.bytes() + swapped_.bytes() + pairs_.bytes() +
-                   sent_.bytes() + counters_.bytes() + batch_bytes();
-    for (const Type& type : types_) total += type.words.bytes() + type.keys.bytes();
+    size_t total = 0;
+    for_each_array(*this, [&](const auto& array) { total += array.bytes(); });
+    return total;
+  }
+  /// Of pinned memory of the host.
+  [[nodiscard]] size_t host_bytes() const {
+    size_t total = 0;
+    for_each_host_array(*this, [&](const auto& array) { total += array.bytes(); });
     return total;
   }
 
-  /// Bytes of those arrays that batch() has: no batch so far was larger.
-  [[nodiscard]] size_t batch_bytes() const {
+  /// What batches so far have asked for, in bytes, but for room to grow.
+  [[nodiscard]] size_t asked_bytes() const {
     size_t total = 0;
-    for (const Type& type : types_) total += type.ids.bytes();
-    for (const Edges& edges : edges_)
-      total += edges.indptr.bytes() + edges.indices.bytes() + edges.edge_ids.bytes();
+    for_each_array(*this, [&](const auto& array) { total += array.asked_bytes(); });
     return total;
   }
+  [[nodiscard]] size_t asked_host_bytes() const {
+    size_t total = 0;
+    for_each_host_array(*this, [&](const auto& array) { total += array.asked_bytes(); });
+    return total;
+  }
+  /// Of those arrays that batch() has.
+  [[nodiscard]] size_t asked_batch_bytes() const {
+    size_t total = 0;
+    for (const Type& type : types_) total += type.ids.asked_bytes();
+    for (const Edges& edges : edges_) {
+      total +=
+          edges.indptr.asked_bytes() + edges.indices.asked_bytes() + edges.edge_ids.asked_bytes();
+    }
+    return total;
+  }
+  /// Elements of each array that batches so far have asked for, as reserve() takes them.
+  [[nodiscard]] std::vector<int64_t> asked() const {
+    std::vector<int64_t> sizes;
+    const auto add = [&](const auto& array) { sizes.push_back(array.asked()); };
+    for_each_array(*this, add);
+    for_each_host_array(*this, add);
+    return sizes;
+  }
+
+  /// Takes room for what the batches of another one, of the same shape, have asked for: batches that
+  /// ask for no more take no more memory. Before the first batch.
+  void reserve(std::span<const int64_t> sizes) {
+    size_t at = 0;
+    const auto take = [&](auto& array) { array.reserve(sizes[at++]); };
+    for_each_array(*this, take);
+    for_each_host_array(*this, take);
+    for (Type& type : types_) {
+      if (!type.direct) forget_all_of(type);
+    }
+  }
+  /// From now on begin() also asks for what begin_hops() and add_hop() take, if others have drawn any
+  /// of the batch's edges.
+  void ask_for_steps() { asks_for_steps_ = true; }
 
  private:
   template <class T>
@@ -234,6 +274,39 @@ class NeighborSteps {
     int64_t edges = 0;
     int64_t destinations = 0;  // that have them
   };
+
+  // Those of the device. `Self`: this class, or const.
+  template <class Self, class Each>
+  static void for_each_array(Self& self, const Each& each) {
+    each(self.starts_);
+    each(self.degrees_);
+    each(self.tile_sums_);
+    each(self.positions_);
+    each(self.kept_);
+    each(self.edge_slots_);
+    each(self.swapped_);
+    each(self.pairs_);
+    each(self.sent_);
+    each(self.counters_);
+    for (auto& type : self.types_) {
+      each(type.ids);
+      each(type.words);
+      each(type.keys);
+    }
+    for (auto& edges : self.edges_) {
+      each(edges.indptr);
+      each(edges.indices);
+      each(edges.edge_ids);
+    }
+  }
+  template <class Self, class Each>
+  static void for_each_host_array(Self& self, const Each& each) {
+    each(self.host_seeds_);
+    each(self.host_pairs_);
+    each(self.host_counters_);
+    for (auto& type : self.types_) each(type.host_ids);
+    for (auto& edges : self.edges_) each(edges.host_sent);
+  }
 
   [[nodiscard]] bool all_seen() const {
     return options_.rule == sampling::core::SamplingRule::AllSeen;
@@ -306,6 +379,8 @@ class NeighborSteps {
       type.known.push_back(type.bound);
       type.fresh.push_back(std::min(type.added, num_nodes_[i]));
       type.added = 0;
+      // The last hop's nodes stay on the device.
+      if (asks_for_steps_ && hop_ < options_.fanout.size()) type.host_ids.reserve(type.bound);
     }
   }
 
@@ -348,6 +423,7 @@ class NeighborSteps {
       type.known.assign(1, type.seeds);
       type.fresh.assign(1, type.seeds);
       type.ids.reserve(type.seeds + 1);
+      if (asks_for_steps_) type.host_ids.reserve(type.seeds);
       std::copy(seeds[i].begin(), seeds[i].end(), host_seeds_.data() + at);
       device_.upload(type.ids.data(), host_seeds_.data() + at, seeds[i].size_bytes());
       at += type.seeds;
@@ -478,6 +554,7 @@ class NeighborSteps {
         const int64_t most,
         edges_of(view, rule.fanout, destinations - sent.destinations, sent.edges)
     );
+    if (asks_for_steps_) reserve_sent(edges, destinations, most);
     positions_.reserve(most);
     launch_tiles(
         DrawNarrow{
@@ -510,12 +587,15 @@ class NeighborSteps {
           destinations * kWarpThreads
       );
     }
-    if (edges.excluded.size > 0) leave_out(view, lists, relation, most);
-    return relabel(view, lists, relation, most);
+    const int64_t* positions = positions_.data();
+    if (edges.excluded.size > 0) positions = leave_out(view, lists, relation, most);
+    return relabel(view, lists, relation, positions, most);
   }
 
-  // Takes the excluded ones out of a hop's drawn edges.
-  void leave_out(const HopView& view, const ListsView& lists, size_t relation, int64_t most) {
+  // Takes the excluded ones out of a hop's drawn edges. The positions of those that stay.
+  const int64_t* leave_out(
+      const HopView& view, const ListsView& lists, size_t relation, int64_t most
+  ) {
     const Edges& edges = edges_[relation];
     const Type& destination = types_[static_cast<size_t>(view.destination_type)];
     kept_.reserve(most);
@@ -541,7 +621,14 @@ class NeighborSteps {
         steps_.most_blocks
     );
     launch(MoveOffsets{view, edge_slots_.data(), edges.indptr.data()}, destination.bound);
-    std::swap(positions_, kept_);
+    return kept_.data();
+  }
+
+  // Room for what was sent of a hop's lists.
+  void reserve_sent(Edges& edges, int64_t destinations, int64_t num_sent) {
+    const int64_t arrays = options_.with_edge_ids ? 2 : 1;
+    edges.host_sent.reserve(2 * destinations + arrays * num_sent);
+    sent_.reserve(arrays * num_sent);
   }
 
   // Has the device know the lists that lie elsewhere: where each destination's begins among those that
@@ -551,8 +638,7 @@ class NeighborSteps {
   ) {
     int64_t num_sent = 0;
     for (const sampling::core::DrawnPiece& piece : drawn.pieces) num_sent += piece.num_edges;
-    const int64_t arrays = options_.with_edge_ids ? 2 : 1;
-    edges.host_sent.reserve(2 * destinations + arrays * num_sent);
+    reserve_sent(edges, destinations, num_sent);
     int64_t* const starts = edges.host_sent.data();
     int64_t* const degrees = starts + destinations;
     int64_t* const sources = degrees + destinations;
@@ -568,8 +654,7 @@ class NeighborSteps {
     place_lists(drawn, next, {.starts = starts, .degrees = degrees}, destinations, sent);
     upload(starts_.data(), starts, destinations);
     upload(degrees_.data(), degrees, destinations);
-    sent_.reserve(arrays * num_sent);
-    upload(sent_.data(), sources, arrays * num_sent);
+    upload(sent_.data(), sources, (options_.with_edge_ids ? 2 : 1) * num_sent);
     lists.sent_sources = sent_.data();
     lists.sent_edge_ids = sent_.data() + num_sent;
     return sent;
@@ -622,6 +707,8 @@ class NeighborSteps {
     if (fanout >= 0) {
       most = fanout > 0 && destinations > kMost / fanout ? kMost : destinations * fanout;
       most += sent;
+    } else if constexpr (requires { device_.most_edges(view.relation, destinations); }) {
+      most = device_.most_edges(view.relation, destinations);  // a device that draws nothing
     } else {
       download_counters();
       device_.wait();
@@ -638,7 +725,14 @@ class NeighborSteps {
     );
   }
 
-  Status relabel(const HopView& view, const ListsView& lists, size_t relation, int64_t most) {
+  // `positions`: of the hop's edges in their lists.
+  Status relabel(
+      const HopView& view,
+      const ListsView& lists,
+      size_t relation,
+      const int64_t* positions,
+      int64_t most
+  ) {
     Edges& edges = edges_[relation];
     const auto source_type = static_cast<size_t>(view.source_type);
     Type& source = types_[source_type];
@@ -667,7 +761,7 @@ class NeighborSteps {
             view,
             lists,
             slots,
-            positions_.data(),
+            positions,
             edge_slots_.data(),
             options_.with_edge_ids ? edges.edge_ids.data() : nullptr
         },
@@ -718,6 +812,7 @@ class NeighborSteps {
   sampling::core::Philox4x32::Key key_{};
   size_t hop_ = 0;
   bool open_ = false;  // its ids have slots
+  bool asks_for_steps_ = false;
   Array<int64_t> starts_;
   Array<int64_t> degrees_;
   Array<int64_t> tile_sums_;

@@ -60,8 +60,8 @@ Result<NegativeSampler> NegativeSampler::create(const NegativeOptions& options) 
   return sampler;
 }
 
-int64_t NegativeSampler::count_for(int64_t positives) const {
-  return static_cast<int64_t>(std::ceil(static_cast<double>(positives) * amount_));
+int64_t NegativeSampler::count_for(double amount, int64_t positives) {
+  return static_cast<int64_t>(std::ceil(static_cast<double>(positives) * amount));
 }
 
 DrawnNegatives NegativeSampler::draw(const StreamPosition& position, int64_t positives) const {

@@ -44,7 +44,9 @@ class NegativeSampler {
   [[nodiscard]] static Result<NegativeSampler> create(const NegativeOptions& options);
 
   /// ceil(positives * amount), in double as Python computes it.
-  [[nodiscard]] int64_t count_for(int64_t positives) const;
+  [[nodiscard]] int64_t count_for(int64_t positives) const { return count_for(amount_, positives); }
+  /// Of NegativeOptions::amount.
+  [[nodiscard]] static int64_t count_for(double amount, int64_t positives);
 
   /// A function of the position, the options and `positives`: each end of each pair has a stream of
   /// its own.

@@ -34,7 +34,9 @@ class CudaSampler final : public BatchSampler {
         gpu::NeighborSampler::create(
             std::move(spec.num_nodes),
             std::move(spec.relations),
-            {.kernel = std::move(spec.options), .most_reading_threads = most_reading_threads},
+            {.kernel = std::move(spec.options),
+             .most_reading_threads = most_reading_threads,
+             .largest = std::move(spec.largest)},
             static_cast<gpu::Stream>(stream.native_handle())
         )
     );

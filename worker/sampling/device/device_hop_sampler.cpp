@@ -17,20 +17,48 @@ struct DeviceHopSampler::Shared {
   std::vector<int64_t> num_nodes;
   std::shared_ptr<DeviceGraph> graph;  // keeps what the samplers read
   std::vector<core::RelationView> relations;
-  Guarded<std::vector<std::unique_ptr<BatchSampler>>> idle;
+  BatchLimits limits;
+  struct Samplers {
+    std::vector<std::unique_ptr<BatchSampler>> idle;
+    size_t made = 0;
+  };
+  Guarded<Samplers> samplers;
 
   [[nodiscard]] Result<std::unique_ptr<BatchSampler>> take() {
     {
-      const auto samplers = idle.lock();
-      if (!samplers->empty()) {
-        std::unique_ptr<BatchSampler> taken = std::move(samplers->back());
-        samplers->pop_back();
+      auto locked = samplers.lock();
+      locked.wait([this](const Samplers& now) {
+        return !now.idle.empty() || now.made < limits.in_flight;
+      });
+      if (!locked->idle.empty()) {
+        std::unique_ptr<BatchSampler> taken = std::move(locked->idle.back());
+        locked->idle.pop_back();
         return taken;
       }
+      ++locked->made;
     }
-    return graph->device().make_sampler(
-        {.num_nodes = num_nodes, .relations = relations, .options = kernel_options(options)}
-    );
+    auto sampler = make();
+    if (!sampler) {
+      --samplers.lock()->made;
+      samplers.notify_one();
+    }
+    return sampler;
+  }
+  void give_back(std::unique_ptr<BatchSampler> sampler) {
+    samplers.lock()->idle.push_back(std::move(sampler));
+    samplers.notify_one();
+  }
+
+ private:
+  [[nodiscard]] Result<std::unique_ptr<BatchSampler>> make() const {
+    return on_device([&] {
+      return graph->device().make_sampler(
+          {.num_nodes = num_nodes,
+           .relations = relations,
+           .options = kernel_options(options),
+           .largest = limits.largest}
+      );
+    });
   }
 };
 
@@ -38,7 +66,7 @@ class DeviceHopSampler::Batch final : public HopBatch {
  public:
   Batch(std::shared_ptr<Shared> shared, std::unique_ptr<BatchSampler> sampler)
       : shared_(std::move(shared)), sampler_(std::move(sampler)) {}
-  ~Batch() override { shared_->idle.lock()->push_back(std::move(sampler_)); }
+  ~Batch() override { give_back(); }
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
@@ -60,11 +88,19 @@ class DeviceHopSampler::Batch final : public HopBatch {
     return on_device([&] { return sampler_->add_hop(drawn); });
   }
 
+  // Another batch may be begun as soon as the caller knows that this one is done.
   [[nodiscard]] Result<SampledSubgraph> finish() override {
-    return on_device([&] { return subgraph_of(*sampler_, shared_->options, shared_->relations); });
+    auto sampled =
+        on_device([&] { return subgraph_of(*sampler_, shared_->options, shared_->relations); });
+    give_back();
+    return sampled;
   }
 
  private:
+  void give_back() {
+    if (sampler_ != nullptr) shared_->give_back(std::move(sampler_));
+  }
+
   const std::shared_ptr<Shared> shared_;
   std::unique_ptr<BatchSampler> sampler_;
   size_t hop_ = 0;
@@ -74,9 +110,11 @@ Result<std::shared_ptr<const HopBatches>> DeviceHopSampler::create(
     NeighborSamplerOptions options,
     std::vector<int64_t> num_nodes,
     const std::vector<PartOfRelation>& relations,
-    std::shared_ptr<DeviceGraph> graph
+    std::shared_ptr<DeviceGraph> graph,
+    BatchLimits limits
 ) {
   const auto shared = std::make_shared<Shared>();
+  shared->limits = std::move(limits);
   shared->options = std::move(options);
   shared->num_nodes = std::move(num_nodes);
   shared->graph = std::move(graph);
@@ -96,8 +134,8 @@ Result<std::shared_ptr<const HopBatches>> DeviceHopSampler::create(
 Result<std::shared_ptr<HopBatch>> DeviceHopSampler::begin(const SampleRequest& request) const {
   GNN_ASSIGN_OR_RETURN(const auto seeds, checked_seeds(request.seeds, shared_->num_nodes));
   const BatchExclusions exclusions(request.excluded, shared_->relations.size());
+  GNN_ASSIGN_OR_RETURN(auto sampler, shared_->take());
   return on_device([&]() -> Result<std::shared_ptr<HopBatch>> {
-    GNN_ASSIGN_OR_RETURN(auto sampler, shared_->take());
     const auto batch = std::make_shared<Batch>(shared_, std::move(sampler));
     GNN_RETURN_IF_ERROR(
         batch->sampler().begin_hops(seeds, request.position, exclusions.by_relation())

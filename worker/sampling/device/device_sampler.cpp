@@ -24,11 +24,11 @@ Result<std::shared_ptr<DeviceSampler>> DeviceSampler::create(
     std::vector<int64_t> num_nodes,
     const std::vector<Relation>& relations,
     std::shared_ptr<DeviceGraph> graph,
-    size_t in_flight
+    const BatchLimits& limits
 ) {
-  std::shared_ptr<DeviceSampler> made(
-      new DeviceSampler(std::move(options), std::move(num_nodes), std::move(graph), in_flight)
-  );
+  std::shared_ptr<DeviceSampler> made(new DeviceSampler(
+      std::move(options), std::move(num_nodes), std::move(graph), limits.in_flight
+  ));
   std::vector<core::RelationView> views;
   for (size_t i = 0; i < relations.size(); ++i) views.push_back(view_of(relations[i], i));
   GNN_RETURN_IF_ERROR(check_options(made->options_, views));
@@ -40,11 +40,12 @@ Result<std::shared_ptr<DeviceSampler>> DeviceSampler::create(
     );
     made->relations_.push_back(std::move(view));
   }
-  for (size_t i = 0; i < in_flight; ++i) {
+  for (size_t i = 0; i < limits.in_flight; ++i) {
     auto sampler = made->graph_->device().make_sampler(
         {.num_nodes = made->num_nodes_,
          .relations = made->relations_,
-         .options = kernel_options(made->options_)}
+         .options = kernel_options(made->options_),
+         .largest = limits.largest}
     );
     if (!sampler) return tl::unexpected(device_error(std::move(sampler).error()));
     GNN_RETURN_IF_ERROR(made->idle_.push(std::move(*sampler)));

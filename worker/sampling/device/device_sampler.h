@@ -34,7 +34,7 @@ class DeviceSampler final : public Sampler {
       std::vector<int64_t> num_nodes,
       const std::vector<Relation>& relations,
       std::shared_ptr<DeviceGraph> graph,
-      size_t in_flight = kDefaultInFlight
+      const BatchLimits& limits = {.in_flight = kDefaultInFlight}
   );
 
   void start(SampleRequest request, const Executor& executor, Done done) override;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/result.h"
+#include "worker/gpu/kernels/largest_batch.h"
 #include "worker/gpu/kernels/sampled_batch.h"
 #include "worker/sampling/core/drawn_lists.h"
 #include "worker/sampling/core/excluded_pairs.h"
@@ -12,11 +13,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace gnn::sampling::device {
+
+/// The most that a batch starts from, and may come to.
+using gpu::LargestBatch;
+using gpu::ListLengths;
 
 /// Samples batches on a device, one at a time: begin(), wait(), copies of what the model takes of the
 /// batch, finish(). Its arrays are used again by the next begin().
@@ -66,6 +73,16 @@ struct SamplerSpec {
   /// Whose arrays lie where SamplingDevice::place() put them.
   std::vector<core::RelationView> relations;
   core::KernelOptions options;
+  /// The sampler takes the memory for it when it is made: what memory_of_sampler() says. Nothing: as
+  /// batches come.
+  std::optional<LargestBatch> largest{};
+};
+
+/// Of a sampler's batches.
+struct BatchLimits {
+  /// The most that have a sampler of the device at the same time.
+  size_t in_flight = std::numeric_limits<size_t>::max();
+  std::optional<LargestBatch> largest{};  ///< as SamplerSpec has it
 };
 
 /// A processor that samples: a GPU, or in tests an emulated one.
@@ -83,7 +100,7 @@ class SamplingDevice {
   /// copy in its memory.
   /// Errors: OutOfMemory; Configuration if it cannot.
   [[nodiscard]] virtual Result<Placed> place(std::span<const std::byte> bytes) = 0;
-  /// Errors: OutOfMemory; Configuration if it cannot sample.
+  /// Errors: OutOfMemory; Configuration if it cannot sample, or not the largest batch.
   [[nodiscard]] virtual Result<std::unique_ptr<BatchSampler>> make_sampler(SamplerSpec spec) = 0;
 };
 

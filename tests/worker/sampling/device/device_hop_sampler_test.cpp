@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <future>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,53 @@ TEST(DeviceHopSampler, HoldsNoThreadWhileOthersAnswer) {
   }
   must(sampler->submit(request_of(each, whole, 4)).get());
   EXPECT_EQ(device->samplers(), 3) << "samplers are used again";
+}
+
+TEST(DeviceHopSampler, HasASamplerForTheNextBatchWhenOneIsDone) {
+  const PartsCase each = parts_cases().front();
+  const shards::Shop shop(2);
+  const shards::Job job(shop, each.sampling, /*extracted=*/true);
+  const NeighborSampler whole = shards::local_sampler(shop.whole(), each.sampling);
+  const auto device = std::make_shared<EmulatedSamplingDevice>();
+  const auto sampler = device_part_sampler(job, 1, device);
+  std::promise<Result<SampledSubgraph>> sampled;
+  sampler->start(
+      request_of(each, whole, 0),
+      [](const auto& task) { task(); },
+      [&](const Result<SampledSubgraph>& first) {
+        must(first);
+        sampler->start(
+            request_of(each, whole, 1),
+            [](const auto& task) { task(); },
+            [&](Result<SampledSubgraph> second) { sampled.set_value(std::move(second)); }
+        );
+      }
+  );
+  must(sampled.get_future().get());
+  EXPECT_EQ(device->samplers(), 1);
+}
+
+TEST(DeviceHopSampler, NeverHasMoreSamplersThanAreAllowed) {
+  const PartsCase each = parts_cases().front();
+  const shards::Shop shop(2);
+  const shards::Job job(shop, each.sampling, /*extracted=*/true);
+  const NeighborSampler whole = shards::local_sampler(shop.whole(), each.sampling);
+  const auto device = std::make_shared<EmulatedSamplingDevice>();
+  const auto sampler = device_part_sampler(job, 1, device, {.in_flight = 2});
+  std::vector<std::thread> threads;
+  for (uint64_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (uint64_t batch = thread; batch < 12; batch += 4) {
+        const SampleRequest request = request_of(each, whole, batch);
+        expect_equal(
+            must(sampler->submit(request).get()),
+            must(whole.sample(request.seeds, request.position))
+        );
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(device->samplers(), 2);
 }
 
 // Of a whole data set the lists of all parts but the first begin behind others' edges.

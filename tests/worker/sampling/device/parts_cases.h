@@ -67,7 +67,10 @@ inline SampleRequest request_of(
 
 /// A sampler of one part of a job that draws from its lists, and relabels, on a device.
 inline std::shared_ptr<Sampler> device_part_sampler(
-    const shards::Job& job, int64_t part, std::shared_ptr<SamplingDevice> device
+    const shards::Job& job,
+    int64_t part,
+    std::shared_ptr<SamplingDevice> device,
+    const BatchLimits& limits = {}
 ) {
   const shards::PartSampler& own = job.own(part);
   return job.sampler(
@@ -76,7 +79,8 @@ inline std::shared_ptr<Sampler> device_part_sampler(
           own.options(),
           own.part().num_nodes(),
           testing::must(own.own_relations()),
-          std::make_shared<DeviceGraph>(std::move(device))
+          std::make_shared<DeviceGraph>(std::move(device)),
+          limits
       ))
   );
 }

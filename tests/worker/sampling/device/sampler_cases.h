@@ -160,7 +160,7 @@ inline std::shared_ptr<DeviceSampler> device_sampler(
       each.num_nodes,
       each.relations,
       std::make_shared<DeviceGraph>(std::move(device)),
-      in_flight
+      {.in_flight = in_flight}
   ));
 }
 

@@ -46,7 +46,7 @@ class ApiFaults : public ::testing::Test {
     const auto says_why = [&] {
       return controller_->log().find("the server's certificate must be") != std::string::npos;
     };
-    EXPECT_TRUE(eventually(says_why, 10s)) << controller_->log();
+    EXPECT_TRUE(eventually(says_why)) << controller_->log();
     EXPECT_EQ(controller_->http("/readyz").status, 503);
     EXPECT_TRUE(proxy_->requests().empty());
     EXPECT_EQ(controller_->terminate(), 0);

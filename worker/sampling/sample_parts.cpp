@@ -81,37 +81,6 @@ Status check_lanes(const std::vector<RelationView>& relations, int64_t num_edge_
   return {};
 }
 
-Status check_ends(const Relation& relation, const std::string& where) {
-  if (!relation.ends.defined()) return {};
-  const int64_t destinations = relation.graph.num_destinations();
-  TORCH_CHECK(
-      relation.ends.dim() == 1 && relation.ends.scalar_type() == at::kLong &&
-          relation.ends.is_contiguous() && relation.ends.is_cpu(),
-      where,
-      "ends must be a contiguous int64 vector on the CPU"
-  );
-  if (relation.ends.numel() != destinations) {
-    return fail(
-        ErrorKind::Data,
-        where + "expected " + std::to_string(destinations) + " ends of neighbour lists, found " +
-            std::to_string(relation.ends.numel())
-    );
-  }
-  const auto* const indptr = relation.graph.indptr().const_data_ptr<int64_t>();
-  const auto* const ends = relation.ends.const_data_ptr<int64_t>();
-  for (int64_t node = 0; node < destinations; ++node) {
-    if (ends[node] < indptr[node] || ends[node] > indptr[node + 1]) {
-      return fail(
-          ErrorKind::Data,
-          where + "ends[" + std::to_string(node) + "]: expected a position in [" +
-              std::to_string(indptr[node]) + ", " + std::to_string(indptr[node + 1]) + "], found " +
-              std::to_string(ends[node])
-      );
-    }
-  }
-  return {};
-}
-
 void check_excluded(const ExcludedEdges& edges, size_t num_relations) {
   const auto is_vector = [](const at::Tensor& ids) {
     return ids.defined() && ids.dim() == 1 && ids.scalar_type() == at::kLong &&
@@ -197,6 +166,39 @@ RelationView view_of(const Relation& relation, size_t place) {
   return view;
 }
 
+Status check_ends(
+    const at::Tensor& indptr,
+    const at::Tensor& ends,
+    const data::IdRange& lists,
+    const std::string& where
+) {
+  if (!ends.defined()) return {};
+  TORCH_CHECK(
+      ends.dim() == 1 && ends.scalar_type() == at::kLong && ends.is_contiguous() && ends.is_cpu(),
+      where,
+      "ends must be a contiguous int64 vector on the CPU"
+  );
+  if (ends.numel() != indptr.numel() - 1) {
+    return fail(
+        ErrorKind::Data,
+        where + "expected " + std::to_string(indptr.numel() - 1) +
+            " ends of neighbour lists, found " + std::to_string(ends.numel())
+    );
+  }
+  const auto* const begin_of = indptr.const_data_ptr<int64_t>();
+  const auto* const end_of = ends.const_data_ptr<int64_t>();
+  for (int64_t list = lists.begin; list < lists.end; ++list) {
+    if (end_of[list] >= begin_of[list] && end_of[list] <= begin_of[list + 1]) continue;
+    return fail(
+        ErrorKind::Data,
+        where + "ends[" + std::to_string(list) + "]: expected a position in [" +
+            std::to_string(begin_of[list]) + ", " + std::to_string(begin_of[list + 1]) +
+            "], found " + std::to_string(end_of[list])
+    );
+  }
+  return {};
+}
+
 Status check_relations(
     const std::vector<int64_t>& num_nodes, const std::vector<Relation>& relations
 ) {
@@ -225,7 +227,8 @@ Status check_relations(
               std::to_string(relation.graph.num_destinations())
       );
     }
-    GNN_RETURN_IF_ERROR(check_ends(relation, where));
+    const data::IdRange all{.begin = 0, .end = relation.graph.num_destinations()};
+    GNN_RETURN_IF_ERROR(check_ends(relation.graph.indptr(), relation.ends, all, where));
   }
   return {};
 }

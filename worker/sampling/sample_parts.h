@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/result.h"
+#include "worker/data/partitions.h"
 #include "worker/sampling/core/excluded_pairs.h"
 #include "worker/sampling/core/neighbor_kernel.h"
 #include "worker/sampling/neighbor.h"
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace gnn::sampling {
@@ -25,6 +27,18 @@ namespace gnn::sampling {
 
 /// A relation's arrays; `place` is its lane unless it has one of its own.
 [[nodiscard]] core::RelationView view_of(const Relation& relation, size_t place);
+
+/// Checks where the visible parts of neighbour lists end, unless `ends` is undefined: all is visible then.
+/// Looks at `lists` alone; `where` stands before messages.
+/// Shapes: indptr int64 [L + 1], as a graph's; ends int64 [L], contiguous, on the CPU: TORCH_CHECK
+/// otherwise.
+/// Errors: Data for another number of ends, or the first one that lies outside of its list.
+[[nodiscard]] Status check_ends(
+    const at::Tensor& indptr,
+    const at::Tensor& ends,
+    const data::IdRange& lists,
+    const std::string& where
+);
 
 /// Errors: Data if relations disagree on the number of nodes of a type, or an end lies outside its list.
 [[nodiscard]] Status check_relations(

@@ -3,7 +3,6 @@
 #include "worker/sampling/sample_parts.h"
 
 #include <ATen/TensorOperators.h>
-#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <string>
@@ -58,25 +57,12 @@ Status check_lists(const Part& part, const PartRelation& relation, const std::st
             std::to_string(lists.nodes.end) + ") with " + std::to_string(lists.num_sources)
     );
   }
-  if (!relation.ends.defined()) return {};
-  TORCH_CHECK(
-      relation.ends.scalar_type() == at::kLong && relation.ends.is_contiguous() &&
-          relation.ends.is_cpu() && relation.ends.numel() == lists.nodes.size(),
-      where,
-      "ends must be a contiguous int64 vector on the CPU, one for each list"
+  return sampling::check_ends(
+      lists.indptr,
+      relation.ends,
+      {.begin = own.begin - lists.nodes.begin, .end = own.end - lists.nodes.begin},
+      where
   );
-  const auto* const indptr = lists.indptr.const_data_ptr<int64_t>();
-  const auto* const ends = relation.ends.const_data_ptr<int64_t>();
-  for (int64_t row = own.begin - lists.nodes.begin; row < own.end - lists.nodes.begin; ++row) {
-    if (ends[row] >= indptr[row] && ends[row] <= indptr[row + 1]) continue;
-    return fail(
-        ErrorKind::Data,
-        where + "ends[" + std::to_string(row) + "]: expected a position in [" +
-            std::to_string(indptr[row]) + ", " + std::to_string(indptr[row + 1]) + "], found " +
-            std::to_string(ends[row])
-    );
-  }
-  return {};
 }
 
 int64_t largest_fanout(const SamplerSpec& spec) {

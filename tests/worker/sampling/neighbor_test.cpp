@@ -1,6 +1,7 @@
 #include "worker/sampling/neighbor.h"
 
 #include "tests/worker/sampling/random_graph.h"
+#include "worker/sampling/sample_parts.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
@@ -283,6 +284,29 @@ TEST(NeighborSampler, NamesWhatIsWrongWithARelation) {
       "sampling.fanoutByEdgeType: relation 0[1]: expected a number of neighbours or -1 for all, "
       "found -2"
   );
+}
+
+TEST(CheckEnds, LooksAtTheGivenListsAloneAndNamesTheFirstThatEndsOutsideOfItself) {
+  const at::Tensor indptr = ids({0, 2, 3, 4});
+  const auto check = [&](const at::Tensor& ends, const data::IdRange& lists) {
+    return check_ends(indptr, ends, lists, "here: ");
+  };
+  EXPECT_TRUE(check(ids({0, 3, 4}), {0, 3}));
+  EXPECT_TRUE(check({}, {0, 3})) << "all is visible";
+  const at::Tensor outside = ids({3, 2, 2});
+  EXPECT_TRUE(check(outside, {1, 2}));
+  EXPECT_EQ(
+      check(outside, {0, 3}).error().message,
+      "here: ends[0]: expected a position in [0, 2], found 3"
+  );
+  const Status below = check(outside, {1, 3});
+  EXPECT_EQ(below.error().kind, ErrorKind::Data);
+  EXPECT_EQ(below.error().message, "here: ends[2]: expected a position in [3, 4], found 2");
+  EXPECT_EQ(
+      check(ids({2, 3}), {0, 1}).error().message,
+      "here: expected 3 ends of neighbour lists, found 2"
+  );
+  EXPECT_THROW((void)check(at::tensor({2.0, 3.0, 4.0}), {0, 3}), c10::Error);
 }
 
 TEST(NeighborSampler, LeavesOutExcludedEdgesAndWhatLiesBehindTheEnds) {

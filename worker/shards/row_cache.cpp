@@ -5,35 +5,24 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <limits>
 #include <tuple>
 #include <utility>
 
 namespace gnn::shards {
 namespace {
 
-template <class Index>
-void count_names(const Index* begin, const Index* end, std::vector<uint32_t>& counts) {
-  for (const Index* each = begin; each != end; ++each) {
-    uint32_t& count = counts[static_cast<size_t>(*each)];
-    count += count < std::numeric_limits<uint32_t>::max() ? 1 : 0;
-  }
-}
-
 // How many entries of the lists of the part's own nodes name each source.
-void count_names(
+void count_names_in_lists(
     const Part& part, int64_t edge_type, const data::IdRange& own, std::vector<uint32_t>& counts
 ) {
   const PartLists& lists = part.lists(edge_type);
   const auto* const indptr = lists.indptr.const_data_ptr<int64_t>() - lists.nodes.begin;
   const int64_t begin = indptr[own.begin];
-  const int64_t end = indptr[own.end];
+  const auto size = static_cast<size_t>(indptr[own.end] - begin);
   if (lists.indices.scalar_type() == at::kInt) {
-    const auto* const ids = lists.indices.const_data_ptr<int32_t>();
-    count_names(ids + begin, ids + end, counts);
+    count_names(std::span(lists.indices.const_data_ptr<int32_t>() + begin, size), counts);
   } else {
-    const auto* const ids = lists.indices.const_data_ptr<int64_t>();
-    count_names(ids + begin, ids + end, counts);
+    count_names(std::span(lists.indices.const_data_ptr<int64_t>() + begin, size), counts);
   }
 }
 
@@ -79,7 +68,9 @@ CachedIds most_named(
   std::vector<uint32_t> counts(static_cast<size_t>(nodes));
   for (size_t type = 0; type < source_types.size(); ++type) {
     if (source_types[type] == node_type)
-      count_names(part, static_cast<int64_t>(type), part.own(destination_types[type]), counts);
+      count_names_in_lists(
+          part, static_cast<int64_t>(type), part.own(destination_types[type]), counts
+      );
   }
   const data::IdRange own = part.own(node_type);
   std::vector<int64_t> ids;

@@ -12,6 +12,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -33,6 +34,15 @@ void keep_largest(std::vector<int64_t>& ids, const Values& values, int64_t most)
       }
   );
   ids.resize(count);
+}
+
+/// Counts how often each id is named, up to the most that a count holds.
+template <class Id>
+void count_names(std::span<const Id> ids, std::vector<uint32_t>& counts) {
+  for (const Id id : ids) {
+    uint32_t& count = counts[static_cast<size_t>(id)];
+    count += count < std::numeric_limits<uint32_t>::max() ? 1 : 0;
+  }
 }
 
 /// The rows of other parts' nodes that a node keeps.

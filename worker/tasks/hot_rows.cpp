@@ -325,11 +325,6 @@ at::Tensor largest(const std::vector<Value>& values, int64_t most) {
   return at::tensor(ids, at::kLong);
 }
 
-template <class Index>
-void count_names(std::span<const Index> ids, std::vector<uint32_t>& counts) {
-  for (const Index id : ids) ++counts[static_cast<size_t>(id)];
-}
-
 // By how many entries of the lists name a node.
 std::vector<at::Tensor> most_named(
     const partition::HotnessInput& graph, std::span<const int64_t> rows
@@ -339,7 +334,7 @@ std::vector<at::Tensor> most_named(
     std::vector<uint32_t> counts(static_cast<size_t>(rows[type] > 0 ? graph.num_nodes[type] : 0));
     for (const partition::HotnessEdges& edges : graph.edges) {
       if (edges.source == type && rows[type] > 0)
-        std::visit([&](const auto& ids) { count_names(ids, counts); }, edges.indices);
+        std::visit([&](const auto& ids) { shards::count_names(ids, counts); }, edges.indices);
     }
     found.push_back(largest(counts, rows[type]));
   }

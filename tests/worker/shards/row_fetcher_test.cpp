@@ -7,7 +7,10 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -233,6 +236,16 @@ TEST(RowFetcher, NamesAPeerThatIsLostOrAnswersWrongly) {
   for (const int64_t part : {1, 2}) job.peer(part).lose();
   EXPECT_EQ(rows.get().error(), (Error{ErrorKind::PeerLost, "node 1: closed the connection"}));
   EXPECT_EQ(fetcher->submit(at::tensor({Shop::kUsers})).get().error().kind, ErrorKind::Data);
+}
+
+TEST(RowCache, CountsNamesUpToTheMostThatACountHolds) {
+  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
+  std::vector<uint32_t> counts{0, 0, kMost - 1};
+  const std::vector<int64_t> ids{2, 0, 2};
+  count_names(std::span(ids), counts);
+  const std::vector<int32_t> more{0, 2};
+  count_names(std::span(more), counts);
+  EXPECT_EQ(counts, (std::vector<uint32_t>{2, 0, kMost}));
 }
 
 TEST(RowCache, KeepsTheHottestRowsOrThoseThatMostListsName) {

@@ -2,6 +2,7 @@
 
 #include "common/page_buffer.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -22,7 +23,7 @@ class DirectIdMap {
     const uint32_t last_stamp = bits_ == 0 ? 0 : std::numeric_limits<uint32_t>::max() >> bits_;
     if (bits > bits_ || stamp_ == last_stamp) {
       bits_ = bits > bits_ ? bits : bits_;
-      std::memset(slots_.data(), 0, static_cast<size_t>(num_nodes_) * sizeof(uint32_t));
+      std::fill_n(slots_.data(), num_nodes_, uint32_t{0});
       stamp_ = 0;
     }
     tag_ = ++stamp_ << bits_;

@@ -1,8 +1,10 @@
-"""Machines that are lost, drained or wanted by somebody else, on the two-node cluster: a gang moves, and it is charged nothing.
+"""Machines that are lost, drained, wanted by somebody else or not there, on the two-node cluster: a gang moves or waits, and it is
+charged nothing.
 
 The worker keeps the contract and trains nothing.
 """
 
+import json
 import unittest
 
 import conformance_cluster
@@ -76,6 +78,24 @@ class Machines(unittest.TestCase):
         self.assert_moves_free("drained", 120)
         pods = cluster.list("pods", NAMESPACE, "gnn.dev/job=drained")
         self.assertNotIn(machine, {pod["spec"]["nodeName"] for pod in pods})
+
+    def test_a_gang_waits_for_the_slices_of_gpus_that_it_names_and_takes_them(self):
+        slices = "nvidia.com/mig-1g.10gb"
+        manifest = job("sliced", CONFORMANCE_EPOCH_SECONDS="3600")
+        manifest["spec"]["workers"].update(gpusPerProcess=1, gpuResource=slices)
+        cluster.apply(manifest)
+        self.addCleanup(cluster.kubectl, "delete", "gnnjob", "sliced", "-n", NAMESPACE, "--ignore-not-found")
+
+        def waits():
+            return f"Insufficient {slices}" in str(cluster.get("gnnjob", "sliced", NAMESPACE).get("status"))
+
+        cluster.wait("the gang waits for slices", waits, 60)
+        for node in ("node-0", "node-1"):
+            advertised = [{"op": "add", "path": f"/status/capacity/{slices.replace('/', '~1')}", "value": "1"}]
+            cluster.kubectl("patch", "node", node, "--subresource=status", "--type=json", "-p", json.dumps(advertised))
+        cluster.kubectl("wait", "-n", NAMESPACE, "gnnjob/sliced", "--for=condition=Running", "--timeout=60s")
+        for pod in cluster.list("pods", NAMESPACE, "gnn.dev/job=sliced"):
+            self.assertEqual(pod["spec"]["containers"][0]["resources"]["limits"], {slices: "1"})
 
     def test_a_preempted_gang_waits_for_its_place(self):
         # Each machine pretends to have four GPUs.

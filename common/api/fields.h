@@ -727,6 +727,7 @@ void visit(auto& v, Of<JobProgress> auto& x) {
   v.field("bestCheckpoint", x.best_checkpoint, text(TextForm::Any, 1024));
   v.field("rate", x.rate, text(TextForm::Any, 32));
   v.field("etaSeconds", x.eta_seconds, Bounds{});
+  v.field("eta", x.eta, text(TextForm::Any, 32));
   v.field("checkpoint", x.checkpoint, text(TextForm::Any, 1024));
 }
 

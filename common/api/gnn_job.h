@@ -1127,6 +1127,7 @@ struct JobProgress {
   std::optional<std::string> best_checkpoint = {};  ///< path; only with spec.checkpoint.best
   std::optional<std::string> rate = {};             ///< seeds (or graphs) per second, all ranks
   std::optional<int64_t> eta_seconds = {};
+  std::optional<std::string> eta = {};         ///< the same for people, such as "3m20s"
   std::optional<std::string> checkpoint = {};  ///< newest one written
   friend bool operator==(const JobProgress&, const JobProgress&) = default;
 };

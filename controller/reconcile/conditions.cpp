@@ -1,9 +1,12 @@
 #include "controller/reconcile/conditions.h"
 
 #include "common/printable.h"
+#include "controller/reconcile/progress_text.h"
 
 #include <algorithm>
 #include <chrono>
+#include <string>
+#include <utility>
 
 namespace gnn::reconcile {
 namespace {
@@ -100,6 +103,13 @@ void derive_state(api::GnnJobStatus& status) {
   const Decisive found = decisive(status);
   status.state = found.word;
   status.message = found.condition == nullptr ? "" : found.condition->message;
+  // The conditions keep their messages: progress is no transition.
+  const bool trains = found.word == state::kRunning && status.progress &&
+                      found.condition->reason == reason::kAllNodesReady;
+  if (!trains) return;
+  if (std::string text = progress_text(*status.progress); !text.empty()) {
+    status.message = std::move(text);
+  }
 }
 
 void derive_kstatus(api::GnnJobStatus& status, int64_t generation, TimePoint now) {
@@ -113,7 +123,8 @@ void derive_kstatus(api::GnnJobStatus& status, int64_t generation, TimePoint now
     return is_of_kstatus(each.type) && (at_rest || each.type != type);
   });
   if (at_rest) return;
-  set_condition(status, {type, true, reason, status.message}, generation, now);
+  const std::string message = found.condition == nullptr ? "" : found.condition->message;
+  set_condition(status, {type, true, reason, message}, generation, now);
 }
 
 }  // namespace gnn::reconcile

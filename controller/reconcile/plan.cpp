@@ -244,6 +244,7 @@ Plan plan_with_admitted_servers(const Observed& observed) {
     finish_workloads(pass);
   } else {
     apply_policies(pass);
+    forget_estimate(pass);
     show_queue(pass);
     tend_workloads(pass);
   }
@@ -258,6 +259,8 @@ Plan plan_with_admitted_servers(const Observed& observed) {
     pass.out.status = observed.job.status;
   } else if (is_minor_change(pass)) {
     postpone_status(pass);
+  } else {
+    pass.out.is_progress = is_progress(pass);
   }
   pass.out.events = events_between(observed.job.status, pass.status());
   return std::move(pass.out);

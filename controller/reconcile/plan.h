@@ -50,6 +50,9 @@ struct Plan {
   /// `status` assumes every action succeeds; if one is refused, skip the write: the next pass
   /// reports it.
   bool status_needs_success = false;
+  /// `status` differs only in how far the job is: to be written when it is this job's turn among all,
+  /// see ProgressTurns.
+  bool is_progress = false;
   /// Emitted once the status is written, or if it did not change.
   std::vector<EventRecord> events;
   /// Look again after this even if nothing changes.

@@ -3,6 +3,7 @@
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/pod_group.h"
 #include "controller/reconcile/prepare.h"
+#include "controller/reconcile/progress_text.h"
 #include "controller/reconcile/servers.h"
 
 #include <algorithm>
@@ -42,7 +43,9 @@ void merge(api::JobProgress& into, const api::JobProgress& from) {
   take(into.best_checkpoint, from.best_checkpoint);
   take(into.rate, from.rate);
   take(into.checkpoint, from.checkpoint);
-  into.eta_seconds = from.eta_seconds;  // a stale estimate is worse than none
+  // A stale estimate is worse than none.
+  into.eta_seconds = from.eta_seconds;
+  into.eta = from.eta_seconds ? std::optional(short_time(*from.eta_seconds)) : std::nullopt;
 }
 
 bool fits(const Pass& pass, const api::ProgressReport& report) {
@@ -156,6 +159,8 @@ bool differs_only_in_counts(const api::GnnJobStatus& before, api::GnnJobStatus a
 // Whether only step, loss, rate and estimate differ: the epoch is the same.
 bool differs_only_within_epoch(const api::GnnJobStatus& before, api::GnnJobStatus after) {
   if (!before.progress || !after.progress) return false;
+  if (before.progress->epoch == after.progress->epoch) after.message = before.message;
+  after.progress->eta = before.progress->eta;
   after.progress->global_step = before.progress->global_step;
   after.progress->loss = before.progress->loss;
   after.progress->rate = before.progress->rate;
@@ -259,6 +264,27 @@ void describe_gang(Pass& pass) {
   describe_placement(pass);
   if (pass.preparing()) return describe_preparing(pass);
   describe_running(pass);
+}
+
+void forget_estimate(Pass& pass) {
+  auto& progress = pass.status().progress;
+  if (!progress || is_true(pass.status(), condition::kRunning)) return;
+  progress->eta_seconds.reset();
+  progress->eta.reset();
+}
+
+bool is_progress(const Pass& pass) {
+  const api::GnnJobStatus& before = pass.job().status;
+  api::GnnJobStatus after = pass.status();
+  if (after == before || before.conditions.size() != after.conditions.size()) return false;
+  after.progress = before.progress;
+  after.message = before.message;
+  const bool prepares = has_reason(before, condition::kPrepared, reason::kPreparing) &&
+                        has_reason(after, condition::kPrepared, reason::kPreparing);
+  for (size_t i = 0; prepares && i < before.conditions.size(); ++i) {
+    after.conditions[i].message = before.conditions[i].message;
+  }
+  return after == before;
 }
 
 bool is_minor_change(const Pass& pass) {

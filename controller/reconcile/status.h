@@ -23,6 +23,12 @@ void describe_leaving_pods(Pass& pass);
 /// Sets Scheduled and Running from the gang.
 void describe_gang(Pass& pass);
 
+/// Removes the estimate of when the training ends unless it runs.
+void forget_estimate(Pass& pass);
+
+/// Whether the status differs only in how far the training, or the preparation of its data, is.
+[[nodiscard]] bool is_progress(const Pass& pass);
+
 /// Whether the status differs only in counts, messages and progress from one written a moment ago.
 /// Pods of a large gang become ready one after the other; one write can tell of many.
 [[nodiscard]] bool is_minor_change(const Pass& pass);

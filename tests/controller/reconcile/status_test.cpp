@@ -239,6 +239,55 @@ TEST(Status, WritesProgressWithinAnEpochSeldomAndOfAnEpochAtOnce) {
   EXPECT_EQ(plan(observed).status.progress->global_step, 9);
 }
 
+TEST(Status, SaysHowFarTheTrainingIsAndKeepsItsConditions) {
+  Observed observed = running();
+  observed.job.status = plan(observed).status;
+  const std::vector<api::Condition> conditions = observed.job.status.conditions;
+  observed.progress = api::decode_report(result_message(
+      observed.job, 1, 0, R"(, "epoch": 12, "epochs": 50, "loss": "0.4312", "etaSeconds": 200)"
+  ));
+  const Plan said = plan(observed);
+  EXPECT_EQ(said.status.message, "Epoch 12 of 50, loss 0.4312, 3 min 20 s left");
+  EXPECT_EQ(said.status.progress->eta, "3m20s");
+  EXPECT_EQ(said.status.conditions, conditions);
+  EXPECT_TRUE(said.is_progress);
+  EXPECT_TRUE(said.events.empty());
+
+  Observed moved = next(observed, said);
+  moved.status_written = moved.now;
+  moved.progress = api::decode_report(result_message(
+      observed.job, 1, 0, R"(, "epoch": 12, "epochs": 50, "loss": "0.43", "etaSeconds": 180)"
+  ));
+  EXPECT_EQ(plan(moved).status, said.status) << "within an epoch every 30 s";
+  moved.now += std::chrono::seconds(30);
+  EXPECT_EQ(plan(moved).status.message, "Epoch 12 of 50, loss 0.43, 3 min left");
+}
+
+TEST(Status, AJobThatDoesNotRunHasNoEstimate) {
+  Observed observed = running();
+  observed.progress = api::decode_report(
+      result_message(observed.job, 1, 0, R"(, "epoch": 2, "epochs": 5, "etaSeconds": 200)")
+  );
+  Observed later = next(observed, plan(observed));
+  end_container(later.pods[0], 70);
+  const Plan failed = plan(later);
+  EXPECT_EQ(failed.status.state, "Restarting");
+  EXPECT_FALSE(failed.status.progress->eta);
+  EXPECT_FALSE(failed.status.progress->eta_seconds);
+  EXPECT_EQ(failed.status.progress->epoch, 2);
+  EXPECT_FALSE(failed.is_progress);
+}
+
+TEST(Status, ANewNumberOfNodesOrAConditionIsMoreThanProgress) {
+  Observed observed = running(3);
+  observed.job.status = plan(observed).status;
+  observed.progress = api::decode_report(result_message(observed.job, 1, 0, R"(, "epoch": 2)"));
+  EXPECT_TRUE(plan(observed).is_progress);
+  observed.pods[2].status.conditions.clear();
+  schedule(observed.pods[2]);
+  EXPECT_FALSE(plan(observed).is_progress);
+}
+
 TEST(Status, SaysWhichPodTheNextAttemptWaitsFor) {
   Observed observed = running();
   end_container(observed.pods[0], 70);

@@ -1647,7 +1647,7 @@ TEST_F(CrdAdmission, ShowsItsColumnsAndExplainsEveryField) {
   for (const char* column : {"STATE", "NODES", "EPOCH", "METRIC", "METRICNAME", "RESTARTS", "AGE"})
     EXPECT_NE(narrow.find(column), std::string::npos) << column;
   const std::string wide = kubectl({"get", "gj", "-o", "wide"}).output;
-  for (const char* column : {"MODEL", "LOSS", "MESSAGE", "SERVERS"})
+  for (const char* column : {"MODEL", "LOSS", "ETA", "MESSAGE", "SERVERS"})
     EXPECT_NE(wide.find(column), std::string::npos) << column;
   const auto explained = kubectl({"explain", "gnnjob.spec.sampling.fanout"});
   EXPECT_NE(explained.output.find("Neighbours to draw per node"), std::string::npos)

@@ -3,6 +3,7 @@
 #include "common/api/enums.h"
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/plan.h"
+#include "controller/reconcile/spec_errors.h"
 
 #include <algorithm>
 #include <array>
@@ -47,6 +48,11 @@ std::optional<double> number(const std::optional<std::string>& text) {
 
 double seconds_between(TimePoint from, TimePoint to) {
   return std::max(0.0, std::chrono::duration<double>(to - from).count());
+}
+
+int64_t gpus_of(const api::GnnJobSpec& spec) {
+  const api::Workers& workers = spec.workers;
+  return workers.nodes * workers.processes_per_node * workers.gpus_per_process;
 }
 
 // Whether the previous attempt ended in a failure that counts against maxRestarts.
@@ -110,6 +116,8 @@ void JobMetrics::show(const api::GnnJob& job) {
   }
   shown.nodes = status.nodes;
   shown.servers = job.spec.servers ? status.servers : std::nullopt;
+  shown.gpus = reconcile::is_finished(status) ? 0 : gpus_of(job.spec);
+  shown.gpus_idle = !reconcile::idle_gpus(job.spec).empty();
   // A job that does not train has no loss and no rate.
   shown.progress = is_true(status, condition::kRunning) ? status.progress : std::nullopt;
   // Created at zero, so that the first restart shows as an increase.
@@ -192,6 +200,14 @@ void JobMetrics::read_states(const Jobs& jobs, const TakePart& take) {
         if (!job.servers) return;
         add({{"state", "desired"}}, static_cast<double>(job.servers->desired));
         add({{"state", "ready"}}, static_cast<double>(job.servers->ready));
+      }
+  );
+  each(
+      {"gnnjob_gpus", "GPUs that the workers of a GNNJob ask for.", Type::Gauge, {}},
+      [](const Shown& job, const AddSeries& add) {
+        if (job.gpus == 0) return;
+        add({{"state", "requested"}}, static_cast<double>(job.gpus));
+        add({{"state", "idle"}}, job.gpus_idle ? static_cast<double>(job.gpus) : 0.0);
       }
   );
   each(

@@ -43,6 +43,8 @@ class JobMetrics {
     std::vector<std::pair<std::string, std::string>> conditions{};  ///< type and status
     api::NodeCounts nodes{};
     std::optional<api::ServerCounts> servers{};  ///< only of a job that has servers
+    int64_t gpus = 0;                            ///< that the workers of an unfinished job ask for
+    bool gpus_idle = false;                      ///< the job trains without them
     std::optional<api::JobProgress> progress{};  ///< only of a job that trains
     std::map<std::string, int64_t> restarts{};   ///< by reason
     std::optional<TimePoint> ended{};

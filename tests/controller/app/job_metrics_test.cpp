@@ -59,6 +59,35 @@ TEST(JobMetrics, ShowsTheServersOfAJobThatHasSome) {
   }
 }
 
+TEST(JobMetrics, ShowsTheGpusOfAJobThatHasNotEndedAndWhetherTheyAreIdle) {
+  MetricsRegistry registry;
+  gnn::testing::FakeClock clock;
+  JobMetrics metrics(registry, clock);
+  api::GnnJob job;
+  name_job(job);
+  job.spec.workers.nodes = 3;
+  job.spec.workers.processes_per_node = 2;
+  metrics.show(job);
+  EXPECT_THAT(registry.expose(), Not(HasSubstr("gnnjob_gpus{")));
+  job.spec.workers.gpus_per_process = 1;
+  metrics.show(job);
+  EXPECT_THAT(
+      registry.expose(), HasSubstr(R"(gnnjob_gpus{job="j",namespace="ns",state="requested"} 6)")
+  );
+  EXPECT_THAT(
+      registry.expose(), HasSubstr(R"(gnnjob_gpus{job="j",namespace="ns",state="idle"} 0)")
+  );
+  job.spec.training.device = api::DeviceChoice::CPU;
+  metrics.show(job);
+  EXPECT_THAT(
+      registry.expose(), HasSubstr(R"(gnnjob_gpus{job="j",namespace="ns",state="idle"} 6)")
+  );
+  job.status.conditions = {condition("Failed", "True", 1010s)};
+  job.status.completion_time = clock.now();
+  metrics.show(job);
+  EXPECT_THAT(registry.expose(), Not(HasSubstr("gnnjob_gpus{")));
+}
+
 TEST(JobMetrics, ShowsTrainingOnlyWhileTheJobRuns) {
   MetricsRegistry registry;
   gnn::testing::FakeClock clock;

@@ -236,7 +236,7 @@ std::vector<Executor::ApplyResult> Executor::create_pods(
     const size_t first = results.size();
     const size_t count = std::min(batch, creates.size() - first);
     results.resize(first + count);
-    parallel_.run(count, [&](size_t i) {
+    parallel_.run(owner.namespace_, count, [&](size_t i) {
       results[first + i] = create(creates[first + i]->pod, caches_.pods, owner);
     });
     const bool all_ok = std::all_of(

@@ -1,6 +1,7 @@
 #include "controller/app/operator.h"
 
 #include "common/contract.h"
+#include "common/guarded.h"
 #include "common/host_port.h"
 #include "common/log.h"
 #include "controller/app/cache_reflectors.h"
@@ -18,6 +19,7 @@
 #include "controller/client/server_clock.h"
 #include "controller/runtime/controller_loop.h"
 #include "controller/runtime/event_recorder.h"
+#include "controller/runtime/fair_line.h"
 #include "controller/runtime/leader_elector.h"
 #include "controller/runtime/watchdog.h"
 
@@ -26,6 +28,7 @@
 #include <cstdlib>
 #include <functional>
 #include <malloc.h>
+#include <map>
 #include <memory>
 #include <optional>
 #include <signal.h>
@@ -40,13 +43,20 @@ namespace {
 using objects::ObjectKey;
 
 constexpr size_t kParallelCalls = 8;
-constexpr int64_t kProgressWorkers = 4;
+constexpr int64_t kProgressWorkers = 8;
+constexpr int64_t kMostStrayWorkers = 4;
 constexpr Duration kBusyAfter = std::chrono::seconds(5);
 const std::vector<objects::GroupApi> kNoGroupApis;
 constexpr Duration kDiscoveryInterval = std::chrono::minutes(10);
 // After an API for groups went, which may still be named for a moment, or soon be back. Doubles.
 constexpr Duration kFirstDiscoveryInterval = std::chrono::seconds(5);
 constexpr Duration kStopPatience = std::chrono::seconds(8);
+
+// Lists of several namespaces do not wait for a slow one.
+int64_t workers_for_strays(const Options& options) {
+  const auto lists = static_cast<int64_t>(options.namespaces.size());
+  return std::clamp<int64_t>(lists, 1, kMostStrayWorkers);
+}
 
 // The whole controller: what owns what, and who calls whom.
 class Operator {
@@ -70,9 +80,10 @@ class Operator {
 
  private:
   [[nodiscard]] ReconcilerOptions reconciler_options();
-  [[nodiscard]] Duration interval_of_progress() const;
-  // Whether many jobs wait, or did a moment ago: the API server then has their pods to start.
-  [[nodiscard]] bool is_busy();
+  // Whether many jobs wait for a pass before one of this namespace: a worker's turn does not come at once.
+  [[nodiscard]] bool jobs_wait(const std::string& name_space) const;
+  // Whether they do, or did a moment ago: the API server then has their pods to start.
+  [[nodiscard]] bool is_busy(const std::string& name_space);
   [[nodiscard]] client::ApiClientOptions client_options(std::function<bool()> may_write = {});
   [[nodiscard]] runtime::EventRecorderOptions event_options();
   [[nodiscard]] std::unique_ptr<runtime::LeaderElector> make_elector();
@@ -90,6 +101,7 @@ class Operator {
   // What stands still, and what readiness still waits for; empty if nothing.
   [[nodiscard]] std::string not_alive() const;
   [[nodiscard]] std::string not_ready() const;
+  [[nodiscard]] SeriesFamily namespaces_at_share() const;
   [[nodiscard]] std::string expose_metrics();
 
   const Options options_;
@@ -106,11 +118,11 @@ class Operator {
   std::atomic<bool> discovered_ = false;  // and all that is served is watched
   std::atomic<Duration> discovery_interval_ = kDiscoveryInterval;
   std::atomic<bool> stopping_ = false;
-  std::atomic<Duration::rep> busy_until_ = 0;  // of the monotonic clock
+  Guarded<std::map<std::string, MonotonicPoint>> busy_until_;  // by namespace
   client::ApiClient api_;
   client::ApiClient election_api_;
   Caches caches_;
-  Parallel parallel_{kParallelCalls};
+  Parallel parallel_{kParallelCalls, runtime::share_of(kParallelCalls)};
   Executor executor_{api_, caches_, parallel_, clock_};
   GroupApis group_apis_;
   runtime::EventRecorder events_;
@@ -141,7 +153,9 @@ Operator::Operator(const Options& options, Connection connection)
           job_metrics_,
           clock_,
           reconciler_options(),
-          [this](const ObjectKey& key) { progress_.queue().add_after(key, interval_of_progress()); }
+          [this](const ObjectKey& key, Duration interval) {
+            progress_.queue().add_after(key, interval);
+          }
       ),
       progress_(
           {.name = "progress", .workers = kProgressWorkers},
@@ -158,7 +172,7 @@ Operator::Operator(const Options& options, Connection connection)
           [this](const ObjectKey& key) { return reconciler_.reconcile(key); }
       ),
       strays_(
-          {.name = "strays", .workers = 1},
+          {.name = "strays", .workers = workers_for_strays(options)},
           clock_,
           random_,
           metrics_,
@@ -187,6 +201,7 @@ Operator::Operator(const Options& options, Connection connection)
           "gnn_operator_build_info", "Version of this controller.", {{"version", kProgramVersion}}
       )
       .set(1);
+  metrics_.add_source([this](const auto& take) { take(namespaces_at_share()); });
   on_job_change(caches_, [this](const ObjectKey& key) { loop_.queue().add(key); });
   executor_.on_unserved_api([this] { discovery_.queue().add({}); });
   reflectors_.on_unserved_groups([this] { discover_soon(); });
@@ -264,15 +279,21 @@ void Operator::stop() {
   metrics_server_.reset();
 }
 
-Duration Operator::interval_of_progress() const {
-  return progress_interval(options_.progress_interval, progress_.queue().known());
+bool Operator::jobs_wait(const std::string& name_space) const {
+  const size_t turns = loop_.queue().turns_before({.namespace_ = name_space, .name = {}});
+  return turns >= static_cast<size_t>(options_.workers);
 }
 
-bool Operator::is_busy() {
-  const auto now = clock_.monotonic().time_since_epoch().count();
-  if (loop_.queue().size() >= static_cast<size_t>(options_.workers))
-    busy_until_ = now + kBusyAfter.count();
-  return now < busy_until_;
+bool Operator::is_busy(const std::string& name_space) {
+  const MonotonicPoint now = clock_.monotonic();
+  const bool wait = jobs_wait(name_space);
+  auto busy_until = busy_until_.lock();
+  if (wait) (*busy_until)[name_space] = now + kBusyAfter;
+  const auto found = busy_until->find(name_space);
+  if (found == busy_until->end()) return false;
+  if (now < found->second) return true;
+  busy_until->erase(found);
+  return false;
 }
 
 ReconcilerOptions Operator::reconciler_options() {
@@ -289,8 +310,8 @@ ReconcilerOptions Operator::reconciler_options() {
   options.config.allowed_keys = options_.job_allowed_keys;
   options.config.pod_user = options_.job_pod_user;
   options.poll_progress = options_.progress == ProgressMode::PodIp;
-  options.progress_interval = [this] { return interval_of_progress(); };
-  options.busy = [this] { return is_busy(); };
+  options.progress_interval = options_.progress_interval;
+  options.busy = [this](const std::string& name_space) { return is_busy(name_space); };
   return options;
 }
 
@@ -299,7 +320,7 @@ runtime::EventRecorderOptions Operator::event_options() {
       .correlator = {},
       .controller = std::string(contract::kManagedBy),
       .instance = identity_,
-      .busy = [this] { return loop_.queue().size() > 0; }
+      .busy = [this](const std::string& name_space) { return jobs_wait(name_space); }
   };
 }
 
@@ -401,6 +422,23 @@ std::string Operator::not_ready() const {
   if (stopping_) return "stopping";
   if (!reflectors_.synced()) return "the caches are not synced yet";
   return {};
+}
+
+SeriesFamily Operator::namespaces_at_share() const {
+  SeriesFamily family{
+      "gnn_operator_namespace_at_share",
+      "1 for a namespace whose keys wait because it has its whole share of a queue's workers.",
+      SeriesFamily::Type::Gauge,
+      {}
+  };
+  const auto add = [&](const std::string& queue, const runtime::ControllerLoop& loop) {
+    for (const std::string& name_space : loop.queue().held_back()) {
+      family.series.push_back({{{"queue", queue}, {"namespace", name_space}}, 1.0});
+    }
+  };
+  add("gnnjob", loop_);
+  add("progress", progress_);
+  return family;
 }
 
 std::string Operator::expose_metrics() {

@@ -1,5 +1,6 @@
 #include "controller/app/progress_client.h"
 
+#include "common/contract.h"
 #include "common/http/client.h"
 
 #include <utility>
@@ -23,6 +24,16 @@ Result<std::string> fetch_from_pod(
   );
   if (reply.status != 200) return fail(ErrorKind::Data, "expected status 200");
   return std::move(reply.body);
+}
+
+Result<std::string> fetch_progress(const std::string& address) {
+  return fetch_from_pod(
+      address,
+      contract::kHttpPort,
+      std::string(contract::kProgressPath),
+      std::chrono::seconds(1),
+      contract::kMaxProgressBytes
+  );
 }
 
 }  // namespace gnn::app

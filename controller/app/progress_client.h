@@ -20,4 +20,8 @@ namespace gnn::app {
     int64_t max_bytes
 );
 
+/// Fetches the progress of the pod with that address, within a second.
+/// Errors: those of fetch_from_pod().
+[[nodiscard]] Result<std::string> fetch_progress(const std::string& address);
+
 }  // namespace gnn::app

@@ -1,7 +1,6 @@
 #include "controller/app/reconciler.h"
 
 #include "common/log.h"
-#include "controller/app/progress_client.h"
 #include "controller/reconcile/scheduling.h"
 
 #include <algorithm>
@@ -22,11 +21,6 @@ runtime::Outcome retry(const client::ApiError& error) {
 
 }  // namespace
 
-Duration progress_interval(Duration shortest, size_t jobs) {
-  constexpr auto kOneWrite = std::chrono::milliseconds(55);  // leaves room for other writes
-  return std::max<Duration>(shortest, kOneWrite * static_cast<int64_t>(jobs));
-}
-
 Reconciler::Reconciler(
     Caches& caches,
     Executor& executor,
@@ -34,7 +28,7 @@ Reconciler::Reconciler(
     JobMetrics& metrics,
     Clock& clock,
     ReconcilerOptions options,
-    std::function<void(const ObjectKey&)> watch_progress
+    std::function<void(const ObjectKey&, Duration)> watch_progress
 )
     : caches_(caches),
       executor_(executor),
@@ -42,7 +36,8 @@ Reconciler::Reconciler(
       metrics_(metrics),
       clock_(clock),
       options_(std::move(options)),
-      watch_progress_(std::move(watch_progress)) {}
+      watch_progress_(std::move(watch_progress)),
+      pace_(options_.progress_interval) {}
 
 runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   const auto job = caches_.jobs.find(key);
@@ -52,7 +47,10 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   if (const auto error = look_for_strays(key, observed.pods)) return retry(*error);
   if (const auto error = look_for_missed_pods(observed)) return retry(*error);
   if (const auto error = look_at_queue(observed)) return retry(*error);
-  const reconcile::Plan plan = reconcile::plan(observed);
+  reconcile::Plan plan = reconcile::plan(observed);
+  api::GnnJob shown = *job;
+  shown.status = plan.status;
+  await_turn(observed, plan);
   Execution execution = executor_.execute(plan, *job);
   remember(observed, plan, execution);
 
@@ -69,11 +67,9 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
     log_written(key, job->status, plan.status);
     metrics_.count_change(*job, plan.status);
   }
-  api::GnnJob shown = *job;
-  shown.status = plan.status;
   metrics_.show(shown);
   record_events(plan, *job);
-  if (options_.poll_progress && progress_address(shown)) watch_progress_(key);
+  if (options_.poll_progress && progress_address(shown)) watch_progress_(key, pace_.watch(key));
   if (refused) return after_refusal;
   // What was announced is acted upon by the next pass; no watch event calls for that.
   if (execution.status_written && plan.status.conditions != job->status.conditions) {
@@ -81,6 +77,17 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   }
   if (plan.requeue_after) return runtime::RequeueAfter{*plan.requeue_after};
   return runtime::Done{};
+}
+
+void Reconciler::await_turn(const reconcile::Observed& observed, reconcile::Plan& plan) {
+  if (!plan.is_progress) return;
+  const api::GnnJob& job = observed.job;
+  const std::string name =
+      objects::to_string(ObjectKey{job.metadata.namespace_, job.metadata.name});
+  const auto wait = turns_.lock()->ask(name, observed.status_written, clock_.monotonic());
+  if (!wait) return;
+  plan.status = job.status;
+  plan.requeue_after = std::min(plan.requeue_after.value_or(*wait), *wait);
 }
 
 void Reconciler::remember(
@@ -207,7 +214,7 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   observed.cut_status = std::move(memory.cut_status);
   observed.awaits_culprit_since = memory.awaits_culprit_since;
   observed.config = options_.config;
-  observed.busy = options_.busy();
+  observed.busy = options_.busy(key.namespace_);
   observed.now = clock_.now();
   if (reconcile::wants_competitors(observed)) observed.older_gang = find_older_gang(job);
   return observed;
@@ -312,35 +319,30 @@ runtime::Outcome Reconciler::poll_progress(
     const ObjectKey& key, const std::function<void(const ObjectKey&)>& changed
 ) {
   const auto job = caches_.jobs.find(key);
-  if (!job) return runtime::Done{};
-  const auto address = progress_address(*job);
-  if (!address) return runtime::Done{};
-  const auto body = fetch_from_pod(
-      *address,
-      contract::kHttpPort,
-      std::string(contract::kProgressPath),
-      options_.progress_timeout,
-      contract::kMaxProgressBytes
-  );
+  const auto address = job ? progress_address(*job) : std::nullopt;
+  if (!address) {
+    pace_.forget(key);
+    return runtime::Done{};
+  }
+  const auto body = options_.fetch_progress(*address);
   if (!body) {
     log_debug("no progress", {{"job", objects::to_string(key)}, {"error", body.error().message}});
-    return runtime::RequeueAfter{options_.progress_interval()};
+    const bool silent = body.error().kind == ErrorKind::Timeout;
+    return runtime::RequeueAfter{silent ? pace_.silent(key) : pace_.answered(key)};
   }
   auto report = api::decode_report(*body);
-  if (report) {
-    bool news = false;
-    {
-      auto memory = memory_.lock();
-      const auto found = memory->find(key);
-      if (found != memory->end() && found->second.uid == job->metadata.uid &&
-          found->second.report != report) {
-        found->second.report = std::move(report);
-        news = true;
-      }
-    }
-    if (news) changed(key);
+  if (report && hear(key, job->metadata.uid, std::move(*report))) changed(key);
+  return runtime::RequeueAfter{pace_.answered(key)};
+}
+
+bool Reconciler::hear(const ObjectKey& key, const std::string& uid, api::ProgressReport report) {
+  auto memory = memory_.lock();
+  const auto found = memory->find(key);
+  if (found == memory->end() || found->second.uid != uid || found->second.report == report) {
+    return false;
   }
-  return runtime::RequeueAfter{options_.progress_interval()};
+  found->second.report = std::move(report);
+  return true;
 }
 
 }  // namespace gnn::app

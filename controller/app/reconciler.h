@@ -4,7 +4,10 @@
 #include "controller/app/caches.h"
 #include "controller/app/executor.h"
 #include "controller/app/job_metrics.h"
+#include "controller/app/progress_client.h"
+#include "controller/app/progress_pace.h"
 #include "controller/reconcile/plan.h"
+#include "controller/reconcile/progress_turns.h"
 #include "controller/runtime/controller_loop.h"
 #include "controller/runtime/event_recorder.h"
 
@@ -19,11 +22,15 @@ namespace gnn::app {
 struct ReconcilerOptions {
   reconcile::OperatorConfig config;
   bool poll_progress = true;
-  /// When to ask a job for its progress again.
-  std::function<Duration()> progress_interval = [] { return std::chrono::seconds(5); };
-  Duration progress_timeout = std::chrono::seconds(1);
-  /// Whether so many other jobs wait for a pass that news can wait.
-  std::function<bool()> busy = [] { return false; };
+  /// How often a job is asked for its progress, unless there are many.
+  Duration progress_interval = std::chrono::seconds(5);
+  /// Asks the pod with that address for its progress.
+  std::function<Result<std::string>(const std::string& address)> fetch_progress =
+      &app::fetch_progress;
+  /// Whether so many jobs wait for a pass before one of this namespace that news can wait.
+  std::function<bool(const std::string& namespace_)> busy = [](const std::string&) {
+    return false;
+  };
   /// The APIs for groups of pods that may be used and are served.
   std::function<std::vector<objects::GroupApi>()> group_apis = [] {
     return std::vector<objects::GroupApi>();
@@ -36,17 +43,13 @@ struct ReconcilerOptions {
   Duration failing_patience = std::chrono::seconds(5);
 };
 
-/// How often each of `jobs` jobs is asked for its progress: less often the more there are, so that
-/// all of them together cause no more than 20 status writes per second.
-[[nodiscard]] Duration progress_interval(Duration shortest, size_t jobs);
-
 /// Joins the caches to the pure plan(): gathers what a pass may look at, has the plan carried out,
 /// and remembers between passes what the API server does not store (the last refusals, the last
 /// progress report).
 /// Threads: different jobs from any thread, each job from one at a time.
 class Reconciler {
  public:
-  /// `watch_progress(key)` must have poll_progress(key) called after the progress interval.
+  /// `watch_progress(key, interval)` must have poll_progress(key) called after the interval.
   Reconciler(
       Caches& caches,
       Executor& executor,
@@ -54,7 +57,7 @@ class Reconciler {
       JobMetrics& metrics,
       Clock& clock,
       ReconcilerOptions options,
-      std::function<void(const objects::ObjectKey&)> watch_progress
+      std::function<void(const objects::ObjectKey&, Duration)> watch_progress
   );
 
   [[nodiscard]] runtime::Outcome reconcile(const objects::ObjectKey& key);
@@ -81,6 +84,8 @@ class Reconciler {
 
   [[nodiscard]] runtime::Outcome clean_up(const objects::ObjectKey& key);
   [[nodiscard]] reconcile::Observed observe(const api::GnnJob& job, const objects::ObjectKey& key);
+  /// Leaves the status as it was if another job's progress is to be written before.
+  void await_turn(const reconcile::Observed& observed, reconcile::Plan& plan);
   /// For the next passes.
   void remember(
       const reconcile::Observed& observed, const reconcile::Plan& plan, Execution& execution
@@ -106,6 +111,8 @@ class Reconciler {
   [[nodiscard]] std::optional<std::string> find_older_gang(const api::GnnJob& job) const;
   [[nodiscard]] std::optional<std::string> progress_address(const api::GnnJob& job) const;
   void record_events(const reconcile::Plan& plan, const api::GnnJob& job);
+  /// Keeps what a job's pod says. Returns whether it is news.
+  bool hear(const objects::ObjectKey& key, const std::string& uid, api::ProgressReport report);
   [[nodiscard]] Memory recall(const objects::ObjectKey& key, const std::string& uid);
 
   Caches& caches_;
@@ -114,7 +121,9 @@ class Reconciler {
   JobMetrics& metrics_;
   Clock& clock_;
   const ReconcilerOptions options_;
-  const std::function<void(const objects::ObjectKey&)> watch_progress_;
+  const std::function<void(const objects::ObjectKey&, Duration)> watch_progress_;
+  ProgressPace pace_;
+  Guarded<reconcile::ProgressTurns> turns_;
   Guarded<std::map<objects::ObjectKey, Memory>> memory_;
 };
 

@@ -150,7 +150,7 @@ int run_release(const Options& options) {
       return contract::kExitOther;
     }
     Caches caches;
-    Parallel parallel(1);
+    Parallel parallel(1, 1);
     Executor executor(api, caches, parallel, clock);
     release_pods(executor, *pods, released);
     if (options.kueue && !release_workloads(executor, api, caches, name_space)) ++released.failed;

@@ -15,6 +15,13 @@ const std::vector<double> kReconcileBuckets = {
 };
 constexpr std::array<const char*, 3> kResults = {"success", "requeue_after", "error"};
 
+QueueSharing<objects::ObjectKey> sharing(int64_t workers) {
+  return {
+      .owner_of = [](const objects::ObjectKey& key) { return key.namespace_; },
+      .share = share_of(static_cast<size_t>(workers)),
+  };
+}
+
 }  // namespace
 
 ControllerLoop::ControllerLoop(
@@ -29,7 +36,7 @@ ControllerLoop::ControllerLoop(
       random_(random),
       metrics_(metrics),
       reconcile_(std::move(reconcile)),
-      queue_(clock, WorkQueueMetrics(metrics, options_.name)),
+      queue_(clock, WorkQueueMetrics(metrics, options_.name), sharing(options_.workers)),
       backoff_(options_.backoff),
       errors_(metrics.counter(
           "controller_runtime_reconcile_errors_total",
@@ -74,6 +81,7 @@ ControllerLoop::~ControllerLoop() {
 }
 
 void ControllerLoop::start() {
+  queue_.begin();
   for (int64_t i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
 }
 

@@ -43,7 +43,9 @@ struct ControllerLoopOptions {
 };
 
 /// Threads that take keys from a queue, reconcile each and put it back as the outcome says. An
-/// exception out of the reconciler counts as a panic and retries that key alone.
+/// exception out of the reconciler counts as a panic and retries that key alone. Namespaces take
+/// turns, and none holds more than three quarters of the threads: however long the API server makes
+/// the passes of one last, the others go on.
 class ControllerLoop {
  public:
   using Reconcile = std::function<Outcome(const objects::ObjectKey&)>;

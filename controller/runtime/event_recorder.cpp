@@ -14,6 +14,11 @@ namespace {
 constexpr size_t kMaxNote = 1024;
 const client::Resource kEvents = client::resource_of<objects::Event>();
 
+Duration pause_of(double writes_per_second) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(1.0 / writes_per_second)
+  );
+}
+
 // At most `limit` bytes of the text, cut between characters.
 std::string cut(std::string text, size_t limit) {
   if (text.size() <= limit) return text;
@@ -141,26 +146,30 @@ EventRecorder::EventRecorder(
     : api_(api),
       options_(std::move(options)),
       clock_(clock),
-      correlator_(options_.correlator, options_.controller, options_.instance),
+      correlator_(EventCorrelator(options_.correlator, options_.controller, options_.instance)),
       dropped_(metrics.counter(
           "gnn_operator_events_dropped_total",
           "Events that were not written, because there were too many or the API server refused "
           "them."
-      )),
-      thread_([this] { run(); }) {}
+      )) {
+  for (size_t i = 0; i < options_.writers; ++i) threads_.emplace_back([this] { run(); });
+}
 
 EventRecorder::~EventRecorder() {
   stop();
 }
 
 void EventRecorder::record(EventText text) {
+  text.note = cut(std::move(text.note), kMaxNote);
   {
     auto state = state_.lock();
-    if (state->stopping || state->waiting.size() >= options_.max_waiting) {
+    if (state->stopping) return dropped_.increment();
+    const std::string owner = text.regarding.namespace_;
+    state->waiting.push(owner, std::move(text));
+    if (state->waiting.size() > options_.max_waiting) {
+      state->waiting.drop_from_longest();
       dropped_.increment();
-      return;
     }
-    state->waiting.push_back(std::move(text));
   }
   state_.notify_all();
 }
@@ -168,37 +177,62 @@ void EventRecorder::record(EventText text) {
 void EventRecorder::stop() {
   state_.lock()->stopping = true;
   state_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
-void EventRecorder::run() {
-  while (true) {
-    EventText text;
-    {
-      auto state = state_.lock();
-      state.wait([](const State& now) { return now.stopping || !now.waiting.empty(); });
-      if (state->waiting.empty()) return;
-      text = std::move(state->waiting.front());
-      state->waiting.pop_front();
-    }
-    const bool got_through = write(text);
-    const double rate =
-        options_.busy() ? options_.writes_per_second_when_busy : options_.writes_per_second;
-    const auto pause =
-        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(1.0 / rate));
-    auto state = state_.lock();
-    if (!got_through && state->stopping) {
-      dropped_.increment(static_cast<double>(state->waiting.size()));
-      return;
-    }
-    state.wait_until(clock_, clock_.monotonic() + pause, [](const State& now) {
-      return now.stopping;
-    });
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
   }
 }
 
+void EventRecorder::run() {
+  while (const auto text = take()) done(text->regarding.namespace_, write(*text));
+}
+
+std::optional<EventText> EventRecorder::take() {
+  auto state = state_.lock();
+  while (true) {
+    const MonotonicPoint now = clock_.monotonic();
+    auto& resting = state->resting;
+    while (!resting.empty() && (state->stopping || resting.begin()->first <= now)) {
+      state->waiting.done(resting.begin()->second);
+      resting.erase(resting.begin());
+    }
+    if (state->cancelled || (state->stopping && state->waiting.empty())) return std::nullopt;
+    const bool ready = state->waiting.ready();
+    if (ready && (state->stopping || state->next_write <= now)) break;
+    const auto news = [stopping = state->stopping, ready](const State& later) {
+      return later.cancelled || later.stopping != stopping || later.waiting.ready() != ready ||
+             (later.stopping && later.waiting.empty());
+    };
+    if (ready || !resting.empty()) {
+      state.wait_until(clock_, ready ? state->next_write : resting.begin()->first, news);
+    } else {
+      state.wait([&](const State& later) { return news(later) || !later.resting.empty(); });
+    }
+  }
+  state->next_write = clock_.monotonic() + pause_of(options_.writes_per_second);
+  return std::move(state->waiting.take()->item);
+}
+
+void EventRecorder::done(const std::string& namespace_, bool got_through) {
+  const bool busy = options_.busy(namespace_);
+  {
+    auto state = state_.lock();
+    if (!got_through && state->stopping && !state->cancelled) {
+      state->cancelled = true;
+      dropped_.increment(static_cast<double>(state->waiting.size()));
+    }
+    if (busy && !state->stopping) {
+      state->resting.emplace(
+          clock_.monotonic() + pause_of(options_.writes_per_second_when_busy), namespace_
+      );
+    } else {
+      state->waiting.done(namespace_);
+    }
+  }
+  state_.notify_all();
+}
+
 bool EventRecorder::write(const EventText& text) {
-  const auto write = correlator_.correlate(text, clock_.now(), clock_.monotonic());
+  const auto write = correlator_.lock()->correlate(text, clock_.now(), clock_.monotonic());
   if (!write) {
     dropped_.increment();
     return true;
@@ -216,7 +250,7 @@ bool EventRecorder::write(const EventText& text) {
     if (!reply) error = reply.error();
   }
   if (!error) return true;
-  correlator_.forget(text, *write);
+  correlator_.lock()->forget(text, *write);
   dropped_.increment();
   log_warning("cannot write an event", {{"job", text.regarding.name}, {"error", error->message}});
   return error->kind != client::ApiErrorKind::Cancelled;

@@ -5,8 +5,8 @@
 #include "common/metrics.h"
 #include "controller/client/api_client.h"
 #include "controller/objects/event.h"
+#include "controller/runtime/fair_line.h"
 
-#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -15,6 +15,7 @@
 #include <thread>
 #include <unordered_map>
 #include <variant>
+#include <vector>
 
 namespace gnn::runtime {
 
@@ -95,15 +96,21 @@ struct EventRecorderOptions {
   std::string controller;  ///< reportingController
   std::string instance;    ///< reportingInstance, the pod's name
   size_t max_waiting = 4096;
-  /// Most writes per second, and most while reconciles wait, which take precedence.
+  /// How many events are written at the same time, each of another namespace.
+  size_t writers = 4;
+  /// Most writes per second.
   double writes_per_second = 20;
+  /// Most of a namespace while its reconciles wait, which take precedence.
   double writes_per_second_when_busy = 2;
-  /// Whether reconciles wait.
-  std::function<bool()> busy = [] { return false; };
+  /// Whether many reconciles wait before one of this namespace.
+  std::function<bool(const std::string& namespace_)> busy = [](const std::string&) {
+    return false;
+  };
 };
 
-/// Writes events on a thread of its own. Events are best effort: one that cannot be written is
-/// dropped and counted.
+/// Writes events on threads of its own. Events are best effort: one that cannot be written is dropped
+/// and counted. Namespaces take turns. Above max_waiting, the newest event of the namespace with the
+/// most is dropped. The events of a namespace are written in order.
 /// Threads: record() may be called from any thread.
 class EventRecorder {
  public:
@@ -120,21 +127,29 @@ class EventRecorder {
 
  private:
   struct State {
-    std::deque<EventText> waiting;
+    FairLine<EventText> waiting{1};
+    /// Namespaces whose reconciles wait, and until when their next event does.
+    std::multimap<MonotonicPoint, std::string> resting;
+    MonotonicPoint next_write{};
     bool stopping = false;
+    bool cancelled = false;
   };
 
   void run();
+  /// Waits for an event and its time. Nothing: no more is to be written.
+  [[nodiscard]] std::optional<EventText> take();
+  /// The namespace's next event may be taken, at once or after a rest.
+  void done(const std::string& namespace_, bool got_through);
   /// Returns false once the client's calls are cancelled.
   [[nodiscard]] bool write(const EventText& text);
 
   client::ApiClient& api_;
   const EventRecorderOptions options_;
   Clock& clock_;
-  EventCorrelator correlator_;
+  Guarded<EventCorrelator> correlator_;
   Counter dropped_;
   Guarded<State> state_;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace gnn::runtime

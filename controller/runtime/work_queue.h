@@ -2,10 +2,12 @@
 
 #include "common/clock.h"
 #include "common/metrics.h"
+#include "controller/runtime/fair_line.h"
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
+#include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -28,14 +30,39 @@ struct WorkQueueMetrics {
   Gauge longest_running;
 };
 
-/// A first-in first-out queue of keys. A key that is added while it waits is queued once; one that
-/// is added while it is worked on comes again afterwards. No key is worked on twice at the same
-/// time.
+/// How the owners of keys share a queue.
+template <class K>
+struct QueueSharing {
+  /// The owners take turns. By default, all keys have the same.
+  std::function<std::string(const K&)> owner_of = [](const K&) { return std::string(); };
+  /// The most keys of one owner that are worked on at the same time.
+  size_t share = std::numeric_limits<size_t>::max();
+};
+
+/// A queue of keys, in which owners take turns and the keys of each are first in, first out. A key
+/// that is added while it waits is queued once; one that is added while it is worked on comes again
+/// afterwards. No key is worked on twice at the same time.
 /// Threads: every method may be called from any thread.
 template <class K>
 class WorkQueue {
  public:
-  WorkQueue(Clock& clock, WorkQueueMetrics metrics) : clock_(clock), metrics_(std::move(metrics)) {}
+  WorkQueue(Clock& clock, WorkQueueMetrics metrics, QueueSharing<K> sharing = {})
+      : clock_(clock),
+        metrics_(std::move(metrics)),
+        owner_of_(std::move(sharing.owner_of)),
+        ready_(sharing.share) {}
+
+  /// Work begins. Keys may wait before, as long as another process has the work: the metrics count
+  /// from now on.
+  void begin() {
+    const std::lock_guard lock(mutex_);
+    if (begun_) return;
+    begun_ = true;
+    const MonotonicPoint now = clock_.monotonic();
+    for (auto& [key, since] : added_) since = now;
+    metrics_.adds.increment(static_cast<double>(dirty_.size()));
+    show_depth_locked();
+  }
 
   void add(const K& key) {
     const std::lock_guard lock(mutex_);
@@ -71,9 +98,9 @@ class WorkQueue {
     while (true) {
       if (shut_down_) return std::nullopt;
       release_due_locked();
-      if (!ready_.empty()) break;
+      if (ready_.ready()) break;
       const auto something = [this] {
-        return shut_down_ || !ready_.empty() ||
+        return shut_down_ || ready_.ready() ||
                (!due_.empty() && due_.begin()->first <= clock_.monotonic());
       };
       if (due_.empty()) {
@@ -85,11 +112,10 @@ class WorkQueue {
         });
       }
     }
-    K key = std::move(ready_.front());
-    ready_.pop_front();
+    K key = std::move(ready_.take()->item);
     const MonotonicPoint now = clock_.monotonic();
     last_get_ = now;
-    metrics_.depth.set(static_cast<double>(ready_.size()));
+    show_depth_locked();
     metrics_.queue_duration.observe(std::chrono::duration<double>(now - added_[key]).count());
     added_.erase(key);
     dirty_.erase(key);
@@ -104,7 +130,10 @@ class WorkQueue {
     const std::chrono::duration<double> took = clock_.monotonic() - started->second;
     metrics_.work_duration.observe(took.count());
     processing_.erase(started);
+    ready_.done(owner_of_(key));
     if (dirty_.contains(key)) push_locked(key);
+    // Another key of the same owner may have waited for this.
+    if (ready_.ready()) changed_.notify_one();
   }
 
   /// From now on get() returns nothing, and nothing is added.
@@ -119,18 +148,24 @@ class WorkQueue {
     return ready_.size();
   }
 
-  /// Keys that wait, are worked on, or come again at some time.
-  [[nodiscard]] size_t known() const {
+  /// How many turns pass at most before a new key of this one's owner has its own.
+  [[nodiscard]] size_t turns_before(const K& key) const {
     const std::lock_guard lock(mutex_);
-    return ready_.size() + processing_.size() + delayed_.size();
+    return ready_.turns_before(owner_of_(key));
+  }
+
+  /// The owners whose keys wait because their share is worked on already.
+  [[nodiscard]] std::set<std::string> held_back() const {
+    const std::lock_guard lock(mutex_);
+    return ready_.held_back();
   }
 
   /// Whether a key has waited for `patience` although nobody came for one: all who work are stuck.
-  /// Not before the first get().
+  /// Not before the first get(). A key that waits because its owner holds its share does not count.
   [[nodiscard]] bool stands_still(Duration patience) const {
     const std::lock_guard lock(mutex_);
-    if (!last_get_ || ready_.empty() || shut_down_) return false;
-    return clock_.monotonic() - std::max(*last_get_, added_.at(ready_.front())) > patience;
+    if (!last_get_ || !ready_.ready() || shut_down_) return false;
+    return clock_.monotonic() - std::max(*last_get_, added_.at(ready_.next())) > patience;
   }
 
   /// Updates the gauges that change with time.
@@ -151,7 +186,7 @@ class WorkQueue {
  private:
   void add_locked(const K& key) {
     if (shut_down_ || !dirty_.insert(key).second) return;
-    metrics_.adds.increment();
+    if (begun_) metrics_.adds.increment();
     if (!processing_.contains(key))
       push_locked(key);
     else
@@ -160,9 +195,13 @@ class WorkQueue {
 
   void push_locked(const K& key) {
     added_.emplace(key, clock_.monotonic());
-    ready_.push_back(key);
-    metrics_.depth.set(static_cast<double>(ready_.size()));
+    ready_.push(owner_of_(key), key);
+    show_depth_locked();
     changed_.notify_one();
+  }
+
+  void show_depth_locked() {
+    if (begun_) metrics_.depth.set(static_cast<double>(ready_.size()));
   }
 
   void release_due_locked() {
@@ -177,17 +216,19 @@ class WorkQueue {
 
   Clock& clock_;
   WorkQueueMetrics metrics_;
+  const std::function<std::string(const K&)> owner_of_;
   // A mutex rather than Guarded: get() waits for what both the queue and the clock say. It guards
   // all that follows.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<K> ready_;
+  FairLine<K> ready_;
   std::set<K> dirty_;                       // waiting in ready_, or to come again after processing_
   std::map<K, MonotonicPoint> added_;       // when a dirty key was added
   std::map<K, MonotonicPoint> processing_;  // since when
   std::map<K, MonotonicPoint> delayed_;
   std::set<std::pair<MonotonicPoint, K>> due_;
   std::optional<MonotonicPoint> last_get_;  // when somebody last came for a key, or got one
+  bool begun_ = false;
   bool shut_down_ = false;
 };
 

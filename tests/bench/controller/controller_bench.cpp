@@ -140,7 +140,7 @@ std::map<std::string, SteadyPoint> create_jobs(
 ) {
   std::map<std::string, SteadyPoint> started;
   std::mutex mutex;
-  parallel.run(static_cast<size_t>(count), [&](size_t i) {
+  parallel.run("", static_cast<size_t>(count), [&](size_t i) {
     const std::string name = job_name(prefix, static_cast<int>(i));
     {
       const std::lock_guard lock(mutex);
@@ -218,7 +218,7 @@ Limit measure_limit(
   }
   const auto start = std::chrono::steady_clock::now();
   const double cpu_before = use_of(::getpid()).cpu_seconds;
-  parallel.run(writes.size(), [&](size_t i) { writes[i](); });
+  parallel.run("", writes.size(), [&](size_t i) { writes[i](); });
   return {
       .writes_per_second = static_cast<double>(writes.size()) / seconds_since(start),
       .cpu_seconds = use_of(::getpid()).cpu_seconds - cpu_before,
@@ -494,7 +494,7 @@ class Bench {
   const std::unique_ptr<client::HttpTransport> transport_;
   client::TokenSource tokens_;
   client::ApiClient api_;
-  Parallel parallel_{kThreads};
+  Parallel parallel_{kThreads, kThreads};
   Watch watch_;
 };
 

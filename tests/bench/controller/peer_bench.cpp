@@ -478,7 +478,7 @@ Figures measure(ControlPlane& plane, const Program& program, int count) {
   const auto transport = must(client::make_cpprest_transport(config));
   client::TokenSource tokens(config, clock);
   client::ApiClient api(*transport, tokens, clock, metrics);
-  Parallel parallel(kConnections);
+  Parallel parallel(kConnections, kConnections);
   const std::string space = must(plane.create_namespace("jobs"));
   RunningWatch<Job> watch(api, clock, metrics, space);
 
@@ -488,7 +488,7 @@ Figures measure(ControlPlane& plane, const Program& program, int count) {
   const auto requests_before = requests_of(plane);
   const SteadyPoint start = std::chrono::steady_clock::now();
   std::vector<SteadyPoint> asked(static_cast<size_t>(count));
-  parallel.run(asked.size(), [&](size_t i) {
+  parallel.run("", asked.size(), [&](size_t i) {
     const std::string name = job_name("j-", static_cast<int>(i));
     asked[i] = std::chrono::steady_clock::now();
     const Json job = std::is_same_v<Job, SeenJob> ? job_json(space, name, kPodsPerJob)

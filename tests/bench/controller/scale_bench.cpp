@@ -391,7 +391,7 @@ class ScaleBench {
   // Creates so many jobs and waits until they run.
   void start_jobs(int count) {
     const size_t running = watch_.running() + static_cast<size_t>(count);
-    parallel_.run(static_cast<size_t>(count), [&](size_t i) {
+    parallel_.run("", static_cast<size_t>(count), [&](size_t i) {
       create(job_name("j-", created_ + static_cast<int>(i)), kPodsPerJob, false);
     });
     created_ += count;
@@ -401,7 +401,7 @@ class ScaleBench {
   // Deletes the oldest jobs and waits until nothing of theirs is left.
   void delete_jobs(int count) {
     const size_t pods = watch_.pods.size() - static_cast<size_t>(count * kPodsPerJob);
-    parallel_.run(static_cast<size_t>(count), [&](size_t i) {
+    parallel_.run("", static_cast<size_t>(count), [&](size_t i) {
       remove(job_name("j-", deleted_ + static_cast<int>(i)));
     });
     deleted_ += count;
@@ -560,7 +560,7 @@ class ScaleBench {
   void measure_passes_beside_all(double beside_few, Json& result) {
     const int others = options_.present - options_.running;
     say("creating suspended jobs");
-    parallel_.run(static_cast<size_t>(others), [&](size_t i) {
+    parallel_.run("", static_cast<size_t>(others), [&](size_t i) {
       create(job_name("s-", static_cast<int>(i)), kPodsPerJob, true);
     });
     wait_until(
@@ -572,7 +572,7 @@ class ScaleBench {
     const ProcessUse use = use_of(leader_->pid());
     say("deleting the suspended jobs");
     const Moment before = look_at(*leader_);
-    parallel_.run(static_cast<size_t>(others), [&](size_t i) {
+    parallel_.run("", static_cast<size_t>(others), [&](size_t i) {
       remove(job_name("s-", static_cast<int>(i)));
     });
     wait_until(
@@ -647,7 +647,7 @@ class ScaleBench {
   const std::unique_ptr<client::HttpTransport> transport_;
   client::TokenSource tokens_;
   client::ApiClient api_;
-  Parallel parallel_{kConnections};
+  Parallel parallel_{kConnections, kConnections};
   ScaleWatch watch_;
   Agents agents_;
   const std::string space_;

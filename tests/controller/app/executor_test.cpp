@@ -58,7 +58,7 @@ class ExecutorTest : public ::testing::Test {
   client::TokenSource tokens_{client::KubeConfig{}, clock_};
   client::ApiClient api_{transport_, tokens_, clock_, metrics_};
   Caches caches_;
-  Parallel parallel_{4};
+  Parallel parallel_{4, 3};
   Executor executor_{api_, caches_, parallel_, clock_};
   api::GnnJob job_;
 };

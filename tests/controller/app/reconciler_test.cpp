@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -144,14 +145,20 @@ class ReconcilerTest : public ::testing::Test {
   client::TokenSource tokens_{client::KubeConfig{}, clock_};
   client::ApiClient api_{transport_, tokens_, clock_, metrics_};
   Caches caches_;
-  Parallel parallel_{1};
+  Parallel parallel_{1, 1};
   Executor executor_{api_, caches_, parallel_, clock_};
   runtime::EventRecorder events_{
       api_, {.correlator = {}, .controller = "c", .instance = "i"}, clock_, metrics_
   };
   JobMetrics job_metrics_{metrics_, clock_};
   Reconciler reconciler_{
-      caches_, executor_, events_, job_metrics_, clock_, {}, [](const objects::ObjectKey&) {}
+      caches_,
+      executor_,
+      events_,
+      job_metrics_,
+      clock_,
+      {},
+      [](const objects::ObjectKey&, Duration) {}
   };
 };
 
@@ -237,9 +244,15 @@ TEST_F(ReconcilerTest, ReportsARefusedStart) {
 TEST_F(ReconcilerTest, WritesNoNewsOfAStartWhileOtherJobsWait) {
   put_start();
   ReconcilerOptions options;
-  options.busy = [] { return true; };
+  options.busy = [](const std::string&) { return true; };
   Reconciler busy(
-      caches_, executor_, events_, job_metrics_, clock_, options, [](const objects::ObjectKey&) {}
+      caches_,
+      executor_,
+      events_,
+      job_metrics_,
+      clock_,
+      options,
+      [](const objects::ObjectKey&, Duration) {}
   );
   const auto pods = static_cast<size_t>(job().spec.workers.nodes);
   for (size_t i = 0; i < pods; ++i) transport_.reply(201, "{}");
@@ -334,10 +347,97 @@ TEST_F(ReconcilerTest, ACreateThatFailedOnceIsNotReported) {
   }
 }
 
-TEST(ProgressInterval, GrowsWithTheNumberOfJobs) {
-  EXPECT_EQ(progress_interval(5s, 0), 5s);
-  EXPECT_EQ(progress_interval(5s, 90), 5s);
-  EXPECT_EQ(progress_interval(5s, 1000), 55s);
+// Jobs of one node that run, and what their pods answer.
+class ReconcilerProgressTest : public ReconcilerTest {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"j1", "j2"}) put_running(name);
+    for (const char* name : {"j1", "j2"}) static_cast<void>(reconcile(name));
+    EXPECT_TRUE(transport_.requests().empty());
+  }
+  void put_running(const std::string& name) {
+    reconcile::Observed running;
+    running.job = reconcile::small_job(1);
+    running.job.metadata.name = name;
+    running.job.metadata.uid = "uid-" + name;
+    running.job.metadata.resource_version = "7";
+    running.now = clock_.now();
+    running.pods = {reconcile::pod_of(running.job, 0)};
+    reconcile::make_ready(running.pods[0]).status.pod_ip = name;
+    running.service = reconcile::desired_service(running.job);
+    running.config_map = reconcile::desired_config_map(running.job);
+    running.network_policy = reconcile::desired_network_policy(running.job);
+    running.job.status = reconcile::plan(running).status;
+    jobs_[name] = running.job;
+    caches_.jobs.upsert(std::make_shared<const api::GnnJob>(running.job));
+    caches_.pods.upsert(std::make_shared<const objects::Pod>(running.pods[0]));
+    caches_.services.upsert(std::make_shared<const objects::Service>(*running.service));
+    caches_.config_maps.upsert(std::make_shared<const objects::ConfigMap>(*running.config_map));
+    caches_.network_policies.upsert(
+        std::make_shared<const objects::NetworkPolicy>(*running.network_policy)
+    );
+  }
+  static Duration delay_of(const runtime::Outcome& outcome) {
+    const auto* later = std::get_if<runtime::RequeueAfter>(&outcome);
+    return later == nullptr ? Duration::zero() : later->delay;
+  }
+  runtime::Outcome reconcile(const std::string& name) {
+    return reconciler_.reconcile({"train", name});
+  }
+  // Returns after which time the job is asked again.
+  Duration poll(const std::string& name) {
+    return delay_of(reconciler_.poll_progress({"train", name}, [&](const objects::ObjectKey& key) {
+      changed_.push_back(key.name);
+    }));
+  }
+  ReconcilerOptions options() {
+    ReconcilerOptions options;
+    options.fetch_progress = [this](const std::string& address) -> Result<std::string> {
+      if (silent_) return fail(ErrorKind::Timeout, "no answer in time");
+      return reconcile::result_message(jobs_.at(address), 1, 0, R"(, "epoch": 3, "epochs": 9)");
+    };
+    return options;
+  }
+
+  bool silent_ = false;
+  std::map<std::string, api::GnnJob> jobs_;  // by name, which is their pod's address
+  std::vector<std::string> changed_;
+  Reconciler reconciler_{
+      caches_,
+      executor_,
+      events_,
+      job_metrics_,
+      clock_,
+      options(),
+      [](const objects::ObjectKey&, Duration) {}
+  };
+};
+
+TEST_F(ReconcilerProgressTest, ProgressOfJobsIsWrittenOneAfterTheOtherAndShownAtOnce) {
+  for (const char* name : {"j1", "j2"}) EXPECT_EQ(poll(name), 5s);
+  EXPECT_EQ(changed_, (std::vector<std::string>{"j1", "j2"}));
+  transport_.reply(200, "{}").reply(200, "{}");
+  static_cast<void>(reconcile("j1"));
+  EXPECT_EQ(count("PUT"), 1U);
+  EXPECT_EQ(delay_of(reconcile("j2")), 200ms);
+  EXPECT_EQ(count("PUT"), 1U);
+  for (const char* name : {"j1", "j2"}) {
+    const std::string series =
+        std::string("gnnjob_epoch{job=\"") + name + "\",namespace=\"train\"} 3";
+    EXPECT_NE(metrics_.expose().find(series), std::string::npos) << metrics_.expose();
+  }
+  clock_.advance(200ms);
+  static_cast<void>(reconcile("j2"));
+  ASSERT_EQ(count("PUT"), 2U);
+  EXPECT_EQ(Json::parse(transport_.requests().back().body)["status"]["message"], "Epoch 3 of 9");
+}
+
+TEST_F(ReconcilerProgressTest, ASilentPodIsAskedLessAndLessOften) {
+  silent_ = true;
+  for (const Duration expected : {10s, 20s, 30s, 30s}) EXPECT_EQ(poll("j1"), expected);
+  EXPECT_EQ(poll("j2"), 10s);
+  silent_ = false;
+  EXPECT_EQ(poll("j1"), 5s);
 }
 
 TEST_F(ReconcilerTest, AGangThatTheCacheDoesNotShowYetRunsOn) {

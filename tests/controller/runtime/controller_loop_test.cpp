@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
+#include <future>
 #include <map>
 #include <mutex>
+#include <set>
 #include <stdexcept>
+#include <string>
 
 namespace gnn::runtime {
 namespace {
@@ -107,6 +111,39 @@ TEST_F(ControllerLoopTest, OutcomesDecideWhenAKeyComesAgain) {
         "workqueue_retries_total{name=\"test\"} 2"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
   }
+}
+
+// However many keys one namespace has, and however long each takes: also where a call is sent again
+// and again within one reconcile.
+TEST_F(ControllerLoopTest, ANamespaceWhoseReconcilesDoNotReturnLeavesOthersAQuarterOfTheWorkers) {
+  std::promise<void> end;
+  const std::shared_future<void> ended = end.get_future().share();
+  std::atomic<int> slow = 0;
+  ControllerLoop loop(
+      {.name = "test", .workers = 8},
+      clock_,
+      random_,
+      metrics_,
+      [&](const ObjectKey& key) -> Outcome {
+        if (key.namespace_ == "slow") {
+          ++slow;
+          calls_.count("slow");
+          ended.wait();
+          return Done{};
+        }
+        return calls_.count(key.name) < 3 ? Outcome(RequeueAfter{1ms}) : Outcome(Done{});
+      }
+  );
+  for (int i = 0; i < 400; ++i) loop.queue().add({"slow", std::to_string(i)});
+  for (int i = 0; i < 20; ++i) loop.queue().add({"other", "job" + std::to_string(i)});
+  loop.start();
+  calls_.await("slow", 6);
+  for (int i = 0; i < 20; ++i) calls_.await("job" + std::to_string(i), 3);
+  EXPECT_EQ(slow, 6);
+  EXPECT_EQ(loop.queue().held_back(), std::set<std::string>{"slow"});
+  end.set_value();
+  calls_.await("slow", 400);
+  loop.stop();
 }
 
 TEST_F(ControllerLoopTest, StopLetsARunningReconcileEnd) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,10 +15,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-EventText text(const std::string& reason, const std::string& note, const std::string& job = "j") {
+EventText text(
+    const std::string& reason,
+    const std::string& note,
+    const std::string& job = "j",
+    const std::string& name_space = "ns"
+) {
   EventText text;
   text.regarding.kind = "GNNJob";
-  text.regarding.namespace_ = "ns";
+  text.regarding.namespace_ = name_space;
   text.regarding.name = job;
   text.type = "Normal";
   text.reason = reason;
@@ -157,7 +163,7 @@ TEST(EventRecorder, StandsBehindWorkThatWaits) {
        .instance = "i",
        .writes_per_second = 10,
        .writes_per_second_when_busy = 1,
-       .busy = [] { return true; }},
+       .busy = [](const std::string&) { return true; }},
       clock,
       metrics
   );
@@ -168,6 +174,73 @@ TEST(EventRecorder, StandsBehindWorkThatWaits) {
   EXPECT_EQ(transport.requests().size(), 1U);
   clock.advance(std::chrono::milliseconds(100));
   transport.await_requests(2);
+}
+
+// Namespaces of the events that were sent, in order.
+std::vector<std::string> namespaces(const gnn::testing::FakeTransport& transport) {
+  std::vector<std::string> found;
+  for (const client::HttpRequest& request : transport.requests()) {
+    const std::string from =
+        request.path.substr(std::string("/apis/events.k8s.io/v1/namespaces/").size());
+    found.push_back(from.substr(0, from.find('/')));
+  }
+  return found;
+}
+
+TEST(EventRecorder, AFloodOfOneNamespaceHoldsUpNoOther) {
+  gnn::testing::FakeClock clock;
+  gnn::testing::FakeTransport transport;
+  MetricsRegistry metrics;
+  client::TokenSource tokens(client::KubeConfig{}, clock);
+  client::ApiClient api(transport, tokens, clock, metrics);
+  for (int i = 0; i < 200; ++i) transport.reply(201, "{}");
+  EventRecorder recorder(
+      api,
+      {.correlator = {},
+       .controller = "c",
+       .instance = "i",
+       .max_waiting = 100,
+       .busy = [](const std::string& name_space) { return name_space == "flood"; }},
+      clock,
+      metrics
+  );
+  for (int i = 0; i < 150; ++i) recorder.record(text("A", "n", std::to_string(i), "flood"));
+  transport.await_requests(1);
+  for (int i = 0; i < 3; ++i) recorder.record(text("A", "n", std::to_string(i), "other"));
+  clock.await_waiters(1);
+  for (size_t sent = 2; sent <= 4; ++sent) {
+    clock.advance(50ms);
+    transport.await_requests(sent);
+  }
+  EXPECT_EQ(namespaces(transport), (std::vector<std::string>{"flood", "other", "other", "other"}));
+  recorder.stop();
+  const auto all = namespaces(transport);
+  EXPECT_EQ(std::ranges::count(all, "other"), 3) << "those of the flood are dropped alone";
+  EXPECT_GE(std::ranges::count(all, "flood"), 97);
+}
+
+TEST(EventRecorder, ANamespaceWhoseEventsAreTakenSlowlyHoldsUpNoOther) {
+  SystemClock clock;
+  gnn::testing::FakeTransport transport;
+  MetricsRegistry metrics;
+  client::TokenSource tokens(client::KubeConfig{}, clock);
+  client::ApiClient api(transport, tokens, clock, metrics);
+  gnn::testing::ScriptedReply silence;
+  silence.hangs = true;
+  transport.reply(silence);
+  for (int i = 0; i < 3; ++i) transport.reply(201, "{}");
+  EventRecorder recorder(
+      api,
+      {.correlator = {}, .controller = "c", .instance = "i", .writes_per_second = 1e6},
+      clock,
+      metrics
+  );
+  for (int i = 0; i < 3; ++i) recorder.record(text("A", "n", std::to_string(i), "slow"));
+  transport.await_requests(1);
+  for (int i = 0; i < 3; ++i) recorder.record(text("A", "n", std::to_string(i), "other"));
+  transport.await_requests(4);
+  EXPECT_EQ(namespaces(transport), (std::vector<std::string>{"slow", "other", "other", "other"}));
+  api.cancel();
 }
 
 TEST(EventRecorder, StopDoesNotWaitForAnApiServerThatIsSilent) {

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -94,7 +96,78 @@ TEST_F(WorkQueueTest, ShutDownWakesThoseWhoWait) {
   EXPECT_EQ(queue_.get(), std::nullopt);
 }
 
+// A queue whose keys belong to whom their first letter names.
+class SharedWorkQueueTest : public ::testing::Test {
+ protected:
+  gnn::testing::FakeClock clock_;
+  MetricsRegistry metrics_;
+  WorkQueue<std::string> queue_{
+      clock_,
+      WorkQueueMetrics(metrics_, "test"),
+      {.owner_of = [](const std::string& key) { return key.substr(0, 1); }, .share = 2}
+  };
+};
+
+TEST_F(SharedWorkQueueTest, OwnersTakeTurns) {
+  for (const char* key : {"a1", "a2", "a3", "b1"}) queue_.add(key);
+  EXPECT_EQ(queue_.get(), "a1");
+  EXPECT_EQ(queue_.get(), "b1");
+  EXPECT_EQ(queue_.get(), "a2");
+}
+
+TEST_F(SharedWorkQueueTest, AnOwnerWhoseShareIsWorkedOnWaitsAlone) {
+  for (const char* key : {"a1", "a2", "a3", "b1", "b2"}) queue_.add(key);
+  for (const char* key : {"a1", "b1", "a2", "b2"}) EXPECT_EQ(queue_.get(), key);
+  EXPECT_EQ(queue_.held_back(), std::set<std::string>{"a"});
+  std::optional<std::string> got;
+  std::thread taker([&] { got = queue_.get(); });
+  queue_.done("a1");
+  taker.join();
+  EXPECT_EQ(got, "a3");
+}
+
+TEST_F(SharedWorkQueueTest, AKeyAddedWhileItIsWorkedOnKeepsItsOwnersShare) {
+  for (const char* key : {"a1", "a2"}) queue_.add(key);
+  EXPECT_EQ(queue_.get(), "a1");
+  EXPECT_EQ(queue_.get(), "a2");
+  queue_.add("a1");
+  queue_.add("a3");
+  queue_.done("a1");
+  EXPECT_EQ(queue_.get(), "a3");
+  queue_.done("a2");
+  EXPECT_EQ(queue_.get(), "a1");
+}
+
+TEST_F(SharedWorkQueueTest, KeysThatWaitForTheirOwnersShareAreNoSignOfStuckWorkers) {
+  for (const char* key : {"a1", "a2", "a3"}) queue_.add(key);
+  EXPECT_EQ(queue_.get(), "a1");
+  EXPECT_EQ(queue_.get(), "a2");
+  clock_.advance(2h);
+  EXPECT_FALSE(queue_.stands_still(1h));
+  queue_.add("b1");
+  clock_.advance(2h);
+  EXPECT_TRUE(queue_.stands_still(1h));
+}
+
+TEST_F(WorkQueueTest, CountsNothingBeforeWorkBegins) {
+  queue_.add("a");
+  queue_.add("b");
+  clock_.advance(24h);
+  EXPECT_NE(metrics_.expose().find("workqueue_depth{name=\"test\"} 0"), std::string::npos);
+  EXPECT_NE(metrics_.expose().find("workqueue_adds_total{name=\"test\"} 0"), std::string::npos);
+  queue_.begin();
+  EXPECT_NE(metrics_.expose().find("workqueue_depth{name=\"test\"} 2"), std::string::npos);
+  EXPECT_NE(metrics_.expose().find("workqueue_adds_total{name=\"test\"} 2"), std::string::npos);
+  clock_.advance(1s);
+  EXPECT_EQ(queue_.get(), "a");
+  const std::string text = metrics_.expose();
+  EXPECT_NE(text.find("workqueue_depth{name=\"test\"} 1"), std::string::npos);
+  EXPECT_NE(text.find("workqueue_queue_duration_seconds_sum{name=\"test\"} 1\n"), std::string::npos)
+      << text;
+}
+
 TEST_F(WorkQueueTest, ShowsStockMetrics) {
+  queue_.begin();
   queue_.add("a");
   clock_.advance(2s);
   EXPECT_EQ(queue_.get(), "a");

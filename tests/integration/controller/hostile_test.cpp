@@ -1,5 +1,6 @@
 #include "common/contract.h"
 #include "tests/integration/controller/fixture.h"
+#include "tests/support/must.h"
 
 #include <gtest/gtest.h>
 
@@ -20,6 +21,22 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// Listens on a loopback address of its own: the contract fixes the port.
+int listen_at_agents_port(std::string& address, int waiting) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  std::random_device random;
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_port = htons(contract::kHttpPort);
+  do {
+    address = "127." + std::to_string(128 + random() % 100) + "." + std::to_string(random() % 250) +
+              "." + std::to_string(1 + random() % 250);
+    ::inet_pton(AF_INET, address.c_str(), &at.sin_addr);
+  } while (::bind(listener, reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0);
+  ::listen(listener, waiting);
+  return listener;
+}
+
 // Takes the place of a pod's agent, on a loopback address of its own, and answers each request in
 // its own way.
 class FakeAgent {
@@ -28,18 +45,7 @@ class FakeAgent {
   using Answer = std::function<void(int connection)>;
 
   explicit FakeAgent(Answer answer)
-      : answer_(std::move(answer)), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    // The contract fixes the port, so the address has to differ.
-    std::random_device random;
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(contract::kHttpPort);
-    do {
-      address_ = "127." + std::to_string(128 + random() % 100) + "." +
-                 std::to_string(random() % 250) + "." + std::to_string(1 + random() % 250);
-      ::inet_pton(AF_INET, address_.c_str(), &at.sin_addr);
-    } while (::bind(listener_, reinterpret_cast<sockaddr*>(&at), sizeof(at)) != 0);
-    ::listen(listener_, 8);
+      : answer_(std::move(answer)), listener_(listen_at_agents_port(address_, 8)) {
     thread_ = std::thread([this] { run(); });
   }
   ~FakeAgent() {
@@ -69,11 +75,26 @@ class FakeAgent {
   }
 
   const Answer answer_;
-  int listener_;
   std::string address_;
+  int listener_;
   std::atomic<int> asked_ = 0;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
+};
+
+// Takes connections and says nothing.
+class SilentAgent {
+ public:
+  SilentAgent() : listener_(listen_at_agents_port(address_, 4096)) {}
+  ~SilentAgent() { ::close(listener_); }
+  SilentAgent(const SilentAgent&) = delete;
+  SilentAgent& operator=(const SilentAgent&) = delete;
+
+  [[nodiscard]] const std::string& address() const { return address_; }
+
+ private:
+  std::string address_;
+  int listener_;
 };
 
 bool send_text(int connection, std::string_view text) {
@@ -319,6 +340,66 @@ TEST_F(Hostile, AWorkerThatLiesAboutRoundsHarmsOnlyItsOwnJob) {
 double value_of(const std::string& metrics, const std::string& name) {
   const size_t at = metrics.find("\n" + name + " ");
   return at == std::string::npos ? -1 : std::stod(metrics.substr(at + 1 + name.size()));
+}
+
+// What a webhook or a policy engine does that selects the namespace of one tenant. Events are slow alike.
+TEST(Tenants, CreatesThatAreNotAnsweredInOneNamespaceHoldUpNoOther) {
+  const Cluster slow;
+  const Cluster other;
+  const auto proxy = must(FaultProxy::in_front_of(slow.plane()));
+  const auto creates_in = [](const Cluster& cluster) {
+    return [name = "/namespaces/" + cluster.name_space() + "/"](const RecordedRequest& request) {
+      return request.method == "POST" && request.path.find(name) != std::string::npos;
+    };
+  };
+  const int silence = proxy->add_fault(creates_in(slow), BlackHole{});
+  for (int i = 0; i < 20; ++i) slow.create_job("slow-" + std::to_string(i), 2);
+  // All namespaces, as is the default.
+  ControllerArguments arguments = other.arguments_through(*proxy);
+  arguments.name_space.clear();
+  const ControllerProcess controller(other.plane(), arguments);
+  ASSERT_TRUE(eventually([&] { return proxy->times_applied(silence) >= 6; })) << controller.log();
+
+  FakeKubelets kubelets(other.plane(), other.name_space(), 0ms);
+  other.create_job("j");
+  EXPECT_TRUE(eventually([&] { return other.holds("j", "Running"); }, 15s))
+      << other.describe("j") << controller.log();
+  const auto events = [&](const RecordedRequest& request) {
+    return creates_in(other)(request) && request.path.ends_with("/events");
+  };
+  EXPECT_TRUE(proxy->wait_for_requests(events, 1, 5s));
+  EXPECT_LE(proxy->times_applied(silence), 8) << "six workers, one event";
+  const std::string series =
+      "gnn_operator_namespace_at_share{namespace=\"" + slow.name_space() + "\",queue=\"gnnjob\"} 1";
+  EXPECT_NE(controller.http("/metrics").body.find(series), std::string::npos);
+}
+
+TEST(Tenants, PodsOfOneThatSayNothingHoldUpNoOthersProgress) {
+  const Cluster silent;
+  const Cluster other;
+  ControllerArguments arguments = other.arguments({"--progress-interval=1"});
+  arguments.name_space.clear();
+  arguments.progress = "pod-ip";
+  const ControllerProcess controller(other.plane(), arguments);
+  FakeKubelets silent_kubelets(silent.plane(), silent.name_space(), 0ms);
+  FakeKubelets kubelets(other.plane(), other.name_space(), 0ms);
+  // Accepts, by the kernel, and never answers.
+  const SilentAgent agent;
+  constexpr int kJobs = 60;
+  for (int i = 0; i < kJobs; ++i) {
+    const std::string name = "s" + std::to_string(i);
+    silent_kubelets.set_address(name + "-1-0", agent.address());
+    silent.create_job(name, 1);
+  }
+  const auto all_run = [&] { return silent.holds("s" + std::to_string(kJobs - 1), "Running"); };
+  ASSERT_TRUE(eventually(all_run)) << controller.log();
+
+  const FakeAgent asked(with_body("{}"));
+  kubelets.set_address("j-1-0", asked.address());
+  other.create_job("j", 1);
+  ASSERT_TRUE(eventually([&] { return asked.asked() > 0; })) << controller.log();
+  const int before = asked.asked();
+  EXPECT_TRUE(eventually([&] { return asked.asked() >= before + 4; }, 12s)) << asked.asked();
 }
 
 // Whoever may edit a namespace may put our label on all that is in it: here on ConfigMaps of 48 MB,

@@ -99,6 +99,19 @@ std::string child_name(std::string_view job) {
   return std::string(job) + "-gnn";
 }
 
+std::string data_key_name(std::string_view job, std::string_view suffix) {
+  return std::string(job) + "-key-" + std::string(suffix);
+}
+
+std::optional<std::string> suffix_of_data_key(std::string_view job, std::string_view secret) {
+  constexpr size_t kDigits = 32;
+  if (secret.size() < kDigits) return std::nullopt;
+  const std::string_view suffix = secret.substr(secret.size() - kDigits);
+  if (suffix.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
+  if (secret != data_key_name(job, suffix)) return std::nullopt;
+  return std::string(suffix);
+}
+
 std::string master_address(std::string_view job) {
   return pod_hostname(job, 0) + "." + child_name(job);
 }

@@ -43,12 +43,24 @@ inline constexpr std::string_view kLabelNodeRestart = "gnn.dev/node-restart";
 /// Number of a sampling server inside its job, decimal from 0. Its pods have no label of an attempt or
 /// a node.
 inline constexpr std::string_view kLabelServer = "gnn.dev/server";
+/// Which data key a pod has: the random part of its Secret's name. Pods without one have no such label.
+inline constexpr std::string_view kLabelDataKey = "gnn.dev/data-key";
 inline constexpr std::string_view kLabelAppName = "app.kubernetes.io/name";
 inline constexpr std::string_view kLabelAppInstance = "app.kubernetes.io/instance";
 inline constexpr std::string_view kLabelAppComponent = "app.kubernetes.io/component";
 inline constexpr std::string_view kLabelAppManagedBy = "app.kubernetes.io/managed-by";
-/// "false" on every pod unless the job says otherwise: no sidecar of a service mesh.
-inline constexpr std::string_view kLabelIstioInject = "sidecar.istio.io/inject";
+/// What every pod has unless the job says otherwise, so that no service mesh takes part in it. A sidecar
+/// would outlive the worker, and meshes do not carry what ranks say to each other.
+struct MeshOptOut {
+  std::string_view key;
+  std::string_view value;
+};
+inline constexpr std::array kMeshOptOutLabels = {
+    MeshOptOut{"sidecar.istio.io/inject", "false"},
+    MeshOptOut{"istio.io/dataplane-mode", "none"},
+    MeshOptOut{"kuma.io/sidecar-injection", "disabled"},
+};
+inline constexpr std::array kMeshOptOutAnnotations = {MeshOptOut{"linkerd.io/inject", "disabled"}};
 inline constexpr std::string_view kAppName = "gnn-operator";
 inline constexpr std::string_view kComponentWorker = "worker";
 /// Of the pod that makes the job's data before its gang starts.
@@ -173,7 +185,7 @@ inline constexpr std::string_view kPhaseServe = "Serve";
 inline constexpr std::string_view kConfigDir = "/etc/gnn";
 inline constexpr std::string_view kConfigKey = "job.yaml";
 inline constexpr std::string_view kConfigFile = "/etc/gnn/job.yaml";
-/// The data key, beside the job.
+/// The data key, in the same volume.
 inline constexpr std::string_view kDataKeyKey = "data.key";
 inline constexpr std::string_view kDataKeyFile = "/etc/gnn/data.key";
 inline constexpr std::string_view kTerminationLog = "/dev/termination-log";
@@ -220,6 +232,13 @@ struct ServerPodNumbers {
 [[nodiscard]] std::string pod_hostname(std::string_view job, int64_t node);
 /// "<job>-gnn", the name of the headless Service, the ConfigMap and the NetworkPolicy.
 [[nodiscard]] std::string child_name(std::string_view job);
+/// "<job>-key-<suffix>", the name of the Secret with the job's data key. The suffix is 128 random bits
+/// in hexadecimal, so that nobody can make a Secret of that name first.
+[[nodiscard]] std::string data_key_name(std::string_view job, std::string_view suffix);
+/// The suffix in such a name. Nothing for any other name.
+[[nodiscard]] std::optional<std::string> suffix_of_data_key(
+    std::string_view job, std::string_view secret
+);
 /// "<job>-0.<job>-gnn": resolved through the pod's search domains.
 [[nodiscard]] std::string master_address(std::string_view job);
 

@@ -793,6 +793,7 @@ void visit(auto& v, Of<GnnJobStatus> auto& x) {
   v.field("failures", x.failures, items(0, kMaxFailureRecords));
   v.field("machines", x.machines, items(0, kMaxMachines));
   v.field("replacedNodes", x.replaced_nodes, kReplacedNodes);
+  v.field("dataKeySecret", x.data_key_secret, text(TextForm::Any, 253, 0));
 }
 
 }  // namespace gnn::api

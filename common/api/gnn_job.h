@@ -1232,6 +1232,8 @@ struct GnnJobStatus {
   /// The nodes whose pods were replaced in this attempt, in order: a node twice if its pod was
   /// replaced twice. Written before the new pod is created.
   std::vector<int64_t> replaced_nodes = {};
+  /// The Secret with the data key that new pods have. Written before the first of them is created.
+  std::optional<std::string> data_key_secret = {};
   /// A JSON object with the fields of a newer version, at any depth, to be written back; empty: none.
   /// Those of a list's entry go with the entry: a condition's type, a machine's name, and of a failure
   /// the attempt, node and time.

@@ -14,8 +14,9 @@ namespace gnn::api {
 
 /// Keys by which clusters are told not to move a pod or not to give it a sidecar.
 inline constexpr std::string_view kDefaultAllowedKeys =
-    "cluster-autoscaler.kubernetes.io/safe-to-evict,karpenter.sh/do-not-disrupt,"
-    "sidecar.istio.io/inject";
+    "cluster-autoscaler.kubernetes.io/safe-to-evict,eks.amazonaws.com/skip-containers,"
+    "istio.io/dataplane-mode,karpenter.sh/do-not-disrupt,kuma.io/sidecar-injection,"
+    "linkerd.io/inject,sidecar.istio.io/inject";
 
 /// Whether the API server takes it as the key of a label or an annotation: a name of at most 63
 /// characters, with an optional DNS prefix and "/".

@@ -23,7 +23,8 @@ CacheReflectors::CacheReflectors(
     RandomSource& random,
     MetricsRegistry& metrics,
     const std::vector<objects::GroupApi>& group_apis,
-    bool kueue
+    bool kueue,
+    bool network_policies
 ) {
   const auto add = [&]<class T>(
                        runtime::Store<T>& store,
@@ -69,7 +70,7 @@ CacheReflectors::CacheReflectors(
     add(caches.pods, children);
     add(caches.config_maps, names);
     add(caches.services, small);
-    add(caches.network_policies, small);
+    if (network_policies) add(caches.network_policies, small);
     for (const objects::GroupApi each : group_apis) {
       with_groups(caches, each, [&](auto& store) {
         add(store, small, objects::api_version_of(each));

@@ -20,7 +20,8 @@ namespace gnn::app {
 class CacheReflectors {
  public:
   /// Without `namespaces`, all are watched. Groups of pods are only where start_groups() says so. A
-  /// watch that receives nothing for `idle_timeout` is opened anew.
+  /// watch that receives nothing for `idle_timeout` is opened anew. `network_policies`: whether jobs
+  /// have them; otherwise the operator may have no right to read any.
   CacheReflectors(
       Caches& caches,
       client::ApiClient& api,
@@ -30,7 +31,8 @@ class CacheReflectors {
       RandomSource& random,
       MetricsRegistry& metrics,
       const std::vector<objects::GroupApi>& group_apis = {},
-      bool kueue = false
+      bool kueue = false,
+      bool network_policies = true
   );
 
   /// Calls `then` whenever an API for groups turns out to be served no more: its groups are not watched

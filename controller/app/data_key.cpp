@@ -2,27 +2,40 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <sys/random.h>
 
 namespace gnn::app {
+namespace {
 
-Result<std::string> draw_data_key() {
-  // The kernel gives so few bytes whole.
-  std::array<uint8_t, 32> bytes{};
+// The kernel gives so few bytes whole.
+template <size_t kBytes>
+Result<std::string> draw_hexadecimal() {
+  std::array<uint8_t, kBytes> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     return fail(
         ErrorKind::Internal, std::string("cannot draw a data key: ") + std::strerror(errno)
     );
   }
   constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string key;
+  std::string digits;
   for (const uint8_t byte : bytes) {
-    key += kDigits[byte >> 4U];
-    key += kDigits[byte & 15U];
+    digits += kDigits[byte >> 4U];
+    digits += kDigits[byte & 15U];
   }
-  return key;
+  return digits;
+}
+
+}  // namespace
+
+Result<std::string> draw_data_key() {
+  return draw_hexadecimal<32>();
+}
+
+Result<std::string> draw_data_key_suffix() {
+  return draw_hexadecimal<16>();
 }
 
 }  // namespace gnn::app

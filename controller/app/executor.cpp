@@ -51,6 +51,7 @@ bool is_needed_by_pods(const reconcile::Action& action) {
   return std::holds_alternative<reconcile::CreateService>(action) ||
          std::holds_alternative<reconcile::CreateConfigMap>(action) ||
          std::holds_alternative<reconcile::CreateNetworkPolicy>(action) ||
+         std::holds_alternative<reconcile::CreateDataKey>(action) ||
          std::holds_alternative<reconcile::CreateGroup>(action);
 }
 
@@ -219,8 +220,12 @@ void Executor::run_actions(
     }
     if (creates.empty()) {
       const reconcile::Action& action = actions[i++];
+      const bool makes_key = std::holds_alternative<reconcile::CreateDataKey>(action);
+      if (makes_key && !pods_can_start) continue;
       const size_t refused = execution.refusals.size();
       take(run_action(action, owner));
+      if (makes_key)
+        execution.data_key_made = !execution.error && execution.refusals.size() == refused;
       if (is_needed_by_pods(action) && execution.refusals.size() > refused) pods_can_start = false;
     } else if (pods_can_start) {
       for (ApplyResult& result : create_pods(creates, owner)) take(std::move(result));
@@ -255,7 +260,10 @@ Executor::ApplyResult Executor::run_action(const reconcile::Action& action, cons
           [&](const reconcile::CreateService& each) {
             return create(each.service, caches_.services, owner);
           },
-          [&](const reconcile::CreateConfigMap& each) { return create_config_map(each, owner); },
+          [&](const reconcile::CreateConfigMap& each) {
+            return create(each.config_map, caches_.config_maps, owner);
+          },
+          [&](const reconcile::CreateDataKey& each) { return create_data_key(each); },
           [&](const reconcile::CreateNetworkPolicy& each) {
             return create(each.network_policy, caches_.network_policies, owner);
           },
@@ -367,21 +375,19 @@ Executor::ApplyResult Executor::create(
   return result;
 }
 
-// One that exists keeps its key: it is ours, or a refusal.
-Executor::ApplyResult Executor::create_config_map(
-    const reconcile::CreateConfigMap& action, const Owner& owner
-) {
-  objects::ConfigMap config_map = action.config_map;
-  if (action.draws_data_key) {
-    auto key = draw_data_key_();
-    if (!key) {
-      ApiError error;
-      error.message = key.error().message;
-      return failed_to_create(error, describe<objects::ConfigMap>(config_map.metadata.name));
-    }
-    config_map.data[std::string(contract::kDataKeyKey)] = std::move(*key);
+// One that exists is somebody else's, or of a request whose answer was lost.
+Executor::ApplyResult Executor::create_data_key(const reconcile::CreateDataKey& action) {
+  const std::string object = "the Secret with the data key";
+  auto key = draw_data_key_();
+  if (!key) {
+    ApiError error;
+    error.message = key.error().message;
+    return failed_to_create(error, object);
   }
-  return create(config_map, caches_.config_maps, owner);
+  objects::Secret secret = action.secret;
+  secret.data[std::string(contract::kDataKeyKey)] = std::move(*key);
+  const auto reply = api_.create(client::resource_of<objects::Secret>(), encode(secret));
+  return reply ? ApplyResult{} : failed_to_create(reply.error(), object);
 }
 
 Executor::ApplyResult Executor::create_group(

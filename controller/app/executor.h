@@ -23,6 +23,7 @@ struct Execution {
   /// The create that `error` is of, as it is reported if it keeps failing.
   std::optional<reconcile::ApiRefusal> failing;
   bool status_written = false;
+  bool data_key_made = false;
 };
 
 /// Carries out plans, asks what a plan must know for certain, and decides nothing: the actions in order, then one status write. Runs of
@@ -100,9 +101,7 @@ class Executor {
   );
   template <class T>
   [[nodiscard]] ApplyResult create(const T& object, runtime::Store<T>& store, const Owner& owner);
-  [[nodiscard]] ApplyResult create_config_map(
-      const reconcile::CreateConfigMap& action, const Owner& owner
-  );
+  [[nodiscard]] ApplyResult create_data_key(const reconcile::CreateDataKey& action);
   [[nodiscard]] ApplyResult create_group(const reconcile::CreateGroup& action, const Owner& owner);
   [[nodiscard]] ApplyResult delete_group(const reconcile::DeleteGroup& action, const Owner& owner);
   [[nodiscard]] ApplyResult create_workload(

@@ -71,6 +71,23 @@ constexpr size_t kPart = 1024;
 
 using Type = SeriesFamily::Type;
 
+// As the worker calls it. What a pod reports may be anything, and another word each time.
+std::string metric_of(const api::Evaluation& evaluation) {
+  switch (evaluation.metric.value_or(api::Metric::Accuracy)) {
+    case api::Metric::Accuracy:
+      return "accuracy";
+    case api::Metric::AUC:
+      return "auc";
+    case api::Metric::AveragePrecision:
+      return "average_precision";
+    case api::Metric::Hits:
+      return "hits@" + std::to_string(evaluation.hits_k.value_or(1));
+    case api::Metric::MRR:
+      return "mrr";
+  }
+  return "";
+}
+
 }  // namespace
 
 JobMetrics::JobMetrics(MetricsRegistry& registry, const Clock& clock)
@@ -109,6 +126,7 @@ void JobMetrics::show(const api::GnnJob& job) {
   Shown& shown = (*jobs)[key_of(job)];
   shown.task = api::to_string(job.spec.task.type);
   shown.model = api::to_string(job.spec.model.type);
+  shown.metric = metric_of(job.spec.training.evaluation);
   shown.conditions.clear();
   for (const api::Condition& found : status.conditions) {
     if (reconcile::is_of_kstatus(found.type)) continue;
@@ -263,9 +281,8 @@ void JobMetrics::read_progress(const Jobs& jobs, const TakePart& take) {
       [](const Shown& job, const AddSeries& add) {
         if (!job.progress) return;
         const auto of_split = [&](const char* split, const std::optional<std::string>& text) {
-          MetricLabels labels{{"split", split}};
-          if (job.progress->metric_name) labels["metric"] = *job.progress->metric_name;
-          if (const auto value = number(text)) add(std::move(labels), *value);
+          const auto value = number(text);
+          if (value) add({{"metric", job.metric}, {"split", split}}, *value);
         };
         of_split("train", job.progress->train_metric);
         of_split("validation", job.progress->validation_metric);

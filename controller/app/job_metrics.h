@@ -40,6 +40,7 @@ class JobMetrics {
   struct Shown {
     std::string task{};
     std::string model{};
+    std::string metric{};  ///< that of the evaluations, as the spec says
     std::vector<std::pair<std::string, std::string>> conditions{};  ///< type and status
     api::NodeCounts nodes{};
     std::optional<api::ServerCounts> servers{};  ///< only of a job that has servers

@@ -194,7 +194,8 @@ Operator::Operator(const Options& options, Connection connection)
           random_,
           metrics_,
           options.gang_providers,
-          options.kueue
+          options.kueue,
+          options.job_network_policy
       ) {
   metrics_
       .gauge(

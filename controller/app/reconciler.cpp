@@ -1,6 +1,8 @@
 #include "controller/app/reconciler.h"
 
 #include "common/log.h"
+#include "controller/app/data_key.h"
+#include "controller/reconcile/data_key.h"
 #include "controller/reconcile/scheduling.h"
 
 #include <algorithm>
@@ -47,6 +49,9 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   if (const auto error = look_for_strays(key, observed.pods)) return retry(*error);
   if (const auto error = look_for_missed_pods(observed)) return retry(*error);
   if (const auto error = look_at_queue(observed)) return retry(*error);
+  if (const Status drawn = name_data_key(observed); !drawn) {
+    return runtime::Retry{.error = drawn.error().message, .at_least = {}};
+  }
   reconcile::Plan plan = reconcile::plan(observed);
   api::GnnJob shown = *job;
   shown.status = plan.status;
@@ -98,6 +103,11 @@ void Reconciler::remember(
   auto memories = memory_.lock();
   Memory& memory = (*memories)[key];
   memory.awaits_culprit_since = plan.awaits_culprit_since;
+  if (execution.data_key_made) {
+    memory.new_data_key.made = true;
+  } else if (execution.error && !memory.new_data_key.made) {
+    memory.new_data_key = {};  // A Secret of that name may exist, and may be anybody's.
+  }
   if (!plan.actions.empty()) {
     report_lasting_failure(memory, observed.now, execution);
     memory.refused_in_a_row = execution.refusals.empty() ? 0 : memory.refused_in_a_row + 1;
@@ -254,6 +264,21 @@ std::optional<client::ApiError> Reconciler::look_for_missed_pods(reconcile::Obse
     if (*found) observed.pods.push_back(std::move(**found));
   }
   return std::nullopt;
+}
+
+Status Reconciler::name_data_key(reconcile::Observed& observed) {
+  const api::JobMetadata& job = observed.job.metadata;
+  auto memories = memory_.lock();
+  reconcile::NewDataKey& key = (*memories)[{job.namespace_, job.name}].new_data_key;
+  if (!reconcile::wants_data_key(observed)) {
+    key = {};
+    return {};
+  }
+  if (key.suffix.empty()) {
+    GNN_ASSIGN_OR_RETURN(key.suffix, draw_data_key_suffix());
+  }
+  observed.new_data_key = key;
+  return {};
 }
 
 std::optional<client::ApiError> Reconciler::look_at_queue(reconcile::Observed& observed) {

@@ -80,6 +80,7 @@ class Reconciler {
     std::optional<api::ProgressReport> report{};
     std::optional<TimePoint> awaits_culprit_since{};
     std::optional<TimePoint> failing_since{};  ///< a create
+    reconcile::NewDataKey new_data_key{};
   };
 
   [[nodiscard]] runtime::Outcome clean_up(const objects::ObjectKey& key);
@@ -106,6 +107,8 @@ class Reconciler {
   /// The pods cache may be behind the job's, and must not make a pod look deleted: asks for those
   /// that are missed, until one is gone indeed.
   [[nodiscard]] std::optional<client::ApiError> look_for_missed_pods(reconcile::Observed& observed);
+  /// Draws the name of a new data key if the plan needs one.
+  [[nodiscard]] Status name_data_key(reconcile::Observed& observed);
   /// What the plan must know of the job's queue.
   [[nodiscard]] std::optional<client::ApiError> look_at_queue(reconcile::Observed& observed);
   [[nodiscard]] std::optional<std::string> find_older_gang(const api::GnnJob& job) const;

@@ -29,6 +29,7 @@ void keep_what_is_read(ObjectMeta& meta) {
       contract::kLabelNode,
       contract::kLabelNodeRestart,
       contract::kLabelServer,
+      contract::kLabelDataKey,
   };
   std::erase_if(meta.labels, [](const auto& label) {
     return std::find(kLabels.begin(), kLabels.end(), label.first) == kLabels.end();

@@ -94,6 +94,18 @@ void exclude_nodes(Json& affinity, const std::vector<std::string>& names) {
   }
 }
 
+// The kubelet starts no container before it has both.
+void join_secret(Json& volumes, const SecretFile& file) {
+  for (Json& volume : volumes) {
+    if (volume["name"] != file.volume) continue;
+    const Json item = {{"key", file.key}, {"path", file.key}};
+    const Json secret = {{"name", file.secret}, {"items", Json::array({item})}};
+    const Json sources = Json::array({{{"configMap", volume["configMap"]}}, {{"secret", secret}}});
+    volume.erase("configMap");
+    volume["projected"]["sources"] = sources;
+  }
+}
+
 Json encode(const PodSpec& spec) {
   Json json = {
       {"automountServiceAccountToken", spec.automount_service_account_token},
@@ -121,6 +133,7 @@ Json encode(const PodSpec& spec) {
   }
   put_list(json, "containers", spec.containers);
   put_list(json, "volumes", spec.volumes);
+  if (spec.secret_file) join_secret(json["volumes"], *spec.secret_file);
   put_unless_empty(json, "nodeSelector", spec.node_selector);
   put_list(json, "tolerations", spec.tolerations);
   if (spec.affinity) json["affinity"] = encode(*spec.affinity);

@@ -76,6 +76,14 @@ struct TopologySpreadConstraint {
       default;
 };
 
+/// A key of a Secret as a file of that name, beside those of a ConfigMap in one volume.
+struct SecretFile {
+  std::string volume;
+  std::string secret;
+  std::string key;
+  friend bool operator==(const SecretFile&, const SecretFile&) = default;
+};
+
 /// encode() writes all of it; decode_pod() reads only node_name, termination_grace_period_seconds,
 /// active_deadline_seconds and group, so that 10,000 pods fit the cache.
 struct PodSpec {
@@ -94,6 +102,8 @@ struct PodSpec {
   std::vector<std::string> image_pull_secrets;
   std::vector<Container> containers;
   std::vector<api::Volume> volumes;
+  /// Puts the key of a Secret into the volume of a ConfigMap, as another file.
+  std::optional<SecretFile> secret_file;
   std::map<std::string, std::string> node_selector;
   std::vector<api::Toleration> tolerations;
   std::optional<api::Affinity> affinity;

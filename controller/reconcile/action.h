@@ -4,6 +4,7 @@
 #include "controller/objects/network_policy.h"
 #include "controller/objects/pod.h"
 #include "controller/objects/pod_group.h"
+#include "controller/objects/secret.h"
 #include "controller/objects/service.h"
 #include "controller/objects/workload.h"
 
@@ -28,7 +29,6 @@ struct CreateService {
 };
 struct CreateConfigMap {
   objects::ConfigMap config_map;
-  bool draws_data_key = false;  ///< put a fresh data key into it; a plan holds no secrets
 };
 struct CreateNetworkPolicy {
   objects::NetworkPolicy network_policy;
@@ -36,6 +36,12 @@ struct CreateNetworkPolicy {
 
 struct CreateGroup {
   objects::PodGroup group;
+};
+
+/// Puts a fresh data key into it; a plan holds no secrets. A Secret of that name that is there already
+/// is never taken for ours: it is an error that is worth a retry, by another name.
+struct CreateDataKey {
+  objects::Secret secret;
 };
 
 struct CreateWorkload {
@@ -117,6 +123,7 @@ using Action = std::variant<
     CreateService,
     CreateConfigMap,
     CreateNetworkPolicy,
+    CreateDataKey,
     CreateGroup,
     CreateWorkload,
     UpdateService,

@@ -1,6 +1,7 @@
 #include "controller/reconcile/children.h"
 
 #include "controller/reconcile/conditions.h"
+#include "controller/reconcile/data_key.h"
 #include "controller/reconcile/desired.h"
 #include "controller/reconcile/doubling.h"
 #include "controller/reconcile/node_replacement.h"
@@ -109,9 +110,7 @@ void ensure_common_children(Pass& pass) {
     pass.out.actions.emplace_back(UpdateService{std::move(service)});
   }
   if (!in.config_map) {
-    pass.out.actions.emplace_back(CreateConfigMap{
-        .config_map = desired_config_map(in.job), .draws_data_key = serves_data(in.job)
-    });
+    pass.out.actions.emplace_back(CreateConfigMap{desired_config_map(in.job)});
   }
   if (!in.config.network_policy) return;
   objects::NetworkPolicy policy = desired_network_policy(in.job, in.config.fence);
@@ -184,7 +183,7 @@ void create_children(Pass& pass) {
   ensure_common_children(pass);
   if (complete && foreign_common_object(pass)) return;
   const bool lacks_pods = !complete || lacks_server_pods(pass);
-  if (lacks_pods && lacks_admission(pass)) return;
+  if (lacks_pods && (lacks_admission(pass) || lacks_data_key(pass))) return;
   create_group(pass);
   create_server_pods(pass, ServerShare::Needed, group_of_new_servers(pass));
   if (complete) {
@@ -204,6 +203,7 @@ void create_servers(Pass& pass) {
   if (!pass.gang.previous.empty() || foreign_common_object(pass) || waits_for_retry(pass)) return;
   if (admission_problem(pass)) return pass.requeue(pass.in.config.refusal_retry);
   ensure_common_children(pass);
+  if (lacks_data_key(pass)) return;
   create_server_pods(pass, ServerShare::Needed);
   create_server_pods(pass, ServerShare::Further);
 }

@@ -12,11 +12,13 @@
 #include "controller/reconcile/servers.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gnn::reconcile {
@@ -24,6 +26,10 @@ namespace {
 
 constexpr int64_t kDnsPort = 53;
 constexpr std::string_view kVolcanoScheduler = "volcano";
+constexpr std::array kMachines = {
+    std::pair<std::string_view, std::string_view>{"kubernetes.io/arch", "amd64"},
+    std::pair<std::string_view, std::string_view>{"kubernetes.io/os", "linux"},
+};
 
 using api::GnnJob;
 
@@ -180,6 +186,20 @@ void add_volumes(objects::Pod& pod, const GnnJob& job, const api::PodTemplate& c
   mounts.insert(mounts.end(), chosen.volume_mounts.begin(), chosen.volume_mounts.end());
 }
 
+// The key that the status names, for a pod that serves data or asks for it.
+void add_data_key(objects::Pod& pod, const GnnJob& job) {
+  if (!serves_data(job) || !job.status.data_key_secret) return;
+  const std::string& secret = *job.status.data_key_secret;
+  const auto suffix = contract::suffix_of_data_key(job.metadata.name, secret);
+  if (!suffix) return;
+  pod.metadata.labels[std::string(contract::kLabelDataKey)] = *suffix;
+  pod.spec.secret_file = {
+      .volume = std::string(kConfigVolume),
+      .secret = secret,
+      .key = std::string(contract::kDataKeyKey),
+  };
+}
+
 void add_shared_memory(objects::Pod& pod, const GnnJob& job) {
   const int64_t size = kSharedMemoryMiPerProcess * job.spec.workers.processes_per_node;
   pod.spec.volumes.push_back(
@@ -280,8 +300,33 @@ void add_metadata(objects::ObjectMeta& meta, const api::PodTemplate& chosen) {
     meta.labels.insert(chosen.metadata->labels.begin(), chosen.metadata->labels.end());
     meta.annotations = chosen.metadata->annotations;
   }
-  // A sidecar would outlive the worker, and meshes do not carry what ranks say to each other.
-  meta.labels.emplace(contract::kLabelIstioInject, "false");
+  for (const auto& [key, value] : contract::kMeshOptOutLabels) meta.labels.emplace(key, value);
+  for (const auto& [key, value] : contract::kMeshOptOutAnnotations) {
+    meta.annotations.emplace(key, value);
+  }
+}
+
+// Whether the template says on which nodes by that label.
+bool selects_by(const api::PodTemplate& chosen, std::string_view label) {
+  if (chosen.node_selector.contains(std::string(label))) return true;
+  if (!chosen.affinity || !chosen.affinity->node_affinity) return false;
+  const auto names = [&](const api::NodeSelectorTerm& term) {
+    return std::ranges::find(term.match_expressions, label, &api::NodeSelectorRequirement::key) !=
+           term.match_expressions.end();
+  };
+  const api::NodeAffinity& affinity = *chosen.affinity->node_affinity;
+  return (affinity.required && std::ranges::any_of(affinity.required->node_selector_terms, names)
+         ) ||
+         std::ranges::any_of(affinity.preferred, names, &api::PreferredNodeTerm::preference);
+}
+
+// The user's, and the machines that the images are for unless the user says otherwise.
+Labels node_selector_of(const api::PodTemplate& chosen) {
+  Labels selector = chosen.node_selector;
+  for (const auto& [label, value] : kMachines) {
+    if (!selects_by(chosen, label)) selector.emplace(label, value);
+  }
+  return selector;
 }
 
 objects::PodSecurityContext security_of(const api::PodSecurity& chosen, PodUser user) {
@@ -314,7 +359,7 @@ objects::Pod pod_within_bounds(
   for (const api::LocalReference& secret : chosen.image_pull_secrets) {
     spec.image_pull_secrets.push_back(secret.name);
   }
-  spec.node_selector = chosen.node_selector;
+  spec.node_selector = node_selector_of(chosen);
   spec.tolerations = tolerations_of(chosen);
   spec.affinity = chosen.affinity;
   spec.security = security_of(chosen.security_context, user);
@@ -363,11 +408,15 @@ std::optional<objects::TopologyRequest> topology_of(const Labels& annotations) {
 // `pod` is one of them, without what tells it from the others.
 objects::PodSet pod_set_of(objects::Pod pod, std::string_view name, int64_t count) {
   for (const std::string_view key :
-       {contract::kLabelAttempt, contract::kLabelNode, contract::kLabelServer}) {
+       {contract::kLabelAttempt,
+        contract::kLabelNode,
+        contract::kLabelServer,
+        contract::kLabelDataKey}) {
     pod.metadata.labels.erase(std::string(key));
   }
   pod.spec.hostname.clear();
   pod.spec.avoided_node_names.clear();
+  pod.spec.secret_file.reset();
   // As the API server does with pods, so that nobody's defaults say otherwise.
   for (objects::Container& each : pod.spec.containers) {
     each.resources.requests.insert(each.resources.limits.begin(), each.resources.limits.end());
@@ -422,6 +471,12 @@ objects::ConfigMap desired_config_map(const GnnJob& job) {
   config_map.data[std::string(contract::kConfigKey)] = api::worker_config(job);
   config_map.immutable = true;
   return config_map;
+}
+
+objects::Secret desired_data_key(const GnnJob& job, std::string_view suffix) {
+  objects::Secret secret;
+  secret.metadata = child_meta(job, contract::data_key_name(job.metadata.name, suffix));
+  return secret;
 }
 
 objects::NetworkPolicy desired_network_policy(const GnnJob& job, const JobFence& fence) {
@@ -509,6 +564,7 @@ objects::Pod desired_pod(const GnnJob& job, const PodPlace& place, PodUser user)
   join_group(pod, place.group);
   pod.spec.containers = {worker_container(job, place)};
   add_volumes(pod, job, chosen);
+  add_data_key(pod, job);
   if (needs_shared_memory(job)) add_shared_memory(pod, job);
   // Servers stand in nobody's way: each role is spread for itself.
   const bool alone = !job.spec.servers;
@@ -542,6 +598,7 @@ objects::Pod desired_server_pod(const GnnJob& job, const ServerPlace& place, Pod
   join_group(pod, place.group);
   pod.spec.containers = {server_container(job, place)};
   add_volumes(pod, job, chosen);
+  add_data_key(pod, job);
   spread_over_machines(pod, selector_of(job, contract::kComponentServer));
   if (place.admission) add_to(pod, *place.admission);
   return pod;

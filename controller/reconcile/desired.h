@@ -5,6 +5,7 @@
 #include "controller/objects/network_policy.h"
 #include "controller/objects/pod.h"
 #include "controller/objects/pod_group.h"
+#include "controller/objects/secret.h"
 #include "controller/objects/service.h"
 #include "controller/reconcile/observed.h"
 #include "controller/reconcile/pod_admission.h"
@@ -13,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 /// The children that a job should have. Names are deterministic, and the job owns each child.
 namespace gnn::reconcile {
@@ -52,8 +54,11 @@ struct ServerPlace {
 /// therefore need a data key.
 [[nodiscard]] bool serves_data(const api::GnnJob& job);
 
-/// Holds the worker's part of the spec; immutable. The data key is put in when it is created.
+/// Holds the worker's part of the spec; immutable.
 [[nodiscard]] objects::ConfigMap desired_config_map(const api::GnnJob& job);
+
+/// For the data key, which is put in when it is created. `suffix`: of contract::data_key_name().
+[[nodiscard]] objects::Secret desired_data_key(const api::GnnJob& job, std::string_view suffix);
 
 /// The job's pods reach each other on every port. Others reach only the agents' HTTP port, and the
 /// job's pods reach others, as the fence allows.

@@ -2,6 +2,7 @@
 
 #include "common/api/fields.h"
 #include "controller/reconcile/conditions.h"
+#include "controller/reconcile/data_key.h"
 #include "controller/reconcile/failure_rules.h"
 #include "controller/reconcile/finish.h"
 #include "controller/reconcile/gang_restart.h"
@@ -286,6 +287,7 @@ void apply_failure(Pass& pass, const FailureDecision& decision) {
     replace_node(pass, decision.culprit->node);
   } else {
     begin_attempt(pass);
+    renew_data_key(pass, decision.failure.kind);
   }
   describe_backoff(pass);
   pass.set(condition::kRestarting, true, decision.reason, decision.message);

@@ -1,7 +1,7 @@
 #include "controller/reconcile/node_replacement.h"
 
 #include "controller/reconcile/conditions.h"
-#include "controller/reconcile/desired.h"
+#include "controller/reconcile/data_key.h"
 #include "controller/reconcile/failure_rules.h"
 #include "controller/reconcile/gang_restart.h"
 
@@ -37,15 +37,10 @@ bool asks_for_replacement(const Pass& pass, const NodeFailure& failure) {
   return rule && rules[*rule].action == api::FailureAction::RestartNode;
 }
 
-// Whether a new pod would have another data key than those of the attempt, which were created after
-// the ConfigMap that they have it from.
+// Whether a new pod would have another data key than those of the attempt.
 bool key_was_lost(const Pass& pass) {
-  if (!serves_data(pass.job())) return false;
-  if (!pass.in.config_map) return true;
-  const auto& made = pass.in.config_map->metadata.creation_timestamp;
-  const auto& nodes = pass.gang.nodes;
-  return std::any_of(nodes.begin(), nodes.end(), [&](const NodeView& node) {
-    return node.pod != nullptr && node.pod->metadata.creation_timestamp < made;
+  return std::ranges::any_of(pass.gang.nodes, [&](const NodeView& node) {
+    return node.pod != nullptr && has_other_key(pass, *node.pod);
   });
 }
 
@@ -74,7 +69,7 @@ ReplacementDecision judge_replacement(
     return {.why_not = "node " + std::to_string(node.node) + " is not running either"};
   }
   if (key_was_lost(pass)) {
-    return {.why_not = "the ConfigMap with the data key of the other nodes was deleted"};
+    return {.why_not = "the other nodes have another data key"};
   }
   if (!restart_is_left(pass)) return {.why_not = "no restart is left"};
   const api::ProgressReport* said = pass.last_report();

@@ -26,6 +26,13 @@ struct CutStatus {
   api::GnnJobStatus kept;
 };
 
+/// A data key that the status does not know yet.
+struct NewDataKey {
+  std::string suffix;  ///< of its Secret's name
+  bool made = false;   ///< this controller has created the Secret
+  friend bool operator==(const NewDataKey&, const NewDataKey&) = default;
+};
+
 /// All that a reconcile pass may look at. Time is a field like any other.
 struct Observed {
   api::GnnJob job;
@@ -63,6 +70,8 @@ struct Observed {
   std::optional<CutStatus> cut_status;
   /// Plan::awaits_culprit_since of the previous pass.
   std::optional<TimePoint> awaits_culprit_since;
+  /// Given only if wants_data_key().
+  NewDataKey new_data_key;
   /// Name of an older job of the namespace whose gang holds pods and is being scheduled; see
   /// is_older_gang_in_placement(). Needed only if wants_competitors().
   std::optional<std::string> older_gang;

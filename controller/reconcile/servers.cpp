@@ -3,6 +3,7 @@
 #include "common/contract.h"
 #include "common/rfc3339.h"
 #include "controller/reconcile/conditions.h"
+#include "controller/reconcile/data_key.h"
 #include "controller/reconcile/desired.h"
 #include "controller/reconcile/doubling.h"
 #include "controller/reconcile/failure_rules.h"
@@ -70,16 +71,12 @@ TimePoint startup_limit(const Pass& pass, const objects::Pod& pod) {
   return since + seconds(pass.job().spec.run_policy.startup_deadline_seconds);
 }
 
-// Whether the pod has another data key than the gang: the ConfigMap was deleted and made again. As long
-// as a worker has the old key, too, they understand each other.
+// Whether the pod has another data key than the gang will have. As long as a worker has an old key, too,
+// they may understand each other.
 bool has_lost_key(const Pass& pass, const objects::Pod& pod) {
-  if (!pass.in.config_map) return false;
-  const auto& made = pass.in.config_map->metadata.creation_timestamp;
-  const auto is_older = [&](const objects::Pod& each) {
-    return each.metadata.creation_timestamp < made;
-  };
-  return is_older(pod) && std::ranges::none_of(pass.gang.nodes, [&](const NodeView& node) {
-           return node.pod != nullptr && is_older(*node.pod);
+  return has_other_key(pass, pod) &&
+         std::ranges::none_of(pass.gang.nodes, [&](const NodeView& node) {
+           return node.pod != nullptr && has_other_key(pass, *node.pod);
          });
 }
 
@@ -119,7 +116,7 @@ std::optional<NodeFailure> loss_of(const Pass& pass, const ServerView& server) {
     return NodeFailure{
         .kind = FailureKind::Disrupted,
         .machine = seen.pod->spec.node_name,
-        .message = "its data key was that of a ConfigMap which was deleted"
+        .message = "its data key is not the one of the workers any more"
     };
   }
   if (waits_for_old_group(pass, seen)) {

@@ -16,6 +16,22 @@ TEST(Contract, NamesOfChildrenAreDeterministic) {
   EXPECT_EQ(master_address("job"), "job-0.job-gnn");
 }
 
+TEST(Contract, TheNameOfADataKeyTellsItsRandomPart) {
+  const std::string suffix = "0123456789abcdef0123456789abcdef";
+  EXPECT_EQ(suffix_of_data_key("a-key", data_key_name("a-key", suffix)), suffix);
+  for (const std::string& other :
+       {std::string(),
+        suffix,
+        "job-key-",
+        "job-key-" + suffix.substr(1),
+        "job-key-0" + suffix,
+        "jobs-key-" + suffix,
+        "job-key-" + suffix + "0",
+        "job-key-" + std::string(32, 'A')}) {
+    EXPECT_FALSE(suffix_of_data_key("job", other)) << other;
+  }
+}
+
 TEST(Contract, TheNameOfAPodTellsItsNumbers) {
   for (const char* job : {"job", "a-1", "1-2-3"}) {
     const auto found = numbers_of_pod(job, pod_name(job, 12, 3));

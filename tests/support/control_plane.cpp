@@ -555,7 +555,11 @@ Status ControlPlane::State::add_fake_nodes() const {
             {"metadata",
              {{"name", name},
               {"annotations", {{"kwok.x-k8s.io/node", "fake"}}},
-              {"labels", {{"kubernetes.io/hostname", name}, {"type", "kwok"}}}}},
+              {"labels",
+               {{"kubernetes.io/arch", "amd64"},
+                {"kubernetes.io/hostname", name},
+                {"kubernetes.io/os", "linux"},
+                {"type", "kwok"}}}}},
             {"status", {{"allocatable", resources}, {"capacity", resources}}},
         }
     ));

@@ -135,7 +135,8 @@ def fake_node(index):
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "annotations": {"kwok.x-k8s.io/node": "fake"},
-                     "labels": {"kubernetes.io/hostname": name, "type": "kwok"}},
+                     "labels": {"kubernetes.io/arch": "amd64", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
+                                "type": "kwok"}},
         # Real workloads stay on real nodes unless they say otherwise.
         "spec": {"taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]},
         "status": {"capacity": resources, "allocatable": resources},

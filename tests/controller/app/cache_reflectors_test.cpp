@@ -38,6 +38,32 @@ TEST(CacheReflectors, AskForNoDataOfConfigMaps) {
   }
 }
 
+TEST(CacheReflectors, ReadNoNetworkPoliciesWhereJobsHaveNone) {
+  gnn::testing::FakeClock clock;
+  gnn::testing::FixedRandom random;
+  gnn::testing::FakeTransport transport;
+  MetricsRegistry metrics;
+  client::TokenSource tokens{client::KubeConfig{}, clock};
+  client::ApiClient api{transport, tokens, clock, metrics};
+  Caches caches;
+  constexpr size_t kKinds = 4;
+  for (size_t i = 0; i < kKinds; ++i) {
+    gnn::testing::ScriptedReply silence;
+    silence.hangs = true;
+    transport.reply(silence);
+  }
+  CacheReflectors reflectors(
+      caches, api, {}, std::chrono::seconds(90), clock, random, metrics, {}, false, false
+  );
+  reflectors.start();
+  transport.await_requests(kKinds);
+  reflectors.stop();
+  EXPECT_EQ(transport.requests().size(), kKinds);
+  for (const client::HttpRequest& request : transport.requests()) {
+    EXPECT_EQ(request.path.find("networkpolicies"), std::string::npos) << request.path;
+  }
+}
+
 // The three APIs have the same plural.
 TEST(CacheReflectors, CountTheGroupsOfEachApiForThemselvesAsLongAsItIsServed) {
   SystemClock clock;

@@ -190,20 +190,29 @@ TEST_F(ExecutorTest, AnExistingObjectOfTheJobIsSuccess) {
   EXPECT_NE(caches_.pods.find({"ns", "j-1-0"}), nullptr);
 }
 
-TEST_F(ExecutorTest, DrawsADataKeyForANewConfigMapAndTellsNobody) {
+reconcile::CreateDataKey create_data_key() {
+  reconcile::CreateDataKey create;
+  create.secret.metadata.name = "j-key-" + std::string(32, 'a');
+  create.secret.metadata.namespace_ = "ns";
+  return create;
+}
+
+TEST_F(ExecutorTest, DrawsADataKeyForANewSecretAndTellsNobody) {
   std::string logged;
   const ScopedLogOutput output([&](std::string_view line) { logged += line; });
   init_logging({.level = LogLevel::Debug});
-  reconcile::CreateConfigMap create;
-  create.config_map.metadata.name = "j-gnn";
-  create.config_map.metadata.namespace_ = "ns";
-  create.draws_data_key = true;
   std::set<std::string> keys;
   for (int i = 0; i < 2; ++i) {
-    transport_.reply(201, R"({"metadata":{"name":"j-gnn","namespace":"ns"}})");
-    EXPECT_FALSE(executor_.execute({create}, "ns").error);
+    transport_.reply(201, "{}");
+    const Execution done = executor_.execute({create_data_key()}, "ns");
+    EXPECT_FALSE(done.error);
+    EXPECT_TRUE(done.data_key_made);
+    EXPECT_EQ(transport_.requests().back().path, "/api/v1/namespaces/ns/secrets");
     const Json sent = Json::parse(transport_.requests().back().body);
-    const auto key = sent["data"]["data.key"].get<std::string>();
+    EXPECT_EQ(sent["type"], "Opaque");
+    EXPECT_EQ(sent["immutable"], true);
+    const auto key = sent["stringData"]["data.key"].get<std::string>();
+    EXPECT_EQ(sent["stringData"].size(), 1U);
     EXPECT_EQ(key.size(), 64U);
     EXPECT_EQ(key.find_first_not_of("0123456789abcdef"), std::string::npos);
     EXPECT_EQ(logged.find(key), std::string::npos);
@@ -211,29 +220,34 @@ TEST_F(ExecutorTest, DrawsADataKeyForANewConfigMapAndTellsNobody) {
   }
   init_logging({.level = LogLevel::Warning});
   EXPECT_EQ(keys.size(), 2U);
-  EXPECT_TRUE(caches_.config_maps.find({"ns", "j-gnn"})->data.empty());
-
-  // A pass that does not see the job's ConfigMap yet leaves its key alone.
-  transport_.reply(409, refusal("AlreadyExists", ""))
-      .reply(
-          200,
-          R"({"metadata":{"name":"j-gnn","namespace":"ns","ownerReferences":[{"uid":"job-uid","controller":true}]}})"
-      );
-  reconcile::Plan plan;
-  plan.actions = {create};
-  plan.status = job_.status;
-  const size_t before = transport_.requests().size();
-  const Execution done = executor_.execute(plan, job_);
-  EXPECT_FALSE(done.error);
-  EXPECT_TRUE(done.refusals.empty());
-  const auto requests = transport_.requests();
-  ASSERT_EQ(requests.size(), before + 2);
-  EXPECT_EQ(requests.back().method, "GET");
 
   Executor blind(api_, caches_, parallel_, clock_, []() -> Result<std::string> {
     return fail(ErrorKind::Internal, "no random numbers");
   });
-  EXPECT_TRUE(blind.execute(plan, job_).error) << "no ConfigMap without a key";
+  EXPECT_TRUE(blind.execute({create_data_key()}, "ns").error) << "no Secret without a key";
+}
+
+TEST_F(ExecutorTest, TakesNoSecretForItsOwnThatItFinds) {
+  reconcile::Plan plan;
+  plan.actions = {create_data_key()};
+  plan.status.data_key_secret = create_data_key().secret.metadata.name;
+  transport_.reply(409, refusal("AlreadyExists", "exists"));
+  const Execution done = executor_.execute(plan, job_);
+  EXPECT_TRUE(done.error) << "the next pass draws another name";
+  EXPECT_FALSE(done.data_key_made);
+  EXPECT_FALSE(done.status_written);
+  EXPECT_EQ(transport_.requests().size(), 1U) << "it is not even read";
+}
+
+TEST_F(ExecutorTest, MakesNoSecretWhilePodsCannotStart) {
+  reconcile::CreateService service;
+  service.service.metadata.name = "j-gnn";
+  service.service.metadata.namespace_ = "ns";
+  transport_.reply(403, refusal("Forbidden", "may not create services"));
+  const Execution done = executor_.execute({service, create_data_key()}, "ns");
+  EXPECT_EQ(done.refusals.size(), 1U);
+  EXPECT_FALSE(done.data_key_made);
+  EXPECT_EQ(transport_.requests().size(), 1U);
 }
 
 TEST_F(ExecutorTest, NeverAdoptsAForeignObject) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 namespace gnn::app {
@@ -117,14 +118,9 @@ TEST(JobMetrics, ShowsTrainingOnlyWhileTheJobRuns) {
   EXPECT_THAT(registry.expose(), HasSubstr("gnnjob_loss{job=\"j\",namespace=\"ns\"} 0.25"));
   EXPECT_THAT(
       registry.expose(),
-      HasSubstr("gnnjob_metric{job=\"j\",namespace=\"ns\",split=\"validation\"} 0.5")
-  ) << "an older worker does not name the metric";
-
-  running.status.progress->metric_name = "auc";
-  metrics.show(running);
-  EXPECT_THAT(
-      registry.expose(),
-      HasSubstr("gnnjob_metric{job=\"j\",metric=\"auc\",namespace=\"ns\",split=\"validation\"} 0.5")
+      HasSubstr(
+          "gnnjob_metric{job=\"j\",metric=\"accuracy\",namespace=\"ns\",split=\"validation\"} 0.5"
+      )
   );
 
   running.status.conditions = {
@@ -133,6 +129,44 @@ TEST(JobMetrics, ShowsTrainingOnlyWhileTheJobRuns) {
   metrics.show(running);
   EXPECT_THAT(registry.expose(), Not(HasSubstr("gnnjob_loss{")));
   EXPECT_THAT(registry.expose(), Not(HasSubstr("gnnjob_metric{")));
+}
+
+TEST(JobMetrics, NoWordThatAPodReportsIsALabel) {
+  MetricsRegistry registry;
+  gnn::testing::FakeClock clock;
+  JobMetrics metrics(registry, clock);
+  api::GnnJob job;
+  name_job(job);
+  job.status.conditions = {condition("Running", "True", 1010s)};
+  job.status.progress = api::JobProgress{};
+  job.status.progress->validation_metric = "0.5";
+  const auto words = [&] {
+    std::set<std::string> found;
+    const std::string text = registry.expose();
+    for (size_t at = text.find("gnnjob_metric{"); at != std::string::npos;
+         at = text.find("gnnjob_metric{", at + 1)) {
+      const size_t begin = text.find("metric=\"", at) + 8;
+      found.insert(text.substr(begin, text.find('"', begin) - begin));
+    }
+    return found;
+  };
+  for (int i = 0; i < 3; ++i) {
+    job.status.progress->metric_name = "word" + std::to_string(i);
+    metrics.show(job);
+    EXPECT_EQ(words(), std::set<std::string>{"accuracy"});
+  }
+  api::Evaluation& evaluation = job.spec.training.evaluation;
+  evaluation.hits_k = 20;
+  for (const auto& [metric, word] : std::map<api::Metric, std::string>{
+           {api::Metric::AUC, "auc"},
+           {api::Metric::AveragePrecision, "average_precision"},
+           {api::Metric::Hits, "hits@20"},
+           {api::Metric::MRR, "mrr"}
+       }) {
+    evaluation.metric = metric;
+    metrics.show(job);
+    EXPECT_EQ(words(), std::set<std::string>{word});
+  }
 }
 
 TEST(JobMetrics, ShowsAJobForSomeTimeAfterItsEnd) {

@@ -45,6 +45,7 @@ inline api::GnnJob job_with_servers(int64_t nodes = 2, int64_t servers = 2) {
   job.spec.placement = api::Placement{.partitions = 1};
   job.spec.servers = api::sample_served_job().spec.servers;
   job.spec.servers->nodes = servers;
+  job.status.data_key_secret = "arxiv-key-0123456789abcdef0123456789abcdef";
   return job;
 }
 

@@ -88,14 +88,69 @@ TEST(Desired, PodsOfEachRoleCarryTheMetadataOfTheirTemplateBesideOurs) {
     EXPECT_EQ(pod.metadata.labels.at("team"), "graphs");
     EXPECT_EQ(pod.metadata.labels.at(ours), "gnn-operator");
     EXPECT_EQ(pod.metadata.labels.at("sidecar.istio.io/inject"), "false");
-    EXPECT_EQ(encode(pod)["metadata"]["annotations"], (objects::Json{{"note", "a"}}));
+    EXPECT_EQ(pod.metadata.annotations.at("note"), "a");
   }
   job.spec.servers->pod_template->metadata = {.labels = {{"sidecar.istio.io/inject", "true"}}};
   const objects::ObjectMeta server = desired_server_pod(job, {}).metadata;
   EXPECT_EQ(server.labels.at("sidecar.istio.io/inject"), "true");
   EXPECT_FALSE(server.labels.contains("team"));
-  EXPECT_TRUE(server.annotations.empty());
+  EXPECT_FALSE(server.annotations.contains("note"));
   EXPECT_EQ(desired_config_map(job), config) << "what runs reads the same configuration";
+}
+
+TEST(Desired, PodsTakePartInNoServiceMeshUnlessTheJobSaysOtherwise) {
+  api::GnnJob job = job_with_servers();
+  job.spec.prepare.emplace();
+  for (const objects::Pod& pod :
+       {desired_pod(job, {}), desired_server_pod(job, {}), desired_prepare_pod(job, 1)}) {
+    const objects::ObjectMeta& meta = pod.metadata;
+    EXPECT_EQ(meta.labels.at("sidecar.istio.io/inject"), "false");
+    EXPECT_EQ(meta.labels.at("istio.io/dataplane-mode"), "none");
+    EXPECT_EQ(meta.labels.at("kuma.io/sidecar-injection"), "disabled");
+    EXPECT_EQ(meta.annotations.at("linkerd.io/inject"), "disabled");
+  }
+  const api::AllowedKeys allowed;
+  job.spec.workers.pod_template->metadata.emplace();
+  api::PodMetadata& own = *job.spec.workers.pod_template->metadata;
+  for (const auto& [key, value] : contract::kMeshOptOutLabels) {
+    EXPECT_TRUE(allowed.contains(key)) << key;
+    own.labels[std::string(key)] = "enabled";
+  }
+  for (const auto& [key, value] : contract::kMeshOptOutAnnotations) {
+    EXPECT_TRUE(allowed.contains(key)) << key;
+    own.annotations[std::string(key)] = "enabled";
+  }
+  const objects::ObjectMeta meta = desired_pod(job, {}).metadata;
+  for (const auto& [key, value] : own.labels) EXPECT_EQ(meta.labels.at(key), value);
+  EXPECT_EQ(meta.annotations, own.annotations);
+}
+
+TEST(Desired, PodsGoToTheMachinesOfTheImagesUnlessTheJobNamesOthers) {
+  const Labels ours = {{"kubernetes.io/arch", "amd64"}, {"kubernetes.io/os", "linux"}};
+  api::GnnJob job = job_with_servers();
+  job.spec.prepare.emplace();
+  for (const objects::Pod& pod :
+       {desired_pod(job, {}), desired_server_pod(job, {}), desired_prepare_pod(job, 1)}) {
+    EXPECT_EQ(pod.spec.node_selector, ours);
+  }
+  api::PodTemplate& chosen = *job.spec.workers.pod_template;
+  chosen.node_selector = {{"kubernetes.io/arch", "arm64"}, {"pool", "a"}};
+  EXPECT_EQ(
+      desired_pod(job, {}).spec.node_selector,
+      (Labels{{"kubernetes.io/arch", "arm64"}, {"kubernetes.io/os", "linux"}, {"pool", "a"}})
+  );
+  chosen.node_selector.clear();
+  const api::NodeSelectorTerm arm{
+      .match_expressions = {{.key = "kubernetes.io/arch", .op = "In", .values = {"arm64"}}}
+  };
+  const Labels only_os = {{"kubernetes.io/os", "linux"}};
+  chosen.affinity = api::Affinity{
+      .node_affinity = api::NodeAffinity{.required = api::NodeSelector{{arm}}, .preferred = {}}
+  };
+  EXPECT_EQ(desired_pod(job, {}).spec.node_selector, only_os);
+  chosen.affinity->node_affinity =
+      api::NodeAffinity{.required = {}, .preferred = {{.weight = 1, .preference = arm}}};
+  EXPECT_EQ(desired_pod(job, {}).spec.node_selector, only_os);
 }
 
 TEST(Desired, PodIsWithinPodSecurityRestricted) {
@@ -233,15 +288,12 @@ TEST(Desired, FenceLimitsMetricsReadersAndEgress) {
 
 TEST(Desired, OnlyAJobWhoseNodesServeDataHasADataKeyAndItsPort) {
   const auto ports_and_key = [](const api::GnnJob& job) {
-    Observed observed;
-    observed.job = job;
-    const Plan made = plan(observed);
+    api::GnnJob recorded = job;
+    recorded.status.data_key_secret = contract::data_key_name("arxiv", std::string(32, 'a'));
     std::set<std::string> names;
-    const objects::Pod pod = actions_of<CreatePod>(made)[0].pod;
+    const objects::Pod pod = desired_pod(recorded, {});
     for (const auto& port : pod.spec.containers[0].ports) names.insert(port.name);
-    const CreateConfigMap config_map = actions_of<CreateConfigMap>(made)[0];
-    EXPECT_FALSE(config_map.config_map.data.contains("data.key")) << "a plan holds no secrets";
-    return std::pair(names, config_map.draws_data_key);
+    return std::pair(names, pod.spec.secret_file.has_value());
   };
   using Names = std::set<std::string>;
   api::GnnJob job = small_job();
@@ -297,7 +349,7 @@ TEST(Desired, AServersPodIsNoneOfTheGang) {
   EXPECT_EQ(env_of(pod, "GNN_PEER_TIMEOUT"), "30");
   EXPECT_EQ(env_of(pod, "GNN_SETUP_TIMEOUT"), "(absent)");
   EXPECT_EQ(env_of(pod, "GNN_ATTEMPT"), "(absent)");
-  EXPECT_EQ(pod.spec.node_selector, job.spec.servers->pod_template->node_selector);
+  EXPECT_EQ(pod.spec.node_selector.at("pool"), "cpu");
   EXPECT_EQ(pod.spec.containers[0].resources.requests.at("cpu"), "4");
   std::set<std::string> ports;
   for (const auto& port : pod.spec.containers[0].ports) ports.insert(port.name);
@@ -309,7 +361,7 @@ TEST(Desired, AServersPodIsNoneOfTheGang) {
       desired_service(job).spec.selector.at("gnn.dev/job-uid")
   );
   const objects::Pod worker = desired_pod(job, {.attempt = 1, .node = 0, .rounds_left = 0});
-  EXPECT_TRUE(worker.spec.node_selector.empty());
+  EXPECT_FALSE(worker.spec.node_selector.contains("pool"));
   EXPECT_EQ(worker.spec.tolerations.size(), 3U);
   EXPECT_EQ(pod.spec.tolerations.size(), 2U) << "a silent machine's";
   EXPECT_EQ(pod.spec.priority_class_name, "");

@@ -64,16 +64,18 @@ TEST_F(NodeReplacement, ANodeOfAnUnknownSpecIsNotReplacedAlone) {
 TEST_F(NodeReplacement, APodThatWouldHaveAnotherDataKeyIsNotReplacedAlone) {
   in_.job.spec.dataset = api::sample_partitioned_job().spec.dataset;
   in_.job.spec.placement = api::Placement{.topology = api::PlacementMode::Partitioned};
-  for (objects::Pod& pod : in_.pods) pod.metadata.creation_timestamp = at(10);
-  in_.config_map->metadata.creation_timestamp = at(10);
+  in_.job.status.data_key_secret = contract::data_key_name("arxiv", std::string(32, 'a'));
+  for (objects::Pod& pod : in_.pods) {
+    pod.metadata.labels[std::string(contract::kLabelDataKey)] = std::string(32, 'a');
+  }
   evict(in_.pods[1]);
   say_awaited(1);
   EXPECT_EQ(plan(in_).status.replaced_nodes, Nodes{1});
-  in_.config_map->metadata.creation_timestamp = at(20);
+  in_.job.status.data_key_secret = contract::data_key_name("arxiv", std::string(32, 'b'));
   const Plan anew = plan(in_);
   EXPECT_EQ(anew.status.attempt, 2);
   EXPECT_NE(message_of(anew, condition::kRestarting).find("data key"), std::string::npos);
-  in_.config_map.reset();
+  in_.job.status.data_key_secret.reset();
   EXPECT_EQ(plan(in_).status.attempt, 2);
 }
 

@@ -91,6 +91,8 @@ class Invariants {
     RC_ASSERT(simulation.live_groups() <= 1);
     RC_ASSERT(!simulation.gave_back_with_pods());
     RC_ASSERT(!simulation.made_pods_without_group());
+    RC_ASSERT(!simulation.made_pods_without_key());
+    check_data_keys(simulation.world());
     std::set<std::string> types;
     for (const api::Condition& condition : status.conditions) {
       RC_ASSERT(types.insert(condition.type).second);
@@ -102,6 +104,19 @@ class Invariants {
   }
 
  private:
+  // The workers of an attempt understand each other.
+  static void check_data_keys(const Observed& world) {
+    std::map<std::string, std::set<std::string>> keys_of_attempt;
+    for (const objects::Pod& pod : world.pods) {
+      const auto attempt = pod.metadata.labels.find(std::string(contract::kLabelAttempt));
+      const auto key = pod.metadata.labels.find(std::string(contract::kLabelDataKey));
+      if (attempt == pod.metadata.labels.end() || key == pod.metadata.labels.end()) continue;
+      auto& keys = keys_of_attempt[attempt->second];
+      keys.insert(key->second);
+      RC_ASSERT(keys.size() == 1U);
+    }
+  }
+
   // What tools read that know no other conditions, and no state.
   static void check_kstatus(const api::GnnJobStatus& status) {
     const bool stalled = status.state == state::kFailed || status.state == state::kInvalid;

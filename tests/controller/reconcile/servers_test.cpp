@@ -101,7 +101,6 @@ TEST_F(Servers, AreCreatedBeforeTheGangWhichDoesNotWaitForThem) {
   EXPECT_EQ(created(made), (Names{"arxiv-s0-0", "arxiv-s1-0", "arxiv-1-0", "arxiv-1-1"}));
   EXPECT_TRUE(std::holds_alternative<CreatePod>(made.actions.back()));
   EXPECT_EQ(count_of<CreateNetworkPolicy>(made), 1);
-  EXPECT_TRUE(actions_of<CreateConfigMap>(made).at(0).draws_data_key);
   EXPECT_EQ(made.status.servers->summary, "0/2");
   EXPECT_EQ(reason_of(made, condition::kServersReady), reason::kStarting);
 }
@@ -519,10 +518,12 @@ TEST_F(Servers, NothingIsDoneByAStatusThatIsBehindItsPods) {
 }
 
 TEST_F(Servers, WithAnOldDataKeyAreReplacedOnceNoWorkerHasIt) {
-  in_.config_map->metadata.creation_timestamp = at(10);
+  const std::string renewed = "fedcba9876543210fedcba9876543210";
+  in_.job.status.data_key_secret = contract::data_key_name("arxiv", renewed);
   EXPECT_EQ(plan(in_).status.servers->restarts, 0) << "the workers have it, too";
-  pod("arxiv-1-0").metadata.creation_timestamp = at(20);
-  pod("arxiv-1-1").metadata.creation_timestamp = at(20);
+  for (const char* worker : {"arxiv-1-0", "arxiv-1-1"}) {
+    pod(worker).metadata.labels[std::string(contract::kLabelDataKey)] = renewed;
+  }
   EXPECT_EQ(plan(in_).status.servers->restarts, 2);
 }
 

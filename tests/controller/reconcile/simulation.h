@@ -1,5 +1,6 @@
 #pragma once
 
+#include "controller/reconcile/data_key.h"
 #include "controller/reconcile/gang.h"
 #include "controller/reconcile/plan.h"
 #include "controller/reconcile/queue.h"
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,7 @@ class Simulation {
  public:
   explicit Simulation(api::GnnJob job) {
     world_.job = std::move(job);
+    world_.job.status.data_key_secret.reset();
     world_.now = at(0);
   }
 
@@ -31,6 +34,7 @@ class Simulation {
   ) {
     Observed seen = world_;
     if (stale) seen.job.status = *stale;
+    if (wants_data_key(seen)) seen.new_data_key.suffix = next_suffix();
     Plan made = plan(seen);
     world_.awaits_culprit_since = made.awaits_culprit_since;
     // A pass with actions replaces the refusals of an earlier one.
@@ -185,6 +189,8 @@ class Simulation {
   }
   /// Pods were created whose group was not there.
   [[nodiscard]] bool made_pods_without_group() const { return made_pods_without_group_; }
+  /// A pod that serves data was created without a key from a Secret that the controller made.
+  [[nodiscard]] bool made_pods_without_key() const { return made_pods_without_key_; }
   /// An admission was given back while the job had pods.
   [[nodiscard]] bool gave_back_with_pods() const { return gave_back_with_pods_; }
   bool quota = false;         ///< pods beyond the first are refused
@@ -279,6 +285,10 @@ class Simulation {
       return;
     }
     objects::Pod pod = action.pod;
+    if (serves_data(world_.job) && !contract::attempt_of_prepare_pod("arxiv", pod.metadata.name)) {
+      const auto& file = pod.spec.secret_file;
+      made_pods_without_key_ = made_pods_without_key_ || !file || !secrets_.contains(file->secret);
+    }
     pod.metadata.uid = "pod-uid-" + std::to_string(++pods_made_);
     pod.metadata.creation_timestamp = world_.now;
     pod.status.phase = "Pending";
@@ -388,9 +398,13 @@ class Simulation {
     if (!world_.service) world_.service = action.service;
   }
   void apply(const CreateConfigMap& action) {
-    if (world_.config_map) return;
-    world_.config_map = action.config_map;
-    world_.config_map->metadata.creation_timestamp = world_.now;
+    if (!world_.config_map) world_.config_map = action.config_map;
+  }
+  void apply(const CreateDataKey& action) { secrets_.insert(action.secret.metadata.name); }
+  // As nobody else draws it again.
+  std::string next_suffix() {
+    const std::string number = std::to_string(++keys_drawn_);
+    return std::string(32 - number.size(), '0') + number;
   }
   void apply(const CreateNetworkPolicy& action) {
     if (!world_.network_policy) world_.network_policy = action.network_policy;
@@ -427,6 +441,9 @@ class Simulation {
   void apply(const DeleteJob&) {}
 
   Observed world_;
+  std::set<std::string> secrets_;
+  int64_t keys_drawn_ = 0;
+  bool made_pods_without_key_ = false;
   int64_t pods_made_ = 0;
   int64_t groups_made_ = 0;
   int64_t workloads_made_ = 0;

@@ -154,6 +154,9 @@ class Crd(unittest.TestCase):
         self.assertNotIn("helm.sh/resource-policy", crd["metadata"].get("annotations") or {})
 
 
+MACHINES = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+
+
 def hook_pod(objects):
     return named(objects, "Job", "-release")[0]["spec"]["template"]["spec"]
 
@@ -300,7 +303,7 @@ class Deployment(unittest.TestCase):
             f"{required}.values[0]=amd64", "affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey=x",
         )
         controller = named(objects, "Deployment")[0]["spec"]["template"]["spec"]
-        self.assertEqual(controller["nodeSelector"], {"pool": "control"})
+        self.assertEqual(controller["nodeSelector"], {**MACHINES, "pool": "control"})
         self.assertEqual(set(controller["affinity"]), {"nodeAffinity", "podAntiAffinity"})
         for spec in (hook_pod(objects), waiting_pod(objects)):
             for field in ("nodeSelector", "tolerations", "priorityClassName"):
@@ -309,6 +312,17 @@ class Deployment(unittest.TestCase):
         worker = named(objects, "GNNJob")[0]["spec"]["workers"]["template"]
         self.assertEqual([worker["nodeSelector"], worker["tolerations"]], [controller["nodeSelector"], controller["tolerations"]])
         self.assertNotIn("priorityClassName", worker, "the CRD refuses system- classes")
+
+    def test_pods_go_to_the_machines_that_the_images_are_for(self):
+        for values, selector in (
+            ((), MACHINES), (("nodeSelector.kubernetes\\.io/arch=null",), {"kubernetes.io/os": "linux"}),
+            (("nodeSelector=null",), None),
+        ):  # fmt: skip
+            objects = render(*values)
+            own = named(objects, "Deployment")[0]["spec"]["template"]["spec"]
+            worker = named(objects, "GNNJob")[0]["spec"]["workers"]["template"]
+            for spec in (own, hook_pod(objects), waiting_pod(objects), worker):
+                self.assertEqual(spec.get("nodeSelector"), selector)
 
     def test_affinity_may_be_null(self):
         self.assertNotIn("affinity", hook_pod(render("affinity=null")))
@@ -339,8 +353,21 @@ class Rbac(unittest.TestCase):
         for kind, _, rule in self.rules():
             for field in ("apiGroups", "resources", "verbs"):
                 self.assertNotIn("*", rule[field])
-            for resource in ("secrets", "pods/exec", "nodes", "serviceaccounts", "roles", "clusterroles"):
+            for resource in ("pods/exec", "nodes", "serviceaccounts", "roles", "clusterroles"):
                 self.assertNotIn(resource, rule["resources"], kind)
+
+    def test_secrets_can_be_created_and_never_read(self):
+        for values in ((), ("controller.watchNamespaces={a}",), ("kueue.enabled=true",)):
+            rules = [rule for _, _, rule in self.rules(*values) if "secrets" in rule["resources"]]
+            self.assertEqual(rules, [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}])
+
+    def test_network_policies_are_the_operators_only_where_jobs_have_them(self):
+        def rules(*values):
+            return [rule["verbs"] for _, _, rule in self.rules(*values) if "networkpolicies" in rule["resources"]]
+
+        self.assertEqual(rules(), [["get", "list", "watch", "create", "patch"]])
+        for values in ((), ("controller.watchNamespaces={a}",)):
+            self.assertEqual(rules("jobs.networkPolicy.enabled=false", *values), [])
 
     def test_each_gang_scheduler_adds_its_groups_and_nothing_else(self):
         def groups(*values):
@@ -445,17 +472,18 @@ class NetworkPolicy(unittest.TestCase):
         self.assertEqual(admitted, {8080})
 
     def test_lets_in_only_the_http_port(self):
-        self.assertEqual(self.policy("metrics.port=8888")["ingress"], [{"ports": [{"port": 8888, "protocol": "TCP"}]}])
+        scrapers = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+        port = [{"port": 8888, "protocol": "TCP"}]
+        self.assertEqual(self.policy("metrics.port=8888")["ingress"], [{"ports": port, "from": [scrapers]}])
+        self.assertEqual(self.policy("metrics.port=8888", "networkPolicy.metricsFrom=null")["ingress"], [{"ports": port}])
         ingress = self.policy("networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus")["ingress"]
         self.assertEqual([rule["from"] for rule in ingress], [[{"podSelector": {"matchLabels": {"app": "prometheus"}}}]])
 
     def test_lets_out_names_the_api_server_and_agents(self):
         names, api_server, agents = self.policy()["egress"]
         self.assertEqual(names, {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]})
-        self.assertEqual(api_server, {
-            "to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}],
-            "ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}],
-        })
+        # No addresses: on Cilium those of a rule never mean a node's, and the API server may run on one.
+        self.assertEqual(api_server, {"ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]})
         self.assertEqual(agents, {
             "to": [{"namespaceSelector": {}, "podSelector": {
                 "matchLabels": {"app.kubernetes.io/name": "gnn-operator"},
@@ -608,9 +636,48 @@ class Toggles(unittest.TestCase):
             )]  # fmt: skip
             (told,) = named(render(on, *values, monitoring=True), kind)[0]["spec"][endpoints]
             self.assertEqual(told, {
-                **plain, "interval": "20s", "scrapeTimeout": "9s", "relabelings": [{"targetLabel": "a"}],
-                "metricRelabelings": [{"action": "drop"}],
+                **plain, "interval": "20s", "scrapeTimeout": "9s",
+                "relabelings": [*plain.get("relabelings", []), {"targetLabel": "a"}],
+                "metricRelabelings": [*plain.get("metricRelabelings", []), {"action": "drop"}],
             })  # fmt: skip
+
+    def test_no_word_of_a_pod_becomes_a_series_of_somebody_else(self):
+        """Prometheus' own rules, played: who exports it is a user's image in the namespace "mine"."""
+        monitor = named(render("metrics.podMonitor.enabled=true", monitoring=True), "PodMonitor")[0]["spec"]
+        (endpoint,) = monitor["podMetricsEndpoints"]
+
+        def relabeled(labels, rules):
+            for rule in rules:
+                value = ";".join(labels.get(each, "") for each in rule.get("sourceLabels", []))
+                regex = re.compile(rule.get("regex", "(?s:(.*))"))
+                action = rule.get("action", "replace")
+                if action in ("keep", "drop") and bool(regex.fullmatch(value)) != (action == "keep"):
+                    return None
+                if action == "labeldrop":
+                    labels = {name: text for name, text in labels.items() if not regex.fullmatch(name)}
+                if action == "replace" and value:
+                    labels[rule["targetLabel"]] = value
+            return labels
+
+        def scraped(sample, **pod_labels):
+            meta = {f"__meta_kubernetes_pod_label_gnn_dev_{name}": value for name, value in pod_labels.items()}
+            target = relabeled({**meta, "namespace": "mine", "pod": "p", "container": "worker", "job": "gnn-system/jobs"},
+                               endpoint["relabelings"])  # fmt: skip
+            target = {name: value for name, value in target.items() if not name.startswith("__")}
+            self.assertFalse(endpoint["honorLabels"])
+            renamed = {f"exported_{name}" if name in target else name: value for name, value in sample.items()}
+            return relabeled({**renamed, **target}, endpoint["metricRelabelings"])
+
+        loss = {"__name__": "gnn_train_loss", "job": "arxiv", "node": "1", "rank": "3"}
+        series = {**loss, "namespace": "mine", "pod": "p", "container": "worker"}
+        self.assertEqual(scraped(loss, job="arxiv", node="1"), series)
+        forged = {**loss, "namespace": "victim", "job": "theirs", "node": "0", "pod": "q"}
+        self.assertEqual(scraped(forged, job="arxiv", node="1"), series)
+        served = {"__name__": "gnn_server_ready", "job": "theirs", "server": "7"}
+        self.assertEqual(scraped(served, job="arxiv", server="2")["server"], "2")
+        self.assertEqual(scraped(served)["job"], "gnn-system/jobs", "a pod without the label is of no job")
+        for name in ("gnnjob_condition", "gnn_operator_build_info", "kube_pod_info", "leader_election_master_status", "gnn_"):
+            self.assertIsNone(scraped({**forged, "__name__": name}, job="arxiv"), name)
 
     def test_the_pod_monitor_has_limits(self):
         monitor = named(render("metrics.podMonitor.enabled=true", monitoring=True), "PodMonitor")[0]["spec"]

@@ -55,7 +55,7 @@ REFINED = {
         },
         "uniqueItems": True,
     },
-    "networkPolicy.apiServer.cidrs": {"items": {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]+$"}, "minItems": 1},
+    "networkPolicy.apiServer.cidrs": {"items": {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]+$"}},
     "networkPolicy.apiServer.ports": {"items": {"type": "integer", "minimum": 1, "maximum": 65535}, "minItems": 1},
     "metrics.prometheusRule.runbookUrl": {"pattern": "^(https?://[^#\\s]+)?$"},
     "health.port": {"minimum": 1, "maximum": 65535},

@@ -149,6 +149,11 @@ affinity:
 {{/* What the controller may do in a namespace whose jobs it runs. manifests/base holds the same. */}}
 {{- define "gnn.jobRules" -}}
 {{ .Files.Get "files/job-rules.yaml" }}
+{{- if .Values.jobs.networkPolicy.enabled }}
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [get, list, watch, create, patch]
+{{- end }}
 {{- range include "gnn.groupApis" . | fromJsonArray }}
 - apiGroups: [{{ . }}]
   resources: [podgroups]

@@ -1,6 +1,7 @@
 #include "common/contract.h"
 #include "controller/objects/config_map.h"
 #include "controller/objects/network_policy.h"
+#include "controller/objects/secret.h"
 #include "controller/objects/service.h"
 #include "controller/objects/workload.h"
 #include "tests/integration/api/changes.h"
@@ -35,8 +36,8 @@ constexpr std::string_view kControllerPolicy = "gnn-operator-controller";
 const std::string kAccount(kControllerUser);
 constexpr const char* kMergePatch = "application/merge-patch+json";
 
-constexpr std::array<const char*, 6> kKinds = {
-    "pods", "services", "configmaps", "networkpolicies", "podgroups", "workloads"
+constexpr std::array<const char*, 7> kKinds = {
+    "pods", "services", "configmaps", "secrets", "networkpolicies", "podgroups", "workloads"
 };
 
 // What breaks one rule and no other.
@@ -57,14 +58,63 @@ std::vector<Misuse> misused_creates() {
     add(owners, {{"/metadata/ownerReferences/0/kind", "Job"}});
     add(owners, {{"/metadata/ownerReferences/0/apiVersion", "batch/v1"}});
     add(owners, {{"/metadata/ownerReferences/0/controller", false}});
+    add(owners, {{"/metadata/ownerReferences/0/blockOwnerDeletion", false}});
+    add(owners,
+        {{"/metadata/ownerReferences/-",
+          {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"name", "x"}, {"uid", "x"}}}});
     add("metadata.labels", {{"/metadata/labels", nullptr}});
     add("metadata.labels", {{"/metadata/labels/gnn.dev~1job-uid", "another"}});
     add("metadata.labels", {{"/metadata/labels/gnn.dev~1job", "another"}});
     add("metadata.name", {{"/metadata/name", "another-1-0"}});
+    if (std::string_view(kind) != "podgroups") {
+      add("metadata.finalizers", {{"/metadata/finalizers", json::array({"example.com/held"})}});
+    }
   }
   const auto add = [&](const std::string& field, const std::string& kind, const Changes& changes) {
     all.push_back({field, kind, changes});
   };
+  for (const char* name : {"arxiv", "arxiv-", "arxiv-x", "arxiv-1", "arxiv-1-0-1-1", "arxiv-gnn"}) {
+    add("metadata.name", "pods", {{"/metadata/name", name}});
+  }
+  for (const char* name : {"arxiv-gnn", "arxiv-key-", "arxiv-key-0123"}) {
+    add("metadata.name", "secrets", {{"/metadata/name", name}});
+  }
+  for (const char* kind : {"services", "secrets"}) {
+    add("metadata.annotations", kind, {{"/metadata/annotations", {{"example.com/x", "y"}}}});
+  }
+  add("spec.containers", "pods", {{"/spec/restartPolicy", "Always"}});
+  add("spec.containers", "pods", {{"/spec/containers/0/command", json::array({"/bin/sh"})}});
+  add("spec.containers", "pods", {{"/spec/containers/0/name", "other"}});
+  add("spec.hostname", "pods", {{"/spec/hostname", "api"}});
+  add("spec.hostname", "pods", {{"/spec/subdomain", "api"}});
+  add("spec.hostname", "pods", {{"/spec/setHostnameAsFQDN", true}});
+  add("spec.shareProcessNamespace", "pods", {{"/spec/shareProcessNamespace", true}});
+  add("spec.shareProcessNamespace", "pods", {{"/spec/hostUsers", false}});
+  add("spec.shareProcessNamespace",
+      "pods",
+      {{"/spec/readinessGates", json::array({{{"conditionType", "example.com/x"}}})}});
+  add("spec.ports", "services", {{"/spec/ports/0/port", 443}, {"/spec/ports/0/targetPort", 443}});
+  add("spec.ports", "services", {{"/spec/ports/0/targetPort", 22}});
+  add("data", "configmaps", {{"/data/more", "x"}});
+  add("type", "secrets", {{"/type", "example.com/other"}});
+  add("type", "secrets", {{"/immutable", nullptr}});
+  add("data.key", "secrets", {{"/stringData/more", "x"}});
+  add("data.key", "secrets", {{"/stringData", {{"other", std::string(64, 'a')}}}});
+  add("data.key", "secrets", {{"/stringData/data.key", "short"}});
+  add("metadata.labels of Secrets", "secrets", {{"/metadata/labels/more", "x"}});
+  // By which the API server would put a token in.
+  add("metadata.annotations",
+      "secrets",
+      {{"/type", "kubernetes.io/service-account-token"},
+       {"/metadata/annotations", {{"kubernetes.io/service-account.name", "default"}}}});
+  add("spec.ingress",
+      "networkpolicies",
+      {{"/spec/ingress/0/from", json::array({json::object({{"podSelector", json::object()}})})}});
+  add("spec.ingress",
+      "networkpolicies",
+      {{"/spec/ingress/0/from/0/namespaceSelector", json::object()}});
+  add("spec.ingress", "networkpolicies", {{"/spec/ingress/-", json::object()}});
+  add("spec.ingress", "networkpolicies", {{"/spec/ingress/1/ports/0/port", 29400}});
   add("spec.clusterIP", "services", {{"/spec/clusterIP", nullptr}});
   add("spec.clusterIP", "services", {{"/spec/externalIPs", json::array({"10.1.2.3"})}});
   add("spec.clusterIP",
@@ -152,6 +202,11 @@ class ControllerPolicy : public ::testing::Test {
       ));
     }
     if (kind == "configmaps") return objects::encode(reconcile::desired_config_map(job()));
+    if (kind == "secrets") {
+      objects::Secret secret = reconcile::desired_data_key(job(), std::string(32, 'a'));
+      secret.data[std::string(contract::kDataKeyKey)] = std::string(64, 'a');
+      return objects::encode(secret);
+    }
     return objects::encode(reconcile::desired_network_policy(job()));
   }
   static json prepare_pod() {
@@ -191,6 +246,14 @@ TEST_F(ControllerPolicy, LetsTheControllerMakeItsObjects) {
     EXPECT_EQ(refused_create(kind, object(kind)), "") << kind;
   }
   EXPECT_EQ(refused_create("pods", prepare_pod()), "");
+  api::GnnJob served = job();
+  served.spec.servers = api::sample_served_job().spec.servers;
+  served.status.data_key_secret = contract::data_key_name("arxiv", std::string(32, 'a'));
+  for (const objects::Pod& pod :
+       {reconcile::desired_pod(served, {.attempt = 12, .node = 3, .restart = 2}),
+        reconcile::desired_server_pod(served, {.server = 1, .restart = 4})}) {
+    EXPECT_EQ(refused_create("pods", objects::encode(pod)), "") << pod.metadata.name;
+  }
 }
 
 TEST_F(ControllerPolicy, RefusesWhatTheControllerNeverMakes) {
@@ -261,14 +324,144 @@ TEST_F(ControllerPolicy, HoldsTheControllerToItsOwnPods) {
   );
   changed_image["spec"]["containers"][0]["image"] = "other:1";
   const std::string path = collection("pods") + "/arxiv-1-7?dryRun=All";
-  EXPECT_TRUE(refusal_of(kControllerPolicy, "PUT", path, changed_image, kAccount)
-                  .starts_with("spec.containers"));
+  EXPECT_TRUE(
+      refusal_of(kControllerPolicy, "PUT", path, changed_image, kAccount).starts_with("spec: ")
+  );
+  const json tolerate = {
+      {"spec", {{"tolerations", json::array({{{"operator", "Exists"}, {"key", "any"}}})}}}
+  };
+  EXPECT_NE(refused_pod_patch("arxiv-1-7", tolerate), "");
+  const json hold = {
+      {"metadata", {{"finalizers", json::array({"gnn.dev/result", "example.com/x"})}}}
+  };
+  EXPECT_TRUE(refused_pod_patch("arxiv-1-7", hold).starts_with("metadata.finalizers: "));
+  const json note = {{"metadata", {{"annotations", {{"example.com/x", "y"}}}}}};
+  EXPECT_TRUE(refused_pod_patch("arxiv-1-7", note).starts_with("metadata.annotations: "));
+  const json give = {{"metadata", {{"ownerReferences", nullptr}}}};
+  EXPECT_TRUE(refused_pod_patch("arxiv-1-7", give).starts_with("metadata.ownerReferences: "));
   const auto refused_delete = [&](const std::string& pod) {
     const std::string target = collection("pods") + "/" + pod + "?dryRun=All";
     return refusal_of(kControllerPolicy, "DELETE", target, json::object(), kAccount);
   };
   EXPECT_EQ(refused_delete("arxiv-1-7"), "");
   EXPECT_TRUE(refused_delete("foreign").starts_with("metadata.ownerReferences: "));
+}
+
+TEST_F(ControllerPolicy, LetsTheControllerNeitherChangeNorDeleteASecret) {
+  const json ours = object("secrets");
+  ASSERT_EQ(refusal_of(kControllerPolicy, "POST", collection("secrets"), ours), "");
+  const std::string path =
+      collection("secrets") + "/" + ours["metadata"]["name"].get<std::string>() + "?dryRun=All";
+  for (const char* method : {"DELETE", "PATCH"}) {
+    const json change = {{"metadata", {{"labels", {{"gnn.dev/job", "arxiv"}, {"x", "y"}}}}}};
+    const std::string said =
+        refusal_of(kControllerPolicy, method, path, change, kAccount, kMergePatch);
+    EXPECT_TRUE(said.starts_with("secrets: ")) << method << said;
+  }
+}
+
+TEST_F(ControllerPolicy, LetsTheControllerDeleteOnlyJobsWhoseTimeToLiveMayBeOver) {
+  const std::string jobs = "/apis/gnn.dev/v1alpha1/namespaces/" + name_space() + "/gnnjobs";
+  const auto refused = [&](const std::string& name, const json& ttl, const json& conditions) {
+    json whole = api::encode(demanding_job(name_space()));
+    whole["metadata"] = {{"name", name}, {"namespace", name_space()}};
+    if (!ttl.is_null()) whole["spec"]["runPolicy"]["ttlSecondsAfterFinished"] = ttl;
+    EXPECT_EQ(refusal_of(kControllerPolicy, "POST", jobs, whole), "");
+    EXPECT_EQ(
+        refusal_of(
+            kControllerPolicy,
+            "PATCH",
+            jobs + "/" + name + "/status",
+            {{"status", {{"conditions", conditions}}}},
+            "",
+            kMergePatch
+        ),
+        ""
+    );
+    return refusal_of(
+        kControllerPolicy, "DELETE", jobs + "/" + name + "?dryRun=All", json::object(), kAccount
+    );
+  };
+  const auto condition = [](const char* type, const char* status) {
+    return json::array(
+        {{{"type", type},
+          {"status", status},
+          {"reason", "Tested"},
+          {"message", ""},
+          {"observedGeneration", 1},
+          {"lastTransitionTime", "2026-01-01T00:00:00Z"}}}
+    );
+  };
+  EXPECT_EQ(refused("complete", 0, condition("Complete", "True")), "");
+  EXPECT_EQ(refused("failed", 60, condition("Failed", "True")), "");
+  for (const std::string& said :
+       {refused("new", 0, json::array()),
+        refused("running", 0, condition("Running", "True")),
+        refused("not-failed", 0, condition("Failed", "False")),
+        refused("kept", nullptr, condition("Complete", "True"))}) {
+    EXPECT_TRUE(said.starts_with("gnnjobs: ")) << said;
+  }
+  json stolen = api::encode(demanding_job(name_space()));
+  stolen["metadata"] = {{"name", "stolen"}, {"namespace", name_space()}};
+  EXPECT_TRUE(refusal_of(kControllerPolicy, "POST", jobs + "?dryRun=All", stolen, kAccount)
+                  .starts_with("gnnjobs: "));
+}
+
+TEST_F(ControllerPolicy, LetsTheControllerTellOnlyOfJobs) {
+  const std::string events = "/apis/events.k8s.io/v1/namespaces/" + name_space() + "/events";
+  const json ours = {
+      {"metadata", {{"name", "arxiv.1"}, {"namespace", name_space()}}},
+      {"eventTime", "2026-01-01T00:00:00.000000Z"},
+      {"reportingController", "gnn-operator"},
+      {"reportingInstance", "gnn-operator-0"},
+      {"action", "Reconcile"},
+      {"type", "Normal"},
+      {"reason", "Tested"},
+      {"note", "A note"},
+      {"regarding",
+       {{"apiVersion", "gnn.dev/v1alpha1"},
+        {"kind", "GNNJob"},
+        {"namespace", name_space()},
+        {"name", "arxiv"},
+        {"uid", "u"}}},
+  };
+  const auto refused = [&](const Changes& changes) {
+    return refusal_of(
+        kControllerPolicy, "POST", events + "?dryRun=All", changed(ours, changes), kAccount
+    );
+  };
+  EXPECT_EQ(refused({}), "");
+  for (const Changes& changes : std::vector<Changes>{
+           {{"/regarding/kind", "Pod"}, {"/regarding/apiVersion", "v1"}},
+           {{"/reportingController", "kubelet"}},
+       }) {
+    EXPECT_TRUE(refused(changes).starts_with("events: ")) << json(changes).dump();
+  }
+  ASSERT_EQ(refusal_of(kControllerPolicy, "POST", events, ours), "");
+  const auto refused_change = [&](const json& change) {
+    return refused_patch(events + "/arxiv.1", change);
+  };
+  const json series = {
+      {"series", {{"count", 2}, {"lastObservedTime", "2026-01-01T00:00:01.000000Z"}}}
+  };
+  EXPECT_EQ(refused_change(series), "");
+  EXPECT_NE(refused_change({{"note", "Another note"}}), "");
+}
+
+TEST_F(ControllerPolicy, LetsTheControllerWriteOneLease) {
+  const std::string system =
+      R"({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gnn-system"}})";
+  must(ControlPlane::shared().apply("-", system));
+  const auto refused = [](const std::string& where, const std::string& name) {
+    const std::string leases = "/apis/coordination.k8s.io/v1/namespaces/" + where + "/leases";
+    const json lease = {
+        {"metadata", {{"name", name}, {"namespace", where}}}, {"spec", {{"holderIdentity", "me"}}}
+    };
+    return refusal_of(kControllerPolicy, "POST", leases + "?dryRun=All", lease, kAccount);
+  };
+  EXPECT_EQ(refused("gnn-system", "gnn-operator"), "");
+  EXPECT_TRUE(refused("gnn-system", "other").starts_with("leases: "));
+  EXPECT_TRUE(refused(name_space(), "gnn-operator").starts_with("leases: "));
 }
 
 TEST_F(ControllerPolicy, LetsTheControllerDeleteItsGroupsAndNoOthers) {
@@ -342,7 +535,7 @@ TEST_F(ControllerPolicy, LetsTheControllerTakeWorkloadsThatNobodyOwnsAndNoOthers
 }
 
 TEST_F(ControllerPolicy, HasNoRuleThatIsNotTestedHere) {
-  std::set<std::string> tested = {"spec.containers"};
+  std::set<std::string> tested = {"spec", "secrets", "gnnjobs", "events", "leases"};
   for (const Misuse& misuse : misused_creates()) {
     tested.insert(misuse.field.substr(0, misuse.field.find(',')));
   }

@@ -76,6 +76,15 @@ std::vector<Breach> breaches_of_pods() {
       {"volumes", volume("secret", {{"secretName", "keys"}})},
       {"volumes", volume("projected", {{"sources", json::array({token})}})},
       {"volumes", volume("nfs", {{"server", "files"}, {"path", "/"}})},
+      {"priorityClassName", {{"/priorityClassName", "system-node-critical"}}},
+      {"resourceClaims",
+       {{"/resourceClaims", json::array({{{"name", "gpu"}, {"resourceClaimName", "gpu"}}})}}},
+      {"hostAliases",
+       {{"/hostAliases",
+         json::array({{{"ip", "10.0.0.1"}, {"hostnames", json::array({"a.example"})}}})}}},
+      {"dnsConfig", {{"/dnsConfig", {{"nameservers", json::array({"10.0.0.1"})}}}}},
+      {"dnsConfig, dnsPolicy", {{"/dnsPolicy", "Default"}}},
+      {"terminationGracePeriodSeconds", {{"/terminationGracePeriodSeconds", 86401}}},
       {"securityContext.runAsNonRoot", {{"/securityContext/runAsNonRoot", nullptr}}},
       {"securityContext.seccompProfile", {{"/securityContext/seccompProfile", nullptr}}},
       {"securityContext.sysctls",
@@ -268,6 +277,47 @@ TEST_F(WorkerPodsPolicy, RefusesWhatPodsMayNotHave) {
       {"container.apparmor.security.beta.kubernetes.io/worker", "unconfined"}
   };
   EXPECT_NE(refusal(unconfined), "");
+}
+
+TEST_F(WorkerPodsPolicy, LetsAPodMountItsOwnDataKeyAndNoOtherSecret) {
+  api::GnnJob job = demanding_job(name_space());
+  job.spec.servers = api::sample_served_job().spec.servers;
+  job.status.data_key_secret = contract::data_key_name("arxiv", std::string(32, 'a'));
+  const json good = objects::encode(reconcile::desired_pod(job, {}));
+  ASSERT_EQ(good["spec"]["volumes"][0]["name"], "gnn-config");
+  EXPECT_EQ(refusal(good), "");
+  EXPECT_EQ(refusal(objects::encode(reconcile::desired_server_pod(job, {}))), "");
+  const std::string volume = "/spec/volumes/0/projected";
+  const std::string secret = volume + "/sources/1/secret";
+  const json key = good.at(json::json_pointer(volume + "/sources/1"));
+  const json token = {{"serviceAccountToken", {{"path", "token"}}}};
+  const json item = {{"key", "token"}, {"path", "token"}};
+  for (const Changes& changes : std::vector<Changes>{
+           {{secret + "/name", "keys"}},
+           {{secret + "/name", "arxiv-key-" + std::string(32, 'b')}},
+           {{secret + "/name", "arxiv-key-"}, {"/metadata/labels/gnn.dev~1data-key", ""}},
+           {{secret + "/name", "arxiv-key-b"}, {"/metadata/labels/gnn.dev~1data-key", "b"}},
+           {{secret + "/name", "other-key-" + std::string(32, 'a')}},
+           {{"/metadata/labels/gnn.dev~1job", "other"}},
+           {{"/metadata/labels/gnn.dev~1data-key", nullptr}},
+           {{secret + "/optional", true}},
+           {{secret + "/items", nullptr}},
+           {{secret + "/items/-", item}},
+           {{secret + "/items/0/key", "token"}},
+           {{secret + "/items/0/path", "other"}},
+           {{secret + "/items/0/mode", 511}},
+           {{volume + "/defaultMode", 511}},
+           {{volume + "/sources/-", token}},
+           {{volume + "/sources/-", {{"downwardAPI", json::object()}}}},
+           {{volume + "/sources/-", key}, {volume + "/sources/2/secret/items/0/path", "more"}},
+           {{"/spec/volumes/-", {{"name", "more"}, {"projected", {{"sources", json::array({key})}}}}
+           }},
+           {{"/spec/volumes/-",
+             {{"name", "more"}, {"secret", {{"secretName", *job.status.data_key_secret}}}}}},
+       }) {
+    const std::string said = refusal(changed(good, changes));
+    EXPECT_TRUE(said.starts_with("volumes: ")) << json(changes).dump() << said;
+  }
 }
 
 TEST_F(WorkerPodsPolicy, RefusesWhatContainersMayNotHave) {

@@ -4,14 +4,44 @@
 #include "controller/reconcile/progress_text.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace gnn::reconcile {
 namespace {
 
 constexpr size_t kMaxMessageBytes = 2048;
+
+// A message that is that of another condition says which.
+constexpr std::string_view kSee = "See ";
+
+// Of conditions with one message, the first of these keeps it.
+constexpr std::array<std::string_view, 11> kTellers = {
+    condition::kFailed,
+    condition::kComplete,
+    condition::kSuspended,
+    condition::kRestarting,
+    condition::kScheduled,
+    condition::kAccepted,
+    condition::kPrepared,
+    condition::kServersReady,
+    condition::kRunning,
+    condition::kReconciling,
+    condition::kStalled,
+};
+
+// What a restart that is over says is news of something else.
+size_t rank_of(const api::Condition& condition) {
+  if (condition.type == condition::kRestarting && condition.status != "True") {
+    return kTellers.size();
+  }
+  const auto found = std::ranges::find(kTellers, condition.type);
+  return static_cast<size_t>(found - kTellers.begin());
+}
 
 // The condition that decides the state, and the word to show.
 struct Decisive {
@@ -102,13 +132,40 @@ void set_condition(
 void derive_state(api::GnnJobStatus& status) {
   const Decisive found = decisive(status);
   status.state = found.word;
-  status.message = found.condition == nullptr ? "" : found.condition->message;
+  status.message = found.condition == nullptr ? "" : message_of(status, *found.condition);
   // The conditions keep their messages: progress is no transition.
   const bool trains = found.word == state::kRunning && status.progress &&
                       found.condition->reason == reason::kAllNodesReady;
   if (!trains) return;
   if (std::string text = progress_text(*status.progress); !text.empty()) {
     status.message = std::move(text);
+  }
+}
+
+std::string message_of(const api::GnnJobStatus& status, const api::Condition& condition) {
+  const api::Condition* told = &condition;
+  // A condition that is referred to may later refer to another one.
+  for (size_t hop = 0; hop < status.conditions.size(); ++hop) {
+    const std::string_view message = told->message;
+    if (!message.starts_with(kSee)) break;
+    const api::Condition* other = find_condition(status, message.substr(kSee.size()));
+    if (other == nullptr) break;
+    told = other;
+  }
+  return told->message;
+}
+
+void say_once(api::GnnJobStatus& status) {
+  std::vector<std::string> messages;
+  for (const api::Condition& each : status.conditions) messages.push_back(message_of(status, each));
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const api::Condition* teller = &status.conditions[i];
+    for (size_t j = 0; j < messages.size(); ++j) {
+      const api::Condition& other = status.conditions[j];
+      if (messages[j] == messages[i] && rank_of(other) < rank_of(*teller)) teller = &other;
+    }
+    const bool tells = teller == &status.conditions[i] || messages[i].empty();
+    status.conditions[i].message = tells ? messages[i] : std::string(kSee) + teller->type;
   }
 }
 

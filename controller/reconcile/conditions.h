@@ -125,6 +125,14 @@ void set_condition(
     api::GnnJobStatus& status, const NewCondition& condition, int64_t generation, TimePoint now
 );
 
+/// The condition's message, or that of the condition which it refers to.
+[[nodiscard]] std::string message_of(
+    const api::GnnJobStatus& status, const api::Condition& condition
+);
+
+/// Leaves each message in one condition. The others with it refer to that one: "See Failed".
+void say_once(api::GnnJobStatus& status);
+
 /// Sets status.state and status.message from the conditions.
 void derive_state(api::GnnJobStatus& status);
 

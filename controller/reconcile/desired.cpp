@@ -245,6 +245,8 @@ objects::Container container_of(const api::PodTemplate& chosen, std::string_view
   objects::HttpProbe probe;
   probe.path = contract::kHealthPath;
   probe.port = contract::kHttpPortName;
+  // Each probe that fails is a Warning event: the program has loaded by then.
+  probe.initial_delay_seconds = 2;
   probe.period_seconds = 2;
   probe.timeout_seconds = 2;
   container.readiness_probe = probe;

@@ -71,7 +71,7 @@ std::vector<EventRecord> events_between(
                        (after.attempt > before.attempt ||
                         after.replaced_nodes.size() > before.replaced_nodes.size());
     if (!again && !is_news(old, condition)) continue;
-    events.push_back({type_of(condition), name_of(condition), condition.message});
+    events.push_back({type_of(condition), name_of(condition), message_of(after, condition)});
   }
   if (after.attempt == before.attempt && after.round > before.round) {
     events.push_back(
@@ -92,7 +92,8 @@ std::vector<EventRecord> events_between(
   };
   const api::Condition* servers = find_condition(after, condition::kServersReady);
   if (restarts(after) > restarts(before) && servers != nullptr) {
-    events.push_back({EventType::Warning, std::string(kServerReplaced), servers->message});
+    events.push_back({EventType::Warning, std::string(kServerReplaced), message_of(after, *servers)}
+    );
   }
   return events;
 }

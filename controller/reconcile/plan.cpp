@@ -254,6 +254,7 @@ Plan plan_with_admitted_servers(const Observed& observed) {
   derive_state(pass.status());
   if (!is_finished(observed.job.status)) {
     derive_kstatus(pass.status(), observed.job.metadata.generation, observed.now);
+    say_once(pass.status());
   }
   if (was_cut_before(pass)) {
     pass.out.status = observed.job.status;

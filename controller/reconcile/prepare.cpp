@@ -54,7 +54,8 @@ void recover_preparation(Pass& pass) {
 void describe_preparing(Pass& pass) {
   const NodeView& pod = pass.gang.nodes.front();
   if (!is_true(pass.status(), condition::kScheduled)) {
-    const std::string message = find_condition(pass.status(), condition::kScheduled)->message;
+    const std::string message =
+        message_of(pass.status(), *find_condition(pass.status(), condition::kScheduled));
     pass.set(condition::kPrepared, false, reason::kNotPlaced, message);
     pass.set(condition::kRunning, false, reason::kNotPlaced, message);
     return;

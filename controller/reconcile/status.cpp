@@ -132,7 +132,7 @@ void describe_running(Pass& pass) {
   if (is_true(pass.status(), condition::kRunning)) return;
   if (!is_true(pass.status(), condition::kScheduled)) {
     const api::Condition* scheduled = find_condition(pass.status(), condition::kScheduled);
-    pass.set(condition::kRunning, false, reason::kNotPlaced, scheduled->message);
+    pass.set(condition::kRunning, false, reason::kNotPlaced, message_of(pass.status(), *scheduled));
     return;
   }
   pass.set(

@@ -383,6 +383,14 @@ TEST(Desired, AServersPodIsNoneOfTheGang) {
   );
 }
 
+// A probe that fails makes a Warning event, also of a pod that starts in good order.
+TEST(Desired, ProbesBeginOnceTheProgramHasLoaded) {
+  const objects::Pod pod = desired_pod(small_job(), {.attempt = 1, .node = 0, .rounds_left = 0});
+  const auto& probe = pod.spec.containers.front().readiness_probe;
+  ASSERT_TRUE(probe);
+  EXPECT_EQ(probe->initial_delay_seconds, 2);
+}
+
 TEST(Desired, ConfigMapHoldsWhatTheWorkerReads) {
   const api::GnnJob job = small_job();
   const objects::ConfigMap config_map = desired_config_map(job);

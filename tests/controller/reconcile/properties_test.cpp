@@ -94,10 +94,14 @@ class Invariants {
     RC_ASSERT(!simulation.made_pods_without_key());
     check_data_keys(simulation.world());
     std::set<std::string> types;
+    std::set<std::string> messages;
     for (const api::Condition& condition : status.conditions) {
       RC_ASSERT(types.insert(condition.type).second);
       RC_ASSERT(!condition.reason.empty());
+      const bool refers = condition.message.starts_with("See ");
+      RC_ASSERT(refers || condition.message.empty() || messages.insert(condition.message).second);
     }
+    RC_ASSERT(!status.message.starts_with("See "));
     RC_ASSERT(status.state.empty() == status.conditions.empty());
     check_kstatus(status);
     last_ = status;

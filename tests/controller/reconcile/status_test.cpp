@@ -1,6 +1,7 @@
 #include "controller/reconcile/status.h"
 
 #include "common/rfc3339.h"
+#include "controller/reconcile/conditions.h"
 #include "tests/controller/reconcile/builders.h"
 
 #include <gmock/gmock.h>
@@ -8,6 +9,8 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gnn::reconcile {
@@ -23,6 +26,54 @@ TEST(Status, ReportsWhatTheSchedulerSays) {
   EXPECT_NE(result.status.message.find("1 of 2 nodes are not scheduled"), std::string::npos);
   EXPECT_NE(result.status.message.find("0/3 nodes: no GPU"), std::string::npos);
   EXPECT_EQ(result.status.state, "Pending");
+}
+
+TEST(Conditions, TellEachMessageOnce) {
+  api::GnnJobStatus status;
+  const auto set = [&](std::string_view type, bool holds, const std::string& message) {
+    set_condition(status, {type, holds, reason::kError, message}, 1, TimePoint());
+  };
+  const auto told = [&](std::string_view type) { return find_condition(status, type)->message; };
+  set(condition::kRunning, false, "exit code 70");
+  set(condition::kRestarting, true, "exit code 70");
+  set(condition::kScheduled, false, "Creating the pods");
+  say_once(status);
+  EXPECT_EQ(told(condition::kRestarting), "exit code 70");
+  EXPECT_EQ(told(condition::kRunning), "See Restarting");
+  EXPECT_EQ(told(condition::kScheduled), "Creating the pods");
+  say_once(status);
+  EXPECT_EQ(told(condition::kRunning), "See Restarting");
+
+  set(condition::kFailed, true, "exit code 70");
+  set(condition::kStalled, true, "exit code 70");
+  say_once(status);
+  EXPECT_EQ(told(condition::kFailed), "exit code 70");
+  for (const auto type : {condition::kRestarting, condition::kRunning, condition::kStalled}) {
+    EXPECT_EQ(told(type), "See Failed") << type;
+  }
+}
+
+TEST(Conditions, ARestartThatIsOverTellsNoNews) {
+  api::GnnJobStatus status;
+  for (const std::string_view type : {condition::kRestarting, condition::kScheduled}) {
+    set_condition(status, {type, false, reason::kQueued, "It waits"}, 1, TimePoint());
+  }
+  say_once(status);
+  EXPECT_EQ(find_condition(status, condition::kScheduled)->message, "It waits");
+  EXPECT_EQ(find_condition(status, condition::kRestarting)->message, "See Scheduled");
+}
+
+TEST(Conditions, AReferenceIsFollowedWhereverItLeads) {
+  api::GnnJobStatus status;
+  set_condition(status, {condition::kFailed, true, reason::kError, "full"}, 1, TimePoint());
+  for (const auto& [type, message] :
+       {std::pair(condition::kRestarting, "See Failed"),
+        std::pair(condition::kRunning, "See Restarting"),
+        std::pair(condition::kStalled, "See you")}) {
+    set_condition(status, {type, false, reason::kError, message}, 1, TimePoint());
+  }
+  EXPECT_EQ(message_of(status, *find_condition(status, condition::kRunning)), "full");
+  EXPECT_EQ(message_of(status, *find_condition(status, condition::kStalled)), "See you");
 }
 
 TEST(Status, IsPlacingUntilTheSchedulerHasDecided) {

@@ -216,7 +216,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   );
   CLI::App* wait = app.add_subcommand(
       "wait",
-      "wait until a GNNJob has finished; exits with 0 (Complete), 1 (Failed) or 124 (timeout)"
+      "wait until a GNNJob has finished; exits with 0 (Complete), 1 (Failed), 2 (deleted) or 124 "
+      "(timeout)"
   );
   wait->add_option("job", options.wait_job, "name of the GNNJob in --namespace")->required();
   add_seconds(*wait, "--timeout", options.wait_timeout, "how long to wait");

@@ -340,6 +340,7 @@ ApiResult<std::string> ApiClient::list(
     request.accept = accept_of(options.content, "PartialObjectMetadataList");
     request.stop = options.stop;
     add_parameter(request.path, "labelSelector", options.label_selector);
+    add_parameter(request.path, "fieldSelector", options.field_selector);
     add_parameter(request.path, "limit", std::to_string(page_size));
     add_parameter(request.path, "continue", continuation);
     if (continuation.empty()) {
@@ -374,6 +375,7 @@ ApiResult<std::unique_ptr<HttpStream>> ApiClient::watch(
   request.stop = options.stop.stop_possible() ? options.stop : shared_->cancelled.get_token();
   add_parameter(request.path, "allowWatchBookmarks", "true");
   add_parameter(request.path, "labelSelector", options.label_selector);
+  add_parameter(request.path, "fieldSelector", options.field_selector);
   add_parameter(request.path, "resourceVersion", options.resource_version);
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(options.server_timeout).count();
   add_parameter(request.path, "timeoutSeconds", std::to_string(seconds));

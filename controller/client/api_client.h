@@ -50,6 +50,7 @@ enum class Content { Whole, Metadata };
 struct ListOptions {
   std::string namespace_{};  ///< empty: all
   std::string label_selector{};
+  std::string field_selector{};
   std::string resource_version{};
   Content content = Content::Whole;
   /// Most objects of a page. Halved for as long as a page is larger than kMaxReplyBytes.
@@ -64,6 +65,7 @@ struct ListOptions {
 struct WatchOptions {
   std::string namespace_{};  ///< empty: all
   std::string label_selector{};
+  std::string field_selector{};
   std::string resource_version{};
   Content content = Content::Whole;
   Duration server_timeout = std::chrono::minutes(5);

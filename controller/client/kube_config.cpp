@@ -152,7 +152,10 @@ Result<KubeConfig> from_nodes(
   GNN_RETURN_IF_ERROR(
       refuse(cluster, "tls-server-name", "use a URL with the host name that the certificate has")
   );
-  const std::string other = "use a token, a tokenFile or a client certificate";
+  const std::string other =
+      "use a token, a tokenFile or a client certificate, or kubectl, which supports it: kubectl "
+      "wait "
+      "--for=condition=Complete gnnjob/NAME";
   for (const char* member : {"exec", "auth-provider", "username", "password", "as"}) {
     GNN_RETURN_IF_ERROR(refuse(user, member, other));
   }

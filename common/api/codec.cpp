@@ -95,6 +95,13 @@ bool same_identity(const json& a, const json& b) {
 template <class T>
 Status decode_value(const json& value, const std::string& path, Reading& reading, T& out);
 
+Status decode_map(
+    const json& value,
+    const std::string& path,
+    TextForm form,
+    std::map<std::string, std::string>& out
+);
+
 // Visits a struct's fields and fills them from one JSON object; stops at the first error.
 class ObjectDecoder {
  public:
@@ -102,18 +109,18 @@ class ObjectDecoder {
       : object_(object), path_(path), reading_(reading) {}
 
   template <class T>
-  void required(std::string_view name, T& out, const Bounds&) {
-    if (!take(name, out) && status_) {
+  void required(std::string_view name, T& out, const Bounds& bounds) {
+    if (!take(name, out, bounds) && status_) {
       status_ = fail(ErrorKind::Configuration, child(name) + ": required field is missing");
     }
   }
 
   template <class T>
-  void field(std::string_view name, T& out, const Bounds&) {
-    take(name, out);
+  void field(std::string_view name, T& out, const Bounds& bounds) {
+    take(name, out, bounds);
   }
 
-  void added(std::string_view name, bool& out, const Bounds&) { take(name, out); }
+  void added(std::string_view name, bool& out, const Bounds& bounds) { take(name, out, bounds); }
 
   // Fields that the struct or one below it does not have, with the identity of a T.
   template <class T>
@@ -155,12 +162,16 @@ class ObjectDecoder {
 
   // Whether the field is there; as everywhere in Kubernetes, null counts as absent.
   template <class T>
-  bool take(std::string_view name, T& out) {
+  bool take(std::string_view name, T& out, const Bounds& bounds) {
     known_.push_back(name);
     if (!status_) return true;
     const auto found = object_.find(name);
     if (found == object_.end() || found->is_null()) return false;
-    status_ = decode_value(*found, child(name), reading_, out);
+    if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
+      status_ = decode_map(*found, child(name), bounds.form, out);
+    } else {
+      status_ = decode_value(*found, child(name), reading_, out);
+    }
     if (!reading_.rest.is_null()) {
       rest_[std::string(name)] = std::exchange(reading_.rest, nullptr);
     }
@@ -217,12 +228,15 @@ Status decode_scalar(const json& value, const std::string& path, TimePoint& out)
 
 // Keys are data here, not field names. Quantities may be bare integers, as in Kubernetes.
 Status decode_map(
-    const json& value, const std::string& path, std::map<std::string, std::string>& out
+    const json& value,
+    const std::string& path,
+    TextForm form,
+    std::map<std::string, std::string>& out
 ) {
   if (!value.is_object()) return wrong(path, "an object", value);
   out.clear();
   for (const auto& [key, element] : value.items()) {
-    if (element.is_number_integer()) {
+    if (element.is_number_integer() && form == TextForm::Quantity) {
       out[key] = element.dump();
     } else if (element.is_string()) {
       out[key] = element.get<std::string>();
@@ -291,8 +305,6 @@ Status decode_value(const json& value, const std::string& path, Reading& reading
     return decode_scalar(value, path, out);
   } else if constexpr (VectorOf<T>::value) {
     return decode_list(value, path, reading, out);
-  } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
-    return decode_map(value, path, out);
   } else {
     if (!value.is_object()) return wrong(path, "an object", value);
     ObjectDecoder decoder(value, path, reading);

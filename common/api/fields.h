@@ -347,10 +347,10 @@ void visit(auto& v, Of<Placement> auto& x) {
 
 // ---- the pod template
 
-/// Keys of maps are qualified names. Quantities themselves are checked by the API server.
+/// Keys of maps are qualified names. As many as CEL can compare within its cost limit.
 inline constexpr Bounds kResourceList = [] {
   Bounds bounds = text(TextForm::Quantity, 64, 0);
-  bounds.max_items = 16;
+  bounds.max_items = 15;
   return bounds;
 }();
 

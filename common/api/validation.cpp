@@ -3,6 +3,7 @@
 #include "common/api/enums.h"
 #include "common/api/fields.h"
 #include "common/api/pod_metadata.h"
+#include "common/api/pod_rules.h"
 #include "common/contract.h"
 #include "common/url.h"
 
@@ -10,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <regex>
@@ -27,7 +29,7 @@ std::string_view pattern(TextForm form) {
     case TextForm::DnsLabel:
       return "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
     case TextForm::DnsSubdomain:
-      return "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
+      return R"(^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$)";
     case TextForm::AbsolutePath:
       return "^/[^:]*$";
     case TextForm::RelativePath:
@@ -35,7 +37,8 @@ std::string_view pattern(TextForm form) {
     case TextForm::EnvName:
       return "^[A-Za-z_][A-Za-z0-9_]*$";
     case TextForm::QualifiedName:
-      return "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$";
+      return R"(^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?)"
+             R"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$)";
     case TextForm::LabelValue:
       return "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
     case TextForm::Quantity:
@@ -92,6 +95,10 @@ class Problems {
  public:
   void add(std::string path, std::string message) {
     errors_.push_back({.path = std::move(path), .message = std::move(message)});
+  }
+
+  void add_all(std::vector<FieldError> errors) {
+    std::move(errors.begin(), errors.end(), std::back_inserter(errors_));
   }
 
   // Adds an error unless `holds`.
@@ -959,7 +966,10 @@ bool names_are_unique(const std::vector<Item>& list) {
   });
 }
 
-bool is_reserved_mount(const std::string& path) {
+// However many slashes the path begins with.
+bool is_reserved_mount(std::string path) {
+  path.erase(0, std::min(path.find_first_not_of('/'), path.size()));
+  path.insert(0, "/");
   return std::any_of(
       kReservedMounts.begin(),
       kReservedMounts.end(),
@@ -1114,6 +1124,9 @@ void check_prepare(const GnnJobSpec& spec, Problems& problems) {
       "spec.prepare.resources",
       "GPUs are not for prepare, which does not compute on them"
   );
+  if (prepare.resources) {
+    problems.add_all(resource_errors(*prepare.resources, "spec.prepare.resources"));
+  }
 }
 
 void check_tracking(const GnnJobSpec& spec, Problems& problems) {
@@ -1167,6 +1180,7 @@ void check_template(
     );
   }
   problems.require(!requests_gpus(pod.resources), path + ".resources", on_gpus);
+  problems.add_all(pod_errors(pod, path));
   problems.require(
       !pod.priority_class_name || !pod.priority_class_name->starts_with("system-"),
       path + ".priorityClassName",

@@ -1,6 +1,7 @@
 #include "common/api/yaml.h"
 
 #include "common/api/codec.h"
+#include "common/api/yaml_scalar.h"
 #include "common/printable.h"
 
 #include <nlohmann/json.hpp>
@@ -8,9 +9,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -27,28 +29,15 @@ std::string where(const YAML::Mark& mark, int64_t first_line) {
          std::to_string(mark.column + 1) + ")";
 }
 
-// The whole text as a number of type T.
-template <class T>
-std::optional<T> whole_number(std::string_view text) {
-  if (text.starts_with('+')) text.remove_prefix(1);
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+std::string in_quotes(const std::string& text) {
+  return "\"" + text + "\"";
 }
 
-// A plain scalar by the core schema.
-json resolve(const std::string& text) {
-  if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") return {};
-  if (text == "true" || text == "True" || text == "TRUE") return true;
-  if (text == "false" || text == "False" || text == "FALSE") return false;
-  if (const auto integer = whole_number<int64_t>(text)) return *integer;
-  const char first = text[text[0] == '+' || text[0] == '-' ? 1 : 0];
-  const bool numeric = (first >= '0' && first <= '9') || first == '.';
-  if (numeric) {
-    if (const auto real = whole_number<double>(text)) return *real;
-  }
-  return text;
+// What is said of a plain scalar that is one value for kubectl and another for programs that read YAML 1.2.
+std::string warning_of(const std::string& text, const json& value, const json& other) {
+  const std::string read = value.dump();
+  return text + " is " + read + " for kubectl, which reads YAML 1.1, and " + other.dump() +
+         " in YAML 1.2: write " + read + ", or " + in_quotes(text) + " for the text";
 }
 
 // Refuses a closing bracket without an opening one ("{}}"): yaml-cpp would find a document there
@@ -107,6 +96,8 @@ class Converter {
   // The number of the first line of the text that is converted from now on.
   void begin_at(int64_t line) { first_line_ = line; }
   bool has_room() const { return values_ <= kMaxDocumentValues; }
+  // What was said since the last call.
+  std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
 
   Result<json> convert(const YAML::Node& node, int64_t depth) {
     if (depth > kMaxDocumentDepth || ++values_ > kMaxDocumentValues) {
@@ -122,9 +113,7 @@ class Converter {
       case YAML::NodeType::Null:
         return json();
       case YAML::NodeType::Scalar:
-        // yaml-cpp tags quoted scalars "!" and plain ones "?".
-        if (node.Tag() == "?") return resolve(node.Scalar());
-        return json(node.Scalar());
+        return convert_scalar(node);
       case YAML::NodeType::Sequence:
         return convert_list(node, depth);
       case YAML::NodeType::Map:
@@ -143,30 +132,99 @@ class Converter {
     return list;
   }
 
-  Result<json> convert_map(const YAML::Node& node, int64_t depth) {
-    json object = json::object();
-    for (const auto& entry : node) {
-      if (!entry.first.IsScalar()) {
+  // yaml-cpp tags quoted scalars "!" and plain ones "?".
+  static bool is_plain(const YAML::Node& node) { return node.IsScalar() && node.Tag() == "?"; }
+
+  Result<json> convert_scalar(const YAML::Node& node) {
+    if (!is_plain(node)) return json(node.Scalar());
+    if (is_no_json_number(node.Scalar())) {
+      return fail(
+          ErrorKind::Configuration,
+          node.Scalar() + " is a number that JSON does not have: put it in quotes if it is text" +
+              where(node.Mark(), first_line_)
+      );
+    }
+    json value = plain_scalar(node.Scalar());
+    compare(node, value);
+    return value;
+  }
+
+  void compare(const YAML::Node& node, const json& value) {
+    const std::string& text = node.Scalar();
+    const json other = plain_scalar_of_yaml_1_2(text);
+    if (value == other && value.type() == other.type()) return;
+    const bool is_new = warned_.insert(node.Mark().pos).second;
+    if (is_new && warnings_.size() < kMaxWarnings) {
+      warnings_.push_back(warning_of(text, value, other) + where(node.Mark(), first_line_));
+    }
+  }
+
+  // JSON's keys are text. kubectl makes it of numbers and of true and false, too.
+  Result<std::string> convert_key(const YAML::Node& key) {
+    if (!key.IsScalar()) {
+      return fail(
+          ErrorKind::Configuration, "YAML key is not a string" + where(key.Mark(), first_line_)
+      );
+    }
+    if (!is_plain(key)) return key.Scalar();
+    const json value = plain_scalar(key.Scalar());
+    if (value.is_string()) return key.Scalar();
+    if (value.is_null() || value.is_number_float()) {
+      return fail(
+          ErrorKind::Configuration,
+          "YAML key " + key.Scalar() + " is " + value.dump() + " and no text: put it in quotes" +
+              where(key.Mark(), first_line_)
+      );
+    }
+    compare(key, value);
+    return value.dump();
+  }
+
+  // What "<<" puts beneath the map's own keys: a map, or the first of several that has a key.
+  Status merge(const YAML::Node& node, int64_t depth, json& merged) {
+    GNN_ASSIGN_OR_RETURN(json value, convert(node, depth + 1));
+    json maps = value.is_array() ? std::move(value) : json::array({std::move(value)});
+    for (auto map = maps.rbegin(); map != maps.rend(); ++map) {
+      if (!map->is_object()) {
         return fail(
-            ErrorKind::Configuration,
-            "YAML key is not a string" + where(entry.first.Mark(), first_line_)
+            ErrorKind::Configuration, "YAML << expects maps" + where(node.Mark(), first_line_)
         );
       }
-      const std::string key = entry.first.Scalar();
+      merged.update(*map);
+    }
+    return {};
+  }
+
+  Result<json> convert_map(const YAML::Node& node, int64_t depth) {
+    json object = json::object();
+    json merged = json::object();
+    for (const auto& entry : node) {
+      const std::string place = where(entry.first.Mark(), first_line_);
+      if (is_plain(entry.first) && entry.first.Scalar() == "<<") {
+        // To kubectl, what is merged goes before what stands above it.
+        if (!object.empty()) {
+          return fail(ErrorKind::Configuration, "YAML << must be the first key of its map" + place);
+        }
+        GNN_RETURN_IF_ERROR(merge(entry.second, depth, merged));
+        continue;
+      }
+      GNN_ASSIGN_OR_RETURN(const std::string key, convert_key(entry.first));
       if (object.contains(key)) {
-        return fail(
-            ErrorKind::Configuration,
-            "YAML key \"" + key + "\" appears twice" + where(entry.first.Mark(), first_line_)
-        );
+        return fail(ErrorKind::Configuration, "YAML key \"" + key + "\" appears twice" + place);
       }
       GNN_ASSIGN_OR_RETURN(json value, convert(entry.second, depth + 1));
       object[key] = std::move(value);
     }
+    for (auto& [key, value] : merged.items()) object.emplace(key, std::move(value));
     return object;
   }
 
+  static constexpr size_t kMaxWarnings = 20;
+
   int64_t values_ = 0;
   int64_t first_line_ = 1;
+  std::vector<std::string> warnings_;
+  std::set<int> warned_;  // by their places, as aliases repeat them
 };
 
 // yaml-cpp would take a 0x04 for the end of the text, and others for UTF-16.
@@ -281,9 +339,20 @@ Result<std::vector<json>> parse_yaml(std::string_view text) {
   return convert_all(text, 1, converter);
 }
 
+std::vector<std::string> yaml_warnings(std::string_view text) {
+  std::vector<std::string> all;
+  for_each_yaml_document(
+      text,
+      [&](int64_t, const Result<json>&, const std::vector<std::string>& warnings) {
+        all.insert(all.end(), warnings.begin(), warnings.end());
+      }
+  );
+  return all;
+}
+
 void for_each_yaml_document(std::string_view text, const YamlVisitor& visit) {
   if (const Status status = check_text(text); !status) {
-    return visit(1, tl::unexpected(status.error()));
+    return visit(1, tl::unexpected(status.error()), {});
   }
   Converter converter;
   PartReader reader(text);
@@ -291,10 +360,11 @@ void for_each_yaml_document(std::string_view text, const YamlVisitor& visit) {
     if (part->is_empty) continue;
     const Result<std::vector<json>> documents =
         convert_all(part->text, part->first_line, converter);
-    if (!documents) visit(part->line, tl::unexpected(documents.error()));
+    const std::vector<std::string> warnings = converter.take_warnings();
+    if (!documents) visit(part->line, tl::unexpected(documents.error()), warnings);
     if (!converter.has_room()) return;
     if (!documents) continue;
-    for (const json& document : *documents) visit(part->line, document);
+    for (const json& document : *documents) visit(part->line, document, warnings);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 namespace gnn::app {
@@ -129,7 +130,9 @@ void check_spec(const json& object, const api::AllowedKeys& allowed_keys, Checke
     errors = reconcile::spec_errors(job, allowed_keys);
   }
   std::move(errors.begin(), errors.end(), std::back_inserter(checked.errors));
-  if (checked.errors.empty()) checked.warnings = warnings_of(object, job.spec);
+  if (!checked.errors.empty()) return;
+  std::vector<std::string> warnings = warnings_of(object, job.spec);
+  std::move(warnings.begin(), warnings.end(), std::back_inserter(checked.warnings));
 }
 
 void shorten(std::vector<std::string>& messages) {
@@ -181,24 +184,28 @@ std::vector<CheckedObject> check_manifest(
 ) {
   std::vector<CheckedObject> found;
   int64_t number = 0;
-  api::for_each_yaml_document(text, [&](int64_t line, const Result<json>& document) {
-    CheckedObject checked{.line = line, .document = ++number};
-    if (!document) {
-      checked.errors.push_back(printable_line(document.error().message, kLongestMessage));
-      found.push_back(std::move(checked));
-      return;
-    }
-    const json* items = items_of(*document);
-    if (items == nullptr) {
-      found.push_back(check_object(*document, std::move(checked), allowed_keys));
-      return;
-    }
-    for (size_t i = 0; i < items->size(); ++i) {
-      CheckedObject of_item = checked;
-      of_item.name = ", item " + std::to_string(i);
-      found.push_back(check_object((*items)[i], std::move(of_item), allowed_keys));
-    }
-  });
+  const auto check_document =
+      [&](int64_t line, const Result<json>& document, const std::vector<std::string>& warnings) {
+        CheckedObject checked{.line = line, .document = ++number, .warnings = warnings};
+        shorten(checked.warnings);
+        if (!document) {
+          checked.errors.push_back(printable_line(document.error().message, kLongestMessage));
+          found.push_back(std::move(checked));
+          return;
+        }
+        const json* items = items_of(*document);
+        if (items == nullptr) {
+          found.push_back(check_object(*document, std::move(checked), allowed_keys));
+          return;
+        }
+        for (size_t i = 0; i < items->size(); ++i) {
+          CheckedObject of_item = checked;
+          of_item.name = ", item " + std::to_string(i);
+          if (i > 0) of_item.warnings.clear();
+          found.push_back(check_object((*items)[i], std::move(of_item), allowed_keys));
+        }
+      };
+  api::for_each_yaml_document(text, check_document);
   return found;
 }
 

@@ -17,8 +17,9 @@ struct CheckedObject {
   /// E.g. "GNNJob team-a/arxiv" or "ConfigMap settings"; empty: none can be read.
   std::string name = {};
   bool is_job = false;
-  std::vector<std::string> errors = {};    ///< each starts with its field, where it has one
-  std::vector<std::string> warnings = {};  ///< of jobs without errors
+  std::vector<std::string> errors = {};  ///< each starts with its field, where it has one
+  /// What YAML's versions read differently, and what is said of jobs without errors.
+  std::vector<std::string> warnings = {};
 };
 
 /// Judges each GNNJob of a YAML or JSON text as the controller would, and by what the API server has looked at before

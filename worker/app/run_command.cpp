@@ -1,5 +1,8 @@
+#include "common/api/codec.h"
+#include "common/api/yaml.h"
 #include "common/contract.h"
 #include "common/log.h"
+#include "common/text_file.h"
 #include "worker/app/command.h"
 #include "worker/app/job_file.h"
 #include "worker/app/job_options.h"
@@ -24,6 +27,15 @@ int fail_with(const Error& error) {
   const int code = contract::exit_code_for(error.kind);
   log_error(error.message, {{"kind", to_string(error.kind)}, {"exit_code", code}});
   return code;
+}
+
+// Of scalars that other programs read differently. A file that cannot be read is reported by others.
+void log_yaml_warnings(const std::string& path) {
+  const Result<std::string> text = read_text_file(path, api::kMaxDocumentBytes);
+  if (!text) return;
+  for (const std::string& warning : api::yaml_warnings(*text)) {
+    log_warning(warning, {{"file", path}});
+  }
 }
 
 // What a pod of its own does in a cluster.
@@ -60,6 +72,7 @@ int run(const JobOptions& options) {
   if (const Status status = apply_console_options(options.console); !status)
     return fail_with(status.error());
   const Result<api::GnnJob> job = load_job(options.config, options.overrides);
+  log_yaml_warnings(options.config);
   if (!job) return fail_with(job.error());
   if (const Status prepared = prepare_here(*job); !prepared) return fail_with(prepared.error());
   const bool alone = job->spec.workers.nodes == 1 && job->spec.workers.processes_per_node == 1;

@@ -413,16 +413,6 @@ TEST(Codec, YamlWithABracketTooManyEnds) {
   EXPECT_TRUE(parse_yaml("---\n---\n{}\n---\n[]\n...\n"));
 }
 
-TEST(Codec, YamlScalarsFollowTheCoreSchema) {
-  const auto documents =
-      parse_yaml("[yes, 'true', true, ~, \"1\", 1, -7, +7, 1.5, 0o7, 1_000, '', -, .inf]");
-  ASSERT_TRUE(documents) << documents.error().message;
-  EXPECT_EQ(
-      documents->front(),
-      json({"yes", "true", true, nullptr, "1", 1, -7, 7, 1.5, "0o7", "1_000", "", "-", ".inf"})
-  );
-}
-
 TEST(Codec, WorkerConfigIsTheJobWithoutThePodTemplateAndItsScheduling) {
   GnnJob job = sample_job();
   const std::string unscheduled = worker_config(job);

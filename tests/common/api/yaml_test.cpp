@@ -20,12 +20,64 @@ using ::testing::HasSubstr;
 // "LINE: VALUE" of each document, or "LINE: ERROR".
 std::vector<std::string> documents_of(std::string_view text) {
   std::vector<std::string> found;
-  for_each_yaml_document(text, [&](int64_t line, const Result<nlohmann::json>& document) {
-    found.push_back(
-        std::to_string(line) + ": " + (document ? document->dump() : document.error().message)
-    );
-  });
+  for_each_yaml_document(
+      text,
+      [&](int64_t line, const Result<nlohmann::json>& document, const std::vector<std::string>&) {
+        found.push_back(
+            std::to_string(line) + ": " + (document ? document->dump() : document.error().message)
+        );
+      }
+  );
   return found;
+}
+
+TEST(YamlKeys, AreReadAsKubectlReadsThem) {
+  EXPECT_THAT(
+      documents_of("{y: 1, 010: 2, 'on': 3}"), ElementsAre(R"(1: {"8":2,"on":3,"true":1})")
+  );
+  EXPECT_THAT(documents_of("{y: .inf}"), ElementsAre(HasSubstr("JSON does not have")));
+}
+
+TEST(YamlScalars, ThatYamlsVersionsReadDifferentlyAreNamedWithTheirLines) {
+  EXPECT_THAT(
+      yaml_warnings("a: 010\n---\nb: [on, 7]\nn: 'off'\n"),
+      ElementsAre(
+          "010 is 8 for kubectl, which reads YAML 1.1, and 10 in YAML 1.2: write 8, or \"010\" for "
+          "the "
+          "text (line 1, column 4)",
+          "on is true for kubectl, which reads YAML 1.1, and \"on\" in YAML 1.2: write true, or "
+          "\"on\" for "
+          "the text (line 3, column 5)",
+          HasSubstr("n is false for kubectl")
+      )
+  );
+  EXPECT_THAT(
+      yaml_warnings("[007, 08, 0x10, 1e2, 3.0, .5, ~, 1:30, true, 2026-01-31, 1.5, \"y\", yEs]"),
+      ElementsAre()
+  );
+  // Once, however often an alias repeats it.
+  EXPECT_EQ(yaml_warnings("a: &a [y]\nb: [*a, *a]\n").size(), 1U);
+}
+
+TEST(YamlMaps, TakeWhatIsMergedBelowTheirOwnKeys) {
+  EXPECT_THAT(
+      documents_of(
+          "a: &a {x: 1, y1: 2}\nb: &b {x: 3, z: 4}\nc: {<<: *a, x: 5}\nd: {<<: [*a, *b], w: 6}\n"
+      ),
+      ElementsAre(
+          R"(1: {"a":{"x":1,"y1":2},"b":{"x":3,"z":4},"c":{"x":5,"y1":2},"d":{"w":6,"x":1,"y1":2,"z":4}})"
+      )
+  );
+  EXPECT_THAT(
+      documents_of("a: &a {x: 1}\nb: {x: 2, <<: *a}\n"),
+      ElementsAre(HasSubstr("<< must be the first key of its map (line 2, column 11)"))
+  );
+  EXPECT_THAT(documents_of("{<<: 1}"), ElementsAre(HasSubstr("<< expects maps")));
+  for (const char* key : {"~", "1.5", "null"}) {
+    EXPECT_THAT(
+        documents_of("{" + std::string(key) + ": 1}"), ElementsAre(HasSubstr("put it in quotes"))
+    );
+  }
 }
 
 TEST(YamlDocuments, AreReadOneByOneWithTheirLines) {
@@ -113,9 +165,12 @@ TEST(YamlDocumentsMutations, AreThoseOfTheWholeText) {
     const auto all = parse_yaml(text);
     if (!all) continue;  // a part of it may be well by itself
     std::vector<nlohmann::json> each;
-    for_each_yaml_document(text, [&](int64_t, const Result<nlohmann::json>& document) {
-      if (document) each.push_back(*document);
-    });
+    for_each_yaml_document(
+        text,
+        [&](int64_t, const Result<nlohmann::json>& document, const std::vector<std::string>&) {
+          if (document) each.push_back(*document);
+        }
+    );
     EXPECT_EQ(each, *all) << text;
   }
 }

@@ -636,6 +636,64 @@ std::vector<Refusal> broken_tracking_rules() {
   };
 }
 
+std::vector<Refusal> broken_pod_rules() {
+  const std::string t = "/spec/workers/template";
+  const std::string terms =
+      "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+  const std::string values =
+      "spec.workers.template.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution."
+      "nodeSelectorTerms[0].matchExpressions[0].values";
+  const auto expression = [&](const json& each) {
+    return nodes("", {{t + terms, json::array({{{"matchExpressions", json::array({each})}}})}});
+  };
+  const auto toleration = [&](const json& each) {
+    return nodes("", {{t + "/tolerations", json::array({each})}});
+  };
+  return {
+      {nodes("", {{t + "/image", "gnn worker"}}),
+       "spec.workers.template.image",
+       "must be an image reference without spaces, the repository in lower case, such as "
+       "registry.example.com/gnn-worker:0.1.0"},
+      {nodes("", {{t + "/nodeSelector", {{"a b", "c"}}}}),
+       "spec.workers.template.nodeSelector",
+       "keys must be label names of at most 63 characters, with an optional DNS prefix and /"},
+      {nodes("", {{t + "/resources/requests", {{"memroy", "1Gi"}}}}),
+       "spec.workers.template.resources.requests",
+       "each must be cpu, memory, ephemeral-storage, hugepages-SIZE, or an extended resource with "
+       "its domain, such as example.com/nic"},
+      {nodes("", {{t + "/resources/limits", {{"example.com/nic", "500m"}}}}),
+       "spec.workers.template.resources.limits",
+       "extended resources must be whole numbers, and huge pages multiples of the page size"},
+      {nodes("", {{t + "/resources", {{"requests", {{"cpu", 2}}}, {"limits", {{"cpu", 1}}}}}}),
+       "spec.workers.template.resources.requests",
+       "cpu, memory and ephemeral-storage must be at most their limits"},
+      {nodes("", {{t + "/resources/requests", {{"example.com/nic", 1}}}}),
+       "spec.workers.template.resources.requests",
+       "extended resources and huge pages must have a limit of the same amount"},
+      {nodes("", {{t + "/resources/limits", {{"hugepages-2Mi", "2Mi"}}}}),
+       "spec.workers.template.resources",
+       "huge pages require cpu or memory besides"},
+      {toleration({{"value", "b"}}),
+       "spec.workers.template.tolerations[0].operator",
+       "must be Exists in a toleration without key"},
+      {toleration({{"key", "a"}, {"operator", "Exists"}, {"value", "b"}}),
+       "spec.workers.template.tolerations[0].value",
+       "must be empty with operator Exists"},
+      {toleration({{"key", "a"}, {"tolerationSeconds", 5}}),
+       "spec.workers.template.tolerations[0].effect",
+       "must be NoExecute with tolerationSeconds"},
+      {expression({{"key", "a"}, {"operator", "In"}}),
+       values,
+       "must not be empty with operator In or NotIn"},
+      {expression({{"key", "a"}, {"operator", "Exists"}, {"values", {"b"}}}),
+       values,
+       "must be empty with operator Exists or DoesNotExist"},
+      {expression({{"key", "a"}, {"operator", "Gt"}, {"values", {"many"}}}),
+       values,
+       "must be one whole number with operator Gt or Lt"},
+  };
+}
+
 std::vector<Refusal> broken_rules() {
   const std::string t = "/spec/workers/template";
   const json volume = {{{"name", "data"}, {"emptyDir", json::object()}}};
@@ -1002,6 +1060,7 @@ std::vector<Refusal> broken_rules() {
   for (Refusal& each : broken_training_rules()) cases.push_back(std::move(each));
   for (Refusal& each : broken_inference_rules()) cases.push_back(std::move(each));
   for (Refusal& each : broken_tracking_rules()) cases.push_back(std::move(each));
+  for (Refusal& each : broken_pod_rules()) cases.push_back(std::move(each));
   for (size_t i = 0; i < cases.size(); ++i) {
     cases[i].object["metadata"]["name"] = "refused-" + std::to_string(i) + "-x";
   }
@@ -1056,6 +1115,14 @@ TEST_F(CrdAdmission, EveryRuleIsBrokenByACase) {
                            message.starts_with("servers can be neither added nor removed");
     EXPECT_TRUE(elsewhere || broken.contains(message)) << message;
   }
+}
+
+// `kubectl apply` keeps the whole object in an annotation, which may have 262,144 bytes.
+TEST_F(CrdAdmission, TheCrdFitsIntoAnAnnotation) {
+  std::ifstream file(kCrd);
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_LT(parse_yaml(text.str()).value().front().dump().size(), 256'000U);
 }
 
 TEST_F(CrdAdmission, RefusesNamesThatMakeNoDnsLabels) {

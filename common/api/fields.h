@@ -388,11 +388,11 @@ void visit(auto& v, Of<Toleration> auto& x) {
 void visit(auto& v, Of<NodeSelectorRequirement> auto& x) {
   v.required("key", x.key, text(TextForm::QualifiedName, 317));
   v.required("operator", x.op, Bounds{});
-  v.field("values", x.values, label_values(64));
+  v.field("values", x.values, label_values(16));
 }
 
 void visit(auto& v, Of<NodeSelectorTerm> auto& x) {
-  v.required("matchExpressions", x.match_expressions, items(1, 16));
+  v.required("matchExpressions", x.match_expressions, items(1, 8));
 }
 
 void visit(auto& v, Of<PreferredNodeTerm> auto& x) {
@@ -401,12 +401,12 @@ void visit(auto& v, Of<PreferredNodeTerm> auto& x) {
 }
 
 void visit(auto& v, Of<NodeSelector> auto& x) {
-  v.required("nodeSelectorTerms", x.node_selector_terms, items(1, 16));
+  v.required("nodeSelectorTerms", x.node_selector_terms, items(1, 4));
 }
 
 void visit(auto& v, Of<NodeAffinity> auto& x) {
   v.field("requiredDuringSchedulingIgnoredDuringExecution", x.required, Bounds{});
-  v.field("preferredDuringSchedulingIgnoredDuringExecution", x.preferred, items(0, 16));
+  v.field("preferredDuringSchedulingIgnoredDuringExecution", x.preferred, items(0, 4));
 }
 
 void visit(auto& v, Of<Affinity> auto& x) {

@@ -30,14 +30,9 @@ void on_child_change(runtime::Store<T>& store, const KeyFunction& changed) {
 
 }  // namespace
 
-bool owner_is_job(const objects::ObjectMeta& meta) {
-  const objects::OwnerReference* owner = objects::controller_of(meta);
-  return owner != nullptr && owner->kind == contract::kKind &&
-         owner->api_version.starts_with(std::string(contract::kApiGroup) + "/");
-}
-
 std::optional<ObjectKey> job_of(const objects::ObjectMeta& meta) {
-  if (owner_is_job(meta)) return ObjectKey{meta.namespace_, objects::controller_of(meta)->name};
+  if (objects::is_controlled_by_job(meta))
+    return ObjectKey{meta.namespace_, objects::controller_of(meta)->name};
   const auto label = meta.labels.find(std::string(contract::kLabelJob));
   if (label == meta.labels.end()) return std::nullopt;
   return ObjectKey{meta.namespace_, label->second};

@@ -17,9 +17,6 @@
 
 namespace gnn::app {
 
-/// Whether a GNNJob controls the object.
-[[nodiscard]] bool owner_is_job(const objects::ObjectMeta& meta);
-
 /// The key of the job that an object belongs to: by its controller, which users rarely touch, or by
 /// its job label. Nothing without either.
 [[nodiscard]] std::optional<objects::ObjectKey> job_of(const objects::ObjectMeta& meta);

@@ -73,7 +73,8 @@ client::ApiResult<std::vector<objects::Workload>> workloads_of_jobs(
           {.namespace_ = name_space, .label_selector = std::string(contract::kLabelJob)},
           [&](const objects::Json& json) {
             auto workload = objects::decode_workload(json, version);
-            if (workload && owner_is_job(workload->metadata)) workloads.push_back(*workload);
+            if (workload && objects::is_controlled_by_job(workload->metadata))
+              workloads.push_back(*workload);
           }
       );
     });

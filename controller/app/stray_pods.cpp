@@ -72,7 +72,8 @@ client::ApiResult<void> find_stray_pods(
        .stop = stop},
       [&](const objects::Json& json) {
         const auto pod = objects::decode_pod(json);
-        if (pod && reconcile::has_our_finalizer(pod->metadata) && owner_is_job(pod->metadata)) {
+        if (pod && reconcile::has_our_finalizer(pod->metadata) &&
+            objects::is_controlled_by_job(pod->metadata)) {
           found(pod->metadata);
         }
       }

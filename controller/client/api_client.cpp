@@ -12,6 +12,7 @@ namespace gnn::client {
 namespace {
 
 constexpr int64_t kMaxObjectBytes = int64_t{4} << 20;
+constexpr int64_t kMaxDiscoveryValues = 400'000;  // of hundreds of APIs
 const std::vector<double> kDurationBuckets = {
     0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 45, 60
 };
@@ -239,14 +240,14 @@ void ApiClient::count_retry(const HttpRequest& request, const HttpResponse& repl
       .increment();
 }
 
-ApiResult<Json> ApiClient::call_for_object(HttpRequest request) {
+ApiResult<Json> ApiClient::call_for_object(HttpRequest request, int64_t max_values) {
   request.max_body_bytes = kMaxObjectBytes;
   const std::string name = call_name(request);
   // A single object that is asked for is rare, and may be of a kind of which more is read.
   const bool whole = request.method == "GET";
   auto body = call(std::move(request));
   if (!body) return tl::unexpected<ApiError>(std::move(body).error());
-  const objects::JsonLimits limits{.max_bytes = kMaxObjectBytes};
+  const objects::JsonLimits limits{.max_bytes = kMaxObjectBytes, .max_values = max_values};
   auto json = whole ? objects::parse_json(*body, limits) : objects::parse_object(*body, limits);
   if (!json) return tl::unexpected<ApiError>(decode_error(json.error(), name));
   return std::move(*json);
@@ -262,7 +263,7 @@ ApiResult<Json> ApiClient::discover() {
   HttpRequest request;
   request.path = "/apis";
   request.accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-  return call_for_object(std::move(request));
+  return call_for_object(std::move(request), kMaxDiscoveryValues);
 }
 
 ApiResult<Json> ApiClient::create(const Resource& resource, const Json& object) {
@@ -362,6 +363,9 @@ ApiResult<std::string> ApiClient::list(
     }
     continuation = page->continuation;
     if (continuation.empty()) return page->resource_version;
+    // The large objects may be behind.
+    const bool is_small = static_cast<int64_t>(body->size()) < kMaxReplyBytes / 4;
+    if (is_small) page_size = std::min(2 * page_size, options.page_size);
   }
 }
 

@@ -53,7 +53,8 @@ struct ListOptions {
   std::string field_selector{};
   std::string resource_version{};
   Content content = Content::Whole;
-  /// Most objects of a page. Halved for as long as a page is larger than kMaxReplyBytes.
+  /// Most objects of a page. Halved for as long as a page is larger than kMaxReplyBytes, and doubled
+  /// again behind pages that are far smaller.
   int64_t page_size = 500;
   objects::JsonLimits object_limits{};
   /// Called for an object above the limits, or that is not JSON, with what was read of it: namespace
@@ -162,7 +163,9 @@ class ApiClient {
   [[nodiscard]] bool wait_to_retry(const ApiError& error, const HttpResponse& reply);
   void count_request(const std::string& method, const std::string& code);
   void count_retry(const HttpRequest& request, const HttpResponse& reply);
-  [[nodiscard]] ApiResult<Json> call_for_object(HttpRequest request);
+  [[nodiscard]] ApiResult<Json> call_for_object(
+      HttpRequest request, int64_t max_values = objects::JsonLimits{}.max_values
+  );
 
   HttpTransport* transport_;
   TokenSource* tokens_;

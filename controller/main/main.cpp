@@ -27,6 +27,10 @@ void wait_for_signals_later() {
 int main(int argc, char** argv) {
   // Few arenas: most threads only wait, and an arena never shrinks.
   ::mallopt(M_ARENA_MAX, 2);
+  // Pages of lists and large objects are not to leave holes in an arena: without this, glibc raises
+  // the size from which a block goes back to the system at once to the largest that it has seen.
+  ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 20);
   ::signal(SIGPIPE, SIG_IGN);
 
   const gnn::app::ParsedOptions parsed = gnn::app::parse_options(argc, argv);

@@ -2,15 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 namespace gnn::objects {
 namespace {
 
-// Deepest nesting of arrays and objects in `text`, which need not be valid JSON.
-int64_t nesting_depth(std::string_view text) {
+// Of a text that need not be valid JSON.
+struct TextShape {
+  int64_t depth = 0;   // deepest nesting of arrays and objects
+  int64_t values = 1;  // at most so many
+};
+
+TextShape shape_of(std::string_view text) {
   int64_t depth = 0;
-  int64_t deepest = 0;
+  TextShape shape;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -25,12 +31,23 @@ int64_t nesting_depth(std::string_view text) {
     if (c == '"') {
       in_string = true;
     } else if (c == '{' || c == '[') {
-      deepest = std::max(deepest, ++depth);
+      shape.depth = std::max(shape.depth, ++depth);
+      ++shape.values;
     } else if (c == '}' || c == ']') {
       --depth;
+    } else if (c == ',') {
+      ++shape.values;
     }
   }
-  return deepest;
+  return shape;
+}
+
+Error too_many_values(const JsonLimits& limits) {
+  return Error{
+      .kind = ErrorKind::Data,
+      .message =
+          "expected JSON of at most " + std::to_string(limits.max_values) + " values, found more",
+  };
 }
 
 tl::unexpected<Error> not_json(const std::string& problem) {
@@ -49,6 +66,7 @@ class DocumentReader : public Json::json_sax_t {
     } catch (const Json::exception& error) {
       problem_ = error.what();
     }
+    if (refused_) return tl::unexpected<Error>(*refused_);
     return not_json(problem_);
   }
 
@@ -57,8 +75,16 @@ class DocumentReader : public Json::json_sax_t {
     return false;
   }
 
+ protected:
+  // Ends the reading with that error.
+  bool refuse(Error error) {
+    refused_ = std::move(error);
+    return false;
+  }
+
  private:
   std::string problem_;
+  std::optional<Error> refused_;
 };
 
 // Keeps the wanted text members of a document.
@@ -125,9 +151,17 @@ constexpr std::array kUnreadMembers = {
     Member{"spec", "topologySpreadConstraints"},
 };
 
-// Builds a document without kUnreadMembers of an object or of a watch event's object.
+// Where the keys of labels and annotations begin of which a caller of parse_object() reads any.
+constexpr std::array<std::string_view, 4> kReadKeys = {
+    "gnn.dev/", "kueue.x-k8s.io/", "scheduling.k8s.io/", "scheduling.x-k8s.io/"
+};
+
+// Builds a document without kUnreadMembers of an object or of a watch event's object, and without
+// labels and annotations that nobody reads.
 class ObjectBuilder final : public DocumentReader {
  public:
+  explicit ObjectBuilder(const JsonLimits& limits) : limits_(limits) {}
+
   [[nodiscard]] Json take() override { return std::move(root_); }
 
   bool null() override { return put(nullptr); }
@@ -143,7 +177,7 @@ class ObjectBuilder final : public DocumentReader {
   bool end_array() override { return leave(); }
   bool key(string_t& name) override {
     if (skipped_depth_ > 0) return true;
-    skip_next_ = is_unread(name);
+    skip_next_ = is_unread(name) || is_foreign_key(name);
     if (open_.size() < kDeepestParent) parent_names_[open_.size()] = name;
     if (!skip_next_) member_ = &(*open_.back())[name];
     return true;
@@ -151,15 +185,31 @@ class ObjectBuilder final : public DocumentReader {
 
  private:
   // Of an object the parent is a member of the root, of a watch event's object one level deeper.
-  static constexpr size_t kDeepestParent = 3;
+  static constexpr size_t kDeepestUnread = 3;
+  static constexpr size_t kDeepestParent = 4;
 
   [[nodiscard]] bool is_unread(const std::string& name) const {
-    if (open_.size() < 2 || open_.size() > kDeepestParent) return false;
+    if (open_.size() < 2 || open_.size() > kDeepestUnread) return false;
     const std::string& parent = parent_names_[open_.size() - 1];
     return std::any_of(kUnreadMembers.begin(), kUnreadMembers.end(), [&](const Member& member) {
       return member.name == name && member.parent == parent;
     });
   }
+
+  // Whether the key is of a label or an annotation of the object that nobody reads.
+  [[nodiscard]] bool is_foreign_key(const std::string& name) const {
+    const size_t depth = open_.size();
+    if (depth < 3 || depth > kDeepestParent || parent_names_[depth - 2] != "metadata") return false;
+    if (depth == kDeepestParent && parent_names_[1] != "object") return false;
+    const std::string& parent = parent_names_[depth - 1];
+    if (parent != "labels" && parent != "annotations") return false;
+    return std::none_of(kReadKeys.begin(), kReadKeys.end(), [&](std::string_view known) {
+      return name.starts_with(known);
+    });
+  }
+
+  // Counts a value that is kept.
+  bool has_room() { return ++values_ <= limits_.max_values || refuse(too_many_values(limits_)); }
 
   // Where the next value goes.
   Json* place() {
@@ -172,6 +222,7 @@ class ObjectBuilder final : public DocumentReader {
   bool put(T&& value) {
     if (skipped_depth_ > 0) return true;
     if (std::exchange(skip_next_, false)) return true;
+    if (!has_room()) return false;
     *place() = std::forward<T>(value);
     return true;
   }
@@ -181,6 +232,7 @@ class ObjectBuilder final : public DocumentReader {
       ++skipped_depth_;
       return true;
     }
+    if (!has_room()) return false;
     Json* here = place();
     *here = type;
     open_.push_back(here);
@@ -200,6 +252,8 @@ class ObjectBuilder final : public DocumentReader {
     return true;
   }
 
+  const JsonLimits& limits_;
+  int64_t values_ = 0;
   Json root_;
   std::vector<Json*> open_;  // the objects and arrays around what comes next
   Json* member_ = nullptr;   // of the innermost object
@@ -208,7 +262,8 @@ class ObjectBuilder final : public DocumentReader {
   bool skip_next_ = false;
 };
 
-Status check_limits(std::string_view text, const JsonLimits& limits) {
+// Returns at most how many values the text has.
+Result<int64_t> check_limits(std::string_view text, const JsonLimits& limits) {
   if (static_cast<int64_t>(text.size()) > limits.max_bytes) {
     return fail(
         ErrorKind::Data,
@@ -216,19 +271,21 @@ Status check_limits(std::string_view text, const JsonLimits& limits) {
             std::to_string(text.size())
     );
   }
-  if (nesting_depth(text) > limits.max_depth) {
+  const TextShape shape = shape_of(text);
+  if (shape.depth > limits.max_depth) {
     return fail(
         ErrorKind::Data,
         "expected JSON of at most " + std::to_string(limits.max_depth) + " levels, found more"
     );
   }
-  return {};
+  return shape.values;
 }
 
 }  // namespace
 
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
-  GNN_RETURN_IF_ERROR(check_limits(text, limits));
+  GNN_ASSIGN_OR_RETURN(const int64_t values, check_limits(text, limits));
+  if (values > limits.max_values) return tl::unexpected<Error>(too_many_values(limits));
   try {
     return Json::parse(text.begin(), text.end());
   } catch (const Json::exception& error) {
@@ -238,7 +295,7 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
 
 Result<Json> parse_object(std::string_view text, const JsonLimits& limits) {
   GNN_RETURN_IF_ERROR(check_limits(text, limits));
-  return ObjectBuilder().read(text);
+  return ObjectBuilder(limits).read(text);
 }
 
 Result<Json> parse_members(

@@ -16,11 +16,13 @@ namespace gnn::objects {
 
 using Json = nlohmann::json;
 
-/// Limits that a text must meet before it is parsed. nlohmann::json copies and destroys values
-/// recursively, so depth must be bounded beforehand.
+/// Limits of a text that is parsed. nlohmann::json copies and destroys values recursively, so depth
+/// must be bounded beforehand. A value takes up to a hundred bytes, however short its text is: a
+/// megabyte of short keys would become ten.
 struct JsonLimits {
   int64_t max_bytes = int64_t{3} << 20;
   int64_t max_depth = 64;
+  int64_t max_values = 20'000;  ///< of all that is kept
 };
 
 /// Parses one JSON value.
@@ -28,7 +30,8 @@ struct JsonLimits {
 [[nodiscard]] Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
 /// As parse_json(), for an object of the API server, or a watch event with one: leaves out what is
-/// large and never read here, such as metadata.managedFields and a pod's containers.
+/// large and never read here, such as metadata.managedFields, a pod's containers, and the labels and
+/// annotations of others.
 [[nodiscard]] Result<Json> parse_object(std::string_view text, const JsonLimits& limits = {});
 
 /// Reads a text that is above the limits: an object that has only those of its text members whose

@@ -9,6 +9,8 @@
 namespace gnn::objects {
 namespace {
 
+constexpr size_t kMaxOwnerText = 253;
+
 Result<OwnerReference> decode_owner(const Json& json, const std::string& path) {
   OwnerReference owner;
   ObjectReader reader(json, path);
@@ -39,7 +41,11 @@ void keep_what_is_read(ObjectMeta& meta) {
   });
   meta.finalizers.shrink_to_fit();
   std::erase_if(meta.owner_references, [](const OwnerReference& owner) {
-    return !owner.controller;
+    // The API server does not bound their texts, and no GNNJob has longer ones.
+    const size_t longest =
+        std::max({owner.api_version.size(), owner.kind.size(), owner.name.size(), owner.uid.size()}
+        );
+    return !owner.controller || longest > kMaxOwnerText;
   });
   meta.owner_references.shrink_to_fit();
 }
@@ -74,6 +80,12 @@ const OwnerReference* controller_of(const ObjectMeta& meta) {
     if (owner.controller) return &owner;
   }
   return nullptr;
+}
+
+bool is_controlled_by_job(const ObjectMeta& meta) {
+  const OwnerReference* owner = controller_of(meta);
+  return owner != nullptr && owner->kind == contract::kKind &&
+         owner->api_version.starts_with(std::string(contract::kApiGroup) + "/");
 }
 
 Result<ObjectMeta> decode_meta(const Json& json, const std::string& path) {

@@ -64,6 +64,8 @@ struct ObjectMeta {
 
 /// The owner that is the controller of the object, if any.
 [[nodiscard]] const OwnerReference* controller_of(const ObjectMeta& meta);
+/// Whether that is a GNNJob.
+[[nodiscard]] bool is_controlled_by_job(const ObjectMeta& meta);
 
 /// Of what users may write without limit it keeps only what is read here: the labels and the
 /// finalizer of this project and the owner that is the controller. So a cached object is small,

@@ -1,7 +1,12 @@
 #include "controller/objects/network_policy.h"
 
+#include "controller/objects/footprint.h"
+
 namespace gnn::objects {
 namespace {
+
+// The operator's fence, whose rules an administrator writes, is in ours.
+constexpr int64_t kMaxSpecBytes = int64_t{256} << 10;
 
 Result<MatchLabels> decode_selector(const Json& json, const std::string& path) {
   MatchLabels labels;
@@ -151,6 +156,10 @@ Result<NetworkPolicy> decode_network_policy(const Json& json) {
   reader.require("metadata");
   reader.read_with("metadata", policy.metadata, decode_meta);
   reader.read_with("spec", policy.spec, decode_spec_in_part);
+  if (!is_controlled_by_job(policy.metadata) || bytes_of(policy.spec) > kMaxSpecBytes) {
+    policy.spec = NetworkPolicySpec{};
+    policy.spec.has_unread = true;
+  }
   return reader.finish(std::move(policy));
 }
 

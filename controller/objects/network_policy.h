@@ -47,7 +47,8 @@ struct NetworkPolicySpec {
   std::vector<std::string> policy_types;
   std::vector<NetworkPolicyRule> ingress;
   std::vector<NetworkPolicyRule> egress = {};
-  /// A decoded spec has more than these fields can say, such as matchExpressions. Ours has not.
+  /// A decoded spec has more than these fields can say, such as matchExpressions, or is not kept,
+  /// because no job controls the policy or it is far larger than ours. Ours has not.
   bool has_unread = false;
   friend bool operator==(const NetworkPolicySpec&, const NetworkPolicySpec&) = default;
 };

@@ -152,6 +152,16 @@ Result<std::optional<GroupMembership>> decode_group(const Json& json, const std:
   return reader.finish(std::optional(std::move(membership)));
 }
 
+// Texts of a pod's status are hostile input. A kubelet writes at most 12 KiB of them.
+std::string cut(std::string text) {
+  constexpr size_t kMaxText = 16 << 10;
+  if (text.size() > kMaxText) {
+    text.resize(kMaxText);
+    text.shrink_to_fit();
+  }
+  return text;
+}
+
 // The group that a label or an annotation names.
 Result<std::optional<GroupMembership>> decode_group_in_metadata(
     const Json& json, const std::string& path
@@ -188,6 +198,8 @@ Result<PodCondition> decode_condition(const Json& json, const std::string& path)
   reader.read("reason", condition.reason);
   reader.read("message", condition.message);
   reader.read_with("lastTransitionTime", condition.last_transition_time, decode_time);
+  condition.reason = cut(std::move(condition.reason));
+  condition.message = cut(std::move(condition.message));
   return reader.finish(std::move(condition));
 }
 
@@ -196,6 +208,8 @@ Result<std::optional<ContainerWaiting>> decode_waiting(const Json& json, const s
   ObjectReader reader(json, path);
   reader.read("reason", waiting.reason);
   reader.read("message", waiting.message);
+  waiting.reason = cut(std::move(waiting.reason));
+  waiting.message = cut(std::move(waiting.message));
   return reader.finish(std::optional(std::move(waiting)));
 }
 
@@ -217,6 +231,8 @@ Result<std::optional<ContainerTerminated>> decode_terminated(
   reader.read("message", terminated.message);
   reader.read_with("startedAt", terminated.started_at, decode_time);
   reader.read_with("finishedAt", terminated.finished_at, decode_time);
+  terminated.reason = cut(std::move(terminated.reason));
+  terminated.message = cut(std::move(terminated.message));
   return reader.finish(std::optional(std::move(terminated)));
 }
 
@@ -248,6 +264,8 @@ Result<PodStatus> decode_status(const Json& json, const std::string& path) {
   reader.read_with("startTime", status.start_time, decode_time);
   reader.read_list("conditions", status.conditions, decode_condition);
   reader.read_list("containerStatuses", status.container_statuses, decode_container_status);
+  status.reason = cut(std::move(status.reason));
+  status.message = cut(std::move(status.message));
   return reader.finish(std::move(status));
 }
 

@@ -17,10 +17,13 @@ struct ServicePort {
 };
 
 struct ServiceSpec {
-  std::string cluster_ip;  ///< "None": headless
+  std::string cluster_ip{};  ///< "None": headless
   bool publish_not_ready_addresses = false;
-  std::map<std::string, std::string> selector;
-  std::vector<ServicePort> ports;
+  std::map<std::string, std::string> selector{};
+  std::vector<ServicePort> ports{};
+  /// A decoded spec that is not kept, because no job controls the Service or it is larger than ours
+  /// ever are. Ours is kept.
+  bool is_left_out = false;
   friend bool operator==(const ServiceSpec&, const ServiceSpec&) = default;
 };
 

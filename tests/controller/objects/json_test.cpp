@@ -57,13 +57,40 @@ TEST(ParseObject, KeepsMembersOfThoseNamesElsewhere) {
            R"({"data": {"managedFields": "x", "containers": [1]}, "volumes": [], "spec": 1})",
            R"({"spec": {"template": {"spec": {"containers": [1]}}, "metadata": 1}})",
            R"([{"managedFields": 1}, {"metadata": [{"managedFields": 2}]}])",
-           R"({"metadata": {"labels": {"managedFields": "x"}}, "spec": [{"containers": 1}]})",
+           R"({"metadata": {"labels": {"gnn.dev/job": "x"}}, "spec": [{"containers": 1}]})",
+           R"({"spec": {"a": {"metadata": {"labels": {"x": "y"}}}}})",
+           R"({"spec": {"metadata": {"annotations": {"x": "y"}}}})",
            "[]",
            "3",
            "null",
        }) {
     EXPECT_EQ(parse_object(text), Json::parse(text)) << text;
   }
+}
+
+TEST(ParseObject, LeavesOutLabelsAndAnnotationsOfOthers) {
+  const std::string object = R"({"metadata": {"labels": {"a": "1", "gnn.dev/job": "j"},)"
+                             R"( "annotations": {"b": "2", "kueue.x-k8s.io/x": "3"}}})";
+  const Json kept = Json::parse(
+      R"({"metadata": {"labels": {"gnn.dev/job": "j"}, "annotations": {"kueue.x-k8s.io/x": "3"}}})"
+  );
+  EXPECT_EQ(parse_object(object), kept);
+  EXPECT_EQ(
+      parse_object(R"({"type": "ADDED", "object": )" + object + "}"),
+      (Json{{"type", "ADDED"}, {"object", kept}})
+  );
+}
+
+// A value takes a hundred bytes, however short its text is.
+TEST(ParseObject, RefusesMoreValuesThanTheLimitOfWhatIsKept) {
+  const std::string list = R"({"status": [1,2,3,4], "spec": {"containers": [1,2,3,4,5,6,7]}})";
+  EXPECT_TRUE(parse_object(list, {.max_values = 7}));
+  const auto refused = parse_object(list, {.max_values = 6});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "expected JSON of at most 6 values, found more");
+  EXPECT_TRUE(parse_json("[1,2]", {.max_values = 3}));
+  EXPECT_FALSE(parse_json("[1,2]", {.max_values = 2}));
+  EXPECT_FALSE(parse_json(R"({"a": {}})", {.max_values = 1}));
 }
 
 TEST(ParseObject, HasTheLimitsAndErrorsOfParseJson) {

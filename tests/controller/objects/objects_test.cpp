@@ -1,5 +1,6 @@
 #include "controller/objects/config_map.h"
 #include "controller/objects/event.h"
+#include "controller/objects/footprint.h"
 #include "controller/objects/lease.h"
 #include "controller/objects/network_policy.h"
 #include "controller/objects/pod.h"
@@ -163,9 +164,19 @@ TEST(Pod, EncodesForCreate) {
   EXPECT_FALSE(json["metadata"].contains("resourceVersion"));
 }
 
+// As those of our children.
+const std::vector<OwnerReference> kJobAsController = {
+    {.api_version = "gnn.dev/v1alpha1",
+     .kind = "GNNJob",
+     .name = "j",
+     .uid = "u",
+     .controller = true}
+};
+
 TEST(Service, RoundTrips) {
   Service service;
   service.metadata.name = "j-gnn";
+  service.metadata.owner_references = kJobAsController;
   service.spec = {
       .cluster_ip = "None",
       .publish_not_ready_addresses = true,
@@ -188,9 +199,62 @@ TEST(ConfigMap, WritesItsDataAndReadsItsMetadata) {
   EXPECT_TRUE(read.data.empty());
 }
 
+// Else its size would be up to whoever writes it.
+TEST(Service, KeepsNoSpecThatCannotBeOurs) {
+  Service service;
+  service.metadata.name = "j-gnn";
+  service.spec.selector = {{"a", "b"}};
+  EXPECT_EQ(decode_service(encode(service))->spec, ServiceSpec{.is_left_out = true})
+      << "no job controls it";
+  service.metadata.owner_references = kJobAsController;
+  for (int i = 0; i < 1000; ++i) service.spec.selector[std::to_string(i)] = "x";
+  const Service read = decode_service(encode(service)).value();
+  EXPECT_EQ(read.spec, ServiceSpec{.is_left_out = true}) << "it is larger than ours ever are";
+  EXPECT_LT(footprint_of(read), 2048);
+}
+
+TEST(NetworkPolicy, KeepsNoSpecThatCannotBeOurs) {
+  NetworkPolicy policy;
+  policy.metadata.name = "j-gnn";
+  policy.spec.policy_types = {"Ingress"};
+  NetworkPolicySpec left_out;
+  left_out.has_unread = true;
+  EXPECT_EQ(decode_network_policy(encode(policy))->spec, left_out) << "no job controls it";
+  policy.metadata.owner_references = kJobAsController;
+  for (int i = 0; i < 4000; ++i) policy.spec.pod_selector[std::to_string(i)] = "x";
+  const NetworkPolicy read = decode_network_policy(encode(policy)).value();
+  EXPECT_EQ(read.spec, left_out) << "it is far larger than ours";
+  EXPECT_LT(footprint_of(read), 2048);
+}
+
+TEST(Pod, CutsTheTextsOfItsStatus) {
+  const std::string text(1 << 20, 'x');
+  const Json state = {{"terminated", {{"exitCode", 1}, {"reason", text}, {"message", text}}}};
+  const Json json = {
+      {"metadata", {{"name", "j-1-0"}}},
+      {"status",
+       {{"reason", text},
+        {"message", text},
+        {"conditions", {{{"type", "Ready"}, {"reason", text}, {"message", text}}}},
+        {"containerStatuses", {{{"name", "worker"}, {"state", state}}}}}}
+  };
+  EXPECT_LT(footprint_of(decode_pod(json).value()), 128 << 10);
+}
+
+// A name of a megabyte is accepted by the API server.
+TEST(ObjectMeta, KeepsNoOwnerWithTextsThatNoJobHas) {
+  ConfigMap config_map;
+  config_map.metadata.name = "j-gnn";
+  config_map.metadata.owner_references = kJobAsController;
+  EXPECT_TRUE(is_controlled_by_job(decode_config_map(encode(config_map))->metadata));
+  config_map.metadata.owner_references.front().name = std::string(1 << 20, 'x');
+  EXPECT_TRUE(decode_config_map(encode(config_map))->metadata.owner_references.empty());
+}
+
 TEST(NetworkPolicy, RoundTripsEmptyAndAbsentSelectors) {
   NetworkPolicy policy;
   policy.metadata.name = "j-gnn";
+  policy.metadata.owner_references = kJobAsController;
   policy.spec.pod_selector = {{"gnn.dev/job", "j"}};
   policy.spec.policy_types = {"Ingress"};
   policy.spec.ingress = {
@@ -212,6 +276,7 @@ TEST(NetworkPolicy, RoundTripsEmptyAndAbsentSelectors) {
 TEST(NetworkPolicy, NoticesWhatItDoesNotRead) {
   NetworkPolicy policy;
   policy.metadata.name = "j-gnn";
+  policy.metadata.owner_references = kJobAsController;
   policy.spec.pod_selector = {{"gnn.dev/job", "j"}};
   policy.spec.ingress = {{.peers = {}, .ports = {{.protocol = "TCP", .port = 9400}}}};
   const Json ours = encode(policy)["spec"];

@@ -19,7 +19,10 @@ void Parallel::run(
     const std::string& owner, size_t count, const std::function<void(size_t)>& task
 ) {
   if (count == 0) return;
-  if (count == 1) return task(0);
+  if (count == 1 || threads_.empty()) {
+    for (size_t i = 0; i < count; ++i) task(i);
+    return;
+  }
   Run run{.task = task, .count = count};
   auto state = state_.lock();
   state->waiting.push(owner, &run);

@@ -17,7 +17,8 @@ namespace gnn::app {
 /// Threads: run() may be called from any thread, but not from a task.
 class Parallel {
  public:
-  /// `share`: the most threads that one owner holds at the same time.
+  /// `share`: the most threads that one owner holds at the same time. Without threads, each
+  /// task runs on its caller's.
   Parallel(size_t threads, size_t share);
   ~Parallel();
   Parallel(const Parallel&) = delete;

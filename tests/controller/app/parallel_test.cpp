@@ -75,5 +75,12 @@ TEST(Parallel, AnOwnerWhoseTasksDoNotReturnLeavesOthersAQuarterOfTheThreads) {
   EXPECT_EQ(begun, 600);
 }
 
+TEST(Parallel, RunsTasksOnTheCallersThreadIfItHasNone) {
+  Parallel parallel(0, 0);
+  std::vector<std::thread::id> threads(3);
+  parallel.run("one", threads.size(), [&](size_t i) { threads[i] = std::this_thread::get_id(); });
+  EXPECT_EQ(threads, std::vector<std::thread::id>(3, std::this_thread::get_id()));
+}
+
 }  // namespace
 }  // namespace gnn::app

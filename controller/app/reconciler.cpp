@@ -275,7 +275,7 @@ Status Reconciler::name_data_key(reconcile::Observed& observed) {
     return {};
   }
   if (key.suffix.empty()) {
-    GNN_ASSIGN_OR_RETURN(key.suffix, draw_data_key_suffix());
+    GNN_ASSIGN_OR_RETURN(key.suffix, options_.draw_data_key_suffix());
   }
   observed.new_data_key = key;
   return {};

@@ -2,6 +2,7 @@
 
 #include "common/guarded.h"
 #include "controller/app/caches.h"
+#include "controller/app/data_key.h"
 #include "controller/app/executor.h"
 #include "controller/app/job_metrics.h"
 #include "controller/app/progress_client.h"
@@ -39,6 +40,8 @@ struct ReconcilerOptions {
   std::function<std::optional<objects::KueueVersion>()> kueue = [] {
     return std::optional<objects::KueueVersion>();
   };
+  /// Draws the random part of the name of a job's data key.
+  std::function<Result<std::string>()> draw_data_key_suffix = &app::draw_data_key_suffix;
   /// How long a create may fail before the job's status tells.
   Duration failing_patience = std::chrono::seconds(5);
 };

@@ -56,12 +56,19 @@ Controller::Controller(Settings settings, World world)
           {.correlator = {},
            .controller = "controller",
            .instance = settings_.name,
+           .writers = 1,
            .writes_per_second = 1e6},
           event_clock_,
           metrics_
       ),
       reconciler_(
-          caches_, executor_, recorder_, job_metrics_, clock_, options(), [](const ObjectKey&) {}
+          caches_,
+          executor_,
+          recorder_,
+          job_metrics_,
+          clock_,
+          options(),
+          [](const ObjectKey&, Duration) {}
       ),
       feed_(world_.server, caches_),
       backoff_(kBackoff) {
@@ -73,12 +80,17 @@ Controller::Controller(Settings settings, World world)
 app::ReconcilerOptions Controller::options() {
   app::ReconcilerOptions options;
   options.poll_progress = false;
+  options.draw_data_key_suffix = [&dice = world_.dice]() -> Result<std::string> {
+    std::string suffix;
+    while (suffix.size() < 32) suffix += "0123456789abcdef"[dice.below(16)];
+    return suffix;
+  };
   options.config.kueue = settings_.kueue;
   options.kueue = [this]() -> std::optional<objects::KueueVersion> {
     const auto version = apis_.kueue();
     return version && feed_.watches_workloads() ? version : std::nullopt;
   };
-  options.busy = [this] { return settings_.busy; };
+  options.busy = [this](const std::string&) { return settings_.busy; };
   return options;
 }
 

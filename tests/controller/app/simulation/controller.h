@@ -102,7 +102,7 @@ class Controller {
   client::ApiClient api_;
   client::ApiClient event_api_;
   app::Caches caches_;
-  app::Parallel parallel_{0};
+  app::Parallel parallel_{0, 1};
   app::Executor executor_;
   app::GroupApis apis_;
   SystemClock event_clock_;

@@ -304,6 +304,7 @@ ReconcilerOptions Operator::reconciler_options() {
   options.config.group_apis = options_.gang_providers;
   options.config.coscheduling_schedulers = options_.coscheduling_schedulers;
   options.config.volcano_schedulers = options_.volcano_schedulers;
+  options.config.volcano_queues = options_.volcano_queues;
   options.group_apis = [this] { return group_apis(); };
   options.config.kueue = options_.kueue;
   options.config.kueue_manages_all = options_.kueue_manage_jobs_without_queue_name;

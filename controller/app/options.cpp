@@ -108,6 +108,18 @@ void add_run(CLI::App& app, Options& options) {
       "scheduler whose pods Volcano groups with scheduling.provider Auto; repeatable (default: "
       "volcano)"
   );
+  app.add_option_function<std::string>(
+         "--volcano-queues",
+         [&options](const std::string& json) {
+           options.volcano_queues = *parse_volcano_queues(json);
+         },
+         R"(the queues that jobs may name in scheduling.volcano.queue, as JSON: {"NAMESPACE": ["QUEUE"...]}; )"
+         "* is any namespace or any queue (default: any)"
+  )
+      ->check([](const std::string& json) {
+        const auto queues = parse_volcano_queues(json);
+        return queues ? std::string() : queues.error().message;
+      });
   app.add_flag(
       "--kueue", options.kueue, "have jobs wait for Kueue that name a queue of it by their label"
   );
@@ -214,6 +226,13 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
       "remove the finalizer from every worker pod, before an uninstall; with --leader-elect, take "
       "the Lease first so that no controller creates pods meanwhile"
   );
+  release->add_flag(
+      "--only-workloads",
+      options.release_only_workloads,
+      "delete the Workloads of GNNJobs instead, once the operator does not use Kueue any more: "
+      "jobs "
+      "that run go on, and their quota is given back"
+  );
   CLI::App* wait = app.add_subcommand(
       "wait",
       "wait until a GNNJob has finished; exits with 0 (Complete), 1 (Failed), 2 (deleted) or 124 "
@@ -259,6 +278,17 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
     parsed.text = problem + "\n";
   }
   return parsed;
+}
+
+Result<reconcile::VolcanoQueues> parse_volcano_queues(const std::string& json) {
+  GNN_ASSIGN_OR_RETURN(const objects::Json value, objects::parse_json(json));
+  if (!value.is_object()) return fail(ErrorKind::Configuration, "expected a JSON object");
+  reconcile::VolcanoQueues queues;
+  objects::ObjectReader reader(value, "");
+  for (const auto& [name_space, unused] : value.items()) {
+    reader.read(name_space, queues[name_space]);
+  }
+  return reader.finish(std::move(queues));
 }
 
 Result<reconcile::JobFence> parse_job_fence(const std::string& json) {

@@ -7,6 +7,7 @@
 #include "controller/reconcile/observed.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ struct Options {
   /// Schedulers whose pods are grouped so with scheduling.provider Auto.
   std::vector<std::string> coscheduling_schedulers;
   std::vector<std::string> volcano_schedulers = {"volcano"};
-  bool kueue = false;  ///< whether Kueue may be used
+  std::optional<reconcile::VolcanoQueues> volcano_queues;  ///< absent: jobs may name any
+  bool kueue = false;                                      ///< whether Kueue may be used
   bool kueue_manage_jobs_without_queue_name = false;
   api::AllowedKeys job_allowed_keys;
   reconcile::PodUser job_pod_user = reconcile::PodUser::OfImages;
@@ -55,6 +57,9 @@ struct Options {
   Duration lease_duration = std::chrono::seconds(15);
   Duration renew_deadline = std::chrono::seconds(10);
   Duration retry_period = std::chrono::seconds(2);
+
+  /// `release`: deletes the jobs' Workloads of Kueue and touches no pod.
+  bool release_only_workloads = false;
 
   std::string wait_job;  ///< `wait`: name of the GNNJob, in the only --namespace
   Duration wait_timeout = std::chrono::seconds(300);
@@ -75,6 +80,9 @@ struct ParsedOptions {
 };
 
 [[nodiscard]] ParsedOptions parse_options(int argc, const char* const* argv);
+
+/// {"NAMESPACE": ["QUEUE"...]...}
+[[nodiscard]] Result<reconcile::VolcanoQueues> parse_volcano_queues(const std::string& json);
 
 /// {"metricsFrom": [NetworkPolicyPeer...], "egress": [NetworkPolicyEgressRule...]}, both optional.
 [[nodiscard]] Result<reconcile::JobFence> parse_job_fence(const std::string& json);

@@ -137,7 +137,7 @@ void create_pods(Pass& pass) {
   const auto admission = admission_of_nodes(pass);
   for (const NodeView& node : pass.gang.nodes) {
     if (node.phase != NodePhase::Missing) continue;
-    pass.out.actions.emplace_back(CreatePod{desired_pod(
+    objects::Pod pod = desired_pod(
         pass.job(),
         {.attempt = pass.attempt,
          .node = node.node,
@@ -146,7 +146,9 @@ void create_pods(Pass& pass) {
          .group = group_of_new_workers(pass),
          .admission = admission},
         pass.in.config.pod_user
-    )});
+    );
+    choose_scheduler(pass, pod);
+    pass.out.actions.emplace_back(CreatePod{std::move(pod)});
   }
 }
 
@@ -156,6 +158,7 @@ bool lacks_admission(Pass& pass) {
   if (!problem) return false;
   if (!pass.gang.is_complete()) {
     pass.set(condition::kScheduled, false, reason::kQueued, problem->message);
+    forget_group(pass);
   }
   pass.requeue(pass.in.config.refusal_retry);
   return true;

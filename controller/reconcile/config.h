@@ -6,6 +6,7 @@
 #include "controller/objects/pod_group.h"
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ enum class PodUser {
   OfCluster,  ///< pods say nothing either: something in the cluster, such as OpenShift, assigns them
 };
 
+/// Which of Volcano's queues jobs may name, by namespace; "*" stands for any namespace, or any queue.
+using VolcanoQueues = std::map<std::string, std::vector<std::string>>;
+
 /// The operator's own settings, as far as decisions depend on them.
 struct OperatorConfig {
   bool network_policy = true;  ///< give each job a NetworkPolicy
@@ -36,6 +40,7 @@ struct OperatorConfig {
   /// The schedulers whose pods are grouped so with provider Auto.
   std::vector<std::string> coscheduling_schedulers;
   std::vector<std::string> volcano_schedulers = {"volcano"};
+  std::optional<VolcanoQueues> volcano_queues;  ///< absent: any
   bool kueue = false;              ///< the operator may use Kueue, whether it is served or not
   bool kueue_manages_all = false;  ///< also jobs that name no queue
   api::AllowedKeys allowed_keys;   ///< of labels and annotations that jobs put on their pods

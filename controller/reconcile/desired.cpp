@@ -25,7 +25,6 @@ namespace gnn::reconcile {
 namespace {
 
 constexpr int64_t kDnsPort = 53;
-constexpr std::string_view kVolcanoScheduler = "volcano";
 constexpr std::array kMachines = {
     std::pair<std::string_view, std::string_view>{"kubernetes.io/arch", "amd64"},
     std::pair<std::string_view, std::string_view>{"kubernetes.io/os", "linux"},
@@ -376,13 +375,6 @@ objects::Pod pod_of_gang(const GnnJob& job, std::string name, PodUser user) {
   return pod;
 }
 
-// Volcano places no pod of another scheduler.
-void join_group(objects::Pod& pod, const std::optional<objects::GroupMembership>& group) {
-  pod.spec.group = group;
-  const bool of_volcano = group && group->api == objects::GroupApi::Volcano;
-  if (of_volcano && pod.spec.scheduler_name.empty()) pod.spec.scheduler_name = kVolcanoScheduler;
-}
-
 api::ResourceList requests_of_members(const GnnJob& job, const GroupMembers& members) {
   api::ResourceList sum;
   objects::add_resources(sum, objects::requests_of(desired_pod(job, {})), members.workers);
@@ -563,7 +555,7 @@ objects::Pod desired_pod(const GnnJob& job, const PodPlace& place, PodUser user)
   );
   pod.metadata.labels.merge(identifying_labels(job, place));
   pod.spec.hostname = contract::pod_hostname(job.metadata.name, place.node);
-  join_group(pod, place.group);
+  pod.spec.group = place.group;
   pod.spec.containers = {worker_container(job, place)};
   add_volumes(pod, job, chosen);
   add_data_key(pod, job);
@@ -597,7 +589,7 @@ objects::Pod desired_server_pod(const GnnJob& job, const ServerPlace& place, Pod
   pod.metadata.labels[std::string(contract::kLabelAppComponent)] = contract::kComponentServer;
   pod.metadata.labels.merge(identifying_labels(job, place));
   pod.spec.hostname = contract::server_hostname(job.metadata.name, place.server);
-  join_group(pod, place.group);
+  pod.spec.group = place.group;
   pod.spec.containers = {server_container(job, place)};
   add_volumes(pod, job, chosen);
   add_data_key(pod, job);

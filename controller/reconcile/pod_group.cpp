@@ -70,6 +70,33 @@ SchedulingStatus by_scheduler(const Pass& pass) {
   return one_by_one("no groups are known of the scheduler " + scheduler);
 }
 
+const std::vector<std::string>& schedulers_of(const OperatorConfig& config, GroupApi api) {
+  static const std::vector<std::string> kUnknown;
+  switch (api) {
+    case GroupApi::Coscheduling:
+      return config.coscheduling_schedulers;
+    case GroupApi::Volcano:
+      return config.volcano_schedulers;
+    case GroupApi::Native:
+      break;
+  }
+  return kUnknown;
+}
+
+// If the job names a scheduler, it must be one of those that place groups of this API, as far as these
+// are known.
+SchedulingStatus if_scheduler_knows(const Pass& pass, GroupApi api) {
+  const std::string named = pass.job().spec.workers.pod_template->scheduler_name.value_or("");
+  const std::vector<std::string>& known = schedulers_of(pass.in.config, api);
+  if (named.empty() || known.empty() || holds(known, named)) return if_offered(pass, api);
+  std::string names;
+  for (const std::string& each : known) names += (names.empty() ? "" : ", ") + each;
+  return one_by_one(
+      "the operator knows no groups of " + std::string(objects::to_string(api)) +
+      " for the scheduler " + named + ", only for " + names
+  );
+}
+
 // What the spec asks for, as far as it is to be had.
 SchedulingStatus wanted(const Pass& pass) {
   switch (pass.job().spec.scheduling->provider) {
@@ -80,9 +107,9 @@ SchedulingStatus wanted(const Pass& pass) {
     case GangProvider::Native:
       return if_offered(pass, GroupApi::Native);
     case GangProvider::Coscheduling:
-      return if_offered(pass, GroupApi::Coscheduling);
+      return if_scheduler_knows(pass, GroupApi::Coscheduling);
     case GangProvider::Volcano:
-      return if_offered(pass, GroupApi::Volcano);
+      return if_scheduler_knows(pass, GroupApi::Volcano);
   }
   return one_by_one();
 }
@@ -184,6 +211,10 @@ void choose_group(Pass& pass) {
   }
 }
 
+void forget_group(Pass& pass) {
+  pass.status().scheduling.reset();
+}
+
 bool has_group(const Pass& pass) {
   return pass.status().scheduling && pass.status().scheduling->group;
 }
@@ -217,6 +248,12 @@ std::optional<objects::GroupMembership> group_of_new_servers(const Pass& pass) {
   // One that was made for the workers alone does not wait for servers.
   if (group != nullptr && group->spec.min_count == workers) return std::nullopt;
   return membership(pass);
+}
+
+void choose_scheduler(const Pass& pass, objects::Pod& pod) {
+  if (!pod.spec.group || !pod.spec.scheduler_name.empty()) return;
+  const std::vector<std::string>& known = schedulers_of(pass.in.config, pod.spec.group->api);
+  if (!known.empty()) pod.spec.scheduler_name = known.front();
 }
 
 const objects::PodGroup* foreign_group(const Pass& pass) {

@@ -15,6 +15,10 @@ namespace gnn::reconcile {
 /// offers; from then on by what its pods say.
 void choose_group(Pass& pass);
 
+/// For a gang that is not made in this pass: the status names a group only of pods that have been made,
+/// so that a gang that waits for its admission is told apart from pods that wait with their group.
+void forget_group(Pass& pass);
+
 /// Whether the attempt's pods are placed as a group.
 [[nodiscard]] bool has_group(const Pass& pass);
 
@@ -28,6 +32,9 @@ void choose_group(Pass& pass);
 /// Which group new pods of the attempt name; nothing if none.
 [[nodiscard]] std::optional<objects::GroupMembership> group_of_new_workers(const Pass& pass);
 [[nodiscard]] std::optional<objects::GroupMembership> group_of_new_servers(const Pass& pass);
+
+/// Has a new pod that names a group placed by a scheduler that knows such groups, if its job names none.
+void choose_scheduler(const Pass& pass, objects::Pod& pod);
 
 /// Somebody else's object of the group's name; nullptr if there is none.
 [[nodiscard]] const objects::PodGroup* foreign_group(const Pass& pass);

@@ -231,7 +231,7 @@ QueueView view_queue(const Observed& observed, bool prepares) {
 
 bool is_in_queue(const api::GnnJobStatus& status) {
   if (has_reason(status, condition::kScheduled, reason::kEvicted)) return true;
-  // The group of an attempt may be in a queue of its own, with pods.
+  // The group of an attempt may be in a queue of its own. It is named once all its pods have been made.
   const bool grouped = status.scheduling && status.scheduling->group;
   return has_reason(status, condition::kScheduled, reason::kQueued) && !grouped;
 }

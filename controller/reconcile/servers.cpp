@@ -472,14 +472,16 @@ void create_server_pods(
       pass.requeue_at(*next);
       continue;
     }
-    pass.out.actions.emplace_back(CreatePod{desired_server_pod(
+    objects::Pod pod = desired_server_pod(
         pass.job(),
         {.server = each.seen.node,
          .restart = each.restart,
          .group = group,
          .admission = admission_of_servers(pass)},
         pass.in.config.pod_user
-    )});
+    );
+    choose_scheduler(pass, pod);
+    pass.out.actions.emplace_back(CreatePod{std::move(pod)});
   }
 }
 

@@ -3,6 +3,11 @@
 #include "common/api/validation.h"
 
 namespace gnn::reconcile {
+namespace {
+
+constexpr std::string_view kAny = "*";
+
+}  // namespace
 
 std::vector<std::string> spec_errors(const api::GnnJob& job, const api::AllowedKeys& allowed_keys) {
   std::vector<std::string> errors;
@@ -20,6 +25,26 @@ std::vector<std::string> spec_errors(const api::GnnJob& job, const api::AllowedK
     errors.emplace_back("spec.servers.template: required field is missing");
   }
   return errors;
+}
+
+std::string volcano_queue_error(
+    const api::GnnJob& job, const std::optional<VolcanoQueues>& allowed
+) {
+  const auto& scheduling = job.spec.scheduling;
+  if (!allowed || !scheduling || !scheduling->volcano || !scheduling->volcano->queue) return {};
+  const std::string& queue = *scheduling->volcano->queue;
+  std::string names;
+  for (const std::string& name_space : {job.metadata.namespace_, std::string(kAny)}) {
+    const auto found = allowed->find(name_space);
+    if (found == allowed->end()) continue;
+    for (const std::string& each : found->second) {
+      if (each == queue || each == kAny) return {};
+      names += (names.empty() ? "" : ", ") + each;
+    }
+  }
+  return "spec.scheduling.volcano.queue: jobs of namespace " + job.metadata.namespace_ +
+         " may not use queue " + queue + "; an administrator allows " +
+         (names.empty() ? "none by name" : "only: " + names);
 }
 
 std::string idle_gpus(const api::GnnJobSpec& spec) {

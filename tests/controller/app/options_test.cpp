@@ -22,6 +22,17 @@ TEST(Options, RunIsTheDefaultCommand) {
   EXPECT_FALSE(parsed.options.leader_elect);
 }
 
+TEST(Options, ReadsTheQueuesThatJobsMayName) {
+  EXPECT_FALSE(parse({}).options.volcano_queues);
+  const ParsedOptions parsed = parse({R"(--volcano-queues={"a": ["x", "y"], "*": []})"});
+  ASSERT_FALSE(parsed.finished) << parsed.text;
+  const reconcile::VolcanoQueues wanted = {{"a", {"x", "y"}}, {"*", {}}};
+  EXPECT_EQ(parsed.options.volcano_queues, wanted);
+  EXPECT_EQ(parse({"--volcano-queues={}"}).options.volcano_queues, reconcile::VolcanoQueues());
+  EXPECT_EQ(parse({"--volcano-queues=[]"}).exit_code, 64);
+  EXPECT_EQ(parse({R"(--volcano-queues={"a": "x"})"}).exit_code, 64);
+}
+
 TEST(Options, ReadsTheChartsCommandLine) {
   const ParsedOptions parsed = parse(
       {"run",

@@ -139,6 +139,10 @@ TEST(PodGroup, IsOfTheProviderThatTheClusterOffers) {
       {P::None, "", all, all, "None", ""},
       {P::Native, "other", all, all, "Native", ""},
       {P::Volcano, "", all, all, "Volcano", ""},
+      {P::Volcano, "mine", all, all, "None", "for the scheduler mine, only for volcano"},
+      {P::Coscheduling, "", all, all, "Coscheduling", ""},
+      {P::Coscheduling, "mine", all, all, "Coscheduling", ""},
+      {P::Coscheduling, "other", all, all, "None", "for the scheduler other, only for mine"},
       {P::Coscheduling, "", all, native, "None", "does not serve podgroups of scheduling.x-k8s.io"},
       {P::Auto, "", {}, all, "None", "may not use podgroups of scheduling.k8s.io/v1beta1"},
   };
@@ -162,6 +166,59 @@ TEST(PodGroup, IsOfTheProviderThatTheClusterOffers) {
     const auto events = event_reasons(made);
     EXPECT_EQ(std::ranges::count(events, kNoPodGroup), each.why.empty() ? 0 : 1);
   }
+}
+
+TEST(PodGroup, IsPlacedByASchedulerThatKnowsItWhereTheJobNamesNone) {
+  Observed observed = grouped(job_with_servers());
+  observed.config.coscheduling_schedulers = {"gang", "other"};
+  observed.config.volcano_schedulers = {"volcano-of-ours"};
+  const auto scheduler = [&](api::GangProvider provider, GroupApi api) {
+    observed.job.spec.scheduling->provider = provider;
+    offer(observed, api);
+    std::string found;
+    for (const CreatePod& each : actions_of<CreatePod>(plan(observed))) {
+      const std::string& name = each.pod.spec.scheduler_name;
+      if (each.pod.spec.group) found = found.empty() || found == name ? name : "several";
+    }
+    return found;
+  };
+  EXPECT_EQ(scheduler(api::GangProvider::Coscheduling, GroupApi::Coscheduling), "gang");
+  EXPECT_EQ(scheduler(api::GangProvider::Volcano, GroupApi::Volcano), "volcano-of-ours");
+  EXPECT_EQ(scheduler(api::GangProvider::Native, GroupApi::Native), "");
+  // Where the operator knows of none, the default scheduler may run the plugin.
+  observed.config.coscheduling_schedulers.clear();
+  EXPECT_EQ(scheduler(api::GangProvider::Coscheduling, GroupApi::Coscheduling), "");
+  observed.config.coscheduling_schedulers = {"gang", "other"};
+  observed.job.spec.workers.pod_template->scheduler_name = "other";
+  observed.job.spec.servers->pod_template->scheduler_name = "other";
+  EXPECT_EQ(scheduler(api::GangProvider::Coscheduling, GroupApi::Coscheduling), "other");
+}
+
+TEST(PodGroup, OfAQueueThatTheNamespaceMayNotUseIsNotMade) {
+  Observed observed = grouped(small_job());
+  observed.job.spec.scheduling->provider = api::GangProvider::Volcano;
+  observed.job.spec.scheduling->volcano.emplace().queue = "night";
+  offer(observed, GroupApi::Volcano);
+  const auto refusal = [&](std::optional<VolcanoQueues> queues) {
+    observed.config.volcano_queues = std::move(queues);
+    const Plan made = plan(observed);
+    const bool accepted = is_true(made.status, condition::kAccepted);
+    EXPECT_EQ(count_of<CreateGroup>(made), accepted ? 1 : 0);
+    EXPECT_EQ(count_of<CreatePod>(made), accepted ? 2 : 0);
+    return accepted ? "" : message_of(made, condition::kAccepted);
+  };
+  EXPECT_EQ(refusal(std::nullopt), "");
+  EXPECT_EQ(refusal(VolcanoQueues{{"train", {"day", "night"}}}), "");
+  EXPECT_EQ(refusal(VolcanoQueues{{"train", {"day"}}, {"*", {"night"}}}), "");
+  EXPECT_EQ(refusal(VolcanoQueues{{"train", {"*"}}}), "");
+  EXPECT_EQ(
+      refusal(VolcanoQueues{{"train", {"day"}}, {"*", {"shared"}}, {"other", {"night"}}}),
+      "spec.scheduling.volcano.queue: jobs of namespace train may not use queue night; an "
+      "administrator allows only: day, shared"
+  );
+  EXPECT_NE(refusal(VolcanoQueues()).find("allows none by name"), std::string::npos);
+  observed.job.spec.scheduling->volcano->queue.reset();
+  EXPECT_EQ(refusal(VolcanoQueues()), "");
 }
 
 TEST(PodGroup, WithoutOneInTheSpecNothingIsAskedOrSaid) {

@@ -252,6 +252,31 @@ class Deployment(unittest.TestCase):
         self.assertEqual(lease(hook), lease(self.pod()["containers"][0]["args"]))
         self.assertEqual(len(lease(hook)), 3)
 
+    def test_a_release_that_stops_using_kueue_deletes_the_workloads_of_jobs(self):
+        self.assertEqual(named(render(), "Job", "-workloads"), [], "no Kueue is in the cluster")
+        self.assertEqual(named(render("kueue.enabled=true", kueue=True), "Job", "-workloads"), [])
+        for namespaces, binding in ((None, "ClusterRoleBinding"), (["a", "b"], "RoleBinding")):
+            values = [] if namespaces is None else ["controller.watchNamespaces={a,b}"]
+            objects = render(*values, kueue=True)
+            hook = named(objects, "Job", "-workloads")[0]
+            arguments = hook["spec"]["template"]["spec"]["containers"][0]["args"]
+            self.assertIn("--only-workloads", arguments)
+            self.assertIn("--leader-elect", arguments)
+            bindings = named(objects, binding, "-workloads")
+            self.assertEqual([each["metadata"].get("namespace") for each in bindings], namespaces or [None])
+            role = named(objects, "ClusterRole", "-workloads")[0]
+            self.assertEqual(role["rules"][0]["verbs"], ["list", "patch", "delete"])
+            for each in (hook, role, *bindings):
+                self.assertEqual(each["metadata"]["annotations"]["helm.sh/hook"], "post-upgrade")
+
+    def test_jobs_name_only_queues_of_volcano_that_are_allowed(self):
+        def queues(*values):
+            arguments = self.pod("gangScheduling.volcano.enabled=true", *values)["containers"][0]["args"]
+            return json.loads(next(a for a in arguments if a.startswith("--volcano-queues=")).partition("=")[2])
+
+        self.assertEqual(queues(), {})
+        self.assertEqual(queues("gangScheduling.volcano.queues.team={a,b}"), {"team": ["a", "b"]})
+
     def test_names_its_namespaces(self):
         arguments = self.pod("controller.watchNamespaces={a,b}")["containers"][0]["args"]
         self.assertEqual([a for a in arguments if a.startswith("--namespace")], ["--namespace=a", "--namespace=b"])
@@ -567,6 +592,7 @@ class Toggles(unittest.TestCase):
             ("networkPolicy.enabled", "NetworkPolicy", ""),
             ("admissionPolicy.enabled", "ValidatingAdmissionPolicy", ""),
             ("hooks.releasePods", "Job", "-release"),
+            ("hooks.releaseWorkloads", "Job", "-workloads"),
             ("rbac.create", "ClusterRole", ""),
             ("serviceAccount.create", "ServiceAccount", ""),
             ("metrics.serviceMonitor.enabled", "ServiceMonitor", ""),
@@ -574,8 +600,8 @@ class Toggles(unittest.TestCase):
             ("metrics.prometheusRule.enabled", "PrometheusRule", ""),
             ("dashboards.enabled", "ConfigMap", ""),
         ):
-            on = render(f"{value}=true", monitoring=True)
-            off = render(f"{value}=false", "serviceAccount.name=x", monitoring=True)
+            on = render(f"{value}=true", monitoring=True, kueue=True)
+            off = render(f"{value}=false", "serviceAccount.name=x", monitoring=True, kueue=True)
             self.assertGreaterEqual(len(named(on, kind, suffix)), 1, value)
             self.assertEqual(named(off, kind, suffix), [], value)
 

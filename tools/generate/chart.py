@@ -26,7 +26,7 @@ def helm(*arguments):
     )
 
 
-def render(*values, release="gnn-operator", namespace="gnn-system", monitoring=False, files=()):
+def render(*values, release="gnn-operator", namespace="gnn-system", monitoring=False, kueue=False, files=()):
     """The chart's objects; `values` as for --set. Hooks are left in."""
     command = ["template", release, CHART, "--namespace", namespace]
     for file in files:
@@ -35,6 +35,8 @@ def render(*values, release="gnn-operator", namespace="gnn-system", monitoring=F
         command += ["--set", value]
     if monitoring:
         command += ["--api-versions", "monitoring.coreos.com/v1"]
+    if kueue:
+        command += ["--api-versions", "kueue.x-k8s.io/v1beta2"]
     ran = helm(*command)
     if ran.returncode != 0:
         raise RuntimeError(ran.stderr)

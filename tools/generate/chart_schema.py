@@ -13,6 +13,7 @@ FREE_MAPS = {
     "commonLabels", "resources", "nodeSelector", "affinity", "deploymentAnnotations", "podAnnotations", "podLabels", "strategy",
     "podSecurityContext", "securityContext", "health.livenessProbe", "health.readinessProbe", "serviceAccount.annotations",
     "metrics.serviceMonitor.labels", "metrics.podMonitor.labels", "metrics.prometheusRule.labels", "dashboards.annotations",
+    "gangScheduling.volcano.queues",
 }
 SCHEDULERS = {"items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"}, "uniqueItems": True}
 # A pod's selectors and what tells Helm's objects from others must be what the chart says.
@@ -43,6 +44,10 @@ REFINED = {
     "controller.watchNamespaces": {"items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}, "uniqueItems": True},
     "gangScheduling.coscheduling.schedulerNames": SCHEDULERS,
     "gangScheduling.volcano.schedulerNames": SCHEDULERS,
+    "gangScheduling.volcano.queues": {
+        "propertyNames": {"pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?|[*])$"},
+        "additionalProperties": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+    },
     "controller.extraArgs": {"items": {"type": "string"}},
     "jobs.podMetadata.allowedKeys": {
         "items": {

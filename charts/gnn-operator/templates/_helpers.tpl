@@ -169,6 +169,28 @@ affinity:
 {{- end }}
 {{- end -}}
 
+{{/* Arguments and pod of the hooks that run the controller's release command. */}}
+{{- define "gnn.releaseArgs" -}}
+- release
+- --leader-elect
+- --lease-namespace={{ .Release.Namespace }}
+- --lease-name={{ include "gnn.fullname" . }}
+{{- range .Values.controller.watchNamespaces }}
+- --namespace={{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "gnn.releasePod" -}}
+restartPolicy: Never
+serviceAccountName: {{ include "gnn.serviceAccountName" . }}
+automountServiceAccountToken: true
+{{- with include "gnn.placementBeside" . }}{{- . | nindent 0 }}{{- end }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext: {{- include "gnn.podSecurityContext" . | nindent 2 }}
+{{- end -}}
+
 {{/* The API groups of the PodGroups that the controller may use, as a JSON list. */}}
 {{- define "gnn.groupApis" -}}
 {{- $gangs := .Values.gangScheduling -}}

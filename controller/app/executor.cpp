@@ -206,7 +206,10 @@ client::ApiResult<std::optional<objects::PriorityOfClass>> Executor::read_defaul
 void Executor::run_actions(
     const std::vector<reconcile::Action>& actions, const Owner& owner, Execution& execution
 ) {
-  const auto take = [&execution](ApplyResult result) {
+  const auto take = [&execution](ApplyResult result, const reconcile::Action& action) {
+    // Creates that are refused have a back-off of their own.
+    const bool changes = result.refusal && !reconcile::is_create(action);
+    if (result.ok() || changes) execution.done.push_back(&action);
     if (result.refusal) execution.refusals.push_back(std::move(*result.refusal));
     if (!result.error || execution.error) return;
     execution.error = std::move(result.error);
@@ -214,6 +217,7 @@ void Executor::run_actions(
   };
   bool pods_can_start = true;
   for (size_t i = 0; i < actions.size() && !execution.error;) {
+    const size_t first = i;
     std::vector<const reconcile::CreatePod*> creates;
     while (i < actions.size() && std::holds_alternative<reconcile::CreatePod>(actions[i])) {
       creates.push_back(&std::get<reconcile::CreatePod>(actions[i++]));
@@ -223,12 +227,13 @@ void Executor::run_actions(
       const bool makes_key = std::holds_alternative<reconcile::CreateDataKey>(action);
       if (makes_key && !pods_can_start) continue;
       const size_t refused = execution.refusals.size();
-      take(run_action(action, owner));
+      take(run_action(action, owner), action);
       if (makes_key)
         execution.data_key_made = !execution.error && execution.refusals.size() == refused;
       if (is_needed_by_pods(action) && execution.refusals.size() > refused) pods_can_start = false;
     } else if (pods_can_start) {
-      for (ApplyResult& result : create_pods(creates, owner)) take(std::move(result));
+      std::vector<ApplyResult> results = create_pods(creates, owner);
+      for (size_t n = 0; n < results.size(); ++n) take(std::move(results[n]), actions[first + n]);
     }
   }
 }

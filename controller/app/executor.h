@@ -20,6 +20,8 @@ struct Execution {
   std::vector<reconcile::ApiRefusal> refusals;
   /// The first error that is worth a retry. Nothing was done after it.
   std::optional<client::ApiError> error;
+  /// The actions that were carried out, and the changes that were refused; they point into the plan.
+  std::vector<const reconcile::Action*> done;
   /// The create that `error` is of, as it is reported if it keeps failing.
   std::optional<reconcile::ApiRefusal> failing;
   bool status_written = false;

@@ -108,12 +108,15 @@ void Reconciler::remember(
   } else if (execution.error && !memory.new_data_key.made) {
     memory.new_data_key = {};  // A Secret of that name may exist, and may be anybody's.
   }
+  count_writes(key, execution, observed.now, memory);
   if (!plan.actions.empty()) {
     report_lasting_failure(memory, observed.now, execution);
     memory.refused_in_a_row = execution.refusals.empty() ? 0 : memory.refused_in_a_row + 1;
     memory.refusals = execution.refusals;
   }
   if (!execution.status_written) return;
+  const int64_t cut_before = memory.cut_status ? memory.cut_status->in_a_row : 0;
+  const TimePoint written_before = memory.status_written.value_or(observed.now);
   memory.status_written = observed.now;
   const bool counts =
       plan.status.nodes != job.status.nodes || plan.status.servers != job.status.servers;
@@ -121,7 +124,11 @@ void Reconciler::remember(
   memory.cut_status.reset();
   const auto kept = caches_.jobs.find(key);
   if (kept != nullptr && kept->status != plan.status) {
-    memory.cut_status = {.sent = plan.status, .kept = kept->status};
+    memory.cut_status = {
+        .sent = plan.status,
+        .kept = kept->status,
+        .in_a_row = reconcile::count_cut_status(cut_before, written_before, observed.now)
+    };
   }
 }
 
@@ -132,6 +139,20 @@ void Reconciler::report_lasting_failure(Memory& memory, TimePoint now, Execution
   if (now < *since + options_.failing_patience) return;
   execution.refusals.push_back(std::move(*execution.failing));
   execution.error.reset();
+}
+
+void Reconciler::count_writes(
+    const ObjectKey& key, const Execution& execution, TimePoint now, Memory& memory
+) const {
+  for (const reconcile::Action* action : execution.done) {
+    const auto contested = reconcile::count_write(memory.writes, *action, now);
+    if (!contested) continue;
+    log_warning(
+        "a write does not last, and is repeated with back-off: an admission webhook or another "
+        "controller keeps undoing it",
+        {{"job", objects::to_string(key)}, {"write", *contested}}
+    );
+  }
 }
 
 // The status tells of those for which no pod can start; of others, only the log does.
@@ -162,6 +183,7 @@ void Reconciler::log_written(
 }
 
 runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
+  Memory memory = recall(key, "");
   memory_.lock()->erase(key);
   metrics_.remove(key.namespace_, key.name);
   std::vector<objects::Pod> pods;
@@ -171,8 +193,13 @@ runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
   if (const auto version = options_.kueue()) {
     workloads = workloads_of(caches_, *version, objects::to_string(key));
   }
-  if (reconcile::release_orphans(pods).empty() &&
-      reconcile::release_orphaned_workloads(workloads).empty()) {
+  const TimePoint now = clock_.now();
+  const auto release_all = [&] {
+    return reconcile::release_orphaned_workloads(workloads, pods, now, options_.config.lost_after);
+  };
+  const reconcile::OrphanedWorkloads orphaned = release_all();
+  if (reconcile::release_orphans(pods).empty() && orphaned.actions.empty()) {
+    if (orphaned.next) return runtime::RequeueAfter{*orphaned.next - now};
     return runtime::Done{};
   }
   // A job that is not cached may be one that this version cannot read. Its pods stay as they are.
@@ -185,15 +212,20 @@ runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
   std::erase_if(pods, lives);
   std::erase_if(workloads, lives);
   auto actions = reconcile::release_orphans(pods);
-  for (auto& each : reconcile::release_orphaned_workloads(workloads)) {
-    actions.push_back(std::move(each));
-  }
+  reconcile::OrphanedWorkloads released = release_all();
+  for (auto& each : released.actions) actions.push_back(std::move(each));
   if (actions.empty()) return runtime::RequeueAfter{kUnreadableJobRetry};
-  const Execution execution = executor_.execute(actions, key.namespace_);
+  const reconcile::PacedActions paced = reconcile::pace(memory.writes, std::move(actions), now);
+  const Execution execution = executor_.execute(paced.now, key.namespace_);
+  count_writes(key, execution, now, memory);
+  (*memory_.lock())[key] = {.uid = {}, .writes = std::move(memory.writes)};
   if (execution.error) return retry(*execution.error);
   if (!execution.refusals.empty()) {
     return runtime::Retry{.error = execution.refusals.front().message, .at_least = {}};
   }
+  const TimePoint never = TimePoint::max();
+  const TimePoint next = std::min(paced.next.value_or(never), released.next.value_or(never));
+  if (next != never) return runtime::RequeueAfter{next - now};
   return runtime::Done{};
 }
 
@@ -222,6 +254,7 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   observed.status_written = memory.status_written;
   observed.counts_written = memory.counts_written;
   observed.cut_status = std::move(memory.cut_status);
+  observed.writes = std::move(memory.writes);
   observed.awaits_culprit_since = memory.awaits_culprit_since;
   observed.config = options_.config;
   observed.busy = options_.busy(key.namespace_);
@@ -337,6 +370,7 @@ Reconciler::Memory Reconciler::recall(const ObjectKey& key, const std::string& u
   auto memory = memory_.lock();
   Memory& found = (*memory)[key];
   if (found.uid != uid) found = Memory{.uid = uid};
+  reconcile::forget_old_writes(found.writes, clock_.now());
   return found;
 }
 

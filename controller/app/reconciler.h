@@ -80,6 +80,7 @@ class Reconciler {
     std::optional<TimePoint> status_written{};
     std::optional<TimePoint> counts_written{};
     std::optional<reconcile::CutStatus> cut_status{};
+    reconcile::WriteHistory writes{};
     std::optional<api::ProgressReport> report{};
     std::optional<TimePoint> awaits_culprit_since{};
     std::optional<TimePoint> failing_since{};  ///< a create
@@ -97,6 +98,10 @@ class Reconciler {
   /// Turns a create that keeps failing into a refusal, which the next pass reports. For a pass that
   /// had actions.
   void report_lasting_failure(Memory& memory, TimePoint now, Execution& execution) const;
+  /// Counts the writes that were made, and logs those that do not last.
+  void count_writes(
+      const objects::ObjectKey& key, const Execution& execution, TimePoint now, Memory& memory
+  ) const;
   void log_refusals(
       const objects::ObjectKey& key, const std::vector<reconcile::ApiRefusal>& refusals
   ) const;

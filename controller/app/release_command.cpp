@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -88,16 +89,13 @@ client::ApiResult<std::vector<objects::Workload>> workloads_of_jobs(
 
 // Whether all were.
 bool release_workloads(
-    Executor& executor, client::ApiClient& api, Caches& caches, const std::string& name_space
+    Executor& executor,
+    const std::vector<objects::Workload>& workloads,
+    const std::function<std::vector<reconcile::Action>(const objects::Workload&)>& how
 ) {
-  const auto workloads = workloads_of_jobs(api, caches, name_space);
-  if (!workloads) {
-    log_error("cannot list workloads", {{"error", workloads.error().message}});
-    return false;
-  }
   bool released = true;
-  for (const objects::Workload& each : *workloads) {
-    const auto actions = reconcile::release_orphaned_workloads({each});
+  for (const objects::Workload& each : workloads) {
+    const std::vector<reconcile::Action> actions = how(each);
     const Execution done = executor.execute(actions, each.metadata.namespace_);
     if (!done.error && done.refusals.empty()) continue;
     released = false;
@@ -108,6 +106,20 @@ bool release_workloads(
     );
   }
   return released;
+}
+
+// Whether all could be released before the operator is uninstalled.
+bool release_workloads_of(
+    Executor& executor, client::ApiClient& api, Caches& caches, const std::string& name_space
+) {
+  const auto workloads = workloads_of_jobs(api, caches, name_space);
+  if (!workloads) {
+    log_error("cannot list workloads", {{"error", workloads.error().message}});
+    return false;
+  }
+  return release_workloads(executor, *workloads, [](const objects::Workload& each) {
+    return reconcile::release_orphaned_workloads({each}, {}, {}, {}).actions;
+  });
 }
 
 void release_pods(Executor& executor, const std::vector<objects::Pod>& pods, Released& released) {
@@ -128,17 +140,50 @@ void release_pods(Executor& executor, const std::vector<objects::Pod>& pods, Rel
   }
 }
 
+// A controller that leads might create pods with new finalizers meanwhile.
+constexpr Duration kLongestRelease = std::chrono::minutes(3);
+constexpr Duration kUntilUninstalled = std::chrono::seconds(30);
+
+// A controller that still uses Kueue would stop the pods of a job whose Workload goes. Without the Lease it
+// exits, and without rights for Workloads it knows of none when it comes back.
+int run_release_of_workloads(
+    const Options& options, const Connection& connection, client::ApiClient& api, Clock& clock
+) {
+  Caches caches;
+  std::vector<objects::Workload> workloads;
+  const std::vector<std::string> all = {""};
+  for (const std::string& name_space : options.namespaces.empty() ? all : options.namespaces) {
+    const auto found = workloads_of_jobs(api, caches, name_space);
+    if (!found) {
+      log_error("cannot list workloads", {{"error", found.error().message}});
+      return contract::kExitOther;
+    }
+    workloads.insert(workloads.end(), found->begin(), found->end());
+  }
+  if (workloads.empty()) return 0;
+  if (!keep_others_from_leading(options, connection, api, clock, kLongestRelease)) {
+    return contract::kExitOther;
+  }
+  Parallel parallel(1);
+  Executor executor(api, caches, parallel, clock);
+  const bool released = release_workloads(executor, workloads, [](const objects::Workload& each) {
+    return reconcile::give_up_workloads({each});
+  });
+  log_info("deleted workloads", {{"workloads", workloads.size()}});
+  const bool left = keep_others_from_leading(options, connection, api, clock, kUntilUninstalled);
+  return released && left ? 0 : contract::kExitOther;
+}
+
 }  // namespace
 
 int run_release(const Options& options) {
-  // A controller that leads might create pods with new finalizers meanwhile.
-  constexpr Duration kLongestRelease = std::chrono::minutes(3);
-  constexpr Duration kUntilUninstalled = std::chrono::seconds(30);
   SystemClock clock;
   MetricsRegistry metrics;
   auto connection = connect(options, clock);
   if (!connection) return connection.error();
   client::ApiClient api = connection->client(clock, metrics);
+  if (options.release_only_workloads)
+    return run_release_of_workloads(options, *connection, api, clock);
   if (!keep_others_from_leading(options, *connection, api, clock, kLongestRelease)) {
     return contract::kExitOther;
   }
@@ -154,7 +199,9 @@ int run_release(const Options& options) {
     Parallel parallel(1, 1);
     Executor executor(api, caches, parallel, clock);
     release_pods(executor, *pods, released);
-    if (options.kueue && !release_workloads(executor, api, caches, name_space)) ++released.failed;
+    if (options.kueue && !release_workloads_of(executor, api, caches, name_space)) {
+      ++released.failed;
+    }
   }
   log_info("released pods", {{"pods", released.pods}, {"failed", released.failed}});
   if (!keep_others_from_leading(options, *connection, api, clock, kUntilUninstalled)) {

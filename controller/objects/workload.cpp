@@ -21,8 +21,9 @@ constexpr std::string_view kPodPriorityGroup = "scheduling.k8s.io";
 constexpr size_t kMaxNameLength = 253;
 constexpr size_t kNameHashLength = 5;
 constexpr size_t kMaxConditionBytes = 32 << 10;
-// Far more than pods have, so that no Workload is large in a cache.
-constexpr size_t kMaxResources = 32;
+// A GNNJob may name 16 requests, 16 limits and GPUs, and a cluster may add some. Bounded, so that no
+// Workload is large in a cache.
+constexpr size_t kMaxResources = 48;
 constexpr size_t kMaxResourceBytes = 317;  // a prefix of 253, a slash, a name of 63
 
 std::string hex_sha1(std::string_view text) {

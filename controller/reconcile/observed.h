@@ -10,6 +10,7 @@
 #include "controller/objects/service.h"
 #include "controller/objects/workload.h"
 #include "controller/reconcile/config.h"
+#include "controller/reconcile/pacing.h"
 #include "controller/reconcile/pod_admission.h"
 #include "controller/reconcile/refusals.h"
 
@@ -20,10 +21,12 @@
 
 namespace gnn::reconcile {
 
-/// A status of which the API server kept less than it was sent: an older CRD lacks some of its fields.
+/// A status of which the API server kept something else than it was sent: an older CRD lacks some of its
+/// fields, or an admission webhook changes them.
 struct CutStatus {
   api::GnnJobStatus sent;
   api::GnnJobStatus kept;
+  int64_t in_a_row = 1;
 };
 
 /// A data key that the status does not know yet.
@@ -68,6 +71,8 @@ struct Observed {
   std::optional<TimePoint> counts_written;
   /// The last write, if it was cut.
   std::optional<CutStatus> cut_status;
+  /// The writes of the last passes, by which those that do not last are paced.
+  WriteHistory writes;
   /// Plan::awaits_culprit_since of the previous pass.
   std::optional<TimePoint> awaits_culprit_since;
   /// Given only if wants_data_key().

@@ -8,6 +8,7 @@
 #include "controller/reconcile/finish.h"
 #include "controller/reconcile/gang_restart.h"
 #include "controller/reconcile/node_replacement.h"
+#include "controller/reconcile/pacing.h"
 #include "controller/reconcile/pass.h"
 #include "controller/reconcile/pod_group.h"
 #include "controller/reconcile/prepare.h"
@@ -62,7 +63,7 @@ std::string spec_problem(const api::GnnJob& job, const OperatorConfig& config) {
     if (!text.empty()) text += "; ";
     text += error;
   }
-  return text;
+  return text.empty() ? volcano_queue_error(job, config.volcano_queues) : text;
 }
 
 // "spec.model.type: this version of the controller does not know "GAT"; …", or an empty text.
@@ -73,6 +74,16 @@ std::string unknown_words(const api::GnnJob& job) {
   }
   if (text.empty()) return text;
   return text + "no pod is created before the controller is upgraded";
+}
+
+std::string contested(const Pass& pass) {
+  std::string text;
+  for (const std::string& each : contested_writes(pass.in.writes)) {
+    text += (text.empty() ? "" : ", ") + each;
+  }
+  if (text.empty()) return text;
+  return "an admission webhook or another controller keeps undoing what the operator writes: " +
+         text;
 }
 
 void check_spec(Pass& pass) {
@@ -90,7 +101,8 @@ void check_spec(Pass& pass) {
   }
   const std::string idle = idle_gpus(pass.job().spec);
   std::string message = "The spec is valid";
-  for (const std::string& warning : {idle, unreachable_tracker(pass.job().spec, pass.in.config)})
+  for (const std::string& warning :
+       {idle, unreachable_tracker(pass.job().spec, pass.in.config), contested(pass)})
     if (!warning.empty()) message += ", but " + warning;
   pass.set(condition::kAccepted, true, idle.empty() ? reason::kValid : reason::kIdleGpus, message);
 }
@@ -209,6 +221,12 @@ RefusalDelays refusal_delays(const Observed& observed) {
   return {.changed = kPause, .repeated = observed.config.refusal_retry};
 }
 
+// Whether the next pass goes on from what the action writes.
+bool is_first_of_two(const Action& action) {
+  return std::holds_alternative<UpdateWorkload>(action) ||
+         std::holds_alternative<AdoptWorkload>(action);
+}
+
 // The job of the manager of several clusters, which Kueue copies to one that runs it. Its status is
 // Kueue's.
 void plan_remote(Pass& pass) {
@@ -218,12 +236,37 @@ void plan_remote(Pass& pass) {
   pass.out.status = job.status;
 }
 
+// Holds back the writes that were made a moment ago and did not last.
+void pace_writes(Pass& pass) {
+  PacedActions paced = pace(pass.in.writes, std::move(pass.out.actions), pass.in.now);
+  pass.out.actions = std::move(paced.now);
+  if (paced.next) pass.requeue_at(*paced.next);
+  // No watch event follows a write of our own.
+  if (std::ranges::any_of(pass.out.actions, is_first_of_two)) pass.requeue(Duration::zero());
+  if (paced.held_creates.empty() || is_finished(pass.status()) || pass.gang.is_complete()) return;
+  pass.set(
+      condition::kScheduled,
+      false,
+      reason::kCreateFailed,
+      "Created several times and missing again: " + paced.held_creates.front()
+  );
+}
+
+// The API server has dropped what differs. What the status called for does not follow.
+void keep_status(Pass& pass) {
+  constexpr auto kPause = std::chrono::seconds(1);
+  pass.out.status = pass.job().status;
+  auto& after = pass.out.requeue_after;
+  if (after) after = std::max<Duration>(*after, kPause);
+}
+
 Plan plan_with_admitted_servers(const Observed& observed) {
   Pass pass = begin_pass(observed);
   pass.out.requeue_if_refused = refusal_delays(observed);
   const auto& manager = observed.job.spec.managed_by;
   if (is_run_by_multikueue(observed)) {
     plan_remote(pass);
+    pace_writes(pass);
     return std::move(pass.out);
   }
   if (manager && *manager != contract::kManagedBy) return std::move(pass.out);
@@ -232,10 +275,12 @@ Plan plan_with_admitted_servers(const Observed& observed) {
   if (observed.job.metadata.deletion_timestamp) {
     remove_pods(pass);
     release_workloads(pass);
+    pace_writes(pass);
     return std::move(pass.out);
   }
   if (pass.gang.job_is_stale || pass.servers.job_is_stale) {
     pass.requeue(observed.config.stale_retry);
+    pace_writes(pass);
     return std::move(pass.out);
   }
   pass.status().observed_generation = observed.job.metadata.generation;
@@ -248,6 +293,7 @@ Plan plan_with_admitted_servers(const Observed& observed) {
     show_queue(pass);
     tend_workloads(pass);
   }
+  pace_writes(pass);
   for (api::Condition& condition : pass.status().conditions) {
     condition.observed_generation = observed.job.metadata.generation;
   }
@@ -257,7 +303,9 @@ Plan plan_with_admitted_servers(const Observed& observed) {
     say_once(pass.status());
   }
   if (was_cut_before(pass)) {
-    pass.out.status = observed.job.status;
+    keep_status(pass);
+  } else if (const auto next = next_status_write(pass)) {
+    hold_back_status(pass, *next);
   } else if (is_minor_change(pass)) {
     postpone_status(pass);
   } else {

@@ -297,6 +297,20 @@ bool was_cut_before(const Pass& pass) {
   return last && last->kept == pass.job().status && last->sent == pass.out.status;
 }
 
+std::optional<TimePoint> next_status_write(const Pass& pass) {
+  const std::optional<CutStatus>& last = pass.in.cut_status;
+  if (!last || !pass.in.status_written || pass.status() == pass.job().status) return std::nullopt;
+  if (pass.in.now < *pass.in.status_written) return std::nullopt;
+  const TimePoint next = *pass.in.status_written + pause_after_cut_statuses(last->in_a_row);
+  return pass.in.now < next ? std::optional(next) : std::nullopt;
+}
+
+void hold_back_status(Pass& pass, TimePoint next) {
+  pass.out.status = pass.job().status;
+  pass.out.requeue_after.reset();
+  pass.requeue_at(next);
+}
+
 void postpone_status(Pass& pass) {
   TimePoint next = *latest_write(pass);
   // Others may have had their turn by then.

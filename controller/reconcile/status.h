@@ -2,6 +2,7 @@
 
 #include "controller/reconcile/pass.h"
 
+#include <optional>
 #include <string_view>
 
 /// What the status says of what is seen.
@@ -35,6 +36,12 @@ void forget_estimate(Pass& pass);
 
 /// Whether the last write had the same status, and the API server has dropped what differs.
 [[nodiscard]] bool was_cut_before(const Pass& pass);
+
+/// When the status may be written, if the API server changed the last ones; nothing: at once.
+[[nodiscard]] std::optional<TimePoint> next_status_write(const Pass& pass);
+
+/// Leaves the status as it was and looks again at `next`, but no sooner: until then nothing of it is new.
+void hold_back_status(Pass& pass, TimePoint next);
 
 /// Leaves the status as it was, and looks again once a minor change may be written.
 void postpone_status(Pass& pass);

@@ -132,7 +132,6 @@ void restore_workload_labels(Pass& pass) {
   Workload labelled = present;
   set_labels(labelled, pass.job());
   pass.out.actions.emplace_back(AdoptWorkload{std::move(labelled)});
-  pass.requeue(Duration::zero());
 }
 
 // One that Kueue made for the job, in the cluster that is to run it.
@@ -150,7 +149,6 @@ void adopt_workload(Pass& pass) {
   }
   set_owner(workload, pass.job());
   pass.out.actions.emplace_back(AdoptWorkload{std::move(workload)});
-  pass.requeue(Duration::zero());
 }
 
 // Only what this job's suspension has switched off is switched on by its end: whatever else
@@ -262,7 +260,7 @@ void tend_present(Pass& pass) {
   follow_spec(pass, changed);
   if (changed != present) {
     pass.out.actions.emplace_back(UpdateWorkload{std::move(changed)});
-    return pass.requeue(Duration::zero());
+    return;
   }
   Workload told = present;
   const bool evicted = objects::is_true(present, kueue::kEvicted) && holds_quota(present);
@@ -311,12 +309,46 @@ void finish_prepared(Pass& pass) {
   }
 }
 
-// Whether the pod keeps a machine from others. One that outlived its deletion is on a machine that is
-// lost.
-bool occupies_quota(const Pass& pass, const objects::Pod& pod) {
-  if (!is_owned_by(pod.metadata, pass.job()) || has_ended(pod)) return false;
+// Until when the pod keeps a machine from others; nothing: it does not. One that outlives its deletion is
+// on a machine that is lost.
+std::optional<TimePoint> occupies_until(
+    const objects::Pod& pod, TimePoint now, Duration lost_after
+) {
+  if (has_ended(pod)) return std::nullopt;
   const auto& due = pod.metadata.deletion_timestamp;
-  return !due || pass.in.now < *due + pass.in.config.lost_after;
+  if (!due) return TimePoint::max();
+  return now < *due + lost_after ? std::optional(*due + lost_after) : std::nullopt;
+}
+
+// Whether a pod of the job keeps a machine; asks for another pass in time.
+bool occupies_quota(Pass& pass) {
+  for (const objects::Pod& pod : pass.in.pods) {
+    if (!is_owned_by(pod.metadata, pass.job())) continue;
+    const auto until = occupies_until(pod, pass.in.now, pass.in.config.lost_after);
+    if (!until) continue;
+    if (until != TimePoint::max()) pass.requeue_at(*until);
+    return true;
+  }
+  return false;
+}
+
+// The job's labels may have named another Workload before. Without a pod, or with one that is admitted
+// instead, nothing needs the quota of those.
+void give_back_others(Pass& pass) {
+  if (pass.queue.has_pods && !pass.queue.admitted) return;
+  const std::string prepared =
+      objects::workload_name(pass.job().metadata.name, pass.job().metadata.uid, kPreparePodSet);
+  for (const Workload& each : pass.in.workloads) {
+    const std::string& name = each.metadata.name;
+    if (name == pass.queue.workload_name || !is_owned_by(each.metadata, pass.job())) continue;
+    const bool is_of_preparation = name == prepared && pass.job().spec.prepare;
+    if (is_of_preparation && !pass.preparing()) continue;  // finish_prepared()
+    if (objects::is_true(each, kueue::kFinished) || each.metadata.deletion_timestamp) {
+      release(pass, each);
+    } else {
+      delete_workload(pass, each);
+    }
+  }
 }
 
 }  // namespace
@@ -349,6 +381,7 @@ void tend_workloads(Pass& pass) {
     return;
   }
   finish_prepared(pass);
+  give_back_others(pass);
   if (pass.queue.workload != nullptr) return tend_present(pass);
   if (pass.queue.adoptable != nullptr) return adopt_workload(pass);
   // It has no label of ours yet, so that no watch tells of it.
@@ -357,13 +390,7 @@ void tend_workloads(Pass& pass) {
 }
 
 void finish_workloads(Pass& pass) {
-  if (!pass.queue.known) return;
-  for (const objects::Pod& pod : pass.in.pods) {
-    if (!occupies_quota(pass, pod)) continue;
-    const auto& due = pod.metadata.deletion_timestamp;
-    if (due) pass.requeue_at(*due + pass.in.config.lost_after);
-    return;
-  }
+  if (!pass.queue.known || occupies_quota(pass)) return;
   const api::GnnJobStatus& status = pass.job().status;
   const bool succeeded = is_true(status, condition::kComplete);
   const api::Condition* end =
@@ -374,17 +401,45 @@ void finish_workloads(Pass& pass) {
 }
 
 void release_workloads(Pass& pass) {
+  if (pass.in.workloads.empty() || occupies_quota(pass)) return;
   for (const Workload& each : pass.in.workloads) {
     if (is_owned_by(each.metadata, pass.job())) release(pass, each);
   }
 }
 
-std::vector<Action> release_orphaned_workloads(const std::vector<Workload>& workloads) {
+std::vector<Action> give_up_workloads(const std::vector<Workload>& workloads) {
   std::vector<Action> actions;
   for (const Workload& each : workloads) {
     if (has_finalizer(each)) actions.emplace_back(ReleaseWorkload{each});
+    actions.emplace_back(DeleteWorkload{each});
   }
   return actions;
+}
+
+OrphanedWorkloads release_orphaned_workloads(
+    const std::vector<Workload>& workloads,
+    const std::vector<objects::Pod>& pods,
+    TimePoint now,
+    Duration lost_after
+) {
+  OrphanedWorkloads released;
+  for (const Workload& each : workloads) {
+    if (!has_finalizer(each)) continue;
+    const objects::OwnerReference* job = objects::controller_of(each.metadata);
+    std::optional<TimePoint> occupied;
+    for (const objects::Pod& pod : pods) {
+      const objects::OwnerReference* owner = objects::controller_of(pod.metadata);
+      if (job == nullptr || owner == nullptr || owner->uid != job->uid) continue;
+      const auto until = occupies_until(pod, now, lost_after);
+      if (until) occupied = std::max(occupied.value_or(*until), *until);
+    }
+    if (!occupied) {
+      released.actions.emplace_back(ReleaseWorkload{each});
+    } else if (*occupied != TimePoint::max()) {
+      released.next = std::min(released.next.value_or(*occupied), *occupied);
+    }
+  }
+  return released;
 }
 
 }  // namespace gnn::reconcile

@@ -30,12 +30,24 @@ void tend_workloads(Pass& pass);
 /// For a job that has ended: tells Kueue how, once none of its pods occupies a machine.
 void finish_workloads(Pass& pass);
 
-/// For a job that is being deleted: lets its Workloads go.
+/// For a job that is being deleted: lets its Workloads go, once none of its pods occupies a machine.
 void release_workloads(Pass& pass);
 
-/// The same for Workloads whose job is gone.
-[[nodiscard]] std::vector<Action> release_orphaned_workloads(
-    const std::vector<objects::Workload>& workloads
+/// For jobs that no operator queues any more: gives the quota back, whatever their pods do.
+[[nodiscard]] std::vector<Action> give_up_workloads(const std::vector<objects::Workload>& workloads
+);
+
+/// As release_workloads(), for Workloads whose job is gone, with the pods of such jobs.
+struct OrphanedWorkloads {
+  std::vector<Action> actions;
+  /// When a pod that is being deleted counts as lost with its machine.
+  std::optional<TimePoint> next;
+};
+[[nodiscard]] OrphanedWorkloads release_orphaned_workloads(
+    const std::vector<objects::Workload>& workloads,
+    const std::vector<objects::Pod>& pods,
+    TimePoint now,
+    Duration lost_after
 );
 
 }  // namespace gnn::reconcile

@@ -1,6 +1,6 @@
 """Fails where the table of docs/reliability.md does not agree with the tests.
 
-It has a row for each of the 37 faults, in order. Each test that a row names exists, is in a program or script that CTest
+Its rows are numbered from 1, in order. Each test that a row names exists, is in a program or script that CTest
 runs, and has the level and the mode that the row states. A row without a test says "none".
 """
 
@@ -12,7 +12,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = "docs/reliability.md"
-FAULTS = 37
 
 GOOGLE_TEST = re.compile(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST)\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
 PYTHON_CLASS = re.compile(r"^class (\w+)|^    def (test_\w+)\(", re.MULTILINE)
@@ -78,7 +77,7 @@ def problems(page, known):
     """`page`: the text of the page. `known`: what tests() found."""
     rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in page.splitlines() if re.match(r"\| *\d+ *\|", line)]
     numbers = [int(row[0]) for row in rows]
-    found = [] if numbers == list(range(1, FAULTS + 1)) else [f"expected a row for each fault from 1 to {FAULTS}, found {numbers}"]
+    found = [] if numbers == list(range(1, len(rows) + 1)) else [f"expected rows numbered from 1, found {numbers}"]
     for row in rows:
         where = f"fault {row[0]}"
         if len(row) != 6 or not all(row):
@@ -113,7 +112,7 @@ def main():
     found = problems((ROOT / PAGE).read_text(encoding="utf-8"), known)
     for problem in found:
         print(f"{PAGE}: {problem}")
-    print(f"faults: {FAULTS} faults, {len(found)} problems")
+    print(f"faults: {len(found)} problems")
     return 1 if found else 0
 
 

@@ -92,7 +92,8 @@ PURE_HEADERS = {
     "algorithm", "array", "chrono", "compare", "cstddef", "cstdint", "functional", "iterator", "limits", "map", "memory",
     "numeric", "optional", "set", "span", "string", "string_view", "tuple", "type_traits", "unordered_map", "utility",
     "variant", "vector", "nlohmann/json.hpp",
-    "common/clock.h", "common/contract.h", "common/hash.h", "common/printable.h", "common/result.h", "common/rfc3339.h",
+    "common/clock.h", "common/contract.h", "common/hash.h", "common/overloaded.h", "common/printable.h", "common/result.h",
+    "common/rfc3339.h",
 }
 # common/clock.h is there for its types alone.
 IMPURE = re.compile(r"\bnow\s*\(|\b(System)?Clock\b|\bmonotonic\s*\(|\bgetenv\s*\(|\bthis_thread\b")

@@ -164,6 +164,71 @@ TEST(Queue, WhatTheQuotaWasGivenForStaysUntilItIsGivenBack) {
   EXPECT_EQ(workload_of(simulation).pod_sets.at(1).count, 3);
 }
 
+// A label of the job may name another Workload at any time.
+TEST(Queue, AWorkloadThatIsNotWantedAnyMoreGivesItsQuotaBackOnceNoPodIsLeft) {
+  Simulation simulation = running_simulation(small_job());
+  simulation.world().job.metadata.labels["kueue.x-k8s.io/prebuilt-workload-name"] = "none-such";
+  (void)simulation.run_until_idle();
+  ASSERT_EQ(simulation.world().workloads.size(), 1U);
+  EXPECT_TRUE(workload_of(simulation).admission) << "its pods still stop";
+  simulation.finish_leaving();
+  (void)simulation.run_until_idle();
+  EXPECT_TRUE(simulation.world().pods.empty());
+  EXPECT_TRUE(simulation.world().workloads.empty());
+  EXPECT_EQ(
+      condition_of(simulation, condition::kScheduled).message, "Waiting for Workload none-such"
+  );
+  // And back.
+  simulation.world().job.metadata.labels.erase("kueue.x-k8s.io/prebuilt-workload-name");
+  (void)simulation.run_until_idle();
+  simulation.admit_workloads();
+  (void)simulation.run_until_idle();
+  EXPECT_EQ(simulation.world().pods.size(), 2U);
+}
+
+TEST(Queue, TheWorkloadThatPreparedTheDataStaysFinished) {
+  Simulation simulation = queued_simulation(job_with_prepare());
+  (void)simulation.run_until_idle();
+  simulation.admit_workloads();
+  (void)simulation.run_until_idle();
+  ready_all(simulation);
+  simulation.end_pod(0, 0);
+  (void)simulation.run_until_idle();
+  simulation.admit_workloads();
+  (void)simulation.run_until_idle();
+  ASSERT_EQ(simulation.world().workloads.size(), 2U);
+  EXPECT_TRUE(objects::is_true(workload_of(simulation), "Finished"));
+}
+
+// Its flavor cannot be read, so that it has no pod: none was deleted.
+TEST(Queue, AGroupThatIsNotMadeForLackOfAFlavorHasLostNoPod) {
+  api::GnnJob job = small_job();
+  job.spec.scheduling.emplace().provider = api::GangProvider::Coscheduling;
+  Simulation simulation = queued_simulation(job);
+  simulation.world().config.group_apis = {objects::GroupApi::Coscheduling};
+  simulation.world().group_apis = {objects::GroupApi::Coscheduling};
+  simulation.world().flavors.clear();
+  (void)simulation.run_until_idle();
+  simulation.admit_workloads();
+  for (int i = 0; i < 5; ++i) {
+    (void)simulation.run_until_idle();
+    simulation.advance(60);
+  }
+  EXPECT_LE(simulation.status().attempt, 1);
+  EXPECT_TRUE(simulation.status().failures.empty());
+  const api::Condition& scheduled = condition_of(simulation, condition::kScheduled);
+  EXPECT_EQ(scheduled.reason, "Queued");
+  EXPECT_NE(scheduled.message.find("flavor"), std::string::npos) << scheduled.message;
+  simulation.world().flavors["flavor"] = {};
+  (void)simulation.run_until_idle();
+  EXPECT_EQ(simulation.world().pods.size(), 2U);
+  EXPECT_EQ(simulation.status().scheduling->group, "arxiv-1");
+  // From now on a missing pod was deleted.
+  simulation.world().pods.pop_back();
+  (void)simulation.run_until_idle();
+  EXPECT_EQ(simulation.status().attempt, 2);
+}
+
 TEST(Queue, PreparationHasAWorkloadOfItsOwn) {
   Simulation simulation = queued_simulation(job_with_prepare());
   EXPECT_TRUE(simulation.run_until_idle());

@@ -145,12 +145,50 @@ TEST(Workloads, AreLetGoWithTheirJob) {
   observed.workloads = {workload};
   observed.job.metadata.deletion_timestamp = at(1);
   EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 1);
-  EXPECT_EQ(release_orphaned_workloads({workload}).size(), 1U);
+  const OrphanedWorkloads released = release_orphaned_workloads({workload}, {}, at(1), {});
+  EXPECT_EQ(released.actions.size(), 1U);
+  EXPECT_FALSE(released.next);
   // So are those that somebody deletes.
   observed.job.metadata.deletion_timestamp.reset();
   observed.workloads[0].metadata.deletion_timestamp = at(1);
   EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 1);
   EXPECT_EQ(count_of<CreateWorkload>(plan(observed)), 0);
+}
+
+// Quota is given back for machines that are free.
+TEST(Workloads, AreKeptUntilNoPodOfADeletedJobOccupiesAMachine) {
+  Observed observed = queued();
+  objects::Workload workload = made_by(plan(observed));
+  workload.metadata.uid = "uid-of-workload";
+  observed.workloads = {workload};
+  observed.job.metadata.deletion_timestamp = at(1);
+  objects::Pod pod = pod_of(observed.job, 0);
+  observed.pods = {make_ready(pod)};
+  const Duration lost_after = observed.config.lost_after;
+  const auto release = [&] {
+    return release_orphaned_workloads({workload}, observed.pods, observed.now, lost_after);
+  };
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 0);
+  EXPECT_TRUE(release().actions.empty());
+  EXPECT_FALSE(release().next) << "its deletion is an event";
+  // A pod that outlives its deletion is on a machine that is lost.
+  mark_deleted(observed.pods[0], at(100));
+  const Plan leaving = plan(observed);
+  EXPECT_EQ(count_of<ReleaseWorkload>(leaving), 0);
+  EXPECT_EQ(observed.now + *leaving.requeue_after, at(100) + lost_after);
+  EXPECT_TRUE(release().actions.empty());
+  EXPECT_EQ(release().next, at(100) + lost_after);
+  observed.now = at(100) + lost_after;
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 1);
+  EXPECT_EQ(release().actions.size(), 1U);
+  // So are those that have ended, and those of another job.
+  observed.now = at(50);
+  end_container(observed.pods[0], 0);
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 1);
+  EXPECT_EQ(release().actions.size(), 1U);
+  observed.pods = {make_ready(pod)};
+  observed.pods[0].metadata.owner_references[0].uid = "uid of another";
+  EXPECT_EQ(release().actions.size(), 1U);
 }
 
 TEST(Workloads, OfAManagerOfClustersAreMadeAndNothingElse) {

@@ -88,7 +88,9 @@ WriteTarget target_of(const Action& action) {
             return create_of("configmap", each.config_map.metadata);
           },
           // Each has another name.
-          [](const CreateDataKey&) { return WriteTarget{.text = "secret of the data key", .uid = {}}; },
+          [](const CreateDataKey&) {
+            return WriteTarget{.text = "secret of the data key", .uid = {}};
+          },
           [](const CreateNetworkPolicy& each) {
             return create_of("networkpolicy", each.network_policy.metadata);
           },

@@ -243,7 +243,11 @@ void pace_writes(Pass& pass) {
   if (paced.next) pass.requeue_at(*paced.next);
   // No watch event follows a write of our own.
   if (std::ranges::any_of(pass.out.actions, is_first_of_two)) pass.requeue(Duration::zero());
-  if (paced.held_creates.empty() || is_finished(pass.status()) || pass.gang.is_complete()) return;
+  if (paced.held_creates.empty()) return;
+  pass.out.requeue_after.reset();
+  pass.requeue_at(*paced.next);
+  pass.status().data_key_secret = pass.job().status.data_key_secret;
+  if (is_finished(pass.status()) || pass.gang.is_complete()) return;
   pass.set(
       condition::kScheduled,
       false,

@@ -455,14 +455,20 @@ class Hour {
   client::TokenSource tokens_{client::KubeConfig{}, clock_};
   client::ApiClient api_{server_, tokens_, clock_, metrics_};
   Caches caches_;
-  Parallel parallel_{1};
+  Parallel parallel_{1, 1};
   Executor executor_{api_, caches_, parallel_, clock_, [] { return Result<std::string>("key"); }};
   runtime::EventRecorder events_{
       api_, {.correlator = {}, .controller = "c", .instance = "i"}, clock_, metrics_
   };
   JobMetrics job_metrics_{metrics_, clock_};
   Reconciler reconciler_{
-      caches_, executor_, events_, job_metrics_, clock_, options(), [](const objects::ObjectKey&) {}
+      caches_,
+      executor_,
+      events_,
+      job_metrics_,
+      clock_,
+      options(),
+      [](const objects::ObjectKey&, Duration) {}
   };
   bool changed_ = true;
 };

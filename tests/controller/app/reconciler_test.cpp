@@ -176,6 +176,7 @@ TEST_F(ReconcilerTest, PacesRepeatedRefusals) {
 TEST_F(ReconcilerTest, LogsARefusalUntilItIsRepeated) {
   put_finished_job();
   const auto log_of_pass = [&](const std::string& message) {
+    clock_.advance(1min);
     refuse(message);
     ::testing::internal::CaptureStderr();
     static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));

@@ -22,7 +22,7 @@ TEST(Contract, TheNameOfADataKeyTellsItsRandomPart) {
   for (const std::string& other :
        {std::string(),
         suffix,
-        "job-key-",
+        std::string("job-key-"),
         "job-key-" + suffix.substr(1),
         "job-key-0" + suffix,
         "jobs-key-" + suffix,

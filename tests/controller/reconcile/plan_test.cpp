@@ -32,6 +32,19 @@ TEST(Plan, IgnoresJobsThatAnotherControllerManages) {
   EXPECT_FALSE(plan(observed).actions.empty());
 }
 
+// An older CRD took it. No server ever takes its pods, so that none is tried.
+TEST(Plan, AJobWhosePodsCanNeverBeIsNotAccepted) {
+  Observed observed;
+  observed.job = small_job();
+  observed.job.spec.workers.pod_template->resources = {
+      .requests = {{"memory", "4Gi"}}, .limits = {{"memory", "4G"}}
+  };
+  const Plan result = plan(observed);
+  EXPECT_EQ(reason_of(result, condition::kAccepted), reason::kInvalidSpec);
+  EXPECT_EQ(result.status.state, "Invalid");
+  EXPECT_TRUE(result.actions.empty());
+}
+
 TEST(Plan, ReportsAnInvalidSpecAndDoesNotRunIt) {
   Observed observed;
   observed.job = small_job();

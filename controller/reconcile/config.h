@@ -67,8 +67,9 @@ struct OperatorConfig {
   /// Minimum time between two status writes that differ only in counts and messages. Counts do not
   /// wait for what was written without them.
   Duration minor_status_interval = std::chrono::seconds(1);
-  /// The same for writes that differ only in how far the current epoch is.
-  Duration progress_status_interval = std::chrono::seconds(30);
+  /// The same for writes that differ only in how far the current epoch is. With the wait for a turn, no
+  /// more than half a minute for some 150 jobs.
+  Duration progress_status_interval = std::chrono::seconds(25);
   /// How long the news of a job's first gang may wait while it starts in good order and other jobs
   /// wait for a pass, counted from the creation of its newest pod.
   Duration start_news_patience = std::chrono::seconds(10);

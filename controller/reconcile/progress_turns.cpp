@@ -8,7 +8,8 @@ namespace gnn::reconcile {
 namespace {
 
 constexpr Duration kPause = std::chrono::milliseconds(1000 / ProgressTurns::kWritesPerSecond);
-// A worker may not have come to a job at once. Only then may a job go before an older one.
+// A worker may not have come to the oldest job at once. If it is later than this, one of the next goes.
+constexpr Duration kLateness = std::chrono::milliseconds(50);
 constexpr size_t kNearest = 5;
 constexpr Duration kPatience = std::chrono::seconds(5);
 
@@ -23,7 +24,9 @@ std::optional<Duration> ProgressTurns::ask(
   oldest_first_.insert({since, job});
   const auto older =
       static_cast<size_t>(std::distance(oldest_first_.begin(), oldest_first_.find({since, job})));
-  const Duration pause = next_ ? std::max(*next_ - now, Duration::zero()) : Duration::zero();
+  const Duration later = older == 0 ? Duration::zero() : kLateness;
+  const Duration pause =
+      next_ ? std::max(*next_ + later - now, Duration::zero()) : Duration::zero();
   if (older < kNearest && pause == Duration::zero()) {
     oldest_first_.erase({since, job});
     next_ = now + kPause;

@@ -278,7 +278,7 @@ TEST(Status, WritesProgressWithinAnEpochSeldomAndOfAnEpochAtOnce) {
   report(R"(, "epoch": 1, "globalStep": 5)");
   observed.job.status = plan(observed).status;
   observed.status_written = observed.now;
-  observed.now += std::chrono::seconds(29);
+  observed.now += std::chrono::seconds(24);
   report(R"(, "epoch": 1, "globalStep": 9)");
   const Plan held = plan(observed);
   EXPECT_EQ(held.status, observed.job.status);
@@ -309,8 +309,8 @@ TEST(Status, SaysHowFarTheTrainingIsAndKeepsItsConditions) {
   moved.progress = api::decode_report(result_message(
       observed.job, 1, 0, R"(, "epoch": 12, "epochs": 50, "loss": "0.43", "etaSeconds": 180)"
   ));
-  EXPECT_EQ(plan(moved).status, said.status) << "within an epoch every 30 s";
-  moved.now += std::chrono::seconds(30);
+  EXPECT_EQ(plan(moved).status, said.status) << "within an epoch every 25 s";
+  moved.now += std::chrono::seconds(25);
   EXPECT_EQ(plan(moved).status.message, "Epoch 12 of 50, loss 0.43, 3 min left");
 }
 

@@ -111,8 +111,14 @@ json with_a_name(json object) {
   return object;
 }
 
+// What an administrator allows.
+struct Rules {
+  const api::AllowedKeys& allowed_keys;
+  const std::optional<reconcile::VolcanoQueues>& volcano_queues;
+};
+
 // Words and fields that this version does not know; without them the job's rules are judged, too.
-void check_spec(const json& object, const api::AllowedKeys& allowed_keys, CheckedObject& checked) {
+void check_spec(const json& object, const Rules& rules, CheckedObject& checked) {
   const Result<api::GnnJob> strict = api::decode_job(object, api::UnknownFields::Reject);
   if (!strict) checked.errors.push_back(strict.error().message);
   const Result<api::GnnJob> lenient =
@@ -124,10 +130,14 @@ void check_spec(const json& object, const api::AllowedKeys& allowed_keys, Checke
   }
   if (!lenient->unknown_words.empty()) return;
   api::GnnJob job = *lenient;
-  std::vector<std::string> errors = reconcile::spec_errors(job, allowed_keys);
+  std::vector<std::string> errors = reconcile::spec_errors(job, rules.allowed_keys);
   if (errors.empty()) {
     api::apply_defaults(job.spec);
-    errors = reconcile::spec_errors(job, allowed_keys);
+    errors = reconcile::spec_errors(job, rules.allowed_keys);
+  }
+  if (errors.empty() && !job.metadata.namespace_.empty()) {
+    const std::string queue = reconcile::volcano_queue_error(job, rules.volcano_queues);
+    if (!queue.empty()) errors.push_back(queue);
   }
   std::move(errors.begin(), errors.end(), std::back_inserter(checked.errors));
   if (!checked.errors.empty()) return;
@@ -142,9 +152,7 @@ void shorten(std::vector<std::string>& messages) {
   if (more > 0) messages.push_back("and " + std::to_string(more) + " errors more");
 }
 
-CheckedObject check_object(
-    const json& object, CheckedObject checked, const api::AllowedKeys& allowed_keys
-) {
+CheckedObject check_object(const json& object, CheckedObject checked, const Rules& rules) {
   if (!object.is_object()) {
     checked.errors.emplace_back("expected an object with apiVersion and kind");
     return checked;
@@ -163,7 +171,7 @@ CheckedObject check_object(
   const json named = with_a_name(object);
   if (const json* metadata = object_at(object, "metadata"))
     check_metadata(*metadata, checked.errors);
-  check_spec(named, allowed_keys, checked);
+  check_spec(named, rules, checked);
   shorten(checked.errors);
   return checked;
 }
@@ -180,8 +188,11 @@ const json* items_of(const json& document) {
 }  // namespace
 
 std::vector<CheckedObject> check_manifest(
-    std::string_view text, const api::AllowedKeys& allowed_keys
+    std::string_view text,
+    const api::AllowedKeys& allowed_keys,
+    const std::optional<reconcile::VolcanoQueues>& volcano_queues
 ) {
+  const Rules rules{.allowed_keys = allowed_keys, .volcano_queues = volcano_queues};
   std::vector<CheckedObject> found;
   int64_t number = 0;
   const auto check_document =
@@ -195,14 +206,14 @@ std::vector<CheckedObject> check_manifest(
         }
         const json* items = items_of(*document);
         if (items == nullptr) {
-          found.push_back(check_object(*document, std::move(checked), allowed_keys));
+          found.push_back(check_object(*document, std::move(checked), rules));
           return;
         }
         for (size_t i = 0; i < items->size(); ++i) {
           CheckedObject of_item = checked;
           of_item.name = ", item " + std::to_string(i);
           if (i > 0) of_item.warnings.clear();
-          found.push_back(check_object((*items)[i], std::move(of_item), allowed_keys));
+          found.push_back(check_object((*items)[i], std::move(of_item), rules));
         }
       };
   api::for_each_yaml_document(text, check_document);

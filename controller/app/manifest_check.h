@@ -1,8 +1,10 @@
 #pragma once
 
 #include "common/api/pod_metadata.h"
+#include "controller/reconcile/config.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,9 +25,12 @@ struct CheckedObject {
 };
 
 /// Judges each GNNJob of a YAML or JSON text as the controller would, and by what the API server has looked at before
-/// the controller sees a job: unknown fields and metadata. Other kinds are named and not judged.
+/// the controller sees a job: unknown fields and metadata. Other kinds are named and not judged. Queues of Volcano are
+/// judged where the job's namespace is known.
 [[nodiscard]] std::vector<CheckedObject> check_manifest(
-    std::string_view text, const api::AllowedKeys& allowed_keys
+    std::string_view text,
+    const api::AllowedKeys& allowed_keys,
+    const std::optional<reconcile::VolcanoQueues>& volcano_queues = std::nullopt
 );
 
 }  // namespace gnn::app

@@ -125,6 +125,19 @@ TEST(ManifestCheck, KnowsTheKeysThatJobsMayPutOnTheirPods) {
   EXPECT_THAT(check_manifest(job.dump(), keys).front().errors, IsEmpty());
 }
 
+TEST(ManifestCheck, KnowsTheQueuesOfVolcanoThatJobsMayName) {
+  json job = sample();
+  job["spec"]["scheduling"] = {{"provider", "Volcano"}, {"volcano", {{"queue", "night"}}}};
+  EXPECT_THAT(only(job).errors, IsEmpty()) << "nobody said which are allowed";
+  const auto errors = [&](const reconcile::VolcanoQueues& queues) {
+    return check_manifest(job.dump(), api::AllowedKeys(), queues).front().errors;
+  };
+  EXPECT_THAT(errors({{"train", {"night"}}}), IsEmpty());
+  EXPECT_THAT(errors({{"train", {"day"}}}), ElementsAre(HasSubstr("only: day")));
+  job["metadata"].erase("namespace");
+  EXPECT_THAT(errors({{"train", {"day"}}}), IsEmpty()) << "kubectl says which namespace";
+}
+
 TEST(ManifestCheck, LooksAtMetadataAsTheApiServerDoes) {
   EXPECT_THAT(
       errors_with(R"({"metadata": {"lables": {"a": "b"}, "labels": {"a": 5, "-x": "b"}}})"),

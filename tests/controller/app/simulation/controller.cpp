@@ -102,10 +102,17 @@ void Controller::lead() {
   for (const auto& job : caches_.jobs.all()) {
     add({job->metadata.namespace_, job->metadata.name}, Duration::zero());
   }
-  static_cast<void>(app::find_stray_pods(api_, "", {}, [this](const objects::ObjectMeta& meta) {
+  next_stray_look_ = world_.time.passed();
+}
+
+// While no controller watched, a user may have taken the label off a pod.
+void Controller::look_for_strays() {
+  next_stray_look_.reset();
+  const auto done = app::find_stray_pods(api_, "", {}, [this](const objects::ObjectMeta& meta) {
     caches_.strays.add(meta);
     if (const auto job = app::job_of(meta)) add(*job, Duration::zero());
-  }));
+  });
+  if (!done) next_stray_look_ = world_.time.passed() + std::chrono::seconds(1);
 }
 
 void Controller::add(const ObjectKey& key, Duration delay) {
@@ -155,6 +162,10 @@ bool Controller::work() {
   if (!leads_) return false;
   if (next_discovery_ && *next_discovery_ <= world_.time.passed()) {
     discover();
+    return true;
+  }
+  if (next_stray_look_ && *next_stray_look_ <= world_.time.passed()) {
+    look_for_strays();
     return true;
   }
   std::vector<ObjectKey> due;

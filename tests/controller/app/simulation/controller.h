@@ -73,8 +73,9 @@ class Controller {
   bool work();
   /// When the next pass is due; nothing if none waits.
   [[nodiscard]] std::optional<Duration> next_due() const;
-  /// Whether it knows which APIs are served.
-  [[nodiscard]] bool knows_apis() const {
+  /// Whether it knows which APIs are served, and which pods no watch shows.
+  [[nodiscard]] bool knows_the_world() const {
+    if (next_stray_look_) return false;
     return !settings_.kueue || feed_.watches_workloads() == world_.server.serves_kueue();
   }
   /// A pass of every job, though nothing calls for it.
@@ -86,6 +87,7 @@ class Controller {
 
   void add(const ObjectKey& key, Duration delay);
   void discover();
+  void look_for_strays();
   void take_outcome(const ObjectKey& key, const runtime::Outcome& outcome);
   void note_view(const ObjectKey& key);
   [[nodiscard]] app::ReconcilerOptions options();
@@ -113,6 +115,7 @@ class Controller {
   Queue queue_;
   std::optional<Duration> next_discovery_;
   Duration discovery_interval_{0};
+  std::optional<Duration> next_stray_look_;
   ViewOfQueue view_;
 };
 

@@ -1,5 +1,7 @@
 #include "tests/controller/app/simulation/faulty_transport.h"
 
+#include "tests/controller/app/simulation/known_faults.h"
+
 #include <array>
 #include <chrono>
 #include <ctime>
@@ -81,8 +83,11 @@ HttpResponse FaultyTransport::failure(const HttpRequest& request) {
 }
 
 std::string FaultyTransport::date() {
-  const auto now = std::chrono::floor<seconds>(time_.now()) +
-                   seconds(kSecondsAhead[dice_.below(kSecondsAhead.size())]);
+  const size_t server = dice_.below(kSecondsAhead.size());
+  const bool wrong =
+      server == 0 && faults_.on && faults_.wrong_clock && !known_faults::kWrongClocks;
+  const auto now = std::chrono::floor<seconds>(time_.now()) + seconds(kSecondsAhead[server]) +
+                   (wrong ? std::chrono::hours(1) : std::chrono::hours(0));
   const std::time_t stamp = now.time_since_epoch().count();
   std::tm parts{};
   ::gmtime_r(&stamp, &parts);

@@ -17,8 +17,9 @@ struct Killed {};
 /// How hostile the way to the API server is.
 struct Faults {
   bool on = true;
-  double rate = 0.05;  ///< of calls that fail
-  double kills = 0;    ///< of writes at which the controller is killed
+  double rate = 0.05;        ///< of calls that fail
+  double kills = 0;          ///< of writes at which the controller is killed
+  bool wrong_clock = false;  ///< one of three API servers is an hour ahead
 };
 
 /// One controller's way to the API server: it fails by the dice, loses answers, takes time, and others

@@ -255,6 +255,19 @@ TEST_F(SimulatedRules, FindAFailureThatIsOurOwnStop) {
   EXPECT_EQ(first_broken({.in_request = blames}), rule::kOwnStop);
 }
 
+TEST_F(SimulatedRules, FindAJobThatIsDeletedBeforeItsTime) {
+  const auto hasty = [](const ApiServer& server) {
+    std::vector<HttpRequest> writes;
+    for (const auto& [key, job] : server.all(kinds::kJobs)) {
+      if (!is_ended_job(*job) || is_deleted(*job)) continue;
+      const Json options = {{"preconditions", {{"uid", uid_in(*job)}}}};
+      writes.push_back(request_of("DELETE", path_of_job(*job), options, "application/json"));
+    }
+    return writes;
+  };
+  EXPECT_EQ(first_broken({.beside_pass = hasty}), rule::kDue);
+}
+
 TEST_F(SimulatedRules, FindADataKeyInAStatus) {
   const auto tells = [](HttpRequest& request, ApiServer&, const std::string&) {
     if (is_status_of_job(request)) {

@@ -17,6 +17,8 @@ using std::chrono::seconds;
 constexpr size_t kMostWritesPerMinute = 100;
 /// A pod that still exists so long after its deletion was due is on a machine that is lost.
 constexpr auto kLostAfter = seconds(30);
+/// As much as clocks that are set differ.
+constexpr auto kClocksDiffer = seconds(5);
 const char* const kWorkloadFinalizer = "kueue.x-k8s.io/resource-in-use";
 
 std::string name_of(const Json& object) {
@@ -42,7 +44,9 @@ Object job_of_uid(const ApiServer& server, const std::string& uid) {
 // What never changes of the conditions of a job that has finished.
 Json ends_of(const Json& job) {
   Json ends = Json::object();
-  for (const Json& each : job["status"]["conditions"]) {
+  const Json::json_pointer path("/status/conditions");
+  if (!job.contains(path)) return ends;
+  for (const Json& each : job.at(path)) {
     const std::string type = each["type"];
     if (type == "Complete" || type == "Failed") {
       ends[type] = {each["status"], each["reason"], each["message"]};
@@ -50,6 +54,15 @@ Json ends_of(const Json& job) {
   }
   ends["attempt"] = number_at(job, "/status/attempt");
   return ends;
+}
+
+bool fails_past_deadline(const Json& job) {
+  const Json::json_pointer path("/status/conditions");
+  if (!job.contains(path)) return false;
+  return std::ranges::any_of(job.at(path), [](const Json& each) {
+    return each.value("type", "") == "Failed" && each.value("status", "") == "True" &&
+           each.value("reason", "") == "DeadlineExceeded";
+  });
 }
 
 // The numbers in a pod's name, which nobody can change.
@@ -76,6 +89,7 @@ bool holds_quota(const Json& workload) {
 }
 
 void Rules::broken(std::string_view rule, std::string what) {
+  if (known_faults::is_off(std::string(rule))) return;
   if (!violation_) violation_ = Violation{.rule = std::string(rule), .what = std::move(what)};
 }
 
@@ -118,6 +132,7 @@ void Rules::see_change(
 ) {
   if (kind == kinds::kJobs && change.before) see_job(change);
   if (!by_controller) return;
+  if (kind == kinds::kJobs && change.before) see_times(change);
   if (change.before) see_foreign(kind, change);
   if (kind == kinds::kWorkloads && change.before) see_workload(server, change);
   if (kind != kinds::kPods) return;
@@ -150,6 +165,26 @@ void Rules::see_job(const Change& change) {
     broken(rule::kFinishedStays, name + " is both Complete and Failed");
   }
   see_failures(before, after);
+}
+
+// What ends a job, or takes it away, must be due by the true time.
+void Rules::see_times(const Change& change) {
+  const Json& before = *change.before;
+  const Json& after = *change.after;
+  const auto is_due = [&](const char* from, const char* limit) {
+    const auto begin = parse_rfc3339(text_at(before, from));
+    const Json::json_pointer path(limit);
+    if (!begin || !before.contains(path)) return false;
+    return time_.now() + kClocksDiffer >= *begin + seconds(before.at(path).get<int64_t>());
+  };
+  if (is_deleted(after) && !is_deleted(before) &&
+      !is_due("/status/completionTime", "/spec/runPolicy/ttlSecondsAfterFinished")) {
+    broken(rule::kDue, name_of(after) + " is deleted before its time is over");
+  }
+  if (!fails_past_deadline(after) || fails_past_deadline(before)) return;
+  if (!is_due("/status/startTime", "/spec/runPolicy/activeDeadlineSeconds")) {
+    broken(rule::kDue, name_of(after) + " fails before its deadline");
+  }
 }
 
 void Rules::see_failures(const Json& before, const Json& after) {

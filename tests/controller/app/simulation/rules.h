@@ -41,6 +41,8 @@ inline constexpr std::string_view kOwnStop = "OwnStop";
 inline constexpr std::string_view kNoSecrets = "NoSecrets";
 /// Each delete names the UID of what it means.
 inline constexpr std::string_view kPrecondition = "Precondition";
+/// No job fails by its deadline, or is deleted, before that is due by the true time.
+inline constexpr std::string_view kDue = "Due";
 /// What is neither the operator's nor held by its finalizer stays as it is.
 inline constexpr std::string_view kForeign = "Foreign";
 }  // namespace rule
@@ -55,7 +57,7 @@ class Rules {
  public:
   explicit Rules(const SimulatedTime& time) : time_(time) {}
 
-  /// A request of a controller arrives. `late`: sent while it still led.
+  /// A request of a controller arrives.
   void see_request(const client::HttpRequest& request);
   /// An object changed. `view`: of the pass that did it, if that is the leader's.
   void see_change(
@@ -76,6 +78,7 @@ class Rules {
  private:
   void broken(std::string_view rule, std::string what);
   void see_job(const Change& change);
+  void see_times(const Change& change);
   void see_failures(const Json& before, const Json& after);
   void see_new_pod(
       const ApiServer& server, const Json& pod, const std::optional<ViewOfQueue>& view

@@ -80,7 +80,9 @@ void Users::act() {
   const std::vector<Object> jobs = server_.snapshot(kinds::kJobs);
   if (jobs.empty() || (jobs.size() < kMostJobs && dice_.chance(0.2))) return create_job();
   const Object job = dice_.pick(jobs);
-  switch (dice_.below(10)) {
+  const size_t deed = dice_.below(10);
+  if (known_faults::is_off("user" + std::to_string(deed))) return;
+  switch (deed) {
     case 0:
       return delete_job(job);
     case 1:
@@ -106,7 +108,9 @@ void Users::delete_job(const Object& job) {
 void Users::change_job(const Object& job) {
   Json changed = *job;
   Json& spec = changed["spec"];
-  switch (dice_.below(7)) {
+  const size_t deed = dice_.below(7);
+  if (known_faults::is_off("change" + std::to_string(deed))) return;
+  switch (deed) {
     case 0:
     case 1:
       spec["suspend"] = !spec.value("suspend", false);
@@ -115,6 +119,7 @@ void Users::change_job(const Object& job) {
       if (spec.contains("servers")) spec["servers"]["nodes"] = dice_.between(1, 3);
       break;
     case 3:
+      if (known_faults::kStaleTtl && spec["runPolicy"].contains("ttlSecondsAfterFinished")) return;
       spec["runPolicy"]["ttlSecondsAfterFinished"] = dice_.between(0, 300);
       break;
     case 4: {
@@ -200,7 +205,9 @@ void Users::make_foreign_pod() {
 
 void Users::administer() {
   const std::string name_space = dice_.chance(0.7) ? "a" : "b";
-  switch (dice_.below(7)) {
+  const size_t deed = dice_.below(7);
+  if (known_faults::is_off("admin" + std::to_string(deed))) return;
+  switch (deed) {
     case 0:
       pod_quota_[name_space] = dice_.below(3);
       return;

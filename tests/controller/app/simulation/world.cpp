@@ -1,7 +1,7 @@
 #include "tests/controller/app/simulation/world.h"
 
 #include "common/hash.h"
-#include "common/rfc3339.h"
+#include "tests/controller/app/simulation/known_faults.h"
 
 #include <algorithm>
 #include <chrono>
@@ -27,12 +27,13 @@ bool is_controller(const std::string& actor) {
 World::World(WorldOptions options)
     : options_(std::move(options)),
       dice_(options_.seed),
-      kueue_(dice_.chance(0.5)),
+      kueue_(dice_.chance(0.5) && !known_faults::is_off("kueue")),
       busy_(dice_.chance(0.2)),
       clock_ahead_(dice_.chance(0.2) ? seconds(dice_.between(-3600, 3600)) : seconds(0)),
       faults_{
-          .rate = dice_.pick<double>({0, 0.02, 0.1, 0.3}),
-          .kills = dice_.pick<double>({0, 0.005, 0.03})
+          .rate = known_faults::is_off("faults") ? 0 : dice_.pick<double>({0, 0.02, 0.1, 0.3}),
+          .kills = known_faults::is_off("kills") ? 0 : dice_.pick<double>({0, 0.005, 0.03}),
+          .wrong_clock = dice_.chance(0.2)
       },
       rules_(time_),
       server_(
@@ -71,7 +72,8 @@ void World::step() {
     if (!leader_->see_something()) break;
   }
   if (dice_.chance(0.02)) leader_->relist();
-  if (dice_.chance(0.02)) leader_->blind(seconds(dice_.between(1, 200)));
+  if (dice_.chance(0.02) && !known_faults::is_off("blind"))
+    leader_->blind(seconds(dice_.between(1, 200)));
   if (dice_.chance(0.01)) return restart();
   if (dice_.chance(0.7)) work();
   time_.advance(
@@ -106,9 +108,10 @@ void World::work() {
 void World::meanwhile(const Controller* controller) {
   if (!hostile_ || depth_ > 0) return;
   ++depth_;
-  if (dice_.chance(0.2)) act();
+  if (dice_.chance(0.2) && !known_faults::is_off("meanwhile")) act();
   if (dice_.chance(0.1)) static_cast<void>(leader_->see_something());
-  if (dice_.chance(0.002) && controller == leader_.get()) take_over();
+  if (dice_.chance(0.002) && !known_faults::is_off("takeover") && controller == leader_.get())
+    take_over();
   --depth_;
 }
 
@@ -229,7 +232,7 @@ void World::calm() {
     settle();
     idle = server_.version() == before ? idle + 1 : 0;
     const auto next = leader_->next_due();
-    if (idle > 3 && !next && leader_->knows_apis()) return;
+    if (idle > 3 && !next && leader_->knows_the_world()) return;
     const Duration wait = next ? *next - time_.passed() : Duration(seconds(5));
     time_.advance(std::clamp<Duration>(wait, seconds(1), idle > 3 ? kLongCalm : seconds(5)));
   }

@@ -73,7 +73,7 @@ void add_run(CLI::App& app, Options& options) {
       app,
       "--progress-interval",
       options.progress_interval,
-      "how often a running job's progress is read; less often with more than 20 jobs per second"
+      "how often a running job's progress is read; less often from a namespace with many jobs"
   );
   app.add_option(
       "--job-network-policy",

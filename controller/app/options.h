@@ -34,7 +34,7 @@ struct Options {
   std::vector<std::string> namespaces;  ///< empty: all
   int64_t workers = 8;
   ProgressMode progress = ProgressMode::PodIp;
-  Duration progress_interval = std::chrono::seconds(5);  ///< the shortest; see progress_interval()
+  Duration progress_interval = std::chrono::seconds(5);  ///< the shortest; see ProgressPace
   bool job_network_policy = true;
   reconcile::JobFence job_fence;
   std::vector<objects::GroupApi> gang_providers;  ///< the APIs for groups of pods that may be used

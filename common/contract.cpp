@@ -5,6 +5,9 @@
 namespace gnn::contract {
 namespace {
 
+// Before the number of a pod that replaced another of its node.
+constexpr std::string_view kRestartMark = "-r";
+
 // What follows the last dash, from 1.
 std::optional<int64_t> number_at_end(std::string_view name) {
   const size_t dash = name.rfind('-');
@@ -20,21 +23,22 @@ std::optional<int64_t> number_at_end(std::string_view name) {
 std::string pod_name(std::string_view job, int64_t attempt, int64_t node, int64_t restart) {
   const std::string name =
       std::string(job) + "-" + std::to_string(attempt) + "-" + std::to_string(node);
-  return restart == 0 ? name : name + "-" + std::to_string(restart);
+  return restart == 0 ? name : name + std::string(kRestartMark) + std::to_string(restart);
 }
 
 std::optional<PodNumbers> numbers_of_pod(std::string_view job, std::string_view pod) {
   if (pod.size() <= job.size() || !pod.starts_with(job)) return std::nullopt;
   PodNumbers found;
-  const char* at = pod.data() + job.size();
-  const char* const end = pod.data() + pod.size();
-  for (int64_t* number : {&found.attempt, &found.node, &found.restart}) {
-    if (at == end && number == &found.restart) break;
-    if (at == end || *at != '-') return std::nullopt;
-    const auto read = std::from_chars(at + 1, end, *number);
-    if (read.ec != std::errc()) return std::nullopt;
-    at = read.ptr;
-  }
+  std::string_view rest = pod.substr(job.size());
+  const auto read = [&rest](std::string_view mark, int64_t& number) {
+    if (!rest.starts_with(mark)) return false;
+    rest.remove_prefix(mark.size());
+    const auto end = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    rest.remove_prefix(static_cast<size_t>(end.ptr - rest.data()));
+    return end.ec == std::errc();
+  };
+  if (!read("-", found.attempt) || !read("-", found.node)) return std::nullopt;
+  if (!rest.empty() && !read(kRestartMark, found.restart)) return std::nullopt;
   // More is in it, or a number is written in another way.
   if (found.attempt < 1 || found.node < 0 || found.restart < 0 ||
       pod != pod_name(job, found.attempt, found.node, found.restart)) {

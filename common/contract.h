@@ -24,7 +24,7 @@ inline constexpr std::string_view kKind = "GNNJob";
 inline constexpr std::string_view kPlural = "gnnjobs";
 /// Our value of spec.managedBy and of the managed-by label.
 inline constexpr std::string_view kManagedBy = "gnn.dev/gnn-controller";
-/// Longest job name: pod names append "-<attempt>-<node>-<restart>", or "-s<server>-<restart>", and
+/// Longest job name: pod names append "-<attempt>-<node>-r<restart>", or "-s<server>-<restart>", and
 /// must remain DNS labels.
 inline constexpr int64_t kMaxJobNameLength = 40;
 
@@ -69,6 +69,8 @@ inline constexpr std::string_view kComponentPrepare = "prepare";
 inline constexpr std::string_view kComponentServer = "server";
 /// Keeps a finished pod until the controller has read its result.
 inline constexpr std::string_view kPodFinalizer = "gnn.dev/result";
+/// Kubernetes' own, of an object that is deleted alone: what it owns stays (--cascade=orphan).
+inline constexpr std::string_view kOrphanFinalizer = "orphan";
 
 // ---- Environment of the agent (set by the controller)
 inline constexpr std::string_view kEnvContract = "GNN_CONTRACT";
@@ -193,7 +195,11 @@ inline constexpr std::string_view kWorkerContainer = "worker";
 inline constexpr std::string_view kWorkerBinary = "/usr/local/bin/gnn-worker";
 
 // ---- Names of a job's children
-/// "<job>-<attempt>-<node>"; "<job>-<attempt>-<node>-<restart>" for a pod that replaced another.
+// No two children of one kind in a namespace have the same name, whatever their jobs are called: each
+// name can be read from its end in one way only.
+
+/// "<job>-<attempt>-<node>"; "<job>-<attempt>-<node>-r<restart>" for a pod that replaced another. Without
+/// the letter it would be the name of a pod of the job "<job>-<attempt>".
 [[nodiscard]] std::string pod_name(
     std::string_view job, int64_t attempt, int64_t node, int64_t restart = 0
 );

@@ -2,14 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace gnn::contract {
 namespace {
 
 TEST(Contract, NamesOfChildrenAreDeterministic) {
   EXPECT_EQ(pod_name("job", 2, 1), "job-2-1");
-  EXPECT_EQ(pod_name("job", 2, 1, 3), "job-2-1-3");
+  EXPECT_EQ(pod_name("job", 2, 1, 3), "job-2-1-r3");
   EXPECT_EQ(pod_hostname("job", 1), "job-1");
   EXPECT_EQ(prepare_pod_name("job", 2), "job-prepare-2");
   EXPECT_EQ(child_name("job"), "job-gnn");
@@ -68,9 +73,15 @@ TEST(Contract, TheNameOfAPodTellsItsNumbers) {
         "job-01-1",
         "job-1-1-",
         "job-1-1x",
-        "job-1-1-0",
-        "job-1-1-01",
-        "job-1-1-1-1",
+        "job-1-1-1",
+        "job-1-1-r",
+        "job-1-1-r0",
+        "job-1-1-r01",
+        "job-1-1r1",
+        "job-1-1-r-1",
+        "job-1-1-r1-1",
+        "job-1-r1",
+        "job-r1-1-1",
         "job-99999999999999999999-1",
         "other-1-1",
         "jobs-1-1",
@@ -106,6 +117,101 @@ TEST(Contract, TheNameOfAServersPodTellsItsNumbers) {
         "job-s99999999999999999999-1",
         "job-s1-99999999999999999999"}) {
     EXPECT_FALSE(numbers_of_server_pod("job", other)) << other;
+  }
+}
+
+// Names that look like the children of others: each one is a job's, and some are what a child of
+// another is called, or the beginning of that.
+std::vector<std::string> nasty_job_names() {
+  std::vector<std::string> names;
+  for (const char* base :
+       {"a", "a-1", "a-1-1", "a-s0", "a-s0-0", "a-prepare", "a-gnn", "a-r1", "a-s"}) {
+    for (const char* end :
+         {"", "-0", "-1", "-1-1", "-r1", "-1-r1", "-s1", "-s1-0", "-prepare", "-gnn"}) {
+      names.push_back(std::string(base) + end);
+    }
+  }
+  return names;
+}
+
+TEST(Contract, NoTwoChildrenOfOneKindHaveTheSameName) {
+  const std::vector<std::string> jobs = nasty_job_names();
+  // (kind, name) and the only thing that may have it.
+  std::map<std::pair<std::string, std::string>, std::string> owners;
+  const auto take = [&](const std::string& kind, const std::string& name, const std::string& owner
+                    ) {
+    const auto [found, is_new] = owners.emplace(std::pair(kind, name), owner);
+    EXPECT_TRUE(is_new || found->second == owner)
+        << kind << " " << name << ": " << found->second << " and " << owner;
+  };
+  const std::vector<int64_t> numbers = {0, 1, 2, 10, 11};
+  for (const std::string& job : std::set<std::string>(jobs.begin(), jobs.end())) {
+    take("child", child_name(job), job);
+    take("address of " + child_name(job), prepare_hostname(job), "prepare");
+    for (const int64_t i : numbers) {
+      const std::string n = std::to_string(i);
+      take("address of " + child_name(job), pod_hostname(job, i), "node " + n);
+      take("address of " + child_name(job), server_hostname(job, i), "server " + n);
+      if (i > 0) take("group", group_name(job, i), job + ", attempt " + n);
+      if (i > 0) take("pod", prepare_pod_name(job, i), job + ", prepare, attempt " + n);
+      for (const int64_t j : numbers) {
+        const std::string m = n + ", " + std::to_string(j);
+        take("pod", server_pod_name(job, i, j), job + ", server " + m);
+        for (const int64_t restart : numbers) {
+          if (i == 0) continue;
+          take(
+              "pod",
+              pod_name(job, i, j, restart),
+              job + ", node " + m + ", " + std::to_string(restart)
+          );
+        }
+      }
+    }
+  }
+}
+
+TEST(Contract, OnlyItsJobReadsTheNumbersInANameAndReadsWhatWasPutIn) {
+  const std::vector<int64_t> numbers = {0, 1, 2, 10};
+  const auto jobs = nasty_job_names();
+  // How many numbers a job reads in the name of a pod: an owner reads them in one way.
+  const auto readings = [](const std::string& job, const std::string& pod) {
+    return static_cast<int>(numbers_of_pod(job, pod).has_value()) +
+           static_cast<int>(attempt_of_prepare_pod(job, pod).has_value()) +
+           static_cast<int>(numbers_of_server_pod(job, pod).has_value());
+  };
+  std::set<std::string> pods;
+  for (const std::string& job : std::set<std::string>(jobs.begin(), jobs.end())) {
+    for (const int64_t i : numbers) {
+      if (i > 0) {
+        EXPECT_EQ(attempt_of_prepare_pod(job, prepare_pod_name(job, i)), i) << job;
+        EXPECT_EQ(attempt_of_group(job, group_name(job, i)), i) << job;
+        pods.insert(prepare_pod_name(job, i));
+      }
+      for (const int64_t j : numbers) {
+        const std::string server = server_pod_name(job, i, j);
+        const auto of_server = numbers_of_server_pod(job, server);
+        ASSERT_TRUE(of_server) << server;
+        EXPECT_EQ(std::pair(of_server->server, of_server->restart), std::pair(i, j)) << server;
+        pods.insert(server);
+        for (const int64_t restart : numbers) {
+          if (i == 0) continue;
+          const std::string pod = pod_name(job, i, j, restart);
+          const auto found = numbers_of_pod(job, pod);
+          ASSERT_TRUE(found) << pod;
+          EXPECT_EQ(found->attempt, i) << pod;
+          EXPECT_EQ(found->node, j) << pod;
+          EXPECT_EQ(found->restart, restart) << pod;
+          pods.insert(pod);
+        }
+      }
+    }
+  }
+  for (const std::string& pod : pods) {
+    int readers = 0;
+    for (const std::string& job : std::set<std::string>(jobs.begin(), jobs.end())) {
+      readers += readings(job, pod);
+    }
+    EXPECT_EQ(readers, 1) << pod;
   }
 }
 

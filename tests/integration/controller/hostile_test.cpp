@@ -165,7 +165,7 @@ TEST_F(Hostile, ANodeIsReplacedAloneWhenNode0SaysThatItWaitsAndPaysForIt) {
   };
   kubelets_.fail("j-1-1", contract::kExitOther);
   EXPECT_TRUE(eventually([&] {
-    return pods() == std::set<std::string>{"j-1-0", "j-1-1-1", "j-1-2"} &&
+    return pods() == std::set<std::string>{"j-1-0", "j-1-1-r1", "j-1-2"} &&
            cluster_.holds("j", "Running");
   })) << cluster_.describe("j")
       << controller.log();
@@ -176,7 +176,7 @@ TEST_F(Hostile, ANodeIsReplacedAloneWhenNode0SaysThatItWaitsAndPaysForIt) {
   EXPECT_EQ(status["lastFailure"]["node"], 1);
 
   // It goes on saying so, but no restart is left.
-  kubelets_.fail("j-1-1-1", contract::kExitOther);
+  kubelets_.fail("j-1-1-r1", contract::kExitOther);
   EXPECT_TRUE(eventually([&] { return cluster_.holds("j", "Failed"); })) << cluster_.describe("j");
 }
 

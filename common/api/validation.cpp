@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -923,9 +924,10 @@ void check_run_policy(const RunPolicy& policy, Problems& problems) {
         "set exitCodes, reasons or both"
     );
     problems.require(
-        rules[i].charge || rules[i].action == FailureAction::Restart,
+        rules[i].charge || rules[i].action == FailureAction::Restart ||
+            rules[i].action == FailureAction::RestartNode,
         path,
-        "charge may be false only with action Restart"
+        "charge may be false only with action Restart or RestartNode"
     );
     const bool of_server = rules[i].role == FailureRole::Server;
     problems.require(
@@ -966,18 +968,22 @@ bool names_are_unique(const std::vector<Item>& list) {
   });
 }
 
-// However many slashes the path begins with.
-bool is_reserved_mount(std::string path) {
-  path.erase(0, std::min(path.find_first_not_of('/'), path.size()));
-  path.insert(0, "/");
+// However the path is written: /etc//gnn and /etc/./gnn are /etc/gnn.
+bool is_reserved_mount(const std::string& path) {
+  const std::string normal = std::filesystem::path(path + "/").lexically_normal().string();
   return std::any_of(
       kReservedMounts.begin(),
       kReservedMounts.end(),
       [&](std::string_view reserved) {
-        return path == reserved ||
-               (reserved != "/" && path.starts_with(std::string(reserved) + "/"));
+        return normal == reserved ||
+               (reserved != "/" && normal.starts_with(std::string(reserved) + "/"));
       }
   );
+}
+
+bool goes_up(const std::string& path) {
+  const std::filesystem::path parts(path);
+  return std::find(parts.begin(), parts.end(), "..") != parts.end();
 }
 
 void check_volumes(const PodTemplate& pod, const std::string& path, Problems& problems) {
@@ -1010,8 +1016,10 @@ void check_volumes(const PodTemplate& pod, const std::string& path, Problems& pr
     problems.require(
         paths.insert(mount.mount_path).second, here + ".mountPath", "is mounted twice"
     );
+    const bool up = goes_up(mount.mount_path);
+    problems.require(!up, here + ".mountPath", "must not contain .. as a folder");
     problems.require(
-        !is_reserved_mount(mount.mount_path),
+        up || !is_reserved_mount(mount.mount_path),
         here + ".mountPath",
         "/, /etc/gnn, /tmp, /dev, /proc and /sys are reserved"
     );

@@ -837,6 +837,45 @@ TEST(Validation, GuardsThePodTemplate) {
   });
 }
 
+TEST(Validation, AReservedMountIsOneHoweverItsPathIsWritten) {
+  const auto mounted_at = [](const std::string& path) {
+    return [path](GnnJob& job) {
+      PodTemplate& pod = *job.spec.workers.pod_template;
+      pod.volumes = {{.name = "a", .empty_dir = EmptyDirVolume{}}};
+      pod.volume_mounts = {{.name = "a", .mount_path = path}};
+    };
+  };
+  std::vector<Case> refused;
+  for (const char* path :
+       {"/",
+        "//",
+        "/.",
+        "/./",
+        "/tmp",
+        "//tmp",
+        "/./tmp/",
+        "/tmp/a",
+        "/etc/gnn",
+        "/etc//gnn",
+        "/etc/./gnn",
+        "/etc/gnn/",
+        "/etc/gnn/.",
+        "//etc/.//gnn",
+        "/./dev",
+        "/proc//self",
+        "/x/../sys",
+        "/data/.."}) {
+    refused.push_back({"spec.workers.template.volumeMounts[0].mountPath", mounted_at(path)});
+  }
+  expect_refused(refused);
+  for (const char* path :
+       {"/data", "/tmpx", "/etc/gnnx", "/etc/x/gnn", "/data/tmp", "/..data", "/a/..b"}) {
+    GnnJob job = sample_job();
+    mounted_at(path)(job);
+    EXPECT_TRUE(validate(job).empty()) << path;
+  }
+}
+
 TEST(Validation, SchedulingTakesOneOfEachChoice) {
   expect_refused(std::vector<Case>{
       {"spec.scheduling.schedulingPolicy",

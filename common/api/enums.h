@@ -136,7 +136,7 @@ template <> struct EnumTable<FsGroupChangePolicy> {
   static constexpr EnumWords<FsGroupChangePolicy, 2> kWords{{{FsGroupChangePolicy::OnRootMismatch, "OnRootMismatch"}, {FsGroupChangePolicy::Always, "Always"}}};
 };
 template <> struct EnumTable<FailureReason> {
-  static constexpr EnumWords<FailureReason, 10> kWords{{{FailureReason::Configuration, "Configuration"}, {FailureReason::Data, "Data"}, {FailureReason::OutOfMemory, "OutOfMemory"}, {FailureReason::Error, "Error"}, {FailureReason::NotStarted, "NotStarted"}, {FailureReason::PeerLost, "PeerLost"}, {FailureReason::Preempted, "Preempted"}, {FailureReason::Disrupted, "Disrupted"}, {FailureReason::PodDeleted, "PodDeleted"}, {FailureReason::NodeLost, "NodeLost"}}};
+  static constexpr EnumWords<FailureReason, 11> kWords{{{FailureReason::Configuration, "Configuration"}, {FailureReason::Data, "Data"}, {FailureReason::OutOfMemory, "OutOfMemory"}, {FailureReason::StorageExceeded, "StorageExceeded"}, {FailureReason::Error, "Error"}, {FailureReason::NotStarted, "NotStarted"}, {FailureReason::PeerLost, "PeerLost"}, {FailureReason::Preempted, "Preempted"}, {FailureReason::Disrupted, "Disrupted"}, {FailureReason::PodDeleted, "PodDeleted"}, {FailureReason::NodeLost, "NodeLost"}}};
 };
 template <> struct EnumTable<FailureAction> {
   static constexpr EnumWords<FailureAction, 4> kWords{{{FailureAction::Restart, "Restart"}, {FailureAction::RestartNode, "RestartNode"}, {FailureAction::Fail, "Fail"}, {FailureAction::Ignore, "Ignore"}}};

@@ -100,6 +100,7 @@ inline constexpr int64_t kMaxPeerSeconds = 86400;      // sockets count millisec
 inline constexpr int64_t kMaxBackoffSeconds = 86400;
 inline constexpr int64_t kMaxFailureRecords = 10;
 inline constexpr int64_t kMaxMachines = 8;
+inline constexpr int64_t kMaxReplacedNodes = 1000;
 inline constexpr int64_t kMaxLayers = 16;
 inline constexpr int64_t kMaxWidth = 16384;
 inline constexpr Bounds kTypeName = text(TextForm::Any, 128);
@@ -764,9 +765,8 @@ void visit(auto& v, Of<MachineRestarts> auto& x) {
   v.field("restarts", x.restarts, Bounds{});
 }
 
-// Each costs one of maxRestarts.
 inline constexpr Bounds kReplacedNodes = [] {
-  Bounds bounds = items(0, 1000);
+  Bounds bounds = items(0, kMaxReplacedNodes);
   bounds.min = 1;
   return bounds;
 }();
@@ -780,6 +780,7 @@ void visit(auto& v, Of<GnnJobStatus> auto& x) {
   v.field("round", x.round, Bounds{});
   v.field("restarts", x.restarts, Bounds{});
   v.field("outOfMemory", x.out_of_memory, Bounds{});
+  v.field("storageExceeded", x.storage_exceeded, Bounds{});
   v.field("backoff", x.backoff, Bounds{});
   v.field("releases", x.releases, Bounds{});
   v.field("nextAttemptTime", x.next_attempt_time, Bounds{});

@@ -866,6 +866,7 @@ enum class FailureReason {
   Configuration,
   Data,
   OutOfMemory,
+  StorageExceeded,
   Error,
   NotStarted,
   PeerLost,
@@ -1207,13 +1208,16 @@ struct SchedulingStatus {
 struct GnnJobStatus {
   int64_t observed_generation = 0;
   std::vector<Condition> conditions = {};
-  std::string state = {};     ///< one word derived from the conditions, for the printer column
-  std::string message = {};   ///< why the job is in this state, or what it waits for
-  int64_t attempt = 0;        ///< number of the current gang of pods, from 1; 0 before the first
-  int64_t round = 0;          ///< in-place restarts in this attempt
-  int64_t restarts = 0;       ///< restarts that count against maxRestarts; never decreases
-  int64_t out_of_memory = 0;  ///< how often the job ran out of memory; the second time ends it
-  RestartStreaks backoff;     ///< decides how long the next restart waits
+  std::string state = {};    ///< one word derived from the conditions, for the printer column
+  std::string message = {};  ///< why the job is in this state, or what it waits for
+  int64_t attempt = 0;       ///< number of the current gang of pods, from 1; 0 before the first
+  int64_t round = 0;         ///< in-place restarts in this attempt
+  int64_t restarts = 0;      ///< restarts that count against maxRestarts; never decreases
+  /// How often the job ran out of memory since it last ran well; the second time ends it.
+  int64_t out_of_memory = 0;
+  /// The same for pods that were evicted because they wrote more than their storage limits allow.
+  int64_t storage_exceeded = 0;
+  RestartStreaks backoff;  ///< decides how long the next restart waits
   /// How often the gang was released unscheduled since it last ran.
   int64_t releases = 0;
   std::optional<TimePoint> next_attempt_time = {};  ///< the next attempt does not start before

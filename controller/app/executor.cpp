@@ -1,8 +1,11 @@
 #include "controller/app/executor.h"
 
+#include "common/log.h"
 #include "common/overloaded.h"
+#include "controller/objects/event.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <concepts>
 #include <memory>
@@ -97,6 +100,21 @@ client::Resource priority_classes() {
   };
 }
 
+// What the kubelet and the controller of volumes warn of while a pod starts.
+bool tells_of_start(const std::string& reason) {
+  static constexpr std::array<std::string_view, 8> kReasons = {
+      "FailedMount",
+      "FailedAttachVolume",
+      "FailedMapVolume",
+      "FailedCreatePodSandBox",
+      "FailedPrepareDynamicResources",
+      "NetworkNotReady",
+      "Failed",
+      "InspectFailed",
+  };
+  return std::find(kReasons.begin(), kReasons.end(), reason) != kReasons.end();
+}
+
 bool succeeded_or(const client::ApiError& error, std::initializer_list<ApiErrorKind> kinds) {
   return std::find(kinds.begin(), kinds.end(), error.kind) != kinds.end();
 }
@@ -131,6 +149,45 @@ client::ApiResult<std::optional<objects::Pod>> Executor::read_pod(const objects:
   }
   const auto pod = decoded<objects::Pod>(*reply);
   return pod == nullptr ? std::nullopt : std::optional(*pod);
+}
+
+client::ApiResult<std::optional<api::GnnJob>> Executor::read_job(const objects::ObjectKey& key) {
+  auto reply = api_.get(client::resource_of<api::GnnJob>(), key);
+  if (!reply) {
+    if (reply.error().kind == ApiErrorKind::NotFound) return std::nullopt;
+    return tl::unexpected(std::move(reply).error());
+  }
+  const auto job = decoded<api::GnnJob>(*reply);
+  return job == nullptr ? std::nullopt : std::optional(*job);
+}
+
+std::string Executor::read_start_trouble(const objects::ObjectMeta& pod) {
+  std::string text;
+  TimePoint latest{};
+  const auto look = [&](const Json& json) {
+    const auto event = objects::decode_event(json);
+    if (!event || !tells_of_start(event->reason)) return;
+    const TimePoint time = objects::last_time(*event);
+    if (!text.empty() && time < latest) return;
+    latest = time;
+    text = event->reason + (event->note.empty() ? "" : ": " + event->note);
+  };
+  // More of them than a page holds only somebody makes who wants to.
+  const auto listed = api_.list(
+      client::resource_of<objects::Event>(),
+      {.namespace_ = pod.namespace_,
+       .field_selector =
+           "regarding.name=" + pod.name + ",regarding.uid=" + pod.uid + ",type=Warning",
+       .first_page_alone = true,
+       .page_size = 100,
+       .unread = [](const Json&, const Error&) {}},
+      look
+  );
+  if (!listed) {
+    log_debug("no events", {{"pod", pod.name}, {"error", listed.error().message}});
+    return "";
+  }
+  return text;
 }
 
 client::ApiResult<std::optional<std::string>> Executor::read_job_uid(const objects::ObjectKey& key

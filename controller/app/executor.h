@@ -63,6 +63,12 @@ class Executor {
   [[nodiscard]] client::ApiResult<std::optional<objects::Pod>> read_pod(
       const objects::ObjectKey& key
   );
+  /// Nothing if there is no such job, or it cannot be decoded.
+  [[nodiscard]] client::ApiResult<std::optional<api::GnnJob>> read_job(const objects::ObjectKey& key
+  );
+  /// The last warning among a pod's events that says why it does not start; empty if there is none, or they
+  /// may not be read.
+  [[nodiscard]] std::string read_start_trouble(const objects::ObjectMeta& pod);
   /// Nothing if there is no such Workload.
   [[nodiscard]] client::ApiResult<std::optional<objects::Workload>> read_workload(
       objects::KueueVersion version, const objects::ObjectKey& key

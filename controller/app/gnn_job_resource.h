@@ -26,7 +26,9 @@ struct ResourceTraits<api::GnnJob> {
       return std::ranges::find(kueue::kJobLabels, label.first) == kueue::kJobLabels.end();
     });
     job->metadata.annotations.clear();
-    job->metadata.finalizers.clear();
+    std::erase_if(job->metadata.finalizers, [](const std::string& name) {
+      return name != contract::kOrphanFinalizer;
+    });
     return job;
   }
 };

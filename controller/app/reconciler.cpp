@@ -42,21 +42,24 @@ Reconciler::Reconciler(
       pace_(options_.progress_interval) {}
 
 runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
-  const auto job = caches_.jobs.find(key);
-  if (!job) return clean_up(key);
+  const auto cached = caches_.jobs.find(key);
+  if (!cached) return clean_up(key);
 
-  reconcile::Observed observed = observe(*job, key);
+  reconcile::Observed observed = observe(*cached, key);
   if (const auto error = look_for_strays(key, observed.pods)) return retry(*error);
+  if (const auto error = look_at_pods_ahead(key, observed)) return retry(*error);
   if (const auto error = look_for_missed_pods(observed)) return retry(*error);
   if (const auto error = look_at_queue(observed)) return retry(*error);
   if (const Status drawn = name_data_key(observed); !drawn) {
     return runtime::Retry{.error = drawn.error().message, .at_least = {}};
   }
+  look_at_events(observed);
   reconcile::Plan plan = reconcile::plan(observed);
-  api::GnnJob shown = *job;
+  const api::GnnJob& job = observed.job;
+  api::GnnJob shown = job;
   shown.status = plan.status;
   await_turn(observed, plan);
-  Execution execution = executor_.execute(plan, *job);
+  Execution execution = executor_.execute(plan, job);
   remember(observed, plan, execution);
 
   const bool refused = !execution.refusals.empty();
@@ -69,15 +72,15 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   if (refused && plan.status_needs_success) return after_refusal;
 
   if (execution.status_written) {
-    log_written(key, job->status, plan.status);
-    metrics_.count_change(*job, plan.status);
+    log_written(key, job.status, plan.status);
+    metrics_.count_change(job, plan.status);
   }
   metrics_.show(shown);
-  record_events(plan, *job);
+  record_events(plan, job);
   if (options_.poll_progress && progress_address(shown)) watch_progress_(key, pace_.watch(key));
   if (refused) return after_refusal;
   // What was announced is acted upon by the next pass; no watch event calls for that.
-  if (execution.status_written && plan.status.conditions != job->status.conditions) {
+  if (execution.status_written && plan.status.conditions != job.status.conditions) {
     return runtime::RequeueAfter{Duration::zero()};
   }
   if (plan.requeue_after) return runtime::RequeueAfter{*plan.requeue_after};
@@ -256,6 +259,11 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   observed.cut_status = std::move(memory.cut_status);
   observed.writes = std::move(memory.writes);
   observed.awaits_culprit_since = memory.awaits_culprit_since;
+  for (const objects::Pod& pod : observed.pods) {
+    if (memory.impostors.contains(pod.metadata.uid)) observed.impostors.insert(pod.metadata.uid);
+    const auto trouble = memory.start_troubles.find(pod.metadata.uid);
+    if (trouble != memory.start_troubles.end()) observed.start_troubles.insert(*trouble);
+  }
   observed.config = options_.config;
   observed.busy = options_.busy(key.namespace_);
   observed.now = clock_.now();
@@ -282,6 +290,40 @@ std::optional<client::ApiError> Reconciler::look_for_strays(
     pods.push_back(std::move(**found));
   }
   return std::nullopt;
+}
+
+// The job is read once for each such pod: one that was there before the job knew of it stays none of its.
+std::optional<client::ApiError> Reconciler::look_at_pods_ahead(
+    const ObjectKey& key, reconcile::Observed& observed
+) {
+  if (reconcile::pods_ahead(observed).empty()) return std::nullopt;
+  auto read = executor_.read_job(key);
+  if (!read) return read.error();
+  // The cache will soon tell of one that is gone, or another.
+  if (!*read || (*read)->metadata.uid != observed.job.metadata.uid) return std::nullopt;
+  observed.job = std::move(**read);
+  for (const std::string& uid : reconcile::pods_ahead(observed)) {
+    observed.impostors.insert(uid);
+    const auto pod = std::ranges::find(observed.pods, uid, [](const objects::Pod& each) {
+      return each.metadata.uid;
+    });
+    log_warning(
+        "a pod names the job as its controller, but is none of its pods",
+        {{"job", objects::to_string(key)}, {"pod", pod->metadata.name}}
+    );
+  }
+  (*memory_.lock())[key].impostors = observed.impostors;
+  return std::nullopt;
+}
+
+void Reconciler::look_at_events(reconcile::Observed& observed) {
+  const auto pod = reconcile::pod_to_explain(observed);
+  if (!pod) return;
+  observed.start_troubles[pod->uid] = {
+      .text = executor_.read_start_trouble(*pod), .read = observed.now
+  };
+  const api::JobMetadata& job = observed.job.metadata;
+  (*memory_.lock())[{job.namespace_, job.name}].start_troubles = observed.start_troubles;
 }
 
 std::optional<client::ApiError> Reconciler::look_for_missed_pods(reconcile::Observed& observed) {

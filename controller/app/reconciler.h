@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,8 @@ class Reconciler {
     std::optional<TimePoint> awaits_culprit_since{};
     std::optional<TimePoint> failing_since{};  ///< a create
     reconcile::NewDataKey new_data_key{};
+    std::set<std::string> impostors{};  ///< as in Observed
+    std::map<std::string, reconcile::StartTrouble> start_troubles{};
   };
 
   [[nodiscard]] runtime::Outcome clean_up(const objects::ObjectKey& key);
@@ -112,6 +115,13 @@ class Reconciler {
   [[nodiscard]] std::optional<client::ApiError> look_for_strays(
       const objects::ObjectKey& job, std::vector<objects::Pod>& pods
   );
+  /// Pods that are ahead of the cached job: reads it, and where they are ahead of that, too, notes that they
+  /// are none of its pods.
+  [[nodiscard]] std::optional<client::ApiError> look_at_pods_ahead(
+      const objects::ObjectKey& key, reconcile::Observed& observed
+  );
+  /// Reads the events of a pod that does not start, and does not say why: once or twice for each pod.
+  void look_at_events(reconcile::Observed& observed);
   /// The pods cache may be behind the job's, and must not make a pod look deleted: asks for those
   /// that are missed, until one is gone indeed.
   [[nodiscard]] std::optional<client::ApiError> look_for_missed_pods(reconcile::Observed& observed);

@@ -362,7 +362,7 @@ ApiResult<std::string> ApiClient::list(
       }
     }
     continuation = page->continuation;
-    if (continuation.empty()) return page->resource_version;
+    if (continuation.empty() || options.first_page_alone) return page->resource_version;
     // The large objects may be behind.
     const bool is_small = static_cast<int64_t>(body->size()) < kMaxReplyBytes / 4;
     if (is_small) page_size = std::min(2 * page_size, options.page_size);

@@ -53,6 +53,7 @@ struct ListOptions {
   std::string field_selector{};
   std::string resource_version{};
   Content content = Content::Whole;
+  bool first_page_alone = false;
   /// Most objects of a page. Halved for as long as a page is larger than kMaxReplyBytes, and doubled
   /// again behind pages that are far smaller.
   int64_t page_size = 500;

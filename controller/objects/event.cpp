@@ -2,6 +2,8 @@
 
 #include "common/rfc3339.h"
 
+#include <algorithm>
+
 namespace gnn::objects {
 namespace {
 
@@ -58,6 +60,7 @@ Result<Event> decode_event(const Json& json) {
   reader.read("note", event.note);
   reader.read_with("regarding", event.regarding, decode_reference);
   reader.read_with("series", event.series, decode_series);
+  reader.read_with("deprecatedLastTimestamp", event.deprecated_last_timestamp, decode_time);
   return reader.finish(std::move(event));
 }
 
@@ -82,6 +85,13 @@ Json encode(const Event& event) {
     };
   }
   return json;
+}
+
+TimePoint last_time(const Event& event) {
+  const TimePoint of_series = event.series ? event.series->last_observed_time : TimePoint{};
+  return std::max(
+      {event.event_time, of_series, event.deprecated_last_timestamp.value_or(TimePoint{})}
+  );
 }
 
 }  // namespace gnn::objects

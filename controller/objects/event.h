@@ -38,11 +38,16 @@ struct Event {
   std::string note;    ///< at most 1,024 bytes
   ObjectReference regarding;
   std::optional<EventSeries> series;
+  /// Where recorders of core/v1, such as the kubelet's, say when it occurred last. Read only.
+  std::optional<TimePoint> deprecated_last_timestamp;
   friend bool operator==(const Event&, const Event&) = default;
 };
 
 [[nodiscard]] Result<Event> decode_event(const Json& json);
 [[nodiscard]] Json encode(const Event& event);
+
+/// When it occurred last, as far as it tells.
+[[nodiscard]] TimePoint last_time(const Event& event);
 
 template <>
 struct ResourceTraits<Event> {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace gnn::objects {
 namespace {
@@ -36,8 +37,10 @@ void keep_what_is_read(ObjectMeta& meta) {
   std::erase_if(meta.labels, [](const auto& label) {
     return std::find(kLabels.begin(), kLabels.end(), label.first) == kLabels.end();
   });
-  std::erase_if(meta.finalizers, [](const std::string& name) {
-    return name != contract::kPodFinalizer;
+  // The first of somebody else says that there are some, and a name.
+  bool has_foreign = false;
+  std::erase_if(meta.finalizers, [&has_foreign](const std::string& name) {
+    return name != contract::kPodFinalizer && std::exchange(has_foreign, true);
   });
   meta.finalizers.shrink_to_fit();
   std::erase_if(meta.owner_references, [](const OwnerReference& owner) {

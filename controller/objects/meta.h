@@ -68,7 +68,7 @@ struct ObjectMeta {
 [[nodiscard]] bool is_controlled_by_job(const ObjectMeta& meta);
 
 /// Of what users may write without limit it keeps only what is read here: the labels and the
-/// finalizer of this project and the owner that is the controller. So a cached object is small,
+/// finalizer of this project, the first finalizer of others, and the owner that is the controller. So a cached object is small,
 /// however large users make it.
 [[nodiscard]] Result<ObjectMeta> decode_meta(const Json& json, const std::string& path);
 /// The fields that a client may set: name, namespace, labels, annotations, owners, finalizers, and,

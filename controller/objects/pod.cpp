@@ -1,6 +1,7 @@
 #include "controller/objects/pod.h"
 
 #include "common/api/codec.h"
+#include "common/contract.h"
 
 namespace gnn::objects {
 namespace {
@@ -180,6 +181,18 @@ Result<std::optional<GroupMembership>> decode_group_in_metadata(
   return reader.finish(std::move(membership));
 }
 
+Result<std::string> decode_memory_limit(const Json& containers, const std::string& path) {
+  const Json::json_pointer limit("/resources/limits/memory");
+  if (!containers.is_array()) return fail(ErrorKind::Data, path + ": expected a list");
+  for (const Json& each : containers) {
+    const bool is_worker =
+        each.is_object() && each.value("name", Json()) == contract::kWorkerContainer;
+    if (!is_worker || !each.contains(limit) || !each[limit].is_string()) continue;
+    return each[limit].get<std::string>();
+  }
+  return std::string();
+}
+
 Result<PodSpec> decode_spec(const Json& json, const std::string& path) {
   PodSpec spec;
   ObjectReader reader(json, path);
@@ -187,6 +200,7 @@ Result<PodSpec> decode_spec(const Json& json, const std::string& path) {
   reader.read("terminationGracePeriodSeconds", spec.termination_grace_period_seconds);
   reader.read("activeDeadlineSeconds", spec.active_deadline_seconds);
   reader.read_with("schedulingGroup", spec.group, decode_group);
+  reader.read_with("containers", spec.memory_limit, decode_memory_limit);
   return reader.finish(std::move(spec));
 }
 
@@ -263,6 +277,9 @@ Result<PodStatus> decode_status(const Json& json, const std::string& path) {
   reader.read("podIP", status.pod_ip);
   reader.read_with("startTime", status.start_time, decode_time);
   reader.read_list("conditions", status.conditions, decode_condition);
+  reader.read_list(
+      "initContainerStatuses", status.init_container_statuses, decode_container_status
+  );
   reader.read_list("containerStatuses", status.container_statuses, decode_container_status);
   status.reason = cut(std::move(status.reason));
   status.message = cut(std::move(status.message));

@@ -84,8 +84,9 @@ struct SecretFile {
   friend bool operator==(const SecretFile&, const SecretFile&) = default;
 };
 
-/// encode() writes all of it; decode_pod() reads only node_name, termination_grace_period_seconds,
-/// active_deadline_seconds and group, so that 10,000 pods fit the cache.
+/// encode() writes all of it but memory_limit; decode_pod() reads only node_name,
+/// termination_grace_period_seconds, active_deadline_seconds, group and memory_limit, so that 10,000
+/// pods fit the cache.
 struct PodSpec {
   std::string node_name;
   std::string hostname;
@@ -98,6 +99,8 @@ struct PodSpec {
   std::string priority_class_name;
   std::string scheduler_name;
   std::optional<GroupMembership> group;
+  /// Of the worker's container, as the API server admitted it: a LimitRange may have set it.
+  std::string memory_limit;
   std::vector<std::string> scheduling_gates;  ///< names
   std::vector<std::string> image_pull_secrets;
   std::vector<Container> containers;
@@ -166,6 +169,7 @@ struct PodStatus {
   std::string pod_ip;
   std::optional<TimePoint> start_time;
   std::vector<PodCondition> conditions;
+  std::vector<ContainerStatus> init_container_statuses;
   std::vector<ContainerStatus> container_statuses;
   friend bool operator==(const PodStatus&, const PodStatus&) = default;
 };

@@ -53,13 +53,17 @@ Decisive decisive(const api::GnnJobStatus& status) {
   const auto find = [&](std::string_view type) { return find_condition(status, type); };
   if (is_true(status, condition::kFailed)) return {state::kFailed, find(condition::kFailed)};
   if (is_true(status, condition::kComplete)) return {state::kComplete, find(condition::kComplete)};
+  const api::Condition* running = find(condition::kRunning);
+  const bool runs = running != nullptr && running->status == "True";
   const api::Condition* accepted = find(condition::kAccepted);
-  if (accepted != nullptr && accepted->status == "False") return {state::kInvalid, accepted};
+  // A gang that runs goes on, whatever became of its spec's validity.
+  if (!runs && accepted != nullptr && accepted->status == "False") {
+    return {state::kInvalid, accepted};
+  }
   if (is_true(status, condition::kSuspended)) {
     return {state::kSuspended, find(condition::kSuspended)};
   }
-  const api::Condition* running = find(condition::kRunning);
-  if (running != nullptr && running->status == "True") return {state::kRunning, running};
+  if (runs) return {state::kRunning, running};
   if (has_reason(status, condition::kRunning, reason::kStopping)) {
     return {state::kSuspending, running};
   }

@@ -65,6 +65,7 @@ inline constexpr std::string_view kError = "Error";
 inline constexpr std::string_view kOutOfMemory = "OutOfMemory";
 inline constexpr std::string_view kPeerLost = "PeerLost";
 inline constexpr std::string_view kNotStarted = "NotStarted";
+inline constexpr std::string_view kStorageExceeded = "StorageExceeded";
 inline constexpr std::string_view kPreempted = "Preempted";
 inline constexpr std::string_view kDisrupted = "Disrupted";
 inline constexpr std::string_view kPodDeleted = "PodDeleted";
@@ -81,8 +82,12 @@ inline constexpr std::string_view kInvalidAdmission = "InvalidAdmission";
 }  // namespace reason
 
 /// The reasons of Restarting that count against maxRestarts.
-inline constexpr std::array<std::string_view, 4> kChargedReasons = {
-    reason::kError, reason::kOutOfMemory, reason::kPeerLost, reason::kNotStarted
+inline constexpr std::array<std::string_view, 5> kChargedReasons = {
+    reason::kError,
+    reason::kOutOfMemory,
+    reason::kStorageExceeded,
+    reason::kPeerLost,
+    reason::kNotStarted,
 };
 
 namespace state {

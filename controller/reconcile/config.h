@@ -49,6 +49,12 @@ struct OperatorConfig {
   /// cap; jittered by the job's UID.
   Duration release_backoff = std::chrono::seconds(15);
   Duration release_backoff_cap = std::chrono::minutes(10);
+  /// The floor below what jobs say of their back-off: of restarts that follow each other within the
+  /// window, from which on each waits for the floor. A server's pod that lived for longer than the
+  /// window is none that failed at once.
+  Duration restart_floor = std::chrono::seconds(10);
+  int64_t restarts_at_once = 3;
+  Duration restart_window = std::chrono::minutes(1);
   /// How long to wait after the API server refused a child. Doubles with each refusal in a row up to
   /// the cap, unless what is missing is a quota or a name, which others may free at any time.
   Duration refusal_retry = std::chrono::seconds(10);
@@ -62,6 +68,10 @@ struct OperatorConfig {
   Duration server_end_patience = std::chrono::seconds(30);
   /// A pod that exists this long after its deletion was due is presumed lost with its machine.
   Duration lost_after = std::chrono::seconds(30);
+  /// How long a pod with a machine may wait for its containers, without saying why, until its events are
+  /// read; and again if they told nothing, for what a kubelet gives up only then.
+  Duration explain_after = std::chrono::seconds(30);
+  Duration explain_again_after = std::chrono::seconds(180);
   /// How long to wait for a newer state of a job whose pods belong to a later attempt.
   Duration stale_retry = std::chrono::seconds(5);
   /// Minimum time between two status writes that differ only in counts and messages. Counts do not

@@ -23,6 +23,8 @@
 namespace gnn::reconcile {
 namespace {
 
+constexpr std::string_view kFreeNote = " (does not count against maxRestarts)";
+
 // How much a failure explains; 0 explains most. A disruption explains all that follows from it, a
 // lost peer explains nothing.
 int severity(FailureKind kind) {
@@ -35,6 +37,7 @@ int severity(FailureKind kind) {
     case FailureKind::NodeLost:
       return 1;
     case FailureKind::OutOfMemory:
+    case FailureKind::StorageExceeded:
       return 2;
     case FailureKind::Error:
     case FailureKind::NotStarted:
@@ -53,9 +56,10 @@ bool is_permanent(FailureKind kind) {
 
 // Where all nodes report a lost peer there is no culprit. The gang itself is charged, so that a
 // broken network ends the job instead of restarting it forever.
-bool is_charged(FailureKind kind) {
-  return std::find(kChargedReasons.begin(), kChargedReasons.end(), to_reason(kind)) !=
-         kChargedReasons.end();
+bool is_charged(const NodeFailure& failure) {
+  return !failure.lacks_registry &&
+         std::find(kChargedReasons.begin(), kChargedReasons.end(), to_reason(failure.kind)) !=
+             kChargedReasons.end();
 }
 
 bool explains_more(const NodeView& a, const NodeView& b) {
@@ -157,22 +161,30 @@ struct Treatment {
   std::string note;      ///< for the message
 };
 
-Treatment treat_by_default(const Pass& pass, FailureKind kind) {
-  if (is_permanent(kind)) return {.ends_job = true, .note = {}};
-  // The same limits and the same work give the same peak.
-  if (kind == FailureKind::OutOfMemory && pass.status().out_of_memory > 0) {
+Treatment treat_by_default(const Pass& pass, const NodeFailure& failure) {
+  if (is_permanent(failure.kind)) return {.ends_job = true, .note = {}};
+  // The same limits and the same work take as much again, on whichever machine, unless it went well for
+  // a while in between.
+  const bool is_new = has_run_well(pass);
+  if (failure.kind == FailureKind::OutOfMemory && !is_new && pass.status().out_of_memory > 0) {
     return {.ends_job = true, .note = " (out of memory for the second time)"};
   }
-  return {.charged = is_charged(kind), .note = {}};
+  if (failure.kind == FailureKind::StorageExceeded && !is_new &&
+      pass.status().storage_exceeded > 0) {
+    return {.ends_job = true, .note = " (over its storage limit for the second time)"};
+  }
+  return {.charged = is_charged(failure), .note = {}};
 }
 
 Treatment treat(const Pass& pass, const NodeFailure& failure) {
   const std::optional<size_t> found = find_rule(pass.job(), api::FailureRole::Worker, failure);
-  if (!found) return treat_by_default(pass, failure.kind);
+  if (!found) return treat_by_default(pass, failure);
   const api::FailureRule& rule = pass.job().spec.run_policy.failure_policy.rules[*found];
   return {
       .ends_job = rule.action == api::FailureAction::Fail,
-      .charged = rule.charge,
+      // What is free for a gang is free for a node, and for a gang that restarts in its place.
+      .charged =
+          rule.charge && (rule.action != api::FailureAction::RestartNode || is_charged(failure)),
       .note = " (failurePolicy.rules[" + std::to_string(*found) + "])"
   };
 }
@@ -189,7 +201,6 @@ FailureDecision describe_failure(
   decision.failure = failure;
   decision.message = sentence(pass, culprit.node, failure) + treatment.note;
   decision.reason = to_reason(failure.kind);
-  decision.out_of_memory = failure.kind == FailureKind::OutOfMemory;
   return decision;
 }
 
@@ -197,15 +208,17 @@ FailureDecision describe_failure(
 std::optional<FailureDecision> judge_lost_node(
     const Pass& pass, const NodeView& lost, const NodeFailure& failure
 ) {
-  const ReplacementDecision replacement = judge_replacement(pass, lost, failure);
+  const Treatment treatment = treat(pass, failure);
+  const ReplacementDecision replacement = judge_replacement(pass, lost, failure, treatment.charged);
   if (replacement.verdict == ReplacementDecision::Verdict::No) return std::nullopt;
   if (replacement.verdict == ReplacementDecision::Verdict::Wait) {
     return wait_for_more(pass, lost);
   }
-  FailureDecision decision = describe_failure(pass, lost, failure, treat(pass, failure));
+  FailureDecision decision = describe_failure(pass, lost, failure, treatment);
   decision.verdict = FailureVerdict::ReplaceNode;
   decision.message += "; its pod is replaced alone";
-  decision.charged = true;
+  decision.charged = treatment.charged;
+  if (!decision.charged) decision.message += kFreeNote;
   return decision;
 }
 
@@ -215,15 +228,14 @@ FailureDecision judge_failure(
 ) {
   const Treatment treatment = treat(pass, failure);
   FailureDecision decision = describe_failure(pass, culprit, failure, treatment);
-  if (const std::string why = judge_replacement(pass, culprit, failure).why_not; !why.empty()) {
-    decision.message += "; all nodes restart, because " + why;
-  }
+  const std::string why = judge_replacement(pass, culprit, failure, treatment.charged).why_not;
+  if (!why.empty()) decision.message += "; all nodes restart, because " + why;
   if (treatment.ends_job) {
     decision.verdict = FailureVerdict::FailJob;
     return decision;
   }
   if (!treatment.charged) {
-    decision.message += " (does not count against maxRestarts)";
+    decision.message += kFreeNote;
     return decision;
   }
   const int64_t allowed = pass.job().spec.run_policy.max_restarts;
@@ -273,18 +285,19 @@ void apply_failure(Pass& pass, const FailureDecision& decision) {
   }
   api::GnnJobStatus& status = pass.status();
   record_failure(pass, decision);
-  if (decision.out_of_memory) ++status.out_of_memory;
+  if (has_run_well(pass)) forget_failures(pass);
+  if (decision.failure.kind == FailureKind::OutOfMemory) ++status.out_of_memory;
+  if (decision.failure.kind == FailureKind::StorageExceeded) ++status.storage_exceeded;
   if (decision.verdict == FailureVerdict::FailJob) {
     fail_job(pass, decision.reason, decision.message);
     return;
   }
   const bool alone = decision.verdict == FailureVerdict::ReplaceNode;
   if (decision.charged && !alone) ++status.restarts;
-  if (has_run_well(pass)) forget_failures(pass);
   count_machine(pass, decision.failure);
   back_off(pass, decision.charged);
   if (alone) {
-    replace_node(pass, decision.culprit->node);
+    replace_node(pass, decision.culprit->node, decision.charged);
   } else {
     begin_attempt(pass);
     renew_data_key(pass, decision.failure.kind);
@@ -301,7 +314,8 @@ void count_rounds(Pass& pass) {
   const auto hear = [&](const std::optional<api::ProgressReport>& report) {
     const bool fits =
         report && report->job_uid == pass.job().metadata.uid && report->attempt == pass.attempt;
-    if (fits) reported = std::max(reported, report->round);
+    // What the round costs that waits for a lost node is judged with that node.
+    if (fits) reported = std::max(reported, report->round - (report->awaited_node ? 1 : 0));
   };
   hear(pass.in.progress);
   for (const NodeView& node : pass.gang.nodes) hear(node.report);

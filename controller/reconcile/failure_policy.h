@@ -26,8 +26,7 @@ struct FailureDecision {
   /// RestartGang, ReplaceNode, FailJob: the failure in a sentence, and the reason to report.
   std::string message{};
   std::string_view reason{};
-  bool charged = false;        ///< counts against maxRestarts
-  bool out_of_memory = false;  ///< counts against the one that is allowed
+  bool charged = false;  ///< counts against maxRestarts
   // AwaitCulprit: until when, and since when by our own clock.
   TimePoint await_until{};
   TimePoint awaits_since{};

@@ -101,7 +101,7 @@ void clean_up_finished(Pass& pass) {
   const api::GnnJob& job = pass.job();
   const api::RunPolicy& policy = job.spec.run_policy;
   for (const objects::Pod& pod : pass.in.pods) {
-    if (!is_owned_by(pod.metadata, job)) continue;
+    if (!is_owned_by(pod.metadata, job) || is_impostor(pod, pass.in)) continue;
     release(pass, pod);
     if (pod.metadata.deletion_timestamp) continue;
     if (occupies_machine(pod) && may_still_end(pass, pod)) continue;
@@ -124,6 +124,18 @@ void clean_up_finished(Pass& pass) {
     } else {
       pass.requeue_at(end);
     }
+  }
+}
+
+bool is_orphaning(const api::GnnJob& job) {
+  const auto& finalizers = job.metadata.finalizers;
+  return job.metadata.deletion_timestamp &&
+         std::ranges::find(finalizers, contract::kOrphanFinalizer) != finalizers.end();
+}
+
+void release_pods(Pass& pass) {
+  for (const objects::Pod& pod : pass.in.pods) {
+    if (is_owned_by(pod.metadata, pass.job())) release(pass, pod);
   }
 }
 

@@ -23,6 +23,12 @@ void fail_past_deadline(Pass& pass);
 /// ttlSecondsAfterFinished.
 void clean_up_finished(Pass& pass);
 
+/// Whether the job is being deleted without what it owns (--cascade=orphan).
+[[nodiscard]] bool is_orphaning(const api::GnnJob& job);
+
+/// For such a job: releases its pods, which run on as nobody's.
+void release_pods(Pass& pass);
+
 /// For a job that is being deleted: releases and deletes its pods.
 void remove_pods(Pass& pass);
 

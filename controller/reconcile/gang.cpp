@@ -1,5 +1,6 @@
 #include "controller/reconcile/gang.h"
 
+#include "common/api/fields.h"
 #include "common/api/report.h"
 #include "common/contract.h"
 #include "common/printable.h"
@@ -22,8 +23,7 @@ using objects::Pod;
 constexpr size_t kMaxMessageBytes = 1024;
 // status.reason of pods that a kubelet ends or rejects for reasons of its own. "OutOfcpu" and the
 // like, which start with OutOf, belong to them.
-constexpr std::array<std::string_view, 7> kKubeletReasons = {
-    "Evicted",
+constexpr std::array<std::string_view, 6> kKubeletReasons = {
     "Preempting",
     "NodeAffinity",
     "NodeShutdown",
@@ -49,9 +49,19 @@ bool condition_holds(const Pod& pod, std::string_view type) {
   return condition != nullptr && condition->status == "True";
 }
 
+// A kubelet evicts for want of its own resources with the condition DisruptionTarget, and a pod that is
+// over its own limits without it, since that would come again.
+// Source: pkg/kubelet/eviction/eviction_manager.go of Kubernetes 1.34.
+bool exceeds_storage(const Pod& pod) {
+  return pod.status.reason == "Evicted" && !condition_holds(pod, "DisruptionTarget") &&
+         !pod.status.container_statuses.empty();
+}
+
 bool is_disrupted(const Pod& pod) {
   const std::string& reason = pod.status.reason;
+  if (exceeds_storage(pod)) return false;
   return condition_holds(pod, "DisruptionTarget") || reason.starts_with("OutOf") ||
+         reason == "Evicted" ||
          std::find(kKubeletReasons.begin(), kKubeletReasons.end(), reason) != kKubeletReasons.end();
 }
 
@@ -61,6 +71,28 @@ std::string disruption_text(const Pod& pod) {
                             : !pod.status.message.empty()                 ? pod.status.message
                                                                           : pod.status.reason;
   return printable_line(text, kMaxMessageBytes);
+}
+
+// The init container that kept the worker from starting. Those that run beside it are stopped after it,
+// and their exit codes say nothing.
+const objects::ContainerStatus* failed_init_container(const Pod& pod) {
+  const objects::ContainerStatus* worker = worker_status(pod);
+  if (worker != nullptr && !worker->state.waiting) return nullptr;
+  for (const objects::ContainerStatus& each : pod.status.init_container_statuses) {
+    if (each.state.terminated && each.state.terminated->exit_code != 0) return &each;
+  }
+  return nullptr;
+}
+
+// "init container vault-agent-init: exit code 42: no role"
+std::string text_of_init_container(const objects::ContainerStatus& status) {
+  const ContainerTerminated& end = *status.state.terminated;
+  const std::string& said = end.message.empty() ? end.reason : end.message;
+  return printable_line(
+      "init container " + status.name + ": exit code " + std::to_string(end.exit_code) +
+          (said.empty() || said == "Error" ? "" : ": " + said),
+      kMaxMessageBytes
+  );
 }
 
 // Whether the worker's own end is unknown: its kubelet refused the pod, for whatever reason, or lost
@@ -73,8 +105,10 @@ FailureKind kind_of_end(const Pod& pod, const ContainerTerminated* end) {
   const int64_t code = end == nullptr ? -1 : end->exit_code;
   if (code == contract::kExitConfiguration) return FailureKind::Configuration;
   if (code == contract::kExitData) return FailureKind::Data;
+  if (exceeds_storage(pod)) return FailureKind::StorageExceeded;
   if (is_disrupted(pod)) return FailureKind::Disrupted;
   if (pod.metadata.deletion_timestamp) return FailureKind::PodDeleted;
+  if (end == nullptr && failed_init_container(pod) != nullptr) return FailureKind::NotStarted;
   if (ended_unseen(end)) return FailureKind::Disrupted;
   if (end->reason == "OOMKilled") return FailureKind::OutOfMemory;
   if (code == contract::kExitOutOfMemory) return FailureKind::OutOfMemory;
@@ -86,8 +120,12 @@ FailureKind kind_of_end(const Pod& pod, const ContainerTerminated* end) {
 // Why the pod ended, from the best source that says so; may be empty.
 std::string message_of_end(const NodeView& view, const ContainerTerminated* end) {
   const Pod& pod = *view.pod;
+  // The worker only knows that it was asked to stop.
+  if (exceeds_storage(pod)) return printable_line(pod.status.message, kMaxMessageBytes);
   if (view.report && !view.report->message.empty()) return view.report->message;
   if (is_disrupted(pod)) return disruption_text(pod);
+  const objects::ContainerStatus* init = end == nullptr ? failed_init_container(pod) : nullptr;
+  if (init != nullptr) return text_of_init_container(*init);
   if (end != nullptr && !view.report && !end->message.empty()) {
     return printable_line(end->message, kMaxMessageBytes);
   }
@@ -97,7 +135,28 @@ std::string message_of_end(const NodeView& view, const ContainerTerminated* end)
   return printable_line(end->reason, kMaxMessageBytes);
 }
 
-NodeFailure failure_of_end(const NodeView& view, const ContainerTerminated* end) {
+// Whether the job says how much memory its pods may take; else their namespace does.
+bool sets_memory_limit(const api::GnnJob& job, const Pod& pod) {
+  const bool serves =
+      contract::numbers_of_server_pod(job.metadata.name, pod.metadata.name).has_value();
+  const auto& chosen = serves && job.spec.servers && job.spec.servers->pod_template
+                           ? job.spec.servers->pod_template
+                           : job.spec.workers.pod_template;
+  return chosen && chosen->resources.limits.contains("memory");
+}
+
+// "OOMKilled, memory limit 96Mi (of the pod)": the kernel may end the agent with its rank, and then
+// nobody tells more.
+std::string memory_text(const Pod& pod, const api::GnnJob& job) {
+  std::string text = "OOMKilled";
+  if (pod.spec.memory_limit.empty()) return text + ", no memory limit: the machine had no more";
+  text += ", memory limit " + pod.spec.memory_limit;
+  return sets_memory_limit(job, pod) ? text : text + " (of the pod)";
+}
+
+NodeFailure failure_of_end(
+    const NodeView& view, const ContainerTerminated* end, const api::GnnJob& job
+) {
   NodeFailure failure;
   failure.kind = kind_of_end(*view.pod, end);
   if (view.report) {
@@ -109,32 +168,9 @@ NodeFailure failure_of_end(const NodeView& view, const ContainerTerminated* end)
     failure.time = end->finished_at;
   }
   failure.message = message_of_end(view, end);
+  if (end != nullptr && failure.message == "OOMKilled")
+    failure.message = memory_text(*view.pod, job);
   return failure;
-}
-
-std::string waiting_text(const Pod& pod) {
-  const objects::PodCondition* scheduled = objects::find_condition(pod, "PodScheduled");
-  if (scheduled != nullptr && scheduled->status == "False") {
-    const std::string& text = scheduled->message.empty() ? scheduled->reason : scheduled->message;
-    return printable_line(text, kMaxMessageBytes);
-  }
-  const objects::ContainerStatus* status = worker_status(pod);
-  if (status == nullptr || !status->state.waiting) return "";
-  const objects::ContainerWaiting& waiting = *status->state.waiting;
-  // Every pod passes through these; they say nothing.
-  if (waiting.reason == "ContainerCreating" || waiting.reason == "PodInitializing") return "";
-  return printable_line(
-      waiting.reason + (waiting.message.empty() ? "" : ": " + waiting.message), kMaxMessageBytes
-  );
-}
-
-// The cluster marks pods of a machine that is silent as not ready, and gives no reason. When a
-// kubelet says so itself, it gives one.
-bool machine_is_silent(const Pod& pod) {
-  const objects::PodCondition* ready = objects::find_condition(pod, "Ready");
-  const objects::ContainerStatus* worker = worker_status(pod);
-  return ready != nullptr && ready->status == "False" && ready->reason.empty() &&
-         worker != nullptr && worker->ready;
 }
 
 bool is_scheduled(const Pod& pod) {
@@ -147,7 +183,139 @@ bool has_started(const Pod& pod) {
          (worker != nullptr && (worker->state.running || worker->state.terminated));
 }
 
-std::optional<NodeFailure> suspicion_of(const Pod& pod) {
+std::string text_of(const objects::ContainerWaiting& waiting) {
+  // Every pod passes through these; they say nothing.
+  if (waiting.reason == "ContainerCreating" || waiting.reason == "PodInitializing") return "";
+  return waiting.reason + (waiting.message.empty() ? "" : ": " + waiting.message);
+}
+
+// What the init container does that the worker waits for: the last that has begun, since they come one
+// after another. Empty if none has.
+std::string init_container_text(const Pod& pod) {
+  std::string text;
+  for (const objects::ContainerStatus& each : pod.status.init_container_statuses) {
+    const std::string who = "init container " + each.name;
+    if (each.state.running) text = who + " runs";
+    if (each.state.terminated) text.clear();
+    if (!each.state.waiting) continue;
+    const std::string waits = text_of(*each.state.waiting);
+    if (!waits.empty()) return who + ": " + waits;
+  }
+  return text;
+}
+
+// What the pod's own status says that it waits for; may be empty.
+std::string waiting_text(const Pod& pod) {
+  const objects::PodCondition* scheduled = objects::find_condition(pod, "PodScheduled");
+  if (scheduled != nullptr && scheduled->status == "False") {
+    const std::string& text = scheduled->message.empty() ? scheduled->reason : scheduled->message;
+    return printable_line(text, kMaxMessageBytes);
+  }
+  const objects::ContainerStatus* status = worker_status(pod);
+  if (status == nullptr || !status->state.waiting) return "";
+  const std::string text = text_of(*status->state.waiting);
+  return printable_line(text.empty() ? init_container_text(pod) : text, kMaxMessageBytes);
+}
+
+// Since when the pod has a machine.
+std::optional<TimePoint> scheduled_since(const Pod& pod) {
+  const objects::PodCondition* scheduled = objects::find_condition(pod, "PodScheduled");
+  return scheduled == nullptr ? std::nullopt : scheduled->last_transition_time;
+}
+
+// When to read the events of a pod whose status says nothing of why it does not start.
+std::optional<TimePoint> time_to_explain(const Pod& pod, const Observed& observed) {
+  const auto since = scheduled_since(pod);
+  if (!since) return std::nullopt;
+  const auto known = observed.start_troubles.find(pod.metadata.uid);
+  if (known == observed.start_troubles.end()) return *since + observed.config.explain_after;
+  const TimePoint again = *since + observed.config.explain_again_after;
+  const bool is_due = known->second.text.empty() && known->second.read < again;
+  return is_due ? std::optional(again) : std::nullopt;
+}
+
+// What keeps a pod from starting that has been at it for long: what its events say, or at which step it
+// is.
+std::string trouble_text(const Pod& pod, const Observed& observed) {
+  const auto since = scheduled_since(pod);
+  if (!since || observed.now < *since + observed.config.explain_after) return "";
+  const auto known = observed.start_troubles.find(pod.metadata.uid);
+  std::string text;
+  if (known != observed.start_troubles.end()) text = known->second.text;
+  const objects::PodCondition* sandbox = objects::find_condition(pod, "PodReadyToStartContainers");
+  const bool is_bare = sandbox != nullptr && sandbox->status == "False";
+  if (text.empty() && is_bare) text = "its volumes are being mounted, or its network is made";
+  if (text.empty()) text = "its containers have not started";
+  return printable_line(text, kMaxMessageBytes) + " (kubectl describe pod " + pod.metadata.name +
+         ")";
+}
+
+// Sets what the pod waits for, and when to ask its events about that.
+void describe_waiting(NodeView& view, const Observed& observed) {
+  const Pod& pod = *view.pod;
+  view.waiting = waiting_text(pod);
+  if (!view.waiting.empty() || !is_scheduled(pod) || has_started(pod)) return;
+  view.explain_at = time_to_explain(pod, observed);
+  view.waiting = trouble_text(pod, observed);
+}
+
+// The cluster marks pods of a machine that is silent as not ready, and gives no reason. When a
+// kubelet says so itself, it gives one.
+bool machine_is_silent(const Pod& pod) {
+  const objects::PodCondition* ready = objects::find_condition(pod, "Ready");
+  const objects::ContainerStatus* worker = worker_status(pod);
+  return ready != nullptr && ready->status == "False" && ready->reason.empty() &&
+         worker != nullptr && worker->ready;
+}
+
+// Whether the registry of an image has given no answer. One that says that there is no such image, or
+// that it may not be read, would say so again.
+bool lacks_registry(const Pod& pod) {
+  const auto waits = [](const objects::ContainerStatus& each) {
+    return each.state.waiting && (each.state.waiting->reason == "ErrImagePull" ||
+                                  each.state.waiting->reason == "ImagePullBackOff");
+  };
+  const auto is_silent = [](const std::string& text) {
+    static constexpr std::array<std::string_view, 19> kSilence = {
+        "timeout",
+        "timed out",
+        "deadline exceeded",
+        "connection refused",
+        "connection reset",
+        "no route to host",
+        "network is unreachable",
+        "no such host",
+        "server misbehaving",
+        "temporary failure",
+        "unexpected EOF",
+        ": EOF",
+        "TLS handshake",
+        "toomanyrequests",
+        "500 Internal",
+        "502 Bad",
+        "503 Service",
+        "504 Gateway",
+        "429 Too Many",
+    };
+    return std::any_of(kSilence.begin(), kSilence.end(), [&](std::string_view word) {
+      return text.find(word) != std::string::npos;
+    });
+  };
+  const auto fails = [&](const objects::ContainerStatus& each) {
+    return waits(each) && is_silent(each.state.waiting->message);
+  };
+  return std::any_of(
+             pod.status.container_statuses.begin(), pod.status.container_statuses.end(), fails
+         ) ||
+         std::any_of(
+             pod.status.init_container_statuses.begin(),
+             pod.status.init_container_statuses.end(),
+             fails
+         );
+}
+
+std::optional<NodeFailure> suspicion_of(const NodeView& view) {
+  const Pod& pod = *view.pod;
   NodeFailure found;
   if (machine_is_silent(pod)) {
     found.kind = FailureKind::NodeLost;
@@ -159,9 +327,10 @@ std::optional<NodeFailure> suspicion_of(const Pod& pod) {
     found.kind = FailureKind::PodDeleted;
     found.message = "the pod was deleted";
   } else if (is_scheduled(pod) && !has_started(pod)) {
-    const std::string waiting = waiting_text(pod);
     found.kind = FailureKind::NotStarted;
-    found.message = "the container has not started" + (waiting.empty() ? "" : ": " + waiting);
+    found.lacks_registry = lacks_registry(pod);
+    found.message =
+        "the container has not started" + (view.waiting.empty() ? "" : ": " + view.waiting);
   } else {
     return std::nullopt;
   }
@@ -177,7 +346,8 @@ contract::PodNumbers numbers_of(const Pod& pod, const api::GnnJob& job) {
 // Of those that this job owns.
 bool has_gang_pods(const Observed& observed) {
   return std::any_of(observed.pods.begin(), observed.pods.end(), [&](const Pod& pod) {
-    return is_owned_by(pod.metadata, observed.job) && numbers_of(pod, observed.job).attempt > 0;
+    return is_owned_by(pod.metadata, observed.job) && !is_impostor(pod, observed) &&
+           numbers_of(pod, observed.job).attempt > 0;
   });
 }
 
@@ -200,7 +370,7 @@ void judge_pod(NodeView& view, const Observed& observed, const IsOwnReport& is_o
   }
   if (pod.status.phase == "Failed" || end != nullptr) {
     view.phase = NodePhase::Failed;
-    view.failure = failure_of_end(view, end);
+    view.failure = failure_of_end(view, end, observed.job);
     return;
   }
   if (pod.metadata.deletion_timestamp) {
@@ -211,7 +381,7 @@ void judge_pod(NodeView& view, const Observed& observed, const IsOwnReport& is_o
         observed.now >= *pod.metadata.deletion_timestamp + observed.config.lost_after;
     if (!gone && !overdue) {
       view.phase = NodePhase::Leaving;
-      view.suspicion = suspicion_of(pod);
+      view.suspicion = suspicion_of(view);
       return;
     }
     view.phase = NodePhase::Failed;
@@ -225,8 +395,8 @@ void judge_pod(NodeView& view, const Observed& observed, const IsOwnReport& is_o
              : "the pod outlived its grace period; its Kubernetes node is presumed lost";
     return;
   }
-  view.waiting = waiting_text(pod);
-  view.suspicion = suspicion_of(pod);
+  describe_waiting(view, observed);
+  view.suspicion = suspicion_of(view);
   view.phase = !is_scheduled(pod)              ? NodePhase::Unscheduled
                : condition_holds(pod, "Ready") ? NodePhase::Ready
                                                : NodePhase::Starting;
@@ -258,6 +428,8 @@ std::string_view to_reason(FailureKind kind) {
       return reason::kError;
     case FailureKind::NotStarted:
       return reason::kNotStarted;
+    case FailureKind::StorageExceeded:
+      return reason::kStorageExceeded;
     case FailureKind::PeerLost:
       return reason::kPeerLost;
     case FailureKind::Preempted:
@@ -275,6 +447,34 @@ std::string_view to_reason(FailureKind kind) {
 bool is_owned_by(const objects::ObjectMeta& meta, const api::GnnJob& job) {
   const objects::OwnerReference* owner = objects::controller_of(meta);
   return owner != nullptr && owner->uid == job.metadata.uid;
+}
+
+bool is_impostor(const Pod& pod, const Observed& observed) {
+  const api::GnnJob& job = observed.job;
+  if (!is_owned_by(pod.metadata, job)) return false;
+  if (observed.impostors.contains(pod.metadata.uid)) return true;
+  const std::string& name = pod.metadata.name;
+  if (contract::attempt_of_prepare_pod(job.metadata.name, name)) return false;
+  if (const auto server = contract::numbers_of_server_pod(job.metadata.name, name)) {
+    return server->server >= api::kMaxNodes;
+  }
+  const auto numbers = contract::numbers_of_pod(job.metadata.name, name);
+  return !numbers || numbers->node >= job.spec.workers.nodes;
+}
+
+bool is_kept_by_others(const Pod& pod) {
+  const objects::ObjectMeta& meta = pod.metadata;
+  const bool is_over = pod.status.phase == "Succeeded" || pod.status.phase == "Failed" ||
+                       meta.deletion_grace_period_seconds == 0;
+  return meta.deletion_timestamp && is_over && !has_our_finalizer(meta) &&
+         !foreign_finalizer(meta).empty();
+}
+
+std::string foreign_finalizer(const objects::ObjectMeta& meta) {
+  for (const std::string& each : meta.finalizers) {
+    if (each != contract::kPodFinalizer) return each;
+  }
+  return "";
 }
 
 bool has_our_finalizer(const objects::ObjectMeta& meta) {
@@ -336,7 +536,9 @@ GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
     if (serves && is_owned_by(pod.metadata, job)) continue;
     const auto wanted = node_of_name.find(pod.metadata.name);
     const objects::OwnerReference* owner = objects::controller_of(pod.metadata);
-    if (is_owned_by(pod.metadata, job)) {
+    if (is_impostor(pod, observed)) {
+      if (wanted != node_of_name.end()) view.stranger = &pod;
+    } else if (is_owned_by(pod.metadata, job)) {
       const contract::PodNumbers numbers = numbers_of(pod, job);
       const auto prepares_for =
           contract::attempt_of_prepare_pod(job.metadata.name, pod.metadata.name);
@@ -345,7 +547,7 @@ GangView view_gang(const Observed& observed, int64_t attempt, bool created) {
       // Created after the status that we see was written.
       if (numbers.attempt > attempt || prepares_for > attempt ||
           (of_attempt && numbers.restart > newest)) {
-        view.job_is_stale = true;
+        view.ahead.push_back(&pod);
       }
       if (wanted != node_of_name.end()) {
         view.nodes[static_cast<size_t>(wanted->second)].pod = &pod;

@@ -18,8 +18,10 @@ enum class FailureKind {
   OutOfMemory,    ///< OOMKilled, or exit code 77
   Error,          ///< any other exit
   NotStarted,     ///< has a machine, but its container does not start
-  PeerLost,       ///< exit code 75
-  Preempted,      ///< exit code 76
+  /// Evicted because it wrote more than its own limits of storage allow.
+  StorageExceeded,
+  PeerLost,   ///< exit code 75
+  Preempted,  ///< exit code 76
   /// Evicted, drained, preempted or shut down by its machine, or refused by its kubelet.
   Disrupted,
   PodDeleted,  ///< deleted by a user or another controller
@@ -37,6 +39,8 @@ struct NodeFailure {
   std::string message = {};
   std::string stderr_tail = {};
   std::optional<TimePoint> time = {};  ///< when the container ended, if known
+  /// NotStarted for want of an image whose registry cannot be reached, which is not the job's fault.
+  bool lacks_registry = false;
 };
 
 enum class NodePhase {
@@ -54,8 +58,9 @@ struct NodeView {
   int64_t node = 0;
   const objects::Pod* pod = nullptr;
   NodePhase phase = NodePhase::Missing;
-  std::string waiting = {};                 ///< what it waits for, if the pod says
-  std::optional<NodeFailure> failure = {};  ///< set exactly in phase Failed
+  std::string waiting = {};                  ///< what it waits for, if the pod or its events say
+  std::optional<TimePoint> explain_at = {};  ///< when to read its events, if it says nothing
+  std::optional<NodeFailure> failure = {};   ///< set exactly in phase Failed
   /// Not failed, but why its peers may have lost it.
   std::optional<NodeFailure> suspicion = {};
   /// Its termination message, if of this job and attempt.
@@ -70,9 +75,9 @@ struct GangView {
   std::vector<const objects::Pod*> previous;  ///< of an earlier job of the same name
   std::vector<const objects::Pod*> prepared;  ///< those that prepared the data, which is over
   const objects::Pod* stranger = nullptr;     ///< holds a name that this job needs
-  /// This job has a pod of a later attempt, or of a replacement that the status does not know: what
-  /// we see of the job is out of date.
-  bool job_is_stale = false;
+  /// Of a later attempt, or of a replacement that the status does not know. Where there are some, what
+  /// we see of the job may be out of date.
+  std::vector<const objects::Pod*> ahead;
   bool created = false;  ///< all pods of the attempt have existed
   /// The only node is the pod that prepares the data; the gang proper has not begun.
   bool prepares = false;
@@ -110,6 +115,17 @@ void judge(NodeView& view, const Observed& observed, const IsOwnReport& is_own_r
 /// Whether the object's controller reference names this job's UID.
 [[nodiscard]] bool is_owned_by(const objects::ObjectMeta& meta, const api::GnnJob& job);
 
+/// Whether the pod names this job as its controller, but cannot be the operator's: it has no name of the
+/// job's pods, or the job was read while it existed and had begun neither its attempt nor its replacement.
+/// An owner reference is a claim that anybody may make who may create pods.
+[[nodiscard]] bool is_impostor(const objects::Pod& pod, const Observed& observed);
+
 [[nodiscard]] bool has_our_finalizer(const objects::ObjectMeta& meta);
+
+/// Whether the pod is deleted and runs no more, and only finalizers of others keep the object.
+[[nodiscard]] bool is_kept_by_others(const objects::Pod& pod);
+
+/// The first finalizer of somebody else; empty if there is none.
+[[nodiscard]] std::string foreign_finalizer(const objects::ObjectMeta& meta);
 
 }  // namespace gnn::reconcile

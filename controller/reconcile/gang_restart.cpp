@@ -2,6 +2,7 @@
 
 #include "controller/reconcile/conditions.h"
 
+#include <algorithm>
 #include <string>
 
 namespace gnn::reconcile {
@@ -34,7 +35,10 @@ void begin_attempt(Pass& pass) {
 }
 
 bool has_old_pods(const GangView& gang) {
-  return !gang.old.empty() || !gang.previous.empty();
+  // An object that only somebody else's finalizer keeps runs nothing.
+  return !gang.previous.empty() || std::ranges::any_of(gang.old, [](const objects::Pod* pod) {
+    return !is_kept_by_others(*pod);
+  });
 }
 
 void remove_old_pods(Pass& pass) {
@@ -42,6 +46,23 @@ void remove_old_pods(Pass& pass) {
   // The garbage collector deletes the pods of an earlier job, but does not force it where a machine
   // is silent.
   for (const objects::Pod* pod : pass.gang.previous) remove_if_lost(pass, pod->metadata);
+}
+
+void remove_impostors(Pass& pass) {
+  for (const objects::Pod& pod : pass.in.pods) {
+    if (!is_impostor(pod, pass.in)) continue;
+    const objects::ObjectMeta& meta = pod.metadata;
+    if (!meta.deletion_timestamp) {
+      pass.out.events.push_back(
+          {.type = EventType::Warning,
+           .reason = std::string(kForeignPod),
+           .message = "Pod " + meta.name +
+                      " names this GNNJob as its controller, but is none of its pods; it is deleted"
+          }
+      );
+    }
+    remove_pod(pass, pod);
+  }
 }
 
 void remove_pod(Pass& pass, const objects::Pod& pod) {

@@ -11,6 +11,7 @@ namespace {
 bool can_be_the_machines_fault(FailureKind kind) {
   switch (kind) {
     case FailureKind::OutOfMemory:
+    case FailureKind::StorageExceeded:
     case FailureKind::Error:
     case FailureKind::NotStarted:
     case FailureKind::Disrupted:

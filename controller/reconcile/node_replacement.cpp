@@ -1,5 +1,6 @@
 #include "controller/reconcile/node_replacement.h"
 
+#include "common/api/fields.h"
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/data_key.h"
 #include "controller/reconcile/failure_rules.h"
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace gnn::reconcile {
 namespace {
@@ -19,10 +21,17 @@ bool stands(const NodeView& node) {
   return (node.phase == NodePhase::Ready || node.phase == NodePhase::Starting) && !node.suspicion;
 }
 
-// The round that the attempt reaches with one replacement more.
+// The round that the attempt reaches with one replacement more: the one for which node 0 says that it
+// waits, if it counts them.
 int64_t next_round(const Pass& pass) {
   const api::GnnJobStatus& status = pass.status();
-  return std::max(status.round, static_cast<int64_t>(status.replaced_nodes.size()) + 1);
+  const api::ProgressReport* said = pass.last_report();
+  const int64_t awaited = said != nullptr && said->awaited_node ? said->round : 0;
+  return std::max({
+      status.round,
+      static_cast<int64_t>(status.replaced_nodes.size()) + 1,
+      std::min(awaited, status.round + 1),
+  });
 }
 
 bool restart_is_left(const Pass& pass) {
@@ -59,7 +68,7 @@ int64_t restart_of(const api::GnnJobStatus& status, int64_t node) {
 }
 
 ReplacementDecision judge_replacement(
-    const Pass& pass, const NodeView& lost, const NodeFailure& failure
+    const Pass& pass, const NodeView& lost, const NodeFailure& failure, bool charged
 ) {
   if (pass.preparing() || !asks_for_replacement(pass, failure)) return {};
   if (!is_true(pass.status(), condition::kAccepted)) return {.why_not = "the spec is not accepted"};
@@ -71,7 +80,10 @@ ReplacementDecision judge_replacement(
   if (key_was_lost(pass)) {
     return {.why_not = "the other nodes have another data key"};
   }
-  if (!restart_is_left(pass)) return {.why_not = "no restart is left"};
+  if (charged && !restart_is_left(pass)) return {.why_not = "no restart is left"};
+  if (std::cmp_greater_equal(pass.status().replaced_nodes.size(), api::kMaxReplacedNodes)) {
+    return {.why_not = "the attempt has replaced as many pods as its status can name"};
+  }
   const api::ProgressReport* said = pass.last_report();
   if (said != nullptr && !said->restarts_nodes) {
     return {.why_not = "the worker cannot restart a node alone"};
@@ -91,10 +103,10 @@ const NodeView* silent_awaited_node(const Pass& pass) {
   return nullptr;
 }
 
-void replace_node(Pass& pass, int64_t node) {
+void replace_node(Pass& pass, int64_t node, bool charged) {
   api::GnnJobStatus& status = pass.status();
   const int64_t round = next_round(pass);
-  status.restarts += round - status.round;
+  if (charged) status.restarts += round - status.round;
   status.round = round;
   status.replaced_nodes.push_back(node);
   pass.set(

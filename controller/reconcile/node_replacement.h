@@ -25,18 +25,19 @@ struct ReplacementDecision {
   std::string why_not{};  ///< why No, although a rule asks for it
 };
 
-/// Whether a node that was lost by `failure` is to be replaced alone.
+/// Whether a node that was lost by `failure` is to be replaced alone. `charged`: that counts against
+/// maxRestarts.
 [[nodiscard]] ReplacementDecision judge_replacement(
-    const Pass& pass, const NodeView& lost, const NodeFailure& failure
+    const Pass& pass, const NodeView& lost, const NodeFailure& failure, bool charged
 );
 
 /// A node whose machine is silent and for which node 0 waits; null if there is none. It is lost,
 /// though its pod has not ended.
 [[nodiscard]] const NodeView* silent_awaited_node(const Pass& pass);
 
-/// Notes in the status that the node has a new pod; the next pass creates it. What it costs is
-/// counted once: by the round that node 0 has begun, or here if it has reported none.
-void replace_node(Pass& pass, int64_t node);
+/// Notes in the status that the node has a new pod; the next pass creates it. The round for which the
+/// others wait is counted here, and costs a restart only if the replacement is charged.
+void replace_node(Pass& pass, int64_t node, bool charged);
 
 /// Removes pods that were replaced. Nothing waits for that: they are fenced off.
 void remove_replaced_pods(Pass& pass);

@@ -15,7 +15,9 @@
 #include "controller/reconcile/refusals.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,11 +38,22 @@ struct NewDataKey {
   friend bool operator==(const NewDataKey&, const NewDataKey&) = default;
 };
 
+/// What was found in the events of a pod that does not start.
+struct StartTrouble {
+  std::string text;  ///< empty: nothing
+  TimePoint read{};
+};
+
 /// All that a reconcile pass may look at. Time is a field like any other.
 struct Observed {
   api::GnnJob job;
   /// Every pod of the namespace whose label gnn.dev/job is the job's name, whoever owns it.
   std::vector<objects::Pod> pods;
+  /// UIDs of those that name the job as their controller, but were there before the job knew of their
+  /// attempt or replacement, as a read of the job has shown.
+  std::set<std::string> impostors;
+  /// What events say of pods that do not start, by the pods' UIDs; see pod_to_explain().
+  std::map<std::string, StartTrouble> start_troubles;
   /// The objects with the children's name, whoever owns them.
   std::optional<objects::Service> service;
   std::optional<objects::ConfigMap> config_map;

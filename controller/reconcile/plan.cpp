@@ -107,6 +107,11 @@ void check_spec(Pass& pass) {
   pass.set(condition::kAccepted, true, idle.empty() ? reason::kValid : reason::kIdleGpus, message);
 }
 
+// Whether there are pods that the job, as it is cached, cannot have.
+bool is_behind(const Pass& pass) {
+  return !pass.gang.ahead.empty() || !pass.servers.ahead.empty();
+}
+
 // Our finalizer must not hold back pods of a deleted job, or pods that changed their owner.
 void release_others(Pass& pass) {
   for (const objects::Pod& pod : pass.in.pods) {
@@ -120,6 +125,16 @@ void watch_leaving_nodes(Pass& pass) {
   for (const NodeView& node : pass.gang.nodes) {
     if (node.phase != NodePhase::Leaving) continue;
     pass.requeue_at(*node.pod->metadata.deletion_timestamp + pass.in.config.lost_after);
+  }
+}
+
+// Events that are to be read cause none of their own.
+void watch_starting_nodes(Pass& pass) {
+  for (const NodeView& node : pass.gang.nodes) {
+    if (node.explain_at) pass.requeue_at(*node.explain_at);
+  }
+  for (const ServerView& each : pass.servers.servers) {
+    if (each.seen.explain_at) pass.requeue_at(*each.seen.explain_at);
   }
 }
 
@@ -167,6 +182,7 @@ void apply_policies(Pass& pass) {
   recover_preparation(pass);
   count_nodes(pass);
   watch_leaving_nodes(pass);
+  watch_starting_nodes(pass);
   merge_progress(pass);
   count_rounds(pass);
   check_spec(pass);
@@ -174,7 +190,8 @@ void apply_policies(Pass& pass) {
     return pass.preparing() ? finish_preparing(pass) : complete_job(pass);
   }
   if (pass.job().spec.suspend) return suspend_job(pass);
-  if (const auto deadline = job_deadline(pass)) {
+  const bool stops = is_stopping(pass.job().status);
+  if (const auto deadline = stops ? std::nullopt : job_deadline(pass)) {
     if (pass.in.now >= *deadline) return fail_past_deadline(pass);
     pass.requeue_at(*deadline);
   }
@@ -184,6 +201,7 @@ void apply_policies(Pass& pass) {
     if (pass.status().attempt > 0) return begin_attempt(pass);
   }
   if (must_wait_in_queue(pass)) return wait_in_queue(pass);
+  if (stops) return take_back_stop(pass);
   if (!pass.gang.is_complete()) {
     const auto problem = admission_problem(pass);
     if (problem && problem->is_final) {
@@ -275,6 +293,12 @@ Plan plan_with_admitted_servers(const Observed& observed) {
   }
   if (manager && *manager != contract::kManagedBy) return std::move(pass.out);
   release_others(pass);
+  if (is_orphaning(observed.job)) {
+    release_pods(pass);
+    release_workloads(pass);
+    pace_writes(pass);
+    return std::move(pass.out);
+  }
   restore_labels(pass);
   if (observed.job.metadata.deletion_timestamp) {
     remove_pods(pass);
@@ -282,11 +306,12 @@ Plan plan_with_admitted_servers(const Observed& observed) {
     pace_writes(pass);
     return std::move(pass.out);
   }
-  if (pass.gang.job_is_stale || pass.servers.job_is_stale) {
+  if (is_behind(pass)) {
     pass.requeue(observed.config.stale_retry);
     pace_writes(pass);
     return std::move(pass.out);
   }
+  remove_impostors(pass);
   pass.status().observed_generation = observed.job.metadata.generation;
   if (is_finished(observed.job.status)) {
     clean_up_finished(pass);
@@ -315,7 +340,9 @@ Plan plan_with_admitted_servers(const Observed& observed) {
   } else {
     pass.out.is_progress = is_progress(pass);
   }
-  pass.out.events = events_between(observed.job.status, pass.status());
+  for (EventRecord& each : events_between(observed.job.status, pass.status())) {
+    pass.out.events.push_back(std::move(each));
+  }
   return std::move(pass.out);
 }
 
@@ -331,11 +358,35 @@ QueueNeeds queue_needs(const Observed& observed) {
   return queue_needs(begin_pass(observed));
 }
 
+std::vector<std::string> pods_ahead(const Observed& observed) {
+  if (observed.job.metadata.deletion_timestamp) return {};
+  const Pass pass = begin_pass(observed);
+  std::vector<std::string> uids;
+  for (const auto& ahead : {pass.gang.ahead, pass.servers.ahead}) {
+    for (const objects::Pod* pod : ahead) uids.push_back(pod->metadata.uid);
+  }
+  return uids;
+}
+
+std::optional<objects::ObjectMeta> pod_to_explain(const Observed& observed) {
+  const api::GnnJob& job = observed.job;
+  if (is_finished(job.status) || job.metadata.deletion_timestamp || job.spec.suspend) return {};
+  const Pass pass = begin_pass(observed);
+  for (const NodeView& node : pass.gang.nodes) {
+    if (node.explain_at && observed.now >= *node.explain_at) return node.pod->metadata;
+  }
+  for (const ServerView& each : pass.servers.servers) {
+    const NodeView& seen = each.seen;
+    if (seen.explain_at && observed.now >= *seen.explain_at) return seen.pod->metadata;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> vanished_pods(const Observed& observed) {
   const api::GnnJob& job = observed.job;
   if (is_finished(job.status) || job.metadata.deletion_timestamp) return {};
   const Pass pass = begin_pass(observed);
-  if (pass.gang.job_is_stale || pass.servers.job_is_stale) return {};
+  if (is_behind(pass)) return {};
   std::vector<std::string> names;
   for (const NodeView& node : pass.gang.nodes) {
     if (node.pod != nullptr || !node.failure) continue;
@@ -349,7 +400,7 @@ std::vector<std::string> vanished_server_pods(const Observed& observed) {
   if (is_finished(job.status) || job.metadata.deletion_timestamp) return {};
   const auto held = with_admitted_servers(observed);
   const Pass pass = begin_pass(held ? *held : observed);
-  if (!keeps_servers(pass) || pass.servers.job_is_stale) return {};
+  if (!keeps_servers(pass) || is_behind(pass)) return {};
   std::vector<std::string> names;
   for (const ServerView& each : pass.servers.servers) {
     if (each.seen.pod != nullptr || !each.made) continue;

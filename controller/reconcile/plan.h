@@ -22,6 +22,9 @@ inline constexpr std::string_view kRestartedInPlace = "RestartedInPlace";
 /// Event reason for a sampling server whose pod is replaced.
 inline constexpr std::string_view kServerReplaced = "ServerReplaced";
 
+/// Event reason for a pod that claims to be one of the job's, and is not.
+inline constexpr std::string_view kForeignPod = "ForeignPod";
+
 /// Event reason for pods that are placed one by one, although the spec asks for a group.
 inline constexpr std::string_view kNoPodGroup = "NoPodGroup";
 
@@ -65,6 +68,14 @@ struct Plan {
 };
 
 [[nodiscard]] Plan plan(const Observed& observed);
+
+/// UIDs of the pods that are ahead of the job, of an attempt or a replacement that its status does not
+/// know: what is cached of the job is out of date, or they are none of its pods. A read of the job decides.
+[[nodiscard]] std::vector<std::string> pods_ahead(const Observed& observed);
+
+/// The pod of the job whose events are to be read, because it does not start and does not say why: the
+/// first that nothing is known of. Nothing if there is none.
+[[nodiscard]] std::optional<objects::ObjectMeta> pod_to_explain(const Observed& observed);
 
 /// Names of the pods that plan() would count as deleted, only because they are not observed.
 [[nodiscard]] std::vector<std::string> vanished_pods(const Observed& observed);

@@ -28,7 +28,6 @@ void finish_preparing(Pass& pass) {
   const bool told = pod.report && !pod.report->message.empty();
   // What has gone wrong tells nothing about the workers.
   forget_failures(pass);
-  status.out_of_memory = 0;
   status.releases = 0;
   status.next_attempt_time.reset();
   const std::string next = "Creating the pods";

@@ -37,7 +37,8 @@ bool is_admitted(const objects::Workload& workload) {
 
 bool has_pods_now(const Observed& observed, bool prepares) {
   return std::ranges::any_of(observed.pods, [&](const objects::Pod& pod) {
-    if (!is_owned_by(pod.metadata, observed.job)) return false;
+    if (!is_owned_by(pod.metadata, observed.job) || is_impostor(pod, observed)) return false;
+    if (is_kept_by_others(pod)) return false;
     // One that has prepared the data stays for its log.
     const bool prepared =
         contract::attempt_of_prepare_pod(observed.job.metadata.name, pod.metadata.name) &&
@@ -246,14 +247,16 @@ bool must_wait_in_queue(const Pass& pass) {
 void wait_in_queue(Pass& pass) {
   const Why why = why_waiting(pass);
   const std::string message = printable_line(why.message, kMaxQueueMessageBytes);
-  stop_gang(pass);
-  release_prepared(pass);
-  if (!gang_stops(pass)) suspend_servers(pass, why.reason, message);
+  const bool is_told = is_stopping(pass.job().status);
   if (pass.queue.has_pods) {
     pass.set(condition::kScheduled, false, why.reason, message);
     pass.set(condition::kRunning, false, reason::kStopping, "The pods are stopping: " + message);
-    return;
   }
+  if (pass.queue.has_pods && !is_told) return pass.requeue(Duration::zero());
+  stop_gang(pass);
+  release_prepared(pass);
+  if (!gang_stops(pass)) suspend_servers(pass, why.reason, message);
+  if (pass.queue.has_pods) return;
   if (pass.status().attempt > 0 && had_pods(pass)) begin_attempt(pass);
   remove_all_groups(pass);
   forget_attempt(pass);

@@ -29,7 +29,7 @@ Labels labels_by_name(const api::GnnJob& job, const std::string& pod) {
 void restore_labels(Pass& pass) {
   for (const objects::Pod& pod : pass.in.pods) {
     const objects::ObjectMeta& meta = pod.metadata;
-    if (!is_owned_by(meta, pass.job())) continue;
+    if (!is_owned_by(meta, pass.job()) || is_impostor(pod, pass.in)) continue;
     Labels labels = labels_by_name(pass.job(), meta.name);
     const bool intact = std::all_of(labels.begin(), labels.end(), [&](const auto& label) {
       const auto found = meta.labels.find(label.first);

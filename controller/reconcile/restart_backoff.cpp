@@ -4,8 +4,11 @@
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/doubling.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace gnn::reconcile {
 
@@ -21,6 +24,18 @@ bool has_run_well(const Pass& pass) {
 void forget_failures(Pass& pass) {
   pass.status().backoff = {};
   pass.status().machines.clear();
+  pass.status().out_of_memory = 0;
+  pass.status().storage_exceeded = 0;
+}
+
+std::optional<TimePoint> restart_floor(const Pass& pass) {
+  const OperatorConfig& config = pass.in.config;
+  const std::vector<api::FailureRecord>& records = pass.status().failures;
+  if (std::cmp_less(records.size(), config.restarts_at_once)) return std::nullopt;
+  const auto first = records.end() - config.restarts_at_once;
+  if (pass.in.now - first->time > config.restart_window) return std::nullopt;
+  // A clock that was ahead when the failure was recorded holds nothing up for longer.
+  return std::min<TimePoint>(records.back().time, pass.in.now) + config.restart_floor;
 }
 
 void back_off(Pass& pass, bool charged) {
@@ -28,11 +43,15 @@ void back_off(Pass& pass, bool charged) {
   int64_t& streak = charged ? status.backoff.charged : status.backoff.free;
   ++streak;
   status.next_attempt_time.reset();
-  if (streak == 1) return;
-  const api::BackoffPolicy& policy = pass.job().spec.run_policy.failure_policy.backoff;
-  const Duration wait =
-      doubled(seconds(policy.initial_seconds), streak - 2, seconds(policy.max_seconds));
-  status.next_attempt_time = std::chrono::ceil<seconds>(pass.in.now + wait);
+  std::optional<TimePoint> next = restart_floor(pass);
+  if (streak > 1) {
+    const api::BackoffPolicy& policy = pass.job().spec.run_policy.failure_policy.backoff;
+    const TimePoint wanted =
+        pass.in.now +
+        doubled(seconds(policy.initial_seconds), streak - 2, seconds(policy.max_seconds));
+    next = std::max(next.value_or(wanted), wanted);
+  }
+  if (next) status.next_attempt_time = std::chrono::ceil<seconds>(*next);
 }
 
 std::string backoff_message(const Pass& pass) {

@@ -2,6 +2,7 @@
 
 #include "controller/reconcile/pass.h"
 
+#include <optional>
 #include <string>
 
 /// Failures that follow each other must not follow each other at full speed: a disturbance of seconds
@@ -12,11 +13,16 @@ namespace gnn::reconcile {
 /// before it no longer counts.
 [[nodiscard]] bool has_run_well(const Pass& pass);
 
-/// Begins all counts again.
+/// Begins all counts again, also those of what may happen once.
 void forget_failures(Pass& pass);
 
+/// Before when the next attempt must not start, whatever the job says: from the third restart within
+/// OperatorConfig::restart_window on, restart_floor after the last one. Nothing if there were fewer.
+[[nodiscard]] std::optional<TimePoint> restart_floor(const Pass& pass);
+
 /// Counts a restart, and sets when the next attempt may start: at once after a healthy stretch, else
-/// after a wait that doubles with each restart of its sort (charged or free).
+/// after a wait that doubles with each restart of its sort (charged or free). The failure must have been
+/// recorded.
 void back_off(Pass& pass, bool charged);
 
 /// When the next attempt starts, and why so late. It must have a time.

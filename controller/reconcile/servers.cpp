@@ -168,10 +168,18 @@ void back_off_server(const Pass& pass, const ServerView& server, api::ServerReco
   const bool healthy = born && pass.in.now >= *born + seconds(policy.healthy_seconds);
   record.failures = healthy ? 1 : record.failures + 1;
   record.next_time.reset();
-  if (record.failures == 1) return;
-  const Duration wait =
-      doubled(seconds(policy.initial_seconds), record.failures - 2, seconds(policy.max_seconds));
-  record.next_time = std::chrono::ceil<seconds>(pass.in.now + wait);
+  Duration wait{};
+  if (record.failures > 1) {
+    wait =
+        doubled(seconds(policy.initial_seconds), record.failures - 2, seconds(policy.max_seconds));
+  }
+  // Whatever the job says, pods that live shortly do not follow each other at full speed.
+  const OperatorConfig& config = pass.in.config;
+  const bool lived = born && pass.in.now - *born > config.restart_window;
+  if (!lived && record.restart >= config.restarts_at_once) {
+    wait = std::max(wait, config.restart_floor);
+  }
+  if (wait > Duration::zero()) record.next_time = std::chrono::ceil<seconds>(pass.in.now + wait);
 }
 
 // What was lost in this pass, for ServersReady.
@@ -227,14 +235,21 @@ void retire_from(Pass& pass, int64_t first) {
     if (each.seen.pod != nullptr) see(*each.seen.pod);
   }
   for (const auto& [server, restart] : used) {
-    if (server >= first) retire(pass, server, restart);
+    if (server < first) continue;
+    retire(pass, server, restart);
+    pass.requeue(Duration::zero());
   }
 }
 
-void remove_all(Pass& pass) {
-  for (const objects::Pod* pod : pass.servers.superfluous) remove_pod(pass, *pod);
-  for (const ServerView& each : pass.servers.servers) {
-    if (each.seen.pod != nullptr) remove_pod(pass, *each.seen.pod);
+// Removes the pods whose numbers the status has given up. Others wait for the pass after that: by then no
+// reader of the status takes a pod that we delete for one that was lost.
+void remove_given_up(Pass& pass) {
+  const bool serves = pass.job().spec.servers.has_value();
+  for (const objects::Pod* pod : pass.servers.superfluous) {
+    const auto numbers =
+        contract::numbers_of_server_pod(pass.job().metadata.name, pod->metadata.name);
+    const api::ServerRecord told = server_record(pass.job().status.servers, numbers->server);
+    if (!serves || numbers->restart < told.restart) remove_pod(pass, *pod);
   }
 }
 
@@ -376,9 +391,15 @@ ServersView view_servers(const Observed& observed) {
       }
       continue;
     }
+    if (is_impostor(pod, observed)) {
+      if (wanted && numbers->restart == present) {
+        view.servers[static_cast<size_t>(numbers->server)].stranger = &pod;
+      }
+      continue;
+    }
     // It was made after the status that we see was written, unless an older CRD has dropped all about
     // servers.
-    if (job.spec.servers && numbers->restart > present) view.job_is_stale = true;
+    if (job.spec.servers && numbers->restart > present) view.ahead.push_back(&pod);
     if (wanted && numbers->restart == present) {
       view.servers[static_cast<size_t>(numbers->server)].seen.pod = &pod;
     } else {
@@ -433,10 +454,10 @@ void fail_by_server(Pass& pass, const ServersVerdict& verdict) {
 }
 
 void tend_servers(Pass& pass) {
-  if (!pass.job().spec.servers) return remove_all(pass);
+  if (!pass.job().spec.servers) return remove_given_up(pass);
   if (!keeps_servers(pass)) {
     retire_from(pass, 0);
-    remove_all(pass);
+    remove_given_up(pass);
     count_servers(pass);
     return pass.set(
         condition::kServersReady,
@@ -446,7 +467,7 @@ void tend_servers(Pass& pass) {
     );
   }
   retire_from(pass, desired_servers(pass.job()));
-  for (const objects::Pod* pod : pass.servers.superfluous) remove_pod(pass, *pod);
+  remove_given_up(pass);
   const ServerLosses losses = note_pods(pass);
   count_servers(pass);
   describe_servers(pass, losses);
@@ -541,13 +562,16 @@ void suspend_servers(Pass& pass, std::string_view why, const std::string& messag
     count_servers(pass);
     pass.set(condition::kServersReady, false, why, message);
   }
-  remove_all(pass);
+  remove_given_up(pass);
 }
 
 bool has_server_pods(const ServersView& servers) {
-  return !servers.superfluous.empty() ||
-         std::ranges::any_of(servers.servers, [](const ServerView& each) {
-           return each.seen.pod != nullptr;
+  const auto stays = [](const objects::Pod* pod) {
+    return pod != nullptr && !is_kept_by_others(*pod);
+  };
+  return std::ranges::any_of(servers.superfluous, stays) ||
+         std::ranges::any_of(servers.servers, [&](const ServerView& each) {
+           return stays(each.seen.pod);
          });
 }
 

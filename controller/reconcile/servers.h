@@ -28,8 +28,9 @@ struct ServerView {
 struct ServersView {
   std::vector<ServerView> servers;               ///< those that the job is to have, in order
   std::vector<const objects::Pod*> superfluous;  ///< replaced, or of servers that it is not to have
-  /// There is a pod that the status does not know: what we see of the job is out of date.
-  bool job_is_stale = false;
+  /// With a number that the status does not know. Where there are some, what we see of the job may be out
+  /// of date.
+  std::vector<const objects::Pod*> ahead;
 };
 
 /// How many servers the job is to have; 0 without spec.servers.

@@ -246,17 +246,22 @@ void merge_progress(Pass& pass) {
 void describe_leaving_pods(Pass& pass) {
   if (pass.gang.is_complete()) return;
   const bool earlier_job = !pass.gang.previous.empty();
+  const auto waited_for = std::ranges::find_if(pass.gang.old, [](const objects::Pod* pod) {
+    return !is_kept_by_others(*pod);
+  });
   // Why a gang was released says more.
   if (!earlier_job && has_reason(pass.status(), condition::kScheduled, reason::kReleased)) return;
-  const objects::Pod& pod = *(earlier_job ? pass.gang.previous : pass.gang.old).front();
+  const objects::Pod& pod = earlier_job ? *pass.gang.previous.front() : **waited_for;
   const std::string& machine = pod.spec.node_name;
+  const std::string finalizer = foreign_finalizer(pod.metadata);
   pass.set(
       condition::kScheduled,
       false,
       reason::kCreating,
       "Waiting for pod " + pod.metadata.name + " of an earlier " +
           (earlier_job ? "GNNJob of this name" : "attempt") + " to terminate" +
-          (machine.empty() ? "" : " on " + machine)
+          (machine.empty() ? "" : " on " + machine) +
+          (finalizer.empty() ? "" : "; it has the finalizer " + finalizer)
   );
 }
 

@@ -8,6 +8,7 @@
 #include "controller/reconcile/servers.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 namespace gnn::reconcile {
@@ -15,8 +16,15 @@ namespace {
 
 bool has_pods(const GangView& gang) {
   return std::any_of(gang.nodes.begin(), gang.nodes.end(), [](const NodeView& node) {
-    return node.pod != nullptr;
+    return node.pod != nullptr && !is_kept_by_others(*node.pod);
   });
+}
+
+// A suspension ends what a job has to wait, but for what no job gets round.
+void keep_restart_floor(Pass& pass) {
+  const auto floor = restart_floor(pass);
+  if (!floor || *floor <= pass.in.now) return;
+  pass.status().next_attempt_time = std::chrono::ceil<std::chrono::seconds>(*floor);
 }
 
 }  // namespace
@@ -30,7 +38,14 @@ void stop_gang(Pass& pass) {
 }
 
 bool gang_stops(const Pass& pass) {
-  return has_pods(pass.gang) || has_old_pods(pass.gang) || !pass.gang.replaced.empty();
+  return has_pods(pass.gang) || has_old_pods(pass.gang) ||
+         std::ranges::any_of(pass.gang.replaced, [](const objects::Pod* pod) {
+           return !is_kept_by_others(*pod);
+         });
+}
+
+bool is_stopping(const api::GnnJobStatus& status) {
+  return has_reason(status, condition::kRunning, reason::kStopping);
 }
 
 void forget_attempt(Pass& pass) {
@@ -45,6 +60,14 @@ void forget_attempt(Pass& pass) {
 void suspend_job(Pass& pass) {
   const api::GnnJobStatus& status = pass.status();
   const bool suspended = is_true(status, condition::kSuspended);
+  const bool has_any_pod =
+      gang_stops(pass) || !pass.gang.prepared.empty() || has_server_pods(pass.servers);
+  if (has_any_pod && !suspended && !is_stopping(status)) {
+    pass.set(
+        condition::kRunning, false, reason::kStopping, "The job is suspended; its pods are stopping"
+    );
+    return pass.requeue(Duration::zero());
+  }
   stop_gang(pass);
   for (const objects::Pod* pod : pass.gang.prepared) remove_pod(pass, *pod);
   const bool gang_left = gang_stops(pass) || !pass.gang.prepared.empty();
@@ -54,12 +77,7 @@ void suspend_job(Pass& pass) {
   }
   const bool stopping = gang_left || has_server_pods(pass.servers);
   if (!stopping) remove_all_groups(pass);
-  if (stopping && !suspended) {
-    pass.set(
-        condition::kRunning, false, reason::kStopping, "The job is suspended; its pods are stopping"
-    );
-    return;
-  }
+  if (stopping && !suspended) return;
   forget_attempt(pass);
   if (suspended) return;
   const std::string message = "The job is suspended and has no pods";
@@ -79,8 +97,18 @@ bool is_resumed(const Pass& pass) {
 }
 
 void resume_job(Pass& pass) {
+  keep_restart_floor(pass);
   pass.set(condition::kSuspended, false, reason::kResumed, "The job was resumed");
   pass.set(condition::kRunning, false, reason::kNotPlaced, "Creating the pods");
+}
+
+void take_back_stop(Pass& pass) {
+  forget_attempt(pass);
+  keep_restart_floor(pass);
+  begin_attempt(pass);
+  const std::string message = "The pods are to stop no more; creating those of the next attempt";
+  pass.set(condition::kRunning, false, reason::kNotPlaced, message);
+  if (pass.preparing()) pass.set(condition::kPrepared, false, reason::kNotPlaced, message);
 }
 
 }  // namespace gnn::reconcile

@@ -400,5 +400,37 @@ TEST_F(ExecutorTest, APodWhoseReleaseFailedMayStillBecomeAStray) {
   EXPECT_EQ(caches_.strays.of("ns/j").size(), 1U);
 }
 
+TEST_F(ExecutorTest, ReadsWhatTheLastWarningSaysOfAPodThatDoesNotStart) {
+  const auto event = [](const std::string& reason, const std::string& note, const std::string& last
+                     ) {
+    return Json{
+        {"metadata", {{"name", "e"}, {"namespace", "ns"}}},
+        {"eventTime", nullptr},
+        {"reason", reason},
+        {"note", note},
+        {"deprecatedLastTimestamp", last},
+    };
+  };
+  const Json list = {
+      {"metadata", {{"resourceVersion", "1"}, {"continue", "there are more"}}},
+      {"items",
+       {event("FailedMount", "older", "2026-01-02T03:04:05Z"),
+        event("FailedAttachVolume", "Multi-Attach error", "2026-01-02T03:05:05Z"),
+        event("Unhealthy", "of another time", "2026-01-02T03:06:05Z")}},
+  };
+  objects::ObjectMeta pod;
+  pod.name = "j-1-0";
+  pod.namespace_ = "ns";
+  pod.uid = "u";
+  transport_.reply(200, list.dump());
+  EXPECT_EQ(executor_.read_start_trouble(pod), "FailedAttachVolume: Multi-Attach error");
+  ASSERT_EQ(transport_.requests().size(), 1U) << "one page";
+  const std::string path = transport_.requests()[0].path;
+  EXPECT_NE(path.find("/apis/events.k8s.io/v1/namespaces/ns/events?"), std::string::npos) << path;
+  EXPECT_NE(path.find("regarding.name%3Dj-1-0%2Cregarding.uid%3Du"), std::string::npos) << path;
+  transport_.reply(403, refusal("Forbidden", "events may not be listed"));
+  EXPECT_EQ(executor_.read_start_trouble(pod), "") << "it is only a word more";
+}
+
 }  // namespace
 }  // namespace gnn::app

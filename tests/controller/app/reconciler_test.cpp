@@ -448,6 +448,47 @@ TEST_F(ReconcilerTest, AGangThatTheCacheDoesNotShowYetRunsOn) {
   EXPECT_EQ(transport_.requests().size(), 2U) << transport_.requests().back().body;
 }
 
+TEST_F(ReconcilerTest, APodAheadOfItsJobIsNoneOfItsPodsOnceTheJobHasBeenRead) {
+  for (const Json& pod : put_running_job_without_pods()) {
+    caches_.pods.upsert(std::make_shared<const objects::Pod>(must(objects::decode_pod(pod))));
+  }
+  const api::GnnJob job = *caches_.jobs.find({"train", "arxiv"});
+  Json claims = encode(reconcile::desired_pod(job, {.attempt = 999, .node = 0}));
+  claims["metadata"]["uid"] = "uid-of-the-other";
+  claims["status"] = {{"phase", "Running"}};
+  caches_.pods.upsert(std::make_shared<const objects::Pod>(must(objects::decode_pod(claims))));
+  transport_.reply(200, api::encode(job).dump()).reply(200, "{}").reply(200, "{}");
+  ::testing::internal::CaptureStderr();
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("none of its pods"), std::string::npos) << log;
+  EXPECT_NE(log.find("arxiv-999-0"), std::string::npos) << log;
+  EXPECT_EQ(count("GET"), 1U);
+  ASSERT_EQ(count("DELETE"), 1U);
+  EXPECT_NE(transport_.requests().back().body.find("uid-of-the-other"), std::string::npos);
+  transport_.reply(200, "{}").reply(200, "{}");
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("GET"), 1U) << "it is known";
+}
+
+TEST_F(ReconcilerTest, PodsOfALaterAttemptAreTheJobsIfTheApiServerSaysSo) {
+  static_cast<void>(put_running_job_without_pods());
+  api::GnnJob job = *caches_.jobs.find({"train", "arxiv"});
+  for (int64_t node = 0; node < 2; ++node) {
+    objects::Pod pod = reconcile::desired_pod(job, {.attempt = 2, .node = node});
+    pod.metadata.uid = "uid-of-" + pod.metadata.name;
+    reconcile::make_ready(pod);
+    caches_.pods.upsert(std::make_shared<const objects::Pod>(pod));
+  }
+  job.status.attempt = 2;
+  job.metadata.resource_version = "8";
+  transport_.reply(200, api::encode(job).dump());
+  static_cast<void>(reconciler_.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("GET"), 1U);
+  EXPECT_EQ(count("DELETE"), 0U);
+  EXPECT_EQ(count("PATCH"), 0U);
+}
+
 TEST_F(ReconcilerTest, APodThatIsGoneEndsTheAttempt) {
   static_cast<void>(put_running_job_without_pods());
   transport_.reply(404, Json{{"kind", "Status"}, {"reason", "NotFound"}}.dump());

@@ -67,12 +67,13 @@ TEST(Meta, KeepsOnlyWhatIsRead) {
   const Json json = Json::parse(R"({
     "name": "x", "annotations": {"a": "b"},
     "labels": {"gnn.dev/job": "j", "gnn.dev/server": "1", "gnn.dev/more": "m", "other": "o"},
-    "finalizers": ["gnn.dev/result", "other"],
+    "finalizers": ["one/more", "gnn.dev/result", "other"],
     "ownerReferences": [{"uid": "1"}, {"uid": "2", "controller": true}]})");
   const ObjectMeta meta = decode_meta(json, "metadata").value();
   const std::map<std::string, std::string> ours = {{"gnn.dev/job", "j"}, {"gnn.dev/server", "1"}};
   EXPECT_EQ(meta.labels, ours);
-  EXPECT_EQ(meta.finalizers, std::vector<std::string>{"gnn.dev/result"});
+  EXPECT_EQ(meta.finalizers, (std::vector<std::string>{"one/more", "gnn.dev/result"}))
+      << "its own, and a name for those of others";
   ASSERT_EQ(meta.owner_references.size(), 1U);
   EXPECT_EQ(meta.owner_references[0].uid, "2");
 }

@@ -345,5 +345,34 @@ TEST(FailurePolicy, WithoutRestartsTheFirstFailureFailsTheJob) {
   EXPECT_NE(result.status.message.find("boom"), std::string::npos);
 }
 
+void run_out_of_memory(Observed& observed) {
+  end_container(observed.pods[0], 137, "", observed.now).reason = "OOMKilled";
+}
+
+TEST(FailurePolicy, OutOfMemoryAgainAfterAHealthyStretchIsLikeTheFirstTime) {
+  Observed observed = running();
+  run_out_of_memory(observed);
+  Observed again = restarted(observed, plan(observed));
+  run_out_of_memory(again);
+  EXPECT_EQ(reason_of(plan(again), condition::kFailed), reason::kOutOfMemory);
+  // On another machine it is the same work and the same limit.
+  again.pods[0].spec.node_name = "another-machine";
+  EXPECT_EQ(reason_of(plan(again), condition::kFailed), reason::kOutOfMemory);
+  again.now += std::chrono::seconds(600);
+  const Plan later = plan(again);
+  EXPECT_FALSE(is_true(later.status, condition::kFailed));
+  EXPECT_EQ(later.status.restarts, 2) << "but charged";
+  EXPECT_EQ(later.status.out_of_memory, 1);
+}
+
+TEST(FailurePolicy, ASuspensionForgetsThatMemoryRanOut) {
+  Observed observed = running();
+  run_out_of_memory(observed);
+  Observed suspended = next(observed, plan(observed));
+  suspended.pods.clear();
+  suspended.job.spec.suspend = true;
+  EXPECT_EQ(plan(suspended).status.out_of_memory, 0);
+}
+
 }  // namespace
 }  // namespace gnn::reconcile

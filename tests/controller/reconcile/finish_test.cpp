@@ -146,5 +146,20 @@ TEST(Finish, DeletionReleasesEveryPod) {
   EXPECT_EQ(result.status, observed.job.status);
 }
 
+TEST(Finish, AJobThatIsDeletedAloneReleasesItsPodsAndDeletesNone) {
+  Observed observed = running();
+  observed.job.metadata.deletion_timestamp = at(40);
+  observed.job.metadata.finalizers = {"orphan"};
+  const Plan result = plan(observed);
+  EXPECT_EQ(count_of<ReleasePod>(result), 2);
+  EXPECT_EQ(count_of<DeletePod>(result), 0);
+  EXPECT_EQ(count_of<CreatePod>(result), 0);
+  EXPECT_EQ(result.status, observed.job.status);
+  for (const char* other : {"foregroundDeletion", "somebody.else/keeps"}) {
+    observed.job.metadata.finalizers = {other};
+    EXPECT_EQ(count_of<DeletePod>(plan(observed)), 2) << other;
+  }
+}
+
 }  // namespace
 }  // namespace gnn::reconcile

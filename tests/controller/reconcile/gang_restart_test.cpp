@@ -127,5 +127,47 @@ TEST(GangRestart, ForceDeletesALostPodOfAnEarlierJob) {
   EXPECT_EQ(deletes[0].grace_period_seconds, 0);
 }
 
+TEST(GangRestart, APodThatOnlyAnothersFinalizerKeepsIsNotWaitedFor) {
+  Observed observed = running();
+  end_container(observed.pods[0], 1);
+  observed.pods[0].metadata.finalizers.emplace_back("somebody.else/keeps");
+  Observed later = next(observed, plan(observed));
+  const Plan removes = plan(later);
+  EXPECT_EQ(count_of<CreatePod>(removes), 0);
+  EXPECT_EQ(count_of<DeletePod>(removes), 2);
+  later = next(later, removes);
+  later.pods.pop_back();
+  objects::Pod& kept = later.pods[0];
+  kept.metadata.finalizers = {"somebody.else/keeps"};
+  // As long as its containers may run, it is waited for, and the finalizer is named.
+  Observed runs = later;
+  runs.pods[0].status.phase = "Running";
+  mark_deleted(runs.pods[0], at(200));
+  const Plan waits = plan(runs);
+  EXPECT_EQ(count_of<CreatePod>(waits), 0);
+  EXPECT_EQ(
+      message_of(waits, condition::kScheduled),
+      "Waiting for pod arxiv-1-0 of an earlier attempt to terminate on machine; it has the "
+      "finalizer "
+      "somebody.else/keeps"
+  );
+  mark_deleted(kept, at(32));
+  const Plan starts = plan(later);
+  EXPECT_EQ(count_of<CreatePod>(starts), 2);
+  EXPECT_EQ(count_of<DeletePod>(starts), 0);
+}
+
+TEST(GangRestart, APodThatOnlyAnothersFinalizerKeepsHoldsNoSuspensionUp) {
+  Observed observed = running();
+  observed.job.spec.suspend = true;
+  observed = next(observed, plan(observed));
+  observed = next(observed, plan(observed));
+  observed.pods.pop_back();
+  end_container(observed.pods[0], contract::kExitPreempted);
+  observed.pods[0].metadata.finalizers = {"somebody.else/keeps"};
+  mark_deleted(observed.pods[0], at(40));
+  EXPECT_EQ(plan(observed).status.state, "Suspended");
+}
+
 }  // namespace
 }  // namespace gnn::reconcile

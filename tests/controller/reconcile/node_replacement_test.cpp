@@ -38,6 +38,7 @@ class NodeReplacement : public ::testing::Test {
     say(round, R"(, "awaitedNode": )" + std::to_string(node));
   }
 
+  static void fail(objects::Pod& pod) { end_container(pod, contract::kExitOther); }
   static void evict(objects::Pod& pod) {
     pod.status.phase = "Failed";
     pod.status.reason = "Evicted";
@@ -81,7 +82,7 @@ TEST_F(NodeReplacement, APodThatWouldHaveAnotherDataKeyIsNotReplacedAlone) {
 
 TEST_F(NodeReplacement, ALostNodesPodIsReplacedAlone) {
   const int64_t rounds = in_.job.spec.run_policy.max_restarts;
-  evict(in_.pods[1]);
+  fail(in_.pods[1]);
   say_awaited(1);
   const Plan decided = plan(in_);
   EXPECT_TRUE(decided.actions.empty()) << "the status is written before the pod is created";
@@ -89,7 +90,7 @@ TEST_F(NodeReplacement, ALostNodesPodIsReplacedAlone) {
   EXPECT_EQ(decided.status.restarts, 1);
   EXPECT_EQ(decided.status.round, 1);
   EXPECT_EQ(decided.status.replaced_nodes, Nodes{1});
-  EXPECT_EQ(reason_of(decided, condition::kRestarting), "Disrupted");
+  EXPECT_EQ(reason_of(decided, condition::kRestarting), "Error");
   EXPECT_EQ(decided.status.last_failure->node, 1);
   EXPECT_TRUE(decided.status.failures.back().charged);
   EXPECT_EQ(decided.status.backoff.charged, 1);
@@ -97,7 +98,7 @@ TEST_F(NodeReplacement, ALostNodesPodIsReplacedAlone) {
   const Plan made = go_on(decided);
   const auto created = actions_of<CreatePod>(made);
   ASSERT_EQ(created.size(), 1U);
-  EXPECT_EQ(created[0].pod.metadata.name, "arxiv-1-1-1");
+  EXPECT_EQ(created[0].pod.metadata.name, "arxiv-1-1-r1");
   EXPECT_EQ(created[0].pod.spec.hostname, "arxiv-1");
   EXPECT_EQ(created[0].pod.metadata.labels.at("gnn.dev/node-restart"), "1");
   EXPECT_EQ(env_of(created[0].pod, contract::kEnvRoundsLeft), std::to_string(rounds))
@@ -117,26 +118,76 @@ TEST_F(NodeReplacement, ALostNodesPodIsReplacedAlone) {
 TEST_F(NodeReplacement, ARoundThatAgentsReportCostsTheReplacementNothingMore) {
   say_awaited(1);
   in_.job.status = plan(in_).status;  // the round is known before the pod's end
-  ASSERT_EQ(in_.job.status.restarts, 1);
-  evict(in_.pods[1]);
+  ASSERT_EQ(in_.job.status.restarts, 0) << "what it costs is judged with the node";
+  fail(in_.pods[1]);
+  const Plan decided = plan(in_);
+  EXPECT_EQ(decided.status.restarts, 1);
+  EXPECT_EQ(decided.status.replaced_nodes, Nodes{1});
+  in_ = next(in_, decided);
+  say(1, "");  // the new pod has come
   EXPECT_EQ(plan(in_).status.restarts, 1);
-  EXPECT_EQ(plan(in_).status.replaced_nodes, Nodes{1});
 }
 
 TEST_F(NodeReplacement, AWorkerThatReportsNoRoundPaysForEachReplacement) {
-  evict(in_.pods[1]);
+  fail(in_.pods[1]);
   say_awaited(1, 0);
   Plan decided = plan(in_);
   EXPECT_EQ(decided.status.restarts, 1);
   in_ = next(in_, decided);
   objects::Pod second = pod_of(in_.job, 1, 1, in_.now, 1);
   make_ready(second);
-  evict(second);
+  fail(second);
   in_.pods[1] = second;
   decided = plan(in_);
   EXPECT_EQ(decided.status.restarts, 2);
   EXPECT_EQ(decided.status.replaced_nodes, (Nodes{1, 1}));
   EXPECT_EQ(reason_of(decided, condition::kScheduled), "BackOff");
+}
+
+TEST_F(NodeReplacement, WhatIsFreeForAGangIsFreeForANode) {
+  in_.job.spec.run_policy.max_restarts = 2;
+  // More drains than restarts, each with the round that the others wait in.
+  for (int64_t drain = 1; drain <= 6; ++drain) {
+    objects::Pod& pod = in_.pods[1];
+    evict(pod);
+    say_awaited(1, drain);
+    const Plan decided = plan(in_);
+    ASSERT_EQ(decided.status.replaced_nodes.size(), static_cast<size_t>(drain));
+    EXPECT_EQ(decided.status.restarts, 0) << drain;
+    EXPECT_EQ(decided.status.round, drain);
+    EXPECT_FALSE(decided.status.failures.back().charged);
+    EXPECT_NE(
+        message_of(decided, condition::kRestarting).find("does not count"), std::string::npos
+    );
+    in_ = next(in_, decided, 1000);
+    objects::Pod fresh = pod_of(in_.job, 1, 1, in_.now, drain);
+    in_.pods[1] = make_ready(fresh);
+    say(drain, "");
+    in_.job.status = plan(in_).status;
+    EXPECT_EQ(in_.job.status.restarts, 0) << drain;
+  }
+  // A failure of the worker is charged, as ever.
+  fail(in_.pods[1]);
+  say_awaited(1, 7);
+  EXPECT_EQ(plan(in_).status.restarts, 1);
+}
+
+TEST_F(NodeReplacement, WhatIsFreeForAGangIsFreeWhereItRestartsInTheNodesPlace) {
+  in_.job.spec.run_policy.max_restarts = 0;
+  evict(in_.pods[1]);
+  evict(in_.pods[2]);
+  const Plan decided = plan(in_);
+  EXPECT_EQ(decided.status.attempt, 2);
+  EXPECT_EQ(decided.status.restarts, 0);
+}
+
+TEST_F(NodeReplacement, ARuleMayMakeAnyReasonFree) {
+  in_.job.spec.run_policy.failure_policy.rules[0].charge = false;
+  fail(in_.pods[1]);
+  say_awaited(1);
+  const Plan decided = plan(in_);
+  EXPECT_EQ(decided.status.restarts, 0);
+  EXPECT_EQ(decided.status.replaced_nodes, Nodes{1});
 }
 
 TEST_F(NodeReplacement, WaitsUntilNode0SaysThatItWaits) {
@@ -156,7 +207,7 @@ TEST_F(NodeReplacement, TheWholeGangRestartsWhereAgentsCannotWait) {
   in_.progress = api::decode_report(result_message(in_.job, 1, 0));
   const Plan decided = plan(in_);
   EXPECT_EQ(decided.status.attempt, 2);
-  EXPECT_EQ(decided.status.restarts, 1);
+  EXPECT_EQ(decided.status.restarts, 0);
   EXPECT_NE(
       message_of(decided, condition::kRestarting).find("the worker cannot restart a node alone"),
       std::string::npos
@@ -199,7 +250,7 @@ TEST_F(NodeReplacement, AFailureThatNoRuleNamesRestartsTheWholeGang) {
 
 TEST_F(NodeReplacement, WithoutARestartLeftTheJobFails) {
   in_.job.spec.run_policy.max_restarts = 0;
-  evict(in_.pods[1]);
+  fail(in_.pods[1]);
   say_awaited(1);
   EXPECT_EQ(reason_of(plan(in_), condition::kFailed), "MaxRestartsExceeded");
 }

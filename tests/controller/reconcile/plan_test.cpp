@@ -111,7 +111,7 @@ TEST(Plan, AnUnknownWordStopsNeitherARunningGangNorItsEnd) {
 
   Observed suspended = running_with_unknown_word();
   suspended.job.spec.suspend = true;
-  EXPECT_EQ(count_of<DeletePod>(plan(suspended)), 2);
+  EXPECT_EQ(count_of<DeletePod>(plan(next(suspended, plan(suspended)))), 2);
 
   Observed deleted = running_with_unknown_word();
   deleted.job.metadata.deletion_timestamp = at(30);
@@ -147,6 +147,8 @@ TEST(Plan, AGangWhoseSpecBecameInvalidRunsOn) {
   EXPECT_TRUE(result.actions.empty());
   EXPECT_EQ(reason_of(result, condition::kAccepted), reason::kInvalidSpec);
   EXPECT_TRUE(is_true(result.status, condition::kRunning));
+  EXPECT_EQ(result.status.state, "Running") << "it trains";
+  EXPECT_FALSE(is_true(result.status, condition::kStalled));
 }
 
 TEST(Plan, AnInvalidSpecHoldsUpNeitherSuccessNorSuspensionNorTheDeadline) {
@@ -254,6 +256,128 @@ TEST(Plan, AsksNodeZeroForProgressWhileItRuns) {
   pod.status.phase = "Running";
   pod.metadata.owner_references.clear();
   EXPECT_FALSE(progress_address(observed.job, pod));
+}
+
+// A pod that anybody may make: it names the job as its controller.
+objects::Pod impostor(const api::GnnJob& job, const std::string& name) {
+  objects::Pod pod = pod_of(job, 0);
+  pod.metadata.name = name;
+  pod.metadata.uid = "uid-of-" + name;
+  pod.metadata.finalizers.clear();
+  return pod;
+}
+
+// What a read of the job makes of the pods that are ahead of it.
+Observed after_read(Observed observed) {
+  for (const std::string& uid : pods_ahead(observed)) observed.impostors.insert(uid);
+  return observed;
+}
+
+TEST(Plan, APodThatOnlyClaimsToBeTheJobsHoldsNothingUp) {
+  for (const bool served : {false, true}) {
+    Observed ran = running();
+    if (served) {
+      ran.job = job_with_servers();
+      for (int64_t server = 0; server < 2; ++server) {
+        objects::Pod pod = desired_server_pod(ran.job, {.server = server});
+        pod.metadata.uid = "uid-of-" + pod.metadata.name;
+        pod.metadata.creation_timestamp = at(0);
+        ran.pods.push_back(make_ready(pod));
+      }
+      ran.job.status = plan(ran).status;
+    }
+    for (const char* name :
+         {"arxiv-999-0",
+          "arxiv-1-0-r7",
+          "arxiv-1-1-r1",
+          "arxiv-1-7",
+          "arxiv-prepare-9",
+          "arxiv-s0-99",
+          "arxiv-s99999-0",
+          "arxiv",
+          "arxiv-gnn",
+          "something"}) {
+      for (const char* finalizer : {"", "somebody.else/keeps", "gnn.dev/result"}) {
+        SCOPED_TRACE(std::string(name) + " " + finalizer);
+        Observed observed = ran;
+        observed.pods.push_back(impostor(observed.job, name));
+        objects::Pod& pod = observed.pods.back();
+        make_ready(pod);
+        end_container(pod, 0);  // and to have done all work
+        if (*finalizer != '\0') pod.metadata.finalizers = {finalizer};
+        observed = after_read(observed);
+
+        const Plan calm = plan(observed);
+        EXPECT_EQ(calm.status.state, "Running");
+        const auto removed = actions_of<DeletePod>(calm);
+        const bool of_servers = std::string(name).starts_with("arxiv-s");
+        if (!of_servers || served || std::string(name) == "arxiv-s99999-0") {
+          ASSERT_EQ(removed.size(), 1U);
+          EXPECT_EQ(removed[0].name, name);
+        }
+        // It stays for as long as its finalizer does. What is asked of the job is done meanwhile.
+        observed = next(observed, calm);
+        mark_deleted(observed.pods.back(), observed.now, 0);
+        std::erase(observed.pods.back().metadata.finalizers, std::string(contract::kPodFinalizer));
+        EXPECT_TRUE(plan(observed).actions.empty());
+
+        Observed failed = observed;
+        end_container(failed.pods[1], 1);
+        Plan restarts = plan(failed);
+        EXPECT_EQ(restarts.status.attempt, 2);
+        failed = next(failed, restarts);
+        failed.pods.erase(failed.pods.begin(), failed.pods.begin() + 2);
+        EXPECT_EQ(count_of<CreatePod>(plan(failed)), 2);
+
+        Observed late = observed;
+        late.job.spec.run_policy.active_deadline_seconds = 10;
+        late.now += std::chrono::seconds(20);
+        EXPECT_EQ(reason_of(plan(late), condition::kFailed), reason::kDeadlineExceeded);
+
+        Observed suspended = observed;
+        suspended.job.spec.suspend = true;
+        for (int pass = 0; pass < 6; ++pass) {
+          suspended = next(suspended, plan(suspended));
+          const std::string kept = observed.pods.back().metadata.name;
+          std::erase_if(suspended.pods, [&](const objects::Pod& each) {
+            return pass >= 1 && each.metadata.name != kept;
+          });
+        }
+        EXPECT_EQ(suspended.job.status.state, "Suspended");
+      }
+    }
+  }
+}
+
+TEST(Plan, APodThatOnlyClaimsToBeTheJobsAndHoldsANameThatItNeedsIsNamed) {
+  Observed observed;
+  observed.job = small_job();
+  observed.now = at(0);
+  observed.pods = {impostor(observed.job, "arxiv-2-0")};
+  observed = after_read(observed);
+  observed.job.status = plan(observed).status;
+  ASSERT_EQ(observed.impostors.size(), 1U);
+  // Its finalizer keeps it beyond its deletion, until the job needs its name.
+  observed.pods[0].metadata.finalizers = {"somebody.else/keeps"};
+  mark_deleted(observed.pods[0], at(0), 0);
+  observed.job.status.attempt = 2;
+  const Plan waits = plan(observed);
+  EXPECT_EQ(reason_of(waits, condition::kScheduled), reason::kNameTaken);
+  EXPECT_NE(message_of(waits, condition::kScheduled).find("arxiv-2-0"), std::string::npos);
+  EXPECT_EQ(count_of<CreatePod>(waits), 0);
+  observed.pods.clear();
+  EXPECT_EQ(count_of<CreatePod>(plan(next(observed, waits, 60))), 2);
+}
+
+TEST(Plan, APodThatClaimsToBeTheJobsIsToldOnce) {
+  Observed observed = running();
+  observed.pods.push_back(impostor(observed.job, "something"));
+  const Plan removes = plan(observed);
+  ASSERT_EQ(event_reasons(removes), std::vector<std::string>{"ForeignPod"});
+  EXPECT_NE(removes.events[0].message.find("something"), std::string::npos);
+  observed = next(observed, removes);
+  mark_deleted(observed.pods.back(), at(500));
+  EXPECT_TRUE(plan(observed).events.empty());
 }
 
 }  // namespace

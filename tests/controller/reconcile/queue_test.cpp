@@ -267,5 +267,39 @@ TEST(Queue, AGroupIsMadeOnceTheJobIsAdmitted) {
   EXPECT_EQ(simulation.status().scheduling->cluster_queue, "cluster-queue");
 }
 
+TEST(Queue, ALabelThatIsSetAndTakenOffWhilePodsLeaveIsNoFailure) {
+  for (const bool gone : {false, true}) {
+    Simulation simulation = queued_simulation(job_with_servers());
+    simulation.world().job.metadata.labels.clear();
+    simulation.world().job.spec.run_policy.failure_policy.rules = {
+        {.reasons = {api::FailureReason::PodDeleted, api::FailureReason::Preempted},
+         .action = api::FailureAction::Fail},
+        {.role = api::FailureRole::Server,
+         .reasons = {api::FailureReason::PodDeleted, api::FailureReason::Preempted},
+         .action = api::FailureAction::Fail}
+    };
+    (void)simulation.run_until_idle();
+    ready_all(simulation);
+    (void)simulation.run_until_idle();
+    ASSERT_EQ(simulation.status().state, "Running");
+    simulation.world().job.metadata.labels["kueue.x-k8s.io/queue-name"] = "queue";
+    (void)simulation.reconcile();
+    (void)simulation.reconcile();
+    (void)simulation.reconcile();
+    if (gone) simulation.finish_leaving();
+    simulation.world().job.metadata.labels.clear();
+    (void)simulation.run_until_idle();
+    simulation.finish_leaving();
+    (void)simulation.run_until_idle();
+    simulation.finish_leaving();
+    (void)simulation.run_until_idle();
+    ready_all(simulation);
+    (void)simulation.run_until_idle();
+    EXPECT_TRUE(simulation.status().failures.empty());
+    EXPECT_EQ(simulation.status().attempt, 2);
+    EXPECT_EQ(simulation.status().state, "Running") << simulation.status().message;
+  }
+}
+
 }  // namespace
 }  // namespace gnn::reconcile

@@ -126,5 +126,73 @@ TEST(RestartBackoff, ASuspensionForgetsIt) {
   EXPECT_EQ(plan(suspended).status.backoff, api::RestartStreaks{});
 }
 
+// What a tenant may set to have no back-off at all.
+Observed impatient() {
+  Observed observed = patient();
+  observed.job.spec.run_policy.failure_policy.backoff = {
+      .initial_seconds = 1, .max_seconds = 1, .healthy_seconds = 1
+  };
+  return observed;
+}
+
+void leave_by_itself(Observed& observed) {
+  end_container(observed.pods[0], contract::kExitPreempted, "", observed.now);
+  end_container(observed.pods[1], contract::kExitPreempted, "", observed.now);
+}
+
+TEST(RestartBackoff, HasAFloorBelowWhateverTheJobSays) {
+  for (const bool charges : {false, true}) {
+    for (void (*disturb)(Observed&) : {fail_node, evict_node, leave_by_itself}) {
+      Observed observed = impatient();
+      if (!charges) {
+        observed.job.spec.run_policy.failure_policy.rules = {
+            {.reasons = {api::FailureReason::Error},
+             .action = api::FailureAction::Restart,
+             .charge = false}
+        };
+      }
+      std::vector<int64_t> found;
+      while (found.size() < 7) {
+        observed.now += seconds(2);
+        disturb(observed);
+        const Plan decided = plan(observed);
+        found.push_back(wait_of(observed, decided));
+        observed = restarted(observed, decided);
+      }
+      EXPECT_EQ(found, (std::vector<int64_t>{0, 0, 10, 10, 10, 10, 10}));
+    }
+  }
+}
+
+TEST(RestartBackoff, TheFloorIsNotForRestartsThatAreFarApart) {
+  Observed observed = impatient();
+  for (int i = 0; i < 6; ++i) {
+    observed.now += seconds(31);
+    evict_node(observed);
+    const Plan decided = plan(observed);
+    EXPECT_EQ(wait_of(observed, decided), 0) << i;
+    observed = restarted(observed, decided);
+  }
+}
+
+TEST(RestartBackoff, ASuspensionDoesNotGetRoundTheFloor) {
+  Observed observed = impatient();
+  for (int i = 0; i < 3; ++i) {
+    evict_node(observed);
+    const Plan decided = plan(observed);
+    observed = i < 2 ? restarted(observed, decided) : next(observed, decided);
+  }
+  observed.pods.clear();
+  observed.job.spec.suspend = true;
+  observed = next(observed, plan(observed));
+  ASSERT_EQ(observed.job.status.state, "Suspended");
+  observed.job.spec.suspend = false;
+  const Plan resumes = plan(observed);
+  EXPECT_GT(wait_of(observed, resumes), 5);
+  EXPECT_EQ(count_of<CreatePod>(plan(next(observed, resumes))), 0);
+  observed.now += seconds(60);
+  EXPECT_EQ(wait_of(observed, plan(observed)), 0) << "long after the last failure";
+}
+
 }  // namespace
 }  // namespace gnn::reconcile

@@ -542,5 +542,83 @@ TEST_F(Servers, OneThatDoesNotStartInTimeIsReplaced) {
   EXPECT_EQ(reason_of(replaced, condition::kServersReady), reason::kNotStarted);
 }
 
+TEST_F(Servers, ThatTheOperatorStopsAreNoneThatWereLost) {
+  in_.job.spec.run_policy.failure_policy.rules = {
+      {.role = api::FailureRole::Server,
+       .reasons = {api::FailureReason::PodDeleted, api::FailureReason::Preempted},
+       .action = api::FailureAction::Fail}
+  };
+  // Each way to stop a server, and to take that back before its pod is gone.
+  const auto scale_down = [](api::GnnJob& job, bool stops) {
+    job.spec.servers->nodes = stops ? 1 : 2;
+  };
+  const auto suspend = [](api::GnnJob& job, bool stops) { job.spec.suspend = stops; };
+  for (const std::function<void(api::GnnJob&, bool)>& ask : {
+           std::function<void(api::GnnJob&, bool)>(scale_down),
+           std::function<void(api::GnnJob&, bool)>(suspend),
+       }) {
+    // However many passes the stop had, and whether the status of the last one was written.
+    for (int passes = 1; passes < 6; ++passes) {
+      for (const bool crashes : {false, true}) {
+        run(2);
+        ask(in_.job, true);
+        for (int pass = 0; pass < passes; ++pass) {
+          const Plan made = plan(in_);
+          for (const DeletePod& each : actions_of<DeletePod>(made)) {
+            mark_deleted(pod(each.name), at(500));
+            pod(each.name).metadata.finalizers.clear();
+          }
+          if (!crashes || pass + 1 < passes) in_ = next(in_, made);
+          // The workers leave first; only then do servers that are suspended.
+          if (pass == 2)
+            std::erase_if(in_.pods, [&](const objects::Pod& each) {
+              return each.metadata.deletion_timestamp &&
+                     each.metadata.labels.contains("gnn.dev/attempt");
+            });
+        }
+        ask(in_.job, false);
+        for (int pass = 0; pass < 4; ++pass) {
+          const Plan made = plan(in_);
+          ASSERT_FALSE(is_true(made.status, condition::kFailed)) << passes << " " << crashes;
+          EXPECT_EQ(made.status.servers->restarts, 0) << passes << " " << crashes;
+          in_ = next(in_, made);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Servers, ThatEndAtOnceDoNotFollowEachOtherAtFullSpeedWhateverTheJobSays) {
+  in_.job.spec.run_policy.failure_policy.backoff = {
+      .initial_seconds = 1, .max_seconds = 1, .healthy_seconds = 1
+  };
+  std::vector<int64_t> waits;
+  for (int64_t restart = 0; restart < 6; ++restart) {
+    in_.now += std::chrono::seconds(2);
+    const std::string name = contract::server_pod_name(in_.job.metadata.name, 0, restart);
+    end_container(pod(name), 70);
+    const Plan lost = plan(in_);
+    const auto next_time = record_in(lost, 0).next_time.value_or(in_.now);
+    waits.push_back(std::chrono::duration_cast<std::chrono::seconds>(next_time - in_.now).count());
+    in_ = next(in_, lost);
+    in_.now = std::max(in_.now, next_time);
+    remove(name);
+    objects::Pod fresh = server_pod(in_.job, 0, restart + 1, in_.now);
+    in_.pods.push_back(make_ready(fresh));
+    in_.job.status = plan(in_).status;
+  }
+  EXPECT_EQ(waits, (std::vector<int64_t>{0, 0, 10, 10, 10, 10}));
+}
+
+TEST_F(Servers, ThatAreScaledDownGiveTheirNumberUpBeforeTheyAreDeleted) {
+  in_.job.spec.servers->nodes = 1;
+  const Plan gives_up = plan(in_);
+  EXPECT_EQ(deleted(gives_up), Names{});
+  EXPECT_EQ(record_in(gives_up, 1).restart, 1);
+  EXPECT_EQ(gives_up.requeue_after, Duration::zero());
+  in_ = next(in_, gives_up);
+  EXPECT_EQ(deleted(plan(in_)), Names{"arxiv-s1-0"});
+}
+
 }  // namespace
 }  // namespace gnn::reconcile

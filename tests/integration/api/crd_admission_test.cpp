@@ -853,14 +853,7 @@ std::vector<Refusal> broken_rules() {
              {{{"exitCodes", {1}}, {"action", "Fail"}, {"charge", false}}}}}
        ),
        "spec.runPolicy.failurePolicy.rules[0]",
-       "charge may be false only with action Restart"},
-      {nodes(
-           "",
-           {{"/spec/runPolicy/failurePolicy/rules",
-             {{{"exitCodes", {1}}, {"action", "RestartNode"}, {"charge", false}}}}}
-       ),
-       "spec.runPolicy.failurePolicy.rules[0]",
-       "charge may be false only with action Restart"},
+       "charge may be false only with action Restart or RestartNode"},
       {nodes(
            "",
            {{"/spec/runPolicy/failurePolicy/rules", {{{"exitCodes", {1}}, {"action", "RestartPod"}}}
@@ -997,6 +990,20 @@ std::vector<Refusal> broken_rules() {
        ),
        "spec.workers.template.volumeMounts[0].mountPath",
        "/, /etc/gnn, /tmp, /dev, /proc and /sys are reserved"},
+      {nodes(
+           "",
+           {{t + "/volumes", volume},
+            {t + "/volumeMounts", {{{"name", "data"}, {"mountPath", "//etc/.//gnn/."}}}}}
+       ),
+       "spec.workers.template.volumeMounts[0].mountPath",
+       "/, /etc/gnn, /tmp, /dev, /proc and /sys are reserved"},
+      {nodes(
+           "",
+           {{t + "/volumes", volume},
+            {t + "/volumeMounts", {{{"name", "data"}, {"mountPath", "/x/../etc/gnn"}}}}}
+       ),
+       "spec.workers.template.volumeMounts[0].mountPath",
+       "must not contain .. as a folder"},
       {nodes(
            "",
            {{t + "/volumes", volume},

@@ -12,7 +12,7 @@ namespace {
 constexpr Duration kDiscoveryInterval = std::chrono::minutes(10);
 constexpr Duration kFirstDiscoveryInterval = std::chrono::seconds(5);
 
-/// As the controller loop's.
+// As the controller loop's.
 constexpr BackoffOptions kBackoff{
     .initial = std::chrono::milliseconds(5),
     .factor = 2.0,

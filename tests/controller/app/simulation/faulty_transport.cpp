@@ -14,7 +14,7 @@ using client::HttpResponse;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Some API servers' clocks are off by this much.
+// Some API servers' clocks are off by this much.
 constexpr std::array<int, 3> kSecondsAhead = {0, 0, 1};
 
 }  // namespace

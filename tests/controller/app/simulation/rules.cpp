@@ -13,11 +13,11 @@ namespace {
 
 using std::chrono::seconds;
 
-/// Far above what a job needs to which something happens all the time.
+// Far above what a job needs to which something happens all the time.
 constexpr size_t kMostWritesPerMinute = 100;
-/// A pod that still exists so long after its deletion was due is on a machine that is lost.
+// A pod that still exists so long after its deletion was due is on a machine that is lost.
 constexpr auto kLostAfter = seconds(30);
-/// As much as clocks that are set differ.
+// As much as clocks that are set differ.
 constexpr auto kClocksDiffer = seconds(5);
 const char* const kWorkloadFinalizer = "kueue.x-k8s.io/resource-in-use";
 

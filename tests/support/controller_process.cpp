@@ -112,18 +112,20 @@ HttpReply ControllerProcess::http(const std::string& path) const {
 }
 
 int run_release(
-    const std::string& kubeconfig, const std::string& name_space, std::chrono::milliseconds timeout
+    const std::string& kubeconfig,
+    const std::string& name_space,
+    std::chrono::milliseconds timeout,
+    const std::vector<std::string>& more
 ) {
-  return must(run_command(
-                  {GNN_CONTROLLER_BINARY,
-                   "release",
-                   "--kubeconfig=" + kubeconfig,
-                   "--namespace=" + name_space,
-                   "--log-level=error"},
-                  {},
-                  timeout
-              ))
-      .exit_code;
+  std::vector<std::string> command = {
+      GNN_CONTROLLER_BINARY,
+      "release",
+      "--kubeconfig=" + kubeconfig,
+      "--namespace=" + name_space,
+      "--log-level=error"
+  };
+  command.insert(command.end(), more.begin(), more.end());
+  return must(run_command(command, {}, timeout)).exit_code;
 }
 
 }  // namespace gnn::testing

@@ -59,7 +59,8 @@ class ControllerProcess {
 [[nodiscard]] int run_release(
     const std::string& kubeconfig,
     const std::string& name_space,
-    std::chrono::milliseconds timeout = std::chrono::minutes(2)
+    std::chrono::milliseconds timeout = std::chrono::minutes(2),
+    const std::vector<std::string>& more = {}
 );
 
 }  // namespace gnn::testing

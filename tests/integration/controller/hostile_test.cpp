@@ -439,5 +439,40 @@ TEST(Tenants, LargeObjectsOfOneHoldUpNoOther) {
   EXPECT_LT(resident, 128 << 20);
 }
 
+TEST_F(Hostile, APodThatClaimsToBeOfALaterAttemptHoldsItsJobUpForNoMoment) {
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
+  const Json job = cluster_.create_job("j");
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Running"); })) << cluster_.describe("j");
+  const Json owner = {
+      {"apiVersion", contract::kApiGroupVersion},
+      {"kind", contract::kKind},
+      {"name", "j"},
+      {"uid", job["metadata"]["uid"]},
+      {"controller", true},
+  };
+  for (const char* name : {"j-999-0", "j-1-1-r5", "j-something"}) {
+    (void)cluster_.api().create(
+        cluster_.pods(),
+        {{"metadata",
+          {{"name", name},
+           {"labels", {{contract::kLabelJob, "j"}}},
+           {"finalizers", {"example.com/keeps"}},
+           {"ownerReferences", {owner}}}},
+         {"spec", {{"containers", {{{"name", "c"}, {"image", "localhost/none:1"}}}}}}}
+    );
+  }
+  ASSERT_TRUE(cluster_.api().patch(cluster_.jobs() + "/j", {{"spec", {{"suspend", true}}}}));
+  EXPECT_TRUE(eventually([&] { return cluster_.holds("j", "Suspended"); }))
+      << cluster_.describe("j") << controller.log();
+  EXPECT_NE(controller.log().find("none of its pods"), std::string::npos) << controller.log();
+  for (const char* name : {"j-999-0", "j-1-1-r5", "j-something"}) {
+    const std::string path = cluster_.pods() + "/" + name;
+    EXPECT_TRUE(eventually([&] {
+      return cluster_.api().find(path)["metadata"].contains("deletionTimestamp");
+    })) << name;
+    EXPECT_TRUE(cluster_.api().patch(path, {{"metadata", {{"finalizers", nullptr}}}})) << name;
+  }
+}
+
 }  // namespace
 }  // namespace gnn::testing

@@ -48,5 +48,27 @@ TEST(Suspend, AndResumeManyTimes) {
   EXPECT_EQ(controller.terminate(), 0);
 }
 
+// Whichever comes first, the end of the last pod or the change of mind.
+TEST(Suspend, TakenBackWhileThePodsStopIsNoFailure) {
+  Cluster cluster;
+  ControllerProcess controller(cluster.plane(), cluster.arguments());
+  FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
+  const Json rule = {{"reasons", {"PodDeleted", "Preempted", "Error"}}, {"action", "Fail"}};
+  cluster.create_job("j", 2, {{"runPolicy", {{"failurePolicy", {{"rules", {rule}}}}}}});
+  for (int attempt = 1; attempt <= 4; ++attempt) {
+    ASSERT_TRUE(eventually([&] {
+      return cluster.holds("j", "Running") && cluster.job("j")["status"]["attempt"] == attempt;
+    })) << cluster.describe("j")
+        << controller.log();
+    ASSERT_TRUE(cluster.api().patch(cluster.jobs() + "/j", {{"spec", {{"suspend", true}}}}));
+    ASSERT_TRUE(eventually([&] { return !cluster.holds("j", "Running"); }));
+    ASSERT_TRUE(cluster.api().patch(cluster.jobs() + "/j", {{"spec", {{"suspend", false}}}}));
+  }
+  kubelets.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster.holds("j", "Complete"); }))
+      << cluster.describe("j") << controller.log();
+  EXPECT_FALSE(cluster.job("j")["status"].contains("failures")) << cluster.job("j")["status"];
+}
+
 }  // namespace
 }  // namespace gnn::testing

@@ -73,7 +73,8 @@ std::vector<Misuse> misused_creates() {
   const auto add = [&](const std::string& field, const std::string& kind, const Changes& changes) {
     all.push_back({field, kind, changes});
   };
-  for (const char* name : {"arxiv", "arxiv-x", "arxiv-1", "arxiv-1-0-1-1", "arxiv-gnn"}) {
+  for (const char* name :
+       {"arxiv", "arxiv-x", "arxiv-1", "arxiv-1-0-1", "arxiv-1-0-r1-1", "arxiv-gnn"}) {
     add("metadata.name", "pods", {{"/metadata/name", name}});
   }
   for (const char* name : {"arxiv-gnn", "arxiv-key-0123"}) {

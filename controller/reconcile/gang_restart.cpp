@@ -11,6 +11,8 @@ namespace {
 // Force-deletes a pod that has outlived its grace period.
 void remove_if_lost(Pass& pass, const objects::ObjectMeta& meta) {
   if (!meta.deletion_timestamp) return;
+  // Deleted already, as far as that goes: a finalizer keeps the object.
+  if (meta.deletion_grace_period_seconds == 0) return;
   const TimePoint lost = *meta.deletion_timestamp + pass.in.config.lost_after;
   if (pass.in.now >= lost) {
     // Its machine does not answer. The next attempt is fenced against it.

@@ -320,6 +320,9 @@ TEST(Plan, APodThatOnlyClaimsToBeTheJobsHoldsNothingUp) {
         mark_deleted(observed.pods.back(), observed.now, 0);
         std::erase(observed.pods.back().metadata.finalizers, std::string(contract::kPodFinalizer));
         EXPECT_TRUE(plan(observed).actions.empty());
+        Observed long_after = observed;
+        long_after.now += std::chrono::hours(1);
+        EXPECT_TRUE(plan(long_after).actions.empty()) << "it is not deleted again and again";
 
         Observed failed = observed;
         end_container(failed.pods[1], 1);

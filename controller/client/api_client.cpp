@@ -2,6 +2,7 @@
 
 #include "common/guarded.h"
 #include "controller/client/list_page.h"
+#include "controller/client/retry_after.h"
 #include "controller/client/server_clock.h"
 
 #include <algorithm>
@@ -29,19 +30,11 @@ std::string_view content_type_of(PatchKind kind) {
   return "application/merge-patch+json";
 }
 
-std::optional<Duration> retry_after_of(const HttpResponse& response) {
-  const auto header = response.headers.find("retry-after");
-  if (header == response.headers.end()) return std::nullopt;
-  const std::string& text = header->second;
-  int64_t seconds = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (parsed.ec != std::errc() || seconds < 0) return std::nullopt;
-  return std::chrono::seconds(std::min<int64_t>(seconds, 3600));
-}
-
+// Nothing of an error, which may be a proxy's page, or of a reply that was kept by a cache.
 std::optional<TimePoint> date_of(const HttpResponse& response) {
   const auto header = response.headers.find("date");
-  if (header == response.headers.end()) return std::nullopt;
+  if (header == response.headers.end() || response.status / 100 != 2) return std::nullopt;
+  if (response.headers.contains("age")) return std::nullopt;
   return parse_http_date(header->second);
 }
 
@@ -169,6 +162,7 @@ ApiResult<std::string> ApiClient::call(HttpRequest request) {
   if (!request.stop.stop_possible()) request.stop = shared_->cancelled.get_token();
   const std::string name = call_name(request);
   bool refreshed = false;
+  Duration patience = options_.max_retry_after;
   for (int64_t retries = 0;; ++retries) {
     if (request.method != "GET" && options_.may_write && !options_.may_write()) {
       return tl::unexpected<ApiError>(api_error_from_transport(
@@ -180,12 +174,13 @@ ApiResult<std::string> ApiClient::call(HttpRequest request) {
     if (reply->status / 100 == 2) return std::move(reply->body);
 
     ApiError error = api_error_from_reply(reply->status, reply->body, name);
-    if (auto after = retry_after_of(*reply)) error.retry_after = after;
+    if (auto after = retry_after_in(reply->headers)) error.retry_after = after;
     const bool unauthorized = reply->status == 401 && !std::exchange(refreshed, true);
-    const bool again = unauthorized
-                           ? tokens_->refresh_after_refusal()
-                           : retries < options_.max_retries && wait_to_retry(error, *reply);
+    const bool again =
+        unauthorized ? tokens_->refresh_after_refusal()
+                     : retries < options_.max_retries && wait_to_retry(error, *reply, patience);
     if (!again) return tl::unexpected<ApiError>(std::move(error));
+    if (!unauthorized) patience -= *error.retry_after;
     count_retry(request, *reply);
   }
 }
@@ -209,10 +204,9 @@ Result<HttpResponse> ApiClient::send(HttpRequest& request) {
   return reply;
 }
 
-bool ApiClient::wait_to_retry(const ApiError& error, const HttpResponse& reply) {
+bool ApiClient::wait_to_retry(const ApiError& error, const HttpResponse& reply, Duration longest) {
   const bool worth_it = reply.status == 429 || reply.status >= 500;
-  if (!worth_it || !error.retry_after || *error.retry_after > options_.max_retry_after)
-    return false;
+  if (!worth_it || !error.retry_after || *error.retry_after > longest) return false;
   auto stopping = shared_->stopping.lock();
   return !stopping.wait_until(*clock_, clock_->monotonic() + *error.retry_after, [](bool stop) {
     return stop;
@@ -316,7 +310,10 @@ ApiResult<void> ApiClient::remove(
   Json body = {
       {"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"propagationPolicy", "Background"}
   };
-  if (!options.uid.empty()) body["preconditions"] = {{"uid", options.uid}};
+  if (!options.uid.empty()) body["preconditions"]["uid"] = options.uid;
+  if (!options.resource_version.empty()) {
+    body["preconditions"]["resourceVersion"] = options.resource_version;
+  }
   if (options.grace_period_seconds) body["gracePeriodSeconds"] = *options.grace_period_seconds;
   HttpRequest request;
   request.method = "DELETE";
@@ -399,8 +396,7 @@ ApiResult<std::unique_ptr<HttpStream>> ApiClient::watch(
     }
     if (status == 401 && !refreshed && tokens_->refresh_after_refusal()) continue;
     ApiError error = api_error_from_reply(status, body, name);
-    HttpResponse reply{.status = status, .headers = (*stream)->headers(), .body = {}};
-    if (auto after = retry_after_of(reply)) error.retry_after = after;
+    if (auto after = retry_after_in((*stream)->headers())) error.retry_after = after;
     return tl::unexpected<ApiError>(std::move(error));
   }
 }

@@ -77,7 +77,8 @@ struct WatchOptions {
 };
 
 struct DeleteOptions {
-  std::string uid{};  ///< precondition; empty: none
+  std::string uid{};               ///< precondition; empty: none
+  std::string resource_version{};  ///< precondition; empty: none
   std::optional<int64_t> grace_period_seconds{};
 };
 
@@ -85,13 +86,14 @@ struct ApiClientOptions {
   Duration timeout = std::chrono::seconds(30);
   /// How often a call is repeated after 429, or 5xx with Retry-After.
   int64_t max_retries = 5;
-  /// Longest Retry-After that a call waits for.
+  /// How long a call waits for Retry-After in all, so that who makes it is not held for longer.
   Duration max_retry_after = std::chrono::seconds(10);
   std::string host{};  ///< label `host` of the metrics
   /// Asked before each write, which fails with Cancelled if the answer is false: a process that no
   /// longer leads must not write. Empty: writes are always allowed.
   std::function<bool()> may_write{};
-  /// Told what time each reply says it is, and how long the reply took: see ServerClock::see().
+  /// Told what time each reply says it is, and how long the reply took: see ServerClock::see(). Not of
+  /// errors and of what a cache kept.
   std::function<void(TimePoint date, Duration took)> on_date{};
 };
 
@@ -160,8 +162,10 @@ class ApiClient {
   [[nodiscard]] ApiResult<std::string> call(HttpRequest request);
   /// Once, with the token of now.
   [[nodiscard]] Result<HttpResponse> send(HttpRequest& request);
-  /// Whether to send it again, after the wait that the server asks for.
-  [[nodiscard]] bool wait_to_retry(const ApiError& error, const HttpResponse& reply);
+  /// Whether to send it again, after the wait that the server asks for, if that is not too long.
+  [[nodiscard]] bool wait_to_retry(
+      const ApiError& error, const HttpResponse& reply, Duration longest
+  );
   void count_request(const std::string& method, const std::string& code);
   void count_retry(const HttpRequest& request, const HttpResponse& reply);
   [[nodiscard]] ApiResult<Json> call_for_object(

@@ -1,5 +1,6 @@
 #include "controller/client/api_error.h"
 
+#include "controller/client/retry_after.h"
 #include "controller/client/watch_decoder.h"
 #include "controller/objects/json.h"
 
@@ -91,9 +92,7 @@ ApiError api_error_from_status(const objects::Json& status, std::string_view cal
     int64_t seconds = 0;
     objects::ObjectReader fields(details, path);
     fields.read("retryAfterSeconds", seconds);
-    if (seconds > 0) {
-      error.retry_after = std::chrono::seconds(std::min<int64_t>(seconds, 3600));
-    }
+    if (seconds > 0) error.retry_after = bounded_retry_after(seconds);
     return fields.finish(true);
   };
   bool has_details = false;

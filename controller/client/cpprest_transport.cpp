@@ -100,7 +100,7 @@ web::uri uri_of(const std::string& server) {
 
 std::map<std::string, std::string> kept_headers(const web::http::http_headers& headers) {
   std::map<std::string, std::string> kept;
-  for (const char* name : {"retry-after", "content-type", "date"}) {
+  for (const char* name : {"retry-after", "content-type", "date", "age"}) {
     const auto found = headers.find(name);
     if (found != headers.end()) kept.emplace(name, found->second);
   }

@@ -5,9 +5,31 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace gnn::client {
+namespace {
+
+constexpr size_t kFewSamples = 5;
+constexpr size_t kManySamples = 31;
+constexpr Duration kSampleInterval = std::chrono::seconds(4);
+constexpr Duration kSampleAge = std::chrono::minutes(10);
+// For how long dates must have said the same before they stand against the machine's clock.
+constexpr Duration kConfirmation = std::chrono::minutes(1);
+
+// The member's value that has `rank` values below it.
+template <class Samples, class Member>
+TimePoint ranked(const Samples& samples, Member member, size_t rank) {
+  std::vector<TimePoint> values;
+  for (const auto& each : samples) values.push_back(std::invoke(member, each));
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(rank);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+}  // namespace
 
 std::optional<TimePoint> parse_http_date(std::string_view text) {
   constexpr std::array<std::string_view, 12> kMonths = {
@@ -30,19 +52,54 @@ std::optional<TimePoint> parse_http_date(std::string_view text) {
 }
 
 ServerClock::ServerClock(Clock& machine)
-    : machine_(machine), zero_(machine.now() - machine.monotonic().time_since_epoch()) {}
+    : machine_(machine),
+      state_(State{.zero = machine.now() - machine.monotonic().time_since_epoch()}) {}
 
 void ServerClock::see(TimePoint date, Duration took) {
-  auto zero = zero_.lock();
-  const Duration passed = machine_.monotonic().time_since_epoch();
+  auto state = state_.lock();
+  auto& samples = state->samples;
+  const MonotonicPoint came = machine_.monotonic();
+  if (samples.size() >= kFewSamples && came - samples.back().came < kSampleInterval) return;
   // The reply may have been made at any moment since it was asked for, and the date is cut to whole
   // seconds. What lies within is left alone, so that time does not tremble.
-  const TimePoint latest = date + took + std::chrono::seconds(1);
-  *zero = std::clamp(*zero + passed, date, latest) - passed;
+  const TimePoint zero_from = date - came.time_since_epoch();
+  samples.push_back(
+      {.zero_from = zero_from, .zero_to = zero_from + took + std::chrono::seconds(1), .came = came}
+  );
+  const auto is_old = [&](const Sample& each) { return came - each.came > kSampleAge; };
+  while (samples.size() > kManySamples || (samples.size() > kFewSamples && is_old(samples.front()))
+  ) {
+    samples.pop_front();
+  }
+  const size_t middle = (samples.size() - 1) / 2;
+  state->zero = std::clamp(
+      state->zero,
+      ranked(samples, &Sample::zero_from, middle),
+      ranked(samples, &Sample::zero_to, middle)
+  );
 }
 
 TimePoint ServerClock::now() const {
-  return *zero_.lock() + machine_.monotonic().time_since_epoch();
+  return state_.lock()->zero + machine_.monotonic().time_since_epoch();
+}
+
+ServerClock::Reading ServerClock::read() const {
+  const auto state = state_.lock();
+  const auto& samples = state->samples;
+  const Duration passed = machine_.monotonic().time_since_epoch();
+  const TimePoint now = state->zero + passed;
+  const TimePoint own = machine_.now();
+  Reading reading{.now = now, .earliest = std::min(now, own), .latest = std::max(now, own)};
+  const bool confirmed =
+      samples.size() >= kFewSamples && samples.back().came - samples.front().came >= kConfirmation;
+  if (!confirmed) return reading;
+  // Four of five dates say that it is not earlier, or not later.
+  const size_t dissenters = samples.size() / 5;
+  const TimePoint from = ranked(samples, &Sample::zero_from, dissenters) + passed;
+  const TimePoint to = ranked(samples, &Sample::zero_to, samples.size() - 1 - dissenters) + passed;
+  reading.earliest = std::min(now, std::max(reading.earliest, from));
+  reading.latest = std::max(now, std::min(reading.latest, to));
+  return reading;
 }
 
 MonotonicPoint ServerClock::monotonic() const {

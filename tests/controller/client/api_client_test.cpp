@@ -1,5 +1,6 @@
 #include "controller/client/api_client.h"
 
+#include "controller/client/watch_decoder.h"
 #include "controller/objects/pod.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_transport.h"
@@ -107,13 +108,42 @@ TEST_F(ApiClientTest, HonoursRetryAfter) {
   EXPECT_EQ(transport_.requests().size(), 2U);
 }
 
-TEST_F(ApiClientTest, ALongRetryAfterIsLeftToTheCaller) {
+TEST_F(ApiClientTest, ALongRetryAfterIsLeftToTheCallerAndBounded) {
+  const std::string status =
+      R"({"kind": "Status", "code": 503, "details": {"retryAfterSeconds": 3600}})";
   ScriptedReply busy;
   busy.status = 503;
-  busy.headers = {{"retry-after", "600"}};
-  transport_.reply(busy);
-  const auto reply = api_.get(pods_, {"ns", "p"});
-  EXPECT_EQ(reply.error().retry_after, std::chrono::seconds(600));
+  busy.headers = {{"retry-after", "3600"}};
+  ScriptedReply said;
+  said.status = 503;
+  said.body = status;
+  transport_.reply(busy).reply(busy).reply(busy).reply(said).reply(
+      200, R"({"type": "ERROR", "object": )" + status + "}\n"
+  );
+  const auto is_bounded = [](const ApiError& error) {
+    return error.retry_after == std::chrono::seconds(30);
+  };
+  EXPECT_TRUE(is_bounded(api_.get(pods_, {"ns", "p"}).error()));
+  EXPECT_TRUE(is_bounded(api_.list(pods_, {}, [](const Json&) {}).error()));
+  EXPECT_TRUE(is_bounded(api_.watch(pods_, {}).error()));
+  EXPECT_TRUE(is_bounded(api_.replace_status(pods_, Json::object()).error()));
+  EXPECT_TRUE(is_bounded(api_error_from_status(Json::parse(status), "watch")));
+}
+
+TEST_F(ApiClientTest, RepeatedRetryAftersHoldACallNoLongerThanOne) {
+  ScriptedReply busy;
+  busy.status = 429;
+  busy.headers = {{"retry-after", "4"}};
+  transport_.reply(busy).reply(busy).reply(busy).reply(200, "{}");
+  std::thread caller([&] {
+    EXPECT_EQ(api_.get(pods_, {"ns", "p"}).error().retry_after, std::chrono::seconds(4));
+  });
+  for (int i = 0; i < 2; ++i) {
+    clock_.await_waiters(1);
+    clock_.advance(std::chrono::seconds(4));
+  }
+  caller.join();
+  EXPECT_EQ(transport_.requests().size(), 3U);
 }
 
 TEST_F(ApiClientTest, TellsWhatTimeRepliesSayItIs) {
@@ -125,14 +155,17 @@ TEST_F(ApiClientTest, TellsWhatTimeRepliesSayItIs) {
       metrics_,
       {.on_date = [&](TimePoint date, Duration /*took*/) { told.push_back(date); }}
   );
-  ScriptedReply missing;
-  missing.status = 404;
-  missing.headers = {{"date", "Tue, 14 Nov 2023 22:13:20 GMT"}};
-  ScriptedReply odd;
-  odd.body = "{}";
-  odd.headers = {{"date", "today"}};
-  transport_.reply(missing).reply(odd).reply(200, "{}");
-  for (int i = 0; i < 3; ++i) (void)api.get(pods_, {"ns", "p"});
+  ScriptedReply reply;
+  reply.body = "{}";
+  reply.headers = {{"date", "Tue, 14 Nov 2023 22:13:20 GMT"}};
+  ScriptedReply page_of_proxy = reply;
+  page_of_proxy.status = 503;
+  ScriptedReply cached = reply;
+  cached.headers["age"] = "3600";
+  ScriptedReply odd = reply;
+  odd.headers["date"] = "today";
+  transport_.reply(reply).reply(page_of_proxy).reply(cached).reply(odd).reply(200, "{}");
+  for (int i = 0; i < 5; ++i) (void)api.get(pods_, {"ns", "p"});
   EXPECT_EQ(told, std::vector{TimePoint(std::chrono::seconds(1'700'000'000))});
 }
 
@@ -251,11 +284,15 @@ TEST_F(ApiClientTest, WhatIsNoListIsADecodeError) {
   }
 }
 
-TEST_F(ApiClientTest, DeleteCarriesTheUid) {
-  transport_.reply(200, "{}");
-  ASSERT_TRUE(api_.remove(pods_, {"ns", "p"}, {.uid = "u1", .grace_period_seconds = {}}));
-  const Json body = Json::parse(transport_.requests().at(0).body);
-  EXPECT_EQ(body["preconditions"]["uid"], "u1");
+TEST_F(ApiClientTest, DeleteCarriesItsPreconditions) {
+  transport_.reply(200, "{}").reply(200, "{}");
+  ASSERT_TRUE(api_.remove(pods_, {"ns", "p"}, {.uid = "u1", .resource_version = "7"}));
+  ASSERT_TRUE(api_.remove(pods_, {"ns", "p"}, {}));
+  const auto preconditions = [&](size_t i) {
+    return Json::parse(transport_.requests().at(i).body).value("preconditions", Json());
+  };
+  EXPECT_EQ(preconditions(0), Json::parse(R"({"uid": "u1", "resourceVersion": "7"})"));
+  EXPECT_EQ(preconditions(1), Json());
 }
 
 TEST_F(ApiClientTest, AWatchThatIsRefusedIsAnError) {

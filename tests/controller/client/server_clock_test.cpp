@@ -80,5 +80,104 @@ TEST(ServerClockTest, IsNotMovedByTheFractionThatADateLeavesOut) {
   EXPECT_EQ(clock.now(), machine.now());
 }
 
+// A reply comes every 4 s; of each `of`, the last says that it is `off` of the true time.
+class Replies {
+ public:
+  Replies(FakeClock& machine, ServerClock& clock) : machine_(machine), clock_(clock) {}
+  void come(int count, int of, Duration off) {
+    for (int i = 1; i <= count; ++i) {
+      machine_.advance(4s);
+      clock_.see(true_time() + (i % of == 0 ? off : 0s), 0s);
+    }
+  }
+  // The machine's clock is right at the start, and then off by `by`.
+  void set_machine_off(Duration by) {
+    machine_.jump_wall(by);
+    off_ += by;
+  }
+  [[nodiscard]] TimePoint true_time() const { return machine_.now() - off_; }
+
+ private:
+  FakeClock& machine_;
+  ServerClock& clock_;
+  Duration off_{0};
+};
+
+class HostileClocks : public ::testing::Test {
+ protected:
+  [[nodiscard]] Duration now_off() const {
+    return std::chrono::abs(clock_.now() - replies_.true_time());
+  }
+  [[nodiscard]] bool earliest_is_right() const {
+    return clock_.read().earliest <= replies_.true_time();
+  }
+  [[nodiscard]] bool latest_is_right() const {
+    return clock_.read().latest >= replies_.true_time();
+  }
+
+  FakeClock machine_;
+  ServerClock clock_{machine_};
+  Replies replies_{machine_, clock_};
+};
+
+TEST_F(HostileClocks, OneServerOfThreeDoesNotMoveTheTime) {
+  for (const Duration off : {+1h, -1h}) {
+    for (const Duration machine : {0h, +1h, -2h}) {
+      replies_.set_machine_off(machine);
+      replies_.come(60, 3, off);
+      EXPECT_LE(now_off(), 1s);
+      EXPECT_TRUE(earliest_is_right() && latest_is_right());
+    }
+  }
+}
+
+TEST_F(HostileClocks, WhatIsOffAtFirstIsNotCertainUntilItIsConfirmed) {
+  replies_.come(5, 1, +1h);
+  EXPECT_GE(now_off(), 1h - 1s) << "there is no other date yet";
+  EXPECT_TRUE(earliest_is_right()) << "the machine's clock does not agree";
+}
+
+TEST_F(HostileClocks, ABurstOfOneServersRepliesDoesNotMoveTheTime) {
+  replies_.come(10, 100, 0h);
+  for (int i = 0; i < 1000; ++i) clock_.see(replies_.true_time() + 1h, 0s);
+  EXPECT_LE(now_off(), 1s);
+  EXPECT_TRUE(earliest_is_right());
+}
+
+TEST_F(HostileClocks, ARightMachineHoldsBackWhatAServerThatWentWrongSays) {
+  replies_.come(40, 100, 0h);
+  replies_.come(20, 1, +1h);
+  EXPECT_GE(now_off(), 1h - 1s);
+  EXPECT_TRUE(earliest_is_right());
+}
+
+TEST_F(HostileClocks, TheTimeFollowsAServerThatIsSetRight) {
+  replies_.come(40, 1, +1h);
+  EXPECT_GE(now_off(), 1h - 1s);
+  replies_.come(31, 100, 0h);
+  EXPECT_LE(now_off(), 1s);
+  EXPECT_TRUE(earliest_is_right() && latest_is_right());
+}
+
+TEST_F(HostileClocks, TheTimeIsCertainInTheEndWhateverTheMachineSays) {
+  for (const Duration machine : {+1h, -2h}) {
+    replies_.set_machine_off(machine);
+    replies_.come(21, 100, 0h);
+    const ServerClock::Reading reading = clock_.read();
+    EXPECT_LE(reading.now - reading.earliest, 2s);
+    EXPECT_LE(reading.latest - reading.now, 2s);
+  }
+}
+
+TEST_F(HostileClocks, TheMachineAloneDecidesNothing) {
+  replies_.come(3, 100, 0h);
+  replies_.set_machine_off(+1h);
+  EXPECT_LE(now_off(), 1s);
+  EXPECT_TRUE(earliest_is_right());
+  replies_.set_machine_off(-2h);
+  EXPECT_LE(now_off(), 1s);
+  EXPECT_TRUE(latest_is_right());
+}
+
 }  // namespace
 }  // namespace gnn::client

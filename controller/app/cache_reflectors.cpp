@@ -10,6 +10,8 @@
 namespace gnn::app {
 namespace {
 
+// How long an API's objects count as known although lists or watches of them fail.
+constexpr Duration kTroublePatience = std::chrono::seconds(30);
 constexpr int64_t kMaxSmallChild = int64_t{256} << 10;  // bytes of JSON
 
 }  // namespace
@@ -25,7 +27,8 @@ CacheReflectors::CacheReflectors(
     const std::vector<objects::GroupApi>& group_apis,
     bool kueue,
     bool network_policies
-) {
+)
+    : clock_(clock) {
   const auto add = [&]<class T>(
                        runtime::Store<T>& store,
                        runtime::ReflectorOptions options,
@@ -50,7 +53,9 @@ CacheReflectors::CacheReflectors(
          .list_again = [reflector] { reflector->list_again(); },
          .fresh = [reflector] { return reflector->fresh(); },
          .resource = client::resource_of<T>().label,
+         .plural = client::resource_of<T>().plural,
          .stands_still = [reflector] { return reflector->stands_still(); },
+         .trouble = [reflector] { return reflector->trouble(); },
          .optional_api = optional_api,
          .runs = runs}
     );
@@ -123,28 +128,40 @@ void CacheReflectors::list_again() {
 
 bool CacheReflectors::fresh() const {
   return std::ranges::all_of(reflectors_, [](const Reflector& each) {
-    return !*each.runs || each.fresh();
+    return !each.optional_api.empty() || each.fresh();
   });
 }
 
-bool CacheReflectors::synced() const {
-  return std::ranges::all_of(reflectors_, [](const Reflector& each) {
-    return !*each.runs || each.synced();
-  });
+std::string CacheReflectors::waits_for() const {
+  for (const Reflector& each : reflectors_) {
+    if (!each.optional_api.empty() || each.synced()) continue;
+    const auto trouble = each.trouble();
+    return trouble ? each.resource + " cannot be listed: " + trouble->text
+                   : each.resource + " have not been listed yet";
+  }
+  return {};
 }
 
-bool CacheReflectors::synced_groups(objects::GroupApi api) const {
-  return synced_api(objects::api_version_of(api));
+OptionalCache CacheReflectors::groups(objects::GroupApi api) const {
+  return optional_cache(objects::api_version_of(api));
 }
 
-bool CacheReflectors::synced_workloads(objects::KueueVersion version) const {
-  return synced_api(objects::api_version_of(version));
+OptionalCache CacheReflectors::workloads(objects::KueueVersion version) const {
+  return optional_cache(objects::api_version_of(version));
 }
 
-bool CacheReflectors::synced_api(const std::string& api) const {
-  return std::ranges::all_of(reflectors_, [&](const Reflector& each) {
-    return each.optional_api != api || (*each.runs && each.synced());
-  });
+OptionalCache CacheReflectors::optional_cache(const std::string& api) const {
+  OptionalCache found{.runs = true};
+  for (const Reflector& each : reflectors_) {
+    if (each.optional_api != api) continue;
+    if (!*each.runs) return {};
+    const auto trouble = each.trouble();
+    const bool stale = trouble && clock_.monotonic() - trouble->since >= kTroublePatience;
+    if (each.synced() && each.fresh() && !stale) continue;
+    found.why_unknown = "the " + each.plural + " of " + api +
+                        (trouble ? " cannot be read: " + trouble->text : " are not known yet");
+  }
+  return found;
 }
 
 }  // namespace gnn::app

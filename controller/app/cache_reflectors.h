@@ -5,15 +5,23 @@
 #include "common/random.h"
 #include "controller/app/caches.h"
 #include "controller/client/api_client.h"
+#include "controller/runtime/reflector.h"
 
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace gnn::app {
+
+/// What is known of the objects of an API that need not be served.
+struct OptionalCache {
+  bool runs = false;          ///< they are listed and watched: the API is served
+  std::string why_unknown{};  ///< why they are not known all the same; empty: they are
+};
 
 /// Keeps the caches up to date: lists and watches each kind, in all namespaces or in those named.
 /// Threads: one at a time.
@@ -47,17 +55,19 @@ class CacheReflectors {
   /// The same for Kueue's Workloads.
   void start_workloads(objects::KueueVersion version);
   void stop();
-  /// Whether each cache holds at least one whole list of each namespace.
-  [[nodiscard]] bool synced() const;
-  /// Whether the caches hold that API's groups.
+  /// What has not been listed once, and why, of that which every job needs; empty: nothing. The groups of
+  /// pods and Kueue's Workloads are not waited for.
+  [[nodiscard]] std::string waits_for() const;
+  /// What the caches know of that API's groups.
   /// Threads: safe from any thread.
-  [[nodiscard]] bool synced_groups(objects::GroupApi api) const;
+  [[nodiscard]] OptionalCache groups(objects::GroupApi api) const;
   /// The same for Kueue's Workloads.
-  [[nodiscard]] bool synced_workloads(objects::KueueVersion version) const;
+  [[nodiscard]] OptionalCache workloads(objects::KueueVersion version) const;
   /// Lists everything again, at once.
   /// Threads: safe from any thread.
   void list_again();
-  /// Whether the lists asked for last, by list_again() or at the start, are in the caches.
+  /// Whether the lists asked for last, by list_again() or at the start, are in the caches, of that which
+  /// every job needs.
   [[nodiscard]] bool fresh() const;
   /// The resource of a reflector that stands still; empty: none does.
   /// Threads: safe from any thread.
@@ -71,14 +81,17 @@ class CacheReflectors {
     std::function<void()> list_again;
     std::function<bool()> fresh;
     std::string resource;
+    std::string plural;
     std::function<bool()> stands_still;
+    std::function<std::optional<runtime::ReflectorTrouble>()> trouble;
     std::string optional_api;  ///< "group/version" that may not be served; empty: it always is
     std::shared_ptr<std::atomic<bool>> runs;
   };
 
   void start_api(const std::string& api);
-  [[nodiscard]] bool synced_api(const std::string& api) const;
+  [[nodiscard]] OptionalCache optional_cache(const std::string& api) const;
 
+  Clock& clock_;
   std::vector<Reflector> reflectors_;
   std::function<void()> on_unserved_groups_ = [] {};
 };

@@ -362,31 +362,22 @@ Executor::ApplyResult Executor::run_action(const reconcile::Action& action, cons
           [&](const reconcile::RelabelPod& each) { return relabel(each, owner); },
           [&](const reconcile::ReleasePod& each) { return release(each, owner); },
           [&](const reconcile::DeletePod& each) -> ApplyResult {
-            const auto reply = api_.remove(
-                client::resource_of<objects::Pod>(),
+            return remove(
+                caches_.pods,
                 {owner.namespace_, each.name},
-                {.uid = each.uid, .grace_period_seconds = each.grace_period_seconds}
+                {.uid = each.uid,
+                 .resource_version = each.resource_version,
+                 .grace_period_seconds = each.grace_period_seconds}
             );
-            // A failed precondition: that pod is gone, and another has the name.
-            if (reply ||
-                succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
-              return {};
-            }
-            return failed(reply.error(), describe<objects::Pod>(each.name));
           },
           [&](const reconcile::DeleteGroup& each) { return delete_group(each, owner); },
           [&](const reconcile::StopPod& each) { return stop(each, owner); },
           [&](const reconcile::DeleteJob& each) -> ApplyResult {
-            const auto reply = api_.remove(
-                client::resource_of<api::GnnJob>(),
+            return remove(
+                caches_.jobs,
                 {owner.namespace_, owner.name},
-                {.uid = each.uid}
+                {.uid = each.uid, .resource_version = each.resource_version}
             );
-            if (reply ||
-                succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
-              return {};
-            }
-            return failed(reply.error(), describe<api::GnnJob>(owner.name));
           },
       },
       action
@@ -468,14 +459,13 @@ Executor::ApplyResult Executor::create_group(
 Executor::ApplyResult Executor::delete_group(
     const reconcile::DeleteGroup& action, const Owner& owner
 ) {
-  const auto resource = with_groups(caches_, action.api, []<class T>(runtime::Store<T>&) {
-    return client::resource_of<T>();
+  return with_groups(caches_, action.api, [&]<class T>(runtime::Store<T>& store) {
+    return remove(
+        store,
+        {owner.namespace_, action.name},
+        {.uid = action.uid, .resource_version = action.resource_version}
+    );
   });
-  const auto reply = api_.remove(resource, {owner.namespace_, action.name}, {.uid = action.uid});
-  if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
-    return {};
-  }
-  return failed(reply.error(), "podgroup " + action.name);
 }
 
 Executor::ApplyResult Executor::create_workload(
@@ -539,14 +529,50 @@ Executor::ApplyResult Executor::release_workload(
 Executor::ApplyResult Executor::delete_workload(
     const objects::Workload& workload, const Owner& owner
 ) {
-  const objects::ObjectKey key{owner.namespace_, workload.metadata.name};
-  return with_workloads(caches_, workload.version, [&]<class T>(runtime::Store<T>&) {
-    const auto reply = api_.remove(client::resource_of<T>(), key, {.uid = workload.metadata.uid});
-    if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
-      return ApplyResult{};
-    }
-    return failed(reply.error(), describe<T>(key.name));
+  const objects::ObjectMeta& meta = workload.metadata;
+  return with_workloads(caches_, workload.version, [&]<class T>(runtime::Store<T>& store) {
+    return remove(
+        store,
+        {owner.namespace_, meta.name},
+        {.uid = meta.uid, .resource_version = meta.resource_version}
+    );
   });
+}
+
+template <class T>
+Executor::ApplyResult Executor::remove(
+    runtime::Store<T>& store,
+    const objects::ObjectKey& key,
+    const client::DeleteOptions& preconditions
+) {
+  const auto reply = api_.remove(client::resource_of<T>(), key, preconditions);
+  if (reply || reply.error().kind == ApiErrorKind::NotFound) return {};
+  if (reply.error().kind != ApiErrorKind::Conflict) {
+    return failed(reply.error(), describe<T>(key.name));
+  }
+  const auto now = read_into(store, key);
+  if (!now) return failed(now.error(), describe<T>(key.name));
+  // Gone, and another one may have the name; or it has changed, and the next pass looks at it anew.
+  if (*now == nullptr || (*now)->metadata.uid != preconditions.uid) return {};
+  return failed(reply.error(), describe<T>(key.name));
+}
+
+template <class T>
+client::ApiResult<std::shared_ptr<const T>> Executor::read_into(
+    runtime::Store<T>& store, const objects::ObjectKey& key
+) {
+  // The watch alone tells of what the cache does not hold, such as a pod without our label.
+  const bool cached = store.find(key) != nullptr;
+  if (cached) store.expect(key);
+  const auto reply = api_.get(client::resource_of<T>(), key);
+  const auto object = reply ? decoded<T>(*reply) : nullptr;
+  if (cached && object != nullptr) {
+    store.fulfil(object);
+  } else if (cached) {
+    store.forget(key);
+  }
+  if (reply || reply.error().kind == ApiErrorKind::NotFound) return object;
+  return tl::unexpected(reply.error());
 }
 
 template <class T>
@@ -668,6 +694,8 @@ std::optional<ApiError> Executor::write_status(
   auto reply = api_.replace_status(client::resource_of<api::GnnJob>(), object);
   record_reply(caches_.jobs, key, reply);
   if (reply) return std::nullopt;
+  // What the plan was made for is out of date, and the watch may be silent.
+  if (reply.error().kind == ApiErrorKind::Conflict) (void)read_into(caches_.jobs, key);
   return std::move(reply).error();
 }
 

@@ -131,6 +131,17 @@ class Executor {
   );
   [[nodiscard]] client::ApiResult<std::optional<objects::PriorityOfClass>> read_default_priority();
   template <class T>
+  [[nodiscard]] ApplyResult remove(
+      runtime::Store<T>& store,
+      const objects::ObjectKey& key,
+      const client::DeleteOptions& preconditions
+  );
+  /// Reads the object; nullptr if there is none. If it is cached, the cache has it as it is now.
+  template <class T>
+  [[nodiscard]] client::ApiResult<std::shared_ptr<const T>> read_into(
+      runtime::Store<T>& store, const objects::ObjectKey& key
+  );
+  template <class T>
   [[nodiscard]] ApplyResult repair(const T& object, runtime::Store<T>& store, const Owner& owner);
   [[nodiscard]] ApplyResult release(const reconcile::ReleasePod& action, const Owner& owner);
   [[nodiscard]] ApplyResult relabel(const reconcile::RelabelPod& action, const Owner& owner);

@@ -67,7 +67,10 @@ client::ApiResult<void> GroupApis::discover() {
   Served found;
   if (!allowed_.empty() || kueue_allowed_) {
     const auto discovery = api_.discover();
-    if (!discovery) return tl::unexpected(discovery.error());
+    if (!discovery) {
+      *error_.lock() = discovery.error().message;
+      return tl::unexpected(discovery.error());
+    }
     found.groups = group_apis_in(*discovery);
     std::erase_if(found.groups, [&](GroupApi api) {
       return std::ranges::find(allowed_, api) == allowed_.end();
@@ -81,6 +84,12 @@ client::ApiResult<void> GroupApis::discover() {
 std::optional<std::vector<GroupApi>> GroupApis::served() const {
   const auto served = served_.lock();
   return *served ? std::optional((*served)->groups) : std::nullopt;
+}
+
+std::string GroupApis::why_unknown() const {
+  if (*served_.lock()) return "";
+  const std::string error = *error_.lock();
+  return "the API server has not said which APIs it serves" + (error.empty() ? "" : ": " + error);
 }
 
 std::optional<objects::KueueVersion> GroupApis::kueue() const {

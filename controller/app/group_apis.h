@@ -6,6 +6,7 @@
 #include "controller/objects/workload.h"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace gnn::app {
@@ -28,6 +29,8 @@ class GroupApis {
 
   /// Those that were served when the API server was asked last; nothing if it never answered.
   [[nodiscard]] std::optional<std::vector<objects::GroupApi>> served() const;
+  /// What the API server said instead, if it never answered; empty if it did.
+  [[nodiscard]] std::string why_unknown() const;
   /// The version of Kueue's API then; nothing if it was not served or may not be used.
   [[nodiscard]] std::optional<objects::KueueVersion> kueue() const;
 
@@ -41,6 +44,7 @@ class GroupApis {
   const std::vector<objects::GroupApi> allowed_;
   const bool kueue_allowed_;
   mutable Guarded<std::optional<Served>> served_;
+  mutable Guarded<std::string> error_;
 };
 
 }  // namespace gnn::app

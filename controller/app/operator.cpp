@@ -12,11 +12,13 @@
 #include "controller/app/health.h"
 #include "controller/app/job_metrics.h"
 #include "controller/app/lease.h"
+#include "controller/app/optional_apis.h"
 #include "controller/app/process_metrics.h"
 #include "controller/app/reconciler.h"
 #include "controller/app/stray_pods.h"
 #include "controller/app/version.h"
 #include "controller/client/server_clock.h"
+#include "controller/reconcile/queue.h"
 #include "controller/runtime/controller_loop.h"
 #include "controller/runtime/event_recorder.h"
 #include "controller/runtime/fair_line.h"
@@ -50,6 +52,8 @@ const std::vector<objects::GroupApi> kNoGroupApis;
 constexpr Duration kDiscoveryInterval = std::chrono::minutes(10);
 // After an API for groups went, which may still be named for a moment, or soon be back. Doubles.
 constexpr Duration kFirstDiscoveryInterval = std::chrono::seconds(5);
+// How long a leader waits for APIs that only some jobs use.
+constexpr Duration kOptionalPatience = std::chrono::seconds(3);
 constexpr Duration kStopPatience = std::chrono::seconds(8);
 
 // Lists of several namespaces do not wait for a slow one.
@@ -73,6 +77,9 @@ class Operator {
   // it does.
   bool start_work_if_ready();
 
+  // Has the jobs that use an optional API looked at when what is known of it has changed.
+  void follow_optional_apis();
+
   // In this order: take no new work, finish what runs, emit its events, release the Lease, stop the
   // caches. An API server that does not answer gets kStopPatience, since the Lease must be released
   // before the kubelet kills this process.
@@ -85,6 +92,7 @@ class Operator {
   // Whether they do, or did a moment ago: the API server then has their pods to start.
   [[nodiscard]] bool is_busy(const std::string& name_space);
   [[nodiscard]] client::ApiClientOptions client_options(std::function<bool()> may_write = {});
+  [[nodiscard]] client::ApiClientOptions election_options();
   [[nodiscard]] runtime::EventRecorderOptions event_options();
   [[nodiscard]] std::unique_ptr<runtime::LeaderElector> make_elector();
   [[nodiscard]] runtime::Outcome poll_progress(const ObjectKey& key);
@@ -93,10 +101,9 @@ class Operator {
   // Which APIs for groups of pods are served, and has their groups watched.
   [[nodiscard]] runtime::Outcome discover();
   void discover_soon();
-  // Those whose groups are known.
-  [[nodiscard]] std::vector<objects::GroupApi> group_apis() const;
-  // The version in which Kueue's Workloads are known.
-  [[nodiscard]] std::optional<objects::KueueVersion> kueue() const;
+  [[nodiscard]] OptionalApis optional_apis() const;
+  // Whether work need not wait for them: all is known, or that has been waited for long enough.
+  [[nodiscard]] bool waited_for_optional_apis();
   [[nodiscard]] bool may_write() const;
   // What stands still, and what readiness still waits for; empty if nothing.
   [[nodiscard]] std::string not_alive() const;
@@ -115,7 +122,6 @@ class Operator {
   Connection connection_;
   std::unique_ptr<runtime::LeaderElector> elector_;
   std::atomic<bool> leading_ = false;
-  std::atomic<bool> discovered_ = false;  // and all that is served is watched
   std::atomic<Duration> discovery_interval_ = kDiscoveryInterval;
   std::atomic<bool> stopping_ = false;
   Guarded<std::map<std::string, MonotonicPoint>> busy_until_;  // by namespace
@@ -135,6 +141,8 @@ class Operator {
   CacheReflectors reflectors_;
   std::unique_ptr<http::Server> metrics_server_;
   std::unique_ptr<http::Server> health_server_;
+  OptionalApis known_;  // when it was looked at last
+  std::optional<MonotonicPoint> awaits_optional_until_;
   bool working_ = false;
   bool stopped_ = false;
 };
@@ -143,7 +151,7 @@ Operator::Operator(const Options& options, Connection connection)
     : options_(options),
       connection_(std::move(connection)),
       api_(connection_.client(clock_, metrics_, client_options([this] { return may_write(); }))),
-      election_api_(connection_.client(clock_, metrics_, client_options())),
+      election_api_(connection_.client(clock_, metrics_, election_options())),
       group_apis_(api_, options.gang_providers, options.kueue),
       events_(api_, event_options(), clock_, metrics_),
       reconciler_(
@@ -243,7 +251,10 @@ Status Operator::start() {
 }
 
 bool Operator::start_work_if_ready() {
-  if (working_ || !leading_ || !discovered_ || !reflectors_.fresh()) return working_;
+  if (working_ || !leading_ || !reflectors_.fresh() || !waited_for_optional_apis()) {
+    return working_;
+  }
+  known_ = optional_apis();
   log_info(
       "caches are synced, reconciling",
       {{"jobs", caches_.jobs.size()}, {"pods", caches_.pods.size()}}
@@ -258,6 +269,29 @@ bool Operator::start_work_if_ready() {
   }
   working_ = true;
   return true;
+}
+
+// A job that uses them is not to be told that they are unknown for the moment that a list takes.
+bool Operator::waited_for_optional_apis() {
+  const MonotonicPoint now = clock_.monotonic();
+  if (!awaits_optional_until_) awaits_optional_until_ = now + kOptionalPatience;
+  return now >= *awaits_optional_until_ || optional_apis().is_settled();
+}
+
+void Operator::follow_optional_apis() {
+  OptionalApis now = optional_apis();
+  if (now.knows_the_same_as(known_)) return;
+  known_ = std::move(now);
+  log_info(
+      "optional APIs",
+      {{"unknown", static_cast<int64_t>(known_.unknown_groups.size())},
+       {"kueue_unknown", known_.kueue_unknown}}
+  );
+  const reconcile::OperatorConfig config = reconciler_options().config;
+  for (const auto& job : caches_.jobs.all()) {
+    if (!job->spec.scheduling && !reconcile::wants_queue(*job, config)) continue;
+    loop_.queue().add({job->metadata.namespace_, job->metadata.name});
+  }
 }
 
 void Operator::stop() {
@@ -305,15 +339,15 @@ ReconcilerOptions Operator::reconciler_options() {
   options.config.coscheduling_schedulers = options_.coscheduling_schedulers;
   options.config.volcano_schedulers = options_.volcano_schedulers;
   options.config.volcano_queues = options_.volcano_queues;
-  options.group_apis = [this] { return group_apis(); };
+  options.optional_apis = [this] { return optional_apis(); };
   options.config.kueue = options_.kueue;
   options.config.kueue_manages_all = options_.kueue_manage_jobs_without_queue_name;
-  options.kueue = [this] { return kueue(); };
   options.config.allowed_keys = options_.job_allowed_keys;
   options.config.pod_user = options_.job_pod_user;
   options.poll_progress = options_.progress == ProgressMode::PodIp;
   options.progress_interval = options_.progress_interval;
   options.busy = [this](const std::string& name_space) { return is_busy(name_space); };
+  options.time = [this] { return clock_.read(); };
   return options;
 }
 
@@ -330,6 +364,13 @@ client::ApiClientOptions Operator::client_options(std::function<bool()> may_writ
   client::ApiClientOptions options;
   options.may_write = std::move(may_write);
   options.on_date = [this](TimePoint date, Duration took) { clock_.see(date, took); };
+  return options;
+}
+
+// The elector asks again by itself, before the Lease is lost.
+client::ApiClientOptions Operator::election_options() {
+  client::ApiClientOptions options = client_options();
+  options.max_retries = 0;
   return options;
 }
 
@@ -380,7 +421,6 @@ runtime::Outcome Operator::discover() {
   const std::vector<objects::GroupApi> served = group_apis_.served().value_or(kNoGroupApis);
   for (const objects::GroupApi api : served) reflectors_.start_groups(api);
   if (const auto version = group_apis_.kueue()) reflectors_.start_workloads(*version);
-  discovered_ = true;
   if (options_.gang_providers.empty() && !options_.kueue) return runtime::Done{};
   const Duration interval = discovery_interval_;
   discovery_interval_ = std::min(2 * interval, kDiscoveryInterval);
@@ -392,15 +432,8 @@ void Operator::discover_soon() {
   discovery_.queue().add_after({}, kFirstDiscoveryInterval);
 }
 
-std::vector<objects::GroupApi> Operator::group_apis() const {
-  std::vector<objects::GroupApi> known = group_apis_.served().value_or(kNoGroupApis);
-  std::erase_if(known, [this](objects::GroupApi api) { return !reflectors_.synced_groups(api); });
-  return known;
-}
-
-std::optional<objects::KueueVersion> Operator::kueue() const {
-  const auto version = group_apis_.kueue();
-  return version && reflectors_.synced_workloads(*version) ? version : std::nullopt;
+OptionalApis Operator::optional_apis() const {
+  return look_at_optional_apis(group_apis_, reflectors_, options_.gang_providers, options_.kueue);
 }
 
 bool Operator::may_write() const {
@@ -422,8 +455,7 @@ std::string Operator::not_alive() const {
 
 std::string Operator::not_ready() const {
   if (stopping_) return "stopping";
-  if (!reflectors_.synced()) return "the caches are not synced yet";
-  return {};
+  return reflectors_.waits_for();
 }
 
 SeriesFamily Operator::namespaces_at_share() const {
@@ -453,8 +485,9 @@ std::string Operator::expose_metrics() {
 }
 
 // Waits a moment for a signal of the set. Returns its number, or 0.
-int wait_for_signal(const sigset_t& signals) {
-  const timespec pause{.tv_sec = 0, .tv_nsec = 20'000'000};
+int wait_for_signal(const sigset_t& signals, bool working) {
+  const timespec pause =
+      working ? timespec{.tv_sec = 1, .tv_nsec = 0} : timespec{.tv_sec = 0, .tv_nsec = 20'000'000};
   const int number = ::sigtimedwait(&signals, nullptr, &pause);
   return number > 0 ? number : 0;
 }
@@ -476,13 +509,17 @@ int run_operator(const Options& options) {
   }
   bool working = false;
   while (true) {
-    const int number = working ? ::sigwaitinfo(&signals, nullptr) : wait_for_signal(signals);
+    const int number = wait_for_signal(signals, working);
     if (number > 0) {
       log_info("stopping", {{"signal", number}});
       controller.stop();
       return 0;
     }
-    if (!working) working = controller.start_work_if_ready();
+    if (working) {
+      controller.follow_optional_apis();
+    } else {
+      working = controller.start_work_if_ready();
+    }
   }
 }
 

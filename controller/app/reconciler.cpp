@@ -16,6 +16,9 @@ using objects::ObjectKey;
 
 // An object that cannot be read causes no event when it is deleted.
 constexpr auto kUnreadableJobRetry = std::chrono::minutes(1);
+// From where on the time's uncertainty is more than what whole seconds of dates make.
+constexpr auto kDoubtfulTime = std::chrono::seconds(5);
+constexpr auto kTimeInterval = std::chrono::seconds(2);
 
 runtime::Outcome retry(const client::ApiError& error) {
   return runtime::Retry{.error = error.message, .at_least = error.retry_after};
@@ -46,6 +49,7 @@ runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
   if (!cached) return clean_up(key);
 
   reconcile::Observed observed = observe(*cached, key);
+  if (observed.now_ahead_at_most > kDoubtfulTime) ask_the_time(key);
   if (const auto error = look_for_strays(key, observed.pods)) return retry(*error);
   if (const auto error = look_at_pods_ahead(key, observed)) return retry(*error);
   if (const auto error = look_for_missed_pods(observed)) return retry(*error);
@@ -138,7 +142,7 @@ void Reconciler::remember(
 void Reconciler::report_lasting_failure(Memory& memory, TimePoint now, Execution& execution) const {
   std::optional<TimePoint>& since = memory.failing_since;
   if (!execution.failing) return since.reset();
-  if (!since) since = now;
+  since = std::min(since.value_or(now), now);
   if (now < *since + options_.failing_patience) return;
   execution.refusals.push_back(std::move(*execution.failing));
   execution.error.reset();
@@ -193,7 +197,8 @@ runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
   for (const auto& pod : caches_.pods.group(objects::to_string(key))) pods.push_back(*pod);
   if (const auto error = look_for_strays(key, pods)) return retry(*error);
   std::vector<objects::Workload> workloads;
-  if (const auto version = options_.kueue()) {
+  // While they are not known, they wait: when they are, each has its job looked at.
+  if (const auto version = options_.optional_apis().kueue) {
     workloads = workloads_of(caches_, *version, objects::to_string(key));
   }
   const TimePoint now = clock_.now();
@@ -242,11 +247,17 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   if (const auto found = caches_.services.find(child)) observed.service = *found;
   if (const auto found = caches_.config_maps.find(child)) observed.config_map = *found;
   if (const auto found = caches_.network_policies.find(child)) observed.network_policy = *found;
+  OptionalApis apis;
+  if (job.spec.scheduling || options_.config.kueue) apis = options_.optional_apis();
   if (job.spec.scheduling) {
     observed.groups = groups_of(caches_, objects::to_string(key));
-    observed.group_apis = options_.group_apis();
+    observed.group_apis = std::move(apis.groups);
+    observed.unknown_group_apis = std::move(apis.unknown_groups);
   }
-  if (options_.config.kueue) observed.kueue = options_.kueue();
+  if (options_.config.kueue) {
+    observed.kueue = apis.kueue;
+    observed.kueue_unknown = std::move(apis.kueue_unknown);
+  }
   if (observed.kueue) {
     observed.workloads = workloads_of(caches_, *observed.kueue, objects::to_string(key));
   }
@@ -266,9 +277,36 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   }
   observed.config = options_.config;
   observed.busy = options_.busy(key.namespace_);
-  observed.now = clock_.now();
+  look_at_clock(observed);
   if (reconcile::wants_competitors(observed)) observed.older_gang = find_older_gang(job);
   return observed;
+}
+
+void Reconciler::look_at_clock(reconcile::Observed& observed) {
+  const TimePoint own = clock_.now();
+  const client::ServerClock::Reading time =
+      options_.time ? options_.time()
+                    : client::ServerClock::Reading{.now = own, .earliest = own, .latest = own};
+  observed.now = time.now;
+  observed.now_ahead_at_most = time.now - time.earliest;
+  observed.now_behind_at_most = time.latest - time.now;
+  // What was remembered while the clock was ahead.
+  const auto bound = [&](std::optional<TimePoint>& stamp) {
+    if (stamp) stamp = std::min(*stamp, time.now);
+  };
+  bound(observed.status_written);
+  bound(observed.counts_written);
+  bound(observed.awaits_culprit_since);
+  for (reconcile::ApiRefusal& each : observed.refusals) each.time = std::min(each.time, time.now);
+}
+
+void Reconciler::ask_the_time(const ObjectKey& job) {
+  {
+    auto asked = asked_the_time_.lock();
+    if (*asked && clock_.monotonic() < **asked + kTimeInterval) return;
+    *asked = clock_.monotonic();
+  }
+  (void)executor_.read_job_uid(job);
 }
 
 std::optional<client::ApiError> Reconciler::look_for_strays(

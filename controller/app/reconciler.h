@@ -5,8 +5,10 @@
 #include "controller/app/data_key.h"
 #include "controller/app/executor.h"
 #include "controller/app/job_metrics.h"
+#include "controller/app/optional_apis.h"
 #include "controller/app/progress_client.h"
 #include "controller/app/progress_pace.h"
+#include "controller/client/server_clock.h"
 #include "controller/reconcile/plan.h"
 #include "controller/reconcile/progress_turns.h"
 #include "controller/runtime/controller_loop.h"
@@ -33,16 +35,12 @@ struct ReconcilerOptions {
   std::function<bool(const std::string& namespace_)> busy = [](const std::string&) {
     return false;
   };
-  /// The APIs for groups of pods that may be used and are served.
-  std::function<std::vector<objects::GroupApi>()> group_apis = [] {
-    return std::vector<objects::GroupApi>();
-  };
-  /// The version of Kueue's API that may be used and whose Workloads are known.
-  std::function<std::optional<objects::KueueVersion>()> kueue = [] {
-    return std::optional<objects::KueueVersion>();
-  };
   /// Draws the random part of the name of a job's data key.
   std::function<Result<std::string>()> draw_data_key_suffix = &app::draw_data_key_suffix;
+  /// What is known of the APIs for groups of pods and of Kueue's.
+  std::function<OptionalApis()> optional_apis = [] { return OptionalApis(); };
+  /// The time, and how certain it is. Empty: it is the clock's, and certain.
+  std::function<client::ServerClock::Reading()> time{};
   /// How long a create may fail before the job's status tells.
   Duration failing_patience = std::chrono::seconds(5);
 };
@@ -90,6 +88,9 @@ class Reconciler {
     std::map<std::string, reconcile::StartTrouble> start_troubles{};
   };
 
+  void look_at_clock(reconcile::Observed& observed);
+  /// Has the API server say what time it is, as any reply does, unless it was asked a moment ago.
+  void ask_the_time(const objects::ObjectKey& job);
   [[nodiscard]] runtime::Outcome clean_up(const objects::ObjectKey& key);
   [[nodiscard]] reconcile::Observed observe(const api::GnnJob& job, const objects::ObjectKey& key);
   /// Leaves the status as it was if another job's progress is to be written before.
@@ -145,6 +146,7 @@ class Reconciler {
   const std::function<void(const objects::ObjectKey&, Duration)> watch_progress_;
   ProgressPace pace_;
   Guarded<reconcile::ProgressTurns> turns_;
+  Guarded<std::optional<MonotonicPoint>> asked_the_time_{std::nullopt};
   Guarded<std::map<objects::ObjectKey, Memory>> memory_;
 };
 

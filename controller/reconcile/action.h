@@ -48,7 +48,8 @@ struct CreateWorkload {
   objects::Workload workload;
 };
 
-// The rest has the UID as precondition. "Not found" and a failed precondition are success.
+// The rest has the UID as precondition: another object of the name is left alone. "Not found" and a
+// failed precondition are success.
 
 // Update: replaces the labels and each field of the spec, with all that is in them.
 
@@ -59,16 +60,26 @@ struct UpdateNetworkPolicy {
   objects::NetworkPolicy network_policy;  ///< with the UID of the present one
 };
 
+// Delete: with the resourceVersion as precondition, too, so that nothing is deleted for what a stale cache
+// says of it. If it has changed, it is read again, and that is an error worth a retry.
+
 struct DeletePod {
   std::string name;
   std::string uid;
   std::optional<int64_t> grace_period_seconds;  ///< absent: the pod's own; 0: its machine is lost
+  std::string resource_version{};
 };
+[[nodiscard]] inline DeletePod delete_pod(
+    const objects::ObjectMeta& meta, std::optional<int64_t> grace_period_seconds = std::nullopt
+) {
+  return {meta.name, meta.uid, grace_period_seconds, meta.resource_version};
+}
 
 struct DeleteGroup {
   objects::GroupApi api;
   std::string name;
   std::string uid;
+  std::string resource_version{};
 };
 
 // Each writes the named part of a Workload, with the resourceVersion as precondition, too.
@@ -94,6 +105,9 @@ struct DeleteWorkload {
   objects::Workload workload;
 };
 
+// Of pods, these go by the UID alone: what they are for depends on the job's status, which is written
+// first, and not on what a pod says meanwhile.
+
 /// Removes our finalizer (contract::kPodFinalizer).
 struct ReleasePod {
   std::string name;
@@ -117,6 +131,7 @@ struct StopPod {
 /// With background propagation.
 struct DeleteJob {
   std::string uid;
+  std::string resource_version{};
 };
 
 using Action = std::variant<

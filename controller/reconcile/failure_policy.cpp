@@ -109,7 +109,7 @@ std::optional<FailureDecision> await_culprit(const Pass& pass, const NodeView& f
   if (!is_consequence(failed.failure->kind)) return std::nullopt;
   const GangView& gang = pass.gang;
   if (gang.count_done() == static_cast<int64_t>(gang.nodes.size())) return std::nullopt;
-  if (pass.in.now >= pass.awaits_culprit_until()) return std::nullopt;
+  if (earliest_now(pass.in) >= pass.awaits_culprit_until()) return std::nullopt;
   return wait_for_more(pass, failed);
 }
 
@@ -259,7 +259,7 @@ std::optional<FailureDecision> decide_failure(const Pass& pass) {
       if (auto lost = judge_lost_node(pass, *silent, *silent->suspicion)) return lost;
     }
     const std::optional<TimePoint> deadline = startup_deadline(pass);
-    if (!deadline || pass.in.now < *deadline) return std::nullopt;
+    if (!deadline || earliest_now(pass.in) < *deadline) return std::nullopt;
     return judge_failure(pass, *suspect, *suspect->suspicion);
   }
   const bool lacks_places = unscheduled_nodes(pass.gang) > 0 || parts_without_place(pass) > 0;

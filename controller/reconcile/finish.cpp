@@ -42,7 +42,7 @@ bool is_deleted_by(api::CleanPodPolicy policy, const objects::Pod& pod) {
 void stop(Pass& pass, const objects::Pod& pod) {
   const objects::ObjectMeta& meta = pod.metadata;
   if (pod.spec.node_name.empty()) {  // not scheduled: no kubelet to stop it, no logs to keep
-    pass.out.actions.emplace_back(DeletePod{meta.name, meta.uid, std::nullopt});
+    pass.out.actions.emplace_back(delete_pod(meta));
   } else if (!pod.spec.active_deadline_seconds) {
     pass.out.actions.emplace_back(StopPod{meta.name, meta.uid});
   }
@@ -55,9 +55,22 @@ bool may_still_end(Pass& pass, const objects::Pod& pod) {
   if (!is_true(job.status, condition::kComplete) || !end) return false;
   if (!contract::numbers_of_server_pod(job.metadata.name, pod.metadata.name)) return false;
   const TimePoint limit = *end + pass.in.config.server_end_patience;
-  if (pass.in.now >= limit) return false;
+  if (earliest_now(pass.in) >= limit) return false;
   pass.requeue_at(limit);
   return true;
+}
+
+void clean_up(Pass& pass, const objects::Pod& pod) {
+  const api::GnnJob& job = pass.job();
+  if (pod.metadata.deletion_timestamp) return;
+  if (occupies_machine(pod) && may_still_end(pass, pod)) return;
+  const bool serves =
+      contract::numbers_of_server_pod(job.metadata.name, pod.metadata.name).has_value();
+  if (is_deleted_by(job.spec.run_policy.clean_pod_policy, pod)) {
+    pass.out.actions.emplace_back(delete_pod(pod.metadata));
+  } else if ((is_true(job.status, condition::kFailed) || serves) && occupies_machine(pod)) {
+    stop(pass, pod);
+  }
 }
 
 void release(Pass& pass, const objects::Pod& pod) {
@@ -102,16 +115,8 @@ void clean_up_finished(Pass& pass) {
   const api::RunPolicy& policy = job.spec.run_policy;
   for (const objects::Pod& pod : pass.in.pods) {
     if (!is_owned_by(pod.metadata, job) || is_impostor(pod, pass.in)) continue;
+    clean_up(pass, pod);
     release(pass, pod);
-    if (pod.metadata.deletion_timestamp) continue;
-    if (occupies_machine(pod) && may_still_end(pass, pod)) continue;
-    const bool serves =
-        contract::numbers_of_server_pod(job.metadata.name, pod.metadata.name).has_value();
-    if (is_deleted_by(policy.clean_pod_policy, pod)) {
-      pass.out.actions.emplace_back(DeletePod{pod.metadata.name, pod.metadata.uid, std::nullopt});
-    } else if ((is_true(job.status, condition::kFailed) || serves) && occupies_machine(pod)) {
-      stop(pass, pod);
-    }
   }
   const bool active = std::ranges::any_of(pass.in.pods, [&](const objects::Pod& pod) {
     return is_owned_by(pod.metadata, job) && occupies_machine(pod);
@@ -119,8 +124,8 @@ void clean_up_finished(Pass& pass) {
   if (!active) remove_all_groups(pass);
   if (policy.ttl_seconds_after_finished && job.status.completion_time) {
     const TimePoint end = *job.status.completion_time + seconds(*policy.ttl_seconds_after_finished);
-    if (pass.in.now >= end) {
-      pass.out.actions.emplace_back(DeleteJob{job.metadata.uid});
+    if (earliest_now(pass.in) >= end) {
+      pass.out.actions.emplace_back(DeleteJob{job.metadata.uid, job.metadata.resource_version});
     } else {
       pass.requeue_at(end);
     }

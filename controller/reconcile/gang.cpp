@@ -378,7 +378,7 @@ void judge_pod(NodeView& view, const Observed& observed, const IsOwnReport& is_o
     // finalizer holds it.
     const bool gone = pod.metadata.deletion_grace_period_seconds == 0;
     const bool overdue =
-        observed.now >= *pod.metadata.deletion_timestamp + observed.config.lost_after;
+        earliest_now(observed) >= *pod.metadata.deletion_timestamp + observed.config.lost_after;
     if (!gone && !overdue) {
       view.phase = NodePhase::Leaving;
       view.suspicion = suspicion_of(view);

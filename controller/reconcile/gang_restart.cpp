@@ -14,9 +14,9 @@ void remove_if_lost(Pass& pass, const objects::ObjectMeta& meta) {
   // Deleted already, as far as that goes: a finalizer keeps the object.
   if (meta.deletion_grace_period_seconds == 0) return;
   const TimePoint lost = *meta.deletion_timestamp + pass.in.config.lost_after;
-  if (pass.in.now >= lost) {
+  if (earliest_now(pass.in) >= lost) {
     // Its machine does not answer. The next attempt is fenced against it.
-    pass.out.actions.emplace_back(DeletePod{meta.name, meta.uid, 0});
+    pass.out.actions.emplace_back(delete_pod(meta, 0));
   } else {
     pass.requeue_at(lost);
   }
@@ -69,14 +69,15 @@ void remove_impostors(Pass& pass) {
 
 void remove_pod(Pass& pass, const objects::Pod& pod) {
   const objects::ObjectMeta& meta = pod.metadata;
+  // First, because the release changes the resourceVersion.
+  if (meta.deletion_timestamp) {
+    remove_if_lost(pass, meta);
+  } else {
+    pass.out.actions.emplace_back(delete_pod(meta));
+  }
   if (has_our_finalizer(meta)) {
     pass.out.actions.emplace_back(ReleasePod{meta.name, meta.uid});
   }
-  if (!meta.deletion_timestamp) {
-    pass.out.actions.emplace_back(DeletePod{meta.name, meta.uid, std::nullopt});
-    return;
-  }
-  remove_if_lost(pass, meta);
 }
 
 }  // namespace gnn::reconcile

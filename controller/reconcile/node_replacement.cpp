@@ -89,7 +89,7 @@ ReplacementDecision judge_replacement(
     return {.why_not = "the worker cannot restart a node alone"};
   }
   if (said != nullptr && said->awaited_node == lost.node) return {.verdict = Verdict::Yes};
-  if (pass.in.now < pass.awaits_culprit_until()) return {.verdict = Verdict::Wait};
+  if (earliest_now(pass.in) < pass.awaits_culprit_until()) return {.verdict = Verdict::Wait};
   return {.why_not = "node 0 does not wait for it"};
 }
 

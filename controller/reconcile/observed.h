@@ -62,8 +62,13 @@ struct Observed {
   std::vector<objects::PodGroup> groups;
   /// The APIs for groups that the operator may use and the API server serves.
   std::vector<objects::GroupApi> group_apis;
+  /// Of the others that it may use, those whose groups cannot be known at present, and why. What is in
+  /// neither is not served.
+  std::map<objects::GroupApi, std::string> unknown_group_apis;
   /// The version of Kueue's API, if the operator may use it and its Workloads are known.
   std::optional<objects::KueueVersion> kueue;
+  /// Why they cannot be known at present; empty: they are, or the API is not served.
+  std::string kueue_unknown;
   /// The Workloads with the job's label or owner reference, and those of the names that it needs,
   /// whoever owns them.
   std::vector<objects::Workload> workloads;
@@ -97,6 +102,18 @@ struct Observed {
   bool busy = false;
   OperatorConfig config;
   TimePoint now{};
+  /// How much later than the true time `now` may be, and how much earlier.
+  Duration now_ahead_at_most{0};
+  Duration now_behind_at_most{0};
 };
+
+/// The time that has come for certain: what cannot be undone, such as a deadline's end, waits for it.
+[[nodiscard]] inline TimePoint earliest_now(const Observed& observed) {
+  return observed.now - observed.now_ahead_at_most;
+}
+/// A stamp beyond it was made by a clock that was wrong.
+[[nodiscard]] inline TimePoint latest_now(const Observed& observed) {
+  return observed.now + observed.now_behind_at_most;
+}
 
 }  // namespace gnn::reconcile

@@ -4,6 +4,7 @@
 #include "controller/reconcile/conditions.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace gnn::reconcile {
@@ -37,7 +38,14 @@ void Pass::requeue(Duration wait) {
 }
 
 void Pass::requeue_at(TimePoint time) {
-  requeue(std::max(time - in.now, Duration::zero()));
+  // What has come, but not for certain, is looked at soon: replies tell more.
+  constexpr Duration kConfirmation = std::chrono::seconds(5);
+  const TimePoint certain = earliest_now(in);
+  const bool unconfirmed = time <= in.now && time > certain;
+  requeue(
+      unconfirmed ? std::min(time - certain, kConfirmation)
+                  : std::max(time - in.now, Duration::zero())
+  );
 }
 
 }  // namespace gnn::reconcile

@@ -19,6 +19,7 @@
 #include "controller/reconcile/spec_errors.h"
 #include "controller/reconcile/startup.h"
 #include "controller/reconcile/status.h"
+#include "controller/reconcile/stored_times.h"
 #include "controller/reconcile/success_policy.h"
 #include "controller/reconcile/suspend.h"
 #include "controller/reconcile/workload.h"
@@ -165,6 +166,10 @@ void start_gang(Pass& pass) {
   remove_replaced_pods(pass);
   release_prepared(pass);
   const bool accepted = is_true(pass.status(), condition::kAccepted);
+  if (const std::string why = why_group_is_unknown(pass); accepted && !why.empty()) {
+    pass.set(condition::kScheduled, false, reason::kCreating, "Waiting, because " + why);
+    return pass.requeue(pass.in.config.refusal_retry);
+  }
   if (accepted) choose_group(pass);
   remove_other_groups(pass);
   if (!accepted) return;
@@ -178,6 +183,7 @@ void start_gang(Pass& pass) {
 // The policies in their order. The first one that has something to do ends the pass; if none has,
 // the gang is started, or it runs.
 void apply_policies(Pass& pass) {
+  cut_stored_times(pass);
   recover_first_attempt(pass);
   recover_preparation(pass);
   count_nodes(pass);
@@ -192,7 +198,7 @@ void apply_policies(Pass& pass) {
   if (pass.job().spec.suspend) return suspend_job(pass);
   const bool stops = is_stopping(pass.job().status);
   if (const auto deadline = stops ? std::nullopt : job_deadline(pass)) {
-    if (pass.in.now >= *deadline) return fail_past_deadline(pass);
+    if (earliest_now(pass.in) >= *deadline) return fail_past_deadline(pass);
     pass.requeue_at(*deadline);
   }
   if (!is_true(pass.status(), condition::kAccepted) && pass.status().attempt == 0) return;
@@ -221,7 +227,7 @@ void apply_policies(Pass& pass) {
   }
   if (const auto deadline = scheduling_deadline(pass)) {
     const int64_t timeout = pass.job().spec.run_policy.scheduling_timeout_seconds;
-    if (pass.in.now >= *deadline) {
+    if (earliest_now(pass.in) >= *deadline) {
       return release_gang(pass, "within " + std::to_string(timeout) + " s");
     }
     pass.requeue_at(*deadline);

@@ -58,16 +58,36 @@ SchedulingStatus if_offered(const Pass& pass, GroupApi api) {
   return why_not.empty() ? in_group(pass, api) : one_by_one(why_not);
 }
 
-SchedulingStatus by_scheduler(const Pass& pass) {
+// The API that the spec asks for, or why it asks for none.
+struct AskedApi {
+  std::optional<GroupApi> api{};
+  std::string why_none{};
+};
+
+AskedApi asked_of_scheduler(const Pass& pass) {
   const std::string scheduler =
       pass.job().spec.workers.pod_template->scheduler_name.value_or(std::string(kDefaultScheduler));
   const OperatorConfig& config = pass.in.config;
-  if (holds(config.volcano_schedulers, scheduler)) return if_offered(pass, GroupApi::Volcano);
-  if (holds(config.coscheduling_schedulers, scheduler)) {
-    return if_offered(pass, GroupApi::Coscheduling);
+  if (holds(config.volcano_schedulers, scheduler)) return {.api = GroupApi::Volcano};
+  if (holds(config.coscheduling_schedulers, scheduler)) return {.api = GroupApi::Coscheduling};
+  if (scheduler == kDefaultScheduler) return {.api = GroupApi::Native};
+  return {.why_none = "no groups are known of the scheduler " + scheduler};
+}
+
+AskedApi asked_api(const Pass& pass) {
+  switch (pass.job().spec.scheduling->provider) {
+    case GangProvider::Auto:
+      return asked_of_scheduler(pass);
+    case GangProvider::None:
+      return {};
+    case GangProvider::Native:
+      return {.api = GroupApi::Native};
+    case GangProvider::Coscheduling:
+      return {.api = GroupApi::Coscheduling};
+    case GangProvider::Volcano:
+      return {.api = GroupApi::Volcano};
   }
-  if (scheduler == kDefaultScheduler) return if_offered(pass, GroupApi::Native);
-  return one_by_one("no groups are known of the scheduler " + scheduler);
+  return {};
 }
 
 const std::vector<std::string>& schedulers_of(const OperatorConfig& config, GroupApi api) {
@@ -99,19 +119,14 @@ SchedulingStatus if_scheduler_knows(const Pass& pass, GroupApi api) {
 
 // What the spec asks for, as far as it is to be had.
 SchedulingStatus wanted(const Pass& pass) {
-  switch (pass.job().spec.scheduling->provider) {
-    case GangProvider::Auto:
-      return by_scheduler(pass);
-    case GangProvider::None:
-      return one_by_one();
-    case GangProvider::Native:
-      return if_offered(pass, GroupApi::Native);
-    case GangProvider::Coscheduling:
-      return if_scheduler_knows(pass, GroupApi::Coscheduling);
-    case GangProvider::Volcano:
-      return if_scheduler_knows(pass, GroupApi::Volcano);
-  }
-  return one_by_one();
+  const AskedApi asked = asked_api(pass);
+  return asked.api ? if_scheduler_knows(pass, *asked.api) : one_by_one(asked.why_none);
+}
+
+bool has_begun(const Pass& pass) {
+  return std::ranges::any_of(pass.gang.nodes, [](const NodeView& node) {
+    return node.pod != nullptr;
+  });
 }
 
 // Volcano makes a group of its own for a pod that names none, and has the pod name that.
@@ -190,7 +205,8 @@ void remove_groups_but(Pass& pass, const std::string& kept) {
   for (const objects::PodGroup& group : pass.in.groups) {
     const objects::ObjectMeta& meta = group.metadata;
     if (!is_owned_by(meta, pass.job()) || meta.deletion_timestamp || meta.name == kept) continue;
-    pass.out.actions.emplace_back(DeleteGroup{group.api, meta.name, meta.uid});
+    pass.out.actions.emplace_back(DeleteGroup{group.api, meta.name, meta.uid, meta.resource_version}
+    );
   }
 }
 
@@ -199,10 +215,7 @@ void remove_groups_but(Pass& pass, const std::string& kept) {
 void choose_group(Pass& pass) {
   auto& chosen = pass.status().scheduling;
   if (!pass.job().spec.scheduling || pass.preparing()) return chosen.reset();
-  const bool begun = std::ranges::any_of(pass.gang.nodes, [](const NodeView& node) {
-    return node.pod != nullptr;
-  });
-  if (!begun || !chosen || !chosen->provider) chosen = wanted(pass);
+  if (!has_begun(pass) || !chosen || !chosen->provider) chosen = wanted(pass);
   const FirstPods pods = first_pods(pass);
   if (pods.grouped != nullptr) {
     if (!chosen->group) chosen = in_group(pass, pods.grouped->spec.group->api);
@@ -219,8 +232,21 @@ bool has_group(const Pass& pass) {
   return pass.status().scheduling && pass.status().scheduling->group;
 }
 
+std::string why_group_is_unknown(const Pass& pass) {
+  if (!pass.job().spec.scheduling || pass.preparing()) return "";
+  if (pass.gang.is_complete() || was_placed(pass)) return "";
+  if (has_begun(pass) && !has_group(pass)) return "";
+  const auto api = has_group(pass) ? std::optional(membership(pass).api) : asked_api(pass).api;
+  if (!api) return "";
+  const auto found = pass.in.unknown_group_apis.find(*api);
+  return found == pass.in.unknown_group_apis.end() ? "" : found->second;
+}
+
 bool group_stands(const Pass& pass) {
-  if (!has_group(pass) || !is_served(pass)) return false;
+  if (!has_group(pass)) return false;
+  // Nothing is given up for what nobody can know now.
+  if (pass.in.unknown_group_apis.contains(membership(pass).api)) return true;
+  if (!is_served(pass)) return false;
   const objects::PodGroup* group = find_group(pass);
   if (group == nullptr) return pass.in.refusals.empty();
   return is_owned_by(group->metadata, pass.job()) && !group->metadata.deletion_timestamp;

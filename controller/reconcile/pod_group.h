@@ -19,6 +19,10 @@ void choose_group(Pass& pass);
 /// so that a gang that waits for its admission is told apart from pods that wait with their group.
 void forget_group(Pass& pass);
 
+/// Why it cannot be known at present what becomes of the group that the pods to come are to be in; empty:
+/// it is known, or there is none. No pod is made then.
+[[nodiscard]] std::string why_group_is_unknown(const Pass& pass);
+
 /// Whether the attempt's pods are placed as a group.
 [[nodiscard]] bool has_group(const Pass& pass);
 

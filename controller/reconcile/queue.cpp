@@ -128,6 +128,9 @@ Why why_workload_waits(const objects::Workload& workload) {
 
 Why why_waiting(const Pass& pass) {
   const QueueView& queue = pass.queue;
+  if (!queue.known && !pass.in.kueue_unknown.empty()) {
+    return {reason::kQueued, "The job has a queue, but " + pass.in.kueue_unknown};
+  }
   if (!queue.known) {
     return {
         reason::kQueued,
@@ -200,6 +203,10 @@ std::string queue_of(const api::GnnJob& job, const OperatorConfig& config) {
   return label.empty() && config.kueue_manages_all ? std::string(kDefaultQueue) : label;
 }
 
+bool wants_queue(const api::GnnJob& job, const OperatorConfig& config) {
+  return !queue_of(job, config).empty() || !label_of(job, kueue::kLabelPrebuilt).empty();
+}
+
 bool is_run_by_multikueue(const Observed& observed) {
   return observed.config.kueue && observed.job.spec.managed_by == kueue::kMultiKueue;
 }
@@ -224,7 +231,7 @@ QueueView view_queue(const Observed& observed, bool prepares) {
   // Without its label a job keeps what it was given.
   const bool keeps = view.workload != nullptr && holds_quota(*view.workload) &&
                      !objects::is_true(*view.workload, kueue::kFinished);
-  view.wanted = !queue_of(job, observed.config).empty() || !prebuilt.empty() || keeps;
+  view.wanted = wants_queue(job, observed.config) || keeps;
   view.admitted = view.workload != nullptr && is_admitted(*view.workload);
   view.has_pods = has_pods_now(observed, prepares);
   return view;
@@ -332,6 +339,13 @@ std::string queue_note(const Pass& pass) {
 std::optional<Observed> with_admitted_servers(const Observed& observed) {
   if (!observed.job.spec.servers || observed.servers_asked) return std::nullopt;
   const QueueView view = view_queue(observed, false);
+  const auto& shown = observed.job.status.servers;
+  if (view.wanted && !view.known && view.has_pods && shown && shown->desired > 0) {
+    // What it was admitted for, as far as is remembered.
+    Observed held = observed;
+    held.job.spec.servers->nodes = shown->desired;
+    return held;
+  }
   if (view.workload == nullptr || !holds_quota(*view.workload)) return std::nullopt;
   const auto count = admitted_count(*view.workload, kServersPodSet);
   const int64_t asked = desired_servers(observed.job);
@@ -344,6 +358,7 @@ std::optional<Observed> with_admitted_servers(const Observed& observed) {
 
 void show_queue(Pass& pass) {
   auto& shown = pass.status().scheduling;
+  if (pass.queue.wanted && !pass.queue.known) return;
   if (pass.queue.workload == nullptr || !pass.queue.wanted) {
     if (!shown) return;
     shown->workload.reset();

@@ -39,6 +39,9 @@ struct QueueView {
 /// The name of the queue that the job is to wait in; empty: none.
 [[nodiscard]] std::string queue_of(const api::GnnJob& job, const OperatorConfig& config);
 
+/// Whether the job waits in a queue before it has pods.
+[[nodiscard]] bool wants_queue(const api::GnnJob& job, const OperatorConfig& config);
+
 /// Kueue's word for the present cluster being the manager of another one that runs the job.
 [[nodiscard]] bool is_run_by_multikueue(const Observed& observed);
 

@@ -148,6 +148,8 @@ bool is_older_gang_in_placement(const api::GnnJob& other, const api::GnnJob& job
 }
 
 std::optional<TimePoint> scheduling_deadline(const Pass& pass) {
+  // Pods may be missing because nobody knows whether they are admitted.
+  if (pass.queue.wanted && !pass.queue.known) return std::nullopt;
   const auto gang = gang_deadline(pass);
   const auto servers = servers_scheduling_deadline(pass);
   const auto deadline = gang && servers ? std::min(gang, servers) : gang ? gang : servers;

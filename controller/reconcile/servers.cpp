@@ -96,7 +96,8 @@ std::optional<NodeFailure> loss_of(const Pass& pass, const ServerView& server) {
       if (!server.made) return std::nullopt;
       return NodeFailure{.kind = FailureKind::PodDeleted, .message = "the pod no longer exists"};
     case NodePhase::Succeeded:
-      if (pass.in.now < end_patience(pass, server_record(pass.status().servers, seen.node))) {
+      if (earliest_now(pass.in) <
+          end_patience(pass, server_record(pass.status().servers, seen.node))) {
         return std::nullopt;
       }
       return NodeFailure{
@@ -127,7 +128,7 @@ std::optional<NodeFailure> loss_of(const Pass& pass, const ServerView& server) {
   }
   if (!seen.suspicion) return std::nullopt;
   const bool stands_still = seen.suspicion->kind == FailureKind::NotStarted;
-  if (stands_still && pass.in.now < startup_limit(pass, *seen.pod)) return std::nullopt;
+  if (stands_still && earliest_now(pass.in) < startup_limit(pass, *seen.pod)) return std::nullopt;
   return seen.suspicion;
 }
 

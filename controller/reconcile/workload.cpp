@@ -235,8 +235,9 @@ void tell_readiness(const Pass& pass, Workload& workload) {
 }
 
 void delete_workload(Pass& pass, const Workload& workload) {
-  release(pass, workload);
+  // First, because the release changes the resourceVersion.
   pass.out.actions.emplace_back(DeleteWorkload{workload});
+  release(pass, workload);
 }
 
 // Admitted for less than the pods to come, which cannot be changed any more.
@@ -249,7 +250,7 @@ bool is_useless(const Pass& pass) {
 void tend_present(Pass& pass) {
   const Workload& present = *pass.queue.workload;
   if (present.metadata.deletion_timestamp) {
-    if (!pass.queue.has_pods) release(pass, present);
+    if (!pass.queue.has_pods || !pass.queue.wanted) release(pass, present);
     return;
   }
   if (!pass.queue.wanted) return delete_workload(pass, present);
@@ -324,7 +325,7 @@ std::optional<TimePoint> occupies_until(
 bool occupies_quota(Pass& pass) {
   for (const objects::Pod& pod : pass.in.pods) {
     if (!is_owned_by(pod.metadata, pass.job())) continue;
-    const auto until = occupies_until(pod, pass.in.now, pass.in.config.lost_after);
+    const auto until = occupies_until(pod, earliest_now(pass.in), pass.in.config.lost_after);
     if (!until) continue;
     if (until != TimePoint::max()) pass.requeue_at(*until);
     return true;

@@ -159,6 +159,13 @@ void ReflectorThread::run() {
   heartbeat_.rest();
 }
 
+void ReflectorThread::note(const client::ApiError* error) {
+  auto shared = shared_.lock();
+  if (error == nullptr) return shared->trouble.reset();
+  const MonotonicPoint since = shared->trouble ? shared->trouble->since : clock_.monotonic();
+  shared->trouble = {.text = error->text.empty() ? error->message : error->text, .since = since};
+}
+
 void ReflectorThread::end_unserved() {
   log_warning("is not served", {{"resource", resource_.label}});
   sink_.emptied();
@@ -197,10 +204,12 @@ WatchInput ReflectorThread::list() {
       log_warning(
           "cannot list", {{"resource", resource_.label}, {"error", version.error().message}}
       );
+      note(&version.error());
     }
     return watch_input::ListFailed{std::move(version).error()};
   }
   sink_.end_list(*version);
+  note(nullptr);
   {
     auto shared = shared_.lock();
     shared->ended = shared->begun;
@@ -229,9 +238,11 @@ WatchInput ReflectorThread::open_watch(const std::string& resource_version) {
       log_warning(
           "cannot watch", {{"resource", resource_.label}, {"error", stream.error().message}}
       );
+      note(&stream.error());
     }
     return watch_input::WatchOpenFailed{std::move(stream).error()};
   }
+  note(nullptr);
   stream_ = std::move(*stream);
   decoder_ = client::WatchDecoder({.event = options_.object_limits});
   pending_.clear();

@@ -38,6 +38,12 @@ struct ReflectorOptions {
   std::function<void()> on_unserved{};
 };
 
+/// What keeps a reflector from knowing its objects.
+struct ReflectorTrouble {
+  std::string text;      ///< what the API server said, or the network
+  MonotonicPoint since;  ///< when it began
+};
+
 /// The part of a Reflector that does not depend on the type: a thread that lists and watches as a
 /// Watcher decides.
 class ReflectorThread {
@@ -79,6 +85,9 @@ class ReflectorThread {
   /// Whether a list that began after the last list_again() has ended; without one, any list.
   /// Threads: safe from any thread.
   [[nodiscard]] bool fresh() const;
+  /// Why the last list, or the last try to watch, failed; nothing if it did not.
+  /// Threads: safe from any thread.
+  [[nodiscard]] std::optional<ReflectorTrouble> trouble() const { return shared_.lock()->trouble; }
   /// Whether it started long ago to do something that it should be through with.
   /// Threads: safe from any thread.
   [[nodiscard]] bool stands_still() const { return heartbeat_.stands_still(); }
@@ -91,6 +100,7 @@ class ReflectorThread {
     int64_t wanted = 0;
     int64_t begun = -1;
     int64_t ended = -1;
+    std::optional<ReflectorTrouble> trouble{};
     std::stop_source call{};  ///< ends the list or watch in progress
 
     [[nodiscard]] bool interrupts() const { return stop || wanted > begun; }
@@ -99,6 +109,8 @@ class ReflectorThread {
   void run();
   /// What follows from a list that was answered: no such resource.
   void end_unserved();
+  /// Takes note of how a list or the start of a watch went.
+  void note(const client::ApiError* error);
   /// Prepares for a list or watch: what ends it.
   [[nodiscard]] std::stop_token begin_call(WatchAction action);
   [[nodiscard]] WatchInput list();
@@ -187,6 +199,7 @@ class Reflector {
   void list_again() { thread_.list_again(); }
   [[nodiscard]] bool fresh() const { return thread_.fresh(); }
   [[nodiscard]] bool stands_still() const { return thread_.stands_still(); }
+  [[nodiscard]] std::optional<ReflectorTrouble> trouble() const { return thread_.trouble(); }
 
  private:
   using Pointer = typename Store<T>::Pointer;

@@ -55,7 +55,7 @@ void run_release_floor(const std::string& kubeconfig) {
   });
   CacheReflectors reflectors(caches, api, {}, 90s, clock, random, metrics);
   reflectors.start();
-  wait_until([&] { return reflectors.synced(); }, 60s, "the floor's caches");
+  wait_until([&] { return reflectors.waits_for().empty(); }, 60s, "the floor's caches");
   std::printf("synced\n");
   static_cast<void>(std::fflush(stdout));
   while (true) {

@@ -89,12 +89,12 @@ TEST(CacheReflectors, CountTheGroupsOfEachApiForThemselvesAsLongAsItIsServed) {
   transport.reply(silence);
   reflectors.start_groups(objects::GroupApi::Volcano);
   transport.await_requests(2);
-  EXPECT_TRUE(reflectors.synced_groups(objects::GroupApi::Volcano));
+  EXPECT_TRUE(reflectors.groups(objects::GroupApi::Volcano).runs);
+  EXPECT_EQ(reflectors.groups(objects::GroupApi::Volcano).why_unknown, "");
   transport.reply(404, "{}");
   reflectors.start_groups(objects::GroupApi::Coscheduling);
   unserved.get_future().wait();
-  EXPECT_FALSE(reflectors.synced_groups(objects::GroupApi::Coscheduling));
-  EXPECT_TRUE(reflectors.synced() && reflectors.fresh()) << "who is not watched is not waited for";
+  EXPECT_FALSE(reflectors.groups(objects::GroupApi::Coscheduling).runs);
   const std::string page = metrics.expose();
   const std::string cached = "gnn_operator_cache_objects{resource=\"podgroups.scheduling.";
   EXPECT_NE(page.find(cached + "volcano.sh\"} 1\n"), std::string::npos) << page;
@@ -103,7 +103,8 @@ TEST(CacheReflectors, CountTheGroupsOfEachApiForThemselvesAsLongAsItIsServed) {
   transport.reply(200, R"({"metadata":{"resourceVersion":"6"},"items":[]})").reply(silence);
   reflectors.start_groups(objects::GroupApi::Coscheduling);
   transport.await_requests(5);
-  EXPECT_TRUE(reflectors.synced_groups(objects::GroupApi::Coscheduling));
+  EXPECT_TRUE(reflectors.groups(objects::GroupApi::Coscheduling).runs);
+  EXPECT_EQ(reflectors.groups(objects::GroupApi::Coscheduling).why_unknown, "");
   reflectors.stop();
 }
 

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gnn::app {
 namespace {
@@ -301,23 +302,69 @@ TEST_F(ExecutorTest, AStatusConflictIsAnErrorToRetry) {
   EXPECT_EQ(done.error->kind, client::ApiErrorKind::Conflict);
 }
 
-TEST_F(ExecutorTest, DeletesByUidAndAcceptsNotFound) {
+// A group, a Workload, a pod and the job itself, each with this UID and version.
+std::vector<reconcile::Action> deletions(const std::string& uid, const std::string& version) {
+  objects::Workload workload;
+  workload.version = objects::KueueVersion::V1Beta2;
+  workload.metadata.name = "w";
+  workload.metadata.uid = uid;
+  workload.metadata.resource_version = version;
+  return {
+      reconcile::DeletePod{"p", uid, 0, version},
+      reconcile::DeleteGroup{objects::GroupApi::Volcano, "g", uid, version},
+      reconcile::DeleteWorkload{workload},
+      reconcile::DeleteJob{uid, version},
+  };
+}
+
+TEST_F(ExecutorTest, DeletesByUidAndVersionAndAcceptsNotFound) {
   reconcile::Plan plan;
   plan.status = job_.status;
-  plan.actions = {
-      reconcile::DeletePod{.name = "a", .uid = "u1", .grace_period_seconds = 0},
-      reconcile::DeletePod{.name = "b", .uid = "u2", .grace_period_seconds = {}},
-      reconcile::DeleteJob{.uid = "job-uid"},
-  };
-  transport_.reply(404, refusal("NotFound", ""))
-      .reply(409, refusal("Conflict", ""))
-      .reply(200, "{}");
+  plan.actions = deletions("u1", "7");
+  transport_.reply(200, "{}").reply(404, refusal("NotFound", "")).reply(200, "{}").reply(200, "{}");
   EXPECT_FALSE(executor_.execute(plan, job_).error);
   const auto requests = transport_.requests();
-  EXPECT_EQ(Json::parse(requests.at(0).body)["preconditions"]["uid"], "u1");
-  EXPECT_EQ(Json::parse(requests.at(0).body)["gracePeriodSeconds"], 0);
-  EXPECT_FALSE(Json::parse(requests.at(1).body).contains("gracePeriodSeconds"));
-  EXPECT_EQ(requests.at(2).path, "/apis/gnn.dev/v1alpha1/namespaces/ns/gnnjobs/j");
+  ASSERT_EQ(requests.size(), 4U);
+  for (const client::HttpRequest& each : requests) {
+    const Json expected = {{"uid", "u1"}, {"resourceVersion", "7"}};
+    EXPECT_EQ(each.method, "DELETE");
+    EXPECT_EQ(Json::parse(each.body)["preconditions"], expected) << each.path;
+  }
+  EXPECT_EQ(Json::parse(requests[0].body)["gracePeriodSeconds"], 0);
+  EXPECT_FALSE(Json::parse(requests[3].body).contains("gracePeriodSeconds"));
+  EXPECT_EQ(requests[3].path, "/apis/gnn.dev/v1alpha1/namespaces/ns/gnnjobs/j");
+}
+
+TEST_F(ExecutorTest, ADeletionOfWhatHasChangedIsAnErrorToRetryAndOfAnotherNone) {
+  const std::string conflict = refusal("Conflict", "a precondition failed");
+  for (const reconcile::Action& each : deletions("u1", "7")) {
+    transport_.reply(409, conflict)
+        .reply(200, R"({"metadata":{"uid":"u1","resourceVersion":"8"}})");
+    const Execution changed = executor_.execute({each}, "ns");
+    ASSERT_TRUE(changed.error);
+    EXPECT_EQ(changed.error->kind, client::ApiErrorKind::Conflict);
+    transport_.reply(409, conflict)
+        .reply(200, R"({"metadata":{"uid":"u2","resourceVersion":"9"}})");
+    EXPECT_FALSE(executor_.execute({each}, "ns").error);
+    transport_.reply(409, conflict).reply(404, refusal("NotFound", ""));
+    EXPECT_FALSE(executor_.execute({each}, "ns").error);
+  }
+}
+
+TEST_F(ExecutorTest, APodThatHasChangedIsCachedAsItIsNow) {
+  objects::Pod cached = pod(0);
+  cached.metadata.uid = "u1";
+  cached.metadata.resource_version = "7";
+  caches_.pods.upsert(std::make_shared<const objects::Pod>(cached));
+  transport_.reply(409, refusal("Conflict", ""))
+      .reply(
+          200,
+          R"({"metadata":{"name":"j-1-0","namespace":"ns","uid":"u1","resourceVersion":"8"},"status":{"phase":"Running"}})"
+      );
+  EXPECT_TRUE(executor_.execute({reconcile::delete_pod(cached.metadata)}, "ns").error);
+  const auto now = caches_.pods.find({"ns", "j-1-0"});
+  ASSERT_NE(now, nullptr);
+  EXPECT_EQ(now->status.phase, "Running");
 }
 
 TEST_F(ExecutorTest, RepairsTheWholeOfADriftedSpecByUid) {

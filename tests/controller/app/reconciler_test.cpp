@@ -545,5 +545,97 @@ TEST_F(ReconcilerTest, StartsAGangWithOneStatusWrite) {
   EXPECT_EQ(written["metadata"]["resourceVersion"], "7");
 }
 
+// What the API server has of a job that the cache has in an earlier version.
+std::string with_run_policy(const api::GnnJob& job, const std::string& field, const Json& value) {
+  Json json = {
+      {"metadata",
+       {{"name", job.metadata.name},
+        {"namespace", job.metadata.namespace_},
+        {"uid", job.metadata.uid},
+        {"resourceVersion", "8"}}},
+      {"spec", api::encode(job.spec)},
+      {"status", api::encode(job.status)},
+  };
+  json["spec"]["runPolicy"][field] = value;
+  return json.dump();
+}
+
+// The watch of GNNJobs is open and silent.
+class SilentWatch : public ReconcilerTest {
+ protected:
+  void put(const api::GnnJob& job) {
+    caches_.jobs.upsert(std::make_shared<const api::GnnJob>(job));
+  }
+  void conflict_and_read(const std::string& body) {
+    transport_
+        .reply(409, Json{{"kind", "Status"}, {"reason", "Conflict"}, {"message", "changed"}}.dump())
+        .reply(200, body);
+  }
+  [[nodiscard]] bool retries() {
+    return std::holds_alternative<runtime::Retry>(reconciler_.reconcile({"train", "arxiv"}));
+  }
+};
+
+TEST_F(SilentWatch, AJobWhoseTimeToLiveWasRaisedStays) {
+  api::GnnJob finished = job();
+  finished.status.attempt = 1;
+  finished.status.state = reconcile::state::kComplete;
+  finished.status.completion_time = clock_.now() - 61s;
+  finished.status.conditions.push_back(
+      {.type = std::string(reconcile::condition::kComplete),
+       .status = "True",
+       .reason = std::string(reconcile::reason::kAllNodesDone),
+       .message = {}}
+  );
+  finished.spec.run_policy.ttl_seconds_after_finished = 60;
+  put(finished);
+  conflict_and_read(with_run_policy(finished, "ttlSecondsAfterFinished", 86400));
+  EXPECT_TRUE(retries()) << "with back-off";
+  EXPECT_EQ(count("DELETE"), 1U);
+  transport_.reply(200, with_run_policy(finished, "ttlSecondsAfterFinished", 86400));
+  EXPECT_GE(pause_after_pass(), 23h);
+  EXPECT_EQ(count("DELETE"), 1U);
+}
+
+TEST_F(SilentWatch, AJobWhoseDeadlineWasRaisedOrRemovedDoesNotFail) {
+  for (const Json& deadline : {Json(86400), Json()}) {
+    caches_.jobs.erase({"train", "arxiv"}, "");
+    put_running_job_without_pods();
+    api::GnnJob running = *caches_.jobs.find({"train", "arxiv"});
+    running.spec.run_policy.active_deadline_seconds = 60;
+    running.status.start_time = clock_.now() - 61s;
+    caches_.jobs.erase({"train", "arxiv"}, "");
+    put(running);
+    const reconcile::Observed observed = reconcile::running();
+    for (const objects::Pod& pod : observed.pods) {
+      caches_.pods.upsert(std::make_shared<const objects::Pod>(pod));
+    }
+    conflict_and_read(with_run_policy(running, "activeDeadlineSeconds", deadline));
+    EXPECT_TRUE(retries());
+    EXPECT_NE(transport_.requests().at(0).body.find("DeadlineExceeded"), std::string::npos);
+    EXPECT_EQ(count("DELETE"), 0U);
+    const auto now = caches_.jobs.find({"train", "arxiv"});
+    EXPECT_EQ(now->metadata.resource_version, "8");
+    EXPECT_NE(now->spec.run_policy.active_deadline_seconds, 60);
+  }
+}
+
+TEST_F(ReconcilerTest, ATimeThatIsDoubtfulIsAskedForAndEndsNothing) {
+  ReconcilerOptions options;
+  options.time = [&] {
+    const TimePoint now = clock_.now();
+    return client::ServerClock::Reading{.now = now + 1h, .earliest = now, .latest = now + 1h};
+  };
+  Reconciler doubtful(
+      caches_, executor_, events_, job_metrics_, clock_, options, [](const auto&, Duration) {}
+  );
+  put_finished_job();
+  transport_.reply(200, "{}");  // says what time it is
+  transport_.reply(200, "{}");  // releases the pod
+  (void)doubtful.reconcile({"train", "arxiv"});
+  (void)doubtful.reconcile({"train", "arxiv"});
+  EXPECT_EQ(count("GET"), 1U) << "not before each pass";
+}
+
 }  // namespace
 }  // namespace gnn::app

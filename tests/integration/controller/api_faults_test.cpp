@@ -277,5 +277,40 @@ TEST_F(ApiFaults, AServerWhoseCertificateHasExpiredIsRefused) {
   expect_refused(cluster_.arguments_through(*proxy_).kubeconfig);
 }
 
+TEST_F(ApiFaults, NobodySaysWhichApisAreServed) {
+  const auto discovery = [](const RecordedRequest& request) { return request.path == "/apis"; };
+  proxy_->add_fault(discovery, answer_internal_error());
+  start({"--kueue", "--gang-provider=Volcano"});
+  cluster_.create_job("j");
+  expect_undisturbed_end();
+}
+
+TEST_F(ApiFaults, AWatchOfJobsThatIsSilentWhileAUserRaisesATimeToLive) {
+  const auto to_live = [](int seconds) {
+    return Json{{"runPolicy", {{"ttlSecondsAfterFinished", seconds}}}};
+  };
+  cluster_.create_job("j", 2, to_live(15));
+  start();
+  kubelets_.let_finish();
+  ASSERT_TRUE(eventually([&] { return cluster_.holds("j", "Complete"); })) << controller_->log();
+  EXPECT_EQ(controller_->terminate(), 0);
+
+  const auto watches_jobs = [](const RecordedRequest& request) {
+    return request.is_watch() && request.path.ends_with("/gnnjobs");
+  };
+  proxy_->add_fault(watches_jobs, BlackHole{.after_body_bytes = 0});
+  start();
+  ASSERT_TRUE(controller_->wait_working()) << controller_->log();
+  ASSERT_TRUE(cluster_.api().patch(cluster_.jobs() + "/j", {{"spec", to_live(86400)}}));
+  const auto refused = [](const RecordedRequest& request) {
+    return request.method == "DELETE" && request.path.ends_with("/gnnjobs/j") &&
+           request.status == 409;
+  };
+  ASSERT_TRUE(proxy_->wait_for_requests(refused, 1, 60s)) << controller_->log();
+  EXPECT_FALSE(cluster_.job("j").is_null());
+  EXPECT_FALSE(proxy_->wait_for_requests(refused, 2, 2s)) << "it was read instead";
+  EXPECT_EQ(controller_->terminate(), 0);
+}
+
 }  // namespace
 }  // namespace gnn::testing

@@ -1,5 +1,6 @@
 #include "tests/integration/controller/fixture.h"
 #include "tests/support/group_crds.h"
+#include "tests/support/must.h"
 
 #include <gtest/gtest.h>
 
@@ -205,6 +206,36 @@ TEST(Groups, AreUsedAgainOnceTheirApiIsBack) {
   ASSERT_TRUE(runs_by("c", "Coscheduling")) << cluster.describe("c") << controller.log();
   EXPECT_EQ(cluster.job("a")["status"]["restarts"], 0);
   EXPECT_EQ(controller.terminate(), 0);
+}
+
+TEST(Groups, ThatMayNotBeListedHoldUpOnlyTheJobsThatUseThem) {
+  Cluster cluster;
+  ASSERT_TRUE(cluster.plane().apply("-", kCoschedulingCrd));
+  const auto proxy = must(FaultProxy::in_front_of(cluster.plane()));
+  proxy->add_fault(
+      path_ends_with("/podgroups"), answer_status(403, "Forbidden", "no list for you")
+  );
+  ControllerProcess controller(
+      cluster.plane(),
+      cluster.arguments_through(
+          *proxy, {"--gang-provider=Coscheduling", "--coscheduling-scheduler=mine"}
+      )
+  );
+  FakeKubelets kubelets(cluster.plane(), cluster.name_space(), 0ms);
+  cluster.create_job("grouped", 2, kGroupedByCoscheduling);
+  cluster.create_job("plain", 2);
+  ASSERT_TRUE(eventually([&] { return cluster.holds("plain", "Running"); }))
+      << cluster.describe("plain") << controller.log();
+  EXPECT_EQ(controller.http("/readyz").status, 200);
+  EXPECT_TRUE(eventually([&] {
+    const std::string said = cluster.condition("grouped", "Scheduled")["message"];
+    return said.find("no list for you") != std::string::npos;
+  })) << cluster.describe("grouped");
+  EXPECT_TRUE(cluster.pods_of("grouped").empty());
+  proxy->clear_faults();
+  EXPECT_TRUE(eventually([&] { return cluster.holds("grouped", "Running"); }, 90s))
+      << cluster.describe("grouped") << controller.log();
+  EXPECT_EQ(cluster.groups(kCoschedulingApi), "grouped-1");
 }
 
 }  // namespace

@@ -351,6 +351,54 @@ TEST_F(Jobs, AMissingImageIsNamedAndItsGangGivesItsMachinesBackAtTheStartupDeadl
   EXPECT_TRUE(eventually([&] { return cluster_.pods_of("j").empty(); })) << controller.log();
 }
 
+// The kubelet says nothing of it in the pod, but only in an event.
+TEST_F(Jobs, AVolumeThatIsMissingIsNamedByTheEventsOfItsPod) {
+  ControllerProcess controller(cluster_.plane(), cluster_.arguments());
+  cluster_.create_job("j", 1);
+  ASSERT_TRUE(eventually([&] { return cluster_.pods_of("j").size() == 1; })) << controller.log();
+  const Json pod = cluster_.pods_of("j").at(0);
+  const auto event = [&](const std::string& name, const std::string& uid, const std::string& text) {
+    (void)cluster_.api().create(
+        "/api/v1/namespaces/" + cluster_.name_space() + "/events",
+        {{"metadata", {{"name", name}}},
+         {"involvedObject",
+          {{"apiVersion", "v1"},
+           {"kind", "Pod"},
+           {"namespace", cluster_.name_space()},
+           {"name", "j-1-0"},
+           {"uid", uid}}},
+         {"type", "Warning"},
+         {"reason", "FailedMount"},
+         {"message", text},
+         {"lastTimestamp", "2026-01-02T03:04:05Z"}}
+    );
+  };
+  event("of-another", "uid-of-an-earlier-pod", "an earlier pod's");
+  event("of-this", pod["metadata"]["uid"], R"(configmap "no-such" not found)");
+  const Json worker = {
+      {"name", contract::kWorkerContainer},
+      {"image", "localhost/none:1"},
+      {"imageID", ""},
+      {"restartCount", 0},
+      {"ready", false},
+      {"state", {{"waiting", {{"reason", "ContainerCreating"}}}}}
+  };
+  const Json status = {
+      {"phase", "Pending"},
+      {"conditions",
+       {{{"type", "PodScheduled"},
+         {"status", "True"},
+         {"lastTransitionTime", "2026-01-02T03:04:05Z"}}}},
+      {"containerStatuses", {worker}}
+  };
+  ASSERT_TRUE(cluster_.api().patch(cluster_.pods() + "/j-1-0/status", {{"status", status}}));
+  EXPECT_TRUE(eventually([&] {
+    return cluster_.describe("j").find(R"(FailedMount: configmap "no-such" not found)") !=
+           std::string::npos;
+  })) << cluster_.describe("j")
+      << controller.log();
+}
+
 // A kubelet's request with all its times moved.
 std::string with_clock_off_by(std::chrono::seconds offset, const std::string& body) {
   static const std::regex time(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)");

@@ -97,6 +97,7 @@ app::ReconcilerOptions Controller::options() {
 void Controller::lead() {
   leads_ = true;
   feed_.list_all();
+  clock_.see(world_.time.now(), Duration::zero());  // the lists' replies
   discovery_interval_ = kFirstDiscoveryInterval;
   next_discovery_ = world_.time.passed();
   for (const auto& job : caches_.jobs.all()) {

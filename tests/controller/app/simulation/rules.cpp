@@ -222,7 +222,13 @@ void Rules::see_new_pod(
       broken(rule::kOneAttempt, name_of(pod) + " is made while " + name_of(*other) + " runs");
     }
   }
-  if (view->queued && !view->admitted) {
+  // A pass may have read the Workload itself.
+  const auto& workloads = server.all(kinds::kWorkloads);
+  const bool admitted =
+      view->admitted || std::ranges::any_of(workloads, [&](const auto& each) {
+        return owner_in(*each.second) == uid && condition_holds(*each.second, "Admitted");
+      });
+  if (view->queued && !admitted) {
     broken(rule::kAdmitted, name_of(pod) + " is made, and no Workload of its job is admitted");
   }
 }

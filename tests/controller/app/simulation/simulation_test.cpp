@@ -64,8 +64,9 @@ TEST(Simulation, NoHistoryBreaksARule) {
     ADD_FAILURE() << violation->rule << ": " << violation->what << "\n"
                   << "Repeat: " << command_of(seed);
   }
-  RecordProperty("passes", static_cast<int>(passes));
   std::cout << passes << " passes, " << finished << " jobs ended\n";
+  // Else it is no history of jobs.
+  if (!asked) EXPECT_GT(finished, (last - first) / 2);
 }
 
 TEST(Simulation, AHistoryIsAFunctionOfItsSeed) {

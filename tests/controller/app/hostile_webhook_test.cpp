@@ -138,13 +138,16 @@ class ObjectServer final : public client::HttpTransport {
 
   // Those that are being deleted and that nothing holds.
   void collect() {
-    std::erase_if(objects, [](const auto& each) {
+    const auto gone = std::erase_if(objects, [](const auto& each) {
       const Json& metadata = each.second["metadata"];
       return metadata.contains("deletionTimestamp") &&
              metadata.value("deletionGracePeriodSeconds", 0) == 0 &&
              metadata.value("finalizers", Json::array()).empty();
     });
+    if (gone > 0) ++version_;
   }
+
+  [[nodiscard]] int version() const { return version_; }
 
   std::map<std::string, Json> objects;  ///< by plural and name
   std::map<std::string, int> writes;    ///< by method and object
@@ -299,6 +302,7 @@ class Hour {
     int passes = 0;
     std::optional<TimePoint> due = clock_.now();
     Duration backoff = 1s;
+    // Every five minutes something happens.
     for (int minute = 0; minute < 60 && passes < kTooMany;) {
       sync();
       if (changed_ || (due && *due <= clock_.now())) {
@@ -322,7 +326,7 @@ class Hour {
       }
       clock_.advance(std::max<Duration>(next_minute - clock_.now(), 1ms));
       play(++minute);
-      changed_ = true;  // news of any kind
+      if (minute % 5 == 0) changed_ = true;
     }
     return passes;
   }
@@ -429,6 +433,8 @@ class Hour {
   }
 
   void sync() {
+    if (synced_ == server_.version()) return;
+    synced_ = server_.version();
     sync(caches_.jobs, "gnnjobs", false);
     sync(caches_.pods, "pods");
     sync(caches_.services, "services");
@@ -471,6 +477,7 @@ class Hour {
       [](const objects::ObjectKey&, Duration) {}
   };
   bool changed_ = true;
+  int synced_ = 0;
 };
 
 api::GnnJob grouped_job() {
@@ -482,8 +489,15 @@ api::GnnJob grouped_job() {
 // Every field of everything that the operator writes, as far as this history goes.
 std::vector<Hostility> all_hostilities() {
   std::map<std::string, std::set<std::string>> pointers;
+  std::set<std::string> containers;
   const auto look = [&](const std::string& plural, const Json& object) {
-    collect_pointers(object, "", pointers[plural]);
+    std::set<std::string> found;
+    collect_pointers(object, "", found);
+    for (const std::string& pointer : found) {
+      if (object.at(Json::json_pointer(pointer)).is_structured())
+        containers.insert(plural + pointer);
+    }
+    pointers[plural].merge(found);
   };
   Hour hour(look, grouped_job());
   static_cast<void>(hour.run());
@@ -494,7 +508,9 @@ std::vector<Hostility> all_hostilities() {
   std::vector<Hostility> all;
   for (const auto& [plural, found] : pointers) {
     for (const std::string& pointer : found) {
-      for (const Mutation mutation : {Mutation::Drop, Mutation::Change, Mutation::Add}) {
+      const bool has_items = containers.contains(plural + pointer);
+      for (const Mutation mutation :
+           {Mutation::Drop, has_items ? Mutation::Add : Mutation::Change}) {
         all.push_back({.plural = plural, .pointer = pointer, .mutation = mutation});
       }
     }

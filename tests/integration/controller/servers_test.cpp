@@ -1,3 +1,4 @@
+#include "common/contract.h"
 #include "tests/integration/controller/fixture.h"
 
 #include <gtest/gtest.h>
@@ -66,6 +67,35 @@ TEST_F(Servers, ThatAreLostAreReplacedAloneAndTheJobCompletes) {
   EXPECT_EQ(status["restarts"], 0);
   EXPECT_EQ(status["servers"]["restarts"], 2);
   EXPECT_EQ(controller_.terminate(), 0);
+}
+
+TEST_F(Servers, AndWorkersMountOneDataKeyThatOnlyASecretHolds) {
+  create("j", 2, 1);
+  ASSERT_TRUE(has_pods("j", {"j-1-0", "j-s0-0", "j-s1-0"})) << said("j");
+  const std::string base = cluster_.pods().substr(0, cluster_.pods().rfind('/'));
+  const Json job = cluster_.job("j");
+  const std::string name = job["status"]["dataKeySecret"];
+  ASSERT_TRUE(contract::suffix_of_data_key("j", name)) << name;
+  const Json secret = cluster_.api().get(base + "/secrets/" + name);
+  EXPECT_EQ(secret["type"], "Opaque");
+  EXPECT_EQ(secret["immutable"], true);
+  EXPECT_EQ(secret["metadata"]["ownerReferences"][0]["uid"], job["metadata"]["uid"]);
+  ASSERT_EQ(secret["data"].size(), 1U);
+  const std::string key = secret["data"]["data.key"];
+  EXPECT_EQ(key.size(), 88U) << "64 digits, in base64";
+  const Json config = cluster_.api().get(base + "/configmaps/j-gnn")["data"];
+  EXPECT_EQ(config.size(), 1U) << config;
+  for (const char* pod : {"j-1-0", "j-s0-0", "j-s1-0"}) {
+    const Json spec = cluster_.api().get(cluster_.pods() + "/" + pod)["spec"];
+    EXPECT_EQ(spec["volumes"][0]["projected"]["sources"][1]["secret"]["name"], name) << pod;
+  }
+  EXPECT_EQ(controller_.log().find(key), std::string::npos);
+
+  // Pods that another attempt makes have the same one.
+  kubelets_.fail("j-1-0", 137);
+  ASSERT_TRUE(has_pods("j", {"j-2-0", "j-s0-0", "j-s1-0"})) << said("j");
+  EXPECT_EQ(cluster_.job("j")["status"]["dataKeySecret"], name);
+  EXPECT_EQ(cluster_.api().get(base + "/secrets")["items"].size(), 1U);
 }
 
 TEST_F(Servers, ScaleFromOneToThreeAndBackWhileTheJobRuns) {

@@ -84,7 +84,8 @@ class Validation {
   void check_text(const std::string& name, const Result<std::string>& text) {
     if (!text) return unreadable(text.error().message);
     const std::string shown = printable_line(name, kLongestPath);
-    for (const CheckedObject& each : check_manifest(*text, options_.job_allowed_keys, options_.volcano_queues)) {
+    for (const CheckedObject& each :
+         check_manifest(*text, options_.job_allowed_keys, options_.volcano_queues)) {
       report(shown + ":" + std::to_string(each.line) + ": ", each);
     }
   }

@@ -164,7 +164,7 @@ int run_release_of_workloads(
   if (!keep_others_from_leading(options, connection, api, clock, kLongestRelease)) {
     return contract::kExitOther;
   }
-  Parallel parallel(1);
+  Parallel parallel(1, 1);
   Executor executor(api, caches, parallel, clock);
   const bool released = release_workloads(executor, workloads, [](const objects::Workload& each) {
     return reconcile::give_up_workloads({each});

@@ -86,10 +86,14 @@ app::ReconcilerOptions Controller::options() {
     return suffix;
   };
   options.config.kueue = settings_.kueue;
-  options.kueue = [this]() -> std::optional<objects::KueueVersion> {
+  options.optional_apis = [this] {
+    app::OptionalApis known;
     const auto version = apis_.kueue();
-    return version && feed_.watches_workloads() ? version : std::nullopt;
+    if (version && feed_.watches_workloads()) known.kueue = version;
+    if (settings_.kueue && !apis_.served()) known.kueue_unknown = apis_.why_unknown();
+    return known;
   };
+  options.time = [this] { return clock_.read(); };
   options.busy = [this](const std::string&) { return settings_.busy; };
   return options;
 }
@@ -146,7 +150,10 @@ void Controller::discover() {
     next_discovery_ = world_.time.passed() + kFirstDiscoveryInterval;
     return;
   }
-  if (apis_.kueue()) feed_.watch_workloads(true);
+  if (apis_.kueue() && !feed_.watches_workloads()) {
+    feed_.watch_workloads(true);
+    look_at_all();
+  }
   next_discovery_ = world_.time.passed() + discovery_interval_;
   discovery_interval_ = std::min(2 * discovery_interval_, kDiscoveryInterval);
 }

@@ -66,7 +66,9 @@ TEST(Simulation, NoHistoryBreaksARule) {
   }
   std::cout << passes << " passes, " << finished << " jobs ended\n";
   // Else it is no history of jobs.
-  if (!asked) EXPECT_GT(finished, (last - first) / 2);
+  if (!asked) {
+    EXPECT_GT(finished, (last - first) / 2);
+  }
 }
 
 TEST(Simulation, AHistoryIsAFunctionOfItsSeed) {

@@ -35,6 +35,7 @@ CacheReflectors::CacheReflectors(
                        const std::string& optional_api = {}
                    ) {
     options.idle_timeout = idle_timeout;
+    options.budget = &caches.memory;
     const auto runs = std::make_shared<std::atomic<bool>>(false);
     if (!optional_api.empty()) {
       options.on_unserved = [this, runs] {

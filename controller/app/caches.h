@@ -8,6 +8,7 @@
 #include "controller/objects/pod_group.h"
 #include "controller/objects/service.h"
 #include "controller/objects/workload.h"
+#include "controller/runtime/memory_budget.h"
 #include "controller/runtime/store.h"
 
 #include <functional>
@@ -28,8 +29,17 @@ namespace gnn::app {
 /// of its namespace without a look at every job; empty for all other jobs.
 [[nodiscard]] std::string placement_group(const api::GnnJob& job);
 
+/// With a namespace that fills it and the rest of the process, half of what the chart gives the
+/// controller.
+inline constexpr int64_t kDefaultCacheMemory = int64_t{64} << 20;
+
 /// All that the controller knows about the cluster.
 struct Caches {
+  /// `memory_bytes` for all objects together.
+  explicit Caches(int64_t memory_bytes = kDefaultCacheMemory) : memory(memory_bytes) {}
+
+  /// By the labels of client::resource_of().
+  runtime::MemoryBudget memory;
   /// Grouped by placement_group().
   runtime::Store<api::GnnJob> jobs{placement_group};
   /// Grouped by job_group().

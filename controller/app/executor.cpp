@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "common/overloaded.h"
 #include "controller/objects/event.h"
+#include "controller/objects/footprint.h"
 
 #include <algorithm>
 #include <array>
@@ -188,6 +189,28 @@ std::string Executor::read_start_trouble(const objects::ObjectMeta& pod) {
     return "";
   }
   return text;
+}
+
+client::ApiResult<std::shared_ptr<const api::GnnJob>> Executor::read_left_out_job(
+    const objects::ObjectKey& key
+) {
+  const client::Resource resource = client::resource_of<api::GnnJob>();
+  caches_.jobs.expect(key);
+  auto reply = api_.get(resource, key);
+  auto job = reply ? decoded<api::GnnJob>(*reply) : nullptr;
+  auto charge = job == nullptr
+                    ? std::nullopt
+                    : caches_.memory.admit(key.namespace_, objects::footprint_of(*job), 0);
+  if (charge) {
+    job = runtime::with_charge(job, std::move(*charge));
+    caches_.jobs.fulfil(job);
+  } else {
+    caches_.jobs.forget(key);
+  }
+  const bool is_gone = !reply && reply.error().kind == ApiErrorKind::NotFound;
+  if (charge || is_gone) caches_.memory.not_left_out(resource.label, key);
+  if (!reply && !is_gone) return tl::unexpected(std::move(reply).error());
+  return job;
 }
 
 client::ApiResult<std::optional<std::string>> Executor::read_job_uid(const objects::ObjectKey& key
@@ -692,7 +715,11 @@ std::optional<ApiError> Executor::write_status(
   };
   caches_.jobs.expect(key);
   auto reply = api_.replace_status(client::resource_of<api::GnnJob>(), object);
-  record_reply(caches_.jobs, key, reply);
+  if (caches_.memory.is_left_out(client::resource_of<api::GnnJob>().label, key)) {
+    caches_.jobs.forget(key);
+  } else {
+    record_reply(caches_.jobs, key, reply);
+  }
   if (reply) return std::nullopt;
   // What the plan was made for is out of date, and the watch may be silent.
   if (reply.error().kind == ApiErrorKind::Conflict) (void)read_into(caches_.jobs, key);

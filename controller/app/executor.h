@@ -7,6 +7,7 @@
 #include "controller/reconcile/plan.h"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -80,6 +81,10 @@ class Executor {
   /// The class, or the cluster's default if it has no name; nothing if there is none, or it may not be read.
   [[nodiscard]] client::ApiResult<std::optional<objects::PriorityOfClass>> read_priority(
       objects::KueueVersion version, const objects::PriorityClass& chosen
+  );
+  /// A job that the cache has no room for, or null if there is none. It is cached if there is room now.
+  [[nodiscard]] client::ApiResult<std::shared_ptr<const api::GnnJob>> read_left_out_job(
+      const objects::ObjectKey& key
   );
   /// Nothing if there is no such job. It need not be one that this version can decode.
   [[nodiscard]] client::ApiResult<std::optional<std::string>> read_job_uid(

@@ -127,7 +127,7 @@ class Operator {
   Guarded<std::map<std::string, MonotonicPoint>> busy_until_;  // by namespace
   client::ApiClient api_;
   client::ApiClient election_api_;
-  Caches caches_;
+  Caches caches_{options_.cache_memory_mib << 20};
   Parallel parallel_{kParallelCalls, runtime::share_of(kParallelCalls)};
   Executor executor_{api_, caches_, parallel_, clock_};
   GroupApis group_apis_;
@@ -477,6 +477,10 @@ SeriesFamily Operator::namespaces_at_share() const {
 
 std::string Operator::expose_metrics() {
   process_metrics_.update();
+  metrics_.gauge("gnn_operator_cache_bytes", "Memory that cached objects take, estimated.")
+      .set(static_cast<double>(caches_.memory.used()));
+  metrics_.gauge("gnn_operator_cache_limit_bytes", "The most that cached objects may take.")
+      .set(static_cast<double>(caches_.memory.limit()));
   loop_.queue().update_metrics();
   progress_.queue().update_metrics();
   strays_.queue().update_metrics();

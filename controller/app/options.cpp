@@ -62,6 +62,12 @@ void add_run(CLI::App& app, Options& options) {
   app.add_option("--workers", options.workers, "number of jobs reconciled in parallel")
       ->check(CLI::Range(1, 64));
   app.add_option(
+         "--cache-memory",
+         options.cache_memory_mib,
+         "MiB of memory for cached objects; one namespace gets at most three quarters of it"
+  )
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option(
          "--progress",
          options.progress,
          "how to read a job's progress: pod-ip (ask node 0's agent) or off"

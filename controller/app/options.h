@@ -33,6 +33,7 @@ struct Options {
   std::string context;
   std::vector<std::string> namespaces;  ///< empty: all
   int64_t workers = 8;
+  int64_t cache_memory_mib = 64;  ///< for all cached objects together; see runtime::MemoryBudget
   ProgressMode progress = ProgressMode::PodIp;
   Duration progress_interval = std::chrono::seconds(5);  ///< the shortest; see ProgressPace
   bool job_network_policy = true;

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <utility>
+#include <variant>
 
 namespace gnn::app {
 namespace {
@@ -19,6 +21,9 @@ constexpr auto kUnreadableJobRetry = std::chrono::minutes(1);
 // From where on the time's uncertainty is more than what whole seconds of dates make.
 constexpr auto kDoubtfulTime = std::chrono::seconds(5);
 constexpr auto kTimeInterval = std::chrono::seconds(2);
+// A job that the cache has no room for is read at each pass: for a bounded number of a namespace.
+constexpr auto kLeftOutInterval = std::chrono::minutes(1);
+constexpr size_t kMostLeftOut = 256;
 
 runtime::Outcome retry(const client::ApiError& error) {
   return runtime::Retry{.error = error.message, .at_least = error.retry_after};
@@ -45,9 +50,47 @@ Reconciler::Reconciler(
       pace_(options_.progress_interval) {}
 
 runtime::Outcome Reconciler::reconcile(const ObjectKey& key) {
-  const auto cached = caches_.jobs.find(key);
-  if (!cached) return clean_up(key);
+  if (const auto job = caches_.jobs.find(key)) return pass(key, job);
+  const bool is_left_out =
+      caches_.memory.is_left_out(client::resource_of<api::GnnJob>().label, key);
+  return is_left_out ? reconcile_left_out(key) : clean_up(key);
+}
 
+runtime::Outcome Reconciler::reconcile_left_out(const ObjectKey& key) {
+  if (!remember_left_out(key)) return runtime::Done{};
+  const auto job = executor_.read_left_out_job(key);
+  if (!job) return retry(job.error());
+  if (*job == nullptr) {
+    forget_left_out(key);
+    return clean_up(key);
+  }
+  const runtime::Outcome outcome = pass(key, *job);
+  if (caches_.jobs.find(key) != nullptr) {
+    forget_left_out(key);
+    return outcome;
+  }
+  const bool comes_again = !std::holds_alternative<runtime::Done>(outcome);
+  return comes_again ? outcome : runtime::RequeueAfter{kLeftOutInterval};
+}
+
+bool Reconciler::remember_left_out(const ObjectKey& key) {
+  auto left_out = left_out_.lock();
+  std::set<std::string>& names = (*left_out)[key.namespace_];
+  if (names.size() < kMostLeftOut) names.insert(key.name);
+  return names.contains(key.name);
+}
+
+void Reconciler::forget_left_out(const ObjectKey& key) {
+  auto left_out = left_out_.lock();
+  const auto found = left_out->find(key.namespace_);
+  if (found == left_out->end()) return;
+  found->second.erase(key.name);
+  if (found->second.empty()) left_out->erase(found);
+}
+
+runtime::Outcome Reconciler::pass(
+    const ObjectKey& key, const std::shared_ptr<const api::GnnJob>& cached
+) {
   reconcile::Observed observed = observe(*cached, key);
   if (observed.now_ahead_at_most > kDoubtfulTime) ask_the_time(key);
   if (const auto error = look_for_strays(key, observed.pods)) return retry(*error);
@@ -275,6 +318,7 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
     const auto trouble = memory.start_troubles.find(pod.metadata.uid);
     if (trouble != memory.start_troubles.end()) observed.start_troubles.insert(*trouble);
   }
+  observed.memory_limit = caches_.memory.complaint(key.namespace_);
   observed.config = options_.config;
   observed.busy = options_.busy(key.namespace_);
   look_at_clock(observed);

@@ -16,6 +16,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -91,6 +92,14 @@ class Reconciler {
   void look_at_clock(reconcile::Observed& observed);
   /// Has the API server say what time it is, as any reply does, unless it was asked a moment ago.
   void ask_the_time(const objects::ObjectKey& job);
+  [[nodiscard]] runtime::Outcome pass(
+      const objects::ObjectKey& key, const std::shared_ptr<const api::GnnJob>& job
+  );
+  /// A pass of a job that the cache has no room for.
+  [[nodiscard]] runtime::Outcome reconcile_left_out(const objects::ObjectKey& key);
+  /// Returns whether it is one of the few of its namespace that get passes.
+  [[nodiscard]] bool remember_left_out(const objects::ObjectKey& key);
+  void forget_left_out(const objects::ObjectKey& key);
   [[nodiscard]] runtime::Outcome clean_up(const objects::ObjectKey& key);
   [[nodiscard]] reconcile::Observed observe(const api::GnnJob& job, const objects::ObjectKey& key);
   /// Leaves the status as it was if another job's progress is to be written before.
@@ -148,6 +157,7 @@ class Reconciler {
   Guarded<reconcile::ProgressTurns> turns_;
   Guarded<std::optional<MonotonicPoint>> asked_the_time_{std::nullopt};
   Guarded<std::map<objects::ObjectKey, Memory>> memory_;
+  Guarded<std::map<std::string, std::set<std::string>>> left_out_;  ///< jobs by namespace
 };
 
 }  // namespace gnn::app

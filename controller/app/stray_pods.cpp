@@ -32,6 +32,9 @@ void StrayPods::add(const objects::ObjectMeta& meta) {
   const objects::ObjectKey key = objects::key_of(meta);
   auto state = state_.lock();
   erase(*state, key);
+  size_t& count = state->counts[key.namespace_];
+  if (count >= kMostOfNamespace) return;
+  ++count;
   state->strays[group].insert(key);
   state->groups[key] = group;
 }
@@ -54,6 +57,8 @@ void StrayPods::erase(State& state, const objects::ObjectKey& key) {
   const auto group = state.strays.find(found.mapped());
   group->second.erase(key);
   if (group->second.empty()) state.strays.erase(group);
+  const auto count = state.counts.find(key.namespace_);
+  if (--count->second == 0) state.counts.erase(count);
 }
 
 client::ApiResult<void> find_stray_pods(

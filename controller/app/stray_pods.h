@@ -19,6 +19,8 @@ namespace gnn::app {
 /// Threads: every method may be called from any thread.
 class StrayPods {
  public:
+  static constexpr size_t kMostOfNamespace = 2048;
+
   /// The watch shows this pod.
   void shown(const objects::Pod& pod);
   /// The watch has ceased to show this pod; a stray if our finalizer was still on it.
@@ -27,7 +29,8 @@ class StrayPods {
   void releasing(const std::string& uid);
   /// It was not removed, or no watch shows that pod.
   void not_released(const std::string& uid);
-  /// A pod that was found without a watch.
+  /// A pod that was found without a watch. Of a namespace with kMostOfNamespace none more is kept: it
+  /// is found again by the next controller that begins to lead.
   void add(const objects::ObjectMeta& meta);
   /// The API server has no such pod, or our finalizer is not on it.
   void forget(const objects::ObjectKey& key);
@@ -39,7 +42,8 @@ class StrayPods {
   struct State {
     std::map<std::string, std::set<objects::ObjectKey>> strays;  // by group
     std::map<objects::ObjectKey, std::string> groups;
-    std::set<std::string> released;  // UIDs of pods that may vanish
+    std::map<std::string, size_t> counts;  // by namespace
+    std::set<std::string> released;        // UIDs of pods that may vanish
   };
 
   static void erase(State& state, const objects::ObjectKey& key);

@@ -164,6 +164,13 @@ bool lacks_admission(Pass& pass) {
   return true;
 }
 
+// Whether nothing is to be created, because what is missing may only not be seen.
+bool waits_for_memory(Pass& pass) {
+  if (pass.in.memory_limit.empty()) return false;
+  pass.requeue(pass.in.config.refusal_retry);
+  return true;
+}
+
 }  // namespace
 
 bool waits_for_retry(Pass& pass) {
@@ -176,6 +183,12 @@ bool waits_for_retry(Pass& pass) {
 void create_children(Pass& pass) {
   // A gang that exists runs on, whatever happens to its other children.
   const bool complete = pass.gang.is_complete();
+  if (waits_for_memory(pass)) {
+    if (!complete) {
+      pass.set(condition::kScheduled, false, reason::kMemoryLimit, pass.in.memory_limit);
+    }
+    return;
+  }
   const ApiRefusal* refusal = refusal_of_needed(pass);
   if (!complete) {
     if (const auto foreign = foreign_object(pass)) return describe_foreign_object(pass, *foreign);
@@ -203,6 +216,7 @@ void create_children(Pass& pass) {
 
 void create_servers(Pass& pass) {
   if (!lacks_server_pods(pass) || !is_true(pass.status(), condition::kAccepted)) return;
+  if (waits_for_memory(pass)) return;
   if (!pass.gang.previous.empty() || foreign_common_object(pass) || waits_for_retry(pass)) return;
   if (admission_problem(pass)) return pass.requeue(pass.in.config.refusal_retry);
   ensure_common_children(pass);

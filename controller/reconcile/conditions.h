@@ -37,6 +37,7 @@ inline constexpr std::string_view kPreparing = "Preparing";
 inline constexpr std::string_view kDataReady = "DataReady";
 // Scheduled
 inline constexpr std::string_view kCreating = "Creating";
+inline constexpr std::string_view kMemoryLimit = "MemoryLimit";
 inline constexpr std::string_view kNameTaken = "NameTaken";
 inline constexpr std::string_view kQuotaExceeded = "QuotaExceeded";
 inline constexpr std::string_view kRefused = "Refused";

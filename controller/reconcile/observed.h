@@ -98,6 +98,9 @@ struct Observed {
   /// Name of an older job of the namespace whose gang holds pods and is being scheduled; see
   /// is_older_gang_in_placement(). Needed only if wants_competitors().
   std::optional<std::string> older_gang;
+  /// That objects of the job's namespace are left out of the caches, as a sentence; empty: none are.
+  /// What is not seen may exist then.
+  std::string memory_limit;
   /// Many other jobs wait for a pass.
   bool busy = false;
   OperatorConfig config;

@@ -174,6 +174,11 @@ void ReflectorThread::end_unserved() {
   options_.on_unserved();
 }
 
+bool ReflectorThread::wants_left_out() const {
+  return clock_.monotonic() - listed_ >= options_.list_for_room && sink_.has_room_again &&
+         sink_.has_room_again();
+}
+
 WatchInput ReflectorThread::list() {
   metrics_
       .counter(
@@ -210,6 +215,7 @@ WatchInput ReflectorThread::list() {
   }
   sink_.end_list(*version);
   note(nullptr);
+  listed_ = clock_.monotonic();
   {
     auto shared = shared_.lock();
     shared->ended = shared->begun;
@@ -258,6 +264,8 @@ WatchInput ReflectorThread::read() {
     auto bytes = stream_->read();
     if (!bytes) return watch_input::WatchBroken{std::move(bytes).error()};
     if (bytes->empty()) return watch_input::WatchEnded{};
+    // At the latest with a bookmark, of which one comes every minute.
+    if (wants_left_out()) return watch_input::ListWanted{};
     metrics_
         .gauge(
             kLastEvent,

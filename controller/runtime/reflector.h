@@ -7,7 +7,9 @@
 #include "common/random.h"
 #include "controller/client/api_client.h"
 #include "controller/client/watch_decoder.h"
+#include "controller/objects/footprint.h"
 #include "controller/runtime/heartbeat.h"
+#include "controller/runtime/memory_budget.h"
 #include "controller/runtime/store.h"
 #include "controller/runtime/watcher.h"
 
@@ -36,6 +38,11 @@ struct ReflectorOptions {
   /// Called when the API server does not serve the resource. The reflector has ended then, and its store
   /// is empty, until it is started again. Without it, the reflector goes on asking.
   std::function<void()> on_unserved{};
+  /// Shared by all caches; an object for which it has no room is left out. nullptr: no bound.
+  MemoryBudget* budget = nullptr;
+  /// How often a list may bring what was left out, once the budget has room again: in the meantime
+  /// its changes come late.
+  Duration list_for_room = std::chrono::minutes(5);
 };
 
 /// What keeps a reflector from knowing its objects.
@@ -60,6 +67,8 @@ class ReflectorThread {
     std::function<void()> emptied;
     /// ADDED, MODIFIED or DELETED, with the object's resourceVersion; empty if that cannot be read.
     std::function<void(const client::WatchEvent&, const std::string&)> changed;
+    /// Whether a list would bring what was left out.
+    std::function<bool()> has_room_again;
   };
 
   ReflectorThread(
@@ -111,6 +120,8 @@ class ReflectorThread {
   void end_unserved();
   /// Takes note of how a list or the start of a watch went.
   void note(const client::ApiError* error);
+  /// Whether it is time for a list that brings what was left out.
+  [[nodiscard]] bool wants_left_out() const;
   /// Prepares for a list or watch: what ends it.
   [[nodiscard]] std::stop_token begin_call(WatchAction action);
   [[nodiscard]] WatchInput list();
@@ -130,6 +141,7 @@ class ReflectorThread {
   client::WatchDecoder decoder_;
   std::vector<client::WatchEvent> pending_;  ///< decoded, but not yet given to the Watcher
   size_t next_pending_ = 0;
+  MonotonicPoint listed_{};
   std::unique_ptr<client::HttpStream> stream_;
   mutable Guarded<Shared> shared_;
   std::thread thread_;
@@ -139,7 +151,8 @@ class ReflectorThread {
 [[nodiscard]] std::optional<ObjectKey> key_in(const objects::Json& object);
 
 /// Keeps a Store equal to the API server's objects. An object that cannot be decoded, or is above a
-/// limit, is skipped and counted.
+/// limit, is skipped and counted. One for which the budget has no room is left out and counted; the
+/// store tells of it as if it had vanished.
 template <class T>
 class Reflector {
  public:
@@ -153,6 +166,8 @@ class Reflector {
   )
       : store_(store),
         namespace_(options.namespace_),
+        budget_(options.budget),
+        resource_(client::resource_of<T>().label),
         undecodable_(metrics.counter(
             "gnn_operator_undecodable_objects_total",
             "Objects of the API server that were skipped: not decodable, or too large.",
@@ -163,6 +178,11 @@ class Reflector {
             "Objects in the cache.",
             {{"resource", client::resource_of<T>().label}}
         )),
+        left_out_(metrics.gauge(
+            "gnn_operator_left_out_objects",
+            "Objects that the cache has no room for, because their namespace has its share.",
+            {{"resource", client::resource_of<T>().label}}
+        )),
         thread_(
             api,
             client::resource_of<T>(),
@@ -171,25 +191,35 @@ class Reflector {
             random,
             metrics,
             {
-                .begin_list = [this] { listing_.clear(); },
-                .listed =
-                    [this](const objects::Json& json) {
-                      if (auto object = decode(json)) listing_.push_back(std::move(object));
+                .begin_list =
+                    [this] {
+                      listing_.clear();
+                      listing_left_out_.clear();
+                      told_ = 0;
                     },
+                .listed = [this](const objects::Json& json) { list(json); },
                 .unread = [this](const objects::Json& json, const Error& why) { skip(json, why); },
                 .end_list =
                     [this](const std::string& version) {
+                      if (budget_ != nullptr) {
+                        budget_->replace_left_out(
+                            resource_, namespace_, std::exchange(listing_left_out_, {})
+                        );
+                      }
                       store_.replace(std::exchange(listing_, {}), namespace_, version);
-                      cached_.set(static_cast<double>(store_.size()));
+                      show_sizes();
                     },
                 .emptied =
                     [this] {
+                      if (budget_ != nullptr) budget_->replace_left_out(resource_, namespace_, {});
                       store_.clear(namespace_);
-                      cached_.set(static_cast<double>(store_.size()));
+                      show_sizes();
                     },
                 .changed = [this](
                                const client::WatchEvent& event, const std::string& version
                            ) { change(event, version); },
+                .has_room_again =
+                    [this] { return budget_ != nullptr && budget_->has_room_again(resource_); },
             }
         ) {}
 
@@ -204,11 +234,54 @@ class Reflector {
  private:
   using Pointer = typename Store<T>::Pointer;
 
+  /// Those left out of a list that the store tells of, so that some jobs say so; it would take a key
+  /// in a queue for each.
+  static constexpr int64_t kMostTold = 1000;
+
   Pointer decode(const objects::Json& json) {
     auto object = objects::ResourceTraits<T>::decode(json);
     if (object) return std::make_shared<const T>(std::move(*object));
     skip(json, object.error());
     return nullptr;
+  }
+
+  [[nodiscard]] static ObjectKey key_of(const T& object) {
+    return {object.metadata.namespace_, object.metadata.name};
+  }
+
+  /// The same object, charged; nullptr: there is no room.
+  Pointer keep(const Pointer& object) const {
+    if (budget_ == nullptr) return object;
+    const ObjectKey key = key_of(*object);
+    const Pointer before = store_.find(key);
+    auto charge = budget_->admit(
+        key.namespace_,
+        objects::footprint_of(*object),
+        before == nullptr ? 0 : objects::footprint_of(*before)
+    );
+    if (!charge) return nullptr;
+    return with_charge(object, std::move(*charge));
+  }
+
+  void list(const objects::Json& json) {
+    const Pointer object = decode(json);
+    if (object == nullptr) return;
+    // What has not changed is not there twice.
+    const Pointer before = store_.find(key_of(*object));
+    if (before != nullptr && *before == *object) return listing_.push_back(before);
+    if (Pointer kept = keep(object)) return listing_.push_back(std::move(kept));
+    MemoryBudget::add(listing_left_out_[object->metadata.namespace_], key_of(*object));
+    if (told_++ < kMostTold) tell_left_out(object);
+  }
+
+  void tell_left_out(const Pointer& object) {
+    budget_->leave_out(resource_, key_of(*object));
+    store_.leave_out(object);
+  }
+
+  void show_sizes() {
+    cached_.set(static_cast<double>(store_.size()));
+    if (budget_ != nullptr) left_out_.set(static_cast<double>(budget_->left_out(resource_)));
   }
 
   void skip(const objects::Json& json, const Error& why) {
@@ -224,20 +297,33 @@ class Reflector {
   void change(const client::WatchEvent& event, const std::string& version) {
     if (event.type == client::WatchEventType::Deleted) {
       // The key is enough: an object whose last state cannot be decoded must not stay.
-      if (const auto key = key_in(event.object)) store_.erase(*key, version);
+      if (const auto key = key_in(event.object)) {
+        if (budget_ != nullptr) budget_->not_left_out(resource_, *key);
+        store_.erase(*key, version);
+      }
     } else if (event.unread) {
       skip(event.object, *event.unread);
     } else if (const Pointer object = decode(event.object)) {
-      store_.upsert(object);
+      if (const Pointer kept = keep(object)) {
+        if (budget_ != nullptr) budget_->not_left_out(resource_, key_of(*object));
+        store_.upsert(kept);
+      } else {
+        tell_left_out(object);
+      }
     }
-    cached_.set(static_cast<double>(store_.size()));
+    show_sizes();
   }
 
   Store<T>& store_;
   const std::string namespace_;
+  MemoryBudget* const budget_;
+  const std::string resource_;
   std::vector<Pointer> listing_;
+  MemoryBudget::LeftOutByNamespace listing_left_out_;
+  int64_t told_ = 0;
   Counter undecodable_;
   Gauge cached_;
+  Gauge left_out_;
   ReflectorThread thread_;  // last: its thread uses all of the above
 };
 

@@ -146,6 +146,18 @@ class Store {
     if (old) notify(old, nullptr);
   }
 
+  /// For the writer: the object has no room here. Whoever is told of changes sees it vanish, even if
+  /// it never was here.
+  void leave_out(const Pointer& object) {
+    {
+      auto state = state_.lock();
+      const ObjectKey key = key_of(*object);
+      if (!show(*state, key, version_of(*object))) return;
+      take(*state, key);
+    }
+    notify(object, nullptr);
+  }
+
   /// For a reader: it is about to write the object to the API server.
   void expect(const ObjectKey& key) {
     auto state = state_.lock();

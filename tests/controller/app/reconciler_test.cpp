@@ -162,6 +162,39 @@ class ReconcilerTest : public ::testing::Test {
   };
 };
 
+// The cache has no room for it.
+TEST_F(ReconcilerTest, AJobThatIsLeftOutOfTheCacheIsReadAndSaysSo) {
+  const objects::ObjectKey key{"train", "arxiv"};
+  auto full = caches_.memory.admit("train", caches_.memory.limit() / 10 * 7, 0);
+  ASSERT_TRUE(full);
+  auto more = caches_.memory.admit("other", caches_.memory.limit() / 4, 0);
+  ASSERT_TRUE(more);
+  caches_.memory.leave_out("gnnjobs", key);
+  const std::string body = api::encode(job()).dump();
+  transport_.reply(200, body).reply(200, body);
+  static_cast<void>(reconciler_.reconcile(key));
+  EXPECT_EQ(transport_.requests().at(0).method, "GET");
+  EXPECT_EQ(transport_.requests().at(1).method, "PUT");
+  EXPECT_NE(transport_.requests().at(1).body.find("MemoryLimit"), std::string::npos);
+  EXPECT_EQ(count("POST"), 0U);
+  EXPECT_EQ(caches_.jobs.find(key), nullptr);
+
+  full.reset();
+  more.reset();
+  transport_.reply(200, body);
+  static_cast<void>(reconciler_.reconcile(key));
+  EXPECT_NE(caches_.jobs.find(key), nullptr) << "there is room again";
+  EXPECT_EQ(caches_.memory.complaint("train"), "");
+}
+
+TEST_F(ReconcilerTest, AJobThatIsLeftOutOfTheCacheAndGoneIsForgotten) {
+  const objects::ObjectKey key{"train", "arxiv"};
+  caches_.memory.leave_out("gnnjobs", key);
+  transport_.reply(404, "{}");
+  EXPECT_TRUE(std::holds_alternative<runtime::Done>(reconciler_.reconcile(key)));
+  EXPECT_FALSE(caches_.memory.is_left_out("gnnjobs", key));
+}
+
 TEST_F(ReconcilerTest, PacesRepeatedRefusals) {
   put_finished_job();
   refuse("a webhook says no");

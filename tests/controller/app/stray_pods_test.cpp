@@ -72,5 +72,24 @@ TEST(StrayPods, AreKeptByJobUntilForgotten) {
   EXPECT_TRUE(strays.of("ns/other").empty());
 }
 
+// Whoever may write pods can let any number of them vanish from the watch.
+TEST(StrayPods, AreBoundedByNamespace) {
+  StrayPods strays;
+  const auto add = [&](const std::string& name_space, int number) {
+    objects::ObjectMeta meta;
+    meta.namespace_ = name_space;
+    meta.name = "p" + std::to_string(number);
+    meta.labels[std::string(contract::kLabelJob)] = "j";
+    strays.add(meta);
+  };
+  for (int i = 0; i < 3000; ++i) add("filled", i);
+  add("other", 1);
+  EXPECT_EQ(strays.of("filled/j").size(), StrayPods::kMostOfNamespace);
+  EXPECT_EQ(strays.of("other/j").size(), 1U);
+  strays.forget({"filled", "p0"});
+  add("filled", 2999);
+  EXPECT_EQ(strays.of("filled/j").size(), StrayPods::kMostOfNamespace);
+}
+
 }  // namespace
 }  // namespace gnn::app

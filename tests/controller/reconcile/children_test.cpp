@@ -168,6 +168,30 @@ TEST(Children, ReportACreateThatKeepsFailing) {
   EXPECT_EQ(event_reasons(failing), std::vector<std::string>{"CreateFailed"});
 }
 
+// What is not seen may exist: it is only left out of the caches.
+TEST(Children, AreNotCreatedWhereTheCachesLeaveObjectsOfTheNamespaceOut) {
+  Observed observed;
+  observed.job = small_job();
+  observed.memory_limit = "Namespace train has more objects than the operator keeps";
+  const Plan left_out = plan(observed);
+  EXPECT_TRUE(left_out.actions.empty());
+  EXPECT_EQ(reason_of(left_out, condition::kScheduled), reason::kMemoryLimit);
+  EXPECT_EQ(left_out.status.message, observed.memory_limit);
+  EXPECT_EQ(left_out.status.state, state::kPending);
+  EXPECT_TRUE(left_out.requeue_after);
+
+  observed.job.status = left_out.status;
+  observed.memory_limit.clear();
+  EXPECT_FALSE(plan(observed).actions.empty()) << "there is room again";
+
+  Observed whole = running();
+  whole.memory_limit = "x";
+  whole.service.reset();
+  const Plan runs_on = plan(whole);
+  EXPECT_TRUE(runs_on.actions.empty());
+  EXPECT_TRUE(is_true(runs_on.status, condition::kRunning));
+}
+
 TEST(Children, NeverAdoptForeignObjects) {
   Observed observed;
   observed.job = small_job();

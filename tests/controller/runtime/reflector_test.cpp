@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <future>
 #include <map>
@@ -93,6 +94,70 @@ TEST_F(ReflectorTest, FollowsListAndWatch) {
   await({{"a", "6"}, {"c", "8"}});
   reflector_.stop();
   EXPECT_NE(transport_.requests().at(1).path.find("resourceVersion=5"), std::string::npos);
+}
+
+// The pods of one namespace fill their share; another's are kept, and what has room again comes back.
+TEST_F(ReflectorTest, LeavesOutWhatItsBudgetHasNoRoomForAndListsItOnceThereIsRoom) {
+  MemoryBudget budget(40'000);
+  ReflectorOptions options;
+  options.budget = &budget;
+  Reflector<Pod> reflector(api_, store_, options, clock_, random_, metrics_);
+  std::string items;
+  for (int i = 0; i < 100; ++i) items += pod("p" + std::to_string(100 + i), 1) + ",";
+  std::string other = pod("other", 1);
+  other.replace(other.find("ns"), 2, "b2");
+  transport_.reply(200, list(5, items + other));
+  const std::string bookmark = event("BOOKMARK", R"({"metadata":{"resourceVersion":"9"}})");
+  script_watch(silent({event("ADDED", pod("late", 6)), event("DELETED", pod("late", 7)), bookmark})
+  );
+  std::vector<std::string> vanished;
+  store_.on_change([&](const auto& before, const auto& after) {
+    if (after == nullptr) vanished.push_back(before->metadata.name);
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  });
+  reflector.start();
+  transport_.await_requests(2);
+  EXPECT_TRUE(store_.find({"b2", "other"}));
+  EXPECT_LE(budget.used_by("ns"), 30'000);
+  reflector.stop();
+  const size_t kept = store_.size();
+  EXPECT_GT(kept, 10U);
+  EXPECT_LT(kept, 50U);
+  EXPECT_NE(budget.complaint("ns"), "");
+  EXPECT_EQ(budget.complaint("b2"), "");
+  EXPECT_EQ(std::ranges::count(vanished, "p199"), 1) << "the store tells of what it leaves out";
+  EXPECT_FALSE(budget.is_left_out("pods", {"ns", "late"})) << "it is gone";
+  const std::string page = metrics_.expose();
+  EXPECT_NE(page.find("gnn_operator_left_out_objects{resource=\"pods\"} "), std::string::npos)
+      << page;
+}
+
+TEST_F(ReflectorTest, ListsAgainOnceThereIsRoomForWhatItLeftOut) {
+  MemoryBudget budget(40'000);
+  ReflectorOptions options;
+  options.watcher = {.backoff = {.initial = 1ms, .cap = 2ms}};
+  options.budget = &budget;
+  options.list_for_room = Duration::zero();
+  Reflector<Pod> reflector(api_, store_, options, clock_, random_, metrics_);
+  auto full = budget.admit("ns", 28'000, 0);
+  std::string large = pod("a", 1);
+  large.insert(large.size() - 1, R"(,"status":{"message":")" + std::string(9000, 'x') + R"("})");
+  const std::string bookmark = event("BOOKMARK", R"({"metadata":{"resourceVersion":"9"}})");
+  transport_.reply(200, list(5, large));
+  script_watch({.pieces = {bookmark}, .breaks = {}});
+  reflector.start();
+  transport_.await_requests(3);
+  EXPECT_EQ(store_.size(), 0U);
+  EXPECT_TRUE(budget.is_left_out("pods", {"ns", "a"}));
+
+  full.reset();
+  script_watch(silent({bookmark}));
+  transport_.reply(200, list(5, large));
+  script_watch(silent());
+  await({{"a", "1"}});
+  reflector.stop();
+  EXPECT_EQ(budget.complaint("ns"), "");
 }
 
 TEST_F(ReflectorTest, EndsWhereItsResourceIsNotServedAnyMoreAndCanBeStartedAgain) {

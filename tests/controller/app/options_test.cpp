@@ -118,7 +118,7 @@ TEST(Options, ReadsAJobFenceInKubernetesFormat) {
 }
 
 TEST(Options, RefusesAJobFenceItCannotReadWhole) {
-  for (const char* json : {
+  for (const char* fence : {
            "[]",
            "x",
            R"({"ingress": []})",
@@ -126,7 +126,7 @@ TEST(Options, RefusesAJobFenceItCannotReadWhole) {
            R"({"egress": [{"to": [{"ipBlock": {}}]}]})",
            R"({"egress": [{"ports": [{"protocol": "TCP", "port": 1, "endPort": 9}]}]})",
        }) {
-    EXPECT_FALSE(parse_job_fence(json)) << json;
+    EXPECT_FALSE(parse_job_fence(fence)) << fence;
   }
 }
 

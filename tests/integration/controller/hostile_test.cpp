@@ -439,6 +439,47 @@ TEST(Tenants, LargeObjectsOfOneHoldUpNoOther) {
   EXPECT_LT(resident, 128 << 20);
 }
 
+// Services of one namespace and its jobs take more memory than it gets of the operator.
+TEST(Tenants, ANamespaceThatFillsTheCachesHoldsUpNoOther) {
+  const Cluster filled;
+  const Cluster other;
+  const Json label = {{contract::kLabelJob, "filler"}};
+  const std::string services = "/api/v1/namespaces/" + filled.name_space() + "/services";
+  const Json port = {{{"port", 80}}};
+  for (int i = 0; i < 800; ++i) {
+    filled.api().create(
+        services,
+        {{"metadata", {{"name", "s" + std::to_string(i)}, {"labels", label}}},
+         {"spec", {{"clusterIP", "None"}, {"ports", port}}}}
+    );
+  }
+  filled.create_job("waits", 1);
+  ControllerArguments arguments = other.arguments({"--cache-memory=1"});
+  arguments.name_space.clear();
+  const ControllerProcess controller(other.plane(), arguments);
+  FakeKubelets kubelets(other.plane(), other.name_space(), 0ms);
+  FakeKubelets filled_kubelets(filled.plane(), filled.name_space(), 0ms);
+  other.create_job("j", 1);
+  EXPECT_TRUE(eventually([&] { return other.holds("j", "Running"); }))
+      << other.describe("j") << controller.log();
+  ASSERT_TRUE(eventually([&] {
+    return filled.condition("waits", "Scheduled")["reason"] == "MemoryLimit";
+  })) << filled.describe("waits")
+      << controller.log();
+  const std::string why = filled.condition("waits", "Scheduled")["message"];
+  EXPECT_NE(why.find("services"), std::string::npos) << why;
+  EXPECT_TRUE(filled.pods_of("waits").empty());
+  EXPECT_NE(
+      controller.http("/metrics")
+          .body.find("gnn_operator_left_out_objects{resource=\"services\"} "),
+      std::string::npos
+  );
+
+  for (int i = 0; i < 800; ++i) filled.api().remove(services + "/s" + std::to_string(i));
+  EXPECT_TRUE(eventually([&] { return filled.holds("waits", "Running"); }))
+      << filled.describe("waits") << "it has room again";
+}
+
 TEST_F(Hostile, APodThatClaimsToBeOfALaterAttemptHoldsItsJobUpForNoMoment) {
   ControllerProcess controller(cluster_.plane(), cluster_.arguments());
   const Json job = cluster_.create_job("j");

@@ -449,8 +449,12 @@ class Hour {
     options.poll_progress = false;
     options.config.kueue = true;
     options.config.group_apis = {objects::GroupApi::Volcano};
-    options.group_apis = [] { return std::vector{objects::GroupApi::Volcano}; };
-    options.kueue = [] { return std::optional(objects::KueueVersion::V1Beta2); };
+    options.optional_apis = [] {
+      OptionalApis apis;
+      apis.groups = {objects::GroupApi::Volcano};
+      apis.kueue = objects::KueueVersion::V1Beta2;
+      return apis;
+    };
     return options;
   }
 

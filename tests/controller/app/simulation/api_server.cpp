@@ -122,6 +122,16 @@ std::string owner_in(const Json& object) {
   return "";
 }
 
+bool is_foreign(const Json& object) {
+  return !label_in(object, kForeignLabel).empty();
+}
+
+bool is_orphan(const Json& object) {
+  const Json& meta = metadata_of(object);
+  const auto owners = meta.find("ownerReferences");
+  return owners == meta.end() || owners->empty();
+}
+
 bool has_finalizer(const Json& object, std::string_view finalizer) {
   const Json& meta = metadata_of(object);
   const auto all = meta.find("finalizers");

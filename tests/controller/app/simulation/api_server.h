@@ -36,6 +36,9 @@ inline const std::string kWorkloadPriorities = "workloadpriorityclasses.kueue.x-
 inline const std::string kPriorities = "priorityclasses.scheduling.k8s.io";
 }  // namespace kinds
 
+/// Marks what is not the operator's.
+inline const std::string kForeignLabel = "example.com/foreign";
+
 /// One change of an object; `before` is null for a new one, `gone` says that it is no more.
 struct Change {
   Object before;
@@ -59,6 +62,10 @@ struct Refusal {
 [[nodiscard]] std::string label_in(const Json& object, std::string_view key);
 /// The UID of the controller among its owners.
 [[nodiscard]] std::string owner_in(const Json& object);
+/// Whether somebody made it who only claims that it is the operator's.
+[[nodiscard]] bool is_foreign(const Json& object);
+/// Whether its owners were taken off it.
+[[nodiscard]] bool is_orphan(const Json& object);
 [[nodiscard]] bool has_finalizer(const Json& object, std::string_view finalizer);
 void drop_finalizer(Json& object, std::string_view finalizer);
 /// Whether a condition of its status is True.

@@ -214,7 +214,7 @@ void Rules::see_new_pod(
   const auto numbers = numbers_in(pod);
   for (const auto& [key, other] : server.all(kinds::kPods)) {
     const bool same = uid_in(*other) == uid_in(pod) || owner_in(*other) != uid || is_over(*other);
-    if (same || late_.contains(uid_in(*other))) continue;
+    if (same || late_.contains(uid_in(*other)) || is_foreign(*other)) continue;
     const auto others = numbers_in(*other);
     if (!numbers || !others) continue;
     const bool twice = others->node == numbers->node && numbers->restart <= others->restart;
@@ -239,7 +239,7 @@ void Rules::see_workload(const ApiServer& server, const Change& change) {
   const Object job = job_of_uid(server, owner_in(*change.before));
   if (known_faults::kQuotaOfDeletedJobs && (!job || is_deleted(*job))) return;
   for (const auto& [key, pod] : server.all(kinds::kPods)) {
-    if (owner_in(*pod) != owner_in(*change.before) || is_over(*pod) ||
+    if (owner_in(*pod) != owner_in(*change.before) || is_over(*pod) || is_foreign(*pod) ||
         late_.contains(uid_in(*pod))) {
       continue;
     }

@@ -14,7 +14,6 @@ namespace {
 
 const std::string kUser = "user";
 const std::string kForeignFinalizer = "example.com/hold";
-const std::string kForeignLabel = "example.com/foreign";
 const std::string kQueueLabel = "kueue.x-k8s.io/queue-name";
 constexpr size_t kMostJobs = 3;
 
@@ -264,12 +263,17 @@ void Users::make_way() {
   refused_kinds_.clear();
   changes_pods_ = false;
   server_.serve_kueue(true);
+  for (const std::string& kind :
+       {kinds::kPods, kinds::kServices, kinds::kConfigMaps, kinds::kSecrets, kinds::kNetworkPolicies
+       }) {
+    for (const Object& object : server_.snapshot(kind)) {
+      const bool orphan = is_orphan(*object) && !label_in(*object, contract::kLabelJob).empty();
+      if (!orphan && !is_foreign(*object)) continue;
+      server_.remove(kind, key_in(*object), kUser, {{"gracePeriodSeconds", 0}});
+    }
+  }
   for (const std::string& kind : {kinds::kPods, kinds::kJobs}) {
     for (const Object& object : server_.snapshot(kind)) {
-      if (!label_in(*object, kForeignLabel).empty()) {
-        server_.remove(kind, key_in(*object), kUser, {{"gracePeriodSeconds", 0}});
-        continue;
-      }
       if (!has_finalizer(*object, kForeignFinalizer)) continue;
       Json changed = *object;
       drop_finalizer(changed, kForeignFinalizer);

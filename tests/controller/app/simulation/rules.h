@@ -68,6 +68,8 @@ class Rules {
       const std::optional<ViewOfQueue>& view
   );
   void see_event(const std::string& body);
+  /// Passes follow each other at once without an end.
+  void see_restless_passes() { broken(rule::kNoHotLoop, "passes follow each other at once"); }
   /// From now on nothing must be written.
   void expect_quiet() { quiet_ = true; }
   /// After the world has answered everything for long.

@@ -244,6 +244,7 @@ void World::settle() {
     leader_->see_everything();
     if (!leader_->work()) return;
   }
+  if (!rules_.violation()) rules_.see_restless_passes();
 }
 
 void World::quiet() {

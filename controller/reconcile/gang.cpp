@@ -454,9 +454,9 @@ bool is_impostor(const Pod& pod, const Observed& observed) {
   if (!is_owned_by(pod.metadata, job)) return false;
   if (observed.impostors.contains(pod.metadata.uid)) return true;
   const std::string& name = pod.metadata.name;
-  if (contract::attempt_of_prepare_pod(job.metadata.name, name)) return false;
+  if (contract::attempt_of_prepare_pod(job.metadata.name, name)) return !job.spec.prepare;
   if (const auto server = contract::numbers_of_server_pod(job.metadata.name, name)) {
-    return server->server >= api::kMaxNodes;
+    return !job.spec.servers || server->server >= api::kMaxNodes;
   }
   const auto numbers = contract::numbers_of_pod(job.metadata.name, name);
   return !numbers || numbers->node >= job.spec.workers.nodes;

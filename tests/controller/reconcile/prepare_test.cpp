@@ -136,6 +136,7 @@ TEST(Prepare, AFailureOfTheDataIsFinalInTheProgramsWordsAndOthersAreChargedResta
 TEST(Prepare, StopsWhenSuspendedOrLateAndStartsAgainWhenResumed) {
   Observed observed = preparing();
   observed.job.spec.suspend = true;
+  observed = next(observed, plan(observed));
   const Plan stopping = plan(observed);
   ASSERT_EQ(count_of<DeletePod>(stopping), 1);
   EXPECT_EQ(actions_of<DeletePod>(stopping)[0].name, "arxiv-prepare-1");
@@ -155,7 +156,9 @@ TEST(Prepare, StopsWhenSuspendedOrLateAndStartsAgainWhenResumed) {
   done.job.spec.suspend = true;
   const Plan ready = plan(done);
   EXPECT_TRUE(is_true(ready.status, condition::kPrepared));
-  const Plan stopped = plan(next(done, ready));
+  done = next(done, ready);
+  done = next(done, plan(done));
+  const Plan stopped = plan(done);
   EXPECT_EQ(count_of<DeletePod>(stopped), 1) << "a suspended job has no pods";
 
   // One that takes longer than the job may stops as well.

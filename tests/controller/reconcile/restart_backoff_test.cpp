@@ -55,9 +55,9 @@ TEST(RestartBackoff, DoublesWithEachRestartInARow) {
 TEST(RestartBackoff, FollowsTheJobsPolicy) {
   Observed observed = patient();
   observed.job.spec.run_policy.failure_policy.backoff = {
-      .initial_seconds = 3, .max_seconds = 7, .healthy_seconds = 600
+      .initial_seconds = 30, .max_seconds = 70, .healthy_seconds = 600
   };
-  EXPECT_EQ(waits(observed, 4, fail_node), (std::vector<int64_t>{0, 3, 6, 7}));
+  EXPECT_EQ(waits(observed, 4, fail_node), (std::vector<int64_t>{0, 30, 60, 70}));
 }
 
 TEST(RestartBackoff, CountsChargedAndFreeRestartsApart) {

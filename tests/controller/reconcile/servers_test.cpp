@@ -322,7 +322,7 @@ TEST_F(Servers, ScalingDownTakesTheHighestNumbersAndScalingUpNewOnes) {
   EXPECT_EQ(made.status.servers->summary, "3/3");
   in_ = next(in_, made);
   in_.job.spec.servers->nodes = 1;
-  made = plan(in_);
+  made = go_on(plan(in_));
   EXPECT_EQ(deleted(made), (Names{"arxiv-s1-0", "arxiv-s2-0"}));
   EXPECT_EQ(made.status.servers->summary, "1/1");
   EXPECT_TRUE(is_true(made.status, condition::kServersReady));
@@ -338,8 +338,10 @@ TEST_F(Servers, ScalingDownTakesTheHighestNumbersAndScalingUpNewOnes) {
 TEST_F(Servers, SuspendingStopsThemAfterTheWorkersAndResumingMakesNewOnes) {
   in_.job.status.servers->restarts = 7;
   in_.job.spec.suspend = true;
-  Plan made = plan(in_);
+  Plan made = go_on(plan(in_));
   EXPECT_EQ(deleted(made), (Names{"arxiv-1-0", "arxiv-1-1"}));
+  made = go_on(made);
+  EXPECT_EQ(deleted(made), Names{}) << "the status gives their numbers up first";
   made = go_on(made);
   EXPECT_EQ(deleted(made), (Names{"arxiv-s0-0", "arxiv-s1-0"}));
   EXPECT_FALSE(is_true(made.status, condition::kSuspended));
@@ -432,7 +434,9 @@ TEST_F(Servers, APartitionWithoutAPlaceGivesAllMachinesBackAndAFurtherServerNone
   );
   in_ = next(in_, released);
   released = plan(in_);
-  EXPECT_EQ(deleted(released), (Names{"arxiv-s0-0", "arxiv-s1-0", "arxiv-1-0", "arxiv-1-1"}));
+  EXPECT_EQ(deleted(released), (Names{"arxiv-1-0", "arxiv-1-1"}));
+  released = go_on(released);
+  EXPECT_EQ(deleted(released), (Names{"arxiv-s0-0", "arxiv-s1-0"}));
   released = go_on(released);
   EXPECT_EQ(created(released), Names{});
   in_ = next(in_, released, 60);

@@ -36,13 +36,13 @@ struct Prefix {
 };
 constexpr std::array<Prefix, 3> kPrefixes = {{{'x', 16}, {'o', 8}, {'b', 2}}};
 
-struct Digits {
+struct BasedDigits {
   std::string_view text;
   int base = 10;
 };
 
 // "0x1f", "0o17", "0b11" and, where `zero_is_octal`, "017".
-Digits digits_of(std::string_view unsigned_text, bool zero_is_octal) {
+BasedDigits based_digits(std::string_view unsigned_text, bool zero_is_octal) {
   if (unsigned_text.size() < 2 || unsigned_text[0] != '0') return {.text = unsigned_text};
   const char letter = static_cast<char>(unsigned_text[1] | 0x20);
   for (const Prefix& prefix : kPrefixes) {
@@ -54,7 +54,7 @@ Digits digits_of(std::string_view unsigned_text, bool zero_is_octal) {
 std::optional<json> integer(std::string_view text, bool zero_is_octal) {
   const bool negative = text.starts_with('-');
   if (has_sign(text)) text.remove_prefix(1);
-  const auto [digits, base] = digits_of(text, zero_is_octal);
+  const auto [digits, base] = based_digits(text, zero_is_octal);
   uint64_t value = 0;
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), value, base);

@@ -10,14 +10,14 @@ namespace {
 
 using Paths = std::vector<std::string>;
 
-Paths paths_of(const std::vector<FieldError>& errors) {
+Paths error_paths(const std::vector<FieldError>& errors) {
   Paths paths;
   for (const FieldError& error : errors) paths.push_back(error.path);
   return paths;
 }
 
 Paths wrong_resources(const Resources& resources) {
-  return paths_of(resource_errors(resources, "r"));
+  return error_paths(resource_errors(resources, "r"));
 }
 
 TEST(PodRules, ComparesRequestsWithLimitsByTheirAmounts) {
@@ -63,31 +63,35 @@ TEST(PodRules, HugePagesNeedWholePagesAndCpuOrMemory) {
 }
 
 PodTemplate pod_with(const Toleration& toleration) {
-  return {.image = "a", .tolerations = {toleration}};
+  PodTemplate pod;
+  pod.image = "a";
+  pod.tolerations = {toleration};
+  return pod;
 }
 
 TEST(PodRules, TolerationsAreAsKubernetesReadsThem) {
   EXPECT_EQ(
-      paths_of(pod_errors(pod_with({.value = "b"}), "p")), Paths{"p.tolerations[0].operator"}
+      error_paths(pod_errors(pod_with({.value = "b"}), "p")), Paths{"p.tolerations[0].operator"}
   );
   EXPECT_EQ(
-      paths_of(pod_errors(pod_with({.key = "a", .op = "Exists", .value = "b"}), "p")),
+      error_paths(pod_errors(pod_with({.key = "a", .op = "Exists", .value = "b"}), "p")),
       Paths{"p.tolerations[0].value"}
   );
   EXPECT_EQ(
-      paths_of(pod_errors(pod_with({.key = "a", .toleration_seconds = 5}), "p")),
+      error_paths(pod_errors(pod_with({.key = "a", .toleration_seconds = 5}), "p")),
       Paths{"p.tolerations[0].effect"}
   );
-  EXPECT_EQ(paths_of(pod_errors(pod_with({.op = "Exists"}), "p")), Paths{});
+  EXPECT_EQ(error_paths(pod_errors(pod_with({.op = "Exists"}), "p")), Paths{});
 }
 
 TEST(PodRules, ExpressionsHaveTheValuesOfTheirOperator) {
   const auto paths = [](const char* op, const std::vector<std::string>& values) {
-    PodTemplate pod{.image = "a"};
+    PodTemplate pod;
+    pod.image = "a";
     pod.affinity.emplace().node_affinity.emplace().preferred = {
         {.preference = {{{.key = "a", .op = op, .values = values}}}}
     };
-    return paths_of(pod_errors(pod, "p"));
+    return error_paths(pod_errors(pod, "p"));
   };
   const Paths wrong = {
       "p.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference."

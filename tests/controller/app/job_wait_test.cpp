@@ -20,7 +20,7 @@ using Kind = WaitResult::Kind;
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-json job(const std::string& uid, const std::string& condition = "") {
+json waited_job(const std::string& uid, const std::string& condition = "") {
   json object = api::encode(api::sample_job());
   object["metadata"] = {{"name", "j"}, {"namespace", "ns"}, {"uid", uid}};
   object["status"] = {{"state", "Running"}};
@@ -36,11 +36,11 @@ json job(const std::string& uid, const std::string& condition = "") {
   return object;
 }
 
-std::string list_of(const json& items) {
+std::string job_list(const json& items) {
   return json{{"metadata", {{"resourceVersion", "5"}}}, {"items", items}}.dump();
 }
 
-std::string event(const char* type, const json& object) {
+std::string watch_line(const char* type, const json& object) {
   return json{{"type", type}, {"object", object}}.dump() + "\n";
 }
 
@@ -72,8 +72,11 @@ class JobWaitTest : public ::testing::Test {
 };
 
 TEST_F(JobWaitTest, SeesTheEndOfAJobThatIsDeletedAtOnceAfterIt) {
-  transport_.reply(200, list_of({job("u")}));
-  watch({event("MODIFIED", job("u", "Complete")) + event("DELETED", job("u", "Complete"))});
+  transport_.reply(200, job_list({waited_job("u")}));
+  watch(
+      {watch_line("MODIFIED", waited_job("u", "Complete")) +
+       watch_line("DELETED", waited_job("u", "Complete"))}
+  );
   const WaitResult result = wait();
   EXPECT_EQ(result.kind, Kind::Complete);
   EXPECT_EQ(result.message, "it is Complete");
@@ -84,41 +87,42 @@ TEST_F(JobWaitTest, SeesTheEndOfAJobThatIsDeletedAtOnceAfterIt) {
 }
 
 TEST_F(JobWaitTest, TakesTheLastStateOfADeletedJob) {
-  transport_.reply(200, list_of({job("u")}));
-  watch({event("DELETED", job("u", "Failed"))});
+  transport_.reply(200, job_list({waited_job("u")}));
+  watch({watch_line("DELETED", waited_job("u", "Failed"))});
   EXPECT_EQ(wait().kind, Kind::Failed);
 }
 
 TEST_F(JobWaitTest, EndsWhenTheJobThatWasSeenIsDeleted) {
-  transport_.reply(200, list_of({job("u")}));
-  watch({event("DELETED", job("u"))});
+  transport_.reply(200, job_list({waited_job("u")}));
+  watch({watch_line("DELETED", waited_job("u"))});
   EXPECT_EQ(wait().kind, Kind::Deleted);
 }
 
 TEST_F(JobWaitTest, EndsWhenTheJobIsGoneAfterAWatchThatBroke) {
-  transport_.reply(200, list_of({job("u")}));
+  transport_.reply(200, job_list({waited_job("u")}));
   watch({});
-  transport_.reply(200, list_of(json::array()));
+  transport_.reply(200, job_list(json::array()));
   EXPECT_EQ(wait().kind, Kind::Deleted);
 }
 
 TEST_F(JobWaitTest, AnotherJobOfTheNameIsNotTheOneThatWasSeen) {
-  transport_.reply(200, list_of({job("u")}));
+  transport_.reply(200, job_list({waited_job("u")}));
   watch({});
-  transport_.reply(200, list_of({job("another", "Complete")}));
+  transport_.reply(200, job_list({waited_job("another", "Complete")}));
   EXPECT_EQ(wait().kind, Kind::Deleted);
 }
 
 TEST_F(JobWaitTest, AwaitsAJobThatIsNotThereYet) {
-  transport_.reply(200, list_of(json::array()));
-  watch({event("ADDED", job("u")), event("MODIFIED", job("u", "Complete"))});
+  transport_.reply(200, job_list(json::array()));
+  watch({watch_line("ADDED", waited_job("u")), watch_line("MODIFIED", waited_job("u", "Complete"))}
+  );
   EXPECT_EQ(wait().kind, Kind::Complete);
 }
 
 TEST_F(JobWaitTest, PollsWhereItMayNotList) {
   const std::string forbidden = R"({"kind": "Status", "code": 403, "reason": "Forbidden"})";
   transport_.reply(403, forbidden);
-  transport_.reply(200, job("u").dump());
+  transport_.reply(200, waited_job("u").dump());
   transport_.reply(404, R"({"kind": "Status", "code": 404, "reason": "NotFound"})");
   EXPECT_EQ(wait().kind, Kind::Deleted);
 }
@@ -131,11 +135,11 @@ TEST_F(JobWaitTest, RetriesErrorsUntilTheTimeout) {
 }
 
 TEST_F(JobWaitTest, SaysWhatWasSeenLast) {
-  transport_.reply(200, list_of({job("u")}));
-  watch({event("MODIFIED", job("u"))});
-  transport_.reply(200, list_of({job("u")}));
+  transport_.reply(200, job_list({waited_job("u")}));
+  watch({watch_line("MODIFIED", waited_job("u"))});
+  transport_.reply(200, job_list({waited_job("u")}));
   watch({});
-  transport_.reply(200, list_of({job("u")}));
+  transport_.reply(200, job_list({waited_job("u")}));
   EXPECT_EQ(wait(std::chrono::milliseconds(500)).message, "state Running");
 }
 

@@ -26,7 +26,8 @@ using testing::Changes;
 using testing::ControlPlane;
 using testing::must;
 
-const std::string kCrd = std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml";
+const std::string kTemplatesCrd =
+    std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml";
 const std::string kWorkers = "/spec/workers/template";
 
 // A sample job that differs in one place.
@@ -316,7 +317,7 @@ objects::Pod pod_of(const Template& made, const GnnJob& job) {
 class PodTemplates : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    must(ControlPlane::shared().apply(kCrd));
+    must(ControlPlane::shared().apply(kTemplatesCrd));
     name_space() = ControlPlane::shared().create_namespace("templates").value();
   }
 

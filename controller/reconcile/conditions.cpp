@@ -180,7 +180,6 @@ void derive_kstatus(api::GnnJobStatus& status, int64_t generation, TimePoint now
   const std::string_view type = stalled ? condition::kStalled : condition::kReconciling;
   // Of a condition that the next line may move.
   const std::string reason = stalled ? found.condition->reason : std::string(found.word);
-  const std::string message = found.condition == nullptr ? "" : found.condition->message;
   const std::string message =
       found.condition == nullptr ? "" : message_of(status, *found.condition);
   std::erase_if(status.conditions, [&](const api::Condition& each) {

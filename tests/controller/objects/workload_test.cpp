@@ -101,7 +101,7 @@ TEST(Workload, IsReadWithWhatItsPodsRequestInAll) {
   for (int i = 0; i < 1000; ++i) {
     huge["spec"]["containers"][0]["resources"]["limits"]["r" + std::to_string(i)] = "1";
   }
-  EXPECT_LE(requests(huge.dump().c_str()).size(), 32U);
+  EXPECT_LE(requests(huge.dump().c_str()).size(), 48U);
 }
 
 TEST(Workload, SaysWhatItAsksForInsteadOfSomethingElse) {

@@ -358,7 +358,14 @@ std::optional<Observed> with_admitted_servers(const Observed& observed) {
 
 void show_queue(Pass& pass) {
   auto& shown = pass.status().scheduling;
-  if (pass.queue.wanted && !pass.queue.known) return;
+  if (pass.queue.wanted && !pass.queue.known) {
+    const auto& before = pass.job().status.scheduling;
+    if (!before || !before->workload) return;
+    if (!shown) shown.emplace();
+    shown->workload = before->workload;
+    shown->cluster_queue = before->cluster_queue;
+    return;
+  }
   if (pass.queue.workload == nullptr || !pass.queue.wanted) {
     if (!shown) return;
     shown->workload.reset();

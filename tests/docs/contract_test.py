@@ -70,7 +70,8 @@ class ContractPage(unittest.TestCase):
         given = set(re.findall(r"contract::(kLabel\w+)", DESIRED))
         self.assertEqual(given, set(constants("Label")), "a label of the contract that no child has")
         listed = {name for row in rows("Names") if row[0] in ("every child", "pods") for name in quoted(row[1])}
-        self.assertEqual(listed, set(constants("Label").values()))
+        opt_outs = HEADER.split("kMeshOptOutLabels = {")[1].split("};")[0]
+        self.assertEqual(listed, {*constants("Label").values(), *re.findall(r'MeshOptOut\{"([^"]+)"', opt_outs)})
 
     def test_names_the_finalizer_of_pods(self):
         self.assertIn(f"`{constants('PodFinalizer')['kPodFinalizer']}`", PAGE)

@@ -139,7 +139,7 @@ class ReconcilerTest : public ::testing::Test {
     return found;
   }
 
-  FakeClock clock_;
+  FakeClock clock_{reconcile::at(60)};  // later than what the jobs are stamped with
   FakeTransport transport_;
   MetricsRegistry metrics_;
   client::TokenSource tokens_{client::KubeConfig{}, clock_};

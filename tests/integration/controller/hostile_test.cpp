@@ -386,7 +386,7 @@ TEST(Tenants, PodsOfOneThatSayNothingHoldUpNoOthersProgress) {
   FakeKubelets kubelets(other.plane(), other.name_space(), 0ms);
   // Accepts, by the kernel, and never answers.
   const SilentAgent agent;
-  constexpr int kJobs = 60;
+  constexpr int kJobs = 40;
   for (int i = 0; i < kJobs; ++i) {
     const std::string name = "s" + std::to_string(i);
     silent_kubelets.set_address(name + "-1-0", agent.address());

@@ -970,7 +970,7 @@ bool names_are_unique(const std::vector<Item>& list) {
 
 // However the path is written: /etc//gnn and /etc/./gnn are /etc/gnn.
 bool is_reserved_mount(const std::string& path) {
-  const std::string normal = std::filesystem::path(path + "/").lexically_normal().string();
+  const std::string normal = std::filesystem::path("/." + path + "/").lexically_normal().string();
   return std::any_of(
       kReservedMounts.begin(),
       kReservedMounts.end(),

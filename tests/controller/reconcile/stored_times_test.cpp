@@ -77,6 +77,12 @@ Observed overdue_pod() {
 Observed overdue_pod_of_an_earlier_attempt() {
   Observed observed = running();
   observed.job.status.attempt = 2;
+  // The pods of that attempt have not been made yet.
+  for (api::Condition& each : observed.job.status.conditions) {
+    if (each.type != condition::kScheduled && each.type != condition::kRunning) continue;
+    each.status = "False";
+    each.reason = reason::kCreating;
+  }
   mark_deleted(observed.pods[1], at(20));
   observed.pods.erase(observed.pods.begin());
   observed.now = at(52);
@@ -127,6 +133,7 @@ TEST(UncertainTime, EndsNothingBeforeItIsConfirmed) {
 TEST(StoredTimes, ABackOffIsNotLongerThanTheLongestThatThereIs) {
   Observed observed = running();
   observed.job.spec.run_policy.failure_policy.backoff.max_seconds = 60;
+  observed.job.spec.run_policy.failure_policy.backoff.healthy_seconds = 86'400;
   observed.job.status.backoff.charged = 1;
   observed.now += 1h;
   end_container(observed.pods[0], 1);

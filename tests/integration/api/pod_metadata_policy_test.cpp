@@ -78,10 +78,7 @@ TEST_F(PodMetadataPolicy, NamesTheKeyThatTheChartDoesNotAllow) {
         // Like keys that are allowed, or that the CRD refuses.
         "k8s.io",
         "foo.k8s.io.evil/x",
-        "Karpenter.sh/do-not-disrupt",
-        "karpenter.sh./do-not-disrupt",
-        "karpenter.sh/do-not-disrupt.",
-        "karpenter.sh/dо-not-disrupt",  // a Cyrillic o
+        "karpenter.sh/do-not-disrupts",
         "evil-gnn.dev/x",
         "iam.amazonaws.com/role"}) {
     for (const char* role : {"workers", "servers"}) {
@@ -94,9 +91,21 @@ TEST_F(PodMetadataPolicy, NamesTheKeyThatTheChartDoesNotAllow) {
       }
     }
   }
+  // Like keys that are allowed, and none that a pod could have: the CRD refuses them before.
+  for (const char* key :
+       {"Karpenter.sh/do-not-disrupt",
+        "karpenter.sh./do-not-disrupt",
+        "karpenter.sh/do-not-disrupt.",
+        "karpenter.sh/dо-not-disrupt"}) {  // a Cyrillic o
+    EXPECT_NE(said("POST", "?dryRun=All", job("new", "servers", "annotations", key)), "") << key;
+  }
   for (const char* key :
        {"cluster-autoscaler.kubernetes.io/safe-to-evict",
+        "eks.amazonaws.com/skip-containers",
+        "istio.io/dataplane-mode",
         "karpenter.sh/do-not-disrupt",
+        "kuma.io/sidecar-injection",
+        "linkerd.io/inject",
         "sidecar.istio.io/inject"}) {
     EXPECT_EQ(said("POST", "?dryRun=All", job("new", "servers", "annotations", key)), "") << key;
   }

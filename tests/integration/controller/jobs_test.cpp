@@ -374,7 +374,7 @@ TEST_F(Jobs, AVolumeThatIsMissingIsNamedByTheEventsOfItsPod) {
     );
   };
   event("of-another", "uid-of-an-earlier-pod", "an earlier pod's");
-  event("of-this", pod["metadata"]["uid"], R"(configmap "no-such" not found)");
+  event("of-this", pod["metadata"]["uid"], "there is no configmap no-such");
   const Json worker = {
       {"name", contract::kWorkerContainer},
       {"image", "localhost/none:1"},
@@ -393,7 +393,7 @@ TEST_F(Jobs, AVolumeThatIsMissingIsNamedByTheEventsOfItsPod) {
   };
   ASSERT_TRUE(cluster_.api().patch(cluster_.pods() + "/j-1-0/status", {{"status", status}}));
   EXPECT_TRUE(eventually([&] {
-    return cluster_.describe("j").find(R"(FailedMount: configmap "no-such" not found)") !=
+    return cluster_.describe("j").find("FailedMount: there is no configmap no-such") !=
            std::string::npos;
   })) << cluster_.describe("j")
       << controller.log();

@@ -38,6 +38,7 @@ KINDS = {
     "podgroups.scheduling.k8s.io": "/apis/scheduling.k8s.io/v1beta1/podgroups",
     "workloads": "/apis/kueue.x-k8s.io/v1beta2/workloads",
 }
+TYPE = {"apiVersion": "gnn.dev/v1alpha1", "kind": "GNNJob"}
 SHAPES = ("keys", "text", "spec", "tiny")
 
 
@@ -62,6 +63,7 @@ def fill(kind, shape):
     body = {"metadata": {"labels": {"gnn.dev/job": "j"}, "ownerReferences": own}}
     text = "x" * (LARGEST - 3000)
     if kind == "gnnjobs":
+        body.update(TYPE)
         body["spec"] = dict(job_spec(), suspend=True)
         body["metadata"] = {"labels": {}}
     if shape == "tiny":
@@ -115,6 +117,7 @@ class Server:
         self.lock = threading.Lock()
         self.versions = 1000
         handler = type("Handler", (Handler,), {"server_state": self})
+        ThreadingHTTPServer.request_queue_size = 128
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.http.daemon_threads = True
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
@@ -124,7 +127,7 @@ class Server:
         own = self.finished or OWN_JOBS
         if kind == "gnnjobs":
             if index < own:
-                job = {"metadata": meta("own", f"own{index}"), "spec": job_spec()}
+                job = {**TYPE, "metadata": meta("own", f"own{index}"), "spec": job_spec()}
                 if self.finished:
                     job["status"] = finished_status()
                 return json.dumps(job)
@@ -161,6 +164,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+    def handle(self):
+        try:
+            super().handle()
+        except (BrokenPipeError, ConnectionResetError):  # the controller has ended
+            pass
 
     def reply(self, body, status=200):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -239,12 +248,20 @@ class Handler(BaseHTTPRequestHandler):
         time.sleep(600)
 
     def body(self):
-        return json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            while size := int(self.rfile.readline(), 16):
+                data += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+        return json.loads(data or b"{}")
 
     def do_POST(self):
         state = self.server_state
         made = self.body()
-        made.setdefault("metadata", {}).update(uid="made-" + state.next_version(), resourceVersion=state.next_version())
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        made.setdefault("metadata", {}).update(uid="made-" + state.next_version(), resourceVersion=state.next_version(),
+                                               creationTimestamp=now)
         self.reply(made, 201)
 
     def do_PUT(self):
@@ -253,7 +270,7 @@ class Handler(BaseHTTPRequestHandler):
         if "/namespaces/other/" in self.path and state.first_status is None:
             state.first_status = time.monotonic()
         sent["metadata"]["resourceVersion"] = state.next_version()
-        sent.setdefault("spec", job_spec())
+        sent.update(TYPE, spec=job_spec())
         self.reply(sent)
 
     do_PATCH = do_POST
@@ -314,11 +331,13 @@ def run(server, process, kind, shape, log):
     time.sleep(2)
     began = time.monotonic()
     with server.news:
-        server.new_job = {"metadata": meta("other", "j"), "spec": job_spec()}
+        server.new_job = {**TYPE, "metadata": meta("other", "j"), "spec": job_spec()}
         server.news.notify_all()
     while server.first_status is None and time.monotonic() < began + 30:
         time.sleep(0.005)
-    first = None if server.first_status is None else round(server.first_status - began, 3)
+    if server.first_status is None:
+        sys.exit(f"no status within 30 s\n{log.read_text()[-2000:]}")
+    first = round(server.first_status - began, 3)
     port = re.search(r'"port":\s*"?(\d+)', log.read_text())
     page = urllib.request.urlopen(f"http://127.0.0.1:{port[1]}/metrics", timeout=30).read().decode() if port else ""
     told = {name: value for name, value in re.findall(r"^(gnn_operator_(?:cache_bytes|left_out_objects\S*|undecodable\S*)) (\S+)",

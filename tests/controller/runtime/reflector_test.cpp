@@ -97,27 +97,35 @@ TEST_F(ReflectorTest, FollowsListAndWatch) {
 }
 
 // The pods of one namespace fill their share; another's are kept, and what has room again comes back.
-TEST_F(ReflectorTest, LeavesOutWhatItsBudgetHasNoRoomForAndListsItOnceThereIsRoom) {
+TEST_F(ReflectorTest, LeavesOutWhatItsBudgetHasNoRoomFor) {
   MemoryBudget budget(40'000);
   ReflectorOptions options;
   options.budget = &budget;
   Reflector<Pod> reflector(api_, store_, options, clock_, random_, metrics_);
   std::string items;
   for (int i = 0; i < 100; ++i) items += pod("p" + std::to_string(100 + i), 1) + ",";
-  std::string other = pod("other", 1);
-  other.replace(other.find("ns"), 2, "b2");
-  transport_.reply(200, list(5, items + other));
-  const std::string bookmark = event("BOOKMARK", R"({"metadata":{"resourceVersion":"9"}})");
-  script_watch(silent({event("ADDED", pod("late", 6)), event("DELETED", pod("late", 7)), bookmark})
-  );
+  const auto of_another = [](const std::string& name) {
+    std::string text = pod(name, 1);
+    return text.replace(text.find("ns"), 2, "b2");
+  };
+  transport_.reply(200, list(5, items + of_another("other")));
+  script_watch(silent(
+      {event("ADDED", pod("late", 6)),
+       event("DELETED", pod("late", 7)),
+       event("ADDED", of_another("last"))}
+  ));
   std::vector<std::string> vanished;
   store_.on_change([&](const auto& before, const auto& after) {
-    if (after == nullptr) vanished.push_back(before->metadata.name);
     const std::lock_guard lock(mutex_);
+    if (after == nullptr) vanished.push_back(before->metadata.name);
     changed_.notify_all();
   });
   reflector.start();
-  transport_.await_requests(2);
+  {
+    std::unique_lock lock(mutex_);
+    const auto is_read = [&] { return store_.find({"b2", "last"}) != nullptr; };
+    ASSERT_TRUE(changed_.wait_for(lock, 20s, is_read));
+  }
   EXPECT_TRUE(store_.find({"b2", "other"}));
   EXPECT_LE(budget.used_by("ns"), 30'000);
   reflector.stop();
@@ -127,6 +135,7 @@ TEST_F(ReflectorTest, LeavesOutWhatItsBudgetHasNoRoomForAndListsItOnceThereIsRoo
   EXPECT_NE(budget.complaint("ns"), "");
   EXPECT_EQ(budget.complaint("b2"), "");
   EXPECT_EQ(std::ranges::count(vanished, "p199"), 1) << "the store tells of what it leaves out";
+  EXPECT_EQ(std::ranges::count(vanished, "late"), 1);
   EXPECT_FALSE(budget.is_left_out("pods", {"ns", "late"})) << "it is gone";
   const std::string page = metrics_.expose();
   EXPECT_NE(page.find("gnn_operator_left_out_objects{resource=\"pods\"} "), std::string::npos)

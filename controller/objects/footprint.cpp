@@ -15,7 +15,7 @@ namespace {
 // Shared pointer, entries of the tables and of the list of a group, and what the allocator adds.
 constexpr int64_t kPerObject = 512;
 // A job's metrics, its keys in queues, and what is remembered of it between passes.
-constexpr int64_t kPerJob = 6144;
+constexpr int64_t kPerJob = 3072;
 constexpr int64_t kPerBlock = 16;  // of the allocator
 constexpr int64_t kPerTreeNode = 40;
 
@@ -120,11 +120,9 @@ int64_t bytes_of_decoded(const Json& value) {
   if (value.is_string()) {
     sum += 16 + bytes_of(value.get_ref<const std::string&>());
   } else if (value.is_object()) {
-    for (const auto& [key, member] : value.items()) {
-      sum += kPerTreeNode + bytes_of_decoded(member);
-    }
+    for (const auto& [key, member] : value.items()) sum += kPerBlock + bytes_of_decoded(member);
   } else if (value.is_array()) {
-    for (const Json& item : value) sum += kPerTreeNode + bytes_of_decoded(item);
+    for (const Json& item : value) sum += kPerBlock + bytes_of_decoded(item);
   }
   return sum;
 }

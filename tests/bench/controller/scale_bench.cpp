@@ -373,7 +373,7 @@ class ScaleBench {
         testing::ControllerArguments{
             .kubeconfig = plane_->kubeconfig_file(),
             .name_space = {},
-            .more = {"--leader-elect", "--lease-namespace=default"},
+            .more = {"--leader-elect", "--lease-namespace=default", "--cache-memory=160"},
             .progress = "pod-ip"
         }
     );

@@ -1,5 +1,6 @@
 #include "controller/app/executor.h"
 
+#include "common/api/codec.h"
 #include "common/contract.h"
 #include "common/log.h"
 #include "tests/support/fake_clock.h"
@@ -337,14 +338,17 @@ TEST_F(ExecutorTest, DeletesByUidAndVersionAndAcceptsNotFound) {
 
 TEST_F(ExecutorTest, ADeletionOfWhatHasChangedIsAnErrorToRetryAndOfAnotherNone) {
   const std::string conflict = refusal("Conflict", "a precondition failed");
+  // Read as each of the kinds.
+  Json found = api::encode(job_);
+  found["metadata"] = {{"name", "j"}, {"namespace", "ns"}, {"resourceVersion", "8"}};
   for (const reconcile::Action& each : deletions("u1", "7")) {
-    transport_.reply(409, conflict)
-        .reply(200, R"({"metadata":{"uid":"u1","resourceVersion":"8"}})");
+    found["metadata"]["uid"] = "u1";
+    transport_.reply(409, conflict).reply(200, found.dump());
     const Execution changed = executor_.execute({each}, "ns");
-    ASSERT_TRUE(changed.error);
+    ASSERT_TRUE(changed.error) << each.index();
     EXPECT_EQ(changed.error->kind, client::ApiErrorKind::Conflict);
-    transport_.reply(409, conflict)
-        .reply(200, R"({"metadata":{"uid":"u2","resourceVersion":"9"}})");
+    found["metadata"]["uid"] = "u2";
+    transport_.reply(409, conflict).reply(200, found.dump());
     EXPECT_FALSE(executor_.execute({each}, "ns").error);
     transport_.reply(409, conflict).reply(404, refusal("NotFound", ""));
     EXPECT_FALSE(executor_.execute({each}, "ns").error);

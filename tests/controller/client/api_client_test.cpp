@@ -138,9 +138,11 @@ TEST_F(ApiClientTest, RepeatedRetryAftersHoldACallNoLongerThanOne) {
   std::thread caller([&] {
     EXPECT_EQ(api_.get(pods_, {"ns", "p"}).error().retry_after, std::chrono::seconds(4));
   });
-  for (int i = 0; i < 2; ++i) {
+  for (size_t sent = 1; sent <= 2; ++sent) {
     clock_.await_waiters(1);
     clock_.advance(std::chrono::seconds(4));
+    // The wait that has ended must not be taken for the next one.
+    transport_.await_requests(sent + 1);
   }
   caller.join();
   EXPECT_EQ(transport_.requests().size(), 3U);

@@ -161,6 +161,12 @@ class Converter {
 
   // JSON's keys are text. kubectl makes it of numbers and of true and false, too.
   Result<std::string> convert_key(const YAML::Node& key) {
+    if (key.IsNull()) {
+      return fail(
+          ErrorKind::Configuration,
+          "YAML key ~ or null is no text: put it in quotes" + where(key.Mark(), first_line_)
+      );
+    }
     if (!key.IsScalar()) {
       return fail(
           ErrorKind::Configuration, "YAML key is not a string" + where(key.Mark(), first_line_)
@@ -169,7 +175,7 @@ class Converter {
     if (!is_plain(key)) return key.Scalar();
     const json value = plain_scalar(key.Scalar());
     if (value.is_string()) return key.Scalar();
-    if (value.is_null() || value.is_number_float()) {
+    if (value.is_number_float()) {
       return fail(
           ErrorKind::Configuration,
           "YAML key " + key.Scalar() + " is " + value.dump() + " and no text: put it in quotes" +

@@ -828,8 +828,10 @@ TEST(Validation, GuardsThePodTemplate) {
        })},
       {path + ".resources",
        pod([](PodTemplate& p) { p.resources.limits = {{"nvidia.com/gpu", "1"}}; })},
-      {path + ".resources",
-       pod([](PodTemplate& p) { p.resources.requests = {{"nvidia.com/gpu.shared", "1"}}; })},
+      {path + ".resources", pod([](PodTemplate& p) {
+         p.resources.limits = {{"nvidia.com/gpu.shared", "1"}};
+         p.resources.requests = p.resources.limits;
+       })},
       {path + ".resources",
        pod([](PodTemplate& p) { p.resources.limits = {{"nvidia.com/mig-1g.10gb", "1"}}; })},
       {path + ".priorityClassName",

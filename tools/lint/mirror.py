@@ -59,6 +59,7 @@ COVERED = {
     "tests/controller/client/api_client_test.cpp": ["controller/client/api_error"],
     "tests/controller/client/cpprest_transport_test.cpp": ["controller/client/http_transport"],
     "tests/controller/objects/objects_test.cpp": [
+        "controller/objects/footprint",
         "controller/objects/config_map", "controller/objects/event", "controller/objects/lease", "controller/objects/network_policy",
         "controller/objects/pod", "controller/objects/pod_group", "controller/objects/service",
     ],

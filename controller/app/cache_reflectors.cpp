@@ -13,6 +13,8 @@ namespace {
 // How long an API's objects count as known although lists or watches of them fail.
 constexpr Duration kTroublePatience = std::chrono::seconds(30);
 constexpr int64_t kMaxSmallChild = int64_t{256} << 10;  // bytes of JSON
+// So that no list of others' takes long, either: a thousand megabytes of short keys would take minutes.
+constexpr int64_t kMaxSmallChildValues = 2'000;
 
 }  // namespace
 
@@ -72,6 +74,7 @@ CacheReflectors::CacheReflectors(
     // Their whole spec is cached, and ours are far smaller.
     runtime::ReflectorOptions small = children;
     small.object_limits.max_bytes = kMaxSmallChild;
+    small.object_limits.max_values = kMaxSmallChildValues;
     add(caches.jobs, {.namespace_ = where});
     add(caches.pods, children);
     add(caches.config_maps, names);

@@ -9,6 +9,7 @@ status. Nothing is timed against a limit here: the machine may be busy.
 usage: memory_bench.py --controller PROGRAM [--megabytes 1500] [--kind gnnjobs ...] [--shape keys ...] [--finished N]
 """
 
+import contextlib
 import argparse
 import json
 import re
@@ -166,10 +167,9 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def handle(self):
-        try:
+        # The controller has ended.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             super().handle()
-        except (BrokenPipeError, ConnectionResetError):  # the controller has ended
-            pass
 
     def reply(self, body, status=200):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -341,7 +341,7 @@ def run(server, process, kind, shape, log):
     port = re.search(r'"port":\s*"?(\d+)', log.read_text())
     page = urllib.request.urlopen(f"http://127.0.0.1:{port[1]}/metrics", timeout=30).read().decode() if port else ""
     told = {name: value for name, value in re.findall(r"^(gnn_operator_(?:cache_bytes|left_out_objects\S*|undecodable\S*)) (\S+)",
-                                                      page, re.M) if float(value) > 0}
+                                                      page, re.MULTILINE) if float(value) > 0}
     return {"kind": kind, "shape": shape, "objects": server.count, "first_status_s": first, **memory(process.pid),
             "limit_mib": LIMIT_MIB, "metrics": told}
 

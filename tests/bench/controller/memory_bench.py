@@ -9,8 +9,8 @@ status. Nothing is timed against a limit here: the machine may be busy.
 usage: memory_bench.py --controller PROGRAM [--megabytes 1500] [--kind gnnjobs ...] [--shape keys ...] [--finished N]
 """
 
-import contextlib
 import argparse
+import contextlib
 import json
 import re
 import subprocess

@@ -411,8 +411,9 @@ void release_workloads(Pass& pass) {
 std::vector<Action> give_up_workloads(const std::vector<Workload>& workloads) {
   std::vector<Action> actions;
   for (const Workload& each : workloads) {
-    if (has_finalizer(each)) actions.emplace_back(ReleaseWorkload{each});
+    // In this order: a deletion asks for the version that was seen, which a release changes.
     actions.emplace_back(DeleteWorkload{each});
+    if (has_finalizer(each)) actions.emplace_back(ReleaseWorkload{each});
   }
   return actions;
 }

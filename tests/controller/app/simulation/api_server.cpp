@@ -182,6 +182,7 @@ ApiServer::ApiServer(const SimulatedTime& time, Admit admit, Tell tell)
         kinds::kConfigMaps,
         kinds::kSecrets,
         kinds::kNetworkPolicies,
+        kinds::kGroups,
         kinds::kFlavors,
         kinds::kWorkloadPriorities,
         kinds::kPriorities}) {
@@ -219,7 +220,9 @@ std::optional<ApiServer::Target> ApiServer::parse(const std::string& path) {
   if (next + 1 < parts.size()) target.key.name = parts[next + 1];
   if (next + 2 < parts.size()) target.subresource = parts[next + 2];
   if (!kinds_.contains(target.kind)) return std::nullopt;
-  if (group == "kueue.x-k8s.io" && (!serves_kueue_ || parts[2] != "v1beta2")) return std::nullopt;
+  const bool of_kueue = group == "kueue.x-k8s.io";
+  if (of_kueue && (!serves(kinds::kWorkloads) || parts[2] != "v1beta2")) return std::nullopt;
+  if (!serves(target.kind)) return std::nullopt;
   return target;
 }
 
@@ -241,15 +244,15 @@ HttpResponse ApiServer::handle(const HttpRequest& request, const std::string& ac
 
 HttpResponse ApiServer::discovery() const {
   Json items = Json::array();
-  if (serves_kueue_) {
-    items.push_back(
-        {{"metadata", {{"name", "kueue.x-k8s.io"}}},
-         {"versions",
-          Json::array(
-              {{{"version", "v1beta2"}, {"resources", Json::array({{{"resource", "workloads"}}})}}}
-          )}}
-    );
-  }
+  const auto add = [&](const char* group, const char* version, const char* resource) {
+    Json served = {{"version", version}, {"resources", Json::array()}};
+    served["resources"].push_back(Json::object({{"resource", resource}}));
+    Json item = {{"metadata", {{"name", group}}}, {"versions", Json::array()}};
+    item["versions"].push_back(std::move(served));
+    items.push_back(std::move(item));
+  };
+  if (serves(kinds::kWorkloads)) add("kueue.x-k8s.io", "v1beta2", "workloads");
+  if (serves(kinds::kGroups)) add("scheduling.x-k8s.io", "v1alpha1", "podgroups");
   return answered(200, {{"kind", "APIGroupDiscoveryList"}, {"items", items}});
 }
 

@@ -31,6 +31,7 @@ inline const std::string kConfigMaps = "configmaps";
 inline const std::string kSecrets = "secrets";
 inline const std::string kNetworkPolicies = "networkpolicies.networking.k8s.io";
 inline const std::string kWorkloads = "workloads.kueue.x-k8s.io";
+inline const std::string kGroups = "podgroups.scheduling.x-k8s.io";
 inline const std::string kFlavors = "resourceflavors.kueue.x-k8s.io";
 inline const std::string kWorkloadPriorities = "workloadpriorityclasses.kueue.x-k8s.io";
 inline const std::string kPriorities = "priorityclasses.scheduling.k8s.io";
@@ -113,9 +114,15 @@ class ApiServer {
 
   // ---- what administrators do
 
-  /// Whether the group of Kueue is served.
-  void serve_kueue(bool served) { serves_kueue_ = served; }
-  [[nodiscard]] bool serves_kueue() const { return serves_kueue_; }
+  /// Whether the API of Workloads, or of groups of pods, is served.
+  void serve(const std::string& kind, bool served) {
+    if (served) {
+      unserved_.erase(kind);
+    } else {
+      unserved_.insert(kind);
+    }
+  }
+  [[nodiscard]] bool serves(const std::string& kind) const { return !unserved_.contains(kind); }
   /// A namespace that takes no new object.
   void terminate(const std::string& name_space, bool terminates);
   [[nodiscard]] const std::set<std::string>& terminating() const { return terminating_; }
@@ -150,7 +157,7 @@ class ApiServer {
   const Tell tell_;
   std::map<std::string, KindState> kinds_;
   std::set<std::string> terminating_;
-  bool serves_kueue_ = true;
+  std::set<std::string> unserved_;
   int64_t version_ = 100;
   int64_t uids_ = 0;
 };

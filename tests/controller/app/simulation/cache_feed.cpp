@@ -2,6 +2,7 @@
 
 #include "common/contract.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -41,6 +42,8 @@ CacheFeed::CacheFeed(const ApiServer& server, app::Caches& caches) : server_(ser
   add(kinds::kNetworkPolicies, caches.network_policies);
   add(kinds::kWorkloads, caches.workloads_v1beta2);
   kinds_.back().watched = false;
+  add(kinds::kGroups, caches.coscheduling_groups);
+  kinds_.back().watched = false;
 }
 
 bool CacheFeed::selects(const Kind& kind, const Object& object) const {
@@ -64,8 +67,12 @@ void CacheFeed::list_all() {
   }
 }
 
-void CacheFeed::watch_workloads(bool watched) {
-  Kind& kind = kinds_.back();
+const CacheFeed::Kind& CacheFeed::kind_of(const std::string& name) const {
+  return *std::ranges::find(kinds_, name, &Kind::name);
+}
+
+void CacheFeed::watch(const std::string& name, bool watched) {
+  Kind& kind = *std::ranges::find(kinds_, name, &Kind::name);
   if (kind.watched == watched) return;
   kind.watched = watched;
   if (watched) return list(kind);
@@ -73,8 +80,8 @@ void CacheFeed::watch_workloads(bool watched) {
   kind.clear();
 }
 
-bool CacheFeed::watches_workloads() const {
-  return kinds_.back().watched && kinds_.back().listed;
+bool CacheFeed::watches(const std::string& name) const {
+  return kind_of(name).watched && kind_of(name).listed;
 }
 
 bool CacheFeed::show(Kind& kind) {

@@ -18,9 +18,9 @@ class CacheFeed {
 
   /// Lists every kind.
   void list_all();
-  /// Starts or stops the watch of Kueue's Workloads.
-  void watch_workloads(bool watched);
-  [[nodiscard]] bool watches_workloads() const;
+  /// Starts or stops the watch of a kind that may not be served.
+  void watch(const std::string& name, bool watched);
+  [[nodiscard]] bool watches(const std::string& name) const;
   /// Shows one change of some kind that is not blind. False if there is none.
   bool show_one(Dice& dice, Duration now);
   /// Shows all that there is, also to the blind.
@@ -48,6 +48,7 @@ class CacheFeed {
   void add(const std::string& name, runtime::Store<T>& store, bool all = false);
   [[nodiscard]] bool selects(const Kind& kind, const Object& object) const;
   void list(Kind& kind);
+  [[nodiscard]] const Kind& kind_of(const std::string& name) const;
   /// Whether there was a change that the watch selects.
   bool show(Kind& kind);
 

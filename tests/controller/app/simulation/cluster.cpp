@@ -17,7 +17,8 @@ const std::vector<std::string> kCollected = {
     kinds::kConfigMaps,
     kinds::kSecrets,
     kinds::kNetworkPolicies,
-    kinds::kWorkloads
+    kinds::kWorkloads,
+    kinds::kGroups
 };
 
 void set_condition_of_pod(
@@ -102,7 +103,16 @@ void Cluster::disturb(const Object& pod) {
   }
 }
 
+// The pods of a group wait until their group is there.
+bool Cluster::awaits_group(const Json& pod) const {
+  const std::string group = label_in(pod, "scheduling.x-k8s.io/pod-group");
+  if (group.empty()) return false;
+  return !server_.serves(kinds::kGroups) ||
+         !server_.find(kinds::kGroups, {key_in(pod).namespace_, group});
+}
+
 void Cluster::place(const Object& pod) {
+  if (awaits_group(*pod)) return;
   std::vector<std::string> alive;
   for (const std::string& each : kMachines) {
     if (!silent_.contains(each)) alive.push_back(each);

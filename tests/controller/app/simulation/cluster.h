@@ -27,6 +27,7 @@ class Cluster {
   void move_on(const Object& pod);
   void disturb(const Object& pod);
   void place(const Object& pod);
+  [[nodiscard]] bool awaits_group(const Json& pod) const;
   void run(const Object& pod);
   void end(const Object& pod, int64_t code, const std::string& reason, const std::string& message);
   void leave(const Object& pod);

@@ -50,7 +50,12 @@ Controller::Controller(Settings settings, World world)
             return std::string(kDataKeyMark) + std::to_string(dice.next());
           }
       ),
-      apis_(api_, {}, settings_.kueue),
+      apis_(
+          api_,
+          settings_.groups ? std::vector{objects::GroupApi::Coscheduling}
+                           : std::vector<objects::GroupApi>(),
+          settings_.kueue
+      ),
       recorder_(
           event_api_,
           {.correlator = {},
@@ -86,16 +91,37 @@ app::ReconcilerOptions Controller::options() {
     return suffix;
   };
   options.config.kueue = settings_.kueue;
-  options.optional_apis = [this] {
-    app::OptionalApis known;
-    const auto version = apis_.kueue();
-    if (version && feed_.watches_workloads()) known.kueue = version;
-    if (settings_.kueue && !apis_.served()) known.kueue_unknown = apis_.why_unknown();
-    return known;
-  };
+  if (settings_.groups) options.config.group_apis = {objects::GroupApi::Coscheduling};
+  options.optional_apis = [this] { return optional_apis(); };
   options.time = [this] { return clock_.read(); };
   options.busy = [this](const std::string&) { return settings_.busy; };
   return options;
+}
+
+std::vector<std::string> Controller::optional_kinds() const {
+  std::vector<std::string> kinds;
+  if (settings_.kueue) kinds.push_back(kinds::kWorkloads);
+  if (settings_.groups) kinds.push_back(kinds::kGroups);
+  return kinds;
+}
+
+app::OptionalApis Controller::optional_apis() const {
+  constexpr auto kApi = objects::GroupApi::Coscheduling;
+  app::OptionalApis known;
+  if (!apis_.served()) {
+    if (settings_.kueue) known.kueue_unknown = apis_.why_unknown();
+    if (settings_.groups) known.unknown_groups.emplace(kApi, apis_.why_unknown());
+    return known;
+  }
+  if (feed_.watches(kinds::kWorkloads)) known.kueue = apis_.kueue();
+  if (feed_.watches(kinds::kGroups) && is_served(kinds::kGroups)) known.groups.push_back(kApi);
+  return known;
+}
+
+bool Controller::is_served(const std::string& kind) const {
+  if (kind == kinds::kWorkloads) return apis_.kueue().has_value();
+  const auto groups = apis_.served();
+  return groups && !groups->empty();
 }
 
 void Controller::lead() {
@@ -128,8 +154,9 @@ void Controller::add(const ObjectKey& key, Duration delay) {
 
 bool Controller::see_something() {
   // As the reflector that lists an API that is not served any more.
-  if (feed_.watches_workloads() && !world_.server.serves_kueue()) {
-    feed_.watch_workloads(false);
+  for (const std::string& kind : optional_kinds()) {
+    if (!feed_.watches(kind) || world_.server.serves(kind)) continue;
+    feed_.watch(kind, false);
     discovery_interval_ = kFirstDiscoveryInterval;
     next_discovery_ = world_.time.passed() + kFirstDiscoveryInterval;
     return true;
@@ -145,13 +172,14 @@ void Controller::see_everything() {
 
 void Controller::discover() {
   next_discovery_.reset();
-  if (!settings_.kueue) return;
+  if (optional_kinds().empty()) return;
   if (!apis_.discover()) {
     next_discovery_ = world_.time.passed() + kFirstDiscoveryInterval;
     return;
   }
-  if (apis_.kueue() && !feed_.watches_workloads()) {
-    feed_.watch_workloads(true);
+  for (const std::string& kind : optional_kinds()) {
+    if (!is_served(kind) || feed_.watches(kind)) continue;
+    feed_.watch(kind, true);
     look_at_all();
   }
   next_discovery_ = world_.time.passed() + discovery_interval_;

@@ -13,6 +13,7 @@
 #include "tests/controller/app/simulation/event_sink.h"
 #include "tests/controller/app/simulation/faulty_transport.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -40,6 +41,7 @@ class Controller {
   struct Settings {
     std::string name;
     bool kueue = false;
+    bool groups = false;      ///< of pods, by coscheduling
     Duration clock_ahead{0};  ///< of the machine's wall clock
     bool busy = false;        ///< thinks that many jobs wait
   };
@@ -76,7 +78,9 @@ class Controller {
   /// Whether it knows which APIs are served, and which pods no watch shows.
   [[nodiscard]] bool knows_the_world() const {
     if (next_stray_look_) return false;
-    return !settings_.kueue || feed_.watches_workloads() == world_.server.serves_kueue();
+    return std::ranges::all_of(optional_kinds(), [this](const std::string& kind) {
+      return feed_.watches(kind) == world_.server.serves(kind);
+    });
   }
   /// A pass of every job, though nothing calls for it.
   void look_at_all();
@@ -91,6 +95,10 @@ class Controller {
   void take_outcome(const ObjectKey& key, const runtime::Outcome& outcome);
   void note_view(const ObjectKey& key);
   [[nodiscard]] app::ReconcilerOptions options();
+  /// Those of APIs that it may use, and that may not be served.
+  [[nodiscard]] std::vector<std::string> optional_kinds() const;
+  [[nodiscard]] bool is_served(const std::string& kind) const;
+  [[nodiscard]] app::OptionalApis optional_apis() const;
 
   const Settings settings_;
   World world_;

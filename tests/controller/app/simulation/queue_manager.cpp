@@ -21,7 +21,7 @@ void QueueManager::set_up() {
 
 void QueueManager::act() {
   const std::vector<Object> all = server_.snapshot(kinds::kWorkloads);
-  if (!server_.serves_kueue() || all.empty()) return;
+  if (!server_.serves(kinds::kWorkloads) || all.empty()) return;
   const Object workload = dice_.pick(all);
   follow(workload);
   switch (dice_.below(12)) {

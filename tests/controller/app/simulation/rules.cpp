@@ -270,7 +270,11 @@ void Rules::check_end(const ApiServer& server) {
   for (const auto& [key, pod] : server.all(kinds::kPods)) check_pod(server, *pod);
   for (const auto& [key, each] : server.all(kinds::kWorkloads)) check_workload(server, *each);
   for (const std::string& kind :
-       {kinds::kServices, kinds::kConfigMaps, kinds::kSecrets, kinds::kNetworkPolicies}) {
+       {kinds::kServices,
+        kinds::kConfigMaps,
+        kinds::kSecrets,
+        kinds::kNetworkPolicies,
+        kinds::kGroups}) {
     for (const auto& [key, child] : server.all(kind)) {
       const std::string job = label_in(*child, contract::kLabelJob);
       if (job.empty() || server.find(kinds::kJobs, {key.namespace_, job})) continue;

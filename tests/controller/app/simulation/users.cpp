@@ -62,6 +62,9 @@ api::GnnJob Users::any_job(const std::string& name_space, const std::string& nam
          .action = dice_.chance(0.5) ? api::FailureAction::Fail : api::FailureAction::Restart}
     );
   }
+  if (groups_ && dice_.chance(0.6)) {
+    job.spec.scheduling.emplace().provider = api::GangProvider::Coscheduling;
+  }
   if (dice_.chance(0.1)) policy.failure_policy.max_restarts_per_node = 1;
   return job;
 }
@@ -141,8 +144,9 @@ void Users::change_job(const Object& job) {
 }
 
 void Users::touch_child() {
-  const std::string& kind =
-      dice_.pick<std::string>({kinds::kServices, kinds::kConfigMaps, kinds::kNetworkPolicies});
+  const std::string& kind = dice_.pick<std::string>(
+      {kinds::kServices, kinds::kConfigMaps, kinds::kNetworkPolicies, kinds::kGroups}
+  );
   const std::vector<Object> all = server_.snapshot(kind);
   if (all.empty()) return;
   const Object child = dice_.pick(all);
@@ -225,7 +229,10 @@ void Users::administer() {
       changes_pods_ = !changes_pods_;
       return;
     case 5:
-      if (kueue_) server_.serve_kueue(!server_.serves_kueue());
+      if (kueue_) server_.serve(kinds::kWorkloads, !server_.serves(kinds::kWorkloads));
+      if (groups_ && dice_.chance(0.5)) {
+        server_.serve(kinds::kGroups, !server_.serves(kinds::kGroups));
+      }
       return;
     default:
       if (dice_.chance(0.2)) server_.terminate("b", true);
@@ -262,10 +269,15 @@ void Users::make_way() {
   pod_quota_.clear();
   refused_kinds_.clear();
   changes_pods_ = false;
-  server_.serve_kueue(true);
+  server_.serve(kinds::kWorkloads, true);
+  server_.serve(kinds::kGroups, true);
   for (const std::string& kind :
-       {kinds::kPods, kinds::kServices, kinds::kConfigMaps, kinds::kSecrets, kinds::kNetworkPolicies
-       }) {
+       {kinds::kPods,
+        kinds::kServices,
+        kinds::kConfigMaps,
+        kinds::kSecrets,
+        kinds::kNetworkPolicies,
+        kinds::kGroups}) {
     for (const Object& object : server_.snapshot(kind)) {
       const bool orphan = is_orphan(*object) && !label_in(*object, contract::kLabelJob).empty();
       if (!orphan && !is_foreign(*object)) continue;

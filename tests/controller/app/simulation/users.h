@@ -14,7 +14,8 @@ namespace gnn::simulation {
 /// Whoever makes jobs, and whoever else writes in their namespaces: users, webhooks, administrators.
 class Users {
  public:
-  Users(ApiServer& server, Dice& dice, bool kueue) : server_(server), dice_(dice), kueue_(kueue) {}
+  Users(ApiServer& server, Dice& dice, bool kueue, bool groups)
+      : server_(server), dice_(dice), kueue_(kueue), groups_(groups) {}
 
   void create_job();
   /// Somebody does something.
@@ -36,6 +37,7 @@ class Users {
   ApiServer& server_;
   Dice& dice_;
   const bool kueue_;
+  const bool groups_;
   std::map<std::string, size_t> pod_quota_;  // by namespace
   std::set<std::string> refused_kinds_;
   bool changes_pods_ = false;

@@ -28,6 +28,7 @@ World::World(WorldOptions options)
     : options_(std::move(options)),
       dice_(options_.seed),
       kueue_(dice_.chance(0.5) && !known_faults::is_off("kueue")),
+      groups_(dice_.chance(0.3) && !known_faults::is_off("groups")),
       busy_(dice_.chance(0.2)),
       clock_ahead_(dice_.chance(0.2) ? seconds(dice_.between(-3600, 3600)) : seconds(0)),
       faults_{
@@ -45,7 +46,7 @@ World::World(WorldOptions options)
       ),
       cluster_(server_, time_, dice_),
       queue_(server_, dice_),
-      users_(server_, dice_, kueue_) {
+      users_(server_, dice_, kueue_, groups_) {
   queue_.set_up();
 }
 
@@ -150,7 +151,11 @@ std::unique_ptr<Controller> World::start_controller() {
   const auto self = std::make_shared<const Controller*>(nullptr);
   auto controller = std::make_unique<Controller>(
       Controller::Settings{
-          .name = name, .kueue = kueue_, .clock_ahead = clock_ahead_, .busy = busy_
+          .name = name,
+          .kueue = kueue_,
+          .groups = groups_,
+          .clock_ahead = clock_ahead_,
+          .busy = busy_
       },
       Controller::World{
           .server = server_,

@@ -72,6 +72,7 @@ class World {
   Dice dice_;
   SimulatedTime time_;
   const bool kueue_;
+  const bool groups_;
   const bool busy_;
   const Duration clock_ahead_;
   Faults faults_;

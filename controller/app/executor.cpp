@@ -535,17 +535,12 @@ Executor::ApplyResult Executor::release_workload(
   );
   // If only the finalizer held it, it is gone with this write. Only the watch may change the cache.
   const objects::ObjectKey key{owner.namespace_, workload.metadata.name};
-  return with_workloads(caches_, workload.version, [&]<class T>(runtime::Store<T>&) {
+  return with_workloads(caches_, workload.version, [&]<class T>(runtime::Store<T>& store) {
     const auto reply =
         api_.patch(client::resource_of<T>(), key, client::PatchKind::JsonPatch, patch);
     // A test that failed: it has no such finalizer any more, or is another one.
-    if (reply ||
-        succeeded_or(
-            reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict, ApiErrorKind::Invalid}
-        )) {
-      return ApplyResult{};
-    }
-    return failed(reply.error(), describe<T>(key.name));
+    if (reply || reply.error().kind == ApiErrorKind::Invalid) return ApplyResult{};
+    return not_written(reply.error(), store, key, workload.metadata.uid);
   });
 }
 
@@ -569,15 +564,24 @@ Executor::ApplyResult Executor::remove(
     const client::DeleteOptions& preconditions
 ) {
   const auto reply = api_.remove(client::resource_of<T>(), key, preconditions);
-  if (reply || reply.error().kind == ApiErrorKind::NotFound) return {};
-  if (reply.error().kind != ApiErrorKind::Conflict) {
-    return failed(reply.error(), describe<T>(key.name));
-  }
+  if (reply) return {};
+  return not_written(reply.error(), store, key, preconditions.uid);
+}
+
+template <class T>
+Executor::ApplyResult Executor::not_written(
+    const ApiError& error,
+    runtime::Store<T>& store,
+    const objects::ObjectKey& key,
+    const std::string& uid
+) {
+  if (error.kind == ApiErrorKind::NotFound) return {};
+  if (error.kind != ApiErrorKind::Conflict) return failed(error, describe<T>(key.name));
   const auto now = read_into(store, key);
   if (!now) return failed(now.error(), describe<T>(key.name));
   // Gone, and another one may have the name; or it has changed, and the next pass looks at it anew.
-  if (*now == nullptr || (*now)->metadata.uid != preconditions.uid) return {};
-  return failed(reply.error(), describe<T>(key.name));
+  if (*now == nullptr || (*now)->metadata.uid != uid) return {};
+  return failed(error, describe<T>(key.name));
 }
 
 template <class T>
@@ -608,10 +612,8 @@ Executor::ApplyResult Executor::repair(
       client::resource_of<T>(), key, client::PatchKind::JsonPatch, whole_replacement(object)
   );
   record_reply(store, key, reply);
-  if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
-    return {};
-  }
-  return failed(reply.error(), describe<T>(key.name));
+  if (reply) return {};
+  return not_written(reply.error(), store, key, object.metadata.uid);
 }
 
 Executor::ApplyResult Executor::release(const reconcile::ReleasePod& action, const Owner& owner) {
@@ -628,28 +630,27 @@ Executor::ApplyResult Executor::release(const reconcile::ReleasePod& action, con
   const auto reply = api_.patch(
       client::resource_of<objects::Pod>(), key, client::PatchKind::StrategicMergePatch, patch
   );
-  const bool released =
-      reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict});
+  ApplyResult result;
+  if (!reply) result = not_written(reply.error(), caches_.pods, key, action.uid);
   // No watch is to tell of its end.
-  if (!released || caches_.pods.find(key) == nullptr) caches_.strays.not_released(action.uid);
-  if (released) return {};
-  return failed(reply.error(), describe<objects::Pod>(action.name));
+  if (!result.ok() || caches_.pods.find(key) == nullptr) caches_.strays.not_released(action.uid);
+  return result;
 }
 
 Executor::ApplyResult Executor::relabel(const reconcile::RelabelPod& action, const Owner& owner) {
   const Json change = {{"metadata", {{"uid", action.uid}, {"labels", action.labels}}}};
-  return change_pod(action.name, change, owner);
+  return change_pod(action.name, action.uid, change, owner);
 }
 
 Executor::ApplyResult Executor::stop(const reconcile::StopPod& action, const Owner& owner) {
   const Json change = {
       {"metadata", {{"uid", action.uid}}}, {"spec", {{"activeDeadlineSeconds", 1}}}
   };
-  return change_pod(action.name, change, owner);
+  return change_pod(action.name, action.uid, change, owner);
 }
 
 Executor::ApplyResult Executor::change_pod(
-    const std::string& name, const Json& patch, const Owner& owner
+    const std::string& name, const std::string& uid, const Json& patch, const Owner& owner
 ) {
   const objects::ObjectKey key{owner.namespace_, name};
   caches_.pods.expect(key);
@@ -657,10 +658,8 @@ Executor::ApplyResult Executor::change_pod(
       client::resource_of<objects::Pod>(), key, client::PatchKind::StrategicMergePatch, patch
   );
   record_reply(caches_.pods, key, reply);
-  if (reply || succeeded_or(reply.error(), {ApiErrorKind::NotFound, ApiErrorKind::Conflict})) {
-    return {};
-  }
-  return failed(reply.error(), describe<objects::Pod>(name));
+  if (reply) return {};
+  return not_written(reply.error(), caches_.pods, key, uid);
 }
 
 Executor::ApplyResult Executor::failed(const ApiError& error, const std::string& object) const {

@@ -141,6 +141,15 @@ class Executor {
       const objects::ObjectKey& key,
       const client::DeleteOptions& preconditions
   );
+  /// What follows from an error of a write that named the object's UID. It is done where the object is
+  /// gone, and also where another one has the name. A conflict alone does not tell: the object is read.
+  template <class T>
+  [[nodiscard]] ApplyResult not_written(
+      const client::ApiError& error,
+      runtime::Store<T>& store,
+      const objects::ObjectKey& key,
+      const std::string& uid
+  );
   /// Reads the object; nullptr if there is none. If it is cached, the cache has it as it is now.
   template <class T>
   [[nodiscard]] client::ApiResult<std::shared_ptr<const T>> read_into(
@@ -152,7 +161,10 @@ class Executor {
   [[nodiscard]] ApplyResult relabel(const reconcile::RelabelPod& action, const Owner& owner);
   [[nodiscard]] ApplyResult stop(const reconcile::StopPod& action, const Owner& owner);
   [[nodiscard]] ApplyResult change_pod(
-      const std::string& name, const objects::Json& patch, const Owner& owner
+      const std::string& name,
+      const std::string& uid,
+      const objects::Json& patch,
+      const Owner& owner
   );
   [[nodiscard]] ApplyResult failed(const client::ApiError& error, const std::string& object) const;
   [[nodiscard]] ApplyResult failed_to_create(

@@ -248,6 +248,7 @@ RefusalDelays refusal_delays(const Observed& observed) {
 // Whether the next pass goes on from what the action writes.
 bool is_first_of_two(const Action& action) {
   return std::holds_alternative<UpdateWorkload>(action) ||
+         std::holds_alternative<UpdateWorkloadStatus>(action) ||
          std::holds_alternative<AdoptWorkload>(action);
 }
 
@@ -299,6 +300,7 @@ Plan plan_with_admitted_servers(const Observed& observed) {
   }
   if (manager && *manager != contract::kManagedBy) return std::move(pass.out);
   release_others(pass);
+  release_workloads_of_earlier_jobs(pass);
   if (is_orphaning(observed.job)) {
     release_pods(pass);
     release_workloads(pass);

@@ -418,6 +418,23 @@ std::vector<Action> give_up_workloads(const std::vector<Workload>& workloads) {
   return actions;
 }
 
+void release_workloads_of_earlier_jobs(Pass& pass) {
+  std::vector<Workload> earlier;
+  for (const Workload& each : pass.in.workloads) {
+    const objects::OwnerReference* owner = objects::controller_of(each.metadata);
+    const bool of_job = owner != nullptr && owner->kind == contract::kKind &&
+                        owner->name == pass.job().metadata.name &&
+                        owner->uid != pass.job().metadata.uid;
+    // Of a job that is newer than the cached one, nothing is deleted for the loss of its owner.
+    if (of_job && each.metadata.deletion_timestamp) earlier.push_back(each);
+  }
+  const OrphanedWorkloads released = release_orphaned_workloads(
+      earlier, pass.in.pods, earliest_now(pass.in), pass.in.config.lost_after
+  );
+  for (const Action& each : released.actions) pass.out.actions.push_back(each);
+  if (released.next) pass.requeue_at(*released.next);
+}
+
 OrphanedWorkloads release_orphaned_workloads(
     const std::vector<Workload>& workloads,
     const std::vector<objects::Pod>& pods,

@@ -371,6 +371,46 @@ TEST_F(ExecutorTest, APodThatHasChangedIsCachedAsItIsNow) {
   EXPECT_EQ(now->status.phase, "Running");
 }
 
+// Changes of objects with this UID that name no version.
+std::vector<reconcile::Action> changes(const std::string& uid) {
+  reconcile::UpdateService service;
+  service.service.metadata.name = "s";
+  service.service.metadata.uid = uid;
+  reconcile::UpdateNetworkPolicy policy;
+  policy.network_policy.metadata.name = "n";
+  policy.network_policy.metadata.uid = uid;
+  reconcile::ReleaseWorkload workload;
+  workload.workload.metadata.name = "w";
+  workload.workload.metadata.uid = uid;
+  workload.workload.metadata.finalizers = {std::string(objects::kueue::kFinalizer)};
+  return {
+      reconcile::ReleasePod{"p", uid},
+      reconcile::RelabelPod{.name = "p", .uid = uid, .labels = {}},
+      reconcile::StopPod{"p", uid},
+      service,
+      policy,
+      workload,
+  };
+}
+
+// The API server gives up a patch, too, if others change the object all the time.
+TEST_F(ExecutorTest, AChangeThatMeetsAConflictIsAnErrorToRetryUnlessTheObjectIsAnother) {
+  const std::string conflict = refusal("Conflict", "the object has been modified");
+  Json found = {{"metadata", {{"name", "x"}, {"namespace", "ns"}, {"resourceVersion", "8"}}}};
+  for (const reconcile::Action& each : changes("u1")) {
+    found["metadata"]["uid"] = "u1";
+    transport_.reply(409, conflict).reply(200, found.dump());
+    const Execution changed = executor_.execute({each}, "ns");
+    ASSERT_TRUE(changed.error) << each.index();
+    EXPECT_EQ(changed.error->kind, client::ApiErrorKind::Conflict);
+    found["metadata"]["uid"] = "u2";
+    transport_.reply(409, conflict).reply(200, found.dump());
+    EXPECT_FALSE(executor_.execute({each}, "ns").error) << each.index();
+    transport_.reply(404, refusal("NotFound", ""));
+    EXPECT_FALSE(executor_.execute({each}, "ns").error) << each.index();
+  }
+}
+
 TEST_F(ExecutorTest, RepairsTheWholeOfADriftedSpecByUid) {
   reconcile::UpdateService update;
   update.service.metadata.name = "j-gnn";
@@ -380,7 +420,7 @@ TEST_F(ExecutorTest, RepairsTheWholeOfADriftedSpecByUid) {
   update.service.spec.cluster_ip = "None";
   update.service.spec.publish_not_ready_addresses = true;
   update.service.spec.selector = {{"gnn.dev/job-uid", "job-uid"}};
-  transport_.reply(409, refusal("Conflict", "the UID is another's"));
+  transport_.reply(200, "{}");
   EXPECT_FALSE(executor_.execute({update}, "ns").error);
   const client::HttpRequest request = transport_.requests().at(0);
   EXPECT_EQ(request.content_type, "application/json-patch+json");
@@ -413,7 +453,7 @@ TEST_F(ExecutorTest, RepairsANetworkPolicyThatAllowsMore) {
 }
 
 TEST_F(ExecutorTest, StopsAPodByUidThroughItsDeadline) {
-  transport_.reply(409, refusal("Conflict", "the UID is another's"));
+  transport_.reply(200, "{}");
   const Execution done = executor_.execute({reconcile::StopPod{.name = "a", .uid = "u1"}}, "ns");
   EXPECT_FALSE(done.error);
   const client::HttpRequest request = transport_.requests().at(0);

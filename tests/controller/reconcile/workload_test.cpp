@@ -191,6 +191,39 @@ TEST(Workloads, AreKeptUntilNoPodOfADeletedJobOccupiesAMachine) {
   EXPECT_EQ(release().actions.size(), 1U);
 }
 
+// The first job is gone before the operator has seen it go, and nobody looks at its Workload as at that
+// of a job that is gone.
+TEST(Workloads, OfAnEarlierJobOfTheNameAreLetGoOnceTheyAreDeleted) {
+  Observed observed = queued();
+  observed.job.metadata.uid = "uid of an earlier job";
+  objects::Workload earlier = made_by(plan(observed));
+  earlier.metadata.uid = "uid-of-workload";
+  objects::Pod pod = pod_of(observed.job, 0);
+  observed = queued();
+  observed.workloads = {earlier};
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 0) << "it may be of a later job";
+  observed.workloads[0].metadata.deletion_timestamp = at(1);
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 1);
+  observed.job.metadata.labels.clear();
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 1);
+  observed.pods = {make_ready(pod)};
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 0) << "its pod occupies a machine";
+}
+
+// No watch tells of what the operator has written itself.
+TEST(Workloads, ThatAreGivenBackAreLookedAtAgain) {
+  Simulation simulation(queued().job);
+  simulation.world().config.kueue = true;
+  simulation.world().kueue = objects::KueueVersion::V1Beta2;
+  simulation.world().flavors["flavor"] = {};
+  ASSERT_TRUE(simulation.run_until_idle());
+  simulation.admit_workloads();
+  simulation.evict_workloads("Preempted");
+  const Plan gives_back = plan(simulation.world());
+  ASSERT_EQ(count_of<UpdateWorkloadStatus>(gives_back), 1);
+  EXPECT_EQ(gives_back.requeue_after, Duration::zero());
+}
+
 TEST(Workloads, OfAManagerOfClustersAreMadeAndNothingElse) {
   Observed observed = queued();
   observed.job.spec.managed_by = "kueue.x-k8s.io/multikueue";

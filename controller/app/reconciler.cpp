@@ -364,7 +364,7 @@ std::optional<client::ApiError> Reconciler::look_for_strays(
     }
     auto found = executor_.read_pod(key);
     if (!found) return found.error();
-    if (!*found || !reconcile::has_our_finalizer((*found)->metadata)) {
+    if (!*found || !is_held_or_runs(**found)) {
       caches_.strays.forget(key);
       continue;
     }

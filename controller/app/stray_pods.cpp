@@ -7,6 +7,17 @@
 #include <utility>
 
 namespace gnn::app {
+namespace {
+
+bool runs(const objects::Pod& pod) {
+  return !pod.spec.node_name.empty() && !reconcile::has_ended(pod);
+}
+
+}  // namespace
+
+bool is_held_or_runs(const objects::Pod& pod) {
+  return reconcile::has_our_finalizer(pod.metadata) || runs(pod);
+}
 
 void StrayPods::shown(const objects::Pod& pod) {
   auto state = state_.lock();
@@ -15,7 +26,8 @@ void StrayPods::shown(const objects::Pod& pod) {
 
 void StrayPods::vanished(const objects::Pod& pod) {
   const bool was_released = state_.lock()->released.erase(pod.metadata.uid) > 0;
-  if (!was_released && reconcile::has_our_finalizer(pod.metadata)) add(pod.metadata);
+  // One that leaves was released before. Without its label it vanishes, and runs on.
+  if (was_released ? runs(pod) : is_held_or_runs(pod)) add(pod.metadata);
 }
 
 void StrayPods::releasing(const std::string& uid) {

@@ -13,7 +13,10 @@
 
 namespace gnn::app {
 
-/// Pods that our finalizer may hold although no watch shows them. A watch selects by a label, and
+/// Whether a pod may be none of the past: our finalizer holds it, or its container may run.
+[[nodiscard]] bool is_held_or_runs(const objects::Pod& pod);
+
+/// Pods that our finalizer may hold, or that may run, although no watch shows them. A watch selects by a label, and
 /// says of a pod that has lost it what it says of one that is gone. Only the API server can tell, so
 /// passes ask it for the pods that are named here.
 /// Threads: every method may be called from any thread.
@@ -23,7 +26,7 @@ class StrayPods {
 
   /// The watch shows this pod.
   void shown(const objects::Pod& pod);
-  /// The watch has ceased to show this pod; a stray if our finalizer was still on it.
+  /// The watch has ceased to show this pod; a stray if our finalizer was still on it, or it ran.
   void vanished(const objects::Pod& pod);
   /// Our finalizer is about to be removed from the pod with that UID, which may end it.
   void releasing(const std::string& uid);
@@ -32,7 +35,7 @@ class StrayPods {
   /// A pod that was found without a watch. Of a namespace with kMostOfNamespace none more is kept: it
   /// is found again by the next controller that begins to lead.
   void add(const objects::ObjectMeta& meta);
-  /// The API server has no such pod, or our finalizer is not on it.
+  /// The API server has no such pod, or it is of the past.
   void forget(const objects::ObjectKey& key);
 
   /// Those of a job, as job_group() names it.

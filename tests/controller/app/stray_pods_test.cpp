@@ -72,6 +72,31 @@ TEST(StrayPods, AreKeptByJobUntilForgotten) {
   EXPECT_TRUE(strays.of("ns/other").empty());
 }
 
+// A pod that leaves has lost our finalizer already. What a watch says when it loses its label, too, is
+// what it says of one that is gone.
+TEST(StrayPods, AreThoseThatRanWhenTheyVanished) {
+  StrayPods strays;
+  objects::Pod pod;
+  pod.metadata.name = "a";
+  pod.metadata.namespace_ = "ns";
+  pod.metadata.uid = "u";
+  pod.metadata.labels[std::string(contract::kLabelJob)] = "j";
+  const auto is_stray = [&] {
+    strays.vanished(pod);
+    const bool found = !strays.of("ns/j").empty();
+    strays.forget({"ns", "a"});
+    return found;
+  };
+  EXPECT_FALSE(is_stray()) << "it had no machine yet";
+  pod.spec.node_name = "machine";
+  pod.status.phase = "Running";
+  EXPECT_TRUE(is_stray());
+  strays.releasing("u");
+  EXPECT_TRUE(is_stray());
+  pod.status.phase = "Failed";
+  EXPECT_FALSE(is_stray());
+}
+
 // Whoever may write pods can let any number of them vanish from the watch.
 TEST(StrayPods, AreBoundedByNamespace) {
   StrayPods strays;

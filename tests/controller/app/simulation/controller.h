@@ -60,6 +60,8 @@ class Controller {
 
   /// Takes the Lease: lists everything again and works from then on.
   void lead();
+  /// Renews the Lease, which tells it the time.
+  void renew() { clock_.see(transport_.any_date(), Duration::zero()); }
   /// Somebody else holds the Lease by now: no write is sent any more.
   void lose() { leads_ = false; }
   [[nodiscard]] bool leads() const { return leads_; }

@@ -1,7 +1,5 @@
 #include "tests/controller/app/simulation/faulty_transport.h"
 
-#include "tests/controller/app/simulation/known_faults.h"
-
 #include <array>
 #include <chrono>
 #include <ctime>
@@ -82,13 +80,15 @@ HttpResponse FaultyTransport::failure(const HttpRequest& request) {
   return reply;
 }
 
-std::string FaultyTransport::date() {
+TimePoint FaultyTransport::any_date() {
   const size_t server = dice_.below(kSecondsAhead.size());
-  const bool wrong =
-      server == 0 && faults_.on && faults_.wrong_clock && !known_faults::kWrongClocks;
-  const auto now = std::chrono::floor<seconds>(time_.now()) + seconds(kSecondsAhead[server]) +
-                   (wrong ? std::chrono::hours(1) : std::chrono::hours(0));
-  const std::time_t stamp = now.time_since_epoch().count();
+  const bool wrong = server == 0 && faults_.on && faults_.wrong_clock;
+  return std::chrono::floor<seconds>(time_.now()) + seconds(kSecondsAhead[server]) +
+         (wrong ? std::chrono::hours(1) : std::chrono::hours(0));
+}
+
+std::string FaultyTransport::date() {
+  const std::time_t stamp = std::chrono::floor<seconds>(any_date()).time_since_epoch().count();
   std::tm parts{};
   ::gmtime_r(&stamp, &parts);
   std::array<char, 40> text{};

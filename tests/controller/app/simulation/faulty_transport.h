@@ -54,6 +54,9 @@ class FaultyTransport final : public client::HttpTransport {
   [[nodiscard]] Result<std::unique_ptr<client::HttpStream>> open(const client::HttpRequest& request
   ) override;
 
+  /// What some API server says it is now.
+  [[nodiscard]] TimePoint any_date();
+
  private:
   [[nodiscard]] client::HttpResponse arrive(const client::HttpRequest& request);
   [[nodiscard]] client::HttpResponse failure(const client::HttpRequest& request);

@@ -1,6 +1,5 @@
 #include "common/contract.h"
 #include "common/log.h"
-#include "tests/controller/app/simulation/known_faults.h"
 #include "tests/controller/app/simulation/world.h"
 
 #include <gtest/gtest.h>
@@ -233,7 +232,6 @@ TEST_F(SimulatedRules, FindAFinishedJobThatBeginsAgain) {
 }
 
 TEST_F(SimulatedRules, FindAFailureThatIsOurOwnStop) {
-  if (known_faults::kOwnStops) GTEST_SKIP() << "the rule is off";
   std::set<std::string> stopped;
   const auto blames = [&stopped](HttpRequest& request, ApiServer&, const std::string&) {
     if (is_of(request, "DELETE", "/pods/")) {

@@ -2,7 +2,6 @@
 
 #include "common/contract.h"
 #include "common/rfc3339.h"
-#include "tests/controller/app/simulation/known_faults.h"
 
 #include <algorithm>
 #include <chrono>
@@ -56,6 +55,11 @@ Json ends_of(const Json& job) {
   return ends;
 }
 
+// Of pods, and of Workloads, which are separate for the pod that prepares the data.
+bool is_to_prepare(const Json& object) {
+  return key_in(object).name.find("-prepare-") != std::string::npos;
+}
+
 bool fails_past_deadline(const Json& job) {
   const Json::json_pointer path("/status/conditions");
   if (!job.contains(path)) return false;
@@ -89,7 +93,6 @@ bool holds_quota(const Json& workload) {
 }
 
 void Rules::broken(std::string_view rule, std::string what) {
-  if (known_faults::is_off(std::string(rule))) return;
   if (!violation_) violation_ = Violation{.rule = std::string(rule), .what = std::move(what)};
 }
 
@@ -197,7 +200,7 @@ void Rules::see_failures(const Json& before, const Json& after) {
     const std::string pod = contract::pod_name(
         key_in(after).name, each["attempt"].get<int64_t>(), each["node"].get<int64_t>()
     );
-    if (!known_faults::kOwnStops && own_stops_.contains(uid_in(after) + " " + pod)) {
+    if (own_stops_.contains(uid_in(after) + " " + pod)) {
       broken(rule::kOwnStop, name_of(after) + ": the operator stopped " + pod + ": " + each.dump());
     }
   }
@@ -236,11 +239,9 @@ void Rules::see_new_pod(
 void Rules::see_workload(const ApiServer& server, const Change& change) {
   const bool holds = !change.gone && holds_quota(*change.after);
   if (!holds_quota(*change.before) || holds) return;
-  const Object job = job_of_uid(server, owner_in(*change.before));
-  if (known_faults::kQuotaOfDeletedJobs && (!job || is_deleted(*job))) return;
   for (const auto& [key, pod] : server.all(kinds::kPods)) {
-    if (owner_in(*pod) != owner_in(*change.before) || is_over(*pod) || is_foreign(*pod) ||
-        late_.contains(uid_in(*pod))) {
+    if (owner_in(*pod) != owner_in(*change.before) || is_over(*pod) || is_foreign(*pod)) continue;
+    if (late_.contains(uid_in(*pod)) || is_to_prepare(*pod) != is_to_prepare(*change.before)) {
       continue;
     }
     const auto due = parse_rfc3339(text_at(*pod, "/metadata/deletionTimestamp"));
@@ -261,7 +262,9 @@ void Rules::see_foreign(const std::string& kind, const Change& change) {
       owners != meta->end() && std::ranges::any_of(*owners, [](const Json& each) {
         return each.value("controller", false) && each.value("kind", "") == contract::kKind;
       });
-  if (owned || has_finalizer(before, contract::kPodFinalizer)) return;
+  const bool held =
+      has_finalizer(before, contract::kPodFinalizer) || has_finalizer(before, kWorkloadFinalizer);
+  if (owned || held) return;
   broken(rule::kForeign, kind + " " + name_of(before) + " belongs to somebody else");
 }
 

@@ -3,7 +3,6 @@
 #include "common/api/codec.h"
 #include "common/contract.h"
 #include "tests/common/api/sample_job.h"
-#include "tests/controller/app/simulation/known_faults.h"
 
 #include <algorithm>
 #include <utility>
@@ -82,9 +81,7 @@ void Users::act() {
   const std::vector<Object> jobs = server_.snapshot(kinds::kJobs);
   if (jobs.empty() || (jobs.size() < kMostJobs && dice_.chance(0.2))) return create_job();
   const Object job = dice_.pick(jobs);
-  const size_t deed = dice_.below(10);
-  if (known_faults::is_off("user" + std::to_string(deed))) return;
-  switch (deed) {
+  switch (dice_.below(10)) {
     case 0:
       return delete_job(job);
     case 1:
@@ -102,17 +99,14 @@ void Users::act() {
 }
 
 void Users::delete_job(const Object& job) {
-  std::vector<std::string> policies = {"Background", "Foreground"};
-  if (!known_faults::kOrphaning) policies.emplace_back("Orphan");
-  server_.remove(kinds::kJobs, key_in(*job), kUser, {{"propagationPolicy", dice_.pick(policies)}});
+  const auto policy = dice_.pick<std::string>({"Background", "Foreground", "Orphan"});
+  server_.remove(kinds::kJobs, key_in(*job), kUser, {{"propagationPolicy", policy}});
 }
 
 void Users::change_job(const Object& job) {
   Json changed = *job;
   Json& spec = changed["spec"];
-  const size_t deed = dice_.below(7);
-  if (known_faults::is_off("change" + std::to_string(deed))) return;
-  switch (deed) {
+  switch (dice_.below(7)) {
     case 0:
     case 1:
       spec["suspend"] = !spec.value("suspend", false);
@@ -121,7 +115,6 @@ void Users::change_job(const Object& job) {
       if (spec.contains("servers")) spec["servers"]["nodes"] = dice_.between(1, 3);
       break;
     case 3:
-      if (known_faults::kStaleTtl && spec["runPolicy"].contains("ttlSecondsAfterFinished")) return;
       spec["runPolicy"]["ttlSecondsAfterFinished"] = dice_.between(0, 300);
       break;
     case 4: {
@@ -194,7 +187,7 @@ void Users::make_foreign_pod() {
       {"spec", {{"containers", Json::array()}}}
   };
   const Object owner = server_.find(kinds::kJobs, {.namespace_ = "a", .name = job});
-  if (!known_faults::kForeignPodsWithOwner && owner && dice_.chance(0.3)) {
+  if (owner && dice_.chance(0.3)) {
     pod["metadata"]["ownerReferences"] = Json::array(
         {{{"apiVersion", contract::kApiGroupVersion},
           {"kind", contract::kKind},
@@ -208,9 +201,7 @@ void Users::make_foreign_pod() {
 
 void Users::administer() {
   const std::string name_space = dice_.chance(0.7) ? "a" : "b";
-  const size_t deed = dice_.below(7);
-  if (known_faults::is_off("admin" + std::to_string(deed))) return;
-  switch (deed) {
+  switch (dice_.below(7)) {
     case 0:
       pod_quota_[name_space] = dice_.below(3);
       return;
@@ -277,10 +268,10 @@ void Users::make_way() {
         kinds::kConfigMaps,
         kinds::kSecrets,
         kinds::kNetworkPolicies,
-        kinds::kGroups}) {
+        kinds::kGroups,
+        kinds::kWorkloads}) {
     for (const Object& object : server_.snapshot(kind)) {
-      const bool orphan = is_orphan(*object) && !label_in(*object, contract::kLabelJob).empty();
-      if (!orphan && !is_foreign(*object)) continue;
+      if (!is_orphan(*object) && !is_foreign(*object)) continue;
       server_.remove(kind, key_in(*object), kUser, {{"gracePeriodSeconds", 0}});
     }
   }

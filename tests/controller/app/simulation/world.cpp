@@ -1,7 +1,6 @@
 #include "tests/controller/app/simulation/world.h"
 
 #include "common/hash.h"
-#include "tests/controller/app/simulation/known_faults.h"
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +15,9 @@ using std::chrono::seconds;
 constexpr Duration kLongCalm = std::chrono::hours(4);
 constexpr int kMostCalmRounds = 2000;
 constexpr int kMostPassesAtOnce = 300;
+constexpr Duration kRenewInterval = seconds(2);
+// As many as the clock remembers.
+constexpr int kRenewals = 60;
 const std::string kControllers = "controller-";
 
 bool is_controller(const std::string& actor) {
@@ -27,13 +29,13 @@ bool is_controller(const std::string& actor) {
 World::World(WorldOptions options)
     : options_(std::move(options)),
       dice_(options_.seed),
-      kueue_(dice_.chance(0.5) && !known_faults::is_off("kueue")),
-      groups_(dice_.chance(0.3) && !known_faults::is_off("groups")),
+      kueue_(dice_.chance(0.5)),
+      groups_(dice_.chance(0.3)),
       busy_(dice_.chance(0.2)),
       clock_ahead_(dice_.chance(0.2) ? seconds(dice_.between(-3600, 3600)) : seconds(0)),
       faults_{
-          .rate = known_faults::is_off("faults") ? 0 : dice_.pick<double>({0, 0.02, 0.1, 0.3}),
-          .kills = known_faults::is_off("kills") ? 0 : dice_.pick<double>({0, 0.005, 0.03}),
+          .rate = dice_.pick<double>({0, 0.02, 0.1, 0.3}),
+          .kills = dice_.pick<double>({0, 0.005, 0.03}),
           .wrong_clock = dice_.chance(0.2)
       },
       rules_(time_),
@@ -73,15 +75,24 @@ void World::step() {
     if (!leader_->see_something()) break;
   }
   if (dice_.chance(0.02)) leader_->relist();
-  if (dice_.chance(0.02) && !known_faults::is_off("blind"))
-    leader_->blind(seconds(dice_.between(1, 200)));
+  if (dice_.chance(0.02)) leader_->blind(seconds(dice_.between(1, 200)));
   if (dice_.chance(0.01)) return restart();
   if (dice_.chance(0.7)) work();
-  time_.advance(
+  pass_time(
       dice_.chance(0.03)  ? seconds(dice_.between(30, 700))
       : dice_.chance(0.3) ? seconds(dice_.between(1, 15))
                           : milliseconds(dice_.between(1, 900))
   );
+}
+
+// The leader renews its Lease all the time.
+void World::pass_time(Duration by) {
+  const Duration renewed = std::min<Duration>(by, kRenewals * kRenewInterval);
+  time_.advance(by - renewed);
+  for (Duration passed{0}; passed < renewed; passed += kRenewInterval) {
+    time_.advance(std::min(kRenewInterval, renewed - passed));
+    if (leader_) leader_->renew();
+  }
 }
 
 void World::act() {
@@ -109,10 +120,9 @@ void World::work() {
 void World::meanwhile(const Controller* controller) {
   if (!hostile_ || depth_ > 0) return;
   ++depth_;
-  if (dice_.chance(0.2) && !known_faults::is_off("meanwhile")) act();
+  if (dice_.chance(0.2)) act();
   if (dice_.chance(0.1)) static_cast<void>(leader_->see_something());
-  if (dice_.chance(0.002) && !known_faults::is_off("takeover") && controller == leader_.get())
-    take_over();
+  if (dice_.chance(0.002) && controller == leader_.get()) take_over();
   --depth_;
 }
 
@@ -120,7 +130,7 @@ void World::take_over() {
   note("another controller takes over");
   leader_->lose();
   former_.push_back(std::move(leader_));
-  time_.advance(seconds(dice_.between(2, 15)));
+  pass_time(seconds(dice_.between(2, 15)));
   leader_ = start_controller();
   leader_->lead();
   const size_t passes = dice_.below(6);
@@ -140,7 +150,7 @@ void World::restart() {
   leader_.reset();
   const size_t missed = dice_.below(4);
   for (size_t i = 0; i < missed; ++i) act();
-  time_.advance(seconds(dice_.between(0, 15)));
+  pass_time(seconds(dice_.between(0, 15)));
   leader_ = start_controller();
   leader_->lead();
 }
@@ -239,7 +249,7 @@ void World::calm() {
     const auto next = leader_->next_due();
     if (idle > 3 && !next && leader_->knows_the_world()) return;
     const Duration wait = next ? *next - time_.passed() : Duration(seconds(5));
-    time_.advance(std::clamp<Duration>(wait, seconds(1), idle > 3 ? kLongCalm : seconds(5)));
+    pass_time(std::clamp<Duration>(wait, seconds(1), idle > 3 ? kLongCalm : seconds(5)));
   }
 }
 
@@ -259,7 +269,7 @@ void World::quiet() {
     cluster_.answer();
     leader_->look_at_all();
     settle();
-    time_.advance(std::chrono::minutes(20));
+    pass_time(std::chrono::minutes(20));
   }
 }
 

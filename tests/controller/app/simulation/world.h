@@ -56,6 +56,7 @@ class World {
   void quiet();
   void settle();
   void act();
+  void pass_time(Duration by);
   void work();
   void meanwhile(const Controller* controller);
   void take_over();

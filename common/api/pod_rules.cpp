@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <regex>
 #include <utility>
@@ -92,7 +94,24 @@ class Errors {
   std::vector<FieldError> errors_;
 };
 
+// The words that the CRD lists of a field that is plain text here. Nothing is said of what is absent.
+void check_word(
+    const std::optional<std::string>& word,
+    std::initializer_list<std::string_view> known,
+    const std::string& path,
+    Errors& errors
+) {
+  if (!word || std::ranges::find(known, *word) != known.end()) return;
+  std::string message = "must be one of:";
+  for (const std::string_view each : known) message.append(" ").append(each);
+  errors.require(false, path, message);
+}
+
 void check_toleration(const Toleration& toleration, const std::string& path, Errors& errors) {
+  check_word(toleration.op, {"Exists", "Equal"}, path + ".operator", errors);
+  check_word(
+      toleration.effect, {"NoSchedule", "PreferNoSchedule", "NoExecute"}, path + ".effect", errors
+  );
   const bool exists = toleration.op == "Exists";
   errors.require(
       exists || toleration.key, path + ".operator", "must be Exists in a toleration without key"
@@ -118,6 +137,12 @@ bool is_whole_number(const std::string& text) {
 void check_expression(
     const NodeSelectorRequirement& expression, const std::string& path, Errors& errors
 ) {
+  check_word(
+      expression.op,
+      {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"},
+      path + ".operator",
+      errors
+  );
   const auto is_one_of = [&](std::string_view a, std::string_view b) {
     return expression.op == a || expression.op == b;
   };
@@ -143,6 +168,32 @@ void check_term(const NodeSelectorTerm& term, const std::string& path, Errors& e
   for (size_t i = 0; i < term.match_expressions.size(); ++i) {
     check_expression(
         term.match_expressions[i], path + ".matchExpressions[" + std::to_string(i) + "]", errors
+    );
+  }
+}
+
+void check_sources(const PodTemplate& pod, const std::string& path, Errors& errors) {
+  for (size_t i = 0; i < pod.env.size(); ++i) {
+    if (!pod.env[i].value_from) continue;
+    check_word(
+        pod.env[i].value_from->field_ref.field_path,
+        {"metadata.name",
+         "metadata.namespace",
+         "metadata.uid",
+         "spec.nodeName",
+         "status.hostIP",
+         "status.podIP"},
+        path + ".env[" + std::to_string(i) + "].valueFrom.fieldRef.fieldPath",
+        errors
+    );
+  }
+  for (size_t i = 0; i < pod.volumes.size(); ++i) {
+    if (!pod.volumes[i].empty_dir) continue;
+    check_word(
+        pod.volumes[i].empty_dir->medium,
+        {"Memory"},
+        path + ".volumes[" + std::to_string(i) + "].emptyDir.medium",
+        errors
     );
   }
 }
@@ -240,6 +291,7 @@ std::vector<FieldError> pod_errors(const PodTemplate& pod, const std::string& pa
   for (size_t i = 0; i < pod.tolerations.size(); ++i) {
     check_toleration(pod.tolerations[i], path + ".tolerations[" + std::to_string(i) + "]", errors);
   }
+  check_sources(pod, path, errors);
   if (pod.affinity && pod.affinity->node_affinity) {
     check_affinity(*pod.affinity->node_affinity, path + ".affinity.nodeAffinity", errors);
   }

@@ -15,7 +15,7 @@ namespace gnn::api {
     const Resources& resources, const std::string& path
 );
 
-/// The same of a template's image, tolerations, node affinity and resources.
+/// The same of a template's image, tolerations, node affinity and resources, and of the words of Kubernetes in it.
 [[nodiscard]] std::vector<FieldError> pod_errors(const PodTemplate& pod, const std::string& path);
 
 /// Whether a container runtime can read the reference: "gnn-worker:0.1", "example.com:5000/team/worker".

@@ -82,6 +82,14 @@ TEST(PodRules, TolerationsAreAsKubernetesReadsThem) {
       Paths{"p.tolerations[0].effect"}
   );
   EXPECT_EQ(error_paths(pod_errors(pod_with({.op = "Exists"}), "p")), Paths{});
+  EXPECT_EQ(
+      error_paths(pod_errors(pod_with({.key = "a", .op = "In"}), "p")),
+      Paths{"p.tolerations[0].operator"}
+  );
+  EXPECT_EQ(
+      error_paths(pod_errors(pod_with({.key = "a", .effect = "Never"}), "p")),
+      Paths{"p.tolerations[0].effect"}
+  );
 }
 
 TEST(PodRules, ExpressionsHaveTheValuesOfTheirOperator) {
@@ -104,6 +112,22 @@ TEST(PodRules, ExpressionsHaveTheValuesOfTheirOperator) {
   EXPECT_EQ(paths("Gt", {"many"}), wrong);
   EXPECT_EQ(paths("Gt", {"1", "2"}), wrong);
   EXPECT_EQ(paths("Lt", {"1"}), Paths{});
+}
+
+TEST(PodRules, SourcesAreAmongTheKnownOnes) {
+  PodTemplate pod;
+  pod.image = "a";
+  pod.env.resize(1);
+  pod.env[0].value_from.emplace().field_ref.field_path = "spec.hostNetwork";
+  pod.volumes.resize(1);
+  pod.volumes[0].empty_dir.emplace().medium = "Tape";
+  EXPECT_EQ(
+      error_paths(pod_errors(pod, "p")),
+      (Paths{"p.env[0].valueFrom.fieldRef.fieldPath", "p.volumes[0].emptyDir.medium"})
+  );
+  pod.env[0].value_from->field_ref.field_path = "spec.nodeName";
+  pod.volumes[0].empty_dir->medium = "Memory";
+  EXPECT_EQ(error_paths(pod_errors(pod, "p")), Paths{});
 }
 
 TEST(PodRules, ImagesAreReferences) {

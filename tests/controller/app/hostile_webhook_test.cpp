@@ -347,7 +347,10 @@ class Hour {
     if (minute == 4) run_pods();
     if (minute == 10) {
       server_.change("pods", [](Json& pod) {
-        pod["metadata"]["labels"].erase(std::string(contract::kLabelNode));
+        // The webhook may have taken them all.
+        Json& metadata = pod["metadata"];
+        if (metadata.contains("labels"))
+          metadata["labels"].erase(std::string(contract::kLabelNode));
       });
     }
     if (minute == 15 && is_suspended) suspend(true);

@@ -610,7 +610,7 @@ TEST(HostileWebhook, AJobOfAllResourcesThatTheApiAllowsIsQueuedByOneWrite) {
   job.spec.workers.gpus_per_process = 1;
   api::Resources& resources = job.spec.workers.pod_template->resources;
   resources.requests = {{"cpu", "1"}, {"memory", "1Gi"}, {"ephemeral-storage", "1Gi"}};
-  for (int i = 0; i < 16; ++i) resources.limits["a.example.com/r" + std::to_string(i)] = "1";
+  for (int i = 0; i < 15; ++i) resources.limits["a.example.com/r" + std::to_string(i)] = "1";
   Hour hour([](const std::string&, const Json&) {}, job);
   static_cast<void>(hour.run());
   bool has_pods = false;

@@ -72,7 +72,7 @@ class JobWaitTest : public ::testing::Test {
 };
 
 TEST_F(JobWaitTest, SeesTheEndOfAJobThatIsDeletedAtOnceAfterIt) {
-  transport_.reply(200, job_list({waited_job("u")}));
+  transport_.reply(200, job_list(json::array({waited_job("u")})));
   watch(
       {watch_line("MODIFIED", waited_job("u", "Complete")) +
        watch_line("DELETED", waited_job("u", "Complete"))}
@@ -87,28 +87,28 @@ TEST_F(JobWaitTest, SeesTheEndOfAJobThatIsDeletedAtOnceAfterIt) {
 }
 
 TEST_F(JobWaitTest, TakesTheLastStateOfADeletedJob) {
-  transport_.reply(200, job_list({waited_job("u")}));
+  transport_.reply(200, job_list(json::array({waited_job("u")})));
   watch({watch_line("DELETED", waited_job("u", "Failed"))});
   EXPECT_EQ(wait().kind, Kind::Failed);
 }
 
 TEST_F(JobWaitTest, EndsWhenTheJobThatWasSeenIsDeleted) {
-  transport_.reply(200, job_list({waited_job("u")}));
+  transport_.reply(200, job_list(json::array({waited_job("u")})));
   watch({watch_line("DELETED", waited_job("u"))});
   EXPECT_EQ(wait().kind, Kind::Deleted);
 }
 
 TEST_F(JobWaitTest, EndsWhenTheJobIsGoneAfterAWatchThatBroke) {
-  transport_.reply(200, job_list({waited_job("u")}));
+  transport_.reply(200, job_list(json::array({waited_job("u")})));
   watch({});
   transport_.reply(200, job_list(json::array()));
   EXPECT_EQ(wait().kind, Kind::Deleted);
 }
 
 TEST_F(JobWaitTest, AnotherJobOfTheNameIsNotTheOneThatWasSeen) {
-  transport_.reply(200, job_list({waited_job("u")}));
+  transport_.reply(200, job_list(json::array({waited_job("u")})));
   watch({});
-  transport_.reply(200, job_list({waited_job("another", "Complete")}));
+  transport_.reply(200, job_list(json::array({waited_job("another", "Complete")})));
   EXPECT_EQ(wait().kind, Kind::Deleted);
 }
 
@@ -135,11 +135,11 @@ TEST_F(JobWaitTest, RetriesErrorsUntilTheTimeout) {
 }
 
 TEST_F(JobWaitTest, SaysWhatWasSeenLast) {
-  transport_.reply(200, job_list({waited_job("u")}));
+  transport_.reply(200, job_list(json::array({waited_job("u")})));
   watch({watch_line("MODIFIED", waited_job("u"))});
-  transport_.reply(200, job_list({waited_job("u")}));
+  transport_.reply(200, job_list(json::array({waited_job("u")})));
   watch({});
-  transport_.reply(200, job_list({waited_job("u")}));
+  transport_.reply(200, job_list(json::array({waited_job("u")})));
   EXPECT_EQ(wait(std::chrono::milliseconds(500)).message, "state Running");
 }
 

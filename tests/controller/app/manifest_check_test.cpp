@@ -144,7 +144,8 @@ TEST(ManifestCheck, LooksAtMetadataAsTheApiServerDoes) {
       ElementsAre(
           StartsWith("metadata: unknown field \"lables\""),
           StartsWith("metadata.labels[\"-x\"]: the key must be"),
-          "metadata.labels[\"a\"]: must be a string; put it in quotes"
+          "metadata.labels[\"a\"]: must be a string; put it in quotes",
+          "metadata.labels[\"a\"]: expected a string, found 5"
       )
   );
 }

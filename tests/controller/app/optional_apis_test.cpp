@@ -177,7 +177,8 @@ class OptionalApisTest : public ::testing::Test {
 
   void discover() {
     ASSERT_TRUE(served_.discover());
-    for (const GroupApi api : served_.served().value()) reflectors_.start_groups(api);
+    const std::vector<GroupApi> groups = served_.served().value();
+    for (const GroupApi api : groups) reflectors_.start_groups(api);
     reflectors_.start_workloads(served_.kueue().value());
   }
   // Until all APIs but the faulty one are watched after their list number `count`, and that one has shown

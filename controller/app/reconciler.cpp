@@ -25,6 +25,13 @@ constexpr auto kTimeInterval = std::chrono::seconds(2);
 constexpr auto kLeftOutInterval = std::chrono::minutes(1);
 constexpr size_t kMostLeftOut = 256;
 
+// A change that a webhook undoes leaves the object as it was, and then no watch event tells of it.
+bool changed_objects(const Execution& execution) {
+  return std::ranges::any_of(execution.done, [](const reconcile::Action* action) {
+    return !reconcile::is_create(*action);
+  });
+}
+
 runtime::Outcome retry(const client::ApiError& error) {
   return runtime::Retry{.error = error.message, .at_least = error.retry_after};
 }
@@ -127,9 +134,9 @@ runtime::Outcome Reconciler::pass(
   if (options_.poll_progress && progress_address(shown)) watch_progress_(key, pace_.watch(key));
   if (refused) return after_refusal;
   // What was announced is acted upon by the next pass; no watch event calls for that.
-  if (execution.status_written && plan.status.conditions != job.status.conditions) {
-    return runtime::RequeueAfter{Duration::zero()};
-  }
+  const bool announced =
+      execution.status_written && plan.status.conditions != job.status.conditions;
+  if (announced || changed_objects(execution)) return runtime::RequeueAfter{Duration::zero()};
   if (plan.requeue_after) return runtime::RequeueAfter{*plan.requeue_after};
   return runtime::Done{};
 }

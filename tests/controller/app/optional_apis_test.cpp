@@ -42,7 +42,7 @@ class ServerOfOptionalApis final : public client::HttpTransport {
     ++ended_[path];
     changed_.notify_all();
   }
-  // Waits until so many lists or watches of the path were asked for in all.
+  // Waits until so many lists of the path were asked for, or so many of its watches read, in all.
   void await_lists(const std::string& path, int count) { await(lists_, path, count); }
   void await_watches(const std::string& path, int count) { await(watches_, path, count); }
 
@@ -64,8 +64,6 @@ class ServerOfOptionalApis final : public client::HttpTransport {
   Result<std::unique_ptr<client::HttpStream>> open(const client::HttpRequest& request) override {
     const std::lock_guard lock(mutex_);
     const std::string path = path_of(request);
-    ++watches_[path];
-    changed_.notify_all();
     return std::make_unique<Stream>(*this, path, behaviours_[path], ended_[path], request.stop);
   }
 
@@ -102,6 +100,8 @@ class ServerOfOptionalApis final : public client::HttpTransport {
     [[nodiscard]] Result<std::string> read() override {
       if (behaviour_.watch != 200) return std::exchange(said_, true) ? "" : status_of(behaviour_);
       std::unique_lock lock(server_.mutex_);
+      ++server_.watches_[path_];
+      server_.changed_.notify_all();
       server_.changed_.wait(lock, stop_, [&] { return server_.ended_[path_] > ended_; });
       if (stop_.stop_requested()) return fail(ErrorKind::Cancelled, "cancelled");
       return std::string();
@@ -181,14 +181,14 @@ class OptionalApisTest : public ::testing::Test {
     for (const GroupApi api : groups) reflectors_.start_groups(api);
     reflectors_.start_workloads(served_.kueue().value());
   }
-  // Until all APIs but the faulty one are watched after their list number `count`, and that one has shown
+  // Until all APIs but the broken one are watched after their list number `count`, and that one has shown
   // its fault.
   void await_lists(int count, const Api* broken = nullptr, const Fault* fault = nullptr) {
     for (const std::string& path : kNeeded) server_.await_watches(path, count);
     for (const Api& each : kApis) {
       if (broken == nullptr || each.name != broken->name) server_.await_watches(each.path, count);
     }
-    if (broken == nullptr) return;
+    if (fault == nullptr) return;
     server_.await_lists(broken->path, count);
     if (!fault->behaviour.list_hangs) clock_.await_waiters(1);
   }
@@ -270,6 +270,7 @@ TEST_P(EachOptionalApi, IsWaitedForByNobodyElseAtATakeOverAndIsKnownAgainAfterIt
 
   server_.behave(broken_.path, {});
   reflectors_.list_again();
+  await_lists(3, &broken_);
   server_.await_watches(broken_.path, 2);
   EXPECT_TRUE(now().is_settled());
 }

@@ -217,7 +217,7 @@ function(gnn_test name)
     _gnn_target_defaults(${name} "${arg_TORCH}" _test)
     target_compile_options(${name} PRIVATE ${GNN_TEST_FLAGS})
   endif()
-  target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${arg_LINK} gnn::source_dir GTest::gmock GTest::gtest GTest::gtest_main)
   add_test(
     NAME ${name}
     COMMAND ${name} "--gtest_output=xml:${CMAKE_BINARY_DIR}/reports/${name}.xml"

@@ -20,6 +20,7 @@
 #include "tests/support/control_plane.h"
 #include "tests/support/controller_process.h"
 #include "tests/support/must.h"
+#include "tests/support/source_dir.h"
 
 #include <algorithm>
 #include <atomic>
@@ -349,7 +350,7 @@ class Bench {
     options.scheduler = true;
     options.fake_nodes = 50;
     auto plane = must(ControlPlane::start(options));
-    must(plane->apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
+    must(plane->apply(gnn::testing::source_dir() + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
     return plane;
   }
 

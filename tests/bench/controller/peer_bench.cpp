@@ -19,6 +19,7 @@
 #include "tests/support/http.h"
 #include "tests/support/must.h"
 #include "tests/support/process.h"
+#include "tests/support/source_dir.h"
 
 #include <algorithm>
 #include <array>
@@ -544,7 +545,7 @@ std::unique_ptr<ControlPlane> start_plane() {
 
 Figures measure_ours(int jobs) {
   const auto plane = start_plane();
-  must(plane->apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
+  must(plane->apply(gnn::testing::source_dir() + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
   const OurController controller(*plane);
   return measure<SeenJob>(*plane, controller, jobs);
 }

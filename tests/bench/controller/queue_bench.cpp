@@ -13,6 +13,7 @@
 #include "tests/support/http.h"
 #include "tests/support/kueue.h"
 #include "tests/support/must.h"
+#include "tests/support/source_dir.h"
 
 #include <chrono>
 #include <cstdio>
@@ -68,7 +69,7 @@ class QueueBench {
       : options_(std::move(options)),
         plane_(must(ControlPlane::start(plane_options()))),
         name_space_(must(plane_->create_namespace("bench"))) {
-    must(plane_->apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
+    must(plane_->apply(gnn::testing::source_dir() + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
     if (is("Coscheduling")) must(plane_->apply(plane_->program("podgroups.yaml")));
     must(plane_->start(testing::ControlPlanePart::Scheduler));
     if (is("Kueue")) make_queue();

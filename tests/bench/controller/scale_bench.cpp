@@ -24,6 +24,7 @@
 #include "tests/support/must.h"
 #include "tests/support/process.h"
 #include "tests/support/read_file.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_folder.h"
 
 #include <algorithm>
@@ -363,7 +364,7 @@ class ScaleBench {
     options.fake_nodes = 50;
     options.node_patience = 60s;
     auto plane = must(ControlPlane::start(options));
-    must(plane->apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
+    must(plane->apply(gnn::testing::source_dir() + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
     return plane;
   }
 

@@ -4,6 +4,7 @@
 #include "tests/common/api/sample_job.h"
 #include "tests/support/mutations.h"
 #include "tests/support/read_file.h"
+#include "tests/support/source_dir.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -117,7 +118,7 @@ spec:
 // What the controllers of earlier versions wrote for their jobs. Workers of those versions read no
 // later field, and a checkpoint's hash is that of the encoded spec.
 TEST(Codec, WorkerConfigOfAnEarlierVersionsJobIsAsItWas) {
-  const std::filesystem::path fixtures = std::string(GNN_SOURCE_DIR) + "/tests/fixtures";
+  const std::filesystem::path fixtures = gnn::testing::source_dir() + "/tests/fixtures";
   int versions = 0;
   for (const auto& version : std::filesystem::directory_iterator(fixtures)) {
     SCOPED_TRACE(version.path().string());

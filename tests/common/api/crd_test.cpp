@@ -5,6 +5,7 @@
 #include "common/api/yaml.h"
 #include "common/contract.h"
 #include "tests/support/read_file.h"
+#include "tests/support/source_dir.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -22,7 +23,7 @@ using nlohmann::json;
 
 json read_crd() {
   auto documents = parse_yaml(
-      gnn::testing::read_file(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml")
+      gnn::testing::read_file(gnn::testing::source_dir() + "/manifests/crds/gnnjobs.gnn.dev.yaml")
   );
   EXPECT_TRUE(documents) << documents.error().message;
   EXPECT_EQ(documents->size(), 1U);

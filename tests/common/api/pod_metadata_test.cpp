@@ -4,6 +4,7 @@
 #include "tests/common/api/sample_job.h"
 #include "tests/support/must.h"
 #include "tests/support/read_file.h"
+#include "tests/support/source_dir.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -18,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 std::string of_chart(const std::string& file) {
-  return testing::read_file(std::string(GNN_SOURCE_DIR) + "/charts/gnn-operator/" + file);
+  return testing::read_file(gnn::testing::source_dir() + "/charts/gnn-operator/" + file);
 }
 
 TEST(PodMetadata, KeysAreThoseOfTheApiServer) {

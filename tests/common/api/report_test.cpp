@@ -3,6 +3,7 @@
 #include "common/contract.h"
 #include "common/printable.h"
 #include "tests/support/schema.h"
+#include "tests/support/source_dir.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -91,7 +92,7 @@ class ReportSchema : public ::testing::TestWithParam<const char*> {
 
 TEST_P(ReportSchema, HoldsWhatIsWrittenAndAllOfItIsRead) {
   const gnn::testing::Schema schema(
-      std::string(GNN_SOURCE_DIR) + "/docs/schemas/" + GetParam() + ".v1.json"
+      gnn::testing::source_dir() + "/docs/schemas/" + GetParam() + ".v1.json"
   );
   const std::string text = encode(report(), contract::kMaxResultBytes);
   EXPECT_THAT(schema.problems(text), IsEmpty()) << text;

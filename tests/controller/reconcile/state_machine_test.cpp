@@ -1,6 +1,7 @@
 #include "common/api/codec.h"
 #include "tests/controller/reconcile/builders.h"
 #include "tests/support/read_file.h"
+#include "tests/support/source_dir.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -20,7 +21,7 @@ namespace {
 using nlohmann::json;
 
 std::string read(const std::string& path) {
-  return gnn::testing::read_file(std::string(GNN_SOURCE_DIR) + "/" + path);
+  return gnn::testing::read_file(gnn::testing::source_dir() + "/" + path);
 }
 
 std::set<std::string> matches(const std::string& text, const char* pattern) {
@@ -168,7 +169,7 @@ std::map<std::string, api::GnnJob> job_of_each_state() {
 
 // GNN_WRITE_JOB_STATES=1 writes the file anew.
 TEST(StateMachine, TheFileHasAJobOfEachState) {
-  const std::string file = std::string(GNN_SOURCE_DIR) + "/tests/support/job_states.json";
+  const std::string file = gnn::testing::source_dir() + "/tests/support/job_states.json";
   json objects;
   std::set<std::string> seen;
   for (const auto& [name, job] : job_of_each_state()) {

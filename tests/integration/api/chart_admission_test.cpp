@@ -1,5 +1,6 @@
 #include "tests/integration/api/policies.h"
 #include "tests/support/control_plane.h"
+#include "tests/support/source_dir.h"
 
 #include <gtest/gtest.h>
 
@@ -16,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kChart = std::string(GNN_SOURCE_DIR) + "/charts/gnn-operator";
-const std::string kCrd = std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml";
+const std::string kChart = gnn::testing::source_dir() + "/charts/gnn-operator";
+const std::string kCrd = gnn::testing::source_dir() + "/manifests/crds/gnnjobs.gnn.dev.yaml";
 
 // A dry run leaves nothing behind, so what the chart's objects need is made first: the namespaces
 // that the values name, the test pod's account, and (applied by itself) the test job's kind.
@@ -57,7 +58,7 @@ TEST(ChartAdmission, TakesTheChartWithEachFileOfValues) {
   for (const std::string& file : ci_values()) {
     SCOPED_TRACE(file);
     const std::string rendered = chart_with(
-        GNN_SOURCE_DIR,
+        gnn::testing::source_dir(),
         {
             "--values=" + file,
             // Kinds of the Prometheus operator, which this API server does not know.

@@ -11,6 +11,7 @@
 #include "tests/support/group_crds.h"
 #include "tests/support/kueue_crd.h"
 #include "tests/support/must.h"
+#include "tests/support/source_dir.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -143,7 +144,7 @@ class ControllerPolicy : public ::testing::Test {
     make_priority_class();
     let_controller_do_everything();
     // The garbage collector deletes what belongs to a job that does not exist.
-    must(cluster.apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
+    must(cluster.apply(gnn::testing::source_dir() + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
     ASSERT_TRUE(eventually([] {
       json whole = api::encode(demanding_job(name_space()));
       whole["metadata"].erase("uid");
@@ -161,7 +162,7 @@ class ControllerPolicy : public ::testing::Test {
     must(cluster.apply("-", kCoschedulingCrd));
     must(cluster.apply("-", kWorkloadCrd));
     const std::string chart = chart_with(
-        GNN_SOURCE_DIR,
+        gnn::testing::source_dir(),
         {"--set=gangScheduling.coscheduling.enabled=true", "--set=kueue.enabled=true"}
     );
     must(cluster.apply("-", documents_of(chart, kControllerPolicy)));

@@ -4,6 +4,7 @@
 #include "tests/common/api/sample_job.h"
 #include "tests/integration/api/changes.h"
 #include "tests/support/control_plane.h"
+#include "tests/support/source_dir.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -27,7 +28,7 @@ using nlohmann::json;
 using testing::Changes;
 using testing::ControlPlane;
 
-const std::string kCrd = std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml";
+const std::string kCrd = gnn::testing::source_dir() + "/manifests/crds/gnnjobs.gnn.dev.yaml";
 
 json job(const GnnJob& base, const std::string& name, const Changes& changes) {
   json object = encode(base);

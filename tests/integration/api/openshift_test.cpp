@@ -1,5 +1,6 @@
 #include "tests/integration/api/policies.h"
 #include "tests/support/controller_process.h"
+#include "tests/support/source_dir.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,7 +58,7 @@ class OpenShift : public ::testing::Test {
     };
     plane_ = must(ControlPlane::start(options));
     must(plane_->apply("-", kRangedNamespaces));
-    must(plane_->apply(std::string(GNN_SOURCE_DIR) + "/tests/support/restricted_v2.yaml"));
+    must(plane_->apply(gnn::testing::source_dir() + "/tests/support/restricted_v2.yaml"));
     // An API server takes up each policy for itself, in any order.
     const auto policies_act = [&] {
       const std::string refusal = user_of_a_new_pod(R"(, "runAsUser": 65532)");
@@ -154,7 +155,7 @@ class OpenShift : public ::testing::Test {
     return std::make_unique<ControllerProcess>(*plane_, arguments);
   }
 
-  const std::string chart_ = std::string(GNN_SOURCE_DIR) + "/charts/gnn-operator";
+  const std::string chart_ = gnn::testing::source_dir() + "/charts/gnn-operator";
   const std::string user_and_group_ = std::string(kFirstUser) + " " + std::string(kFirstUser);
   std::unique_ptr<ControlPlane> plane_;
 };

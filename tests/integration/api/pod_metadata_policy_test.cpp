@@ -2,6 +2,7 @@
 #include "tests/support/control_plane.h"
 #include "tests/support/controller_process.h"
 #include "tests/support/must.h"
+#include "tests/support/source_dir.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -21,13 +22,13 @@ class PodMetadataPolicy : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     ControlPlane& cluster = ControlPlane::shared();
-    must(cluster.apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
+    must(cluster.apply(gnn::testing::source_dir() + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
     name_space() = must(cluster.create_namespace("metadata"));
     // From before the policy, as after its list became shorter.
     ASSERT_TRUE(eventually([] {
       return said("POST", "", job("older", "workers", "labels", "app")).empty();
     }));
-    must(cluster.apply("-", policy_documents(GNN_SOURCE_DIR, kMetadataPolicy)));
+    must(cluster.apply("-", policy_documents(gnn::testing::source_dir(), kMetadataPolicy)));
     ASSERT_TRUE(eventually([] {
       return !said("POST", "?dryRun=All", job("new", "workers", "labels", "app")).empty();
     }));

@@ -7,6 +7,7 @@
 #include "tests/support/control_plane.h"
 #include "tests/support/must.h"
 #include "tests/support/process.h"
+#include "tests/support/source_dir.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -27,7 +28,7 @@ using testing::ControlPlane;
 using testing::must;
 
 const std::string kTemplatesCrd =
-    std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml";
+    gnn::testing::source_dir() + "/manifests/crds/gnnjobs.gnn.dev.yaml";
 const std::string kWorkers = "/spec/workers/template";
 
 // A sample job that differs in one place.

@@ -3,6 +3,7 @@
 #include "tests/support/control_plane.h"
 #include "tests/support/controller_process.h"
 #include "tests/support/must.h"
+#include "tests/support/source_dir.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -32,7 +33,7 @@ class WorkerLabelsPolicy : public ::testing::Test {
       if (name == std::string("other")) pod["metadata"]["labels"] = {{"gnn.dev/note", "of-a-user"}};
       ASSERT_EQ(refusal_of(kLabelsPolicy, "POST", pods(), pod), "");
     }
-    must(cluster.apply("-", policy_documents(GNN_SOURCE_DIR, kLabelsPolicy)));
+    must(cluster.apply("-", policy_documents(gnn::testing::source_dir(), kLabelsPolicy)));
     // The API server compiles policies behind the scenes.
     ASSERT_TRUE(eventually([] { return !refused("ours", {{contract::kLabelJob, "x"}}).empty(); }));
   }

@@ -2,6 +2,7 @@
 #include "tests/integration/api/changes.h"
 #include "tests/integration/api/policies.h"
 #include "tests/support/control_plane.h"
+#include "tests/support/source_dir.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -182,7 +183,8 @@ class WorkerPodsPolicy : public ::testing::Test {
     older["metadata"]["finalizers"] = json::array({contract::kPodFinalizer});
     older["spec"]["initContainers"] = json::array({grasping(init_container_of(older, "init"))});
     ASSERT_EQ(create(older), "");
-    const Status applied = cluster.apply("-", policy_documents(GNN_SOURCE_DIR, kPolicy));
+    const Status applied =
+        cluster.apply("-", policy_documents(gnn::testing::source_dir(), kPolicy));
     ASSERT_TRUE(applied) << applied.error().message;
     // The API server compiles policies behind the scenes.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);

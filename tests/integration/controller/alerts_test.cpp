@@ -1,5 +1,6 @@
 #include "tests/integration/controller/fixture.h"
 #include "tests/support/must.h"
+#include "tests/support/source_dir.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ using namespace std::chrono_literals;
 // What promtool is asked: whether those alerts, and no others of their names, are firing after half an
 // hour in which the controller showed this page.
 std::string rule_test(const std::string& page, const std::string& expected) {
-  std::string text = std::string("rule_files: [") + GNN_SOURCE_DIR +
+  std::string text = "rule_files: [" + gnn::testing::source_dir() +
                      "/charts/gnn-operator/files/rules.yaml]\n"
                      "evaluation_interval: 1m\n"
                      "tests:\n"

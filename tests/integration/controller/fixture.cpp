@@ -4,6 +4,7 @@
 #include "common/rfc3339.h"
 #include "tests/support/must.h"
 #include "tests/support/read_file.h"
+#include "tests/support/source_dir.h"
 
 #include <arpa/inet.h>
 #include <fstream>
@@ -371,7 +372,7 @@ void ProcessKubelets::report_end(const std::string& path, const Container& conta
 }
 
 void install_crd(ControlPlane& plane) {
-  must(plane.apply(std::string(GNN_SOURCE_DIR) + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
+  must(plane.apply(gnn::testing::source_dir() + "/manifests/crds/gnnjobs.gnn.dev.yaml"));
 }
 
 Json condition_in(const Json& conditions, const std::string& type) {

@@ -3,6 +3,7 @@
 #include "tests/integration/controller/fixture.h"
 #include "tests/support/must.h"
 #include "tests/support/process.h"
+#include "tests/support/source_dir.h"
 
 #include <memory>
 #include <string>
@@ -31,7 +32,7 @@ class Release {
         plane_.program("helm"),
         "template",
         name,
-        std::string(GNN_SOURCE_DIR) + "/charts/gnn-operator",
+        gnn::testing::source_dir() + "/charts/gnn-operator",
         "--no-hooks",
         "--namespace=" + own_,
         "--set=crds.enabled=false",

@@ -1,6 +1,7 @@
 #include "tests/integration/controller/fixture.h"
 #include "tests/support/must.h"
 #include "tests/support/read_file.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,7 @@ using ::testing::Not;
 constexpr std::string_view kFixtureJob = "traveller";
 
 std::string source(const std::string& path) {
-  return std::string(GNN_SOURCE_DIR) + "/" + path;
+  return gnn::testing::source_dir() + "/" + path;
 }
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {

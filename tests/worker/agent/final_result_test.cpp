@@ -2,6 +2,7 @@
 
 #include "common/contract.h"
 #include "tests/support/schema.h"
+#include "tests/support/source_dir.h"
 #include "tests/worker/agent/sample_report.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +24,7 @@ using testing::Keys;
 using testing::options;
 using ::testing::UnorderedElementsAreArray;
 
-const std::string kResultSchema = std::string(GNN_SOURCE_DIR) + "/docs/schemas/result.v1.json";
+const std::string kResultSchema = gnn::testing::source_dir() + "/docs/schemas/result.v1.json";
 
 NodeResult failed() {
   NodeResult result{

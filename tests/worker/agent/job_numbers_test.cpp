@@ -1,6 +1,7 @@
 #include "worker/agent/job_numbers.h"
 
 #include "tests/support/schema.h"
+#include "tests/support/source_dir.h"
 #include "tests/worker/agent/sample_report.h"
 #include "worker/progress/progress_sink.h"
 
@@ -21,7 +22,7 @@ using testing::Keys;
 using testing::options;
 using ::testing::UnorderedElementsAreArray;
 
-const std::string kProgressSchema = std::string(GNN_SOURCE_DIR) + "/docs/schemas/progress.v1.json";
+const std::string kProgressSchema = gnn::testing::source_dir() + "/docs/schemas/progress.v1.json";
 
 TEST(Progress, IsADocumentOfItsSchemaAndUsesAllOfIt) {
   const gnn::testing::Schema schema(kProgressSchema);

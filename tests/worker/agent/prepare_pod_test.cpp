@@ -3,6 +3,7 @@
 #include "common/contract.h"
 #include "tests/support/read_file.h"
 #include "tests/support/schema.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_folder.h"
 #include "worker/agent/final_result.h"
 
@@ -45,7 +46,7 @@ TEST_F(PreparePod, ShowsHowMuchOfATaskIsDoneAndEndsWithTheContractsCodesAndTheWo
   PrepareProgress progress(pod, silent);
   progress.begin("reading edges", 200, "edges");
   progress.advance_to(86, {});
-  const gnn::testing::Schema schema(std::string(GNN_SOURCE_DIR) + "/docs/schemas/progress.v1.json");
+  const gnn::testing::Schema schema(gnn::testing::source_dir() + "/docs/schemas/progress.v1.json");
   EXPECT_THAT(schema.problems(progress.progress_page()), IsEmpty());
   const auto page = nlohmann::json::parse(progress.progress_page());
   EXPECT_EQ(page["phase"], "Prepare");

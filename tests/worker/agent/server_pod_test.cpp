@@ -4,6 +4,7 @@
 #include "tests/support/in_process_store.h"
 #include "tests/support/read_file.h"
 #include "tests/support/schema.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temporary_folder.h"
 #include "worker/agent/server_progress.h"
 #include "worker/rendezvous/store.h"
@@ -176,7 +177,7 @@ TEST_F(ServerPodTest, ShowsWhatItDoes) {
   const auto page = [&pages] { return nlohmann::json::parse(pages.progress()); };
   progress.begin("reading features", 200, "rows");
   progress.advance_to(86, {});
-  const gnn::testing::Schema schema(std::string(GNN_SOURCE_DIR) + "/docs/schemas/progress.v1.json");
+  const gnn::testing::Schema schema(gnn::testing::source_dir() + "/docs/schemas/progress.v1.json");
   EXPECT_THAT(schema.problems(pages.progress()), IsEmpty());
   EXPECT_EQ(page()["phase"], "Setup");
   EXPECT_EQ(page()["percent"], 43);

@@ -2,6 +2,7 @@
 
 #include "common/contract.h"
 #include "tests/support/read_file.h"
+#include "tests/support/source_dir.h"
 #include "tests/worker/app/samples.h"
 #include "worker/tasks/registry.h"
 
@@ -29,7 +30,8 @@ bool is_gnn_job(const std::filesystem::path& path) {
 
 TEST(Samples, AllParseIntoATask) {
   int64_t found = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(GNN_SAMPLES)) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(gnn::testing::source_dir() + "/manifests/samples")) {
     if (!is_gnn_job(entry.path())) continue;  // data-import.yaml is a plain Job
     ++found;
     const auto job = load_job(entry.path().string());
@@ -54,7 +56,8 @@ TEST(LoadJob, SetsFieldsOfTheSpec) {
 }
 
 TEST(LoadJob, NamesAnUnknownField) {
-  const auto job = load_job(std::string(GNN_SAMPLES) + "/cora.yaml", {"training.epocs=3"});
+  const auto job =
+      load_job(gnn::testing::source_dir() + "/manifests/samples/cora.yaml", {"training.epocs=3"});
   ASSERT_FALSE(job.has_value());
   EXPECT_EQ(job.error().kind, ErrorKind::Configuration);
   EXPECT_THAT(job.error().message, HasSubstr("epocs"));
@@ -62,7 +65,7 @@ TEST(LoadJob, NamesAnUnknownField) {
 
 TEST(LoadJob, NamesEveryInvalidField) {
   const auto job = load_job(
-      std::string(GNN_SAMPLES) + "/cora.yaml",
+      gnn::testing::source_dir() + "/manifests/samples/cora.yaml",
       {"training.epochs=-1", "sampling.fanout=[5]", "training.batchSize=0"}
   );
   ASSERT_FALSE(job.has_value());
@@ -73,15 +76,22 @@ TEST(LoadJob, NamesEveryInvalidField) {
 }
 
 TEST(LoadJob, RejectsAMalformedOverride) {
-  EXPECT_FALSE(load_job(std::string(GNN_SAMPLES) + "/cora.yaml", {"=3"}).has_value());
-  EXPECT_FALSE(load_job(std::string(GNN_SAMPLES) + "/cora.yaml", {"epochs"}).has_value());
   EXPECT_FALSE(
-      load_job(std::string(GNN_SAMPLES) + "/cora.yaml", {"training.epochs.more=1"}).has_value()
+      load_job(gnn::testing::source_dir() + "/manifests/samples/cora.yaml", {"=3"}).has_value()
   );
+  EXPECT_FALSE(
+      load_job(gnn::testing::source_dir() + "/manifests/samples/cora.yaml", {"epochs"}).has_value()
+  );
+  EXPECT_FALSE(load_job(
+                   gnn::testing::source_dir() + "/manifests/samples/cora.yaml",
+                   {"training.epochs.more=1"}
+  )
+                   .has_value());
 }
 
 TEST(LoadJob, ReadsAPipe) {
-  const std::string text = testing::read_file(std::string(GNN_SAMPLES) + "/cora.yaml");
+  const std::string text =
+      testing::read_file(gnn::testing::source_dir() + "/manifests/samples/cora.yaml");
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   ASSERT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));

@@ -1,6 +1,7 @@
 // Jobs whose nodes hold partitions, as processes on this machine.
 
 #include "tests/support/read_file.h"
+#include "tests/support/source_dir.h"
 #include "worker/app/generate_data.h"
 #include "worker/app/job_file.h"
 #include "worker/app/local_job.h"
@@ -156,7 +157,8 @@ class PartitionsTest : public ::testing::Test {
   [[nodiscard]] int run(const std::string& sample, const std::vector<std::string>& changes) const {
     for (int rank = 0; rank < 4; ++rank) fs::remove(path("rank-" + std::to_string(rank)));
     fs::remove(path("output"));
-    const std::string manifest = std::string(GNN_SAMPLES) + "/" + sample + ".yaml";
+    const std::string manifest =
+        gnn::testing::source_dir() + "/manifests/samples/" + sample + ".yaml";
     const pid_t child = ::fork();
     if (child == 0) {
       const int output = ::open(path("output").c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);

@@ -2,6 +2,7 @@
 
 #include "tests/support/read_file.h"
 #include "tests/support/small_graphs.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/user_behavior.h"
 #include "worker/agent/local_agents.h"
 #include "worker/app/store_connector.h"
@@ -40,7 +41,7 @@ class TutorialTest : public ::testing::Test {
       agent::LocalJob local{.job = name, .nodes = 2, .processes_per_node = 2};
       local.rank_command = {
           std::getenv("GNN_RECORDING_RANK"),
-          std::string(GNN_SAMPLES) + "/" + name + ".yaml",
+          gnn::testing::source_dir() + "/manifests/samples/" + name + ".yaml",
           folder_.string(),
           "workers.nodes=2",
           "workers.processesPerNode=2",

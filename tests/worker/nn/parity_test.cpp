@@ -1,6 +1,7 @@
 // Our layers against what DGL and PyG compute: parity/make_parity.py made the numbers.
 #include "tests/support/blocks.h"
 #include "tests/support/npy.h"
+#include "tests/support/source_dir.h"
 #include "worker/nn/conv/gcn.h"
 #include "worker/nn/conv/gin.h"
 #include "worker/nn/conv/sage.h"
@@ -31,7 +32,7 @@ constexpr int64_t kHidden = 7;
 constexpr int64_t kOut = 3;
 
 at::Tensor load(const std::string& name) {
-  return testing::read_npy(std::string(GNN_PARITY_DIR) + "/" + name + ".npy");
+  return testing::read_npy(gnn::testing::source_dir() + "/tests/worker/nn/parity/" + name + ".npy");
 }
 
 // All edges: six nodes have lists of in-neighbours, twelve occur in them.
@@ -249,7 +250,7 @@ void expect_step_of_the_example(at::ScalarType type, const Tolerances& tolerance
 }
 
 TEST(Parity, BipartiteSageNamesItsParametersAsPyg) {
-  std::ifstream file(std::string(GNN_PARITY_DIR) + "/pyg_links.names.txt");
+  std::ifstream file(gnn::testing::source_dir() + "/tests/worker/nn/parity/pyg_links.names.txt");
   std::vector<std::string> names;
   for (std::string line; std::getline(file, line);) names.push_back(line);
   const BipartiteSage model = model_of_the_example(load("pyg_links.parameters"));

@@ -216,7 +216,9 @@ class Converter {
       }
       GNN_ASSIGN_OR_RETURN(const std::string key, convert_key(entry.first));
       if (object.contains(key)) {
-        return fail(ErrorKind::Configuration, "YAML key \"" + key + "\" appears twice" + place);
+        std::string problem = "YAML key \"";
+        problem.append(key).append("\" appears twice").append(place);
+        return fail(ErrorKind::Configuration, problem);
       }
       GNN_ASSIGN_OR_RETURN(json value, convert(entry.second, depth + 1));
       object[key] = std::move(value);

@@ -592,7 +592,7 @@ client::ApiResult<std::shared_ptr<const T>> Executor::read_into(
   const bool cached = store.find(key) != nullptr;
   if (cached) store.expect(key);
   const auto reply = api_.get(client::resource_of<T>(), key);
-  const auto object = reply ? decoded<T>(*reply) : nullptr;
+  auto object = reply ? decoded<T>(*reply) : nullptr;
   if (cached && object != nullptr) {
     store.fulfil(object);
   } else if (cached) {

@@ -13,9 +13,8 @@ constexpr int64_t kMaxSeconds = std::chrono::floor<std::chrono::seconds>(kMaxRet
 
 std::optional<int64_t> seconds_in(std::string_view text) {
   int64_t seconds = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, seconds);
-  if (parsed.ptr != end) return std::nullopt;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (parsed.ptr != text.data() + text.size()) return std::nullopt;
   // All of it is a number, though one that is too large for us.
   if (parsed.ec == std::errc::result_out_of_range) return text.front() == '-' ? -1 : kMaxSeconds;
   return parsed.ec == std::errc() ? std::optional(seconds) : std::nullopt;

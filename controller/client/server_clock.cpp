@@ -23,6 +23,7 @@ constexpr Duration kConfirmation = std::chrono::minutes(1);
 template <class Samples, class Member>
 TimePoint ranked(const Samples& samples, Member member, size_t rank) {
   std::vector<TimePoint> values;
+  values.reserve(samples.size());
   for (const auto& each : samples) values.push_back(std::invoke(member, each));
   const auto at = values.begin() + static_cast<std::ptrdiff_t>(rank);
   std::nth_element(values.begin(), at, values.end());

@@ -161,6 +161,7 @@ std::string message_of(const api::GnnJobStatus& status, const api::Condition& co
 
 void say_once(api::GnnJobStatus& status) {
   std::vector<std::string> messages;
+  messages.reserve(status.conditions.size());
   for (const api::Condition& each : status.conditions) messages.push_back(message_of(status, each));
   for (size_t i = 0; i < messages.size(); ++i) {
     const api::Condition* teller = &status.conditions[i];

@@ -194,12 +194,12 @@ std::string text_of(const objects::ContainerWaiting& waiting) {
 std::string init_container_text(const Pod& pod) {
   std::string text;
   for (const objects::ContainerStatus& each : pod.status.init_container_statuses) {
-    const std::string who = "init container " + each.name;
-    if (each.state.running) text = who + " runs";
+    std::string who = "init container " + each.name;
+    if (each.state.running) text = std::string(who).append(" runs");
     if (each.state.terminated) text.clear();
     if (!each.state.waiting) continue;
     const std::string waits = text_of(*each.state.waiting);
-    if (!waits.empty()) return who + ": " + waits;
+    if (!waits.empty()) return who.append(": ").append(waits);
   }
   return text;
 }

@@ -71,7 +71,7 @@ runtime::Outcome Reconciler::reconcile_left_out(const ObjectKey& key) {
     forget_left_out(key);
     return clean_up(key);
   }
-  const runtime::Outcome outcome = pass(key, *job);
+  runtime::Outcome outcome = pass(key, *job);
   if (caches_.jobs.find(key) != nullptr) {
     forget_left_out(key);
     return outcome;

@@ -6,7 +6,7 @@ namespace gnn::objects {
 namespace {
 
 // The operator's fence, whose rules an administrator writes, is in ours.
-constexpr int64_t kMaxSpecBytes = int64_t{256} << 10;
+constexpr int64_t kMaxPolicySpecBytes = int64_t{256} << 10;
 
 Result<MatchLabels> decode_selector(const Json& json, const std::string& path) {
   MatchLabels labels;
@@ -41,7 +41,7 @@ Result<NetworkPolicyPeer> decode_peer(const Json& json, const std::string& path)
   return reader.finish(std::move(peer));
 }
 
-Result<NetworkPolicyPort> decode_port(const Json& json, const std::string& path) {
+Result<NetworkPolicyPort> decode_policy_port(const Json& json, const std::string& path) {
   NetworkPolicyPort port;
   ObjectReader reader(json, path);
   reader.read("protocol", port.protocol);
@@ -55,7 +55,7 @@ Result<NetworkPolicyRule> decode_rule(
   NetworkPolicyRule rule;
   ObjectReader reader(json, path);
   reader.read_list(peers, rule.peers, decode_peer);
-  reader.read_list("ports", rule.ports, decode_port);
+  reader.read_list("ports", rule.ports, decode_policy_port);
   return reader.finish(std::move(rule));
 }
 
@@ -67,7 +67,7 @@ Result<NetworkPolicyRule> decode_egress(const Json& json, const std::string& pat
   return decode_rule(json, path, "to");
 }
 
-Result<NetworkPolicySpec> decode_spec(const Json& json, const std::string& path) {
+Result<NetworkPolicySpec> decode_policy_spec(const Json& json, const std::string& path) {
   NetworkPolicySpec spec;
   ObjectReader reader(json, path);
   reader.read_with("podSelector", spec.pod_selector, decode_selector);
@@ -118,8 +118,8 @@ Json encode(const NetworkPolicySpec& spec) {
 }
 
 // Users may write what is not understood here; it must be seen to differ from what we want.
-Result<NetworkPolicySpec> decode_spec_in_part(const Json& json, const std::string& path) {
-  NetworkPolicySpec spec = decode_spec(json, path).value_or(NetworkPolicySpec{});
+Result<NetworkPolicySpec> decode_policy_spec_in_part(const Json& json, const std::string& path) {
+  NetworkPolicySpec spec = decode_policy_spec(json, path).value_or(NetworkPolicySpec{});
   spec.has_unread = encode(spec) != json;
   return spec;
 }
@@ -155,8 +155,8 @@ Result<NetworkPolicy> decode_network_policy(const Json& json) {
   ObjectReader reader(json, "");
   reader.require("metadata");
   reader.read_with("metadata", policy.metadata, decode_meta);
-  reader.read_with("spec", policy.spec, decode_spec_in_part);
-  if (!is_controlled_by_job(policy.metadata) || bytes_of(policy.spec) > kMaxSpecBytes) {
+  reader.read_with("spec", policy.spec, decode_policy_spec_in_part);
+  if (!is_controlled_by_job(policy.metadata) || bytes_of(policy.spec) > kMaxPolicySpecBytes) {
     policy.spec = NetworkPolicySpec{};
     policy.spec.has_unread = true;
   }

@@ -5,7 +5,7 @@
 namespace gnn::objects {
 namespace {
 
-constexpr int64_t kMaxSpecBytes = 4096;
+constexpr int64_t kMaxServiceSpecBytes = 4096;
 
 Result<ServicePort> decode_port(const Json& json, const std::string& path) {
   ServicePort port;
@@ -33,7 +33,7 @@ Result<Service> decode_service(const Json& json) {
   reader.require("metadata");
   reader.read_with("metadata", service.metadata, decode_meta);
   reader.read_with("spec", service.spec, decode_service_spec);
-  if (!is_controlled_by_job(service.metadata) || bytes_of(service.spec) > kMaxSpecBytes) {
+  if (!is_controlled_by_job(service.metadata) || bytes_of(service.spec) > kMaxServiceSpecBytes) {
     service.spec = ServiceSpec{.is_left_out = true};
   }
   return reader.finish(std::move(service));

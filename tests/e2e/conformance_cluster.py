@@ -30,6 +30,11 @@ def start(name):
     cluster.images["worker"] = IMAGE
     cluster.load_images()
     cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "manifests/crds"))
+
+    def serves_jobs():
+        return "gnnjobs" in cluster.kubectl("api-resources", "--api-group=gnn.dev", "--cached=false")
+
+    cluster.wait("GNNJobs are served", serves_jobs, 60)
     cluster.apply({
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},

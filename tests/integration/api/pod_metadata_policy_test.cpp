@@ -34,6 +34,15 @@ class PodMetadataPolicy : public ::testing::Test {
     }));
   }
 
+  // It would refuse the jobs of other tests, too.
+  static void TearDownTestSuite() {
+    const std::string documents = policy_documents(gnn::testing::source_dir(), kMetadataPolicy);
+    must(ControlPlane::shared().kubectl({"delete", "-f", "-"}, documents));
+    EXPECT_TRUE(eventually([] {
+      return said("POST", "?dryRun=All", job("new", "workers", "labels", "app")).empty();
+    }));
+  }
+
   static std::string& name_space() {
     static std::string name;
     return name;

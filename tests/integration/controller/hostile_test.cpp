@@ -454,9 +454,10 @@ TEST(Tenants, ANamespaceThatFillsTheCachesHoldsUpNoOther) {
     );
   }
   filled.create_job("waits", 1);
-  ControllerArguments arguments = other.arguments({"--cache-memory=1"});
-  arguments.name_space.clear();
-  const ControllerProcess controller(other.plane(), arguments);
+  // Only these two: what other tests left would take memory, too.
+  const ControllerProcess controller(
+      other.plane(), other.arguments({"--cache-memory=1", "--namespace=" + filled.name_space()})
+  );
   FakeKubelets kubelets(other.plane(), other.name_space(), 0ms);
   FakeKubelets filled_kubelets(filled.plane(), filled.name_space(), 0ms);
   other.create_job("j", 1);

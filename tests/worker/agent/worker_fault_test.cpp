@@ -274,7 +274,15 @@ class WorkerFaultTest : public RunningJobTest {
     });
   }
 
-  void kill_rank(int rank) const { ::kill(children_of(agent_of(rank)).at(0), SIGKILL); }
+  // Between two rounds there is none for a moment.
+  void kill_rank(int rank) const {
+    std::vector<pid_t> ranks;
+    ASSERT_TRUE(wait_until([&] {
+      ranks = children_of(agent_of(rank));
+      return !ranks.empty();
+    })) << output();
+    ::kill(ranks.front(), SIGKILL);
+  }
 
   size_t seen_ = 0;
 };

@@ -1,5 +1,6 @@
 #include "controller/app/executor.h"
 
+#include "common/contract.h"
 #include "common/log.h"
 #include "common/overloaded.h"
 #include "controller/objects/event.h"
@@ -42,6 +43,35 @@ void record_reply(
     runtime::Store<T>& store, const objects::ObjectKey& key, const client::ApiResult<Json>& reply
 ) {
   if (const auto object = reply ? decoded<T>(*reply) : nullptr) {
+    store.fulfil(object);
+  } else {
+    store.forget(key);
+  }
+}
+
+// Whether a watch may tell of it: of all kinds but jobs, watches select by our label.
+template <class T>
+bool is_watched(const T& object) {
+  if constexpr (std::same_as<T, api::GnnJob>) {
+    return true;
+  } else {
+    return object.metadata.labels.contains(std::string(contract::kLabelJob));
+  }
+}
+
+// Puts into the store what the API server has in the place of `before`, or withdraws the expectation.
+// An object that has lost our label is not kept: the watch says that it is gone, which may be older
+// news, and then no more.
+template <class T>
+void record_present(
+    runtime::Store<T>& store,
+    const objects::ObjectKey& key,
+    const std::shared_ptr<const T>& before,
+    const std::shared_ptr<const T>& object
+) {
+  const bool stays_watched =
+      object != nullptr && (is_watched(*object) || (before != nullptr && !is_watched(*before)));
+  if (stays_watched) {
     store.fulfil(object);
   } else {
     store.forget(key);
@@ -589,15 +619,11 @@ client::ApiResult<std::shared_ptr<const T>> Executor::read_into(
     runtime::Store<T>& store, const objects::ObjectKey& key
 ) {
   // The watch alone tells of what the cache does not hold, such as a pod without our label.
-  const bool cached = store.find(key) != nullptr;
+  const auto cached = store.find(key);
   if (cached) store.expect(key);
   const auto reply = api_.get(client::resource_of<T>(), key);
   auto object = reply ? decoded<T>(*reply) : nullptr;
-  if (cached && object != nullptr) {
-    store.fulfil(object);
-  } else if (cached) {
-    store.forget(key);
-  }
+  if (cached) record_present(store, key, cached, object);
   if (reply || reply.error().kind == ApiErrorKind::NotFound) return object;
   return tl::unexpected(reply.error());
 }
@@ -653,11 +679,12 @@ Executor::ApplyResult Executor::change_pod(
     const std::string& name, const std::string& uid, const Json& patch, const Owner& owner
 ) {
   const objects::ObjectKey key{owner.namespace_, name};
+  const auto cached = caches_.pods.find(key);
   caches_.pods.expect(key);
-  auto reply = api_.patch(
+  const auto reply = api_.patch(
       client::resource_of<objects::Pod>(), key, client::PatchKind::StrategicMergePatch, patch
   );
-  record_reply(caches_.pods, key, reply);
+  record_present(caches_.pods, key, cached, reply ? decoded<objects::Pod>(*reply) : nullptr);
   if (reply) return {};
   return not_written(reply.error(), caches_.pods, key, uid);
 }

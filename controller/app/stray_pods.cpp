@@ -9,14 +9,16 @@
 namespace gnn::app {
 namespace {
 
-bool runs(const objects::Pod& pod) {
-  return !pod.spec.node_name.empty() && !reconcile::has_ended(pod);
+// One without a machine may still get one, unless it is being deleted: then it goes at once.
+bool may_run(const objects::Pod& pod) {
+  if (reconcile::has_ended(pod)) return false;
+  return !pod.spec.node_name.empty() || !pod.metadata.deletion_timestamp;
 }
 
 }  // namespace
 
 bool is_held_or_runs(const objects::Pod& pod) {
-  return reconcile::has_our_finalizer(pod.metadata) || runs(pod);
+  return reconcile::has_our_finalizer(pod.metadata) || may_run(pod);
 }
 
 void StrayPods::shown(const objects::Pod& pod) {
@@ -27,7 +29,7 @@ void StrayPods::shown(const objects::Pod& pod) {
 void StrayPods::vanished(const objects::Pod& pod) {
   const bool was_released = state_.lock()->released.erase(pod.metadata.uid) > 0;
   // One that leaves was released before. Without its label it vanishes, and runs on.
-  if (was_released ? runs(pod) : is_held_or_runs(pod)) add(pod.metadata);
+  if (was_released ? may_run(pod) : is_held_or_runs(pod)) add(pod.metadata);
 }
 
 void StrayPods::releasing(const std::string& uid) {

@@ -13,7 +13,7 @@
 
 namespace gnn::app {
 
-/// Whether a pod may be none of the past: our finalizer holds it, or its container may run.
+/// Whether a pod may be none of the past: our finalizer holds it, or its container may run, now or later.
 [[nodiscard]] bool is_held_or_runs(const objects::Pod& pod);
 
 /// Pods that our finalizer may hold, or that may run, although no watch shows them. A watch selects by a label, and
@@ -26,7 +26,7 @@ class StrayPods {
 
   /// The watch shows this pod.
   void shown(const objects::Pod& pod);
-  /// The watch has ceased to show this pod; a stray if our finalizer was still on it, or it ran.
+  /// The watch has ceased to show this pod; a stray if our finalizer was still on it, or it may run.
   void vanished(const objects::Pod& pod);
   /// Our finalizer is about to be removed from the pod with that UID, which may end it.
   void releasing(const std::string& uid);

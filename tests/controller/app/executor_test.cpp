@@ -371,6 +371,36 @@ TEST_F(ExecutorTest, APodThatHasChangedIsCachedAsItIsNow) {
   EXPECT_EQ(now->status.phase, "Running");
 }
 
+// A watch says of a pod that has lost its label what it says of one that is gone, and then no more.
+TEST_F(ExecutorTest, APodThatHasLostOurLabelIsNotCached) {
+  const objects::ObjectKey key{"ns", "j-1-0"};
+  const std::string bare =
+      R"({"metadata":{"name":"j-1-0","namespace":"ns","uid":"u1","resourceVersion":"9"}})";
+  objects::Pod cached = pod(0);
+  cached.metadata.uid = "u1";
+  cached.metadata.resource_version = "7";
+  cached.metadata.labels[std::string(contract::kLabelJob)] = "j";
+  const auto put = [&] { caches_.pods.upsert(std::make_shared<const objects::Pod>(cached)); };
+  const auto stays_cached = [&] {
+    caches_.pods.erase(key, "8");  // when it lost its label
+    return caches_.pods.find(key) != nullptr;
+  };
+
+  put();
+  transport_.reply(409, refusal("Conflict", "")).reply(200, bare);
+  EXPECT_TRUE(executor_.execute({reconcile::delete_pod(cached.metadata)}, "ns").error);
+  EXPECT_FALSE(stays_cached()) << "what was read";
+
+  put();
+  transport_.reply(200, bare);
+  EXPECT_FALSE(executor_.execute({reconcile::StopPod{"j-1-0", "u1"}}, "ns").error);
+  EXPECT_FALSE(stays_cached()) << "what was changed";
+
+  transport_.reply(200, bare);
+  EXPECT_FALSE(executor_.execute({reconcile::StopPod{"j-1-0", "u1"}}, "ns").error);
+  EXPECT_EQ(caches_.pods.find(key), nullptr) << "what no watch has shown";
+}
+
 // Changes of objects with this UID that name no version.
 std::vector<reconcile::Action> changes(const std::string& uid) {
   reconcile::UpdateService service;

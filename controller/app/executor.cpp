@@ -178,8 +178,13 @@ client::ApiResult<std::optional<objects::Pod>> Executor::read_pod(const objects:
     if (reply.error().kind == ApiErrorKind::NotFound) return std::nullopt;
     return tl::unexpected(std::move(reply).error());
   }
-  const auto pod = decoded<objects::Pod>(*reply);
-  return pod == nullptr ? std::nullopt : std::optional(*pod);
+  auto pod = objects::ResourceTraits<objects::Pod>::decode(*reply);
+  if (pod) return std::optional(std::move(*pod));
+  // One that cannot be read is not gone: it may run.
+  ApiError error;
+  error.kind = ApiErrorKind::Decode;
+  error.message = "pod " + key.name + " cannot be read: " + pod.error().message;
+  return tl::unexpected(std::move(error));
 }
 
 client::ApiResult<std::optional<api::GnnJob>> Executor::read_job(const objects::ObjectKey& key) {

@@ -540,6 +540,16 @@ TEST_F(ReconcilerTest, APodThatIsGoneEndsTheAttempt) {
   EXPECT_EQ(Json::parse(last_body("PUT"))["status"]["attempt"], 2);
 }
 
+TEST_F(ReconcilerTest, APodThatCannotBeReadIsNotTakenForGone) {
+  static_cast<void>(put_running_job_without_pods());
+  transport_.reply(200, R"({"metadata": {"name": "arxiv-1-0"}, "status": "of another version"})");
+  const runtime::Outcome outcome = reconciler_.reconcile({"train", "arxiv"});
+  const auto* retry = std::get_if<runtime::Retry>(&outcome);
+  ASSERT_NE(retry, nullptr);
+  EXPECT_NE(retry->error.find("arxiv-1-0 cannot be read"), std::string::npos) << retry->error;
+  EXPECT_EQ(count("PUT"), 0U) << "no attempt ends";
+}
+
 TEST_F(ReconcilerTest, PodsOfAJobThatCannotBeReadKeepTheirFinalizers) {
   put_finished_job();
   caches_.jobs.erase({"train", "arxiv"}, "");

@@ -113,14 +113,15 @@ TEST(CacheReflectors, CountTheGroupsOfEachApiForThemselvesAsLongAsItIsServed) {
 // One namespace fills the cache of each kind in turn: another one's object is there all the same.
 class FilledCache : public ::testing::Test {
  protected:
-  static constexpr int64_t kMemory = int64_t{1} << 20;
+  static constexpr int kObjects = 600;
+  static constexpr int64_t kMemory = int64_t{256} << 10;
 
   // What the list of a kind has: many objects of one namespace, and one of another.
   static std::string page(const objects::Json& object) {
     objects::Json list = {
         {"metadata", {{"resourceVersion", "5"}}}, {"items", objects::Json::array()}
     };
-    for (int i = 0; i < 2000; ++i) {
+    for (int i = 0; i < kObjects; ++i) {
       list["items"].push_back(object);
       objects::Json& meta = list["items"].back()["metadata"];
       meta["name"] = "x" + std::to_string(i);
@@ -156,7 +157,7 @@ class FilledCache : public ::testing::Test {
     EXPECT_TRUE((caches.*store).find({"other", "one"}));
     EXPECT_LE(caches.memory.used_by("filled"), kMemory / 4 * 3);
     EXPECT_GT(caches.memory.used_by("filled"), kMemory / 2);
-    EXPECT_LT((caches.*store).size(), 2000U);
+    EXPECT_LT((caches.*store).size(), size_t{kObjects});
     EXPECT_NE(caches.memory.complaint("filled"), "");
     EXPECT_EQ(caches.memory.complaint("other"), "");
   }

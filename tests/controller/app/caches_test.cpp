@@ -65,6 +65,7 @@ TEST(Caches, APodThatVanishesWithOurFinalizerMayBeAStray) {
     objects::Pod pod = *pod_of("j");
     pod.metadata.name = name;
     pod.metadata.uid = "uid-of-" + name;
+    pod.metadata.deletion_timestamp = TimePoint();
     if (held) pod.metadata.finalizers = {std::string(contract::kPodFinalizer)};
     caches.pods.upsert(std::make_shared<const objects::Pod>(pod));
   };

@@ -2,6 +2,7 @@
 
 #include "common/random.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -10,6 +11,7 @@
 namespace gnn::testing {
 
 /// Gives the listed values again and again.
+/// Threads: safe from any thread.
 class FixedRandom final : public RandomSource {
  public:
   explicit FixedRandom(std::vector<uint64_t> values = {0}) : values_(std::move(values)) {}
@@ -18,7 +20,7 @@ class FixedRandom final : public RandomSource {
 
  private:
   std::vector<uint64_t> values_;
-  size_t position_ = 0;
+  std::atomic<size_t> position_{0};
 };
 
 }  // namespace gnn::testing

@@ -33,7 +33,7 @@ END_SECONDS = 30
 NICENESS = 19
 
 # What CI may skip, by reason. Any other skip there is a machine that lacks something, and fails.
-SKIPS_IN_CI = re.compile(r"\bCUDA\b")
+SKIPS_IN_CI = re.compile(r"\bCUDA\b|the processor has no products of bfloat16")
 
 # Two files of kernels and the NCCL group: what only the CUDA build compiles.
 CUDA_OBJECTS = [

@@ -26,6 +26,23 @@ std::string text_at(const Json& json, const char* pointer) {
   return json.value(Json::json_pointer(pointer), std::string());
 }
 
+// Asks again while the API server has no room for the request or prepares a kind of object that it has just
+// learned, as every client of Kubernetes does.
+Result<HttpReply> ask(
+    const HttpEndpoint& endpoint,
+    std::string_view method,
+    const std::string& target,
+    std::string_view body = {},
+    const HttpHeaders& headers = {}
+) {
+  std::optional<Result<HttpReply>> reply;
+  static_cast<void>(eventually([&] {
+    reply = http_request(endpoint, method, target, body, headers);
+    return !*reply || (*reply)->status != 429;
+  }));
+  return *reply;
+}
+
 Json checked(const HttpReply& reply, const std::string& call) {
   if (reply.status / 100 != 2) throw std::runtime_error(call + ": " + reply.body);
   return Json::parse(reply.body);
@@ -67,7 +84,7 @@ ControlPlane& shared_with_crd() {
 }  // namespace
 
 Json Api::get(const std::string& path) const {
-  return checked(must(http_request(endpoint_, "GET", path)), "GET " + path);
+  return checked(must(ask(endpoint_, "GET", path)), "GET " + path);
 }
 
 Json Api::find(const std::string& path) const {
@@ -80,20 +97,19 @@ Json Api::find(const std::string& path) const {
 Json Api::create(const std::string& collection, const Json& object) const {
   const HttpHeaders headers{{"Content-Type", "application/json"}};
   return checked(
-      must(http_request(endpoint_, "POST", collection, object.dump(), headers)),
-      "POST " + collection
+      must(ask(endpoint_, "POST", collection, object.dump(), headers)), "POST " + collection
   );
 }
 
 bool Api::patch(const std::string& path, const Json& patch) const {
   const HttpHeaders headers{{"Content-Type", "application/merge-patch+json"}};
-  const auto reply = http_request(endpoint_, "PATCH", path, patch.dump(), headers);
+  const auto reply = ask(endpoint_, "PATCH", path, patch.dump(), headers);
   return reply && reply->status / 100 == 2;
 }
 
 void Api::remove(const std::string& path, std::string_view options) const {
   const HttpHeaders headers{{"Content-Type", "application/json"}};
-  const HttpReply reply = must(http_request(endpoint_, "DELETE", path, options, headers));
+  const HttpReply reply = must(ask(endpoint_, "DELETE", path, options, headers));
   if (reply.status / 100 != 2 && reply.status != 404) {
     throw std::runtime_error("DELETE " + path + ": " + reply.body);
   }

@@ -151,7 +151,16 @@ TEST_F(SimulatedRules, FindQuotaThatIsKeptAfterTheEnd) {
     if (!ends) return std::optional<HttpResponse>();
     HttpRequest whole = request;
     if (whole.path.ends_with("/status")) whole.path.resize(whole.path.rfind('/'));
-    return std::optional(unchanged(server, whole));
+    const HttpResponse reply = unchanged(server, whole);
+    if (reply.status != 200) return std::optional<HttpResponse>();
+    const Json workload = Json::parse(reply.body);
+    const auto is_kept = [&](const auto& each) {
+      return uid_in(*each.second) == owner_in(workload) && is_ended_job(*each.second) &&
+             !is_deleted(*each.second);
+    };
+    const bool kept =
+        holds_quota(workload) && std::ranges::any_of(server.all(kinds::kJobs), is_kept);
+    return kept ? std::optional(reply) : std::nullopt;
   };
   EXPECT_EQ(first_broken({.in_request = keeps}), rule::kQuotaHeld);
 }
@@ -205,10 +214,12 @@ TEST_F(SimulatedRules, FindAJobThatNeverEnds) {
 }
 
 TEST_F(SimulatedRules, FindAnAttemptThatGoesBack) {
-  const auto forgets = [](HttpRequest& request, ApiServer&, const std::string&) {
+  const auto forgets = [](HttpRequest& request, ApiServer& server, const std::string&) {
     if (is_status_of_job(request)) {
       Json job = Json::parse(request.body);
-      if (job["status"].value("attempt", 0) > 1) job["status"]["attempt"] = 1;
+      const Object present = server.find(kinds::kJobs, key_in(job));
+      const Json status = present ? present->value("status", Json::object()) : Json::object();
+      if (status.value("attempt", 0) > 1) job["status"]["attempt"] = 1;
       request.body = job.dump();
     }
     return std::optional<HttpResponse>();

@@ -239,6 +239,7 @@ void Rules::see_new_pod(
 void Rules::see_workload(const ApiServer& server, const Change& change) {
   const bool holds = !change.gone && holds_quota(*change.after);
   if (!holds_quota(*change.before) || holds) return;
+  if (owner_in(*change.before).empty()) return;  // left to others with its pods
   for (const auto& [key, pod] : server.all(kinds::kPods)) {
     if (owner_in(*pod) != owner_in(*change.before) || is_over(*pod) || is_foreign(*pod)) continue;
     if (late_.contains(uid_in(*pod)) || is_to_prepare(*pod) != is_to_prepare(*change.before)) {

@@ -53,6 +53,7 @@ class World {
  private:
   void step();
   void calm();
+  void set_clocks();
   void quiet();
   void settle();
   void act();

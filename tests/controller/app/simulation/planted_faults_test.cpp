@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <set>
 #include <string>
@@ -77,14 +76,7 @@ HttpRequest idle_write(const Json& job) {
   );
 }
 
-class SimulatedRules : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (std::getenv("GNN_SIMULATION_SEEDS") == nullptr) GTEST_SKIP() << "not switched on yet";
-  }
-};
-
-TEST_F(SimulatedRules, FindPodsOfTwoAttempts) {
+TEST(SimulatedRules, FindPodsOfTwoAttempts) {
   const auto twice = [](HttpRequest& request, ApiServer& server, const std::string& actor) {
     if (is_of(request, "POST", "/pods")) {
       Json pod = Json::parse(request.body);
@@ -101,7 +93,7 @@ TEST_F(SimulatedRules, FindPodsOfTwoAttempts) {
   EXPECT_EQ(first_broken({.in_request = twice}), rule::kOneAttempt);
 }
 
-TEST_F(SimulatedRules, FindAPodWithoutAdmission) {
+TEST(SimulatedRules, FindAPodWithoutAdmission) {
   const auto early = [](HttpRequest& request, ApiServer& server, const std::string& actor) {
     if (is_of(request, "POST", "/workloads")) {
       const Json workload = Json::parse(request.body);
@@ -122,7 +114,7 @@ TEST_F(SimulatedRules, FindAPodWithoutAdmission) {
   EXPECT_EQ(first_broken({.in_request = early}), rule::kAdmitted);
 }
 
-TEST_F(SimulatedRules, FindQuotaThatGoesBackBeforeThePods) {
+TEST(SimulatedRules, FindQuotaThatGoesBackBeforeThePods) {
   const auto hasty = [](HttpRequest& request, ApiServer& server, const std::string& actor) {
     if (!is_of(request, "POST", "/pods")) return std::optional<HttpResponse>();
     const std::string owner = owner_in(Json::parse(request.body));
@@ -143,7 +135,7 @@ TEST_F(SimulatedRules, FindQuotaThatGoesBackBeforeThePods) {
   EXPECT_EQ(first_broken({.in_request = hasty}), rule::kQuotaReleased);
 }
 
-TEST_F(SimulatedRules, FindQuotaThatIsKeptAfterTheEnd) {
+TEST(SimulatedRules, FindQuotaThatIsKeptAfterTheEnd) {
   const auto keeps = [](HttpRequest& request, ApiServer& server, const std::string&) {
     const bool ends =
         is_of(request, "PATCH", "/workloads/") &&
@@ -165,7 +157,7 @@ TEST_F(SimulatedRules, FindQuotaThatIsKeptAfterTheEnd) {
   EXPECT_EQ(first_broken({.in_request = keeps}), rule::kQuotaHeld);
 }
 
-TEST_F(SimulatedRules, FindAFinalizerThatStays) {
+TEST(SimulatedRules, FindAFinalizerThatStays) {
   const auto keeps = [](HttpRequest& request, ApiServer& server, const std::string&) {
     if (!is_of(request, "PATCH", "/pods/") ||
         request.body.find("$deleteFromPrimitiveList") == std::string::npos) {
@@ -182,7 +174,7 @@ TEST_F(SimulatedRules, FindAFinalizerThatStays) {
   EXPECT_EQ(first_broken({.in_request = keeps}), rule::kNothingLeft);
 }
 
-TEST_F(SimulatedRules, FindAWriteAtRest) {
+TEST(SimulatedRules, FindAWriteAtRest) {
   const auto restless = [](const ApiServer& server) {
     std::vector<HttpRequest> writes;
     const auto& jobs = server.all(kinds::kJobs);
@@ -192,7 +184,7 @@ TEST_F(SimulatedRules, FindAWriteAtRest) {
   EXPECT_EQ(first_broken({.beside_pass = restless}), rule::kQuiet);
 }
 
-TEST_F(SimulatedRules, FindAHotLoop) {
+TEST(SimulatedRules, FindAHotLoop) {
   const auto hot = [](const ApiServer& server) {
     std::vector<HttpRequest> writes;
     const auto& jobs = server.all(kinds::kJobs);
@@ -202,7 +194,7 @@ TEST_F(SimulatedRules, FindAHotLoop) {
   EXPECT_EQ(first_broken({.beside_pass = hot}), rule::kNoHotLoop);
 }
 
-TEST_F(SimulatedRules, FindAJobThatNeverEnds) {
+TEST(SimulatedRules, FindAJobThatNeverEnds) {
   const auto drops = [](HttpRequest& request, ApiServer& server, const std::string&) {
     if (!is_status_of_job(request)) return std::optional<HttpResponse>();
     if (!is_ended_job(Json::parse(request.body))) return std::optional<HttpResponse>();
@@ -213,7 +205,7 @@ TEST_F(SimulatedRules, FindAJobThatNeverEnds) {
   EXPECT_EQ(first_broken({.in_request = drops}), rule::kEnds);
 }
 
-TEST_F(SimulatedRules, FindAnAttemptThatGoesBack) {
+TEST(SimulatedRules, FindAnAttemptThatGoesBack) {
   const auto forgets = [](HttpRequest& request, ApiServer& server, const std::string&) {
     if (is_status_of_job(request)) {
       Json job = Json::parse(request.body);
@@ -227,7 +219,7 @@ TEST_F(SimulatedRules, FindAnAttemptThatGoesBack) {
   EXPECT_EQ(first_broken({.in_request = forgets}), rule::kMonotonic);
 }
 
-TEST_F(SimulatedRules, FindAFinishedJobThatBeginsAgain) {
+TEST(SimulatedRules, FindAFinishedJobThatBeginsAgain) {
   const auto again = [](const ApiServer& server) {
     std::vector<HttpRequest> writes;
     for (const auto& [key, job] : server.all(kinds::kJobs)) {
@@ -242,7 +234,7 @@ TEST_F(SimulatedRules, FindAFinishedJobThatBeginsAgain) {
   EXPECT_EQ(first_broken({.beside_pass = again}), rule::kFinishedStays);
 }
 
-TEST_F(SimulatedRules, FindAFailureThatIsOurOwnStop) {
+TEST(SimulatedRules, FindAFailureThatIsOurOwnStop) {
   std::set<std::string> stopped;
   const auto blames = [&stopped](HttpRequest& request, ApiServer&, const std::string&) {
     if (is_of(request, "DELETE", "/pods/")) {
@@ -264,7 +256,7 @@ TEST_F(SimulatedRules, FindAFailureThatIsOurOwnStop) {
   EXPECT_EQ(first_broken({.in_request = blames}), rule::kOwnStop);
 }
 
-TEST_F(SimulatedRules, FindAJobThatIsDeletedBeforeItsTime) {
+TEST(SimulatedRules, FindAJobThatIsDeletedBeforeItsTime) {
   const auto hasty = [](const ApiServer& server) {
     std::vector<HttpRequest> writes;
     for (const auto& [key, job] : server.all(kinds::kJobs)) {
@@ -277,7 +269,7 @@ TEST_F(SimulatedRules, FindAJobThatIsDeletedBeforeItsTime) {
   EXPECT_EQ(first_broken({.beside_pass = hasty}), rule::kDue);
 }
 
-TEST_F(SimulatedRules, FindADataKeyInAStatus) {
+TEST(SimulatedRules, FindADataKeyInAStatus) {
   const auto tells = [](HttpRequest& request, ApiServer&, const std::string&) {
     if (is_status_of_job(request)) {
       Json job = Json::parse(request.body);
@@ -289,7 +281,7 @@ TEST_F(SimulatedRules, FindADataKeyInAStatus) {
   EXPECT_EQ(first_broken({.in_request = tells}), rule::kNoSecrets);
 }
 
-TEST_F(SimulatedRules, FindADeleteOfWhateverHasTheName) {
+TEST(SimulatedRules, FindADeleteOfWhateverHasTheName) {
   const auto blind = [](HttpRequest& request, ApiServer&, const std::string&) {
     if (request.method == "DELETE") request.body = "{}";
     return std::optional<HttpResponse>();
@@ -297,7 +289,7 @@ TEST_F(SimulatedRules, FindADeleteOfWhateverHasTheName) {
   EXPECT_EQ(first_broken({.in_request = blind}), rule::kPrecondition);
 }
 
-TEST_F(SimulatedRules, FindAWriteToWhatBelongsToOthers) {
+TEST(SimulatedRules, FindAWriteToWhatBelongsToOthers) {
   const auto greedy = [](const ApiServer& server) {
     std::vector<HttpRequest> writes;
     for (const auto& [key, pod] : server.all(kinds::kPods)) {

@@ -14,6 +14,9 @@ namespace {
 
 constexpr int64_t kMaxObjectBytes = int64_t{4} << 20;
 constexpr int64_t kMaxDiscoveryValues = 400'000;  // of hundreds of APIs
+// More than an etcd can fill: a list without an end would take all memory.
+constexpr int64_t kMostPages = 20'000;
+constexpr size_t kMaxRefusalBytes = size_t{64} << 10U;
 const std::vector<double> kDurationBuckets = {
     0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 45, 60
 };
@@ -84,6 +87,22 @@ ApiError decode_error(const Error& error, std::string_view call) {
   result.kind = ApiErrorKind::Decode;
   result.message = std::string(call) + ": reply: " + error.message;
   return result;
+}
+
+// Why a list does not go on with its next page; nothing if it does.
+std::optional<Error> why_list_is_endless(
+    const std::string& asked_for, const std::string& next, int64_t pages
+) {
+  if (!next.empty() && next == asked_for) {
+    return Error{
+        .kind = ErrorKind::Data, .message = "a page names itself as the one that comes next"
+    };
+  }
+  if (pages < kMostPages) return std::nullopt;
+  return Error{
+      .kind = ErrorKind::Data,
+      .message = "expected a list of at most " + std::to_string(kMostPages) + " pages, found no end"
+  };
 }
 
 }  // namespace
@@ -332,7 +351,7 @@ ApiResult<std::string> ApiClient::list(
 ) {
   std::string continuation;
   int64_t page_size = options.page_size;
-  while (true) {
+  for (int64_t pages = 1;; ++pages) {
     HttpRequest request;
     request.path = resource_path(resource, options.namespace_);
     request.accept = accept_of(options.content, "PartialObjectMetadataList");
@@ -358,8 +377,11 @@ ApiResult<std::string> ApiClient::list(
         return tl::unexpected<ApiError>(decode_error(taken.error(), name));
       }
     }
+    if (page->continuation.empty() || options.first_page_alone) return page->resource_version;
+    if (const auto why = why_list_is_endless(continuation, page->continuation, pages)) {
+      return tl::unexpected<ApiError>(decode_error(*why, name));
+    }
     continuation = page->continuation;
-    if (continuation.empty() || options.first_page_alone) return page->resource_version;
     // The large objects may be behind.
     const bool is_small = static_cast<int64_t>(body->size()) < kMaxReplyBytes / 4;
     if (is_small) page_size = std::min(2 * page_size, options.page_size);
@@ -389,7 +411,8 @@ ApiResult<std::unique_ptr<HttpStream>> ApiClient::watch(
     count_request("GET", std::to_string(status));
     if (status == 200) return std::move(*stream);
     std::string body;
-    while (body.size() < size_t{64} << 10U) {
+    const MonotonicPoint deadline = clock_->monotonic() + options_.timeout;
+    while (body.size() < kMaxRefusalBytes && clock_->monotonic() < deadline) {
       auto bytes = (*stream)->read();
       if (!bytes || bytes->empty()) break;
       body += *bytes;

@@ -250,10 +250,18 @@ WatchInput ReflectorThread::open_watch(const std::string& resource_version) {
   }
   note(nullptr);
   stream_ = std::move(*stream);
+  watch_opened_ = clock_.monotonic();
+  last_event_ = watch_opened_;
   decoder_ = client::WatchDecoder({.event = options_.object_limits});
   pending_.clear();
   next_pending_ = 0;
   return watch_input::WatchOpened{};
+}
+
+bool ReflectorThread::is_half_dead() const {
+  const MonotonicPoint now = clock_.monotonic();
+  return now - last_event_ > 2 * options_.idle_timeout ||
+         now - watch_opened_ > 2 * options_.shortest_server_timeout + options_.idle_timeout;
 }
 
 WatchInput ReflectorThread::read() {
@@ -280,6 +288,13 @@ WatchInput ReflectorThread::read() {
           {{"resource", resource_.label}, {"error", fed.error().message}}
       );
       return watch_input::WatchBroken{std::move(fed).error()};
+    }
+    if (!pending_.empty()) last_event_ = clock_.monotonic();
+    // What came with it is sent again from the last version.
+    if (is_half_dead()) {
+      return watch_input::WatchBroken{
+          {.kind = ErrorKind::Timeout, .message = "no whole event in time"}
+      };
     }
   }
   client::WatchEvent& event = pending_[next_pending_++];

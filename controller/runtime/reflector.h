@@ -126,6 +126,9 @@ class ReflectorThread {
   [[nodiscard]] std::stop_token begin_call(WatchAction action);
   [[nodiscard]] WatchInput list();
   [[nodiscard]] WatchInput open_watch(const std::string& resource_version);
+  /// Whether the watch has brought no whole event for too long, or outlives by far the time that the
+  /// server was asked to end it at: bytes alone are no sign of life.
+  [[nodiscard]] bool is_half_dead() const;
   /// Reads until there is something for the Watcher to decide.
   [[nodiscard]] WatchInput read();
 
@@ -142,6 +145,8 @@ class ReflectorThread {
   std::vector<client::WatchEvent> pending_;  ///< decoded, but not yet given to the Watcher
   size_t next_pending_ = 0;
   MonotonicPoint listed_{};
+  MonotonicPoint watch_opened_{};
+  MonotonicPoint last_event_{};  ///< of the watch, bookmarks included, or when it was opened
   std::unique_ptr<client::HttpStream> stream_;
   mutable Guarded<Shared> shared_;
   std::thread thread_;

@@ -50,6 +50,7 @@ WatchStep Watcher::step(const WatchInput& input, MonotonicPoint now, RandomSourc
           },
           [&](const watch_input::WatchOpened&) -> WatchStep {
             watch_opened_ = now;
+            version_at_start_ = resource_version_;
             saw_event_ = false;
             return {.action = WatchAction::Read};
           },
@@ -57,9 +58,7 @@ WatchStep Watcher::step(const WatchInput& input, MonotonicPoint now, RandomSourc
             if (failed.error.kind == client::ApiErrorKind::Gone) {
               return list_again("gone", random);
             }
-            const AfterWait after =
-                keeps_version(failed.error) ? AfterWait::Watch : AfterWait::List;
-            return wait_then(after, failed.error, "open_failed", random);
+            return wait_then(after_refusal(failed.error), failed.error, "open_failed", random);
           },
           [&](const watch_input::EventSeen& event) -> WatchStep {
             const bool known = event.type != client::WatchEventType::Unknown;
@@ -68,7 +67,7 @@ WatchStep Watcher::step(const WatchInput& input, MonotonicPoint now, RandomSourc
             }
             if (known && event.type != client::WatchEventType::Bookmark) {
               saw_event_ = true;
-              backoff_.reset();
+              if (now - watch_opened_ >= options_.proven_after) backoff_.reset();
             }
             return {.action = WatchAction::Read};
           },
@@ -102,19 +101,33 @@ WatchStep Watcher::wait_then(
   return {.action = WatchAction::Wait, .wait = wait, .reason = reason};
 }
 
+// A server that answers lists alone is asked for these: what changes must be seen.
+Watcher::AfterWait Watcher::after_refusal(const client::ApiError& error) const {
+  const bool refuses_for_long = error.kind == client::ApiErrorKind::Server &&
+                                backoff_.attempts() + 1 >= options_.tries_before_list;
+  return keeps_version(error) && !refuses_for_long ? AfterWait::Watch : AfterWait::List;
+}
+
 WatchStep Watcher::list_again(std::string_view reason, RandomSource& random) {
-  // At once the first time; but not in a tight loop if the server says "gone" again before any
-  // event.
+  // At once the first time; but not in a tight loop if the server says "gone" again soon.
   if (backoff_.attempts() > 0) return wait_then(AfterWait::List, {}, reason, random);
   static_cast<void>(backoff_.next(random));
   return {.action = WatchAction::List, .reason = reason};
 }
 
+bool Watcher::was_too_short(Duration lived) {
+  if (lived >= options_.shortest_watch) {
+    short_watches_ = 0;
+    return false;
+  }
+  if (!saw_event_ || resource_version_ == version_at_start_) return true;
+  return ++short_watches_ > options_.free_short_watches;
+}
+
 WatchStep Watcher::watch_again(std::string_view reason, MonotonicPoint now, RandomSource& random) {
   const Duration lived = now - watch_opened_;
   if (lived >= options_.healthy_after) backoff_.reset();
-  const bool too_short = !saw_event_ && lived < options_.shortest_watch;
-  if (too_short) {
+  if (was_too_short(lived)) {
     return wait_then(AfterWait::Watch, {}, reason.empty() ? "too_short" : reason, random);
   }
   WatchStep next = watch();

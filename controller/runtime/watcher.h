@@ -71,12 +71,19 @@ struct WatcherOptions {
   Duration shortest_watch = std::chrono::seconds(1);
   /// A watch that lives this long resets the back-off.
   Duration healthy_after = std::chrono::minutes(2);
+  /// So does an event of one that has lived this long.
+  Duration proven_after = std::chrono::seconds(10);
+  /// How many watches in a row may end sooner than `shortest_watch`, although each brings something new.
+  int64_t free_short_watches = 16;
+  /// After so many tries to watch in a row that the server failed to answer, each try follows a list.
+  int64_t tries_before_list = 8;
 };
 
 /// Decides between list, watch and wait: a state machine without I/O. Bookmarks and events advance
 /// the resourceVersion. An expired resourceVersion, an unknown error or an unreadable stream leads
-/// to a new list; anything else to a new watch from the last resourceVersion. Failures without
-/// progress wait, each longer than the one before.
+/// to a new list, as does a server that fails to open watches for long; anything else to a new watch from
+/// the last resourceVersion. Failures wait, each longer than the one before, until a watch has lasted:
+/// one event is no progress, since a server may send it before each failure.
 class Watcher {
  public:
   explicit Watcher(WatcherOptions options = {}) : options_(options), backoff_(options.backoff) {}
@@ -92,6 +99,9 @@ class Watcher {
       AfterWait after, const client::ApiError& error, std::string_view reason, RandomSource& random
   );
   [[nodiscard]] WatchStep list_again(std::string_view reason, RandomSource& random);
+  [[nodiscard]] AfterWait after_refusal(const client::ApiError& error) const;
+  /// Whether the watch that has ended was too short to be followed by the next at once.
+  [[nodiscard]] bool was_too_short(Duration lived);
   [[nodiscard]] WatchStep watch_again(
       std::string_view reason, MonotonicPoint now, RandomSource& random
   );
@@ -104,6 +114,8 @@ class Watcher {
   std::string resource_version_;
   AfterWait after_wait_ = AfterWait::List;
   MonotonicPoint watch_opened_{};
+  std::string version_at_start_;  ///< of the watch
+  int64_t short_watches_ = 0;     ///< in a row, with something new
   bool saw_event_ = false;
 };
 

@@ -274,6 +274,38 @@ TEST_F(ApiClientTest, AnExpiredPageTokenIsGone) {
   EXPECT_EQ(api_.list(pods_, {}, [](const Json&) {}).error().kind, ApiErrorKind::Gone);
 }
 
+TEST_F(ApiClientTest, AListOfPagesThatNameThemselvesEnds) {
+  for (int i = 0; i < 3; ++i) {
+    transport_.reply(200, R"({"metadata":{"continue":"same"},"items":[{"n":1}]})");
+  }
+  const auto listed = api_.list(pods_, {}, [](const Json&) {});
+  EXPECT_EQ(listed.error().kind, ApiErrorKind::Decode);
+  EXPECT_NE(listed.error().message.find("names itself"), std::string::npos);
+  EXPECT_EQ(transport_.requests().size(), 2U);
+}
+
+// Each page has another token, and there is always one more.
+TEST_F(ApiClientTest, AListWithoutAnEndEnds) {
+  class Endless final : public HttpTransport {
+   public:
+    Result<HttpResponse> send(const HttpRequest&) override {
+      return HttpResponse{
+          .status = 200,
+          .headers = {},
+          .body = R"({"metadata":{"continue":")" + std::to_string(++pages) + R"("},"items":[]})"
+      };
+    }
+    Result<std::unique_ptr<HttpStream>> open(const HttpRequest&) override {
+      return fail(ErrorKind::Network, "no watch");
+    }
+    int64_t pages = 0;
+  } endless;
+  ApiClient api(endless, tokens_, clock_, metrics_);
+  const auto listed = api.list(pods_, {}, [](const Json&) {});
+  EXPECT_EQ(listed.error().kind, ApiErrorKind::Decode);
+  EXPECT_EQ(endless.pages, 20'000);
+}
+
 TEST_F(ApiClientTest, WhatIsNoListIsADecodeError) {
   for (const char* body :
        {"[]",

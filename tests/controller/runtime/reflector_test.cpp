@@ -387,6 +387,75 @@ TEST_F(ReflectorTest, ListsAgainWhenAskedWithoutWaitingForTheBackOff) {
   reflector.stop();
 }
 
+// A watch that sends the same piece again and again, each a while after the last. The next one is refused.
+class Trickle final : public client::HttpTransport {
+ public:
+  Trickle(gnn::testing::FakeClock& clock, std::string piece, Duration pause)
+      : clock_(clock), piece_(std::move(piece)), pause_(pause) {}
+
+  Result<client::HttpResponse> send(const client::HttpRequest&) override {
+    return client::HttpResponse{.status = 200, .headers = {}, .body = list(5, "")};
+  }
+  Result<std::unique_ptr<client::HttpStream>> open(const client::HttpRequest&) override {
+    if (opened_++ == 0) return std::make_unique<Stream>(*this);
+    if (opened_ == 2) left_.set_value();
+    return fail(ErrorKind::Network, "refused");
+  }
+  // Whether the first watch is left.
+  [[nodiscard]] bool is_left() {
+    return left_.get_future().wait_for(20s) == std::future_status::ready;
+  }
+
+ private:
+  class Stream final : public client::HttpStream {
+   public:
+    explicit Stream(Trickle& trickle) : trickle_(trickle) {}
+    [[nodiscard]] int status() const override { return 200; }
+    [[nodiscard]] const std::map<std::string, std::string>& headers() const override {
+      return headers_;
+    }
+    Result<std::string> read() override {
+      trickle_.clock_.advance(trickle_.pause_);
+      return trickle_.piece_;
+    }
+
+   private:
+    Trickle& trickle_;
+    std::map<std::string, std::string> headers_;
+  };
+
+  gnn::testing::FakeClock& clock_;
+  const std::string piece_;
+  const Duration pause_;
+  int opened_ = 0;
+  std::promise<void> left_;
+};
+
+TEST_F(ReflectorTest, AWatchThatTricklesWithoutAWholeEventIsLeft) {
+  for (const char* piece : {"\n", " ", "{"}) {
+    gnn::testing::FakeClock clock;
+    Trickle trickle(clock, piece, 60s);
+    client::ApiClient api(trickle, tokens_, clock, metrics_);
+    Reflector<Pod> reflector(api, store_, {}, clock, random_, metrics_);
+    reflector.start();
+    EXPECT_TRUE(trickle.is_left()) << piece;
+    reflector.stop();
+    EXPECT_LE(clock.monotonic().time_since_epoch(), 5min) << piece;
+  }
+}
+
+// The server was asked to end it after five to ten minutes.
+TEST_F(ReflectorTest, AWatchThatBringsBookmarksForEverIsRenewed) {
+  gnn::testing::FakeClock clock;
+  const std::string bookmark = event("BOOKMARK", R"({"metadata":{"resourceVersion":"6"}})");
+  Trickle trickle(clock, bookmark, 60s);
+  client::ApiClient api(trickle, tokens_, clock, metrics_);
+  Reflector<Pod> reflector(api, store_, {}, clock, random_, metrics_);
+  reflector.start();
+  EXPECT_TRUE(trickle.is_left());
+  reflector.stop();
+}
+
 TEST_F(ReflectorTest, StopEndsASilentWatchAtOnce) {
   transport_.reply(200, list(5, ""));
   script_watch(silent());

@@ -76,6 +76,70 @@ TEST_F(WatcherTest, AServerThatAlwaysSaysGoneIsAskedSlower) {
   }
 }
 
+// A server that sends one event before each failure makes no progress.
+TEST_F(WatcherTest, AServerThatSaysGoneAfterEachEventIsAskedSlower) {
+  listed("7");
+  give(in::WatchOpened{});
+  give(in::EventSeen{WatchEventType::Added, "8"});
+  EXPECT_EQ(give(in::ErrorSeen{error(ApiErrorKind::Gone)}).action, WatchAction::List);
+  Duration last{0};
+  for (int i = 0; i < 4; ++i) {
+    listed("9");
+    give(in::WatchOpened{});
+    give(in::EventSeen{WatchEventType::Added, "10"});
+    const WatchStep step = give(in::ErrorSeen{error(ApiErrorKind::Gone)});
+    ASSERT_EQ(step.action, WatchAction::Wait);
+    EXPECT_GT(step.wait, last);
+    last = step.wait;
+    EXPECT_EQ(give(in::Waited{}).action, WatchAction::List);
+  }
+}
+
+TEST_F(WatcherTest, AWatchThatOnlyRepeatsAnEventAndEndsIsAFailure) {
+  listed("7");
+  Duration last{0};
+  for (int i = 0; i < 4; ++i) {
+    give(in::WatchOpened{});
+    give(in::EventSeen{WatchEventType::Added, "7"});
+    const WatchStep step = give(in::WatchEnded{});
+    ASSERT_EQ(step.action, WatchAction::Wait);
+    EXPECT_GT(step.wait, last);
+    last = step.wait;
+    EXPECT_EQ(give(in::Waited{}).action, WatchAction::OpenWatch);
+  }
+}
+
+TEST_F(WatcherTest, WatchesThatEndAtOnceWaitAfterAWhileWhateverTheyBring) {
+  listed("7");
+  int at_once = 0;
+  int waits = 0;
+  for (int i = 0; i < 100; ++i) {
+    give(in::WatchOpened{});
+    give(in::EventSeen{WatchEventType::Added, std::to_string(8 + i)});
+    const WatchStep step = give(in::WatchEnded{});
+    at_once += step.action == WatchAction::OpenWatch ? 1 : 0;
+    if (step.action != WatchAction::Wait) continue;
+    ++waits;
+    EXPECT_EQ(give(in::Waited{}).action, WatchAction::OpenWatch);
+  }
+  EXPECT_EQ(at_once, 16);
+  EXPECT_EQ(waits, 84);
+}
+
+TEST_F(WatcherTest, AServerThatFailsToOpenWatchesForLongIsAskedForLists) {
+  listed("7");
+  for (int i = 0; i < 7; ++i) {
+    give(in::WatchOpenFailed{error(ApiErrorKind::Server)});
+    ASSERT_EQ(give(in::Waited{}).action, WatchAction::OpenWatch);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const WatchStep step = give(in::WatchOpenFailed{error(ApiErrorKind::Server)});
+    EXPECT_GE(step.wait, 30s);
+    ASSERT_EQ(give(in::Waited{}).action, WatchAction::List);
+    EXPECT_EQ(listed("8").action, WatchAction::OpenWatch);
+  }
+}
+
 TEST_F(WatcherTest, RefusedConnectionsWaitAndWatchAgainFromTheSameVersion) {
   listed("7");
   Duration last{0};

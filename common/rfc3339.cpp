@@ -78,22 +78,12 @@ std::optional<minutes> take_offset(std::string_view& text) {
   return east ? offset : -offset;
 }
 
-}  // namespace
+struct Moment {
+  std::chrono::year_month_day date;
+  nanoseconds since_midnight;
+};
 
-std::string format_rfc3339(TimePoint time) {
-  return format_seconds(time) + "Z";
-}
-
-std::string format_rfc3339_micro(TimePoint time) {
-  const auto fraction = floor<microseconds>(time) - floor<seconds>(time);
-  std::array<char, 16> buffer{};
-  std::snprintf(
-      buffer.data(), buffer.size(), ".%06dZ", static_cast<int>(microseconds(fraction).count())
-  );
-  return format_seconds(time) + buffer.data();
-}
-
-std::optional<TimePoint> parse_rfc3339(std::string_view text) {
+std::optional<Moment> parse_moment(std::string_view text) {
   const auto year = take_digits(text, 4);
   if (!year || !take(text, '-')) return std::nullopt;
   const auto month = take_digits(text, 2);
@@ -115,10 +105,52 @@ std::optional<TimePoint> parse_rfc3339(std::string_view text) {
       std::chrono::month(static_cast<unsigned>(*month)),
       std::chrono::day(static_cast<unsigned>(*day))
   );
+  if (!date.ok()) return std::nullopt;
+  return Moment{
+      .date = date,
+      .since_midnight = hours(*hour) + minutes(*minute) + seconds(*second) + *fraction - *offset
+  };
+}
+
+TimePoint time_of(const Moment& moment) {
+  return TimePoint(std::chrono::sys_days(moment.date)) + moment.since_midnight;
+}
+
+}  // namespace
+
+std::string format_rfc3339(TimePoint time) {
+  return format_seconds(time) + "Z";
+}
+
+std::string format_rfc3339_micro(TimePoint time) {
+  const auto fraction = floor<microseconds>(time) - floor<seconds>(time);
+  std::array<char, 16> buffer{};
+  std::snprintf(
+      buffer.data(), buffer.size(), ".%06dZ", static_cast<int>(microseconds(fraction).count())
+  );
+  return format_seconds(time) + buffer.data();
+}
+
+std::optional<TimePoint> parse_rfc3339(std::string_view text) {
+  const auto moment = parse_moment(text);
   // Nanoseconds since 1970 in 64 bits end in 1677 and 2262.
-  if (!date.ok() || *year < 1678 || *year > 2261) return std::nullopt;
-  return TimePoint(std::chrono::sys_days(date)) + hours(*hour) + minutes(*minute) +
-         seconds(*second) + *fraction - *offset;
+  constexpr std::chrono::year kFirst(1678);
+  constexpr std::chrono::year kLast(2261);
+  if (!moment || moment->date.year() < kFirst || moment->date.year() > kLast) return std::nullopt;
+  return time_of(*moment);
+}
+
+std::optional<TimePoint> parse_stored_rfc3339(std::string_view text) {
+  constexpr std::chrono::year kFirst(1900);
+  constexpr std::chrono::year kLast(2150);
+  const auto moment = parse_moment(text);
+  if (!moment) return std::nullopt;
+  const auto new_year = [](std::chrono::year year) {
+    return TimePoint(std::chrono::sys_days(year / std::chrono::January / 1));
+  };
+  if (moment->date.year() < kFirst) return new_year(kFirst);
+  if (moment->date.year() >= kLast) return new_year(kLast);
+  return time_of(*moment);
 }
 
 }  // namespace gnn

@@ -18,4 +18,8 @@ namespace gnn {
 /// anything else.
 [[nodiscard]] std::optional<TimePoint> parse_rfc3339(std::string_view text);
 
+/// As parse_rfc3339(), for a time that is stored and may be of any year from 0 to 9999: one before 1900 or
+/// after 2150 becomes that bound. From today to any of them it is less than 64 bits of nanoseconds.
+[[nodiscard]] std::optional<TimePoint> parse_stored_rfc3339(std::string_view text);
+
 }  // namespace gnn

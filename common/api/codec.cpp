@@ -220,7 +220,8 @@ Status decode_scalar(const json& value, const std::string& path, Decimal& out) {
 }
 
 Status decode_scalar(const json& value, const std::string& path, TimePoint& out) {
-  const auto time = value.is_string() ? parse_rfc3339(value.get<std::string>()) : std::nullopt;
+  const auto time =
+      value.is_string() ? parse_stored_rfc3339(value.get<std::string>()) : std::nullopt;
   if (!time) return wrong(path, "a time such as \"2026-01-31T12:00:00Z\"", value);
   out = *time;
   return {};

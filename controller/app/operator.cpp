@@ -347,6 +347,9 @@ ReconcilerOptions Operator::reconciler_options() {
   options.poll_progress = options_.progress == ProgressMode::PodIp;
   options.progress_interval = options_.progress_interval;
   options.busy = [this](const std::string& name_space) { return is_busy(name_space); };
+  options.was_held_back = [this](const std::string& name_space) {
+    return loop_.queue().was_held_back({.namespace_ = name_space, .name = {}});
+  };
   options.time = [this] { return clock_.read(); };
   return options;
 }

@@ -5,7 +5,7 @@
 namespace gnn::app {
 
 Parallel::Parallel(size_t threads, size_t share)
-    : state_(State{.waiting = runtime::FairLine<Run*>(share)}) {
+    : state_(State{.waiting = runtime::FairLine<Run*>(share, threads)}) {
   for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
 

@@ -21,6 +21,7 @@ constexpr auto kUnreadableJobRetry = std::chrono::minutes(1);
 // From where on the time's uncertainty is more than what whole seconds of dates make.
 constexpr auto kDoubtfulTime = std::chrono::seconds(5);
 constexpr auto kTimeInterval = std::chrono::seconds(2);
+constexpr Duration kConfirmation = std::chrono::seconds(5);
 // A job that the cache has no room for is read at each pass: for a bounded number of a namespace.
 constexpr auto kLeftOutInterval = std::chrono::minutes(1);
 constexpr size_t kMostLeftOut = 256;
@@ -30,6 +31,12 @@ bool changed_objects(const Execution& execution) {
   return std::ranges::any_of(execution.done, [](const reconcile::Action* action) {
     return !reconcile::is_create(*action);
   });
+}
+
+// What has come, but not for certain, is looked at soon: replies tell more.
+Duration wait_until(TimePoint due, const client::ServerClock::Reading& time) {
+  if (due > time.now) return due - time.now;
+  return std::clamp<Duration>(due - time.earliest, Duration::zero(), kConfirmation);
 }
 
 runtime::Outcome retry(const client::ApiError& error) {
@@ -251,13 +258,16 @@ runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
   if (const auto version = options_.optional_apis().kueue) {
     workloads = workloads_of(caches_, *version, objects::to_string(key));
   }
-  const TimePoint now = clock_.now();
+  const client::ServerClock::Reading time = read_time();
+  if (time.now - time.earliest > kDoubtfulTime) ask_the_time(key);
+  // What may be lost is given up once it is so for certain.
+  const TimePoint now = time.earliest;
   const auto release_all = [&] {
     return reconcile::release_orphaned_workloads(workloads, pods, now, options_.config.lost_after);
   };
   const reconcile::OrphanedWorkloads orphaned = release_all();
   if (reconcile::release_orphans(pods).empty() && orphaned.actions.empty()) {
-    if (orphaned.next) return runtime::RequeueAfter{*orphaned.next - now};
+    if (orphaned.next) return runtime::RequeueAfter{wait_until(*orphaned.next, time)};
     return runtime::Done{};
   }
   // A job that is not cached may be one that this version cannot read. Its pods stay as they are.
@@ -273,17 +283,21 @@ runtime::Outcome Reconciler::clean_up(const ObjectKey& key) {
   reconcile::OrphanedWorkloads released = release_all();
   for (auto& each : released.actions) actions.push_back(std::move(each));
   if (actions.empty()) return runtime::RequeueAfter{kUnreadableJobRetry};
-  const reconcile::PacedActions paced = reconcile::pace(memory.writes, std::move(actions), now);
+  const reconcile::PacedActions paced =
+      reconcile::pace(memory.writes, std::move(actions), time.now);
   const Execution execution = executor_.execute(paced.now, key.namespace_);
-  count_writes(key, execution, now, memory);
+  count_writes(key, execution, time.now, memory);
   (*memory_.lock())[key] = {.uid = {}, .writes = std::move(memory.writes)};
   if (execution.error) return retry(*execution.error);
   if (!execution.refusals.empty()) {
     return runtime::Retry{.error = execution.refusals.front().message, .at_least = {}};
   }
-  const TimePoint never = TimePoint::max();
-  const TimePoint next = std::min(paced.next.value_or(never), released.next.value_or(never));
-  if (next != never) return runtime::RequeueAfter{next - now};
+  constexpr Duration kNever = Duration::max();
+  const Duration next = std::min(
+      paced.next ? *paced.next - time.now : kNever,
+      released.next ? wait_until(*released.next, time) : kNever
+  );
+  if (next != kNever) return runtime::RequeueAfter{next};
   return runtime::Done{};
 }
 
@@ -328,16 +342,20 @@ reconcile::Observed Reconciler::observe(const api::GnnJob& job, const ObjectKey&
   observed.memory_limit = caches_.memory.complaint(key.namespace_);
   observed.config = options_.config;
   observed.busy = options_.busy(key.namespace_);
+  observed.waits_for_workers = options_.was_held_back(key.namespace_);
   look_at_clock(observed);
   if (reconcile::wants_competitors(observed)) observed.older_gang = find_older_gang(job);
   return observed;
 }
 
-void Reconciler::look_at_clock(reconcile::Observed& observed) {
+client::ServerClock::Reading Reconciler::read_time() const {
+  if (options_.time) return options_.time();
   const TimePoint own = clock_.now();
-  const client::ServerClock::Reading time =
-      options_.time ? options_.time()
-                    : client::ServerClock::Reading{.now = own, .earliest = own, .latest = own};
+  return {.now = own, .earliest = own, .latest = own};
+}
+
+void Reconciler::look_at_clock(reconcile::Observed& observed) const {
+  const client::ServerClock::Reading time = read_time();
   observed.now = time.now;
   observed.now_ahead_at_most = time.now - time.earliest;
   observed.now_behind_at_most = time.latest - time.now;

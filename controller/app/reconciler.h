@@ -36,6 +36,10 @@ struct ReconcilerOptions {
   std::function<bool(const std::string& namespace_)> busy = [](const std::string&) {
     return false;
   };
+  /// Whether jobs of this namespace lately waited long for each other, because it has its share of the workers.
+  std::function<bool(const std::string& namespace_)> was_held_back = [](const std::string&) {
+    return false;
+  };
   /// Draws the random part of the name of a job's data key.
   std::function<Result<std::string>()> draw_data_key_suffix = &app::draw_data_key_suffix;
   /// What is known of the APIs for groups of pods and of Kueue's.
@@ -89,7 +93,8 @@ class Reconciler {
     std::map<std::string, reconcile::StartTrouble> start_troubles{};
   };
 
-  void look_at_clock(reconcile::Observed& observed);
+  [[nodiscard]] client::ServerClock::Reading read_time() const;
+  void look_at_clock(reconcile::Observed& observed) const;
   /// Has the API server say what time it is, as any reply does, unless it was asked a moment ago.
   void ask_the_time(const objects::ObjectKey& job);
   [[nodiscard]] runtime::Outcome pass(

@@ -125,7 +125,7 @@ Json encode(const ObjectMeta& meta) {
 }
 
 Result<TimePoint> parse_time(std::string_view text) {
-  const auto time = parse_rfc3339(text);
+  const auto time = parse_stored_rfc3339(text);
   if (time) return *time;
   return fail(
       ErrorKind::Data,

@@ -51,7 +51,7 @@ void stop(Pass& pass, const objects::Pod& pod) {
 // Servers end by themselves once all workers are done, a little later than these.
 bool may_still_end(Pass& pass, const objects::Pod& pod) {
   const api::GnnJob& job = pass.job();
-  const auto& end = job.status.completion_time;
+  const auto& end = pass.status().completion_time;
   if (!is_true(job.status, condition::kComplete) || !end) return false;
   if (!contract::numbers_of_server_pod(job.metadata.name, pod.metadata.name)) return false;
   const TimePoint limit = *end + pass.in.config.server_end_patience;
@@ -122,8 +122,9 @@ void clean_up_finished(Pass& pass) {
     return is_owned_by(pod.metadata, job) && occupies_machine(pod);
   });
   if (!active) remove_all_groups(pass);
-  if (policy.ttl_seconds_after_finished && job.status.completion_time) {
-    const TimePoint end = *job.status.completion_time + seconds(*policy.ttl_seconds_after_finished);
+  const auto& completion = pass.status().completion_time;
+  if (policy.ttl_seconds_after_finished && completion) {
+    const TimePoint end = *completion + seconds(*policy.ttl_seconds_after_finished);
     if (earliest_now(pass.in) >= end) {
       pass.out.actions.emplace_back(DeleteJob{job.metadata.uid, job.metadata.resource_version});
     } else {

@@ -101,6 +101,8 @@ struct Observed {
   /// That objects of the job's namespace are left out of the caches, as a sentence; empty: none are.
   /// What is not seen may exist then.
   std::string memory_limit;
+  /// Jobs of the namespace lately waited long for each other's passes: it has its share of the workers.
+  bool waits_for_workers = false;
   /// Many other jobs wait for a pass.
   bool busy = false;
   OperatorConfig config;

@@ -87,6 +87,12 @@ std::string contested(const Pass& pass) {
          text;
 }
 
+std::string crowded(const Pass& pass) {
+  if (!pass.in.waits_for_workers) return "";
+  return "jobs of this namespace wait for each other, because calls for them take long and the "
+         "namespace has its share of the operator's workers";
+}
+
 void check_spec(Pass& pass) {
   // First, because a default in the word's place may break a rule.
   if (const std::string unknown = unknown_words(pass.job()); !unknown.empty()) {
@@ -103,7 +109,7 @@ void check_spec(Pass& pass) {
   const std::string idle = idle_gpus(pass.job().spec);
   std::string message = "The spec is valid";
   for (const std::string& warning :
-       {idle, unreachable_tracker(pass.job().spec, pass.in.config), contested(pass)})
+       {idle, unreachable_tracker(pass.job().spec, pass.in.config), contested(pass), crowded(pass)})
     if (!warning.empty()) message += ", but " + warning;
   pass.set(condition::kAccepted, true, idle.empty() ? reason::kValid : reason::kIdleGpus, message);
 }
@@ -322,6 +328,7 @@ Plan plan_with_admitted_servers(const Observed& observed) {
   remove_impostors(pass);
   pass.status().observed_generation = observed.job.metadata.generation;
   if (is_finished(observed.job.status)) {
+    cut_completion_time(pass);
     clean_up_finished(pass);
     finish_workloads(pass);
   } else {

@@ -49,4 +49,9 @@ void cut_stored_times(Pass& pass) {
   }
 }
 
+void cut_completion_time(Pass& pass) {
+  auto& completion = pass.status().completion_time;
+  if (completion && lies_ahead(pass, *completion)) completion = this_second(pass);
+}
+
 }  // namespace gnn::reconcile

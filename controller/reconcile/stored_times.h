@@ -9,4 +9,7 @@ namespace gnn::reconcile {
 /// stamp in the future becomes now, and no wait lasts longer than the longest that there is.
 void cut_stored_times(Pass& pass);
 
+/// The same for a job that has finished.
+void cut_completion_time(Pass& pass);
+
 }  // namespace gnn::reconcile

@@ -19,6 +19,7 @@ QueueSharing<objects::ObjectKey> sharing(int64_t workers) {
   return {
       .owner_of = [](const objects::ObjectKey& key) { return key.namespace_; },
       .share = share_of(static_cast<size_t>(workers)),
+      .places = static_cast<size_t>(workers),
   };
 }
 

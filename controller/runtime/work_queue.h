@@ -37,6 +37,8 @@ struct QueueSharing {
   std::function<std::string(const K&)> owner_of = [](const K&) { return std::string(); };
   /// The most keys of one owner that are worked on at the same time.
   size_t share = std::numeric_limits<size_t>::max();
+  /// The most keys of all owners that are worked on at the same time.
+  size_t places = std::numeric_limits<size_t>::max();
 };
 
 /// A queue of keys, in which owners take turns and the keys of each are first in, first out. A key
@@ -50,7 +52,7 @@ class WorkQueue {
       : clock_(clock),
         metrics_(std::move(metrics)),
         owner_of_(std::move(sharing.owner_of)),
-        ready_(sharing.share) {}
+        ready_(sharing.share, sharing.places) {}
 
   /// Work begins. Keys may wait before, as long as another process has the work: the metrics count
   /// from now on.
@@ -130,7 +132,9 @@ class WorkQueue {
     const std::chrono::duration<double> took = clock_.monotonic() - started->second;
     metrics_.work_duration.observe(took.count());
     processing_.erase(started);
-    ready_.done(owner_of_(key));
+    const std::string owner = owner_of_(key);
+    note_if_slowed_locked(owner);
+    ready_.done(owner);
     if (dirty_.contains(key)) push_locked(key);
     // Another key of the same owner may have waited for this.
     if (ready_.ready()) changed_.notify_one();
@@ -160,6 +164,14 @@ class WorkQueue {
     return ready_.held_back();
   }
 
+  /// Whether, in the last five minutes, a key of this one's owner waited for ten seconds or more although
+  /// others had their turns, because the owner's share was worked on already.
+  [[nodiscard]] bool was_held_back(const K& key) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = slowed_.find(owner_of_(key));
+    return found != slowed_.end() && clock_.monotonic() - found->second < kSlowedFor;
+  }
+
   /// Whether a key has waited for `patience` although nobody came for one: all who work are stuck.
   /// Not before the first get(). A key that waits because its owner holds its share does not count.
   [[nodiscard]] bool stands_still(Duration patience) const {
@@ -184,6 +196,19 @@ class WorkQueue {
   }
 
  private:
+  static constexpr Duration kLongWait = std::chrono::seconds(10);
+  static constexpr Duration kSlowedFor = std::chrono::minutes(5);
+
+  // Before the owner gives something back.
+  void note_if_slowed_locked(const std::string& owner) {
+    const K* const first = ready_.first_of(owner);
+    if (first == nullptr || !ready_.holds_share(owner)) return;
+    const MonotonicPoint now = clock_.monotonic();
+    if (now - added_.at(*first) < kLongWait) return;
+    std::erase_if(slowed_, [now](const auto& each) { return now - each.second >= kSlowedFor; });
+    slowed_[owner] = now;
+  }
+
   void add_locked(const K& key) {
     if (shut_down_ || !dirty_.insert(key).second) return;
     if (begun_) metrics_.adds.increment();
@@ -225,6 +250,7 @@ class WorkQueue {
   std::set<K> dirty_;                       // waiting in ready_, or to come again after processing_
   std::map<K, MonotonicPoint> added_;       // when a dirty key was added
   std::map<K, MonotonicPoint> processing_;  // since when
+  std::map<std::string, MonotonicPoint> slowed_;  // when an owner last waited long for its share
   std::map<K, MonotonicPoint> delayed_;
   std::set<std::pair<MonotonicPoint, K>> due_;
   std::optional<MonotonicPoint> last_get_;  // when somebody last came for a key, or got one

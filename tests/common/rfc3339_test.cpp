@@ -51,5 +51,18 @@ TEST(Rfc3339, RefusesWhatIsNoTime) {
   }
 }
 
+// Kubernetes writes the year 1 for "never", and a pod may be deleted with centuries of grace.
+TEST(Rfc3339, AStoredTimeOfAnyYearIsReadAndNeverFarFromToday) {
+  const auto first = parse_rfc3339("1900-01-01T00:00:00Z");
+  const auto last = parse_rfc3339("2150-01-01T00:00:00Z");
+  EXPECT_EQ(parse_stored_rfc3339("0001-01-01T00:00:00Z"), first);
+  EXPECT_EQ(parse_stored_rfc3339("1677-01-01T00:00:00Z"), first);
+  EXPECT_EQ(parse_stored_rfc3339("2150-06-01T00:00:00Z"), last);
+  EXPECT_EQ(parse_stored_rfc3339("2279-06-01T00:00:00Z"), last);
+  EXPECT_EQ(parse_stored_rfc3339("9999-12-31T23:59:59Z"), last);
+  EXPECT_EQ(parse_stored_rfc3339("2026-11-21T11:28:56Z"), at(1795260536));
+  EXPECT_FALSE(parse_stored_rfc3339("2026-02-30T00:00:00Z"));
+}
+
 }  // namespace
 }  // namespace gnn

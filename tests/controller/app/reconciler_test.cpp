@@ -664,6 +664,51 @@ TEST_F(SilentWatch, AJobWhoseDeadlineWasRaisedOrRemovedDoesNotFail) {
   }
 }
 
+// The job is gone. Its pod is on a machine that is silent: whether for long enough, the clock must tell.
+TEST_F(ReconcilerTest, QuotaOfAGoneJobIsKeptWhileTheTimeIsDoubtful) {
+  put_finished_job();
+  caches_.jobs.erase({"train", "arxiv"}, "");
+  objects::Pod pod = *caches_.pods.find({"train", "arxiv-1-0"});
+  pod.status.phase = "Running";
+  pod.metadata.finalizers.clear();
+  pod.metadata.deletion_timestamp = clock_.now();
+  caches_.pods.upsert(std::make_shared<const objects::Pod>(pod));
+  objects::Workload workload;
+  workload.version = objects::KueueVersion::V1Beta1;
+  workload.metadata = pod.metadata;
+  workload.metadata.name = "w";
+  workload.metadata.uid = "uid-of-workload";
+  workload.metadata.deletion_timestamp.reset();
+  workload.metadata.finalizers = {std::string(objects::kueue::kFinalizer)};
+  with_workloads(caches_, workload.version, [&]<class T>(runtime::Store<T>& store) {
+    store.upsert(std::make_shared<const T>(T(workload)));
+  });
+  Duration doubt = 1h;
+  ReconcilerOptions options;
+  options.optional_apis = [&] {
+    OptionalApis apis;
+    apis.kueue = workload.version;
+    return apis;
+  };
+  options.time = [&] {
+    const TimePoint now = clock_.now() + 1h;
+    return client::ServerClock::Reading{.now = now, .earliest = now - doubt, .latest = now};
+  };
+  Reconciler reconciler(
+      caches_, executor_, events_, job_metrics_, clock_, options, [](const auto&, Duration) {}
+  );
+  const std::string gone = Json{{"kind", "Status"}, {"reason", "NotFound"}}.dump();
+  transport_.reply(404, gone);  // says what time it is
+  const runtime::Outcome waits = reconciler.reconcile({"train", "arxiv"});
+  ASSERT_TRUE(std::holds_alternative<runtime::RequeueAfter>(waits));
+  EXPECT_EQ(std::get<runtime::RequeueAfter>(waits).delay, 5s);
+  EXPECT_EQ(count("PATCH"), 0U);
+  doubt = 0s;
+  transport_.reply(404, gone).reply(200, "{}");
+  static_cast<void>(reconciler.reconcile({"train", "arxiv"}));
+  EXPECT_EQ(count("PATCH"), 1U);
+}
+
 TEST_F(ReconcilerTest, ATimeThatIsDoubtfulIsAskedForAndEndsNothing) {
   ReconcilerOptions options;
   options.time = [&] {

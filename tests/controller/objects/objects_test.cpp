@@ -117,6 +117,15 @@ TEST(Pod, EachTermOfItsAffinityExcludesTheNodesToAvoid) {
   }
 }
 
+// Whoever may delete a pod names its grace period.
+TEST(Pod, IsReadWithCenturiesOfGrace) {
+  const auto pod = decode_pod(
+      Json::parse(R"({"metadata": {"name": "p", "deletionTimestamp": "2279-01-01T00:00:00Z"}})")
+  );
+  ASSERT_TRUE(pod) << pod.error().message;
+  EXPECT_TRUE(pod->metadata.deletion_timestamp);
+}
+
 TEST(Pod, DecodeErrorsNameThePath) {
   const auto refused = decode_pod(Json::parse(R"({
     "metadata": {"name": "p"},

@@ -371,6 +371,23 @@ TEST(Plan, APodThatOnlyClaimsToBeTheJobsAndHoldsANameThatItNeedsIsNamed) {
   EXPECT_EQ(count_of<CreatePod>(plan(observed)), 2);
 }
 
+TEST(Plan, AJobSaysThatItsNamespaceHasItsShareOfTheWorkers) {
+  Observed observed = running();
+  observed.waits_for_workers = true;
+  const Plan told = plan(observed);
+  EXPECT_TRUE(is_true(told.status, condition::kAccepted));
+  EXPECT_NE(
+      message_of(told, condition::kAccepted).find("share of the operator's workers"),
+      std::string::npos
+  );
+  EXPECT_TRUE(told.actions.empty());
+  observed = next(observed, told);
+  EXPECT_EQ(plan(observed).status, observed.job.status) << "once";
+  observed.waits_for_workers = false;
+  observed.status_written.reset();
+  EXPECT_EQ(message_of(plan(observed), condition::kAccepted), "The spec is valid");
+}
+
 TEST(Plan, APodThatClaimsToBeTheJobsIsToldOnce) {
   Observed observed = running();
   observed.pods.push_back(impostor(observed.job, "something"));

@@ -186,6 +186,23 @@ TEST(StoredTimes, StampsOfTheFutureBecomeNow) {
   }
 }
 
+// The clock was a year ahead when the job finished, or somebody who may write the status has done so.
+TEST(StoredTimes, ATimeToLiveEndsInTimeWhateverTheCompletionTimeSays) {
+  Observed observed = finished_with_time_to_live();
+  observed.job.status.completion_time = observed.now + 8760h;
+  const Plan cut = plan(observed);
+  EXPECT_EQ(count_of<DeleteJob>(cut), 0);
+  EXPECT_EQ(cut.requeue_after, 60s);
+  Observed later = next(observed, cut);
+  EXPECT_EQ(later.job.status.completion_time, observed.now);
+  EXPECT_EQ(plan(later).status, later.job.status) << "it is cut once";
+  later.now = observed.now + 60s;
+  EXPECT_EQ(count_of<DeleteJob>(plan(later)), 1);
+
+  observed.now_behind_at_most = 8761h;
+  EXPECT_EQ(plan(observed).status, observed.job.status) << "that may be right";
+}
+
 TEST(StoredTimes, StayWhereTheClockMayBeBehind) {
   Observed observed = running();
   observed.job.status.start_time = observed.now + 1h;

@@ -44,6 +44,27 @@ TEST(FairLine, AnOwnerThatHoldsItsShareIsPassedOverUntilItGivesBack) {
   EXPECT_EQ(take_all(line), std::vector<std::string>{"a3"});
 }
 
+TEST(FairLine, OwnersThatHoldAllTheyMayLeaveAPlaceToOneThatHoldsNone) {
+  for (const size_t first : {1U, 3U, 6U}) {
+    FairLine<int> line(6, 8);
+    for (size_t i = 0; i < first; ++i) line.push("a", 0);
+    EXPECT_EQ(take_all(line).size(), first);
+    for (int i = 0; i < 10; ++i) {
+      line.push("a", 0);
+      line.push("b", 0);
+    }
+    EXPECT_EQ(take_all(line).size(), 7 - first) << first;
+    EXPECT_TRUE(line.holds_share("a"));
+    EXPECT_TRUE(line.holds_share("b"));
+    EXPECT_EQ(line.held_back(), (std::set<std::string>{"a", "b"}));
+    line.push("c", 1);
+    line.push("c", 2);
+    EXPECT_EQ(take_all(line), std::vector<std::string>{"c1"}) << first;
+    line.done("c");
+    EXPECT_EQ(take_all(line), std::vector<std::string>{"c2"}) << "not for those that hold some";
+  }
+}
+
 TEST(FairLine, DropsTheNewestOfTheOwnerWithTheMost) {
   FairLine<int> line;
   line.push("b", 1);

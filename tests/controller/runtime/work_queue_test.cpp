@@ -138,6 +138,25 @@ TEST_F(SharedWorkQueueTest, AKeyAddedWhileItIsWorkedOnKeepsItsOwnersShare) {
   EXPECT_EQ(queue_.get(), "a1");
 }
 
+TEST_F(SharedWorkQueueTest, TellsForAWhileOfAnOwnerWhoseKeysWaitedLongForItsShare) {
+  for (const char* key : {"a1", "a2", "a3", "b1"}) queue_.add(key);
+  for (const char* key : {"a1", "b1", "a2"}) EXPECT_EQ(queue_.get(), key);
+  clock_.advance(11s);
+  EXPECT_FALSE(queue_.was_held_back("a1"));
+  queue_.done("a1");
+  EXPECT_EQ(queue_.get(), "a3");
+  EXPECT_TRUE(queue_.was_held_back("a1"));
+  EXPECT_FALSE(queue_.was_held_back("b1"));
+  clock_.advance(5min);
+  EXPECT_FALSE(queue_.was_held_back("a1"));
+  // What waits because nobody comes for it says nothing of shares.
+  queue_.add("b2");
+  clock_.advance(11s);
+  queue_.done("b1");
+  EXPECT_EQ(queue_.get(), "b2");
+  EXPECT_FALSE(queue_.was_held_back("b1"));
+}
+
 TEST_F(SharedWorkQueueTest, KeysThatWaitForTheirOwnersShareAreNoSignOfStuckWorkers) {
   for (const char* key : {"a1", "a2", "a3"}) queue_.add(key);
   EXPECT_EQ(queue_.get(), "a1");

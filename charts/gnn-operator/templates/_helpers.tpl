@@ -218,6 +218,28 @@ securityContext: {{- include "gnn.podSecurityContext" . | nindent 2 }}
   expression: {{ toJson $prefixes | quote }}
 {{- end -}}
 
+{{/* CEL: whether the NetworkPolicyEgressRule r reaches whom the given one reaches, through its ports. */}}
+{{- define "gnn.isEgressRule" -}}
+{{- $peers := .to | default list -}}
+{{- $ports := .ports | default list -}}
+r.?to.orValue([]).size() == {{ len $peers }} && r.?ports.orValue([]).size() == {{ len $ports }}
+{{- range $i, $peer := $peers }}
+{{- $block := $peer.ipBlock | default dict }} &&
+r.to[{{ $i }}].?ipBlock.?cidr.orValue("") == {{ toJson ($block.cidr | default "") }} &&
+r.to[{{ $i }}].?ipBlock.?except.orValue([]) == {{ toJson ($block.except | default list) }}
+{{- range $kind := list "podSelector" "namespaceSelector" }}
+{{- $selector := get $peer $kind | default dict }} &&
+r.to[{{ $i }}].?{{ $kind }}.hasValue() == {{ hasKey $peer $kind }} &&
+r.to[{{ $i }}].?{{ $kind }}.?matchLabels.orValue({}) == {{ toJson ($selector.matchLabels | default dict) }} &&
+r.to[{{ $i }}].?{{ $kind }}.?matchExpressions.orValue([]).size() == 0
+{{- end }}
+{{- end }}
+{{- range $i, $port := $ports }} &&
+r.ports[{{ $i }}].?protocol.orValue("TCP") == {{ toJson ($port.protocol | default "TCP") }} &&
+r.ports[{{ $i }}].?port.orValue(0) == {{ toJson $port.port }} && !r.ports[{{ $i }}].?endPort.hasValue()
+{{- end }}
+{{- end -}}
+
 {{/* JSON of --job-fence: who reads the agents' metrics (the controller among them), and whom a job's pods reach. */}}
 {{- define "gnn.jobFence" -}}
 {{- $policy := .Values.jobs.networkPolicy -}}

@@ -41,12 +41,38 @@ constexpr std::array<const char*, 7> kKinds = {
     "pods", "services", "configmaps", "secrets", "networkpolicies", "podgroups", "workloads"
 };
 
+// Whom jobs' pods may reach besides each other and DNS.
+constexpr const char* kStorage = R"({
+  "to": [
+    {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}},
+    {"namespaceSelector": {"matchLabels": {"storage": "s3"}}}
+  ],
+  "ports": [{"protocol": "TCP", "port": 443}]
+})";
+
 // What breaks one rule and no other.
 struct Misuse {
   std::string field;  // with which the refusal begins
   std::string kind;   // one of kKinds
   Changes changes;    // of the whole object
 };
+
+void add_egress(std::vector<Misuse>& all) {
+  const auto add = [&](const Changes& changes) {
+    all.push_back({"spec.egress, spec.policyTypes", "networkpolicies", changes});
+  };
+  add({{"/spec/policyTypes", json::array({"Ingress"})}});
+  add({{"/spec/egress/-", json::object()}});
+  add({{"/spec/egress/0/to", json::array({{{"podSelector", json::object()}}})}});
+  add({{"/spec/egress/0/to/0/namespaceSelector", json::object()}});
+  add({{"/spec/egress/1/ports/0/port", 443}});
+  add({{"/spec/egress/1/ports/0/endPort", 443}});
+  add({{"/spec/egress/2/to/0/ipBlock/cidr", "10.0.0.0/7"}});
+  add({{"/spec/egress/2/to/0/ipBlock/except", nullptr}});
+  add({{"/spec/egress/2/to/1/namespaceSelector/matchLabels", nullptr}});
+  add({{"/spec/egress/2/ports/0/port", 444}});
+  add({{"/spec/egress/2/ports", nullptr}});
+}
 
 std::vector<Misuse> misused_creates() {
   std::vector<Misuse> all;
@@ -117,6 +143,8 @@ std::vector<Misuse> misused_creates() {
       {{"/spec/ingress/0/from/0/namespaceSelector", json::object()}});
   add("spec.ingress", "networkpolicies", {{"/spec/ingress/-", json::object()}});
   add("spec.ingress", "networkpolicies", {{"/spec/ingress/1/ports/0/port", 29400}});
+  add("spec.ingress", "networkpolicies", {{"/spec/ingress/1/ports/0/endPort", 29400}});
+  add_egress(all);
   add("spec.clusterIP", "services", {{"/spec/clusterIP", nullptr}});
   add("spec.clusterIP", "services", {{"/spec/externalIPs", json::array({"10.1.2.3"})}});
   add("spec.clusterIP",
@@ -163,7 +191,9 @@ class ControllerPolicy : public ::testing::Test {
     must(cluster.apply("-", kWorkloadCrd));
     const std::string chart = chart_with(
         gnn::testing::source_dir(),
-        {"--set=gangScheduling.coscheduling.enabled=true", "--set=kueue.enabled=true"}
+        {"--set=gangScheduling.coscheduling.enabled=true",
+         "--set=kueue.enabled=true",
+         "--set-json=jobs.networkPolicy.egress.rules=[" + std::string(kStorage) + "]"}
     );
     must(cluster.apply("-", documents_of(chart, kControllerPolicy)));
     ASSERT_TRUE(eventually([] {
@@ -209,7 +239,9 @@ class ControllerPolicy : public ::testing::Test {
       secret.data[std::string(contract::kDataKeyKey)] = std::string(64, 'a');
       return objects::encode(secret);
     }
-    return objects::encode(reconcile::desired_network_policy(job()));
+    reconcile::JobFence fence;
+    fence.egress = {must(objects::decode_egress_strictly(json::parse(kStorage), "egress"))};
+    return objects::encode(reconcile::desired_network_policy(job(), fence));
   }
   static json prepare_pod() {
     api::GnnJob prepared = job();

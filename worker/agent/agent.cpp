@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "common/running_time.h"
 #include "worker/agent/final_result.h"
+#include "worker/agent/memory_note.h"
 #include "worker/agent/pages.h"
 #include "worker/agent/rank_group.h"
 #include "worker/agent/signals.h"
@@ -49,6 +50,11 @@ std::string culprit_of(const Directive& directive) {
 // for its rendezvous in vain.
 int64_t open_files_of(const AgentOptions& options) {
   return 64 + 16 * options.processes_per_node + 4 * options.world_size();
+}
+
+std::optional<int64_t> memory_limit(const AgentOptions& options) {
+  const auto state = memory_state(options.cgroup);
+  return state ? state->limit_bytes : std::nullopt;
 }
 
 int end_agent(const AgentOptions& options, const Error& error) {
@@ -198,10 +204,33 @@ class Agent {
   void read_memory(MonotonicPoint now) {
     if (!ranks_ || now - memory_at_ < kMemoryInterval) return;
     memory_at_ = now;
-    for (int64_t i = 0; i < options_.processes_per_node; ++i)
-      progress_.on_memory(
-          options_.node * options_.processes_per_node + i, ranks_->resident_bytes(i)
-      );
+    const int64_t first_rank = options_.node * options_.processes_per_node;
+    std::vector<int64_t> resident;
+    for (int64_t i = 0; i < options_.processes_per_node; ++i) {
+      resident.push_back(ranks_->resident_bytes(i));
+      progress_.on_memory(first_rank + i, resident.back());
+    }
+    if (leaving_) return;
+    if (const auto note = memory_notes_.take(resident, first_rank))
+      leave_note(first_rank + note->local_rank, note->message);
+  }
+
+  // The termination message in case that the kernel ends the whole container; any other end replaces it.
+  void leave_note(int64_t rank, const std::string& message) {
+    NodeResult result{
+        .round = mine_.round,
+        .exit_code = contract::kExitOutOfMemory,
+        .message = message,
+        .numbers = progress_.numbers()
+    };
+    result.failure = Failure{
+        .node = options_.node,
+        .rank = rank,
+        .exit_code = result.exit_code,
+        .reason = std::string(contract::exit_reason(contract::kExitOutOfMemory))
+    };
+    if (auto status = write_result(options_, result); !status)
+      log_warning("cannot write how much memory the ranks hold", {{"why", status.error().message}});
   }
 
   // Updates this node's report from how its ranks ended.
@@ -469,6 +498,7 @@ class Agent {
   MonotonicPoint others_progress_at_{};
   double all_items_per_second_ = 0;
   MonotonicPoint memory_at_{};
+  MemoryNotes memory_notes_{memory_limit(options_)};
   std::optional<MonotonicPoint> stop_since_;
   std::optional<Directive> leaving_;
   MonotonicPoint leaving_since_{};

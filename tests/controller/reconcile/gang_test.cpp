@@ -220,5 +220,21 @@ TEST(Gang, APodThatTheKernelEndedAsAWholeTellsTheLimitThatItHad) {
   EXPECT_EQ(said("", ""), "OOMKilled, no memory limit: the machine had no more");
 }
 
+TEST(Gang, APodThatTheKernelEndedAsAWholeTellsTheRankThatItsAgentHasNoted) {
+  Observed observed = running();
+  const std::string noted = result_message(
+      observed.job,
+      observed.job.status.attempt,
+      0,
+      R"(, "rank": 1, "message": "rank 1 held 400 MiB, and the memory limit is 512 MiB")"
+  );
+  end_container(observed.pods[0], 137, noted).reason = "OOMKilled";
+  const auto failure = plan(observed).status.last_failure;
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->reason, "OutOfMemory");
+  EXPECT_EQ(failure->rank, 1);
+  EXPECT_EQ(failure->message, "rank 1 held 400 MiB, and the memory limit is 512 MiB");
+}
+
 }  // namespace
 }  // namespace gnn::reconcile

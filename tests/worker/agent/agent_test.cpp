@@ -137,14 +137,18 @@ class AgentTest : public ::testing::Test {
 
   Ended run(const std::string& words) { return finish(start(words)); }
 
-  // Waits until a rank writes `text`; false if none does.
-  bool said(const char* text) const {
+  template <typename Condition>
+  static bool eventually(const Condition& holds) {
     const auto deadline = std::chrono::steady_clock::now() + seconds(60);
-    while (read("lines").find(text) == std::string::npos) {
+    while (!holds()) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::yield();
     }
     return true;
+  }
+  // Waits until a rank writes `text`; false if none does.
+  bool said(const char* text) const {
+    return eventually([&] { return read("lines").find(text) != std::string::npos; });
   }
 
   std::string read(const char* name) const { return gnn::testing::read_file(folder_ / name); }
@@ -260,6 +264,29 @@ TEST_F(AgentTest, ReportsARankThatIsOutOfMemory) {
   EXPECT_EQ(ended.exit_code, contract::kExitOutOfMemory);
   EXPECT_EQ(ended.result.at("reason"), "OutOfMemory");
   EXPECT_EQ(ended.result.at("rank"), 1);
+}
+
+TEST_F(AgentTest, LeavesWhatItsRanksHeldWhereTheKernelEndsItWithThem) {
+  std::ofstream(folder_ / "memory.max") << "1048576\n";
+  const pid_t agent = start("say stop");
+  ASSERT_TRUE(said("1 out round 0"));
+  ASSERT_TRUE(eventually([&] { return !json::parse(read("result"), nullptr, false).is_discarded(); }
+  ));
+  ASSERT_EQ(::kill(agent, SIGKILL), 0);
+  const auto ended = finish(agent);
+  EXPECT_EQ(ended.exit_code, -SIGKILL);
+  EXPECT_EQ(ended.result.at("reason"), "OutOfMemory");
+  EXPECT_GE(ended.result.at("rank"), 0);
+  const auto message = ended.result.at("message").get<std::string>();
+  EXPECT_NE(message.find(" and the memory limit is 1 MiB"), std::string::npos) << message;
+}
+
+TEST_F(AgentTest, ReplacesWhatItsRanksHeldByTheirEnd) {
+  std::ofstream(folder_ / "memory.max") << "1048576\n";
+  const auto ended = run("train final");
+  EXPECT_EQ(ended.exit_code, contract::kExitDone);
+  EXPECT_EQ(ended.result.at("reason"), "Done");
+  EXPECT_EQ(ended.result.at("message"), "done");
 }
 
 TEST_F(AgentTest, EndsItselfWhenItHangs) {

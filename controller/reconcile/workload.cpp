@@ -333,6 +333,14 @@ bool occupies_quota(Pass& pass) {
   return false;
 }
 
+// Whether the name says that the Workload is this job's, whoever owns it.
+bool is_named_for(const Pass& pass, const Workload& workload) {
+  const api::JobMetadata& job = pass.job().metadata;
+  const std::string& name = workload.metadata.name;
+  return name == pass.queue.workload_name || name == objects::workload_name(job.name, job.uid) ||
+         name == objects::workload_name(job.name, job.uid, kPreparePodSet);
+}
+
 // The job's labels may have named another Workload before. Without a pod, or with one that is admitted
 // instead, nothing needs the quota of those.
 void give_back_others(Pass& pass) {
@@ -421,12 +429,15 @@ std::vector<Action> give_up_workloads(const std::vector<Workload>& workloads) {
 void release_workloads_of_earlier_jobs(Pass& pass) {
   std::vector<Workload> earlier;
   for (const Workload& each : pass.in.workloads) {
-    const objects::OwnerReference* owner = objects::controller_of(each.metadata);
-    const bool of_job = owner != nullptr && owner->kind == contract::kKind &&
-                        owner->name == pass.job().metadata.name &&
-                        owner->uid != pass.job().metadata.uid;
     // Of a job that is newer than the cached one, nothing is deleted for the loss of its owner.
-    if (of_job && each.metadata.deletion_timestamp) earlier.push_back(each);
+    if (!each.metadata.deletion_timestamp) continue;
+    const objects::OwnerReference* owner = objects::controller_of(each.metadata);
+    const bool of_earlier_job = owner != nullptr && owner->kind == contract::kKind &&
+                                owner->name == pass.job().metadata.name &&
+                                owner->uid != pass.job().metadata.uid;
+    // A job that is deleted with --cascade=orphan leaves its Workload without an owner.
+    const bool of_nobody = owner == nullptr && !(is_named_for(pass, each) && occupies_quota(pass));
+    if (of_earlier_job || of_nobody) earlier.push_back(each);
   }
   const OrphanedWorkloads released = release_orphaned_workloads(
       earlier, pass.in.pods, earliest_now(pass.in), pass.in.config.lost_after

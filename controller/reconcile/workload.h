@@ -33,7 +33,8 @@ void finish_workloads(Pass& pass);
 /// For a job that is being deleted: lets its Workloads go, once none of its pods occupies a machine.
 void release_workloads(Pass& pass);
 
-/// The same for the Workloads of earlier jobs of the same name, which the garbage collector deletes.
+/// The same for the Workloads of earlier jobs of the same name and for those that have no owner any more,
+/// once somebody has deleted them.
 void release_workloads_of_earlier_jobs(Pass& pass);
 
 /// For jobs that no operator queues any more: gives the quota back, whatever their pods do.

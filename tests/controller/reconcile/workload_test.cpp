@@ -210,6 +210,34 @@ TEST(Workloads, OfAnEarlierJobOfTheNameAreLetGoOnceTheyAreDeleted) {
   EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 0) << "its pod occupies a machine";
 }
 
+// As after `kubectl delete --cascade=orphan`, when the job is made again.
+TEST(Workloads, WithoutAnOwnerAreLetGoOnceTheyAreDeleted) {
+  Observed observed = queued();
+  observed.job.metadata.uid = "uid of an earlier job";
+  objects::Workload orphan = made_by(plan(observed));
+  orphan.metadata.uid = "uid-of-workload";
+  orphan.metadata.owner_references.clear();
+  observed = queued();
+  observed.workloads = {orphan};
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 0);
+  observed.workloads[0].metadata.deletion_timestamp = at(1);
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 1);
+}
+
+TEST(Workloads, OfAJobThatHaveLostTheirOwnerKeepTheQuotaOfItsPods) {
+  Observed observed = queued();
+  objects::Workload own = made_by(plan(observed));
+  own.metadata.uid = "uid-of-workload";
+  own.metadata.owner_references.clear();
+  own.metadata.deletion_timestamp = at(1);
+  observed.workloads = {own};
+  objects::Pod pod = pod_of(observed.job, 0);
+  observed.pods = {make_ready(pod)};
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 0);
+  observed.pods.clear();
+  EXPECT_EQ(count_of<ReleaseWorkload>(plan(observed)), 1);
+}
+
 // No watch tells of what the operator has written itself.
 TEST(Workloads, ThatAreGivenBackAreLookedAtAgain) {
   Simulation simulation(queued().job);

@@ -210,6 +210,7 @@ void Rules::see_new_pod(
     const ApiServer& server, const Json& pod, const std::optional<ViewOfQueue>& view
 ) {
   const std::string uid = owner_in(pod);
+  own_stops_.erase(uid + " " + key_in(pod).name);  // that was another pod of the name
   if (!view) {
     late_.insert(uid_in(pod));
     return;

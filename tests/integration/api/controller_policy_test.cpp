@@ -448,7 +448,7 @@ TEST_F(ControllerPolicy, LetsTheControllerTellOnlyOfJobs) {
   const json ours = {
       {"metadata", {{"name", "arxiv.1"}, {"namespace", name_space()}}},
       {"eventTime", "2026-01-01T00:00:00.000000Z"},
-      {"reportingController", "gnn-operator"},
+      {"reportingController", contract::kManagedBy},
       {"reportingInstance", "gnn-operator-0"},
       {"action", "Reconcile"},
       {"type", "Normal"},

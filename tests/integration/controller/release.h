@@ -6,6 +6,7 @@
 #include "tests/support/source_dir.h"
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +43,7 @@ class Release {
     objects_ = must(run_command(render)).output;
     must(plane_.apply("-", objects_));
     std::vector<std::string> arguments = {
-        "--leader-elect", "--lease-namespace=" + own_, "--lease-name=" + fullname_
+        "--leader-elect", "--lease-namespace=" + own_, "--lease-name=" + fullname_, job_fence()
     };
     arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
     controller_ = std::make_unique<ControllerProcess>(
@@ -68,7 +69,8 @@ class Release {
   [[nodiscard]] std::string forbidden() const {
     std::string all;
     for (const RecordedRequest& request : proxy_->requests(any_request())) {
-      if (request.status == 403) all += request.method + " " + request.target + "\n";
+      if (request.status == 403 || request.status == 422)
+        all += request.method + " " + request.target + "\n";
     }
     return all;
   }
@@ -86,6 +88,13 @@ class Release {
   }
 
  private:
+  // As its Deployment has it.
+  [[nodiscard]] std::string job_fence() const {
+    const size_t begin = objects_.find("\"--job-fence=");
+    if (begin == std::string::npos) throw std::runtime_error("no --job-fence in " + objects_);
+    return Json::parse(objects_.substr(begin, objects_.find('\n', begin) - begin));
+  }
+
   ControlPlane& plane_;
   const std::string own_;
   const std::string fullname_;

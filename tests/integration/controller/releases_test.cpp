@@ -30,6 +30,8 @@ TEST(Releases, TwoOfThemEachRunTheJobsOfTheirOwnNamespace) {
         << cluster->describe("j") << east.log() << west.log();
     EXPECT_EQ(cluster->job("j")["status"]["attempt"], 1);
   }
+  EXPECT_EQ(east.forbidden(), "");
+  EXPECT_EQ(west.forbidden(), "");
   EXPECT_EQ(east.writes_elsewhere(eastern.name_space()), "");
   EXPECT_EQ(west.writes_elsewhere(western.name_space()), "");
 }

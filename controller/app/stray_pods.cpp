@@ -91,10 +91,8 @@ client::ApiResult<void> find_stray_pods(
        .stop = stop},
       [&](const objects::Json& json) {
         const auto pod = objects::decode_pod(json);
-        if (pod && reconcile::has_our_finalizer(pod->metadata) &&
-            objects::is_controlled_by_job(pod->metadata)) {
-          found(pod->metadata);
-        }
+        // One that our finalizer has left may still run: passes look.
+        if (pod && objects::is_controlled_by_job(pod->metadata)) found(pod->metadata);
       }
   );
   if (!listed) return tl::unexpected<client::ApiError>(std::move(listed).error());

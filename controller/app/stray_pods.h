@@ -54,8 +54,8 @@ class StrayPods {
   mutable Guarded<State> state_;
 };
 
-/// Lists the pods without our label, and calls `found` for each that has our finalizer and belongs
-/// to a GNNJob.
+/// Lists the pods without our label, and calls `found` for each that belongs to a GNNJob: one that has lost the
+/// label while no controller led.
 /// Errors: the API server's; Cancelled after `stop`.
 [[nodiscard]] client::ApiResult<void> find_stray_pods(
     client::ApiClient& api,

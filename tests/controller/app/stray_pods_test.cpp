@@ -27,11 +27,11 @@ objects::Json held_pod(const std::string& name, const std::string& kind) {
   };
 }
 
-TEST(StrayPods, AreThoseWithoutOurLabelThatOurFinalizerHolds) {
-  objects::Json free = held_pod("free", "GNNJob");
-  free["metadata"].erase("finalizers");
+TEST(StrayPods, AreThoseOfJobsWithoutOurLabel) {
+  objects::Json released = held_pod("released", "GNNJob");
+  released["metadata"].erase("finalizers");
   const objects::Json items = {
-      held_pod("held", "GNNJob"), free, held_pod("of-another-kind", "Job"), {{"metadata", 3}}
+      held_pod("held", "GNNJob"), released, held_pod("of-another-kind", "Job"), {{"metadata", 3}}
   };
   gnn::testing::FakeClock clock;
   gnn::testing::FakeTransport transport;
@@ -45,7 +45,7 @@ TEST(StrayPods, AreThoseWithoutOurLabelThatOurFinalizerHolds) {
   EXPECT_TRUE(find_stray_pods(api, "ns", {}, [&](const objects::ObjectMeta& meta) {
     names.push_back(meta.name);
   }));
-  EXPECT_EQ(names, std::vector<std::string>{"held"});
+  EXPECT_EQ(names, (std::vector<std::string>{"held", "released"}));
   const std::string asked = transport.requests().at(0).path;
   EXPECT_NE(asked.find("labelSelector=%21gnn.dev%2Fjob"), std::string::npos) << asked;
 }

@@ -33,6 +33,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <signal.h>
 #include <stop_token>
 #include <string>
@@ -54,6 +55,8 @@ constexpr Duration kDiscoveryInterval = std::chrono::minutes(10);
 constexpr Duration kFirstDiscoveryInterval = std::chrono::seconds(5);
 // How long a leader waits for APIs that only some jobs use.
 constexpr Duration kOptionalPatience = std::chrono::seconds(3);
+// As long does the first pass wait for the list of pods that have lost our label.
+constexpr Duration kStraysPatience = std::chrono::seconds(3);
 constexpr Duration kStopPatience = std::chrono::seconds(8);
 
 // Lists of several namespaces do not wait for a slow one.
@@ -104,6 +107,8 @@ class Operator {
   [[nodiscard]] OptionalApis optional_apis() const;
   // Whether work need not wait for them: all is known, or that has been waited for long enough.
   [[nodiscard]] bool waited_for_optional_apis();
+  // Whether the first passes know which pods have lost our label, or that has been waited for long enough.
+  [[nodiscard]] bool waited_for_strays();
   [[nodiscard]] bool may_write() const;
   // What stands still, and what readiness still waits for; empty if nothing.
   [[nodiscard]] std::string not_alive() const;
@@ -143,6 +148,8 @@ class Operator {
   std::unique_ptr<http::Server> health_server_;
   OptionalApis known_;  // when it was looked at last
   std::optional<MonotonicPoint> awaits_optional_until_;
+  std::optional<MonotonicPoint> awaits_strays_until_;
+  Guarded<std::set<std::string>> unlisted_strays_;  // namespaces
   bool working_ = false;
   bool stopped_ = false;
 };
@@ -251,7 +258,8 @@ Status Operator::start() {
 }
 
 bool Operator::start_work_if_ready() {
-  if (working_ || !leading_ || !reflectors_.fresh() || !waited_for_optional_apis()) {
+  if (working_ || !leading_ || !reflectors_.fresh() || !waited_for_optional_apis() ||
+      !waited_for_strays()) {
     return working_;
   }
   known_ = optional_apis();
@@ -262,11 +270,6 @@ bool Operator::start_work_if_ready() {
   ::malloc_trim(0);  // the lists' pages
   loop_.start();
   progress_.start();
-  strays_.start();
-  const std::vector<std::string> all = {""};
-  for (const std::string& name_space : options_.namespaces.empty() ? all : options_.namespaces) {
-    strays_.queue().add({.namespace_ = name_space, .name = {}});
-  }
   working_ = true;
   return true;
 }
@@ -276,6 +279,21 @@ bool Operator::waited_for_optional_apis() {
   const MonotonicPoint now = clock_.monotonic();
   if (!awaits_optional_until_) awaits_optional_until_ = now + kOptionalPatience;
   return now >= *awaits_optional_until_ || optional_apis().is_settled();
+}
+
+bool Operator::waited_for_strays() {
+  const MonotonicPoint now = clock_.monotonic();
+  if (!awaits_strays_until_) {
+    awaits_strays_until_ = now + kStraysPatience;
+    const std::set<std::string> all = {""};
+    const std::set<std::string> named(options_.namespaces.begin(), options_.namespaces.end());
+    *unlisted_strays_.lock() = named.empty() ? all : named;
+    strays_.start();
+    for (const std::string& name_space : named.empty() ? all : named) {
+      strays_.queue().add({.namespace_ = name_space, .name = {}});
+    }
+  }
+  return now >= *awaits_strays_until_ || unlisted_strays_.lock()->empty();
 }
 
 void Operator::follow_optional_apis() {
@@ -413,8 +431,11 @@ runtime::Outcome Operator::look_for_strays(const std::string& name_space) {
         if (const auto job = job_of(meta)) loop_.queue().add(*job);
       }
   );
-  if (listed) return runtime::Done{};
-  return runtime::Retry{.error = listed.error().message, .at_least = listed.error().retry_after};
+  if (!listed) {
+    return runtime::Retry{.error = listed.error().message, .at_least = listed.error().retry_after};
+  }
+  unlisted_strays_.lock()->erase(name_space);
+  return runtime::Done{};
 }
 
 runtime::Outcome Operator::discover() {

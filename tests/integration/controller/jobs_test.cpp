@@ -527,6 +527,42 @@ TEST_F(Jobs, ANamespaceDeletedWhileTheControllerIsDownTerminates) {
   )) << controller.log();
 }
 
+TEST_F(Jobs, APodThatLosesItsLabelWhileNoControllerRunsHoldsUpTheNextAttempt) {
+  const std::string pod = cluster_.pods() + "/j-1-1";
+  {
+    ControllerProcess controller(cluster_.plane(), cluster_.arguments());
+    cluster_.create_job("j", 2);
+    ASSERT_TRUE(eventually([&] { return cluster_.pods_of("j").size() == 2; }));
+    cluster_.api().create(
+        pod + "/binding",
+        {{"metadata", {{"name", "j-1-1"}}}, {"target", {{"kind", "Node"}, {"name", "machine"}}}}
+    );
+    // No kubelet ends the other one.
+    cluster_.end_pod("j-1-0", 70);
+    // Nothing else holds up the next attempt.
+    ASSERT_TRUE(eventually([&] {
+      return cluster_.describe("j").find("Waiting for pod j-1-1 ") != std::string::npos;
+    })) << cluster_.describe("j")
+        << controller.log();
+  }
+  ASSERT_TRUE(cluster_.api().patch(pod, {{"metadata", {{"labels", nullptr}}}}));
+  const auto proxy = must(FaultProxy::in_front_of(cluster_.plane()));
+  const auto looks_for_strays = [](const RecordedRequest& request) {
+    return request.target.find("labelSelector=%21") != std::string::npos;
+  };
+  proxy->add_fault(looks_for_strays, answer_internal_error(), 1);
+  const ControllerProcess controller(cluster_.plane(), cluster_.arguments_through(*proxy));
+  const auto count = [&](const std::string& method, const std::string& path) {
+    return proxy
+        ->requests([&](const RecordedRequest& request) {
+          return request.method == method && request.path == path;
+        })
+        .size();
+  };
+  ASSERT_TRUE(eventually([&] { return count("GET", pod) > 0; })) << controller.log();
+  EXPECT_EQ(count("POST", cluster_.pods()), 0U) << controller.log();
+}
+
 TEST_F(Jobs, ReleaseFreesThePodsOfAnUninstalledOperator) {
   {
     ControllerProcess controller(cluster_.plane(), cluster_.arguments());

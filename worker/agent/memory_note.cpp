@@ -4,13 +4,10 @@
 #include <numeric>
 
 namespace gnn::agent {
-namespace {
 
-std::string in_mebibytes(int64_t bytes) {
+std::string mebibytes(int64_t bytes) {
   return std::to_string(bytes / (int64_t{1} << 20)) + " MiB";
 }
-
-}  // namespace
 
 std::optional<MemoryNote> MemoryNotes::take(std::span<const int64_t> resident, int64_t first_rank) {
   if (!limit_ || resident.empty()) return std::nullopt;
@@ -20,9 +17,9 @@ std::optional<MemoryNote> MemoryNotes::take(std::span<const int64_t> resident, i
   const auto largest = std::ranges::max_element(resident);
   MemoryNote note{.local_rank = largest - resident.begin(), .message = {}};
   note.message = "the pod was killed before it could say why; rank " +
-                 std::to_string(first_rank + note.local_rank) + " held " + in_mebibytes(*largest) +
-                 (resident.size() > 1 ? ", all its ranks " + in_mebibytes(all) : "") +
-                 ", and the memory limit is " + in_mebibytes(*limit_);
+                 std::to_string(first_rank + note.local_rank) + " held " + mebibytes(*largest) +
+                 (resident.size() > 1 ? ", all its ranks " + mebibytes(all) : "") +
+                 ", and the memory limit is " + mebibytes(*limit_);
   return note;
 }
 

@@ -7,6 +7,9 @@
 
 namespace gnn::agent {
 
+/// "12 MiB", rounded down.
+[[nodiscard]] std::string mebibytes(int64_t bytes);
+
 /// The rank that holds most memory, and a sentence about it.
 struct MemoryNote {
   int64_t local_rank = 0;

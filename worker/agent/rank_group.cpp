@@ -1,6 +1,7 @@
 #include "worker/agent/rank_group.h"
 
 #include "common/contract.h"
+#include "worker/agent/memory_note.h"
 
 #include <algorithm>
 #include <array>
@@ -20,10 +21,6 @@ constexpr int kMostReads = 5;
 
 std::string seconds(std::chrono::nanoseconds duration) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(duration).count()) + " s";
-}
-
-std::string mebibytes(int64_t bytes) {
-  return std::to_string(bytes / (int64_t{1} << 20)) + " MiB";
 }
 
 int64_t contract_code(int code) {

@@ -93,7 +93,13 @@ ServerClock::Reading ServerClock::read() const {
   Reading reading{.now = now, .earliest = std::min(now, own), .latest = std::max(now, own)};
   const bool confirmed =
       samples.size() >= kFewSamples && samples.back().came - samples.front().came >= kConfirmation;
-  if (!confirmed) return reading;
+  if (!confirmed) {
+    for (const Sample& each : samples) {
+      reading.earliest = std::min(reading.earliest, each.zero_to + passed);
+      reading.latest = std::max(reading.latest, each.zero_from + passed);
+    }
+    return reading;
+  }
   // Four of five dates say that it is not earlier, or not later.
   const size_t dissenters = samples.size() / 5;
   const TimePoint from = ranked(samples, &Sample::zero_from, dissenters) + passed;

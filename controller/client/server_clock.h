@@ -30,7 +30,8 @@ class ServerClock final : public Clock {
   [[nodiscard]] TimePoint now() const override;
 
   /// The time, and between which moments it lies for certain: what cannot be undone waits until
-  /// `earliest`. Both are `now` where the machine's own clock agrees, or where most dates of the last while do.
+  /// `earliest`. Both are `now` where the machine's own clock and every date agree, or, once dates of a minute
+  /// have come, where four of five of them do.
   struct Reading {
     TimePoint now;
     TimePoint earliest;  ///< at most now

@@ -137,6 +137,20 @@ TEST_F(HostileClocks, WhatIsOffAtFirstIsNotCertainUntilItIsConfirmed) {
   EXPECT_TRUE(earliest_is_right()) << "the machine's clock does not agree";
 }
 
+TEST_F(HostileClocks, UntilTheTimeIsConfirmedOneDateThatDiffersMakesItUncertain) {
+  for (const Duration off : {+1h, -1h}) {
+    ServerClock begun(machine_);
+    const TimePoint right = machine_.now();
+    replies_.set_machine_off(off);
+    begun.see(right, 0s);
+    for (int i = 0; i < 3; ++i) begun.see(right + off, 0s);
+    const ServerClock::Reading reading = begun.read();
+    EXPECT_GE(std::chrono::abs(reading.now - right), 1h - 1s);
+    EXPECT_LE(reading.earliest, right + 1s);
+    EXPECT_GE(reading.latest, right);
+  }
+}
+
 TEST_F(HostileClocks, ABurstOfOneServersRepliesDoesNotMoveTheTime) {
   replies_.come(10, 100, 0h);
   for (int i = 0; i < 1000; ++i) clock_.see(replies_.true_time() + 1h, 0s);

@@ -31,6 +31,23 @@ std::string describe(const std::string& name) {
   return kind + " " + name;
 }
 
+// Whether the reply tells that the object of the request was not made: else it may have been, or may yet be.
+bool says_that_nothing_was_made(ApiErrorKind kind) {
+  switch (kind) {
+    case ApiErrorKind::BadRequest:
+    case ApiErrorKind::Unauthorized:
+    case ApiErrorKind::Forbidden:
+    case ApiErrorKind::NotFound:
+    case ApiErrorKind::Conflict:
+    case ApiErrorKind::Gone:
+    case ApiErrorKind::Invalid:
+    case ApiErrorKind::TooManyRequests:
+      return true;
+    default:
+      return false;
+  }
+}
+
 template <class T>
 std::shared_ptr<const T> decoded(const Json& json) {
   auto object = objects::ResourceTraits<T>::decode(json);
@@ -395,6 +412,8 @@ Executor::ApplyResult Executor::run_action(const reconcile::Action& action, cons
             );
           },
           [&](const reconcile::UpdateWorkloadStatus& each) {
+            ApplyResult looked = look_for_uncertain_pods(each.workload, owner);
+            if (!looked.ok()) return looked;
             return change_workload(
                 each.workload, kMergePatch, objects::status_patch(each.workload), "status", owner
             );
@@ -405,10 +424,12 @@ Executor::ApplyResult Executor::run_action(const reconcile::Action& action, cons
             );
           },
           [&](const reconcile::ReleaseWorkload& each) {
-            return release_workload(each.workload, owner);
+            ApplyResult looked = look_for_uncertain_pods(each.workload, owner);
+            return looked.ok() ? release_workload(each.workload, owner) : looked;
           },
           [&](const reconcile::DeleteWorkload& each) {
-            return delete_workload(each.workload, owner);
+            ApplyResult looked = look_for_uncertain_pods(each.workload, owner);
+            return looked.ok() ? delete_workload(each.workload, owner) : looked;
           },
           [&](const reconcile::UpdateService& each) {
             return repair(each.service, caches_.services, owner);
@@ -451,6 +472,7 @@ Executor::ApplyResult Executor::create(
   store.expect(key);
   auto reply = api_.create(resource, encode(object));
   record_reply(store, key, reply);
+  if constexpr (std::same_as<T, objects::Pod>) note_creation(object, reply, owner);
   if (reply) return {};
   if (reply.error().kind != ApiErrorKind::AlreadyExists) {
     return failed_to_create(reply.error(), describe<T>(key.name));
@@ -484,6 +506,53 @@ Executor::ApplyResult Executor::create(
       .time = clock_.now(),
   };
   return result;
+}
+
+void Executor::note_creation(
+    const objects::Pod& pod, const client::ApiResult<Json>& reply, const Owner& owner
+) {
+  if (!pod.metadata.annotations.contains(std::string(objects::kueue::kAnnotationWorkload))) return;
+  auto pods = uncertain_pods_.lock();
+  if (!reply && !says_that_nothing_was_made(reply.error().kind)) {
+    (*pods)[owner.uid].insert(objects::key_of(pod.metadata));
+  } else if (const auto found = pods->find(owner.uid); found != pods->end()) {
+    found->second.erase(objects::key_of(pod.metadata));
+    if (found->second.empty()) pods->erase(found);
+  }
+}
+
+Executor::ApplyResult Executor::look_for_uncertain_pods(
+    const objects::Workload& workload, const Owner& owner
+) {
+  const objects::OwnerReference* const job = objects::controller_of(workload.metadata);
+  const std::string uid = job != nullptr ? job->uid : owner.uid;
+  std::set<objects::ObjectKey> keys;
+  if (const auto pods = uncertain_pods_.lock(); pods->contains(uid)) keys = pods->at(uid);
+  std::optional<std::string> found;
+  for (const objects::ObjectKey& key : keys) {
+    if (caches_.pods.find(key) != nullptr) continue;
+    caches_.pods.expect(key);
+    const auto reply = api_.get(client::resource_of<objects::Pod>(), key);
+    const auto pod = reply ? decoded<objects::Pod>(*reply) : nullptr;
+    const auto* controller = pod ? objects::controller_of(pod->metadata) : nullptr;
+    const bool is_of_job = controller != nullptr && controller->uid == uid;
+    // Another job's pod of that name, or one without our label, would stay in the cache for ever.
+    if (is_of_job && is_watched(*pod)) {
+      caches_.pods.fulfil(pod);
+    } else {
+      caches_.pods.forget(key);
+      if (is_of_job) caches_.strays.add(pod->metadata);
+    }
+    if (!reply && reply.error().kind != ApiErrorKind::NotFound)
+      return failed(reply.error(), describe<objects::Pod>(key.name));
+    if (is_of_job) found = describe<objects::Pod>(key.name);
+  }
+  uncertain_pods_.lock()->erase(uid);
+  if (!found) return {};
+  ApiError seen;
+  seen.kind = ApiErrorKind::Conflict;
+  seen.message = *found + " exists, although its creation was not confirmed";
+  return failed(seen, *found);
 }
 
 // One that exists is somebody else's, or of a request whose answer was lost.

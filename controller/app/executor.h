@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/guarded.h"
 #include "controller/app/caches.h"
 #include "controller/app/data_key.h"
 #include "controller/app/parallel.h"
@@ -7,8 +8,10 @@
 #include "controller/reconcile/plan.h"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -114,6 +117,15 @@ class Executor {
   );
   template <class T>
   [[nodiscard]] ApplyResult create(const T& object, runtime::Store<T>& store, const Owner& owner);
+  /// Remembers that the pod may have been made although its creation failed, or that it is known now.
+  void note_creation(
+      const objects::Pod& pod, const client::ApiResult<objects::Json>& reply, const Owner& owner
+  );
+  /// Looks for the pods of the Workload's job whose creation had no certain end, before the quota goes to others. A
+  /// conflict if there is one, which the cache then has.
+  [[nodiscard]] ApplyResult look_for_uncertain_pods(
+      const objects::Workload& workload, const Owner& owner
+  );
   [[nodiscard]] ApplyResult create_data_key(const reconcile::CreateDataKey& action);
   [[nodiscard]] ApplyResult create_group(const reconcile::CreateGroup& action, const Owner& owner);
   [[nodiscard]] ApplyResult delete_group(const reconcile::DeleteGroup& action, const Owner& owner);
@@ -180,6 +192,8 @@ class Executor {
   Clock& clock_;
   const std::function<Result<std::string>()> draw_data_key_;
   std::function<void()> on_unserved_api_;
+  /// By the UID of their job: pods of queued jobs whose creation had no certain end.
+  Guarded<std::map<std::string, std::set<objects::ObjectKey>>> uncertain_pods_;
 };
 
 }  // namespace gnn::app

@@ -428,7 +428,7 @@ runtime::Outcome Operator::look_for_strays(const std::string& name_space) {
       stop_looking_.get_token(),
       [this](const objects::ObjectMeta& meta) {
         caches_.strays.add(meta);
-        if (const auto job = job_of(meta)) loop_.queue().add(*job);
+        loop_.queue().add(job_of_stray(meta));
       }
   );
   if (!listed) {

@@ -21,6 +21,11 @@ bool is_held_or_runs(const objects::Pod& pod) {
   return reconcile::has_our_finalizer(pod.metadata) || may_run(pod);
 }
 
+objects::ObjectKey job_of_stray(const objects::ObjectMeta& meta) {
+  if (const auto job = job_of(meta)) return *job;
+  return objects::key_of(meta);
+}
+
 void StrayPods::shown(const objects::Pod& pod) {
   auto state = state_.lock();
   erase(*state, objects::key_of(pod.metadata));
@@ -41,8 +46,7 @@ void StrayPods::not_released(const std::string& uid) {
 }
 
 void StrayPods::add(const objects::ObjectMeta& meta) {
-  const std::string group = job_group(meta);
-  if (group.empty()) return;
+  const std::string group = objects::to_string(job_of_stray(meta));
   const objects::ObjectKey key = objects::key_of(meta);
   auto state = state_.lock();
   erase(*state, key);
@@ -91,8 +95,12 @@ client::ApiResult<void> find_stray_pods(
        .stop = stop},
       [&](const objects::Json& json) {
         const auto pod = objects::decode_pod(json);
-        // One that our finalizer has left may still run: passes look.
-        if (pod && objects::is_controlled_by_job(pod->metadata)) found(pod->metadata);
+        if (!pod) return;
+        // One that our finalizer has left may still run: passes look. A job that is deleted with
+        // --cascade=orphan leaves its pods without an owner.
+        const bool of_nobody = objects::controller_of(pod->metadata) == nullptr &&
+                               reconcile::has_our_finalizer(pod->metadata);
+        if (objects::is_controlled_by_job(pod->metadata) || of_nobody) found(pod->metadata);
       }
   );
   if (!listed) return tl::unexpected<client::ApiError>(std::move(listed).error());

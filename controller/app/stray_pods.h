@@ -16,6 +16,10 @@ namespace gnn::app {
 /// Whether a pod may be none of the past: our finalizer holds it, or its container may run, now or later.
 [[nodiscard]] bool is_held_or_runs(const objects::Pod& pod);
 
+/// The key of the job that a pod without our label belongs to, by its controller. One that a job has left behind has
+/// none: then the pod's own, under which nobody finds a job, so that the pod is released.
+[[nodiscard]] objects::ObjectKey job_of_stray(const objects::ObjectMeta& meta);
+
 /// Pods that our finalizer may hold, or that may run, although no watch shows them. A watch selects by a label, and
 /// says of a pod that has lost it what it says of one that is gone. Only the API server can tell, so
 /// passes ask it for the pods that are named here.
@@ -38,7 +42,7 @@ class StrayPods {
   /// The API server has no such pod, or it is of the past.
   void forget(const objects::ObjectKey& key);
 
-  /// Those of a job, as job_group() names it.
+  /// Those of a job, as job_of_stray() names it.
   [[nodiscard]] std::vector<objects::ObjectKey> of(const std::string& group) const;
 
  private:
@@ -54,8 +58,8 @@ class StrayPods {
   mutable Guarded<State> state_;
 };
 
-/// Lists the pods without our label, and calls `found` for each that belongs to a GNNJob: one that has lost the
-/// label while no controller led.
+/// Lists the pods without our label, and calls `found` for each that belongs to a GNNJob, or that our finalizer holds
+/// without an owner: one that has lost the label while no controller led.
 /// Errors: the API server's; Cancelled after `stop`.
 [[nodiscard]] client::ApiResult<void> find_stray_pods(
     client::ApiClient& api,

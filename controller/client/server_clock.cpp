@@ -16,6 +16,8 @@ constexpr size_t kFewSamples = 5;
 constexpr size_t kManySamples = 31;
 constexpr Duration kSampleInterval = std::chrono::seconds(4);
 constexpr Duration kSampleAge = std::chrono::minutes(10);
+// By how much two clocks that are set may differ.
+constexpr Duration kAgreement = std::chrono::seconds(5);
 // For how long dates must have said the same before they stand against the machine's clock.
 constexpr Duration kConfirmation = std::chrono::minutes(1);
 
@@ -100,12 +102,14 @@ ServerClock::Reading ServerClock::read() const {
     }
     return reading;
   }
+  // Where the machine's clock does not agree, it says nothing: it may be off just as the dates are.
+  if (std::chrono::abs(own - now) <= kAgreement) return reading;
   // Four of five dates say that it is not earlier, or not later.
   const size_t dissenters = samples.size() / 5;
   const TimePoint from = ranked(samples, &Sample::zero_from, dissenters) + passed;
   const TimePoint to = ranked(samples, &Sample::zero_to, samples.size() - 1 - dissenters) + passed;
-  reading.earliest = std::min(now, std::max(reading.earliest, from));
-  reading.latest = std::max(now, std::min(reading.latest, to));
+  reading.earliest = std::min(now, from);
+  reading.latest = std::max(now, to);
   return reading;
 }
 

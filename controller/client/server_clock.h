@@ -30,8 +30,8 @@ class ServerClock final : public Clock {
   [[nodiscard]] TimePoint now() const override;
 
   /// The time, and between which moments it lies for certain: what cannot be undone waits until
-  /// `earliest`. Both are `now` where the machine's own clock and every date agree, or, once dates of a minute
-  /// have come, where four of five of them do.
+  /// `earliest`. Both are `now`, give or take a few seconds, where the machine's own clock agrees, or, once dates
+  /// of a minute have come, where four of five of them do. Until then every date counts.
   struct Reading {
     TimePoint now;
     TimePoint earliest;  ///< at most now

@@ -184,6 +184,48 @@ TEST_F(ExecutorTest, AWorkloadThatHasChangedSinceIsLookedAtAgain) {
   EXPECT_NE(request.body.find(R"("resourceVersion":"7")"), std::string::npos);
 }
 
+// Its creation had no answer, and no watch has shown the pod yet.
+TEST_F(ExecutorTest, KeepsTheQuotaOfAPodThatMayHaveBeenMade) {
+  reconcile::Plan plan = plan_of_pods(1);
+  objects::Pod& made = std::get<reconcile::CreatePod>(plan.actions[0]).pod;
+  made.metadata.annotations[std::string(objects::kueue::kAnnotationWorkload)] = "gnnjob-j-12345";
+  objects::Workload workload;
+  workload.metadata.name = "gnnjob-j-12345";
+  workload.metadata.uid = "uid";
+  workload.metadata.finalizers = {std::string(objects::kueue::kFinalizer)};
+  const std::vector<reconcile::Action> gives_back = {
+      reconcile::UpdateWorkloadStatus{workload},
+      reconcile::ReleaseWorkload{workload},
+      reconcile::DeleteWorkload{workload},
+  };
+  for (const reconcile::Action& action : gives_back) {
+    transport_.reply(500, refusal("InternalError", "lost"));
+    EXPECT_TRUE(executor_.execute(plan, job_).error);
+    reconcile::Plan next;
+    next.actions.push_back(action);
+    next.status = job_.status;
+    const size_t before = transport_.requests().size();
+    transport_.reply(404, refusal("NotFound", "")).reply(200, "{}");
+    EXPECT_FALSE(executor_.execute(next, job_).error) << "it was not made";
+    EXPECT_EQ(transport_.requests().size(), before + 2);
+    transport_.reply(500, refusal("InternalError", "lost"));
+    EXPECT_TRUE(executor_.execute(plan, job_).error);
+    transport_.reply(200, pod_owned_by("earlier-uid")).reply(200, "{}");
+    EXPECT_FALSE(executor_.execute(next, job_).error) << "another job's pod has the name";
+    EXPECT_EQ(caches_.pods.find({"ns", "j-1-0"}), nullptr);
+    transport_.reply(500, refusal("InternalError", "lost"));
+    EXPECT_TRUE(executor_.execute(plan, job_).error);
+    Json labelled = objects::parse_json(pod_owned_by("job-uid")).value();
+    labelled["metadata"]["labels"][std::string(contract::kLabelJob)] = "j";
+    transport_.reply(200, labelled.dump());
+    const Execution seen = executor_.execute(next, job_);
+    EXPECT_TRUE(seen.error && seen.error->kind == client::ApiErrorKind::Conflict);
+    EXPECT_EQ(transport_.requests().back().method, "GET") << "nothing is given back";
+    EXPECT_NE(caches_.pods.find({"ns", "j-1-0"}), nullptr);
+    caches_.pods.erase({"ns", "j-1-0"}, "9");
+  }
+}
+
 TEST_F(ExecutorTest, AnExistingObjectOfTheJobIsSuccess) {
   transport_.reply(409, refusal("AlreadyExists", "")).reply(200, pod_owned_by("job-uid"));
   const Execution done = executor_.execute(plan_of_pods(1), job_);

@@ -50,6 +50,29 @@ TEST(StrayPods, AreThoseOfJobsWithoutOurLabel) {
   EXPECT_NE(asked.find("labelSelector=%21gnn.dev%2Fjob"), std::string::npos) << asked;
 }
 
+TEST(StrayPods, ThatAJobHasLeftBehindAreThoseThatOurFinalizerHolds) {
+  objects::Json left = held_pod("left", "GNNJob");
+  left["metadata"].erase("ownerReferences");
+  objects::Json released = left;
+  released["metadata"]["name"] = "released";
+  released["metadata"].erase("finalizers");
+  gnn::testing::FakeClock clock;
+  gnn::testing::FakeTransport transport;
+  MetricsRegistry metrics;
+  client::TokenSource tokens(client::KubeConfig{}, clock);
+  client::ApiClient api(transport, tokens, clock, metrics);
+  transport.reply(
+      200,
+      objects::Json{{"metadata", {{"resourceVersion", "5"}}}, {"items", {left, released}}}.dump()
+  );
+  StrayPods strays;
+  EXPECT_TRUE(find_stray_pods(api, "ns", {}, [&](const objects::ObjectMeta& meta) {
+    EXPECT_EQ(job_of_stray(meta), (objects::ObjectKey{"ns", "left"}));
+    strays.add(meta);
+  }));
+  EXPECT_EQ(strays.of("ns/left"), (std::vector<objects::ObjectKey>{{"ns", "left"}}));
+}
+
 TEST(StrayPods, AreKeptByJobUntilForgotten) {
   StrayPods strays;
   const auto meta = [](const std::string& name, const std::string& job) {

@@ -151,6 +151,17 @@ TEST_F(HostileClocks, UntilTheTimeIsConfirmedOneDateThatDiffersMakesItUncertain)
   }
 }
 
+TEST_F(HostileClocks, AMachineThatIsOffAsWellMakesNothingCertain) {
+  for (const Duration off : {+1h, -1h}) {
+    replies_.set_machine_off(off * 29 / 30);
+    replies_.come(30, 100, 0h);
+    replies_.come(16, 1, off);
+    EXPECT_GE(now_off(), 1h - 1s);
+    EXPECT_TRUE(earliest_is_right() && latest_is_right()) << "half of the dates are right";
+    replies_.set_machine_off(-off * 29 / 30);
+  }
+}
+
 TEST_F(HostileClocks, ABurstOfOneServersRepliesDoesNotMoveTheTime) {
   replies_.come(10, 100, 0h);
   for (int i = 0; i < 1000; ++i) clock_.see(replies_.true_time() + 1h, 0s);

@@ -141,7 +141,7 @@ void Controller::look_for_strays() {
   next_stray_look_.reset();
   const auto done = app::find_stray_pods(api_, "", {}, [this](const objects::ObjectMeta& meta) {
     caches_.strays.add(meta);
-    if (const auto job = app::job_of(meta)) add(*job, Duration::zero());
+    add(app::job_of_stray(meta), Duration::zero());
   });
   if (!done) next_stray_look_ = world_.time.passed() + std::chrono::seconds(1);
 }

@@ -140,7 +140,9 @@ void Rules::see_change(
   if (kind == kinds::kWorkloads && change.before) see_workload(server, change);
   if (kind != kinds::kPods) return;
   if (!change.before) return see_new_pod(server, *change.after, view);
-  if (!is_deleted(*change.before) && is_deleted(*change.after) && !is_over(*change.before)) {
+  const bool ours = !is_foreign(*change.before);
+  if (ours && !is_deleted(*change.before) && is_deleted(*change.after) &&
+      !is_over(*change.before)) {
     own_stops_.insert(owner_in(*change.after) + " " + key_in(*change.after).name);
   }
 }

@@ -738,7 +738,9 @@ Executor::ApplyResult Executor::release(const reconcile::ReleasePod& action, con
 }
 
 Executor::ApplyResult Executor::relabel(const reconcile::RelabelPod& action, const Owner& owner) {
-  const Json change = {{"metadata", {{"uid", action.uid}, {"labels", action.labels}}}};
+  Json change = {{"metadata", {{"uid", action.uid}, {"labels", action.labels}}}};
+  if (!action.resource_version.empty())
+    change["metadata"]["resourceVersion"] = action.resource_version;
   return change_pod(action.name, action.uid, change, owner);
 }
 

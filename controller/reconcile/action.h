@@ -118,6 +118,8 @@ struct ReleasePod {
 struct RelabelPod {
   std::string name;
   std::string uid;
+  std::string resource_version{
+  };  ///< that was seen; empty: any. A pod that its owner has left is none of ours
   std::map<std::string, std::string> labels;
 };
 

@@ -35,7 +35,10 @@ void restore_labels(Pass& pass) {
       const auto found = meta.labels.find(label.first);
       return found != meta.labels.end() && found->second == label.second;
     });
-    if (!intact) pass.out.actions.emplace_back(RelabelPod{meta.name, meta.uid, std::move(labels)});
+    if (!intact)
+      pass.out.actions.emplace_back(
+          RelabelPod{meta.name, meta.uid, meta.resource_version, std::move(labels)}
+      );
   }
 }
 

@@ -30,6 +30,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr auto kUpstreamTimeout = std::chrono::seconds(120);
+constexpr size_t kMostOfRefusal = size_t{64} << 10;
 
 std::string_view reason_phrase(int status) {
   switch (status) {
@@ -669,6 +670,9 @@ Status FaultProxy::Impl::stream_body(
     if (!bytes && bytes.error().kind == ErrorKind::Timeout) continue;
     if (!bytes) return tl::make_unexpected(std::move(bytes).error());
     if (bytes->empty()) break;
+    update(exchange, [&](RecordedRequest& record) {
+      if (record.status >= 400 && record.refusal.size() < kMostOfRefusal) record.refusal += *bytes;
+    });
     const int64_t limit = left ? std::min<int64_t>(*left, std::ssize(*bytes)) : std::ssize(*bytes);
     const int64_t piece = fragment != nullptr ? fragment->bytes : std::ssize(*bytes);
     for (int64_t at = 0; at < limit; at += piece) {

@@ -31,6 +31,8 @@ struct RecordedRequest {
 
   /// What the client was sent; 0: (still) no reply.
   int status = 0;
+  /// The API server's words, as far as they came, if the status is 400 or above; at most 64 KiB.
+  std::string refusal;
   /// Bytes of the reply's body (without HTTP framing) sent so far.
   int64_t reply_bytes = 0;
   /// The request is over: replied to the end, cut, or given up by the client.

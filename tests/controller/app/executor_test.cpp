@@ -483,6 +483,17 @@ TEST_F(ExecutorTest, AChangeThatMeetsAConflictIsAnErrorToRetryUnlessTheObjectIsA
   }
 }
 
+TEST_F(ExecutorTest, LabelsOnlyThePodThatWasSeen) {
+  transport_.reply(200, pod_owned_by("job-uid"));
+  reconcile::Plan plan;
+  plan.actions.push_back(reconcile::RelabelPod{"j-1-0", "u", "7", {{"gnn.dev/job", "j"}}});
+  plan.status = job_.status;
+  EXPECT_FALSE(executor_.execute(plan, job_).error);
+  const Json sent = objects::parse_json(transport_.requests().at(0).body).value();
+  EXPECT_EQ(sent["metadata"]["resourceVersion"], "7");
+  EXPECT_EQ(sent["metadata"]["uid"], "u");
+}
+
 TEST_F(ExecutorTest, RepairsTheWholeOfADriftedSpecByUid) {
   reconcile::UpdateService update;
   update.service.metadata.name = "j-gnn";

@@ -114,12 +114,12 @@ struct ReleasePod {
   std::string uid;
 };
 
-/// Puts back the labels by which we watch, group and address a pod.
+/// Puts back the labels by which we watch, group and address a pod, if it is as it was seen: one that its owner has
+/// left since is none of ours.
 struct RelabelPod {
   std::string name;
   std::string uid;
-  std::string resource_version{
-  };  ///< that was seen; empty: any. A pod that its owner has left is none of ours
+  std::string resource_version{};
   std::map<std::string, std::string> labels;
 };
 

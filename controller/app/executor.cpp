@@ -532,19 +532,18 @@ Executor::ApplyResult Executor::look_for_uncertain_pods(
   for (const objects::ObjectKey& key : keys) {
     if (caches_.pods.find(key) != nullptr) continue;
     caches_.pods.expect(key);
-    const auto reply = api_.get(client::resource_of<objects::Pod>(), key);
-    const auto pod = reply ? decoded<objects::Pod>(*reply) : nullptr;
-    const auto* controller = pod ? objects::controller_of(pod->metadata) : nullptr;
+    const auto read = read_pod(key);
+    const objects::Pod* const pod = read && *read ? &**read : nullptr;
+    const auto* controller = pod != nullptr ? objects::controller_of(pod->metadata) : nullptr;
     const bool is_of_job = controller != nullptr && controller->uid == uid;
     // Another job's pod of that name, or one without our label, would stay in the cache for ever.
     if (is_of_job && is_watched(*pod)) {
-      caches_.pods.fulfil(pod);
+      caches_.pods.fulfil(std::make_shared<const objects::Pod>(*pod));
     } else {
       caches_.pods.forget(key);
       if (is_of_job) caches_.strays.add(pod->metadata);
     }
-    if (!reply && reply.error().kind != ApiErrorKind::NotFound)
-      return failed(reply.error(), describe<objects::Pod>(key.name));
+    if (!read) return failed(read.error(), describe<objects::Pod>(key.name));
     if (is_of_job) found = describe<objects::Pod>(key.name);
   }
   uncertain_pods_.lock()->erase(uid);

@@ -215,6 +215,9 @@ TEST_F(ExecutorTest, KeepsTheQuotaOfAPodThatMayHaveBeenMade) {
     EXPECT_EQ(caches_.pods.find({"ns", "j-1-0"}), nullptr);
     transport_.reply(500, refusal("InternalError", "lost"));
     EXPECT_TRUE(executor_.execute(plan, job_).error);
+    transport_.reply(200, R"({"metadata": 3})");
+    EXPECT_TRUE(executor_.execute(next, job_).error) << "one that cannot be read is not gone";
+    EXPECT_EQ(transport_.requests().back().method, "GET");
     Json labelled = objects::parse_json(pod_owned_by("job-uid")).value();
     labelled["metadata"]["labels"][std::string(contract::kLabelJob)] = "j";
     transport_.reply(200, labelled.dump());

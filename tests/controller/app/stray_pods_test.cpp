@@ -27,12 +27,12 @@ objects::Json held_pod(const std::string& name, const std::string& kind) {
   };
 }
 
-TEST(StrayPods, AreThoseOfJobsWithoutOurLabel) {
-  objects::Json released = held_pod("released", "GNNJob");
-  released["metadata"].erase("finalizers");
-  const objects::Json items = {
-      held_pod("held", "GNNJob"), released, held_pod("of-another-kind", "Job"), {{"metadata", 3}}
-  };
+// The pods that find_stray_pods() finds in a list of these, and the path that it asks for.
+struct Found {
+  std::vector<objects::ObjectMeta> pods;
+  std::string asked;
+};
+Found found_among(const objects::Json& items) {
   gnn::testing::FakeClock clock;
   gnn::testing::FakeTransport transport;
   MetricsRegistry metrics;
@@ -41,13 +41,25 @@ TEST(StrayPods, AreThoseOfJobsWithoutOurLabel) {
   transport.reply(
       200, objects::Json{{"metadata", {{"resourceVersion", "5"}}}, {"items", items}}.dump()
   );
-  std::vector<std::string> names;
+  Found found;
   EXPECT_TRUE(find_stray_pods(api, "ns", {}, [&](const objects::ObjectMeta& meta) {
-    names.push_back(meta.name);
+    found.pods.push_back(meta);
   }));
+  found.asked = transport.requests().at(0).path;
+  return found;
+}
+
+TEST(StrayPods, AreThoseOfJobsWithoutOurLabel) {
+  objects::Json released = held_pod("released", "GNNJob");
+  released["metadata"].erase("finalizers");
+  const objects::Json items = {
+      held_pod("held", "GNNJob"), released, held_pod("of-another-kind", "Job"), {{"metadata", 3}}
+  };
+  const Found found = found_among(items);
+  std::vector<std::string> names;
+  for (const objects::ObjectMeta& meta : found.pods) names.push_back(meta.name);
   EXPECT_EQ(names, (std::vector<std::string>{"held", "released"}));
-  const std::string asked = transport.requests().at(0).path;
-  EXPECT_NE(asked.find("labelSelector=%21gnn.dev%2Fjob"), std::string::npos) << asked;
+  EXPECT_NE(found.asked.find("labelSelector=%21gnn.dev%2Fjob"), std::string::npos) << found.asked;
 }
 
 TEST(StrayPods, ThatAJobHasLeftBehindAreThoseThatOurFinalizerHolds) {
@@ -56,20 +68,11 @@ TEST(StrayPods, ThatAJobHasLeftBehindAreThoseThatOurFinalizerHolds) {
   objects::Json released = left;
   released["metadata"]["name"] = "released";
   released["metadata"].erase("finalizers");
-  gnn::testing::FakeClock clock;
-  gnn::testing::FakeTransport transport;
-  MetricsRegistry metrics;
-  client::TokenSource tokens(client::KubeConfig{}, clock);
-  client::ApiClient api(transport, tokens, clock, metrics);
-  transport.reply(
-      200,
-      objects::Json{{"metadata", {{"resourceVersion", "5"}}}, {"items", {left, released}}}.dump()
-  );
   StrayPods strays;
-  EXPECT_TRUE(find_stray_pods(api, "ns", {}, [&](const objects::ObjectMeta& meta) {
+  for (const objects::ObjectMeta& meta : found_among({left, released}).pods) {
     EXPECT_EQ(job_of_stray(meta), (objects::ObjectKey{"ns", "left"}));
     strays.add(meta);
-  }));
+  }
   EXPECT_EQ(strays.of("ns/left"), (std::vector<objects::ObjectKey>{{"ns", "left"}}));
 }
 

@@ -105,7 +105,7 @@ struct DeleteWorkload {
   objects::Workload workload;
 };
 
-// Of pods, these go by the UID alone: what they are for depends on the job's status, which is written
+// ReleasePod and StopPod go by the UID alone: what they are for depends on the job's status, which is written
 // first, and not on what a pod says meanwhile.
 
 /// Removes our finalizer (contract::kPodFinalizer).
